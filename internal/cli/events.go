@@ -90,7 +90,7 @@ func eventLine(e event.Event, now time.Time, p paint) string {
 		b.WriteString(p.dim(fmt.Sprintf("#%d", e.Incarnation)))
 	}
 	if e.Message != "" {
-		message := strings.TrimPrefix(e.Message, e.Path+" ") // which stands there already
+		message := e.Text() // which stands there already
 		b.WriteString(" " + proc.Plain(strings.ReplaceAll(message, "\n", " ")))
 	}
 	if e.Actor != "" && e.Actor != "supervisor" && e.Actor != "controller" { // whose work it is

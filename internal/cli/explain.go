@@ -85,7 +85,7 @@ func explainLines(x status.Explanation, now time.Time, p paint) []string {
 		lines = append(lines, "", p.bold("Last events"))
 		for _, e := range x.History {
 			if e.Path == n.Path {
-				e.Message = strings.TrimPrefix(e.Message, e.Path+" ")
+				e.Message = e.Text()
 				e.Path = "" // which the heading names
 			}
 			lines = append(lines, "  "+eventLine(e, now, p))
@@ -152,8 +152,8 @@ func whatItIs(n status.Node) string {
 	case "shared":
 		parts = append(parts, "its restarts count for "+proc.Plain(n.LimitOf))
 	default:
-		if _, then, ok := strings.Cut(n.Limit, ", then "); ok {
-			starts += ", then " + strings.ReplaceAll(then, "_", " ")
+		if n.LimitAction != "" {
+			starts += ", then " + strings.ReplaceAll(n.LimitAction, "_", " ")
 		}
 		parts = append(parts, proc.Plain(starts))
 	}

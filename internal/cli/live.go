@@ -26,7 +26,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// liveView shows the tree above the last lines of output, drawn anew a few
+// liveView shows the tree above the last lines of output, drawn again a few
 // times a second. Lines go into a ring and are never waited for: a terminal is
 // slower than a fleet. When the run has ended the last picture stays.
 type liveView struct {
@@ -37,7 +37,7 @@ type liveView struct {
 
 	*lastLines
 	mu      sync.Mutex
-	words   map[string]*lastWord
+	ends    status.Endings
 	partial map[origin]string // lines that have no end yet
 }
 
@@ -45,15 +45,6 @@ type liveView struct {
 type origin struct {
 	path   string
 	stream proc.Stream
-}
-
-// lastWord is what events said of a child last, for the picture after the
-// end, when there is nobody left to ask.
-type lastWord struct {
-	incarnation uint64
-	restarts    int
-	exit        supervisor.Exit
-	reason      supervisor.Reason
 }
 
 // A terminal is not as high, nor as wide.
@@ -71,7 +62,7 @@ const frame = 100 * time.Millisecond
 func newLiveView(in, out *os.File, stop *stopper) *liveView {
 	return &liveView{
 		in: in, out: out, stop: stop, paint: newPaint(true), lastLines: newLastLines(keepLines),
-		words: map[string]*lastWord{}, partial: map[origin]string{},
+		partial: map[origin]string{},
 	}
 }
 
@@ -130,58 +121,6 @@ func shown(text string) string {
 	return strings.ReplaceAll(text, "\t", "    ")
 }
 
-func (v *liveView) remember(e supervisor.Event) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	h := e.Header()
-	w := v.words[h.Path()]
-	if w == nil {
-		w = &lastWord{}
-		v.words[h.Path()] = w
-	}
-	w.incarnation = max(w.incarnation, h.Incarnation)
-	var d supervisor.Decision
-	switch e := e.(type) {
-	case supervisor.ChildExited:
-		w.exit, d = e.Exit, e.Decision
-	case supervisor.ChildStartFailed:
-		d = e.Decision
-	case supervisor.ChildStopped:
-		w.exit, d.Reason = e.Exit, e.Reason
-	default:
-		return
-	}
-	w.reason = d.Reason
-	if d.Action == supervisor.RestartIt {
-		w.restarts++
-		w.reason = supervisor.NoReason // why it is to run is no reason why it does not
-	}
-}
-
-// final brings what was last seen of a child to its end.
-func (v *liveView) final(n *status.Node) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	n.State, n.NextAt = stateStopped, nil
-	if w := v.words[n.Path]; w != nil {
-		if w.incarnation > n.Incarnation { // since the last picture; with those restarts that its limit has seen
-			seen := max(0, w.restarts-n.Restarts)
-			if n.Incarnation == 0 && n.LimitCounts == supervisor.CountStarts.String() {
-				seen++
-			}
-			n.InWindow = min(n.InWindow+seen, max(n.InWindow, n.LimitMax))
-		}
-		n.Incarnation, n.Restarts = max(n.Incarnation, w.incarnation), max(n.Restarts, w.restarts)
-		n.LastExit, n.Reason = "", ""
-		if k := w.exit.Kind; k != supervisor.NoExit && k != supervisor.ShutDown {
-			n.LastExit, n.Failed = daemon.ExitText(w.exit), !w.exit.Clean()
-		}
-		if w.reason != supervisor.ReasonShutdown { // of everything, as is plain to see
-			n.Reason = w.reason.String()
-		}
-	}
-}
-
 // nodes is the tree as it is now; nothing once it has ended.
 func (v *liveView) nodes(c *daemon.Controller) []status.Node {
 	all, err := c.Model().Nodes(context.Background(), "")
@@ -190,26 +129,10 @@ func (v *liveView) nodes(c *daemon.Controller) []status.Node {
 	}
 	for i := range all[1:] {
 		if n := &all[1+i]; n.State == stateStopped && n.LastExit == "" { // temporary, and forgotten by its supervisor
-			v.final(n)
+			v.ends.Complete(n)
 		}
 	}
 	return all
-}
-
-// keepLimits gives nodes whose supervisor has ended the limit that they had in the picture before.
-func keepLimits(nodes, before []status.Node) {
-	had := make(map[string]status.Node, len(before))
-	for _, n := range before {
-		had[n.Path] = n
-	}
-	for i := range nodes {
-		n, was := &nodes[i], had[nodes[i].Path]
-		if n.LimitMax < 0 && n.LimitOf == "" && n.State != stateRunning {
-			n.InWindow, n.Limit, n.LimitOf = was.InWindow, was.Limit, was.LimitOf
-			n.LimitMax, n.LimitCounts, n.LimitWindow = cmp.Or(was.LimitMax, n.LimitMax), was.LimitCounts,
-				was.LimitWindow
-		}
-	}
 }
 
 // Write takes what the log of the daemon has to say.
@@ -219,7 +142,7 @@ func (v *liveView) Write(p []byte) (int, error) {
 }
 
 func (v *liveView) event(e supervisor.Event) {
-	v.remember(e)
+	v.ends.Observe(e)
 	if entry, text := describe(e); text != "" {
 		v.add(fmt.Sprintf("%s %s %s", entry.Path, v.paint.dim("*"), v.paint.eventType(entry.Type, proc.Plain(text))))
 	}
@@ -302,14 +225,14 @@ func (m *liveModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.key(msg)
 	case tickMsg:
 		if nodes := m.view.nodes(m.fleet); nodes != nil { // keep the last word of a fleet that has ended
-			keepLimits(nodes, m.nodes)
+			status.KeepLimits(nodes, m.nodes)
 			m.nodes = nodes
 		}
 		return m, tick()
 	case endMsg:
 		m.ended = true
 		for i := range m.nodes {
-			m.view.final(&m.nodes[i])
+			m.view.ends.Complete(&m.nodes[i])
 		}
 		return m, tea.Quit
 	}

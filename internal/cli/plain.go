@@ -79,9 +79,8 @@ func (v *plainView) order(e event.Event) {
 
 // orderLine is an event about an order, as those about agents are shown.
 func orderLine(e event.Event, p paint) string {
-	text := strings.TrimPrefix(e.Message, "order "+strings.TrimPrefix(e.Path, "orders/")+" ")
 	return fmt.Sprintf("%s %s %s", proc.Plain(e.Path), p.dim("*"),
-		p.eventType(e.Type, proc.Plain(strings.ReplaceAll(text, "\n", " "))))
+		p.eventType(e.Type, proc.Plain(strings.ReplaceAll(e.Text(), "\n", " "))))
 }
 
 func (v *plainView) watch(ctx context.Context, _ *daemon.Controller) { <-ctx.Done() }

@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
+	"github.com/coppice-dev/coppice/supervisor"
 )
 
 func newTree(s *streams) *cobra.Command {
@@ -210,9 +211,20 @@ func next(n status.Node, now time.Time) string {
 // why says why a node is in its state.
 func why(n status.Node) string {
 	if n.Kind == "agent" && n.State == stateRunning && n.Loop != "" {
-		return "its last exit: " + proc.Plain(strings.Replace(n.LastExit, "normal", "completed", 1))
+		return "its last exit: " + proc.Plain(exitText(n))
 	}
 	return withExit(n, n.Reason)
+}
+
+// exitText says how a node ended last.
+func exitText(n status.Node) string {
+	switch {
+	case n.ExitKind != supervisor.Normal.String():
+		return n.LastExit
+	case n.ExitError == "":
+		return "completed"
+	}
+	return "completed: " + n.ExitError
 }
 
 // nextTry is the time until a node starts again, "" if it will not.

@@ -57,7 +57,7 @@ func translationOf(e supervisor.Event) translation {
 	case supervisor.SupervisorStopping:
 		return translation{"", event.SupervisorStopping, causeOf(e.Reason), stoppingText(e)}
 	case supervisor.SupervisorEnded:
-		return translation{"", event.SupervisorEnded, agent.EventEnd(e.Exit), "ended: " + ExitText(e.Exit)}
+		return translation{"", event.SupervisorEnded, agent.EventEnd(e.Exit), "ended: " + status.ExitText(e.Exit)}
 	case supervisor.ChildStarted:
 		return started(e)
 	case supervisor.ChildStartFailed:
@@ -79,7 +79,7 @@ func translationOf(e supervisor.Event) translation {
 	case supervisor.ChildStopped:
 		text := "stopped"
 		if !e.Exit.Clean() {
-			text += ": " + ExitText(e.Exit)
+			text += ": " + status.ExitText(e.Exit)
 		}
 		data := event.Stopped{End: agent.EventEnd(e.Exit), Cause: causeOf(e.Reason)}
 		return translation{event.AgentStopped, event.SupervisorStopped, data, text}
@@ -98,7 +98,7 @@ func translationOf(e supervisor.Event) translation {
 	case supervisor.ChildReturned:
 		return translation{
 			event.AgentReturned, event.SupervisorReturned, agent.EventEnd(e.Exit),
-			fmt.Sprintf("abandoned incarnation %d has ended: %s", e.Incarnation, ExitText(e.Exit)),
+			fmt.Sprintf("abandoned incarnation %d has ended: %s", e.Incarnation, status.ExitText(e.Exit)),
 		}
 	case supervisor.ChildMisbehaved:
 		return translation{
@@ -140,7 +140,7 @@ func exited(e supervisor.ChildExited) translation {
 		data: event.Exited{
 			End: agent.EventEnd(e.Exit), Decision: decisionOf(e.Decision), UptimeSeconds: e.Uptime.Seconds(),
 		},
-		text: fmt.Sprintf("ended after %s: %s; %s", timespan.Short(e.Uptime), ExitText(e.Exit),
+		text: fmt.Sprintf("ended after %s: %s; %s", timespan.Short(e.Uptime), status.ExitText(e.Exit),
 			decisionText(e.Decision)),
 	}
 	switch {
@@ -166,7 +166,7 @@ func limitReached(e supervisor.LimitReached) translation {
 		t.text = "given up"
 	}
 	if e.Exit.Err != nil { // of an order that starts it too often, no other event gives the reason
-		t.text += ": " + ExitText(e.Exit)
+		t.text += ": " + status.ExitText(e.Exit)
 	}
 	switch e.Limit.OnLimit {
 	case supervisor.Quarantine:
@@ -182,28 +182,11 @@ func limitReached(e supervisor.LimitReached) translation {
 func stoppingText(e supervisor.SupervisorStopping) string {
 	switch {
 	case e.Err != nil:
-		return "stopping everything: " + shortError(e.Err)
+		return "stopping everything: " + status.ErrorText(e.Err)
 	case e.Reason == supervisor.ReasonShutdown:
 		return "stopping everything"
 	}
 	return fmt.Sprintf("stopping everything: %v", e.Reason)
-}
-
-// ExitText describes an exit in as few words as it needs.
-func ExitText(x supervisor.Exit) string {
-	if x.Err == nil {
-		return x.String()
-	}
-	return shortError(x.Err)
-}
-
-// shortError leaves out of a limit what the event of the limit has said.
-func shortError(err error) string {
-	var limit *supervisor.LimitError
-	if errors.As(err, &limit) {
-		return fmt.Sprintf("limit reached by %s (%s)", limit.Child, ExitText(limit.Exit))
-	}
-	return err.Error()
 }
 
 // decisionText says what comes next, and why.

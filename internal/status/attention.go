@@ -38,7 +38,8 @@ func waitsForPerson(n Node) bool {
 
 // attention returns what in a fleet is not well or needs a person, in the order of the nodes.
 // serving is whether a daemon runs; without one, commands that need it start it first.
-func attention(nodes []Node, config Config, serving bool) []Attention {
+// lastLine returns the last line that an agent wrote.
+func attention(nodes []Node, config Config, serving bool, lastLine func(path string) string) []Attention {
 	all := []Attention{}
 	if config.LastError != "" {
 		first, _, _ := strings.Cut(config.LastError, "\n")
@@ -46,8 +47,11 @@ func attention(nodes []Node, config Config, serving bool) []Attention {
 			Command: "coppice validate"})
 	}
 	for _, n := range nodes {
-		if a, ok := nodeAttention(n, serving); ok {
+		if a, logs, ok := nodeAttention(n, serving); ok {
 			a.Path = n.Path
+			if logs {
+				a.LastOutput = lastLine(n.Path)
+			}
 			all = append(all, a)
 		}
 	}
@@ -63,10 +67,12 @@ const (
 	endsCleanly  = `it keeps ending with exit code 0; restart = "on-failure" would leave it stopped`
 )
 
-// nodeAttention returns what is wrong with a node, and the commands that help.
-func nodeAttention(n Node, serving bool) (a Attention, ok bool) {
+// nodeAttention returns what is wrong with a node, and the commands that help. logs is
+// whether the first of them shows its output.
+func nodeAttention(n Node, serving bool) (a Attention, logs, ok bool) {
 	a = Attention{State: n.State, Reason: cmp.Or(n.LastExit, n.Reason), NextAt: n.NextAt}
 	look, act := investigation(n), ""
+	logs = n.TooOftenBy == ""
 	switch {
 	case n.State == supervisor.Quarantined.String():
 		if n.Kind == kindAgent && n.LastExit != "" && !n.Failed {
@@ -77,32 +83,32 @@ func nodeAttention(n Node, serving bool) (a Attention, ok bool) {
 		a.NextAt, act = nil, release(n, serving)
 	case n.State == supervisor.Paused.String():
 		if n.Kind != kindSupervisor {
-			return Attention{}, false // said of its supervisor
+			return Attention{}, false, false // said of its supervisor
 		}
 		resume := withDaemon("coppice resume "+shellWord(n.Path), serving)
-		return Attention{State: n.State, Reason: n.Reason, Command: resume}, true
+		return Attention{State: n.State, Reason: n.Reason, Command: resume}, false, true
 	case n.Kind == kindAgent && waitsForPerson(n):
 		answer := withDaemon("coppice answer "+n.NeedsInput.ID, serving)
-		return Attention{State: NeedsAnswer, Reason: n.NeedsInput.Text, Command: answer}, true
+		return Attention{State: NeedsAnswer, Reason: n.NeedsInput.Text, Command: answer}, false, true
 	case n.Loop == CrashLoop:
 		a.State = crashLoop
 	case n.Loop == CleanLoop:
 		a.State, a.Reason = "restart_loop", endsCleanly
 	case n.Aide != nil, !serving, n.Kind == kindSupervisor && n.State != supervisor.Restarting.String():
-		return Attention{}, false
+		return Attention{}, false, false
 	case n.State == supervisor.Running.String() && n.Vitals != nil && n.Vitals.Unresponsive && !n.Vitals.Waiting:
 		a.State, a.Reason = "unresponsive", silence(*n.Vitals)+"; it is restarted unless it reports soon"
 	case n.State == supervisor.Running.String():
 		if !keepsFailing(n) {
-			return Attention{}, false
+			return Attention{}, false, false
 		}
 		a.State = "failing"
 	default:
 		if a.Reason, ok = whyNotRunning(n); !ok {
-			return Attention{}, false
+			return Attention{}, false, false
 		}
 		if !n.Failed {
-			look = "coppice explain " + shellWord(n.Path)
+			look, logs = "coppice explain "+shellWord(n.Path), false
 		}
 	}
 	if a.Reason == "" {
@@ -113,7 +119,7 @@ func nodeAttention(n Node, serving bool) (a Attention, ok bool) {
 		a.Reason, a.NextAt = a.Reason+"; "+afterUp(n), nil
 	}
 	a.Command = inTurn(look, act)
-	return a, true
+	return a, logs, true
 }
 
 // slowStart is how long an agent may take to become ready before that is worth a look.
@@ -133,7 +139,7 @@ func whyNotRunning(n Node) (reason string, ok bool) {
 		switch {
 		case n.Failed:
 			return n.LastExit, true
-		case strings.HasPrefix(n.LastExit, supervisor.Normal.String()):
+		case n.ExitKind == supervisor.Normal.String():
 			return endedCleanly, true
 		}
 		return n.Reason, true

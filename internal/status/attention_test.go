@@ -1,6 +1,7 @@
 package status
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ func TestNodeAttention(t *testing.T) {
 		{name: "starts again", node: Node{State: "starting", Failed: true, LastExit: failed}, want: "starting: exit code 1 -> coppice logs t/a"},
 		{name: "waits for its restart", node: Node{State: "restarting", Failed: true, LastExit: failed, NextAt: &soon},
 			want: "restarting: exit code 1 -> coppice logs t/a (next)"},
-		{name: "waits for its restart, and had completed", node: Node{State: "restarting", LastExit: "normal", NextAt: &soon},
+		{name: "waits for its restart, and had completed", node: Node{State: "restarting", LastExit: "normal", ExitKind: "normal", NextAt: &soon},
 			want: `restarting: it ended with exit code 0; restart = "on-failure" would leave it stopped -> coppice explain t/a (next)`},
 		{name: "waits for another", node: Node{State: "waiting", Reason: "waits for t/db"}, want: "waiting: waits for t/db -> coppice explain t/a"},
 		{name: "has failed again and again", node: limited(Node{State: "running", Failed: true, LastExit: "idle: no input or output for 40s"}, 4),
@@ -42,7 +43,7 @@ func TestNodeAttention(t *testing.T) {
 			want: "unresponsive: no heartbeat yet (heartbeat_timeout 1m); it is restarted unless it reports soon -> coppice logs t/a"},
 		{name: "makes no progress", node: Node{State: "running", Vitals: &api.Vitals{Unresponsive: true, ProgressTimeout: 60, ProgressAge: 90}},
 			want: "unresponsive: no progress for 1m30s (progress_timeout 1m); it is restarted unless it reports soon -> coppice logs t/a"},
-		{name: "has done its work", node: Node{State: "stopped", LastExit: "normal"}},
+		{name: "has done its work", node: Node{State: "stopped", LastExit: "normal", ExitKind: "normal"}},
 		{name: "has failed for good", node: Node{State: "stopped", Failed: true, LastExit: failed}, want: "stopped: exit code 1 -> coppice logs t/a"},
 		{name: "was stopped by hand", node: Node{State: "stopped", Failed: true, StoppedByHand: true}},
 		{name: "is one too many in its pool", node: Node{State: "stopping", Reason: "its pool wants fewer instances"}},
@@ -67,7 +68,11 @@ func TestNodeAttention(t *testing.T) {
 			c.node.LimitMax = supervisor.Unlimited
 		}
 		got := ""
-		if a, ok := nodeAttention(c.node, !c.offline); ok {
+		a, logs, ok := nodeAttention(c.node, !c.offline)
+		if logs != strings.HasPrefix(a.Command, "coppice logs ") {
+			t.Errorf("%s: logs %v, but %s", c.name, logs, a.Command)
+		}
+		if ok {
 			got = a.State + ": " + a.Reason + " -> " + a.Command
 			if a.NextAt != nil {
 				got += " (next)"
@@ -81,7 +86,7 @@ func TestNodeAttention(t *testing.T) {
 
 // TestRejectedFile checks that a file that was rejected needs attention.
 func TestRejectedFile(t *testing.T) {
-	rejected := attention(nil, Config{Path: "/x/coppice.toml", LastError: "coppice.toml:7:1: unknown key\nand more"}, true)
+	rejected := attention(nil, Config{Path: "/x/coppice.toml", LastError: "coppice.toml:7:1: unknown key\nand more"}, true, nil)
 	if len(rejected) != 1 || rejected[0] != (Attention{Path: "/x/coppice.toml", State: "rejected", Reason: "coppice.toml:7:1: unknown key", Command: "coppice validate"}) {
 		t.Errorf("a rejected file: %+v", rejected)
 	}

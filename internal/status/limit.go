@@ -11,9 +11,9 @@ import (
 // SetLimit says what counts the starts of a node, and how much of that is used up.
 func (n *Node) SetLimit(l supervisor.Limit, counted int) {
 	n.InWindow, n.LimitMax, n.Limit = counted, l.Max, l.String()
-	n.LimitCounts, n.LimitWindow, n.LimitOf = "", 0, ""
+	n.LimitCounts, n.LimitWindow, n.LimitAction, n.LimitOf = "", 0, "", ""
 	if l.Max >= 0 {
-		n.LimitCounts, n.LimitWindow = l.Count.String(), l.Within.Seconds()
+		n.LimitCounts, n.LimitWindow, n.LimitAction = l.Count.String(), l.Within.Seconds(), l.OnLimit.String()
 	}
 }
 

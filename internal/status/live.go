@@ -205,7 +205,7 @@ func (l live) node(path string, i supervisor.ChildInfo, f Fleet) Node {
 		}
 	}
 	if i.LastExit.Kind != supervisor.NoExit {
-		setLastExit(&n, i.LastExit)
+		n.setLastExit(i.LastExit)
 	}
 	n.StoppedByHand = StoppedByHand(i.State, i.Reason)
 	l.suspend(&n)

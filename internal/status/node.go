@@ -49,12 +49,14 @@ func (m *Model) suspend(n *Node) {
 }
 
 // setLastExit fills in how a node ended last. A clean end has the word of the API.
-func setLastExit(n *Node, x supervisor.Exit) {
+func (n *Node) setLastExit(x supervisor.Exit) {
+	n.ExitKind, n.ExitError, n.TooOftenBy = x.Kind.String(), "", ""
 	n.LastExit, n.Failed = x.String(), !x.Clean()
 	if x.Err == nil {
-		n.LastExit = x.Kind.String()
+		n.LastExit = n.ExitKind
+		return
 	}
-	n.TooOftenBy = ""
+	n.ExitError = x.Err.Error()
 	var often *order.TooOftenError
 	if errors.As(x.Err, &often) {
 		n.TooOftenBy = often.Order

@@ -83,7 +83,7 @@ func (r recorded) recorded(path string, f Fleet) Node {
 	if rec, ok := r.Records[path]; ok {
 		n.Incarnation, n.Restarts = rec.Incarnation, rec.Restarts
 		if rec.LastExit.Kind != supervisor.NoExit {
-			setLastExit(&n, rec.LastExit)
+			n.setLastExit(rec.LastExit)
 		}
 		if rec.Lasts {
 			n.State, n.Reason = StateOf(rec.State, rec.Reason)
@@ -126,7 +126,7 @@ func (r recorded) agent(path string, f Fleet) Node {
 		// The record says why it was ended, which the slot does not know.
 	case s.Incarnation >= n.Incarnation && s.Exit.Kind != supervisor.NoExit:
 		n.Incarnation = s.Incarnation
-		setLastExit(&n, s.Exit)
+		n.setLastExit(s.Exit)
 	}
 	return n
 }
@@ -170,7 +170,7 @@ func (r recorded) explain(_ context.Context, x *Explanation) error {
 	if n.Kind != kindAgent {
 		return nil
 	}
-	if n.LastExit != "" && n.LastExit != (supervisor.Exit{Kind: supervisor.ShutDown}).String() {
+	if n.LastExit != "" && !(n.ExitKind == supervisor.ShutDown.String() && n.ExitError == "") {
 		x.Evidence = append(x.Evidence, "its last exit: "+n.LastExit)
 	}
 	switch n.State {

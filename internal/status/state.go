@@ -1,6 +1,11 @@
 package status
 
-import "github.com/coppice-dev/coppice/supervisor"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/coppice-dev/coppice/supervisor"
+)
 
 // This file tells a stop by hand from a suspension. For the supervisor library both are
 // Suspended, with the reason that the call has given: a stop is final until a start, a
@@ -35,4 +40,21 @@ func StoppedByHand(s supervisor.State, why supervisor.Reason) bool {
 // Suspended reports whether a resume brings a child back.
 func Suspended(s supervisor.State, why supervisor.Reason) bool {
 	return s == supervisor.Suspended && why == supervisor.ReasonSuspended
+}
+
+// ExitText describes an exit in as few words as it needs.
+func ExitText(x supervisor.Exit) string {
+	if x.Err == nil {
+		return x.String()
+	}
+	return ErrorText(x.Err)
+}
+
+// ErrorText leaves out of a limit what the event of the limit has said.
+func ErrorText(err error) string {
+	var limit *supervisor.LimitError
+	if errors.As(err, &limit) {
+		return fmt.Sprintf("limit reached by %s (%s)", limit.Child, ExitText(limit.Exit))
+	}
+	return err.Error()
 }

@@ -148,12 +148,7 @@ func (m *Model) Status(ctx context.Context) (Status, error) {
 			s.NeedsInput++
 		}
 	}
-	s.Attention = attention(nodes, s.Config, m.source.serving())
-	for i := range s.Attention {
-		if a := &s.Attention[i]; strings.HasPrefix(a.Command, "coppice logs ") {
-			a.LastOutput = m.lastLine(a.Path)
-		}
-	}
+	s.Attention = attention(nodes, s.Config, m.source.serving(), m.lastLine)
 	return s, nil
 }
 

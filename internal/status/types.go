@@ -29,11 +29,14 @@ type Node struct {
 	LimitCounts     string      `json:"limit_counts,omitempty" enum:"starts,restarts,consecutive restarts,failures" doc:"What its limit counts."`
 	LimitWindow     float64     `json:"limit_window_seconds,omitempty" doc:"The time in which they count; without it they count for ever."`
 	Limit           string      `json:"limit" doc:"Its own limit, in words: of a supervisor the one that its children share, of an agent the one that it does not share. Empty if it has none."`
+	LimitAction     string      `json:"limit_action,omitempty" enum:"escalate,quarantine,give_up,pause" doc:"What is done when its limit is reached."`
 	LimitOf         string      `json:"limit_of,omitempty" doc:"The path of the supervisor whose limit counts, where a node has none of its own."`
 	StartedAt       *time.Time  `json:"started_at,omitempty" doc:"When the running incarnation started."`
 	Uptime          float64     `json:"uptime_seconds,omitempty" minimum:"0" doc:"How long it has been running."`
 	NextAt          *time.Time  `json:"next_at,omitempty" doc:"When it is tried again."`
 	LastExit        string      `json:"last_exit,omitempty" doc:"How the incarnation before ended."`
+	ExitKind        string      `json:"exit_kind,omitempty" doc:"The kind of that: normal, shutdown, failure, panic, killed, lost. Readers must expect others."`
+	ExitError       string      `json:"exit_error,omitempty" doc:"What went wrong, or what else is known of that end; not there if nothing is."`
 	Failed          bool        `json:"failed,omitempty" doc:"Whether that was a failure; not there if it was not."`
 	TooOftenBy      string      `json:"too_often_by,omitempty" doc:"Name of the order that has started it too often, so that its limit holds it."`
 	StatusText      string      `json:"status_text,omitempty" doc:"What an agent that runs says of itself: one line of plain text, 256 bytes at most. It is the agent's claim."`
