@@ -47,8 +47,8 @@ func (c *Controller) listeners() []agent.Listener {
 			End:  func(who api.Caller, _ agent.Exit) { c.health.End(who) },
 		},
 		{ // hashes
-			Launch: c.hashes.begin,
-			Adopt:  c.hashes.adopted,
+			Launch: c.hashes.Begin,
+			Adopt:  c.hashes.Adopt,
 		},
 		{ // questions
 			End: func(who api.Caller, _ agent.Exit) { c.questions.Forward(who.Path) },

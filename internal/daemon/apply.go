@@ -12,6 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
+	"github.com/coppice-dev/coppice/internal/reconcile/hash"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -154,7 +155,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 	defer c.forgetDeparted(path)
 	for _, agent := range gone {
 		c.drains.Conclude(ctx, agent)
-		c.hashes.forget(agent)
+		c.hashes.Forget(agent)
 		c.strangers.left(agent)
 		c.agents.Forget(agent)
 		c.health.Forget(agent)
@@ -164,7 +165,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 				c.agents.Remove(ctx, place, agent)
 			}
 			c.triggers.RemoveFiles(agent)
-			last = append(last, c.lastOf(agent, c.last(agent)).Op(), store.Op{Kind: store.Delete, Key: hashKey(agent)})
+			last = append(last, c.lastOf(agent, c.last(agent)).Op(), store.Op{Kind: store.Delete, Key: hash.Key(agent)})
 		}
 		why := " is no longer in the file, and has been removed"
 		if c.fleet().Nodes[path] == nil && c.pools.Has(above) {

@@ -23,6 +23,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
+	"github.com/coppice-dev/coppice/internal/reconcile/hash"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/sagehost"
@@ -83,7 +84,7 @@ type Controller struct {
 
 	patrols     *rounds
 	strangers   strangers
-	hashes      *hashes
+	hashes      *hash.Tracker
 	status      *status.Model // once the features are open
 	stopper     *agent.Stopper
 	agents      *agent.Manager
@@ -166,7 +167,9 @@ func newController(o Options) (*Controller, error) {
 	c.triggers = newTriggers(c)
 	c.pools = newPools(c)
 	c.pauses.look = make(chan struct{}, 1)
-	c.hashes = newHashes(newLookout(c.background.run, c.patrols.kick))
+	c.hashes = hash.New(hash.Options{
+		Store: o.Store, Logger: o.Logger, Go: c.background.run, Changed: c.patrols.kick,
+	})
 	c.stopper = newStopper(c)
 	c.agents = newAgents(c)
 	c.access = newAccess(c)

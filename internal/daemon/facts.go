@@ -17,7 +17,7 @@ func (c *Controller) desired(f *fleet.Fleet) []reconcile.Desired {
 		d := reconcile.Desired{Path: path, Needs: f.Needs[path], After: f.After[path],
 			Suspended: c.suspendedBy(f, path) != "", Retired: f.Retired(path)}
 		if a := f.Agents[path]; a != nil {
-			d.Hash, d.DrainTimeout = c.hashes.wanted(f, path), f.Patrol.DriftDrainTimeout
+			d.Hash, d.DrainTimeout = c.hashes.Desired(a, f.Hashes[path]), f.Patrol.DriftDrainTimeout
 			d.Instance = a.Instance != (spec.Instance{})
 		}
 		all[i] = d
@@ -96,7 +96,7 @@ func (c *Controller) see(all map[string]*reconcile.Observed, s *supervisor.Super
 			c.regard(o, info.Incarnation)
 		case info.Type == supervisor.Worker && isHeld(info.State):
 			o.Held, o.Incarnation = true, info.Incarnation
-			o.Hash = c.hashes.last(api.Caller{Path: path, Incarnation: info.Incarnation})
+			o.Hash = c.hashes.Last(api.Caller{Path: path, Incarnation: info.Incarnation})
 		}
 		if c.triggers.Has(path) {
 			asTriggered(o, info)
@@ -127,7 +127,7 @@ func (c *Controller) regard(o *reconcile.Observed, incarnation uint64) {
 	o.Incarnation = incarnation
 	c.mu.Unlock()
 	o.Draining = c.drains.IsDraining(o.Path, incarnation)
-	o.Hash = c.hashes.of(who)
+	o.Hash = c.hashes.Of(who)
 	i := c.health.Incarnation(who)
 	o.Idle, o.Asks = i.Idle(), i.SeesDrains()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
+	"github.com/coppice-dev/coppice/internal/reconcile/hash"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
@@ -109,7 +110,7 @@ func sighted(f *fleet.Fleet, seen []runtime.Observation) map[string]*reconcile.O
 			if a != nil && o.SpecHash != "" {
 				at.Hash = f.Hashes[o.Path]
 				if o.SpecHash != at.Hash.Sum {
-					at.Hash = otherThan(at.Hash, o.SpecHash)
+					at.Hash = hash.OtherThan(at.Hash, o.SpecHash)
 				}
 			}
 		}

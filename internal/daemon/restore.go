@@ -34,10 +34,10 @@ func (c *Controller) restore(ctx context.Context) (*agent.SavedState, error) {
 	for path, r := range saved.Records {
 		if r.Incarnation > 0 {
 			c.journal.recall(path, r.Incarnation)
-			c.hashes.recall(path, r.Hash)
+			c.hashes.Restore(path, r.Hash)
 		}
 	}
-	if err := c.recallHashes(ctx); err != nil {
+	if err := c.hashes.Load(ctx); err != nil {
 		return nil, err
 	}
 	saved.Forgets, saved.ForgetsSelf = c.fleet().Forgets, c.fleet().ForgetsOwn

@@ -11,7 +11,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/reconcile"
-	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -114,7 +113,7 @@ func (c *Controller) Patrol(ctx context.Context, dry bool) (api.Round, error) {
 	}
 	look, cancel := context.WithTimeout(ctx, lookPatience)
 	c.seek(look)
-	c.hashes.lookout.settled(look, c.fleet().Files)
+	c.hashes.Await(look, c.fleet().Files)
 	cancel()
 	res := c.patrols.plan()
 	if !dry {
@@ -178,7 +177,7 @@ func (r *rounds) plan() reconcile.Result {
 	r.c.applying.Lock() // what is wanted and what supervisors know of it belong together
 	defer r.c.applying.Unlock()
 	f := r.c.fleet()
-	r.c.lookAround(f)
+	r.c.hashes.Refresh(f.Files)
 	r.mu.Lock()
 	// before anything is observed: what ends now is seen by the next round
 	busy, starts := maps.Clone(r.busy), maps.Clone(r.starts)
@@ -202,7 +201,7 @@ func (r *rounds) round(ctx context.Context) time.Time {
 	r.mu.Unlock()
 	res := r.plan()
 	r.c.dropOvertaken(r.isBusy)
-	r.c.saveHashes()
+	r.c.hashes.Save()
 	notify(r.c.pauses.look)
 	r.mu.Lock()
 	told := r.delays
@@ -399,13 +398,6 @@ func (c *Controller) held(d reconcile.Delay) {
 		Type: event.AgentQuarantined, Path: d.Path, Incarnation: c.last(d.Path), Actor: "controller",
 		Message: d.String(),
 	}.With(map[string]any{"until": d.Until, "cause": d.Cause.String()}))
-}
-
-// lookAround has the files looked at that agents of a fleet are made of.
-func (c *Controller) lookAround(f *fleet.Fleet) {
-	if len(f.Files) > 0 {
-		c.hashes.lookout.around(f.Files)
-	}
 }
 
 // untroubled notes an error that is not told by an event, nor an answer of

@@ -145,7 +145,7 @@ func (c *Controller) recordOf(h supervisor.EventHeader) (*agent.Record, []store.
 		r.State, r.StartedAt = supervisor.Waiting.String(), time.Time{}
 	}
 	if !r.Ended {
-		r.Hash = c.hashes.keep(path, h.Incarnation)
+		r.Hash = c.hashes.Saved(path, h.Incarnation)
 	}
 	return r, []store.Op{r.Op(), selfOp(h.Supervisor, h.After.Self)}
 }

@@ -1,4 +1,4 @@
-package daemon
+package hash
 
 import (
 	"context"
@@ -13,13 +13,13 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// outlooks is a lookout that counts its news.
-func outlooks(t *testing.T) (*lookout, chan struct{}) {
+// newHasher is a lookout that counts its news.
+func newHasher(t *testing.T) (*fileHasher, chan struct{}) {
 	news := make(chan struct{}, 100)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	t.Cleanup(func() { cancel(); wg.Wait() })
-	return newLookout(func(f func(context.Context)) { wg.Go(func() { f(ctx) }) }, func() { news <- struct{}{} }), news
+	return newFileHasher(func(f func(context.Context)) { wg.Go(func() { f(ctx) }) }, func() { news <- struct{}{} }), news
 }
 
 func awaitNews(t *testing.T, news chan struct{}, what string) {
@@ -31,10 +31,10 @@ func awaitNews(t *testing.T, news chan struct{}, what string) {
 	}
 }
 
-func TestLookout(t *testing.T) {
+func TestFileHasher(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a")
-	l, news := outlooks(t)
+	l, news := newHasher(t)
 	put := func(text string) {
 		t.Helper()
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -45,7 +45,7 @@ func TestLookout(t *testing.T) {
 	hashes := map[string]string{}
 	look := func(what string) string {
 		t.Helper()
-		l.around(all)
+		l.refresh(all)
 		awaitNews(t, news, what)
 		hash := l.hash(file)
 		if hash == spec.Unread {
@@ -55,7 +55,7 @@ func TestLookout(t *testing.T) {
 		return hash
 	}
 	if l.hash(file) != spec.Unread {
-		t.Error("what nobody has looked at is known")
+		t.Error("a file that was never hashed is known")
 	}
 	look("missing")
 	put("one")
@@ -85,7 +85,7 @@ func TestLookout(t *testing.T) {
 	if err := syscall.Mkfifo(file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	look("a pipe that nobody writes to")
+	look("a pipe without a writer")
 	seen := map[string]string{}
 	for what, hash := range hashes {
 		if other := seen[hash]; other != "" {
@@ -93,17 +93,17 @@ func TestLookout(t *testing.T) {
 		}
 		seen[hash] = what
 	}
-	l.around(nil)
+	l.refresh(nil)
 	if l.hash(file) != spec.Unread {
-		t.Error("what is not wanted any more is still known")
+		t.Error("a file that was removed is still known")
 	}
 }
 
 // A file of the environment that is gone, or cannot be understood, counts as what it
 // was before: no agent is to be started again to fail with it.
-func TestLookoutKeepsEnvironment(t *testing.T) {
+func TestFileHasherKeepsEnvironment(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.env")
-	l, _ := outlooks(t)
+	l, _ := newHasher(t)
 	known := func(text string) string {
 		t.Helper()
 		if text == "" {
@@ -113,7 +113,7 @@ func TestLookoutKeepsEnvironment(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		l.settled(ctx, map[string]bool{file: true})
+		l.await(ctx, map[string]bool{file: true})
 		return l.hash(file)
 	}
 	if hash := known("no variable"); hash != spec.Unread {
@@ -148,19 +148,19 @@ func TestContentsUnread(t *testing.T) {
 	}
 }
 
-// A file that takes for ever holds up nobody: its turn ends.
-func TestLookoutHangs(t *testing.T) {
-	l, news := outlooks(t)
-	for range lookTogether { // all turns are taken by looks that hang
-		l.turns <- struct{}{}
+// A file that takes forever delays no other: its slot becomes free.
+func TestFileHasherHangs(t *testing.T) {
+	l, news := newHasher(t)
+	for range maxParallel { // all turns are taken by looks that hang
+		l.slots <- struct{}{}
 	}
 	file := filepath.Join(t.TempDir(), "a")
-	l.around(map[string]bool{file: false})
+	l.refresh(map[string]bool{file: false})
 	for range 100 {
-		l.around(map[string]bool{file: false}) // which does not wait, and looks once
+		l.refresh(map[string]bool{file: false}) // which does not wait, and looks once
 	}
-	for range lookTogether {
-		<-l.turns
+	for range maxParallel {
+		<-l.slots
 	}
 	awaitNews(t, news, "it is not there")
 	if len(news) > 0 {
