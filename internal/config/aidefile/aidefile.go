@@ -3,6 +3,7 @@ package aidefile
 
 import (
 	"cmp"
+	_ "embed" // head
 	"fmt"
 	"io"
 	"path/filepath"
@@ -261,17 +262,5 @@ func Sections() []toml.Section {
 // WriteReference writes the tables of an Aidefile, in Markdown.
 func WriteReference(w io.Writer) error { return toml.WritePage(w, head, Sections()) }
 
-const head = `# The tables of an Aidefile
-
-<!-- Written by go generate from internal/config; changes belong there. -->
-
-What agents of Aidefiles are, how they run and how a project has them: [Aidefiles](aidefile.md). This page is the file itself: [TOML](https://toml.io),
-called ` + "`Aidefile`" + `, UTF-8 and at most 1 MiB large. What is not known is an error, in every table:
-
-` + "```" + `
-agents/uptime/Aidefile:6:1: unknown key "max_restart" in [daemon]; did you mean "max_restarts"?
-agents/uptime/Aidefile:7:11: restart is "on_failure", expected one of always, on-failure, never; did you mean "on-failure"?
-` + "```" + `
-
-A **duration** is a string with units: ` + "`\"500ms\"`, `\"10s\"`, `\"1h30m\"`, `\"7d\"`" + `.
-`
+//go:embed head.md
+var head string

@@ -2,6 +2,7 @@
 package grove
 
 import (
+	_ "embed" // head
 	"fmt"
 	"io"
 	"path/filepath"
@@ -318,24 +319,8 @@ func sections() []toml.Section {
 	}
 }
 
-const head = `# grove.toml
-
-<!-- Written by go generate from internal/config; changes belong there. -->
-
-The settings of a Sage project, in [TOML](https://toml.io), in its topmost directory. ` + "`coppice sage new`" + ` writes a first one. It is UTF-8 and at most
-1 MiB large. Where there is none, a ` + "`sage.toml`" + ` in the same directory is read instead.
-
-Paths are relative to the directory of the file, wherever a command is run.
-
-Each error is one line with its place, what was expected and what to do, and all are reported at once:
-
-` + "```" + `
-grove.toml:5:11: backend is "sqlit", expected one of sqlite, memory; did you mean "sqlite"?
-grove.toml:9:1: unknown key "restart_window_s" in [supervision]; did you mean "within_seconds"?
-` + "```" + `
-
-What is accepted and changes nothing is named with its place, too, as a notice; it stops nothing.
-`
+//go:embed head.md
+var head string
 
 // WriteSchema writes the JSON Schema of grove.toml.
 func WriteSchema(w io.Writer) error {
