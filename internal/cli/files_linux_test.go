@@ -111,7 +111,7 @@ func TestCity(t *testing.T) {
 // those of an order of a pack among them.
 func TestCityOfPacks(t *testing.T) {
 	t.Parallel()
-	archive, err := txtar.ParseFile("../config/testdata/cities/town.txtar")
+	archive, err := txtar.ParseFile("../config/gascity/testdata/cities/town.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
