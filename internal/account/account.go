@@ -122,7 +122,7 @@ const (
 func (a *Account) Reach(path string, need uint32) error {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return nil // whoever uses it says so
+		return nil // its caller reports it
 	}
 	for dir := "/"; ; {
 		info, err := os.Stat(dir)

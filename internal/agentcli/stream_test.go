@@ -101,7 +101,7 @@ func TestRead(t *testing.T) {
 
 		{"a command of one's own", "thinking\n{\"x\":1}\n" + `{"usage":{"input_tokens":1,"output_tokens":2},"result":"a"}` + "\n", Report{3, true, false, "a", true}},
 		{"its last word counts", `{"usage":{"output_tokens":1}}` + "\n" + `{"usage":{"output_tokens":2}}` + "\nbye\n", Report{2, true, false, "", false}},
-		{"of a kind that nobody knows, on the way", `{"type":"progress","usage":{"output_tokens":2}}`, Report{2, true, false, "", false}},
+		{"of an unknown kind, on the way", `{"type":"progress","usage":{"output_tokens":2}}`, Report{2, true, false, "", false}},
 		{"an error with exit code 0", `{"is_error":true,"result":"credit is too low"}`, Report{0, false, true, "credit is too low", true}},
 		{"a total", `{"total_tokens": 12}`, Report{12, true, false, "", false}},
 		{"of several lines, and indented", "  {\"usage\":\n {\"output_tokens\": 2}}\n", Report{2, true, false, "", false}},

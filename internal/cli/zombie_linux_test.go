@@ -37,7 +37,7 @@ func TestZombies(t *testing.T) {
 			}
 			crashed := f.events(event.AgentCrashed, "t/a")
 			if len(crashed) != 1 || json.Unmarshal(crashed[0].Data, &last) != nil || !slices.Contains(last.Output, "I can see a light") ||
-				!strings.Contains(last.Error, "none of its processes is brain.sh or sleeper any more") {
+				!strings.Contains(last.Error, "none of its processes is brain.sh or sleeper, while") {
 				t.Fatalf("%+v", crashed)
 			}
 			for _, p := range processesIn(t, f.dir) {

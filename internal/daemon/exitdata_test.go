@@ -17,7 +17,7 @@ func TestProgramGoneExit(t *testing.T) {
 	if out := end.LastOutput; len(out) != 1 || out[0] != "last words" {
 		t.Errorf("%+v", end)
 	}
-	if !strings.HasPrefix(x.String(), "none of its processes is claude any more") {
+	if !strings.HasPrefix(x.String(), "none of its processes is claude, while") {
 		t.Errorf("%v", x)
 	}
 }

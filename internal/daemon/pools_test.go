@@ -136,7 +136,7 @@ func TestPoolScales(t *testing.T) {
 		p.says(q, 1, nil)
 		p.wants("t/other 1, " + crowd) // and work
 		for _, path := range []string{"t/w/w-2", "t/w/w-3"} {
-			if d := p.shows(path).Drain; d == nil || d.Finished || d.Reason != "its pool does not want it any more" || d.Left < 59 {
+			if d := p.shows(path).Drain; d == nil || d.Finished || d.Reason != "its pool no longer wants it" || d.Left < 59 {
 				t.Errorf("%s is not asked to finish as it should: %+v", path, d)
 			}
 		}
@@ -186,7 +186,7 @@ func TestPoolWantsAgain(t *testing.T) {
 		if p.shows("t/w/w-2").Drain != nil || p.shows("t/w/w-3").Drain == nil {
 			t.Error("not the last one is asked to finish")
 		}
-		if got := p.happened(event.AgentDrainEnded); len(got) != 1 || got[0] != "t/w/w-2 need not finish any more: its pool wants it again" {
+		if got := p.happened(event.AgentDrainEnded); len(got) != 1 || got[0] != "t/w/w-2 need no longer finish: its pool wants it again" {
 			t.Errorf("it goes on: %q", got)
 		}
 		if err := p.drains.AckDrain(context.Background(), api.Caller{Path: "t/w/w-2", Incarnation: 1}); !errors.Is(err, api.ErrConflict) {
@@ -411,7 +411,7 @@ func TestPoolReload(t *testing.T) {
 		becomes(poolOf(t, spec.Pool{Max: 4, Check: check}, "other"), "t/other 1, "+crowd)
 		becomes(poolOf(t, spec.Pool{Max: 1, Check: check}, "other"), "t/other 1, "+crowd)
 		if p.shows("t/w/w-2").Drain == nil || p.shows("t/w/w-3").Drain == nil {
-			t.Error("who is not wanted any more is not asked to finish")
+			t.Error("an instance that is no longer wanted is not asked to finish")
 		}
 		becomes(poolOf(t, spec.Pool{Max: 2, Check: check}, "other"), "t/other 1, "+crowd)
 		p.ack("t/w/w-3", 1)
@@ -460,7 +460,7 @@ func TestPoolRetires(t *testing.T) {
 			t.Errorf("removed are %q", got)
 		}
 		for _, path := range []string{"t/w/w-1", "t/w/w-2", "t/w/w-3"} {
-			if d := p.shows(path).Drain; d == nil || d.Reason != "its pool is not in the file any more" || d.Left < 59 {
+			if d := p.shows(path).Drain; d == nil || d.Reason != "its pool is no longer in the file" || d.Left < 59 {
 				t.Errorf("%s is not asked to finish: %+v", path, d)
 			}
 		}
@@ -486,8 +486,8 @@ func TestPoolRetires(t *testing.T) {
 		if left, _, _ := p.store.Snapshot(context.Background(), "drains"); len(left) > 0 || p.drains.Len() > 0 {
 			t.Errorf("drains are kept: %d records, %d known", len(left), p.drains.Len())
 		}
-		want := "t/w is not in the file any more: what is left of it, 3 instances, may finish|t/w/w-1 has finished, and is stopped|" +
-			"t/w/w-2 has ended, and is stopped|t/w/w-3 did not finish in time, and is stopped|t/w is not in the file any more, and all of it is gone"
+		want := "t/w is no longer in the file: what is left of it, 3 instances, may finish|t/w/w-1 has finished, and is stopped|" +
+			"t/w/w-2 has ended, and is stopped|t/w/w-3 did not finish in time, and is stopped|t/w is no longer in the file, and all of it is gone"
 		if got := strings.Join(p.happened(event.PoolRetired, event.PoolRemoved, event.AgentDrained, event.PoolScaled), "|"); !strings.HasSuffix(got, want) {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
@@ -624,7 +624,7 @@ func TestPoolRetiredIsTakenOver(t *testing.T) {
 
 		p = playPools(t, s, db, treeOf(t, "other", "w"), q)
 		p.wants("t/other 1, t/w/w-3 1")
-		if d := p.shows("t/w/w-3").Drain; d == nil || d.Left > 40 || d.Left < 35 || d.Reason != "its pool is not in the file any more" {
+		if d := p.shows("t/w/w-3").Drain; d == nil || d.Left > 40 || d.Left < 35 || d.Reason != "its pool is no longer in the file" {
 			t.Errorf("the drain is %+v", d)
 		}
 		if err := p.Started(context.Background()); err != nil {

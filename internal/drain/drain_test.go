@@ -159,7 +159,7 @@ func TestDrain(t *testing.T) {
 		},
 		"canceled": {
 			happens: func(r *rig) { r.Cancel(r.ctx, "t/a") }, err: api.ErrConflict,
-			events: []string{asked, "agent.drain_ended: t/a need not finish any more"},
+			events: []string{asked, "agent.drain_ended: t/a need no longer finish"},
 		},
 		"supervisor is busy": {
 			happens: func(r *rig) { r.fleet.busy = 3; r.Exited("t/a", 3) }, takes: 3 * retryDelay, calls: "suspend t/a",
@@ -323,11 +323,11 @@ func TestSurplus(t *testing.T) {
 		r.BeginSurplus("t/b", 3, "too many", time.Minute)
 		r.Conclude(t.Context(), "t/b")
 		r.wants("", "agent.draining: t/a is asked to finish within 1m: too many",
-			"agent.drain_ended: t/a need not finish any more: its pool wants it again",
+			"agent.drain_ended: t/a need no longer finish: its pool wants it again",
 			"agent.draining: t/a is asked to finish within 1m: too many",
 			"agent.drained: t/a did not finish in time, and is stopped",
 			"agent.draining: t/b is asked to finish within 1m: too many",
-			"agent.drained: t/b is not in the file any more, and is stopped")
+			"agent.drained: t/b is no longer in the file, and is stopped")
 		if r.stored() > 0 {
 			t.Errorf("%d drains are stored", r.stored())
 		}

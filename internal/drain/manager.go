@@ -180,7 +180,7 @@ func (m *Manager) Cancel(ctx context.Context, path string) bool {
 		return false
 	}
 	m.end(path, d.incarnation, event.Event{
-		Type: event.AgentDrainEnded, Actor: "user", Message: path + " need not finish any more",
+		Type: event.AgentDrainEnded, Actor: "user", Message: path + " need no longer finish",
 	})
 	close(d.canceled)
 	return true

@@ -23,7 +23,7 @@ func (m *Manager) CancelSurplus(path string) {
 	}
 	m.end(path, d.incarnation, event.Event{
 		Type: event.AgentDrainEnded, Actor: "controller",
-		Message: path + " need not finish any more: its pool wants it again",
+		Message: path + " need no longer finish: its pool wants it again",
 	})
 	close(d.canceled)
 	d.err = errNotDrained(path)
@@ -44,7 +44,7 @@ func (m *Manager) Conclude(ctx context.Context, path string) {
 		m.Cancel(ctx, path)
 		return
 	}
-	d.decide("is not in the file any more")
+	d.decide("is no longer in the file")
 	m.end(path, d.incarnation, event.Event{
 		Type: event.AgentDrained, Actor: "controller",
 		Message: fmt.Sprintf("%s %s, and is stopped", path, d.decision()),

@@ -27,7 +27,7 @@ var ErrTriggered = errors.New("watchdog: it has found itself broken (WATCHDOG=tr
 // for ever.
 func (w watchdog) judge(n notice.Notice, now time.Time) (next time.Time, reason error) {
 	switch {
-	case n.Since.IsZero(): // nobody listens
+	case n.Since.IsZero(): // there is no listener
 		return time.Time{}, nil
 	case n.Triggered:
 		return time.Time{}, ErrTriggered

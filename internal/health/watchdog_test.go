@@ -23,12 +23,12 @@ func TestWatchdogJudge(t *testing.T) {
 		reason string
 		next   time.Duration // 0: for ever
 	}{
-		{"nobody listens", v, notice.Notice{}, 1000 * s, "", 0},
+		{"no listener", v, notice.Notice{}, 1000 * s, "", 0},
 		{"nothing yet", v, notice.Notice{Since: at(0)}, 29 * s, "", 30 * s},
 		{"nothing at all", v, notice.Notice{Since: at(0)}, 30 * s, "watchdog: nothing heard for 30s", 0},
 		{"no watchdog", free, notice.Notice{Since: at(0)}, 1000 * s, "", 0},
 		{"alive", v, notice.Notice{Since: at(0), Alive: at(10 * s), Heard: at(10 * s)}, 39 * s, "", 40 * s},
-		{"not any more", v, notice.Notice{Since: at(0), Alive: at(10 * s), Heard: at(10 * s)}, 40 * s,
+		{"no longer", v, notice.Notice{Since: at(0), Alive: at(10 * s), Heard: at(10 * s)}, 40 * s,
 			"watchdog: nothing heard for 30s", 0},
 		{"words are no signs of life", v, notice.Notice{Since: at(0), Alive: at(10 * s), Heard: at(20 * s)}, 40 * s,
 			"watchdog: no WATCHDOG=1 for 30s", 0},
@@ -92,7 +92,7 @@ func TestWatchdogRun(t *testing.T) {
 		{"the last word was on its way", func(s *fakeAgent) {
 			s.change(func() { s.arrives = func(n *notice.Notice) { n.Alive = time.Now().Add(-10 * time.Second) } })
 		}, period + 20*time.Second},
-		{"nobody can tell for a while", func(s *fakeAgent) {
+		{"unknown for a while", func(s *fakeAgent) {
 			time.Sleep(25500 * time.Millisecond)
 			s.change(func() { s.life = runtime.Unknown })
 			time.Sleep(100 * time.Second)

@@ -27,7 +27,7 @@ type ProgramGoneError struct {
 func (e *ProgramGoneError) LastOutput() []string { return e.Output }
 
 func (e *ProgramGoneError) Error() string {
-	return fmt.Sprintf("none of its processes is %s any more, while what it was started in lives on",
+	return fmt.Sprintf("none of its processes is %s, while what it was started in lives on",
 		strings.Join(e.Names, " or "))
 }
 

@@ -62,7 +62,7 @@ func TestNormalise(t *testing.T) {
 		"body alone":      {Post{To: "a", Body: "b"}, ""},
 		"largest":         {Post{To: "a", Subject: strings.Repeat("s", MaxSubject), Body: strings.Repeat("b", MaxBody)}, ""},
 		"nothing":         {Post{To: "a", Body: " \n"}, "neither a subject nor a body"},
-		"nobody":          {Post{Body: "b"}, "whom it is to"},
+		"no recipient":    {Post{Body: "b"}, "whom it is to"},
 		"reply":           {Post{ReplyTo: "m-1", Body: "b"}, ""},
 		"body too large":  {Post{To: "a", Body: strings.Repeat("b", MaxBody+1)}, "65537 bytes, at most 65536"},
 		"subject too":     {Post{To: "a", Subject: strings.Repeat("s", MaxSubject+1)}, "257 bytes, at most 256"},
@@ -258,7 +258,7 @@ func TestDeliver(t *testing.T) {
 	}
 	want("the successor", told(2, "k2"), "m-2 m-4")
 	want("again", told(2, "k3"), "")
-	// Numbers that begin anew belong to others.
+	// Numbers that begin again belong to others.
 	if err := b.Begin(ctx, "t/b", 3); err != nil {
 		t.Fatal(err)
 	}

@@ -120,7 +120,7 @@ func TestModel(t *testing.T) {
 			"restart": func(t *rapid.T) {
 				to := agent.Draw(t, "to")
 				incarnation[to]++
-				if rapid.IntRange(0, 4).Draw(t, "anew") == 0 {
+				if rapid.IntRange(0, 4).Draw(t, "restart") == 0 {
 					incarnation[to] = 1
 				}
 				if err := b.Begin(ctx, to, incarnation[to]); err != nil {

@@ -68,7 +68,7 @@ func (s *Service) withBodies(numbers []uint64, bodies map[uint64]string) []Messa
 }
 
 // Archive puts messages of a mailbox away and returns them without their
-// bodies: they are not unread any more, and may be removed when they are old.
+// bodies: they are no longer unread, and may be removed when they are old.
 // Either all of them are, or none (ErrNotFound).
 func (s *Service) Archive(ctx context.Context, address string, ids []string) ([]Message, error) {
 	numbers, err := parseIDs(ids)
@@ -158,7 +158,7 @@ func (s *Service) Deliver(ctx context.Context, address string, incarnation uint6
 }
 
 // Begin tells that an incarnation of an agent starts. Where numbers begin
-// anew, as they do with each run, what one of that number was told of before it
+// again, as they do with each run, what one of that number was told of before it
 // was told to somebody else.
 func (s *Service) Begin(ctx context.Context, address string, incarnation uint64) error {
 	for more := true; more; {

@@ -169,7 +169,7 @@ func (c *child) exit(reason term) {
 	switch {
 	case isAtom(reason, "kill"):
 		c.die(atom("killed"), "")
-	case !lingering: // or it does not read its messages any more
+	case !lingering: // or it no longer reads its messages
 		c.die(reason, "")
 	}
 }

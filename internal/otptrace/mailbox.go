@@ -184,7 +184,7 @@ const (
 	quietRound  = 4 * time.Millisecond
 )
 
-// settle waits until nothing happens any more. Mostly that is known for
+// settle waits until nothing happens. Mostly that is known for
 // certain. Only where a child is slow to stop is it a matter of time, and
 // then of the same time as in Erlang, where the script also goes on.
 func (w *world) settle() error {

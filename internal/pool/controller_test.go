@@ -223,7 +223,7 @@ func TestController(t *testing.T) {
 		if !reflect.DeepEqual(r.asked[0], want) {
 			t.Errorf("the check is %+v, want %+v", r.asked[0], want)
 		}
-		r.answers(0, errors.New("no queue")) // costs nobody their work
+		r.answers(0, errors.New("no queue")) // costs no instance its work
 		r.answers(0, errors.New("no queue"))
 		r.answers(1, nil)
 		r.lives("w-1 w-2 w-3")
@@ -277,7 +277,7 @@ func TestApplyFails(t *testing.T) {
 	})
 }
 
-// Nobody waits for the first instances of a pool that does not run.
+// The first instances of a pool that does not run are not waited for.
 func TestAwaitFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, memory.New())
@@ -331,7 +331,7 @@ func TestRetire(t *testing.T) {
 		if left, _, _ := db.Snapshot(t.Context(), retiredPrefix); len(left) > 0 || next.Has("t/w") {
 			t.Errorf("there is still a pool, or one of %d records", len(left))
 		}
-		if got := next.fleet.log[len(next.fleet.log)-1]; got != "t/w is not in the file any more, and all of it is gone" {
+		if got := next.fleet.log[len(next.fleet.log)-1]; got != "t/w is no longer in the file, and all of it is gone" {
 			t.Errorf("logged last: %s", got)
 		}
 	})

@@ -45,7 +45,7 @@ func (w *world) patrol(t *rapid.T) {
 		switch s.Verb {
 		case Add:
 			if !isWanted {
-				t.Fatalf("%s is added and nobody wants it", s.Name)
+				t.Fatalf("%s is added and not wanted", s.Name)
 			}
 			w.members = append(w.members, Member{Name: s.Name, Lives: true})
 		case BeginDrain:
@@ -81,7 +81,7 @@ func (w *world) patrol(t *rapid.T) {
 	for _, m := range w.members {
 		if m.Drain != nil && !m.Leaving && m.Lives && !slices.Contains(wanted, m.Name) {
 			if _, later := Plan(w.now, w.wanted(), w.members); later.IsZero() || later.After(m.Drain.Until) {
-				t.Fatalf("nobody will look after %+v, next is %v", m, later)
+				t.Fatalf("no pass is planned for %+v, next is %v", m, later)
 			}
 		}
 	}
@@ -110,9 +110,9 @@ func (w *world) settled(t *rapid.T) {
 }
 
 // TestPoolModel lets checks answer and fail, instances finish, die, be held, time
-// pass and the file change at random, and holds every plan to the rules: nobody who
+// pass and the file change at random, and holds every plan to the rules: no member that
 // works is stopped before they have said so or their time is over; the surplus
-// goes from the end; whoever is wanted again goes on; and it ends up at the size
+// goes from the end; a member that is wanted again goes on; and it ends up at the size
 // that was asked for last.
 func TestPoolModel(t *testing.T) {
 	somePool := rapid.Custom(func(t *rapid.T) *spec.Pool {
@@ -127,7 +127,7 @@ func TestPoolModel(t *testing.T) {
 		w := &world{agent: &spec.Agent{Name: "w", Pool: somePool.Draw(t, "pool")}, now: noon, lastGot: -1}
 		some := func() *Member {
 			if len(w.members) == 0 {
-				t.Skip("nobody there")
+				t.Skip("no members")
 			}
 			return &w.members[rapid.IntRange(0, len(w.members)-1).Draw(t, "who")]
 		}

@@ -74,7 +74,7 @@ type Verb uint8
 const (
 	Add         Verb = iota // start an instance that does not exist
 	BeginDrain              // ask it to finish
-	CancelDrain             // it need not finish any more
+	CancelDrain             // it need no longer finish
 	Remove                  // stop it, if it lives, and remove it
 )
 

@@ -75,7 +75,7 @@ func TestPlan(t *testing.T) {
 		{does: "waits for who is asked", wanted: "a", members: "a b:?5s c:?3s", next: 3 * time.Second},
 		{does: "has finished", wanted: "a", members: "a b:?5s+", want: "remove b: has finished"},
 		{does: "takes too long", wanted: "a", members: "a b:?0s c:?1s", want: "remove b: did not finish in time", next: time.Second},
-		{does: "took too long while nobody looked", wanted: "a", members: "a b:?-60m", want: "remove b: did not finish in time"},
+		{does: "took too long while no daemon ran", wanted: "a", members: "a b:?-60m", want: "remove b: did not finish in time"},
 		{does: "has ended", wanted: "a", members: "a b:?5s!", want: "remove b: has ended"},
 		{does: "is wanted again", wanted: "a b", members: "a b:?5s c:?5s", want: "cancel drain b: wanted again", next: 5 * time.Second},
 		{does: "is wanted again when it has finished", wanted: "a b", members: "a b:?5s+", want: "remove b: has finished"},

@@ -70,7 +70,7 @@ func (m *Manager) Restore(ctx context.Context, declared map[string]*spec.Node, r
 func (m *Manager) restoreRetired(ctx context.Context) error {
 	stored, _, err := m.Store.Snapshot(ctx, retiredPrefix)
 	if err != nil {
-		return fmt.Errorf("reading which pools are not in the file any more: %w", err)
+		return fmt.Errorf("reading which pools are no longer in the file: %w", err)
 	}
 	for _, s := range stored {
 		var kept savedPool

@@ -16,8 +16,8 @@ import (
 
 // Reasons of the drains of instances.
 const (
-	surplusReason = "its pool does not want it any more"
-	retiredReason = "its pool is not in the file any more"
+	surplusReason = "its pool no longer wants it"
+	retiredReason = "its pool is no longer in the file"
 )
 
 // retiredPrefix is the part of the store that holds the retired pools.
@@ -61,7 +61,7 @@ func (c *Controller) retire() bool {
 	left := instances(len(c.names) + len(c.removing))
 	c.m.Append(event.Event{
 		Type: event.PoolRetired, Path: c.path, Actor: "controller",
-		Message: fmt.Sprintf("%s is not in the file any more: what is left of it, %s, may finish", c.path, left),
+		Message: fmt.Sprintf("%s is no longer in the file: what is left of it, %s, may finish", c.path, left),
 	}, retiredOp(c.path, c.template))
 	signal(c.wake)
 	return true
@@ -96,7 +96,7 @@ func (c *Controller) logRemoved() {
 	}
 	c.m.Append(event.Event{
 		Type: event.PoolRemoved, Path: c.path, Actor: "controller",
-		Message: c.path + " is not in the file any more, and all of it is gone",
+		Message: c.path + " is no longer in the file, and all of it is gone",
 	}, store.Op{Kind: store.Delete, Key: retiredKey(c.path)})
 }
 

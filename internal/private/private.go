@@ -125,7 +125,7 @@ func OpenFile(name string, flag int) (*os.File, error) {
 }
 
 // ReadFile reads a regular file, and no more than max bytes: a larger one is an error,
-// so that whoever wrote the file does not decide how much memory it takes.
+// so that the writer of the file does not decide how much memory it takes.
 func ReadFile(name string, max int64) ([]byte, error) {
 	f, err := OpenFile(name, os.O_RDONLY)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // answerKey is what the message with the end of a question is sent under, once.
 func answerKey(q Question) string { return "answer to " + q.ID }
 
-// Forward sends what an agent has not taken, and nobody waits for, to it by mail.
+// Forward sends an agent by mail the answers that it has not taken and does not wait for.
 func (s *Service) Forward(path string) {
 	for _, q := range s.List(path, true) {
 		ended := q.State == Answered || q.State == Expired
@@ -35,9 +35,9 @@ func (s *Service) forward(q Question) {
 	var text strings.Builder
 	switch {
 	case q.State == Expired:
-		fmt.Fprintf(&text, "Nobody has answered %s before its deadline.\n", q.ID)
+		fmt.Fprintf(&text, "%s was not answered before its deadline.\n", q.ID)
 	case q.By == ByDeadline:
-		fmt.Fprintf(&text, "Nobody has answered %s before its deadline; its default holds:\n\n%s\n", q.ID, q.Answer)
+		fmt.Fprintf(&text, "%s was not answered before its deadline; its default holds:\n\n%s\n", q.ID, q.Answer)
 	default:
 		fmt.Fprintf(&text, "%s has answered %s:\n\n%s\n", q.By, q.ID, q.Answer)
 	}

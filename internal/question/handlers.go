@@ -53,7 +53,7 @@ func (s *Service) await(ctx context.Context, who api.Caller, req ID) (q Question
 	return q, err
 }
 
-// take notes that an agent knows an answer: what came by mail, too, is no news any more.
+// take notes that an agent knows an answer: what came by mail, too, is no longer news.
 func (s *Service) take(ctx context.Context, who api.Caller, req ID) (Question, error) {
 	q, err := s.Take(ctx, who.Path, req.ID)
 	if err == nil && q.State != Open && s.o.Mail != nil {

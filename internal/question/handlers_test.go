@@ -108,7 +108,7 @@ func TestNoMail(t *testing.T) {
 	})
 }
 
-// An answer that nobody waits for comes by mail. Whoever deals with the message
+// An answer that the agent does not wait for comes by mail. An agent that deals with the message
 // has taken the answer, and the other way round.
 func TestAnswerByMail(t *testing.T) {
 	_, post, people, agent := served(t)

@@ -65,7 +65,7 @@ type Question struct {
 	State       State     `json:"state" enum:"open,answered,expired,withdrawn" doc:"How far it has come."`
 	Answer      string    `json:"answer,omitempty" doc:"The answer."`
 	By          string    `json:"by,omitempty" doc:"Who has given it; deadline if it is the default."`
-	EndedAt     time.Time `json:"ended_at,omitzero" doc:"Since when it is not open any more."`
+	EndedAt     time.Time `json:"ended_at,omitzero" doc:"When it was closed."`
 	TakenAt     time.Time `json:"taken_at,omitzero" doc:"When the agent has got the answer."`
 }
 
@@ -175,7 +175,7 @@ func quoted(options []string) string {
 	return strings.Join(all, ", ")
 }
 
-// ended is the error of whoever comes too late.
+// ended returns the error for an answer that comes too late.
 func (q Question) ended() error {
 	at := q.EndedAt.Local().Format(time.DateTime)
 	switch {

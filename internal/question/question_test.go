@@ -208,7 +208,7 @@ func TestAskAgain(t *testing.T) {
 	if _, _, err := d.Ask(ctx, a); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), first.ID) {
 		t.Error(err)
 	}
-	// One that was withdrawn or has expired is asked anew.
+	// One that was withdrawn or has expired is asked again.
 	if _, err := d.Withdraw(ctx, "t/a", fresh.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +354,7 @@ func TestDeadlines(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 
-		// One that passes while nobody looks is dealt with at once.
+		// One that passes while no daemon runs is dealt with at once.
 		ask(t, d, Draft{From: "t/a", Text: "alone", Default: "yes", Within: time.Minute})
 		ask(t, d, Draft{From: "t/a", Text: "with time", Within: time.Hour})
 		d.Close()
@@ -372,7 +372,7 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// A clock that was set back while nobody looked does not make a deadline later.
+// A clock that was set back while no daemon ran does not make a deadline later.
 func TestClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, e := memory.New(), &told{}

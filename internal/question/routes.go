@@ -37,12 +37,12 @@ var (
 			"open question with that text, or one whose answer it has not taken, it is that one.",
 		Returns: "The question.",
 	}
-	// Await returns a question of an agent when it is not open any more. Who has
+	// Await returns a question of an agent once it is closed. Who has
 	// seen the answer says so by Take.
 	Await = api.Route[ID, Question]{
 		Method: "GET", Path: "/question/await", For: api.Agents, Waits: true,
 		ID: "awaitAnswer", Summary: "Wait for an answer",
-		Doc:     "A stream, as that of events, of one message: the question when it is not open any more.",
+		Doc:     "A stream, as that of events, of one message: the question once it is closed.",
 		Returns: "A stream of one question.",
 	}
 	// Take notes that an agent knows how its question ended.

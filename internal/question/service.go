@@ -25,7 +25,7 @@ type Options struct {
 	Prefix string       // where the questions are in the store; "questions" if empty
 	Logger *slog.Logger // slog.Default() if nil
 	Log    Log          // nil: nothing is written to it
-	Mail   Mail         // for answers that nobody waits for; nil: they are not sent
+	Mail   Mail         // for answers that the agent does not wait for; nil: they are not sent
 	// IsAgent reports whether there is such an agent, to which mail can be sent.
 	IsAgent func(path string) bool
 	// Await waits in the name of an incarnation, not longer than that lives.
@@ -72,7 +72,7 @@ type record struct {
 	Key string `json:"key,omitempty"`
 }
 
-// OpenService reads what was asked. Questions whose deadline has passed while nobody
+// OpenService reads what was asked. Questions whose deadline has passed while no daemon
 // looked are dealt with at once.
 func OpenService(ctx context.Context, o Options) (*Service, error) {
 	if o.Logger == nil {
@@ -255,7 +255,7 @@ func (s *Service) Answer(ctx context.Context, id, answer, by string) (Question, 
 	return s.end(ctx, "", id, func(q Question) (Question, error) { return q.answer(answer, by, now()) })
 }
 
-// Withdraw ends an open question of an agent, which does not need the answer any more.
+// Withdraw ends an open question of an agent, which no longer needs the answer.
 func (s *Service) Withdraw(ctx context.Context, agent, id string) (Question, error) {
 	return s.end(ctx, agent, id, func(q Question) (Question, error) { return q.withdraw(now()) })
 }
@@ -266,7 +266,7 @@ func (s *Service) Take(ctx context.Context, agent, id string) (Question, error) 
 	return s.change(ctx, agent, id, func(q Question) (Question, error) { return q.take(now()) })
 }
 
-// end is a change after which a question is not open any more.
+// end is a change that closes a question.
 func (s *Service) end(ctx context.Context, agent, id string, how func(Question) (Question, error)) (Question, error) {
 	waited := s.Waited(id) // now: who waits goes with the change
 	q, err := s.change(ctx, agent, id, how)

@@ -23,7 +23,7 @@ func (s *Service) Get(agent, id string) (q Question, err error) {
 	return q, err
 }
 
-// Wait returns a question of an agent when it is not open any more.
+// Wait returns a question of an agent once it is closed.
 func (s *Service) Wait(ctx context.Context, agent, id string) (Question, error) {
 	n, err := parseID(id)
 	if err != nil {

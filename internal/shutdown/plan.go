@@ -19,7 +19,7 @@ import (
 )
 
 // KillTime is how long an agent that was killed may take to end. One that takes
-// longer is left behind: nobody can do more.
+// longer is left behind: no more can be done.
 const KillTime = supervisor.KillGrace
 
 // Plan is the order in which agents are stopped. It is not safe for concurrent use.
@@ -95,7 +95,7 @@ func (p *Plan) Ended(path string) (forced bool) {
 	return forced
 }
 
-// Left reports whether nobody waits for an agent any more: it has ended, or does not end.
+// Left reports whether an agent is no longer waited for: it has ended, or does not end.
 func (p *Plan) Left(path string) bool { return p.agents[path] == nil || p.agents[path].state == over }
 
 // Step is what to do at a moment. Each agent is asked once at most, killed once
@@ -103,8 +103,8 @@ func (p *Plan) Left(path string) bool { return p.agents[path] == nil || p.agents
 type Step struct {
 	Ask  []string // to end
 	Kill []string // who did not in the time that was allowed
-	Left []string // they do not end, and nobody waits for them any more
-	// Late: from now on nobody waits for others to be asked.
+	Left []string // they do not end, and are no longer waited for
+	// Late: from now on no agent waits for its turn.
 	Late bool
 	// Next is when time alone changes something; zero: never.
 	Next time.Time
@@ -174,7 +174,7 @@ func (p *Plan) due(a *agent) (at time.Time, next state) {
 	return time.Time{}, over
 }
 
-// Over reports whether nobody is waited for any more.
+// Over reports whether no agent is waited for.
 func (p *Plan) Over() bool {
 	for _, a := range p.agents {
 		if a.state != over {

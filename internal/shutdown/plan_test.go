@@ -120,7 +120,7 @@ func TestPlan(t *testing.T) {
 			durations{"p/a": never, "p/b": never}, durations{"p/a": never}, "0s ask a; 5s ask b; 5s kill a; 15s kill b; 15s leave a; 15s late b"},
 		{"no time at all", map[string][]string{"a": {"b"}, "b": nil}, durations{"p/a": 0, "p/b": 0}, durations{}, nil, "0s kill a; 0s kill b"},
 		{"not in the order", map[string][]string{"a": nil}, durations{"p/a": 5 * s, "p/zzz": 5 * s}, durations{"p/a": s, "p/zzz": s}, nil, "0s ask a zzz"},
-		{"nobody", map[string][]string{"a": nil}, durations{}, nil, nil, ""},
+		{"no agents to stop", map[string][]string{"a": nil}, durations{}, nil, nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := New(order(t, c.needs), c.allowed, time.Unix(0, 0))

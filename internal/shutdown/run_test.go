@@ -177,7 +177,7 @@ func TestRunWithStarts(t *testing.T) {
 	})
 }
 
-// Someone in a hurry waits for nobody, and neither do the agents.
+// A second request stops all agents at once, without an order.
 func TestRunInAHurry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, "db; api < db")

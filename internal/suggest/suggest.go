@@ -4,7 +4,7 @@ package suggest
 
 import "strings"
 
-// longest word that is compared; nobody mistypes a longer one by a letter or two.
+// longest word that is compared; a longer one is rarely mistyped by a letter or two.
 const longest = 64
 
 // Nearest returns the candidate that is most like word, or "" if none is

@@ -149,7 +149,7 @@ func upDaemon(coppice, dir string) error {
 	return nil
 }
 
-// killDaemon kills whoever holds the lock of the project, and waits until it is gone.
+// killDaemon kills the holder of the project's lock, and waits until it is gone.
 func killDaemon(dir string) error {
 	pid, err := daemonPID(dir)
 	if err != nil {

@@ -73,7 +73,7 @@ func firstLines(s string) string {
 	return strings.Join(lines[:min(5, len(lines))], " | ")
 }
 
-// loadAverage is the machine's over the last minute; 0 where nobody says.
+// loadAverage is the machine's over the last minute; 0 where it is unknown.
 func loadAverage() float64 {
 	b, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

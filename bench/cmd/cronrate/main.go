@@ -52,7 +52,7 @@ func measure(impl, scenario string, n int, d time.Duration) (report.Row, error) 
 // zone has changes of the clock, as most people's have.
 const zone = "Europe/Berlin"
 
-// walk is how many steps are made before it begins anew: until 2084. Some look only
+// walk is how many steps are made before it begins again: until 2084. Some look only
 // five years ahead, and find no February 29 after that of 2096.
 const walk = 15
 

@@ -5,7 +5,7 @@
 // its first argument, as three native 64-bit integers: seconds, nanoseconds,
 // pid. Then it waits, and fails when the FIFO named by its second argument, if
 // there is one, has a byte for it. It ends after five minutes at the latest:
-// nobody who measures needs it longer.
+// no measurement needs it longer.
 //
 // A Go program spends about a millisecond before main, which would blur what
 // is measured here. Where entry exists, build it as the entry point, and the

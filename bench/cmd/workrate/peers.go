@@ -16,7 +16,7 @@ import (
 )
 
 // openDB opens a file as coppice does it: what was committed survives a loss of
-// power. All have one connection, so that nobody is told that the file is locked.
+// power. All have one connection, so that none meets a locked file.
 func openDB(dir string) (*sql.DB, error) {
 	settings := url.Values{"_pragma": {"busy_timeout(5000)", "synchronous(full)", "journal_mode(wal)",
 		"wal_autocheckpoint(4000)", "cache_size(-16384)"}, "_txlock": {"immediate"}}

@@ -3,7 +3,7 @@
 // Package killtest measures how long an OS process is missing after it was
 // killed, or has ended by itself: from the signal, or what it ends at, until the first instruction of its
 // successor, which
-// cmd/firstact reports through a FIFO. Whoever restarts it, bare os/exec or
+// cmd/firstact reports through a FIFO. What restarts it, bare os/exec or
 // a supervisor in another process, is measured in the same way.
 package killtest
 

@@ -55,7 +55,7 @@ func tables() []table {
 			title: "Restarts/s of a child that fails with an error, beside n siblings", higher: true, only: errs},
 		{scenario: "restart", metric: "restarts_per_s", title: "Restarts/s of a child that panics, beside n siblings",
 			higher: true, only: pans},
-		{scenario: "restart", metric: "lost_after", title: "Children lost: no restart any more after so many",
+		{scenario: "restart", metric: "lost_after", title: "Children lost: no more restarts after so many",
 			higher: true},
 		{scenario: "latency", metric: "p50_us", title: "Failure to running, error, p50 in µs, beside n siblings",
 			only: errs},

@@ -21,7 +21,7 @@ const (
 )
 
 // pulse is the time between two looks at an agent that is under suspicion. A
-// look that comes later than asked for by more than a pulse shows that whoever
+// look that comes later than asked for by more than a pulse shows that the daemon that
 // watches was away (stopped, or starved), so that signs may have been missed:
 // that time does not count.
 const pulse = time.Second
@@ -198,7 +198,7 @@ func (w *Watch) hold(from, to time.Time) {
 	w.step.hold(from, to)
 }
 
-// kept starts the clock afresh.
+// kept restarts the clock.
 func (c *clock) kept(now time.Time) (recovered bool) {
 	c.last, c.since = now, now
 	return c.calm()
@@ -256,7 +256,7 @@ func (c *clock) next(now time.Time) time.Time {
 	case c.stage == calm:
 		return c.since.Add(c.timeout)
 	}
-	// Under suspicion each pulse is looked for, so that one in which nobody
+	// Under suspicion each pulse is looked for, so that one in which no daemon
 	// watched is noticed.
 	if over := c.warned.Add(grace(c.timeout)); over.Before(now.Add(pulse)) {
 		return over
