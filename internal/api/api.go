@@ -50,7 +50,6 @@ type Daemon interface {
 	Beliefs
 	OwnBeliefs
 	Tasks
-	Orders
 }
 
 // Service is what people can ask of a daemon. Paths name nodes, such as "app/db/monitor";

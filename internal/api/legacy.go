@@ -29,7 +29,7 @@ func routes() []route {
 			serve: (*call).attach},
 	}
 	return slices.Concat(all, agentRoutes(), beliefRoutes(), vitalsRoutes(), drainRoutes(), patrolRoutes(),
-		taskRoutes(), orderRoutes(), farewellRoutes(), unfinishedRoutes())
+		taskRoutes(), farewellRoutes(), unfinishedRoutes())
 }
 
 func (c *call) act() error {

@@ -167,7 +167,6 @@ func TestFieldsDescribed(t *testing.T) {
 		reflect.TypeFor[task.Task](), reflect.TypeFor[task.Link](), reflect.TypeFor[task.Holder](), reflect.TypeFor[task.Comment](), reflect.TypeFor[task.Detail](),
 		reflect.TypeFor[task.Draft](), reflect.TypeFor[task.Edit](), reflect.TypeFor[TaskAdd](), reflect.TypeFor[TaskEdit](), reflect.TypeFor[TaskComment](),
 		reflect.TypeFor[TaskClaim](), reflect.TypeFor[TaskWait](), reflect.TypeFor[TaskCount](), reflect.TypeFor[TaskAct](), reflect.TypeFor[TaskImport](), reflect.TypeFor[task.ImportReport](), reflect.TypeFor[task.BeadPage](),
-		reflect.TypeFor[Order](), reflect.TypeFor[OrderGate](), reflect.TypeFor[OrderRun](), reflect.TypeFor[OrderCounts](), reflect.TypeFor[OrderTimes](), reflect.TypeFor[OrderAct](), reflect.TypeFor[OrderActed](),
 		reflect.TypeFor[RawBelief](), reflect.TypeFor[BeliefExport](), reflect.TypeFor[BeliefImport](),
 	} {
 		s, ok := d.Components.Schemas[typ.Name()]
@@ -259,7 +258,6 @@ var bodies = map[string]string{
 	"POST /v1/patrol":             `{"dry_run":true}`,
 	"POST /v1/agent/hook":         `{"key":"k"}`,
 	"POST /v1/tasks":              `{"task":{"title":"t"}}`,
-	"POST /v1/order/act":          `{"name":"o","action":"run"}`,
 	"POST /v1/task/edit":          `{"id":"a","edit":{}}`,
 	"POST /v1/task/comment":       `{"id":"a","text":"t"}`,
 	"POST /v1/task/claim":         `{}`,

@@ -27,11 +27,6 @@ type Records interface {
 	Tasks(ctx context.Context, who Caller, f task.Filter) ([]task.Task, error)
 	Task(ctx context.Context, who Caller, id string) (task.Detail, error)
 	ExportTasks(ctx context.Context, after string) (task.BeadPage, error)
-
-	Orders(ctx context.Context) ([]Order, error)
-	Order(ctx context.Context, name string) (Order, error)
-	NextOrder(ctx context.Context, name string, count int) (OrderTimes, error)
-	OrderRuns(ctx context.Context, name string, count int) ([]OrderRun, error)
 }
 
 // recordRoutes are those that Records answers.
@@ -39,7 +34,6 @@ var recordRoutes = map[string]bool{
 	"GET /v1/events": true, "GET /v1/logs": true,
 	"GET /v1/beliefs": true, "GET /v1/beliefs/agent": true, "GET /v1/beliefs/raw": true, "GET /v1/beliefs/export": true,
 	"GET /v1/tasks": true, "GET /v1/task": true, "GET /v1/tasks/export": true,
-	"GET /v1/orders": true, "GET /v1/order": true, "GET /v1/order/next": true, "GET /v1/order/runs": true,
 }
 
 // onlyRecords is a Daemon of which only the methods of Records may be called.

@@ -94,15 +94,21 @@ func (p param) check(v string) error {
 	return nil
 }
 
+// CheckText returns an ErrInvalid if what a request names by a text cannot be a path or a
+// pattern.
+func CheckText(what, text string) error {
+	if err := checkText(text); err != nil {
+		return fmt.Errorf("%w: %s %w", ErrInvalid, what, err)
+	}
+	return nil
+}
+
 // CheckPath returns an ErrInvalid if the path in a request is missing or cannot be one.
 func CheckPath(path string) error {
 	if path == "" {
 		return fmt.Errorf("%w: path is missing", ErrInvalid)
 	}
-	if err := checkText(path); err != nil {
-		return fmt.Errorf("%w: path %w", ErrInvalid, err)
-	}
-	return nil
+	return CheckText("path", path)
 }
 
 // checkText says what is wrong with a path or a pattern, whatever it names.

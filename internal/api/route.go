@@ -50,6 +50,8 @@ type Route[Req, Resp any] struct {
 	// Waits: the answer may take as long as it likes. It is sent as a stream of
 	// one message, so that each side notices when the other one goes away.
 	Waits bool
+	// Slow: the same, except that the answer is sent as usual, when it is there.
+	Slow bool
 
 	ID      string // operationId of the description
 	Summary string // in a few words
@@ -73,7 +75,7 @@ func (r Route[Req, Resp]) Handle(s *Server, handler func(ctx context.Context, wh
 func (r Route[Req, Resp]) route(a Audience, handler func(context.Context, Caller, Req) (Resp, error)) *route {
 	rt := &route{
 		method: r.Method, path: "/v" + Version + r.below(a == Agents),
-		agent: a == Agents, maxBody: r.MaxBody, stream: r.Waits,
+		agent: a == Agents, maxBody: r.MaxBody, stream: r.Waits, stays: r.Slow,
 		doc: &routeDoc{id: r.ID, summary: r.Summary, text: r.Doc, returns: r.Returns},
 	}
 	if a == Agents && r.For&People != 0 {

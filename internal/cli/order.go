@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/order"
+	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
@@ -26,7 +28,7 @@ their own in orders/.`,
 	}
 	cmd.AddCommand(newOrderList(s, &r), newOrderShow(s, &r), newOrderCheck(s, &r), newOrderRun(s, &r),
 		newOrderHistory(s, &r), newOrderNext(s, &r), newOrderStop(s, &r),
-		newOrderSwitch(s, &r, api.EnableOrder), newOrderSwitch(s, &r, api.DisableOrder))
+		newOrderSwitch(s, &r, dispatch.EnableOrder), newOrderSwitch(s, &r, dispatch.DisableOrder))
 	for _, sub := range cmd.Commands() {
 		r.flags(sub)
 		if sub.Name() == "ls" {
@@ -58,7 +60,7 @@ func (r *remote) completeOrder(_ *cobra.Command, args []string, _ string) (names
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	all, err := client.Orders(ctx)
+	all, err := dispatch.List.Call(ctx, client, api.None{})
 	if err == nil {
 		for _, o := range all {
 			names = append(names, cobra.CompletionWithDesc(o.Name, proc.Plain(o.Description)))
@@ -76,7 +78,7 @@ func newOrderList(s *streams, r *remote) *cobra.Command {
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return r.look(s, func(ctx context.Context, c *api.Client) error {
-				all, err := c.Orders(ctx)
+				all, err := dispatch.List.Call(ctx, c, api.None{})
 				switch {
 				case err != nil:
 					return err
@@ -95,7 +97,7 @@ func newOrderList(s *streams, r *remote) *cobra.Command {
 	return cmd
 }
 
-func orderLines(all []api.Order, now time.Time, width int, p paint) []string {
+func orderLines(all []dispatch.Info, now time.Time, width int, p paint) []string {
 	rows := make([][]string, len(all))
 	for i, o := range all {
 		rows[i] = []string{cell(o.Name), cell(gatesText(o)), orderState(o), lastText(o.Last, now),
@@ -105,7 +107,7 @@ func orderLines(all []api.Order, now time.Time, width int, p paint) []string {
 }
 
 // gatesText is the gates of an order in short.
-func gatesText(o api.Order) string {
+func gatesText(o dispatch.Info) string {
 	if len(o.Gates) == 0 {
 		return "manual"
 	}
@@ -120,7 +122,7 @@ func gatesText(o api.Order) string {
 	return strings.Join(all, map[bool]string{true: " and ", false: " or "}[o.Match == "all"])
 }
 
-func orderState(o api.Order) string {
+func orderState(o dispatch.Info) string {
 	switch {
 	case o.Running > 1:
 		return fmt.Sprintf("%d running", o.Running)
@@ -135,7 +137,7 @@ func orderState(o api.Order) string {
 }
 
 // lastText is how the last run has ended.
-func lastText(r *api.OrderRun, now time.Time) string {
+func lastText(r *dispatch.RunInfo, now time.Time) string {
 	switch {
 	case r == nil:
 		return "never"
@@ -158,7 +160,7 @@ func untilText(at *time.Time, now time.Time) string {
 }
 
 // orderCounts is how the orders get on, in a line.
-func orderCounts(c api.OrderCounts, now time.Time) string {
+func orderCounts(c order.Counts, now time.Time) string {
 	parts := []string{fmt.Sprint(c.Total)}
 	add := func(n int, what string) {
 		if n > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/order/dispatch"
 )
 
 // awaitEvent waits for an event of a type about a path, from the beginning on.
@@ -145,7 +146,7 @@ gate = "manual"
 		t.Errorf("order run:\n%s", out)
 	}
 	f.do("resume", "t")
-	var all []api.Order
+	var all []dispatch.Info
 	if err := json.Unmarshal([]byte(f.do("order", "ls", "--json")), &all); err != nil || len(all) != 7 {
 		t.Errorf("%v, %v", all, err)
 	}

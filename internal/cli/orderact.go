@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
@@ -22,7 +23,8 @@ it has completed, 124 if it has taken too long, and 1 if it has failed.`,
 		Example: `  coppice order run backup --wait`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.ask(func(ctx context.Context, c *api.Client) error {
-				done, err := c.ActOnOrder(ctx, api.OrderAct{Name: args[0], Action: api.RunOrder, By: userName()})
+				req := dispatch.ActRequest{Name: args[0], Action: dispatch.RunOrder, By: userName()}
+				done, err := dispatch.Act.Call(ctx, c, req)
 				switch {
 				case err != nil:
 					return err
@@ -46,9 +48,9 @@ it has completed, 124 if it has taken too long, and 1 if it has failed.`,
 
 // awaitRun waits for the end of a run, also where another daemon goes on with it.
 func (s *streams) awaitRun(ctx context.Context, c *api.Client, id string, asJSON bool) error {
-	var run api.OrderRun
+	var run dispatch.RunInfo
 	err := persist(ctx, agentPatience, func() (err error) {
-		run, err = c.OrderRun(ctx, id, true)
+		run, err = dispatch.GetRun.Call(ctx, c, dispatch.RunRequest{ID: id, Wait: true})
 		return err
 	})
 	if err != nil {
@@ -90,7 +92,8 @@ func newOrderStop(s *streams, r *remote) *cobra.Command {
 asked to stop, and killed 5 s later. Its gates may fire it again: see coppice order disable.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.ask(func(ctx context.Context, c *api.Client) error {
-				done, err := c.ActOnOrder(ctx, api.OrderAct{Name: args[0], Action: api.StopOrder, By: userName()})
+				req := dispatch.ActRequest{Name: args[0], Action: dispatch.StopOrder, By: userName()}
+				done, err := dispatch.Act.Call(ctx, c, req)
 				switch {
 				case err != nil:
 					return err
@@ -105,9 +108,9 @@ asked to stop, and killed 5 s later. Its gates may fire it again: see coppice or
 	return cmd
 }
 
-func newOrderSwitch(s *streams, r *remote, action api.OrderAction) *cobra.Command {
+func newOrderSwitch(s *streams, r *remote, action dispatch.Action) *cobra.Command {
 	var asJSON bool
-	on := action == api.EnableOrder
+	on := action == dispatch.EnableOrder
 	short := "Enable the gates of an order"
 	if !on {
 		short = "Disable the gates of an order"
@@ -120,7 +123,7 @@ the other is asked for, also over restarts of the daemon. coppice order run fire
 in any case.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.ask(func(ctx context.Context, c *api.Client) error {
-				_, err := c.ActOnOrder(ctx, api.OrderAct{Name: args[0], Action: action, By: userName()})
+				_, err := dispatch.Act.Call(ctx, c, dispatch.ActRequest{Name: args[0], Action: action, By: userName()})
 				switch {
 				case err != nil:
 					return err

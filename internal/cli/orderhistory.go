@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
@@ -23,7 +24,7 @@ func newOrderHistory(s *streams, r *remote) *cobra.Command {
 				return usage(fmt.Errorf("--lines is %d, expected 1 to 1000", count))
 			}
 			return r.look(s, func(ctx context.Context, c *api.Client) error {
-				all, err := c.OrderRuns(ctx, args[0], count)
+				all, err := dispatch.Runs.Call(ctx, c, dispatch.RunsRequest{Name: args[0], Count: uint64(count)})
 				switch {
 				case err != nil:
 					return err
@@ -43,7 +44,7 @@ func newOrderHistory(s *streams, r *remote) *cobra.Command {
 	return cmd
 }
 
-func runLines(all []api.OrderRun, output bool, now time.Time, width int, p paint) []string {
+func runLines(all []dispatch.RunInfo, output bool, now time.Time, width int, p paint) []string {
 	rows := make([][]string, len(all))
 	for i, r := range all {
 		code := "-"

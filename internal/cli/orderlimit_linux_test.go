@@ -6,6 +6,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/order/dispatch"
 )
 
 // An order that restarts an agent on the events of that agent would go on for
@@ -206,7 +207,7 @@ task = "read it"
 	}
 	f.do("answer", "q-1", "disable")
 	until(t, "busy to be disabled", func() bool {
-		o, err := c.Order(t.Context(), "busy")
+		o, err := dispatch.Get.Call(t.Context(), c, dispatch.Name{Name: "busy"})
 		return err == nil && o.ByHand == "disabled"
 	})
 }

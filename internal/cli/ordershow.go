@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
@@ -20,7 +21,7 @@ func newOrderShow(s *streams, r *remote) *cobra.Command {
 		Short: "Show all there is of an order",
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.look(s, func(ctx context.Context, c *api.Client) error {
-				o, err := c.Order(ctx, args[0])
+				o, err := dispatch.Get.Call(ctx, c, dispatch.Name{Name: args[0]})
 				if err != nil {
 					return err
 				}
@@ -36,7 +37,7 @@ func newOrderShow(s *streams, r *remote) *cobra.Command {
 	return cmd
 }
 
-func orderDetail(o api.Order, now time.Time, p paint) []string {
+func orderDetail(o dispatch.Info, now time.Time, p paint) []string {
 	lines := []string{p.bold(cell(o.Name))}
 	if o.Description != "" {
 		lines[0] += "  " + proc.Plain(o.Description)
@@ -114,7 +115,7 @@ code means that this is unknown: 2 in general, 3 if there is no such order, 69 i
 		RunE: func(_ *cobra.Command, args []string) error {
 			due := false
 			err := r.ask(func(ctx context.Context, c *api.Client) error {
-				o, err := c.CheckOrder(ctx, args[0])
+				o, err := dispatch.Check.Call(ctx, c, dispatch.Name{Name: args[0]})
 				if err != nil {
 					return err
 				}
@@ -139,7 +140,7 @@ code means that this is unknown: 2 in general, 3 if there is no such order, 69 i
 	return cmd
 }
 
-func checkLines(o api.Order, now time.Time) []string {
+func checkLines(o dispatch.Info, now time.Time) []string {
 	verdict := "not due"
 	if o.Due {
 		verdict = "due"
@@ -166,7 +167,7 @@ func newOrderNext(s *streams, r *remote) *cobra.Command {
 				return usage(fmt.Errorf("--count is %d, expected 1 to 1000", count))
 			}
 			return r.look(s, func(ctx context.Context, c *api.Client) error {
-				t, err := c.NextOrder(ctx, args[0], count)
+				t, err := dispatch.Next.Call(ctx, c, dispatch.NextRequest{Name: args[0], Count: uint64(count)})
 				if err != nil {
 					return err
 				}

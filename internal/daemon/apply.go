@@ -43,7 +43,7 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config fleet.Co
 	if err != nil {
 		return spec.Changes{}, err
 	}
-	c.replaceOrders(tree.Orders)
+	c.orders.Replace(tree.Orders)
 	c.triggers.ResetGivenUp(ctx)
 	c.carry(ctx, next, changes)
 	c.triggers.Apply()

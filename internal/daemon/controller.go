@@ -82,26 +82,24 @@ type Controller struct {
 	reloading sync.Mutex                  // held while the files are read
 	applying  sync.Mutex                  // held while that changes
 
-	patrols     *rounds
-	strangers   strangers
-	hashes      *hash.Tracker
-	status      *status.Model // once the features are open
-	stopper     *agent.Stopper
-	agents      *agent.Manager
-	health      *health.Monitor
-	background  *background
-	pools       *pool.Manager
-	drains      *drain.Manager
-	beliefs     *belief.Book
-	claims      *claim.Service
-	mail        *mail.Service
-	questions   *question.Service
-	pauses      pauseQuestions
-	triggers    *trigger.Manager
-	work        *task.Queue
-	orders      *dispatch.Dispatcher // nil where none are fired
-	ordersOnce  sync.Once
-	ordersEnded chan struct{} // closed when orders is
+	patrols    *rounds
+	strangers  strangers
+	hashes     *hash.Tracker
+	status     *status.Model // once the features are open
+	stopper    *agent.Stopper
+	agents     *agent.Manager
+	health     *health.Monitor
+	background *background
+	pools      *pool.Manager
+	drains     *drain.Manager
+	beliefs    *belief.Book
+	claims     *claim.Service
+	mail       *mail.Service
+	questions  *question.Service
+	pauses     pauseQuestions
+	triggers   *trigger.Manager
+	work       *task.Queue
+	orders     *dispatch.Dispatcher
 
 	mu       sync.Mutex
 	restarts map[string]*restart         // that agents have asked for
@@ -156,8 +154,8 @@ func newController(o Options) (*Controller, error) {
 		opts: o, host: host, started: time.Now(), log: log, journal: newJournal(log),
 		gone: make(map[string]supervisor.Saved), restarts: make(map[string]*restart), background: newBackground(),
 		departed: make(map[string]*fleet.Fleet),
-		launched: make(chan struct{}), ordersEnded: make(chan struct{}),
-		down: make(chan struct{}), ended: make(chan struct{}),
+		launched: make(chan struct{}),
+		down:     make(chan struct{}), ended: make(chan struct{}),
 	}
 	c.claims = claim.New(claim.Options{Store: o.Store, Log: log, Logger: o.Logger})
 	c.wanted.Store(fleet.New(o.Tree, o.Config))

@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/job"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -59,7 +60,7 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 	}
 	// Slots of unknown state are stopped, too: StopOffline waits until their state is known.
 	all = slices.DeleteFunc(all, func(s agent.Slot) bool { return !s.Lives() })
-	if stopped.Orders, err = endJobs(ctx, project, logger); err != nil {
+	if stopped.Orders, err = job.HaltAll(ctx, job.Options{Dir: project.Jobs(), Logger: logger}); err != nil {
 		return stopped, err
 	}
 	if err := endChecks(ctx, project); err != nil {

@@ -35,7 +35,7 @@ func (p *pauseQuestions) run(ctx context.Context, c *Controller) {
 		case <-ctx.Done():
 			return
 		}
-		c.askOfOrders(ctx)
+		c.orders.AskAboutPaced(ctx, c.questions, c.ofOrders)
 		if f := c.fleet(); asked || len(f.Pauses) > 0 {
 			asked = c.askOfPauses(ctx, f)
 		}

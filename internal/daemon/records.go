@@ -111,6 +111,7 @@ func (r *Records) Register(s *api.Server) {
 	r.status.Register(s)
 	r.mail.RegisterReadOnly(s)
 	r.questions.RegisterReadOnly(s)
+	r.orders.RegisterReadOnly(s)
 }
 
 // FileError returns why the configuration file cannot be used; nil if it can.

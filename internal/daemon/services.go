@@ -65,7 +65,6 @@ type services struct {
 	beliefsAPI
 	ownBeliefsAPI
 	tasksAPI
-	ordersAPI
 }
 
 // The parts, under names that no method of theirs has.
@@ -81,7 +80,6 @@ type (
 	beliefsAPI    = api.Beliefs
 	ownBeliefsAPI = api.OwnBeliefs
 	tasksAPI      = api.Tasks
-	ordersAPI     = api.Orders
 )
 
 var _ api.Daemon = services{}
@@ -95,6 +93,7 @@ func (c *Controller) server() *api.Server {
 	c.mail.Register(s)
 	c.questions.Register(s)
 	c.triggers.Register(s)
+	c.orders.Register(s)
 	return s
 }
 
@@ -112,6 +111,5 @@ func (c *Controller) services() api.Daemon {
 		beliefsAPI:    c,
 		ownBeliefsAPI: c,
 		tasksAPI:      c,
-		ordersAPI:     c,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -28,7 +29,8 @@ func (c *Controller) statusOptions() status.Options {
 		Host: c.host, Logger: c.opts.Logger, Fleet: c.declared, Resolve: c.nodeAt,
 		SuspendedBy: func(path string) string { return c.suspendedBy(c.fleet(), path) },
 		Questions:   c.questions, Claims: c.claims, Log: c.log, Output: c.kept,
-		Suspended: c.projectSuspended, Config: c.configStatus, Store: c.storeStatus, Orders: c.orderCounts,
+		Suspended: c.projectSuspended, Config: c.configStatus, Store: c.storeStatus,
+		Orders: func() *order.Counts { return c.orders.Counts() },
 		Inbox: func() status.Inbox {
 			return status.Inbox{Questions: len(c.questions.List("", false)), Mail: c.mail.Unread(mail.People),
 				Parked: c.work.Parked()}

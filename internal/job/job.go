@@ -381,6 +381,26 @@ func (r *Runner) Halt(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// HaltAll stops the running jobs that a killed daemon has left in a directory, and returns
+// how many there were. It does not create the directory.
+func HaltAll(ctx context.Context, o Options) (stopped int, err error) {
+	if _, err := os.Stat(o.Dir); errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	r, err := Open(o)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	all, err := r.List(ctx)
+	for _, running := range all {
+		if running {
+			stopped++
+		}
+	}
+	return stopped, errors.Join(err, r.Halt(ctx))
+}
+
 // End halts and forgets all jobs, for a daemon that will not come back.
 func (r *Runner) End(ctx context.Context) error {
 	if err := r.Halt(ctx); err != nil {

@@ -4,9 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/spec"
-	"pgregory.net/rapid"
 )
 
 // Whatever happens in whatever order: what an engine has promised holds.

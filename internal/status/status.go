@@ -15,6 +15,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -58,7 +59,7 @@ type Options struct {
 	Config    func() Config
 	Store     func() Store
 	Inbox     func() Inbox
-	Orders    func() *api.OrderCounts // nil if there are none
+	Orders    func() *order.Counts // nil if there are none
 }
 
 // Model answers what a fleet does. Its methods may be called at any time.

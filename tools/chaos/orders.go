@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
 
@@ -151,7 +152,8 @@ func (h *hand) begin() {
 	h.cancel = cancel
 	h.wg.Go(func() {
 		for ctx.Err() == nil {
-			done, err := h.client.ActOnOrder(ctx, api.OrderAct{Name: "hand", Action: api.RunOrder, By: "chaos"})
+			req := dispatch.ActRequest{Name: "hand", Action: dispatch.RunOrder, By: "chaos"}
+			done, err := dispatch.Act.Call(ctx, h.client, req)
 			if err == nil {
 				h.acknowledged = append(h.acknowledged, done.Run)
 			}
@@ -193,7 +195,8 @@ func comeToRest(c *api.Client, dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), orderPatience)
 	defer cancel()
 	for _, name := range []string{"cool", "slow", "queued", "tick", "asked"} {
-		if _, err := c.ActOnOrder(ctx, api.OrderAct{Name: name, Action: api.DisableOrder}); err != nil {
+		req := dispatch.ActRequest{Name: name, Action: dispatch.DisableOrder}
+		if _, err := dispatch.Act.Call(ctx, c, req); err != nil {
 			return fmt.Errorf("disabling %s: %w", name, err)
 		}
 	}
@@ -227,7 +230,7 @@ func comeToRest(c *api.Client, dir string) error {
 
 // nothingRuns reports whether no run of any order goes on.
 func nothingRuns(ctx context.Context, c *api.Client) (bool, error) {
-	all, err := c.Orders(ctx)
+	all, err := dispatch.List.Call(ctx, c, api.None{})
 	for _, o := range all {
 		if o.Running > 0 {
 			return false, err

@@ -52,14 +52,16 @@ func TestListIssues(t *testing.T) {
 			t.Setenv("PATH", path)
 			f := aidefile.Default()
 			f.Label = "bot"
-			open, err := listIssues(context.Background(), &aidefile.Agent{Path: filepath.Join(dir, "Aidefile"), File: f}, timeout)
+			file := &aidefile.Agent{Path: filepath.Join(dir, "Aidefile"), File: f}
+			open, err := listIssues(context.Background(), file, timeout)
 			if c.count < 0 { // too much of it
 				if err == nil {
 					t.Error("no error")
 				}
 				return
 			}
-			if got := fmt.Sprint(err); c.expected == "" && err != nil || !strings.Contains(got, c.expected) || strings.ContainsRune(got, '\033') {
+			got := fmt.Sprint(err)
+			if c.expected == "" && err != nil || !strings.Contains(got, c.expected) || strings.ContainsRune(got, '\033') {
 				t.Errorf("error %q, expected %q", got, c.expected)
 			}
 			if len(open) != c.count {
