@@ -17,7 +17,7 @@ import (
 // Act is part of api.Service.
 func (c *Controller) Act(ctx context.Context, path string, action api.Action) (api.Acted, error) {
 	none, by := api.Acted{Already: []string{}}, api.OrderOf(ctx)
-	path = c.full(path)
+	path = c.resolvePath(path)
 	if c.rootState() != supervisor.Running {
 		return none, fmt.Errorf("%s: %w", path, api.ErrStopping)
 	}
@@ -79,7 +79,7 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) (a
 		Type: requested(action), Path: path, Actor: actor,
 		Message: fmt.Sprintf("%s: %s asked for %s", path, action, asker(by)),
 	})
-	c.settle(ctx, path, before, action)
+	c.waitDurable(ctx, path, before, action)
 	return done, nil
 }
 

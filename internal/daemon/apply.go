@@ -76,7 +76,7 @@ func (c *Controller) releaseAbove(changed []string) {
 				continue
 			}
 			if info, err := sup.Child(id); err == nil && isHeld(info.State) {
-				c.untroubled("a held supervisor cannot be released", above, sup.Reset(id))
+				c.logUnexpected("cannot release a held supervisor", above, sup.Reset(id))
 			}
 		}
 	}
@@ -149,7 +149,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 		return discard(ctx, sup, id,
 			c.withdrawnWhy(path))
 	}); err != nil {
-		c.untroubled("what is not wanted any more cannot be stopped", path, err)
+		c.logUnexpected("cannot stop what is no longer declared", path, err)
 		return // the next round tries again
 	}
 	defer c.forgetDeparted(path)
@@ -316,5 +316,5 @@ func (c *Controller) ensureNode(ctx context.Context, path string) {
 	if err == nil {
 		_, err = sup.EnsureChild(ctx, id)
 	}
-	c.untroubled("what is wanted cannot be started", path, err)
+	c.logUnexpected("cannot start what is declared", path, err)
 }

@@ -65,7 +65,7 @@ func (c *Controller) unusable(problems []belief.Problem) {
 
 // holder is the path of an agent that has beliefs, or may have some.
 func (c *Controller) holder(path string) (string, error) {
-	full := c.full(path)
+	full := c.resolvePath(path)
 	switch {
 	case c.fleet().Agents[full] != nil || len(c.beliefs.Agents(full)) > 0 && c.fleet().Nodes[full] == nil:
 		return full, nil
@@ -113,7 +113,7 @@ func (c *Controller) ChangeOwn(ctx context.Context, who api.Caller, s api.Belief
 func (c *Controller) AllBeliefs(_ context.Context, path string) ([]api.AgentBeliefs, error) {
 	from := ""
 	if path != "" {
-		from = c.full(path)
+		from = c.resolvePath(path)
 	}
 	agents := c.beliefs.Agents(from)
 	if len(agents) == 0 && from != "" {
@@ -196,7 +196,7 @@ func (c *Controller) ExportBeliefs(ctx context.Context, path string) (api.Belief
 
 // ImportBeliefs is part of api.Beliefs. The agent need not be in the file (yet).
 func (c *Controller) ImportBeliefs(ctx context.Context, all api.BeliefImport) error {
-	path := c.full(all.Path)
+	path := c.resolvePath(all.Path)
 	if c.fleet().Nodes[path] != nil {
 		return fmt.Errorf("%w: %s is a supervisor; agents have beliefs", api.ErrInvalid, path)
 	}

@@ -50,7 +50,7 @@ func (c *Controller) restoreDrains(ctx context.Context, records map[string]*agen
 
 // Below is part of drain.Agents.
 func (a drainAgents) Below(path string) (agents []string, err error) {
-	path = a.c.full(path)
+	path = a.c.resolvePath(path)
 	f := a.c.fleet()
 	if !f.Has(path) {
 		return nil, a.c.noNode(path)
@@ -110,7 +110,7 @@ func (a drainAgents) Renew(ctx context.Context, path string, incarnation uint64,
 	}
 	err = renew(ctx, sup, id, counted)
 	a.c.leftBehind(ctx, path)
-	a.c.untroubled("a drained agent cannot be started again", path, err)
+	a.c.logUnexpected("cannot restart a drained agent", path, err)
 }
 
 // DropRestart is part of drain.Agents.

@@ -75,7 +75,7 @@ func (c *Controller) replaced(ctx context.Context, a reconcile.Action) {
 	c.patrols.noteDrift(a.Path, restartNow)
 	err = renew(ctx, sup, id, a.Counted)
 	c.leftBehind(ctx, a.Path)
-	c.untroubled("an agent cannot be started again", a.Path, err)
+	c.logUnexpected("cannot restart an agent that has drifted", a.Path, err)
 }
 
 // renew starts an agent again whose configuration, or what it reads, has changed.
@@ -104,7 +104,7 @@ func (c *Controller) release(a reconcile.Action) {
 	}
 	c.log.Append(e.With(map[string]any{"reason": a.Reason, "fields": a.Fields}))
 	c.patrols.noteDrift(a.Path, restartNow)
-	c.untroubled("a held agent cannot be released", a.Path, sup.Reset(id))
+	c.logUnexpected("cannot release a held agent", a.Path, sup.Reset(id))
 }
 
 // leftBehind removes what an agent has left in a runtime that it has moved away from.

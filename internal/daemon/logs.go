@@ -79,7 +79,7 @@ func (c *Controller) openLogs(ctx context.Context, q api.LogQuery) (*logReader, 
 	if err != nil {
 		return nil, err
 	}
-	if len(q.Paths) == 1 && len(paths) == 1 && paths[0] == c.full(q.Paths[0]) && !q.Follow {
+	if len(q.Paths) == 1 && len(paths) == 1 && paths[0] == c.resolvePath(q.Paths[0]) && !q.Follow {
 		if err := c.neverStarted(paths[0]); err != nil {
 			return nil, err
 		}

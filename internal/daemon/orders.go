@@ -107,7 +107,7 @@ func (c *Controller) orderHeld() func(*spec.Order) string {
 // none.
 func (c *Controller) targetOf(target string) string {
 	f := c.fleet()
-	path := c.full(strings.Trim(target, "/"))
+	path := c.resolvePath(strings.Trim(target, "/"))
 	if target == "" || f.Agents[path] != nil || f.Nodes[path] != nil {
 		return path
 	}

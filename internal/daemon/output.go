@@ -54,7 +54,7 @@ func (c *Controller) logged(paths []string) ([]string, error) {
 	}
 	wanted := make(map[string]bool)
 	for _, path := range paths {
-		path = c.full(path)
+		path = c.resolvePath(path)
 		if f.Agents[path] != nil {
 			wanted[path] = true
 			continue

@@ -178,7 +178,7 @@ func (c *Controller) restartNow(ctx context.Context, who api.Caller) error {
 		return errOvertaken
 	}
 	if _, err = sup.ReplaceCounted(ctx, id, supervisor.ReasonRequested); err == nil {
-		c.settle(ctx, who.Path, info, api.Restart) // before the request is forgotten
+		c.waitDurable(ctx, who.Path, info, api.Restart) // before the request is forgotten
 	}
 	return err
 }

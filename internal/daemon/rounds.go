@@ -382,7 +382,7 @@ func (c *Controller) suspended(ctx context.Context, path string) {
 		}
 	}
 	if err != nil {
-		c.untroubled("what the file suspends cannot be stopped", path, err)
+		c.logUnexpected("cannot stop what the file suspends", path, err)
 		return
 	}
 	c.log.Append(event.Event{
@@ -400,9 +400,9 @@ func (c *Controller) held(d reconcile.Delay) {
 	}.With(map[string]any{"until": d.Until, "cause": d.Cause.String()}))
 }
 
-// untroubled notes an error that is not told by an event, nor an answer of
-// somebody who takes care of the node already.
-func (c *Controller) untroubled(what, path string, err error) {
+// logUnexpected logs an error unless an event tells of it, or it only says that the node is
+// being dealt with already.
+func (c *Controller) logUnexpected(what, path string, err error) {
 	var start *supervisor.StartError
 	var held *supervisor.HeldError
 	switch {

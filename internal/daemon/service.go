@@ -24,14 +24,14 @@ func (c *Controller) Asked() <-chan struct{} { return c.down }
 // Events is part of api.Service.
 func (c *Controller) Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error] {
 	if q.Path != "" && !c.ofOrders(q.Path) {
-		q.Path = c.full(q.Path)
+		q.Path = c.resolvePath(q.Path)
 	}
 	return c.log.Events(ctx, q)
 }
 
 // agent returns the session of an agent, live or over.
 func (c *Controller) agent(path string) (runtime.Session, error) {
-	path = c.full(path)
+	path = c.resolvePath(path)
 	if c.fleet().Nodes[path] != nil {
 		return nil, fmt.Errorf("%s is a supervisor, which has no output of its own: %w", path, api.ErrConflict)
 	}
@@ -52,12 +52,12 @@ func (c *Controller) Attach(ctx context.Context, path string, input io.Reader, o
 		return err
 	}
 	if input != nil {
-		defer c.health.BeginTyping(c.full(path))()
+		defer c.health.BeginTyping(c.resolvePath(path))()
 	}
 	err = s.Attach(ctx, runtime.Attachment{Input: input, Output: output, Sizes: sizes})
 	if errors.Is(err, runtime.ErrUnsupported) {
 		err = fmt.Errorf("%w: it was started without a terminal; coppice restart %s gives it what the file says",
-			api.ErrConflict, c.full(path))
+			api.ErrConflict, c.resolvePath(path))
 	}
 	return err
 }

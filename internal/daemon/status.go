@@ -46,7 +46,7 @@ func (c *Controller) declared() status.Fleet {
 
 // nodeAt returns the whole path of a node of the fleet.
 func (c *Controller) nodeAt(path string) (string, error) {
-	path = c.full(path)
+	path = c.resolvePath(path)
 	if !c.fleet().Has(path) {
 		return "", c.noNode(path)
 	}

@@ -87,7 +87,7 @@ func (c *Controller) projectSuspended() string {
 // or the project is suspended, by a person or by the file. The empty path is
 // that of the project. A stop by hand counts as one.
 func (c *Controller) Suspended(path string) bool {
-	path = c.full(path)
+	path = c.resolvePath(path)
 	if c.suspendedBy(c.fleet(), path) != "" {
 		return true
 	}

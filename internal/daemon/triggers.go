@@ -28,7 +28,7 @@ func newTriggers(c *Controller) *trigger.Manager {
 	return trigger.New(trigger.Options{
 		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Agents: triggerAgents{c}, Dir: c.opts.Work,
 		Once: c.opts.Once, Go: c.background.run, Stopping: c.down, LastStatus: lastStatus,
-		LogUnexpected: c.untroubled,
+		LogUnexpected: c.logUnexpected,
 	})
 }
 
@@ -70,7 +70,7 @@ func lastStatus(err error) string {
 }
 
 // FullPath is part of trigger.Agents.
-func (a triggerAgents) FullPath(path string) string { return a.c.full(path) }
+func (a triggerAgents) FullPath(path string) string { return a.c.resolvePath(path) }
 
 // Has is part of trigger.Agents.
 func (a triggerAgents) Has(path string) bool { return a.c.fleet().Agents[path] != nil }

@@ -12,7 +12,7 @@ import (
 // Unfinished is part of api.Unfinished. It goes on over restarts.
 func (c *Controller) Unfinished(ctx context.Context, path string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		path := c.full(path)
+		path := c.resolvePath(path)
 		if c.fleet().Agents[path] == nil {
 			yield("", c.noNode(path))
 			return

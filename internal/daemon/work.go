@@ -195,7 +195,7 @@ func (c *Controller) assignee(name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	full := c.full(strings.Trim(name, "/"))
+	full := c.resolvePath(strings.Trim(name, "/"))
 	switch {
 	case c.fleet().Agents[full] != nil:
 		return full, nil

@@ -88,7 +88,8 @@ func (l live) controller() Controller {
 func (l live) nodes(path string) ([]Node, error) {
 	f := l.opts.Fleet()
 	if path == f.RootPath {
-		return l.walk([]Node{l.rootNode(f)}, l.Root(), f), nil
+		all := make([]Node, 0, len(f.Agents)+len(f.Nodes))
+		return l.walk(append(all, l.rootNode(f)), l.Root(), f), nil
 	}
 	above, id := cut(path)
 	sup := l.Supervisor(above)

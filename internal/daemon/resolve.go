@@ -12,11 +12,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
-// full is the path of the node that callers mean. They may leave out the first
-// segment, and as much of the beginning as the rest leaves no doubt about: a
-// name alone is enough for all that the file names, as it does so once. What is
-// there by its whole path is meant first.
-func (c *Controller) full(path string) string {
+// resolvePath returns the whole path of the node that a caller means. The caller may leave
+// out the first segment, and as much of the beginning as leaves the rest unique: a name
+// alone is enough for whatever the file names. A whole path takes precedence.
+func (c *Controller) resolvePath(path string) string {
 	root := c.rootPath()
 	path = strings.Trim(path, "/")
 	switch {
@@ -33,7 +32,7 @@ func (c *Controller) full(path string) string {
 	return root + "/" + path
 }
 
-// endingIn are the first paths, at most limit of them, whose last segments are
+// endingIn returns the first paths, at most limit of them, whose last segments are
 // these, in start order.
 func endingIn(f *fleet.Fleet, segments string, limit int) (found []string) {
 	for _, path := range f.Order {
@@ -46,7 +45,7 @@ func endingIn(f *fleet.Fleet, segments string, limit int) (found []string) {
 	return found
 }
 
-// noNode says that there is nothing at a path, and what there is instead.
+// noNode returns the error that there is no node at a path; it names what there is instead.
 func (c *Controller) noNode(path string) error {
 	f := c.fleet()
 	short := strings.TrimPrefix(path, c.rootPath()+"/")

@@ -7,10 +7,10 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// settle waits until what was done to a node by hand is on the disk: it has to
-// hold even if the controller is killed once it has answered. Not longer than
-// for a moment, though: people are served while the disk is full, too.
-func (c *Controller) settle(ctx context.Context, path string, before supervisor.ChildInfo, action api.Action) {
+// waitDurable waits until what was done to a node by hand is on the disk: it has to hold
+// even if the controller is killed right after its answer. It waits for a moment at most,
+// so that people are served while the disk is full, too.
+func (c *Controller) waitDurable(ctx context.Context, path string, before supervisor.ChildInfo, action api.Action) {
 	suspended := supervisor.Suspended.String()
 	var done func(noted) bool
 	switch action {
