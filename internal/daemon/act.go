@@ -58,7 +58,7 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) (a
 		}
 	}
 	if action != api.Reset {
-		c.dropRestart(path, 0, fmt.Sprintf("%s was asked for %s", action, asker(by)))
+		c.restarts.Drop(path, 0, fmt.Sprintf("%s was asked for %s", action, asker(by)))
 	}
 	done, err := c.actOn(ctx, sup, id, action)
 	switch {

@@ -142,7 +142,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 	}
 	gone := leaves(nil, path, info)
 	for _, agent := range gone {
-		c.dropRestart(agent, 0, "it is not wanted any more")
+		c.restarts.Drop(agent, 0, "it is no longer wanted")
 		c.part(agent)
 	}
 	if err := c.stopChild(ctx, path, info, func(ctx context.Context) error {

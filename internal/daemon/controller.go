@@ -88,6 +88,7 @@ type Controller struct {
 	status     *status.Model // once the features are open
 	stopper    *agent.Stopper
 	agents     *agent.Manager
+	restarts   *agent.Restarts
 	health     *health.Monitor
 	background *background
 	pools      *pool.Manager
@@ -102,7 +103,6 @@ type Controller struct {
 	orders     *dispatch.Dispatcher
 
 	mu       sync.Mutex
-	restarts map[string]*restart         // that agents have asked for
 	gone     map[string]supervisor.Saved // agents that are not wanted any more, as they were
 	rejected *rejection                  // the files that are there now, which are not in force
 
@@ -152,7 +152,7 @@ func newController(o Options) (*Controller, error) {
 	}
 	c := &Controller{
 		opts: o, host: host, started: time.Now(), log: log, journal: newJournal(log),
-		gone: make(map[string]supervisor.Saved), restarts: make(map[string]*restart), background: newBackground(),
+		gone: make(map[string]supervisor.Saved), background: newBackground(),
 		departed: make(map[string]*fleet.Fleet),
 		launched: make(chan struct{}),
 		down:     make(chan struct{}), ended: make(chan struct{}),
@@ -170,6 +170,7 @@ func newController(o Options) (*Controller, error) {
 	})
 	c.stopper = newStopper(c)
 	c.agents = newAgents(c)
+	c.restarts = newRestarts(c)
 	c.access = newAccess(c)
 	return c, nil
 }

@@ -114,7 +114,7 @@ func (a drainAgents) Renew(ctx context.Context, path string, incarnation uint64,
 }
 
 // DropRestart is part of drain.Agents.
-func (a drainAgents) DropRestart(path, why string) { a.c.dropRestart(path, 0, why) }
+func (a drainAgents) DropRestart(path, why string) { a.c.restarts.Drop(path, 0, why) }
 
 // StopWaiting is part of drain.Agents.
 func (a drainAgents) StopWaiting(path string) bool { return a.c.health.Drain(path) }

@@ -120,12 +120,8 @@ func isHeld(s supervisor.State) bool {
 // regard looks at an agent that lives.
 func (c *Controller) regard(o *reconcile.Observed, incarnation uint64) {
 	who := api.Caller{Path: o.Path, Incarnation: incarnation}
-	c.mu.Lock()
-	if r := c.restarts[o.Path]; r != nil && r.Incarnation == incarnation {
-		o.Requested, o.Request = true, r.Reason
-	}
 	o.Incarnation = incarnation
-	c.mu.Unlock()
+	o.Request, o.Requested = c.restarts.Of(who)
 	o.Draining = c.drains.IsDraining(o.Path, incarnation)
 	o.Hash = c.hashes.Of(who)
 	i := c.health.Incarnation(who)

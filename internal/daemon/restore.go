@@ -22,7 +22,7 @@ func (c *Controller) restore(ctx context.Context) (*agent.SavedState, error) {
 	if err := c.restoreDrains(ctx, saved.Records); err != nil {
 		return nil, err
 	}
-	if err := c.recallRestarts(ctx, saved.Records); err != nil {
+	if err := c.restarts.Restore(ctx, c.fleet().Agents, saved.Records); err != nil {
 		return nil, err
 	}
 	found, err := c.agents.Look(ctx)

@@ -200,7 +200,7 @@ func (r *rounds) round(ctx context.Context) time.Time {
 	r.news = false
 	r.mu.Unlock()
 	res := r.plan()
-	r.c.dropOvertaken(r.isBusy)
+	r.c.restarts.DropOvertaken(r.c.agents.Session, r.isBusy)
 	r.c.hashes.Save()
 	notify(r.c.pauses.look)
 	r.mu.Lock()
@@ -342,12 +342,7 @@ func (r *rounds) do(ctx context.Context, a reconcile.Action) {
 		c.release(a)
 	case reconcile.Renew, reconcile.Drain:
 		if a.Cause == reconcile.Requested {
-			c.mu.Lock()
-			asked := c.restarts[a.Path]
-			c.mu.Unlock()
-			if asked != nil {
-				c.carryOut(ctx, asked)
-			}
+			c.restarts.Perform(ctx, a.Path)
 			return
 		}
 		c.replaced(ctx, a)
