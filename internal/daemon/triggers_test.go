@@ -78,9 +78,7 @@ var (
 	badEnd  = supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("failed")}
 )
 
-// A day of agents with the schedule of the seed's uptime-monitor: what begins a run is its
-// schedule and its policy, and not the patrol, which makes its rounds all day.
-// The example of the seed.
+// uptimeMonitor is an agent that a schedule starts and that is restarted after each run.
 const uptimeMonitor = `[persona]
 name = "uptime-monitor"
 [trigger]
@@ -91,9 +89,9 @@ max_restarts = 100
 backoff = "exponential"
 `
 
-// Its schedule begins it once, and then it is kept alive, through two hours in
-// which all fails: those are too few failures to give it up.
-func TestADayOfTheSeed(t *testing.T) {
+// The schedule starts it once. Then it is kept running, through two hours of failures, which
+// are too few to give it up.
+func TestADayOfAMonitor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, err := aidefileconfig.Parse("Aidefile", []byte(uptimeMonitor))
 		if err != nil {
@@ -135,6 +133,8 @@ func TestADayOfTheSeed(t *testing.T) {
 	})
 }
 
+// Runs are started by the schedule and the policy alone, not by reconciliation, which goes on
+// all day.
 func TestADayOfAnAidefile(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -176,7 +176,7 @@ func TestADayOfAnAidefile(t *testing.T) {
 	}
 }
 
-// The next controller starts no run that nobody has asked for, and counts anew.
+// The next controller starts no run by itself, and restarts count from 0.
 func TestAidefileAfterTheController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, db := newStage(), memory.New()

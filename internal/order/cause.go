@@ -7,22 +7,21 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// causes knows which orders have led to an event, so that none fires on what it
-// has brought about itself, also by way of other orders. All of it is in the
-// log: order.fired names the causes of a run, and what the run asks the daemon
-// for has its order as the actor.
+// causes tracks which orders have led to an event, so that no order fires on its own
+// effects, also through other orders. The log tells: order.fired names the causes of a run,
+// and the order of a run is the actor of what the run asks of the daemon.
 type causes struct {
 	runs map[string]*chains // by order
 }
 
-// chains are the causes of the runs of an order that have not ended. There may be
-// several, and an event says only which order it is from: then all of them count.
+// chains holds the causes of the runs of an order that have not ended. An event names only
+// its order, so the causes of all its runs count.
 type chains struct {
 	open map[string][]string // by run
 	last []string            // of the run that was fired last
 }
 
-// chainsOf are those of an order.
+// chainsOf returns the chains of an order.
 func (c *causes) chainsOf(order string) *chains {
 	if c.runs == nil {
 		c.runs = make(map[string]*chains)
@@ -35,10 +34,10 @@ func (c *causes) chainsOf(order string) *chains {
 	return ch
 }
 
-// fired notes the causes of the run that an order is fired for now.
+// fired notes the causes of the run that an order begins now.
 func (c *causes) fired(order string, of []string) { c.chainsOf(order).last = of }
 
-// began notes the causes of a run, and ended that it brings nothing about any more.
+// began notes the causes of a run, and ended that it has no further effects.
 func (c *causes) began(order, run string, of []string) { c.chainsOf(order).open[run] = of }
 
 func (c *causes) ended(order, run string) {
@@ -59,7 +58,7 @@ func (c *causes) of(order string) []string {
 	return all
 }
 
-// orderOf returns the order that an event is about, or else has brought it about; "" if none.
+// orderOf returns the order that an event is about, or that is its actor; "" if none.
 func orderOf(e event.Event) string {
 	if name, ok := strings.CutPrefix(e.Path, PathOf("")); ok {
 		return name
@@ -70,8 +69,8 @@ func orderOf(e event.Event) string {
 	return ""
 }
 
-// see keeps what an event says about the causes of runs.
-func (c *causes) see(e event.Event) {
+// observe keeps what an event tells about the causes of runs.
+func (c *causes) observe(e event.Event) {
 	if e.Type != event.OrderFired && e.Type != event.OrderCompleted && e.Type != event.OrderFailed {
 		return
 	}
@@ -91,7 +90,7 @@ func (c *causes) see(e event.Event) {
 	}
 }
 
-// joined are two sorted lists without duplicates as one.
+// joined merges two sorted lists without duplicates.
 func joined(a, b []string) []string {
 	if len(b) == 0 {
 		return a

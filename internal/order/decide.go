@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// heldTime is how often one that must not fire is looked at.
-const heldTime = 10 * time.Second
+// heldInterval is the time between two decisions about an order that is held.
+const heldInterval = 10 * time.Second
 
 const suspendedReason = "the project is suspended"
 
-// decide decides about one order.
+// decide decides whether an order fires.
 func (e *Engine) decide(en *entry, now Now) {
-	e.turn(en, now)
+	e.handleTimes(en, now)
 	if en.hold > now.Up {
 		en.check.ok = false
 		return
@@ -60,8 +60,8 @@ func (e *Engine) decide(en *entry, now Now) {
 			waiting++
 		}
 	}
-	// What a check has said counts now or never: nothing else would come of it
-	// but that it is asked again at once.
+	// The result of a check counts for this decision only. Otherwise it would fire later, or
+	// the check would run again at once.
 	en.check.ok = false
 	switch {
 	case open > 0 && open == len(en.o.Gates), !en.o.All && open > 0:
@@ -72,8 +72,8 @@ func (e *Engine) decide(en *entry, now Now) {
 	}
 }
 
-// turn deals with the times of its schedules that have come.
-func (e *Engine) turn(en *entry, now Now) {
+// handleTimes handles the times of the schedules that have come.
+func (e *Engine) handleTimes(en *entry, now Now) {
 	if en.next.IsZero() || en.next.After(now.Wall) {
 		return
 	}
@@ -82,7 +82,7 @@ func (e *Engine) turn(en *entry, now Now) {
 	if en.s.Considered.After(late) {
 		late = en.s.Considered
 	}
-	at := nextTime(en.o, late) // the first that is not too late
+	at := nextTime(en.o, late) // the first one within the tolerance
 	en.s.Considered, en.dirty = now.Wall.Round(0), en.dirty || en.enabled() && !e.suspended && !en.held
 	en.next = nextTime(en.o, now.Wall)
 	switch {
@@ -95,7 +95,7 @@ func (e *Engine) turn(en *entry, now Now) {
 	}
 }
 
-// gate says whether a gate is open, and why.
+// gate reports whether a gate is open, and why.
 func (en *entry) gate(g Gate, now Now) (open bool, reason string) {
 	switch g.Kind {
 	case Cooldown:
@@ -144,7 +144,7 @@ func plural(n int, one, many string) string {
 	return many
 }
 
-// schedule puts an entry where the clock will find it.
+// schedule puts an entry into the queues.
 func (e *Engine) schedule(en *entry, now Now) {
 	e.walls.set(en, en.next, !en.next.IsZero())
 	after, ok := en.waits(e, now)
@@ -152,7 +152,7 @@ func (e *Engine) schedule(en *entry, now Now) {
 	e.ups.set(en, time.Time{}, ok)
 }
 
-// waits is when the clock that nobody sets has something for it.
+// waits returns the time since boot at which the next decision is due.
 func (en *entry) waits(e *Engine, now Now) (at time.Duration, ok bool) {
 	if en.hold > now.Up {
 		return en.hold, true
@@ -161,10 +161,10 @@ func (en *entry) waits(e *Engine, now Now) (at time.Duration, ok bool) {
 	case !en.enabled() && !en.s.Asked || e.suspended:
 		return 0, false
 	case en.held:
-		return now.Up + heldTime, true
+		return now.Up + heldInterval, true
 	}
 	if en.running > 0 && en.o.Overlap != Allow {
-		return 0, false // its end is told
+		return 0, false // Ended touches it
 	}
 	consider := func(t time.Duration) {
 		if t > now.Up && (!ok || t < at) {

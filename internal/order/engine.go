@@ -7,84 +7,83 @@ import (
 	"time"
 )
 
-// Do is what is to be done.
+// Do is the kind of an Action.
 type Do uint8
 
-// What can be.
+// Kinds of actions.
 const (
-	Fire  Do = iota + 1 // write State and the run, then start it; Refused if that cannot be written
+	Fire  Do = iota + 1 // store State and the run, then start it; call Refused if storing fails
 	Check               // run the check of the order, then call Checked
-	Drop                // tell that it was skipped, and write State
-	Keep                // write State
-	Slow                // tell that events fire it at a slower pace, and write State
+	Drop                // report that the order was skipped, and store State
+	Keep                // store State
+	Slow                // report that events fire the order at a slower pace, and store State
 )
 
-// Action is something to do about an order.
+// Action is what the caller has to do about an order.
 type Action struct {
 	Do     Do
 	Order  *Order
 	State  State
 	Reason string   // why it fires, or does not
 	By     string   // who fired it, if not its gates
-	Events *Batch   // that belong to the run
-	Causes []string // orders that have led to the run, in alphabetical order
-	// Asker is that of Ask, if somebody has asked for this run and waits for it.
+	Events *Batch   // of the run
+	Causes []string // orders that have led to the run, sorted
+	// Asker is the asker of Ask, if the run was asked for.
 	Asker  any
 	before State
 	taken  []uint64
 }
 
-// Engine decides about orders. One goroutine uses it.
+// Engine decides when orders fire. It is not safe for concurrent use.
 type Engine struct {
-	// Held says why an order must not fire for now, whatever its gates say,
-	// such as that its target is suspended; empty if it may. It may be nil, and is asked
-	// when an order is looked at.
+	// Held, unless nil, returns why an order must not fire now, whatever its gates say, for
+	// example because its target is suspended; "" if it may.
 	Held func(*Order) string
 
 	entries   map[string]*entry
 	listeners listeners
 	causes    causes
 	walls     queue // by the calendar
-	ups       queue // by the clock that nobody sets
+	ups       queue // by the clock since boot
 	last      Now
 	seen      uint64 // the last event that was counted
 	suspended bool
 	out       []Action
-	due       []*entry // that have to be looked at
+	due       []*entry // to be decided about
 }
 
-// entry is an order and what is known of it beyond its State.
+// entry is an order with what the engine knows of it.
 type entry struct {
 	o       *Order
 	s       State
 	running int
-	next    time.Time // of its schedules, after Considered; zero if none
-	pending []uint64  // events that count and are not handed over
-	causes  []string  // orders that have led to these, or have asked for a run
+	next    time.Time // of its schedules after Considered; zero if none
+	pending []uint64  // events that count and belong to no run yet
+	causes  []string  // orders that have led to these events, or have asked for a run
 	check   struct {
 		running bool
-		ok      bool          // it has succeeded, and nothing was decided since
+		ok      bool          // it has succeeded since the last decision
 		next    time.Duration // not before
 	}
-	hold  time.Duration // nothing is fired before: what was to be written could not be
-	told  string        // why it was skipped, where that goes on
-	held  bool          // it was, when it was looked at last
+	hold  time.Duration // time before which it does not fire, as an action could not be stored
+	told  string        // the reason for skipping it that was reported
+	held  bool          // it was held at the last decision
 	wall  place
 	up    place
 	dirty bool
 }
 
 const (
-	// tolerance is how late a time of a schedule may be seen and still counts.
+	// tolerance bounds how late a time of a schedule may be noticed and still fire.
 	tolerance = time.Minute
-	// setBack is how far a clock is set back before the times since then are due again.
+	// setBack is the change of the clock beyond which times become due again.
 	setBack = 3 * time.Hour
-	// holdTime is the pause after something could not be written.
-	holdTime = 5 * time.Second
+	// retryDelay is the delay after an action that could not be stored.
+	retryDelay = 5 * time.Second
 )
 
-// New makes an engine for orders, whose states are those of before. head is the
-// number of the last event of the log: an order that is new gets those after it.
+// New returns an engine for orders with their stored states. head is the number of the last
+// event of the log: a new order gets the events after it.
 func New(all []*Order, states map[string]State, head uint64, now Now) *Engine {
 	e := &Engine{entries: make(map[string]*entry), last: now, seen: head}
 	for _, o := range all {
@@ -96,12 +95,12 @@ func New(all []*Order, states map[string]State, head uint64, now Now) *Engine {
 	return e
 }
 
-// Seen is the number of the event from which on Event is to be called.
+// Seen returns the number of the event after which Event is to be called.
 func (e *Engine) Seen() uint64 { return e.seen }
 
-// Replace makes other orders those of the engine. What is known of those that
-// stay is kept; states are of those that come. Step says what is new. gone are the
-// states of those that are there no more, to be written by the caller.
+// Replace replaces the orders. Those that stay keep their states; states has those of
+// others, and Step returns new ones. The caller has to store the states of removed orders,
+// which it returns.
 func (e *Engine) Replace(all []*Order, states map[string]State, head uint64, now Now) (gone []State) {
 	entries := make(map[string]*entry, len(all))
 	e.walls, e.ups, e.due = queue{byWall: true}, queue{}, nil
@@ -119,7 +118,7 @@ func (e *Engine) Replace(all []*Order, states map[string]State, head uint64, now
 			en.s = s
 		}
 		en.o, en.wall, en.up = o, place{}, place{}
-		if en.s.Schedules != schedules(o) { // the times that have passed were others
+		if en.s.Schedules != schedules(o) { // the times that have passed were of other schedules
 			en.s.Schedules, en.s.Considered, en.s.Waiting, en.dirty = schedules(o), now.Wall.Round(0), time.Time{}, true
 		}
 		if en.s.Off && en.enabled() {
@@ -143,13 +142,13 @@ func (e *Engine) Replace(all []*Order, states map[string]State, head uint64, now
 	return gone
 }
 
-// pass has all that has come to pass so far not count.
+// pass ignores everything that has happened so far.
 func (en *entry) pass(head uint64, now Now) {
 	en.s.Considered, en.s.Waiting = now.Wall.Round(0), time.Time{}
 	en.s.Cursor, en.pending, en.causes = max(head, en.s.Cursor), nil, nil
 }
 
-// plan finds the next time of the schedules, and how long ago the last run was.
+// plan computes the next time of the schedules, and converts the last run to this boot.
 func (en *entry) plan(now Now) {
 	if f := &en.s.Fired; !f.IsZero() && f.Boot != now.Boot {
 		f.Up, f.Boot = now.Up-now.Since(*f), now.Boot
@@ -160,7 +159,7 @@ func (en *entry) plan(now Now) {
 	en.next = nextTime(en.o, en.s.Considered)
 }
 
-// nextTime is the first time of the schedules of an order; zero if it has none.
+// nextTime returns the first time of the schedules of an order; zero if it has none.
 func nextTime(o *Order, after time.Time) (next time.Time) {
 	for _, g := range o.Gates {
 		if g.Kind == Cron {
@@ -172,9 +171,9 @@ func nextTime(o *Order, after time.Time) (next time.Time) {
 	return next
 }
 
-// Step says what is to be done now, or the first part of it: until Wait is not 0.
+// Step returns what is to be done now, or part of it: call it again while Wait returns 0.
 func (e *Engine) Step(now Now) []Action {
-	// The clock was set if the calendar has not gone as far as time has.
+	// The clock was set back if less time has passed by the calendar than since boot.
 	if jump := now.Wall.Sub(e.last.Wall) - (now.Up - e.last.Up); now.Boot == e.last.Boot && jump < -time.Minute {
 		for _, en := range e.entries {
 			en.plan(now)
@@ -182,15 +181,15 @@ func (e *Engine) Step(now Now) []Action {
 		}
 	}
 	e.last = now
-	for len(e.due) < atOnce && len(e.walls.all) > 0 && !e.walls.all[0].wall.at.After(now.Wall) {
+	for len(e.due) < maxDecisions && len(e.walls.all) > 0 && !e.walls.all[0].wall.at.After(now.Wall) {
 		e.touch(heap.Pop(&e.walls).(*entry))
 	}
-	for len(e.due) < atOnce && len(e.ups.all) > 0 && e.ups.all[0].up.after <= now.Up {
+	for len(e.due) < maxDecisions && len(e.ups.all) > 0 && e.ups.all[0].up.after <= now.Up {
 		e.touch(heap.Pop(&e.ups).(*entry))
 	}
-	e.out = slices.Grow(e.out, min(len(e.due), atOnce))
+	e.out = slices.Grow(e.out, min(len(e.due), maxDecisions))
 	i := 0
-	for ; i < len(e.due) && i < atOnce; i++ { // which may become more
+	for ; i < len(e.due) && i < maxDecisions; i++ { // due may grow
 		en := e.due[i]
 		en.wall.due = false
 		e.decide(en, now)
@@ -202,11 +201,11 @@ func (e *Engine) Step(now Now) []Action {
 	return out
 }
 
-// atOnce is how many orders a Step decides about at most, so that it takes
-// little time whatever comes together. Wait is 0 while some are left.
-const atOnce = 250
+// maxDecisions bounds the orders that one Step decides about, and so its duration. Wait
+// returns 0 while some are left.
+const maxDecisions = 250
 
-// touch has an entry looked at by the next Step.
+// touch makes the next Step decide about an entry.
 func (e *Engine) touch(en *entry) {
 	if !en.wall.due {
 		en.wall.due = true
@@ -214,8 +213,8 @@ func (e *Engine) touch(en *entry) {
 	}
 }
 
-// Wait is how long until something may have to be done, if nothing happens
-// before; longest at most, so that a clock that was set is noticed.
+// Wait returns the time until something may have to be done if nothing happens before. It
+// is at most longest, so that a change of the clock is noticed.
 func (e *Engine) Wait(now Now, longest time.Duration) time.Duration {
 	if len(e.due) > 0 {
 		return 0
@@ -230,8 +229,8 @@ func (e *Engine) Wait(now Now, longest time.Duration) time.Duration {
 	return max(0, d)
 }
 
-// Unsaved are the states that nobody was told to write yet. Whoever asks writes them,
-// or says by Refused that they cannot be.
+// Unsaved returns the states that no action has returned yet. The caller has to store them,
+// or to call Refused.
 func (e *Engine) Unsaved() (all []State) {
 	for _, en := range e.entries {
 		if en.dirty {
@@ -242,9 +241,8 @@ func (e *Engine) Unsaved() (all []State) {
 	return all
 }
 
-// Progress is the states of orders that wait for events and whose cursor is far
-// behind what was counted, to be written now and then: who reads the log next
-// has less to read.
+// Progress returns the states of orders that wait for events and whose cursor is more than
+// far behind. If they are stored now and then, the next engine has less of the log to read.
 func (e *Engine) Progress(far uint64) (all []State) {
 	for _, en := range e.entries {
 		if en.o.Gate(Event) != nil && len(en.pending) == 0 && e.seen > en.s.Cursor+far {
@@ -265,7 +263,7 @@ func (en *entry) enabled() bool {
 	return !en.o.Disabled
 }
 
-// fire decides that it is fired.
+// fire fires an order.
 func (e *Engine) fire(en *entry, reason, by string, now Now) {
 	a := Action{Do: Fire, Order: en.o, Reason: reason, By: by, Causes: en.causes, before: en.s}
 	if g := en.o.Gate(Event); g != nil && len(en.pending) > 0 {
@@ -294,19 +292,19 @@ func (e *Engine) fire(en *entry, reason, by string, now Now) {
 	}
 }
 
-// drop decides that a time of its schedule is not used.
+// drop skips a time of a schedule.
 func (e *Engine) drop(en *entry, reason string, now Now) {
 	en.s.Waiting = time.Time{}
 	en.s.Skips++
 	en.s.Skipped, en.s.SkippedAt = reason, now.Wall.Round(0)
-	if en.told == reason { // once is enough, while it goes on
+	if en.told == reason { // which was reported already
 		return
 	}
 	en.dirty = false
 	e.out = append(e.out, Action{Do: Drop, Order: en.o, State: en.s, Reason: reason})
 }
 
-// keep has the state written, if something else has not.
+// keep returns the state to be stored, unless another action has.
 func (e *Engine) keep(en *entry) {
 	if en.dirty {
 		en.dirty = false
@@ -314,7 +312,7 @@ func (e *Engine) keep(en *entry) {
 	}
 }
 
-// missed is the reason of a time that passed while nobody looked.
+// missed returns the reason for skipping a time that passed while no engine ran.
 func missed(at time.Time) string {
 	return fmt.Sprintf("%s has passed while nothing could be fired, and catch_up is off", at.Format(time.RFC3339))
 }

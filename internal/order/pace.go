@@ -5,19 +5,18 @@ import (
 	"time"
 )
 
-// How often an order is fired by events: freely in a burst, and then at a pace.
-// What it brings about by a detour that nobody can follow, such as an agent or
-// another machine, may fire it again without end. Nothing is lost for that: what
-// waits belongs to the next run.
+// Events fire an order freely in a burst, and then at a pace. Its own effects may fire it
+// endlessly if the log does not show them as its effects, for example those of an agent or
+// another machine. No event is lost: those that wait belong to the next run.
 const (
 	eventBurst = 60
 	eventPace  = time.Minute
 )
 
-// lead is how far the runs that events have fired are ahead of the pace.
+// lead returns how far the runs that events have fired are ahead of the pace.
 func (s *State) lead(now Now) time.Duration { return max(0, s.Lead-now.Since(s.LeadAt)) }
 
-// paced is how long events must not fire an order.
+// paced returns how long events must not fire an order.
 func (en *entry) paced(now Now) time.Duration {
 	return max(0, en.s.lead(now)-(eventBurst-1)*eventPace)
 }
@@ -31,7 +30,7 @@ func (s *State) advance(now Now) {
 	s.Lead, s.LeadAt = lead+eventPace, now.Stamp()
 }
 
-// slowDown tells once that an order is held to its pace.
+// slowDown reports once that an order is held to its pace.
 func (e *Engine) slowDown(en *entry, now Now) {
 	if !en.s.PacedAt.IsZero() || en.o.Gate(Event) == nil || len(en.pending) == 0 || en.paced(now) == 0 {
 		return

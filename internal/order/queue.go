@@ -8,15 +8,15 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// place is where an entry is in one of the queues.
+// place is the position of an entry in a queue.
 type place struct {
 	at    time.Time
 	after time.Duration
-	index int // from 1; 0: it is not there
+	index int // from 1; 0 if it is not in the queue
 	due   bool
 }
 
-// queue is entries by the time at which they have to be looked at.
+// queue is a heap of entries by the time of the next decision about them.
 type queue struct {
 	byWall bool
 	all    []*entry
@@ -54,7 +54,7 @@ func (q *queue) Pop() any {
 	return en
 }
 
-// set puts an entry into its place, or takes it out.
+// set moves an entry to its place, or removes it.
 func (q *queue) set(en *entry, at time.Time, in bool) {
 	p := q.of(en)
 	p.at = at
@@ -68,7 +68,7 @@ func (q *queue) set(en *entry, at time.Time, in bool) {
 	}
 }
 
-// listeners finds the orders that an event may count for.
+// listeners finds the orders for which an event may count.
 type listeners struct {
 	exact    map[event.Type][]*entry
 	patterns []*entry

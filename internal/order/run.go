@@ -9,19 +9,19 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Run is the record of one run of an order. It is there before anything of it is.
+// Run is the record of a run of an order. It is stored before the run starts.
 type Run struct {
 	Number  uint64    `json:"number"`
 	Order   string    `json:"order"`
 	Reason  string    `json:"reason"`
-	By      string    `json:"by,omitempty"` // who fired it; nobody but its gates if empty
+	By      string    `json:"by,omitempty"` // who fired it; its gates if empty
 	Status  Status    `json:"status"`
 	Attempt int       `json:"attempt"` // from 1
 	FiredAt time.Time `json:"fired_at"`
-	// StartedAt and EndedAt are those of the last attempt.
+	// StartedAt and EndedAt are the times of the last attempt.
 	StartedAt time.Time `json:"started_at,omitzero"`
 	EndedAt   time.Time `json:"ended_at,omitzero"`
-	// RetryAt is when the next attempt begins, where the last one has failed.
+	// RetryAt is the time of the next attempt, if the last one has failed.
 	RetryAt  time.Time     `json:"retry_at,omitzero"`
 	Code     *int          `json:"code,omitempty"`
 	Signal   string        `json:"signal,omitempty"`
@@ -31,10 +31,10 @@ type Run struct {
 	Events   *Batch        `json:"events,omitempty"`
 	Causes   []string      `json:"causes,omitempty"` // orders that have led to it
 	Timeout  time.Duration `json:"timeout_ns,omitempty"`
-	Boot     string        `json:"boot,omitempty"` // of the machine, when the attempt was written down
+	Boot     string        `json:"boot,omitempty"` // of the machine, when the attempt was stored
 }
 
-// Status is how far a run is.
+// Status tells how far a run is.
 type Status string
 
 // Statuses of a run.
@@ -45,13 +45,13 @@ const (
 	Failed      Status = "failed"
 	TimedOut    Status = "timed out"
 	Stopped     Status = "stopped"
-	Interrupted Status = "interrupted" // nobody saw how it ended
+	Interrupted Status = "interrupted" // its end is unknown
 )
 
-// Over reports whether the run has ended for good.
+// Over reports whether the run has ended and no attempt follows.
 func (s Status) Over() bool { return s != Running && s != Waiting }
 
-// Retry is the delay before the next attempt, if there is to be one.
+// Retry returns the delay before the next attempt, if one follows.
 func Retry(o *Order, attempt int, s Status) (delay time.Duration, again bool) {
 	if s == Completed || s == Stopped || attempt > o.Retries {
 		return 0, false
@@ -62,7 +62,7 @@ func Retry(o *Order, attempt int, s Status) (delay time.Duration, again bool) {
 // MaxName bounds the name of an order, in bytes.
 const MaxName = 100
 
-// CheckName says what is wrong with the name of an order; nil if nothing is.
+// CheckName returns an error that tells what is wrong with the name of an order.
 func CheckName(name string) error {
 	switch {
 	case name == "":

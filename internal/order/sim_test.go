@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// sim drives an engine through time that nobody waits for, and remembers what it
+// sim drives an engine through simulated time, and remembers what it
 // has written.
 type sim struct {
 	t      testing.TB
@@ -71,7 +71,7 @@ func (s *sim) replace(all ...*Order) {
 	s.step()
 }
 
-// restart lets time pass while nobody looks.
+// restart lets time pass without an engine.
 func (s *sim) restart(away time.Duration) {
 	s.pass(away)
 	s.open()

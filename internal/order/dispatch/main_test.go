@@ -205,7 +205,7 @@ func (p *place) read(name string) string {
 	return string(b)
 }
 
-// until waits for a condition that nobody tells of.
+// until polls a condition.
 func until(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !f(); time.Sleep(10 * time.Millisecond) {

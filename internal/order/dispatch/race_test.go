@@ -118,7 +118,7 @@ func TestCloseStopsWhatBegins(t *testing.T) {
 	}
 }
 
-// Whoever fires an order is told of his own run, whoever else fires it.
+// Each of several callers that fire an order gets the number of its own run.
 func TestRunIsOnesOwn(t *testing.T) {
 	p := at(t)
 	o := p.sh("a", "true", every(time.Millisecond))

@@ -17,9 +17,9 @@ var (
 	ErrCaused    = errors.New("it has led to the order that asks for it")
 )
 
-// Ask fires an order by hand, whatever its gates say. queued: it will, when the
-// run that goes on has ended. What is to be done is returned by the next Step, with
-// the asker. by may be the path of an order whose run asks for it.
+// Ask fires an order by hand, whatever its gates say. queued tells that it fires after the
+// run in progress. The next Step returns the action, with the asker. by may be the path of
+// an order whose run asks for it.
 func (e *Engine) Ask(name, by string, asker any, now Now) (queued bool, err error) {
 	en := e.entries[name]
 	var led []string
@@ -48,7 +48,7 @@ func (e *Engine) Ask(name, by string, asker any, now Now) (queued bool, err erro
 	return false, ErrRunning
 }
 
-// Withdraw takes back what was asked for and waits for the end of a run.
+// Withdraw drops a firing that was asked for and waits for the end of a run.
 func (e *Engine) Withdraw(name string) {
 	if en := e.entries[name]; en != nil && en.s.Asked {
 		en.s.Asked, en.dirty = false, true
@@ -56,8 +56,8 @@ func (e *Engine) Withdraw(name string) {
 	}
 }
 
-// Enable lets the gates of an order fire it, or not, whatever its file says. What has
-// passed while they could not does not count.
+// Enable sets whether the gates of an order fire it, whatever its file says. What happened
+// while they could not does not count.
 func (e *Engine) Enable(name string, on bool, now Now) error {
 	en := e.entries[name]
 	if en == nil {
@@ -77,7 +77,7 @@ func (e *Engine) Enable(name string, on bool, now Now) error {
 	return nil
 }
 
-// Suspend keeps everything from firing, or lets it again.
+// Suspend sets whether all orders are kept from firing.
 func (e *Engine) Suspend(on bool) {
 	if on == e.suspended {
 		return
@@ -88,7 +88,7 @@ func (e *Engine) Suspend(on bool) {
 	}
 }
 
-// heldFor is why an order must not fire.
+// heldFor returns why an order must not fire.
 func (e *Engine) heldFor(o *Order) string {
 	switch {
 	case e.suspended:
@@ -99,8 +99,8 @@ func (e *Engine) heldFor(o *Order) string {
 	return ""
 }
 
-// Led tells which orders have led to a run of the predecessor; of an order, the
-// oldest run first.
+// Led adds the causes of a run of the predecessor. Call it for the oldest run of an order
+// first.
 func (e *Engine) Led(order, run string, over bool, causes []string) {
 	e.causes.fired(order, causes)
 	if !over {
@@ -108,7 +108,7 @@ func (e *Engine) Led(order, run string, over bool, causes []string) {
 	}
 }
 
-// Began counts a run of the predecessor that still goes on.
+// Began counts a run of the predecessor that is in progress.
 func (e *Engine) Began(name string) {
 	if en := e.entries[name]; en != nil {
 		en.running++
@@ -116,7 +116,7 @@ func (e *Engine) Began(name string) {
 	}
 }
 
-// Ended tells that a run has ended, for good.
+// Ended notes that a run has ended and no attempt follows.
 func (e *Engine) Ended(name string) {
 	if en := e.entries[name]; en != nil {
 		en.running = max(0, en.running-1)
@@ -124,15 +124,14 @@ func (e *Engine) Ended(name string) {
 	}
 }
 
-// Refused tells that what an action of Fire, Drop or Keep asked for could not be
-// written. It is as if it had not been decided, and is decided anew after a while.
-// Of several actions of an order the last is refused first.
+// Refused takes back a Fire, Drop or Keep that could not be stored. The engine decides again
+// after a delay. Of several actions on an order, refuse the last one first.
 func (e *Engine) Refused(a Action, now Now) {
 	en := e.entries[a.Order.Name]
 	if en == nil {
 		return
 	}
-	en.hold = now.Up + holdTime
+	en.hold = now.Up + retryDelay
 	switch a.Do {
 	case Fire:
 		en.running = max(0, en.running-1)
@@ -149,7 +148,7 @@ func (e *Engine) Refused(a Action, now Now) {
 	e.touch(en)
 }
 
-// Checked tells what the check of an order has said.
+// Checked notes the result of the check of an order.
 func (e *Engine) Checked(name string, ok bool, now Now) {
 	en := e.entries[name]
 	if en == nil || !en.check.running {
@@ -162,10 +161,10 @@ func (e *Engine) Checked(name string, ok bool, now Now) {
 	e.touch(en)
 }
 
-// Event counts an event. It has to be called with each, in their order.
+// Event counts an event. Call it for each event, in their order.
 func (e *Engine) Event(ev event.Event) {
 	switch {
-	case ev.Type == event.EventsReset: // the log is another one, and begins anew
+	case ev.Type == event.EventsReset: // the log was replaced by a new one
 		for _, en := range e.entries {
 			en.pending, en.causes, en.s.Cursor, en.dirty = nil, nil, ev.Seq, true
 			e.touch(en)
@@ -176,7 +175,7 @@ func (e *Engine) Event(ev event.Event) {
 		return
 	}
 	e.seen = ev.Seq
-	e.causes.see(ev)
+	e.causes.observe(ev)
 	var led []string
 	if from := orderOf(ev); from != "" {
 		led = e.causes.of(from)

@@ -68,7 +68,7 @@ func TestDisabled(t *testing.T) {
 	if len(s.fired) != 1 || len(s.drops) != 0 {
 		t.Error(s.fired, s.drops)
 	}
-	if err := s.e.Enable("nobody", true, s.now); err != ErrUnknown {
+	if err := s.e.Enable("unknown", true, s.now); err != ErrUnknown {
 		t.Error(err)
 	}
 }
@@ -290,7 +290,7 @@ func TestNext(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %s", name, got, err, want)
 		}
 	}
-	for _, name := range []string{"d", "e", "nobody"} {
+	for _, name := range []string{"d", "e", "unknown"} {
 		if all, err := s.e.Next(name, s.now, 3); err == nil {
 			t.Errorf("%s: %v", name, all)
 		}

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// View is what is known of an order at a moment.
+// View describes an order at one moment.
 type View struct {
 	Order   *Order
 	State   State
 	Enabled bool
 	Running int
 	Pending int // events that wait
-	// Due: it would be fired now, or is only not because Why.
+	// Due: it would fire now. Why tells the reason, or what prevents it.
 	Due bool
 	Why string
-	// Next is when its gates may open next, as far as the clock decides that; zero if it does not.
+	// Next is when its gates may open next; zero if the clock does not decide that.
 	Next  time.Time
 	Gates []GateView
 }
 
-// GateView is what is known of one gate.
+// GateView describes a gate.
 type GateView struct {
 	Gate   Gate
 	Open   bool
@@ -30,7 +30,7 @@ type GateView struct {
 	Next   time.Time
 }
 
-// Look tells of an order. check is what its check has just said; nil if nobody asked.
+// Look describes an order. check is the result of its check if that has just run, or nil.
 func (e *Engine) Look(name string, now Now, check *bool) (View, error) {
 	en := e.entries[name]
 	if en == nil {
@@ -40,7 +40,7 @@ func (e *Engine) Look(name string, now Now, check *bool) (View, error) {
 	copied.check.ok = check != nil && *check
 	v := View{Order: en.o, State: en.s, Enabled: en.enabled(), Running: en.running, Pending: len(en.pending)}
 	if v.State.Waiting.IsZero() && v.Enabled && !en.next.IsZero() && !en.next.After(now.Wall) {
-		copied.s.Waiting = en.next // about to be seen
+		copied.s.Waiting = en.next // Step has not handled it yet
 	}
 	open := 0
 	for _, g := range en.o.Gates {
@@ -66,7 +66,7 @@ func (e *Engine) Look(name string, now Now, check *bool) (View, error) {
 	return v, nil
 }
 
-// held is what keeps an order whose gates are open.
+// held returns what prevents an order whose gates are open from firing.
 func (v View) held(reason string) string {
 	switch {
 	case !v.Enabled && v.State.ByHand == DisabledByHand:
@@ -81,7 +81,7 @@ func (v View) held(reason string) string {
 	return ""
 }
 
-// why is why it is due, or not.
+// why returns why the order is due, or not.
 func (v View) why(reason string) string {
 	if held := v.held(reason); held != "" && !v.Due {
 		return held
@@ -101,7 +101,7 @@ func (v View) why(reason string) string {
 	return strings.Join(all, "; ")
 }
 
-// nextOf is when a gate opens next by the clock.
+// nextOf returns when the clock opens a gate next.
 func (en *entry) nextOf(g Gate, now Now) time.Time {
 	switch g.Kind {
 	case Cron:
@@ -115,16 +115,15 @@ func (en *entry) nextOf(g Gate, now Now) time.Time {
 	return time.Time{}
 }
 
-// Next are the next times at which an order fires, as far as the clock alone
-// decides that: those of its schedules, or those of its cooldown if no run
-// takes longer. There are fewer than n where the calendar ends, with the year
-// 9999. Its error says why there are none.
+// Next returns the next n times at which an order fires, if the clock alone decides that:
+// those of its schedules, or those of its cooldown if no run takes longer. There are fewer
+// if the calendar ends before, with the year 9999. The error tells why there are none.
 func (e *Engine) Next(name string, now Now, n int) (all []time.Time, err error) {
 	all, err = e.next(name, now, n)
 	return slices.DeleteFunc(all, func(at time.Time) bool { return at.Year() > lastYear }), err
 }
 
-// lastYear is the last one that can be written in all the ways that times are.
+// lastYear is the last year that all formats of times can represent.
 const lastYear = 9999
 
 func (e *Engine) next(name string, now Now, n int) (all []time.Time, err error) {
@@ -156,7 +155,7 @@ func (e *Engine) next(name string, now Now, n int) (all []time.Time, err error) 
 		if fires.Before(free) {
 			fires = free
 		}
-		at = fires // those up to it wait together
+		at = fires // earlier times are merged into this one
 		all = append(all, fires)
 		if cooldown != nil {
 			free = fires.Add(cooldown.Interval)
@@ -165,7 +164,7 @@ func (e *Engine) next(name string, now Now, n int) (all []time.Time, err error) 
 	return all, nil
 }
 
-// either is Next where the schedules and the cooldown each fire.
+// either returns the next times if both the schedules and the cooldown fire the order.
 func (en *entry) either(now Now, n int, interval time.Duration) (all []time.Time) {
 	cool, at := en.nextOf(*en.o.Gate(Cooldown), now), nextTime(en.o, now.Wall)
 	for len(all) < n {
@@ -193,13 +192,4 @@ func gatesOf(o *Order) string {
 		return strings.Join(all, " and ")
 	}
 	return strings.Join(all, " or ")
-}
-
-// Names are those of all orders, in no order.
-func (e *Engine) Names() []string {
-	names := make([]string, 0, len(e.entries))
-	for name := range e.entries {
-		names = append(names, name)
-	}
-	return names
 }
