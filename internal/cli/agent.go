@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -37,8 +36,8 @@ func self() (proc.Self, error) {
 	me := proc.Self{Agent: os.Getenv(proc.EnvAgent), Socket: os.Getenv(proc.EnvSocket), Token: os.Getenv(proc.EnvToken)}
 	fmt.Sscan(os.Getenv(proc.EnvIncarnation), &me.Incarnation)
 	if me.Socket == "" || me.Token == "" {
-		return me, usage(fmt.Errorf("no agent of coppice runs this: %s and %s are not set; these commands are for "+
-			"programs that coppice.toml names, and what those start",
+		return me, usageError(fmt.Errorf("no agent of coppice runs this: %s and %s are not set; "+
+			"these commands are for programs that coppice.toml names, and what those start",
 			proc.EnvSocket, proc.EnvToken))
 	}
 	if strings.ContainsFunc(me.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -70,24 +69,7 @@ func askAsAgentFor(patience time.Duration, do func(context.Context, *api.Client)
 	defer client.Close()
 	ctx, stop := untilSignal(context.Background())
 	defer stop()
-	return persist(ctx, patience, func() error { return do(ctx, client) })
-}
-
-// persist repeats do while there is no daemon, or none that is ready yet.
-func persist(ctx context.Context, patience time.Duration, do func() error) error {
-	late := time.Now().Add(patience)
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		err := do()
-		if !errors.Is(err, api.ErrDown) && !errors.Is(err, api.ErrStopping) && !errors.Is(err, api.ErrLost) ||
-			time.Now().After(late) {
-			return err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+	return api.Retry(ctx, patience, func() error { return do(ctx, client) })
 }
 
 func newAgentEnv(s *streams) *cobra.Command {

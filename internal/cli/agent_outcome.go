@@ -66,7 +66,7 @@ JSON that programs can tell apart, one of
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := f.read(cmd, args, s.in, time.Now())
 			if err != nil {
-				return usage(err)
+				return usageError(err)
 			}
 			return askAsAgent(func(ctx context.Context, c *api.Client) error {
 				_, err := claim.Report.Call(ctx, c, o.Report())

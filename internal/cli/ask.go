@@ -91,7 +91,8 @@ func (a *asker) ask(s *streams, text string) error {
 		}
 	}
 	if a.deadline < 0 {
-		return usage(fmt.Errorf("--deadline %v has passed already, expected how long to wait, such as 30m", a.deadline))
+		return usageError(fmt.Errorf("--deadline %v has passed already, expected how long to wait, such as 30m",
+			a.deadline))
 	}
 	req := question.AskRequest{
 		Text: text, Options: append(a.list, a.options...), Default: a.byDefault, Deadline: a.deadline.Seconds(),

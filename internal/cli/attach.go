@@ -52,7 +52,7 @@ func attach(ctx context.Context, c *api.Client, path string, watch bool, in *os.
 		return err
 	}
 	if !watch && !term.IsTerminal(int(in.Fd())) {
-		return usage(fmt.Errorf("the standard input is not a terminal; coppice attach --watch %s "+
+		return usageError(fmt.Errorf("the standard input is not a terminal; coppice attach --watch %s "+
 			"only shows what %[1]s does", path))
 	}
 	screen := &modes{w: out}

@@ -38,7 +38,7 @@ func parsePairs(stdin *os.File, args []string, asString bool) (value.Named, erro
 			return nil, err
 		}
 		if len(text) > 2*value.MaxBytes {
-			return nil, usage(fmt.Errorf("%s: more than %d bytes came in; a value has at most %d: keep it in a "+
+			return nil, usageError(fmt.Errorf("%s: more than %d bytes came in; a value has at most %d: keep it in a "+
 				"file and its path in the belief", proc.Plain(args[0]), 2*value.MaxBytes, value.MaxBytes))
 		}
 		set[args[0]], err = parseGiven(args[0], text, asString)
@@ -47,7 +47,7 @@ func parsePairs(stdin *os.File, args []string, asString bool) (value.Named, erro
 	for _, a := range args {
 		name, text, _ := strings.Cut(a, "=")
 		if _, twice := set[name]; twice {
-			return nil, usage(fmt.Errorf("%s is given twice", spec.Quote(name)))
+			return nil, usageError(fmt.Errorf("%s is given twice", spec.Quote(name)))
 		}
 		v, err := parseGiven(name, []byte(text), asString)
 		if err != nil {
@@ -82,5 +82,5 @@ func parseGiven(name string, text []byte, asString bool) (v value.Value, err err
 		}
 		hint = fmt.Sprintf("; text needs quotes, for the shell as well: '%s=%q', or --string", proc.Plain(name), short)
 	}
-	return "", usage(fmt.Errorf("%s: %w%s", proc.Plain(name), err, hint))
+	return "", usageError(fmt.Errorf("%s: %w%s", proc.Plain(name), err, hint))
 }

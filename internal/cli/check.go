@@ -41,7 +41,7 @@ code is 1 if there is an error; warnings alone are none.`,
 			path := ""
 			if len(args) > 0 {
 				if path = args[0]; path == "" {
-					return usage(errors.New("the name of the file is empty, expected a file or a directory"))
+					return usageError(errors.New("the name of the file is empty, expected a file or a directory"))
 				}
 			}
 			program, err := findProgram(s, path)

@@ -107,6 +107,11 @@ func exitCode(err error) int {
 	return exitFailure
 }
 
+// NewCommand returns the command coppice with all commands below it.
+func NewCommand(stdin *os.File, stdout, stderr io.Writer) *cobra.Command {
+	return newRoot(&streams{stdin, stdout, stderr})
+}
+
 func newRoot(s *streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "coppice",
@@ -198,7 +203,7 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 		if expected := flagValues[f.Value.Type()]; expected != "" {
 			err = fmt.Errorf("--%s is invalid: %q, expected %s", f.Name, invalid.GetValue(), expected)
 		}
-		return usage(err)
+		return usageError(err)
 	}
 	hint := fmt.Sprintf("see %s --help", cmd.CommandPath())
 	var unknown *pflag.NotExistError
@@ -213,7 +218,7 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 			hint = fmt.Sprintf("did you mean --%s?", near)
 		}
 	}
-	return usage(fmt.Errorf("%w; %s", err, hint))
+	return usageError(fmt.Errorf("%w; %s", err, hint))
 }
 
 func newHelp(root *cobra.Command) *cobra.Command {
@@ -235,10 +240,10 @@ func newHelp(root *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			cmd, rest, err := root.Find(args)
 			if err != nil {
-				return usage(err)
+				return usageError(err)
 			}
 			if len(rest) > 0 {
-				return usage(unknownCommand(cmd, rest[0]))
+				return usageError(unknownCommand(cmd, rest[0]))
 			}
 			cmd.InitDefaultHelpFlag() // Help lists them, but only a run adds them
 			cmd.InitDefaultVersionFlag()
@@ -271,7 +276,7 @@ func asUsage(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := cmp.Or(check(cmd, args), cmd.ValidateFlagGroups()); err != nil {
-				return usage(err)
+				return usageError(err)
 			}
 			return nil
 		}
@@ -281,7 +286,7 @@ func asUsage(cmd *cobra.Command) {
 	}
 }
 
-func usage(err error) error { return &exitError{exitUsage, err} }
+func usageError(err error) error { return &exitError{exitUsage, err} }
 
 // configFlag adds the flag that names the file.
 func configFlag(cmd *cobra.Command, path *string) { configFlagShort(cmd, path, "f") }

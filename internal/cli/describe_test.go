@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/daemon"
-	"github.com/coppice-dev/coppice/internal/timespan"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -134,30 +133,6 @@ func TestDescribe(t *testing.T) {
 	for _, e := range everyEvent() {
 		if _, text := describe(e); strings.ContainsAny(text, "\n") {
 			t.Errorf("%T is described by %q", e, text)
-		}
-	}
-}
-
-func TestShort(t *testing.T) {
-	t.Parallel()
-	for d, want := range map[time.Duration]string{
-		0:                               "0s",
-		1234 * time.Microsecond:         "1ms",
-		999999 * time.Microsecond:       "999ms",
-		time.Second:                     "1.0s",
-		9990 * time.Millisecond:         "9.9s",
-		59900 * time.Millisecond:        "59s",
-		time.Minute:                     "1m00s",
-		90*time.Second + 9e8:            "1m30s",
-		time.Hour - time.Millisecond:    "59m59s",
-		time.Hour:                       "1h00m",
-		90*time.Minute + 59*time.Second: "1h30m",
-		24*time.Hour - time.Millisecond: "23h59m",
-		24 * time.Hour:                  "1d00h",
-		(365*24 + 5) * time.Hour:        "365d05h",
-	} {
-		if got := timespan.Short(d); got != want {
-			t.Errorf("%v: %s, want %s", d, got, want)
 		}
 	}
 }

@@ -37,7 +37,8 @@ the daemon is replaced; coppice start ends it.`,
 		},
 		RunE: func(_ *cobra.Command, paths []string) error {
 			if timeout <= 0 || timeout > api.MaxDrain {
-				return usage(fmt.Errorf("--timeout is %v, expected more than 0 and at most %v", timeout, api.MaxDrain))
+				return usageError(fmt.Errorf("--timeout is %v, expected more than 0 and at most %v",
+					timeout, api.MaxDrain))
 			}
 			return r.ask(func(ctx context.Context, c *api.Client) error {
 				errs := make([]error, len(paths))
@@ -76,7 +77,7 @@ func drainOne(ctx context.Context, c *api.Client, req api.DrainRequest) error {
 	err := c.Drain(ctx, req)
 	if errors.Is(err, api.ErrLost) {
 		req.Again = true
-		err = persist(ctx, agentPatience, func() error { return c.Drain(ctx, req) })
+		err = api.Retry(ctx, agentPatience, func() error { return c.Drain(ctx, req) })
 	}
 	return err
 }

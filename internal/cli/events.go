@@ -34,10 +34,10 @@ events that are kept follow.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			if err := q.CheckTypes(); err != nil {
-				return usage(fmt.Errorf("--type: %w", err))
+				return usageError(fmt.Errorf("--type: %w", err))
 			}
 			if q.Last < 0 {
-				return usage(fmt.Errorf("--lines: %d is negative", q.Last))
+				return usageError(fmt.Errorf("--lines: %d is negative", q.Last))
 			}
 			return r.look(s, func(ctx context.Context, c *api.Client) error {
 				_, tty := isTerminal(s.out)

@@ -144,7 +144,7 @@ func (s *streams) answerTo(ctx context.Context, q question.Question, words []str
 		if len(q.Options) > 0 {
 			how += ", which is one of " + proc.Plain(strings.Join(q.Options, ", "))
 		}
-		return "", usage(fmt.Errorf("the answer is missing: %s", how))
+		return "", usageError(fmt.Errorf("the answer is missing: %s", how))
 	default:
 		for _, line := range questionLines(q, time.Now()) {
 			fmt.Fprintln(s.err, line)
@@ -173,7 +173,7 @@ func (s *streams) prompt(ctx context.Context) (string, error) {
 	case err != nil && err != io.EOF:
 		return "", fmt.Errorf("reading from the terminal: %w", err)
 	case strings.TrimSpace(line) == "":
-		return "", usage(errors.New("there was no answer"))
+		return "", usageError(errors.New("there was no answer"))
 	}
 	return line, nil
 }

@@ -85,8 +85,7 @@ func TestUnitText(t *testing.T) {
 		t.Skip(err)
 	}
 	unit := filepath.Join(t.TempDir(), "coppice-test.service")
-	write(t, unit, text)
-	if err := os.Chmod(unit, 0o644); err != nil {
+	if err := os.WriteFile(unit, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	verify := exec.Command(analyze, "--user", "verify", unit)

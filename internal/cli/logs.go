@@ -42,17 +42,17 @@ restarted, a line says how it ended: --- PATH: incarnation 3 ended ... ---.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Paths = args
 			if q.Lines < 0 {
-				return usage(fmt.Errorf("--lines is %d, expected a number from 0 up", q.Lines))
+				return usageError(fmt.Errorf("--lines is %d, expected a number from 0 up", q.Lines))
 			}
 			if (since != "" || q.Grep != "") && !cmd.Flags().Changed("lines") {
 				q.Lines = -1
 			}
 			var err error
 			if q.Since, err = parseSince(since, time.Now()); err != nil {
-				return usage(err)
+				return usageError(err)
 			}
 			if err := checkPattern(q.Grep); err != nil {
-				return usage(fmt.Errorf("--grep: %w", err))
+				return usageError(fmt.Errorf("--grep: %w", err))
 			}
 			return r.look(s, func(ctx context.Context, c *api.Client) error {
 				p, err := newLogPrinter(ctx, c, s, q)

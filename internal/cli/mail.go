@@ -122,9 +122,9 @@ func (s *streams) readText(most int, what string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("reading the %s from the standard input: %w", what, err)
 	case len(text) > most:
-		return "", usage(fmt.Errorf("the standard input has more than %d bytes, which a %s may have", most, what))
+		return "", usageError(fmt.Errorf("the standard input has more than %d bytes, which a %s may have", most, what))
 	case !utf8.Valid(text):
-		return "", usage(fmt.Errorf("the %s on the standard input is not UTF-8", what))
+		return "", usageError(fmt.Errorf("the %s on the standard input is not UTF-8", what))
 	}
 	return strings.TrimRight(string(text), "\n"), nil
 }

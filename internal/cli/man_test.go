@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,9 +33,14 @@ func TestManText(t *testing.T) {
 func TestManPages(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "man", "man1")
-	out, _ := coppice(t, ".", exitOK, "man", dir)
+	var out strings.Builder
+	root := NewCommand(nil, &out, io.Discard)
+	root.SetArgs([]string{"man", dir})
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
 	var files []string
-	eachCommand(newRoot(&streams{nil, &bytes.Buffer{}, &bytes.Buffer{}}), func(cmd *cobra.Command) {
+	eachCommand(root, func(cmd *cobra.Command) {
 		if cmd.Hidden {
 			return
 		}
@@ -53,8 +58,8 @@ func TestManPages(t *testing.T) {
 		}
 	})
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != len(files) || !strings.Contains(out, plural(len(files), "page")) {
-		t.Errorf("%d files, expected %d (%v): %s", len(entries), len(files), err, out)
+	if err != nil || len(entries) != len(files) || !strings.Contains(out.String(), plural(len(files), "page")) {
+		t.Errorf("%d files, expected %d (%v): %s", len(entries), len(files), err, &out)
 	}
 	if groff, err := exec.LookPath("groff"); err == nil {
 		shown, err := exec.Command(groff, slices.Concat([]string{"-man", "-Kutf8", "-Tutf8", "-ww", "-P-c"}, files)...).CombinedOutput()

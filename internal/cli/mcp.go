@@ -66,7 +66,7 @@ func actor() (act func(context.Context, time.Duration, func(context.Context, *ap
 	}
 	client := api.DialAgent(me.Socket, me.Token)
 	return func(ctx context.Context, patience time.Duration, do func(context.Context, *api.Client) error) error {
-		return persist(ctx, patience, func() error { return do(ctx, client) })
+		return api.Retry(ctx, patience, func() error { return do(ctx, client) })
 	}, client.Close
 }
 

@@ -5,16 +5,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/status"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/coppice-dev/coppice/internal/status/statustest"
 )
 
 // On a narrow terminal a list keeps what somebody looks for: the state, the
 // reason and what comes next.
 func TestNarrow(t *testing.T) {
-	nodes, _ := aFleet().Nodes(t.Context(), "")
+	nodes, _ := statustest.Sample().Nodes(t.Context(), "")
 	names := func(columns []column) string {
 		var all []string
 		for _, c := range columns {

@@ -32,7 +32,7 @@ a test (src/main.sg), README.md and .gitignore. No file is written over.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dir == "" && cmd.Flags().Changed("dir") {
-				return usage(errors.New("--dir is empty, expected a directory"))
+				return usageError(errors.New("--dir is empty, expected a directory"))
 			}
 			if dir == "" {
 				dir = args[0]

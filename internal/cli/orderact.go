@@ -49,7 +49,7 @@ it has completed, 124 if it has taken too long, and 1 if it has failed.`,
 // awaitRun waits for the end of a run, also where another daemon goes on with it.
 func (s *streams) awaitRun(ctx context.Context, c *api.Client, id string, asJSON bool) error {
 	var run dispatch.RunInfo
-	err := persist(ctx, agentPatience, func() (err error) {
+	err := api.Retry(ctx, agentPatience, func() (err error) {
 		run, err = dispatch.GetRun.Call(ctx, c, dispatch.RunRequest{ID: id, Wait: true})
 		return err
 	})

@@ -21,7 +21,7 @@ func newOrderHistory(s *streams, r *remote) *cobra.Command {
 		Short: "Show the last runs of an order, the newest first",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if count < 1 || count > 1000 {
-				return usage(fmt.Errorf("--lines is %d, expected 1 to 1000", count))
+				return usageError(fmt.Errorf("--lines is %d, expected 1 to 1000", count))
 			}
 			return r.look(s, func(ctx context.Context, c *api.Client) error {
 				all, err := dispatch.Runs.Call(ctx, c, dispatch.RunsRequest{Name: args[0], Count: uint64(count)})

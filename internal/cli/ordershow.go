@@ -164,7 +164,7 @@ func newOrderNext(s *streams, r *remote) *cobra.Command {
 		Short: "Show when an order fires next",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if count < 1 || count > 1000 {
-				return usage(fmt.Errorf("--count is %d, expected 1 to 1000", count))
+				return usageError(fmt.Errorf("--count is %d, expected 1 to 1000", count))
 			}
 			return r.look(s, func(ctx context.Context, c *api.Client) error {
 				t, err := dispatch.Next.Call(ctx, c, dispatch.NextRequest{Name: args[0], Count: uint64(count)})

@@ -30,7 +30,7 @@ that does not answer within 3 s is shown with the reason.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if allProjects {
 				if len(args) > 0 || r.file != "" {
-					return usage(errors.New("--all-projects lists all projects of this user; it " +
+					return usageError(errors.New("--all-projects lists all projects of this user; it " +
 						"takes no PATH and no --file"))
 				}
 				return s.listProjects(asJSON)

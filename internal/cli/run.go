@@ -51,11 +51,11 @@ error output; the exit codes are the same, and 1 if the program is not valid.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 0 && file != "":
-				return usage(fmt.Errorf("%s and --file %s, expected one of them", args[0], file))
+				return usageError(fmt.Errorf("%s and --file %s, expected one of them", args[0], file))
 			case len(args) > 0 && strings.HasSuffix(args[0], ".toml"):
-				return usage(noArgs(cmd, args))
+				return usageError(noArgs(cmd, args))
 			case len(args) > 0 && args[0] == "":
-				return usage(errors.New("the name of the program is empty, expected a file or a directory"))
+				return usageError(errors.New("the name of the program is empty, expected a file or a directory"))
 			case len(args) > 0:
 				return runSage(s, args[0], asJSON, trace)
 			}

@@ -112,7 +112,7 @@ the first line of the standard input, and the rest of that is the text.`,
 			}
 			if d.Title == "-" {
 				if text.given(cmd) {
-					return usage(errors.New("there are two texts: with - for a title the standard input has both"))
+					return usageError(errors.New("there are two texts: with - for a title the standard input has both"))
 				}
 				text.text = "-"
 			}
@@ -289,7 +289,7 @@ func newTaskComment(s *streams, w worker) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 2 && text.given(cmd):
-				return usage(errors.New("there are two texts"))
+				return usageError(errors.New("there are two texts"))
 			case len(args) == 2:
 				text.text = args[1]
 			case !text.given(cmd):

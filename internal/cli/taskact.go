@@ -36,11 +36,11 @@ func newTaskClaim(s *streams, w worker) *cobra.Command {
 			nothing := &exitError{code: exitFailure, err: errors.New("no task is ready")}
 			switch {
 			case !wait && timeout != 0:
-				return usage(errors.New("--timeout bounds --wait, and there is none"))
+				return usageError(errors.New("--timeout bounds --wait, and there is none"))
 			case wait && t.ID != "":
-				return usage(errors.New("--wait is for the first task that is ready, not for the one of an ID"))
+				return usageError(errors.New("--wait is for the first task that is ready, not for the one of an ID"))
 			case timeout < 0:
-				return usage(fmt.Errorf("--timeout is %v, expected how long to wait, such as 10m", timeout))
+				return usageError(fmt.Errorf("--timeout is %v, expected how long to wait, such as 10m", timeout))
 			case wait:
 				got, err = awaitTask(t, timeout, nothing)
 			default:

@@ -64,7 +64,7 @@ completed by doing it again.`,
 			}
 			plan, err := task.ReadPlan(name, file, size, skip)
 			if err != nil {
-				return usage(fmt.Errorf("nothing was imported:\n%s", plainText(err.Error())))
+				return usageError(fmt.Errorf("nothing was imported:\n%s", plainText(err.Error())))
 			}
 			if check {
 				return s.printLines([]string{fmt.Sprintf("%d tasks, all right", len(plan.Order))})
@@ -117,13 +117,13 @@ func (s *streams) wholeFile(args []string) (file *os.File, size int64, done func
 	file, done = s.in, func() {}
 	if len(args) > 0 && args[0] != "-" {
 		if file, err = os.Open(args[0]); err != nil {
-			return nil, 0, nil, usage(err)
+			return nil, 0, nil, usageError(err)
 		}
 		done = func() { file.Close() }
 	}
 	info, err := file.Stat()
 	if err == nil && info.IsDir() {
-		err = usage(fmt.Errorf("%s is a directory; the file is called issues.jsonl", args[0]))
+		err = usageError(fmt.Errorf("%s is a directory; the file is called issues.jsonl", args[0]))
 	}
 	if err == nil && info.Mode().IsRegular() && file != s.in {
 		return file, info.Size(), done, nil

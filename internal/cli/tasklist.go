@@ -31,7 +31,7 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 				f.Statuses = append(f.Statuses, task.Status(st))
 			}
 			if f.Limit < 0 {
-				return usage(fmt.Errorf("--limit is %d, expected a number from 0 up", f.Limit))
+				return usageError(fmt.Errorf("--limit is %d, expected a number from 0 up", f.Limit))
 			}
 			if count && !mine {
 				n := 0

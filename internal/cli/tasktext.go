@@ -26,7 +26,7 @@ import (
 func plainArguments(cmd *cobra.Command, args []string) (err error) {
 	check := func(what, text string) {
 		if err == nil && !utf8.ValidString(text) {
-			err = usage(fmt.Errorf("%s is not UTF-8: %.80q", what, text))
+			err = usageError(fmt.Errorf("%s is not UTF-8: %.80q", what, text))
 		}
 	}
 	for _, arg := range args {
@@ -60,7 +60,7 @@ func (f *textFlags) read(s *streams, most int, what string) (string, error) {
 	}
 	file, err := os.Open(f.file)
 	if err != nil {
-		return "", usage(fmt.Errorf("reading the %s: %w", what, err))
+		return "", usageError(fmt.Errorf("reading the %s: %w", what, err))
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, int64(most)+1))
@@ -68,9 +68,9 @@ func (f *textFlags) read(s *streams, most int, what string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("reading the %s: %w", what, err)
 	case len(text) > most:
-		return "", usage(fmt.Errorf("%s has more than %d bytes, which a %s may have", f.file, most, what))
+		return "", usageError(fmt.Errorf("%s has more than %d bytes, which a %s may have", f.file, most, what))
 	case !utf8.Valid(text):
-		return "", usage(fmt.Errorf("%s is not UTF-8, as a %s has to be", f.file, what))
+		return "", usageError(fmt.Errorf("%s is not UTF-8, as a %s has to be", f.file, what))
 	}
 	return strings.TrimRight(string(text), "\n"), nil
 }
@@ -86,8 +86,8 @@ func notBefore(text string, now time.Time) (time.Time, error) {
 	}
 	d, err := timespan.Parse(text)
 	if err != nil {
-		return time.Time{}, usage(fmt.Errorf("--not-before is %.40q, expected a time such as 2026-01-31T12:00:00Z, "+
-			"or how long from now, such as 30m or 2d", text))
+		return time.Time{}, usageError(fmt.Errorf("--not-before is %.40q, expected a time such as "+
+			"2026-01-31T12:00:00Z, or how long from now, such as 30m or 2d", text))
 	}
 	return now.Add(d), nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/usage"
 )
 
 func newTop(s *streams) *cobra.Command {
@@ -34,19 +35,13 @@ share counts for each. Stop and restart ask first.
 		RunE: func(*cobra.Command, []string) error {
 			out, ok := s.out.(*os.File)
 			if _, tty := isTerminal(s.out); !ok || !tty || !term.IsTerminal(int(s.in.Fd())) {
-				return usage(errors.New("top needs a terminal; coppice ps lists what runs"))
+				return usageError(errors.New("top needs a terminal; coppice ps lists what runs"))
 			}
 			return r.ask(func(ctx context.Context, c *api.Client) error { return top(ctx, c, s.in, out) })
 		},
 	}
 	r.flags(cmd)
 	return cmd
-}
-
-// resources are what an agent uses.
-type resources struct {
-	cpu    float64 // cores
-	memory uint64  // bytes
 }
 
 // top shows the screen until the person or ctx ends it.
@@ -75,14 +70,14 @@ func top(ctx context.Context, c *api.Client, in, out *os.File) error {
 type topData struct {
 	status status.Status
 	nodes  []status.Node
-	used   map[string]resources
+	used   map[string]usage.Resources
 }
 
 // liveFleet is the fleet of a daemon.
 type liveFleet struct {
 	ctx    context.Context
 	client *api.Client
-	meter  meter
+	meter  usage.Meter
 	tail   tailing
 }
 
@@ -98,7 +93,7 @@ func (f *liveFleet) look() (d topData, err error) {
 	if d.nodes, err = status.List.Call(ctx, f.client, status.ListRequest{}); err != nil {
 		return d, err
 	}
-	d.used = f.meter.sample(d.nodes, d.status.Controller)
+	d.used = f.meter.Sample(d.nodes, d.status.Controller)
 	return d, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/usage"
 )
 
 // stillFleet is a fleet that does nothing but to note what it is asked for.
@@ -64,7 +66,11 @@ func shopFleet() *stillFleet {
 			agent("t/shop/web", stateRunning), agent("t/shop/flaky", stateRunning),
 			agent("t/api", stateRunning), agent("t/fla", stateStopped),
 		},
-		used: map[string]resources{"t/shop/web": {0.1, 1 << 20}, "t/shop/flaky": {0.9, 2 << 20}, "t/api": {0.2, 3 << 20}},
+		used: map[string]usage.Resources{
+			"t/shop/web":   {CPU: 0.1, Memory: 1 << 20},
+			"t/shop/flaky": {CPU: 0.9, Memory: 2 << 20},
+			"t/api":        {CPU: 0.2, Memory: 3 << 20},
+		},
 	}
 	f.data.nodes[3].Restarts, f.data.nodes[3].Uptime = 4, 5
 	return f
@@ -449,7 +455,11 @@ func TestTopKeys(t *testing.T) {
 // The page and the help of the command have the keys that there are, and no others.
 func TestTopKeysDocs(t *testing.T) {
 	t.Parallel()
-	page := pages(t)["docs/top.md"]
+	text, err := os.ReadFile("../../docs/top.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
 	rows := func(title string) (keys []string) {
 		_, section, _ := strings.Cut(page, "\n## "+title+"\n")
 		section, _, _ = strings.Cut(section, "\n## ")

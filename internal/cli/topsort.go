@@ -11,6 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/usage"
 )
 
 // topOrder is how the rows of top follow each other: as a tree, or as a list of
@@ -38,7 +39,7 @@ func (o topOrder) column() string {
 
 // arrange returns the rows of top: the whole tree, or those nodes that match a
 // filter, agents alone if they are sorted.
-func arrange(nodes []status.Node, used map[string]resources, order topOrder, filter string) []status.Node {
+func arrange(nodes []status.Node, used map[string]usage.Resources, order topOrder, filter string) []status.Node {
 	if order == byTree && filter == "" {
 		return nodes
 	}
@@ -54,9 +55,9 @@ func arrange(nodes []status.Node, used map[string]resources, order topOrder, fil
 		case byState:
 			return cmp.Or(cmp.Compare(urgency(a), urgency(b)), strings.Compare(shownState(a), shownState(b)))
 		case byCPU:
-			return cmp.Compare(used[b.Path].cpu, used[a.Path].cpu)
+			return cmp.Compare(used[b.Path].CPU, used[a.Path].CPU)
 		case byMemory:
-			return cmp.Compare(used[b.Path].memory, used[a.Path].memory)
+			return cmp.Compare(used[b.Path].Memory, used[a.Path].Memory)
 		case byStarts:
 			return cmp.Or(cmp.Compare(b.InWindow, a.InWindow), cmp.Compare(b.Restarts, a.Restarts))
 		case byUptime: // what has started last comes first, what does not run last

@@ -15,6 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
+	"github.com/coppice-dev/coppice/internal/usage"
 )
 
 func (m *topModel) View() tea.View {
@@ -163,8 +164,8 @@ func (m *topModel) table() []string {
 	columns := treeColumns(nodes)
 	columns[0].text = func(i int, _ status.Node, _ time.Time) string { return names[i] }
 	columns = append(columns,
-		column{"CPU", func(_ int, n status.Node, _ time.Time) string { return m.use(n, resources.processor) }},
-		column{"MEM", func(_ int, n status.Node, _ time.Time) string { return m.use(n, resources.bytes) }},
+		column{"CPU", func(_ int, n status.Node, _ time.Time) string { return m.use(n, usage.Resources.Processor) }},
+		column{"MEM", func(_ int, n status.Node, _ time.Time) string { return m.use(n, usage.Resources.Bytes) }},
 		uptimeColumn(), nextColumn())
 	columns = append(columns, statusColumn(nodes)...)
 	width := max(0, m.width-2)
@@ -196,8 +197,8 @@ func (m *topModel) headline() string {
 		strings.Join(states, "  "))
 }
 
-// use is what an agent uses, or all agents below a supervisor.
-func (m *topModel) use(n status.Node, text func(resources) string) string {
+// use returns what an agent uses, or all agents below a supervisor.
+func (m *topModel) use(n status.Node, text func(usage.Resources) string) string {
 	if n.Kind == "agent" {
 		u, ok := m.used[n.Path]
 		if !ok {
@@ -205,29 +206,11 @@ func (m *topModel) use(n status.Node, text func(resources) string) string {
 		}
 		return text(u)
 	}
-	var sum resources
+	var sum usage.Resources
 	for path, u := range m.used {
 		if strings.HasPrefix(path, n.Path+"/") {
-			sum.cpu += u.cpu
-			sum.memory += u.memory
+			sum.Add(u)
 		}
 	}
 	return text(sum)
-}
-
-func (u resources) processor() string { return fmt.Sprintf("%.0f%%", u.cpu*100) }
-
-func (u resources) bytes() string {
-	const k = 1 << 10
-	size := float64(u.memory) / k
-	for _, unit := range []string{"K", "M", "G"} {
-		if size < 1000 {
-			if size < 10 && unit != "K" {
-				return fmt.Sprintf("%.1f%s", size, unit)
-			}
-			return fmt.Sprintf("%.0f%s", size, unit)
-		}
-		size /= k
-	}
-	return fmt.Sprintf("%.1fT", size)
 }

@@ -54,7 +54,7 @@ uses their last results, as coppice patrol --dry-run does.`,
 				return err
 			}
 			if asJSON && !dry {
-				return usage(errors.New("--json goes with --dry-run"))
+				return usageError(errors.New("--json goes with --dry-run"))
 			}
 			if dry {
 				return upDry(s, path, asJSON)

@@ -1,0 +1,35 @@
+// Package usage measures how much processor time and memory agents use.
+package usage
+
+import "fmt"
+
+// Resources are the resources that an agent uses.
+type Resources struct {
+	CPU    float64 // cores
+	Memory uint64  // bytes
+}
+
+// Add adds what another agent uses.
+func (r *Resources) Add(other Resources) {
+	r.CPU += other.CPU
+	r.Memory += other.Memory
+}
+
+// Processor returns the processor time in percent of a core.
+func (r Resources) Processor() string { return fmt.Sprintf("%.0f%%", r.CPU*100) }
+
+// Bytes returns the memory in the largest unit that leaves at least one digit.
+func (r Resources) Bytes() string {
+	const k = 1 << 10
+	size := float64(r.Memory) / k
+	for _, unit := range []string{"K", "M", "G"} {
+		if size < 1000 {
+			if size < 10 && unit != "K" {
+				return fmt.Sprintf("%.1f%s", size, unit)
+			}
+			return fmt.Sprintf("%.0f%s", size, unit)
+		}
+		size /= k
+	}
+	return fmt.Sprintf("%.1fT", size)
+}

@@ -1,0 +1,207 @@
+package test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/coppice-dev/coppice/internal/event"
+)
+
+// github is a repository with issues, as gh tells of it: a file for each in the
+// directory open. The file broken has gh fail, the file locked has it close none.
+type github struct {
+	t   *testing.T
+	dir string
+}
+
+func newGithub(t *testing.T, issues ...string) *github {
+	t.Helper()
+	g := &github{t, t.TempDir()}
+	write(t, filepath.Join(g.dir, "gh"), `#!/bin/sh
+cd "`+g.dir+`" || exit 9
+case "$1 $2" in
+"issue list") [ -e broken ] && { echo "gh: not logged in" >&2; exit 4; }; echo "$@" >>list.log
+  sep=; printf '['; for i in open/*; do [ -e "$i" ] || continue; printf '%s{"number":%s,"title":"title %s","body":"body"}' "$sep" "${i#open/}" "${i#open/}"; sep=,; done; printf ']' ;;
+"issue comment") echo "$3" >>comments ;;
+"issue close") [ -e locked ] && exit 1; rm "open/$3" ;;
+*) exit 8 ;;
+esac
+`)
+	if err := os.Mkdir(filepath.Join(g.dir, "open"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	g.open(issues...)
+	return g
+}
+
+// aider is newAider whose daemon finds this gh.
+func (g *github) aider(aidefile, script string, settings ...string) *aider {
+	g.t.Helper()
+	a := newAider(g.t, aidefile, script, settings...)
+	a.env = []string{"PATH=" + g.dir + ":" + os.Getenv("PATH")}
+	return a
+}
+
+func (g *github) set(name string) { write(g.t, filepath.Join(g.dir, name), "") }
+
+func (g *github) unset(name string) {
+	g.t.Helper()
+	if err := os.Remove(filepath.Join(g.dir, name)); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+func (g *github) open(issues ...string) {
+	for _, n := range issues {
+		write(g.t, filepath.Join(g.dir, "open", n), "")
+	}
+}
+
+func (g *github) left() int {
+	all, _ := os.ReadDir(filepath.Join(g.dir, "open"))
+	return len(all)
+}
+
+func (g *github) read(name string) string {
+	text, _ := os.ReadFile(filepath.Join(g.dir, name))
+	return string(text)
+}
+
+// awaitLooks waits until gh was asked so many times more.
+func (g *github) awaitLooks(n int) {
+	g.t.Helper()
+	before := strings.Count(g.read("list.log"), "\n")
+	until(g.t, "more looks at the issues", func() bool { return strings.Count(g.read("list.log"), "\n") >= before+n })
+}
+
+const onIssues = "[trigger]\non = \"issue\"\nlabel = \"bot\"\n"
+
+// Issues are taken one after the other, told to the agent, and closed when done.
+func TestAidefileIssues(t *testing.T) {
+	t.Parallel()
+	g := newGithub(t)
+	g.set("broken")
+	a := g.aider(noRetry+onIssues, `printf '%s\n' "$COPPICE_ISSUE $COPPICE_TASK" >>tasks; test "$COPPICE_ISSUE" != 5`, `poll_interval = "20ms"`)
+	a.up()
+	a.awaitEvents(event.AgentTriggerFailed, 1)
+	if told := a.events(event.AgentTriggerFailed, "t/a"); !strings.Contains(told[0].Message, "gh: not logged in") {
+		t.Errorf("%q", told[0].Message)
+	}
+	g.open("5", "7", "8")
+	g.unset("broken")
+	until(t, "two issues to be closed", func() bool { return g.left() == 1 })
+	a.awaitEvents(event.AgentExited, 2)
+	data, _ := os.ReadFile(filepath.Join(a.home, "tasks"))
+	if want := "5 title 5\n\nbody\n7 title 7\n\nbody\n8 title 8\n\nbody\n"; string(data) != want {
+		t.Errorf("tasks %q, want %q", data, want)
+	}
+	if text := g.read("comments"); text != "7\n8\n" {
+		t.Errorf("comments %q", text)
+	}
+	if text := g.read("list.log"); !strings.HasPrefix(text, "issue list --state open --label bot --limit 1000 --json number,title,body\n") {
+		t.Errorf("asked by %q", text)
+	}
+	// Issue 5 has failed and stays open. It is not tried again, until it is asked for.
+	g.awaitLooks(3)
+	a.wantRuns(3)
+	a.do("reset", "a")
+	until(t, "another try", func() bool { return len(a.runs()) == 4 })
+}
+
+// The next daemon knows which issues were done, and which have failed: neither is run again.
+func TestAidefileIssuesAfterTheDaemon(t *testing.T) {
+	t.Parallel()
+	g := newGithub(t, "5", "7")
+	g.set("locked") // so that 7 stays open when it is done
+	a := g.aider(noRetry+onIssues, `test "$COPPICE_ISSUE" != 5`, `poll_interval = "20ms"`)
+	a.up()
+	a.awaitEvents(event.AgentExited, 1)
+	a.awaitEvents(event.AgentCrashed, 1)
+	g.awaitLooks(3)
+	a.wantRuns(2)
+	a.do("down")
+	a.up()
+	g.awaitLooks(3)
+	a.wantRuns(2)
+	a.crash()
+	a.up()
+	g.awaitLooks(3)
+	a.wantRuns(2)
+	a.do("reset", "a")
+	a.awaitEvents(event.AgentCrashed, 2)
+	a.awaitEvents(event.AgentExited, 2)
+	a.do("down")
+	a.up()
+	g.awaitLooks(3)
+	a.wantRuns(4)
+	g.open("9")
+	until(t, "the new one", func() bool { return len(a.runs()) == 5 })
+}
+
+// An issue whose run was stopped before its end has neither been done nor failed.
+func TestAidefileIssueOfAStoppedRun(t *testing.T) {
+	t.Parallel()
+	g := newGithub(t, "5")
+	a := g.aider(noRetry+onIssues, `[ -e ok ] || read x <gate`, `poll_interval = "20ms"`)
+	fifo(t, a.home, "gate")
+	a.up()
+	until(t, "the run", func() bool { return len(a.runs()) == 1 })
+	a.crash() // the run goes on, and the next daemon takes it over
+	a.up()
+	a.do("stop", "a")
+	g.awaitNothing(a, 1)
+	a.do("resume", "a")
+	until(t, "it to be taken again", func() bool { return len(a.runs()) == 2 })
+	a.do("down")
+	a.touch("ok")
+	a.up()
+	until(t, "it to be taken again", func() bool { return len(a.runs()) == 3 })
+	a.awaitEvents(event.AgentExited, 1)
+	until(t, "it to be closed", func() bool { return g.left() == 0 })
+	g.awaitLooks(3)
+	a.wantRuns(3)
+}
+
+// awaitNothing sees that an agent that is stopped is not started, though there are issues.
+func (g *github) awaitNothing(a *aider, runs int) {
+	g.t.Helper()
+	if n := a.node("t/a"); n.State != "stopped" || n.Aide.State != "stopped" {
+		g.t.Errorf("%+v, %+v", n, n.Aide)
+	}
+	a.wantRuns(runs)
+}
+
+// What follows a success is about no issue that is done.
+func TestAidefileAlwaysAfterAnIssue(t *testing.T) {
+	t.Parallel()
+	g := newGithub(t, "5")
+	a := g.aider(noRetry+onIssues+"[daemon]\nrestart = \"always\"\n", `printf '%s\n' "${COPPICE_ISSUE:-none}" >>issues`, `poll_interval = "20ms"`, soon)
+	a.up()
+	until(t, "three runs", func() bool { return len(a.runs()) >= 3 })
+	a.do("down")
+	text, _ := os.ReadFile(filepath.Join(a.home, "issues"))
+	if first, rest, _ := strings.Cut(string(text), "\n"); first != "5" || strings.ReplaceAll(rest, "none\n", "") != "" {
+		t.Errorf("issues of its runs: %q", text)
+	}
+}
+
+// A chain for an issue ends when it is given up, and the issue with it.
+func TestAidefileIssueGivenUp(t *testing.T) {
+	t.Parallel()
+	g := newGithub(t, "5")
+	a := g.aider(onceMore+onIssues, `exit 1`, `poll_interval = "20ms"`, soon)
+	a.up()
+	a.awaitEvents(event.AgentGaveUp, 1)
+	g.awaitLooks(3)
+	a.wantRuns(3)
+	a.do("down")
+	a.up()
+	g.awaitLooks(3)
+	a.wantRuns(3)
+	a.do("reset", "a")
+	a.awaitEvents(event.AgentGaveUp, 2)
+	g.awaitLooks(3)
+	a.wantRuns(6)
+}

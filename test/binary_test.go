@@ -1,0 +1,67 @@
+package test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Commands and daemons run without the race detector, which makes each start three times as
+// expensive, except in tests that call detectRaces.
+var (
+	// detecting is the path of a coppice with the race detector, if these tests have it.
+	detecting string
+	// detectors has the names of the tests that run detecting.
+	detectors sync.Map
+)
+
+// underRaceDetector reports whether this process has the race detector.
+func underRaceDetector() bool {
+	info, _ := debug.ReadBuildInfo()
+	for _, s := range info.Settings {
+		if s.Key == "-race" {
+			return s.Value == "true"
+		}
+	}
+	return false
+}
+
+// installPlain builds coppice without the race detector into dir and puts that in front of PATH.
+func installPlain(dir string) (err error) {
+	if detecting, err = exec.LookPath("coppice"); err != nil {
+		return err
+	}
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", dir, root+"/cmd/coppice").CombinedOutput(); err != nil {
+		return fmt.Errorf("building coppice: %w: %s", err, out)
+	}
+	return os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
+}
+
+// detectRaces lets the daemon of a test, its shims and the commands that the test itself runs
+// have the race detector.
+func detectRaces(t *testing.T) { detectors.Store(t.Name(), nil) }
+
+// command returns a command that runs coppice for a test.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	cmd := exec.Command("coppice", args...)
+	name, _, _ := strings.Cut(t.Name(), "/")
+	if _, ok := detectors.Load(name); ok && detecting != "" {
+		cmd.Path, cmd.Err = detecting, nil
+	}
+	return cmd
+}
+
+// races returns what the race detectors of all processes have reported into dir.
+func races(dir string) (text string) {
+	reports, _ := filepath.Glob(filepath.Join(dir, "*"))
+	for _, report := range reports {
+		data, _ := os.ReadFile(report)
+		text += string(data)
+	}
+	return text
+}

@@ -1,0 +1,31 @@
+package test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The commands of Sage do the same under the names that they had before, which help
+// does not list.
+func TestOldSageCommands(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a.sg"), "agent A { on start { print(1) } }\nrun A;\n")
+	same := func(code int, args ...string) {
+		t.Helper()
+		out, errs := coppice(t, dir, code, append([]string{"sage"}, args...)...)
+		oldOut, oldErrs := coppice(t, dir, code, args...)
+		if oldErrs = strings.ReplaceAll(oldErrs, "see coppice ", "see coppice sage "); oldOut != out || oldErrs != errs {
+			t.Errorf("coppice %s: %q, %q; coppice sage: %q, %q", strings.Join(args, " "), oldOut, oldErrs, out, errs)
+		}
+	}
+	same(exitOK, "check", "a.sg")
+	same(exitFailure, "fmt", "--check", "a.sg")
+	same(exitFailure, "test", "none.sg")
+	same(exitUsage, "new")
+	same(exitUsage, "lsp", "x")
+	if help, _ := coppice(t, dir, exitOK, "sage", "--help"); !strings.Contains(help, "coppice run FILE.sg") {
+		t.Errorf("no word of how to run a program:\n%s", help)
+	}
+}

@@ -1,0 +1,379 @@
+package test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/status"
+)
+
+const guardText = `
+agent Counter {
+    step: Int
+    @persistent n: Int
+    on waking { print("waking {self.n}"); }
+    on start { self.n.set(self.n + self.step); print("count {self.n}"); }
+    on message(m: Int) { }
+    on resting { print("resting"); }
+}
+agent Setup { on start { print("setup"); } }
+agent Helper { @persistent n: Int on start { self.n += 1; print("help {self.n}"); receive_nothing(); } }
+agent Boss { on start { let h = summon Helper { }; let r = await h catch { }; } }
+fn receive_nothing() { loop { sleep_ms(1000); } }
+supervisor Inner { strategy: OneForAll children { Boss { restart: Permanent } } }
+supervisor Guard {
+    strategy: OneForOne
+    children {
+        "db" { restart: Permanent }
+        Counter { restart: Permanent step: 1 }
+        Counter { restart: Permanent step: 10 }
+        Setup { restart: Temporary }
+        Inner { restart: Permanent }
+    }
+}
+run Guard;
+`
+
+// says are the lines that an agent has said.
+func (f *fleet) says(c *api.Client, path string) (lines []string) {
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	defer cancel()
+	for line, err := range c.Logs(ctx, api.LogQuery{Paths: []string{path}, Lines: 100}) {
+		if err != nil {
+			return nil
+		}
+		if line.Between == nil {
+			lines = append(lines, line.Line)
+		}
+	}
+	return lines
+}
+
+func (f *fleet) awaitSays(c *api.Client, path string, want ...string) {
+	f.t.Helper()
+	until(f.t, fmt.Sprintf("%s saying %q", path, want), func() bool { return slices.Equal(f.says(c, path), want) })
+}
+
+// awaitHistory waits for an event, written "TYPE PATH INCARNATION".
+func (f *fleet) awaitHistory(what string) {
+	f.t.Helper()
+	until(f.t, what, func() bool {
+		told, _ := f.history()
+		return told[what] > 0
+	})
+}
+
+// Agents of a program live in the daemon, beside processes of the file that are
+// its children. A daemon that is killed takes them along, and the next one starts
+// them again, each once, with what they believe; temporary ones stay ended.
+func TestSageInDaemon(t *testing.T) {
+	t.Parallel()
+	detectRaces(t)
+	f := newFleet(t, "program = \"guard.sg\"\n\n", agentTOML("db", "exec sleep 1000"), agentTOML("other", "exec sleep 1000"))
+	write(t, filepath.Join(f.dir, "guard.sg"), guardText)
+	if got, want := f.do("validate"), "coppice.toml is valid: 6 agents, 2 supervisors\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	f.do("up", "-d")
+	c := f.client()
+	f.awaitSays(c, "t/Guard/Counter", "waking 0", "count 1")
+	f.awaitSays(c, "t/Guard/Counter-2", "waking 0", "count 10")
+	f.awaitSays(c, "t/Guard/Inner/Boss", "Helper: help 1")
+	f.awaitHistory("agent.exited t/Guard/Setup 1")
+	db := f.node("t/Guard/db").PID
+	if db <= 0 {
+		t.Fatal("db does not run")
+	}
+
+	// As all others: tree, explain, restart, stop, start, beliefs.
+	if got := f.do("tree"); !strings.Contains(got, "Guard (one_for_one)") || !strings.Contains(got, "Inner (one_for_all)") {
+		t.Errorf("tree:\n%s", got)
+	}
+	if got := f.do("explain", "Guard/Counter"); !strings.Contains(got, "in inproc") || !strings.Contains(got, "| count 1") {
+		t.Errorf("explain:\n%s", got)
+	}
+	f.do("restart", "Guard/Counter")
+	f.awaitSays(c, "t/Guard/Counter", "waking 0", "count 1", "resting", "waking 1", "count 2")
+	f.do("stop", "Guard/Counter-2")
+	if n := f.node("t/Guard/Counter-2"); n.State != "stopped" {
+		t.Errorf("%+v", n)
+	}
+	if got := f.belief("Guard/Counter"); got != `{"n":2}` {
+		t.Errorf("beliefs %s", got)
+	}
+
+	f.crash()
+	f.do("up", "-d")
+	f.awaitSays(c, "t/Guard/Counter", "waking 0", "count 1", "resting", "waking 1", "count 2", "waking 2", "count 3")
+	f.awaitSays(c, "t/Guard/Inner/Boss", "Helper: help 1", "Helper: help 2")
+	if n := f.node("t/Guard/Counter-2"); n.State != "stopped" {
+		t.Errorf("what was stopped by hand is %s", n.State)
+	}
+	if n := f.node("t/Guard/Setup"); n.State != "stopped" || n.Incarnation != 1 {
+		t.Errorf("what runs once: %+v", n)
+	}
+	if n := f.node("t/Guard/db"); n.PID != db {
+		t.Errorf("db is process %d, was %d", n.PID, db)
+	}
+	if n := f.node("t/Guard/Counter"); n.Restarts != 0 || n.InWindow != 0 {
+		t.Errorf("the end of the daemon was counted: %+v", n)
+	}
+	f.do("start", "Guard/Counter-2")
+	f.awaitSays(c, "t/Guard/Counter-2", "waking 0", "count 10", "resting", "waking 10", "count 20")
+
+	// A daemon that leaves its agents alone cannot leave these: they rest.
+	f.do("down", "--keep-agents")
+	f.do("up", "-d")
+	f.awaitSays(c, "t/Guard/Counter-2", "waking 0", "count 10", "resting", "waking 10", "count 20", "resting", "waking 20", "count 30")
+	if n := f.node("t/Guard/db"); n.PID != db {
+		t.Errorf("db is process %d, was %d", n.PID, db)
+	}
+	if n := f.node("t/Guard/Setup"); n.State != "stopped" || n.Incarnation != 1 {
+		t.Errorf("what runs once: %+v", n)
+	}
+	told, _ := f.history()
+	for what, want := range map[string]int{
+		"agent.started t/Guard/Setup 1": 1, "agent.started t/Guard/Setup 2": 0, "agent.started t/Guard/db 2": 0,
+		"agent.lost t/Guard/Counter 2": 1, "agent.started t/Guard/Counter 3": 1, "agent.stopped t/Guard/Counter 3": 1, "agent.started t/Guard/Counter 4": 1,
+	} {
+		if told[what] != want {
+			t.Errorf("%s: %d times, want %d", what, told[what], want)
+		}
+	}
+}
+
+// A program that is changed while it runs: what is no program is refused, and what
+// is one takes the place of that which runs, with its beliefs.
+func TestSageReload(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "program = \"p\"\n\n", agentTOML("db", "exec sleep 1000"))
+	text := func(says string) string {
+		return "mod lib;\nagent A { @persistent n: Int on start { self.n += 1; print(\"" + says + " {lib::twice(self.n)}\"); } on message(m: Int) { } }\n" +
+			"supervisor S { strategy: OneForOne children { \"db\" { } A { } } }\nrun S;\n"
+	}
+	const lib = "pub fn twice(n: Int) -> Int { return n * 2; }\n"
+	if err := os.Mkdir(filepath.Join(f.dir, "p"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(f.dir, "p", "grove.toml"), "[project]\nname = \"p\"\nentry = \"main.sg\"\n")
+	write(t, filepath.Join(f.dir, "p", "main.sg"), text("one"))
+	write(t, filepath.Join(f.dir, "p", "lib.sg"), lib)
+	f.do("up", "-d")
+	c := f.client()
+	f.awaitSays(c, "t/S/A", "one 2")
+	db := f.node("t/S/db").PID
+
+	write(t, filepath.Join(f.dir, "p", "main.sg"), text("two"))
+	f.awaitSays(c, "t/S/A", "one 2", "two 4")
+	write(t, filepath.Join(f.dir, "p", "lib.sg"), "pub fn twice(n: Int) -> Int { return true; }\n")
+	f.awaitHistory("config.rejected  0")
+	if got := f.status().Config.LastError; !strings.Contains(got, "E011") || !strings.Contains(got, "lib.sg:1:") {
+		t.Errorf("the reason is %q", got)
+	}
+	write(t, filepath.Join(f.dir, "p", "lib.sg"), strings.Replace(lib, "* 2", "* 3", 1))
+	f.awaitSays(c, "t/S/A", "one 2", "two 4", "two 9")
+
+	if n := f.node("t/S/db"); n.PID != db || n.Incarnation != 1 {
+		t.Errorf("db was touched: %+v", n)
+	}
+	if n := f.node("t/S/A"); n.InWindow != 0 {
+		t.Errorf("changes were counted: %+v", n)
+	}
+	// The program is gone, its agents are, too, and the process is the file's again.
+	write(t, filepath.Join(f.dir, "coppice.toml"), "[project]\nname = \"t\"\n"+agentTOML("db", "exec sleep 1000"))
+	until(t, "the file alone", func() bool {
+		nodes, err := status.List.Call(t.Context(), c, status.ListRequest{})
+		return err == nil && !slices.ContainsFunc(nodes, func(n status.Node) bool { return strings.HasPrefix(n.Path, "t/S") }) &&
+			slices.ContainsFunc(nodes, func(n status.Node) bool { return n.Path == "t/db" && n.State == "running" })
+	})
+}
+
+// The program of a grove.toml is a whole fleet, and its beliefs are where the
+// project says, whether it is run or kept.
+func TestGroveInDaemon(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "grove.toml"), "[project]\nname = \"p\"\nentry = \"main.sg\"\n[persistence]\npath = \"kept.db\"\n[supervision]\nmax_restarts = 2\n")
+	write(t, filepath.Join(dir, "main.sg"), `
+agent Counter { @persistent n: Int on start { self.n += 1; print("count {self.n}"); } on message(m: Int) { } on resting { print("resting {self.n}"); } }
+agent Fails { on start { sleep_ms(1); fail "again"; } on error(e) { } }
+supervisor Bad { strategy: OneForOne children { Fails { restart: Temporary } } }
+supervisor Root { strategy: OneForOne children { Counter { restart: Permanent } Bad { restart: Temporary } } }
+run Root;
+`)
+	f := fleetOf(t, dir)
+	r := launch(t, dir, "run")
+	r.out.awaitText(t, "count 1\n")
+	f.refused(exitFailure, []string{"up"}, "the store is in use", "coppice run")
+	r.signal(syscall.SIGTERM)
+	r.exit()
+
+	f.up()
+	c := f.client()
+	f.awaitSays(c, "Root/Counter", "count 2")
+	if got := f.do("ps"); !strings.Contains(got, "Root/Counter") {
+		t.Errorf("ps:\n%s", got)
+	}
+	if got := f.do("status"); !strings.Contains(got, "Root") {
+		t.Errorf("status:\n%s", got)
+	}
+	if n := f.node("Root"); n.LimitMax != 2 {
+		t.Errorf("limit %+v", n)
+	}
+	f.do("down")
+
+	r = launch(t, dir, "run")
+	r.out.awaitText(t, "count 3\n")
+	r.signal(syscall.SIGTERM)
+	r.exit()
+	if got := r.out.String(); !strings.HasSuffix(got, "resting 3\n") {
+		t.Errorf("%q", got)
+	}
+}
+
+// What is wrong with the program is said before anything runs.
+func TestSageInDaemonRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		toml, program string
+		says          []string
+	}{
+		"error":    {"", "agent A { on start { print(1 + true); } }\nrun A;", []string{"p.sg:1:", "p.sg is not valid"}},
+		"no run":   {"", "agent A { }", []string{"runs nothing"}},
+		"twice":    {"[[supervisor]]\nname = \"s\"\nchildren = [\"db\"]\n", "supervisor R { strategy: OneForOne children { \"db\" { } } }\nrun R;", []string{`"db" is a child of the supervisor "s" and of the program`}},
+		"one name": {"", "agent db { on start { } }\nsupervisor R { strategy: OneForOne children { db { } } }\nrun R;", []string{`"db" is both in the file and in the program`}},
+		"unknown":  {"", "supervisor R { strategy: OneForOne children { \"bd\" { } } }\nrun R;", []string{"p.sg:1:47", "its agents are db"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, "program = \"p.sg\"\n", agentTOML("db", "exec sleep 1000"), c.toml)
+			write(t, filepath.Join(f.dir, "p.sg"), c.program)
+			f.refused(exitConfig, []string{"validate"}, c.says...)
+			for _, command := range [][]string{{"up"}, {"up", "-d"}, {"run"}} {
+				out, err := f.try(command...)
+				if err == nil {
+					t.Errorf("%v succeeds", command)
+				}
+				for _, text := range c.says {
+					if !strings.Contains(out, text) {
+						t.Errorf("%v does not say %q:\n%s", command, text, out)
+					}
+				}
+			}
+		})
+	}
+	f := newFleet(t, "program = \"none.sg\"\n", agentTOML("db", "exec sleep 1000"))
+	f.refused(exitConfig, []string{"validate"}, "coppice.toml:4:11: ", "none.sg", "coppice sage new")
+}
+
+// A fleet with a program that is run ends when both have, and shows what agents say.
+func TestSageInRun(t *testing.T) {
+	t.Parallel()
+	dir := project(t, "program = \"p.sg\"\n", agentTOML("job", "echo from the job", `restart = "never"`))
+	write(t, filepath.Join(dir, "p.sg"), `
+agent A { on start { print("from the program"); } on resting { print("resting"); } }
+supervisor S { strategy: OneForOne children { A { restart: Transient } } }
+run S;
+`)
+	trace := filepath.Join(dir, "trace")
+	r := launch(t, dir, "run", "--trace-file", trace)
+	r.wantExit(exitOK)
+	for _, text := range []string{"t/S/A | from the program\n", "t/S/A | resting\n", "t/job | from the job\n"} {
+		if !strings.Contains(r.out.String(), text) {
+			t.Errorf("no %q in\n%s", text, r.out)
+		}
+	}
+	text, err := os.ReadFile(trace)
+	if got := string(text); err != nil || !strings.Contains(got, `"agent":"t/S"`) || !strings.Contains(got, `"kind":"supervisor.start"`) {
+		t.Errorf("trace:\n%s", got)
+	}
+}
+
+// A program starts in its order in a daemon, too: each on waking is over before
+// the next child starts.
+func TestSageOrderInDaemon(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "program = \"order.sg\"\n\n", agentTOML("other", "exec sleep 1000"))
+	write(t, filepath.Join(f.dir, "order.sg"), `
+fn note(line: String) { let r = append_file("order", line ++ " ") catch { }; }
+agent A { on start { note("A"); receive_nothing(); } }
+agent B { @persistent n: Int on waking { note("wake-B"); sleep_ms(50); note("awake-B"); } on start { note("B"); receive_nothing(); } }
+agent C { on start { note("C"); receive_nothing(); } }
+fn receive_nothing() { loop { sleep_ms(1000); } }
+supervisor Inner { strategy: OneForAll children { B { } C { } } }
+supervisor Order { strategy: OneForOne children { A { restart: Temporary } B { } Inner { } C { } } }
+run Order;
+`)
+	f.do("up", "-d")
+	const want = "A wake-B awake-B B wake-B awake-B B C C "
+	var got []byte
+	until(t, "all children running", func() bool {
+		got, _ = os.ReadFile(filepath.Join(f.dir, "order"))
+		return len(got) >= len(want)
+	})
+	if string(got) != want {
+		t.Errorf("started as %q, want %q", got, want)
+	}
+}
+
+// The children of a supervisor of a program are stopped one after the other, in
+// reverse order, as OTP's are: by hand and with the daemon.
+func TestSageChildrenStopInReverseOrder(t *testing.T) {
+	t.Parallel()
+	polite := func(name string) string {
+		return agentTOML(name, fmt.Sprintf("trap 'echo %[1]s asked >> order; sleep 0.2; echo %[1]s ended >> order; exit 0' TERM; echo set; sleep 1000 & wait", name),
+			`ready = { log = "set" }`)
+	}
+	f := newFleet(t, "program = \"guard.sg\"\n\n", polite("one"), polite("two"), polite("deep"))
+	f.put("guard.sg", `
+agent Middle { on message(m: Int) { } on resting { print("resting"); } }
+supervisor Inner { strategy: OneForAll children { "deep" { restart: Permanent } } }
+supervisor Guard {
+    strategy: OneForOne
+    children {
+        "one" { restart: Permanent }
+        Middle as middle { restart: Permanent }
+        Inner { restart: Permanent }
+        "two" { restart: Permanent }
+    }
+}
+run Guard;
+`)
+	f.do("up", "-d")
+	want := "two asked\ntwo ended\ndeep asked\ndeep ended\none asked\none ended\n"
+	ordered := func(how string) {
+		t.Helper()
+		if got := f.awaitFile("order"); got != want {
+			t.Errorf("%s: stopped in the order\n%s", how, got)
+		}
+		if err := os.Remove(filepath.Join(f.dir, "order")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.do("stop", "Guard")
+	ordered("by hand")
+	var stops []string
+	for _, e := range f.eventsOf("--type", "agent.stopp*") {
+		stops = append(stops, strings.TrimPrefix(string(e.Type), "agent.")+" "+e.Path)
+	}
+	var once []string
+	for _, path := range []string{"t/Guard/two", "t/Guard/Inner/deep", "t/Guard/middle", "t/Guard/one"} {
+		once = append(once, "stopping "+path, "stopped "+path)
+	}
+	if !slices.Equal(stops, once) {
+		t.Errorf("the log says: %q", stops)
+	}
+	f.do("start", "Guard")
+	f.do("down")
+	ordered("with the daemon")
+}

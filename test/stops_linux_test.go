@@ -1,0 +1,115 @@
+package test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/coppice-dev/coppice/internal/event"
+)
+
+// nobody fails the test if a process of the project is left, once a command has
+// said that everything is stopped. What was killed takes a moment to go, and
+// shims end by themselves.
+func (f *fleet) nobody() {
+	f.t.Helper()
+	for _, p := range processesIn(f.t, f.dir) {
+		if !strings.Contains(p.name, "coppice") {
+			p.awaitEnd(f.t)
+		}
+	}
+}
+
+// A daemon that was killed has left agents and runs of orders: all of them are
+// stopped without it, in the order of a fleet, and who does not stop is named.
+func TestDownAfterAKilledDaemon(t *testing.T) {
+	t.Parallel()
+	writes := func(name string, keys ...string) string {
+		return atSIGTERM(name, "echo "+name+" asked >> diary; sleep 0.2; echo "+name+" ends >> diary", keys...)
+	}
+	f := newFleet(t, "[daemon]\nshutdown_timeout = \"20s\"\n\n",
+		writes("db"), writes("api", `depends_on = ["db"]`), writes("web", `depends_on = ["api"]`),
+		agentTOML("stubborn", `trap "" TERM; echo up; while :; do sleep 0.05; done`, `ready = { log = "up" }`, `shutdown = { grace = "100ms" }`),
+		"[[order]]\nname = \"long\"\ngate = \"manual\"\nexec = \": > begun; exec sleep 1000\"\n")
+	f.do("up", "-d")
+	f.do("order", "run", "long")
+	f.awaitFile("begun")
+	f.crash()
+	out := f.do("down")
+	want := []string{"web asked", "web ends", "api asked", "api ends", "db asked", "db ends"}
+	if got := f.diary(); !slices.Equal(got, want) {
+		t.Errorf("diary: %q, want %q", got, want)
+	}
+	if !strings.Contains(out, "4 agents and 1 run of orders without a daemon, all stopped") || !strings.Contains(out, "t/stubborn (process ") || strings.Count(out, "was killed\n") != 1 {
+		t.Errorf("down says:\n%s", out)
+	}
+	f.nobody()
+	f.do("up", "-d")
+	f.awaitStates("web running", "stubborn running")
+	f.do("down")
+}
+
+// The runs of orders are stopped where there is nothing else to stop.
+func TestDownAfterAKilledDaemonOfOrdersAlone(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, agentTOML("a", "exec sleep 1000", "suspended = true"),
+		"[[order]]\nname = \"long\"\ngate = \"manual\"\nexec = \": > begun; exec sleep 1000\"\n")
+	f.do("up", "-d")
+	f.do("order", "run", "long")
+	f.awaitFile("begun")
+	f.crash()
+	if out := f.do("down"); !strings.Contains(out, "0 agents and 1 run of orders without a daemon, all stopped") {
+		t.Errorf("down says:\n%s", out)
+	}
+	f.nobody()
+	f.do("up", "-d") // which learns how the run has ended
+	f.awaitEvent(event.OrderFailed, "orders/long", 0)
+	f.do("down")
+}
+
+// A daemon that is killed while it stops everything: the command that has asked
+// for that goes on without it.
+func TestDownOfADaemonKilledMeanwhile(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, atSIGTERM("a", ": > asked; until [ -e go ]; do sleep 0.02; done", `shutdown = { grace = "100s" }`),
+		agentTOML("b", "exec sleep 1000"))
+	f.do("up", "-d")
+	down := newCoppice(t, "down")
+	down.begin(f.dir)
+	f.awaitFile("asked")
+	f.crash()
+	write(t, filepath.Join(f.dir, "go"), "")
+	down.wantExit(0)
+	if out := down.out.String(); !strings.Contains(out, "t is down; all agents are stopped") {
+		t.Errorf("down says:\n%s", out)
+	}
+	f.nobody()
+}
+
+// Two who ask at the same time are both told the end, and nothing is left of
+// agents that put processes aside, nor of those that are being started.
+func TestDownTwiceAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, agentTOML("forks", `setsid sleep 1000 & (setsid sleep 1000 &) ; trap "" TERM; echo up; while :; do sleep 0.05; done`, `ready = { log = "up" }`),
+		agentTOML("starts", "exec sleep 1000", `ready = { log = "never", timeout = "10m" }`),
+		agentTOML("waits", "exec sleep 1000", `depends_on = ["starts"]`),
+		supervisorTOML("s", []string{"x", "y"}, `strategy = "one_for_all"`), agentTOML("x", "exec sleep 1000"), agentTOML("y", "exec sleep 1000", `depends_on = ["starts"]`))
+	up := newCoppice(t, "up")
+	up.begin(f.dir)
+	up.out.await(t, "the socket", func() bool { return strings.Contains(up.out.String(), "up, process") })
+	f.awaitStates("forks running", "starts starting", "waits waiting", "s/x running", "s/y waiting")
+	one, other := newCoppice(t, "down"), newCoppice(t, "down")
+	one.begin(f.dir)
+	other.begin(f.dir)
+	for _, down := range []*subject{one, other} {
+		down.exit()
+		if out := down.out.String() + down.err.String(); !strings.Contains(out, "t is down") && !strings.Contains(out, "no daemon") {
+			t.Errorf("down says:\n%s", out)
+		}
+	}
+	if code := up.exit(); code != 0 && code != 1 { // the second may come in time to kill them
+		t.Errorf("exit code %d: %s", code, up.err)
+	}
+	f.nobody()
+}

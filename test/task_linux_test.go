@@ -1,0 +1,386 @@
+package test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/task"
+)
+
+// task is a task as the daemon says it is.
+func (f *fleet) task(id string) task.Task {
+	f.t.Helper()
+	d, err := f.client().Task(f.t.Context(), id)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return d.Task
+}
+
+// add makes a task and returns its id.
+func (f *fleet) add(args ...string) string {
+	f.t.Helper()
+	return strings.TrimSpace(f.do(append([]string{"task", "add"}, args...)...))
+}
+
+// A task goes from who makes it to an agent, back when that is killed, to its
+// successor, and is done; what comes from the dead is refused.
+func TestTasks(t *testing.T) {
+	t.Parallel()
+	detectRaces(t)
+	f := newFleet(t, keeping("a"), keeping("b"))
+	f.do("up", "-d")
+	if out := f.do("task", "ls", "--json"); out != "[]\n" {
+		t.Errorf("%q", out)
+	}
+	f.agentDo(1, "a", 1, "hook")
+	if out := f.agentDo(1, "a", 1, "hook", "--json"); out != "[]\n" {
+		t.Errorf("%q", out)
+	}
+	first := f.add("The", "first", "--pool", "a", "-p", "1", "-l", "bug", "-m", "what is\nto be done")
+	second := f.add("second", "--depends-on", first, "--assignee", "a")
+	if !strings.HasPrefix(first, "t-") || first == second {
+		t.Errorf("%s, %s", first, second)
+	}
+	if out := f.agentDo(0, "a", 1, "hook"); !strings.Contains(out, first+" is ready in your pool: The first") || strings.Contains(out, second) {
+		t.Errorf("%s", out)
+	}
+	var notices []api.Notice
+	if out := f.agentDo(0, "a", 1, "hook", "--json"); json.Unmarshal([]byte(out), &notices) != nil || len(notices) != 1 || notices[0].Kind != "task" || notices[0].ID != first {
+		t.Errorf("%s", out)
+	}
+	f.agentDo(1, "b", 1, "hook")
+	if out := f.agentDo(1, "b", 1, "task", "claim"); !strings.Contains(out, "no task is ready") {
+		t.Errorf("%s", out)
+	}
+	if out := f.agentDo(0, "a", 1, "task", "claim"); out != first+"  The first\n" {
+		t.Errorf("%s", out)
+	}
+	if out := f.agentDo(0, "a", 1, "hook"); !strings.Contains(out, first+" is yours and in progress") {
+		t.Errorf("%s", out)
+	}
+	if out := f.agentDo(1, "b", 1, "task", "close", first); !strings.Contains(out, "in progress at t/a, incarnation 1") {
+		t.Errorf("%s", out)
+	}
+	f.agentDo(0, "a", 1, "task", "comment", first, "half of it is done")
+	for args, want := range map[string]string{
+		"task ls":            "in_progress  t/a",
+		"task show " + first: "in progress at t/a, incarnation 1",
+		"task ls -a a":       second,
+		"task ls --status open,in_progress --label bug": first,
+		"task ls --active --json":                       first,
+		"task ls --active --count --pool a":             "1\n",
+		"task ls --count":                               "2\n",
+		"task ls --count -n 1":                          "1\n",
+	} {
+		if out := f.do(strings.Fields(args)...); !strings.Contains(out, want) {
+			t.Errorf("%s does not say %q:\n%s", args, want, out)
+		}
+	}
+	out := f.do("task", "show", first)
+	for _, want := range []string{"The first", "what is\nto be done", "t/a, ", "half of it is done", "labels     bug"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+
+	env := f.environ("a", 1)
+	if err := syscall.Kill(-f.node("t/a").PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "that it is open again", func() bool { return f.task(first).Ready })
+	f.token("a", 2)
+	if out, code := f.speakAs(env, "", "task", "close", first); code != exitAuth {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if out, code := f.speakAs(env, "", "hook"); code != exitAuth || !strings.Contains(out, "over") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	f.agentDo(0, "a", 2, "task", "claim", first)
+	f.agentDo(0, "a", 2, "task", "close", first, "-r", "done at last")
+	if got := f.task(first); got.Status != task.Closed || got.ClosedBy != "t/a" || got.Claims != 2 || got.Reason != "done at last" {
+		t.Errorf("%+v", got)
+	}
+	if out := f.agentDo(0, "a", 2, "hook"); !strings.Contains(out, second+" is assigned to you: second") {
+		t.Errorf("%s", out)
+	}
+	var told []string
+	for e, err := range f.client().Events(t.Context(), event.Query{Filter: event.Filter{Types: []string{"task.*"}}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		told = append(told, strings.TrimPrefix(string(e.Type), "task.")+" "+e.Path)
+	}
+	want := []string{"created ", "created ", "claimed t/a", "commented t/a", "released t/a", "claimed t/a", "closed t/a"}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+	for args, code := range map[string]int{
+		"task show nope": exitNotFound, "task add": exitUsage, "task edit " + first + " --status closed": exitUsage, "task claim " + first: exitFailure,
+		"task dep add " + second + " " + second: exitUsage, "task ls --status dome": exitUsage, "task close " + second + " --outcome complete": exitUsage,
+		"task add x -p 9": exitUsage, "task add x --not-before soon": exitUsage,
+	} {
+		f.code(code, strings.Fields(args)...)
+	}
+}
+
+// A claim is the incarnation's, not the daemon's: it holds over the daemon's
+// death, and is given up by the next one if the agent has died meanwhile.
+func TestClaimOverDaemon(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, keeping("lives"), keeping("dies"))
+	f.do("up", "-d")
+	mine, lost := f.add("mine", "-a", "lives"), f.add("lost", "-a", "dies")
+	f.agentDo(0, "lives", 1, "task", "claim", mine)
+	f.agentDo(0, "dies", 1, "task", "claim", lost)
+	pid := f.node("t/dies").PID
+	f.crash()
+	if err := syscall.Kill(-pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	waiting := f.asAgent("lives", 1, "task", "comment", mine, "I am still here") // until there is a daemon
+	f.up()
+	waiting.wantExit(0)
+	until(t, "that it is open again", func() bool { return f.task(lost).Ready })
+	if got := f.task(mine); got.Claim == nil || got.Claim.By != "t/lives" || got.Claim.Incarnation != 1 || got.Comments != 1 {
+		t.Errorf("%+v", got)
+	}
+	f.agentDo(0, "lives", 1, "task", "close", mine)
+}
+
+// The daemon is killed again and again while tasks are made, claimed and
+// closed: what was acknowledged is there, and all of it.
+func TestTasksKill(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, keeping("a"))
+	f.do("up", "-d")
+	const rounds, writers = 4, 4
+	socket, err := api.SocketPath(f.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := f.token("a", 1)
+	var mu sync.Mutex
+	made, closed := map[string]string{}, map[string]bool{} // acknowledged
+	for round := range rounds {
+		var wg sync.WaitGroup
+		enough := make(chan struct{})
+		var once sync.Once
+		n := 0
+		for w := range writers {
+			wg.Go(func() {
+				people, agent := api.Dial(socket), api.DialAgent(socket, token)
+				defer people.Close()
+				defer agent.Close()
+				for i := 0; ; i++ {
+					ctx := context.Background()
+					text := fmt.Sprintf("text %d %d %d ", round, w, i) + strings.Repeat("x", 5000)
+					task, err := people.AddTask(ctx, api.TaskAdd{Task: task.Draft{Title: fmt.Sprint(i), Text: text, Pool: "a", Key: fmt.Sprint(round, w, i)}})
+					if err != nil {
+						return // it was killed
+					}
+					mu.Lock()
+					made[task.ID] = text
+					if n++; n == 40*(round+1) {
+						once.Do(func() { close(enough) })
+					}
+					mu.Unlock()
+					got, err := agent.ClaimTask(ctx, api.TaskClaim{})
+					if err != nil {
+						return
+					}
+					if len(got) == 0 {
+						continue
+					}
+					act := []api.TaskAction{api.CloseTask, api.ReleaseTask}[i%2]
+					if _, err := agent.ActOnTask(ctx, api.TaskAct{ID: got[0].ID, Action: act}); err != nil {
+						return
+					}
+					mu.Lock()
+					if act == api.CloseTask {
+						closed[got[0].ID] = true
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		stopped := make(chan struct{})
+		go func() { wg.Wait(); close(stopped) }()
+		select {
+		case <-enough:
+		case <-stopped:
+			t.Fatal("the writers have stopped before the daemon was killed")
+		}
+		f.crash()
+		<-stopped
+		f.do("up", "-d")
+		all, err := f.client().Tasks(t.Context(), task.Filter{All: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := map[string]task.Task{}
+		for _, task := range all {
+			there[task.ID] = task
+		}
+		for id := range closed {
+			if there[id].Status != task.Closed {
+				t.Errorf("%s was closed, and is %s", id, there[id].Status)
+			}
+		}
+		for id := range made {
+			if there[id].ID == "" {
+				t.Errorf("%s is lost", id)
+			}
+		}
+		for _, id := range slices.Sorted(maps.Keys(there)) {
+			d, err := f.client().Task(t.Context(), id)
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case made[id] != "" && d.Text != made[id], len(d.Text) < 5000:
+				t.Errorf("%s has another text", id)
+			case d.Task.Status == task.InProgress && d.Task.Claim == nil:
+				t.Errorf("%s is half claimed", id)
+			}
+		}
+		// What was not acknowledged and is there all the same was the last of each writer.
+		if len(there) > len(made)+writers*(round+1) {
+			t.Errorf("there are %d tasks, %d were acknowledged", len(there), len(made))
+		}
+	}
+	if len(closed) == 0 {
+		t.Error("nothing was closed")
+	}
+	created := f.events(event.TaskCreated, "")
+	all, err := f.client().Tasks(t.Context(), task.Filter{All: true})
+	if err != nil || len(created) != len(all) {
+		t.Errorf("%d tasks, and %d events of their making; %v", len(all), len(created), err)
+	}
+}
+
+// What comes from a file of beads goes back to one as it was.
+func TestTaskFile(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, keeping("a"))
+	f.do("up", "-d")
+	const beads = `{"id":"bd-1","title":"One","description":"d","status":"open","priority":1,"issue_type":"task","created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z","strange":{"b":1,"a":[2.0]}}
+{"id":"bd-2","title":"Two","status":"open","priority":2,"issue_type":"task","created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z","dependencies":[{"issue_id":"bd-2","depends_on_id":"bd-1","type":"blocks"}]}
+`
+	write(t, filepath.Join(f.dir, "issues.jsonl"), beads)
+	if out := f.do("task", "import", "issues.jsonl", "--check"); out != "2 tasks, all right\n" {
+		t.Errorf("%s", out)
+	}
+	if out := f.do("task", "export"); out != "" {
+		t.Errorf("%s", out)
+	}
+	if out := f.do("task", "import", "issues.jsonl"); out != "2 tasks made, 0 changed, 0 as they were\n" {
+		t.Errorf("%s", out)
+	}
+	if out := f.do("task", "export"); out != beads {
+		t.Errorf("%s", out)
+	}
+	f.do("task", "export", "-o", "out.jsonl")
+	if data, err := os.ReadFile(filepath.Join(f.dir, "out.jsonl")); err != nil || string(data) != beads {
+		t.Errorf("%s, %v", data, err)
+	}
+	r := newCoppice(t, "task", "import", "--json")
+	r.Stdin = strings.NewReader(beads)
+	r.begin(f.dir)
+	r.wantExit(0)
+	var report struct{ Created, Updated, Unchanged, Skipped int }
+	if err := json.Unmarshal([]byte(r.out.String()), &report); err != nil || report.Unchanged != 2 || report.Created != 0 {
+		t.Errorf("%s, %v", r.out, err)
+	}
+	write(t, filepath.Join(f.dir, "bad.jsonl"), beads+"{\"id\":\"bd-3\"}\n{\"id\":\"bd-4\",\"title\":\"Four\"}\nnothing\n")
+	out := f.code(exitUsage, "task", "import", "bad.jsonl")
+	for _, want := range []string{"nothing was imported", "\nbad.jsonl:3:1: ", "title is missing", "\nbad.jsonl:5:2: "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if _, err := f.client().Task(t.Context(), "bd-4"); !errors.Is(err, api.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+	if out := f.do("task", "import", "bad.jsonl", "--skip-bad"); !strings.Contains(out, "1 tasks made, 0 changed, 2 as they were, 2 left out") {
+		t.Errorf("%s", out)
+	}
+	if got := f.task("bd-2"); got.Ready || !slices.Equal(got.WaitsFor, []string{"bd-1"}) {
+		t.Errorf("%+v", got)
+	}
+	f.code(exitUsage, "task", "import", "nowhere.jsonl")
+	f.code(exitUsage, "task", "import", ".")
+}
+
+// Tasks of orders are removed when they have ended long enough ago.
+func TestTaskPurge(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "[daemon]\nwisp_gc_interval = \"20ms\"\nwisp_ttl = \"30ms\"\n\n", keeping("a"))
+	f.do("up", "-d")
+	gone, kept := f.add("gone", "--ephemeral"), f.add("kept")
+	f.do("task", "close", gone, kept)
+	until(t, "the end of it", func() bool {
+		_, err := f.client().Task(t.Context(), gone)
+		return errors.Is(err, api.ErrNotFound)
+	})
+	if f.task(kept).Status != task.Closed {
+		t.Error("that one should be kept")
+	}
+	if all := f.events(event.TaskPurged, ""); len(all) != 1 {
+		t.Errorf("%v", all)
+	}
+}
+
+// What docs/tasks.md shows works as it is shown.
+func TestTasksDoc(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join(root, "docs", "tasks.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims, old, _ := strings.Cut(string(data), "## Old tasks")
+	f := newFleet(t, block(t, old, "toml"), keeping("worker"))
+	f.do("validate")
+	f.rewrite(block(t, claims, "toml"), keeping("worker"))
+	f.do("up", "-d")
+	person, agent, there := strings.Cut(block(t, string(data), "sh"), "# in an agent")
+	if !there {
+		t.Fatal("there is nothing for agents")
+	}
+	_, agent, _ = strings.Cut(agent, "\n")
+	id := ""
+	for n, lines := range []string{person, agent} {
+		for line := range strings.Lines(lines) {
+			if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") {
+				continue
+			}
+			cmd := exec.Command("sh", "-c", strings.Replace(line, " ID ", " "+id+" ", 1))
+			cmd.Dir = f.dir
+			if n == 1 {
+				cmd.Env = f.environ("worker", 1)
+			}
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Errorf("%s: %v: %s", line, err, out)
+			}
+			if strings.Contains(line, "task claim") {
+				id, _, _ = strings.Cut(string(out), " ")
+			}
+		}
+	}
+	if got := f.task(id); got.Title != "Fix the login" || got.Status != task.Closed {
+		t.Errorf("%+v", got)
+	}
+}
