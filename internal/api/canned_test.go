@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/value"
 )
@@ -73,28 +72,9 @@ func (c canned) ExportBeliefs(context.Context, string) (BeliefExport, error) {
 	return BeliefExport{value.Named{"n": "1"}, []string{"m"}}, c.err
 }
 
-func cannedStanding() *Standing {
-	now, left := time.Now(), 1.5
-	return &Standing{"run", "w", "down", true, true, []string{"env.MODEL"}, []string{"app/b"}, &now, &left, true, "start", "r", &now}
-}
-
 func cannedPool() Pool {
 	now := time.Now()
 	return Pool{2, 3, 1, 1, 5, 2, true, &now, "no queue", true, true, true}
-}
-
-// report has every field that there is.
-func report() outcome.Report {
-	now := time.Now()
-	return outcome.Report{
-		Kind: outcome.Decomposed, Summary: "s", NotBefore: &now, Question: "q",
-		Context: &outcome.Context{
-			Approach: "a", Obstacle: outcome.Obstacle{Kind: outcome.OtherObstacle, TaskID: "t", Reason: "r", Description: "d", Model: "m", ErrorClass: "e", Service: "s", EstimatedFiles: 2, MaxFiles: 1},
-			Discoveries: []string{"d"}, Recommendation: "r", Explored: outcome.Explored{Files: []string{"f"}, Dependencies: []string{"d"}, Notes: "n"},
-		},
-		Subtasks:  []outcome.Subtask{{ID: "a", Objective: "o", DependsOn: []string{"b"}, DefinitionOfDone: "d"}},
-		Condition: &outcome.Condition{Kind: outcome.TaskDone, What: "w"},
-	}
 }
 
 func full() event.Event {
@@ -149,11 +129,6 @@ func (c canned) Attach(ctx context.Context, _ string, input io.Reader, output io
 		return c.attach(ctx, input, output, sizes)
 	}
 	return c.err
-}
-
-func fullVitals() *Vitals {
-	age, progress := 1.5, int64(-7)
-	return &Vitals{&age, 60, &progress, "n", 2.5, 600, true, true}
 }
 
 func (c canned) Ready(context.Context, Caller) error                        { return c.err }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/timespan"
@@ -55,7 +56,7 @@ func orderDetail(o dispatch.Info, now time.Time, p paint) []string {
 		text := g.Text + ": " + g.Reason
 		switch {
 		case g.NextAt == nil:
-		case strings.HasPrefix(g.Reason, "not before "): // which says when, in the time zone of its schedule
+		case g.Kind == order.Cron.String() && !g.Open: // its reason says when, in the time zone of its schedule
 			text += " (" + untilText(g.NextAt, now) + ")"
 		default:
 			text += ", next " + clock(*g.NextAt, now) + " (" + untilText(g.NextAt, now) + ")"
