@@ -37,7 +37,7 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) (a
 		}
 	}
 	before, _ := sup.Child(id)
-	if w, _ := c.patrols.waits(path); w.For != "" && before.State == supervisor.Waiting &&
+	if w, _ := c.loop.Waits(path); w.For != "" && before.State == supervisor.Waiting &&
 		(action == api.Start || action == api.Resume) {
 		return none, fmt.Errorf("%w: %s waits for %s and is started by itself then; see: coppice explain %s",
 			api.ErrConflict, path, w.For, path)

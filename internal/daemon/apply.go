@@ -37,8 +37,7 @@ func (e *RestartError) Error() string {
 // the path. It returns when the supervisors know; the patrol then stops, starts
 // and renews agents. An error means that nothing has changed.
 func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config fleet.Config) (spec.Changes, error) {
-	c.applying.Lock()
-	defer c.applying.Unlock()
+	defer c.loop.Freeze()()
 	next, changes, retired, err := c.replace(ctx, tree, config)
 	if err != nil {
 		return spec.Changes{}, err
@@ -47,12 +46,12 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config fleet.Co
 	c.triggers.ResetGivenUp(ctx)
 	c.carry(ctx, next, changes)
 	c.triggers.Apply()
-	c.patrols.kick()
+	c.loop.Enqueue()
 	changes.Removed = append(changes.Removed, retired...) // as far as the file goes
 	return changes, nil
 }
 
-// carry lets the supervisors know of a fleet that has replaced another one. Needs applying.
+// carry lets the supervisors know of a fleet that has replaced another one. The loop must be frozen.
 func (c *Controller) carry(ctx context.Context, next *fleet.Fleet, changes spec.Changes) {
 	for _, path := range changes.Removed {
 		if next.Has(path) { // an agent has become a supervisor, or the other way round
@@ -84,7 +83,7 @@ func (c *Controller) releaseAbove(changed []string) {
 
 // replace makes the tree of a file, with the instances of its pools and with the
 // pools that it does not have any more, the one that is wanted. It says what
-// there is to be done then, and which pools are retired by that. Needs applying.
+// there is to be done then, and which pools are retired by that. The loop must be frozen.
 func (c *Controller) replace(ctx context.Context, file *spec.Tree, config fleet.Config) (next *fleet.Fleet,
 	changes spec.Changes, retired []string, err error) {
 	old := c.fleet()
@@ -156,7 +155,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 	for _, agent := range gone {
 		c.drains.Conclude(ctx, agent)
 		c.hashes.Forget(agent)
-		c.strangers.left(agent)
+		c.orphans.Forget(agent)
 		c.agents.Forget(agent)
 		c.health.Forget(agent)
 		var last []store.Op

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/job"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
@@ -32,20 +33,20 @@ func Backup(ctx context.Context, file, to string) (store.Rev, error) {
 }
 
 // openConfigured opens the project of a file with its settings. Its store is in a file.
-func openConfigured(file string) (Project, Loaded, error) {
+func openConfigured(file string) (Project, reconcile.Loaded, error) {
 	tree, _, err := LoadTree(file)
 	if err != nil {
-		return Project{}, Loaded{}, err
+		return Project{}, reconcile.Loaded{}, err
 	}
 	project, err := OpenProject(file)
 	if err != nil {
-		return Project{}, Loaded{}, err
+		return Project{}, reconcile.Loaded{}, err
 	}
 	project = project.keeping(tree.Persistence)
 	if project.Database() == "" {
-		return Project{}, Loaded{}, errInMemory
+		return Project{}, reconcile.Loaded{}, errInMemory
 	}
-	return project, Loaded{Tree: tree}, nil
+	return project, reconcile.Loaded{Tree: tree}, nil
 }
 
 // Restore puts a backup in the place of the store of a project. Nothing may run: the
@@ -78,7 +79,7 @@ func Restore(ctx context.Context, file, from string, logger *slog.Logger) (r sql
 }
 
 // idle returns an error if agents or orders of the project run without a daemon.
-func (p Project) idle(ctx context.Context, loaded Loaded, logger *slog.Logger) error {
+func (p Project) idle(ctx context.Context, loaded reconcile.Loaded, logger *slog.Logger) error {
 	seen, err := p.sight(ctx, loaded.Tree, logger)
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/outcome/claim"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/question"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/reconcile/hash"
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -43,7 +44,7 @@ type Options struct {
 	Version  string
 	Config   fleet.Config
 	// Load reads the files of the project again; nil if there are none.
-	Load   func() Loaded
+	Load   func() reconcile.Loaded
 	Jobs   *job.Runner // for the runs of orders; nil: none are fired
 	Socket string      // where agents reach the controller; they are told if it is not empty
 	// Admit returns where agents that run as another user do; nil: nowhere.
@@ -70,20 +71,19 @@ type Options struct {
 // store, so that the next controller goes on where this one was.
 type Controller struct {
 	*access
-	opts      Options
-	host      string
-	started   time.Time
-	root      *supervisor.Supervisor // once launched is closed
-	launched  chan struct{}
-	log       *event.Log
-	journal   *journal
-	before    uint64                      // the last event of those who were here before
-	wanted    atomic.Pointer[fleet.Fleet] // see fleet
-	reloading sync.Mutex                  // held while the files are read
-	applying  sync.Mutex                  // held while that changes
+	opts     Options
+	host     string
+	started  time.Time
+	root     *supervisor.Supervisor // once launched is closed
+	launched chan struct{}
+	log      *event.Log
+	journal  *journal
+	before   uint64                      // the last event of those who were here before
+	wanted   atomic.Pointer[fleet.Fleet] // see fleet
 
-	patrols    *rounds
-	strangers  strangers
+	loop       *reconcile.Loop
+	orphans    *reconcile.Orphans
+	reloader   *reconcile.Reloader
 	hashes     *hash.Tracker
 	status     *status.Model // once the features are open
 	stopper    *agent.Stopper
@@ -102,9 +102,8 @@ type Controller struct {
 	work       *task.Queue
 	orders     *dispatch.Dispatcher
 
-	mu       sync.Mutex
-	gone     map[string]supervisor.Saved // agents that are not wanted any more, as they were
-	rejected *rejection                  // the files that are there now, which are not in force
+	mu   sync.Mutex
+	gone map[string]supervisor.Saved // agents that are not wanted any more, as they were
 
 	project suspension
 	// what is not wanted any more and may not have ended, with the last fleet that had it; needs mu
@@ -159,18 +158,20 @@ func newController(o Options) (*Controller, error) {
 	}
 	c.claims = claim.New(claim.Options{Store: o.Store, Log: log, Logger: o.Logger})
 	c.wanted.Store(fleet.New(o.Tree, o.Config))
-	c.patrols = newRounds(c)
+	c.loop = newLoop(c)
 	c.health = newHealth(c)
 	c.drains = newDrains(c)
 	c.triggers = newTriggers(c)
 	c.pools = newPools(c)
 	c.pauses.look = make(chan struct{}, 1)
 	c.hashes = hash.New(hash.Options{
-		Store: o.Store, Logger: o.Logger, Go: c.background.run, Changed: c.patrols.kick,
+		Store: o.Store, Logger: o.Logger, Go: c.background.run, Changed: c.loop.Enqueue,
 	})
 	c.stopper = newStopper(c)
 	c.agents = newAgents(c)
 	c.restarts = newRestarts(c)
+	c.orphans = newOrphans(c)
+	c.reloader = newReloader(c)
 	c.access = newAccess(c)
 	return c, nil
 }
@@ -240,7 +241,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	}
 	c.drains.Resume()
 	c.keepWork()
-	c.background.run(c.patrols.run)
+	c.background.run(c.loop.Run)
 	c.background.run(func(ctx context.Context) { c.pauses.run(ctx, c) })
 	c.pools.Start()
 	c.triggers.Apply()
@@ -257,14 +258,14 @@ func (c *Controller) Started(ctx context.Context) error {
 	if err := c.root.Started(ctx); err != nil {
 		return err
 	}
-	c.patrols.kick() // it may not have seen yet whose turn it is
-	if err := c.patrols.settled(ctx); err != nil {
+	c.loop.Enqueue() // it may not have seen yet whose turn it is
+	if err := c.loop.AwaitIdle(ctx); err != nil {
 		return err
 	}
 	if err := c.pools.AwaitFirst(ctx); err != nil {
 		return err
 	}
-	return c.patrols.settled(ctx)
+	return c.loop.AwaitIdle(ctx)
 }
 
 // Ended is closed when the tree has ended, by Stop or by its own limit, and

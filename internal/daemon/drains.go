@@ -22,7 +22,7 @@ func newDrains(c *Controller) *drain.Manager {
 	return drain.New(drain.Options{
 		Store: c.opts.Store, Logger: c.opts.Logger, Agents: drainAgents{c}, Record: c.record, Go: c.background.run,
 		Changed: func(path string) {
-			c.patrols.kick()
+			c.loop.Enqueue()
 			c.pools.Wake(path)
 		},
 		Launched: c.launched,

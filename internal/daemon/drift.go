@@ -2,47 +2,11 @@ package daemon
 
 import (
 	"context"
-	"maps"
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/supervisor"
 )
-
-// restartTime is when an agent restarts that runs something else than its declaration says.
-type restartTime uint8
-
-const (
-	noRestart    restartTime = iota
-	restartNow               // it was restarted
-	restartLater             // when it has finished its work, or its limit has room
-)
-
-// watchDrift forgets what was done about agents that had drifted: a new file is in force.
-func (r *rounds) watchDrift() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.drifts = make(map[string]restartTime)
-}
-
-func (r *rounds) noteDrift(path string, when restartTime) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.drifts[path] = when
-}
-
-// drift returns what was done since watchDrift about agents that have drifted, by path.
-func (r *rounds) drift() map[string]restartTime {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	drifts := maps.Clone(r.drifts)
-	for path, d := range r.delays {
-		if d.Cause == reconcile.Drifted && drifts[path] == noRestart {
-			drifts[path] = restartLater
-		}
-	}
-	return drifts
-}
 
 // replaced renews an agent that has drifted, or asks it to finish first.
 func (c *Controller) replaced(ctx context.Context, a reconcile.Action) {
@@ -54,7 +18,7 @@ func (c *Controller) replaced(ctx context.Context, a reconcile.Action) {
 	if err != nil || info.State != supervisor.Running || info.Incarnation != a.Incarnation {
 		return // the next round sees what it does now
 	}
-	if c.hasEnded(a.Path, a.Incarnation) {
+	if c.hasExited(a.Path, a.Incarnation) {
 		return // its end is told as what it was, not as a stop: a crash counts
 	}
 	e := event.Event{
@@ -68,11 +32,11 @@ func (c *Controller) replaced(ctx context.Context, a reconcile.Action) {
 	}
 	c.log.Append(e.With(data))
 	if a.Kind == reconcile.Drain {
-		c.patrols.noteDrift(a.Path, restartLater)
+		c.loop.NoteRestart(a.Path, reconcile.RestartsLater)
 		c.drains.Renew(a.Path, info.Incarnation, a.Reason, a.Within, a.Counted)
 		return
 	}
-	c.patrols.noteDrift(a.Path, restartNow)
+	c.loop.NoteRestart(a.Path, reconcile.Restarted)
 	err = renew(ctx, sup, id, a.Counted)
 	c.leftBehind(ctx, a.Path)
 	c.logUnexpected("cannot restart an agent that has drifted", a.Path, err)
@@ -103,7 +67,7 @@ func (c *Controller) release(a reconcile.Action) {
 		Message: a.Path + " is started again, with fresh counters: " + a.Reason,
 	}
 	c.log.Append(e.With(map[string]any{"reason": a.Reason, "fields": a.Fields}))
-	c.patrols.noteDrift(a.Path, restartNow)
+	c.loop.NoteRestart(a.Path, reconcile.Restarted)
 	c.logUnexpected("cannot release a held agent", a.Path, sup.Reset(id))
 }
 

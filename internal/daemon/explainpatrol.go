@@ -11,39 +11,16 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// outlook is what a round would see of a node and do about it; nil if the node
-// is not in the fleet.
-func (r *rounds) outlook(path string, now time.Time) (d *reconcile.Desired, o *reconcile.Observed, unready []string,
-	res reconcile.Result, next time.Time) {
-	r.c.applying.Lock()
-	defer r.c.applying.Unlock()
-	f := r.c.fleet()
-	at := slices.Index(f.Order, path)
-	if at < 0 {
-		return nil, nil, nil, res, next
-	}
-	desired, observed := r.c.desired(f), r.c.observed(f)
-	d, o = &desired[at], observed[path]
-	for _, need := range d.Needs {
-		if seen := observed[need]; seen == nil || !seen.Ready {
-			unready = append(unready, need)
-		}
-	}
-	r.mu.Lock()
-	next = r.due
-	r.mu.Unlock()
-	return d, o, unready, reconcile.Plan(desired, observed, reconcile.InFlight{}, now), next
-}
-
 // standing returns what the patrol makes of a node; nil if it is not in the fleet.
 func (c *Controller) standing(n status.Node, now time.Time) *api.Standing {
 	path := n.Path
-	d, o, unready, res, next := c.patrols.outlook(path, now)
-	if d == nil {
+	x := c.loop.Outlook(path, now)
+	if x == nil {
 		return nil
 	}
+	d, o := &x.Desired, x.Observed
 	p := &api.Standing{Wanted: "run", Observed: reconcile.Unknown.String(), Drifted: []string{}, WaitsFor: []string{},
-		Busy: c.patrols.isBusy(path)}
+		Busy: c.loop.IsBusy(path)}
 	switch {
 	case d.Retired:
 		p.Wanted, p.Why = "finish", "it is no longer in the file"
@@ -53,8 +30,8 @@ func (c *Controller) standing(n status.Node, now time.Time) *api.Standing {
 	if d, ok := c.drains.Of(path); ok && p.Wanted == "run" && !d.Renew {
 		p.Wanted, p.Why = "finish", cmp.Or(d.Reason, "somebody has asked it to")
 	}
-	if next.After(now) {
-		p.NextRound = &next
+	if x.NextPass.After(now) {
+		p.NextRound = &x.NextPass
 	}
 	if o == nil {
 		if above := parent(path); c.find(above) == nil { // so that no supervisor runs it
@@ -67,18 +44,18 @@ func (c *Controller) standing(n status.Node, now time.Time) *api.Standing {
 	}
 	p.Observed, p.Ready = o.Phase.String(), o.Ready
 	if o.Phase == reconcile.Pending {
-		p.WaitsFor = append(p.WaitsFor, unready...)
+		p.WaitsFor = append(p.WaitsFor, x.Unready...)
 	}
 	if o.Phase == reconcile.Running && d.Hash.Sum != o.Hash.Sum {
 		p.Drifted = append(p.Drifted, d.Hash.Changed(o.Hash)...)
 	}
 	p.Known = o.Phase == reconcile.Running && len(o.Hash.Fields) > 0
-	for _, a := range res.Actions {
+	for _, a := range x.Result.Actions {
 		if a.Path == path {
 			p.Action, p.Reason = a.Kind.String(), a.Reason
 		}
 	}
-	for _, w := range res.Delays {
+	for _, w := range x.Result.Delays {
 		switch {
 		case w.Path != path:
 		case w.For == "":

@@ -36,7 +36,7 @@ func (c *Controller) observed(f *fleet.Fleet) map[string]*reconcile.Observed {
 			all[path] = c.done(path)
 		}
 	}
-	c.strangers.add(all, f)
+	c.orphans.AddTo(all, f)
 	for _, path := range c.agents.Adoptions() { // and what it is in
 		for at, ok := path, true; ok; at, _, ok = cutLast(at) {
 			if o := all[at]; o != nil {

@@ -19,7 +19,7 @@ func newHealth(c *Controller) *health.Monitor {
 	return health.New(health.Options{
 		Fleet:     healthFleet{c},
 		Append:    func(e event.Event) { c.log.Append(e) },
-		Reconcile: c.patrols.kick,
+		Reconcile: c.loop.Enqueue,
 		Go:        c.background.run,
 		Logger:    c.opts.Logger,
 	})

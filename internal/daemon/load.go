@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/config/grove"
 	"github.com/coppice-dev/coppice/internal/filewatch"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/sagehost"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -47,9 +48,9 @@ func newLoader(l *slog.Logger, trace io.Writer) *loader {
 
 // load is LoadTree with what a controller has to know of the files. It may be
 // called again, for the tree that is desired from then on.
-func (l *loader) load(file string) Loaded {
+func (l *loader) load(file string) reconcile.Loaded {
 	tree, notices, sources, err := l.read(file)
-	loaded := Loaded{
+	loaded := reconcile.Loaded{
 		Tree: tree, Err: err,
 		Config: fleet.Config{Path: file, LoadedAt: time.Now(), Revision: revisionOf(sources.Revisions)},
 		Watch:  filewatch.Set{Files: sortedSet(sources.Files), Dirs: sortedSet(sources.Dirs)},

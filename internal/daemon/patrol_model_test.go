@@ -133,7 +133,7 @@ func hasParent(file map[string]modelAgent, parent string) bool {
 // settle lets everything happen that is under way.
 func (m *patrolModel) settle() {
 	time.Sleep(3 * time.Second)
-	if err := m.p.patrols.settled(context.Background()); err != nil {
+	if err := m.p.loop.AwaitIdle(context.Background()); err != nil {
 		m.t.Fatal(err)
 	}
 	time.Sleep(100 * time.Millisecond)

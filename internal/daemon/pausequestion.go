@@ -80,7 +80,7 @@ func (c *Controller) askOfPauses(ctx context.Context, f *fleet.Fleet) (asked boo
 			}
 			_, taken := c.questions.Take(ctx, q.From, q.ID)
 			err = errors.Join(err, taken)
-			c.patrols.again()
+			c.loop.Requeue()
 		}
 		if err != nil && ctx.Err() == nil {
 			c.opts.Logger.Warn("cannot deal with the question of a paused supervisor", "path", q.From, "question",

@@ -105,15 +105,15 @@ func (f poolFleet) Instances(path string) ([]pool.Instance, bool) {
 
 // IsPending is part of pool.Fleet.
 func (f poolFleet) IsPending(path string) bool {
-	return f.c.agents.IsAdopting(path) || f.c.patrols.isBusy(path)
+	return f.c.agents.IsAdopting(path) || f.c.loop.IsBusy(path)
 }
 
 // Apply is part of pool.Fleet. The reconciler starts the instances that are new.
 func (f poolFleet) Apply(ctx context.Context, p *pool.Controller) error {
 	c := f.c
-	c.applying.Lock()
+	release := c.loop.Freeze()
 	if c.pools.Of(p.Path()) != p {
-		c.applying.Unlock()
+		release()
 		return nil
 	}
 	undo := p.Lay()
@@ -121,15 +121,15 @@ func (f poolFleet) Apply(ctx context.Context, p *pool.Controller) error {
 	next, changes, _, err := c.replace(ctx, old.File, old.Config)
 	if err != nil {
 		undo()
-		c.applying.Unlock()
+		release()
 		return err
 	}
 	c.carry(ctx, next, changes)
 	p.Listed()
 	removed := slices.DeleteFunc(changes.Removed, next.Has) // what has taken the place of a pool stays
-	defer c.patrols.claim(removed)()
-	c.patrols.kick()
-	c.applying.Unlock()
+	defer c.loop.Claim(removed)()
+	c.loop.Enqueue()
+	release()
 	parallel(removed, func(path string) {
 		c.withdraw(ctx, path)
 		if above, name, _ := cutLast(path); above == p.Path() {

@@ -528,7 +528,7 @@ func TestPoolRetires(t *testing.T) {
 		p.ack("t/w/w-1", 1)
 		p.ack("t/w/w-2", 1)
 		p.wants("t/in/beside 1, t/w/w-3 1")
-		if d, ok := p.patrols.waits("t/in/w"); !ok || d.For != "the end of t/w" {
+		if d, ok := p.loop.Waits("t/in/w"); !ok || d.For != "the end of t/w" {
 			t.Errorf("it waits for %+v", d)
 		}
 		p.ack("t/w/w-3", 1)
@@ -710,7 +710,7 @@ func TestPoolOfMany(t *testing.T) {
 		defer p.close()
 		live := func(want int) {
 			t.Helper()
-			if err := p.patrols.settled(context.Background()); err != nil {
+			if err := p.loop.AwaitIdle(context.Background()); err != nil {
 				t.Error(err)
 			}
 			if got := p.shows("t/w").Pool; got.Instances != want {

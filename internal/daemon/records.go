@@ -18,6 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/inproc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim"
@@ -73,7 +74,7 @@ func OpenRecords(ctx context.Context, file string) (*Records, error) {
 	return r, nil
 }
 
-func (r *Records) open(ctx context.Context, loaded Loaded, files *loader) error {
+func (r *Records) open(ctx context.Context, loaded reconcile.Loaded, files *loader) error {
 	db, err := r.project.readStore(ctx)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -20,24 +21,24 @@ import (
 // library is what a controller reads instead of files.
 type library struct {
 	mu  sync.Mutex
-	now Loaded
+	now reconcile.Loaded
 }
 
-func (l *library) read() Loaded {
+func (l *library) read() reconcile.Loaded {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.now
 }
 
-func (l *library) put(x Loaded) {
+func (l *library) put(x reconcile.Loaded) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.now = x
 }
 
 // good is a valid file of a revision.
-func good(t *testing.T, revision string, words ...string) Loaded {
-	return Loaded{Tree: treeOf(t, words...), Config: fleet.Config{Revision: revision}}
+func good(t *testing.T, revision string, words ...string) reconcile.Loaded {
+	return reconcile.Loaded{Tree: treeOf(t, words...), Config: fleet.Config{Revision: revision}}
 }
 
 func TestReload(t *testing.T) {
@@ -45,11 +46,12 @@ func TestReload(t *testing.T) {
 		files := new(library)
 		p := newPlay(t, treeOf(t, "a"))
 		p.opts.Load = files.read
+		p.reloader = newReloader(p.Controller)
 		defer p.close()
 		ctx := context.Background()
-		bad := Loaded{Config: fleet.Config{Revision: "r2"}, Err: errors.New("coppice.toml:1:1: wrong\ncoppice.toml:2:1: wrong, too")}
+		bad := reconcile.Loaded{Config: fleet.Config{Revision: "r2"}, Err: errors.New("coppice.toml:1:1: wrong\ncoppice.toml:2:1: wrong, too")}
 		for i, step := range []struct {
-			now           Loaded
+			now           reconcile.Loaded
 			answer        string // or the error
 			refused, cast string
 			events        int // in all, of reloads and rejections
@@ -60,12 +62,12 @@ func TestReload(t *testing.T) {
 			{good(t, "r1", "a", "b"), "nothing has changed", "", "t/a 1, t/b 1", 2},
 			{bad, "wrong, too", "coppice.toml:1:1: wrong\ncoppice.toml:2:1: wrong, too", "t/a 1, t/b 1", 3},
 			{good(t, "r3", "a=x"), "revision r3, 1 removed, 1 restarted", "", "t/a 2", 4},
-			{Loaded{Tree: renamed(t, "u", "a"), Config: fleet.Config{Revision: "r4"}}, "takes a restart of the daemon", "the name of the project", "t/a 2", 5},
+			{reconcile.Loaded{Tree: renamed(t, "u", "a"), Config: fleet.Config{Revision: "r4"}}, "takes a restart of the daemon", "the name of the project", "t/a 2", 5},
 			{good(t, "r5", "a=x"), "revision r5, no agent differs", "", "t/a 2", 6},
 		} {
 			files.put(step.now)
 			for again := range 2 { // what was read already does nothing, and is not told again
-				_, answer, err := p.reload(ctx, false)
+				_, answer, err := p.reloader.Check(ctx)
 				time.Sleep(10 * time.Millisecond)
 				got := answer.String()
 				if err != nil {
@@ -101,7 +103,8 @@ func TestReloadAsked(t *testing.T) {
 		if _, err := p.Reload(context.Background()); !errors.Is(err, api.ErrConflict) {
 			t.Errorf("without files: got %v", err)
 		}
-		p.opts.Load = func() Loaded { return Loaded{Err: errors.New("wrong")} }
+		p.opts.Load = func() reconcile.Loaded { return reconcile.Loaded{Err: errors.New("wrong")} }
+		p.reloader = newReloader(p.Controller)
 		for n := range 3 {
 			if _, err := p.Reload(context.Background()); err == nil || !strings.Contains(err.Error(), "wrong") {
 				t.Errorf("got %v", err)
@@ -156,10 +159,11 @@ func TestReloadCounts(t *testing.T) {
 				p := newPlay(t, c.from(t))
 				defer p.close()
 				p.opts.Load = files.read
+				p.reloader = newReloader(p.Controller)
 				if c.before != nil {
 					c.before(p)
 				}
-				files.put(Loaded{Tree: c.to(t), Config: fleet.Config{Revision: "r"}})
+				files.put(reconcile.Loaded{Tree: c.to(t), Config: fleet.Config{Revision: "r"}})
 				if r, err := p.Reload(context.Background()); err != nil || r.String() != "revision r, "+c.want {
 					t.Errorf("got %v, %v, want %s", r, err, c.want)
 				}

@@ -24,7 +24,7 @@ const (
 func newRestarts(c *Controller) *agent.Restarts {
 	return agent.NewRestarts(agent.RestartOptions{
 		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Record: c.record, Restart: c.restartNow,
-		Changed: c.patrols.kick,
+		Changed: c.loop.Enqueue,
 	})
 }
 

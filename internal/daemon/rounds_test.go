@@ -460,7 +460,7 @@ func BenchmarkTick(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if r := c.patrols.plan(); len(r.Actions) > 0 {
+		if r := c.loop.Plan(); len(r.Actions) > 0 {
 			b.Fatal(r.Actions)
 		}
 	}

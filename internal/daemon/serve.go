@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/job"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -42,7 +43,7 @@ type ServeOptions struct {
 func Serve(ctx context.Context, o ServeOptions) (err error) {
 	files := newLoader(o.Logger, o.Trace)
 	defer func() { err = errors.Join(err, files.programs.Close()) }() // after the last agent
-	load := func() Loaded { return files.load(o.Config) }
+	load := func() reconcile.Loaded { return files.load(o.Config) }
 	loaded := load()
 	if loaded.Err != nil {
 		return loaded.Err
@@ -110,7 +111,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	tending.Go(func() { c.tend(serving, lock, listener) })
 	tending.Go(func() { c.probeWrappers(serving) })
 	if !o.Once {
-		go c.keepCurrent(serving, loaded.Watch, o.Hurry) // which may hang with the file system
+		go c.reloader.Run(serving, loaded.Watch, o.Hurry) // which may hang with the file system
 	}
 	served := make(chan error, 1)
 	go func() { served <- c.server().Serve(serving, listener) }()

@@ -103,9 +103,10 @@ func (c *Controller) stopBelow(ctx context.Context, path string, stop func(conte
 	return finish(ctx, func(ctx context.Context) error { return c.stopper.Stop(ctx, path, stop) })
 }
 
-// partings says of what is not wanted any more what has to end before it: what
-// has depended on it, and is not wanted any more, either. What is gone is forgotten.
-func (c *Controller) partings(f *fleet.Fleet, observed map[string]*reconcile.Observed) map[string][]string {
+// removeFirst returns, of each node that was removed from the fleet, the removed nodes that
+// depended on it and have to stop first. Nodes that are gone are forgotten.
+func (c *Controller) removeFirst(observed map[string]*reconcile.Observed) map[string][]string {
+	f := c.fleet()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.departed) == 0 {

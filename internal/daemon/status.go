@@ -18,7 +18,7 @@ func newStatus(c *Controller) *status.Model {
 		Root: func() *supervisor.Supervisor { return c.root }, RootState: c.rootState, Supervisor: c.find,
 		Unlisted: c.forgotten, Session: c.live, AttachCommand: c.attachCommand,
 		Health: c.health, Drains: c.drains, Pools: c.pools, Triggered: c.triggered,
-		Waits: c.patrols.waits, Standing: c.standing,
+		Waits: c.loop.Waits, Standing: c.standing,
 		Resumable: func() bool { return !c.project.begun().IsZero() },
 	})
 }
@@ -72,7 +72,7 @@ func (c *Controller) attachCommand(path string) (argv []string, dir string) {
 func (c *Controller) configStatus() status.Config {
 	config := c.fleet().Config
 	return status.Config{Path: config.Path, Revision: config.Revision, LoadedAt: config.LoadedAt,
-		LastError: c.refused()}
+		LastError: c.reloader.Rejected()}
 }
 
 // storeStatus returns whether state is being kept.

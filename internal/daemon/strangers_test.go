@@ -77,10 +77,10 @@ func TestStrangersThatAreNone(t *testing.T) {
 		p.stage.mu.Unlock()
 
 		// It is another one by the time that somebody comes to stop it.
-		p.seek(context.Background())
+		p.orphans.Scan(context.Background())
 		next := p.stage.intrude("t/b")
 		next.launch.Incarnation = 7
-		p.expel(context.Background(), "t/b")
+		p.orphans.Stop(context.Background(), "t/b")
 		if next.over() {
 			t.Error("another incarnation than the one that was seen is stopped")
 		}
@@ -88,7 +88,7 @@ func TestStrangersThatAreNone(t *testing.T) {
 
 		// It has become an agent of the file.
 		p.stage.intrude("t/c")
-		p.seek(context.Background())
+		p.orphans.Scan(context.Background())
 		p.becomes(treeOf(t, "a", "c"))
 		seen := p.observed(p.fleet())
 		if seen["t/c"] == nil || seen["t/c"].Orphan {

@@ -126,8 +126,8 @@ func (c *Controller) suspendProject(ctx context.Context) error {
 		}
 	}
 	return c.stopBelow(ctx, root, func(ctx context.Context) error {
-		c.patrols.kick()
-		return c.patrols.settled(ctx)
+		c.loop.Enqueue()
+		return c.loop.AwaitIdle(ctx)
 	})
 }
 
@@ -146,8 +146,8 @@ func (c *Controller) resumeProject(ctx context.Context) error {
 		return fmt.Errorf("%w: the file suspends the project, too; remove suspended = true from [project]",
 			api.ErrConflict)
 	}
-	c.patrols.kick()
-	return c.patrols.settled(ctx)
+	c.loop.Enqueue()
+	return c.loop.AwaitIdle(ctx)
 }
 
 // actOnProject does something to everything.

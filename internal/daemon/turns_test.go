@@ -379,7 +379,7 @@ func TestRemovedInOrder(t *testing.T) {
 		if _, err := p.apply(context.Background(), treeOf(t, "q:rest_for_one(keep)", "stays"), fleet.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.patrols.settled(context.Background()); err != nil {
+		if err := p.loop.AwaitIdle(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(begun); took > 3*time.Second+2*7*time.Second+2*time.Second {
@@ -422,7 +422,7 @@ func TestSuspendedInOrder(t *testing.T) {
 			if _, err := p.apply(context.Background(), next, fleet.Config{}); err != nil {
 				t.Fatal(err)
 			}
-			if err := p.patrols.settled(context.Background()); err != nil {
+			if err := p.loop.AwaitIdle(context.Background()); err != nil {
 				t.Fatal(err)
 			}
 			want := "t/s/api shutdown, t/s/db shutdown"

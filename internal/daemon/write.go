@@ -21,7 +21,7 @@ func (c *Controller) event(e supervisor.Event) {
 	if c.opts.OnEvent != nil {
 		c.opts.OnEvent(e)
 	}
-	c.patrols.kick()
+	c.loop.Enqueue()
 	defer c.pools.Wake(e.Header().Path())
 	h := e.Header()
 	if Nested(e) {
@@ -45,8 +45,8 @@ func (c *Controller) event(e supervisor.Event) {
 
 // up tells that the root has started: when what the patrol starts has been, too.
 func (c *Controller) up(ctx context.Context, e supervisor.Event) {
-	c.patrols.kick()
-	if c.patrols.settled(ctx) != nil {
+	c.loop.Enqueue()
+	if c.loop.AwaitIdle(ctx) != nil {
 		return // it has ended before
 	}
 	c.runningTold(ctx)

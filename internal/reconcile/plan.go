@@ -1,8 +1,9 @@
-// Package patrol decides what has to be done so that what runs is what is
-// wanted. It is pure: it is told what is wanted, what was observed and what is
-// being done already, and says what to do, in order, each with its reason. Who
-// asks twice without anything having happened in between is told the same; who
-// does what it says, nothing more. (The Gas City seed, "Reconciliation State Machine".)
+// Package reconcile makes the running fleet match the desired state.
+//
+// Plan is pure: it compares the desired with the observed state and returns the actions to
+// take, in order, each with its reason. Loop makes a pass at an interval and whenever
+// something happens, and begins these actions. Orphans finds and stops what no agent of the
+// fleet accounts for, and Reloader replaces the desired state when the files change.
 package reconcile
 
 import (
