@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/reconcile/hash"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -74,7 +75,7 @@ func (c *Controller) releaseAbove(changed []string) {
 			if err != nil {
 				continue
 			}
-			if info, err := sup.Child(id); err == nil && isHeld(info.State) {
+			if info, err := sup.Child(id); err == nil && reconcile.IsHeld(info.State) {
 				c.logUnexpected("cannot release a held supervisor", above, sup.Reset(id))
 			}
 		}
@@ -102,13 +103,7 @@ func (c *Controller) replace(ctx context.Context, file *spec.Tree, config fleet.
 	if err := next.Specify(c.building(old, c.triggersFor(next, known))); err != nil {
 		return nil, changes, nil, err
 	}
-	c.mu.Lock()
-	for _, path := range old.Order {
-		if !next.Has(path) {
-			c.departed[path] = old
-		}
-	}
-	c.mu.Unlock()
+	c.removals.Replaced(old, next)
 	c.wanted.Store(next)
 	c.log.Retain(file.Retention.Bounds())
 	c.declareBeliefs(next)
@@ -151,7 +146,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 		c.logUnexpected("cannot stop what is no longer declared", path, err)
 		return // the next round tries again
 	}
-	defer c.forgetDeparted(path)
+	defer c.removals.Ended(path)
 	for _, agent := range gone {
 		c.drains.Conclude(ctx, agent)
 		c.hashes.Forget(agent)
@@ -203,17 +198,6 @@ func discard(ctx context.Context, sup *supervisor.Supervisor, id string, why sup
 			return nil
 		default:
 			return err
-		}
-	}
-}
-
-// forgetDeparted: what was not wanted any more has ended, with all in it.
-func (c *Controller) forgetDeparted(path string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for at := range c.departed {
-		if below(at, path) {
-			delete(c.departed, at)
 		}
 	}
 }

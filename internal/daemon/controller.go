@@ -84,6 +84,8 @@ type Controller struct {
 	loop       *reconcile.Loop
 	orphans    *reconcile.Orphans
 	reloader   *reconcile.Reloader
+	observer   *reconcile.Observer
+	removals   reconcile.Removals
 	hashes     *hash.Tracker
 	status     *status.Model // once the features are open
 	stopper    *agent.Stopper
@@ -106,8 +108,6 @@ type Controller struct {
 	gone map[string]supervisor.Saved // agents that are not wanted any more, as they were
 
 	project suspension
-	// what is not wanted any more and may not have ended, with the last fleet that had it; needs mu
-	departed map[string]*fleet.Fleet
 
 	down     chan struct{} // closed when somebody has asked for the end
 	downOnce sync.Once
@@ -152,7 +152,6 @@ func newController(o Options) (*Controller, error) {
 	c := &Controller{
 		opts: o, host: host, started: time.Now(), log: log, journal: newJournal(log),
 		gone: make(map[string]supervisor.Saved), background: newBackground(),
-		departed: make(map[string]*fleet.Fleet),
 		launched: make(chan struct{}),
 		down:     make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -172,6 +171,7 @@ func newController(o Options) (*Controller, error) {
 	c.restarts = newRestarts(c)
 	c.orphans = newOrphans(c)
 	c.reloader = newReloader(c)
+	c.observer = newObserver(c)
 	c.access = newAccess(c)
 	return c, nil
 }

@@ -59,7 +59,7 @@ func (c *Controller) release(a reconcile.Action) {
 		return
 	}
 	info, err := sup.Child(id)
-	if err != nil || !isHeld(info.State) || info.Incarnation != a.Incarnation {
+	if err != nil || !reconcile.IsHeld(info.State) || info.Incarnation != a.Incarnation {
 		return // the next pass sees what it does now
 	}
 	e := event.Event{

@@ -290,7 +290,7 @@ func TestPatrolModel(t *testing.T) {
 func (m *patrolModel) blind(t *rapid.T) {
 	before := m.p.stage.cast()
 	f := m.p.fleet()
-	if r := planBlind(m.p.desired(f)); len(r.Actions) > 0 {
+	if r := planBlind(m.p.observer.Desired(f)); len(r.Actions) > 0 {
 		t.Fatalf("of what it cannot see it plans %v", r.Actions)
 	}
 	if after := m.p.stage.cast(); after != before {

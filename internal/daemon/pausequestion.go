@@ -7,6 +7,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/question"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -126,5 +127,5 @@ func (c *Controller) staysDown(path string) bool {
 	}
 	_, id, _ := cutLast(path)
 	info, err := above.Child(id)
-	return err == nil && (info.State == supervisor.Suspended || isHeld(info.State))
+	return err == nil && (info.State == supervisor.Suspended || reconcile.IsHeld(info.State))
 }

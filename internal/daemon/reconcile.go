@@ -17,11 +17,13 @@ import (
 // newLoop returns the reconciliation loop of a controller.
 func newLoop(c *Controller) *reconcile.Loop {
 	return reconcile.NewLoop(reconcile.LoopOptions{
-		Desired:     func() []reconcile.Desired { return c.desired(c.fleet()) },
-		Observe:     func() map[string]*reconcile.Observed { return c.observed(c.fleet()) },
-		RemoveFirst: c.removeFirst,
-		Do:          c.reconcile,
-		Held:        c.logHeld,
+		Desired: func() []reconcile.Desired { return c.observer.Desired(c.fleet()) },
+		Observe: func() map[string]*reconcile.Observed { return c.observer.Observe(c.fleet()) },
+		RemoveFirst: func(observed map[string]*reconcile.Observed) map[string][]string {
+			return c.removals.Before(c.fleet(), observed)
+		},
+		Do:   c.reconcile,
+		Held: c.logHeld,
 		BeforePass: func() {
 			c.orphans.Start()
 			c.hashes.Refresh(c.fleet().Files)
@@ -43,6 +45,27 @@ func newOrphans(c *Controller) *reconcile.Orphans {
 		Runtimes: c.agents.Runtimes, Fleet: c.fleet, Remove: c.agents.Remove, Found: c.loop.Enqueue,
 		Go: c.background.run, Append: func(e event.Event) { c.log.Append(e) }, Logger: c.opts.Logger,
 	})
+}
+
+// newObserver returns what makes the desired and the observed state of a controller.
+func newObserver(c *Controller) *reconcile.Observer {
+	return &reconcile.Observer{
+		Root:      func() *supervisor.Supervisor { return c.root },
+		Suspended: func(path string) bool { return c.suspendedBy(c.fleet(), path) != "" },
+		Triggered: c.triggers.Has,
+		LastExit:  func(path string) supervisor.Exit { return c.forgotten(path).LastExit },
+		Adoptions: c.agents.Adoptions, Orphans: c.orphans, Hashes: c.hashes,
+		Agent: c.observeAgent,
+	}
+}
+
+// observeAgent fills in what the features know of a running incarnation.
+func (c *Controller) observeAgent(o *reconcile.Observed) {
+	who := api.Caller{Path: o.Path, Incarnation: o.Incarnation}
+	o.Request, o.Requested = c.restarts.Of(who)
+	o.Draining = c.drains.IsDraining(o.Path, o.Incarnation)
+	i := c.health.Incarnation(who)
+	o.Idle, o.Asks = i.Idle(), i.SeesDrains()
 }
 
 // newReloader returns what reads the configuration of a controller again.

@@ -1,13 +1,10 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agent"
-	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -33,15 +30,7 @@ func (c *Controller) stopTimeout(path string) time.Duration {
 }
 
 // fleetOf returns the fleet that a path belongs to: the one in force, or the last one that had it.
-func (c *Controller) fleetOf(path string) *fleet.Fleet {
-	f := c.fleet()
-	if f.Has(path) {
-		return f
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return cmp.Or(c.departed[path], f)
-}
+func (c *Controller) fleetOf(path string) *fleet.Fleet { return c.removals.FleetOf(path, c.fleet()) }
 
 // suspendChild stops a child so that it stays down.
 func (c *Controller) suspendChild(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo,
@@ -101,40 +90,4 @@ func (c *Controller) stopChild(
 // stopBelow stops a part of the tree; stop tells the supervisors. It goes on when ctx ends.
 func (c *Controller) stopBelow(ctx context.Context, path string, stop func(context.Context) error) error {
 	return finish(ctx, func(ctx context.Context) error { return c.stopper.Stop(ctx, path, stop) })
-}
-
-// removeFirst returns, of each node that was removed from the fleet, the removed nodes that
-// depended on it and have to stop first. Nodes that are gone are forgotten.
-func (c *Controller) removeFirst(observed map[string]*reconcile.Observed) map[string][]string {
-	f := c.fleet()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.departed) == 0 {
-		return nil
-	}
-	top := func(path string) string { // what is withdrawn with all in it
-		for above, _, _ := cutLast(path); c.departed[above] != nil && !f.Has(above); above, _, _ = cutLast(above) {
-			path = above
-		}
-		return path
-	}
-	for path := range c.departed {
-		if f.Has(path) || observed[top(path)] == nil {
-			delete(c.departed, path)
-		}
-	}
-	before := make(map[string][]string)
-	for path, was := range c.departed {
-		needs := was.Needs[path]
-		if above, _, _ := cutLast(path); was.Nodes[above] != nil &&
-			was.Nodes[above].Strategy == supervisor.RestForOne && was.After[path] != "" {
-			needs = append(slices.Clone(needs), was.After[path])
-		}
-		for _, need := range needs {
-			if at, first := top(need), top(path); c.departed[need] != nil && at != first {
-				before[at] = append(before[at], first)
-			}
-		}
-	}
-	return before
 }

@@ -90,7 +90,7 @@ func TestStrangersThatAreNone(t *testing.T) {
 		p.stage.intrude("t/c")
 		p.orphans.Scan(context.Background())
 		p.becomes(treeOf(t, "a", "c"))
-		seen := p.observed(p.fleet())
+		seen := p.observer.Observe(p.fleet())
 		if seen["t/c"] == nil || seen["t/c"].Orphan {
 			t.Errorf("an agent of the file is %+v", seen["t/c"])
 		}

@@ -394,7 +394,7 @@ func TestRemovedInOrder(t *testing.T) {
 		if got, want := s.cast(), "t/q/keep 1, t/stays 1"; got != want {
 			t.Errorf("there live %s, want %s", got, want)
 		}
-		if n := len(p.departed); n > 0 {
+		if n := p.removals.Len(); n > 0 {
 			t.Errorf("%d paths are still remembered", n)
 		}
 	})

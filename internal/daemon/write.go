@@ -64,7 +64,7 @@ func (c *Controller) runningTold(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	nodes := make(map[string]uint64)
-	for path, o := range c.observed(c.fleet()) {
+	for path, o := range c.observer.Observe(c.fleet()) {
 		if o.Phase == reconcile.Running {
 			nodes[path] = o.Incarnation
 		}
