@@ -200,7 +200,7 @@ func (l live) node(path string, i supervisor.ChildInfo, f Fleet) Node {
 	if w, ok := l.Waits(path); ok {
 		switch {
 		case w.For != "":
-			n.Reason = "waits for " + w.For
+			n.WaitsFor, n.Reason = w.For, "waits for "+w.For
 		case n.NextAt == nil:
 			n.Reason, n.NextAt = fmt.Sprintf("to be started again (%v), but was started too often", w.Cause), &w.Until
 		}

@@ -44,7 +44,7 @@ func (m *Model) suspend(n *Node) {
 	}
 	switch n.State {
 	case supervisor.Stopped.String(), supervisor.Waiting.String():
-		n.State, n.Reason, n.NextAt = supervisor.Suspended.String(), why, nil
+		n.State, n.Reason, n.WaitsFor, n.NextAt = supervisor.Suspended.String(), why, "", nil
 	}
 }
 

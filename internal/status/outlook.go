@@ -138,8 +138,7 @@ func addStanding(x *Explanation, p *api.Standing, now time.Time) {
 	if len(p.Drifted) > 0 {
 		x.Evidence = append(x.Evidence, "it does not run as the file says now: "+strings.Join(p.Drifted, ", "))
 	}
-	waits := slices.DeleteFunc(slices.Clone(p.WaitsFor),
-		func(path string) bool { return strings.HasSuffix(x.Rule, "waits for "+path) })
+	waits := slices.DeleteFunc(slices.Clone(p.WaitsFor), func(path string) bool { return path == x.Node.WaitsFor })
 	if len(waits) > 0 {
 		x.Evidence = append(x.Evidence, "it waits for "+strings.Join(waits, ", "))
 	}

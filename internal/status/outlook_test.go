@@ -80,7 +80,7 @@ func TestAddStanding(t *testing.T) {
 			"|it does not run as the file says now: dir|it is restarted as the file says in 1m30s, when its limit has room"},
 		{"quarantined", Explanation{Next: "in 1h"}, api.Standing{Wanted: "run", Observed: "kept", HeldUntil: &later}, "||in 1h"},
 		{"idle", Explanation{Next: "it ends"}, api.Standing{Wanted: "run", Observed: "running", IdleLeft: &left}, "||it is killed in 1m1s unless it reads or writes something first"},
-		{"waits", Explanation{Rule: "waits for t/b"}, api.Standing{Wanted: "run", Observed: "down", WaitsFor: []string{"t/b", "t/c"}},
+		{"waits", Explanation{Node: Node{WaitsFor: "t/b"}, Rule: "waits for t/b"}, api.Standing{Wanted: "run", Observed: "down", WaitsFor: []string{"t/b", "t/c"}},
 			"waits for t/b|it waits for t/c|it is started as soon as t/b is ready"},
 		{"busy", Explanation{}, api.Standing{Wanted: "run", Observed: "down", Busy: true}, "||it is being started"},
 		{"suspended", Explanation{}, api.Standing{Wanted: "suspend", Why: "the file suspends it", Observed: "running", Action: "suspend"}, "the file suspends it||it is stopped now"},
