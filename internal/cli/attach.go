@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 )
@@ -55,8 +56,8 @@ func attach(ctx context.Context, c *api.Client, path string, watch bool, in *os.
 		return usageError(fmt.Errorf("the standard input is not a terminal; coppice attach --watch %s "+
 			"only shows what %[1]s does", path))
 	}
-	screen := &modes{w: out}
-	defer screen.restore()
+	screen := &terminal.Modes{W: out}
+	defer screen.Restore()
 	sizes, stop := terminalSizes(out)
 	defer stop()
 	if watch {
@@ -81,7 +82,7 @@ func attach(ctx context.Context, c *api.Client, path string, watch bool, in *os.
 		typed.close()
 	}
 	input.Close()
-	screen.restore()
+	screen.Restore()
 	what := "has ended"
 	select {
 	case <-typed.left:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/belief"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/value"
@@ -82,7 +83,7 @@ func beliefRow(b api.Belief) []string {
 }
 
 func (s *streams) printBeliefs(header []string, rows [][]string) error {
-	width, tty := isTerminal(s.out)
+	width, tty := terminal.Size(s.out)
 	p := newPaint(tty)
 	return s.printLines(table(header, rows, width, func(row, _ int, text string) string {
 		if row == 0 {
@@ -147,7 +148,7 @@ func (s *streams) printRaw(ctx context.Context, c *api.Client, path, name string
 			proc.Plain(path))}
 	}
 	text := string(record)
-	if _, tty := isTerminal(s.out); tty {
+	if _, tty := terminal.Size(s.out); tty {
 		text = proc.Plain(text)
 	}
 	return s.printLines([]string{text})
@@ -167,7 +168,7 @@ func (s *streams) printValues(list []api.Belief, single, asString, asJSON bool) 
 	}
 	v := list[0].Value
 	text := string(v)
-	_, tty := isTerminal(s.out)
+	_, tty := terminal.Size(s.out)
 	switch raw, ok := v.Raw(); {
 	case asString && !ok:
 		return fmt.Errorf("%s is no string but %s", list[0].Name, value.Describe(v))

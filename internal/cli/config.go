@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
@@ -48,7 +49,7 @@ as well, as by coppice validate; the exit code is 78.`,
 			if asJSON {
 				err = s.printJSON(configuration{l.Sources, l.Revision, l.Values()})
 			} else {
-				err = l.WriteTOML(inertWriter{s.out})
+				err = l.WriteTOML(terminal.InertWriter{W: s.out})
 			}
 			if invalid != nil {
 				fmt.Fprintln(s.err, invalid)

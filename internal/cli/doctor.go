@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
@@ -57,7 +58,7 @@ name; neither while a daemon runs. The exit code is 1 if there is a problem.`,
 }
 
 func printFindings(s *streams, found []daemon.Finding) error {
-	_, tty := isTerminal(s.out)
+	_, tty := terminal.Size(s.out)
 	p := newPaint(tty)
 	for _, f := range found {
 		level := fmt.Sprintf("%-8s", f.Level)

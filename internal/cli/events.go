@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
@@ -40,14 +41,14 @@ events that are kept follow.`,
 				return usageError(fmt.Errorf("--lines: %d is negative", q.Last))
 			}
 			return r.look(s, func(ctx context.Context, c *api.Client) error {
-				_, tty := isTerminal(s.out)
+				_, tty := terminal.Size(s.out)
 				p := newPaint(tty)
 				for e, err := range c.Events(ctx, q) {
 					if err != nil {
 						return err
 					}
 					if asJSON {
-						err = event.WriteNDJSON(inertWriter{s.out}, e)
+						err = event.WriteNDJSON(terminal.InertWriter{W: s.out}, e)
 					} else {
 						_, err = fmt.Fprintf(s.out, "%s %s\n", p.dim(fmt.Sprintf("%6d", e.Seq)),
 							eventLine(e, time.Now(), p))

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
@@ -33,7 +34,7 @@ its check. Its last events and the end of its output follow.`,
 				if asJSON {
 					return s.printJSON(x)
 				}
-				_, tty := isTerminal(s.out)
+				_, tty := terminal.Size(s.out)
 				return s.printText(explainLines(x, time.Now(), newPaint(tty)), 7)
 			})
 		},

@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/sage/diag"
 	"github.com/coppice-dev/coppice/sage/format"
@@ -135,7 +136,7 @@ func (f *formatting) note(name, before, after string) {
 	}
 	name = proc.Plain(name)
 	text := string(diff.Diff(name, []byte(before), name+" (formatted)", []byte(after)))
-	if _, tty := isTerminal(f.out); tty {
+	if _, tty := terminal.Size(f.out); tty {
 		lines := strings.Split(text, "\n")
 		for i := range lines {
 			lines[i] = diag.Visible(lines[i])
@@ -167,6 +168,6 @@ func (f *formatting) show(diagnostics []diag.Diagnostic) {
 
 // showDiagnostics shows diagnostics, in colour on a terminal.
 func showDiagnostics(w io.Writer, diagnostics []diag.Diagnostic) error {
-	_, tty := isTerminal(w)
+	_, tty := terminal.Size(w)
 	return diag.Write(w, diagnostics, newPaint(tty).on)
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -47,7 +48,7 @@ happens at the deadline, and unread mail.`,
 				if asJSON {
 					return s.printJSON(map[string]any{"questions": questions, "mail": messages})
 				}
-				width, tty := isTerminal(s.out)
+				width, tty := terminal.Size(s.out)
 				return s.printLines(inboxLines(questions, messages, time.Now(), width, newPaint(tty)))
 			})
 		},

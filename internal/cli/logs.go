@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
@@ -60,7 +61,7 @@ restarted, a line says how it ended: --- PATH: incarnation 3 ended ... ---.
 					return err
 				}
 				p.times = times
-				out := json.NewEncoder(inertWriter{s.out})
+				out := json.NewEncoder(terminal.InertWriter{W: s.out})
 				out.SetEscapeHTML(false)
 				for line, err := range c.Logs(ctx, q) {
 					switch {
@@ -149,7 +150,7 @@ const maxPrefix = 40
 var logColours = [...]string{"36", "33", "32", "35", "34", "96", "93", "92", "95", "94"}
 
 func newLogPrinter(ctx context.Context, c *api.Client, s *streams, q api.LogQuery) (*logPrinter, error) {
-	_, tty := isTerminal(s.out)
+	_, tty := terminal.Size(s.out)
 	p := &logPrinter{
 		out: s.out, tty: tty, paint: newPaint(tty), follow: q.Follow,
 		colour: make(map[string]string), ends: make(map[string]string), begun: make(map[string]bool),

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/timespan"
@@ -147,7 +148,7 @@ func newMailList(s *streams, b mailbox) *cobra.Command {
 			if asJSON {
 				return s.printJSON(messages)
 			}
-			width, tty := isTerminal(s.out)
+			width, tty := terminal.Size(s.out)
 			return s.printLines(mailLines(messages, all, time.Now(), width, newPaint(tty)))
 		},
 	}
@@ -227,7 +228,7 @@ func newMailRead(s *streams, b mailbox) *cobra.Command {
 			if asJSON {
 				return s.printJSON(messages)
 			}
-			_, tty := isTerminal(s.out)
+			_, tty := terminal.Size(s.out)
 			p := newPaint(tty)
 			var lines []string
 			for i, m := range messages {

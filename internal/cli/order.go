@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -88,7 +89,7 @@ func newOrderList(s *streams, r *remote) *cobra.Command {
 					return s.printLines([]string{"no orders; they are written as [[order]] in " +
 						"coppice.toml, or as files in orders/"})
 				}
-				width, tty := isTerminal(s.out)
+				width, tty := terminal.Size(s.out)
 				return s.printLines(orderLines(all, time.Now(), width, newPaint(tty)))
 			})
 		},

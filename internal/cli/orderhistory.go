@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/timespan"
@@ -33,7 +34,7 @@ func newOrderHistory(s *streams, r *remote) *cobra.Command {
 				case len(all) == 0:
 					return s.printLines([]string{proc.Plain(args[0]) + " has never run"})
 				}
-				width, tty := isTerminal(s.out)
+				width, tty := terminal.Size(s.out)
 				return s.printLines(runLines(all, output, time.Now(), width, newPaint(tty)))
 			})
 		},

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -29,7 +30,7 @@ func newOrderShow(s *streams, r *remote) *cobra.Command {
 				if asJSON {
 					return s.printJSON(o)
 				}
-				_, tty := isTerminal(s.out)
+				_, tty := terminal.Size(s.out)
 				return s.printLines(orderDetail(o, time.Now(), newPaint(tty)))
 			})
 		},

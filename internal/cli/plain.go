@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,9 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -123,42 +121,8 @@ func (v *jsonView) put(r record) {
 	if err != nil { // only data could be at fault, and it is strings and numbers
 		line, _ = json.Marshal(record{Time: r.Time, Type: r.Type, Path: r.Path, Message: err.Error()})
 	}
-	v.write(append(inert(line), '\n'))
+	v.write(append(terminal.Inert(line), '\n'))
 }
-
-// inert escapes what JSON lets through and a terminal may obey or be misled
-// by. It can only be in strings.
-func inert(line []byte) []byte {
-	if bytes.IndexFunc(line, hidden) < 0 {
-		return line
-	}
-	escaped := make([]byte, 0, len(line)+len(line)/8)
-	for _, r := range string(line) {
-		if hidden(r) {
-			escaped = fmt.Appendf(escaped, `\u%04x`, r)
-		} else {
-			escaped = utf8.AppendRune(escaped, r)
-		}
-	}
-	return escaped
-}
-
-// inertWriter makes JSON inert, of which it is given whole values.
-type inertWriter struct{ w io.Writer }
-
-func (w inertWriter) Write(text []byte) (int, error) {
-	var out []byte
-	for line := range bytes.Lines(text) {
-		end := bytes.TrimRight(line, "\n")
-		out = append(append(out, inert(end)...), line[len(end):]...)
-	}
-	if _, err := w.w.Write(out); err != nil {
-		return 0, err
-	}
-	return len(text), nil
-}
-
-func hidden(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
 func (v *jsonView) event(e supervisor.Event) {
 	if daemon.Nested(e) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
@@ -53,7 +54,7 @@ func (s *streams) listProjects(asJSON bool) error {
 		_, err := fmt.Fprintln(s.err, "coppice: no project of yours has a daemon; start one with: coppice up -d")
 		return err
 	}
-	width, tty := isTerminal(s.out)
+	width, tty := terminal.Size(s.out)
 	return s.printLines(projectTable(all, time.Now(), width, newPaint(tty)))
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 )
@@ -43,7 +44,7 @@ that does not answer within 3 s is shown with the reason.`,
 				if asJSON {
 					return s.printJSON(nodes)
 				}
-				width, tty := isTerminal(s.out)
+				width, tty := terminal.Size(s.out)
 				columns := narrow(nodes, append(psColumns(), statusColumn(nodes)...), width)
 				return s.printLines(nodeTable(nodes, columns, 0, width, newPaint(tty)))
 			})

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -219,24 +219,11 @@ func (r *remote) completePath(many bool) cobra.CompletionFunc {
 	}
 }
 
-// isTerminal reports whether what is written to w is shown to a person at once.
-func isTerminal(w io.Writer) (width int, ok bool) {
-	f, isFile := w.(*os.File)
-	if !isFile || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
-		return 0, false
-	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		width = 0
-	}
-	return width, true
-}
-
 // printJSON prints one value, indented for who looks at it.
 func (s *streams) printJSON(v any) error {
-	e := json.NewEncoder(inertWriter{s.out})
+	e := json.NewEncoder(terminal.InertWriter{W: s.out})
 	e.SetEscapeHTML(false)
-	if _, tty := isTerminal(s.out); tty {
+	if _, tty := terminal.Size(s.out); tty {
 		e.SetIndent("", "  ")
 	}
 	return e.Encode(v)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/sagehost"
@@ -171,8 +172,8 @@ func runSage(s *streams, path string, asJSON bool, trace traceFlags) error {
 	stop, ctx := newStopper()
 	release := stop.listen()
 	defer release()
-	_, tty := isTerminal(s.out)
-	_, colour := isTerminal(s.err)
+	_, tty := terminal.Size(s.out)
+	_, colour := terminal.Size(s.err)
 	v := &sageView{
 		out: lineWriter{w: s.out, stop: stop}, err: lineWriter{w: s.err, stop: stop}, tty: tty,
 		paint: newPaint(colour), alone: info.Entry.Agent != nil,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/sagehost"
@@ -136,7 +137,7 @@ func (t *testRun) result(r eval.TestResult) {
 		_ = w.Encode(line)
 		return
 	}
-	_, tty := isTerminal(t.out)
+	_, tty := terminal.Size(t.out)
 	paint := newPaint(tty)
 	how := paint.green("PASS")
 	if r.Err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
@@ -33,7 +34,7 @@ func newStatus(s *streams) *cobra.Command {
 				if asJSON {
 					err = s.printJSON(st)
 				} else {
-					_, tty := isTerminal(s.out)
+					_, tty := terminal.Size(s.out)
 					err = s.printText(statusLines(st, time.Now(), newPaint(tty)), 11)
 				}
 				if err == nil && st.Controller.PID == 0 {

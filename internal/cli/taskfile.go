@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/task"
 )
@@ -185,7 +186,7 @@ func (w worker) export(s *streams, to io.Writer) error {
 				return err
 			}
 			for _, bead := range page.Beads {
-				if _, err := out.Write(append(inert(json.RawMessage(bead)), '\n')); err != nil {
+				if _, err := out.Write(append(terminal.Inert(json.RawMessage(bead)), '\n')); err != nil {
 					return err
 				}
 			}

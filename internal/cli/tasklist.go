@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/task"
 )
@@ -65,7 +66,7 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 			if asJSON {
 				return s.printJSON(tasks)
 			}
-			width, tty := isTerminal(s.out)
+			width, tty := terminal.Size(s.out)
 			return s.printLines(taskLines(tasks, time.Now(), width, newPaint(tty)))
 		},
 	}
@@ -158,7 +159,7 @@ func newTaskShow(s *streams, w worker) *cobra.Command {
 			if asJSON {
 				return s.printJSON(d)
 			}
-			_, tty := isTerminal(s.out)
+			_, tty := terminal.Size(s.out)
 			return s.printLines(detailLines(d, time.Now(), newPaint(tty)))
 		},
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/usage"
 )
@@ -34,7 +35,7 @@ share counts for each. Stop and restart ask first.
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			out, ok := s.out.(*os.File)
-			if _, tty := isTerminal(s.out); !ok || !tty || !term.IsTerminal(int(s.in.Fd())) {
+			if _, tty := terminal.Size(s.out); !ok || !tty || !term.IsTerminal(int(s.in.Fd())) {
 				return usageError(errors.New("top needs a terminal; coppice ps lists what runs"))
 			}
 			return r.ask(func(ctx context.Context, c *api.Client) error { return top(ctx, c, s.in, out) })

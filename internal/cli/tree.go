@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
@@ -34,7 +35,7 @@ func newTree(s *streams) *cobra.Command {
 				if asJSON {
 					return s.printJSON(nodes)
 				}
-				width, tty := isTerminal(s.out)
+				width, tty := terminal.Size(s.out)
 				columns := append(treeColumns(nodes), uptimeColumn(), nextAtColumn(), reasonColumn())
 				columns = append(columns, statusColumn(nodes)...)
 				return s.printLines(nodeTable(nodes, narrow(nodes, columns, width), 0, width, newPaint(tty)))

@@ -1,16 +1,15 @@
-package cli
+package terminal
 
 import (
-	"io"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
 )
 
-// wrap breaks a line of text at spaces so that no part is wider than width, if that is
-// positive; continuations are indented by hang columns. Commands to copy stay whole, and
-// what is wider than a line by itself does, too.
-func wrap(line string, hang, width int) []string {
+// Wrap breaks a line of text at spaces so that no part is wider than width, if width is
+// positive. Continuations are indented by hang columns. It breaks neither commands of
+// coppice nor words that are wider than a line.
+func Wrap(line string, hang, width int) []string {
 	if width <= 0 || ansi.StringWidth(line) <= width {
 		return []string{line}
 	}
@@ -52,21 +51,10 @@ func unbroken(text string) (pieces []string) {
 	return pieces
 }
 
-// printText prints lines, wrapped where a terminal shows them.
-func (s *streams) printText(lines []string, hang int) error {
-	width, _ := isTerminal(s.out)
-	return s.printLines(wrapAll(lines, hang, width))
-}
-
-// complain prints an error or a warning, wrapped where a terminal shows it.
-func (s *streams) complain(message string) {
-	width, _ := isTerminal(s.err)
-	io.WriteString(s.err, strings.Join(wrapAll(strings.Split("coppice: "+message, "\n"), 4, width), "\n")+"\n")
-}
-
-func wrapAll(lines []string, hang, width int) (all []string) {
+// WrapAll wraps each of the lines.
+func WrapAll(lines []string, hang, width int) (all []string) {
 	for _, line := range lines {
-		all = append(all, wrap(line, hang, width)...)
+		all = append(all, Wrap(line, hang, width)...)
 	}
 	return all
 }

@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"strings"
@@ -25,13 +25,13 @@ func TestWrap(t *testing.T) {
 		{long, 80, "needs    shop/port \x1b[31mcrash loop\x1b[0m: port 18999 is held by pid 12807 (python3), which\n           is not of this agent"},
 		{"         " + strings.Repeat("x", 40) + " y", 30, "         " + strings.Repeat("x", 40) + "\n           y"},
 	} {
-		if got := strings.Join(wrap(c.line, 11, c.width), "\n"); got != c.want {
+		if got := strings.Join(Wrap(c.line, 11, c.width), "\n"); got != c.want {
 			t.Errorf("%d columns:\n%s\nwant\n%s", c.width, got, c.want)
 		}
 	}
 	for width := 20; width < 120; width++ {
 		for _, line := range []string{command, long} {
-			lines := wrap(line, 11, width)
+			lines := Wrap(line, 11, width)
 			words := strings.Fields(strings.Join(lines, " "))
 			if strings.Join(words, " ") != strings.Join(strings.Fields(line), " ") {
 				t.Fatalf("%d columns: words are lost: %q", width, lines)

@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"io"
@@ -11,13 +11,13 @@ func FuzzModes(f *testing.F) {
 	f.Add([]byte("\x1b[?7l\x1b\x1b[?"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		var whole, parts strings.Builder
-		a, b := &modes{w: &whole}, &modes{w: &parts}
+		a, b := &Modes{W: &whole}, &Modes{W: &parts}
 		a.Write(in)
 		for i := range in {
 			b.Write(in[i : i+1])
 		}
-		a.restore()
-		b.restore()
+		a.Restore()
+		b.Restore()
 		if whole.String() != parts.String() || !strings.HasPrefix(whole.String(), string(in)) {
 			t.Fatalf("%q and %q", whole.String(), parts.String())
 		}
@@ -38,9 +38,9 @@ func TestModes(t *testing.T) {
 		"\x1b[?" + strings.Repeat("1", 100) + "\x1b[?2004h": "\x1b[?2004l" + rest,
 	} {
 		var out strings.Builder
-		m := &modes{w: &out}
+		m := &Modes{W: &out}
 		io.WriteString(m, in)
-		m.restore()
+		m.Restore()
 		if got := strings.TrimPrefix(out.String(), in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}

@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"fmt"
@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// modes passes on what an agent shows and keeps track of what it switches on
-// in the terminal, so that it can be switched off when the agent is left: the
-// other screen, the mouse, a hidden cursor, pasting in brackets.
-type modes struct {
-	w     io.Writer
+// Modes passes the output of an agent to a terminal and tracks the modes that it sets, such
+// as the alternate screen, the mouse, a hidden cursor and bracketed paste, so that Restore
+// can reset them.
+type Modes struct {
+	W     io.Writer // the terminal
 	state uint8
 	text  []byte       // of the sequence so far
 	set   map[int]bool // private modes, as they were set last
@@ -37,15 +37,16 @@ const maxMode = 9999
 // and the wrapping of lines. All others are off.
 func resting(mode int) bool { return mode == 25 || mode == 7 }
 
-func (m *modes) Write(p []byte) (int, error) {
+// Write implements io.Writer.
+func (m *Modes) Write(p []byte) (int, error) {
 	m.drawn = m.drawn || len(p) > 0
 	for _, c := range p {
 		m.next(c)
 	}
-	return m.w.Write(p)
+	return m.W.Write(p)
 }
 
-func (m *modes) next(c byte) {
+func (m *Modes) next(c byte) {
 	switch {
 	case c == 0x1b:
 		m.state = afterEscape
@@ -64,7 +65,7 @@ func (m *modes) next(c byte) {
 }
 
 // sequence notes CSI ? n ; n ... h or l.
-func (m *modes) sequence(text string, final byte) {
+func (m *Modes) sequence(text string, final byte) {
 	numbers, private := strings.CutPrefix(text, "?")
 	if !private || final != 'h' && final != 'l' {
 		return
@@ -81,9 +82,9 @@ func (m *modes) sequence(text string, final byte) {
 	}
 }
 
-// restore puts the terminal at rest: what was switched, and the attributes of
-// text, the keypad and the set of characters, which cannot hurt.
-func (m *modes) restore() {
+// Restore resets the modes that were set, and always the text attributes, the keypad and
+// the character set.
+func (m *Modes) Restore() {
 	if !m.drawn {
 		return
 	}
@@ -97,6 +98,6 @@ func (m *modes) restore() {
 		}
 	}
 	b.WriteString("\x1b[0m\x1b7\x1b[r\x1b8\x1b>\x1b(B")
-	io.WriteString(m.w, b.String())
+	io.WriteString(m.W, b.String())
 	m.set, m.drawn = nil, false
 }

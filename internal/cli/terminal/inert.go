@@ -1,0 +1,45 @@
+package terminal
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Inert escapes the control characters that JSON allows in strings and that a terminal
+// would act on.
+func Inert(line []byte) []byte {
+	if bytes.IndexFunc(line, hidden) < 0 {
+		return line
+	}
+	escaped := make([]byte, 0, len(line)+len(line)/8)
+	for _, r := range string(line) {
+		if hidden(r) {
+			escaped = fmt.Appendf(escaped, `\u%04x`, r)
+		} else {
+			escaped = utf8.AppendRune(escaped, r)
+		}
+	}
+	return escaped
+}
+
+// InertWriter writes JSON through Inert. Each call of Write gets whole values.
+type InertWriter struct{ W io.Writer }
+
+// Write implements io.Writer.
+func (w InertWriter) Write(text []byte) (int, error) {
+	var out []byte
+	for line := range bytes.Lines(text) {
+		end := bytes.TrimRight(line, "\n")
+		out = append(append(out, Inert(end)...), line[len(end):]...)
+	}
+	if _, err := w.W.Write(out); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// hidden reports whether a terminal acts on a character instead of showing it.
+func hidden(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
