@@ -282,7 +282,7 @@ func TestUserRefused(t *testing.T) {
 	refused(0, command+"stdin = \"mine\"\nuser = \"61234\"\n", "4:9: stdin with user, expected")
 	refused(0, command+"env_file = \"mine\"\nuser = \"61234\"\n", "4:12: env_file with user, expected")
 	refused(0, command+"group = \"61234\"\n", "4:9: group without user, expected")
-	refused(0, "user = \"61234\"\naidefile = \".\"\n", "3:1: user beside aidefile, expected")
+	refused(0, "user = \"61234\"\naidefile = \".\"\n", "3:1: user and aidefile, expected")
 	if os.Geteuid() != 0 {
 		refused(0, command+"user = \"61234\"\n", mayNot("61234", os.Geteuid()))
 		return
