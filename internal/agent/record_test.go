@@ -11,8 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Records of versions before keep their meaning: an agent that has ended for good
-// is not started because the words for that have changed.
+// Records of earlier versions keep their meaning: an agent that has ended for good is not started
+// because the words for that have changed.
 func TestReasonOf(t *testing.T) {
 	for reason := supervisor.NoReason; reason <= supervisor.ReasonReplaced; reason++ {
 		if got := reasonOf(reason.String()); got != reason {

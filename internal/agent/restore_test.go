@@ -20,8 +20,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Where the last incarnation of an agent of tmux is, what becomes of it, and
-// what has to go.
+// For the slots of an agent that belongs in tmux: which incarnation is adopted, and which slots are
+// emptied.
 func TestAssign(t *testing.T) {
 	const alive, dead = runtime.Alive, runtime.Dead
 	see := func(kind string, n uint64, life runtime.Life) Slot {

@@ -122,8 +122,8 @@ func (r *remote) ask(do func(context.Context, *api.Client) error) error {
 	err = do(ctx, client)
 	if errors.Is(err, api.ErrDown) {
 		if file, e := r.find(); e == nil {
-			if fate := daemon.Fate(file); fate != "" {
-				err = fmt.Errorf("%w\n%s", err, proc.Plain(fate))
+			if last := daemon.LastExit(file); last != "" {
+				err = fmt.Errorf("%w\n%s", err, proc.Plain(last))
 			}
 		}
 	}
@@ -159,8 +159,8 @@ func (r *remote) look(s *streams, do func(context.Context, *api.Client) error) e
 	}
 	defer records.Close()
 	note := "no daemon is running here"
-	if fate := daemon.Fate(file); fate != "" {
-		note += "; " + fate
+	if last := daemon.LastExit(file); last != "" {
+		note += "; " + last
 	}
 	s.complain(proc.Plain(note))
 	if err := records.FileError(); err != nil {

@@ -121,7 +121,7 @@ func (c *Controller) Caller(_ context.Context, token string) (api.Caller, error)
 	return who, err
 }
 
-// environOf returns who runs a command of an agent that belongs to no incarnation, and its environment.
+// environOf returns the environment of a command of an agent that belongs to no incarnation.
 func environOf(as agent.Identity, path string, a *spec.Agent) []string {
 	env, _ := as.Environ(a, proc.Self{Agent: path})
 	return env

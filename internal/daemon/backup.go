@@ -74,7 +74,7 @@ func Restore(ctx context.Context, file, from string, logger *slog.Logger) (r sql
 	if err := logOffline(ctx, project, logger, []event.Event{e}, true); err != nil {
 		return r, fmt.Errorf("the backup is restored, but that cannot be written down: %w", err)
 	}
-	project.ended(nil)
+	project.writeExitRecord(nil)
 	return r, nil
 }
 

@@ -16,9 +16,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// A controller that ends in the middle of a restart by hand leaves no agent stopped that
-// nobody wanted to be: the next one starts it, whatever its restart policy, and never
-// beside the incarnation that is still ending.
+// A daemon that ends in the middle of a restart by hand does not leave the agent stopped: the next one
+// starts it, whatever its restart policy, and not before the last incarnation has ended.
 func TestRestartInterrupted(t *testing.T) {
 	const slow = 4 * time.Second // of its grace of 5
 	for _, restart := range []supervisor.Restart{supervisor.Permanent, supervisor.Transient, supervisor.Temporary} {

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// claimName takes a name that is the project's alone on this machine. Unlike
-// the lock it is no file, so that it holds while somebody removes the state
-// directory under a daemon. It belongs to the directory itself, whatever that
-// is called. If another process has it, that is returned.
+// claimName claims a name that belongs to the project on this machine: an abstract unix socket, see
+// unix(7). Unlike the lock it is no file, so that it holds when the state directory of a running
+// daemon is removed. It belongs to the directory, by whatever path. If another process has the name,
+// that is returned.
 func claimName(dir string) (release func() error, holder int, err error) {
 	address, err := nameOf(dir)
 	if err != nil {
@@ -34,12 +34,12 @@ func claimName(dir string) (release func() error, holder int, err error) {
 		if tries == 100 {
 			return nil, 0, fmt.Errorf("taking the name of the project: %w", err)
 		}
-		time.Sleep(time.Millisecond) // somebody had it, and is gone
+		time.Sleep(time.Millisecond) // its holder has just ended
 	}
 	defer c.Close()
 	pid, err := trustedPeer(c)
 	if err == nil && pid == 0 {
-		// Anybody may take any name. That must not keep us from working.
+		// Any user may claim any name. That must not keep a daemon from working.
 		return func() error { return nil }, 0, nil
 	}
 	return nil, pid, err

@@ -42,7 +42,7 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 	defer func() { err = errors.Join(err, lock.Release()) }()
 	defer func() {
 		if err == nil {
-			project.ended(nil)
+			project.writeExitRecord(nil)
 		}
 	}()
 	tree, _, err := LoadTree(file)

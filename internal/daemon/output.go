@@ -12,9 +12,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 )
 
-// logOf returns the file that keeps the output of an agent: of the slot that it is at
-// home in, or else of another one. fs.ErrNotExist: there is none yet, and the name is
-// that of the slot that it is at home in. A link is what it is: to read it is refused.
+// logOf returns the file that keeps the output of an agent: of its slot in the runtime that it belongs
+// in, or else of another slot. fs.ErrNotExist: there is none yet, and the name is that of the first.
+// Links are not followed: to read one is refused.
 func (c *Controller) logOf(path string) (string, error) {
 	name, missing := "", fs.ErrNotExist
 	if home := c.agents.Home(path); home != nil {

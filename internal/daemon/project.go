@@ -98,13 +98,13 @@ const (
 	lockName  = "controller.lock"
 )
 
-// Holder is who holds the lock of a project.
+// Holder is the process that holds the lock of a project.
 type Holder struct {
 	PID   int       `json:"pid"`
 	Since time.Time `json:"since"`
 }
 
-// LockedError: another controller has the project.
+// LockedError reports that another daemon has the project.
 type LockedError struct {
 	Project string
 	Holder  Holder // zero where it did not say
@@ -122,14 +122,14 @@ func (e *LockedError) Error() string {
 		e.Project, who)
 }
 
-// Lock makes this process the only controller of the project, until release
-// is called or it ends, however it ends. The error is a *LockedError if another one is.
+// Lock makes this process the only daemon of the project, until Release is called or the process
+// ends. The error is a *LockedError if another process is.
 func (p Project) Lock() (*Lock, error) {
 	if err := p.Make(); err != nil {
 		return nil, err
 	}
 	l := &Lock{project: p}
-	for deadline := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(lockTimeout); ; time.Sleep(10 * time.Millisecond) {
 		switch holder, err := l.try(); {
 		case err != nil:
 			return nil, err
@@ -141,17 +141,16 @@ func (p Project) Lock() (*Lock, error) {
 	}
 }
 
-// Lock is that a process is the controller of a project: it has the lock file
-// and the name.
+// Lock makes a process the daemon of a project: it consists of the lock file and the name.
 type Lock struct {
 	project Project
 	name    func() error // releases it; nil before it was claimed
 	file    *flock.Flock
 }
 
-// try takes what is missing. If somebody else has some of it, it is returned.
+// try takes what is missing of the lock. If another process has some of it, that is returned.
 func (l *Lock) try() (*Holder, error) {
-	// The lock stays with one file for ever: who removed it would let two in.
+	// The lock file is never removed: that would let in two daemons.
 	file := flock.New(l.project.lock(), flock.SetPermissions(0o600),
 		flock.SetFlag(os.O_CREATE|os.O_RDONLY|private.OpenFlags))
 	ok, err := file.TryLock()
@@ -176,14 +175,14 @@ func (l *Lock) try() (*Holder, error) {
 		l.name = name
 	}
 	l.file = file
-	// Who holds it is for people; on a full disk the lock holds without.
+	// The holder is written for people; on a full disk the lock holds without.
 	if text, err := json.Marshal(Holder{os.Getpid(), time.Now()}); err == nil {
 		private.WriteFile(l.project.lock(), text)
 	}
 	return nil, nil
 }
 
-// Tend takes the lock again if its file was removed, and says so.
+// Tend takes the lock again if its file was removed, and reports that.
 func (l *Lock) Tend() (restored bool, err error) {
 	now, err := os.Stat(l.project.lock())
 	if err == nil {
@@ -206,22 +205,22 @@ func (l *Lock) Tend() (restored bool, err error) {
 	return true, old.Close()
 }
 
-// Release lets others in.
+// Release gives up the lock.
 func (l *Lock) Release() error { return errors.Join(l.file.Close(), l.name()) }
 
-// lockPatience is how long to wait for the lock of a controller that has
-// died: what it was about to start holds it for a moment, until it is executed.
-const lockPatience = 2 * time.Second
+// lockTimeout bounds the wait for the lock of a daemon that has died: a process that it was about to
+// start holds the lock until its execve.
+const lockTimeout = 2 * time.Second
 
-// alive: the holder is a process that has not ended. One that nobody has
-// collected yet has, and so has one that was killed and does not know it yet.
+// alive reports whether the holder is a process that has not ended. A zombie has, and so has a process
+// with a SIGKILL that is still pending.
 func (h Holder) alive() bool {
 	if h.PID <= 0 || syscall.Kill(h.PID, 0) != nil {
 		return false
 	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", h.PID))
 	if err != nil {
-		return true // nobody says otherwise
+		return true
 	}
 	// See proc_pid_stat(5): the state comes first after the name, the flags seventh.
 	const exiting, signalled = 0x4, 0x400
@@ -238,7 +237,7 @@ func (h Holder) alive() bool {
 	return !killed(h.PID)
 }
 
-// killed: SIGKILL is on its way to the process.
+// killed reports whether a SIGKILL is pending for the process.
 func killed(pid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -257,7 +256,7 @@ func killed(pid int) bool {
 	return false
 }
 
-// holder reads who has locked; zero if that cannot be read.
+// holder reads the holder of the lock; zero if that cannot be read.
 func (p Project) holder() (h Holder) {
 	text, err := private.ReadFile(p.lock(), 4096)
 	if err != nil || json.Unmarshal(text, &h) != nil {
@@ -266,7 +265,7 @@ func (p Project) holder() (h Holder) {
 	return h
 }
 
-// Locked returns who has the project, and whether anybody has.
+// Locked returns the daemon of the project, and whether there is one.
 func (p Project) Locked() (Holder, bool) {
 	lock := flock.New(p.lock(), flock.SetFlag(os.O_RDONLY|private.OpenFlags))
 	ok, err := lock.TryRLock()
@@ -277,7 +276,7 @@ func (p Project) Locked() (Holder, bool) {
 		h := p.holder()
 		return h, h.alive()
 	}
-	// Somebody may have removed the lock of a daemon, which makes another one.
+	// The lock file of a daemon may have been removed; the daemon makes another one.
 	if h := (Holder{PID: nameHolder(p.Dir)}); h.alive() {
 		return h, true
 	}

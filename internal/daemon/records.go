@@ -60,7 +60,7 @@ func OpenRecords(ctx context.Context, file string) (*Records, error) {
 	}
 	files := newLoader(nil, nil)
 	r := &Records{
-		fate: Fate(file), started: project.holder().Since,
+		fate: LastExit(file), started: project.holder().Since,
 		seen: make(map[string]agent.Slot), ends: []func() error{files.programs.Close},
 	}
 	loaded := files.load(file)

@@ -15,8 +15,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// openRuntimes opens all runtimes of a project, also those that its file does
-// not name: agents may still live there. output may be nil. What end does is to be done last.
+// openRuntimes opens all runtimes of a project, also those that its file does not name: agents may
+// still run there. output may be nil. The caller calls end last.
 func openRuntimes(ctx context.Context, p Project, tree *spec.Tree, l *slog.Logger,
 	output func(string, uint64, proc.Line)) (all []runtime.Runtime, end func() error, err error) {
 	shims, err := shim.Open(shim.Options{Dir: p.Slots(), Output: output, Logger: l})
@@ -43,8 +43,8 @@ func openRuntimes(ctx context.Context, p Project, tree *spec.Tree, l *slog.Logge
 	}, nil
 }
 
-// needTmux makes sure that tmux is there for those who need it: agents of the
-// file, and a server that was started for the project and has not ended.
+// needTmux returns an error if tmux is missing and needed: by agents of the file, or for a server that
+// was started for the project and has not ended.
 func needTmux(ctx context.Context, r *tmux.Runtime, tree *spec.Tree) error {
 	wants := inTmux(tree)
 	server, lives := r.Server()
@@ -65,7 +65,7 @@ func needTmux(ctx context.Context, r *tmux.Runtime, tree *spec.Tree) error {
 	return err
 }
 
-// inTmux are the paths of the agents that run in tmux.
+// inTmux returns the paths of the agents that run in tmux.
 func inTmux(tree *spec.Tree) []string {
 	var paths []string
 	for path, c := range tree.All() {

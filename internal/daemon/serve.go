@@ -59,8 +59,8 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
-	project.begin()
-	defer func() { project.ended(err) }()
+	project.removeExitRecord()
+	defer func() { project.writeExitRecord(err) }()
 
 	db, err := project.serveStore(ctx, o.Logger)
 	if err != nil {

@@ -56,8 +56,8 @@ func (c *Controller) recallSuspension(ctx context.Context) error {
 	return nil
 }
 
-// suspendedBy says who suspends a node of the fleet: "the project is suspended",
-// "the file suspends it"; "" if nobody does.
+// suspendedBy returns why a node of the fleet is suspended, such as "the project is suspended" or
+// "the file suspends it"; "" if it is not.
 func (c *Controller) suspendedBy(f *fleet.Fleet, path string) string {
 	switch {
 	case !c.project.begun().IsZero():

@@ -9,8 +9,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/private"
 )
 
-// How the last controller ended is read from a regular file only: an agent can replace it.
-func TestFateIsNoFile(t *testing.T) {
+// An exit record is read from a regular file only: an agent can replace it.
+func TestExitRecordIsNoFile(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
 	if err := os.WriteFile(outside, []byte(`{"reason": "private"}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -32,10 +32,10 @@ func TestFateIsNoFile(t *testing.T) {
 			if err := private.WriteFile(p.lock(), []byte(`{"pid": 1}`)); err != nil {
 				t.Fatal(err)
 			}
-			if err := place(p.fate()); err != nil {
+			if err := place(p.exitRecord()); err != nil {
 				t.Fatal(err)
 			}
-			if text := Fate(file); text != "" {
+			if text := LastExit(file); text != "" {
 				t.Errorf("the last controller: %s", text)
 			}
 			if Killed(file) {

@@ -1,0 +1,80 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/private"
+)
+
+// exitRecord describes how a daemon has ended. There is none while a daemon runs, nor after one that
+// was killed. It is for people: nothing depends on it.
+type exitRecord struct {
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason,omitempty"` // empty if the daemon was asked to end
+}
+
+func (p Project) exitRecord() string { return filepath.Join(p.State, "ended.json") }
+
+// maxExitRecord is the size of the largest file that is read as an exit record.
+const maxExitRecord = 1 << 20
+
+// removeExitRecord forgets how the last daemon has ended.
+func (p Project) removeExitRecord() { os.Remove(p.exitRecord()) }
+
+// writeExitRecord records that this daemon has ended, and why unless it was asked to.
+func (p Project) writeExitRecord(err error) {
+	r := exitRecord{At: time.Now()}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		r.Reason = err.Error()
+	}
+	if text, err := json.Marshal(r); err == nil {
+		private.WriteFile(p.exitRecord(), text)
+	}
+}
+
+// Killed reports whether the last daemon of the project of a file has ended without an exit record.
+func Killed(file string) bool {
+	p, err := OpenProject(file)
+	if err != nil || p.holder().PID == 0 {
+		return false
+	}
+	if _, locked := p.Locked(); locked {
+		return false
+	}
+	_, err = os.Lstat(p.exitRecord())
+	return os.IsNotExist(err)
+}
+
+// LastExit returns how the last daemon of the project of a file has ended, in a clause for people; "" if
+// there never was a daemon, or one runs.
+func LastExit(file string) string {
+	p, err := OpenProject(file)
+	if err != nil {
+		return ""
+	}
+	last := p.holder()
+	if last.PID == 0 {
+		return ""
+	}
+	if _, locked := p.Locked(); locked {
+		return ""
+	}
+	var r exitRecord
+	text, err := private.ReadFile(p.exitRecord(), maxExitRecord)
+	switch {
+	case os.IsNotExist(err):
+		return fmt.Sprintf("the last daemon (process %d) was killed or crashed; its agents may still run: coppice "+
+			"up takes them over, coppice down stops them", last.PID)
+	case err != nil || json.Unmarshal(text, &r) != nil:
+		return ""
+	case r.Reason == "":
+		return "the last daemon was stopped on " + r.At.Local().Format(time.DateTime)
+	}
+	return fmt.Sprintf("the last daemon ended on %s: %.500s", r.At.Local().Format(time.DateTime), r.Reason)
+}
