@@ -47,14 +47,17 @@ func TestReadmeFile(t *testing.T) {
 	write(t, filepath.Join(dir, "coppice.toml"), sample)
 	r := launch(t, dir, "validate")
 	r.wantExit(0)
-	if got, want := r.out.String(), "coppice.toml is valid: 3 agents, 1 supervisor\n"; got != want {
+	if got, want := r.out.String(), "coppice.toml is valid: 2 agents, 1 supervisor\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 
-	// It runs as it is.
+	// It runs as it is, and api waits for db.
 	r = launch(t, dir, "run")
-	r.out.awaitText(t, "/backend/api | serving on port 8080\n")
-	r.out.awaitText(t, "/reviewer | nothing to review\n")
+	r.out.awaitText(t, "/backend/api | serving\n")
+	listening, _, ok := strings.Cut(r.out.String(), "/backend/api * started")
+	if !ok || !strings.Contains(listening, "/backend/db | listening\n") {
+		t.Errorf("api does not wait for db:\n%s", r.out)
+	}
 	r.signal(syscall.SIGINT)
 	r.wantExit(exitSignalled + int(syscall.SIGINT))
 
@@ -103,13 +106,11 @@ func TestReadmeSage(t *testing.T) {
 	}
 }
 
-// Their own fleet, as the README tells them, up to Ctrl-C.
+// The README's first fleet, from the installation to Ctrl-C.
 func TestReadmeCommands(t *testing.T) {
 	t.Parallel()
-	install, rest, ok := strings.Cut(readmeBlock(t, "sh", "coppice init"), "\n")
-	if !ok || !strings.HasPrefix(install, "make install ") {
-		t.Fatalf("the first command is %q", install)
-	}
+	install := strings.Split(strings.TrimSpace(readmeBlock(t, "sh", "make install")), "\n")
+	fleet := readmeBlock(t, "sh", "coppice init")
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -121,18 +122,24 @@ func TestReadmeCommands(t *testing.T) {
 	cache, path, _ := strings.Cut(strings.TrimSpace(string(caches)), "\n")
 	local := filepath.Join(dir, ".local")
 	bin := filepath.Join(local, "bin")
-	build := exec.Command("/bin/sh", "-ec", install)
-	build.Dir = root
-	build.Env = append(os.Environ(), "HOME="+dir, "GOCACHE="+cache, "GOPATH="+path)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", install, err, out)
+	gobin := filepath.Join(dir, "gobin")
+	for _, line := range install {
+		build := exec.Command("/bin/sh", "-ec", line)
+		build.Dir = root
+		build.Env = append(os.Environ(), "HOME="+dir, "GOCACHE="+cache, "GOPATH="+path, "GOBIN="+gobin)
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, out)
+		}
+	}
+	if out, err := exec.Command(filepath.Join(gobin, "coppice"), "version").CombinedOutput(); err != nil {
+		t.Errorf("go install: %v\n%s", err, out)
 	}
 	for _, file := range []string{"share/man/man1/coppice-run.1", "share/bash-completion/completions/coppice"} {
 		if _, err := os.Stat(filepath.Join(local, file)); err != nil {
 			t.Error(err)
 		}
 	}
-	r := newRunning(t, "/bin/sh", "-ec", rest)
+	r := newRunning(t, "/bin/sh", "-ec", fleet)
 	r.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
 	r.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as the shell of a terminal does
 	r.begin(dir)
@@ -159,7 +166,7 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
-// The daemon, as the README tells it, line by line.
+// Each of the README's commands of every day says what it should.
 func TestReadmeDaemon(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "garden")
@@ -168,7 +175,7 @@ func TestReadmeDaemon(t *testing.T) {
 	}
 	says := map[string]string{
 		"up -d": "garden is up: ", "ps": "garden/pipeline/source", "explain garden/hello": "it never restarts",
-		"events": "garden/pipeline/source#1 started", "down": "garden is down",
+		"logs hello": "hello", "down": "garden is down",
 	}
 	lines := append([]string{"coppice init"}, strings.Split(strings.TrimSpace(readmeBlock(t, "sh", "coppice up -d")), "\n")...)
 	for _, line := range lines {
@@ -253,6 +260,26 @@ func TestReadmeDemo(t *testing.T) {
 			t.Errorf("no summary in the last picture:\n%s", text)
 		}
 	})
+}
+
+// go install PACKAGE@VERSION, which the README names, refuses modules that replace others.
+func TestReadmeInstall(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	module := regexp.MustCompile(`(?m)^module (.+)$`).FindSubmatch(mod)
+	if want := fmt.Sprintf("go install %s/cmd/coppice@latest", module[1]); !strings.Contains(string(readme), want) {
+		t.Errorf("the README does not say %q", want)
+	}
+	if line := regexp.MustCompile(`(?m)^(replace|exclude)\b.*$`).Find(mod); line != nil {
+		t.Errorf("go.mod has %q", line)
+	}
 }
 
 // The defaults in the table of limits are those of the code.
