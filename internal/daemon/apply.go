@@ -52,7 +52,7 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config fleet.Co
 	return changes, nil
 }
 
-// carry lets the supervisors know of a fleet that has replaced another one. The loop must be frozen.
+// carry tells the supervisors of a fleet that has replaced another one. The loop must be frozen.
 func (c *Controller) carry(ctx context.Context, next *fleet.Fleet, changes spec.Changes) {
 	for _, path := range changes.Removed {
 		if next.Has(path) { // an agent has become a supervisor, or the other way round
@@ -82,9 +82,8 @@ func (c *Controller) releaseAbove(changed []string) {
 	}
 }
 
-// replace makes the tree of a file, with the instances of its pools and with the
-// pools that it does not have any more, the one that is wanted. It says what
-// there is to be done then, and which pools are retired by that. The loop must be frozen.
+// replace makes the tree of a file the desired state, with the instances of its pools and
+// with the pools that it no longer has. It returns the changes, and the pools that it retires. The loop must be frozen.
 func (c *Controller) replace(ctx context.Context, file *spec.Tree, config fleet.Config) (next *fleet.Fleet,
 	changes spec.Changes, retired []string, err error) {
 	old := c.fleet()
@@ -111,7 +110,7 @@ func (c *Controller) replace(ctx context.Context, file *spec.Tree, config fleet.
 	return next, spec.Compare(old.Tree, next.Tree), retired, nil
 }
 
-// accepts reports what of a tree a running controller cannot change.
+// accepts returns an error for a change that takes a restart of the daemon.
 func (c *Controller) accepts(old, tree *spec.Tree) error {
 	if old.Root.Name != tree.Root.Name {
 		return &RestartError{"the name of the project", spec.Quote(old.Root.Name), spec.Quote(tree.Root.Name)}
@@ -123,7 +122,7 @@ func (c *Controller) accepts(old, tree *spec.Tree) error {
 	return nil
 }
 
-// withdraw stops what is not wanted any more, with all below it, and forgets it.
+// withdraw stops a node that is no longer in the fleet, with all below it, and forgets it.
 func (c *Controller) withdraw(ctx context.Context, path string) {
 	above, id, _ := cutLast(path)
 	sup := c.find(above)
@@ -144,7 +143,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 			c.withdrawnWhy(path))
 	}); err != nil {
 		c.logUnexpected("cannot stop what is no longer declared", path, err)
-		return // the next round tries again
+		return // the next pass tries again
 	}
 	defer c.removals.Ended(path)
 	for _, agent := range gone {
@@ -172,7 +171,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 	}
 }
 
-// withdrawnWhy is why something is withdrawn.
+// withdrawnWhy returns the reason for withdrawing a node.
 func (c *Controller) withdrawnWhy(path string) supervisor.Reason {
 	f := c.fleet()
 	switch {
@@ -202,7 +201,7 @@ func discard(ctx context.Context, sup *supervisor.Supervisor, id string, why sup
 	}
 }
 
-// leaves are the agents at and below a child.
+// leaves appends the agents at and below a child.
 func leaves(all []string, path string, info supervisor.ChildInfo) []string {
 	if info.Type == supervisor.Worker {
 		return append(all, path)
@@ -220,8 +219,7 @@ func leaves(all []string, path string, info supervisor.ChildInfo) []string {
 	return all
 }
 
-// part remembers what is known of an agent that is about to go, for the day that
-// it is wanted again.
+// part saves the state of an agent before it is removed, for when it is declared again.
 func (c *Controller) part(path string) {
 	above, id, _ := cutLast(path)
 	sup := c.find(above)
@@ -235,8 +233,8 @@ func (c *Controller) part(path string) {
 	}
 }
 
-// lastOf is the last record of an agent that is not wanted any more. It is
-// started when it is wanted again, unless a person or a limit has decided otherwise.
+// lastOf returns the last record of an agent that was removed. When it is declared again it
+// starts, unless a person or a limit has decided otherwise.
 func (c *Controller) lastOf(path string, incarnation uint64) *agent.Record {
 	c.mu.Lock()
 	saved, ok := c.gone[path]
@@ -251,8 +249,8 @@ func (c *Controller) lastOf(path string, incarnation uint64) *agent.Record {
 	return r
 }
 
-// update tells a supervisor that runs of its new specification. Those of its
-// children that are new are listed and have yet to be started.
+// update gives a running supervisor its new specification. New children are listed; the
+// reconciler starts them.
 func (c *Controller) update(ctx context.Context, f *fleet.Fleet, path string, added []string) {
 	sup := c.find(path)
 	if sup == nil {
@@ -293,7 +291,7 @@ func parallel(paths []string, do func(string)) {
 	wg.Wait()
 }
 
-// ensureNode starts what is wanted and does not run, unless something holds it.
+// ensureNode starts a declared node that does not run, unless something holds it.
 func (c *Controller) ensureNode(ctx context.Context, path string) {
 	sup, id, err := c.locate(path)
 	if err == nil {

@@ -105,7 +105,7 @@ type Controller struct {
 	orders     *dispatch.Dispatcher
 
 	mu   sync.Mutex
-	gone map[string]supervisor.Saved // agents that are not wanted any more, as they were
+	gone map[string]supervisor.Saved // the last states of agents that were removed
 
 	project suspension
 

@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// replaced renews an agent that has drifted, or asks it to finish first.
+// replaced restarts an agent that has drifted, or drains it first.
 func (c *Controller) replaced(ctx context.Context, a reconcile.Action) {
 	sup, id, err := c.locate(a.Path)
 	if err != nil {
@@ -16,10 +16,10 @@ func (c *Controller) replaced(ctx context.Context, a reconcile.Action) {
 	}
 	info, err := sup.Child(id)
 	if err != nil || info.State != supervisor.Running || info.Incarnation != a.Incarnation {
-		return // the next round sees what it does now
+		return // the next pass observes its new state
 	}
 	if c.hasExited(a.Path, a.Incarnation) {
-		return // its end is told as what it was, not as a stop: a crash counts
+		return // its exit counts as what it was, not as a stop
 	}
 	e := event.Event{
 		Type: event.AgentDrifted, Path: a.Path, Incarnation: info.Incarnation, Actor: "controller",
@@ -42,7 +42,7 @@ func (c *Controller) replaced(ctx context.Context, a reconcile.Action) {
 	c.logUnexpected("cannot restart an agent that has drifted", a.Path, err)
 }
 
-// renew starts an agent again whose configuration, or what it reads, has changed.
+// renew restarts an agent whose configuration or files have changed.
 func renew(ctx context.Context, sup *supervisor.Supervisor, id string, counted bool) (err error) {
 	if counted {
 		_, err = sup.ReplaceCounted(ctx, id, supervisor.ReasonChanged)
@@ -60,7 +60,7 @@ func (c *Controller) release(a reconcile.Action) {
 	}
 	info, err := sup.Child(id)
 	if err != nil || !reconcile.IsHeld(info.State) || info.Incarnation != a.Incarnation {
-		return // the next pass sees what it does now
+		return // the next pass observes its new state
 	}
 	e := event.Event{
 		Type: event.AgentDrifted, Path: a.Path, Incarnation: info.Incarnation, Actor: "controller",
@@ -71,7 +71,7 @@ func (c *Controller) release(a reconcile.Action) {
 	c.logUnexpected("cannot release a held agent", a.Path, sup.Reset(id))
 }
 
-// leftBehind removes what an agent has left in a runtime that it has moved away from.
+// leftBehind removes the slots of an agent in runtimes that it has moved away from.
 func (c *Controller) leftBehind(ctx context.Context, path string) {
 	home := c.agents.Home(path)
 	for _, place := range c.opts.Runtimes {

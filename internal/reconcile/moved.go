@@ -2,10 +2,10 @@ package reconcile
 
 import "path"
 
-// leaver is something on its way out.
+// leaver is a node that is stopping.
 type leaver struct {
 	path    string
-	retired bool // which may take its time
+	retired bool // it stops when it has finished
 }
 
 func (p *planner) leaves(at string, retired bool) {
@@ -15,8 +15,8 @@ func (p *planner) leaves(at string, retired bool) {
 	p.leaving[path.Base(at)] = leaver{at, retired}
 }
 
-// hold finds out what has moved: it must not run twice, and a supervisor that is
-// started would start it. That leaves to the patrol what is retired elsewhere.
+// hold finds the nodes that have moved. A moved node must not run twice, so the supervisors
+// above its new place, which would start it, wait; after a retired one only the node itself.
 func (p *planner) hold(desired []Desired) {
 	if len(p.leaving) == 0 {
 		return
@@ -37,7 +37,7 @@ func (p *planner) hold(desired []Desired) {
 	}
 }
 
-// within reports whether something is in a supervisor that is ended itself.
+// within reports whether a node is below a supervisor that is stopped.
 func (p *planner) within(at string) bool {
 	for above := path.Dir(at); above != "." && above != "/"; above = path.Dir(above) {
 		if p.ending[above] {
@@ -47,8 +47,7 @@ func (p *planner) within(at string) bool {
 	return false
 }
 
-// first is what has to be gone before something that is not wanted any more; ""
-// if nothing has.
+// first returns a node that must be gone before a removed one; "" if there is none.
 func (p *planner) first(at string) string {
 	for _, other := range p.t.Before[at] {
 		if p.observed[other] != nil {

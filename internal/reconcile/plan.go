@@ -2,8 +2,9 @@
 //
 // Plan is pure: it compares the desired with the observed state and returns the actions to
 // take, in order, each with its reason. Loop makes a pass at an interval and whenever
-// something happens, and begins these actions. Orphans finds and stops what no agent of the
-// fleet accounts for, and Reloader replaces the desired state when the files change.
+// something happens, and begins these actions. Observer makes the two states, Orphans finds
+// and stops what no agent of the fleet accounts for, and Reloader replaces the desired state
+// when the files change.
 package reconcile
 
 import (
@@ -17,24 +18,24 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Desired is an agent, or a supervisor with all in it, that is wanted.
+// Desired is the desired state of an agent, or of a supervisor.
 type Desired struct {
 	Path string
-	// Needs are the paths of what has to be ready before it begins.
+	// Needs are the paths that must be ready before it starts.
 	Needs []string
-	// After is the sibling that its supervisor starts before it; "" if there is
-	// none, or they are in no order. It has to have settled.
+	// After is the sibling that its supervisor starts before it, and that must have settled;
+	// "" if there is none, or the siblings are in no order.
 	After string
-	// Suspended: it is wanted, but not to run.
+	// Suspended: it is declared, but must not run.
 	Suspended bool
-	// Retired: the file has it no more, and it may finish. It is taken over if it
-	// lives, and nothing else: who retires it ends it.
+	// Retired: it is no longer in the file, and may finish. It is adopted if it runs, and
+	// nothing else: the feature that has retired it stops it.
 	Retired bool
-	// Instance: it is one of a pool. Only in that its name is the same agent's.
+	// Instance: it belongs to a pool. The same name elsewhere is another agent.
 	Instance bool
-	Hash     spec.Hash // as it is to run; of a supervisor none
-	// DrainTimeout is how long it may take to finish, once it is asked to
-	// because it is not as declared any more; 0: it is not asked.
+	Hash     spec.Hash // of its declaration; a supervisor has none
+	// DrainTimeout is how long it may take to finish before a restart because it has drifted;
+	// 0: it is restarted at once.
 	DrainTimeout time.Duration
 }
 
@@ -42,17 +43,16 @@ type Desired struct {
 type Phase uint8
 
 const (
-	// Unknown: it cannot be told. Never a reason to do anything.
+	// Unknown: its state is not known, which is never a reason for an action.
 	Unknown Phase = iota
-	// Pending: it does not run, and nobody but the patrol will start it.
+	// Pending: it does not run, and only the reconciler starts it.
 	Pending
 	// Running: it runs and is ready.
 	Running
-	// Managed: its supervisor takes care of it: it is being started or stopped,
-	// waits for its restart, or is held by a limit.
+	// Managed: its supervisor starts or stops it, waits for its restart, or its limit holds it.
 	Managed
-	// Completed: it does not run and is not to: a person has stopped it, or it
-	// ended and its restart policy leaves it at that.
+	// Completed: it does not run and must not: a person has stopped it, or it has exited and
+	// its restart policy does not restart it.
 	Completed
 )
 
@@ -60,12 +60,12 @@ func (l Phase) String() string {
 	return [...]string{"unknown", "down", "running", "kept", "done"}[l]
 }
 
-// Observed is what was observed of a node, wanted or not.
+// Observed is the observed state of a node, desired or not.
 type Observed struct {
 	Path  string
 	Phase Phase
-	Ready bool // what needs it may begin: it runs, or has done what it was for
-	// Settled: what comes after it may begin: it is ready, or not to run.
+	Ready bool // nodes that need it may start: it runs, or has completed its work
+	// Settled: the sibling after it may start: it is ready, or must not run.
 	Settled bool
 	// Orphan: it runs in a slot of the project, and no supervisor knows it.
 	Orphan bool
@@ -73,47 +73,46 @@ type Observed struct {
 	// starting it adopts it.
 	Adoptable bool
 
-	// Held: it does not run, as its restart is delayed or its limit is reached.
+	// Held: it does not run, because its restart is delayed or its limit is reached.
 	Held bool
 
 	// Of an agent that runs or is held.
 	Incarnation uint64
-	Hash        spec.Hash // as it was started last; unknown if it has no parts
+	Hash        spec.Hash // of its last start; unknown if it has no fields
 	// Of a running agent.
 	Requested bool   // it has asked to be restarted
 	Request   string // why
-	// Idle is for how long it has neither read nor written anything, if that is
-	// longer than it may; else 0.
+	// Idle is the time since its last input or output if that exceeds its idle timeout; else 0.
 	Idle     time.Duration
-	Asks     bool // it has shown that it looks whether it is to finish
-	Draining bool // it is to finish: what becomes of it then is decided
-	// RoomAt is when its limit lets it be started once more; in the past: now.
+	Asks     bool // it checks whether it is being drained
+	Draining bool // it was asked to finish, and what follows is decided
+	// RoomAt is when its limit allows one more start; now if it is in the past.
 	RoomAt time.Time
 }
 
 // InFlight are what is known of rounds before.
 type InFlight struct {
-	// Busy are paths at which something that was planned is being done. Of these,
-	// and of what is in and above them, nothing more is planned.
+	// Busy has the paths of actions in progress, except starts. Nothing is planned for these,
+	// nor above or below them.
 	Busy map[string]bool
-	// Starting are those at which something is being started, and nothing else is
-	// done: of these only the end is planned, as it waits for no start.
+	// Starting has the paths of starts in progress. Only their end is planned, which waits
+	// for no start.
 	Starting map[string]bool
-	// Before says of what is not wanted any more what has to be gone before it:
-	// what depended on it.
+	// Before has, by path of a removed node, the nodes that depended on it and must be gone
+	// first.
 	Before map[string][]string
 }
 
-// Kind is what is to be done.
+// Kind is the kind of an action.
 type Kind uint8
 
 const (
-	Stop    Kind = iota // what nobody wants: at once, and with all in it
-	Suspend             // what is wanted, but not to run
+	Stop    Kind = iota // what is not desired: at once, and with all in it
+	Suspend             // what is declared, but must not run
 	Start
 	Renew   // stop and start again
-	Drain   // ask it to finish, and renew it then
-	End     // end it as a failure: its supervisor and its limit decide what comes next
+	Drain   // ask it to finish, then renew it
+	End     // end it as a failure: its supervisor and its limit decide what follows
 	Release // start what is held, with fresh counters
 )
 
@@ -121,8 +120,7 @@ func (k Kind) String() string {
 	return [...]string{"stop", "suspend", "start", "renew", "drain", "end", "release"}[k]
 }
 
-// Cause is why an agent that runs is renewed or ended, in the order in which they
-// are looked for: the seed's sub-states.
+// Cause is why a running agent is renewed or ended. The first that applies counts.
 type Cause uint8
 
 const (
@@ -136,17 +134,17 @@ func (c Cause) String() string {
 	return [...]string{"", "restart requested", "idle", "drifted"}[c]
 }
 
-// Action is something to do.
+// Action is one action of a plan.
 type Action struct {
 	Kind Kind
 	Path string
-	// Incarnation is that which is to be renewed, drained or ended: whoever comes after it is not meant.
+	// Incarnation is the one to renew, drain or end. Its successor is left alone.
 	Incarnation uint64
 	Cause       Cause         // of Renew, Drain, End and Release
 	Fields      []string      // that have drifted
 	Within      time.Duration // of Drain
-	// Counted: the agent can bring this about itself, again and again, so that its
-	// start counts for its limit: it asks for it, or it writes the files that it reads.
+	// Counted: the start counts for the limit of the agent, because the agent can cause it
+	// again and again: by a request, or by writing the files that it reads.
 	Counted bool
 	Adopt   bool   // of Start: adopt the running incarnation
 	Reason  string // for people
@@ -154,13 +152,13 @@ type Action struct {
 
 func (a Action) String() string { return fmt.Sprintf("%v %s: %s", a.Kind, a.Path, a.Reason) }
 
-// Delay is something that would be done, and is not yet.
+// Delay is an action that waits.
 type Delay struct {
 	Path string
-	// For is what it waits for to be ready; "" if it is a limit, until Until.
+	// For is what it waits for; "" if it waits for its limit, until Until.
 	For   string
 	Until time.Time
-	Cause Cause // of a renewal that a limit holds
+	Cause Cause // of a renewal that a limit delays
 }
 
 func (d Delay) String() string {
@@ -171,19 +169,19 @@ func (d Delay) String() string {
 		d.Until.Format(time.DateTime))
 }
 
-// Result is what Plan has come to.
+// Result is a plan.
 type Result struct {
-	// Actions are to be done, what is not wanted first, everything else in the
-	// order in which it is desired. All can be done at the same time.
+	// Actions are first those on nodes that are not desired, then the others in start order.
+	// All of them can be carried out at the same time.
 	Actions []Action
-	// Delays are what waits, in the order in which it is desired.
+	// Delays are the actions that wait, in start order.
 	Delays []Delay
-	// Next is when there may be something to do without that anything happens; zero if never.
+	// Next is when there may be more to do although nothing happens; zero if never.
 	Next time.Time
 }
 
-// Plan decides. desired is in start order; observed has everything that was
-// seen, by path, whether it is wanted or not.
+// Plan compares the desired state, in start order, with the observed state by path. Planning
+// again while nothing has happened gives the same result.
 func Plan(desired []Desired, observed map[string]*Observed, t InFlight, now time.Time) Result {
 	p := planner{observed: observed, t: t, now: now}
 	wanted := 0
@@ -218,7 +216,7 @@ type planner struct {
 	observed map[string]*Observed
 	t        InFlight
 	now      time.Time
-	ending   map[string]bool // supervisors that run and are not to
+	ending   map[string]bool // supervisors that run and must not
 	// what is not to run, with what depends on it or on something in it and has to end before it
 	later   map[string]string
 	whole   map[string]string // supervisors with what depends on them as a whole and has to end before what is in them
@@ -232,7 +230,7 @@ func (p *planner) busy(at string) bool {
 	return p.taken(at) || anyAbove(p.t.Starting, at)
 }
 
-// taken reports whether that is something else than a start, which can be ended.
+// taken is busy without starts, which can be ended.
 func (p *planner) taken(at string) bool { return anyAbove(p.t.Busy, at) }
 
 // anyAbove reports whether a path, or one above it, is in a set.
@@ -248,8 +246,7 @@ func anyAbove(set map[string]bool, at string) bool {
 	return false
 }
 
-// orphans plans the end of what nobody wants. Of a supervisor that is not
-// wanted only that itself, as what is in it ends with it.
+// orphans plans the end of nodes that are not desired. A supervisor ends with all in it.
 func (p *planner) orphans(desired []Desired) {
 	wanted := make(map[string]bool, len(desired))
 	for i := range desired {
@@ -272,7 +269,7 @@ func (p *planner) orphans(desired []Desired) {
 			p.Delays = append(p.Delays, Delay{Path: at, For: "the end of " + first})
 			continue
 		}
-		reason := "it is not wanted any more"
+		reason := "it is no longer wanted"
 		if o.Orphan {
 			reason = "no supervisor knows it"
 		}
@@ -280,7 +277,7 @@ func (p *planner) orphans(desired []Desired) {
 	}
 }
 
-// amongOrphans reports whether something is in a supervisor that is not wanted either.
+// amongOrphans reports whether a node is below a supervisor that is not desired either.
 func (p *planner) amongOrphans(at string, wanted map[string]bool) bool {
 	for above := path.Dir(at); above != "." && above != "/"; above = path.Dir(above) {
 		if p.observed[above] != nil && !wanted[above] {
@@ -290,7 +287,7 @@ func (p *planner) amongOrphans(at string, wanted map[string]bool) bool {
 	return false
 }
 
-// suspending looks at what lives and is not to: what depends on others ends first.
+// suspending finds the nodes that run and must not: dependents end first.
 func (p *planner) suspending(desired []Desired) {
 	for i := range desired {
 		d := &desired[i]
