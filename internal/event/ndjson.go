@@ -41,7 +41,7 @@ func ReadNDJSON(r io.Reader) iter.Seq2[Event, error] {
 		in := bufio.NewReaderSize(r, 64<<10)
 		for n := 1; ; n++ {
 			line, long, err := readLine(in)
-			if err != nil && err != io.EOF {
+			if err != nil && !errors.Is(err, io.EOF) {
 				yield(Event{}, fmt.Errorf("line %d: %w", n, err))
 				return
 			}
@@ -58,7 +58,7 @@ func ReadNDJSON(r io.Reader) iter.Seq2[Event, error] {
 					return
 				}
 			}
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return
 			}
 		}
@@ -76,7 +76,7 @@ func readLine(in *bufio.Reader) (line []byte, long bool, err error) {
 		if !long {
 			line = append(line, part...)
 		}
-		if err == bufio.ErrBufferFull {
+		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
 		for len(line) > 0 && (line[len(line)-1] == '\n' || line[len(line)-1] == '\r') {

@@ -70,7 +70,7 @@ func (c *conn) pump(in io.Reader) {
 		case <-c.closed:
 			return
 		}
-		if l.err != nil && l.err != errTooLong {
+		if l.err != nil && !errors.Is(l.err, errTooLong) {
 			return
 		}
 	}
@@ -90,7 +90,7 @@ func readLine(r *bufio.Reader) line {
 			text = append(text, part...)
 		}
 		switch {
-		case err == bufio.ErrBufferFull:
+		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case long && (err == nil || err == io.EOF):
 			return line{err: errTooLong}
@@ -127,7 +127,7 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, ctx.Err()
 		}
 		switch {
-		case l.err == errTooLong:
+		case errors.Is(l.err, errTooLong):
 			c.complain(jsonrpc.CodeInvalidRequest, l.err.Error())
 			continue
 		case l.err != nil:

@@ -75,7 +75,7 @@ func strict(data []byte, into any) error {
 		at = mistyped.Offset
 	case err == io.EOF:
 		return errors.New("expected a JSON object, found nothing")
-	case err == io.ErrUnexpectedEOF:
+	case errors.Is(err, io.ErrUnexpectedEOF):
 		at = int64(len(data)) + 1
 	}
 	text := strings.TrimPrefix(err.Error(), "json: ")

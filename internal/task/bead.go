@@ -232,7 +232,7 @@ func dependencies(rest object) (all []dependency, err error) {
 			err = CheckID(d.on)
 		}
 		if err != nil {
-			return nil, &placed{rest.find("dependencies").at, fmt.Errorf("dependencies[%d]: %v", i, err)}
+			return nil, &placed{rest.find("dependencies").at, fmt.Errorf("dependencies[%d]: %w", i, err)}
 		}
 		d.kind = cmp.Or(oneLine(d.kind), blocks)
 		all = append(all, d)
@@ -261,7 +261,7 @@ func (b *Bead) take() error {
 			err = fmt.Errorf("it has %d bytes", len(raw))
 		}
 		if err != nil {
-			return &placed{b.rest.find("comments").at, fmt.Errorf("comments[%d]: %v", i, err)}
+			return &placed{b.rest.find("comments").at, fmt.Errorf("comments[%d]: %w", i, err)}
 		}
 		c.By, c.At = oneLine(c.By), c.At.UTC()
 		if c.Text != "" {

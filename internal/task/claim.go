@@ -49,7 +49,7 @@ func (q *Queue) claim(ctx context.Context, who Who, c Claiming, w *waiter) (t Ta
 			return err
 		}
 		r, err := q.wanted(who, c)
-		if err == ErrNothing && w != nil {
+		if errors.Is(err, ErrNothing) && w != nil {
 			q.enlist(w)
 		}
 		if err != nil {

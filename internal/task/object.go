@@ -155,7 +155,7 @@ func unquote(raw json.RawMessage) (text string) {
 func jsonError(err error, size int) error {
 	var syntax *json.SyntaxError
 	switch {
-	case err == io.EOF || err == io.ErrUnexpectedEOF:
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return &placed{size, errors.New("it ends in the middle of the JSON")}
 	case errors.As(err, &syntax):
 		return &placed{int(max(syntax.Offset, 1)) - 1, fmt.Errorf("it is no JSON: %w", err)}

@@ -51,7 +51,7 @@ func (q *Queue) change(ctx context.Context, who Who, id string, how func(*step, 
 		}
 		after := *r
 		switch err := how(s, &after); {
-		case err == errSame:
+		case errors.Is(err, errSame):
 			t = q.index.shown(r)
 			return nil
 		case err != nil:

@@ -2,6 +2,7 @@ package eval
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -233,7 +234,7 @@ func (m *machine) caught(v any) any {
 	case *thrown, *leave:
 		return v
 	case error:
-		if x == errStopped {
+		if errors.Is(x, errStopped) {
 			return v
 		}
 		return &thrown{m.internal(x)}

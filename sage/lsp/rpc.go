@@ -3,6 +3,7 @@ package lsp
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -113,8 +114,8 @@ func respond(id json.RawMessage, result any, err error) *response {
 		r.Result, err = json.Marshal(result)
 	}
 	if err != nil {
-		e, ok := err.(*rpcError)
-		if !ok {
+		var e *rpcError
+		if !errors.As(err, &e) {
 			e = &rpcError{codeInternal, err.Error()}
 		}
 		r.Error = e

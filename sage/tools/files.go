@@ -243,7 +243,7 @@ func (f *Files) list(ctx context.Context, name string) ([]string, error) {
 	defer dir.Close()
 	names, err := dir.Readdirnames(maxNames + 1)
 	switch {
-	case err != nil && err != io.EOF:
+	case err != nil && !errors.Is(err, io.EOF):
 		return nil, err
 	case len(names) > maxNames:
 		return nil, fmt.Errorf("it holds more than %d names", maxNames)

@@ -234,7 +234,7 @@ func (n *NotifySocket) wait(ctx context.Context, p Subject) error {
 		return nil
 	case <-ctx.Done():
 	}
-	if context.Cause(ctx) == errEnded { // was it ready before that?
+	if errors.Is(context.Cause(ctx), errEnded) { // was it ready before that?
 		n.Leave()
 	}
 	select {

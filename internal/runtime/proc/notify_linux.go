@@ -35,7 +35,7 @@ func receiveNow(c *net.UnixConn, msg, control []byte) (size, oobn int, err error
 	cerr := rc.Control(func(fd uintptr) {
 		for {
 			size, oobn, _, _, err = unix.Recvmsg(int(fd), msg, control, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
-			if err != unix.EINTR {
+			if !errors.Is(err, unix.EINTR) {
 				return
 			}
 		}

@@ -106,7 +106,7 @@ func awaitReady(ctx context.Context, p Subject, g gate) error {
 	switch {
 	case last == nil:
 		return nil
-	case context.Cause(wctx) == errEnded:
+	case errors.Is(context.Cause(wctx), errEnded):
 		e := p.Exit()
 		err := e.Err
 		if err == nil {

@@ -61,12 +61,12 @@ func (ses *session) Attach(ctx context.Context, a runtime.Attachment) error {
 		m, err := l.r.Read()
 		switch {
 		case ctx.Err() != nil:
-			if cause := context.Cause(ctx); cause != errInputEnded && !errors.Is(cause, context.Canceled) &&
+			if cause := context.Cause(ctx); !errors.Is(cause, errInputEnded) && !errors.Is(cause, context.Canceled) &&
 				!errors.Is(cause, context.DeadlineExceeded) {
 				return cause
 			}
 			return nil
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return fmt.Errorf("%w: the shim has closed it, because it has ended or because the output "+
 				"was not read fast enough", errLinkLost)
 		case err != nil:

@@ -77,7 +77,7 @@ func (l *listening) run(s *slot) {
 	for {
 		line, err := l.r.Read()
 		if err != nil {
-			if err != io.EOF && !errors.Is(err, net.ErrClosed) {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 				s.r.log.Warn("lines of output are lost", "path", s.path, "error", err)
 			}
 			return

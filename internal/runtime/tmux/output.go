@@ -171,7 +171,7 @@ func (ses *session) LastActivity(ctx context.Context) (time.Time, error) {
 	out, err := ses.slot.r.tmux(ctx, nil, "list-windows", "-t", ses.rec.Pane, "-F",
 		"#{window_activity} #{session_activity}")
 	if err != nil {
-		if ses.refused(err) == runtime.ErrEnded {
+		if errors.Is(ses.refused(err), runtime.ErrEnded) {
 			return last, nil
 		}
 		return time.Time{}, ses.refused(err)

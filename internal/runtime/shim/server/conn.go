@@ -205,7 +205,7 @@ func (s *server) serve(uc *net.UnixConn) {
 	go c.write()
 
 	err = s.converse(c)
-	if err != nil && err != io.EOF && c.listener == nil {
+	if err != nil && !errors.Is(err, io.EOF) && c.listener == nil {
 		c.answer(&wire.Message{}, nil, err)
 	}
 	c.send(nil) // the writer closes when all that was answered is written

@@ -3,6 +3,7 @@ package wire
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -62,7 +63,7 @@ func NewLineReader(r io.Reader) *LineReader { return &LineReader{r: bufio.NewRea
 func (r *LineReader) Read() (l Line, err error) {
 	var header [lineHeader]byte
 	if _, err := io.ReadFull(r.r, header[:]); err != nil {
-		if err == io.ErrUnexpectedEOF {
+		if errors.Is(err, io.ErrUnexpectedEOF) {
 			err = fmt.Errorf("line of output without its end: %w", err)
 		}
 		return l, err

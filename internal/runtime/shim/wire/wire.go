@@ -147,7 +147,7 @@ func (r *Reader) Read() (*Message, error) {
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
-		if err == io.EOF && len(line) > 0 {
+		if errors.Is(err, io.EOF) && len(line) > 0 {
 			err = fmt.Errorf("message without its end: %w", io.ErrUnexpectedEOF)
 		}
 		return nil, err
