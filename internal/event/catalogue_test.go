@@ -23,7 +23,7 @@ import (
 func sources(t *testing.T) (code, tests map[string]*ast.File, texts map[string]string) {
 	t.Helper()
 	code, tests, texts = map[string]*ast.File{}, map[string]*ast.File{}, map[string]string{}
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+	read := func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
 			return err
 		}
@@ -42,9 +42,11 @@ func sources(t *testing.T) (code, tests map[string]*ast.File, texts map[string]s
 			code[path] = file
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+	}
+	for _, dir := range []string{"..", filepath.Join("..", "..", "test")} {
+		if err := filepath.WalkDir(dir, read); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return code, tests, texts
 }
