@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 	"github.com/coppice-dev/coppice/internal/value"
@@ -205,18 +206,18 @@ func TestBeliefLimits(t *testing.T) {
 	var err error
 	n := 0
 	for ; n < 10_000 && err == nil; n++ {
-		err = agent.ChangeOwn(t.Context(), api.Caller{}, api.BeliefStep{Set: value.Named{fmt.Sprint("b", n): "1"}})
+		_, err = belief.ChangeOwn.Call(t.Context(), agent, belief.OwnChange{Set: value.Named{fmt.Sprint("b", n): "1"}})
 	}
 	if n != 1001 || !errors.Is(err, api.ErrInvalid) || !strings.Contains(err.Error(), "t/a has 1001 beliefs, at most 1000 are allowed; put several values into one list or map") {
 		t.Errorf("after %d beliefs: %v", n, err)
 	}
 	huge := value.Value(`"` + strings.Repeat("x", 100<<20) + `"`)
-	err = agent.ChangeOwn(t.Context(), api.Caller{}, api.BeliefStep{Set: value.Named{"b0": huge}})
+	_, err = belief.ChangeOwn.Call(t.Context(), agent, belief.OwnChange{Set: value.Named{"b0": huge}})
 	if !errors.Is(err, api.ErrInvalid) || !strings.Contains(err.Error(), "expected at most") {
 		t.Errorf("100 MB: %v", err)
 	}
 	large := value.Value(`"` + strings.Repeat("x", 600<<10) + `"`)
-	err = agent.ChangeOwn(t.Context(), api.Caller{}, api.BeliefStep{Set: value.Named{"b0": large}})
+	_, err = belief.ChangeOwn.Call(t.Context(), agent, belief.OwnChange{Set: value.Named{"b0": large}})
 	if !errors.Is(err, api.ErrInvalid) || !strings.Contains(err.Error(), "at most 524288 are allowed") {
 		t.Errorf("600 KB: %v", err)
 	}

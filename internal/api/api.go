@@ -47,8 +47,6 @@ type Daemon interface {
 	Unfinished
 	Farewells
 	Patrols
-	Beliefs
-	OwnBeliefs
 	Tasks
 }
 

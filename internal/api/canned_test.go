@@ -9,7 +9,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/task"
-	"github.com/coppice-dev/coppice/internal/value"
 )
 
 // canned is a Service that says the same always: nothing, everything, or an error.
@@ -34,43 +33,6 @@ func (c canned) Owner(int) (*Caller, error) { return nil, nil }
 func (c canned) Denied(Caller, int, string) {}
 
 func (c canned) RunOf(int) string { return "" }
-
-func (c canned) OwnBeliefs(context.Context, Caller, []string) ([]Belief, error) {
-	return c.Beliefs(context.Background(), "", nil)
-}
-func (c canned) ChangeOwn(context.Context, Caller, BeliefStep) error { return c.err }
-func (c canned) ChangeBeliefs(context.Context, BeliefChange) error   { return c.err }
-func (c canned) ImportBeliefs(context.Context, BeliefImport) error   { return c.err }
-
-func (c canned) Beliefs(context.Context, string, []string) ([]Belief, error) {
-	if !c.full {
-		return nil, c.err
-	}
-	now := time.Now()
-	return []Belief{{"n", "int", `"<1>"`, 1, "kept", true, true, 1, &now, "p", true}, {Name: "z", Type: "any", Value: "null", Origin: "zero"}}, c.err
-}
-
-func (c canned) AllBeliefs(ctx context.Context, _ string) ([]AgentBeliefs, error) {
-	if !c.full {
-		return nil, c.err
-	}
-	list, err := c.Beliefs(ctx, "", nil)
-	return []AgentBeliefs{{"app/a", true, 1, 1, 2, list}, {Path: "app/b"}}, err
-}
-
-func (c canned) RawBelief(context.Context, string, string) (RawBelief, error) {
-	if !c.full {
-		return RawBelief{}, c.err
-	}
-	return RawBelief{[]byte("\xff"), []byte("x")}, c.err
-}
-
-func (c canned) ExportBeliefs(context.Context, string) (BeliefExport, error) {
-	if !c.full {
-		return BeliefExport{}, c.err
-	}
-	return BeliefExport{value.Named{"n": "1"}, []string{"m"}}, c.err
-}
 
 func cannedPool() Pool {
 	now := time.Now()

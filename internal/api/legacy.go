@@ -28,7 +28,7 @@ func routes() []route {
 		{method: "POST", path: "/v1/attach", params: []param{thePath, {name: "watch", kind: "boolean"}}, stays: true,
 			serve: (*call).attach},
 	}
-	return slices.Concat(all, agentRoutes(), beliefRoutes(), vitalsRoutes(), drainRoutes(), patrolRoutes(),
+	return slices.Concat(all, agentRoutes(), vitalsRoutes(), drainRoutes(), patrolRoutes(),
 		taskRoutes(), farewellRoutes(), unfinishedRoutes())
 }
 

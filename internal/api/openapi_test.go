@@ -163,11 +163,9 @@ func TestFieldsDescribed(t *testing.T) {
 		reflect.TypeFor[Caller](), reflect.TypeFor[Claim](), reflect.TypeFor[outcome.Report](), reflect.TypeFor[outcome.Context](),
 		reflect.TypeFor[outcome.Obstacle](), reflect.TypeFor[outcome.Explored](), reflect.TypeFor[outcome.Subtask](), reflect.TypeFor[outcome.Condition](),
 
-		reflect.TypeFor[Belief](), reflect.TypeFor[AgentBeliefs](), reflect.TypeFor[BeliefStep](), reflect.TypeFor[BeliefChange](),
 		reflect.TypeFor[task.Task](), reflect.TypeFor[task.Link](), reflect.TypeFor[task.Holder](), reflect.TypeFor[task.Comment](), reflect.TypeFor[task.Detail](),
 		reflect.TypeFor[task.Draft](), reflect.TypeFor[task.Edit](), reflect.TypeFor[TaskAdd](), reflect.TypeFor[TaskEdit](), reflect.TypeFor[TaskComment](),
 		reflect.TypeFor[TaskClaim](), reflect.TypeFor[TaskWait](), reflect.TypeFor[TaskCount](), reflect.TypeFor[TaskAct](), reflect.TypeFor[TaskImport](), reflect.TypeFor[task.ImportReport](), reflect.TypeFor[task.BeadPage](),
-		reflect.TypeFor[RawBelief](), reflect.TypeFor[BeliefExport](), reflect.TypeFor[BeliefImport](),
 	} {
 		s, ok := d.Components.Schemas[typ.Name()]
 		if !ok {

@@ -19,11 +19,6 @@ type Records interface {
 	Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error]
 	Logs(ctx context.Context, q LogQuery) iter.Seq2[LogLine, error]
 
-	AllBeliefs(ctx context.Context, path string) ([]AgentBeliefs, error)
-	Beliefs(ctx context.Context, path string, names []string) ([]Belief, error)
-	RawBelief(ctx context.Context, path, name string) (RawBelief, error)
-	ExportBeliefs(ctx context.Context, path string) (BeliefExport, error)
-
 	Tasks(ctx context.Context, who Caller, f task.Filter) ([]task.Task, error)
 	Task(ctx context.Context, who Caller, id string) (task.Detail, error)
 	ExportTasks(ctx context.Context, after string) (task.BeadPage, error)
@@ -32,7 +27,6 @@ type Records interface {
 // recordRoutes are those that Records answers.
 var recordRoutes = map[string]bool{
 	"GET /v1/events": true, "GET /v1/logs": true,
-	"GET /v1/beliefs": true, "GET /v1/beliefs/agent": true, "GET /v1/beliefs/raw": true, "GET /v1/beliefs/export": true,
 	"GET /v1/tasks": true, "GET /v1/task": true, "GET /v1/tasks/export": true,
 }
 

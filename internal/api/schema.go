@@ -24,6 +24,7 @@ type jsonSchema struct {
 	Properties  properties  `json:"properties,omitzero"`
 	Required    []string    `json:"required,omitzero"`
 	Others      any         `json:"additionalProperties,omitempty"` // false: there are none; or their schema
+	Encoding    string      `json:"contentEncoding,omitempty"`
 }
 
 // properties are those of an object, in the order of its type.
@@ -74,12 +75,21 @@ func (set schemaSet) schemaOf(t reflect.Type) *jsonSchema {
 	if t == reflect.TypeFor[time.Time]() {
 		return &jsonSchema{Type: "string", Format: "date-time"}
 	}
+	if isAny(t) {
+		return &jsonSchema{}
+	}
 	switch t.Kind() {
 	case reflect.Pointer:
 		return set.schemaOf(t.Elem())
 	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return &jsonSchema{Type: "string", Encoding: "base64"}
+		}
 		return &jsonSchema{Type: "array", Items: set.schemaOf(t.Elem())}
 	case reflect.Map:
+		if isAny(t.Elem()) {
+			return &jsonSchema{Type: "object"}
+		}
 		return &jsonSchema{Type: "object", Others: set.schemaOf(t.Elem())}
 	case reflect.Struct:
 		return &jsonSchema{Ref: "#/components/schemas/" + set.add(t)}
@@ -95,6 +105,12 @@ func (set schemaSet) schemaOf(t reflect.Type) *jsonSchema {
 		return &jsonSchema{Type: "integer", Minimum: new(float64)}
 	}
 	panic(fmt.Sprintf("%v is no type of the API", t))
+}
+
+// isAny reports whether the values of a type are any JSON: it writes them itself.
+func isAny(t reflect.Type) bool {
+	plain := t.Kind() == reflect.String || t.Kind() == reflect.Slice
+	return plain && t.Implements(reflect.TypeFor[json.Marshaler]())
 }
 
 // add describes a struct and returns its name: that of the tag schema of its
@@ -113,7 +129,9 @@ func (set schemaSet) add(t reflect.Type) string {
 	}
 	s := &jsonSchema{
 		Type: "object", Description: self.Tag.Get("doc"), Properties: properties{}, Required: []string{},
-		Others: false,
+	}
+	if self.Tag.Get("open") == "" {
+		s.Others = false
 	}
 	set[name] = namedSchema{t, s}
 	for _, f := range fieldsOf(t) {

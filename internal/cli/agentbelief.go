@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/belief"
 )
 
 func newAgentBelief(s *streams) *cobra.Command {
@@ -32,9 +33,9 @@ func newAgentBeliefGet(s *streams) *cobra.Command {
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			var list []api.Belief
+			var list []belief.Info
 			if err := askAsAgent(func(ctx context.Context, c *api.Client) (err error) {
-				list, err = c.OwnBeliefs(ctx, api.Caller{}, args)
+				list, err = belief.ReadOwn.Call(ctx, c, belief.OwnRequest{Names: args})
 				return err
 			}); err != nil {
 				return err
@@ -53,9 +54,9 @@ func newAgentBeliefLs(s *streams) *cobra.Command {
 		Short: "List the beliefs of this agent",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			var list []api.Belief
+			var list []belief.Info
 			if err := askAsAgent(func(ctx context.Context, c *api.Client) (err error) {
-				list, err = c.OwnBeliefs(ctx, api.Caller{}, nil)
+				list, err = belief.ReadOwn.Call(ctx, c, belief.OwnRequest{})
 				return err
 			}); err != nil {
 				return err
@@ -90,7 +91,7 @@ afterwards, the next incarnation has it, if it is persistent.`,
 			if err != nil {
 				return err
 			}
-			return changeOwn(api.BeliefStep{Set: set})
+			return changeOwn(belief.OwnChange{Set: set})
 		},
 	}
 	stringFlag(cmd, &asString, "values are text, not JSON")
@@ -107,16 +108,16 @@ func newAgentBeliefRm(*streams) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return changeOwn(api.BeliefStep{Delete: args}) },
+		RunE: func(_ *cobra.Command, args []string) error { return changeOwn(belief.OwnChange{Delete: args}) },
 	}
 }
 
 // changeOwn changes beliefs of the agent. Where an earlier attempt was cut off,
 // what it was to remove may be gone.
-func changeOwn(step api.BeliefStep) error {
+func changeOwn(step belief.OwnChange) error {
 	again := false
 	return askAsAgent(func(ctx context.Context, c *api.Client) error {
-		err := c.ChangeOwn(ctx, api.Caller{}, step)
+		_, err := belief.ChangeOwn.Call(ctx, c, step)
 		if again && len(step.Delete) > 0 && errors.Is(err, api.ErrNotFound) {
 			return nil
 		}

@@ -41,7 +41,7 @@ func newBeliefLs(s *streams) *cobra.Command {
 		Args:  atMostOnePath,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.look(s, func(ctx context.Context, c *api.Client) error {
-				agents, err := c.AllBeliefs(ctx, strings.Join(args, ""))
+				agents, err := belief.List.Call(ctx, c, belief.ListRequest{Path: strings.Join(args, "")})
 				if err != nil {
 					return err
 				}
@@ -71,7 +71,7 @@ func newBeliefLs(s *streams) *cobra.Command {
 
 func beliefHeader() []string { return []string{"BELIEF", "TYPE", "PERSISTENT", "ORIGIN", "VALUE"} }
 
-func beliefRow(b api.Belief) []string {
+func beliefRow(b belief.Info) []string {
 	v, keeps := b.Value.Brief(60), "no"
 	if b.Value == "" {
 		v = fmt.Sprintf("(%d bytes)", b.Size)
@@ -113,7 +113,7 @@ or of all. --raw prints the record as it is kept, also where it cannot be read;
 				if raw || aside {
 					return s.printRaw(ctx, c, args[0], args[1], aside)
 				}
-				list, err := c.Beliefs(ctx, args[0], args[1:])
+				list, err := belief.Read.Call(ctx, c, belief.ReadRequest{Path: args[0], Names: args[1:]})
 				if err != nil {
 					return err
 				}
@@ -135,7 +135,7 @@ func stringFlag(cmd *cobra.Command, into *bool, what string) {
 }
 
 func (s *streams) printRaw(ctx context.Context, c *api.Client, path, name string, aside bool) error {
-	raw, err := c.RawBelief(ctx, path, name)
+	raw, err := belief.ReadRaw.Call(ctx, c, belief.RawRequest{Path: path, Name: name})
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (s *streams) printRaw(ctx context.Context, c *api.Client, path, name string
 }
 
 // printValues prints the value of a single belief, else an object of all.
-func (s *streams) printValues(list []api.Belief, single, asString, asJSON bool) error {
+func (s *streams) printValues(list []belief.Info, single, asString, asJSON bool) error {
 	if asJSON {
 		return s.printJSON(list)
 	}
@@ -204,7 +204,8 @@ value is read from standard input. The command returns when it is durable.`,
 				return err
 			}
 			return r.ask(func(ctx context.Context, c *api.Client) error {
-				return c.ChangeBeliefs(ctx, api.BeliefChange{Path: args[0], Set: set})
+				_, err := belief.Change.Call(ctx, c, belief.ChangeRequest{Path: args[0], Set: set})
+				return err
 			})
 		},
 		ValidArgsFunction: r.completePath(false),
@@ -232,7 +233,8 @@ func newBeliefRm(s *streams) *cobra.Command {
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.ask(func(ctx context.Context, c *api.Client) error {
-				return c.ChangeBeliefs(ctx, api.BeliefChange{Path: args[0], Delete: args[1:], Clear: all})
+				_, err := belief.Change.Call(ctx, c, belief.ChangeRequest{Path: args[0], Delete: args[1:], Clear: all})
+				return err
 			})
 		},
 		ValidArgsFunction: r.completePath(false),
@@ -276,13 +278,13 @@ func export(ctx context.Context, s *streams, c *api.Client, path string) (belief
 	if err != nil {
 		return belief.Document{}, err
 	}
-	agents, err := c.AllBeliefs(ctx, path)
+	agents, err := belief.List.Call(ctx, c, belief.ListRequest{Path: path})
 	if err != nil {
 		return belief.Document{}, err
 	}
 	doc := belief.Document{Version: belief.Version, Project: status.Project, Agents: belief.AgentValues{}}
 	for _, a := range agents {
-		e, err := c.ExportBeliefs(ctx, a.Path)
+		e, err := belief.Export.Call(ctx, c, belief.ExportRequest{Path: a.Path})
 		if err != nil {
 			return belief.Document{}, err
 		}
@@ -418,7 +420,7 @@ func compare(ctx context.Context, c *api.Client, doc belief.Document) (diffs []b
 	}
 	slices.Sort(paths)
 	for _, path := range paths {
-		have, err := c.ExportBeliefs(ctx, path)
+		have, err := belief.Export.Call(ctx, c, belief.ExportRequest{Path: path})
 		if err != nil && !errors.Is(err, api.ErrNotFound) {
 			return nil, err
 		}
@@ -445,7 +447,7 @@ func (s *streams) importDiffs(ctx context.Context, c *api.Client, diffs []belief
 			set[diffs[0].Name] = diffs[0].Want
 			diffs = diffs[1:]
 		}
-		if err := c.ImportBeliefs(ctx, api.BeliefImport{Path: path, Beliefs: set}); err != nil {
+		if _, err := belief.Import.Call(ctx, c, belief.ImportRequest{Path: path, Beliefs: set}); err != nil {
 			return fmt.Errorf("%w (nothing of this agent was imported; those before it in the file were)", err)
 		}
 		if err := s.printLines([]string{fmt.Sprintf("%s: %d imported", proc.Plain(path), len(set))}); err != nil {

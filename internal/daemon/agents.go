@@ -54,8 +54,10 @@ func (c *Controller) listeners() []agent.Listener {
 			End: func(who api.Caller, _ agent.Exit) { c.questions.Forward(who.Path) },
 		},
 		{ // beliefs
-			Begin: func(ctx context.Context, i agent.Incarnation) error { return c.remember(ctx, i.Caller, i.Token) },
-			End:   func(who api.Caller, _ agent.Exit) { c.beliefs.End(who.Path, who.Incarnation) },
+			Begin: func(ctx context.Context, i agent.Incarnation) error {
+				return c.beliefs.Start(ctx, i.Caller, i.Token)
+			},
+			End: func(who api.Caller, _ agent.Exit) { c.beliefs.End(who.Path, who.Incarnation) },
 		},
 		{ // drains
 			End: func(who api.Caller, _ agent.Exit) { c.drains.Exited(who.Path, who.Incarnation) },

@@ -95,7 +95,7 @@ type Controller struct {
 	background *background
 	pools      *pool.Manager
 	drains     *drain.Manager
-	beliefs    *belief.Book
+	beliefs    *belief.Service
 	claims     *claim.Service
 	mail       *mail.Service
 	questions  *question.Service

@@ -21,13 +21,6 @@ func (c *Controller) building(earlier *fleet.Fleet,
 	}
 }
 
-// declareBeliefs tells the book which beliefs agents of the fleet may have.
-func (c *Controller) declareBeliefs(f *fleet.Fleet) {
-	for path, a := range f.Agents {
-		c.beliefs.Declare(path, a.Beliefs)
-	}
-}
-
 // pastOf reads what the store knows of the nodes that are new in a fleet. They may
 // have been in an earlier one.
 func (c *Controller) pastOf(ctx context.Context, f *fleet.Fleet) (*agent.SavedState, error) {

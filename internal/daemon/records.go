@@ -110,6 +110,7 @@ func (r *Records) open(ctx context.Context, loaded reconcile.Loaded, files *load
 func (r *Records) Register(s *api.Server) {
 	api.RegisterRecords(s, r)
 	r.status.Register(s)
+	r.beliefs.RegisterReadOnly(s)
 	r.mail.RegisterReadOnly(s)
 	r.questions.RegisterReadOnly(s)
 	r.orders.RegisterReadOnly(s)

@@ -47,10 +47,13 @@ func (c *Controller) openFeatures(ctx context.Context) (err error) {
 // directory is what features need to know of the tree.
 type directory struct{ c *Controller }
 
-func (d directory) Project() string                { return d.c.rootPath() }
-func (d directory) HasAgent(path string) bool      { return d.c.fleet().Agents[path] != nil }
-func (d directory) HasSupervisor(path string) bool { return d.c.fleet().Nodes[path] != nil }
-func (d directory) Agents() []string               { return slices.Sorted(maps.Keys(d.c.fleet().Agents)) }
+func (d directory) Project() string                    { return d.c.rootPath() }
+func (d directory) Full(path string) string            { return d.c.resolvePath(path) }
+func (d directory) NotFound(path string) error         { return d.c.noNode(path) }
+func (d directory) HasAgent(path string) bool          { return d.c.fleet().Agents[path] != nil }
+func (d directory) LastIncarnation(path string) uint64 { return d.c.last(path) }
+func (d directory) HasSupervisor(path string) bool     { return d.c.fleet().Nodes[path] != nil }
+func (d directory) Agents() []string                   { return slices.Sorted(maps.Keys(d.c.fleet().Agents)) }
 
 // services answers the API. Each part of it is served by the feature that owns it.
 type services struct {
@@ -62,8 +65,6 @@ type services struct {
 	unfinishedAPI
 	farewellsAPI
 	patrolsAPI
-	beliefsAPI
-	ownBeliefsAPI
 	tasksAPI
 }
 
@@ -77,8 +78,6 @@ type (
 	unfinishedAPI = api.Unfinished
 	farewellsAPI  = api.Farewells
 	patrolsAPI    = api.Patrols
-	beliefsAPI    = api.Beliefs
-	ownBeliefsAPI = api.OwnBeliefs
 	tasksAPI      = api.Tasks
 )
 
@@ -89,6 +88,7 @@ func (c *Controller) server() *api.Server {
 	s := api.NewServer(c, c.opts.Logger)
 	api.Register(s, c.services())
 	c.status.Register(s)
+	c.beliefs.Register(s)
 	c.claims.Register(s)
 	c.mail.Register(s)
 	c.questions.Register(s)
@@ -108,8 +108,6 @@ func (c *Controller) services() api.Daemon {
 		unfinishedAPI: c,
 		farewellsAPI:  c.stopper,
 		patrolsAPI:    c,
-		beliefsAPI:    c,
-		ownBeliefsAPI: c,
 		tasksAPI:      c,
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // openWork reads the tasks.
@@ -91,8 +92,8 @@ func (c *Controller) untilDone(trouble string, do func(context.Context) error) {
 }
 
 // beginWork lets an incarnation claim tasks.
-func (c *Controller) beginWork(who api.Caller, token string) {
-	c.work.Begin(who.Path, task.Life{Incarnation: who.Incarnation, ID: lifeOf(token)})
+func (c *Controller) beginWork(who api.Caller, secret string) {
+	c.work.Begin(who.Path, task.Life{Incarnation: who.Incarnation, ID: token.ID(secret)})
 	c.giveBack(who.Path)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
@@ -12,9 +13,9 @@ type namesInput struct {
 }
 
 // beliefs asks for those that are named, or all.
-func (c *caller) beliefs(ctx context.Context, names []string) (list []api.Belief, err error) {
+func (c *caller) beliefs(ctx context.Context, names []string) (list []belief.Info, err error) {
 	err = c.do(ctx, func(ctx context.Context, client *api.Client) (err error) {
-		list, err = client.OwnBeliefs(ctx, api.Caller{}, names)
+		list, err = belief.ReadOwn.Call(ctx, client, belief.OwnRequest{Names: names})
 		return err
 	})
 	return list, err
@@ -51,6 +52,7 @@ type valuesInput struct {
 
 func setBeliefs(ctx context.Context, c *caller, in valuesInput) (any, error) {
 	return said("kept", c.do(ctx, func(ctx context.Context, client *api.Client) error {
-		return client.ChangeOwn(ctx, api.Caller{}, api.BeliefStep{Set: in.Values})
+		_, err := belief.ChangeOwn.Call(ctx, client, belief.OwnChange{Set: in.Values})
+		return err
 	}))
 }

@@ -7,6 +7,8 @@ package token
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"sync"
 
@@ -110,4 +112,10 @@ func (r *Registry) Pending(path string) bool {
 	defer r.mu.Unlock()
 	_, there := r.pending[path]
 	return there
+}
+
+// ID returns a name for the incarnation that has a token, which does not reveal the token.
+func ID(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:16])
 }

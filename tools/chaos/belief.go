@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/value"
 )
@@ -29,9 +30,9 @@ func believe(dir, name string) error {
 	c := api.DialAgent(os.Getenv("COPPICE_SOCKET"), os.Getenv("COPPICE_TOKEN"))
 	defer c.Close()
 	ctx := context.Background()
-	var found []api.Belief
+	var found []belief.Info
 	if err := patiently(func() (err error) {
-		found, err = c.OwnBeliefs(ctx, api.Caller{}, []string{"n", "square", "text", "life"})
+		found, err = belief.ReadOwn.Call(ctx, c, belief.OwnRequest{Names: []string{"n", "square", "text", "life"}})
 		return err
 	}); err != nil {
 		fmt.Fprintf(journal, "error %v\n", err)
@@ -45,8 +46,11 @@ func believe(dir, name string) error {
 	for {
 		n++
 		fmt.Fprintf(journal, "try %d\n", n)
-		step := api.BeliefStep{Set: stepOf(n)}
-		if err := patiently(func() error { return c.ChangeOwn(ctx, api.Caller{}, step) }); err != nil {
+		step := belief.OwnChange{Set: stepOf(n)}
+		if err := patiently(func() error {
+			_, err := belief.ChangeOwn.Call(ctx, c, step)
+			return err
+		}); err != nil {
 			fmt.Fprintf(journal, "error %d %v\n", n, err)
 			return err
 		}
@@ -258,7 +262,7 @@ func inspect(c *api.Client, dir, name string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	list, err := c.Beliefs(ctx, name, []string{"n", "square", "text"})
+	list, err := belief.Read.Call(ctx, c, belief.ReadRequest{Path: name, Names: []string{"n", "square", "text"}})
 	if err != nil {
 		return err
 	}

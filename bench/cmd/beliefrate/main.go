@@ -21,7 +21,6 @@ import (
 
 	"github.com/coppice-dev/coppice/bench/internal/project"
 	"github.com/coppice-dev/coppice/bench/internal/report"
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
@@ -158,7 +157,8 @@ func throughSocket(coppice, dir string, n int) (set, func() error, error) {
 		return nil, nil, err
 	}
 	return func(ctx context.Context, i, k int) error {
-		return p.Agents[i].ChangeOwn(ctx, api.Caller{},
-			api.BeliefStep{Set: value.Named{"n": value.Value(strconv.Itoa(k))}})
+		step := belief.OwnChange{Set: value.Named{"n": value.Value(strconv.Itoa(k))}}
+		_, err := belief.ChangeOwn.Call(ctx, p.Agents[i], step)
+		return err
 	}, p.End, nil
 }

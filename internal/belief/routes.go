@@ -1,0 +1,168 @@
+package belief
+
+import (
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/value"
+)
+
+// Bounds on bodies: more than what a step or all beliefs of an agent may have, so
+// that errors name the limits of the beliefs.
+const (
+	maxStepBody   = 4 << 20
+	maxImportBody = 40 << 20
+)
+
+const limitsDoc = "The answer comes when it is durable. At most 64 values and 1 MiB; a value has at most " +
+	"512 KiB, an agent at most 1,000 beliefs and 16 MiB of them."
+
+// The routes of beliefs. An agent reads and changes its own; people those of any
+// agent, which need not run.
+var (
+	// ReadOwn returns beliefs of the calling agent with their values.
+	ReadOwn = api.Route[OwnRequest, []Info]{
+		Method: "GET", Path: "/beliefs", For: api.Agents,
+		ID: "ownBeliefs", Summary: "The beliefs of the calling agent",
+		Returns: "Those that are named, in that order, or all, sorted; as they were at one moment.",
+	}
+	// ChangeOwn changes beliefs of the calling agent, and returns when that is durable.
+	ChangeOwn = api.Route[OwnChange, api.None]{
+		Method: "POST", Path: "/beliefs", For: api.Agents, MaxBody: maxStepBody,
+		ID: "changeOwnBeliefs", Summary: "Change beliefs of the calling agent, all that is said or nothing",
+		Doc: limitsDoc,
+	}
+	// List returns the beliefs of the agents at and below a path, without large values.
+	List = api.Route[ListRequest, []AgentInfo]{
+		Method: "GET", Path: "/beliefs", For: api.People,
+		ID: "beliefs", Summary: "The beliefs of all agents", Doc: "Values of more than 4 KiB are left out.",
+		Returns: "Agents of which something is declared or kept, sorted by path.",
+	}
+	// Change changes beliefs of an agent, and returns when that is durable.
+	Change = api.Route[ChangeRequest, api.None]{
+		Method: "POST", Path: "/beliefs", For: api.People, MaxBody: maxStepBody,
+		ID: "changeBeliefs", Summary: "Change beliefs of an agent, which need not run", Doc: limitsDoc,
+	}
+	// Read returns beliefs of an agent with their values.
+	Read = api.Route[ReadRequest, []Info]{
+		Method: "GET", Path: "/beliefs/agent", For: api.People,
+		ID: "beliefsOfAgent", Summary: "The beliefs of one agent with their values",
+		Returns: "Those that are named, in that order, or all, sorted.",
+	}
+	// ReadRaw returns the records of a belief as they are kept.
+	ReadRaw = api.Route[RawRequest, RawRecords]{
+		Method: "GET", Path: "/beliefs/raw", For: api.People,
+		ID: "rawBelief", Summary: "The records of a belief as they are kept, also where they cannot be read",
+		Returns: "The records.",
+	}
+	// Export returns what is kept of an agent and outlives it.
+	Export = api.Route[ExportRequest, Exported]{
+		Method: "GET", Path: "/beliefs/export", For: api.People,
+		ID: "exportBeliefs", Summary: "What is kept of an agent and outlives it",
+		Returns: "Its persistent values.",
+	}
+	// Import sets any number of beliefs of an agent, all of them or none.
+	Import = api.Route[ImportRequest, api.None]{
+		Method: "POST", Path: "/beliefs/import", For: api.People, MaxBody: maxImportBody,
+		ID: "importBeliefs", Summary: "Set any number of beliefs of an agent, all of them or none",
+		Doc: "What is not named stays as it is. The answer comes when it is durable.",
+	}
+)
+
+// OwnRequest says which beliefs of the calling agent are read.
+type OwnRequest struct {
+	Names []string `json:"name,omitempty" doc:"Name of a belief; all if there is none."`
+}
+
+// ListRequest says which agents are listed.
+type ListRequest struct {
+	Path string `json:"path,omitempty" doc:"Only agents at and below this path."`
+}
+
+// ReadRequest says which beliefs of an agent are read.
+type ReadRequest struct {
+	Path  string   `json:"path" doc:"Path of the agent; the first segment may be left out."`
+	Names []string `json:"name,omitempty" doc:"Name of a belief; all if there is none."`
+}
+
+// RawRequest names a belief.
+type RawRequest struct {
+	Path string `json:"path" doc:"Path of the agent; the first segment may be left out."`
+	Name string `json:"name" doc:"Name of the belief."`
+}
+
+// ExportRequest names an agent.
+type ExportRequest struct {
+	Path string `json:"path" doc:"Path of the agent; the first segment may be left out."`
+}
+
+// Info is a Belief in an answer.
+type Info struct {
+	_ struct{} `schema:"Belief" open:"true" doc:"A named value of an agent."`
+
+	Name        string      `json:"name" doc:"Its name."`
+	Type        string      `json:"type" enum:"any,bool,int,float,string,list,map" doc:"What the file declares; any if nothing."`
+	Value       value.Value `json:"value,omitempty" doc:"Any JSON. Not there where it is left out, or cannot be read."`
+	Size        int         `json:"size" minimum:"0" doc:"Bytes of the value."`
+	Origin      string      `json:"origin" doc:"Where the value is from: kept (it has been set), initial, zero (of its type), or leftover (kept, of a belief that the file does not declare)."`
+	Persistent  bool        `json:"persistent" doc:"It outlives the incarnation."`
+	Declared    bool        `json:"declared" doc:"The file declares it."`
+	Incarnation uint64      `json:"incarnation,omitempty" minimum:"1" doc:"The life that set it; not there if a person did."`
+	Time        *time.Time  `json:"time,omitempty" doc:"When it was set."`
+	Problem     string      `json:"problem,omitempty" doc:"Why what is kept is not what holds."`
+	Aside       bool        `json:"aside,omitempty" doc:"An earlier record that could not be used is kept, too; see /v1/beliefs/raw."`
+}
+
+// AgentInfo is an Agent in an answer.
+type AgentInfo struct {
+	_ struct{} `schema:"AgentBeliefs" open:"true" doc:"The beliefs of one agent."`
+
+	Path        string `json:"path" doc:"Path of the agent."`
+	Known       bool   `json:"known" doc:"The file names the agent."`
+	Incarnation uint64 `json:"incarnation,omitempty" minimum:"1" doc:"The life that is open; not there if none is."`
+	Count       int    `json:"count" minimum:"0" doc:"Records that are kept."`
+	Bytes       int    `json:"bytes" minimum:"0" doc:"Bytes of their names and values."`
+	Beliefs     []Info `json:"beliefs" doc:"Its beliefs, sorted by name."`
+}
+
+// OwnChange is a step of an agent: all of it is done, or nothing.
+type OwnChange struct {
+	_ struct{} `schema:"BeliefStep" doc:"What changes at once."`
+
+	Set    value.Named `json:"set,omitempty" doc:"Names and their values, any JSON."`
+	Delete []string    `json:"delete,omitempty" doc:"Names of beliefs that go. One that is declared is then what it is initially."`
+}
+
+// ChangeRequest is a step of a person.
+type ChangeRequest struct {
+	_ struct{} `schema:"BeliefChange" doc:"What changes at once, of one agent."`
+
+	Path   string      `json:"path" doc:"Path of the agent."`
+	Set    value.Named `json:"set,omitempty" doc:"Names and their values, any JSON."`
+	Delete []string    `json:"delete,omitempty" doc:"Names of beliefs that go."`
+	Clear  bool        `json:"clear,omitempty" doc:"Remove all that is kept of the agent; stands alone."`
+}
+
+// RawRecords are the records of a belief, which may be anything; none if empty.
+type RawRecords struct {
+	_ struct{} `schema:"RawBelief" open:"true" doc:"The records of a belief."`
+
+	Record []byte `json:"record,omitempty" doc:"The record as it is in the store."`
+	Aside  []byte `json:"aside,omitempty" doc:"An earlier one that was replaced without ever being read or used."`
+}
+
+// Exported is what is kept of an agent.
+type Exported struct {
+	_ struct{} `schema:"BeliefExport" open:"true" doc:"What is kept of an agent."`
+
+	Beliefs    value.Named `json:"beliefs" doc:"Names and values."`
+	Unreadable []string    `json:"unreadable" doc:"Names whose records cannot be read."`
+}
+
+// ImportRequest is what is to be kept of an agent, in addition to what is.
+type ImportRequest struct {
+	_ struct{} `schema:"BeliefImport" doc:"What is to be kept of an agent."`
+
+	Path    string      `json:"path" doc:"Path of the agent, whole."`
+	Beliefs value.Named `json:"beliefs" doc:"Names and values."`
+}

@@ -1,0 +1,255 @@
+package belief
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/token"
+	"github.com/coppice-dev/coppice/internal/value"
+)
+
+// Tree tells a Service about the nodes of the project.
+type Tree interface {
+	// Full returns the whole path of a node whose path may be abbreviated.
+	Full(path string) string
+	HasAgent(path string) bool
+	HasSupervisor(path string) bool
+	// NotFound returns the error of a path at which no node is.
+	NotFound(path string) error
+	// LastIncarnation returns the number of the last incarnation of an agent, 0 if none is known.
+	LastIncarnation(path string) uint64
+}
+
+// ServiceOptions configure a Service.
+type ServiceOptions struct {
+	Store  store.Store
+	Log    *event.Log
+	Logger *slog.Logger
+	Tree   Tree
+}
+
+// Service answers requests about the beliefs of a Book.
+type Service struct {
+	*Book
+	o ServiceOptions
+}
+
+// NewService reads the beliefs of all agents. The caller decides whether to Report the problems.
+func NewService(ctx context.Context, o ServiceOptions) (*Service, []Problem, error) {
+	book, problems, err := Open(ctx, o.Store)
+	return &Service{book, o}, problems, err
+}
+
+// Register has a server answer requests about beliefs.
+func (s *Service) Register(server *api.Server) {
+	s.RegisterReadOnly(server)
+	ReadOwn.Handle(server, func(ctx context.Context, who api.Caller, req OwnRequest) ([]Info, error) {
+		list, err := s.Get(ctx, who.Path, who.Incarnation, req.Names...)
+		return infos(list), apiError(err)
+	})
+	ChangeOwn.Handle(server, func(ctx context.Context, who api.Caller, req OwnChange) (none api.None, _ error) {
+		step := Step{Path: who.Path, By: who.Incarnation, Set: req.Set, Delete: req.Delete}
+		return none, apiError(s.Apply(ctx, step))
+	})
+	Change.Handle(server, s.change)
+	Import.Handle(server, s.importAll)
+}
+
+// RegisterReadOnly has a server answer the requests that change nothing.
+func (s *Service) RegisterReadOnly(server *api.Server) {
+	List.Handle(server, s.list)
+	Read.Handle(server, func(ctx context.Context, _ api.Caller, req ReadRequest) ([]Info, error) {
+		path, err := s.resolve(req.Path)
+		if err != nil {
+			return nil, err
+		}
+		list, err := s.Get(ctx, path, Person, req.Names...)
+		return infos(list), apiError(err)
+	})
+	ReadRaw.Handle(server, func(ctx context.Context, _ api.Caller, req RawRequest) (raw RawRecords, err error) {
+		path, err := s.resolve(req.Path)
+		if err != nil {
+			return raw, err
+		}
+		raw.Record, raw.Aside, err = s.Raw(ctx, path, req.Name)
+		return raw, apiError(err)
+	})
+	Export.Handle(server, func(ctx context.Context, _ api.Caller, req ExportRequest) (e Exported, err error) {
+		path, err := s.resolve(req.Path)
+		if err != nil {
+			return e, err
+		}
+		e.Beliefs, e.Unreadable, err = s.Book.Export(ctx, path)
+		if e.Beliefs == nil {
+			e.Beliefs = value.Named{}
+		}
+		if e.Unreadable == nil {
+			e.Unreadable = []string{}
+		}
+		return e, apiError(err)
+	})
+}
+
+// Start opens the beliefs of an incarnation, which has a token.
+func (s *Service) Start(ctx context.Context, who api.Caller, secret string) error {
+	problems, err := s.Begin(ctx, who.Path, Life{Incarnation: who.Incarnation, ID: token.ID(secret)})
+	s.Report(problems)
+	return err
+}
+
+// Report logs problems, and records each as an event.
+func (s *Service) Report(problems []Problem) {
+	for _, p := range problems {
+		what := p.Path
+		if p.Name != "" {
+			what += ": belief " + p.Name
+		}
+		message := strings.TrimPrefix(what+": "+p.Message, ": ")
+		s.o.Logger.Warn("beliefs: " + message)
+		s.o.Log.Append(event.Event{
+			Type: event.BeliefUnusable, Path: p.Path, Actor: "controller", Message: message,
+		}.With(map[string]any{"name": p.Name}))
+	}
+}
+
+// resolve returns the path of an agent that has beliefs, or may have some.
+func (s *Service) resolve(path string) (string, error) {
+	full := s.o.Tree.Full(path)
+	switch {
+	case s.o.Tree.HasAgent(full) || len(s.Agents(full)) > 0 && !s.o.Tree.HasSupervisor(full):
+		return full, nil
+	case s.o.Tree.HasSupervisor(full):
+		return "", errSupervisor(full)
+	case len(s.Agents(path)) > 0: // of a project that had another name
+		return path, nil
+	}
+	return "", s.o.Tree.NotFound(full)
+}
+
+func errSupervisor(path string) error {
+	return fmt.Errorf("%w: %s is a supervisor; agents have beliefs", api.ErrInvalid, path)
+}
+
+func (s *Service) list(_ context.Context, _ api.Caller, req ListRequest) (list []AgentInfo, err error) {
+	from := ""
+	if req.Path != "" {
+		from = s.o.Tree.Full(req.Path)
+	}
+	agents := s.Agents(from)
+	if len(agents) == 0 && from != "" {
+		agents = s.Agents(req.Path)
+		if len(agents) == 0 && !s.o.Tree.HasAgent(from) && !s.o.Tree.HasSupervisor(from) {
+			return nil, s.o.Tree.NotFound(from)
+		}
+	}
+	for _, a := range agents {
+		list = append(list, AgentInfo{
+			Path: a.Path, Known: a.Known, Incarnation: a.Incarnation, Count: a.Count, Bytes: a.Bytes,
+			Beliefs: infos(a.Beliefs),
+		})
+	}
+	return list, nil
+}
+
+func (s *Service) change(ctx context.Context, _ api.Caller, req ChangeRequest) (none api.None, err error) {
+	switch {
+	case req.Path == "":
+		return none, fmt.Errorf("%w: path is missing", api.ErrInvalid)
+	case req.Clear && len(req.Set)+len(req.Delete) > 0:
+		return none, fmt.Errorf("%w: clear stands beside set or delete", api.ErrInvalid)
+	}
+	path, err := s.resolve(req.Path)
+	if err != nil {
+		return none, err
+	}
+	removed := req.Delete
+	if req.Clear {
+		removed, err = s.Clear(ctx, path)
+	} else {
+		err = s.Apply(ctx, Step{Path: path, By: Person, Set: req.Set, Delete: removed})
+	}
+	if err == nil {
+		s.recordChange(path, slices.Sorted(maps.Keys(req.Set)), removed)
+	}
+	return none, apiError(err)
+}
+
+// importAll sets beliefs of an agent, which need not be in the file yet.
+func (s *Service) importAll(ctx context.Context, _ api.Caller, req ImportRequest) (none api.None, err error) {
+	if req.Path == "" {
+		return none, fmt.Errorf("%w: path is missing", api.ErrInvalid)
+	}
+	path := s.o.Tree.Full(req.Path)
+	if s.o.Tree.HasSupervisor(path) {
+		return none, errSupervisor(path)
+	}
+	if err = s.Book.Import(ctx, path, req.Beliefs); err == nil {
+		s.recordChange(path, slices.Sorted(maps.Keys(req.Beliefs)), nil)
+	}
+	return none, apiError(err)
+}
+
+// recordChange appends the event of a change by a person. Those of agents are too many.
+func (s *Service) recordChange(path string, set, removed []string) {
+	var parts []string
+	for what, names := range map[string][]string{"set": set, "removed": removed} {
+		switch n := len(names); {
+		case n == 0:
+		case n <= 10:
+			parts = append(parts, strings.Join(names, ", ")+" "+what)
+		default:
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	slices.Sort(parts)
+	const most = 100
+	s.o.Log.Append(event.Event{
+		Type: event.BeliefChanged, Path: path, Incarnation: s.o.Tree.LastIncarnation(path), Actor: "user",
+		Message: fmt.Sprintf("%s: beliefs changed by hand: %s", path, strings.Join(parts, "; ")),
+	}.With(map[string]any{"set": set[:min(most, len(set))], "removed": removed[:min(most, len(removed))]}))
+}
+
+// infos converts beliefs for an answer.
+func infos(list []Belief) []Info {
+	all := make([]Info, len(list))
+	for i, b := range list {
+		all[i] = Info{
+			Name: b.Name, Type: b.Type.String(), Value: b.Value, Size: b.Size, Origin: string(b.From),
+			Persistent: b.Persistent, Declared: b.Declared, Incarnation: b.Incarnation, Problem: b.Problem,
+			Aside: b.Aside,
+		}
+		if !b.Time.IsZero() {
+			all[i].Time = &b.Time
+		}
+	}
+	return all
+}
+
+// apiError makes an error of a Book one of the API, with the same text.
+func apiError(err error) error {
+	var limit *value.LimitError
+	var kind error
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrStale):
+		kind = api.ErrStale
+	case errors.Is(err, ErrNotFound):
+		kind = api.ErrNotFound
+	case errors.Is(err, ErrRefused), errors.As(err, &limit):
+		kind = api.ErrInvalid
+	case store.Refused(err):
+		kind = api.ErrConflict
+	default:
+		return err
+	}
+	return api.NewError(kind, err.Error())
+}
