@@ -47,15 +47,6 @@ func (t Trigger) Task() string {
 	return "Check for pending work and execute."
 }
 
-// Describe lists triggers, separated by commas.
-func Describe(all []Trigger) string {
-	words := make([]string, len(all))
-	for i, t := range all {
-		words[i] = t.String()
-	}
-	return strings.Join(words, ", ")
-}
-
 // CutCron returns the expression of a trigger that begins with "cron:".
 func CutCron(text string) (expr string, ok bool) {
 	expr, ok = strings.CutPrefix(text, cronPrefix)

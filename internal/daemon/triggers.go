@@ -140,9 +140,9 @@ func (c *Controller) triggered(path string, i supervisor.ChildInfo) *status.Trig
 	}
 	t := &status.Triggered{
 		Aide: a, Held: c.triggers.HeldBy(path), NextFire: nextFire,
-		Reason: trigger.Reason(a), Evidence: trigger.Evidence(a),
+		Reason: a.Reason(), Evidence: a.Evidence(),
 	}
-	t.Next, t.Hint = trigger.Outlook(path, a)
+	t.Next, t.Hint = a.Outlook(path)
 	return t
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -48,7 +49,7 @@ func TestNodeAttention(t *testing.T) {
 		{name: "was stopped by hand", node: Node{State: "stopped", Failed: true, StoppedByHand: true}},
 		{name: "is one too many in its pool", node: Node{State: "stopping", Reason: "its pool wants fewer instances"}},
 		{name: "is suspended", node: Node{State: "suspended"}},
-		{name: "waits for its trigger", node: Node{State: "waiting", Aide: &api.Aide{}}},
+		{name: "waits for its trigger", node: Node{State: "waiting", Aide: &trigger.Info{}}},
 		{name: "is quarantined", node: Node{State: "quarantined", Failed: true, LastExit: failed, NextAt: &soon},
 			want: "quarantined: exit code 1 -> coppice logs t/a, then coppice reset t/a (next)"},
 		{name: "is quarantined for an order", node: Node{State: "quarantined", Failed: true, LastExit: (&order.TooOftenError{Order: "night shift"}).Error(), TooOftenBy: "night shift"},

@@ -3,16 +3,17 @@ package status
 import (
 	"testing"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 )
 
 // The state of a supervisor follows from what is in it.
 func TestDeriveStates(t *testing.T) {
 	agent := func(state string) Node { return Node{Kind: "agent", State: state} }
 	looping := Node{Kind: "agent", State: "restarting", Loop: CrashLoop}
-	idle := Node{Kind: "agent", State: "stopped", Aide: &api.Aide{State: "idle"}}
-	idleStopped := Node{Kind: "agent", State: "stopped", Aide: &api.Aide{State: "stopped"}, StoppedByHand: true}
+	idle := Node{Kind: "agent", State: "stopped", Aide: &trigger.Info{State: "idle"}}
+	idleStopped := Node{Kind: "agent", State: "stopped", Aide: &trigger.Info{State: "stopped"}, StoppedByHand: true}
 	sub := func(state string) Node { return Node{Kind: "supervisor", State: state} }
 	pausedAgent := Node{Kind: "agent", State: "paused", Reason: "limit reached, paused until resumed"}
 	for name, tt := range map[string]struct {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/pool"
@@ -56,7 +57,7 @@ type Live struct {
 
 // Triggered is what is known of an agent of an Aidefile.
 type Triggered struct {
-	Aide     *api.Aide
+	Aide     *trigger.Info
 	NextFire *time.Time
 	Held     supervisor.Reason // why its triggers start nothing; NoReason: they do
 	Reason   string            // why it is in its state; "" where its supervisor knows

@@ -3,6 +3,7 @@ package status
 import (
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/order"
@@ -12,44 +13,44 @@ import (
 type Node struct {
 	_ struct{} `doc:"A supervisor or an agent."`
 
-	Path            string      `json:"path" doc:"Where it is in the tree, such as shop/backend/api."`
-	Kind            string      `json:"kind" enum:"supervisor,agent" doc:"What it is."`
-	Strategy        string      `json:"strategy,omitempty" enum:"one_for_one,one_for_all,rest_for_one,simple_one_for_one" doc:"Of a supervisor: what it restarts when a child fails."`
-	Runtime         string      `json:"runtime,omitempty" doc:"Of an agent: what it runs in, such as proc or tmux."`
-	Terminal        bool        `json:"terminal,omitempty" doc:"Of an agent: whether it has a terminal, which /v1/attach connects with."`
-	State           string      `json:"state" doc:"What it does at the moment: stopped, starting, running, stopping, restarting, waiting, quarantined, given_up, paused, suspended; of a supervisor also degraded: something in it needs a person. Readers must expect others."`
-	Reason          string      `json:"reason" doc:"The rule behind its state; empty where it simply runs."`
-	WaitsFor        string      `json:"waits_for,omitempty" doc:"The node that has to be ready, or gone, before it starts."`
-	PID             int         `json:"pid,omitempty" doc:"Process id of an agent that runs."`
-	Host            string      `json:"node" doc:"Name of the machine on which it runs or ran last."`
-	Incarnation     uint64      `json:"incarnation" minimum:"0" doc:"Number of its last start, from 1; 0 before the first."`
-	Restarts        int         `json:"restarts" minimum:"0" doc:"Restarts so far."`
-	Loop            Loop        `json:"loop,omitempty" enum:"crash,clean" doc:"Of an agent that has ended soon after each of its last three starts or more: how it ended last. Not there if it has not."`
-	Restart         string      `json:"restart,omitempty" enum:"always,on-failure,never" doc:"When it is restarted. Not of the root."`
-	InWindow        int         `json:"in_window" minimum:"0" doc:"What its limit counts at this moment. The limit of a supervisor is what its children share or, if they share none, what counts its own starts."`
-	LimitMax        int         `json:"limit_max" minimum:"-1" doc:"How many its limit allows; -1 if it has none of its own."`
-	LimitCounts     string      `json:"limit_counts,omitempty" enum:"starts,restarts,consecutive restarts,failures" doc:"What its limit counts."`
-	LimitWindow     float64     `json:"limit_window_seconds,omitempty" doc:"The time in which they count; without it they count for ever."`
-	Limit           string      `json:"limit" doc:"Its own limit, in words: of a supervisor the one that its children share, of an agent the one that it does not share. Empty if it has none."`
-	LimitAction     string      `json:"limit_action,omitempty" enum:"escalate,quarantine,give_up,pause" doc:"What is done when its limit is reached."`
-	LimitOf         string      `json:"limit_of,omitempty" doc:"The path of the supervisor whose limit counts, where a node has none of its own."`
-	StartedAt       *time.Time  `json:"started_at,omitempty" doc:"When the running incarnation started."`
-	Uptime          float64     `json:"uptime_seconds,omitempty" minimum:"0" doc:"How long it has been running."`
-	NextAt          *time.Time  `json:"next_at,omitempty" doc:"When it is tried again."`
-	LastExit        string      `json:"last_exit,omitempty" doc:"How the incarnation before ended."`
-	ExitKind        string      `json:"exit_kind,omitempty" doc:"The kind of that: normal, shutdown, failure, panic, killed, lost. Readers must expect others."`
-	ExitError       string      `json:"exit_error,omitempty" doc:"What went wrong, or what else is known of that end; not there if nothing is."`
-	Failed          bool        `json:"failed,omitempty" doc:"Whether that was a failure; not there if it was not."`
-	TooOftenBy      string      `json:"too_often_by,omitempty" doc:"Name of the order that has started it too often, so that its limit holds it."`
-	StatusText      string      `json:"status_text,omitempty" doc:"What an agent that runs says of itself: one line of plain text, 256 bytes at most. It is the agent's claim."`
-	Vitals          *api.Vitals `json:"vitals,omitempty"`
-	Drain           *api.Drain  `json:"drain,omitempty"`
-	Aide            *api.Aide   `json:"aide,omitempty"`
-	User            string      `json:"user,omitempty" doc:"The user that an agent runs as, by name or number; not there if it is the daemon's."`
-	NoNewPrivileges bool        `json:"no_new_privileges,omitempty" doc:"Whether an agent and what it starts are kept from gaining privileges; not there if not."`
-	StoppedByHand   bool        `json:"stopped_by_hand,omitempty" doc:"A person has stopped or drained it: only a start brings it back, not a resume."`
-	NeedsInput      *NeedsInput `json:"needs_input,omitempty"`
-	Pool            *api.Pool   `json:"pool,omitempty"`
+	Path            string        `json:"path" doc:"Where it is in the tree, such as shop/backend/api."`
+	Kind            string        `json:"kind" enum:"supervisor,agent" doc:"What it is."`
+	Strategy        string        `json:"strategy,omitempty" enum:"one_for_one,one_for_all,rest_for_one,simple_one_for_one" doc:"Of a supervisor: what it restarts when a child fails."`
+	Runtime         string        `json:"runtime,omitempty" doc:"Of an agent: what it runs in, such as proc or tmux."`
+	Terminal        bool          `json:"terminal,omitempty" doc:"Of an agent: whether it has a terminal, which /v1/attach connects with."`
+	State           string        `json:"state" doc:"What it does at the moment: stopped, starting, running, stopping, restarting, waiting, quarantined, given_up, paused, suspended; of a supervisor also degraded: something in it needs a person. Readers must expect others."`
+	Reason          string        `json:"reason" doc:"The rule behind its state; empty where it simply runs."`
+	WaitsFor        string        `json:"waits_for,omitempty" doc:"The node that has to be ready, or gone, before it starts."`
+	PID             int           `json:"pid,omitempty" doc:"Process id of an agent that runs."`
+	Host            string        `json:"node" doc:"Name of the machine on which it runs or ran last."`
+	Incarnation     uint64        `json:"incarnation" minimum:"0" doc:"Number of its last start, from 1; 0 before the first."`
+	Restarts        int           `json:"restarts" minimum:"0" doc:"Restarts so far."`
+	Loop            Loop          `json:"loop,omitempty" enum:"crash,clean" doc:"Of an agent that has ended soon after each of its last three starts or more: how it ended last. Not there if it has not."`
+	Restart         string        `json:"restart,omitempty" enum:"always,on-failure,never" doc:"When it is restarted. Not of the root."`
+	InWindow        int           `json:"in_window" minimum:"0" doc:"What its limit counts at this moment. The limit of a supervisor is what its children share or, if they share none, what counts its own starts."`
+	LimitMax        int           `json:"limit_max" minimum:"-1" doc:"How many its limit allows; -1 if it has none of its own."`
+	LimitCounts     string        `json:"limit_counts,omitempty" enum:"starts,restarts,consecutive restarts,failures" doc:"What its limit counts."`
+	LimitWindow     float64       `json:"limit_window_seconds,omitempty" doc:"The time in which they count; without it they count for ever."`
+	Limit           string        `json:"limit" doc:"Its own limit, in words: of a supervisor the one that its children share, of an agent the one that it does not share. Empty if it has none."`
+	LimitAction     string        `json:"limit_action,omitempty" enum:"escalate,quarantine,give_up,pause" doc:"What is done when its limit is reached."`
+	LimitOf         string        `json:"limit_of,omitempty" doc:"The path of the supervisor whose limit counts, where a node has none of its own."`
+	StartedAt       *time.Time    `json:"started_at,omitempty" doc:"When the running incarnation started."`
+	Uptime          float64       `json:"uptime_seconds,omitempty" minimum:"0" doc:"How long it has been running."`
+	NextAt          *time.Time    `json:"next_at,omitempty" doc:"When it is tried again."`
+	LastExit        string        `json:"last_exit,omitempty" doc:"How the incarnation before ended."`
+	ExitKind        string        `json:"exit_kind,omitempty" doc:"The kind of that: normal, shutdown, failure, panic, killed, lost. Readers must expect others."`
+	ExitError       string        `json:"exit_error,omitempty" doc:"What went wrong, or what else is known of that end; not there if nothing is."`
+	Failed          bool          `json:"failed,omitempty" doc:"Whether that was a failure; not there if it was not."`
+	TooOftenBy      string        `json:"too_often_by,omitempty" doc:"Name of the order that has started it too often, so that its limit holds it."`
+	StatusText      string        `json:"status_text,omitempty" doc:"What an agent that runs says of itself: one line of plain text, 256 bytes at most. It is the agent's claim."`
+	Vitals          *api.Vitals   `json:"vitals,omitempty"`
+	Drain           *api.Drain    `json:"drain,omitempty"`
+	Aide            *trigger.Info `json:"aide,omitempty"`
+	User            string        `json:"user,omitempty" doc:"The user that an agent runs as, by name or number; not there if it is the daemon's."`
+	NoNewPrivileges bool          `json:"no_new_privileges,omitempty" doc:"Whether an agent and what it starts are kept from gaining privileges; not there if not."`
+	StoppedByHand   bool          `json:"stopped_by_hand,omitempty" doc:"A person has stopped or drained it: only a start brings it back, not a resume."`
+	NeedsInput      *NeedsInput   `json:"needs_input,omitempty"`
+	Pool            *api.Pool     `json:"pool,omitempty"`
 }
 
 // Loop tells how an agent ends that is restarted again and again: LoopEnds times

@@ -6,13 +6,12 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // API returns what the API shows of an agent with an Aidefile, and when its schedules are
 // due next if it waits for them. It returns nil for other agents.
-func (m *Manager) API(path string, i supervisor.ChildInfo) (*api.Aide, *time.Time) {
+func (m *Manager) API(path string, i supervisor.ChildInfo) (*Info, *time.Time) {
 	a := m.of(path)
 	if a == nil {
 		return nil, nil
@@ -25,7 +24,7 @@ func (m *Manager) API(path string, i supervisor.ChildInfo) (*api.Aide, *time.Tim
 	if a.held != supervisor.NoReason && i.State == supervisor.Stopped {
 		s = aidefile.Stopped
 	}
-	n := &api.Aide{
+	n := &Info{
 		State: s.String(), Triggers: []string{}, Failing: a.failing,
 		Restart: file.Policy.Restart.String(), MaxRestarts: file.Policy.MaxRestarts, Restarts: i.InWindow,
 		Spent: s == aidefile.GivenUp && errors.Is(i.LastExit.Err, supervisor.ErrDoNotRestart),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -24,6 +25,23 @@ type FireRequest struct {
 
 	Path string `json:"path" doc:"The agent." maxLength:"1024"`
 	Task string `json:"task,omitempty" doc:"What is to be done; at most 262144 bytes."`
+}
+
+// Info describes an agent with an Aidefile.
+type Info struct {
+	_ struct{} `schema:"Aide" doc:"What is particular about an agent of an Aidefile."`
+
+	State       string     `json:"state" doc:"idle, done, running, backing off, given up, stopped, held"`
+	Triggers    []string   `json:"triggers" doc:"As the Aidefile spells them."`
+	NextFire    *time.Time `json:"next_fire,omitempty" doc:"When its schedules are due next."`
+	Restart     string     `json:"restart" doc:"always, on-failure, never"`
+	Restarts    int        `json:"consecutive_restarts" doc:"Restarts since its last success."`
+	MaxRestarts int        `json:"max_restarts" doc:"How many there may be before it is given up."`
+	Fired       *time.Time `json:"fired,omitempty" doc:"When its last run, or chain of runs, was started."`
+	FiredBy     string     `json:"fired_by,omitempty" doc:"What started it."`
+	Task        string     `json:"task,omitempty" doc:"The first line of what it was told."`
+	Failing     string     `json:"failing,omitempty" doc:"Why its issues cannot be looked at."`
+	Spent       bool       `json:"spent,omitempty" doc:"It was given up, as its chain of runs has used up its tokens."`
 }
 
 // MaxTask bounds FireRequest.Task, in bytes.

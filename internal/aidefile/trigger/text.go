@@ -6,30 +6,29 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
-	"github.com/coppice-dev/coppice/internal/api"
 )
 
 // Reason tells people why an agent is in its state, "" if its supervisor knows.
-func Reason(a *api.Aide) string {
+func (a *Info) Reason() string {
 	switch a.State {
 	case aidefile.Idle.String():
 		return "waits for " + strings.Join(a.Triggers, ", ")
 	case aidefile.Done.String():
 		return "has run, and waits to be started"
 	case aidefile.GivenUp.String():
-		return "given up " + a.Because() + "; runs once for each trigger, starts over with coppice reset"
+		return "given up " + a.because() + "; runs once for each trigger, starts over with coppice reset"
 	}
 	return ""
 }
 
 // Outlook tells people what happens to an agent next and what they can do, "" if its
 // supervisor knows.
-func Outlook(path string, a *api.Aide) (next, hint string) {
+func (a *Info) Outlook(path string) (next, hint string) {
 	switch a.State {
 	case aidefile.Idle.String(), aidefile.Done.String():
 		return "it runs " + when(a.Triggers), "to run it now: coppice fire " + path
 	case aidefile.GivenUp.String():
-		return fmt.Sprintf("it was given up %s, and runs once %s, until it succeeds", a.Because(), when(a.Triggers)),
+		return fmt.Sprintf("it was given up %s, and runs once %s, until it succeeds", a.because(), when(a.Triggers)),
 			"at once, with a fresh count: coppice reset " + path
 	case aidefile.Stopped.String():
 		return "its triggers start no run until it is started or resumed",
@@ -54,11 +53,8 @@ func when(triggers []string) string {
 	return strings.Join(all, " or ")
 }
 
-// Evidence tells people what is known of the runs of an agent. a may be nil.
-func Evidence(a *api.Aide) (all []string) {
-	if a == nil {
-		return nil
-	}
+// Evidence tells people what is known of the runs of an agent.
+func (a *Info) Evidence() (all []string) {
 	if a.Fired != nil {
 		all = append(all, fmt.Sprintf("its last run was started by %s, %v ago: %s", a.FiredBy,
 			max(0, time.Since(*a.Fired)).Round(time.Second), a.Task))
@@ -67,4 +63,12 @@ func Evidence(a *api.Aide) (all []string) {
 		all = append(all, "its issues cannot be looked at: "+a.Failing)
 	}
 	return all
+}
+
+// because tells people why the agent was given up.
+func (a *Info) because() string {
+	if a.Spent {
+		return "as its chain of runs has used up its tokens"
+	}
+	return fmt.Sprintf("after %d restarts in a row", a.Restarts)
 }
