@@ -51,7 +51,7 @@ func TestAgentOutcome(t *testing.T) {
 	}
 	claim("completed", "--summary", "all done")
 	claim("blocked", "--approach", "regenerated the client", "--obstacle", `{"kind":"missing_prerequisite","task_id":"T12","reason":"the schema"}`,
-		"--until", "task=T12", "--discovery", "client.go is generated", "--discovery", "nobody \x1b[2J tests it", "--recommendation", "wait", "--explored", "client.go", "--dependency", "protoc", "--notes", "n")
+		"--until", "task=T12", "--discovery", "client.go is generated", "--discovery", "nothing \x1b[2J tests it", "--recommendation", "wait", "--explored", "client.go", "--dependency", "protoc", "--notes", "n")
 	f.crash()
 	f.do("up", "-d")
 	var x status.Explanation

@@ -50,7 +50,7 @@ func TestAgentsDoc(t *testing.T) {
 		cmd := exec.Command("sh", "-c", row[1])
 		cmd.Env = f.environ("other", 1)
 		if row[2] == "request-restart" {
-			cmd.Env = append(cmd.Env, "COPPICE_TOKEN=of-nobody") // the others need this incarnation
+			cmd.Env = append(cmd.Env, "COPPICE_TOKEN=unknown") // the others need this incarnation
 		}
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError

@@ -79,7 +79,7 @@ const (
 	onceMore = noRetry + "[daemon]\nmax_restarts = 2\nbackoff = \"fixed\"\n"
 )
 
-// A chain of failures ends; each firing after that is one run; a reset begins anew, and so does a success.
+// A chain of failures ends; each firing after that is one run; a reset starts over, and so does a success.
 func TestAidefileGivesUp(t *testing.T) {
 	t.Parallel()
 	a := newAider(t, onceMore, "test -e ok", soon)
@@ -178,7 +178,7 @@ func TestAidefileChangesInAChain(t *testing.T) {
 	until(t, "a run with it", func() bool { return styles() == so+"\n" })
 }
 
-// A chain that has used up its tokens is given up at once, and begins anew with a reset or a trigger.
+// A chain that has used up its tokens is given up at once, and starts over with a reset or a trigger.
 func TestAidefileChainOfRuns(t *testing.T) {
 	t.Parallel()
 	detectRaces(t)
@@ -241,7 +241,7 @@ func TestAidefileSingleShot(t *testing.T) {
 	a.do("start", "a")
 	a.awaitEvents(event.AgentCrashed, 3)
 	a.wantRuns(3)
-	a.refused(3, []string{"fire", "nobody"}, "nobody")
+	a.refused(3, []string{"fire", "missing"}, "missing")
 }
 
 // A schedule fires by itself, and not during a run.
@@ -279,7 +279,7 @@ func TestAidefileCron(t *testing.T) {
 }
 
 // A run outlives its daemon, and its end is dealt with by the next one, also if
-// nobody was there to see it.
+// no daemon was there to see it.
 func TestAidefileDaemonKilledInARun(t *testing.T) {
 	t.Parallel()
 	a := newAider(t, onceMore, "read x <gate; test -e ok", soon)
@@ -308,7 +308,7 @@ func TestAidefileDaemonKilledInARun(t *testing.T) {
 	a.wantRuns(1)
 	a.touch("ok")
 	a.up()
-	until(t, "the run after the failure that nobody saw", func() bool { return len(a.runs()) == 2 })
+	until(t, "the run after the unobserved failure", func() bool { return len(a.runs()) == 2 })
 	if n := a.node("t/a"); n.InWindow != 1 || n.Aide.Task != "the task" {
 		t.Errorf("%+v, %+v", n, n.Aide)
 	}
@@ -318,7 +318,7 @@ func TestAidefileDaemonKilledInARun(t *testing.T) {
 }
 
 // What waits in a sleep of five minutes waits on after a crash of the daemon,
-// with a count that begins anew, and ends at once when everything does.
+// with a count that starts over, and ends at once when everything does.
 func TestAidefileDaemonKilledInASleep(t *testing.T) {
 	t.Parallel()
 	a := newAider(t, onceMore, "exit 1", `backoff_base = "5m"`)
@@ -396,7 +396,7 @@ func TestRunOfAnAidefile(t *testing.T) {
 	}
 }
 
-// Its secrets are known to the run and to nobody else.
+// Its secrets are known to the run alone.
 func TestAidefileSecrets(t *testing.T) {
 	t.Parallel()
 	a := newAider(t, noRetry+"[vault]\nkeys = [\"FROM_ENV\", \"FROM_FILE\"]\n", `echo "$FROM_ENV and $FROM_FILE"; test "$FROM_ENV" = a-value-of-the-environment`, `vault = "secrets"`)
@@ -439,7 +439,7 @@ func TestAidefileChanges(t *testing.T) {
 	}
 }
 
-// Of an agent that is gone nothing is left behind: what it was told may be nobody's business.
+// Of an agent that is gone nothing is left behind: what it was told may be private.
 func TestAidefileRemoved(t *testing.T) {
 	t.Parallel()
 	for name, policy := range map[string]string{"never": "", "on-failure": "[daemon]\n"} {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Who waits for its trigger has not failed, and nobody is about to start it.
+// An agent that waits for its trigger has not failed, and is not about to start.
 func TestAidefileIdle(t *testing.T) {
 	t.Parallel()
 	a := newAider(t, "[trigger]\non = \"cron:0 4 1 1 *\"\n", `true`)

@@ -254,8 +254,8 @@ t/old  y       any     yes         kept    "z"
 `; got != want {
 		t.Errorf("ls:\n%s\nwant\n%s", got, want)
 	}
-	f.refused(exitNotFound, []string{"belief", "ls", "nobody"}, "nobody")
-	f.refused(exitNotFound, []string{"belief", "set", "nobody", "x=1"}, "nobody")
+	f.refused(exitNotFound, []string{"belief", "ls", "missing"}, "missing")
+	f.refused(exitNotFound, []string{"belief", "set", "missing", "x=1"}, "missing")
 	f.refused(exitUsage, []string{"belief", "set", "t", "x=1"}, "t is a supervisor")
 	f.refused(exitUsage, []string{"belief", "set", "a", "n=x"}, "not JSON")
 	f.refused(exitUsage, []string{"belief", "set", "a"}, "NAME=JSON")
@@ -422,7 +422,7 @@ func TestMemoryBackend(t *testing.T) {
 	}
 }
 
-// What was stopped in order has not failed, also where nobody remembers the order:
+// What was stopped in order has not failed, also where the order is forgotten:
 // a fleet with more agents than restarts are allowed comes up again.
 func TestUpAgainWithoutState(t *testing.T) {
 	t.Parallel()

@@ -197,7 +197,7 @@ func TestDaemonIsKilled(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 69 {
 		t.Errorf("status without a daemon: %v, want exit code 69: %s", err, out)
 	}
-	// What ends while nobody looks is dealt with as if it ended later.
+	// What ends while no daemon runs is dealt with as if it ended later.
 	unseen := awaitOne(t, f.dir, "read x")
 	release()
 	unseen.awaitEnd(t)

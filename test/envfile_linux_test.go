@@ -46,7 +46,7 @@ func TestEnvFile(t *testing.T) {
 	if out := f.do("events"); !strings.Contains(out, "x.env") || strings.Contains(out, "pa$$word") {
 		t.Errorf("events:\n%s", out)
 	}
-	// Read at each start, whoever asks for it.
+	// Read at each start, whatever asks for it.
 	os.Remove(filepath.Join(f.dir, "x.env"))
 	if out, err := f.try("restart", "a"); err == nil && !strings.Contains(f.do("explain", "a"), "x.env: no such file") {
 		t.Errorf("restarted without the file: %s\n%s", out, f.do("explain", "a"))

@@ -41,7 +41,7 @@ func TestDownAsksAllAtOnce(t *testing.T) {
 	}
 }
 
-// So are the agents of a supervisor that is stopped, and nobody else.
+// So are the agents of a supervisor that is stopped, and no others.
 func TestStopOfSupervisorAsksAllAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, supervisorTOML("s", []string{"a", "t"}), supervisorTOML("t", []string{"b"}), meets("a", "b"), meets("b", "a"),

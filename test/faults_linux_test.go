@@ -259,7 +259,7 @@ func TestDiskFullAndKilled(t *testing.T) {
 		t.Errorf("crasher: %+v", got)
 	}
 	if n := peek(t, c, "t/crasher"); n.Restarts != 3 || n.InWindow != 4 { // a kill gives no fresh budget
-		t.Errorf("the restarts that nobody could write down are not counted: %+v", n)
+		t.Errorf("the restarts that could not be written are not counted: %+v", n)
 	}
 	f.crashAgain(c, "t/crasher")
 	room()
@@ -355,7 +355,7 @@ func TestStoreReadOnly(t *testing.T) {
 	}
 }
 
-// A clock that was set back an hour while no daemon ran keeps nobody waiting
+// A clock that was set back an hour while no daemon ran keeps no agent waiting
 // for an hour: what the last one has left is as if it came from the future.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
@@ -436,7 +436,7 @@ func TestDaemonSocketDeleted(t *testing.T) {
 	})
 }
 
-// Whoever removes the state directory under a running fleet loses logs, and nothing else.
+// A state directory that is removed under a running fleet loses logs, and nothing else.
 func TestStateDirectoryRemoved(t *testing.T) {
 	t.Parallel()
 	for name, removed := range map[string]string{
@@ -457,14 +457,14 @@ func TestStateDirectoryRemoved(t *testing.T) {
 				}
 				dir = found[0]
 			}
-			if err := os.RemoveAll(dir); err != nil { // the shim may be making it anew already
+			if err := os.RemoveAll(dir); err != nil { // the shim may be making it again already
 				t.Log(err)
 			}
 			f.crashAgain(c, "t/crasher")
 			if out, err := f.try("up", "-d"); err != nil || !strings.Contains(out, "is already up, process ") {
 				t.Errorf("a second daemon: %v: %s", err, out)
 			}
-			// It is made anew, with the log, while the agent lives.
+			// It is made again, with the log, while the agent lives.
 			until(t, "output", func() bool {
 				out, err := f.try("logs", "-n", "5", "t/a")
 				return err == nil && strings.Contains(out, "1007")

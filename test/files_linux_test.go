@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// put writes a file of a fleet at once: nobody reads half of it.
+// put writes a file of a fleet at once: no reader sees half of it.
 func (f *fleet) put(name, text string) {
 	f.t.Helper()
 	file := filepath.Join(f.dir, name)

@@ -92,7 +92,7 @@ func TestOneController(t *testing.T) {
 	}
 }
 
-// A run is one life of the tree: numbers, limits and stops begin afresh, only
+// A run is one life of the tree: numbers, limits and stops start over, only
 // the logs go on. Nothing else is left of it.
 func TestRunBeginsAfresh(t *testing.T) {
 	t.Parallel()

@@ -225,10 +225,10 @@ func TestIdleConnectionsAreEnded(t *testing.T) {
 	}
 }
 
-// hostile is what an agent may say to whoever looks at it.
+// hostile is what an agent may print.
 const hostile = `printf 'a\033[2J\033]0;title\007\033[31mred\n\233\063\061mC1 \302\233\063\061m\n\342\200\256reversed\n\000\001\010\010back\rover\n\377\376bad\n\033P+q544e\033\\ \033[6n\033]52;c;ZWNobwo=\007clip\n'`
 
-// What agents say does not reach the terminal of whoever looks at them, but for attach.
+// Control sequences of agents do not reach the terminal of a viewer, except with attach.
 func TestHostileFleetOutput(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t,

@@ -56,7 +56,7 @@ func TestIdleWaitingForPerson(t *testing.T) {
 	}
 }
 
-// For how long an agent is idle does not begin anew with a new daemon.
+// For how long an agent is idle does not begin again with a new daemon.
 func TestIdleOutlivesDaemon(t *testing.T) {
 	t.Parallel()
 	for _, runtime := range []string{"proc", "tmux"} {

@@ -83,7 +83,7 @@ func pulse() {
 type checked struct{ *testing.M }
 
 func (m checked) Run() int {
-	os.Unsetenv("NO_COLOR") // of whoever runs the tests
+	os.Unsetenv("NO_COLOR") // of the developer
 	os.Setenv("GORACE", raceOptions)
 	// Under nohup SIGHUP is ignored, and would be by all that is started here.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
@@ -139,7 +139,7 @@ func agentTOML(name, script string, keys ...string) string {
 }
 
 // project makes a directory with a coppice.toml whose project is called "t".
-// No process may work in it any more when the test ends.
+// No process may work in it when the test ends.
 func project(t *testing.T, toml ...string) (dir string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())

@@ -191,7 +191,7 @@ func TestMCP(t *testing.T) {
 	}
 }
 
-// Who waits for a person holds nobody up, outlives the daemon, and gets the answer once.
+// An agent that waits for a person delays no other, outlives the daemon, and gets the answer once.
 func TestMCPAsk(t *testing.T) {
 	t.Parallel()
 	f := mcpFleet(t)

@@ -111,7 +111,7 @@ func sayer(t *testing.T, dir string) (script string, say func(words ...string)) 
 	}
 }
 
-// Nobody is condemned for what was said while no daemon was there, or one that
+// No agent is failed for what was said while no daemon was there, or one that
 // did not run; the next one knows what was said before.
 func TestWatchdogWithoutDaemon(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, keys ...string) {

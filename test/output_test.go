@@ -203,7 +203,7 @@ func TestAgentsGetDefaultSignals(t *testing.T) {
 }
 
 // Agents outlive a coppice that is killed. The next run takes over what lives,
-// and shows what it writes from then on; down stops what nobody runs any more.
+// and shows what it writes from then on; down stops what is left without a daemon.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	dir := project(t,
@@ -221,7 +221,7 @@ func TestKilled(t *testing.T) {
 	r.signal(syscall.SIGKILL)
 	r.exit()
 
-	// What ends meanwhile begins again, and afresh.
+	// What ends meanwhile begins again, from the start.
 	write(t, dir+"/once", "")
 	pid := regexp.MustCompile(`(?m)^t/c \| up 1 (\d+)$`).FindStringSubmatch(r.out.String())
 	for _, p := range processesIn(t, dir) {
@@ -256,7 +256,7 @@ func TestKilled(t *testing.T) {
 	r.out.awaitText(t, "2 live without a daemon; coppice up -d takes them over, coppice down stops them")
 	r = launch(t, dir, "down")
 	r.wantExit(0)
-	said := r.out.lines() // who needs nobody is stopped beside the others
+	said := r.out.lines() // agents without dependants are stopped at the same time
 	slices.Sort(said[:max(0, len(said)-1)])
 	if got, want := strings.Join(said, "\n"), "t/a stopped\nt/b stopped\n2 agents without a daemon, all stopped"; got != want {
 		t.Errorf("down says %q, want %q", got, want)

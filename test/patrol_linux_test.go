@@ -47,7 +47,7 @@ func TestExitNeedsNoRound(t *testing.T) {
 }
 
 // A round is about the last file that was accepted. Where that is not the one
-// on the disk, nobody is told that what runs is what the file says, and no more.
+// on the disk, no client is told that what runs is what the file says, and no more.
 func TestPatrolOfRefusedFile(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", "exec sleep 1000"))

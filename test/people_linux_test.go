@@ -214,7 +214,7 @@ func TestTwoAnswers(t *testing.T) {
 	if said := loser.err.String(); !strings.Contains(said, "q-1 was answered by") || !strings.Contains(said, fmt.Sprintf("%q", winner)) {
 		t.Errorf("the second one is told: %s", said)
 	}
-	// Nobody waited: it comes by mail, which takes it.
+	// The agent did not wait: it comes by mail, which takes it.
 	if out := f.agentDo(0, "a", 1, "mail", "inbox"); !strings.Contains(out, "Answer to q-1: Really?") {
 		t.Errorf("%s", out)
 	}
@@ -222,7 +222,7 @@ func TestTwoAnswers(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	if id := f.agentDo(0, "a", 1, "ask", "Really?", "--no-wait"); id != "q-2\n" {
-		t.Errorf("what was read is asked anew: %q", id)
+		t.Errorf("what was read is asked again: %q", id)
 	}
 }
 
@@ -325,7 +325,7 @@ func TestMailDelivered(t *testing.T) {
 	}
 }
 
-// Nobody who is over can say anything, in no verb.
+// An incarnation that has ended can say nothing, in any verb.
 func TestStaleMail(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, keeping("a"))
@@ -480,7 +480,7 @@ func TestHostileMail(t *testing.T) {
 		t.Errorf("a subject of several lines: %v", err)
 	}
 	if _, err := mail.Send.Call(ctx, agent, mail.SendRequest{To: evil, Subject: "x"}); !errors.Is(err, api.ErrNotFound) {
-		t.Errorf("to nobody: %v", err)
+		t.Errorf("without a recipient: %v", err)
 	}
 	if _, err := mail.Send.Call(ctx, agent, mail.SendRequest{To: "a", Subject: "\u202egnp.exe", Body: evil}); err != nil {
 		t.Fatal(err)

@@ -74,7 +74,7 @@ func (f *fleet) awaitPool(what string, done func(api.Pool) bool) {
 	f.awaitNode("t/w", what, func(n status.Node) bool { return n.Pool != nil && done(*n.Pool) })
 }
 
-// living is how many processes of instances there are, of whoever.
+// living counts the processes of instances, of all daemons.
 func (f *fleet) living() (n int) {
 	for _, p := range processesIn(f.t, f.dir) {
 		if strings.HasPrefix(p.name, "/bin/sh -c") && strings.Contains(p.name, "told.$COPPICE_INSTANCE") {
@@ -86,7 +86,7 @@ func (f *fleet) living() (n int) {
 
 func (f *fleet) touch(name string) { write(f.t, filepath.Join(f.dir, name), "") }
 
-// A pool grows and shrinks as its check says: whoever is not wanted any more
+// A pool grows and shrinks as its check says: a surplus instance
 // finishes first, or has had the time to.
 func TestPool(t *testing.T) {
 	t.Parallel()
@@ -225,7 +225,7 @@ func TestPoolHooks(t *testing.T) {
 	if got := strings.Count(f.read("boots"), "boot of w\n"); got != 2 {
 		t.Errorf("on_boot has run %d times", got)
 	}
-	// The death that nobody has seen is told by the next daemon.
+	// A death without a daemon is told by the next one.
 	pid := f.node("t/w/w-2").PID
 	f.crash()
 	killed(t, pid)
@@ -252,7 +252,7 @@ func TestPoolHooks(t *testing.T) {
 	}
 }
 
-// A check that fails in whatever way changes nothing, holds up nobody, and leaves nothing.
+// A check that fails changes nothing, delays nothing, and leaves nothing, however it fails.
 func TestPoolBadChecks(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, rounds, poolTOML(works, `max = 5`, `check = "./check"`, `check_timeout = "3s"`))
@@ -300,7 +300,7 @@ func TestPoolBadChecks(t *testing.T) {
 }
 
 // The daemon is killed in the middle of a drain, while a check hangs. The next
-// one goes on with both, and nobody is there twice.
+// one goes on with both, and none is there twice.
 func TestPoolOfKilledDaemon(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, rounds, poolTOML(works, `max = 4`, `check = "./check"`, `drain_timeout = "10m"`, `check_timeout = "10m"`))
@@ -332,11 +332,11 @@ func TestPoolOfKilledDaemon(t *testing.T) {
 		}
 	}
 	if d := f.node("t/w/w-2").Drain; d == nil || d.Left > 600 {
-		t.Errorf("the second one is not to finish any more: %+v", d)
+		t.Errorf("the second one is still to finish: %+v", d)
 	}
 	f.prints("2")
 	f.awaitPool("lets it go on", func(p api.Pool) bool { return p.Size == 2 && p.Draining == 0 })
-	f.touch("ok.2") // it was told once, and says that it has finished: nobody wants to know
+	f.touch("ok.2") // it was told once, and says that it has finished, which no longer matters
 	f.prints("3")
 	f.awaitInstances("w-1 1 running, w-2 1 running, w-3 2 running")
 	if n := f.living(); n != 3 {
@@ -344,8 +344,8 @@ func TestPoolOfKilledDaemon(t *testing.T) {
 	}
 }
 
-// What the check of a daemon that was killed has started is ended by whoever
-// comes next, also if that has no pool any more.
+// What the check of a daemon that was killed has started is ended by the next
+// daemon, also if that has no pool.
 func TestPoolCheckOfKilledDaemon(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -362,7 +362,7 @@ func TestPoolCheckOfKilledDaemon(t *testing.T) {
 		until(t, "both of them", func() bool { return f.copies("sleep 1004") == 1 && f.copies("sleep 1005") == 1 })
 		f.crash()
 		if f.copies("sleep 1004") != 1 {
-			t.Error("the check of the last daemon does not run any more")
+			t.Error("the check of the last daemon no longer runs")
 		}
 	}
 	leaves()
@@ -377,7 +377,7 @@ func TestPoolCheckOfKilledDaemon(t *testing.T) {
 	}
 }
 
-// A change of the file holds at once, and touches nobody who works. Names come
+// A change of the file holds at once, and touches no instance that works. Names come
 // from a file.
 func TestPoolReload(t *testing.T) {
 	t.Parallel()
@@ -419,7 +419,7 @@ func TestPoolReload(t *testing.T) {
 }
 
 // A dry run says what there will be, not only the minimum: without a daemon it
-// asks the checks itself, with one it shows what they have said last. It starts and stops nobody.
+// asks the checks itself, with one it shows what they have said last. It starts and stops no instance.
 func TestPoolDryRun(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "[daemon]\npatrol_interval = \"1h\"\n\n", poolTOML(works, `max = 4`, `check = "echo asked >> asked; cat size"`, `drain_timeout = "10m"`))

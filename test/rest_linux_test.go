@@ -53,7 +53,7 @@ func TestDownGivesTheRestItsGrace(t *testing.T) {
 				t.Errorf("without a daemon: %v: %s was killed while it saved its work: %v", crash, name, err)
 			}
 		}
-		f.nobody()
+		f.noProcesses()
 	}
 	if _, err := os.Stat(filepath.Join(f.dir, "tty2")); err == nil {
 		t.Error("what comes after the agent was run")

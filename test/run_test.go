@@ -185,7 +185,7 @@ func TestGroupRestarts(t *testing.T) {
 				}
 				want = append(want, last)
 			}
-			until(t, fmt.Sprintf("%v to run, and nobody else", want), func() bool {
+			until(t, fmt.Sprintf("%v to run, and no others", want), func() bool {
 				var alive []string
 				for _, p := range processesIn(t, dir) {
 					for who, pid := range ups() {

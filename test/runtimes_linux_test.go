@@ -324,7 +324,7 @@ func without(name string, others ...string) []string {
 	return append(env, others...)
 }
 
-// tmux is needed by those who use it, and by nobody else.
+// tmux is needed only by agents that use it.
 func TestNoTmux(t *testing.T) {
 	needTmux(t)
 	t.Parallel()
@@ -358,7 +358,7 @@ func TestNoTmux(t *testing.T) {
 	if out, code := f.coppiceIn(env, "up", "-d"); code != 1 || !strings.Contains(out, "only tmux can tell") || !regexp.MustCompile(`kill \d\d+`).MatchString(out) {
 		t.Errorf("exit code %d: %s", code, out)
 	}
-	f.do("up", "-d") // which stops what is not wanted any more
+	f.do("up", "-d") // which stops what is no longer wanted
 	for _, p := range processesIn(t, f.dir) {
 		if strings.Contains(p.name, "tmux") {
 			p.awaitEnd(t)
@@ -469,7 +469,7 @@ func TestPersist(t *testing.T) {
 				}
 			}
 			if told := len(f.events("agent.released", "t/quarantined")); told == 0 && name != "all" || told > 1 {
-				t.Errorf("that it is not quarantined any more was told %d times", told)
+				t.Errorf("the end of its quarantine was told %d times", told)
 			}
 		})
 	}

@@ -62,7 +62,7 @@ run S;
 		for _, step := range []int{1, 10} {
 			r.out.awaitText(t, fmt.Sprintf("%d: %d\n", step, step*n))
 		}
-		if n == 2 { // nobody else may write to it meanwhile
+		if n == 2 { // nothing else may write to it meanwhile
 			other := launch(t, dir, "run")
 			other.wantExit(exitFailure)
 			if text := other.err.String(); !strings.Contains(text, "another run of this program keeps its beliefs in "+filepath.Join(dir, ".sage", "checkpoints.db")) {

@@ -83,7 +83,7 @@ func TestRunProgramSignal(t *testing.T) {
 	}
 }
 
-// A program whose output nobody reads any more ends.
+// A program whose output has no reader ends.
 func TestRunProgramBrokenPipe(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "app.sg")

@@ -9,10 +9,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// nobody fails the test if a process of the project is left, once a command has
+// noProcesses fails the test if a process of the project is left, once a command has
 // said that everything is stopped. What was killed takes a moment to go, and
 // shims end by themselves.
-func (f *fleet) nobody() {
+func (f *fleet) noProcesses() {
 	f.t.Helper()
 	for _, p := range processesIn(f.t, f.dir) {
 		if !strings.Contains(p.name, "coppice") {
@@ -44,7 +44,7 @@ func TestDownAfterAKilledDaemon(t *testing.T) {
 	if !strings.Contains(out, "4 agents and 1 run of orders without a daemon, all stopped") || !strings.Contains(out, "t/stubborn (process ") || strings.Count(out, "was killed\n") != 1 {
 		t.Errorf("down says:\n%s", out)
 	}
-	f.nobody()
+	f.noProcesses()
 	f.do("up", "-d")
 	f.awaitStates("web running", "stubborn running")
 	f.do("down")
@@ -62,7 +62,7 @@ func TestDownAfterAKilledDaemonOfOrdersAlone(t *testing.T) {
 	if out := f.do("down"); !strings.Contains(out, "0 agents and 1 run of orders without a daemon, all stopped") {
 		t.Errorf("down says:\n%s", out)
 	}
-	f.nobody()
+	f.noProcesses()
 	f.do("up", "-d") // which learns how the run has ended
 	f.awaitEvent(event.OrderFailed, "orders/long", 0)
 	f.do("down")
@@ -84,7 +84,7 @@ func TestDownOfADaemonKilledMeanwhile(t *testing.T) {
 	if out := down.out.String(); !strings.Contains(out, "t is down; all agents are stopped") {
 		t.Errorf("down says:\n%s", out)
 	}
-	f.nobody()
+	f.noProcesses()
 }
 
 // Two who ask at the same time are both told the end, and nothing is left of
@@ -111,5 +111,5 @@ func TestDownTwiceAtOnce(t *testing.T) {
 	if code := up.exit(); code != 0 && code != 1 { // the second may come in time to kill them
 		t.Errorf("exit code %d: %s", code, up.err)
 	}
-	f.nobody()
+	f.noProcesses()
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is not text is refused and not changed; who waits for nobody is told so.
+// What is not text is refused and not changed; an agent without a question is told so.
 func TestTaskTexts(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, keeping("worker"))

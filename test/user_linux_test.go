@@ -162,7 +162,7 @@ func TestUserOfAgent(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	// Whoever else has the number of that user is an agent, and nobody else gets in.
+	// Each process with the number of that user is an agent, and no other user gets in.
 	for uid, want := range map[uint32]string{otherUser: "only people can ", otherUser + 1: "belongs to user ", 0: ""} {
 		cmd := exec.Command(filepath.Join(dir, "bin", "coppice"), "stop", "t/plain")
 		cmd.Dir, cmd.Env = "/", []string{"COPPICE_SOCKET=" + socket}

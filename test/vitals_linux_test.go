@@ -86,11 +86,11 @@ func TestUnresponsiveAgents(t *testing.T) {
 			t.Errorf("%s has ended because of %q", agent, reason)
 		}
 		if all := f.events(event.AgentCondemned, path); len(all) == 0 {
-			t.Errorf("nobody says that %s is ended", agent)
+			t.Errorf("no event says that %s is ended", agent)
 		}
 		all := f.events(event.AgentUnresponsive, path)
 		if len(all) == 0 {
-			t.Fatalf("nobody says that %s does not get on", agent)
+			t.Fatalf("no event says that %s does not get on", agent)
 		}
 		if seen := decode(t, all[0])["process"]; want.process != "" && seen != want.process {
 			t.Errorf("%s was seen to be %v", agent, seen)
@@ -103,14 +103,14 @@ func TestUnresponsiveAgents(t *testing.T) {
 		t.Errorf("who answers: %+v", n)
 	}
 	if all := f.events(event.AgentResponsive, "t/answers"); len(all) == 0 {
-		t.Error("nobody says that who answers gets on again")
+		t.Error("no event says that an agent that answers gets on again")
 	}
 	if all := f.events(event.AgentCrashed, "t/answers"); len(all) != 0 {
 		t.Errorf("who answers: %v", all)
 	}
 }
 
-// An agent that waits for a person may be silent, whoever its daemon is.
+// An agent that waits for a person may be silent, whichever its daemon is.
 func TestWaitingForAPerson(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, chatterTOML("asks", `[ $COPPICE_INCARNATION = 1 ] || { `+beats+`; }
@@ -186,7 +186,7 @@ func TestNudgeByTyping(t *testing.T) {
 			}
 			leave()
 			<-left
-			// Nobody tells when the daemon has seen them leave; until then nudges are refused.
+			// When the daemon sees them leave is not told; until then nudges are refused.
 			until(t, "a nudge that is given", func() bool {
 				before := len(f.events(event.AgentNudged, "t/a"))
 				f.do("mail", "send", "a", "--subject", "hello")
@@ -206,7 +206,7 @@ func TestNudgeByTyping(t *testing.T) {
 }
 
 // Heartbeats are heard by the next daemon, too, and what the last one has not
-// heard counts for nobody.
+// heard counts for no agent.
 func TestHeartbeatsOverDaemons(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t,
@@ -313,7 +313,7 @@ children = ["acks", "ends"]
 		chatterTOML("deaf", `exec sleep 1000`),
 		chatterTOML("early", `coppice agent drain-ack 2> early.txt; coppice agent hook || echo $? >> early.txt; touch early.done; exec sleep 1000`))
 	f.do("up", "-d")
-	until(t, "what an agent says that nobody has asked", func() bool { return f.has("early.done") })
+	until(t, "what an agent says without being asked", func() bool { return f.has("early.done") })
 	if got := f.read("early.txt"); !strings.Contains(got, "t/early was not asked to finish") || !strings.HasSuffix(got, "\n1\n") {
 		t.Errorf("drain-ack and hook without a drain: %q", got)
 	}

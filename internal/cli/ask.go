@@ -24,8 +24,8 @@ func newAsk(s *streams) *cobra.Command {
 		Short: "Ask people and wait for the answer",
 		Long: `Ask people, wait for the answer and print it. TEXT is read from the standard input
 if it is "-". The question outlives everything: the daemon, the machine, and the
-agent, which gets the answer when it asks the same again. What nobody waits for
-when it is answered comes by mail.
+agent, which gets the answer when it asks the same again. An answer that comes while
+no agent waits for it is sent by mail.
 
 Exit codes: 0 with an answer, 124 where the deadline has passed and there is no
 default, 4 where --status finds that it is still open.`,

@@ -77,7 +77,7 @@ func attach(ctx context.Context, c *api.Client, path string, watch bool, in *os.
 	typed := &detachReader{r: input, left: make(chan struct{})}
 	fmt.Fprintf(messages, "attached to %s; Ctrl-] leaves it\r\n", proc.Plain(path))
 	err = c.Attach(ctx, path, typed, screen, sizes)
-	// Nobody else may lose what is typed from here on.
+	// From here on, no other reader may take what is typed.
 	if input.Cancel() {
 		typed.close()
 	}

@@ -128,8 +128,8 @@ func (r *remote) killed() (bool, error) {
 	return daemon.Killed(file), nil
 }
 
-// untilDown waits until the daemon with that pid has ended: nobody answers any
-// more, or another daemon does, and its process is gone.
+// untilDown waits until the daemon with that pid has ended: it no longer
+// answers, or another daemon does, and its process is gone.
 func untilDown(ctx context.Context, c *api.Client, pid int) error {
 	gone := endOf(pid)
 	tick := time.NewTicker(20 * time.Millisecond)

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A daemon that nobody collects has ended all the same.
+// A daemon that is not collected has ended all the same.
 func TestEndOfUncollected(t *testing.T) {
 	cmd := exec.Command("cat")
 	in, err := cmd.StdinPipe()

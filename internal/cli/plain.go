@@ -18,7 +18,7 @@ import (
 )
 
 // lineWriter writes whole lines, one at a time. After an error it drops
-// everything, so that nobody is held up by a reader that is gone.
+// everything, so that a reader that is gone delays nothing.
 type lineWriter struct {
 	w    io.Writer
 	stop *stopper

@@ -70,7 +70,7 @@ func (s *stopper) begin(sig syscall.Signal, wish string) {
 	s.cancel()
 }
 
-// broken ends a fleet whose output nobody reads any more.
+// broken ends a fleet whose output has no reader.
 func (s *stopper) broken() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *stopper) reloads() <-chan struct{} {
 
 // listen takes the signals of the process, until release. After the one that
 // kills they have their usual effect again, so that a third ends a coppice
-// that hangs because nobody reads what it writes.
+// that hangs because its output is not read.
 func (s *stopper) listen() (release func()) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -278,7 +278,7 @@ func newTaskComment(s *streams, w worker) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "comment ID [TEXT]",
 		Short: "Comment on a task",
-		Long: `Say something about a task, for whoever does it next. The text is TEXT, or that of
+		Long: `Say something about a task, for the next agent that works on it. The text is TEXT, or that of
 -m or --text-file, or the standard input.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 2 {

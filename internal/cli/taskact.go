@@ -68,7 +68,7 @@ func newTaskClaim(s *streams, w worker) *cobra.Command {
 	if w.agent {
 		cmd.Long = `Begin a task: that of the ID, or the first that is ready, of those assigned to this
 agent, then of those of its pool. The exit code is 1 if nothing is ready. Until it is
-closed or released nobody else can do it; when this incarnation ends before, it is
+closed or released no other agent can claim it; when this incarnation ends before, it is
 open again.
 
 With --wait it waits until there is one, and for the next daemon while there is none.
@@ -127,7 +127,7 @@ func newTaskActs(s *streams, w worker) []*cobra.Command {
 		{api.CloseTask, "closed", "Close tasks as done, failed or cancelled", `Close tasks: they are done, or with --outcome they have failed or were cancelled.
 What waits for them is let go in any case. A task with children that are not closed
 is closed with --force alone.`},
-		{api.ReleaseTask, "open again", "Release claimed tasks", `Give claimed tasks back: they are open again, for whoever comes next. People can
+		{api.ReleaseTask, "open again", "Release claimed tasks", `Give claimed tasks back: they are open again, for the next agent. People can
 give back what others have claimed.`},
 		{api.ReopenTask, "open again", "Open closed tasks again", ""},
 		{api.RetryTask, "to be done now", "Retry tasks that are deferred or parked", `Let tasks be done now, whatever has held them: closed, blocked, put off, or in

@@ -181,7 +181,7 @@ func (t *tailing) follow(ctx context.Context, c *api.Client, path string) {
 	}()
 }
 
-// pause is before another try: there is no more, or nobody answers; both may change.
+// pause is before another try: there is no more, or no daemon answers; both may change.
 func pause(ctx context.Context) {
 	select {
 	case <-time.After(time.Second):

@@ -291,7 +291,7 @@ func (m *topModel) keyInHelp(msg tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// arrange makes the rows anew, after which the same node is selected, or the one
+// arrange rebuilds the rows, after which the same node is selected, or the one
 // in its row if it is not there any longer.
 func (m *topModel) arrange() {
 	m.rows = arrange(m.nodes, m.used, m.order, m.filter.Value())

@@ -229,8 +229,7 @@ func summaryOf(c *daemon.Controller, st status.Status) string {
 // maxStopped is how many paths a summary names.
 const maxStopped = 5
 
-// stoppedByHand returns the paths of what only a start brings back, so that
-// nobody wonders; without what is in a supervisor that was stopped.
+// stoppedByHand returns the paths of what only a start brings back; without what is in a supervisor that was stopped.
 func stoppedByHand(c *daemon.Controller) (paths []string) {
 	nodes, err := c.Model().Nodes(context.Background(), "")
 	if err != nil {
