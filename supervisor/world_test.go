@@ -91,7 +91,7 @@ func (w *world) trace() string {
 	all := w.seen()
 	var words []string
 	for _, e := range all[w.told:] {
-		mark := ""
+		var mark string
 		switch e.(type) {
 		case SupervisorStarted, ChildStarted:
 			mark = "+"

@@ -62,7 +62,7 @@ func (h *hookRunner) run(ctx context.Context, name string, hook spec.Hook, env .
 	}
 	begun := time.Now()
 	last, err := h.execute(ctx, name, hook, env)
-	if ctx.Err() != nil && context.Cause(ctx) == errDetached {
+	if ctx.Err() != nil && errors.Is(context.Cause(ctx), errDetached) {
 		return err // the next daemon runs it again
 	}
 	data := map[string]any{"hook": name, "seconds": time.Since(begun).Seconds()}

@@ -27,7 +27,7 @@ func newBelief(s *streams) *cobra.Command {
 agent; one that is persistent outlives restarts of the agent, of the daemon and
 of the machine. Agents read and set their own with: coppice agent belief`,
 	}
-	cmd.AddCommand(newBeliefLs(s), newBeliefGet(s), newBeliefSet(s), newBeliefRm(s), newBeliefExport(s),
+	cmd.AddCommand(newBeliefLs(s), newBeliefGet(s), newBeliefSet(s), newBeliefRm(), newBeliefExport(s),
 		newBeliefImport(s), newBeliefDiff(s))
 	return cmd
 }
@@ -215,7 +215,7 @@ value is read from standard input. The command returns when it is durable.`,
 	return cmd
 }
 
-func newBeliefRm(s *streams) *cobra.Command {
+func newBeliefRm() *cobra.Command {
 	var r remote
 	var all bool
 	cmd := &cobra.Command{

@@ -102,7 +102,7 @@ agent. Of a key that is not set it tells the default.`,
 				fmt.Fprintln(s.err, invalid)
 				return &exitError{code: exitConfig}
 			case errors.As(err, &unset):
-				found, err = []config.Origin{}, nil
+				found = []config.Origin{}
 			case err != nil:
 				return &exitError{exitNotFound, err}
 			}

@@ -171,7 +171,7 @@ func (s *streams) prompt(ctx context.Context) (string, error) {
 	switch {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
-	case err != nil && err != io.EOF:
+	case err != nil && !errors.Is(err, io.EOF):
 		return "", fmt.Errorf("reading from the terminal: %w", err)
 	case strings.TrimSpace(line) == "":
 		return "", usageError(errors.New("there was no answer"))

@@ -53,7 +53,7 @@ one mailbox. coppice inbox shows it beside the questions of agents.`,
 
 func newMail(s *streams, b mailbox) *cobra.Command {
 	cmd := &cobra.Command{Use: "mail", Short: b.short, Long: b.long}
-	cmd.AddCommand(newMailSend(s, b), newMailList(s, b), newMailRead(s, b), newMailArchive(s, b))
+	cmd.AddCommand(newMailSend(s, b), newMailList(s, b), newMailRead(s, b), newMailArchive(b))
 	for _, sub := range cmd.Commands() {
 		b.flags(sub)
 		if sub.ValidArgsFunction == nil {
@@ -273,7 +273,7 @@ func plainLines(text string) []string {
 	return lines
 }
 
-func newMailArchive(s *streams, b mailbox) *cobra.Command {
+func newMailArchive(b mailbox) *cobra.Command {
 	return &cobra.Command{
 		Use:   "archive ID...",
 		Short: "Archive messages",

@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -186,7 +185,7 @@ func (w worker) export(s *streams, to io.Writer) error {
 				return err
 			}
 			for _, bead := range page.Beads {
-				if _, err := out.Write(append(terminal.Inert(json.RawMessage(bead)), '\n')); err != nil {
+				if _, err := out.Write(append(terminal.Inert(bead), '\n')); err != nil {
 					return err
 				}
 			}

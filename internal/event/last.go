@@ -69,7 +69,8 @@ func (l *Log) between(ctx context.Context, after, until uint64) ([]Event, error)
 // store only tells what comes after a key: the end is found by steps that
 // double, and then by halves.
 func (l *Log) end(ctx context.Context, from uint64) (uint64, error) {
-	high, step := from, uint64(readStep)
+	var high uint64
+	step := uint64(readStep)
 	for {
 		high = from + min(step, math.MaxUint64-from)
 		next, err := l.following(ctx, high)

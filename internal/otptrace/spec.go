@@ -94,13 +94,22 @@ func (r refusal) Error() string { return r.String() }
 
 func refuse(tag string, value term) error { return refusal{tuple{atom(tag), value}} }
 
+// termOf returns the term of a refusal.
+func termOf(err error) term {
+	r, ok := errors.AsType[refusal](err)
+	if !ok {
+		panic(err)
+	}
+	return r.term
+}
+
 // toSpec makes a Spec of the flags and children, or refuses them as Erlang
 // does. Values that no Spec can hold are found here; what a Spec can hold is
 // left to its Validate, at the point where Erlang would check it.
 func toSpec(f flags, children []childSpec) (supervisor.Spec, error) {
 	spec, err := f.toSpec()
 	if err != nil {
-		return spec, refuse("supervisor_data", err.(refusal).term)
+		return spec, refuse("supervisor_data", termOf(err))
 	}
 	if spec.Strategy == supervisor.SimpleOneForOne && len(children) != 1 {
 		l := list{}
@@ -116,7 +125,7 @@ func toSpec(f flags, children []childSpec) (supervisor.Spec, error) {
 			err = refusalOf(spec.Validate(), c, spec.AutoShutdown)
 		}
 		if err != nil {
-			return spec, refuse("start_spec", err.(refusal).term)
+			return spec, refuse("start_spec", termOf(err))
 		}
 	}
 	return spec, nil

@@ -28,7 +28,7 @@ func (c *checker) callLibrary(fs []*Object, fun syntax.Expr, written []*types.Ty
 			}
 			o = c.overload(fitting, first)
 			if o == nil {
-				return c.noOverload(fitting, fun, args, first, x)
+				return c.noOverload(fitting, fun, args, first)
 			}
 		}
 	}
@@ -67,8 +67,7 @@ func (c *checker) overload(fs []*Object, first *types.Type) *Object {
 	return nil
 }
 
-func (c *checker) noOverload(fs []*Object, fun syntax.Expr, args []syntax.Expr, first *types.Type,
-	x *syntax.CallExpr) *types.Type {
+func (c *checker) noOverload(fs []*Object, fun syntax.Expr, args []syntax.Expr, first *types.Type) *types.Type {
 	c.record(fun, types.Of(types.Invalid))
 	for _, a := range args[1:] {
 		c.expr(a, nil)

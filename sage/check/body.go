@@ -227,10 +227,10 @@ func (c *checker) test(m *Module, d *syntax.TestDecl) {
 }
 
 // constant finds out the type of a constant, and with it those it is made of.
-func (c *checker) constant(o *Object) *types.Type {
+func (c *checker) constant(o *Object) {
 	d, ok := o.Node.(*syntax.ConstDecl)
 	if !ok || o.state == done {
-		return o.Type
+		return
 	}
 	if o.state == active {
 		c.fault(d.Name, CodeConstCycle, "give one of them a value of its own", "constant `%s` is made of itself",
@@ -238,7 +238,7 @@ func (c *checker) constant(o *Object) *types.Type {
 		if o.Type == nil {
 			o.Type = types.Of(types.Invalid)
 		}
-		return o.Type
+		return
 	}
 	o.state = active
 	c.in(&body{kind: valueBody, scope: typeScope{module: o.Module}}, func() {
@@ -254,7 +254,6 @@ func (c *checker) constant(o *Object) *types.Type {
 	})
 	o.state = done
 	c.info.Consts = append(c.info.Consts, o)
-	return o.Type
 }
 
 // isConstant reports what in an expression is not known before the program runs.

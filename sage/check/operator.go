@@ -61,7 +61,7 @@ func (c *checker) same(x *syntax.BinaryExpr, t, got *types.Type) bool {
 		return true
 	}
 	l, r := t.Resolve(), got.Resolve()
-	help := ""
+	var help string
 	switch {
 	case l.Kind == types.String && x.Op == syntax.Add:
 		help = "to join strings, write ++ and str(…), or put it into the string: \"…{x}\""

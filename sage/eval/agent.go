@@ -50,7 +50,7 @@ func (a *agent) identity() host.Agent { return host.Agent{Path: a.path, Incarnat
 // mailbox if there is on message, on error if any of these fails, on resting.
 // The error is nil after a normal end, ErrShutdown if it was stopped, else why
 // it failed.
-func (a *agent) live(ctx context.Context, init given) (result Value, err error) {
+func (a *agent) live(ctx context.Context, init given) (err error) {
 	life, cancel := context.WithCancel(ctx)
 	defer cancel()
 	a.life = life
@@ -69,18 +69,18 @@ func (a *agent) live(ctx context.Context, init given) (result Value, err error) 
 			a.endGrace()
 		}
 	}()
-	result, err = a.run(m, init)
+	result, err := a.run(m, init)
 	if err != nil && !errors.Is(err, errStopped) {
 		a.failed(m, err)
 	}
 	err = errors.Join(err, a.rest(m, ctx))
 	cancel()
-	err = errors.Join(err, a.dismiss())
+	a.dismiss()
 	if a.keeps {
 		a.env.beliefs.CloseBeliefs(a.identity())
 	}
 	a.close(result, err)
-	return result, ending(err)
+	return ending(err)
 }
 
 // started tells the supervisor of the agent that the agent has started, once.
@@ -221,7 +221,7 @@ func (a *agent) finishing(ctx context.Context) context.Context {
 func (env *environment) graceTime() time.Duration { return env.shutdown * 9 / 10 }
 
 // dismiss stops those that the agent has summoned, and waits for them.
-func (a *agent) dismiss() error {
+func (a *agent) dismiss() {
 	a.mu.Lock()
 	left := make([]*Handle, 0, len(a.summoned))
 	for h := range a.summoned {
@@ -234,7 +234,6 @@ func (a *agent) dismiss() error {
 	for _, h := range left {
 		<-h.done
 	}
-	return nil
 }
 
 // close tells all callers that wait for the agent how it ended.

@@ -82,7 +82,7 @@ func (m *maker) catch(x *syntax.CatchExpr, to sink) stmt {
 		})
 		return how, err
 	}
-	done := m.fromSlot(x, slot, to)
+	done := fromSlot(slot, to)
 	if x.Body == nil {
 		return func(f *frame) outcome {
 			how, err := run(f)
@@ -117,7 +117,7 @@ func (m *maker) catch(x *syntax.CatchExpr, to sink) stmt {
 }
 
 // fromSlot puts what is in a variable into a sink.
-func (m *maker) fromSlot(e syntax.Expr, slot int, to sink) stmt {
+func fromSlot(slot int, to sink) stmt {
 	switch to.kind {
 	case toSlot:
 		into := to.slot
@@ -157,7 +157,7 @@ func (m *maker) retry(x *syntax.RetryExpr, to sink) stmt {
 	}
 	slot := m.slot()
 	body := m.block(x.Body, sink{kind: toSlot, slot: slot})
-	done := m.fromSlot(x, slot, to)
+	done := fromSlot(slot, to)
 	return func(f *frame) outcome {
 		tries, wait := count(f), delay(f)
 		if on != nil {

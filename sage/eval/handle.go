@@ -51,7 +51,7 @@ func (in *Instance) life(p place) func(context.Context) error {
 			box: p.handle.box, handle: p.handle, siblings: p.siblings,
 		}
 		in.env.begins(a.path, p.levels, a.incarnation)
-		_, err := a.live(ctx, p.init)
+		err := a.live(ctx, p.init)
 		if p.restart == supervisor.Temporary || p.restart == supervisor.Transient && err == nil && ctx.Err() == nil {
 			p.handle.box.close()
 		}

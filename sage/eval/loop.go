@@ -133,8 +133,8 @@ func (m *maker) forRange(x *syntax.ForStmt) stmt {
 	from, to := ends[0].int(), ends[1].int()
 	begin := func(*frame, Value) {}
 	slot := -1
-	if o := (*check.Object)(nil); named {
-		if o = m.p.info.Defs[bind.Name]; o != nil {
+	if named {
+		if o := m.p.info.Defs[bind.Name]; o != nil {
 			v := m.declare(o)
 			begin = v.begin()
 			if !v.cell {

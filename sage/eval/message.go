@@ -98,7 +98,7 @@ func (a *agent) summon(m *machine, code *agentCode, given []Value) *Handle {
 	next := &agent{path: path, incarnation: a.incarnation, code: code, env: env, box: box, handle: h}
 	go func() {
 		defer cancel()
-		_, _ = next.live(ctx, func(_ *machine, fields []Value) { copy(fields, given) })
+		_ = next.live(ctx, func(_ *machine, fields []Value) { copy(fields, given) })
 		box.close()
 		env.summoned.Add(-1)
 		a.mu.Lock()

@@ -6,7 +6,6 @@ import (
 
 	"github.com/coppice-dev/coppice/sage/source"
 	"github.com/coppice-dev/coppice/sage/syntax"
-	"github.com/coppice-dev/coppice/sage/types"
 )
 
 func (m *maker) unary(x *syntax.UnaryExpr) code {
@@ -40,11 +39,11 @@ func (m *maker) binary(x *syntax.BinaryExpr) code {
 		l, r := a.bool(), b.bool()
 		return boolCode(func(f *frame) bool { return l(f) || r(f) }).withCalls(a.calls || b.calls)
 	}
-	return m.operation(x.Op, m.expr(x.X), m.expr(x.Y), m.typeOf(x.X), spanOf(x))
+	return m.operation(x.Op, m.expr(x.X), m.expr(x.Y), spanOf(x))
 }
 
-// operation is code for an operator with two operands of a type.
-func (m *maker) operation(op syntax.Kind, a, b code, t *types.Type, at *source.Span) code {
+// operation is code for an operator with two operands of one type.
+func (m *maker) operation(op syntax.Kind, a, b code, at *source.Span) code {
 	calls := a.calls || b.calls
 	prepare, ready := m.spilled(a, b)
 	a, b = ready[0], ready[1]

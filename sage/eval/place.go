@@ -271,7 +271,7 @@ func (m *maker) assignOperation(x *syntax.AssignStmt, op syntax.Kind) func(*fram
 			return concat(f.m, args[:])
 		}}))
 	}
-	return m.storeTo(x.Target, m.operation(op, old, more, m.typeOf(x.Target), spanOf(x)))
+	return m.storeTo(x.Target, m.operation(op, old, more, spanOf(x)))
 }
 
 // change is a call of a function of the library that changes its first

@@ -75,7 +75,7 @@ func (p *Program) Test(ctx context.Context, index int, o Options, timeout time.D
 	code.handlers[syntax.EventStart] = p.tests[index]
 	box := &mailbox{max: in.env.limits.Messages}
 	a := &agent{path: "test", incarnation: 1, code: code, env: in.env, box: box, handle: newHandle("test", box)}
-	_, err := a.live(ctx, nil)
+	err := a.live(ctx, nil)
 	if stopped(err) {
 		err = fmt.Errorf("it took longer than %v", timeout)
 		if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {

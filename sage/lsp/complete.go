@@ -94,7 +94,7 @@ func (c *completer) find() {
 		c.inUse(n, name)
 	case *syntax.FieldInit:
 		if n.Name == name {
-			c.fieldNames(n)
+			c.fieldNames()
 		} else {
 			c.value(n)
 		}
@@ -253,7 +253,7 @@ func (c *completer) variants(o *check.Object) {
 }
 
 // fieldNames offers what can stand before the colon of a field.
-func (c *completer) fieldNames(f *syntax.FieldInit) {
+func (c *completer) fieldNames() {
 	switch n := c.up(2).(type) {
 	case *syntax.Child:
 		c.childParts(n)

@@ -479,7 +479,6 @@ func TestADay(t *testing.T) {
 							break
 						}
 						next += run + sleep
-						free = next
 					}
 				}
 				var got []time.Duration

@@ -100,7 +100,7 @@ func (t *Tail) kept(i int) (f *os.File, err error) {
 		if _, e := os.Lstat(t.name(i + 1)); e != nil {
 			break
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the process that renames does not say when it is done
 	}
 	return f, err
 }

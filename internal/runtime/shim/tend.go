@@ -152,8 +152,14 @@ func rouse(ctx context.Context, dir string) {
 		}
 		id.Signal(wire.WakeSignal)
 		wg.Go(func() { // until it is there, or has ended
-			for !whole(at) && ctx.Err() == nil && proc.Observe(id) == proc.Alive {
-				time.Sleep(5 * time.Millisecond)
+			tick := time.NewTicker(5 * time.Millisecond)
+			defer tick.Stop()
+			for !whole(at) && proc.Observe(id) == proc.Alive {
+				select {
+				case <-tick.C:
+				case <-ctx.Done():
+					return
+				}
 			}
 		})
 	}

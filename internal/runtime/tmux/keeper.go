@@ -87,7 +87,7 @@ func (s *slot) flush(ctx context.Context, rec *record) (tail []string) {
 		if p == nil || p.dead || time.Since(quiet) > quietTime {
 			break
 		}
-		time.Sleep(pause)
+		time.Sleep(pause) //nolint:forbidigo // tmux does not say when it has passed on all output of a pane
 		pause = min(2*pause, lastPause)
 	}
 	c.SetDeadline(time.Now().Add(keeperTime))

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
@@ -164,7 +163,7 @@ func (ses *session) notReady(err error) {
 	ses.failure = err
 	ses.mu.Unlock()
 	grace := ses.grace()
-	ses.signalKin(syscall.Signal(ses.stopSignal()))
+	ses.signalKin(ses.stopSignal())
 	if grace < 0 {
 		return
 	}

@@ -120,14 +120,14 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 	}
 	dropped := drop
 	drop = func() { dropped(); hush(speaks) }
-	fail := func(err error) (*session, error) {
+	fail := func(err error) error {
 		drop()
-		return nil, err
+		return err
 	}
 	l.Env = cmd.Env
 	packed, err := wire.NewLaunch(l)
 	if err != nil {
-		return fail(fmt.Errorf("%w: %w", proc.ErrCommand, err))
+		return nil, fail(fmt.Errorf("%w: %w", proc.ErrCommand, err))
 	}
 	rec := &record{
 		Version: wire.Version, Path: s.path, Incarnation: l.Incarnation, SpecHash: l.SpecHash, Token: l.Token,
@@ -139,12 +139,12 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 	}
 	g, err := s.openGate()
 	if err != nil {
-		return fail(err)
+		return nil, fail(err)
 	}
 	defer g.close()
 	lctx, cancel := context.WithTimeoutCause(ctx, launchTime, errors.New("the program in the new pane does not answer"))
 	defer cancel()
-	abandon := func(err error) (*session, error) {
+	abandon := func(err error) error {
 		g.close() // the launcher can no longer become the agent
 		if rec.Agent.PID != 0 {
 			kill(rec.Agent)
@@ -155,16 +155,16 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 		return fail(err)
 	}
 	if err := s.makePane(lctx, g, rec, l, old); err != nil {
-		return abandon(err)
+		return nil, abandon(err)
 	}
 	launcher, err := g.await(lctx, rec.Agent.PID)
 	if err != nil {
-		return abandon(err)
+		return nil, abandon(err)
 	}
 	rec.StartedAt = time.Now()
 	rec.Begin = logfile.End(filepath.Join(s.dir, wire.LogFile))
 	if err := rec.write(s.dir); err != nil {
-		return abandon(err)
+		return nil, abandon(err)
 	}
 	s.describe(lctx, rec)
 	// From here on it may run, and the start is no longer given up.

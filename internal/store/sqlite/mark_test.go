@@ -82,7 +82,7 @@ func checkLost(t *testing.T, path string, left int) {
 	}
 	s := mustOpen(t, path)
 	records, now, err := s.Snapshot(t.Context(), "")
-	if err != nil || now <= store.Rev(rev) || len(records) != left {
+	if err != nil || now <= rev || len(records) != left {
 		t.Errorf("%d records at revision %d, the mark was %d; %v", len(records), now, rev, err)
 	}
 	mustApply(t, s, put("a", "1"))

@@ -155,9 +155,11 @@ func rescue(ctx context.Context, from querier, to *conn, reached store.Rev) (n i
 	}, "prefix")
 	put := to.putRows[len(to.putRows)-1].stmt
 	query := `SELECT key, value, rev, sum FROM record`
-	if rows, err := from.QueryContext(ctx, query+" LIMIT 0"); err == nil {
-		rows.Close()
-	} else { // of a version without checksums
+	rows, err := from.QueryContext(ctx, query+" LIMIT 0")
+	if err == nil {
+		err = errors.Join(rows.Err(), rows.Close())
+	}
+	if err != nil { // of a version without checksums
 		query = `SELECT key, value, rev, coppice_sum(key, value, rev) FROM record`
 	}
 	n = rescue.table(query, 4, func(v []any) error {

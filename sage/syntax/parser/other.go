@@ -128,7 +128,7 @@ func (p *parser) foreign() bool {
 		return false
 	}
 	word := p.text()
-	meant := ""
+	var meant string
 	switch word {
 	case "func", "function", "def", "fun", "sub", "proc":
 		meant = "fn"

@@ -189,7 +189,7 @@ func (p *parser) mockStmt(start int32) syntax.Stmt {
 
 // exprStmt reads an expression or an assignment.
 func (p *parser) exprStmt(b *syntax.Block, start int32) {
-	if p.foreignStmt(start) {
+	if p.foreignStmt() {
 		b.Stmts = append(b.Stmts, &syntax.BadStmt{Span: p.finish(start)})
 		return
 	}
@@ -294,12 +294,13 @@ func assignable(x syntax.Expr) bool {
 
 // foreignStmt reports words with which statements begin in other languages, or
 // began in an earlier Sage.
-func (p *parser) foreignStmt(start int32) bool {
+func (p *parser) foreignStmt() bool {
 	if p.kind != syntax.Name || p.onNewLineAhead() {
 		return false
 	}
 	next := p.ahead(1)
-	word, meant := p.text(), ""
+	word := p.text()
+	var meant string
 	switch {
 	case next == syntax.Name && (word == "var" || word == "val" || word == "auto" || word == "local" || word == "mut"):
 		meant = "let"

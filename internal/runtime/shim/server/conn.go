@@ -205,7 +205,7 @@ func (s *server) serve(uc *net.UnixConn) {
 	go c.write()
 
 	err = s.converse(c)
-	if err != nil && !errors.Is(err, io.EOF) && c.listener == nil {
+	if !errors.Is(err, io.EOF) && c.listener == nil {
 		c.answer(&wire.Message{}, nil, err)
 	}
 	c.send(nil) // the writer closes when all that was answered is written
@@ -225,6 +225,7 @@ func (s *server) serve(uc *net.UnixConn) {
 	s.shed()
 }
 
+// converse answers the requests of a client until the connection ends. The error says how it ended; it is never nil.
 func (s *server) converse(c *conn) error {
 	r := wire.NewReader(c.c)
 	c.c.SetReadDeadline(time.Now().Add(helloTime))

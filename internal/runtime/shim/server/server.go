@@ -263,18 +263,17 @@ func (s *server) accept(l *net.UnixListener) {
 	for {
 		c, err := l.AcceptUnix()
 		if err != nil {
-			select {
-			case <-s.done:
-				return
-			default:
-			}
 			s.mu.Lock()
 			replaced := s.listener != l
 			s.mu.Unlock()
 			if replaced {
 				return
 			}
-			time.Sleep(100 * time.Millisecond) // out of descriptors: who wants in waits in the queue
+			select {
+			case <-s.done:
+				return
+			case <-time.After(100 * time.Millisecond): // out of descriptors: clients wait in the queue
+			}
 			continue
 		}
 		go s.serve(c)

@@ -96,7 +96,7 @@ func (k *keeper) read(f *os.File) error {
 	for {
 		var rerr error
 		err := rc.Read(func(uintptr) bool {
-			_, rerr = k.take()
+			rerr = k.take()
 			return !errors.Is(rerr, syscall.EAGAIN)
 		})
 		if err = errors.Join(err, rerr); err != nil {
@@ -110,7 +110,7 @@ func (k *keeper) read(f *os.File) error {
 }
 
 // take passes on what can be read at once.
-func (k *keeper) take() (int, error) {
+func (k *keeper) take() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for {
@@ -119,9 +119,9 @@ func (k *keeper) take() (int, error) {
 		case errors.Is(err, syscall.EINTR):
 			continue
 		case err != nil:
-			return 0, err
+			return err
 		case n == 0:
-			return 0, io.EOF
+			return io.EOF
 		}
 		k.log.Append(k.buf[:n])
 		k.received += int64(n)
@@ -135,7 +135,7 @@ func (k *keeper) take() (int, error) {
 			default:
 			}
 		}
-		return n, nil
+		return nil
 	}
 }
 
@@ -143,7 +143,7 @@ func (k *keeper) take() (int, error) {
 // it says so now and then: who asks waits for an answer.
 func (k *keeper) flush() *Message {
 	for end := time.Now().Add(answerTime); time.Now().Before(end); {
-		if _, err := k.take(); err != nil {
+		if err := k.take(); err != nil {
 			break
 		}
 	}
@@ -181,7 +181,7 @@ func (k *keeper) accept(l *net.UnixListener) {
 	for {
 		c, err := l.AcceptUnix()
 		if err != nil {
-			time.Sleep(100 * time.Millisecond) // out of descriptors
+			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // nothing tells when descriptors are free
 			continue
 		}
 		if conn, err := NewConn(c); err == nil {
