@@ -1,4 +1,4 @@
-// Package sage is the directory of the Sage language. Its packages build on each
+// Package sage holds the packages of the Sage language, which build on each
 // other: source and diag; syntax; types and library; check; load; host, llm and
 // tools; eval; run; and, for people who write programs, format, lsp and test.
 //

@@ -1,5 +1,5 @@
-// Package supervisor is Erlang/OTP supervision for Go: a supervisor starts its
-// children in order, watches them, restarts them by a strategy when they fail,
+// Package supervisor implements Erlang/OTP supervision for Go: a supervisor starts
+// its children in order, watches them, restarts them by a strategy when they fail,
 // and stops them in reverse order. Children are goroutines, anything with a
 // life of its own (Process), or supervisors, which makes a tree.
 //

@@ -1,3 +1,4 @@
+// Package test runs coppice end to end, as a user does: with real processes, tmux and SQLite.
 package test
 
 import (

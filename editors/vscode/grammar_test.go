@@ -1,5 +1,5 @@
-// Package vscode holds the highlighting of Sage to its examples: a grammar
-// that nothing reads would be wrong without anybody seeing it.
+// Package vscode tests the highlighting of Sage against examples, since nothing
+// else in the project reads the grammar.
 package vscode
 
 import (

@@ -1,13 +1,14 @@
-// Package belief is what agents know about themselves, kept for them: named
-// values of each agent, written through to the store, so that the next
-// incarnation goes on from what was acknowledged to the last one.
+// Package belief keeps the beliefs of agents: named values of each agent, written
+// through to the store, so that the next incarnation continues from what was
+// acknowledged to the last one.
 //
 // A Book holds the beliefs of all agents of a project. Each belief is one
 // record. An agent's writes are done one after the other, each as one atomic
 // step, and those of different agents at once, so that they share a commit of
 // the store. What may write is the incarnation that is open, or a person: Begin
 // of the next incarnation waits for the write under way and refuses all later
-// ones of its predecessor, so that nobody starts from a value that then changes.
+// ones of its predecessor, so that no incarnation starts from a value that then
+// changes.
 package belief
 
 import (

@@ -1,5 +1,5 @@
-// Package cli is the command line: each command parses its flags, calls the
-// packages that do the work, and prints what they say.
+// Package cli implements the commands: each parses its flags, calls the packages
+// that do the work, and prints what they return.
 package cli
 
 import (

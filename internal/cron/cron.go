@@ -1,4 +1,4 @@
-// Package cron says when a schedule such as "30 2 * * MON-FRI" is due next,
+// Package cron computes when a schedule such as "30 2 * * MON-FRI" is due next,
 // in a time zone, with its changes of the clock. It knows no clock of its own
 // and keeps no state: Next is a function of its arguments.
 //

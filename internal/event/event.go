@@ -1,7 +1,6 @@
-// Package event is what has happened, for people and programs that come later:
-// an append-only log in the store. Each event has a number that no other has,
-// for all writers, so that a reader can say "what came after 120?" and
-// neither miss nor repeat one.
+// Package event records what has happened, in an append-only log in the store.
+// Each event has a number that is unique over all writers, so that a reader can
+// ask for what came after 120, and neither miss nor repeat one.
 package event
 
 import (

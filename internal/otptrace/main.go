@@ -1,6 +1,6 @@
-// Otptrace shows that the supervisor library does what Erlang's supervisor
-// does: it runs the scripts of testdata/otporacle.erl, which see, on this
-// library and prints the same traces, byte for byte.
+// Command otptrace shows that the supervisor library does what Erlang's supervisor
+// does: it runs the scripts of testdata/otporacle.erl on this library and prints
+// the same traces, byte for byte.
 //
 //	otptrace < scripts > traces
 //

@@ -1,5 +1,5 @@
-// Package outcome is how a try at a piece of work has ended, so that what was
-// learned in it is not lost: the next try, or a person, begins with it instead
+// Package outcome describes how a try at a piece of work has ended, so that what
+// was learned in it is not lost: the next try, or a person, begins with it instead
 // of finding it out again. There are six kinds and no others, and none of
 // them is "failed": a try that did not complete its work says what it did, what
 // was in its way and what it found, or it cannot be made.

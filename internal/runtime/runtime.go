@@ -1,10 +1,10 @@
-// Package runtime is how agents run outside of this program: a slot for each
-// agent, in which one incarnation after the other lives, whether a daemon
-// watches or not. What runs there outlives the daemon, and is found again.
+// Package runtime defines how agents run outside of this program. Each agent has
+// a slot, in which one incarnation after the other runs, with or without a daemon.
+// What runs there outlives the daemon, and the next daemon finds it.
 //
 // The kinds are in the packages below: proc (a shim process for each slot) and
-// tmux (a session for each slot). runtimetest holds both of them to what is
-// said here. In inproc live functions of this program, which do not outlive it.
+// tmux (a session for each slot). runtimetest tests both of them against what is
+// said here. inproc runs functions of this program, which do not outlive it.
 package runtime
 
 import (

@@ -1,5 +1,5 @@
-// Package status is the read model of a fleet: what each node does, why, and what needs
-// attention, as ps, tree, explain, status and top show it.
+// Package status provides the read model of a fleet: what each node does, why, and what
+// needs attention, as ps, tree, explain, status and top show it.
 //
 // A Model joins what is declared with what is known of it. With a daemon that is the state
 // of its supervisors, which are asked when somebody looks: their events alone would not tell

@@ -1,5 +1,5 @@
-// Package store is where everything that must survive is kept: beliefs,
-// tasks, restart counters, schedules, the event log. It defines one small
+// Package store keeps everything that must survive: beliefs, tasks, restart
+// counters, schedules, the event log. It defines one small
 // interface that an in-memory map, a SQLite file and a networked store can all
 // honour, so that what is above it is written once.
 //

@@ -1,5 +1,5 @@
-// Package suggest finds the word somebody meant to write, so that an error
-// about an unknown one can name it.
+// Package suggest finds the known word that is closest to an unknown one, so that
+// an error can name it.
 package suggest
 
 import "strings"

@@ -1,6 +1,6 @@
-// Package value holds JSON values that somebody else has written, so that they
-// can be kept and handed on without harm: bounded, free of what readers
-// disagree about, exact to the last digit, and of a type that can be asked for.
+// Package value holds JSON values from other programs, so that they can be kept
+// and passed on without harm: bounded, free of what readers disagree about, exact
+// to the last digit, and of a type that can be asked for.
 package value
 
 import (

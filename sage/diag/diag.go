@@ -1,5 +1,5 @@
-// Package diag is what there is to say about a program: errors and warnings
-// with their place, in words one can act on.
+// Package diag represents diagnostics of a program: errors and warnings with their
+// place and a remedy.
 package diag
 
 import (

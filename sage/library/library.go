@@ -1,4 +1,4 @@
-// Package library is the standard library of Sage as a table, so that the
+// Package library declares the standard library of Sage as a table, so that the
 // checker, the evaluator and editors cannot disagree about what there is.
 package library
 

@@ -1,5 +1,5 @@
-// Package source says where in which text something stands, so that every
-// part of the Sage toolchain can point at it in the same way.
+// Package source represents positions in source texts, so that every part of the
+// Sage toolchain refers to them in the same way.
 package source
 
 import (

@@ -1,5 +1,5 @@
-// Package types is what values of a Sage program can be, as values: the checker
-// infers them, the evaluator validates against them, editors show them.
+// Package types represents the types of Sage programs: the checker infers them,
+// the evaluator validates against them, editors show them.
 package types
 
 // Kind is a kind of type.

@@ -1,9 +1,8 @@
 //go:build linux
 
 // Package killtest measures how long an OS process is missing after it was
-// killed, or has ended by itself: from the signal, or what it ends at, until the first instruction of its
-// successor, which
-// cmd/firstact reports through a FIFO. What restarts it, bare os/exec or
+// killed or has ended by itself: from the signal, or what it ends at, until the
+// first instruction of its successor, which cmd/firstact reports through a FIFO. What restarts it, bare os/exec or
 // a supervisor in another process, is measured in the same way.
 package killtest
 

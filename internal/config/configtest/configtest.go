@@ -1,4 +1,4 @@
-// Package configtest has what the tests of all configuration formats share.
+// Package configtest holds the helpers that the tests of all configuration formats share.
 package configtest
 
 import (

@@ -1,7 +1,6 @@
-// Package inproc is the runtime of agents that live inside of this process:
-// functions, above all the agents of Sage programs. They do not outlive it, so
-// nothing is ever found that could be taken over; only what they have said is
-// kept, in a log for each slot.
+// Package inproc runs agents that are functions of this process, above all the
+// agents of Sage programs. They do not outlive the process, so there is never a
+// running one to adopt. Only their output is kept, in a log for each slot.
 package inproc
 
 import (

@@ -1,6 +1,6 @@
-// Package logfile is the output log of a slot: written and rotated by the process that
-// holds the agent's output, read from its end and followed by everybody else,
-// in another process and without a word between them.
+// Package logfile writes, rotates and reads the output log of a slot. The process that
+// holds the agent's output writes it. Other processes read it from its end and follow
+// it, without any communication with the writer.
 package logfile
 
 import (

@@ -1,5 +1,5 @@
-// Package statustest lets the tests of what talks to a daemon run without one: a Fleet
-// that says what a test told it to.
+// Package statustest lets tests of clients run without a daemon: its Fleet answers with
+// the values that a test has prepared.
 package statustest
 
 import (

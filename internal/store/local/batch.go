@@ -1,6 +1,6 @@
-// Package local has what the stores of one process share: planning the effect
-// of Apply calls, the history that watches read, and leases. With it two
-// stores differ only in where records are kept.
+// Package local implements what the stores of one process share: planning the
+// effect of Apply calls, the history that watches read, and leases. Two stores
+// then differ only in where records are kept.
 package local
 
 import (

@@ -1,5 +1,5 @@
-// Package memory is a store that lives and dies with the process: for tests, and
-// for trees that are to remember nothing.
+// Package memory implements a store in memory, which ends with the process: for
+// tests, and for trees that keep no state.
 package memory
 
 import (

@@ -1,5 +1,5 @@
-// Package sqlite is the durable store of one machine: a SQLite file that one
-// process has open. What Apply acknowledges survives SIGKILL and power loss.
+// Package sqlite implements the durable store of one machine: a SQLite file that
+// one process has open. What Apply acknowledges survives SIGKILL and power loss.
 //
 // Writes go through one goroutine, which commits whatever has come in since its
 // last commit as one transaction, with one fsync: 64 agents that write at once

@@ -1,6 +1,6 @@
-// Package storetest says what a store is, by tests: the suite that every
-// implementation must pass, and a store that goes wrong in all the ways
-// that the interface allows, to test the callers against.
+// Package storetest tests stores: it has the suite that every implementation must
+// pass, and a store that fails in all the ways that the interface allows, to test
+// the callers against.
 package storetest
 
 import (

@@ -1,10 +1,10 @@
-// Package server is the shim itself: a small process that owns one agent slot,
-// so that the agent outlives the daemon and its end is never missed.
+// Package server implements the shim: a small process that owns one agent slot,
+// so that the agent outlives the daemon and no exit is missed.
 //
 // It holds the lock of the slot, the agent's terminal or pipes and its output
 // log, writes the exit record, and answers on a socket in the slot's
 // directory. It stays while its agent is restarted, and ends by itself some
-// time after the last one has ended. It never acts on its own but for what was
+// time after the last one has ended. It acts on its own only in what was
 // agreed at the start: the time to readiness and the grace period of a stop.
 package server
 

@@ -1,6 +1,5 @@
-// Package wire is what shims and those who talk to them have in common: the
-// messages on the socket, the files of a slot, and the lock that proves that a
-// shim lives.
+// Package wire defines what shims and their clients share: the messages on the
+// socket, the files of a slot, and the lock that proves that a shim is running.
 //
 // The protocol is one JSON object a line, of at most MaxMessage bytes. The
 // client speaks first and says hello with the version; the shim answers with

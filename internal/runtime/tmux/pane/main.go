@@ -1,7 +1,7 @@
-// Package pane is what Coppice runs inside of a tmux server, as programs of
-// their own: for a moment the launcher, which becomes the agent, and beside
-// each pane the keeper of its output log, which lives as long as the pane's
-// output is piped to it. Neither needs the daemon to go on.
+// Package pane implements the programs that Coppice runs inside of a tmux server:
+// for a moment the launcher, which becomes the agent, and for each pane the keeper
+// of its output log, which runs as long as the pane's output is piped to it.
+// Neither needs the daemon.
 //
 // The launcher becomes the agent only when the daemon says so, on a connection
 // that the launcher has made. Whatever else goes wrong between the daemon and
