@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -74,7 +73,7 @@ type SelfRecord struct {
 // savedExit is an exit in the form of shims, which keeps the identity of its error.
 type savedExit struct {
 	wire.End
-	TooOftenBy string `json:"too_often_by,omitempty"` // of an order.TooOftenError
+	TooOftenBy string `json:"too_often_by,omitempty"` // of an TooOftenError
 	Error      string `json:"error,omitempty"`        // instead of Failure, in records of earlier versions
 }
 
@@ -88,7 +87,7 @@ func saveExit(x supervisor.Exit) *savedExit {
 		f.Exit.LastOutput = nil
 	}
 	saved := &savedExit{End: *end}
-	var often *order.TooOftenError
+	var often *TooOftenError
 	if errors.As(x.Err, &often) {
 		saved.TooOftenBy = often.Order
 	}
@@ -185,7 +184,7 @@ func (x *savedExit) exit() supervisor.Exit {
 		e.Err = errors.New(x.Error)
 	}
 	if x.TooOftenBy != "" {
-		e.Err = &order.TooOftenError{Order: x.TooOftenBy}
+		e.Err = &TooOftenError{Order: x.TooOftenBy}
 	}
 	return e
 }

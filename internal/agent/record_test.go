@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -47,7 +46,7 @@ func TestRecordOfExit(t *testing.T) {
 		{Kind: supervisor.Failure, Err: fmt.Errorf("no use: %w", supervisor.ErrDoNotRestart)},
 		{Kind: supervisor.Failure, Err: fmt.Errorf("agent: %w", &proc.ExitError{Code: 7, LastOutput: []string{"long"}})},
 		{Kind: supervisor.Killed, Err: supervisor.ErrKilled},
-		{Kind: supervisor.Failure, Err: &order.TooOftenError{Order: "night shift"}},
+		{Kind: supervisor.Failure, Err: &TooOftenError{Order: "night shift"}},
 		LostExit(),
 	} {
 		text, err := json.Marshal(NewRecord("t/a", 1, true, supervisor.Saved{LastExit: exit}))
@@ -63,7 +62,7 @@ func TestRecordOfExit(t *testing.T) {
 				t.Errorf("%v is %q: %v", exit, target, !errors.Is(exit.Err, target))
 			}
 		}
-		var often, wasOften *order.TooOftenError
+		var often, wasOften *TooOftenError
 		if errors.As(exit.Err, &wasOften) && (!errors.As(got.Err, &often) || *often != *wasOften) {
 			t.Errorf("%v is read as %#v", exit, got.Err)
 		}

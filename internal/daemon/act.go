@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/order"
@@ -255,7 +256,7 @@ func (c *Controller) startForOrder(ctx context.Context, sup *supervisor.Supervis
 				return err
 			}
 		}
-		_, err := sup.RestartCounted(ctx, info.ID, &order.TooOftenError{Order: name})
+		_, err := sup.RestartCounted(ctx, info.ID, &agent.TooOftenError{Order: name})
 		return err
 	})
 	return countedForOrder(path, err)

@@ -11,7 +11,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/status"
@@ -159,7 +158,7 @@ func (c *Controller) actOnTriggered(ctx context.Context, path string, action api
 			case isHeldByLimit(info.State):
 				return true, heldForOrder(path, info.State)
 			case info.State == supervisor.Restarting, action == api.Restart && running:
-				return true, countedForOrder(path, t.RestartCounted(ctx, &order.TooOftenError{Order: by}))
+				return true, countedForOrder(path, t.RestartCounted(ctx, &agent.TooOftenError{Order: by}))
 			}
 			return false, nil
 		})

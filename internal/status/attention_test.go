@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -52,7 +52,7 @@ func TestNodeAttention(t *testing.T) {
 		{name: "waits for its trigger", node: Node{State: "waiting", Aide: &trigger.Info{}}},
 		{name: "is quarantined", node: Node{State: "quarantined", Failed: true, LastExit: failed, NextAt: &soon},
 			want: "quarantined: exit code 1 -> coppice logs t/a, then coppice reset t/a (next)"},
-		{name: "is quarantined for an order", node: Node{State: "quarantined", Failed: true, LastExit: (&order.TooOftenError{Order: "night shift"}).Error(), TooOftenBy: "night shift"},
+		{name: "is quarantined for an order", node: Node{State: "quarantined", Failed: true, LastExit: (&agent.TooOftenError{Order: "night shift"}).Error(), TooOftenBy: "night shift"},
 			want: "quarantined: started too often by order night shift -> coppice order show 'night shift', then coppice reset t/a"},
 		{name: "is quarantined, without a daemon", offline: true, node: Node{State: "quarantined", Failed: true, LastExit: failed, NextAt: &soon},
 			want: "quarantined: exit code 1; the next daemon starts it in 30m, when its limit has room -> coppice logs t/a, then coppice up -d, then coppice reset t/a"},

@@ -3,8 +3,8 @@ package status
 import (
 	"errors"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/mail"
-	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -57,7 +57,7 @@ func (n *Node) setLastExit(x supervisor.Exit) {
 		return
 	}
 	n.ExitError = x.Err.Error()
-	var often *order.TooOftenError
+	var often *agent.TooOftenError
 	if errors.As(x.Err, &often) {
 		n.TooOftenBy = often.Order
 	}

@@ -1,4 +1,4 @@
-package order
+package agent
 
 // TooOftenError is the failure of an agent that an order has started so often that its
 // limit holds it.
