@@ -198,7 +198,7 @@ func TestCoppiceInCoppice(t *testing.T) {
 	inner := fleetIn(t, filepath.Join(f.dir, "inner"), agentTOML("a", `exec sleep 1000`))
 	f.do("up", "-d")
 	// It is ready when its agents are.
-	n := f.awaitState("t/inner", "running")
+	f.awaitState("t/inner", "running")
 	if a := inner.node("t/a"); a.State != "running" {
 		t.Errorf("the inner agent: %+v", a)
 	}
@@ -209,7 +209,7 @@ func TestCoppiceInCoppice(t *testing.T) {
 
 	// It ends when it is asked to, by somebody else.
 	inner.do("down")
-	n = f.awaitNode("t/inner", "comes back", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 2 })
+	n := f.awaitNode("t/inner", "comes back", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 2 })
 	if exits := f.events(event.AgentExited, "t/inner"); len(exits) != 1 {
 		t.Errorf("exits: %v", exits)
 	} else if _, data := failure(t, exits[0]); data["announced"] != true {

@@ -1,5 +1,5 @@
-// Package api is how programs talk to a daemon: HTTP and JSON over a unix
-// socket, a server for the daemon and a client for everybody else.
+// Package api lets programs talk to a daemon by HTTP and JSON over a unix socket:
+// it has the server for the daemon and the client for other programs.
 //
 // A feature declares what it can be asked as typed routes, handles them with
 // Route.Handle, and its callers use Route.Call. The server checks who asks, turns

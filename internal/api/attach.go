@@ -324,7 +324,7 @@ func (c *Client) upgrade(ctx context.Context, query url.Values) (net.Conn, *bufi
 	err = req.Write(conn)
 	var resp *http.Response
 	if err == nil {
-		resp, err = http.ReadResponse(in, req)
+		resp, err = http.ReadResponse(in, req) //nolint:bodyclose // its body is the connection
 	}
 	if err == nil {
 		err = c.check(resp, http.StatusSwitchingProtocols)

@@ -254,7 +254,7 @@ func (c *Client) Events(ctx context.Context, q event.Query) iter.Seq2[event.Even
 	}
 	return func(yield func(event.Event, error) bool) {
 		f := &following{client: c, query: query, cursor: q.After, yield: yield}
-		if err := c.goOn(ctx, q.Follow, &f.connected, f.connection); err != nil && err != errEnough {
+		if err := c.goOn(ctx, q.Follow, &f.connected, f.connection); err != nil && !errors.Is(err, errEnough) {
 			yield(event.Event{}, err)
 		}
 	}
@@ -368,7 +368,7 @@ func (c *Client) stream(req *http.Request, opened func()) iter.Seq2[message, err
 		for m, err := range readMessages(alive) {
 			silence.Stop() // whoever reads this sequence may take their time
 			switch {
-			case err == errMessageTooLong:
+			case errors.Is(err, errMessageTooLong):
 				yield(message{}, err)
 				return
 			case err != nil && req.Context().Err() != nil:

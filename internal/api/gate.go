@@ -26,7 +26,7 @@ func defaultRoom() room {
 	most := uint64(4096)
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
-		most = max(8, min(most, uint64(limit.Cur/4)))
+		most = max(8, min(most, limit.Cur/4))
 	}
 	return roomOf(int(most))
 }

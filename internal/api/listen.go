@@ -220,12 +220,13 @@ func lockDir(dir string) (unlock func(), err error) {
 		return nil, err
 	}
 	// Others hold it for a moment only.
-	for deadline := time.Now().Add(2 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	deadline := time.Now().Add(2 * time.Second)
+	for ; ; time.Sleep(2 * time.Millisecond) { //nolint:forbidigo // the kernel does not say when a lock is free
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
 			return func() { f.Close() }, nil
 		}
-		if err != unix.EWOULDBLOCK && err != unix.EINTR || time.Now().After(deadline) {
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) || time.Now().After(deadline) {
 			f.Close()
 			return nil, fmt.Errorf("locking %s: %w", dir, err)
 		}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -67,7 +68,7 @@ func (q query) logs() (LogQuery, error) {
 func (c *Client) Logs(ctx context.Context, q LogQuery) iter.Seq2[LogLine, error] {
 	return func(yield func(LogLine, error) bool) {
 		f := &followingLogs{client: c, q: q, start: time.Now(), yield: yield}
-		if err := c.goOn(ctx, q.Follow, &f.connected, f.connection); err != nil && err != errEnough {
+		if err := c.goOn(ctx, q.Follow, &f.connected, f.connection); err != nil && !errors.Is(err, errEnough) {
 			yield(LogLine{}, err)
 		}
 	}

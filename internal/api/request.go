@@ -148,7 +148,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, into any) err
 	if err := d.Decode(into); err != nil {
 		return bodyError(err)
 	}
-	if _, err := d.Token(); err != io.EOF {
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		if err == nil {
 			err = errors.New("something follows the object")
 		}
@@ -163,7 +163,7 @@ func bodyError(err error) error {
 		return fmt.Errorf("%w: the body has more than %d bytes, expected at most that; send less at once", ErrInvalid,
 			large.Limit)
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = errors.New("it is empty")
 	}
 	return fmt.Errorf("%w: the body must be one JSON object: %w", ErrInvalid, err)

@@ -254,7 +254,7 @@ func (c *call) recover() {
 	if v == nil {
 		return
 	}
-	if v == http.ErrAbortHandler {
+	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(v)
 	}
 	c.logger.Error("a request has panicked", "request", c.r.Method+" "+c.r.URL.Path, "panic", v, "stack",
@@ -282,7 +282,7 @@ func (c *call) fail(err error) {
 
 // ended replaces the error of a request whose context has ended by the reason for that.
 func (c *call) ended(err error) error {
-	if cause := context.Cause(c.r.Context()); cause == ErrStopping {
+	if cause := context.Cause(c.r.Context()); errors.Is(cause, ErrStopping) {
 		return ErrStopping
 	}
 	return err

@@ -41,12 +41,11 @@ func TestCheckPattern(t *testing.T) {
 		"(?=a)":    `"(?=a)": column 1: invalid or unsupported Perl syntax: "(?="`,
 	} {
 		err := checkPattern(pattern)
-		if got := ""; err != nil {
-			if got = err.Error(); got != want {
-				t.Errorf("%s: %s, want %s", pattern, got, want)
-			}
-		} else if want != "" {
+		switch {
+		case err == nil && want != "":
 			t.Errorf("%s is a pattern", pattern)
+		case err != nil && err.Error() != want:
+			t.Errorf("%s: %v, want %s", pattern, err, want)
 		}
 	}
 }

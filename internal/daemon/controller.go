@@ -1,3 +1,5 @@
+// Package daemon runs a project: it holds the project's lock, connects the
+// features, the reconciler and the tree of supervisors, and serves the API.
 package daemon
 
 import (

@@ -265,7 +265,7 @@ func (d *doctor) disk() {
 		d.note("disk", LevelProblem, "", "%v", err)
 		return
 	}
-	free := uint64(st.Bavail) * uint64(st.Bsize)
+	free := st.Bavail * uint64(st.Bsize)
 	if free < minFree {
 		d.note("disk", LevelProblem, "make room; agents run on meanwhile, but nothing new is remembered",
 			"%d MiB free in %s", free>>20, d.project.Dir)

@@ -34,7 +34,7 @@ func claimName(dir string) (release func() error, holder int, err error) {
 		if tries == 100 {
 			return nil, 0, fmt.Errorf("taking the name of the project: %w", err)
 		}
-		time.Sleep(time.Millisecond) // its holder has just ended
+		time.Sleep(time.Millisecond) //nolint:forbidigo // its holder has just ended
 	}
 	defer c.Close()
 	pid, err := trustedPeer(c)

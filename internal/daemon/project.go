@@ -129,7 +129,8 @@ func (p Project) Lock() (*Lock, error) {
 		return nil, err
 	}
 	l := &Lock{project: p}
-	for deadline := time.Now().Add(lockTimeout); ; time.Sleep(10 * time.Millisecond) {
+	deadline := time.Now().Add(lockTimeout)
+	for ; ; time.Sleep(10 * time.Millisecond) { //nolint:forbidigo // the kernel does not say when a lock is free
 		switch holder, err := l.try(); {
 		case err != nil:
 			return nil, err

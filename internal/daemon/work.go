@@ -302,7 +302,7 @@ func (c *Controller) ClaimTask(ctx context.Context, who api.Caller, t api.TaskCl
 		t.Pools = c.taskPools(who.Path)
 	}
 	got, err := c.work.Claim(ctx, worker(who, t.By), task.Claiming{ID: t.ID, Pools: t.Pools, Any: t.Any, Key: t.Key})
-	if err == task.ErrNothing {
+	if errors.Is(err, task.ErrNothing) {
 		return nil, nil
 	}
 	if err != nil {
