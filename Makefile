@@ -2,9 +2,9 @@
 
 GO      ?= go
 BIN     := bin/coppice
-STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
+GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
-# A run is the same each time: what tests draw comes from SEED. SEED=0 draws anew.
+# A run is the same each time: what tests draw comes from SEED. SEED=0 draws other cases.
 SEED    ?= 1
 export SEED
 # -p 2: process tests start many processes of their own. -parallel 8: most of them wait most of the time.
@@ -12,7 +12,7 @@ TEST    := -race -p 2 -parallel 8 -timeout 15m
 # Packages whose tests draw their cases.
 DRAWN   = $(sort $(patsubst %/,./%,$(dir $(shell git grep -l '"pgregory.net/rapid"' -- '*_test.go'))))
 OTHERS  = $(filter-out $(patsubst ./%,$(shell $(GO) list -m)/%,$(DRAWN)),$(shell $(GO) list ./...))
-# Where nobody can look, a test that fails is run once more, and the end of the run names it as one that is not certain. No
+# In CI a test that fails is run once more, and the end of the run names it as one that is not certain. No
 # second run after a data race, and none that draws other cases: what was drawn is replayed.
 RERUN   := $(if $(CI),--rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-abort-on-data-race)
 TESTSUM = $(GO) run $(GOTESTSUM) --format pkgname-and-test-fails --hide-summary=skipped $(RERUN)
@@ -49,12 +49,11 @@ test: deps lint
 deps:
 	@sh tools/deps.sh
 
-## lint: go vet, staticcheck, gofmt, lines of at most 120 columns
+## lint: gofmt, lines of at most 120 columns, and what .golangci.yml enables
 lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt-ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	@git ls-files '*.go' | grep -v _test.go | xargs $(GO) run ./tools/longlines
-	$(GO) vet ./...
-	$(GO) run $(STATICCHECK) ./...
+	$(GO) run $(GOLANGCI) run ./...
 
 ## bench: measure beside other libraries and Erlang/OTP (10 minutes)
 bench:
