@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/config"
 	aidefileconfig "github.com/coppice-dev/coppice/internal/config/aidefile"
+	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -78,7 +79,7 @@ func addAidefiles(s *streams, path string, dirs []string) error {
 	}
 	text := string(before)
 	if isNew {
-		text = "[project]\nname = " + tomlString(projectNameOf(project)) + "\n"
+		text = "[project]\nname = " + toml.Quote(projectNameOf(project)) + "\n"
 	}
 	var names []string
 	for _, dir := range dirs {
@@ -105,7 +106,7 @@ func addAidefiles(s *streams, path string, dirs []string) error {
 		if text != "" && !strings.HasSuffix(text, "\n") {
 			text += "\n"
 		}
-		text += "\n[[agent]]\naidefile = " + tomlString(written) + "\n"
+		text += "\n[[agent]]\naidefile = " + toml.Quote(written) + "\n"
 		names = append(names, f.Persona.Name)
 	}
 	if err := replaceChecked(path, text, isNew); err != nil {
@@ -207,23 +208,4 @@ func projectNameOf(dir string) string {
 		return name
 	}
 	return "project"
-}
-
-// tomlString is a text as TOML writes it.
-func tomlString(text string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range text {
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r < ' ' || r == 0x7f:
-			fmt.Fprintf(&b, `\u%04X`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
 }

@@ -104,17 +104,7 @@ func personaTable() toml.Table[aidefile.Persona] {
 		Keys: []toml.Key[aidefile.Persona]{
 			{Name: "name", Type: "string", Default: "the name of the directory",
 				Doc: "its name, in the tree and to itself; a segment of paths", Also: []string{"id"},
-				Read: func(r *toml.Reader, v *toml.Value, into *aidefile.Persona) {
-					name, ok := r.Text(v, "a string")
-					if !ok {
-						return
-					}
-					if fault := spec.CheckName(name); fault != "" {
-						r.Fail(v, "", "%s", fault)
-						return
-					}
-					into.Name = name
-				}},
+				Read: setting.Name(func(p *aidefile.Persona) *string { return &p.Name })},
 			{Name: "style", Type: "string", Doc: "how it works and speaks, in words of your own",
 				Also: []string{"tone", "description", "role"},
 				Read: toml.Text(func(p *aidefile.Persona) *string { return &p.Style })},

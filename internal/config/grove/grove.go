@@ -218,18 +218,8 @@ entry = "src/main.sg"
 `,
 		Keys: []toml.Key[file]{
 			{Name: "name", Type: "string", Default: toml.Required,
-				Doc: "what the project is called; 1 to 64 bytes of printable text without `/`",
-				Read: func(r *toml.Reader, v *toml.Value, into *file) {
-					name, ok := r.Text(v, "a string")
-					if !ok {
-						return
-					}
-					if fault := spec.CheckName(name); fault != "" {
-						r.Fail(v, "", "%s", fault)
-						return
-					}
-					into.Name = name
-				}},
+				Doc:  "what the project is called; 1 to 64 bytes of printable text without `/`",
+				Read: setting.Name(func(f *file) *string { return &f.Name })},
 			{Name: "version", Type: "string", Default: "0.1.0", Doc: "the version of the project; any text",
 				Read: toml.Text(func(f *file) *string { return &f.Version })},
 			{Name: "entry", Type: "string", Default: defaultEntry,

@@ -116,11 +116,11 @@ func tomlKey(name string) string {
 	if bare := BareKey(name); bare == name {
 		return name
 	}
-	return quoteTOML(name)
+	return Quote(name)
 }
 
-// quoteTOML returns text as a string of one line.
-func quoteTOML(text string) string {
+// Quote returns text as a basic string of TOML, in one line.
+func Quote(text string) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for _, r := range text {
@@ -148,7 +148,7 @@ func quoteTOML(text string) string {
 func Format(v *Value) string {
 	switch v.Kind {
 	case KindString:
-		return quoteTOML(v.Text)
+		return Quote(v.Text)
 	case KindArray:
 		all := make([]string, len(v.Elements))
 		for i, e := range v.Elements {
