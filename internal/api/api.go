@@ -75,7 +75,7 @@ const (
 	Start   Action = "start"   // what is stopped, suspended or held back by a limit
 	Stop    Action = "stop"    // until Start; survives the daemon
 	Restart Action = "restart" // stop and start; no failure is counted
-	Reset   Action = "reset"   // counters and limits start afresh; what is held starts
+	Reset   Action = "reset"   // counters and limits are cleared; what is held starts
 	Suspend Action = "suspend" // as Stop, for what will be resumed
 	Resume  Action = "resume"  // what is suspended, or paused by a limit
 )

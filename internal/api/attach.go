@@ -170,7 +170,7 @@ type attached struct {
 }
 
 // receive passes on frames until the connection ends, and returns false if it
-// may as well: there was no end of the input before, or nobody takes it.
+// may as well: there was no end of the input before, or it has no reader.
 func (a *attached) receive(r io.Reader) bool {
 	typed := a.typed
 	defer func() {
@@ -224,7 +224,7 @@ func (a *attached) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// newest puts a size into the channel, in place of one that nobody has taken.
+// newest puts a size into the channel, in place of one that was not taken.
 func newest(sizes chan [2]uint16, size [2]uint16) {
 	for {
 		select {

@@ -47,7 +47,7 @@ const maxAnswer = 256 << 20
 var _ Service = (*Client)(nil)
 
 // Dial returns a client of the daemon at a socket, see SocketPath. It does not
-// connect yet: each call does, and fails with ErrDown where nobody listens.
+// connect yet: each call does, and fails with ErrDown without a listener.
 func Dial(socket string) *Client {
 	c := newClient(nil)
 	c.socket, c.open = socket, func(ctx context.Context) (net.Conn, error) { return connect(ctx, socket, c.pace) }
@@ -332,7 +332,7 @@ func (f *following) connection(ctx context.Context) error {
 			e = event.Event{Type: event.Unreadable, Message: err.Error()}
 		}
 		if n, ok := number(m.id); ok {
-			// Only a log that was made anew goes back.
+			// Only a log that was made again goes back.
 			if n <= f.cursor && e.Type != event.EventsReset {
 				continue
 			}
@@ -366,7 +366,7 @@ func (c *Client) stream(req *http.Request, opened func()) iter.Seq2[message, err
 		opened()
 		alive := &pulseReader{r: resp.Body, beat: func() { silence.Reset(c.pace.silence) }}
 		for m, err := range readMessages(alive) {
-			silence.Stop() // whoever reads this sequence may take their time
+			silence.Stop() // the reader of this sequence may be slow
 			switch {
 			case errors.Is(err, errMessageTooLong):
 				yield(message{}, err)

@@ -16,11 +16,11 @@ type Drains interface {
 	Drain(ctx context.Context, req DrainRequest) error
 	// Draining is the drain of the agent that calls; nil if there is none.
 	Draining(ctx context.Context, who Caller) (*Drain, error)
-	// AckDrain says that the agent has finished. ErrConflict if nobody has asked.
+	// AckDrain says that the agent has finished. ErrConflict without a request.
 	AckDrain(ctx context.Context, who Caller) error
 }
 
-// DefaultDrain is how long an agent may take to finish where nobody says.
+// DefaultDrain is how long an agent may take to finish by default.
 const DefaultDrain = 5 * time.Minute
 
 // MaxDrain bounds the time that an agent may take to finish.
@@ -31,8 +31,8 @@ type DrainRequest struct {
 	Path    string  `json:"path"`
 	Timeout float64 `json:"timeout_seconds,omitempty"` // DefaultDrain if 0, MaxDrain at most
 	Reason  string  `json:"reason,omitempty"`
-	// Again: the request was made before, and its answer was lost. Nobody is
-	// drained anew; ErrConflict if somebody has ended the drain since.
+	// Again: the request was made before, and its answer was lost. No agent is
+	// drained again; ErrConflict if the drain was ended since.
 	Again bool `json:"again,omitempty"`
 }
 

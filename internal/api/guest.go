@@ -25,7 +25,7 @@ func GuestSocketPath(socket string, uid uint32) string {
 }
 
 // Admit makes the socket for agents of another user, unless there is one, and returns its path.
-// Nobody else can connect to it, and whoever does is an agent to the daemon, never a person.
+// No other user can connect to it, and a client there is an agent to the daemon, never a person.
 func (l *Listener) Admit(uid uint32) (string, error) {
 	path := GuestSocketPath(l.path, uid)
 	l.mu.Lock()
@@ -69,7 +69,7 @@ func (l *Listener) trusts(uid int) bool {
 	return trusted(uid)
 }
 
-// makeGuestDir makes a directory below guestDir that others can search and nobody else can change.
+// makeGuestDir makes a directory below guestDir that others can search and only this user can change.
 func makeGuestDir(dir string) error {
 	for _, d := range []string{guestDir, dir} {
 		if err := os.Mkdir(d, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {

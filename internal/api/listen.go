@@ -76,7 +76,7 @@ func runtimeDir() string {
 func tempDir() string { return filepath.Join(os.TempDir(), fmt.Sprintf("coppice-%d", os.Geteuid())) }
 
 // checkPrivate returns an error unless a path is a directory, not a link to
-// one, that is the user's and that nobody else can use.
+// one, that is the user's and that no other user can use.
 func checkPrivate(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -96,7 +96,7 @@ func checkPrivate(dir string) error {
 }
 
 // Listener is the socket of a daemon. It lets in its own user and root, and
-// nobody else. When its socket is deleted it makes another one. With Admit it
+// no other user. When its socket is deleted it makes another one. With Admit it
 // has sockets for other users, too, each for one of them alone.
 type Listener struct {
 	path   string
@@ -106,7 +106,7 @@ type Listener struct {
 	closed chan struct{}
 	close  sync.Once
 	work   sync.WaitGroup
-	// restored holds a token when the socket was made anew.
+	// restored holds a token when the socket was made again.
 	restored chan struct{}
 
 	mu    sync.Mutex
@@ -233,7 +233,7 @@ func lockDir(dir string) (unlock func(), err error) {
 	}
 }
 
-// clearStale removes a socket on which nobody listens.
+// clearStale removes a socket without a listener.
 func clearStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -296,7 +296,7 @@ func (l *Listener) accept(inner *net.UnixListener) {
 // trusted reports whether a user may talk to this one.
 func trusted(uid int) bool { return uid == os.Geteuid() || uid == 0 }
 
-// guard makes the socket anew when it was deleted, as long as nobody else listens there.
+// guard makes the socket again when it was deleted, unless another process listens there.
 func (l *Listener) guard(every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -313,13 +313,13 @@ func (l *Listener) guard(every time.Duration) {
 		}
 		err := l.bind()
 		if err == nil {
-			l.logger.Warn("the socket was deleted and has been made anew", "socket", l.path)
+			l.logger.Warn("restored the deleted socket", "socket", l.path)
 			select {
 			case l.restored <- struct{}{}:
 			default:
 			}
 		} else if last != err.Error() {
-			l.logger.Error("the socket was deleted and cannot be made anew", "socket", l.path, "error", err)
+			l.logger.Error("cannot restore the deleted socket", "socket", l.path, "error", err)
 			last = err.Error()
 		}
 	}
@@ -336,7 +336,7 @@ func (l *Listener) present() bool {
 	return os.SameFile(info, l.own)
 }
 
-// Restored receives when the socket was deleted and has been made anew.
+// Restored receives when a deleted socket was made again.
 func (l *Listener) Restored() <-chan struct{} { return l.restored }
 
 // Accept waits for the next connection.

@@ -228,7 +228,7 @@ func TestSocketDeleted(t *testing.T) {
 	other.Close()
 }
 
-// Closing is safe at any moment, also while the socket is being made anew.
+// Closing is safe at any moment, also while the socket is being made again.
 func TestCloseRace(t *testing.T) {
 	for range 50 {
 		path := tempSocket(t)

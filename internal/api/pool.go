@@ -17,7 +17,7 @@ type Pool struct {
 	Error     string     `json:"error,omitempty"`
 	Checking  bool       `json:"checking"` // a check runs
 	Booting   bool       `json:"booting"`  // on_boot runs, and nothing is started before its end
-	// the file does not have it any more: who is in it may finish, and it ends with the last one
+	// it is no longer in the file: its instances may finish, and it ends with the last one
 	Retired bool `json:"retired"`
 }
 

@@ -64,7 +64,7 @@ type Route[Req, Resp any] struct {
 // status codes.
 func (r Route[Req, Resp]) Handle(s *Server, handler func(ctx context.Context, who Caller, req Req) (Resp, error)) {
 	for _, a := range []Audience{People, Agents} {
-		// Without a daemon nobody knows the tokens of agents.
+		// Without a daemon the tokens of agents are not known.
 		if r.For&a != 0 && (a == People || !s.local) {
 			s.add(r.route(a, handler))
 		}
@@ -132,7 +132,7 @@ func notNull[T any](v T) any {
 	return v
 }
 
-// Call asks the daemon of a client, in the name of whoever the client acts as.
+// Call asks the daemon of a client, in the name of the client's user or agent.
 // Where it is not known whether an operation was carried out the error is
 // ErrLost; one that Waits may end with ErrDown or ErrStopping, too, and may be
 // called again.

@@ -57,7 +57,7 @@ type Server struct {
 	routes      []*route
 	local       bool           // no daemon runs: what is not registered needs one
 	service     Daemon         // answers the routes that no feature owns yet
-	attached    sync.WaitGroup // connections that http.Server does not know any more
+	attached    sync.WaitGroup // connections that http.Server no longer knows
 	description func() []byte
 }
 
@@ -187,7 +187,7 @@ func (c *call) enter() error {
 		c.w.Header().Set("Connection", "close")
 		return conn.refused
 	}
-	// A body that never comes must hold nobody up, not even where nobody asked for one.
+	// A body that never comes must delay nothing, not even where none is expected.
 	c.rc.SetReadDeadline(time.Now().Add(c.pace.body))
 	return nil
 }

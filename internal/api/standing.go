@@ -7,7 +7,7 @@ import "time"
 type Standing struct {
 	Wanted string `json:"wanted"`        // run, suspend, finish. Readers must expect others.
 	Why    string `json:"why,omitempty"` // it is not to run
-	// Observed is unknown, down (nobody but the patrol will start it), running,
+	// Observed is unknown, down (only reconciliation will start it), running,
 	// kept (its supervisor starts, stops, delays or holds it) or done (it was
 	// stopped by hand, or has ended and stays so).
 	Observed string   `json:"observed"`

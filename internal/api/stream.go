@@ -77,7 +77,7 @@ func stream[T any](c *call, open func(context.Context) iter.Seq2[T, error], id f
 			number = id(item)
 		}
 		if s.send(message{id: number, data: data}) != nil {
-			return nil // nobody is there any more
+			return nil // the client is gone
 		}
 	}
 	if err := ctx.Err(); err != nil {

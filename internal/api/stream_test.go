@@ -180,7 +180,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// A log that was made anew may go back; nothing else may.
+// A log that was made again may go back; nothing else may.
 func TestCursorGoesBack(t *testing.T) {
 	reset := numbered(2)
 	reset.Type = event.EventsReset

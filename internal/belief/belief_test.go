@@ -136,7 +136,7 @@ func TestStartOfIncarnation(t *testing.T) {
 	}
 }
 
-// P2: siblings of one kind, children and beliefs of one name, names that look like keys: nobody shares a record.
+// P2: siblings of one kind, children and beliefs of one name, names that look like keys: none share a record.
 func TestNoCollisions(t *testing.T) {
 	s := memory.New()
 	b := open(t, s)
@@ -186,14 +186,14 @@ func TestRefusals(t *testing.T) {
 	want(t, "get", err, ErrNotFound, `did you mean "check_count"?`)
 	_, err = b.Get(context.Background(), "app/m", 2)
 	want(t, "get by the next one", err, ErrStale)
-	_, err = b.Get(context.Background(), "nobody", Person)
-	want(t, "get of nobody", err, ErrNotFound)
+	_, err = b.Get(context.Background(), "missing", Person)
+	want(t, "get of an unknown agent", err, ErrNotFound)
 	b.End("app/m", 1)
 	want(t, "over", set(b, "app/m", 1, "check_count=1"), ErrStale, "none is open")
 	want(t, "would be lost", set(b, "app/m", Person, "threshold=1"), ErrRefused, "not persistent", "change initial in the file")
 	mustSet(t, b, "app/m", Person, "check_count=3")
 	if got := text(t, b, "app/m", Person); !strings.HasPrefix(got, "check_count=3 ") {
-		t.Errorf("set by a person while nobody runs: %s", got)
+		t.Errorf("set by a person while no agent runs: %s", got)
 	}
 	// A step is all or nothing.
 	if set(b, "app/free", 1, "a=1", "b=2", "/=3") == nil || text(t, b, "app/free", 1) != "" {
@@ -289,7 +289,7 @@ func TestDamageAndChangedTypes(t *testing.T) {
 	if len(problems) != 1 || problems[0].Name != "check_count" || !strings.Contains(problems[0].Message, "kept as string, and the file declares int") {
 		t.Errorf("problems: %v", problems)
 	}
-	// threshold is not persistent any more; extra is not declared.
+	// threshold is no longer persistent; extra is not declared.
 	if got, want := text(t, b, "app/m", 1), `check_count=0 note="none" seen=[] threshold=100`; got != want {
 		t.Errorf("the agent sees %s, want %s", got, want)
 	}
@@ -378,8 +378,8 @@ func TestStoreRefuses(t *testing.T) {
 	mustSet(t, b, "app/m", 2, "check_count=2")
 }
 
-// While it is not known whether a write was done nobody sees either value, and
-// what is seen afterwards does not change any more.
+// While it is not known whether a write was done no reader sees either value, and
+// what is seen afterwards no longer changes.
 func TestUnknownOutcome(t *testing.T) {
 	for _, unknown := range []error{store.ErrUnknown, fmt.Errorf("lost: %w", store.ErrUnknown)} {
 		f := storetest.NewFaults(memory.New(), 1, storetest.Rates{})

@@ -44,19 +44,19 @@ var (
 	ErrRefused = errors.New("refused")
 )
 
-// Person asks on nobody's behalf but their own, where an incarnation is asked for.
+// Person stands for a person where an incarnation is asked for.
 const Person = 0
 
 // Life is one incarnation of an agent.
 type Life struct {
 	Incarnation uint64 // above zero
-	// ID is the incarnation's own, known to nobody else and the same for
-	// whoever takes it over: numbers may come again, this does not. What is not
+	// ID is the incarnation's own, secret, and the same for
+	// the daemon that takes it over: numbers may come again, this does not. What is not
 	// persistent holds for as long as the life that wrote it.
 	ID string
 }
 
-// Problem is something that a person should hear of and that stops nobody.
+// Problem is something that a person should know and that stops no agent.
 type Problem struct {
 	Path, Name string // Name is empty if it is about the agent as a whole
 	Message    string
@@ -74,11 +74,11 @@ type Book struct {
 // agent is the beliefs of one agent.
 type agent struct {
 	path string
-	turn chan struct{} // holds a token while nobody writes, fetches or begins
+	turn chan struct{} // holds a token while no call writes, fetches or begins
 
-	pending *write // of an outcome that is not known; of whoever has the turn
+	pending *write // of an unknown outcome; belongs to the holder of the turn
 
-	mu      sync.RWMutex // of what follows; changed only by whoever has the turn, but for End and Declare
+	mu      sync.RWMutex // of what follows; changed only by the holder of the turn, and by End and Declare
 	unknown bool         // there is a pending write
 	known   bool         // the file names the agent
 	next    []spec.Belief

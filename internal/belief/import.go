@@ -139,7 +139,7 @@ func batches(size func(name string) int, names []string) (all [][]string) {
 	return all
 }
 
-// stage checks values and writes them where nobody sees them.
+// stage checks values and writes them where they are not visible.
 func (b *Book) stage(ctx context.Context, a *agent, values value.Named) error {
 	names := slices.Sorted(maps.Keys(values))
 	count, bytes := len(a.stored.of), a.stored.bytes

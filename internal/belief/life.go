@@ -37,7 +37,7 @@ func (b *Book) Begin(ctx context.Context, path string, life Life) ([]Problem, er
 	a.mu.Lock()
 	a.life = life
 	a.enact()
-	var old []string // what an earlier life has left and nobody can read any more
+	var old []string // what an earlier life has left and can no longer be read
 	for _, name := range a.stored.names() {
 		e := a.stored.of[name]
 		if wrong := a.misfit(name, e); wrong != "" {
@@ -58,7 +58,7 @@ func (b *Book) Begin(ctx context.Context, path string, life Life) ([]Problem, er
 			w.remove(&a.stored, name)
 		}
 		if b.commit(ctx, a, w) != nil {
-			break // they hold for nobody; it is only tidier without them
+			break // they have no effect; it is only tidier without them
 		}
 	}
 	return problems, nil

@@ -294,7 +294,7 @@ func FuzzRecord(f *testing.F) {
 		}
 		h, v, _ := parseRecord(data)
 		if strings.ContainsFunc(h.Life, func(r rune) bool { return r < ' ' || r > '~' }) {
-			return // which nobody writes
+			return // which is never written
 		}
 		again, w, err := parseRecord(h.encode(v))
 		if err != nil || w != v || again.Incarnation != h.Incarnation || again.Life != h.Life || again.Transient != h.Transient || !again.Time.Equal(h.Time) {

@@ -20,7 +20,7 @@ type Belief struct {
 	From  Origin // where the value is from
 	// Persistent: it outlives the incarnation. Declared: by the file, in force.
 	Persistent, Declared bool
-	// Incarnation wrote it, or a Person, at Time; zero where nobody has.
+	// Incarnation wrote it, or a Person, at Time; zero if it was never written.
 	Incarnation uint64
 	Time        time.Time
 	// Problem is why what is kept is not what holds, or why nothing can be read.
@@ -37,7 +37,7 @@ const (
 	Kept     Origin = "kept"     // somebody has set it
 	Initial  Origin = "initial"  // the declaration says so
 	Zero     Origin = "zero"     // that of its type
-	Leftover Origin = "leftover" // kept, of a belief that the file does not declare any more
+	Leftover Origin = "leftover" // kept, of a belief that the file no longer declares
 )
 
 // Agent is an agent of which something is declared or kept.
@@ -65,7 +65,7 @@ func (b *Book) Get(ctx context.Context, path string, by uint64, names ...string)
 	if err != nil || complete {
 		return list, err
 	}
-	// What is large is read, which nobody may write meanwhile.
+	// Large values are read, and must not be written meanwhile.
 	if err := a.take(ctx); err != nil {
 		return nil, err
 	}

@@ -88,7 +88,7 @@ func (b *Book) Apply(ctx context.Context, s Step) error {
 		return err
 	}
 	defer a.give()
-	// Whoever was first to change the files of a store is seen once.
+	// The first change of the files of a store is seen once.
 	for range 3 {
 		err := b.apply(ctx, a, s)
 		if !errors.Is(err, errForeign) {

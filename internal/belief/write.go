@@ -53,7 +53,7 @@ const (
 )
 
 // errForeign: somebody else has changed the records, as when the files of the
-// store were replaced. The projection has been read anew.
+// store were replaced. The projection was read again.
 var errForeign = errors.New("the beliefs have been changed by somebody else meanwhile")
 
 // commit performs a write and makes the projection agree. The caller has the
@@ -170,14 +170,14 @@ func (b *Book) done(a *agent, w *write, rev store.Rev) {
 	a.pending, a.unknown = nil, len(a.imports.of) > 0
 }
 
-// forget gives up a pending write that can have no effect any more.
+// forget gives up a pending write that can no longer have an effect.
 func (b *Book) forget(a *agent) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.pending, a.unknown = nil, false
 }
 
-// refresh reads the records of an agent anew and returns errForeign.
+// refresh reads the records of an agent again and returns errForeign.
 func (b *Book) refresh(ctx context.Context, a *agent) error {
 	for _, into := range []*records{&a.stored, &a.aside, &a.staged, &a.imports} {
 		fresh := newRecords(into.prefix, a.path)

@@ -20,7 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// becomes applies a tree and waits until nothing moves any more.
+// becomes applies a tree and waits until nothing moves.
 func (p *play) becomes(tree *spec.Tree) spec.Changes {
 	p.t.Helper()
 	changes, err := p.apply(context.Background(), tree, fleet.Config{Revision: "next"})

@@ -52,7 +52,7 @@ type Options struct {
 	// Admit returns where agents that run as another user do; nil: nowhere.
 	Admit func(uid uint32) (socket string, err error)
 	// Once is one life of the tree: limits, stops and the numbers of
-	// incarnations start afresh instead of from the store, and it ends by
+	// incarnations start over instead of from the store, and it ends by
 	// itself when nothing runs or will run again. What lives is taken over all the same.
 	Once bool
 	// Work is the directory in which runs of Aidefiles find what they are told;
@@ -118,7 +118,7 @@ type Controller struct {
 
 // Open finds out what runs, reports what happened meanwhile, and starts the
 // tree: what lives is taken over, what ended is dealt with as if it ended
-// now, what nobody wants any more is stopped. It does not wait for the agents to be ready.
+// now, what is no longer wanted is stopped. It does not wait for the agents to be ready.
 func Open(ctx context.Context, o Options) (*Controller, error) {
 	c, err := newController(o)
 	if err != nil {

@@ -165,7 +165,7 @@ func (d *doctor) store(ctx context.Context) {
 	d.note("store", LevelFixed, "", "%s: %d records saved%s", report.Problem, report.Salvaged, aside)
 }
 
-// slots looks for agents that nobody wants, and for those of which nothing can be told.
+// slots looks for agents that are not wanted, and for those in an unknown state.
 func (d *doctor) slots(ctx context.Context) {
 	alive, sure := 0, true
 	look := func(rt runtime.Runtime, err error) {
@@ -219,7 +219,7 @@ func (d *doctor) declared(path string) *spec.Agent {
 }
 
 // certainTime is how long what cannot be told may take to show: a shim that is
-// just ending is there, and answers nobody.
+// just ending is there, and does not answer.
 const certainTime = 2 * time.Second
 
 // certain lists the slots of a runtime, again and again while there is one of

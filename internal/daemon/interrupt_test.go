@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/memory"
 )
 
-// A start that takes long keeps nobody from ending it: what is not to run any
+// A start that takes long can be ended: what is not to run any
 // more is stopped while it starts, and what waited for its turn is not started.
 func TestStartsAreInterrupted(t *testing.T) {
 	begun := func(p *play) int {
@@ -60,7 +60,7 @@ func TestStartsAreInterrupted(t *testing.T) {
 					}
 				}
 				if n := begun(p); n != 3 {
-					t.Errorf("%d have begun, want nobody more", n)
+					t.Errorf("%d have begun, want no more", n)
 				}
 			})
 		})

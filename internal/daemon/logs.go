@@ -61,7 +61,7 @@ type logSource struct {
 	screen []string        // instead of it
 	last   time.Time       // of the lines passed on, which are in order
 	heard  runtime.Session // tells when there is more; nil: none does
-	quiet  chan struct{}   // closed when it does not any more
+	quiet  chan struct{}   // closed when it no longer does
 }
 
 func (c *Controller) openLogs(ctx context.Context, q api.LogQuery) (*logReader, error) {

@@ -47,7 +47,7 @@ type patrolModel struct {
 	recall  spec.Recall
 	began   time.Time            // of the last reload
 	limited map[string]bool      // by path: as it was in the file last
-	afresh  map[string]time.Time // by path: from then on its starts count, as somebody has decided
+	cleared map[string]time.Time // by path: from then on its starts count, as somebody has decided
 }
 
 // modelAgent is an agent in the file.
@@ -155,7 +155,7 @@ func (m *patrolModel) reload(t *rapid.T) {
 	if !hasParent(m.wanted, "s") { // its agents start with the supervisor, which does not count
 		for name, a := range file {
 			if a.parent == "s" {
-				m.afresh[a.path(name)] = m.began
+				m.cleared[a.path(name)] = m.began
 			}
 		}
 	}
@@ -168,9 +168,9 @@ func (m *patrolModel) reload(t *rapid.T) {
 		t.Fatalf("%s: after %+v the same file is said to differ: %+v, %v", contentHashing, changes, again, err)
 	}
 	m.wanted = file
-	for name, a := range file { // a limit that has changed counts anew
+	for name, a := range file { // a limit that has changed starts over
 		if was, known := m.limited[a.path(name)]; !known || was != a.limited {
-			m.afresh[a.path(name)] = m.began
+			m.cleared[a.path(name)] = m.began
 		}
 		m.limited[a.path(name)] = a.limited
 	}
@@ -203,7 +203,7 @@ func TestPatrolModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var stopped any // what rapid has panicked with, which has to leave the bubble
 		synctest.Test(t, func(*testing.T) {
-			m := &patrolModel{t: rt, store: memory.New(), stopped: make(map[string]bool), limited: make(map[string]bool), afresh: make(map[string]time.Time)}
+			m := &patrolModel{t: rt, store: memory.New(), stopped: make(map[string]bool), limited: make(map[string]bool), cleared: make(map[string]time.Time)}
 			defer func() {
 				stopped = recover()
 				if m.p != nil {
@@ -247,7 +247,7 @@ func TestPatrolModel(t *testing.T) {
 				},
 				"start": func(t *rapid.T) {
 					path := m.somePath(t)
-					m.afresh[path] = time.Now()
+					m.cleared[path] = time.Now()
 					if _, err := m.p.Act(context.Background(), path, api.Start); !errors.Is(err, api.ErrConflict) { // suspended by the file
 						delete(m.stopped, path)
 					}
@@ -269,7 +269,7 @@ func TestPatrolModel(t *testing.T) {
 					<-m.p.Ended()
 					if m.recall != spec.RecallAll {
 						for path := range m.limited { // resets
-							m.afresh[path] = time.Now()
+							m.cleared[path] = time.Now()
 						}
 					}
 					m.raise(m.tree(m.wanted), m.p.stage)
@@ -348,8 +348,8 @@ func (m *patrolModel) check(t *rapid.T) {
 	}
 
 	for path, at := range m.releases() { // what has changed while it was held counts from then on
-		if at.After(m.afresh[path]) {
-			m.afresh[path] = at
+		if at.After(m.cleared[path]) {
+			m.cleared[path] = at
 		}
 		if !p.stage.changedBy(path, at) {
 			t.Fatalf("%s: %s was released and runs the same", bounded, path)
@@ -378,7 +378,7 @@ func (m *patrolModel) check(t *rapid.T) {
 			t.Fatalf("%s: %s has %d in the window of %v", bounded, path, info.InWindow, info.Limit)
 		}
 		since := time.Now().Add(-info.Limit.Within)
-		if at := m.afresh[path]; at.After(since) {
+		if at := m.cleared[path]; at.After(since) {
 			since = at.Add(-1)
 		}
 		if n := p.stage.startsSince(path, since); a.limited && n > info.Limit.Max+m.changes(path, since) {
@@ -420,7 +420,7 @@ func (m *patrolModel) check(t *rapid.T) {
 	for _, alive := range strings.Split(p.stage.cast(), ", ") {
 		path, _, _ := strings.Cut(alive, " ")
 		if path != "" && !paths[path] {
-			t.Fatalf("%s lives, and nobody wants it", path)
+			t.Fatalf("%s lives, and is not wanted", path)
 		}
 	}
 }

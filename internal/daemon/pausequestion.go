@@ -14,7 +14,7 @@ import (
 
 // This file asks people what becomes of a supervisor that its limit has paused:
 // one question in the inbox for as long as the pause lasts. It compares what is
-// paused with what is asked, so that nothing is asked twice, whoever is restarted.
+// paused with what is asked, so that nothing is asked twice, whatever restarts.
 
 // The answers.
 const (

@@ -31,7 +31,7 @@ func pausingTree(t testing.TB) *spec.Tree {
 	return tree
 }
 
-// A paused supervisor asks one question, whatever fails in it and whoever is
+// A paused supervisor asks one question, whatever fails in it and whatever is
 // restarted. The answer acts, and a question that is overtaken is taken back.
 func TestPausedSupervisorAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

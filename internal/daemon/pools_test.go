@@ -308,7 +308,7 @@ func TestPoolComesAgain(t *testing.T) {
 				p.stage.on("t/w/w-1").end(supervisor.Exit{Kind: supervisor.Normal})
 				p.moment()
 				p.says(q, 2, errors.New("no queue"))
-				p.wants("t/w/w-2 1") // nobody has asked since
+				p.wants("t/w/w-2 1") // without a check since
 				p.says(q, 2, nil)
 				p.wants("t/w/w-1 2, t/w/w-2 1")
 				if _, err := p.Act(context.Background(), "t/w/w-2", api.Stop); err != nil {
@@ -326,7 +326,7 @@ func TestPoolComesAgain(t *testing.T) {
 		defer p.close()
 		p.stage.on("t/w/w-1").end(supervisor.Exit{Kind: supervisor.Normal})
 		time.Sleep(10 * time.Minute)
-		p.wants("t/w/w-2 1") // without a check nobody asks
+		p.wants("t/w/w-2 1") // there is no check
 	})
 }
 
@@ -430,7 +430,7 @@ func (p *play) isGone(path string) bool {
 	return !p.fleet().Has(path)
 }
 
-// A pool that the file does not have any more is drained: its members finish, or
+// A pool that is no longer in the file is drained: its members finish, or
 // have the time to, and it is gone with the last one.
 func TestPoolRetires(t *testing.T) {
 	check := []string{"q"}
@@ -619,7 +619,7 @@ func TestPoolRetiredIsTakenOver(t *testing.T) {
 		p.ack("t/w/w-1", 1)
 		time.Sleep(20 * time.Second)
 		p.dies()
-		s.on("t/w/w-2").end(part{}.ending()) // while nobody looks
+		s.on("t/w/w-2").end(part{}.ending()) // without a daemon
 		p.wants("t/other 1, t/w/w-3 1")
 
 		p = playPools(t, s, db, treeOf(t, "other", "w"), q)
@@ -668,7 +668,7 @@ func TestPoolRetiredIsTakenOver(t *testing.T) {
 	})
 }
 
-// A check that cannot make up its mind costs nobody their work, and nothing piles up.
+// A check with changing answers costs no instance its work, and nothing piles up.
 func TestPoolFlaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{n: 3}
@@ -774,7 +774,7 @@ func TestPoolTakenOver(t *testing.T) {
 		p.wants(crowd)
 		p.says(q, 2, nil)
 		if p.shows("t/w/w-3").Drain == nil {
-			t.Fatal("nobody is asked to finish")
+			t.Fatal("no instance is asked to finish")
 		}
 		time.Sleep(20 * time.Second)
 		p.dies()
@@ -804,7 +804,7 @@ func TestPoolTakenOver(t *testing.T) {
 		p.wants("t/w/w-1 1")
 		p.dies()
 
-		p = playPools(t, s, db, tree(3), q) // who had finished comes anew
+		p = playPools(t, s, db, tree(3), q) // the finished one comes again
 		p.wants("t/w/w-1 1, t/w/w-2 2")
 		p.dies()
 

@@ -40,7 +40,7 @@ func TestLockedWithoutFile(t *testing.T) {
 	p := Project{Dir: t.TempDir()}
 	p.State = filepath.Join(p.Dir, ".coppice")
 	if _, locked := p.Locked(); locked {
-		t.Error("nobody has locked it, and it is locked")
+		t.Error("it was not locked, and is")
 	}
 	lock, err := p.Lock()
 	if err != nil {

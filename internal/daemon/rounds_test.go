@@ -113,7 +113,7 @@ func TestDependencies(t *testing.T) {
 	})
 }
 
-// Whoever has ended for good is not started by the patrol, and a job that has
+// An agent that has ended for good is not started by reconciliation, and a job that has
 // done what it is for is what others wait for.
 func TestPatrolLeavesWhatIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -282,7 +282,7 @@ func TestEndedIsNotReplaced(t *testing.T) {
 	}
 }
 
-// What the file suspends is stopped, and runs again when it does not any more.
+// What the file suspends is stopped, and runs again when it no longer does.
 func TestSuspendedByFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tree := func(suspended ...string) *spec.Tree {
@@ -537,7 +537,7 @@ func TestDriftOfFilesOverDaemons(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		p.Stop(true)
 		<-p.Ended()
-		put("two, while nobody looks")
+		put("two, unobserved")
 		p = raise(t, s, db, tree)
 		time.Sleep(2 * time.Minute)
 		if got := s.cast(); got != "t/a 2, t/b 1" {
@@ -559,7 +559,7 @@ func TestDriftOfFilesOverDaemons(t *testing.T) {
 	})
 }
 
-// Whoever asks what there is to do is told of what is in the files now.
+// A plan on request sees what is in the files now.
 func TestPatrolReadsTheFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "prompt.md")
 	synctest.Test(t, func(t *testing.T) {

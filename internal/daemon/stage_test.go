@@ -352,7 +352,7 @@ type failer interface {
 	Error(args ...any)
 }
 
-// raise opens a controller on a stage and waits until nothing moves any more.
+// raise opens a controller on a stage and waits until nothing moves.
 func raise(t testing.TB, s *stage, db store.Store, tree *spec.Tree) *play {
 	t.Helper()
 	c := mustOpen(t, s, db, tree)
@@ -421,7 +421,7 @@ func renamed(t testing.TB, name string, words ...string) *spec.Tree {
 	return tree
 }
 
-// quietly is a log that nobody reads.
+// quietly is a log without a reader.
 var quietly = slog.New(slog.DiscardHandler)
 
 func stages(s *stage) []runtime.Runtime { return []runtime.Runtime{s} }
@@ -432,6 +432,6 @@ func planBlind(desired []reconcile.Desired) reconcile.Result {
 	for _, d := range desired {
 		unknown[d.Path] = &reconcile.Observed{Path: d.Path}
 	}
-	unknown["t/nobody"] = &reconcile.Observed{Path: "t/nobody"}
+	unknown["t/unknown"] = &reconcile.Observed{Path: "t/unknown"}
 	return reconcile.Plan(desired, unknown, reconcile.InFlight{}, time.Now())
 }

@@ -24,7 +24,7 @@ func (s *stage) intrude(path string) *actor {
 	return a
 }
 
-// What nobody knows is stopped by the next round, and what it ran in is removed.
+// An orphan is stopped by the next pass, and what it ran in is removed.
 func TestStrangersAreStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlay(t, treeOf(t, "a", "s(b)"))

@@ -25,7 +25,7 @@ func (c *Controller) tend(ctx context.Context, lock *Lock, listener *api.Listene
 		}
 		switch {
 		case err != nil && err.Error() != trouble[what] && ctx.Err() == nil:
-			c.opts.Logger.Error("what was removed cannot be made anew", "error", err)
+			c.opts.Logger.Error("cannot restore what was removed", "error", err)
 			trouble[what] = err.Error()
 		case err == nil:
 			delete(trouble, what)

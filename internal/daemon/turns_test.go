@@ -482,7 +482,7 @@ func TestStopLeavesNobody(t *testing.T) {
 	}
 }
 
-// An end leaves nobody behind, also of those that a new controller has found
+// An end leaves no process behind, also of those that a new controller has found
 // running and not taken over yet.
 func TestDownLeavesNobody(t *testing.T) {
 	for _, tt := range []struct {
