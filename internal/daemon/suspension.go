@@ -104,7 +104,7 @@ func (c *Controller) Suspended(path string) bool {
 	return false
 }
 
-// suspendProject stops everything until resumeProject. An agent that does not have to
+// suspendProject stops everything until resumeProject. A caller that does not have to
 // wait for that may return before: it holds from the beginning.
 func (c *Controller) suspendProject(ctx context.Context) error {
 	c.project.changing.Lock()
