@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agent"
@@ -80,13 +79,13 @@ type Controller struct {
 	launched chan struct{}
 	log      *event.Log
 	journal  *journal
-	before   uint64                      // the last event of those who were here before
-	wanted   atomic.Pointer[fleet.Fleet] // see fleet
+	before   uint64 // the last event of earlier daemons
 
 	loop       *reconcile.Loop
 	orphans    *reconcile.Orphans
 	reloader   *reconcile.Reloader
 	observer   *reconcile.Observer
+	applier    *reconcile.Applier
 	removals   reconcile.Removals
 	hashes     *hash.Tracker
 	status     *status.Model // once the features are open
@@ -105,9 +104,6 @@ type Controller struct {
 	triggers   *trigger.Manager
 	work       *task.Queue
 	orders     *dispatch.Dispatcher
-
-	mu   sync.Mutex
-	gone map[string]supervisor.Saved // the last states of agents that were removed
 
 	project suspension
 
@@ -153,12 +149,12 @@ func newController(o Options) (*Controller, error) {
 	}
 	c := &Controller{
 		opts: o, host: host, started: time.Now(), log: log, journal: newJournal(log),
-		gone: make(map[string]supervisor.Saved), background: newBackground(),
-		launched: make(chan struct{}),
-		down:     make(chan struct{}), ended: make(chan struct{}),
+		background: newBackground(),
+		launched:   make(chan struct{}),
+		down:       make(chan struct{}), ended: make(chan struct{}),
 	}
 	c.claims = claim.New(claim.Options{Store: o.Store, Log: log, Logger: o.Logger})
-	c.wanted.Store(fleet.New(o.Tree, o.Config))
+	c.applier = newApplier(c, fleet.New(o.Tree, o.Config))
 	c.loop = newLoop(c)
 	c.health = newHealth(c)
 	c.drains = newDrains(c)

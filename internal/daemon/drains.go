@@ -108,9 +108,7 @@ func (a drainAgents) Renew(ctx context.Context, path string, incarnation uint64,
 	if err != nil || info.Incarnation != incarnation {
 		return // it was started again already
 	}
-	err = renew(ctx, sup, id, counted)
-	a.c.leftBehind(ctx, path)
-	a.c.logUnexpected("cannot restart a drained agent", path, err)
+	a.c.applier.LogUnexpected("cannot restart a drained agent", path, a.c.applier.Restart(ctx, sup, id, counted))
 }
 
 // DropRestart is part of drain.Agents.

@@ -63,7 +63,7 @@ func (c *Controller) layOutPools() {
 	f := c.fleet()
 	next := fleet.New(c.pools.Layout(f.File), f.Config)
 	next.File = f.File
-	c.wanted.Store(next)
+	c.applier.SetFleet(next)
 }
 
 // Interval is part of pool.Fleet.
@@ -118,20 +118,20 @@ func (f poolFleet) Apply(ctx context.Context, p *pool.Controller) error {
 	}
 	undo := p.Lay()
 	old := c.fleet()
-	next, changes, _, err := c.replace(ctx, old.File, old.Config)
+	next, changes, _, err := c.replaceFleet(ctx, old.File, old.Config)
 	if err != nil {
 		undo()
 		release()
 		return err
 	}
-	c.carry(ctx, next, changes)
+	c.applier.Update(ctx, next, changes)
 	p.Listed()
 	removed := slices.DeleteFunc(changes.Removed, next.Has) // what has taken the place of a pool stays
 	defer c.loop.Claim(removed)()
 	c.loop.Enqueue()
 	release()
 	parallel(removed, func(path string) {
-		c.withdraw(ctx, path)
+		c.applier.Remove(ctx, path)
 		if above, name, _ := cutLast(path); above == p.Path() {
 			c.drains.Conclude(ctx, path) // also where the pool itself does not run
 			p.Removed(name)

@@ -2,14 +2,13 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
+	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -37,6 +36,47 @@ func newLoop(c *Controller) *reconcile.Loop {
 		Starts:   c.fleet().Patrol.Starts,
 		Go:       c.background.run, Stopping: c.down, Ended: c.ended,
 	})
+}
+
+// newApplier returns what carries out the desired state of a controller, which is f at first.
+func newApplier(c *Controller, f *fleet.Fleet) *reconcile.Applier {
+	return reconcile.NewApplier(f, reconcile.ApplierOptions{
+		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Removals: &c.removals, Background: c.background.ctx,
+		Find: c.find, Locate: c.locate, Stop: c.stopChild, Last: c.last, Exited: c.hasExited,
+		Known:   func(path string) bool { _, ok := c.journal.of(path); return ok },
+		IsPool:  func(path string) bool { return c.pools.Has(path) },
+		Updated: func(paths []string) { parallel(paths, c.amend) },
+		Moved: func(ctx context.Context, path string) {
+			if home := c.agents.Home(path); home != nil {
+				c.removeSlots(ctx, path, home)
+			}
+		},
+		Drain: func(a reconcile.Action) {
+			c.drains.Renew(a.Path, a.Incarnation, a.Reason, a.Within, a.Counted)
+		},
+		Note:   func(path string, when reconcile.Restart) { c.loop.NoteRestart(path, when) },
+		Ending: func(path string) { c.restarts.Drop(path, 0, "it is no longer wanted") },
+		Removed: func(ctx context.Context, path string) {
+			c.drains.Conclude(ctx, path)
+			c.hashes.Forget(path)
+			c.orphans.Forget(path)
+			c.agents.Forget(path)
+			c.health.Forget(path)
+		},
+		Discard: func(ctx context.Context, path string) {
+			c.removeSlots(ctx, path, nil)
+			c.triggers.RemoveFiles(path)
+		},
+	})
+}
+
+// removeSlots removes the slots of an agent in all runtimes except one, which may be nil.
+func (c *Controller) removeSlots(ctx context.Context, path string, except runtime.Runtime) {
+	for _, place := range c.opts.Runtimes {
+		if place != except {
+			c.agents.Remove(ctx, place, path)
+		}
+	}
 }
 
 // newOrphans returns what finds and stops the orphans of a project.
@@ -127,40 +167,29 @@ func shownRound(res reconcile.Result) api.Round {
 func (c *Controller) reconcile(ctx context.Context, a reconcile.Action) {
 	switch a.Kind {
 	case reconcile.Stop:
-		if c.supervised(a.Path) {
-			c.withdraw(ctx, a.Path)
+		if c.applier.HasChild(a.Path) {
+			c.applier.Remove(ctx, a.Path)
 		} else {
 			c.orphans.Stop(ctx, a.Path)
 		}
 	case reconcile.Suspend:
-		c.suspend(ctx, a.Path)
+		c.applier.Suspend(ctx, a.Path, c.suspendedBy(c.fleet(), a.Path))
 	case reconcile.Start:
 		if !a.Adopt && c.suspendedBy(c.fleet(), a.Path) != "" {
 			return // since it was planned
 		}
-		c.ensureNode(ctx, a.Path)
+		c.applier.Start(ctx, a.Path)
 	case reconcile.End:
 		c.health.FailIdle(a.Path)
 	case reconcile.Release:
-		c.release(a)
+		c.applier.Release(a)
 	case reconcile.Renew, reconcile.Drain:
 		if a.Cause == reconcile.Requested {
 			c.restarts.Perform(ctx, a.Path)
 			return
 		}
-		c.replaced(ctx, a)
+		c.applier.Replace(ctx, a)
 	}
-}
-
-// supervised reports whether a supervisor has a child at a path.
-func (c *Controller) supervised(path string) bool {
-	above, id, _ := cutLast(path)
-	sup := c.find(above)
-	if sup == nil {
-		return false
-	}
-	_, err := sup.Child(id)
-	return err == nil
 }
 
 // hasExited reports whether an incarnation has exited. Its supervisor may not know yet, above
@@ -178,49 +207,10 @@ func (c *Controller) hasExited(path string, incarnation uint64) bool {
 	}
 }
 
-// suspend stops what the file suspends. It starts when the file no longer does.
-func (c *Controller) suspend(ctx context.Context, path string) {
-	sup, id, err := c.locate(path)
-	if err == nil {
-		var info supervisor.ChildInfo
-		if info, err = sup.Child(id); err == nil {
-			err = c.stopChild(ctx, path, info, func(ctx context.Context) error {
-				return sup.TerminateChild(ctx, id, supervisor.ReasonSuspended)
-			})
-		}
-	}
-	if err != nil {
-		c.logUnexpected("cannot stop what the file suspends", path, err)
-		return
-	}
-	c.log.Append(event.Event{
-		Type: event.AgentSuspended, Path: path, Incarnation: c.last(path), Actor: "controller",
-		Message: path + " is suspended: " + c.suspendedBy(c.fleet(), path),
-	})
-}
-
 // logHeld logs that a limit delays the restart of an agent.
 func (c *Controller) logHeld(d reconcile.Delay) {
 	c.log.Append(event.Event{
 		Type: event.AgentQuarantined, Path: d.Path, Incarnation: c.last(d.Path), Actor: "controller",
 		Message: d.String(),
 	}.With(map[string]any{"until": d.Until, "cause": d.Cause.String()}))
-}
-
-// logUnexpected logs an error of a supervisor, except one that an event reports, and one
-// that says that the node is being taken care of already.
-func (c *Controller) logUnexpected(what, path string, err error) {
-	var start *supervisor.StartError
-	var held *supervisor.HeldError
-	switch {
-	case err == nil, errors.As(err, &start), errors.As(err, &held),
-		errors.Is(err, supervisor.ErrRunning), errors.Is(err, supervisor.ErrNotRunning),
-		errors.Is(err, supervisor.ErrRestarting),
-		errors.Is(err, supervisor.ErrTerminated), errors.Is(err, supervisor.ErrPaused),
-		errors.Is(err, supervisor.ErrStopping),
-		errors.Is(err, supervisor.ErrNoSupervisor), errors.Is(err, supervisor.ErrNotFound),
-		errors.Is(err, context.Canceled):
-	default:
-		c.opts.Logger.Warn(what, "path", path, "error", fmt.Sprint(err))
-	}
 }

@@ -269,7 +269,7 @@ func TestEndedIsNotReplaced(t *testing.T) {
 						last.end(boom)
 						running.seen.Store(last)
 					}
-					p.replaced(context.Background(), reconcile.Action{
+					p.applier.Replace(context.Background(), reconcile.Action{
 						Kind: kind, Path: "t/a", Incarnation: running.launch.Incarnation, Within: time.Second, Reason: "drifted: command",
 					})
 					time.Sleep(time.Minute)

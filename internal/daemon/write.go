@@ -133,7 +133,7 @@ func (c *Controller) recordOf(h supervisor.EventHeader) (*agent.Record, []store.
 	path, saved := h.Path(), h.After.Child
 	switch {
 	case !c.fleet().Has(path) && (!h.After.Listed || saved.State == supervisor.Stopped): // withdrawn
-		r := c.lastOf(path, h.Incarnation)
+		r := c.applier.LastRecord(path, h.Incarnation)
 		return r, []store.Op{r.Op()}
 	case !h.After.Listed: // temporary; the next controller must know that it has ended
 		saved = supervisor.Saved{Incarnation: h.Incarnation, State: supervisor.Stopped,

@@ -81,7 +81,7 @@ func TestRecordOfEvent(t *testing.T) {
 				t.Fatal(err)
 			}
 			if row.gone != 0 {
-				c.gone["t/x"] = supervisor.Saved{State: row.gone, Incarnation: 3}
+				c.applier.KeepState("t/x", supervisor.Saved{State: row.gone, Incarnation: 3})
 			}
 			r, ops := c.recordOf(supervisor.EventHeader{Supervisor: "t", ID: row.id, Incarnation: 3, After: row.after})
 			if r.State != row.state.String() || r.Ended != row.ended || r.Incarnation != 3 {
