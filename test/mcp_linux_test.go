@@ -16,7 +16,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // toolUse is a call of a tool by a client, and what is in the answer.
@@ -129,7 +129,7 @@ func mcpFleet(t *testing.T) *fleet {
 	f.do("up", "-d")
 	f.do("mail", "send", "a", "-s", "hello", "-m", "for a")
 	bead := json.RawMessage(`{"id":"work-1","title":"Work","description":"all of it","coppice":{"pool":"a"}}`)
-	if _, err := f.client().ImportTasks(t.Context(), api.TaskImport{Beads: []json.RawMessage{bead}}); err != nil {
+	if _, err := task.Import.Call(t.Context(), f.client(), task.ImportRequest{Beads: []json.RawMessage{bead}}); err != nil {
 		t.Fatal(err)
 	}
 	return f

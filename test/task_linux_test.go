@@ -23,7 +23,7 @@ import (
 // task is a task as the daemon says it is.
 func (f *fleet) task(id string) task.Task {
 	f.t.Helper()
-	d, err := f.client().Task(f.t.Context(), id)
+	d, err := task.Show.Call(f.t.Context(), f.client(), task.ShowRequest{ID: id})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -188,29 +188,30 @@ func TestTasksKill(t *testing.T) {
 				for i := 0; ; i++ {
 					ctx := context.Background()
 					text := fmt.Sprintf("text %d %d %d ", round, w, i) + strings.Repeat("x", 5000)
-					task, err := people.AddTask(ctx, api.TaskAdd{Task: task.Draft{Title: fmt.Sprint(i), Text: text, Pool: "a", Key: fmt.Sprint(round, w, i)}})
+					draft := task.Draft{Title: fmt.Sprint(i), Text: text, Pool: "a", Key: fmt.Sprint(round, w, i)}
+					added, err := task.Add.Call(ctx, people, task.AddRequest{Task: draft})
 					if err != nil {
 						return // it was killed
 					}
 					mu.Lock()
-					made[task.ID] = text
+					made[added.ID] = text
 					if n++; n == 40*(round+1) {
 						once.Do(func() { close(enough) })
 					}
 					mu.Unlock()
-					got, err := agent.ClaimTask(ctx, api.TaskClaim{})
+					got, err := task.Claim.Call(ctx, agent, task.ClaimRequest{})
 					if err != nil {
 						return
 					}
 					if len(got) == 0 {
 						continue
 					}
-					act := []api.TaskAction{api.CloseTask, api.ReleaseTask}[i%2]
-					if _, err := agent.ActOnTask(ctx, api.TaskAct{ID: got[0].ID, Action: act}); err != nil {
+					act := []task.Action{task.Close, task.Release}[i%2]
+					if _, err := task.Act.Call(ctx, agent, task.ActRequest{ID: got[0].ID, Action: act}); err != nil {
 						return
 					}
 					mu.Lock()
-					if act == api.CloseTask {
+					if act == task.Close {
 						closed[got[0].ID] = true
 					}
 					mu.Unlock()
@@ -227,7 +228,7 @@ func TestTasksKill(t *testing.T) {
 		f.crash()
 		<-stopped
 		f.do("up", "-d")
-		all, err := f.client().Tasks(t.Context(), task.Filter{All: true})
+		all, err := task.ListAll(t.Context(), f.client(), task.Filter{All: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,7 +247,7 @@ func TestTasksKill(t *testing.T) {
 			}
 		}
 		for _, id := range slices.Sorted(maps.Keys(there)) {
-			d, err := f.client().Task(t.Context(), id)
+			d, err := task.Show.Call(t.Context(), f.client(), task.ShowRequest{ID: id})
 			switch {
 			case err != nil:
 				t.Fatal(err)
@@ -265,7 +266,7 @@ func TestTasksKill(t *testing.T) {
 		t.Error("nothing was closed")
 	}
 	created := f.events(event.TaskCreated, "")
-	all, err := f.client().Tasks(t.Context(), task.Filter{All: true})
+	all, err := task.ListAll(t.Context(), f.client(), task.Filter{All: true})
 	if err != nil || len(created) != len(all) {
 		t.Errorf("%d tasks, and %d events of their making; %v", len(all), len(created), err)
 	}
@@ -311,7 +312,7 @@ func TestTaskFile(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	if _, err := f.client().Task(t.Context(), "bd-4"); !errors.Is(err, api.ErrNotFound) {
+	if _, err := task.Show.Call(t.Context(), f.client(), task.ShowRequest{ID: "bd-4"}); !errors.Is(err, api.ErrNotFound) {
 		t.Errorf("%v", err)
 	}
 	if out := f.do("task", "import", "bad.jsonl", "--skip-bad"); !strings.Contains(out, "1 tasks made, 0 changed, 2 as they were, 2 left out") {
@@ -332,7 +333,7 @@ func TestTaskPurge(t *testing.T) {
 	gone, kept := f.add("gone", "--ephemeral"), f.add("kept")
 	f.do("task", "close", gone, kept)
 	until(t, "the end of it", func() bool {
-		_, err := f.client().Task(t.Context(), gone)
+		_, err := task.Show.Call(t.Context(), f.client(), task.ShowRequest{ID: gone})
 		return errors.Is(err, api.ErrNotFound)
 	})
 	if f.task(kept).Status != task.Closed {

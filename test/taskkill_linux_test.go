@@ -32,7 +32,7 @@ func TestClaimsKill(t *testing.T) {
 	}
 	people := f.client()
 	for n := range tasks {
-		if _, err := people.AddTask(t.Context(), api.TaskAdd{Task: task.Draft{Title: fmt.Sprint(n), Pool: "p"}}); err != nil {
+		if _, err := task.Add.Call(t.Context(), people, task.AddRequest{Task: task.Draft{Title: fmt.Sprint(n), Pool: "p"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestClaimsKill(t *testing.T) {
 			key := rand.Text()
 			var got []task.Task
 			if err := again(func() (err error) {
-				got, err = c.ClaimTask(context.Background(), api.TaskClaim{Pools: []string{"p"}, Key: key})
+				got, err = task.Claim.Call(context.Background(), c, task.ClaimRequest{Pools: []string{"p"}, Key: key})
 				return err
 			}); err != nil {
 				t.Errorf("claiming: %v", err)
@@ -85,7 +85,7 @@ func TestClaimsKill(t *testing.T) {
 			owner[id] = "t/" + name
 			mu.Unlock()
 			if err := again(func() error {
-				_, err := c.ActOnTask(context.Background(), api.TaskAct{ID: id, Action: api.CloseTask})
+				_, err := task.Act.Call(context.Background(), c, task.ActRequest{ID: id, Action: task.Close})
 				return err
 			}); err != nil {
 				t.Errorf("closing %s: %v", id, err)
@@ -116,7 +116,7 @@ func TestClaimsKill(t *testing.T) {
 		mu.Unlock()
 	}
 	claimers.Wait()
-	all, err := f.client().Tasks(t.Context(), task.Filter{All: true})
+	all, err := task.ListAll(t.Context(), f.client(), task.Filter{All: true})
 	if err != nil || len(all) != tasks || len(owner) != tasks {
 		t.Fatalf("%d tasks, %d of them claimed; %v", len(all), len(owner), err)
 	}

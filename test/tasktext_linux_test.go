@@ -3,6 +3,8 @@ package test
 import (
 	"strings"
 	"testing"
+
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // What is not text is refused and not changed; an agent without a question is told so.
@@ -30,7 +32,7 @@ func TestTaskTexts(t *testing.T) {
 		t.Errorf("there are tasks: %s", out)
 	}
 	out, _ := with(0, "The title\r\n\nthe text\nof it\n\n", "task", "add", "-")
-	if d, err := f.client().Task(t.Context(), strings.TrimSpace(out)); err != nil || d.Task.Title != "The title" || d.Text != "the text\nof it" {
+	if d, err := task.Show.Call(t.Context(), f.client(), task.ShowRequest{ID: strings.TrimSpace(out)}); err != nil || d.Task.Title != "The title" || d.Text != "the text\nof it" {
 		t.Errorf("%+v, %v", d, err)
 	}
 	for args, want := range map[string]string{

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/task"
 )
@@ -81,7 +80,7 @@ func TestClaimWait(t *testing.T) {
 	given := map[string]bool{}
 	for n := range agents {
 		draft := task.Draft{Title: fmt.Sprint("task ", n), Pool: "p"}
-		made, err := f.client().AddTask(t.Context(), api.TaskAdd{Task: draft})
+		made, err := task.Add.Call(t.Context(), f.client(), task.AddRequest{Task: draft})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,7 @@
 // Route.Handle, and its callers use Route.Call. The server checks who asks, turns
 // errors into status codes and back, and describes the routes by their types: the
 // tag json names a field, which is required unless it says omitempty or omitzero;
-// the tags doc, minimum, maxLength and enum describe it, and the tags doc and
+// the tags doc, minimum, maximum, maxLength and enum describe it, and the tags doc and
 // schema of a field named _ describe and name the type. What no feature has
 // declared yet is in the interface Daemon.
 package api
@@ -47,7 +47,6 @@ type Daemon interface {
 	Unfinished
 	Farewells
 	Patrols
-	Tasks
 }
 
 // Service is what people can ask of a daemon. Paths name nodes, such as "app/db/monitor";

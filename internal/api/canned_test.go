@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // canned is a Service that says the same always: nothing, everything, or an error.
@@ -122,55 +121,4 @@ func (c canned) Draining(context.Context, Caller) (*Drain, error) {
 		return nil, c.err
 	}
 	return &Drain{"r", 1.5, true}, nil
-}
-
-func (c canned) work() task.Task {
-	if !c.full {
-		return task.Task{Status: task.Open}
-	}
-	now := time.Now()
-	return task.Task{ID: "t-1", Title: "t", Type: "task", Status: task.Closed, Priority: 4, Labels: []string{"l"}, Pool: "p", Assignee: "a", Parent: "t-0", DependsOn: []string{"t-2"},
-		Links: []task.Link{{Type: "related", ID: "t-3"}}, NotBefore: now, Ephemeral: true, Origin: "order:o", Claim: &task.Holder{By: "app/a", Incarnation: 1, At: now}, Claims: 1, Comments: 1,
-		CreatedAt: now, CreatedBy: "p", UpdatedAt: now, ClosedAt: now, ClosedBy: "p", Outcome: task.Failed, Reason: "r", Ready: true, WaitsFor: []string{"t-2"}}
-}
-
-func (c canned) works() ([]task.Task, error) {
-	if !c.full {
-		return nil, c.err
-	}
-	return []task.Task{c.work(), {ID: "t-2", Status: task.Open}}, nil
-}
-
-func (c canned) AddTask(context.Context, Caller, TaskAdd) (task.Task, error)     { return c.work(), c.err }
-func (c canned) Tasks(context.Context, Caller, task.Filter) ([]task.Task, error) { return c.works() }
-func (c canned) CountTasks(context.Context, Caller, task.Filter) (int, error)    { return 1, c.err }
-func (c canned) Todo(context.Context, Caller) ([]task.Task, error)               { return c.works() }
-func (c canned) EditTask(context.Context, Caller, TaskEdit) (task.Task, error) {
-	return c.work(), c.err
-}
-func (c canned) CommentTask(context.Context, Caller, TaskComment) (task.Task, error) {
-	return c.work(), c.err
-}
-func (c canned) ClaimTask(context.Context, Caller, TaskClaim) ([]task.Task, error) { return c.works() }
-func (c canned) AwaitTask(context.Context, Caller, TaskWait) ([]task.Task, error)  { return c.works() }
-func (c canned) ActOnTask(context.Context, Caller, TaskAct) (task.Task, error) {
-	return c.work(), c.err
-}
-
-func (c canned) Task(context.Context, Caller, string) (task.Detail, error) {
-	if !c.full {
-		return task.Detail{Task: c.work()}, c.err
-	}
-	return task.Detail{Task: c.work(), Text: "t", Comments: []task.Comment{{By: "app/a", Incarnation: 1, At: time.Now(), Text: "c"}}, Children: []string{"t-4"}}, nil
-}
-
-func (c canned) ImportTasks(context.Context, TaskImport) (task.ImportReport, error) {
-	return task.ImportReport{Created: 1, Updated: 2, Unchanged: 3}, c.err
-}
-
-func (c canned) ExportTasks(context.Context, string) (task.BeadPage, error) {
-	if !c.full {
-		return task.BeadPage{}, c.err
-	}
-	return task.BeadPage{Beads: []json.RawMessage{json.RawMessage(`{"id":"a"}`)}, Next: "a"}, nil
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"strings"
 	"testing"
 )
@@ -10,6 +11,8 @@ import (
 func TestRefusalSaysWhatToDo(t *testing.T) {
 	server := NewServer(nil, nil)
 	Register(server, nil)
+	add := Route[None, None]{Method: "POST", Path: "/tasks", For: People | Agents, ID: "add"}
+	add.Handle(server, func(context.Context, Caller, None) (none None, _ error) { return none, nil })
 	c := &call{Server: server}
 	for _, rt := range c.routes {
 		if _, known := peopleDo[rt.path]; rt.forPeople() && !known {

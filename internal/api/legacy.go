@@ -29,7 +29,7 @@ func routes() []route {
 			serve: (*call).attach},
 	}
 	return slices.Concat(all, agentRoutes(), vitalsRoutes(), drainRoutes(), patrolRoutes(),
-		taskRoutes(), farewellRoutes(), unfinishedRoutes())
+		farewellRoutes(), unfinishedRoutes())
 }
 
 func (c *call) act() error {

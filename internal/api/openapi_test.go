@@ -19,7 +19,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/outcome"
-	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
@@ -162,10 +161,6 @@ func TestFieldsDescribed(t *testing.T) {
 		reflect.TypeFor[DrainRequest](), reflect.TypeFor[Drain](), reflect.TypeFor[Pool](), reflect.TypeFor[PoolAt](), reflect.TypeFor[DrainCheck](), reflect.TypeFor[Reloaded](), reflect.TypeFor[Farewell](), reflect.TypeFor[Overdue](), reflect.TypeFor[PatrolRequest](), reflect.TypeFor[Round](), reflect.TypeFor[RoundAction](), reflect.TypeFor[RoundDelay](), reflect.TypeFor[Standing](),
 		reflect.TypeFor[Caller](), reflect.TypeFor[Claim](), reflect.TypeFor[outcome.Report](), reflect.TypeFor[outcome.Context](),
 		reflect.TypeFor[outcome.Obstacle](), reflect.TypeFor[outcome.Explored](), reflect.TypeFor[outcome.Subtask](), reflect.TypeFor[outcome.Condition](),
-
-		reflect.TypeFor[task.Task](), reflect.TypeFor[task.Link](), reflect.TypeFor[task.Holder](), reflect.TypeFor[task.Comment](), reflect.TypeFor[task.Detail](),
-		reflect.TypeFor[task.Draft](), reflect.TypeFor[task.Edit](), reflect.TypeFor[TaskAdd](), reflect.TypeFor[TaskEdit](), reflect.TypeFor[TaskComment](),
-		reflect.TypeFor[TaskClaim](), reflect.TypeFor[TaskWait](), reflect.TypeFor[TaskCount](), reflect.TypeFor[TaskAct](), reflect.TypeFor[TaskImport](), reflect.TypeFor[task.ImportReport](), reflect.TypeFor[task.BeadPage](),
 	} {
 		s, ok := d.Components.Schemas[typ.Name()]
 		if !ok {
@@ -252,21 +247,9 @@ func (s schema) kind() string {
 
 // bodies are those of requests that have both a body and an answer.
 var bodies = map[string]string{
-	"POST /v1/act":                `{"path":"app/a","action":"start"}`,
-	"POST /v1/patrol":             `{"dry_run":true}`,
-	"POST /v1/agent/hook":         `{"key":"k"}`,
-	"POST /v1/tasks":              `{"task":{"title":"t"}}`,
-	"POST /v1/task/edit":          `{"id":"a","edit":{}}`,
-	"POST /v1/task/comment":       `{"id":"a","text":"t"}`,
-	"POST /v1/task/claim":         `{}`,
-	"POST /v1/task/act":           `{"id":"a","action":"close"}`,
-	"POST /v1/agent/tasks":        `{"task":{"title":"t"}}`,
-	"POST /v1/agent/task/edit":    `{"id":"a","edit":{}}`,
-	"POST /v1/agent/task/comment": `{"id":"a","text":"t"}`,
-	"POST /v1/agent/task/claim":   `{}`,
-	"POST /v1/agent/task/await":   `{}`,
-	"POST /v1/agent/task/act":     `{"id":"a","action":"close"}`,
-	"POST /v1/tasks/import":       `{"beads":[{}]}`,
+	"POST /v1/act":        `{"path":"app/a","action":"start"}`,
+	"POST /v1/patrol":     `{"dry_run":true}`,
+	"POST /v1/agent/hook": `{"key":"k"}`,
 }
 
 // describedSchemas are the schemas of an API description. A schema is resolved alone, so

@@ -16,12 +16,13 @@ type field struct {
 	optional bool
 }
 
-// fieldsOf returns the fields of a struct that are on the wire.
+// fieldsOf returns the fields of a struct that are on the wire, with those of structs
+// that it embeds.
 func fieldsOf(t reflect.Type) []field {
 	var all []field
-	for f := range t.Fields() {
+	for _, f := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.IsExported() && name != "-" {
+		if f.IsExported() && !f.Anonymous && name != "-" {
 			all = append(all, field{f, name, strings.Contains(options, "omit")})
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // Records answers from what the last daemon of a project has left, while none
@@ -18,17 +17,10 @@ import (
 type Records interface {
 	Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error]
 	Logs(ctx context.Context, q LogQuery) iter.Seq2[LogLine, error]
-
-	Tasks(ctx context.Context, who Caller, f task.Filter) ([]task.Task, error)
-	Task(ctx context.Context, who Caller, id string) (task.Detail, error)
-	ExportTasks(ctx context.Context, after string) (task.BeadPage, error)
 }
 
 // recordRoutes are those that Records answers.
-var recordRoutes = map[string]bool{
-	"GET /v1/events": true, "GET /v1/logs": true,
-	"GET /v1/tasks": true, "GET /v1/task": true, "GET /v1/tasks/export": true,
-}
+var recordRoutes = map[string]bool{"GET /v1/events": true, "GET /v1/logs": true}
 
 // onlyRecords is a Daemon of which only the methods of Records may be called.
 type onlyRecords struct {

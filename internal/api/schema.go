@@ -16,6 +16,7 @@ type jsonSchema struct {
 	Type        string      `json:"type,omitempty"`
 	Items       *jsonSchema `json:"items,omitempty"`
 	Minimum     *float64    `json:"minimum,omitempty"`
+	Maximum     *float64    `json:"maximum,omitempty"`
 	Description string      `json:"description,omitempty"`
 	Format      string      `json:"format,omitempty"`
 	Default     *bool       `json:"default,omitempty"`
@@ -150,12 +151,14 @@ func (set schemaSet) add(t reflect.Type) string {
 // constrain adds what the tags of a field say of its values.
 func (f field) constrain(s *jsonSchema) {
 	s.Description = f.Tag.Get("doc")
-	if least := f.Tag.Get("minimum"); least != "" {
-		n, err := strconv.ParseFloat(least, 64)
-		if err != nil {
-			panic(fmt.Sprintf("field %s: minimum: %v", f.Name, err))
+	for tag, bound := range map[string]**float64{"minimum": &s.Minimum, "maximum": &s.Maximum} {
+		if text := f.Tag.Get(tag); text != "" {
+			n, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				panic(fmt.Sprintf("field %s: %s: %v", f.Name, tag, err))
+			}
+			*bound = &n
 		}
-		s.Minimum = &n
 	}
 	if most := f.Tag.Get("maxLength"); most != "" {
 		n, err := strconv.Atoi(most)

@@ -131,7 +131,7 @@ the first line of the standard input, and the rest of that is the text.`,
 			}
 			var made task.Task
 			err = w.ask(func(ctx context.Context, c *api.Client) (err error) {
-				if made, err = c.AddTask(ctx, api.TaskAdd{Task: d, By: w.by()}); err == nil && !w.agent {
+				if made, err = task.Add.Call(ctx, c, task.AddRequest{Task: d, By: w.by()}); err == nil && !w.agent {
 					s.warnOfNobody(ctx, c, made)
 				}
 				return err
@@ -215,7 +215,7 @@ deferred takes the task away from who has claimed it.`,
 				e.Text = &content
 			}
 			return s.changeTask(w, asJSON, func(ctx context.Context, c *api.Client) (task.Task, error) {
-				t, err := c.EditTask(ctx, api.TaskEdit{ID: args[0], Edit: e, By: w.by()})
+				t, err := task.Change.Call(ctx, c, task.EditRequest{ID: args[0], Edit: e, By: w.by()})
 				if err == nil && !w.agent && (changed("pool") || changed("assignee")) {
 					s.warnOfNobody(ctx, c, t)
 				}
@@ -301,7 +301,8 @@ func newTaskComment(s *streams, w worker) *cobra.Command {
 			}
 			key := rand.Text()
 			return s.changeTask(w, false, func(ctx context.Context, c *api.Client) (task.Task, error) {
-				return c.CommentTask(ctx, api.TaskComment{ID: args[0], Text: content, Key: key, By: w.by()})
+				req := task.CommentRequest{ID: args[0], Text: content, Key: key, By: w.by()}
+				return task.AddComment.Call(ctx, c, req)
 			}, "commented on")
 		},
 	}
@@ -334,7 +335,7 @@ func newTaskDep(s *streams, w worker) *cobra.Command {
 			},
 			RunE: func(_ *cobra.Command, args []string) error {
 				return s.changeTask(w, false, func(ctx context.Context, c *api.Client) (task.Task, error) {
-					return c.EditTask(ctx, api.TaskEdit{ID: args[0], Edit: sub.edit(args[1:]), By: w.by()})
+					return task.Change.Call(ctx, c, task.EditRequest{ID: args[0], Edit: sub.edit(args[1:]), By: w.by()})
 				}, "changed")
 			},
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 func newTaskClaim(s *streams, w worker) *cobra.Command {
-	var t api.TaskClaim
+	var t task.ClaimRequest
 	var asJSON, quiet, wait bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -45,7 +45,7 @@ func newTaskClaim(s *streams, w worker) *cobra.Command {
 				got, err = awaitTask(t, timeout, nothing)
 			default:
 				err = w.ask(func(ctx context.Context, c *api.Client) (err error) {
-					got, err = c.ClaimTask(ctx, t)
+					got, err = task.Claim.Call(ctx, c, t)
 					return err
 				})
 			}
@@ -93,17 +93,17 @@ yours until you close or release it.`
 
 // awaitTask claims a task in the name of an agent once there is one. nothing is
 // the error that none means.
-func awaitTask(t api.TaskClaim, timeout time.Duration, nothing *exitError) (got []task.Task, err error) {
+func awaitTask(t task.ClaimRequest, timeout time.Duration, nothing *exitError) (got []task.Task, err error) {
 	begun, patience := time.Now(), always
 	if timeout > 0 {
 		patience = timeout
 	}
 	err = askAsAgentFor(patience, func(ctx context.Context, c *api.Client) (err error) {
-		req := api.TaskWait{Pools: t.Pools, Any: t.Any, Key: t.Key}
+		req := task.WaitRequest{Pools: t.Pools, Any: t.Any, Key: t.Key}
 		if timeout > 0 {
 			req.Within = max(time.Nanosecond, timeout-time.Since(begun)).Seconds()
 		}
-		got, err = c.AwaitTask(ctx, req)
+		got, err = task.Await.Call(ctx, c, req)
 		return err
 	})
 	switch {
@@ -120,20 +120,20 @@ func awaitTask(t api.TaskClaim, timeout time.Duration, nothing *exitError) (got 
 func newTaskActs(s *streams, w worker) []*cobra.Command {
 	var all []*cobra.Command
 	for _, act := range []struct {
-		action      api.TaskAction
+		action      task.Action
 		done        string
 		short, long string
 	}{
-		{api.CloseTask, "closed", "Close tasks as done, failed or cancelled", `Close tasks: they are done, or with --outcome they have failed or were cancelled.
+		{task.Close, "closed", "Close tasks as done, failed or cancelled", `Close tasks: they are done, or with --outcome they have failed or were cancelled.
 What waits for them is let go in any case. A task with children that are not closed
 is closed with --force alone.`},
-		{api.ReleaseTask, "open again", "Release claimed tasks", `Give claimed tasks back: they are open again, for the next agent. People can
+		{task.Release, "open again", "Release claimed tasks", `Give claimed tasks back: they are open again, for the next agent. People can
 give back what others have claimed.`},
-		{api.ReopenTask, "open again", "Open closed tasks again", ""},
-		{api.RetryTask, "to be done now", "Retry tasks that are deferred or parked", `Let tasks be done now, whatever has held them: closed, blocked, put off, or in
+		{task.Reopen, "open again", "Open closed tasks again", ""},
+		{task.Retry, "to be done now", "Retry tasks that are deferred or parked", `Let tasks be done now, whatever has held them: closed, blocked, put off, or in
 progress at somebody, who loses them. What they depend on they still wait for.`},
 	} {
-		var a api.TaskAct
+		var a task.ActRequest
 		var result string
 		cmd := &cobra.Command{
 			Use: string(act.action) + " ID...", Short: act.short, Long: act.long,
@@ -145,14 +145,16 @@ progress at somebody, who loses them. What they depend on they still wait for.`}
 					one := a
 					one.ID = id
 					errs = append(errs, s.changeTask(w, false,
-						func(ctx context.Context, c *api.Client) (task.Task, error) { return c.ActOnTask(ctx, one) },
+						func(ctx context.Context, c *api.Client) (task.Task, error) {
+							return task.Act.Call(ctx, c, one)
+						},
 						act.done))
 				}
 				return errors.Join(errs...)
 			},
 		}
 		cmd.Flags().StringVarP(&a.Reason, "reason", "r", "", "`WHY`, for others to read")
-		if act.action == api.CloseTask {
+		if act.action == task.Close {
 			cmd.Flags().StringVar(&result, "outcome", string(task.Completed), "completed, failed or cancelled")
 			cmd.Flags().BoolVar(&a.Force, "force", false, "even if it has children that are not closed")
 		}
@@ -177,7 +179,7 @@ func (w worker) complete(cmd *cobra.Command) {
 		defer client.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		tasks, err := client.Tasks(ctx, task.Filter{All: strings.HasPrefix(cmd.Use, "reopen"), Limit: most})
+		tasks, err := task.ListAll(ctx, client, task.Filter{All: strings.HasPrefix(cmd.Use, "reopen"), Limit: most})
 		if err != nil {
 			return nil, nothing
 		}

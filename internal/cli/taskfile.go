@@ -75,11 +75,11 @@ completed by doing it again.`,
 					if err != nil {
 						return err
 					}
-					req := api.TaskImport{By: w.by()}
+					req := task.ImportRequest{By: w.by()}
 					for _, line := range batch {
 						req.Beads = append(req.Beads, line)
 					}
-					r, err := c.ImportTasks(ctx, req)
+					r, err := task.Import.Call(ctx, c, req)
 					if err != nil {
 						return err
 					}
@@ -180,7 +180,7 @@ func (w worker) export(s *streams, to io.Writer) error {
 	out := bufio.NewWriter(to)
 	err := w.look(s, func(ctx context.Context, c *api.Client) error {
 		for after := ""; ; {
-			page, err := c.ExportTasks(ctx, after)
+			page, err := task.Export.Call(ctx, c, task.ExportRequest{After: after})
 			if err != nil {
 				return err
 			}

@@ -35,14 +35,15 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 				return usageError(fmt.Errorf("--limit is %d, expected a number from 0 up", f.Limit))
 			}
 			if count && !mine {
-				n := 0
+				var counted task.Counted
 				err := w.ask(func(ctx context.Context, c *api.Client) (err error) {
-					n, err = c.CountTasks(ctx, f)
+					counted, err = task.Count.Call(ctx, c, task.Select(f))
 					return err
 				})
 				if err != nil {
 					return err
 				}
+				n := counted.Count
 				if f.Limit > 0 {
 					n = min(n, f.Limit)
 				}
@@ -51,9 +52,9 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 			var tasks []task.Task
 			err := w.look(s, func(ctx context.Context, c *api.Client) (err error) {
 				if mine {
-					tasks, err = c.Todo(ctx)
+					tasks, err = task.Todo.Call(ctx, c, api.None{})
 				} else {
-					tasks, err = c.Tasks(ctx, f)
+					tasks, err = task.ListAll(ctx, c, f)
 				}
 				return err
 			})
@@ -150,7 +151,7 @@ func newTaskShow(s *streams, w worker) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			var d task.Detail
 			err := w.look(s, func(ctx context.Context, c *api.Client) (err error) {
-				d, err = c.Task(ctx, args[0])
+				d, err = task.Show.Call(ctx, c, task.ShowRequest{ID: args[0]})
 				return err
 			})
 			if err != nil {

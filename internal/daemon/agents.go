@@ -70,10 +70,10 @@ func (c *Controller) listeners() []agent.Listener {
 		},
 		{ // tasks
 			Begin: func(_ context.Context, i agent.Incarnation) error {
-				c.beginWork(i.Caller, i.Token)
+				c.work.Start(i.Caller, i.Token)
 				return nil
 			},
-			End: func(who api.Caller, exit agent.Exit) { c.endWork(who, failureOf(exit)) },
+			End: func(who api.Caller, exit agent.Exit) { c.work.Exited(who, failureOf(exit)) },
 		},
 	}
 }

@@ -102,7 +102,7 @@ type Controller struct {
 	questions  *question.Service
 	pauses     pauseQuestions
 	triggers   *trigger.Manager
-	work       *task.Queue
+	work       *task.Service
 	orders     *dispatch.Dispatcher
 
 	project suspension
@@ -238,7 +238,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 		return err
 	}
 	c.drains.Resume()
-	c.keepWork()
+	c.work.Run(c.agents.IsPending)
 	c.background.run(c.loop.Run)
 	c.background.run(func(ctx context.Context) { c.pauses.run(ctx, c) })
 	c.pools.Start()

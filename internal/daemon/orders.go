@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -58,18 +57,11 @@ func (c *Controller) orderEnviron(declared map[string]string) []string {
 }
 
 // orderTask creates the task of a run.
-func (c *Controller) orderTask(ctx context.Context, key string, t spec.OrderTask) (id string, err error) {
-	assignee, err := c.assignee(t.Assignee)
-	if err != nil {
-		return "", err
-	}
-	made, fresh, err := c.work.Create(ctx, task.Who{Name: order.PathOf(t.Order)}, task.Draft{
-		Title: t.Title, Text: t.Text, Priority: t.Priority, Labels: t.Labels, Pool: t.Pool, Assignee: assignee,
+func (c *Controller) orderTask(ctx context.Context, key string, t spec.OrderTask) (string, error) {
+	made, err := c.work.Submit(ctx, task.Who{Name: order.PathOf(t.Order)}, task.Draft{
+		Title: t.Title, Text: t.Text, Priority: t.Priority, Labels: t.Labels, Pool: t.Pool, Assignee: t.Assignee,
 		Ephemeral: true, Origin: "order:" + t.Order, Key: "order-run:" + key,
 	})
-	if err == nil && fresh {
-		c.nudgeOf(made, api.Caller{})
-	}
 	return made.ID, err
 }
 

@@ -112,6 +112,7 @@ func (r *Records) Register(s *api.Server) {
 	r.status.Register(s)
 	r.beliefs.RegisterReadOnly(s)
 	r.mail.RegisterReadOnly(s)
+	r.work.RegisterReadOnly(s)
 	r.questions.RegisterReadOnly(s)
 	r.orders.RegisterReadOnly(s)
 }

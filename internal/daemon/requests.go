@@ -113,7 +113,7 @@ func (c *Controller) Hook(ctx context.Context, who api.Caller, key string) ([]ap
 		}
 		all = append(all, n)
 	}
-	tasks, err := c.workNotices(ctx, who)
+	tasks, err := c.work.Notices(ctx, who)
 	if err != nil {
 		return nil, err
 	}

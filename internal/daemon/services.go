@@ -2,13 +2,18 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/question"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // This file puts the features together: what each of them needs of the
@@ -44,6 +49,29 @@ func (c *Controller) openFeatures(ctx context.Context) (err error) {
 	return err
 }
 
+// openWork reads the tasks.
+func (c *Controller) openWork(ctx context.Context) (err error) {
+	c.work, err = task.OpenService(ctx, task.ServiceOptions{
+		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Tree: directory{c},
+		Patrol:     func() spec.Patrol { return c.fleet().Patrol },
+		Background: c.background.run, Nudge: c.health.Nudge, Await: c.awaitTask,
+	})
+	return err
+}
+
+// awaitTask waits for a task in the name of an agent, until the agent is asked to finish.
+func (c *Controller) awaitTask(ctx context.Context, who api.Caller, wait func(context.Context) error) error {
+	err := c.health.Await(ctx, who, func(ctx context.Context) error {
+		ctx, stop := c.health.UntilDrained(ctx, who)
+		defer stop()
+		return wait(ctx)
+	})
+	if errors.Is(err, health.ErrDraining) {
+		return task.ErrNothing
+	}
+	return err
+}
+
 // directory is what features need to know of the tree.
 type directory struct{ c *Controller }
 
@@ -55,6 +83,22 @@ func (d directory) LastIncarnation(path string) uint64 { return d.c.last(path) }
 func (d directory) HasSupervisor(path string) bool     { return d.c.fleet().Nodes[path] != nil }
 func (d directory) Agents() []string                   { return slices.Sorted(maps.Keys(d.c.fleet().Agents)) }
 
+// Pools returns the pools whose tasks an agent does: the one it is an instance of, that
+// of its name, and that of its path in the project.
+func (d directory) Pools(path string) []string {
+	a := d.c.fleet().Agents[path]
+	if a == nil {
+		return nil
+	}
+	var all []string
+	for _, name := range []string{a.Instance.Pool, a.Name, strings.TrimPrefix(path, d.Project()+"/")} {
+		if name != "" && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
 // services answers the API. Each part of it is served by the feature that owns it.
 type services struct {
 	serviceAPI
@@ -65,7 +109,6 @@ type services struct {
 	unfinishedAPI
 	farewellsAPI
 	patrolsAPI
-	tasksAPI
 }
 
 // The parts, under names that no method of theirs has.
@@ -78,7 +121,6 @@ type (
 	unfinishedAPI = api.Unfinished
 	farewellsAPI  = api.Farewells
 	patrolsAPI    = api.Patrols
-	tasksAPI      = api.Tasks
 )
 
 var _ api.Daemon = services{}
@@ -91,6 +133,7 @@ func (c *Controller) server() *api.Server {
 	c.beliefs.Register(s)
 	c.claims.Register(s)
 	c.mail.Register(s)
+	c.work.Register(s)
 	c.questions.Register(s)
 	c.triggers.Register(s)
 	c.orders.Register(s)
@@ -108,6 +151,5 @@ func (c *Controller) services() api.Daemon {
 		unfinishedAPI: c,
 		farewellsAPI:  c.stopper,
 		patrolsAPI:    c,
-		tasksAPI:      c,
 	}
 }

@@ -366,10 +366,10 @@ func newBead(t *Task, text string, comments []said, kept object) json.RawMessage
 func beadDependencies(t *Task, kept object) []json.RawMessage {
 	var links []Link
 	for _, id := range t.DependsOn {
-		links = append(links, Link{blocks, id})
+		links = append(links, Link{Type: blocks, ID: id})
 	}
 	if t.Parent != "" {
-		links = append(links, Link{parentChild, t.Parent})
+		links = append(links, Link{Type: parentChild, ID: t.Parent})
 	}
 	links = append(links, t.Links...)
 	before, _ := dependencies(kept)

@@ -121,7 +121,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("%+v, %v", epic, err)
 	}
 	child := find(t, q, "bd-1.1")
-	if child.Parent != "bd-1" || !slices.Equal(child.DependsOn, []string{"bd-a3f8"}) || !reflect.DeepEqual(child.Links, []Link{{"discovered-from", "bd-old"}}) ||
+	if child.Parent != "bd-1" || !slices.Equal(child.DependsOn, []string{"bd-a3f8"}) || !reflect.DeepEqual(child.Links, []Link{{Type: "discovered-from", ID: "bd-old"}}) ||
 		child.Status != InProgress || child.Assignee != "ann" || child.Claim != nil {
 		t.Errorf("%+v", child)
 	}

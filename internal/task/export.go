@@ -11,8 +11,10 @@ import (
 
 // BeadPage is some tasks as beads.
 type BeadPage struct {
-	Beads []json.RawMessage `json:"beads"`
-	Next  string            `json:"next,omitempty"` // what to ask for to get those after them; "" if there are none
+	_ struct{} `open:"true" doc:"Some tasks as beads."`
+
+	Beads []json.RawMessage `json:"beads" doc:"Objects as in .beads/issues.jsonl, in the order of their ids."`
+	Next  string            `json:"next,omitempty" doc:"What to ask for to get those after them; left out if there are none."`
 }
 
 // Bounds on a page.

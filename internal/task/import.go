@@ -15,9 +15,11 @@ import (
 
 // ImportReport is what became of the beads of an import.
 type ImportReport struct {
-	Created   int `json:"created"`
-	Updated   int `json:"updated"`
-	Unchanged int `json:"unchanged"` // that are here, and no older
+	_ struct{} `open:"true" doc:"What became of beads."`
+
+	Created   int `json:"created" minimum:"0" doc:"New tasks."`
+	Updated   int `json:"updated" minimum:"0" doc:"Tasks that were older than the bead."`
+	Unchanged int `json:"unchanged" minimum:"0" doc:"Tasks that were not."`
 }
 
 // fate is what becomes of a bead.

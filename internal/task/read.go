@@ -127,10 +127,12 @@ func (q *Queue) Find(ctx context.Context, id string) (t Task, err error) {
 
 // Detail is all there is of a task.
 type Detail struct {
+	_ struct{} `open:"true" doc:"All there is of a task."`
+
 	Task     Task      `json:"task"`
-	Text     string    `json:"text"`
-	Comments []Comment `json:"comments"` // oldest first
-	Children []string  `json:"children"` // ids, at most 200 of them
+	Text     string    `json:"text" doc:"What is to be done, at length."`
+	Comments []Comment `json:"comments" doc:"Oldest first."`
+	Children []string  `json:"children" doc:"Ids of its children, at most 200."`
 }
 
 // Get returns all there is of a task.

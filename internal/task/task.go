@@ -89,65 +89,73 @@ func Outcomes() []Outcome { return []Outcome{Completed, Failed, Cancelled} }
 
 // Task is a piece of work. Times are by the clock of the machine.
 type Task struct {
-	ID        string   `json:"id"` // never used twice
-	Title     string   `json:"title"`
-	Type      string   `json:"type,omitempty"` // task, bug, feature, epic, chore, or any other word
-	Status    Status   `json:"status"`
-	Priority  int      `json:"priority"`
-	Labels    []string `json:"labels,omitempty"`     // sorted
-	Pool      string   `json:"pool,omitempty"`       // whose agents may do it
-	Assignee  string   `json:"assignee,omitempty"`   // path of the agent, or the person, that is to do it
-	Parent    string   `json:"parent,omitempty"`     // which waits for it
-	DependsOn []string `json:"depends_on,omitempty"` // sorted
-	Links     []Link   `json:"links,omitempty"`      // which hold nothing up
+	_ struct{} `open:"true" doc:"A piece of work."`
+
+	ID        string   `json:"id" doc:"Such as web-x4k; never used twice."`
+	Title     string   `json:"title" doc:"One line."`
+	Type      string   `json:"type,omitempty" doc:"task, bug, feature, epic, chore, or any other word."`
+	Status    Status   `json:"status" enum:"open,in_progress,blocked,deferred,parked,closed" doc:"What was put off is open when its time has come."`
+	Priority  int      `json:"priority" minimum:"0" maximum:"4" doc:"0 is the most urgent."`
+	Labels    []string `json:"labels,omitempty" doc:"Sorted."`
+	Pool      string   `json:"pool,omitempty" doc:"Whose agents may do it."`
+	Assignee  string   `json:"assignee,omitempty" doc:"Path of the agent, or the person, that is to do it."`
+	Parent    string   `json:"parent,omitempty" doc:"The task that waits for it."`
+	DependsOn []string `json:"depends_on,omitempty" doc:"Tasks that have to be closed before it can be claimed."`
+	Links     []Link   `json:"links,omitempty" doc:"Other tasks that it has to do with, which hold nothing up."`
 	// NotBefore is when it can be claimed at the earliest.
-	NotBefore time.Time `json:"not_before,omitzero"`
+	NotBefore time.Time `json:"not_before,omitzero" doc:"When it can be claimed at the earliest."`
 	// Ephemeral tasks are removed some time after they were closed, see Purge.
-	Ephemeral bool   `json:"ephemeral,omitempty"`
-	Origin    string `json:"origin,omitempty"` // what made it, such as order:nightly
+	Ephemeral bool   `json:"ephemeral,omitempty" doc:"It is removed some time after it was closed."`
+	Origin    string `json:"origin,omitempty" doc:"What made it, such as order:nightly."`
 	// Claim is who does it, while it is in progress.
 	Claim  *Holder `json:"claim,omitempty"`
-	Claims int     `json:"claims,omitempty"` // how often it was claimed
+	Claims int     `json:"claims,omitempty" minimum:"0" doc:"How often it was claimed."`
 	// FailedClaims counts the claims that ended as a failure of their agent,
 	// since a person has made the task open last. MaxClaims is the number at
 	// which the task is parked; 0 is that of Options.
-	FailedClaims int       `json:"failed_claims,omitempty"`
-	MaxClaims    int       `json:"max_claims,omitempty"`
-	Comments     int       `json:"comments,omitempty"` // how many there are
-	CreatedAt    time.Time `json:"created_at"`
-	CreatedBy    string    `json:"created_by,omitempty"`
-	UpdatedAt    time.Time `json:"updated_at"`
-	ClosedAt     time.Time `json:"closed_at,omitzero"`
-	ClosedBy     string    `json:"closed_by,omitempty"`
-	Outcome      Outcome   `json:"outcome,omitempty"` // of one that is closed
-	Reason       string    `json:"reason,omitempty"`  // for how it was closed, parked, or opened again
+	FailedClaims int       `json:"failed_claims,omitempty" minimum:"0" doc:"Claims that ended as a failure of their agent, since a person has made it open last."`
+	MaxClaims    int       `json:"max_claims,omitempty" minimum:"0" maximum:"1000" doc:"After how many of those it is parked; what the file says if it is left out."`
+	Comments     int       `json:"comments,omitempty" minimum:"0" doc:"How many there are."`
+	CreatedAt    time.Time `json:"created_at" doc:"When it was made."`
+	CreatedBy    string    `json:"created_by,omitempty" doc:"By whom."`
+	UpdatedAt    time.Time `json:"updated_at" doc:"When it was changed last."`
+	ClosedAt     time.Time `json:"closed_at,omitzero" doc:"When it was closed."`
+	ClosedBy     string    `json:"closed_by,omitempty" doc:"By whom."`
+	Outcome      Outcome   `json:"outcome,omitempty" enum:"completed,failed,cancelled" doc:"How it was closed."`
+	Reason       string    `json:"reason,omitempty" doc:"For how it was closed, given back or opened again."`
 
 	// What follows from other tasks and the time; it is not stored.
-	Ready    bool     `json:"ready"`               // can be claimed
-	WaitsFor []string `json:"waits_for,omitempty"` // tasks that are not closed; at most 20
+	Ready    bool     `json:"ready" doc:"It can be claimed now."`
+	WaitsFor []string `json:"waits_for,omitempty" doc:"Tasks that are not closed and that it waits for: those it depends on, and its children; at most 20."`
 }
 
 // Link is what a task has to do with another one.
 type Link struct {
-	Type string `json:"type"` // related, discovered-from, ...
-	ID   string `json:"id"`
+	_ struct{} `open:"true" doc:"What a task has to do with another one."`
+
+	Type string `json:"type" doc:"related, discovered-from, ..."`
+	ID   string `json:"id" doc:"The other task."`
 }
 
 // Holder is the right of one incarnation, or of a person, to do a task.
 type Holder struct {
-	By          string    `json:"by"`                    // path of the agent, or name of the person
-	Incarnation uint64    `json:"incarnation,omitempty"` // 0 of a person
-	Life        string    `json:"life,omitempty"`        // of the incarnation: see Life
-	At          time.Time `json:"at"`
-	Key         string    `json:"key,omitempty"` // of the request
+	_ struct{} `open:"true" doc:"Who does a task."`
+
+	By          string    `json:"by" doc:"Path of the agent, or name of the person."`
+	Incarnation uint64    `json:"incarnation,omitempty" doc:"Of the agent."`
+	Life        string    `json:"life,omitempty" doc:"Left empty."`
+	At          time.Time `json:"at" doc:"Since when."`
+	Key         string    `json:"key,omitempty" doc:"Left empty."`
 }
 
 // Comment is what somebody has said about a task.
 type Comment struct {
-	By          string    `json:"by"`
-	Incarnation uint64    `json:"incarnation,omitempty"`
-	At          time.Time `json:"at"`
-	Text        string    `json:"text"`
+	_ struct{} `open:"true" doc:"What somebody has said about a task."`
+
+	By          string    `json:"by" doc:"Path of the agent, or name of the person."`
+	Incarnation uint64    `json:"incarnation,omitempty" doc:"Of the agent."`
+	At          time.Time `json:"at" doc:"When."`
+	Text        string    `json:"text" doc:"What."`
 }
 
 // Who does something: an incarnation of an agent, or a person.

@@ -15,25 +15,27 @@ import (
 
 // Draft is a task that is to be made.
 type Draft struct {
-	Title     string    `json:"title"`
-	Text      string    `json:"text,omitempty"`
-	Type      string    `json:"type,omitempty"`     // task if empty
-	Priority  *int      `json:"priority,omitempty"` // DefaultPriority if nil
-	Status    Status    `json:"status,omitempty"`   // open if empty; or blocked, deferred
-	Labels    []string  `json:"labels,omitempty"`
-	Pool      string    `json:"pool,omitempty"`
-	Assignee  string    `json:"assignee,omitempty"`
-	Parent    string    `json:"parent,omitempty"`
-	DependsOn []string  `json:"depends_on,omitempty"`
-	NotBefore time.Time `json:"not_before,omitzero"`
-	Ephemeral bool      `json:"ephemeral,omitempty"`
-	Origin    string    `json:"origin,omitempty"`
+	_ struct{} `open:"true" doc:"What is to be known of a new task."`
+
+	Title     string    `json:"title" doc:"One line, at most 2000 bytes."`
+	Text      string    `json:"text,omitempty" doc:"At most 256 KiB."`
+	Type      string    `json:"type,omitempty" doc:"task if it is left out."`
+	Priority  *int      `json:"priority,omitempty" minimum:"0" maximum:"4" doc:"2 if it is left out."`
+	Status    Status    `json:"status,omitempty" enum:"open,blocked,deferred" doc:"open if it is left out."`
+	Labels    []string  `json:"labels,omitempty" doc:"At most 50."`
+	Pool      string    `json:"pool,omitempty" doc:"Whose agents may do it."`
+	Assignee  string    `json:"assignee,omitempty" doc:"Who is to do it."`
+	Parent    string    `json:"parent,omitempty" doc:"The task that it is a part of."`
+	DependsOn []string  `json:"depends_on,omitempty" doc:"At most 200."`
+	NotBefore time.Time `json:"not_before,omitzero" doc:"When it can be claimed at the earliest."`
+	Ephemeral bool      `json:"ephemeral,omitempty" doc:"To be removed some time after its end."`
+	Origin    string    `json:"origin,omitempty" doc:"What makes it."`
 	// MaxClaims is how many claims may fail before the task is parked; 0 is
 	// what the file says.
-	MaxClaims int `json:"max_claims,omitempty"`
+	MaxClaims int `json:"max_claims,omitempty" minimum:"0" maximum:"1000" doc:"It is parked after so many failed claims; 0 is what the file says."`
 	// Key is what the maker calls this task: what is made again under the same
 	// key, because an answer was lost, is made once, as long as it is kept.
-	Key string `json:"key,omitempty"`
+	Key string `json:"key,omitempty" doc:"What is made again under the same key is made once."`
 }
 
 // errSame: it is so already, and nothing is to be written.
@@ -205,20 +207,22 @@ func (q *Queue) parent(id string) (string, error) {
 
 // Edit is what is to be different about a task. What is nil stays as it is.
 type Edit struct {
-	Title         *string    `json:"title,omitempty"`
-	Text          *string    `json:"text,omitempty"`
-	Type          *string    `json:"type,omitempty"`
-	Status        *Status    `json:"status,omitempty"` // open, blocked, deferred; who has claimed it loses it
-	Priority      *int       `json:"priority,omitempty"`
-	MaxClaims     *int       `json:"max_claims,omitempty"` // 0 for what the file says
-	Pool          *string    `json:"pool,omitempty"`
-	Assignee      *string    `json:"assignee,omitempty"`
-	Parent        *string    `json:"parent,omitempty"`     // "" for none
-	NotBefore     *time.Time `json:"not_before,omitempty"` // the zero time for none
-	AddLabels     []string   `json:"add_labels,omitempty"`
-	RemoveLabels  []string   `json:"remove_labels,omitempty"`
-	AddDepends    []string   `json:"add_depends,omitempty"`
-	RemoveDepends []string   `json:"remove_depends,omitempty"`
+	_ struct{} `open:"true" doc:"What is left out stays as it is."`
+
+	Title         *string    `json:"title,omitempty" doc:"One line."`
+	Text          *string    `json:"text,omitempty" doc:"At most 256 KiB."`
+	Type          *string    `json:"type,omitempty" doc:"Any word."`
+	Status        *Status    `json:"status,omitempty" enum:"open,blocked,deferred" doc:"Who has claimed it loses it."`
+	Priority      *int       `json:"priority,omitempty" minimum:"0" maximum:"4" doc:"0 is the most urgent."`
+	MaxClaims     *int       `json:"max_claims,omitempty" minimum:"0" maximum:"1000" doc:"It is parked after so many failed claims; 0 is what the file says."`
+	Pool          *string    `json:"pool,omitempty" doc:"Empty for none."`
+	Assignee      *string    `json:"assignee,omitempty" doc:"Empty for none."`
+	Parent        *string    `json:"parent,omitempty" doc:"Empty for none."`
+	NotBefore     *time.Time `json:"not_before,omitempty" doc:"0001-01-01T00:00:00Z for none."`
+	AddLabels     []string   `json:"add_labels,omitempty" doc:"Labels it is to have."`
+	RemoveLabels  []string   `json:"remove_labels,omitempty" doc:"Labels it is not to have."`
+	AddDepends    []string   `json:"add_depends,omitempty" doc:"Tasks it is to depend on."`
+	RemoveDepends []string   `json:"remove_depends,omitempty" doc:"Tasks it is not to depend on."`
 }
 
 // Edit changes a task. An agent cannot change what somebody else has claimed.

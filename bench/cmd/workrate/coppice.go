@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 
 	"github.com/coppice-dev/coppice/bench/internal/project"
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 	"github.com/coppice-dev/coppice/internal/task"
@@ -79,17 +78,17 @@ func openSocket(coppice, dir string, n int) (queue, error) {
 }
 
 func (q throughSocket) add(ctx context.Context, i int) error {
-	_, err := q.Agents[i].AddTask(ctx, api.TaskAdd{Task: task.Draft{Title: title, Text: text, Pool: pool,
+	_, err := task.Add.Call(ctx, q.Agents[i], task.AddRequest{Task: task.Draft{Title: title, Text: text, Pool: pool,
 		Key: rand.Text()}})
 	return err
 }
 
 func (q throughSocket) do(ctx context.Context, i int) (bool, error) {
-	got, err := q.Agents[i].ClaimTask(ctx, api.TaskClaim{Pools: []string{pool}, Key: rand.Text()})
+	got, err := task.Claim.Call(ctx, q.Agents[i], task.ClaimRequest{Pools: []string{pool}, Key: rand.Text()})
 	if err != nil || len(got) == 0 {
 		return false, err
 	}
-	_, err = q.Agents[i].ActOnTask(ctx, api.TaskAct{ID: got[0].ID, Action: api.CloseTask})
+	_, err = task.Act.Call(ctx, q.Agents[i], task.ActRequest{ID: got[0].ID, Action: task.Close})
 	return err == nil, err
 }
 

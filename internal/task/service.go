@@ -1,0 +1,203 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/token"
+)
+
+// Tree tells a Service about the nodes of the project.
+type Tree interface {
+	Project() string
+	// Full returns the whole path of a node whose path may be abbreviated.
+	Full(path string) string
+	HasAgent(path string) bool
+	HasSupervisor(path string) bool
+	// Pools returns the pools whose tasks an agent does.
+	Pools(path string) []string
+}
+
+// ServiceOptions configure a Service.
+type ServiceOptions struct {
+	Store  store.Store
+	Log    *event.Log
+	Logger *slog.Logger
+	Tree   Tree
+	// Patrol returns what the file says of claims and purges.
+	Patrol func() spec.Patrol
+	// Background runs a function until it returns or the daemon ends.
+	Background func(func(context.Context))
+	// Nudge tells an agent something.
+	Nudge func(ctx context.Context, path, text string)
+	// Await runs wait, during which an agent is not idle. Where the agent is asked to
+	// finish meanwhile, it returns ErrNothing.
+	Await func(ctx context.Context, who api.Caller, wait func(context.Context) error) error
+}
+
+// Service answers requests about the tasks of a Queue, and gives back what agents
+// that have ended had claimed.
+type Service struct {
+	*Queue
+	o ServiceOptions
+}
+
+// OpenService reads the tasks.
+func OpenService(ctx context.Context, o ServiceOptions) (*Service, error) {
+	q, err := OpenQueue(ctx, Options{
+		Store: o.Store, Name: o.Tree.Project(), Logger: o.Logger,
+		MaxClaims: func() int { return o.Patrol().MaxClaims },
+		Also:      func(e Event) []store.Op { return []store.Op{o.Log.Op(logEntry(e))} },
+	})
+	return &Service{q, o}, err
+}
+
+// Run gives back what incarnations that have ended had claimed, in the background, and
+// removes old tasks. pending reports whether it is not known yet if an agent lives.
+func (s *Service) Run(pending func(path string) bool) {
+	s.retry("tasks that were claimed by agents that have ended cannot be given back yet",
+		func(ctx context.Context) error { return s.Sweep(ctx, pending) })
+	s.o.Background(s.purge)
+}
+
+// maxPurgeWait bounds the time until a change of the settings of purges takes effect.
+const maxPurgeWait = 30 * time.Second
+
+// purge removes tasks that orders have created some time after their end, if the
+// file says so. The first time is at once: the daemon may end before the interval is over.
+func (s *Service) purge(ctx context.Context) {
+	var last time.Time
+	for {
+		p, wait := s.o.Patrol(), maxPurgeWait
+		if p.Purges() {
+			if time.Since(last) >= p.GCInterval {
+				last = time.Now()
+				if _, err := s.Purge(ctx, p.TTL); err != nil && ctx.Err() == nil {
+					s.o.Logger.Warn("tasks that have ended cannot be removed", "error", err)
+				}
+			}
+			wait = min(wait, p.GCInterval)
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Bounds on the pause between attempts.
+const (
+	minRetry = 50 * time.Millisecond
+	maxRetry = 5 * time.Second
+)
+
+// retry calls a function in the background until it succeeds.
+func (s *Service) retry(warning string, do func(context.Context) error) {
+	s.o.Background(func(ctx context.Context) {
+		for pause := minRetry; ; pause = min(2*pause, maxRetry) {
+			err := do(ctx)
+			if err == nil || ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
+				return
+			}
+			if pause == minRetry {
+				s.o.Logger.Warn(warning, "error", err)
+			}
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// Start lets an incarnation, which has a token, claim tasks.
+func (s *Service) Start(who api.Caller, secret string) {
+	s.Begin(who.Path, Life{Incarnation: who.Incarnation, ID: token.ID(secret)})
+	s.giveBack(who.Path)
+}
+
+// Exited gives back what an incarnation has claimed, with how it has failed, if it has.
+func (s *Service) Exited(who api.Caller, failure string) {
+	s.End(who.Path, who.Incarnation, failure)
+	s.giveBack(who.Path)
+}
+
+func (s *Service) giveBack(path string) {
+	s.retry("tasks that an agent had claimed cannot be given back yet",
+		func(ctx context.Context) error { return s.GiveBack(ctx, path) })
+}
+
+// Submit creates a task for an order, and tells the agent to which it is assigned.
+func (s *Service) Submit(ctx context.Context, by Who, d Draft) (Task, error) {
+	return s.submit(ctx, api.Caller{}, by, d)
+}
+
+func (s *Service) submit(ctx context.Context, caller api.Caller, by Who, d Draft) (t Task, err error) {
+	if d.Assignee, err = s.assignee(d.Assignee); err != nil {
+		return t, err
+	}
+	t, fresh, err := s.Create(ctx, by, d)
+	if err == nil && fresh {
+		s.nudge(t, caller)
+	}
+	return t, err
+}
+
+// nudge tells an agent of a task that was assigned to it by another.
+func (s *Service) nudge(t Task, by api.Caller) {
+	if s.o.Tree.HasAgent(t.Assignee) && t.Assignee != by.Path && t.Ready {
+		s.o.Background(func(ctx context.Context) {
+			s.o.Nudge(ctx, t.Assignee, fmt.Sprintf("coppice: there is a task for you, %s. Please run: "+
+				"coppice agent task show %[1]s", t.ID))
+		})
+	}
+}
+
+// assignee is the full path of an agent, or else the name of a person.
+func (s *Service) assignee(name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	full := s.o.Tree.Full(strings.Trim(name, "/"))
+	switch {
+	case s.o.Tree.HasAgent(full):
+		return full, nil
+	case s.o.Tree.HasSupervisor(full):
+		return "", fmt.Errorf("%w: %s is a supervisor, and a task is assigned to one agent, or "+
+			"with --pool to all of a pool", api.ErrInvalid, full)
+	}
+	return name, nil
+}
+
+// Notices are what there is to do for an agent.
+func (s *Service) Notices(ctx context.Context, who api.Caller) ([]api.Notice, error) {
+	h, err := s.Hook(ctx, claimant(who, ""), s.o.Tree.Pools(who.Path))
+	if err != nil {
+		return nil, apiError(err)
+	}
+	var all []api.Notice
+	tell := func(tasks []Task, format string) {
+		for _, t := range tasks {
+			all = append(all, api.Notice{Kind: "task", ID: t.ID, Text: fmt.Sprintf(format, t.ID, mail.Title(t.Title))})
+		}
+	}
+	tell(h.Mine, "%[1]s is yours and in progress: %[2]s. Run \"coppice agent task show %[1]s\" to read it, "+
+		"\"coppice agent task close %[1]s\" when it is done.")
+	tell(h.Ready, "%[1]s is assigned to you: %[2]s. Run \"coppice agent task claim %[1]s\" to begin it.")
+	tell(h.Pool, "%[1]s is ready in your pool: %[2]s. Run \"coppice agent task claim\" to begin what comes first.")
+	if h.More > 0 {
+		all = append(all, api.Notice{Kind: "task", Text: fmt.Sprintf("%d more tasks are ready for you.", h.More)})
+	}
+	return all, nil
+}
