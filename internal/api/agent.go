@@ -74,12 +74,3 @@ func DialFrom(socket, token string) *Client {
 func (c *Client) Whoami(ctx context.Context) (who Caller, err error) {
 	return who, c.call(ctx, "GET", "/agent", nil, nil, &who)
 }
-
-// own is the path of something that agents and people can ask, for who this
-// client acts as.
-func (c *Client) own(path string) string {
-	if c.agent {
-		return "/agent" + path
-	}
-	return path
-}
