@@ -13,6 +13,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 )
@@ -125,7 +126,7 @@ func (r *remote) killed() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return daemon.Killed(file), nil
+	return project.Killed(file), nil
 }
 
 // untilDown waits until the daemon with that pid has ended: it no longer

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/runtime/cgroup"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
@@ -50,7 +50,7 @@ replaced: keep changes of your own with systemctl --user edit.`,
 }
 
 func install(s *streams, path string) error {
-	project, err := daemon.OpenProject(path)
+	p, err := project.Open(path)
 	if err != nil {
 		return err
 	}
@@ -62,11 +62,11 @@ func install(s *streams, path string) error {
 	if err != nil {
 		return err
 	}
-	text, err := unitText(project.Dir, exe, filepath.Join(project.Dir, filepath.Base(path)), os.Getenv("PATH"))
+	text, err := unitText(p.Dir, exe, filepath.Join(p.Dir, filepath.Base(path)), os.Getenv("PATH"))
 	if err != nil {
 		return err
 	}
-	done := installed{name: unitName(project.Dir), change: unitSame, linger: lingers()}
+	done := installed{name: unitName(p.Dir), change: unitSame, linger: lingers()}
 	unit := filepath.Join(config, "systemd", "user", done.name)
 	before, err := os.ReadFile(unit)
 	switch {
@@ -74,7 +74,7 @@ func install(s *streams, path string) error {
 		done.change = unitWritten
 	case err != nil:
 		return err
-	case !strings.Contains(string(before), workingDirectory(project.Dir)):
+	case !strings.Contains(string(before), workingDirectory(p.Dir)):
 		return fmt.Errorf("%s is the unit of a project in another directory; remove it first if it is not needed", unit)
 	case string(before) != text:
 		done.change = unitReplaced
@@ -87,7 +87,7 @@ func install(s *streams, path string) error {
 			return err
 		}
 	}
-	if holder, locked := project.Locked(); locked {
+	if holder, locked := p.Locked(); locked {
 		done.daemon = holder.PID
 		groups, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", holder.PID))
 		done.inUnit = inUnit(string(groups), done.name)

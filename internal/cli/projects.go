@@ -13,7 +13,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
-	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
@@ -39,7 +39,7 @@ type runningProject struct {
 func (s *streams) listProjects(asJSON bool) error {
 	ctx, stop := untilSignal(context.Background())
 	defer stop()
-	opened, err := daemon.Running()
+	opened, err := project.Running()
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (s *streams) listProjects(asJSON bool) error {
 
 // askProjects asks all projects at the same time, and takes those that have not
 // answered in time for hanging. What is no project is left out.
-func askProjects(ctx context.Context, opened []daemon.Opened, timeout time.Duration) []runningProject {
+func askProjects(ctx context.Context, opened []project.Opened, timeout time.Duration) []runningProject {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	all := make([]*runningProject, len(opened))
@@ -94,7 +94,7 @@ func askProjects(ctx context.Context, opened []daemon.Opened, timeout time.Durat
 const notAnswering = "not answering"
 
 // askProject asks one project; nil if the process does not have it.
-func askProject(ctx context.Context, o daemon.Opened) *runningProject {
+func askProject(ctx context.Context, o project.Opened) *runningProject {
 	since, holds := o.Holds()
 	if !holds {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/project"
 )
 
 // A project whose file system hangs does not keep the others from being listed.
@@ -21,11 +21,11 @@ func TestProjectsTimeout(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, ".coppice", "controller.lock"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	project, err := daemon.OpenProject(filepath.Join(dir, "coppice.toml"))
+	p, err := project.Open(filepath.Join(dir, "coppice.toml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all := askProjects(t.Context(), []daemon.Opened{{Project: project, PID: os.Getpid()}}, 30*time.Second); len(all) != 0 {
+	if all := askProjects(t.Context(), []project.Opened{{Project: p, PID: os.Getpid()}}, 30*time.Second); len(all) != 0 {
 		t.Errorf("%+v", all)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 )
@@ -122,7 +123,7 @@ func (r *remote) ask(do func(context.Context, *api.Client) error) error {
 	err = do(ctx, client)
 	if errors.Is(err, api.ErrDown) {
 		if file, e := r.find(); e == nil {
-			if last := daemon.LastExit(file); last != "" {
+			if last := project.LastExit(file); last != "" {
 				err = fmt.Errorf("%w\n%s", err, proc.Plain(last))
 			}
 		}
@@ -149,7 +150,7 @@ func (r *remote) look(s *streams, do func(context.Context, *api.Client) error) e
 		return down
 	}
 	records, err := daemon.OpenRecords(ctx, file)
-	var locked *daemon.LockedError
+	var locked *project.LockedError
 	switch {
 	case errors.As(err, &locked):
 		return fmt.Errorf("%w\nprocess %d has the project and does not answer; it is starting or stopping", down,
@@ -159,7 +160,7 @@ func (r *remote) look(s *streams, do func(context.Context, *api.Client) error) e
 	}
 	defer records.Close()
 	note := "no daemon is running here"
-	if last := daemon.LastExit(file); last != "" {
+	if last := project.LastExit(file); last != "" {
 		note += "; " + last
 	}
 	s.complain(proc.Plain(note))

@@ -23,6 +23,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/private"
+	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 )
@@ -77,7 +78,7 @@ uses their last results, as coppice patrol --dry-run does.`,
 
 // upDry says what a daemon would do, or has to do if there is one.
 func upDry(s *streams, path string, asJSON bool) error {
-	project, err := daemon.OpenProject(path)
+	p, err := project.Open(path)
 	if err != nil {
 		return err
 	}
@@ -85,9 +86,9 @@ func upDry(s *streams, path string, asJSON bool) error {
 	defer stop()
 	var round api.Round
 	var refused error
-	if _, locked := project.Locked(); locked {
+	if _, locked := p.Locked(); locked {
 		var socket string
-		if socket, err = api.SocketPath(project.Dir); err == nil {
+		if socket, err = api.SocketPath(p.Dir); err == nil {
 			ctx, cancel := context.WithTimeout(ctx, dryTime)
 			defer cancel()
 			client := api.Dial(socket)
@@ -174,7 +175,7 @@ func up(s *streams, path string) error {
 		if errors.As(err, &e) {
 			r.Code = e.code
 		}
-		var locked *daemon.LockedError
+		var locked *project.LockedError
 		if errors.As(err, &locked) {
 			r.Holder = locked.Holder.PID
 		}
@@ -279,17 +280,17 @@ func upDetached(s *streams, path string) error {
 	for _, n := range notices {
 		fmt.Fprintln(s.err, n)
 	}
-	project, err := daemon.OpenProject(path)
+	p, err := project.Open(path)
 	if err != nil {
 		return err
 	}
-	if holder, locked := project.Locked(); locked {
-		return alreadyUp(s, project, holder.PID)
+	if holder, locked := p.Locked(); locked {
+		return alreadyUp(s, p, holder.PID)
 	}
-	if err := project.Make(); err != nil {
+	if err := p.Make(); err != nil {
 		return err
 	}
-	log, err := private.OpenFile(project.Log(), os.O_WRONLY|os.O_CREATE|os.O_APPEND)
+	log, err := private.OpenFile(p.Log(), os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 	if err != nil {
 		return err
 	}
@@ -317,11 +318,11 @@ func upDetached(s *streams, path string) error {
 	var rep readiness
 	if err != nil || json.Unmarshal(line, &rep) != nil {
 		cmd.Wait()
-		return fmt.Errorf("the daemon ended before it was up; see its log: %s", project.Log())
+		return fmt.Errorf("the daemon ended before it was up; see its log: %s", p.Log())
 	}
 	if rep.Holder != 0 { // it has come first
 		cmd.Wait()
-		return alreadyUp(s, project, rep.Holder)
+		return alreadyUp(s, p, rep.Holder)
 	}
 	if rep.Code != 0 {
 		cmd.Wait()
@@ -336,12 +337,12 @@ func upDetached(s *streams, path string) error {
 
 // alreadyUp says that a daemon has the project, which is what was asked for, and what
 // is not well there. One that does not answer yet has nothing to say.
-func alreadyUp(s *streams, project daemon.Project, pid int) error {
+func alreadyUp(s *streams, p project.Project, pid int) error {
 	const message = "%s is already up, process %d; it follows the file by itself\n"
-	if _, err := fmt.Fprintf(s.out, message, proc.Plain(project.Dir), pid); err != nil {
+	if _, err := fmt.Fprintf(s.out, message, proc.Plain(p.Dir), pid); err != nil {
 		return err
 	}
-	socket, err := api.SocketPath(project.Dir)
+	socket, err := api.SocketPath(p.Dir)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/job"
+	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
@@ -20,67 +21,67 @@ var errInMemory = errors.New("the state of this project is in memory, as [persis
 // Backup copies the store of a project to a file, with or without a daemon, and returns
 // the revision of the copy.
 func Backup(ctx context.Context, file, to string) (store.Rev, error) {
-	project, _, err := openConfigured(file)
+	p, _, err := openConfigured(file)
 	if err != nil {
 		return 0, err
 	}
-	if _, err := os.Lstat(project.State); err == nil {
-		if err := project.check(); err != nil {
+	if _, err := os.Lstat(p.State); err == nil {
+		if err := p.Check(); err != nil {
 			return 0, err
 		}
 	}
-	return sqlite.Backup(ctx, project.Database(), to)
+	return sqlite.Backup(ctx, p.Database(), to)
 }
 
 // openConfigured opens the project of a file with its settings. Its store is in a file.
-func openConfigured(file string) (Project, reconcile.Loaded, error) {
+func openConfigured(file string) (project.Project, reconcile.Loaded, error) {
 	tree, _, err := LoadTree(file)
 	if err != nil {
-		return Project{}, reconcile.Loaded{}, err
+		return project.Project{}, reconcile.Loaded{}, err
 	}
-	project, err := OpenProject(file)
+	p, err := project.Open(file)
 	if err != nil {
-		return Project{}, reconcile.Loaded{}, err
+		return project.Project{}, reconcile.Loaded{}, err
 	}
-	project = project.keeping(tree.Persistence)
-	if project.Database() == "" {
-		return Project{}, reconcile.Loaded{}, errInMemory
+	p = p.Keeping(tree.Persistence)
+	if p.Database() == "" {
+		return project.Project{}, reconcile.Loaded{}, errInMemory
 	}
-	return project, reconcile.Loaded{Tree: tree}, nil
+	return p, reconcile.Loaded{Tree: tree}, nil
 }
 
 // Restore puts a backup in the place of the store of a project. Nothing may run: the
 // error is a *LockedError while there is a daemon. The next daemon finds an orderly end.
 func Restore(ctx context.Context, file, from string, logger *slog.Logger) (r sqlite.Restored, err error) {
-	project, loaded, err := openConfigured(file)
+	p, loaded, err := openConfigured(file)
 	if err != nil {
 		return r, err
 	}
-	lock, err := project.Lock()
+	lock, err := p.Lock()
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
-	if err := project.idle(ctx, loaded, logger); err != nil {
+	if err := requireIdle(ctx, p, loaded, logger); err != nil {
 		return r, err
 	}
-	if r, err = sqlite.Restore(ctx, project.Database(), from); err != nil {
+	if r, err = sqlite.Restore(ctx, p.Database(), from); err != nil {
 		return r, err
 	}
 	e := event.Event{
 		Type: event.StoreRestored, Actor: "user",
 		Message: fmt.Sprintf("%d records were restored from the backup %s, of revision %d", r.Records, from, r.Rev),
 	}
-	if err := logOffline(ctx, project, logger, []event.Event{e}, true); err != nil {
+	if err := logOffline(ctx, p, logger, []event.Event{e}, true); err != nil {
 		return r, fmt.Errorf("the backup is restored, but that cannot be written down: %w", err)
 	}
-	project.writeExitRecord(nil)
+	p.WriteExitRecord(nil)
 	return r, nil
 }
 
-// idle returns an error if agents or orders of the project run without a daemon.
-func (p Project) idle(ctx context.Context, loaded reconcile.Loaded, logger *slog.Logger) error {
-	seen, err := p.sight(ctx, loaded.Tree, logger)
+// requireIdle returns an error if agents or orders of the project run without a daemon.
+func requireIdle(ctx context.Context, p project.Project, loaded reconcile.Loaded, logger *slog.Logger) error {
+	seen, err := p.Observe(ctx, loaded.Tree, logger)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -349,4 +350,13 @@ func (c *Controller) find(path string) *supervisor.Supervisor {
 		s = child.Sub
 	}
 	return s
+}
+
+// epochOf names the history of a store. One in memory begins with each daemon.
+func epochOf(s store.Store) func() string {
+	if s, ok := s.(interface{ ID() string }); ok {
+		return s.ID
+	}
+	id := rand.Text()
+	return func() string { return id }
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/cgroup"
 	"github.com/coppice-dev/coppice/internal/runtime/shim"
@@ -44,11 +45,11 @@ const minFree = 64 << 20
 // Doctor looks at all that a daemon of the project depends on. It changes
 // something only if fix, and only what no running daemon has in its hands.
 func Doctor(ctx context.Context, file string, fix bool) ([]Finding, error) {
-	project, err := OpenProject(file)
+	p, err := project.Open(file)
 	if err != nil {
 		return nil, err
 	}
-	d := &doctor{project: project, fix: fix}
+	d := &doctor{project: p, fix: fix}
 	d.config(file)
 	d.daemon(ctx)
 	d.store(ctx)
@@ -60,7 +61,7 @@ func Doctor(ctx context.Context, file string, fix bool) ([]Finding, error) {
 }
 
 type doctor struct {
-	project Project
+	project project.Project
 	fix     bool
 	running bool                   // a daemon has the project
 	holder  int                    // its process id
@@ -85,8 +86,8 @@ func (d *doctor) config(file string) {
 			d.agents[path] = a
 		}
 	}
-	d.tmux = len(inTmux(tree)) > 0
-	d.project = d.project.keeping(tree.Persistence)
+	d.tmux = len(project.InTmux(tree)) > 0
+	d.project = d.project.Keeping(tree.Persistence)
 	d.note("file", LevelOK, "", "%s, %d agents", file, len(d.agents))
 }
 
@@ -127,7 +128,7 @@ func (d *doctor) store(ctx context.Context) {
 		return
 	}
 	if _, err := os.Lstat(d.project.State); err == nil {
-		if err := d.project.check(); err != nil {
+		if err := d.project.Check(); err != nil {
 			d.note("state", LevelProblem, "", "%v", err)
 			return
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/job"
+	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -28,28 +29,28 @@ type Stopped struct {
 // as package shutdown says. The next daemon finds an orderly end. The error is a *LockedError if a
 // daemon runs after all.
 func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped Stopped, err error) {
-	project, err := OpenProject(file)
+	p, err := project.Open(file)
 	if err != nil {
 		return stopped, err
 	}
-	if _, err := os.Stat(project.Slots()); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(p.Slots()); errors.Is(err, fs.ErrNotExist) {
 		return stopped, nil // nothing ever ran
 	}
-	lock, err := project.Lock()
+	lock, err := p.Lock()
 	if err != nil {
 		return stopped, err
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
 	defer func() {
 		if err == nil {
-			project.writeExitRecord(nil)
+			p.WriteExitRecord(nil)
 		}
 	}()
 	tree, _, err := LoadTree(file)
 	if err != nil { // what runs has to stop, also if the file cannot be used
 		tree = &spec.Tree{Root: &spec.Node{Name: "?"}, Patrol: spec.DefaultPatrol()}
 	}
-	runtimes, end, err := openRuntimes(ctx, project, tree, logger, nil)
+	runtimes, end, err := p.OpenRuntimes(ctx, tree, logger, nil)
 	if err != nil {
 		return stopped, err
 	}
@@ -60,10 +61,10 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 	}
 	// Slots of unknown state are stopped, too: StopOffline waits until their state is known.
 	all = slices.DeleteFunc(all, func(s agent.Slot) bool { return !s.Lives() })
-	if stopped.Orders, err = job.HaltAll(ctx, job.Options{Dir: project.Jobs(), Logger: logger}); err != nil {
+	if stopped.Orders, err = job.HaltAll(ctx, job.Options{Dir: p.Jobs(), Logger: logger}); err != nil {
 		return stopped, err
 	}
-	if err := endChecks(ctx, project); err != nil {
+	if err := endChecks(ctx, p); err != nil {
 		return stopped, err
 	}
 	if len(all) == 0 {
@@ -82,7 +83,7 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 	for _, path := range result.FailedPaths() {
 		errs = append(errs, fmt.Errorf("stopping %s: %w", path, result.Failed[path]))
 	}
-	if err := logOffline(ctx, project.keeping(tree.Persistence), logger, events, len(errs) == 0); err != nil {
+	if err := logOffline(ctx, p.Keeping(tree.Persistence), logger, events, len(errs) == 0); err != nil {
 		errs = append(errs, fmt.Errorf("recording that they are stopped: %w", err))
 	}
 	return stopped, errors.Join(errs...)
@@ -91,12 +92,12 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 // logOffline appends events to the log of a project that has no daemon. If orderly, the next daemon
 // finds that the last one has stopped everything in order.
 func logOffline(
-	ctx context.Context, project Project, logger *slog.Logger, events []event.Event, orderly bool,
+	ctx context.Context, p project.Project, logger *slog.Logger, events []event.Event, orderly bool,
 ) (err error) {
-	if project.Database() == "" {
+	if p.Database() == "" {
 		return nil
 	}
-	db, err := project.openStore(ctx)
+	db, err := p.OpenStore(ctx)
 	if err != nil {
 		return err
 	}

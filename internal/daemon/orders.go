@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -15,9 +14,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/task"
 )
-
-// Jobs returns the directory of the slots in which runs of orders run.
-func (p Project) Jobs() string { return filepath.Join(p.State, "errands") }
 
 // checkMark is set in the environment of checks; its value identifies the project.
 const checkMark = "COPPICE_CHECK"

@@ -10,6 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/pool"
+	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -185,7 +186,7 @@ func previewPools(ctx context.Context, tree *spec.Tree, seen []runtime.Observati
 }
 
 // endChecks ends the checks of pools and orders of a project that has no daemon.
-func endChecks(ctx context.Context, p Project) error {
+func endChecks(ctx context.Context, p project.Project) error {
 	socket, err := api.SocketPath(p.Dir)
 	if err != nil {
 		return err

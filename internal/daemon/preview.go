@@ -3,18 +3,16 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/spec"
 )
 
 // Preview says what a daemon of a project would do first, and starts nothing but
@@ -28,19 +26,19 @@ func Preview(ctx context.Context, file string, logger *slog.Logger) (round api.R
 	if loaded.Err != nil {
 		return round, loaded.Err
 	}
-	project, err := OpenProject(file)
+	p, err := project.Open(file)
 	if err != nil {
 		return round, err
 	}
 	var seen []runtime.Observation
-	if _, err := os.Stat(project.Slots()); err == nil {
-		if seen, err = project.sight(ctx, loaded.Tree, logger); err != nil {
+	if _, err := os.Stat(p.Slots()); err == nil {
+		if seen, err = p.Observe(ctx, loaded.Tree, logger); err != nil {
 			return round, err
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return round, err
 	}
-	socket, err := api.SocketPath(project.Dir)
+	socket, err := api.SocketPath(p.Dir)
 	if err != nil {
 		return round, err
 	}
@@ -59,28 +57,4 @@ func Preview(ctx context.Context, file string, logger *slog.Logger) (round api.R
 		round.Actions = append(round.Actions, p.Surplus()...)
 	}
 	return round, nil
-}
-
-// sightTime bounds the look at what runs without a daemon.
-const sightTime = 30 * time.Second
-
-// sight is what lives in the runtimes of a project, or may.
-func (p Project) sight(ctx context.Context, tree *spec.Tree, logger *slog.Logger) (seen []runtime.Observation,
-	err error) {
-	ctx, cancel := context.WithTimeout(ctx, sightTime)
-	defer cancel()
-	runtimes, end, err := openRuntimes(ctx, p, tree, logger, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, end()) }()
-	for _, rt := range runtimes {
-		slots, err := rt.List(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("looking for what runs in %s: %w", rt.Kind(), err)
-		}
-		seen = append(seen, slices.DeleteFunc(slots,
-			func(o runtime.Observation) bool { return o.Life == runtime.Dead })...)
-	}
-	return seen, nil
 }

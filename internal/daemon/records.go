@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
-	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,16 +15,11 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
+	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/inproc"
-	"github.com/coppice-dev/coppice/internal/runtime/shim"
-	"github.com/coppice-dev/coppice/internal/runtime/tmux"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/status"
-	"github.com/coppice-dev/coppice/internal/store"
-	"github.com/coppice-dev/coppice/internal/store/memory"
-	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
 
 // Records shows what the last daemon of a project has left, while none runs: its
@@ -35,7 +27,7 @@ import (
 // a Controller that is never launched, and has no supervisors.
 type Records struct {
 	*Controller
-	project Project
+	project project.Project
 	badFile error // why the configuration file cannot be used
 	fate    string
 	started time.Time // of the last daemon
@@ -51,23 +43,23 @@ var _ api.Records = (*Records)(nil)
 // is a *LockedError if a daemon has the project. Where the file cannot be used, the
 // tree is that of the records, see FileError.
 func OpenRecords(ctx context.Context, file string) (*Records, error) {
-	project, err := OpenProject(file)
+	p, err := project.Open(file)
 	if err != nil {
 		return nil, err
 	}
-	if holder, locked := project.Locked(); locked {
-		return nil, &LockedError{project.Dir, holder}
+	if holder, locked := p.Locked(); locked {
+		return nil, &project.LockedError{Project: p.Dir, Holder: holder}
 	}
 	files := newLoader(nil, nil)
 	r := &Records{
-		fate: LastExit(file), started: project.holder().Since,
+		fate: project.LastExit(file), started: p.Holder().Since,
 		seen: make(map[string]agent.Slot), ends: []func() error{files.programs.Close},
 	}
 	loaded := files.load(file)
 	if r.badFile = loaded.Err; loaded.Err == nil {
-		project = project.keeping(loaded.Tree.Persistence)
+		p = p.Keeping(loaded.Tree.Persistence)
 	}
-	r.project = project
+	r.project = p
 	if err := r.open(ctx, loaded, files); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -75,7 +67,7 @@ func OpenRecords(ctx context.Context, file string) (*Records, error) {
 }
 
 func (r *Records) open(ctx context.Context, loaded reconcile.Loaded, files *loader) error {
-	db, err := r.project.readStore(ctx)
+	db, err := r.project.ReadStore(ctx)
 	if err != nil {
 		return err
 	}
@@ -85,7 +77,7 @@ func (r *Records) open(ctx context.Context, loaded reconcile.Loaded, files *load
 		return fmt.Errorf("reading what the last daemon knew: %w", err)
 	}
 	r.records, r.selves, _ = agent.ReadRecords(stored)
-	runtimes, err := r.project.standingRuntimes(files.log)
+	runtimes, err := r.project.StandingRuntimes(files.log)
 	for _, rt := range runtimes {
 		r.ends = append(r.ends, rt.Close)
 	}
@@ -260,45 +252,6 @@ func (r *Records) Close() error {
 	}
 	r.ends = nil
 	return errors.Join(errs...)
-}
-
-// readStore opens the state to read it. Where none was ever written, or it ended
-// with the daemon, it is empty.
-func (p Project) readStore(ctx context.Context) (store.Store, error) {
-	path := p.Database()
-	if path == "" {
-		return memory.New(), nil
-	}
-	db, err := sqlite.OpenReadOnly(ctx, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return memory.New(), nil
-	}
-	return db, err
-}
-
-// standingRuntimes opens the runtimes in which something was ever started, to
-// look at what is there.
-func (p Project) standingRuntimes(l *slog.Logger) (all []runtime.Runtime, err error) {
-	for _, at := range []struct {
-		dir  string
-		open func(dir string) (runtime.Runtime, error)
-	}{
-		{p.Slots(), func(dir string) (runtime.Runtime, error) {
-			return shim.Open(shim.Options{Dir: dir, WithoutGroups: true, Logger: l})
-		}},
-		{p.Tmux(), func(dir string) (runtime.Runtime, error) { return tmux.Open(tmux.Options{Dir: dir, Logger: l}) }},
-		{p.Inside(), func(dir string) (runtime.Runtime, error) { return inproc.Open(inproc.Options{Dir: dir}) }},
-	} {
-		if _, err := os.Stat(at.dir); errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		rt, err := at.open(at.dir)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, rt)
-	}
-	return all, nil
 }
 
 // Events is part of api.Records.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/job"
+	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -49,20 +50,20 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		return loaded.Err
 	}
 	tree := loaded.Tree
-	project, err := OpenProject(o.Config)
+	p, err := project.Open(o.Config)
 	if err != nil {
 		return err
 	}
-	project = project.keeping(tree.Persistence)
-	lock, err := project.Lock()
+	p = p.Keeping(tree.Persistence)
+	lock, err := p.Lock()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
-	project.removeExitRecord()
-	defer func() { project.writeExitRecord(err) }()
+	p.RemoveExitRecord()
+	defer func() { p.WriteExitRecord(err) }()
 
-	db, err := project.serveStore(ctx, o.Logger)
+	db, err := p.ServeStore(ctx, o.Logger)
 	if err != nil {
 		return err
 	}
@@ -73,20 +74,20 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		onEvent, drain = supervisor.Buffered(onEvent)
 		defer drain()
 	}
-	runtimes, closeRuntimes, err := openRuntimes(ctx, project, tree, o.Logger, o.Output)
+	runtimes, closeRuntimes, err := p.OpenRuntimes(ctx, tree, o.Logger, o.Output)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeRuntimes()) }()
 
 	files.programs.SetRuntime(runtimes)
-	jobs, err := job.Open(job.Options{Dir: project.Jobs(), Logger: o.Logger})
+	jobs, err := job.Open(job.Options{Dir: p.Jobs(), Logger: o.Logger})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, jobs.Close()) }()
 
-	socket, err := api.SocketPath(project.Dir)
+	socket, err := api.SocketPath(p.Dir)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 
 	c, err := Open(ctx, Options{
 		Tree: tree, Store: db, Runtimes: runtimes, Jobs: jobs, Logger: o.Logger, Version: o.Version,
-		Once: o.Once, OnEvent: onEvent, Work: project.RunRequests(), Output: o.Output, Socket: socket,
+		Once: o.Once, OnEvent: onEvent, Work: p.RunRequests(), Output: o.Output, Socket: socket,
 		Admit: listener.Admit, programs: files.programs,
 		Config: loaded.Config, Load: load,
 	})
@@ -106,10 +107,10 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		return err
 	}
 	serving, quit := context.WithCancel(context.WithoutCancel(ctx))
-	var tending sync.WaitGroup
-	defer tending.Wait()
-	tending.Go(func() { c.tend(serving, lock, listener) })
-	tending.Go(func() { c.probeWrappers(serving) })
+	var working sync.WaitGroup
+	defer working.Wait()
+	working.Go(func() { (&repairs{Controller: c, lock: lock, listener: listener}).run(serving) })
+	working.Go(func() { c.probeWrappers(serving) })
 	if !o.Once {
 		go c.reloader.Run(serving, loaded.Watch, o.Hurry) // which may hang with the file system
 	}

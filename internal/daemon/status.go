@@ -81,7 +81,7 @@ func (c *Controller) storeStatus() status.Store {
 	if p, ok := c.opts.Store.(interface{ Path() string }); ok {
 		s.Kind, s.Path = "sqlite", p.Path()
 	}
-	if keys := c.damagedRecords(); len(keys) > 0 {
+	if keys := damagedRecords(c.opts.Store); len(keys) > 0 {
 		s.OK, s.Error = false, damagedMessage(keys[0])
 		if len(keys) > 1 {
 			s.Error = fmt.Sprintf("%d records are damaged; the first: %s", len(keys), s.Error)

@@ -120,8 +120,8 @@ func (r *Runner) Owner(l proc.Lineage) string {
 	return id
 }
 
-// Tend restores files of the slots that were removed, see shim.Runtime.
-func (r *Runner) Tend() []string { return r.shims.Tend() }
+// Repair restores files of the slots that were removed, see shim.Runtime.
+func (r *Runner) Repair() []string { return r.shims.Repair() }
 
 // Job is a command that was started.
 type Job struct {

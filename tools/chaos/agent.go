@@ -9,9 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/gofrs/flock"
-
-	"github.com/coppice-dev/coppice/internal/daemon"
 )
 
 // agent is an agent of the fleet: DIR KIND NAME. It keeps a journal of its
@@ -49,11 +48,11 @@ func agent(args []string) {
 
 // daemonPID is the process that holds the lock of the project.
 func daemonPID(dir string) (int, error) {
-	project, err := daemon.OpenProject(filepath.Join(dir, "coppice.toml"))
+	p, err := project.Open(filepath.Join(dir, "coppice.toml"))
 	if err != nil {
 		return 0, err
 	}
-	holder, locked := project.Locked()
+	holder, locked := p.Locked()
 	if !locked || holder.PID == 0 {
 		return 0, fmt.Errorf("no daemon holds the lock of %s", dir)
 	}

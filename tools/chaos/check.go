@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
 
@@ -25,13 +25,13 @@ type life struct {
 // check compares the journals of the agents with the event log. The fleet has
 // been stopped, so that both are complete.
 func check(o options) error {
-	project, err := daemon.OpenProject(filepath.Join(o.dir, "coppice.toml"))
+	p, err := project.Open(filepath.Join(o.dir, "coppice.toml"))
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	db, err := sqlite.Open(ctx, project.Database())
+	db, err := sqlite.Open(ctx, p.Database())
 	if err != nil {
 		return err
 	}

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
+	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
 
@@ -253,13 +253,13 @@ func (s ordersSum) String() string {
 
 // checkOrders holds the event log against the journals, once the daemon has ended.
 func checkOrders(dir string, acknowledged []string) (sum ordersSum, err error) {
-	project, err := daemon.OpenProject(filepath.Join(dir, "coppice.toml"))
+	p, err := project.Open(filepath.Join(dir, "coppice.toml"))
 	if err != nil {
 		return sum, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), orderPatience)
 	defer cancel()
-	db, err := sqlite.Open(ctx, project.Database())
+	db, err := sqlite.Open(ctx, p.Database())
 	if err != nil {
 		return sum, err
 	}

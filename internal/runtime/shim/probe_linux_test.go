@@ -21,7 +21,7 @@ func tendUntilOver(t *testing.T, r *Runtime, s *session) {
 	t.Helper()
 	deadline := time.After(time.Minute)
 	for {
-		r.Tend()
+		r.Repair()
 		select {
 		case <-s.Done():
 			return
@@ -81,7 +81,7 @@ func TestShimThatAwaitsTheRestIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 5 {
-		r.Tend()
+		r.Repair()
 		s.askShim()
 	}
 	if proc.Observe(member) != proc.Alive || proc.Observe(shimOf(s)) != proc.Alive {

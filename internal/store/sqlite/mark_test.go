@@ -144,10 +144,10 @@ func TestHarmedAndKilled(t *testing.T) {
 			if records, _, err := dead.Snapshot(t.Context(), ""); err != nil || len(records) != 402 {
 				t.Errorf("%d records, %v", len(records), err)
 			}
-			if restored, err := s.Tend(t.Context()); !restored || err != nil {
+			if restored, err := s.Maintain(t.Context()); !restored || err != nil {
 				t.Errorf("restored: %v, %v", restored, err)
 			}
-			if restored, err := s.Tend(t.Context()); restored || err != nil {
+			if restored, err := s.Maintain(t.Context()); restored || err != nil {
 				t.Errorf("a second time: %v, %v", restored, err)
 			}
 		})
@@ -173,7 +173,7 @@ func TestTruncatedLarge(t *testing.T) {
 	if err := os.Truncate(s.Path(), 0); err != nil {
 		t.Fatal(err)
 	}
-	restored, err := s.Tend(t.Context())
+	restored, err := s.Maintain(t.Context())
 	if !restored || err == nil || !strings.Contains(err.Error(), "lost") {
 		t.Fatalf("restored: %v, %v", restored, err)
 	}
@@ -195,7 +195,7 @@ func TestTruncatedLarge(t *testing.T) {
 func TestCheckpoint(t *testing.T) {
 	s := mustOpen(t, fill(t, 100))
 	mustApply(t, s, put("a", "1"))
-	if _, err := s.Tend(t.Context()); err != nil {
+	if _, err := s.Maintain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	alone := mustOpen(t, die(t, s.Path(), "", markSuffix))

@@ -27,7 +27,7 @@ import (
 // Store is a store.Store in a SQLite file.
 type Store struct {
 	path    string
-	swap    sync.RWMutex // of what Tend replaces: held by reads
+	swap    sync.RWMutex // of what Maintain replaces: held by reads
 	lock    *flock.Flock // nil while Repair uses it
 	readers *sql.DB
 	own     files   // needs busy of the writer
@@ -45,7 +45,7 @@ type Store struct {
 	damage  sync.Mutex
 	damaged map[string]bool // keys of records with a wrong checksum; needs damage
 
-	// Of tend, for the next Tend; they need swap.
+	// Of maintain, for the next Maintain; they need swap.
 	restored bool
 	loss     error
 	retry    time.Time // when guard may try again
@@ -126,7 +126,7 @@ func (s *Store) Close() error {
 		if s.writer != nil {
 			s.writer.end()
 		}
-		s.swap.Lock() // Tend has ended
+		s.swap.Lock() // Maintain has ended
 		defer s.swap.Unlock()
 		s.err = s.closeFiles()
 		if s.history != nil {

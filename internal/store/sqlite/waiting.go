@@ -13,7 +13,7 @@ import (
 )
 
 // OpenWaiting is Open for when the disk is too full for that. What is in the file can be
-// read, and writes are refused with store.ErrFull until a Tend finds room; from then on
+// read, and writes are refused with store.ErrFull until Maintain finds room; from then on
 // it is an open store. A file whose log was not folded into it cannot be read that way.
 func OpenWaiting(ctx context.Context, path string) (*Store, error) {
 	return locked(ctx, path, openWaiting)

@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// A store that waits for room can be read, refuses writes, and takes them after a Tend.
+// A store that waits for room can be read, refuses writes, and takes them after Maintain.
 func TestOpenWaiting(t *testing.T) {
 	for name, records := range map[string]int{"new": 0, "filled": 100} {
 		t.Run(name, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestOpenWaiting(t *testing.T) {
 			if _, err := OpenWaiting(t.Context(), path); !errors.Is(err, ErrInUse) {
 				t.Errorf("a second one: %v", err)
 			}
-			if restored, err := s.Tend(t.Context()); restored || err != nil || s.Waiting() != nil {
+			if restored, err := s.Maintain(t.Context()); restored || err != nil || s.Waiting() != nil {
 				t.Errorf("%v, %v, waiting: %v", restored, err, s.Waiting())
 			}
 			if now := mustApply(t, s, put("a", "1")); now <= rev {

@@ -44,7 +44,7 @@ func (r *request) size() int {
 // writer owns the only connection that writes.
 type writer struct {
 	path    string
-	busy    sync.Mutex // held while conn is used, so that Tend can replace it
+	busy    sync.Mutex // held while conn is used, so that Maintain can replace it
 	db      *sql.DB
 	conn    *conn // nil if the file was lost and cannot be opened again
 	history *local.History

@@ -41,7 +41,7 @@ func TestTend(t *testing.T) {
 			}
 			s := mustOpen(t, path)
 			mustApply(t, s, put("before", "1"), add("log", "1"))
-			if restored, err := s.Tend(t.Context()); restored || err != nil {
+			if restored, err := s.Maintain(t.Context()); restored || err != nil {
 				t.Fatalf("before anything has happened: %v, %v", restored, err)
 			}
 			if err := harm(t, path); err != nil {
@@ -62,12 +62,12 @@ func TestTend(t *testing.T) {
 					}
 				})
 			}
-			if restored, err := s.Tend(t.Context()); restored != (name != "nothing") || err != nil {
+			if restored, err := s.Maintain(t.Context()); restored != (name != "nothing") || err != nil {
 				t.Errorf("restored: %v, %v", restored, err)
 			}
 			others.Wait()
 			mustApply(t, s, put("after", "1"))
-			if restored, err := s.Tend(t.Context()); restored || err != nil {
+			if restored, err := s.Maintain(t.Context()); restored || err != nil {
 				t.Errorf("a second time: %v, %v", restored, err)
 			}
 			_, rev, err := s.Snapshot(t.Context(), "")
@@ -106,7 +106,7 @@ func TestReadAfterCut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	s := mustOpen(t, path)
 	mustApply(t, s, put("a", "1"))
-	if _, err := s.Tend(t.Context()); err != nil { // which folds the log into the file
+	if _, err := s.Maintain(t.Context()); err != nil { // which folds the log into the file
 		t.Fatal(err)
 	}
 	if err := os.Truncate(path, 0); err != nil {
@@ -116,7 +116,7 @@ func TestReadAfterCut(t *testing.T) {
 	if err != nil || len(records) != 1 || string(records[0].Value) != "1" {
 		t.Errorf("read %v, %v", records, err)
 	}
-	if restored, err := s.Tend(t.Context()); !restored || err != nil {
+	if restored, err := s.Maintain(t.Context()); !restored || err != nil {
 		t.Errorf("afterwards: %v, %v", restored, err)
 	}
 }
@@ -137,7 +137,7 @@ func TestTendFullDisk(t *testing.T) {
 		t.Fatal("the disk is not full")
 	}
 	for range 2 {
-		if restored, err := s.Tend(t.Context()); restored || !errors.Is(err, store.ErrFull) {
+		if restored, err := s.Maintain(t.Context()); restored || !errors.Is(err, store.ErrFull) {
 			t.Errorf("on a full disk: %v, %v", restored, err)
 		}
 		if got, _, err := s.Snapshot(t.Context(), "k"); len(got) != 100 || err != nil {
@@ -147,7 +147,7 @@ func TestTendFullDisk(t *testing.T) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	if restored, err := s.Tend(t.Context()); !restored || err != nil {
+	if restored, err := s.Maintain(t.Context()); !restored || err != nil {
 		t.Errorf("with room: %v, %v", restored, err)
 	}
 	s.Close()

@@ -1,4 +1,4 @@
-package daemon
+package project
 
 import (
 	"bytes"
@@ -6,96 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"github.com/coppice-dev/coppice/internal/private"
-	"github.com/coppice-dev/coppice/internal/spec"
-)
-
-// Project is the directory of a coppice.toml, and what the daemon keeps there.
-type Project struct {
-	Dir   string // absolute
-	State string // Dir/.coppice, mode 0700
-
-	persistence spec.Persistence
-}
-
-// OpenProject returns the project of a configuration file. It makes nothing.
-func OpenProject(config string) (Project, error) {
-	absolute, err := filepath.Abs(config)
-	if err != nil {
-		return Project{}, fmt.Errorf("finding the directory of %s: %w", config, err)
-	}
-	dir, err := filepath.EvalSymlinks(filepath.Dir(absolute)) // one project, one state, whatever it is called
-	if err != nil {
-		return Project{}, err
-	}
-	return Project{Dir: dir, State: filepath.Join(dir, stateName)}, nil
-}
-
-// Make makes the directory of the state, or checks the one that is there.
-func (p Project) Make() error {
-	if err := os.Mkdir(p.State, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return p.unusable(err)
-	}
-	if err := p.check(); err != nil {
-		return err
-	}
-	ignore := filepath.Join(p.State, ".gitignore")
-	if _, err := os.Lstat(ignore); errors.Is(err, os.ErrNotExist) {
-		if err := private.WriteFile(ignore, []byte("*\n")); errors.Is(err, syscall.ENOSPC) {
-			os.Remove(ignore) // it is for a later start
-		} else if err != nil {
-			return p.unusable(err)
-		}
-	}
-	return nil
-}
-
-// check makes sure that the directory of the state is this user's alone, and that no
-// link leads out of it. Other users, or a checkout, may have made it.
-func (p Project) check() error {
-	err := private.Dir(p.State)
-	for _, dir := range []string{p.State, p.Slots(), p.Tmux(), p.Inside(), p.Jobs(), p.RunRequests()} {
-		if err == nil {
-			err = private.NoLinks(dir)
-		}
-	}
-	var unsafe *private.Error
-	if errors.As(err, &unsafe) && unsafe.Fix != "" {
-		return fmt.Errorf("cannot keep the state of the project: %w", unsafe)
-	}
-	if err != nil {
-		return p.unusable(err)
-	}
-	return nil
-}
-
-// unusable explains why nothing can be kept in the directory of the state.
-func (p Project) unusable(err error) error {
-	return fmt.Errorf("nothing can be kept in %s, where coppice has the state and the logs of a project (%w); make "+
-		"%s writable, or copy the project to a directory that is", p.State, err, p.Dir)
-}
-
-// Slots, Tmux, Inside, Log and lock are files in the state.
-func (p Project) Slots() string  { return filepath.Join(p.State, "run") }
-func (p Project) Tmux() string   { return filepath.Join(p.State, "tmux") }
-func (p Project) Inside() string { return filepath.Join(p.State, "inside") }
-func (p Project) Log() string    { return filepath.Join(p.State, "daemon.log") }
-func (p Project) lock() string   { return filepath.Join(p.State, lockName) }
-
-// RunRequests returns the directory of the requests of runs of agents with an Aidefile.
-func (p Project) RunRequests() string { return filepath.Join(p.State, "aide") }
-
-const (
-	stateName = ".coppice"
-	lockName  = "controller.lock"
+	"github.com/gofrs/flock"
 )
 
 // Holder is the process that holds the lock of a project.
@@ -160,7 +77,7 @@ func (l *Lock) try() (*Holder, error) {
 	}
 	if !ok {
 		file.Close()
-		h := l.project.holder()
+		h := l.project.Holder()
 		return &h, nil
 	}
 	if l.name == nil {
@@ -183,8 +100,8 @@ func (l *Lock) try() (*Holder, error) {
 	return nil, nil
 }
 
-// Tend takes the lock again if its file was removed, and reports that.
-func (l *Lock) Tend() (restored bool, err error) {
+// Repair takes the lock again if its file was removed, and reports that.
+func (l *Lock) Repair() (restored bool, err error) {
 	now, err := os.Stat(l.project.lock())
 	if err == nil {
 		own, err := l.file.Stat()
@@ -257,8 +174,8 @@ func killed(pid int) bool {
 	return false
 }
 
-// holder reads the holder of the lock; zero if that cannot be read.
-func (p Project) holder() (h Holder) {
+// Holder reads the holder of the lock; zero if that cannot be read.
+func (p Project) Holder() (h Holder) {
 	text, err := private.ReadFile(p.lock(), 4096)
 	if err != nil || json.Unmarshal(text, &h) != nil {
 		return Holder{}
@@ -274,7 +191,7 @@ func (p Project) Locked() (Holder, bool) {
 	case err == nil && ok:
 		lock.Unlock()
 	case err == nil:
-		h := p.holder()
+		h := p.Holder()
 		return h, h.alive()
 	}
 	// The lock file of a daemon may have been removed; the daemon makes another one.

@@ -1,11 +1,15 @@
-package daemon
+package project
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/inproc"
@@ -15,9 +19,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// openRuntimes opens all runtimes of a project, also those that its file does not name: agents may
+// OpenRuntimes opens all runtimes of a project, also those that its file does not name: agents may
 // still run there. output may be nil. The caller calls end last.
-func openRuntimes(ctx context.Context, p Project, tree *spec.Tree, l *slog.Logger,
+func (p Project) OpenRuntimes(ctx context.Context, tree *spec.Tree, l *slog.Logger,
 	output func(string, uint64, proc.Line)) (all []runtime.Runtime, end func() error, err error) {
 	shims, err := shim.Open(shim.Options{Dir: p.Slots(), Output: output, Logger: l})
 	if err != nil {
@@ -37,16 +41,19 @@ func openRuntimes(ctx context.Context, p Project, tree *spec.Tree, l *slog.Logge
 		return nil, nil, errors.Join(err, sessions.Close(), shims.Close())
 	}
 	return []runtime.Runtime{shims, sessions, within}, func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+		ctx, cancel := context.WithTimeout(context.Background(), quitTime)
 		defer cancel()
 		return errors.Join(shims.Quit(ctx), sessions.Quit(ctx), within.Close(), shims.Close(), sessions.Close())
 	}, nil
 }
 
+// quitTime bounds the end of the runtimes.
+const quitTime = 5 * time.Second
+
 // needTmux returns an error if tmux is missing and needed: by agents of the file, or for a server that
 // was started for the project and has not ended.
 func needTmux(ctx context.Context, r *tmux.Runtime, tree *spec.Tree) error {
-	wants := inTmux(tree)
+	wants := InTmux(tree)
 	server, lives := r.Server()
 	if len(wants) == 0 && !lives {
 		return nil
@@ -65,8 +72,8 @@ func needTmux(ctx context.Context, r *tmux.Runtime, tree *spec.Tree) error {
 	return err
 }
 
-// inTmux returns the paths of the agents that run in tmux.
-func inTmux(tree *spec.Tree) []string {
+// InTmux returns the paths of the agents that run in tmux.
+func InTmux(tree *spec.Tree) []string {
 	var paths []string
 	for path, c := range tree.All() {
 		if a := c.Declared(); a != nil && a.Runtime == spec.Tmux {
@@ -74,4 +81,53 @@ func inTmux(tree *spec.Tree) []string {
 		}
 	}
 	return paths
+}
+
+// observeTime bounds Observe.
+const observeTime = 30 * time.Second
+
+// Observe returns the slots of a project without a daemon that are not known to be dead.
+func (p Project) Observe(ctx context.Context, tree *spec.Tree, logger *slog.Logger) (seen []runtime.Observation,
+	err error) {
+	ctx, cancel := context.WithTimeout(ctx, observeTime)
+	defer cancel()
+	runtimes, end, err := p.OpenRuntimes(ctx, tree, logger, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	for _, rt := range runtimes {
+		slots, err := rt.List(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("looking for what runs in %s: %w", rt.Kind(), err)
+		}
+		seen = append(seen, slices.DeleteFunc(slots,
+			func(o runtime.Observation) bool { return o.Life == runtime.Dead })...)
+	}
+	return seen, nil
+}
+
+// StandingRuntimes opens the runtimes in which something was ever started, to read
+// their slots.
+func (p Project) StandingRuntimes(l *slog.Logger) (all []runtime.Runtime, err error) {
+	for _, at := range []struct {
+		dir  string
+		open func(dir string) (runtime.Runtime, error)
+	}{
+		{p.Slots(), func(dir string) (runtime.Runtime, error) {
+			return shim.Open(shim.Options{Dir: dir, WithoutGroups: true, Logger: l})
+		}},
+		{p.Tmux(), func(dir string) (runtime.Runtime, error) { return tmux.Open(tmux.Options{Dir: dir, Logger: l}) }},
+		{p.Inside(), func(dir string) (runtime.Runtime, error) { return inproc.Open(inproc.Options{Dir: dir}) }},
+	} {
+		if _, err := os.Stat(at.dir); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		rt, err := at.open(at.dir)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, rt)
+	}
+	return all, nil
 }

@@ -1,4 +1,4 @@
-package daemon
+package project
 
 import (
 	"os"
@@ -22,7 +22,7 @@ func TestExitRecordIsNoFile(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "coppice.toml")
-			p, err := OpenProject(file)
+			p, err := Open(file)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -57,14 +57,14 @@ func (s *Store) whole(now files) bool {
 	return s.own.same(now) && (!s.writer.behind || now["-wal"] != nil && now["-wal"].Size() > 0)
 }
 
-// Tend looks after the files of the open store; call it every now and then. It folds
+// Maintain looks after the files of the open store; call it every now and then. It folds
 // the log into the file, so that the file alone is nearly complete. If somebody has
 // removed, replaced or cut the files, everything is written to new ones in their
 // place, and restored is true; what was put there is kept as path.replaced-TIME. The
 // same is done before a write. If not all could be saved, err says what was lost.
-func (s *Store) Tend(ctx context.Context) (restored bool, err error) {
+func (s *Store) Maintain(ctx context.Context) (restored bool, err error) {
 	s.swap.Lock() // no reads
-	err = s.tend(ctx)
+	err = s.maintain(ctx)
 	restored = s.restored
 	err = errors.Join(s.loss, err)
 	s.restored, s.loss = false, nil
@@ -91,7 +91,7 @@ func (s *Store) guard() (again bool) {
 	if time.Now().Before(s.retry) {
 		return false
 	}
-	if s.tend(context.Background()) != nil {
+	if s.maintain(context.Background()) != nil {
 		s.retry = time.Now().Add(guardRetry)
 		return false
 	}
@@ -101,8 +101,8 @@ func (s *Store) guard() (again bool) {
 // guardRetry is the pause after a failed attempt to write the files again.
 const guardRetry = 2 * time.Second
 
-// tend replaces files that are not the ones that were opened. It needs swap.
-func (s *Store) tend(ctx context.Context) error {
+// maintain replaces files that are not the ones that were opened. It needs swap.
+func (s *Store) maintain(ctx context.Context) error {
 	if s.closed.Load() {
 		return nil
 	}

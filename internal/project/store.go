@@ -1,10 +1,10 @@
-package daemon
+package project
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -15,8 +15,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
 
-// keeping is the project with its state where its file says.
-func (p Project) keeping(where spec.Persistence) Project {
+// Keeping returns the project with its state where its file says.
+func (p Project) Keeping(where spec.Persistence) Project {
 	p.persistence = where
 	return p
 }
@@ -32,19 +32,10 @@ func (p Project) Database() string {
 	return filepath.Join(p.State, "state.db")
 }
 
-// epochOf names the history of a store. One in memory begins with each daemon.
-func epochOf(s store.Store) func() string {
-	if s, ok := s.(interface{ ID() string }); ok {
-		return s.ID
-	}
-	id := rand.Text()
-	return func() string { return id }
-}
-
-// serveStore is openStore for a daemon: agents need it more than it needs the disk. Where
+// ServeStore is OpenStore for a daemon: agents need it more than it needs the disk. Where
 // that is full, what has to be written waits in memory until there is room.
-func (p Project) serveStore(ctx context.Context, logger *slog.Logger) (store.Store, error) {
-	db, err := p.openStore(ctx)
+func (p Project) ServeStore(ctx context.Context, logger *slog.Logger) (store.Store, error) {
+	db, err := p.OpenStore(ctx)
 	if !errors.Is(err, store.ErrFull) {
 		return db, err
 	}
@@ -56,8 +47,8 @@ func (p Project) serveStore(ctx context.Context, logger *slog.Logger) (store.Sto
 	return waiting, nil
 }
 
-// openStore opens the state, which is made if there is none.
-func (p Project) openStore(ctx context.Context) (store.Store, error) {
+// OpenStore opens the state, which is made if there is none.
+func (p Project) OpenStore(ctx context.Context) (store.Store, error) {
 	path := p.Database()
 	if path == "" {
 		return memory.New(), nil
@@ -71,6 +62,20 @@ func (p Project) openStore(ctx context.Context) (store.Store, error) {
 		// Another daemon of this project would have its lock, too.
 		return nil, fmt.Errorf("%w; a coppice run of the program, or another project, keeps its state there: stop "+
 			"it, or name another file by path in [persistence]", err)
+	}
+	return db, err
+}
+
+// ReadStore opens the state to read it. Where none was ever written, or it ended
+// with the daemon, it is empty.
+func (p Project) ReadStore(ctx context.Context) (store.Store, error) {
+	path := p.Database()
+	if path == "" {
+		return memory.New(), nil
+	}
+	db, err := sqlite.OpenReadOnly(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return memory.New(), nil
 	}
 	return db, err
 }

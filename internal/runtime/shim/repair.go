@@ -20,10 +20,10 @@ import (
 // slotFiles are what a slot has as long as its shim lives, and what it is found by.
 var slotFiles = []string{wire.LockFile, wire.SocketFile}
 
-// Tend lets the shims make again what was removed of their slots, and returns
+// Repair lets the shims make again what was removed of their slots, and returns
 // the agents whose slots were restored since the last call. It also looks for
 // agents that have ended although their shims do not say so.
-func (r *Runtime) Tend() (restored []string) {
+func (r *Runtime) Repair() (restored []string) {
 	r.mu.Lock()
 	var all []*slot
 	for _, s := range r.slots {
@@ -31,7 +31,7 @@ func (r *Runtime) Tend() (restored []string) {
 	}
 	r.mu.Unlock()
 	for _, s := range all {
-		if s.tend() {
+		if s.repair() {
 			restored = append(restored, s.path)
 		}
 		if ses := s.session(); ses != nil {
@@ -42,7 +42,7 @@ func (r *Runtime) Tend() (restored []string) {
 	return restored
 }
 
-func (s *slot) tend() (restored bool) {
+func (s *slot) repair() (restored bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if whole(s.dir) {
@@ -129,7 +129,7 @@ func (s *slot) known() proc.Identity {
 const rouseTime = 3 * time.Second
 
 // rouse finds the shims whose slots were removed while no daemon was there to
-// tend them: nothing in the directory tells of them, but the kernel knows
+// repair them: nothing in the directory tells of them, but the kernel knows
 // where they work. They make their slots again, to be found there.
 func rouse(ctx context.Context, dir string) {
 	ctx, cancel := context.WithTimeout(ctx, rouseTime)

@@ -1,4 +1,4 @@
-package daemon
+package project
 
 import (
 	"context"
@@ -24,11 +24,11 @@ func (p Project) exitRecord() string { return filepath.Join(p.State, "ended.json
 // maxExitRecord is the size of the largest file that is read as an exit record.
 const maxExitRecord = 1 << 20
 
-// removeExitRecord forgets how the last daemon has ended.
-func (p Project) removeExitRecord() { os.Remove(p.exitRecord()) }
+// RemoveExitRecord removes the record of how the last daemon ended.
+func (p Project) RemoveExitRecord() { os.Remove(p.exitRecord()) }
 
-// writeExitRecord records that this daemon has ended, and why unless it was asked to.
-func (p Project) writeExitRecord(err error) {
+// WriteExitRecord records that this daemon has ended, and why unless it was asked to.
+func (p Project) WriteExitRecord(err error) {
 	r := exitRecord{At: time.Now()}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		r.Reason = err.Error()
@@ -40,8 +40,8 @@ func (p Project) writeExitRecord(err error) {
 
 // Killed reports whether the last daemon of the project of a file has ended without an exit record.
 func Killed(file string) bool {
-	p, err := OpenProject(file)
-	if err != nil || p.holder().PID == 0 {
+	p, err := Open(file)
+	if err != nil || p.Holder().PID == 0 {
 		return false
 	}
 	if _, locked := p.Locked(); locked {
@@ -54,11 +54,11 @@ func Killed(file string) bool {
 // LastExit returns how the last daemon of the project of a file has ended, in a clause for people; "" if
 // there never was a daemon, or one runs.
 func LastExit(file string) string {
-	p, err := OpenProject(file)
+	p, err := Open(file)
 	if err != nil {
 		return ""
 	}
-	last := p.holder()
+	last := p.Holder()
 	if last.PID == 0 {
 		return ""
 	}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package daemon
+package project
 
 // claimName takes a name that is the project's alone; there are none here,
 // and the lock has to do.

@@ -1,0 +1,97 @@
+// Package project knows the files that a daemon keeps next to a coppice.toml: its lock, its
+// store, the slots of its agents, and how the last daemon ended.
+package project
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/coppice-dev/coppice/internal/private"
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// Project is the directory of a coppice.toml, and what the daemon keeps there.
+type Project struct {
+	Dir   string // absolute
+	State string // Dir/.coppice, mode 0700
+
+	persistence spec.Persistence
+}
+
+// Open returns the project of a configuration file. It creates no files.
+func Open(config string) (Project, error) {
+	absolute, err := filepath.Abs(config)
+	if err != nil {
+		return Project{}, fmt.Errorf("finding the directory of %s: %w", config, err)
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(absolute)) // one project, one state, whatever it is called
+	if err != nil {
+		return Project{}, err
+	}
+	return Project{Dir: dir, State: filepath.Join(dir, stateName)}, nil
+}
+
+// Make makes the directory of the state, or checks the one that is there.
+func (p Project) Make() error {
+	if err := os.Mkdir(p.State, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return p.unusable(err)
+	}
+	if err := p.Check(); err != nil {
+		return err
+	}
+	ignore := filepath.Join(p.State, ".gitignore")
+	if _, err := os.Lstat(ignore); errors.Is(err, os.ErrNotExist) {
+		if err := private.WriteFile(ignore, []byte("*\n")); errors.Is(err, syscall.ENOSPC) {
+			os.Remove(ignore) // it is for a later start
+		} else if err != nil {
+			return p.unusable(err)
+		}
+	}
+	return nil
+}
+
+// Check makes sure that the directory of the state is this user's alone, and that no
+// link leads out of it. Other users, or a checkout, may have made it.
+func (p Project) Check() error {
+	err := private.Dir(p.State)
+	for _, dir := range []string{p.State, p.Slots(), p.Tmux(), p.Inside(), p.Jobs(), p.RunRequests()} {
+		if err == nil {
+			err = private.NoLinks(dir)
+		}
+	}
+	var unsafe *private.Error
+	if errors.As(err, &unsafe) && unsafe.Fix != "" {
+		return fmt.Errorf("cannot keep the state of the project: %w", unsafe)
+	}
+	if err != nil {
+		return p.unusable(err)
+	}
+	return nil
+}
+
+// unusable explains why nothing can be kept in the directory of the state.
+func (p Project) unusable(err error) error {
+	return fmt.Errorf("nothing can be kept in %s, where coppice has the state and the logs of a project (%w); make "+
+		"%s writable, or copy the project to a directory that is", p.State, err, p.Dir)
+}
+
+// Slots, Tmux, Inside, Log and lock are files in the state.
+func (p Project) Slots() string  { return filepath.Join(p.State, "run") }
+func (p Project) Tmux() string   { return filepath.Join(p.State, "tmux") }
+func (p Project) Inside() string { return filepath.Join(p.State, "inside") }
+func (p Project) Log() string    { return filepath.Join(p.State, "daemon.log") }
+func (p Project) lock() string   { return filepath.Join(p.State, lockName) }
+
+// RunRequests returns the directory of the requests of runs of agents with an Aidefile.
+func (p Project) RunRequests() string { return filepath.Join(p.State, "aide") }
+
+// Jobs returns the directory of the slots in which runs of orders run.
+func (p Project) Jobs() string { return filepath.Join(p.State, "errands") }
+
+const (
+	stateName = ".coppice"
+	lockName  = "controller.lock"
+)
