@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // 64 claimers of 8 agents race for tasks, and the daemon is killed under them again and
@@ -48,7 +49,7 @@ func TestClaimsKill(t *testing.T) {
 			after := next
 			mu.Unlock()
 			err := ask()
-			if err == nil || errors.Is(err, api.ErrInvalid) || errors.Is(err, api.ErrConflict) || errors.Is(err, api.ErrStale) || errors.Is(err, api.ErrNotFound) {
+			if err == nil || errors.Is(err, api.ErrInvalid) || errors.Is(err, api.ErrConflict) || errors.Is(err, token.ErrStale) || errors.Is(err, api.ErrNotFound) {
 				return err
 			}
 			mu.Lock()

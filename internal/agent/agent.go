@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -76,7 +75,7 @@ type StartLog interface {
 
 // Incarnation is one run of an agent with the token by which it proves that to the API.
 type Incarnation struct {
-	api.Caller
+	token.Caller
 	Token   string
 	Adopted bool // an earlier daemon has started it
 }
@@ -96,15 +95,15 @@ type Listener struct {
 	// Begin is called before an incarnation is started or adopted; its error fails the start.
 	Begin func(ctx context.Context, i Incarnation) error
 	// Launch is called with what is about to be started in its slot.
-	Launch func(who api.Caller, a *spec.Agent)
+	Launch func(who token.Caller, a *spec.Agent)
 	// Adopt is called with what was found in the slot of an incarnation that is adopted.
 	Adopt func(o runtime.Observation, a *spec.Agent)
 	// Run is called when the supervisor of the incarnation has it.
-	Run func(who api.Caller, p *Process, a *spec.Agent)
+	Run func(who token.Caller, p *Process, a *spec.Agent)
 	// Fail is called after a failure, before the hook for that runs.
-	Fail func(who api.Caller)
+	Fail func(who token.Caller)
 	// End is called after the exit and its hooks, or when the start has failed.
-	End func(who api.Caller, exit Exit)
+	End func(who token.Caller, exit Exit)
 }
 
 // Manager has the agents of a project.
@@ -154,7 +153,7 @@ func (m *Manager) Session(path string) runtime.Session {
 func (m *Manager) Forget(path string) { m.Stopper.registry.forget(path) }
 
 // Caller returns the incarnation of a token; see token.Registry.
-func (m *Manager) Caller(token string) (api.Caller, error) { return m.tokens.Caller(token) }
+func (m *Manager) Caller(token string) (token.Caller, error) { return m.tokens.Caller(token) }
 
 // IsPending reports whether an agent may run whose incarnation is not known yet.
 func (m *Manager) IsPending(path string) bool { return m.tokens.Pending(path) }

@@ -10,11 +10,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -36,7 +36,7 @@ type hookRunner struct {
 	ctx   context.Context // ends when the supervisor asks the incarnation to stop
 	agent *spec.Agent
 	as    Identity
-	who   api.Caller
+	who   token.Caller
 	env   []string // nil until it is known
 }
 
@@ -49,7 +49,7 @@ func (m *Manager) RunHook(
 		return err
 	}
 	own, _ := as.Environ(a, proc.Self{Agent: path})
-	r := &hookRunner{m: m, agent: a, as: as, who: api.Caller{Path: path}, env: append(own, env...)}
+	r := &hookRunner{m: m, agent: a, as: as, who: token.Caller{Path: path}, env: append(own, env...)}
 	r.run(ctx, name, h)
 	return nil
 }

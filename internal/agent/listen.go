@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // begin prepares what an incarnation that is about to start finds, and returns its token.
-func (m *Manager) begin(ctx context.Context, who api.Caller) (token string, err error) {
+func (m *Manager) begin(ctx context.Context, who token.Caller) (token string, err error) {
 	token = m.tokens.Issue(who)
 	return token, m.announce(ctx, Incarnation{Caller: who, Token: token})
 }
@@ -21,7 +21,7 @@ func (m *Manager) adopt(ctx context.Context, o runtime.Observation) error {
 		m.tokens.Expect(o.Path)
 		return nil
 	}
-	who := api.Caller{Path: o.Path, Incarnation: o.Incarnation}
+	who := token.Caller{Path: o.Path, Incarnation: o.Incarnation}
 	err := m.announce(ctx, Incarnation{Caller: who, Token: o.Token, Adopted: true})
 	m.tokens.Restore(who, o.Token) // after what its requests need
 	return err
@@ -38,7 +38,7 @@ func (m *Manager) announce(ctx context.Context, i Incarnation) error {
 }
 
 // ended cleans up after an incarnation that has ended, or could not start.
-func (m *Manager) ended(who api.Caller, exit Exit) {
+func (m *Manager) ended(who token.Caller, exit Exit) {
 	m.tokens.Revoke(who)
 	for _, l := range m.Listeners {
 		if l.End != nil {
@@ -49,6 +49,6 @@ func (m *Manager) ended(who api.Caller, exit Exit) {
 
 // cleared cleans up after an incarnation that was found in a slot and has been stopped there.
 func (m *Manager) cleared(path string, incarnation uint64) {
-	m.ended(api.Caller{Path: path, Incarnation: incarnation},
+	m.ended(token.Caller{Path: path, Incarnation: incarnation},
 		Exit{Exit: supervisor.Exit{Kind: supervisor.ShutDown}, Asked: true})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -31,7 +32,7 @@ type RestartOptions struct {
 	// Record writes an event with its operations, and returns when the store has both.
 	Record func(e event.Event, ops ...store.Op) error
 	// Restart restarts the agent of an incarnation, unless that has a successor.
-	Restart func(ctx context.Context, who api.Caller) error
+	Restart func(ctx context.Context, who token.Caller) error
 	Changed func() // called when there is a new request
 }
 
@@ -53,8 +54,10 @@ type restart struct {
 	err   error         // why not
 }
 
-func (r *restart) key() string        { return restartPrefix + "/" + store.PathKey(r.Path) }
-func (r *restart) caller() api.Caller { return api.Caller{Path: r.Path, Incarnation: r.Incarnation} }
+func (r *restart) key() string { return restartPrefix + "/" + store.PathKey(r.Path) }
+func (r *restart) caller() token.Caller {
+	return token.Caller{Path: r.Path, Incarnation: r.Incarnation}
+}
 
 // NewRestarts returns Restarts without a request.
 func NewRestarts(o RestartOptions) *Restarts {
@@ -62,7 +65,7 @@ func NewRestarts(o RestartOptions) *Restarts {
 }
 
 // Request asks for a restart of the agent of an incarnation. It returns when the store has the request.
-func (s *Restarts) Request(ctx context.Context, who api.Caller, reason string) error {
+func (s *Restarts) Request(ctx context.Context, who token.Caller, reason string) error {
 	s.mu.Lock()
 	r := s.byPath[who.Path]
 	before, first := r, r == nil || r.Incarnation != who.Incarnation
@@ -103,7 +106,7 @@ func (s *Restarts) Request(ctx context.Context, who api.Caller, reason string) e
 }
 
 // Of returns the reason of the restart that an incarnation has asked for; false if it has not.
-func (s *Restarts) Of(who api.Caller) (reason string, ok bool) {
+func (s *Restarts) Of(who token.Caller) (reason string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.byPath[who.Path]; r != nil && r.Incarnation == who.Incarnation {

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -42,7 +42,7 @@ func (m *Manager) Start(
 // start starts an incarnation, or adopts it if it runs already.
 func (s *starter) start(ctx context.Context) (supervisor.Process, error) {
 	self, _ := supervisor.SelfOf(ctx)
-	who := api.Caller{Path: self.Path, Incarnation: self.Incarnation}
+	who := token.Caller{Path: self.Path, Incarnation: self.Incarnation}
 	h := &hookRunner{m: s.m, ctx: ctx, agent: s.agent, as: s.as, who: who}
 	session, err := s.session(ctx, h)
 	switch {
@@ -165,7 +165,7 @@ func (s *starter) adopt(ctx context.Context, h *hookRunner, from adoption) (runt
 
 // isOf reports whether that is the incarnation, and not one of an earlier life of the tree that had
 // the same number.
-func (m *Manager) isOf(o runtime.Observation, who api.Caller) bool {
+func (m *Manager) isOf(o runtime.Observation, who token.Caller) bool {
 	return o.Incarnation == who.Incarnation && !(m.Once && o.StartedAt.Before(m.Started))
 }
 
@@ -179,13 +179,13 @@ func awaitReady(ctx context.Context, s runtime.Session) error {
 }
 
 // environ returns the environment of the hooks of an adopted incarnation.
-func (s *starter) environ(who api.Caller, token string) []string {
+func (s *starter) environ(who token.Caller, token string) []string {
 	l, _ := s.launch(who, token)
 	return l.Env
 }
 
 // launch returns what an incarnation runs: what the first one did, unless that depends on files.
-func (s *starter) launch(who api.Caller, token string) (l runtime.Launch, err error) {
+func (s *starter) launch(who token.Caller, token string) (l runtime.Launch, err error) {
 	if first := s.first.Load(); first != nil && len(s.agent.EnvFiles) == 0 {
 		l = *first
 		l.ResetNumbering, l.Incarnation, l.Token = false, who.Incarnation, token
@@ -201,7 +201,7 @@ func (s *starter) launch(who api.Caller, token string) (l runtime.Launch, err er
 
 // newLaunch returns what an incarnation runs. If the environment files of the agent cannot be read, it
 // is without them, and the error says so.
-func (s *starter) newLaunch(who api.Caller, token string) (runtime.Launch, error) {
+func (s *starter) newLaunch(who token.Caller, token string) (runtime.Launch, error) {
 	a := s.agent
 	env, err := s.as.Environ(a, proc.Self{Agent: who.Path, Incarnation: who.Incarnation, Token: token})
 	l := runtime.Launch{

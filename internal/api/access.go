@@ -7,42 +7,30 @@ import (
 	"net"
 	"net/http"
 	"os"
+
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // Access tells agents from people.
 type Access interface {
-	// Caller returns whose token it is, ErrStale if it is that of no living incarnation.
-	Caller(ctx context.Context, token string) (Caller, error)
+	// Caller returns whose token it is, token.ErrStale if it is that of no living incarnation.
+	Caller(ctx context.Context, token string) (token.Caller, error)
 	// Owner returns the agent that a living process belongs to; nil if it belongs
 	// to none. The error is os.ErrProcessDone if there is no such process to be
 	// seen; with any other one it may belong to an agent.
-	Owner(pid int) (*Caller, error)
+	Owner(pid int) (*token.Caller, error)
 	// RunOf returns the name of the order that a living process is a run of, or
 	// belongs to one; it is empty if there is none.
 	RunOf(pid int) string
 	// Denied records that an agent was refused what is for people.
-	Denied(who Caller, pid int, request string)
-}
-
-// Caller is the incarnation that a request comes from.
-type Caller struct {
-	Path        string `json:"path"`
-	Incarnation uint64 `json:"incarnation"`
-}
-
-// Name names an agent for people. One without a path is in tmux, or runs as another user.
-func (c Caller) Name() string {
-	if c.Path == "" {
-		return "an agent in the project's tmux server or of another user"
-	}
-	return "agent " + c.Path
+	Denied(who token.Caller, pid int, request string)
 }
 
 // origin is the process that has opened a connection.
 type origin struct {
-	pid     int     // 0 if the kernel does not say
-	agent   *Caller // that it belongs to; nil if to none
-	unknown bool    // it had ended before it was known whose it is
+	pid     int           // 0 if the kernel does not say
+	agent   *token.Caller // that it belongs to; nil if to none
+	unknown bool          // it had ended before it was known whose it is
 }
 
 // originOf finds the process that has opened a connection. The kernel remembers
@@ -73,7 +61,7 @@ func originOf(conn net.Conn, a Access) origin {
 
 // guestOrigin is originOf for a process of another user: an agent, even if it cannot be told which.
 func guestOrigin(socket *net.UnixConn, pid int, a Access) origin {
-	unnamed := origin{pid: pid, agent: &Caller{}}
+	unnamed := origin{pid: pid, agent: &token.Caller{}}
 	if pid <= 0 {
 		return unnamed
 	}

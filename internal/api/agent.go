@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 func agentRoutes() []route {
 	return []route{
-		{method: "GET", path: "/v1/agent", agent: true, answer: Caller{}, serve: (*call).whoami},
+		{method: "GET", path: "/v1/agent", agent: true, answer: token.Caller{}, serve: (*call).whoami},
 	}
 }
 
@@ -71,6 +73,6 @@ func DialFrom(socket, token string) *Client {
 }
 
 // Whoami returns who the daemon takes an agent for.
-func (c *Client) Whoami(ctx context.Context) (who Caller, err error) {
+func (c *Client) Whoami(ctx context.Context) (who token.Caller, err error) {
 	return who, c.call(ctx, "GET", "/agent", nil, nil, &who)
 }

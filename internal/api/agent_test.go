@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // Who calls is checked before anything else is looked at, on every route.
@@ -61,12 +63,12 @@ func TestTokens(t *testing.T) {
 
 func TestWhoami(t *testing.T) {
 	s := start(t, canned{full: true}, "", patiently())
-	for token, want := range map[string]error{"good": nil, "stale": ErrStale, "": ErrUnauthorized} {
-		c := DialAgent(s.socket, token)
+	for given, want := range map[string]error{"good": nil, "stale": token.ErrStale, "": ErrUnauthorized} {
+		c := DialAgent(s.socket, given)
 		who, err := c.Whoami(context.Background())
 		c.Close()
-		if !errors.Is(err, want) || want == nil && who != (Caller{"app/a", 1}) {
-			t.Errorf("token %q: %v, %v; want %v", token, who, err, want)
+		if !errors.Is(err, want) || want == nil && who != (token.Caller{Path: "app/a", Incarnation: 1}) {
+			t.Errorf("token %q: %v, %v; want %v", given, who, err, want)
 		}
 	}
 }

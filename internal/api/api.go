@@ -32,9 +32,7 @@ var (
 	// the request was carried out.
 	ErrLost = errors.New("the connection to the daemon was lost")
 
-	// Of agents; exit code 77.
-	ErrStale        = errors.New("incarnation is over") // 410
-	ErrUnauthorized = errors.New("not allowed")         // 401
+	ErrUnauthorized = errors.New("not allowed") // 401; exit code 77, as token.ErrStale
 )
 
 // Daemon is what a daemon answers apart from the routes that features own.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // canned is a Service that says the same always: nothing, everything, or an error.
@@ -21,15 +22,15 @@ type canned struct {
 	act    func(ctx context.Context) error
 }
 
-func (c canned) Caller(_ context.Context, token string) (Caller, error) {
-	if token == "stale" {
-		return Caller{}, ErrStale
+func (c canned) Caller(_ context.Context, given string) (token.Caller, error) {
+	if given == "stale" {
+		return token.Caller{}, token.ErrStale
 	}
-	return Caller{"app/a", 1}, c.err
+	return token.Caller{Path: "app/a", Incarnation: 1}, c.err
 }
 
-func (c canned) Owner(int) (*Caller, error) { return nil, nil }
-func (c canned) Denied(Caller, int, string) {}
+func (c canned) Owner(int) (*token.Caller, error) { return nil, nil }
+func (c canned) Denied(token.Caller, int, string) {}
 
 func (c canned) RunOf(int) string { return "" }
 
@@ -92,9 +93,9 @@ func (c canned) Attach(ctx context.Context, _ string, input io.Reader, output io
 	return c.err
 }
 
-func (c canned) Ready(context.Context, Caller) error                        { return c.err }
-func (c canned) Heartbeat(context.Context, Caller, Beat) error              { return c.err }
-func (c canned) RequestRestart(_ context.Context, _ Caller, _ string) error { return c.err }
+func (c canned) Ready(context.Context, token.Caller) error                        { return c.err }
+func (c canned) Heartbeat(context.Context, token.Caller, Beat) error              { return c.err }
+func (c canned) RequestRestart(_ context.Context, _ token.Caller, _ string) error { return c.err }
 func (c canned) Patrol(context.Context, bool) (Round, error) {
 	until := time.Now()
 	return Round{[]RoundAction{{"renew", "app/a", "drifted", []string{"env.MODEL"}, "r"}}, []RoundDelay{{"app/b", "app/a", &until, "idle"}}, []PoolAt{{"app/w", cannedPool()}}}, c.err
@@ -102,10 +103,10 @@ func (c canned) Patrol(context.Context, bool) (Round, error) {
 func (c canned) Reload(context.Context) (Reloaded, error) {
 	return Reloaded{"rev", true, 1, 2, 3, 4, 5}, c.err
 }
-func (c canned) Drain(context.Context, DrainRequest) error { return c.err }
-func (c canned) AckDrain(context.Context, Caller) error    { return c.err }
+func (c canned) Drain(context.Context, DrainRequest) error    { return c.err }
+func (c canned) AckDrain(context.Context, token.Caller) error { return c.err }
 
-func (c canned) Hook(context.Context, Caller, string) ([]Notice, error) {
+func (c canned) Hook(context.Context, token.Caller, string) ([]Notice, error) {
 	if !c.full {
 		return nil, c.err
 	}
@@ -116,7 +117,7 @@ func (c canned) Farewell(context.Context) (Farewell, error) {
 	return Farewell{Overdue: []Overdue{{Path: "app/db", PID: 42, Waited: 5}}}, c.err
 }
 
-func (c canned) Draining(context.Context, Caller) (*Drain, error) {
+func (c canned) Draining(context.Context, token.Caller) (*Drain, error) {
 	if !c.full {
 		return nil, c.err
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // Drains is how agents are asked to finish what they do before they are stopped.
@@ -15,9 +17,9 @@ type Drains interface {
 	// and if the daemon does. One that is drained already is waited for.
 	Drain(ctx context.Context, req DrainRequest) error
 	// Draining is the drain of the agent that calls; nil if there is none.
-	Draining(ctx context.Context, who Caller) (*Drain, error)
+	Draining(ctx context.Context, who token.Caller) (*Drain, error)
 	// AckDrain says that the agent has finished. ErrConflict without a request.
-	AckDrain(ctx context.Context, who Caller) error
+	AckDrain(ctx context.Context, who token.Caller) error
 }
 
 // DefaultDrain is how long an agent may take to finish by default.

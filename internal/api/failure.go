@@ -3,6 +3,8 @@ package api
 import (
 	"errors"
 	"net/http"
+
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // Failure is the body of each answer that is no success, and the last message
@@ -49,11 +51,11 @@ func failure(err error) (status int, f Failure) {
 		status, code = http.StatusConflict, codeConflict
 	case errors.Is(err, ErrInvalid):
 		status, code = http.StatusBadRequest, codeInvalid
-	case errors.Is(err, ErrStale):
+	case errors.Is(err, token.ErrStale):
 		status, code = http.StatusGone, codeStale
 	case errors.Is(err, ErrUnauthorized):
 		status, code = http.StatusUnauthorized, codeUnauthorized
-	case errors.Is(err, ErrStopping):
+	case errors.Is(err, ErrStopping), errors.Is(err, token.ErrPending):
 		status, code = http.StatusServiceUnavailable, codeStopping
 	case errors.Is(err, ErrDown):
 		status, code = http.StatusServiceUnavailable, codeDown
@@ -85,7 +87,7 @@ func (f Failure) remote() error {
 	case codeInvalid:
 		e.kind = ErrInvalid
 	case codeStale:
-		e.kind = ErrStale
+		e.kind = token.ErrStale
 	case codeUnauthorized:
 		e.kind = ErrUnauthorized
 	case codeStopping:

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // peopleDo says in words what a request does that only people may send, by its path.
@@ -42,7 +44,7 @@ func onlyPeople(rt *route) string {
 }
 
 // deny refuses what an agent has asked for, and says what it can do instead.
-func (c *call) deny(rt *route, who Caller, pid int) error {
+func (c *call) deny(rt *route, who token.Caller, pid int) error {
 	request := rt.method + " " + rt.path
 	c.access.Denied(who, pid, request)
 	from := fmt.Sprintf("%s (incarnation %d, process %d)", who.Name(), who.Incarnation, pid)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"testing"
+
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // TestRefusalSaysWhatToDo checks that a refusal names what only people can do, for
@@ -12,7 +14,7 @@ func TestRefusalSaysWhatToDo(t *testing.T) {
 	server := NewServer(nil, nil)
 	Register(server, nil)
 	add := Route[None, None]{Method: "POST", Path: "/tasks", For: People | Agents, ID: "add"}
-	add.Handle(server, func(context.Context, Caller, None) (none None, _ error) { return none, nil })
+	add.Handle(server, func(context.Context, token.Caller, None) (none None, _ error) { return none, nil })
 	c := &call{Server: server}
 	for _, rt := range c.routes {
 		if _, known := peopleDo[rt.path]; rt.forPeople() && !known {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // room is how many connections a server takes. Agents get the places without two
@@ -182,7 +184,7 @@ func (g *gate) admit(c *connection) error {
 }
 
 // refuse says why an agent gets no place; empty if it gets one. Needs mu.
-func (g *gate) refuse(agent *Caller) busy {
+func (g *gate) refuse(agent *token.Caller) busy {
 	same := func(c *connection) bool { return c.guest() && c.from.agent.Path == agent.Path }
 	switch {
 	case g.agents[agent.Path] >= g.room.agent && !g.shed(same):

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // narrow is a server with few places, whose clients are of the agent that a test says.
@@ -23,7 +24,7 @@ type narrow struct {
 	started
 	t     *testing.T
 	gate  *gate
-	agent atomic.Pointer[Caller] // of connections from now on; nil: people
+	agent atomic.Pointer[token.Caller] // of connections from now on; nil: people
 }
 
 type narrowService struct {
@@ -31,7 +32,7 @@ type narrowService struct {
 	n *narrow
 }
 
-func (s narrowService) Owner(int) (*Caller, error) { return s.n.agent.Load(), nil }
+func (s narrowService) Owner(int) (*token.Caller, error) { return s.n.agent.Load(), nil }
 
 func newNarrow(t *testing.T, r room) *narrow {
 	t.Helper()
@@ -67,7 +68,7 @@ func (n *narrow) as(path string) *narrow {
 	if path == "" {
 		n.agent.Store(nil)
 	} else {
-		n.agent.Store(&Caller{Path: path, Incarnation: 1})
+		n.agent.Store(&token.Caller{Path: path, Incarnation: 1})
 	}
 	return n
 }

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -118,12 +119,12 @@ func standIn(s *Server, path string) {
 			Path string `json:"path"`
 		}
 		Route[request, None]{Method: "GET", Path: path, For: People}.Handle(s,
-			func(context.Context, Caller, request) (none None, err error) { return none, nil })
+			func(context.Context, token.Caller, request) (none None, err error) { return none, nil })
 		return
 	}
 	type request struct {
 		Path string `json:"path,omitempty"`
 	}
 	Route[request, []string]{Method: "GET", Path: path, For: People}.Handle(s,
-		func(context.Context, Caller, request) ([]string, error) { return nil, nil })
+		func(context.Context, token.Caller, request) ([]string, error) { return nil, nil })
 }

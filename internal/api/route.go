@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // Audience says who may use a route.
@@ -62,7 +64,9 @@ type Route[Req, Resp any] struct {
 // Handle registers the handler of a route. who is the agent that calls, and the
 // zero Caller for people. Errors that wrap those of this package keep their
 // status codes.
-func (r Route[Req, Resp]) Handle(s *Server, handler func(ctx context.Context, who Caller, req Req) (Resp, error)) {
+func (r Route[Req, Resp]) Handle(
+	s *Server, handler func(ctx context.Context, who token.Caller, req Req) (Resp, error),
+) {
 	for _, a := range []Audience{People, Agents} {
 		// Without a daemon the tokens of agents are not known.
 		if r.For&a != 0 && (a == People || !s.local) {
@@ -72,7 +76,7 @@ func (r Route[Req, Resp]) Handle(s *Server, handler func(ctx context.Context, wh
 }
 
 // route is the route of one audience, without its types.
-func (r Route[Req, Resp]) route(a Audience, handler func(context.Context, Caller, Req) (Resp, error)) *route {
+func (r Route[Req, Resp]) route(a Audience, handler func(context.Context, token.Caller, Req) (Resp, error)) *route {
 	rt := &route{
 		method: r.Method, path: "/v" + Version + r.below(a == Agents),
 		agent: a == Agents, maxBody: r.MaxBody, stream: r.Waits, stays: r.Slow,

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 type (
@@ -39,7 +41,7 @@ func TestTypedRoutes(t *testing.T) {
 	want := searchRequest{"w &=", []string{"a", "b"}, true, 7}
 	found := make(chan error, 1)
 	s := newServer(canned{}, patiently())
-	search.Handle(s, func(_ context.Context, who Caller, got searchRequest) ([]searchResult, error) {
+	search.Handle(s, func(_ context.Context, who token.Caller, got searchRequest) ([]searchResult, error) {
 		if got.Word == "nothing" {
 			return nil, nil
 		}
@@ -48,10 +50,10 @@ func TestTypedRoutes(t *testing.T) {
 		}
 		return []searchResult{{Who: who.Path}}, nil
 	})
-	forget.Handle(s, func(context.Context, Caller, searchResult) (None, error) {
+	forget.Handle(s, func(context.Context, token.Caller, searchResult) (None, error) {
 		return None{}, fmt.Errorf("it is kept: %w", ErrConflict)
 	})
-	expect.Handle(s, func(ctx context.Context, who Caller, _ None) (searchResult, error) {
+	expect.Handle(s, func(ctx context.Context, who token.Caller, _ None) (searchResult, error) {
 		select {
 		case err := <-found:
 			return searchResult{Who: who.Path}, err
@@ -102,7 +104,7 @@ func TestTypedRoutes(t *testing.T) {
 // Without a daemon, what was registered is answered and nothing else is.
 func TestTypedRoutesLocally(t *testing.T) {
 	c := Local(func(s *Server) {
-		search.Handle(s, func(context.Context, Caller, searchRequest) ([]searchResult, error) { return nil, nil })
+		search.Handle(s, func(context.Context, token.Caller, searchRequest) ([]searchResult, error) { return nil, nil })
 	})
 	defer c.Close()
 	if _, err := search.Call(t.Context(), c, searchRequest{Word: "w"}); err != nil {

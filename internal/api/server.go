@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // Version is that of the protocol: the first segment of each URL is "v" and
@@ -140,8 +142,8 @@ type call struct {
 	rc     *http.ResponseController
 	route  *route
 	query  query
-	caller Caller // of a route for agents
-	begun  bool   // an answer is on its way
+	caller token.Caller // of a route for agents
+	begun  bool         // an answer is on its way
 }
 
 // add registers a route.

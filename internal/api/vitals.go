@@ -2,7 +2,8 @@ package api
 
 import (
 	"context"
-	"fmt"
+
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // Health serves what an agent says of its own health. The daemon cuts text to
@@ -10,24 +11,19 @@ import (
 type Health interface {
 	// Ready says that the agent has started. ErrConflict if something else
 	// decides that; no error if it is ready already.
-	Ready(ctx context.Context, who Caller) error
+	Ready(ctx context.Context, who token.Caller) error
 	// Heartbeat says that it lives and, with a Beat that is not empty, how far it is.
-	Heartbeat(ctx context.Context, who Caller, b Beat) error
-}
-
-// Stale returns the error of a request whose incarnation has ended.
-func Stale(who Caller) error {
-	return fmt.Errorf("%w: incarnation %d of %s", ErrStale, who.Incarnation, who.Path)
+	Heartbeat(ctx context.Context, who token.Caller, b Beat) error
 }
 
 // Selves serves what an agent asks for itself. Text is treated as in Health.
 type Selves interface {
 	// RequestRestart asks for another incarnation, which counts as no failure.
 	// It returns when it is certain that it will come. ErrConflict while the agent is drained.
-	RequestRestart(ctx context.Context, who Caller, reason string) error
+	RequestRestart(ctx context.Context, who token.Caller, reason string) error
 	// Hook is what there is for the agent now, what presses most first. Each
 	// message is told once to an incarnation; the same ones come again with the same key.
-	Hook(ctx context.Context, who Caller, key string) ([]Notice, error)
+	Hook(ctx context.Context, who token.Caller, key string) ([]Notice, error)
 }
 
 // MaxNote bounds notes and reasons, in bytes.

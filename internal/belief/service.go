@@ -51,11 +51,11 @@ func NewService(ctx context.Context, o ServiceOptions) (*Service, []Problem, err
 // Register has a server answer requests about beliefs.
 func (s *Service) Register(server *api.Server) {
 	s.RegisterReadOnly(server)
-	ReadOwn.Handle(server, func(ctx context.Context, who api.Caller, req OwnRequest) ([]Info, error) {
+	ReadOwn.Handle(server, func(ctx context.Context, who token.Caller, req OwnRequest) ([]Info, error) {
 		list, err := s.Get(ctx, who.Path, who.Incarnation, req.Names...)
 		return infos(list), apiError(err)
 	})
-	ChangeOwn.Handle(server, func(ctx context.Context, who api.Caller, req OwnChange) (none api.None, _ error) {
+	ChangeOwn.Handle(server, func(ctx context.Context, who token.Caller, req OwnChange) (none api.None, _ error) {
 		step := Step{Path: who.Path, By: who.Incarnation, Set: req.Set, Delete: req.Delete}
 		return none, apiError(s.Apply(ctx, step))
 	})
@@ -66,7 +66,7 @@ func (s *Service) Register(server *api.Server) {
 // RegisterReadOnly has a server answer the requests that change nothing.
 func (s *Service) RegisterReadOnly(server *api.Server) {
 	List.Handle(server, s.list)
-	Read.Handle(server, func(ctx context.Context, _ api.Caller, req ReadRequest) ([]Info, error) {
+	Read.Handle(server, func(ctx context.Context, _ token.Caller, req ReadRequest) ([]Info, error) {
 		path, err := s.resolve(req.Path)
 		if err != nil {
 			return nil, err
@@ -74,7 +74,7 @@ func (s *Service) RegisterReadOnly(server *api.Server) {
 		list, err := s.Get(ctx, path, Person, req.Names...)
 		return infos(list), apiError(err)
 	})
-	ReadRaw.Handle(server, func(ctx context.Context, _ api.Caller, req RawRequest) (raw RawRecords, err error) {
+	ReadRaw.Handle(server, func(ctx context.Context, _ token.Caller, req RawRequest) (raw RawRecords, err error) {
 		path, err := s.resolve(req.Path)
 		if err != nil {
 			return raw, err
@@ -82,7 +82,7 @@ func (s *Service) RegisterReadOnly(server *api.Server) {
 		raw.Record, raw.Aside, err = s.Raw(ctx, path, req.Name)
 		return raw, apiError(err)
 	})
-	Export.Handle(server, func(ctx context.Context, _ api.Caller, req ExportRequest) (e Exported, err error) {
+	Export.Handle(server, func(ctx context.Context, _ token.Caller, req ExportRequest) (e Exported, err error) {
 		path, err := s.resolve(req.Path)
 		if err != nil {
 			return e, err
@@ -99,7 +99,7 @@ func (s *Service) RegisterReadOnly(server *api.Server) {
 }
 
 // Start opens the beliefs of an incarnation, which has a token.
-func (s *Service) Start(ctx context.Context, who api.Caller, secret string) error {
+func (s *Service) Start(ctx context.Context, who token.Caller, secret string) error {
 	problems, err := s.Begin(ctx, who.Path, Life{Incarnation: who.Incarnation, ID: token.ID(secret)})
 	s.Report(problems)
 	return err
@@ -138,7 +138,7 @@ func errSupervisor(path string) error {
 	return fmt.Errorf("%w: %s is a supervisor; agents have beliefs", api.ErrInvalid, path)
 }
 
-func (s *Service) list(_ context.Context, _ api.Caller, req ListRequest) (list []AgentInfo, err error) {
+func (s *Service) list(_ context.Context, _ token.Caller, req ListRequest) (list []AgentInfo, err error) {
 	from := ""
 	if req.Path != "" {
 		from = s.o.Tree.Full(req.Path)
@@ -159,7 +159,7 @@ func (s *Service) list(_ context.Context, _ api.Caller, req ListRequest) (list [
 	return list, nil
 }
 
-func (s *Service) change(ctx context.Context, _ api.Caller, req ChangeRequest) (none api.None, err error) {
+func (s *Service) change(ctx context.Context, _ token.Caller, req ChangeRequest) (none api.None, err error) {
 	switch {
 	case req.Path == "":
 		return none, fmt.Errorf("%w: path is missing", api.ErrInvalid)
@@ -183,7 +183,7 @@ func (s *Service) change(ctx context.Context, _ api.Caller, req ChangeRequest) (
 }
 
 // importAll sets beliefs of an agent, which need not be in the file yet.
-func (s *Service) importAll(ctx context.Context, _ api.Caller, req ImportRequest) (none api.None, err error) {
+func (s *Service) importAll(ctx context.Context, _ token.Caller, req ImportRequest) (none api.None, err error) {
 	if req.Path == "" {
 		return none, fmt.Errorf("%w: path is missing", api.ErrInvalid)
 	}
@@ -241,7 +241,7 @@ func apiError(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrStale):
-		kind = api.ErrStale
+		kind = token.ErrStale
 	case errors.Is(err, ErrNotFound):
 		kind = api.ErrNotFound
 	case errors.Is(err, ErrRefused), errors.As(err, &limit):

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 func newAgent(s *streams) *cobra.Command {
@@ -83,7 +84,7 @@ func newAgentEnv(s *streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var who api.Caller
+			var who token.Caller
 			if err := askAsAgent(func(ctx context.Context, c *api.Client) error {
 				who, err = c.Whoami(ctx)
 				return err

@@ -21,6 +21,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/config/grove"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/suggest"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // Exit codes.
@@ -99,7 +100,7 @@ func exitCode(err error) int {
 		return exitNotFound
 	case errors.Is(err, api.ErrDown), errors.Is(err, api.ErrStopping):
 		return exitNoDaemon
-	case errors.Is(err, api.ErrStale), errors.Is(err, api.ErrUnauthorized):
+	case errors.Is(err, token.ErrStale), errors.Is(err, api.ErrUnauthorized):
 		return exitAuth
 	case errors.Is(err, api.ErrInvalid):
 		return exitUsage

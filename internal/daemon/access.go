@@ -15,6 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // access tells the requests of agents from those of people, and records those
@@ -60,7 +61,7 @@ const denialPause = time.Minute
 // Owner is part of api.Access. The nearest agent counts: one may have started
 // this daemon, or run a project of its own. What the daemon itself runs, such as
 // hooks and checks, belongs to no agent.
-func (a *access) Owner(pid int) (*api.Caller, error) {
+func (a *access) Owner(pid int) (*token.Caller, error) {
 	l, err := proc.LineageOf(pid)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil, nil
@@ -72,11 +73,11 @@ func (a *access) Owner(pid int) (*api.Caller, error) {
 	if self >= 0 {
 		l.Processes, l.Group = l.Processes[:self], ""
 	}
-	var owner *api.Caller
+	var owner *token.Caller
 	nearest := len(l.Processes)
 	for _, o := range a.owners {
 		if path, at := o.Owner(l); at >= 0 && at < nearest {
-			owner, nearest = &api.Caller{Path: path}, at
+			owner, nearest = &token.Caller{Path: path}, at
 		}
 	}
 	if owner == nil && self < 0 {
@@ -102,20 +103,20 @@ func (a *access) RunOf(pid int) string {
 
 // declared returns the agent that a process is by its environment: one that has
 // left all processes of its agent and still has its variables.
-func (a *access) declared(pid int) *api.Caller {
+func (a *access) declared(pid int) *token.Caller {
 	env := proc.EnvironmentOf(pid)
 	own := env[proc.EnvSocket]
 	if a.socket == "" || own != a.socket && filepath.Dir(own) != filepath.Dir(api.GuestSocketPath(a.socket, 0)) {
 		return nil
 	}
 	if path := env[proc.EnvAgent]; a.has(path) {
-		return &api.Caller{Path: path}
+		return &token.Caller{Path: path}
 	}
 	return nil
 }
 
 // Denied is part of api.Access.
-func (a *access) Denied(who api.Caller, pid int, request string) {
+func (a *access) Denied(who token.Caller, pid int, request string) {
 	d, now := denial{who.Path, request}, time.Now()
 	a.mu.Lock()
 	for old, n := range a.denied {

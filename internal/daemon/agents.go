@@ -6,12 +6,12 @@ import (
 	"syscall"
 
 	"github.com/coppice-dev/coppice/internal/agent"
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -42,25 +42,25 @@ func (c *Controller) listeners() []agent.Listener {
 				c.health.Register(i.Caller)
 				return nil
 			},
-			Run:  func(who api.Caller, p *agent.Process, a *spec.Agent) { c.health.Start(who, p, a) },
-			Fail: func(who api.Caller) { c.health.Incarnation(who).SetFailed() },
-			End:  func(who api.Caller, _ agent.Exit) { c.health.End(who) },
+			Run:  func(who token.Caller, p *agent.Process, a *spec.Agent) { c.health.Start(who, p, a) },
+			Fail: func(who token.Caller) { c.health.Incarnation(who).SetFailed() },
+			End:  func(who token.Caller, _ agent.Exit) { c.health.End(who) },
 		},
 		{ // hashes
 			Launch: c.hashes.Begin,
 			Adopt:  c.hashes.Adopt,
 		},
 		{ // questions
-			End: func(who api.Caller, _ agent.Exit) { c.questions.Forward(who.Path) },
+			End: func(who token.Caller, _ agent.Exit) { c.questions.Forward(who.Path) },
 		},
 		{ // beliefs
 			Begin: func(ctx context.Context, i agent.Incarnation) error {
 				return c.beliefs.Start(ctx, i.Caller, i.Token)
 			},
-			End: func(who api.Caller, _ agent.Exit) { c.beliefs.End(who.Path, who.Incarnation) },
+			End: func(who token.Caller, _ agent.Exit) { c.beliefs.End(who.Path, who.Incarnation) },
 		},
 		{ // drains
-			End: func(who api.Caller, _ agent.Exit) { c.drains.Exited(who.Path, who.Incarnation) },
+			End: func(who token.Caller, _ agent.Exit) { c.drains.Exited(who.Path, who.Incarnation) },
 		},
 		{ // outcomes
 			Begin: func(_ context.Context, i agent.Incarnation) error {
@@ -73,7 +73,7 @@ func (c *Controller) listeners() []agent.Listener {
 				c.work.Start(i.Caller, i.Token)
 				return nil
 			},
-			End: func(who api.Caller, exit agent.Exit) { c.work.Exited(who, failureOf(exit)) },
+			End: func(who token.Caller, exit agent.Exit) { c.work.Exited(who, failureOf(exit)) },
 		},
 	}
 }
@@ -115,7 +115,7 @@ func (a agentFleet) Suspends(path string) bool      { return a.f.Suspended(path)
 func (a agentFleet) Logs() spec.Logs                { return a.f.File.Logs }
 
 // Caller is part of api.Access.
-func (c *Controller) Caller(_ context.Context, token string) (api.Caller, error) {
+func (c *Controller) Caller(_ context.Context, token string) (token.Caller, error) {
 	who, err := c.agents.Caller(token)
 	if err == nil {
 		c.health.Request(who)

@@ -9,6 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -118,7 +119,7 @@ func (a drainAgents) DropRestart(path, why string) { a.c.restarts.Drop(path, 0, 
 func (a drainAgents) StopWaiting(path string) bool { return a.c.health.Drain(path) }
 
 // ChecksDrains is part of drain.Agents.
-func (a drainAgents) ChecksDrains(who api.Caller) { a.c.health.Incarnation(who).SetSeesDrains() }
+func (a drainAgents) ChecksDrains(who token.Caller) { a.c.health.Incarnation(who).SetSeesDrains() }
 
 // Nudge is part of drain.Agents.
 func (a drainAgents) Nudge(ctx context.Context, path, text string) { a.c.health.Nudge(ctx, path, text) }

@@ -5,13 +5,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // newHealth returns the monitor of the agents of a controller.
@@ -42,7 +42,7 @@ type healthFleet struct{ c *Controller }
 
 func (f healthFleet) Spec(path string) *spec.Agent { return f.c.fleet().Agents[path] }
 
-func (f healthFleet) HasQuestion(who api.Caller) bool {
+func (f healthFleet) HasQuestion(who token.Caller) bool {
 	return slices.ContainsFunc(f.c.questions.List(who.Path, false), func(q question.Question) bool {
 		return q.Incarnation == who.Incarnation
 	})
@@ -50,10 +50,10 @@ func (f healthFleet) HasQuestion(who api.Caller) bool {
 
 func (f healthFleet) Draining(path string) bool { return f.c.drains.Has(path) }
 
-func (f healthFleet) Ready(ctx context.Context, who api.Caller) error {
+func (f healthFleet) Ready(ctx context.Context, who token.Caller) error {
 	home := f.c.agents.Home(who.Path)
 	if home == nil {
-		return api.Stale(who)
+		return token.Stale(who)
 	}
 	return home.Ready(ctx, who.Path, who.Incarnation)
 }

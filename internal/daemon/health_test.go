@@ -5,8 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // TestReadyBeforeItsStartIsKnown checks that an agent without a condition, which
@@ -18,7 +18,7 @@ func TestReadyBeforeItsStartIsKnown(t *testing.T) {
 		c := mustOpen(t, s, memory.New(), treeOf(t, "a"))
 		defer func() { c.Stop(false); <-c.Ended() }()
 		time.Sleep(500 * time.Millisecond)
-		if err := c.health.Ready(t.Context(), api.Caller{Path: "t/a", Incarnation: 1}); err != nil {
+		if err := c.health.Ready(t.Context(), token.Caller{Path: "t/a", Incarnation: 1}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -227,12 +228,12 @@ func TestPatrolModel(t *testing.T) {
 				},
 				"ask to be restarted": func(t *rapid.T) {
 					path, a := m.someLiving(t)
-					m.p.RequestRestart(context.Background(), api.Caller{Path: path, Incarnation: a.launch.Incarnation}, "full")
+					m.p.RequestRestart(context.Background(), token.Caller{Path: path, Incarnation: a.launch.Incarnation}, "full")
 					m.settle()
 				},
 				"look for drains": func(t *rapid.T) {
 					path, a := m.someLiving(t)
-					who := api.Caller{Path: path, Incarnation: a.launch.Incarnation}
+					who := token.Caller{Path: path, Incarnation: a.launch.Incarnation}
 					if d, _ := m.p.drains.Draining(context.Background(), who); d != nil && rapid.Bool().Draw(t, "finish") {
 						m.p.drains.AckDrain(context.Background(), who)
 					}

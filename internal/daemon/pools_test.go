@@ -19,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -104,7 +105,7 @@ func (p *play) wants(cast string) {
 
 func (p *play) ack(path string, incarnation uint64) {
 	p.t.Helper()
-	if err := p.drains.AckDrain(context.Background(), api.Caller{Path: path, Incarnation: incarnation}); err != nil {
+	if err := p.drains.AckDrain(context.Background(), token.Caller{Path: path, Incarnation: incarnation}); err != nil {
 		p.t.Error(err)
 	}
 	p.moment()
@@ -189,7 +190,7 @@ func TestPoolWantsAgain(t *testing.T) {
 		if got := p.happened(event.AgentDrainEnded); len(got) != 1 || got[0] != "t/w/w-2 need no longer finish: its pool wants it again" {
 			t.Errorf("it goes on: %q", got)
 		}
-		if err := p.drains.AckDrain(context.Background(), api.Caller{Path: "t/w/w-2", Incarnation: 1}); !errors.Is(err, api.ErrConflict) {
+		if err := p.drains.AckDrain(context.Background(), token.Caller{Path: "t/w/w-2", Incarnation: 1}); !errors.Is(err, api.ErrConflict) {
 			t.Errorf("who goes on says that it has finished: %v", err)
 		}
 		p.ack("t/w/w-3", 1)

@@ -10,6 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -101,7 +102,7 @@ func newObserver(c *Controller) *reconcile.Observer {
 
 // observeAgent fills in what the features know of a running incarnation.
 func (c *Controller) observeAgent(o *reconcile.Observed) {
-	who := api.Caller{Path: o.Path, Incarnation: o.Incarnation}
+	who := token.Caller{Path: o.Path, Incarnation: o.Incarnation}
 	o.Request, o.Requested = c.restarts.Of(who)
 	o.Draining = c.drains.IsDraining(o.Path, o.Incarnation)
 	i := c.health.Incarnation(who)

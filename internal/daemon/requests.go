@@ -10,6 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -29,7 +30,7 @@ func newRestarts(c *Controller) *agent.Restarts {
 }
 
 // RequestRestart is part of api.Selves.
-func (c *Controller) RequestRestart(ctx context.Context, who api.Caller, reason string) error {
+func (c *Controller) RequestRestart(ctx context.Context, who token.Caller, reason string) error {
 	if c.triggers.Has(who.Path) {
 		return fmt.Errorf("%w: a run of %s is not restarted, it ends, and its Aidefile says what follows",
 			api.ErrConflict, who.Path)
@@ -56,7 +57,7 @@ var errNotStarted = errors.New("it could not be started; what comes next is deci
 
 // restartNow restarts the agent of an incarnation as a restart by hand does, unless that has a
 // successor or no longer asks for it.
-func (c *Controller) restartNow(ctx context.Context, who api.Caller) error {
+func (c *Controller) restartNow(ctx context.Context, who token.Caller) error {
 	if i := c.health.Incarnation(who); i != nil {
 		var ended <-chan struct{} // nil before it runs
 		if s := c.live(who.Path); s != nil && s.Observe().Incarnation == who.Incarnation {
@@ -92,7 +93,7 @@ func (c *Controller) restartNow(ctx context.Context, who api.Caller) error {
 }
 
 // Hook is part of api.Selves.
-func (c *Controller) Hook(ctx context.Context, who api.Caller, key string) ([]api.Notice, error) {
+func (c *Controller) Hook(ctx context.Context, who token.Caller, key string) ([]api.Notice, error) {
 	var all []api.Notice
 	c.health.Incarnation(who).SetSeesDrains()
 	if d, ok := c.drains.Of(who.Path); ok && d.Incarnation == who.Incarnation {

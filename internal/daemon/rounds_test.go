@@ -17,6 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -177,8 +178,8 @@ func TestDrift(t *testing.T) {
 		p := newPlay(t, tree("opus"))
 		defer p.close()
 		ctx := context.Background()
-		asks, slow := api.Caller{Path: "t/asks", Incarnation: 1}, api.Caller{Path: "t/slow", Incarnation: 1}
-		for _, who := range []api.Caller{asks, slow} {
+		asks, slow := token.Caller{Path: "t/asks", Incarnation: 1}, token.Caller{Path: "t/slow", Incarnation: 1}
+		for _, who := range []token.Caller{asks, slow} {
 			if d, err := p.drains.Draining(ctx, who); d != nil || err != nil {
 				t.Fatal(d, err)
 			}
@@ -360,7 +361,7 @@ func TestQuarantineBounds(t *testing.T) {
 					case "asks to be restarted":
 						for time.Since(begun) < 24*time.Hour-time.Minute {
 							if a := s.on("t/a"); a != nil {
-								p.RequestRestart(ctx, api.Caller{Path: "t/a", Incarnation: a.launch.Incarnation}, "full")
+								p.RequestRestart(ctx, token.Caller{Path: "t/a", Incarnation: a.launch.Incarnation}, "full")
 							}
 							time.Sleep(10 * time.Second)
 						}
@@ -402,7 +403,7 @@ func TestChangesAreNotHeld(t *testing.T) {
 				time.Sleep(time.Minute)
 				const changes = 20
 				for n := range changes {
-					who := api.Caller{Path: "t/a", Incarnation: s.on("t/a").launch.Incarnation}
+					who := token.Caller{Path: "t/a", Incarnation: s.on("t/a").launch.Incarnation}
 					if finishes {
 						if d, err := p.drains.Draining(t.Context(), who); d != nil || err != nil { // from now on it looks for drains
 							t.Fatal(d, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // This file puts the features together: what each of them needs of the
@@ -60,7 +61,7 @@ func (c *Controller) openWork(ctx context.Context) (err error) {
 }
 
 // awaitTask waits for a task in the name of an agent, until the agent is asked to finish.
-func (c *Controller) awaitTask(ctx context.Context, who api.Caller, wait func(context.Context) error) error {
+func (c *Controller) awaitTask(ctx context.Context, who token.Caller, wait func(context.Context) error) error {
 	err := c.health.Await(ctx, who, func(ctx context.Context) error {
 		ctx, stop := c.health.UntilDrained(ctx, who)
 		defer stop()

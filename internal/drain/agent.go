@@ -7,19 +7,20 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // maxHold bounds how long AwaitStop holds back an exit.
 const maxHold = 2 * time.Second
 
 // Draining is part of api.Drains.
-func (m *Manager) Draining(_ context.Context, who api.Caller) (*api.Drain, error) {
+func (m *Manager) Draining(_ context.Context, who token.Caller) (*api.Drain, error) {
 	m.Agents.ChecksDrains(who)
 	return m.API(who.Path), nil
 }
 
 // AckDrain is part of api.Drains.
-func (m *Manager) AckDrain(_ context.Context, who api.Caller) error {
+func (m *Manager) AckDrain(_ context.Context, who token.Caller) error {
 	d := m.of(who.Path)
 	if d == nil || d.incarnation != who.Incarnation {
 		return fmt.Errorf("%w: %s was not asked to finish", api.ErrConflict, who.Path)

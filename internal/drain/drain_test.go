@@ -17,6 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -74,7 +75,7 @@ func (f *fleet) Renew(_ context.Context, path string, incarnation uint64, counte
 
 func (f *fleet) StopWaiting(path string) bool          { return f.children[path].State == supervisor.Running }
 func (f *fleet) DropRestart(string, string)            {}
-func (f *fleet) ChecksDrains(api.Caller)               {}
+func (f *fleet) ChecksDrains(token.Caller)             {}
 func (f *fleet) Nudge(context.Context, string, string) {}
 
 // rig is a Manager over a fleet with the agents t/a and t/b, which run as incarnation 3.
@@ -133,7 +134,7 @@ func (r *rig) stored() int {
 	return len(all)
 }
 
-var third = api.Caller{Path: "t/a", Incarnation: 3}
+var third = token.Caller{Path: "t/a", Incarnation: 3}
 
 // Every end of a drain is reported, and leaves nothing in the store.
 func TestDrain(t *testing.T) {
@@ -259,7 +260,7 @@ func TestRenew(t *testing.T) {
 		}
 		r.Exited("t/a", 3)
 		synctest.Wait()
-		r.AckDrain(r.ctx, api.Caller{Path: "t/b", Incarnation: 3})
+		r.AckDrain(r.ctx, token.Caller{Path: "t/b", Incarnation: 3})
 		if err := <-done; err != nil {
 			t.Error(err)
 		}

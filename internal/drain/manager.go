@@ -11,6 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -35,7 +36,7 @@ type Agents interface {
 	// agent has exited.
 	StopWaiting(path string) bool
 	// ChecksDrains notes that an agent checks whether it is to finish.
-	ChecksDrains(who api.Caller)
+	ChecksDrains(who token.Caller)
 	// Nudge reminds an agent of something.
 	Nudge(ctx context.Context, path, text string)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 var _ api.Health = (*Monitor)(nil)
@@ -19,18 +20,18 @@ const readyRetry = 50 * time.Millisecond
 var errStarting = fmt.Errorf("%w: its start is not finished", api.ErrConflict)
 
 // Ready implements api.Health.
-func (m *Monitor) Ready(ctx context.Context, who api.Caller) error {
+func (m *Monitor) Ready(ctx context.Context, who token.Caller) error {
 	for {
 		i := m.Incarnation(who)
 		if i == nil {
-			return api.Stale(who)
+			return token.Stale(who)
 		}
 		if i.Ready() {
 			return nil
 		}
 		a := m.opts.Fleet.Spec(who.Path)
 		if a == nil {
-			return api.Stale(who)
+			return token.Stale(who)
 		}
 		var err error
 		switch {
@@ -54,7 +55,7 @@ func (m *Monitor) Ready(ctx context.Context, who api.Caller) error {
 }
 
 // Heartbeat implements api.Health.
-func (m *Monitor) Heartbeat(_ context.Context, who api.Caller, b api.Beat) error {
+func (m *Monitor) Heartbeat(_ context.Context, who token.Caller, b api.Beat) error {
 	note := proc.OneLine(b.Note, api.MaxNote)
 	m.heartbeat(who, func(w *liveness.Watch, now time.Time) bool { return w.Progress(now, b.Progress, note) })
 	return nil

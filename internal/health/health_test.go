@@ -19,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // noSession does nothing that a session does.
@@ -115,7 +116,7 @@ type fakeFleet struct {
 	events []event.Event
 }
 
-var self = api.Caller{Path: "t/a", Incarnation: 1}
+var self = token.Caller{Path: "t/a", Incarnation: 1}
 
 // watch returns a fleet whose agent is ready.
 func watch(t *testing.T, a *spec.Agent) *fakeFleet {
@@ -137,10 +138,10 @@ func watch(t *testing.T, a *spec.Agent) *fakeFleet {
 	return f
 }
 
-func (f *fakeFleet) Spec(string) *spec.Agent     { return f.spec }
-func (f *fakeFleet) HasQuestion(api.Caller) bool { return f.questions.Load() }
-func (f *fakeFleet) Draining(string) bool        { return f.draining.Load() }
-func (f *fakeFleet) Ready(context.Context, api.Caller) error {
+func (f *fakeFleet) Spec(string) *spec.Agent       { return f.spec }
+func (f *fakeFleet) HasQuestion(token.Caller) bool { return f.questions.Load() }
+func (f *fakeFleet) Draining(string) bool          { return f.draining.Load() }
+func (f *fakeFleet) Ready(context.Context, token.Caller) error {
 	return nil
 }
 func (f *fakeFleet) Command(*spec.Agent, runtime.Observation) (proc.Command, error) {
@@ -218,10 +219,10 @@ func TestAwait(t *testing.T) {
 		go func() { errs <- wait(false) }()
 		synctest.Wait()
 		f.End(self)
-		if err := <-errs; !errors.Is(err, api.ErrStale) {
+		if err := <-errs; !errors.Is(err, token.ErrStale) {
 			t.Errorf("ended: %v", err)
 		}
-		if err := wait(false); !errors.Is(err, api.ErrStale) {
+		if err := wait(false); !errors.Is(err, token.ErrStale) {
 			t.Errorf("ended before: %v", err)
 		}
 	})

@@ -5,15 +5,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // Incarnation tracks the health of one incarnation of an agent, from Register to End.
 type Incarnation struct {
 	m     *Monitor
-	who   api.Caller
+	who   token.Caller
 	since time.Time
 	ended context.Context // over when the incarnation is
 	end   context.CancelFunc
@@ -103,7 +103,7 @@ func (i *Incarnation) arm() {
 }
 
 // heartbeat records something that an incarnation said, and logs when that ends a suspicion.
-func (m *Monitor) heartbeat(who api.Caller, record func(*liveness.Watch, time.Time) (recovered bool)) {
+func (m *Monitor) heartbeat(who token.Caller, record func(*liveness.Watch, time.Time) (recovered bool)) {
 	i := m.Incarnation(who)
 	if i == nil {
 		return
@@ -117,7 +117,7 @@ func (m *Monitor) heartbeat(who api.Caller, record func(*liveness.Watch, time.Ti
 }
 
 // Request records a request of an incarnation, which is a sign of life.
-func (m *Monitor) Request(who api.Caller) {
+func (m *Monitor) Request(who token.Caller) {
 	m.heartbeat(who, func(w *liveness.Watch, now time.Time) bool { return w.Sign(now) })
 }
 

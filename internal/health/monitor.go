@@ -14,12 +14,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // Agent is the process of a running incarnation.
@@ -40,11 +40,11 @@ type Fleet interface {
 	// Spec returns the current specification of an agent; nil if it is not part of the fleet.
 	Spec(path string) *spec.Agent
 	// HasQuestion reports whether a question that the incarnation has asked is open.
-	HasQuestion(who api.Caller) bool
+	HasQuestion(who token.Caller) bool
 	// Draining reports whether an agent is asked to finish.
 	Draining(path string) bool
 	// Ready tells the runtime of an incarnation that it is ready.
-	Ready(ctx context.Context, who api.Caller) error
+	Ready(ctx context.Context, who token.Caller) error
 	// Command prepares a command, without its arguments, that runs next to an agent as its user.
 	Command(a *spec.Agent, o runtime.Observation) (proc.Command, error)
 }
@@ -79,7 +79,7 @@ func New(o Options) *Monitor {
 }
 
 // Register adds an incarnation that exists from now on. It may call the API before it is ready.
-func (m *Monitor) Register(who api.Caller) {
+func (m *Monitor) Register(who token.Caller) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if i := m.incarnations[who.Path]; i != nil && i.who == who {
@@ -91,7 +91,7 @@ func (m *Monitor) Register(who api.Caller) {
 }
 
 // Start begins to watch an incarnation that is ready.
-func (m *Monitor) Start(who api.Caller, agent Agent, a *spec.Agent) {
+func (m *Monitor) Start(who token.Caller, agent Agent, a *spec.Agent) {
 	if a.Notify {
 		go watchdog{period: a.Watchdog, grace: a.Shutdown.Grace}.run(agent)
 	}
@@ -117,7 +117,7 @@ func (m *Monitor) Update(path string, a *spec.Agent) {
 }
 
 // End removes an incarnation that has ended. When it returns, no call of Await waits in its name.
-func (m *Monitor) End(who api.Caller) {
+func (m *Monitor) End(who token.Caller) {
 	m.mu.Lock()
 	i := m.incarnations[who.Path]
 	if i == nil || i.who != who {
@@ -144,7 +144,7 @@ func (m *Monitor) Forget(path string) {
 }
 
 // Incarnation returns an incarnation that was registered and has not ended, or nil.
-func (m *Monitor) Incarnation(who api.Caller) *Incarnation {
+func (m *Monitor) Incarnation(who token.Caller) *Incarnation {
 	if i := m.Latest(who.Path); i != nil && i.who == who {
 		return i
 	}
@@ -167,7 +167,7 @@ func (m *Monitor) running(path string) *Incarnation {
 }
 
 // event returns an event about an incarnation.
-func (m *Monitor) event(kind event.Type, who api.Caller, message string) event.Event {
+func (m *Monitor) event(kind event.Type, who token.Caller, message string) event.Event {
 	return event.Event{
 		Type: kind, Path: who.Path, Incarnation: who.Incarnation, Actor: "controller", Message: message,
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // ErrDraining is the cause with which contexts of UntilDrained end.
@@ -13,19 +13,19 @@ var ErrDraining = errors.New("the agent is asked to finish")
 
 // Await calls wait, which waits in the name of an incarnation for an answer or a task. It ends the
 // context of wait with the incarnation. Meanwhile the incarnation need not give signs of life.
-func (m *Monitor) Await(ctx context.Context, who api.Caller, wait func(context.Context) error) error {
+func (m *Monitor) Await(ctx context.Context, who token.Caller, wait func(context.Context) error) error {
 	i := m.Incarnation(who)
 	if i == nil || !i.beginAwait() {
-		return api.Stale(who)
+		return token.Stale(who)
 	}
 	defer i.requests.Done()
 	defer i.endAwait()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(i.ended, func() { cancel(api.Stale(who)) })()
+	defer context.AfterFunc(i.ended, func() { cancel(token.Stale(who)) })()
 	err := wait(ctx)
 	if i.ended.Err() != nil {
-		return api.Stale(who)
+		return token.Stale(who)
 	}
 	return err
 }
@@ -50,11 +50,11 @@ func (i *Incarnation) endAwait() {
 }
 
 // UntilDrained returns a context that ends when the incarnation is drained, now or later.
-func (m *Monitor) UntilDrained(ctx context.Context, who api.Caller) (context.Context, func()) {
+func (m *Monitor) UntilDrained(ctx context.Context, who token.Caller) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	i := m.Incarnation(who)
 	if i == nil {
-		cancel(api.Stale(who))
+		cancel(token.Stale(who))
 		return ctx, func() {}
 	}
 	i.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/suggest"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // Register has a server answer requests about mail.
@@ -17,7 +18,7 @@ func (s *Service) Register(server *api.Server) {
 	Send.Handle(server, s.send)
 	Read.Handle(server, s.read)
 	Archive.Handle(server, s.archive)
-	Deliver.Handle(server, func(ctx context.Context, who api.Caller, req DeliverRequest) ([]Message, error) {
+	Deliver.Handle(server, func(ctx context.Context, who token.Caller, req DeliverRequest) ([]Message, error) {
 		return s.Deliver(ctx, who.Path, who.Incarnation, req.Key)
 	})
 }
@@ -25,7 +26,7 @@ func (s *Service) Register(server *api.Server) {
 // RegisterReadOnly is Register for while no daemon runs: what is read stays unread.
 func (s *Service) RegisterReadOnly(server *api.Server) {
 	List.Handle(server, s.list)
-	Read.Handle(server, func(ctx context.Context, who api.Caller, req IDs) ([]Message, error) {
+	Read.Handle(server, func(ctx context.Context, who token.Caller, req IDs) ([]Message, error) {
 		if err := req.check(); err != nil {
 			return nil, err
 		}
@@ -34,18 +35,18 @@ func (s *Service) RegisterReadOnly(server *api.Server) {
 }
 
 // mailbox is the address of a caller.
-func mailbox(who api.Caller) string {
-	if who == (api.Caller{}) {
+func mailbox(who token.Caller) string {
+	if who == (token.Caller{}) {
 		return People
 	}
 	return who.Path
 }
 
-func (s *Service) list(_ context.Context, who api.Caller, req ListRequest) ([]Message, error) {
+func (s *Service) list(_ context.Context, who token.Caller, req ListRequest) ([]Message, error) {
 	return s.List(mailbox(who), req.All), nil
 }
 
-func (s *Service) send(ctx context.Context, who api.Caller, req SendRequest) (Message, error) {
+func (s *Service) send(ctx context.Context, who token.Caller, req SendRequest) (Message, error) {
 	p := Post{
 		From: mailbox(who), Incarnation: who.Incarnation,
 		Subject: req.Subject, Body: req.Body, ReplyTo: req.ReplyTo, Key: req.Key,
@@ -60,7 +61,7 @@ func (s *Service) send(ctx context.Context, who api.Caller, req SendRequest) (Me
 	return m, err
 }
 
-func (s *Service) read(ctx context.Context, who api.Caller, req IDs) ([]Message, error) {
+func (s *Service) read(ctx context.Context, who token.Caller, req IDs) ([]Message, error) {
 	if err := req.check(); err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (s *Service) read(ctx context.Context, who api.Caller, req IDs) ([]Message,
 	return messages, s.handled(ctx, messages)
 }
 
-func (s *Service) archive(ctx context.Context, who api.Caller, req IDs) (none api.None, err error) {
+func (s *Service) archive(ctx context.Context, who token.Caller, req IDs) (none api.None, err error) {
 	if err := req.check(); err != nil {
 		return none, err
 	}

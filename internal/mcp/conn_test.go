@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -352,9 +353,9 @@ func TestPanic(t *testing.T) {
 // What the daemon says is a result that models see, with what to do.
 func TestFailures(t *testing.T) {
 	for err, want := range map[error]string{
-		fmt.Errorf("%w: incarnation 1 of t/a", api.ErrStale): "1 failed: incarnation is over: incarnation 1 of t/a. This session belongs to an incarnation of the agent that has ended",
-		fmt.Errorf("%w here", api.ErrDown):                   "1 failed: no daemon is running here. The daemon of coppice does not answer; try again later",
-		errors.New("full \xff"):                              "1 failed: full \uFFFD",
+		fmt.Errorf("%w: incarnation 1 of t/a", token.ErrStale): "1 failed: incarnation is over: incarnation 1 of t/a. This session belongs to an incarnation of the agent that has ended",
+		fmt.Errorf("%w here", api.ErrDown):                     "1 failed: no daemon is running here. The daemon of coppice does not answer; try again later",
+		errors.New("full \xff"):                                "1 failed: full \uFFFD",
 	} {
 		w := serve(t, func(context.Context) error { return err })
 		w.begin()

@@ -18,6 +18,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // Options are what a server needs.
@@ -173,7 +174,7 @@ func success(answer any) (*sdk.CallToolResult, error) {
 func failure(err error) *sdk.CallToolResult {
 	text := strings.ToValidUTF8(err.Error(), "\uFFFD")
 	switch {
-	case errors.Is(err, api.ErrStale):
+	case errors.Is(err, token.ErrStale):
 		text += ". This session belongs to an incarnation of the agent that has ended: a newer one has taken " +
 			"its place. Stop working."
 	case errors.Is(err, api.ErrDown), errors.Is(err, api.ErrLost), errors.Is(err, api.ErrStopping):

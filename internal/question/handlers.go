@@ -7,6 +7,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // Register has a server answer requests about questions.
@@ -15,25 +16,25 @@ func (s *Service) Register(server *api.Server) {
 	Ask.Handle(server, s.ask)
 	Await.Handle(server, s.await)
 	Take.Handle(server, s.take)
-	Answer.Handle(server, func(ctx context.Context, _ api.Caller, req AnswerRequest) (Question, error) {
+	Answer.Handle(server, func(ctx context.Context, _ token.Caller, req AnswerRequest) (Question, error) {
 		return s.Answer(ctx, req.ID, req.Answer, cmp.Or(req.By, mail.People))
 	})
-	Withdraw.Handle(server, func(ctx context.Context, who api.Caller, req ID) (Question, error) {
+	Withdraw.Handle(server, func(ctx context.Context, who token.Caller, req ID) (Question, error) {
 		return s.Withdraw(ctx, who.Path, req.ID)
 	})
 }
 
 // RegisterReadOnly is Register for while no daemon runs.
 func (s *Service) RegisterReadOnly(server *api.Server) {
-	List.Handle(server, func(_ context.Context, _ api.Caller, req ListRequest) ([]Question, error) {
+	List.Handle(server, func(_ context.Context, _ token.Caller, req ListRequest) ([]Question, error) {
 		return s.List("", req.All), nil
 	})
-	Get.Handle(server, func(_ context.Context, who api.Caller, req ID) (Question, error) {
+	Get.Handle(server, func(_ context.Context, who token.Caller, req ID) (Question, error) {
 		return s.Get(who.Path, req.ID)
 	})
 }
 
-func (s *Service) ask(ctx context.Context, who api.Caller, req AskRequest) (Question, error) {
+func (s *Service) ask(ctx context.Context, who token.Caller, req AskRequest) (Question, error) {
 	if most := MaxDeadline.Seconds(); req.Deadline < 0 || req.Deadline > most {
 		return Question{}, fmt.Errorf("%w: deadline_seconds is %v, expected up to %.0f", api.ErrInvalid, req.Deadline,
 			most)
@@ -45,7 +46,7 @@ func (s *Service) ask(ctx context.Context, who api.Caller, req AskRequest) (Ques
 	return q, err
 }
 
-func (s *Service) await(ctx context.Context, who api.Caller, req ID) (q Question, err error) {
+func (s *Service) await(ctx context.Context, who token.Caller, req ID) (q Question, err error) {
 	err = s.o.Await(ctx, who, func(ctx context.Context) error {
 		q, err = s.Wait(ctx, who.Path, req.ID)
 		return err
@@ -54,7 +55,7 @@ func (s *Service) await(ctx context.Context, who api.Caller, req ID) (q Question
 }
 
 // take notes that an agent knows an answer: what came by mail, too, is no longer news.
-func (s *Service) take(ctx context.Context, who api.Caller, req ID) (Question, error) {
+func (s *Service) take(ctx context.Context, who token.Caller, req ID) (Question, error) {
 	q, err := s.Take(ctx, who.Path, req.ID)
 	if err == nil && q.State != Open && s.o.Mail != nil {
 		err = s.o.Mail.Settle(ctx, mail.People, answerKey(q))

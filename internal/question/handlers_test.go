@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // mailing opens questions whose answers come by mail to the agent t/a.
@@ -30,7 +31,7 @@ func mailing(t *testing.T) (s *Service, post *mail.Service) {
 	}
 	s, err = OpenService(t.Context(), Options{
 		Store: db, Logger: logger, Mail: post, IsAgent: func(path string) bool { return path == "t/a" },
-		Await: func(ctx context.Context, _ api.Caller, wait func(context.Context) error) error { return wait(ctx) },
+		Await: func(ctx context.Context, _ token.Caller, wait func(context.Context) error) error { return wait(ctx) },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -12,11 +12,11 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/ledger"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // Options are what a Service is made of. Those that are functions may be nil.
@@ -29,7 +29,7 @@ type Options struct {
 	// IsAgent reports whether there is such an agent, to which mail can be sent.
 	IsAgent func(path string) bool
 	// Await waits in the name of an incarnation, not longer than that lives.
-	Await func(ctx context.Context, who api.Caller, wait func(context.Context) error) error
+	Await func(ctx context.Context, who token.Caller, wait func(context.Context) error) error
 	// Asked is told of each new question.
 	Asked func(Question)
 	// Ended is told of each question that has ended, once that is durable, and

@@ -3,10 +3,10 @@ package reconcile
 import (
 	"path"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/reconcile/hash"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -81,11 +81,11 @@ func (r *Observer) observeTree(all map[string]*Observed, s *supervisor.Superviso
 			r.observeTree(all, info.Sub)
 		case info.Type == supervisor.Worker && (o.Phase == Running || info.State == supervisor.Starting):
 			o.Incarnation = info.Incarnation
-			o.Hash = r.Hashes.Of(api.Caller{Path: at, Incarnation: info.Incarnation})
+			o.Hash = r.Hashes.Of(token.Caller{Path: at, Incarnation: info.Incarnation})
 			r.Agent(o)
 		case info.Type == supervisor.Worker && IsHeld(info.State):
 			o.Held, o.Incarnation = true, info.Incarnation
-			o.Hash = r.Hashes.Last(api.Caller{Path: at, Incarnation: info.Incarnation})
+			o.Hash = r.Hashes.Last(token.Caller{Path: at, Incarnation: info.Incarnation})
 		}
 		if r.Triggered(at) {
 			adjustTriggered(o, info)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // The routes of the model.
@@ -40,11 +41,11 @@ type ExplainRequest struct {
 
 // Register has a server answer requests about the fleet, with a daemon and without one.
 func (m *Model) Register(s *api.Server) {
-	Get.Handle(s, func(ctx context.Context, _ api.Caller, _ api.None) (Status, error) { return m.Status(ctx) })
-	List.Handle(s, func(ctx context.Context, _ api.Caller, r ListRequest) ([]Node, error) {
+	Get.Handle(s, func(ctx context.Context, _ token.Caller, _ api.None) (Status, error) { return m.Status(ctx) })
+	List.Handle(s, func(ctx context.Context, _ token.Caller, r ListRequest) ([]Node, error) {
 		return m.Nodes(ctx, r.Path)
 	})
-	Explain.Handle(s, func(ctx context.Context, _ api.Caller, r ExplainRequest) (Explanation, error) {
+	Explain.Handle(s, func(ctx context.Context, _ token.Caller, r ExplainRequest) (Explanation, error) {
 		return m.Explain(ctx, r.Path)
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // However many tasks there are, an answer holds a page of them, and ListAll returns them all.
@@ -31,7 +32,7 @@ func TestListAll(t *testing.T) {
 				there = append(there, task.Task{ID: fmt.Sprint("t-", n), Title: "x"})
 			}
 			var sizes []int // of the answers
-			handler := func(_ context.Context, _ api.Caller, req task.ListRequest) ([]task.Task, error) {
+			handler := func(_ context.Context, _ token.Caller, req task.ListRequest) ([]task.Task, error) {
 				page := there
 				if req.After != "" {
 					page = page[1+slices.IndexFunc(page, func(t task.Task) bool { return t.ID == req.After }):]

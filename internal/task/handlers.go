@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // Register has a server answer requests about tasks.
@@ -20,11 +21,11 @@ func (s *Service) Register(server *api.Server) {
 	s.RegisterReadOnly(server)
 	handle(server, Count, s.count)
 	handle(server, Todo, s.todo)
-	handle(server, Add, func(ctx context.Context, who api.Caller, req AddRequest) (Task, error) {
+	handle(server, Add, func(ctx context.Context, who token.Caller, req AddRequest) (Task, error) {
 		return s.submit(ctx, who, author(ctx, who, req.By), req.Task)
 	})
 	handle(server, Change, s.change)
-	handle(server, AddComment, func(ctx context.Context, who api.Caller, req CommentRequest) (Task, error) {
+	handle(server, AddComment, func(ctx context.Context, who token.Caller, req CommentRequest) (Task, error) {
 		return s.Comment(ctx, author(ctx, who, req.By), req.ID, req.Text, req.Key)
 	})
 	handle(server, Claim, s.claim)
@@ -36,21 +37,21 @@ func (s *Service) Register(server *api.Server) {
 // RegisterReadOnly has a server answer the requests that need no daemon.
 func (s *Service) RegisterReadOnly(server *api.Server) {
 	handle(server, List, s.list)
-	handle(server, Show, func(ctx context.Context, _ api.Caller, req ShowRequest) (Detail, error) {
+	handle(server, Show, func(ctx context.Context, _ token.Caller, req ShowRequest) (Detail, error) {
 		d, err := s.Get(ctx, req.ID)
 		d.Comments, d.Children = orEmpty(d.Comments), orEmpty(d.Children)
 		return d, err
 	})
-	handle(server, Export, func(ctx context.Context, _ api.Caller, req ExportRequest) (BeadPage, error) {
+	handle(server, Export, func(ctx context.Context, _ token.Caller, req ExportRequest) (BeadPage, error) {
 		return s.Queue.Export(ctx, req.After)
 	})
 }
 
 // handle registers a handler, whose errors become those of the API.
 func handle[Req, Resp any](
-	server *api.Server, r api.Route[Req, Resp], handler func(context.Context, api.Caller, Req) (Resp, error),
+	server *api.Server, r api.Route[Req, Resp], handler func(context.Context, token.Caller, Req) (Resp, error),
 ) {
-	r.Handle(server, func(ctx context.Context, who api.Caller, req Req) (Resp, error) {
+	r.Handle(server, func(ctx context.Context, who token.Caller, req Req) (Resp, error) {
 		resp, err := handler(ctx, who, req)
 		return resp, apiError(err)
 	})
@@ -73,7 +74,7 @@ func apiError(err error) error {
 	case errors.Is(err, ErrConflict), errors.Is(err, ErrFull):
 		kind = api.ErrConflict
 	case errors.Is(err, ErrStale):
-		kind = api.ErrStale
+		kind = token.ErrStale
 	default:
 		return err
 	}
@@ -88,8 +89,8 @@ func orEmpty[T any](list []T) []T {
 }
 
 // claimant is the caller as one who claims tasks; name is a person's.
-func claimant(who api.Caller, name string) Who {
-	if who == (api.Caller{}) {
+func claimant(who token.Caller, name string) Who {
+	if who == (token.Caller{}) {
 		return Who{Name: cmp.Or(strings.TrimSpace(name), People)}
 	}
 	return Who{Path: who.Path, Incarnation: who.Incarnation}
@@ -97,7 +98,7 @@ func claimant(who api.Caller, name string) Who {
 
 // author is the caller as one who changes tasks without a claim. An order's run
 // changes them in the name of the order, so that it does not fire the order again.
-func author(ctx context.Context, who api.Caller, name string) Who {
+func author(ctx context.Context, who token.Caller, name string) Who {
 	if by := api.OrderOf(ctx); by != "" {
 		return Who{Name: order.PathOf(by)}
 	}
@@ -114,7 +115,7 @@ func (s *Service) resolve(ctx context.Context, f Filter) (_ Filter, err error) {
 	return f, err
 }
 
-func (s *Service) list(ctx context.Context, _ api.Caller, req ListRequest) ([]Task, error) {
+func (s *Service) list(ctx context.Context, _ token.Caller, req ListRequest) ([]Task, error) {
 	f := req.filter()
 	f.After, f.Limit = req.After, int(min(cmp.Or(req.Limit, maxPage), maxPage))
 	f, err := s.resolve(ctx, f)
@@ -124,7 +125,7 @@ func (s *Service) list(ctx context.Context, _ api.Caller, req ListRequest) ([]Ta
 	return s.List(ctx, f)
 }
 
-func (s *Service) count(ctx context.Context, _ api.Caller, req Selection) (c Counted, err error) {
+func (s *Service) count(ctx context.Context, _ token.Caller, req Selection) (c Counted, err error) {
 	f, err := s.resolve(ctx, req.filter())
 	if err == nil {
 		c.Count, err = s.Count(ctx, f)
@@ -132,12 +133,12 @@ func (s *Service) count(ctx context.Context, _ api.Caller, req Selection) (c Cou
 	return c, err
 }
 
-func (s *Service) todo(ctx context.Context, who api.Caller, _ api.None) ([]Task, error) {
+func (s *Service) todo(ctx context.Context, who token.Caller, _ api.None) ([]Task, error) {
 	h, err := s.Hook(ctx, claimant(who, ""), s.o.Tree.Pools(who.Path))
 	return slices.Concat(h.Mine, h.Ready, h.Pool), err
 }
 
-func (s *Service) change(ctx context.Context, who api.Caller, req EditRequest) (Task, error) {
+func (s *Service) change(ctx context.Context, who token.Caller, req EditRequest) (Task, error) {
 	if req.Edit.Assignee != nil {
 		full, err := s.assignee(*req.Edit.Assignee)
 		if err != nil {
@@ -152,7 +153,7 @@ func (s *Service) change(ctx context.Context, who api.Caller, req EditRequest) (
 	return t, err
 }
 
-func (s *Service) claim(ctx context.Context, who api.Caller, req ClaimRequest) ([]Task, error) {
+func (s *Service) claim(ctx context.Context, who token.Caller, req ClaimRequest) ([]Task, error) {
 	if len(req.Pools) == 0 {
 		req.Pools = s.o.Tree.Pools(who.Path)
 	}
@@ -171,7 +172,7 @@ func claimed(t Task, err error) ([]Task, error) {
 	return []Task{t}, nil
 }
 
-func (s *Service) await(ctx context.Context, who api.Caller, req WaitRequest) ([]Task, error) {
+func (s *Service) await(ctx context.Context, who token.Caller, req WaitRequest) ([]Task, error) {
 	if most := math.MaxInt64 / float64(time.Second); !(req.Within >= 0 && req.Within < most) {
 		return nil, fmt.Errorf("%w: within_seconds is %v, expected 0 to %.0f", api.ErrInvalid, req.Within, most)
 	}
@@ -191,7 +192,7 @@ func (s *Service) await(ctx context.Context, who api.Caller, req WaitRequest) ([
 	return claimed(t, err)
 }
 
-func (s *Service) act(ctx context.Context, who api.Caller, req ActRequest) (Task, error) {
+func (s *Service) act(ctx context.Context, who token.Caller, req ActRequest) (Task, error) {
 	by := claimant(who, req.By)
 	switch req.Action {
 	case Release:
@@ -206,7 +207,7 @@ func (s *Service) act(ctx context.Context, who api.Caller, req ActRequest) (Task
 	return Task{}, fmt.Errorf("%w: action is %.100q, expected one of %v", api.ErrInvalid, req.Action, Actions())
 }
 
-func (s *Service) importBeads(ctx context.Context, _ api.Caller, req ImportRequest) (ImportReport, error) {
+func (s *Service) importBeads(ctx context.Context, _ token.Caller, req ImportRequest) (ImportReport, error) {
 	if len(req.Beads) == 0 || len(req.Beads) > MaxImport {
 		return ImportReport{}, fmt.Errorf("%w: there are %d beads, expected 1 to %d", api.ErrInvalid,
 			len(req.Beads), MaxImport)
@@ -218,5 +219,5 @@ func (s *Service) importBeads(ctx context.Context, _ api.Caller, req ImportReque
 			return ImportReport{}, fmt.Errorf("beads[%d]: %w", i, err)
 		}
 	}
-	return s.Queue.Import(ctx, author(ctx, api.Caller{}, req.By), beads)
+	return s.Queue.Import(ctx, author(ctx, token.Caller{}, req.By), beads)
 }

@@ -41,7 +41,7 @@ type ServiceOptions struct {
 	Nudge func(ctx context.Context, path, text string)
 	// Await runs wait, during which an agent is not idle. Where the agent is asked to
 	// finish meanwhile, it returns ErrNothing.
-	Await func(ctx context.Context, who api.Caller, wait func(context.Context) error) error
+	Await func(ctx context.Context, who token.Caller, wait func(context.Context) error) error
 }
 
 // Service answers requests about the tasks of a Queue, and gives back what agents
@@ -122,13 +122,13 @@ func (s *Service) retry(warning string, do func(context.Context) error) {
 }
 
 // Start lets an incarnation, which has a token, claim tasks.
-func (s *Service) Start(who api.Caller, secret string) {
+func (s *Service) Start(who token.Caller, secret string) {
 	s.Begin(who.Path, Life{Incarnation: who.Incarnation, ID: token.ID(secret)})
 	s.giveBack(who.Path)
 }
 
 // Exited gives back what an incarnation has claimed, with how it has failed, if it has.
-func (s *Service) Exited(who api.Caller, failure string) {
+func (s *Service) Exited(who token.Caller, failure string) {
 	s.End(who.Path, who.Incarnation, failure)
 	s.giveBack(who.Path)
 }
@@ -140,10 +140,10 @@ func (s *Service) giveBack(path string) {
 
 // Submit creates a task for an order, and tells the agent to which it is assigned.
 func (s *Service) Submit(ctx context.Context, by Who, d Draft) (Task, error) {
-	return s.submit(ctx, api.Caller{}, by, d)
+	return s.submit(ctx, token.Caller{}, by, d)
 }
 
-func (s *Service) submit(ctx context.Context, caller api.Caller, by Who, d Draft) (t Task, err error) {
+func (s *Service) submit(ctx context.Context, caller token.Caller, by Who, d Draft) (t Task, err error) {
 	if d.Assignee, err = s.assignee(d.Assignee); err != nil {
 		return t, err
 	}
@@ -155,7 +155,7 @@ func (s *Service) submit(ctx context.Context, caller api.Caller, by Who, d Draft
 }
 
 // nudge tells an agent of a task that was assigned to it by another.
-func (s *Service) nudge(t Task, by api.Caller) {
+func (s *Service) nudge(t Task, by token.Caller) {
 	if s.o.Tree.HasAgent(t.Assignee) && t.Assignee != by.Path && t.Ready {
 		s.o.Background(func(ctx context.Context) {
 			s.o.Nudge(ctx, t.Assignee, fmt.Sprintf("coppice: there is a task for you, %s. Please run: "+
@@ -181,7 +181,7 @@ func (s *Service) assignee(name string) (string, error) {
 }
 
 // Notices are what there is to do for an agent.
-func (s *Service) Notices(ctx context.Context, who api.Caller) ([]api.Notice, error) {
+func (s *Service) Notices(ctx context.Context, who token.Caller) ([]api.Notice, error) {
 	h, err := s.Hook(ctx, claimant(who, ""), s.o.Tree.Pools(who.Path))
 	if err != nil {
 		return nil, apiError(err)

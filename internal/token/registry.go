@@ -11,18 +11,16 @@ import (
 	"encoding/hex"
 	"fmt"
 	"sync"
-
-	"github.com/coppice-dev/coppice/internal/api"
 )
 
 // Registry maps the tokens of running incarnations to these.
 type Registry struct {
 	mu      sync.Mutex
-	byToken map[string]api.Caller
-	byPath  map[string]string     // the token of the running incarnation
-	revoked map[string]api.Caller // tokens that were valid, for the error
-	oldest  []string              // keys of revoked, oldest first
-	pending map[string]struct{}   // paths whose token is not known yet
+	byToken map[string]Caller
+	byPath  map[string]string   // the token of the running incarnation
+	revoked map[string]Caller   // tokens that were valid, for the error
+	oldest  []string            // keys of revoked, oldest first
+	pending map[string]struct{} // paths whose token is not known yet
 }
 
 // maxRevoked is how many revoked tokens are told apart from wrong ones.
@@ -31,20 +29,20 @@ const maxRevoked = 4096
 // New returns an empty registry.
 func New() *Registry {
 	return &Registry{
-		byToken: make(map[string]api.Caller), byPath: make(map[string]string),
-		revoked: make(map[string]api.Caller), pending: make(map[string]struct{}),
+		byToken: make(map[string]Caller), byPath: make(map[string]string),
+		revoked: make(map[string]Caller), pending: make(map[string]struct{}),
 	}
 }
 
 // Issue makes the token of an incarnation that is about to start.
-func (r *Registry) Issue(who api.Caller) string {
+func (r *Registry) Issue(who Caller) string {
 	token := rand.Text()
 	r.Restore(who, token)
 	return token
 }
 
 // Restore makes a token valid that an earlier daemon has issued. If it is empty, it is not known.
-func (r *Registry) Restore(who api.Caller, token string) {
+func (r *Registry) Restore(who Caller, token string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.pending, who.Path)
@@ -65,7 +63,7 @@ func (r *Registry) Expect(path string) {
 }
 
 // Revoke makes the token of an incarnation invalid, unless it has a successor already.
-func (r *Registry) Revoke(who api.Caller) {
+func (r *Registry) Revoke(who Caller) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.pending, who.Path)
@@ -89,21 +87,21 @@ func (r *Registry) revoke(path string) {
 	delete(r.byPath, path)
 }
 
-// Caller returns the incarnation of a token. The error wraps api.ErrStale if the token is not valid,
-// and api.ErrStopping if that is not known yet.
-func (r *Registry) Caller(token string) (api.Caller, error) {
+// Caller returns the incarnation of a token. The error wraps ErrStale if the token is not valid,
+// and is ErrPending if that is not known yet.
+func (r *Registry) Caller(token string) (Caller, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if who, ok := r.byToken[token]; ok {
 		return who, nil
 	}
 	if who, ok := r.revoked[token]; ok {
-		return api.Caller{}, api.Stale(who)
+		return Caller{}, Stale(who)
 	}
 	if len(r.pending) > 0 {
-		return api.Caller{}, fmt.Errorf("%w: agents are still being taken over", api.ErrStopping)
+		return Caller{}, ErrPending
 	}
-	return api.Caller{}, fmt.Errorf("%w: the token is of no living agent of this project", api.ErrStale)
+	return Caller{}, fmt.Errorf("%w: the token is of no living agent of this project", ErrStale)
 }
 
 // Pending reports whether an agent may run whose token is not known yet.

@@ -3,15 +3,13 @@ package token
 import (
 	"errors"
 	"testing"
-
-	"github.com/coppice-dev/coppice/internal/api"
 )
 
 // A token is that of one incarnation, until that ends or has a successor.
 func TestRegistry(t *testing.T) {
 	r := New()
-	first, second := api.Caller{Path: "t/a", Incarnation: 1}, api.Caller{Path: "t/a", Incarnation: 2}
-	check := func(token string, who api.Caller, want error) {
+	first, second := Caller{Path: "t/a", Incarnation: 1}, Caller{Path: "t/a", Incarnation: 2}
+	check := func(token string, who Caller, want error) {
 		t.Helper()
 		if got, err := r.Caller(token); got != who || !errors.Is(err, want) {
 			t.Errorf("%v, %v, want %v, %v", got, err, who, want)
@@ -20,22 +18,22 @@ func TestRegistry(t *testing.T) {
 	old := r.Issue(first)
 	check(old, first, nil)
 	latest := r.Issue(second)
-	check(old, api.Caller{}, api.ErrStale)
+	check(old, Caller{}, ErrStale)
 	r.Revoke(first) // late
 	check(latest, second, nil)
 	r.Revoke(second)
-	check(latest, api.Caller{}, api.ErrStale)
+	check(latest, Caller{}, ErrStale)
 
 	r.Expect("t/b")
-	check("unknown", api.Caller{}, api.ErrStopping)
-	check(old, api.Caller{}, api.ErrStale)
-	b := api.Caller{Path: "t/b", Incarnation: 7}
+	check("unknown", Caller{}, ErrPending)
+	check(old, Caller{}, ErrStale)
+	b := Caller{Path: "t/b", Incarnation: 7}
 	if !r.Pending("t/b") {
 		t.Error("t/b is not pending")
 	}
 	r.Restore(b, "known")
 	check("known", b, nil)
-	check("unknown", api.Caller{}, api.ErrStale)
+	check("unknown", Caller{}, ErrStale)
 	r.Restore(b, "known") // once more
 	check("known", b, nil)
 	if r.Pending("t/b") {
@@ -47,7 +45,7 @@ func TestRegistry(t *testing.T) {
 func TestRevokedTokensAreBounded(t *testing.T) {
 	r := New()
 	for n := range uint64(2 * maxRevoked) {
-		r.Issue(api.Caller{Path: "t/a", Incarnation: n + 1})
+		r.Issue(Caller{Path: "t/a", Incarnation: n + 1})
 	}
 	if len(r.revoked) != maxRevoked || len(r.oldest) != maxRevoked {
 		t.Errorf("%d revoked tokens, %d in order, want %d", len(r.revoked), len(r.oldest), maxRevoked)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -50,7 +51,7 @@ const MaxTask = 256 << 10
 // Register makes a server answer requests about triggers.
 func (m *Manager) Register(s *api.Server) { Fire.Handle(s, m.handleFire) }
 
-func (m *Manager) handleFire(ctx context.Context, _ api.Caller, req FireRequest) (none api.None, err error) {
+func (m *Manager) handleFire(ctx context.Context, _ token.Caller, req FireRequest) (none api.None, err error) {
 	if err := api.CheckPath(req.Path); err != nil {
 		return none, err
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // Daemon is a server of the routes that a test has registered.
@@ -58,10 +59,10 @@ func (d Daemon) closing(c *api.Client) *api.Client {
 // trusting takes a token for the path of an agent.
 type trusting struct{}
 
-func (trusting) Caller(_ context.Context, token string) (api.Caller, error) {
-	return api.Caller{Path: token, Incarnation: 1}, nil
+func (trusting) Caller(_ context.Context, own string) (token.Caller, error) {
+	return token.Caller{Path: own, Incarnation: 1}, nil
 }
 
-func (trusting) Owner(int) (*api.Caller, error) { return nil, nil }
-func (trusting) RunOf(int) string               { return "" }
-func (trusting) Denied(api.Caller, int, string) {}
+func (trusting) Owner(int) (*token.Caller, error) { return nil, nil }
+func (trusting) RunOf(int) string                 { return "" }
+func (trusting) Denied(token.Caller, int, string) {}

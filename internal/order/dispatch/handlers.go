@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/ledger"
 	"github.com/coppice-dev/coppice/internal/suggest"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // handlers answer requests about orders.
@@ -72,14 +73,14 @@ func (h handlers) failed(name string, err error) error {
 	return err
 }
 
-func (h handlers) list(context.Context, api.Caller, api.None) (all []Info, err error) {
+func (h handlers) list(context.Context, token.Caller, api.None) (all []Info, err error) {
 	for _, v := range h.d.List() {
 		all = append(all, info(v))
 	}
 	return all, nil
 }
 
-func (h handlers) get(_ context.Context, _ api.Caller, req Name) (Info, error) {
+func (h handlers) get(_ context.Context, _ token.Caller, req Name) (Info, error) {
 	v, err := h.d.Show(req.Name)
 	if err != nil {
 		return Info{}, h.failed(req.Name, err)
@@ -87,7 +88,7 @@ func (h handlers) get(_ context.Context, _ api.Caller, req Name) (Info, error) {
 	return info(v), nil
 }
 
-func (h handlers) check(ctx context.Context, _ api.Caller, req Name) (Info, error) {
+func (h handlers) check(ctx context.Context, _ token.Caller, req Name) (Info, error) {
 	if err := h.canFire(); err != nil {
 		return Info{}, err
 	}
@@ -102,7 +103,7 @@ func (h handlers) check(ctx context.Context, _ api.Caller, req Name) (Info, erro
 	return i, nil
 }
 
-func (h handlers) next(_ context.Context, _ api.Caller, req NextRequest) (Times, error) {
+func (h handlers) next(_ context.Context, _ token.Caller, req NextRequest) (Times, error) {
 	times, err := h.d.Next(req.Name, count(req.Count, 5))
 	switch {
 	case errors.Is(err, order.ErrUnknown):
@@ -113,7 +114,7 @@ func (h handlers) next(_ context.Context, _ api.Caller, req NextRequest) (Times,
 	return Times{Times: append([]time.Time{}, times...)}, nil
 }
 
-func (h handlers) runs(ctx context.Context, _ api.Caller, req RunsRequest) (all []RunInfo, err error) {
+func (h handlers) runs(ctx context.Context, _ token.Caller, req RunsRequest) (all []RunInfo, err error) {
 	past, err := h.d.History(ctx, req.Name, count(req.Count, 20))
 	if err != nil {
 		return nil, h.failed(req.Name, err)
@@ -124,7 +125,7 @@ func (h handlers) runs(ctx context.Context, _ api.Caller, req RunsRequest) (all 
 	return all, nil
 }
 
-func (h handlers) run(ctx context.Context, _ api.Caller, req RunRequest) (RunInfo, error) {
+func (h handlers) run(ctx context.Context, _ token.Caller, req RunRequest) (RunInfo, error) {
 	if err := h.canFire(); err != nil {
 		return RunInfo{}, err
 	}
@@ -145,7 +146,7 @@ func (h handlers) run(ctx context.Context, _ api.Caller, req RunRequest) (RunInf
 	return runInfo(past), nil
 }
 
-func (h handlers) act(ctx context.Context, _ api.Caller, req ActRequest) (done ActResult, err error) {
+func (h handlers) act(ctx context.Context, _ token.Caller, req ActRequest) (done ActResult, err error) {
 	if err := cmp.Or(api.CheckText("name", req.Name), api.CheckText("by", req.By), h.canFire()); err != nil {
 		return done, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // Bounds on what agents claim.
@@ -62,7 +63,7 @@ func New(o Options) *Service { return &Service{o: o} }
 
 // Register has a server answer requests about claims.
 func (s *Service) Register(server *api.Server) {
-	Report.Handle(server, func(ctx context.Context, who api.Caller, r outcome.Report) (none api.None, err error) {
+	Report.Handle(server, func(ctx context.Context, who token.Caller, r outcome.Report) (none api.None, err error) {
 		o, err := outcome.New(r)
 		if err != nil {
 			return none, fmt.Errorf("%w: %w", api.ErrInvalid, err)
@@ -97,7 +98,7 @@ func key(path string) string {
 }
 
 // Record records what an incarnation claims.
-func (s *Service) Record(ctx context.Context, who api.Caller, o outcome.Outcome) error {
+func (s *Service) Record(ctx context.Context, who token.Caller, o outcome.Outcome) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	past, err := s.of(ctx, who.Path)

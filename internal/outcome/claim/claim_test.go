@@ -16,6 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 func open(t *testing.T, s store.Store) *Service {
@@ -72,7 +73,7 @@ func TestClaims(t *testing.T) {
 	c := open(t, s)
 	say := func(incarnation uint64, summary string) {
 		t.Helper()
-		if err := c.Record(ctx, api.Caller{Path: "t/a b", Incarnation: incarnation}, completed(t, summary)); err != nil {
+		if err := c.Record(ctx, token.Caller{Path: "t/a b", Incarnation: incarnation}, completed(t, summary)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,13 +106,13 @@ func TestClaimsAreBounded(t *testing.T) {
 	c := open(t, s)
 	for i := uint64(1); i <= keep+5; i++ {
 		c.Begin("t/a", fmt.Sprint(i))
-		if err := c.Record(ctx, api.Caller{Path: "t/a", Incarnation: i}, completed(t, "x")); err != nil {
+		if err := c.Record(ctx, token.Caller{Path: "t/a", Incarnation: i}, completed(t, "x")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// Others have theirs, whatever they are called.
 	below := "t/a/" + strings.Repeat("0", 19) + "7"
-	if err := c.Record(ctx, api.Caller{Path: below, Incarnation: 1}, completed(t, "below")); err != nil {
+	if err := c.Record(ctx, token.Caller{Path: below, Incarnation: 1}, completed(t, "below")); err != nil {
 		t.Fatal(err)
 	}
 	all := c.List(ctx, "t/a")
@@ -121,7 +122,7 @@ func TestClaimsAreBounded(t *testing.T) {
 	if got := claimsAs(c, below); got != "1 0 below" {
 		t.Errorf("below: %s", got)
 	}
-	who := api.Caller{Path: "t/b", Incarnation: 1}
+	who := token.Caller{Path: "t/b", Incarnation: 1}
 	for i := range maxRevisions + 1 {
 		if err := c.Record(ctx, who, completed(t, fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
@@ -149,7 +150,7 @@ func TestClaimsDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := open(t, s)
-	if err := c.Record(ctx, api.Caller{Path: "t/a", Incarnation: 4}, completed(t, "fine")); err != nil {
+	if err := c.Record(ctx, token.Caller{Path: "t/a", Incarnation: 4}, completed(t, "fine")); err != nil {
 		t.Fatal(err)
 	}
 	if got := claimsAs(c, "t/a"); got != "1 0 ; 4 0 fine" {
@@ -170,7 +171,7 @@ func TestClaimIsDurable(t *testing.T) {
 		s := memory.New()
 		defer s.Close()
 		c := open(t, full{s})
-		err := c.Record(context.Background(), api.Caller{Path: "t/a", Incarnation: 1}, completed(t, "x"))
+		err := c.Record(context.Background(), token.Caller{Path: "t/a", Incarnation: 1}, completed(t, "x"))
 		if !errors.Is(err, api.ErrConflict) || !errors.Is(err, store.ErrFull) {
 			t.Errorf("error %v", err)
 		}

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agent"
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // Options are what a Tracker needs.
@@ -41,7 +41,7 @@ type Tracker struct {
 
 // start is what an incarnation was started with.
 type start struct {
-	who     api.Caller
+	who     token.Caller
 	at      time.Time
 	hash    spec.Hash
 	partial bool // some of its files have not been read since the start
@@ -79,7 +79,7 @@ func (t *Tracker) Refresh(files map[string]bool) {
 func (t *Tracker) Await(ctx context.Context, files map[string]bool) { t.files.await(ctx, files) }
 
 // Begin notes that an incarnation starts.
-func (t *Tracker) Begin(who api.Caller, a *spec.Agent) {
+func (t *Tracker) Begin(who token.Caller, a *spec.Agent) {
 	files := a.WatchedFiles()
 	t.files.watch(files)
 	b := &start{who: who, at: time.Now(), partial: len(files) > 0}
@@ -92,7 +92,7 @@ func (t *Tracker) Begin(who api.Caller, a *spec.Agent) {
 // Adopt notes that a running incarnation is adopted. Its runtime knows the sum of its hash;
 // the store may know all of it.
 func (t *Tracker) Adopt(o runtime.Observation, a *spec.Agent) {
-	who := api.Caller{Path: o.Path, Incarnation: o.Incarnation}
+	who := token.Caller{Path: o.Path, Incarnation: o.Incarnation}
 	t.Begin(who, a)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,7 +114,7 @@ func OtherThan(h spec.Hash, sum string) spec.Hash {
 }
 
 // Of returns the hash of the current incarnation of an agent; not known if it is another one.
-func (t *Tracker) Of(who api.Caller) spec.Hash {
+func (t *Tracker) Of(who token.Caller) spec.Hash {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	b := t.started[who.Path]
@@ -126,7 +126,7 @@ func (t *Tracker) Of(who api.Caller) spec.Hash {
 }
 
 // Last returns the hash of an incarnation that has ended, possibly under the previous daemon.
-func (t *Tracker) Last(who api.Caller) spec.Hash {
+func (t *Tracker) Last(who token.Caller) spec.Hash {
 	hash := t.Of(who)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -249,7 +249,7 @@ func (t *Tracker) Load(ctx context.Context) error {
 
 // Saved returns what the store is to have of an incarnation; nil if nothing is known.
 func (t *Tracker) Saved(path string, incarnation uint64) *agent.SavedHash {
-	hash := t.Of(api.Caller{Path: path, Incarnation: incarnation})
+	hash := t.Of(token.Caller{Path: path, Incarnation: incarnation})
 	if !hash.Known() {
 		return nil
 	}

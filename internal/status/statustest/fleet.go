@@ -16,6 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // Fleet is a scripted daemon. Its methods may be called at any time.
@@ -108,21 +109,21 @@ func (f *Fleet) Changed() <-chan struct{} {
 }
 
 // Owner implements api.Access: all requests come from people.
-func (f *Fleet) Owner(int) (*api.Caller, error) { return nil, nil }
+func (f *Fleet) Owner(int) (*token.Caller, error) { return nil, nil }
 
 // RunOf implements api.Access: none of them comes from an order.
 func (f *Fleet) RunOf(int) string { return "" }
 
 // RegisterStatus has a server answer the routes of package status.
 func (f *Fleet) RegisterStatus(s *api.Server) {
-	status.Get.Handle(s, func(ctx context.Context, _ api.Caller, _ api.None) (status.Status, error) {
+	status.Get.Handle(s, func(ctx context.Context, _ token.Caller, _ api.None) (status.Status, error) {
 		return f.Status(ctx)
 	})
-	status.List.Handle(s, func(ctx context.Context, _ api.Caller, r status.ListRequest) ([]status.Node, error) {
+	status.List.Handle(s, func(ctx context.Context, _ token.Caller, r status.ListRequest) ([]status.Node, error) {
 		return f.Nodes(ctx, r.Path)
 	})
 	status.Explain.Handle(s,
-		func(ctx context.Context, _ api.Caller, r status.ExplainRequest) (status.Explanation, error) {
+		func(ctx context.Context, _ token.Caller, r status.ExplainRequest) (status.Explanation, error) {
 			return f.Explain(ctx, r.Path)
 		})
 }

@@ -1,0 +1,33 @@
+package token
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors of tokens. The API answers 410 to the first and 503 to the second.
+var (
+	// ErrStale: the token is of no incarnation that runs.
+	ErrStale = errors.New("incarnation is over")
+	// ErrPending: a daemon that starts does not know all tokens yet.
+	ErrPending = errors.New("agents are still being taken over")
+)
+
+// Caller is the incarnation that a request comes from. It is the zero value for people.
+type Caller struct {
+	Path        string `json:"path"`
+	Incarnation uint64 `json:"incarnation"`
+}
+
+// Name names an agent for people. One without a path is in tmux, or runs as another user.
+func (c Caller) Name() string {
+	if c.Path == "" {
+		return "an agent in the project's tmux server or of another user"
+	}
+	return "agent " + c.Path
+}
+
+// Stale returns the error of a request whose incarnation has ended.
+func Stale(who Caller) error {
+	return fmt.Errorf("%w: incarnation %d of %s", ErrStale, who.Incarnation, who.Path)
+}
