@@ -17,6 +17,9 @@ func (k *core) add(spec ChildSpec) (*child, error) {
 	if spec.Saved != nil {
 		c.gen = spec.Saved.Incarnation
 	}
+	if was, ok := k.retained.of(k.path + "/" + c.id); ok {
+		c.gen = max(c.gen, was.gen)
+	}
 	k.append(c)
 	return c, nil
 }
@@ -320,8 +323,12 @@ func (k *core) list(c *child, spec ChildSpec, s State) {
 		c.state, c.reason = Waiting, ReasonDeferred
 	}
 	k.link(c)
-	if spec.Saved != nil {
-		k.restore(c, spec.Saved)
+	saved := spec.Saved
+	if k.nested {
+		saved = k.retained.saved(k.path+"/"+c.id, saved)
+	}
+	if saved != nil {
+		k.restore(c, saved)
 	}
 	k.restoreRetained(c)
 }

@@ -61,7 +61,7 @@ func (s *Supervisor) loop() {
 // boot lists the children and starts them.
 func (s *Supervisor) boot() {
 	k := &s.core
-	_, again := k.retained.of(k.path) // a nested one that is restarted
+	was, again := k.retained.of(k.path) // a nested one that is restarted
 	k.byID = make(map[string]*child, len(s.spec.Children))
 	if k.strategy == SimpleOneForOne {
 		k.template = k.newChild(s.spec.Children[0])
@@ -71,13 +71,10 @@ func (s *Supervisor) boot() {
 			c := &slots[i]
 			c.id = cs.ID
 			k.define(c, cs)
-			if again {
-				cs.Saved = k.retained.saved(k.path + "/" + cs.ID) // what is in the Spec is long out of date
-			}
 			k.list(c, cs, Waiting)
 		}
 	}
-	if saved := s.spec.Saved; saved != nil && !again {
+	if saved := s.spec.Saved; saved != nil && (!again || was.deleted) {
 		k.restoreWindow(&k.win, k.limit, saved.Counted, 0)
 		k.paused, k.probing = saved.Paused, saved.Probing
 	}

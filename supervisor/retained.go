@@ -19,9 +19,17 @@ type retained struct {
 
 type retainedChild struct {
 	gen       uint64
+	deleted   bool   // by DeleteChild: only the number is kept
 	suspended Reason // NoReason: it was not
 	done      Reason // why it had ended for good when its supervisor was suspended; else NoReason
 	counted   *Saved // by a limit of its own; nil if there is nothing to go on with
+}
+
+// ran notes that a supervisor has run.
+func (k *retained) ran(path string) {
+	was, _ := k.of(path)
+	was.deleted = false
+	k.put(path, was)
 }
 
 // put keeps what is known of a path.
@@ -82,19 +90,23 @@ func (k *retained) ended(path string, why Reason) {
 func (k *retained) forgotten(path string, listed map[string]*child) (ids []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for p := range k.byPath {
-		if id, below := strings.CutPrefix(p, path+"/"); below && !strings.Contains(id, "/") && listed[id] == nil {
+	for p, c := range k.byPath {
+		id, below := strings.CutPrefix(p, path+"/")
+		if below && !strings.Contains(id, "/") && listed[id] == nil && !c.deleted {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-// saved is what a child goes on with that is listed again. One that was not held
-// is started with the others.
-func (k *retained) saved(path string) *Saved {
-	was, _ := k.of(path)
-	if was.counted == nil {
+// saved is what a child goes on with that is listed: what was kept of it, or else
+// what its Spec says. One that was not held is started with the others.
+func (k *retained) saved(path string, spec *Saved) *Saved {
+	was, ok := k.of(path)
+	switch {
+	case !ok, was.deleted:
+		return spec
+	case was.counted == nil:
 		return nil
 	}
 	s := *was.counted
@@ -116,13 +128,14 @@ func (k *retained) clearCounts(path string) {
 	}
 }
 
-// drop forgets a path and all below it.
+// drop forgets a path and all below it, except for their numbers: the path may come
+// again, and a number never does.
 func (k *retained) drop(path string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for p := range k.byPath {
+	for p, c := range k.byPath {
 		if p == path || strings.HasPrefix(p, path+"/") {
-			delete(k.byPath, p)
+			k.byPath[p] = retainedChild{gen: c.gen, deleted: true}
 		}
 	}
 }
@@ -157,7 +170,7 @@ func (k *core) retainAll() {
 	if !k.nested {
 		return
 	}
-	k.retained.put(k.path, retainedChild{})
+	k.retained.ran(k.path)
 	for c := k.head; c != nil; c = c.next {
 		k.retain(c)
 	}
@@ -183,7 +196,12 @@ func (k *core) restoreRetained(c *child) {
 	if !ok {
 		return
 	}
-	c.gen = max(c.gen, was.gen)
+	if was.gen > c.gen {
+		c.gen = was.gen
+		if c.adopts() { // an earlier one, which has ended since
+			c.more.adopt, c.counted = false, false
+		}
+	}
 	switch {
 	case was.suspended != NoReason:
 		k.set(c, Suspended, was.suspended)

@@ -232,3 +232,102 @@ func TestCallsSayWhy(t *testing.T) {
 		}
 	})
 }
+
+// The number of a child of a nested supervisor never goes back: not when the child is deleted
+// and listed again, and not when a child is new while its supervisor is down.
+func TestNumbersNeverGoBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		idle := func(ctx context.Context) error { <-ctx.Done(); return nil }
+		adopted := &Saved{State: Waiting, Incarnation: 1, Adopt: true}
+		inner := func(children ...ChildSpec) Spec {
+			return Spec{Children: []ChildSpec{{ID: "inner", Supervisor: &Spec{Children: children}}}}
+		}
+		a, b := ChildSpec{ID: "a", Run: idle, Saved: adopted}, ChildSpec{ID: "b", Run: idle}
+		s, err := Start(t.Context(), inner(a, b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { s.Stop(); s.Wait() }()
+		check := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		find := func(id string) ChildInfo {
+			t.Helper()
+			info, err := s.Child("inner")
+			check(err)
+			got, err := info.Sub.Child(id)
+			check(err)
+			return got
+		}
+		again := func() {
+			t.Helper()
+			check(s.SuspendChild(t.Context(), "inner"))
+			_, err := s.RestartChild(t.Context(), "inner")
+			check(err)
+		}
+		remove := func(id string) {
+			t.Helper()
+			info, err := s.Child("inner")
+			check(err)
+			check(info.Sub.TerminateChild(t.Context(), id))
+			check(info.Sub.DeleteChild(id))
+		}
+		again()
+		if n := find("a").Incarnation; n != 2 {
+			t.Errorf("a is at %d after its supervisor was restarted, want 2", n)
+		}
+		remove("a")
+		again()
+		if n := find("a").Incarnation; n != 3 {
+			t.Errorf("a is at %d after it was deleted and its supervisor was restarted, want 3", n)
+		}
+		check(s.SuspendChild(t.Context(), "inner"))
+		c := ChildSpec{ID: "c", Run: idle, Saved: &Saved{State: Waiting, Incarnation: 7}}
+		check(s.Update(inner(a, b, c)))
+		_, err = s.RestartChild(t.Context(), "inner")
+		check(err)
+		if n := find("c").Incarnation; n != 8 {
+			t.Errorf("c, which was at 7 in an earlier life of the tree, is at %d, want 8", n)
+		}
+		remove("a")
+		info, err := s.Child("inner")
+		check(err)
+		got, err := info.Sub.StartChild(t.Context(), ChildSpec{ID: "a", Run: idle})
+		check(err)
+		if got.Incarnation != 5 {
+			t.Errorf("a is at %d after it was added again, want 5", got.Incarnation)
+		}
+	})
+}
+
+// The number of a nested supervisor does not go back, either, when the one above is restarted.
+func TestNumbersOfSupervisors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		idle := func(ctx context.Context) error { <-ctx.Done(); return nil }
+		deep := &Spec{Children: []ChildSpec{{ID: "a", Run: idle}}}
+		inner := &Spec{Children: []ChildSpec{{ID: "deep", Supervisor: deep}}}
+		s, err := Start(t.Context(), Spec{Children: []ChildSpec{{ID: "inner", Supervisor: inner}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { s.Stop(); s.Wait() }()
+		for want := range uint64(3) {
+			info, err := s.Child("inner")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := info.Sub.Child("deep"); err != nil || got.Incarnation != want+1 {
+				t.Errorf("it is at %d, want %d: %v", got.Incarnation, want+1, err)
+			}
+			if err := s.SuspendChild(t.Context(), "inner"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.RestartChild(t.Context(), "inner"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

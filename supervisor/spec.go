@@ -207,9 +207,10 @@ type ChildSpec struct {
 	// Saved, if not nil, is what Save returned of an earlier life of the tree.
 	// It is for the children of a Spec, and new ones of an Update; StartChild
 	// only goes on from its Incarnation. When a nested supervisor is restarted,
-	// it is out of date and ignored: its children keep their numbers, stay down
-	// where they have been suspended, and go on with what a limit of their own
-	// that quarantines or gives up has counted, unless RestartChild starts it.
+	// it is out of date for the children that it had, and ignored: they keep
+	// their numbers, stay down where they have been suspended, and go on with what
+	// a limit of their own that quarantines or gives up has counted, unless
+	// RestartChild starts it. A number never goes back, not by DeleteChild, either.
 	Saved *Saved
 }
 
