@@ -392,6 +392,35 @@ func TestPoolAndPeople(t *testing.T) {
 	})
 }
 
+// A check that answers while the pool stops finds instances that have stopped already. They are not
+// asked for again: their pool starts them, with the number that follows.
+func TestPoolStopsSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		q, s := &queue{n: 3}, newStage()
+		s.plays("t/w/w-1", part{stops: time.Second})
+		p := playPools(t, s, memory.New(), poolOf(t, spec.Pool{Min: 1, Max: 3, Check: []string{"q"}}), q)
+		defer p.close()
+		p.wants(crowd)
+		stopped := make(chan error)
+		go func() { _, err := p.Act(ctx, "t/w", api.Stop); stopped <- err }()
+		p.moment()
+		p.wants("t/w/w-1 1")
+		p.says(q, 3, nil)
+		if err := <-stopped; err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Act(ctx, "t/w", api.Start); err != nil {
+			t.Fatal(err)
+		}
+		p.moment()
+		p.wants("t/w/w-1 2, t/w/w-2 2, t/w/w-3 2")
+		if removed := p.happened(event.AgentRemoved); removed != nil {
+			t.Errorf("removed while the pool stopped: %q", removed)
+		}
+	})
+}
+
 // The file changes, and what works goes on.
 func TestPoolReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

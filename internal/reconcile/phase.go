@@ -14,10 +14,12 @@ func PhaseOf(i *supervisor.ChildInfo) Phase {
 			return Pending
 		}
 	case supervisor.Stopped:
-		if startsLater(i.Reason) {
+		switch {
+		case startsLater(i.Reason):
 			return Pending
+		case !endsWithSupervisor(i.Reason):
+			return Completed
 		}
-		return Completed
 	}
 	return Managed
 }
@@ -28,6 +30,16 @@ func startsLater(why supervisor.Reason) bool {
 	case supervisor.NoReason, supervisor.ReasonDeferred, supervisor.ReasonStartFailed, supervisor.ReasonIgnored,
 		supervisor.ReasonTerminated, supervisor.ReasonSuspended, supervisor.ReasonRemoved, supervisor.ReasonSurplus,
 		supervisor.ReasonChanged:
+		return true
+	}
+	return false
+}
+
+// endsWithSupervisor reports whether a child is down because its supervisor ends, which starts it
+// again if it runs again.
+func endsWithSupervisor(why supervisor.Reason) bool {
+	switch why {
+	case supervisor.ReasonShutdown, supervisor.ReasonLimitEscalate, supervisor.ReasonAbandoned:
 		return true
 	}
 	return false
