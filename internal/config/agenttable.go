@@ -63,7 +63,7 @@ restart_window = "1h"
 				}},
 			{Name: "runtime", Type: "proc, tmux", Default: "proc", Doc: "where it runs: `proc` is a process with " +
 				"pipes or a terminal, which costs little; `tmux` is a session in the project's own tmux server, " +
-				"for working in it interactively. Both outlive the daemon. See [The daemon](daemon.md)",
+				"for working in it interactively. Both outlive the daemon. See [Runtimes and limits](runtimes.md)",
 				Also: []string{"provider", "backend", "session"},
 				Read: toml.Word(spec.ParseRuntime, func(a *agent) *spec.Runtime { return &a.Runtime })},
 			{Name: "terminal", Type: "boolean", Default: "false", Doc: "a terminal instead of pipes, for " +

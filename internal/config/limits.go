@@ -12,8 +12,8 @@ import (
 func limitsTable() toml.Table[spec.Limits] {
 	return toml.Table[spec.Limits]{
 		Header: "[agent.limits]",
-		Doc: "What an agent may use at most. Without a key only the limit of the system applies. [The " +
-			"daemon](daemon.md) says what each limit covers and what happens when it is reached.",
+		Doc: "What an agent may use at most. Without a key only the limit of the system applies. " +
+			"[Runtimes and limits](runtimes.md) says what each limit covers and what happens when it is reached.",
 		Example: `[[agent]]
 name = "indexer"
 command = "./index.sh"

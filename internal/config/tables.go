@@ -210,7 +210,7 @@ within_seconds = 60
 				"delays, quarantines and give-ups a new daemon keeps. Not set: all of them, except for agents " +
 				"whose limit is `quarantine`. `true`: all of them. `false`: none. An agent whose quarantine is " +
 				"not kept starts at once, with fresh counters. Manual stops and pauses are always kept. See " +
-				"[daemon.md](daemon.md#limits-and-decisions)", Also: []string{"persistent", "remember"},
+				"[state.md](state.md#what-the-next-daemon-knows)", Also: []string{"persistent", "remember"},
 				Read: func(r *toml.Reader, v *toml.Value, into *file) {
 					persist := true
 					toml.Bool(func(p *bool) *bool { return p })(r, v, &persist)
