@@ -182,28 +182,6 @@ func (f *outcomeFlags) report(kind outcome.Kind, now time.Time) (outcome.Report,
 	return r, nil
 }
 
-// claimLines are what an agent has claimed, the last first.
-func claimLines(claims []api.Claim, now time.Time) []string {
-	const shown = 3
-	var lines []string
-	for i := len(claims) - 1; i >= 0 && len(lines) < shown; i-- {
-		c := claims[i]
-		text := string(c.Report.Kind) // of a later version, for all we know
-		if o, err := outcome.New(c.Report); err == nil {
-			text = o.String()
-		}
-		line := fmt.Sprintf("%s (incarnation %d, %s", text, c.Incarnation, clock(c.Time, now))
-		if c.Revisions > 0 {
-			line += ", revised"
-		}
-		lines = append(lines, line+")")
-	}
-	if left := len(claims) - len(lines); left > 0 {
-		lines = append(lines, fmt.Sprintf("and %d before; all with --json", left))
-	}
-	return lines
-}
-
 // readUpTo reads a file, or stdin for "-", that has at most that many bytes.
 func readUpTo(file string, stdin io.Reader, most int64) ([]byte, error) {
 	from := stdin

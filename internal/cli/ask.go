@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -78,10 +77,6 @@ type asker struct {
 	noWait, asJSON   bool
 	status, withdraw string
 }
-
-// always is how long an agent waits for a daemon while it waits for an answer:
-// a person may take longer than any daemon lives.
-const always = math.MaxInt64 / 2 * time.Nanosecond
 
 func (a *asker) ask(s *streams, text string) error {
 	if text == "-" {

@@ -7,58 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/config"
-	"github.com/coppice-dev/coppice/internal/config/grove"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/suggest"
-	"github.com/coppice-dev/coppice/internal/token"
 )
-
-// Exit codes.
-const (
-	exitOK        = 0
-	exitFailure   = 1
-	exitUsage     = 2
-	exitNotFound  = 3
-	exitHuman     = 4 // a person is needed
-	exitNoDaemon  = 69
-	exitAuth      = 77
-	exitConfig    = 78
-	exitTimeout   = 124
-	exitSignalled = 128 // plus the signal's number
-)
-
-// exitError is an error with an exit code of its own. Its message, if there is
-// one, is printed as the last line.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e *exitError) Error() string {
-	if e.err == nil {
-		return ""
-	}
-	return e.err.Error()
-}
-
-func (e *exitError) Unwrap() error { return e.err }
-
-// streams are where a command reads and writes.
-type streams struct {
-	in       *os.File
-	out, err io.Writer
-}
 
 // Main runs the command that args name and returns the exit code.
 func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
@@ -88,24 +46,6 @@ func frontFile(args []string) []string {
 		}
 	}
 	return args
-}
-
-// exitCode is what an error means to the shell.
-func exitCode(err error) int {
-	var coded *exitError
-	switch {
-	case errors.As(err, &coded):
-		return coded.code
-	case errors.Is(err, api.ErrNotFound):
-		return exitNotFound
-	case errors.Is(err, api.ErrDown), errors.Is(err, api.ErrStopping):
-		return exitNoDaemon
-	case errors.Is(err, token.ErrStale), errors.Is(err, api.ErrUnauthorized):
-		return exitAuth
-	case errors.Is(err, api.ErrInvalid):
-		return exitUsage
-	}
-	return exitFailure
 }
 
 // NewCommand returns the command coppice with all commands below it.
@@ -253,24 +193,6 @@ func newHelp(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// noArgs refuses arguments. Most who give one mean the file.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	if cmd.Flags().Lookup("path") != nil {
-		return fmt.Errorf("unexpected argument %q; a node is named with: %s --path PATH", args[0], cmd.CommandPath())
-	}
-	if file := cmd.Flags().Lookup("file"); file != nil {
-		flag := "--file"
-		if file.Shorthand != "" {
-			flag = "-" + file.Shorthand
-		}
-		return fmt.Errorf("unexpected argument %q; a file is named with: %s %s FILE", args[0], cmd.CommandPath(), flag)
-	}
-	return fmt.Errorf("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())
-}
-
 // asUsage gives wrong arguments, of any command, the exit code for that, and
 // flags that exclude each other, too.
 func asUsage(cmd *cobra.Command) {
@@ -285,79 +207,4 @@ func asUsage(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		asUsage(sub)
 	}
-}
-
-func usageError(err error) error { return &exitError{exitUsage, err} }
-
-// configFlag adds the flag that names the file.
-func configFlag(cmd *cobra.Command, path *string) { configFlagShort(cmd, path, "f") }
-
-// configFlagShort is configFlag with another short form, or none.
-func configFlagShort(cmd *cobra.Command, path *string, short string) {
-	cmd.Flags().StringVarP(path, "file", short, "",
-		"the `FILE` of the project, or its directory (default: the one here or above)")
-	cmd.MarkFlagFilename("file", "toml")
-}
-
-// findFleet is findConfig for what is about a coppice.toml alone.
-func findFleet(flag string) (string, error) {
-	path, err := findConfig(flag)
-	if err == nil && grove.Is(path) {
-		err = &exitError{exitConfig, fmt.Errorf("this project has a %s and no coppice.toml; all of its settings "+
-			"are in that file, see docs/grove.md", filepath.Base(path))}
-	}
-	return path, err
-}
-
-// nearestConfig is the coppice.toml in a directory or above, or a grove.toml that is
-// nearer: the program of that project is then the whole fleet.
-func nearestConfig(dir string) (string, error) {
-	path, err := config.Find(dir)
-	grove, e := grove.Find(dir)
-	switch {
-	case e == nil && (errors.Is(err, fs.ErrNotExist) || err == nil &&
-		len(filepath.Dir(grove)) > len(filepath.Dir(path))):
-		return grove, nil
-	case errors.Is(err, fs.ErrNotExist) && !errors.Is(e, fs.ErrNotExist):
-		return "", e
-	}
-	return path, err
-}
-
-// findConfig returns the file that a command is about. The flag names it, or the
-// directory that it is in.
-func findConfig(flag string) (string, error) {
-	dir := "."
-	if flag != "" {
-		if !isDir(flag) {
-			return flag, nil
-		}
-		dir = flag
-	}
-	path, err := nearestConfig(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		if alone, e := config.FindAidefile(dir); e == nil {
-			path, err = alone, nil
-		}
-	}
-	absolute, e := filepath.Abs(dir)
-	if flag != "" && (errors.Is(err, fs.ErrNotExist) || err == nil && filepath.Dir(path) != absolute) {
-		err = fmt.Errorf("no %s in %s: %w", config.FileName, flag, fs.ErrNotExist)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w; write one with: coppice init", err)
-	}
-	if err != nil {
-		return "", &exitError{exitConfig, err}
-	}
-	// The file in this very directory needs no long path in front of each error.
-	if e == nil && filepath.Dir(path) == absolute {
-		path = filepath.Join(dir, filepath.Base(path))
-	}
-	return path, nil
-}
-
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
@@ -101,31 +102,6 @@ func explainLines(x status.Explanation, now time.Time, p paint) []string {
 	return lines
 }
 
-// since is when a node came into its state: its start if it runs, the last
-// thing that happened to it if not; zero if that is not known.
-func since(x status.Explanation) time.Time {
-	switch {
-	case shownState(x.Node) == needsInput:
-		return x.Node.NeedsInput.At
-	case x.Node.Loop != "" && x.Node.State != stateRunning: // for longer than since its last end
-		return time.Time{}
-	case (x.Node.State == stateRunning || x.Node.State == stateStarting) && x.Node.StartedAt != nil:
-		return *x.Node.StartedAt
-	case len(x.History) > 0:
-		return x.History[len(x.History)-1].Time
-	}
-	return time.Time{}
-}
-
-// clock is a time of day, with the date unless it is today's.
-func clock(at, now time.Time) string {
-	at = at.Local()
-	if at.Format(time.DateOnly) == now.Local().Format(time.DateOnly) {
-		return at.Format(time.TimeOnly)
-	}
-	return at.Format(time.DateTime)
-}
-
 // whatItIs is what does not change about a node, and its counters.
 func whatItIs(n status.Node) string {
 	parts := []string{n.Kind}
@@ -159,4 +135,26 @@ func whatItIs(n status.Node) string {
 		parts = append(parts, proc.Plain(starts))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// claimLines are what an agent has claimed, the last first.
+func claimLines(claims []api.Claim, now time.Time) []string {
+	const shown = 3
+	var lines []string
+	for i := len(claims) - 1; i >= 0 && len(lines) < shown; i-- {
+		c := claims[i]
+		text := string(c.Report.Kind) // of a later version, for all we know
+		if o, err := outcome.New(c.Report); err == nil {
+			text = o.String()
+		}
+		line := fmt.Sprintf("%s (incarnation %d, %s", text, c.Incarnation, clock(c.Time, now))
+		if c.Revisions > 0 {
+			line += ", revised"
+		}
+		lines = append(lines, line+")")
+	}
+	if left := len(claims) - len(lines); left > 0 {
+		lines = append(lines, fmt.Sprintf("and %d before; all with --json", left))
+	}
+	return lines
 }

@@ -20,7 +20,7 @@ import (
 )
 
 func newFmt(s *streams) *cobra.Command {
-	f := formatting{streams: s}
+	f := formatting{s: s}
 	cmd := &cobra.Command{
 		Use:   "fmt [PATH...]",
 		Short: "Format Sage programs",
@@ -53,7 +53,7 @@ formatted. The exit code is then 1. No comment and no construct is ever lost.`,
 
 // formatting is one run of coppice sage fmt.
 type formatting struct {
-	*streams
+	s               *streams
 	check, diff     bool
 	changed, failed bool
 	seen            map[string]bool
@@ -108,7 +108,7 @@ func (f *formatting) file(path string) {
 
 // input formats the standard input.
 func (f *formatting) input() {
-	text, err := load.ReadAll(f.in)
+	text, err := load.ReadAll(f.s.in)
 	if err != nil {
 		f.fail(fmt.Errorf("the standard input: %w", err))
 		return
@@ -136,7 +136,7 @@ func (f *formatting) note(name, before, after string) {
 	}
 	name = proc.Plain(name)
 	text := string(diff.Diff(name, []byte(before), name+" (formatted)", []byte(after)))
-	if _, tty := terminal.Size(f.out); tty {
+	if _, tty := terminal.Size(f.s.out); tty {
 		lines := strings.Split(text, "\n")
 		for i := range lines {
 			lines[i] = diag.Visible(lines[i])
@@ -147,27 +147,21 @@ func (f *formatting) note(name, before, after string) {
 }
 
 func (f *formatting) print(text string) {
-	if _, err := io.WriteString(f.out, text); err != nil {
+	if _, err := io.WriteString(f.s.out, text); err != nil {
 		f.fail(fmt.Errorf("writing to the standard output: %w", err))
 	}
 }
 
 func (f *formatting) fail(err error) {
 	f.failed = true
-	fmt.Fprintf(f.err, "coppice: %s\n", proc.Plain(err.Error()))
+	fmt.Fprintf(f.s.err, "coppice: %s\n", proc.Plain(err.Error()))
 }
 
 func (f *formatting) show(diagnostics []diag.Diagnostic) {
 	f.failed = true
 	if f.shown {
-		fmt.Fprintln(f.err)
+		fmt.Fprintln(f.s.err)
 	}
 	f.shown = true
-	_ = showDiagnostics(f.err, diagnostics)
-}
-
-// showDiagnostics shows diagnostics, in colour on a terminal.
-func showDiagnostics(w io.Writer, diagnostics []diag.Diagnostic) error {
-	_, tty := terminal.Size(w)
-	return diag.Write(w, diagnostics, newPaint(tty).on)
+	_ = showDiagnostics(f.s.err, diagnostics)
 }

@@ -2,12 +2,10 @@ package cli
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os/user"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,7 +101,7 @@ its number; on a terminal they are offered if ANSWER is not given. "-" reads it 
 the standard input. The first answer is the answer: who comes second is told who
 was first.`,
 		Args:              someIDs("question", "coppice inbox"),
-		ValidArgsFunction: r.completeQuestion,
+		ValidArgsFunction: r.complete(completeQuestion),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.ask(func(ctx context.Context, c *api.Client) error {
 				q, err := question.Get.Call(ctx, c, question.ID{ID: args[0]})
@@ -207,30 +205,12 @@ func option(text string, options []string) string {
 	return options[n-1]
 }
 
-// userName is who answers, for others to read.
-func userName() string {
-	u, err := user.Current()
-	if err != nil {
-		return mail.People
-	}
-	return cmp.Or(proc.Plain(u.Username), mail.People)
-}
-
 // completeQuestion offers the open questions, and then the options.
-func (r *remote) completeQuestion(_ *cobra.Command, args []string, _ string) (words []string,
-	_ cobra.ShellCompDirective) {
-	const nothing = cobra.ShellCompDirectiveNoFileComp
-	client, err := r.dial()
-	if err != nil || len(args) > 1 {
-		return nil, nothing
+func completeQuestion(ctx context.Context, c *api.Client, args []string) (words []cobra.Completion, _ error) {
+	if len(args) > 1 {
+		return nil, nil
 	}
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	questions, err := question.List.Call(ctx, client, question.ListRequest{})
-	if err != nil {
-		return nil, nothing
-	}
+	questions, err := question.List.Call(ctx, c, question.ListRequest{})
 	for _, q := range questions {
 		if len(args) == 0 {
 			words = append(words, cobra.CompletionWithDesc(q.ID, cell(q.Text)))
@@ -242,5 +222,5 @@ func (r *remote) completeQuestion(_ *cobra.Command, args []string, _ string) (wo
 			}
 		}
 	}
-	return words, nothing
+	return words, err
 }

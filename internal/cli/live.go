@@ -141,14 +141,14 @@ func (v *liveView) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (v *liveView) event(e supervisor.Event) {
+func (v *liveView) Event(e supervisor.Event) {
 	v.ends.Observe(e)
 	if entry, text := describe(e); text != "" {
 		v.add(fmt.Sprintf("%s %s %s", entry.Path, v.paint.dim("*"), v.paint.eventType(entry.Type, proc.Plain(text))))
 	}
 }
 
-func (v *liveView) output(path string, _ uint64, line proc.Line) {
+func (v *liveView) Output(path string, _ uint64, line proc.Line) {
 	text, from := fmt.Sprintf("%s %s %s", path, v.paint.dim("|"), shown(line.Text)), origin{path, line.Stream}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -176,9 +176,9 @@ func (v *liveView) newest(n int) []string {
 	return lines
 }
 
-func (v *liveView) order(e event.Event) { v.add(orderLine(e, v.paint)) }
+func (v *liveView) Order(e event.Event) { v.add(orderLine(e, v.paint)) }
 
-func (v *liveView) watch(ctx context.Context, c *daemon.Controller) {
+func (v *liveView) Watch(ctx context.Context, c *daemon.Controller) {
 	m := &liveModel{view: v, fleet: c, nodes: v.nodes(c), began: time.Now()}
 	p := tea.NewProgram(m, tea.WithInput(v.in), tea.WithOutput(v.out), tea.WithoutSignalHandler())
 	quit := context.AfterFunc(ctx, func() { p.Send(endMsg{}) })
@@ -190,7 +190,7 @@ func (v *liveView) watch(ctx context.Context, c *daemon.Controller) {
 	}
 }
 
-func (v *liveView) close(summary []string) error {
+func (v *liveView) Close(summary []string) error {
 	for _, line := range summary {
 		fmt.Fprintln(v.out, line)
 	}

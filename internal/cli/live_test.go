@@ -66,13 +66,13 @@ func TestLivePartial(t *testing.T) {
 		{proc.Line{Stream: proc.Stderr, Text: "oh no"}, "a | one,a | oh no,a | 3%"},
 		{proc.Line{Stream: proc.Stdout, Text: "1%\r2%\r3%\rdone"}, "a | one,a | oh no,a | done"},
 	} {
-		v.output("a", 1, step.line)
+		v.Output("a", 1, step.line)
 		if got := strings.Join(v.newest(10), ","); got != step.want {
 			t.Errorf("after %+v: %q, want %q", step.line, got, step.want)
 		}
 	}
 	for i := range 20 {
-		v.output(fmt.Sprintf("b%02d", i), 1, proc.Line{Text: "?", Partial: true})
+		v.Output(fmt.Sprintf("b%02d", i), 1, proc.Line{Text: "?", Partial: true})
 	}
 	if got := v.newest(4); strings.Join(got, ",") != "a | oh no,a | done,b00 | ?,b01 | ?" {
 		t.Errorf("%q", got)
@@ -88,8 +88,8 @@ func TestLiveSizes(t *testing.T) {
 	stop, _ := newStopper()
 	v := newLiveView(nil, nil, stop)
 	v.paint = paint{}
-	v.output("t/shop/web", 1, proc.Line{Text: "\x1b[2J\x1b]52;c;eA==\x07hostile\u202e\xff " + strings.Repeat("x語", 300)})
-	v.output("t/shop/web", 1, proc.Line{Text: "progress 1%\rprogress 2%"})
+	v.Output("t/shop/web", 1, proc.Line{Text: "\x1b[2J\x1b]52;c;eA==\x07hostile\u202e\xff " + strings.Repeat("x語", 300)})
+	v.Output("t/shop/web", 1, proc.Line{Text: "progress 1%\rprogress 2%"})
 	for _, size := range [][2]int{{80, 24}, {120, 40}, {200, 50}, {40, 10}, {20, 4}} {
 		m := &liveModel{view: v, nodes: f.data.nodes}
 		m.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})

@@ -6,19 +6,15 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
-	"unicode/utf8"
 
-	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
 // mailbox is whose mail the commands deal with.
@@ -116,20 +112,6 @@ The command returns when the message is kept safe.`,
 	return cmd
 }
 
-// readText reads the standard input, of at most so many bytes.
-func (s *streams) readText(most int, what string) (string, error) {
-	text, err := io.ReadAll(io.LimitReader(s.in, int64(most)+1))
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("reading the %s from the standard input: %w", what, err)
-	case len(text) > most:
-		return "", usageError(fmt.Errorf("the standard input has more than %d bytes, which a %s may have", most, what))
-	case !utf8.Valid(text):
-		return "", usageError(fmt.Errorf("the %s on the standard input is not UTF-8", what))
-	}
-	return strings.TrimRight(string(text), "\n"), nil
-}
-
 func newMailList(s *streams, b mailbox) *cobra.Command {
 	var all, asJSON bool
 	cmd := &cobra.Command{
@@ -183,33 +165,6 @@ func mailState(m mail.Message) string {
 	return "read"
 }
 
-// cell makes text of somebody else fit for one cell of a table.
-func cell(text string) string {
-	text = strings.NewReplacer("\n", " ", "\t", " ").Replace(text)
-	return ansi.Truncate(proc.Plain(text), 100, "…")
-}
-
-func age(at, now time.Time) string { return timespan.Short(max(0, now.Sub(at)).Truncate(time.Second)) }
-
-func boldHeader(p paint) func(row, column int, text string) string {
-	return func(row, _ int, text string) string {
-		if row == 0 {
-			return p.bold(text)
-		}
-		return text
-	}
-}
-
-// someIDs checks the arguments of a command that takes ids.
-func someIDs(what, list string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return fmt.Errorf("the id of a %s is missing; %s lists them", what, list)
-		}
-		return nil
-	}
-}
-
 func newMailRead(s *streams, b mailbox) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -260,15 +215,6 @@ func letter(m mail.Message, now time.Time, p paint) []string {
 	}
 	if m.Body != "" {
 		lines = append(append(lines, ""), plainLines(m.Body)...)
-	}
-	return lines
-}
-
-// plainLines are the lines of a text that somebody else has written.
-func plainLines(text string) []string {
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	for i, line := range lines {
-		lines[i] = proc.Plain(strings.TrimSuffix(line, "\r"))
 	}
 	return lines
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
-	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/timespan"
@@ -35,7 +34,7 @@ their own in orders/.`,
 		if sub.Name() == "ls" {
 			sub.ValidArgsFunction = cobra.NoFileCompletions
 		} else {
-			sub.Args, sub.ValidArgsFunction = oneOrder, r.completeOrder
+			sub.Args, sub.ValidArgsFunction = oneOrder, r.complete(completeOrder)
 		}
 	}
 	return cmd
@@ -52,22 +51,15 @@ func oneOrder(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func (r *remote) completeOrder(_ *cobra.Command, args []string, _ string) (names []cobra.Completion,
-	_ cobra.ShellCompDirective) {
-	client, err := r.dial()
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+func completeOrder(ctx context.Context, c *api.Client, args []string) (names []cobra.Completion, _ error) {
+	if len(args) > 0 {
+		return nil, nil
 	}
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	all, err := dispatch.List.Call(ctx, client, api.None{})
-	if err == nil {
-		for _, o := range all {
-			names = append(names, cobra.CompletionWithDesc(o.Name, proc.Plain(o.Description)))
-		}
+	all, err := dispatch.List.Call(ctx, c, api.None{})
+	for _, o := range all {
+		names = append(names, cobra.CompletionWithDesc(o.Name, proc.Plain(o.Description)))
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return names, err
 }
 
 func newOrderList(s *streams, r *remote) *cobra.Command {
@@ -146,33 +138,4 @@ func lastText(r *dispatch.RunInfo, now time.Time) string {
 		return fmt.Sprintf("%s, since %s", proc.Plain(r.Status), timespan.Short(max(0, now.Sub(r.FiredAt))))
 	}
 	return fmt.Sprintf("%s %s ago", proc.Plain(r.Status), timespan.Short(max(0, now.Sub(*r.EndedAt))))
-}
-
-func untilText(at *time.Time, now time.Time) string {
-	switch {
-	case at == nil:
-		return "-"
-	case !at.After(now):
-		return "now"
-	case at.Year()-now.Year() > 100: // which no duration can hold for long
-		return fmt.Sprintf("in %d years", at.Year()-now.Year())
-	}
-	return "in " + timespan.Short(at.Sub(now))
-}
-
-// orderCounts is how the orders get on, in a line.
-func orderCounts(c order.Counts, now time.Time) string {
-	parts := []string{fmt.Sprint(c.Total)}
-	add := func(n int, what string) {
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, what))
-		}
-	}
-	add(c.Running, "running")
-	add(c.Failing, "failed last")
-	add(c.Disabled, "disabled")
-	if c.NextAt != nil {
-		parts = append(parts, "next "+c.Next+" "+untilText(c.NextAt, now))
-	}
-	return strings.Join(parts, ", ")
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -57,33 +56,27 @@ func newPlainView(w io.Writer, tty bool, stop *stopper) *plainView {
 	return &plainView{lineWriter: lineWriter{w: w, stop: stop}, paint: newPaint(tty)}
 }
 
-func (v *plainView) event(e supervisor.Event) {
+func (v *plainView) Event(e supervisor.Event) {
 	if entry, text := describe(e); text != "" {
 		v.write(fmt.Appendf(nil, "%s %s %s\n", entry.Path, v.paint.dim("*"),
 			v.paint.eventType(entry.Type, proc.Plain(text))))
 	}
 }
 
-func (v *plainView) output(path string, _ uint64, line proc.Line) {
+func (v *plainView) Output(path string, _ uint64, line proc.Line) {
 	if line.Partial { // it comes as a whole
 		return
 	}
 	v.write(fmt.Appendf(nil, "%s %s %s\n", path, v.paint.dim("|"), proc.Plain(line.Text)))
 }
 
-func (v *plainView) order(e event.Event) {
+func (v *plainView) Order(e event.Event) {
 	v.write(fmt.Appendf(nil, "%s\n", orderLine(e, v.paint)))
 }
 
-// orderLine is an event about an order, as those about agents are shown.
-func orderLine(e event.Event, p paint) string {
-	return fmt.Sprintf("%s %s %s", proc.Plain(e.Path), p.dim("*"),
-		p.eventType(e.Type, proc.Plain(strings.ReplaceAll(e.Text(), "\n", " "))))
-}
+func (v *plainView) Watch(ctx context.Context, _ *daemon.Controller) { <-ctx.Done() }
 
-func (v *plainView) watch(ctx context.Context, _ *daemon.Controller) { <-ctx.Done() }
-
-func (v *plainView) close(summary []string) error {
+func (v *plainView) Close(summary []string) error {
 	for _, line := range summary {
 		v.write([]byte(line + "\n"))
 	}
@@ -124,7 +117,7 @@ func (v *jsonView) put(r record) {
 	v.write(append(terminal.Inert(line), '\n'))
 }
 
-func (v *jsonView) event(e supervisor.Event) {
+func (v *jsonView) Event(e supervisor.Event) {
 	if daemon.Nested(e) {
 		return
 	}
@@ -135,7 +128,7 @@ func (v *jsonView) event(e supervisor.Event) {
 	})
 }
 
-func (v *jsonView) output(path string, incarnation uint64, line proc.Line) {
+func (v *jsonView) Output(path string, incarnation uint64, line proc.Line) {
 	if line.Partial {
 		return
 	}
@@ -145,10 +138,10 @@ func (v *jsonView) output(path string, incarnation uint64, line proc.Line) {
 	})
 }
 
-func (v *jsonView) order(e event.Event) {
+func (v *jsonView) Order(e event.Event) {
 	v.put(record{Time: e.Time, Type: string(e.Type), Path: e.Path, Message: e.Message, Data: e.Data})
 }
 
-func (v *jsonView) watch(ctx context.Context, _ *daemon.Controller) { <-ctx.Done() }
+func (v *jsonView) Watch(ctx context.Context, _ *daemon.Controller) { <-ctx.Done() }
 
-func (v *jsonView) close([]string) error { return v.lineWriter.close() }
+func (v *jsonView) Close([]string) error { return v.lineWriter.close() }

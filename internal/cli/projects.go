@@ -19,9 +19,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
-// projectTimeout is how long a project may take to answer when all are listed.
-const projectTimeout = 3 * time.Second
-
 // runningProject is a project with a daemon, as ls --all-projects shows it.
 type runningProject struct {
 	Dir       string    `json:"directory"`

@@ -2,23 +2,18 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/project"
@@ -57,11 +52,6 @@ func (r *remote) find() (string, error) {
 	return file, err
 }
 
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil || !errors.Is(err, fs.ErrNotExist)
-}
-
 // dial returns a client of the project's daemon. What agents and orders run is
 // part of a project wherever it is: where there is no file, theirs is meant.
 func (r *remote) dial() (*api.Client, error) {
@@ -81,34 +71,6 @@ func (r *remote) dial() (*api.Client, error) {
 		return api.DialFrom(own, ownToken()), nil
 	}
 	return api.Dial(socket), nil
-}
-
-// isOwnSocket reports whether the daemon at a socket is that of the agent that this
-// program is part of, which may reach it by another one.
-func isOwnSocket(socket string) bool {
-	own := os.Getenv(proc.EnvSocket)
-	return own == socket || own == api.GuestSocketPath(socket, uint32(os.Geteuid()))
-}
-
-// ownToken returns the token of the agent that this program is part of; empty if
-// it is of none.
-func ownToken() string {
-	if me, err := self(); err == nil {
-		return me.Token
-	}
-	return ""
-}
-
-// onlyPeople refuses to do in an agent of the project at a file what is for
-// people and what no daemon is asked for.
-func onlyPeople(file, what string) error {
-	socket, err := api.SocketPath(filepath.Dir(file))
-	if err != nil || ownToken() == "" || !isOwnSocket(socket) {
-		return nil
-	}
-	return &exitError{exitAuth, fmt.Errorf("only people can run %s, and this runs in agent %s of the project; "+
-		"an agent can ask a person with: coppice agent ask",
-		what, proc.Plain(os.Getenv(proc.EnvAgent)))}
 }
 
 // ask calls do with a client, and with a context that ends with a signal.
@@ -173,42 +135,28 @@ func (r *remote) look(s *streams, do func(context.Context, *api.Client) error) e
 	return do(ctx, local)
 }
 
-// untilSignal returns a context that ends with the first signal, whose exit
-// code is that of its cause. The next one ends the program.
-func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	go func() {
-		select {
-		case sig := <-signals:
-			cancel(&exitError{code: exitSignalled + int(sig.(syscall.Signal))})
-			signal.Stop(signals)
-		case <-ctx.Done():
+// complete returns a completion of arguments by what the daemon says; none while none answers.
+func (r *remote) complete(words func(ctx context.Context, c *api.Client, args []string) ([]cobra.Completion, error),
+) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) (all []cobra.Completion, _ cobra.ShellCompDirective) {
+		if client, err := r.dial(); err == nil {
+			defer client.Close()
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			all, _ = words(ctx, client, args)
 		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		cancel(nil)
+		return all, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 // completePath offers the paths of the running fleet, without the first
 // segment. Of a command that takes one path it offers nothing after that.
 func (r *remote) completePath(many bool) cobra.CompletionFunc {
-	return func(_ *cobra.Command, args []string, _ string) (paths []cobra.Completion, _ cobra.ShellCompDirective) {
-		const nothing = cobra.ShellCompDirectiveNoFileComp
-		client, err := r.dial()
-		if err != nil || len(args) > 0 && !many {
-			return nil, nothing
+	return r.complete(func(ctx context.Context, c *api.Client, args []string) (paths []cobra.Completion, _ error) {
+		if len(args) > 0 && !many {
+			return nil, nil
 		}
-		defer client.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		nodes, err := status.List.Call(ctx, client, status.ListRequest{})
-		if err != nil {
-			return nil, nothing
-		}
+		nodes, err := status.List.Call(ctx, c, status.ListRequest{})
 		for _, n := range nodes {
 			_, path, below := strings.Cut(n.Path, "/")
 			// What a shell would have to quote cannot be completed.
@@ -216,38 +164,9 @@ func (r *remote) completePath(many bool) cobra.CompletionFunc {
 				paths = append(paths, cobra.CompletionWithDesc(path, shownState(n)))
 			}
 		}
-		return paths, nothing
-	}
+		return paths, err
+	})
 }
 
-// printJSON prints one value, indented for who looks at it.
-func (s *streams) printJSON(v any) error {
-	e := json.NewEncoder(terminal.InertWriter{W: s.out})
-	e.SetEscapeHTML(false)
-	if _, tty := terminal.Size(s.out); tty {
-		e.SetIndent("", "  ")
-	}
-	return e.Encode(v)
-}
-
-// printLines prints lines.
-func (s *streams) printLines(lines []string) error {
-	_, err := io.WriteString(s.out, strings.Join(lines, "\n")+"\n")
-	return err
-}
-
-// jsonFlag adds the flag that asks for JSON.
-func jsonFlag(cmd *cobra.Command, into *bool, what string) {
-	cmd.Flags().BoolVar(into, "json", false, "print "+what)
-}
-
-// onePath checks the arguments of a command that takes one path.
-func onePath(cmd *cobra.Command, args []string) error {
-	switch len(args) {
-	case 0:
-		return fmt.Errorf("the path of an agent is missing; coppice ps lists them")
-	case 1:
-		return nil
-	}
-	return fmt.Errorf("unexpected argument %q: %s takes one path", args[1], cmd.CommandPath())
-}
+// projectTimeout is how long a project may take to answer when all are listed.
+const projectTimeout = 3 * time.Second

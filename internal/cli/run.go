@@ -80,14 +80,14 @@ error output; the exit codes are the same, and 1 if the program is not valid.`,
 
 // view shows a run. Its methods may be called from many goroutines.
 type view interface {
-	event(e supervisor.Event)
-	output(path string, incarnation uint64, line proc.Line)
-	// order shows an event about an order.
-	order(e event.Event)
-	// watch shows the fleet until ctx is done.
-	watch(ctx context.Context, c *daemon.Controller)
-	// close shows what is left to show, then the summary.
-	close(summary []string) error
+	Event(e supervisor.Event)
+	Output(path string, incarnation uint64, line proc.Line)
+	// Order shows an event about an Order.
+	Order(e event.Event)
+	// Watch shows the fleet until ctx is done.
+	Watch(ctx context.Context, c *daemon.Controller)
+	// Close shows what is left to show, then the summary.
+	Close(summary []string) error
 }
 
 // run runs a fleet from its start to its end.
@@ -113,17 +113,17 @@ func run(s *streams, path string, asJSON bool, trace traceFlags) error {
 		Once: true, Trace: to,
 		OnEvent: func(e supervisor.Event) {
 			sum.note(e)
-			v.event(e)
+			v.Event(e)
 		},
-		Output: v.output,
+		Output: v.Output,
 		Up: func(c *daemon.Controller, _ string) {
-			shown.Go(func() { v.watch(watching, c) })
+			shown.Go(func() { v.Watch(watching, c) })
 			shown.Go(func() { showOrders(watching, c, began, v) })
 		},
 	})
 	ended()
 	shown.Wait()
-	if err := v.close(sum.lines()); err != nil && failed == nil {
+	if err := v.Close(sum.lines()); err != nil && failed == nil {
 		failed = fmt.Errorf("writing to the standard output: %w", err)
 	}
 	var limit *supervisor.LimitError
@@ -147,7 +147,7 @@ func showOrders(ctx context.Context, c *daemon.Controller, began time.Time, v vi
 			return // at the end; what the log has to say of itself is not for here
 		}
 		if strings.HasPrefix(string(e.Type), "order.") && !e.Time.Before(began) {
-			v.order(e)
+			v.Order(e)
 		}
 	}
 }

@@ -122,7 +122,7 @@ func (v *sageView) Write(p []byte) (int, error) {
 // output takes what a process writes that is a child of the program.
 func (v *sageView) output(path string, incarnation uint64, line proc.Line) {
 	if v.json != nil {
-		v.json.output(path, incarnation, line)
+		v.json.Output(path, incarnation, line)
 		return
 	}
 	v.out.write(fmt.Appendf(nil, "%s %s %s\n", path, v.paint.dim("|"), proc.Plain(line.Text)))
@@ -130,7 +130,7 @@ func (v *sageView) output(path string, incarnation uint64, line proc.Line) {
 
 func (v *sageView) event(e supervisor.Event) {
 	if v.json != nil {
-		v.json.event(e)
+		v.json.Event(e)
 		return
 	}
 	switch e := e.(type) {
@@ -149,7 +149,7 @@ func (v *sageView) event(e supervisor.Event) {
 
 func (v *sageView) close() error {
 	if v.json != nil {
-		return v.json.close(nil)
+		return v.json.Close(nil)
 	}
 	v.err.close()
 	return v.out.close()

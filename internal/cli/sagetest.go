@@ -21,7 +21,7 @@ import (
 )
 
 func newTest(s *streams) *cobra.Command {
-	t := testRun{streams: s}
+	t := testRun{s: s}
 	cmd := &cobra.Command{
 		Use:   "test [FILE|DIR]",
 		Short: "Run the tests of a Sage program",
@@ -53,7 +53,7 @@ them it mocks. The exit code is 1 if a test fails or a program has errors.`,
 
 // testRun is one run of coppice sage test.
 type testRun struct {
-	*streams
+	s              *streams
 	filter         string
 	asJSON         bool
 	passed, failed int
@@ -77,7 +77,7 @@ func (t *testRun) run(path string) error {
 	var none *load.NoProjectError
 	switch {
 	case errors.As(err, &bad):
-		fmt.Fprintln(t.err, bad)
+		fmt.Fprintln(t.s.err, bad)
 		return &exitError{code: exitConfig}
 	case errors.Is(err, fs.ErrNotExist) && path == "":
 		return noProgram(err)
@@ -93,7 +93,7 @@ func (t *testRun) run(path string) error {
 		Path: path, Filter: t.filter, Result: t.result, Failed: t.fail,
 		Invalid: func(diagnostics []diag.Diagnostic) {
 			t.broken = true
-			_ = showDiagnostics(t.err, diagnostics)
+			_ = showDiagnostics(t.s.err, diagnostics)
 		},
 	})
 	if sig := stop.first(); sig != 0 {
@@ -104,7 +104,7 @@ func (t *testRun) run(path string) error {
 		if t.failed > 0 || t.broken {
 			how = "failed"
 		}
-		fmt.Fprintf(t.out, "%s: %d passed, %d failed (%v)\n", how, t.passed, t.failed,
+		fmt.Fprintf(t.s.out, "%s: %d passed, %d failed (%v)\n", how, t.passed, t.failed,
 			time.Since(begin).Round(time.Millisecond))
 	}
 	if t.failed > 0 || t.broken {
@@ -116,7 +116,7 @@ func (t *testRun) run(path string) error {
 // fail shows why a program could not be tested.
 func (t *testRun) fail(err error) {
 	t.broken = true
-	fmt.Fprintf(t.err, "coppice: %s\n", proc.Plain(err.Error()))
+	fmt.Fprintf(t.s.err, "coppice: %s\n", proc.Plain(err.Error()))
 }
 
 func (t *testRun) result(r eval.TestResult) {
@@ -132,18 +132,18 @@ func (t *testRun) result(r eval.TestResult) {
 		line.Error = r.Err.Error()
 	}
 	if t.asJSON {
-		w := json.NewEncoder(t.out)
+		w := json.NewEncoder(t.s.out)
 		w.SetEscapeHTML(false)
 		_ = w.Encode(line)
 		return
 	}
-	_, tty := terminal.Size(t.out)
+	_, tty := terminal.Size(t.s.out)
 	paint := newPaint(tty)
 	how := paint.green("PASS")
 	if r.Err != nil {
 		how = paint.red("FAIL")
 	}
-	fmt.Fprintf(t.out, "%s %s::%s (%v)\n", how, proc.Plain(at.Name), proc.Plain(r.Name),
+	fmt.Fprintf(t.s.out, "%s %s::%s (%v)\n", how, proc.Plain(at.Name), proc.Plain(r.Name),
 		r.Duration.Round(10*time.Microsecond))
 	if r.Err == nil {
 		return
@@ -153,7 +153,7 @@ func (t *testRun) result(r eval.TestResult) {
 			continue
 		}
 		for l := range strings.SplitSeq(text, "\n") {
-			fmt.Fprintf(t.out, "     %s\n", proc.Plain(l))
+			fmt.Fprintf(t.s.out, "     %s\n", proc.Plain(l))
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
@@ -122,9 +123,6 @@ func configLines(st status.Status, now time.Time, p paint) []string {
 	return lines
 }
 
-// stateWords spells a state of the API for people.
-func stateWords(state string) string { return strings.ReplaceAll(state, "_", " ") }
-
 // attentionLines lists what is not well or needs a person. Of a rejected file it has all faults.
 func attentionLines(st status.Status, now time.Time, p paint) (lines []string) {
 	for i, a := range st.Attention {
@@ -148,25 +146,19 @@ func attentionLines(st status.Status, now time.Time, p paint) (lines []string) {
 	return lines
 }
 
-// attentionOf describes what is wrong: path and state, the reason and what happens next;
-// more faults of a file; the last line of output; and the command that helps.
-func attentionOf(a status.Attention, faults []string, now time.Time, p paint) []string {
-	if len(faults) > 0 {
-		a.Reason, faults = faults[0], faults[1:]
+// orderCounts is how the orders get on, in a line.
+func orderCounts(c order.Counts, now time.Time) string {
+	parts := []string{fmt.Sprint(c.Total)}
+	add := func(n int, what string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+		}
 	}
-	text := proc.Plain(a.Path) + " " + p.state(a.State, stateWords(a.State))
-	if a.Reason != "" {
-		text += ": " + proc.Plain(a.Reason)
+	add(c.Running, "running")
+	add(c.Failing, "failed last")
+	add(c.Disabled, "disabled")
+	if c.NextAt != nil {
+		parts = append(parts, "next "+c.Next+" "+untilText(c.NextAt, now))
 	}
-	if a.NextAt != nil {
-		text += fmt.Sprintf("; next start in %s", timespan.Short(max(0, a.NextAt.Sub(now))))
-	}
-	lines := []string{text}
-	for _, fault := range faults {
-		lines = append(lines, proc.Plain(fault))
-	}
-	if a.LastOutput != "" {
-		lines = append(lines, p.dim("| ")+proc.Plain(a.LastOutput))
-	}
-	return append(lines, p.dim("-> ")+proc.Plain(a.Command))
+	return strings.Join(parts, ", ")
 }

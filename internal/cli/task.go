@@ -25,7 +25,8 @@ type worker struct {
 	ask     func(func(context.Context, *api.Client) error) error
 	look    func(*streams, func(context.Context, *api.Client) error) error // see remote.look
 	by      func() string                                                  // name of the person
-	dial    func() (*api.Client, error)
+	// completion is remote.complete; nil completes nothing
+	completion func(func(context.Context, *api.Client, []string) ([]cobra.Completion, error)) cobra.CompletionFunc
 }
 
 func agentTasks() worker {
@@ -46,7 +47,7 @@ func peopleTasks() worker {
 that do them, the daemon and the machine. A task is ready when it is open, its time
 has come, and what it depends on, and its children, are closed. It is done by one
 incarnation of an agent at a time, and is open again when that dies.`,
-		flags: r.flags, ask: r.ask, look: r.look, by: userName, dial: r.dial,
+		flags: r.flags, ask: r.ask, look: r.look, by: userName, completion: r.complete,
 	}
 }
 

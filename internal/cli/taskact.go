@@ -166,26 +166,15 @@ progress at somebody, who loses them. What they depend on they still wait for.`}
 
 // complete offers the tasks that are not closed.
 func (w worker) complete(cmd *cobra.Command) {
-	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) (words []string,
-		_ cobra.ShellCompDirective) {
-		const nothing, most = cobra.ShellCompDirectiveNoFileComp, 200
-		if w.dial == nil {
-			return nil, nothing
-		}
-		client, err := w.dial()
-		if err != nil {
-			return nil, nothing
-		}
-		defer client.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		tasks, err := task.ListAll(ctx, client, task.Filter{All: strings.HasPrefix(cmd.Use, "reopen"), Limit: most})
-		if err != nil {
-			return nil, nothing
-		}
+	if w.completion == nil {
+		return // prepare in newTask completes nothing
+	}
+	cmd.ValidArgsFunction = w.completion(func(ctx context.Context, c *api.Client, _ []string) (words []cobra.Completion,
+		_ error) {
+		tasks, err := task.ListAll(ctx, c, task.Filter{All: strings.HasPrefix(cmd.Use, "reopen"), Limit: 200})
 		for _, t := range tasks {
 			words = append(words, cobra.CompletionWithDesc(t.ID, cell(t.Title)))
 		}
-		return words, nothing
-	}
+		return words, err
+	})
 }

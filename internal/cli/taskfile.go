@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -108,9 +107,6 @@ completed by doing it again.`,
 	jsonFlag(cmd, &asJSON, "an object with created, updated, unchanged and skipped")
 	return cmd
 }
-
-// plainText is a text of several lines without what would act on a terminal.
-func plainText(text string) string { return strings.Join(plainLines(text), "\n") }
 
 // wholeFile is a file, or the standard input, as one that can be read twice.
 func (s *streams) wholeFile(args []string) (file *os.File, size int64, done func(), err error) {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"slices"
-	"strings"
 
 	"charm.land/bubbles/v2/key"
 	"charm.land/bubbles/v2/viewport"
@@ -96,22 +95,6 @@ func scroll(v *viewport.Model, msg tea.KeyPressMsg, k topKeys) {
 	default:
 		*v, _ = v.Update(msg)
 	}
-}
-
-// wrapLines breaks lines that are wider than the screen.
-func wrapLines(lines []string, width int) []string {
-	if width <= 0 {
-		return lines
-	}
-	rows := make([]string, 0, len(lines))
-	for _, line := range lines {
-		if len(line) <= width || ansi.StringWidth(line) <= width {
-			rows = append(rows, line)
-			continue
-		}
-		rows = append(rows, strings.Split(ansi.Hardwrap(line, width, true), "\n")...)
-	}
-	return rows
 }
 
 // lastRows are the last rows of lines, wrapped or cut.

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
@@ -28,9 +26,6 @@ const (
 	byUptime
 	topOrders // how many there are
 )
-
-// sortMark follows the name of the column that rows are sorted by.
-const sortMark = "▼"
 
 // column is the header of what is sorted by.
 func (o topOrder) column() string {
@@ -162,16 +157,4 @@ func confirmation(action api.Action, nodes []status.Node, path string, width int
 		after = ", " + all + after
 	}
 	return before + shorten(path, max(8, width-len(before)-len(after))) + after
-}
-
-// shorten cuts text in its middle, so that both its beginning and its end, in
-// which names differ, can be read.
-func shorten(text string, width int) string {
-	all := ansi.StringWidth(text)
-	if width <= 0 || all <= width {
-		return text
-	}
-	front := (width - 1) * 2 / 3
-	back := max(0, width-1-front)
-	return ansi.Truncate(text, front, "") + "…" + ansi.TruncateLeft(text, all-back, "")
 }

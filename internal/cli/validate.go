@@ -123,10 +123,3 @@ func (v validation) counts() string {
 func faultOf(e *config.Error) fault {
 	return fault{e.File, e.Line, e.Column, e.Key, e.Message, e.Hint}
 }
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
@@ -22,25 +21,4 @@ func newVersion(s *streams) *cobra.Command {
 
 func versionLine() string {
 	return fmt.Sprintf("coppice %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-}
-
-// version is that of the module, or the commit it was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	v := "devel"
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			v = "devel-" + s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			v += "-modified"
-		}
-	}
-	return v
 }

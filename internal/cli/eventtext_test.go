@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/daemon"
@@ -135,72 +133,4 @@ func TestDescribe(t *testing.T) {
 			t.Errorf("%T is described by %q", e, text)
 		}
 	}
-}
-
-func TestFit(t *testing.T) {
-	t.Parallel()
-	const R, Q = stateRunning, "quarantined"
-	for _, test := range []struct {
-		states []string
-		n      int
-		want   string
-		hidden int
-	}{
-		{[]string{R}, 5, "0", 0},
-		{[]string{R, R, R}, 3, "0 1 2", 0},
-		{[]string{R, R, R, R}, 3, "0 1", 2},
-		{[]string{R, R, R, R, Q}, 3, "0 4", 3},
-		{[]string{R, R, R, Q, R, Q}, 4, "0 3 5", 3},
-		{[]string{R, R, R, Q, R, Q}, 5, "0 1 3 5", 2},
-		{[]string{R, Q, Q, Q, R, Q}, 4, "0 1 2", 3},
-		{[]string{R, Q, Q}, 2, "0", 2},
-	} {
-		rows := make([][]string, len(test.states))
-		for i := range rows {
-			rows[i] = []string{fmt.Sprint(i)}
-		}
-		got, states, hidden := fit(rows, test.states, test.n)
-		if text := strings.Join(slices.Concat(got...), " "); text != test.want || hidden != test.hidden || len(states) != len(got) {
-			t.Errorf("%v in %d: %s and %d more, want %s and %d", test.states, test.n, text, hidden, test.want, test.hidden)
-		}
-	}
-}
-
-// stops counts how often a fleet is asked to stop.
-type stops int
-
-func (n *stops) Stop(keep bool) {
-	if !keep {
-		*n++
-	}
-}
-
-func TestStopper(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var fleet stops
-		s, ctx := newStopper()
-		s.signal(15) // before there is a fleet
-		if s.first() != 15 || ctx.Err() == nil {
-			t.Errorf("first %v, asked %v", s.first(), ctx.Err())
-		}
-		s.control(&fleet)
-		time.Sleep(twice)
-		if s.signal(2) || s.kills() || fleet != 0 { // still the same wish
-			t.Error("that killed")
-		}
-		time.Sleep(time.Nanosecond)
-		if !s.signal(2) || !s.kills() || s.first() != 15 {
-			t.Error("that did not kill")
-		}
-		if fleet != 2 { // the second one kills, whether or not the first has come already
-			t.Errorf("asked %d times, want twice", fleet)
-		}
-
-		s, ctx = newStopper()
-		s.broken()
-		if ctx.Err() == nil || s.first() != 0 {
-			t.Error(ctx.Err(), s.first())
-		}
-	})
 }

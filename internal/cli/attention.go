@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/timespan"
+)
+
+// attentionOf describes what is wrong: path and state, the reason and what happens next;
+// more faults of a file; the last line of output; and the command that helps.
+func attentionOf(a status.Attention, faults []string, now time.Time, p paint) []string {
+	if len(faults) > 0 {
+		a.Reason, faults = faults[0], faults[1:]
+	}
+	text := proc.Plain(a.Path) + " " + p.state(a.State, stateWords(a.State))
+	if a.Reason != "" {
+		text += ": " + proc.Plain(a.Reason)
+	}
+	if a.NextAt != nil {
+		text += fmt.Sprintf("; next start in %s", timespan.Short(max(0, a.NextAt.Sub(now))))
+	}
+	lines := []string{text}
+	for _, fault := range faults {
+		lines = append(lines, proc.Plain(fault))
+	}
+	if a.LastOutput != "" {
+		lines = append(lines, p.dim("| ")+proc.Plain(a.LastOutput))
+	}
+	return append(lines, p.dim("-> ")+proc.Plain(a.Command))
+}
