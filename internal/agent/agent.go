@@ -141,6 +141,14 @@ func (m *Manager) Home(path string) runtime.Runtime {
 	return nil
 }
 
+// Remembers returns how many exits the slot of an agent remembers, at least 1.
+func (m *Manager) Remembers(path string) int {
+	if r, ok := m.Home(path).(interface{ Remembers(path string) int }); ok {
+		return max(1, r.Remembers(path))
+	}
+	return 1
+}
+
 // Session returns the last session of an agent; nil if there was none yet.
 func (m *Manager) Session(path string) runtime.Session {
 	if p := m.Stopper.registry.of(path); p != nil {

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/journal"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -54,8 +54,8 @@ func (p paint) eventType(t event.Type, text string) string {
 
 // describe returns an event as it is stored and in a line; "" if it is not worth one.
 func describe(e supervisor.Event) (event.Event, string) {
-	entry, text := daemon.Translate(e)
-	if daemon.Nested(e) || entry.Type == event.SupervisorEnded {
+	entry, text := journal.Translate(e)
+	if journal.Nested(e) || entry.Type == event.SupervisorEnded {
 		text = ""
 	}
 	return entry, text

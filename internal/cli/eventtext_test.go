@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/journal"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -57,7 +57,7 @@ func TestTypesAreDocumented(t *testing.T) {
 	}
 	made := map[string]bool{"agent.output": true}
 	for _, e := range everyEvent() {
-		entry, _ := daemon.Translate(e)
+		entry, _ := journal.Translate(e)
 		kind, data := string(entry.Type), map[string]any{}
 		if err := entry.Decode(&data); err != nil {
 			t.Fatal(err)

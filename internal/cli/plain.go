@@ -12,6 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/journal"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -118,10 +119,10 @@ func (v *jsonView) put(r record) {
 }
 
 func (v *jsonView) Event(e supervisor.Event) {
-	if daemon.Nested(e) {
+	if journal.Nested(e) {
 		return
 	}
-	entry, _ := daemon.Translate(e)
+	entry, _ := journal.Translate(e)
 	v.put(record{
 		Time: entry.Time, Type: string(entry.Type), Path: entry.Path, Incarnation: entry.Incarnation,
 		Message: entry.Message, Data: entry.Data,

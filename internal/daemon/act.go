@@ -9,9 +9,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/journal"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/reconcile"
-	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -47,7 +47,7 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) (a
 	if !c.triggers.Has(path) && !c.drains.Has(path) && isAlready(before, action) {
 		return already, nil
 	}
-	if action == api.Resume && !c.triggers.Has(path) && status.StoppedByHand(before.State, before.Reason) {
+	if action == api.Resume && !c.triggers.Has(path) && journal.StoppedByHand(before.State, before.Reason) {
 		return none, fmt.Errorf("%w: %s was stopped by hand, not suspended; start it with: coppice start %[2]s",
 			api.ErrConflict, path)
 	}
@@ -98,7 +98,7 @@ func isAlready(i supervisor.ChildInfo, action api.Action) bool {
 	case api.Start, api.Resume:
 		return i.Sub == nil && (i.State == supervisor.Running || i.State == supervisor.Starting)
 	case api.Stop:
-		return status.StoppedByHand(i.State, i.Reason)
+		return journal.StoppedByHand(i.State, i.Reason)
 	case api.Suspend: // what has ended for good is not brought back by a resume, either
 		return i.State == supervisor.Suspended ||
 			i.State == supervisor.Stopped && reconcile.PhaseOf(&i) == reconcile.Completed
@@ -112,7 +112,7 @@ func (c *Controller) resumes(path string, i supervisor.ChildInfo) bool {
 	if c.triggers.HeldBy(path) == supervisor.ReasonSuspended {
 		return true
 	}
-	return status.Suspended(i.State, i.Reason) || i.Sub != nil
+	return journal.Suspended(i.State, i.Reason) || i.Sub != nil
 }
 
 // requested is the event of an action that was asked for by hand.

@@ -21,7 +21,7 @@ func newAgents(c *Controller) *agent.Manager {
 		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Runtimes: c.opts.Runtimes,
 		Fleet: func() agent.Fleet { return agentFleet{c.fleet()} },
 		Once:  c.opts.Once, Started: c.started, Socket: c.opts.Socket, Admit: c.opts.Admit, Output: c.opts.Output,
-		Listeners: c.listeners(), Drains: c.drains, Starts: startLog{c}, Prepare: c.prepare,
+		Listeners: c.listeners(), Drains: c.drains, Starts: c.journal, Prepare: c.prepare,
 		Stopper: c.stopper,
 	})
 }
@@ -97,15 +97,6 @@ func (c *Controller) startOf(
 	}
 	return start, err
 }
-
-// startLog implements agent.StartLog.
-type startLog struct{ c *Controller }
-
-func (s startLog) AwaitEarlier(ctx context.Context, path string, incarnation uint64) {
-	s.c.caughtUp(ctx, path, incarnation)
-}
-func (s startLog) Logged(path string, incarnation uint64) { s.c.journal.started(path, incarnation, 1) }
-func (s startLog) Forget(path string)                     { s.c.journal.forgetStarts(path) }
 
 // agentFleet implements agent.Fleet.
 type agentFleet struct{ f *fleet.Fleet }

@@ -19,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/job"
+	"github.com/coppice-dev/coppice/internal/journal"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/outcome/claim"
@@ -79,7 +80,7 @@ type Controller struct {
 	root     *supervisor.Supervisor // once launched is closed
 	launched chan struct{}
 	log      *event.Log
-	journal  *journal
+	journal  *journal.Journal
 	before   uint64 // the last event of earlier daemons
 
 	loop       *reconcile.Loop
@@ -149,7 +150,7 @@ func newController(o Options) (*Controller, error) {
 		return nil, err
 	}
 	c := &Controller{
-		opts: o, host: host, started: time.Now(), log: log, journal: newJournal(log),
+		opts: o, host: host, started: time.Now(), log: log,
 		background: newBackground(),
 		launched:   make(chan struct{}),
 		down:       make(chan struct{}), ended: make(chan struct{}),
@@ -158,13 +159,14 @@ func newController(o Options) (*Controller, error) {
 	c.applier = newApplier(c, fleet.New(o.Tree, o.Config))
 	c.loop = newLoop(c)
 	c.health = newHealth(c)
-	c.drains = newDrains(c)
-	c.triggers = newTriggers(c)
-	c.pools = newPools(c)
-	c.pauses.look = make(chan struct{}, 1)
 	c.hashes = hash.New(hash.Options{
 		Store: o.Store, Logger: o.Logger, Go: c.background.run, Changed: c.loop.Enqueue,
 	})
+	c.triggers = newTriggers(c)
+	c.journal = newJournal(c)
+	c.drains = newDrains(c)
+	c.pools = newPools(c)
+	c.pauses.look = make(chan struct{}, 1)
 	c.stopper = newStopper(c)
 	c.agents = newAgents(c)
 	c.restarts = newRestarts(c)

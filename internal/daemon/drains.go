@@ -21,7 +21,8 @@ var _ drain.Agents = drainAgents{}
 // newDrains returns the drains of a controller.
 func newDrains(c *Controller) *drain.Manager {
 	return drain.New(drain.Options{
-		Store: c.opts.Store, Logger: c.opts.Logger, Agents: drainAgents{c}, Record: c.record, Go: c.background.run,
+		Store: c.opts.Store, Logger: c.opts.Logger, Agents: drainAgents{c}, Record: c.journal.Write,
+		Go: c.background.run,
 		Changed: func(path string) {
 			c.loop.Enqueue()
 			c.pools.Wake(path)

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -12,27 +13,23 @@ import (
 // so that people are served while the disk is full, too.
 func (c *Controller) waitDurable(ctx context.Context, path string, before supervisor.ChildInfo, action api.Action) {
 	suspended := supervisor.Suspended.String()
-	var done func(noted) bool
+	var done func(*agent.Record) bool
 	switch action {
 	case api.Stop, api.Suspend:
 		why := stopReason(action)
 		if before.State == supervisor.Suspended && before.Reason == why {
 			return
 		}
-		done = func(n noted) bool {
-			return n.state == suspended && (n.record == nil || n.record.Reason == why.String())
-		}
+		done = func(r *agent.Record) bool { return r.State == suspended && r.Reason == why.String() }
 	case api.Restart:
-		done = func(n noted) bool { return n.state != suspended && n.incarnation > before.Incarnation }
+		done = func(r *agent.Record) bool { return r.State != suspended && r.Incarnation > before.Incarnation }
 	default:
 		if before.State != supervisor.Suspended {
 			return
 		}
-		done = func(n noted) bool { return n.state != suspended }
+		done = func(r *agent.Record) bool { return r.State != suspended }
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	c.journal.written(ctx, path, done)
+	c.journal.AwaitRecord(ctx, path, done)
 }
 
 // stopReason is why an action stops something.

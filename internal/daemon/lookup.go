@@ -56,7 +56,7 @@ func (c *Controller) live(path string) runtime.Session {
 
 // last is the number of the last incarnation of an agent.
 func (c *Controller) last(path string) uint64 {
-	n := c.journal.lastStart(path)
+	n := c.journal.LastStart(path)
 	if s := c.agents.Session(path); s != nil {
 		n = max(n, s.Observe().Incarnation)
 	}

@@ -44,7 +44,7 @@ func newApplier(c *Controller, f *fleet.Fleet) *reconcile.Applier {
 	return reconcile.NewApplier(f, reconcile.ApplierOptions{
 		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Removals: &c.removals, Background: c.background.ctx,
 		Find: c.find, Locate: c.locate, Stop: c.stopChild, Last: c.last, Exited: c.hasExited,
-		Known:   func(path string) bool { _, ok := c.journal.of(path); return ok },
+		Known:   func(path string) bool { return c.journal.Has(path) },
 		IsPool:  func(path string) bool { return c.pools.Has(path) },
 		Updated: func(paths []string) { parallel(paths, c.amend) },
 		Moved: func(ctx context.Context, path string) {

@@ -175,7 +175,7 @@ func (r *Records) look(ctx context.Context, runtimes []runtime.Runtime) error {
 // read reads the store.
 func (r *Records) read(ctx context.Context) error {
 	for path, rec := range r.records {
-		r.journal.recall(path, rec.Incarnation)
+		r.journal.Restore(path, rec.Incarnation)
 	}
 	if _, err := r.readBeliefs(ctx); err != nil {
 		return err

@@ -8,14 +8,11 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
 const (
-	recordTime = 5 * time.Second // for the store to take an event with what follows from it
 	// minRestartAge is how long an incarnation runs at least before a restart that it asks for: one
 	// that always asks at once must not spin.
 	minRestartAge = time.Second
@@ -24,7 +21,7 @@ const (
 // newRestarts returns the restarts that agents of a controller have asked for.
 func newRestarts(c *Controller) *agent.Restarts {
 	return agent.NewRestarts(agent.RestartOptions{
-		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Record: c.record, Restart: c.restartNow,
+		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Record: c.journal.Write, Restart: c.restartNow,
 		Changed: c.loop.Enqueue,
 	})
 }
@@ -43,14 +40,6 @@ func (c *Controller) RequestRestart(ctx context.Context, who token.Caller, reaso
 			who.Path)
 	}
 	return c.restarts.Request(ctx, who, reason)
-}
-
-// record writes an event with what follows from it, and returns when the store has both.
-func (c *Controller) record(e event.Event, ops ...store.Op) error {
-	c.log.Append(e, ops...)
-	ctx, cancel := context.WithTimeout(context.Background(), recordTime)
-	defer cancel()
-	return c.log.Sync(ctx)
 }
 
 var errNotStarted = errors.New("it could not be started; what comes next is decided as after every failure")

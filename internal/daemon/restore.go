@@ -33,7 +33,7 @@ func (c *Controller) restore(ctx context.Context) (*agent.SavedState, error) {
 	c.adoptInstances(found)
 	for path, r := range saved.Records {
 		if r.Incarnation > 0 {
-			c.journal.recall(path, r.Incarnation)
+			c.journal.Restore(path, r.Incarnation)
 			c.hashes.Restore(path, r.Hash)
 		}
 	}

@@ -118,7 +118,7 @@ func (c *Controller) suspendProject(ctx context.Context) error {
 		if !c.opts.Once {
 			ops = append(ops, store.Op{Kind: store.Put, Key: suspensionKey, Value: value})
 		}
-		if err := c.record(event.Event{
+		if err := c.journal.Write(event.Event{
 			Type: event.ProjectSuspended, Path: root, Actor: "user",
 			Message: root + " is suspended by hand, with all in it",
 		}, ops...); err != nil {
@@ -137,7 +137,7 @@ func (c *Controller) resumeProject(ctx context.Context) error {
 	defer c.project.changing.Unlock()
 	root := c.root.Path()
 	c.project.set(time.Time{})
-	if err := c.record(event.Event{
+	if err := c.journal.Write(event.Event{
 		Type: event.ProjectResumed, Path: root, Actor: "user", Message: root + " is resumed by hand",
 	}, store.Op{Kind: store.Delete, Key: suspensionKey}); err != nil {
 		c.opts.Logger.Warn("that the project is resumed may not survive this controller", "error", err)

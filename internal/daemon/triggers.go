@@ -110,7 +110,7 @@ func (a triggerAgents) Hold(path string, why supervisor.Reason) {
 		Type: event.AgentStopped, Path: path, Incarnation: r.Incarnation, Actor: "user",
 		Message: fmt.Sprintf("%s stays down: %v", path, why),
 	}, r.Op())
-	a.c.journal.note(path, r)
+	a.c.journal.Note(path, r)
 }
 
 // Release is part of trigger.Agents.

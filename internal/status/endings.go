@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"sync"
 
+	"github.com/coppice-dev/coppice/internal/journal"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -74,7 +75,7 @@ func (s *Endings) Complete(n *Node) {
 	n.LastExit, n.ExitKind, n.ExitError, n.Reason = "", "", "", ""
 	if k := end.exit.Kind; k != supervisor.NoExit && k != supervisor.ShutDown {
 		n.setLastExit(end.exit)
-		n.LastExit = ExitText(end.exit)
+		n.LastExit = journal.ExitText(end.exit)
 	}
 	if end.reason != supervisor.ReasonShutdown { // of everything, as is plain to see
 		n.Reason = end.reason.String()

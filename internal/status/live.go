@@ -9,6 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/health"
+	"github.com/coppice-dev/coppice/internal/journal"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -177,7 +178,7 @@ func (l live) walk(all []Node, s *supervisor.Supervisor, f Fleet) []Node {
 func (l live) node(path string, i supervisor.ChildInfo, f Fleet) Node {
 	n := Node{Path: path, Incarnation: i.Incarnation, Restarts: i.Restarts, LimitMax: supervisor.Unlimited}
 	l.declare(&n, f)
-	n.State, n.Reason = StateOf(i.State, i.Reason)
+	n.State, n.Reason = journal.StateOf(i.State, i.Reason)
 	switch {
 	case i.Limit.Scope == supervisor.ScopeChild:
 		n.SetLimit(i.Limit, i.InWindow)
@@ -209,7 +210,7 @@ func (l live) node(path string, i supervisor.ChildInfo, f Fleet) Node {
 	if i.LastExit.Kind != supervisor.NoExit {
 		n.setLastExit(i.LastExit)
 	}
-	n.StoppedByHand = StoppedByHand(i.State, i.Reason)
+	n.StoppedByHand = journal.StoppedByHand(i.State, i.Reason)
 	l.suspend(&n)
 	return n
 }
@@ -234,7 +235,7 @@ func (l live) addAgent(n *Node, i *supervisor.ChildInfo) {
 	}
 	if t.Held != supervisor.NoReason && i.State == supervisor.Stopped { // which its supervisor does not know
 		i.State, i.Reason = supervisor.Suspended, t.Held
-		n.State, n.Reason = StateOf(i.State, i.Reason)
+		n.State, n.Reason = journal.StateOf(i.State, i.Reason)
 	}
 	if t.Reason != "" {
 		n.Reason = t.Reason

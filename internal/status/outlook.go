@@ -8,6 +8,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
+	"github.com/coppice-dev/coppice/internal/journal"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -56,7 +57,7 @@ func outlook(n Node, i supervisor.ChildInfo) (why, next, do string) {
 // hand, has ended for good, or is about to be started.
 func staysDown(n Node, i supervisor.ChildInfo) (why, next, do string) {
 	switch {
-	case Suspended(i.State, i.Reason):
+	case journal.Suspended(i.State, i.Reason):
 		return n.Reason, "it is started when it is resumed", "coppice resume " + n.Path
 	case i.State == supervisor.Suspended && i.Reason == supervisor.ReasonTerminated:
 		return "it was stopped by hand", "it stays stopped until it is started, also by the next daemon",

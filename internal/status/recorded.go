@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/journal"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -86,8 +87,8 @@ func (r recorded) recorded(path string, f Fleet) Node {
 			n.setLastExit(rec.LastExit)
 		}
 		if rec.Lasts {
-			n.State, n.Reason = StateOf(rec.State, rec.Reason)
-			n.StoppedByHand = StoppedByHand(rec.State, rec.Reason)
+			n.State, n.Reason = journal.StateOf(rec.State, rec.Reason)
+			n.StoppedByHand = journal.StoppedByHand(rec.State, rec.Reason)
 			if rec.State == supervisor.Quarantined {
 				r.quarantine(&n, rec.NextAt)
 			}

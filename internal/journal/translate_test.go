@@ -1,4 +1,4 @@
-package daemon
+package journal
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package daemon
+package journal
 
 import (
 	"errors"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -57,7 +56,7 @@ func translationOf(e supervisor.Event) translation {
 	case supervisor.SupervisorStopping:
 		return translation{"", event.SupervisorStopping, causeOf(e.Reason), stoppingText(e)}
 	case supervisor.SupervisorEnded:
-		return translation{"", event.SupervisorEnded, agent.EventEnd(e.Exit), "ended: " + status.ExitText(e.Exit)}
+		return translation{"", event.SupervisorEnded, agent.EventEnd(e.Exit), "ended: " + ExitText(e.Exit)}
 	case supervisor.ChildStarted:
 		return started(e)
 	case supervisor.ChildStartFailed:
@@ -79,15 +78,15 @@ func translationOf(e supervisor.Event) translation {
 	case supervisor.ChildStopped:
 		text := "stopped"
 		if !e.Exit.Clean() {
-			text += ": " + status.ExitText(e.Exit)
+			text += ": " + ExitText(e.Exit)
 		}
 		data := event.Stopped{End: agent.EventEnd(e.Exit), Cause: causeOf(e.Reason)}
 		return translation{event.AgentStopped, event.SupervisorStopped, data, text}
 	case supervisor.ChildChanged:
 		return translation{
 			event.AgentChanged, event.SupervisorChanged,
-			event.Changed{State: status.StateAfter(e), Cause: causeOf(e.Reason)},
-			fmt.Sprintf("%s: %v", status.StateAfter(e), e.Reason),
+			event.Changed{State: StateAfter(e), Cause: causeOf(e.Reason)},
+			fmt.Sprintf("%s: %v", StateAfter(e), e.Reason),
 		}
 	case supervisor.ChildAbandoned:
 		return translation{
@@ -98,7 +97,7 @@ func translationOf(e supervisor.Event) translation {
 	case supervisor.ChildReturned:
 		return translation{
 			event.AgentReturned, event.SupervisorReturned, agent.EventEnd(e.Exit),
-			fmt.Sprintf("abandoned incarnation %d has ended: %s", e.Incarnation, status.ExitText(e.Exit)),
+			fmt.Sprintf("abandoned incarnation %d has ended: %s", e.Incarnation, ExitText(e.Exit)),
 		}
 	case supervisor.ChildMisbehaved:
 		return translation{
@@ -140,7 +139,7 @@ func exited(e supervisor.ChildExited) translation {
 		data: event.Exited{
 			End: agent.EventEnd(e.Exit), Decision: decisionOf(e.Decision), UptimeSeconds: e.Uptime.Seconds(),
 		},
-		text: fmt.Sprintf("ended after %s: %s; %s", timespan.Short(e.Uptime), status.ExitText(e.Exit),
+		text: fmt.Sprintf("ended after %s: %s; %s", timespan.Short(e.Uptime), ExitText(e.Exit),
 			decisionText(e.Decision)),
 	}
 	switch {
@@ -166,7 +165,7 @@ func limitReached(e supervisor.LimitReached) translation {
 		t.text = "given up"
 	}
 	if e.Exit.Err != nil { // of an order that starts it too often, no other event gives the reason
-		t.text += ": " + status.ExitText(e.Exit)
+		t.text += ": " + ExitText(e.Exit)
 	}
 	switch e.Limit.OnLimit {
 	case supervisor.Quarantine:
@@ -182,7 +181,7 @@ func limitReached(e supervisor.LimitReached) translation {
 func stoppingText(e supervisor.SupervisorStopping) string {
 	switch {
 	case e.Err != nil:
-		return "stopping everything: " + status.ErrorText(e.Err)
+		return "stopping everything: " + ErrorText(e.Err)
 	case e.Reason == supervisor.ReasonShutdown:
 		return "stopping everything"
 	}
