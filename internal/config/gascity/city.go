@@ -161,7 +161,7 @@ func (c *city) namedSession(s *toml.Value) {
 	c.inspect(s, "[[named_session]]")
 	if mode := s.Field("mode"); mode != nil && !textIs(s, "mode", toml.KindString, "always") {
 		c.notSupported(mode, "named_session.mode",
-			"named_session with mode %s is not supported: agents run all the time, or are pools", toml.Format(mode))
+			"named_session with mode %s is not supported: an agent runs all the time or is a pool", toml.Format(mode))
 	}
 }
 
@@ -254,7 +254,7 @@ func (c *city) inspect(v *toml.Value, header string) {
 				c.r.FailKey(f, "did you mean "+strconv.Quote(near)+"?", "unknown key %s in %s",
 					spec.Quote(f.Name), where)
 			} else {
-				c.r.Notice(f, "%s is not known in %s, and not used", toml.BareKey(f.Name), where)
+				c.r.Notice(f, "%s is not a key of %s, and is ignored", toml.BareKey(f.Name), where)
 			}
 		case k.unused:
 			if key := header + " " + f.Name; !c.again(key) { // else its path would be looked for in vain

@@ -174,24 +174,24 @@ func TestCityMinimal(t *testing.T) {
 		{"provider of the agent", "[[agent]]\nname = \"a\"\nprovider = \"claude\"\n[session]\nprovider = \"tmux\"\n", ""},
 		{"empty values", "[[agent]]\nname = \"a\"\nstart_command = \"x\"\ndir = \"\"\nidle_timeout = \"\"\n[daemon]\nwisp_ttl = \"\"\n", ""},
 		{"foreign session", "[session]\nprovider = \"k8s\"\n[session.k8s]\nnamespace = \"gc\"\n[[agent]]\nname = \"a\"\nstart_command = \"x\"\n[[agent]]\nname = \"b\"\nstart_command = \"x\"\n", `
-			2:1: session.provider is "k8s", which is not supported: agents are processes with a terminal
+			2:1: session.provider is "k8s", which is not supported: agents are OS processes with a terminal
 			3:10: session.k8s is not supported: all agents run on this machine`},
 		{"all that is foreign", "[workspace]\nname = \"x\"\nglobal_fragments = [\"a\"]\nincludes = [\"https://example.org/x.git\"]\n[imports.core]\nsource = \"github.com/x/core\"\nversion = \"^1\"\n[[agent]]\nname = \"a\"\nstart_command = \"x\"\nnudge = \"go\"\nsession_live = [\"tmux x\"]\nzzz = 1\n[beads]\nprovider = \"file\"\n[api]\nport = 1\n[qqq]\nx = 1\n[patches]\nproviders = [{ name = \"claude\" }]\n", `
-			3:1: workspace.global_fragments is not supported: there are no prompts of agents; give it to the program in start_command or args
+			3:1: workspace.global_fragments is not supported: Coppice sends no prompts; put it into start_command or args
 			4:13: "https://example.org/x.git" is not supported: packs are read from directories; clone it, and write the path of its directory
 			6:1: "github.com/x/core" is not supported: packs are read from directories; clone it, and write the path of its directory
-			7:1: imports.core.version is not supported: packs are read as they are in their directories
-			11:1: agent.a.nudge is not supported: nothing is typed into agents after their start; give it to the program in args
-			12:1: agent.a.session_live is not supported: it is about its tmux sessions
-			13:1: zzz is not known in [[agent]], and not used
-			14:2: beads is not supported: tasks are Coppice's own
-			16:2: api is not supported: the daemon answers on a unix socket
-			18:2: qqq is not known in the file, and not used
+			7:1: imports.core.version is not supported: packs are read from their directories as they are
+			11:1: agent.a.nudge is not supported: Coppice types nothing into a new agent; put it into args
+			12:1: agent.a.session_live is not supported: it configures Gas City's tmux sessions
+			13:1: zzz is not a key of [[agent]], and is ignored
+			14:2: beads is not supported: Coppice has its own tasks
+			16:2: api is not supported: the daemon serves a unix socket only
+			18:2: qqq is not a key of the file, and is ignored
 			21:1: patches.providers is not supported: write it in [providers]`},
 		{"only packs", "[workspace]\nname = \"lifecycle\"\nstart_command = \"true\"\n[defaults.rig.imports.x]\nsource = \"packs/x\"\n[daemon]\nmax_restarts = 3\ntick_debounce = \"500ms\"\n", `
 			1:1: there is no agent in this city: neither an [[agent]], nor a pack that has one for the city or for one of its [[rigs]]
-			4:2: defaults is not supported: it is for rigs that are added; name the packs of each of the [[rigs]]
-			8:1: daemon.tick_debounce is not supported: what happens does not wait for a tick`},
+			4:2: defaults is not supported: it applies to new rigs; name the packs in each of the [[rigs]]
+			8:1: daemon.tick_debounce is not supported: there are no ticks`},
 		{"many", "[[agent]]\nname = \"a\"\nstart_command = \"x\"\n" + configtest.Crowd(300), "A0 ... 100 more notices"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

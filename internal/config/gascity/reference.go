@@ -20,16 +20,24 @@ func WriteReference(w io.Writer) error {
 			title = "Tables"
 		}
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| key | type | becomes |\n|---|---|---|\n", title, t.doc)
-		var unused []string
+		var reasons []string
+		unused := map[string][]string{} // keys by reason
 		for _, k := range t.keys {
-			if k.unused {
-				unused = append(unused, fmt.Sprintf("- `%s`: %s", k.Name, k.Doc))
-			} else {
+			switch {
+			case !k.unused:
 				fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.Name, k.Type, k.Doc)
+			case unused[k.Doc] == nil:
+				reasons = append(reasons, k.Doc)
+				fallthrough
+			default:
+				unused[k.Doc] = append(unused[k.Doc], "`"+k.Name+"`")
 			}
 		}
-		if len(unused) > 0 {
-			fmt.Fprintf(&b, "\nNot supported:\n\n%s\n", strings.Join(unused, "\n"))
+		if len(reasons) > 0 {
+			b.WriteString("\nNot supported:\n\n")
+		}
+		for _, reason := range reasons {
+			fmt.Fprintf(&b, "- %s: %s\n", strings.Join(unused[reason], ", "), reason)
 		}
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
