@@ -131,7 +131,7 @@ func (c *city) runtime(a, from *toml.Value) {
 	default:
 		if provider != "" && !c.foreign[provider] {
 			c.foreign[provider] = true
-			c.r.Notice(at, "%s is %s, which is not supported: agents are OS processes with a terminal", toml.KeyPath(at),
+			c.r.Notice(at, "%s is %s, which is not supported: agents are processes with a terminal", toml.KeyPath(at),
 				spec.Quote(provider))
 		}
 		a.Put(toml.Derive(at, toml.KindBool, "terminal", "true"))

@@ -174,7 +174,7 @@ func TestCityMinimal(t *testing.T) {
 		{"provider of the agent", "[[agent]]\nname = \"a\"\nprovider = \"claude\"\n[session]\nprovider = \"tmux\"\n", ""},
 		{"empty values", "[[agent]]\nname = \"a\"\nstart_command = \"x\"\ndir = \"\"\nidle_timeout = \"\"\n[daemon]\nwisp_ttl = \"\"\n", ""},
 		{"foreign session", "[session]\nprovider = \"k8s\"\n[session.k8s]\nnamespace = \"gc\"\n[[agent]]\nname = \"a\"\nstart_command = \"x\"\n[[agent]]\nname = \"b\"\nstart_command = \"x\"\n", `
-			2:1: session.provider is "k8s", which is not supported: agents are OS processes with a terminal
+			2:1: session.provider is "k8s", which is not supported: agents are processes with a terminal
 			3:10: session.k8s is not supported: all agents run on this machine`},
 		{"all that is foreign", "[workspace]\nname = \"x\"\nglobal_fragments = [\"a\"]\nincludes = [\"https://example.org/x.git\"]\n[imports.core]\nsource = \"github.com/x/core\"\nversion = \"^1\"\n[[agent]]\nname = \"a\"\nstart_command = \"x\"\nnudge = \"go\"\nsession_live = [\"tmux x\"]\nzzz = 1\n[beads]\nprovider = \"file\"\n[api]\nport = 1\n[qqq]\nx = 1\n[patches]\nproviders = [{ name = \"claude\" }]\n", `
 			3:1: workspace.global_fragments is not supported: Coppice sends no prompts; put it into start_command or args

@@ -231,7 +231,7 @@ name = "r"
 	}
 	want := []string{
 		`city.toml:10:1: the rig "r" has no path: its agents run in a directory of that name in the city`,
-		"pack.toml:1:1: include is not a key of pack.toml, and is ignored", "pack.toml:2:2: daemon is not known in pack.toml, and not used",
+		"pack.toml:1:1: include is not a key of pack.toml, and is ignored", "pack.toml:2:2: daemon is not a key of pack.toml, and is ignored",
 		"a[second]", "b[city]city1",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -75,7 +75,8 @@ func tables() []table {
 			ignored("convergence", "table", "formulas are only the text of tasks"),
 			ignored("api", "table", "the daemon serves a unix socket only"),
 			ignored("events", "table", "events are in the project's log"),
-			ignored("mail", "table", "Coppice has its own mail"), ignored("usage", "table", "Coppice does not count usage"),
+			ignored("mail", "table", "Coppice has its own mail"),
+			ignored("usage", "table", "Coppice does not count usage"),
 			ignored("pricing", "array of tables", "Coppice does not count usage"),
 			ignored("chat_sessions", "table", sleep), ignored("session_sleep", "table", sleep),
 			ignored("upstreams", "table", provided),
@@ -91,10 +92,12 @@ func tables() []table {
 			becomes("suspended", "boolean", "`[project] suspended`"),
 			becomes("start_command", "string",
 				"the command of agents that have neither `start_command` nor `provider`"),
-			becomes("provider", "string", "the provider of agents that have neither, if there is no `start_command` here"),
+			becomes("provider", "string",
+				"the provider of agents that have neither, if there is no `start_command` here"),
 			ignored("session_template", "string", "a session is named after its agent"),
 			ignored("max_active_sessions", "integer", "set `max` of each pool"),
-			becomes("includes", "array of strings", "packs of the city: paths relative to the city, or names in `[packs]`"),
+			becomes("includes", "array of strings",
+				"packs of the city: paths relative to the city, or names in `[packs]`"),
 			ignored("default_rig_includes", "array of strings",
 				"it applies to new rigs; name the packs in each of the `[[rigs]]`"),
 			ignored("install_agent_hooks", "array of strings", provided),
@@ -141,7 +144,8 @@ func tables() []table {
 			becomes("path", "string", "the directory of its agents"),
 			becomes("suspended", "boolean", "suspends its agents"),
 			ignored("prefix", "string", beads), ignored("default_branch", "string", "there are no worktrees"),
-			becomes("includes", "array of strings", "packs of the rig: paths relative to the city, or names in `[packs]`"),
+			becomes("includes", "array of strings",
+				"packs of the rig: paths relative to the city, or names in `[packs]`"),
 			becomes("imports", "table", "named packs of the rig, see `[imports.*]`"),
 			becomes("overrides", "array of tables", "patches of the agents of its packs; like "+
 				"`[[patches.agent]]`, with `agent` for the name"),
@@ -206,8 +210,9 @@ func tables() []table {
 		}},
 		{header: "[orders]", doc: "Settings of all orders. An order is a file in `orders/` of the city or of a pack: " +
 			"`orders/NAME.toml`, `orders/NAME/order.toml` or `formulas/orders/NAME/order.toml`. An order of the city " +
-			"replaces those of its packs with the same name. An order of a rig's pack is called `RIG--NAME`. The keys " +
-			"are those of an `[[order]]`; `bead.closed` becomes `task.closed`. An order with a `formula` creates one " +
+			"replaces those of its packs with the same name. An order of a rig's pack is called `RIG--NAME`. The " +
+			"keys are those of an `[[order]]`; `bead.closed` becomes `task.closed`. An order with a `formula` " +
+			"creates one " +
 			"task of that name; its text is the description and the steps in `formulas/NAME.toml` (or " +
 			"`NAME.formula.toml`), without replacing variables. The environment has `GC_CITY`, `ORDER_DIR`, " +
 			"`PACK_DIR`, `GC_PACK_NAME`, and in a rig `GC_RIG` and `GC_RIG_ROOT`.", keys: []key{
@@ -216,7 +221,8 @@ func tables() []table {
 			becomes("overrides", "array of tables", "`[[orders.overrides]]`; `rig` names the rig"),
 		}},
 		{header: "[providers.*]", doc: "Commands by name.", keys: []key{
-			becomes("command", "string", "the command of its agents, without further options; default: the name of the provider"),
+			becomes("command", "string",
+				"the command of its agents, without further options; default: the name of the provider"),
 			becomes("start_command", "string", "the same"),
 			becomes("args", "array of strings", "arguments of agents that have none"),
 			becomes("env", "table of strings", "variables, in addition to those of each agent"),
@@ -269,7 +275,8 @@ func tables() []table {
 			becomes("fallback", "boolean", "true: any other agent of the same name replaces it"),
 			ignored("session", "string", "agents are OS processes"), ignored("upstream", "string", provided),
 			ignored("lifecycle", "string", "agents restart when they exit"),
-			ignored("nudge", "string", "Coppice types nothing into a new agent; put it into `args`"), ignored("prompt_template", "string", prompts),
+			ignored("nudge", "string", "Coppice types nothing into a new agent; put it into `args`"),
+			ignored("prompt_template", "string", prompts),
 			ignored("prompt_mode", "string", prompts), ignored("prompt_flag", "string", prompts),
 			ignored("inject_fragments", "array of strings", prompts),
 			ignored("append_fragments", "array of strings", prompts),
