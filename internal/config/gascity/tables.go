@@ -202,8 +202,7 @@ func tables() []table {
 		}},
 		{header: "[[named_session]]", doc: "Sessions of agents.", keys: []key{
 			becomes("template", "string", "nothing; the agent itself runs"),
-			becomes("mode", "string", "nothing, if it is `always`; anything else is not supported: agents run "+
-				"all the time, or are pools"),
+			becomes("mode", "string", "nothing if it is `always`; other modes are not supported"),
 			becomes("scope", "string", "nothing; the agent's own value applies"),
 			becomes("dir", "string", "nothing; the agent's own value applies"),
 			ignored("name", "string", "a session is named after its agent"),
