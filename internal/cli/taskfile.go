@@ -15,6 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/transfer"
 )
 
 func newTaskImport(s *streams, w worker) *cobra.Command {
@@ -49,9 +50,9 @@ completed by doing it again.`,
 			}
 			defer done()
 			skipped := 0
-			var skip func(*task.LineError)
+			var skip func(*transfer.LineError)
 			if skipBad {
-				skip = func(e *task.LineError) {
+				skip = func(e *transfer.LineError) {
 					if skipped++; skipped <= 100 {
 						fmt.Fprintf(s.err, "coppice: left out: %s\n", proc.Plain(e.Error()))
 					}
@@ -61,7 +62,7 @@ completed by doing it again.`,
 			if len(args) > 0 && args[0] != "-" {
 				name = args[0]
 			}
-			plan, err := task.ReadPlan(name, file, size, skip)
+			plan, err := transfer.ReadPlan(name, file, size, skip)
 			if err != nil {
 				return usageError(fmt.Errorf("nothing was imported:\n%s", plainText(err.Error())))
 			}

@@ -34,7 +34,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/store"
-	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/service"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -104,7 +104,7 @@ type Controller struct {
 	questions  *question.Service
 	pauses     pauseQuestions
 	triggers   *trigger.Manager
-	work       *task.Service
+	work       *service.Service
 	orders     *dispatch.Dispatcher
 
 	project suspension

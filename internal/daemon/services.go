@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/service"
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
@@ -52,7 +53,7 @@ func (c *Controller) openFeatures(ctx context.Context) (err error) {
 
 // openWork reads the tasks.
 func (c *Controller) openWork(ctx context.Context) (err error) {
-	c.work, err = task.OpenService(ctx, task.ServiceOptions{
+	c.work, err = service.Open(ctx, service.Options{
 		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Tree: directory{c},
 		Patrol:     func() spec.Patrol { return c.fleet().Patrol },
 		Background: c.background.run, Nudge: c.health.Nudge, Await: c.awaitTask,

@@ -18,8 +18,8 @@ func Select(f Filter) Selection {
 	return s
 }
 
-// filter is the reverse of Select.
-func (s Selection) filter() Filter {
+// Filter is the reverse of Select.
+func (s Selection) Filter() Filter {
 	f := Filter{
 		Pool: s.Pool, Assignee: s.Assignee, Labels: s.Labels, Type: s.Type, Parent: s.Parent,
 		Ready: s.Ready, Active: s.Active, All: s.All,
@@ -35,7 +35,7 @@ func (s Selection) filter() Filter {
 func ListAll(ctx context.Context, c *api.Client, f Filter) ([]Task, error) {
 	all := []Task{}
 	for after := f.After; ; {
-		most := maxPage
+		most := MaxPage
 		if f.Limit > 0 {
 			most = min(most, f.Limit-len(all))
 		}

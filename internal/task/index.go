@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// record is a task as it is stored. It is never changed, only replaced.
-type record struct {
+// Record is a task as it is stored. It is never changed, only replaced.
+type Record struct {
 	Task
 	Number  uint64   `json:"number"`            // counts tasks in the order in which they came
 	Key     string   `json:"key,omitempty"`     // of the request that made it
@@ -19,7 +19,7 @@ type record struct {
 }
 
 // before is the order in which tasks are done, and listed.
-func (r *record) before(other *record) int {
+func (r *Record) before(other *Record) int {
 	return cmp.Or(
 		cmp.Compare(r.Priority, other.Priority),
 		r.CreatedAt.Compare(other.CreatedAt),
@@ -29,13 +29,13 @@ func (r *record) before(other *record) int {
 
 // entry is a task in memory.
 type entry struct {
-	*record
+	*Record
 	in *line // where it stands, nil if it is neither ready nor waits for its time
 	at int   // and where there
 }
 
-// index is all tasks and what follows from them.
-type index struct {
+// Index is all tasks and what follows from them.
+type Index struct {
 	entries map[string]*entry
 	keys    map[string]string          // ids by the keys of the requests that made them
 	parts   map[string]map[string]bool // of a task: its children
@@ -45,14 +45,14 @@ type index struct {
 	counts  map[tally]int
 	live    sequence // what is not closed
 	over    sequence // and what is
-	ready   map[place]*line
+	ready   map[Place]*line
 	timed   *line // what waits for its time
 	now     time.Time
-	lined   func(place) // is called when a task has become ready there; may be nil
+	lined   func(Place) // is called when a task has become ready there; may be nil
 }
 
-// place is where tasks that are ready are lined up: those of an assignee, or of a pool.
-type place struct{ assignee, pool string }
+// Place is where tasks that are ready are lined up: those of an assignee, or of a pool.
+type Place struct{ assignee, pool string }
 
 // tally is what tasks are counted by: their stored status, and their pool, or
 // all of that status.
@@ -62,31 +62,36 @@ type tally struct {
 	all    bool
 }
 
-func newIndex() *index {
-	return &index{
+// NewIndex makes an Index without tasks, as of now.
+func NewIndex() *Index {
+	return &Index{
+		now:     time.Now(),
 		entries: make(map[string]*entry), keys: make(map[string]string), parts: make(map[string]map[string]bool),
 		open:    make(map[string]int),
 		waiters: make(map[string]map[string]bool), claimed: make(map[string]map[string]bool),
-		ready:  make(map[place]*line),
+		ready:  make(map[Place]*line),
 		counts: make(map[tally]int),
 		timed:  &line{less: func(a, b *entry) bool { return a.NotBefore.Before(b.NotBefore) }},
 	}
 }
 
+// Add adds a task, or replaces it.
+func (x *Index) Add(r *Record) { x.set(r.ID, r) }
+
 // get is the record of a task, nil if there is none.
-func (x *index) get(id string) *record {
+func (x *Index) get(id string) *Record {
 	if e := x.entries[id]; e != nil {
-		return e.record
+		return e.Record
 	}
 	return nil
 }
 
 // set replaces a task, or removes it if r is nil, and returns what was there.
-func (x *index) set(id string, r *record) (before *record) {
+func (x *Index) set(id string, r *Record) (before *Record) {
 	e := x.entries[id]
 	wasOpen := false
 	if e != nil {
-		before, wasOpen = e.record, !e.closed()
+		before, wasOpen = e.Record, !e.closed()
 		x.unlink(before)
 		x.leave(e)
 		x.sequenceOf(before).remove(before)
@@ -95,10 +100,10 @@ func (x *index) set(id string, r *record) (before *record) {
 	case r == nil:
 		delete(x.entries, id)
 	case e == nil:
-		e = &entry{record: r}
+		e = &entry{Record: r}
 		x.entries[id] = e
 	default:
-		e.record = r
+		e.Record = r
 	}
 	isOpen := r != nil && !r.closed()
 	if r != nil {
@@ -121,7 +126,7 @@ func (x *index) set(id string, r *record) (before *record) {
 }
 
 // sequenceOf is where a task is listed.
-func (x *index) sequenceOf(r *record) *sequence {
+func (x *Index) sequenceOf(r *Record) *sequence {
 	if r.closed() {
 		return &x.over
 	}
@@ -129,7 +134,7 @@ func (x *index) sequenceOf(r *record) *sequence {
 }
 
 // count adds tasks of a status and pool to the counts.
-func (x *index) count(status Status, pool string, n int) {
+func (x *Index) count(status Status, pool string, n int) {
 	for _, at := range []tally{{status: status, pool: pool}, {status: status, all: true}} {
 		if x.counts[at] += n; x.counts[at] == 0 {
 			delete(x.counts, at)
@@ -137,7 +142,7 @@ func (x *index) count(status Status, pool string, n int) {
 	}
 }
 
-func (x *index) link(r *record) {
+func (x *Index) link(r *Record) {
 	x.count(r.Status, r.Pool, 1)
 	if r.Key != "" {
 		x.keys[r.Key] = r.ID
@@ -156,7 +161,7 @@ func (x *index) link(r *record) {
 	}
 }
 
-func (x *index) unlink(r *record) {
+func (x *Index) unlink(r *Record) {
 	x.count(r.Status, r.Pool, -1)
 	if r.Key != "" {
 		delete(x.keys, r.Key)
@@ -191,7 +196,7 @@ func remove(sets map[string]map[string]bool, key, id string) {
 }
 
 // again puts a task where it belongs, as something it waits for has changed.
-func (x *index) again(id string) {
+func (x *Index) again(id string) {
 	if e := x.entries[id]; e != nil {
 		x.leave(e)
 		x.stand(e)
@@ -199,9 +204,9 @@ func (x *index) again(id string) {
 }
 
 // ready reports whether a task can be claimed.
-func (e *entry) ready(x *index) bool { return e.in != nil && e.in != x.timed }
+func (e *entry) ready(x *Index) bool { return e.in != nil && e.in != x.timed }
 
-func (x *index) leave(e *entry) {
+func (x *Index) leave(e *entry) {
 	if e.ready(x) {
 		x.count(ready, e.Pool, -1)
 	}
@@ -211,8 +216,8 @@ func (x *index) leave(e *entry) {
 }
 
 // stand lines a task up if it is ready, or would be but for the time.
-func (x *index) stand(e *entry) {
-	if e.Status != Open && (e.Status != Deferred || e.NotBefore.IsZero()) || x.waits(e.record) {
+func (x *Index) stand(e *entry) {
+	if e.Status != Open && (e.Status != Deferred || e.NotBefore.IsZero()) || x.waits(e.Record) {
 		return
 	}
 	if x.now.Before(e.NotBefore) {
@@ -221,7 +226,7 @@ func (x *index) stand(e *entry) {
 	}
 	at := placeOf(&e.Task)
 	if x.ready[at] == nil {
-		x.ready[at] = &line{less: func(a, b *entry) bool { return a.before(b.record) < 0 }}
+		x.ready[at] = &line{less: func(a, b *entry) bool { return a.before(b.Record) < 0 }}
 	}
 	heap.Push(x.ready[at], e)
 	x.count(ready, e.Pool, 1)
@@ -230,15 +235,15 @@ func (x *index) stand(e *entry) {
 	}
 }
 
-func placeOf(t *Task) place {
+func placeOf(t *Task) Place {
 	if t.Assignee != "" {
-		return place{assignee: t.Assignee}
+		return Place{assignee: t.Assignee}
 	}
-	return place{pool: t.Pool}
+	return Place{pool: t.Pool}
 }
 
 // advance lets the time go on: what has waited for it is ready.
-func (x *index) advance(now time.Time) {
+func (x *Index) advance(now time.Time) {
 	x.now = now
 	for len(x.timed.entries) > 0 && !now.Before(x.timed.entries[0].NotBefore) {
 		e := x.timed.entries[0]
@@ -248,20 +253,20 @@ func (x *index) advance(now time.Time) {
 }
 
 // first is the ready task at a place that comes first, nil if there is none.
-func (x *index) first(at place) *record {
+func (x *Index) first(at Place) *Record {
 	if l := x.ready[at]; l != nil && len(l.entries) > 0 {
-		return l.entries[0].record
+		return l.entries[0].Record
 	}
 	return nil
 }
 
 // waits reports whether something is not closed that a task waits for. What is
 // not there any more holds nothing up.
-func (x *index) waits(r *record) bool {
+func (x *Index) waits(r *Record) bool {
 	return x.open[r.ID] > 0 || slices.ContainsFunc(r.DependsOn, x.isOpen)
 }
 
-func (x *index) isOpen(id string) bool {
+func (x *Index) isOpen(id string) bool {
 	r := x.get(id)
 	return r != nil && !r.closed()
 }
@@ -270,7 +275,7 @@ func (x *index) isOpen(id string) bool {
 const maxShown = 20
 
 // waitsFor names what a task waits for.
-func (x *index) waitsFor(r *record) (all []string) {
+func (x *Index) waitsFor(r *Record) (all []string) {
 	for _, id := range r.DependsOn {
 		if x.isOpen(id) && len(all) < maxShown {
 			all = append(all, id)
@@ -288,9 +293,9 @@ func (x *index) waitsFor(r *record) (all []string) {
 }
 
 // shown is a task as others see it.
-func (x *index) shown(r *record) Task {
+func (x *Index) shown(r *Record) Task {
 	t := r.Task
-	if e := x.entries[r.ID]; e != nil && e.record == r {
+	if e := x.entries[r.ID]; e != nil && e.Record == r {
 		t.Ready = e.ready(x)
 	}
 	t.Status = r.effective(x.now)
@@ -308,7 +313,7 @@ func (x *index) shown(r *record) Task {
 // circle is a way from a task back to it along what waits for what, nil if
 // there is none. It goes backwards: what is new waits for much, and is waited
 // for by little.
-func (x *index) circle(id string) []string {
+func (x *Index) circle(id string) []string {
 	waitsFor := map[string]string{} // by which each task was reached
 	queue := []string{id}
 	for len(queue) > 0 {
@@ -332,7 +337,7 @@ func (x *index) circle(id string) []string {
 }
 
 // before is what waits for a task, closed or not.
-func (x *index) before(id string) iter.Seq[string] {
+func (x *Index) before(id string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for waiter := range x.waiters[id] {
 			if !yield(waiter) {
@@ -343,33 +348,4 @@ func (x *index) before(id string) iter.Seq[string] {
 			yield(r.Parent)
 		}
 	}
-}
-
-// line is tasks of which the first one can be found, and any be taken out.
-type line struct {
-	entries []*entry
-	less    func(a, b *entry) bool
-}
-
-func (l *line) Len() int           { return len(l.entries) }
-func (l *line) Less(i, j int) bool { return l.less(l.entries[i], l.entries[j]) }
-func (l *line) Swap(i, j int) {
-	l.entries[i], l.entries[j] = l.entries[j], l.entries[i]
-	l.entries[i].at, l.entries[j].at = i, j
-}
-
-// Push and Pop are part of heap.Interface.
-func (l *line) Push(v any) {
-	e := v.(*entry)
-	e.in, e.at = l, len(l.entries)
-	l.entries = append(l.entries, e)
-}
-
-func (l *line) Pop() any {
-	last := len(l.entries) - 1
-	e := l.entries[last]
-	l.entries[last] = nil
-	l.entries = l.entries[:last]
-	e.in = nil
-	return e
 }

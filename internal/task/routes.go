@@ -14,8 +14,15 @@ const (
 	maxImportBody  = MaxImportBytes + MaxBead + 64<<10
 )
 
-// maxPage is how many tasks one answer lists at most.
-const maxPage = 5000
+// Bounds on an import: MaxBead bounds a bead in bytes; the others what is sent at once.
+const (
+	MaxBead        = 1 << 20
+	MaxImport      = 1000    // beads
+	MaxImportBytes = 2 << 20 // bytes of them
+)
+
+// MaxPage is how many tasks one answer lists at most.
+const MaxPage = 5000
 
 const (
 	listDoc  = "What comes first is first: by priority, then by age."
@@ -88,7 +95,7 @@ var (
 	Import = api.Route[ImportRequest, ImportReport]{
 		Method: "POST", Path: "/tasks/import", For: api.People, MaxBody: maxImportBody,
 		ID: "importTasks", Summary: "Make tasks of beads",
-		Doc: "At most 250 beads and 2 MiB, what is waited for before what waits for it. A task that is there " +
+		Doc: "At most 1000 beads and 2 MiB, what is waited for before what waits for it. A task that is there " +
 			"is replaced only by what is newer. What fails is named, what was before it is done.",
 		Returns: "What became of them.",
 	}
@@ -180,8 +187,8 @@ type WaitRequest struct {
 	Within float64  `json:"within_seconds,omitempty" minimum:"0" doc:"How long it waits at most; 0 or left out: as long as the agent lives."`
 }
 
-// timeout is how long it waits at most, 0 for no limit.
-func (w WaitRequest) timeout() time.Duration { return time.Duration(w.Within * float64(time.Second)) }
+// Timeout is how long it waits at most, 0 for no limit.
+func (w WaitRequest) Timeout() time.Duration { return time.Duration(w.Within * float64(time.Second)) }
 
 // Action is an action on a task.
 type Action string
@@ -213,11 +220,28 @@ type ActRequest struct {
 type ImportRequest struct {
 	_ struct{} `schema:"TaskImport" open:"true" doc:"Beads that are to become tasks."`
 
-	Beads []json.RawMessage `json:"beads" doc:"Objects as in .beads/issues.jsonl; at most 250."`
+	Beads []json.RawMessage `json:"beads" doc:"Objects as in .beads/issues.jsonl; at most 1000."`
 	By    string            `json:"by,omitempty" doc:"Name of the person who asks; not for agents."`
+}
+
+// ImportReport is what became of the beads of an import.
+type ImportReport struct {
+	_ struct{} `open:"true" doc:"What became of beads."`
+
+	Created   int `json:"created" minimum:"0" doc:"New tasks."`
+	Updated   int `json:"updated" minimum:"0" doc:"Tasks that were older than the bead."`
+	Unchanged int `json:"unchanged" minimum:"0" doc:"Tasks that were not."`
 }
 
 // ExportRequest says which page is exported.
 type ExportRequest struct {
 	After string `json:"after,omitempty" doc:"Only those after this id."`
+}
+
+// BeadPage is some tasks as beads.
+type BeadPage struct {
+	_ struct{} `open:"true" doc:"Some tasks as beads."`
+
+	Beads []json.RawMessage `json:"beads" doc:"Objects as in .beads/issues.jsonl, in the order of their ids."`
+	Next  string            `json:"next,omitempty" doc:"What to ask for to get those after them; left out if there are none."`
 }

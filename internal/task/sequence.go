@@ -15,20 +15,20 @@ type sequence struct {
 const maxChunk = 512
 
 // find is where a task is, or would be: the chunk, and the place in that.
-func (s *sequence) find(r *record) (chunk, at int) {
-	chunk, _ = slices.BinarySearchFunc(s.chunks, r, func(c []*entry, r *record) int {
+func (s *sequence) find(r *Record) (chunk, at int) {
+	chunk, _ = slices.BinarySearchFunc(s.chunks, r, func(c []*entry, r *Record) int {
 		return c[len(c)-1].before(r)
 	})
 	if chunk == len(s.chunks) {
 		return chunk, 0
 	}
-	at, _ = slices.BinarySearchFunc(s.chunks[chunk], r, func(e *entry, r *record) int { return e.before(r) })
+	at, _ = slices.BinarySearchFunc(s.chunks[chunk], r, func(e *entry, r *Record) int { return e.before(r) })
 	return chunk, at
 }
 
 // add adds a task that is not there.
 func (s *sequence) add(e *entry) {
-	chunk, at := s.find(e.record)
+	chunk, at := s.find(e.Record)
 	if chunk == len(s.chunks) {
 		if chunk == 0 {
 			s.chunks = append(s.chunks, []*entry{e})
@@ -48,7 +48,7 @@ func (s *sequence) add(e *entry) {
 }
 
 // remove removes a task that is there, as it was when it was added.
-func (s *sequence) remove(r *record) {
+func (s *sequence) remove(r *Record) {
 	chunk, at := s.find(r)
 	c := slices.Delete(s.chunks[chunk], at, at+1)
 	if s.chunks[chunk] = c; len(c) == 0 {
@@ -57,7 +57,7 @@ func (s *sequence) remove(r *record) {
 }
 
 // after are the tasks that come after one, all if it is nil.
-func (s *sequence) after(r *record) iter.Seq[*entry] {
+func (s *sequence) after(r *Record) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		chunk, at := 0, 0
 		if r != nil {
@@ -83,7 +83,7 @@ func merged(a, b iter.Seq[*entry]) iter.Seq[*entry] {
 		defer stop()
 		other, more := next()
 		for e := range a {
-			for ; more && other.before(e.record) < 0; other, more = next() {
+			for ; more && other.before(e.Record) < 0; other, more = next() {
 				if !yield(other) {
 					return
 				}

@@ -1,29 +1,18 @@
-// Package task keeps tasks, because agents die and work has to go on: durable
-// pieces of work with an order among them, each of which is done by one
-// incarnation of an agent at a time.
-//
-// A Queue holds what is short of all tasks in memory, decides on that, and
-// writes each decision as one step, under the condition that nobody else has
-// written meanwhile. Many decisions share one write: see commit.go. Texts and
-// comments are in the store alone.
+// Package task says what tasks are and what may happen to them: durable pieces of work
+// with an order among them, each of which is done by one incarnation of an agent at a
+// time. A State decides and knows no store; package queue keeps one durably, package
+// transfer reads and writes tasks as other programs do, and package service answers the
+// requests that are declared here.
 //
 // A task is ready when it is open, its time has come, and all that it waits for
-// is closed: the tasks it depends on, and its own children. What waits for what
-// never runs in a circle. A claim is bound to one incarnation; when that is
-// over, whatever it had claimed is open again.
+// is closed: the tasks it depends on, and its own children. Tasks never wait for each
+// other in a circle. A claim is bound to one incarnation; when that has ended,
+// what it had claimed is open again.
 package task
 
 import (
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
-
-	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
 // Limits. The errors that name them wrap ErrInvalid or ErrFull.
@@ -158,6 +147,16 @@ type Comment struct {
 	Text        string    `json:"text" doc:"What."`
 }
 
+// Detail is all there is of a task.
+type Detail struct {
+	_ struct{} `open:"true" doc:"All there is of a task."`
+
+	Task     Task      `json:"task"`
+	Text     string    `json:"text" doc:"What is to be done, at length."`
+	Comments []Comment `json:"comments" doc:"Oldest first."`
+	Children []string  `json:"children" doc:"Ids of its children, at most 200."`
+}
+
 // Who does something: an incarnation of an agent, or a person.
 type Who struct {
 	Path        string // of an agent; "" if it is a person
@@ -205,118 +204,6 @@ func (t *Task) effective(now time.Time) Status {
 
 // closed reports whether a task is over, so that others need not wait for it.
 func (t *Task) closed() bool { return t.Status == Closed }
-
-// check says what is wrong with a task, whoever made it.
-func (t *Task) check() error {
-	if err := CheckID(t.ID); err != nil {
-		return err
-	}
-	if strings.TrimSpace(t.Title) == "" {
-		return fmt.Errorf("%w: the title is missing", ErrInvalid)
-	}
-	for _, text := range []struct {
-		name, text string
-		most       int
-	}{
-		{"title", t.Title, MaxTitle}, {"type", t.Type, MaxName}, {"pool", t.Pool, MaxName},
-		{"assignee", t.Assignee, MaxName},
-		{"origin", t.Origin, MaxName}, {"reason", t.Reason, MaxReason},
-		{"name of who created it", t.CreatedBy, MaxName},
-	} {
-		lines := text.name == "reason"
-		if err := checkText(text.name, text.text, text.most, lines); err != nil {
-			return err
-		}
-	}
-	switch {
-	case !slices.Contains(Statuses(), t.Status):
-		return fmt.Errorf("%w: the status is %.40q, expected %s%s", ErrInvalid, t.Status, list(Statuses()),
-			meant(string(t.Status), Statuses()))
-	case t.Outcome != "" && !slices.Contains(Outcomes(), t.Outcome):
-		return fmt.Errorf("%w: the outcome is %.40q, expected %s%s", ErrInvalid, t.Outcome, list(Outcomes()),
-			meant(string(t.Outcome), Outcomes()))
-	case t.MaxClaims < 0 || t.MaxClaims > spec.MaxClaims:
-		return fmt.Errorf(
-			"%w: max_claims is %d, expected 1 to %d, or 0 for what the file says",
-			ErrInvalid, t.MaxClaims, spec.MaxClaims,
-		)
-	case t.Priority < 0 || t.Priority > MaxPriority:
-		return fmt.Errorf("%w: the priority is %d, expected 0 (most urgent) to %d", ErrInvalid, t.Priority, MaxPriority)
-	case len(t.Labels) > MaxLabels:
-		return fmt.Errorf("%w: it has %d labels, at most %d are allowed", ErrInvalid, len(t.Labels), MaxLabels)
-	case len(t.DependsOn)+len(t.Links) > MaxDepends:
-		return fmt.Errorf("%w: it depends on %d tasks, with its other links; at most %d are allowed", ErrInvalid,
-			len(t.DependsOn)+len(t.Links), MaxDepends)
-	}
-	for _, label := range t.Labels {
-		if label == "" {
-			return fmt.Errorf("%w: a label is empty", ErrInvalid)
-		}
-		if err := checkText("label", label, MaxName, false); err != nil {
-			return err
-		}
-	}
-	for _, id := range t.DependsOn {
-		if err := CheckID(id); err != nil {
-			return err
-		}
-		if id == t.ID {
-			return fmt.Errorf("%w: %s depends on itself", ErrInvalid, id)
-		}
-	}
-	if t.Parent != "" {
-		if err := CheckID(t.Parent); err != nil {
-			return err
-		}
-		if t.Parent == t.ID {
-			return fmt.Errorf("%w: %s is its own parent", ErrInvalid, t.ID)
-		}
-	}
-	return nil
-}
-
-// checkText says what is wrong with a text, of one line unless it may have more.
-func checkText(name, text string, most int, lines bool) error {
-	switch {
-	case len(text) > most:
-		return fmt.Errorf("%w: the %s has %d bytes, at most %d are allowed", ErrInvalid, name, len(text), most)
-	case !utf8.ValidString(text):
-		return fmt.Errorf("%w: the %s is not UTF-8", ErrInvalid, name)
-	case !lines && strings.ContainsFunc(text, unicode.IsControl):
-		return fmt.Errorf("%w: the %s is not one line of plain text: %.80q", ErrInvalid, name, text)
-	}
-	return nil
-}
-
-// list is what can be said, in words.
-func list[S ~string](all []S) string {
-	words := make([]string, len(all))
-	for i, s := range all {
-		words[i] = string(s)
-	}
-	return strings.Join(words, ", ")
-}
-
-func meant[S ~string](word string, all []S) string {
-	words := make([]string, len(all))
-	for i, s := range all {
-		words[i] = string(s)
-	}
-	if near := suggest.Nearest(word, words); near != "" && near != word {
-		return fmt.Sprintf("; did you mean %q?", near)
-	}
-	return ""
-}
-
-// sorted is a list without what is twice in it or empty, in order; nil if nothing is left.
-func sorted(all []string) []string {
-	all = slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == "" })
-	slices.Sort(all)
-	if all = slices.Compact(all); len(all) == 0 {
-		return nil
-	}
-	return all
-}
 
 // now is the time as it is stored.
 func now() time.Time { return time.Now().UTC().Round(0) }

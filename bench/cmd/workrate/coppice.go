@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 	"github.com/coppice-dev/coppice/internal/task"
+	taskqueue "github.com/coppice-dev/coppice/internal/task/queue"
 )
 
 // pool is where the tasks are.
@@ -21,7 +22,7 @@ const pool = "p"
 
 // throughQueue is the package, with an event for each step, as the daemon writes one.
 type throughQueue struct {
-	q  *task.Queue
+	q  *taskqueue.Queue
 	db store.Store
 }
 
@@ -30,7 +31,7 @@ func openQueue(ctx context.Context, dir string, n int) (queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	q, err := task.OpenQueue(ctx, task.Options{Store: db, Name: "bench", Also: func(e task.Event) []store.Op {
+	q, err := taskqueue.Open(ctx, taskqueue.Options{Store: db, Name: "bench", Also: func(e task.Event) []store.Op {
 		value, _ := json.Marshal(e) // texts and times
 		return []store.Op{{Kind: store.Append, Key: "events", Value: value}}
 	}})

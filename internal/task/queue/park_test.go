@@ -1,4 +1,4 @@
-package task
+package queue
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // claimAndDie lets the next incarnation of an agent claim a task and end.
@@ -15,7 +16,7 @@ func claimAndDie(t *testing.T, q *Queue, path string, life uint64, id, failure s
 	t.Helper()
 	who := agent(path, life)
 	begin(t, q, who)
-	claim(t, q, who, Claiming{ID: id})
+	claim(t, q, who, task.Claiming{ID: id})
 	q.End(path, life, failure)
 	if err := q.GiveBack(t.Context(), path); err != nil {
 		t.Fatalf("%v", err)
@@ -23,8 +24,8 @@ func claimAndDie(t *testing.T, q *Queue, path string, life uint64, id, failure s
 }
 
 // noteKinds is an Options.Also that notes what happens.
-func noteKinds(to *[]Kind) func(Event) []store.Op {
-	return func(e Event) []store.Op {
+func noteKinds(to *[]task.Kind) func(task.Event) []store.Op {
+	return func(e task.Event) []store.Op {
 		*to = append(*to, e.Kind)
 		return nil
 	}
@@ -34,12 +35,12 @@ func noteKinds(to *[]Kind) func(Event) []store.Op {
 func TestParking(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
-	var kinds []Kind
+	var kinds []task.Kind
 	o := testOptions(s)
 	o.Also = noteKinds(&kinds)
 	q := openWith(t, o)
 	defer func() { q.Close() }()
-	made := create(t, q, Draft{Title: "poison", Pool: "p"})
+	made := create(t, q, task.Draft{Title: "poison", Pool: "p"})
 	for n := range uint64(2) {
 		claimAndDie(t, q, "t/a", n+1, made.ID, "exit code 1")
 		if got := find(t, q, made.ID); !got.Ready || got.FailedClaims != int(n)+1 || !strings.Contains(got.Reason, "exit code 1") {
@@ -51,40 +52,40 @@ func TestParking(t *testing.T) {
 	claimAndDie(t, q, "t/a", 3, made.ID, "exit code 7")
 	parked := find(t, q, made.ID)
 	const reason = "claimed 3 times without a result, last: t/a: exit code 7"
-	if parked.Status != Parked || parked.Ready || parked.Reason != reason || parked.Claim != nil || parked.Claims != 3 {
+	if parked.Status != task.Parked || parked.Ready || parked.Reason != reason || parked.Claim != nil || parked.Claims != 3 {
 		t.Fatalf("%+v", parked)
 	}
-	if last := kinds[len(kinds)-1]; last != Withheld {
+	if last := kinds[len(kinds)-1]; last != task.Withheld {
 		t.Errorf("the last event is %s", last)
 	}
 	q.Close()
 	q = openWith(t, o)
-	if got := find(t, q, made.ID); got.Status != Parked || got.Reason != reason {
+	if got := find(t, q, made.ID); got.Status != task.Parked || got.Reason != reason {
 		t.Fatalf("after a restart: %+v", got)
 	}
-	all, err := q.List(t.Context(), Filter{Statuses: []Status{Parked}})
+	all, err := q.List(t.Context(), task.Filter{Statuses: []task.Status{task.Parked}})
 	if err != nil || len(all) != 1 || q.Parked() != 1 {
 		t.Errorf("%v, %d, %v", all, q.Parked(), err)
 	}
 	a := agent("t/a", 4)
 	begin(t, q, a)
-	_, err = q.Claim(t.Context(), a, Claiming{Pools: []string{"p"}})
-	wantErr(t, err, ErrNothing)
+	_, err = q.Claim(t.Context(), a, task.Claiming{Pools: []string{"p"}})
+	wantErr(t, err, task.ErrNothing)
 	next := "coppice task retry " + made.ID
-	_, err = q.Claim(t.Context(), a, Claiming{ID: made.ID})
-	wantErr(t, err, ErrConflict, "parked", reason, next)
+	_, err = q.Claim(t.Context(), a, task.Claiming{ID: made.ID})
+	wantErr(t, err, task.ErrConflict, "parked", reason, next)
 	_, err = q.Retry(t.Context(), a, made.ID, "")
-	wantErr(t, err, ErrConflict, "parked", next)
-	open := Open
-	_, err = q.Edit(t.Context(), a, made.ID, Edit{Status: &open})
-	wantErr(t, err, ErrConflict, "parked", next)
+	wantErr(t, err, task.ErrConflict, "parked", next)
+	open := task.Open
+	_, err = q.Edit(t.Context(), a, made.ID, task.Edit{Status: &open})
+	wantErr(t, err, task.ErrConflict, "parked", next)
 	_, err = q.Reopen(t.Context(), ann, made.ID, "")
-	wantErr(t, err, ErrConflict, "parked", next)
+	wantErr(t, err, task.ErrConflict, "parked", next)
 	_, err = q.Release(t.Context(), ann, made.ID, "")
-	wantErr(t, err, ErrConflict, "parked", next)
-	for _, release := range []func() (Task, error){
-		func() (Task, error) { return q.Retry(t.Context(), ann, made.ID, "mended") },
-		func() (Task, error) { return q.Edit(t.Context(), ann, made.ID, Edit{Status: &open}) },
+	wantErr(t, err, task.ErrConflict, "parked", next)
+	for _, release := range []func() (task.Task, error){
+		func() (task.Task, error) { return q.Retry(t.Context(), ann, made.ID, "mended") },
+		func() (task.Task, error) { return q.Edit(t.Context(), ann, made.ID, task.Edit{Status: &open}) },
 	} {
 		if got, err := release(); err != nil || !got.Ready || got.FailedClaims != 0 {
 			t.Fatalf("%+v, %v", got, err)
@@ -92,7 +93,7 @@ func TestParking(t *testing.T) {
 		for n := range uint64(3) {
 			claimAndDie(t, q, "t/a", 10+n, made.ID, "exit code 1")
 		}
-		if got := find(t, q, made.ID); got.Status != Parked {
+		if got := find(t, q, made.ID); got.Status != task.Parked {
 			t.Fatalf("%+v", got)
 		}
 	}
@@ -100,62 +101,62 @@ func TestParking(t *testing.T) {
 
 // Only claims that end as a failure of the agent count.
 func TestWhatParks(t *testing.T) {
-	blocked, deferred, open := Blocked, Deferred, Open
+	blocked, deferred, open := task.Blocked, task.Deferred, task.Open
 	for _, tt := range []struct {
 		how   string
-		end   func(q *Queue, who Who, id string) error
+		end   func(q *Queue, who task.Who, id string) error
 		count int
 	}{
-		{"the agent failed", func(q *Queue, who Who, _ string) error {
+		{"the agent failed", func(q *Queue, who task.Who, _ string) error {
 			q.End(who.Path, who.Incarnation, "exit code 1")
 			return q.GiveBack(t.Context(), who.Path)
 		}, 1},
-		{"the agent was stopped", func(q *Queue, who Who, _ string) error {
+		{"the agent was stopped", func(q *Queue, who task.Who, _ string) error {
 			q.End(who.Path, who.Incarnation, "")
 			return q.GiveBack(t.Context(), who.Path)
 		}, 0},
-		{"a successor, and nobody knows how it ended", func(q *Queue, who Who, _ string) error {
+		{"a successor, and nobody knows how it ended", func(q *Queue, who task.Who, _ string) error {
 			q.Begin(who.Path, lifeOf(who.Incarnation+1))
 			return q.GiveBack(t.Context(), who.Path)
 		}, 0},
-		{"another life of that number failed", func(q *Queue, who Who, _ string) error {
-			q.Begin(who.Path, Life{who.Incarnation, "another"})
+		{"another life of that number failed", func(q *Queue, who task.Who, _ string) error {
+			q.Begin(who.Path, task.Life{Incarnation: who.Incarnation, ID: "another"})
 			q.End(who.Path, who.Incarnation, "exit code 1")
 			return q.GiveBack(t.Context(), who.Path)
 		}, 0},
-		{"the agent failed, and its successor is first", func(q *Queue, who Who, _ string) error {
+		{"the agent failed, and its successor is first", func(q *Queue, who task.Who, _ string) error {
 			q.End(who.Path, who.Incarnation, "exit code 1")
 			q.Begin(who.Path, lifeOf(who.Incarnation+1))
 			return q.GiveBack(t.Context(), who.Path)
 		}, 1},
-		{"the agent gave it back", func(q *Queue, who Who, id string) error {
+		{"the agent gave it back", func(q *Queue, who task.Who, id string) error {
 			return second(q.Release(t.Context(), who, id, "no idea"))
 		}, 1},
-		{"the agent made it open", func(q *Queue, who Who, id string) error {
-			return second(q.Edit(t.Context(), who, id, Edit{Status: &open}))
+		{"the agent made it open", func(q *Queue, who task.Who, id string) error {
+			return second(q.Edit(t.Context(), who, id, task.Edit{Status: &open}))
 		}, 1},
-		{"the agent retried it", func(q *Queue, who Who, id string) error {
+		{"the agent retried it", func(q *Queue, who task.Who, id string) error {
 			return second(q.Retry(t.Context(), who, id, ""))
 		}, 1},
-		{"the agent put it off", func(q *Queue, who Who, id string) error {
-			return second(q.Edit(t.Context(), who, id, Edit{Status: &deferred}))
+		{"the agent put it off", func(q *Queue, who task.Who, id string) error {
+			return second(q.Edit(t.Context(), who, id, task.Edit{Status: &deferred}))
 		}, 0},
-		{"the agent is held up", func(q *Queue, who Who, id string) error {
-			return second(q.Edit(t.Context(), who, id, Edit{Status: &blocked}))
+		{"the agent is held up", func(q *Queue, who task.Who, id string) error {
+			return second(q.Edit(t.Context(), who, id, task.Edit{Status: &blocked}))
 		}, 0},
-		{"a person gave it back", func(q *Queue, _ Who, id string) error {
+		{"a person gave it back", func(q *Queue, _ task.Who, id string) error {
 			return second(q.Release(t.Context(), ann, id, ""))
 		}, 0},
-		{"the agent closed it", func(q *Queue, who Who, id string) error {
-			return second(q.Finish(t.Context(), who, id, Ending{Outcome: Failed}))
+		{"the agent closed it", func(q *Queue, who task.Who, id string) error {
+			return second(q.Finish(t.Context(), who, id, task.Ending{Outcome: task.Failed}))
 		}, 0},
 	} {
 		t.Run(tt.how, func(t *testing.T) {
 			q := fresh(t)
 			who := agent("t/a", 1)
-			made := create(t, q, Draft{Title: "x", MaxClaims: 2})
+			made := create(t, q, task.Draft{Title: "x", MaxClaims: 2})
 			begin(t, q, who)
-			claim(t, q, who, Claiming{ID: made.ID})
+			claim(t, q, who, task.Claiming{ID: made.ID})
 			if err := tt.end(q, who, made.ID); err != nil {
 				t.Fatal(err)
 			}
@@ -173,13 +174,13 @@ func TestMaxClaims(t *testing.T) {
 		o := testOptions(s)
 		o.MaxClaims = func() int { return tt.file }
 		q := openWith(t, o)
-		made := create(t, q, Draft{Title: "x", MaxClaims: tt.own})
+		made := create(t, q, task.Draft{Title: "x", MaxClaims: tt.own})
 		n := 0
-		for n < 6 && find(t, q, made.ID).Status != Parked {
+		for n < 6 && find(t, q, made.ID).Status != task.Parked {
 			n++
 			claimAndDie(t, q, "t/a", uint64(n), made.ID, "exit code 1")
 		}
-		if parked := find(t, q, made.ID).Status == Parked; parked != (tt.parkedAfter > 0) || parked && n != tt.parkedAfter {
+		if parked := find(t, q, made.ID).Status == task.Parked; parked != (tt.parkedAfter > 0) || parked && n != tt.parkedAfter {
 			t.Errorf("%+v: parked %v after %d", tt, parked, n)
 		}
 		q.Close()
@@ -187,17 +188,17 @@ func TestMaxClaims(t *testing.T) {
 	}
 	q := fresh(t)
 	for _, n := range []int{-1, spec.MaxClaims + 1} {
-		_, _, err := q.Create(t.Context(), ann, Draft{Title: "x", MaxClaims: n})
-		wantErr(t, err, ErrInvalid, fmt.Sprint(n), fmt.Sprint(spec.MaxClaims))
+		_, _, err := q.Create(t.Context(), ann, task.Draft{Title: "x", MaxClaims: n})
+		wantErr(t, err, task.ErrInvalid, fmt.Sprint(n), fmt.Sprint(spec.MaxClaims))
 	}
 }
 
 // What parks a task goes with it as a bead, and comes back.
 func TestParkedBead(t *testing.T) {
 	q := fresh(t)
-	made := create(t, q, Draft{Title: "poison", Pool: "p", MaxClaims: 2})
+	made := create(t, q, task.Draft{Title: "poison", Pool: "p", MaxClaims: 2})
 	claimAndDie(t, q, "t/a", 1, made.ID, "exit code 1")
-	tried := create(t, q, Draft{Title: "tried"})
+	tried := create(t, q, task.Draft{Title: "tried"})
 	claimAndDie(t, q, "t/a", 2, tried.ID, "exit code 1")
 	claimAndDie(t, q, "t/a", 3, made.ID, "exit code 1")
 	beads := exported(t, q)
@@ -208,7 +209,7 @@ func TestParkedBead(t *testing.T) {
 	bring(t, other, beads[made.ID]+"\n"+beads[tried.ID]+"\n")
 	for _, id := range []string{made.ID, tried.ID} {
 		want, got := find(t, q, id), find(t, other, id)
-		if got.Status != want.Status || got.Reason != want.Reason && want.Status == Parked || got.FailedClaims != want.FailedClaims || got.MaxClaims != want.MaxClaims {
+		if got.Status != want.Status || got.Reason != want.Reason && want.Status == task.Parked || got.FailedClaims != want.FailedClaims || got.MaxClaims != want.MaxClaims {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
@@ -220,7 +221,7 @@ func TestParkedBead(t *testing.T) {
 	cutOff, _, _ := strings.Cut(later.Replace(beads[made.ID]), `,"coppice":`)
 	bring(t, q, cutOff+"}\n")
 	got, want := find(t, q, made.ID), find(t, other, made.ID)
-	if got.Status != Parked || got.Reason != want.Reason || got.FailedClaims != 2 || got.MaxClaims != 2 {
+	if got.Status != task.Parked || got.Reason != want.Reason || got.FailedClaims != 2 || got.MaxClaims != 2 {
 		t.Errorf("%+v", got)
 	}
 	// Another program has opened it: that is a person's decision.

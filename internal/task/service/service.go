@@ -1,4 +1,6 @@
-package task
+// Package service answers requests about tasks, and gives back what agents that have
+// ended had claimed.
+package service
 
 import (
 	"context"
@@ -13,6 +15,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/queue"
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
@@ -27,8 +31,8 @@ type Tree interface {
 	Pools(path string) []string
 }
 
-// ServiceOptions configure a Service.
-type ServiceOptions struct {
+// Options configure a Service.
+type Options struct {
 	Store  store.Store
 	Log    *event.Log
 	Logger *slog.Logger
@@ -47,25 +51,31 @@ type ServiceOptions struct {
 // Service answers requests about the tasks of a Queue, and gives back what agents
 // that have ended had claimed.
 type Service struct {
-	*Queue
-	o ServiceOptions
+	queue *queue.Queue
+	o     Options
 }
 
-// OpenService reads the tasks.
-func OpenService(ctx context.Context, o ServiceOptions) (*Service, error) {
-	q, err := OpenQueue(ctx, Options{
+// Open reads the tasks.
+func Open(ctx context.Context, o Options) (*Service, error) {
+	q, err := queue.Open(ctx, queue.Options{
 		Store: o.Store, Name: o.Tree.Project(), Logger: o.Logger,
 		MaxClaims: func() int { return o.Patrol().MaxClaims },
-		Also:      func(e Event) []store.Op { return []store.Op{o.Log.Op(logEntry(e))} },
+		Also:      func(e task.Event) []store.Op { return []store.Op{o.Log.Op(logEntry(e))} },
 	})
 	return &Service{q, o}, err
 }
+
+// Close ends the queue. What is not durable by then is refused.
+func (s *Service) Close() { s.queue.Close() }
+
+// Parked is how many tasks are parked.
+func (s *Service) Parked() int { return s.queue.Parked() }
 
 // Run gives back what incarnations that have ended had claimed, in the background, and
 // removes old tasks. pending reports whether it is not known yet if an agent lives.
 func (s *Service) Run(pending func(path string) bool) {
 	s.retry("tasks that were claimed by agents that have ended cannot be given back yet",
-		func(ctx context.Context) error { return s.Sweep(ctx, pending) })
+		func(ctx context.Context) error { return s.queue.Sweep(ctx, pending) })
 	s.o.Background(s.purge)
 }
 
@@ -81,7 +91,7 @@ func (s *Service) purge(ctx context.Context) {
 		if p.Purges() {
 			if time.Since(last) >= p.GCInterval {
 				last = time.Now()
-				if _, err := s.Purge(ctx, p.TTL); err != nil && ctx.Err() == nil {
+				if _, err := s.queue.Purge(ctx, p.TTL); err != nil && ctx.Err() == nil {
 					s.o.Logger.Warn("tasks that have ended cannot be removed", "error", err)
 				}
 			}
@@ -123,31 +133,31 @@ func (s *Service) retry(warning string, do func(context.Context) error) {
 
 // Start lets an incarnation, which has a token, claim tasks.
 func (s *Service) Start(who token.Caller, secret string) {
-	s.Begin(who.Path, Life{Incarnation: who.Incarnation, ID: token.ID(secret)})
+	s.queue.Begin(who.Path, task.Life{Incarnation: who.Incarnation, ID: token.ID(secret)})
 	s.giveBack(who.Path)
 }
 
 // Exited gives back what an incarnation has claimed, with how it has failed, if it has.
 func (s *Service) Exited(who token.Caller, failure string) {
-	s.End(who.Path, who.Incarnation, failure)
+	s.queue.End(who.Path, who.Incarnation, failure)
 	s.giveBack(who.Path)
 }
 
 func (s *Service) giveBack(path string) {
 	s.retry("tasks that an agent had claimed cannot be given back yet",
-		func(ctx context.Context) error { return s.GiveBack(ctx, path) })
+		func(ctx context.Context) error { return s.queue.GiveBack(ctx, path) })
 }
 
 // Submit creates a task for an order, and tells the agent to which it is assigned.
-func (s *Service) Submit(ctx context.Context, by Who, d Draft) (Task, error) {
+func (s *Service) Submit(ctx context.Context, by task.Who, d task.Draft) (task.Task, error) {
 	return s.submit(ctx, token.Caller{}, by, d)
 }
 
-func (s *Service) submit(ctx context.Context, caller token.Caller, by Who, d Draft) (t Task, err error) {
+func (s *Service) submit(ctx context.Context, caller token.Caller, by task.Who, d task.Draft) (t task.Task, err error) {
 	if d.Assignee, err = s.assignee(d.Assignee); err != nil {
 		return t, err
 	}
-	t, fresh, err := s.Create(ctx, by, d)
+	t, fresh, err := s.queue.Create(ctx, by, d)
 	if err == nil && fresh {
 		s.nudge(t, caller)
 	}
@@ -155,7 +165,7 @@ func (s *Service) submit(ctx context.Context, caller token.Caller, by Who, d Dra
 }
 
 // nudge tells an agent of a task that was assigned to it by another.
-func (s *Service) nudge(t Task, by token.Caller) {
+func (s *Service) nudge(t task.Task, by token.Caller) {
 	if s.o.Tree.HasAgent(t.Assignee) && t.Assignee != by.Path && t.Ready {
 		s.o.Background(func(ctx context.Context) {
 			s.o.Nudge(ctx, t.Assignee, fmt.Sprintf("coppice: there is a task for you, %s. Please run: "+
@@ -182,12 +192,12 @@ func (s *Service) assignee(name string) (string, error) {
 
 // Notices are what there is to do for an agent.
 func (s *Service) Notices(ctx context.Context, who token.Caller) ([]api.Notice, error) {
-	h, err := s.Hook(ctx, claimant(who, ""), s.o.Tree.Pools(who.Path))
+	h, err := s.queue.Hook(ctx, claimant(who, ""), s.o.Tree.Pools(who.Path))
 	if err != nil {
 		return nil, apiError(err)
 	}
 	var all []api.Notice
-	tell := func(tasks []Task, format string) {
+	tell := func(tasks []task.Task, format string) {
 		for _, t := range tasks {
 			all = append(all, api.Notice{Kind: "task", ID: t.ID, Text: fmt.Sprintf(format, t.ID, mail.Title(t.Title))})
 		}

@@ -1,4 +1,4 @@
-package task
+package queue
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // stores are those that are measured.
@@ -60,12 +61,12 @@ func BenchmarkDrain(b *testing.B) {
 						me := agent(fmt.Sprint("t/", n), 1)
 						begin(b, q, me)
 						for done.Load() < tasks {
-							got, err := q.Claim(b.Context(), me, Claiming{Pools: []string{"p"}})
-							if errors.Is(err, ErrNothing) {
+							got, err := q.Claim(b.Context(), me, task.Claiming{Pools: []string{"p"}})
+							if errors.Is(err, task.ErrNothing) {
 								continue
 							}
 							if err == nil {
-								_, err = q.Finish(b.Context(), me, got.ID, Ending{})
+								_, err = q.Finish(b.Context(), me, got.ID, task.Ending{})
 							}
 							if err != nil {
 								b.Error(err)
@@ -101,7 +102,7 @@ func BenchmarkClaim(b *testing.B) {
 			me := agent("t/a", 1)
 			begin(b, q, me)
 			for b.Loop() {
-				got := claim(b, q, me, Claiming{Pools: []string{"p"}})
+				got := claim(b, q, me, task.Claiming{Pools: []string{"p"}})
 				if _, err := q.Release(b.Context(), me, got.ID, ""); err != nil {
 					b.Fatal(err)
 				}

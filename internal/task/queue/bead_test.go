@@ -1,4 +1,4 @@
-package task
+package queue
 
 import (
 	"bytes"
@@ -17,6 +17,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 	"github.com/coppice-dev/coppice/internal/store/storetest"
+	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/transfer"
 )
 
 // beads is a file with all that there is in one.
@@ -29,9 +31,9 @@ const beads = `{"id":"bd-1","title":"Epic","description":"all\nof <it> & \"more\
 `
 
 // plan reads a file of beads.
-func plan(t fataler, text string) *Plan {
+func plan(t fataler, text string) *transfer.Plan {
 	t.Helper()
-	p, err := ReadPlan("f", strings.NewReader(text), int64(len(text)), nil)
+	p, err := transfer.ReadPlan("f", strings.NewReader(text), int64(len(text)), nil)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -39,15 +41,15 @@ func plan(t fataler, text string) *Plan {
 }
 
 // bring imports a file of beads.
-func bring(t fataler, q *Queue, text string) (sum ImportReport) {
+func bring(t fataler, q *Queue, text string) (sum task.ImportReport) {
 	t.Helper()
 	for batch, err := range plan(t, text).Batches() {
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
-		var all []*Bead
+		var all []*transfer.Bead
 		for _, line := range batch {
-			b, err := ParseBead(line)
+			b, err := transfer.ParseBead(line)
 			if err != nil {
 				t.Fatalf("%s: %v", line, err)
 			}
@@ -87,7 +89,7 @@ func exported(t fataler, q *Queue) map[string]string {
 // What an import has brought is exported as it came, letter by letter.
 func TestRoundTrip(t *testing.T) {
 	q := fresh(t)
-	if got := bring(t, q, beads); got != (ImportReport{Created: 5}) {
+	if got := bring(t, q, beads); got != (task.ImportReport{Created: 5}) {
 		t.Errorf("%+v", got)
 	}
 	compare := func() {
@@ -97,7 +99,7 @@ func TestRoundTrip(t *testing.T) {
 			if line = strings.TrimSpace(line); line == "" {
 				continue
 			}
-			b, err := ParseBead([]byte(line))
+			b, err := transfer.ParseBead([]byte(line))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,7 +113,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 	}
 	compare()
-	if got := bring(t, q, beads); got != (ImportReport{Unchanged: 5}) {
+	if got := bring(t, q, beads); got != (task.ImportReport{Unchanged: 5}) {
 		t.Errorf("%+v", got)
 	}
 	compare()
@@ -121,17 +123,17 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("%+v, %v", epic, err)
 	}
 	child := find(t, q, "bd-1.1")
-	if child.Parent != "bd-1" || !slices.Equal(child.DependsOn, []string{"bd-a3f8"}) || !reflect.DeepEqual(child.Links, []Link{{Type: "discovered-from", ID: "bd-old"}}) ||
-		child.Status != InProgress || child.Assignee != "ann" || child.Claim != nil {
+	if child.Parent != "bd-1" || !slices.Equal(child.DependsOn, []string{"bd-a3f8"}) || !reflect.DeepEqual(child.Links, []task.Link{{Type: "discovered-from", ID: "bd-old"}}) ||
+		child.Status != task.InProgress || child.Assignee != "ann" || child.Claim != nil {
 		t.Errorf("%+v", child)
 	}
-	if done := find(t, q, "bd-a3f8"); done.Status != Closed || done.Outcome != Completed || done.Reason != "merged" {
+	if done := find(t, q, "bd-a3f8"); done.Status != task.Closed || done.Outcome != task.Completed || done.Reason != "merged" {
 		t.Errorf("%+v", done)
 	}
-	if gone := find(t, q, "bd-gone"); gone.Status != Closed || gone.Outcome != Cancelled {
+	if gone := find(t, q, "bd-gone"); gone.Status != task.Closed || gone.Outcome != task.Cancelled {
 		t.Errorf("%+v", gone)
 	}
-	if hooked := find(t, q, "bd-hook"); hooked.Status != Blocked {
+	if hooked := find(t, q, "bd-hook"); hooked.Status != task.Blocked {
 		t.Errorf("%+v", hooked)
 	}
 }
@@ -157,13 +159,13 @@ func TestHeldBeads(t *testing.T) {
 			q := fresh(t)
 			line := `{"id":"b","title":"B",` + members + `,"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z"}`
 			bring(t, q, `{"id":"a","title":"A"}`+"\n"+line)
-			task := find(t, q, "b")
-			got := string(task.Status)
+			known := find(t, q, "b")
+			got := string(known.Status)
 			switch {
-			case task.Ready:
+			case known.Ready:
 				got += ", ready"
-			case len(task.WaitsFor) > 0:
-				got += fmt.Sprintf(", waits for %v", task.WaitsFor)
+			case len(known.WaitsFor) > 0:
+				got += fmt.Sprintf(", waits for %v", known.WaitsFor)
 			}
 			if got != want {
 				t.Errorf("%s, want %s", got, want)
@@ -172,7 +174,7 @@ func TestHeldBeads(t *testing.T) {
 				t.Errorf("exported\n%s\nwant\n%s", got, line)
 			}
 			title := "other"
-			if _, err := q.Edit(t.Context(), ann, "b", Edit{Title: &title, AddLabels: []string{"l"}}); err != nil {
+			if _, err := q.Edit(t.Context(), ann, "b", task.Edit{Title: &title, AddLabels: []string{"l"}}); err != nil {
 				t.Fatal(err)
 			}
 			if got := exported(t, q)["b"]; !strings.Contains(got, members) {
@@ -180,7 +182,7 @@ func TestHeldBeads(t *testing.T) {
 			}
 		})
 	}
-	if _, err := ParseBead([]byte(`{"id":"b","title":"B","dependencies":[{"depends_on_id":"external:\u001b"}]}`)); err == nil {
+	if _, err := transfer.ParseBead([]byte(`{"id":"b","title":"B","dependencies":[{"depends_on_id":"external:\u001b"}]}`)); err == nil {
 		t.Error("an id with a control character is taken")
 	}
 }
@@ -207,7 +209,7 @@ func TestImportedText(t *testing.T) {
 			}
 			want("all\nof <it> & \"more\"")
 			for _, text := range []string{"", "new", ""} {
-				if _, err := q.Edit(t.Context(), ann, "bd-1", Edit{Text: &text}); err != nil {
+				if _, err := q.Edit(t.Context(), ann, "bd-1", task.Edit{Text: &text}); err != nil {
 					t.Fatal(err)
 				}
 				want(text)
@@ -224,17 +226,17 @@ func TestExportChanged(t *testing.T) {
 	bring(t, q, beads)
 	ctx := t.Context()
 	title, text := "New", "new"
-	if _, err := q.Edit(ctx, ann, "bd-1.1", Edit{Title: &title, Text: &text, RemoveDepends: []string{"bd-a3f8"}, AddLabels: []string{"l"}}); err != nil {
+	if _, err := q.Edit(ctx, ann, "bd-1.1", task.Edit{Title: &title, Text: &text, RemoveDepends: []string{"bd-a3f8"}, AddLabels: []string{"l"}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := q.Retry(ctx, ann, "bd-1.1", ""); err != nil {
 		t.Fatal(err)
 	}
 	finish(t, q, ann, "bd-1.1")
-	if _, err := q.Comment(ctx, Who{Name: "eve"}, "bd-1", "third", ""); err != nil {
+	if _, err := q.Comment(ctx, task.Who{Name: "eve"}, "bd-1", "third", ""); err != nil {
 		t.Fatal(err)
 	}
-	native := create(t, q, Draft{Title: "native", Pool: "p", DependsOn: []string{"bd-1"}})
+	native := create(t, q, task.Draft{Title: "native", Pool: "p", DependsOn: []string{"bd-1"}})
 	all := exported(t, q)
 	for id, words := range map[string][]string{
 		"bd-1.1": {`"title":"New"`, `"description":"new"`, `"design":"as before"`, `"status":"closed"`, `"estimated_minutes":30`, `"labels":["l"]`, `"closed_at":`,
@@ -276,15 +278,15 @@ func TestImportNewer(t *testing.T) {
 	bring(t, q, first)
 	newer := strings.NewReplacer("one", "two", `updated_at":"2026`, `updated_at":"2036`, `}]`, `},{"author":"x","text":"2","created_at":"2026-01-01T00:00:00Z"}]`).Replace(first)
 	older := strings.Replace(strings.Replace(first, "one", "zero", 1), `updated_at":"2026`, `updated_at":"2025`, 1)
-	if got := bring(t, q, older); got != (ImportReport{Unchanged: 1}) || find(t, q, "a-1").Title != "one" {
+	if got := bring(t, q, older); got != (task.ImportReport{Unchanged: 1}) || find(t, q, "a-1").Title != "one" {
 		t.Errorf("%+v", got)
 	}
 	begin(t, q, agent("t/a", 1))
-	claim(t, q, agent("t/a", 1), Claiming{ID: "a-1"})
+	claim(t, q, agent("t/a", 1), task.Claiming{ID: "a-1"})
 	if _, err := q.Comment(ctx, agent("t/a", 1), "a-1", "mine", ""); err != nil {
 		t.Fatal(err)
 	}
-	if got := bring(t, q, newer); got != (ImportReport{Updated: 1}) {
+	if got := bring(t, q, newer); got != (task.ImportReport{Updated: 1}) {
 		t.Errorf("%+v", got)
 	}
 	d, err := q.Get(ctx, "a-1")
@@ -292,17 +294,17 @@ func TestImportNewer(t *testing.T) {
 	for _, c := range d.Comments {
 		said = append(said, c.Text)
 	}
-	if err != nil || d.Task.Title != "two" || d.Task.Status != InProgress || d.Task.Claim.By != "t/a" || !slices.Equal(said, []string{"1", "mine", "2"}) {
+	if err != nil || d.Task.Title != "two" || d.Task.Status != task.InProgress || d.Task.Claim.By != "t/a" || !slices.Equal(said, []string{"1", "mine", "2"}) {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if got := bring(t, q, newer); got != (ImportReport{Unchanged: 1}) {
+	if got := bring(t, q, newer); got != (task.ImportReport{Unchanged: 1}) {
 		t.Errorf("%+v", got)
 	}
 	closed := strings.NewReplacer(`"open"`, `"closed"`, "2036", "2037").Replace(newer)
-	if got := bring(t, q, closed); got != (ImportReport{Updated: 1}) {
+	if got := bring(t, q, closed); got != (task.ImportReport{Updated: 1}) {
 		t.Errorf("%+v", got)
 	}
-	if got := find(t, q, "a-1"); got.Status != Closed || got.Claim != nil {
+	if got := find(t, q, "a-1"); got.Status != task.Closed || got.Claim != nil {
 		t.Errorf("%+v", got)
 	}
 }
@@ -311,7 +313,7 @@ func TestImportNewer(t *testing.T) {
 func TestImportComments(t *testing.T) {
 	q := fresh(t)
 	var list []string
-	for i := range MaxComments {
+	for i := range task.MaxComments {
 		list = append(list, fmt.Sprintf(`{"author":"x","text":"%d %s","created_at":"2026-01-01T00:00:00Z"}`, i, strings.Repeat("y", 500)))
 	}
 	line := `{"id":"a-1","title":"one","comments":[` + strings.Join(list, ",") + `]}`
@@ -319,73 +321,11 @@ func TestImportComments(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	d, err := q.Get(t.Context(), "a-1")
-	if err != nil || len(d.Comments) != MaxComments || !strings.HasPrefix(d.Comments[999].Text, "999 ") {
+	if err != nil || len(d.Comments) != task.MaxComments || !strings.HasPrefix(d.Comments[999].Text, "999 ") {
 		t.Errorf("%d, %v", len(d.Comments), err)
 	}
-	_, err = ParseBead([]byte(strings.Replace(line, "[{", `[{"text":"more"},{`, 1)))
-	wantErr(t, err, ErrInvalid, "1001 comments, at most 1000")
-}
-
-// What is wrong is named by its line, all of it at once.
-func TestPlanErrors(t *testing.T) {
-	for name, test := range map[string]struct {
-		file string
-		want []string
-	}{
-		"nothing":      {"", nil},
-		"blank lines":  {"\n\n  \r\n", nil},
-		"no newline":   {`{"id":"a","title":"t"}`, nil},
-		"CRLF":         {"{\"id\":\"a\",\"title\":\"t\"}\r\n", nil},
-		"no JSON":      {"{\"id\":\"a\",\"title\":\"t\"}\n<<<<<<< HEAD\n", []string{"f:2:1: invalid task: it is no JSON"}},
-		"cut off":      {`{"id":"a","tit`, []string{"f:1:15: ", "in the middle"}},
-		"two on one":   {`{"id":"a","title":"t"}{"id":"b","title":"t"}`, []string{"f:1:23: ", "something follows"}},
-		"an array":     {`[]`, []string{"f:1:", "expected a JSON object"}},
-		"twice":        {"{\"id\":\"a\",\"title\":\"t\"}\n{\"id\":\"a\",\"title\":\"u\"}", []string{"f:2:", "a is in line 1 already"}},
-		"member twice": {`{"id":"a","id":"b","title":"t"}`, []string{"f:1:16: ", `"id" is in it twice`}},
-		"no id":        {`{"title":"t"}`, []string{"f:1:", "no id"}},
-		"bad id":       {`{"id":"../../x","title":"t"}`, []string{`"../../x" is no id`}},
-		"no title":     {`{"id":"a"}`, []string{"title is missing"}},
-		"priority":     {`{"id":"a","title":"t","priority":"high"}`, []string{"f:1:34: ", `priority is "high", expected an integer from 0 to 4`}},
-		"priority 7":   {`{"id":"a","title":"t","priority":7}`, []string{"priority is 7"}},
-		"time":         {`{"id":"a","title":"t","created_at":"yesterday"}`, []string{`created_at is "yesterday", expected a time`}},
-		"memory":       {`{"_type":"memory","key":"k"}`, []string{`_type is "memory"`}},
-		"dependency":   {`{"id":"a","title":"t","dependencies":[{"depends_on_id":""}]}`, []string{"f:1:38: ", "dependencies[0]"}},
-		"a column":     {"  {\"id\":\"a\",\"title\":\"\u00c4\",\"priority\":[]}", []string{"f:1:36: "}},
-		"not UTF-8":    {"{\"id\":\"a\",\"title\":\"\xff\"}", []string{"not UTF-8"}},
-		"huge": {"{\"id\":\"a\",\"title\":\"t\",\"x\":\"" + strings.Repeat("x", 3*MaxBead) + "\"}\n{\"id\":\"b\"}\n",
-			[]string{"f:1:", "more than 1048576 bytes", "f:2:", "title is missing"}},
-		"large rest": {"{\"id\":\"a\",\"title\":\"t\",\"x\":\"" + strings.Repeat("x", maxRest) + "\"}", []string{"beside its description and comments"}},
-		"itself":     {`{"id":"a","title":"t","dependencies":[{"depends_on_id":"a"}]}`, []string{"a depends on itself"}},
-		"circle": {`{"id":"a","title":"t","dependencies":[{"depends_on_id":"b","type":"blocks"}]}
-{"id":"b","title":"t","dependencies":[{"depends_on_id":"c"}]}
-{"id":"c","title":"t","dependencies":[{"depends_on_id":"a"}]}
-{"id":"d","title":"t","dependencies":[{"depends_on_id":"a"}]}
-{"id":"e","title":"t"}`, []string{"a (line 1) -> b (line 2) -> c (line 3) -> a", "f:4:", "d waits for tasks that wait for each other"}},
-		"child that waits for its parent": {`{"id":"a","title":"t"}
-{"id":"b","title":"t","dependencies":[{"depends_on_id":"a","type":"parent-child"},{"depends_on_id":"a","type":"blocks"}]}`, []string{"circle: a (line 1) -> b (line 2) -> a"}},
-		"through a task that is not there": {`{"id":"a","title":"t","dependencies":[{"depends_on_id":"b","type":"parent-child"},{"depends_on_id":"b","type":"blocks"}]}`,
-			[]string{"f:1:", "circle: a (line 1) -> b (not in the file) -> a"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := ReadPlan("f", strings.NewReader(test.file), int64(len(test.file)), nil)
-			if (err == nil) != (test.want == nil) {
-				t.Fatalf("%v", err)
-			}
-			for _, w := range test.want {
-				if !strings.Contains(err.Error(), w) {
-					t.Errorf("%v does not say %q", err, w)
-				}
-			}
-			skipped := 0
-			p, err := ReadPlan("f", strings.NewReader(test.file), int64(len(test.file)), func(e *LineError) { skipped++ })
-			if err != nil || (skipped > 0) != (test.want != nil) {
-				t.Fatalf("%v, %d skipped", err, skipped)
-			}
-			if name == "circle" && (len(p.Order) != 1 || skipped != 2) {
-				t.Errorf("%d issues, %d skipped", len(p.Order), skipped)
-			}
-		})
-	}
+	_, err = transfer.ParseBead([]byte(strings.Replace(line, "[{", `[{"text":"more"},{`, 1)))
+	wantErr(t, err, task.ErrInvalid, "1001 comments, at most 1000")
 }
 
 // A circle with what is here already is refused, and what was before it stays.
@@ -395,17 +335,17 @@ func TestImportCircle(t *testing.T) {
 	if !find(t, q, "a").Ready {
 		t.Error("it waits for nothing")
 	}
-	b, err := ParseBead([]byte(`{"id":"b","title":"t","dependencies":[{"depends_on_id":"a"}]}`))
+	b, err := transfer.ParseBead([]byte(`{"id":"b","title":"t","dependencies":[{"depends_on_id":"a"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	ok, err := ParseBead([]byte(`{"id":"c","title":"t"}`))
+	ok, err := transfer.ParseBead([]byte(`{"id":"c","title":"t"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := q.Import(t.Context(), ann, []*Bead{ok, b, ok})
-	wantErr(t, err, ErrInvalid, "b: ", "circle: b -> a -> b")
-	if r != (ImportReport{Created: 1}) || find(t, q, "c").Title != "t" {
+	r, err := q.Import(t.Context(), ann, []*transfer.Bead{ok, b, ok})
+	wantErr(t, err, task.ErrInvalid, "b: ", "circle: b -> a -> b")
+	if r != (task.ImportReport{Created: 1}) || find(t, q, "c").Title != "t" {
 		t.Errorf("%+v", r)
 	}
 	bring(t, q, `{"id":"b","title":"t"}`)
@@ -465,12 +405,12 @@ func TestImportFaults(t *testing.T) {
 	}
 	all := exported(t, q)
 	for line := range strings.Lines(file.String()) {
-		b, _ := ParseBead([]byte(line))
+		b, _ := transfer.ParseBead([]byte(line))
 		if all[b.ID()]+"\n" != line {
 			t.Errorf("exported\n%swant\n%s", all[b.ID()], line)
 		}
 	}
-	ready, err := q.List(t.Context(), Filter{Ready: true})
+	ready, err := q.List(t.Context(), task.Filter{Ready: true})
 	if err != nil || len(ready) != 1 || ready[0].ID != fmt.Sprint("b-", n-1) {
 		t.Errorf("%d are ready, %v", len(ready), err)
 	}
@@ -488,10 +428,10 @@ func FuzzBeads(f *testing.F) {
 	f.Add([]byte(`{"id":"a","title":"t","status":"open","closed_at":"2026-01-01T00:00:00Z","close_reason":"r","dependencies":[{"depends_on_id":"b","type":"parent-child"},{"depends_on_id":"c","type":"parent-child"},{"depends_on_id":"b"}]}`))
 	f.Add([]byte("{\"id\":\"a\",\"title\":\"t\"}\n{\"id\":\"b\",\"title\":\"t\",\"dependencies\":[{\"depends_on_id\":\"a\"}]}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := ReadPlan("f", bytes.NewReader(data), int64(len(data)), nil)
+		p, err := transfer.ReadPlan("f", bytes.NewReader(data), int64(len(data)), nil)
 		if err != nil {
-			if p, err = ReadPlan("f", bytes.NewReader(data), int64(len(data)), func(e *LineError) {
-				if !errors.Is(e, ErrInvalid) || e.Line < 1 {
+			if p, err = transfer.ReadPlan("f", bytes.NewReader(data), int64(len(data)), func(e *transfer.LineError) {
+				if !errors.Is(e, task.ErrInvalid) || e.Line < 1 {
 					t.Errorf("%v", e)
 				}
 			}); err != nil {
@@ -508,9 +448,9 @@ func FuzzBeads(f *testing.F) {
 			if err != nil && err != io.EOF {
 				t.Fatal(err)
 			}
-			var all []*Bead
+			var all []*transfer.Bead
 			for _, line := range batch {
-				b, err := ParseBead(line)
+				b, err := transfer.ParseBead(line)
 				if err != nil {
 					t.Fatalf("%q was right before: %v", line, err)
 				}

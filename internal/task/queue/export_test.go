@@ -1,4 +1,4 @@
-package task
+package queue
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // What is exported makes the same tasks elsewhere, which are exported as the same beads;
@@ -38,16 +39,16 @@ func TestExportImport(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 25).Draw(t, "steps") {
 			if len(all) == 0 || rapid.Bool().Draw(t, "add") {
-				priority := rapid.IntRange(0, MaxPriority).Draw(t, "priority")
-				d := Draft{
+				priority := rapid.IntRange(0, task.MaxPriority).Draw(t, "priority")
+				d := task.Draft{
 					Title: "t" + word.Draw(t, "title"), Text: word.Draw(t, "text") + "\n\t" + word.Draw(t, "text"), Priority: &priority, Pool: word.Draw(t, "pool"),
 					Assignee: word.Draw(t, "assignee"), Labels: []string{word.Draw(t, "label"), word.Draw(t, "label")}, Ephemeral: rapid.Bool().Draw(t, "ephemeral"),
-					Status: rapid.SampledFrom([]Status{Open, Blocked, Deferred}).Draw(t, "status"), Origin: word.Draw(t, "origin"), DependsOn: some("depends"),
+					Status: rapid.SampledFrom([]task.Status{task.Open, task.Blocked, task.Deferred}).Draw(t, "status"), Origin: word.Draw(t, "origin"), DependsOn: some("depends"),
 				}
 				if rapid.Bool().Draw(t, "later") {
 					d.NotBefore = time.Now().Add(time.Hour).UTC().Round(0)
 				}
-				if parent := some("parent"); parent != nil && find(t, q, parent[0]).Status != Closed {
+				if parent := some("parent"); parent != nil && find(t, q, parent[0]).Status != task.Closed {
 					d.Parent = parent[0]
 				}
 				made, _, err := q.Create(ctx, ann, d)
@@ -64,9 +65,9 @@ func TestExportImport(t *testing.T) {
 			case 0:
 				_, err = q.Comment(ctx, ann, id, "said "+word.Draw(t, "comment"), "")
 			case 1:
-				_, err = q.Claim(ctx, me, Claiming{ID: id})
+				_, err = q.Claim(ctx, me, task.Claiming{ID: id})
 			case 2:
-				_, err = q.Finish(ctx, ann, id, Ending{Outcome: rapid.SampledFrom(Outcomes()).Draw(t, "outcome"), Reason: word.Draw(t, "reason"), Force: true})
+				_, err = q.Finish(ctx, ann, id, task.Ending{Outcome: rapid.SampledFrom(task.Outcomes()).Draw(t, "outcome"), Reason: word.Draw(t, "reason"), Force: true})
 			case 3:
 				_, err = q.Reopen(ctx, ann, id, word.Draw(t, "reason"))
 			case 4:
@@ -79,10 +80,10 @@ func TestExportImport(t *testing.T) {
 		for _, id := range slices.Sorted(maps.Keys(beads)) {
 			file.WriteString(beads[id] + "\n")
 		}
-		if got := bring(t, q, file.String()); got != (ImportReport{Unchanged: len(all)}) {
+		if got := bring(t, q, file.String()); got != (task.ImportReport{Unchanged: len(all)}) {
 			t.Fatalf("imported where they came from: %+v", got)
 		}
-		if got := bring(t, other, file.String()); got != (ImportReport{Created: len(all)}) {
+		if got := bring(t, other, file.String()); got != (task.ImportReport{Created: len(all)}) {
 			t.Fatalf("%+v", got)
 		}
 		if got := exported(t, other); !maps.Equal(got, beads) {
@@ -94,14 +95,14 @@ func TestExportImport(t *testing.T) {
 			if err != nil || otherErr != nil {
 				t.Fatal(err, otherErr)
 			}
-			for _, d := range []*Detail{&want, &got} { // what no bead says
+			for _, d := range []*task.Detail{&want, &got} { // what no bead says
 				for i := range d.Comments {
 					d.Comments[i].Incarnation = 0
 				}
 				if d.Task.Claim != nil {
 					d.Task.Assignee = d.Task.Claim.By
 				}
-				if d.Task.Status != Closed {
+				if d.Task.Status != task.Closed {
 					d.Task.Reason = ""
 				}
 				d.Task.Claim, d.Task.Claims, d.Task.ClosedBy = nil, 0, ""

@@ -1,31 +1,29 @@
-package task
+// Package transfer reads tasks that other programs have written, and writes them for
+// those. A bead is an issue as the bd tool keeps it: a JSON object a line, in
+// .beads/issues.jsonl. Fields that tasks have too are read; the whole line is
+// kept next to the task, so that an export has what the import has brought. Its
+// description is the text of the task, unless that was edited since.
+package transfer
 
 import (
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/coppice-dev/coppice/internal/task"
 )
-
-// A bead is an issue as the bd tool keeps it, a JSON object a line, in
-// .beads/issues.jsonl. What a task has a field for is read; all of the line is
-// kept beside the task, so that an export has what the import has brought. Its
-// description is the text of the task, unless that was edited since.
-
-// MaxBead bounds a bead, in bytes.
-const MaxBead = 1 << 20
 
 // maxRest bounds a bead without its description and comments.
 const maxRest = 256 << 10
 
 // Bead is one that was read.
 type Bead struct {
-	task     Task // without what follows from where it is imported
-	comments []said
+	task     task.Task // without what follows from where it is imported
+	comments []task.SavedComment
 	rest     object // the bead without its comments
 }
 
@@ -42,12 +40,12 @@ const external = "external:"
 
 // ParseBead reads a bead. Its error says which member is wrong and what was expected.
 func ParseBead(line []byte) (*Bead, error) {
-	if len(line) > MaxBead {
-		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are allowed", ErrInvalid, len(line), MaxBead)
+	if len(line) > task.MaxBead {
+		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are allowed", task.ErrInvalid, len(line), task.MaxBead)
 	}
 	rest, err := parseObject(line)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return nil, fmt.Errorf("%w: %w", task.ErrInvalid, err)
 	}
 	b, err := readBead(rest)
 	if err == nil {
@@ -56,8 +54,8 @@ func ParseBead(line []byte) (*Bead, error) {
 	if err == nil {
 		err = b.check()
 	}
-	if err != nil && !errors.Is(err, ErrInvalid) {
-		err = fmt.Errorf("%w: %w", ErrInvalid, err)
+	if err != nil && !errors.Is(err, task.ErrInvalid) {
+		err = fmt.Errorf("%w: %w", task.ErrInvalid, err)
 	}
 	if err != nil {
 		return nil, err
@@ -68,12 +66,21 @@ func ParseBead(line []byte) (*Bead, error) {
 // ID is the bead's own.
 func (b *Bead) ID() string { return b.task.ID }
 
+// Task returns what a task has a field for, but what follows from where it is imported.
+func (b *Bead) Task() task.Task { return b.task }
+
+// Comments returns what was said about the bead.
+func (b *Bead) Comments() []task.SavedComment { return b.comments }
+
+// Kept returns what is to be kept of the bead, for Write and Text: all but its comments.
+func (b *Bead) Kept() []byte { return plainJSON(b.rest) }
+
 // extras are what tasks have and beads have not.
 type extras struct {
-	Pool      string  `json:"pool,omitempty"`
-	Origin    string  `json:"origin,omitempty"`
-	Ephemeral bool    `json:"ephemeral,omitempty"`
-	Outcome   Outcome `json:"outcome,omitempty"`
+	Pool      string       `json:"pool,omitempty"`
+	Origin    string       `json:"origin,omitempty"`
+	Ephemeral bool         `json:"ephemeral,omitempty"`
+	Outcome   task.Outcome `json:"outcome,omitempty"`
 	// Parked is why the task is parked. Its bead is blocked for other programs.
 	Parked       string `json:"parked,omitempty"`
 	FailedClaims int    `json:"failed_claims,omitempty"`
@@ -81,15 +88,15 @@ type extras struct {
 }
 
 // extrasOf are those of a task. That a task was completed is said by its status.
-func extrasOf(t *Task) extras {
+func extrasOf(t *task.Task) extras {
 	x := extras{
 		Pool: t.Pool, Origin: t.Origin, Ephemeral: t.Ephemeral, Outcome: t.Outcome,
 		FailedClaims: t.FailedClaims, MaxClaims: t.MaxClaims,
 	}
-	if x.Outcome == Completed {
+	if x.Outcome == task.Completed {
 		x.Outcome = ""
 	}
-	if t.Status == Parked {
+	if t.Status == task.Parked {
 		x.Parked = t.Reason
 	}
 	return x
@@ -97,13 +104,13 @@ func extrasOf(t *Task) extras {
 
 // give gives a task that was read its extras. One that another program has taken
 // out of blocked is no longer parked, and its claims count from 0.
-func (x extras) give(t *Task) {
+func (x extras) give(t *task.Task) {
 	t.Pool, t.Origin, t.Ephemeral, t.MaxClaims = x.Pool, x.Origin, x.Ephemeral, x.MaxClaims
 	switch {
 	case x.Parked == "":
 		t.FailedClaims = max(0, x.FailedClaims)
-	case t.Status == Blocked:
-		t.Status, t.Reason, t.FailedClaims = Parked, x.Parked, max(0, x.FailedClaims)
+	case t.Status == task.Blocked:
+		t.Status, t.Reason, t.FailedClaims = task.Parked, x.Parked, max(0, x.FailedClaims)
 	}
 }
 
@@ -112,7 +119,7 @@ func readBead(rest object) (*Bead, error) {
 	const text, number, when = "a text", "an integer from 0 to 4", "a time such as 2026-01-31T12:00:00Z"
 	b := &Bead{rest: rest}
 	t := &b.task
-	t.Priority = DefaultPriority
+	t.Priority = task.DefaultPriority
 	var kind, status, reason string
 	var more extras
 	var pinned, template bool // what is no work
@@ -139,17 +146,17 @@ func readBead(rest object) (*Bead, error) {
 	}
 	t.Title, t.Type, t.Assignee, t.CreatedBy = oneLine(t.Title), oneLine(t.Type), oneLine(t.Assignee),
 		oneLine(t.CreatedBy)
-	t.Labels = sorted(t.Labels)
+	t.Labels = task.Sorted(t.Labels)
 	t.Status = statusOf(status)
 	more.give(t)
 	t.CreatedAt, t.NotBefore = t.CreatedAt.UTC(), t.NotBefore.UTC()
 	if t.UpdatedAt = t.UpdatedAt.UTC(); t.UpdatedAt.IsZero() {
 		t.UpdatedAt = t.CreatedAt
 	}
-	if t.closed() {
-		t.Reason, t.Outcome = reason, cmp.Or(more.Outcome, Completed)
+	if t.Status == task.Closed {
+		t.Reason, t.Outcome = reason, cmp.Or(more.Outcome, task.Completed)
 		if status == "tombstone" {
-			t.Outcome = Cancelled
+			t.Outcome = task.Cancelled
 		}
 		if t.ClosedAt = t.ClosedAt.UTC(); t.ClosedAt.IsZero() {
 			t.ClosedAt = t.UpdatedAt
@@ -167,12 +174,12 @@ func readBead(rest object) (*Bead, error) {
 			t.Parent = d.on
 		default:
 			held = held || d.kind == conditional || d.kind == blocks || d.kind == waitsFor
-			t.Links = append(t.Links, Link{Type: d.kind, ID: d.on})
+			t.Links = append(t.Links, task.Link{Type: d.kind, ID: d.on})
 		}
 	}
-	t.DependsOn = sorted(t.DependsOn)
-	if held && (t.Status == Open || t.Status == Deferred) {
-		t.Status = Blocked // by what is no task here: somebody has to look at it
+	t.DependsOn = task.Sorted(t.DependsOn)
+	if held && (t.Status == task.Open || t.Status == task.Deferred) {
+		t.Status = task.Blocked // by what is no task here: somebody has to look at it
 	}
 	return b, err
 }
@@ -189,16 +196,16 @@ func oneLine(text string) string {
 
 // statusOf is the status of a task whose bead says so. What is not known here
 // is nothing that can be done.
-func statusOf(status string) Status {
-	switch s := Status(status); s {
+func statusOf(status string) task.Status {
+	switch s := task.Status(status); s {
 	case "":
-		return Open
-	case Open, InProgress, Blocked, Deferred, Closed:
+		return task.Open
+	case task.Open, task.InProgress, task.Blocked, task.Deferred, task.Closed:
 		return s
 	case "tombstone":
-		return Closed
+		return task.Closed
 	}
-	return Blocked
+	return task.Blocked
 }
 
 // dependency is an element of dependencies.
@@ -227,9 +234,9 @@ func dependencies(rest object) (all []dependency, err error) {
 		switch {
 		case err != nil:
 		case d.outside():
-			err = checkText("id", d.on, MaxName, false)
+			err = task.CheckText("id", d.on, task.MaxName, false)
 		default:
-			err = CheckID(d.on)
+			err = task.CheckID(d.on)
 		}
 		if err != nil {
 			return nil, &placed{rest.find("dependencies").at, fmt.Errorf("dependencies[%d]: %w", i, err)}
@@ -248,16 +255,16 @@ func (b *Bead) take() error {
 		return err
 	}
 	for i, raw := range list {
-		var c said
+		var c task.SavedComment
 		o, err := splitObject(raw)
 		if err == nil {
 			err = cmp.Or(o.read("author", "a text", &c.By), o.read("text", "a text", &c.Text),
 				o.read("created_at", "a time", &c.At))
 		}
 		if err == nil {
-			err = checkText("text", c.Text, MaxComment, true)
+			err = task.CheckText("text", c.Text, task.MaxComment, true)
 		}
-		if err == nil && len(raw)-len(c.Text) > MaxComment {
+		if err == nil && len(raw)-len(c.Text) > task.MaxComment {
 			err = fmt.Errorf("it has %d bytes", len(raw))
 		}
 		if err != nil {
@@ -277,11 +284,11 @@ func (b *Bead) take() error {
 }
 
 func (b *Bead) check() error {
-	if err := b.task.check(); err != nil {
+	if err := b.task.Check(); err != nil {
 		return err
 	}
-	if len(b.comments) > MaxComments {
-		return fmt.Errorf("it has %d comments, at most %d are allowed", len(b.comments), MaxComments)
+	if len(b.comments) > task.MaxComments {
+		return fmt.Errorf("it has %d comments, at most %d are allowed", len(b.comments), task.MaxComments)
 	}
 	text, err := description(b.rest)
 	if err != nil {
@@ -294,118 +301,19 @@ func (b *Bead) check() error {
 	if n > maxRest {
 		return fmt.Errorf("it has %d bytes beside its description and comments, at most %d are allowed", n, maxRest)
 	}
-	return checkText("description", text, MaxText, true)
+	return task.CheckText("description", text, task.MaxText, true)
+}
+
+// Text returns the description of a bead that was kept.
+func Text(kept []byte) (string, error) {
+	o, err := parseObject(kept)
+	if err != nil {
+		return "", err
+	}
+	return description(o)
 }
 
 // description is the text of a bead.
 func description(rest object) (text string, err error) {
 	return text, rest.read("description", "a text", &text)
-}
-
-// newBead is a task as a bead, from what was kept of the bead that it was made
-// of, nil if it was not. What that says and is still so stays as it is written there.
-func newBead(t *Task, text string, comments []said, kept object) json.RawMessage {
-	now := *t
-	if now.Claim != nil {
-		now.Assignee = now.Claim.By
-	}
-	was := &Bead{}
-	if kept != nil {
-		if b, err := readBead(kept); err == nil {
-			was = b
-		} else {
-			kept = nil
-		}
-	}
-	o := slices.Clone(kept)
-	fresh := kept == nil
-	put := func(name string, same bool, value any, there bool) {
-		switch {
-		case same && !fresh:
-		case there:
-			o.set(name, value)
-		default:
-			o.remove(name)
-		}
-	}
-	put("id", now.ID == was.task.ID, now.ID, true)
-	put("title", now.Title == was.task.Title, now.Title, true)
-	had, _ := description(kept)
-	put("description", text == had, text, true)
-	status := now.Status
-	if status == Parked {
-		status = Blocked
-	}
-	put("status", now.Status == was.task.Status, status, true)
-	put("priority", now.Priority == was.task.Priority, now.Priority, true)
-	put("issue_type", now.Type == was.task.Type, now.Type, now.Type != "")
-	put("assignee", now.Assignee == was.task.Assignee, now.Assignee, now.Assignee != "")
-	put("labels", slices.Equal(now.Labels, was.task.Labels), now.Labels, len(now.Labels) > 0)
-	put("created_at", now.CreatedAt.Equal(was.task.CreatedAt), now.CreatedAt, true)
-	put("created_by", now.CreatedBy == was.task.CreatedBy, now.CreatedBy, now.CreatedBy != "")
-	put("updated_at", now.UpdatedAt.Equal(was.task.UpdatedAt), now.UpdatedAt, true)
-	put("closed_at", now.ClosedAt.Equal(was.task.ClosedAt), now.ClosedAt, !now.ClosedAt.IsZero())
-	reason := ""
-	if now.closed() {
-		reason = now.Reason
-	}
-	put("close_reason", reason == was.task.Reason && now.Status == was.task.Status, reason, reason != "")
-	put("defer_until", now.NotBefore.Equal(was.task.NotBefore), now.NotBefore, !now.NotBefore.IsZero())
-	put("dependencies", slices.Equal(now.DependsOn, was.task.DependsOn) && now.Parent == was.task.Parent &&
-		slices.Equal(now.Links, was.task.Links),
-		beadDependencies(&now, kept), len(now.DependsOn)+len(now.Links) > 0 || now.Parent != "")
-	if len(comments) > 0 {
-		o.set("comments", beadComments(now.ID, comments))
-	}
-	more, before := extrasOf(&now), extrasOf(&was.task)
-	put("coppice", more == before, more, more != extras{})
-	return plainJSON(o)
-}
-
-// beadDependencies are those of a task, as they were written where they were.
-func beadDependencies(t *Task, kept object) []json.RawMessage {
-	var links []Link
-	for _, id := range t.DependsOn {
-		links = append(links, Link{Type: blocks, ID: id})
-	}
-	if t.Parent != "" {
-		links = append(links, Link{Type: parentChild, ID: t.Parent})
-	}
-	links = append(links, t.Links...)
-	before, _ := dependencies(kept)
-	all := []json.RawMessage{}
-	for _, l := range links {
-		i := slices.IndexFunc(before, func(d dependency) bool {
-			return d.on == l.ID &&
-				(d.kind == l.Type || l.Type == blocks && d.holds())
-		})
-		if i >= 0 {
-			all = append(all, before[i].raw)
-			continue
-		}
-		var o object
-		o.set("issue_id", t.ID)
-		o.set("depends_on_id", l.ID)
-		o.set("type", l.Type)
-		o.set("created_at", t.UpdatedAt)
-		all = append(all, plainJSON(o))
-	}
-	return all
-}
-
-func beadComments(id string, comments []said) []json.RawMessage {
-	all := make([]json.RawMessage, len(comments))
-	for i, c := range comments {
-		o, err := parseObject(c.Brought)
-		if err != nil { // said here
-			o.set("issue_id", id)
-			o.set("author", c.By)
-			o.set("text", c.Text)
-			o.set("created_at", c.At)
-		} else if c.Text != "" {
-			o.set("text", c.Text)
-		}
-		all[i] = plainJSON(o)
-	}
-	return all
 }

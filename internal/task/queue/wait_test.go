@@ -1,4 +1,4 @@
-package task
+package queue
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/internal/store/storetest"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // counted is a context that counts how often somebody begins to wait for its end.
@@ -29,15 +30,15 @@ func (c *counted) Done() <-chan struct{} {
 
 // awaiting lets an incarnation of an agent wait for a task of a pool.
 type awaiting struct {
-	who  Who
+	who  task.Who
 	ctx  *counted
 	stop context.CancelFunc
 	done chan struct{}
-	got  Task
+	got  task.Task
 	err  error
 }
 
-func await(t *testing.T, q *Queue, path string, c Claiming) *awaiting {
+func await(t *testing.T, q *Queue, path string, c task.Claiming) *awaiting {
 	a := &awaiting{who: agent(path, 1), done: make(chan struct{})}
 	begin(t, q, a.who)
 	ctx, stop := context.WithCancel(t.Context())
@@ -84,13 +85,13 @@ func waiting(t *testing.T, do func(t *testing.T, q *Queue)) {
 		do(t, q)
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		if len(q.waiting) > 0 {
-			t.Errorf("waiters are left: %v", q.waiting)
+		if len(q.waiters) > 0 {
+			t.Errorf("waiters are left: %v", q.waiters)
 		}
 	})
 }
 
-var ofP = Claiming{Pools: []string{"p"}}
+var ofP = task.Claiming{Pools: []string{"p"}}
 
 // A waiter has a task as soon as there is one, whatever has made it ready.
 func TestAwait(t *testing.T) {
@@ -100,26 +101,26 @@ func TestAwait(t *testing.T) {
 		ready func(t *testing.T, q *Queue)
 	}{
 		{"it is there", nil},
-		{"it is made", func(t *testing.T, q *Queue) { create(t, q, Draft{Title: "x", Pool: "p"}) }},
-		{"it is assigned", func(t *testing.T, q *Queue) { create(t, q, Draft{Title: "x", Assignee: "t/a"}) }},
+		{"it is made", func(t *testing.T, q *Queue) { create(t, q, task.Draft{Title: "x", Pool: "p"}) }},
+		{"it is assigned", func(t *testing.T, q *Queue) { create(t, q, task.Draft{Title: "x", Assignee: "t/a"}) }},
 		{"its time comes", func(t *testing.T, q *Queue) {
-			create(t, q, Draft{Title: "later", Pool: "p", NotBefore: soon().Add(time.Second)})
-			create(t, q, Draft{Title: "x", Pool: "p", NotBefore: soon()})
+			create(t, q, task.Draft{Title: "later", Pool: "p", NotBefore: soon().Add(time.Second)})
+			create(t, q, task.Draft{Title: "x", Pool: "p", NotBefore: soon()})
 			time.Sleep(time.Until(soon()) - time.Millisecond)
 			time.Sleep(time.Millisecond)
 		}},
 		{"what it waits for is closed", func(t *testing.T, q *Queue) {
-			first := create(t, q, Draft{Title: "first"})
-			create(t, q, Draft{Title: "x", Pool: "p", DependsOn: []string{first.ID}})
+			first := create(t, q, task.Draft{Title: "first"})
+			create(t, q, task.Draft{Title: "x", Pool: "p", DependsOn: []string{first.ID}})
 			finish(t, q, ann, first.ID)
 		}},
 		{"who had it has died", func(t *testing.T, q *Queue) {
 			b := agent("t/b", 1)
 			begin(t, q, b)
-			x := create(t, q, Draft{Title: "x"})
-			claim(t, q, b, Claiming{ID: x.ID})
+			x := create(t, q, task.Draft{Title: "x"})
+			claim(t, q, b, task.Claiming{ID: x.ID})
 			pool := "p"
-			if _, err := q.Edit(t.Context(), ann, x.ID, Edit{Pool: &pool}); err != nil {
+			if _, err := q.Edit(t.Context(), ann, x.ID, task.Edit{Pool: &pool}); err != nil {
 				t.Fatal(err)
 			}
 			q.End("t/b", 1, "")
@@ -128,7 +129,7 @@ func TestAwait(t *testing.T) {
 			}
 		}},
 		{"a person retries it", func(t *testing.T, q *Queue) {
-			x := create(t, q, Draft{Title: "x", Pool: "p", Status: Blocked})
+			x := create(t, q, task.Draft{Title: "x", Pool: "p", Status: task.Blocked})
 			if _, err := q.Retry(t.Context(), ann, x.ID, ""); err != nil {
 				t.Fatal(err)
 			}
@@ -140,7 +141,7 @@ func TestAwait(t *testing.T) {
 		t.Run(tt.what, func(t *testing.T) {
 			waiting(t, func(t *testing.T, q *Queue) {
 				if tt.ready == nil {
-					create(t, q, Draft{Title: "x", Pool: "p"})
+					create(t, q, task.Draft{Title: "x", Pool: "p"})
 				}
 				a := await(t, q, "t/a", ofP)
 				if tt.ready != nil {
@@ -162,7 +163,7 @@ func TestAwaitInTurn(t *testing.T) {
 			all = append(all, await(t, q, fmt.Sprintf("t/a%03d", n), ofP))
 		}
 		for n := range tasks {
-			create(t, q, Draft{Title: fmt.Sprint(n), Pool: "p"})
+			create(t, q, task.Draft{Title: fmt.Sprint(n), Pool: "p"})
 			if n%3 > 0 {
 				synctest.Wait()
 			}
@@ -204,34 +205,34 @@ func TestAwaitEnds(t *testing.T) {
 		q.End("t/dies", 1, "")
 		synctest.Wait()
 		<-dies.done
-		wantErr(t, dies.err, ErrStale)
+		wantErr(t, dies.err, task.ErrStale)
 		leaves.stop()
 		<-leaves.done
 		wantErr(t, leaves.err, context.Canceled)
-		create(t, q, Draft{Title: "x", Pool: "p"})
+		create(t, q, task.Draft{Title: "x", Pool: "p"})
 		stays.want(t, "x")
 		// One that is woken and cannot have it hands it on.
 		greedy := agent("t/greedy", 1)
 		begin(t, q, greedy)
-		for n := range MaxHeld {
-			create(t, q, Draft{Title: fmt.Sprint(n), Pool: "p"})
+		for n := range task.MaxHeld {
+			create(t, q, task.Draft{Title: fmt.Sprint(n), Pool: "p"})
 			claim(t, q, greedy, ofP)
 		}
 		full, hungry := await(t, q, "t/greedy", ofP), await(t, q, "t/hungry", ofP)
-		create(t, q, Draft{Title: "y", Pool: "p"})
+		create(t, q, task.Draft{Title: "y", Pool: "p"})
 		hungry.want(t, "y")
 		<-full.done
-		wantErr(t, full.err, ErrFull)
+		wantErr(t, full.err, task.ErrFull)
 		// A successor takes the place of what has not said its end.
 		old := await(t, q, "t/old", ofP)
 		q.Begin("t/old", lifeOf(2))
 		<-old.done
-		wantErr(t, old.err, ErrStale)
+		wantErr(t, old.err, task.ErrStale)
 		// One that takes what is its own leaves what it was woken for.
 		both, next := await(t, q, "t/both", ofP), await(t, q, "t/next", ofP)
 		q.mu.Lock()
-		go create(t, q, Draft{Title: "pool", Pool: "p"})
-		go create(t, q, Draft{Title: "own", Assignee: "t/both"})
+		go create(t, q, task.Draft{Title: "pool", Pool: "p"})
+		go create(t, q, task.Draft{Title: "own", Assignee: "t/both"})
 		q.mu.Unlock()
 		synctest.Wait()
 		<-both.done
@@ -253,8 +254,8 @@ func TestAwaitEnds(t *testing.T) {
 		wantErr(t, a.err, store.ErrClosed)
 		_, err := q.Await(t.Context(), a.who, ofP)
 		wantErr(t, err, store.ErrClosed)
-		_, err = q.Await(t.Context(), a.who, Claiming{ID: "x"})
-		wantErr(t, err, ErrInvalid)
+		_, err = q.Await(t.Context(), a.who, task.Claiming{ID: "x"})
+		wantErr(t, err, task.ErrInvalid)
 	})
 }
 
@@ -274,22 +275,22 @@ func TestAwaitFaults(t *testing.T) {
 		begin(t, q, who)
 		all.Go(func() {
 			for range each {
-				task, err := q.Await(t.Context(), who, ofP)
+				known, err := q.Await(t.Context(), who, ofP)
 				for errors.Is(err, store.ErrUnknown) {
-					task, err = q.Await(t.Context(), who, ofP)
+					known, err = q.Await(t.Context(), who, ofP)
 				}
 				if err != nil {
 					t.Errorf("%s: %v", who, err)
 					return
 				}
 				mu.Lock()
-				got = append(got, task.ID)
+				got = append(got, known.ID)
 				mu.Unlock()
 			}
 		})
 	}
 	for n := range waiters * each {
-		create(t, q, Draft{Title: fmt.Sprint(n), Pool: "p"})
+		create(t, q, task.Draft{Title: fmt.Sprint(n), Pool: "p"})
 	}
 	all.Wait()
 	slices.Sort(got)

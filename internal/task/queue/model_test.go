@@ -1,8 +1,9 @@
-package task
+package queue
 
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -17,13 +19,14 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/internal/store/storetest"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // modelTask is what a task should be like.
 type modelTask struct {
 	n         int // in the order of making
 	id, title string
-	status    Status
+	status    task.Status
 	priority  int
 	pool      string
 	parent    string
@@ -36,13 +39,13 @@ type modelTask struct {
 }
 
 // open ends a claim, or what else has held a task.
-func (t *modelTask) open(who Who) {
+func (t *modelTask) open(who task.Who) {
 	held := t.holder != ""
-	t.status, t.holder, t.life = Open, "", 0
+	t.status, t.holder, t.life = task.Open, "", 0
 	switch {
 	case held && !who.Person():
 		if t.failed++; t.failed >= spec.DefaultMaxClaims {
-			t.status = Parked
+			t.status = task.Parked
 		}
 	case who.Person():
 		t.failed = 0
@@ -87,19 +90,19 @@ func (m *model) circular(id string) bool {
 }
 
 func (m *model) waits(id string) bool {
-	return slices.ContainsFunc(m.behind(id), func(other string) bool { return m.tasks[other].status != Closed })
+	return slices.ContainsFunc(m.behind(id), func(other string) bool { return m.tasks[other].status != task.Closed })
 }
 
 func (m *model) openChildren(id string) bool {
 	for _, t := range m.tasks {
-		if t.parent == id && t.status != Closed {
+		if t.parent == id && t.status != task.Closed {
 			return true
 		}
 	}
 	return false
 }
 
-func (m *model) ready(id string) bool { return m.tasks[id].status == Open && !m.waits(id) }
+func (m *model) ready(id string) bool { return m.tasks[id].status == task.Open && !m.waits(id) }
 
 // next is the task that a pool has first.
 func (m *model) next(pool string) *modelTask {
@@ -112,27 +115,27 @@ func (m *model) next(pool string) *modelTask {
 	return best
 }
 
-func (m *model) mayChange(who Who, t *modelTask) bool {
+func (m *model) mayChange(who task.Who, t *modelTask) bool {
 	return t.holder == "" || who.Person() || t.holder == who.Path && t.life == who.Incarnation
 }
 
 func (m *model) describe() string {
 	var all []string
 	for id, t := range m.tasks {
-		all = append(all, fmt.Sprintf("%s %s %s %d %q %q %v %q %d %d %d %d %v", id, t.title, t.status, t.priority, t.pool, t.parent, sorted(t.deps), t.holder, t.life, t.claims, t.failed, t.comments, m.ready(id)))
+		all = append(all, fmt.Sprintf("%s %s %s %d %q %q %v %q %d %d %d %d %v", id, t.title, t.status, t.priority, t.pool, t.parent, task.Sorted(t.deps), t.holder, t.life, t.claims, t.failed, t.comments, m.ready(id)))
 	}
 	slices.Sort(all)
 	return strings.Join(all, "\n")
 }
 
-func describe(tasks []Task) string {
+func describe(tasks []task.Task) string {
 	var all []string
 	for _, t := range tasks {
-		var h Holder
+		var h task.Holder
 		if t.Claim != nil {
 			h = *t.Claim
 		}
-		all = append(all, fmt.Sprintf("%s %s %s %d %q %q %v %q %d %d %d %d %v", t.ID, t.Title, t.Status, t.Priority, t.Pool, t.Parent, sorted(t.DependsOn), h.By, h.Incarnation, t.Claims, t.FailedClaims, t.Comments, t.Ready))
+		all = append(all, fmt.Sprintf("%s %s %s %d %q %q %v %q %d %d %d %d %v", t.ID, t.Title, t.Status, t.Priority, t.Pool, t.Parent, task.Sorted(t.DependsOn), h.By, h.Incarnation, t.Claims, t.FailedClaims, t.Comments, t.Ready))
 	}
 	slices.Sort(all)
 	return strings.Join(all, "\n")
@@ -156,7 +159,7 @@ func TestModel(t *testing.T) {
 		defer func() { q.Close() }()
 		m := &model{map[string]*modelTask{}, map[string]uint64{}, map[string]uint64{}}
 		ctx := context.Background()
-		people := func(t *rapid.T) Who {
+		people := func(t *rapid.T) task.Who {
 			path := rapid.SampledFrom([]string{"t/a", "t/b", ""}).Draw(t, "who")
 			if path == "" {
 				return ann
@@ -169,7 +172,9 @@ func TestModel(t *testing.T) {
 			}
 			return rapid.SampledFrom(slices.Sorted(maps.Keys(m.tasks))).Draw(t, name)
 		}
-		alive := func(who Who) bool { return who.Person() || m.lives[who.Path] == who.Incarnation && who.Incarnation > 0 }
+		alive := func(who task.Who) bool {
+			return who.Person() || m.lives[who.Path] == who.Incarnation && who.Incarnation > 0
+		}
 		// want is what a call must have said.
 		want := func(t *rapid.T, err error, kinds ...error) bool {
 			t.Helper()
@@ -185,13 +190,13 @@ func TestModel(t *testing.T) {
 			return false
 		}
 		dies := func(path string, failed bool) {
-			for _, task := range m.tasks {
-				if task.holder == path && task.life != m.lives[path] {
+			for _, known := range m.tasks {
+				if known.holder == path && known.life != m.lives[path] {
 					if !failed {
-						task.status, task.holder, task.life = Open, "", 0
+						known.status, known.holder, known.life = task.Open, "", 0
 						continue
 					}
-					task.open(agent(path, task.life))
+					known.open(agent(path, known.life))
 				}
 			}
 		}
@@ -200,36 +205,36 @@ func TestModel(t *testing.T) {
 			"create": func(t *rapid.T) {
 				n++
 				who := people(t)
-				d := Draft{Title: fmt.Sprint(n), Text: "x", Pool: rapid.SampledFrom([]string{"p", "q", ""}).Draw(t, "pool")}
+				d := task.Draft{Title: fmt.Sprint(n), Text: "x", Pool: rapid.SampledFrom([]string{"p", "q", ""}).Draw(t, "pool")}
 				priority := rapid.IntRange(0, 2).Draw(t, "priority")
 				d.Priority = &priority
-				task := &modelTask{n: n, title: d.Title, status: Open, priority: priority, pool: d.Pool}
+				known := &modelTask{n: n, title: d.Title, status: task.Open, priority: priority, pool: d.Pool}
 				if len(m.tasks) > 0 && rapid.Bool().Draw(t, "parent?") {
 					d.Parent = some(t, "parent")
-					task.parent = d.Parent
+					known.parent = d.Parent
 				}
 				if len(m.tasks) > 0 && rapid.Bool().Draw(t, "dep?") {
 					d.DependsOn = []string{some(t, "dep")}
-					task.deps = d.DependsOn
+					known.deps = d.DependsOn
 				}
 				made, fresh, err := q.Create(ctx, who, d)
-				m.tasks["new"] = task
+				m.tasks["new"] = known
 				circular := m.circular("new")
 				delete(m.tasks, "new")
 				switch {
 				case !alive(who):
-					want(t, err, ErrStale)
-				case d.Parent != "" && m.tasks[d.Parent].status == Closed:
-					want(t, err, ErrConflict)
+					want(t, err, task.ErrStale)
+				case d.Parent != "" && m.tasks[d.Parent].status == task.Closed:
+					want(t, err, task.ErrConflict)
 				case circular:
-					want(t, err, ErrInvalid)
+					want(t, err, task.ErrInvalid)
 				default:
 					want(t, err)
 					if !fresh || m.tasks[made.ID] != nil {
 						t.Fatalf("%s is not new", made.ID)
 					}
-					task.id = made.ID
-					m.tasks[made.ID] = task
+					known.id = made.ID
+					m.tasks[made.ID] = known
 				}
 			},
 			"begin": func(t *rapid.T) {
@@ -250,76 +255,76 @@ func TestModel(t *testing.T) {
 			},
 			"claim next": func(t *rapid.T) {
 				who := people(t)
-				got, err := q.Claim(ctx, who, Claiming{Pools: []string{"p", "q"}})
+				got, err := q.Claim(ctx, who, task.Claiming{Pools: []string{"p", "q"}})
 				best := cmp.Or(m.next("p"), m.next("q"))
 				switch {
 				case !alive(who):
-					want(t, err, ErrStale)
+					want(t, err, task.ErrStale)
 				case best == nil:
-					want(t, err, ErrNothing)
+					want(t, err, task.ErrNothing)
 				default:
 					want(t, err)
 					if got.ID != best.id {
 						t.Fatalf("%s comes first, want %s", got.ID, best.id)
 					}
-					best.status, best.holder, best.life = InProgress, who.String(), who.Incarnation
+					best.status, best.holder, best.life = task.InProgress, who.String(), who.Incarnation
 					best.claims++
 				}
 			},
 			"claim one": func(t *rapid.T) {
 				who, id := people(t), some(t, "id")
-				task := m.tasks[id]
-				_, err := q.Claim(ctx, who, Claiming{ID: id})
+				known := m.tasks[id]
+				_, err := q.Claim(ctx, who, task.Claiming{ID: id})
 				switch {
 				case !alive(who):
-					want(t, err, ErrStale)
-				case task.holder == who.String() && task.life == who.Incarnation:
+					want(t, err, task.ErrStale)
+				case known.holder == who.String() && known.life == who.Incarnation:
 					want(t, err)
 				case !m.ready(id):
-					want(t, err, ErrConflict)
+					want(t, err, task.ErrConflict)
 				default:
 					want(t, err)
-					task.status, task.holder, task.life = InProgress, who.String(), who.Incarnation
-					task.claims++
+					known.status, known.holder, known.life = task.InProgress, who.String(), who.Incarnation
+					known.claims++
 				}
 			},
 			"close": func(t *rapid.T) {
 				who, id := people(t), some(t, "id")
-				task := m.tasks[id]
-				_, err := q.Finish(ctx, who, id, Ending{Reason: fmt.Sprint(n)})
+				known := m.tasks[id]
+				_, err := q.Finish(ctx, who, id, task.Ending{Reason: fmt.Sprint(n)})
 				switch {
 				case !alive(who):
-					want(t, err, ErrStale)
-				case task.status == Closed: // by somebody, for a reason, at times the same
+					want(t, err, task.ErrStale)
+				case known.status == task.Closed: // by somebody, for a reason, at times the same
 					if err != nil {
-						want(t, err, ErrConflict)
+						want(t, err, task.ErrConflict)
 					}
-				case !m.mayChange(who, task), m.openChildren(id):
-					want(t, err, ErrConflict)
+				case !m.mayChange(who, known), m.openChildren(id):
+					want(t, err, task.ErrConflict)
 				default:
 					want(t, err)
-					task.status, task.holder, task.life = Closed, "", 0
+					known.status, known.holder, known.life = task.Closed, "", 0
 				}
 			},
 			"release": func(t *rapid.T) {
 				who, id := people(t), some(t, "id")
-				task := m.tasks[id]
+				known := m.tasks[id]
 				_, err := q.Release(ctx, who, id, "")
 				switch {
 				case !alive(who):
-					want(t, err, ErrStale)
-				case task.status == Open:
+					want(t, err, task.ErrStale)
+				case known.status == task.Open:
 					want(t, err)
-				case task.status != InProgress, !m.mayChange(who, task):
-					want(t, err, ErrConflict)
+				case known.status != task.InProgress, !m.mayChange(who, known):
+					want(t, err, task.ErrConflict)
 				default:
 					want(t, err)
-					task.open(who)
+					known.open(who)
 				}
 			},
 			"reopen or retry": func(t *rapid.T) {
 				who, id := people(t), some(t, "id")
-				task := m.tasks[id]
+				known := m.tasks[id]
 				verb, retry := q.Reopen, rapid.Bool().Draw(t, "retry")
 				if retry {
 					verb = q.Retry
@@ -327,38 +332,38 @@ func TestModel(t *testing.T) {
 				_, err := verb(ctx, who, id, "")
 				switch {
 				case !alive(who):
-					want(t, err, ErrStale)
-				case task.status == Open:
+					want(t, err, task.ErrStale)
+				case known.status == task.Open:
 					want(t, err)
-				case !retry && task.status != Closed, !m.mayChange(who, task),
-					task.status == Parked && !who.Person():
-					want(t, err, ErrConflict)
+				case !retry && known.status != task.Closed, !m.mayChange(who, known),
+					known.status == task.Parked && !who.Person():
+					want(t, err, task.ErrConflict)
 				default:
 					want(t, err)
-					task.open(who)
+					known.open(who)
 				}
 			},
 			"edit": func(t *rapid.T) {
 				who, id := people(t), some(t, "id")
-				task := m.tasks[id]
-				before := *task
-				var e Edit
+				known := m.tasks[id]
+				before := *known
+				var e task.Edit
 				if on := some(t, "dep"); rapid.Bool().Draw(t, "dep?") {
 					e.AddDepends = []string{on}
-					task.deps = sorted(append(slices.Clone(task.deps), on))
+					known.deps = task.Sorted(append(slices.Clone(known.deps), on))
 				}
 				if len(before.deps) > 0 && rapid.Bool().Draw(t, "remove?") {
 					gone := before.deps[0]
 					e.RemoveDepends = []string{gone}
 					if !slices.Contains(e.AddDepends, gone) {
-						task.deps = without(task.deps, []string{gone})
+						known.deps = slices.DeleteFunc(slices.Clone(known.deps), func(id string) bool { return id == gone })
 					}
 				}
 				if rapid.Bool().Draw(t, "priority?") {
-					task.priority = rapid.IntRange(0, 2).Draw(t, "priority")
-					e.Priority = &task.priority
+					known.priority = rapid.IntRange(0, 2).Draw(t, "priority")
+					e.Priority = &known.priority
 				}
-				status := rapid.SampledFrom([]Status{"", "", Open, Blocked, Deferred}).Draw(t, "status")
+				status := rapid.SampledFrom([]task.Status{"", "", task.Open, task.Blocked, task.Deferred}).Draw(t, "status")
 				if status != "" {
 					e.Status = &status
 				}
@@ -366,21 +371,21 @@ func TestModel(t *testing.T) {
 				ok := false
 				switch {
 				case !alive(who):
-					want(t, err, ErrStale)
-				case !m.mayChange(who, &before), status != "" && before.status == Closed,
-					status != "" && before.status == Parked && !who.Person():
-					want(t, err, ErrConflict)
+					want(t, err, task.ErrStale)
+				case !m.mayChange(who, &before), status != "" && before.status == task.Closed,
+					status != "" && before.status == task.Parked && !who.Person():
+					want(t, err, task.ErrConflict)
 				case m.circular(id):
-					want(t, err, ErrInvalid)
+					want(t, err, task.ErrInvalid)
 				default:
 					ok = want(t, err)
 				}
 				if !ok {
-					*task = before
-				} else if status == Open {
-					task.open(who)
+					*known = before
+				} else if status == task.Open {
+					known.open(who)
 				} else if status != "" {
-					task.status, task.holder, task.life = status, "", 0
+					known.status, known.holder, known.life = status, "", 0
 				}
 			},
 			"comment": func(t *rapid.T) {
@@ -389,7 +394,7 @@ func TestModel(t *testing.T) {
 					want(t, err)
 					m.tasks[id].comments++
 				} else {
-					want(t, err, ErrStale)
+					want(t, err, task.ErrStale)
 				}
 			},
 			"another daemon": func(t *rapid.T) {
@@ -407,22 +412,22 @@ func TestModel(t *testing.T) {
 			},
 			"full": func(t *rapid.T) {
 				s.Fail(store.ErrFull)
-				_, _, err := q.Create(ctx, ann, Draft{Title: "x"})
+				_, _, err := q.Create(ctx, ann, task.Draft{Title: "x"})
 				want(t, err, store.ErrFull)
 				s.Fail(nil)
 			},
 			"": func(t *rapid.T) {
-				all, err := q.List(ctx, Filter{All: true})
+				all, err := q.List(ctx, task.Filter{All: true})
 				if err != nil {
 					t.Fatal(err)
 				}
 				if got, want := describe(all), m.describe(); got != want {
 					t.Fatalf("tasks are\n%s\nwant\n%s", got, want)
 				}
-				f := Filter{
+				f := task.Filter{
 					Ready: rapid.Bool().Draw(t, "ready"), Active: rapid.Bool().Draw(t, "active"), All: rapid.Bool().Draw(t, "all"),
 					Pool:     rapid.SampledFrom([]string{"", "p", "q"}).Draw(t, "of pool"),
-					Statuses: rapid.SliceOfN(rapid.SampledFrom(Statuses()), 0, 2).Draw(t, "statuses"),
+					Statuses: rapid.SliceOfN(rapid.SampledFrom(task.Statuses()), 0, 2).Draw(t, "statuses"),
 				}
 				some, err := q.List(ctx, f)
 				if n, err2 := q.Count(ctx, f); err != nil || err2 != nil || n != len(some) {
@@ -437,39 +442,35 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// checkIndex holds what is derived against what it is derived from.
+// checkIndex holds what a queue answers against what a State with the same tasks does.
 func checkIndex(t fataler, q *Queue) {
 	t.Helper()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	fresh := newIndex()
-	fresh.advance(q.index.now)
-	for id, e := range q.index.entries {
-		fresh.set(id, e.record)
+	x := task.NewIndex()
+	for _, r := range q.state.Following("", 0) {
+		x.Add(r)
 	}
-	sizes := func(x *index) string {
-		var all []string
-		for at, l := range x.ready {
-			if len(l.entries) > 0 {
-				var ids []string
-				for i, e := range l.entries {
-					if e.at != i || e.in != l || i > 0 && l.Less(i, (i-1)/2) {
-						t.Fatalf("%s stands where it should not", e.ID)
-					}
-					ids = append(ids, e.ID)
-				}
-				slices.Sort(ids)
-				all = append(all, fmt.Sprint(at, ids))
-			}
+	fresh := task.NewState("", nil, nil)
+	fresh.Replace(x, 0)
+	now := time.Now()
+	answers := func(s *task.State) string {
+		s.Advance(now)
+		all, err := s.List(task.Filter{All: true})
+		tasks, _ := json.Marshal(all)
+		text := fmt.Sprintf("%s %v", tasks, err)
+		for _, f := range []task.Filter{{}, {Ready: true}, {Active: true}, {Pool: "p"}, {Pool: "p", Ready: true}} {
+			n, err := s.Count(f)
+			text += fmt.Sprint(" ", n, err)
 		}
-		slices.Sort(all)
-		for r := range merged(x.live.after(nil), x.over.after(nil)) {
-			all = append(all, r.ID)
+		for _, who := range []task.Who{{}, agent("t/a", 1), agent("t/b", 1)} {
+			h, _ := json.Marshal(s.Hook(who, []string{"p", "q", "r"}))
+			text += fmt.Sprintf("\n%s", h)
 		}
-		return fmt.Sprint(all, x.counts, len(x.timed.entries), x.keys, x.parts, x.open, x.waiters, x.claimed)
+		return text
 	}
-	if got, want := sizes(&q.index), sizes(fresh); got != want {
-		t.Fatalf("the index is\n%s\nwant\n%s", got, want)
+	if got, want := answers(q.state), answers(fresh); got != want {
+		t.Fatalf("the queue says\n%s\nwant\n%s", got, want)
 	}
 }
 
@@ -485,7 +486,7 @@ func TestDrain(t *testing.T) {
 	ctx := t.Context()
 	var making sync.WaitGroup
 	for i := range tasks {
-		making.Go(func() { create(t, q, Draft{Title: fmt.Sprint(i), Pool: "p"}) })
+		making.Go(func() { create(t, q, task.Draft{Title: fmt.Sprint(i), Pool: "p"}) })
 	}
 	making.Wait()
 	var mu sync.Mutex
@@ -498,8 +499,8 @@ func TestDrain(t *testing.T) {
 			me := agent(path, 1)
 			begin(t, q, me)
 			for i := 1; ; i++ {
-				got, err := q.Claim(ctx, me, Claiming{Pools: []string{"p"}})
-				if errors.Is(err, ErrNothing) {
+				got, err := q.Claim(ctx, me, task.Claiming{Pools: []string{"p"}})
+				if errors.Is(err, task.ErrNothing) {
 					return
 				}
 				if err != nil {
@@ -508,7 +509,7 @@ func TestDrain(t *testing.T) {
 				}
 				if i%7 == n%7 { // it dies at work
 					q.End(path, me.Incarnation, "")
-					if _, err := q.Finish(ctx, me, got.ID, Ending{}); !errors.Is(err, ErrStale) {
+					if _, err := q.Finish(ctx, me, got.ID, task.Ending{}); !errors.Is(err, task.ErrStale) {
 						t.Errorf("the dead close: %v", err)
 					}
 					me.Incarnation++
@@ -518,7 +519,7 @@ func TestDrain(t *testing.T) {
 					mu.Unlock()
 					continue
 				}
-				if _, err := q.Finish(ctx, me, got.ID, Ending{}); err != nil {
+				if _, err := q.Finish(ctx, me, got.ID, task.Ending{}); err != nil {
 					t.Errorf("closing: %v", err)
 					return
 				}
@@ -530,15 +531,13 @@ func TestDrain(t *testing.T) {
 	}
 	wg.Wait()
 	// Who died last has given back what others may have missed.
-	for _, path := range slices.Sorted(maps.Keys(q.lives)) {
-		for {
-			got, err := q.Claim(ctx, agent(path, q.lives[path].Incarnation), Claiming{Pools: []string{"p"}})
-			if err != nil {
-				break
-			}
-			finish(t, q, agent(path, q.lives[path].Incarnation), got.ID)
-			done[got.ID]++
+	for {
+		got, err := q.Claim(ctx, ann, task.Claiming{Pools: []string{"p"}})
+		if err != nil {
+			break
 		}
+		finish(t, q, ann, got.ID)
+		done[got.ID]++
 	}
 	if len(done) != tasks || deaths == 0 {
 		t.Errorf("%d tasks done, %d deaths", len(done), deaths)
@@ -560,9 +559,9 @@ func TestTwoWriters(t *testing.T) {
 	defer a.Close()
 	ctx := t.Context()
 	const tasks = 60
-	var all []Task
+	var all []task.Task
 	for i := range tasks {
-		all = append(all, create(t, a, Draft{Title: fmt.Sprint(i), Pool: "p"}))
+		all = append(all, create(t, a, task.Draft{Title: fmt.Sprint(i), Pool: "p"}))
 	}
 	b := openQueue(t, s) // which knows all of them
 	defer b.Close()
@@ -571,8 +570,8 @@ func TestTwoWriters(t *testing.T) {
 	for i := 0; i < tasks; i += 2 {
 		x, y := all[i].ID, all[i+1].ID
 		edit := func(q *Queue, x, y string) {
-			_, err := q.Edit(ctx, ann, x, Edit{AddDepends: []string{y}})
-			if err != nil && !errors.Is(err, ErrInvalid) {
+			_, err := q.Edit(ctx, ann, x, task.Edit{AddDepends: []string{y}})
+			if err != nil && !errors.Is(err, task.ErrInvalid) {
 				t.Errorf("%v", err)
 			}
 			circles <- err
@@ -598,8 +597,8 @@ func TestTwoWriters(t *testing.T) {
 			me := agent(fmt.Sprint("t/", n), 1)
 			begin(t, q, me)
 			for {
-				got, err := q.Claim(ctx, me, Claiming{Pools: []string{"p"}})
-				if errors.Is(err, ErrNothing) {
+				got, err := q.Claim(ctx, me, task.Claiming{Pools: []string{"p"}})
+				if errors.Is(err, task.ErrNothing) {
 					return
 				}
 				if err != nil {
@@ -609,7 +608,7 @@ func TestTwoWriters(t *testing.T) {
 				mu.Lock()
 				claimed[got.ID]++
 				mu.Unlock()
-				if _, err := q.Finish(ctx, me, got.ID, Ending{}); err != nil {
+				if _, err := q.Finish(ctx, me, got.ID, task.Ending{}); err != nil {
 					t.Errorf("%v", err)
 				}
 			}

@@ -1,4 +1,4 @@
-package task
+package queue
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // gated is a store whose writes wait to be let through, or to fail.
@@ -51,7 +52,7 @@ func TestGroup(t *testing.T) {
 		done := make(chan error, 100)
 		var id string
 		go func() {
-			made, _, err := q.Create(ctx, ann, Draft{Title: "0"})
+			made, _, err := q.Create(ctx, ann, task.Draft{Title: "0"})
 			id = made.ID
 			done <- err
 		}()
@@ -63,7 +64,7 @@ func TestGroup(t *testing.T) {
 		const n = 10
 		for i := range n {
 			title := fmt.Sprint(i + 1)
-			go func() { done <- second(q.Edit(ctx, ann, id, Edit{Title: &title, Text: &title})) }()
+			go func() { done <- second(q.Edit(ctx, ann, id, task.Edit{Title: &title, Text: &title})) }()
 			synctest.Wait()
 		}
 		select {
@@ -102,18 +103,18 @@ func TestDirty(t *testing.T) {
 		begin(t, q, agent("t/b", 1))
 		var id string
 		go func() {
-			made, _, _ := q.Create(ctx, ann, Draft{Title: "x"})
+			made, _, _ := q.Create(ctx, ann, task.Draft{Title: "x"})
 			id = made.ID
 		}()
 		synctest.Wait()
 		g.gate <- nil
 		synctest.Wait()
-		a, b, list := make(chan error, 1), make(chan error, 1), make(chan []Task, 1)
-		go func() { a <- second(q.Claim(ctx, agent("t/a", 1), Claiming{ID: id})) }()
+		a, b, list := make(chan error, 1), make(chan error, 1), make(chan []task.Task, 1)
+		go func() { a <- second(q.Claim(ctx, agent("t/a", 1), task.Claiming{ID: id})) }()
 		synctest.Wait()
-		go func() { b <- second(q.Claim(ctx, agent("t/b", 1), Claiming{ID: id})) }()
+		go func() { b <- second(q.Claim(ctx, agent("t/b", 1), task.Claiming{ID: id})) }()
 		go func() {
-			all, err := q.List(ctx, Filter{})
+			all, err := q.List(ctx, task.Filter{})
 			if err != nil {
 				t.Error(err)
 			}
@@ -143,7 +144,7 @@ func TestCloseUnderWay(t *testing.T) {
 	bubble(t, func(t *testing.T, q *Queue, g *gated) {
 		errs := make(chan error, 2)
 		for range 2 {
-			go func() { errs <- third(q.Create(t.Context(), ann, Draft{Title: "x"})) }()
+			go func() { errs <- third(q.Create(t.Context(), ann, task.Draft{Title: "x"})) }()
 			synctest.Wait()
 		}
 		q.Close()
@@ -152,7 +153,7 @@ func TestCloseUnderWay(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		}
-		if _, err := q.List(t.Context(), Filter{}); !errors.Is(err, store.ErrClosed) {
+		if _, err := q.List(t.Context(), task.Filter{}); !errors.Is(err, store.ErrClosed) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -167,7 +168,7 @@ func TestBadRecords(t *testing.T) {
 	defer s.Close()
 	ctx := t.Context()
 	q := openQueue(t, s)
-	good := create(t, q, Draft{Title: "good"})
+	good := create(t, q, task.Draft{Title: "good"})
 	q.Close()
 	for key, value := range map[string]string{
 		"work/tasks/web-1": "{", "work/tasks/web-2": `{"id":"web-3"}`, "work/tasks/web-4": `[]`,
@@ -179,9 +180,9 @@ func TestBadRecords(t *testing.T) {
 	}
 	q = openQueue(t, s)
 	defer q.Close()
-	all, err := q.List(ctx, Filter{All: true})
-	if err != nil || ids(all) != "later good" || all[0].Status != Blocked || all[0].Ready {
+	all, err := q.List(ctx, task.Filter{All: true})
+	if err != nil || ids(all) != "later good" || all[0].Status != task.Blocked || all[0].Ready {
 		t.Errorf("%+v, %v", all, err)
 	}
-	create(t, q, Draft{Title: "more", DependsOn: []string{good.ID}})
+	create(t, q, task.Draft{Title: "more", DependsOn: []string{good.ID}})
 }

@@ -1,4 +1,4 @@
-package task
+package transfer
 
 import (
 	"bufio"
@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // Plan is a file of beads that was read and found right, all of it.
@@ -63,14 +65,15 @@ func ReadPlan(name string, file io.ReaderAt, size int64, skip func(*LineError)) 
 		}
 	}
 	byID := map[string]int{} // indexes of lines
-	r := bufio.NewReaderSize(io.NewSectionReader(file, 0, size), MaxBead+2)
+	r := bufio.NewReaderSize(io.NewSectionReader(file, 0, size), task.MaxBead+2)
 	var offset int64
 	for number := 1; ; number++ {
 		line, err := r.ReadSlice('\n')
 		at := offset
 		offset += int64(len(line))
 		if errors.Is(err, bufio.ErrBufferFull) {
-			bad(number, 1, fmt.Errorf("%w: it has more than %d bytes, which a bead may have", ErrInvalid, MaxBead))
+			bad(number, 1, fmt.Errorf("%w: it has more than %d bytes, which a bead may have", task.ErrInvalid,
+				task.MaxBead))
 			for errors.Is(err, bufio.ErrBufferFull) {
 				line, err = r.ReadSlice('\n')
 				offset += int64(len(line))
@@ -86,7 +89,7 @@ func ReadPlan(name string, file io.ReaderAt, size int64, skip func(*LineError)) 
 			case parseErr != nil:
 				bad(number, column(line, text, parseErr), parseErr)
 			case has(byID, b.ID()):
-				bad(number, 1, fmt.Errorf("%w: %s is in line %d already", ErrInvalid, b.ID(),
+				bad(number, 1, fmt.Errorf("%w: %s is in line %d already", task.ErrInvalid, b.ID(),
 					p.lines[byID[b.ID()]].number))
 			default:
 				byID[b.ID()] = len(p.lines)
@@ -213,7 +216,7 @@ func (p *Plan) circles(g *graph, bad func(line, column int, err error)) {
 		if !told[start] {
 			told[start] = true
 			bad(p.lines[start].number, 1, fmt.Errorf("%w: %s waits for tasks that wait for each other in a circle",
-				ErrInvalid, p.lines[start].id))
+				task.ErrInvalid, p.lines[start].id))
 		}
 	}
 }
@@ -235,14 +238,8 @@ func (p *Plan) tellCircle(g *graph, way []int, told map[int]bool, bad func(line,
 	}
 	bad(p.lines[way[0]].number, 1, fmt.Errorf("%w: tasks wait for each other in a circle: %s -> %s (a task waits "+
 		"for those it depends on, and for its children)",
-		ErrInvalid, strings.Join(names, " -> "), p.lines[way[0]].id))
+		task.ErrInvalid, strings.Join(names, " -> "), p.lines[way[0]].id))
 }
-
-// Bounds on what is sent at once.
-const (
-	MaxImport      = 1000    // beads
-	MaxImportBytes = 2 << 20 // bytes of them
-)
 
 // Batches yields the beads in their order, as they were written, in portions
 // that can be imported at once. The error is of reading.
@@ -252,7 +249,7 @@ func (p *Plan) Batches() iter.Seq2[[][]byte, error] {
 		bytes := 0
 		for _, i := range p.Order {
 			l := p.lines[i]
-			if len(batch) > 0 && (len(batch) == MaxImport || bytes+l.length > MaxImportBytes) {
+			if len(batch) > 0 && (len(batch) == task.MaxImport || bytes+l.length > task.MaxImportBytes) {
 				if !yield(batch, nil) {
 					return
 				}

@@ -1,14 +1,14 @@
-package task
+package queue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // A step is one decision: what is to change together. It is taken, and holds in
@@ -17,18 +17,12 @@ import (
 // come meanwhile and writes them together. When that fails, they and all that
 // was decided after them are taken back, and who can is asked again.
 type step struct {
-	q       *Queue
-	changes []change
-	ops     []store.Op // on other keys than those of the records
-	bytes   int        // of ops
+	*task.Step
+	ops   []store.Op // on other keys than those of the records
+	bytes int        // of ops
 
 	done chan struct{} // closed when it is known what became of it
-	err  error         // errAgain: nothing, and it has to be decided anew
-}
-
-type change struct {
-	id            string
-	before, after *record
+	err  error         // errAgain: nothing, and it has to be decided again
 }
 
 // errAgain: what a decision was taken on is not so.
@@ -38,7 +32,6 @@ var errAgain = errors.New("decide again")
 const (
 	writeOps   = store.MaxOps - 1
 	writeBytes = store.MaxApply - 16<<10
-	stepOps    = 40 // of one step at most
 )
 
 // Pace of writes whose outcome is not known.
@@ -47,56 +40,51 @@ const (
 	maxPause = 100 * time.Millisecond
 )
 
-// put replaces a task, remove removes it.
-func (s *step) put(r *record) { s.set(r.ID, r) }
-
-func (s *step) remove(id string) { s.set(id, nil) }
-
-func (s *step) set(id string, r *record) {
-	s.changes = append(s.changes, change{id, s.q.index.set(id, r), r})
-}
-
-// also adds ops on other keys.
-func (s *step) also(ops ...store.Op) {
-	for _, op := range ops {
-		s.ops = append(s.ops, op)
-		s.bytes += len(op.Key) + len(op.Value)
-	}
-}
-
-// undo takes back what a step has changed in memory.
-func (s *step) undo() {
-	for _, c := range slices.Backward(s.changes) {
-		s.q.index.set(c.id, c.before)
-	}
-}
-
-func (s *step) empty() bool { return len(s.changes) == 0 && len(s.ops) == 0 }
+// size is how many operations a step comes to.
+func (s *step) size() int { return len(s.Changes) + len(s.ops) }
 
 // begin lets decide take a step, without waiting for it to be durable. Where
 // there is nothing to write, or decide has failed and nothing has changed, the
 // step is the last one before, which the decision was taken on; nil if there is none.
-func (q *Queue) begin(ctx context.Context, decide func(*step) error) (s *step, mine bool, err error) {
+func (q *Queue) begin(ctx context.Context, decide func(*task.Step) error) (s *step, mine bool, err error) {
 	if err := q.lock(ctx); err != nil {
 		return nil, false, err
 	}
 	defer q.mu.Unlock()
-	q.index.advance(time.Now())
-	s = &step{q: q, done: make(chan struct{})}
-	err = decide(s)
-	if n := len(s.changes) + len(s.ops); err == nil && n > stepOps {
-		err = fmt.Errorf("%w: a step of %d ops, at most %d are allowed", store.ErrInvalid, n, stepOps)
+	q.state.Advance(time.Now())
+	s = &step{Step: q.state.Step(), done: make(chan struct{})}
+	if err = decide(s.Step); err == nil {
+		err = q.addOps(s)
 	}
 	if err != nil {
-		s.undo()
+		s.Undo()
 	}
-	if err != nil || s.empty() {
+	if err != nil || s.size() == 0 {
 		return q.last(), false, err
 	}
 	q.pending = append(q.pending, s)
 	q.setAlarm()
 	q.poke()
 	return s, true, nil
+}
+
+// addOps adds to a step what is written next to the records.
+func (q *Queue) addOps(s *step) error {
+	for _, w := range s.Writes {
+		s.ops = append(s.ops, q.records.op(w))
+	}
+	if q.also != nil {
+		for _, e := range s.Events {
+			s.ops = append(s.ops, q.also(e)...)
+		}
+	}
+	for _, op := range s.ops {
+		s.bytes += len(op.Key) + len(op.Value)
+	}
+	if n := s.size(); n > task.MaxStep {
+		return fmt.Errorf("%w: a step of %d ops, at most %d are allowed", store.ErrInvalid, n, task.MaxStep)
+	}
+	return nil
 }
 
 // last is the last step that is not durable yet, nil if all are.
@@ -143,7 +131,7 @@ func (s *step) wait(ctx context.Context) error {
 
 // update lets decide take a step and returns when that is durable. Decide may be
 // asked more than once; it is called while the queue is locked.
-func (q *Queue) update(ctx context.Context, decide func(*step) error) error {
+func (q *Queue) update(ctx context.Context, decide func(*task.Step) error) error {
 	for {
 		s, mine, err := q.begin(ctx, decide)
 		if s == nil {
@@ -162,11 +150,11 @@ func (q *Queue) update(ctx context.Context, decide func(*step) error) error {
 
 // view lets f read, and returns when what it has seen is durable. It may be
 // called more than once.
-func (q *Queue) view(ctx context.Context, f func(*index)) error {
+func (q *Queue) view(ctx context.Context, f func(*task.State)) error {
 	const patience = 10
 	for n := 1; ; n++ {
-		s, _, err := q.begin(ctx, func(*step) error {
-			f(&q.index)
+		s, _, err := q.begin(ctx, func(*task.Step) error {
+			f(q.state)
 			return nil
 		})
 		if err != nil {
@@ -200,7 +188,10 @@ func (q *Queue) write() {
 				return
 			}
 		}
-		err := q.apply(ops)
+		q.mu.Lock()
+		number := q.state.Number()
+		q.mu.Unlock()
+		err := q.marker.apply(q.ctx, number, ops)
 		switch {
 		case err == nil:
 			q.mu.Lock()
@@ -242,13 +233,13 @@ func (q *Queue) take() (steps []*step, ops []store.Op) {
 		}
 	}
 	for _, s := range q.pending {
-		changed := make([]store.Op, len(s.changes))
+		changed := make([]store.Op, len(s.Changes))
 		size := s.bytes
-		for i, c := range s.changes {
-			changed[i] = q.op(c)
+		for i, c := range s.Changes {
+			changed[i] = q.records.changed(c)
 			size += len(changed[i].Key) + len(changed[i].Value)
 		}
-		n := len(s.changes) + len(s.ops)
+		n := s.size()
 		if len(steps) > 0 && (count+n > writeOps || bytes+size > writeBytes) {
 			break
 		}
@@ -264,16 +255,6 @@ func (q *Queue) take() (steps []*step, ops []store.Op) {
 	return steps, ops
 }
 
-// op is what writes a change of a record.
-func (q *Queue) op(c change) store.Op {
-	key := q.recordKey(c.id)
-	if c.after == nil {
-		return store.Op{Kind: store.Delete, Key: key}
-	}
-	value, _ := json.Marshal(c.after) // texts, numbers and times
-	return store.Op{Kind: store.Put, Key: key, Value: value}
-}
-
 // fail takes back all that is decided and not written: the first steps have
 // failed with err, those after them have to be decided anew.
 func (q *Queue) fail(first int, err error) {
@@ -281,10 +262,10 @@ func (q *Queue) fail(first int, err error) {
 	failed := q.pending
 	q.pending = nil
 	for _, s := range slices.Backward(failed) {
-		s.undo()
+		s.Undo()
 	}
 	if errors.Is(err, errAgain) || errors.Is(err, store.ErrUnknown) {
-		q.loaded = make(chan struct{}) // nobody decides before it is known what is stored
+		q.loaded = make(chan struct{}) // no decision is taken before it is known what is stored
 	}
 	closed := q.closed || errors.Is(err, store.ErrClosed)
 	if q.closed = closed; closed && q.loaded != nil {
@@ -303,75 +284,6 @@ func (q *Queue) fail(first int, err error) {
 		}
 		close(s.done)
 	}
-}
-
-// marker is the record that every write changes, on condition that it is as the
-// one before has left it: whoever else writes is found out, and where the
-// outcome of a write is not known, it tells.
-type marker struct {
-	Name   string `json:"name"`   // of the last write
-	Number uint64 `json:"number"` // the last that a task was given
-}
-
-// apply writes ops until it is known whether they were written. Its error is
-// errAgain if somebody else has written, ErrUnknown if the queue is closed
-// before it is known, and else that of the store, which has done nothing.
-func (q *Queue) apply(ops []store.Op) error {
-	q.mu.Lock()
-	m := marker{Name: fmt.Sprintf("%s/%d", q.nonce, q.writes), Number: q.number}
-	q.mu.Unlock()
-	q.writes++
-	value, _ := json.Marshal(m)
-	ops = append([]store.Op{{Kind: store.Put, Key: q.markerKey(), Value: value}}, ops...)
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		rev, err := q.o.Store.Apply(q.ctx, store.Fence{}, []store.Cond{{Key: q.markerKey(), Rev: q.markerRev}}, ops)
-		if err == nil {
-			q.markerRev = rev
-			return nil
-		}
-		if !errors.Is(err, store.ErrUnknown) && !errors.Is(err, store.ErrConflict) {
-			return err
-		}
-		there, lookErr := q.readMarker(q.ctx)
-		switch {
-		case lookErr != nil && q.ctx.Err() != nil:
-			return fmt.Errorf("%w; looking whether it was done: %w", store.ErrUnknown, lookErr)
-		case lookErr != nil: // look once more; to write once more does no harm either
-		case there.name == m.Name:
-			q.markerRev = there.rev
-			return nil
-		case there.rev != q.markerRev:
-			return errAgain
-		}
-		select {
-		case <-time.After(pause):
-		case <-q.ctx.Done():
-			return fmt.Errorf("%w: %w", store.ErrUnknown, context.Cause(q.ctx))
-		}
-	}
-}
-
-type markerState struct {
-	rev    store.Rev
-	name   string
-	number uint64
-}
-
-func (q *Queue) readMarker(ctx context.Context) (m markerState, err error) {
-	records, _, err := q.o.Store.Snapshot(ctx, q.markerKey())
-	if err != nil {
-		return m, fmt.Errorf("reading %s: %w", q.markerKey(), err)
-	}
-	for _, r := range records {
-		var stored marker
-		if r.Key == q.markerKey() {
-			if err := json.Unmarshal(r.Value, &stored); err != nil {
-				q.complain(r.Key, err)
-			}
-			m = markerState{r.Rev, stored.Name, stored.Number}
-		}
-	}
-	return m, nil
 }
 
 // reload makes what is held what is stored, however long that takes; false if

@@ -1,4 +1,4 @@
-package task
+package queue
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,12 +25,14 @@ type fataler interface {
 	Fatalf(string, ...any)
 }
 
-var ann = Who{Name: "ann"}
+var ann = task.Who{Name: "ann"}
 
-func agent(path string, incarnation uint64) Who { return Who{Path: path, Incarnation: incarnation} }
+func agent(path string, incarnation uint64) task.Who {
+	return task.Who{Path: path, Incarnation: incarnation}
+}
 
-func lifeOf(incarnation uint64) Life {
-	return Life{Incarnation: incarnation, ID: fmt.Sprint("life", incarnation)}
+func lifeOf(incarnation uint64) task.Life {
+	return task.Life{Incarnation: incarnation, ID: fmt.Sprint("life", incarnation)}
 }
 
 func testOptions(s store.Store) Options {
@@ -43,7 +46,7 @@ func openQueue(t fataler, s store.Store) *Queue {
 
 func openWith(t fataler, o Options) *Queue {
 	t.Helper()
-	q, err := OpenQueue(context.Background(), o)
+	q, err := Open(context.Background(), o)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -62,7 +65,7 @@ func fresh(t *testing.T) *Queue {
 	return q
 }
 
-func create(t fataler, q *Queue, d Draft) Task {
+func create(t fataler, q *Queue, d task.Draft) task.Task {
 	t.Helper()
 	made, fresh, err := q.Create(context.Background(), ann, d)
 	if err != nil || !fresh {
@@ -71,7 +74,7 @@ func create(t fataler, q *Queue, d Draft) Task {
 	return made
 }
 
-func begin(t fataler, q *Queue, who Who) {
+func begin(t fataler, q *Queue, who task.Who) {
 	t.Helper()
 	q.Begin(who.Path, lifeOf(who.Incarnation))
 	if err := q.GiveBack(context.Background(), who.Path); err != nil {
@@ -79,7 +82,7 @@ func begin(t fataler, q *Queue, who Who) {
 	}
 }
 
-func claim(t fataler, q *Queue, who Who, c Claiming) Task {
+func claim(t fataler, q *Queue, who task.Who, c task.Claiming) task.Task {
 	t.Helper()
 	got, err := q.Claim(context.Background(), who, c)
 	if err != nil {
@@ -88,7 +91,7 @@ func claim(t fataler, q *Queue, who Who, c Claiming) Task {
 	return got
 }
 
-func find(t fataler, q *Queue, id string) Task {
+func find(t fataler, q *Queue, id string) task.Task {
 	t.Helper()
 	got, err := q.Find(context.Background(), id)
 	if err != nil {
@@ -97,14 +100,14 @@ func find(t fataler, q *Queue, id string) Task {
 	return got
 }
 
-func finish(t fataler, q *Queue, who Who, id string) {
+func finish(t fataler, q *Queue, who task.Who, id string) {
 	t.Helper()
-	if _, err := q.Finish(context.Background(), who, id, Ending{}); err != nil {
+	if _, err := q.Finish(context.Background(), who, id, task.Ending{}); err != nil {
 		t.Fatalf("closing %s: %v", id, err)
 	}
 }
 
-func ids(tasks []Task) string {
+func ids(tasks []task.Task) string {
 	var all []string
 	for _, t := range tasks {
 		all = append(all, t.Title)
@@ -125,37 +128,11 @@ func wantErr(t *testing.T, err, want error, words ...string) {
 	}
 }
 
-// No id comes twice, whatever its length, and none looks like the one before.
-func TestEnding(t *testing.T) {
-	const n = 19683 + 60_000 // all of three letters, and some of four
-	seen := make(map[string]bool, n)
-	for i := range uint64(n) {
-		id := ending(i)
-		if want := 3; i < 19683 && len(id) != want || i >= 19683 && len(id) != 4 {
-			t.Fatalf("%d: %s", i, id)
-		}
-		if seen[id] {
-			t.Fatalf("%d: %s comes twice", i, id)
-		}
-		seen[id] = true
-	}
-	for i := range uint64(1000) {
-		if a, b := ending(i), ending(i+1); a[0] == b[0] && a[1] == b[1] {
-			t.Errorf("%s, then %s", a, b)
-		}
-	}
-	for name, want := range map[string]string{"web": "web", "My App": "my-app", "": "task", "日本": "task", "a-very-long-project": "a-very-long", "x_y": "x-y"} {
-		if got := idPrefix(name); got != want {
-			t.Errorf("%q: %q, want %q", name, got, want)
-		}
-	}
-}
-
 func TestCreate(t *testing.T) {
 	q := fresh(t)
 	ctx := t.Context()
-	first := create(t, q, Draft{Title: " one ", Text: "a\nb", Labels: []string{"b", "a", "b"}, Pool: "p"})
-	if first.Title != "one" || first.Priority != DefaultPriority || first.Status != Open || first.Type != "task" || !first.Ready ||
+	first := create(t, q, task.Draft{Title: " one ", Text: "a\nb", Labels: []string{"b", "a", "b"}, Pool: "p"})
+	if first.Title != "one" || first.Priority != task.DefaultPriority || first.Status != task.Open || first.Type != "task" || !first.Ready ||
 		!slices.Equal(first.Labels, []string{"a", "b"}) || first.CreatedBy != "ann" || first.CreatedAt.IsZero() || !strings.HasPrefix(first.ID, "web-") {
 		t.Errorf("%+v", first)
 	}
@@ -163,38 +140,38 @@ func TestCreate(t *testing.T) {
 	if err != nil || d.Text != "a\nb" || d.Task.ID != first.ID || len(d.Comments) != 0 {
 		t.Errorf("%+v, %v", d, err)
 	}
-	keyed := create(t, q, Draft{Title: "k", Key: "order/a/1"})
-	again, made, err := q.Create(ctx, ann, Draft{Title: "other", Key: "order/a/1"})
+	keyed := create(t, q, task.Draft{Title: "k", Key: "order/a/1"})
+	again, made, err := q.Create(ctx, ann, task.Draft{Title: "other", Key: "order/a/1"})
 	if err != nil || made || again.ID != keyed.ID || again.Title != "k" {
 		t.Errorf("%+v, %v, %v", again, made, err)
 	}
 	no := -1
 	for name, test := range map[string]struct {
-		d     Draft
+		d     task.Draft
 		kind  error
 		words string
 	}{
-		"no title":      {Draft{Title: " "}, ErrInvalid, "title is missing"},
-		"long":          {Draft{Title: strings.Repeat("x", MaxTitle+1)}, ErrInvalid, "2001 bytes, at most 2000"},
-		"two lines":     {Draft{Title: "a\nb"}, ErrInvalid, "one line"},
-		"text":          {Draft{Title: "a", Text: strings.Repeat("x", MaxText+1)}, ErrInvalid, "at most 262144"},
-		"no UTF-8":      {Draft{Title: "a", Text: "\xff"}, ErrInvalid, "UTF-8"},
-		"priority":      {Draft{Title: "a", Priority: &no}, ErrInvalid, "-1, expected 0 (most urgent) to 4"},
-		"status":        {Draft{Title: "a", Status: "closed"}, ErrInvalid, "not \"closed\""},
-		"status typo":   {Draft{Title: "a", Status: "defered"}, ErrInvalid, `did you mean "deferred"`},
-		"parent":        {Draft{Title: "a", Parent: "web-zzz"}, ErrNotFound, "web-zzz"},
-		"depends on":    {Draft{Title: "a", DependsOn: []string{"../x"}}, ErrNotFound, "../x"},
-		"label":         {Draft{Title: "a", Labels: []string{"\x1b[31m"}}, ErrInvalid, "one line"},
-		"many labels":   {Draft{Title: "a", Labels: strings.Fields(numbers(MaxLabels + 1))}, ErrInvalid, "51 labels, at most 50"},
-		"the key":       {Draft{Title: "a", Key: strings.Repeat("k", MaxName+1)}, ErrInvalid, "257 bytes"},
-		"pool too long": {Draft{Title: "a", Pool: strings.Repeat("k", MaxName+1)}, ErrInvalid, "the pool has 257 bytes"},
+		"no title":      {task.Draft{Title: " "}, task.ErrInvalid, "title is missing"},
+		"long":          {task.Draft{Title: strings.Repeat("x", task.MaxTitle+1)}, task.ErrInvalid, "2001 bytes, at most 2000"},
+		"two lines":     {task.Draft{Title: "a\nb"}, task.ErrInvalid, "one line"},
+		"text":          {task.Draft{Title: "a", Text: strings.Repeat("x", task.MaxText+1)}, task.ErrInvalid, "at most 262144"},
+		"no UTF-8":      {task.Draft{Title: "a", Text: "\xff"}, task.ErrInvalid, "UTF-8"},
+		"priority":      {task.Draft{Title: "a", Priority: &no}, task.ErrInvalid, "-1, expected 0 (most urgent) to 4"},
+		"status":        {task.Draft{Title: "a", Status: "closed"}, task.ErrInvalid, "not \"closed\""},
+		"status typo":   {task.Draft{Title: "a", Status: "defered"}, task.ErrInvalid, `did you mean "deferred"`},
+		"parent":        {task.Draft{Title: "a", Parent: "web-zzz"}, task.ErrNotFound, "web-zzz"},
+		"depends on":    {task.Draft{Title: "a", DependsOn: []string{"../x"}}, task.ErrNotFound, "../x"},
+		"label":         {task.Draft{Title: "a", Labels: []string{"\x1b[31m"}}, task.ErrInvalid, "one line"},
+		"many labels":   {task.Draft{Title: "a", Labels: strings.Fields(numbers(task.MaxLabels + 1))}, task.ErrInvalid, "51 labels, at most 50"},
+		"the key":       {task.Draft{Title: "a", Key: strings.Repeat("k", task.MaxName+1)}, task.ErrInvalid, "257 bytes"},
+		"pool too long": {task.Draft{Title: "a", Pool: strings.Repeat("k", task.MaxName+1)}, task.ErrInvalid, "the pool has 257 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := q.Create(ctx, ann, test.d)
 			wantErr(t, err, test.kind, test.words)
 		})
 	}
-	if all, err := q.List(ctx, Filter{}); err != nil || len(all) != 2 {
+	if all, err := q.List(ctx, task.Filter{}); err != nil || len(all) != 2 {
 		t.Errorf("%v, %v", all, err)
 	}
 }
@@ -221,26 +198,26 @@ func TestOrder(t *testing.T) {
 			title, pool, assignee string
 			priority              int
 		}{{"later", "p", "", 2}, {"urgent", "p", "", 0}, {"last", "p", "", 4}, {"other", "x", "", 0}, {"mine", "", "t/a", 3}, {"nobody's", "", "", 0}, {"later2", "p", "", 2}} {
-			create(t, q, Draft{Title: d.title, Pool: d.pool, Assignee: d.assignee, Priority: &d.priority})
+			create(t, q, task.Draft{Title: d.title, Pool: d.pool, Assignee: d.assignee, Priority: &d.priority})
 			time.Sleep(time.Second)
 		}
 		h, err := q.Hook(ctx, a, []string{"p"})
 		if err != nil || ids(h.Mine) != "" || ids(h.Ready) != "mine" || ids(h.Pool) != "urgent later later2 last" || h.More != 0 {
 			t.Errorf("%+v, %v", h, err)
 		}
-		var got []Task
+		var got []task.Task
 		for range 5 {
-			got = append(got, claim(t, q, a, Claiming{Pools: []string{"p"}}))
+			got = append(got, claim(t, q, a, task.Claiming{Pools: []string{"p"}}))
 		}
 		if ids(got) != "mine urgent later later2 last" {
 			t.Errorf("%s", ids(got))
 		}
-		_, err = q.Claim(ctx, a, Claiming{Pools: []string{"p"}})
-		wantErr(t, err, ErrNothing)
-		if got := claim(t, q, a, Claiming{Any: true, Key: "k"}); got.Title != "nobody's" || got.Claim.By != "t/a" || got.Claim.Incarnation != 1 || got.Claim.Life != "" {
+		_, err = q.Claim(ctx, a, task.Claiming{Pools: []string{"p"}})
+		wantErr(t, err, task.ErrNothing)
+		if got := claim(t, q, a, task.Claiming{Any: true, Key: "k"}); got.Title != "nobody's" || got.Claim.By != "t/a" || got.Claim.Incarnation != 1 || got.Claim.Life != "" {
 			t.Errorf("%+v", got)
 		}
-		if got := claim(t, q, a, Claiming{Any: true, Key: "k"}); got.Title != "nobody's" {
+		if got := claim(t, q, a, task.Claiming{Any: true, Key: "k"}); got.Title != "nobody's" {
 			t.Errorf("%+v", got)
 		}
 		if h, err = q.Hook(ctx, a, []string{"p"}); err != nil || ids(h.Mine) != "urgent nobody's later later2 mine last" {
@@ -254,16 +231,16 @@ func TestPages(t *testing.T) {
 	q := fresh(t)
 	for n := range 30 {
 		priority := n * 7 % 5
-		create(t, q, Draft{Title: fmt.Sprint(n), Priority: &priority})
+		create(t, q, task.Draft{Title: fmt.Sprint(n), Priority: &priority})
 	}
-	all, err := q.List(t.Context(), Filter{})
+	all, err := q.List(t.Context(), task.Filter{})
 	if err != nil || len(all) != 30 {
 		t.Fatalf("%d tasks, %v", len(all), err)
 	}
 	for _, limit := range []int{1, 7, 30, 31} {
-		var got []Task
+		var got []task.Task
 		for after := ""; ; after = got[len(got)-1].ID {
-			page, err := q.List(t.Context(), Filter{Limit: limit, After: after})
+			page, err := q.List(t.Context(), task.Filter{Limit: limit, After: after})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -275,32 +252,32 @@ func TestPages(t *testing.T) {
 			t.Errorf("pages of %d:\n%s\nwant\n%s", limit, ids(got), ids(all))
 		}
 	}
-	_, err = q.List(t.Context(), Filter{After: "web-gone"})
-	wantErr(t, err, ErrConflict, "web-gone", "begin anew")
+	_, err = q.List(t.Context(), task.Filter{After: "web-gone"})
+	wantErr(t, err, task.ErrConflict, "web-gone", "begin again")
 }
 
 func TestDepends(t *testing.T) {
 	q := fresh(t)
 	ctx := t.Context()
-	a := create(t, q, Draft{Title: "a"})
-	b := create(t, q, Draft{Title: "b", DependsOn: []string{a.ID}})
+	a := create(t, q, task.Draft{Title: "a"})
+	b := create(t, q, task.Draft{Title: "b", DependsOn: []string{a.ID}})
 	if b.Ready || !slices.Equal(b.WaitsFor, []string{a.ID}) {
 		t.Errorf("%+v", b)
 	}
-	_, err := q.Claim(ctx, ann, Claiming{ID: b.ID})
-	wantErr(t, err, ErrConflict, "waits for "+a.ID)
-	_, err = q.Edit(ctx, ann, a.ID, Edit{AddDepends: []string{b.ID}})
-	wantErr(t, err, ErrInvalid, "circle", a.ID+" -> "+b.ID+" -> "+a.ID)
-	_, err = q.Edit(ctx, ann, a.ID, Edit{Parent: &b.ID}) // b waits for a, its child, and for a: fine
+	_, err := q.Claim(ctx, ann, task.Claiming{ID: b.ID})
+	wantErr(t, err, task.ErrConflict, "waits for "+a.ID)
+	_, err = q.Edit(ctx, ann, a.ID, task.Edit{AddDepends: []string{b.ID}})
+	wantErr(t, err, task.ErrInvalid, "circle", a.ID+" -> "+b.ID+" -> "+a.ID)
+	_, err = q.Edit(ctx, ann, a.ID, task.Edit{Parent: &b.ID}) // b waits for a, its child, and for a: fine
 	if err != nil {
 		t.Error(err)
 	}
 	none := ""
-	if _, err = q.Edit(ctx, ann, a.ID, Edit{Parent: &none}); err != nil {
+	if _, err = q.Edit(ctx, ann, a.ID, task.Edit{Parent: &none}); err != nil {
 		t.Error(err)
 	}
-	_, err = q.Edit(ctx, ann, b.ID, Edit{Parent: &a.ID})
-	wantErr(t, err, ErrInvalid, "circle")
+	_, err = q.Edit(ctx, ann, b.ID, task.Edit{Parent: &a.ID})
+	wantErr(t, err, task.ErrInvalid, "circle")
 	finish(t, q, ann, a.ID)
 	if b = find(t, q, b.ID); !b.Ready || b.WaitsFor != nil {
 		t.Errorf("%+v", b)
@@ -311,34 +288,34 @@ func TestDepends(t *testing.T) {
 	if b = find(t, q, b.ID); b.Ready {
 		t.Errorf("%+v", b)
 	}
-	if b, err = q.Edit(ctx, ann, b.ID, Edit{RemoveDepends: []string{a.ID}}); err != nil || !b.Ready || b.DependsOn != nil {
+	if b, err = q.Edit(ctx, ann, b.ID, task.Edit{RemoveDepends: []string{a.ID}}); err != nil || !b.Ready || b.DependsOn != nil {
 		t.Errorf("%+v, %v", b, err)
 	}
-	_, err = q.Edit(ctx, ann, b.ID, Edit{RemoveDepends: []string{a.ID}})
-	wantErr(t, err, ErrInvalid, "does not depend on "+fmt.Sprintf("%q", a.ID))
-	_, err = q.Edit(ctx, ann, b.ID, Edit{AddDepends: []string{b.ID}})
-	wantErr(t, err, ErrInvalid, "depends on itself")
+	_, err = q.Edit(ctx, ann, b.ID, task.Edit{RemoveDepends: []string{a.ID}})
+	wantErr(t, err, task.ErrInvalid, "does not depend on "+fmt.Sprintf("%q", a.ID))
+	_, err = q.Edit(ctx, ann, b.ID, task.Edit{AddDepends: []string{b.ID}})
+	wantErr(t, err, task.ErrInvalid, "depends on itself")
 }
 
 func TestChildren(t *testing.T) {
 	q := fresh(t)
 	ctx := t.Context()
-	parent := create(t, q, Draft{Title: "epic"})
-	one := create(t, q, Draft{Title: "one", Parent: parent.ID})
-	two := create(t, q, Draft{Title: "two", Parent: parent.ID})
+	parent := create(t, q, task.Draft{Title: "epic"})
+	one := create(t, q, task.Draft{Title: "one", Parent: parent.ID})
+	two := create(t, q, task.Draft{Title: "two", Parent: parent.ID})
 	if p := find(t, q, parent.ID); p.Ready || len(p.WaitsFor) != 2 {
 		t.Errorf("%+v", p)
 	}
-	_, err := q.Finish(ctx, ann, parent.ID, Ending{})
-	wantErr(t, err, ErrConflict, "2 children", one.ID, two.ID, "--force")
+	_, err := q.Finish(ctx, ann, parent.ID, task.Ending{})
+	wantErr(t, err, task.ErrConflict, "2 children", one.ID, two.ID, "--force")
 	finish(t, q, ann, one.ID)
 	finish(t, q, ann, two.ID)
 	if p := find(t, q, parent.ID); !p.Ready {
 		t.Errorf("%+v", p)
 	}
 	finish(t, q, ann, parent.ID)
-	_, _, err = q.Create(ctx, ann, Draft{Title: "three", Parent: parent.ID})
-	wantErr(t, err, ErrConflict, "closed")
+	_, _, err = q.Create(ctx, ann, task.Draft{Title: "three", Parent: parent.ID})
+	wantErr(t, err, task.ErrConflict, "closed")
 	if d, err := q.Get(ctx, parent.ID); err != nil || len(d.Children) != 2 {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -350,7 +327,7 @@ func TestDeath(t *testing.T) {
 	for how, over := range map[string]func(*Queue){
 		"ended":       func(q *Queue) { q.End("t/a", 1, "") },
 		"successor":   func(q *Queue) { q.Begin("t/a", lifeOf(2)) },
-		"same number": func(q *Queue) { q.Begin("t/a", Life{1, "another"}) },
+		"same number": func(q *Queue) { q.Begin("t/a", task.Life{Incarnation: 1, ID: "another"}) },
 	} {
 		t.Run(how, func(t *testing.T) {
 			q := fresh(t)
@@ -359,39 +336,39 @@ func TestDeath(t *testing.T) {
 			begin(t, q, a)
 			begin(t, q, b)
 			for i := range 30 {
-				create(t, q, Draft{Title: fmt.Sprint(i), Pool: "p"})
-				claim(t, q, a, Claiming{Pools: []string{"p"}})
+				create(t, q, task.Draft{Title: fmt.Sprint(i), Pool: "p"})
+				claim(t, q, a, task.Claiming{Pools: []string{"p"}})
 			}
-			other := create(t, q, Draft{Title: "other", Pool: "p"})
-			claim(t, q, b, Claiming{ID: other.ID})
+			other := create(t, q, task.Draft{Title: "other", Pool: "p"})
+			claim(t, q, b, task.Claiming{ID: other.ID})
 			over(q)
 			if err := q.GiveBack(ctx, "t/a"); err != nil {
 				t.Fatal(err)
 			}
-			ready, err := q.List(ctx, Filter{Ready: true})
+			ready, err := q.List(ctx, task.Filter{Ready: true})
 			if err != nil || len(ready) != 30 || ready[0].Claim != nil || ready[0].Claims != 1 {
 				t.Errorf("%d, %v", len(ready), err)
 			}
-			if got := find(t, q, other.ID); got.Status != InProgress {
+			if got := find(t, q, other.ID); got.Status != task.InProgress {
 				t.Errorf("%+v", got)
 			}
 			if how == "same number" {
 				return
 			}
-			_, err = q.Claim(ctx, a, Claiming{Pools: []string{"p"}})
-			wantErr(t, err, ErrStale)
-			_, err = q.Finish(ctx, a, ready[0].ID, Ending{})
-			wantErr(t, err, ErrStale)
+			_, err = q.Claim(ctx, a, task.Claiming{Pools: []string{"p"}})
+			wantErr(t, err, task.ErrStale)
+			_, err = q.Finish(ctx, a, ready[0].ID, task.Ending{})
+			wantErr(t, err, task.ErrStale)
 			_, err = q.Comment(ctx, a, ready[0].ID, "x", "")
-			wantErr(t, err, ErrStale)
+			wantErr(t, err, task.ErrStale)
 			_, err = q.Release(ctx, a, ready[0].ID, "")
-			wantErr(t, err, ErrStale)
-			_, err = q.Edit(ctx, a, ready[0].ID, Edit{AddLabels: []string{"x"}})
-			wantErr(t, err, ErrStale)
-			_, _, err = q.Create(ctx, a, Draft{Title: "x"})
-			wantErr(t, err, ErrStale)
+			wantErr(t, err, task.ErrStale)
+			_, err = q.Edit(ctx, a, ready[0].ID, task.Edit{AddLabels: []string{"x"}})
+			wantErr(t, err, task.ErrStale)
+			_, _, err = q.Create(ctx, a, task.Draft{Title: "x"})
+			wantErr(t, err, task.ErrStale)
 			_, err = q.Retry(ctx, a, ready[0].ID, "")
-			wantErr(t, err, ErrStale)
+			wantErr(t, err, task.ErrStale)
 		})
 	}
 }
@@ -403,11 +380,11 @@ func TestSweep(t *testing.T) {
 	q := openQueue(t, s)
 	for _, path := range []string{"t/lives", "t/died", "t/unknown"} {
 		begin(t, q, agent(path, 1))
-		create(t, q, Draft{Title: path, Assignee: path})
-		claim(t, q, agent(path, 1), Claiming{})
+		create(t, q, task.Draft{Title: path, Assignee: path})
+		claim(t, q, agent(path, 1), task.Claiming{})
 	}
-	person := create(t, q, Draft{Title: "person"})
-	claim(t, q, ann, Claiming{ID: person.ID})
+	person := create(t, q, task.Draft{Title: "person"})
+	claim(t, q, ann, task.Claiming{ID: person.ID})
 	q.Close()
 	q = openQueue(t, s)
 	defer q.Close()
@@ -415,7 +392,7 @@ func TestSweep(t *testing.T) {
 	if err := q.Sweep(t.Context(), func(path string) bool { return path == "t/unknown" }); err != nil {
 		t.Fatal(err)
 	}
-	ready, err := q.List(t.Context(), Filter{Ready: true})
+	ready, err := q.List(t.Context(), task.Filter{Ready: true})
 	if err != nil || ids(ready) != "t/died" || ready[0].Reason != "incarnation 1 of t/died is over" {
 		t.Errorf("%+v, %v", ready, err)
 	}
@@ -432,23 +409,23 @@ func TestNotBefore(t *testing.T) {
 		defer s.Close()
 		defer q.Close()
 		ctx := t.Context()
-		later := create(t, q, Draft{Title: "later", NotBefore: time.Now().Add(time.Hour)})
-		off := create(t, q, Draft{Title: "off", Status: Deferred})
-		if later.Ready || later.Status != Deferred || off.Ready || off.Status != Deferred {
+		later := create(t, q, task.Draft{Title: "later", NotBefore: time.Now().Add(time.Hour)})
+		off := create(t, q, task.Draft{Title: "off", Status: task.Deferred})
+		if later.Ready || later.Status != task.Deferred || off.Ready || off.Status != task.Deferred {
 			t.Errorf("%+v, %+v", later, off)
 		}
-		_, err := q.Claim(ctx, ann, Claiming{ID: later.ID})
-		wantErr(t, err, ErrConflict, "put off until")
-		_, err = q.Claim(ctx, ann, Claiming{ID: off.ID})
-		wantErr(t, err, ErrConflict, "--status open")
+		_, err := q.Claim(ctx, ann, task.Claiming{ID: later.ID})
+		wantErr(t, err, task.ErrConflict, "put off until")
+		_, err = q.Claim(ctx, ann, task.Claiming{ID: off.ID})
+		wantErr(t, err, task.ErrConflict, "--status open")
 		time.Sleep(time.Hour)
-		if got := find(t, q, later.ID); !got.Ready || got.Status != Open {
+		if got := find(t, q, later.ID); !got.Ready || got.Status != task.Open {
 			t.Errorf("%+v", got)
 		}
 		if got := find(t, q, off.ID); got.Ready {
 			t.Errorf("%+v", got)
 		}
-		claim(t, q, ann, Claiming{ID: later.ID})
+		claim(t, q, ann, task.Claiming{ID: later.ID})
 		if got, err := q.Retry(ctx, ann, off.ID, ""); err != nil || !got.Ready {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -461,29 +438,29 @@ func TestFinish(t *testing.T) {
 	a, b := agent("t/a", 1), agent("t/b", 1)
 	begin(t, q, a)
 	begin(t, q, b)
-	one := create(t, q, Draft{Title: "one"})
-	claim(t, q, a, Claiming{ID: one.ID})
+	one := create(t, q, task.Draft{Title: "one"})
+	claim(t, q, a, task.Claiming{ID: one.ID})
 	for _, err := range []error{
-		func() error { _, err := q.Finish(ctx, b, one.ID, Ending{}); return err }(),
-		func() error { _, err := q.Claim(ctx, b, Claiming{ID: one.ID}); return err }(),
+		func() error { _, err := q.Finish(ctx, b, one.ID, task.Ending{}); return err }(),
+		func() error { _, err := q.Claim(ctx, b, task.Claiming{ID: one.ID}); return err }(),
 		func() error { _, err := q.Release(ctx, b, one.ID, ""); return err }(),
 		func() error { _, err := q.Retry(ctx, b, one.ID, ""); return err }(),
 	} {
-		wantErr(t, err, ErrConflict, "in progress at t/a, incarnation 1")
+		wantErr(t, err, task.ErrConflict, "in progress at t/a, incarnation 1")
 	}
 	for range 2 { // the second time as the answer was lost
-		got, err := q.Finish(ctx, a, one.ID, Ending{Outcome: Failed, Reason: "no luck"})
-		if err != nil || got.Status != Closed || got.Outcome != Failed || got.Reason != "no luck" || got.ClosedBy != "t/a" || got.Claim != nil {
+		got, err := q.Finish(ctx, a, one.ID, task.Ending{Outcome: task.Failed, Reason: "no luck"})
+		if err != nil || got.Status != task.Closed || got.Outcome != task.Failed || got.Reason != "no luck" || got.ClosedBy != "t/a" || got.Claim != nil {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
-	_, err := q.Finish(ctx, b, one.ID, Ending{})
-	wantErr(t, err, ErrConflict, "closed (failed by t/a", "coppice task reopen")
-	_, err = q.Finish(ctx, ann, one.ID, Ending{Outcome: "complete"})
-	wantErr(t, err, ErrConflict)
-	two := create(t, q, Draft{Title: "two"})
-	_, err = q.Finish(ctx, ann, two.ID, Ending{Outcome: "complete"})
-	wantErr(t, err, ErrInvalid, `did you mean "completed"`)
+	_, err := q.Finish(ctx, b, one.ID, task.Ending{})
+	wantErr(t, err, task.ErrConflict, "closed (failed by t/a", "coppice task reopen")
+	_, err = q.Finish(ctx, ann, one.ID, task.Ending{Outcome: "complete"})
+	wantErr(t, err, task.ErrConflict)
+	two := create(t, q, task.Draft{Title: "two"})
+	_, err = q.Finish(ctx, ann, two.ID, task.Ending{Outcome: "complete"})
+	wantErr(t, err, task.ErrInvalid, `did you mean "completed"`)
 	if got, err := q.Retry(ctx, ann, one.ID, "again"); err != nil || !got.Ready || got.Outcome != "" || !got.ClosedAt.IsZero() {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -492,7 +469,7 @@ func TestFinish(t *testing.T) {
 func TestComments(t *testing.T) {
 	q := fresh(t)
 	ctx := t.Context()
-	one := create(t, q, Draft{Title: "one"})
+	one := create(t, q, task.Draft{Title: "one"})
 	for i := range 10 {
 		for range 2 { // each twice, as the answer was lost
 			if _, err := q.Comment(ctx, ann, one.ID, fmt.Sprint(i), fmt.Sprint("key", i)); err != nil {
@@ -505,9 +482,9 @@ func TestComments(t *testing.T) {
 		t.Errorf("%+v, %v", d, err)
 	}
 	_, err = q.Comment(ctx, ann, one.ID, " ", "")
-	wantErr(t, err, ErrInvalid, "empty")
-	_, err = q.Comment(ctx, ann, one.ID, strings.Repeat("x", MaxComment+1), "")
-	wantErr(t, err, ErrInvalid, "at most 65536")
+	wantErr(t, err, task.ErrInvalid, "empty")
+	_, err = q.Comment(ctx, ann, one.ID, strings.Repeat("x", task.MaxComment+1), "")
+	wantErr(t, err, task.ErrInvalid, "at most 65536")
 }
 
 // Tasks of orders are removed some time after their end, and no other ones.
@@ -519,20 +496,20 @@ func TestPurge(t *testing.T) {
 		defer q.Close()
 		ctx := t.Context()
 		const day = 24 * time.Hour
-		var all []Task
+		var all []task.Task
 		for i := range 50 {
-			all = append(all, create(t, q, Draft{Title: fmt.Sprint(i), Text: "x", Ephemeral: true, Origin: "order:o"}))
+			all = append(all, create(t, q, task.Draft{Title: fmt.Sprint(i), Text: "x", Ephemeral: true, Origin: "order:o"}))
 			for c := range i * 2 {
 				if _, err := q.Comment(ctx, ann, all[i].ID, fmt.Sprint(c), ""); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		kept := create(t, q, Draft{Title: "kept"})
+		kept := create(t, q, task.Draft{Title: "kept"})
 		finish(t, q, ann, kept.ID)
 		time.Sleep(10 * day) // their age is nothing that counts
-		for _, task := range all[:40] {
-			finish(t, q, ann, task.ID)
+		for _, known := range all[:40] {
+			finish(t, q, ann, known.ID)
 		}
 		purge := func(want int) {
 			t.Helper()
@@ -546,12 +523,12 @@ func TestPurge(t *testing.T) {
 		time.Sleep(time.Second)
 		purge(40)
 		purge(0)
-		left, err := q.List(ctx, Filter{All: true})
+		left, err := q.List(ctx, task.Filter{All: true})
 		if err != nil || len(left) != 11 {
 			t.Errorf("%d are left, %v", len(left), err)
 		}
-		for _, task := range all[40:] {
-			finish(t, q, ann, task.ID)
+		for _, known := range all[40:] {
+			finish(t, q, ann, known.ID)
 		}
 		time.Sleep(day)
 		purge(10)
@@ -565,6 +542,6 @@ func TestPurge(t *testing.T) {
 func TestClosed(t *testing.T) {
 	q := fresh(t)
 	q.Close()
-	_, _, err := q.Create(t.Context(), ann, Draft{Title: "x"})
+	_, _, err := q.Create(t.Context(), ann, task.Draft{Title: "x"})
 	wantErr(t, err, store.ErrClosed)
 }

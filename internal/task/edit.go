@@ -1,0 +1,229 @@
+package task
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Create makes a task. Where one was made under the same key before, it is that
+// one, whatever became of it, and fresh is false.
+func (s *Step) Create(who Who, d Draft) (t Task, fresh bool, err error) {
+	if err := CheckText("text", d.Text, MaxText, true); err != nil {
+		return t, false, err
+	}
+	if err := CheckText("key", d.Key, MaxName, false); err != nil {
+		return t, false, err
+	}
+	if err := s.state.alive(who); err != nil {
+		return t, false, err
+	}
+	if id, made := s.state.index.keys[d.Key]; made && d.Key != "" {
+		return s.state.Show(s.state.Record(id)), false, nil
+	}
+	r, err := s.state.draft(who, d)
+	if err != nil {
+		return t, false, err
+	}
+	if d.Text != "" {
+		s.write(TextPart, r.ID, []byte(d.Text))
+	}
+	if err := s.save(r, who, Created, ""); err != nil {
+		return t, false, err
+	}
+	return s.state.Show(r), true, nil
+}
+
+// draft makes the record of a new task.
+func (s *State) draft(who Who, d Draft) (*Record, error) {
+	if err := s.full(); err != nil {
+		return nil, err
+	}
+	switch d.Status {
+	case "", Open, Blocked, Deferred:
+	default:
+		return nil, fmt.Errorf("%w: a new task is open, blocked or deferred, not %.40q%s", ErrInvalid, d.Status,
+			meant(string(d.Status), []Status{Open, Blocked, Deferred}))
+	}
+	r := &Record{Task: Task{
+		Title: strings.TrimSpace(d.Title), Type: cmp.Or(d.Type, "task"), Status: cmp.Or(d.Status, Open),
+		Priority: DefaultPriority, Labels: Sorted(d.Labels),
+		Pool: d.Pool, Assignee: d.Assignee, NotBefore: d.NotBefore, Ephemeral: d.Ephemeral, Origin: d.Origin,
+		MaxClaims: d.MaxClaims,
+		CreatedAt: now(), CreatedBy: who.String(),
+	}, Key: d.Key}
+	if d.Priority != nil {
+		r.Priority = *d.Priority
+	}
+	var err error
+	if r.DependsOn, err = s.all(d.DependsOn); err != nil {
+		return nil, err
+	}
+	if d.Parent != "" {
+		parent, err := s.parent(d.Parent)
+		if err != nil {
+			return nil, err
+		}
+		r.Parent = parent
+	}
+	r.ID, r.Number = s.next()
+	return r, nil
+}
+
+// Edit changes a task. An agent cannot change what somebody else has claimed.
+func (s *Step) Edit(who Who, id string, e Edit) (Task, error) {
+	if e.Text != nil {
+		if err := CheckText("text", *e.Text, MaxText, true); err != nil {
+			return Task{}, err
+		}
+	}
+	return s.change(who, id, func(r *Record) error {
+		if err := mayChange(who, r); err != nil {
+			return err
+		}
+		before, kind, note := *r, Edited, edited(e)
+		if err := s.state.edit(r, e); err != nil {
+			return err
+		}
+		if e.Status != nil {
+			switch {
+			case who.Person() && r.Status == Open:
+				r.forgetFailures(who)
+			case before.Status == Parked && !who.Person():
+				return parkedAlready(&before)
+			case before.Claim != nil && !who.Person() && r.Status == Open:
+				if s.countFailure(r, who.String()+" has given it back") {
+					kind, note = Withheld, r.Reason
+				}
+			}
+		}
+		if e.Text != nil {
+			s.write(TextPart, r.ID, []byte(*e.Text))
+		} else if same(&before.Task, &r.Task) {
+			return errSame
+		}
+		return s.save(r, who, kind, note)
+	})
+}
+
+func (s *State) edit(r *Record, e Edit) (err error) {
+	set(&r.Title, e.Title)
+	set(&r.Type, e.Type)
+	set(&r.Priority, e.Priority)
+	set(&r.MaxClaims, e.MaxClaims)
+	set(&r.Pool, e.Pool)
+	set(&r.Assignee, e.Assignee)
+	set(&r.NotBefore, e.NotBefore)
+	r.Title = strings.TrimSpace(r.Title)
+	if e.Status != nil {
+		switch *e.Status {
+		case Open, Blocked, Deferred:
+		default:
+			return fmt.Errorf("%w: the status can be made open, blocked or deferred, not %.40q; claim and close "+
+				"are commands of their own", ErrInvalid, *e.Status)
+		}
+		if r.closed() {
+			return closedAlready(r, "coppice task reopen "+r.ID)
+		}
+		r.Status, r.Claim = *e.Status, nil
+	}
+	switch {
+	case e.Parent == nil:
+	case *e.Parent == "":
+		r.Parent = ""
+	default:
+		if r.Parent, err = s.parent(*e.Parent); err != nil {
+			return err
+		}
+	}
+	remove, err := s.named(e.RemoveDepends, r.DependsOn)
+	if err != nil {
+		return err
+	}
+	more, err := s.all(e.AddDepends)
+	if err != nil {
+		return err
+	}
+	r.DependsOn = Sorted(slices.Concat(without(r.DependsOn, remove), more))
+	r.Labels = Sorted(slices.Concat(without(r.Labels, e.RemoveLabels), e.AddLabels))
+	return nil
+}
+
+func set[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+func without(all, some []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(some, s) })
+}
+
+// mayChange: people may do everything, and so may who has claimed a task. Others
+// leave it alone.
+func mayChange(who Who, r *Record) error {
+	if c := r.Claim; c != nil && !who.Person() && (c.By != who.Path || c.Incarnation != who.Incarnation) {
+		return fmt.Errorf("%w: %s is in progress at %s since %s", ErrConflict, r.ID, c.name(),
+			c.At.Format(time.RFC3339))
+	}
+	return nil
+}
+
+func (c *Holder) name() string {
+	if c.Incarnation == 0 {
+		return c.By
+	}
+	return fmt.Sprintf("%s, incarnation %d", c.By, c.Incarnation)
+}
+
+func closedAlready(r *Record, next string) error {
+	how := string(cmp.Or(r.Outcome, Completed))
+	return fmt.Errorf("%w: %s is closed (%s by %s at %s); open it again with: %s", ErrConflict, r.ID, how,
+		cmp.Or(r.ClosedBy, "somebody"), r.ClosedAt.Format(time.RFC3339), next)
+}
+
+// keptKeys is how many requests of comments a task remembers.
+const keptKeys = 4
+
+// Comment adds what somebody says to a task. With the key of one of the last
+// comments, which may be empty for none, it has been said already.
+func (s *Step) Comment(who Who, id, text, key string) (Task, error) {
+	if strings.TrimSpace(text) == "" {
+		return Task{}, fmt.Errorf("%w: the comment is empty", ErrInvalid)
+	}
+	if err := cmp.Or(CheckText("comment", text, MaxComment, true), CheckText("key", key, MaxName, false)); err != nil {
+		return Task{}, err
+	}
+	return s.change(who, id, func(r *Record) error {
+		if key != "" && slices.Contains(r.Said, key) {
+			return errSame
+		}
+		if r.Comments >= MaxComments {
+			return fmt.Errorf("%w: %s has %d comments, which is as many as are kept; write on in a new "+
+				"task that is a child of it", ErrFull, r.ID, r.Comments)
+		}
+		s.AddComment(r, SavedComment{
+			Comment: Comment{By: who.String(), Incarnation: who.Incarnation, At: now(), Text: text},
+		})
+		if key != "" {
+			r.Said = append(slices.Clone(r.Said[max(0, len(r.Said)-keptKeys+1):]), key)
+		}
+		return s.save(r, who, Commented, "")
+	})
+}
+
+// SavedComment is a comment as it is stored.
+type SavedComment struct {
+	Comment
+	Brought json.RawMessage `json:"brought,omitempty"` // what else an import has said of it
+}
+
+// AddComment counts a comment of a task, which is not saved yet, and writes it.
+func (s *Step) AddComment(r *Record, c SavedComment) {
+	value, _ := json.Marshal(c) // texts and a time
+	s.Writes = append(s.Writes, Write{Part: CommentPart, ID: r.ID, N: r.Comments, Value: value})
+	r.Comments++
+}

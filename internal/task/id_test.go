@@ -1,0 +1,29 @@
+package task
+
+import "testing"
+
+// No id comes twice, whatever its length, and none looks like the one before.
+func TestEnding(t *testing.T) {
+	const n = 19683 + 60_000 // all of three letters, and some of four
+	seen := make(map[string]bool, n)
+	for i := range uint64(n) {
+		id := ending(i)
+		if want := 3; i < 19683 && len(id) != want || i >= 19683 && len(id) != 4 {
+			t.Fatalf("%d: %s", i, id)
+		}
+		if seen[id] {
+			t.Fatalf("%d: %s comes twice", i, id)
+		}
+		seen[id] = true
+	}
+	for i := range uint64(1000) {
+		if a, b := ending(i), ending(i+1); a[0] == b[0] && a[1] == b[1] {
+			t.Errorf("%s, then %s", a, b)
+		}
+	}
+	for name, want := range map[string]string{"web": "web", "My App": "my-app", "": "task", "日本": "task", "a-very-long-project": "a-very-long", "x_y": "x-y"} {
+		if got := idPrefix(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/transfer"
+)
+
+// Bounds on a page.
+const (
+	pageTasks = 2000
+	pageBytes = 8 << 20
+)
+
+// Export returns tasks as beads, in the order of their ids: those after one of
+// them, "" for all. Each is as it was at some moment meanwhile.
+func (q *Queue) Export(ctx context.Context, after string) (p task.BeadPage, err error) {
+	var tasks []*task.Record
+	err = q.view(ctx, func(s *task.State) { tasks = s.Following(after, pageTasks+1) })
+	p.Beads = []json.RawMessage{}
+	if err != nil || len(tasks) == 0 {
+		return p, err
+	}
+	more := len(tasks) > pageTasks
+	tasks = tasks[:min(len(tasks), pageTasks)]
+	texts := values{records: &q.records, part: task.TextPart, after: after}
+	brought := values{records: &q.records, part: task.BroughtPart, after: after}
+	bytes := 0
+	for i, r := range tasks {
+		if bytes > pageBytes {
+			p.Next = tasks[i-1].ID
+			return p, nil
+		}
+		bead, err := q.records.export(ctx, r, &texts, &brought)
+		if err != nil {
+			return p, fmt.Errorf("%s: %w", r.ID, err)
+		}
+		bytes += len(bead)
+		p.Beads = append(p.Beads, bead)
+	}
+	if more {
+		p.Next = tasks[len(tasks)-1].ID
+	}
+	return p, nil
+}
+
+func (s *records) export(ctx context.Context, r *task.Record, texts, brought *values) (json.RawMessage, error) {
+	var text *string
+	value, err := texts.get(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	if value != nil {
+		text = new(string(value))
+	}
+	var kept []byte
+	if r.Brought {
+		if kept, err = brought.get(ctx, r.ID); err != nil {
+			return nil, err
+		}
+		if kept == nil {
+			kept = []byte{} // it is missing, which is an error
+		}
+	}
+	var comments []task.SavedComment
+	if r.Comments > 0 {
+		if comments, err = s.comments(ctx, r.ID); err != nil {
+			return nil, err
+		}
+	}
+	bead, err := transfer.Write(&r.Task, text, comments[:min(len(comments), r.Comments)], kept)
+	if err != nil {
+		s.complain(s.key(task.BroughtPart, r.ID), err)
+	}
+	return bead, nil
+}

@@ -1,0 +1,269 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/transfer"
+)
+
+// fate is what becomes of a bead.
+type fate int
+
+const (
+	unchanged fate = iota
+	created
+	updated
+)
+
+// Import makes tasks of beads, with their ids. A task that is there already is
+// replaced only by what is newer. Those that are waited for have to come before
+// those that wait for them, as in Plan.Order: each bead becomes one step, and
+// what has been written by an import that is cut off is sound. What fails is
+// named by its id, and what comes after it is not done.
+func (q *Queue) Import(
+	ctx context.Context, who task.Who, beads []*transfer.Bead,
+) (report task.ImportReport, err error) {
+	select { // what is written ahead is that of one import
+	case q.importing <- struct{}{}:
+		defer func() { <-q.importing }()
+	case <-ctx.Done():
+		return report, context.Cause(ctx)
+	}
+	ahead, err := q.ahead(ctx, beads)
+	if err != nil {
+		return report, err
+	}
+	fates := make([]fate, len(beads))
+	done := 0 // beads whose fate is known
+	for done < len(beads) && err == nil {
+		var steps []*step
+		for i := done; i < len(beads) && err == nil; i++ {
+			var s *step
+			var f fate
+			if s, f, err = (&arrival{q: q, bead: beads[i], ahead: ahead[beads[i].ID()]}).bring(ctx); err == nil {
+				fates[i] = f
+				steps = append(steps, s)
+			}
+		}
+		for _, s := range steps {
+			e := s.wait(ctx)
+			if errors.Is(e, errAgain) {
+				err = nil // what comes after it was decided on what is not so
+				break
+			}
+			if e != nil {
+				err = e
+				break
+			}
+			done++
+		}
+		if err != nil && done < len(beads) {
+			err = fmt.Errorf("%s: %w", beads[done].ID(), err)
+		}
+	}
+	for _, f := range fates[:done] {
+		switch f {
+		case created:
+			report.Created++
+		case updated:
+			report.Updated++
+		default:
+			report.Unchanged++
+		}
+	}
+	if n := report.Created + report.Updated; n > 0 {
+		told := q.update(ctx, func(s *task.Step) error {
+			s.Tell(task.Event{Kind: task.Imported, By: who, Of: n})
+			return nil
+		})
+		if err == nil {
+			err = told
+		}
+	}
+	return report, err
+}
+
+// ahead writes what is kept of beads whose tasks are not there yet, and returns
+// their ids. It is not read before those are, so that it needs no order, and many
+// writes share a commit.
+func (q *Queue) ahead(ctx context.Context, beads []*transfer.Bead) (written map[string]bool, err error) {
+	var fresh []*transfer.Bead
+	err = q.view(ctx, func(s *task.State) {
+		written, fresh = make(map[string]bool, len(beads)), fresh[:0]
+		for _, b := range beads {
+			if s.Record(b.ID()) == nil && !written[b.ID()] {
+				written[b.ID()] = true
+				fresh = append(fresh, b)
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	var writes sync.WaitGroup
+	var failed atomic.Pointer[error]
+	var ops []store.Op
+	bytes := 0
+	flush := func() {
+		some := ops
+		ops, bytes = nil, 0
+		writes.Go(func() {
+			if err := q.records.apply(ctx, some); err != nil {
+				failed.Store(&err)
+			}
+		})
+	}
+	for _, b := range fresh {
+		op := q.records.op(task.Write{Part: task.BroughtPart, ID: b.ID(), Value: b.Kept()})
+		n := len(op.Key) + len(op.Value)
+		if len(ops) == writeOps || len(ops) > 0 && bytes+n > writeBytes {
+			flush()
+		}
+		ops, bytes = append(ops, op), bytes+n
+	}
+	if len(ops) > 0 {
+		flush()
+	}
+	if writes.Wait(); failed.Load() != nil {
+		return nil, *failed.Load()
+	}
+	return written, nil
+}
+
+// apply writes what no other program writes, so that it can be written again.
+func (s *records) apply(ctx context.Context, ops []store.Op) error {
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		_, err := s.store.Apply(ctx, store.Fence{}, nil, ops)
+		if !errors.Is(err, store.ErrUnknown) && !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// arrival is a bead that is imported.
+type arrival struct {
+	q     *Queue
+	bead  *transfer.Bead
+	ahead bool // what is kept of it was written ahead
+}
+
+// bring makes a task of the bead, in a step that may not be durable yet.
+func (a *arrival) bring(ctx context.Context) (*step, fate, error) {
+	for {
+		if err := a.q.lock(ctx); err != nil {
+			return nil, 0, err
+		}
+		before := a.q.state.Record(a.bead.ID())
+		a.q.mu.Unlock()
+		if before != nil && !a.bead.Task().UpdatedAt.After(before.UpdatedAt) {
+			return a.q.bringNothing(ctx)
+		}
+		comments, err := a.q.records.news(ctx, before, a.bead.Comments())
+		if err != nil {
+			return nil, 0, err
+		}
+		s, err := a.replace(ctx, before, comments)
+		switch {
+		case errors.Is(err, errAgain):
+		case err != nil:
+			return nil, 0, err
+		case before != nil:
+			return s, updated, nil
+		default:
+			return s, created, nil
+		}
+	}
+}
+
+// news are comments that a task has not.
+func (s *records) news(
+	ctx context.Context, r *task.Record, comments []task.SavedComment,
+) ([]task.SavedComment, error) {
+	if r == nil || r.Comments == 0 || len(comments) == 0 {
+		return comments, nil
+	}
+	there, err := s.comments(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(comments), func(c task.SavedComment) bool {
+		return slices.ContainsFunc(there, func(old task.SavedComment) bool {
+			return c.By == old.By && c.Text == old.Text && c.At.Equal(old.At)
+		})
+	}), nil
+}
+
+// replace puts the task of the bead in the place of the one before, which is nil if there
+// is none, as long as that is so; errAgain if it is not.
+func (a *arrival) replace(
+	ctx context.Context, before *task.Record, comments []task.SavedComment,
+) (*step, error) {
+	r := task.Bring(a.bead.Task(), before)
+	if n := r.Comments + len(comments); n > task.MaxComments {
+		return nil, fmt.Errorf("%w: it would have %d comments, at most %d are kept", task.ErrFull, n, task.MaxComments)
+	}
+	var kept []byte
+	if before != nil || !a.ahead {
+		kept = a.bead.Kept()
+	}
+	// What does not fit into one step is written before it. It is not read
+	// until the task says that there are so many comments.
+	const some = task.MaxStep - 10
+	for {
+		last := len(comments) <= some && size(comments) <= store.MaxValue/2
+		n := len(comments)
+		if !last {
+			for n = 1; n < min(some, len(comments)) && size(comments[:n+1]) <= store.MaxValue/2; n++ {
+			}
+		}
+		s, _, err := a.q.begin(ctx, func(s *task.Step) error {
+			if a.q.state.Record(a.bead.ID()) != before {
+				return errAgain
+			}
+			for _, c := range comments[:n] {
+				s.AddComment(r, c)
+			}
+			if !last {
+				return nil
+			}
+			return s.Import(r, before, kept)
+		})
+		if err != nil || last {
+			return s, err
+		}
+		if err := s.wait(ctx); err != nil {
+			return nil, err
+		}
+		comments = comments[n:]
+	}
+}
+
+// bringNothing is for a bead that changes nothing: it holds with what was decided before it.
+func (q *Queue) bringNothing(ctx context.Context) (*step, fate, error) {
+	s, _, err := q.begin(ctx, func(*task.Step) error { return nil })
+	if s == nil {
+		s = &step{done: make(chan struct{})}
+		close(s.done)
+	}
+	return s, unchanged, err
+}
+
+func size(comments []task.SavedComment) (n int) {
+	for _, c := range comments {
+		n += len(c.Text) + len(c.Brought) + 1<<10
+	}
+	return n
+}

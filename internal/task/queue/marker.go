@@ -1,0 +1,77 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// marker writes on condition that one record, which every write changes, is as the
+// write before has left it. So another writer is found out; and where the outcome of a
+// write is not known, the record tells.
+type marker struct {
+	records *records
+	nonce   string // of this writer
+	writes  uint64
+	rev     store.Rev
+}
+
+// mark is the record of a marker.
+type mark struct {
+	Name   string `json:"name"`   // of the last write
+	Number uint64 `json:"number"` // the last that a task was given
+	rev    store.Rev
+}
+
+// apply writes ops until it is known whether they were written. Its error is
+// errAgain if another writer has written, ErrUnknown if ctx is over
+// before it is known, and else that of the store, which has done nothing.
+func (m *marker) apply(ctx context.Context, number uint64, ops []store.Op) error {
+	name, key := fmt.Sprintf("%s/%d", m.nonce, m.writes), m.records.markerKey()
+	m.writes++
+	value, _ := json.Marshal(mark{Name: name, Number: number})
+	ops = append([]store.Op{{Kind: store.Put, Key: key, Value: value}}, ops...)
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		rev, err := m.records.store.Apply(ctx, store.Fence{}, []store.Cond{{Key: key, Rev: m.rev}}, ops)
+		if err == nil {
+			m.rev = rev
+			return nil
+		}
+		if !errors.Is(err, store.ErrUnknown) && !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+		there, lookErr := m.read(ctx)
+		switch {
+		case lookErr != nil && ctx.Err() != nil:
+			return fmt.Errorf("%w; looking whether it was done: %w", store.ErrUnknown, lookErr)
+		case lookErr != nil: // look once more; to write once more does no harm either
+		case there.Name == name:
+			m.rev = there.rev
+			return nil
+		case there.rev != m.rev:
+			return errAgain
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", store.ErrUnknown, context.Cause(ctx))
+		}
+	}
+}
+
+// read returns what is stored.
+func (m *marker) read(ctx context.Context) (there mark, err error) {
+	r, found, err := m.records.one(ctx, m.records.markerKey())
+	if err != nil || !found {
+		return mark{}, err
+	}
+	if err := json.Unmarshal(r.Value, &there); err != nil {
+		m.records.complain(r.Key, err)
+	}
+	there.rev = r.Rev
+	return there, nil
+}

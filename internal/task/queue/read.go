@@ -1,0 +1,72 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/coppice-dev/coppice/internal/task"
+)
+
+// read returns what look finds in the state, once that is durable.
+func read[T any](ctx context.Context, q *Queue, look func(*task.State) (T, error)) (found T, err error) {
+	var failed error
+	err = q.view(ctx, func(s *task.State) { found, failed = look(s) })
+	return found, cmp.Or(err, failed)
+}
+
+// List returns tasks by priority, then by age. The error is ErrConflict if the task
+// that it is to begin after is gone.
+func (q *Queue) List(ctx context.Context, f task.Filter) ([]task.Task, error) {
+	return read(ctx, q, func(s *task.State) ([]task.Task, error) { return s.List(f) })
+}
+
+// Count is how many tasks a filter selects, without regard to its Limit and After.
+func (q *Queue) Count(ctx context.Context, f task.Filter) (int, error) {
+	return read(ctx, q, func(s *task.State) (int, error) { return s.Count(f) })
+}
+
+// Parked is how many tasks are parked.
+func (q *Queue) Parked() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.state.Parked()
+}
+
+// Hook says what there is for an incarnation to do.
+func (q *Queue) Hook(ctx context.Context, who task.Who, pools []string) (task.Hook, error) {
+	return read(ctx, q, func(s *task.State) (task.Hook, error) { return s.Hook(who, pools), nil })
+}
+
+// Find returns a task as it is listed.
+func (q *Queue) Find(ctx context.Context, id string) (task.Task, error) {
+	return read(ctx, q, func(s *task.State) (t task.Task, err error) {
+		r, err := s.Find(id)
+		if err == nil {
+			t = s.Show(r)
+		}
+		return t, err
+	})
+}
+
+// Get returns all there is of a task.
+func (q *Queue) Get(ctx context.Context, id string) (d task.Detail, err error) {
+	const children = 200
+	r, err := read(ctx, q, func(s *task.State) (*task.Record, error) {
+		r, err := s.Find(id)
+		if err == nil {
+			d.Task, d.Children = s.Show(r), s.Children(r, children)
+		}
+		return r, err
+	})
+	if err != nil {
+		return task.Detail{}, err
+	}
+	if d.Text, err = q.records.text(ctx, r); err != nil {
+		return task.Detail{}, err
+	}
+	all, err := q.records.comments(ctx, r.ID)
+	for _, c := range all {
+		d.Comments = append(d.Comments, c.Comment)
+	}
+	return d, err
+}

@@ -1,0 +1,211 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/transfer"
+)
+
+// taskPart is where the records of tasks are, next to their other parts.
+const taskPart task.Part = "tasks"
+
+// records reads what is stored of tasks.
+type records struct {
+	store  store.Store
+	prefix string
+	logger *slog.Logger
+
+	mu  sync.Mutex
+	bad map[string]bool // keys of records that cannot be read
+}
+
+func (s *records) markerKey() string { return s.prefix + "/marker" }
+
+func (s *records) key(part task.Part, id string) string {
+	return s.prefix + "/" + string(part) + "/" + id
+}
+
+func (s *records) commentKey(id string, n int) string {
+	return fmt.Sprintf("%s/%04d", s.key(task.CommentPart, id), n)
+}
+
+// op returns the operation of a write next to a record.
+func (s *records) op(w task.Write) store.Op {
+	op := store.Op{Kind: store.Put, Key: s.key(w.Part, w.ID), Value: w.Value}
+	if w.Part == task.CommentPart {
+		op.Key = s.commentKey(w.ID, w.N)
+	}
+	if w.Value == nil {
+		op.Kind = store.Delete
+	}
+	return op
+}
+
+// changed returns the operation that writes a change of a record.
+func (s *records) changed(c task.Changed) store.Op {
+	key := s.key(taskPart, c.ID)
+	if c.After == nil {
+		return store.Op{Kind: store.Delete, Key: key}
+	}
+	value, _ := json.Marshal(c.After) // texts, numbers and times
+	return store.Op{Kind: store.Put, Key: key, Value: value}
+}
+
+// all reads all tasks. number is the highest that one of them has.
+func (s *records) all(ctx context.Context) (x *task.Index, number uint64, err error) {
+	x = task.NewIndex()
+	err = s.scan(ctx, s.prefix+"/"+string(taskPart), func(stored store.Record) {
+		r, err := s.decode(stored)
+		if err != nil {
+			s.complain(stored.Key, err)
+			return
+		}
+		number = max(number, r.Number)
+		x.Add(r)
+	})
+	return x, number, err
+}
+
+// scan reads all records under a prefix, in the order of their keys.
+func (s *records) scan(ctx context.Context, prefix string, each func(store.Record)) error {
+	for after := ""; ; {
+		some, _, err := s.store.Scan(ctx, prefix, after, 0)
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", prefix, err)
+		}
+		if len(some) == 0 {
+			return nil
+		}
+		for _, r := range some {
+			each(r)
+		}
+		after = some[len(some)-1].Key
+	}
+}
+
+// decode reads a record. One that cannot be read costs itself alone: it stays
+// where it is, and is logged.
+func (s *records) decode(stored store.Record) (*task.Record, error) {
+	r := new(task.Record)
+	if err := json.Unmarshal(stored.Value, r); err != nil {
+		return nil, err
+	}
+	if s.key(taskPart, r.ID) != stored.Key {
+		return nil, fmt.Errorf("it says that it is task %q", r.ID)
+	}
+	r.Ready, r.WaitsFor = false, nil
+	switch r.Status {
+	case task.Open, task.InProgress, task.Blocked, task.Deferred, task.Parked, task.Closed:
+	default: // of a later version: nothing can be done about it before that
+		s.complain(stored.Key, fmt.Errorf("its status is %q", r.Status))
+		r.Status = task.Blocked
+	}
+	return r, nil
+}
+
+// complain logs a bad record, once.
+func (s *records) complain(key string, err error) {
+	s.mu.Lock()
+	logged := s.bad[key]
+	s.bad[key] = true
+	s.mu.Unlock()
+	if !logged {
+		s.logger.Warn("the record of a task cannot be read and is left alone", "key", key, "error", err)
+	}
+}
+
+// one is the value of one record, nil if there is none.
+func (s *records) one(ctx context.Context, key string) (store.Record, bool, error) {
+	some, _, err := s.store.Snapshot(ctx, key)
+	if err != nil {
+		return store.Record{}, false, fmt.Errorf("reading %s: %w", key, err)
+	}
+	for _, r := range some {
+		if r.Key == key {
+			return r, true, nil
+		}
+	}
+	return store.Record{}, false, nil
+}
+
+// text is what is to be done: what was written here, or else what an import has brought.
+func (s *records) text(ctx context.Context, r *task.Record) (string, error) {
+	stored, found, err := s.one(ctx, s.key(task.TextPart, r.ID))
+	if err != nil || found || !r.Brought {
+		return string(stored.Value), err
+	}
+	key := s.key(task.BroughtPart, r.ID)
+	if stored, _, err = s.one(ctx, key); err != nil {
+		return "", err
+	}
+	text, err := transfer.Text(stored.Value)
+	if err != nil {
+		s.complain(key, err)
+	}
+	return text, nil
+}
+
+// comments are all that are stored of a task, oldest first.
+func (s *records) comments(ctx context.Context, id string) (all []task.SavedComment, err error) {
+	err = s.scan(ctx, s.key(task.CommentPart, id), func(r store.Record) {
+		var c task.SavedComment
+		if err := json.Unmarshal(r.Value, &c); err != nil {
+			s.complain(r.Key, err)
+			c.Text = "(this comment cannot be read)"
+		}
+		all = append(all, c)
+	})
+	return all, err
+}
+
+// values are what is stored of many tasks, one record each, in the order of
+// their ids; it is read in portions.
+type values struct {
+	*records
+	part  task.Part
+	after string // the id that was asked for last
+	read  []store.Record
+	over  bool // there are no more than those
+}
+
+// get is what is stored of a task, nil if nothing is. Ids have to rise.
+func (v *values) get(ctx context.Context, id string) ([]byte, error) {
+	const some = 500
+	key := v.key(v.part, id)
+	for {
+		for len(v.read) > 0 && v.read[0].Key < key {
+			v.read = v.read[1:]
+		}
+		if len(v.read) > 0 || v.over {
+			break
+		}
+		// Records before the one that is asked for are not needed.
+		prefix := strings.TrimSuffix(v.key(v.part, ""), "/")
+		from := ""
+		if v.after != "" {
+			from = v.key(v.part, v.after)
+		}
+		read, _, err := v.store.Scan(ctx, prefix, from, some)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", prefix, err)
+		}
+		if v.over = len(read) == 0; !v.over {
+			v.after = strings.TrimPrefix(read[len(read)-1].Key, prefix+"/")
+		}
+		v.read = read
+	}
+	if len(v.read) == 0 || v.read[0].Key != key {
+		return nil, nil
+	}
+	if v.read[0].Value == nil {
+		return []byte{}, nil // nil stands for that there is none
+	}
+	return v.read[0].Value, nil
+}

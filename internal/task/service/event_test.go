@@ -1,0 +1,22 @@
+package service
+
+import (
+	"testing"
+
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/task"
+)
+
+// TestEventTypes: each kind of Event has an event type of its own in the log.
+func TestEventTypes(t *testing.T) {
+	for kind, want := range map[task.Kind]event.Type{
+		task.Created: event.TaskCreated, task.Edited: event.TaskEdited, task.Commented: event.TaskCommented,
+		task.Claimed: event.TaskClaimed, task.Released: event.TaskReleased, task.Ended: event.TaskClosed,
+		task.Withheld: event.TaskParked, task.Reopened: event.TaskReopened, task.Imported: event.TaskImported,
+		task.Purged: event.TaskPurged,
+	} {
+		if got := logEntry(task.Event{Kind: kind}).Type; got != want {
+			t.Errorf("%s instead of %s", got, want)
+		}
+	}
+}

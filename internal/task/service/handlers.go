@@ -1,0 +1,232 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/order"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/transfer"
+	"github.com/coppice-dev/coppice/internal/token"
+)
+
+// Register has a server answer requests about tasks.
+func (s *Service) Register(server *api.Server) {
+	s.RegisterReadOnly(server)
+	handle(server, task.Count, s.count)
+	handle(server, task.Todo, s.todo)
+	handle(server, task.Add, func(ctx context.Context, who token.Caller, req task.AddRequest) (task.Task, error) {
+		return s.submit(ctx, who, author(ctx, who, req.By), req.Task)
+	})
+	handle(server, task.Change, s.change)
+	handle(server, task.AddComment, s.comment)
+	handle(server, task.Claim, s.claim)
+	handle(server, task.Await, s.await)
+	handle(server, task.Act, s.act)
+	handle(server, task.Import, s.importBeads)
+}
+
+// RegisterReadOnly has a server answer the requests that need no daemon.
+func (s *Service) RegisterReadOnly(server *api.Server) {
+	handle(server, task.List, s.list)
+	handle(server, task.Show, func(ctx context.Context, _ token.Caller, req task.ShowRequest) (task.Detail, error) {
+		d, err := s.queue.Get(ctx, req.ID)
+		d.Comments, d.Children = orEmpty(d.Comments), orEmpty(d.Children)
+		return d, err
+	})
+	handle(server, task.Export, s.export)
+}
+
+// handle registers a handler, whose errors become those of the API.
+func handle[Req, Resp any](
+	server *api.Server, r api.Route[Req, Resp], handler func(context.Context, token.Caller, Req) (Resp, error),
+) {
+	r.Handle(server, func(ctx context.Context, who token.Caller, req Req) (Resp, error) {
+		resp, err := handler(ctx, who, req)
+		return resp, apiError(err)
+	})
+}
+
+// apiError makes an error of a Queue or its store one of the API, with the same text.
+func apiError(err error) error {
+	var kind error
+	switch {
+	case err == nil:
+		return nil
+	case store.Refused(err):
+		kind = api.ErrConflict
+	case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrUnknown):
+		kind = api.ErrStopping // asking the next daemon again gets the same answer
+	case errors.Is(err, task.ErrNotFound):
+		kind = api.ErrNotFound
+	case errors.Is(err, task.ErrInvalid):
+		kind = api.ErrInvalid
+	case errors.Is(err, task.ErrConflict), errors.Is(err, task.ErrFull):
+		kind = api.ErrConflict
+	case errors.Is(err, task.ErrStale):
+		kind = token.ErrStale
+	default:
+		return err
+	}
+	return api.NewError(kind, err.Error())
+}
+
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// claimant is the caller as one who claims tasks; name is a person's.
+func claimant(who token.Caller, name string) task.Who {
+	if who == (token.Caller{}) {
+		return task.Who{Name: cmp.Or(strings.TrimSpace(name), task.People)}
+	}
+	return task.Who{Path: who.Path, Incarnation: who.Incarnation}
+}
+
+// author is the caller as one who changes tasks without a claim. An order's run
+// changes them in the name of the order, so that it does not fire the order again.
+func author(ctx context.Context, who token.Caller, name string) task.Who {
+	if by := api.OrderOf(ctx); by != "" {
+		return task.Who{Name: order.PathOf(by)}
+	}
+	return claimant(who, name)
+}
+
+// resolve resolves the names in a filter.
+func (s *Service) resolve(ctx context.Context, f task.Filter) (_ task.Filter, err error) {
+	if f.Assignee, err = s.assignee(f.Assignee); err != nil || f.Parent == "" {
+		return f, err
+	}
+	parent, err := s.queue.Find(ctx, f.Parent)
+	f.Parent = parent.ID
+	return f, err
+}
+
+func (s *Service) list(ctx context.Context, _ token.Caller, req task.ListRequest) ([]task.Task, error) {
+	f := req.Filter()
+	f.After, f.Limit = req.After, int(min(cmp.Or(req.Limit, task.MaxPage), task.MaxPage))
+	f, err := s.resolve(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	return s.queue.List(ctx, f)
+}
+
+func (s *Service) count(ctx context.Context, _ token.Caller, req task.Selection) (c task.Counted, err error) {
+	f, err := s.resolve(ctx, req.Filter())
+	if err == nil {
+		c.Count, err = s.queue.Count(ctx, f)
+	}
+	return c, err
+}
+
+func (s *Service) todo(ctx context.Context, who token.Caller, _ api.None) ([]task.Task, error) {
+	h, err := s.queue.Hook(ctx, claimant(who, ""), s.o.Tree.Pools(who.Path))
+	return slices.Concat(h.Mine, h.Ready, h.Pool), err
+}
+
+func (s *Service) change(ctx context.Context, who token.Caller, req task.EditRequest) (task.Task, error) {
+	if req.Edit.Assignee != nil {
+		full, err := s.assignee(*req.Edit.Assignee)
+		if err != nil {
+			return task.Task{}, err
+		}
+		req.Edit.Assignee = &full
+	}
+	t, err := s.queue.Edit(ctx, author(ctx, who, req.By), req.ID, req.Edit)
+	if err == nil && req.Edit.Assignee != nil {
+		s.nudge(t, who)
+	}
+	return t, err
+}
+
+func (s *Service) comment(ctx context.Context, who token.Caller, req task.CommentRequest) (task.Task, error) {
+	return s.queue.Comment(ctx, author(ctx, who, req.By), req.ID, req.Text, req.Key)
+}
+
+func (s *Service) export(ctx context.Context, _ token.Caller, req task.ExportRequest) (task.BeadPage, error) {
+	return s.queue.Export(ctx, req.After)
+}
+
+func (s *Service) claim(ctx context.Context, who token.Caller, req task.ClaimRequest) ([]task.Task, error) {
+	if len(req.Pools) == 0 {
+		req.Pools = s.o.Tree.Pools(who.Path)
+	}
+	t, err := s.queue.Claim(ctx, claimant(who, req.By), task.Claiming{
+		ID: req.ID, Pools: req.Pools, Any: req.Any, Key: req.Key,
+	})
+	return claimed(t, err)
+}
+
+// claimed is a claim that has succeeded, or has found nothing.
+func claimed(t task.Task, err error) ([]task.Task, error) {
+	switch {
+	case errors.Is(err, task.ErrNothing):
+		return []task.Task{}, nil
+	case err != nil:
+		return nil, err
+	}
+	return []task.Task{t}, nil
+}
+
+func (s *Service) await(ctx context.Context, who token.Caller, req task.WaitRequest) ([]task.Task, error) {
+	if most := math.MaxInt64 / float64(time.Second); !(req.Within >= 0 && req.Within < most) {
+		return nil, fmt.Errorf("%w: within_seconds is %v, expected 0 to %.0f", api.ErrInvalid, req.Within, most)
+	}
+	if within := req.Timeout(); within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, within, task.ErrNothing)
+		defer cancel()
+	}
+	if len(req.Pools) == 0 {
+		req.Pools = s.o.Tree.Pools(who.Path)
+	}
+	var t task.Task
+	err := s.o.Await(ctx, who, func(ctx context.Context) (err error) {
+		t, err = s.queue.Await(ctx, claimant(who, ""), task.Claiming{Pools: req.Pools, Any: req.Any, Key: req.Key})
+		return err
+	})
+	return claimed(t, err)
+}
+
+func (s *Service) act(ctx context.Context, who token.Caller, req task.ActRequest) (task.Task, error) {
+	by := claimant(who, req.By)
+	switch req.Action {
+	case task.Release:
+		return s.queue.Release(ctx, by, req.ID, req.Reason)
+	case task.Close:
+		return s.queue.Finish(ctx, by, req.ID, task.Ending{Outcome: req.Outcome, Reason: req.Reason, Force: req.Force})
+	case task.Reopen:
+		return s.queue.Reopen(ctx, by, req.ID, req.Reason)
+	case task.Retry:
+		return s.queue.Retry(ctx, by, req.ID, req.Reason)
+	}
+	return task.Task{}, fmt.Errorf("%w: action is %.100q, expected one of %v", api.ErrInvalid, req.Action,
+		task.Actions())
+}
+
+func (s *Service) importBeads(ctx context.Context, _ token.Caller, req task.ImportRequest) (task.ImportReport, error) {
+	if len(req.Beads) == 0 || len(req.Beads) > task.MaxImport {
+		return task.ImportReport{}, fmt.Errorf("%w: there are %d beads, expected 1 to %d", api.ErrInvalid,
+			len(req.Beads), task.MaxImport)
+	}
+	beads := make([]*transfer.Bead, len(req.Beads))
+	for i, line := range req.Beads {
+		var err error
+		if beads[i], err = transfer.ParseBead(line); err != nil {
+			return task.ImportReport{}, fmt.Errorf("beads[%d]: %w", i, err)
+		}
+	}
+	return s.queue.Import(ctx, author(ctx, token.Caller{}, req.By), beads)
+}

@@ -1,0 +1,287 @@
+package task
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// State holds the tasks of a project and decides what may happen to them. It knows no
+// store: a Step collects what has to be written. A State is for one goroutine at a time.
+type State struct {
+	index     *Index
+	prefix    string          // of ids
+	number    uint64          // the last that a task was given
+	lives     map[string]Life // of agents
+	ends      map[string]end  // of their last incarnations that have ended
+	maxClaims func() int
+	ready     func(Place)
+}
+
+// NewState makes a State without tasks. The ids of new tasks begin with the name of
+// the project. maxClaims returns how many claims of a task that states no number of its
+// own may fail before the task is parked; 0 is no limit. ready is called when a task has
+// become ready at a place.
+func NewState(project string, maxClaims func() int, ready func(Place)) *State {
+	return &State{
+		index: NewIndex(), prefix: idPrefix(project), maxClaims: maxClaims, ready: ready,
+		lives: make(map[string]Life), ends: make(map[string]end),
+	}
+}
+
+// Replace makes the tasks of an index those of the State. number is at least the
+// highest that was given to a task.
+func (s *State) Replace(x *Index, number uint64) {
+	s.index, s.number = x, max(number, s.number)
+	x.lined = s.ready
+}
+
+// Step begins a decision.
+func (s *State) Step() *Step { return &Step{state: s} }
+
+// Advance sets the time: tasks that have waited for it are ready.
+func (s *State) Advance(now time.Time) { s.index.advance(now) }
+
+// NextTime is the first time that a task waits for; false if none waits for its time.
+func (s *State) NextTime() (time.Time, bool) {
+	if len(s.index.timed.entries) == 0 {
+		return time.Time{}, false
+	}
+	return s.index.timed.entries[0].NotBefore, true
+}
+
+// ReadyAt is how many tasks are ready at a place.
+func (s *State) ReadyAt(at Place) int {
+	if l := s.index.ready[at]; l != nil {
+		return len(l.entries)
+	}
+	return 0
+}
+
+// Number is the last that a task was given.
+func (s *State) Number() uint64 { return s.number }
+
+// Begin says that an incarnation lives: it can claim from now on, and no other
+// one of that agent can do anything. Its Orphans are those of the others.
+func (s *State) Begin(path string, life Life) { s.lives[path] = life }
+
+// End says that an incarnation has ended: it can no longer do anything. failure
+// says how, if the agent has failed, and is empty if it was asked to end or
+// nothing is known: only failures count against the tasks that it had claimed.
+// It reports whether the incarnation was alive.
+func (s *State) End(path string, incarnation uint64, failure string) bool {
+	life := s.lives[path]
+	if life.Incarnation != incarnation {
+		return false
+	}
+	s.ends[path] = end{life, failure}
+	delete(s.lives, path)
+	return true
+}
+
+// alive reports ErrStale unless a person asks, or the incarnation that lives.
+func (s *State) alive(who Who) error {
+	if life := s.lives[who.Path]; !who.Person() && (life.Incarnation != who.Incarnation || who.Incarnation == 0) {
+		return fmt.Errorf("%w: it is %d of %s", ErrStale, who.Incarnation, who.Path)
+	}
+	return nil
+}
+
+// Record is the record of a task, nil if there is none.
+func (s *State) Record(id string) *Record { return s.index.get(id) }
+
+// Find is the task that an id means, whose beginning may be left out.
+func (s *State) Find(id string) (*Record, error) {
+	for _, full := range []string{id, s.prefix + "-" + id} {
+		if r := s.Record(full); r != nil {
+			return r, nil
+		}
+	}
+	if err := CheckID(id); err != nil {
+		return nil, fmt.Errorf("%w: %.100q", ErrNotFound, id)
+	}
+	return nil, fmt.Errorf("%w: %s; it never existed or was removed", ErrNotFound, id)
+}
+
+// Show is a task as others see it.
+func (s *State) Show(r *Record) Task { return s.index.shown(r) }
+
+// Children are some of the children of a task, in the order of their ids.
+func (s *State) Children(r *Record, most int) []string {
+	all := slices.Sorted(maps.Keys(s.index.parts[r.ID]))
+	return all[:min(len(all), most)]
+}
+
+// List returns tasks by priority, then by age. The error is ErrConflict if the task
+// that it is to begin after is gone.
+func (s *State) List(f Filter) (all []Task, err error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	var after *Record
+	if f.After != "" {
+		if after, err = s.Find(f.After); err != nil {
+			return nil, fmt.Errorf("%w: %.100q no longer exists, nor its place in the "+
+				"list; begin again", ErrConflict, f.After)
+		}
+	}
+	for e := range s.index.selected(f, after) {
+		all = append(all, s.Show(e.Record))
+		if len(all) == f.Limit {
+			break
+		}
+	}
+	return all, nil
+}
+
+// Count is how many tasks a filter selects, without regard to its Limit and After.
+// What selects by status and pool alone is not looked for: it is counted already.
+func (s *State) Count(f Filter) (n int, err error) {
+	if err := f.check(); err != nil {
+		return 0, err
+	}
+	if statuses := f.counted(); statuses != nil {
+		for _, status := range statuses {
+			n += s.index.counts[tally{status: status, pool: f.Pool, all: f.Pool == ""}]
+		}
+		return n, nil
+	}
+	for range s.index.selected(f, nil) {
+		n++
+	}
+	return n, nil
+}
+
+// Parked is how many tasks are parked.
+func (s *State) Parked() int { return s.index.counts[tally{status: Parked, all: true}] }
+
+// Following are the first so many tasks after an id, in the order of their ids; all
+// of them if most is 0.
+func (s *State) Following(after string, most int) []*Record { return s.index.following(after, most) }
+
+// Hook is what there is for an agent to do.
+type Hook struct {
+	Mine  []Task // in progress, by this incarnation
+	Ready []Task // assigned to it
+	Pool  []Task // the first of its pools
+	More  int    // that are ready, and not named
+}
+
+// Hook says what there is for an incarnation to do.
+func (s *State) Hook(who Who, pools []string) (h Hook) {
+	var mine []*Record
+	for id := range s.index.claimed[who.String()] {
+		if r := s.Record(id); holds(who, r) {
+			mine = append(mine, r)
+		}
+	}
+	slices.SortFunc(mine, (*Record).before)
+	for _, r := range mine {
+		h.Mine = append(h.Mine, s.Show(r))
+	}
+	h.Ready = s.index.head(Place{assignee: who.String()}, &h.More)
+	for _, pool := range pools {
+		if pool != "" {
+			h.Pool = append(h.Pool, s.index.head(Place{pool: pool}, &h.More)...)
+		}
+	}
+	return h
+}
+
+// Holders are the agents of which a claim is an orphan.
+func (s *State) Holders() (all []string) {
+	for by := range s.index.claimed {
+		if len(s.orphans(by)) > 0 {
+			all = append(all, by)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Orphaned reports whether an agent has tasks that no incarnation of it that lives
+// has claimed.
+func (s *State) Orphaned(path string) bool { return len(s.orphans(path)) > 0 }
+
+func (s *State) orphans(path string) (all []*Record) {
+	for id := range s.index.claimed[path] {
+		if r := s.Record(id); s.orphan(r) {
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Record) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
+// orphan reports whether a task was claimed by an incarnation that does not live.
+func (s *State) orphan(r *Record) bool {
+	if r.Claim == nil || r.Claim.Incarnation == 0 {
+		return false
+	}
+	life := s.lives[r.Claim.By]
+	return life.Incarnation != r.Claim.Incarnation || life.ID != r.Claim.Life
+}
+
+// all are the tasks that ids mean.
+func (s *State) all(ids []string) ([]string, error) {
+	var all []string
+	for _, id := range ids {
+		r, err := s.Find(id)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r.ID)
+	}
+	return Sorted(all), nil
+}
+
+// parent is a task that can have children.
+func (s *State) parent(id string) (string, error) {
+	r, err := s.Find(id)
+	if err != nil {
+		return "", err
+	}
+	if r.closed() {
+		return "", fmt.Errorf("%w: %s is closed, and a parent is not before its children; open it first: "+
+			"coppice task reopen %[2]s", ErrConflict, r.ID)
+	}
+	return r.ID, nil
+}
+
+// named are those that ids mean, which may be gone, of those that are there.
+func (s *State) named(ids, there []string) ([]string, error) {
+	var all []string
+	for _, id := range ids {
+		full := s.prefix + "-" + id
+		switch {
+		case slices.Contains(there, id):
+			all = append(all, id)
+		case slices.Contains(there, full):
+			all = append(all, full)
+		default:
+			return nil, fmt.Errorf("%w: it does not depend on %.100q", ErrInvalid, id)
+		}
+	}
+	return all, nil
+}
+
+// next is the id and the number of a new task.
+func (s *State) next() (string, uint64) {
+	for {
+		s.number++
+		id := s.prefix + "-" + ending(s.number-1)
+		if s.Record(id) == nil { // an import may have brought it
+			return id, s.number
+		}
+	}
+}
+
+// full refuses one task more than are kept.
+func (s *State) full() error {
+	if n := len(s.index.entries); n >= MaxTasks {
+		return fmt.Errorf("%w: there are %d, which is as many as are kept", ErrFull, n)
+	}
+	return nil
+}

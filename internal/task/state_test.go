@@ -1,0 +1,160 @@
+package task
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var ann = Who{Name: "ann"}
+
+func newState() *State { return NewState("web", func() int { return 3 }, func(Place) {}) }
+
+// A step that is taken back leaves the index as it was, and one that is not leaves it as
+// if it were made from the tasks.
+func TestUndo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newState()
+		agents := []Who{{Path: "t/a", Incarnation: 1}, {Path: "t/b", Incarnation: 1}}
+		for _, a := range agents {
+			s.Begin(a.Path, Life{Incarnation: 1})
+		}
+		var ids []string
+		pool := rapid.SampledFrom([]string{"", "p"})
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			who := rapid.SampledFrom(append(agents, ann)).Draw(t, "who")
+			id := "none"
+			if len(ids) > 0 {
+				id = rapid.SampledFrom(ids).Draw(t, "id")
+			}
+			before := describe(t, s.index)
+			step := s.Step()
+			var err error
+			switch rapid.IntRange(0, 6).Draw(t, "what") {
+			case 0, 1:
+				var made Task
+				d := Draft{Title: "x", Pool: pool.Draw(t, "pool")}
+				if id != "none" && rapid.Bool().Draw(t, "waits") {
+					d.DependsOn = []string{id}
+				}
+				if made, _, err = step.Create(who, d); err == nil {
+					ids = append(ids, made.ID)
+				}
+			case 2:
+				_, err = step.Claim(who, Claiming{Pools: []string{"p"}, Any: true})
+			case 3:
+				_, err = step.Finish(who, id, Ending{Force: true})
+			case 4:
+				_, err = step.Retry(who, id, "")
+			case 5:
+				later := time.Now().Add(time.Hour)
+				_, err = step.Edit(who, id, Edit{Parent: new(rapid.SampledFrom(append(ids, "")).Draw(t, "parent")), NotBefore: &later})
+			case 6:
+				s.End("t/a", 1, "crashed")
+				err = step.GiveBack("t/a", 10)
+				s.Begin("t/a", Life{Incarnation: 1})
+			}
+			if err != nil || rapid.Bool().Draw(t, "undo") {
+				step.Undo()
+				ids = slices.DeleteFunc(ids, func(id string) bool { return s.Record(id) == nil })
+				if after := describe(t, s.index); after != before {
+					t.Fatalf("the index is\n%s\nwant\n%s", after, before)
+				}
+			}
+			fresh := NewIndex()
+			fresh.advance(s.index.now)
+			for _, e := range s.index.entries {
+				fresh.Add(e.Record)
+			}
+			if got, want := describe(t, s.index), describe(t, fresh); got != want {
+				t.Fatalf("the index is\n%s\nwant\n%s", got, want)
+			}
+		}
+	})
+}
+
+// describe writes down what an index has derived from its tasks.
+func describe(t *rapid.T, x *Index) string {
+	var all []string
+	for at, l := range x.ready {
+		var ids []string
+		for i, e := range l.entries {
+			if e.at != i || e.in != l || i > 0 && l.Less(i, (i-1)/2) {
+				t.Fatalf("%s stands where it should not", e.ID)
+			}
+			ids = append(ids, e.ID)
+		}
+		if slices.Sort(ids); len(ids) > 0 {
+			all = append(all, fmt.Sprint(at, ids))
+		}
+	}
+	slices.Sort(all)
+	for r := range merged(x.live.after(nil), x.over.after(nil)) {
+		all = append(all, r.ID)
+	}
+	return fmt.Sprint(all, x.counts, len(x.timed.entries), x.keys, x.parts, x.open, x.waiters, x.claimed)
+}
+
+// A task that is no longer outdated when it is to be removed stays, and is not asked for again.
+func TestPurgeOfWhatWasOpened(t *testing.T) {
+	s := newState()
+	step := s.Step()
+	var ids []string
+	for range 2 {
+		made, _, err := step.Create(ann, Draft{Title: "x", Ephemeral: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := step.Finish(ann, made.ID, Ending{}); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, made.ID)
+	}
+	old := time.Now().Add(time.Second)
+	if got := s.Outdated(old); len(got) != 2 {
+		t.Fatalf("%v are outdated, want %v", got, ids)
+	}
+	last := ids[1]
+	if _, err := step.Reopen(ann, last, ""); err != nil {
+		t.Fatal(err)
+	}
+	if rest := s.Step().Purge(ids, old); len(rest) > 0 || s.Record(ids[0]) != nil || s.Record(last) == nil {
+		t.Errorf("%v is left over; there are %v and %v", rest, s.Record(ids[0]), s.Record(last))
+	}
+}
+
+// BenchmarkAsk asks for what a pool's check and a first page ask for.
+func BenchmarkAsk(b *testing.B) {
+	const tasks = 100_000
+	s := newState()
+	for n := range tasks {
+		r := &Record{Number: uint64(n)}
+		r.ID, r.Title, r.Status, r.Priority = fmt.Sprint("t-", n), "x", Open, n%5
+		r.Pool, r.CreatedAt = fmt.Sprint("p", n%10), time.Unix(int64(n), 0)
+		s.index.Add(r)
+	}
+	b.Run("count", func(b *testing.B) {
+		for b.Loop() {
+			if n, err := s.Count(Filter{Active: true, Pool: "p1"}); err != nil || n != tasks/10 {
+				b.Fatal(n, err)
+			}
+		}
+	})
+	b.Run("count by label", func(b *testing.B) {
+		for b.Loop() {
+			if n, err := s.Count(Filter{Labels: []string{"none"}}); err != nil || n != 0 {
+				b.Fatal(n, err)
+			}
+		}
+	})
+	b.Run("page", func(b *testing.B) {
+		for b.Loop() {
+			if all, err := s.List(Filter{Limit: 20, Pool: "p1"}); err != nil || len(all) != 20 {
+				b.Fatal(len(all), err)
+			}
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// MaxStep bounds the changes, writes and events of a step.
+const MaxStep = 40
+
+// Step is one decision: what is to change together. It holds in its State at once,
+// and collects what has to be written for it.
+type Step struct {
+	Changes []Changed
+	Writes  []Write
+	Events  []Event
+	state   *State
+}
+
+// Changed is a task that a step has replaced, or removed.
+type Changed struct {
+	ID     string
+	After  *Record // nil if it was removed
+	before *Record
+}
+
+// Part is one of the things that are stored next to the record of a task.
+type Part string
+
+// All of them.
+const (
+	TextPart    Part = "texts"    // what is to be done
+	BroughtPart Part = "brought"  // what an import has said of it
+	CommentPart Part = "comments" // one of its comments
+)
+
+// Write is a change of what is stored next to the record of a task.
+type Write struct {
+	Part  Part
+	ID    string
+	N     int    // of a comment, from 0
+	Value []byte // nil: it is removed
+}
+
+// errSame: it is so already, and nothing is to be written.
+var errSame = errors.New("it is so already")
+
+// Size is what MaxStep bounds.
+func (s *Step) Size() int { return len(s.Changes) + len(s.Writes) + len(s.Events) }
+
+// Undo takes back what the step has changed in its State.
+func (s *Step) Undo() {
+	for _, c := range slices.Backward(s.Changes) {
+		s.state.index.set(c.ID, c.before)
+	}
+}
+
+// Tell adds something that has happened.
+func (s *Step) Tell(e Event) { s.Events = append(s.Events, e) }
+
+// put replaces a task.
+func (s *Step) put(r *Record) { s.set(r.ID, r) }
+
+// set replaces a task, or removes it if r is nil.
+func (s *Step) set(id string, r *Record) {
+	s.Changes = append(s.Changes, Changed{id, r, s.state.index.set(id, r)})
+}
+
+func (s *Step) write(part Part, id string, value []byte) {
+	s.Writes = append(s.Writes, Write{Part: part, ID: id, Value: value})
+}
+
+// change replaces a task by what how makes of a copy, on behalf of someone.
+func (s *Step) change(who Who, id string, how func(*Record) error) (Task, error) {
+	if err := s.state.alive(who); err != nil {
+		return Task{}, err
+	}
+	r, err := s.state.Find(id)
+	if err != nil {
+		return Task{}, err
+	}
+	after := *r
+	switch err := how(&after); {
+	case errors.Is(err, errSame):
+		return s.state.Show(r), nil
+	case err != nil:
+		return Task{}, err
+	}
+	return s.state.Show(s.state.Record(r.ID)), nil
+}
+
+// save checks a task and makes it part of the step, with what is to be told of it.
+// What it waits for must not wait for it.
+func (s *Step) save(r *Record, who Who, kind Kind, note string) error {
+	if err := r.Check(); err != nil {
+		return err
+	}
+	before := s.state.Record(r.ID)
+	if r.UpdatedAt = now(); before != nil && !r.UpdatedAt.After(before.UpdatedAt) {
+		r.UpdatedAt = before.UpdatedAt.Add(time.Nanosecond) // the clock was set back
+	}
+	s.put(r)
+	if before == nil || before.Parent != r.Parent || !slices.Equal(before.DependsOn, r.DependsOn) {
+		if err := s.refuseCircle(r.ID); err != nil {
+			return err
+		}
+	}
+	e := Event{Kind: kind, Task: s.state.Show(r), By: who, Note: note}
+	if before != nil {
+		e.Held = before.Claim
+	}
+	s.Tell(e)
+	return nil
+}
+
+// refuseCircle is an error that names the circle that a task is part of.
+func (s *Step) refuseCircle(id string) error {
+	if way := s.state.index.circle(id); way != nil {
+		const most = 20
+		if len(way) > most {
+			way = slices.Concat(way[:most-2], []string{"..."}, way[len(way)-1:])
+		}
+		return fmt.Errorf("%w: tasks would wait for each other in a circle: %s (a task waits for those it depends "+
+			"on, and for its children)", ErrInvalid, strings.Join(way, " -> "))
+	}
+	return nil
+}
