@@ -13,6 +13,7 @@ func (k *core) add(spec ChildSpec) (*child, error) {
 		}
 		return c, ErrAlreadyPresent
 	}
+	spec.ManualStart = false // this is how it is started
 	c := k.newChild(spec)
 	if spec.Saved != nil {
 		c.gen = spec.Saved.Incarnation
@@ -94,7 +95,6 @@ func (k *core) terminate(c *child, p plan, why Reason) (pending bool) {
 	}
 	k.cancel(c)
 	k.tellStart(c, ErrTerminated)
-	leads, early := k.turn(c)
 	switch {
 	case p == planSuspend:
 		k.set(c, Suspended, why)
@@ -109,9 +109,6 @@ func (k *core) terminate(c *child, p plan, why Reason) (pending bool) {
 		if k.phase == waiting {
 			k.dissolve()
 		}
-	}
-	if leads && !early {
-		k.goOn()
 	}
 	return false
 }
@@ -152,7 +149,6 @@ func (k *core) restart(c *child) error {
 
 // ensure is EnsureChild. A nil error means that the start is under way, or done.
 func (k *core) ensure(c *child) error {
-	leads, early := k.turn(c)
 	switch {
 	case k.op == opDown:
 		return ErrStopping
@@ -162,8 +158,6 @@ func (k *core) ensure(c *child) error {
 		return ErrTerminated
 	case c.state.present(), k.op == opGroup, k.op == opInit && !k.alone():
 		return ErrRestarting // or will be started in its turn
-	case early:
-		return ErrRestarting
 	case k.paused:
 		k.set(c, Paused, ReasonLimitPause)
 		return ErrPaused
@@ -179,19 +173,9 @@ func (k *core) ensure(c *child) error {
 		k.set(c, Quarantined, ReasonLimitQuarantine)
 		k.tellLimit(c, at-k.now, last)
 		k.timer(c, at-k.now)
-		if leads {
-			k.goOn() // up to it: the others wait for it
-		}
 		return ErrRestarting
 	}
-	if leads {
-		k.op, k.phase, k.cursor = opInit, starting, c
-	}
-	next := c.next
 	k.begin(c, originEnsure)
-	if c.state == Running {
-		k.startNext(c, next)
-	}
 	return nil
 }
 
@@ -203,13 +187,9 @@ func (k *core) remove(c *child) error {
 	case c.state.present():
 		return ErrRestarting
 	}
-	leads, early := k.turn(c)
 	k.tellStart(c, ErrTerminated)
 	k.forget(c)
 	k.retained.drop(k.path + "/" + c.id)
-	if leads && !early {
-		k.goOn()
-	}
 	return nil
 }
 
@@ -278,7 +258,6 @@ func (k *core) update(spec Spec) {
 		}
 		return
 	}
-	turns := false
 	for _, cs := range spec.Children {
 		c := k.byID[cs.ID]
 		if c == nil {
@@ -286,21 +265,10 @@ func (k *core) update(spec Spec) {
 			continue
 		}
 		c.listed = true
-		if c.state == Waiting && (c.policy.inTurn || cs.InTurn) { // its turn may be another one now
-			turns = true
-			why := NoReason
-			if cs.InTurn && k.alone() {
-				why = ReasonDeferred
-			}
-			k.set(c, Waiting, why)
-		}
 		k.redefine(c, cs)
 		k.moveLast(c)
 	}
 	k.reconsider()
-	if turns {
-		k.goOn()
-	}
 }
 
 // reconsider releases what is held by a limit that has room, as it is another one now.
@@ -319,7 +287,7 @@ func (k *core) reconsider() {
 // list lists a child of the Spec, which is in a state if nothing else is known of it.
 func (k *core) list(c *child, spec ChildSpec, s State) {
 	c.state, c.listed = s, true
-	if spec.Deferred || spec.InTurn && k.alone() {
+	if spec.ManualStart {
 		c.state, c.reason = Waiting, ReasonDeferred
 	}
 	k.link(c)

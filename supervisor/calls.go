@@ -227,7 +227,7 @@ func (s *Supervisor) RestartChild(ctx context.Context, id string) (ChildInfo, er
 }
 
 // EnsureChild starts a child that is listed and does not run, or waits until
-// it is started (ChildSpec.Deferred), and waits until it has started. Unlike
+// it is started (ChildSpec.ManualStart), and waits until it has started. Unlike
 // RestartChild it means to keep the child: a start that fails is dealt with as
 // a restart that fails, counted and tried again, and the *StartError says only
 // that the first try did not succeed. A limit that counts starts and has no

@@ -121,7 +121,7 @@ type policy struct {
 	significant  bool
 	typ          ChildType
 	waitReady    bool
-	inTurn       bool
+	manual       bool
 	startTimeout time.Duration
 	backoff      Backoff
 	limit        Limit
@@ -269,7 +269,7 @@ func (k *core) define(c *child, spec ChildSpec) {
 	spec = spec.withDefaults()
 	p := policy{
 		restart: spec.Restart, shutdown: spec.Shutdown, significant: spec.Significant, typ: spec.Type,
-		waitReady: spec.WaitReady, inTurn: spec.InTurn, startTimeout: spec.StartTimeout, backoff: spec.Backoff,
+		waitReady: spec.WaitReady, manual: spec.ManualStart, startTimeout: spec.StartTimeout, backoff: spec.Backoff,
 		limit: spec.Limit, onAbandon: spec.OnAbandon,
 	}
 	if k.policy == nil || *k.policy != p {
@@ -292,7 +292,7 @@ func (c *child) spec() ChildSpec {
 	p := c.policy
 	spec := ChildSpec{
 		ID: c.id, Restart: p.restart, Shutdown: p.shutdown, Significant: p.significant, Type: p.typ,
-		WaitReady: p.waitReady, InTurn: p.inTurn, StartTimeout: p.startTimeout, Backoff: p.backoff,
+		WaitReady: p.waitReady, ManualStart: p.manual, StartTimeout: p.startTimeout, Backoff: p.backoff,
 		Limit: p.limit, OnAbandon: p.onAbandon,
 	}
 	switch work := c.work.(type) {

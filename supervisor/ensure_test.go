@@ -84,7 +84,7 @@ func TestNumbersOutliveSupervisors(t *testing.T) {
 	})
 }
 
-// Deferred children wait until somebody ensures them, all at the same time; a
+// ManualStart children wait until somebody ensures them, all at the same time; a
 // start that fails is tried again.
 func TestEnsure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -96,15 +96,15 @@ func TestEnsure(t *testing.T) {
 		}
 		begun := time.Now()
 		s, err := Start(t.Context(), Spec{Limit: Escalating(5, time.Hour), AutoShutdown: WhenDone, Children: []ChildSpec{
-			{ID: "a", Run: slow, WaitReady: true, Deferred: true},
-			{ID: "b", Run: slow, WaitReady: true, Deferred: true},
+			{ID: "a", Run: slow, WaitReady: true, ManualStart: true},
+			{ID: "b", Run: slow, WaitReady: true, ManualStart: true},
 			{ID: "c", Run: func(ctx context.Context) error {
 				if time.Since(begun) < time.Minute {
 					return errors.New("boom")
 				}
 				return slow(ctx)
-			}, WaitReady: true, Deferred: true, Backoff: Backoff{Kind: Fixed, Base: 2 * time.Minute, Cap: time.Hour}},
-			{ID: "d", Run: idle, Deferred: true, Saved: &Saved{State: Suspended}},
+			}, WaitReady: true, ManualStart: true, Backoff: Backoff{Kind: Fixed, Base: 2 * time.Minute, Cap: time.Hour}},
+			{ID: "d", Run: idle, ManualStart: true, Saved: &Saved{State: Suspended}},
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -156,9 +156,9 @@ func TestUpdateDefers(t *testing.T) {
 		}
 		defer func() { s.Stop(); s.Wait() }()
 		if err := s.Update(Spec{Children: []ChildSpec{
-			{ID: "b", Run: idle, Deferred: true, Saved: &Saved{State: Waiting, Incarnation: 4}},
+			{ID: "b", Run: idle, ManualStart: true, Saved: &Saved{State: Waiting, Incarnation: 4}},
 			a,
-			{ID: "c", Run: idle, Deferred: true, Saved: &Saved{State: Suspended, Incarnation: 2, Reason: ReasonTerminated}},
+			{ID: "c", Run: idle, ManualStart: true, Saved: &Saved{State: Suspended, Incarnation: 2, Reason: ReasonTerminated}},
 			{ID: "d", Run: idle},
 		}}); err != nil {
 			t.Fatal(err)

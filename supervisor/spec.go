@@ -190,19 +190,11 @@ type ChildSpec struct {
 	// OnAbandon says whether a successor may run beside an incarnation that would not stop.
 	OnAbandon Abandon
 
-	// Deferred children of a Spec are listed as Waiting and not started with
-	// their supervisor, nor by Update; EnsureChild does that, in any order and
-	// many at a time. The restart of their group starts them, too.
-	Deferred bool
-
-	// InTurn children of a group strategy (OneForAll, RestForOne) are started by
-	// EnsureChild, too, but keep their place in the order: what comes after one
-	// waits until it has started, or is not to run. It is Waiting with
-	// ReasonDeferred as soon as it is its turn, and EnsureChild starts it only
-	// then. That is so again whenever its group is restarted, unless it is the
-	// one that has failed. The supervisor has started when it comes to such a
-	// child. With other strategies this is Deferred.
-	InTurn bool
+	// ManualStart children of a Spec are listed as Waiting with ReasonDeferred, and
+	// not started with their supervisor, nor by Update. EnsureChild starts them, in
+	// any order and many at a time. That is so again when their group is restarted,
+	// except for the one that has failed, unless another one comes before it.
+	ManualStart bool
 
 	// Saved, if not nil, is what Save returned of an earlier life of the tree.
 	// It is for the children of a Spec, and new ones of an Update; StartChild

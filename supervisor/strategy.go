@@ -134,11 +134,8 @@ func (k *core) walkStart(c *child) {
 			return
 		}
 		switch {
-		case c.state == Waiting && c.policy.inTurn && !k.alone() && c != k.trigger:
-			k.set(c, Waiting, ReasonDeferred)
-			k.opDone() // which goes on when it has been started, see goOn
-			return
-		case c.state == Waiting && c.reason == ReasonDeferred && k.op == opInit:
+		case c.state == Waiting && c.policy.manual && c != k.trigger:
+			k.deferStart(c)
 		case c.state == Waiting && k.alone() && (k.paused || k.probing && k.probe != nil):
 			k.set(c, Paused, ReasonLimitPause)
 		case c.state == Waiting:
@@ -151,7 +148,7 @@ func (k *core) walkStart(c *child) {
 				k.cursor = c
 				return
 			}
-		case (c.state.held() || c.state == Restarting) && !k.alone():
+		case (c.state.held() || c.state == Restarting) && !k.alone() && !c.policy.manual:
 			// What comes after c depends on it: the rest waits for its release.
 			k.op, k.phase, k.from, k.trigger, k.due = opGroup, waiting, c, c, false
 			k.isUp()
@@ -161,23 +158,14 @@ func (k *core) walkStart(c *child) {
 	k.opDone()
 }
 
-// goOn starts what waits for its turn, unless something is being started
-// already: what it waited for has changed.
-func (k *core) goOn() {
-	if k.op != opNone {
-		return
+// deferStart leaves the start of c to EnsureChild. A child that has failed and comes after
+// it is no exception then.
+func (k *core) deferStart(c *child) {
+	k.set(c, Waiting, ReasonDeferred)
+	if k.op == opGroup {
+		k.trigger = nil
+		k.tellStart(c, ErrRestarting) // of an EnsureChild that the restart has overtaken
 	}
-	k.op, k.phase = opInit, starting
-	k.walkStart(k.head)
-}
-
-// turn reports whether what comes after c in its group waits for it, and
-// whether it is not yet the turn of c itself.
-func (k *core) turn(c *child) (leads, early bool) {
-	if c.state != Waiting || k.alone() {
-		return false, false
-	}
-	return c.policy.inTurn, c.reason != ReasonDeferred
 }
 
 const chunk = 256
@@ -227,7 +215,7 @@ func (k *core) regroup(trigger *child, now bool) {
 		case c.state == Restarting, c.state == Stopped:
 			k.cancel(c)
 			k.set(c, Waiting, ReasonSibling)
-		case c.state == Waiting && c.policy.inTurn: // which comes again
+		case c.state == Waiting && c.policy.manual: // EnsureChild has to wait again
 			k.set(c, Waiting, ReasonSibling)
 		case c.state == Stopping && (c.plan == planFail || c.plan.renews()):
 			c.plan = planWait

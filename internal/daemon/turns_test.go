@@ -65,7 +65,7 @@ func TestDependenciesInGroups(t *testing.T) {
 				if err != nil || nodes[0].State != "waiting" || nodes[0].Reason != "waits for t/db" {
 					t.Errorf("b is %+v, %v", nodes, err)
 				}
-				if nodes, err = p.status.Nodes(context.Background(), "s/c"); err != nil || nodes[0].State != "waiting" || nodes[0].Reason != "waits for its turn after t/s/b" {
+				if nodes, err = p.status.Nodes(context.Background(), "s/c"); err != nil || nodes[0].State != "waiting" || nodes[0].Reason != "waits for t/s/b" {
 					t.Errorf("c is %+v, %v", nodes, err)
 				}
 				if _, err := p.Act(context.Background(), "s/b", api.Start); !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "t/s/b waits for t/db and is started by itself then") {

@@ -115,7 +115,7 @@ func (a *Applier) updateSupervisor(ctx context.Context, f *fleet.Fleet, at strin
 	s := *f.Spec(at)
 	s.Children = slices.Clone(s.Children)
 	for i := range s.Children {
-		s.Children[i].Deferred = slices.Contains(added, at+"/"+s.Children[i].ID)
+		s.Children[i].ManualStart = slices.Contains(added, at+"/"+s.Children[i].ID)
 	}
 	done := make(chan error, 1)
 	go func() { done <- sup.Update(s) }()

@@ -31,12 +31,7 @@ type Building struct {
 
 // Specify makes the specifications of the supervisors.
 func (f *Fleet) Specify(o Building) error {
-	b := &builder{Building: o, retired: make(map[string]bool)}
-	for _, n := range f.Nodes {
-		if n.Retired {
-			b.retired[n.Name] = true
-		}
-	}
+	b := &builder{Building: o, manual: f.Manual}
 	root, err := b.node(f.Tree.Root, f.Tree.Root.Name)
 	if err != nil {
 		return err
@@ -72,9 +67,7 @@ func (f *Fleet) Spec(path string) *supervisor.Spec {
 // builder makes supervisor specifications of a desired tree.
 type builder struct {
 	Building
-	// retired has the names of supervisors that stay until they have finished. A node with
-	// such a name starts afterwards: the reconciler starts it.
-	retired map[string]bool
+	manual map[string]bool // Fleet.Manual
 }
 
 // node makes the specification of a supervisor. Failed starts are retried: one agent that
@@ -86,19 +79,13 @@ func (b *builder) node(n *spec.Node, path string) (*supervisor.Spec, error) {
 	}
 	_, s.Saved = b.saved(path)
 	root := !strings.Contains(path, "/")
-	waits := false // for the reconciler, which knows whether the sibling before is ready
 	for _, c := range n.Children {
 		child, err := b.child(c, path+"/"+c.Name())
 		if err != nil {
 			return nil, err
 		}
 		child.Saved, _ = b.saved(path + "/" + c.Name())
-		child.Deferred = startsManually(n, root, c) || root && b.Suspended || b.retired[c.Name()] &&
-			(c.Node == nil || !c.Node.Retired)
-		depends := len(c.DependsOn()) > 0 && !isTriggered(c.Agent)
-		waits = waits || depends
-		child.InTurn = waits && !child.Deferred && n.Strategy != supervisor.OneForOne
-		waits = waits || c.Node != nil // which has started before it is ready
+		child.ManualStart = b.manual[path+"/"+c.Name()] || root && b.Suspended
 		s.Children = append(s.Children, child)
 	}
 	return s, nil
@@ -122,20 +109,6 @@ func (b *builder) child(c spec.Child, path string) (supervisor.ChildSpec, error)
 		return s, fmt.Errorf("agent %s: %w", path, err)
 	}
 	return s, nil
-}
-
-// startsManually reports whether the reconciler starts a child, and not its supervisor:
-// all children of the root and of pools, in parallel, and elsewhere children with
-// dependencies, unless the strategy orders them; and what is suspended.
-func startsManually(n *spec.Node, root bool, child spec.Child) bool {
-	suspended := n.Suspended
-	if child.Agent != nil {
-		suspended = suspended || child.Agent.Suspended
-	} else {
-		suspended = suspended || child.Node.Suspended
-	}
-	return suspended || n.Strategy == supervisor.OneForOne &&
-		(root || n.Template != nil || len(child.DependsOn()) > 0) && !isTriggered(child.Agent)
 }
 
 func (b *builder) saved(path string) (*supervisor.Saved, *supervisor.SavedSelf) {

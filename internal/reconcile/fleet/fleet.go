@@ -40,7 +40,8 @@ type Fleet struct {
 	Slots  map[string]bool      // names of the slots of its agents
 	Needs  map[string][]string  // by path: the paths that must be ready before it starts
 	Pauses []string             // supervisors that a limit may pause
-	After  map[string]string    // by path: the sibling that its supervisor starts before it
+	After  map[string]string    // by path: the sibling that must have settled before it starts
+	Manual map[string]bool      // by path: the reconciler starts it, and not its supervisor
 }
 
 // New indexes a tree. Its supervisors have no specifications before Specify.
@@ -49,7 +50,7 @@ func New(tree *spec.Tree, config Config) *Fleet {
 		Tree: tree, File: tree, Config: config,
 		Agents: make(map[string]*spec.Agent), Nodes: map[string]*spec.Node{tree.Root.Name: tree.Root},
 		Specs: make(map[string]supervisor.ChildSpec), Patrol: tree.Patrol, Needs: make(map[string][]string),
-		After:  make(map[string]string),
+		After: make(map[string]string), Manual: make(map[string]bool),
 		Hashes: make(map[string]spec.Hash), Files: make(map[string]bool), Slots: make(map[string]bool),
 	}
 	if f.Patrol == (spec.Patrol{}) {
@@ -68,7 +69,7 @@ func New(tree *spec.Tree, config Config) *Fleet {
 			f.Nodes[path] = child.Node
 		}
 	}
-	f.addDependencies()
+	f.addOrder()
 	for path, n := range f.Nodes {
 		if mayPause(n) {
 			f.Pauses = append(f.Pauses, path)
@@ -83,29 +84,6 @@ func mayPause(n *spec.Node) bool {
 	return n.Limit.OnLimit == supervisor.Pause || slices.ContainsFunc(n.Children, func(c spec.Child) bool {
 		return c.Agent != nil && c.Agent.Limit.OnLimit == supervisor.Pause
 	})
-}
-
-// addDependencies fills in Needs and After.
-func (f *Fleet) addDependencies() {
-	order := f.Tree.StartOrder()
-	for _, path := range f.Order {
-		if needs := order.Needs(path); len(needs) > 0 {
-			f.Needs[path] = needs
-		}
-	}
-	for above, n := range f.Nodes {
-		if n.Strategy == supervisor.OneForOne {
-			continue
-		}
-		last := ""
-		for _, child := range n.Children {
-			path := above + "/" + child.Name()
-			if last != "" {
-				f.After[path] = last
-			}
-			last = path
-		}
-	}
 }
 
 // Check returns an error for an agent in a runtime that this machine does not have.
@@ -143,9 +121,6 @@ func (f *Fleet) Awaits() bool {
 	}
 	return false
 }
-
-// isTriggered reports whether triggers start an agent, and not its supervisor.
-func isTriggered(a *spec.Agent) bool { return a != nil && a.Aide != nil }
 
 // Suspended reports whether the file suspends a node, or something above it.
 func (f *Fleet) Suspended(at string) bool {

@@ -39,9 +39,9 @@ func states(t testing.TB, s *Supervisor) string {
 	return strings.Join(all, " ")
 }
 
-// A child of a group that is started in its turn waits for EnsureChild, and
-// those after it wait for it.
-func TestInTurn(t *testing.T) {
+// Children that EnsureChild starts are left to it again when their group is restarted,
+// except for the one that has failed.
+func TestManualStart(t *testing.T) {
 	type does struct {
 		name string
 		do   func(s *Supervisor) error
@@ -50,20 +50,12 @@ func TestInTurn(t *testing.T) {
 	ensure := func(id string) func(*Supervisor) error {
 		return func(s *Supervisor) error { _, err := s.EnsureChild(context.Background(), id); return err }
 	}
-	refused := func(id string) func(*Supervisor) error {
-		return func(s *Supervisor) error {
-			if err := ensure(id)(s); !errors.Is(err, ErrRestarting) {
-				return fmt.Errorf("%s can be started: %w", id, err)
-			}
-			return nil
-		}
-	}
 	suspend := func(id string) func(*Supervisor) error {
 		return func(s *Supervisor) error { return s.SuspendChild(context.Background(), id) }
 	}
 	spec := func(strategy Strategy, crash func(id string) error) Spec {
-		child := func(id string, inTurn bool) ChildSpec {
-			return ChildSpec{ID: id, InTurn: inTurn, Run: func(ctx context.Context) error {
+		child := func(id string, manual bool) ChildSpec {
+			return ChildSpec{ID: id, ManualStart: manual, Run: func(ctx context.Context) error {
 				for ctx.Err() == nil {
 					if err := crash(id); err != nil {
 						return err
@@ -89,45 +81,35 @@ func TestInTurn(t *testing.T) {
 	crashes := func(id string) func(*Supervisor) error {
 		return func(*Supervisor) error { failing.Store(id); time.Sleep(2 * time.Second); return nil }
 	}
-	update := func(s *Supervisor) error {
-		again := spec(s.core.strategy, crash) // no turn for b, and d comes last
-		again.Children[1].InTurn = false
-		again.Children[3], again.Children[4] = again.Children[4], again.Children[3]
-		return s.Update(again)
-	}
 	for _, tt := range []struct {
 		name     string
 		strategy Strategy
 		steps    []does
 	}{
-		{"one after the other", RestForOne, []does{
-			{"at first", nil, "a b? c. d. e."}, {"not its turn", refused("d"), "a b? c. d. e."}, {"b", ensure("b"), "a b c d? e."},
-			{"d", ensure("d"), "a b c d e?"}, {"e", ensure("e"), "a b c d e"},
+		{"in any order", RestForOne, []does{
+			{"at first", nil, "a b? c d? e?"}, {"d", ensure("d"), "a b? c d e?"}, {"b", ensure("b"), "a b c d e?"},
 		}},
 		{"a failure before", RestForOne, []does{
-			{"b", ensure("b"), "a b c d? e."}, {"a fails", crashes("a"), "a b? c. d. e."}, {"b again", ensure("b"), "a b c d? e."},
+			{"b", ensure("b"), "a b c d? e?"}, {"a fails", crashes("a"), "a b? c d? e?"}, {"b again", ensure("b"), "a b c d? e?"},
 		}},
 		{"its own failure", RestForOne, []does{
-			{"b", ensure("b"), "a b c d? e."}, {"d", ensure("d"), "a b c d e?"}, {"b fails", crashes("b"), "a b c d? e."},
+			{"b", ensure("b"), "a b c d? e?"}, {"d", ensure("d"), "a b c d e?"}, {"b fails", crashes("b"), "a b c d? e?"},
 		}},
 		{"one for all", OneForAll, []does{
-			{"b", ensure("b"), "a b c d? e."}, {"c fails", crashes("c"), "a b? c. d. e."}, {"b again", ensure("b"), "a b c d? e."},
+			{"b", ensure("b"), "a b c d? e?"}, {"c fails", crashes("c"), "a b? c d? e?"}, {"b again", ensure("b"), "a b c d? e?"},
+			{"b fails", crashes("b"), "a b c d? e?"},
+		}},
+		{"one for all, after another one", OneForAll, []does{
+			{"b", ensure("b"), "a b c d? e?"}, {"d", ensure("d"), "a b c d e?"}, {"d fails", crashes("d"), "a b? c d? e?"},
 		}},
 		{"not to run", RestForOne, []does{
-			{"later", suspend("d"), "a b? c. d- e."}, {"b", ensure("b"), "a b c d- e?"}, {"e", suspend("e"), "a b c d- e-"},
+			{"later", suspend("d"), "a b? c d- e?"}, {"a fails", crashes("a"), "a b? c d- e?"},
 		}},
 		{"deleted", OneForAll, []does{
-			{"b", func(s *Supervisor) error { return s.DeleteChild("b") }, "a c d? e."},
+			{"b", func(s *Supervisor) error { return s.DeleteChild("b") }, "a c d? e?"},
 		}},
-		{"updated", OneForAll, []does{
-			{"without its turn, and in another order", update, "a b c d. e?"}, {"e", ensure("e"), "a b c d? e"}, {"d", ensure("d"), "a b c d e"},
-		}},
-		{"another strategy", OneForOne, []does{
-			{"in any order", ensure("d"), "a b? c d e?"},
-		}},
-		{"another strategy later", RestForOne, []does{
-			{"which has no turns", func(s *Supervisor) error { return s.Update(spec(OneForOne, crash)) }, "a b? c d? e?"}, {"e", ensure("e"), "a b? c d? e"},
-			{"and back", func(s *Supervisor) error { return s.Update(spec(RestForOne, crash)) }, "a b? c d. e"}, {"b", ensure("b"), "a b c d? e"}, {"d", ensure("d"), "a b c d e"},
+		{"one for one", OneForOne, []does{
+			{"d", ensure("d"), "a b? c d e?"}, {"d fails", crashes("d"), "a b? c d e?"},
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -153,10 +135,40 @@ func TestInTurn(t *testing.T) {
 	}
 }
 
-// Whatever happens to a group, what comes after a child that is started in its
-// turn never runs before it does, and who ensures those whose turn it is gets
-// all of them running.
-func TestInTurnProperty(t *testing.T) {
+// The restart of a group ends the wait for the start of a member: it is to be started again.
+func TestManualStartOvertaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fail := make(chan error)
+		s, err := Start(t.Context(), Spec{Strategy: RestForOne, Children: []ChildSpec{
+			{ID: "a", Run: func(ctx context.Context) error {
+				select {
+				case err := <-fail:
+					return err
+				case <-ctx.Done():
+					return nil
+				}
+			}},
+			{ID: "b", ManualStart: true, WaitReady: true, Run: func(ctx context.Context) error { <-ctx.Done(); return nil }},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { s.Stop(); s.Wait() }()
+		ensured := make(chan error)
+		go func() { _, err := s.EnsureChild(t.Context(), "b"); ensured <- err }()
+		synctest.Wait()
+		fail <- errors.New("boom")
+		if err := <-ensured; !errors.Is(err, ErrRestarting) {
+			t.Errorf("got %v, want ErrRestarting", err)
+		}
+		if got := states(t, s); got != "a b?" {
+			t.Errorf("they are %s", got)
+		}
+	})
+}
+
+// Whatever happens to a group, ensuring what has yet to be started gets all of it running.
+func TestManualStartProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var failed any
 		synctest.Test(t, func(*testing.T) {
@@ -176,7 +188,7 @@ func TestInTurnProperty(t *testing.T) {
 				for i := range n {
 					id := fmt.Sprint(i)
 					spec.Children = append(spec.Children, ChildSpec{
-						ID: id, InTurn: rapid.Bool().Draw(rt, "in turn"), WaitReady: true, Backoff: Backoff{Kind: Fixed, Base: time.Second},
+						ID: id, ManualStart: rapid.Bool().Draw(rt, "manual"), WaitReady: true, Backoff: Backoff{Kind: Fixed, Base: time.Second},
 						Run: func(ctx context.Context) error {
 							life, end := context.WithCancelCause(ctx)
 							defer end(nil)
@@ -203,23 +215,18 @@ func TestInTurnProperty(t *testing.T) {
 				rt.Fatal(err)
 			}
 			defer func() { s.Stop(); s.Wait() }()
-			look := func() (turn string, all []ChildInfo) {
+			look := func() (deferred string, all []ChildInfo) {
 				synctest.Wait()
 				all, err := s.Children()
 				if err != nil {
 					rt.Fatal(err)
 				}
 				for _, c := range all {
-					if c.State == Waiting && c.Reason == ReasonDeferred {
-						if turn != "" {
-							rt.Fatalf("it is the turn of %s and %s", turn, c.ID)
-						}
-						turn = c.ID
-					} else if turn != "" && c.State != Waiting && c.State != Suspended && c.State != Stopped {
-						rt.Fatalf("%s is %v before %s is started", c.ID, c.State, turn)
+					if deferred == "" && c.State == Waiting && c.Reason == ReasonDeferred {
+						deferred = c.ID
 					}
 				}
-				return turn, all
+				return deferred, all
 			}
 			ctx := func() context.Context { // what is broken is tried again for ever
 				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -230,8 +237,8 @@ func TestInTurnProperty(t *testing.T) {
 			rt.Repeat(map[string]func(*rapid.T){
 				"": func(*rapid.T) { look() },
 				"ensure": func(t *rapid.T) {
-					if turn, _ := look(); turn != "" {
-						s.EnsureChild(ctx(), turn)
+					if deferred, _ := look(); deferred != "" {
+						s.EnsureChild(ctx(), deferred)
 					}
 				},
 				"ensure another": func(t *rapid.T) { s.EnsureChild(ctx(), some(t)) },
@@ -252,7 +259,7 @@ func TestInTurnProperty(t *testing.T) {
 				"wait":    func(t *rapid.T) { time.Sleep(10 * time.Second) },
 				"suspend": func(t *rapid.T) { s.SuspendChild(ctx(), some(t)) },
 				"renew":   func(t *rapid.T) { s.ReplaceChild(ctx(), some(t)) },
-				"counted": func(t *rapid.T) { // what is down it starts whosever turn it is, as RestartChild does
+				"counted": func(t *rapid.T) { // what is down it starts, as RestartChild does
 					id := some(t)
 					if i, err := s.Child(id); err == nil && i.State != Suspended && i.State != Stopped {
 						s.RestartCounted(ctx(), id, errBoom)
@@ -268,9 +275,9 @@ func TestInTurnProperty(t *testing.T) {
 			mu.Unlock()
 			for range 3 * n {
 				time.Sleep(10 * time.Second)
-				if turn, _ := look(); turn != "" {
-					if _, err := s.EnsureChild(ctx(), turn); err != nil {
-						rt.Fatalf("it is the turn of %s: %v", turn, err)
+				if deferred, _ := look(); deferred != "" {
+					if _, err := s.EnsureChild(ctx(), deferred); err != nil {
+						rt.Fatalf("%s has yet to be started: %v", deferred, err)
 					}
 				}
 			}
