@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/cli/command"
 )
 
 // Wrong arguments are refused in our own words, which say what to do, and not
@@ -26,13 +28,13 @@ func TestWrongArguments(t *testing.T) {
 			if err != nil && library.MatchString(err.Error()) {
 				t.Errorf("%s %s: %v", cmd.CommandPath(), strings.Join(args, " "), err)
 			}
-			if err != nil && exitCode(err) != exitUsage {
-				t.Errorf("%s %s: exit code %d, want %d", cmd.CommandPath(), strings.Join(args, " "), exitCode(err), exitUsage)
+			if err != nil && command.ExitCode(err) != command.ExitUsage {
+				t.Errorf("%s %s: exit code %d, want %d", cmd.CommandPath(), strings.Join(args, " "), command.ExitCode(err), command.ExitUsage)
 			}
 		}
 	}
 	var out bytes.Buffer
-	root := newRoot(&streams{nil, &out, &out})
+	root := newRoot(&command.Streams{Out: &out, Err: &out})
 	for _, cmd := range root.Commands() {
 		if cmd.Name() != "completion" { // the library's own
 			walk(cmd)

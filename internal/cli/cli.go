@@ -14,6 +14,19 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/coppice-dev/coppice/internal/cli/act"
+	"github.com/coppice-dev/coppice/internal/cli/agent"
+	"github.com/coppice-dev/coppice/internal/cli/belief"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/look"
+	"github.com/coppice-dev/coppice/internal/cli/mail"
+	"github.com/coppice-dev/coppice/internal/cli/order"
+	"github.com/coppice-dev/coppice/internal/cli/run"
+	"github.com/coppice-dev/coppice/internal/cli/sage"
+	"github.com/coppice-dev/coppice/internal/cli/task"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/cli/top"
+	"github.com/coppice-dev/coppice/internal/cli/write"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
@@ -21,17 +34,17 @@ import (
 // Main runs the command that args name and returns the exit code.
 func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 	proc.SealInherited()
-	s := &streams{stdin, stdout, stderr}
+	s := &command.Streams{In: stdin, Out: stdout, Err: stderr}
 	root := newRoot(s)
 	root.SetArgs(frontFile(args))
 	err := root.Execute()
 	if err == nil {
-		return exitOK
+		return command.ExitOK
 	}
-	if message := plainText(err.Error()); message != "" { // it may quote a damaged file
-		s.complain(message)
+	if message := terminal.PlainText(err.Error()); message != "" { // it may quote a damaged file
+		s.Complain(message)
 	}
-	return exitCode(err)
+	return command.ExitCode(err)
 }
 
 // frontFile gives a file that is named in front of the command the form that all
@@ -50,10 +63,10 @@ func frontFile(args []string) []string {
 
 // NewCommand returns the command coppice with all commands below it.
 func NewCommand(stdin *os.File, stdout, stderr io.Writer) *cobra.Command {
-	return newRoot(&streams{stdin, stdout, stderr})
+	return newRoot(&command.Streams{In: stdin, Out: stdout, Err: stderr})
 }
 
-func newRoot(s *streams) *cobra.Command {
+func newRoot(s *command.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "coppice",
 		Short: "Keep agents running",
@@ -62,28 +75,30 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 		Example: `  coppice init        write a coppice.toml to start from
   coppice validate    check it
   coppice run         run what it says, until that has ended or Ctrl-C`,
-		Version:       version(),
+		Version:       command.Version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	root.SetVersionTemplate(versionLine())
-	root.SetIn(s.in)
-	root.SetOut(s.out)
-	root.SetErr(s.err)
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
 	root.Flags().StringP("file", "f", "", "the `FILE` of the project, or its directory, for any command that has one")
 	root.MarkFlagFilename("file", "toml")
 	root.AddCommand(
-		newRun(s), newValidate(s), newInit(s), newMan(s), newVersion(s),
-		newUp(s), newDown(s), newReload(s), newPatrol(s), newDoctor(s), newBackup(s), newRestore(s), newInstall(s),
-		newConfig(s), newSchema(s), newAdd(s),
-		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s),
-		newDrain(s), newFire(s),
-		newBelief(s), newAgent(s), newMCP(s),
-		newInbox(s), newAnswer(s), newMail(s, peopleMail()), newTask(s, peopleTasks()), newOrder(s),
-		newSage(s),
+		run.NewRun(s), write.NewValidate(s), write.NewInit(s), newMan(s), newVersion(s),
+		run.NewUp(s), run.NewDown(s), run.NewReload(s), run.NewPatrol(s), look.NewDoctor(s), run.NewBackup(s),
+		run.NewRestore(s), run.NewInstall(s),
+		write.NewConfig(s), write.NewSchema(s), write.NewAdd(s),
+		look.NewStatus(s), look.NewPs(s), look.NewTree(s), top.New(s), look.NewLogs(s), look.NewAttach(s),
+		look.NewEvents(s), look.NewExplain(s),
+		act.NewDrain(s), act.NewFire(s),
+		belief.New(s), agent.New(s), agent.NewMCP(s),
+		mail.NewInbox(s), mail.NewAnswer(s), mail.New(s, mail.ForPeople()), task.New(s, task.ForPeople()), order.New(s),
+		sage.New(s),
 	)
-	root.AddCommand(newActs(s)...)
-	root.AddCommand(oldSageCommands(s)...)
+	root.AddCommand(act.NewActs(s)...)
+	root.AddCommand(sage.OldCommands(s)...)
 	root.SetFlagErrorFunc(unknownFlag)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), helpText(cmd)) })
 	root.SetHelpCommand(newHelp(root))
@@ -144,7 +159,7 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 		if expected := flagValues[f.Value.Type()]; expected != "" {
 			err = fmt.Errorf("--%s is invalid: %q, expected %s", f.Name, invalid.GetValue(), expected)
 		}
-		return usageError(err)
+		return command.UsageError(err)
 	}
 	hint := fmt.Sprintf("see %s --help", cmd.CommandPath())
 	var unknown *pflag.NotExistError
@@ -159,7 +174,7 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 			hint = fmt.Sprintf("did you mean --%s?", near)
 		}
 	}
-	return usageError(fmt.Errorf("%w; %s", err, hint))
+	return command.Usagef("%w; %s", err, hint)
 }
 
 func newHelp(root *cobra.Command) *cobra.Command {
@@ -181,10 +196,10 @@ func newHelp(root *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			cmd, rest, err := root.Find(args)
 			if err != nil {
-				return usageError(err)
+				return command.UsageError(err)
 			}
 			if len(rest) > 0 {
-				return usageError(unknownCommand(cmd, rest[0]))
+				return command.UsageError(unknownCommand(cmd, rest[0]))
 			}
 			cmd.InitDefaultHelpFlag() // Help lists them, but only a run adds them
 			cmd.InitDefaultVersionFlag()
@@ -199,7 +214,7 @@ func asUsage(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := cmp.Or(check(cmd, args), cmd.ValidateFlagGroups()); err != nil {
-				return usageError(err)
+				return command.UsageError(err)
 			}
 			return nil
 		}

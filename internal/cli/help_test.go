@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/cli/command"
 )
 
 // helpWidth is the width of the narrowest terminal that help is written for.
@@ -42,7 +44,7 @@ var shortVerbs = strings.Fields(`Add Answer Archive Ask Attach Check Claim Close
 // in a few words what it does.
 func TestHelpTexts(t *testing.T) {
 	t.Parallel()
-	root := newRoot(&streams{nil, &bytes.Buffer{}, &bytes.Buffer{}})
+	root := newRoot(&command.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
 	seen := 0
 	eachCommand(root, func(cmd *cobra.Command) {
 		seen++
@@ -71,7 +73,7 @@ func TestHelpTexts(t *testing.T) {
 // commands in the order of groups; each command is under exactly one of them.
 func TestHelpGroups(t *testing.T) {
 	t.Parallel()
-	root := newRoot(&streams{nil, &bytes.Buffer{}, &bytes.Buffer{}})
+	root := newRoot(&command.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
 	var listed, want []string
 	for _, line := range regexp.MustCompile(`(?m)^(?:([A-Z][A-Za-z ]+):$|  ([a-z]+)  )`).FindAllStringSubmatch(helpOf(root), -1) {
 		listed = append(listed, line[1]+line[2])

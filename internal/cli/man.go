@@ -8,9 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 )
 
-func newMan(s *streams) *cobra.Command {
+func newMan(s *command.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages to a directory",
@@ -36,7 +39,7 @@ directory in MANPATH.`,
 					return err
 				}
 			}
-			_, err := fmt.Fprintf(s.out, "wrote %s to %s\n", plural(len(pages), "page"), args[0])
+			_, err := fmt.Fprintf(s.Out, "wrote %s to %s\n", terminal.Plural(len(pages), "page"), args[0])
 			return err
 		},
 	}
@@ -64,7 +67,7 @@ func manName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandP
 func manPage(cmd *cobra.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH \"%s\" \"1\" \"\" \"coppice %s\" \"Coppice\"\n",
-		roff(strings.ToUpper(manName(cmd))), roff(version()))
+		roff(strings.ToUpper(manName(cmd))), roff(command.Version()))
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n.SH SYNOPSIS\n", roff(manName(cmd)), roff(cmd.Short))
 	if cmd.HasSubCommands() {
 		fmt.Fprintf(&b, "\\fB%s\\fR \\fICOMMAND\\fR\n", roff(cmd.CommandPath()))

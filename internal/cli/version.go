@@ -5,20 +5,22 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/cli/command"
 )
 
-func newVersion(s *streams) *cobra.Command {
+func newVersion(s *command.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  noArgs,
+		Args:  command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprint(s.out, versionLine())
+			_, err := fmt.Fprint(s.Out, versionLine())
 			return err
 		},
 	}
 }
 
 func versionLine() string {
-	return fmt.Sprintf("coppice %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("coppice %s (%s, %s/%s)\n", command.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -1,0 +1,83 @@
+package act
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
+)
+
+func NewDrain(s *command.Streams) *cobra.Command {
+	var r command.Remote
+	timeout := api.DefaultDrain
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "drain PATH...",
+		Short: "Drain agents, then stop them",
+		Long: `Let agents finish what they do, and stop them then, as coppice stop does. With a
+supervisor, all below it are meant. An agent that is to finish is nudged, learns of
+it by coppice agent drain-check or hook, and says that it has finished by
+coppice agent drain-ack. One that has not when the timeout is over is stopped, too.
+
+The command returns when it is done. It goes on if the command is interrupted or
+the daemon is replaced; coppice start ends it.`,
+		Example: `  coppice drain fleet/writer --timeout 10m --reason 'new release'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("the path of an agent or supervisor is missing; coppice tree shows them")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, paths []string) error {
+			if timeout <= 0 || timeout > api.MaxDrain {
+				return command.Usagef("--timeout is %v, expected more than 0 and at most %v",
+					timeout, api.MaxDrain)
+			}
+			return r.Ask(func(ctx context.Context, c *api.Client) error {
+				errs := make([]error, len(paths))
+				var wg sync.WaitGroup
+				var mu sync.Mutex
+				for i, path := range paths {
+					wg.Go(func() {
+						if errs[i] = drainOne(ctx, c, api.DrainRequest{Path: path, Timeout: timeout.Seconds(),
+							Reason: reason}); errs[i] == nil {
+							mu.Lock()
+							defer mu.Unlock()
+							fmt.Fprintf(s.Out, "%s drained\n", proc.Plain(path))
+						}
+					})
+				}
+				wg.Wait()
+				for _, err := range errs {
+					if errors.Is(err, api.ErrDown) || errors.Is(err, api.ErrStopping) || ctx.Err() != nil &&
+						err != nil {
+						return err // the others say the same
+					}
+				}
+				return errors.Join(errs...)
+			})
+		},
+		ValidArgsFunction: r.CompletePath(true),
+	}
+	r.Flags(cmd)
+	cmd.Flags().Var((*timespan.Flag)(&timeout), "timeout", "how long they may take, such as 90s or 1d")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, as a `TEXT` for the agents and for people; 256 bytes are kept")
+	return cmd
+}
+
+// drainOne waits for a drain, also where another daemon goes on with it.
+func drainOne(ctx context.Context, c *api.Client, req api.DrainRequest) error {
+	err := c.Drain(ctx, req)
+	if errors.Is(err, api.ErrLost) {
+		req.Again = true
+		err = api.Retry(ctx, command.AgentPatience, func() error { return c.Drain(ctx, req) })
+	}
+	return err
+}

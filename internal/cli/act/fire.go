@@ -1,0 +1,62 @@
+package act
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+func NewFire(s *command.Streams) *cobra.Command {
+	var r command.Remote
+	cmd := &cobra.Command{
+		Use:   "fire PATH [TASK]",
+		Short: "Start a run of a triggered agent (Aidefile)",
+		Long: `Start a run of an agent of an Aidefile, as one of its triggers does, and tell it
+what to do. The command returns when the run has begun.
+
+Nothing begins while a run is in progress or a restart is pending, nor of an agent
+that was stopped by hand: coppice start begins one then, and without waiting. An
+agent that was given up runs once.`,
+		Example: `  coppice fire uptime-monitor
+  coppice fire writer 'Summarise what has changed since yesterday.'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return errors.New("the path of an agent is missing; coppice ps lists them")
+			case len(args) > 2:
+				return fmt.Errorf("unexpected argument %q: %s takes one path and one task, which needs quotes",
+					args[2], cmd.CommandPath())
+			case len(args) == 2 && strings.TrimSpace(args[1]) == "":
+				return errors.New("the task is empty; leave it out if there is nothing to say")
+			case len(args) == 2 && len(args[1]) > trigger.MaxTask:
+				return fmt.Errorf("the task has %d bytes, expected at most %d; write it to a file that it names",
+					len(args[1]), trigger.MaxTask)
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			return r.Ask(func(ctx context.Context, c *api.Client) error {
+				req := trigger.FireRequest{Path: args[0]}
+				if len(args) == 2 {
+					req.Task = args[1]
+				}
+				if _, err := trigger.Fire.Call(ctx, c, req); err != nil {
+					return err
+				}
+				fmt.Fprintf(s.Out, "%s fired\n", proc.Plain(args[0]))
+				return nil
+			})
+		},
+		ValidArgsFunction: r.CompletePath(false),
+	}
+	r.Flags(cmd)
+	return cmd
+}

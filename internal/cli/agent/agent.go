@@ -1,0 +1,66 @@
+// Package agent has the commands that agents call, and serves them as tools of the Model Context
+// Protocol.
+package agent
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/belief"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/mail"
+	"github.com/coppice-dev/coppice/internal/cli/task"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/token"
+)
+
+func New(s *command.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Report and ask from inside an agent",
+		Long: `What an agent says and asks for itself. These commands are for programs that
+coppice runs: they find the daemon and prove who they are by variables that each
+agent has in its environment (see: coppice agent env). While no daemon answers
+they wait for one, as agents outlive it.`,
+	}
+	cmd.AddCommand(newAgentEnv(s), newAgentReady(), newAgentHeartbeat(), newAgentRequestRestart(), newAgentHook(s),
+		newAgentDrainCheck(s), newAgentDrainAck(),
+		belief.NewOwn(s), newAgentOutcome(s), mail.New(s, mail.ForAgents()), newAsk(s), task.New(s, task.ForAgents()))
+	return cmd
+}
+
+func newAgentEnv(s *command.Streams) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "env",
+		Short: "Show the identity of this agent",
+		Args:  command.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			me, err := command.Self()
+			if err != nil {
+				return err
+			}
+			var who token.Caller
+			if err := command.AskAsAgent(func(ctx context.Context, c *api.Client) error {
+				who, err = c.Whoami(ctx)
+				return err
+			}); err != nil {
+				return err
+			}
+			if asJSON {
+				return s.PrintJSON(map[string]any{"agent": who.Path, "incarnation": who.Incarnation,
+					"socket": me.Socket})
+			}
+			return s.PrintLines([]string{
+				fmt.Sprintf("%s=%s", proc.EnvAgent, proc.Plain(who.Path)),
+				fmt.Sprintf("%s=%d", proc.EnvIncarnation, who.Incarnation),
+				fmt.Sprintf("%s=%s", proc.EnvSocket, proc.Plain(me.Socket)),
+			})
+		},
+	}
+	command.JSONFlag(cmd, &asJSON, "one object")
+	return cmd
+}

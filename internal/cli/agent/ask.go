@@ -1,0 +1,169 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/question"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
+)
+
+func newAsk(s *command.Streams) *cobra.Command {
+	var a asker
+	cmd := &cobra.Command{
+		Use:   "ask TEXT",
+		Short: "Ask people and wait for the answer",
+		Long: `Ask people, wait for the answer and print it. TEXT is read from the standard input
+if it is "-". The question outlives everything: the daemon, the machine, and the
+agent, which gets the answer when it asks the same again. An answer that comes while
+no agent waits for it is sent by mail.
+
+Exit codes: 0 with an answer, 124 where the deadline has passed and there is no
+default, 4 where --status finds that it is still open.`,
+		Example: `  coppice agent ask 'Deploy now?' --options yes,no --default no --deadline 30m
+  coppice agent ask 'Which customer is this for?' --no-wait`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch named := a.status != "" || a.withdraw != ""; {
+			case len(args) > 1:
+				return fmt.Errorf("unexpected argument %q; a text of several words has to be quoted", args[1])
+			case len(args) == 0 && !named:
+				return errors.New("the text of the question is missing")
+			case len(args) == 1 && named:
+				return fmt.Errorf("unexpected argument %q next to the ID of a question", args[0])
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(_ *cobra.Command, args []string) error {
+			switch {
+			case a.status != "":
+				return a.look(s)
+			case a.withdraw != "":
+				return command.AskAsAgent(func(ctx context.Context, c *api.Client) error {
+					_, err := question.Withdraw.Call(ctx, c, question.ID{ID: a.withdraw})
+					return err
+				})
+			}
+			return a.ask(s, args[0])
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&a.list, "options", nil, "what can be answered, as a `LIST` with commas")
+	f.StringArrayVar(&a.options, "option", nil,
+		"one of the answers that are possible; for several, and for `TEXT` with commas")
+	f.StringVar(&a.byDefault, "default", "", "the `ANSWER` if there is none at the deadline")
+	f.Var((*timespan.Flag)(&a.deadline), "deadline", "how long to wait at most, such as 30m or 2d")
+	f.BoolVar(&a.noWait, "no-wait", false, "print the id of the question and go on; the answer comes by mail")
+	f.StringVar(&a.status, "status", "", "print the answer to the question with that `ID`, if there is one")
+	f.StringVar(&a.withdraw, "withdraw", "", "end the question with that `ID`, whose answer is no longer needed")
+	command.JSONFlag(cmd, &a.asJSON, "the question as an object")
+	cmd.MarkFlagsMutuallyExclusive("status", "withdraw", "no-wait")
+	return cmd
+}
+
+// asker is an agent's question and how it is asked.
+type asker struct {
+	list, options    []string
+	byDefault        string
+	deadline         time.Duration
+	noWait, asJSON   bool
+	status, withdraw string
+}
+
+func (a *asker) ask(s *command.Streams, text string) error {
+	if text == "-" {
+		var err error
+		if text, err = s.ReadText(question.MaxText, "question"); err != nil {
+			return err
+		}
+	}
+	if a.deadline < 0 {
+		return command.Usagef("--deadline %v has passed already, expected how long to wait, such as 30m",
+			a.deadline)
+	}
+	req := question.AskRequest{
+		Text: text, Options: append(a.list, a.options...), Default: a.byDefault, Deadline: a.deadline.Seconds(),
+		Key: rand.Text(),
+	}
+	var q question.Question
+	err := command.AskAsAgent(func(ctx context.Context, c *api.Client) (err error) {
+		q, err = question.Ask.Call(ctx, c, req)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if a.noWait {
+		if a.asJSON {
+			return s.PrintJSON(q)
+		}
+		return s.PrintLines([]string{proc.Plain(q.ID)})
+	}
+	id := q.ID
+	err = command.AskAsAgentFor(command.Always, func(ctx context.Context, c *api.Client) (err error) {
+		q, err = question.Await.Call(ctx, c, question.ID{ID: id})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return a.tell(s, q)
+}
+
+func (a *asker) look(s *command.Streams) error {
+	var q question.Question
+	err := command.AskAsAgent(func(ctx context.Context, c *api.Client) (err error) {
+		q, err = question.Get.Call(ctx, c, question.ID{ID: a.status})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return a.tell(s, q)
+}
+
+// tell prints how a question has ended, and then says that the agent knows it:
+// who is killed before that is told again.
+func (a *asker) tell(s *command.Streams, q question.Question) error {
+	var result error
+	var lines []string
+	switch q.State {
+	case question.Answered:
+		lines = terminal.PlainLines(q.Answer)
+	case question.Open:
+		result = command.Exitf(command.ExitHuman, "%s is not answered yet", proc.Plain(q.ID))
+	case question.Expired:
+		result = command.Exitf(command.ExitTimeout, "%s was not answered before its deadline", proc.Plain(q.ID))
+	default:
+		result = fmt.Errorf("%s was withdrawn", proc.Plain(q.ID))
+	}
+	var err error
+	switch {
+	case a.asJSON:
+		err = s.PrintJSON(q)
+	case lines != nil:
+		_, err = fmt.Fprintln(s.Out, strings.Join(lines, "\n"))
+	}
+	if err != nil || q.State == question.Open {
+		return errors.Join(err, result)
+	}
+	if err := command.AskAsAgent(func(ctx context.Context, c *api.Client) error {
+		_, err := question.Take.Call(ctx, c, question.ID{ID: q.ID})
+		return err
+	}); err != nil {
+		// The agent has what it wanted; the worst that follows is that it gets it again.
+		fmt.Fprintf(s.Err, "coppice: the daemon was not told that the answer has arrived: %v\n",
+			proc.Plain(err.Error()))
+	}
+	return result
+}

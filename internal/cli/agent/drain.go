@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
+)
+
+func newAgentDrainCheck(s *command.Streams) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "drain-check",
+		Short: "Test whether this agent is being drained",
+		Long: `Succeed if this agent is to finish what it does: the exit code is 0 if somebody has
+asked for that, and 1 if not.`,
+		Example: `  while ! coppice agent drain-check; do take-a-task; done
+  coppice agent drain-ack`,
+		Args: command.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			var d *api.Drain
+			err := command.AskAsAgent(func(ctx context.Context, c *api.Client) (err error) {
+				d, err = c.Draining(ctx)
+				return err
+			})
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				err = s.PrintJSON(api.DrainCheck{Drain: d})
+			case d != nil:
+				line := fmt.Sprintf("draining, %s left", timespan.Short(time.Duration(d.Left*float64(time.Second))))
+				if d.Reason != "" {
+					line += ": " + proc.Plain(d.Reason)
+				}
+				err = s.PrintLines([]string{line})
+			}
+			if err == nil && d == nil {
+				err = command.Exit(command.ExitFailure, nil)
+			}
+			return err
+		},
+	}
+	command.JSONFlag(cmd, &asJSON, "one object")
+	return cmd
+}
+
+func newAgentDrainAck() *cobra.Command {
+	return &cobra.Command{
+		Use:   "drain-ack",
+		Short: "Report that this agent has drained",
+		Args:  command.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return command.AskAsAgent(func(ctx context.Context, c *api.Client) error { return c.AckDrain(ctx) })
+		},
+	}
+}

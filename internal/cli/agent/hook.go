@@ -1,0 +1,86 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+// hookPatience is how long a look for news waits for a daemon: it is done often,
+// and an agent waits for it.
+const hookPatience = 2 * time.Second
+
+func newAgentHook(s *command.Streams) *cobra.Command {
+	var asJSON, inject bool
+	cmd := &cobra.Command{
+		Use:   "hook",
+		Short: "Show pending work and messages for this agent",
+		Long: `Say what there is for this agent now, a line for each thing. The exit code is 0 if
+there is something and 1 if there is nothing. Tasks are told of again and again: those
+that this incarnation has claimed, then the first that it can claim.
+
+With --inject it is for the context of a model: what is printed is marked as the
+words of coppice, nothing is printed where there is nothing, and the exit code is
+always 0, so that nothing which goes wrong here disturbs the model.`,
+		Args: command.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			var notices []api.Notice
+			key := rand.Text()
+			err := command.AskAsAgentFor(hookPatience, func(ctx context.Context, c *api.Client) (err error) {
+				notices, err = c.Hook(ctx, key)
+				return err
+			})
+			switch {
+			case err != nil && inject:
+				fmt.Fprintf(s.Err, "coppice: %s\n", terminal.PlainText(err.Error()))
+				return nil
+			case err != nil:
+				return err
+			case inject && len(notices) > 0:
+				return s.PrintLines(injected(notices))
+			case inject:
+				return nil
+			case asJSON:
+				err = s.PrintJSON(notices)
+			case len(notices) > 0:
+				lines := make([]string, len(notices))
+				for i, n := range notices {
+					lines[i] = noticeLine(n)
+				}
+				err = s.PrintLines(lines)
+			}
+			if err == nil && len(notices) == 0 {
+				err = command.Exit(command.ExitFailure, nil)
+			}
+			return err
+		},
+	}
+	command.JSONFlag(cmd, &asJSON, "an array of objects")
+	cmd.Flags().BoolVar(&inject, "inject", false, "print for the context of a model, and succeed in any case")
+	cmd.MarkFlagsMutuallyExclusive("json", "inject")
+	return cmd
+}
+
+func noticeLine(n api.Notice) string {
+	return proc.Plain(n.Kind) + ": " + proc.Plain(strings.ReplaceAll(n.Text, "\n", " "))
+}
+
+// injected marks notices as what they are. Words of others that are among them
+// cannot pretend to be the end of it.
+func injected(notices []api.Notice) []string {
+	lines := []string{"<coppice-notices>"}
+	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+	for _, n := range notices {
+		lines = append(lines, "- "+escape.Replace(noticeLine(n)))
+	}
+	return append(lines, "</coppice-notices>")
+}

@@ -1,0 +1,108 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/mcp"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+func NewMCP(s *command.Streams) *cobra.Command {
+	var printConfig bool
+	cmd := &cobra.Command{
+		Use:   "mcp",
+		Short: "Serve agent commands as MCP tools on stdio",
+		Long: `Serve the commands of an agent (coppice agent) as tools of the Model Context
+Protocol, on stdin and stdout, until stdin ends. It acts as the agent in whose
+environment it runs; elsewhere it starts, too, and each tool says what is missing.`,
+		Args: command.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if printConfig {
+				return printMCPConfig(s)
+			}
+			return serveMCP(s)
+		},
+	}
+	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print what to put into .mcp.json, and end")
+	return cmd
+}
+
+func serveMCP(s *command.Streams) error {
+	act, done := actor()
+	defer done()
+	ctx, stop := command.UntilSignal(context.Background())
+	defer stop()
+	return mcp.Serve(ctx, mcp.Options{
+		Version: command.Version(), Act: act, In: s.In, Out: s.Out,
+		Logger: slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+}
+
+// actor is how the server acts as the agent that runs this program; if there
+// is none, it fails and says so.
+func actor() (act func(context.Context, time.Duration, func(context.Context, *api.Client) error) error, done func()) {
+	me, err := command.Self()
+	// Clients hand on the name of a variable that they do not have.
+	if strings.HasPrefix(me.Socket, "${") || strings.HasPrefix(me.Token, "${") {
+		err = fmt.Errorf("%s and %s are not set", proc.EnvSocket, proc.EnvToken)
+	}
+	if err != nil {
+		err := fmt.Errorf("this session is not an agent of coppice: %s and %s are not set. Do not call this tool "+
+			"again, and go on without it. "+
+			"To people: the tools work in programs that coppice.toml names, and in what those "+
+			"start; see coppice mcp --help", proc.EnvSocket, proc.EnvToken)
+		return func(context.Context, time.Duration, func(context.Context, *api.Client) error) error { return err },
+			func() {}
+	}
+	client := api.DialAgent(me.Socket, me.Token)
+	return func(ctx context.Context, patience time.Duration, do func(context.Context, *api.Client) error) error {
+		return api.Retry(ctx, patience, func() error { return do(ctx, client) })
+	}, client.Close
+}
+
+// printMCPConfig prints what clients read to stdout, and to stderr what people do with it.
+func printMCPConfig(s *command.Streams) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	type server struct {
+		Command string            `json:"command"`
+		Args    []string          `json:"args"`
+		Env     map[string]string `json:"env"`
+	}
+	// With a default, so that what is not set is empty and not the text itself.
+	passed := func(name string) string { return "${" + name + ":-}" }
+	config := map[string]map[string]server{"mcpServers": {"coppice": {self, []string{"mcp"}, map[string]string{
+		proc.EnvSocket: passed(proc.EnvSocket), proc.EnvToken: passed(proc.EnvToken),
+	}}}}
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(config); err != nil {
+		return err
+	}
+	if _, err := s.Out.Write(text.Bytes()); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Err, `
+Put this into .mcp.json in the directory that the agent works in, or let Claude Code do it there:
+  claude mcp add coppice --scope project --env '%s=%s' --env '%s=%s' -- %s mcp
+`, proc.EnvSocket, passed(proc.EnvSocket), proc.EnvToken, passed(proc.EnvToken), shellQuoted(self))
+	return nil
+}
+
+// shellQuoted is a word for a shell.
+func shellQuoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

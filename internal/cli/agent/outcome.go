@@ -1,0 +1,205 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/outcome/claim"
+)
+
+// outcomeFlags are what is said of an outcome on a command line.
+type outcomeFlags struct {
+	summary, approach, obstacle, recommendation, notes, notBefore, until, question string
+	discoveries, explored, dependencies, subtasks                                  []string
+	json                                                                           string
+}
+
+func newAgentOutcome(s *command.Streams) *cobra.Command {
+	var f outcomeFlags
+	kinds := make([]string, 0, 6)
+	for _, k := range outcome.Kinds() {
+		kinds = append(kinds, string(k))
+	}
+	cmd := &cobra.Command{
+		Use:   "outcome KIND [flags] | outcome --json FILE",
+		Short: "Record the outcome of the work",
+		Long: `Say how the work has ended, for the next try and for people (coppice explain).
+It is recorded as a claim: nothing is stopped or restarted because of it. An
+incarnation may say it again, which replaces what it said before.
+
+KIND is one of
+  completed   the work is done
+  deferred    not now; needs --not-before, unless a missing task is the obstacle
+  decomposed  too large; needs a --subtask for each part
+  blocked     needs --until: task=ID, service=NAME or person=WHAT THEY DO
+  retryable   the same again may work; may have --not-before
+  escalated   a person has to decide; needs --question
+
+All but completed need --approach and --obstacle. An obstacle is plain text, or
+JSON that programs can tell apart, one of
+  {"kind":"missing_prerequisite","task_id":"T12","reason":"..."}
+  {"kind":"architectural_gap","description":"..."}
+  {"kind":"model_limitation","model":"...","error_class":"..."}
+  {"kind":"external_dependency","service":"..."}
+  {"kind":"scope_too_large","estimated_files":9,"max_files":2}`,
+		Example: `  coppice agent outcome completed --summary "all 12 tests pass"
+  coppice agent outcome blocked --approach "regenerated the client" \
+    --obstacle "the schema lacks the new field" --until task=T12 \
+    --discovery "client.go is generated" --recommendation "wait for the schema"
+  coppice agent outcome --json - < outcome.json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("unexpected argument %q; what belongs to the kind is said by flags", args[1])
+			}
+			return nil
+		},
+		ValidArgs: kinds,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := f.read(cmd, args, s.In, time.Now())
+			if err != nil {
+				return command.UsageError(err)
+			}
+			return command.AskAsAgent(func(ctx context.Context, c *api.Client) error {
+				_, err := claim.Report.Call(ctx, c, o.Report())
+				return err
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.summary, "summary", "", "what was done")
+	flags.StringVar(&f.approach, "approach", "", "what was attempted")
+	flags.StringVar(&f.obstacle, "obstacle", "", "what was in the way, as text or JSON")
+	flags.StringArrayVar(&f.discoveries, "discovery", nil, "something that was found out (repeatable)")
+	flags.StringVar(&f.recommendation, "recommendation", "", "what the next try should do")
+	flags.StringArrayVar(&f.explored, "explored", nil, "a file that need not be looked at again (repeatable)")
+	flags.StringArrayVar(&f.dependencies, "dependency", nil, "something that the work depends on (repeatable)")
+	flags.StringVar(&f.notes, "notes", "", "what else there is to say of what was explored")
+	flags.StringVar(&f.notBefore, "not-before", "",
+		"when to try again: a duration such as 30m, or a time such as 2030-01-02T15:04:05Z")
+	flags.StringVar(&f.until, "until", "", "what parked work waits for: task=, service= or person= and which")
+	flags.StringArrayVar(&f.subtasks, "subtask", nil, "a part, as \"ID: OBJECTIVE\" (repeatable)")
+	flags.StringVar(&f.question, "question", "", "what a person has to decide")
+	flags.StringVar(&f.json, "json", "", "read all of it as JSON from a `FILE`, or from stdin with -")
+	return cmd
+}
+
+// read makes an outcome of what was given.
+func (f *outcomeFlags) read(cmd *cobra.Command, args []string, stdin io.Reader, now time.Time) (outcome.Outcome,
+	error) {
+	if f.json != "" {
+		if len(args) > 0 || cmd.Flags().NFlag() > 1 {
+			return outcome.Outcome{}, errors.New("--json brings all there is to say; leave the kind " +
+				"and the other flags away")
+		}
+		data, err := readUpTo(f.json, stdin, outcome.MaxBytes)
+		if err != nil {
+			return outcome.Outcome{}, err
+		}
+		return outcome.Parse(data)
+	}
+	if len(args) == 0 {
+		return outcome.Outcome{}, fmt.Errorf("which outcome? One of %v; see %s --help", outcome.Kinds(),
+			cmd.CommandPath())
+	}
+	r, err := f.report(outcome.Kind(args[0]), now)
+	if err != nil {
+		return outcome.Outcome{}, err
+	}
+	o, err := outcome.New(r)
+	var wrong *outcome.Error
+	if errors.As(err, &wrong) && len(wrong.Missing) > 0 {
+		for i, field := range wrong.Missing {
+			wrong.Missing[i] = flagOf(field)
+		}
+	}
+	return o, err
+}
+
+// flagOf is the flag that brings a field, or the field where JSON does.
+func flagOf(field string) string {
+	switch field {
+	case "context.approach", "context.obstacle":
+		return "--" + strings.TrimPrefix(field, "context.")
+	case "condition", "condition.kind", "condition.what":
+		return "--until"
+	case "subtasks":
+		return "--subtask"
+	case "not_before":
+		return "--not-before"
+	case "question":
+		return "--question"
+	}
+	return field
+}
+
+func (f *outcomeFlags) report(kind outcome.Kind, now time.Time) (outcome.Report, error) {
+	r := outcome.Report{Kind: kind, Summary: f.summary, Question: f.question}
+	context := outcome.Context{
+		Approach: f.approach, Discoveries: f.discoveries, Recommendation: f.recommendation,
+		Explored: outcome.Explored{Files: f.explored, Dependencies: f.dependencies, Notes: f.notes},
+	}
+	if f.obstacle != "" {
+		var err error
+		if context.Obstacle, err = outcome.ParseObstacle(f.obstacle); err != nil {
+			return r, fmt.Errorf("--%w", err)
+		}
+	}
+	if kind != outcome.Completed || !context.IsZero() {
+		r.Context = &context
+	}
+	if f.notBefore != "" {
+		at, err := outcome.ParseTime(f.notBefore, now)
+		if err != nil {
+			return r, fmt.Errorf("--not-before: %w", err)
+		}
+		r.NotBefore = &at
+	}
+	if f.until != "" {
+		who, what, ok := strings.Cut(f.until, "=")
+		if !ok {
+			return r, fmt.Errorf("--until is %.80q, expected task=ID, service=NAME or person=WHAT THEY DO", f.until)
+		}
+		r.Condition = &outcome.Condition{Kind: outcome.ConditionKind(who), What: what}
+	}
+	for _, text := range f.subtasks {
+		id, objective, ok := strings.Cut(text, ":")
+		if !ok {
+			return r, fmt.Errorf("--subtask is %.80q, expected \"ID: OBJECTIVE\"", text)
+		}
+		r.Subtasks = append(r.Subtasks, outcome.Subtask{ID: strings.TrimSpace(id),
+			Objective: strings.TrimSpace(objective)})
+	}
+	return r, nil
+}
+
+// readUpTo reads a file, or stdin for "-", that has at most that many bytes.
+func readUpTo(file string, stdin io.Reader, most int64) ([]byte, error) {
+	from := stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		from = f
+	}
+	data, err := io.ReadAll(io.LimitReader(from, most+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", file, err)
+	}
+	if int64(len(data)) > most {
+		return nil, fmt.Errorf("%s has more than %d bytes", file, most)
+	}
+	return data, nil
+}

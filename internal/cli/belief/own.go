@@ -1,0 +1,128 @@
+package belief
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/belief"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+)
+
+func NewOwn(s *command.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "belief",
+		Short: "Read and set beliefs of the agent that calls this",
+		Long: `Read and set beliefs of the agent that calls this: named JSON values. Those that
+are persistent are there again for its next incarnation.`,
+	}
+	cmd.AddCommand(newAgentBeliefGet(s), newAgentBeliefSet(s), newAgentBeliefRm(s), newAgentBeliefLs(s))
+	return cmd
+}
+
+func newAgentBeliefGet(s *command.Streams) *cobra.Command {
+	var asString bool
+	cmd := &cobra.Command{
+		Use:   "get NAME...",
+		Short: "Print the values of beliefs",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("the name of a belief is missing; coppice agent belief ls lists them")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			var list []belief.Info
+			if err := command.AskAsAgent(func(ctx context.Context, c *api.Client) (err error) {
+				list, err = belief.ReadOwn.Call(ctx, c, belief.OwnRequest{Names: args})
+				return err
+			}); err != nil {
+				return err
+			}
+			return printValues(s, list, len(args) == 1, asString, false)
+		},
+	}
+	stringFlag(cmd, &asString, "print a string as it is, without quotes")
+	return cmd
+}
+
+func newAgentBeliefLs(s *command.Streams) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the beliefs of this agent",
+		Args:  command.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			var list []belief.Info
+			if err := command.AskAsAgent(func(ctx context.Context, c *api.Client) (err error) {
+				list, err = belief.ReadOwn.Call(ctx, c, belief.OwnRequest{})
+				return err
+			}); err != nil {
+				return err
+			}
+			if asJSON {
+				return s.PrintJSON(list)
+			}
+			var rows [][]string
+			for _, b := range list {
+				rows = append(rows, beliefRow(b))
+			}
+			return printBeliefs(s, beliefHeader(), rows)
+		},
+	}
+	command.JSONFlag(cmd, &asJSON, "an array of objects")
+	return cmd
+}
+
+func newAgentBeliefSet(s *command.Streams) *cobra.Command {
+	var asString bool
+	cmd := &cobra.Command{
+		Use:   "set NAME=JSON... | set NAME -",
+		Short: "Set beliefs of this agent in one step",
+		Long: `Set beliefs of this agent, all of them or none. With - the value is read from
+standard input. The command returns when it is durable: whatever is killed
+afterwards, the next incarnation has it, if it is persistent.`,
+		Example: `  coppice agent belief set check_count=3 'seen=["a","b"]'
+  git log -1 --format=%s | coppice agent belief set subject --string -`,
+		Args: func(_ *cobra.Command, args []string) error { return checkPairs(args) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			set, err := parsePairs(s.In, args, asString)
+			if err != nil {
+				return err
+			}
+			return changeOwn(belief.OwnChange{Set: set})
+		},
+	}
+	stringFlag(cmd, &asString, "values are text, not JSON")
+	return cmd
+}
+
+func newAgentBeliefRm(*command.Streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "rm NAME...",
+		Short: "Remove beliefs, or reset declared ones",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("the name of a belief is missing")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return changeOwn(belief.OwnChange{Delete: args}) },
+	}
+}
+
+// changeOwn changes beliefs of the agent. Where an earlier attempt was cut off,
+// what it was to remove may be gone.
+func changeOwn(step belief.OwnChange) error {
+	again := false
+	return command.AskAsAgent(func(ctx context.Context, c *api.Client) error {
+		_, err := belief.ChangeOwn.Call(ctx, c, step)
+		if again && len(step.Delete) > 0 && errors.Is(err, api.ErrNotFound) {
+			return nil
+		}
+		again = true
+		return err
+	})
+}

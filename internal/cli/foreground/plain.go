@@ -1,0 +1,149 @@
+package foreground
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/cli/show"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/journal"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// LineWriter writes whole lines, one at a time. After an error it drops
+// everything, so that a reader that is gone delays nothing.
+type LineWriter struct {
+	W    io.Writer
+	Stop *Stopper
+	mu   sync.Mutex
+	err  error
+}
+
+func (w *LineWriter) Write(line []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return
+	}
+	if _, w.err = w.W.Write(line); w.err != nil {
+		w.Stop.Broken()
+	}
+}
+
+// Close returns the first error. Nothing is written after it: the last lines
+// are the last ones, whatever a straggler that left its group has to say.
+func (w *LineWriter) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err := w.err
+	w.err = os.ErrClosed
+	return err
+}
+
+// PlainView writes lines: "path | text" for output, "path * text" for events.
+type PlainView struct {
+	LineWriter
+	paint terminal.Paint
+}
+
+func NewPlainView(w io.Writer, tty bool, stop *Stopper) *PlainView {
+	return &PlainView{LineWriter: LineWriter{W: w, Stop: stop}, paint: terminal.NewPaint(tty)}
+}
+
+func (v *PlainView) Event(e supervisor.Event) {
+	if entry, text := show.Describe(e); text != "" {
+		v.Write(fmt.Appendf(nil, "%s %s %s\n", entry.Path, v.paint.Dim("*"),
+			show.PaintEvent(v.paint, entry.Type, proc.Plain(text))))
+	}
+}
+
+func (v *PlainView) Output(path string, _ uint64, line proc.Line) {
+	if line.Partial { // it comes as a whole
+		return
+	}
+	v.Write(fmt.Appendf(nil, "%s %s %s\n", path, v.paint.Dim("|"), proc.Plain(line.Text)))
+}
+
+func (v *PlainView) Order(e event.Event) {
+	v.Write(fmt.Appendf(nil, "%s\n", show.OrderLine(e, v.paint)))
+}
+
+func (v *PlainView) Watch(ctx context.Context, _ *daemon.Controller) { <-ctx.Done() }
+
+func (v *PlainView) Close(summary []string) error {
+	for _, line := range summary {
+		v.Write([]byte(line + "\n"))
+	}
+	return v.LineWriter.Close()
+}
+
+// JSONView writes one JSON object a line.
+type JSONView struct{ LineWriter }
+
+func NewJSONView(w io.Writer, stop *Stopper) *JSONView {
+	return &JSONView{LineWriter{W: w, Stop: stop}}
+}
+
+// Record is a line of --json.
+type Record struct {
+	Time        time.Time       `json:"time"`
+	Type        string          `json:"type"`
+	Path        string          `json:"path"`
+	Incarnation uint64          `json:"incarnation,omitempty"`
+	Message     string          `json:"message"`
+	Data        json.RawMessage `json:"data,omitempty"`
+}
+
+// OutputData returns the data of a line of output.
+func OutputData(stream string, more bool) json.RawMessage {
+	data, _ := json.Marshal(struct {
+		Stream string `json:"stream"`
+		More   bool   `json:"more,omitempty"`
+	}{stream, more})
+	return data
+}
+
+func (v *JSONView) Put(r Record) {
+	line, err := json.Marshal(r)
+	if err != nil { // only data could be at fault, and it is strings and numbers
+		line, _ = json.Marshal(Record{Time: r.Time, Type: r.Type, Path: r.Path, Message: err.Error()})
+	}
+	v.Write(append(terminal.Inert(line), '\n'))
+}
+
+func (v *JSONView) Event(e supervisor.Event) {
+	if journal.Nested(e) {
+		return
+	}
+	entry, _ := journal.Translate(e)
+	v.Put(Record{
+		Time: entry.Time, Type: string(entry.Type), Path: entry.Path, Incarnation: entry.Incarnation,
+		Message: entry.Message, Data: entry.Data,
+	})
+}
+
+func (v *JSONView) Output(path string, incarnation uint64, line proc.Line) {
+	if line.Partial {
+		return
+	}
+	v.Put(Record{
+		Time: line.Time, Type: "agent.output", Path: path, Incarnation: incarnation, Message: line.Text,
+		Data: OutputData(line.Stream.String(), line.More),
+	})
+}
+
+func (v *JSONView) Order(e event.Event) {
+	v.Put(Record{Time: e.Time, Type: string(e.Type), Path: e.Path, Message: e.Message, Data: e.Data})
+}
+
+func (v *JSONView) Watch(ctx context.Context, _ *daemon.Controller) { <-ctx.Done() }
+
+func (v *JSONView) Close([]string) error { return v.LineWriter.Close() }

@@ -1,0 +1,46 @@
+package foreground
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// stops counts how often a fleet is asked to stop.
+type stops int
+
+func (n *stops) Stop(keep bool) {
+	if !keep {
+		*n++
+	}
+}
+
+func TestStopper(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var fleet stops
+		s, ctx := NewStopper()
+		s.Signal(15) // before there is a fleet
+		if s.First() != 15 || ctx.Err() == nil {
+			t.Errorf("first %v, asked %v", s.First(), ctx.Err())
+		}
+		s.Control(&fleet)
+		time.Sleep(twice)
+		if s.Signal(2) || s.Kills() || fleet != 0 { // still the same wish
+			t.Error("that killed")
+		}
+		time.Sleep(time.Nanosecond)
+		if !s.Signal(2) || !s.Kills() || s.First() != 15 {
+			t.Error("that did not kill")
+		}
+		if fleet != 2 { // the second one kills, whether or not the first has come already
+			t.Errorf("asked %d times, want twice", fleet)
+		}
+
+		s, ctx = NewStopper()
+		s.Broken()
+		if ctx.Err() == nil || s.First() != 0 {
+			t.Error(ctx.Err(), s.First())
+		}
+	})
+}

@@ -1,0 +1,199 @@
+package look
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/muesli/cancelreader"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
+)
+
+func NewAttach(s *command.Streams) *cobra.Command {
+	var r command.Remote
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "attach PATH",
+		Short: "Attach to an agent's terminal",
+		Long: `Sit down at the terminal of an agent: what is typed goes to it, what it shows is
+shown here. Ctrl-] leaves it, and so does Ctrl-P Ctrl-Q; the agent goes on.
+Any number may watch an agent, and one may type.`,
+		Args: command.OnePath,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return r.Ask(func(ctx context.Context, c *api.Client) error {
+				return Attach(ctx, c, args[0], watch, s.In, s.Out, s.Err)
+			})
+		},
+		ValidArgsFunction: r.CompletePath(false),
+	}
+	r.Flags(cmd)
+	cmd.Flags().BoolVar(&watch, "watch", false, "only watch, do not type; Ctrl-C ends it")
+	return cmd
+}
+
+// Attach connects a terminal with that of an agent until one of them has
+// enough, and leaves the terminal as it was.
+func Attach(ctx context.Context, c *api.Client, path string, watch bool, in *os.File, out, messages io.Writer) error {
+	// A path that leads nowhere must not flash the screen.
+	nodes, err := status.List.Call(ctx, c, status.ListRequest{Path: path})
+	if err != nil {
+		return err
+	}
+	if err := Attachable(nodes[0]); err != nil {
+		return err
+	}
+	if !watch && !term.IsTerminal(int(in.Fd())) {
+		return command.Usagef("the standard input is not a terminal; coppice attach --watch %s "+
+			"only shows what %[1]s does", path)
+	}
+	screen := &terminal.Modes{W: out}
+	defer screen.Restore()
+	sizes, stop := terminalSizes(out)
+	defer stop()
+	if watch {
+		return c.Attach(ctx, path, nil, screen, sizes)
+	}
+	if term.IsTerminal(int(in.Fd())) {
+		before, err := term.MakeRaw(int(in.Fd()))
+		if err != nil {
+			return fmt.Errorf("preparing the terminal: %w", err)
+		}
+		defer term.Restore(int(in.Fd()), before)
+	}
+	input, err := cancelreader.NewReader(in)
+	if err != nil {
+		return fmt.Errorf("preparing the terminal: %w", err)
+	}
+	typed := &detachReader{r: input, left: make(chan struct{})}
+	fmt.Fprintf(messages, "attached to %s; Ctrl-] leaves it\r\n", proc.Plain(path))
+	err = c.Attach(ctx, path, typed, screen, sizes)
+	// From here on, no other reader may take what is typed.
+	if input.Cancel() {
+		typed.close()
+	}
+	input.Close()
+	screen.Restore()
+	what := "has ended"
+	select {
+	case <-typed.left:
+		what, err = "goes on without you", nil
+	default:
+	}
+	if err == nil {
+		fmt.Fprintf(messages, "\r\n%s %s\r\n", proc.Plain(path), what)
+	}
+	return err
+}
+
+// Attachable fails with the reason why there is no terminal to attach to.
+func Attachable(n status.Node) error {
+	switch {
+	case n.Kind != "agent":
+		return fmt.Errorf("%s is a %s and has no terminal; coppice attach takes an agent: %w", n.Path, n.Kind,
+			api.ErrInvalid)
+	case !n.Terminal:
+		return fmt.Errorf("%w: %s has no terminal; give it one with terminal = true in its table, or follow its "+
+			"output with: coppice logs -f %[2]s", api.ErrConflict, n.Path)
+	case n.State != "running" && n.State != "starting" && n.State != "stopping":
+		return fmt.Errorf("%w: %s is %s; see: coppice explain %[2]s", api.ErrConflict, n.Path, n.State)
+	}
+	return nil
+}
+
+// terminalSizes sends the size of the terminal that w is, now and whenever it changes.
+func terminalSizes(w io.Writer) (sizes <-chan [2]uint16, stop func()) {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return nil, func() {}
+	}
+	changed := make(chan os.Signal, 1)
+	signal.Notify(changed, syscall.SIGWINCH)
+	all, over := make(chan [2]uint16), make(chan struct{})
+	go func() {
+		for {
+			if columns, rows, err := term.GetSize(int(f.Fd())); err == nil {
+				select {
+				case all <- [2]uint16{uint16(rows), uint16(columns)}:
+				case <-over:
+					return
+				}
+			}
+			select {
+			case <-changed:
+			case <-over:
+				return
+			}
+		}
+	}()
+	return all, func() {
+		signal.Stop(changed)
+		close(over)
+	}
+}
+
+// The keys that leave a terminal: Ctrl-] as for telnet, Ctrl-P Ctrl-Q as for
+// containers. Others go to the agent, a Ctrl-P when the next key is there.
+const (
+	keyLeave  = 0x1d
+	keyLeave1 = 0x10
+	keyLeave2 = 0x11
+)
+
+// detachReader is what is typed until one of these keys, which end it.
+type detachReader struct {
+	r    io.Reader
+	left chan struct{} // closed by the keys
+
+	mu    sync.Mutex
+	begun bool // the last key was Ctrl-P
+	ended bool
+}
+
+// Read may return one byte more than the reader below did, so it reads one less.
+func (d *detachReader) Read(p []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(p) < 2 {
+		return 0, io.ErrShortBuffer
+	}
+	for !d.ended {
+		in := make([]byte, len(p)-1)
+		n, err := d.r.Read(in)
+		out := p[:0]
+		for _, key := range in[:n] {
+			if key == keyLeave || d.begun && key == keyLeave2 {
+				d.ended = true
+				close(d.left)
+				return len(out), io.EOF
+			}
+			if d.begun {
+				out = append(out, keyLeave1)
+			}
+			if d.begun = key == keyLeave1; !d.begun {
+				out = append(out, key)
+			}
+		}
+		if len(out) > 0 || err != nil {
+			return len(out), err
+		}
+	}
+	return 0, io.EOF
+}
+
+// close waits for a Read that was cancelled; no other will be.
+func (d *detachReader) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ended = true
+}

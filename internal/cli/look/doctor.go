@@ -1,0 +1,87 @@
+package look
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+func NewDoctor(s *command.Streams) *cobra.Command {
+	var file string
+	var fix, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check what the daemon depends on",
+		Long: `Check the file, the daemon with its lock and socket, each record of the store, the
+agents that live, the disk, and programs that some agents need. With --fix it repairs a
+damaged store (the old file is kept) and stops agents that the file does not
+name; neither while a daemon runs. The exit code is 1 if there is a problem.`,
+		Args: command.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			path, err := command.FindConfig(file)
+			if err == nil && fix {
+				err = command.OnlyPeople(path, "coppice doctor --fix")
+			}
+			if err != nil {
+				return err
+			}
+			found, err := daemon.Doctor(context.Background(), path, fix)
+			if err != nil {
+				return err
+			}
+			bad := false
+			for _, f := range found {
+				bad = bad || f.Level == daemon.LevelProblem
+			}
+			if asJSON {
+				err = json.NewEncoder(s.Out).Encode(found)
+			} else {
+				err = printFindings(s, found)
+			}
+			if err == nil && bad {
+				return command.Exit(command.ExitFailure, nil)
+			}
+			return err
+		},
+	}
+	command.ConfigFlag(cmd, &file)
+	cmd.Flags().BoolVar(&fix, "fix", false, "repair what can be repaired")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func printFindings(s *command.Streams, found []daemon.Finding) error {
+	_, tty := terminal.Size(s.Out)
+	p := terminal.NewPaint(tty)
+	for _, f := range found {
+		level := fmt.Sprintf("%-8s", f.Level)
+		switch f.Level {
+		case daemon.LevelOK, daemon.LevelFixed:
+			level = p.Green(level)
+		case daemon.LevelWarning:
+			level = p.Yellow(level)
+		default:
+			level = p.Red(level)
+		}
+		details := strings.Split(f.Detail, "\n")
+		for i := range details {
+			details[i] = proc.Plain(details[i])
+		}
+		line := fmt.Sprintf("%s %-9s %s", level, f.Check, strings.Join(details, "\n"+strings.Repeat(" ", 19)))
+		if f.Fix != "" {
+			line += p.Dim("; " + f.Fix)
+		}
+		if _, err := fmt.Fprintln(s.Out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package look
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/show"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/event"
+)
+
+func NewEvents(s *command.Streams) *cobra.Command {
+	var r command.Remote
+	var asJSON bool
+	var q event.Query
+	cmd := &cobra.Command{
+		Use:   "events",
+		Short: "Show what has happened",
+		Long: `Show what has happened, and with -f what happens until Ctrl-C. Each event has a
+number: --after goes on after one, and misses and repeats none. With -f that
+holds also when the daemon is killed and started again meanwhile.
+
+A log that was restored from a backup, or has lost events with the store, counts
+in another epoch. Pass --epoch with --after to be told (events.reset); then all
+events that are kept follow.`,
+		Example: `  coppice events -n 20 -f
+  coppice events -f --path app/db
+  coppice events --type 'agent.*' --type order.failed --json`,
+		Args:              command.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			if err := q.CheckTypes(); err != nil {
+				return command.Usagef("--type: %w", err)
+			}
+			if q.Last < 0 {
+				return command.Usagef("--lines: %d is negative", q.Last)
+			}
+			return r.Look(s, func(ctx context.Context, c *api.Client) error {
+				_, tty := terminal.Size(s.Out)
+				p := terminal.NewPaint(tty)
+				for e, err := range c.Events(ctx, q) {
+					if err != nil {
+						return err
+					}
+					if asJSON {
+						err = event.WriteNDJSON(terminal.InertWriter{W: s.Out}, e)
+					} else {
+						_, err = fmt.Fprintf(s.Out, "%s %s\n", p.Dim(fmt.Sprintf("%6d", e.Seq)),
+							show.EventLine(e, time.Now(), p))
+					}
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	r.LongFlags(cmd)
+	cmd.Flags().BoolVarP(&q.Follow, "follow", "f", false, "go on with what happens")
+	cmd.Flags().IntVarP(&q.Last, "lines", "n", 0, "only the last `N` of those that are there")
+	cmd.Flags().Uint64Var(&q.After, "after", 0, "only events with a greater `NUMBER`")
+	cmd.Flags().StringVar(&q.Epoch, "epoch", "", "the `EPOCH` in which --after counts, as --json shows it")
+	cmd.Flags().StringArrayVar(&q.Types, "type", nil,
+		"only events of this `TYPE`, or of a pattern such as 'agent.*'; can be repeated")
+	cmd.Flags().StringVar(&q.Path, "path", "", "only events of this node and those below it")
+	command.JSONFlag(cmd, &asJSON, "an object a line")
+	cmd.RegisterFlagCompletionFunc("path", r.CompletePath(true))
+	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(event.Types(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}

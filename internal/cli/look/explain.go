@@ -1,0 +1,163 @@
+package look
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/show"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/timespan"
+)
+
+func NewExplain(s *command.Streams) *cobra.Command {
+	var r command.Remote
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain PATH",
+		Short: "Show why a node is in its state, and what is next",
+		Long: `Show why an agent or supervisor is in its state, the facts behind that, what
+happens next and when, and what you can do; for a pool, also the last result of
+its check. Its last events and the end of its output follow.`,
+		Args: command.OnePath,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return r.Look(s, func(ctx context.Context, c *api.Client) error {
+				x, err := status.Explain.Call(ctx, c, status.ExplainRequest{Path: args[0]})
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return s.PrintJSON(x)
+				}
+				_, tty := terminal.Size(s.Out)
+				return s.PrintText(explainLines(x, time.Now(), terminal.NewPaint(tty)), 7)
+			})
+		},
+		ValidArgsFunction: r.CompletePath(false),
+	}
+	r.Flags(cmd)
+	command.JSONFlag(cmd, &asJSON, "one object")
+	return cmd
+}
+
+func explainLines(x status.Explanation, now time.Time, p terminal.Paint) []string {
+	n := x.Node
+	is, at := "is ", show.Since(x)
+	if !at.IsZero() {
+		is = "has been "
+	}
+	switch show.State(n) {
+	case show.NeedsInput:
+		is = ""
+	case show.CrashLoop:
+		is += "in a "
+	}
+	head := fmt.Sprintf("%s %s%s", p.Bold(proc.Plain(n.Path)), is, show.PaintState(p, show.State(n),
+		proc.Plain(show.State(n))))
+	if !at.IsZero() {
+		head += fmt.Sprintf(" for %s, since %s", timespan.Short(max(0, now.Sub(at))), terminal.Clock(at, now))
+	}
+	lines := []string{head, p.Dim(proc.Plain(whatItIs(n)))}
+	field := func(label string, texts ...string) {
+		for _, text := range texts {
+			if text != "" {
+				if len(lines) == 2 {
+					lines = append(lines, "")
+				}
+				lines = append(lines, p.Dim(fmt.Sprintf("%-7s", label))+proc.Plain(strings.ReplaceAll(text, "\n", " ")))
+				label = ""
+			}
+		}
+	}
+	field("why", x.Rule)
+	field("facts", x.Evidence...)
+	next := x.Next
+	if n.NextAt != nil && n.NextAt.After(now) {
+		next += fmt.Sprintf(" (at %s)", terminal.Clock(*n.NextAt, now))
+	}
+	field("next", next)
+	field("do", x.Hint)
+	field("claims", claimLines(x.Claims, now)...)
+	if len(x.History) > 0 {
+		lines = append(lines, "", p.Bold("Last events"))
+		for _, e := range x.History {
+			if e.Path == n.Path {
+				e.Message = e.Text()
+				e.Path = "" // which the heading names
+			}
+			lines = append(lines, "  "+show.EventLine(e, now, p))
+		}
+	}
+	if len(x.Tail) > 0 {
+		lines = append(lines, "", p.Bold("Last output"))
+		for _, line := range x.Tail {
+			lines = append(lines, "  "+p.Dim("|")+" "+proc.Plain(line))
+		}
+	}
+	return lines
+}
+
+// whatItIs is what does not change about a node, and its counters.
+func whatItIs(n status.Node) string {
+	parts := []string{n.Kind}
+	for _, part := range []struct{ format, value string }{
+		{"%s", n.Strategy}, {"in %s", n.Runtime}, {"on %s", n.Host}, {"as user %s", proc.Plain(n.User)},
+	} {
+		if part.value != "" {
+			parts = append(parts, fmt.Sprintf(part.format, part.value))
+		}
+	}
+	if n.NoNewPrivileges {
+		parts = append(parts, "no new privileges")
+	}
+	if n.PID != 0 {
+		parts = append(parts, fmt.Sprintf("pid %d", n.PID))
+	}
+	if n.Incarnation != 0 {
+		parts = append(parts, fmt.Sprintf("incarnation %d", n.Incarnation))
+	}
+	if n.Restart != "" {
+		parts = append(parts, "restart "+proc.Plain(n.Restart))
+	}
+	switch starts := n.Starts(); starts {
+	case "-":
+	case "shared":
+		parts = append(parts, "its restarts count for "+proc.Plain(n.LimitOf))
+	default:
+		if n.LimitAction != "" {
+			starts += ", then " + strings.ReplaceAll(n.LimitAction, "_", " ")
+		}
+		parts = append(parts, proc.Plain(starts))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// claimLines are what an agent has claimed, the last first.
+func claimLines(claims []api.Claim, now time.Time) []string {
+	const shown = 3
+	var lines []string
+	for i := len(claims) - 1; i >= 0 && len(lines) < shown; i-- {
+		c := claims[i]
+		text := string(c.Report.Kind) // of a later version, for all we know
+		if o, err := outcome.New(c.Report); err == nil {
+			text = o.String()
+		}
+		line := fmt.Sprintf("%s (incarnation %d, %s", text, c.Incarnation, terminal.Clock(c.Time, now))
+		if c.Revisions > 0 {
+			line += ", revised"
+		}
+		lines = append(lines, line+")")
+	}
+	if left := len(claims) - len(lines); left > 0 {
+		lines = append(lines, fmt.Sprintf("and %d before; all with --json", left))
+	}
+	return lines
+}

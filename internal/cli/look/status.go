@@ -1,0 +1,169 @@
+package look
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/show"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/order"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/timespan"
+)
+
+func NewStatus(s *command.Streams) *cobra.Command {
+	var r command.Remote
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:               "status",
+		Short:             "Show what runs, and what needs attention",
+		Args:              command.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			return r.Look(s, func(ctx context.Context, c *api.Client) error {
+				st, err := status.Get.Call(ctx, c, api.None{})
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					err = s.PrintJSON(st)
+				} else {
+					_, tty := terminal.Size(s.Out)
+					err = s.PrintText(statusLines(st, time.Now(), terminal.NewPaint(tty)), 11)
+				}
+				if err == nil && st.Controller.PID == 0 {
+					err = command.Exit(command.ExitNoDaemon, nil)
+				}
+				return err
+			})
+		},
+	}
+	r.Flags(cmd)
+	command.JSONFlag(cmd, &asJSON, "one object")
+	return cmd
+}
+
+func statusLines(st status.Status, now time.Time, p terminal.Paint) []string {
+	line := func(label, format string, args ...any) string {
+		return p.Dim(fmt.Sprintf("%-8s", label)) + " " + proc.Plain(fmt.Sprintf(format, args...))
+	}
+	total := 0
+	var states []string
+	for _, state := range slices.Sorted(maps.Keys(st.Summary)) {
+		if n := st.Summary[state]; n > 0 {
+			total += n
+			states = append(states, show.PaintState(p, state, proc.Plain(fmt.Sprintf("%d %s", n,
+				show.StateWords(state)))))
+		}
+	}
+	agents := line("agents", "%d", total)
+	if len(states) > 0 {
+		agents += ": " + strings.Join(states, ", ")
+	}
+	d := st.Controller
+	lines := []string{
+		p.Dim("project ") + " " + p.Bold(proc.Plain(st.Project)),
+		line("daemon", "pid %d on %s, version %s, up %s", d.PID, d.Host, d.Version,
+			timespan.Short(time.Duration(d.Uptime*float64(time.Second)))),
+		agents,
+	}
+	if d.PID == 0 {
+		lines[1] = line("daemon", "not running; start it with: coppice up -d")
+	}
+	if st.Suspended != "" {
+		lines = append(lines, p.Dim(fmt.Sprintf("%-8s", "state"))+" "+show.PaintState(p, "suspended",
+			proc.Plain(st.Suspended)))
+	}
+	store := line("store", "%s %s", st.Store.Kind, st.Store.Path)
+	if !st.Store.OK {
+		store += " " + p.Red("takes no writes: "+proc.Plain(st.Store.Error))
+	}
+	lines = append(lines, store)
+	lines = append(lines, configLines(st, now, p)...)
+	lines = append(lines, attentionLines(st, now, p)...)
+	for _, p := range st.Pools {
+		lines = append(lines, line("pool", "%s: %s", p.Path, show.PoolText(p.Pool)))
+	}
+	if st.Orders != nil {
+		lines = append(lines, line("orders", "%s", orderCounts(*st.Orders, now)))
+	}
+	if in := st.Inbox; in.Questions+in.Mail > 0 {
+		lines = append(lines, line("inbox", "%s, %s: coppice inbox", terminal.Plural(in.Questions, "question"),
+			terminal.Plural(in.Mail, "message")))
+	}
+	if n := st.Inbox.Parked; n > 0 {
+		text := line("tasks", "%s parked after failed claims: coppice task ls --status parked", terminal.Plural(n,
+			"task"))
+		lines = append(lines, show.PaintState(p, show.NeedsInput, text))
+	}
+	return lines
+}
+
+// configLines names the file in force. What is wrong with a later version is
+// in the attention of a daemon; without one, the file has just been read.
+func configLines(st status.Status, now time.Time, p terminal.Paint) []string {
+	text := fmt.Sprintf("%s, revision %.12s", st.Config.Path, st.Config.Revision)
+	if st.Controller.PID != 0 {
+		text += fmt.Sprintf(", loaded %s ago", timespan.Short(max(0, now.Sub(st.Config.LoadedAt))))
+	}
+	lines := []string{p.Dim(fmt.Sprintf("%-8s", "config")) + " " + proc.Plain(text)}
+	if st.Controller.PID != 0 || st.Config.LastError == "" {
+		return lines
+	}
+	for i, text := range strings.Split(st.Config.LastError, "\n") {
+		if i == 0 {
+			text = "cannot be used: " + text
+		}
+		lines = append(lines, strings.Repeat(" ", 9)+p.Red(proc.Plain(text)))
+	}
+	return lines
+}
+
+// attentionLines lists what is not well or needs a person. Of a rejected file it has all faults.
+func attentionLines(st status.Status, now time.Time, p terminal.Paint) (lines []string) {
+	for i, a := range st.Attention {
+		label := "needs"
+		if i > 0 {
+			label = ""
+		}
+		var faults []string
+		if a.State == status.Rejected && st.Config.LastError != "" {
+			faults = strings.Split(st.Config.LastError, "\n")
+		}
+		for i, text := range show.AttentionOf(a, faults, now, p) {
+			if i == 0 {
+				text = p.Dim(fmt.Sprintf("%-8s", label)) + " " + text
+			} else {
+				text = "           " + text
+			}
+			lines = append(lines, text)
+		}
+	}
+	return lines
+}
+
+// orderCounts is how the orders get on, in a line.
+func orderCounts(c order.Counts, now time.Time) string {
+	parts := []string{fmt.Sprint(c.Total)}
+	add := func(n int, what string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	add(c.Running, "running")
+	add(c.Failing, "failed last")
+	add(c.Disabled, "disabled")
+	if c.NextAt != nil {
+		parts = append(parts, "next "+c.Next+" "+terminal.UntilText(c.NextAt, now))
+	}
+	return strings.Join(parts, ", ")
+}

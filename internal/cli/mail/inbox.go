@@ -1,0 +1,233 @@
+package mail
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/muesli/cancelreader"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/question"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
+)
+
+func NewInbox(s *command.Streams) *cobra.Command {
+	var r command.Remote
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "inbox",
+		Short: "Show open questions and unread mail",
+		Long: `Show what waits for a person: questions of agents, what can be answered and what
+happens at the deadline, and unread mail.`,
+		Args:              command.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			return r.Look(s, func(ctx context.Context, c *api.Client) error {
+				questions, err := question.List.Call(ctx, c, question.ListRequest{})
+				if err != nil {
+					return err
+				}
+				messages, err := mail.List.Call(ctx, c, mail.ListRequest{})
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return s.PrintJSON(map[string]any{"questions": questions, "mail": messages})
+				}
+				width, tty := terminal.Size(s.Out)
+				return s.PrintLines(inboxLines(questions, messages, time.Now(), width, terminal.NewPaint(tty)))
+			})
+		},
+	}
+	r.Flags(cmd)
+	command.JSONFlag(cmd, &asJSON, "one object with the arrays questions and mail")
+	return cmd
+}
+
+func inboxLines(questions []question.Question, messages []mail.Message, now time.Time, width int,
+	p terminal.Paint) []string {
+	rows := make([][]string, 0, len(questions)+len(messages))
+	for _, q := range questions {
+		answers := "any text"
+		if len(q.Options) > 0 {
+			answers = terminal.Cell(strings.Join(q.Options, " | "))
+		}
+		rows = append(rows, []string{terminal.Cell(q.ID), terminal.Cell(q.From), terminal.Age(q.At, now),
+			terminal.Cell(q.Text), answers,
+			terminal.Cell(unanswered(q, now))})
+	}
+	for _, m := range messages {
+		rows = append(rows, []string{terminal.Cell(m.ID), terminal.Cell(m.From), terminal.Age(m.At, now),
+			terminal.Cell(m.Subject), "-", "-"})
+	}
+	lines := terminal.Table([]string{"ID", "FROM", "AGE", "WHAT", "ANSWER", "DEADLINE"}, rows, width,
+		terminal.BoldHeader(p))
+	if p.On && len(questions) > 0 {
+		lines = append(lines, p.Dim("answer with: coppice answer "+terminal.Cell(questions[0].ID)))
+	}
+	if p.On && len(messages) > 0 {
+		lines = append(lines, p.Dim("read with: coppice mail read "+terminal.Cell(messages[0].ID)))
+	}
+	return lines
+}
+
+// unanswered says when a question ends without an answer, and how.
+func unanswered(q question.Question, now time.Time) string {
+	if q.Deadline.IsZero() {
+		return "-"
+	}
+	then := "no answer"
+	if q.Default != "" {
+		then = q.Default
+	}
+	return fmt.Sprintf("in %s: %s", timespan.Short(max(0, q.Deadline.Sub(now))), then)
+}
+
+func NewAnswer(s *command.Streams) *cobra.Command {
+	var r command.Remote
+	cmd := &cobra.Command{
+		Use:   "answer ID [ANSWER]",
+		Short: "Answer the question of an agent",
+		Long: `Answer the question of an agent. Where it has options, ANSWER is one of them, or
+its number; on a terminal they are offered if ANSWER is not given. "-" reads it from
+the standard input. The first answer is the answer: who comes second is told who
+was first.`,
+		Args:              command.SomeIDs("question", "coppice inbox"),
+		ValidArgsFunction: r.Complete(completeQuestion),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return r.Ask(func(ctx context.Context, c *api.Client) error {
+				q, err := question.Get.Call(ctx, c, question.ID{ID: args[0]})
+				if err != nil {
+					return err
+				}
+				text, err := answerTo(s, ctx, q, args[1:])
+				if err != nil {
+					return err
+				}
+				q, err = question.Answer.Call(ctx, c, question.AnswerRequest{ID: q.ID, Answer: text,
+					By: command.UserName()})
+				if err != nil {
+					return err
+				}
+				return s.PrintLines([]string{fmt.Sprintf("%s of %s is answered: %s", terminal.Cell(q.ID),
+					terminal.Cell(q.From),
+					terminal.Cell(q.Answer))})
+			})
+		},
+	}
+	r.Flags(cmd)
+	return cmd
+}
+
+// answerTo is what the user answers to a question, from the arguments or else
+// from the terminal. What has ended needs no answer, and the daemon says so.
+func answerTo(s *command.Streams, ctx context.Context, q question.Question, words []string) (string, error) {
+	text := strings.TrimSpace(strings.Join(words, " "))
+	switch {
+	case text == "-":
+		var err error
+		if text, err = s.ReadText(question.MaxText, "answer"); err != nil {
+			return "", err
+		}
+	case text != "":
+	case q.State != question.Open:
+		text = "-"
+	case !term.IsTerminal(int(s.In.Fd())):
+		how := "coppice answer " + terminal.Cell(q.ID) + " ANSWER"
+		if len(q.Options) > 0 {
+			how += ", which is one of " + proc.Plain(strings.Join(q.Options, ", "))
+		}
+		return "", command.Usagef("the answer is missing: %s", how)
+	default:
+		for _, line := range questionLines(q, time.Now()) {
+			fmt.Fprintln(s.Err, line)
+		}
+		var err error
+		if text, err = prompt(s, ctx); err != nil {
+			return "", err
+		}
+	}
+	return option(strings.TrimSpace(text), q.Options), nil
+}
+
+// prompt reads a line that the user types.
+func prompt(s *command.Streams, ctx context.Context) (string, error) {
+	input, err := cancelreader.NewReader(s.In)
+	if err != nil {
+		return "", fmt.Errorf("reading from the terminal: %w", err)
+	}
+	defer input.Close()
+	defer context.AfterFunc(ctx, func() { input.Cancel() })()
+	fmt.Fprint(s.Err, "> ")
+	line, err := bufio.NewReader(io.LimitReader(input, question.MaxText+1)).ReadString('\n')
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err != nil && !errors.Is(err, io.EOF):
+		return "", fmt.Errorf("reading from the terminal: %w", err)
+	case strings.TrimSpace(line) == "":
+		return "", command.Usagef("there was no answer")
+	}
+	return line, nil
+}
+
+// questionLines is a question as it is put to a person.
+func questionLines(q question.Question, now time.Time) []string {
+	lines := []string{fmt.Sprintf("%s asks, %s ago:", proc.Plain(q.From), terminal.Age(q.At, now)), ""}
+	for _, line := range terminal.PlainLines(q.Text) {
+		lines = append(lines, "  "+line)
+	}
+	lines = append(lines, "")
+	for i, o := range q.Options {
+		lines = append(lines, fmt.Sprintf("  %d  %s", i+1, terminal.Cell(o)))
+	}
+	if len(q.Options) > 0 {
+		lines = append(lines, "")
+	}
+	if !q.Deadline.IsZero() {
+		lines = append(lines, "without an answer "+proc.Plain(unanswered(q, now)))
+	}
+	return lines
+}
+
+// option is the option that a number stands for, unless an option is called so.
+func option(text string, options []string) string {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > len(options) || slices.Contains(options, text) {
+		return text
+	}
+	return options[n-1]
+}
+
+// completeQuestion offers the open questions, and then the options.
+func completeQuestion(ctx context.Context, c *api.Client, args []string) (words []cobra.Completion, _ error) {
+	if len(args) > 1 {
+		return nil, nil
+	}
+	questions, err := question.List.Call(ctx, c, question.ListRequest{})
+	for _, q := range questions {
+		if len(args) == 0 {
+			words = append(words, cobra.CompletionWithDesc(q.ID, terminal.Cell(q.Text)))
+		} else if q.ID == args[0] {
+			for _, o := range q.Options {
+				if o == proc.Plain(o) && !strings.ContainsAny(o, "\t ") {
+					words = append(words, o)
+				}
+			}
+		}
+	}
+	return words, err
+}

@@ -1,0 +1,142 @@
+package order
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/order/dispatch"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+func newOrderRun(s *command.Streams, r *command.Remote) *cobra.Command {
+	var asJSON, wait bool
+	cmd := &cobra.Command{
+		Use:   "run NAME",
+		Short: "Run an order now",
+		Long: `Fire an order, whatever its gates say, and print the id of the run. With --wait the
+command returns when the run has ended, prints its output, and has exit code 0 if
+it has completed, 124 if it has taken too long, and 1 if it has failed.`,
+		Example: `  coppice order run backup --wait`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return r.Ask(func(ctx context.Context, c *api.Client) error {
+				req := dispatch.ActRequest{Name: args[0], Action: dispatch.RunOrder, By: command.UserName()}
+				done, err := dispatch.Act.Call(ctx, c, req)
+				switch {
+				case err != nil:
+					return err
+				case done.Queued && asJSON:
+					return s.PrintJSON(done)
+				case done.Queued:
+					return s.PrintLines([]string{proc.Plain(args[0]) + " is running; it runs once more after that"})
+				case !wait && asJSON:
+					return s.PrintJSON(done)
+				case !wait:
+					return s.PrintLines([]string{done.Run})
+				}
+				return awaitRun(s, ctx, c, done.Run, asJSON)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&wait, "wait", "w", false, "wait until it has ended")
+	command.JSONFlag(cmd, &asJSON, "one object")
+	return cmd
+}
+
+// awaitRun waits for the end of a run, also where another daemon goes on with it.
+func awaitRun(s *command.Streams, ctx context.Context, c *api.Client, id string, asJSON bool) error {
+	var run dispatch.RunInfo
+	err := api.Retry(ctx, command.AgentPatience, func() (err error) {
+		run, err = dispatch.GetRun.Call(ctx, c, dispatch.RunRequest{ID: id, Wait: true})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = s.PrintJSON(run)
+	} else {
+		lines := run.Output
+		for i := range lines {
+			lines[i] = proc.Plain(lines[i])
+		}
+		if run.Task != "" {
+			lines = append(lines, "task "+proc.Plain(run.Task))
+		}
+		if len(lines) > 0 {
+			err = s.PrintLines(lines)
+		}
+	}
+	switch {
+	case err != nil || run.Status == "completed":
+		return err
+	case run.Status == "timed out":
+		return command.Exitf(command.ExitTimeout, "run %s of order %s has taken too long: %s", run.ID, run.Order,
+			proc.Plain(run.Error))
+	}
+	how := map[string]string{"failed": "has failed", "stopped": "was stopped",
+		"interrupted": "was interrupted"}[run.Status]
+	return fmt.Errorf("run %s of order %s %s: %s", run.ID, run.Order, cmp.Or(how, "is "+proc.Plain(run.Status)),
+		proc.Plain(run.Error))
+}
+
+func newOrderStop(s *command.Streams, r *command.Remote) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "stop NAME",
+		Short: "Stop the runs of an order",
+		Long: `End the runs of an order that go on, and those that wait for another attempt. They are
+asked to stop, and killed 5 s later. Its gates may fire it again: see coppice order disable.`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return r.Ask(func(ctx context.Context, c *api.Client) error {
+				req := dispatch.ActRequest{Name: args[0], Action: dispatch.StopOrder, By: command.UserName()}
+				done, err := dispatch.Act.Call(ctx, c, req)
+				switch {
+				case err != nil:
+					return err
+				case asJSON:
+					return s.PrintJSON(map[string]any{"order": args[0], "stopped": done.Stopped})
+				}
+				return s.PrintLines([]string{fmt.Sprintf("%s asked to stop", terminal.Plural(done.Stopped, "run"))})
+			})
+		},
+	}
+	command.JSONFlag(cmd, &asJSON, "an object with the number of runs")
+	return cmd
+}
+
+func newOrderSwitch(s *command.Streams, r *command.Remote, action dispatch.Action) *cobra.Command {
+	var asJSON bool
+	on := action == dispatch.EnableOrder
+	short := "Enable the gates of an order"
+	if !on {
+		short = "Disable the gates of an order"
+	}
+	cmd := &cobra.Command{
+		Use:   string(action) + " NAME",
+		Short: short,
+		Long: short + `. That holds until
+the other is asked for, also over restarts of the daemon. coppice order run fires it
+in any case.`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return r.Ask(func(ctx context.Context, c *api.Client) error {
+				_, err := dispatch.Act.Call(ctx, c, dispatch.ActRequest{Name: args[0], Action: action,
+					By: command.UserName()})
+				switch {
+				case err != nil:
+					return err
+				case asJSON:
+					return s.PrintJSON(map[string]any{"order": args[0], "enabled": on})
+				}
+				return s.PrintLines([]string{proc.Plain(args[0]) + " " + string(action) + "d"})
+			})
+		},
+	}
+	command.JSONFlag(cmd, &asJSON, "an object that says whether it is enabled")
+	return cmd
+}

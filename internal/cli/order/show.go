@@ -1,0 +1,192 @@
+package order
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/order"
+	"github.com/coppice-dev/coppice/internal/order/dispatch"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
+)
+
+func newOrderShow(s *command.Streams, r *command.Remote) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show all there is of an order",
+		RunE: func(_ *cobra.Command, args []string) error {
+			return r.Look(s, func(ctx context.Context, c *api.Client) error {
+				o, err := dispatch.Get.Call(ctx, c, dispatch.Name{Name: args[0]})
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return s.PrintJSON(o)
+				}
+				_, tty := terminal.Size(s.Out)
+				return s.PrintLines(orderDetail(o, time.Now(), terminal.NewPaint(tty)))
+			})
+		},
+	}
+	command.JSONFlag(cmd, &asJSON, "one object")
+	return cmd
+}
+
+func orderDetail(o dispatch.Info, now time.Time, p terminal.Paint) []string {
+	lines := []string{p.Bold(terminal.Cell(o.Name))}
+	if o.Description != "" {
+		lines[0] += "  " + proc.Plain(o.Description)
+	}
+	fact := func(name, value string) {
+		if value != "" {
+			lines = append(lines, p.Dim(fmt.Sprintf("%-9s", name))+proc.Plain(value))
+		}
+	}
+	fact("state", orderState(o)+": "+o.Reason)
+	if o.ByHand != "" && !strings.HasSuffix(o.Reason, "by hand") {
+		fact("", o.ByHand+" by hand")
+	}
+	for _, g := range o.Gates {
+		text := g.Text + ": " + g.Reason
+		switch {
+		case g.NextAt == nil:
+		case g.Kind == order.Cron.String() && !g.Open: // its reason says when, in the time zone of its schedule
+			text += " (" + terminal.UntilText(g.NextAt, now) + ")"
+		default:
+			text += ", next " + terminal.Clock(*g.NextAt, now) + " (" + terminal.UntilText(g.NextAt, now) + ")"
+		}
+		fact("gate", text)
+	}
+	if len(o.Gates) > 1 {
+		fact("match", o.Match)
+	}
+	if o.Task != "" {
+		text := o.Task
+		if o.Pool != "" {
+			text += " (pool " + o.Pool + ")"
+		}
+		fact("task", text)
+	} else {
+		fact("exec", strings.Join(o.Exec, " "))
+		fact("dir", o.Dir)
+	}
+	fact("timeout", timespan.Short(time.Duration(o.Timeout*float64(time.Second))))
+	fact("overlap", o.Overlap)
+	if o.Retries > 0 {
+		fact("retries", fmt.Sprint(o.Retries))
+	}
+	if o.CatchUp {
+		fact("catch_up", "true")
+	}
+	if o.Pending > 0 {
+		fact("events", fmt.Sprintf("%d wait", o.Pending))
+	}
+	fact("last", lastText(o.Last, now))
+	if o.Last != nil && o.Last.Error != "" {
+		fact("", o.Last.Error)
+	}
+	fact("runs", fmt.Sprintf("%d, %d skipped", o.Runs, o.Skips))
+	if o.Skipped != "" && o.SkippedAt != nil {
+		fact("skipped", terminal.Clock(*o.SkippedAt, now)+": "+o.Skipped)
+	}
+	fact("source", o.Source)
+	return lines
+}
+
+// exitUnknown is the exit code of a check that could not be made.
+const exitUnknown = 2
+
+func newOrderCheck(s *command.Streams, r *command.Remote) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check NAME",
+		Short: "Check whether an order is due, and why",
+		Long: `Say whether an order is due, why, and when it is next. Its condition is tried for
+that, if it has one; nothing is fired.
+
+The exit code is 0 if it is due, and 1 if it is not. Any other
+code means that this is unknown: 2 in general, 3 if there is no such order, 69 if there is no daemon.`,
+		Example: `  if coppice order check backup; then echo "it will run"; fi`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			due := false
+			err := r.Ask(func(ctx context.Context, c *api.Client) error {
+				o, err := dispatch.Check.Call(ctx, c, dispatch.Name{Name: args[0]})
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					err = s.PrintJSON(o)
+				} else {
+					err = s.PrintLines(checkLines(o, time.Now()))
+				}
+				due = o.Due
+				return err
+			})
+			switch {
+			case err != nil && command.ExitCode(err) == command.ExitFailure: // which is: it is not due
+				return command.Exit(exitUnknown, err)
+			case err == nil && !due:
+				return command.Exit(command.ExitFailure, nil)
+			}
+			return err
+		},
+	}
+	command.JSONFlag(cmd, &asJSON, "one object")
+	return cmd
+}
+
+func checkLines(o dispatch.Info, now time.Time) []string {
+	verdict := "not due"
+	if o.Due {
+		verdict = "due"
+	}
+	line := fmt.Sprintf("%s: %s: %s", proc.Plain(o.Name), verdict, proc.Plain(o.Reason))
+	if !o.Due && o.NextAt != nil {
+		line += fmt.Sprintf("; next fire %s, %s", terminal.UntilText(o.NextAt, now), terminal.Clock(*o.NextAt, now))
+	}
+	lines := []string{line}
+	for _, said := range o.Said {
+		lines = append(lines, "  "+proc.Plain(said))
+	}
+	return lines
+}
+
+func newOrderNext(s *command.Streams, r *command.Remote) *cobra.Command {
+	var asJSON bool
+	count := 5
+	cmd := &cobra.Command{
+		Use:   "next NAME",
+		Short: "Show when an order fires next",
+		RunE: func(_ *cobra.Command, args []string) error {
+			if count < 1 || count > 1000 {
+				return command.Usagef("--count is %d, expected 1 to 1000", count)
+			}
+			return r.Look(s, func(ctx context.Context, c *api.Client) error {
+				t, err := dispatch.Next.Call(ctx, c, dispatch.NextRequest{Name: args[0], Count: uint64(count)})
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return s.PrintJSON(t)
+				}
+				var lines []string
+				for _, at := range t.Times {
+					lines = append(lines, at.Format("Mon 2006-01-02 15:04:05 -07:00")+"  "+terminal.UntilText(&at,
+						time.Now()))
+				}
+				return s.PrintLines(lines)
+			})
+		},
+	}
+	cmd.Flags().IntVarP(&count, "count", "n", count, "how many times, `N`")
+	command.JSONFlag(cmd, &asJSON, "an object with an array of times")
+	return cmd
+}

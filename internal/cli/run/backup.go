@@ -1,0 +1,95 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+func NewBackup(s *command.Streams) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Copy the state of the project to a file",
+		Long: `Copy the state of the project to a file: beliefs, tasks, mail, counters and
+events, all of one moment. It makes no difference whether a daemon runs. The file
+must not exist; it is readable by its owner only. Logs of agents are not in it.`,
+		Example: `  coppice backup state-2026-11-23.db`,
+		Args:    backupFile,
+		RunE: func(_ *cobra.Command, args []string) error {
+			path, err := command.FindConfig(file)
+			if err != nil {
+				return err
+			}
+			to, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			ctx, stop := command.UntilSignal(context.Background())
+			defer stop()
+			rev, err := daemon.Backup(ctx, path, to)
+			if err != nil {
+				return coded(err)
+			}
+			_, err = fmt.Fprintf(s.Out, "%s has the state at revision %d\n", proc.Plain(to), rev)
+			return err
+		},
+	}
+	command.ConfigFlag(cmd, &file)
+	return cmd
+}
+
+func NewRestore(s *command.Streams) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Restore the state of the project from a backup",
+		Long: `Replace the state of the project by a backup that coppice backup has written.
+The backup is checked first; the state that was there is kept next to the new one,
+as state.db.replaced-TIME. Nothing may run: stop the daemon and its agents with
+coppice down before. Events count in another epoch from then on.`,
+		Example: `  coppice down
+  coppice restore state-2026-11-23.db
+  coppice up -d`,
+		Args: backupFile,
+		RunE: func(_ *cobra.Command, args []string) error {
+			path, err := command.FindConfig(file)
+			if err != nil {
+				return err
+			}
+			from, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			ctx, stop := command.UntilSignal(context.Background())
+			defer stop()
+			r, err := daemon.Restore(ctx, path, from, slog.New(slog.NewTextHandler(s.Err, nil)))
+			if err != nil {
+				return coded(err)
+			}
+			fmt.Fprintf(s.Out, "%s restored, of revision %d\n", terminal.Plural(r.Records, "record"), r.Rev)
+			if r.Aside != "" {
+				fmt.Fprintf(s.Out, "the state that was here is kept in %s\n", proc.Plain(r.Aside))
+			}
+			return nil
+		},
+	}
+	command.ConfigFlag(cmd, &file)
+	return cmd
+}
+
+// backupFile is the argument of backup and restore.
+func backupFile(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%s takes one argument, the file of the backup", cmd.CommandPath())
+	}
+	return nil
+}

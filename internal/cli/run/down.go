@@ -1,0 +1,167 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/project"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
+)
+
+func NewDown(s *command.Streams) *cobra.Command {
+	var r command.Remote
+	var keep bool
+	cmd := &cobra.Command{
+		Use:   "down",
+		Short: "Stop all agents and end the daemon",
+		Long: `Stop all agents and end the daemon. All are asked at the same time,
+except that an agent is asked after those that depend on it have ended. An agent
+that has not ended within its grace, or shutdown_timeout if that is longer, is
+killed and listed. With --keep-agents the agents go on without the daemon, and
+the next daemon takes them over. The command returns when the daemon has ended;
+Ctrl-C only stops waiting for that. It also stops agents whose daemon was killed,
+and exits with 0 if there is nothing to stop.`,
+		Args:              command.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			return r.Ask(func(ctx context.Context, c *api.Client) error {
+				st, err := status.Get.Call(ctx, c, api.None{})
+				if errors.Is(err, api.ErrDown) {
+					return alreadyDown(&r, ctx, s, keep)
+				}
+				if err != nil {
+					return err
+				}
+				if err := c.Down(ctx, keep); err != nil && !errors.Is(err, api.ErrStopping) {
+					return err
+				}
+				what := "all agents are stopped"
+				if keep {
+					what = "the agents go on"
+				} else if f, err := c.Farewell(ctx); err == nil { // a daemon that has ended already tells nothing
+					tellOverdue(s, f)
+				}
+				if err := untilDown(ctx, c, st.Controller.PID); err != nil {
+					return err
+				}
+				if killed, err := killed(&r); err != nil {
+					return err
+				} else if killed && !keep { // before it has stopped everything, maybe
+					if _, err := stopOrphans(&r, ctx, s); err != nil {
+						return err
+					}
+				}
+				_, err = fmt.Fprintf(s.Out, "%s is down; %s\n", proc.Plain(st.Project), what)
+				return err
+			})
+		},
+	}
+	r.Flags(cmd)
+	cmd.Flags().BoolVar(&keep, "keep-agents", false, "leave the agents running")
+	return cmd
+}
+
+// tellOverdue lists who had to be killed.
+func tellOverdue(s *command.Streams, f api.Farewell) {
+	for _, late := range f.Overdue {
+		waited := time.Duration(late.Waited * float64(time.Second)).Round(100 * time.Millisecond)
+		fmt.Fprintf(s.Out, "%s did not stop within %v, and was killed\n", proc.Plain(late.Who()), waited)
+	}
+}
+
+// alreadyDown stops what lives without a daemon, unless that is to go on, and says
+// what there was to do.
+func alreadyDown(r *command.Remote, ctx context.Context, s *command.Streams, keep bool) error {
+	note := "already down: no daemon is running"
+	if !keep {
+		stopped, err := stopOrphans(r, ctx, s)
+		if err != nil || stopped {
+			return err
+		}
+		note += ", and no agents"
+	}
+	_, err := fmt.Fprintln(s.Out, note)
+	return err
+}
+
+// stopOrphans stops what lives without a daemon, and reports whether there was any.
+func stopOrphans(r *command.Remote, ctx context.Context, s *command.Streams) (any bool, err error) {
+	file, err := r.Find()
+	if err == nil {
+		err = command.OnlyPeople(file, "coppice down")
+	}
+	if err != nil {
+		return false, err
+	}
+	logger := slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	stopped, err := daemon.StopOrphans(ctx, file, logger)
+	for _, path := range stopped.Agents {
+		fmt.Fprintf(s.Out, "%s stopped\n", proc.Plain(path))
+	}
+	tellOverdue(s, api.Farewell{Overdue: stopped.Late})
+	if err != nil || len(stopped.Agents) == 0 && stopped.Orders == 0 {
+		return false, err
+	}
+	what := terminal.Plural(len(stopped.Agents), "agent")
+	if stopped.Orders > 0 {
+		what += " and " + terminal.Plural(stopped.Orders, "run") + " of orders"
+	}
+	_, err = fmt.Fprintf(s.Out, "%s without a daemon, all stopped\n", what)
+	return true, err
+}
+
+// killed reports whether the last daemon of the project was killed.
+func killed(r *command.Remote) (bool, error) {
+	file, err := r.Find()
+	if err != nil {
+		return false, err
+	}
+	return project.Killed(file), nil
+}
+
+// untilDown waits until the daemon with that pid has ended: it no longer
+// answers, or another daemon does, and its process is gone.
+func untilDown(ctx context.Context, c *api.Client, pid int) error {
+	gone := endOf(pid)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	silent := false
+	for patience := time.Now().Add(10 * time.Second); ; {
+		if !silent {
+			st, err := status.Get.Call(ctx, c, api.None{})
+			silent = errors.Is(err, api.ErrDown) || err == nil && st.Controller.PID != pid
+			patience = time.Now().Add(10 * time.Second)
+		}
+		// It lets go of its socket before it ends, and of its lock when it ends.
+		if silent && (gone() || time.Now().After(patience)) {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// endOf returns what reports whether a process has ended, also if its parent has
+// not collected it yet, which may be never.
+func endOf(pid int) (gone func() bool) {
+	id, unknown := proc.Identify(pid)
+	return func() bool {
+		return pid <= 0 || pid == os.Getpid() || syscall.Kill(pid, 0) == syscall.ESRCH || unknown == nil &&
+			proc.Observe(id) == proc.Dead
+	}
+}

@@ -1,0 +1,241 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/project"
+	"github.com/coppice-dev/coppice/internal/runtime/cgroup"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+func NewInstall(s *command.Streams) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "install",
+		Short: "Install a systemd user unit for the daemon",
+		Long: `Write a systemd user unit for the daemon of this project. systemd starts it with
+your session, restarts it when it fails, and replaces it when it hangs; agents
+live on meanwhile. The unit has the PATH of this shell, so that agents are found
+as they are here.
+
+The command writes the unit and prints the steps that are left; it starts and
+enables nothing. Where a daemon is already running, one of the steps ends it; its agents
+go on, and the daemon of the unit takes them over. A unit that is there is
+replaced: keep changes of your own with systemctl --user edit.`,
+		Args: command.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			path, err := command.FindConfig(file)
+			if err != nil {
+				return err
+			}
+			if err := command.OnlyPeople(path, "coppice install"); err != nil {
+				return err
+			}
+			return install(s, path)
+		},
+	}
+	command.ConfigFlag(cmd, &file)
+	return cmd
+}
+
+func install(s *command.Streams, path string) error {
+	p, err := project.Open(path)
+	if err != nil {
+		return err
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	config, err := os.UserConfigDir()
+	if err != nil {
+		return err
+	}
+	text, err := unitText(p.Dir, exe, filepath.Join(p.Dir, filepath.Base(path)), os.Getenv("PATH"))
+	if err != nil {
+		return err
+	}
+	done := installed{name: unitName(p.Dir), change: unitSame, linger: lingers()}
+	unit := filepath.Join(config, "systemd", "user", done.name)
+	before, err := os.ReadFile(unit)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		done.change = unitWritten
+	case err != nil:
+		return err
+	case !strings.Contains(string(before), workingDirectory(p.Dir)):
+		return fmt.Errorf("%s is the unit of a project in another directory; remove it first if it is not needed", unit)
+	case string(before) != text:
+		done.change = unitReplaced
+	}
+	if done.change != unitSame {
+		if err := os.MkdirAll(filepath.Dir(unit), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(unit, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	if holder, locked := p.Locked(); locked {
+		done.daemon = holder.PID
+		groups, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", holder.PID))
+		done.inUnit = inUnit(string(groups), done.name)
+	}
+	lines := append([]string{fmt.Sprintf(done.change, proc.Plain(unit))}, done.steps()...)
+	return s.PrintLines(append(lines, "to undo it: systemctl --user disable --now "+done.name+", and remove the file"))
+}
+
+// What has become of the file of a unit.
+const (
+	unitSame     = "%s is up to date"
+	unitWritten  = "wrote %s"
+	unitReplaced = "replaced %s"
+)
+
+// installed is what is known when a unit has been written.
+type installed struct {
+	name   string
+	change string // a format for the name of the file
+	daemon int    // process of the daemon of the project; 0 if none runs
+	inUnit bool   // systemd runs that daemon, by this unit
+	linger bool   // the user's units go on without a session
+}
+
+// steps returns what is left to do.
+func (i installed) steps() (lines []string) {
+	switch {
+	case i.daemon == 0:
+		lines = append(lines, "enable it with:", "  systemctl --user daemon-reload")
+	case i.inUnit && i.change == unitSame:
+		lines = append(lines, fmt.Sprintf("its daemon runs, process %d", i.daemon))
+	case i.inUnit:
+		lines = append(lines, fmt.Sprintf(
+			"its daemon runs as the unit was before, process %d; replace it, while the agents go on, with:", i.daemon))
+	default:
+		lines = append(lines, fmt.Sprintf(
+			"a daemon runs without the unit, process %d; hand the agents over, while they go on, with:", i.daemon))
+	}
+	if i.daemon != 0 && (!i.inUnit || i.change != unitSame) {
+		lines = append(lines, "  systemctl --user daemon-reload", "  coppice down --keep-agents")
+	}
+	if i.daemon == 0 || !i.inUnit || i.change != unitSame {
+		lines = append(lines, "  systemctl --user enable --now "+i.name)
+	}
+	if !i.linger {
+		lines = append(lines,
+			"systemd ends it when you log out, unless you allow your units to go on, with:", "  loginctl enable-linger")
+	}
+	return lines
+}
+
+// lingers reports whether systemd keeps the units of this user without a session.
+// It notes that in a directory.
+func lingers() bool {
+	me, err := user.Current()
+	if err != nil {
+		return false
+	}
+	_, err = os.Stat(filepath.Join("/var/lib/systemd/linger", filepath.Base(me.Username)))
+	return err == nil
+}
+
+// inUnit reports whether a process with these control groups, as in /proc/PID/cgroup,
+// is in a unit.
+func inUnit(groups, name string) bool {
+	for line := range strings.Lines(groups) {
+		if slices.Contains(strings.Split(strings.TrimSpace(line), "/"), name) {
+			return true
+		}
+	}
+	return false
+}
+
+// unitName is the name of a project's unit: its directory, in the characters
+// that units may have.
+func unitName(dir string) string {
+	return "coppice-" + strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '.' {
+			return r
+		}
+		return '-'
+	}, strings.Trim(dir, "/")) + ".service"
+}
+
+// unitText returns the unit. systemd reads % as its own specifiers, and words as
+// a shell does. KillMode=process: agents are the daemon's to stop, and go on
+// when it is replaced. Delegate: each agent gets a control group, with limits;
+// the daemon has to be in one of its own for that, or it could not be started
+// again beside agents that live (systemd 254; before, limits are not enforced).
+func unitText(dir, exe, file, path string) (string, error) {
+	for _, p := range []string{dir, exe, file} {
+		if unfitForUnit(p) {
+			return "", fmt.Errorf("%q has characters that a systemd unit cannot have in a path; rename it", p)
+		}
+	}
+	environment := ""
+	if path = unitPath(path); path != "" {
+		environment = "Environment=" + quoteUnit("PATH="+path, false) + "\n"
+	}
+	return fmt.Sprintf(`[Unit]
+Description=Coppice, the agents of %s
+
+[Service]
+Type=notify
+%s%sExecStart=%s up --file %s
+Restart=on-failure
+RestartPreventExitStatus=78
+WatchdogSec=30
+KillMode=process
+Delegate=yes
+DelegateSubgroup=%s
+TimeoutStartSec=infinity
+TimeoutStopSec=5min
+
+[Install]
+WantedBy=default.target
+`, escapeUnit(dir), workingDirectory(dir), environment, quoteUnit(exe, true), quoteUnit(file, true), cgroup.Leaf), nil
+}
+
+func workingDirectory(dir string) string { return "WorkingDirectory=" + escapeUnit(dir) + "\n" }
+
+// unitPath returns the directories of a PATH that a unit can have: those that mean
+// the same wherever a program is started.
+func unitPath(path string) string {
+	var dirs []string
+	for _, dir := range filepath.SplitList(path) {
+		if filepath.IsAbs(dir) && !unfitForUnit(dir) && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return strings.Join(dirs, string(filepath.ListSeparator))
+}
+
+// unfitForUnit reports whether a path would end its line in a unit, or be read as
+// another one: systemd takes text in UTF-8, and cuts spaces off its end.
+func unfitForUnit(path string) bool {
+	return !utf8.ValidString(path) || strings.ContainsFunc(path, unicode.IsControl) ||
+		strings.HasSuffix(path, `\`) || strings.TrimSpace(path) != path
+}
+
+func escapeUnit(text string) string { return strings.ReplaceAll(text, "%", "%%") }
+
+// quoteUnit quotes a word; in commands, systemd reads $ as a variable.
+func quoteUnit(word string, command bool) string {
+	word = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%").Replace(word)
+	if command {
+		word = strings.ReplaceAll(word, "$", "$$")
+	}
+	return `"` + word + `"`
+}

@@ -1,0 +1,91 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/show"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
+)
+
+func NewPatrol(s *command.Streams) *cobra.Command {
+	var r command.Remote
+	var dry, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "patrol",
+		Short: "Reconcile running agents with the file now",
+		Long: `Compare what runs with the file, now, and do what is needed so that they agree. The
+daemon does so by itself whenever something happens, and every patrol_interval.
+
+It prints what there is to do, a line each with its reason, and what waits; before that,
+how many instances each pool wants, by what its check has said last. It has the checks run
+again, and does not wait for them; with --dry-run nothing is run. The exit code is 78 if
+the file is at fault: what runs is then compared with the last version that was not.`,
+		Example:           "  coppice patrol --dry-run",
+		Args:              command.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			return r.Ask(func(ctx context.Context, c *api.Client) error {
+				round, err := c.Patrol(ctx, dry)
+				if err != nil {
+					return err
+				}
+				return errors.Join(printRound(s, round, asJSON), refusedFile(ctx, c))
+			})
+		},
+	}
+	r.Flags(cmd)
+	command.JSONFlag(cmd, &asJSON, "one object")
+	cmd.Flags().BoolVarP(&dry, "dry-run", "n", false, "only say what there is to do")
+	return cmd
+}
+
+// refusedFile is the error that what a round was about is not what the file says
+// now, as that is at fault.
+func refusedFile(ctx context.Context, c *api.Client) error {
+	st, err := status.Get.Call(ctx, c, api.None{})
+	if err == nil && st.Config.LastError != "" {
+		var lines []string
+		for line := range strings.SplitSeq(st.Config.LastError, "\n") {
+			lines = append(lines, proc.Plain(line))
+		}
+		err = command.Exitf(command.ExitConfig, "the file was rejected, and the previous version stays in force:\n%s",
+			strings.Join(lines, "\n"))
+	}
+	return err
+}
+
+func printRound(s *command.Streams, r api.Round, asJSON bool) error {
+	if asJSON {
+		return s.PrintJSON(r)
+	}
+	var lines []string
+	for _, p := range r.Pools {
+		lines = append(lines, proc.Plain(fmt.Sprintf("%-7s %s: %s; %s", "pool", p.Path, show.PoolText(p.Pool),
+			show.CheckText(p.Pool, time.Now()))))
+	}
+	for _, a := range r.Actions {
+		lines = append(lines, proc.Plain(fmt.Sprintf("%-7s %s: %s", a.Action, a.Path, a.Reason)))
+	}
+	for _, d := range r.Delays {
+		switch {
+		case d.For != "":
+			lines = append(lines, proc.Plain(fmt.Sprintf("%-7s %s: for %s", "wait", d.Path, d.For)))
+		case d.Until != nil:
+			lines = append(lines, proc.Plain(fmt.Sprintf("%-7s %s: %s, but started too often; until %s", "wait",
+				d.Path, d.Cause, d.Until.Local().Format(time.DateTime))))
+		}
+	}
+	if len(r.Actions)+len(r.Delays) == 0 {
+		lines = append(lines, "nothing to do: what runs is what the file says")
+	}
+	return s.PrintLines(lines)
+}

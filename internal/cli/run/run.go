@@ -1,0 +1,189 @@
+// Package run has the commands that start and end a daemon, and look after what it keeps.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/foreground"
+	"github.com/coppice-dev/coppice/internal/cli/sage"
+	"github.com/coppice-dev/coppice/internal/cli/top"
+	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/config/grove"
+	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+func NewRun(s *command.Streams) *cobra.Command {
+	var file string
+	var asJSON bool
+	var trace sage.Trace
+	cmd := &cobra.Command{
+		Use:   "run [FILE.sg|DIR]",
+		Short: "Run a fleet or a Sage program in the foreground",
+		Long: `Run the fleet in the foreground until no agent runs or will run again. Where orders,
+pools with a check, or the triggers of Aidefiles may start something later, that is
+until Ctrl-C.
+
+On a terminal it shows the live tree above the output of the agents; piped, it
+writes plain lines; with --json, one event a line on stdout. From another
+terminal, coppice ps, logs, attach, stop, explain and all others work on it.
+
+Ctrl-C (or SIGTERM) stops all agents, those that depend on others first, within
+the shutdown time; a second one kills them. In the live tree, q asks and then
+stops them as Ctrl-C does. The exit code is 0 when the fleet has ended, 1 when
+the limit of the root was reached, 78 when the file is at fault, and 128 plus
+the number of the signal that stopped it.
+
+With a FILE.sg, or a DIR that is in a project with a grove.toml, it runs that Sage
+program; without either, too, where there is a grove.toml and no coppice.toml. What
+the program prints goes to the standard output, what its supervisors do to the
+error output; the exit codes are the same, and 1 if the program is not valid.`,
+		Args: sage.AtMostOne,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0 && file != "":
+				return command.Usagef("%s and --file %s, expected one of them", args[0], file)
+			case len(args) > 0 && strings.HasSuffix(args[0], ".toml"):
+				return command.UsageError(command.NoArgs(cmd, args))
+			case len(args) > 0 && args[0] == "":
+				return command.Usagef("the name of the program is empty, expected a file or a directory")
+			case len(args) > 0:
+				return sage.Run(s, args[0], asJSON, trace)
+			}
+			path, err := command.FindConfig(file)
+			if err != nil {
+				return err
+			}
+			if grove.Is(path) {
+				return sage.Run(s, filepath.Dir(path), asJSON, trace)
+			}
+			if err := command.OnlyPeople(path, "coppice run"); err != nil {
+				return err
+			}
+			return run(s, path, asJSON, trace)
+		},
+	}
+	trace.Add(cmd)
+	command.ConfigFlag(cmd, &file)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print events and output as NDJSON")
+	return cmd
+}
+
+// view shows a run. Its methods may be called from many goroutines.
+type view interface {
+	Event(e supervisor.Event)
+	Output(path string, incarnation uint64, line proc.Line)
+	// Order shows an event about an Order.
+	Order(e event.Event)
+	// Watch shows the fleet until ctx is done.
+	Watch(ctx context.Context, c *daemon.Controller)
+	// Close shows what is left to show, then the summary.
+	Close(summary []string) error
+}
+
+// run runs a fleet from its start to its end.
+func run(s *command.Streams, path string, asJSON bool, trace sage.Trace) error {
+	to, closeTrace, err := trace.Open(s)
+	if err != nil {
+		return err
+	}
+	defer closeTrace()
+	stop, ctx := foreground.NewStopper()
+	v := newView(s, asJSON, stop)
+	log := s.Err
+	if live, ok := v.(*top.Live); ok {
+		log = live
+	}
+	began := time.Now()
+	var sum summary
+	watching, ended := context.WithCancel(context.Background())
+	defer ended()
+	var shown sync.WaitGroup
+	failed := serve(ctx, stop, daemon.ServeOptions{
+		Config: path, Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Once: true, Trace: to,
+		OnEvent: func(e supervisor.Event) {
+			sum.note(e)
+			v.Event(e)
+		},
+		Output: v.Output,
+		Up: func(c *daemon.Controller, _ string) {
+			shown.Go(func() { v.Watch(watching, c) })
+			shown.Go(func() { showOrders(watching, c, began, v) })
+		},
+	})
+	ended()
+	shown.Wait()
+	if err := v.Close(sum.lines()); err != nil && failed == nil {
+		failed = fmt.Errorf("writing to the standard output: %w", err)
+	}
+	var limit *supervisor.LimitError
+	var bad config.Errors
+	switch sig := stop.First(); {
+	case errors.As(failed, &bad): // as validate says it
+		fmt.Fprintln(s.Err, bad)
+		return command.Exit(command.ExitConfig, nil)
+	case sig != 0:
+		return command.Exit(command.ExitSignalled+int(sig), fmt.Errorf("stopped by %s", stop.Cause()))
+	case errors.As(failed, &limit):
+		return command.Exit(command.ExitFailure, limit)
+	}
+	return failed
+}
+
+// showOrders shows what becomes of orders from the beginning of a run on.
+func showOrders(ctx context.Context, c *daemon.Controller, began time.Time, v view) {
+	for e, err := range c.Events(ctx, event.Query{Filter: event.Filter{Types: []string{"order.*"}}, Follow: true}) {
+		if err != nil {
+			return // at the end; what the log has to say of itself is not for here
+		}
+		if strings.HasPrefix(string(e.Type), "order.") && !e.Time.Before(began) {
+			v.Order(e)
+		}
+	}
+}
+
+// serve is the daemon in this process, until its end. Signals stop the
+// fleet, in order and then brutally.
+func serve(ctx context.Context, stop *foreground.Stopper, o daemon.ServeOptions) error {
+	release := stop.Listen() // before the first agent: no signal may leave one behind
+	defer release()
+	up := o.Up
+	o.Version = command.Version()
+	o.Up = func(c *daemon.Controller, socket string) {
+		stop.Control(c)
+		up(c, socket)
+	}
+	err := daemon.Serve(ctx, o)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil { // asked to end before it had begun
+		return nil
+	}
+	return coded(err)
+}
+
+// newView chooses how a run is shown.
+func newView(s *command.Streams, asJSON bool, stop *foreground.Stopper) view {
+	out, ok := s.Out.(*os.File)
+	tty := ok && term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb"
+	switch {
+	case asJSON:
+		return foreground.NewJSONView(s.Out, stop)
+	case tty && term.IsTerminal(int(s.In.Fd())):
+		return top.NewLive(s.In, out, stop)
+	}
+	return foreground.NewPlainView(s.Out, tty, stop)
+}

@@ -1,0 +1,110 @@
+package run
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/timespan"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// summary gathers from the events what is worth knowing after a run. Events
+// come from one goroutine, and lines is called after the last one.
+type summary struct {
+	crashes map[string]int // by path
+	group   string         // whose failure restarted a group last
+	groups  map[string]int // group restarts, by the path of the supervisor
+	peers   map[string]int // siblings that these restarted, by the same
+	delays  int
+	longest time.Duration
+	whose   string // longest
+	limits  []string
+}
+
+func (s *summary) note(e supervisor.Event) {
+	if s.crashes == nil {
+		s.crashes, s.groups, s.peers = map[string]int{}, map[string]int{}, map[string]int{}
+	}
+	h := e.Header()
+	switch e := e.(type) {
+	case supervisor.ChildExited:
+		if !e.Exit.Clean() {
+			s.crashes[h.Path()]++
+		}
+		s.decided(h, e.Decision)
+	case supervisor.ChildStartFailed:
+		s.crashes[h.Path()]++
+		s.decided(h, e.Decision)
+	case supervisor.ChildStopping:
+		if e.Reason == supervisor.ReasonSibling {
+			if s.group == h.Supervisor {
+				s.groups[h.Supervisor]++
+				s.group = ""
+			}
+			s.peers[h.Supervisor]++
+		}
+	case supervisor.LimitReached:
+		whose := h.Path()
+		if e.Limit.Scope == supervisor.ScopeSupervisor {
+			whose = h.Supervisor
+		}
+		s.limits = append(s.limits, fmt.Sprintf("%s (%v)", whose, e.Limit))
+	}
+}
+
+func (s *summary) decided(h supervisor.EventHeader, d supervisor.Decision) {
+	if d.Action != supervisor.RestartIt {
+		return
+	}
+	s.group = h.Supervisor
+	if d.Delay > 0 {
+		s.delays++
+		if d.Delay > s.longest {
+			s.longest, s.whose = d.Delay, h.Path()
+		}
+	}
+}
+
+// lines says what happened: a line each for groups, delays and limits, if
+// there were any, or else one for the failures.
+func (s *summary) lines() []string {
+	var out []string
+	if len(s.groups) > 0 {
+		var parts []string
+		for _, path := range slices.Sorted(maps.Keys(s.groups)) {
+			parts = append(parts, fmt.Sprintf("%s %dx (with %s)", path, s.groups[path],
+				terminal.Plural(s.peers[path], "sibling")))
+		}
+		out = append(out, "group restarts: "+strings.Join(parts, ", "))
+	}
+	if s.delays > 0 {
+		out = append(out, fmt.Sprintf("backoff:        %s delayed, the longest by %s (%s)",
+			terminal.Plural(s.delays, "restart"), timespan.Short(s.longest), s.whose))
+	}
+	if len(s.limits) > 0 {
+		out = append(out, "limits reached: "+strings.Join(s.limits, "; "))
+	}
+	if len(out) == 0 && len(s.crashes) > 0 {
+		out = append(out, "failures: "+counted(s.crashes))
+	}
+	return out
+}
+
+// counted lists paths with their counts, most first.
+func counted(m map[string]int) string {
+	paths := slices.SortedFunc(maps.Keys(m), func(a, b string) int {
+		if m[a] != m[b] {
+			return m[b] - m[a]
+		}
+		return strings.Compare(a, b)
+	})
+	parts := make([]string, len(paths))
+	for i, p := range paths {
+		parts[i] = fmt.Sprintf("%s %dx", p, m[p])
+	}
+	return strings.Join(parts, ", ")
+}

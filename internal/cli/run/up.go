@@ -1,0 +1,360 @@
+package run
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/foreground"
+	"github.com/coppice-dev/coppice/internal/cli/sage"
+	"github.com/coppice-dev/coppice/internal/cli/show"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/private"
+	"github.com/coppice-dev/coppice/internal/project"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
+)
+
+func NewUp(s *command.Streams) *cobra.Command {
+	var file string
+	var detach, dry, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start the daemon that keeps the fleet running",
+		Long: `Start the daemon that keeps the fleet running. Agents outlive it: when it is
+killed, the next one takes them over.
+
+In the foreground it prints what happens until Ctrl-C, which stops all agents
+in order. With -d it goes into the background and the command returns shortly
+after every agent has been started, or with the reason why the daemon is not up.
+If something is not well, it is named with the reason, as in coppice status, and
+the exit code is 1; the daemon stays up. If a daemon is already up, up -d says
+so, names what is not well, and exits with 0; up in the foreground fails.
+
+With --dry-run nothing is started or stopped: it prints what a daemon would do
+first, or what a running daemon is about to do. Without a daemon it runs the
+checks of pools, to know how many instances there would be; with a daemon it
+uses their last results, as coppice patrol --dry-run does.`,
+		Args: command.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			path, err := command.FindConfig(file)
+			if err != nil {
+				return err
+			}
+			if asJSON && !dry {
+				return command.Usagef("--json goes with --dry-run")
+			}
+			if dry {
+				return upDry(s, path, asJSON)
+			}
+			if err := command.OnlyPeople(path, "coppice up"); err != nil {
+				return err
+			}
+			if detach {
+				return upDetached(s, path)
+			}
+			return up(s, path)
+		},
+	}
+	command.ConfigFlag(cmd, &file)
+	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "go into the background")
+	cmd.Flags().BoolVarP(&dry, "dry-run", "n", false, "only say what there is to do; runs the checks of pools")
+	command.JSONFlag(cmd, &asJSON, "one object, with --dry-run")
+	return cmd
+}
+
+// upDry says what a daemon would do, or has to do if there is one.
+func upDry(s *command.Streams, path string, asJSON bool) error {
+	p, err := project.Open(path)
+	if err != nil {
+		return err
+	}
+	ctx, stop := command.UntilSignal(context.Background())
+	defer stop()
+	var round api.Round
+	var refused error
+	if _, locked := p.Locked(); locked {
+		var socket string
+		if socket, err = api.SocketPath(p.Dir); err == nil {
+			ctx, cancel := context.WithTimeout(ctx, dryTime)
+			defer cancel()
+			client := api.Dial(socket)
+			defer client.Close()
+			if round, err = client.Patrol(ctx, true); err == nil {
+				refused = refusedFile(ctx, client)
+			}
+		}
+	} else {
+		round, err = daemon.Preview(ctx, path, slog.New(slog.NewTextHandler(s.Err, nil)))
+	}
+	if err != nil {
+		return coded(err)
+	}
+	return errors.Join(printRound(s, round, asJSON), refused)
+}
+
+// dryTime bounds the wait for a daemon.
+const dryTime = 30 * time.Second
+
+// readyFD is where a daemon in the background reports to the command that
+// started it: the descriptor after the standard ones.
+const (
+	readyFD  = 3
+	readyEnv = "COPPICE_READY_FD"
+)
+
+// readiness is what it says there, one line of JSON.
+type readiness struct {
+	Message string             `json:"message"`
+	Unwell  []status.Attention `json:"unwell,omitempty"` // what is not well
+	Code    int                `json:"code"`
+	Holder  int                `json:"holder,omitempty"` // process of another daemon, which has the project
+}
+
+// settleTime is how long a daemon waits before it reports, for agents that end
+// at once.
+const settleTime = 500 * time.Millisecond
+
+// up is the daemon.
+func up(s *command.Streams, path string) error {
+	tell := func(readiness) {}
+	if os.Getenv(readyEnv) == fmt.Sprint(readyFD) {
+		os.Unsetenv(readyEnv)
+		syscall.CloseOnExec(readyFD)
+		pipe := os.NewFile(readyFD, "ready")
+		tell = func(r readiness) {
+			json.NewEncoder(pipe).Encode(r)
+			pipe.Close()
+			tell = func(readiness) {}
+		}
+	}
+	logger := slog.New(slog.NewTextHandler(s.Err, nil))
+	told, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	to, closeTrace, err := sage.Trace{}.Open(s) // as the environment says
+	if err != nil {
+		return err
+	}
+	defer closeTrace()
+	stop, ctx := foreground.NewStopper()
+	err = serve(ctx, stop, daemon.ServeOptions{
+		Config: path, Logger: logger, Trace: to, Hurry: stop.Reloads(),
+		Up: func(c *daemon.Controller, socket string) {
+			fmt.Fprintf(s.Out, "up, process %d, socket %s\n", os.Getpid(), socket)
+			go printEvents(told, s.Out, c)
+		},
+		Ready: func(c *daemon.Controller) {
+			select {
+			case <-time.After(settleTime):
+			case <-c.Ended(): // which is reported as an error
+				return
+			}
+			r := readiness{Message: "up"}
+			if st, err := c.Model().Status(context.Background()); err == nil {
+				r = readiness{Message: summaryOf(c, st), Unwell: unwell(st)}
+			}
+			tell(r)
+		},
+	})
+	if err != nil {
+		r := readiness{Message: err.Error(), Code: command.ExitCode(err)}
+		var locked *project.LockedError
+		if errors.As(err, &locked) {
+			r.Holder = locked.Holder.PID
+		}
+		tell(r)
+	}
+	return err
+}
+
+// coded gives the errors of a daemon their exit codes.
+func coded(err error) error {
+	var bad config.Errors
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &bad):
+		return command.Exit(command.ExitConfig, err)
+	}
+	return err
+}
+
+// printEvents prints what happens under a controller, from its beginning, a line each.
+func printEvents(ctx context.Context, w io.Writer, c *daemon.Controller) {
+	for e, err := range c.Events(ctx, event.Query{After: c.Before(), Follow: true}) {
+		if err != nil {
+			return
+		}
+		fmt.Fprintf(w, "%s %s\n", e.Time.Local().Format(time.TimeOnly), proc.Plain(e.Message))
+	}
+}
+
+// summaryOf returns the fleet in a line.
+func summaryOf(c *daemon.Controller, st status.Status) string {
+	total := 0
+	for _, n := range st.Summary {
+		total += n
+	}
+	idle := ""
+	if n := st.Summary[aidefile.Idle.String()] + st.Summary[aidefile.Done.String()]; n > 0 {
+		idle = fmt.Sprintf(", %d waiting for a trigger", n)
+	}
+	line := fmt.Sprintf("%s is up: %d of %s running%s, process %d",
+		st.Project, st.Summary["running"], terminal.Plural(total, "agent"), idle, st.Controller.PID)
+	if paths := stoppedByHand(c); len(paths) > 0 {
+		line += "; stopped by hand: " + strings.Join(paths, ", ")
+	}
+	if !st.Store.OK {
+		line += "; state cannot be kept: " + st.Store.Error
+	}
+	return line
+}
+
+// maxStopped is how many paths a summary names.
+const maxStopped = 5
+
+// stoppedByHand returns the paths of what only a start brings back; without what is in a supervisor that was stopped.
+func stoppedByHand(c *daemon.Controller) (paths []string) {
+	nodes, err := c.Model().Nodes(context.Background(), "")
+	if err != nil {
+		return nil
+	}
+	more := 0
+	for _, n := range nodes {
+		switch {
+		case !n.StoppedByHand:
+		case len(paths) == maxStopped:
+			more++
+		default:
+			paths = append(paths, n.Path)
+		}
+	}
+	if more > 0 {
+		paths = append(paths, fmt.Sprintf("and %d more", more))
+	}
+	return paths
+}
+
+// unwell returns what in a fleet does not run as it should, as coppice status shows it.
+func unwell(st status.Status) []status.Attention {
+	return slices.DeleteFunc(st.Attention, func(a status.Attention) bool { return !a.Unwell() })
+}
+
+// unwellError is the end of up -d while something is not well; nil if nothing is.
+func unwellError(all []status.Attention) error {
+	if len(all) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	for _, a := range all {
+		for i, line := range show.AttentionOf(a, nil, time.Now(), terminal.Paint{}) {
+			b.WriteString("\n  " + strings.Repeat("  ", min(i, 1)) + line)
+		}
+	}
+	return errors.New("not well:" + b.String())
+}
+
+// upDetached starts the daemon in the background and waits for its readiness.
+func upDetached(s *command.Streams, path string) error {
+	_, notices, err := daemon.LoadTree(path)
+	if err != nil { // say it here, not in a log file
+		return command.Exit(command.ExitConfig, err)
+	}
+	for _, n := range notices {
+		fmt.Fprintln(s.Err, n)
+	}
+	p, err := project.Open(path)
+	if err != nil {
+		return err
+	}
+	if holder, locked := p.Locked(); locked {
+		return alreadyUp(s, p, holder.PID)
+	}
+	if err := p.Make(); err != nil {
+		return err
+	}
+	log, err := private.OpenFile(p.Log(), os.O_WRONLY|os.O_CREATE|os.O_APPEND)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(exe, "up", "--file", path)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{w}
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", readyEnv, readyFD))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		w.Close()
+		return err
+	}
+	w.Close()
+	line, err := bufio.NewReader(io.LimitReader(r, 1<<20)).ReadBytes('\n')
+	var rep readiness
+	if err != nil || json.Unmarshal(line, &rep) != nil {
+		cmd.Wait()
+		return fmt.Errorf("the daemon ended before it was up; see its log: %s", p.Log())
+	}
+	if rep.Holder != 0 { // it has come first
+		cmd.Wait()
+		return alreadyUp(s, p, rep.Holder)
+	}
+	if rep.Code != 0 {
+		cmd.Wait()
+		return command.Exit(rep.Code, errors.New(rep.Message))
+	}
+	fmt.Fprintln(s.Out, rep.Message)
+	if err := cmd.Process.Release(); err != nil {
+		return err
+	}
+	return unwellError(rep.Unwell)
+}
+
+// alreadyUp says that a daemon has the project, which is what was asked for, and what
+// is not well there. One that does not answer yet has nothing to say.
+func alreadyUp(s *command.Streams, p project.Project, pid int) error {
+	const message = "%s is already up, process %d; it follows the file by itself\n"
+	if _, err := fmt.Fprintf(s.Out, message, proc.Plain(p.Dir), pid); err != nil {
+		return err
+	}
+	socket, err := api.SocketPath(p.Dir)
+	if err != nil {
+		return err
+	}
+	client := api.Dial(socket)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), command.ProjectTimeout)
+	defer cancel()
+	if st, err := status.Get.Call(ctx, client, api.None{}); err == nil {
+		if e := unwellError(unwell(st)); e != nil {
+			fmt.Fprintln(s.Out, e)
+		}
+	}
+	return nil // as with start and stop: it is what was asked for
+}

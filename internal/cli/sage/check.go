@@ -1,0 +1,163 @@
+package sage
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/sagehost"
+	"github.com/coppice-dev/coppice/sage/check"
+	"github.com/coppice-dev/coppice/sage/diag"
+	"github.com/coppice-dev/coppice/sage/load"
+)
+
+func newCheck(s *command.Streams) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check [FILE|DIR]",
+		Short: "Check a Sage program without running it",
+		Long: `Check a Sage program, with all of its modules, without running it: the program of
+the project (grove.toml) in DIR or above it, that which begins with FILE, or that
+of the project here. A FILE that is a module of the program of its project is
+checked as a part of it.
+
+Each error and warning is shown with its place, the line and what to do. The exit
+code is 1 if there is an error; warnings alone are none.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("%d arguments, expected one file or directory; see %s --help", len(args),
+					cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			path := ""
+			if len(args) > 0 {
+				if path = args[0]; path == "" {
+					return command.Usagef("the name of the file is empty, expected a file or a directory")
+				}
+			}
+			program, err := findProgram(s, path)
+			if err != nil {
+				return err
+			}
+			program, info, diagnostics, err := program.CheckWhole()
+			if err != nil {
+				return errors.New(proc.Plain(err.Error()))
+			}
+			return reportCheck(s, program, info, diagnostics, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the errors and warnings as NDJSON")
+	return cmd
+}
+
+// noProgram is the error of a command that is for Sage programs where there is
+// none. Who has a fleet here means its file.
+func noProgram(err error) error {
+	if file, e := command.FindConfig(""); e == nil {
+		err = fmt.Errorf("%w; this command is for Sage programs, %s is checked by: coppice validate", err,
+			filepath.Base(file))
+	}
+	return command.Exit(command.ExitConfig, err)
+}
+
+// findProgram finds the program that a command is about.
+func findProgram(s *command.Streams, path string) (*load.Program, error) {
+	program, err := load.Find(sagehost.Projects{}, path)
+	var bad config.Errors
+	var none *load.NoProjectError
+	switch {
+	case errors.As(err, &bad):
+		fmt.Fprintln(s.Err, bad)
+		return nil, command.Exit(command.ExitConfig, nil)
+	case errors.Is(err, fs.ErrNotExist) && path == "":
+		return nil, noProgram(err)
+	case errors.As(err, &none):
+		return nil, command.Exitf(command.ExitConfig, "%s", proc.Plain(err.Error()))
+	case err != nil:
+		return nil, errors.New(proc.Plain(err.Error()))
+	}
+	if program.Settings != nil {
+		for _, n := range program.Settings.Notices {
+			fmt.Fprintln(s.Err, n)
+		}
+	}
+	return program, nil
+}
+
+// reportCheck shows what was found.
+func reportCheck(s *command.Streams, program *load.Program, info *check.Info, diagnostics []diag.Diagnostic,
+	asJSON bool) error {
+	errs, warnings := 0, 0
+	for _, d := range diagnostics {
+		if d.Severity == diag.Error {
+			errs++
+		} else {
+			warnings++
+		}
+	}
+	if asJSON {
+		w := json.NewEncoder(s.Out)
+		w.SetEscapeHTML(false)
+		for _, d := range diagnostics {
+			if err := w.Encode(diagnosticJSON(d)); err != nil {
+				return fmt.Errorf("writing to the standard output: %w", err)
+			}
+		}
+	} else if err := showDiagnostics(s.Err, diagnostics); err != nil {
+		return fmt.Errorf("writing to the error output: %w", err)
+	}
+	name := proc.Plain(program.Name(program.Entry))
+	counts := []string{terminal.Plural(len(info.Modules), "file")}
+	if warnings > 0 {
+		counts = append(counts, terminal.Plural(warnings, "warning"))
+	}
+	if errs > 0 {
+		counts = append([]string{terminal.Plural(errs, "error")}, counts...)
+		if !asJSON {
+			return fmt.Errorf("%s is not valid: %s", name, strings.Join(counts, ", "))
+		}
+		return command.Exit(command.ExitFailure, nil)
+	}
+	if asJSON {
+		return nil
+	}
+	_, err := fmt.Fprintf(s.Out, "%s is valid: %s\n", name, strings.Join(counts, ", "))
+	return err
+}
+
+// placed is a diagnostic as --json shows it. Lines and columns count from 1,
+// columns in characters.
+type placed struct {
+	File     string `json:"file"`
+	Line     int    `json:"line"`
+	Column   int    `json:"column"`
+	End      point  `json:"end"`
+	Code     string `json:"code"`
+	Severity string `json:"severity"`
+	Message  string `json:"message"`
+	Help     string `json:"help"`
+}
+
+type point struct {
+	Line   int `json:"line"`
+	Column int `json:"column"`
+}
+
+func diagnosticJSON(d diag.Diagnostic) placed {
+	start, end := d.Span.Position(), d.Span.After().Position()
+	return placed{
+		File: start.Name, Line: start.Line, Column: start.Column, End: point{end.Line, end.Column},
+		Code: d.Code, Severity: d.Severity.String(), Message: d.Message, Help: d.Help,
+	}
+}

@@ -1,0 +1,226 @@
+package sage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/foreground"
+	"github.com/coppice-dev/coppice/internal/cli/show"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/sagehost"
+	"github.com/coppice-dev/coppice/sage/check"
+	"github.com/coppice-dev/coppice/sage/diag"
+	"github.com/coppice-dev/coppice/sage/load"
+	sagerun "github.com/coppice-dev/coppice/sage/run"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Trace say whether a Sage program is traced, and where to.
+type Trace struct {
+	on   bool
+	file string
+}
+
+// Variables that ask for a trace, as flags do.
+const (
+	traceEnv     = "SAGE_TRACE"      // not empty and not 0: to the error output
+	traceFileEnv = "SAGE_TRACE_FILE" // a file
+)
+
+func (t *Trace) Add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&t.on, "trace", false,
+		"write what a Sage program does as NDJSON to the error output (or "+traceEnv+"=1)")
+	cmd.Flags().StringVar(&t.file, "trace-file", "", "write it to `FILE` instead, at its end (or "+traceFileEnv+")")
+	cmd.MarkFlagFilename("trace-file")
+}
+
+// Open opens where the trace goes; nil without a trace.
+func (t Trace) Open(s *command.Streams) (io.Writer, func() error, error) {
+	file := t.file
+	if file == "" {
+		file = os.Getenv(traceFileEnv)
+	}
+	if file != "" {
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			return nil, nil, fmt.Errorf("opening the file of the trace: %w", err)
+		}
+		return f, f.Close, nil
+	}
+	if env := os.Getenv(traceEnv); t.on || env != "" && env != "0" {
+		return s.Err, func() error { return nil }, nil
+	}
+	return nil, func() error { return nil }, nil
+}
+
+// AtMostOne refuses more than one argument.
+func AtMostOne(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return fmt.Errorf("%d arguments, expected one file or directory; see %s --help", len(args), cmd.CommandPath())
+	}
+	return nil
+}
+
+// validProgram finds and checks the program that a command runs; it shows what is wrong.
+func validProgram(s *command.Streams, path string) (*load.Program, *check.Info, error) {
+	program, err := findProgram(s, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	program, info, diagnostics, err := program.CheckWhole()
+	if err != nil {
+		return nil, nil, errors.New(proc.Plain(err.Error()))
+	}
+	if len(diagnostics) > 0 {
+		if err := showDiagnostics(s.Err, diagnostics); err != nil {
+			return nil, nil, err
+		}
+	}
+	if diag.HasErrors(diagnostics) {
+		return nil, nil, fmt.Errorf("%s is not valid, and nothing was run", proc.Plain(program.Name(program.Entry)))
+	}
+	return program, info, nil
+}
+
+// sageView shows a Sage program: what it prints as it is, and what
+// supervisors do next to it.
+type sageView struct {
+	json  *foreground.JSONView // nil for people
+	out   foreground.LineWriter
+	err   foreground.LineWriter
+	tty   bool // of the output
+	paint terminal.Paint
+	alone bool // an agent without a supervisor of its own
+	root  string
+}
+
+// Write takes what the program prints: one line, with its end.
+func (v *sageView) Write(p []byte) (int, error) {
+	text := strings.TrimSuffix(string(p), "\n")
+	switch {
+	case v.json != nil:
+		v.json.Put(foreground.Record{Time: time.Now(), Type: "agent.output", Path: v.root, Message: text,
+			Data: foreground.OutputData("stdout", false)})
+	case v.tty: // it may come from a model
+		for line := range strings.SplitSeq(text, "\n") {
+			v.out.Write([]byte(proc.Plain(line) + "\n"))
+		}
+	default:
+		v.out.Write(p)
+	}
+	return len(p), nil
+}
+
+// output takes what a process writes that is a child of the program.
+func (v *sageView) output(path string, incarnation uint64, line proc.Line) {
+	if v.json != nil {
+		v.json.Output(path, incarnation, line)
+		return
+	}
+	v.out.Write(fmt.Appendf(nil, "%s %s %s\n", path, v.paint.Dim("|"), proc.Plain(line.Text)))
+}
+
+func (v *sageView) event(e supervisor.Event) {
+	if v.json != nil {
+		v.json.Event(e)
+		return
+	}
+	switch e := e.(type) {
+	case supervisor.SupervisorStarted, supervisor.SupervisorStopping, supervisor.ChildStopping:
+		return
+	case supervisor.ChildStarted:
+		if !e.Restart {
+			return
+		}
+	}
+	if entry, text := show.Describe(e); text != "" && !v.alone {
+		v.err.Write(fmt.Appendf(nil, "%s %s %s\n", proc.Plain(entry.Path), v.paint.Dim("*"),
+			show.PaintEvent(v.paint, entry.Type, proc.Plain(text))))
+	}
+}
+
+func (v *sageView) close() error {
+	if v.json != nil {
+		return v.json.Close(nil)
+	}
+	v.err.Close()
+	return v.out.Close()
+}
+
+// Run runs a Sage program from its start to its end.
+func Run(s *command.Streams, path string, asJSON bool, trace Trace) error {
+	program, info, err := validProgram(s, path)
+	if err != nil {
+		return err
+	}
+	if info.Entry == nil {
+		return fmt.Errorf("%s runs nothing; end it with: run NAME;", proc.Plain(program.Name(program.Entry)))
+	}
+	to, closeTrace, err := trace.Open(s)
+	if err != nil {
+		return err
+	}
+	defer closeTrace()
+	stop, ctx := foreground.NewStopper()
+	release := stop.Listen()
+	defer release()
+	_, tty := terminal.Size(s.Out)
+	_, colour := terminal.Size(s.Err)
+	v := &sageView{
+		out: foreground.LineWriter{W: s.Out, Stop: stop}, err: foreground.LineWriter{W: s.Err, Stop: stop}, tty: tty,
+		paint: terminal.NewPaint(colour), alone: info.Entry.Agent != nil,
+	}
+	if v.alone {
+		v.root = info.Entry.Agent.Object.Name
+	} else {
+		v.root = info.Entry.Supervisor.Object.Name
+	}
+	if asJSON {
+		v.json = foreground.NewJSONView(s.Out, stop)
+	}
+	on, err := sagehost.Open(context.Background(), program, info, sagehost.RunOptions{
+		Out: v, Err: s.Err, In: s.In, Trace: to, OnEvent: v.event, Output: v.output,
+		Logger: slog.New(foreground.PlainLog{Level: slog.LevelWarn, Write: func(line []byte) { v.err.Write(line) }}),
+	})
+	if err != nil {
+		var bad config.Errors
+		if errors.As(err, &bad) {
+			fmt.Fprintln(s.Err, bad)
+			return command.Exit(command.ExitConfig, nil)
+		}
+		var setting *sagerun.SettingsError
+		if errors.As(err, &setting) {
+			return command.Exit(command.ExitConfig, err)
+		}
+		return err
+	}
+	stop.Control(on)
+	defer listenPause(on)()
+	asked := context.AfterFunc(ctx, func() { on.Stop(false) })
+	failed := on.Run(context.Background())
+	asked()
+	if err := on.Close(); err != nil && failed == nil {
+		failed = err
+	}
+	if err := v.close(); err != nil && failed == nil {
+		failed = fmt.Errorf("writing to the standard output: %w", err)
+	}
+	if sig := stop.First(); sig != 0 {
+		return command.Exit(command.ExitSignalled+int(sig), fmt.Errorf("stopped by %s", stop.Cause()))
+	}
+	if failed != nil {
+		return errors.New(proc.Plain(failed.Error()))
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package sage
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/foreground"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/sagehost"
+	"github.com/coppice-dev/coppice/sage/diag"
+	"github.com/coppice-dev/coppice/sage/eval"
+	"github.com/coppice-dev/coppice/sage/load"
+	"github.com/coppice-dev/coppice/sage/test"
+)
+
+func newTest(s *command.Streams) *cobra.Command {
+	t := testRun{s: s}
+	cmd := &cobra.Command{
+		Use:   "test [FILE|DIR]",
+		Short: "Run the tests of a Sage program",
+		Long: `Run the tests of a Sage program: those in the program of the project (grove.toml)
+here, or in DIR, with all of its modules, and those in the files *_test.sg, each of
+which is a program of its own; or those in FILE.
+
+Each test is run by itself, with beliefs of its own, and takes at most timeout_ms
+of [test] in grove.toml. Models and tools are never asked: what a test wants of
+them it mocks. The exit code is 1 if a test fails or a program has errors.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 1 && args[0] == "" {
+				return fmt.Errorf("expected one file or directory; see %s --help", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			path := ""
+			if len(args) > 0 {
+				path = args[0]
+			}
+			return t.run(path)
+		},
+	}
+	cmd.Flags().StringVar(&t.filter, "filter", "", "run only the tests with `TEXT` in file::name")
+	cmd.Flags().BoolVar(&t.asJSON, "json", false, "print one object a test, as NDJSON")
+	return cmd
+}
+
+// testRun is one run of coppice sage test.
+type testRun struct {
+	s              *command.Streams
+	filter         string
+	asJSON         bool
+	passed, failed int
+	broken         bool // a program could not be tested
+}
+
+// testLine is a test as --json shows it.
+type testLine struct {
+	File       string  `json:"file"`
+	Line       int     `json:"line"`
+	Name       string  `json:"name"`
+	Passed     bool    `json:"passed"`
+	DurationMS float64 `json:"duration_ms"`
+	Error      string  `json:"error"`
+	Output     string  `json:"output"`
+}
+
+func (t *testRun) run(path string) error {
+	programs, err := load.FindTests(sagehost.Projects{}, path)
+	var bad config.Errors
+	var none *load.NoProjectError
+	switch {
+	case errors.As(err, &bad):
+		fmt.Fprintln(t.s.Err, bad)
+		return command.Exit(command.ExitConfig, nil)
+	case errors.Is(err, fs.ErrNotExist) && path == "":
+		return noProgram(err)
+	case errors.As(err, &none):
+		return command.Exitf(command.ExitConfig, "%s", proc.Plain(err.Error()))
+	case err != nil:
+		t.fail(err)
+	}
+	stop, ctx := foreground.NewStopper()
+	defer stop.Listen()()
+	begin := time.Now()
+	test.Run(ctx, programs, test.Options{
+		Path: path, Filter: t.filter, Result: t.result, Failed: t.fail,
+		Invalid: func(diagnostics []diag.Diagnostic) {
+			t.broken = true
+			_ = showDiagnostics(t.s.Err, diagnostics)
+		},
+	})
+	if sig := stop.First(); sig != 0 {
+		return command.Exit(command.ExitSignalled+int(sig), fmt.Errorf("stopped by %s", stop.Cause()))
+	}
+	if !t.asJSON {
+		how := "ok"
+		if t.failed > 0 || t.broken {
+			how = "failed"
+		}
+		fmt.Fprintf(t.s.Out, "%s: %d passed, %d failed (%v)\n", how, t.passed, t.failed,
+			time.Since(begin).Round(time.Millisecond))
+	}
+	if t.failed > 0 || t.broken {
+		return command.Exit(command.ExitFailure, nil)
+	}
+	return nil
+}
+
+// fail shows why a program could not be tested.
+func (t *testRun) fail(err error) {
+	t.broken = true
+	fmt.Fprintf(t.s.Err, "coppice: %s\n", proc.Plain(err.Error()))
+}
+
+func (t *testRun) result(r eval.TestResult) {
+	at := r.Span.Position()
+	line := testLine{
+		File: at.Name, Line: at.Line, Name: r.Name, Passed: r.Err == nil,
+		DurationMS: float64(r.Duration.Microseconds()) / 1000, Output: r.Output,
+	}
+	if r.Err == nil {
+		t.passed++
+	} else {
+		t.failed++
+		line.Error = r.Err.Error()
+	}
+	if t.asJSON {
+		w := json.NewEncoder(t.s.Out)
+		w.SetEscapeHTML(false)
+		_ = w.Encode(line)
+		return
+	}
+	_, tty := terminal.Size(t.s.Out)
+	paint := terminal.NewPaint(tty)
+	how := paint.Green("PASS")
+	if r.Err != nil {
+		how = paint.Red("FAIL")
+	}
+	fmt.Fprintf(t.s.Out, "%s %s::%s (%v)\n", how, proc.Plain(at.Name), proc.Plain(r.Name),
+		r.Duration.Round(10*time.Microsecond))
+	if r.Err == nil {
+		return
+	}
+	for _, text := range []string{line.Error, strings.TrimRight(r.Output, "\n")} {
+		if text == "" {
+			continue
+		}
+		for l := range strings.SplitSeq(text, "\n") {
+			fmt.Fprintf(t.s.Out, "     %s\n", proc.Plain(l))
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/journal"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// EventLine is an event in a line for people: without its number, and without
+// the date if that is today's.
+func EventLine(e event.Event, now time.Time, p terminal.Paint) string {
+	at, format := e.Time.Local(), time.TimeOnly
+	if at.Format(time.DateOnly) != now.Local().Format(time.DateOnly) {
+		format = time.DateTime
+	}
+	var b strings.Builder
+	b.WriteString(p.Dim(at.Format(format)) + " " + PaintEvent(p, e.Type, proc.Plain(string(e.Type))))
+	if e.Path != "" {
+		b.WriteString(" " + p.Bold(proc.Plain(e.Path)))
+	}
+	if e.Incarnation != 0 {
+		b.WriteString(p.Dim(fmt.Sprintf("#%d", e.Incarnation)))
+	}
+	if e.Message != "" {
+		message := e.Text() // which stands there already
+		b.WriteString(" " + proc.Plain(strings.ReplaceAll(message, "\n", " ")))
+	}
+	if e.Actor != "" && e.Actor != "supervisor" && e.Actor != "controller" { // whose work it is
+		b.WriteString(p.Dim(" (by " + proc.Plain(e.Actor) + ")"))
+	}
+	return b.String()
+}
+
+// PaintEvent paints the type of an event by what it asks of the reader.
+func PaintEvent(p terminal.Paint, t event.Type, text string) string {
+	_, what, _ := strings.Cut(string(t), ".")
+	switch what {
+	case "started", "ready", "released", "adopted", "resumed", "recovered", "completed":
+		return p.Green(text)
+	case "restarting", "stopping", "stopped", "suspended", "draining", "compacted", "reset":
+		return p.Yellow(text)
+	case "crashed", "start_failed", "quarantined", "gave_up", "lost", "abandoned", "escalated", "paused", "rejected",
+		"failed", "degraded", "dropped",
+		"limit_reached":
+		return p.Red(text)
+	}
+	return text
+}
+
+// Describe returns an event as it is stored and in a line; "" if it is not worth one.
+func Describe(e supervisor.Event) (event.Event, string) {
+	entry, text := journal.Translate(e)
+	if journal.Nested(e) || entry.Type == event.SupervisorEnded {
+		text = ""
+	}
+	return entry, text
+}
+
+// OrderLine is an event about an order, as those about agents are shown.
+func OrderLine(e event.Event, p terminal.Paint) string {
+	return fmt.Sprintf("%s %s %s", proc.Plain(e.Path), p.Dim("*"),
+		PaintEvent(p, e.Type, proc.Plain(strings.ReplaceAll(e.Text(), "\n", " "))))
+}

@@ -1,0 +1,95 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/timespan"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// asks is what an agent waits for.
+func asks(n status.Node) string {
+	text := n.NeedsInput.ID + ": " + n.NeedsInput.Text
+	if more := n.NeedsInput.Open - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return terminal.Cell(text)
+}
+
+func uptime(n status.Node) string {
+	switch n.State {
+	case StateRunning, StateStopping, stateDegraded:
+		return timespan.Short(time.Duration(n.Uptime * float64(time.Second)).Truncate(time.Second))
+	}
+	return "-"
+}
+
+// next says when a node starts again, or why it does not.
+func next(n status.Node, now time.Time) string {
+	switch State(n) {
+	case NeedsInput:
+		return asks(n)
+	case StateRunning, StateStarting:
+		return ""
+	}
+	if at := nextTry(n, now); at != "" {
+		return withExit(n, "in "+at)
+	}
+	return why(n)
+}
+
+// why says why a node is in its state.
+func why(n status.Node) string {
+	if n.Kind == "agent" && n.State == StateRunning && n.Loop != "" {
+		return "its last exit: " + proc.Plain(exitText(n))
+	}
+	return withExit(n, n.Reason)
+}
+
+// exitText says how a node ended last.
+func exitText(n status.Node) string {
+	switch {
+	case n.ExitKind != supervisor.Normal.String():
+		return n.LastExit
+	case n.ExitError == "":
+		return "completed"
+	}
+	return "completed: " + n.ExitError
+}
+
+// nextTry is the time until a node starts again, "" if it will not.
+func nextTry(n status.Node, now time.Time) string {
+	if n.NextAt == nil || n.NextAt.IsZero() {
+		return ""
+	}
+	return timespan.Short(max(0, n.NextAt.Sub(now)).Round(100 * time.Millisecond))
+}
+
+// withExit adds how a node that does not run has ended.
+func withExit(n status.Node, text string) string {
+	if !n.Failed || n.State == StateRunning || n.State == StateStarting || n.State == stateDegraded {
+		return proc.Plain(text)
+	}
+	return strings.TrimSpace(proc.Plain(text + " (" + n.LastExit + ")"))
+}
+
+// Since is when a node came into its state: its start if it runs, the last
+// thing that happened to it if not; zero if that is not known.
+func Since(x status.Explanation) time.Time {
+	switch {
+	case State(x.Node) == NeedsInput:
+		return x.Node.NeedsInput.At
+	case x.Node.Loop != "" && x.Node.State != StateRunning: // for longer than since its last end
+		return time.Time{}
+	case (x.Node.State == StateRunning || x.Node.State == StateStarting) && x.Node.StartedAt != nil:
+		return *x.Node.StartedAt
+	case len(x.History) > 0:
+		return x.History[len(x.History)-1].Time
+	}
+	return time.Time{}
+}

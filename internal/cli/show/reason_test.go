@@ -1,0 +1,27 @@
+package show
+
+import (
+	"testing"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/status"
+)
+
+// TestReasonOfCrashLoop checks that an agent in a crash loop is explained by its last
+// exit while it runs, and not said to be in that loop only since its last end.
+func TestReasonOfCrashLoop(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	n := status.Node{Kind: "agent", State: StateRunning, Loop: status.CrashLoop, Reason: "it always restarts", LastExit: "exit code 3", Failed: true}
+	if got := ReasonColumn().Text(0, n, now); got != "its last exit: exit code 3" {
+		t.Errorf("REASON: %q", got)
+	}
+	if got := next(n, now); got != "its last exit: exit code 3" {
+		t.Errorf("NEXT: %q", got)
+	}
+	n.State = "restarting"
+	if at := Since(status.Explanation{Node: n, History: []event.Event{{Time: now}}}); !at.IsZero() {
+		t.Errorf("in a crash loop since %v", at)
+	}
+}

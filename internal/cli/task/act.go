@@ -1,0 +1,183 @@
+package task
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/timespan"
+)
+
+func newTaskClaim(s *command.Streams, w worker) *cobra.Command {
+	var t task.ClaimRequest
+	var asJSON, quiet, wait bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "claim [ID]",
+		Short: "Claim a task by its ID, or the first ready one",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return oneTask(w)(cmd, args)
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			t.ID, t.Key, t.By = strings.Join(args, ""), rand.Text(), w.by()
+			var got []task.Task
+			var err error
+
+			switch {
+			case !wait && timeout != 0:
+				return command.Usagef("--timeout bounds --wait, and there is none")
+			case wait && t.ID != "":
+				return command.Usagef("--wait is for the first task that is ready, not for the one of an ID")
+			case timeout < 0:
+				return command.Usagef("--timeout is %v, expected how long to wait, such as 10m", timeout)
+			case wait:
+				got, err = awaitTask(t, timeout)
+			default:
+				err = w.ask(func(ctx context.Context, c *api.Client) (err error) {
+					got, err = task.Claim.Call(ctx, c, t)
+					return err
+				})
+			}
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				err = s.PrintJSON(got)
+			case len(got) > 0 && quiet:
+				err = s.PrintLines([]string{proc.Plain(got[0].ID)})
+			case len(got) > 0:
+				err = s.PrintLines([]string{proc.Plain(got[0].ID) + "  " + terminal.Cell(got[0].Title)})
+			}
+			if err == nil && len(got) == 0 {
+				err = errors.New("no task is ready")
+			}
+			return err
+		},
+	}
+	if w.agent {
+		cmd.Long = `Begin a task: that of the ID, or the first that is ready, of those assigned to this
+agent, then of those of its pool. The exit code is 1 if nothing is ready. Until it is
+closed or released no other agent can claim it; when this incarnation ends before, it is
+open again.
+
+With --wait it waits until there is one, and for the next daemon while there is none.
+The exit code is 124 when the --timeout is over, and 1 when the agent is asked to
+finish. An agent that waits is not idle.`
+		cmd.Flags().BoolVarP(&wait, "wait", "w", false, "wait until a task is ready")
+		cmd.Flags().Var((*timespan.Flag)(&timeout), "timeout",
+			"how long to wait at most, such as 10m; for ever if it is left out")
+	} else {
+		cmd.Long = `Begin a task as a person: that of the ID, or the first that is ready, of those
+assigned to you, then of the pools of --pool. The exit code is 1 if nothing is ready. It is
+yours until you close or release it.`
+	}
+	cmd.Flags().StringSliceVar(&t.Pools, "pool", nil, "a `POOL` to take from; may be given again")
+	cmd.Flags().BoolVar(&t.Any, "any", false, "if there is no other, take one that has no pool and no assignee")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the id alone, for scripts")
+	command.JSONFlag(cmd, &asJSON, "an array with the task")
+	cmd.MarkFlagsMutuallyExclusive("quiet", "json")
+	w.complete(cmd)
+	return cmd
+}
+
+// awaitTask claims a task in the name of an agent once there is one.
+func awaitTask(t task.ClaimRequest, timeout time.Duration) (got []task.Task, err error) {
+	begun, patience := time.Now(), command.Always
+	if timeout > 0 {
+		patience = timeout
+	}
+	err = command.AskAsAgentFor(patience, func(ctx context.Context, c *api.Client) (err error) {
+		req := task.WaitRequest{Pools: t.Pools, Any: t.Any, Key: t.Key}
+		if timeout > 0 {
+			req.Within = max(time.Nanosecond, timeout-time.Since(begun)).Seconds()
+		}
+		got, err = task.Await.Call(ctx, c, req)
+		return err
+	})
+	switch {
+	case err != nil || len(got) > 0:
+	case timeout > 0 && time.Since(begun) >= timeout:
+		err = command.Exitf(command.ExitTimeout, "no task was ready within %v", timeout)
+	default:
+		err = errors.New("no task is given to this agent: it is asked to finish")
+	}
+	return got, err
+}
+
+// newTaskActs are the commands that do one thing to tasks.
+func newTaskActs(s *command.Streams, w worker) []*cobra.Command {
+	var all []*cobra.Command
+	for _, act := range []struct {
+		action      task.Action
+		done        string
+		short, long string
+	}{
+		{task.Close, "closed", "Close tasks as done, failed or cancelled",
+			`Close tasks: they are done, or with --outcome they have failed or were cancelled.
+What waits for them is let go in any case. A task with children that are not closed
+is closed with --force alone.`},
+		{task.Release, "open again", "Release claimed tasks",
+			`Give claimed tasks back: they are open again, for the next agent. People can
+give back what others have claimed.`},
+		{task.Reopen, "open again", "Open closed tasks again", ""},
+		{task.Retry, "to be done now", "Retry tasks that are deferred or parked",
+			`Let tasks be done now, whatever has held them: closed, blocked, put off, or in
+progress at somebody, who loses them. What they depend on they still wait for.`},
+	} {
+		var a task.ActRequest
+		var result string
+		cmd := &cobra.Command{
+			Use: string(act.action) + " ID...", Short: act.short, Long: act.long,
+			Args: command.SomeIDs("task", w.command+" ls"),
+			RunE: func(_ *cobra.Command, ids []string) error {
+				a.Action, a.Outcome, a.By = act.action, task.Outcome(result), w.by()
+				var errs []error
+				for _, id := range ids {
+					one := a
+					one.ID = id
+					errs = append(errs, changeTask(s, w, false,
+						func(ctx context.Context, c *api.Client) (task.Task, error) {
+							return task.Act.Call(ctx, c, one)
+						},
+						act.done))
+				}
+				return errors.Join(errs...)
+			},
+		}
+		cmd.Flags().StringVarP(&a.Reason, "reason", "r", "", "`WHY`, for others to read")
+		if act.action == task.Close {
+			cmd.Flags().StringVar(&result, "outcome", string(task.Completed), "completed, failed or cancelled")
+			cmd.Flags().BoolVar(&a.Force, "force", false, "even if it has children that are not closed")
+		}
+		w.complete(cmd)
+		all = append(all, cmd)
+	}
+	return all
+}
+
+// complete offers the tasks that are not closed.
+func (w worker) complete(cmd *cobra.Command) {
+	if w.completion == nil {
+		return // prepare in newTask completes nothing
+	}
+	cmd.ValidArgsFunction = w.completion(func(ctx context.Context, c *api.Client, _ []string) (words []cobra.Completion,
+		_ error) {
+		tasks, err := task.ListAll(ctx, c, task.Filter{All: strings.HasPrefix(cmd.Use, "reopen"), Limit: 200})
+		for _, t := range tasks {
+			words = append(words, cobra.CompletionWithDesc(t.ID, terminal.Cell(t.Title)))
+		}
+		return words, err
+	})
+}

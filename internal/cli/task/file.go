@@ -1,0 +1,196 @@
+package task
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/transfer"
+)
+
+func newTaskImport(s *command.Streams, w worker) *cobra.Command {
+	var check, skipBad, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "import [FILE]",
+		Short: "Import tasks from a file of beads",
+		Long: `Make tasks of a file of beads: JSON, a line for each, as in .beads/issues.jsonl
+and as coppice task export writes it. Without FILE, or with -, it is the standard
+input. Ids stay what they are; a task that is there already is replaced only by
+what is newer, so that importing a file once more changes nothing.
+
+The whole file is read and checked first: if a line is wrong, or tasks wait for
+each other in a circle, all of it is named and nothing is imported. With --skip-bad
+what is wrong is left out. What is waited for is written before what waits for it:
+an import that is cut off leaves nothing that could be claimed too early, and is
+completed by doing it again.`,
+		Example: "  coppice task import .beads/issues.jsonl --check\n  coppice task import .beads/issues.jsonl",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("unexpected argument %q: %s takes one file", args[1], cmd.CommandPath())
+			}
+			return nil
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"jsonl"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			file, size, done, err := wholeFile(s, args)
+			if err != nil {
+				return err
+			}
+			defer done()
+			skipped := 0
+			var skip func(*transfer.LineError)
+			if skipBad {
+				skip = func(e *transfer.LineError) {
+					if skipped++; skipped <= 100 {
+						fmt.Fprintf(s.Err, "coppice: left out: %s\n", proc.Plain(e.Error()))
+					}
+				}
+			}
+			name := "<stdin>"
+			if len(args) > 0 && args[0] != "-" {
+				name = args[0]
+			}
+			plan, err := transfer.ReadPlan(name, file, size, skip)
+			if err != nil {
+				return command.Usagef("nothing was imported:\n%s", terminal.PlainText(err.Error()))
+			}
+			if check {
+				return s.PrintLines([]string{fmt.Sprintf("%d tasks, all right", len(plan.Order))})
+			}
+			var sum task.ImportReport
+			err = w.ask(func(ctx context.Context, c *api.Client) error {
+				for batch, err := range plan.Batches() {
+					if err != nil {
+						return err
+					}
+					req := task.ImportRequest{By: w.by()}
+					for _, line := range batch {
+						req.Beads = append(req.Beads, line)
+					}
+					r, err := task.Import.Call(ctx, c, req)
+					if err != nil {
+						return err
+					}
+					sum.Created, sum.Updated, sum.Unchanged = sum.Created+r.Created, sum.Updated+r.Updated,
+						sum.Unchanged+r.Unchanged
+				}
+				return nil
+			})
+			if err != nil {
+				return fmt.Errorf("%w\nbefore that %d tasks were made and %d changed; import the file "+
+					"again when this is put right", err, sum.Created, sum.Updated)
+			}
+			if asJSON {
+				return s.PrintJSON(map[string]int{"created": sum.Created, "updated": sum.Updated,
+					"unchanged": sum.Unchanged, "skipped": skipped})
+			}
+			line := fmt.Sprintf("%d tasks made, %d changed, %d as they were", sum.Created, sum.Updated, sum.Unchanged)
+			if skipped > 0 {
+				line += fmt.Sprintf(", %d left out", skipped)
+			}
+			return s.PrintLines([]string{line})
+		},
+	}
+	cmd.Flags().BoolVar(&check, "check", false, "only read and check the file")
+	cmd.Flags().BoolVar(&skipBad, "skip-bad", false, "leave out what is wrong, and import the rest")
+	command.JSONFlag(cmd, &asJSON, "an object with created, updated, unchanged and skipped")
+	return cmd
+}
+
+// wholeFile is a file, or the standard input, as one that can be read twice.
+func wholeFile(s *command.Streams, args []string) (file *os.File, size int64, done func(), err error) {
+	file, done = s.In, func() {}
+	if len(args) > 0 && args[0] != "-" {
+		if file, err = os.Open(args[0]); err != nil {
+			return nil, 0, nil, command.UsageError(err)
+		}
+		done = func() { file.Close() }
+	}
+	info, err := file.Stat()
+	if err == nil && info.IsDir() {
+		err = command.Usagef("%s is a directory; the file is called issues.jsonl", args[0])
+	}
+	if err == nil && info.Mode().IsRegular() && file != s.In {
+		return file, info.Size(), done, nil
+	}
+	if err != nil {
+		done()
+		return nil, 0, nil, err
+	}
+	defer done()
+	spool, err := os.CreateTemp("", "coppice-import-")
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	os.Remove(spool.Name()) // it is there for as long as it is open
+	if size, err = io.Copy(spool, file); err != nil {
+		spool.Close()
+		return nil, 0, nil, fmt.Errorf("reading the standard input: %w", err)
+	}
+	return spool, size, func() { spool.Close() }, nil
+}
+
+func newTaskExport(s *command.Streams, w worker) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Export all tasks as beads (NDJSON)",
+		Long: `Write all tasks as beads, a line of JSON for each, in the order of their ids, in the
+form of .beads/issues.jsonl. What an import has brought, and is still so, is written
+as it came, with all that coppice knows nothing of.`,
+		Args: command.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if output == "" || output == "-" {
+				return w.export(s, s.Out)
+			}
+			// A file is there as a whole or not at all.
+			temp, err := os.CreateTemp(filepath.Dir(output), ".export-")
+			if err != nil {
+				return err
+			}
+			defer os.Remove(temp.Name())
+			if err := errors.Join(w.export(s, temp), temp.Chmod(0o644), temp.Sync(), temp.Close()); err != nil {
+				return err
+			}
+			return os.Rename(temp.Name(), output)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "the `FILE` to write (default: the standard output)")
+	cmd.MarkFlagFilename("output", "jsonl")
+	return cmd
+}
+
+// export writes all tasks as beads.
+func (w worker) export(s *command.Streams, to io.Writer) error {
+	out := bufio.NewWriter(to)
+	err := w.look(s, func(ctx context.Context, c *api.Client) error {
+		for after := ""; ; {
+			page, err := task.Export.Call(ctx, c, task.ExportRequest{After: after})
+			if err != nil {
+				return err
+			}
+			for _, bead := range page.Beads {
+				if _, err := out.Write(append(terminal.Inert(bead), '\n')); err != nil {
+					return err
+				}
+			}
+			if after = page.Next; after == "" {
+				return nil
+			}
+		}
+	})
+	return errors.Join(err, out.Flush())
+}

@@ -1,0 +1,244 @@
+package task
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/task"
+)
+
+func newTaskList(s *command.Streams, w worker) *cobra.Command {
+	var f task.Filter
+	var statuses []string
+	var asJSON, mine, count bool
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List open tasks in priority order",
+		Example: "  " + w.command + " ls --ready --pool web\n  " + w.command +
+			" ls --status closed --label bug --json\n  " +
+			w.command + " ls --pool web --active --count",
+		Args: command.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			for _, st := range statuses {
+				f.Statuses = append(f.Statuses, task.Status(st))
+			}
+			if f.Limit < 0 {
+				return command.Usagef("--limit is %d, expected a number from 0 up", f.Limit)
+			}
+			if count && !mine {
+				var counted task.Counted
+				err := w.ask(func(ctx context.Context, c *api.Client) (err error) {
+					counted, err = task.Count.Call(ctx, c, task.Select(f))
+					return err
+				})
+				if err != nil {
+					return err
+				}
+				n := counted.Count
+				if f.Limit > 0 {
+					n = min(n, f.Limit)
+				}
+				return s.PrintLines([]string{fmt.Sprint(n)})
+			}
+			var tasks []task.Task
+			err := w.look(s, func(ctx context.Context, c *api.Client) (err error) {
+				if mine {
+					tasks, err = task.Todo.Call(ctx, c, api.None{})
+				} else {
+					tasks, err = task.ListAll(ctx, c, f)
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if count {
+				return s.PrintLines([]string{fmt.Sprint(len(tasks))})
+			}
+			if asJSON {
+				return s.PrintJSON(tasks)
+			}
+			width, tty := terminal.Size(s.Out)
+			return s.PrintLines(taskLines(tasks, time.Now(), width, terminal.NewPaint(tty)))
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&statuses, "status", nil,
+		"of this `STATUS`: open, in_progress, blocked, deferred, parked, closed; may be given again")
+	flags.BoolVar(&f.Ready, "ready", false, "what can be claimed now")
+	flags.BoolVar(&f.Active, "active", false, "what can be claimed now, and what is claimed")
+	flags.BoolVar(&f.All, "all", false, "closed ones, too")
+	flags.StringVar(&f.Pool, "pool", "", "of this `POOL`")
+	flags.StringVarP(&f.Assignee, "assignee", "a", "", "assigned to, or claimed by, this agent or person, `WHO`")
+	flags.StringSliceVarP(&f.Labels, "label", "l", nil, "with this `LABEL`; may be given again")
+	flags.StringVarP(&f.Type, "type", "t", "", "of this `TYPE`")
+	flags.StringVar(&f.Parent, "parent", "", "children of the task of this `ID`")
+	flags.IntVarP(&f.Limit, "limit", "n", 0, "the first `N`; 0 for all")
+	if w.agent {
+		flags.BoolVar(&mine, "mine", false, "what this agent has claimed, and the first that it can claim")
+		for _, other := range []string{"status", "ready", "all", "active", "pool", "assignee", "label", "type",
+			"parent", "limit"} {
+			cmd.MarkFlagsMutuallyExclusive("mine", other)
+		}
+	}
+	flags.BoolVar(&count, "count", false, "print how many there are and nothing else, as the check of a pool does")
+	for _, other := range []string{"status", "ready", "all"} {
+		cmd.MarkFlagsMutuallyExclusive("active", other)
+	}
+	command.JSONFlag(cmd, &asJSON, "an array of objects")
+	cmd.MarkFlagsMutuallyExclusive("count", "json")
+	return cmd
+}
+
+func taskLines(tasks []task.Task, now time.Time, width int, p terminal.Paint) []string {
+	rows := make([][]string, len(tasks))
+	for i, t := range tasks {
+		rows[i] = []string{terminal.Cell(t.ID), fmt.Sprint(t.Priority), taskState(t), terminal.Cell(taskFor(t)),
+			terminal.Age(t.CreatedAt, now),
+			terminal.Cell(taskTitle(t))}
+	}
+	return terminal.Table([]string{"ID", "P", "STATE", "FOR", "AGE", "TITLE"}, rows, width, terminal.BoldHeader(p))
+}
+
+// taskState is how far a task is, in a word.
+func taskState(t task.Task) string {
+	switch {
+	case t.Ready:
+		return "ready"
+	case t.Status == task.Open:
+		return "waits"
+	case t.Status == task.Closed && t.Outcome != "" && t.Outcome != task.Completed:
+		return string(t.Outcome)
+	}
+	return proc.Plain(string(t.Status))
+}
+
+// taskTitle is the title of a task, with why it is parked if it is.
+func taskTitle(t task.Task) string {
+	if t.Status == task.Parked {
+		return t.Title + " (" + t.Reason + ")"
+	}
+	return t.Title
+}
+
+// taskFor is who does a task, or is to do it.
+func taskFor(t task.Task) string {
+	switch {
+	case t.Claim != nil:
+		return t.Claim.By
+	case t.Assignee != "":
+		return t.Assignee
+	case t.Pool != "":
+		return "pool " + t.Pool
+	}
+	return "-"
+}
+
+func newTaskShow(s *command.Streams, w worker) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show all there is of a task",
+		Args:  oneTask(w),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var d task.Detail
+			err := w.look(s, func(ctx context.Context, c *api.Client) (err error) {
+				d, err = task.Show.Call(ctx, c, task.ShowRequest{ID: args[0]})
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return s.PrintJSON(d)
+			}
+			_, tty := terminal.Size(s.Out)
+			return s.PrintLines(detailLines(d, time.Now(), terminal.NewPaint(tty)))
+		},
+	}
+	command.JSONFlag(cmd, &asJSON, "an object with task, text, comments and children")
+	w.complete(cmd)
+	return cmd
+}
+
+func detailLines(d task.Detail, now time.Time, p terminal.Paint) []string {
+	t := d.Task
+	lines := []string{p.Bold(terminal.Cell(t.ID)) + "  " + p.Bold(proc.Plain(t.Title))}
+	fact := func(name, value string) {
+		if value != "" {
+			lines = append(lines, p.Dim(fmt.Sprintf("%-11s", name))+proc.Plain(value))
+		}
+	}
+	at := func(t time.Time, by string) string {
+		if t.IsZero() {
+			return ""
+		}
+		return strings.TrimSuffix(terminal.Clock(t, now)+" by "+by, " by ")
+	}
+	fact("state", whyTask(t, now))
+	fact("priority", fmt.Sprint(t.Priority))
+	fact("type", t.Type)
+	fact("labels", strings.Join(t.Labels, ", "))
+	fact("pool", t.Pool)
+	fact("assignee", t.Assignee)
+	fact("parent", t.Parent)
+	fact("children", strings.Join(d.Children, ", "))
+	fact("depends on", strings.Join(t.DependsOn, ", "))
+	for _, l := range t.Links {
+		fact(l.Type, l.ID)
+	}
+	fact("origin", t.Origin)
+	fact("created", at(t.CreatedAt, t.CreatedBy))
+	fact("closed", at(t.ClosedAt, t.ClosedBy))
+	fact("reason", t.Reason)
+	if t.Claims > 1 {
+		fact("claimed", fmt.Sprintf("%d times", t.Claims))
+	}
+	if t.FailedClaims > 0 {
+		fact("failed", terminal.Plural(t.FailedClaims, "claim"))
+	}
+	if t.MaxClaims > 0 {
+		fact("max claims", fmt.Sprint(t.MaxClaims))
+	}
+	if t.Status == task.Parked {
+		fact("next", "coppice task retry "+t.ID+" lets it be tried again")
+	}
+	if d.Text != "" {
+		lines = append(append(lines, ""), terminal.PlainLines(d.Text)...)
+	}
+	for _, c := range d.Comments {
+		lines = append(lines, "", p.Dim(proc.Plain(cmp.Or(c.By, "somebody"))+", "+terminal.Clock(c.At, now)+":"))
+		lines = append(lines, terminal.PlainLines(c.Text)...)
+	}
+	return lines
+}
+
+// whyTask says how far a task is, and why not further.
+func whyTask(t task.Task, now time.Time) string {
+	switch {
+	case t.Claim != nil && t.Claim.Incarnation > 0:
+		return fmt.Sprintf("in progress at %s, incarnation %d, since %s", t.Claim.By, t.Claim.Incarnation,
+			terminal.Clock(t.Claim.At, now))
+	case t.Claim != nil:
+		return fmt.Sprintf("in progress at %s since %s", t.Claim.By, terminal.Clock(t.Claim.At, now))
+	case t.Ready:
+		return "ready"
+	case t.Status == task.Closed:
+		return "closed: " + string(cmp.Or(t.Outcome, task.Completed))
+	case t.Status == task.Deferred && !t.NotBefore.IsZero():
+		return "deferred until " + terminal.Clock(t.NotBefore, now)
+	case len(t.WaitsFor) > 0:
+		return string(t.Status) + ", waits for " + strings.Join(t.WaitsFor, ", ")
+	}
+	return string(t.Status)
+}

@@ -1,0 +1,350 @@
+// Package task has the commands about tasks, for people and for agents.
+package task
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/task"
+)
+
+// worker is for whom the commands of tasks act.
+type worker struct {
+	command string // the group, as it is called
+	short   string
+	long    string
+	agent   bool
+	flags   func(*cobra.Command)
+	ask     func(func(context.Context, *api.Client) error) error
+	look    func(*command.Streams, func(context.Context, *api.Client) error) error // see remote.look
+	by      func() string                                                          // name of the person
+	// completion is remote.complete; nil completes nothing
+	completion func(func(context.Context, *api.Client, []string) ([]cobra.Completion, error)) cobra.CompletionFunc
+}
+
+func ForAgents() worker {
+	return worker{
+		command: "coppice agent task", short: "Claim tasks and report on them", agent: true,
+		long: `Claim tasks, and say what becomes of them. What an agent has claimed is this
+incarnation's: when it ends, however that is, the task is open again for the next
+one. coppice agent hook says what there is to do.`,
+		flags: func(*cobra.Command) {}, ask: command.AskAsAgent, look: command.LookAsAgent,
+		by: func() string { return "" },
+	}
+}
+
+func ForPeople() worker {
+	var r command.Remote
+	return worker{
+		command: "coppice task", short: "Add, list and edit tasks",
+		long: `Make, list and change tasks, the work that agents do. Tasks outlive the agents
+that do them, the daemon and the machine. A task is ready when it is open, its time
+has come, and what it depends on, and its children, are closed. It is done by one
+incarnation of an agent at a time, and is open again when that dies.`,
+		flags: r.Flags, ask: r.Ask, look: r.Look, by: command.UserName, completion: r.Complete,
+	}
+}
+
+func New(s *command.Streams, w worker) *cobra.Command {
+	cmd := &cobra.Command{Use: "task", Short: w.short, Long: w.long}
+	cmd.AddCommand(newTaskAdd(s, w), newTaskList(s, w), newTaskShow(s, w), newTaskEdit(s, w), newTaskComment(s, w),
+		newTaskClaim(s, w), newTaskDep(s, w))
+	cmd.AddCommand(newTaskActs(s, w)...)
+	if !w.agent {
+		cmd.AddCommand(newTaskImport(s, w), newTaskExport(s, w))
+	}
+	var prepare func(*cobra.Command)
+	prepare = func(group *cobra.Command) {
+		for _, sub := range group.Commands() {
+			if sub.HasSubCommands() {
+				prepare(sub)
+				continue
+			}
+			w.flags(sub)
+			run := sub.RunE
+			sub.RunE = func(cmd *cobra.Command, args []string) error {
+				if err := plainArguments(cmd, args); err != nil {
+					return err
+				}
+				return run(cmd, args)
+			}
+			if sub.ValidArgsFunction == nil {
+				sub.ValidArgsFunction = cobra.NoFileCompletions
+			}
+		}
+	}
+	prepare(cmd)
+	return cmd
+}
+
+func newTaskAdd(s *command.Streams, w worker) *cobra.Command {
+	var d task.Draft
+	var text textFlags
+	var priority int
+	var status, when string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "add TITLE...",
+		Short: "Add a task",
+		Long: `Make a task, and print its id once it is kept safe. A task with a pool is done by
+any agent of that pool, one with an assignee by that agent alone; one with neither
+waits until it is given to somebody, or claimed by its id. With - for a title, it is
+the first line of the standard input, and the rest of that is the text.`,
+		Example: "  " + w.command + " add 'Fix the login' --pool web -p 1 --label bug\n" +
+			"  " + w.command + " add 'Release' --depends-on web-x4k,web-9fj\n" +
+			"  git diff | " + w.command + " add 'Review this' --assignee web/reviewer -m -",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("the title is missing")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			d.Title = strings.Join(args, " ")
+			d.Status = task.Status(status)
+			if cmd.Flags().Changed("priority") {
+				d.Priority = &priority
+			}
+			if d.Title == "-" {
+				if text.given(cmd) {
+					return command.Usagef("there are two texts: with - for a title the standard input has both")
+				}
+				text.text = "-"
+			}
+			if d.Text, err = text.read(s, task.MaxText, "text of a task"); err != nil {
+				return err
+			}
+			if d.Title == "-" {
+				d.Title, d.Text, _ = strings.Cut(d.Text, "\n")
+				d.Title, d.Text = strings.TrimRight(d.Title, "\r"), strings.TrimLeft(d.Text, "\r\n")
+			}
+			if d.NotBefore, err = notBefore(when, time.Now()); err != nil {
+				return err
+			}
+			if d.Key == "" {
+				d.Key = rand.Text()
+			}
+			var made task.Task
+			err = w.ask(func(ctx context.Context, c *api.Client) (err error) {
+				if made, err = task.Add.Call(ctx, c, task.AddRequest{Task: d, By: w.by()}); err == nil && !w.agent {
+					warnOfNobody(s, ctx, c, made)
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return s.PrintJSON(made)
+			}
+			return s.PrintLines([]string{proc.Plain(made.ID)})
+		},
+	}
+	text.add(cmd, "that says what is to be done")
+	flags := cmd.Flags()
+	flags.StringVar(&d.Pool, "pool", "", "the `POOL` whose agents may do it")
+	flags.StringVarP(&d.Assignee, "assignee", "a", "",
+		"the path of the agent, or the name of the person, `WHO` is to do it")
+	flags.IntVarP(&priority, "priority", "p", task.DefaultPriority, "from 0, most urgent, to 4")
+	flags.StringVarP(&d.Type, "type", "t", "task", "task, bug, feature, epic, chore, or another `WORD`")
+	flags.StringSliceVarP(&d.Labels, "label", "l", nil, "a `LABEL`; may be given again")
+	flags.StringVar(&d.Parent, "parent", "", "the `ID` of the task that it is a part of, and that waits for it")
+	flags.StringSliceVar(&d.DependsOn, "depends-on", nil,
+		"the `ID` of a task that has to be closed before; may be given again")
+	flags.StringVar(&status, "status", "open", "open, blocked or deferred")
+	flags.StringVar(&when, "not-before", "",
+		"the `TIME` before which it cannot be claimed, or how long from now, such as 2h")
+	flags.IntVar(&d.MaxClaims, "max-claims", 0,
+		"park it after `N` claims that have failed; 0 for the max_claims of [daemon]")
+	flags.StringVar(&d.Key, "key", "", "what is made again under the same `KEY` is made once")
+	flags.BoolVar(&d.Ephemeral, "ephemeral", false, "remove it some time after it was closed, see ttl in [daemon]")
+	command.JSONFlag(cmd, &asJSON, "the task as an object")
+	return cmd
+}
+
+func newTaskEdit(s *command.Streams, w worker) *cobra.Command {
+	var e task.Edit
+	var text textFlags
+	var title, kind, status, pool, assignee, parent, when string
+	var priority, maxClaims int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "edit ID",
+		Short: "Edit a task",
+		Long: `Change a task. What is not named stays as it is. A status of open, blocked or
+deferred takes the task away from who has claimed it.`,
+		Args: oneTask(w),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			changed := cmd.Flags().Changed
+			for name, to := range map[string]struct {
+				field **string
+				value *string
+			}{"title": {&e.Title, &title}, "type": {&e.Type, &kind}, "pool": {&e.Pool, &pool},
+				"assignee": {&e.Assignee, &assignee}, "parent": {&e.Parent, &parent}} {
+				if changed(name) {
+					*to.field = to.value
+				}
+			}
+			if changed("priority") {
+				e.Priority = &priority
+			}
+			if changed("max-claims") {
+				e.MaxClaims = &maxClaims
+			}
+			if changed("status") {
+				st := task.Status(status)
+				e.Status = &st
+			}
+			if changed("not-before") {
+				at, err := notBefore(when, time.Now())
+				if err != nil {
+					return err
+				}
+				e.NotBefore = &at
+			}
+			if text.given(cmd) {
+				content, err := text.read(s, task.MaxText, "text of a task")
+				if err != nil {
+					return err
+				}
+				e.Text = &content
+			}
+			return changeTask(s, w, asJSON, func(ctx context.Context, c *api.Client) (task.Task, error) {
+				t, err := task.Change.Call(ctx, c, task.EditRequest{ID: args[0], Edit: e, By: w.by()})
+				if err == nil && !w.agent && (changed("pool") || changed("assignee")) {
+					warnOfNobody(s, ctx, c, t)
+				}
+				return t, err
+			}, "changed")
+		},
+	}
+	text.add(cmd, "instead of the one it has")
+	flags := cmd.Flags()
+	flags.StringVar(&title, "title", "", "the new title")
+	flags.StringVarP(&kind, "type", "t", "", "task, bug, feature, epic, chore, or another `WORD`")
+	flags.StringVar(&status, "status", "", "open, blocked or deferred")
+	flags.IntVarP(&priority, "priority", "p", 0, "from 0, most urgent, to 4")
+	flags.StringVar(&pool, "pool", "", "the `POOL` whose agents may do it; '' for none")
+	flags.StringVarP(&assignee, "assignee", "a", "", "the agent or person, `WHO` is to do it; '' for none")
+	flags.StringVar(&parent, "parent", "", "the `ID` of the task that it is a part of; '' for none")
+	flags.StringVar(&when, "not-before", "",
+		"the `TIME` before which it cannot be claimed, or how long from now; none for none")
+	flags.IntVar(&maxClaims, "max-claims", 0,
+		"park it after `N` claims that have failed; 0 for the max_claims of [daemon]")
+	flags.StringSliceVarP(&e.AddLabels, "label", "l", nil, "add a `LABEL`; may be given again")
+	flags.StringSliceVar(&e.RemoveLabels, "remove-label", nil, "remove a `LABEL`; may be given again")
+	command.JSONFlag(cmd, &asJSON, "the task as an object")
+	w.complete(cmd)
+	return cmd
+}
+
+// oneTask checks the arguments of a command that is about one task.
+func oneTask(w worker) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch len(args) {
+		case 0:
+			return fmt.Errorf("the id of a task is missing; %s ls lists them", w.command)
+		case 1:
+			return nil
+		}
+		return fmt.Errorf("unexpected argument %q: %s takes one task", args[1], cmd.CommandPath())
+	}
+}
+
+// changeTask does something to a task, and says so.
+func changeTask(s *command.Streams, w worker, asJSON bool, do func(context.Context, *api.Client) (task.Task, error),
+	done string) error {
+	var t task.Task
+	err := w.ask(func(ctx context.Context, c *api.Client) (err error) {
+		t, err = do(ctx, c)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return s.PrintJSON(t)
+	}
+	return s.PrintLines([]string{fmt.Sprintf("%s is %s", proc.Plain(t.ID), done)})
+}
+
+func newTaskComment(s *command.Streams, w worker) *cobra.Command {
+	var text textFlags
+	cmd := &cobra.Command{
+		Use:   "comment ID [TEXT]",
+		Short: "Comment on a task",
+		Long: `Say something about a task, for the next agent that works on it. The text is TEXT, or that of
+-m or --text-file, or the standard input.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 2 {
+				return fmt.Errorf("unexpected argument %q; texts of several words have to be quoted", args[2])
+			}
+			return oneTask(w)(cmd, args[:min(len(args), 1)])
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 2 && text.given(cmd):
+				return command.Usagef("there are two texts")
+			case len(args) == 2:
+				text.text = args[1]
+			case !text.given(cmd):
+				text.text = "-"
+			}
+			content, err := text.read(s, task.MaxComment, "comment")
+			if err != nil {
+				return err
+			}
+			key := rand.Text()
+			return changeTask(s, w, false, func(ctx context.Context, c *api.Client) (task.Task, error) {
+				req := task.CommentRequest{ID: args[0], Text: content, Key: key, By: w.by()}
+				return task.AddComment.Call(ctx, c, req)
+			}, "commented on")
+		},
+	}
+	text.add(cmd, "of the comment")
+	w.complete(cmd)
+	return cmd
+}
+
+func newTaskDep(s *command.Streams, w worker) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dep",
+		Short: "Edit the dependencies between tasks",
+	}
+	for _, sub := range []struct {
+		use, short string
+		edit       func([]string) task.Edit
+	}{
+		{"add ID ON...", "Add tasks that a task depends on",
+			func(on []string) task.Edit { return task.Edit{AddDepends: on} }},
+		{"rm ID ON...", "Remove tasks that a task depends on",
+			func(on []string) task.Edit { return task.Edit{RemoveDepends: on} }},
+	} {
+		one := &cobra.Command{
+			Use: sub.use, Short: sub.short,
+			Args: func(_ *cobra.Command, args []string) error {
+				if len(args) < 2 {
+					return errors.New("expected the id of a task, and those of the tasks that it depends on")
+				}
+				return nil
+			},
+			RunE: func(_ *cobra.Command, args []string) error {
+				return changeTask(s, w, false, func(ctx context.Context, c *api.Client) (task.Task, error) {
+					return task.Change.Call(ctx, c, task.EditRequest{ID: args[0], Edit: sub.edit(args[1:]), By: w.by()})
+				}, "changed")
+			},
+		}
+		w.complete(one)
+		cmd.AddCommand(one)
+	}
+	return cmd
+}

@@ -1,0 +1,129 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/suggest"
+	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/timespan"
+)
+
+// plainArguments refuses what is not UTF-8, which JSON would change without a word.
+func plainArguments(cmd *cobra.Command, args []string) (err error) {
+	check := func(what, text string) {
+		if err == nil && !utf8.ValidString(text) {
+			err = command.Usagef("%s is not UTF-8: %.80q", what, text)
+		}
+	}
+	for _, arg := range args {
+		check("an argument", arg)
+	}
+	cmd.Flags().Visit(func(f *pflag.Flag) { check("--"+f.Name, f.Value.String()) })
+	return err
+}
+
+// textFlags are where the text of a task or a comment comes from.
+type textFlags struct{ text, file string }
+
+func (f *textFlags) add(cmd *cobra.Command, what string) {
+	cmd.Flags().StringVarP(&f.text, "message", "m", "", "the `TEXT` "+what+"; - is the standard input")
+	cmd.Flags().StringVar(&f.file, "text-file", "", "the `FILE` with the text "+what+"; - is the standard input")
+	cmd.MarkFlagsMutuallyExclusive("message", "text-file")
+	cmd.MarkFlagFilename("text-file")
+}
+
+// given reports whether there is a text, and read reads it.
+func (f *textFlags) given(cmd *cobra.Command) bool {
+	return cmd.Flags().Changed("message") || cmd.Flags().Changed("text-file")
+}
+
+func (f *textFlags) read(s *command.Streams, most int, what string) (string, error) {
+	switch {
+	case f.text == "-" || f.file == "-":
+		return s.ReadText(most, what)
+	case f.file == "":
+		return f.text, nil
+	}
+	file, err := os.Open(f.file)
+	if err != nil {
+		return "", command.Usagef("reading the %s: %w", what, err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, int64(most)+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("reading the %s: %w", what, err)
+	case len(text) > most:
+		return "", command.Usagef("%s has more than %d bytes, which a %s may have", f.file, most, what)
+	case !utf8.Valid(text):
+		return "", command.Usagef("%s is not UTF-8, as a %s has to be", f.file, what)
+	}
+	return strings.TrimRight(string(text), "\n"), nil
+}
+
+// notBefore reads when a task can be claimed at the earliest: a time, or how
+// long from now.
+func notBefore(text string, now time.Time) (time.Time, error) {
+	if text == "" || text == "none" {
+		return time.Time{}, nil
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
+	d, err := timespan.Parse(text)
+	if err != nil {
+		return time.Time{}, command.Usagef("--not-before is %.40q, expected a time such as "+
+			"2026-01-31T12:00:00Z, or how long from now, such as 30m or 2d", text)
+	}
+	return now.Add(d), nil
+}
+
+// warnOfNobody says so if no agent does a task, which is most often a slip of the pen. It
+// is none where the agent comes later, or a person does it.
+func warnOfNobody(s *command.Streams, ctx context.Context, c *api.Client, t task.Task) {
+	if t.Pool == "" && t.Assignee == "" {
+		return
+	}
+	nodes, err := status.List.Call(ctx, c, status.ListRequest{})
+	if err != nil {
+		return // the task is there all the same
+	}
+	var names, paths []string
+	for _, n := range nodes {
+		if _, within, ok := strings.Cut(n.Path, "/"); ok && (n.Kind == "agent" || n.Pool != nil) {
+			names = append(names, within, path.Base(within))
+			paths = append(paths, n.Path)
+		}
+	}
+	meant := func(name string) string {
+		if near := suggest.Nearest(name, names); near != "" {
+			return fmt.Sprintf("; did you mean %q?", near)
+		}
+		return ""
+	}
+	switch {
+	case t.Assignee != "":
+		if hint := meant(t.Assignee); hint != "" && !slices.Contains(paths, t.Assignee) {
+			fmt.Fprintf(s.Err, "coppice: %s is for %s, who is no agent of this project%s\n", proc.Plain(t.ID),
+				proc.Plain(t.Assignee), proc.Plain(hint))
+		}
+	case !slices.Contains(names, t.Pool):
+		fmt.Fprintf(s.Err, "coppice: %s waits for the pool %q, of which there are no agents%s\n", proc.Plain(t.ID),
+			t.Pool, proc.Plain(meant(t.Pool)))
+	}
+}

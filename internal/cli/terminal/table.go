@@ -1,0 +1,125 @@
+package terminal
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
+)
+
+// Table aligns rows under a header; cell paints a cell of a row (0 is the
+// header). No line is wider than width, if that is positive.
+func Table(header []string, rows [][]string, width int, cell func(row, column int, text string) string) []string {
+	widths := make([]int, len(header))
+	all := append([][]string{header}, rows...)
+	for _, row := range all {
+		for i, text := range row {
+			widths[i] = max(widths[i], ansi.StringWidth(text))
+		}
+	}
+	lines := make([]string, len(all))
+	for r, row := range all {
+		var b strings.Builder
+		for i, text := range row {
+			pad := 2 + widths[i] - ansi.StringWidth(text)
+			b.WriteString(cell(r, i, text))
+			if i < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", pad))
+			}
+		}
+		lines[r] = strings.TrimRight(b.String(), " ")
+		if width > 0 {
+			lines[r] = ansi.Truncate(lines[r], width, "…")
+		}
+	}
+	return lines
+}
+
+// Cell makes text of somebody else fit for one cell of a table.
+func Cell(text string) string {
+	text = strings.NewReplacer("\n", " ", "\t", " ").Replace(text)
+	return ansi.Truncate(proc.Plain(text), 100, "…")
+}
+
+func Age(at, now time.Time) string { return timespan.Short(max(0, now.Sub(at)).Truncate(time.Second)) }
+
+func BoldHeader(p Paint) func(row, column int, text string) string {
+	return func(row, _ int, text string) string {
+		if row == 0 {
+			return p.Bold(text)
+		}
+		return text
+	}
+}
+
+// PlainLines are the lines of a text that somebody else has written.
+func PlainLines(text string) []string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = proc.Plain(strings.TrimSuffix(line, "\r"))
+	}
+	return lines
+}
+
+// PlainText is a text of several lines without what would act on a terminal.
+func PlainText(text string) string { return strings.Join(PlainLines(text), "\n") }
+
+func Plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Shorten cuts text in its middle, so that both its beginning and its end, in
+// which names differ, can be read.
+func Shorten(text string, width int) string {
+	all := ansi.StringWidth(text)
+	if width <= 0 || all <= width {
+		return text
+	}
+	front := (width - 1) * 2 / 3
+	back := max(0, width-1-front)
+	return ansi.Truncate(text, front, "") + "…" + ansi.TruncateLeft(text, all-back, "")
+}
+
+func UntilText(at *time.Time, now time.Time) string {
+	switch {
+	case at == nil:
+		return "-"
+	case !at.After(now):
+		return "now"
+	case at.Year()-now.Year() > 100: // which no duration can hold for long
+		return fmt.Sprintf("in %d years", at.Year()-now.Year())
+	}
+	return "in " + timespan.Short(at.Sub(now))
+}
+
+// WrapLines breaks lines that are wider than the screen.
+func WrapLines(lines []string, width int) []string {
+	if width <= 0 {
+		return lines
+	}
+	rows := make([]string, 0, len(lines))
+	for _, line := range lines {
+		if len(line) <= width || ansi.StringWidth(line) <= width {
+			rows = append(rows, line)
+			continue
+		}
+		rows = append(rows, strings.Split(ansi.Hardwrap(line, width, true), "\n")...)
+	}
+	return rows
+}
+
+// Clock is a time of day, with the date unless it is today's.
+func Clock(at, now time.Time) string {
+	at = at.Local()
+	if at.Format(time.DateOnly) == now.Local().Format(time.DateOnly) {
+		return at.Format(time.TimeOnly)
+	}
+	return at.Format(time.DateTime)
+}

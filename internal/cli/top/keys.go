@@ -1,0 +1,104 @@
+package top
+
+import (
+	"slices"
+	"strings"
+
+	"charm.land/bubbles/v2/help"
+	"charm.land/bubbles/v2/key"
+	"github.com/charmbracelet/x/ansi"
+)
+
+// topKeys are the keys of top. The help on the screen, that of the command and
+// docs/top.md are made from them, or compared with them.
+type topKeys struct {
+	up, down, pageUp, pageDown, first, last, left, right key.Binding
+	log, filter, sort, wrap, help, back, quit            key.Binding
+	stop, start, restart, attach                         key.Binding
+}
+
+func bind(help, does string, keys ...string) key.Binding {
+	return key.NewBinding(key.WithKeys(keys...), key.WithHelp(help, does))
+}
+
+func newTopKeys() topKeys {
+	return topKeys{
+		up:       bind("↑ k", "up", "up", "k"),
+		down:     bind("↓ j", "down", "down", "j"),
+		pageUp:   bind("PgUp", "up: by a screen", "pgup", "ctrl+b"),
+		pageDown: bind("PgDn", "down: by a screen", "pgdown", "ctrl+f"),
+		first:    bind("Home g", "first: to the first row", "home", "g"),
+		last:     bind("End G", "last: to the last row; in a log, follow it", "end", "G"),
+		left:     bind("← h", "left: in a log that is not wrapped", "left", "h"),
+		right:    bind("→ l", "right: in a log that is not wrapped", "right", "l"),
+		log:      bind("Enter", "log: the output of the agent, on the whole screen", "enter"),
+		filter:   bind("/", "filter: rows whose path or state has the text", "/"),
+		sort:     bind("o", "sort: by the next column", "o"),
+		wrap:     bind("w", "wrap: long lines of output, or cut them", "w"),
+		stop:     bind("s", "stop: asks first", "s"),
+		start:    bind("S", "start", "S"),
+		restart:  bind("r", "restart: asks first", "r"),
+		attach:   bind("a", "attach: to the terminal of the agent", "a"),
+		help:     bind("?", "help: all keys", "?"),
+		back:     bind("Esc", "back: to the tree; there, no filter", "esc"),
+		quit:     bind("q", "quit: or back to the tree", "q"),
+	}
+}
+
+// all are all keys, as they are explained.
+func (k topKeys) all() []key.Binding {
+	return []key.Binding{
+		k.up, k.down, k.pageUp, k.pageDown, k.first, k.last, k.left, k.right,
+		k.log, k.filter, k.sort, k.wrap, k.stop, k.start, k.restart, k.attach, k.help, k.back, k.quit,
+	}
+}
+
+// inList and inLog are the keys that are named below the list and a log, what
+// matters most first: there may not be room for all.
+func (k topKeys) inList() []key.Binding {
+	return []key.Binding{k.help, k.quit, k.log, k.filter, k.sort, k.stop, k.restart, k.attach, k.start}
+}
+
+func (k topKeys) inLog() []key.Binding {
+	return []key.Binding{k.back, k.pageUp, k.pageDown, k.last, k.wrap, k.help}
+}
+
+// runKeys are the keys of the live view of run.
+type runKeys struct{ quit, interrupt key.Binding }
+
+func newRunKeys() runKeys {
+	return runKeys{
+		quit:      bind("q", "stop: all agents in order, after a question", "q"),
+		interrupt: bind("Ctrl-C", "stop without asking: once more kills", "ctrl+c"),
+	}
+}
+
+func (k runKeys) all() []key.Binding { return []key.Binding{k.quit, k.interrupt} }
+
+// shortHelp names keys in a line of at most so many columns, each with the word
+// that its help begins with.
+func shortHelp(keys []key.Binding, width int) string {
+	keys = slices.Clone(keys)
+	for i, k := range keys {
+		word, _, _ := strings.Cut(k.Help().Desc, ":")
+		keys[i].SetHelp(k.Help().Key, word)
+	}
+	m := help.New()
+	m.ShortSeparator, m.Styles = "  ", help.Styles{}
+	m.SetWidth(width)
+	return ansi.Truncate(m.ShortHelpView(keys), max(width, 0), "…")
+}
+
+// helpLines explains keys, a line each.
+func helpLines(keys []key.Binding) []string {
+	widest := 0
+	for _, k := range keys {
+		widest = max(widest, ansi.StringWidth(k.Help().Key))
+	}
+	var lines []string
+	for _, k := range keys {
+		h := k.Help()
+		lines = append(lines, h.Key+strings.Repeat(" ", widest-ansi.StringWidth(h.Key)+2)+h.Desc)
+	}
+	return lines
+}

@@ -1,0 +1,303 @@
+package top
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+	"golang.org/x/sys/unix"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/foreground"
+	"github.com/coppice-dev/coppice/internal/cli/show"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/timespan"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Live shows the tree above the last lines of output, drawn again a few
+// times a second. Lines go into a ring and are never waited for: a terminal is
+// slower than a fleet. When the run has ended the last picture stays.
+type Live struct {
+	in, out *os.File
+	stop    *foreground.Stopper
+	paint   terminal.Paint
+	err     error
+
+	*lastLines
+	mu      sync.Mutex
+	ends    status.Endings
+	partial map[origin]string // lines that have no end yet
+}
+
+// origin is a stream of an agent.
+type origin struct {
+	path   string
+	stream proc.Stream
+}
+
+// A terminal is not as high, nor as wide.
+const (
+	keepLines = 512
+	keepText  = 4 << 10 // bytes
+)
+
+// summaryLines is what follows the last picture: the summary and the reason.
+const summaryLines = 4
+
+// frame is the time between two pictures.
+const frame = 100 * time.Millisecond
+
+func NewLive(in, out *os.File, stop *foreground.Stopper) *Live {
+	return &Live{
+		in: in, out: out, stop: stop, paint: terminal.NewPaint(true), lastLines: newLastLines(keepLines),
+		partial: map[origin]string{},
+	}
+}
+
+// lastLines is a ring of lines.
+type lastLines struct {
+	mu    sync.Mutex
+	lines []string
+	n     int // lines ever
+}
+
+func newLastLines(keep int) *lastLines { return &lastLines{lines: make([]string, keep)} }
+
+func (l *lastLines) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines[l.n%len(l.lines)] = line
+	l.n++
+}
+
+func (l *lastLines) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.n = 0
+}
+
+// last returns the last n lines, oldest first.
+func (l *lastLines) last(n int) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tail(n)
+}
+
+// output is all that there is.
+func (l *lastLines) output() output {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return output{l.tail(len(l.lines)), l.n}
+}
+
+func (l *lastLines) tail(n int) []string {
+	n = max(0, min(n, l.n, len(l.lines)))
+	out := make([]string, n)
+	for i := range out {
+		out[i] = l.lines[(l.n-n+i)%len(l.lines)]
+	}
+	return out
+}
+
+// shown is a line of output as a picture can have it: what was overwritten is
+// gone, a tab has no width of its own, and the terminal would break the line.
+func shown(text string) string {
+	text = proc.OnScreen(text)
+	if len(text) > keepText { // no terminal is wider
+		text = strings.ToValidUTF8(text[:keepText], "")
+	}
+	return strings.ReplaceAll(text, "\t", "    ")
+}
+
+// nodes is the tree as it is now; nothing once it has ended.
+func (v *Live) nodes(c *daemon.Controller) []status.Node {
+	all, err := c.Model().Nodes(context.Background(), "")
+	if err != nil || len(all) <= 1 {
+		return nil
+	}
+	for i := range all[1:] {
+		if n := &all[1+i]; n.State == show.StateStopped && n.LastExit == "" {
+			// It is temporary, and its supervisor has forgotten it.
+			v.ends.Complete(n)
+		}
+	}
+	return all
+}
+
+// Write takes what the log of the daemon has to say.
+func (v *Live) Write(p []byte) (int, error) {
+	v.add("coppice " + v.paint.Dim("!") + " " + shown(strings.TrimRight(string(p), "\n")))
+	return len(p), nil
+}
+
+func (v *Live) Event(e supervisor.Event) {
+	v.ends.Observe(e)
+	if entry, text := show.Describe(e); text != "" {
+		v.add(fmt.Sprintf("%s %s %s", entry.Path, v.paint.Dim("*"), show.PaintEvent(v.paint, entry.Type,
+			proc.Plain(text))))
+	}
+}
+
+func (v *Live) Output(path string, _ uint64, line proc.Line) {
+	text, from := fmt.Sprintf("%s %s %s", path, v.paint.Dim("|"), shown(line.Text)), origin{path, line.Stream}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if line.Partial {
+		v.partial[from] = text
+		return
+	}
+	delete(v.partial, from)
+	v.add(text)
+}
+
+// newest is the end of what there is to show, in so many lines at most: below
+// the last lines those that have no end yet, which get half of the room.
+func (v *Live) newest(n int) []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	from := slices.SortedFunc(maps.Keys(v.partial), func(a, b origin) int {
+		return cmp.Or(strings.Compare(a.path, b.path), cmp.Compare(a.stream, b.stream))
+	})
+	from = from[:max(0, min(len(from), (n+1)/2))]
+	lines := v.last(n - len(from))
+	for _, s := range from {
+		lines = append(lines, v.partial[s])
+	}
+	return lines
+}
+
+func (v *Live) Order(e event.Event) { v.add(show.OrderLine(e, v.paint)) }
+
+func (v *Live) Watch(ctx context.Context, c *daemon.Controller) {
+	m := &liveModel{view: v, fleet: c, nodes: v.nodes(c), began: time.Now()}
+	p := tea.NewProgram(m, tea.WithInput(v.in), tea.WithOutput(v.out), tea.WithoutSignalHandler())
+	quit := context.AfterFunc(ctx, func() { p.Send(endMsg{}) })
+	defer quit()
+	if _, err := p.Run(); err != nil {
+		v.err = err
+		v.stop.Broken()
+		<-ctx.Done()
+	}
+}
+
+func (v *Live) Close(summary []string) error {
+	for _, line := range summary {
+		fmt.Fprintln(v.out, line)
+	}
+	return v.err
+}
+
+// liveModel is the program that draws.
+type liveModel struct {
+	view          *Live
+	fleet         *daemon.Controller
+	nodes         []status.Node
+	began         time.Time
+	width, height int
+	ended         bool
+	asked         bool // q: whether that is meant
+}
+
+type (
+	tickMsg struct{}
+	endMsg  struct{}
+)
+
+func tick() tea.Cmd { return tea.Tick(frame, func(time.Time) tea.Msg { return tickMsg{} }) }
+
+func (m *liveModel) Init() tea.Cmd { return tick() }
+
+func (m *liveModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case tea.KeyPressMsg:
+		m.key(msg)
+	case tickMsg:
+		if nodes := m.view.nodes(m.fleet); nodes != nil { // keep the last word of a fleet that has ended
+			status.KeepLimits(nodes, m.nodes)
+			m.nodes = nodes
+		}
+		return m, tick()
+	case endMsg:
+		m.ended = true
+		for i := range m.nodes {
+			m.view.ends.Complete(&m.nodes[i])
+		}
+		return m, tea.Quit
+	}
+	return m, nil
+}
+
+func (m *liveModel) key(msg tea.KeyPressMsg) {
+	k, asked := newRunKeys(), m.asked
+	m.asked = false
+	switch {
+	case key.Matches(msg, k.interrupt):
+		m.view.stop.Signal(syscall.SIGINT)
+	case asked && strings.EqualFold(msg.String(), "y"):
+		m.view.stop.Key("q")
+	case key.Matches(msg, k.quit) && !asked:
+		m.asked = m.view.stop.First() == 0 && len(m.nodes) > 0
+	}
+}
+
+// keyLine is the line between the tree and the output.
+func (m *liveModel) keyLine() string {
+	p, width := m.view.paint, max(m.width, 20)
+	text := shortHelp(newRunKeys().all(), width)
+	switch sig := m.view.stop.First(); {
+	case m.ended:
+		text = "ended after " + timespan.Short(time.Since(m.began))
+	case m.view.stop.Kills():
+		text = "killing all agents"
+	case sig != 0 && m.view.stop.Cause() == unix.SignalName(sig):
+		text = "stopping; Ctrl-C again kills"
+	case sig != 0:
+		text = "stopping; Ctrl-C kills"
+	case m.asked:
+		return p.Bold(proc.Plain(confirmation(api.Stop, m.nodes, m.nodes[0].Path, width)))
+	}
+	return p.Dim(ansi.Truncate(text, width, "…"))
+}
+
+func (m *liveModel) View() tea.View { return tea.NewView(strings.Join(m.lines(), "\n")) }
+
+// lines is the picture, not higher than the terminal.
+func (m *liveModel) lines() []string {
+	p := m.view.paint
+	// The tree may be higher than the terminal; the output gets at least a third of it.
+	most := 0
+	if m.height > 0 {
+		most = max(2, m.height*2/3-2)
+	}
+	columns := append(show.TreeColumns(m.nodes), show.UptimeColumn(), show.NextColumn())
+	lines := append(show.NodeTable(m.nodes, show.FitColumns(m.nodes, columns, m.width), most, m.width, p), m.keyLine())
+	room := m.height - len(lines) - 1
+	if m.ended {
+		room -= summaryLines
+	}
+	lines = append(lines, lastRows(m.view.newest(max(0, room)), m.width, room, true)...)
+	if m.ended { // Bubble Tea erases the last line when it leaves
+		if m.height > 0 {
+			lines = lines[:min(len(lines), m.height-1)]
+		}
+		lines = append(lines, "")
+	}
+	return lines
+}

@@ -1,0 +1,114 @@
+package top
+
+import (
+	"slices"
+
+	"charm.land/bubbles/v2/key"
+	"charm.land/bubbles/v2/viewport"
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+)
+
+// output is the end of an agent's output at a moment.
+type output struct {
+	lines []string // as they are shown
+	n     int      // lines ever
+}
+
+// logView shows output: its end, unless somebody has scrolled up. What comes
+// after that waits, so that the text stays where it is.
+type logView struct {
+	output
+	newest output
+	view   viewport.Model
+	held   bool // it has been scrolled up
+
+	laidOut bool // for this size
+	wrapped bool
+}
+
+func newLogView() logView {
+	v := logView{view: viewport.New()}
+	v.view.SetHorizontalStep(8)
+	return v
+}
+
+// take takes in new output.
+func (v *logView) take(o output) {
+	before := v.newest
+	v.newest = o
+	if !v.held && (o.n != before.n || !slices.Equal(o.lines, before.lines)) {
+		v.output, v.laidOut = o, false
+	}
+}
+
+// waiting is how many lines have come since it was scrolled up.
+func (v *logView) waiting() int { return max(0, v.newest.n-v.n) }
+
+// follow goes to the end and stays there.
+func (v *logView) follow() {
+	v.held, v.laidOut = false, false
+	v.output = v.newest
+}
+
+// fit lays the text out for a screen.
+func (v *logView) fit(width, height int, wrap bool) {
+	height = max(1, height)
+	if v.laidOut && v.wrapped == wrap && v.view.Width() == width && v.view.Height() == height {
+		return
+	}
+	v.laidOut, v.wrapped = true, wrap
+	v.view.SetWidth(width)
+	v.view.SetHeight(height)
+	lines := v.lines
+	if wrap {
+		v.view.SetXOffset(0)
+		lines = terminal.WrapLines(lines, width)
+	}
+	v.view.SetContentLines(lines)
+	if !v.held {
+		v.view.GotoBottom()
+	}
+}
+
+func (v *logView) key(msg tea.KeyPressMsg, k topKeys) {
+	if key.Matches(msg, k.last) {
+		v.follow()
+		return
+	}
+	scroll(&v.view, msg, k)
+	if v.held = !v.view.AtBottom(); !v.held {
+		v.follow()
+	}
+}
+
+// scroll moves what is shown of a text.
+func scroll(v *viewport.Model, msg tea.KeyPressMsg, k topKeys) {
+	v.KeyMap = viewport.KeyMap{
+		Up: k.up, Down: k.down, PageUp: k.pageUp, PageDown: k.pageDown, Left: k.left, Right: k.right,
+	}
+	switch {
+	case key.Matches(msg, k.first):
+		v.GotoTop()
+	case key.Matches(msg, k.last):
+		v.GotoBottom()
+	default:
+		*v, _ = v.Update(msg)
+	}
+}
+
+// lastRows are the last rows of lines, wrapped or cut.
+func lastRows(lines []string, width, n int, wrap bool) []string {
+	lines = lines[max(0, len(lines)-max(0, n)):]
+	if !wrap {
+		rows := make([]string, len(lines))
+		for i, line := range lines {
+			rows[i] = ansi.Truncate(line, width, "…")
+		}
+		return rows
+	}
+	rows := terminal.WrapLines(lines, width)
+	return rows[max(0, len(rows)-max(0, n)):]
+}

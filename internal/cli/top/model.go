@@ -1,0 +1,374 @@
+package top
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	"charm.land/bubbles/v2/textinput"
+	"charm.land/bubbles/v2/viewport"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/look"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/status"
+)
+
+// topFleet is what top shows and acts on.
+type topFleet interface {
+	// look returns how the fleet is now.
+	look() (topData, error)
+	// act does something to a node and returns when it is done.
+	act(path string, action api.Action) error
+	// follow makes output that of another agent; "": of none.
+	follow(path string)
+	// output is the end of the output of the agent that is followed.
+	output() output
+	// attach connects the terminal with that of an agent.
+	attach(path string, done func(error) tea.Msg) tea.Cmd
+}
+
+// topModel is the screen of top. Its methods change it alone: what they want of
+// the fleet is done by commands.
+type topModel struct {
+	fleet topFleet
+	keys  topKeys
+	paint terminal.Paint
+	topData
+	err error // why the data is old
+
+	rows     []status.Node // of nodes, as they are shown
+	order    topOrder
+	filter   textinput.Model
+	selected string // path
+	at       int    // row of it
+	above    int    // rows that are scrolled away
+
+	asked  *topAction // that is to be confirmed
+	note   string     // what came of the last key
+	noted  int        // counts notes
+	cut    bool       // long lines of output are cut, not wrapped
+	screen topScreen
+	log    logView
+	manual viewport.Model
+
+	width, height int
+}
+
+// topScreen is what fills the screen.
+type topScreen int
+
+const (
+	showList topScreen = iota
+	showLog
+	showHelp
+)
+
+// topAction is something to do to a node.
+type topAction struct {
+	action api.Action
+	path   string
+}
+
+const (
+	// lookEvery is the time between two looks, and the one over which use is measured.
+	lookEvery = time.Second
+	// noteTime is how long a note stands in place of the keys.
+	noteTime = 5 * time.Second
+)
+
+type (
+	lookMsg struct {
+		topData
+		err error
+	}
+	noteMsg  string
+	goneMsg  int // the number of the note whose time is over
+	drawMsg  struct{}
+	againMsg struct{}
+)
+
+func newTopModel(fleet topFleet, p terminal.Paint, first topData) *topModel {
+	m := &topModel{
+		fleet: fleet, keys: newTopKeys(), paint: p, topData: first,
+		filter: textinput.New(), log: newLogView(), manual: viewport.New(),
+	}
+	m.filter.Prompt = "/"
+	m.filter.SetStyles(textinput.Styles{})
+	m.filter.KeyMap.Paste.SetEnabled(false) // the terminal pastes
+	m.arrange()
+	m.choose(firstChoice(m.nodes, m.status.Attention))
+	return m
+}
+
+// look asks the fleet how it is.
+func (m *topModel) look() tea.Msg {
+	d, err := m.fleet.look()
+	return lookMsg{d, err}
+}
+
+// draw makes new output visible.
+func draw() tea.Cmd { return tea.Tick(frame, func(time.Time) tea.Msg { return drawMsg{} }) }
+
+func (m *topModel) Init() tea.Cmd { return tea.Batch(m.look, draw()) }
+
+func (m *topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	cmd := m.update(msg)
+	m.fit()
+	return m, cmd
+}
+
+func (m *topModel) update(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case tea.KeyPressMsg:
+		m.note = ""
+		return m.key(msg)
+	case tea.PasteMsg:
+		if m.filter.Focused() {
+			return m.typed(msg)
+		}
+	case drawMsg:
+		m.log.take(m.fleet.output())
+		return draw()
+	case noteMsg:
+		return m.say(string(msg)) // the next look shows what came of it
+	case goneMsg:
+		if int(msg) == m.noted {
+			m.note = ""
+		}
+	case lookMsg:
+		if m.err = msg.err; msg.err == nil {
+			m.topData = msg.topData
+			m.arrange()
+		}
+		return tea.Tick(lookEvery, func(time.Time) tea.Msg { return againMsg{} })
+	case againMsg:
+		return m.look
+	}
+	return nil
+}
+
+// say shows a note for a while.
+func (m *topModel) say(note string) tea.Cmd {
+	m.noted++
+	m.note = note
+	number := m.noted
+	return tea.Tick(noteTime, func(time.Time) tea.Msg { return goneMsg(number) })
+}
+
+func (m *topModel) key(msg tea.KeyPressMsg) tea.Cmd {
+	if msg.String() == "ctrl+c" {
+		return tea.Quit
+	}
+	switch {
+	case m.asked != nil:
+		asked := *m.asked
+		m.asked = nil
+		if s := msg.String(); s == "y" || s == "Y" {
+			return m.act(asked)
+		}
+		return m.say(fmt.Sprintf("%s: not done", asked.action))
+	case m.screen == showHelp:
+		return m.keyInHelp(msg)
+	case m.screen == showLog:
+		return m.keyInLog(msg)
+	case m.filter.Focused():
+		return m.keyInFilter(msg)
+	}
+	return m.keyInList(msg)
+}
+
+func (m *topModel) keyInList(msg tea.KeyPressMsg) tea.Cmd {
+	k := m.keys
+	switch {
+	case m.move(msg):
+	case key.Matches(msg, k.quit):
+		return tea.Quit
+	case key.Matches(msg, k.help):
+		m.screen = showHelp
+		m.manual.GotoTop()
+	case key.Matches(msg, k.filter):
+		m.filter.CursorEnd()
+		return m.filter.Focus()
+	case key.Matches(msg, k.back):
+		m.filter.Reset()
+		m.arrange()
+	case key.Matches(msg, k.sort):
+		m.order = (m.order + 1) % topOrders
+		m.arrange()
+	case key.Matches(msg, k.wrap):
+		m.cut = !m.cut
+	case m.selected == "":
+	case key.Matches(msg, k.log):
+		return m.open()
+	case key.Matches(msg, k.stop):
+		m.asked = &topAction{api.Stop, m.selected}
+	case key.Matches(msg, k.restart):
+		m.asked = &topAction{api.Restart, m.selected}
+	case key.Matches(msg, k.start):
+		return m.act(topAction{api.Start, m.selected})
+	case key.Matches(msg, k.attach):
+		return m.attach()
+	}
+	return nil
+}
+
+// move moves the selection, if that is what a key is for.
+func (m *topModel) move(msg tea.KeyPressMsg) bool {
+	k, page := m.keys, max(1, m.visible()-1)
+	switch {
+	case key.Matches(msg, k.up):
+		m.pick(m.at - 1)
+	case key.Matches(msg, k.down):
+		m.pick(m.at + 1)
+	case key.Matches(msg, k.pageUp):
+		m.pick(m.at - page)
+	case key.Matches(msg, k.pageDown):
+		m.pick(m.at + page)
+	case key.Matches(msg, k.first):
+		m.pick(0)
+	case key.Matches(msg, k.last):
+		m.pick(len(m.rows) - 1)
+	default:
+		return false
+	}
+	return true
+}
+
+// keyInFilter takes what is typed: letters are text, never commands.
+func (m *topModel) keyInFilter(msg tea.KeyPressMsg) tea.Cmd {
+	switch msg.String() {
+	case "esc":
+		m.filter.Blur()
+		m.filter.Reset()
+		m.arrange()
+		return nil
+	case "enter":
+		m.filter.Blur()
+		return nil
+	case "up", "down", "pgup", "pgdown":
+		m.move(msg)
+		return nil
+	}
+	return m.typed(msg)
+}
+
+func (m *topModel) typed(msg tea.Msg) (cmd tea.Cmd) {
+	was := m.selected
+	m.filter, cmd = m.filter.Update(msg)
+	if m.arrange(); m.selected != was { // the first that matches, but not the root by the way
+		m.pick(max(0, slices.IndexFunc(m.rows, func(n status.Node) bool { return n.Kind == "agent" })))
+	}
+	return cmd
+}
+
+func (m *topModel) keyInLog(msg tea.KeyPressMsg) tea.Cmd {
+	k := m.keys
+	switch {
+	case key.Matches(msg, k.back, k.quit, k.log):
+		m.screen = showList
+		m.log.follow()
+	case key.Matches(msg, k.help):
+		m.screen = showHelp
+		m.manual.GotoTop()
+	case key.Matches(msg, k.wrap):
+		m.cut = !m.cut
+	default:
+		m.log.key(msg, k)
+	}
+	return nil
+}
+
+func (m *topModel) keyInHelp(msg tea.KeyPressMsg) tea.Cmd {
+	if key.Matches(msg, m.keys.back, m.keys.quit, m.keys.help) {
+		m.screen = showList
+		return nil
+	}
+	scroll(&m.manual, msg, m.keys)
+	return nil
+}
+
+// arrange rebuilds the rows, after which the same node is selected, or the one
+// in its row if it is not there any longer.
+func (m *topModel) arrange() {
+	m.rows = arrange(m.nodes, m.used, m.order, m.filter.Value())
+	if i := slices.IndexFunc(m.rows, func(n status.Node) bool { return n.Path == m.selected }); i >= 0 {
+		m.at = i
+		return
+	}
+	m.pick(m.at)
+}
+
+// choose selects a node by its path.
+func (m *topModel) choose(path string) {
+	if i := slices.IndexFunc(m.rows, func(n status.Node) bool { return n.Path == path }); i >= 0 {
+		m.pick(i)
+	}
+}
+
+// pick selects a row, or the nearest one that there is, and follows its output.
+func (m *topModel) pick(row int) {
+	m.at = max(0, min(row, len(m.rows)-1))
+	path, output := "", ""
+	if len(m.rows) > 0 {
+		n := m.rows[m.at]
+		if path = n.Path; n.Kind == "agent" {
+			output = path
+		}
+	}
+	if path != m.selected {
+		m.selected = path
+		m.fleet.follow(output)
+		m.log = newLogView()
+	}
+}
+
+// node is the selected one.
+func (m *topModel) node() (n status.Node, ok bool) {
+	if m.at < len(m.rows) && m.rows[m.at].Path == m.selected {
+		return m.rows[m.at], true
+	}
+	return n, false
+}
+
+// open shows the output of the selected agent, and that alone.
+func (m *topModel) open() tea.Cmd {
+	n, ok := m.node()
+	if !ok || n.Kind != "agent" {
+		return m.say(m.selected + " is a supervisor, which has no output of its own; select an agent")
+	}
+	m.screen = showLog
+	return nil
+}
+
+func (m *topModel) attach() tea.Cmd {
+	n, ok := m.node()
+	if !ok {
+		return nil
+	}
+	if err := look.Attachable(n); err != nil {
+		return m.say(err.Error())
+	}
+	return m.fleet.attach(n.Path, func(err error) tea.Msg {
+		if err != nil {
+			return noteMsg(err.Error())
+		}
+		return noteMsg("")
+	})
+}
+
+func (m *topModel) act(a topAction) tea.Cmd {
+	m.noted++ // it stands until it is done
+	m.note = fmt.Sprintf("%s %s …", a.action, a.path)
+	return func() tea.Msg {
+		if err := m.fleet.act(a.path, a.action); err != nil {
+			return noteMsg(strings.ReplaceAll(err.Error(), "\n", "; "))
+		}
+		return noteMsg(fmt.Sprintf("%s %s: done", a.action, a.path))
+	}
+}

@@ -1,0 +1,162 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/show"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/usage"
+)
+
+// topOrder is how the rows of top follow each other: as a tree, or as a list of
+// agents by a column.
+type topOrder int
+
+const (
+	byTree topOrder = iota
+	byName
+	byState
+	byCPU
+	byMemory
+	byStarts
+	byUptime
+	topOrders // how many there are
+)
+
+// column is the header of what is sorted by.
+func (o topOrder) column() string {
+	return [...]string{"", "NAME", "STATE", "CPU", "MEM", "STARTS", "UPTIME"}[o]
+}
+
+// arrange returns the rows of top: the whole tree, or those nodes that match a
+// filter, agents alone if they are sorted.
+func arrange(nodes []status.Node, used map[string]usage.Resources, order topOrder, filter string) []status.Node {
+	if order == byTree && filter == "" {
+		return nodes
+	}
+	filter = strings.ToLower(filter)
+	rows := slices.DeleteFunc(slices.Clone(nodes), func(n status.Node) bool {
+		return order != byTree && n.Kind != "agent" ||
+			!strings.Contains(strings.ToLower(n.Path), filter) && !strings.Contains(show.State(n), filter)
+	})
+	compare := func(a, b status.Node) int {
+		switch order {
+		case byName:
+			return strings.Compare(a.Path, b.Path)
+		case byState:
+			return cmp.Or(cmp.Compare(urgency(a), urgency(b)), strings.Compare(show.State(a), show.State(b)))
+		case byCPU:
+			return cmp.Compare(used[b.Path].CPU, used[a.Path].CPU)
+		case byMemory:
+			return cmp.Compare(used[b.Path].Memory, used[a.Path].Memory)
+		case byStarts:
+			return cmp.Or(cmp.Compare(b.InWindow, a.InWindow), cmp.Compare(b.Restarts, a.Restarts))
+		case byUptime: // what has started last comes first, what does not run last
+			return cmp.Or(-compareBool(a.Uptime > 0, b.Uptime > 0), cmp.Compare(a.Uptime, b.Uptime))
+		}
+		return 0
+	}
+	slices.SortStableFunc(rows, compare)
+	return rows
+}
+
+func compareBool(a, b bool) int {
+	number := map[bool]int{true: 1}
+	return number[a] - number[b]
+}
+
+// urgency is small for what is likely to need a person, large for what runs.
+func urgency(n status.Node) int {
+	switch show.State(n) {
+	case "quarantined", show.GivenUp, "paused", show.CrashLoop:
+		return 0
+	case show.NeedsInput:
+		return 1
+	case "restarting":
+		return 2
+	case show.StateStarting, show.StateStopping, show.StateWaiting, show.Draining:
+		return 3
+	case show.StateRunning:
+		return 5
+	}
+	return 4
+}
+
+// firstChoice is the node that is selected at first: what needs a person, or
+// else the first agent. It is never the root, on which every key acts on all.
+func firstChoice(nodes []status.Node, attention []status.Attention) string {
+	if len(nodes) == 0 {
+		return ""
+	}
+	below := nodes[1:]
+	for _, a := range attention {
+		if slices.ContainsFunc(below, func(n status.Node) bool { return n.Path == a.Path }) {
+			return a.Path
+		}
+	}
+	choice := ""
+	best := 0
+	for _, n := range below {
+		if u := urgency(n); n.Kind == "agent" && (choice == "" || u < best && u <= 1) {
+			choice, best = n.Path, u
+		}
+	}
+	if choice == "" && len(below) > 0 {
+		choice = below[0].Path
+	}
+	return choice
+}
+
+// flatNames are the paths of nodes without the name of the project, for a list.
+func flatNames(rows []status.Node) []string {
+	names := make([]string, len(rows))
+	for i, n := range rows {
+		_, name, below := strings.Cut(n.Path, "/")
+		if !below {
+			name = n.Path
+		}
+		if n.Kind != "agent" {
+			name += "/"
+		}
+		names[i] = proc.Plain(name)
+	}
+	return names
+}
+
+// agentsBelow counts the agents at and below a path.
+func agentsBelow(nodes []status.Node, path string) (count int) {
+	for _, n := range nodes {
+		if n.Kind == "agent" && (n.Path == path || strings.HasPrefix(n.Path, path+"/")) {
+			count++
+		}
+	}
+	return count
+}
+
+// confirmation asks whether an action on a node is meant, in at most so many
+// columns: how many agents it is about can always be read.
+func confirmation(action api.Action, nodes []status.Node, path string, width int) string {
+	i := slices.IndexFunc(nodes, func(n status.Node) bool { return n.Path == path })
+	count := agentsBelow(nodes, path)
+	all := fmt.Sprintf("%d agents", count)
+	if count == 1 {
+		all = "1 agent"
+	}
+	before, after := string(action)+" ", "? y/N"
+	switch {
+	case i == 0:
+		if count > 1 {
+			all = "all " + all
+		}
+		return before + all + after
+	case i > 0 && nodes[i].Kind != "agent":
+		after = ", " + all + after
+	}
+	return before + terminal.Shorten(path, max(8, width-len(before)-len(after))) + after
+}

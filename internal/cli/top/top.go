@@ -1,0 +1,220 @@
+// Package top draws the tree of a fleet on a terminal, again and again: the command top, and the live
+// picture of run.
+package top
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/look"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/usage"
+)
+
+func New(s *command.Streams) *cobra.Command {
+	var r command.Remote
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Watch the fleet live, and act on it",
+		Long: `Watch the tree with what each agent uses, and the output of the selected one. MEM is the
+resident memory of all processes of an agent and of its shim; memory that processes
+share counts for each. Stop and restart ask first.
+
+  ` + strings.Join(helpLines(newTopKeys().all()), "\n  "),
+		Args:              command.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			out, ok := s.Out.(*os.File)
+			if _, tty := terminal.Size(s.Out); !ok || !tty || !term.IsTerminal(int(s.In.Fd())) {
+				return command.Usagef("top needs a terminal; coppice ps lists what runs")
+			}
+			return r.Ask(func(ctx context.Context, c *api.Client) error { return top(ctx, c, s.In, out) })
+		},
+	}
+	r.Flags(cmd)
+	return cmd
+}
+
+// top shows the screen until the person or ctx ends it.
+func top(ctx context.Context, c *api.Client, in, out *os.File) error {
+	under, cancel := context.WithCancel(ctx)
+	f := &liveFleet{ctx: under, client: c}
+	first, err := f.look() // no daemon is an answer, not a screen
+	if err != nil {
+		cancel()
+		return err
+	}
+	m := newTopModel(f, terminal.NewPaint(true), first)
+	p := tea.NewProgram(m, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
+	quit := context.AfterFunc(ctx, p.Quit)
+	_, err = p.Run()
+	quit()
+	cancel()
+	f.tail.stop()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// topData is what the daemon and the machine say at a moment.
+type topData struct {
+	status status.Status
+	nodes  []status.Node
+	used   map[string]usage.Resources
+}
+
+// liveFleet is the fleet of a daemon.
+type liveFleet struct {
+	ctx    context.Context
+	client *api.Client
+	meter  usage.Meter
+	tail   tailing
+}
+
+// lookTime is how long a look may take.
+const lookTime = 10 * time.Second
+
+func (f *liveFleet) look() (d topData, err error) {
+	ctx, cancel := context.WithTimeout(f.ctx, lookTime)
+	defer cancel()
+	if d.status, err = status.Get.Call(ctx, f.client, api.None{}); err != nil {
+		return d, err
+	}
+	if d.nodes, err = status.List.Call(ctx, f.client, status.ListRequest{}); err != nil {
+		return d, err
+	}
+	d.used = f.meter.Sample(d.nodes, d.status.Controller)
+	return d, nil
+}
+
+func (f *liveFleet) act(path string, action api.Action) error {
+	_, err := f.client.Act(f.ctx, path, action)
+	return err
+}
+
+func (f *liveFleet) follow(path string) {
+	f.tail.stop()
+	f.tail = tailing{}
+	if path != "" {
+		f.tail.follow(f.ctx, f.client, path)
+	}
+}
+
+func (f *liveFleet) output() output {
+	if f.tail.lines == nil {
+		return output{}
+	}
+	o := f.tail.lines.output()
+	if text := f.tail.begun.Load(); text != nil && *text != "" {
+		o.lines = append(o.lines, *text)
+	}
+	return o
+}
+
+func (f *liveFleet) attach(path string, done func(error) tea.Msg) tea.Cmd {
+	return tea.Exec(&attaching{fleet: f, path: path}, done)
+}
+
+// keepLog is how many lines of output can be scrolled through.
+const keepLog = 2000
+
+// tailing follows the output of one agent at a time.
+type tailing struct {
+	lines  *lastLines
+	begun  *atomic.Pointer[string] // the line after those, which has no end yet
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+// follow shows the output of another agent from now on.
+func (t *tailing) follow(ctx context.Context, c *api.Client, path string) {
+	ctx, cancel := context.WithCancel(ctx)
+	lines, begun, ended := newLastLines(keepLog), &atomic.Pointer[string]{}, make(chan struct{})
+	*t = tailing{lines, begun, cancel, ended}
+	var both sync.WaitGroup
+	both.Go(func() {
+		for ctx.Err() == nil {
+			for text, err := range c.Unfinished(ctx, path) {
+				if err != nil {
+					break // also of a daemon that is too old for it
+				}
+				text = shown(text)
+				begun.Store(&text)
+			}
+			begun.Store(nil)
+			pause(ctx)
+		}
+	})
+	both.Go(func() {
+		for ctx.Err() == nil {
+			again := true
+			for line, err := range c.Logs(ctx, api.LogQuery{Paths: []string{path}, Lines: keepLog, Follow: true}) {
+				if err != nil {
+					break
+				}
+				if line.Between != nil || line.Live {
+					continue
+				}
+				if again {
+					lines.clear()
+				}
+				again = false
+				lines.add(shown(line.Line))
+			}
+			pause(ctx)
+		}
+	})
+	go func() {
+		defer close(ended)
+		both.Wait()
+	}()
+}
+
+// pause is before another try: there is no more, or no daemon answers; both may change.
+func pause(ctx context.Context) {
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+	}
+}
+
+func (t *tailing) stop() {
+	if t.cancel != nil {
+		t.cancel()
+		<-t.ended
+	}
+}
+
+// attaching is an attach as Bubble Tea runs programs in its place.
+type attaching struct {
+	fleet *liveFleet
+	path  string
+	in    *os.File
+	out   io.Writer
+	err   io.Writer
+}
+
+func (a *attaching) SetStdin(r io.Reader)  { a.in, _ = r.(*os.File) }
+func (a *attaching) SetStdout(w io.Writer) { a.out = w }
+func (a *attaching) SetStderr(w io.Writer) { a.err = w }
+
+func (a *attaching) Run() error {
+	if a.in == nil {
+		return fmt.Errorf("attaching to %s: the input is no terminal", a.path)
+	}
+	return look.Attach(a.fleet.ctx, a.fleet.client, a.path, false, a.in, a.out, a.err)
+}

@@ -1,0 +1,225 @@
+package top
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	"charm.land/bubbles/v2/viewport"
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/coppice-dev/coppice/internal/cli/show"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/timespan"
+	"github.com/coppice-dev/coppice/internal/usage"
+)
+
+func (m *topModel) View() tea.View {
+	v := tea.NewView(strings.Join(m.lines(), "\n"))
+	v.AltScreen = true
+	return v
+}
+
+// lines is the screen, no higher and no wider than the terminal.
+func (m *topModel) lines() []string {
+	var lines []string
+	switch m.screen {
+	case showLog:
+		lines = m.logLines()
+	case showHelp:
+		lines = m.helpLines()
+	default:
+		lines = m.listLines()
+	}
+	if m.height > 0 && len(lines) > m.height {
+		lines = lines[:m.height]
+	}
+	if m.width > 0 {
+		for i, line := range lines {
+			lines[i] = ansi.Truncate(line, m.width, "…")
+		}
+	}
+	return lines
+}
+
+// fit lays out what can be scrolled for the size of the screen.
+func (m *topModel) fit() {
+	switch m.screen {
+	case showLog:
+		m.log.fit(m.width, m.height-2, !m.cut)
+	case showHelp:
+		m.manual.SetWidth(m.width)
+		m.manual.SetHeight(max(1, m.height-2))
+		m.manual.SetContentLines(helpLines(m.keys.all()))
+	}
+}
+
+// visible is how many rows of the tree there is room for: the output below has
+// at least a third of the screen.
+func (m *topModel) visible() int { return max(1, min(len(m.rows), m.height*2/3-3)) }
+
+func (m *topModel) listLines() []string {
+	p := m.paint
+	tree := m.table()
+	rows := m.visible()
+	m.above = max(0, min(m.above, m.at, len(tree)-1-rows), m.at-rows+1) // the selected row is in sight
+	lines := []string{m.headline(), "  " + tree[0]}
+	for i, line := range tree[1:] {
+		switch {
+		case i < m.above || i >= m.above+rows:
+		case i == m.at:
+			lines = append(lines, p.Bold("> ")+line)
+		default:
+			lines = append(lines, "  "+line)
+		}
+	}
+	if len(m.rows) == 0 {
+		lines = append(lines, p.Dim("  nothing matches; Esc clears the filter"))
+	}
+	lines = append(lines, m.keyLine(), m.title(proc.Plain(m.selected)))
+	room := m.height - len(lines)
+	if text := m.silence(); len(m.log.newest.lines) == 0 && text != "" {
+		return append(lines, p.Dim(text))
+	}
+	return append(lines, lastRows(m.log.newest.lines, m.width, room, !m.cut)...)
+}
+
+// silence is said in place of output.
+func (m *topModel) silence() string {
+	switch n, ok := m.node(); {
+	case !ok:
+		return ""
+	case n.Kind != "agent":
+		return "select an agent to see its output"
+	}
+	return "no output yet"
+}
+
+// keyLine is the line between the tree and the output: what is asked, what is
+// typed, what came of the last key, or else the keys.
+func (m *topModel) keyLine() string {
+	p := m.paint
+	switch {
+	case m.asked != nil:
+		return p.Bold(proc.Plain(confirmation(m.asked.action, m.nodes, m.asked.path, m.width)))
+	case m.filter.Focused():
+		help := fmt.Sprintf("%d of %d; Enter keeps it, Esc clears it", len(m.rows), len(m.nodes))
+		return m.filter.View() + "  " + p.Dim(help)
+	case m.note != "":
+		return proc.Plain(strings.ReplaceAll(m.note, "\n", "; "))
+	case m.filter.Value() != "":
+		typed := proc.Plain("/" + m.filter.Value())
+		keys := []key.Binding{m.keys.help, m.keys.back}
+		return p.Bold(typed) + "  " + p.Dim(shortHelp(keys, m.width-ansi.StringWidth(typed)-2))
+	}
+	return p.Dim(shortHelp(m.keys.inList(), m.width))
+}
+
+func (m *topModel) title(text string) string {
+	text = "── " + text + " "
+	return m.paint.Dim(text + strings.Repeat("─", max(0, m.width-ansi.StringWidth(text))))
+}
+
+func (m *topModel) logLines() []string {
+	title := proc.Plain(m.selected)
+	if m.log.held {
+		title += fmt.Sprintf(" (%d%%, %d new below)", int(100*m.log.view.ScrollPercent()), m.log.waiting())
+	}
+	lines := append([]string{m.title(title)}, scrolled(m.log.view)...)
+	last := m.paint.Dim(shortHelp(m.keys.inLog(), m.width))
+	switch {
+	case m.err != nil:
+		last = m.paint.Red(proc.Plain(m.err.Error()))
+	case m.note != "":
+		last = proc.Plain(m.note)
+	}
+	return append(lines[:min(len(lines), max(1, m.height-1))], last)
+}
+
+func (m *topModel) helpLines() []string {
+	lines := append([]string{m.title("keys")}, scrolled(m.manual)...)
+	return append(lines, m.paint.Dim("Esc goes back"))
+}
+
+// scrolled is what can be seen of a text.
+func scrolled(v viewport.Model) []string {
+	lines := strings.Split(v.View(), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(line, " ")
+	}
+	return lines
+}
+
+// table is the header and the rows, which leave room for a mark before them.
+func (m *topModel) table() []string {
+	nodes := m.rows
+	names := show.Branches(nodes)
+	if m.order != byTree || m.filter.Value() != "" {
+		names = flatNames(nodes)
+	}
+	columns := show.TreeColumns(nodes)
+	columns[0].Text = func(i int, _ status.Node, _ time.Time) string { return names[i] }
+	columns = append(columns,
+		show.Column{Name: "CPU", Text: func(_ int, n status.Node, _ time.Time) string {
+			return m.use(n,
+				usage.Resources.Processor)
+		}},
+		show.Column{Name: "MEM", Text: func(_ int, n status.Node, _ time.Time) string {
+			return m.use(n,
+				usage.Resources.Bytes)
+		}},
+		show.UptimeColumn(), show.NextColumn())
+	columns = append(columns, show.StatusColumn(nodes)...)
+	width := max(0, m.width-2)
+	columns = show.FitColumns(nodes, columns, width)
+	for i, c := range columns {
+		if c.Name == m.order.column() {
+			columns[i].Name += show.SortMark
+		}
+	}
+	return show.NodeTable(nodes, columns, 0, width, m.paint)
+}
+
+// headline is how the fleet is, or why that is not known.
+func (m *topModel) headline() string {
+	if m.err != nil {
+		return m.paint.Red(proc.Plain(strings.ReplaceAll(m.err.Error(), "\n", "; ")))
+	}
+	var states []string
+	for _, state := range slices.Sorted(maps.Keys(m.status.Summary)) {
+		if n := m.status.Summary[state]; n > 0 {
+			states = append(states, show.PaintState(m.paint, state, proc.Plain(fmt.Sprintf("%d %s", n,
+				show.StateWords(state)))))
+		}
+	}
+	if n := m.status.NeedsInput; n > 0 {
+		states = append(states, show.PaintState(m.paint, show.NeedsInput, fmt.Sprintf("%d need input: coppice inbox",
+			n)))
+	}
+	up := time.Duration(m.status.Controller.Uptime * float64(time.Second)).Truncate(time.Second)
+	return fmt.Sprintf("%s  up %s  %s", m.paint.Bold(proc.Plain(m.status.Project)), timespan.Short(up),
+		strings.Join(states, "  "))
+}
+
+// use returns what an agent uses, or all agents below a supervisor.
+func (m *topModel) use(n status.Node, text func(usage.Resources) string) string {
+	if n.Kind == "agent" {
+		u, ok := m.used[n.Path]
+		if !ok {
+			return "-"
+		}
+		return text(u)
+	}
+	var sum usage.Resources
+	for path, u := range m.used {
+		if strings.HasPrefix(path, n.Path+"/") {
+			sum.Add(u)
+		}
+	}
+	return text(sum)
+}

@@ -1,0 +1,212 @@
+package write
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/config"
+	aidefileconfig "github.com/coppice-dev/coppice/internal/config/aidefile"
+	"github.com/coppice-dev/coppice/internal/config/toml"
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+func NewAdd(s *command.Streams) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "add DIR...",
+		Short: "Add agents with an Aidefile to coppice.toml",
+		Long: `Add agents with an Aidefile to coppice.toml: a table [[agent]] for each, at its end.
+What is there already stays as it is, with its comments. Nothing is written unless
+the whole file is valid with them; coppice validate looks for their command, too.
+Where there is no coppice.toml, one is written here. A daemon that runs follows by
+itself.`,
+		Example: `  coppice add agents/uptime agents/writer`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("the directory of an Aidefile is missing, such as agents/uptime")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, dirs []string) error {
+			path := file
+			if command.IsDir(file) {
+				path = filepath.Join(file, config.FileName)
+			}
+			if path == "" {
+				found, err := config.Find(".")
+				switch {
+				case errors.Is(err, fs.ErrNotExist):
+					found = config.FileName
+				case err != nil:
+					return command.Exit(command.ExitConfig, err)
+				}
+				path = found
+				if here, err := os.Getwd(); err == nil && filepath.Dir(path) == here {
+					path = filepath.Base(path)
+				}
+			}
+			return addAidefiles(s, path, dirs)
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+	}
+	command.ConfigFlag(cmd, &file)
+	return cmd
+}
+
+// addAidefiles adds tables to the file at path, which may not exist yet.
+func addAidefiles(s *command.Streams, path string, dirs []string) error {
+	before, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	isNew := err != nil
+	project, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	known, err := knownAidefiles(path, isNew)
+	if err != nil {
+		return command.Exitf(command.ExitConfig, "%w\nmend this first: coppice validate", err)
+	}
+	text := string(before)
+	if isNew {
+		text = "[project]\nname = " + toml.Quote(projectNameOf(project)) + "\n"
+	}
+	var names []string
+	for _, dir := range dirs {
+		aidefile, err := aidefileOf(dir)
+		if err != nil {
+			return err
+		}
+		f, err := aidefileconfig.Load(aidefile)
+		if err != nil {
+			return command.Exit(command.ExitConfig, err)
+		}
+		absolute, err := filepath.Abs(aidefile)
+		if err != nil {
+			return err
+		}
+		if name, ok := known[absolute]; ok {
+			return fmt.Errorf("%s is in %s already, as %s", dir, path, name)
+		}
+		known[absolute] = f.Persona.Name
+		written := filepath.Dir(absolute)
+		if short, err := filepath.Rel(project, written); err == nil {
+			written = short
+		}
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		text += "\n[[agent]]\naidefile = " + toml.Quote(written) + "\n"
+		names = append(names, f.Persona.Name)
+	}
+	if err := replaceChecked(path, text, isNew); err != nil {
+		return err
+	}
+	for _, name := range names {
+		fmt.Fprintf(s.Out, "added %s to %s\n", name, path)
+	}
+	return nil
+}
+
+// aidefileOf is the Aidefile that an argument means.
+func aidefileOf(dir string) (string, error) {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("%s does not exist, expected a directory with an Aidefile", dir)
+	case err != nil:
+		return "", err
+	}
+	if !info.IsDir() {
+		if filepath.Base(dir) != aidefile.FileName {
+			return "", fmt.Errorf("%s is no directory, expected that of an Aidefile", dir)
+		}
+		return dir, nil
+	}
+	path := filepath.Join(dir, aidefile.FileName)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s has no Aidefile; write one, it may be empty: touch %s", dir, path)
+	}
+	return path, nil
+}
+
+// knownAidefiles are those that the file names already, with their agents.
+func knownAidefiles(path string, isNew bool) (map[string]string, error) {
+	known := map[string]string{}
+	if isNew {
+		return known, nil
+	}
+	l, err := config.LoadUnchecked(path)
+	if l.Tree == nil {
+		// A file without agents is about to get its first ones; anything else is wrong.
+		if bad := (config.Errors)(nil); errors.As(err, &bad) && len(bad) == 1 &&
+			strings.HasPrefix(bad[0].Message, "nothing to run") {
+			return known, nil
+		}
+		return nil, err
+	}
+	for _, child := range l.Tree.All() {
+		if child.Agent != nil && child.Agent.Aide != nil {
+			known[child.Agent.Aide.Path] = child.Agent.Name
+		}
+	}
+	return known, nil
+}
+
+// replaceChecked writes a new version of a file in place of it, if it is valid.
+// It is checked where it will be, as paths in it are relative to that.
+func replaceChecked(path, text string, isNew bool) error {
+	mode := fs.FileMode(0o644)
+	target := path
+	if !isNew {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			return err
+		}
+		info, err := os.Stat(real)
+		if err != nil {
+			return err
+		}
+		target, mode = real, info.Mode().Perm()
+	}
+	draft, err := os.CreateTemp(filepath.Dir(target), ".coppice-*.toml")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(draft.Name())
+	_, err = draft.WriteString(text)
+	err = errors.Join(err, draft.Chmod(mode), draft.Close())
+	if err != nil {
+		return err
+	}
+	if _, err := config.LoadUnchecked(draft.Name()); err != nil {
+		var bad config.Errors
+		if errors.As(err, &bad) {
+			for _, e := range bad {
+				if e.File == draft.Name() {
+					e.File = path
+				}
+			}
+		}
+		return command.Exitf(command.ExitConfig, "nothing was added:\n%w", err)
+	}
+	return os.Rename(draft.Name(), target)
+}
+
+func projectNameOf(dir string) string {
+	if name := filepath.Base(dir); spec.CheckName(name) == "" {
+		return name
+	}
+	return "project"
+}

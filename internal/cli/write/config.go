@@ -1,0 +1,148 @@
+package write
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+func NewConfig(s *command.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Show the configuration and where it comes from",
+		Long: `Show what coppice.toml says together with the files that it includes and with
+their patches: each value with the file and line that it comes from.`,
+	}
+	cmd.AddCommand(newConfigShow(s), newConfigExplain(s))
+	return cmd
+}
+
+// configuration is the whole configuration as JSON.
+type configuration struct {
+	Files    []string        `json:"files"`
+	Revision string          `json:"revision"`
+	Values   []config.Origin `json:"values"`
+}
+
+func newConfigShow(s *command.Streams) *cobra.Command {
+	var file string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show the whole configuration and its origins",
+		Long: `Show the whole configuration as one file, with the origin of each value as a
+comment behind it, and what it replaced. If it is not valid, the faults are printed
+as well, as by coppice validate; the exit code is 78.`,
+		Args:              command.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			path, err := command.FindFleet(file)
+			if err != nil {
+				return err
+			}
+			l, invalid := config.LoadAll(path)
+			if asJSON {
+				err = s.PrintJSON(configuration{l.Sources, l.Revision, l.Values()})
+			} else {
+				err = l.WriteTOML(terminal.InertWriter{W: s.Out})
+			}
+			if invalid != nil {
+				fmt.Fprintln(s.Err, invalid)
+				return command.Exit(command.ExitConfig, nil)
+			}
+			return err
+		},
+	}
+	command.ConfigFlag(cmd, &file)
+	command.JSONFlag(cmd, &asJSON, "one object with the arrays files and values")
+	return cmd
+}
+
+func newConfigExplain(s *command.Streams) *cobra.Command {
+	var file string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain KEY",
+		Short: "Show the origin of a configuration value",
+		Long: `Show where a value comes from, and what it replaced. KEY is one such as
+agent.web.env.MODEL, daemon.max_restarts, or agent.web for all that is said of an
+agent. Of a key that is not set it tells the default.`,
+		Example: `  coppice config explain agent.web.env.MODEL`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch len(args) {
+			case 0:
+				return errors.New("the key is missing; coppice config show shows them")
+			case 1:
+				return nil
+			}
+			return fmt.Errorf("unexpected argument %q: %s takes one key", args[1], cmd.CommandPath())
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if path, err := command.FindConfig(file); err == nil && len(args) == 0 {
+				l, _ := config.LoadUnchecked(path)
+				return l.Keys(), cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			path, err := command.FindFleet(file)
+			if err != nil {
+				return err
+			}
+			l, invalid := config.LoadAll(path)
+			found, err := l.Find(args[0])
+			var unset *config.UnsetError
+			switch {
+			case errors.Is(err, config.ErrUnread):
+				fmt.Fprintln(s.Err, invalid)
+				return command.Exit(command.ExitConfig, nil)
+			case errors.As(err, &unset):
+				found = []config.Origin{}
+			case err != nil:
+				return command.Exit(command.ExitNotFound, err)
+			}
+			switch {
+			case asJSON:
+				err = s.PrintJSON(found)
+			case unset != nil:
+				err = s.PrintLines([]string{proc.Plain(unset.Error()), "  " + proc.Plain(unset.Meaning)})
+			default:
+				err = s.PrintLines(originLines(found))
+			}
+			if invalid != nil {
+				fmt.Fprintln(s.Err, invalid)
+				return command.Exit(command.ExitConfig, nil)
+			}
+			return err
+		},
+	}
+	command.ConfigFlag(cmd, &file)
+	command.JSONFlag(cmd, &asJSON, "an array of the values")
+	return cmd
+}
+
+func originLines(found []config.Origin) (lines []string) {
+	line := func(format string, args ...any) { lines = append(lines, proc.Plain(fmt.Sprintf(format, args...))) }
+	for _, o := range found {
+		if o.Removed {
+			line("%s is not set", o.Key)
+			line("  removed by %s", o.Place())
+		} else {
+			line("%s = %s", o.Key, o.TOML())
+			line("  stated in %s", o.Place())
+		}
+		for _, before := range o.Overrode {
+			line("  instead of %s in %s", before.TOML(), before.Place())
+		}
+	}
+	if len(found) == 0 {
+		line("it is there, and empty")
+	}
+	return lines
+}

@@ -1,0 +1,63 @@
+// Package write has the commands that write, check and explain coppice.toml.
+package write
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/config"
+)
+
+func NewInit(s *command.Streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "init [DIR]",
+		Short: "Write a coppice.toml to start from",
+		Long: `Write a commented coppice.toml that can be run as it is, here or in DIR. A file
+that is there already is left alone.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("unexpected argument %q, expected one directory; see %s --help", args[1],
+					cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir := "."
+			if len(args) == 1 {
+				dir = args[0]
+			}
+			flag := "" // what the other commands need to find it
+			if filepath.Clean(dir) != "." {
+				flag = " -f " + filepath.Join(dir, config.FileName)
+			}
+			if err := os.MkdirAll(dir, 0o777); err != nil {
+				return err
+			}
+			path := filepath.Join(dir, config.FileName)
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+			if errors.Is(err, fs.ErrExist) {
+				return fmt.Errorf("%s already exists; check it with: coppice validate%s", path, flag)
+			}
+			if err != nil {
+				return err
+			}
+			if _, err := f.WriteString(config.Template); err != nil {
+				f.Close()
+				os.Remove(path) // half a file would be in the way of the next try
+				return err
+			}
+			if err := f.Close(); err != nil {
+				os.Remove(path)
+				return err
+			}
+			fmt.Fprintf(s.Out, "wrote %s; run it with: coppice run%s\n", path, flag)
+			return nil
+		},
+	}
+}

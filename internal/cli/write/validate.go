@@ -1,0 +1,127 @@
+package write
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/daemon"
+)
+
+func NewValidate(s *command.Streams) *cobra.Command {
+	var file string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "validate",
+		Short: "Check coppice.toml without starting anything",
+		Long: `Check coppice.toml, with the commands and directories that it names, without
+starting anything. Each fault is one line, file:line:column; the exit code is 78.`,
+		Args: command.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			path, err := command.FindConfig(file)
+			if err != nil {
+				return err
+			}
+			v, err := validate(path)
+			if asJSON {
+				if e := s.PrintJSON(v); e != nil {
+					return e
+				}
+			} else {
+				for _, n := range v.notices {
+					fmt.Fprintln(s.Err, n)
+				}
+			}
+			switch {
+			case err != nil && !asJSON:
+				fmt.Fprintln(s.Err, err)
+				fallthrough
+			case err != nil:
+				return command.Exit(command.ExitConfig, nil)
+			case !asJSON:
+				fmt.Fprintf(s.Out, "%s is valid: %s\n", path, v.counts())
+			}
+			return nil
+		},
+	}
+	command.ConfigFlag(cmd, &file)
+	command.JSONFlag(cmd, &asJSON, "one object, with all faults")
+	return cmd
+}
+
+// validation is what validate --json prints.
+type validation struct {
+	File        string  `json:"file"`
+	Valid       bool    `json:"valid"`
+	Agents      int     `json:"agents"`      // a pool counts as one
+	Pools       int     `json:"pools"`       // of the agents
+	Supervisors int     `json:"supervisors"` // without the root
+	Orders      int     `json:"orders"`
+	Errors      []fault `json:"errors"`
+	Warnings    []fault `json:"warnings"` // what is not supported
+
+	notices []*config.Notice
+}
+
+// fault is one fault of a file.
+type fault struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"`   // from 1; 0 where it is the file as a whole
+	Column  int    `json:"column"` // from 1, in characters; 0 with line 0
+	Key     string `json:"key,omitempty"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+func validate(path string) (validation, error) {
+	v := validation{File: path, Errors: []fault{}, Warnings: []fault{}}
+	tree, notices, err := daemon.LoadTree(path)
+	v.notices, v.Valid = notices, err == nil
+	for _, n := range notices {
+		v.Warnings = append(v.Warnings, faultOf((*config.Error)(n)))
+	}
+	var bad config.Errors
+	switch {
+	case errors.As(err, &bad):
+		for _, e := range bad {
+			v.Errors = append(v.Errors, faultOf(e))
+		}
+	case err != nil:
+		v.Errors = append(v.Errors, fault{File: path, Message: err.Error()})
+	default:
+		for _, c := range tree.All() {
+			switch a := c.Declared(); {
+			case a == nil:
+				v.Supervisors++
+			case a.Pool != nil:
+				v.Pools++
+				fallthrough
+			default:
+				v.Agents++
+			}
+		}
+		v.Orders = len(tree.Orders)
+	}
+	return v, err
+}
+
+// counts says what is in a file, in words.
+func (v validation) counts() string {
+	text := terminal.Plural(v.Agents, "agent")
+	if v.Pools > 0 {
+		text += fmt.Sprintf(" (%s)", terminal.Plural(v.Pools, "pool"))
+	}
+	text += ", " + terminal.Plural(v.Supervisors, "supervisor")
+	if v.Orders > 0 {
+		text += ", " + terminal.Plural(v.Orders, "order")
+	}
+	return text
+}
+
+func faultOf(e *config.Error) fault {
+	return fault{e.File, e.Line, e.Column, e.Key, e.Message, e.Hint}
+}
