@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func open(t testing.TB, s store.Store) *Book {
+func open(t testing.TB, s store.Store) *Store {
 	t.Helper()
 	b, problems, err := Open(context.Background(), s)
 	if err != nil || len(problems) > 0 {
@@ -29,7 +29,7 @@ func open(t testing.TB, s store.Store) *Book {
 	return b
 }
 
-func begin(t testing.TB, b *Book, path string, incarnation uint64) []Problem {
+func begin(t testing.TB, b *Store, path string, incarnation uint64) []Problem {
 	t.Helper()
 	problems, err := b.Begin(context.Background(), path, Life{incarnation, fmt.Sprintf("%s#%d", path, incarnation)})
 	if err != nil {
@@ -38,7 +38,7 @@ func begin(t testing.TB, b *Book, path string, incarnation uint64) []Problem {
 	return problems
 }
 
-func set(b *Book, path string, by uint64, pairs ...string) error {
+func set(b *Store, path string, by uint64, pairs ...string) error {
 	s := Step{Path: path, By: by, Set: map[string]value.Value{}}
 	for _, p := range pairs {
 		name, v, _ := strings.Cut(p, "=")
@@ -47,7 +47,7 @@ func set(b *Book, path string, by uint64, pairs ...string) error {
 	return b.Apply(context.Background(), s)
 }
 
-func mustSet(t testing.TB, b *Book, path string, by uint64, pairs ...string) {
+func mustSet(t testing.TB, b *Store, path string, by uint64, pairs ...string) {
 	t.Helper()
 	if err := set(b, path, by, pairs...); err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func mustSet(t testing.TB, b *Book, path string, by uint64, pairs ...string) {
 }
 
 // text is what an incarnation, or a person, sees.
-func text(t testing.TB, b *Book, path string, by uint64) string {
+func text(t testing.TB, b *Store, path string, by uint64) string {
 	t.Helper()
 	list, err := b.Get(context.Background(), path, by)
 	if err != nil {
@@ -147,7 +147,7 @@ func TestNoCollisions(t *testing.T) {
 			mustSet(t, b, path, Person, fmt.Sprintf("%s=%d", name, 100*i+j))
 		}
 	}
-	for _, book := range []*Book{b, open(t, s)} {
+	for _, book := range []*Store{b, open(t, s)} {
 		for i, path := range paths {
 			for j, name := range names {
 				got, err := book.Get(context.Background(), path, Person, name)
@@ -253,7 +253,7 @@ func TestLargeValues(t *testing.T) {
 	b := open(t, s)
 	large := value.Value(`["` + strings.Repeat("y", maxInMemory) + `"]`)
 	mustSet(t, b, "app/a", Person, "large="+string(large), "small=1")
-	for _, book := range []*Book{b, open(t, s)} {
+	for _, book := range []*Store{b, open(t, s)} {
 		if got := book.agents["app/a"].stored.of["large"].value; got != "" {
 			t.Errorf("%d bytes in memory", len(got))
 		}
@@ -321,7 +321,7 @@ func TestDamageAndChangedTypes(t *testing.T) {
 }
 
 // open2 is open where some problems are expected.
-func open2(t *testing.T, s store.Store) *Book {
+func open2(t *testing.T, s store.Store) *Store {
 	t.Helper()
 	b, _, err := Open(context.Background(), s)
 	if err != nil {

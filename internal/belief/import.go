@@ -15,7 +15,7 @@ import (
 
 // Export returns what is kept of an agent and outlives its incarnations, and
 // the names of records that cannot be read.
-func (b *Book) Export(ctx context.Context, path string) (value.Named, []string, error) {
+func (b *Store) Export(ctx context.Context, path string) (value.Named, []string, error) {
 	a := b.find(path)
 	if a == nil {
 		return nil, nil, fmt.Errorf("%w: nothing is known of %s", ErrNotFound, spec.Quote(path))
@@ -47,7 +47,7 @@ func (b *Book) Export(ctx context.Context, path string) (value.Named, []string, 
 }
 
 // fetch reads a value that is not in memory. The caller has the turn.
-func (b *Book) fetch(ctx context.Context, a *agent, name string) (value.Value, error) {
+func (b *Store) fetch(ctx context.Context, a *agent, name string) (value.Value, error) {
 	r, _, err := b.read(ctx, a.stored.key(name))
 	if err != nil {
 		return "", fmt.Errorf("reading %s of %s: %w", name, a.path, err)
@@ -62,8 +62,8 @@ func (b *Book) fetch(ctx context.Context, a *agent, name string) (value.Value, e
 // Import sets any number of persistent beliefs of an agent on behalf of a
 // person, all of them or none, also where the store cannot take so much in one
 // step: they are staged, then it is decided, and then they are moved to their
-// places, by the next Book if this one does not come to it.
-func (b *Book) Import(ctx context.Context, path string, values value.Named) error {
+// places, by the next Store if this one does not come to it.
+func (b *Store) Import(ctx context.Context, path string, values value.Named) error {
 	if s := (Step{Path: path, Set: values}); s.check() == nil {
 		return b.importStep(ctx, s)
 	}
@@ -100,7 +100,7 @@ func (b *Book) Import(ctx context.Context, path string, values value.Named) erro
 }
 
 // importStep is Import of what fits into one step.
-func (b *Book) importStep(ctx context.Context, s Step) error {
+func (b *Store) importStep(ctx context.Context, s Step) error {
 	a := b.agent(s.Path)
 	a.mu.RLock()
 	err := a.lasting(s.Set)
@@ -140,7 +140,7 @@ func batches(size func(name string) int, names []string) (all [][]string) {
 }
 
 // stage checks values and writes them where they are not visible.
-func (b *Book) stage(ctx context.Context, a *agent, values value.Named) error {
+func (b *Store) stage(ctx context.Context, a *agent, values value.Named) error {
 	names := slices.Sorted(maps.Keys(values))
 	count, bytes := len(a.stored.of), a.stored.bytes
 	var old []string
@@ -190,7 +190,7 @@ func (b *Book) stage(ctx context.Context, a *agent, values value.Named) error {
 }
 
 // unstage forgets what was staged and never decided, as far as the store lets it.
-func (b *Book) unstage(ctx context.Context, a *agent) {
+func (b *Store) unstage(ctx context.Context, a *agent) {
 	for some := range slices.Chunk(a.staged.names(), store.MaxOps) {
 		w := &write{}
 		for _, name := range some {
@@ -203,7 +203,7 @@ func (b *Book) unstage(ctx context.Context, a *agent) {
 }
 
 // finish moves what was staged and decided to its place. The caller has the turn.
-func (b *Book) finish(ctx context.Context, a *agent) error {
+func (b *Store) finish(ctx context.Context, a *agent) error {
 	if len(a.imports.of) == 0 {
 		return nil
 	}

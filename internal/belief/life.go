@@ -16,7 +16,7 @@ const patience = 5 * time.Second
 // nobody before it. It waits for the write under way, and fails only if ctx
 // ends meanwhile. Where the store does not say what became of the last write,
 // it goes on with a Problem, and reads fail until that is known.
-func (b *Book) Begin(ctx context.Context, path string, life Life) ([]Problem, error) {
+func (b *Store) Begin(ctx context.Context, path string, life Life) ([]Problem, error) {
 	a := b.agent(path)
 	a.mu.RLock()
 	again := a.life == life && life != (Life{})
@@ -65,7 +65,7 @@ func (b *Book) Begin(ctx context.Context, path string, life Life) ([]Problem, er
 }
 
 // End closes an incarnation, if it is the one that is open.
-func (b *Book) End(path string, incarnation uint64) {
+func (b *Store) End(path string, incarnation uint64) {
 	a := b.find(path)
 	if a == nil {
 		return

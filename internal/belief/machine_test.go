@@ -20,13 +20,13 @@ import (
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
-// machine is a Book over a store that goes wrong, beside a model that does not.
+// machine is a Store over a store that goes wrong, beside a model that does not.
 type machine struct {
 	t     *rapid.T
 	inner store.Store
 	seed  uint64
 	store *storetest.Faults
-	book  *Book
+	book  *Store
 	life  map[string]uint64                 // open incarnations
 	last  uint64                            // incarnation of all
 	kept  map[string]map[string]value.Value // persistent values
@@ -188,7 +188,7 @@ func TestSuccession(t *testing.T) {
 	}
 }
 
-func succeed(t *testing.T, b *Book, path string, rounds uint64) {
+func succeed(t *testing.T, b *Store, path string, rounds uint64) {
 	ctx := context.Background()
 	triple := func(by uint64) (n int) {
 		list, err := b.Get(ctx, path, by)

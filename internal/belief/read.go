@@ -53,7 +53,7 @@ type Agent struct {
 // Get returns beliefs of an agent with their values, as they were at one
 // moment: those that are named, in that order, or all that it has, sorted. By is
 // who asks, and is refused with ErrStale as for Apply. A person sees leftovers, too.
-func (b *Book) Get(ctx context.Context, path string, by uint64, names ...string) ([]Belief, error) {
+func (b *Store) Get(ctx context.Context, path string, by uint64, names ...string) ([]Belief, error) {
 	a := b.find(path)
 	if a == nil {
 		if by != Person {
@@ -172,7 +172,7 @@ func (a *agent) belief(name string) (l Belief, ok bool) {
 
 // Agents lists the agents at and below a path, "" for all, of which something is
 // declared or kept. Values that are not in memory are left out.
-func (b *Book) Agents(path string) []Agent {
+func (b *Store) Agents(path string) []Agent {
 	var list []Agent
 	for _, a := range b.all(path) {
 		a.mu.RLock()
@@ -188,7 +188,7 @@ func (b *Book) Agents(path string) []Agent {
 
 // Raw is the record of a belief as the store has it, and the one that was set
 // aside; nil where there is none.
-func (b *Book) Raw(ctx context.Context, path, name string) (record, aside []byte, err error) {
+func (b *Store) Raw(ctx context.Context, path, name string) (record, aside []byte, err error) {
 	a := b.find(path)
 	if a == nil {
 		return nil, nil, fmt.Errorf("%w: nothing is known of %s", ErrNotFound, spec.Quote(path))

@@ -36,28 +36,28 @@ type ServiceOptions struct {
 	Tree   Tree
 }
 
-// Service answers requests about the beliefs of a Book.
+// Service answers requests about the beliefs of a Store.
 type Service struct {
-	*Book
-	o ServiceOptions
+	Store *Store
+	o     ServiceOptions
 }
 
 // NewService reads the beliefs of all agents. The caller decides whether to Report the problems.
 func NewService(ctx context.Context, o ServiceOptions) (*Service, []Problem, error) {
-	book, problems, err := Open(ctx, o.Store)
-	return &Service{book, o}, problems, err
+	all, problems, err := Open(ctx, o.Store)
+	return &Service{all, o}, problems, err
 }
 
 // Register has a server answer requests about beliefs.
 func (s *Service) Register(server *api.Server) {
 	s.RegisterReadOnly(server)
 	ReadOwn.Handle(server, func(ctx context.Context, who token.Caller, req OwnRequest) ([]Info, error) {
-		list, err := s.Get(ctx, who.Path, who.Incarnation, req.Names...)
+		list, err := s.Store.Get(ctx, who.Path, who.Incarnation, req.Names...)
 		return infos(list), apiError(err)
 	})
 	ChangeOwn.Handle(server, func(ctx context.Context, who token.Caller, req OwnChange) (none api.None, _ error) {
 		step := Step{Path: who.Path, By: who.Incarnation, Set: req.Set, Delete: req.Delete}
-		return none, apiError(s.Apply(ctx, step))
+		return none, apiError(s.Store.Apply(ctx, step))
 	})
 	Change.Handle(server, s.change)
 	Import.Handle(server, s.importAll)
@@ -71,7 +71,7 @@ func (s *Service) RegisterReadOnly(server *api.Server) {
 		if err != nil {
 			return nil, err
 		}
-		list, err := s.Get(ctx, path, Person, req.Names...)
+		list, err := s.Store.Get(ctx, path, Person, req.Names...)
 		return infos(list), apiError(err)
 	})
 	ReadRaw.Handle(server, func(ctx context.Context, _ token.Caller, req RawRequest) (raw RawRecords, err error) {
@@ -79,7 +79,7 @@ func (s *Service) RegisterReadOnly(server *api.Server) {
 		if err != nil {
 			return raw, err
 		}
-		raw.Record, raw.Aside, err = s.Raw(ctx, path, req.Name)
+		raw.Record, raw.Aside, err = s.Store.Raw(ctx, path, req.Name)
 		return raw, apiError(err)
 	})
 	Export.Handle(server, func(ctx context.Context, _ token.Caller, req ExportRequest) (e Exported, err error) {
@@ -87,7 +87,7 @@ func (s *Service) RegisterReadOnly(server *api.Server) {
 		if err != nil {
 			return e, err
 		}
-		e.Beliefs, e.Unreadable, err = s.Book.Export(ctx, path)
+		e.Beliefs, e.Unreadable, err = s.Store.Export(ctx, path)
 		if e.Beliefs == nil {
 			e.Beliefs = value.Named{}
 		}
@@ -100,7 +100,7 @@ func (s *Service) RegisterReadOnly(server *api.Server) {
 
 // Start opens the beliefs of an incarnation, which has a token.
 func (s *Service) Start(ctx context.Context, who token.Caller, secret string) error {
-	problems, err := s.Begin(ctx, who.Path, Life{Incarnation: who.Incarnation, ID: token.ID(secret)})
+	problems, err := s.Store.Begin(ctx, who.Path, Life{Incarnation: who.Incarnation, ID: token.ID(secret)})
 	s.Report(problems)
 	return err
 }
@@ -124,11 +124,11 @@ func (s *Service) Report(problems []Problem) {
 func (s *Service) resolve(path string) (string, error) {
 	full := s.o.Tree.Full(path)
 	switch {
-	case s.o.Tree.HasAgent(full) || len(s.Agents(full)) > 0 && !s.o.Tree.HasSupervisor(full):
+	case s.o.Tree.HasAgent(full) || len(s.Store.Agents(full)) > 0 && !s.o.Tree.HasSupervisor(full):
 		return full, nil
 	case s.o.Tree.HasSupervisor(full):
 		return "", errSupervisor(full)
-	case len(s.Agents(path)) > 0: // of a project that had another name
+	case len(s.Store.Agents(path)) > 0: // of a project that had another name
 		return path, nil
 	}
 	return "", s.o.Tree.NotFound(full)
@@ -143,9 +143,9 @@ func (s *Service) list(_ context.Context, _ token.Caller, req ListRequest) (list
 	if req.Path != "" {
 		from = s.o.Tree.Full(req.Path)
 	}
-	agents := s.Agents(from)
+	agents := s.Store.Agents(from)
 	if len(agents) == 0 && from != "" {
-		agents = s.Agents(req.Path)
+		agents = s.Store.Agents(req.Path)
 		if len(agents) == 0 && !s.o.Tree.HasAgent(from) && !s.o.Tree.HasSupervisor(from) {
 			return nil, s.o.Tree.NotFound(from)
 		}
@@ -172,9 +172,9 @@ func (s *Service) change(ctx context.Context, _ token.Caller, req ChangeRequest)
 	}
 	removed := req.Delete
 	if req.Clear {
-		removed, err = s.Clear(ctx, path)
+		removed, err = s.Store.Clear(ctx, path)
 	} else {
-		err = s.Apply(ctx, Step{Path: path, By: Person, Set: req.Set, Delete: removed})
+		err = s.Store.Apply(ctx, Step{Path: path, By: Person, Set: req.Set, Delete: removed})
 	}
 	if err == nil {
 		s.recordChange(path, slices.Sorted(maps.Keys(req.Set)), removed)
@@ -191,7 +191,7 @@ func (s *Service) importAll(ctx context.Context, _ token.Caller, req ImportReque
 	if s.o.Tree.HasSupervisor(path) {
 		return none, errSupervisor(path)
 	}
-	if err = s.Book.Import(ctx, path, req.Beliefs); err == nil {
+	if err = s.Store.Import(ctx, path, req.Beliefs); err == nil {
 		s.recordChange(path, slices.Sorted(maps.Keys(req.Beliefs)), nil)
 	}
 	return none, apiError(err)
@@ -233,7 +233,7 @@ func infos(list []Belief) []Info {
 	return all
 }
 
-// apiError makes an error of a Book one of the API, with the same text.
+// apiError makes an error of a Store one of the API, with the same text.
 func apiError(err error) error {
 	var limit *value.LimitError
 	var kind error

@@ -73,7 +73,7 @@ func (s Step) check() error {
 // Apply performs a step and returns when it is durable. Unless the error is
 // store.ErrUnknown, a step that fails has changed nothing, and what the store
 // does not take at present (store.Refused) may be tried again.
-func (b *Book) Apply(ctx context.Context, s Step) error {
+func (b *Store) Apply(ctx context.Context, s Step) error {
 	if err := s.check(); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (b *Book) Apply(ctx context.Context, s Step) error {
 	return errForeign
 }
 
-func (b *Book) apply(ctx context.Context, a *agent, s Step) error {
+func (b *Store) apply(ctx context.Context, a *agent, s Step) error {
 	if err := b.settle(ctx, a); err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (a *agent) misfit(name string, e *entry) string {
 
 // setAside copies a record that a new value is about to replace and that
 // nobody has been able to use.
-func (b *Book) setAside(ctx context.Context, a *agent, name string) error {
+func (b *Store) setAside(ctx context.Context, a *agent, name string) error {
 	r, ok, err := b.read(ctx, a.stored.key(name))
 	if err != nil || !ok {
 		return err
@@ -216,7 +216,7 @@ func (b *Book) setAside(ctx context.Context, a *agent, name string) error {
 
 // Clear removes all that is stored of an agent, in as many steps as it takes,
 // and returns the names.
-func (b *Book) Clear(ctx context.Context, path string) ([]string, error) {
+func (b *Store) Clear(ctx context.Context, path string) ([]string, error) {
 	a := b.find(path)
 	var names []string
 	if a != nil {

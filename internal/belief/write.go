@@ -59,7 +59,7 @@ var errForeign = errors.New("the beliefs have been changed by somebody else mean
 // commit performs a write and makes the projection agree. The caller has the
 // turn. When it returns ErrUnknown, nothing is known of the write, and the
 // agent has to be settled before anything else is done.
-func (b *Book) commit(ctx context.Context, a *agent, w *write) error {
+func (b *Store) commit(ctx context.Context, a *agent, w *write) error {
 	if len(w.ops) == 0 {
 		return nil
 	}
@@ -121,7 +121,7 @@ type outcome struct {
 	rev      store.Rev
 }
 
-func (b *Book) outcome(ctx context.Context, w *write) (outcome, error) {
+func (b *Store) outcome(ctx context.Context, w *write) (outcome, error) {
 	r, ok, err := b.read(ctx, w.ops[0].Key)
 	if err != nil {
 		return outcome{}, err
@@ -149,7 +149,7 @@ func (b *Book) outcome(ctx context.Context, w *write) (outcome, error) {
 }
 
 // read reads one record; the zero one if there is none.
-func (b *Book) read(ctx context.Context, key string) (store.Record, bool, error) {
+func (b *Store) read(ctx context.Context, key string) (store.Record, bool, error) {
 	page, _, err := b.store.Scan(ctx, key, "", 1)
 	if err != nil || len(page) == 0 || page[0].Key != key {
 		return store.Record{}, false, err
@@ -158,7 +158,7 @@ func (b *Book) read(ctx context.Context, key string) (store.Record, bool, error)
 }
 
 // done makes the projection agree with a write that was done.
-func (b *Book) done(a *agent, w *write, rev store.Rev) {
+func (b *Store) done(a *agent, w *write, rev store.Rev) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, e := range w.effects {
@@ -171,29 +171,22 @@ func (b *Book) done(a *agent, w *write, rev store.Rev) {
 }
 
 // forget gives up a pending write that can no longer have an effect.
-func (b *Book) forget(a *agent) {
+func (b *Store) forget(a *agent) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.pending, a.unknown = nil, false
 }
 
 // refresh reads the records of an agent again and returns errForeign.
-func (b *Book) refresh(ctx context.Context, a *agent) error {
+func (b *Store) refresh(ctx context.Context, a *agent) error {
 	for _, into := range []*records{&a.stored, &a.aside, &a.staged, &a.imports} {
 		fresh := newRecords(into.prefix, a.path)
-		for after := ""; ; {
-			page, _, err := b.store.Scan(ctx, into.prefix+"/"+a.path, after, 0)
+		for r, err := range store.All(ctx, b.store, into.prefix+"/"+a.path) {
 			if err != nil {
 				return fmt.Errorf("reading the beliefs of %s: %w", a.path, err)
 			}
-			if len(page) == 0 {
-				break
-			}
-			after = page[len(page)-1].Key
-			for _, r := range page {
-				if path, name, ok := parseKey(into.prefix, r.Key); ok && path == a.path {
-					fresh.put(name, decode(r))
-				}
+			if path, name, ok := parseKey(into.prefix, r.Key); ok && path == a.path {
+				fresh.put(name, decode(r))
 			}
 		}
 		a.mu.Lock()
@@ -205,7 +198,7 @@ func (b *Book) refresh(ctx context.Context, a *agent) error {
 
 // settle finds out what became of a write whose outcome was not known, by
 // doing it if it was not done. The caller has the turn.
-func (b *Book) settle(ctx context.Context, a *agent) error {
+func (b *Store) settle(ctx context.Context, a *agent) error {
 	if a.pending != nil {
 		if err := b.commit(ctx, a, a.pending); err != nil && !errors.Is(err, errForeign) {
 			return fmt.Errorf("whether the last write of %s was done is not known yet: %w", a.path, err)

@@ -57,7 +57,7 @@ func (c *Controller) listeners() []agent.Listener {
 			Begin: func(ctx context.Context, i agent.Incarnation) error {
 				return c.beliefs.Start(ctx, i.Caller, i.Token)
 			},
-			End: func(who token.Caller, _ agent.Exit) { c.beliefs.End(who.Path, who.Incarnation) },
+			End: func(who token.Caller, _ agent.Exit) { c.beliefs.Store.End(who.Path, who.Incarnation) },
 		},
 		{ // drains
 			End: func(who token.Caller, _ agent.Exit) { c.drains.Exited(who.Path, who.Incarnation) },

@@ -13,7 +13,7 @@ func (c *Controller) openBeliefs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.opts.programs.SetBeliefs(c.beliefs.Book)
+	c.opts.programs.SetBeliefs(c.beliefs.Store)
 	c.beliefs.Report(problems)
 	return nil
 }
@@ -31,6 +31,6 @@ func (c *Controller) readBeliefs(ctx context.Context) (problems []belief.Problem
 // declareBeliefs tells the beliefs which of them agents of the fleet may have.
 func (c *Controller) declareBeliefs(f *fleet.Fleet) {
 	for path, a := range f.Agents {
-		c.beliefs.Declare(path, a.Beliefs)
+		c.beliefs.Store.Declare(path, a.Beliefs)
 	}
 }

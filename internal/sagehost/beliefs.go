@@ -10,9 +10,9 @@ import (
 	"github.com/coppice-dev/coppice/sage/host"
 )
 
-// Beliefs implements host.Beliefs with the book of all agents' beliefs.
+// Beliefs implements host.Beliefs with the store of all agents' beliefs.
 type Beliefs struct {
-	Book *belief.Book
+	Store *belief.Store
 	// Opened reports whether an agent's beliefs are opened by the controller, before
 	// it starts; nil: none are. Those of agents that others summon never are.
 	Opened func(path string) bool
@@ -26,17 +26,17 @@ func (b Beliefs) OpenBeliefs(ctx context.Context, a host.Agent, names []string) 
 		for i, name := range names {
 			declared[i] = spec.Belief{Name: name, Persistent: true}
 		}
-		b.Book.Declare(a.Path, declared)
-		// A damaged record costs its belief the value; the book shows that.
+		b.Store.Declare(a.Path, declared)
+		// A damaged record costs its belief the value; a list of beliefs shows that.
 		life := belief.Life{Incarnation: a.Incarnation, ID: rand.Text()}
-		if _, err := b.Book.Begin(ctx, a.Path, life); err != nil {
+		if _, err := b.Store.Begin(ctx, a.Path, life); err != nil {
 			return nil, err
 		}
 	}
-	all, err := b.Book.Get(ctx, a.Path, a.Incarnation)
+	all, err := b.Store.Get(ctx, a.Path, a.Incarnation)
 	if err != nil {
 		if !opened {
-			b.Book.End(a.Path, a.Incarnation)
+			b.Store.End(a.Path, a.Incarnation)
 		}
 		return nil, err
 	}
@@ -59,8 +59,8 @@ func (b Beliefs) SaveBeliefs(ctx context.Context, a host.Agent, values map[strin
 		}
 		step.Set[name] = v
 	}
-	return b.Book.Apply(ctx, step)
+	return b.Store.Apply(ctx, step)
 }
 
-// CloseBeliefs ends the incarnation in the book.
-func (b Beliefs) CloseBeliefs(a host.Agent) { b.Book.End(a.Path, a.Incarnation) }
+// CloseBeliefs ends the incarnation in the store.
+func (b Beliefs) CloseBeliefs(a host.Agent) { b.Store.End(a.Path, a.Incarnation) }

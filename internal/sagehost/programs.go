@@ -30,14 +30,14 @@ import (
 
 // Programs are the programs of a controller. Their agents are functions of this
 // process and leaves of the controller's tree; their output goes to the slots of
-// a runtime, and their beliefs into the book of all agents.
+// a runtime, and their beliefs into the store of those of all agents.
 type Programs struct {
 	log   *slog.Logger
 	trace io.Writer // see run.Options
 
 	mu      sync.Mutex
 	runtime *inproc.Runtime         // nil until SetRuntime
-	book    *belief.Book            // nil until SetBeliefs
+	store   *belief.Store           // nil until SetBeliefs
 	agents  map[string]*spec.Agent  // of programs by path; the controller opens their beliefs
 	running map[string]*run.Program // by the path of their topmost node
 	opened  []*run.Program
@@ -193,14 +193,14 @@ func (p *Programs) SetRuntime(all []runtime.Runtime) {
 	}
 }
 
-// SetBeliefs sets the book in which beliefs are stored. A nil p has no programs.
-func (p *Programs) SetBeliefs(b *belief.Book) {
+// SetBeliefs sets where beliefs are stored. A nil p has no programs.
+func (p *Programs) SetBeliefs(b *belief.Store) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.book = b
+	p.store = b
 }
 
 // Traced returns an event handler that adds events of supervisors of programs to
@@ -246,17 +246,17 @@ type daemonHost struct {
 	command.Runner
 }
 
-var errNoBook = errors.New("no beliefs are stored here")
+var errNoBeliefs = errors.New("no beliefs are stored here")
 
-// beliefs returns the book. The controller opens the beliefs of agents in its
+// beliefs returns the store of beliefs. The controller opens the beliefs of agents in its
 // tree before they start.
 func (h daemonHost) beliefs() (Beliefs, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.book == nil {
-		return Beliefs{}, errNoBook
+	if h.store == nil {
+		return Beliefs{}, errNoBeliefs
 	}
-	return Beliefs{Book: h.book, Opened: func(path string) bool {
+	return Beliefs{Store: h.store, Opened: func(path string) bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return h.agents[path] != nil

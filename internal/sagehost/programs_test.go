@@ -120,7 +120,7 @@ func TestBeliefs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := Beliefs{Book: book, Opened: func(path string) bool { return path == "t/own" }}
+	b := Beliefs{Store: book, Opened: func(path string) bool { return path == "t/own" }}
 	book.Declare("t/own", []spec.Belief{{Name: "n", Persistent: true}})
 	own, summoned := host.Agent{Path: "t/own", Incarnation: 1}, host.Agent{Path: "t/own/x", Incarnation: 1}
 	if _, err := b.OpenBeliefs(ctx, own, []string{"n"}); err == nil {

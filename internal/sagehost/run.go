@@ -113,7 +113,7 @@ func (p *Program) beliefs(ctx context.Context, at *load.Program, info *check.Inf
 	for _, problem := range problems {
 		l.Warn(problem.Message, "agent", problem.Path, "belief", problem.Name)
 	}
-	return Beliefs{Book: book}, nil
+	return Beliefs{Store: book}, nil
 }
 
 // persists returns the name of an agent with persistent beliefs, "" if there is none.

@@ -157,3 +157,26 @@ type Lease interface {
 	// passed, store closed. The store refuses its fence from then on.
 	Done() <-chan struct{}
 }
+
+// All yields all records at and below prefix, sorted by key, by pages of Scan. It ends with
+// the first error.
+func All(ctx context.Context, s Store, prefix string) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		for after := ""; ; {
+			page, _, err := s.Scan(ctx, prefix, after, 0)
+			if err != nil {
+				yield(Record{}, err)
+				return
+			}
+			if len(page) == 0 {
+				return
+			}
+			for _, r := range page {
+				if !yield(r, nil) {
+					return
+				}
+			}
+			after = page[len(page)-1].Key
+		}
+	}
+}

@@ -23,7 +23,7 @@ func TestP1P2Beliefs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return sagehost.Beliefs{Book: b}
+			return sagehost.Beliefs{Store: b}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -61,33 +61,20 @@ func (s *records) changed(c task.Changed) store.Op {
 // all reads all tasks. number is the highest that one of them has.
 func (s *records) all(ctx context.Context) (x *task.Index, number uint64, err error) {
 	x = task.NewIndex()
-	err = s.scan(ctx, s.prefix+"/"+string(taskPart), func(stored store.Record) {
+	under := s.prefix + "/" + string(taskPart)
+	for stored, err := range store.All(ctx, s.store, under) {
+		if err != nil {
+			return nil, 0, fmt.Errorf("reading %s: %w", under, err)
+		}
 		r, err := s.decode(stored)
 		if err != nil {
 			s.complain(stored.Key, err)
-			return
+			continue
 		}
 		number = max(number, r.Number)
 		x.Add(r)
-	})
-	return x, number, err
-}
-
-// scan reads all records under a prefix, in the order of their keys.
-func (s *records) scan(ctx context.Context, prefix string, each func(store.Record)) error {
-	for after := ""; ; {
-		some, _, err := s.store.Scan(ctx, prefix, after, 0)
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", prefix, err)
-		}
-		if len(some) == 0 {
-			return nil
-		}
-		for _, r := range some {
-			each(r)
-		}
-		after = some[len(some)-1].Key
 	}
+	return x, number, nil
 }
 
 // decode reads a record. One that cannot be read costs itself alone: it stays
@@ -153,16 +140,19 @@ func (s *records) text(ctx context.Context, r *task.Record) (string, error) {
 }
 
 // comments are all that are stored of a task, oldest first.
-func (s *records) comments(ctx context.Context, id string) (all []task.SavedComment, err error) {
-	err = s.scan(ctx, s.key(task.CommentPart, id), func(r store.Record) {
+func (s *records) comments(ctx context.Context, id string) (all []task.SavedComment, _ error) {
+	for r, err := range store.All(ctx, s.store, s.key(task.CommentPart, id)) {
+		if err != nil {
+			return nil, fmt.Errorf("reading the comments of %s: %w", id, err)
+		}
 		var c task.SavedComment
 		if err := json.Unmarshal(r.Value, &c); err != nil {
 			s.complain(r.Key, err)
 			c.Text = "(this comment cannot be read)"
 		}
 		all = append(all, c)
-	})
-	return all, err
+	}
+	return all, nil
 }
 
 // values are what is stored of many tasks, one record each, in the order of

@@ -2,7 +2,7 @@
 // through to the store, so that the next incarnation continues from what was
 // acknowledged to the last one.
 //
-// A Book holds the beliefs of all agents of a project. Each belief is one
+// A Store holds the beliefs of all agents of a project. Each belief is one
 // record. An agent's writes are done one after the other, each as one atomic
 // step, and those of different agents at once, so that they share a commit of
 // the store. What may write is the incarnation that is open, or a person: Begin
@@ -34,7 +34,7 @@ const (
 	MaxStepBytes = 1 << 20         // names and values of one step
 )
 
-// Errors of a Book; those of the store come through.
+// Errors of a Store; those of the store come through.
 var (
 	// ErrStale: who asks is not the incarnation that is open.
 	ErrStale = errors.New("this incarnation is over")
@@ -62,9 +62,9 @@ type Problem struct {
 	Message    string
 }
 
-// Book is the beliefs of all agents. Its methods may be called by many
+// Store keeps the beliefs of all agents. Its methods may be called by many
 // goroutines. It must be the only one that writes to its part of the store.
-type Book struct {
+type Store struct {
 	store store.Store
 
 	mu     sync.Mutex
@@ -93,33 +93,26 @@ type agent struct {
 
 // Open reads what the store holds. Problems are records that cannot be read;
 // they cost their own belief its value, nothing else.
-func Open(ctx context.Context, s store.Store) (*Book, []Problem, error) {
-	b := &Book{store: s, agents: make(map[string]*agent)}
+func Open(ctx context.Context, s store.Store) (*Store, []Problem, error) {
+	b := &Store{store: s, agents: make(map[string]*agent)}
 	var problems []Problem
 	for _, under := range []string{prefix, asidePrefix, stagedPrefix, importPrefix} {
-		for after := ""; ; {
-			page, _, err := s.Scan(ctx, under, after, 0)
+		for r, err := range store.All(ctx, s, under) {
 			if err != nil {
 				return nil, nil, fmt.Errorf("reading the beliefs: %w", err)
 			}
-			if len(page) == 0 {
-				break
+			path, name, ok := parseKey(under, r.Key)
+			if !ok {
+				problems = append(problems, Problem{Message: fmt.Sprintf("the record %s names "+
+					"no belief and is ignored", r.Key)})
+				continue
 			}
-			after = page[len(page)-1].Key
-			for _, r := range page {
-				path, name, ok := parseKey(under, r.Key)
-				if !ok {
-					problems = append(problems, Problem{Message: fmt.Sprintf("the record %s names "+
-						"no belief and is ignored", r.Key)})
-					continue
-				}
-				e := decode(r)
-				b.agent(path).under(under).put(name, e)
-				if e.damage != "" && under == prefix {
-					problems = append(problems, Problem{path, name,
-						"its record cannot be read: " + e.damage +
-							"; the initial value holds. coppice belief get --raw shows the record"})
-				}
+			e := decode(r)
+			b.agent(path).under(under).put(name, e)
+			if e.damage != "" && under == prefix {
+				problems = append(problems, Problem{path, name,
+					"its record cannot be read: " + e.damage +
+						"; the initial value holds. coppice belief get --raw shows the record"})
 			}
 		}
 	}
@@ -147,7 +140,7 @@ func (a *agent) under(in string) *records {
 }
 
 // agent returns the agent of a path, which is made if there is none.
-func (b *Book) agent(path string) *agent {
+func (b *Store) agent(path string) *agent {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := b.agents[path]
@@ -163,14 +156,14 @@ func (b *Book) agent(path string) *agent {
 }
 
 // find returns the agent of a path, nil if there is none.
-func (b *Book) find(path string) *agent {
+func (b *Store) find(path string) *agent {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.agents[path]
 }
 
 // all are the agents at and below a path, sorted; "" is everywhere.
-func (b *Book) all(path string) []*agent {
+func (b *Store) all(path string) []*agent {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var all []*agent
@@ -196,7 +189,7 @@ func (a *agent) give() { a.turn <- struct{}{} }
 
 // Declare says which beliefs an agent of the file has. It holds from its next
 // incarnation on; at once if none is open.
-func (b *Book) Declare(path string, beliefs []spec.Belief) {
+func (b *Store) Declare(path string, beliefs []spec.Belief) {
 	a := b.agent(path)
 	a.mu.Lock()
 	defer a.mu.Unlock()
