@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/event/feed"
 )
 
 // aider is a project with one agent of an Aidefile, called a, whose command is
@@ -57,7 +58,7 @@ func (a *aider) awaitEvents(typ event.Type, n int) {
 	a.t.Helper()
 	count := 0
 	if err := a.ask(func(ctx context.Context, c *api.Client) error {
-		for _, err := range c.Events(ctx, event.Query{Filter: event.Filter{Types: []string{string(typ)}}, Follow: true}) {
+		for _, err := range feed.Events(ctx, c, event.Query{Filter: event.Filter{Types: []string{string(typ)}}, Follow: true}) {
 			if err != nil {
 				return err
 			}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/event/feed"
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
@@ -158,7 +159,7 @@ func (f *fleet) crash() {
 func (f *fleet) awaitState(path, state string) (n status.Node) {
 	f.t.Helper()
 	if err := f.ask(func(ctx context.Context, c *api.Client) error {
-		for _, err := range c.Events(ctx, event.Query{Follow: true}) {
+		for _, err := range feed.Events(ctx, c, event.Query{Follow: true}) {
 			if err == nil {
 				n, err = nodeOf(ctx, c, path)
 			}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/coppice-dev/coppice/internal/output"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/usage"
 )
@@ -38,7 +39,7 @@ func TestRunAnswers(t *testing.T) {
 	// A line that has no end yet can be seen, until it has one.
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for text, err := range f.client().Unfinished(ctx, "bar") {
+	for text, err := range output.Unfinished(ctx, f.client(), "bar") {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/output"
 )
 
 // Several agents and a whole supervisor are followed as one: over restarts of an
@@ -92,7 +92,7 @@ exec sleep 1000`, `restart_window = "1h"`, `max_restarts = 50`),
 			t.Errorf("%s, with its time: %q", when, out)
 		}
 		out, _ = coppice(t, f.dir, 0, "logs", "garden", "--json", "--grep", `4\.77`)
-		var line api.LogLine
+		var line output.Line
 		if err := json.Unmarshal([]byte(out), &line); err != nil || line.Path != "t/garden/rose" || line.Incarnation != 4 ||
 			line.Time.IsZero() || line.Line != "rose 4.77" || line.Position != "" {
 			t.Errorf("%s: %q, %v", when, out, err)

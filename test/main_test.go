@@ -190,16 +190,16 @@ func fifo(t *testing.T, dir, name string) (release func()) {
 	}
 }
 
-// feed collects what a command writes, and lets a test wait for it.
-type feed struct {
+// written collects what a command writes, and lets a test wait for it.
+type written struct {
 	mu     sync.Mutex
 	change chan struct{} // closed and replaced with each write
 	buf    bytes.Buffer
 }
 
-func newFeed() *feed { return &feed{change: make(chan struct{})} }
+func newWritten() *written { return &written{change: make(chan struct{})} }
 
-func (f *feed) Write(p []byte) (int, error) {
+func (f *written) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	close(f.change)
@@ -207,20 +207,20 @@ func (f *feed) Write(p []byte) (int, error) {
 	return f.buf.Write(p)
 }
 
-func (f *feed) String() string {
+func (f *written) String() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.buf.String()
 }
 
 // lines are those that are complete.
-func (f *feed) lines() []string {
+func (f *written) lines() []string {
 	all := strings.Split(f.String(), "\n")
 	return all[:len(all)-1]
 }
 
 // await waits until done likes what there is.
-func (f *feed) await(t *testing.T, what string, done func() bool) {
+func (f *written) await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	late := time.After(patience)
 	for {
@@ -238,7 +238,7 @@ func (f *feed) await(t *testing.T, what string, done func() bool) {
 	}
 }
 
-func (f *feed) awaitText(t *testing.T, text string) {
+func (f *written) awaitText(t *testing.T, text string) {
 	t.Helper()
 	f.await(t, fmt.Sprintf("%q", text), func() bool { return strings.Contains(f.String(), text) })
 }
@@ -247,7 +247,7 @@ func (f *feed) awaitText(t *testing.T, text string) {
 type subject struct {
 	*exec.Cmd
 	t        *testing.T
-	out, err *feed
+	out, err *written
 	ended    chan struct{}
 }
 
@@ -266,7 +266,7 @@ func newRunning(t *testing.T, name string, args ...string) *subject {
 }
 
 func newSubject(t *testing.T, cmd *exec.Cmd) *subject {
-	r := &subject{Cmd: cmd, t: t, out: newFeed(), err: newFeed()}
+	r := &subject{Cmd: cmd, t: t, out: newWritten(), err: newWritten()}
 	r.Stdout, r.Stderr = r.out, r.err
 	return r
 }

@@ -61,7 +61,7 @@ type mcpClient struct {
 	t      *testing.T
 	ctx    context.Context
 	cmd    *exec.Cmd
-	errors *feed
+	errors *written
 }
 
 func (f *fleet) mcp(environ []string) *mcpClient {
@@ -70,7 +70,7 @@ func (f *fleet) mcp(environ []string) *mcpClient {
 	f.t.Cleanup(cancel)
 	cmd := exec.Command("coppice", "mcp")
 	cmd.Dir, cmd.Env = f.dir, environ
-	c := &mcpClient{t: f.t, ctx: ctx, cmd: cmd, errors: newFeed()}
+	c := &mcpClient{t: f.t, ctx: ctx, cmd: cmd, errors: newWritten()}
 	cmd.Stderr = c.errors
 	var err error
 	c.ClientSession, err = sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(ctx, &sdk.CommandTransport{Command: cmd}, nil)

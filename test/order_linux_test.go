@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/event/feed"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 )
 
@@ -18,7 +19,7 @@ import (
 func (f *fleet) awaitEvent(kind event.Type, path string, after uint64) (found event.Event) {
 	f.t.Helper()
 	if err := f.ask(func(ctx context.Context, c *api.Client) error {
-		for e, err := range c.Events(ctx, event.Query{Filter: event.Filter{Types: []string{string(kind)}, Path: path}, After: after, Follow: true}) {
+		for e, err := range feed.Events(ctx, c, event.Query{Filter: event.Filter{Types: []string{string(kind)}, Path: path}, After: after, Follow: true}) {
 			found = e
 			return err
 		}

@@ -42,7 +42,7 @@ func serveFor(t *testing.T, dir string, f *statustest.Fleet) (stop func()) {
 	ended := make(chan error, 1)
 	s := api.NewServer(f, slog.New(slog.DiscardHandler))
 	api.Register(s, f)
-	f.RegisterStatus(s)
+	f.Register(s)
 	go func() { ended <- s.Serve(ctx, l) }()
 	stopped := false
 	stop = func() {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/output"
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
@@ -45,7 +46,7 @@ run Guard;
 func (f *fleet) says(c *api.Client, path string) (lines []string) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
-	for line, err := range c.Logs(ctx, api.LogQuery{Paths: []string{path}, Lines: 100}) {
+	for line, err := range output.Logs(ctx, c, output.Query{Paths: []string{path}, Lines: 100}) {
 		if err != nil {
 			return nil
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/event/feed"
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
@@ -118,7 +119,7 @@ func TestTasks(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	var told []string
-	for e, err := range f.client().Events(t.Context(), event.Query{Filter: event.Filter{Types: []string{"task.*"}}}) {
+	for e, err := range feed.Events(t.Context(), f.client(), event.Query{Filter: event.Filter{Types: []string{"task.*"}}}) {
 		if err != nil {
 			t.Fatal(err)
 		}

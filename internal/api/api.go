@@ -13,11 +13,6 @@ package api
 import (
 	"context"
 	"errors"
-	"io"
-	"iter"
-	"time"
-
-	"github.com/coppice-dev/coppice/internal/event"
 )
 
 // Errors that survive the wire: the client returns what the service did.
@@ -42,7 +37,6 @@ type Daemon interface {
 	Health
 	Selves
 	Drains
-	Unfinished
 	Farewells
 	Patrols
 }
@@ -56,13 +50,6 @@ type Service interface {
 	// Down stops everything in order and ends the daemon. With keep, agents go
 	// on without it. It returns when the daemon has begun to.
 	Down(ctx context.Context, keep bool) error
-
-	// Events yields the events that are asked for, in order.
-	Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error]
-	// Logs yields lines of the output of agents, in the order of time.
-	Logs(ctx context.Context, q LogQuery) iter.Seq2[LogLine, error]
-	// Attach connects a person with an agent's terminal. See runtime.Attachment.
-	Attach(ctx context.Context, path string, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error
 }
 
 // Action is what Act does.
@@ -95,39 +82,4 @@ type Acted struct {
 // DownRequest is the body of POST /v1/down.
 type DownRequest struct {
 	Keep bool `json:"keep"` // the agents go on
-}
-
-// LogQuery says which output is wanted.
-type LogQuery struct {
-	Paths  []string  // of agents, and of supervisors, which mean all agents below them; none: all
-	Lines  int       // the last ones of each agent; negative: all that there are
-	Since  time.Time // those written from then on; zero: at any time
-	Grep   string    // those that match, a regular expression (RE2); empty: all
-	Follow bool      // those that come, too, also of agents that are started later
-	// After is where to go on, by the path of an agent: the Position of its last line
-	// that is known. For those agents it counts instead of Lines and Since.
-	After map[string]string
-}
-
-// LogLine is a message of the stream of GET /v1/logs: a line, or the place between
-// two incarnations.
-type LogLine struct {
-	Path        string    `json:"path"` // of the agent
-	Line        string    `json:"line"` // may contain escape sequences
-	Time        time.Time `json:"time,omitzero"`
-	Incarnation uint64    `json:"incarnation,omitempty"` // that wrote it; 0: not known
-	Between     *Between  `json:"between,omitempty"`     // there is no line then
-	Position    string    `json:"position,omitempty"`    // where a follower goes on
-	// Live is the only field of one message to a follower: what comes is new. A
-	// Client passes it on once, however often it connects.
-	Live bool `json:"live,omitempty"`
-}
-
-// Between is where the output of an incarnation ends, where that of the next one
-// begins, or both.
-type Between struct {
-	Ended   uint64    `json:"ended,omitempty"` // the number of an incarnation; 0: none
-	EndedAt time.Time `json:"ended_at,omitzero"`
-	Exit    string    `json:"exit,omitempty"`  // how it ended; empty: not known
-	Began   uint64    `json:"began,omitempty"` // at the time of the message; 0: none
 }

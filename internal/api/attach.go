@@ -6,102 +6,55 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
 )
 
-// AttachProtocol is what a connection is upgraded to by POST /v1/attach. From
-// then on it carries frames in both directions: a byte that says what it is,
-// the length of the rest in four bytes (big endian, at most 32 KiB), the rest.
-//
-//	d  data: what was typed, or what the terminal shows
-//	r  resize, to the daemon: rows and columns, two bytes each
-//	e  end: to the daemon, nothing more is typed; from the daemon, it is over, with
-//	   nothing or with a Failure as JSON
-//
-// Frames of other kinds are skipped.
-const AttachProtocol = "coppice-attach/1"
+// AttachFunc connects somebody with a terminal until it ends, or ctx does. input is nil for
+// those who only watch; sizes are rows and columns.
+type AttachFunc func(ctx context.Context, path string, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error
 
-const (
-	frameData   = 'd'
-	frameResize = 'r'
-	frameEnd    = 'e'
-)
-
-const maxFrame = 32 << 10
-
-// errFrame: what came is no frame.
-var errFrame = errors.New("not a frame of " + AttachProtocol)
-
-// readFrame reads one frame into buf, which it returns in part. io.EOF is the
-// end between two frames.
-func readFrame(r io.Reader, buf *[maxFrame]byte) (kind byte, content []byte, err error) {
-	var head [5]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return 0, nil, err
-	}
-	n := binary.BigEndian.Uint32(head[1:])
-	if n > maxFrame {
-		return 0, nil, fmt.Errorf("%w: it claims to have %d bytes, at most %d are possible", errFrame, n, maxFrame)
-	}
-	if _, err := io.ReadFull(r, buf[:n]); err != nil {
-		return 0, nil, fmt.Errorf("frame %q: %w", head[0], io.ErrUnexpectedEOF)
-	}
-	return head[0], buf[:n], nil
+// attachRequest is the query of a request to attach.
+type attachRequest struct {
+	Path  string `json:"path" doc:"The agent."`
+	Watch bool   `json:"watch,omitempty" doc:"Only watch; any number may, but one alone may type."`
 }
 
-// appendFrame appends a frame whose content fits.
-func appendFrame(b []byte, kind byte, content []byte) []byte {
-	b = binary.BigEndian.AppendUint32(append(b, kind), uint32(len(content)))
-	return append(b, content...)
-}
+const attachPath = "/attach"
 
-// resize is the content of a resize frame.
-func resize(size [2]uint16) []byte {
-	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, size[0]), size[1])
-}
+const attachDoc = "The request must have Connection: Upgrade and Upgrade: " + AttachProtocol + ". Then the " +
+	"connection carries frames in both directions: a byte that says what it is, the length of the rest in four " +
+	"bytes (big endian, at most 32768), the rest. d: data. r, to the daemon: rows and columns of the terminal, two " +
+	"bytes each. e: the end; to the daemon, nothing more is typed; from the daemon, it is over, with nothing or a " +
+	"Failure in JSON. Other frames are skipped."
 
-// frameWriter writes data frames and others to a connection, whole ones even
-// when several goroutines do.
-type frameWriter struct {
-	conn    net.Conn
-	timeout time.Duration
-
-	mu  sync.Mutex
-	buf []byte
-}
-
-// Write sends data.
-func (w *frameWriter) Write(p []byte) (n int, err error) {
-	for n < len(p) {
-		part := p[n:min(len(p), n+maxFrame)]
-		if err := w.frame(frameData, part); err != nil {
-			return n, err
-		}
-		n += len(part)
-	}
-	return n, nil
-}
-
-func (w *frameWriter) frame(kind byte, content []byte) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.buf = appendFrame(w.buf[:0], kind, content)
-	w.conn.SetWriteDeadline(time.Now().Add(w.timeout))
-	_, err := w.conn.Write(w.buf)
-	return err
+// HandleAttach registers what connects people with terminals.
+func HandleAttach(s *Server, attach AttachFunc) {
+	s.add(&route{
+		method: http.MethodPost, path: "/v" + Version + attachPath, stays: true,
+		params: paramsOf(reflect.TypeFor[attachRequest]()),
+		doc: &routeDoc{
+			id: "attach", summary: "Connect with an agent's terminal", returns: "Frames follow.",
+			status: http.StatusSwitchingProtocols,
+			text:   attachDoc,
+		},
+		serve: func(c *call) error {
+			var req attachRequest
+			c.query.decode(&req)
+			return c.attach(req, attach)
+		},
+	})
 }
 
 // attach connects the client with a terminal.
-func (c *call) attach() error {
+func (c *call) attach(req attachRequest, attach AttachFunc) error {
 	if !strings.Contains(strings.ToLower(c.r.Header.Get("Connection")), "upgrade") ||
 		c.r.Header.Get("Upgrade") != AttachProtocol {
 		c.w.Header().Set("Upgrade", AttachProtocol)
@@ -111,7 +64,6 @@ func (c *call) attach() error {
 	}
 	ctx, cancel := context.WithCancel(c.r.Context())
 	defer cancel()
-	path, watch := c.query.text("path"), c.query.flag("watch")
 	c.begun = true
 	c.attached.Add(1)
 	defer c.attached.Done()
@@ -128,8 +80,8 @@ func (c *call) attach() error {
 		return nil
 	}
 	a := &attached{ctx: ctx, sizes: make(chan [2]uint16, 1), patience: c.pace.write}
-	var input io.Reader // nil for who only watches
-	if !watch {
+	var input io.Reader
+	if !req.Watch {
 		a.typed = make(chan []byte, aheadFrames)
 		input = a
 	}
@@ -140,7 +92,7 @@ func (c *call) attach() error {
 			cancel() // the client is gone, or speaks in tongues
 		}
 	})
-	err = c.service.Attach(ctx, path, input, out, a.sizes)
+	err = attach(ctx, req.Path, input, out, a.sizes)
 	if c.r.Context().Err() != nil {
 		err = c.ended(err)
 	}
@@ -239,13 +191,11 @@ func newest(sizes chan [2]uint16, size [2]uint16) {
 	}
 }
 
-// Attach implements Service. It ends when the input does; a Read of the input
-// that is in progress then is not waited for.
-func (c *Client) Attach(ctx context.Context, path string, input io.Reader, output io.Writer,
+// Attach connects the caller with the terminal of an agent, see AttachFunc. It ends when the
+// input does; a Read of the input that is in progress then is not waited for.
+func Attach(ctx context.Context, c *Client, path string, input io.Reader, output io.Writer,
 	sizes <-chan [2]uint16) error {
-	query := withPath(path)
-	query.Set("watch", strconv.FormatBool(input == nil))
-	conn, in, err := c.upgrade(ctx, query)
+	conn, in, err := c.upgrade(ctx, encodeQuery(attachRequest{Path: path, Watch: input == nil}))
 	if err != nil {
 		return err
 	}
@@ -308,7 +258,7 @@ func receive(in io.Reader, output io.Writer) error {
 
 // upgrade opens a connection and makes it one of frames.
 func (c *Client) upgrade(ctx context.Context, query url.Values) (net.Conn, *bufio.Reader, error) {
-	req, err := c.request(ctx, "POST", "/attach", query, nil)
+	req, err := c.request(ctx, http.MethodPost, attachPath, query, nil)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -56,7 +56,7 @@ func TestAttach(t *testing.T) {
 	screen, out := io.Pipe()
 	sizes := make(chan [2]uint16, 1)
 	ended := make(chan error, 1)
-	go func() { ended <- c.Attach(t.Context(), "app", in, out, sizes); out.Close() }()
+	go func() { ended <- Attach(t.Context(), c, "app", in, out, sizes); out.Close() }()
 	expect := func(want string) {
 		t.Helper()
 		got := make([]byte, len(want))
@@ -98,13 +98,13 @@ func TestAttachEnds(t *testing.T) {
 	defer never.Close()
 
 	how = fmt.Errorf("app: %w", ErrConflict)
-	if err := c.Attach(t.Context(), "app", never, io.Discard, nil); !errors.Is(err, ErrConflict) || err.Error() != how.Error() {
+	if err := Attach(t.Context(), c, "app", never, io.Discard, nil); !errors.Is(err, ErrConflict) || err.Error() != how.Error() {
 		t.Error(err)
 	}
 	<-entered
 	<-left
 	how = errors.New(strings.Repeat("\x00", 100_000))
-	if err := c.Attach(t.Context(), "app", never, io.Discard, nil); err == nil || len(err.Error()) < 1000 {
+	if err := Attach(t.Context(), c, "app", never, io.Discard, nil); err == nil || len(err.Error()) < 1000 {
 		t.Error(err)
 	}
 	<-entered
@@ -114,7 +114,7 @@ func TestAttachEnds(t *testing.T) {
 	for _, input := range []io.Reader{nil, never} {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { <-entered; cancel() }()
-		if err := c.Attach(ctx, "app", input, io.Discard, nil); !errors.Is(err, context.Canceled) {
+		if err := Attach(ctx, c, "app", input, io.Discard, nil); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 		<-left // the daemon has noticed
@@ -122,7 +122,7 @@ func TestAttachEnds(t *testing.T) {
 
 	// The daemon stops.
 	go func() { <-entered; s.stop() }()
-	if err := c.Attach(t.Context(), "app", never, io.Discard, nil); !errors.Is(err, ErrStopping) {
+	if err := Attach(t.Context(), c, "app", never, io.Discard, nil); !errors.Is(err, ErrStopping) {
 		t.Error(err)
 	}
 	<-left
@@ -139,7 +139,7 @@ func TestAttachUnread(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	}}, "", p)
-	err := dial(t, s.socket).Attach(t.Context(), "app", endless{}, io.Discard, nil)
+	err := Attach(t.Context(), dial(t, s.socket), "app", endless{}, io.Discard, nil)
 	if err != nil && !errors.Is(err, ErrLost) {
 		t.Error(err)
 	}

@@ -2,12 +2,10 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"iter"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
@@ -17,7 +15,7 @@ type canned struct {
 	full   bool
 	err    error
 	// What the methods do instead, where a test sets it.
-	events func(ctx context.Context, after uint64, yield func(event.Event, error) bool)
+	events func(ctx context.Context, after uint64, yield func(counted, error) bool)
 	attach func(ctx context.Context, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error
 	act    func(ctx context.Context) error
 }
@@ -39,11 +37,6 @@ func cannedPool() Pool {
 	return Pool{2, 3, 1, 1, 5, 2, true, &now, "no queue", true, true, true}
 }
 
-func full() event.Event {
-	return event.Event{Seq: 1, Time: time.Now(), Type: "a.b", Path: "app/a", Incarnation: 1, Actor: "u", Message: "m",
-		Data: json.RawMessage(`[1]`), Truncated: 1, Extra: map[string]json.RawMessage{"more": json.RawMessage("1")}}
-}
-
 func (c canned) Act(ctx context.Context, _ string, _ Action) (done Acted, err error) {
 	if c.act != nil {
 		return done, c.act(ctx)
@@ -56,37 +49,21 @@ func (c canned) Act(ctx context.Context, _ string, _ Action) (done Acted, err er
 
 func (c canned) Down(context.Context, bool) error { return c.err }
 
-func (c canned) Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error] {
-	return func(yield func(event.Event, error) bool) {
+// counted answers a stream of a test.
+func (c canned) counted(ctx context.Context, r countRequest) iter.Seq2[counted, error] {
+	return func(yield func(counted, error) bool) {
 		switch {
 		case c.events != nil:
-			c.events(ctx, q.After, yield)
+			c.events(ctx, r.After, yield)
 		case c.err != nil:
-			yield(event.Event{}, c.err)
+			yield(counted{}, c.err)
 		case c.full:
-			yield(full(), nil)
+			yield(counted{N: 1}, nil)
 		}
 	}
 }
 
-func (c canned) Unfinished(context.Context, string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) { yield("1%", c.err) }
-}
-
-func (c canned) Logs(context.Context, LogQuery) iter.Seq2[LogLine, error] {
-	return func(yield func(LogLine, error) bool) {
-		if c.err != nil {
-			yield(LogLine{}, c.err)
-		} else if c.full {
-			yield(LogLine{
-				Path: "app/db", Line: "line", Time: time.Now(), Incarnation: 2, Position: "1.2.0.", Live: true,
-				Between: &Between{Ended: 1, EndedAt: time.Now(), Exit: "exit code 1", Began: 2},
-			}, nil)
-		}
-	}
-}
-
-func (c canned) Attach(ctx context.Context, _ string, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error {
+func (c canned) attachTo(ctx context.Context, _ string, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error {
 	if c.attach != nil {
 		return c.attach(ctx, input, output, sizes)
 	}

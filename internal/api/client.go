@@ -13,15 +13,12 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// Client is the other side of the protocol: a Service that asks a daemon. Its
+// Client asks a daemon. Its
 // methods may be called from many goroutines; each gives up when its context ends.
 type Client struct {
 	socket string
@@ -43,8 +40,6 @@ type clientPace struct {
 
 // maxAnswer bounds an answer that is not a stream, in bytes.
 const maxAnswer = 256 << 20
-
-var _ Service = (*Client)(nil)
 
 // Dial returns a client of the daemon at a socket, see SocketPath. It does not
 // connect yet: each call does, and fails with ErrDown without a listener.
@@ -219,14 +214,6 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	return nil
 }
 
-func withPath(path string) url.Values {
-	q := url.Values{}
-	if path != "" {
-		q.Set("path", path)
-	}
-	return q
-}
-
 // Act implements Service.
 func (c *Client) Act(ctx context.Context, path string, action Action) (done Acted, err error) {
 	return done, c.call(ctx, "POST", "/act", nil, ActRequest{path, action}, &done)
@@ -235,117 +222,6 @@ func (c *Client) Act(ctx context.Context, path string, action Action) (done Acte
 // Down implements Service.
 func (c *Client) Down(ctx context.Context, keep bool) error {
 	return c.call(ctx, "POST", "/down", nil, DownRequest{keep}, nil)
-}
-
-// Events implements Service. While it follows, it survives the daemon: when
-// the connection is lost it goes on after the last event as soon as a daemon
-// answers again, and ends with ErrDown when none did for 30 s. A daemon that
-// stops in order ends it with ErrStopping.
-func (c *Client) Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error] {
-	query := withPath(q.Path)
-	query["type"] = q.Types
-	query.Set("follow", strconv.FormatBool(q.Follow))
-	query.Set("after", strconv.FormatUint(q.After, 10))
-	if q.Epoch != "" {
-		query.Set("epoch", q.Epoch)
-	}
-	if q.Last > 0 {
-		query.Set("last", strconv.Itoa(q.Last))
-	}
-	return func(yield func(event.Event, error) bool) {
-		f := &following{client: c, query: query, cursor: q.After, yield: yield}
-		if err := c.goOn(ctx, q.Follow, &f.connected, f.connection); err != nil && !errors.Is(err, errEnough) {
-			yield(event.Event{}, err)
-		}
-	}
-}
-
-var errEnough = errors.New("the reader has enough")
-
-// connected is what is known of the connections of one call.
-type connected struct {
-	began bool // a connection was there before
-	open  bool // the last one was there
-	told  bool // the stream itself said how it ended
-}
-
-// goOn makes one connection after the other, as long as the next one may bring more.
-func (c *Client) goOn(ctx context.Context, follow bool, state *connected,
-	connection func(context.Context) error) error {
-	err := connection(ctx)
-	pause, lost := c.pace.retry, time.Now()
-	for follow && state.worthTrying(ctx, err) {
-		if state.open {
-			state.open, pause, lost = false, c.pace.retry, time.Now()
-		}
-		if time.Since(lost) > c.pace.patience {
-			break
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-		pause = min(2*pause, c.pace.maxRetry)
-		err = connection(ctx)
-	}
-	return err
-}
-
-// worthTrying reports whether another connection may bring more.
-func (s *connected) worthTrying(ctx context.Context, err error) bool {
-	if !s.began || s.told || ctx.Err() != nil {
-		return false
-	}
-	// A daemon that refuses because it stops may have a successor.
-	return errors.Is(err, ErrLost) || errors.Is(err, ErrDown) || errors.Is(err, ErrStopping)
-}
-
-// following is the events of one call, over any number of connections.
-type following struct {
-	connected
-	client *Client
-	query  url.Values
-	cursor uint64 // the last event that was yielded
-	yield  func(event.Event, error) bool
-}
-
-// connection yields what comes over one connection: nil when the stream is
-// complete, ErrLost when it was cut off.
-func (f *following) connection(ctx context.Context) error {
-	if f.began {
-		f.query.Set("after", strconv.FormatUint(f.cursor, 10)) // also back at 0
-	}
-	req, err := f.client.request(ctx, "GET", "/events", f.query, nil)
-	if err != nil {
-		return err
-	}
-	if f.began && f.cursor > 0 {
-		req.Header.Set(lastEventID, strconv.FormatUint(f.cursor, 10))
-	}
-	for m, err := range f.client.stream(req, func() { f.began, f.open = true, true }) {
-		if err != nil {
-			f.told = m.name == errorName
-			return err
-		}
-		var e event.Event
-		if err := json.Unmarshal(m.data, &e); err != nil {
-			e = event.Event{Type: event.Unreadable, Message: err.Error()}
-		}
-		if n, ok := number(m.id); ok {
-			// Only a log that was made again goes back.
-			if n <= f.cursor && e.Type != event.EventsReset {
-				continue
-			}
-			f.cursor, e.Seq = n, n
-		}
-		if e.Epoch != "" {
-			f.query.Set("epoch", e.Epoch)
-		}
-		if !f.yield(e, nil) {
-			return errEnough
-		}
-	}
-	return nil
 }
 
 // stream yields the items of a stream until it is complete. The error that it

@@ -103,7 +103,10 @@ func describe(files embed.FS, routes []*route) ([]byte, error) {
 }
 
 // routeDoc describes a route.
-type routeDoc struct{ id, summary, text, returns string }
+type routeDoc struct {
+	id, summary, text, returns string
+	status                     int // of a success that is not 200 or 204
+}
 
 // ownID is the operationId of a route for agents that there is for people, too:
 // listMail is listOwnMail, and question is ownQuestion.
@@ -156,7 +159,11 @@ func (rt *route) operation(types schemaSet) operation {
 		o.Security = []map[string][]string{{"agent": {}}}
 	}
 	for _, p := range rt.params {
-		o.Parameters = append(o.Parameters, parameter{p.name, "query", p.required, p.doc, p.schema()})
+		in := "query"
+		if p.header {
+			in = "header"
+		}
+		o.Parameters = append(o.Parameters, parameter{p.name, in, p.required, p.doc, p.schema()})
 	}
 	if rt.body != nil {
 		o.Body = &requestBody{true, map[string]content{"application/json": {types.of(rt.body)}}}
@@ -165,9 +172,12 @@ func (rt *route) operation(types schemaSet) operation {
 		Description: rt.doc.returns, Headers: map[string]ref{versionHeader: {"#/components/headers/" + versionHeader}},
 	}
 	status := http.StatusOK
-	if rt.answer == nil {
+	switch {
+	case rt.doc.status != 0:
+		status = rt.doc.status
+	case rt.answer == nil:
 		status, success.Description = http.StatusNoContent, cmp.Or(rt.doc.returns, "It is done.")
-	} else {
+	default:
 		kind := "application/json"
 		if rt.stream {
 			kind = streamType
@@ -180,14 +190,17 @@ func (rt *route) operation(types schemaSet) operation {
 
 // schema describes the values of a parameter.
 func (p param) schema() *jsonSchema {
-	s := &jsonSchema{Type: p.kind}
+	s := &jsonSchema{Type: p.kind, Default: p.otherwise}
 	switch p.kind {
 	case "string":
 		s.MaxLength = maxPath
 	case "boolean":
-		s.Default = new(bool)
+		s.Default = false
 	case "integer":
 		s.Minimum = new(float64)
+		if most := float64(p.most); most > 0 {
+			s.Maximum = &most
+		}
 	}
 	if p.repeated {
 		return &jsonSchema{Type: "array", Items: s}

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
@@ -37,7 +36,7 @@ func (s narrowService) Owner(int) (*token.Caller, error) { return s.n.agent.Load
 func newNarrow(t *testing.T, r room) *narrow {
 	t.Helper()
 	n := &narrow{t: t}
-	forever := func(ctx context.Context, _ uint64, yield func(event.Event, error) bool) {
+	forever := func(ctx context.Context, _ uint64, yield func(counted, error) bool) {
 		if yield(numbered(1), nil) {
 			<-ctx.Done()
 		}
@@ -106,7 +105,7 @@ func (n *narrow) follow() error {
 	result := make(chan error, 1)
 	c := dial(n.t, n.socket)
 	go func() {
-		for _, err := range c.Events(ctx, event.Query{Follow: true}) {
+		for _, err := range follow(ctx, c, 0) {
 			select {
 			case result <- err:
 			default:

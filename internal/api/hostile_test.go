@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/coppice-dev/coppice/internal/event"
 )
 
 // Whatever arrives at the socket, the answer is a failure, and the next client is served.
@@ -41,12 +39,11 @@ func TestHostile(t *testing.T) {
 		"not UTF-8":          {"GET /v1/nodes?path=%ff HTTP/1.1\r\nHost: x\r\n\r\n", "UTF-8"},
 		"long path":          {"GET /v1/nodes?path=" + strings.Repeat("x", 1025) + " HTTP/1.1\r\nHost: x\r\n\r\n", "1025 bytes"},
 		"no path":            {"GET /v1/explain HTTP/1.1\r\nHost: x\r\n\r\n", "path is missing"},
-		"negative":           {"GET /v1/logs?path=a&n=-1 HTTP/1.1\r\nHost: x\r\n\r\n", "number from 0 up"},
-		"too many":           {"GET /v1/logs?path=a&n=1000001 HTTP/1.1\r\nHost: x\r\n\r\n", "at most 1000000"},
-		"no number":          {"GET /v1/events?after=18446744073709551616 HTTP/1.1\r\nHost: x\r\n\r\n", `"invalid"`},
-		"no boolean":         {"GET /v1/events?follow=1 HTTP/1.1\r\nHost: x\r\n\r\n", "true or false"},
-		"bad pattern":        {"GET /v1/events?type=%5b HTTP/1.1\r\nHost: x\r\n\r\n", `"invalid"`},
-		"bad last event":     {"GET /v1/events HTTP/1.1\r\nHost: x\r\nLast-Event-ID: x\r\n\r\n", "Last-Event-ID"},
+		"negative":           {"GET /v1/counts?after=-1 HTTP/1.1\r\nHost: x\r\n\r\n", "number from 0 up"},
+		"too many":           {"GET /v1/counts?after=1000001 HTTP/1.1\r\nHost: x\r\n\r\n", "at most 1000000"},
+		"no number":          {"GET /v1/counts?after=18446744073709551616 HTTP/1.1\r\nHost: x\r\n\r\n", `"invalid"`},
+		"no boolean":         {"GET /v1/counts?follow=1 HTTP/1.1\r\nHost: x\r\n\r\n", "true or false"},
+		"bad last event":     {"GET /v1/counts HTTP/1.1\r\nHost: x\r\nLast-Event-ID: x\r\n\r\n", "Last-Event-ID"},
 		"no body":            {"POST /v1/act HTTP/1.1\r\n" + body(""), "empty"},
 		"no content type":    {"POST /v1/act HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", " 415 "},
 		"a form":             {"POST /v1/down HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}", " 415 "},
@@ -107,7 +104,7 @@ func TestPanic(t *testing.T) {
 	s := start(t, canned{
 		full: true,
 		act:  func(context.Context) error { panic("oops") },
-		events: func(_ context.Context, after uint64, yield func(event.Event, error) bool) {
+		events: func(_ context.Context, after uint64, yield func(counted, error) bool) {
 			if after == 0 {
 				yield(numbered(1), nil)
 			}
@@ -120,7 +117,7 @@ func TestPanic(t *testing.T) {
 	}
 	for _, after := range []uint64{0, 1} {
 		var last error
-		for _, err := range c.Events(t.Context(), event.Query{After: after}) {
+		for _, err := range counts.Open(t.Context(), c, countRequest{After: after}) {
 			last = err
 		}
 		if last == nil {

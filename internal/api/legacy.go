@@ -3,8 +3,6 @@ package api
 import (
 	"fmt"
 	"slices"
-
-	"github.com/coppice-dev/coppice/internal/event"
 )
 
 // This file has the routes of Daemon and Service, which no feature owns yet: each
@@ -12,24 +10,12 @@ import (
 
 // routes returns those of Daemon.
 func routes() []route {
-	path := param{name: "path", kind: "string"}
-	thePath := param{name: "path", kind: "string", required: true}
-	follow := param{name: "follow", kind: "boolean"}
 	all := []route{
-		{method: "GET", path: "/v1/events", stream: true, answer: event.Event{}, serve: (*call).events, params: []param{
-			{name: "after", kind: "integer"}, {name: "epoch", kind: "string"}, {name: "last", kind: "integer"},
-			{name: "type", kind: "string", repeated: true}, path, follow}},
-		{method: "GET", path: "/v1/logs", stream: true, answer: LogLine{}, serve: (*call).logs, params: []param{
-			{name: "path", kind: "string", repeated: true}, {name: "n", kind: "integer"},
-			{name: "since", kind: "string"},
-			{name: "grep", kind: "string"}, {name: "after", kind: "string", repeated: true}, follow}},
 		{method: "POST", path: "/v1/act", body: ActRequest{}, answer: Acted{}, serve: (*call).act},
 		{method: "POST", path: "/v1/down", body: DownRequest{}, serve: (*call).down},
-		{method: "POST", path: "/v1/attach", params: []param{thePath, {name: "watch", kind: "boolean"}}, stays: true,
-			serve: (*call).attach},
 	}
 	return slices.Concat(all, agentRoutes(), vitalsRoutes(), drainRoutes(), patrolRoutes(),
-		farewellRoutes(), unfinishedRoutes())
+		farewellRoutes())
 }
 
 func (c *call) act() error {

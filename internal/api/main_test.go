@@ -2,6 +2,10 @@ package api
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
 	"log/slog"
 	"net/http"
 	"os"
@@ -12,7 +16,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
@@ -39,7 +42,50 @@ func newServer(d Daemon, p pace) *Server {
 	s := NewServer(d, slog.New(slog.DiscardHandler))
 	s.pace = p
 	Register(s, d)
+	if c, ok := d.(interface {
+		counted(context.Context, countRequest) iter.Seq2[counted, error]
+		attachTo(context.Context, string, io.Reader, io.Writer, <-chan [2]uint16) error
+	}); ok {
+		counts.Handle(s, c.counted)
+		HandleAttach(s, c.attachTo)
+	}
 	return s
+}
+
+// counts is a stream whose messages are numbered.
+var counts = Stream[countRequest, counted]{
+	Path: "/counts", ID: "counts", Summary: "s", Doc: "d", Returns: "r", Number: func(m counted) uint64 { return m.N },
+	Read: func(number uint64, data []byte) (m counted, err error) {
+		if err = json.Unmarshal(data, &m); err == nil && m.N != number {
+			err = fmt.Errorf("message %d has number %d", m.N, number)
+		}
+		return m, err
+	},
+}
+
+type countRequest struct {
+	After  uint64   `json:"after,omitempty" default:"3" maximum:"1000000" doc:"Where to begin."`
+	Follow bool     `json:"follow,omitempty" doc:"Wait."`
+	Some   *uint64  `json:"some,omitempty" doc:"A number that may be missing."`
+	Only   []string `json:"only,omitempty" doc:"Texts."`
+	Last   *uint64  `json:"Last-Event-ID,omitempty" in:"header" doc:"The last one."`
+}
+
+type counted struct {
+	N    uint64 `json:"n" doc:"Its number."`
+	Text string `json:"text,omitempty" doc:"More."`
+}
+
+// follow yields the numbers after one, over any number of connections.
+func follow(ctx context.Context, c *Client, after uint64) iter.Seq2[counted, error] {
+	return func(yield func(counted, error) bool) {
+		r := countRequest{After: after, Follow: true}
+		for m, err := range counts.Follow(ctx, c, func() (countRequest, error) { return r, nil }) {
+			if r.After = m.N; !yield(m, err) {
+				return
+			}
+		}
+	}
 }
 
 // start serves a Daemon at the path until the test ends; "" makes one.
@@ -103,9 +149,7 @@ func tempSocket(t *testing.T) string {
 	return filepath.Join(dir, "s", "daemon.sock")
 }
 
-func numbered(n uint64) event.Event {
-	return event.Event{Seq: n, Time: time.Unix(int64(n), 0).UTC(), Type: event.AgentStarted, Path: "app/db"}
-}
+func numbered(n uint64) counted { return counted{N: n} }
 
 // reach asks a server for anything.
 func reach(ctx context.Context, c *Client) error {

@@ -16,6 +16,9 @@ type field struct {
 	optional bool
 }
 
+// inHeader reports whether a field of a request is sent as a header, by servers of others.
+func (f field) inHeader() bool { return f.Tag.Get("in") == "header" }
+
 // fieldsOf returns the fields of a struct that are on the wire, with those of structs
 // that it embeds.
 func fieldsOf(t reflect.Type) []field {
@@ -33,10 +36,16 @@ func fieldsOf(t reflect.Type) []field {
 func paramsOf(t reflect.Type) []param {
 	var params []param
 	for _, f := range fieldsOf(t) {
-		p := param{name: f.name, required: !f.optional, doc: f.Tag.Get("doc")}
+		p := param{name: f.name, required: !f.optional, header: f.inHeader(), doc: f.Tag.Get("doc")}
+		p.most, _ = strconv.ParseUint(f.Tag.Get("maximum"), 10, 64)
+		if n, err := strconv.Atoi(f.Tag.Get("default")); err == nil {
+			p.otherwise = n
+		}
 		kind := f.Type
 		if kind.Kind() == reflect.Slice {
 			p.repeated, kind = true, kind.Elem()
+		} else if kind.Kind() == reflect.Pointer { // not to be given is something else than the zero value
+			kind = kind.Elem()
 		}
 		switch kind.Kind() {
 		case reflect.String:
@@ -59,13 +68,18 @@ func (q query) decode(request any) {
 	for _, f := range fieldsOf(into.Type()) {
 		switch v := into.FieldByIndex(f.Index); v.Kind() {
 		case reflect.Slice:
-			v.Set(reflect.ValueOf(q[f.name]))
+			v.Set(reflect.ValueOf(q.all(f.name)))
 		case reflect.String:
 			v.SetString(q.text(f.name))
 		case reflect.Bool:
 			v.SetBool(q.flag(f.name))
 		case reflect.Uint64:
-			v.SetUint(q.number(f.name, 0))
+			v.SetUint(q.number(f.name))
+		case reflect.Pointer:
+			if q.text(f.name) != "" {
+				n := q.number(f.name)
+				v.Set(reflect.ValueOf(&n))
+			}
 		}
 	}
 }
@@ -76,13 +90,13 @@ func encodeQuery(request any) url.Values {
 	from := reflect.ValueOf(request)
 	for _, f := range fieldsOf(from.Type()) {
 		switch v := from.FieldByIndex(f.Index); {
-		case f.optional && v.IsZero():
+		case f.optional && v.IsZero(), f.inHeader():
 		case v.Kind() == reflect.Slice:
 			values[f.name] = slices.Clone(v.Interface().([]string))
 		case v.Kind() == reflect.Bool:
 			values.Set(f.name, strconv.FormatBool(v.Bool()))
-		case v.Kind() == reflect.Uint64:
-			values.Set(f.name, strconv.FormatUint(v.Uint(), 10))
+		case v.Kind() == reflect.Uint64, v.Kind() == reflect.Pointer:
+			values.Set(f.name, strconv.FormatUint(reflect.Indirect(v).Uint(), 10))
 		default:
 			values.Set(f.name, v.String())
 		}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,30 +21,32 @@ const (
 	maxBody   = 64 << 10 // bytes
 	maxHeader = 16 << 10 // bytes, with the request line
 	maxPath   = 1 << 10  // bytes of the path of a node
-	maxLines  = 1_000_000
 )
 
-// param is a parameter of the query of a route.
+// param is a parameter of a route, in its query or in a header.
 type param struct {
-	name     string
-	kind     string // string, integer, boolean
-	required bool
-	repeated bool
-	doc      string // empty where the description is in openapi
+	name      string
+	kind      string // string, integer, boolean
+	required  bool
+	repeated  bool
+	header    bool
+	most      uint64 // of an integer; 0: no bound
+	otherwise any    // the default, for the description; nil: that of the kind
+	doc       string // empty where the description is in openapi
 }
 
 // query is a query whose names and values have been checked.
 type query url.Values
 
-// parseQuery checks a query. What a route does not know is refused, so that a
+// parseQuery checks a query, and adds the parameters that are headers. What a route does not know is refused, so that a
 // client never believes in a filter that was not applied.
-func parseQuery(raw string, params []param) (query, error) {
+func parseQuery(raw string, header http.Header, params []param) (query, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		return nil, fmt.Errorf("%w: query: %w", ErrInvalid, err)
 	}
 	for name, vs := range values {
-		i := slices.IndexFunc(params, func(p param) bool { return p.name == name })
+		i := slices.IndexFunc(params, func(p param) bool { return p.name == name && !p.header })
 		if i < 0 {
 			return nil, fmt.Errorf("%w: unknown parameter %.100q, expected %s", ErrInvalid, name, names(params))
 		}
@@ -57,6 +60,12 @@ func parseQuery(raw string, params []param) (query, error) {
 		}
 	}
 	for _, p := range params {
+		if v := header.Get(p.name); p.header && v != "" {
+			if err := p.check(v); err != nil {
+				return nil, err
+			}
+			values.Set(p.name, v)
+		}
 		if p.required && values.Get(p.name) == "" {
 			return nil, fmt.Errorf("%w: parameter %s is missing", ErrInvalid, p.name)
 		}
@@ -65,29 +74,31 @@ func parseQuery(raw string, params []param) (query, error) {
 }
 
 func names(params []param) string {
-	if len(params) == 0 {
-		return "none"
+	var all []string
+	for _, p := range params {
+		if !p.header {
+			all = append(all, p.name)
+		}
 	}
-	all := make([]string, len(params))
-	for i, p := range params {
-		all[i] = p.name
-	}
-	return strings.Join(all, ", ")
+	return cmp.Or(strings.Join(all, ", "), "none")
 }
 
 func (p param) check(v string) error {
-	var err error
 	switch p.kind {
 	case "integer":
-		if _, err = strconv.ParseUint(v, 10, 64); err != nil {
+		n, err := strconv.ParseUint(v, 10, 64)
+		if err != nil {
 			return fmt.Errorf("%w: parameter %s is %.100q, expected a number from 0 up", ErrInvalid, p.name, v)
+		}
+		if p.most > 0 && n > p.most {
+			return fmt.Errorf("%w: parameter %s is %d, expected at most %d", ErrInvalid, p.name, n, p.most)
 		}
 	case "boolean":
 		if v != "true" && v != "false" {
 			return fmt.Errorf("%w: parameter %s is %.100q, expected true or false", ErrInvalid, p.name, v)
 		}
 	default:
-		if err = checkText(v); err != nil {
+		if err := checkText(v); err != nil {
 			return fmt.Errorf("%w: parameter %s %w", ErrInvalid, p.name, err)
 		}
 	}
@@ -130,12 +141,10 @@ func (q query) all(name string) []string {
 }
 func (q query) flag(name string) bool { return q.text(name) == "true" }
 
-// number returns a parameter that was checked, otherwise if it is not there.
-func (q query) number(name string, otherwise uint64) uint64 {
-	if n, err := strconv.ParseUint(q.text(name), 10, 64); err == nil {
-		return n
-	}
-	return otherwise
+// number returns a parameter that was checked, 0 if it is not there.
+func (q query) number(name string) uint64 {
+	n, _ := strconv.ParseUint(q.text(name), 10, 64)
+	return n
 }
 
 // readBody reads the one JSON object that a request must bring.

@@ -19,7 +19,7 @@ type jsonSchema struct {
 	Maximum     *float64    `json:"maximum,omitempty"`
 	Description string      `json:"description,omitempty"`
 	Format      string      `json:"format,omitempty"`
-	Default     *bool       `json:"default,omitempty"`
+	Default     any         `json:"default,omitempty"`
 	MaxLength   int         `json:"maxLength,omitempty"`
 	Enum        []string    `json:"enum,omitempty"`
 	Properties  properties  `json:"properties,omitzero"`

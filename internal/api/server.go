@@ -206,7 +206,7 @@ func (c *call) serve(rt *route) (err error) {
 	if rt.body == nil && c.r.ContentLength != 0 {
 		return fmt.Errorf("%w: %s %s takes no body", ErrInvalid, rt.method, rt.path)
 	}
-	if c.query, err = parseQuery(c.r.URL.RawQuery, rt.params); err != nil {
+	if c.query, err = parseQuery(c.r.URL.RawQuery, c.r.Header, rt.params); err != nil {
 		return err
 	}
 	if rt.body == nil {

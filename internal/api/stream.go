@@ -3,15 +3,14 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"iter"
 	"math"
 	"net/http"
+	"reflect"
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/coppice-dev/coppice/internal/event"
 )
 
 // Streams are server-sent events (text/event-stream). A message without a name
@@ -24,34 +23,147 @@ const (
 	errorName  = "error"
 )
 
-const lastEventID = "Last-Event-ID"
+const streamDoc = "The stream is text/event-stream. A message without a name is an item, in JSON; one named end is " +
+	"the last one of a stream that is complete, one named error the last one of a stream that failed, with a " +
+	"Failure. A stream that ends without either was cut off. Comments are signs of life, one each 15 s at least. " +
+	"An error before the first item is an ordinary answer."
 
-// maxLast is how many events can be asked for from the end.
-const maxLast = 10_000
+// Stream is a route for people whose answer is a sequence of messages, each of which is
+// sent when it is there. The fields of Req are the parameters of the query.
+type Stream[Req, Msg any] struct {
+	Path string // below /v1
+	// Number returns the number of a message, from 1, which is sent as its id; nil if
+	// messages have no numbers.
+	Number func(Msg) uint64
+	// Read reads the JSON of a message with the number that came as its id, 0 if there
+	// was none. The zero value is json.Unmarshal.
+	Read func(number uint64, data []byte) (Msg, error)
 
-func (c *call) events() error {
-	after, last := c.query.number("after", 0), c.query.number("last", 0)
-	if last > maxLast {
-		return fmt.Errorf("%w: parameter last is %d, expected at most %d", ErrInvalid, last, maxLast)
+	ID      string // operationId of the description
+	Summary string // in a few words
+	Doc     string // more about it
+	Returns string // what the answer is
+}
+
+// Handle registers the handler of a stream. An error that it yields before the first message
+// is an ordinary answer; after an error nothing more is sent.
+func (r Stream[Req, Msg]) Handle(s *Server, handler func(context.Context, Req) iter.Seq2[Msg, error]) {
+	var id func(Msg) string
+	if r.Number != nil {
+		id = func(m Msg) string { return strconv.FormatUint(r.Number(m), 10) }
 	}
-	// It is what the client saw last, however its first request began.
-	if id := c.r.Header.Get(lastEventID); id != "" {
-		var err error
-		if after, err = strconv.ParseUint(id, 10, 64); err != nil {
-			return fmt.Errorf("%w: %s is %.100q, expected the number of an event", ErrInvalid, lastEventID, id)
+	s.add(&route{
+		method: http.MethodGet, path: "/v" + Version + r.Path, params: paramsOf(reflect.TypeFor[Req]()),
+		answer: *new(Msg), stream: true,
+		doc: &routeDoc{id: r.ID, summary: r.Summary, text: r.Doc + " " + streamDoc, returns: r.Returns},
+		serve: func(c *call) error {
+			var req Req
+			c.query.decode(&req)
+			return stream(c, func(ctx context.Context) iter.Seq2[Msg, error] { return handler(ctx, req) }, id)
+		},
+	})
+}
+
+// Open yields the messages of a stream. Where it was cut off the last error is ErrLost.
+func (r Stream[Req, Msg]) Open(ctx context.Context, c *Client, req Req) iter.Seq2[Msg, error] {
+	return r.over(ctx, c, false, func() (Req, error) { return req, nil })
+}
+
+// Follow is Open for a stream that survives the daemon: when the connection is lost, it
+// sends the request that next returns then, as soon as a daemon answers again. It ends
+// with ErrDown when none did for 30 s, and with ErrStopping when a daemon stops in order.
+func (r Stream[Req, Msg]) Follow(ctx context.Context, c *Client, next func() (Req, error)) iter.Seq2[Msg, error] {
+	return r.over(ctx, c, true, next)
+}
+
+var errEnough = errors.New("the reader has enough")
+
+func (r Stream[Req, Msg]) over(
+	ctx context.Context, c *Client, follow bool, next func() (Req, error),
+) iter.Seq2[Msg, error] {
+	return func(yield func(Msg, error) bool) {
+		var state connected
+		err := c.goOn(ctx, follow, &state, func(ctx context.Context) error {
+			req, err := next()
+			if err != nil {
+				state.told = true // another connection does not help
+				return err
+			}
+			return r.connection(ctx, c, req, &state, yield)
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			var none Msg
+			yield(none, err)
 		}
-		last = 0
 	}
-	q := event.Query{
-		Filter: event.Filter{Types: c.query.all("type"), Path: c.query.text("path")},
-		After:  after, Epoch: c.query.text("epoch"), Last: int(last), Follow: c.query.flag("follow"),
+}
+
+// connection yields what comes over one connection. It returns nil when the stream is
+// complete, ErrLost when it was cut off.
+func (r Stream[Req, Msg]) connection(
+	ctx context.Context, c *Client, req Req, state *connected, yield func(Msg, error) bool,
+) error {
+	request, err := c.request(ctx, http.MethodGet, r.Path, encodeQuery(req), nil)
+	if err != nil {
+		return err
 	}
-	if err := q.CheckTypes(); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	for m, err := range c.stream(request, func() { state.began, state.open = true, true }) {
+		if err != nil {
+			state.told = m.name == errorName
+			return err
+		}
+		var msg Msg
+		if r.Read == nil {
+			err = json.Unmarshal(m.data, &msg)
+		} else {
+			msg, err = r.Read(number(m.id), m.data)
+		}
+		if err != nil {
+			return err
+		}
+		if !yield(msg, nil) {
+			return errEnough
+		}
 	}
-	return stream(c, func(ctx context.Context) iter.Seq2[event.Event, error] {
-		return c.service.Events(ctx, q)
-	}, func(e event.Event) string { return strconv.FormatUint(e.Seq, 10) })
+	return nil
+}
+
+// connected is what is known of the connections of one call.
+type connected struct {
+	began bool // a connection was there before
+	open  bool // the last one was there
+	told  bool // the stream itself said how it ended
+}
+
+// goOn makes one connection after the other, as long as the next one may bring more.
+func (c *Client) goOn(ctx context.Context, follow bool, state *connected,
+	connection func(context.Context) error) error {
+	err := connection(ctx)
+	pause, lost := c.pace.retry, time.Now()
+	for follow && state.worthTrying(ctx, err) {
+		if state.open {
+			state.open, pause, lost = false, c.pace.retry, time.Now()
+		}
+		if time.Since(lost) > c.pace.patience {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, c.pace.maxRetry)
+		err = connection(ctx)
+	}
+	return err
+}
+
+// worthTrying reports whether another connection may bring more.
+func (s *connected) worthTrying(ctx context.Context, err error) bool {
+	if !s.began || s.told || ctx.Err() != nil {
+		return false
+	}
+	// A daemon that refuses because it stops may have a successor.
+	return errors.Is(err, ErrLost) || errors.Is(err, ErrDown) || errors.Is(err, ErrStopping)
 }
 
 // stream sends what a sequence yields until it ends or the client is gone. An
@@ -154,8 +266,10 @@ func (s *sender) fail(err error) error {
 	return nil
 }
 
-// number reads the id of a message, or says that it is none.
-func number(id string) (uint64, bool) {
-	n, err := strconv.ParseUint(id, 10, 64)
-	return n, err == nil && n < math.MaxUint64
+// number reads the id of a message; 0 if it is none.
+func number(id string) uint64 {
+	if n, err := strconv.ParseUint(id, 10, 64); err == nil && n < math.MaxUint64 {
+		return n
+	}
+	return 0
 }

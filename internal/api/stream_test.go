@@ -16,12 +16,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/coppice-dev/coppice/internal/event"
 )
 
 // counting yields numbered events for ever.
-func counting(ctx context.Context, after uint64, yield func(event.Event, error) bool) {
+func counting(ctx context.Context, after uint64, yield func(counted, error) bool) {
 	for n := after + 1; ctx.Err() == nil; n++ {
 		if !yield(numbered(n), nil) {
 			return
@@ -73,9 +71,9 @@ func TestFollowSurvivesDaemons(t *testing.T) {
 	})
 	<-first
 	want := uint64(100)
-	for e, err := range c.Events(t.Context(), event.Query{After: want, Follow: true}) {
-		if want++; err != nil || e.Seq != want {
-			t.Errorf("event %d, %v, want %d", e.Seq, err, want)
+	for e, err := range follow(t.Context(), c, want) {
+		if want++; err != nil || e.N != want {
+			t.Errorf("event %d, %v, want %d", e.N, err, want)
 			break
 		}
 		if want == 5_000 {
@@ -129,16 +127,16 @@ func (c *mortalConn) Write(p []byte) (int, error) {
 
 // A daemon that stops in order says so; one that disappears is waited for only so long.
 func TestFollowEnds(t *testing.T) {
-	waiting := canned{events: func(ctx context.Context, _ uint64, yield func(event.Event, error) bool) {
+	waiting := canned{events: func(ctx context.Context, _ uint64, yield func(counted, error) bool) {
 		if yield(numbered(1), nil) {
 			<-ctx.Done()
-			yield(event.Event{}, ctx.Err())
+			yield(counted{}, ctx.Err())
 		}
 	}}
 	s := start(t, waiting, "", patiently())
 	c := dial(t, s.socket)
 	var last error
-	for _, err := range c.Events(t.Context(), event.Query{Follow: true}) {
+	for _, err := range follow(t.Context(), c, 0) {
 		if last = err; err == nil {
 			go s.stop()
 		}
@@ -147,14 +145,14 @@ func TestFollowEnds(t *testing.T) {
 		t.Errorf("ended with %v", last)
 	}
 
-	s = start(t, canned{events: func(_ context.Context, _ uint64, yield func(event.Event, error) bool) {
+	s = start(t, canned{events: func(_ context.Context, _ uint64, yield func(counted, error) bool) {
 		yield(numbered(1), nil)
 		panic(http.ErrAbortHandler)
 	}}, "", patiently())
 	c = dial(t, s.socket)
 	c.pace.patience = 30 * time.Millisecond
 	n := 0
-	for _, err := range c.Events(t.Context(), event.Query{Follow: true}) {
+	for _, err := range follow(t.Context(), c, 0) {
 		if n++; err == nil {
 			go s.stop()
 		}
@@ -167,12 +165,12 @@ func TestFollowEnds(t *testing.T) {
 
 // Without follow a stream that is cut off is an error, not the end.
 func TestCutOff(t *testing.T) {
-	s := start(t, canned{events: func(_ context.Context, _ uint64, yield func(event.Event, error) bool) {
+	s := start(t, canned{events: func(_ context.Context, _ uint64, yield func(counted, error) bool) {
 		yield(numbered(1), nil)
 		panic(http.ErrAbortHandler)
 	}}, "", patiently())
 	var last error
-	for _, err := range dial(t, s.socket).Events(t.Context(), event.Query{}) {
+	for _, err := range counts.Open(t.Context(), dial(t, s.socket), countRequest{}) {
 		last = err
 	}
 	if !errors.Is(last, ErrLost) {
@@ -180,33 +178,10 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// A log that was made again may go back; nothing else may.
-func TestCursorGoesBack(t *testing.T) {
-	reset := numbered(2)
-	reset.Type = event.EventsReset
-	s := start(t, canned{events: func(_ context.Context, _ uint64, yield func(event.Event, error) bool) {
-		for _, e := range []event.Event{numbered(11), numbered(11), numbered(12), numbered(5), reset, numbered(3)} {
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}}, "", patiently())
-	var got []uint64
-	for e, err := range dial(t, s.socket).Events(t.Context(), event.Query{After: 10}) {
-		if err != nil {
-			t.Error(err)
-		}
-		got = append(got, e.Seq)
-	}
-	if diff := cmp.Diff([]uint64{11, 12, 2, 3}, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
 // Silence is the end of a connection, signs of life are not silence.
 func TestSilence(t *testing.T) {
 	asked := 0
-	service := canned{events: func(ctx context.Context, after uint64, yield func(event.Event, error) bool) {
+	service := canned{events: func(ctx context.Context, after uint64, yield func(counted, error) bool) {
 		asked++ // from one handler after the other
 		if !yield(numbered(after+1), nil) {
 			return
@@ -224,9 +199,9 @@ func TestSilence(t *testing.T) {
 		c := dial(t, s.socket)
 		c.pace.silence = 250 * time.Millisecond
 		n := uint64(0)
-		for e, err := range c.Events(t.Context(), event.Query{Follow: true}) {
-			if n++; err != nil || e.Seq != n {
-				t.Errorf("event %d, %v, want %d", e.Seq, err, n)
+		for e, err := range follow(t.Context(), c, 0) {
+			if n++; err != nil || e.N != n {
+				t.Errorf("event %d, %v, want %d", e.N, err, n)
 			}
 			if n == 2 {
 				break
@@ -245,18 +220,18 @@ func TestServerLetsGo(t *testing.T) {
 	p := patiently()
 	p.write = 50 * time.Millisecond
 	let := make(chan struct{}, 1)
-	s := start(t, canned{events: func(ctx context.Context, after uint64, yield func(event.Event, error) bool) {
+	s := start(t, canned{events: func(ctx context.Context, after uint64, yield func(counted, error) bool) {
 		if after == 1 {
 			<-ctx.Done()
 		} else {
 			big := numbered(1)
-			big.Message = strings.Repeat("x", 60_000)
+			big.Text = strings.Repeat("x", 60_000)
 			for yield(big, nil) {
 			}
 		}
 		let <- struct{}{}
 	}}, "", p)
-	for _, request := range []string{"GET /v1/events?after=1&follow=true", "GET /v1/events?follow=true"} {
+	for _, request := range []string{"GET /v1/counts?after=1&follow=true", "GET /v1/counts?follow=true"} {
 		conn, err := net.Dial("unix", s.socket)
 		if err != nil {
 			t.Fatal(err)

@@ -18,7 +18,9 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/event/feed"
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/output"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/status/statustest"
 )
@@ -41,8 +43,8 @@ func serve(t *testing.T, f api.Daemon) *api.Client {
 	ended := make(chan error, 1)
 	s := api.NewServer(f, slog.New(slog.DiscardHandler))
 	api.Register(s, f)
-	if fleet, ok := f.(interface{ RegisterStatus(*api.Server) }); ok {
-		fleet.RegisterStatus(s)
+	if fleet, ok := f.(interface{ Register(*api.Server) }); ok {
+		fleet.Register(s)
 	}
 	go func() { ended <- s.Serve(ctx, l) }()
 	c := api.Dial(l.Addr().String())
@@ -110,7 +112,7 @@ func TestRoundTrip(t *testing.T) {
 	f.Print("app/db", "one")
 	f.Print("app/db", "two \x1b[1m\"<&>\"\r\u2028")
 	var lines []string
-	for line, err := range c.Logs(ctx, api.LogQuery{Paths: []string{"db"}, Lines: 1}) {
+	for line, err := range output.Logs(ctx, c, output.Query{Paths: []string{"db"}, Lines: 1}) {
 		lines = append(lines, line.Line)
 		same("log", nil, nil, err)
 	}
@@ -121,7 +123,7 @@ func TestRoundTrip(t *testing.T) {
 	for filter, want := range map[*event.Filter]uint64{
 		{}: 1, {Path: "app/web"}: 2, {Types: []string{"order.fired", "agent.cr*"}}: 2, {Types: []string{"agent.started"}}: 1,
 	} {
-		for e, err := range c.Events(ctx, event.Query{Filter: *filter}) {
+		for e, err := range feed.Events(ctx, c, event.Query{Filter: *filter}) {
 			if err != nil || e.Seq != want {
 				t.Errorf("%+v: event %d, %v, want %d", filter, e.Seq, err, want)
 			}
@@ -156,13 +158,13 @@ func TestErrorsSurvive(t *testing.T) {
 		_, errs["explain"] = status.Explain.Call(ctx, c, status.ExplainRequest{Path: "app"})
 		_, errs["act"] = c.Act(ctx, "app", api.Stop)
 		errs["down"] = c.Down(ctx, false)
-		for _, err := range c.Events(ctx, event.Query{Follow: true}) {
+		for _, err := range feed.Events(ctx, c, event.Query{Follow: true}) {
 			errs["events"] = err
 		}
-		for _, err := range c.Logs(ctx, api.LogQuery{Paths: []string{"app"}, Lines: 1, Follow: true}) {
+		for _, err := range output.Logs(ctx, c, output.Query{Paths: []string{"app"}, Lines: 1, Follow: true}) {
 			errs["logs"] = err
 		}
-		errs["attach"] = c.Attach(ctx, "app", strings.NewReader(""), io.Discard, nil)
+		errs["attach"] = api.Attach(ctx, c, "app", strings.NewReader(""), io.Discard, nil)
 		for what, err := range errs {
 			if err == nil || err.Error() != "app/db: "+want.Error() || errors.Is(err, want) != (want != other) {
 				t.Errorf("%s: %v, want %v", what, err, want)
@@ -178,7 +180,7 @@ func TestErrorAfterItems(t *testing.T) {
 	f.Publish(event.Event{Time: noon, Type: "a.b"})
 	seen := 0
 	var last error
-	for _, err := range c.Events(t.Context(), event.Query{Follow: true}) {
+	for _, err := range feed.Events(t.Context(), c, event.Query{Follow: true}) {
 		if last = err; err == nil {
 			seen++
 			f.SetError(fmt.Errorf("gone: %w", api.ErrNotFound))
@@ -199,12 +201,12 @@ func TestNobodyListens(t *testing.T) {
 		if !errors.Is(err, api.ErrDown) || !strings.Contains(err.Error(), "coppice up") || !strings.Contains(err.Error(), socket) {
 			t.Errorf("%s: %v", socket, err)
 		}
-		for _, err := range c.Events(t.Context(), event.Query{Follow: true}) {
+		for _, err := range feed.Events(t.Context(), c, event.Query{Follow: true}) {
 			if !errors.Is(err, api.ErrDown) {
 				t.Errorf("%s: events: %v", socket, err)
 			}
 		}
-		if err := c.Attach(t.Context(), "a", nil, io.Discard, nil); !errors.Is(err, api.ErrDown) {
+		if err := api.Attach(t.Context(), c, "a", nil, io.Discard, nil); !errors.Is(err, api.ErrDown) {
 			t.Errorf("%s: attach: %v", socket, err)
 		}
 		c.Close()

@@ -23,6 +23,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/outcome/claim"
+	"github.com/coppice-dev/coppice/internal/output"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/reconcile"
@@ -100,6 +101,7 @@ type Controller struct {
 	drains     *drain.Manager
 	beliefs    *belief.Service
 	claims     *claim.Service
+	output     *output.Service
 	mail       *mail.Service
 	questions  *question.Service
 	pauses     pauseQuestions
@@ -169,6 +171,10 @@ func newController(o Options) (*Controller, error) {
 	c.pauses.look = make(chan struct{}, 1)
 	c.stopper = newStopper(c)
 	c.agents = newAgents(c)
+	c.output = output.New(output.Options{
+		Tree: directory{c}, Agents: c.agents, Ended: c.ended,
+		Typing: func(path string) func() { return c.health.BeginTyping(path) },
+	})
 	c.restarts = newRestarts(c)
 	c.orphans = newOrphans(c)
 	c.reloader = newReloader(c)

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/output"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 )
@@ -40,22 +40,22 @@ func TestLogsShowUnfinishedLines(t *testing.T) {
 		time.Sleep(time.Second)
 		ask.active = time.Now()
 		for _, test := range []struct {
-			q    api.LogQuery
+			q    output.Query
 			want string
 		}{
-			{api.LogQuery{Paths: []string{"ask"}, Lines: 10}, "hello|prompt> "},
-			{api.LogQuery{Paths: []string{"ask"}, Lines: 1}, "prompt> "},
-			{api.LogQuery{Paths: []string{"ask"}, Lines: 0}, ""},
-			{api.LogQuery{Paths: []string{"ask"}, Lines: -1, Grep: "^prompt"}, "prompt> "},
-			{api.LogQuery{Paths: []string{"ask"}, Lines: -1, Grep: "hell"}, "hello"},
-			{api.LogQuery{Paths: []string{"ask"}, Lines: -1, Since: p.started.Add(-time.Minute)}, "hello|prompt> "},
-			{api.LogQuery{Paths: []string{"ask"}, Lines: -1, Since: time.Now().Add(time.Minute)}, ""},
-			{api.LogQuery{Paths: []string{"tty"}, Lines: 10}, "login|password: "},
-			{api.LogQuery{Lines: 10}, "hello|login|password: |done|prompt> "},
-			{api.LogQuery{Lines: 1}, "password: |done|prompt> "},
+			{output.Query{Paths: []string{"ask"}, Lines: 10}, "hello|prompt> "},
+			{output.Query{Paths: []string{"ask"}, Lines: 1}, "prompt> "},
+			{output.Query{Paths: []string{"ask"}, Lines: 0}, ""},
+			{output.Query{Paths: []string{"ask"}, Lines: -1, Grep: "^prompt"}, "prompt> "},
+			{output.Query{Paths: []string{"ask"}, Lines: -1, Grep: "hell"}, "hello"},
+			{output.Query{Paths: []string{"ask"}, Lines: -1, Since: p.started.Add(-time.Minute)}, "hello|prompt> "},
+			{output.Query{Paths: []string{"ask"}, Lines: -1, Since: time.Now().Add(time.Minute)}, ""},
+			{output.Query{Paths: []string{"tty"}, Lines: 10}, "login|password: "},
+			{output.Query{Lines: 10}, "hello|login|password: |done|prompt> "},
+			{output.Query{Lines: 1}, "password: |done|prompt> "},
 		} {
 			var got []string
-			for l, err := range p.Logs(context.Background(), test.q) {
+			for l, err := range p.output.Logs(context.Background(), test.q) {
 				if err != nil {
 					t.Fatal(err)
 				}

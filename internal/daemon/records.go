@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/event/feed"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/reconcile"
@@ -36,8 +37,6 @@ type Records struct {
 	selves  map[string]*agent.SelfRecord
 	ends    []func() error // in the order in which they were opened
 }
-
-var _ api.Records = (*Records)(nil)
 
 // OpenRecords opens the records of the project of a configuration file. The error
 // is a *LockedError if a daemon has the project. Where the file cannot be used, the
@@ -100,8 +99,13 @@ func (r *Records) open(ctx context.Context, loaded reconcile.Loaded, files *load
 
 // Register has a server answer with what is on record.
 func (r *Records) Register(s *api.Server) {
-	api.RegisterRecords(s, r)
 	r.status.Register(s)
+	r.output.RegisterReadOnly(s)
+	feed.Handle(s, func(ctx context.Context, q event.Query) iter.Seq2[event.Event, error] {
+		follow := q.Follow
+		q.Follow = false
+		return api.Finite(r.Events(ctx, q), follow)
+	})
 	r.beliefs.RegisterReadOnly(s)
 	r.mail.RegisterReadOnly(s)
 	r.work.RegisterReadOnly(s)
@@ -252,33 +256,4 @@ func (r *Records) Close() error {
 	}
 	r.ends = nil
 	return errors.Join(errs...)
-}
-
-// Events is part of api.Records.
-func (r *Records) Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error] {
-	follow := q.Follow
-	q.Follow = false
-	return ending(r.Controller.Events(ctx, q), follow)
-}
-
-// Logs is part of api.Records.
-func (r *Records) Logs(ctx context.Context, q api.LogQuery) iter.Seq2[api.LogLine, error] {
-	follow := q.Follow
-	q.Follow = false
-	return ending(r.Controller.Logs(ctx, q), follow)
-}
-
-// ending yields what is there and, where more was to follow, that it does not.
-func ending[T any](all iter.Seq2[T, error], follow bool) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for item, err := range all {
-			if !yield(item, err) || err != nil {
-				return
-			}
-		}
-		if follow {
-			var none T
-			yield(none, fmt.Errorf("%w: nothing follows", api.ErrDown))
-		}
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event/feed"
 	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/question"
@@ -83,6 +84,7 @@ func (d directory) NotFound(path string) error         { return d.c.noNode(path)
 func (d directory) HasAgent(path string) bool          { return d.c.fleet().Agents[path] != nil }
 func (d directory) LastIncarnation(path string) uint64 { return d.c.last(path) }
 func (d directory) HasSupervisor(path string) bool     { return d.c.fleet().Nodes[path] != nil }
+func (d directory) StartOrder() []string               { return d.c.fleet().Order }
 func (d directory) Agents() []string                   { return slices.Sorted(maps.Keys(d.c.fleet().Agents)) }
 
 // Pools returns the pools whose tasks an agent does: the one it is an instance of, that
@@ -108,21 +110,19 @@ type services struct {
 	healthAPI
 	selvesAPI
 	drainsAPI
-	unfinishedAPI
 	farewellsAPI
 	patrolsAPI
 }
 
 // The parts, under names that no method of theirs has.
 type (
-	serviceAPI    = api.Service
-	accessAPI     = api.Access
-	healthAPI     = api.Health
-	selvesAPI     = api.Selves
-	drainsAPI     = api.Drains
-	unfinishedAPI = api.Unfinished
-	farewellsAPI  = api.Farewells
-	patrolsAPI    = api.Patrols
+	serviceAPI   = api.Service
+	accessAPI    = api.Access
+	healthAPI    = api.Health
+	selvesAPI    = api.Selves
+	drainsAPI    = api.Drains
+	farewellsAPI = api.Farewells
+	patrolsAPI   = api.Patrols
 )
 
 var _ api.Daemon = services{}
@@ -132,6 +132,8 @@ func (c *Controller) server() *api.Server {
 	s := api.NewServer(c, c.opts.Logger)
 	api.Register(s, c.services())
 	c.status.Register(s)
+	c.output.Register(s)
+	feed.Handle(s, c.Events)
 	c.beliefs.Register(s)
 	c.claims.Register(s)
 	c.mail.Register(s)
@@ -145,13 +147,12 @@ func (c *Controller) server() *api.Server {
 // services returns what the API of the controller is served by.
 func (c *Controller) services() api.Daemon {
 	return services{
-		serviceAPI:    c,
-		accessAPI:     c,
-		healthAPI:     c.health,
-		selvesAPI:     c,
-		drainsAPI:     c.drains,
-		unfinishedAPI: c,
-		farewellsAPI:  c.stopper,
-		patrolsAPI:    c,
+		serviceAPI:   c,
+		accessAPI:    c,
+		healthAPI:    c.health,
+		selvesAPI:    c,
+		drainsAPI:    c.drains,
+		farewellsAPI: c.stopper,
+		patrolsAPI:   c,
 	}
 }

@@ -28,7 +28,7 @@ func (c *Controller) statusOptions() status.Options {
 	return status.Options{
 		Host: c.host, Logger: c.opts.Logger, Fleet: c.declared, Resolve: c.nodeAt,
 		SuspendedBy: func(path string) string { return c.suspendedBy(c.fleet(), path) },
-		Questions:   c.questions, Claims: c.claims, Log: c.log, Output: c.kept,
+		Questions:   c.questions, Claims: c.claims, Log: c.log, Output: c.output.Last,
 		Suspended: c.projectSuspended, Config: c.configStatus, Store: c.storeStatus,
 		Orders: func() *order.Counts { return c.orders.Counts() },
 		Inbox: func() status.Inbox {

@@ -24,27 +24,29 @@ const (
 // Event is one thing that happened. Its JSON form is what is stored and what
 // every stream prints, one object a line; the names of the fields never change.
 type Event struct {
+	_ struct{} `open:"true" doc:"Something that happened. Later versions may add fields."`
+
 	// Seq is the event's place in the log, from 1; given by the log.
-	Seq uint64 `json:"seq,omitempty"`
+	Seq uint64 `json:"seq,omitempty" doc:"Its number in the log; no other event has it."`
 	// Epoch names the log in which Seq counts; given by Log.Events. A log that was
 	// restored or made again has another one.
-	Epoch string `json:"epoch,omitempty"`
+	Epoch string `json:"epoch,omitempty" doc:"Names the log in which seq counts. A log that was restored or made again has another one."`
 	// Time is when it happened, not when it was written; set by Append if zero.
-	Time time.Time `json:"time"`
+	Time time.Time `json:"time" doc:"When it happened."`
 	// Type is one of the Catalogue. Readers must expect names of other versions.
-	Type Type `json:"type"`
+	Type Type `json:"type" doc:"A dotted name, such as agent.crashed. Readers must expect names that they do not know."`
 	// Path is the node of the tree that the event is about.
-	Path string `json:"path,omitempty"`
+	Path string `json:"path,omitempty" doc:"The node that it is about."`
 	// Incarnation is the life of the agent that the event is about.
-	Incarnation uint64 `json:"incarnation,omitempty"`
+	Incarnation uint64 `json:"incarnation,omitempty" doc:"The life of the agent that it is about."`
 	// Actor is who did it: "patrol", "user", the path of an agent.
-	Actor string `json:"actor,omitempty"`
+	Actor string `json:"actor,omitempty" doc:"Who did it."`
 	// Message is one line for people.
-	Message string `json:"message,omitempty"`
+	Message string `json:"message,omitempty" doc:"One line for people."`
 	// Data is what programs want to know, one JSON value; its shape depends on Type.
-	Data json.RawMessage `json:"data,omitempty"`
+	Data json.RawMessage `json:"data,omitempty" doc:"What programs want to know; its shape depends on the type."`
 	// Truncated is how many bytes were cut from Message and Data.
-	Truncated int `json:"truncated,omitempty"`
+	Truncated int `json:"truncated,omitempty" minimum:"0" doc:"How many bytes were cut from message and data."`
 
 	// Extra holds fields that this version does not know, so that they
 	// survive being read and written again.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/event/feed"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
@@ -175,7 +176,7 @@ func await(c *api.Client, after uint64, n int, counts func(event.Event) bool) (l
 	if n <= 0 {
 		return last, nil
 	}
-	for e, err := range c.Events(ctx, event.Query{After: after, Follow: true}) {
+	for e, err := range feed.Events(ctx, c, event.Query{After: after, Follow: true}) {
 		if err != nil {
 			return last, err
 		}
@@ -208,7 +209,7 @@ func comeToRest(c *api.Client, dir string) error {
 			continue
 		}
 		owed := 0
-		for _, err := range c.Events(ctx, event.Query{Filter: heardFilter()}) {
+		for _, err := range feed.Events(ctx, c, event.Query{Filter: heardFilter()}) {
 			if err != nil {
 				return err
 			}

@@ -62,7 +62,7 @@ func Attach(ctx context.Context, c *api.Client, path string, watch bool, in *os.
 	sizes, stop := terminalSizes(out)
 	defer stop()
 	if watch {
-		return c.Attach(ctx, path, nil, screen, sizes)
+		return api.Attach(ctx, c, path, nil, screen, sizes)
 	}
 	if term.IsTerminal(int(in.Fd())) {
 		before, err := term.MakeRaw(int(in.Fd()))
@@ -77,7 +77,7 @@ func Attach(ctx context.Context, c *api.Client, path string, watch bool, in *os.
 	}
 	typed := &detachReader{r: input, left: make(chan struct{})}
 	fmt.Fprintf(messages, "attached to %s; Ctrl-] leaves it\r\n", proc.Plain(path))
-	err = c.Attach(ctx, path, typed, screen, sizes)
+	err = api.Attach(ctx, c, path, typed, screen, sizes)
 	// From here on, no other reader may take what is typed.
 	if input.Cancel() {
 		typed.close()

@@ -12,6 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/event/feed"
 )
 
 func NewEvents(s *command.Streams) *cobra.Command {
@@ -43,7 +44,7 @@ events that are kept follow.`,
 			return r.Look(s, func(ctx context.Context, c *api.Client) error {
 				_, tty := terminal.Size(s.Out)
 				p := terminal.NewPaint(tty)
-				for e, err := range c.Events(ctx, q) {
+				for e, err := range feed.Events(ctx, c, q) {
 					if err != nil {
 						return err
 					}

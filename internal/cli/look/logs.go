@@ -17,6 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/output"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
@@ -26,7 +27,7 @@ func NewLogs(s *command.Streams) *cobra.Command {
 	var r command.Remote
 	var asJSON, times bool
 	var since string
-	var q api.LogQuery
+	var q output.Query
 	cmd := &cobra.Command{
 		Use:   "logs [PATH...]",
 		Short: "Show the output of agents",
@@ -64,7 +65,7 @@ restarted, a line says how it ended: --- PATH: incarnation 3 ended ... ---.
 				p.times = times
 				out := json.NewEncoder(terminal.InertWriter{W: s.Out})
 				out.SetEscapeHTML(false)
-				for line, err := range c.Logs(ctx, q) {
+				for line, err := range output.Logs(ctx, c, q) {
 					switch {
 					case err != nil:
 						return err
@@ -150,7 +151,7 @@ const maxPrefix = 40
 // logColours are those of prefixes, one agent after the other.
 var logColours = [...]string{"36", "33", "32", "35", "34", "96", "93", "92", "95", "94"}
 
-func newLogPrinter(ctx context.Context, c *api.Client, s *command.Streams, q api.LogQuery) (*logPrinter, error) {
+func newLogPrinter(ctx context.Context, c *api.Client, s *command.Streams, q output.Query) (*logPrinter, error) {
 	_, tty := terminal.Size(s.Out)
 	p := &logPrinter{
 		out: s.Out, tty: tty, paint: terminal.NewPaint(tty), follow: q.Follow,
@@ -178,7 +179,7 @@ func newLogPrinter(ctx context.Context, c *api.Client, s *command.Streams, q api
 	return p, nil
 }
 
-func (p *logPrinter) print(l api.LogLine) error {
+func (p *logPrinter) print(l output.Line) error {
 	if l.Live {
 		p.live = true
 		return nil
@@ -226,7 +227,7 @@ func (p *logPrinter) print(l api.LogLine) error {
 }
 
 // betweenLine separates the output of two incarnations.
-func betweenLine(l api.LogLine, now time.Time) string {
+func betweenLine(l output.Line, now time.Time) string {
 	at := func(t time.Time) string {
 		if t.IsZero() {
 			return ""

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/output"
 )
 
 func TestParseSince(t *testing.T) {
@@ -54,18 +54,18 @@ func TestCheckPattern(t *testing.T) {
 // happens from then on is shown in any case.
 func TestLogPrinter(t *testing.T) {
 	at := time.Now()
-	began := func(n uint64) api.LogLine {
-		return api.LogLine{Path: "t/a", Time: at, Between: &api.Between{Began: n}}
+	began := func(n uint64) output.Line {
+		return output.Line{Path: "t/a", Time: at, Between: &output.Between{Began: n}}
 	}
-	ended := func(n uint64) api.LogLine {
-		return api.LogLine{Path: "t/a", Time: at, Between: &api.Between{Ended: n, EndedAt: at, Exit: "exit code 1\nlast \x1b[31mwords"}}
+	ended := func(n uint64) output.Line {
+		return output.Line{Path: "t/a", Time: at, Between: &output.Between{Ended: n, EndedAt: at, Exit: "exit code 1\nlast \x1b[31mwords"}}
 	}
 	both := ended(2)
 	both.Between.Began = 3
-	line := func(path, text string) api.LogLine { return api.LogLine{Path: path, Line: text} }
-	live, late := api.LogLine{Live: true}, began(1)
+	line := func(path, text string) output.Line { return output.Line{Path: path, Line: text} }
+	live, late := output.Line{Live: true}, began(1)
 	late.Path = "t/new"
-	lines := []api.LogLine{
+	lines := []output.Line{
 		ended(1), began(2), line("t/a", "zero"), live, began(1), line("t/a", "one"), ended(1), line("t/bb", "other"),
 		began(2), line("t/a", "two \x1b[2Jx"), both, line("t/a", "three"), ended(3), late,
 	}

@@ -99,10 +99,10 @@ func (l *lastLines) last(n int) []string {
 }
 
 // output is all that there is.
-func (l *lastLines) output() output {
+func (l *lastLines) output() logTail {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return output{l.tail(len(l.lines)), l.n}
+	return logTail{l.tail(len(l.lines)), l.n}
 }
 
 func (l *lastLines) tail(n int) []string {

@@ -11,8 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 )
 
-// output is the end of an agent's output at a moment.
-type output struct {
+// logTail is the end of an agent's output at a moment.
+type logTail struct {
 	lines []string // as they are shown
 	n     int      // lines ever
 }
@@ -20,8 +20,8 @@ type output struct {
 // logView shows output: its end, unless somebody has scrolled up. What comes
 // after that waits, so that the text stays where it is.
 type logView struct {
-	output
-	newest output
+	logTail
+	newest logTail
 	view   viewport.Model
 	held   bool // it has been scrolled up
 
@@ -36,11 +36,11 @@ func newLogView() logView {
 }
 
 // take takes in new output.
-func (v *logView) take(o output) {
+func (v *logView) take(o logTail) {
 	before := v.newest
 	v.newest = o
 	if !v.held && (o.n != before.n || !slices.Equal(o.lines, before.lines)) {
-		v.output, v.laidOut = o, false
+		v.logTail, v.laidOut = o, false
 	}
 }
 
@@ -50,7 +50,7 @@ func (v *logView) waiting() int { return max(0, v.newest.n-v.n) }
 // follow goes to the end and stays there.
 func (v *logView) follow() {
 	v.held, v.laidOut = false, false
-	v.output = v.newest
+	v.logTail = v.newest
 }
 
 // fit lays the text out for a screen.

@@ -26,7 +26,7 @@ type topFleet interface {
 	// follow makes output that of another agent; "": of none.
 	follow(path string)
 	// output is the end of the output of the agent that is followed.
-	output() output
+	output() logTail
 	// attach connects the terminal with that of an agent.
 	attach(path string, done func(error) tea.Msg) tea.Cmd
 }

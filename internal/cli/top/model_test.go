@@ -41,9 +41,9 @@ func (f *stillFleet) act(path string, action api.Action) error {
 
 func (f *stillFleet) follow(path string) { f.followed = path }
 
-func (f *stillFleet) output() output {
+func (f *stillFleet) output() logTail {
 	lines := f.text[f.followed]
-	return output{lines, len(lines)}
+	return logTail{lines, len(lines)}
 }
 
 func (f *stillFleet) attach(path string, done func(error) tea.Msg) tea.Cmd {

@@ -20,6 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/look"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/output"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/usage"
 )
@@ -114,9 +115,9 @@ func (f *liveFleet) follow(path string) {
 	}
 }
 
-func (f *liveFleet) output() output {
+func (f *liveFleet) output() logTail {
 	if f.tail.lines == nil {
-		return output{}
+		return logTail{}
 	}
 	o := f.tail.lines.output()
 	if text := f.tail.begun.Load(); text != nil && *text != "" {
@@ -148,7 +149,7 @@ func (t *tailing) follow(ctx context.Context, c *api.Client, path string) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		for ctx.Err() == nil {
-			for text, err := range c.Unfinished(ctx, path) {
+			for text, err := range output.Unfinished(ctx, c, path) {
 				if err != nil {
 					break // also of a daemon that is too old for it
 				}
@@ -162,7 +163,8 @@ func (t *tailing) follow(ctx context.Context, c *api.Client, path string) {
 	both.Go(func() {
 		for ctx.Err() == nil {
 			again := true
-			for line, err := range c.Logs(ctx, api.LogQuery{Paths: []string{path}, Lines: keepLog, Follow: true}) {
+			q := output.Query{Paths: []string{path}, Lines: keepLog, Follow: true}
+			for line, err := range output.Logs(ctx, c, q) {
 				if err != nil {
 					break
 				}

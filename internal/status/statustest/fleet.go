@@ -15,6 +15,8 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/event/feed"
+	"github.com/coppice-dev/coppice/internal/output"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/token"
 )
@@ -114,8 +116,12 @@ func (f *Fleet) Owner(int) (*token.Caller, error) { return nil, nil }
 // RunOf implements api.Access: none of them comes from an order.
 func (f *Fleet) RunOf(int) string { return "" }
 
-// RegisterStatus has a server answer the routes of package status.
-func (f *Fleet) RegisterStatus(s *api.Server) {
+// Register has a server answer the routes of packages status, feed and output.
+func (f *Fleet) Register(s *api.Server) {
+	feed.Handle(s, f.Events)
+	output.HandleLogs(s, f.Logs)
+	output.HandleUnfinished(s, f.Unfinished)
+	api.HandleAttach(s, f.Attach)
 	status.Get.Handle(s, func(ctx context.Context, _ token.Caller, _ api.None) (status.Status, error) {
 		return f.Status(ctx)
 	})
@@ -207,7 +213,7 @@ func (f *Fleet) Down(_ context.Context, keep bool) (err error) {
 	return err
 }
 
-// Events implements api.Service.
+// Events yields what was published.
 func (f *Fleet) Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		for i := 0; ; {
@@ -240,14 +246,14 @@ func (f *Fleet) Events(ctx context.Context, q event.Query) iter.Seq2[event.Event
 	}
 }
 
-// Logs implements api.Service. A position is how many lines of an agent came before.
-func (f *Fleet) Logs(ctx context.Context, q api.LogQuery) iter.Seq2[api.LogLine, error] {
-	return func(yield func(api.LogLine, error) bool) {
+// Logs yields what was printed. A position is how many lines of an agent came before.
+func (f *Fleet) Logs(ctx context.Context, q output.Query) iter.Seq2[output.Line, error] {
+	return func(yield func(output.Line, error) bool) {
 		seen := make(map[string]int)
 		for live := false; ; live = true {
 			lines, changed, err := f.printed(q.Paths)
 			if err != nil {
-				yield(api.LogLine{}, err)
+				yield(output.Line{}, err)
 				return
 			}
 			for _, path := range slices.Sorted(maps.Keys(lines)) {
@@ -259,19 +265,19 @@ func (f *Fleet) Logs(ctx context.Context, q api.LogQuery) iter.Seq2[api.LogLine,
 					seen[path] = after
 				}
 				for ; seen[path] < len(all); seen[path]++ {
-					if !yield(api.LogLine{Path: path, Line: all[seen[path]], Position: strconv.Itoa(seen[path] + 1)},
+					if !yield(output.Line{Path: path, Line: all[seen[path]], Position: strconv.Itoa(seen[path] + 1)},
 						nil) {
 						return
 					}
 				}
 			}
-			if !q.Follow || !live && !yield(api.LogLine{Live: true}, nil) {
+			if !q.Follow || !live && !yield(output.Line{Live: true}, nil) {
 				return
 			}
 			select {
 			case <-changed:
 			case <-ctx.Done():
-				yield(api.LogLine{}, ctx.Err())
+				yield(output.Line{}, ctx.Err())
 				return
 			}
 		}
@@ -281,21 +287,21 @@ func (f *Fleet) Logs(ctx context.Context, q api.LogQuery) iter.Seq2[api.LogLine,
 // Begin says what there is of the line that an agent is writing.
 func (f *Fleet) Begin(path, text string) { f.change(func() { f.begun[path] = text }) }
 
-// Unfinished implements api.Unfinished.
-func (f *Fleet) Unfinished(ctx context.Context, path string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
+// Unfinished yields what Begin says.
+func (f *Fleet) Unfinished(ctx context.Context, path string) iter.Seq2[output.UnfinishedLine, error] {
+	return func(yield func(output.UnfinishedLine, error) bool) {
 		for last := ""; ; {
 			f.mu.Lock()
 			text, changed := f.begun[path], f.changed
 			f.mu.Unlock()
-			if text != last && !yield(text, nil) {
+			if text != last && !yield(output.UnfinishedLine{Text: text}, nil) {
 				return
 			}
 			last = text
 			select {
 			case <-changed:
 			case <-ctx.Done():
-				yield("", ctx.Err())
+				yield(output.UnfinishedLine{}, ctx.Err())
 				return
 			}
 		}
@@ -328,7 +334,7 @@ func (f *Fleet) printed(paths []string) (lines map[string][]string, changed chan
 	return lines, f.changed, f.err
 }
 
-// Attach implements api.Service.
+// Attach does what OnAttach does.
 func (f *Fleet) Attach(ctx context.Context, path string, input io.Reader, output io.Writer,
 	sizes <-chan [2]uint16) error {
 	f.mu.Lock()

@@ -1,4 +1,4 @@
-package daemon
+package output
 
 import (
 	"context"
@@ -9,28 +9,30 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 )
 
-// Unfinished is part of api.Unfinished. It goes on over restarts.
-func (c *Controller) Unfinished(ctx context.Context, path string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		path := c.resolvePath(path)
-		if c.fleet().Agents[path] == nil {
-			yield("", c.noNode(path))
+// Unfinished yields what there is of the last line of an agent's output while its end is
+// not written, such as a progress bar: at once, whenever it has changed, and over restarts;
+// "" when there is none. Of a runtime that cannot tell it yields nothing.
+func (o *Service) Unfinished(ctx context.Context, path string) iter.Seq2[UnfinishedLine, error] {
+	return func(yield func(UnfinishedLine, error) bool) {
+		path := o.opts.Tree.Full(path)
+		if !o.opts.Tree.HasAgent(path) {
+			yield(UnfinishedLine{}, o.opts.Tree.NotFound(path))
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		last := ""
 		tell := func(text string) {
-			if text != last && ctx.Err() == nil && !yield(text, nil) {
+			if text != last && ctx.Err() == nil && !yield(UnfinishedLine{Text: text}, nil) {
 				cancel()
 			}
 			last = text
 		}
 		var seen runtime.Session
-		tick := time.NewTicker(sessionTime)
+		tick := time.NewTicker(sessionInterval)
 		defer tick.Stop()
 		for {
-			if s := c.live(path); s != nil && s != seen {
+			if s := o.session(path); s != nil && s != seen {
 				seen = s
 				if u, ok := s.(runtime.Unfinished); ok {
 					_ = u.Unfinished(ctx, tell) // of a shim that cannot tell there is nothing to show
@@ -41,15 +43,15 @@ func (c *Controller) Unfinished(ctx context.Context, path string) iter.Seq2[stri
 			case <-tick.C:
 			case <-ctx.Done():
 				return
-			case <-c.ended:
+			case <-o.opts.Ended:
 				return
 			}
 		}
 	}
 }
 
-// sessionTime is how soon the next incarnation of an agent is looked at.
-const sessionTime = 200 * time.Millisecond
+// sessionInterval is how soon the next incarnation of an agent is looked at.
+const sessionInterval = 200 * time.Millisecond
 
 const (
 	unfinishedTime  = time.Second // for an agent's runtime to tell what there is
@@ -61,7 +63,7 @@ const (
 func (r *logReader) unfinished(ctx context.Context, s *logSource, emit func(logfile.Line)) error {
 	var begun logfile.Line
 	for range unfinishedTries {
-		begun = beginningOf(ctx, r.c.live(s.path))
+		begun = beginningOf(ctx, r.o.session(s.path))
 		grown := false // it may have become one of the lines that have come
 		if err := s.tail.Next(func(l logfile.Line) { grown = true; emit(l) }); err != nil {
 			return err

@@ -1,4 +1,4 @@
-package daemon
+package output
 
 import (
 	"cmp"
@@ -6,9 +6,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"maps"
 	"regexp"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,21 +16,17 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// logsLook is how often a follower of logs looks for agents that are new, and into
-// the logs of those that do not run. Agents that run tell when they write.
-const logsLook = 200 * time.Millisecond
-
-// Logs is part of api.Service. It reads files alone, so that nothing is missed or
-// repeated over restarts of an agent.
-func (c *Controller) Logs(ctx context.Context, q api.LogQuery) iter.Seq2[api.LogLine, error] {
-	return func(yield func(api.LogLine, error) bool) {
-		r, err := c.openLogs(ctx, q)
+// Logs yields lines of the output of agents, in the order of time. It reads files alone, so that
+// nothing is missed or repeated over restarts of an agent.
+func (o *Service) Logs(ctx context.Context, q Query) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		r, err := o.open(ctx, q)
 		if err != nil {
-			yield(api.LogLine{}, err)
+			yield(Line{}, err)
 			return
 		}
 		defer r.close()
-		if !r.history(ctx, yield) || !q.Follow || !yield(api.LogLine{Live: true}, nil) {
+		if !r.history(ctx, yield) || !q.Follow || !yield(Line{Live: true}, nil) {
 			return
 		}
 		r.follow(ctx, yield)
@@ -41,8 +35,8 @@ func (c *Controller) Logs(ctx context.Context, q api.LogQuery) iter.Seq2[api.Log
 
 // logReader reads the logs of agents as one.
 type logReader struct {
-	c       *Controller
-	q       api.LogQuery
+	o       *Service
+	q       Query
 	grep    *regexp.Regexp // nil: every line
 	began   time.Time
 	sources map[string]*logSource // by path
@@ -64,9 +58,9 @@ type logSource struct {
 	quiet  chan struct{}   // closed when it no longer does
 }
 
-func (c *Controller) openLogs(ctx context.Context, q api.LogQuery) (*logReader, error) {
+func (o *Service) open(ctx context.Context, q Query) (*logReader, error) {
 	r := &logReader{
-		c: c, q: q, began: time.Now(), sources: make(map[string]*logSource),
+		o: o, q: q, began: time.Now(), sources: make(map[string]*logSource),
 		kick: make(chan struct{}, 1), dirty: make(map[*logSource]bool),
 	}
 	var err error
@@ -75,12 +69,12 @@ func (c *Controller) openLogs(ctx context.Context, q api.LogQuery) (*logReader, 
 			return nil, fmt.Errorf("%w: parameter grep: %w", api.ErrInvalid, err)
 		}
 	}
-	paths, err := c.logged(q.Paths)
+	paths, err := o.agents(q.Paths)
 	if err != nil {
 		return nil, err
 	}
-	if len(q.Paths) == 1 && len(paths) == 1 && paths[0] == c.resolvePath(q.Paths[0]) && !q.Follow {
-		if err := c.neverStarted(paths[0]); err != nil {
+	if len(q.Paths) == 1 && len(paths) == 1 && paths[0] == o.opts.Tree.Full(q.Paths[0]) && !q.Follow {
+		if err := o.neverStarted(paths[0]); err != nil {
 			return nil, err
 		}
 	}
@@ -102,7 +96,7 @@ func (r *logReader) close() {
 // add opens the log of an agent; that of one that came late, from when the reader began.
 func (r *logReader) add(ctx context.Context, path string, late bool) error {
 	s := &logSource{path: path}
-	s.file, _ = r.c.logOf(path)
+	s.file, _ = r.o.file(path)
 	var err error
 	if after, ok := r.q.After[path]; ok {
 		var m logfile.Mark
@@ -123,7 +117,7 @@ func (r *logReader) add(ctx context.Context, path string, late bool) error {
 		return fmt.Errorf("reading the log of %s: %w", path, err)
 	}
 	if r.grep == nil && r.q.Since.IsZero() && !r.q.Follow && r.q.Lines > 0 {
-		if p, ok := r.c.live(path).(interface {
+		if p, ok := r.o.session(path).(interface {
 			Screen(context.Context, int) ([]string, bool)
 		}); ok {
 			s.screen, _ = p.Screen(ctx, r.q.Lines)
@@ -135,13 +129,13 @@ func (r *logReader) add(ctx context.Context, path string, late bool) error {
 }
 
 // line is what is shown of a line of a log.
-func (r *logReader) line(s *logSource, l logfile.Line) (line api.LogLine, shown bool) {
+func (r *logReader) line(s *logSource, l logfile.Line) (line Line, shown bool) {
 	if r.grep != nil && (l.Between != nil || !r.grep.MatchString(proc.Plain(l.Text))) {
 		return line, false
 	}
-	line = api.LogLine{Path: s.path, Line: l.Text, Time: l.Time, Incarnation: l.Incarnation}
+	line = Line{Path: s.path, Line: l.Text, Time: l.Time, Incarnation: l.Incarnation}
 	if b := l.Between; b != nil {
-		line.Between = &api.Between{Ended: b.Ended, EndedAt: b.EndedAt, Exit: b.How, Began: b.Began}
+		line.Between = &Between{Ended: b.Ended, EndedAt: b.EndedAt, Exit: b.How, Began: b.Began}
 	}
 	if r.q.Follow {
 		line.Position = s.tail.Mark().String()
@@ -153,11 +147,11 @@ func (r *logReader) line(s *logSource, l logfile.Line) (line api.LogLine, shown 
 }
 
 // past yields the lines of a source that are there.
-func (r *logReader) past(ctx context.Context, s *logSource) iter.Seq2[api.LogLine, error] {
-	return func(yield func(api.LogLine, error) bool) {
+func (r *logReader) past(ctx context.Context, s *logSource) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
 		if s.screen != nil {
 			for _, text := range s.screen {
-				if !yield(api.LogLine{Path: s.path, Line: text}, nil) {
+				if !yield(Line{Path: s.path, Line: text}, nil) {
 					return
 				}
 			}
@@ -177,19 +171,19 @@ func (r *logReader) past(ctx context.Context, s *logSource) iter.Seq2[api.LogLin
 			err = r.unfinished(ctx, s, emit)
 		}
 		if err != nil && going {
-			yield(api.LogLine{}, fmt.Errorf("reading the log of %s: %w", s.path, err))
+			yield(Line{}, fmt.Errorf("reading the log of %s: %w", s.path, err))
 		}
 	}
 }
 
 // lastOfPast is past without all but the last lines that are wanted.
-func (r *logReader) lastOfPast(ctx context.Context, s *logSource) iter.Seq2[api.LogLine, error] {
+func (r *logReader) lastOfPast(ctx context.Context, s *logSource) iter.Seq2[Line, error] {
 	_, resumed := r.q.After[s.path]
 	if r.q.Lines < 0 || resumed || r.q.Follow && r.grep == nil && r.q.Since.IsZero() {
 		return r.past(ctx, s)
 	}
-	return func(yield func(api.LogLine, error) bool) {
-		var last []api.LogLine
+	return func(yield func(Line, error) bool) {
+		var last []Line
 		first, lines := 0, 0
 		for l, err := range r.past(ctx, s) {
 			if err != nil {
@@ -212,7 +206,7 @@ func (r *logReader) lastOfPast(ctx context.Context, s *logSource) iter.Seq2[api.
 	}
 }
 
-func isLine(l api.LogLine) int {
+func isLine(l Line) int {
 	if l.Between != nil {
 		return 0
 	}
@@ -220,7 +214,7 @@ func isLine(l api.LogLine) int {
 }
 
 // history yields what is there, in the order of time, and reports whether it is all.
-func (r *logReader) history(ctx context.Context, yield func(api.LogLine, error) bool) bool {
+func (r *logReader) history(ctx context.Context, yield func(Line, error) bool) bool {
 	var heads logHeap
 	defer func() {
 		for _, h := range heads {
@@ -251,9 +245,9 @@ func (r *logReader) history(ctx context.Context, yield func(api.LogLine, error) 
 
 // logHead is the next line of a source.
 type logHead struct {
-	next  func() (api.LogLine, error, bool)
+	next  func() (Line, error, bool)
 	stop  func()
-	line  api.LogLine
+	line  Line
 	err   error
 	at    time.Time // never before that of the last one: a source is in order
 	order int
@@ -282,149 +276,4 @@ func (h *logHeap) Pop() any {
 	p := (*h)[last]
 	*h = (*h)[:last]
 	return p
-}
-
-// follow yields what comes, until ctx ends, the reader has enough, or the controller ends.
-func (r *logReader) follow(ctx context.Context, yield func(api.LogLine, error) bool) {
-	var hearing sync.WaitGroup
-	defer hearing.Wait()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	look := time.NewTicker(logsLook)
-	defer look.Stop()
-	due := true
-	for {
-		if due {
-			if err := r.look(ctx, &hearing); err != nil {
-				yield(api.LogLine{}, err)
-				return
-			}
-		}
-		due = false
-		over := false
-		select {
-		case <-r.kick:
-		case <-look.C:
-			due = true
-		case <-r.c.ended:
-			over = true
-		case <-ctx.Done():
-			return
-		}
-		for more := true; more; {
-			var going bool
-			if more, going = r.pass(yield); !going {
-				return
-			}
-			if ctx.Err() != nil {
-				return
-			}
-		}
-		if over {
-			return
-		}
-	}
-}
-
-// look opens the logs of agents that are new, hears from those that run when they
-// write, and marks the others to be looked into.
-func (r *logReader) look(ctx context.Context, hearing *sync.WaitGroup) error {
-	paths, err := r.c.logged(r.q.Paths)
-	if err != nil {
-		paths = nil // what was asked for is gone; it may come back
-	}
-	for _, path := range paths {
-		if r.sources[path] == nil {
-			if err := r.add(ctx, path, true); err != nil {
-				return err
-			}
-		}
-	}
-	for _, s := range r.order {
-		if s.heard != nil {
-			select {
-			case <-s.quiet:
-			default:
-				continue
-			}
-		}
-		r.mark(s)
-		session := r.c.live(s.path)
-		if session == nil || session == s.heard {
-			continue
-		}
-		if err := r.moved(s); err != nil {
-			return err
-		}
-		s.heard, s.quiet = session, make(chan struct{})
-		quiet := s.quiet
-		hearing.Go(func() {
-			defer close(quiet)
-			_ = session.Follow(ctx, func() { r.mark(s) }) // without it, it is looked into
-		})
-	}
-	return nil
-}
-
-// moved opens the log of an agent that runs in another runtime than before.
-func (r *logReader) moved(s *logSource) error {
-	file, err := r.c.logOf(s.path)
-	if err != nil || file == s.file {
-		return nil
-	}
-	tail, err := logfile.Since(file, r.began)
-	if err != nil {
-		return fmt.Errorf("reading the log of %s: %w", s.path, err)
-	}
-	s.tail.Close()
-	s.file, s.tail = file, tail
-	return nil
-}
-
-// mark notes that there may be more in a log.
-func (r *logReader) mark(s *logSource) {
-	r.mu.Lock()
-	r.dirty[s] = true
-	r.mu.Unlock()
-	select {
-	case r.kick <- struct{}{}:
-	default:
-	}
-}
-
-// pass yields some of what has come, in the order of time, and reports whether there
-// is more and whether the reader goes on.
-func (r *logReader) pass(yield func(api.LogLine, error) bool) (more, going bool) {
-	r.mu.Lock()
-	dirty := slices.Collect(maps.Keys(r.dirty))
-	clear(r.dirty)
-	r.mu.Unlock()
-	type item struct {
-		line api.LogLine
-		at   time.Time
-	}
-	var all []item
-	for _, s := range dirty {
-		left, err := s.tail.Some(func(l logfile.Line) {
-			if line, shown := r.line(s, l); shown {
-				all = append(all, item{line, s.last})
-			}
-		})
-		if err != nil {
-			return false, yield(api.LogLine{}, fmt.Errorf("reading the log of %s: %w", s.path, err)) && false
-		}
-		if left {
-			r.mark(s)
-			more = true
-		}
-	}
-	slices.SortStableFunc(all, func(a, b item) int {
-		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.line.Path, b.line.Path))
-	})
-	for _, i := range all {
-		if !yield(i.line, nil) {
-			return false, false
-		}
-	}
-	return more, true
 }

@@ -2,44 +2,12 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"log/slog"
 	"net"
 	"sync"
-
-	"github.com/coppice-dev/coppice/internal/event"
 )
-
-// Records answers from what the last daemon of a project has left, while none
-// runs: the part of Daemon that reads. Each method answers as the daemon's would,
-// with what is known without it. Events and Logs that are to follow end with
-// ErrDown after what is there.
-type Records interface {
-	Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error]
-	Logs(ctx context.Context, q LogQuery) iter.Seq2[LogLine, error]
-}
-
-// recordRoutes are those that Records answers.
-var recordRoutes = map[string]bool{"GET /v1/events": true, "GET /v1/logs": true}
-
-// onlyRecords is a Daemon of which only the methods of Records may be called.
-type onlyRecords struct {
-	unanswered
-	Records
-}
-
-// unanswered has the methods of a Daemon one level deeper than Records has its own.
-type unanswered struct{ Daemon }
-
-// RegisterRecords has Records answer the routes that no feature owns.
-func RegisterRecords(s *Server, r Records) {
-	s.service = onlyRecords{Records: r}
-	for _, rt := range routes() {
-		if recordRoutes[rt.method+" "+rt.path] {
-			s.add(&rt)
-		}
-	}
-}
 
 // Local returns a client of a server in this process, for while no daemon runs:
 // register gives it routes that need none, and all others fail with ErrDown. Close ends it.
@@ -105,3 +73,18 @@ type localAddr struct{}
 
 func (localAddr) Network() string { return "local" }
 func (localAddr) String() string  { return "this process" }
+
+// Finite yields what there is while no daemon runs and, where more was to follow, ErrDown.
+func Finite[T any](all iter.Seq2[T, error], follow bool) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for item, err := range all {
+			if !yield(item, err) || err != nil {
+				return
+			}
+		}
+		if follow {
+			var none T
+			yield(none, fmt.Errorf("%w: nothing follows", ErrDown))
+		}
+	}
+}

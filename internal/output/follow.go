@@ -1,0 +1,162 @@
+package output
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
+)
+
+// lookInterval is how often a follower looks for agents that are new, and into the
+// logs of those that do not run. Agents that run tell when they write.
+const lookInterval = 200 * time.Millisecond
+
+// follow yields what comes, until ctx ends, the reader has enough, or the controller ends.
+func (r *logReader) follow(ctx context.Context, yield func(Line, error) bool) {
+	var hearing sync.WaitGroup
+	defer hearing.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	look := time.NewTicker(lookInterval)
+	defer look.Stop()
+	due := true
+	for {
+		if due {
+			if err := r.look(ctx, &hearing); err != nil {
+				yield(Line{}, err)
+				return
+			}
+		}
+		due = false
+		over := false
+		select {
+		case <-r.kick:
+		case <-look.C:
+			due = true
+		case <-r.o.opts.Ended:
+			over = true
+		case <-ctx.Done():
+			return
+		}
+		for more := true; more; {
+			var going bool
+			if more, going = r.pass(yield); !going {
+				return
+			}
+			if ctx.Err() != nil {
+				return
+			}
+		}
+		if over {
+			return
+		}
+	}
+}
+
+// look opens the logs of agents that are new, hears from those that run when they
+// write, and marks the others to be looked into.
+func (r *logReader) look(ctx context.Context, hearing *sync.WaitGroup) error {
+	paths, err := r.o.agents(r.q.Paths)
+	if err != nil {
+		paths = nil // what was asked for is gone; it may come back
+	}
+	for _, path := range paths {
+		if r.sources[path] == nil {
+			if err := r.add(ctx, path, true); err != nil {
+				return err
+			}
+		}
+	}
+	for _, s := range r.order {
+		if s.heard != nil {
+			select {
+			case <-s.quiet:
+			default:
+				continue
+			}
+		}
+		r.mark(s)
+		session := r.o.session(s.path)
+		if session == nil || session == s.heard {
+			continue
+		}
+		if err := r.moved(s); err != nil {
+			return err
+		}
+		s.heard, s.quiet = session, make(chan struct{})
+		quiet := s.quiet
+		hearing.Go(func() {
+			defer close(quiet)
+			_ = session.Follow(ctx, func() { r.mark(s) }) // without it, it is looked into
+		})
+	}
+	return nil
+}
+
+// moved opens the log of an agent that runs in another runtime than before.
+func (r *logReader) moved(s *logSource) error {
+	file, err := r.o.file(s.path)
+	if err != nil || file == s.file {
+		return nil
+	}
+	tail, err := logfile.Since(file, r.began)
+	if err != nil {
+		return fmt.Errorf("reading the log of %s: %w", s.path, err)
+	}
+	s.tail.Close()
+	s.file, s.tail = file, tail
+	return nil
+}
+
+// mark notes that there may be more in a log.
+func (r *logReader) mark(s *logSource) {
+	r.mu.Lock()
+	r.dirty[s] = true
+	r.mu.Unlock()
+	select {
+	case r.kick <- struct{}{}:
+	default:
+	}
+}
+
+// pass yields some of what has come, in the order of time, and reports whether there
+// is more and whether the reader goes on.
+func (r *logReader) pass(yield func(Line, error) bool) (more, going bool) {
+	r.mu.Lock()
+	dirty := slices.Collect(maps.Keys(r.dirty))
+	clear(r.dirty)
+	r.mu.Unlock()
+	type item struct {
+		line Line
+		at   time.Time
+	}
+	var all []item
+	for _, s := range dirty {
+		left, err := s.tail.Some(func(l logfile.Line) {
+			if line, shown := r.line(s, l); shown {
+				all = append(all, item{line, s.last})
+			}
+		})
+		if err != nil {
+			return false, yield(Line{}, fmt.Errorf("reading the log of %s: %w", s.path, err)) && false
+		}
+		if left {
+			r.mark(s)
+			more = true
+		}
+	}
+	slices.SortStableFunc(all, func(a, b item) int {
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.line.Path, b.line.Path))
+	})
+	for _, i := range all {
+		if !yield(i.line, nil) {
+			return false, false
+		}
+	}
+	return more, true
+}

@@ -1,0 +1,163 @@
+// Package output shows what agents write: their logs, the line that they are writing, and
+// their terminals. It reads the files of the runtimes, with a daemon and without.
+package output
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/agent"
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
+)
+
+// Tree is the tree of the project.
+type Tree interface {
+	Full(path string) string    // the path that somebody means by a part of it
+	NotFound(path string) error // that there is no node of that path
+	HasAgent(path string) bool  // whether it names an agent
+	HasSupervisor(path string) bool
+	StartOrder() []string // the paths of all nodes
+	LastIncarnation(path string) uint64
+}
+
+// Options are what a Service is made of.
+type Options struct {
+	Tree   Tree
+	Agents *agent.Manager
+	// Typing is told that somebody types into the terminal of an agent, until done is called.
+	Typing func(path string) (done func())
+	Ended  <-chan struct{} // closed when nothing more will be written
+}
+
+// Service shows the output of the agents of a project.
+type Service struct{ opts Options }
+
+// New returns the output of the agents of a project.
+func New(o Options) *Service { return &Service{o} }
+
+// Register has a server answer the routes of the output of agents.
+func (o *Service) Register(s *api.Server) {
+	HandleLogs(s, o.Logs)
+	HandleUnfinished(s, o.Unfinished)
+	api.HandleAttach(s, o.Attach)
+}
+
+// RegisterReadOnly has a server answer from the logs alone, while no daemon runs.
+// What follows ends with api.ErrDown.
+func (o *Service) RegisterReadOnly(s *api.Server) {
+	HandleLogs(s, func(ctx context.Context, q Query) iter.Seq2[Line, error] {
+		follow := q.Follow
+		q.Follow = false
+		return api.Finite(o.Logs(ctx, q), follow)
+	})
+}
+
+// Last returns the last lines that the slots of an agent keep. fs.ErrNotExist: none does.
+func (o *Service) Last(path string, n int) ([]string, error) {
+	file, err := o.file(path)
+	if err != nil {
+		return nil, err
+	}
+	return logfile.Peek(file, n)
+}
+
+// Attach connects a person with an agent's terminal, see runtime.Attachment.
+func (o *Service) Attach(
+	ctx context.Context, path string, input io.Reader, output io.Writer, sizes <-chan [2]uint16,
+) error {
+	path = o.opts.Tree.Full(path)
+	switch {
+	case o.opts.Tree.HasSupervisor(path):
+		return fmt.Errorf("%s is a supervisor, which has no output of its own: %w", path, api.ErrConflict)
+	case !o.opts.Tree.HasAgent(path):
+		return o.opts.Tree.NotFound(path)
+	}
+	s := o.session(path)
+	if s == nil {
+		return notStarted(path)
+	}
+	if input != nil {
+		defer o.opts.Typing(path)()
+	}
+	err := s.Attach(ctx, runtime.Attachment{Input: input, Output: output, Sizes: sizes})
+	if errors.Is(err, runtime.ErrUnsupported) {
+		err = fmt.Errorf("%w: it was started without a terminal; coppice restart %s gives it what the file says",
+			api.ErrConflict, path)
+	}
+	return err
+}
+
+// session returns the last session of an agent; nil if there was none yet.
+func (o *Service) session(path string) runtime.Session { return o.opts.Agents.Session(path) }
+
+// file returns the file that keeps the output of an agent: of its slot in the runtime that it belongs
+// in, or else of another slot. fs.ErrNotExist: there is none yet, and the name is that of the first.
+// Links are not followed: to read one is refused.
+func (o *Service) file(path string) (string, error) {
+	name, missing := "", fs.ErrNotExist
+	if home := o.opts.Agents.Home(path); home != nil {
+		file, err := home.Log(path)
+		if err != nil {
+			return "", err
+		}
+		if _, missing = os.Lstat(file); missing == nil {
+			return file, nil
+		}
+		name = file
+	}
+	runtimes := o.opts.Agents.Runtimes()
+	for _, kind := range slices.Sorted(maps.Keys(runtimes)) {
+		if file, err := runtimes[kind].Log(path); err == nil {
+			if _, err := os.Lstat(file); err == nil {
+				return file, nil
+			}
+		}
+	}
+	return name, missing
+}
+
+// agents returns the agents whose output some paths mean, in start order; all without a path.
+func (o *Service) agents(paths []string) ([]string, error) {
+	tree := o.opts.Tree
+	if len(paths) == 0 {
+		paths = []string{""}
+	}
+	full := make([]string, len(paths))
+	for i, path := range paths {
+		full[i] = tree.Full(path)
+		if !tree.HasAgent(full[i]) && !tree.HasSupervisor(full[i]) {
+			return nil, tree.NotFound(full[i])
+		}
+	}
+	var all []string
+	for _, path := range tree.StartOrder() {
+		if tree.HasAgent(path) && slices.ContainsFunc(full, func(at string) bool {
+			return path == at || strings.HasPrefix(path, at+"/")
+		}) {
+			all = append(all, path)
+		}
+	}
+	return all, nil
+}
+
+// neverStarted returns an error for an agent that has no log and never had one.
+func (o *Service) neverStarted(path string) error {
+	if _, err := o.file(path); errors.Is(err, fs.ErrNotExist) && o.opts.Tree.LastIncarnation(path) == 0 {
+		return notStarted(path)
+	}
+	return nil
+}
+
+func notStarted(path string) error {
+	return fmt.Errorf("%s has not been started yet: %w", path, api.ErrConflict)
+}

@@ -1,0 +1,231 @@
+package output
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+)
+
+// The routes of output, but for that of terminals, which is api.HandleAttach.
+var (
+	logs = api.Stream[logsRequest, Line]{
+		Path: "/logs", ID: "logs", Summary: "Output of agents",
+		Doc: "The last lines of each agent, in the order of time. A follower gets a message with live alone when all " +
+			"that was there has come.",
+		Returns: "A stream of lines.",
+	}
+	unfinished = api.Stream[unfinishedRequest, UnfinishedLine]{
+		Path: "/logs/unfinished", ID: "unfinished", Summary: "The line that an agent is writing",
+		Doc: "What there is of the last line of an agent's output while its end was not written, such as a progress " +
+			"bar: at once, whenever that has changed, and over restarts.",
+		Returns: "A stream of texts.",
+	}
+)
+
+// Query says which output is wanted.
+type Query struct {
+	Paths  []string  // of agents, and of supervisors, which mean all agents below them; none: all
+	Lines  int       // the last ones of each agent; negative: all that there are
+	Since  time.Time // those written from then on; zero: at any time
+	Grep   string    // those that match, a regular expression (RE2); empty: all
+	Follow bool      // those that come, too, also of agents that are started later
+	// After is where to go on, by the path of an agent: the Position of its last line
+	// that is known. For those agents it counts instead of Lines and Since.
+	After map[string]string
+}
+
+// Line is a line of the output of an agent, or the place between two incarnations.
+type Line struct {
+	_ struct{} `schema:"LogLine" doc:"A line of an agent's output, or the place between two of its incarnations."`
+
+	Path        string    `json:"path" doc:"The agent."`
+	Line        string    `json:"line" doc:"The line, without its end. It may contain escape sequences."`
+	Time        time.Time `json:"time,omitzero" doc:"When it was written, to 10 ms."`
+	Incarnation uint64    `json:"incarnation,omitempty" doc:"Which incarnation has written it."` // 0: not known
+	Between     *Between  `json:"between,omitempty"`                                             // there is no line then
+	Position    string    `json:"position,omitempty" doc:"Where a follower goes on."`
+	// Live is the only field of one message to a follower: what comes is new. Follow
+	// passes it on once, however often it connects.
+	Live bool `json:"live,omitempty" doc:"All that was there has come; there is no line."`
+}
+
+// Between is where the output of an incarnation ends, where that of the next one
+// begins, or both.
+type Between struct {
+	_ struct{} `doc:"Where the output of an incarnation ends, where that of the next one begins, or both."`
+
+	Ended   uint64    `json:"ended,omitempty" doc:"The incarnation that has ended."` // 0: none
+	EndedAt time.Time `json:"ended_at,omitzero" doc:"When it has."`
+	Exit    string    `json:"exit,omitempty" doc:"How it has ended."`                // empty: not known
+	Began   uint64    `json:"began,omitempty" doc:"The incarnation that has begun."` // at the time of the message; 0: none
+}
+
+// UnfinishedLine is what there is of a line.
+type UnfinishedLine struct {
+	_ struct{} `doc:"What there is of a line."`
+
+	Text string `json:"text" doc:"What was written so far, or the last 4 KiB of it. It may contain escape sequences. Empty: there is no such line now."`
+}
+
+type logsRequest struct {
+	Paths  []string `json:"path,omitempty" doc:"An agent, or a supervisor, which means all agents below it; may be repeated. Without one: all."`
+	Lines  *uint64  `json:"n,omitempty" default:"100" maximum:"1000000" doc:"How many of the lines that are there, of each agent; 1000000 is all. The default is 100, and all with since or grep."`
+	Since  string   `json:"since,omitempty" doc:"Only lines that were written from this time on, as in RFC 3339."`
+	Grep   string   `json:"grep,omitempty" doc:"Only lines that match this regular expression (RE2) without their escape sequences."`
+	After  []string `json:"after,omitempty" doc:"Where to go on with an agent: the position of the last line that is known of it, a space, and its path; may be repeated."`
+	Follow bool     `json:"follow,omitempty" doc:"Wait for more."`
+}
+
+type unfinishedRequest struct {
+	Path string `json:"path" doc:"The agent."`
+}
+
+const (
+	defaultLines = 100
+	allLines     = 1_000_000
+)
+
+// query returns what a request asks for.
+func (r logsRequest) query() (Query, error) {
+	q := Query{Paths: r.Paths, Lines: defaultLines, Grep: r.Grep, Follow: r.Follow}
+	if r.Since != "" {
+		at, err := time.Parse(time.RFC3339, r.Since)
+		if err != nil {
+			return q, fmt.Errorf("%w: parameter since is %.100q, expected a time as in RFC 3339", api.ErrInvalid,
+				r.Since)
+		}
+		q.Since = at
+	}
+	if _, err := regexp.Compile(r.Grep); err != nil {
+		return q, fmt.Errorf("%w: parameter grep: %w", api.ErrInvalid, err)
+	}
+	switch {
+	case r.Lines == nil && (!q.Since.IsZero() || q.Grep != ""), r.Lines != nil && *r.Lines == allLines:
+		q.Lines = -1
+	case r.Lines != nil:
+		q.Lines = int(*r.Lines)
+	}
+	for _, after := range r.After {
+		position, path, ok := strings.Cut(after, " ")
+		if !ok || path == "" {
+			return q, fmt.Errorf("%w: parameter after is %.100q, expected a position and a path", api.ErrInvalid, after)
+		}
+		if q.After == nil {
+			q.After = make(map[string]string)
+		}
+		q.After[path] = position
+	}
+	return q, nil
+}
+
+// HandleLogs has a server answer with lines of output.
+func HandleLogs(s *api.Server, lines func(context.Context, Query) iter.Seq2[Line, error]) {
+	logs.Handle(s, func(ctx context.Context, r logsRequest) iter.Seq2[Line, error] {
+		q, err := r.query()
+		if err != nil {
+			return func(yield func(Line, error) bool) { yield(Line{}, err) }
+		}
+		return lines(ctx, q)
+	})
+}
+
+// HandleUnfinished has a server answer with unfinished lines.
+func HandleUnfinished(s *api.Server, lines func(ctx context.Context, path string) iter.Seq2[UnfinishedLine, error]) {
+	unfinished.Handle(s, func(ctx context.Context, r unfinishedRequest) iter.Seq2[UnfinishedLine, error] {
+		return lines(ctx, r.Path)
+	})
+}
+
+// Unfinished yields the line that an agent is writing, from the daemon of a client. See
+// Service.Unfinished. It ends with an error when the connection is lost.
+func Unfinished(ctx context.Context, c *api.Client, path string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for line, err := range unfinished.Open(ctx, c, unfinishedRequest{path}) {
+			if !yield(line.Text, err) {
+				return
+			}
+		}
+	}
+}
+
+// Logs yields output from the daemon of a client. A query that follows survives the
+// daemon: see api.Stream. It neither repeats nor misses a line.
+func Logs(ctx context.Context, c *api.Client, q Query) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		f := &following{q: q, start: time.Now(), after: maps.Clone(q.After)}
+		var all iter.Seq2[Line, error]
+		if q.Follow {
+			all = logs.Follow(ctx, c, f.request)
+		} else if r, err := f.request(); err == nil {
+			all = logs.Open(ctx, c, r)
+		} else {
+			yield(Line{}, err)
+			return
+		}
+		for line, err := range all {
+			if err == nil && line.Live {
+				if f.live {
+					continue // on an earlier connection
+				}
+				f.live = true
+			}
+			if line.Position != "" {
+				if f.after == nil {
+					f.after = make(map[string]string)
+				}
+				f.after[line.Path] = line.Position
+			}
+			if !yield(line, err) {
+				return
+			}
+		}
+	}
+}
+
+// following is what a client knows of the lines that it follows.
+type following struct {
+	q     Query
+	start time.Time
+	live  bool              // all that was there before has come
+	after map[string]string // positions, by path
+}
+
+// maxAfter bounds the positions in a request, in bytes: it has to fit into a request line.
+const maxAfter = 12 << 10
+
+// request returns the request of the next connection.
+func (f *following) request() (logsRequest, error) {
+	since, lines := f.q.Since, f.q.Lines
+	if f.live { // agents that had said nothing by then
+		since, lines = f.start, -1
+	}
+	r := logsRequest{Paths: f.q.Paths, Grep: f.q.Grep, Follow: f.q.Follow}
+	switch n := uint64(lines); {
+	case lines >= 0:
+		r.Lines = &n
+	case since.IsZero() && f.q.Grep == "":
+		n = allLines
+		r.Lines = &n
+	}
+	if !since.IsZero() {
+		r.Since = since.Format(time.RFC3339Nano)
+	}
+	size := 0
+	for _, path := range slices.Sorted(maps.Keys(f.after)) {
+		after := f.after[path] + " " + path
+		size += len(url.QueryEscape(after)) + len("&after=")
+		r.After = append(r.After, after)
+	}
+	if size > maxAfter {
+		return r, fmt.Errorf("%w: the output of %d agents is too much to go on with", api.ErrLost, len(f.after))
+	}
+	return r, nil
+}
