@@ -70,11 +70,11 @@ func newRoot(s *command.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "coppice",
 		Short: "Keep agents running",
-		Long: `Coppice keeps agents running: it starts what coppice.toml names, restarts what
-fails by the strategy of its supervisor, and stops everything in order.`,
+		Long: `Coppice is a process supervisor for AI agents and other commands: it starts what
+coppice.toml names, restarts what fails, and stops everything in order.`,
 		Example: `  coppice init        write a coppice.toml to start from
   coppice validate    check it
-  coppice run         run what it says, until that has ended or Ctrl-C`,
+  coppice run         run it, until the fleet has ended or Ctrl-C`,
 		Version:       command.Version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,

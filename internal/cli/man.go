@@ -17,9 +17,8 @@ func newMan(s *command.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages to a directory",
-		Long: `Write a manual page for each command to DIR, which is made if it is not there:
-coppice.1, coppice-run.1 and so on. man finds them in the directory man1 of a
-directory in MANPATH.`,
+		Long: `Write a manual page for each command to DIR, which is created if missing: coppice.1,
+coppice-run.1 and so on. man looks in the directory man1 of each directory in MANPATH.`,
 		Example: `  coppice man ~/.local/share/man/man1 && man coppice-run`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {

@@ -18,9 +18,9 @@ func NewActs(s *command.Streams) []*cobra.Command {
 	return []*cobra.Command{
 		newAct(s, api.Start, "started", "Start agents that are stopped or held back", ""),
 		newAct(s, api.Stop, "stopped", "Stop agents until they are started by hand",
-			"\nA stop is final: no restart, no resume, no later daemon starts them again."),
+			"\nOnly coppice start starts them again; resume, restarts of the daemon and changes of the file do not."),
 		newAct(s, api.Restart, "restarted", "Stop agents and start them again", "\nIt counts as no failure."),
-		newAct(s, api.Reset, "reset", "Reset failure counts, and start what they hold", ""),
+		newAct(s, api.Reset, "reset", "Reset failure counts, and start held agents", ""),
 		newAct(s, api.Suspend, "suspended", "Stop agents until they are resumed",
 			"\nWithout a path, or with \".\", the whole project is: nothing starts until "+
 				"coppice\nresume, also in later daemons."),

@@ -21,13 +21,13 @@ func NewDrain(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drain PATH...",
 		Short: "Drain agents, then stop them",
-		Long: `Let agents finish what they do, and stop them then, as coppice stop does. With a
-supervisor, all below it are meant. An agent that is to finish is nudged, learns of
-it by coppice agent drain-check or hook, and says that it has finished by
-coppice agent drain-ack. One that has not when the timeout is over is stopped, too.
+		Long: `Ask agents to finish their work, then stop them until coppice start. A supervisor
+means all agents below it. Each agent is nudged, can ask with coppice agent drain-check or
+hook, and reports that it has finished with coppice agent drain-ack. After the timeout it is
+stopped anyway.
 
-The command returns when it is done. It goes on if the command is interrupted or
-the daemon is replaced; coppice start ends it.`,
+The command returns when all agents have stopped. The drain continues if the command is
+interrupted or the daemon is replaced; coppice start ends it.`,
 		Example: `  coppice drain fleet/writer --timeout 10m --reason 'new release'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -68,7 +68,7 @@ the daemon is replaced; coppice start ends it.`,
 	}
 	r.Flags(cmd)
 	cmd.Flags().Var((*timespan.Flag)(&timeout), "timeout", "how long they may take, such as 90s or 1d")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, as a `TEXT` for the agents and for people; 256 bytes are kept")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, a `TEXT` for agents and people; 256 bytes are kept")
 	return cmd
 }
 

@@ -19,12 +19,11 @@ func NewFire(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fire PATH [TASK]",
 		Short: "Start a run of a triggered agent (Aidefile)",
-		Long: `Start a run of an agent of an Aidefile, as one of its triggers does, and tell it
-what to do. The command returns when the run has begun.
+		Long: `Start a run of an agent with an Aidefile, as a trigger does, with TASK as its task.
+The command returns when the run has begun.
 
-Nothing begins while a run is in progress or a restart is pending, nor of an agent
-that was stopped by hand: coppice start begins one then, and without waiting. An
-agent that was given up runs once.`,
+No run begins while another is in progress, while a restart is pending, or if the agent was
+stopped by hand; in the last two cases use coppice start. An agent that gave up runs once.`,
 		Example: `  coppice fire uptime-monitor
   coppice fire writer 'Summarise what has changed since yesterday.'`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -21,10 +21,9 @@ func New(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Report and ask from inside an agent",
-		Long: `What an agent says and asks for itself. These commands are for programs that
-coppice runs: they find the daemon and prove who they are by variables that each
-agent has in its environment (see: coppice agent env). While no daemon answers
-they wait for one, as agents outlive it.`,
+		Long: `Report and ask as an agent. These commands are for programs that Coppice runs:
+variables in their environment say which agent calls (see: coppice agent env). While no daemon
+answers, they wait for one.`,
 	}
 	cmd.AddCommand(newAgentEnv(s), newAgentReady(), newAgentHeartbeat(), newAgentRequestRestart(), newAgentHook(s),
 		newAgentDrainCheck(s), newAgentDrainAck(),

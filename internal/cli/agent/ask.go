@@ -23,13 +23,12 @@ func newAsk(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ask TEXT",
 		Short: "Ask people and wait for the answer",
-		Long: `Ask people, wait for the answer and print it. TEXT is read from the standard input
-if it is "-". The question outlives everything: the daemon, the machine, and the
-agent, which gets the answer when it asks the same again. An answer that comes while
-no agent waits for it is sent by mail.
+		Long: `Ask people, wait for the answer and print it. "-" reads TEXT from standard input. The
+question survives the daemon, the machine and the agent, which gets the answer when it asks the
+same again. An answer that no command waits for is sent by mail.
 
-Exit codes: 0 with an answer, 124 where the deadline has passed and there is no
-default, 4 where --status finds that it is still open.`,
+Exit codes: 0 with an answer, 124 if the deadline has passed without a default, 4 if --status
+finds no answer yet.`,
 		Example: `  coppice agent ask 'Deploy now?' --options yes,no --default no --deadline 30m
   coppice agent ask 'Which customer is this for?' --no-wait`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -58,14 +57,14 @@ default, 4 where --status finds that it is still open.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&a.list, "options", nil, "what can be answered, as a `LIST` with commas")
+	f.StringSliceVar(&a.list, "options", nil, "the possible answers, a `LIST` separated by commas")
 	f.StringArrayVar(&a.options, "option", nil,
-		"one of the answers that are possible; for several, and for `TEXT` with commas")
+		"a possible answer; can be repeated, and `TEXT` may have commas")
 	f.StringVar(&a.byDefault, "default", "", "the `ANSWER` if there is none at the deadline")
-	f.Var((*timespan.Flag)(&a.deadline), "deadline", "how long to wait at most, such as 30m or 2d")
-	f.BoolVar(&a.noWait, "no-wait", false, "print the id of the question and go on; the answer comes by mail")
-	f.StringVar(&a.status, "status", "", "print the answer to the question with that `ID`, if there is one")
-	f.StringVar(&a.withdraw, "withdraw", "", "end the question with that `ID`, whose answer is no longer needed")
+	f.Var((*timespan.Flag)(&a.deadline), "deadline", "the longest time to wait, such as 30m or 2d")
+	f.BoolVar(&a.noWait, "no-wait", false, "print the id of the question and return; the answer comes by mail")
+	f.StringVar(&a.status, "status", "", "print the answer to question `ID`")
+	f.StringVar(&a.withdraw, "withdraw", "", "close question `ID`, whose answer is no longer needed")
 	command.JSONFlag(cmd, &a.asJSON, "the question as an object")
 	cmd.MarkFlagsMutuallyExclusive("status", "withdraw", "no-wait")
 	return cmd

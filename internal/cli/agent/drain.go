@@ -18,8 +18,7 @@ func newAgentDrainCheck(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drain-check",
 		Short: "Test whether this agent is being drained",
-		Long: `Succeed if this agent is to finish what it does: the exit code is 0 if somebody has
-asked for that, and 1 if not.`,
+		Long:  `Exit with 0 if this agent is asked to finish its work, and with 1 if not.`,
 		Example: `  while ! coppice agent drain-check; do take-a-task; done
   coppice agent drain-ack`,
 		Args: command.NoArgs,

@@ -24,13 +24,12 @@ func newAgentHook(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hook",
 		Short: "Show pending work and messages for this agent",
-		Long: `Say what there is for this agent now, a line for each thing. The exit code is 0 if
-there is something and 1 if there is nothing. Tasks are told of again and again: those
-that this incarnation has claimed, then the first that it can claim.
+		Long: `Print pending work and messages for this agent, one item a line. The exit code is 0 if
+there is any, and 1 if not. Tasks are printed each time: those that this incarnation has
+claimed, then the first that it can claim.
 
-With --inject it is for the context of a model: what is printed is marked as the
-words of coppice, nothing is printed where there is nothing, and the exit code is
-always 0, so that nothing which goes wrong here disturbs the model.`,
+With --inject the output is for the context of a model: it is marked as coming from Coppice, it
+is empty if nothing is pending, and the exit code is always 0.`,
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			var notices []api.Notice
@@ -65,7 +64,7 @@ always 0, so that nothing which goes wrong here disturbs the model.`,
 		},
 	}
 	command.JSONFlag(cmd, &asJSON, "an array of objects")
-	cmd.Flags().BoolVar(&inject, "inject", false, "print for the context of a model, and succeed in any case")
+	cmd.Flags().BoolVar(&inject, "inject", false, "print for the context of a model, and always exit with 0")
 	cmd.MarkFlagsMutuallyExclusive("json", "inject")
 	return cmd
 }

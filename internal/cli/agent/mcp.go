@@ -24,8 +24,8 @@ func NewMCP(s *command.Streams) *cobra.Command {
 		Use:   "mcp",
 		Short: "Serve agent commands as MCP tools on stdio",
 		Long: `Serve the commands of an agent (coppice agent) as tools of the Model Context
-Protocol, on stdin and stdout, until stdin ends. It acts as the agent in whose
-environment it runs; elsewhere it starts, too, and each tool says what is missing.`,
+Protocol, on stdin and stdout, until stdin ends. It acts as the agent in whose environment it
+runs. Outside of an agent it starts, too, and each tool says what is missing.`,
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if printConfig {
@@ -34,7 +34,7 @@ environment it runs; elsewhere it starts, too, and each tool says what is missin
 			return serveMCP(s)
 		},
 	}
-	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print what to put into .mcp.json, and end")
+	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the contents of .mcp.json, and exit")
 	return cmd
 }
 

@@ -33,20 +33,20 @@ func newAgentOutcome(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "outcome KIND [flags] | outcome --json FILE",
 		Short: "Record the outcome of the work",
-		Long: `Say how the work has ended, for the next try and for people (coppice explain).
-It is recorded as a claim: nothing is stopped or restarted because of it. An
-incarnation may say it again, which replaces what it said before.
+		Long: `Record how the work has ended, for the next try and for people (coppice explain).
+Nothing is stopped or restarted because of it. A second outcome of an incarnation replaces the
+first.
 
 KIND is one of
   completed   the work is done
   deferred    not now; needs --not-before, unless a missing task is the obstacle
   decomposed  too large; needs a --subtask for each part
   blocked     needs --until: task=ID, service=NAME or person=WHAT THEY DO
-  retryable   the same again may work; may have --not-before
+  retryable   a second try may work; can have --not-before
   escalated   a person has to decide; needs --question
 
 All but completed need --approach and --obstacle. An obstacle is plain text, or
-JSON that programs can tell apart, one of
+JSON, one of
   {"kind":"missing_prerequisite","task_id":"T12","reason":"..."}
   {"kind":"architectural_gap","description":"..."}
   {"kind":"model_limitation","model":"...","error_class":"..."}
@@ -79,18 +79,18 @@ JSON that programs can tell apart, one of
 	flags.SortFlags = false
 	flags.StringVar(&f.summary, "summary", "", "what was done")
 	flags.StringVar(&f.approach, "approach", "", "what was attempted")
-	flags.StringVar(&f.obstacle, "obstacle", "", "what was in the way, as text or JSON")
-	flags.StringArrayVar(&f.discoveries, "discovery", nil, "something that was found out (repeatable)")
+	flags.StringVar(&f.obstacle, "obstacle", "", "what prevented it, as text or JSON")
+	flags.StringArrayVar(&f.discoveries, "discovery", nil, "something learned (repeatable)")
 	flags.StringVar(&f.recommendation, "recommendation", "", "what the next try should do")
-	flags.StringArrayVar(&f.explored, "explored", nil, "a file that need not be looked at again (repeatable)")
+	flags.StringArrayVar(&f.explored, "explored", nil, "a file that was already examined (repeatable)")
 	flags.StringArrayVar(&f.dependencies, "dependency", nil, "something that the work depends on (repeatable)")
-	flags.StringVar(&f.notes, "notes", "", "what else there is to say of what was explored")
+	flags.StringVar(&f.notes, "notes", "", "notes on what was explored")
 	flags.StringVar(&f.notBefore, "not-before", "",
 		"when to try again: a duration such as 30m, or a time such as 2030-01-02T15:04:05Z")
-	flags.StringVar(&f.until, "until", "", "what parked work waits for: task=, service= or person= and which")
+	flags.StringVar(&f.until, "until", "", "what it waits for: task=ID, service=NAME or person=ACTION")
 	flags.StringArrayVar(&f.subtasks, "subtask", nil, "a part, as \"ID: OBJECTIVE\" (repeatable)")
 	flags.StringVar(&f.question, "question", "", "what a person has to decide")
-	flags.StringVar(&f.json, "json", "", "read all of it as JSON from a `FILE`, or from stdin with -")
+	flags.StringVar(&f.json, "json", "", "read the whole outcome as JSON from a `FILE`; - is stdin")
 	return cmd
 }
 

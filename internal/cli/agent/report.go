@@ -15,8 +15,8 @@ func newAgentReady() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ready",
 		Short: "Report that this agent is ready",
-		Long: `Say that this agent has started. Siblings that come after it wait for that if its
-table in coppice.toml says: ready = { notify = true }.`,
+		Long: `Report that this agent has started. With ready = { notify = true } in coppice.toml,
+agents that depend on it wait for this.`,
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return command.AskAsAgent(func(ctx context.Context, c *api.Client) error { return c.Ready(ctx) })
@@ -30,9 +30,9 @@ func newAgentHeartbeat() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "heartbeat",
 		Short: "Report that this agent is alive, and its progress",
-		Long: `Say that this agent lives and, with --progress or --note, how far it is. One that
-is silent for longer than its heartbeat_timeout, or says the same for longer than
-its progress_timeout, is nudged, and restarted if that does not help.`,
+		Long: `Report that this agent is alive and, with --progress or --note, its progress. An agent
+without a heartbeat for its heartbeat_timeout, or without new progress for its
+progress_timeout, is nudged, and then restarted.`,
 		Example: `  coppice agent heartbeat
   coppice agent heartbeat --progress 42 --note 'parsing page 42'`,
 		Args: command.NoArgs,
@@ -43,8 +43,8 @@ its progress_timeout, is nudged, and restarted if that does not help.`,
 			return command.AskAsAgent(func(ctx context.Context, c *api.Client) error { return c.Heartbeat(ctx, beat) })
 		},
 	}
-	cmd.Flags().Int64Var(&progress, "progress", 0, "how far it is: any `NUMBER` that changes when it gets on")
-	cmd.Flags().StringVar(&beat.Note, "note", "", "what it does, as a `TEXT` of one line; 256 bytes are kept")
+	cmd.Flags().Int64Var(&progress, "progress", 0, "any `NUMBER` that changes with its progress")
+	cmd.Flags().StringVar(&beat.Note, "note", "", "what it does, one line of `TEXT`; 256 bytes are kept")
 	return cmd
 }
 
@@ -52,9 +52,9 @@ func newAgentRequestRestart() *cobra.Command {
 	return &cobra.Command{
 		Use:   "request-restart [REASON]",
 		Short: "Request a restart of this agent",
-		Long: `Ask for this agent to be restarted. It is stopped as by hand and started again,
-which counts as no failure; once, however often it asks. The command returns when
-that is certain, and the agent is stopped soon afterwards.`,
+		Long: `Ask for a restart of this agent. It is not a failure, and happens once, however often
+the agent asks. The command returns when the request is durable; the agent is stopped soon
+afterwards.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return errors.New("a reason of several words has to be quoted")

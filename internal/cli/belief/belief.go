@@ -25,9 +25,8 @@ func New(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "belief",
 		Short: "Show and edit the beliefs of agents",
-		Long: `Look at what agents keep, and change it. A belief is a named JSON value of an
-agent; one that is persistent outlives restarts of the agent, of the daemon and
-of the machine. Agents read and set their own with: coppice agent belief`,
+		Long: `Show and edit beliefs, the named JSON values of agents. Persistent ones survive
+restarts of the agent, the daemon and the machine. Agents use: coppice agent belief`,
 	}
 	cmd.AddCommand(newBeliefLs(s), newBeliefGet(s), newBeliefSet(s), newBeliefRm(), newBeliefExport(s),
 		newBeliefImport(s), newBeliefDiff(s))
@@ -101,9 +100,9 @@ func newBeliefGet(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get PATH [NAME...]",
 		Short: "Print beliefs of an agent",
-		Long: `Print beliefs of an agent: the value of one that is named, an object of several
-or of all. --raw prints the record as it is kept, also where it cannot be read;
---aside one that could not be used and was replaced.`,
+		Long: `Print beliefs of an agent: the value of one NAME, or an object of several or all.
+--raw prints the stored record, even if it is damaged; --aside prints a record that was
+replaced because it could not be used.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if (raw || aside) && len(args) != 2 {
 				return errors.New("--raw and --aside take a path and one name")
@@ -125,8 +124,8 @@ or of all. --raw prints the record as it is kept, also where it cannot be read;
 		ValidArgsFunction: r.CompletePath(false),
 	}
 	r.Flags(cmd)
-	cmd.Flags().BoolVar(&raw, "raw", false, "print the record as it is kept")
-	cmd.Flags().BoolVar(&aside, "aside", false, "print the record that was replaced without ever being used")
+	cmd.Flags().BoolVar(&raw, "raw", false, "print the record as it is stored")
+	cmd.Flags().BoolVar(&aside, "aside", false, "print the record that was replaced because it could not be used")
 	stringFlag(cmd, &asString, "print a string as it is, without quotes")
 	command.JSONFlag(cmd, &asJSON, "all that is known of them, an array of objects")
 	return cmd
@@ -190,8 +189,8 @@ func newBeliefSet(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set PATH NAME=JSON... | set PATH NAME -",
 		Short: "Set beliefs of an agent in one step",
-		Long: `Set beliefs of an agent, all of them or none; the agent need not run. With - the
-value is read from standard input. The command returns when it is durable.`,
+		Long: `Set beliefs of an agent, all or none; the agent need not run. With - the value is read
+from standard input. The command returns when the change is durable.`,
 		Example: `  coppice belief set fleet/monitor check_count=0 'note="by hand"'
   coppice belief set fleet/monitor note --string - < note.txt`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -222,8 +221,8 @@ func newBeliefRm() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "rm PATH NAME... | rm PATH --all",
-		Short: "Remove what is kept of beliefs",
-		Long:  `Remove what is kept of beliefs. Those that the file declares are then what they are initially.`,
+		Short: "Remove beliefs of an agent",
+		Long:  `Remove stored beliefs. Beliefs that the file declares get their initial value again.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := command.OnePath(cmd, args[:min(1, len(args))]); err != nil {
 				return err
@@ -242,7 +241,7 @@ func newBeliefRm() *cobra.Command {
 		ValidArgsFunction: r.CompletePath(false),
 	}
 	r.Flags(cmd)
-	cmd.Flags().BoolVar(&all, "all", false, "remove all that is kept of the agent")
+	cmd.Flags().BoolVar(&all, "all", false, "remove all beliefs of the agent")
 	return cmd
 }
 
@@ -252,9 +251,8 @@ func newBeliefExport(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export [PATH]",
 		Short: "Export beliefs to a file",
-		Long: `Write the persistent beliefs that are kept of all agents, or of those at and below
-PATH, as one JSON document. What an agent sets meanwhile may or may not be in it;
-of each agent it is what was there at one moment.`,
+		Long: `Write the persistent beliefs of all agents, or of those at and below PATH, as one JSON
+document. The beliefs of each agent are those of one moment.`,
 		Args: command.AtMostOnePath,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.Look(s, func(ctx context.Context, c *api.Client) error {
@@ -324,9 +322,9 @@ func newBeliefImport(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Import beliefs from an export",
-		Long: `Set the beliefs that an export holds: of each agent all or none. What is kept and
-not in the file stays. Agents need not be in coppice.toml. - reads standard input.
-Paths count from the project, so that an export fits into a project of another name.`,
+		Long: `Set the beliefs in an export; for each agent all or none. Other beliefs stay. Agents
+need not be in coppice.toml. - reads standard input. Paths are relative to the project, whose
+name may differ.`,
 		Args: oneFile,
 		RunE: func(_ *cobra.Command, args []string) error {
 			doc, err := readDocument(s.In, args[0])
@@ -355,7 +353,7 @@ func newBeliefDiff(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff FILE",
 		Short: "Compare beliefs with an export",
-		Long:  `Show what an import of an export would change. The exit code is 1 if that is anything.`,
+		Long:  `Show what importing FILE would change. The exit code is 1 if it would change anything.`,
 		Args:  oneFile,
 		RunE: func(_ *cobra.Command, args []string) error {
 			doc, err := readDocument(s.In, args[0])

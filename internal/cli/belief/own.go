@@ -15,8 +15,8 @@ func NewOwn(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "belief",
 		Short: "Read and set beliefs of the agent that calls this",
-		Long: `Read and set beliefs of the agent that calls this: named JSON values. Those that
-are persistent are there again for its next incarnation.`,
+		Long: `Read and set beliefs of the agent that calls this: named JSON values. Persistent ones
+are kept for its next incarnation.`,
 	}
 	cmd.AddCommand(newAgentBeliefGet(s), newAgentBeliefSet(s), newAgentBeliefRm(s), newAgentBeliefLs(s))
 	return cmd

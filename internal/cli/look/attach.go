@@ -26,9 +26,8 @@ func NewAttach(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "attach PATH",
 		Short: "Attach to an agent's terminal",
-		Long: `Sit down at the terminal of an agent: what is typed goes to it, what it shows is
-shown here. Ctrl-] leaves it, and so does Ctrl-P Ctrl-Q; the agent goes on.
-Any number may watch an agent, and one may type.`,
+		Long: `Attach to the terminal of an agent. Ctrl-] or Ctrl-P Ctrl-Q detaches; the agent goes
+on. Any number of people can watch an agent; one can type.`,
 		Args: command.OnePath,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.Ask(func(ctx context.Context, c *api.Client) error {

@@ -20,10 +20,10 @@ func NewDoctor(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check what the daemon depends on",
-		Long: `Check the file, the daemon with its lock and socket, each record of the store, the
-agents that live, the disk, and programs that some agents need. With --fix it repairs a
-damaged store (the old file is kept) and stops agents that the file does not
-name; neither while a daemon runs. The exit code is 1 if there is a problem.`,
+		Long: `Check the file, the daemon, its lock and socket, each record of the store, running
+agents, the disk, and programs that some agents need. Without a daemon, --fix repairs a damaged
+store (the old file is kept) and stops agents that are not in the file. The exit code is 1 if
+there is a problem.`,
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			path, err := command.FindConfig(file)

@@ -22,13 +22,12 @@ func NewEvents(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "Show what has happened",
-		Long: `Show what has happened, and with -f what happens until Ctrl-C. Each event has a
-number: --after goes on after one, and misses and repeats none. With -f that
-holds also when the daemon is killed and started again meanwhile.
+		Long: `Show past events, and with -f new ones until Ctrl-C. Each event has a number: --after
+NUMBER continues after it, without missing or repeating one. With -f this also holds when the
+daemon is killed and started again.
 
-A log that was restored from a backup, or has lost events with the store, counts
-in another epoch. Pass --epoch with --after to be told (events.reset); then all
-events that are kept follow.`,
+A log that was restored from a backup, or has lost events, begins a new epoch. With --epoch,
+--after notices that: it prints events.reset and then all events that are kept.`,
 		Example: `  coppice events -n 20 -f
   coppice events -f --path app/db
   coppice events --type 'agent.*' --type order.failed --json`,
@@ -63,14 +62,14 @@ events that are kept follow.`,
 		},
 	}
 	r.LongFlags(cmd)
-	cmd.Flags().BoolVarP(&q.Follow, "follow", "f", false, "go on with what happens")
-	cmd.Flags().IntVarP(&q.Last, "lines", "n", 0, "only the last `N` of those that are there")
+	cmd.Flags().BoolVarP(&q.Follow, "follow", "f", false, "print new events until Ctrl-C")
+	cmd.Flags().IntVarP(&q.Last, "lines", "n", 0, "only the last `N` events")
 	cmd.Flags().Uint64Var(&q.After, "after", 0, "only events with a greater `NUMBER`")
-	cmd.Flags().StringVar(&q.Epoch, "epoch", "", "the `EPOCH` in which --after counts, as --json shows it")
+	cmd.Flags().StringVar(&q.Epoch, "epoch", "", "the `EPOCH` of the NUMBER, as --json prints it")
 	cmd.Flags().StringArrayVar(&q.Types, "type", nil,
 		"only events of this `TYPE`, or of a pattern such as 'agent.*'; can be repeated")
 	cmd.Flags().StringVar(&q.Path, "path", "", "only events of this node and those below it")
-	command.JSONFlag(cmd, &asJSON, "an object a line")
+	command.JSONFlag(cmd, &asJSON, "one object a line")
 	cmd.RegisterFlagCompletionFunc("path", r.CompletePath(true))
 	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(event.Types(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd

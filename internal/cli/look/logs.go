@@ -31,14 +31,14 @@ func NewLogs(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs [PATH...]",
 		Short: "Show the output of agents",
-		Long: `Show the last lines of the output of agents, also of those that have ended, in
-the order of time. A supervisor means all agents below it; without a path, all
-agents are meant. With -f new lines follow until Ctrl-C, also from agents that
-start later; nothing is missed or repeated when an agent or the daemon restarts.
+		Long: `Show the last lines of the output of agents, running or not, in order of time. A
+supervisor means all agents below it; without PATH, all agents are shown. With -f new lines
+follow until Ctrl-C, also from agents that start later; no line is missed or repeated when an
+agent or the daemon restarts.
 
 With several agents, each line begins with the agent's path. Where an agent was
 restarted, a line says how it ended: --- PATH: incarnation 3 ended ... ---.
---json has no such lines, but the number of the incarnation in each line.`,
+--json has the number of the incarnation in each line instead.`,
 		Example: `  coppice logs -f
   coppice logs backend web -n 20
   coppice logs --since 10m --grep 'error|panic' -t`,
@@ -85,14 +85,14 @@ restarted, a line says how it ended: --- PATH: incarnation 3 ended ... ---.
 		ValidArgsFunction: r.CompletePath(true),
 	}
 	r.LongFlags(cmd)
-	cmd.Flags().BoolVarP(&q.Follow, "follow", "f", false, "go on with what comes")
+	cmd.Flags().BoolVarP(&q.Follow, "follow", "f", false, "print new lines until Ctrl-C")
 	cmd.Flags().IntVarP(&q.Lines, "lines", "n", 100,
 		"how many of the last lines of each agent; all with --since or --grep")
 	cmd.Flags().StringVar(&since, "since", "",
-		"only what was written since a `TIME` such as 10m or 2026-01-02T15:04:05Z")
+		"only lines since a `TIME` such as 10m or 2026-01-02T15:04:05Z")
 	cmd.Flags().StringVar(&q.Grep, "grep", "", "only lines that match a `REGEXP` (RE2)")
 	cmd.Flags().BoolVarP(&times, "timestamps", "t", false, "begin each line with its time")
-	command.JSONFlag(cmd, &asJSON, "an object a line")
+	command.JSONFlag(cmd, &asJSON, "one object a line")
 	return cmd
 }
 

@@ -30,8 +30,8 @@ func NewInbox(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inbox",
 		Short: "Show open questions and unread mail",
-		Long: `Show what waits for a person: questions of agents, what can be answered and what
-happens at the deadline, and unread mail.`,
+		Long: `Show what waits for a person: questions of agents, with options and deadline, and
+unread mail.`,
 		Args:              command.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
@@ -101,10 +101,9 @@ func NewAnswer(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "answer ID [ANSWER]",
 		Short: "Answer the question of an agent",
-		Long: `Answer the question of an agent. Where it has options, ANSWER is one of them, or
-its number; on a terminal they are offered if ANSWER is not given. "-" reads it from
-the standard input. The first answer is the answer: who comes second is told who
-was first.`,
+		Long: `Answer the question of an agent. If it has options, ANSWER is one of them or its
+number; without ANSWER, a terminal offers them. "-" reads ANSWER from standard input. The first
+answer counts; a second person is told who has answered.`,
 		Args:              command.SomeIDs("question", "coppice inbox"),
 		ValidArgsFunction: r.Complete(completeQuestion),
 		RunE: func(_ *cobra.Command, args []string) error {

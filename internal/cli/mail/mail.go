@@ -32,9 +32,8 @@ type mailbox struct {
 func ForAgents() mailbox {
 	return mailbox{
 		list: "inbox", short: "Send and read messages", send: "coppice agent mail send",
-		long: `Send messages to agents and people, and read what has come. A message is kept
-until it was read, and longer; the mailbox is that of the agent, not that of one
-incarnation.`,
+		long: `Send messages to agents and people, and read those for this agent. The mailbox belongs
+to the agent, not to one incarnation.`,
 		flags: func(*cobra.Command) {}, ask: command.AskAsAgent, look: command.LookAsAgent,
 	}
 }
@@ -43,8 +42,8 @@ func ForPeople() mailbox {
 	var r command.Remote
 	return mailbox{
 		list: "ls", short: "Read mail from agents, and write to them", send: "coppice mail send",
-		long: `Read what agents have written to people, and write to agents. All people share
-one mailbox. coppice inbox shows it beside the questions of agents.`,
+		long: `Read mail from agents, and write to them. All people share one mailbox. coppice inbox
+shows it together with the questions of agents.`,
 		flags: r.Flags, ask: r.Ask, look: r.Look,
 	}
 }
@@ -67,9 +66,9 @@ func newMailSend(s *command.Streams, b mailbox) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "send TO [-s SUBJECT] [-m TEXT]",
 		Short: "Send a message",
-		Long: `Send a message to an agent, by its path, or to people. Without -m its text is the
-standard input, of at most 64 KiB. A reply (--reply-to) needs no TO and no subject.
-The command returns when the message is kept safe.`,
+		Long: `Send a message to the path of an agent, or to "people". Without -m the text is read
+from standard input, at most 64 KiB. A reply (--reply-to) needs no TO and no subject. The
+command returns when the message is durable.`,
 		Example: "  " + b.send + " people -s 'The disk is nearly full' -m '3 GiB left'\n" +
 			"  git log -5 | " + b.send + " web/api -s 'What is new'",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -107,9 +106,9 @@ The command returns when the message is kept safe.`,
 		},
 	}
 	cmd.Flags().StringVarP(&req.Subject, "subject", "s", "",
-		"what it is about, in one `LINE` (default: the first line of the text)")
+		"the subject, one `LINE` (default: the first line of the text)")
 	cmd.Flags().StringVarP(&req.Body, "message", "m", "", "the `TEXT`")
-	cmd.Flags().StringVar(&req.ReplyTo, "reply-to", "", "the `ID` of the message that this one answers")
+	cmd.Flags().StringVar(&req.ReplyTo, "reply-to", "", "the `ID` of the message to reply to")
 	command.JSONFlag(cmd, &asJSON, "the message as an object")
 	return cmd
 }
@@ -136,7 +135,7 @@ func newMailList(s *command.Streams, b mailbox) *cobra.Command {
 			return s.PrintLines(mailLines(messages, all, time.Now(), width, terminal.NewPaint(tty)))
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "those that were read or archived, too")
+	cmd.Flags().BoolVar(&all, "all", false, "also read and archived messages")
 	command.JSONFlag(cmd, &asJSON, "an array of objects")
 	return cmd
 }
@@ -225,8 +224,8 @@ func newMailArchive(b mailbox) *cobra.Command {
 	return &cobra.Command{
 		Use:   "archive ID...",
 		Short: "Archive messages",
-		Long: `Put messages away, whether they were read or not: they are listed with --all only,
-and are removed after 30 days.`,
+		Long: `Archive messages, read or unread. Archived messages are listed with --all, and are
+removed after 30 days.`,
 		Args: command.SomeIDs("message", cmp.Or("mail "+b.list)),
 		RunE: func(_ *cobra.Command, ids []string) error {
 			return b.ask(func(ctx context.Context, c *api.Client) error {

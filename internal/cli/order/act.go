@@ -19,9 +19,9 @@ func newOrderRun(s *command.Streams, r *command.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run NAME",
 		Short: "Run an order now",
-		Long: `Fire an order, whatever its gates say, and print the id of the run. With --wait the
-command returns when the run has ended, prints its output, and has exit code 0 if
-it has completed, 124 if it has taken too long, and 1 if it has failed.`,
+		Long: `Fire an order, whatever its gates say, and print the id of the run. With --wait it
+prints the output when the run has ended, and exits with 0 if it completed, 124 if it timed
+out, and 1 if it failed.`,
 		Example: `  coppice order run backup --wait`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.Ask(func(ctx context.Context, c *api.Client) error {
@@ -90,8 +90,8 @@ func newOrderStop(s *command.Streams, r *command.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop NAME",
 		Short: "Stop the runs of an order",
-		Long: `End the runs of an order that go on, and those that wait for another attempt. They are
-asked to stop, and killed 5 s later. Its gates may fire it again: see coppice order disable.`,
+		Long: `Stop the runs of an order, and those that wait for another attempt. They are killed
+after 5 s. Its gates may fire it again: see coppice order disable.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.Ask(func(ctx context.Context, c *api.Client) error {
 				req := dispatch.ActRequest{Name: args[0], Action: dispatch.StopOrder, By: command.UserName()}
@@ -120,9 +120,8 @@ func newOrderSwitch(s *command.Streams, r *command.Remote, action dispatch.Actio
 	cmd := &cobra.Command{
 		Use:   string(action) + " NAME",
 		Short: short,
-		Long: short + `. That holds until
-the other is asked for, also over restarts of the daemon. coppice order run fires it
-in any case.`,
+		Long: short + `. This stays so across restarts of the daemon. coppice order run fires it in
+any case.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.Ask(func(ctx context.Context, c *api.Client) error {
 				_, err := dispatch.Act.Call(ctx, c, dispatch.ActRequest{Name: args[0], Action: action,

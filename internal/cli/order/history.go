@@ -41,7 +41,7 @@ func newOrderHistory(s *command.Streams, r *command.Remote) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVarP(&count, "lines", "n", count, "the last `N` runs")
-	cmd.Flags().BoolVarP(&output, "output", "o", false, "with the last lines of their output")
+	cmd.Flags().BoolVarP(&output, "output", "o", false, "print the last lines of their output")
 	command.JSONFlag(cmd, &asJSON, "an array of objects, with the output")
 	return cmd
 }

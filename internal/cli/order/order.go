@@ -23,10 +23,9 @@ func New(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "order",
 		Short: "Show, check and run orders (scheduled commands)",
-		Long: `Show, check and fire orders. An order is a command, or a task, that waits for its
-gates: time since its last run, times of the calendar, a condition, events, people.
-Its runs outlive the daemon. Orders are written in coppice.toml or in files of
-their own in orders/.`,
+		Long: `Show, check and run orders. An order runs a command, or creates a task, when a gate
+opens: at a time, after an interval, on an event or a condition, or by hand. Runs survive the
+daemon. Orders are in coppice.toml, or in files of their own in orders/.`,
 	}
 	cmd.AddCommand(newOrderList(s, &r), newOrderShow(s, &r), newOrderCheck(s, &r), newOrderRun(s, &r),
 		newOrderHistory(s, &r), newOrderNext(s, &r), newOrderStop(s, &r),

@@ -21,7 +21,7 @@ func newOrderShow(s *command.Streams, r *command.Remote) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show NAME",
-		Short: "Show all there is of an order",
+		Short: "Show the details of an order",
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.Look(s, func(ctx context.Context, c *api.Client) error {
 				o, err := dispatch.Get.Call(ctx, c, dispatch.Name{Name: args[0]})
@@ -109,11 +109,11 @@ func newOrderCheck(s *command.Streams, r *command.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check NAME",
 		Short: "Check whether an order is due, and why",
-		Long: `Say whether an order is due, why, and when it is next. Its condition is tried for
-that, if it has one; nothing is fired.
+		Long: `Show whether an order is due, why, and when it is next. This runs the check of its
+condition, and fires nothing.
 
-The exit code is 0 if it is due, and 1 if it is not. Any other
-code means that this is unknown: 2 in general, 3 if there is no such order, 69 if there is no daemon.`,
+Exit codes: 0 if it is due, 1 if it is not, 2 if that is unknown, 3 if there is no such order,
+69 if there is no daemon.`,
 		Example: `  if coppice order check backup; then echo "it will run"; fi`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			due := false

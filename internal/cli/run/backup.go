@@ -19,9 +19,9 @@ func NewBackup(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Copy the state of the project to a file",
-		Long: `Copy the state of the project to a file: beliefs, tasks, mail, counters and
-events, all of one moment. It makes no difference whether a daemon runs. The file
-must not exist; it is readable by its owner only. Logs of agents are not in it.`,
+		Long: `Copy the state of the project at one moment to a file: beliefs, tasks, mail, counters
+and events, but not the logs of agents. It works with and without a daemon. The file must not
+exist; only its owner can read it.`,
 		Example: `  coppice backup state-2026-11-23.db`,
 		Args:    backupFile,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -52,10 +52,9 @@ func NewRestore(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Restore the state of the project from a backup",
-		Long: `Replace the state of the project by a backup that coppice backup has written.
-The backup is checked first; the state that was there is kept next to the new one,
-as state.db.replaced-TIME. Nothing may run: stop the daemon and its agents with
-coppice down before. Events count in another epoch from then on.`,
+		Long: `Replace the state of the project with a backup. The backup is checked first; the
+previous state is kept as state.db.replaced-TIME. Stop the daemon and its agents first, with
+coppice down. The log begins a new epoch.`,
 		Example: `  coppice down
   coppice restore state-2026-11-23.db
   coppice up -d`,

@@ -25,15 +25,14 @@ func NewInstall(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install",
 		Short: "Install a systemd user unit for the daemon",
-		Long: `Write a systemd user unit for the daemon of this project. systemd starts it with
-your session, restarts it when it fails, and replaces it when it hangs; agents
-live on meanwhile. The unit has the PATH of this shell, so that agents are found
-as they are here.
+		Long: `Write a systemd user unit for the daemon of this project. systemd starts it with your
+session, and restarts it when it fails or hangs; agents keep running meanwhile. The unit has
+the PATH of this shell.
 
-The command writes the unit and prints the steps that are left; it starts and
-enables nothing. Where a daemon is already running, one of the steps ends it; its agents
-go on, and the daemon of the unit takes them over. A unit that is there is
-replaced: keep changes of your own with systemctl --user edit.`,
+The command writes the unit and prints the steps to enable it; it starts and enables nothing.
+If a daemon is running, one of the steps ends it; its agents keep running, and the daemon of
+the unit takes them over. An existing unit is replaced: keep your own changes with systemctl
+--user edit.`,
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			path, err := command.FindConfig(file)

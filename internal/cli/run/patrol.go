@@ -22,13 +22,13 @@ func NewPatrol(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "patrol",
 		Short: "Reconcile running agents with the file now",
-		Long: `Compare what runs with the file, now, and do what is needed so that they agree. The
-daemon does so by itself whenever something happens, and every patrol_interval.
+		Long: `Compare the running agents with the file now, and start, stop or restart what differs.
+The daemon does this by itself after each event, and every patrol_interval.
 
-It prints what there is to do, a line each with its reason, and what waits; before that,
-how many instances each pool wants, by what its check has said last. It has the checks run
-again, and does not wait for them; with --dry-run nothing is run. The exit code is 78 if
-the file is at fault: what runs is then compared with the last version that was not.`,
+It prints how many instances each pool wants by the last result of its check, and then each
+action and each wait with its reason. It starts the checks again without waiting for them;
+--dry-run does not. If the file has errors, the exit code is 78, and agents are compared with
+its last valid version.`,
 		Example:           "  coppice patrol --dry-run",
 		Args:              command.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -44,7 +44,7 @@ the file is at fault: what runs is then compared with the last version that was 
 	}
 	r.Flags(cmd)
 	command.JSONFlag(cmd, &asJSON, "one object")
-	cmd.Flags().BoolVarP(&dry, "dry-run", "n", false, "only say what there is to do")
+	cmd.Flags().BoolVarP(&dry, "dry-run", "n", false, "only print what would be done")
 	return cmd
 }
 

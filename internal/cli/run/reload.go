@@ -16,13 +16,13 @@ func NewReload(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reload",
 		Short: "Reload the configuration now",
-		Long: `Make the daemon read its file now. It does so on its own when the file changes,
-and on SIGHUP if it has no terminal.
+		Long: `Make the daemon read its file now. It does so by itself when the file changes, and on
+SIGHUP if it has no terminal.
 
-What is no longer in the file is stopped, what is new is started, agents whose
-command or environment changed are restarted, and everything else is changed in
-place. A file with errors changes nothing; coppice status shows them. The name of
-the project and where its state is kept cannot change while the daemon runs.`,
+New agents are started, removed ones are stopped, and agents whose command or environment
+changed are restarted. All other changes restart nothing. A file with errors changes nothing;
+coppice status shows the errors. The name of the project and [persistence] cannot change while
+the daemon runs.`,
 		Args:              command.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {

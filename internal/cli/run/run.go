@@ -34,24 +34,23 @@ func NewRun(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [FILE.sg|DIR]",
 		Short: "Run a fleet or a Sage program in the foreground",
-		Long: `Run the fleet in the foreground until no agent runs or will run again. Where orders,
-pools with a check, or the triggers of Aidefiles may start something later, that is
-until Ctrl-C.
+		Long: `Run the fleet in the foreground until no agent runs or will run again. If orders,
+pools with a check, or triggers of Aidefiles may start something later, it runs until Ctrl-C.
 
 On a terminal it shows the live tree above the output of the agents; piped, it
-writes plain lines; with --json, one event a line on stdout. From another
-terminal, coppice ps, logs, attach, stop, explain and all others work on it.
+writes plain lines; with --json, one event a line on stdout. All other commands work on it from
+another terminal.
 
 Ctrl-C (or SIGTERM) stops all agents, those that depend on others first, within
 the shutdown time; a second one kills them. In the live tree, q asks and then
 stops them as Ctrl-C does. The exit code is 0 when the fleet has ended, 1 when
-the limit of the root was reached, 78 when the file is at fault, and 128 plus
+the limit of the root was reached, 78 when the file has errors, and 128 plus
 the number of the signal that stopped it.
 
-With a FILE.sg, or a DIR that is in a project with a grove.toml, it runs that Sage
-program; without either, too, where there is a grove.toml and no coppice.toml. What
-the program prints goes to the standard output, what its supervisors do to the
-error output; the exit codes are the same, and 1 if the program is not valid.`,
+With a FILE.sg, or a DIR in a project with a grove.toml, it runs that Sage program. So it does
+without an argument if there is a grove.toml and no coppice.toml. Output of the program goes to
+standard output, events of its supervisors to standard error. The exit codes are the same, and
+1 if the program is not valid.`,
 		Args: sage.AtMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {

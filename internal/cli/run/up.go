@@ -39,20 +39,17 @@ func NewUp(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start the daemon that keeps the fleet running",
-		Long: `Start the daemon that keeps the fleet running. Agents outlive it: when it is
-killed, the next one takes them over.
+		Long: `Start the daemon. Agents outlive it: when it is killed, the next one takes them over.
 
-In the foreground it prints what happens until Ctrl-C, which stops all agents
-in order. With -d it goes into the background and the command returns shortly
-after every agent has been started, or with the reason why the daemon is not up.
-If something is not well, it is named with the reason, as in coppice status, and
-the exit code is 1; the daemon stays up. If a daemon is already up, up -d says
-so, names what is not well, and exits with 0; up in the foreground fails.
+In the foreground it prints events until Ctrl-C, which stops all agents in order. With -d it
+goes into the background, and the command returns when every agent has been started. If
+something needs a person, it is listed as by coppice status and the exit code is 1; the daemon
+stays up. If a daemon is already up, up -d prints this list and exits with 0; up in the
+foreground fails.
 
-With --dry-run nothing is started or stopped: it prints what a daemon would do
-first, or what a running daemon is about to do. Without a daemon it runs the
-checks of pools, to know how many instances there would be; with a daemon it
-uses their last results, as coppice patrol --dry-run does.`,
+With --dry-run it starts and stops nothing, and prints what a daemon would do first, or what a
+running daemon is about to do. Without a daemon it runs the checks of pools; with a daemon it
+uses their last results.`,
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			path, err := command.FindConfig(file)
@@ -76,7 +73,7 @@ uses their last results, as coppice patrol --dry-run does.`,
 	}
 	command.ConfigFlag(cmd, &file)
 	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "go into the background")
-	cmd.Flags().BoolVarP(&dry, "dry-run", "n", false, "only say what there is to do; runs the checks of pools")
+	cmd.Flags().BoolVarP(&dry, "dry-run", "n", false, "only print what would be done; runs the checks of pools")
 	command.JSONFlag(cmd, &asJSON, "one object, with --dry-run")
 	return cmd
 }

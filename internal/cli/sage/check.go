@@ -25,13 +25,12 @@ func newCheck(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [FILE|DIR]",
 		Short: "Check a Sage program without running it",
-		Long: `Check a Sage program, with all of its modules, without running it: the program of
-the project (grove.toml) in DIR or above it, that which begins with FILE, or that
-of the project here. A FILE that is a module of the program of its project is
-checked as a part of it.
+		Long: `Check a Sage program with all of its modules, without running it: the program that
+starts with FILE, that of the project (grove.toml) in DIR or above it, or that of the project
+here. A FILE that is a module of its project is checked as a part of it.
 
-Each error and warning is shown with its place, the line and what to do. The exit
-code is 1 if there is an error; warnings alone are none.`,
+Each error and warning is shown with its place, the line and what to do. The exit code is 1 if
+there is an error, and 0 with warnings alone.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return fmt.Errorf("%d arguments, expected one file or directory; see %s --help", len(args),

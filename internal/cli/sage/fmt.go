@@ -25,14 +25,11 @@ func newFmt(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fmt [PATH...]",
 		Short: "Format Sage programs",
-		Long: `Format Sage programs in their canonical form, and print the names of the files that
-were changed. PATH is a file or a directory, of which all
-files *.sg are formatted, without those that are hidden or symbolic links; it is
-the current directory if there is none. - formats the standard input to the
-standard output.
+		Long: `Format Sage programs, and print the names of the changed files. PATH is a file, or a
+directory whose *.sg files are formatted, except hidden files and symbolic links (default: the
+current directory). - formats standard input to standard output.
 
-A file with errors is left as it is, and its errors are shown; all others are
-formatted. The exit code is then 1. No comment and no construct is ever lost.`,
+A file with errors is not changed; its errors are shown, and the exit code is 1.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -17,10 +17,9 @@ func newLSP(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lsp",
 		Short: "Serve the language server protocol to editors",
-		Long: `Speak the Language Server Protocol on the standard input and output, so that an
-editor shows what is wrong with a Sage program while it is being written, and
-knows its names: hover, completion, definition, references, rename, formatting
-and symbols. Editors start it themselves.`,
+		Long: `Serve the Language Server Protocol on standard input and output: diagnostics, hover,
+completion, definition, references, rename, formatting and symbols. Editors start it
+themselves.`,
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			// The standard input cannot be closed while it is read; what is in

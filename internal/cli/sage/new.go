@@ -18,9 +18,8 @@ func newNew(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new NAME",
 		Short: "Write a Sage project to start from",
-		Long: `Write a Sage project called NAME into a directory of that name, or into DIR: its
-settings (grove.toml), a program of an agent that remembers, its supervisor and
-a test (src/main.sg), README.md and .gitignore. No file is written over.`,
+		Long: `Write a Sage project into a directory NAME, or into DIR: grove.toml, a program with an
+agent, a supervisor and a test (src/main.sg), README.md and .gitignore. No file is overwritten.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("%d arguments, expected the name of the project; see %s --help", len(args),

@@ -40,8 +40,8 @@ const (
 
 func (t *Trace) Add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&t.on, "trace", false,
-		"write what a Sage program does as NDJSON to the error output (or "+traceEnv+"=1)")
-	cmd.Flags().StringVar(&t.file, "trace-file", "", "write it to `FILE` instead, at its end (or "+traceFileEnv+")")
+		"trace a Sage program as NDJSON on standard error (or "+traceEnv+"=1)")
+	cmd.Flags().StringVar(&t.file, "trace-file", "", "append the trace to `FILE` instead (or "+traceFileEnv+")")
 	cmd.MarkFlagFilename("trace-file")
 }
 

@@ -12,8 +12,7 @@ func New(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sage",
 		Short: "Write, check and test Sage programs",
-		Long: `Write, check, format and test programs in Sage, a language of agents and
-supervisors. Run one with: coppice run FILE.sg`,
+		Long:  `Write, check, format and test programs in Sage, a language for agents and supervisors. Run one with: coppice run FILE.sg`,
 	}
 	cmd.AddCommand(newSageCommands(s)...)
 	return cmd

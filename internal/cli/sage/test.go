@@ -27,13 +27,13 @@ func newTest(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test [FILE|DIR]",
 		Short: "Run the tests of a Sage program",
-		Long: `Run the tests of a Sage program: those in the program of the project (grove.toml)
-here, or in DIR, with all of its modules, and those in the files *_test.sg, each of
-which is a program of its own; or those in FILE.
+		Long: `Run the tests of the Sage project (grove.toml) here or in DIR: those in its program
+and modules, and those in its *_test.sg files, each of which is a program of its own. With
+FILE, run the tests in that file.
 
-Each test is run by itself, with beliefs of its own, and takes at most timeout_ms
-of [test] in grove.toml. Models and tools are never asked: what a test wants of
-them it mocks. The exit code is 1 if a test fails or a program has errors.`,
+Each test has its own beliefs, and takes at most timeout_ms of [test] in grove.toml. Models and
+tools must be mocked; they are never called. The exit code is 1 if a test fails or a program
+has errors.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && args[0] == "" {
 				return fmt.Errorf("expected one file or directory; see %s --help", cmd.CommandPath())
@@ -49,7 +49,7 @@ them it mocks. The exit code is 1 if a test fails or a program has errors.`,
 		},
 	}
 	cmd.Flags().StringVar(&t.filter, "filter", "", "run only the tests with `TEXT` in file::name")
-	cmd.Flags().BoolVar(&t.asJSON, "json", false, "print one object a test, as NDJSON")
+	cmd.Flags().BoolVar(&t.asJSON, "json", false, "print one object for each test, as NDJSON")
 	return cmd
 }
 

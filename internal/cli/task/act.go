@@ -79,12 +79,12 @@ finish. An agent that waits is not idle.`
 		cmd.Flags().Var((*timespan.Flag)(&timeout), "timeout",
 			"how long to wait at most, such as 10m; for ever if it is left out")
 	} else {
-		cmd.Long = `Begin a task as a person: that of the ID, or the first that is ready, of those
-assigned to you, then of the pools of --pool. The exit code is 1 if nothing is ready. It is
-yours until you close or release it.`
+		cmd.Long = `Claim a task as a person: the one with ID, or the first ready one that is
+assigned to you, or else is in a pool of --pool. The exit code is 1 if none is ready. The claim
+lasts until you close or release the task.`
 	}
-	cmd.Flags().StringSliceVar(&t.Pools, "pool", nil, "a `POOL` to take from; may be given again")
-	cmd.Flags().BoolVar(&t.Any, "any", false, "if there is no other, take one that has no pool and no assignee")
+	cmd.Flags().StringSliceVar(&t.Pools, "pool", nil, "a `POOL` to take from; can be repeated")
+	cmd.Flags().BoolVar(&t.Any, "any", false, "or else a task without pool and assignee")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the id alone, for scripts")
 	command.JSONFlag(cmd, &asJSON, "an array with the task")
 	cmd.MarkFlagsMutuallyExclusive("quiet", "json")
@@ -125,16 +125,15 @@ func newTaskActs(s *command.Streams, w worker) []*cobra.Command {
 		short, long string
 	}{
 		{task.Close, "closed", "Close tasks as done, failed or cancelled",
-			`Close tasks: they are done, or with --outcome they have failed or were cancelled.
-What waits for them is let go in any case. A task with children that are not closed
-is closed with --force alone.`},
+			`Close tasks as completed, or with --outcome as failed or cancelled. Tasks that depend on
+them can begin in any case. A task with open children needs --force.`},
 		{task.Release, "open again", "Release claimed tasks",
-			`Give claimed tasks back: they are open again, for the next agent. People can
-give back what others have claimed.`},
+			`Release claimed tasks: they are open again, for the next agent. People can release tasks
+that others have claimed.`},
 		{task.Reopen, "open again", "Open closed tasks again", ""},
 		{task.Retry, "to be done now", "Retry tasks that are deferred or parked",
-			`Let tasks be done now, whatever has held them: closed, blocked, put off, or in
-progress at somebody, who loses them. What they depend on they still wait for.`},
+			`Open tasks again, whether they are closed, blocked, deferred, parked or claimed; a claim
+ends. They still wait for their dependencies.`},
 	} {
 		var a task.ActRequest
 		var result string
@@ -156,10 +155,10 @@ progress at somebody, who loses them. What they depend on they still wait for.`}
 				return errors.Join(errs...)
 			},
 		}
-		cmd.Flags().StringVarP(&a.Reason, "reason", "r", "", "`WHY`, for others to read")
+		cmd.Flags().StringVarP(&a.Reason, "reason", "r", "", "the reason `WHY`, for others")
 		if act.action == task.Close {
 			cmd.Flags().StringVar(&result, "outcome", string(task.Completed), "completed, failed or cancelled")
-			cmd.Flags().BoolVar(&a.Force, "force", false, "even if it has children that are not closed")
+			cmd.Flags().BoolVar(&a.Force, "force", false, "even with open children")
 		}
 		w.complete(cmd)
 		all = append(all, cmd)

@@ -24,16 +24,14 @@ func newTaskImport(s *command.Streams, w worker) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import [FILE]",
 		Short: "Import tasks from a file of beads",
-		Long: `Make tasks of a file of beads: JSON, a line for each, as in .beads/issues.jsonl
-and as coppice task export writes it. Without FILE, or with -, it is the standard
-input. Ids stay what they are; a task that is there already is replaced only by
-what is newer, so that importing a file once more changes nothing.
+		Long: `Import tasks from a file of beads: one JSON object a line, as in .beads/issues.jsonl
+and from coppice task export. Without FILE, or with -, it reads standard input. Ids are kept.
+An existing task is replaced only by a newer bead, so importing a file again changes nothing.
 
-The whole file is read and checked first: if a line is wrong, or tasks wait for
-each other in a circle, all of it is named and nothing is imported. With --skip-bad
-what is wrong is left out. What is waited for is written before what waits for it:
-an import that is cut off leaves nothing that could be claimed too early, and is
-completed by doing it again.`,
+The whole file is checked first: if a line is wrong, or dependencies form a cycle, all errors
+are listed and nothing is imported. --skip-bad skips wrong lines. Dependencies are written
+before the tasks that need them: an interrupted import leaves no task that could be claimed too
+early. Import the file again to complete it.`,
 		Example: "  coppice task import .beads/issues.jsonl --check\n  coppice task import .beads/issues.jsonl",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -104,8 +102,8 @@ completed by doing it again.`,
 			return s.PrintLines([]string{line})
 		},
 	}
-	cmd.Flags().BoolVar(&check, "check", false, "only read and check the file")
-	cmd.Flags().BoolVar(&skipBad, "skip-bad", false, "leave out what is wrong, and import the rest")
+	cmd.Flags().BoolVar(&check, "check", false, "only check the file")
+	cmd.Flags().BoolVar(&skipBad, "skip-bad", false, "skip wrong lines, and import the rest")
 	command.JSONFlag(cmd, &asJSON, "an object with created, updated, unchanged and skipped")
 	return cmd
 }
@@ -148,9 +146,9 @@ func newTaskExport(s *command.Streams, w worker) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Export all tasks as beads (NDJSON)",
-		Long: `Write all tasks as beads, a line of JSON for each, in the order of their ids, in the
-form of .beads/issues.jsonl. What an import has brought, and is still so, is written
-as it came, with all that coppice knows nothing of.`,
+		Long: `Write all tasks as beads, one JSON object a line in the order of ids, as in
+.beads/issues.jsonl. An imported bead that has not changed is written byte for byte, with
+unknown fields.`,
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if output == "" || output == "-" {

@@ -74,13 +74,13 @@ func newTaskList(s *command.Streams, w worker) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&statuses, "status", nil,
-		"of this `STATUS`: open, in_progress, blocked, deferred, parked, closed; may be given again")
-	flags.BoolVar(&f.Ready, "ready", false, "what can be claimed now")
-	flags.BoolVar(&f.Active, "active", false, "what can be claimed now, and what is claimed")
-	flags.BoolVar(&f.All, "all", false, "closed ones, too")
+		"of this `STATUS`: open, in_progress, blocked, deferred, parked, closed; can be repeated")
+	flags.BoolVar(&f.Ready, "ready", false, "only ready tasks")
+	flags.BoolVar(&f.Active, "active", false, "only ready and claimed tasks")
+	flags.BoolVar(&f.All, "all", false, "also closed tasks")
 	flags.StringVar(&f.Pool, "pool", "", "of this `POOL`")
 	flags.StringVarP(&f.Assignee, "assignee", "a", "", "assigned to, or claimed by, this agent or person, `WHO`")
-	flags.StringSliceVarP(&f.Labels, "label", "l", nil, "with this `LABEL`; may be given again")
+	flags.StringSliceVarP(&f.Labels, "label", "l", nil, "with this `LABEL`; can be repeated")
 	flags.StringVarP(&f.Type, "type", "t", "", "of this `TYPE`")
 	flags.StringVar(&f.Parent, "parent", "", "children of the task of this `ID`")
 	flags.IntVarP(&f.Limit, "limit", "n", 0, "the first `N`; 0 for all")
@@ -91,7 +91,7 @@ func newTaskList(s *command.Streams, w worker) *cobra.Command {
 			cmd.MarkFlagsMutuallyExclusive("mine", other)
 		}
 	}
-	flags.BoolVar(&count, "count", false, "print how many there are and nothing else, as the check of a pool does")
+	flags.BoolVar(&count, "count", false, "print only the number of tasks, as for the check of a pool")
 	for _, other := range []string{"status", "ready", "all"} {
 		cmd.MarkFlagsMutuallyExclusive("active", other)
 	}
@@ -148,7 +148,7 @@ func newTaskShow(s *command.Streams, w worker) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show ID",
-		Short: "Show all there is of a task",
+		Short: "Show a task with its comments and children",
 		Args:  oneTask(w),
 		RunE: func(_ *cobra.Command, args []string) error {
 			var d task.Detail

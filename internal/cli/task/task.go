@@ -34,9 +34,8 @@ type worker struct {
 func ForAgents() worker {
 	return worker{
 		command: "coppice agent task", short: "Claim tasks and report on them", agent: true,
-		long: `Claim tasks, and say what becomes of them. What an agent has claimed is this
-incarnation's: when it ends, however that is, the task is open again for the next
-one. coppice agent hook says what there is to do.`,
+		long: `Claim tasks and report on them. A claim belongs to this incarnation: when it ends, the
+task is open again. coppice agent hook shows pending tasks.`,
 		flags: func(*cobra.Command) {}, ask: command.AskAsAgent, look: command.LookAsAgent,
 		by: func() string { return "" },
 	}
@@ -46,10 +45,9 @@ func ForPeople() worker {
 	var r command.Remote
 	return worker{
 		command: "coppice task", short: "Add, list and edit tasks",
-		long: `Make, list and change tasks, the work that agents do. Tasks outlive the agents
-that do them, the daemon and the machine. A task is ready when it is open, its time
-has come, and what it depends on, and its children, are closed. It is done by one
-incarnation of an agent at a time, and is open again when that dies.`,
+		long: `Add, list and edit tasks, the durable work of agents. A task is ready when it is open,
+its time has come, and its dependencies and children are closed. One incarnation of an agent
+claims it at a time; when that ends, the task is open again.`,
 		flags: r.Flags, ask: r.Ask, look: r.Look, by: command.UserName, completion: r.Complete,
 	}
 }
@@ -95,10 +93,10 @@ func newTaskAdd(s *command.Streams, w worker) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add TITLE...",
 		Short: "Add a task",
-		Long: `Make a task, and print its id once it is kept safe. A task with a pool is done by
-any agent of that pool, one with an assignee by that agent alone; one with neither
-waits until it is given to somebody, or claimed by its id. With - for a title, it is
-the first line of the standard input, and the rest of that is the text.`,
+		Long: `Add a task, and print its id when it is durable. A task with a pool is for any agent
+of that pool, one with an assignee for that agent or person alone. One with neither waits until
+it gets one, or is claimed by its id. If TITLE is -, the first line of standard input is the
+title and the rest the text.`,
 		Example: "  " + w.command + " add 'Fix the login' --pool web -p 1 --label bug\n" +
 			"  " + w.command + " add 'Release' --depends-on web-x4k,web-9fj\n" +
 			"  git diff | " + w.command + " add 'Review this' --assignee web/reviewer -m -",
@@ -149,24 +147,24 @@ the first line of the standard input, and the rest of that is the text.`,
 			return s.PrintLines([]string{proc.Plain(made.ID)})
 		},
 	}
-	text.add(cmd, "that says what is to be done")
+	text.add(cmd, "of the task")
 	flags := cmd.Flags()
 	flags.StringVar(&d.Pool, "pool", "", "the `POOL` whose agents may do it")
 	flags.StringVarP(&d.Assignee, "assignee", "a", "",
-		"the path of the agent, or the name of the person, `WHO` is to do it")
+		"the agent (path) or person `WHO` does it")
 	flags.IntVarP(&priority, "priority", "p", task.DefaultPriority, "from 0, most urgent, to 4")
 	flags.StringVarP(&d.Type, "type", "t", "task", "task, bug, feature, epic, chore, or another `WORD`")
-	flags.StringSliceVarP(&d.Labels, "label", "l", nil, "a `LABEL`; may be given again")
-	flags.StringVar(&d.Parent, "parent", "", "the `ID` of the task that it is a part of, and that waits for it")
+	flags.StringSliceVarP(&d.Labels, "label", "l", nil, "a `LABEL`; can be repeated")
+	flags.StringVar(&d.Parent, "parent", "", "the `ID` of its parent, which waits for it")
 	flags.StringSliceVar(&d.DependsOn, "depends-on", nil,
-		"the `ID` of a task that has to be closed before; may be given again")
+		"the `ID` of a task that must be closed first; can be repeated")
 	flags.StringVar(&status, "status", "open", "open, blocked or deferred")
 	flags.StringVar(&when, "not-before", "",
-		"the `TIME` before which it cannot be claimed, or how long from now, such as 2h")
+		"it cannot be claimed before this `TIME`, such as 2h from now")
 	flags.IntVar(&d.MaxClaims, "max-claims", 0,
 		"park it after `N` claims that have failed; 0 for the max_claims of [daemon]")
-	flags.StringVar(&d.Key, "key", "", "what is made again under the same `KEY` is made once")
-	flags.BoolVar(&d.Ephemeral, "ephemeral", false, "remove it some time after it was closed, see ttl in [daemon]")
+	flags.StringVar(&d.Key, "key", "", "add only one task with this `KEY`")
+	flags.BoolVar(&d.Ephemeral, "ephemeral", false, "remove it when it has been closed for the ttl in [daemon]")
 	command.JSONFlag(cmd, &asJSON, "the task as an object")
 	return cmd
 }
@@ -180,8 +178,8 @@ func newTaskEdit(s *command.Streams, w worker) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "edit ID",
 		Short: "Edit a task",
-		Long: `Change a task. What is not named stays as it is. A status of open, blocked or
-deferred takes the task away from who has claimed it.`,
+		Long: `Edit the named fields of a task. Setting the status to open, blocked or deferred ends
+the claim on it.`,
 		Args: oneTask(w),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			changed := cmd.Flags().Changed
@@ -227,21 +225,21 @@ deferred takes the task away from who has claimed it.`,
 			}, "changed")
 		},
 	}
-	text.add(cmd, "instead of the one it has")
+	text.add(cmd, "that replaces the present one")
 	flags := cmd.Flags()
 	flags.StringVar(&title, "title", "", "the new title")
 	flags.StringVarP(&kind, "type", "t", "", "task, bug, feature, epic, chore, or another `WORD`")
 	flags.StringVar(&status, "status", "", "open, blocked or deferred")
 	flags.IntVarP(&priority, "priority", "p", 0, "from 0, most urgent, to 4")
 	flags.StringVar(&pool, "pool", "", "the `POOL` whose agents may do it; '' for none")
-	flags.StringVarP(&assignee, "assignee", "a", "", "the agent or person, `WHO` is to do it; '' for none")
-	flags.StringVar(&parent, "parent", "", "the `ID` of the task that it is a part of; '' for none")
+	flags.StringVarP(&assignee, "assignee", "a", "", "the agent (path) or person `WHO` does it; '' for none")
+	flags.StringVar(&parent, "parent", "", "the `ID` of its parent; '' for none")
 	flags.StringVar(&when, "not-before", "",
-		"the `TIME` before which it cannot be claimed, or how long from now; none for none")
+		"it cannot be claimed before this `TIME`, such as 2h from now; none for none")
 	flags.IntVar(&maxClaims, "max-claims", 0,
 		"park it after `N` claims that have failed; 0 for the max_claims of [daemon]")
-	flags.StringSliceVarP(&e.AddLabels, "label", "l", nil, "add a `LABEL`; may be given again")
-	flags.StringSliceVar(&e.RemoveLabels, "remove-label", nil, "remove a `LABEL`; may be given again")
+	flags.StringSliceVarP(&e.AddLabels, "label", "l", nil, "add a `LABEL`; can be repeated")
+	flags.StringSliceVar(&e.RemoveLabels, "remove-label", nil, "remove a `LABEL`; can be repeated")
 	command.JSONFlag(cmd, &asJSON, "the task as an object")
 	w.complete(cmd)
 	return cmd
@@ -282,8 +280,8 @@ func newTaskComment(s *command.Streams, w worker) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "comment ID [TEXT]",
 		Short: "Comment on a task",
-		Long: `Say something about a task, for the next agent that works on it. The text is TEXT, or that of
--m or --text-file, or the standard input.`,
+		Long: `Comment on a task, for the next agent that works on it. The text is TEXT, or that of
+-m or --text-file, or standard input.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 2 {
 				return fmt.Errorf("unexpected argument %q; texts of several words have to be quoted", args[2])

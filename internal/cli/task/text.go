@@ -41,8 +41,8 @@ func plainArguments(cmd *cobra.Command, args []string) (err error) {
 type textFlags struct{ text, file string }
 
 func (f *textFlags) add(cmd *cobra.Command, what string) {
-	cmd.Flags().StringVarP(&f.text, "message", "m", "", "the `TEXT` "+what+"; - is the standard input")
-	cmd.Flags().StringVar(&f.file, "text-file", "", "the `FILE` with the text "+what+"; - is the standard input")
+	cmd.Flags().StringVarP(&f.text, "message", "m", "", "the `TEXT` "+what+"; - is standard input")
+	cmd.Flags().StringVar(&f.file, "text-file", "", "the `FILE` with the text "+what+"; - is standard input")
 	cmd.MarkFlagsMutuallyExclusive("message", "text-file")
 	cmd.MarkFlagFilename("text-file")
 }

@@ -30,7 +30,7 @@ func New(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Watch the fleet live, and act on it",
-		Long: `Watch the tree with what each agent uses, and the output of the selected one. MEM is the
+		Long: `Watch the tree, the resources that each agent uses, and the output of one of them. MEM is the
 resident memory of all processes of an agent and of its shim; memory that processes
 share counts for each. Stop and restart ask first.
 

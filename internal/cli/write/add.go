@@ -23,11 +23,9 @@ func NewAdd(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add DIR...",
 		Short: "Add agents with an Aidefile to coppice.toml",
-		Long: `Add agents with an Aidefile to coppice.toml: a table [[agent]] for each, at its end.
-What is there already stays as it is, with its comments. Nothing is written unless
-the whole file is valid with them; coppice validate looks for their command, too.
-Where there is no coppice.toml, one is written here. A daemon that runs follows by
-itself.`,
+		Long: `Add agents with an Aidefile to the end of coppice.toml, which keeps its comments. A
+missing coppice.toml is created here. Nothing is written unless the whole file is valid then. A
+running daemon reads the new file by itself.`,
 		Example: `  coppice add agents/uptime agents/writer`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -16,8 +16,8 @@ func NewConfig(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Show the configuration and where it comes from",
-		Long: `Show what coppice.toml says together with the files that it includes and with
-their patches: each value with the file and line that it comes from.`,
+		Long: `Show the configuration with included files and patches, and where each value comes
+from.`,
 	}
 	cmd.AddCommand(newConfigShow(s), newConfigExplain(s))
 	return cmd
@@ -36,9 +36,8 @@ func newConfigShow(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show the whole configuration and its origins",
-		Long: `Show the whole configuration as one file, with the origin of each value as a
-comment behind it, and what it replaced. If it is not valid, the faults are printed
-as well, as by coppice validate; the exit code is 78.`,
+		Long: `Show the whole configuration as one file, with the origin of each value, and what it
+replaced, as a comment. If it is not valid, the errors are printed, too; the exit code is 78.`,
 		Args:              command.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
@@ -70,9 +69,9 @@ func newConfigExplain(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain KEY",
 		Short: "Show the origin of a configuration value",
-		Long: `Show where a value comes from, and what it replaced. KEY is one such as
-agent.web.env.MODEL, daemon.max_restarts, or agent.web for all that is said of an
-agent. Of a key that is not set it tells the default.`,
+		Long: `Show the file and line of a value, and what it replaced. KEY is for example
+agent.web.env.MODEL, daemon.max_restarts, or agent.web for all keys of an agent. For a key that
+is not set, it prints the default.`,
 		Example: `  coppice config explain agent.web.env.MODEL`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch len(args) {

@@ -18,8 +18,8 @@ func NewInit(s *command.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Write a coppice.toml to start from",
-		Long: `Write a commented coppice.toml that can be run as it is, here or in DIR. A file
-that is there already is left alone.`,
+		Long: `Write a commented coppice.toml that runs as it is, here or in DIR. An existing file is
+not changed.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return fmt.Errorf("unexpected argument %q, expected one directory; see %s --help", args[1],

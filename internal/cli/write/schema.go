@@ -20,15 +20,13 @@ func NewSchema(s *command.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema [FILE]",
 		Short: "Print the JSON Schema of coppice.toml",
-		Long: `Print the JSON Schema (draft 7) of coppice.toml, or of grove.toml or an Aidefile if
-that is named.
-Editors complete and check TOML by it: write it to a file, and name that in the
-first line of coppice.toml as
+		Long: `Print the JSON Schema (draft 7) of coppice.toml; FILE can be grove.toml or Aidefile.
+Editors use it to complete and check TOML: write it to a file, and name that in the first line
+of coppice.toml:
 
   #:schema ./coppice.schema.json
 
-coppice validate knows more: what depends on several values, on other files and on
-the machine is not in the schema.`,
+coppice validate also checks what depends on several values, other files and the machine.`,
 		Example: `  coppice schema > coppice.schema.json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {

@@ -19,7 +19,7 @@ func NewValidate(s *command.Streams) *cobra.Command {
 		Use:   "validate",
 		Short: "Check coppice.toml without starting anything",
 		Long: `Check coppice.toml, with the commands and directories that it names, without
-starting anything. Each fault is one line, file:line:column; the exit code is 78.`,
+starting anything. Each error is one line, FILE:LINE:COLUMN; the exit code is then 78.`,
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			path, err := command.FindConfig(file)
@@ -49,7 +49,7 @@ starting anything. Each fault is one line, file:line:column; the exit code is 78
 		},
 	}
 	command.ConfigFlag(cmd, &file)
-	command.JSONFlag(cmd, &asJSON, "one object, with all faults")
+	command.JSONFlag(cmd, &asJSON, "one object, with all errors")
 	return cmd
 }
 
