@@ -10,24 +10,17 @@ import (
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// checkMark is set in the environment of checks; its value identifies the project.
-const checkMark = "COPPICE_CHECK"
-
 // openOrders starts to fire orders, once the tree is launched.
 func (c *Controller) openOrders(ctx context.Context) (err error) {
-	o := dispatch.Options{
+	c.orders, err = dispatch.Open(ctx, dispatch.Options{
 		Store: c.opts.Store, Log: c.log, Jobs: c.opts.Jobs, Orders: c.opts.Tree.Orders, Logger: c.opts.Logger,
 		Environ: c.orderEnviron, Task: c.orderTask, Held: c.orderHeld(), Paced: func() { notify(c.pauses.look) },
-	}
-	if o.Jobs != nil {
-		o.Mark = checkMark + "=" + wire.Marker(o.Jobs.Dir())
-	}
-	if c.orders, err = dispatch.Open(ctx, o); err != nil {
+	})
+	if err != nil {
 		return fmt.Errorf("orders: %w", err)
 	}
 	return nil

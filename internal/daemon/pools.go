@@ -2,20 +2,15 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/account"
 	"github.com/coppice-dev/coppice/internal/agent"
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/pool"
-	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -183,18 +178,4 @@ func previewPools(ctx context.Context, tree *spec.Tree, seen []runtime.Observati
 		return as.User, environOf(as, path, template), nil
 	})
 	return pools
-}
-
-// endChecks ends the checks of pools and orders of a project that has no daemon.
-func endChecks(ctx context.Context, p project.Project) error {
-	socket, err := api.SocketPath(p.Dir)
-	if err != nil {
-		return err
-	}
-	var orders proc.Sweeper
-	err = orders.Sweep(ctx, checkMark+"="+wire.Marker(p.Jobs()))
-	if errors.Is(err, errors.ErrUnsupported) {
-		err = nil
-	}
-	return errors.Join(err, pool.NewRunner(socket).Clear(ctx))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/project"
+	"github.com/coppice-dev/coppice/internal/project/load"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -20,9 +21,9 @@ import (
 // there is to do. It is for while no daemon runs; what people have stopped by hand
 // is not known then. The end of ctx ends the checks, too.
 func Preview(ctx context.Context, file string, logger *slog.Logger) (round api.Round, err error) {
-	files := newLoader(logger, nil)
-	defer func() { err = errors.Join(err, files.programs.Close()) }()
-	loaded := files.load(file)
+	files := load.New(logger, nil)
+	defer func() { err = errors.Join(err, files.Programs.Close()) }()
+	loaded := files.Load(file)
 	if loaded.Err != nil {
 		return round, loaded.Err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event/feed"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/project"
+	"github.com/coppice-dev/coppice/internal/project/load"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -49,12 +50,12 @@ func OpenRecords(ctx context.Context, file string) (*Records, error) {
 	if holder, locked := p.Locked(); locked {
 		return nil, &project.LockedError{Project: p.Dir, Holder: holder}
 	}
-	files := newLoader(nil, nil)
+	files := load.New(nil, nil)
 	r := &Records{
 		fate: project.LastExit(file), started: p.Holder().Since,
-		seen: make(map[string]agent.Slot), ends: []func() error{files.programs.Close},
+		seen: make(map[string]agent.Slot), ends: []func() error{files.Programs.Close},
 	}
-	loaded := files.load(file)
+	loaded := files.Load(file)
 	if r.badFile = loaded.Err; loaded.Err == nil {
 		p = p.Keeping(loaded.Tree.Persistence)
 	}
@@ -65,7 +66,7 @@ func OpenRecords(ctx context.Context, file string) (*Records, error) {
 	return r, nil
 }
 
-func (r *Records) open(ctx context.Context, loaded reconcile.Loaded, files *loader) error {
+func (r *Records) open(ctx context.Context, loaded reconcile.Loaded, files *load.Files) error {
 	db, err := r.project.ReadStore(ctx)
 	if err != nil {
 		return err
@@ -76,7 +77,7 @@ func (r *Records) open(ctx context.Context, loaded reconcile.Loaded, files *load
 		return fmt.Errorf("reading what the last daemon knew: %w", err)
 	}
 	r.records, r.selves, _ = agent.ReadRecords(stored)
-	runtimes, err := r.project.StandingRuntimes(files.log)
+	runtimes, err := r.project.StandingRuntimes(files.Logger)
 	for _, rt := range runtimes {
 		r.ends = append(r.ends, rt.Close)
 	}
@@ -88,7 +89,7 @@ func (r *Records) open(ctx context.Context, loaded reconcile.Loaded, files *load
 	}
 	r.Controller, err = newController(Options{
 		Tree: r.tree(loaded.Tree), Store: db, Runtimes: runtimes,
-		Logger: files.log, Config: loaded.Config, programs: files.programs,
+		Logger: files.Logger, Config: loaded.Config, programs: files.Programs,
 	})
 	if err != nil {
 		return err

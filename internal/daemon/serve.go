@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/job"
 	"github.com/coppice-dev/coppice/internal/project"
+	"github.com/coppice-dev/coppice/internal/project/load"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -42,9 +43,9 @@ type ServeOptions struct {
 // stops all agents in order; see Controller.Stop for less patience. Its error is
 // a config.Errors, a *LockedError, a *sqlite.FileError, or why the tree ended.
 func Serve(ctx context.Context, o ServeOptions) (err error) {
-	files := newLoader(o.Logger, o.Trace)
-	defer func() { err = errors.Join(err, files.programs.Close()) }() // after the last agent
-	load := func() reconcile.Loaded { return files.load(o.Config) }
+	files := load.New(o.Logger, o.Trace)
+	defer func() { err = errors.Join(err, files.Programs.Close()) }() // after the last agent
+	load := func() reconcile.Loaded { return files.Load(o.Config) }
 	loaded := load()
 	if loaded.Err != nil {
 		return loaded.Err
@@ -68,7 +69,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	onEvent := files.programs.Traced(o.OnEvent)
+	onEvent := files.Programs.Traced(o.OnEvent)
 	if onEvent != nil { // a slow terminal must not hold up the log
 		var drain func()
 		onEvent, drain = supervisor.Buffered(onEvent)
@@ -80,7 +81,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeRuntimes()) }()
 
-	files.programs.SetRuntime(runtimes)
+	files.Programs.SetRuntime(runtimes)
 	jobs, err := job.Open(job.Options{Dir: p.Jobs(), Logger: o.Logger})
 	if err != nil {
 		return err
@@ -100,7 +101,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	c, err := Open(ctx, Options{
 		Tree: tree, Store: db, Runtimes: runtimes, Jobs: jobs, Logger: o.Logger, Version: o.Version,
 		Once: o.Once, OnEvent: onEvent, Work: p.RunRequests(), Output: o.Output, Socket: socket,
-		Admit: listener.Admit, programs: files.programs,
+		Admit: listener.Admit, programs: files.Programs,
 		Config: loaded.Config, Load: load,
 	})
 	if err != nil {

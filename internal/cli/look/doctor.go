@@ -10,7 +10,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
-	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/doctor"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
@@ -33,13 +33,13 @@ there is a problem.`,
 			if err != nil {
 				return err
 			}
-			found, err := daemon.Doctor(context.Background(), path, fix)
+			found, err := doctor.Check(context.Background(), path, fix)
 			if err != nil {
 				return err
 			}
 			bad := false
 			for _, f := range found {
-				bad = bad || f.Level == daemon.LevelProblem
+				bad = bad || f.Level == doctor.LevelProblem
 			}
 			if asJSON {
 				err = json.NewEncoder(s.Out).Encode(found)
@@ -58,15 +58,15 @@ there is a problem.`,
 	return cmd
 }
 
-func printFindings(s *command.Streams, found []daemon.Finding) error {
+func printFindings(s *command.Streams, found []doctor.Finding) error {
 	_, tty := terminal.Size(s.Out)
 	p := terminal.NewPaint(tty)
 	for _, f := range found {
 		level := fmt.Sprintf("%-8s", f.Level)
 		switch f.Level {
-		case daemon.LevelOK, daemon.LevelFixed:
+		case doctor.LevelOK, doctor.LevelFixed:
 			level = p.Green(level)
-		case daemon.LevelWarning:
+		case doctor.LevelWarning:
 			level = p.Yellow(level)
 		default:
 			level = p.Red(level)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
-	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/offline"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
@@ -35,7 +35,7 @@ exist; only its owner can read it.`,
 			}
 			ctx, stop := command.UntilSignal(context.Background())
 			defer stop()
-			rev, err := daemon.Backup(ctx, path, to)
+			rev, err := offline.Backup(ctx, path, to)
 			if err != nil {
 				return coded(err)
 			}
@@ -70,7 +70,7 @@ coppice down. The log begins a new epoch.`,
 			}
 			ctx, stop := command.UntilSignal(context.Background())
 			defer stop()
-			r, err := daemon.Restore(ctx, path, from, slog.New(slog.NewTextHandler(s.Err, nil)))
+			r, err := offline.Restore(ctx, path, from, slog.New(slog.NewTextHandler(s.Err, nil)))
 			if err != nil {
 				return coded(err)
 			}

@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
-	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/offline"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
@@ -106,7 +106,7 @@ func stopOrphans(r *command.Remote, ctx context.Context, s *command.Streams) (an
 		return false, err
 	}
 	logger := slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	stopped, err := daemon.StopOrphans(ctx, file, logger)
+	stopped, err := offline.Stop(ctx, file, logger)
 	for _, path := range stopped.Agents {
 		fmt.Fprintf(s.Out, "%s stopped\n", proc.Plain(path))
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/project"
+	"github.com/coppice-dev/coppice/internal/project/load"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 )
@@ -271,7 +272,7 @@ func unwellError(all []status.Attention) error {
 
 // upDetached starts the daemon in the background and waits for its readiness.
 func upDetached(s *command.Streams, path string) error {
-	_, notices, err := daemon.LoadTree(path)
+	_, notices, err := load.Tree(path)
 	if err != nil { // say it here, not in a log file
 		return command.Exit(command.ExitConfig, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/config"
-	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/project/load"
 )
 
 func NewValidate(s *command.Streams) *cobra.Command {
@@ -79,7 +79,7 @@ type fault struct {
 
 func validate(path string) (validation, error) {
 	v := validation{File: path, Errors: []fault{}, Warnings: []fault{}}
-	tree, notices, err := daemon.LoadTree(path)
+	tree, notices, err := load.Tree(path)
 	v.notices, v.Valid = notices, err == nil
 	for _, n := range notices {
 		v.Warnings = append(v.Warnings, faultOf((*config.Error)(n)))

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -32,10 +34,26 @@ type checker struct {
 }
 
 func newChecker(o Options) *checker {
-	return &checker{
-		mark: o.Mark, environ: o.Environ, logger: o.Logger,
-		slots: make(chan struct{}, maxChecks), swept: make(chan struct{}),
+	c := &checker{
+		environ: o.Environ, logger: o.Logger, slots: make(chan struct{}, maxChecks), swept: make(chan struct{}),
 	}
+	if o.Jobs != nil {
+		c.mark = checkMark(o.Jobs.Dir())
+	}
+	return c
+}
+
+// checkMark returns an environment entry that identifies the checks of a project, by the directory
+// of the slots in which its orders run.
+func checkMark(dir string) string { return "COPPICE_CHECK=" + wire.Marker(dir) }
+
+// EndChecks ends the checks that a killed daemon has left, where processes can be found.
+func EndChecks(ctx context.Context, dir string) error {
+	var s proc.Sweeper
+	if err := s.Sweep(ctx, checkMark(dir)); !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
 }
 
 // sweep ends the checks that a killed daemon has left.

@@ -36,8 +36,6 @@ type Options struct {
 	Held func(*spec.Order) string
 	// Paced, unless nil, is called when events begin to fire an order at a slower pace.
 	Paced func()
-	// Mark is an environment entry that identifies the checks of this project.
-	Mark string
 	// Clock returns the time; that of the machine if nil.
 	Clock func() order.Now
 	// History is the number of ended runs that are kept for each order; 20 if 0.

@@ -98,7 +98,7 @@ func (p *place) open(all ...*spec.Order) *Dispatcher {
 		p.t.Fatal(err)
 	}
 	p.d, err = Open(ctxOf(p.t), Options{
-		Store: p.store, Log: p.log, Jobs: p.jobs, Orders: all, Clock: p.clock, Mark: "COPPICE_CHECK=" + p.dir,
+		Store: p.store, Log: p.log, Jobs: p.jobs, Orders: all, Clock: p.clock,
 		Environ: func(declared map[string]string) []string {
 			env := []string{"PATH=/usr/bin:/bin", runtimetest.Env()}
 			for k, v := range declared {

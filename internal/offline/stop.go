@@ -1,4 +1,6 @@
-package daemon
+// Package offline works with a project that has no daemon: it stops what a killed daemon has left,
+// and copies or replaces the store.
+package offline
 
 import (
 	"context"
@@ -14,21 +16,24 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/job"
+	"github.com/coppice-dev/coppice/internal/order/dispatch"
+	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/project"
+	"github.com/coppice-dev/coppice/internal/project/load"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Stopped is the result of StopOrphans.
+// Stopped is the result of Stop.
 type Stopped struct {
 	Agents []string // paths, in the order in which they ended
 	Orders int      // runs of orders
 	Late   []api.Overdue
 }
 
-// StopOrphans stops the agents and the runs of orders of a project whose daemon was killed, the agents
-// as package shutdown says. The next daemon finds an orderly end. The error is a *LockedError if a
+// Stop stops the agents and the runs of orders of a project whose daemon was killed, the agents
+// as package shutdown says. The next daemon finds an orderly end. The error is a *project.LockedError if a
 // daemon runs after all.
-func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped Stopped, err error) {
+func Stop(ctx context.Context, file string, logger *slog.Logger) (stopped Stopped, err error) {
 	p, err := project.Open(file)
 	if err != nil {
 		return stopped, err
@@ -46,7 +51,7 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 			p.WriteExitRecord(nil)
 		}
 	}()
-	tree, _, err := LoadTree(file)
+	tree, _, err := load.Tree(file)
 	if err != nil { // what runs has to stop, also if the file cannot be used
 		tree = &spec.Tree{Root: &spec.Node{Name: "?"}, Patrol: spec.DefaultPatrol()}
 	}
@@ -83,15 +88,18 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 	for _, path := range result.FailedPaths() {
 		errs = append(errs, fmt.Errorf("stopping %s: %w", path, result.Failed[path]))
 	}
-	if err := logOffline(ctx, p.Keeping(tree.Persistence), logger, events, len(errs) == 0); err != nil {
+	if err := writeEvents(ctx, p.Keeping(tree.Persistence), logger, events, len(errs) == 0); err != nil {
 		errs = append(errs, fmt.Errorf("recording that they are stopped: %w", err))
 	}
 	return stopped, errors.Join(errs...)
 }
 
-// logOffline appends events to the log of a project that has no daemon. If orderly, the next daemon
+// closeTimeout bounds the wait for the last events to be written.
+const closeTimeout = 5 * time.Second
+
+// writeEvents appends events to the log of a project that has no daemon. If orderly, the next daemon
 // finds that the last one has stopped everything in order.
-func logOffline(
+func writeEvents(
 	ctx context.Context, p project.Project, logger *slog.Logger, events []event.Event, orderly bool,
 ) (err error) {
 	if p.Database() == "" {
@@ -113,7 +121,16 @@ func logOffline(
 		}
 		log.Append(e)
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	return log.Close(end)
+}
+
+// endChecks ends the checks of pools and orders of a project that has no daemon.
+func endChecks(ctx context.Context, p project.Project) error {
+	socket, err := api.SocketPath(p.Dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dispatch.EndChecks(ctx, p.Jobs()), pool.NewRunner(socket).Clear(ctx))
 }

@@ -1,4 +1,5 @@
-package daemon
+// Package doctor checks all that the daemon of a project depends on.
+package doctor
 
 import (
 	"context"
@@ -13,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/project"
+	"github.com/coppice-dev/coppice/internal/project/load"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/cgroup"
 	"github.com/coppice-dev/coppice/internal/runtime/shim"
@@ -23,7 +25,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Finding is what one check of Doctor has found.
+// Finding is what one check has found.
 type Finding struct {
 	Check  string `json:"check"`
 	Level  string `json:"level"` // ok, warning, problem, fixed
@@ -42,9 +44,9 @@ const (
 // minFree is how much room a disk needs for the state to be safe.
 const minFree = 64 << 20
 
-// Doctor looks at all that a daemon of the project depends on. It changes
+// Check looks at all that a daemon of the project depends on. It changes
 // something only if fix, and only what no running daemon has in its hands.
-func Doctor(ctx context.Context, file string, fix bool) ([]Finding, error) {
+func Check(ctx context.Context, file string, fix bool) ([]Finding, error) {
 	p, err := project.Open(file)
 	if err != nil {
 		return nil, err
@@ -75,7 +77,7 @@ func (d *doctor) note(check, level, fix, format string, args ...any) {
 }
 
 func (d *doctor) config(file string) {
-	tree, _, err := LoadTree(file)
+	tree, _, err := load.Tree(file)
 	if err != nil {
 		d.note("file", LevelProblem, "coppice validate", "%v", err)
 		return
@@ -212,7 +214,7 @@ func (d *doctor) slots(ctx context.Context) {
 
 // declared is the agent of a path in the file; for an instance of a pool that is the pool.
 func (d *doctor) declared(path string) *spec.Agent {
-	above, _, _ := cutLast(path)
+	above := path[:max(0, strings.LastIndexByte(path, '/'))]
 	if pool := d.agents[above]; pool != nil && pool.Pool != nil {
 		return pool
 	}

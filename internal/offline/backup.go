@@ -1,4 +1,4 @@
-package daemon
+package offline
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/job"
 	"github.com/coppice-dev/coppice/internal/project"
+	"github.com/coppice-dev/coppice/internal/project/load"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
@@ -35,7 +36,7 @@ func Backup(ctx context.Context, file, to string) (store.Rev, error) {
 
 // openConfigured opens the project of a file with its settings. Its store is in a file.
 func openConfigured(file string) (project.Project, reconcile.Loaded, error) {
-	tree, _, err := LoadTree(file)
+	tree, _, err := load.Tree(file)
 	if err != nil {
 		return project.Project{}, reconcile.Loaded{}, err
 	}
@@ -51,7 +52,7 @@ func openConfigured(file string) (project.Project, reconcile.Loaded, error) {
 }
 
 // Restore puts a backup in the place of the store of a project. Nothing may run: the
-// error is a *LockedError while there is a daemon. The next daemon finds an orderly end.
+// error is a *project.LockedError while there is a daemon. The next daemon finds an orderly end.
 func Restore(ctx context.Context, file, from string, logger *slog.Logger) (r sqlite.Restored, err error) {
 	p, loaded, err := openConfigured(file)
 	if err != nil {
@@ -72,7 +73,7 @@ func Restore(ctx context.Context, file, from string, logger *slog.Logger) (r sql
 		Type: event.StoreRestored, Actor: "user",
 		Message: fmt.Sprintf("%d records were restored from the backup %s, of revision %d", r.Records, from, r.Rev),
 	}
-	if err := logOffline(ctx, p, logger, []event.Event{e}, true); err != nil {
+	if err := writeEvents(ctx, p, logger, []event.Event{e}, true); err != nil {
 		return r, fmt.Errorf("the backup is restored, but that cannot be written down: %w", err)
 	}
 	p.WriteExitRecord(nil)

@@ -1,4 +1,5 @@
-package daemon
+// Package load reads the desired tree of a project from its files.
+package load
 
 import (
 	"crypto/sha256"
@@ -20,63 +21,65 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// LoadTree reads the desired tree of a project from its file: a coppice.toml,
+// Tree reads the desired tree of a project from its file: a coppice.toml,
 // with the Sage program that it names as a part of the tree, or a grove.toml,
 // whose program is the whole tree. Notices are what the file says in vain. The
 // error is config.Errors, or about the program.
-func LoadTree(file string) (tree *spec.Tree, notices []*config.Notice, err error) {
-	l := newLoader(nil, nil)
-	tree, notices, _, err = l.read(file)
-	return tree, notices, errors.Join(err, l.programs.Close())
+func Tree(file string) (tree *spec.Tree, notices []*config.Notice, err error) {
+	f := New(nil, nil)
+	tree, notices, _, err = f.read(file)
+	return tree, notices, errors.Join(err, f.Programs.Close())
 }
 
-// loader reads the files of a project for a controller that runs their tree.
-type loader struct {
-	log      *slog.Logger
-	programs *sagehost.Programs
+// Files reads the files of a project for a controller that runs their tree.
+type Files struct {
+	Logger   *slog.Logger
+	Programs *sagehost.Programs // those of the trees that were read; the caller closes them
 
 	mu       sync.Mutex
 	reported string // the revision whose notices have been logged
 }
 
-func newLoader(l *slog.Logger, trace io.Writer) *loader {
+// New returns what reads files. Notices are logged, unless the logger is nil. trace gets events of
+// programs as NDJSON, if it is not nil.
+func New(l *slog.Logger, trace io.Writer) *Files {
 	if l == nil {
 		l = slog.New(slog.DiscardHandler)
 	}
-	return &loader{log: l, programs: sagehost.NewPrograms(l, trace)}
+	return &Files{Logger: l, Programs: sagehost.NewPrograms(l, trace)}
 }
 
-// load is LoadTree with what a controller has to know of the files. It may be
+// Load is Tree with what a controller has to know of the files. It may be
 // called again, for the tree that is desired from then on.
-func (l *loader) load(file string) reconcile.Loaded {
-	tree, notices, sources, err := l.read(file)
+func (f *Files) Load(file string) reconcile.Loaded {
+	tree, notices, sources, err := f.read(file)
 	loaded := reconcile.Loaded{
 		Tree: tree, Err: err,
 		Config: fleet.Config{Path: file, LoadedAt: time.Now(), Revision: revisionOf(sources.Revisions)},
 		Watch:  filewatch.Set{Files: sortedSet(sources.Files), Dirs: sortedSet(sources.Dirs)},
 	}
-	l.mu.Lock()
-	news := loaded.Config.Revision != l.reported // the file is read again and again
-	l.reported = loaded.Config.Revision
-	l.mu.Unlock()
+	f.mu.Lock()
+	news := loaded.Config.Revision != f.reported // the file is read again and again
+	f.reported = loaded.Config.Revision
+	f.mu.Unlock()
 	if news {
 		for _, n := range notices {
-			l.log.Warn(n.String())
+			f.Logger.Warn(n.String())
 		}
 	}
 	return loaded
 }
 
 // read reads a file and what it names. The tree is nil if there is an error.
-func (l *loader) read(file string) (*spec.Tree, []*config.Notice, sagehost.Sources, error) {
+func (f *Files) read(file string) (*spec.Tree, []*config.Notice, sagehost.Sources, error) {
 	if grove.Is(file) {
-		return l.programs.Project(file)
+		return f.Programs.Project(file)
 	}
 	all, err := config.LoadAll(file)
 	sources := sagehost.Sources{Files: all.Sources, Dirs: all.WatchDirs, Revisions: []string{all.Revision}}
 	if err == nil && all.Tree.Root.Program != "" {
 		var more sagehost.Sources
-		more, err = l.programs.Merge(all.Tree)
+		more, err = f.Programs.Merge(all.Tree)
 		sources = sources.With(more)
 	}
 	if err != nil {

@@ -1,4 +1,4 @@
-package daemon
+package load
 
 import (
 	"path/filepath"
@@ -15,7 +15,7 @@ func TestGroveIsNoFile(t *testing.T) {
 	}
 	loaded := make(chan error, 1)
 	go func() {
-		_, _, err := LoadTree(file)
+		_, _, err := Tree(file)
 		loaded <- err
 	}()
 	select {
