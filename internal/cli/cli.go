@@ -94,7 +94,8 @@ coppice.toml names, restarts what fails, and stops everything in order.`,
 		look.NewEvents(s), look.NewExplain(s),
 		act.NewDrain(s), act.NewFire(s),
 		belief.New(s), agent.New(s), agent.NewMCP(s),
-		mail.NewInbox(s), mail.NewAnswer(s), mail.New(s, mail.ForPeople()), task.New(s, task.ForPeople()), order.New(s),
+		mail.NewInbox(s), mail.NewAnswer(s), mail.New(s, mail.ForPeople(s)), task.New(s, task.ForPeople(s)),
+		order.New(s),
 		sage.New(s),
 	)
 	root.AddCommand(act.NewActs(s)...)

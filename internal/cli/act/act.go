@@ -30,7 +30,7 @@ func NewActs(s *command.Streams) []*cobra.Command {
 }
 
 func newAct(s *command.Streams, action api.Action, done, short, more string) *cobra.Command {
-	var r command.Remote
+	r := command.NewRemote(s)
 	whole := action == api.Suspend || action == api.Resume // may be about the project
 	already := "is already running"
 	if action == api.Stop || action == api.Suspend {

@@ -15,7 +15,7 @@ import (
 )
 
 func NewDrain(s *command.Streams) *cobra.Command {
-	var r command.Remote
+	r := command.NewRemote(s)
 	timeout := api.DefaultDrain
 	var reason string
 	cmd := &cobra.Command{
@@ -29,12 +29,7 @@ stopped anyway.
 The command returns when all agents have stopped. The drain continues if the command is
 interrupted or the daemon is replaced; coppice start ends it.`,
 		Example: `  coppice drain fleet/writer --timeout 10m --reason 'new release'`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("the path of an agent or supervisor is missing; coppice tree shows them")
-			}
-			return nil
-		},
+		Args:    command.Some("the path of an agent or supervisor is missing; coppice tree shows them"),
 		RunE: func(_ *cobra.Command, paths []string) error {
 			if timeout <= 0 || timeout > api.MaxDrain {
 				return command.Usagef("--timeout is %v, expected more than 0 and at most %v",

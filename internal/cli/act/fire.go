@@ -15,7 +15,7 @@ import (
 )
 
 func NewFire(s *command.Streams) *cobra.Command {
-	var r command.Remote
+	r := command.NewRemote(s)
 	cmd := &cobra.Command{
 		Use:   "fire PATH [TASK]",
 		Short: "Start a run of a triggered agent (Aidefile)",

@@ -25,14 +25,13 @@ func New(s *command.Streams) *cobra.Command {
 variables in their environment say which agent calls (see: coppice agent env). While no daemon
 answers, they wait for one.`,
 	}
-	cmd.AddCommand(newAgentEnv(s), newAgentReady(), newAgentHeartbeat(), newAgentRequestRestart(), newAgentHook(s),
-		newAgentDrainCheck(s), newAgentDrainAck(),
-		belief.NewOwn(s), newAgentOutcome(s), mail.New(s, mail.ForAgents()), newAsk(s), task.New(s, task.ForAgents()))
+	cmd.AddCommand(newEnv(s), newReady(), newHeartbeat(), newRequestRestart(), newHook(s),
+		newDrainCheck(s), newDrainAck(),
+		belief.NewOwn(s), newOutcome(s), mail.New(s, mail.ForAgents()), newAsk(s), task.New(s, task.ForAgents()))
 	return cmd
 }
 
-func newAgentEnv(s *command.Streams) *cobra.Command {
-	var asJSON bool
+func newEnv(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "env",
 		Short: "Show the identity of this agent",
@@ -49,17 +48,15 @@ func newAgentEnv(s *command.Streams) *cobra.Command {
 			}); err != nil {
 				return err
 			}
-			if asJSON {
+			if s.JSON {
 				return s.PrintJSON(map[string]any{"agent": who.Path, "incarnation": who.Incarnation,
 					"socket": me.Socket})
 			}
-			return s.PrintLines([]string{
-				fmt.Sprintf("%s=%s", proc.EnvAgent, proc.Plain(who.Path)),
+			return s.PrintLines(fmt.Sprintf("%s=%s", proc.EnvAgent, proc.Plain(who.Path)),
 				fmt.Sprintf("%s=%d", proc.EnvIncarnation, who.Incarnation),
-				fmt.Sprintf("%s=%s", proc.EnvSocket, proc.Plain(me.Socket)),
-			})
+				fmt.Sprintf("%s=%s", proc.EnvSocket, proc.Plain(me.Socket)))
 		},
 	}
-	command.JSONFlag(cmd, &asJSON, "one object")
+	s.JSONFlag(cmd, "one object")
 	return cmd
 }

@@ -48,10 +48,8 @@ finds no answer yet.`,
 			case a.status != "":
 				return a.look(s)
 			case a.withdraw != "":
-				return command.AskAsAgent(func(ctx context.Context, c *api.Client) error {
-					_, err := question.Withdraw.Call(ctx, c, question.ID{ID: a.withdraw})
-					return err
-				})
+				_, err := command.Call(command.AskAsAgent, question.Withdraw, question.ID{ID: a.withdraw})
+				return err
 			}
 			return a.ask(s, args[0])
 		},
@@ -65,7 +63,7 @@ finds no answer yet.`,
 	f.BoolVar(&a.noWait, "no-wait", false, "print the id of the question and return; the answer comes by mail")
 	f.StringVar(&a.status, "status", "", "print the answer to question `ID`")
 	f.StringVar(&a.withdraw, "withdraw", "", "close question `ID`, whose answer is no longer needed")
-	command.JSONFlag(cmd, &a.asJSON, "the question as an object")
+	s.JSONFlag(cmd, "the question as an object")
 	cmd.MarkFlagsMutuallyExclusive("status", "withdraw", "no-wait")
 	return cmd
 }
@@ -75,7 +73,7 @@ type asker struct {
 	list, options    []string
 	byDefault        string
 	deadline         time.Duration
-	noWait, asJSON   bool
+	noWait           bool
 	status, withdraw string
 }
 
@@ -94,19 +92,12 @@ func (a *asker) ask(s *command.Streams, text string) error {
 		Text: text, Options: append(a.list, a.options...), Default: a.byDefault, Deadline: a.deadline.Seconds(),
 		Key: rand.Text(),
 	}
-	var q question.Question
-	err := command.AskAsAgent(func(ctx context.Context, c *api.Client) (err error) {
-		q, err = question.Ask.Call(ctx, c, req)
-		return err
-	})
+	q, err := command.Call(command.AskAsAgent, question.Ask, req)
 	if err != nil {
 		return err
 	}
 	if a.noWait {
-		if a.asJSON {
-			return s.PrintJSON(q)
-		}
-		return s.PrintLines([]string{proc.Plain(q.ID)})
+		return s.PrintLine(q, proc.Plain(q.ID))
 	}
 	id := q.ID
 	err = command.AskAsAgentFor(command.Always, func(ctx context.Context, c *api.Client) (err error) {
@@ -120,11 +111,7 @@ func (a *asker) ask(s *command.Streams, text string) error {
 }
 
 func (a *asker) look(s *command.Streams) error {
-	var q question.Question
-	err := command.AskAsAgent(func(ctx context.Context, c *api.Client) (err error) {
-		q, err = question.Get.Call(ctx, c, question.ID{ID: a.status})
-		return err
-	})
+	q, err := command.Call(command.AskAsAgent, question.Get, question.ID{ID: a.status})
 	if err != nil {
 		return err
 	}
@@ -148,7 +135,7 @@ func (a *asker) tell(s *command.Streams, q question.Question) error {
 	}
 	var err error
 	switch {
-	case a.asJSON:
+	case s.JSON:
 		err = s.PrintJSON(q)
 	case lines != nil:
 		_, err = fmt.Fprintln(s.Out, strings.Join(lines, "\n"))

@@ -13,8 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
-func newAgentDrainCheck(s *command.Streams) *cobra.Command {
-	var asJSON bool
+func newDrainCheck(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drain-check",
 		Short: "Test whether this agent is being drained",
@@ -31,14 +30,14 @@ func newAgentDrainCheck(s *command.Streams) *cobra.Command {
 			switch {
 			case err != nil:
 				return err
-			case asJSON:
+			case s.JSON:
 				err = s.PrintJSON(api.DrainCheck{Drain: d})
 			case d != nil:
 				line := fmt.Sprintf("draining, %s left", timespan.Short(time.Duration(d.Left*float64(time.Second))))
 				if d.Reason != "" {
 					line += ": " + proc.Plain(d.Reason)
 				}
-				err = s.PrintLines([]string{line})
+				err = s.PrintLines(line)
 			}
 			if err == nil && d == nil {
 				err = command.Exit(command.ExitFailure, nil)
@@ -46,11 +45,11 @@ func newAgentDrainCheck(s *command.Streams) *cobra.Command {
 			return err
 		},
 	}
-	command.JSONFlag(cmd, &asJSON, "one object")
+	s.JSONFlag(cmd, "one object")
 	return cmd
 }
 
-func newAgentDrainAck() *cobra.Command {
+func newDrainAck() *cobra.Command {
 	return &cobra.Command{
 		Use:   "drain-ack",
 		Short: "Report that this agent has drained",

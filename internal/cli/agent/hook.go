@@ -19,8 +19,8 @@ import (
 // and an agent waits for it.
 const hookPatience = 2 * time.Second
 
-func newAgentHook(s *command.Streams) *cobra.Command {
-	var asJSON, inject bool
+func newHook(s *command.Streams) *cobra.Command {
+	var inject bool
 	cmd := &cobra.Command{
 		Use:   "hook",
 		Short: "Show pending work and messages for this agent",
@@ -45,17 +45,17 @@ is empty if nothing is pending, and the exit code is always 0.`,
 			case err != nil:
 				return err
 			case inject && len(notices) > 0:
-				return s.PrintLines(injected(notices))
+				return s.PrintLines(injected(notices)...)
 			case inject:
 				return nil
-			case asJSON:
+			case s.JSON:
 				err = s.PrintJSON(notices)
 			case len(notices) > 0:
 				lines := make([]string, len(notices))
 				for i, n := range notices {
 					lines[i] = noticeLine(n)
 				}
-				err = s.PrintLines(lines)
+				err = s.PrintLines(lines...)
 			}
 			if err == nil && len(notices) == 0 {
 				err = command.Exit(command.ExitFailure, nil)
@@ -63,7 +63,7 @@ is empty if nothing is pending, and the exit code is always 0.`,
 			return err
 		},
 	}
-	command.JSONFlag(cmd, &asJSON, "an array of objects")
+	s.JSONFlag(cmd, "an array of objects")
 	cmd.Flags().BoolVar(&inject, "inject", false, "print for the context of a model, and always exit with 0")
 	cmd.MarkFlagsMutuallyExclusive("json", "inject")
 	return cmd

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/outcome/claim"
@@ -24,7 +22,7 @@ type outcomeFlags struct {
 	json                                                                           string
 }
 
-func newAgentOutcome(s *command.Streams) *cobra.Command {
+func newOutcome(s *command.Streams) *cobra.Command {
 	var f outcomeFlags
 	kinds := make([]string, 0, 6)
 	for _, k := range outcome.Kinds() {
@@ -69,10 +67,8 @@ JSON, one of
 			if err != nil {
 				return command.UsageError(err)
 			}
-			return command.AskAsAgent(func(ctx context.Context, c *api.Client) error {
-				_, err := claim.Report.Call(ctx, c, o.Report())
-				return err
-			})
+			_, err = command.Call(command.AskAsAgent, claim.Report, o.Report())
+			return err
 		},
 	}
 	flags := cmd.Flags()

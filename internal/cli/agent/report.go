@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 )
 
-func newAgentReady() *cobra.Command {
+func newReady() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ready",
 		Short: "Report that this agent is ready",
@@ -24,7 +24,7 @@ agents that depend on it wait for this.`,
 	}
 }
 
-func newAgentHeartbeat() *cobra.Command {
+func newHeartbeat() *cobra.Command {
 	var beat api.Beat
 	var progress int64
 	cmd := &cobra.Command{
@@ -48,7 +48,7 @@ progress_timeout, is nudged, and then restarted.`,
 	return cmd
 }
 
-func newAgentRequestRestart() *cobra.Command {
+func newRequestRestart() *cobra.Command {
 	return &cobra.Command{
 		Use:   "request-restart [REASON]",
 		Short: "Request a restart of this agent",

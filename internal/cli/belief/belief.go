@@ -28,45 +28,42 @@ func New(s *command.Streams) *cobra.Command {
 		Long: `Show and edit beliefs, the named JSON values of agents. Persistent ones survive
 restarts of the agent, the daemon and the machine. Agents use: coppice agent belief`,
 	}
-	cmd.AddCommand(newBeliefLs(s), newBeliefGet(s), newBeliefSet(s), newBeliefRm(), newBeliefExport(s),
-		newBeliefImport(s), newBeliefDiff(s))
+	cmd.AddCommand(newLs(s), newGet(s), newSet(s), newRm(s), newExport(s),
+		newImport(s), newDiff(s))
 	return cmd
 }
 
-func newBeliefLs(s *command.Streams) *cobra.Command {
-	var r command.Remote
-	var asJSON bool
+func newLs(s *command.Streams) *cobra.Command {
+	r := command.NewRemote(s)
 	cmd := &cobra.Command{
 		Use:   "ls [PATH]",
 		Short: "List the beliefs of agents",
-		Args:  command.AtMostOnePath,
+		Args:  command.AtMostOne("path"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return r.Look(s, func(ctx context.Context, c *api.Client) error {
-				agents, err := belief.List.Call(ctx, c, belief.ListRequest{Path: strings.Join(args, "")})
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return s.PrintJSON(agents)
-				}
-				var rows [][]string
-				for _, a := range agents {
-					for _, b := range a.Beliefs {
-						note := b.Problem
-						if !a.Known {
-							note = strings.TrimSuffix("the agent is no longer in the file; "+note, "; ")
-						}
-						rows = append(rows, append([]string{proc.Plain(a.Path)},
-							append(beliefRow(b), proc.Plain(note))...))
+			agents, err := command.Call(r.Look, belief.List, belief.ListRequest{Path: strings.Join(args, "")})
+			if err != nil {
+				return err
+			}
+			if s.JSON {
+				return s.PrintJSON(agents)
+			}
+			var rows [][]string
+			for _, a := range agents {
+				for _, b := range a.Beliefs {
+					note := b.Problem
+					if !a.Known {
+						note = strings.TrimSuffix("the agent is no longer in the file; "+note, "; ")
 					}
+					rows = append(rows, append([]string{proc.Plain(a.Path)},
+						append(beliefRow(b), proc.Plain(note))...))
 				}
-				return printBeliefs(s, append([]string{"AGENT"}, append(beliefHeader(), "NOTE")...), rows)
-			})
+			}
+			return printBeliefs(s, append([]string{"AGENT"}, append(beliefHeader(), "NOTE")...), rows)
 		},
 		ValidArgsFunction: r.CompletePath(false),
 	}
 	r.Flags(cmd)
-	command.JSONFlag(cmd, &asJSON, "an array of agents, each with its beliefs; values of more than 4 KiB are left out")
+	s.JSONFlag(cmd, "an array of agents, each with its beliefs; values of more than 4 KiB are left out")
 	return cmd
 }
 
@@ -91,12 +88,12 @@ func printBeliefs(s *command.Streams, header []string, rows [][]string) error {
 			return p.Bold(text)
 		}
 		return text
-	}))
+	})...)
 }
 
-func newBeliefGet(s *command.Streams) *cobra.Command {
-	var r command.Remote
-	var raw, aside, asString, asJSON bool
+func newGet(s *command.Streams) *cobra.Command {
+	r := command.NewRemote(s)
+	var raw, aside, asString bool
 	cmd := &cobra.Command{
 		Use:   "get PATH [NAME...]",
 		Short: "Print beliefs of an agent",
@@ -110,7 +107,7 @@ replaced because it could not be used.`,
 			return command.OnePath(cmd, args[:min(1, len(args))])
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			return r.Look(s, func(ctx context.Context, c *api.Client) error {
+			return r.Look(func(ctx context.Context, c *api.Client) error {
 				if raw || aside {
 					return printRaw(s, ctx, c, args[0], args[1], aside)
 				}
@@ -118,7 +115,7 @@ replaced because it could not be used.`,
 				if err != nil {
 					return err
 				}
-				return printValues(s, list, len(args) == 2, asString, asJSON)
+				return printValues(s, list, len(args) == 2, asString)
 			})
 		},
 		ValidArgsFunction: r.CompletePath(false),
@@ -127,7 +124,7 @@ replaced because it could not be used.`,
 	cmd.Flags().BoolVar(&raw, "raw", false, "print the record as it is stored")
 	cmd.Flags().BoolVar(&aside, "aside", false, "print the record that was replaced because it could not be used")
 	stringFlag(cmd, &asString, "print a string as it is, without quotes")
-	command.JSONFlag(cmd, &asJSON, "all that is known of them, an array of objects")
+	s.JSONFlag(cmd, "all that is known of them, an array of objects")
 	return cmd
 }
 
@@ -152,12 +149,12 @@ func printRaw(s *command.Streams, ctx context.Context, c *api.Client, path, name
 	if _, tty := terminal.Size(s.Out); tty {
 		text = proc.Plain(text)
 	}
-	return s.PrintLines([]string{text})
+	return s.PrintLines(text)
 }
 
 // printValues prints the value of a single belief, else an object of all.
-func printValues(s *command.Streams, list []belief.Info, single, asString, asJSON bool) error {
-	if asJSON {
+func printValues(s *command.Streams, list []belief.Info, single, asString bool) error {
+	if s.JSON {
 		return s.PrintJSON(list)
 	}
 	if !single {
@@ -180,11 +177,11 @@ func printValues(s *command.Streams, list []belief.Info, single, asString, asJSO
 	case tty:
 		text = v.Brief(len(v))
 	}
-	return s.PrintLines([]string{text})
+	return s.PrintLines(text)
 }
 
-func newBeliefSet(s *command.Streams) *cobra.Command {
-	var r command.Remote
+func newSet(s *command.Streams) *cobra.Command {
+	r := command.NewRemote(s)
 	var asString bool
 	cmd := &cobra.Command{
 		Use:   "set PATH NAME=JSON... | set PATH NAME -",
@@ -204,10 +201,8 @@ from standard input. The command returns when the change is durable.`,
 			if err != nil {
 				return err
 			}
-			return r.Ask(func(ctx context.Context, c *api.Client) error {
-				_, err := belief.Change.Call(ctx, c, belief.ChangeRequest{Path: args[0], Set: set})
-				return err
-			})
+			_, err = command.Call(r.Ask, belief.Change, belief.ChangeRequest{Path: args[0], Set: set})
+			return err
 		},
 		ValidArgsFunction: r.CompletePath(false),
 	}
@@ -216,8 +211,8 @@ from standard input. The command returns when the change is durable.`,
 	return cmd
 }
 
-func newBeliefRm() *cobra.Command {
-	var r command.Remote
+func newRm(s *command.Streams) *cobra.Command {
+	r := command.NewRemote(s)
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "rm PATH NAME... | rm PATH --all",
@@ -233,10 +228,9 @@ func newBeliefRm() *cobra.Command {
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			return r.Ask(func(ctx context.Context, c *api.Client) error {
-				_, err := belief.Change.Call(ctx, c, belief.ChangeRequest{Path: args[0], Delete: args[1:], Clear: all})
-				return err
-			})
+			_, err := command.Call(r.Ask, belief.Change, belief.ChangeRequest{Path: args[0], Delete: args[1:],
+				Clear: all})
+			return err
 		},
 		ValidArgsFunction: r.CompletePath(false),
 	}
@@ -245,17 +239,17 @@ func newBeliefRm() *cobra.Command {
 	return cmd
 }
 
-func newBeliefExport(s *command.Streams) *cobra.Command {
-	var r command.Remote
+func newExport(s *command.Streams) *cobra.Command {
+	r := command.NewRemote(s)
 	var to string
 	cmd := &cobra.Command{
 		Use:   "export [PATH]",
 		Short: "Export beliefs to a file",
 		Long: `Write the persistent beliefs of all agents, or of those at and below PATH, as one JSON
 document. The beliefs of each agent are those of one moment.`,
-		Args: command.AtMostOnePath,
+		Args: command.AtMostOne("path"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return r.Look(s, func(ctx context.Context, c *api.Client) error {
+			return r.Look(func(ctx context.Context, c *api.Client) error {
 				doc, err := export(ctx, s, c, strings.Join(args, ""))
 				if err != nil {
 					return err
@@ -316,8 +310,8 @@ func writeWhole(path string, doc belief.Document) error {
 	return os.Rename(f.Name(), path)
 }
 
-func newBeliefImport(s *command.Streams) *cobra.Command {
-	var r command.Remote
+func newImport(s *command.Streams) *cobra.Command {
+	r := command.NewRemote(s)
 	var dry bool
 	cmd := &cobra.Command{
 		Use:   "import FILE",
@@ -348,8 +342,8 @@ name may differ.`,
 	return cmd
 }
 
-func newBeliefDiff(s *command.Streams) *cobra.Command {
-	var r command.Remote
+func newDiff(s *command.Streams) *cobra.Command {
+	r := command.NewRemote(s)
 	cmd := &cobra.Command{
 		Use:   "diff FILE",
 		Short: "Compare beliefs with an export",
@@ -360,7 +354,7 @@ func newBeliefDiff(s *command.Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return r.Look(s, func(ctx context.Context, c *api.Client) error {
+			return r.Look(func(ctx context.Context, c *api.Client) error {
 				diffs, err := compare(ctx, c, doc)
 				if err == nil {
 					err = printDiffs(s, diffs)
@@ -437,7 +431,7 @@ func printDiffs(s *command.Streams, diffs []belief.Difference) error {
 	for i, d := range diffs {
 		lines[i] = proc.Plain(d.String())
 	}
-	return s.PrintLines(lines)
+	return s.PrintLines(lines...)
 }
 
 func importDiffs(s *command.Streams, ctx context.Context, c *api.Client, diffs []belief.Difference) error {
@@ -450,7 +444,7 @@ func importDiffs(s *command.Streams, ctx context.Context, c *api.Client, diffs [
 		if _, err := belief.Import.Call(ctx, c, belief.ImportRequest{Path: path, Beliefs: set}); err != nil {
 			return fmt.Errorf("%w (nothing of this agent was imported; those before it in the file were)", err)
 		}
-		if err := s.PrintLines([]string{fmt.Sprintf("%s: %d imported", proc.Plain(path), len(set))}); err != nil {
+		if err := s.PrintLines(fmt.Sprintf("%s: %d imported", proc.Plain(path), len(set))); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,6 @@
 package belief
 
 import (
-	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -18,51 +17,39 @@ func NewOwn(s *command.Streams) *cobra.Command {
 		Long: `Read and set beliefs of the agent that calls this: named JSON values. Persistent ones
 are kept for its next incarnation.`,
 	}
-	cmd.AddCommand(newAgentBeliefGet(s), newAgentBeliefSet(s), newAgentBeliefRm(s), newAgentBeliefLs(s))
+	cmd.AddCommand(newOwnGet(s), newOwnSet(s), newOwnRm(s), newOwnLs(s))
 	return cmd
 }
 
-func newAgentBeliefGet(s *command.Streams) *cobra.Command {
+func newOwnGet(s *command.Streams) *cobra.Command {
 	var asString bool
 	cmd := &cobra.Command{
 		Use:   "get NAME...",
 		Short: "Print the values of beliefs",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("the name of a belief is missing; coppice agent belief ls lists them")
-			}
-			return nil
-		},
+		Args:  command.Some("the name of a belief is missing; coppice agent belief ls lists them"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			var list []belief.Info
-			if err := command.AskAsAgent(func(ctx context.Context, c *api.Client) (err error) {
-				list, err = belief.ReadOwn.Call(ctx, c, belief.OwnRequest{Names: args})
-				return err
-			}); err != nil {
+			list, err := command.Call(command.AskAsAgent, belief.ReadOwn, belief.OwnRequest{Names: args})
+			if err != nil {
 				return err
 			}
-			return printValues(s, list, len(args) == 1, asString, false)
+			return printValues(s, list, len(args) == 1, asString)
 		},
 	}
 	stringFlag(cmd, &asString, "print a string as it is, without quotes")
 	return cmd
 }
 
-func newAgentBeliefLs(s *command.Streams) *cobra.Command {
-	var asJSON bool
+func newOwnLs(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the beliefs of this agent",
 		Args:  command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			var list []belief.Info
-			if err := command.AskAsAgent(func(ctx context.Context, c *api.Client) (err error) {
-				list, err = belief.ReadOwn.Call(ctx, c, belief.OwnRequest{})
-				return err
-			}); err != nil {
+			list, err := command.Call(command.AskAsAgent, belief.ReadOwn, belief.OwnRequest{})
+			if err != nil {
 				return err
 			}
-			if asJSON {
+			if s.JSON {
 				return s.PrintJSON(list)
 			}
 			var rows [][]string
@@ -72,11 +59,11 @@ func newAgentBeliefLs(s *command.Streams) *cobra.Command {
 			return printBeliefs(s, beliefHeader(), rows)
 		},
 	}
-	command.JSONFlag(cmd, &asJSON, "an array of objects")
+	s.JSONFlag(cmd, "an array of objects")
 	return cmd
 }
 
-func newAgentBeliefSet(s *command.Streams) *cobra.Command {
+func newOwnSet(s *command.Streams) *cobra.Command {
 	var asString bool
 	cmd := &cobra.Command{
 		Use:   "set NAME=JSON... | set NAME -",
@@ -99,17 +86,12 @@ afterwards, the next incarnation has it, if it is persistent.`,
 	return cmd
 }
 
-func newAgentBeliefRm(*command.Streams) *cobra.Command {
+func newOwnRm(*command.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm NAME...",
 		Short: "Remove beliefs, or reset declared ones",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("the name of a belief is missing")
-			}
-			return nil
-		},
-		RunE: func(_ *cobra.Command, args []string) error { return changeOwn(belief.OwnChange{Delete: args}) },
+		Args:  command.Some("the name of a belief is missing"),
+		RunE:  func(_ *cobra.Command, args []string) error { return changeOwn(belief.OwnChange{Delete: args}) },
 	}
 }
 
@@ -117,12 +99,10 @@ func newAgentBeliefRm(*command.Streams) *cobra.Command {
 // what it was to remove may be gone.
 func changeOwn(step belief.OwnChange) error {
 	again := false
-	return command.AskAsAgent(func(ctx context.Context, c *api.Client) error {
-		_, err := belief.ChangeOwn.Call(ctx, c, step)
-		if again && len(step.Delete) > 0 && errors.Is(err, api.ErrNotFound) {
-			return nil
-		}
-		again = true
-		return err
-	})
+	_, err := command.Call(command.AskAsAgent, belief.ChangeOwn, step)
+	if again && len(step.Delete) > 0 && errors.Is(err, api.ErrNotFound) {
+		return nil
+	}
+	again = true
+	return err
 }

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -24,35 +26,39 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())
 }
 
-func AtMostOnePath(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
+// AtMostOne checks the arguments of a command that takes one of these, or none.
+func AtMostOne(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return fmt.Errorf("unexpected argument %q: %s takes one %s", args[1], cmd.CommandPath(), what)
+		}
 		return nil
 	}
-	return OnePath(cmd, args)
+}
+
+// One is AtMostOne for a command that says what is missing without any.
+func One(what, missing string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		return cmp.Or(Some(missing)(cmd, args), AtMostOne(what)(cmd, args))
+	}
 }
 
 // OnePath checks the arguments of a command that takes one path.
 func OnePath(cmd *cobra.Command, args []string) error {
-	switch len(args) {
-	case 0:
-		return fmt.Errorf("the path of an agent is missing; coppice ps lists them")
-	case 1:
-		return nil
-	}
-	return fmt.Errorf("unexpected argument %q: %s takes one path", args[1], cmd.CommandPath())
+	return One("path", "the path of an agent is missing; coppice ps lists them")(cmd, args)
 }
 
-// JSONFlag adds the flag that asks for JSON.
-func JSONFlag(cmd *cobra.Command, into *bool, what string) {
-	cmd.Flags().BoolVar(into, "json", false, "print "+what)
+// Some checks that there is an argument, and says what is missing if not.
+func Some(missing string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return errors.New(missing)
+		}
+		return nil
+	}
 }
 
 // SomeIDs checks the arguments of a command that takes ids.
 func SomeIDs(what, list string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return fmt.Errorf("the id of a %s is missing; %s lists them", what, list)
-		}
-		return nil
-	}
+	return Some("the id of a " + what + " is missing; " + list + " lists them")
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/show"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/project"
@@ -23,7 +24,36 @@ import (
 )
 
 // Remote is the project that a command is about, and whose daemon it asks.
-type Remote struct{ File string }
+type Remote struct {
+	File string
+	s    *Streams
+}
+
+// NewRemote returns the project of a command with these streams.
+func NewRemote(s *Streams) *Remote { return &Remote{s: s} }
+
+// Via is a way to a daemon: it calls do with a client.
+type Via func(do func(context.Context, *api.Client) error) error
+
+// Call calls a route that way.
+func Call[Req, Resp any](via Via, route api.Route[Req, Resp], req Req) (resp Resp, err error) {
+	err = via(func(ctx context.Context, c *api.Client) (err error) {
+		resp, err = route.Call(ctx, c, req)
+		return err
+	})
+	return resp, err
+}
+
+// Show calls a route and prints the answer as Streams.Print does.
+func Show[Req, Resp any](s *Streams, via Via, route api.Route[Req, Resp], req Req,
+	lines func(answer Resp, p terminal.Paint, width int) []string,
+) error {
+	answer, err := Call(via, route, req)
+	if err != nil {
+		return err
+	}
+	return s.Print(answer, func(p terminal.Paint, width int) []string { return lines(answer, p, width) })
+}
 
 // Flags adds the flag that names the project's file.
 func (r *Remote) Flags(cmd *cobra.Command) { ConfigFlag(cmd, &r.File) }
@@ -96,7 +126,7 @@ func (r *Remote) Ask(do func(context.Context, *api.Client) error) error {
 
 // Look is ask for commands that only read. While no daemon runs, they show what the
 // last one has left, and say so on the error output.
-func (r *Remote) Look(s *Streams, do func(context.Context, *api.Client) error) error {
+func (r *Remote) Look(do func(context.Context, *api.Client) error) error {
 	client, err := r.dial()
 	if err != nil {
 		return err
@@ -126,9 +156,9 @@ func (r *Remote) Look(s *Streams, do func(context.Context, *api.Client) error) e
 	if last := project.LastExit(file); last != "" {
 		note += "; " + last
 	}
-	s.Complain(proc.Plain(note))
+	r.s.Complain(proc.Plain(note))
 	if err := records.FileError(); err != nil {
-		s.Complain("the file cannot be used, so its agents are those on record: " +
+		r.s.Complain("the file cannot be used, so its agents are those on record: " +
 			proc.Plain(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
 	local := api.Local(records.Register)

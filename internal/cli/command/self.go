@@ -44,11 +44,6 @@ func AskAsAgent(do func(context.Context, *api.Client) error) error {
 	return AskAsAgentFor(AgentPatience, do)
 }
 
-// LookAsAgent is askAsAgent: agents are told by a daemon, or nothing.
-func LookAsAgent(_ *Streams, do func(context.Context, *api.Client) error) error {
-	return AskAsAgent(do)
-}
-
 // AskAsAgentFor is askAsAgent with another patience.
 func AskAsAgentFor(patience time.Duration, do func(context.Context, *api.Client) error) error {
 	me, err := Self()

@@ -10,13 +10,36 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
+
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 )
 
-// Streams are where a command reads and writes.
+// Streams are where a command reads and writes, and how.
 type Streams struct {
 	In       *os.File
 	Out, Err io.Writer
+	JSON     bool // JSON is asked for, see JSONFlag
+}
+
+// JSONFlag adds the flag that asks for JSON.
+func (s *Streams) JSONFlag(cmd *cobra.Command, what string) {
+	cmd.Flags().BoolVar(&s.JSON, "json", false, "print "+what)
+}
+
+// Print prints a value as JSON if that is asked for, or else as lines for people: in colour
+// if p is on, and at most so many columns wide if width is positive.
+func (s *Streams) Print(v any, lines func(p terminal.Paint, width int) []string) error {
+	if s.JSON {
+		return s.PrintJSON(v)
+	}
+	width, tty := terminal.Size(s.Out)
+	return s.PrintLines(lines(terminal.NewPaint(tty), width)...)
+}
+
+// PrintLine prints a value as JSON if that is asked for, or else as a line.
+func (s *Streams) PrintLine(v any, line string) error {
+	return s.Print(v, func(terminal.Paint, int) []string { return []string{line} })
 }
 
 // PrintJSON prints one value, indented for who looks at it.
@@ -30,15 +53,9 @@ func (s *Streams) PrintJSON(v any) error {
 }
 
 // PrintLines prints lines.
-func (s *Streams) PrintLines(lines []string) error {
+func (s *Streams) PrintLines(lines ...string) error {
 	_, err := io.WriteString(s.Out, strings.Join(lines, "\n")+"\n")
 	return err
-}
-
-// PrintText prints lines, wrapped where a terminal shows them.
-func (s *Streams) PrintText(lines []string, hang int) error {
-	width, _ := terminal.Size(s.Out)
-	return s.PrintLines(terminal.WrapAll(lines, hang, width))
 }
 
 // Complain prints an error or a warning, wrapped where a terminal shows it.

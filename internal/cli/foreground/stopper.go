@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/coppice-dev/coppice/internal/cli/command"
 )
 
 // Stopper ends a fleet: the first time it is asked in order, then brutally.
@@ -98,6 +100,11 @@ func (s *Stopper) Cause() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.wish
+}
+
+// Signalled returns the error with which a command ends after a signal.
+func (s *Stopper) Signalled(sig syscall.Signal) error {
+	return command.Exitf(command.ExitSignalled+int(sig), "stopped by %s", s.Cause())
 }
 
 // Reloads lets SIGHUP mean what it does to daemons, unless there is a terminal

@@ -21,7 +21,7 @@ import (
 )
 
 func NewAttach(s *command.Streams) *cobra.Command {
-	var r command.Remote
+	r := command.NewRemote(s)
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "attach PATH",

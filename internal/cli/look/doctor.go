@@ -16,7 +16,7 @@ import (
 
 func NewDoctor(s *command.Streams) *cobra.Command {
 	var file string
-	var fix, asJSON bool
+	var fix bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check what the daemon depends on",
@@ -41,7 +41,7 @@ there is a problem.`,
 			for _, f := range found {
 				bad = bad || f.Level == doctor.LevelProblem
 			}
-			if asJSON {
+			if s.JSON {
 				err = json.NewEncoder(s.Out).Encode(found)
 			} else {
 				err = printFindings(s, found)
@@ -54,7 +54,7 @@ there is a problem.`,
 	}
 	command.ConfigFlag(cmd, &file)
 	cmd.Flags().BoolVar(&fix, "fix", false, "repair what can be repaired")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	s.JSONFlag(cmd, "JSON")
 	return cmd
 }
 

@@ -16,8 +16,7 @@ import (
 )
 
 func NewEvents(s *command.Streams) *cobra.Command {
-	var r command.Remote
-	var asJSON bool
+	r := command.NewRemote(s)
 	var q event.Query
 	cmd := &cobra.Command{
 		Use:   "events",
@@ -40,14 +39,14 @@ A log that was restored from a backup, or has lost events, begins a new epoch. W
 			if q.Last < 0 {
 				return command.Usagef("--lines: %d is negative", q.Last)
 			}
-			return r.Look(s, func(ctx context.Context, c *api.Client) error {
+			return r.Look(func(ctx context.Context, c *api.Client) error {
 				_, tty := terminal.Size(s.Out)
 				p := terminal.NewPaint(tty)
 				for e, err := range feed.Events(ctx, c, q) {
 					if err != nil {
 						return err
 					}
-					if asJSON {
+					if s.JSON {
 						err = event.WriteNDJSON(terminal.InertWriter{W: s.Out}, e)
 					} else {
 						_, err = fmt.Fprintf(s.Out, "%s %s\n", p.Dim(fmt.Sprintf("%6d", e.Seq)),
@@ -69,7 +68,7 @@ A log that was restored from a backup, or has lost events, begins a new epoch. W
 	cmd.Flags().StringArrayVar(&q.Types, "type", nil,
 		"only events of this `TYPE`, or of a pattern such as 'agent.*'; can be repeated")
 	cmd.Flags().StringVar(&q.Path, "path", "", "only events of this node and those below it")
-	command.JSONFlag(cmd, &asJSON, "one object a line")
+	s.JSONFlag(cmd, "one object a line")
 	cmd.RegisterFlagCompletionFunc("path", r.CompletePath(true))
 	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(event.Types(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd

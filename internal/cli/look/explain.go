@@ -1,7 +1,6 @@
 package look
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -19,8 +18,7 @@ import (
 )
 
 func NewExplain(s *command.Streams) *cobra.Command {
-	var r command.Remote
-	var asJSON bool
+	r := command.NewRemote(s)
 	cmd := &cobra.Command{
 		Use:   "explain PATH",
 		Short: "Show why a node is in its state, and what is next",
@@ -29,22 +27,15 @@ happens next and when, and what you can do; for a pool, also the last result of
 its check. Its last events and the end of its output follow.`,
 		Args: command.OnePath,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return r.Look(s, func(ctx context.Context, c *api.Client) error {
-				x, err := status.Explain.Call(ctx, c, status.ExplainRequest{Path: args[0]})
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return s.PrintJSON(x)
-				}
-				_, tty := terminal.Size(s.Out)
-				return s.PrintText(explainLines(x, time.Now(), terminal.NewPaint(tty)), 7)
-			})
+			return command.Show(s, r.Look, status.Explain, status.ExplainRequest{Path: args[0]},
+				func(x status.Explanation, p terminal.Paint, width int) []string {
+					return terminal.WrapAll(explainLines(x, time.Now(), p), 7, width)
+				})
 		},
 		ValidArgsFunction: r.CompletePath(false),
 	}
 	r.Flags(cmd)
-	command.JSONFlag(cmd, &asJSON, "one object")
+	s.JSONFlag(cmd, "one object")
 	return cmd
 }
 

@@ -24,8 +24,8 @@ import (
 )
 
 func NewLogs(s *command.Streams) *cobra.Command {
-	var r command.Remote
-	var asJSON, times bool
+	r := command.NewRemote(s)
+	var times bool
 	var since string
 	var q output.Query
 	cmd := &cobra.Command{
@@ -57,7 +57,7 @@ restarted, a line says how it ended: --- PATH: incarnation 3 ended ... ---.
 			if err := checkPattern(q.Grep); err != nil {
 				return command.Usagef("--grep: %w", err)
 			}
-			return r.Look(s, func(ctx context.Context, c *api.Client) error {
+			return r.Look(func(ctx context.Context, c *api.Client) error {
 				p, err := newLogPrinter(ctx, c, s, q)
 				if err != nil {
 					return err
@@ -69,7 +69,7 @@ restarted, a line says how it ended: --- PATH: incarnation 3 ended ... ---.
 					switch {
 					case err != nil:
 						return err
-					case !asJSON:
+					case !s.JSON:
 						err = p.print(line)
 					case line.Between == nil && !line.Live:
 						line.Position = ""
@@ -92,7 +92,7 @@ restarted, a line says how it ended: --- PATH: incarnation 3 ended ... ---.
 		"only lines since a `TIME` such as 10m or 2026-01-02T15:04:05Z")
 	cmd.Flags().StringVar(&q.Grep, "grep", "", "only lines that match a `REGEXP` (RE2)")
 	cmd.Flags().BoolVarP(&times, "timestamps", "t", false, "begin each line with its time")
-	command.JSONFlag(cmd, &asJSON, "one object a line")
+	s.JSONFlag(cmd, "one object a line")
 	return cmd
 }
 

@@ -35,7 +35,7 @@ type runningProject struct {
 }
 
 // listProjects shows the projects of this user that have a daemon.
-func listProjects(s *command.Streams, asJSON bool) error {
+func listProjects(s *command.Streams) error {
 	ctx, stop := command.UntilSignal(context.Background())
 	defer stop()
 	opened, err := project.Running()
@@ -46,7 +46,7 @@ func listProjects(s *command.Streams, asJSON bool) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if asJSON {
+	if s.JSON {
 		return s.PrintJSON(all)
 	}
 	if len(all) == 0 {
@@ -54,7 +54,7 @@ func listProjects(s *command.Streams, asJSON bool) error {
 		return err
 	}
 	width, tty := terminal.Size(s.Out)
-	return s.PrintLines(projectTable(all, time.Now(), width, terminal.NewPaint(tty)))
+	return s.PrintLines(projectTable(all, time.Now(), width, terminal.NewPaint(tty))...)
 }
 
 // askProjects asks all projects at the same time, and takes those that have not

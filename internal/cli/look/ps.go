@@ -2,14 +2,12 @@
 package look
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
@@ -18,8 +16,8 @@ import (
 )
 
 func NewPs(s *command.Streams) *cobra.Command {
-	var r command.Remote
-	var asJSON, allProjects bool
+	r := command.NewRemote(s)
+	var allProjects bool
 	cmd := &cobra.Command{
 		Use:     "ps [PATH]",
 		Aliases: []string{"ls"},
@@ -29,36 +27,36 @@ func NewPs(s *command.Streams) *cobra.Command {
 With --all-projects, list the projects of this user that have a daemon: its
 process, how many agents run of how many, and how many need a person. A project
 that does not answer within 3 s is shown with the reason.`,
-		Args: command.AtMostOnePath,
+		Args: command.AtMostOne("path"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if allProjects {
 				if len(args) > 0 || r.File != "" {
 					return command.Usagef("--all-projects lists all projects of this user; it " +
 						"takes no PATH and no --file")
 				}
-				return listProjects(s, asJSON)
+				return listProjects(s)
 			}
-			return r.Look(s, func(ctx context.Context, c *api.Client) error {
-				nodes, err := status.List.Call(ctx, c, status.ListRequest{Path: strings.Join(args, "")})
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return s.PrintJSON(nodes)
-				}
-				width, tty := terminal.Size(s.Out)
-				columns := show.Narrow(nodes, append(psColumns(), show.StatusColumn(nodes)...), width)
-				return s.PrintLines(show.NodeTable(nodes, columns, 0, width, terminal.NewPaint(tty)))
-			})
+			return listNodes(s, r, args, func([]status.Node) []show.Column { return psColumns() })
 		},
 		ValidArgsFunction: r.CompletePath(false),
 	}
 	r.Flags(cmd)
 	cmd.Flags().BoolVar(&allProjects, "all-projects", false, "list the projects of this user that have a daemon")
-	command.JSONFlag(cmd, &asJSON, "an array of objects")
+	s.JSONFlag(cmd, "an array of objects")
 	return cmd
 }
 
+// listNodes prints nodes, all or those at and below a path, in these columns and one for
+// what agents say of themselves.
+func listNodes(s *command.Streams, r *command.Remote, path []string, columns func([]status.Node) []show.Column) error {
+	return command.Show(s, r.Look, status.List, status.ListRequest{Path: strings.Join(path, "")},
+		func(nodes []status.Node, p terminal.Paint, width int) []string {
+			all := show.Narrow(nodes, append(columns(nodes), show.StatusColumn(nodes)...), width)
+			return show.NodeTable(nodes, all, 0, width, p)
+		})
+}
+
+// psColumns returns the columns of ps.
 func psColumns() []show.Column {
 	return []show.Column{
 		{Name: "PATH", Text: func(_ int, n status.Node, _ time.Time) string { return proc.Plain(n.Path) }},

@@ -1,7 +1,6 @@
 package look
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,34 +20,28 @@ import (
 )
 
 func NewStatus(s *command.Streams) *cobra.Command {
-	var r command.Remote
-	var asJSON bool
+	r := command.NewRemote(s)
 	cmd := &cobra.Command{
 		Use:               "status",
 		Short:             "Show what runs, and what needs attention",
 		Args:              command.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			return r.Look(s, func(ctx context.Context, c *api.Client) error {
-				st, err := status.Get.Call(ctx, c, api.None{})
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					err = s.PrintJSON(st)
-				} else {
-					_, tty := terminal.Size(s.Out)
-					err = s.PrintText(statusLines(st, time.Now(), terminal.NewPaint(tty)), 11)
-				}
-				if err == nil && st.Controller.PID == 0 {
-					err = command.Exit(command.ExitNoDaemon, nil)
-				}
+			st, err := command.Call(r.Look, status.Get, api.None{})
+			if err != nil {
 				return err
+			}
+			err = s.Print(st, func(p terminal.Paint, width int) []string {
+				return terminal.WrapAll(statusLines(st, time.Now(), p), 11, width)
 			})
+			if err == nil && st.Controller.PID == 0 {
+				err = command.Exit(command.ExitNoDaemon, nil)
+			}
+			return err
 		},
 	}
 	r.Flags(cmd)
-	command.JSONFlag(cmd, &asJSON, "one object")
+	s.JSONFlag(cmd, "one object")
 	return cmd
 }
 

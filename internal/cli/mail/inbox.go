@@ -25,8 +25,7 @@ import (
 )
 
 func NewInbox(s *command.Streams) *cobra.Command {
-	var r command.Remote
-	var asJSON bool
+	r := command.NewRemote(s)
 	cmd := &cobra.Command{
 		Use:   "inbox",
 		Short: "Show open questions and unread mail",
@@ -35,7 +34,7 @@ unread mail.`,
 		Args:              command.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			return r.Look(s, func(ctx context.Context, c *api.Client) error {
+			return r.Look(func(ctx context.Context, c *api.Client) error {
 				questions, err := question.List.Call(ctx, c, question.ListRequest{})
 				if err != nil {
 					return err
@@ -44,16 +43,15 @@ unread mail.`,
 				if err != nil {
 					return err
 				}
-				if asJSON {
-					return s.PrintJSON(map[string]any{"questions": questions, "mail": messages})
-				}
-				width, tty := terminal.Size(s.Out)
-				return s.PrintLines(inboxLines(questions, messages, time.Now(), width, terminal.NewPaint(tty)))
+				all := map[string]any{"questions": questions, "mail": messages}
+				return s.Print(all, func(p terminal.Paint, width int) []string {
+					return inboxLines(questions, messages, time.Now(), width, p)
+				})
 			})
 		},
 	}
 	r.Flags(cmd)
-	command.JSONFlag(cmd, &asJSON, "one object with the arrays questions and mail")
+	s.JSONFlag(cmd, "one object with the arrays questions and mail")
 	return cmd
 }
 
@@ -97,7 +95,7 @@ func unanswered(q question.Question, now time.Time) string {
 }
 
 func NewAnswer(s *command.Streams) *cobra.Command {
-	var r command.Remote
+	r := command.NewRemote(s)
 	cmd := &cobra.Command{
 		Use:   "answer ID [ANSWER]",
 		Short: "Answer the question of an agent",
@@ -121,9 +119,9 @@ answer counts; a second person is told who has answered.`,
 				if err != nil {
 					return err
 				}
-				return s.PrintLines([]string{fmt.Sprintf("%s of %s is answered: %s", terminal.Cell(q.ID),
+				return s.PrintLines(fmt.Sprintf("%s of %s is answered: %s", terminal.Cell(q.ID),
 					terminal.Cell(q.From),
-					terminal.Cell(q.Answer))})
+					terminal.Cell(q.Answer)))
 			})
 		},
 	}

@@ -3,7 +3,6 @@ package mail
 
 import (
 	"cmp"
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/mail"
@@ -25,8 +23,8 @@ type mailbox struct {
 	long        string
 	send        string // the command that replies
 	flags       func(*cobra.Command)
-	ask         func(func(context.Context, *api.Client) error) error
-	look        func(*command.Streams, func(context.Context, *api.Client) error) error // see remote.look
+	ask         command.Via
+	look        command.Via // see command.Remote.Look
 }
 
 func ForAgents() mailbox {
@@ -34,12 +32,12 @@ func ForAgents() mailbox {
 		list: "inbox", short: "Send and read messages", send: "coppice agent mail send",
 		long: `Send messages to agents and people, and read those for this agent. The mailbox belongs
 to the agent, not to one incarnation.`,
-		flags: func(*cobra.Command) {}, ask: command.AskAsAgent, look: command.LookAsAgent,
+		flags: func(*cobra.Command) {}, ask: command.AskAsAgent, look: command.AskAsAgent,
 	}
 }
 
-func ForPeople() mailbox {
-	var r command.Remote
+func ForPeople(s *command.Streams) mailbox {
+	r := command.NewRemote(s)
 	return mailbox{
 		list: "ls", short: "Read mail from agents, and write to them", send: "coppice mail send",
 		long: `Read mail from agents, and write to them. All people share one mailbox. coppice inbox
@@ -50,7 +48,7 @@ shows it together with the questions of agents.`,
 
 func New(s *command.Streams, b mailbox) *cobra.Command {
 	cmd := &cobra.Command{Use: "mail", Short: b.short, Long: b.long}
-	cmd.AddCommand(newMailSend(s, b), newMailList(s, b), newMailRead(s, b), newMailArchive(b))
+	cmd.AddCommand(newSend(s, b), newList(s, b), newRead(s, b), newArchive(b))
 	for _, sub := range cmd.Commands() {
 		b.flags(sub)
 		if sub.ValidArgsFunction == nil {
@@ -60,9 +58,8 @@ func New(s *command.Streams, b mailbox) *cobra.Command {
 	return cmd
 }
 
-func newMailSend(s *command.Streams, b mailbox) *cobra.Command {
+func newSend(s *command.Streams, b mailbox) *cobra.Command {
 	var req mail.SendRequest
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "send TO [-s SUBJECT] [-m TEXT]",
 		Short: "Send a message",
@@ -91,52 +88,39 @@ command returns when the message is durable.`,
 				req.Body = text
 			}
 			req.Key = rand.Text()
-			var sent mail.Message
-			err := b.ask(func(ctx context.Context, c *api.Client) (err error) {
-				sent, err = mail.Send.Call(ctx, c, req)
-				return err
-			})
+			sent, err := command.Call(b.ask, mail.Send, req)
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return s.PrintJSON(sent)
-			}
-			return s.PrintLines([]string{fmt.Sprintf("%s sent to %s", proc.Plain(sent.ID), proc.Plain(sent.To))})
+			return s.PrintLine(sent, fmt.Sprintf("%s sent to %s", proc.Plain(sent.ID), proc.Plain(sent.To)))
 		},
 	}
 	cmd.Flags().StringVarP(&req.Subject, "subject", "s", "",
 		"the subject, one `LINE` (default: the first line of the text)")
 	cmd.Flags().StringVarP(&req.Body, "message", "m", "", "the `TEXT`")
 	cmd.Flags().StringVar(&req.ReplyTo, "reply-to", "", "the `ID` of the message to reply to")
-	command.JSONFlag(cmd, &asJSON, "the message as an object")
+	s.JSONFlag(cmd, "the message as an object")
 	return cmd
 }
 
-func newMailList(s *command.Streams, b mailbox) *cobra.Command {
-	var all, asJSON bool
+func newList(s *command.Streams, b mailbox) *cobra.Command {
+	var all bool
 	cmd := &cobra.Command{
 		Use:   b.list,
 		Short: "List unread messages",
 		Args:  command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			var messages []mail.Message
-			err := b.look(s, func(ctx context.Context, c *api.Client) (err error) {
-				messages, err = mail.List.Call(ctx, c, mail.ListRequest{All: all})
-				return err
-			})
+			messages, err := command.Call(b.look, mail.List, mail.ListRequest{All: all})
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return s.PrintJSON(messages)
-			}
-			width, tty := terminal.Size(s.Out)
-			return s.PrintLines(mailLines(messages, all, time.Now(), width, terminal.NewPaint(tty)))
+			return s.Print(messages, func(p terminal.Paint, width int) []string {
+				return mailLines(messages, all, time.Now(), width, p)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "also read and archived messages")
-	command.JSONFlag(cmd, &asJSON, "an array of objects")
+	s.JSONFlag(cmd, "an array of objects")
 	return cmd
 }
 
@@ -166,22 +150,17 @@ func mailState(m mail.Message) string {
 	return "read"
 }
 
-func newMailRead(s *command.Streams, b mailbox) *cobra.Command {
-	var asJSON bool
+func newRead(s *command.Streams, b mailbox) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "read ID...",
 		Short: "Show messages, and mark them as read",
 		Args:  command.SomeIDs("message", "mail "+b.list),
 		RunE: func(_ *cobra.Command, ids []string) error {
-			var messages []mail.Message
-			err := b.look(s, func(ctx context.Context, c *api.Client) (err error) {
-				messages, err = mail.Read.Call(ctx, c, mail.IDs{IDs: ids})
-				return err
-			})
+			messages, err := command.Call(b.look, mail.Read, mail.IDs{IDs: ids})
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if s.JSON {
 				return s.PrintJSON(messages)
 			}
 			_, tty := terminal.Size(s.Out)
@@ -193,10 +172,10 @@ func newMailRead(s *command.Streams, b mailbox) *cobra.Command {
 				}
 				lines = append(lines, letter(m, time.Now(), p)...)
 			}
-			return s.PrintLines(lines)
+			return s.PrintLines(lines...)
 		},
 	}
-	command.JSONFlag(cmd, &asJSON, "an array of objects")
+	s.JSONFlag(cmd, "an array of objects")
 	return cmd
 }
 
@@ -220,7 +199,7 @@ func letter(m mail.Message, now time.Time, p terminal.Paint) []string {
 	return lines
 }
 
-func newMailArchive(b mailbox) *cobra.Command {
+func newArchive(b mailbox) *cobra.Command {
 	return &cobra.Command{
 		Use:   "archive ID...",
 		Short: "Archive messages",
@@ -228,10 +207,8 @@ func newMailArchive(b mailbox) *cobra.Command {
 removed after 30 days.`,
 		Args: command.SomeIDs("message", cmp.Or("mail "+b.list)),
 		RunE: func(_ *cobra.Command, ids []string) error {
-			return b.ask(func(ctx context.Context, c *api.Client) error {
-				_, err := mail.Archive.Call(ctx, c, mail.IDs{IDs: ids})
-				return err
-			})
+			_, err := command.Call(b.ask, mail.Archive, mail.IDs{IDs: ids})
+			return err
 		},
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-func newOrderRun(s *command.Streams, r *command.Remote) *cobra.Command {
-	var asJSON, wait bool
+func newRun(s *command.Streams, r *command.Remote) *cobra.Command {
+	var wait bool
 	cmd := &cobra.Command{
 		Use:   "run NAME",
 		Short: "Run an order now",
@@ -30,26 +30,26 @@ out, and 1 if it failed.`,
 				switch {
 				case err != nil:
 					return err
-				case done.Queued && asJSON:
+				case done.Queued && s.JSON:
 					return s.PrintJSON(done)
 				case done.Queued:
-					return s.PrintLines([]string{proc.Plain(args[0]) + " is running; it runs once more after that"})
-				case !wait && asJSON:
+					return s.PrintLines(proc.Plain(args[0]) + " is running; it runs once more after that")
+				case !wait && s.JSON:
 					return s.PrintJSON(done)
 				case !wait:
-					return s.PrintLines([]string{done.Run})
+					return s.PrintLines(done.Run)
 				}
-				return awaitRun(s, ctx, c, done.Run, asJSON)
+				return awaitRun(s, ctx, c, done.Run)
 			})
 		},
 	}
 	cmd.Flags().BoolVarP(&wait, "wait", "w", false, "wait until it has ended")
-	command.JSONFlag(cmd, &asJSON, "one object")
+	s.JSONFlag(cmd, "one object")
 	return cmd
 }
 
 // awaitRun waits for the end of a run, also where another daemon goes on with it.
-func awaitRun(s *command.Streams, ctx context.Context, c *api.Client, id string, asJSON bool) error {
+func awaitRun(s *command.Streams, ctx context.Context, c *api.Client, id string) error {
 	var run dispatch.RunInfo
 	err := api.Retry(ctx, command.AgentPatience, func() (err error) {
 		run, err = dispatch.GetRun.Call(ctx, c, dispatch.RunRequest{ID: id, Wait: true})
@@ -58,7 +58,7 @@ func awaitRun(s *command.Streams, ctx context.Context, c *api.Client, id string,
 	if err != nil {
 		return err
 	}
-	if asJSON {
+	if s.JSON {
 		err = s.PrintJSON(run)
 	} else {
 		lines := run.Output
@@ -69,7 +69,7 @@ func awaitRun(s *command.Streams, ctx context.Context, c *api.Client, id string,
 			lines = append(lines, "task "+proc.Plain(run.Task))
 		}
 		if len(lines) > 0 {
-			err = s.PrintLines(lines)
+			err = s.PrintLines(lines...)
 		}
 	}
 	switch {
@@ -85,33 +85,29 @@ func awaitRun(s *command.Streams, ctx context.Context, c *api.Client, id string,
 		proc.Plain(run.Error))
 }
 
-func newOrderStop(s *command.Streams, r *command.Remote) *cobra.Command {
-	var asJSON bool
+func newStop(s *command.Streams, r *command.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop NAME",
 		Short: "Stop the runs of an order",
 		Long: `Stop the runs of an order, and those that wait for another attempt. They are killed
 after 5 s. Its gates may fire it again: see coppice order disable.`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return r.Ask(func(ctx context.Context, c *api.Client) error {
-				req := dispatch.ActRequest{Name: args[0], Action: dispatch.StopOrder, By: command.UserName()}
-				done, err := dispatch.Act.Call(ctx, c, req)
-				switch {
-				case err != nil:
-					return err
-				case asJSON:
-					return s.PrintJSON(map[string]any{"order": args[0], "stopped": done.Stopped})
-				}
-				return s.PrintLines([]string{fmt.Sprintf("%s asked to stop", terminal.Plural(done.Stopped, "run"))})
-			})
+			req := dispatch.ActRequest{Name: args[0], Action: dispatch.StopOrder, By: command.UserName()}
+			done, err := command.Call(r.Ask, dispatch.Act, req)
+			switch {
+			case err != nil:
+				return err
+			case s.JSON:
+				return s.PrintJSON(map[string]any{"order": args[0], "stopped": done.Stopped})
+			}
+			return s.PrintLines(fmt.Sprintf("%s asked to stop", terminal.Plural(done.Stopped, "run")))
 		},
 	}
-	command.JSONFlag(cmd, &asJSON, "an object with the number of runs")
+	s.JSONFlag(cmd, "an object with the number of runs")
 	return cmd
 }
 
-func newOrderSwitch(s *command.Streams, r *command.Remote, action dispatch.Action) *cobra.Command {
-	var asJSON bool
+func newSwitch(s *command.Streams, r *command.Remote, action dispatch.Action) *cobra.Command {
 	on := action == dispatch.EnableOrder
 	short := "Enable the gates of an order"
 	if !on {
@@ -129,13 +125,13 @@ any case.`,
 				switch {
 				case err != nil:
 					return err
-				case asJSON:
+				case s.JSON:
 					return s.PrintJSON(map[string]any{"order": args[0], "enabled": on})
 				}
-				return s.PrintLines([]string{proc.Plain(args[0]) + " " + string(action) + "d"})
+				return s.PrintLines(proc.Plain(args[0]) + " " + string(action) + "d")
 			})
 		},
 	}
-	command.JSONFlag(cmd, &asJSON, "an object that says whether it is enabled")
+	s.JSONFlag(cmd, "an object that says whether it is enabled")
 	return cmd
 }

@@ -1,13 +1,11 @@
 package order
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
@@ -15,8 +13,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
-func newOrderHistory(s *command.Streams, r *command.Remote) *cobra.Command {
-	var asJSON, output bool
+func newHistory(s *command.Streams, r *command.Remote) *cobra.Command {
+	var output bool
 	count := 20
 	cmd := &cobra.Command{
 		Use:   "history NAME",
@@ -25,24 +23,22 @@ func newOrderHistory(s *command.Streams, r *command.Remote) *cobra.Command {
 			if count < 1 || count > 1000 {
 				return command.Usagef("--lines is %d, expected 1 to 1000", count)
 			}
-			return r.Look(s, func(ctx context.Context, c *api.Client) error {
-				all, err := dispatch.Runs.Call(ctx, c, dispatch.RunsRequest{Name: args[0], Count: uint64(count)})
-				switch {
-				case err != nil:
-					return err
-				case asJSON:
-					return s.PrintJSON(all)
-				case len(all) == 0:
-					return s.PrintLines([]string{proc.Plain(args[0]) + " has never run"})
-				}
-				width, tty := terminal.Size(s.Out)
-				return s.PrintLines(runLines(all, output, time.Now(), width, terminal.NewPaint(tty)))
-			})
+			all, err := command.Call(r.Look, dispatch.Runs, dispatch.RunsRequest{Name: args[0], Count: uint64(count)})
+			switch {
+			case err != nil:
+				return err
+			case s.JSON:
+				return s.PrintJSON(all)
+			case len(all) == 0:
+				return s.PrintLines(proc.Plain(args[0]) + " has never run")
+			}
+			width, tty := terminal.Size(s.Out)
+			return s.PrintLines(runLines(all, output, time.Now(), width, terminal.NewPaint(tty))...)
 		},
 	}
 	cmd.Flags().IntVarP(&count, "lines", "n", count, "the last `N` runs")
 	cmd.Flags().BoolVarP(&output, "output", "o", false, "print the last lines of their output")
-	command.JSONFlag(cmd, &asJSON, "an array of objects, with the output")
+	s.JSONFlag(cmd, "an array of objects, with the output")
 	return cmd
 }
 

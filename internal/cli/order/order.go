@@ -3,7 +3,6 @@ package order
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -19,7 +18,7 @@ import (
 )
 
 func New(s *command.Streams) *cobra.Command {
-	var r command.Remote
+	r := command.NewRemote(s)
 	cmd := &cobra.Command{
 		Use:   "order",
 		Short: "Show, check and run orders (scheduled commands)",
@@ -27,29 +26,19 @@ func New(s *command.Streams) *cobra.Command {
 opens: at a time, after an interval, on an event or a condition, or by hand. Runs survive the
 daemon. Orders are in coppice.toml, or in files of their own in orders/.`,
 	}
-	cmd.AddCommand(newOrderList(s, &r), newOrderShow(s, &r), newOrderCheck(s, &r), newOrderRun(s, &r),
-		newOrderHistory(s, &r), newOrderNext(s, &r), newOrderStop(s, &r),
-		newOrderSwitch(s, &r, dispatch.EnableOrder), newOrderSwitch(s, &r, dispatch.DisableOrder))
+	cmd.AddCommand(newList(s, r), newShow(s, r), newCheck(s, r), newRun(s, r),
+		newHistory(s, r), newNext(s, r), newStop(s, r),
+		newSwitch(s, r, dispatch.EnableOrder), newSwitch(s, r, dispatch.DisableOrder))
 	for _, sub := range cmd.Commands() {
 		r.Flags(sub)
 		if sub.Name() == "ls" {
 			sub.ValidArgsFunction = cobra.NoFileCompletions
 		} else {
-			sub.Args, sub.ValidArgsFunction = oneOrder, r.Complete(completeOrder)
+			sub.Args = command.One("order", "the name of an order is missing; coppice order ls lists them")
+			sub.ValidArgsFunction = r.Complete(completeOrder)
 		}
 	}
 	return cmd
-}
-
-// oneOrder checks the arguments of a command that takes the name of an order.
-func oneOrder(cmd *cobra.Command, args []string) error {
-	switch {
-	case len(args) == 0:
-		return errors.New("the name of an order is missing; coppice order ls lists them")
-	case len(args) > 1:
-		return fmt.Errorf("unexpected argument %q: %s takes one order", args[1], cmd.CommandPath())
-	}
-	return nil
 }
 
 func completeOrder(ctx context.Context, c *api.Client, args []string) (names []cobra.Completion, _ error) {
@@ -63,35 +52,25 @@ func completeOrder(ctx context.Context, c *api.Client, args []string) (names []c
 	return names, err
 }
 
-func newOrderList(s *command.Streams, r *command.Remote) *cobra.Command {
-	var asJSON bool
+func newList(s *command.Streams, r *command.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List all orders",
 		Args:    command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return r.Look(s, func(ctx context.Context, c *api.Client) error {
-				all, err := dispatch.List.Call(ctx, c, api.None{})
-				switch {
-				case err != nil:
-					return err
-				case asJSON:
-					return s.PrintJSON(all)
-				case len(all) == 0:
-					return s.PrintLines([]string{"no orders; they are written as [[order]] in " +
-						"coppice.toml, or as files in orders/"})
-				}
-				width, tty := terminal.Size(s.Out)
-				return s.PrintLines(orderLines(all, time.Now(), width, terminal.NewPaint(tty)))
-			})
+			return command.Show(s, r.Look, dispatch.List, api.None{}, orderLines)
 		},
 	}
-	command.JSONFlag(cmd, &asJSON, "an array of objects")
+	s.JSONFlag(cmd, "an array of objects")
 	return cmd
 }
 
-func orderLines(all []dispatch.Info, now time.Time, width int, p terminal.Paint) []string {
+func orderLines(all []dispatch.Info, p terminal.Paint, width int) []string {
+	if len(all) == 0 {
+		return []string{"no orders; they are written as [[order]] in coppice.toml, or as files in orders/"}
+	}
+	now := time.Now()
 	rows := make([][]string, len(all))
 	for i, o := range all {
 		rows[i] = []string{terminal.Cell(o.Name), terminal.Cell(gatesText(o)), orderState(o), lastText(o.Last, now),

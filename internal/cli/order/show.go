@@ -1,14 +1,12 @@
 package order
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/order"
@@ -17,30 +15,20 @@ import (
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
-func newOrderShow(s *command.Streams, r *command.Remote) *cobra.Command {
-	var asJSON bool
+func newShow(s *command.Streams, r *command.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show the details of an order",
 		RunE: func(_ *cobra.Command, args []string) error {
-			return r.Look(s, func(ctx context.Context, c *api.Client) error {
-				o, err := dispatch.Get.Call(ctx, c, dispatch.Name{Name: args[0]})
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return s.PrintJSON(o)
-				}
-				_, tty := terminal.Size(s.Out)
-				return s.PrintLines(orderDetail(o, time.Now(), terminal.NewPaint(tty)))
-			})
+			return command.Show(s, r.Look, dispatch.Get, dispatch.Name{Name: args[0]}, orderDetail)
 		},
 	}
-	command.JSONFlag(cmd, &asJSON, "one object")
+	s.JSONFlag(cmd, "one object")
 	return cmd
 }
 
-func orderDetail(o dispatch.Info, now time.Time, p terminal.Paint) []string {
+func orderDetail(o dispatch.Info, p terminal.Paint, _ int) []string {
+	now := time.Now()
 	lines := []string{p.Bold(terminal.Cell(o.Name))}
 	if o.Description != "" {
 		lines[0] += "  " + proc.Plain(o.Description)
@@ -104,8 +92,7 @@ func orderDetail(o dispatch.Info, now time.Time, p terminal.Paint) []string {
 // exitUnknown is the exit code of a check that could not be made.
 const exitUnknown = 2
 
-func newOrderCheck(s *command.Streams, r *command.Remote) *cobra.Command {
-	var asJSON bool
+func newCheck(s *command.Streams, r *command.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check NAME",
 		Short: "Check whether an order is due, and why",
@@ -116,30 +103,20 @@ Exit codes: 0 if it is due, 1 if it is not, 2 if that is unknown, 3 if there is 
 69 if there is no daemon.`,
 		Example: `  if coppice order check backup; then echo "it will run"; fi`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			due := false
-			err := r.Ask(func(ctx context.Context, c *api.Client) error {
-				o, err := dispatch.Check.Call(ctx, c, dispatch.Name{Name: args[0]})
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					err = s.PrintJSON(o)
-				} else {
-					err = s.PrintLines(checkLines(o, time.Now()))
-				}
-				due = o.Due
-				return err
-			})
+			o, err := command.Call(r.Ask, dispatch.Check, dispatch.Name{Name: args[0]})
+			if err == nil {
+				err = s.Print(o, func(terminal.Paint, int) []string { return checkLines(o, time.Now()) })
+			}
 			switch {
 			case err != nil && command.ExitCode(err) == command.ExitFailure: // which is: it is not due
 				return command.Exit(exitUnknown, err)
-			case err == nil && !due:
+			case err == nil && !o.Due:
 				return command.Exit(command.ExitFailure, nil)
 			}
 			return err
 		},
 	}
-	command.JSONFlag(cmd, &asJSON, "one object")
+	s.JSONFlag(cmd, "one object")
 	return cmd
 }
 
@@ -159,8 +136,7 @@ func checkLines(o dispatch.Info, now time.Time) []string {
 	return lines
 }
 
-func newOrderNext(s *command.Streams, r *command.Remote) *cobra.Command {
-	var asJSON bool
+func newNext(s *command.Streams, r *command.Remote) *cobra.Command {
 	count := 5
 	cmd := &cobra.Command{
 		Use:   "next NAME",
@@ -169,24 +145,18 @@ func newOrderNext(s *command.Streams, r *command.Remote) *cobra.Command {
 			if count < 1 || count > 1000 {
 				return command.Usagef("--count is %d, expected 1 to 1000", count)
 			}
-			return r.Look(s, func(ctx context.Context, c *api.Client) error {
-				t, err := dispatch.Next.Call(ctx, c, dispatch.NextRequest{Name: args[0], Count: uint64(count)})
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return s.PrintJSON(t)
-				}
-				var lines []string
-				for _, at := range t.Times {
-					lines = append(lines, at.Format("Mon 2006-01-02 15:04:05 -07:00")+"  "+terminal.UntilText(&at,
-						time.Now()))
-				}
-				return s.PrintLines(lines)
-			})
+			req := dispatch.NextRequest{Name: args[0], Count: uint64(count)}
+			return command.Show(s, r.Look, dispatch.Next, req, nextLines)
 		},
 	}
 	cmd.Flags().IntVarP(&count, "count", "n", count, "how many times, `N`")
-	command.JSONFlag(cmd, &asJSON, "an object with an array of times")
+	s.JSONFlag(cmd, "an object with an array of times")
 	return cmd
+}
+
+func nextLines(t dispatch.Times, _ terminal.Paint, _ int) (lines []string) {
+	for _, at := range t.Times {
+		lines = append(lines, at.Format("Mon 2006-01-02 15:04:05 -07:00")+"  "+terminal.UntilText(&at, time.Now()))
+	}
+	return lines
 }

@@ -21,7 +21,7 @@ import (
 )
 
 func NewDown(s *command.Streams) *cobra.Command {
-	var r command.Remote
+	r := command.NewRemote(s)
 	var keep bool
 	cmd := &cobra.Command{
 		Use:   "down",
@@ -39,7 +39,7 @@ and exits with 0 if there is nothing to stop.`,
 			return r.Ask(func(ctx context.Context, c *api.Client) error {
 				st, err := status.Get.Call(ctx, c, api.None{})
 				if errors.Is(err, api.ErrDown) {
-					return alreadyDown(&r, ctx, s, keep)
+					return alreadyDown(r, ctx, s, keep)
 				}
 				if err != nil {
 					return err
@@ -56,10 +56,10 @@ and exits with 0 if there is nothing to stop.`,
 				if err := untilDown(ctx, c, st.Controller.PID); err != nil {
 					return err
 				}
-				if killed, err := killed(&r); err != nil {
+				if killed, err := killed(r); err != nil {
 					return err
 				} else if killed && !keep { // before it has stopped everything, maybe
-					if _, err := stopOrphans(&r, ctx, s); err != nil {
+					if _, err := stopOrphans(r, ctx, s); err != nil {
 						return err
 					}
 				}

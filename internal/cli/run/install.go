@@ -93,7 +93,8 @@ func install(s *command.Streams, path string) error {
 		done.inUnit = inUnit(string(groups), done.name)
 	}
 	lines := append([]string{fmt.Sprintf(done.change, proc.Plain(unit))}, done.steps()...)
-	return s.PrintLines(append(lines, "to undo it: systemctl --user disable --now "+done.name+", and remove the file"))
+	return s.PrintLines(append(lines,
+		"to undo it: systemctl --user disable --now "+done.name+", and remove the file")...)
 }
 
 // What has become of the file of a unit.

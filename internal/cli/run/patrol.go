@@ -17,8 +17,8 @@ import (
 )
 
 func NewPatrol(s *command.Streams) *cobra.Command {
-	var r command.Remote
-	var dry, asJSON bool
+	r := command.NewRemote(s)
+	var dry bool
 	cmd := &cobra.Command{
 		Use:   "patrol",
 		Short: "Reconcile running agents with the file now",
@@ -38,12 +38,12 @@ its last valid version.`,
 				if err != nil {
 					return err
 				}
-				return errors.Join(printRound(s, round, asJSON), refusedFile(ctx, c))
+				return errors.Join(printRound(s, round), refusedFile(ctx, c))
 			})
 		},
 	}
 	r.Flags(cmd)
-	command.JSONFlag(cmd, &asJSON, "one object")
+	s.JSONFlag(cmd, "one object")
 	cmd.Flags().BoolVarP(&dry, "dry-run", "n", false, "only print what would be done")
 	return cmd
 }
@@ -63,8 +63,8 @@ func refusedFile(ctx context.Context, c *api.Client) error {
 	return err
 }
 
-func printRound(s *command.Streams, r api.Round, asJSON bool) error {
-	if asJSON {
+func printRound(s *command.Streams, r api.Round) error {
+	if s.JSON {
 		return s.PrintJSON(r)
 	}
 	var lines []string
@@ -87,5 +87,5 @@ func printRound(s *command.Streams, r api.Round, asJSON bool) error {
 	if len(r.Actions)+len(r.Delays) == 0 {
 		lines = append(lines, "nothing to do: what runs is what the file says")
 	}
-	return s.PrintLines(lines)
+	return s.PrintLines(lines...)
 }

@@ -11,8 +11,7 @@ import (
 )
 
 func NewReload(s *command.Streams) *cobra.Command {
-	var r command.Remote
-	var asJSON bool
+	r := command.NewRemote(s)
 	cmd := &cobra.Command{
 		Use:   "reload",
 		Short: "Reload the configuration now",
@@ -31,14 +30,11 @@ the daemon runs.`,
 				if err != nil {
 					return err
 				}
-				if asJSON {
-					return s.PrintJSON(done)
-				}
-				return s.PrintLines([]string{fmt.Sprint("reloaded: ", done)})
+				return s.PrintLine(done, fmt.Sprint("reloaded: ", done))
 			})
 		},
 	}
 	r.Flags(cmd)
-	command.JSONFlag(cmd, &asJSON, "one object")
+	s.JSONFlag(cmd, "one object")
 	return cmd
 }

@@ -29,7 +29,6 @@ import (
 
 func NewRun(s *command.Streams) *cobra.Command {
 	var file string
-	var asJSON bool
 	var trace sage.Trace
 	cmd := &cobra.Command{
 		Use:   "run [FILE.sg|DIR]",
@@ -61,24 +60,24 @@ standard output, events of its supervisors to standard error. The exit codes are
 			case len(args) > 0 && args[0] == "":
 				return command.Usagef("the name of the program is empty, expected a file or a directory")
 			case len(args) > 0:
-				return sage.Run(s, args[0], asJSON, trace)
+				return sage.Run(s, args[0], trace)
 			}
 			path, err := command.FindConfig(file)
 			if err != nil {
 				return err
 			}
 			if grove.Is(path) {
-				return sage.Run(s, filepath.Dir(path), asJSON, trace)
+				return sage.Run(s, filepath.Dir(path), trace)
 			}
 			if err := command.OnlyPeople(path, "coppice run"); err != nil {
 				return err
 			}
-			return run(s, path, asJSON, trace)
+			return run(s, path, trace)
 		},
 	}
 	trace.Add(cmd)
 	command.ConfigFlag(cmd, &file)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print events and output as NDJSON")
+	s.JSONFlag(cmd, "events and output as NDJSON")
 	return cmd
 }
 
@@ -95,14 +94,14 @@ type view interface {
 }
 
 // run runs a fleet from its start to its end.
-func run(s *command.Streams, path string, asJSON bool, trace sage.Trace) error {
+func run(s *command.Streams, path string, trace sage.Trace) error {
 	to, closeTrace, err := trace.Open(s)
 	if err != nil {
 		return err
 	}
 	defer closeTrace()
 	stop, ctx := foreground.NewStopper()
-	v := newView(s, asJSON, stop)
+	v := newView(s, stop)
 	log := s.Err
 	if live, ok := v.(*top.Live); ok {
 		log = live
@@ -137,7 +136,7 @@ func run(s *command.Streams, path string, asJSON bool, trace sage.Trace) error {
 		fmt.Fprintln(s.Err, bad)
 		return command.Exit(command.ExitConfig, nil)
 	case sig != 0:
-		return command.Exit(command.ExitSignalled+int(sig), fmt.Errorf("stopped by %s", stop.Cause()))
+		return stop.Signalled(sig)
 	case errors.As(failed, &limit):
 		return command.Exit(command.ExitFailure, limit)
 	}
@@ -175,11 +174,11 @@ func serve(ctx context.Context, stop *foreground.Stopper, o daemon.ServeOptions)
 }
 
 // newView chooses how a run is shown.
-func newView(s *command.Streams, asJSON bool, stop *foreground.Stopper) view {
+func newView(s *command.Streams, stop *foreground.Stopper) view {
 	out, ok := s.Out.(*os.File)
 	tty := ok && term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb"
 	switch {
-	case asJSON:
+	case s.JSON:
 		return foreground.NewJSONView(s.Out, stop)
 	case tty && term.IsTerminal(int(s.In.Fd())):
 		return top.NewLive(s.In, out, stop)

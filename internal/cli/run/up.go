@@ -36,7 +36,7 @@ import (
 
 func NewUp(s *command.Streams) *cobra.Command {
 	var file string
-	var detach, dry, asJSON bool
+	var detach, dry bool
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start the daemon that keeps the fleet running",
@@ -57,11 +57,11 @@ uses their last results.`,
 			if err != nil {
 				return err
 			}
-			if asJSON && !dry {
+			if s.JSON && !dry {
 				return command.Usagef("--json goes with --dry-run")
 			}
 			if dry {
-				return upDry(s, path, asJSON)
+				return upDry(s, path)
 			}
 			if err := command.OnlyPeople(path, "coppice up"); err != nil {
 				return err
@@ -75,12 +75,12 @@ uses their last results.`,
 	command.ConfigFlag(cmd, &file)
 	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "go into the background")
 	cmd.Flags().BoolVarP(&dry, "dry-run", "n", false, "only print what would be done; runs the checks of pools")
-	command.JSONFlag(cmd, &asJSON, "one object, with --dry-run")
+	s.JSONFlag(cmd, "one object, with --dry-run")
 	return cmd
 }
 
 // upDry says what a daemon would do, or has to do if there is one.
-func upDry(s *command.Streams, path string, asJSON bool) error {
+func upDry(s *command.Streams, path string) error {
 	p, err := project.Open(path)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func upDry(s *command.Streams, path string, asJSON bool) error {
 	if err != nil {
 		return coded(err)
 	}
-	return errors.Join(printRound(s, round, asJSON), refused)
+	return errors.Join(printRound(s, round), refused)
 }
 
 // dryTime bounds the wait for a daemon.

@@ -21,7 +21,6 @@ import (
 )
 
 func newCheck(s *command.Streams) *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check [FILE|DIR]",
 		Short: "Check a Sage program without running it",
@@ -53,10 +52,10 @@ there is an error, and 0 with warnings alone.`,
 			if err != nil {
 				return errors.New(proc.Plain(err.Error()))
 			}
-			return reportCheck(s, program, info, diagnostics, asJSON)
+			return reportCheck(s, program, info, diagnostics)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the errors and warnings as NDJSON")
+	s.JSONFlag(cmd, "the errors and warnings as NDJSON")
 	return cmd
 }
 
@@ -95,8 +94,7 @@ func findProgram(s *command.Streams, path string) (*load.Program, error) {
 }
 
 // reportCheck shows what was found.
-func reportCheck(s *command.Streams, program *load.Program, info *check.Info, diagnostics []diag.Diagnostic,
-	asJSON bool) error {
+func reportCheck(s *command.Streams, program *load.Program, info *check.Info, diagnostics []diag.Diagnostic) error {
 	errs, warnings := 0, 0
 	for _, d := range diagnostics {
 		if d.Severity == diag.Error {
@@ -105,7 +103,7 @@ func reportCheck(s *command.Streams, program *load.Program, info *check.Info, di
 			warnings++
 		}
 	}
-	if asJSON {
+	if s.JSON {
 		w := json.NewEncoder(s.Out)
 		w.SetEscapeHTML(false)
 		for _, d := range diagnostics {
@@ -123,12 +121,12 @@ func reportCheck(s *command.Streams, program *load.Program, info *check.Info, di
 	}
 	if errs > 0 {
 		counts = append([]string{terminal.Plural(errs, "error")}, counts...)
-		if !asJSON {
+		if !s.JSON {
 			return fmt.Errorf("%s is not valid: %s", name, strings.Join(counts, ", "))
 		}
 		return command.Exit(command.ExitFailure, nil)
 	}
-	if asJSON {
+	if s.JSON {
 		return nil
 	}
 	_, err := fmt.Fprintf(s.Out, "%s is valid: %s\n", name, strings.Join(counts, ", "))

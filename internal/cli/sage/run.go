@@ -159,7 +159,7 @@ func (v *sageView) close() error {
 }
 
 // Run runs a Sage program from its start to its end.
-func Run(s *command.Streams, path string, asJSON bool, trace Trace) error {
+func Run(s *command.Streams, path string, trace Trace) error {
 	program, info, err := validProgram(s, path)
 	if err != nil {
 		return err
@@ -186,7 +186,7 @@ func Run(s *command.Streams, path string, asJSON bool, trace Trace) error {
 	} else {
 		v.root = info.Entry.Supervisor.Object.Name
 	}
-	if asJSON {
+	if s.JSON {
 		v.json = foreground.NewJSONView(s.Out, stop)
 	}
 	on, err := sagehost.Open(context.Background(), program, info, sagehost.RunOptions{
@@ -217,7 +217,7 @@ func Run(s *command.Streams, path string, asJSON bool, trace Trace) error {
 		failed = fmt.Errorf("writing to the standard output: %w", err)
 	}
 	if sig := stop.First(); sig != 0 {
-		return command.Exit(command.ExitSignalled+int(sig), fmt.Errorf("stopped by %s", stop.Cause()))
+		return stop.Signalled(sig)
 	}
 	if failed != nil {
 		return errors.New(proc.Plain(failed.Error()))

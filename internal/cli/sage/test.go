@@ -49,7 +49,7 @@ has errors.`,
 		},
 	}
 	cmd.Flags().StringVar(&t.filter, "filter", "", "run only the tests with `TEXT` in file::name")
-	cmd.Flags().BoolVar(&t.asJSON, "json", false, "print one object for each test, as NDJSON")
+	s.JSONFlag(cmd, "one object for each test, as NDJSON")
 	return cmd
 }
 
@@ -57,7 +57,6 @@ has errors.`,
 type testRun struct {
 	s              *command.Streams
 	filter         string
-	asJSON         bool
 	passed, failed int
 	broken         bool // a program could not be tested
 }
@@ -99,9 +98,9 @@ func (t *testRun) run(path string) error {
 		},
 	})
 	if sig := stop.First(); sig != 0 {
-		return command.Exit(command.ExitSignalled+int(sig), fmt.Errorf("stopped by %s", stop.Cause()))
+		return stop.Signalled(sig)
 	}
-	if !t.asJSON {
+	if !t.s.JSON {
 		how := "ok"
 		if t.failed > 0 || t.broken {
 			how = "failed"
@@ -133,7 +132,7 @@ func (t *testRun) result(r eval.TestResult) {
 		t.failed++
 		line.Error = r.Err.Error()
 	}
-	if t.asJSON {
+	if t.s.JSON {
 		w := json.NewEncoder(t.s.Out)
 		w.SetEscapeHTML(false)
 		_ = w.Encode(line)

@@ -17,19 +17,14 @@ import (
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
-func newTaskClaim(s *command.Streams, w worker) *cobra.Command {
+func newClaim(s *command.Streams, w worker) *cobra.Command {
 	var t task.ClaimRequest
-	var asJSON, quiet, wait bool
+	var quiet, wait bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "claim [ID]",
 		Short: "Claim a task by its ID, or the first ready one",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return oneTask(w)(cmd, args)
-			}
-			return nil
-		},
+		Args:  command.AtMostOne("task"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			t.ID, t.Key, t.By = strings.Join(args, ""), rand.Text(), w.by()
 			var got []task.Task
@@ -45,20 +40,17 @@ func newTaskClaim(s *command.Streams, w worker) *cobra.Command {
 			case wait:
 				got, err = awaitTask(t, timeout)
 			default:
-				err = w.ask(func(ctx context.Context, c *api.Client) (err error) {
-					got, err = task.Claim.Call(ctx, c, t)
-					return err
-				})
+				got, err = command.Call(w.ask, task.Claim, t)
 			}
 			switch {
 			case err != nil:
 				return err
-			case asJSON:
+			case s.JSON:
 				err = s.PrintJSON(got)
 			case len(got) > 0 && quiet:
-				err = s.PrintLines([]string{proc.Plain(got[0].ID)})
+				err = s.PrintLines(proc.Plain(got[0].ID))
 			case len(got) > 0:
-				err = s.PrintLines([]string{proc.Plain(got[0].ID) + "  " + terminal.Cell(got[0].Title)})
+				err = s.PrintLines(proc.Plain(got[0].ID) + "  " + terminal.Cell(got[0].Title))
 			}
 			if err == nil && len(got) == 0 {
 				err = errors.New("no task is ready")
@@ -86,7 +78,7 @@ lasts until you close or release the task.`
 	cmd.Flags().StringSliceVar(&t.Pools, "pool", nil, "a `POOL` to take from; can be repeated")
 	cmd.Flags().BoolVar(&t.Any, "any", false, "or else a task without pool and assignee")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the id alone, for scripts")
-	command.JSONFlag(cmd, &asJSON, "an array with the task")
+	s.JSONFlag(cmd, "an array with the task")
 	cmd.MarkFlagsMutuallyExclusive("quiet", "json")
 	w.complete(cmd)
 	return cmd
@@ -116,8 +108,8 @@ func awaitTask(t task.ClaimRequest, timeout time.Duration) (got []task.Task, err
 	return got, err
 }
 
-// newTaskActs are the commands that do one thing to tasks.
-func newTaskActs(s *command.Streams, w worker) []*cobra.Command {
+// newActs are the commands that do one thing to tasks.
+func newActs(s *command.Streams, w worker) []*cobra.Command {
 	var all []*cobra.Command
 	for _, act := range []struct {
 		action      task.Action
@@ -146,11 +138,7 @@ ends. They still wait for their dependencies.`},
 				for _, id := range ids {
 					one := a
 					one.ID = id
-					errs = append(errs, changeTask(s, w, false,
-						func(ctx context.Context, c *api.Client) (task.Task, error) {
-							return task.Act.Call(ctx, c, one)
-						},
-						act.done))
+					errs = append(errs, changeTask(s, w, task.Act, one, act.done))
 				}
 				return errors.Join(errs...)
 			},

@@ -19,8 +19,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/task/transfer"
 )
 
-func newTaskImport(s *command.Streams, w worker) *cobra.Command {
-	var check, skipBad, asJSON bool
+func newImport(s *command.Streams, w worker) *cobra.Command {
+	var check, skipBad bool
 	cmd := &cobra.Command{
 		Use:   "import [FILE]",
 		Short: "Import tasks from a file of beads",
@@ -33,12 +33,7 @@ are listed and nothing is imported. --skip-bad skips wrong lines. Dependencies a
 before the tasks that need them: an interrupted import leaves no task that could be claimed too
 early. Import the file again to complete it.`,
 		Example: "  coppice task import .beads/issues.jsonl --check\n  coppice task import .beads/issues.jsonl",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return fmt.Errorf("unexpected argument %q: %s takes one file", args[1], cmd.CommandPath())
-			}
-			return nil
-		},
+		Args:    command.AtMostOne("file"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"jsonl"}, cobra.ShellCompDirectiveFilterFileExt
 		},
@@ -66,7 +61,7 @@ early. Import the file again to complete it.`,
 				return command.Usagef("nothing was imported:\n%s", terminal.PlainText(err.Error()))
 			}
 			if check {
-				return s.PrintLines([]string{fmt.Sprintf("%d tasks, all right", len(plan.Order))})
+				return s.PrintLines(fmt.Sprintf("%d tasks, all right", len(plan.Order)))
 			}
 			var sum task.ImportReport
 			err = w.ask(func(ctx context.Context, c *api.Client) error {
@@ -91,7 +86,7 @@ early. Import the file again to complete it.`,
 				return fmt.Errorf("%w\nbefore that %d tasks were made and %d changed; import the file "+
 					"again when this is put right", err, sum.Created, sum.Updated)
 			}
-			if asJSON {
+			if s.JSON {
 				return s.PrintJSON(map[string]int{"created": sum.Created, "updated": sum.Updated,
 					"unchanged": sum.Unchanged, "skipped": skipped})
 			}
@@ -99,12 +94,12 @@ early. Import the file again to complete it.`,
 			if skipped > 0 {
 				line += fmt.Sprintf(", %d left out", skipped)
 			}
-			return s.PrintLines([]string{line})
+			return s.PrintLines(line)
 		},
 	}
 	cmd.Flags().BoolVar(&check, "check", false, "only check the file")
 	cmd.Flags().BoolVar(&skipBad, "skip-bad", false, "skip wrong lines, and import the rest")
-	command.JSONFlag(cmd, &asJSON, "an object with created, updated, unchanged and skipped")
+	s.JSONFlag(cmd, "an object with created, updated, unchanged and skipped")
 	return cmd
 }
 
@@ -141,7 +136,7 @@ func wholeFile(s *command.Streams, args []string) (file *os.File, size int64, do
 	return spool, size, func() { spool.Close() }, nil
 }
 
-func newTaskExport(s *command.Streams, w worker) *cobra.Command {
+func newExport(s *command.Streams, w worker) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "export",
@@ -174,7 +169,7 @@ unknown fields.`,
 // export writes all tasks as beads.
 func (w worker) export(s *command.Streams, to io.Writer) error {
 	out := bufio.NewWriter(to)
-	err := w.look(s, func(ctx context.Context, c *api.Client) error {
+	err := w.look(func(ctx context.Context, c *api.Client) error {
 		for after := ""; ; {
 			page, err := task.Export.Call(ctx, c, task.ExportRequest{After: after})
 			if err != nil {

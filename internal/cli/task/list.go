@@ -16,10 +16,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-func newTaskList(s *command.Streams, w worker) *cobra.Command {
+func newList(s *command.Streams, w worker) *cobra.Command {
 	var f task.Filter
 	var statuses []string
-	var asJSON, mine, count bool
+	var mine, count bool
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
@@ -36,11 +36,7 @@ func newTaskList(s *command.Streams, w worker) *cobra.Command {
 				return command.Usagef("--limit is %d, expected a number from 0 up", f.Limit)
 			}
 			if count && !mine {
-				var counted task.Counted
-				err := w.ask(func(ctx context.Context, c *api.Client) (err error) {
-					counted, err = task.Count.Call(ctx, c, task.Select(f))
-					return err
-				})
+				counted, err := command.Call(w.ask, task.Count, task.Select(f))
 				if err != nil {
 					return err
 				}
@@ -48,10 +44,10 @@ func newTaskList(s *command.Streams, w worker) *cobra.Command {
 				if f.Limit > 0 {
 					n = min(n, f.Limit)
 				}
-				return s.PrintLines([]string{fmt.Sprint(n)})
+				return s.PrintLines(fmt.Sprint(n))
 			}
 			var tasks []task.Task
-			err := w.look(s, func(ctx context.Context, c *api.Client) (err error) {
+			err := w.look(func(ctx context.Context, c *api.Client) (err error) {
 				if mine {
 					tasks, err = task.Todo.Call(ctx, c, api.None{})
 				} else {
@@ -63,13 +59,11 @@ func newTaskList(s *command.Streams, w worker) *cobra.Command {
 				return err
 			}
 			if count {
-				return s.PrintLines([]string{fmt.Sprint(len(tasks))})
+				return s.PrintLines(fmt.Sprint(len(tasks)))
 			}
-			if asJSON {
-				return s.PrintJSON(tasks)
-			}
-			width, tty := terminal.Size(s.Out)
-			return s.PrintLines(taskLines(tasks, time.Now(), width, terminal.NewPaint(tty)))
+			return s.Print(tasks, func(p terminal.Paint, width int) []string {
+				return taskLines(tasks, time.Now(), width, p)
+			})
 		},
 	}
 	flags := cmd.Flags()
@@ -95,7 +89,7 @@ func newTaskList(s *command.Streams, w worker) *cobra.Command {
 	for _, other := range []string{"status", "ready", "all"} {
 		cmd.MarkFlagsMutuallyExclusive("active", other)
 	}
-	command.JSONFlag(cmd, &asJSON, "an array of objects")
+	s.JSONFlag(cmd, "an array of objects")
 	cmd.MarkFlagsMutuallyExclusive("count", "json")
 	return cmd
 }
@@ -144,29 +138,22 @@ func taskFor(t task.Task) string {
 	return "-"
 }
 
-func newTaskShow(s *command.Streams, w worker) *cobra.Command {
-	var asJSON bool
+func newShow(s *command.Streams, w worker) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a task with its comments and children",
 		Args:  oneTask(w),
 		RunE: func(_ *cobra.Command, args []string) error {
-			var d task.Detail
-			err := w.look(s, func(ctx context.Context, c *api.Client) (err error) {
-				d, err = task.Show.Call(ctx, c, task.ShowRequest{ID: args[0]})
-				return err
-			})
+			d, err := command.Call(w.look, task.Show, task.ShowRequest{ID: args[0]})
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return s.PrintJSON(d)
-			}
-			_, tty := terminal.Size(s.Out)
-			return s.PrintLines(detailLines(d, time.Now(), terminal.NewPaint(tty)))
+			return s.Print(d, func(p terminal.Paint, _ int) []string {
+				return detailLines(d, time.Now(), p)
+			})
 		},
 	}
-	command.JSONFlag(cmd, &asJSON, "an object with task, text, comments and children")
+	s.JSONFlag(cmd, "an object with task, text, comments and children")
 	w.complete(cmd)
 	return cmd
 }

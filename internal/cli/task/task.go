@@ -13,6 +13,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/task"
 )
@@ -24,9 +25,9 @@ type worker struct {
 	long    string
 	agent   bool
 	flags   func(*cobra.Command)
-	ask     func(func(context.Context, *api.Client) error) error
-	look    func(*command.Streams, func(context.Context, *api.Client) error) error // see remote.look
-	by      func() string                                                          // name of the person
+	ask     command.Via
+	look    command.Via   // see command.Remote.Look
+	by      func() string // name of the person
 	// completion is remote.complete; nil completes nothing
 	completion func(func(context.Context, *api.Client, []string) ([]cobra.Completion, error)) cobra.CompletionFunc
 }
@@ -36,13 +37,13 @@ func ForAgents() worker {
 		command: "coppice agent task", short: "Claim tasks and report on them", agent: true,
 		long: `Claim tasks and report on them. A claim belongs to this incarnation: when it ends, the
 task is open again. coppice agent hook shows pending tasks.`,
-		flags: func(*cobra.Command) {}, ask: command.AskAsAgent, look: command.LookAsAgent,
+		flags: func(*cobra.Command) {}, ask: command.AskAsAgent, look: command.AskAsAgent,
 		by: func() string { return "" },
 	}
 }
 
-func ForPeople() worker {
-	var r command.Remote
+func ForPeople(s *command.Streams) worker {
+	r := command.NewRemote(s)
 	return worker{
 		command: "coppice task", short: "Add, list and edit tasks",
 		long: `Add, list and edit tasks, the durable work of agents. A task is ready when it is open,
@@ -54,11 +55,11 @@ claims it at a time; when that ends, the task is open again.`,
 
 func New(s *command.Streams, w worker) *cobra.Command {
 	cmd := &cobra.Command{Use: "task", Short: w.short, Long: w.long}
-	cmd.AddCommand(newTaskAdd(s, w), newTaskList(s, w), newTaskShow(s, w), newTaskEdit(s, w), newTaskComment(s, w),
-		newTaskClaim(s, w), newTaskDep(s, w))
-	cmd.AddCommand(newTaskActs(s, w)...)
+	cmd.AddCommand(newAdd(s, w), newList(s, w), newShow(s, w), newEdit(s, w), newComment(s, w),
+		newClaim(s, w), newDep(s, w))
+	cmd.AddCommand(newActs(s, w)...)
 	if !w.agent {
-		cmd.AddCommand(newTaskImport(s, w), newTaskExport(s, w))
+		cmd.AddCommand(newImport(s, w), newExport(s, w))
 	}
 	var prepare func(*cobra.Command)
 	prepare = func(group *cobra.Command) {
@@ -84,12 +85,11 @@ func New(s *command.Streams, w worker) *cobra.Command {
 	return cmd
 }
 
-func newTaskAdd(s *command.Streams, w worker) *cobra.Command {
+func newAdd(s *command.Streams, w worker) *cobra.Command {
 	var d task.Draft
 	var text textFlags
 	var priority int
 	var status, when string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "add TITLE...",
 		Short: "Add a task",
@@ -100,12 +100,7 @@ title and the rest the text.`,
 		Example: "  " + w.command + " add 'Fix the login' --pool web -p 1 --label bug\n" +
 			"  " + w.command + " add 'Release' --depends-on web-x4k,web-9fj\n" +
 			"  git diff | " + w.command + " add 'Review this' --assignee web/reviewer -m -",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("the title is missing")
-			}
-			return nil
-		},
+		Args: command.Some("the title is missing"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			d.Title = strings.Join(args, " ")
 			d.Status = task.Status(status)
@@ -131,20 +126,12 @@ title and the rest the text.`,
 			if d.Key == "" {
 				d.Key = rand.Text()
 			}
-			var made task.Task
-			err = w.ask(func(ctx context.Context, c *api.Client) (err error) {
-				if made, err = task.Add.Call(ctx, c, task.AddRequest{Task: d, By: w.by()}); err == nil && !w.agent {
-					warnOfNobody(s, ctx, c, made)
-				}
-				return err
-			})
+			made, err := command.Call(w.ask, task.Add, task.AddRequest{Task: d, By: w.by()})
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return s.PrintJSON(made)
-			}
-			return s.PrintLines([]string{proc.Plain(made.ID)})
+			warnOfNobody(s, w, made)
+			return s.PrintLine(made, proc.Plain(made.ID))
 		},
 	}
 	text.add(cmd, "of the task")
@@ -165,16 +152,15 @@ title and the rest the text.`,
 		"park it after `N` claims that have failed; 0 for the max_claims of [daemon]")
 	flags.StringVar(&d.Key, "key", "", "add only one task with this `KEY`")
 	flags.BoolVar(&d.Ephemeral, "ephemeral", false, "remove it when it has been closed for the ttl in [daemon]")
-	command.JSONFlag(cmd, &asJSON, "the task as an object")
+	s.JSONFlag(cmd, "the task as an object")
 	return cmd
 }
 
-func newTaskEdit(s *command.Streams, w worker) *cobra.Command {
+func newEdit(s *command.Streams, w worker) *cobra.Command {
 	var e task.Edit
 	var text textFlags
 	var title, kind, status, pool, assignee, parent, when string
 	var priority, maxClaims int
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "edit ID",
 		Short: "Edit a task",
@@ -216,13 +202,14 @@ the claim on it.`,
 				}
 				e.Text = &content
 			}
-			return changeTask(s, w, asJSON, func(ctx context.Context, c *api.Client) (task.Task, error) {
-				t, err := task.Change.Call(ctx, c, task.EditRequest{ID: args[0], Edit: e, By: w.by()})
-				if err == nil && !w.agent && (changed("pool") || changed("assignee")) {
-					warnOfNobody(s, ctx, c, t)
-				}
-				return t, err
-			}, "changed")
+			t, err := command.Call(w.ask, task.Change, task.EditRequest{ID: args[0], Edit: e, By: w.by()})
+			if err != nil {
+				return err
+			}
+			if changed("pool") || changed("assignee") {
+				warnOfNobody(s, w, t)
+			}
+			return s.PrintLine(t, proc.Plain(t.ID)+" is changed")
 		},
 	}
 	text.add(cmd, "that replaces the present one")
@@ -240,42 +227,24 @@ the claim on it.`,
 		"park it after `N` claims that have failed; 0 for the max_claims of [daemon]")
 	flags.StringSliceVarP(&e.AddLabels, "label", "l", nil, "add a `LABEL`; can be repeated")
 	flags.StringSliceVar(&e.RemoveLabels, "remove-label", nil, "remove a `LABEL`; can be repeated")
-	command.JSONFlag(cmd, &asJSON, "the task as an object")
+	s.JSONFlag(cmd, "the task as an object")
 	w.complete(cmd)
 	return cmd
 }
 
 // oneTask checks the arguments of a command that is about one task.
 func oneTask(w worker) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		switch len(args) {
-		case 0:
-			return fmt.Errorf("the id of a task is missing; %s ls lists them", w.command)
-		case 1:
-			return nil
-		}
-		return fmt.Errorf("unexpected argument %q: %s takes one task", args[1], cmd.CommandPath())
-	}
+	return command.One("task", "the id of a task is missing; "+w.command+" ls lists them")
 }
 
 // changeTask does something to a task, and says so.
-func changeTask(s *command.Streams, w worker, asJSON bool, do func(context.Context, *api.Client) (task.Task, error),
-	done string) error {
-	var t task.Task
-	err := w.ask(func(ctx context.Context, c *api.Client) (err error) {
-		t, err = do(ctx, c)
-		return err
+func changeTask[Req any](s *command.Streams, w worker, route api.Route[Req, task.Task], req Req, done string) error {
+	return command.Show(s, w.ask, route, req, func(t task.Task, _ terminal.Paint, _ int) []string {
+		return []string{proc.Plain(t.ID) + " is " + done}
 	})
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return s.PrintJSON(t)
-	}
-	return s.PrintLines([]string{fmt.Sprintf("%s is %s", proc.Plain(t.ID), done)})
 }
 
-func newTaskComment(s *command.Streams, w worker) *cobra.Command {
+func newComment(s *command.Streams, w worker) *cobra.Command {
 	var text textFlags
 	cmd := &cobra.Command{
 		Use:   "comment ID [TEXT]",
@@ -301,11 +270,8 @@ func newTaskComment(s *command.Streams, w worker) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			key := rand.Text()
-			return changeTask(s, w, false, func(ctx context.Context, c *api.Client) (task.Task, error) {
-				req := task.CommentRequest{ID: args[0], Text: content, Key: key, By: w.by()}
-				return task.AddComment.Call(ctx, c, req)
-			}, "commented on")
+			req := task.CommentRequest{ID: args[0], Text: content, Key: rand.Text(), By: w.by()}
+			return changeTask(s, w, task.AddComment, req, "commented on")
 		},
 	}
 	text.add(cmd, "of the comment")
@@ -313,7 +279,7 @@ func newTaskComment(s *command.Streams, w worker) *cobra.Command {
 	return cmd
 }
 
-func newTaskDep(s *command.Streams, w worker) *cobra.Command {
+func newDep(s *command.Streams, w worker) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dep",
 		Short: "Edit the dependencies between tasks",
@@ -336,9 +302,8 @@ func newTaskDep(s *command.Streams, w worker) *cobra.Command {
 				return nil
 			},
 			RunE: func(_ *cobra.Command, args []string) error {
-				return changeTask(s, w, false, func(ctx context.Context, c *api.Client) (task.Task, error) {
-					return task.Change.Call(ctx, c, task.EditRequest{ID: args[0], Edit: sub.edit(args[1:]), By: w.by()})
-				}, "changed")
+				req := task.EditRequest{ID: args[0], Edit: sub.edit(args[1:]), By: w.by()}
+				return changeTask(s, w, task.Change, req, "changed")
 			},
 		}
 		w.complete(one)

@@ -1,7 +1,6 @@
 package task
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
@@ -95,11 +93,11 @@ func notBefore(text string, now time.Time) (time.Time, error) {
 
 // warnOfNobody says so if no agent does a task, which is most often a slip of the pen. It
 // is none where the agent comes later, or a person does it.
-func warnOfNobody(s *command.Streams, ctx context.Context, c *api.Client, t task.Task) {
-	if t.Pool == "" && t.Assignee == "" {
+func warnOfNobody(s *command.Streams, w worker, t task.Task) {
+	if w.agent || t.Pool == "" && t.Assignee == "" {
 		return
 	}
-	nodes, err := status.List.Call(ctx, c, status.ListRequest{})
+	nodes, err := command.Call(w.ask, status.List, status.ListRequest{})
 	if err != nil {
 		return // the task is there all the same
 	}

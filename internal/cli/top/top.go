@@ -26,7 +26,7 @@ import (
 )
 
 func New(s *command.Streams) *cobra.Command {
-	var r command.Remote
+	r := command.NewRemote(s)
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Watch the fleet live, and act on it",

@@ -27,12 +27,7 @@ func NewAdd(s *command.Streams) *cobra.Command {
 missing coppice.toml is created here. Nothing is written unless the whole file is valid then. A
 running daemon reads the new file by itself.`,
 		Example: `  coppice add agents/uptime agents/writer`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("the directory of an Aidefile is missing, such as agents/uptime")
-			}
-			return nil
-		},
+		Args:    command.Some("the directory of an Aidefile is missing, such as agents/uptime"),
 		RunE: func(_ *cobra.Command, dirs []string) error {
 			path := file
 			if command.IsDir(file) {

@@ -32,7 +32,6 @@ type configuration struct {
 
 func newConfigShow(s *command.Streams) *cobra.Command {
 	var file string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show the whole configuration and its origins",
@@ -46,7 +45,7 @@ replaced, as a comment. If it is not valid, the errors are printed, too; the exi
 				return err
 			}
 			l, invalid := config.LoadAll(path)
-			if asJSON {
+			if s.JSON {
 				err = s.PrintJSON(configuration{l.Sources, l.Revision, l.Values()})
 			} else {
 				err = l.WriteTOML(terminal.InertWriter{W: s.Out})
@@ -59,13 +58,12 @@ replaced, as a comment. If it is not valid, the errors are printed, too; the exi
 		},
 	}
 	command.ConfigFlag(cmd, &file)
-	command.JSONFlag(cmd, &asJSON, "one object with the arrays files and values")
+	s.JSONFlag(cmd, "one object with the arrays files and values")
 	return cmd
 }
 
 func newConfigExplain(s *command.Streams) *cobra.Command {
 	var file string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain KEY",
 		Short: "Show the origin of a configuration value",
@@ -107,12 +105,12 @@ is not set, it prints the default.`,
 				return command.Exit(command.ExitNotFound, err)
 			}
 			switch {
-			case asJSON:
+			case s.JSON:
 				err = s.PrintJSON(found)
 			case unset != nil:
-				err = s.PrintLines([]string{proc.Plain(unset.Error()), "  " + proc.Plain(unset.Meaning)})
+				err = s.PrintLines(proc.Plain(unset.Error()), "  "+proc.Plain(unset.Meaning))
 			default:
-				err = s.PrintLines(originLines(found))
+				err = s.PrintLines(originLines(found)...)
 			}
 			if invalid != nil {
 				fmt.Fprintln(s.Err, invalid)
@@ -122,7 +120,7 @@ is not set, it prints the default.`,
 		},
 	}
 	command.ConfigFlag(cmd, &file)
-	command.JSONFlag(cmd, &asJSON, "an array of the values")
+	s.JSONFlag(cmd, "an array of the values")
 	return cmd
 }
 

@@ -14,7 +14,6 @@ import (
 
 func NewValidate(s *command.Streams) *cobra.Command {
 	var file string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "validate",
 		Short: "Check coppice.toml without starting anything",
@@ -27,7 +26,7 @@ starting anything. Each error is one line, FILE:LINE:COLUMN; the exit code is th
 				return err
 			}
 			v, err := validate(path)
-			if asJSON {
+			if s.JSON {
 				if e := s.PrintJSON(v); e != nil {
 					return e
 				}
@@ -37,19 +36,19 @@ starting anything. Each error is one line, FILE:LINE:COLUMN; the exit code is th
 				}
 			}
 			switch {
-			case err != nil && !asJSON:
+			case err != nil && !s.JSON:
 				fmt.Fprintln(s.Err, err)
 				fallthrough
 			case err != nil:
 				return command.Exit(command.ExitConfig, nil)
-			case !asJSON:
+			case !s.JSON:
 				fmt.Fprintf(s.Out, "%s is valid: %s\n", path, v.counts())
 			}
 			return nil
 		},
 	}
 	command.ConfigFlag(cmd, &file)
-	command.JSONFlag(cmd, &asJSON, "one object, with all errors")
+	s.JSONFlag(cmd, "one object, with all errors")
 	return cmd
 }
 
