@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
-	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/token"
@@ -244,154 +241,6 @@ func (s schema) kind() string {
 		return "any"
 	}
 	return s.Type
-}
-
-// bodies are those of requests that have both a body and an answer.
-var bodies = map[string]string{
-	"POST /v1/act":        `{"path":"app/a","action":"start"}`,
-	"POST /v1/patrol":     `{"dry_run":true}`,
-	"POST /v1/agent/hook": `{"key":"k"}`,
-}
-
-// describedSchemas are the schemas of an API description. A schema is resolved alone, so
-// that those that it refers to are put among its own definitions.
-type describedSchemas struct{ document, definitions map[string]any }
-
-func schemasOf(t *testing.T, description []byte) describedSchemas {
-	t.Helper()
-	var document map[string]any
-	if err := json.Unmarshal(description, &document); err != nil {
-		t.Fatal(err)
-	}
-	prepareSchemas(document)
-	definitions := document["components"].(map[string]any)["schemas"].(map[string]any)
-	return describedSchemas{document, definitions}
-}
-
-// prepareSchemas rewrites references to the place of the definitions, and asserts the
-// format of times, of which the schema library takes no notice, by a pattern.
-func prepareSchemas(v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		if ref, ok := v["$ref"].(string); ok {
-			v["$ref"] = strings.Replace(ref, "#/components/schemas/", "#/$defs/", 1)
-		}
-		if v["format"] == "date-time" {
-			v["pattern"] = `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`
-		}
-		for _, e := range v {
-			prepareSchemas(e)
-		}
-	case []any:
-		for _, e := range v {
-			prepareSchemas(e)
-		}
-	}
-}
-
-// schema resolves the schema at a path in the description.
-func (d describedSchemas) schema(t *testing.T, path ...string) *jsonschema.Resolved {
-	t.Helper()
-	at := d.document
-	for _, name := range path {
-		next, ok := at[name].(map[string]any)
-		if !ok {
-			t.Fatalf("there is no %q in %q", name, path)
-		}
-		at = next
-	}
-	whole := maps.Clone(at)
-	whole["$defs"] = d.definitions
-	data, err := json.Marshal(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
-	schema := new(jsonschema.Schema)
-	if err := json.Unmarshal(data, schema); err != nil {
-		t.Fatal(err)
-	}
-	resolved, err := schema.Resolve(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resolved
-}
-
-// Real answers are as the description says, those of a service that says
-// nothing and those of one that says all.
-func TestAnswersMatchDescription(t *testing.T) {
-	doc := schemasOf(t, wholeDescription())
-	for name, service := range map[string]Daemon{"empty": canned{}, "full": canned{full: true}, "failing": canned{err: ErrConflict}} {
-		s := start(t, service, "", patiently())
-		c := dial(t, s.socket)
-		for _, rt := range newServer(service, patiently()).routes {
-			if rt.answer == nil {
-				continue
-			}
-			query := url.Values{}
-			for _, p := range rt.params {
-				if p.required {
-					query.Set(p.name, "app")
-				}
-			}
-			req, err := http.NewRequest(rt.method, "http://x"+rt.path+"?"+query.Encode(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if body := bodies[rt.method+" "+rt.path]; body != "" {
-				req.Body, req.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
-				req.Header.Set("Content-Type", "application/json")
-			} else if rt.body != nil {
-				t.Fatalf("there is no body for %s %s", rt.method, rt.path)
-			}
-			if rt.agent {
-				req.Header.Set("Authorization", "Bearer some")
-			}
-			resp, err := c.http.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			where := []string{"paths", rt.path, strings.ToLower(rt.method), "responses", "200"}
-			content := "application/json"
-			if name == "full" && resp.StatusCode != http.StatusOK {
-				t.Errorf("%s %s: %s", rt.method, rt.path, resp.Status)
-			}
-			if resp.StatusCode != http.StatusOK {
-				where = []string{"components", "responses", "Failure"}
-			} else if rt.stream {
-				content = "text/event-stream"
-			}
-			schema := doc.schema(t, append(where, "content", content, "schema")...)
-			check := func(data []byte) {
-				var v any
-				err := json.Unmarshal(data, &v)
-				if err == nil {
-					err = schema.Validate(v)
-				}
-				if err != nil {
-					t.Errorf("%s %s: %s\n%v", name, rt.path, data, err)
-				}
-			}
-			items := 0
-			if rt.stream && resp.StatusCode == http.StatusOK {
-				for m, err := range readMessages(resp.Body) {
-					if err == nil && m.name == "" {
-						check(m.data)
-						items++
-					}
-				}
-			} else {
-				data, _ := io.ReadAll(resp.Body)
-				check(data)
-				items++
-			}
-			resp.Body.Close()
-			if name == "full" && items == 0 {
-				t.Errorf("%s: nothing was checked", rt.path)
-			}
-		}
-		s.stop()
-	}
 }
 
 // The description is served as it is.

@@ -4,6 +4,8 @@ package apitest
 import (
 	"context"
 	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -18,7 +20,7 @@ type Daemon struct {
 	socket string
 }
 
-// Serve serves until the test ends.
+// Serve serves until the test ends. It reports answers that are not as the server describes them.
 func Serve(t testing.TB, register func(*api.Server)) Daemon {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "api") // one with a path that is short enough for a socket
@@ -33,14 +35,16 @@ func Serve(t testing.TB, register func(*api.Server)) Daemon {
 	}
 	s := api.NewServer(trusting{}, slog.New(slog.DiscardHandler))
 	register(s)
-	ctx, cancel := context.WithCancel(context.Background())
+	base, cancel := context.WithCancelCause(context.Background())
+	h := &http.Server{Handler: Described(t, s), BaseContext: func(net.Listener) context.Context { return base }}
 	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx, l) }()
+	go func() { ended <- h.Serve(l) }()
 	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
+		cancel(api.ErrStopping)
+		if err := h.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
+		<-ended
 	})
 	return d
 }
