@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/status"
@@ -497,7 +498,7 @@ func TestAskingForADrainStopsNothing(t *testing.T) {
 	f := newFleet(t, agentTOML("a", "exit 1", `backoff = { kind = "fixed", base = "1h", cap = "1h" }`))
 	f.up()
 	f.awaitState("t/a", "restarting")
-	err := f.client().Drain(t.Context(), api.DrainRequest{Path: "a", Timeout: 1, Again: true})
+	_, err := drain.Begin.Call(t.Context(), f.client(), drain.Request{Path: "a", Timeout: 1, Again: true})
 	if n := f.node("t/a"); !errors.Is(err, api.ErrConflict) || n.State != "restarting" {
 		t.Errorf("%v, and it is %s", err, n.State)
 	}

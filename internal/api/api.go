@@ -36,7 +36,6 @@ type Daemon interface {
 	Access
 	Health
 	Selves
-	Drains
 	Farewells
 	Patrols
 }

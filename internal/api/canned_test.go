@@ -80,8 +80,6 @@ func (c canned) Patrol(context.Context, bool) (Round, error) {
 func (c canned) Reload(context.Context) (Reloaded, error) {
 	return Reloaded{"rev", true, 1, 2, 3, 4, 5}, c.err
 }
-func (c canned) Drain(context.Context, DrainRequest) error    { return c.err }
-func (c canned) AckDrain(context.Context, token.Caller) error { return c.err }
 
 func (c canned) Hook(context.Context, token.Caller, string) ([]Notice, error) {
 	if !c.full {
@@ -92,11 +90,4 @@ func (c canned) Hook(context.Context, token.Caller, string) ([]Notice, error) {
 
 func (c canned) Farewell(context.Context) (Farewell, error) {
 	return Farewell{Overdue: []Overdue{{Path: "app/db", PID: 42, Waited: 5}}}, c.err
-}
-
-func (c canned) Draining(context.Context, token.Caller) (*Drain, error) {
-	if !c.full {
-		return nil, c.err
-	}
-	return &Drain{"r", 1.5, true}, nil
 }

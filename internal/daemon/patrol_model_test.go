@@ -234,8 +234,8 @@ func TestPatrolModel(t *testing.T) {
 				"look for drains": func(t *rapid.T) {
 					path, a := m.someLiving(t)
 					who := token.Caller{Path: path, Incarnation: a.launch.Incarnation}
-					if d, _ := m.p.drains.Draining(context.Background(), who); d != nil && rapid.Bool().Draw(t, "finish") {
-						m.p.drains.AckDrain(context.Background(), who)
+					if d := m.p.drains.Draining(who); d != nil && rapid.Bool().Draw(t, "finish") {
+						m.p.drains.AckDrain(who)
 					}
 					m.settle()
 				},

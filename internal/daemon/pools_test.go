@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
@@ -105,7 +106,7 @@ func (p *play) wants(cast string) {
 
 func (p *play) ack(path string, incarnation uint64) {
 	p.t.Helper()
-	if err := p.drains.AckDrain(context.Background(), token.Caller{Path: path, Incarnation: incarnation}); err != nil {
+	if err := p.drains.AckDrain(token.Caller{Path: path, Incarnation: incarnation}); err != nil {
 		p.t.Error(err)
 	}
 	p.moment()
@@ -190,7 +191,7 @@ func TestPoolWantsAgain(t *testing.T) {
 		if got := p.happened(event.AgentDrainEnded); len(got) != 1 || got[0] != "t/w/w-2 need no longer finish: its pool wants it again" {
 			t.Errorf("it goes on: %q", got)
 		}
-		if err := p.drains.AckDrain(context.Background(), token.Caller{Path: "t/w/w-2", Incarnation: 1}); !errors.Is(err, api.ErrConflict) {
+		if err := p.drains.AckDrain(token.Caller{Path: "t/w/w-2", Incarnation: 1}); !errors.Is(err, api.ErrConflict) {
 			t.Errorf("who goes on says that it has finished: %v", err)
 		}
 		p.ack("t/w/w-3", 1)
@@ -361,7 +362,7 @@ func TestPoolAndPeople(t *testing.T) {
 		p.wants("t/w/w-1 1, t/w/w-2 2, t/w/w-3 1")
 
 		done := make(chan error)
-		go func() { done <- p.drains.Drain(ctx, api.DrainRequest{Path: "t/w/w-3", Timeout: 3600}) }()
+		go func() { done <- p.drains.Drain(ctx, drain.Request{Path: "t/w/w-3", Timeout: 3600}) }()
 		p.moment()
 		p.says(q, 1, nil) // the pool does not mix in
 		if d := p.shows("t/w/w-3").Drain; d == nil || d.Reason != "" || d.Left < 3000 {

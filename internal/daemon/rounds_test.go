@@ -177,22 +177,21 @@ func TestDrift(t *testing.T) {
 		}
 		p := newPlay(t, tree("opus"))
 		defer p.close()
-		ctx := context.Background()
 		asks, slow := token.Caller{Path: "t/asks", Incarnation: 1}, token.Caller{Path: "t/slow", Incarnation: 1}
 		for _, who := range []token.Caller{asks, slow} {
-			if d, err := p.drains.Draining(ctx, who); d != nil || err != nil {
-				t.Fatal(d, err)
+			if d := p.drains.Draining(who); d != nil {
+				t.Fatal(d)
 			}
 		}
 		p.becomes(tree("haiku"))
 		if got := p.stage.cast(); got != "t/asks 1, t/plain 2, t/slow 1" {
 			t.Errorf("there live %s", got)
 		}
-		if d, err := p.drains.Draining(ctx, asks); d == nil || err != nil || d.Reason != "drifted: env.MODEL" {
-			t.Fatalf("it is asked %+v, %v", d, err)
+		if d := p.drains.Draining(asks); d == nil || d.Reason != "drifted: env.MODEL" {
+			t.Fatalf("it is asked %+v", d)
 		}
 		time.Sleep(time.Minute)
-		if err := p.drains.AckDrain(ctx, asks); err != nil {
+		if err := p.drains.AckDrain(asks); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
@@ -405,14 +404,14 @@ func TestChangesAreNotHeld(t *testing.T) {
 				for n := range changes {
 					who := token.Caller{Path: "t/a", Incarnation: s.on("t/a").launch.Incarnation}
 					if finishes {
-						if d, err := p.drains.Draining(t.Context(), who); d != nil || err != nil { // from now on it looks for drains
-							t.Fatal(d, err)
+						if d := p.drains.Draining(who); d != nil { // from now on it looks for drains
+							t.Fatal(d)
 						}
 					}
 					p.becomes(tree(n + 1))
 					time.Sleep(30 * time.Second)
-					if d, _ := p.drains.Draining(t.Context(), who); d != nil {
-						p.drains.AckDrain(t.Context(), who)
+					if d := p.drains.Draining(who); d != nil {
+						p.drains.AckDrain(who)
 					} else if finishes {
 						t.Fatal("it was not asked to finish")
 					}

@@ -109,7 +109,6 @@ type services struct {
 	accessAPI
 	healthAPI
 	selvesAPI
-	drainsAPI
 	farewellsAPI
 	patrolsAPI
 }
@@ -120,7 +119,6 @@ type (
 	accessAPI    = api.Access
 	healthAPI    = api.Health
 	selvesAPI    = api.Selves
-	drainsAPI    = api.Drains
 	farewellsAPI = api.Farewells
 	patrolsAPI   = api.Patrols
 )
@@ -135,6 +133,7 @@ func (c *Controller) server() *api.Server {
 	c.output.Register(s)
 	feed.Handle(s, c.Events)
 	c.beliefs.Register(s)
+	c.drains.Register(s)
 	c.claims.Register(s)
 	c.mail.Register(s)
 	c.work.Register(s)
@@ -151,7 +150,6 @@ func (c *Controller) services() api.Daemon {
 		accessAPI:    c,
 		healthAPI:    c.health,
 		selvesAPI:    c,
-		drainsAPI:    c.drains,
 		farewellsAPI: c.stopper,
 		patrolsAPI:   c,
 	}

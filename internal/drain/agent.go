@@ -13,14 +13,14 @@ import (
 // maxHold bounds how long AwaitStop holds back an exit.
 const maxHold = 2 * time.Second
 
-// Draining is part of api.Drains.
-func (m *Manager) Draining(_ context.Context, who token.Caller) (*api.Drain, error) {
+// Draining returns the drain of an agent that asks for it; nil if it has none.
+func (m *Manager) Draining(who token.Caller) *Info {
 	m.Agents.ChecksDrains(who)
-	return m.API(who.Path), nil
+	return m.API(who.Path)
 }
 
-// AckDrain is part of api.Drains.
-func (m *Manager) AckDrain(_ context.Context, who token.Caller) error {
+// AckDrain notes that an agent says that it has finished. ErrConflict without a request.
+func (m *Manager) AckDrain(who token.Caller) error {
 	d := m.of(who.Path)
 	if d == nil || d.incarnation != who.Incarnation {
 		return fmt.Errorf("%w: %s was not asked to finish", api.ErrConflict, who.Path)

@@ -165,8 +165,8 @@ type State struct {
 }
 
 // API returns the drain as the API shows it.
-func (s State) API() *api.Drain {
-	return &api.Drain{Reason: s.Reason, Left: s.left().Seconds(), Finished: s.Finished}
+func (s State) API() *Info {
+	return &Info{Reason: s.Reason, Left: s.left().Seconds(), Finished: s.Finished}
 }
 
 // Notice returns what the agent is told.

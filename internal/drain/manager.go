@@ -56,15 +56,13 @@ type Options struct {
 	Launched <-chan struct{}
 }
 
-// Manager holds the drains of all agents, and implements api.Drains. New makes it.
+// Manager holds the drains of all agents. New makes it.
 type Manager struct {
 	Options
 	mu       sync.Mutex
 	byPath   map[string]*drain
 	renewing map[string]uint64 // incarnations that are being replaced, by path; their drains are over
 }
-
-var _ api.Drains = (*Manager)(nil)
 
 // New returns a Manager without drains; see Restore.
 func New(o Options) *Manager {
@@ -107,7 +105,7 @@ func (m *Manager) Len() int {
 }
 
 // API returns the drain of an agent as the API shows it; nil if it has none.
-func (m *Manager) API(path string) *api.Drain {
+func (m *Manager) API(path string) *Info {
 	if s, ok := m.Of(path); ok {
 		return s.API()
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/store"
 )
@@ -63,7 +62,7 @@ func (r record) left() time.Duration {
 	if now.Before(r.SavedAt) {
 		now = r.SavedAt
 	}
-	return min(max(r.Until.Sub(now), 0), api.MaxDrain)
+	return min(max(r.Until.Sub(now), 0), MaxTimeout)
 }
 
 // Resume goes on with the restored drains, except for those of pools, which do so themselves.

@@ -17,15 +17,16 @@ import (
 // retryDelay is the time between two attempts to stop an agent that was drained.
 const retryDelay = 500 * time.Millisecond
 
-// Drain is part of api.Drains.
-func (m *Manager) Drain(ctx context.Context, req api.DrainRequest) error {
+// Drain drains an agent, with a supervisor all below it. It returns when they are stopped; the drains
+// go on if ctx ends.
+func (m *Manager) Drain(ctx context.Context, req Request) error {
 	agents, err := m.Agents.Below(req.Path)
 	if err != nil {
 		return err
 	}
 	timeout := time.Duration(req.Timeout * float64(time.Second))
 	if timeout == 0 {
-		timeout = api.DefaultDrain
+		timeout = DefaultTimeout
 	}
 	errs := make([]error, len(agents))
 	var wg sync.WaitGroup
@@ -37,7 +38,7 @@ func (m *Manager) Drain(ctx context.Context, req api.DrainRequest) error {
 }
 
 // drain drains one agent. An agent that does not run is stopped at once.
-func (m *Manager) drain(ctx context.Context, path string, timeout time.Duration, req api.DrainRequest) error {
+func (m *Manager) drain(ctx context.Context, path string, timeout time.Duration, req Request) error {
 	info, err := m.Agents.Child(path)
 	if err != nil {
 		return err

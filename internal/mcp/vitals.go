@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/drain"
 )
 
 func ready(ctx context.Context, c *caller, _ nothing) (any, error) {
@@ -19,16 +20,17 @@ func heartbeat(ctx context.Context, c *caller, in api.Beat) (any, error) {
 
 // drainState tells a model what it has to do, as it may not know the word.
 type drainState struct {
-	Drain *api.Drain `json:"drain"`
-	Note  string     `json:"note"`
+	Drain *drain.Info `json:"drain"`
+	Note  string      `json:"note"`
 }
 
 func checkDrain(ctx context.Context, c *caller, _ nothing) (any, error) {
-	var d *api.Drain
+	var check drain.CheckResponse
 	err := c.do(ctx, func(ctx context.Context, client *api.Client) (err error) {
-		d, err = client.Draining(ctx)
+		check, err = drain.Check.Call(ctx, client, api.None{})
 		return err
 	})
+	d := check.Drain
 	switch {
 	case d == nil:
 		return drainState{d, "go on"}, err
@@ -40,7 +42,10 @@ func checkDrain(ctx context.Context, c *caller, _ nothing) (any, error) {
 
 func ackDrain(ctx context.Context, c *caller, _ nothing) (any, error) {
 	return said("noted; you will be stopped",
-		c.do(ctx, func(ctx context.Context, client *api.Client) error { return client.AckDrain(ctx) }))
+		c.do(ctx, func(ctx context.Context, client *api.Client) error {
+			_, err := drain.Acknowledge.Call(ctx, client, api.None{})
+			return err
+		}))
 }
 
 func requestRestart(ctx context.Context, c *caller, in api.RestartRequest) (any, error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/journal"
 	"github.com/coppice-dev/coppice/internal/pool"
@@ -40,7 +41,7 @@ type Live struct {
 		AwaitsTask(path string) bool
 	}
 	Drains interface {
-		API(path string) *api.Drain
+		API(path string) *drain.Info
 	}
 	Pools interface {
 		API(path string) *api.Pool

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -28,7 +29,7 @@ func TestOutlook(t *testing.T) {
 		{"supervisor", Node{Kind: kindSupervisor, Restart: "always"}, supervisor.ChildInfo{State: supervisor.Running}, "||"},
 		{"paused supervisor", Node{Kind: kindSupervisor, State: "paused", Reason: "limit reached"}, supervisor.ChildInfo{State: supervisor.Running},
 			"limit reached|nothing in it is started until it is resumed|coppice resume t/a"},
-		{"drain", Node{Drain: &api.Drain{Left: 90}}, supervisor.ChildInfo{State: supervisor.Running},
+		{"drain", Node{Drain: &drain.Info{Left: 90}}, supervisor.ChildInfo{State: supervisor.Running},
 			"|it is stopped when it says that it has finished, and in 1m30s in any case|to let it go on: coppice start t/a"},
 		{"starting", Node{}, supervisor.ChildInfo{State: supervisor.Starting}, "|it runs as soon as it is ready, or fails at its start timeout|coppice logs t/a"},
 		{"stopping", Node{}, supervisor.ChildInfo{State: supervisor.Stopping}, "|it is killed if it has not ended within its shutdown time|"},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/order"
 )
@@ -44,7 +45,7 @@ type Node struct {
 	TooOftenBy      string        `json:"too_often_by,omitempty" doc:"Name of the order that has started it too often, so that its limit holds it."`
 	StatusText      string        `json:"status_text,omitempty" doc:"What an agent that runs says of itself: one line of plain text, 256 bytes at most. It is the agent's claim."`
 	Vitals          *api.Vitals   `json:"vitals,omitempty"`
-	Drain           *api.Drain    `json:"drain,omitempty"`
+	Drain           *drain.Info   `json:"drain,omitempty"`
 	Aide            *trigger.Info `json:"aide,omitempty"`
 	User            string        `json:"user,omitempty" doc:"The user that an agent runs as, by name or number; not there if it is the daemon's."`
 	NoNewPrivileges bool          `json:"no_new_privileges,omitempty" doc:"Whether an agent and what it starts are kept from gaining privileges; not there if not."`

@@ -10,13 +10,14 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
 func NewDrain(s *command.Streams) *cobra.Command {
 	r := command.NewRemote(s)
-	timeout := api.DefaultDrain
+	timeout := drain.DefaultTimeout
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "drain PATH...",
@@ -31,9 +32,9 @@ interrupted or the daemon is replaced; coppice start ends it.`,
 		Example: `  coppice drain fleet/writer --timeout 10m --reason 'new release'`,
 		Args:    command.Some("the path of an agent or supervisor is missing; coppice tree shows them"),
 		RunE: func(_ *cobra.Command, paths []string) error {
-			if timeout <= 0 || timeout > api.MaxDrain {
+			if timeout <= 0 || timeout > drain.MaxTimeout {
 				return command.Usagef("--timeout is %v, expected more than 0 and at most %v",
-					timeout, api.MaxDrain)
+					timeout, drain.MaxTimeout)
 			}
 			return r.Ask(func(ctx context.Context, c *api.Client) error {
 				errs := make([]error, len(paths))
@@ -41,7 +42,7 @@ interrupted or the daemon is replaced; coppice start ends it.`,
 				var mu sync.Mutex
 				for i, path := range paths {
 					wg.Go(func() {
-						if errs[i] = drainOne(ctx, c, api.DrainRequest{Path: path, Timeout: timeout.Seconds(),
+						if errs[i] = drainOne(ctx, c, drain.Request{Path: path, Timeout: timeout.Seconds(),
 							Reason: reason}); errs[i] == nil {
 							mu.Lock()
 							defer mu.Unlock()
@@ -68,11 +69,14 @@ interrupted or the daemon is replaced; coppice start ends it.`,
 }
 
 // drainOne waits for a drain, also where another daemon goes on with it.
-func drainOne(ctx context.Context, c *api.Client, req api.DrainRequest) error {
-	err := c.Drain(ctx, req)
+func drainOne(ctx context.Context, c *api.Client, req drain.Request) error {
+	_, err := drain.Begin.Call(ctx, c, req)
 	if errors.Is(err, api.ErrLost) {
 		req.Again = true
-		err = api.Retry(ctx, command.AgentPatience, func() error { return c.Drain(ctx, req) })
+		err = api.Retry(ctx, command.AgentPatience, func() error {
+			_, err := drain.Begin.Call(ctx, c, req)
+			return err
+		})
 	}
 	return err
 }

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -9,6 +8,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
@@ -22,16 +22,13 @@ func newDrainCheck(s *command.Streams) *cobra.Command {
   coppice agent drain-ack`,
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			var d *api.Drain
-			err := command.AskAsAgent(func(ctx context.Context, c *api.Client) (err error) {
-				d, err = c.Draining(ctx)
-				return err
-			})
+			check, err := command.Call(command.AskAsAgent, drain.Check, api.None{})
+			d := check.Drain
 			switch {
 			case err != nil:
 				return err
 			case s.JSON:
-				err = s.PrintJSON(api.DrainCheck{Drain: d})
+				err = s.PrintJSON(check)
 			case d != nil:
 				line := fmt.Sprintf("draining, %s left", timespan.Short(time.Duration(d.Left*float64(time.Second))))
 				if d.Reason != "" {
@@ -55,7 +52,8 @@ func newDrainAck() *cobra.Command {
 		Short: "Report that this agent has drained",
 		Args:  command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return command.AskAsAgent(func(ctx context.Context, c *api.Client) error { return c.AckDrain(ctx) })
+			_, err := command.Call(command.AskAsAgent, drain.Acknowledge, api.None{})
+			return err
 		},
 	}
 }
