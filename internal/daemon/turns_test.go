@@ -104,6 +104,22 @@ func TestDependenciesInGroups(t *testing.T) {
 	}
 }
 
+// A member of a group that is still starting when the group restarts is started again.
+func TestGroupRestartsDuringStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage()
+		s.parts["t/s/b"] = part{takes: time.Minute}
+		p := raise(t, s, memory.New(), needs(t, treeOf(t, "db", "s:rest_for_one(a b)"), "b", "db"))
+		defer p.close()
+		time.Sleep(time.Second)
+		s.on("t/s/a").end(supervisor.Exit{Kind: supervisor.Failure, Err: errBoom})
+		time.Sleep(2 * time.Minute)
+		if got, want := s.cast(), "t/db 1, t/s/a 2, t/s/b 2"; got != want {
+			t.Errorf("there live %s, want %s", got, want)
+		}
+	})
+}
+
 // What is outside of a group may wait for one of its children, and another one for that.
 func TestDependenciesThroughGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
