@@ -15,6 +15,8 @@ func (k *core) add(spec ChildSpec) (*child, error) {
 	}
 	spec.ManualStart = false // this is how it is started
 	c := k.newChild(spec)
+	c.listed = k.over[c.id] // a temporary child of the Spec comes again
+	delete(k.over, c.id)
 	if spec.Saved != nil {
 		c.gen = spec.Saved.Incarnation
 	}
@@ -189,6 +191,7 @@ func (k *core) remove(c *child) error {
 	}
 	k.tellStart(c, ErrTerminated)
 	k.forget(c)
+	delete(k.over, c.id)
 	k.retained.drop(k.path + "/" + c.id)
 	return nil
 }
@@ -240,35 +243,6 @@ func (k *core) clearWindows() {
 			c.more.win.clear()
 		}
 	}
-}
-
-// update implements Update: new flags and specifications for a live supervisor.
-// No child is touched: new ones are not started, and those no longer listed
-// are kept, before the others. (OTP code_change.)
-func (k *core) update(spec Spec) {
-	if k.limit != spec.limit() {
-		k.limit = spec.limit()
-		k.clearWindows()
-	}
-	k.strategy, k.auto, k.together = spec.Strategy, spec.AutoShutdown, spec.StopTogether
-	if k.strategy == SimpleOneForOne {
-		k.define(k.template, spec.Children[0])
-		for c := k.head; c != nil; c = c.next {
-			k.redefine(c, spec.Children[0])
-		}
-		return
-	}
-	for _, cs := range spec.Children {
-		c := k.byID[cs.ID]
-		if c == nil {
-			k.list(k.newChild(cs), cs, Stopped)
-			continue
-		}
-		c.listed = true
-		k.redefine(c, cs)
-		k.moveLast(c)
-	}
-	k.reconsider()
 }
 
 // reconsider releases what is held by a limit that has room, as it is another one now.

@@ -24,7 +24,8 @@ type core struct {
 
 	head, tail *child // in start order
 	byID       map[string]*child
-	template   *child // of a SimpleOneForOne's instances
+	over       map[string]bool // temporary children of the Spec that have ended
+	template   *child          // of a SimpleOneForOne's instances
 	lastSeq    uint64
 	policy     *policy // the last one made, shared by children that have the same
 	tally      tally
@@ -329,6 +330,9 @@ func (k *core) link(c *child) {
 func (k *core) forget(c *child) {
 	k.cancel(c)
 	k.retain(c)
+	if c.listed && c.policy.restart == Temporary {
+		k.isOver(c.id)
+	}
 	k.set(c, Stopped, c.reason)
 	k.adjustCounts(c, -1)
 	if c.prev == nil {

@@ -155,7 +155,7 @@ func TestUpdateDefers(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { s.Stop(); s.Wait() }()
-		if err := s.Update(Spec{Children: []ChildSpec{
+		if err := s.Update(context.Background(), Spec{Children: []ChildSpec{
 			{ID: "b", Run: idle, ManualStart: true, Saved: &Saved{State: Waiting, Incarnation: 4}},
 			a,
 			{ID: "c", Run: idle, ManualStart: true, Saved: &Saved{State: Suspended, Incarnation: 2, Reason: ReasonTerminated}},
@@ -338,7 +338,7 @@ func TestUpdateReleases(t *testing.T) {
 				if i := info(t, s); i.State != Quarantined && i.State != GivenUp {
 					t.Fatalf("it is %v", i.State)
 				}
-				if err := s.Update(Spec{Children: []ChildSpec{{ID: "a", Run: idle, Limit: limits[1]}}}); err != nil {
+				if err := s.Update(context.Background(), Spec{Children: []ChildSpec{{ID: "a", Run: idle, Limit: limits[1]}}}); err != nil {
 					t.Fatal(err)
 				}
 				if i := info(t, s); (i.State == Running) != (name != "the same") {

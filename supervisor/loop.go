@@ -24,21 +24,27 @@ type (
 		i    *incarnation
 		idle bool
 	}
+	updateMessage struct {
+		u      *updating
+		spec   Spec
+		called bool // Update was called for this supervisor
+	}
 	call        struct{ f func() }
 	stopMessage struct{}
 	killMessage struct{}
 )
 
-func (*startResult) message()  {}
-func (*readyMessage) message() {}
-func (*startTimeout) message() {}
-func (*stopTimeout) message()  {}
-func (*timeUp) message()       {}
-func (*faultMessage) message() {}
-func (*idleMessage) message()  {}
-func (*call) message()         {}
-func (stopMessage) message()   {}
-func (killMessage) message()   {}
+func (*startResult) message()   {}
+func (*readyMessage) message()  {}
+func (*startTimeout) message()  {}
+func (*stopTimeout) message()   {}
+func (*timeUp) message()        {}
+func (*faultMessage) message()  {}
+func (*idleMessage) message()   {}
+func (*call) message()          {}
+func (*updateMessage) message() {}
+func (stopMessage) message()    {}
+func (killMessage) message()    {}
 
 // loop is the supervisor's goroutine: it receives, lets the core decide, and
 // does what the core says.
@@ -82,13 +88,18 @@ func (s *Supervisor) boot() {
 	k.boot()
 }
 
-// end leaves nothing behind. The messages that came too late are only of
-// interest where they bring a process.
+// end leaves nothing behind. Of the messages that came too late, some bring a process,
+// and others are waited for.
 func (s *Supervisor) end(late []message) {
 	s.exit = s.core.final
 	for _, m := range append(late, s.box.close()...) {
-		if r, ok := m.(*startResult); ok && r.p != nil {
-			go r.i.guard(r.p.Kill)
+		switch m := m.(type) {
+		case *startResult:
+			if m.p != nil {
+				go m.i.guard(m.p.Kill)
+			}
+		case *updateMessage:
+			m.end(ErrNoSupervisor)
 		}
 	}
 	if s.unwatch != nil {
@@ -147,6 +158,8 @@ func (s *Supervisor) handle(m message) {
 		s.first(m)
 	case *call:
 		m.f()
+	case *updateMessage:
+		s.takeUpdate(m)
 	case stopMessage:
 		k.shutdown(Exit{Kind: ShutDown}, ReasonShutdown)
 	case killMessage:

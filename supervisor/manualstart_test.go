@@ -267,7 +267,7 @@ func TestManualStartProperty(t *testing.T) {
 				},
 				"update": func(t *rapid.T) {
 					spec := draw()
-					go s.Update(spec)
+					go s.Update(context.Background(), spec)
 				},
 			})
 			mu.Lock()

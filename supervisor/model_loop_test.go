@@ -110,7 +110,7 @@ func modelLoop(w *world, rt *rapid.T) {
 		"update": func(rt *rapid.T) {
 			u := drawSpec(rt, OneForOne, OneForAll, RestForOne)
 			act(&u)
-			call(func(context.Context) { s.Update(u) })
+			call(func(context.Context) { s.Update(context.Background(), u) })
 		},
 		"time": func(rt *rapid.T) {
 			w.pass(time.Duration(rapid.IntRange(0, 30).Draw(rt, "seconds")) * time.Second)

@@ -74,7 +74,7 @@ func TestOTPAdministration(t *testing.T) {
 			w.fail("reset", w.Reset("a"), ErrNoSupervisor)
 			w.fail("resume", w.Resume(), ErrNoSupervisor)
 			w.fail("child", only(w.Child("a")), ErrNoSupervisor)
-			w.fail("update", w.Update(Spec{}), ErrNoSupervisor)
+			w.fail("update", w.Update(context.Background(), Spec{}), ErrNoSupervisor)
 			_, err := w.Children()
 			w.fail("children", err, ErrNoSupervisor)
 			_, err = w.Count()

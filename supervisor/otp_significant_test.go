@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -101,7 +102,7 @@ func TestOTPSignificant(t *testing.T) {
 						words = []string{"a:transient,significant", "b:transient,significant"}
 					}
 					w.up(w.auto(from, words...))
-					if err := w.Update(Spec{AutoShutdown: to, Limit: Limit{Max: Unlimited}}); err != nil {
+					if err := w.Update(context.Background(), Spec{AutoShutdown: to, Limit: Limit{Max: Unlimited}}); err != nil {
 						t.Fatal(err) // the children stay as they are
 					}
 					w.want("+a +b +root")
@@ -129,10 +130,10 @@ func TestOTPSignificant(t *testing.T) {
 		"7.9 a live child becomes significant, or stops to be": func(t *testing.T, w *world) {
 			w.up(w.auto(AnySignificant, "a:transient,significant", "b:transient"))
 			var bad *SpecError
-			if err := w.Update(w.auto(NeverShutdown, "a:transient,significant")); !errors.As(err, &bad) {
+			if err := w.Update(context.Background(), w.auto(NeverShutdown, "a:transient,significant")); !errors.As(err, &bad) {
 				t.Error(err)
 			}
-			if err := w.Update(w.auto(AnySignificant, "a:transient", "b:transient,significant")); err != nil {
+			if err := w.Update(context.Background(), w.auto(AnySignificant, "a:transient", "b:transient,significant")); err != nil {
 				t.Error(err)
 			}
 			w.want("+a +b +root")
@@ -214,14 +215,14 @@ func TestOTPChange(t *testing.T) {
 		"8.1 new flags are in force, children untouched": func(t *testing.T, w *world) {
 			w.up(w.tree(OneForOne, "a", "b"))
 			spec := withMax(w.tree(OneForAll, "a", "b"), 0)
-			w.fail("update", w.Update(spec), nil)
+			w.fail("update", w.Update(context.Background(), spec), nil)
 			w.want("+a +b +root")
 			w.crash("a")
 			w.wantLimit("a")
 		},
 		"8.1 the strategy too": func(t *testing.T, w *world) {
 			w.up(w.tree(OneForOne, "a", "b"))
-			w.fail("update", w.Update(w.tree(OneForAll, "a", "b")), nil)
+			w.fail("update", w.Update(context.Background(), w.tree(OneForAll, "a", "b")), nil)
 			w.crash("b")
 			w.want("+a +b +root !b -a +a +b")
 		},
@@ -229,7 +230,7 @@ func TestOTPChange(t *testing.T) {
 			w.up(w.tree(OneForOne, "a", "b"))
 			bad := w.tree(OneForAll, "a", "b", "b")
 			var fault *SpecError
-			if err := w.Update(bad); !errors.As(err, &fault) {
+			if err := w.Update(context.Background(), bad); !errors.As(err, &fault) {
 				t.Error(err)
 			}
 			w.crash("b")
@@ -238,7 +239,7 @@ func TestOTPChange(t *testing.T) {
 		},
 		"8.3 new children are listed, not started": func(t *testing.T, w *world) {
 			w.up(w.tree(OneForOne, "a"))
-			w.fail("update", w.Update(w.tree(OneForOne, "a", "b")), nil)
+			w.fail("update", w.Update(context.Background(), w.tree(OneForOne, "a", "b")), nil)
 			w.wantList("a running, b stopped")
 			w.must(w.RestartChild(w.call(), "b"))
 			w.wantList("a running, b running")
@@ -248,7 +249,7 @@ func TestOTPChange(t *testing.T) {
 			w.actor("a").slowStop = time.Hour
 			spec := w.tree(OneForOne, "a:temporary")
 			spec.Children[0].Shutdown = 2 * time.Hour
-			w.fail("update", w.Update(spec), nil)
+			w.fail("update", w.Update(context.Background(), spec), nil)
 			w.want("+a +root")
 			start := time.Now()
 			w.fail("terminate", w.TerminateChild(w.call(), "a"), nil)
@@ -259,7 +260,7 @@ func TestOTPChange(t *testing.T) {
 		},
 		"8.5 those that are missing stay, and come first": func(t *testing.T, w *world) {
 			w.up(w.tree(OneForOne, "a", "b", "c", "d"))
-			w.fail("update", w.Update(w.tree(OneForOne, "d", "e", "b")), nil)
+			w.fail("update", w.Update(context.Background(), w.tree(OneForOne, "d", "e", "b")), nil)
 			w.wantList("a running, c running, d running, e stopped, b running")
 			w.Stop()
 			<-w.Done()
@@ -268,7 +269,7 @@ func TestOTPChange(t *testing.T) {
 		"8.7 the template of a pool": func(t *testing.T, w *world) {
 			w.up(pool(w.byID("")))
 			w.must(w.StartInstance(w.call(), "a", nil))
-			w.fail("update", w.Update(pool(w.byID("temporary"))), nil)
+			w.fail("update", w.Update(context.Background(), pool(w.byID("temporary"))), nil)
 			w.crash("a")
 			w.wantList("")
 			two := pool(w.byID(""))
@@ -277,7 +278,7 @@ func TestOTPChange(t *testing.T) {
 			none.Children = nil
 			var bad *SpecError
 			for _, spec := range []Spec{two, none, w.tree(OneForOne, "a")} {
-				if err := w.Update(spec); !errors.As(err, &bad) {
+				if err := w.Update(context.Background(), spec); !errors.As(err, &bad) {
 					t.Errorf("%d children, %v: %v", len(spec.Children), spec.Strategy, err)
 				}
 			}
@@ -286,7 +287,7 @@ func TestOTPChange(t *testing.T) {
 			w.up(w.tree(RestForOne, "a:fixed", "b"))
 			w.crash("a")
 			start := time.Now()
-			w.fail("update", w.Update(w.tree(OneForOne, "b", "a")), nil)
+			w.fail("update", w.Update(context.Background(), w.tree(OneForOne, "b", "a")), nil)
 			if d := time.Since(start); d != time.Second {
 				t.Errorf("after %v", d)
 			}
@@ -297,7 +298,7 @@ func TestOTPChange(t *testing.T) {
 			w.actor("b").slowStop = time.Second
 			w.crash("a")
 			go func() { time.Sleep(time.Millisecond); w.Stop() }()
-			w.fail("update", w.Update(w.tree(OneForOne, "b", "a")), ErrStopping)
+			w.fail("update", w.Update(context.Background(), w.tree(OneForOne, "b", "a")), ErrStopping)
 		},
 	})
 }

@@ -141,17 +141,9 @@ func (k *retained) drop(path string) {
 }
 
 // retain retains what outlives this supervisor of a child. Instances of a pool, and
-// what was added by StartChild, are not there when it is restarted; but for a
-// temporary child of its Spec that has ended and that StartChild has brought back.
+// what was added by StartChild, are not there when it is restarted.
 func (k *core) retain(c *child) {
-	if !k.nested {
-		return
-	}
-	listed := c.listed
-	if !listed {
-		_, listed = k.retained.of(k.path + "/" + c.id)
-	}
-	if !listed {
+	if !k.nested || !c.listed {
 		return
 	}
 	was := retainedChild{gen: c.gen}

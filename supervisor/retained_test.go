@@ -286,7 +286,7 @@ func TestNumbersNeverGoBack(t *testing.T) {
 		}
 		check(s.SuspendChild(t.Context(), "inner"))
 		c := ChildSpec{ID: "c", Run: idle, Saved: &Saved{State: Waiting, Incarnation: 7}}
-		check(s.Update(inner(a, b, c)))
+		check(s.Update(context.Background(), inner(a, b, c)))
 		_, err = s.RestartChild(t.Context(), "inner")
 		check(err)
 		if n := find("c").Incarnation; n != 8 {

@@ -78,7 +78,7 @@ func TestStopTogether(t *testing.T) {
 				}
 				if c.update {
 					spec.StopTogether = true
-					if err := s.Update(spec); err != nil {
+					if err := s.Update(context.Background(), spec); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -324,3 +324,53 @@ func TestApplyThenEscalate(t *testing.T) {
 		}
 	})
 }
+
+// An agent that has ended for good is not started because something else has changed.
+func TestApplyLeavesWhatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tree := func(words ...string) *spec.Tree {
+			return edited(t, treeOf(t, words...), "a", func(a *spec.Agent) { a.Restart = supervisor.Temporary })
+		}
+		s := newStage()
+		s.plays("t/a", part{lives: time.Second, exit: supervisor.Exit{Kind: supervisor.Normal}})
+		p := raise(t, s, memory.New(), tree("a", "b"))
+		defer p.close()
+		time.Sleep(2 * time.Second)
+		for _, words := range [][]string{{"a", "b", "c"}, {"a=x", "b", "c"}, {"a", "c"}} {
+			if _, err := p.apply(context.Background(), tree(words...), fleet.Config{}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			if n := s.starts("t/a"); n != 1 {
+				t.Fatalf("with %v, a was started %d times", words, n)
+			}
+		}
+	})
+}
+
+// A supervisor that has not run since the daemon started knows the numbers of its children also
+// after a change of the file.
+func TestApplyToWhatNeverRan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, db := newStage(), memory.New()
+		p := raise(t, s, db, treeOf(t, "s(a b)"))
+		if _, err := p.Act(context.Background(), "t/s", api.Stop); err != nil {
+			t.Fatal(err)
+		}
+		p.close()
+		p = raise(t, s, db, treeOf(t, "s(a b)"))
+		defer p.close()
+		for _, words := range [][]string{{"s(a b c)"}, {"s(a b=x c)"}} {
+			if _, err := p.apply(context.Background(), treeOf(t, words...), fleet.Config{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := p.Act(context.Background(), "t/s", api.Start); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if got, want := s.cast(), "t/s/a 2, t/s/b 2, t/s/c 1"; got != want || s.starts("t/s/a") != 2 || s.starts("t/s/b") != 2 {
+			t.Errorf("there live %s, want %s, each started with that number at once: %v", got, want, s.begun)
+		}
+	})
+}

@@ -18,8 +18,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// updateTimeout bounds the wait for a supervisor to take its new specification: one that is
-// restarting its children takes it afterwards.
+// updateTimeout bounds the wait until all supervisors have their new specifications: one that
+// is restarting its children takes its own afterwards.
 const updateTimeout = 2 * time.Second
 
 // ApplierOptions are what an Applier needs of its daemon.
@@ -82,8 +82,8 @@ func (a *Applier) Update(ctx context.Context, next *fleet.Fleet, changes spec.Ch
 			a.Remove(a.Background, at)
 		}
 	}
-	for _, at := range changes.Supervisors { // parents first: one that does not run starts with what it is given
-		a.updateSupervisor(ctx, next, at, changes.Added)
+	if len(changes.Supervisors) > 0 {
+		a.updateSupervisors(ctx, next)
 	}
 	a.Updated(changes.Changed)
 	a.releaseAbove(slices.Concat(changes.Removed, changes.Added, changes.Changed))
@@ -105,28 +105,22 @@ func (a *Applier) releaseAbove(changed []string) {
 	}
 }
 
-// updateSupervisor gives a running supervisor its new specification. New children are listed;
-// the reconciler starts them.
-func (a *Applier) updateSupervisor(ctx context.Context, f *fleet.Fleet, at string, added []string) {
-	sup := a.Find(at)
-	if sup == nil {
-		return // it starts with the specification that its parent has
+// updateSupervisors gives the supervisors their new specifications: each passes them on. New
+// children are listed; the reconciler starts them.
+func (a *Applier) updateSupervisors(ctx context.Context, f *fleet.Fleet) {
+	root := a.Find(f.Root.Name)
+	if root == nil {
+		return
 	}
-	s := *f.Spec(at)
-	s.Children = slices.Clone(s.Children)
-	for i := range s.Children {
-		s.Children[i].ManualStart = slices.Contains(added, at+"/"+s.Children[i].ID)
-	}
-	done := make(chan error, 1)
-	go func() { done <- sup.Update(s) }()
-	select {
-	case err := <-done:
-		if err != nil && !errors.Is(err, supervisor.ErrNoSupervisor) && !errors.Is(err, supervisor.ErrStopping) {
-			a.Logger.Error("a supervisor cannot be changed", "path", at, "error", err)
-		}
-	case <-time.After(updateTimeout):
-		a.Logger.Info("a supervisor is busy and hears of its change later", "path", at)
-	case <-ctx.Done():
+	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
+	defer cancel()
+	switch err := root.Update(ctx, *f.Root); {
+	case err == nil, errors.Is(err, supervisor.ErrNoSupervisor), errors.Is(err, supervisor.ErrStopping),
+		errors.Is(err, context.Canceled):
+	case errors.Is(err, context.DeadlineExceeded):
+		a.Logger.Info("a supervisor is restarting its children and changes afterwards")
+	default:
+		a.Logger.Error("cannot change the supervisors", "error", err)
 	}
 }
 

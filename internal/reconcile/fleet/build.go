@@ -24,8 +24,8 @@ type Building struct {
 	Suspended bool
 	// Once: the tree ends when it has nothing left to run.
 	Once bool
-	// Earlier is the previous fleet, or nil. An agent that has not changed keeps its
-	// specification, which may know what its first incarnation was started with.
+	// Earlier is the previous fleet, or nil. What has not changed keeps its specification:
+	// that of an agent may know what its first incarnation was started with.
 	Earlier *Fleet
 }
 
@@ -47,21 +47,11 @@ func (f *Fleet) Specify(o Building) error {
 // index adds the specifications below a supervisor to Specs.
 func (f *Fleet) index(path string, s *supervisor.Spec) {
 	for _, child := range s.Children {
-		bare := child
-		bare.Saved = nil
-		f.Specs[path+"/"+child.ID] = bare
+		f.Specs[path+"/"+child.ID] = child
 		if child.Supervisor != nil {
 			f.index(path+"/"+child.ID, child.Supervisor)
 		}
 	}
-}
-
-// Spec returns the specification of a supervisor, or nil.
-func (f *Fleet) Spec(path string) *supervisor.Spec {
-	if path == f.Root.Name {
-		return f.Root
-	}
-	return f.Specs[path].Supervisor
 }
 
 // builder makes supervisor specifications of a desired tree.
@@ -78,17 +68,48 @@ func (b *builder) node(n *spec.Node, path string) (*supervisor.Spec, error) {
 		StartFailure: supervisor.Retry, StopTogether: !n.StopsInOrder(),
 	}
 	_, s.Saved = b.saved(path)
-	root := !strings.Contains(path, "/")
+	if b.Earlier != nil && s.Saved == nil && b.Earlier.Nodes[path] != nil && b.Earlier.Specs[path].Supervisor != nil {
+		s.Saved = b.Earlier.Specs[path].Supervisor.Saved
+	}
+	root, added := !strings.Contains(path, "/"), false
 	for _, c := range n.Children {
-		child, err := b.child(c, path+"/"+c.Name())
+		below := path + "/" + c.Name()
+		child, err := b.child(c, below)
 		if err != nil {
 			return nil, err
 		}
-		child.Saved, _ = b.saved(path + "/" + c.Name())
-		child.ManualStart = b.manual[path+"/"+c.Name()] || root && b.Suspended
+		child.Saved = b.savedChild(c, below)
+		isNew := b.Earlier != nil && b.Earlier.Nodes[path] != nil && !b.had(c, below)
+		added = added || isNew
+		child.ManualStart = b.manual[below] || root && b.Suspended || isNew ||
+			added && n.Strategy != supervisor.OneForOne // which starts after it
 		s.Children = append(s.Children, child)
 	}
+	if b.Earlier != nil && !root && reflect.DeepEqual(b.Earlier.Nodes[path], n) {
+		return b.Earlier.Specs[path].Supervisor, nil
+	}
 	return s, nil
+}
+
+// had reports whether the previous fleet has a child, and not as something else.
+func (b *builder) had(c spec.Child, path string) bool {
+	return b.Earlier != nil && (b.Earlier.Agents[path] != nil && c.Agent != nil ||
+		b.Earlier.Nodes[path] != nil && c.Node != nil)
+}
+
+// savedChild returns the saved state of a child. What the previous fleet knows counts, too:
+// its supervisor may never have run.
+func (b *builder) savedChild(c spec.Child, path string) *supervisor.Saved {
+	saved, _ := b.saved(path)
+	if !b.had(c, path) || b.Earlier.Specs[path].Saved == nil {
+		return saved
+	}
+	earlier := b.Earlier.Specs[path].Saved
+	if saved == nil {
+		return earlier
+	}
+	saved.Incarnation = max(saved.Incarnation, earlier.Incarnation)
+	return saved
 }
 
 func (b *builder) child(c spec.Child, path string) (supervisor.ChildSpec, error) {
