@@ -3,12 +3,9 @@ package event
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"reflect"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 	"unicode/utf8"
 
@@ -123,40 +120,6 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-func TestReadNDJSON(t *testing.T) {
-	in := "{\"type\":\"a\"}\n\n{bad\r\n" + strings.Repeat("x", MaxLine+10) + "\n{\"type\":\"b\"}\r\n{\"type\":\"c\""
-	var got []string
-	for e, err := range ReadNDJSON(strings.NewReader(in)) {
-		var line *LineError
-		switch {
-		case errors.As(err, &line):
-			got = append(got, "!"+string(rune('0'+line.Line)))
-		case err != nil:
-			t.Fatal(err)
-		default:
-			got = append(got, string(e.Type))
-		}
-	}
-	if want := "a !3 !4 b !6"; strings.Join(got, " ") != want {
-		t.Errorf("got %v, want %s", got, want)
-	}
-	for _, err := range ReadNDJSON(iotest.ErrReader(io.ErrClosedPipe)) {
-		if !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("reader's error: %v", err)
-		}
-	}
-	big := Event{Type: "big", Time: time.Unix(0, 0).UTC(), Data: json.RawMessage(`"` + strings.Repeat("x", 3<<20) + `"`)}
-	var b bytes.Buffer
-	if err := WriteNDJSON(&b, big); err != nil {
-		t.Fatal(err)
-	}
-	for e, err := range ReadNDJSON(&b) {
-		if err != nil || !reflect.DeepEqual(e, big) {
-			t.Errorf("3 MiB line: %v", err)
-		}
-	}
-}
-
 func FuzzEvent(f *testing.F) {
 	f.Add([]byte(`{"seq":1,"time":"2024-01-02T03:04:05Z","type":"a.b","data":{"x":1},"more":[]}`))
 	f.Add([]byte(`{"time":"123456-01-01T00:00:00Z","message":"\u0000"}`))
@@ -182,22 +145,6 @@ func FuzzEvent(f *testing.F) {
 		stored, err := n.MarshalJSON()
 		if err != nil || !utf8.ValidString(n.Message+n.Path+n.Actor+string(n.Type)) || n.Type == "" || !json.Valid(stored) {
 			t.Fatalf("normalised: %+v, %v", n, err)
-		}
-	})
-}
-
-func FuzzReadNDJSON(f *testing.F) {
-	f.Add([]byte("{\"type\":\"a\"}\n{\n\n\x00\r\n{}"))
-	f.Fuzz(func(t *testing.T, in []byte) {
-		n := 0
-		for _, err := range ReadNDJSON(bytes.NewReader(in)) {
-			var line *LineError
-			if n++; err != nil && !errors.As(err, &line) {
-				t.Fatal(err)
-			}
-		}
-		if most := bytes.Count(in, []byte("\n")) + 1; n > most {
-			t.Fatalf("%d events of %d lines", n, most)
 		}
 	})
 }

@@ -17,7 +17,6 @@ import (
 // Options are what a Service is made of. Those that are functions may be nil.
 type Options struct {
 	Store  store.Store
-	Prefix string       // where the messages are in the store; "mail" if empty
 	Logger *slog.Logger // slog.Default() if nil
 	Log    Log          // nil: nothing is written to it
 	Agents Directory    // to whom mail can be sent; only requests need it
@@ -77,14 +76,13 @@ type sender struct{ from, key string }
 
 // Open reads what has been sent.
 func Open(ctx context.Context, o Options) (*Service, error) {
-	o.Prefix = cmp.Or(o.Prefix, "mail")
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
 	s := &Service{o: o, boxes: make(map[string]*box), sent: make(map[sender]uint64)}
 	var err error
 	s.ledger, err = ledger.Open(ctx, ledger.Options[record]{
-		Store: o.Store, Prefix: o.Prefix + "/messages", Check: check, Index: s.index, Logger: o.Logger,
+		Store: o.Store, Prefix: "mail/messages", Check: check, Index: s.index, Logger: o.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("opening the mail: %w", err)
@@ -126,7 +124,7 @@ func (s *Service) index(n uint64, before, now *record) {
 	}
 }
 
-func (s *Service) bodyKey(n uint64) string { return store.SequenceKey(s.o.Prefix+"/bodies", n) }
+func (s *Service) bodyKey(n uint64) string { return store.SequenceKey("mail/bodies", n) }
 
 // Send delivers a message, which it returns without its body. Where a message
 // was sent under the same key before, it is that one, whatever became of it; a

@@ -78,8 +78,6 @@ const (
 	Remove                  // stop it, if it lives, and remove it
 )
 
-func (v Verb) String() string { return [...]string{"add", "drain", "cancel drain", "remove"}[v] }
-
 // Step is one action on an instance, with its reason.
 type Step struct {
 	Verb Verb

@@ -169,3 +169,5 @@ func names(members []Member) []string {
 	}
 	return slices.Clip(all)
 }
+
+func (v Verb) String() string { return [...]string{"add", "drain", "cancel drain", "remove"}[v] }

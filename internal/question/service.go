@@ -1,7 +1,6 @@
 package question
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +21,6 @@ import (
 // Options are what a Service is made of. Those that are functions may be nil.
 type Options struct {
 	Store  store.Store
-	Prefix string       // where the questions are in the store; "questions" if empty
 	Logger *slog.Logger // slog.Default() if nil
 	Log    Log          // nil: nothing is written to it
 	Mail   Mail         // for answers that the agent does not wait for; nil: they are not sent
@@ -84,7 +82,7 @@ func OpenService(ctx context.Context, o Options) (*Service, error) {
 	}
 	var err error
 	s.ledger, err = ledger.Open(ctx, ledger.Options[record]{
-		Store: o.Store, Prefix: cmp.Or(o.Prefix, "questions"), Check: check, Index: s.index, Logger: o.Logger,
+		Store: o.Store, Prefix: "questions", Check: check, Index: s.index, Logger: o.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("opening the questions: %w", err)

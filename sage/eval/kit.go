@@ -82,7 +82,7 @@ func (k *kit) useDatabase(m *machine) *tools.Database {
 }
 
 func (k *kit) shell() *tools.Shell {
-	return &tools.Shell{Host: k.settings.Commands, Dir: k.settings.Dir, Timeout: k.settings.ShellTimeout}
+	return &tools.Shell{Host: k.settings.Commands, Dir: k.settings.Dir}
 }
 
 // The records of tools, in the order of their fields.

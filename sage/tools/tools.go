@@ -29,12 +29,11 @@ const (
 
 // Settings say where the tools work and how long.
 type Settings struct {
-	HTTPTimeout  time.Duration // of one request with its redirects; DefaultHTTPTimeout if zero
-	Root         string        // the directory of Files; the current one if empty
-	Database     string        // see OpenDatabase; none if empty
-	Dir          string        // where commands run, and relative paths of Database begin; the current one if empty
-	ShellTimeout time.Duration // of one command; DefaultShellTimeout if zero
-	Commands     host.Commands // runs commands
+	HTTPTimeout time.Duration // of one request with its redirects; DefaultHTTPTimeout if zero
+	Root        string        // the directory of Files; the current one if empty
+	Database    string        // see OpenDatabase; none if empty
+	Dir         string        // where commands run, and relative paths of Database begin; the current one if empty
+	Commands    host.Commands // runs commands
 }
 
 // Defaults of Settings.

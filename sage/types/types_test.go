@@ -88,12 +88,6 @@ func TestProperties(t *testing.T) {
 			t.Errorf("%s: kept %v, printable %v, zero %v", c.t, types.Persistable(c.t), types.Printable(c.t), types.HasZero(c.t))
 		}
 	}
-	if i, ok := types.ZeroVariant(option(integer)); !ok || i != 1 {
-		t.Error("the zero value of an Option is None")
-	}
-	if i, ok := types.ZeroVariant(treeType); !ok || i != 1 {
-		t.Error("the zero value of a Tree is a Leaf")
-	}
 }
 
 func TestLarge(t *testing.T) {

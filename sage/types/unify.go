@@ -1,5 +1,7 @@
 package types
 
+import "slices"
+
 // MaxSize bounds the parts of a type. What is larger is most likely made
 // to be, and takes as long as it is large wherever it is looked at.
 const MaxSize = 1000
@@ -181,13 +183,6 @@ func HasZero(t *Type) bool {
 	return z.has(t)
 }
 
-// ZeroVariant is the index of the variant that is the zero value of an enum;
-// not ok if it has none.
-func ZeroVariant(t *Type) (index int, ok bool) {
-	z := zeros{within: map[*Decl]bool{}, left: 10_000}
-	return z.variant(t.Resolve())
-}
-
 // zeros looks for zero values. A type within itself has none there; left bounds
 // the work on types that are made to be large.
 type zeros struct {
@@ -221,33 +216,26 @@ func (z *zeros) has(t *Type) bool {
 			}
 		}
 	case Enum:
-		_, ok := z.variant(t)
-		return ok
+		return z.enum(t)
 	}
 	return true
 }
 
-func (z *zeros) variant(t *Type) (index int, ok bool) {
-	for i, v := range t.Decl.Variants {
-		if len(v.Payload) == 0 {
-			return i, true
-		}
+func (z *zeros) enum(t *Type) bool {
+	if slices.ContainsFunc(t.Decl.Variants, func(v Variant) bool { return len(v.Payload) == 0 }) {
+		return true
 	}
 	if z.within[t.Decl] {
-		return 0, false
+		return false
 	}
 	z.within[t.Decl] = true
 	defer delete(z.within, t.Decl)
-variants:
 	for i := range t.Decl.Variants {
-		for _, p := range t.Payload(i) {
-			if !z.has(p) {
-				continue variants
-			}
+		if !slices.ContainsFunc(t.Payload(i), func(p *Type) bool { return !z.has(p) }) {
+			return true
 		}
-		return i, true
 	}
-	return 0, false
+	return false
 }
 
 // Close returns t without any Var in it, so that it no longer changes: what is

@@ -40,9 +40,7 @@ type Options struct {
 	Clock func() order.Now
 	// History is the number of ended runs that are kept for each order; 20 if 0.
 	History int
-	// Parallel bounds the number of concurrent runs; 64 if 0.
-	Parallel int
-	Logger   *slog.Logger
+	Logger  *slog.Logger
 }
 
 // Keys in the store.
@@ -58,6 +56,7 @@ const (
 	forgetAfter  = 90 * 24 * time.Hour // removed orders
 	writeTimeout = 10 * time.Second
 	batchSize    = 30 // decisions in one write
+	maxParallel  = 64 // runs
 )
 
 // Dispatcher fires orders.
@@ -104,7 +103,7 @@ func (t lock) unlock() { <-t }
 func Open(ctx context.Context, o Options) (*Dispatcher, error) {
 	o.setDefaults()
 	d := &Dispatcher{
-		o: o, wake: make(chan struct{}, 1), slots: make(chan struct{}, o.Parallel), checker: newChecker(o),
+		o: o, wake: make(chan struct{}, 1), slots: make(chan struct{}, maxParallel), checker: newChecker(o),
 		writing: make(lock, 1), active: make(map[uint64]*activeRun),
 	}
 	d.ctx, d.end = context.WithCancel(context.WithoutCancel(ctx))
@@ -133,7 +132,7 @@ func Open(ctx context.Context, o Options) (*Dispatcher, error) {
 }
 
 func (o *Options) setDefaults() {
-	o.History, o.Parallel = cmp.Or(o.History, 20), cmp.Or(o.Parallel, 64)
+	o.History = cmp.Or(o.History, 20)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}

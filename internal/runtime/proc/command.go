@@ -80,13 +80,6 @@ func (c *Command) stopSignal() syscall.Signal {
 	return c.StopSignal
 }
 
-func (c *Command) grace() time.Duration {
-	if c.Grace == 0 {
-		return DefaultGrace
-	}
-	return c.Grace
-}
-
 // Check finds what exec would refuse or, worse, cut short without a word.
 func (c *Command) Check() error {
 	if len(c.Argv) == 0 || c.Argv[0] == "" {

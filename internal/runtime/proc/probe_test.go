@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ func startReady(ctx context.Context, cmd Command, out Output, ready Probe) (_ *P
 		}()
 	}
 	if err = await(ctx); err != nil {
-		if !p.End(cmd.grace()) {
+		if !p.End(cmp.Or(cmd.Grace, DefaultGrace)) {
 			err = fmt.Errorf("%w; process %d could not be killed", err, p.pid)
 		}
 		return nil, err
