@@ -94,7 +94,7 @@ const (
 
 // Defaults and bounds.
 const (
-	DefaultMaxRestarts = 5                // restarts, the seeds' circuit breaker
+	DefaultMaxRestarts = 5                // restarts
 	DefaultWithin      = 60 * time.Second // the window they are counted in
 	DefaultShutdown    = 5 * time.Second  // ChildSpec.Shutdown of a worker (OTP)
 	MaxDepth           = 8                // levels of nested supervisors (the Sage seed)

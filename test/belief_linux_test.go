@@ -16,7 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
-// counter is an agent that counts its lives, as the monitors of the seed do:
+// counter is an agent that counts its lives:
 // it goes on from its checkpoint, and says so when it has written the next one.
 func counter(name, keys string) string {
 	return agentTOML(name, `n=$(coppice agent belief get check_count) || exit 9

@@ -35,7 +35,7 @@ func (f *fleet) awaitDiary(want ...string) {
 	}
 }
 
-// The turns of a life come in the seed's order, in every incarnation.
+// The hooks of a life run in one order, in every incarnation.
 func TestHooks(t *testing.T) {
 	t.Parallel()
 	detectRaces(t)

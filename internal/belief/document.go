@@ -17,7 +17,7 @@ import (
 // Version of the format of documents.
 const Version = 1
 
-// MaxDocument is how many bytes a document may have.
+// MaxDocument bounds a document, in bytes.
 const MaxDocument = 256 << 20
 
 // Document is the beliefs of agents in a file, to be carried away and brought back.

@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
-// Belief is what a belief is at the moment.
+// Belief is a belief with its current value.
 type Belief struct {
 	Name  string
 	Type  value.Type // declared; Any for what is not
@@ -29,7 +29,7 @@ type Belief struct {
 	Aside bool
 }
 
-// Origin is where a value is from.
+// Origin tells where a value is from.
 type Origin string
 
 // Origins.
@@ -136,7 +136,7 @@ func (a *agent) list(leftovers bool) []Belief {
 	return all
 }
 
-// belief is what a belief is now; ok is false if there is none of that name.
+// belief returns a belief with its current value; ok is false if there is none of that name.
 // Its value is empty where it has to be read. The caller holds mu.
 func (a *agent) belief(name string) (l Belief, ok bool) {
 	d, declared := a.decls[name]

@@ -62,7 +62,7 @@ func CheckPath(path string) string {
 // 584 bytes.
 const maxPath = store.MaxKey - len(importPrefix) - spec.MaxBeliefName - 2
 
-// header is what a record says beside the value.
+// header is a record without its value.
 type header struct {
 	Incarnation uint64    `json:"incarnation"` // that wrote it; 0 for a person
 	Life        string    `json:"life,omitempty"`
@@ -70,7 +70,7 @@ type header struct {
 	Time        time.Time `json:"time"`
 }
 
-// entry is what is known of a record.
+// entry describes a record in memory.
 type entry struct {
 	header
 	rev    store.Rev

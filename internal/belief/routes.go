@@ -151,7 +151,7 @@ type RawRecords struct {
 	Aside  []byte `json:"aside,omitempty" doc:"An earlier one that was replaced without ever being read or used."`
 }
 
-// Exported is what is kept of an agent.
+// Exported is the stored beliefs of an agent.
 type Exported struct {
 	_ struct{} `schema:"BeliefExport" open:"true" doc:"What is kept of an agent."`
 
@@ -159,7 +159,7 @@ type Exported struct {
 	Unreadable []string    `json:"unreadable" doc:"Names whose records cannot be read."`
 }
 
-// ImportRequest is what is to be kept of an agent, in addition to what is.
+// ImportRequest adds beliefs to those that are stored of an agent.
 type ImportRequest struct {
 	_ struct{} `schema:"BeliefImport" doc:"What is to be kept of an agent."`
 

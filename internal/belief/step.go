@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
-// Step is what changes at once: all of it or nothing.
+// Step changes beliefs of an agent at once: all of them or none.
 type Step struct {
 	Path string
 	By   uint64 // the incarnation that asks, or Person
@@ -22,7 +22,7 @@ type Step struct {
 	Delete []string
 }
 
-// size is how many bytes of names and values the step has.
+// size returns the bytes of names and values in the step.
 func (s Step) size() int {
 	n := 0
 	for name, v := range s.Set {

@@ -18,7 +18,7 @@ type write struct {
 	effects []effect
 }
 
-// effect is what an op does: the entry is there, or gone if nil.
+// effect is the entry that an op leaves; nil if it removes it.
 type effect struct {
 	in    *records
 	name  string

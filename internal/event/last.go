@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// maxLookBack is how many events Last looks through. What happened that long
+// maxLookBack bounds the events that Last looks through. What happened that long
 // before is not what people ask for when they ask for the last of it.
 const maxLookBack = 100_000
 

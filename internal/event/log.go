@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// Config is what a Log needs to know. Only Store is required.
+// Config configures a Log. Only Store is required.
 type Config struct {
 	Store store.Store
 	// Prefix is where the events are in the store; "events" if empty.
@@ -166,10 +166,10 @@ func (l *Log) Append(e Event, with ...store.Op) {
 	}
 }
 
-// MaxWith is how many ops may come with an event.
+// MaxWith bounds the ops that come with an event.
 const MaxWith = 4
 
-// size is how many bytes of values an event brings into the store.
+// size returns the bytes of values that an event brings into the store.
 func size(p pending) int {
 	n := len(p.value)
 	for _, op := range p.with {

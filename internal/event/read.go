@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// readStep is how many events are read from the store at a time.
+// readStep bounds the events that are read from the store at a time.
 const readStep = 256
 
 // Read returns at most limit events (all if 0) that come after number after and

@@ -129,7 +129,7 @@ func (s *Service) address(to string) (string, error) {
 	return "", api.NewError(api.ErrNotFound, fmt.Sprintf("there is no agent %.200q in the file%s", to, hint))
 }
 
-// startTimeout is how long the start of an incarnation waits for its mailbox.
+// startTimeout bounds how long the start of an incarnation waits for its mailbox.
 const startTimeout = 2 * time.Second
 
 // Start readies the mailbox of an incarnation that starts, see Begin. Where that

@@ -74,7 +74,7 @@ type Post struct {
 	Key string
 }
 
-// prefixID is what the number of a message is shown with.
+// prefixID comes before the number in the id of a message.
 const prefixID = "m-"
 
 func id(n uint64) string { return ledger.ID(prefixID, n) }
@@ -112,7 +112,7 @@ func (p Post) normalise() (Post, error) {
 	return p, nil
 }
 
-// maxTitle is how much of a body stands in for a subject, in runes.
+// maxTitle bounds the part of a body that stands in for a subject, in runes.
 const maxTitle = 60
 
 // Title is the first line of a text that says something, in short and as plain

@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/ledger"
 )
 
-// Options are what a Service is made of. Those that are functions may be nil.
+// Options configure a Service. Those that are functions may be nil.
 type Options struct {
 	Store  store.Store
 	Logger *slog.Logger // slog.Default() if nil
@@ -254,7 +254,7 @@ func (s *Service) List(address string, all bool) []Message {
 	return list
 }
 
-// Unread is how many messages of a mailbox are.
+// Unread returns the number of unread messages in a mailbox.
 func (s *Service) Unread(address string) (n int) {
 	s.ledger.View(func() {
 		if at := s.boxes[address]; at != nil {

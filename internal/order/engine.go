@@ -19,7 +19,7 @@ const (
 	Slow                // report that events fire the order at a slower pace, and store State
 )
 
-// Action is what the caller has to do about an order.
+// Action tells the caller to do something about an order.
 type Action struct {
 	Do     Do
 	Order  *Order

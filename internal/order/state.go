@@ -31,7 +31,7 @@ func (n Now) Since(s Stamp) time.Duration {
 // IsZero reports whether the stamp is unset.
 func (s Stamp) IsZero() bool { return s.Wall.IsZero() && s.Boot == "" }
 
-// State is what is stored of an order.
+// State is the stored record of an order.
 type State struct {
 	Name    string    `json:"name"`
 	Created time.Time `json:"created"` // when the order was first in force

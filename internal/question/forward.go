@@ -23,7 +23,7 @@ func (s *Service) Forward(path string) {
 	}
 }
 
-// mailTimeout is how long the end of a question, or of an incarnation, waits for the mail.
+// mailTimeout bounds how long the end of a question, or of an incarnation, waits for the mail.
 const mailTimeout = 2 * time.Second
 
 // forward tells an agent by mail how its question has ended. What fails now is

@@ -38,7 +38,7 @@ var (
 	ErrEnded = api.NewError(api.ErrConflict, "the question is no longer open")
 )
 
-// State is how far a question has come.
+// State tells whether a question is open, and how it has ended.
 type State string
 
 const (
@@ -48,7 +48,7 @@ const (
 	Withdrawn State = "withdrawn"
 )
 
-// ByDeadline is who answers a question with its default.
+// ByDeadline is the author of an answer that is the default at the deadline.
 const ByDeadline = "deadline"
 
 // Question is one question. Times are by the clock of the machine, for people.
@@ -203,7 +203,7 @@ func (q Question) answer(text, by string, now time.Time) (Question, error) {
 	return q, nil
 }
 
-// lapse is what the deadline does.
+// lapse ends a question at its deadline.
 func (q Question) lapse(now time.Time) (Question, error) {
 	switch {
 	case q.State != Open:

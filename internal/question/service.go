@@ -18,7 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// Options are what a Service is made of. Those that are functions may be nil.
+// Options configure a Service. Those that are functions may be nil.
 type Options struct {
 	Store  store.Store
 	Logger *slog.Logger // slog.Default() if nil
@@ -41,7 +41,7 @@ type Log interface {
 	Op(event.Event) store.Op
 }
 
-// Mail is what sends messages to agents.
+// Mail sends messages to agents.
 type Mail interface {
 	Send(context.Context, mail.Post) (sent mail.Message, fresh bool, err error)
 	// Settle archives what was sent under a key if it is unread.

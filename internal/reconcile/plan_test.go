@@ -110,7 +110,7 @@ func TestPlan(t *testing.T) {
 		{"idle, and asked to finish", want(), seen(&Observed{Path: "t/a", Phase: Running, Hash: a, Idle: time.Hour, Draining: true}), "", ";"},
 		{"idle, and not to run", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Phase: Running, Idle: time.Hour}), "", "suspend t/a: the file suspends it;"},
 		{"idle, and of unknown state", want(), seen(&Observed{Path: "t/a", Idle: time.Hour}), "", ";"},
-		{"everything, in the order of the seed", want(), seen(&Observed{Path: "t/a", Phase: Running, Hash: b, Requested: true, Idle: time.Hour}), "", "renew t/a: it has asked for that;"},
+		{"everything, in Gas City's order", want(), seen(&Observed{Path: "t/a", Phase: Running, Hash: b, Requested: true, Idle: time.Hour}), "", "renew t/a: it has asked for that;"},
 		{"everything but a request", want(), seen(&Observed{Path: "t/a", Phase: Running, Hash: b, Asks: true, Idle: time.Hour}), "", "end t/a: idle: no input or output for 1h0m0s;"},
 		{"suspended by the file", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Phase: Running, Hash: b}), "", "suspend t/a: the file suspends it;"},
 		{"suspended, and waiting for its restart", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Phase: Managed}), "", "suspend t/a: the file suspends it;"},

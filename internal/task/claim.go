@@ -24,10 +24,10 @@ type Claiming struct {
 // maxPools bounds the pools that are asked for at once.
 const maxPools = 100
 
-// AssignedTo is where the tasks are that are assigned to an agent, or a person.
+// AssignedTo returns the place of the tasks that are assigned to an agent, or a person.
 func AssignedTo(name string) Place { return Place{assignee: name} }
 
-// Places are where the tasks are that can be claimed, in the order of asking.
+// Places returns the places of the tasks that can be claimed, in the order of asking.
 func (c Claiming) Places(who Who) []Place {
 	all := []Place{{assignee: who.String()}}
 	for _, pool := range c.Pools {
@@ -163,7 +163,7 @@ func (s *Step) Release(who Who, id, reason string) (Task, error) {
 	})
 }
 
-// Ending is how a task is closed.
+// Ending says how to close a task.
 type Ending struct {
 	Outcome Outcome `json:"outcome,omitempty"` // Completed if empty
 	Reason  string  `json:"reason,omitempty"`

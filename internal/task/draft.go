@@ -31,7 +31,7 @@ type Draft struct {
 	Key string `json:"key,omitempty" doc:"What is made again under the same key is made once."`
 }
 
-// Edit is what is to be different about a task. What is nil stays as it is.
+// Edit changes fields of a task. Those that are nil stay as they are.
 type Edit struct {
 	_ struct{} `open:"true" doc:"What is left out stays as it is."`
 

@@ -185,7 +185,7 @@ func closedAlready(r *Record, next string) error {
 		cmp.Or(r.ClosedBy, "somebody"), r.ClosedAt.Format(time.RFC3339), next)
 }
 
-// keptKeys is how many requests of comments a task remembers.
+// keptKeys bounds the requests of comments that a task remembers.
 const keptKeys = 4
 
 // Comment adds what somebody says to a task. With the key of one of the last

@@ -55,7 +55,7 @@ func (f Filter) match(x *Index, e *entry) bool {
 	return true
 }
 
-// ready is what ready tasks are counted by, next to their status.
+// ready counts ready tasks, next to their status.
 const ready Status = "ready"
 
 // counted are the statuses whose counts make up what a filter selects; nil if

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// idLetters are what the end of an id is made of: no vowels, so that no words
+// idLetters make up the end of an id: no vowels, so that no words
 // come about, and nothing that is mistaken for something else.
 const idLetters = "bcdfghjkmnpqrstvwxz23456789"
 
@@ -36,7 +36,7 @@ func ending(n uint64) string {
 	return string(letters)
 }
 
-// idPrefix is what the ids of a project begin with: the beginning of its name.
+// idPrefix returns the beginning of all ids of a project, which is that of its name.
 func idPrefix(name string) string {
 	const most = 12
 	prefix := strings.Map(func(r rune) rune {

@@ -51,10 +51,10 @@ type Index struct {
 	lined   func(Place) // is called when a task has become ready there; may be nil
 }
 
-// Place is where tasks that are ready are lined up: those of an assignee, or of a pool.
+// Place lines up the ready tasks of an assignee, or of a pool.
 type Place struct{ assignee, pool string }
 
-// tally is what tasks are counted by: their stored status, and their pool, or
+// tally is a key by which tasks are counted: their stored status, and their pool, or
 // all of that status.
 type tally struct {
 	status Status
@@ -125,7 +125,7 @@ func (x *Index) set(id string, r *Record) (before *Record) {
 	return before
 }
 
-// sequenceOf is where a task is listed.
+// sequenceOf returns the sequence that lists a task.
 func (x *Index) sequenceOf(r *Record) *sequence {
 	if r.closed() {
 		return &x.over
@@ -271,7 +271,7 @@ func (x *Index) isOpen(id string) bool {
 	return r != nil && !r.closed()
 }
 
-// maxShown is how many tasks that one waits for are named.
+// maxShown bounds the tasks that are named of those that one waits for.
 const maxShown = 20
 
 // waitsFor names what a task waits for.
@@ -336,7 +336,7 @@ func (x *Index) circle(id string) []string {
 	return nil
 }
 
-// before is what waits for a task, closed or not.
+// before yields the tasks that wait for one, closed or not.
 func (x *Index) before(id string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for waiter := range x.waiters[id] {

@@ -35,7 +35,7 @@ func (l *line) Pop() any {
 	return e
 }
 
-// maxHook is how many tasks of each kind are named.
+// maxHook bounds the tasks of each kind that are named.
 const maxHook = 5
 
 // head is the first tasks of a place, and counts those that are not among them.

@@ -21,7 +21,7 @@ const (
 	MaxImportBytes = 2 << 20 // bytes of them
 )
 
-// MaxPage is how many tasks one answer lists at most.
+// MaxPage bounds the tasks that one answer lists.
 const MaxPage = 5000
 
 const (
@@ -127,7 +127,7 @@ type ListRequest struct {
 	After string `json:"after,omitempty" doc:"Only tasks that come after the one with this id: the last one of the page before. 409 if that is gone."`
 }
 
-// Counted is how many tasks there are.
+// Counted is a number of tasks.
 type Counted struct {
 	_ struct{} `schema:"TaskCount" doc:"How many tasks there are."`
 
@@ -187,7 +187,7 @@ type WaitRequest struct {
 	Within float64  `json:"within_seconds,omitempty" minimum:"0" doc:"How long it waits at most; 0 or left out: as long as the agent lives."`
 }
 
-// Timeout is how long it waits at most, 0 for no limit.
+// Timeout returns how long it waits at most, 0 for no limit.
 func (w WaitRequest) Timeout() time.Duration { return time.Duration(w.Within * float64(time.Second)) }
 
 // Action is an action on a task.
@@ -224,7 +224,7 @@ type ImportRequest struct {
 	By    string            `json:"by,omitempty" doc:"Name of the person who asks; not for agents."`
 }
 
-// ImportReport is what became of the beads of an import.
+// ImportReport counts what an import has done with its beads.
 type ImportReport struct {
 	_ struct{} `open:"true" doc:"What became of beads."`
 

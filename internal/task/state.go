@@ -52,7 +52,7 @@ func (s *State) NextTime() (time.Time, bool) {
 	return s.index.timed.entries[0].NotBefore, true
 }
 
-// ReadyAt is how many tasks are ready at a place.
+// ReadyAt returns the number of tasks that are ready at a place.
 func (s *State) ReadyAt(at Place) int {
 	if l := s.index.ready[at]; l != nil {
 		return len(l.entries)
@@ -136,7 +136,7 @@ func (s *State) List(f Filter) (all []Task, err error) {
 	return all, nil
 }
 
-// Count is how many tasks a filter selects, without regard to its Limit and After.
+// Count returns how many tasks a filter selects, without regard to its Limit and After.
 // What selects by status and pool alone is not looked for: it is counted already.
 func (s *State) Count(f Filter) (n int, err error) {
 	if err := f.check(); err != nil {
@@ -154,7 +154,7 @@ func (s *State) Count(f Filter) (n int, err error) {
 	return n, nil
 }
 
-// Parked is how many tasks are parked.
+// Parked returns the number of parked tasks.
 func (s *State) Parked() int { return s.index.counts[tally{status: Parked, all: true}] }
 
 // Following are the first so many tasks after an id, in the order of their ids; all

@@ -48,7 +48,7 @@ type Write struct {
 // errSame: it is so already, and nothing is to be written.
 var errSame = errors.New("it is so already")
 
-// Size is what MaxStep bounds.
+// Size returns the number that MaxStep bounds.
 func (s *Step) Size() int { return len(s.Changes) + len(s.Writes) + len(s.Events) }
 
 // Undo takes back what the step has changed in its State.

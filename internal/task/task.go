@@ -47,7 +47,7 @@ var (
 	ErrStale = errors.New("this incarnation is over")
 )
 
-// Status is how far a task is.
+// Status is the stage of a task.
 type Status string
 
 // All of them.
@@ -63,7 +63,7 @@ const (
 // Statuses are all there are.
 func Statuses() []Status { return []Status{Open, InProgress, Blocked, Deferred, Parked, Closed} }
 
-// Outcome is how a task was closed.
+// Outcome tells how a task was closed.
 type Outcome string
 
 // All of them.
@@ -118,7 +118,7 @@ type Task struct {
 	WaitsFor []string `json:"waits_for,omitempty" doc:"Tasks that are not closed and that it waits for: those it depends on, and its children; at most 20."`
 }
 
-// Link is what a task has to do with another one.
+// Link relates a task to another one.
 type Link struct {
 	_ struct{} `open:"true" doc:"What a task has to do with another one."`
 
@@ -137,7 +137,7 @@ type Holder struct {
 	Key         string    `json:"key,omitempty" doc:"Left empty."`
 }
 
-// Comment is what somebody has said about a task.
+// Comment is a remark of an agent or a person about a task.
 type Comment struct {
 	_ struct{} `open:"true" doc:"What somebody has said about a task."`
 
@@ -164,10 +164,10 @@ type Who struct {
 	Name        string // of a person
 }
 
-// People is who a person without a name is.
+// People is the name of a person without one.
 const People = "people"
 
-// controller is who gives back and removes tasks.
+// controller is the author of changes that the daemon makes on its own.
 const controller = "controller"
 
 func (w Who) String() string {

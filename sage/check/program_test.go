@@ -52,7 +52,7 @@ func accepted(t *testing.T, text string) *check.Info {
 	return info
 }
 
-// missing is what the programs of the seed's page leave open.
+// missing completes the example programs of Sage's description of supervision.
 var missing = map[string]string{
 	"declaration": "agent DatabaseSteward { connection_string: String schema_version: Int on start { yield(0); } }\n" +
 		"agent APISteward { port: Int on start { yield(0); } }\nagent MetricsCollector { interval_ms: Int on start { yield(0); } }\n",

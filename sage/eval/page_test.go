@@ -17,8 +17,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// The programs of the seed's page, with what it leaves open, run as the page says.
-func TestSeedPage(t *testing.T) {
+// The example programs of Sage's description of supervision, with what they leave open, run as it says.
+func TestSupervisionPage(t *testing.T) {
 	const forever = " on start { print(\"%\"); loop { sleep_ms(1000); } } }\n"
 	worker := func(name string) string { return "agent " + name + " {" + strings.ReplaceAll(forever, "%", name) }
 	// The failing one of a group: it fails for the first time after a second, then never again.

@@ -125,7 +125,7 @@ func policy(r supervisor.Restart, most int, b supervisor.BackoffKind) aidefile.P
 	return aidefile.Policy{Restart: r, MaxRestarts: most, Backoff: b}
 }
 
-// The vectors of the seed: from one firing, how many runs, and the sleeps between them.
+// From one firing, how many runs, and the sleeps between them.
 func TestChains(t *testing.T) {
 	const always, onFailure, never = supervisor.Permanent, supervisor.Transient, supervisor.Temporary
 	const exp, lin, fix = supervisor.Exponential, supervisor.Linear, supervisor.Fixed
@@ -142,7 +142,7 @@ func TestChains(t *testing.T) {
 		{"all fail, linear", policy(onFailure, 4, lin), "-", 5, []float64{1, 2, 3, 4}, supervisor.GivenUp},
 		{"all fail, fixed", policy(onFailure, 3, fix), "-", 4, []float64{1, 1, 1}, supervisor.GivenUp},
 		{"all fail, always", policy(always, 3, exp), "-", 4, []float64{1, 2, 4}, supervisor.GivenUp},
-		{"the seed's default", aidefile.Kept(), "-", 11, []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 300}, supervisor.GivenUp},
+		{"aide's default", aidefile.Kept(), "-", 11, []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 300}, supervisor.GivenUp},
 		{"each sleep is capped", policy(onFailure, 12, exp), "-", 13, []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300}, supervisor.GivenUp},
 		{"no restarts, on-failure", policy(onFailure, 0, exp), "-", 1, nil, supervisor.GivenUp},
 		{"no restarts, always, failure", policy(always, 0, exp), "-", 1, nil, supervisor.GivenUp},
@@ -311,7 +311,7 @@ func TestNothingElseBeginsARun(t *testing.T) {
 	})
 }
 
-// model is the seed in a few lines: what follows the end of a run.
+// model is aide in a few lines: what follows the end of a run.
 type model struct {
 	policy  aidefile.Policy
 	count   int // consecutive restarts
@@ -411,7 +411,7 @@ type every time.Duration
 func (e every) Next(t time.Time) time.Time { return t.Truncate(time.Duration(e)).Add(time.Duration(e)) }
 func (e every) String() string             { return fmt.Sprint(time.Duration(e)) }
 
-// A day of the seed's uptime-monitor: its cron begins it, and from then on it
+// A day of aide's uptime-monitor: its cron begins it, and from then on it
 // is kept alive, whatever its cron does.
 func TestADay(t *testing.T) {
 	const run = 20 * time.Second
@@ -457,7 +457,7 @@ func TestADay(t *testing.T) {
 				<-ended
 				r.end()
 
-				// The day as the seed tells it.
+				// The day as aide's description tells it.
 				var expected []time.Duration
 				m := model{policy: p}
 				free := time.Duration(0)

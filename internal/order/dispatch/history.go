@@ -127,7 +127,7 @@ func (h *history) isOver(n uint64) bool {
 	return !ok || r.Status.Over()
 }
 
-// output is what is kept of the output of a run.
+// output is the stored part of the output of a run.
 type output struct {
 	Attempt int      `json:"attempt"`
 	Lines   []string `json:"lines"`

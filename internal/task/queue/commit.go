@@ -40,7 +40,7 @@ const (
 	maxPause = 100 * time.Millisecond
 )
 
-// size is how many operations a step comes to.
+// size returns the number of operations of the step.
 func (s *step) size() int { return len(s.Changes) + len(s.ops) }
 
 // begin lets decide take a step, without waiting for it to be durable. Where

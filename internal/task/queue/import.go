@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/task/transfer"
 )
 
-// fate is what becomes of a bead.
+// fate tells what an import has done with a bead.
 type fate int
 
 const (

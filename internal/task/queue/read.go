@@ -20,12 +20,12 @@ func (q *Queue) List(ctx context.Context, f task.Filter) ([]task.Task, error) {
 	return read(ctx, q, func(s *task.State) ([]task.Task, error) { return s.List(f) })
 }
 
-// Count is how many tasks a filter selects, without regard to its Limit and After.
+// Count returns how many tasks a filter selects, without regard to its Limit and After.
 func (q *Queue) Count(ctx context.Context, f task.Filter) (int, error) {
 	return read(ctx, q, func(s *task.State) (int, error) { return s.Count(f) })
 }
 
-// Parked is how many tasks are parked.
+// Parked returns the number of parked tasks.
 func (q *Queue) Parked() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/task/transfer"
 )
 
-// taskPart is where the records of tasks are, next to their other parts.
+// taskPart holds the records of tasks, next to their other parts.
 const taskPart task.Part = "tasks"
 
 // records reads what is stored of tasks.
@@ -122,7 +122,7 @@ func (s *records) one(ctx context.Context, key string) (store.Record, bool, erro
 	return store.Record{}, false, nil
 }
 
-// text is what is to be done: what was written here, or else what an import has brought.
+// text returns the text of a task: the one written here, or else that of its bead.
 func (s *records) text(ctx context.Context, r *task.Record) (string, error) {
 	stored, found, err := s.one(ctx, s.key(task.TextPart, r.ID))
 	if err != nil || found || !r.Brought {
@@ -155,7 +155,7 @@ func (s *records) comments(ctx context.Context, id string) (all []task.SavedComm
 	return all, nil
 }
 
-// values are what is stored of many tasks, one record each, in the order of
+// values reads one part of many tasks, one record each, in the order of
 // their ids; it is read in portions.
 type values struct {
 	*records
@@ -165,7 +165,7 @@ type values struct {
 	over  bool // there are no more than those
 }
 
-// get is what is stored of a task, nil if nothing is. Ids have to rise.
+// get returns the part of a task, nil if there is none. Ids have to rise.
 func (v *values) get(ctx context.Context, id string) ([]byte, error) {
 	const some = 500
 	key := v.key(v.part, id)

@@ -68,7 +68,7 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 // Close ends the queue. What is not durable by then is refused.
 func (s *Service) Close() { s.queue.Close() }
 
-// Parked is how many tasks are parked.
+// Parked returns the number of parked tasks.
 func (s *Service) Parked() int { return s.queue.Parked() }
 
 // Run gives back what incarnations that have ended had claimed, in the background, and
@@ -190,7 +190,7 @@ func (s *Service) assignee(name string) (string, error) {
 	return name, nil
 }
 
-// Notices are what there is to do for an agent.
+// Notices tell an agent of the tasks that it can do.
 func (s *Service) Notices(ctx context.Context, who token.Caller) ([]api.Notice, error) {
 	h, err := s.queue.Hook(ctx, claimant(who, ""), s.o.Tree.Pools(who.Path))
 	if err != nil {
