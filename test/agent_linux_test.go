@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 )
 
 // An agent knows who it is and proves it; what is left of an incarnation that
@@ -36,7 +36,7 @@ exec sleep 1000`))
 	if got, want := said(1), "COPPICE_AGENT=t/a\nCOPPICE_INCARNATION=1\nCOPPICE_SOCKET="; !strings.HasPrefix(got, want) {
 		t.Errorf("env: %q", got)
 	}
-	socket, err := api.SocketPath(f.dir)
+	socket, err := endpoint.Path(f.dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/status"
 )
@@ -16,7 +16,7 @@ import (
 // environ is that of an incarnation of an agent that is keeping its token.
 func (f *fleet) environ(name string, incarnation int) []string {
 	f.t.Helper()
-	socket, err := api.SocketPath(f.dir)
+	socket, err := endpoint.Path(f.dir)
 	if err != nil {
 		f.t.Fatal(err)
 	}

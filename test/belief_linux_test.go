@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
@@ -120,7 +121,7 @@ exec sleep 1000`) + keys
 // asIncarnation runs a command as an incarnation of an agent.
 func (f *fleet) asIncarnation(name string, incarnation int, stdin string, args ...string) (string, int) {
 	f.t.Helper()
-	socket, err := api.SocketPath(f.dir)
+	socket, err := endpoint.Path(f.dir)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -201,7 +202,7 @@ func TestBeliefLimits(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, idle("a", ""))
 	f.do("up", "-d")
-	agent := api.DialAgent(must(api.SocketPath(f.dir)), f.said("a", 1))
+	agent := api.DialAgent(must(endpoint.Path(f.dir)), f.said("a", 1))
 	defer agent.Close()
 	var err error
 	n := 0

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/event/feed"
 	"github.com/coppice-dev/coppice/internal/status"
@@ -97,7 +98,7 @@ func (f *fleet) ask(do func(context.Context, *api.Client) error) error {
 
 func (f *fleet) dial() *api.Client {
 	f.t.Helper()
-	socket, err := api.SocketPath(f.dir)
+	socket, err := endpoint.Path(f.dir)
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/question"
@@ -45,7 +46,7 @@ func (f *fleet) token(name string, incarnation int) string {
 // asAgent is a command of an agent that a test runs in its place.
 func (f *fleet) asAgent(name string, incarnation int, args ...string) *subject {
 	f.t.Helper()
-	socket, err := api.SocketPath(f.dir)
+	socket, err := endpoint.Path(f.dir)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -287,7 +288,7 @@ func TestMailDelivered(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, keeping("a"))
 	f.do("up", "-d")
-	socket, err := api.SocketPath(f.dir)
+	socket, err := endpoint.Path(f.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -466,7 +467,7 @@ func TestHostileMail(t *testing.T) {
 	f := newFleet(t, keeping("a"))
 	f.do("up", "-d")
 	const evil = "\x1b]0;title\x07\x1b[2J\u009b31mred\u202egnp.exe \x00\r\n\x1b[8mhidden\xff\xfe tail"
-	socket, err := api.SocketPath(f.dir)
+	socket, err := endpoint.Path(f.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -574,7 +575,7 @@ func TestMailUnderKills(t *testing.T) {
 	detectRaces(t)
 	f := newFleet(t, keeping("a"))
 	f.do("up", "-d")
-	socket, err := api.SocketPath(f.dir)
+	socket, err := endpoint.Path(f.dir)
 	if err != nil {
 		t.Fatal(err)
 	}

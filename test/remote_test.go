@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/status/statustest"
@@ -30,11 +31,11 @@ func daemonOf(t *testing.T, f *statustest.Fleet) (dir string, stop func()) {
 // serveFor serves a fleet as the daemon of a project until the test ends.
 func serveFor(t *testing.T, dir string, f *statustest.Fleet) (stop func()) {
 	t.Helper()
-	socket, err := api.SocketPath(dir)
+	socket, err := endpoint.Path(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := api.Listen(socket)
+	l, err := endpoint.Listen(socket)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/event/feed"
 	"github.com/coppice-dev/coppice/internal/task"
@@ -169,7 +170,7 @@ func TestTasksKill(t *testing.T) {
 	f := newFleet(t, keeping("a"))
 	f.do("up", "-d")
 	const rounds, writers = 4, 4
-	socket, err := api.SocketPath(f.dir)
+	socket, err := endpoint.Path(f.dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/status"
 )
@@ -132,7 +132,7 @@ func TestUserOfAgent(t *testing.T) {
 	if got := said("ids.out"); got != "61234 61235 61235\nexit 0\n" {
 		t.Errorf("ids: %s", got)
 	}
-	socket := api.GuestSocketPath(f.socket(), otherUser)
+	socket := endpoint.GuestPath(f.socket(), otherUser)
 	env := said("env.out")
 	for _, kv := range []string{"HOME=/", "USER=61234", "LOGNAME=61234", "COPPICE_SOCKET=" + socket} {
 		if !strings.Contains(env, kv+"\n") {
@@ -237,7 +237,7 @@ func TestUserOfAgent(t *testing.T) {
 // socket is where the daemon of the project listens.
 func (f *fleet) socket() string {
 	f.t.Helper()
-	socket, err := api.SocketPath(f.dir)
+	socket, err := endpoint.Path(f.dir)
 	if err != nil {
 		f.t.Fatal(err)
 	}

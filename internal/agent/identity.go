@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/account"
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/config/envfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -30,7 +30,7 @@ func IdentityOf(a *spec.Agent, socket string) (Identity, error) {
 		return Identity{}, err
 	}
 	if socket != "" {
-		socket = api.GuestSocketPath(socket, user.UID)
+		socket = endpoint.GuestPath(socket, user.UID)
 	}
 	return Identity{user, socket}, nil
 }

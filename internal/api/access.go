@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
@@ -40,11 +41,11 @@ func originOf(conn net.Conn, a Access) origin {
 	if !ok {
 		return origin{}
 	}
-	uid, pid, err := peer(socket)
+	uid, pid, err := endpoint.Peer(socket)
 	if err != nil {
 		return origin{}
 	}
-	if !trusted(uid) { // only agents run as other users
+	if !endpoint.Trusted(uid) { // only agents run as other users
 		return guestOrigin(socket, pid, a)
 	}
 	if pid <= 0 {
@@ -52,11 +53,11 @@ func originOf(conn net.Conn, a Access) origin {
 	}
 	agent, err := a.Owner(pid)
 	// The number may be another process's by now, which is the owner of nothing.
-	if agent != nil && !ended(socket, pid) {
+	if agent != nil && !endpoint.Ended(socket, pid) {
 		return origin{pid: pid, agent: agent}
 	}
 	// One that lives and cannot be seen is another user's, where /proc hides those.
-	return origin{pid: pid, unknown: err != nil && !errors.Is(err, os.ErrProcessDone) || ended(socket, pid)}
+	return origin{pid: pid, unknown: err != nil && !errors.Is(err, os.ErrProcessDone) || endpoint.Ended(socket, pid)}
 }
 
 // guestOrigin is originOf for a process of another user: an agent, even if it cannot be told which.
@@ -66,7 +67,7 @@ func guestOrigin(socket *net.UnixConn, pid int, a Access) origin {
 		return unnamed
 	}
 	agent, err := a.Owner(pid)
-	if err != nil || agent == nil || ended(socket, pid) {
+	if err != nil || agent == nil || endpoint.Ended(socket, pid) {
 		return unnamed
 	}
 	return origin{pid: pid, agent: agent}

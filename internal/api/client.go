@@ -15,6 +15,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"golang.org/x/sys/unix"
 )
 
@@ -41,7 +42,7 @@ type clientPace struct {
 // maxAnswer bounds an answer that is not a stream, in bytes.
 const maxAnswer = 256 << 20
 
-// Dial returns a client of the daemon at a socket, see SocketPath. It does not
+// Dial returns a client of the daemon at a socket, see endpoint.Path. It does not
 // connect yet: each call does, and fails with ErrDown without a listener.
 func Dial(socket string) *Client {
 	c := newClient(nil)
@@ -103,7 +104,7 @@ func connect(ctx context.Context, path string, pace clientPace) (net.Conn, error
 		return nil, err
 	}
 	socket := conn.(*net.UnixConn)
-	if uid, _, err := peer(socket); err != nil || !trusted(uid) {
+	if uid, _, err := endpoint.Peer(socket); err != nil || !endpoint.Trusted(uid) {
 		conn.Close()
 		if err == nil {
 			err = fmt.Errorf("user %d listens there", uid)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
@@ -42,7 +42,7 @@ func newNarrow(t *testing.T, r room) *narrow {
 		}
 	}
 	n.socket = tempSocket(t)
-	l, err := listen(n.socket, slog.New(slog.DiscardHandler), time.Hour)
+	l, err := endpoint.Listen(n.socket)
 	if err != nil {
 		t.Fatal(err)
 	}

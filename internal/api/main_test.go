@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
@@ -109,7 +110,7 @@ func startServer(t *testing.T, s *Server, socket string) started {
 	if socket == "" {
 		socket = tempSocket(t)
 	}
-	l, err := listen(socket, slog.New(slog.DiscardHandler), 5*time.Millisecond)
+	l, err := endpoint.Listen(socket)
 	if err != nil {
 		t.Fatal(err)
 	}

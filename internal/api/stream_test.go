@@ -15,6 +15,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -39,7 +40,7 @@ func TestFollowSurvivesDaemons(t *testing.T) {
 	first := make(chan struct{})
 	daemons.Go(func() {
 		for {
-			l, err := Listen(socket)
+			l, err := endpoint.Listen(socket)
 			if err != nil {
 				t.Error(err)
 				return

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/event/feed"
 	"github.com/coppice-dev/coppice/internal/outcome"
@@ -35,7 +36,7 @@ func serve(t *testing.T, f api.Daemon) *api.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	l, err := api.Listen(filepath.Join(dir, "daemon.sock"))
+	l, err := endpoint.Listen(filepath.Join(dir, "daemon.sock"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +234,7 @@ func TestCancel(t *testing.T) {
 // A client refuses what is no daemon of this version.
 func TestOtherServer(t *testing.T) {
 	dir := t.TempDir()
-	l, err := api.Listen(filepath.Join(dir, "s.sock"))
+	l, err := endpoint.Listen(filepath.Join(dir, "s.sock"))
 	if err != nil {
 		t.Skip(err)
 	}
@@ -258,7 +259,7 @@ func TestOtherServer(t *testing.T) {
 		srv.Close()
 		l.Close()
 		<-ended
-		if l, err = api.Listen(filepath.Join(dir, "s.sock")); err != nil {
+		if l, err = endpoint.Listen(filepath.Join(dir, "s.sock")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/job"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
@@ -106,7 +106,7 @@ func (a *access) RunOf(pid int) string {
 func (a *access) declared(pid int) *token.Caller {
 	env := proc.EnvironmentOf(pid)
 	own := env[proc.EnvSocket]
-	if a.socket == "" || own != a.socket && filepath.Dir(own) != filepath.Dir(api.GuestSocketPath(a.socket, 0)) {
+	if a.socket == "" || own != a.socket && filepath.Dir(own) != filepath.Dir(endpoint.GuestPath(a.socket, 0)) {
 		return nil
 	}
 	if path := env[proc.EnvAgent]; a.has(path) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/project/load"
 	"github.com/coppice-dev/coppice/internal/reconcile"
@@ -39,7 +40,7 @@ func Preview(ctx context.Context, file string, logger *slog.Logger) (round api.R
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return round, err
 	}
-	socket, err := api.SocketPath(p.Dir)
+	socket, err := endpoint.Path(p.Dir)
 	if err != nil {
 		return round, err
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -18,7 +18,7 @@ const repairInterval = 2 * time.Second
 type repairs struct {
 	*Controller
 	lock     *project.Lock
-	listener *api.Listener
+	listener *endpoint.Listener
 	failed   map[event.Type]string // the last error of each repair, which is logged once
 	damaged  map[string]bool       // records of the store that were reported
 }

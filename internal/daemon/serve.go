@@ -10,7 +10,7 @@ import (
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/job"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/project/load"
@@ -88,11 +88,11 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, jobs.Close()) }()
 
-	socket, err := api.SocketPath(p.Dir)
+	socket, err := endpoint.Path(p.Dir)
 	if err != nil {
 		return err
 	}
-	listener, err := api.Listen(socket)
+	listener, err := endpoint.Listen(socket)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/project/load"
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -97,7 +98,7 @@ func (d *doctor) config(file string) {
 func (d *doctor) daemon(ctx context.Context) {
 	holder, locked := d.project.Locked()
 	d.running, d.holder = locked, holder.PID
-	socket, err := api.SocketPath(d.project.Dir)
+	socket, err := endpoint.Path(d.project.Dir)
 	if err != nil {
 		d.note("socket", LevelProblem, "", "%v", err)
 		return

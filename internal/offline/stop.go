@@ -14,6 +14,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/job"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
@@ -128,7 +129,7 @@ func writeEvents(
 
 // endChecks ends the checks of pools and orders of a project that has no daemon.
 func endChecks(ctx context.Context, p project.Project) error {
-	socket, err := api.SocketPath(p.Dir)
+	socket, err := endpoint.Path(p.Dir)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
@@ -31,7 +32,7 @@ func Open(config string) (Project, error) {
 	if err != nil {
 		return Project{}, err
 	}
-	return Project{Dir: dir, State: filepath.Join(dir, stateName)}, nil
+	return Project{Dir: dir, State: filepath.Join(dir, endpoint.Dir)}, nil
 }
 
 // Make makes the directory of the state, or checks the one that is there.
@@ -91,7 +92,4 @@ func (p Project) RunRequests() string { return filepath.Join(p.State, "aide") }
 // Jobs returns the directory of the slots in which runs of orders run.
 func (p Project) Jobs() string { return filepath.Join(p.State, "errands") }
 
-const (
-	stateName = ".coppice"
-	lockName  = "controller.lock"
-)
+const lockName = "controller.lock"

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 )
 
 // Running returns the projects whose lock a process of this user has open, by the
@@ -42,7 +44,7 @@ func Running() (all []Opened, err error) {
 				continue // closed, or ended
 			}
 			state, ok := strings.CutSuffix(strings.TrimSuffix(file, " (deleted)"), "/"+lockName)
-			if !ok || filepath.Base(state) != stateName || !filepath.IsAbs(state) {
+			if !ok || filepath.Base(state) != endpoint.Dir || !filepath.IsAbs(state) {
 				continue
 			}
 			o := Opened{Project{Dir: filepath.Dir(state), State: state}, pid}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/value"
@@ -151,7 +152,7 @@ func runBeliefs(o options) (err error) {
 	if err := up(); err != nil {
 		return err
 	}
-	socket, err := api.SocketPath(o.dir)
+	socket, err := endpoint.Path(o.dir)
 	if err != nil {
 		return err
 	}

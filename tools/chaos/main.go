@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 )
 
 func main() {
@@ -89,7 +90,7 @@ func run(o options) (err error) {
 	if _, err := up(); err != nil {
 		return err
 	}
-	socket, err := api.SocketPath(o.dir)
+	socket, err := endpoint.Path(o.dir)
 	if err != nil {
 		return err
 	}

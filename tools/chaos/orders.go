@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/event/feed"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
@@ -87,7 +88,7 @@ func runOrders(o options) (err error) {
 	if err := up(); err != nil {
 		return err
 	}
-	socket, err := api.SocketPath(o.dir)
+	socket, err := endpoint.Path(o.dir)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 )
 
 // Project is a daemon that runs.
@@ -40,7 +41,7 @@ func Start(coppice, dir string, n int) (p *Project, err error) {
 	if err := os.WriteFile(filepath.Join(dir, "coppice.toml"), []byte(toml.String()), 0o600); err != nil {
 		return nil, err
 	}
-	socket, err := api.SocketPath(dir)
+	socket, err := endpoint.Path(dir)
 	if err == nil {
 		err = p.run("up", "-d")
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
@@ -29,7 +30,7 @@ func Serve(t testing.TB, register func(*api.Server)) Daemon {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	d := Daemon{t, filepath.Join(dir, "daemon.sock")}
-	l, err := api.Listen(d.socket)
+	l, err := endpoint.Listen(d.socket)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/config"
@@ -65,7 +66,7 @@ func (r *Remote) LongFlags(cmd *cobra.Command) { configFlagShort(cmd, &r.File, "
 // daemon that has lost its file goes on, and has to be asked and stopped.
 func (r *Remote) Find() (string, error) {
 	file, err := FindConfig(r.File)
-	if err == nil && r.File != "" && !exists(file) && !exists(filepath.Join(filepath.Dir(file), api.Dir)) {
+	if err == nil && r.File != "" && !exists(file) && !exists(filepath.Join(filepath.Dir(file), endpoint.Dir)) {
 		return "", Exitf(ExitConfig, "%s: no such file; coppice init writes one", r.File)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -73,7 +74,7 @@ func (r *Remote) Find() (string, error) {
 	}
 	dir, e := filepath.Abs(r.File) // a directory, or here
 	for ; e == nil; dir = filepath.Dir(dir) {
-		if info, e := os.Stat(filepath.Join(dir, api.Dir)); e == nil && info.IsDir() {
+		if info, e := os.Stat(filepath.Join(dir, endpoint.Dir)); e == nil && info.IsDir() {
 			return filepath.Join(dir, config.FileName), nil
 		}
 		if dir == filepath.Dir(dir) || r.File != "" {
@@ -94,7 +95,7 @@ func (r *Remote) dial() (*api.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	socket, err := api.SocketPath(filepath.Dir(file))
+	socket, err := endpoint.Path(filepath.Dir(file))
 	if err != nil {
 		return nil, err
 	}

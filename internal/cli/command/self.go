@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
@@ -61,7 +62,7 @@ func AskAsAgentFor(patience time.Duration, do func(context.Context, *api.Client)
 // program is part of, which may reach it by another one.
 func isOwnSocket(socket string) bool {
 	own := os.Getenv(proc.EnvSocket)
-	return own == socket || own == api.GuestSocketPath(socket, uint32(os.Geteuid()))
+	return own == socket || own == endpoint.GuestPath(socket, uint32(os.Geteuid()))
 }
 
 // OwnToken returns the token of the agent that this program is part of; empty if
@@ -76,7 +77,7 @@ func OwnToken() string {
 // OnlyPeople refuses to do in an agent of the project at a file what is for
 // people and what no daemon is asked for.
 func OnlyPeople(file, what string) error {
-	socket, err := api.SocketPath(filepath.Dir(file))
+	socket, err := endpoint.Path(filepath.Dir(file))
 	if err != nil || OwnToken() == "" || !isOwnSocket(socket) {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
@@ -99,7 +100,7 @@ func askProject(ctx context.Context, o project.Opened) *runningProject {
 		return nil
 	}
 	p := &runningProject{Dir: o.Project.Dir, PID: o.PID, Since: since}
-	socket, err := api.SocketPath(o.Project.Dir)
+	socket, err := endpoint.Path(o.Project.Dir)
 	if err != nil {
 		p.Error = err.Error()
 		return p

@@ -19,6 +19,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/foreground"
 	"github.com/coppice-dev/coppice/internal/cli/sage"
@@ -91,7 +92,7 @@ func upDry(s *command.Streams, path string) error {
 	var refused error
 	if _, locked := p.Locked(); locked {
 		var socket string
-		if socket, err = api.SocketPath(p.Dir); err == nil {
+		if socket, err = endpoint.Path(p.Dir); err == nil {
 			ctx, cancel := context.WithTimeout(ctx, dryTime)
 			defer cancel()
 			client := api.Dial(socket)
@@ -341,7 +342,7 @@ func alreadyUp(s *command.Streams, p project.Project, pid int) error {
 	if _, err := fmt.Fprintf(s.Out, message, proc.Plain(p.Dir), pid); err != nil {
 		return err
 	}
-	socket, err := api.SocketPath(p.Dir)
+	socket, err := endpoint.Path(p.Dir)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package api
+package endpoint
 
 import (
 	"context"
@@ -26,9 +26,9 @@ func listenPrivate(path string) (*net.UnixListener, error) {
 	return l.(*net.UnixListener), nil
 }
 
-// peer is the user and the process at the other end, as the kernel knows them. The
+// Peer returns the user and the process at the other end, as the kernel knows them. The
 // process is 0 if it is in a namespace that this one does not see.
-func peer(conn *net.UnixConn) (uid, pid int, err error) {
+func Peer(conn *net.UnixConn) (uid, pid int, err error) {
 	var cred *unix.Ucred
 	if e := withFD(conn, func(fd int) {
 		cred, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET,
@@ -42,9 +42,9 @@ func peer(conn *net.UnixConn) (uid, pid int, err error) {
 	return int(cred.Uid), int(cred.Pid), nil
 }
 
-// ended reports whether the process that has opened a connection has ended, so
+// Ended reports whether the process that has opened a connection has ended, so
 // that its number may be another one's by now.
-func ended(conn *net.UnixConn, pid int) bool {
+func Ended(conn *net.UnixConn, pid int) bool {
 	pidfd, err := -1, error(nil)
 	if e := withFD(conn, func(fd int) {
 		pidfd, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET,

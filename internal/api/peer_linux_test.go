@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -12,7 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 )
 
 // Another user gets nothing, even where the file system would let him.
@@ -62,15 +62,6 @@ func TestOtherUserAsks(t *testing.T) {
 	t.Log("as another user:", err)
 }
 
-// A client does not talk to a socket that somebody else made.
-func TestOthersSocket(t *testing.T) {
-	for uid, want := range map[int]bool{0: true, os.Geteuid(): true, os.Geteuid() + 1: false, 65534: false} {
-		if got := trusted(uid); got != want {
-			t.Errorf("user %d: %v", uid, got)
-		}
-	}
-}
-
 // A connection whose process has ended may be used to read, and for nothing else:
 // whose it was cannot be found out.
 func TestEndedPeer(t *testing.T) {
@@ -79,7 +70,7 @@ func TestEndedPeer(t *testing.T) {
 		`POST /v1/down HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`: "ended before it was known whose it is",
 	} {
 		path := tempSocket(t)
-		l, err := listen(path, slog.New(slog.DiscardHandler), time.Hour)
+		l, err := endpoint.Listen(path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package api
+package endpoint
 
 import (
 	"log/slog"
@@ -27,7 +27,7 @@ func TestAdmit(t *testing.T) {
 		return
 	}
 	path, err := l.Admit(61234)
-	if err != nil || path != GuestSocketPath(l.path, 61234) {
+	if err != nil || path != GuestPath(l.path, 61234) {
 		t.Fatal(path, err)
 	}
 	check := func() bool {
@@ -61,12 +61,12 @@ func TestAdmit(t *testing.T) {
 }
 
 // Projects and users have different sockets, whose paths are short enough wherever the project is.
-func TestGuestSocketPath(t *testing.T) {
+func TestGuestPath(t *testing.T) {
 	seen := map[string]bool{}
 	for _, socket := range []string{"/a/.coppice/daemon.sock", "/b/.coppice/daemon.sock", string(make([]byte, 4096))} {
 		for _, uid := range []uint32{1, 2, 1<<32 - 2} {
-			path := GuestSocketPath(socket, uid)
-			if seen[path] || len(path) > maxSocketPath {
+			path := GuestPath(socket, uid)
+			if seen[path] || len(path) > maxPath {
 				t.Errorf("%q, %d: %s", socket, uid, path)
 			}
 			seen[path] = true

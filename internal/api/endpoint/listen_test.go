@@ -1,7 +1,8 @@
-package api
+package endpoint
 
 import (
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -13,14 +14,27 @@ import (
 	"time"
 )
 
-func TestSocketPath(t *testing.T) {
+// late bounds a wait that only a failure makes that long.
+const late = 20 * time.Second
+
+// tempSocket returns a path that is short enough, whatever the test is called.
+func tempSocket(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return filepath.Join(dir, "s", "daemon.sock")
+}
+
+func TestPath(t *testing.T) {
 	short, err := os.MkdirTemp("", "p")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(short)
 	short, _ = filepath.EvalSymlinks(short)
-	path, err := SocketPath(short)
+	path, err := Path(short)
 	if want := filepath.Join(short, ".coppice", "daemon.sock"); path != want || err != nil {
 		t.Errorf("%s, %v, want %s", path, err, want)
 	}
@@ -29,11 +43,11 @@ func TestSocketPath(t *testing.T) {
 	os.Symlink(short, link)
 	t.Chdir(short)
 	for _, other := range []string{link, ".", "link", short + "/../" + filepath.Base(short)} {
-		if p, err := SocketPath(other); p != path || err != nil {
+		if p, err := Path(other); p != path || err != nil {
 			t.Errorf("%s: %s, %v, want %s", other, p, err, path)
 		}
 	}
-	if _, err := SocketPath(filepath.Join(short, "none")); err == nil {
+	if _, err := Path(filepath.Join(short, "none")); err == nil {
 		t.Error("a directory that does not exist has a socket")
 	}
 
@@ -42,16 +56,16 @@ func TestSocketPath(t *testing.T) {
 	runtime := filepath.Join(short, "run")
 	os.Mkdir(runtime, 0o700)
 	t.Setenv("XDG_RUNTIME_DIR", runtime)
-	path, err = SocketPath(long)
+	path, err = Path(long)
 	if filepath.Dir(path) != runtime || err != nil {
 		t.Errorf("%s, %v, want it in %s", path, err, runtime)
 	}
-	if again, _ := SocketPath(filepath.Join(link, filepath.Base(long))); again != path {
+	if again, _ := Path(filepath.Join(link, filepath.Base(long))); again != path {
 		t.Errorf("%s and %s for one project", path, again)
 	}
 	other := long + "x"
 	os.Mkdir(other, 0o700)
-	if p, _ := SocketPath(other); p == path {
+	if p, _ := Path(other); p == path {
 		t.Error("two projects have one socket")
 	}
 
@@ -60,7 +74,7 @@ func TestSocketPath(t *testing.T) {
 	tmp := filepath.Join(short, "tmp")
 	os.Mkdir(tmp, 0o1777)
 	t.Setenv("TMPDIR", tmp)
-	path, err = SocketPath(long)
+	path, err = Path(long)
 	if err != nil || filepath.Dir(path) != tempDir() || !strings.HasPrefix(path, tmp) {
 		t.Fatalf("%s, %v", path, err)
 	}
@@ -84,7 +98,7 @@ func TestSocketPath(t *testing.T) {
 		if err := do(); err != nil {
 			t.Logf("%s: %v", trick, err) // only root can give things away
 		} else {
-			if p, err := SocketPath(long); err == nil {
+			if p, err := Path(long); err == nil {
 				t.Errorf("%s: socket %s", trick, p)
 			}
 			if l, err := Listen(path); err == nil {
@@ -98,7 +112,7 @@ func TestSocketPath(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", filepath.Join(short, "run", "..", "run"))
 	t.Setenv("TMPDIR", "/"+strings.Repeat("t", 120))
 	os.Chmod(runtime, 0o755)
-	if p, err := SocketPath(long); err == nil || !strings.Contains(err.Error(), "XDG_RUNTIME_DIR") {
+	if p, err := Path(long); err == nil || !strings.Contains(err.Error(), "XDG_RUNTIME_DIR") {
 		t.Errorf("%s, %v", p, err)
 	}
 }
@@ -198,20 +212,37 @@ func TestListenRace(t *testing.T) {
 // A socket that was deleted comes back; a successor's is left alone.
 func TestSocketDeleted(t *testing.T) {
 	path := tempSocket(t)
-	s := start(t, canned{full: true}, path, patiently())
-	c := dial(t, path)
+	l, err := listen(path, slog.New(slog.DiscardHandler), 5*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			io.WriteString(conn, "here")
+			conn.Close()
+		}
+	}()
 	for _, remove := range []string{path, filepath.Dir(path)} {
 		if err := os.RemoveAll(remove); err != nil {
 			t.Fatal(err)
 		}
-		c.Close()
-		for began := time.Now(); ; time.Sleep(time.Millisecond) {
-			if err := reach(t.Context(), c); err == nil {
-				break
-			} else if time.Since(began) > late {
-				t.Fatal(err)
-			}
+		select {
+		case <-l.Restored():
+		case <-time.After(late):
+			t.Fatal("it does not come back")
 		}
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := io.ReadAll(conn); err != nil || string(answer) != "here" {
+			t.Errorf("%q, %v", answer, err)
+		}
+		conn.Close()
 		if info, err := os.Lstat(path); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%v, %v", info, err)
 		}
@@ -219,9 +250,10 @@ func TestSocketDeleted(t *testing.T) {
 	os.Remove(path)
 	other, err := net.Listen("unix", path)
 	if err != nil {
+		l.Close()
 		return // ours was faster
 	}
-	s.stop()
+	l.Close()
 	if _, err := os.Lstat(path); err != nil {
 		t.Errorf("the socket of another daemon was removed: %v", err)
 	}

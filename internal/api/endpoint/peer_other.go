@@ -1,6 +1,6 @@
 //go:build !linux
 
-package api
+package endpoint
 
 import (
 	"net"
@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listenPrivate makes a socket; Listen sets its mode, and until then peer keeps others out.
+// listenPrivate makes a socket; Listen sets its mode, and until then Peer keeps others out.
 func listenPrivate(path string) (*net.UnixListener, error) {
 	return net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 }
 
-// peer is the user at the other end, as the kernel knows it. The process is not known.
-func peer(conn *net.UnixConn) (uid, pid int, err error) {
+// Peer returns the user at the other end, as the kernel knows it. The process is not known.
+func Peer(conn *net.UnixConn) (uid, pid int, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return -1, 0, err
@@ -32,5 +32,5 @@ func peer(conn *net.UnixConn) (uid, pid int, err error) {
 	return int(cred.Uid), 0, nil
 }
 
-// ended is known on Linux alone.
-func ended(*net.UnixConn, int) bool { return false }
+// Ended is known on Linux alone.
+func Ended(*net.UnixConn, int) bool { return false }

@@ -1,4 +1,4 @@
-package api
+package endpoint
 
 import (
 	"crypto/sha256"
@@ -17,9 +17,9 @@ import (
 // of the project's own. Only root has such agents.
 const guestDir = "/run/coppice"
 
-// GuestSocketPath returns where agents that run as another user reach the daemon whose own socket
+// GuestPath returns where agents that run as another user reach the daemon whose own socket
 // is at a path.
-func GuestSocketPath(socket string, uid uint32) string {
+func GuestPath(socket string, uid uint32) string {
 	sum := sha256.Sum256([]byte(socket))
 	return filepath.Join(guestDir, hex.EncodeToString(sum[:12]), strconv.FormatUint(uint64(uid), 10)+".sock")
 }
@@ -27,7 +27,7 @@ func GuestSocketPath(socket string, uid uint32) string {
 // Admit makes the socket for agents of another user, unless there is one, and returns its path.
 // No other user can connect to it, and a client there is an agent to the daemon, never a person.
 func (l *Listener) Admit(uid uint32) (string, error) {
-	path := GuestSocketPath(l.path, uid)
+	path := GuestPath(l.path, uid)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -66,7 +66,7 @@ func (l *Listener) trusts(uid int) bool {
 	if l.guest != 0 {
 		return uid == int(l.guest)
 	}
-	return trusted(uid)
+	return Trusted(uid)
 }
 
 // makeGuestDir makes a directory below guestDir that others can search and only this user can change.
