@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// NoArgs refuses arguments. Most who give one mean the file.
+// NoArgs refuses arguments. Users who give one mostly mean the file.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -36,7 +36,7 @@ func AtMostOne(what string) cobra.PositionalArgs {
 	}
 }
 
-// One is AtMostOne for a command that says what is missing without any.
+// One checks that there is exactly one argument, and says what is missing without any.
 func One(what, missing string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		return cmp.Or(Some(missing)(cmd, args), AtMostOne(what)(cmd, args))

@@ -2,7 +2,7 @@ package command
 
 import "runtime/debug"
 
-// Version is that of the module, or the commit it was built from.
+// Version returns the version of the module, or the commit that it was built from.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

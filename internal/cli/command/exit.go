@@ -32,12 +32,12 @@ type exitError struct {
 // it is not nil, is printed as the last line.
 func Exit(code int, err error) error { return &exitError{code, err} }
 
-// Exitf is Exit with an error of this text.
+// Exitf calls Exit with an error of this text.
 func Exitf(code int, format string, args ...any) error {
 	return Exit(code, fmt.Errorf(format, args...))
 }
 
-// Usagef is UsageError with an error of this text.
+// Usagef calls UsageError with an error of this text.
 func Usagef(format string, args ...any) error { return UsageError(fmt.Errorf(format, args...)) }
 
 // UsageError returns an error about wrong arguments or flags.
@@ -52,7 +52,7 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// ExitCode is what an error means to the shell.
+// ExitCode returns the exit code for an error.
 func ExitCode(err error) int {
 	var coded *exitError
 	switch {

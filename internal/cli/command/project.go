@@ -16,14 +16,14 @@ import (
 // ConfigFlag adds the flag that names the file.
 func ConfigFlag(cmd *cobra.Command, path *string) { configFlagShort(cmd, path, "f") }
 
-// configFlagShort is configFlag with another short form, or none.
+// configFlagShort adds the flag with another short form, or none.
 func configFlagShort(cmd *cobra.Command, path *string, short string) {
 	cmd.Flags().StringVarP(path, "file", short, "",
 		"the `FILE` of the project, or its directory (default: the one here or above)")
 	cmd.MarkFlagFilename("file", "toml")
 }
 
-// FindFleet is findConfig for what is about a coppice.toml alone.
+// FindFleet returns the coppice.toml that a command is about, as FindConfig does; a grove.toml is an error.
 func FindFleet(flag string) (string, error) {
 	path, err := FindConfig(flag)
 	if err == nil && grove.Is(path) {
@@ -81,6 +81,7 @@ func FindConfig(flag string) (string, error) {
 	return path, nil
 }
 
+// IsDir reports whether there is a directory at a path.
 func IsDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()

@@ -24,7 +24,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// Remote is the project that a command is about, and whose daemon it asks.
+// Remote finds the project that a command is about, and calls its daemon.
 type Remote struct {
 	File string
 	s    *Streams
@@ -33,10 +33,10 @@ type Remote struct {
 // NewRemote returns the project of a command with these streams.
 func NewRemote(s *Streams) *Remote { return &Remote{s: s} }
 
-// Via is a way to a daemon: it calls do with a client.
+// Via calls do with a client of a daemon.
 type Via func(do func(context.Context, *api.Client) error) error
 
-// Call calls a route that way.
+// Call calls a route of that daemon.
 func Call[Req, Resp any](via Via, route api.Route[Req, Resp], req Req) (resp Resp, err error) {
 	err = via(func(ctx context.Context, c *api.Client) (err error) {
 		resp, err = route.Call(ctx, c, req)
@@ -59,7 +59,7 @@ func Show[Req, Resp any](s *Streams, via Via, route api.Route[Req, Resp], req Re
 // Flags adds the flag that names the project's file.
 func (r *Remote) Flags(cmd *cobra.Command) { ConfigFlag(cmd, &r.File) }
 
-// LongFlags is flags for commands whose -f means to follow.
+// LongFlags adds the flag without its short form, for commands whose -f means to follow.
 func (r *Remote) LongFlags(cmd *cobra.Command) { configFlagShort(cmd, &r.File, "") }
 
 // Find returns the file of the project. Where it is gone, it is where it was: a
@@ -125,8 +125,8 @@ func (r *Remote) Ask(do func(context.Context, *api.Client) error) error {
 	return err
 }
 
-// Look is ask for commands that only read. While no daemon runs, they show what the
-// last one has left, and say so on the error output.
+// Look calls do as Ask does, for commands that only read. While no daemon runs, the client
+// reads what the last one has saved; a line on the error output says so.
 func (r *Remote) Look(do func(context.Context, *api.Client) error) error {
 	client, err := r.dial()
 	if err != nil {
@@ -167,7 +167,7 @@ func (r *Remote) Look(do func(context.Context, *api.Client) error) error {
 	return do(ctx, local)
 }
 
-// Complete returns a completion of arguments by what the daemon says; none while none answers.
+// Complete returns a completion that asks the daemon; it offers nothing while none answers.
 func (r *Remote) Complete(words func(ctx context.Context, c *api.Client, args []string) ([]cobra.Completion, error),
 ) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) (all []cobra.Completion, _ cobra.ShellCompDirective) {
@@ -200,5 +200,5 @@ func (r *Remote) CompletePath(many bool) cobra.CompletionFunc {
 	})
 }
 
-// ProjectTimeout is how long a project may take to answer when all are listed.
+// ProjectTimeout bounds the wait for the answer of one project when all are listed.
 const ProjectTimeout = 3 * time.Second

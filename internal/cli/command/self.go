@@ -19,10 +19,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// AgentPatience is how long an agent waits for a daemon to answer.
+// AgentPatience bounds how long an agent waits for a daemon to answer.
 const AgentPatience = time.Minute
 
-// Self is what the environment says of the agent that runs this program.
+// Self reads from the environment which agent runs this program.
 func Self() (proc.Self, error) {
 	me := proc.Self{Agent: os.Getenv(proc.EnvAgent), Socket: os.Getenv(proc.EnvSocket), Token: os.Getenv(proc.EnvToken)}
 	fmt.Sscan(os.Getenv(proc.EnvIncarnation), &me.Incarnation)
@@ -45,7 +45,7 @@ func AskAsAgent(do func(context.Context, *api.Client) error) error {
 	return AskAsAgentFor(AgentPatience, do)
 }
 
-// AskAsAgentFor is askAsAgent with another patience.
+// AskAsAgentFor does as AskAsAgent, and waits that long for a daemon.
 func AskAsAgentFor(patience time.Duration, do func(context.Context, *api.Client) error) error {
 	me, err := Self()
 	if err != nil {
@@ -74,8 +74,8 @@ func OwnToken() string {
 	return ""
 }
 
-// OnlyPeople refuses to do in an agent of the project at a file what is for
-// people and what no daemon is asked for.
+// OnlyPeople returns an error if an agent of the project at a file runs this program. It guards
+// commands for people that ask no daemon.
 func OnlyPeople(file, what string) error {
 	socket, err := endpoint.Path(filepath.Dir(file))
 	if err != nil || OwnToken() == "" || !isOwnSocket(socket) {
@@ -106,7 +106,7 @@ func UntilSignal(parent context.Context) (ctx context.Context, stop func()) {
 	}
 }
 
-// UserName is who answers, for others to read.
+// UserName returns the name of the user, for others to read.
 func UserName() string {
 	u, err := user.Current()
 	if err != nil {
@@ -115,6 +115,6 @@ func UserName() string {
 	return cmp.Or(proc.Plain(u.Username), mail.People)
 }
 
-// Always is how long an agent waits for a daemon while it waits for an answer:
-// a person may take longer than any daemon lives.
+// Always makes an agent wait for the next daemon too: a person may take longer to answer than
+// any daemon lives.
 const Always = math.MaxInt64 / 2 * time.Nanosecond

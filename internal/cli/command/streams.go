@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 )
 
-// Streams are where a command reads and writes, and how.
+// Streams holds where a command reads and writes, and how.
 type Streams struct {
 	In       *os.File
 	Out, Err io.Writer
@@ -42,7 +42,7 @@ func (s *Streams) PrintLine(v any, line string) error {
 	return s.Print(v, func(terminal.Paint, int) []string { return []string{line} })
 }
 
-// PrintJSON prints one value, indented for who looks at it.
+// PrintJSON prints one value, indented on a terminal.
 func (s *Streams) PrintJSON(v any) error {
 	e := json.NewEncoder(terminal.InertWriter{W: s.Out})
 	e.SetEscapeHTML(false)

@@ -31,7 +31,7 @@ type Stopper struct {
 // and some shells signal both the process and its group.
 const twice = 200 * time.Millisecond
 
-// NewStopper also returns the context that ends with the first wish.
+// NewStopper also returns the context that ends with the first signal or key.
 func NewStopper() (*Stopper, context.Context) {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Stopper{cancel: cancel}, ctx
@@ -44,7 +44,7 @@ func (s *Stopper) Control(fleet interface{ Stop(keep bool) }) {
 	s.fleet = fleet
 }
 
-// Signal reports whether it was the wish to kill.
+// Signal takes a signal, and reports whether it was the one that kills.
 func (s *Stopper) Signal(sig syscall.Signal) (kill bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *Stopper) Broken() {
 	s.cancel()
 }
 
-// First is the first signal; 0 if there was none.
+// First returns the first signal; 0 if there was none.
 func (s *Stopper) First() syscall.Signal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +95,7 @@ func (s *Stopper) Kills() bool {
 	return s.killed
 }
 
-// Cause is what that came as, for people.
+// Cause names the first signal or key, for people.
 func (s *Stopper) Cause() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -215,7 +215,7 @@ func (p *logPrinter) print(l output.Line) error {
 		if _, ok := p.colour[l.Path]; !ok {
 			p.colour[l.Path] = logColours[len(p.colour)%len(logColours)]
 		}
-		b.WriteString(p.paint.Sgr(p.colour[l.Path], path) + fill + " " + p.paint.Dim("|") + " ")
+		b.WriteString(p.paint.SGR(p.colour[l.Path], path) + fill + " " + p.paint.Dim("|") + " ")
 	}
 	text := proc.Plain
 	if p.tty {

@@ -2,8 +2,6 @@ package look
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -50,16 +48,11 @@ func statusLines(st status.Status, now time.Time, p terminal.Paint) []string {
 		return p.Dim(fmt.Sprintf("%-8s", label)) + " " + proc.Plain(fmt.Sprintf(format, args...))
 	}
 	total := 0
-	var states []string
-	for _, state := range slices.Sorted(maps.Keys(st.Summary)) {
-		if n := st.Summary[state]; n > 0 {
-			total += n
-			states = append(states, show.PaintState(p, state, proc.Plain(fmt.Sprintf("%d %s", n,
-				show.StateWords(state)))))
-		}
+	for _, n := range st.Summary {
+		total += n
 	}
 	agents := line("agents", "%d", total)
-	if len(states) > 0 {
+	if states := show.StateCounts(st.Summary, p); len(states) > 0 {
 		agents += ": " + strings.Join(states, ", ")
 	}
 	d := st.Controller

@@ -39,7 +39,7 @@ out, and 1 if it failed.`,
 				case !wait:
 					return s.PrintLines(done.Run)
 				}
-				return awaitRun(s, ctx, c, done.Run)
+				return awaitRun(ctx, s, c, done.Run)
 			})
 		},
 	}
@@ -49,7 +49,7 @@ out, and 1 if it failed.`,
 }
 
 // awaitRun waits for the end of a run, also where another daemon goes on with it.
-func awaitRun(s *command.Streams, ctx context.Context, c *api.Client, id string) error {
+func awaitRun(ctx context.Context, s *command.Streams, c *api.Client, id string) error {
 	var run dispatch.RunInfo
 	err := api.Retry(ctx, command.AgentPatience, func() (err error) {
 		run, err = dispatch.GetRun.Call(ctx, c, dispatch.RunRequest{ID: id, Wait: true})

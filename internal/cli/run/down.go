@@ -39,7 +39,7 @@ and exits with 0 if there is nothing to stop.`,
 			return r.Ask(func(ctx context.Context, c *api.Client) error {
 				st, err := status.Get.Call(ctx, c, api.None{})
 				if errors.Is(err, api.ErrDown) {
-					return alreadyDown(r, ctx, s, keep)
+					return alreadyDown(ctx, r, s, keep)
 				}
 				if err != nil {
 					return err
@@ -59,7 +59,7 @@ and exits with 0 if there is nothing to stop.`,
 				if killed, err := killed(r); err != nil {
 					return err
 				} else if killed && !keep { // before it has stopped everything, maybe
-					if _, err := stopOrphans(r, ctx, s); err != nil {
+					if _, err := stopOrphans(ctx, r, s); err != nil {
 						return err
 					}
 				}
@@ -83,10 +83,10 @@ func tellOverdue(s *command.Streams, f api.Farewell) {
 
 // alreadyDown stops what lives without a daemon, unless that is to go on, and says
 // what there was to do.
-func alreadyDown(r *command.Remote, ctx context.Context, s *command.Streams, keep bool) error {
+func alreadyDown(ctx context.Context, r *command.Remote, s *command.Streams, keep bool) error {
 	note := "already down: no daemon is running"
 	if !keep {
-		stopped, err := stopOrphans(r, ctx, s)
+		stopped, err := stopOrphans(ctx, r, s)
 		if err != nil || stopped {
 			return err
 		}
@@ -97,7 +97,7 @@ func alreadyDown(r *command.Remote, ctx context.Context, s *command.Streams, kee
 }
 
 // stopOrphans stops what lives without a daemon, and reports whether there was any.
-func stopOrphans(r *command.Remote, ctx context.Context, s *command.Streams) (any bool, err error) {
+func stopOrphans(ctx context.Context, r *command.Remote, s *command.Streams) (any bool, err error) {
 	file, err := r.Find()
 	if err == nil {
 		err = command.OnlyPeople(file, "coppice down")

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -157,4 +158,10 @@ func diagnosticJSON(d diag.Diagnostic) placed {
 		File: start.Name, Line: start.Line, Column: start.Column, End: point{end.Line, end.Column},
 		Code: d.Code, Severity: d.Severity.String(), Message: d.Message, Help: d.Help,
 	}
+}
+
+// showDiagnostics shows diagnostics, in colour on a terminal.
+func showDiagnostics(w io.Writer, diagnostics []diag.Diagnostic) error {
+	_, tty := terminal.Size(w)
+	return diag.Write(w, diagnostics, terminal.NewPaint(tty).On)
 }

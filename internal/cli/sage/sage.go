@@ -2,9 +2,21 @@
 package sage
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/sagehost"
+	"github.com/coppice-dev/coppice/internal/scaffold"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/sage/lsp"
 )
 
 // New groups the commands for people who write Sage programs.
@@ -30,4 +42,74 @@ func OldCommands(s *command.Streams) []*cobra.Command {
 		cmd.Hidden = true
 	}
 	return old
+}
+
+func newLSP(s *command.Streams) *cobra.Command {
+	var stdio bool
+	cmd := &cobra.Command{
+		Use:   "lsp",
+		Short: "Serve the language server protocol to editors",
+		Long: `Serve the Language Server Protocol on standard input and output: diagnostics, hover,
+completion, definition, references, rename, formatting and symbols. Editors start it
+themselves.`,
+		Args: command.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			// The standard input cannot be closed while it is read; what is in
+			// between can.
+			in, from := io.Pipe()
+			go func() {
+				_, err := io.Copy(from, s.In)
+				from.CloseWithError(err)
+			}()
+			return lsp.Serve(context.Background(), in, s.Out, lsp.Options{
+				Version: command.Version(), Projects: sagehost.Projects{},
+				Logger: slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&stdio, "stdio", true, "use the standard input and output, which is all there is")
+	_ = cmd.Flags().MarkHidden("stdio") // editors add it to whatever they start
+	return cmd
+}
+
+func newNew(s *command.Streams) *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "new NAME",
+		Short: "Write a Sage project to start from",
+		Long: `Write a Sage project into a directory NAME, or into DIR: grove.toml, a program with an
+agent, a supervisor and a test (src/main.sg), README.md and .gitignore. No file is overwritten.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("%d arguments, expected the name of the project; see %s --help", len(args),
+					cmd.CommandPath())
+			}
+			if fault := spec.CheckName(args[0]); fault != "" {
+				return fmt.Errorf("%s; a directory is named with: %s NAME --dir DIR", fault, cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if dir == "" && cmd.Flags().Changed("dir") {
+				return command.Usagef("--dir is empty, expected a directory")
+			}
+			if dir == "" {
+				dir = args[0]
+			}
+			paths, err := scaffold.Write(dir, args[0])
+			if errors.Is(err, fs.ErrExist) {
+				err = fmt.Errorf("%w; name another directory with --dir", err)
+			}
+			if err != nil {
+				return err
+			}
+			for _, p := range paths {
+				fmt.Fprintf(s.Out, "wrote %s\n", proc.Plain(p))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "the `DIR` to write it to (default: NAME here)")
+	cmd.MarkFlagDirname("dir")
+	return cmd
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// Column is one of a table of nodes.
+// Column describes a column of a table of nodes.
 type Column struct {
 	Name string
 	Text func(i int, n status.Node, now time.Time) string
 }
 
-// TreeColumns are the columns that each picture of a tree begins with.
+// TreeColumns returns the columns that each picture of a tree begins with.
 func TreeColumns(nodes []status.Node) []Column {
 	names := Branches(nodes)
 	return []Column{
@@ -27,6 +27,7 @@ func TreeColumns(nodes []status.Node) []Column {
 	}
 }
 
+// IncarnationColumn shows the number of the incarnation.
 func IncarnationColumn() Column {
 	return Column{"INC", func(_ int, n status.Node, _ time.Time) string {
 		if n.Incarnation == 0 {
@@ -36,25 +37,29 @@ func IncarnationColumn() Column {
 	}}
 }
 
-// StartsColumn is how much of its limit a node has used up. The header names what most limits count.
+// StartsColumn shows how much of its limit a node has used up. The header names what most limits count.
 func StartsColumn() Column {
 	return Column{"STARTS", func(_ int, n status.Node, _ time.Time) string {
 		return proc.Plain(strings.NewReplacer(" starts", "", " restarts in a row", " in a row").Replace(n.Starts()))
 	}}
 }
 
+// StateColumn shows the state.
 func StateColumn() Column {
 	return Column{"STATE", func(_ int, n status.Node, _ time.Time) string { return proc.Plain(State(n)) }}
 }
 
+// UptimeColumn shows for how long a node has been running.
 func UptimeColumn() Column {
 	return Column{"UPTIME", func(_ int, n status.Node, _ time.Time) string { return uptime(n) }}
 }
 
+// NextColumn shows when a node starts again, or why it does not.
 func NextColumn() Column {
 	return Column{"NEXT", func(_ int, n status.Node, now time.Time) string { return next(n, now) }}
 }
 
+// NextAtColumn shows when a node starts again.
 func NextAtColumn() Column {
 	return Column{"NEXT", func(_ int, n status.Node, now time.Time) string {
 		if at := nextTry(n, now); at != "" {
@@ -64,6 +69,7 @@ func NextAtColumn() Column {
 	}}
 }
 
+// ReasonColumn shows why a node is in its state.
 func ReasonColumn() Column {
 	return Column{"REASON", func(_ int, n status.Node, _ time.Time) string {
 		if State(n) == NeedsInput {
@@ -76,7 +82,8 @@ func ReasonColumn() Column {
 	}}
 }
 
-// StatusColumn is what agents say of themselves, and how pools are, where there is such.
+// StatusColumn shows what agents report of themselves, and the size of pools. It is left out if
+// all cells would be empty.
 func StatusColumn(nodes []status.Node) []Column {
 	if !slices.ContainsFunc(nodes, func(n status.Node) bool { return n.StatusText != "" || n.Pool != nil }) {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// EventLine is an event in a line for people: without its number, and without
+// EventLine returns an event as a line for people: without its number, and without
 // the date if that is today's.
 func EventLine(e event.Event, now time.Time, p terminal.Paint) string {
 	at, format := e.Time.Local(), time.TimeOnly
@@ -37,7 +37,7 @@ func EventLine(e event.Event, now time.Time, p terminal.Paint) string {
 	return b.String()
 }
 
-// PaintEvent paints the type of an event by what it asks of the reader.
+// PaintEvent colours text by the type of an event: green is good, yellow passes, red needs a look.
 func PaintEvent(p terminal.Paint, t event.Type, text string) string {
 	_, what, _ := strings.Cut(string(t), ".")
 	switch what {
@@ -62,7 +62,7 @@ func Describe(e supervisor.Event) (event.Event, string) {
 	return entry, text
 }
 
-// OrderLine is an event about an order, as those about agents are shown.
+// OrderLine returns an event about an order in the form of those about agents.
 func OrderLine(e event.Event, p terminal.Paint) string {
 	return fmt.Sprintf("%s %s %s", proc.Plain(e.Path), p.Dim("*"),
 		PaintEvent(p, e.Type, proc.Plain(strings.ReplaceAll(e.Text(), "\n", " "))))

@@ -56,7 +56,7 @@ func Branches(nodes []status.Node) []string {
 	return names
 }
 
-// NodeTable is a table of nodes, a line each after the header. At most so many
+// NodeTable returns a table of nodes, a line each after the header. At most so many
 // nodes are shown if most is positive; a last line says how many are not.
 func NodeTable(nodes []status.Node, columns []Column, most, width int, p terminal.Paint) []string {
 	now := time.Now()

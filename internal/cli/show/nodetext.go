@@ -78,8 +78,8 @@ func withExit(n status.Node, text string) string {
 	return strings.TrimSpace(proc.Plain(text + " (" + n.LastExit + ")"))
 }
 
-// Since is when a node came into its state: its start if it runs, the last
-// thing that happened to it if not; zero if that is not known.
+// Since returns when a node came into its state: its start if it runs, otherwise its last
+// event; zero if that is unknown.
 func Since(x status.Explanation) time.Time {
 	switch {
 	case State(x.Node) == NeedsInput:

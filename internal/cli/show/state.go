@@ -1,10 +1,17 @@
 package show
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
 // The states that more than paint depends on, as the daemon spells them.
@@ -26,7 +33,7 @@ const (
 	GivenUp    = "given up"    // its limit was reached
 )
 
-// State is the state of a node as people see it.
+// State returns the state of a node as people see it.
 func State(n status.Node) string {
 	switch {
 	case n.Aide != nil && n.State == StateStopped:
@@ -42,7 +49,7 @@ func State(n status.Node) string {
 	return StateWords(n.State)
 }
 
-// PaintState paints a state by what it asks of the reader.
+// PaintState colours text by a state: green runs, yellow passes, red needs a look.
 func PaintState(p terminal.Paint, state, text string) string {
 	switch StateWords(state) {
 	case StateRunning:
@@ -57,3 +64,77 @@ func PaintState(p terminal.Paint, state, text string) string {
 
 // StateWords spells a state of the API for people.
 func StateWords(state string) string { return strings.ReplaceAll(state, "_", " ") }
+
+// PoolText returns the size of a pool in a line.
+func PoolText(p api.Pool) string {
+	if p.Retired {
+		return fmt.Sprintf("no longer in the file, %d live, %d to finish", p.Instances, p.Draining)
+	}
+	text := fmt.Sprintf("%d wanted (%d..%d), %d live", p.Size, p.Min, p.Max, p.Instances)
+	if p.Draining > 0 {
+		text += fmt.Sprintf(", %d to finish", p.Draining)
+	}
+	if p.Booting {
+		text += ", on_boot runs"
+	}
+	if p.Error != "" {
+		text += "; the check fails: " + p.Error
+	}
+	return terminal.Cell(proc.Plain(text))
+}
+
+// CheckText explains the size of a pool: the last answer of its check, and when.
+func CheckText(p api.Pool, now time.Time) string {
+	ago := ""
+	if p.CheckedAt != nil {
+		ago = fmt.Sprintf(", %s ago", timespan.Short(max(0, now.Sub(*p.CheckedAt))))
+	}
+	switch {
+	case p.Retired:
+		return "its check is not asked"
+	case p.Error != "" && !p.Answered:
+		return "no check has answered yet"
+	case p.Error != "":
+		return fmt.Sprintf("the last one that has answered said %d", p.Answer)
+	case p.Answered && p.CheckedAt == nil:
+		return "it has no check"
+	case p.Answered:
+		return fmt.Sprintf("its check said %d%s", p.Answer, ago)
+	case p.Checking:
+		return "its first check runs"
+	}
+	return "its check is not asked"
+}
+
+// AttentionOf describes what is wrong: path and state, the reason and what happens next;
+// more faults of a file; the last line of output; and the command that helps.
+func AttentionOf(a status.Attention, faults []string, now time.Time, p terminal.Paint) []string {
+	if len(faults) > 0 {
+		a.Reason, faults = faults[0], faults[1:]
+	}
+	text := proc.Plain(a.Path) + " " + PaintState(p, a.State, StateWords(a.State))
+	if a.Reason != "" {
+		text += ": " + proc.Plain(a.Reason)
+	}
+	if a.NextAt != nil {
+		text += fmt.Sprintf("; next start in %s", timespan.Short(max(0, a.NextAt.Sub(now))))
+	}
+	lines := []string{text}
+	for _, fault := range faults {
+		lines = append(lines, proc.Plain(fault))
+	}
+	if a.LastOutput != "" {
+		lines = append(lines, p.Dim("| ")+proc.Plain(a.LastOutput))
+	}
+	return append(lines, p.Dim("-> ")+proc.Plain(a.Command))
+}
+
+// StateCounts says how many agents are in each state.
+func StateCounts(summary map[string]int, p terminal.Paint) (counts []string) {
+	for _, state := range slices.Sorted(maps.Keys(summary)) {
+		if n := summary[state]; n > 0 {
+			counts = append(counts, PaintState(p, state, proc.Plain(fmt.Sprintf("%d %s", n, StateWords(state)))))
+		}
+	}
+	return counts
+}

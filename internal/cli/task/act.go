@@ -157,7 +157,7 @@ ends. They still wait for their dependencies.`},
 // complete offers the tasks that are not closed.
 func (w worker) complete(cmd *cobra.Command) {
 	if w.completion == nil {
-		return // prepare in newTask completes nothing
+		return // New completes nothing then
 	}
 	cmd.ValidArgsFunction = w.completion(func(ctx context.Context, c *api.Client, _ []string) (words []cobra.Completion,
 		_ error) {

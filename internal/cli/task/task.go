@@ -28,7 +28,7 @@ type worker struct {
 	ask     command.Via
 	look    command.Via   // see command.Remote.Look
 	by      func() string // name of the person
-	// completion is remote.complete; nil completes nothing
+	// completion is command.Remote.Complete; nil completes nothing
 	completion func(func(context.Context, *api.Client, []string) ([]cobra.Completion, error)) cobra.CompletionFunc
 }
 

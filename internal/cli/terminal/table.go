@@ -39,14 +39,16 @@ func Table(header []string, rows [][]string, width int, cell func(row, column in
 	return lines
 }
 
-// Cell makes text of somebody else fit for one cell of a table.
+// Cell makes any text fit for one cell of a table.
 func Cell(text string) string {
 	text = strings.NewReplacer("\n", " ", "\t", " ").Replace(text)
 	return ansi.Truncate(proc.Plain(text), 100, "…")
 }
 
+// Age returns the time since at.
 func Age(at, now time.Time) string { return timespan.Short(max(0, now.Sub(at)).Truncate(time.Second)) }
 
+// BoldHeader returns what paints the header of a Table, and nothing else.
 func BoldHeader(p Paint) func(row, column int, text string) string {
 	return func(row, _ int, text string) string {
 		if row == 0 {
@@ -56,7 +58,7 @@ func BoldHeader(p Paint) func(row, column int, text string) string {
 	}
 }
 
-// PlainLines are the lines of a text that somebody else has written.
+// PlainLines returns the lines of a text without what would act on a terminal.
 func PlainLines(text string) []string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	for i, line := range lines {
@@ -65,9 +67,10 @@ func PlainLines(text string) []string {
 	return lines
 }
 
-// PlainText is a text of several lines without what would act on a terminal.
+// PlainText returns a text of several lines without what would act on a terminal.
 func PlainText(text string) string { return strings.Join(PlainLines(text), "\n") }
 
+// Plural returns a number of things, such as "2 agents".
 func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -87,6 +90,7 @@ func Shorten(text string, width int) string {
 	return ansi.Truncate(text, front, "") + "…" + ansi.TruncateLeft(text, all-back, "")
 }
 
+// UntilText returns the time until at, such as "in 5m"; "-" for nil.
 func UntilText(at *time.Time, now time.Time) string {
 	switch {
 	case at == nil:
@@ -115,7 +119,7 @@ func WrapLines(lines []string, width int) []string {
 	return rows
 }
 
-// Clock is a time of day, with the date unless it is today's.
+// Clock returns a time of day, with the date unless it is today's.
 func Clock(at, now time.Time) string {
 	at = at.Local()
 	if at.Format(time.DateOnly) == now.Local().Format(time.DateOnly) {

@@ -22,3 +22,23 @@ func Size(w io.Writer) (width int, ok bool) {
 	}
 	return width, true
 }
+
+// Paint colours text, or leaves it as it is.
+type Paint struct{ On bool }
+
+// NewPaint paints on a terminal, unless NO_COLOR asks not to (no-color.org).
+func NewPaint(tty bool) Paint { return Paint{tty && os.Getenv("NO_COLOR") == ""} }
+
+// SGR wraps text in a Select Graphic Rendition sequence.
+func (p Paint) SGR(code, text string) string {
+	if !p.On || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (p Paint) Dim(text string) string    { return p.SGR("2", text) }
+func (p Paint) Bold(text string) string   { return p.SGR("1", text) }
+func (p Paint) Red(text string) string    { return p.SGR("31", text) }
+func (p Paint) Green(text string) string  { return p.SGR("32", text) }
+func (p Paint) Yellow(text string) string { return p.SGR("33", text) }

@@ -2,8 +2,6 @@ package top
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -190,13 +188,7 @@ func (m *topModel) headline() string {
 	if m.err != nil {
 		return m.paint.Red(proc.Plain(strings.ReplaceAll(m.err.Error(), "\n", "; ")))
 	}
-	var states []string
-	for _, state := range slices.Sorted(maps.Keys(m.status.Summary)) {
-		if n := m.status.Summary[state]; n > 0 {
-			states = append(states, show.PaintState(m.paint, state, proc.Plain(fmt.Sprintf("%d %s", n,
-				show.StateWords(state)))))
-		}
-	}
+	states := show.StateCounts(m.status.Summary, m.paint)
 	if n := m.status.NeedsInput; n > 0 {
 		states = append(states, show.PaintState(m.paint, show.NeedsInput, fmt.Sprintf("%d need input: coppice inbox",
 			n)))
