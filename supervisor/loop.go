@@ -115,28 +115,28 @@ func (s *Supervisor) handle(m message) {
 	k := &s.core
 	switch m := m.(type) {
 	case *incarnation:
-		s.ends(m, m.exit())
+		m.ends(m.exit())
 	case *startResult:
 		switch {
 		case m.p == nil:
-			s.ends(m.i, m.exit)
+			m.i.ends(m.exit)
 		case m.i.cut:
 			go m.i.guard(m.p.Kill)
 		default:
 			m.i.ext().proc = m.p
-			s.ready(m.i)
+			m.i.ready()
 			if m.i.asked { // while it was starting
-				s.ask(m.i)
+				m.i.ask()
 			}
 		}
 	case *readyMessage:
-		s.ready(m.i)
+		m.i.ready()
 	case *startTimeout:
 		if c := m.i.c; c.inc == m.i && c.state == Starting {
 			k.stop(c, planFail, ReasonStartFailed)
 		}
 	case *stopTimeout:
-		s.expired(m.i)
+		m.i.expired()
 	case *timeUp:
 		if more := m.c.more; more != nil && more.token == m.token && more.nextAt != 0 {
 			k.timeUp(m.c)
@@ -159,7 +159,7 @@ func (s *Supervisor) handle(m message) {
 	case *call:
 		m.f()
 	case *updateMessage:
-		s.takeUpdate(m)
+		m.take(s)
 	case stopMessage:
 		k.shutdown(Exit{Kind: ShutDown}, ReasonShutdown)
 	case killMessage:
@@ -168,19 +168,20 @@ func (s *Supervisor) handle(m message) {
 }
 
 // ready: the incarnation says that it has started.
-func (s *Supervisor) ready(i *incarnation) {
+func (i *incarnation) ready() {
 	if i.c.inc != i || i.c.state != Starting {
 		return
 	}
 	i.stopTimer()
-	s.core.started(i.c)
+	i.s.core.started(i.c)
 	if i.more != nil && i.more.idle && i.c.state == Running {
-		s.core.setIdle(i.c, true)
+		i.s.core.setIdle(i.c, true)
 	}
 }
 
 // ends: the incarnation has ended, or its start has failed.
-func (s *Supervisor) ends(i *incarnation, exit Exit) {
+func (i *incarnation) ends(exit Exit) {
+	s := i.s
 	c := i.c
 	if i.cut {
 		s.abandoned--
@@ -236,10 +237,10 @@ func (s *Supervisor) act(a action) {
 	case doStop:
 		a.c.inc.asked = true
 		a.c.inc.cancel()
-		s.ask(a.c.inc)
+		a.c.inc.ask()
 	case doKill:
 		if a.c.inc != nil {
-			s.kill(a.c.inc)
+			a.c.inc.kill()
 		}
 	case doTimer:
 		m := &timeUp{a.c, a.c.more.token}

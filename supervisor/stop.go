@@ -11,7 +11,8 @@ const brutalGrace = 10 * time.Millisecond
 // ask passes a stop on to an incarnation and sees to it that it is bounded.
 // For a Start child that is asked while starting it comes again once there is
 // a process.
-func (s *Supervisor) ask(i *incarnation) {
+func (i *incarnation) ask() {
+	s := i.s
 	grace := i.c.policy.shutdown
 	if p, ok := i.process().(StopTimeouter); ok && grace != BrutalKill {
 		if d := p.StopTimeout(); d != 0 {
@@ -28,10 +29,10 @@ func (s *Supervisor) ask(i *incarnation) {
 	switch {
 	case again && i.more.killed:
 		i.more.killed = false
-		s.kill(i)
+		i.kill()
 		return
 	case s.core.brutal || grace == BrutalKill:
-		s.kill(i)
+		i.kill()
 		return
 	case !again && grace != Infinity:
 		i.more.timer = time.AfterFunc(grace, func() { s.box.put(&stopTimeout{i}) })
@@ -57,7 +58,8 @@ func (i *incarnation) process() Process {
 }
 
 // kill ends an incarnation that must not be asked (again).
-func (s *Supervisor) kill(i *incarnation) {
+func (i *incarnation) kill() {
+	s := i.s
 	if i.c.inc != i || i.c.state != Stopping {
 		return
 	}
@@ -81,19 +83,20 @@ func (s *Supervisor) kill(i *incarnation) {
 }
 
 // expired: an incarnation did not end within its shutdown time, or after it was killed.
-func (s *Supervisor) expired(i *incarnation) {
+func (i *incarnation) expired() {
 	if i.c.inc != i || i.c.state != Stopping {
 		return
 	}
 	if m := i.more; m.proc != nil && !m.killed {
-		s.kill(i)
+		i.kill()
 		return
 	}
-	s.abandon(i)
+	i.abandon()
 }
 
 // abandon cuts an incarnation off: whatever it still does is ignored.
-func (s *Supervisor) abandon(i *incarnation) {
+func (i *incarnation) abandon() {
+	s := i.s
 	c := i.c
 	waited := s.core.now - i.more.since
 	i.stopTimer()

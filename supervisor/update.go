@@ -56,9 +56,9 @@ func (m *updateMessage) end(err error) {
 	}
 }
 
-// takeUpdate takes a new Spec now, or when the operation in progress is over.
-func (s *Supervisor) takeUpdate(m *updateMessage) {
-	change := func() { m.end(s.update(m)) }
+// take has the supervisor take its part now, or when the operation in progress is over.
+func (m *updateMessage) take(s *Supervisor) {
+	change := func() { m.end(m.apply(s)) }
 	if s.core.op == opGroup || s.core.op == opInit {
 		s.core.later = append(s.core.later, change)
 		return
@@ -66,7 +66,7 @@ func (s *Supervisor) takeUpdate(m *updateMessage) {
 	change()
 }
 
-func (s *Supervisor) update(m *updateMessage) error {
+func (m *updateMessage) apply(s *Supervisor) error {
 	spec := m.spec
 	if s.core.op == opDown {
 		return ErrStopping
