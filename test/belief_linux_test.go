@@ -492,7 +492,7 @@ coppice agent belief get check_count square threshold`, `restart = "never"`)+cou
 	}
 }
 
-// The seed's QueryMonitor: what is there again is validated before the agent
+// QueryMonitor: what is there again is validated before the agent
 // starts, and what it fails of is counted after its end, each by a hook.
 func TestBeliefsInHooks(t *testing.T) {
 	t.Parallel()

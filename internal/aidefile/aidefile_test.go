@@ -200,7 +200,7 @@ func TestDecide(t *testing.T) {
 		{supervisor.Starting, true, cron, Running, Decision{}},
 		{supervisor.Running, true, cron, Running, Decision{}},
 		{supervisor.Stopping, true, cron, Running, Decision{}},
-		{supervisor.Restarting, true, cron, BackingOff, Decision{}},
+		{supervisor.Restarting, true, cron, backingOff, Decision{}},
 		{supervisor.GivenUp, true, cron, GivenUp, Decision{Run: true}},
 		{supervisor.Suspended, true, cron, Stopped, Decision{}},
 		{supervisor.Waiting, false, cron, Held, Decision{}},

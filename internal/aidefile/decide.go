@@ -9,7 +9,7 @@ const (
 	Idle       State = iota // waits for a trigger
 	Done                    // has run and waits; only a person starts it
 	Running                 // a run is in progress, starting or stopping
-	BackingOff              // the next run follows after a delay
+	backingOff              // the next run follows after a delay
 	GivenUp                 // max_restarts is reached
 	Stopped                 // by a person, until a person starts it
 	Held                    // its supervisor does not run, is starting, or is paused
@@ -31,7 +31,7 @@ func StateOf(s supervisor.State, ran bool, triggers []Trigger) State {
 	case supervisor.Starting, supervisor.Running, supervisor.Stopping:
 		return Running
 	case supervisor.Restarting:
-		return BackingOff
+		return backingOff
 	case supervisor.GivenUp:
 		return GivenUp
 	case supervisor.Suspended:
@@ -65,7 +65,7 @@ func Decide(s State) Decision {
 			"until it succeeds or is reset"}
 	case Running:
 		return Decision{Reason: "the run before it is still in progress"}
-	case BackingOff:
+	case backingOff:
 		return Decision{Reason: "a restart is pending"}
 	case Stopped:
 		return Decision{Reason: "it was stopped by hand, until it is started by hand"}

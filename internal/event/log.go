@@ -127,7 +127,7 @@ func Open(cfg Config) (*Log, error) {
 //
 // What comes with an event is written in the same step, so that what the
 // store says of a thing and what the log says of it never differ. It is given
-// up with the event. At most MaxWith ops may come with one.
+// up with the event. At most maxWith ops may come with one.
 func (l *Log) Append(e Event, with ...store.Op) {
 	e = e.normalise(time.Now())
 	value, err := e.MarshalJSON()
@@ -165,9 +165,6 @@ func (l *Log) Append(e Event, with ...store.Op) {
 		signal(l.hurry)
 	}
 }
-
-// MaxWith bounds the ops that come with an event.
-const MaxWith = 4
 
 // size returns the bytes of values that an event brings into the store.
 func size(p pending) int {

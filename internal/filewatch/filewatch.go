@@ -21,8 +21,8 @@ const (
 	// Quiet is how long nothing may happen before somebody is told: several
 	// changes in a row are one.
 	Quiet = 200 * time.Millisecond
-	// Longest is how long changes that do not end are held back.
-	Longest = 2 * time.Second
+	// longest is how long changes that do not end are held back.
+	longest = 2 * time.Second
 	// Every is how often the files are looked at.
 	Every = 2 * time.Second
 )
@@ -105,7 +105,7 @@ func (w *Watcher) run(v *view) {
 		if since.IsZero() {
 			since = now
 		}
-		quiet.Reset(max(0, min(Quiet, since.Add(Longest).Sub(now))))
+		quiet.Reset(max(0, min(Quiet, since.Add(longest).Sub(now))))
 	}
 	for {
 		select {

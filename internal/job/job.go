@@ -63,13 +63,13 @@ type Result struct {
 	Err       error  // why it is not Completed
 	StartedAt time.Time
 	EndedAt   time.Time
-	// Output holds the last lines without control characters, at most MaxLines and MaxBytes.
+	// Output holds the last lines without control characters, at most maxLines and MaxBytes.
 	Output []string
 }
 
 // Bounds on Result.Output.
 const (
-	MaxLines = 100
+	maxLines = 100
 	MaxBytes = 8 << 10
 )
 
@@ -224,7 +224,7 @@ func (j *Job) Kill() { j.session.Kill() }
 
 // Output returns its last lines so far.
 func (j *Job) Output(ctx context.Context) []string {
-	lines, err := j.session.Peek(ctx, MaxLines)
+	lines, err := j.session.Peek(ctx, maxLines)
 	if err != nil && len(lines) == 0 {
 		return nil
 	}
@@ -269,7 +269,7 @@ func (j *Job) Result(ctx context.Context) Result {
 
 // bounded returns the last lines that fit, as plain text.
 func bounded(lines []string) []string {
-	lines = lines[max(0, len(lines)-MaxLines):]
+	lines = lines[max(0, len(lines)-maxLines):]
 	kept, size := make([]string, 0, len(lines)), 0
 	for i := len(lines) - 1; i >= 0; i-- {
 		line := proc.Plain(lines[i])
@@ -339,9 +339,9 @@ func (r *Runner) Forget(ctx context.Context, id string) error {
 	return r.shims.Remove(ctx, id)
 }
 
-// Halt stops all running jobs concurrently: it asks them first and kills them after
+// halt stops all running jobs concurrently: it asks them first and kills them after
 // proc.DefaultGrace. Their results are kept.
-func (r *Runner) Halt(ctx context.Context) error {
+func (r *Runner) halt(ctx context.Context) error {
 	all, err := r.List(ctx)
 	if err != nil {
 		return err
@@ -397,12 +397,12 @@ func HaltAll(ctx context.Context, o Options) (stopped int, err error) {
 			stopped++
 		}
 	}
-	return stopped, errors.Join(err, r.Halt(ctx))
+	return stopped, errors.Join(err, r.halt(ctx))
 }
 
 // End halts and forgets all jobs, for a daemon that will not come back.
 func (r *Runner) End(ctx context.Context) error {
-	if err := r.Halt(ctx); err != nil {
+	if err := r.halt(ctx); err != nil {
 		return err
 	}
 	all, err := r.List(ctx)

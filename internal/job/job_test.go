@@ -162,7 +162,7 @@ func TestHalt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := r.Halt(ctxOf(t)); err != nil {
+	if err := r.halt(ctxOf(t)); err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range all {
@@ -176,7 +176,7 @@ func TestOutputIsBounded(t *testing.T) {
 	r, _ := runner(t)
 	res := end(t, start(t, r, sh("a", "i=0; while [ $i -lt 1000 ]; do echo $i; i=$((i+1)); done; head -c 100000 /dev/zero | tr '\\0' x; echo; echo last")))
 	size := len(strings.Join(res.Output, "\n"))
-	if len(res.Output) > MaxLines || size > MaxBytes || res.Output[len(res.Output)-1] != "last" {
+	if len(res.Output) > maxLines || size > MaxBytes || res.Output[len(res.Output)-1] != "last" {
 		t.Errorf("%d lines, %d bytes: %.100q", len(res.Output), size, res.Output)
 	}
 }

@@ -123,7 +123,7 @@ func TestRefused(t *testing.T) {
 		if err := route(t.Context(), people, IDs{}); !errors.Is(err, api.ErrInvalid) {
 			t.Errorf("without ids: %v", err)
 		}
-		if err := route(t.Context(), people, IDs{IDs: make([]string, MaxBatch+1)}); !errors.Is(err, api.ErrInvalid) {
+		if err := route(t.Context(), people, IDs{IDs: make([]string, maxBatch+1)}); !errors.Is(err, api.ErrInvalid) {
 			t.Errorf("with too many ids: %v", err)
 		}
 	}

@@ -26,7 +26,7 @@ const (
 	MaxKey      = 128                 // bytes of the sender's key
 	MaxUnread   = 1000                // unread messages of a mailbox
 	MaxMessages = 10_000              // messages of a mailbox; the oldest that were read go first
-	MaxBatch    = 40                  // messages that are read, archived or told of in one step
+	maxBatch    = 40                  // messages that are read, archived or told of in one step
 	KeepArchive = 30 * 24 * time.Hour // how long what was archived is kept at least, unless MaxMessages is reached
 )
 

@@ -198,7 +198,7 @@ func TestReadAndArchive(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 	var many []string
-	for i := range MaxBatch + 1 {
+	for i := range maxBatch + 1 {
 		many = append(many, fmt.Sprint(i+1))
 	}
 	if _, err := b.Read(ctx, "t/b", 1, many); !errors.Is(err, ErrInvalid) {
@@ -267,10 +267,10 @@ func TestDeliver(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("the first of another run", told(1, ""), "m-2 m-4")
-	for range MaxBatch {
+	for range maxBatch {
 		send(t, b, Post{From: "t/a", To: "t/b", Subject: "x"})
 	}
-	if all, _ := b.Deliver(ctx, "t/b", 2, ""); len(all) != MaxBatch {
+	if all, _ := b.Deliver(ctx, "t/b", 2, ""); len(all) != maxBatch {
 		t.Errorf("%d at a time", len(all))
 	}
 	if rest, _ := b.Deliver(ctx, "t/b", 2, ""); len(rest) != 2 {
@@ -279,7 +279,7 @@ func TestDeliver(t *testing.T) {
 	if err := b.Begin(ctx, "t/b", 1); err != nil { // of more than one step
 		t.Fatal(err)
 	}
-	if all, _ := b.Deliver(ctx, "t/b", 1, ""); len(all) != MaxBatch {
+	if all, _ := b.Deliver(ctx, "t/b", 1, ""); len(all) != maxBatch {
 		t.Errorf("%d after all that", len(all))
 	}
 	if _, err := b.Deliver(ctx, "t/b", 1, strings.Repeat("k", MaxKey+1)); !errors.Is(err, ErrInvalid) {
@@ -333,7 +333,7 @@ func TestMost(t *testing.T) {
 		if i > 0 { // the first is never read
 			few = append(few, m.ID)
 		}
-		if len(few) == MaxBatch || i == MaxMessages-1 {
+		if len(few) == maxBatch || i == MaxMessages-1 {
 			if _, err := b.Read(ctx, "t/b", 1, few); err != nil {
 				t.Fatal(err)
 			}

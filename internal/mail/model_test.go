@@ -104,7 +104,7 @@ func TestModel(t *testing.T) {
 			"deliver": func(t *rapid.T) {
 				to := agent.Draw(t, "to")
 				want := of(to, func(l *letterModel) bool { return unread(l) && l.told < incarnation[to] })
-				want = want[:min(len(want), MaxBatch)]
+				want = want[:min(len(want), maxBatch)]
 				key := rapid.SampledFrom([]string{"", "once"}).Draw(t, "key")
 				if key != "" {
 					key = fmt.Sprint(key, len(model), len(want), incarnation[to], rapid.Uint32().Draw(t, "more"))

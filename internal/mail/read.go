@@ -118,7 +118,7 @@ func (s *Service) Settle(ctx context.Context, from, key string) error {
 
 // Deliver returns the unread messages that an incarnation of an agent has not
 // been told of yet, without their bodies, and notes that it has: each of them
-// once. At most MaxBatch come at a time. With a key, the same messages come again
+// once. At most maxBatch come at a time. With a key, the same messages come again
 // when the same key does, for a caller whose answer was lost.
 func (s *Service) Deliver(ctx context.Context, address string, incarnation uint64, key string) ([]Message, error) {
 	if len(key) > MaxKey {
@@ -148,7 +148,7 @@ func (s *Service) Deliver(ctx context.Context, address string, incarnation uint6
 			}
 			r.Told, r.ToldKey = incarnation, key
 			c.Put(n, r)
-			if told = append(told, r.Message); len(told) == MaxBatch {
+			if told = append(told, r.Message); len(told) == maxBatch {
 				return nil
 			}
 		}
@@ -174,7 +174,7 @@ func (s *Service) Begin(ctx context.Context, address string, incarnation uint64)
 				if !r.Unread() || r.Told < incarnation {
 					continue
 				}
-				if changed == MaxBatch {
+				if changed == maxBatch {
 					more = true
 					return nil
 				}
@@ -210,8 +210,8 @@ func (s *Service) each(ctx context.Context, address string, numbers []uint64, ch
 
 // parseIDs reads ids and leaves out repetitions.
 func parseIDs(ids []string) ([]uint64, error) {
-	if len(ids) > MaxBatch {
-		return nil, fmt.Errorf("%w: %d ids, at most %d are allowed at a time", ErrInvalid, len(ids), MaxBatch)
+	if len(ids) > maxBatch {
+		return nil, fmt.Errorf("%w: %d ids, at most %d are allowed at a time", ErrInvalid, len(ids), maxBatch)
 	}
 	var numbers []uint64
 	for _, text := range ids {

@@ -267,7 +267,7 @@ func (en *entry) enabled() bool {
 func (e *Engine) fire(en *entry, reason, by string, now Now) {
 	a := Action{Do: Fire, Order: en.o, Reason: reason, By: by, Causes: en.causes, before: en.s}
 	if g := en.o.Gate(Event); g != nil && len(en.pending) > 0 {
-		n := min(len(en.pending), MaxBatch)
+		n := min(len(en.pending), maxBatch)
 		a.taken = slices.Clone(en.pending[:n])
 		a.Events = &Batch{After: en.s.Cursor, Until: a.taken[n-1], Count: n, Types: g.On.Types, Path: g.On.Path}
 		en.s.Cursor = a.Events.Until

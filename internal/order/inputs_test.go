@@ -236,7 +236,7 @@ func TestEventStorm(t *testing.T) {
 	s.run(10 * time.Second)
 	total, last := 0, uint64(0)
 	for _, b := range s.given["a"] {
-		if b.After != last && b.After < last || b.Count > MaxBatch {
+		if b.After != last && b.After < last || b.Count > maxBatch {
 			t.Errorf("%+v after %d", b, last)
 		}
 		total, last = total+b.Count, b.Until

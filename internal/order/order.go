@@ -43,8 +43,8 @@ const (
 	Allow = spec.OverlapAllow
 )
 
-// MaxBatch bounds the number of events of one run.
-const MaxBatch = 10_000
+// maxBatch bounds the number of events of one run.
+const maxBatch = 10_000
 
 // PathOf returns the path in the events of an order.
 func PathOf(name string) string { return "orders/" + name }

@@ -11,9 +11,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// ParseAnswer reads what a check has printed: one integer, with white space
+// parseAnswer reads what a check has printed: one integer, with white space
 // around it. One that is out of range is the nearest that is not.
-func ParseAnswer(stdout []byte) (int, error) {
+func parseAnswer(stdout []byte) (int, error) {
 	text := string(bytes.TrimSpace(stdout))
 	if text == "" {
 		return 0, errors.New("it has printed nothing, expected an integer")

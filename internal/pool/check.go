@@ -14,16 +14,16 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// EnvCheck marks a check and all that it starts, so that nothing of it stays.
-// EnvChecks marks all checks of a project, so that nothing of theirs stays when
+// envCheck marks a check and all that it starts, so that nothing of it stays.
+// envChecks marks all checks of a project, so that nothing of theirs stays when
 // the program that runs them is killed.
 const (
-	EnvCheck  = proc.EnvPrefix + "CHECK"
-	EnvChecks = proc.EnvPrefix + "CHECKS"
+	envCheck  = proc.EnvPrefix + "CHECK"
+	envChecks = proc.EnvPrefix + "CHECKS"
 )
 
-// MaxOutput is how many bytes a check may write to stdout and to stderr.
-const MaxOutput = 64 << 10
+// maxOutput is how many bytes a check may write to stdout and to stderr.
+const maxOutput = 64 << 10
 
 // maxChecks is how many checks run at the same time. It is more than a machine
 // has cores, as those that wait for something must not hold up the others.
@@ -33,8 +33,8 @@ const maxChecks = 32
 type Check struct {
 	Argv    []string
 	Dir     string
-	Env     []string // complete, as KEY=value; without EnvCheck and EnvChecks
-	Mark    string   // value of EnvCheck that nothing else on this machine has
+	Env     []string // complete, as KEY=value; without envCheck and envChecks
+	Mark    string   // value of envCheck that nothing else on this machine has
 	Timeout time.Duration
 	// NoNewPrivileges and User are those of proc.Command.
 	NoNewPrivileges bool
@@ -43,7 +43,7 @@ type Check struct {
 
 // Runner runs checks in parallel, not too many at a time. NewRunner makes it.
 type Runner struct {
-	project string // value of EnvChecks; nothing is cleared if it is empty
+	project string // value of envChecks; nothing is cleared if it is empty
 	sweeper proc.Sweeper
 	slots   chan struct{}
 	mu      sync.Mutex
@@ -61,7 +61,7 @@ func (r *Runner) Clear(ctx context.Context) error {
 	if r.project == "" {
 		return nil
 	}
-	if err := r.sweeper.Sweep(ctx, EnvChecks+"="+r.project); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+	if err := r.sweeper.Sweep(ctx, envChecks+"="+r.project); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return fmt.Errorf("what the checks of the last daemon have started cannot be ended: %w", err)
 	}
 	return nil
@@ -69,7 +69,7 @@ func (r *Runner) Clear(ctx context.Context) error {
 
 // sweep ends what a check has started. What cannot be ended is remembered.
 func (r *Runner) sweep(ctx context.Context, c Check) error {
-	err := r.sweeper.Sweep(ctx, EnvCheck+"="+c.Mark)
+	err := r.sweeper.Sweep(ctx, envCheck+"="+c.Mark)
 	if errors.Is(err, errors.ErrUnsupported) {
 		err = nil
 	}
@@ -109,15 +109,15 @@ func (r *Runner) Run(ctx context.Context, c Check) (int, error) {
 	defer cancel()
 	result, err := proc.Run(ctx, proc.Command{
 		Argv: c.Argv, Dir: c.Dir, NoNewPrivileges: c.NoNewPrivileges, User: c.User,
-		Env: append(c.Env[:len(c.Env):len(c.Env)], EnvCheck+"="+c.Mark, EnvChecks+"="+r.project),
-	}, "", MaxOutput)
+		Env: append(c.Env[:len(c.Env):len(c.Env)], envCheck+"="+c.Mark, envChecks+"="+r.project),
+	}, "", maxOutput)
 	switch {
 	case err != nil:
 		return 0, err
 	case result.Exit.Kind != supervisor.Normal:
 		return 0, fmt.Errorf("%v%s", result.Exit, lastLine(result.Stderr))
 	}
-	n, err := ParseAnswer(result.Stdout)
+	n, err := parseAnswer(result.Stdout)
 	if err != nil {
 		err = fmt.Errorf("%w%s", err, lastLine(result.Stderr))
 	}

@@ -36,8 +36,8 @@ func TestRun(t *testing.T) {
 		{"dies", "echo 3; kill -9 $$", "killed: ended by SIGKILL"},
 		{"says nothing", "true", "it has printed nothing, expected an integer"},
 		{"prints rubbish", "echo many; printf 'a\\n\\033[1mhm\\n' >&2", `it has printed "many", expected an integer: "hm"`},
-		{"floods", "yes", fmt.Sprintf("too much output: more than %d bytes on stdout", MaxOutput)},
-		{"floods stderr", "yes >&2", fmt.Sprintf("too much output: more than %d bytes on stderr", MaxOutput)},
+		{"floods", "yes", fmt.Sprintf("too much output: more than %d bytes on stdout", maxOutput)},
+		{"floods stderr", "yes >&2", fmt.Sprintf("too much output: more than %d bytes on stderr", maxOutput)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -152,7 +152,7 @@ func TestClear(t *testing.T) {
 	t.Parallel()
 	c := shell(t, `kill -0 $(cat pids) 2>/dev/null && echo 1 || echo 0`, patient)
 	start := func(mark string) *proc.Process {
-		p, err := proc.Start(proc.Command{Argv: []string{"sleep", "600"}, Env: append(c.Env, EnvChecks+"="+mark)}, proc.Output{})
+		p, err := proc.Start(proc.Command{Argv: []string{"sleep", "600"}, Env: append(c.Env, envChecks+"="+mark)}, proc.Output{})
 		if err != nil {
 			t.Fatal(err)
 		}

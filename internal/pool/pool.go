@@ -87,12 +87,12 @@ type Step struct {
 
 // Reasons of steps.
 const (
-	WhyWanted   = "wanted"
-	WhyAgain    = "wanted again"
-	WhySurplus  = "no longer wanted"
-	WhyFinished = "has finished"
-	WhyEnded    = "has ended"
-	WhyTooLong  = "did not finish in time"
+	whyWanted   = "wanted"
+	whyAgain    = "wanted again"
+	whySurplus  = "no longer wanted"
+	whyFinished = "has finished"
+	whyEnded    = "has ended"
+	whyTooLong  = "did not finish in time"
 )
 
 // Plan returns what is to be done so that the members become the wanted instances,
@@ -111,13 +111,13 @@ func Plan(now time.Time, wanted []string, members []Member) (steps []Step, next 
 		keep[name] = true
 		switch m, exists := byName[name]; {
 		case !exists:
-			steps = append(steps, Step{Add, name, WhyWanted})
+			steps = append(steps, Step{Add, name, whyWanted})
 		case m.Again && !m.Lives && !m.Leaving:
-			steps = append(steps, Step{Remove, name, WhyEnded}) // and starts again when it is gone
+			steps = append(steps, Step{Remove, name, whyEnded}) // and starts again when it is gone
 		case m.Drain == nil || m.Leaving:
 			// As it should be, or in its way: it is added when it is gone.
 		case m.Lives && !m.Drain.Finished && now.Before(m.Drain.Until):
-			steps = append(steps, Step{CancelDrain, name, WhyAgain})
+			steps = append(steps, Step{CancelDrain, name, whyAgain})
 		default:
 			// It has finished what it was for, and is added again when it is gone.
 			steps = append(steps, Step{Remove, name, m.over(now)})
@@ -127,9 +127,9 @@ func Plan(now time.Time, wanted []string, members []Member) (steps []Step, next 
 		switch {
 		case keep[m.Name] || m.Leaving || m.Held && m.Lives:
 		case !m.Lives:
-			steps = append(steps, Step{Remove, m.Name, WhyEnded})
+			steps = append(steps, Step{Remove, m.Name, whyEnded})
 		case m.Drain == nil:
-			steps = append(steps, Step{BeginDrain, m.Name, WhySurplus})
+			steps = append(steps, Step{BeginDrain, m.Name, whySurplus})
 		default:
 			if why := m.over(now); why != "" {
 				steps = append(steps, Step{Remove, m.Name, why})
@@ -145,11 +145,11 @@ func Plan(now time.Time, wanted []string, members []Member) (steps []Step, next 
 func (m Member) over(now time.Time) string {
 	switch {
 	case m.Drain.Finished:
-		return WhyFinished
+		return whyFinished
 	case !m.Lives:
-		return WhyEnded
+		return whyEnded
 	case !now.Before(m.Drain.Until):
-		return WhyTooLong
+		return whyTooLong
 	}
 	return ""
 }

@@ -120,7 +120,7 @@ func TestParseAnswer(t *testing.T) {
 		"3": 3, " 12\n": 12, "\r\n0\r\n": 0, "-4\n": -4, "+4": 4, "007": 7,
 		"99999999999999999999999": math.MaxInt32, "-99999999999999999999999": math.MinInt32, "9223372036854775807": math.MaxInt32,
 	} {
-		if got, err := ParseAnswer([]byte(text)); err != nil || got != want {
+		if got, err := parseAnswer([]byte(text)); err != nil || got != want {
 			t.Errorf("%q: %d, %v, want %d", text, got, err, want)
 		}
 	}
@@ -132,7 +132,7 @@ func TestParseAnswer(t *testing.T) {
 		"99999999999999999999A": `it has printed "99999999999999999999A", expected an integer`, "+-3": `it has printed "+-3", expected an integer`,
 		strings.Repeat("9x", 5000): `it has printed "` + strings.Repeat("9x", 30) + `"..., expected an integer`,
 	} {
-		if n, err := ParseAnswer([]byte(text)); err == nil || err.Error() != want {
+		if n, err := parseAnswer([]byte(text)); err == nil || err.Error() != want {
 			t.Errorf("%.20q: %d, %v, want %s", text, n, err, want)
 		}
 	}
@@ -144,7 +144,7 @@ func FuzzParseAnswer(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		n, err := ParseAnswer(data)
+		n, err := parseAnswer(data)
 		if err != nil {
 			if strings.ContainsAny(err.Error(), "\n\x1b\x00") || len(err.Error()) > 400 {
 				t.Errorf("%q: not a short printable line: %q", data, err)
@@ -155,7 +155,7 @@ func FuzzParseAnswer(f *testing.F) {
 		if digits == "" || strings.Trim(digits, "0123456789") != "" {
 			t.Errorf("%q was taken for %d", data, n)
 		}
-		again, err := ParseAnswer(fmt.Append(nil, n))
+		again, err := parseAnswer(fmt.Append(nil, n))
 		if err != nil || again != n {
 			t.Errorf("%d read again is %d, %v", n, again, err)
 		}

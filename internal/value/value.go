@@ -20,8 +20,8 @@ import (
 const (
 	MaxBytes    = 512 << 10 // of the compact text; a record with it fits into any store
 	MaxDepth    = 100       // lists and maps in one another
-	MaxDigits   = 1000      // characters of a number
-	MaxExponent = 9999      // of a number such as 1e9999
+	maxDigits   = 1000      // characters of a number
+	maxExponent = 9999      // of a number such as 1e9999
 )
 
 // Value is compact JSON text that Parse has checked. "" is no value. Numbers
@@ -265,14 +265,14 @@ func check(text []byte) error {
 
 // checkNumber says what is wrong with a number, or "".
 func checkNumber(text string) string {
-	if len(text) > MaxDigits {
+	if len(text) > maxDigits {
 		return fmt.Sprintf("a number of %d characters, at most %d are allowed; write it as a string", len(text),
-			MaxDigits)
+			maxDigits)
 	}
 	if i := strings.IndexAny(text, "eE"); i >= 0 {
-		if n, err := strconv.Atoi(text[i+1:]); err != nil || n < -MaxExponent || n > MaxExponent {
+		if n, err := strconv.Atoi(text[i+1:]); err != nil || n < -maxExponent || n > maxExponent {
 			return fmt.Sprintf("the exponent of %.30s is out of range, expected at most %d; write it as a string",
-				text, MaxExponent)
+				text, maxExponent)
 		}
 	}
 	return ""

@@ -147,7 +147,7 @@ func TestTokensOnTheOutput(t *testing.T) {
 	b := newBench(t, "", "cat said")
 	b.write("said", message("a", 5)+"\n"+result+"\n")
 	b.run(context.Background(), aidefile.Succeeded, "")
-	if summary, err := os.ReadFile(filepath.Join(b.Runner.dir, SummaryName)); err != nil || !strings.HasSuffix(string(summary), "\n\nall is up\n") {
+	if summary, err := os.ReadFile(filepath.Join(b.Runner.dir, summaryName)); err != nil || !strings.HasSuffix(string(summary), "\n\nall is up\n") {
 		t.Errorf("summary %q, %v", summary, err)
 	}
 }

@@ -78,7 +78,7 @@ func (r *Runner) closeIssue(ctx context.Context) error {
 	defer cancel()
 	number := fmt.Sprint(r.request.Issue)
 	if err := r.program(ctx, "gh", "issue", "comment", number, "--body-file",
-		filepath.Join(r.dir, SummaryName)); err != nil {
+		filepath.Join(r.dir, summaryName)); err != nil {
 		return err
 	}
 	return r.program(ctx, "gh", "issue", "close", number)

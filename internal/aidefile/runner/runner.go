@@ -45,7 +45,7 @@ type RunRequest struct {
 // Names of files in the directory of a RunRequest.
 const (
 	RequestName = "order.json"
-	SummaryName = "summary.md" // of the last run
+	summaryName = "summary.md" // of the last run
 	promptName  = "prompt.md"
 	usageName   = "usage"
 )
@@ -182,10 +182,10 @@ func (r *Runner) Run(ctx context.Context) aidefile.Result {
 	}
 	summary := r.secrets.redact(aidefile.Summary(result, reason, &r.meter, r.output.answer(),
 		r.file.Output.MaxSummaryTokens))
-	if err := replace(filepath.Join(r.dir, SummaryName), []byte(summary+"\n")); err != nil {
+	if err := replace(filepath.Join(r.dir, summaryName), []byte(summary+"\n")); err != nil {
 		r.say("cannot store the summary: %v", err)
 	}
-	r.env["COPPICE_RESULT"], r.env["COPPICE_SUMMARY"] = result.String(), filepath.Join(r.dir, SummaryName)
+	r.env["COPPICE_RESULT"], r.env["COPPICE_SUMMARY"] = result.String(), filepath.Join(r.dir, summaryName)
 	r.env["COPPICE_REASON"] = reason
 	if err := r.hooks(ctx, "on_complete", r.file.Hooks.OnComplete); err != nil {
 		if r.say("%v", err); result == aidefile.Succeeded {

@@ -128,7 +128,7 @@ func TestResults(t *testing.T) {
 			if c.result == aidefile.Faulty && b.file == nil {
 				return
 			}
-			summary, err := os.ReadFile(filepath.Join(b.Runner.dir, SummaryName))
+			summary, err := os.ReadFile(filepath.Join(b.Runner.dir, summaryName))
 			if err != nil || !strings.HasPrefix(string(summary), "STATUS: "+c.result.Status()+"\n") {
 				t.Errorf("summary %q, %v", summary, err)
 			}
@@ -307,7 +307,7 @@ func TestSecrets(t *testing.T) {
 	b.write("vault/TOKEN", token+"\n")
 	b.write("h.sh", `echo "hook $KEY"`)
 	b.run(context.Background(), aidefile.Failed, "exit code 1")
-	summary, _ := os.ReadFile(filepath.Join(b.Runner.dir, SummaryName))
+	summary, _ := os.ReadFile(filepath.Join(b.Runner.dir, summaryName))
 	all := b.out.String() + string(summary) + strings.Join(b.told, "\n")
 	for _, secret := range []string{key, "line one of it", "line two of it"} {
 		if strings.Contains(all, secret) {

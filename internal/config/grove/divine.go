@@ -42,8 +42,8 @@ func (d DivineFormat) String() string {
 	return "invalid(" + strconv.Itoa(int(d)) + ")"
 }
 
-// ParseDivineFormat returns the inverse of String.
-func ParseDivineFormat(text string) (DivineFormat, error) {
+// parseDivineFormat returns the inverse of String.
+func parseDivineFormat(text string) (DivineFormat, error) {
 	for d, name := range divineFormats {
 		if name == text {
 			return DivineFormat(d), nil
@@ -91,7 +91,7 @@ timeout = "2m"
 			{Name: "format", Type: "text, claude, codex, gemini", Default: "text",
 				Doc: "what it writes to its standard output: the answer alone, or the JSON of that agent, which " +
 					"also reports whether there is an answer", Also: []string{"output", "output_format"},
-				Read: toml.Word(ParseDivineFormat, func(d *Divine) *DivineFormat { return &d.Format })},
+				Read: toml.Word(parseDivineFormat, func(d *Divine) *DivineFormat { return &d.Format })},
 			{Name: "timeout", Type: "duration", Default: "5m", Doc: "how long one answer may take",
 				Also: []string{"timeout_ms", "timeout_seconds"},
 				Read: func(r *toml.Reader, v *toml.Value, into *Divine) {

@@ -62,8 +62,8 @@ func (t Trace) String() string {
 	return "invalid(" + strconv.Itoa(int(t)) + ")"
 }
 
-// ParseTrace returns the inverse of String.
-func ParseTrace(text string) (Trace, error) {
+// parseTrace returns the inverse of String.
+func parseTrace(text string) (Trace, error) {
 	for t, name := range traceNames {
 		if name == text {
 			return Trace(t), nil
@@ -272,7 +272,7 @@ backend = "none"
 							`expected one of ndjson, none`)
 						return
 					}
-					toml.Word(ParseTrace, func(f *file) *Trace { return &f.Trace })(r, v, into)
+					toml.Word(parseTrace, func(f *file) *Trace { return &f.Trace })(r, v, into)
 				}},
 			unusedText[file]("otlp_endpoint", "otlp is not supported yet"),
 			unusedText[file]("service_name", "only otlp has one, which is not supported yet"),

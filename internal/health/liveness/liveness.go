@@ -16,8 +16,8 @@ import (
 // Bounds of the time between the nudge, or the probe of an agent that cannot be
 // nudged, and the failure. In between it is half of the timeout.
 const (
-	MinGrace = 5 * time.Second
-	MaxGrace = 5 * time.Minute
+	minGrace = 5 * time.Second
+	maxGrace = 5 * time.Minute
 )
 
 // pulse is the time between two looks at an agent that is under suspicion. A
@@ -246,7 +246,7 @@ func (c *clock) tick(now time.Time) Action {
 	return Action{}
 }
 
-func grace(timeout time.Duration) time.Duration { return min(max(timeout/2, MinGrace), MaxGrace) }
+func grace(timeout time.Duration) time.Duration { return min(max(timeout/2, minGrace), maxGrace) }
 
 // next is when tick can have something to do; zero: never.
 func (c *clock) next(now time.Time) time.Time {

@@ -196,8 +196,8 @@ func (d *Dispatcher) awaitRuns(ctx context.Context) {
 	}
 }
 
-// Poke makes the Dispatcher look at its orders: the result of Options.Held may have changed.
-func (d *Dispatcher) Poke() {
+// poke makes the Dispatcher look at its orders: the result of Options.Held may have changed.
+func (d *Dispatcher) poke() {
 	select {
 	case d.wake <- struct{}{}:
 	default:
@@ -226,5 +226,5 @@ func (d *Dispatcher) Replace(all []*spec.Order) {
 			run.halt(removedOrder)
 		}
 	}
-	d.Poke()
+	d.poke()
 }

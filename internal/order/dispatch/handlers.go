@@ -129,7 +129,7 @@ func (h handlers) run(ctx context.Context, _ token.Caller, req RunRequest) (RunI
 	if err := h.canFire(); err != nil {
 		return RunInfo{}, err
 	}
-	n, err := ledger.ParseID(IDPrefix, req.ID)
+	n, err := ledger.ParseID(idPrefix, req.ID)
 	if err != nil {
 		return RunInfo{}, fmt.Errorf("%w: %w", api.ErrInvalid, err)
 	}

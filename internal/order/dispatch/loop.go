@@ -73,7 +73,7 @@ func (d *Dispatcher) follow() {
 			due := d.engine.Wait(order.Now{}, maxWait) == 0
 			d.mu.Unlock()
 			if due {
-				d.Poke()
+				d.poke()
 			}
 		}
 		select {

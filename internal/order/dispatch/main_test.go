@@ -83,7 +83,7 @@ func (p *place) pass(d time.Duration) {
 	p.ahead += d
 	p.mu.Unlock()
 	if p.d != nil {
-		p.d.Poke()
+		p.d.poke()
 	}
 }
 

@@ -69,7 +69,7 @@ func (d *Dispatcher) check(o *spec.Order) {
 	d.mu.Lock()
 	d.engine.Checked(o.Name, ok, d.o.Clock())
 	d.mu.Unlock()
-	d.Poke()
+	d.poke()
 }
 
 // written tells the engine whether decisions could be stored.

@@ -72,7 +72,7 @@ func (d *Dispatcher) Run(ctx context.Context, name, by string) (uint64, error) {
 	d.mu.Lock()
 	queued, err := d.engine.Ask(name, by, answer, d.o.Clock())
 	d.mu.Unlock()
-	d.Poke()
+	d.poke()
 	if err != nil || queued {
 		return 0, err
 	}
@@ -170,7 +170,7 @@ func (d *Dispatcher) One(ctx context.Context, number uint64) (Past, error) {
 // Stop stops the runs of an order and returns how many there were. A run that was to follow
 // them is dropped.
 func (d *Dispatcher) Stop(name string) int {
-	defer d.Poke()
+	defer d.poke()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.engine.Withdraw(name)
@@ -200,6 +200,6 @@ func (d *Dispatcher) Enable(ctx context.Context, name string, on bool) error {
 	if err != nil {
 		return err
 	}
-	defer d.Poke()
+	defer d.poke()
 	return d.save(ctx, []order.Action{{Do: order.Keep, Order: v.Order, State: v.State}})
 }

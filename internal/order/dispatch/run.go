@@ -16,11 +16,11 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// IDPrefix begins the IDs of runs.
-const IDPrefix = "r-"
+// idPrefix begins the IDs of runs.
+const idPrefix = "r-"
 
 // ID returns the ID of a run that people see.
-func ID(n uint64) string { return ledger.ID(IDPrefix, n) }
+func ID(n uint64) string { return ledger.ID(idPrefix, n) }
 
 // jobID returns the ID of the job of a run, which names its slot.
 func jobID(r *order.Run) string { return order.PathOf(r.Order) + "/" + ID(r.Number) }
@@ -36,10 +36,10 @@ func OrderOf(jobID string) string {
 // numberOf returns the number of the run whose job has an ID.
 func numberOf(jobID string) (uint64, bool) {
 	i := strings.LastIndexByte(jobID, '/')
-	if !strings.HasPrefix(jobID, "orders/") || !strings.HasPrefix(jobID[i+1:], IDPrefix) {
+	if !strings.HasPrefix(jobID, "orders/") || !strings.HasPrefix(jobID[i+1:], idPrefix) {
 		return 0, false
 	}
-	n, err := ledger.ParseID(IDPrefix, jobID[i+1:])
+	n, err := ledger.ParseID(idPrefix, jobID[i+1:])
 	return n, err == nil
 }
 
@@ -133,7 +133,7 @@ func (d *Dispatcher) ended(r *activeRun) {
 	d.engine.Ended(r.order)
 	d.mu.Unlock()
 	d.history.changed()
-	d.Poke()
+	d.poke()
 }
 
 // awaitAttempt waits until the next attempt is due and records that it begins, or that
