@@ -20,7 +20,7 @@ const (
 	codeConflict     = "conflict"
 	codeInvalid      = "invalid"
 	codeStopping     = "stopping"
-	codeDown         = "down" // of Records: no daemon runs
+	codeDown         = "down" // of a server in the same process, while no daemon runs
 	codeStale        = "stale"
 	codeUnauthorized = "unauthorized"
 	codeUnsupported  = "unsupported" // the daemon does not speak that version or know that endpoint
