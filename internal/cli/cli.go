@@ -146,18 +146,16 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return fmt.Errorf("unknown command %q; see %s --help", name, cmd.CommandPath())
 }
 
-// flagValues names what flags of a type take.
-var flagValues = map[string]string{
-	"int": "a whole number", "int64": "a whole number", "uint64": "a whole number from 0 up", "float64": "a number",
-	"bool": "true or false", "duration": "a duration such as 30s or 5m",
-}
-
 // unknownFlag says what is wrong with a flag, and which was probably meant.
 func unknownFlag(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
 		f := invalid.GetFlag()
-		if expected := flagValues[f.Value.Type()]; expected != "" {
+		expected := map[string]string{
+			"int": "a whole number", "int64": "a whole number", "uint64": "a whole number from 0 up",
+			"float64": "a number", "bool": "true or false", "duration": "a duration such as 30s or 5m",
+		}[f.Value.Type()]
+		if expected != "" {
 			err = fmt.Errorf("--%s is invalid: %q, expected %s", f.Name, invalid.GetValue(), expected)
 		}
 		return command.UsageError(err)
