@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -35,7 +35,7 @@ func (e *AnnotatedError) Unwrap() error { return e.Exit }
 
 // AnnotateExit adds to an exit what the incarnation has reported before. An exit code other than that
 // of success is a failure that no STOPPING=1 announces.
-func AnnotateExit(exit supervisor.Exit, said notice.Notice) supervisor.Exit {
+func AnnotateExit(exit supervisor.Exit, said sdnotify.Notice) supervisor.Exit {
 	var process *proc.ExitError
 	signalled := errors.As(exit.Err, &process) && process.Signal != 0
 	var unhealthy *UnhealthyError

@@ -16,8 +16,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/token"
 )
@@ -32,19 +32,19 @@ type fakeAgent struct {
 	end context.CancelFunc
 
 	mu      sync.Mutex
-	said    notice.Notice
+	said    sdnotify.Notice
 	life    runtime.Life
 	started time.Time
 	active  time.Time // the last activity; zero: now
 	err     error     // of LastActivity
-	arrives func(*notice.Notice)
+	arrives func(*sdnotify.Notice)
 	typed   []string
 	reason  error // it was failed for
 	sig     syscall.Signal
 }
 
 func newAgent(t *testing.T) *fakeAgent {
-	a := &fakeAgent{said: notice.Notice{Since: time.Now()}, life: runtime.Alive, started: time.Now()}
+	a := &fakeAgent{said: sdnotify.Notice{Since: time.Now()}, life: runtime.Alive, started: time.Now()}
 	a.ctx, a.end = context.WithCancel(context.Background())
 	t.Cleanup(a.end)
 	return a

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/notice"
+	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -25,7 +25,7 @@ var ErrTriggered = errors.New("watchdog: it has found itself broken (WATCHDOG=tr
 
 // judge returns why the incarnation is to be failed. If it is not, it may be silent until next; zero:
 // for ever.
-func (w watchdog) judge(n notice.Notice, now time.Time) (next time.Time, reason error) {
+func (w watchdog) judge(n sdnotify.Notice, now time.Time) (next time.Time, reason error) {
 	switch {
 	case n.Since.IsZero(): // there is no listener
 		return time.Time{}, nil

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/notice"
+	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 )
 
 func TestWatchdogJudge(t *testing.T) {
@@ -18,41 +18,41 @@ func TestWatchdogJudge(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		v      watchdog
-		said   notice.Notice
+		said   sdnotify.Notice
 		now    time.Duration
 		reason string
 		next   time.Duration // 0: for ever
 	}{
-		{"no listener", v, notice.Notice{}, 1000 * s, "", 0},
-		{"nothing yet", v, notice.Notice{Since: at(0)}, 29 * s, "", 30 * s},
-		{"nothing at all", v, notice.Notice{Since: at(0)}, 30 * s, "watchdog: nothing heard for 30s", 0},
-		{"no watchdog", free, notice.Notice{Since: at(0)}, 1000 * s, "", 0},
-		{"alive", v, notice.Notice{Since: at(0), Alive: at(10 * s), Heard: at(10 * s)}, 39 * s, "", 40 * s},
-		{"no longer", v, notice.Notice{Since: at(0), Alive: at(10 * s), Heard: at(10 * s)}, 40 * s,
+		{"no listener", v, sdnotify.Notice{}, 1000 * s, "", 0},
+		{"nothing yet", v, sdnotify.Notice{Since: at(0)}, 29 * s, "", 30 * s},
+		{"nothing at all", v, sdnotify.Notice{Since: at(0)}, 30 * s, "watchdog: nothing heard for 30s", 0},
+		{"no watchdog", free, sdnotify.Notice{Since: at(0)}, 1000 * s, "", 0},
+		{"alive", v, sdnotify.Notice{Since: at(0), Alive: at(10 * s), Heard: at(10 * s)}, 39 * s, "", 40 * s},
+		{"no longer", v, sdnotify.Notice{Since: at(0), Alive: at(10 * s), Heard: at(10 * s)}, 40 * s,
 			"watchdog: nothing heard for 30s", 0},
-		{"words are no signs of life", v, notice.Notice{Since: at(0), Alive: at(10 * s), Heard: at(20 * s)}, 40 * s,
+		{"words are no signs of life", v, sdnotify.Notice{Since: at(0), Alive: at(10 * s), Heard: at(20 * s)}, 40 * s,
 			"watchdog: no WATCHDOG=1 for 30s", 0},
-		{"a word was on its way", v, notice.Notice{Since: at(0), Heard: at(20 * time.Millisecond)}, 30 * s,
+		{"a word was on its way", v, sdnotify.Notice{Since: at(0), Heard: at(20 * time.Millisecond)}, 30 * s,
 			"watchdog: nothing heard for 30s", 0},
 		{"a new controller", watchdog{period: 30 * s, since: at(100 * s)},
-			notice.Notice{Since: at(0), Alive: at(10 * s), Heard: at(10 * s)}, 129 * s, "", 130 * s},
-		{"a new listener", v, notice.Notice{Since: at(100 * s)}, 129 * s, "", 130 * s},
-		{"its own period", v, notice.Notice{Since: at(0), Alive: at(0), Period: 60 * s}, 59 * s, "", 60 * s},
-		{"its own period is over", v, notice.Notice{Since: at(0), Alive: at(0), Period: 5 * s}, 5 * s,
+			sdnotify.Notice{Since: at(0), Alive: at(10 * s), Heard: at(10 * s)}, 129 * s, "", 130 * s},
+		{"a new listener", v, sdnotify.Notice{Since: at(100 * s)}, 129 * s, "", 130 * s},
+		{"its own period", v, sdnotify.Notice{Since: at(0), Alive: at(0), Period: 60 * s}, 59 * s, "", 60 * s},
+		{"its own period is over", v, sdnotify.Notice{Since: at(0), Alive: at(0), Period: 5 * s}, 5 * s,
 			"watchdog: nothing heard for 5s", 0},
-		{"its own period is nonsense", v, notice.Notice{Since: at(0), Alive: at(0), Period: 1}, 999 * time.Millisecond,
+		{"its own period is nonsense", v, sdnotify.Notice{Since: at(0), Alive: at(0), Period: 1}, 999 * time.Millisecond,
 			"", s},
-		{"the file has no watchdog", free, notice.Notice{Since: at(0), Alive: at(0), Period: 5 * s}, 1000 * s, "", 0},
-		{"extended", v, notice.Notice{Since: at(0), Until: at(70 * s)}, 69 * s, "", 70 * s},
-		{"extended, and over", v, notice.Notice{Since: at(0), Until: at(70 * s), Heard: at(2 * s)}, 70 * s,
+		{"the file has no watchdog", free, sdnotify.Notice{Since: at(0), Alive: at(0), Period: 5 * s}, 1000 * s, "", 0},
+		{"extended", v, sdnotify.Notice{Since: at(0), Until: at(70 * s)}, 69 * s, "", 70 * s},
+		{"extended, and over", v, sdnotify.Notice{Since: at(0), Until: at(70 * s), Heard: at(2 * s)}, 70 * s,
 			"watchdog: no WATCHDOG=1 for 30s", 0},
-		{"extended less", v, notice.Notice{Since: at(0), Until: at(10 * s)}, 29 * s, "", 30 * s},
-		{"stopping", v, notice.Notice{Since: at(0), Stopping: at(20 * s)}, 69 * s, "", 70 * s},
-		{"stopping for too long", v, notice.Notice{Since: at(0), Stopping: at(20 * s)}, 70 * s,
+		{"extended less", v, sdnotify.Notice{Since: at(0), Until: at(10 * s)}, 29 * s, "", 30 * s},
+		{"stopping", v, sdnotify.Notice{Since: at(0), Stopping: at(20 * s)}, 69 * s, "", 70 * s},
+		{"stopping for too long", v, sdnotify.Notice{Since: at(0), Stopping: at(20 * s)}, 70 * s,
 			"watchdog: it said that it stops, and has not ended within 50s", 0},
-		{"stopping without a watchdog", free, notice.Notice{Since: at(0), Stopping: at(20 * s)}, 1000 * s, "", 0},
-		{"triggered", v, notice.Notice{Since: at(0), Triggered: true, Alive: at(1 * s)}, 1 * s, ErrTriggered.Error(), 0},
-		{"triggered without a watchdog", free, notice.Notice{Since: at(0), Triggered: true}, 1 * s, ErrTriggered.Error(), 0},
+		{"stopping without a watchdog", free, sdnotify.Notice{Since: at(0), Stopping: at(20 * s)}, 1000 * s, "", 0},
+		{"triggered", v, sdnotify.Notice{Since: at(0), Triggered: true, Alive: at(1 * s)}, 1 * s, ErrTriggered.Error(), 0},
+		{"triggered without a watchdog", free, sdnotify.Notice{Since: at(0), Triggered: true}, 1 * s, ErrTriggered.Error(), 0},
 	} {
 		next, reason := c.v.judge(c.said, at(c.now))
 		if got := errText(reason); got != c.reason {
@@ -90,7 +90,7 @@ func TestWatchdogRun(t *testing.T) {
 			s.change(func() { s.said.Triggered = true })
 		}, 10 * time.Second},
 		{"the last word was on its way", func(s *fakeAgent) {
-			s.change(func() { s.arrives = func(n *notice.Notice) { n.Alive = time.Now().Add(-10 * time.Second) } })
+			s.change(func() { s.arrives = func(n *sdnotify.Notice) { n.Alive = time.Now().Add(-10 * time.Second) } })
 		}, period + 20*time.Second},
 		{"unknown for a while", func(s *fakeAgent) {
 			time.Sleep(25500 * time.Millisecond)

@@ -18,8 +18,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/health"
-	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -35,22 +35,22 @@ func TestExitData(t *testing.T) {
 	}{
 		"normal": {supervisor.Exit{Kind: supervisor.Normal}, map[string]any{"exit": "normal"}},
 		"announced": {
-			agent.AnnotateExit(supervisor.Exit{Kind: supervisor.Normal}, notice.Notice{Stopping: time.Now(), Status: "bye"}),
+			agent.AnnotateExit(supervisor.Exit{Kind: supervisor.Normal}, sdnotify.Notice{Stopping: time.Now(), Status: "bye"}),
 			map[string]any{"exit": "normal", "announced": true, "status_text": "bye"},
 		},
 		"announced, and a signal": {
-			agent.AnnotateExit(supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Code: -1, Signal: syscall.SIGTERM}}, notice.Notice{Stopping: time.Now()}),
+			agent.AnnotateExit(supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Code: -1, Signal: syscall.SIGTERM}}, sdnotify.Notice{Stopping: time.Now()}),
 			map[string]any{"exit": "failure", "error": "ended by SIGTERM, as announced", "signal": "SIGTERM", "announced": true},
 		},
 		"announced, and a code": {
-			agent.AnnotateExit(supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Code: 3}}, notice.Notice{Stopping: time.Now(), Errno: 28, Status: "no space"}),
+			agent.AnnotateExit(supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Code: 3}}, sdnotify.Notice{Stopping: time.Now(), Errno: 28, Status: "no space"}),
 			map[string]any{"exit": "failure", "error": "exit code 3", "code": 3, "errno": 28, "status_text": "no space"},
 		},
 		"announced, and failed": {
-			agent.AnnotateExit(supervisor.Exit{Kind: supervisor.Failure, Err: &agent.UnhealthyError{Reason: health.ErrTriggered, Exit: &proc.ExitError{Code: -1, Signal: syscall.SIGABRT}}}, notice.Notice{Stopping: time.Now()}),
+			agent.AnnotateExit(supervisor.Exit{Kind: supervisor.Failure, Err: &agent.UnhealthyError{Reason: health.ErrTriggered, Exit: &proc.ExitError{Code: -1, Signal: syscall.SIGABRT}}}, sdnotify.Notice{Stopping: time.Now()}),
 			map[string]any{"exit": "failure", "error": health.ErrTriggered.Error(), "signal": "SIGABRT"},
 		},
-		"nothing said": {agent.AnnotateExit(supervisor.Exit{Kind: supervisor.Normal}, notice.Notice{Status: "idle"}), map[string]any{"exit": "normal"}},
+		"nothing said": {agent.AnnotateExit(supervisor.Exit{Kind: supervisor.Normal}, sdnotify.Notice{Status: "idle"}), map[string]any{"exit": "normal"}},
 		"error":        {supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("boom")}, map[string]any{"exit": "failure", "error": "boom"}},
 		"code": {
 			supervisor.Exit{Kind: supervisor.Failure, Err: fmt.Errorf("agent: %w", &proc.ExitError{Code: 7, LastOutput: []string{"a", "\x1b]0;title\ab"}})},

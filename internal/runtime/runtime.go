@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/account"
-	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -60,7 +60,7 @@ type Launch struct {
 	// or not; its exit is a failure that wraps ErrOverdue. Only "proc" knows it.
 	Timeout    time.Duration
 	Ready      spec.Ready
-	Notify     bool          // it is given a place to speak of itself, see package notice; Ready.Notify implies that
+	Notify     bool          // it is given a place to speak of itself, see package sdnotify; Ready.Notify implies that
 	Watchdog   time.Duration // it is told that WATCHDOG=1 has to come that often; 0: never. Runtimes do not act on it
 	Terminal   bool          // a pseudo terminal instead of pipes
 	Rows, Cols uint16
@@ -116,7 +116,7 @@ type Observation struct {
 	ExitedAt    time.Time       // Dead
 	Detail      string          // for people, where Life is Unknown
 	// of itself; its times have readings of the monotonic clock while there is a listener
-	Said notice.Notice
+	Said sdnotify.Notice
 	// Before are the ends of incarnations before this one that the slot still
 	// knows, oldest first: who started this one may not have had the time to tell.
 	Before []Ended

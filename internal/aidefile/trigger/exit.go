@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
-	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -38,5 +38,5 @@ type statusError struct {
 	exit   error
 }
 
-func (e *statusError) Error() string { return fmt.Sprintf("%.*s", notice.MaxStatus, e.status) }
+func (e *statusError) Error() string { return fmt.Sprintf("%.*s", sdnotify.MaxStatus, e.status) }
 func (e *statusError) Unwrap() error { return e.exit }

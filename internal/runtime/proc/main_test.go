@@ -15,7 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/coppice-dev/coppice/internal/runtime/notice"
+	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -57,7 +57,7 @@ func helper(what string) {
 		os.Exit(3)
 	case "notify-hostile":
 		notifyAll("STATUS=\xff\x1b[31mred "+strings.Repeat("ä", 1000), "\x00", "STOPPING=1\x00X=1",
-			strings.Repeat("WATCHDOG=1\n", notice.MaxMessage), strings.Repeat("\n", notice.MaxMessage), "STATUS")
+			strings.Repeat("WATCHDOG=1\n", sdnotify.MaxMessage), strings.Repeat("\n", sdnotify.MaxMessage), "STATUS")
 	case "notify-flood":
 		c, err := net.Dial("unixgram", os.Getenv("NOTIFY_SOCKET"))
 		if err != nil {
@@ -77,7 +77,7 @@ func helper(what string) {
 			os.Exit(1)
 		}
 	case "notify-garbage-first":
-		notifyAll("", "\xff\x00\n\n=", "READY=1"+strings.Repeat("\nX=1", notice.MaxMessage), "READY=0", "READY=1")
+		notifyAll("", "\xff\x00\n\n=", "READY=1"+strings.Repeat("\nX=1", sdnotify.MaxMessage), "READY=0", "READY=1")
 	case "serve":
 		serve()
 	case "binary":

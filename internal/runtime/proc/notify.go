@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/runtime/notice"
+	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 )
 
 // NotifySocket listens to what one incarnation says of itself, until its end: a
@@ -20,7 +20,7 @@ import (
 type NotifySocket struct {
 	dir    string
 	conn   *net.UnixConn
-	hear   func(notice.Notice, notice.Urgency)
+	hear   func(sdnotify.Notice, sdnotify.Urgency)
 	ready  chan struct{} // closed when the process is
 	once   sync.Once     // for that
 	leader int
@@ -30,7 +30,7 @@ type NotifySocket struct {
 	ended  chan struct{} // closed when reading has ended
 
 	mu   sync.Mutex
-	said notice.Notice
+	said sdnotify.Notice
 	last error // why the latest READY=1 was not accepted
 }
 
@@ -38,7 +38,7 @@ type NotifySocket struct {
 // told so, or at a fresh one if socket is empty. hear is told, from one
 // goroutine, what was said by the time and how soon it matters; nothing is if it
 // is nil. Listen or Close has to be called.
-func ListenNotify(socket string, hear func(notice.Notice, notice.Urgency)) (*NotifySocket, error) {
+func ListenNotify(socket string, hear func(sdnotify.Notice, sdnotify.Urgency)) (*NotifySocket, error) {
 	dir, err := notifyDir(socket)
 	if err != nil {
 		return nil, fmt.Errorf("notify socket: %w", err)
@@ -123,7 +123,7 @@ func (n *NotifySocket) Environ(env []string, watchdog time.Duration) []string {
 }
 
 // Recall tells what was said before this one listened. It comes before Listen.
-func (n *NotifySocket) Recall(before notice.Notice) { n.said.Recall(before) }
+func (n *NotifySocket) Recall(before sdnotify.Notice) { n.said.Recall(before) }
 
 // Listen begins to read, now that it is known whose messages count: those of the
 // process and its descendants.
@@ -138,7 +138,7 @@ func (n *NotifySocket) Listen(leader int) {
 func (n *NotifySocket) Ready() { n.once.Do(func() { close(n.ready) }) }
 
 // Said is what was said so far.
-func (n *NotifySocket) Said() notice.Notice {
+func (n *NotifySocket) Said() sdnotify.Notice {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.said
@@ -172,7 +172,7 @@ const (
 // listen reads messages until Leave is called, and then what is there already.
 func (n *NotifySocket) listen() {
 	defer close(n.ended)
-	msg, control := make([]byte, notice.MaxMessage+2), make([]byte, controlSize)
+	msg, control := make([]byte, sdnotify.MaxMessage+2), make([]byte, controlSize)
 	begin, count := time.Now(), 0
 	for {
 		size, oobn, _, _, err := n.conn.ReadMsgUnix(msg, control)
@@ -205,7 +205,7 @@ func (n *NotifySocket) listen() {
 // take deals with one message.
 func (n *NotifySocket) take(b, control []byte) {
 	pid, known := sender(control)
-	m := notice.Parse(b)
+	m := sdnotify.Parse(b)
 	if known && !inTree(pid, n.leader) {
 		if m.Ready {
 			n.mu.Lock()

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/coppice-dev/coppice/internal/runtime/notice"
+	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -79,7 +79,7 @@ func send(t *testing.T, socket string, msgs ...string) {
 }
 
 // listened starts a helper that is listened to.
-func listened(t *testing.T, what string, hear func(notice.Notice, notice.Urgency)) (*Process, *lines, *NotifySocket) {
+func listened(t *testing.T, what string, hear func(sdnotify.Notice, sdnotify.Urgency)) (*Process, *lines, *NotifySocket) {
 	t.Helper()
 	n, err := ListenNotify("", hear)
 	if err != nil {
@@ -124,7 +124,7 @@ func TestNotifyEnviron(t *testing.T) {
 // A sender that never stops waits, and delays nothing else.
 func TestNotifyFlood(t *testing.T) {
 	var heard atomic.Int64
-	p, out, n := listened(t, "notify-flood", func(notice.Notice, notice.Urgency) { heard.Add(1) })
+	p, out, n := listened(t, "notify-flood", func(sdnotify.Notice, sdnotify.Urgency) { heard.Add(1) })
 	out.await(t, "flooding")
 	begin, before := time.Now(), heard.Load()
 	for heard.Load() < before+2*burst { // the pace is what is tested
@@ -152,7 +152,7 @@ func TestNotifyHostile(t *testing.T) {
 	send(t, n.Path(), "STATUS=a stranger's", "STOPPING=1", "WATCHDOG=trigger")
 	barrier(t, n.Path())
 	said := n.Said()
-	if want := "\uFFFDred " + strings.Repeat("ä", (notice.MaxStatus-len("\uFFFDred …"))/2) + "…"; said.Status != want {
+	if want := "\uFFFDred " + strings.Repeat("ä", (sdnotify.MaxStatus-len("\uFFFDred …"))/2) + "…"; said.Status != want {
 		t.Errorf("status %q, want %q", said.Status, want)
 	}
 	if !said.Stopping.IsZero() || said.Triggered || !said.Alive.IsZero() {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/notice"
+	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -86,7 +86,7 @@ func speaker(b *bench, path string, n uint64) (runtime.Launch, func(words ...str
 }
 
 // heard waits until something is known of what an agent says.
-func (b *bench) heard(s runtime.Session, what string, yes func(notice.Notice) bool) notice.Notice {
+func (b *bench) heard(s runtime.Session, what string, yes func(sdnotify.Notice) bool) sdnotify.Notice {
 	b.Helper()
 	for end := time.Now().Add(Patience); ; time.Sleep(5 * time.Millisecond) {
 		said := s.Observe().Said
@@ -99,8 +99,8 @@ func (b *bench) heard(s runtime.Session, what string, yes func(notice.Notice) bo
 	}
 }
 
-func status(want string) (string, func(notice.Notice) bool) {
-	return want, func(n notice.Notice) bool { return n.Status == want }
+func status(want string) (string, func(sdnotify.Notice) bool) {
+	return want, func(n sdnotify.Notice) bool { return n.Status == want }
 }
 
 func testSaid(t *testing.T, b *bench) {
@@ -159,7 +159,7 @@ func testSaid(t *testing.T, b *bench) {
 	if got := b.until(s, "socket"); got != "<>" {
 		t.Errorf("an agent without a listener was told %q", got)
 	}
-	if n := s.Observe().Said; n != (notice.Notice{}) {
+	if n := s.Observe().Said; n != (sdnotify.Notice{}) {
 		t.Errorf("heard %+v", n)
 	}
 }

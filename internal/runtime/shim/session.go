@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -28,7 +28,7 @@ type session struct {
 
 	mu        sync.Mutex
 	state     wire.State
-	said      notice.Notice // of itself
+	said      sdnotify.Notice // of itself
 	link      *link
 	changed   chan struct{} // closed and replaced when link has changed
 	unsure    string        // why nothing is known now

@@ -10,8 +10,8 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
-	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
@@ -111,7 +111,7 @@ func (rec *record) outlived(now time.Time) {
 }
 
 func (rec *record) observation() *runtime.Observation {
-	var said notice.Notice
+	var said sdnotify.Notice
 	said.Recall(rec.Said.Notice(time.Now()))
 	return &runtime.Observation{
 		Said: said,

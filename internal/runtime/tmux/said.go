@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
@@ -15,8 +15,8 @@ import (
 // speak listens at a place that an agent was told of, or will be. news is sent
 // to when what it says has to be remembered.
 func speak(socket string, news chan<- struct{}) (*proc.NotifySocket, error) {
-	return proc.ListenNotify(socket, func(_ notice.Notice, u notice.Urgency) {
-		if u >= notice.Words {
+	return proc.ListenNotify(socket, func(_ sdnotify.Notice, u sdnotify.Urgency) {
+		if u >= sdnotify.Words {
 			select {
 			case news <- struct{}{}:
 			default:

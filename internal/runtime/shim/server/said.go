@@ -4,15 +4,15 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
 // said is what the last incarnation has said of itself, and how far that was told.
 type said struct {
-	notice notice.Notice
-	pace   notice.Pace
+	notice sdnotify.Notice
+	pace   sdnotify.Pace
 	due    *time.Timer // to the next telling; nil if there is none
 	dueAt  time.Time
 	news   bool // there is something to tell
@@ -23,7 +23,7 @@ func (s *server) speak(l *runtime.Launch, run *incarnation) (*proc.NotifySocket,
 	if !l.Notify && !l.Ready.Notify {
 		return nil, nil
 	}
-	speaks, err := proc.ListenNotify("", func(n notice.Notice, u notice.Urgency) { s.hear(run, n, u) })
+	speaks, err := proc.ListenNotify("", func(n sdnotify.Notice, u sdnotify.Urgency) { s.hear(run, n, u) })
 	if err != nil || l.User == nil {
 		return speaks, err
 	}
@@ -55,10 +55,10 @@ func (s *server) tidy() {
 
 // hear takes in what an incarnation says, and tells it: not more often than
 // a client wants to know it.
-func (s *server) hear(run *incarnation, n notice.Notice, u notice.Urgency) {
+func (s *server) hear(run *incarnation, n sdnotify.Notice, u sdnotify.Urgency) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.run != run || u == notice.Nothing {
+	if s.run != run || u == sdnotify.Nothing {
 		return
 	}
 	s.said.notice, s.said.news = n, true

@@ -3,10 +3,10 @@ package wire
 import (
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/runtime/notice"
+	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 )
 
-// Notice is a notice.Notice on its way through a socket or a file. Its times are
+// Notice is a sdnotify.Notice on its way through a socket or a file. Its times are
 // how long ago something was, by the monotonic clock of who has heard it: that
 // holds for who reads it by another clock, and if the machine was suspended. In a
 // file they are worth nothing.
@@ -24,7 +24,7 @@ type Notice struct {
 }
 
 // NewNotice describes what was said by now; nil if there was no listener.
-func NewNotice(n notice.Notice, now time.Time) *Notice {
+func NewNotice(n sdnotify.Notice, now time.Time) *Notice {
 	if n.Since.IsZero() {
 		return nil
 	}
@@ -43,9 +43,9 @@ func NewNotice(n notice.Notice, now time.Time) *Notice {
 }
 
 // Notice is what the Notice describes, as it was said by now; nothing for nil.
-func (w *Notice) Notice(now time.Time) notice.Notice {
+func (w *Notice) Notice(now time.Time) sdnotify.Notice {
 	if w == nil {
-		return notice.Notice{}
+		return sdnotify.Notice{}
 	}
 	at := func(ago *time.Duration) time.Time {
 		if ago == nil {
@@ -53,7 +53,7 @@ func (w *Notice) Notice(now time.Time) notice.Notice {
 		}
 		return now.Add(-*ago)
 	}
-	return notice.Notice{
+	return sdnotify.Notice{
 		Since: now.Add(-w.Since), Heard: at(w.Heard), Status: w.Status, Alive: at(w.Alive), Period: w.Period,
 		Until:     at(w.Until),
 		Triggered: w.Triggered, Stopping: at(w.Stopping), Reloading: w.Reloading, Errno: w.Errno,

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -63,7 +63,7 @@ func TestFailureKeepsWhatMatters(t *testing.T) {
 
 func TestNoticeKeepsWhatMatters(t *testing.T) {
 	now := time.Now()
-	for _, want := range []notice.Notice{
+	for _, want := range []sdnotify.Notice{
 		{},
 		{Since: now.Add(-time.Minute)},
 		{

@@ -1,8 +1,8 @@
-// Package notice understands what services say of themselves, so that daemons
+// Package sdnotify understands what services report of themselves, so that daemons
 // which were written for systemd work unchanged: the messages of sd_notify(3),
 // and what is known of a service after it has sent some. It does no I/O and
 // reads no clock.
-package notice
+package sdnotify
 
 import (
 	"bytes"
