@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
@@ -150,7 +149,7 @@ func (c *conn) writeMore() (more bool) {
 		if c.listener != nil {
 			return c.listener.write()
 		}
-		m, last := c.view.take(c.s, c.incarnation)
+		m, last := c.s.output.take(c.view, c.incarnation)
 		if m != nil {
 			b, err := wire.Encode(m)
 			if err != nil {
@@ -214,10 +213,10 @@ func (s *server) serve(uc *net.UnixConn) {
 	delete(s.conns, c)
 	s.mu.Unlock()
 	if c.view != nil {
-		s.dropView(c.view)
+		s.output.drop(c.view)
 	}
 	if c.listener != nil {
-		s.listening.CompareAndSwap(c.listener, nil)
+		s.output.listener.CompareAndSwap(c.listener, nil)
 		c.listener.leave()
 	}
 	s.abandoned()
@@ -260,7 +259,7 @@ func (s *server) converse(c *conn) error {
 		st, err := s.handle(c, m)
 		c.answer(m, st, err)
 		if c.view != nil {
-			s.openView(c.view)
+			s.output.open(c.view)
 		}
 		if c.listener != nil {
 			c.listener.begin()
@@ -299,7 +298,7 @@ func (s *server) handle(c *conn, m *wire.Message) (*wire.State, error) {
 		c.mu.Lock()
 		c.shared = true
 		c.mu.Unlock()
-		return nil, s.watchOutput(c, run, m)
+		return nil, s.output.watch(c, run, m)
 	}
 	<-run.started
 	if run.process == nil {
@@ -317,9 +316,10 @@ func (s *server) handle(c *conn, m *wire.Message) (*wire.State, error) {
 		}
 		return nil, nil
 	case wire.Write:
-		return nil, s.input(run, m.Data)
+		s.output.log.Touch()
+		return nil, run.write(m.Data)
 	case wire.Resize:
-		return nil, s.resize(run, m)
+		return nil, run.resize(m)
 	}
 	return nil, fmt.Errorf("unknown request %.40q", m.Type)
 }
@@ -330,38 +330,19 @@ func (s *server) typed(c *conn, m *wire.Message) error {
 	if err != nil {
 		return nil // it is told by the end of the output
 	}
-	s.viewMu.Lock()
-	writer := s.writer == c.view
-	s.viewMu.Unlock()
 	switch {
-	case !writer:
+	case !s.output.isWriter(c.view):
 		return fmt.Errorf("%.40q from a client that only watches", m.Type)
 	case m.Type == wire.Input:
-		if err := s.input(run, m.Data); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		s.output.log.Touch()
+		if err := run.write(m.Data); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
 		return nil
 	case m.Type == wire.Resize:
-		return s.resize(run, m)
+		return run.resize(m)
 	}
 	return fmt.Errorf("unknown message %.40q from an attached client", m.Type)
-}
-
-func (s *server) input(run *incarnation, data []byte) error {
-	s.log.Touch()
-	_, err := run.process.Write(data)
-	if errors.Is(err, proc.ErrNoInput) {
-		return fmt.Errorf("%w: %w", runtime.ErrUnsupported, err)
-	}
-	return err
-}
-
-func (s *server) resize(run *incarnation, m *wire.Message) error {
-	err := run.process.Resize(proc.Size{Rows: m.Rows, Cols: m.Cols})
-	if errors.Is(err, proc.ErrNoInput) {
-		return fmt.Errorf("%w: %w", runtime.ErrUnsupported, err)
-	}
-	return err
 }
 
 func hideDone(err error) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -60,10 +59,10 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 		return nil, err
 	}
 	if l.ResetNumbering {
-		s.forget()
+		s.records.forget(s.dir)
 	}
-	s.log.Limit(l.Log)
-	s.log.Begin(run.number)
+	s.output.log.Limit(l.Log)
+	s.output.log.Begin(run.number)
 	s.intend()
 	if !s.named { // who finds the slot without its lock must know whom to wait for
 		s.saveState()
@@ -96,7 +95,7 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	if run.speaks != nil {
 		run.speaks.Listen(process.PID())
 	}
-	go s.tidy()
+	go s.unused.close()
 	go s.watch(run, await, &l)
 	s.shed()
 	return st, nil
@@ -118,14 +117,6 @@ func (s *server) wanted(m *wire.Message) (runtime.Launch, error) {
 			runtime.ErrStale, m.Again, s.launch.Incarnation)
 	}
 	return wire.Again(s.launch, m.Incarnation, m.Token), nil
-}
-
-// forget removes the exit record: those that follow may have the same numbers.
-func (s *server) forget() {
-	s.records.Lock()
-	defer s.records.Unlock()
-	s.record = nil
-	os.Remove(filepath.Join(s.dir, wire.ExitFile))
 }
 
 // claim makes run the incarnation of the slot.
@@ -161,13 +152,13 @@ func (s *server) claim(run *incarnation, l *runtime.Launch, token string) error 
 // that this is one short write, which a signal does not cut in two. Before
 // that, the end of the incarnation before has to be on record.
 func (s *server) intend() {
-	s.records.Lock()
-	defer s.records.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := wire.WriteIntent(s.lock, &s.state); err != nil {
-		s.state.Detail = err.Error()
-	}
+	s.records.await(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err := wire.WriteIntent(s.lock, &s.state); err != nil {
+			s.state.Detail = err.Error()
+		}
+	})
 }
 
 func hasCondition(r spec.Ready) bool {
@@ -225,7 +216,7 @@ func (s *server) forkWith(l *runtime.Launch, run *incarnation, speaks *proc.Noti
 		defer f.Close()
 		cmd.Stdin = f
 	}
-	return proc.Begin(cmd, s.sinks(run), ready)
+	return proc.Begin(cmd, s.output.sinks(run, s.drained), ready)
 }
 
 // watch sees an incarnation through to its end.
@@ -258,10 +249,10 @@ func (s *server) watch(run *incarnation, await func(context.Context) error, l *r
 	at := time.Now()
 	if run.speaks != nil {
 		run.speaks.Leave() // with its last words
-		s.silence(run.speaks)
+		s.unused.add(run.speaks)
 	}
 	exit := run.group.explain(run.process.Exit()) // before its group goes
-	s.sweep(run.group)
+	sweep(&s.reaper, run.group)
 	switch {
 	case run.wasOverdue() && exit.Kind != supervisor.Normal:
 		exit = supervisor.Exit{Kind: supervisor.Failure, Err: late(l.Timeout, exit.Err)}
@@ -291,61 +282,20 @@ func (s *server) outputEnded() {
 // it, and that ends everything else, too.
 func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
 	run.endLadder()
-	s.log.End(run.number, exit.String(), !exit.Clean()) // before its successor may begin
-	s.records.Lock()
-	defer s.records.Unlock()
+	s.output.log.End(run.number, exit.String(), !exit.Clean()) // before its successor may begin
 	end := wire.NewEnd(exit, at)
-	s.mu.Lock()
-	s.run = nil
-	s.state.End = end
-	s.broadcast(&wire.Message{Type: wire.Exited, Incarnation: run.number, End: end, Ready: s.state.Ready,
-		Told: s.listening.Load().count(), Said: s.said.untold()})
-	s.rest()
-	s.mu.Unlock()
-	close(run.ended)
-	record := wire.NewRecord(s.dir, run.number, *end, s.record)
-	s.record = record
-	s.save(wire.ExitFile, record)
-	s.endViews()
-	s.syncLater()
-	s.shed()
-}
-
-// syncTime is how long after an end its record is synced: not while its
-// successor is being started, and once for all ends of an agent that crashes
-// again and again.
-const syncTime = 100 * time.Millisecond
-
-// syncLater sees to it that the last record gets synced. Needs records.
-func (s *server) syncLater() {
-	if s.syncing == nil {
-		s.syncing = time.AfterFunc(syncTime, s.sync)
-	}
-}
-
-// sync makes the last exit record safe from power cuts. It is not renamed if
-// there is a newer one by then.
-func (s *server) sync() {
-	s.records.Lock()
-	record := s.record
-	s.syncing = nil
-	s.records.Unlock()
-	if record == nil {
-		return
-	}
-	err := wire.WriteSynced(filepath.Join(s.dir, wire.ExitFile), record, func(replace func() error) error {
-		s.records.Lock()
-		defer s.records.Unlock()
-		if s.record != record {
-			return nil
-		}
-		return replace()
-	})
-	if err != nil {
+	tell := func() {
 		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.state.Detail = err.Error()
+		s.run = nil
+		s.state.End = end
+		s.broadcast(&wire.Message{Type: wire.Exited, Incarnation: run.number, End: end, Ready: s.state.Ready,
+			Told: s.output.listener.Load().count(), Said: s.said.untold()})
+		s.rest()
+		s.mu.Unlock()
+		close(run.ended)
 	}
+	s.records.add(run.number, end, s, tell)
+	s.shed()
 }
 
 // graceOrNever returns the grace period; if there is none, one that never ends.
@@ -428,4 +378,22 @@ func (run *incarnation) endLadder() {
 	if run.ladder != nil {
 		run.ladder.Stop()
 	}
+}
+
+// write types data into the terminal or the standard input of the agent.
+func (run *incarnation) write(data []byte) error {
+	_, err := run.process.Write(data)
+	return unsupported(err)
+}
+
+func (run *incarnation) resize(m *wire.Message) error {
+	return unsupported(run.process.Resize(proc.Size{Rows: m.Rows, Cols: m.Cols}))
+}
+
+// unsupported returns err; if the agent has no input, as an ErrUnsupported.
+func unsupported(err error) error {
+	if errors.Is(err, proc.ErrNoInput) {
+		return fmt.Errorf("%w: %w", runtime.ErrUnsupported, err)
+	}
+	return err
 }

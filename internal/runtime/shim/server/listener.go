@@ -31,7 +31,7 @@ type listener struct {
 	spare   []byte
 }
 
-// listen makes c the listener of the slot, instead of the one before.
+// listenTo makes c the listener of the slot, instead of the one before.
 func (s *server) listenTo(c *conn, partial bool) {
 	l := &listener{c: c, partial: partial}
 	l.moved.L = &l.mu
@@ -39,7 +39,7 @@ func (s *server) listenTo(c *conn, partial bool) {
 	s.mu.Lock()
 	delete(s.conns, c) // no more messages are sent to it
 	s.mu.Unlock()
-	if before := s.listening.Swap(l); before != nil {
+	if before := s.output.listener.Swap(l); before != nil {
 		before.c.close()
 		before.leave()
 	}

@@ -89,9 +89,9 @@ func run() error {
 				go s.terminate()
 			}
 		case <-s.done:
-			s.sync()
-			s.tidy()
-			s.listening.Load().flush()
+			s.note(s.records.sync(s.dir))
+			s.unused.close()
+			s.output.listener.Load().flush()
 			s.mu.Lock() // a connection that ends may be looking after the socket
 			s.listener.Close()
 			s.mu.Unlock()
@@ -132,11 +132,10 @@ func open() (*server, *net.UnixConn, error) {
 	}
 	s := &server{
 		dir: dir, lock: lock, self: self,
-		log:   logfile.NewWriter(filepath.Join(dir, wire.LogFile)),
 		conns: make(map[*conn]struct{}),
-		views: make(map[*view]struct{}),
 		done:  make(chan struct{}),
 	}
+	s.output.log = logfile.NewWriter(filepath.Join(dir, wire.LogFile))
 	s.state, err = lastState(dir)
 	s.state.Version = wire.Version
 	if err != nil {

@@ -23,12 +23,12 @@ const sweepTime = time.Second
 // sweep kills what the agent has left behind, in whatever group or session:
 // all of it are descendants of this process now. The group kills those at
 // once that fork faster than they can be found.
-func (s *server) sweep(group *place) {
+func sweep(reaper *proc.Reaper, group *place) {
 	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
 	defer cancel()
 	for ctx.Err() == nil {
-		s.reaper.Collect()
-		if s.reaper.Childless() {
+		reaper.Collect()
+		if reaper.Childless() {
 			return
 		}
 		if group != nil {

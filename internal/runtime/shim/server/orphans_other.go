@@ -2,8 +2,12 @@
 
 package server
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
 
 func becomeReaper() error { return errors.ErrUnsupported }
 
-func (s *server) sweep(*place) {}
+func sweep(*proc.Reaper, *place) {}

@@ -2,30 +2,44 @@ package server
 
 import (
 	"bytes"
+	"sync"
+	"sync/atomic"
 
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
+// output is what the agents of the slot write: their log, and the clients that see it.
+type output struct {
+	log      *logfile.Writer
+	listener atomic.Pointer[listener] // nil: there is none
+
+	mu     sync.Mutex
+	begun  [2]string // lines that have no end yet, by stream
+	views  map[*view]struct{}
+	writer *view // the one that may type
+}
+
 // sinks says where the output of an incarnation goes. The log gets all that was
 // read at once in one write. A terminal is logged as it was written, with all
-// that moves the cursor. Single lines are made for a listener only.
-func (s *server) sinks(run *incarnation) proc.Output {
-	before := s.drained // nil once it has been waited for
+// that moves the cursor. Single lines are made for a listener only,
+// which gets none before the incarnation before is drained.
+func (o *output) sinks(run *incarnation, before <-chan struct{}) proc.Output {
 	out := proc.Output{
 		Line: func(line proc.Line) {
-			l := s.listening.Load()
+			l := o.listener.Load()
 			if l == nil {
 				return
 			}
-			if before != nil { // one life after the other, however slow who listens is
+			if before != nil { // one incarnation after the other, however slow the listener is
 				<-before
 				before = nil
 			}
 			l.line(run.number, line)
 		},
 		Partial: func(line proc.Line) {
-			s.setBegun(line.Stream, line.Text)
-			l := s.listening.Load()
+			o.setBegun(line.Stream, line.Text)
+			l := o.listener.Load()
 			if l == nil {
 				return
 			}
@@ -39,41 +53,41 @@ func (s *server) sinks(run *incarnation) proc.Output {
 			}
 			l.line(run.number, line)
 		},
-		Wanted: func() bool { return s.listening.Load() != nil },
+		Wanted: func() bool { return o.listener.Load() != nil },
 	}
-	write := func(stream proc.Stream, data []byte) {
-		s.output(data)
+	logged := func(stream proc.Stream, data []byte) {
+		o.write(data)
 		if bytes.IndexByte(data, '\n') >= 0 {
-			s.setBegun(stream, "")
+			o.setBegun(stream, "")
 		}
 	}
 	if run.terminal {
-		out.Raw = write
+		out.Raw = logged
 	} else {
-		out.Lines = write
+		out.Lines = logged
 	}
 	return out
 }
 
-// output is where all that the agent writes goes.
-func (s *server) output(b []byte) {
-	s.viewMu.Lock()
-	defer s.viewMu.Unlock()
-	s.log.Append(b)
-	for v := range s.views {
+// write appends what the agent writes to the log, and shows it to the views.
+func (o *output) write(b []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.log.Append(b)
+	for v := range o.views {
 		v.add(b)
 	}
 }
 
 // setBegun notes what there is of a line that has no end yet; "": it has one.
-func (s *server) setBegun(stream proc.Stream, text string) {
-	s.viewMu.Lock()
-	defer s.viewMu.Unlock()
-	if s.begun[stream-proc.Stdout] == text {
+func (o *output) setBegun(stream proc.Stream, text string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.begun[stream-proc.Stdout] == text {
 		return
 	}
-	s.begun[stream-proc.Stdout] = text
-	for v := range s.views {
+	o.begun[stream-proc.Stdout] = text
+	for v := range o.views {
 		if v.begun {
 			v.grew = true
 			v.c.nudge()

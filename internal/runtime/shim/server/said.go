@@ -1,6 +1,7 @@
 package server
 
 import (
+	"sync"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -34,22 +35,26 @@ func (s *server) speak(l *runtime.Launch, run *incarnation) (*proc.NotifySocket,
 	return speaks, nil
 }
 
-// silence leaves the place of an incarnation that has ended to tidy.
-func (s *server) silence(speaks *proc.NotifySocket) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.silent = append(s.silent, speaks)
+// unused holds the sockets of incarnations that have ended. To remove them takes
+// longer than all else that is done while an agent is down, and waits until it runs.
+type unused struct {
+	mu      sync.Mutex
+	sockets []*proc.NotifySocket
 }
 
-// tidy removes the places of incarnations that have ended. That takes longer
-// than all else that is done while an agent is down, and waits until it runs.
-func (s *server) tidy() {
-	s.mu.Lock()
-	silent := s.silent
-	s.silent = nil
-	s.mu.Unlock()
-	for _, speaks := range silent {
-		speaks.Close()
+func (u *unused) add(socket *proc.NotifySocket) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.sockets = append(u.sockets, socket)
+}
+
+func (u *unused) close() {
+	u.mu.Lock()
+	sockets := u.sockets
+	u.sockets = nil
+	u.mu.Unlock()
+	for _, socket := range sockets {
+		socket.Close()
 	}
 }
 

@@ -7,31 +7,26 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// server is the shim. Locks are taken in the order records, mu, viewMu.
+// server is the shim. Locks are taken in the order records, server, output.
 type server struct {
 	dir    string
 	self   proc.Identity
 	reaper proc.Reaper
-	log    *logfile.Writer
 	done   chan struct{} // closed when the shim is to end
 
-	listening atomic.Pointer[listener] // nil: there is none
-	drained   <-chan struct{}          // of the last process; of who starts the next one
-
-	saving  sync.Mutex   // one file is written after the other
-	records sync.Mutex   // one end after the other is told and written
-	record  *wire.Record // the last one; guarded by records
-	syncing *time.Timer  // to the next sync; guarded by records
+	output  output
+	drained <-chan struct{} // of the last process; used by the next start
+	records records
+	unused  unused
+	saving  sync.Mutex // one file is written after the other
 
 	mu       sync.Mutex
 	lock     *os.File
@@ -42,17 +37,11 @@ type server struct {
 	named    bool           // the state file names this shim; used by who starts
 	run      *incarnation   // that lives; nil if none
 	said     said           // by the last incarnation
-	silent   []*proc.NotifySocket
 	conns    map[*conn]struct{}
 	pumping  int  // incarnations whose output has not ended
 	closing  bool // nothing more is started
 	linger   *time.Timer
 	shedding *time.Timer
-
-	viewMu sync.Mutex
-	begun  [2]string // lines that have no end yet, by stream
-	views  map[*view]struct{}
-	writer *view // who may type
 }
 
 // lost returns the exit of an incarnation whose end was not observed.
@@ -155,7 +144,7 @@ func (s *server) snapshot() *wire.State {
 	st := s.state
 	st.Shim, st.Restricts = s.self, true
 	st.Said = wire.NewNotice(s.said.notice, time.Now())
-	st.Activity, st.Told = s.log.Activity(), s.listening.Load().count()
+	st.Activity, st.Told = s.output.log.Activity(), s.output.listener.Load().count()
 	return &st
 }
 
@@ -196,11 +185,17 @@ func (s *server) save(name string, v any) {
 		s.heal()
 		err = write()
 	}
-	if err != nil {
-		s.mu.Lock()
-		s.state.Detail = err.Error()
-		s.mu.Unlock()
+	s.note(err)
+}
+
+// note shows an error of the background in the state.
+func (s *server) note(err error) {
+	if err == nil {
+		return
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state.Detail = err.Error()
 }
 
 // shed gives memory back some time after there was something to do. It is

@@ -13,7 +13,7 @@ const (
 )
 
 // view is somebody who looks at the output, or wants to know when there is
-// more in the log. Its connection's writer empties it; server.viewMu guards it.
+// more in the log. Its connection's writer empties it; output.mu guards it.
 type view struct {
 	c       *conn
 	follow  bool
@@ -39,29 +39,32 @@ func (v *view) add(b []byte) {
 	v.c.nudge()
 }
 
-// watchOutput makes c a view of the incarnation's output.
-func (s *server) watchOutput(c *conn, run *incarnation, m *wire.Message) error {
-	s.viewMu.Lock()
-	defer s.viewMu.Unlock()
+// watch makes c a view of the incarnation's output.
+func (o *output) watch(c *conn, run *incarnation, m *wire.Message) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	v := &view{c: c, follow: m.Type == wire.Follow, begun: m.Type == wire.Unfinished}
 	if m.Writer {
 		if !run.input {
 			return runtime.ErrUnsupported
 		}
-		if s.writer != nil && !s.writer.c.left() {
+		if o.writer != nil && !o.writer.c.left() {
 			return runtime.ErrWriter
 		}
-		s.writer = v
+		o.writer = v
 	}
 	if v.follow || v.begun {
 		v.grew = true
 	} else {
-		v.pending = s.log.Tail(backlog)
+		v.pending = o.log.Tail(backlog)
 	}
-	s.views[v] = struct{}{}
+	if o.views == nil {
+		o.views = make(map[*view]struct{})
+	}
+	o.views[v] = struct{}{}
 	c.view = v
 	select {
-	case <-run.ended: // endViews may have been there already
+	case <-run.ended: // end may have been there already
 		v.ended = true
 	default:
 	}
@@ -69,9 +72,9 @@ func (s *server) watchOutput(c *conn, run *incarnation, m *wire.Message) error {
 }
 
 // take returns what the viewer has not seen, as a message.
-func (v *view) take(s *server, incarnation uint64) (m *wire.Message, last bool) {
-	s.viewMu.Lock()
-	defer s.viewMu.Unlock()
+func (o *output) take(v *view, incarnation uint64) (m *wire.Message, last bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	m = &wire.Message{Incarnation: incarnation}
 	switch {
 	case !v.open:
@@ -85,7 +88,7 @@ func (v *view) take(s *server, incarnation uint64) (m *wire.Message, last bool) 
 			v.pending = nil
 		}
 	case v.grew && v.begun:
-		v.grew, m.Type, m.Data = false, wire.Output, []byte(cmp.Or(s.begun[0], s.begun[1]))
+		v.grew, m.Type, m.Data = false, wire.Output, []byte(cmp.Or(o.begun[0], o.begun[1]))
 	case v.grew:
 		v.grew, m.Type = false, wire.Grew
 	case v.ended:
@@ -97,28 +100,35 @@ func (v *view) take(s *server, incarnation uint64) (m *wire.Message, last bool) 
 	return m, false
 }
 
-func (s *server) openView(v *view) {
-	s.viewMu.Lock()
-	defer s.viewMu.Unlock()
+func (o *output) open(v *view) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	v.open = true
 	v.c.nudge()
 }
 
-func (s *server) endViews() {
-	s.viewMu.Lock()
-	defer s.viewMu.Unlock()
-	for v := range s.views {
+func (o *output) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for v := range o.views {
 		v.grew = v.grew || v.follow // by the mark of the end
 		v.ended = true
 		v.c.nudge()
 	}
 }
 
-func (s *server) dropView(v *view) {
-	s.viewMu.Lock()
-	defer s.viewMu.Unlock()
-	delete(s.views, v)
-	if s.writer == v {
-		s.writer = nil
+func (o *output) drop(v *view) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.views, v)
+	if o.writer == v {
+		o.writer = nil
 	}
+}
+
+// isWriter reports whether a view may type.
+func (o *output) isWriter(v *view) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.writer == v
 }
