@@ -211,8 +211,11 @@ func TestServerKilledUnwatched(t *testing.T) {
 	s := start(t, r, sh("app/a", 1, forever))
 	r.Close()
 	s.rec.Server.Signal(syscall.SIGKILL)
-	if err := s.rec.Agent.AwaitDeath(ctxOf(t)); err != nil {
-		t.Fatal(err)
+	// The agent may end first: the server closes its terminals before it is gone.
+	for _, id := range []proc.Identity{s.rec.Server, s.rec.Agent} {
+		if err := id.AwaitDeath(ctxOf(t)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	r = open(t, dir)
 	if list, err := r.List(ctxOf(t)); err != nil || len(list) != 1 || list[0].Life != runtime.Dead || list[0].Exit.Kind != supervisor.Lost {
