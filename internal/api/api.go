@@ -34,7 +34,6 @@ var (
 type Daemon interface {
 	Service
 	Access
-	Health
 	Selves
 	Farewells
 	Patrols

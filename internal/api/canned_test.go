@@ -70,8 +70,6 @@ func (c canned) attachTo(ctx context.Context, _ string, input io.Reader, output 
 	return c.err
 }
 
-func (c canned) Ready(context.Context, token.Caller) error                        { return c.err }
-func (c canned) Heartbeat(context.Context, token.Caller, Beat) error              { return c.err }
 func (c canned) RequestRestart(_ context.Context, _ token.Caller, _ string) error { return c.err }
 func (c canned) Patrol(context.Context, bool) (Round, error) {
 	until := time.Now()

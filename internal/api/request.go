@@ -23,6 +23,9 @@ const (
 	maxPath   = 1 << 10  // bytes of the path of a node
 )
 
+// MaxNote bounds the notes and reasons that are kept, in bytes.
+const MaxNote = 256
+
 // param is a parameter of a route, in its query or in a header.
 type param struct {
 	name      string

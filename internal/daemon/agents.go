@@ -39,7 +39,7 @@ func (c *Controller) listeners() []agent.Listener {
 		},
 		{ // health
 			Begin: func(_ context.Context, i agent.Incarnation) error {
-				c.health.Register(i.Caller)
+				c.health.Add(i.Caller)
 				return nil
 			},
 			Run:  func(who token.Caller, p *agent.Process, a *spec.Agent) { c.health.Start(who, p, a) },

@@ -107,7 +107,6 @@ func (d directory) Pools(path string) []string {
 type services struct {
 	serviceAPI
 	accessAPI
-	healthAPI
 	selvesAPI
 	farewellsAPI
 	patrolsAPI
@@ -117,7 +116,6 @@ type services struct {
 type (
 	serviceAPI   = api.Service
 	accessAPI    = api.Access
-	healthAPI    = api.Health
 	selvesAPI    = api.Selves
 	farewellsAPI = api.Farewells
 	patrolsAPI   = api.Patrols
@@ -134,6 +132,7 @@ func (c *Controller) server() *api.Server {
 	feed.Handle(s, c.Events)
 	c.beliefs.Register(s)
 	c.drains.Register(s)
+	c.health.Register(s)
 	c.claims.Register(s)
 	c.mail.Register(s)
 	c.work.Register(s)
@@ -148,7 +147,6 @@ func (c *Controller) services() api.Daemon {
 	return services{
 		serviceAPI:   c,
 		accessAPI:    c,
-		healthAPI:    c.health,
 		selvesAPI:    c,
 		farewellsAPI: c.stopper,
 		patrolsAPI:   c,

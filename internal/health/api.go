@@ -11,15 +11,13 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-var _ api.Health = (*Monitor)(nil)
-
 // readyRetry is the delay between two attempts to tell a runtime that an agent is ready: the agent
 // may say so before the daemon knows that it was started.
 const readyRetry = 50 * time.Millisecond
 
 var errStarting = fmt.Errorf("%w: its start is not finished", api.ErrConflict)
 
-// Ready implements api.Health.
+// Ready handles the route Ready. It waits until the start of the agent is known.
 func (m *Monitor) Ready(ctx context.Context, who token.Caller) error {
 	for {
 		i := m.Incarnation(who)
@@ -54,15 +52,14 @@ func (m *Monitor) Ready(ctx context.Context, who token.Caller) error {
 	}
 }
 
-// Heartbeat implements api.Health.
-func (m *Monitor) Heartbeat(_ context.Context, who token.Caller, b api.Beat) error {
+// Heartbeat handles the route Heartbeat.
+func (m *Monitor) Heartbeat(who token.Caller, b Beat) {
 	note := proc.OneLine(b.Note, api.MaxNote)
 	m.heartbeat(who, func(w *liveness.Watch, now time.Time) bool { return w.Progress(now, b.Progress, note) })
-	return nil
 }
 
-// Vitals returns the health of an agent for its users; nil if there is nothing to say.
-func (m *Monitor) Vitals(path string) *api.Vitals {
+// API returns the health of an agent for its users; nil if there is nothing to say.
+func (m *Monitor) API(path string) *Info {
 	i := m.Latest(path)
 	if i == nil {
 		return nil
@@ -73,7 +70,7 @@ func (m *Monitor) Vitals(path string) *api.Vitals {
 	if !s.Heard && s.Timeouts.Heartbeat == 0 && s.Timeouts.Progress == 0 {
 		return nil
 	}
-	v := &api.Vitals{
+	v := &Info{
 		HeartbeatTimeout: s.Timeouts.Heartbeat.Seconds(), Progress: s.Number, Note: s.Note,
 		ProgressTimeout: s.Timeouts.Progress.Seconds(), Unresponsive: s.Suspected, Waiting: s.Waiting,
 	}
@@ -88,7 +85,7 @@ func (m *Monitor) Vitals(path string) *api.Vitals {
 }
 
 // Evidence describes the health of an agent in words.
-func Evidence(v *api.Vitals) (facts []string) {
+func Evidence(v *Info) (facts []string) {
 	if v == nil {
 		return nil
 	}

@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -132,7 +131,7 @@ func watch(t *testing.T, a *spec.Agent) *fakeFleet {
 		Go:        func(work func(context.Context)) { work(t.Context()) },
 	})
 	f.agent = newAgent(t)
-	f.Register(self)
+	f.Add(self)
 	f.Start(self, f.agent, a)
 	t.Cleanup(func() { f.End(self) })
 	return f
@@ -163,9 +162,7 @@ func TestHeartbeatTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := watch(t, &spec.Agent{HeartbeatTimeout: time.Minute, Nudge: spec.Nudge{Type: true}})
 		time.Sleep(50 * time.Second)
-		if err := f.Heartbeat(t.Context(), self, api.Beat{}); err != nil {
-			t.Fatal(err)
-		}
+		f.Heartbeat(self, Beat{})
 		time.Sleep(61 * time.Second)
 		synctest.Wait()
 		if got, want := f.logged(), "unresponsive nudged"; got != want {

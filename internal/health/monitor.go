@@ -58,7 +58,7 @@ type Options struct {
 	Logger    *slog.Logger
 }
 
-// Monitor watches the incarnations of all agents. It serves api.Health.
+// Monitor watches the incarnations of all agents.
 type Monitor struct {
 	opts    Options
 	created time.Time
@@ -78,8 +78,8 @@ func New(o Options) *Monitor {
 	}
 }
 
-// Register adds an incarnation that exists from now on. It may call the API before it is ready.
-func (m *Monitor) Register(who token.Caller) {
+// Add adds an incarnation that exists from now on. It may call the API before it is ready.
+func (m *Monitor) Add(who token.Caller) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if i := m.incarnations[who.Path]; i != nil && i.who == who {

@@ -5,16 +5,20 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/drain"
+	"github.com/coppice-dev/coppice/internal/health"
 )
 
 func ready(ctx context.Context, c *caller, _ nothing) (any, error) {
-	return said("noted", c.do(ctx, func(ctx context.Context, client *api.Client) error { return client.Ready(ctx) }))
+	return said("noted", c.do(ctx, func(ctx context.Context, client *api.Client) error {
+		_, err := health.Ready.Call(ctx, client, api.None{})
+		return err
+	}))
 }
 
-func heartbeat(ctx context.Context, c *caller, in api.Beat) (any, error) {
-	return said("noted", c.do(ctx, func(ctx context.Context,
-		client *api.Client) error {
-		return client.Heartbeat(ctx, in)
+func heartbeat(ctx context.Context, c *caller, in health.Beat) (any, error) {
+	return said("noted", c.do(ctx, func(ctx context.Context, client *api.Client) error {
+		_, err := health.Heartbeat.Call(ctx, client, in)
+		return err
 	}))
 }
 

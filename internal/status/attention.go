@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -158,7 +158,7 @@ func keepsFailing(n Node) bool {
 }
 
 // silence says how long an agent has been unresponsive.
-func silence(v api.Vitals) string {
+func silence(v health.Info) string {
 	switch {
 	case v.HeartbeatTimeout > 0 && v.Heartbeat == nil:
 		return fmt.Sprintf("no heartbeat yet (heartbeat_timeout %s)", liveness.Brief(seconds(v.HeartbeatTimeout)))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -38,11 +38,11 @@ func TestNodeAttention(t *testing.T) {
 		{name: "has failed again and again", node: limited(Node{State: "running", Failed: true, LastExit: "idle: no input or output for 40s"}, 4),
 			want: "failing: idle: no input or output for 40s; 4/5 starts in 1h -> coppice logs t/a"},
 		{name: "has failed before", node: limited(Node{State: "running", Failed: true, LastExit: failed}, 2)},
-		{name: "is silent", node: Node{State: "running", Vitals: &api.Vitals{Unresponsive: true, HeartbeatTimeout: 60, Heartbeat: &age}},
+		{name: "is silent", node: Node{State: "running", Vitals: &health.Info{Unresponsive: true, HeartbeatTimeout: 60, Heartbeat: &age}},
 			want: "unresponsive: no heartbeat for 1m10s (heartbeat_timeout 1m); it is restarted unless it reports soon -> coppice logs t/a"},
-		{name: "has never reported", node: Node{State: "running", Vitals: &api.Vitals{Unresponsive: true, HeartbeatTimeout: 60}},
+		{name: "has never reported", node: Node{State: "running", Vitals: &health.Info{Unresponsive: true, HeartbeatTimeout: 60}},
 			want: "unresponsive: no heartbeat yet (heartbeat_timeout 1m); it is restarted unless it reports soon -> coppice logs t/a"},
-		{name: "makes no progress", node: Node{State: "running", Vitals: &api.Vitals{Unresponsive: true, ProgressTimeout: 60, ProgressAge: 90}},
+		{name: "makes no progress", node: Node{State: "running", Vitals: &health.Info{Unresponsive: true, ProgressTimeout: 60, ProgressAge: 90}},
 			want: "unresponsive: no progress for 1m30s (progress_timeout 1m); it is restarted unless it reports soon -> coppice logs t/a"},
 		{name: "has done its work", node: Node{State: "stopped", LastExit: "normal", ExitKind: "normal"}},
 		{name: "has failed for good", node: Node{State: "stopped", Failed: true, LastExit: failed}, want: "stopped: exit code 1 -> coppice logs t/a"},

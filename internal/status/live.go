@@ -36,7 +36,7 @@ type Live struct {
 	AttachCommand func(path string) (argv []string, dir string)
 
 	Health interface {
-		Vitals(path string) *api.Vitals
+		API(path string) *health.Info
 		Activity(path string) (health.Activity, bool)
 		AwaitsTask(path string) bool
 	}
@@ -225,7 +225,7 @@ func (l live) addAgent(n *Node, i *supervisor.ChildInfo) {
 			n.PID, n.StatusText = o.PID, o.Said.Status
 		}
 	}
-	n.Vitals, n.Drain = l.Health.Vitals(n.Path), l.Drains.API(n.Path)
+	n.Vitals, n.Drain = l.Health.API(n.Path), l.Drains.API(n.Path)
 	t := l.Triggered(n.Path, *i)
 	n.Loop = loopOf(*i, t != nil)
 	if t == nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/order"
 )
 
@@ -44,7 +45,7 @@ type Node struct {
 	Failed          bool          `json:"failed,omitempty" doc:"Whether that was a failure; not there if it was not."`
 	TooOftenBy      string        `json:"too_often_by,omitempty" doc:"Name of the order that has started it too often, so that its limit holds it."`
 	StatusText      string        `json:"status_text,omitempty" doc:"What an agent that runs says of itself: one line of plain text, 256 bytes at most. It is the agent's claim."`
-	Vitals          *api.Vitals   `json:"vitals,omitempty"`
+	Vitals          *health.Info  `json:"vitals,omitempty"`
 	Drain           *drain.Info   `json:"drain,omitempty"`
 	Aide            *trigger.Info `json:"aide,omitempty"`
 	User            string        `json:"user,omitempty" doc:"The user that an agent runs as, by name or number; not there if it is the daemon's."`

@@ -9,6 +9,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/health"
 )
 
 func newReady() *cobra.Command {
@@ -19,13 +20,14 @@ func newReady() *cobra.Command {
 agents that depend on it wait for this.`,
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return command.AskAsAgent(func(ctx context.Context, c *api.Client) error { return c.Ready(ctx) })
+			_, err := command.Call(command.AskAsAgent, health.Ready, api.None{})
+			return err
 		},
 	}
 }
 
 func newHeartbeat() *cobra.Command {
-	var beat api.Beat
+	var beat health.Beat
 	var progress int64
 	cmd := &cobra.Command{
 		Use:   "heartbeat",
@@ -40,7 +42,8 @@ progress_timeout, is nudged, and then restarted.`,
 			if cmd.Flags().Changed("progress") {
 				beat.Progress = &progress
 			}
-			return command.AskAsAgent(func(ctx context.Context, c *api.Client) error { return c.Heartbeat(ctx, beat) })
+			_, err := command.Call(command.AskAsAgent, health.Heartbeat, beat)
+			return err
 		},
 	}
 	cmd.Flags().Int64Var(&progress, "progress", 0, "any `NUMBER` that changes with its progress")
