@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
@@ -69,7 +69,7 @@ func (f *fleet) awaitInstances(want string) {
 	until(f.t, want, func() bool { got = f.instances(); return got == want })
 }
 
-func (f *fleet) awaitPool(what string, done func(api.Pool) bool) {
+func (f *fleet) awaitPool(what string, done func(pool.Info) bool) {
 	f.t.Helper()
 	f.awaitNode("t/w", what, func(n status.Node) bool { return n.Pool != nil && done(*n.Pool) })
 }
@@ -122,7 +122,7 @@ func TestPool(t *testing.T) {
 	}
 	f.refused(1, []string{"start", "w/w-3"}, "t/w/w-3 is no longer wanted by its pool")
 	f.prints("3") // two of them go on
-	f.awaitPool("wants three", func(p api.Pool) bool { return p.Size == 3 && p.Draining == 8 })
+	f.awaitPool("wants three", func(p pool.Info) bool { return p.Size == 3 && p.Draining == 8 })
 	for i := 4; i <= 11; i++ {
 		f.touch(fmt.Sprintf("ok.%d", i))
 	}
@@ -277,7 +277,7 @@ func TestPoolBadChecks(t *testing.T) {
 	} {
 		becomes(tt.script)
 		re := regexp.MustCompile(tt.problem)
-		f.awaitPool(tt.problem, func(p api.Pool) bool { return re.MatchString(p.Error) })
+		f.awaitPool(tt.problem, func(p pool.Info) bool { return re.MatchString(p.Error) })
 		if got := f.instances(); got != two {
 			t.Errorf("with %q there is %s", tt.script, got)
 		}
@@ -287,7 +287,7 @@ func TestPoolBadChecks(t *testing.T) {
 	}
 	becomes("echo 3")
 	f.awaitInstances(two + ", w-3 1 running")
-	f.awaitPool("answers", func(p api.Pool) bool { return p.Error == "" })
+	f.awaitPool("answers", func(p pool.Info) bool { return p.Error == "" })
 	if f.copies("sleep 1001") > 0 {
 		t.Error("what a check has started is still there")
 	}
@@ -335,7 +335,7 @@ func TestPoolOfKilledDaemon(t *testing.T) {
 		t.Errorf("the second one is still to finish: %+v", d)
 	}
 	f.prints("2")
-	f.awaitPool("lets it go on", func(p api.Pool) bool { return p.Size == 2 && p.Draining == 0 })
+	f.awaitPool("lets it go on", func(p pool.Info) bool { return p.Size == 2 && p.Draining == 0 })
 	f.touch("ok.2") // it was told once, and says that it has finished, which no longer matters
 	f.prints("3")
 	f.awaitInstances("w-1 1 running, w-2 1 running, w-3 2 running")

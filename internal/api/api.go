@@ -36,7 +36,6 @@ type Daemon interface {
 	Access
 	Selves
 	Farewells
-	Patrols
 }
 
 // Service is what people can ask of a daemon. Paths name nodes, such as "app/db/monitor";

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"iter"
-	"time"
 
 	"github.com/coppice-dev/coppice/internal/token"
 )
@@ -31,11 +30,6 @@ func (c canned) Owner(int) (*token.Caller, error) { return nil, nil }
 func (c canned) Denied(token.Caller, int, string) {}
 
 func (c canned) RunOf(int) string { return "" }
-
-func cannedPool() Pool {
-	now := time.Now()
-	return Pool{2, 3, 1, 1, 5, 2, true, &now, "no queue", true, true, true}
-}
 
 func (c canned) Act(ctx context.Context, _ string, _ Action) (done Acted, err error) {
 	if c.act != nil {
@@ -71,14 +65,6 @@ func (c canned) attachTo(ctx context.Context, _ string, input io.Reader, output 
 }
 
 func (c canned) RequestRestart(_ context.Context, _ token.Caller, _ string) error { return c.err }
-func (c canned) Patrol(context.Context, bool) (Round, error) {
-	until := time.Now()
-	return Round{[]RoundAction{{"renew", "app/a", "drifted", []string{"env.MODEL"}, "r"}}, []RoundDelay{{"app/b", "app/a", &until, "idle"}}, []PoolAt{{"app/w", cannedPool()}}}, c.err
-}
-func (c canned) Reload(context.Context) (Reloaded, error) {
-	return Reloaded{"rev", true, 1, 2, 3, 4, 5}, c.err
-}
-
 func (c canned) Hook(context.Context, token.Caller, string) ([]Notice, error) {
 	if !c.full {
 		return nil, c.err

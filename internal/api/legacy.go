@@ -14,7 +14,7 @@ func routes() []route {
 		{method: "POST", path: "/v1/act", body: ActRequest{}, answer: Acted{}, serve: (*call).act},
 		{method: "POST", path: "/v1/down", body: DownRequest{}, serve: (*call).down},
 	}
-	return slices.Concat(all, agentRoutes(), vitalsRoutes(), patrolRoutes(),
+	return slices.Concat(all, agentRoutes(), vitalsRoutes(),
 		farewellRoutes())
 }
 

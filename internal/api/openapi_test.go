@@ -156,7 +156,7 @@ func TestFieldsDescribed(t *testing.T) {
 		reflect.TypeFor[counted](),
 		reflect.TypeFor[ActRequest](), reflect.TypeFor[Acted](), reflect.TypeFor[DownRequest](), reflect.TypeFor[Failure](),
 		reflect.TypeFor[RestartRequest](), reflect.TypeFor[HookRequest](), reflect.TypeFor[Notice](),
-		reflect.TypeFor[Pool](), reflect.TypeFor[PoolAt](), reflect.TypeFor[Reloaded](), reflect.TypeFor[Farewell](), reflect.TypeFor[Overdue](), reflect.TypeFor[PatrolRequest](), reflect.TypeFor[Round](), reflect.TypeFor[RoundAction](), reflect.TypeFor[RoundDelay](), reflect.TypeFor[Standing](),
+		reflect.TypeFor[Farewell](), reflect.TypeFor[Overdue](),
 		reflect.TypeFor[token.Caller](), reflect.TypeFor[Claim](), reflect.TypeFor[outcome.Report](), reflect.TypeFor[outcome.Context](),
 		reflect.TypeFor[outcome.Obstacle](), reflect.TypeFor[outcome.Explored](), reflect.TypeFor[outcome.Subtask](), reflect.TypeFor[outcome.Condition](),
 	} {

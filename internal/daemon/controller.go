@@ -98,6 +98,7 @@ type Controller struct {
 	health     *health.Monitor
 	background *background
 	pools      *pool.Manager
+	patrol     pool.Patroller
 	drains     *drain.Manager
 	beliefs    *belief.Service
 	claims     *claim.Service
@@ -178,6 +179,7 @@ func newController(o Options) (*Controller, error) {
 	c.restarts = newRestarts(c)
 	c.orphans = newOrphans(c)
 	c.reloader = newReloader(c)
+	c.patrol = pool.Patroller{Pools: c.pools, Reconciler: reconciler{c.loop, c}}
 	c.observer = newObserver(c)
 	c.access = newAccess(c)
 	return c, nil

@@ -5,22 +5,23 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // standing returns what the patrol makes of a node; nil if it is not in the fleet.
-func (c *Controller) standing(n status.Node, now time.Time) *api.Standing {
+func (c *Controller) standing(n status.Node, now time.Time) *status.Standing {
 	path := n.Path
 	x := c.loop.Outlook(path, now)
 	if x == nil {
 		return nil
 	}
 	d, o := &x.Desired, x.Observed
-	p := &api.Standing{Wanted: "run", Observed: reconcile.Unknown.String(), Drifted: []string{}, WaitsFor: []string{},
-		Busy: c.loop.IsBusy(path)}
+	p := &status.Standing{
+		Wanted: "run", Observed: reconcile.Unknown.String(), Drifted: []string{}, WaitsFor: []string{},
+		Busy: c.loop.IsBusy(path),
+	}
 	switch {
 	case d.Retired:
 		p.Wanted, p.Why = "finish", "it is no longer in the file"

@@ -15,6 +15,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
@@ -339,7 +340,7 @@ func (m *patrolModel) check(t *rapid.T) {
 
 	// idempotent
 	told, asked := p.log.Mark(), time.Now()
-	r, err := p.Patrol(ctx, false)
+	r, err := p.patrol.Patrol(ctx, false)
 	if err != nil || len(r.Actions) > 0 {
 		t.Fatalf("%s: there is still %v to do, %v", idempotent, r.Actions, err)
 	}
@@ -356,7 +357,7 @@ func (m *patrolModel) check(t *rapid.T) {
 			t.Fatalf("%s: %s was released and runs the same", bounded, path)
 		}
 	}
-	delays := make(map[string]api.RoundDelay)
+	delays := make(map[string]pool.RoundDelay)
 	for _, d := range r.Delays {
 		delays[d.Path] = d
 	}

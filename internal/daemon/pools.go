@@ -10,7 +10,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
-	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -150,32 +149,4 @@ func (f poolFleet) Boot(ctx context.Context, path string, template *spec.Agent, 
 	if err := f.c.agents.RunHook(ctx, path, template, "on_boot", template.Pool.OnBoot, more); err != nil {
 		f.c.opts.Logger.Error("cannot run on_boot", "path", path, "error", err)
 	}
-}
-
-// previewPools runs the checks of the pools of a tree as a daemon would. The pools are in the
-// order of the file.
-func previewPools(ctx context.Context, tree *spec.Tree, seen []runtime.Observation, socket string) []*pool.Preview {
-	f := fleet.New(tree.Minimal(), fleet.Config{})
-	var pools []*pool.Preview
-	byPath := make(map[string]*pool.Preview)
-	for _, path := range f.Order {
-		if n := f.Nodes[path]; n != nil && n.Template != nil {
-			p := &pool.Preview{Path: path, Template: n.Template, Suspended: f.Suspended(path)}
-			pools, byPath[path] = append(pools, p), p
-		}
-	}
-	for _, o := range seen {
-		above, name, _ := cutLast(o.Path)
-		if p := byPath[above]; p != nil {
-			p.Running = append(p.Running, name)
-		}
-	}
-	pool.RunChecks(ctx, pools, socket, func(path string, template *spec.Agent) (*account.Account, []string, error) {
-		as, err := agent.IdentityOf(template, socket)
-		if err != nil {
-			return nil, nil, err
-		}
-		return as.User, environOf(as, path, template), nil
-	})
-	return pools
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -120,48 +120,18 @@ func newReloader(c *Controller) *reconcile.Reloader {
 	})
 }
 
-// Reload is part of api.Patrols.
-func (c *Controller) Reload(ctx context.Context) (api.Reloaded, error) { return c.reloader.Reload(ctx) }
-
-// scanTime bounds the wait of a client for a scan.
-const scanTime = 5 * time.Second
-
-// Patrol is part of api.Patrols.
-func (c *Controller) Patrol(ctx context.Context, dry bool) (api.Round, error) {
-	select {
-	case <-c.down:
-		return api.Round{}, api.ErrStopping
-	default:
-	}
-	look, cancel := context.WithTimeout(ctx, scanTime)
-	c.orphans.Scan(look)
-	c.hashes.Await(look, c.fleet().Files)
-	cancel()
-	res := c.loop.Plan()
-	if !dry {
-		c.loop.Enqueue()
-		c.pools.CheckAll()
-	}
-	round := shownRound(res)
-	round.Pools = c.pools.All()
-	return round, nil
+// reconciler is the reconciliation of a controller as a patrol asks for it.
+type reconciler struct {
+	*reconcile.Loop
+	c *Controller
 }
 
-// shownRound is what there is to do, as the API says it.
-func shownRound(res reconcile.Result) api.Round {
-	r := api.Round{Actions: []api.RoundAction{}, Delays: []api.RoundDelay{}, Pools: []api.PoolAt{}}
-	for _, a := range res.Actions {
-		r.Actions = append(r.Actions, api.RoundAction{Action: a.Kind.String(), Path: a.Path, Cause: a.Cause.String(),
-			Fields: a.Fields, Reason: a.Reason})
-	}
-	for _, d := range res.Delays {
-		shown := api.RoundDelay{Path: d.Path, For: d.For, Cause: d.Cause.String()}
-		if !d.Until.IsZero() {
-			shown.Until = &d.Until
-		}
-		r.Delays = append(r.Delays, shown)
-	}
-	return r
+var _ pool.Reconciler = reconciler{}
+
+// Scan is part of pool.Reconciler.
+func (r reconciler) Scan(ctx context.Context) {
+	r.c.orphans.Scan(ctx)
+	r.c.hashes.Await(ctx, r.c.fleet().Files)
 }
 
 // reconcile carries out an action of the reconciliation loop.

@@ -89,7 +89,7 @@ func TestReload(t *testing.T) {
 				}
 			}
 		}
-		if _, err := p.Reload(ctx); err != nil {
+		if _, err := p.reloader.Reload(ctx); err != nil {
 			t.Error(err)
 		}
 	})
@@ -100,13 +100,13 @@ func TestReloadAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlay(t, treeOf(t, "a"))
 		defer p.close()
-		if _, err := p.Reload(context.Background()); !errors.Is(err, api.ErrConflict) {
+		if _, err := p.reloader.Reload(context.Background()); !errors.Is(err, api.ErrConflict) {
 			t.Errorf("without files: got %v", err)
 		}
 		p.opts.Load = func() reconcile.Loaded { return reconcile.Loaded{Err: errors.New("wrong")} }
 		p.reloader = newReloader(p.Controller)
 		for n := range 3 {
-			if _, err := p.Reload(context.Background()); err == nil || !strings.Contains(err.Error(), "wrong") {
+			if _, err := p.reloader.Reload(context.Background()); err == nil || !strings.Contains(err.Error(), "wrong") {
 				t.Errorf("got %v", err)
 			}
 			if all := p.happened(event.ConfigRejected); len(all) != n+1 {
@@ -164,7 +164,7 @@ func TestReloadCounts(t *testing.T) {
 					c.before(p)
 				}
 				files.put(reconcile.Loaded{Tree: c.to(t), Config: fleet.Config{Revision: "r"}})
-				if r, err := p.Reload(context.Background()); err != nil || r.String() != "revision r, "+c.want {
+				if r, err := p.reloader.Reload(context.Background()); err != nil || r.String() != "revision r, "+c.want {
 					t.Errorf("got %v, %v, want %s", r, err, c.want)
 				}
 			})

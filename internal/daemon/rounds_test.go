@@ -133,7 +133,7 @@ func TestPatrolLeavesWhatIsDone(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 10 {
-			if _, err := p.Patrol(context.Background(), false); err != nil {
+			if _, err := p.patrol.Patrol(context.Background(), false); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Hour)
@@ -153,7 +153,7 @@ func TestAtRest(t *testing.T) {
 		defer p.close()
 		before := len(p.happened())
 		for range 100 {
-			r, err := p.Patrol(context.Background(), false)
+			r, err := p.patrol.Patrol(context.Background(), false)
 			if err != nil || len(r.Actions)+len(r.Delays) > 0 {
 				t.Fatalf("there is %v to do, %v", r, err)
 			}
@@ -570,7 +570,7 @@ func TestPatrolReadsTheFiles(t *testing.T) {
 		if err := os.WriteFile(file, []byte("new"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Patrol(context.Background(), true); err != nil {
+		if _, err := p.patrol.Patrol(context.Background(), true); err != nil {
 			t.Fatal(err)
 		}
 		a := p.fleet().Agents["t/a"]

@@ -109,7 +109,6 @@ type services struct {
 	accessAPI
 	selvesAPI
 	farewellsAPI
-	patrolsAPI
 }
 
 // The parts, under names that no method of theirs has.
@@ -118,7 +117,6 @@ type (
 	accessAPI    = api.Access
 	selvesAPI    = api.Selves
 	farewellsAPI = api.Farewells
-	patrolsAPI   = api.Patrols
 )
 
 var _ api.Daemon = services{}
@@ -133,6 +131,8 @@ func (c *Controller) server() *api.Server {
 	c.beliefs.Register(s)
 	c.drains.Register(s)
 	c.health.Register(s)
+	c.reloader.Register(s)
+	c.patrol.Register(s)
 	c.claims.Register(s)
 	c.mail.Register(s)
 	c.work.Register(s)
@@ -149,6 +149,5 @@ func (c *Controller) services() api.Daemon {
 		accessAPI:    c,
 		selvesAPI:    c,
 		farewellsAPI: c.stopper,
-		patrolsAPI:   c,
 	}
 }

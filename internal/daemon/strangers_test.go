@@ -33,7 +33,7 @@ func TestStrangersAreStopped(t *testing.T) {
 		p.stage.intrude("t/ghost")
 		p.stage.intrude("t/s/ghost2")
 		p.stage.intrude("elsewhere/a")
-		r, err := p.Patrol(context.Background(), true)
+		r, err := p.patrol.Patrol(context.Background(), true)
 		if err != nil || len(r.Actions) != 3 || r.Actions[1].Path != "t/ghost" || r.Actions[1].Reason != "no supervisor knows it" {
 			t.Errorf("a round would do %+v, %v", r.Actions, err)
 		}
@@ -49,7 +49,7 @@ func TestStrangersAreStopped(t *testing.T) {
 		if len(all) != 3 || all[1] != "t/ghost stopped: no supervisor knew it" {
 			t.Errorf("it says %q", all)
 		}
-		if r, err := p.Patrol(context.Background(), true); err != nil || len(r.Actions) > 0 {
+		if r, err := p.patrol.Patrol(context.Background(), true); err != nil || len(r.Actions) > 0 {
 			t.Errorf("and then it would do %+v, %v", r.Actions, err)
 		}
 		if len(p.stage.slots) != 2 {
@@ -108,7 +108,7 @@ func TestNoStrangersOnTheWayOut(t *testing.T) {
 		p.becomes(treeOf(t, "a"))
 		for range 70 {
 			time.Sleep(time.Second)
-			p.Patrol(context.Background(), false)
+			p.patrol.Patrol(context.Background(), false)
 		}
 		if got := s.cast(); got != "t/a 1" {
 			t.Errorf("there live %s", got)

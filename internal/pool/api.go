@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
 )
 
 // API returns the pool at a path as the API shows it; nil if there is none.
-func (m *Manager) API(path string) *api.Pool {
+func (m *Manager) API(path string) *Info {
 	if c := m.Of(path); c != nil {
 		return c.api()
 	}
@@ -17,20 +16,20 @@ func (m *Manager) API(path string) *api.Pool {
 }
 
 // All returns all pools as the API shows them.
-func (m *Manager) All() []api.PoolAt {
-	all := []api.PoolAt{}
+func (m *Manager) All() []At {
+	all := []At{}
 	for _, c := range m.all() {
-		all = append(all, api.PoolAt{Path: c.path, Pool: *c.api()})
+		all = append(all, At{Path: c.path, Pool: *c.api()})
 	}
 	return all
 }
 
-func (c *Controller) api() *api.Pool {
+func (c *Controller) api() *Info {
 	seen, _ := c.observe()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.template.Pool
-	s := &api.Pool{
+	s := &Info{
 		Retired: c.retired, Size: c.wantedSize(), Min: p.Min, Max: p.Ceiling(),
 		Answered: c.demand.Known, Answer: c.demand.Asked, Checking: c.checking && p.Check != nil, Booting: !c.booted,
 	}

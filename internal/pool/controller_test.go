@@ -25,7 +25,7 @@ import (
 )
 
 // fleet is a fleet with the pool t/w, whose instances start and stop at once, and its drains.
-type fleet struct {
+type fakeFleet struct {
 	mu      sync.Mutex
 	stopped bool // the supervisor of the pool does not run
 	living  map[string]Instance
@@ -37,33 +37,33 @@ type fleet struct {
 	manager *Manager
 }
 
-func (f *fleet) do(g func()) {
+func (f *fakeFleet) do(g func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	g()
 }
 
-func (f *fleet) Interval() time.Duration { return time.Minute }
+func (f *fakeFleet) Interval() time.Duration { return time.Minute }
 
-func (f *fleet) Runs(string) bool {
+func (f *fakeFleet) Runs(string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return !f.stopped
 }
 
-func (f *fleet) Instances(string) ([]Instance, bool) {
+func (f *fakeFleet) Instances(string) ([]Instance, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Collect(maps.Values(f.living)), true
 }
 
-func (f *fleet) IsPending(path string) bool {
+func (f *fakeFleet) IsPending(path string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.pending[path]
 }
 
-func (f *fleet) Apply(_ context.Context, c *Controller) error {
+func (f *fakeFleet) Apply(_ context.Context, c *Controller) error {
 	if _, left := c.laidOut(); left == nil { // a retired pool of which nothing is left
 		f.manager.Adjust(nil, nil)
 		return nil
@@ -93,30 +93,30 @@ func (f *fleet) Apply(_ context.Context, c *Controller) error {
 	return nil
 }
 
-func (f *fleet) Environ(string, *spec.Agent) (*account.Account, []string, error) {
+func (f *fakeFleet) Environ(string, *spec.Agent) (*account.Account, []string, error) {
 	return nil, []string{"A=b"}, nil
 }
 
-func (f *fleet) Boot(_ context.Context, path string, _ *spec.Agent, more []string) {
+func (f *fakeFleet) Boot(_ context.Context, path string, _ *spec.Agent, more []string) {
 	f.do(func() { f.log = append(f.log, "boot "+path+" "+strings.Join(more, " ")) })
 }
 
-func (f *fleet) Of(path string) (drain.State, bool) {
+func (f *fakeFleet) Of(path string) (drain.State, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	d, ok := f.drains[path]
 	return d, ok
 }
 
-func (f *fleet) BeginSurplus(path string, incarnation uint64, reason string, timeout time.Duration) {
+func (f *fakeFleet) BeginSurplus(path string, incarnation uint64, reason string, timeout time.Duration) {
 	f.do(func() {
 		f.drains[path] = drain.State{Incarnation: incarnation, Reason: reason, Deadline: time.Now().Add(timeout), Pool: true}
 	})
 }
 
-func (f *fleet) CancelSurplus(path string) { f.do(func() { delete(f.drains, path) }) }
+func (f *fakeFleet) CancelSurplus(path string) { f.do(func() { delete(f.drains, path) }) }
 
-func (f *fleet) DecideSurplus(path, why string) {
+func (f *fakeFleet) DecideSurplus(path, why string) {
 	f.do(func() {
 		if _, ok := f.drains[path]; ok {
 			f.log = append(f.log, path+" "+why)
@@ -128,7 +128,7 @@ func (f *fleet) DecideSurplus(path, why string) {
 type rig struct {
 	*Manager
 	t     *testing.T
-	fleet *fleet
+	fleet *fakeFleet
 	db    store.Store
 	end   context.CancelFunc
 	asked []Check
@@ -137,7 +137,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T, db store.Store) *rig {
-	f := &fleet{living: make(map[string]Instance), drains: make(map[string]drain.State), pending: make(map[string]bool)}
+	f := &fakeFleet{living: make(map[string]Instance), drains: make(map[string]drain.State), pending: make(map[string]bool)}
 	r := &rig{t: t, fleet: f, db: db}
 	ctx, end := context.WithCancel(t.Context())
 	r.end = end

@@ -8,16 +8,18 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/account"
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/reconcile"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
+	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Preview is a pool of a project that has no daemon, as a daemon would have it.
-type Preview struct {
-	Path      string
-	Template  *spec.Agent
-	Suspended bool     // by the file: its check does not run
-	Running   []string // names of instances that run, or may
+// preview is a pool of a project that has no daemon, as a daemon would have it.
+type preview struct {
+	path      string
+	template  *spec.Agent
+	suspended bool     // by the file: its check does not run
+	running   []string // names of instances that run, or may
 
 	demand Demand
 	at     time.Time
@@ -26,26 +28,69 @@ type Preview struct {
 // EnvironFunc returns the user and the environment of commands of a pool; see Fleet.
 type EnvironFunc func(path string, template *spec.Agent) (*account.Account, []string, error)
 
-// RunChecks runs the checks of pools in parallel, as a daemon would, and returns when all have ended.
-func RunChecks(ctx context.Context, pools []*Preview, socket string, environ EnvironFunc) {
+// Preview returns what a daemon would do first in a tree, and starts nothing but the checks of pools: the
+// numbers that they print decide what there is to do. running is what was found in the runtimes, and socket
+// that of the daemon. The end of ctx ends the checks, too.
+func Preview(ctx context.Context, tree *spec.Tree, config fleet.Config, running []runtime.Observation, socket string,
+	environ EnvironFunc,
+) (Round, error) {
+	pools := previews(tree, running)
+	runChecks(ctx, pools, socket, environ)
+	if ctx.Err() != nil {
+		return Round{}, context.Cause(ctx)
+	}
+	laid := make(map[string][]string, len(pools))
+	shown := []At{}
+	var surplus []RoundAction
+	for _, p := range pools {
+		laid[p.path] = p.instances()
+		shown = append(shown, p.api())
+		surplus = append(surplus, p.surplus()...)
+	}
+	round := newRound(reconcile.Preview(fleet.New(tree.Layout(laid), config), running, time.Now()), shown)
+	round.Actions = append(round.Actions, surplus...)
+	return round, nil
+}
+
+// previews returns the pools of a tree in the order of the file.
+func previews(tree *spec.Tree, running []runtime.Observation) (pools []*preview) {
+	f := fleet.New(tree.Minimal(), fleet.Config{})
+	byPath := make(map[string]*preview)
+	for _, path := range f.Order {
+		if n := f.Nodes[path]; n != nil && n.Template != nil {
+			p := &preview{path: path, template: n.Template, suspended: f.Suspended(path)}
+			pools, byPath[path] = append(pools, p), p
+		}
+	}
+	for _, o := range running {
+		above, name := cut(o.Path)
+		if p := byPath[above]; p != nil {
+			p.running = append(p.running, name)
+		}
+	}
+	return pools
+}
+
+// runChecks runs the checks of pools in parallel, as a daemon would, and returns when all have ended.
+func runChecks(ctx context.Context, pools []*preview, socket string, environ EnvironFunc) {
 	runner := NewRunner(fmt.Sprintf("preview by %d of %s", os.Getpid(), socket))
 	var wg sync.WaitGroup
 	for _, p := range pools {
-		if !p.Suspended {
+		if !p.suspended {
 			wg.Go(func() { p.check(ctx, runner, socket, environ) })
 		}
 	}
 	wg.Wait()
 }
 
-func (p *Preview) check(ctx context.Context, r *Runner, socket string, environOf EnvironFunc) {
+func (p *preview) check(ctx context.Context, r *Runner, socket string, environOf EnvironFunc) {
 	n, err := 1, error(nil)
-	if p.Template.Pool.Check != nil {
+	if p.template.Pool.Check != nil {
 		var user *account.Account
 		var env []string
-		if user, env, err = environOf(p.Path, p.Template); err == nil {
-			mark := fmt.Sprintf("preview by %d of %s %s", os.Getpid(), socket, p.Path) // a daemon may start meanwhile
-			n, err = r.Run(ctx, newCheck(p.Template, user, append(env, environ(p.Template, p.size())...), mark))
+		if user, env, err = environOf(p.path, p.template); err == nil {
+			mark := fmt.Sprintf("preview by %d of %s %s", os.Getpid(), socket, p.path) // a daemon may start meanwhile
+			n, err = r.Run(ctx, newCheck(p.template, user, append(env, environ(p.template, p.size())...), mark))
 		}
 	}
 	p.demand, p.at = p.demand.Answered(n, err), time.Now()
@@ -53,51 +98,51 @@ func (p *Preview) check(ctx context.Context, r *Runner, socket string, environOf
 
 // size returns how many instances there should be. While the check has not answered, what
 // runs is taken for what the last daemon knew.
-func (p *Preview) size() int {
+func (p *preview) size() int {
 	if !p.demand.Known {
-		return p.Template.Pool.Clamp(len(p.Running))
+		return p.template.Pool.Clamp(len(p.running))
 	}
-	return p.demand.Size(p.Template.Pool)
+	return p.demand.Size(p.template.Pool)
 }
 
-// Instances returns the instances that the pool would have.
-func (p *Preview) Instances() []string {
-	names := p.Template.Instances(p.size())
-	if p.Suspended {
-		names = append(names, p.Running...)
+// instances returns the instances that the pool would have.
+func (p *preview) instances() []string {
+	names := p.template.Instances(p.size())
+	if p.suspended {
+		names = append(names, p.running...)
 	}
 	return names
 }
 
-// Surplus returns what becomes of instances that run and are not wanted.
-func (p *Preview) Surplus() (all []api.RoundAction) {
-	if p.Suspended {
+// surplus returns what becomes of instances that run and are not wanted.
+func (p *preview) surplus() (all []RoundAction) {
+	if p.suspended {
 		return nil
 	}
 	var members []Member
-	for _, name := range p.Template.Sorted(p.Running) {
+	for _, name := range p.template.Sorted(p.running) {
 		members = append(members, Member{Name: name, Lives: true})
 	}
-	steps, _ := Plan(time.Now(), p.Template.Instances(p.size()), members)
+	steps, _ := Plan(time.Now(), p.template.Instances(p.size()), members)
 	for _, s := range steps {
 		if s.Verb == BeginDrain {
-			all = append(all, api.RoundAction{Action: "drain", Path: p.Path + "/" + s.Name, Reason: s.Why})
+			all = append(all, RoundAction{Action: "drain", Path: p.path + "/" + s.Name, Reason: s.Why})
 		}
 	}
 	return all
 }
 
-// API returns the pool as the API shows it.
-func (p *Preview) API() api.PoolAt {
-	s := api.Pool{
-		Size: p.size(), Instances: len(p.Running), Min: p.Template.Pool.Min, Max: p.Template.Pool.Ceiling(),
+// api returns the pool as the API shows it.
+func (p *preview) api() At {
+	s := Info{
+		Size: p.size(), Instances: len(p.running), Min: p.template.Pool.Min, Max: p.template.Pool.Ceiling(),
 		Answer: p.demand.Asked, Answered: p.demand.Known,
 	}
-	if p.Template.Pool.Check != nil && !p.at.IsZero() {
+	if p.template.Pool.Check != nil && !p.at.IsZero() {
 		s.CheckedAt = &p.at
 	}
 	if p.demand.Problem != nil {
 		s.Error = p.demand.Problem.Error()
 	}
-	return api.PoolAt{Path: p.Path, Pool: s}
+	return At{Path: p.path, Pool: s}
 }

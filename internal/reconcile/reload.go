@@ -61,9 +61,9 @@ const (
 func NewReloader(o ReloaderOptions) *Reloader { return &Reloader{o: o} }
 
 // Reload reads the files now. An error is logged even if it was before.
-func (r *Reloader) Reload(ctx context.Context) (api.Reloaded, error) {
+func (r *Reloader) Reload(ctx context.Context) (Reloaded, error) {
 	if r.o.Load == nil {
-		return api.Reloaded{}, fmt.Errorf("%w: this daemon has no file to read", api.ErrConflict)
+		return Reloaded{}, fmt.Errorf("%w: this daemon has no file to read", api.ErrConflict)
 	}
 	_, answer, err := r.reload(ctx, true)
 	return answer, err
@@ -71,18 +71,18 @@ func (r *Reloader) Reload(ctx context.Context) (api.Reloaded, error) {
 
 // Check is Reload on behalf of no client: an error is logged once for each version of the
 // files. It returns what to watch.
-func (r *Reloader) Check(ctx context.Context) (filewatch.Set, api.Reloaded, error) {
+func (r *Reloader) Check(ctx context.Context) (filewatch.Set, Reloaded, error) {
 	return r.reload(ctx, false)
 }
 
 // reload reads the files and applies them unless they are in force. An error is logged once
 // for each version, and again if asked. It returns what to watch.
-func (r *Reloader) reload(ctx context.Context, asked bool) (filewatch.Set, api.Reloaded, error) {
+func (r *Reloader) reload(ctx context.Context, asked bool) (filewatch.Set, Reloaded, error) {
 	r.reading.Lock()
 	defer r.reading.Unlock()
 	l := r.o.Load()
 	now := r.o.Fleet().Config
-	answer := api.Reloaded{Revision: now.Revision}
+	answer := Reloaded{Revision: now.Revision}
 	if l.Err == nil && l.Config.Revision == now.Revision && now.Revision != "" {
 		r.clearRejection()
 		return l.Watch, answer, nil
@@ -130,7 +130,7 @@ func (r *Reloader) awaitEffect(ctx context.Context, asked bool) {
 
 // summary counts changes and returns their paths by kind. restarts are those of agents that
 // cannot change without one.
-func summary(revision string, changes spec.Changes, restarts map[string]Restart) (api.Reloaded,
+func summary(revision string, changes spec.Changes, restarts map[string]Restart) (Reloaded,
 	map[string][]string) {
 	paths := map[string][]string{"added": changes.Added, "removed": changes.Removed}
 	for _, path := range changes.Changed {
@@ -143,7 +143,7 @@ func summary(revision string, changes spec.Changes, restarts map[string]Restart)
 		}
 		paths[kind] = append(paths[kind], path)
 	}
-	return api.Reloaded{
+	return Reloaded{
 		Revision: revision, Changed: true, Added: len(paths["added"]), Removed: len(paths["removed"]),
 		Renewed: len(paths["renewed"]), Later: len(paths["later"]), Amended: len(paths["amended"]),
 	}, paths

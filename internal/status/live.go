@@ -44,7 +44,7 @@ type Live struct {
 		API(path string) *drain.Info
 	}
 	Pools interface {
-		API(path string) *api.Pool
+		API(path string) *pool.Info
 		Explain(path string, runs bool) pool.Explanation
 	}
 	// Triggered returns what is special about an agent that triggers start; nil for others.
@@ -52,7 +52,7 @@ type Live struct {
 	// Waits returns what an agent has waited for since the last pass of the reconciler.
 	Waits func(path string) (reconcile.Delay, bool)
 	// Standing returns what the reconciler makes of a node; nil if it is not in the fleet.
-	Standing func(n Node, now time.Time) *api.Standing
+	Standing func(n Node, now time.Time) *Standing
 	// Resumable reports whether a person has suspended the project.
 	Resumable func() bool
 }

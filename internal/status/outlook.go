@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
 	"github.com/coppice-dev/coppice/internal/journal"
 	"github.com/coppice-dev/coppice/internal/reconcile"
@@ -132,7 +131,7 @@ var planned = map[string]string{
 
 // addStanding adds to an explanation what the patrol makes of the node, where that says
 // more than its supervisor knows.
-func addStanding(x *Explanation, p *api.Standing, now time.Time) {
+func addStanding(x *Explanation, p *Standing, now time.Time) {
 	if p.Wanted != "run" && x.Rule == "" {
 		x.Rule = p.Why
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -70,22 +69,22 @@ func TestAddStanding(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		x        Explanation
-		p        api.Standing
+		p        Standing
 		expected string // why | evidence | next
 	}{
-		{"as declared", Explanation{Next: "it ends"}, api.Standing{Wanted: "run", Observed: "running", Known: true, NextRound: &later}, "||it ends"},
-		{"ended", Explanation{Rule: "it never restarts", Next: "it stays stopped"}, api.Standing{Wanted: "run", Observed: "done"}, "it never restarts||it stays stopped"},
-		{"drifted", Explanation{}, api.Standing{Wanted: "run", Observed: "running", Drifted: []string{"env.A", "command"}, Action: "renew", Reason: "drifted: env.A, command"},
+		{"as declared", Explanation{Next: "it ends"}, Standing{Wanted: "run", Observed: "running", Known: true, NextRound: &later}, "||it ends"},
+		{"ended", Explanation{Rule: "it never restarts", Next: "it stays stopped"}, Standing{Wanted: "run", Observed: "done"}, "it never restarts||it stays stopped"},
+		{"drifted", Explanation{}, Standing{Wanted: "run", Observed: "running", Drifted: []string{"env.A", "command"}, Action: "renew", Reason: "drifted: env.A, command"},
 			"|it does not run as the file says now: env.A, command|it is restarted now: drifted: env.A, command"},
-		{"drifted, no room", Explanation{}, api.Standing{Wanted: "run", Observed: "running", Drifted: []string{"dir"}, HeldUntil: &later},
+		{"drifted, no room", Explanation{}, Standing{Wanted: "run", Observed: "running", Drifted: []string{"dir"}, HeldUntil: &later},
 			"|it does not run as the file says now: dir|it is restarted as the file says in 1m30s, when its limit has room"},
-		{"quarantined", Explanation{Next: "in 1h"}, api.Standing{Wanted: "run", Observed: "kept", HeldUntil: &later}, "||in 1h"},
-		{"idle", Explanation{Next: "it ends"}, api.Standing{Wanted: "run", Observed: "running", IdleLeft: &left}, "||it is killed in 1m1s unless it reads or writes something first"},
-		{"waits", Explanation{Node: Node{WaitsFor: "t/b"}, Rule: "waits for t/b"}, api.Standing{Wanted: "run", Observed: "down", WaitsFor: []string{"t/b", "t/c"}},
+		{"quarantined", Explanation{Next: "in 1h"}, Standing{Wanted: "run", Observed: "kept", HeldUntil: &later}, "||in 1h"},
+		{"idle", Explanation{Next: "it ends"}, Standing{Wanted: "run", Observed: "running", IdleLeft: &left}, "||it is killed in 1m1s unless it reads or writes something first"},
+		{"waits", Explanation{Node: Node{WaitsFor: "t/b"}, Rule: "waits for t/b"}, Standing{Wanted: "run", Observed: "down", WaitsFor: []string{"t/b", "t/c"}},
 			"waits for t/b|it waits for t/c|it is started as soon as t/b is ready"},
-		{"busy", Explanation{}, api.Standing{Wanted: "run", Observed: "down", Busy: true}, "||it is being started"},
-		{"suspended", Explanation{}, api.Standing{Wanted: "suspend", Why: "the file suspends it", Observed: "running", Action: "suspend"}, "the file suspends it||it is stopped now"},
-		{"retired", Explanation{}, api.Standing{Wanted: "finish", Why: "the file does not have it", Observed: "running"}, "the file does not have it||"},
+		{"busy", Explanation{}, Standing{Wanted: "run", Observed: "down", Busy: true}, "||it is being started"},
+		{"suspended", Explanation{}, Standing{Wanted: "suspend", Why: "the file suspends it", Observed: "running", Action: "suspend"}, "the file suspends it||it is stopped now"},
+		{"retired", Explanation{}, Standing{Wanted: "finish", Why: "the file does not have it", Observed: "running"}, "the file does not have it||"},
 	} {
 		addStanding(&test.x, &test.p, now)
 		if got := strings.Join([]string{test.x.Rule, strings.Join(test.x.Evidence, "; "), test.x.Next}, "|"); got != test.expected {

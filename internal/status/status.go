@@ -16,6 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/order"
+	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -143,7 +144,7 @@ func (m *Model) Status(ctx context.Context) (Status, error) {
 	}
 	for _, n := range nodes {
 		if n.Pool != nil {
-			s.Pools = append(s.Pools, api.PoolAt{Path: n.Path, Pool: *n.Pool})
+			s.Pools = append(s.Pools, pool.At{Path: n.Path, Pool: *n.Pool})
 		}
 		if n.Kind == kindAgent && waitsForPerson(n) {
 			s.NeedsInput++

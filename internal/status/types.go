@@ -9,6 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/order"
+	"github.com/coppice-dev/coppice/internal/pool"
 )
 
 // Node is a supervisor or an agent.
@@ -52,7 +53,7 @@ type Node struct {
 	NoNewPrivileges bool          `json:"no_new_privileges,omitempty" doc:"Whether an agent and what it starts are kept from gaining privileges; not there if not."`
 	StoppedByHand   bool          `json:"stopped_by_hand,omitempty" doc:"A person has stopped or drained it: only a start brings it back, not a resume."`
 	NeedsInput      *NeedsInput   `json:"needs_input,omitempty"`
-	Pool            *api.Pool     `json:"pool,omitempty"`
+	Pool            *pool.Info    `json:"pool,omitempty"`
 }
 
 // Loop tells how an agent ends that is restarted again and again: LoopEnds times
@@ -90,7 +91,26 @@ type Explanation struct {
 	History  []event.Event `json:"history" doc:"Its last events, oldest first."`
 	Tail     []string      `json:"tail" doc:"Its last output, without escape sequences."`
 	Claims   []api.Claim   `json:"claims" doc:"What it has said of how its work ended, oldest first."`
-	Patrol   *api.Standing `json:"patrol,omitempty"`
+	Patrol   *Standing     `json:"patrol,omitempty"`
+}
+
+// Standing is what reconciliation makes of a node.
+type Standing struct {
+	_ struct{} `doc:"What the patrol makes of a node: what is wanted, what is, and what a round would do about it now."`
+
+	Wanted    string     `json:"wanted" doc:"run, suspend or finish. Readers must expect others."`
+	Why       string     `json:"why,omitempty" doc:"Why it is not to run."`
+	Observed  string     `json:"observed" doc:"unknown, down, running, kept (its supervisor takes care of it) or done (stopped by hand, or ended for good)."`
+	Ready     bool       `json:"ready" doc:"What depends on it may start."`
+	Known     bool       `json:"known" doc:"It runs, and with what it was started is known."`
+	Drifted   []string   `json:"drifted" doc:"Fields in which it differs from what is declared now."`
+	WaitsFor  []string   `json:"waits_for" doc:"Nodes that have to be ready, or gone, before it starts."`
+	HeldUntil *time.Time `json:"held_until,omitempty" doc:"When its limit has room for another start."`
+	IdleLeft  *float64   `json:"idle_left,omitempty" doc:"How many seconds it may still neither read nor write; not there if that does not count."`
+	Busy      bool       `json:"busy" doc:"Something that was planned is being done."`
+	Action    string     `json:"action,omitempty" doc:"What a round would do now; not there if nothing."`
+	Reason    string     `json:"reason,omitempty" doc:"Why it would do that."`
+	NextRound *time.Time `json:"next_round,omitempty" doc:"When the next round is made if nothing happens before."`
 }
 
 // Status is the daemon and its fleet in short.
@@ -106,7 +126,7 @@ type Status struct {
 	Inbox      Inbox          `json:"inbox"`
 	Store      Store          `json:"store"`
 	Config     Config         `json:"config"`
-	Pools      []api.PoolAt   `json:"pools,omitempty" doc:"All pools; not there if there is none."`
+	Pools      []pool.At      `json:"pools,omitempty" doc:"All pools; not there if there is none."`
 	Orders     *order.Counts  `json:"orders,omitempty"`
 }
 

@@ -7,9 +7,9 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/status/statustest"
 )
@@ -51,7 +51,7 @@ func TestNarrow(t *testing.T) {
 	pools := []status.Node{
 		{Path: "t", Kind: "supervisor", State: "running"},
 		{Path: "t/a", Kind: "agent", State: "stopped", Reason: strings.Repeat("so long ", 20)},
-		{Path: "t/p", Kind: "supervisor", State: "running", Pool: &api.Pool{Size: 3, Max: 5}},
+		{Path: "t/p", Kind: "supervisor", State: "running", Pool: &pool.Info{Size: 3, Max: 5}},
 	}
 	columns := append(psColumns(), show.StatusColumn(pools)...)
 	lines := show.NodeTable(pools, show.Narrow(pools, columns, 80), 0, 80, terminal.NewPaint(false))

@@ -12,6 +12,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/show"
+	"github.com/coppice-dev/coppice/internal/pool"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 )
@@ -34,7 +36,7 @@ its last valid version.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			return r.Ask(func(ctx context.Context, c *api.Client) error {
-				round, err := c.Patrol(ctx, dry)
+				round, err := pool.Patrol.Call(ctx, c, pool.PatrolRequest{DryRun: dry})
 				if err != nil {
 					return err
 				}
@@ -63,7 +65,7 @@ func refusedFile(ctx context.Context, c *api.Client) error {
 	return err
 }
 
-func printRound(s *command.Streams, r api.Round) error {
+func printRound(s *command.Streams, r pool.Round) error {
 	if s.JSON {
 		return s.PrintJSON(r)
 	}
@@ -105,13 +107,11 @@ the daemon runs.`,
 		Args:              command.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			return r.Ask(func(ctx context.Context, c *api.Client) error {
-				done, err := c.Reload(ctx)
-				if err != nil {
-					return err
-				}
-				return s.PrintLine(done, fmt.Sprint("reloaded: ", done))
-			})
+			done, err := command.Call(r.Ask, reconcile.Reload, api.None{})
+			if err != nil {
+				return err
+			}
+			return s.PrintLine(done, fmt.Sprint("reloaded: ", done))
 		},
 	}
 	r.Flags(cmd)

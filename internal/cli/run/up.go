@@ -28,6 +28,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/project/load"
@@ -88,7 +89,7 @@ func upDry(s *command.Streams, path string) error {
 	}
 	ctx, stop := command.UntilSignal(context.Background())
 	defer stop()
-	var round api.Round
+	var round pool.Round
 	var refused error
 	if _, locked := p.Locked(); locked {
 		var socket string
@@ -97,7 +98,7 @@ func upDry(s *command.Streams, path string) error {
 			defer cancel()
 			client := api.Dial(socket)
 			defer client.Close()
-			if round, err = client.Patrol(ctx, true); err == nil {
+			if round, err = pool.Patrol.Call(ctx, client, pool.PatrolRequest{DryRun: true}); err == nil {
 				refused = refusedFile(ctx, client)
 			}
 		}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
@@ -66,7 +66,7 @@ func PaintState(p terminal.Paint, state, text string) string {
 func StateWords(state string) string { return strings.ReplaceAll(state, "_", " ") }
 
 // PoolText returns the size of a pool in a line.
-func PoolText(p api.Pool) string {
+func PoolText(p pool.Info) string {
 	if p.Retired {
 		return fmt.Sprintf("no longer in the file, %d live, %d to finish", p.Instances, p.Draining)
 	}
@@ -84,7 +84,7 @@ func PoolText(p api.Pool) string {
 }
 
 // CheckText explains the size of a pool: the last answer of its check, and when.
-func CheckText(p api.Pool, now time.Time) string {
+func CheckText(p pool.Info, now time.Time) string {
 	ago := ""
 	if p.CheckedAt != nil {
 		ago = fmt.Sprintf(", %s ago", timespan.Short(max(0, now.Sub(*p.CheckedAt))))
