@@ -16,6 +16,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/status/statustest"
@@ -194,8 +195,8 @@ func TestExplainCommand(t *testing.T) {
 func TestActCommands(t *testing.T) {
 	t.Parallel()
 	f := statustest.Sample()
-	f.OnAct = func(_ context.Context, path string, action api.Action) error {
-		if action == api.Start && path == "worker" {
+	f.OnAct = func(_ context.Context, path string, action control.Action) error {
+		if action == control.Start && path == "worker" {
 			return fmt.Errorf("app/worker: %w: it runs", api.ErrConflict)
 		}
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/creack/pty"
 	"golang.org/x/term"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/status/statustest"
 )
 
@@ -134,8 +134,8 @@ func TestTop(t *testing.T) {
 	t.Parallel()
 	f := statustest.Sample()
 	f.OnAttach = fullScreen
-	f.OnAct = func(_ context.Context, path string, action api.Action) error {
-		if action == api.Restart {
+	f.OnAct = func(_ context.Context, path string, action control.Action) error {
+		if action == control.Restart {
 			return errors.New("it will not")
 		}
 		return nil

@@ -11,7 +11,6 @@
 package api
 
 import (
-	"context"
 	"errors"
 )
 
@@ -32,51 +31,7 @@ var (
 
 // Daemon is what a daemon answers apart from the routes that features own.
 type Daemon interface {
-	Service
 	Access
 	Selves
 	Farewells
-}
-
-// Service is what people can ask of a daemon. Paths name nodes, such as "app/db/monitor";
-// the first segment may be left out. Errors wrap those above.
-type Service interface {
-	// Act does something to a node, and with a supervisor to all below it,
-	// and returns when it is done. What is so already is no error.
-	Act(ctx context.Context, path string, action Action) (Acted, error)
-	// Down stops everything in order and ends the daemon. With keep, agents go
-	// on without it. It returns when the daemon has begun to.
-	Down(ctx context.Context, keep bool) error
-}
-
-// Action is what Act does.
-type Action string
-
-const (
-	Start   Action = "start"   // what is stopped, suspended or held back by a limit
-	Stop    Action = "stop"    // until Start; survives the daemon
-	Restart Action = "restart" // stop and start; no failure is counted
-	Reset   Action = "reset"   // counters and limits are cleared; what is held starts
-	Suspend Action = "suspend" // as Stop, for what will be resumed
-	Resume  Action = "resume"  // what is suspended, or paused by a limit
-)
-
-// Actions are all there are.
-func Actions() []Action { return []Action{Start, Stop, Restart, Reset, Suspend, Resume} }
-
-// ActRequest is the body of POST /v1/act.
-type ActRequest struct {
-	Path   string `json:"path"`
-	Action Action `json:"action"`
-}
-
-// Acted is what Act has done.
-type Acted struct {
-	Changed int      `json:"changed"` // how many nodes it was done to
-	Already []string `json:"already"` // paths of agents that ran, or were stopped by hand, already
-}
-
-// DownRequest is the body of POST /v1/down.
-type DownRequest struct {
-	Keep bool `json:"keep"` // the agents go on
 }

@@ -31,17 +31,13 @@ func (c canned) Denied(token.Caller, int, string) {}
 
 func (c canned) RunOf(int) string { return "" }
 
-func (c canned) Act(ctx context.Context, _ string, _ Action) (done Acted, err error) {
+// Act answers actRoute.
+func (c canned) Act(ctx context.Context) error {
 	if c.act != nil {
-		return done, c.act(ctx)
+		return c.act(ctx)
 	}
-	if c.full {
-		done = Acted{2, []string{"app/a"}}
-	}
-	return done, c.err
+	return c.err
 }
-
-func (c canned) Down(context.Context, bool) error { return c.err }
 
 // counted answers a stream of a test.
 func (c canned) counted(ctx context.Context, r countRequest) iter.Seq2[counted, error] {
@@ -64,7 +60,6 @@ func (c canned) attachTo(ctx context.Context, _ string, input io.Reader, output 
 	return c.err
 }
 
-func (c canned) RequestRestart(_ context.Context, _ token.Caller, _ string) error { return c.err }
 func (c canned) Hook(context.Context, token.Caller, string) ([]Notice, error) {
 	if !c.full {
 		return nil, c.err

@@ -15,8 +15,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"golang.org/x/sys/unix"
+
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 )
 
 // Client asks a daemon. Its
@@ -213,16 +214,6 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 		return fmt.Errorf("reading the answer of the daemon: %w", err)
 	}
 	return nil
-}
-
-// Act implements Service.
-func (c *Client) Act(ctx context.Context, path string, action Action) (done Acted, err error) {
-	return done, c.call(ctx, "POST", "/act", nil, ActRequest{path, action}, &done)
-}
-
-// Down implements Service.
-func (c *Client) Down(ctx context.Context, keep bool) error {
-	return c.call(ctx, "POST", "/down", nil, DownRequest{keep}, nil)
 }
 
 // stream yields the items of a stream until it is complete. The error that it

@@ -49,6 +49,7 @@ func newNarrow(t *testing.T, r room) *narrow {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	s := newServer(narrowService{canned{full: true, events: forever}, n}, patiently())
+	standInActs(s, canned{})
 	s.room = r
 	n.gate = newGate(l, s.access, r)
 	go func() { ended <- s.serveBy(ctx, n.gate) }()
@@ -132,8 +133,8 @@ func (n *narrow) served() {
 	c := dial(n.t, n.as("").socket)
 	defer c.Close()
 	err := reach(ctx, c)
-	_, err2 := c.Act(ctx, "a", Stop)
-	if err := errors.Join(err, err2, c.Down(ctx, false)); err != nil {
+	_, err2 := actRoute.Call(ctx, c, actRequest{Path: "a"})
+	if err := errors.Join(err, err2); err != nil {
 		n.t.Fatal(err)
 	}
 }

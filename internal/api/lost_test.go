@@ -20,7 +20,7 @@ func TestLostBeforeTheAnswer(t *testing.T) {
 	}{
 		"read, none after it":    {false, func(c *Client) error { return reach(t.Context(), c) }, ErrDown},
 		"read, another after it": {true, func(c *Client) error { return reach(t.Context(), c) }, nil},
-		"act, another after it":  {true, func(c *Client) error { _, err := c.Act(t.Context(), "app", Stop); return err }, ErrLost},
+		"act, another after it":  {true, func(c *Client) error { _, err := actRoute.Call(t.Context(), c, actRequest{}); return err }, ErrLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			socket := tempSocket(t)

@@ -96,6 +96,7 @@ func start(t *testing.T, d Daemon, socket string, p pace) started {
 	for _, path := range []string{"/status", "/nodes", "/explain"} {
 		standIn(s, path)
 	}
+	standInActs(s, d)
 	return startServer(t, s, socket)
 }
 
@@ -172,4 +173,33 @@ func standIn(s *Server, path string) {
 	}
 	Route[request, []string]{Method: "GET", Path: path, For: People}.Handle(s,
 		func(context.Context, token.Caller, request) ([]string, error) { return nil, nil })
+}
+
+// Routes by which people change something, as a feature has them.
+var (
+	actRoute  = Route[actRequest, None]{Method: "POST", Path: "/act", For: People}
+	downRoute = Route[downRequest, None]{Method: "POST", Path: "/down", For: People}
+)
+
+type actRequest struct {
+	Path   string `json:"path"`
+	Action string `json:"action"`
+}
+
+type downRequest struct {
+	Keep bool `json:"keep,omitempty"`
+}
+
+// standInActs registers routes that change something. What is not canned does nothing.
+func standInActs(s *Server, d Daemon) {
+	actRoute.Handle(s, func(ctx context.Context, _ token.Caller, req actRequest) (none None, err error) {
+		if err := CheckPath(req.Path); err != nil {
+			return none, err
+		}
+		if d, ok := d.(interface{ Act(context.Context) error }); ok {
+			err = d.Act(ctx)
+		}
+		return none, err
+	})
+	downRoute.Handle(s, func(context.Context, token.Caller, downRequest) (none None, err error) { return none, nil })
 }

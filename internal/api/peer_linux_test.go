@@ -87,7 +87,9 @@ func TestEndedPeer(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		served := make(chan error, 1)
 		go func() {
-			served <- newServer(canned{full: true}, patiently()).Serve(ctx, l)
+			s := newServer(canned{full: true}, patiently())
+			standInActs(s, canned{})
+			served <- s.Serve(ctx, l)
 		}()
 		io.WriteString(in, "go\n")
 		answer, err := io.ReadAll(out)

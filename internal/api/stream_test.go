@@ -15,8 +15,9 @@ import (
 	"testing/iotest"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 )
 
 // counting yields numbered events for ever.

@@ -9,17 +9,9 @@ import (
 // Selves serves what an agent asks for itself. The daemon cuts text to MaxNote
 // bytes and makes it plain: what an agent says is a claim.
 type Selves interface {
-	// RequestRestart asks for another incarnation, which counts as no failure.
-	// It returns when it is certain that it will come. ErrConflict while the agent is drained.
-	RequestRestart(ctx context.Context, who token.Caller, reason string) error
 	// Hook is what there is for the agent now, what presses most first. Each
 	// message is told once to an incarnation; the same ones come again with the same key.
 	Hook(ctx context.Context, who token.Caller, key string) ([]Notice, error)
-}
-
-// RestartRequest is the body of POST /v1/agent/restart.
-type RestartRequest struct {
-	Reason string `json:"reason"`
 }
 
 // HookRequest is the body of POST /v1/agent/hook.
@@ -36,21 +28,9 @@ type Notice struct {
 
 func vitalsRoutes() []route {
 	return []route{
-		{method: "POST", path: "/v1/agent/restart", agent: true, body: RestartRequest{}, serve: (*call).requestRestart},
 		{method: "POST", path: "/v1/agent/hook", agent: true, body: HookRequest{}, answer: []Notice{},
 			serve: (*call).hook},
 	}
-}
-
-func (c *call) requestRestart() error {
-	var req RestartRequest
-	if err := c.body(&req); err != nil {
-		return err
-	}
-	if err := c.service.RequestRestart(c.r.Context(), c.caller, req.Reason); err != nil {
-		return err
-	}
-	return c.done()
 }
 
 func (c *call) hook() error {
@@ -63,11 +43,6 @@ func (c *call) hook() error {
 		return err
 	}
 	return c.answer(orEmpty(notices))
-}
-
-// RequestRestart is Selves.RequestRestart of the agent whose client this is.
-func (c *Client) RequestRestart(ctx context.Context, reason string) error {
-	return c.call(ctx, "POST", "/agent/restart", nil, RestartRequest{reason}, nil)
 }
 
 // Hook is Selves.Hook of the agent whose client this is.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/event/feed"
 	"github.com/coppice-dev/coppice/internal/outcome"
@@ -100,15 +101,17 @@ func TestRoundTrip(t *testing.T) {
 	wantWhy, _ := f.Explain(ctx, "web")
 	why, err := status.Explain.Call(ctx, c, status.ExplainRequest{Path: "web"})
 	same("explain", why, wantWhy, err)
-	for _, a := range api.Actions() {
-		if _, err := c.Act(ctx, "app/db", a); err != nil {
+	for _, a := range []control.Action{control.Start, control.Stop} {
+		if _, err := control.Act.Call(ctx, c, control.ActRequest{Path: "app/db", Action: a}); err != nil {
 			t.Error(a, err)
 		}
 	}
-	if err := errors.Join(c.Down(ctx, true), c.Down(ctx, false)); err != nil {
-		t.Error(err)
+	for _, keep := range []bool{true, false} {
+		if _, err := control.Down.Call(ctx, c, control.DownRequest{Keep: keep}); err != nil {
+			t.Error(err)
+		}
 	}
-	same("calls", f.Calls(), []string{"start app/db", "stop app/db", "restart app/db", "reset app/db", "suspend app/db", "resume app/db", "down keep", "down"}, nil)
+	same("calls", f.Calls(), []string{"start app/db", "stop app/db", "down keep", "down"}, nil)
 
 	f.Print("app/db", "one")
 	f.Print("app/db", "two \x1b[1m\"<&>\"\r\u2028")
@@ -157,8 +160,8 @@ func TestErrorsSurvive(t *testing.T) {
 		_, errs["status"] = status.Get.Call(ctx, c, api.None{})
 		_, errs["nodes"] = status.List.Call(ctx, c, status.ListRequest{})
 		_, errs["explain"] = status.Explain.Call(ctx, c, status.ExplainRequest{Path: "app"})
-		_, errs["act"] = c.Act(ctx, "app", api.Stop)
-		errs["down"] = c.Down(ctx, false)
+		_, errs["act"] = control.Act.Call(ctx, c, control.ActRequest{Path: "app", Action: control.Stop})
+		_, errs["down"] = control.Down.Call(ctx, c, control.DownRequest{})
 		for _, err := range feed.Events(ctx, c, event.Query{Follow: true}) {
 			errs["events"] = err
 		}
@@ -218,7 +221,7 @@ func TestNobodyListens(t *testing.T) {
 func TestCancel(t *testing.T) {
 	f := fleet()
 	entered := make(chan struct{}, 1)
-	f.OnAct = func(ctx context.Context, _ string, _ api.Action) error {
+	f.OnAct = func(ctx context.Context, _ string, _ control.Action) error {
 		entered <- struct{}{}
 		<-ctx.Done()
 		return ctx.Err()
@@ -226,7 +229,8 @@ func TestCancel(t *testing.T) {
 	c := serve(t, f)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-entered; cancel() }()
-	if _, err := c.Act(ctx, "app", api.Stop); !errors.Is(err, context.Canceled) {
+	req := control.ActRequest{Path: "app", Action: control.Stop}
+	if _, err := control.Act.Call(ctx, c, req); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 )
 
@@ -19,7 +19,7 @@ func TestRestartWithoutItsClient(t *testing.T) {
 			p := raise(t, s, memory.New(), treeOf(t, "s(a b)"))
 			defer p.close()
 			ctx, cancel := context.WithCancel(context.Background())
-			go p.Act(ctx, path, api.Restart)
+			go p.control.Act(ctx, path, control.Restart)
 			time.Sleep(time.Second)
 			cancel()
 			time.Sleep(time.Minute)

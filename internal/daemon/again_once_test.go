@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
@@ -60,17 +60,17 @@ func TestRunOutlivesRestart(t *testing.T) {
 						t.Fatal(err)
 					}
 					if c.stopped != "" {
-						if _, err := p.Act(ctx, c.stopped, api.Stop); err != nil {
+						if _, err := p.control.Act(ctx, c.stopped, control.Stop); err != nil {
 							t.Fatal(err)
 						}
 					}
-					if _, err := p.Act(ctx, c.restart, api.Restart); err != nil {
+					if _, err := p.control.Act(ctx, c.restart, control.Restart); err != nil {
 						t.Errorf("restart: %v", err)
 					}
 					if got := s.cast(); got != c.left {
 						t.Errorf("there live %q, want %q", got, c.left)
 					}
-					if _, err := p.Act(ctx, "t", api.Stop); err != nil {
+					if _, err := p.control.Act(ctx, "t", control.Stop); err != nil {
 						t.Errorf("stop: %v", err)
 					}
 					<-p.Ended()

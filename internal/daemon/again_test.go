@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -63,13 +63,13 @@ func TestNumbersGoOnUnderASupervisorThatIsRestarted(t *testing.T) {
 									<-p.Ended()
 									p = open()
 								}
-								p.Act(context.Background(), "t/s/b", api.Start) // where it has ended
+								p.control.Act(context.Background(), "t/s/b", control.Start) // where it has ended
 								time.Sleep(time.Minute)
 								if a := s.on("t/s/b"); n%2 == 0 && a != nil {
 									a.end(exit)
 									time.Sleep(time.Minute)
 								}
-								p.Act(context.Background(), "t/s", api.Restart)
+								p.control.Act(context.Background(), "t/s", control.Restart)
 								time.Sleep(time.Minute)
 								if s.on("t/s/b") == nil && s.on("t/s/c") == nil {
 									t.Fatalf("after a restart of their supervisor there live %s: %v", s.cast(), s.begun)

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -117,7 +117,7 @@ func TestApplyKeeps(t *testing.T) {
 		}
 		p := newPlay(t, tree("x"))
 		defer p.close()
-		if _, err := p.Act(context.Background(), "a", api.Stop); err != nil {
+		if _, err := p.control.Act(context.Background(), "a", control.Stop); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
@@ -354,7 +354,7 @@ func TestApplyToWhatNeverRan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, db := newStage(), memory.New()
 		p := raise(t, s, db, treeOf(t, "s(a b)"))
-		if _, err := p.Act(context.Background(), "t/s", api.Stop); err != nil {
+		if _, err := p.control.Act(context.Background(), "t/s", control.Stop); err != nil {
 			t.Fatal(err)
 		}
 		p.close()

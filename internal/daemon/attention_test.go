@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/status"
@@ -105,13 +105,13 @@ func TestNeedsInput(t *testing.T) {
 			}
 		}
 		want("two agents ask", 2, 4)
-		if _, err := p.Act(ctx, "t/well", api.Stop); err != nil {
+		if _, err := p.control.Act(ctx, "t/well", control.Stop); err != nil {
 			t.Fatal(err)
 		}
 		want("one is stopped", 1, 4)
 		s.on("t/p/a").end(supervisor.Exit{Kind: supervisor.Failure})
 		want("their supervisor is paused", 1, 5)
-		if _, err := p.Act(ctx, "t/well", api.Start); err != nil {
+		if _, err := p.control.Act(ctx, "t/well", control.Start); err != nil {
 			t.Fatal(err)
 		}
 		want("and started", 2, 5)

@@ -15,6 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/belief"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/health"
@@ -82,6 +83,8 @@ type Controller struct {
 	launched chan struct{}
 	log      *event.Log
 	journal  *journal.Journal
+	tree     *control.Tree
+	control  *control.Manager
 	before   uint64 // the last event of earlier daemons
 
 	loop       *reconcile.Loop
@@ -109,8 +112,6 @@ type Controller struct {
 	triggers   *trigger.Manager
 	work       *service.Service
 	orders     *dispatch.Dispatcher
-
-	project suspension
 
 	down     chan struct{} // closed when somebody has asked for the end
 	downOnce sync.Once
@@ -159,6 +160,7 @@ func newController(o Options) (*Controller, error) {
 		down:       make(chan struct{}), ended: make(chan struct{}),
 	}
 	c.claims = claim.New(claim.Options{Store: o.Store, Log: log, Logger: o.Logger})
+	c.tree = newTree(c)
 	c.applier = newApplier(c, fleet.New(o.Tree, o.Config))
 	c.loop = newLoop(c)
 	c.health = newHealth(c)
@@ -182,6 +184,7 @@ func newController(o Options) (*Controller, error) {
 	c.patrol = pool.Patroller{Pools: c.pools, Reconciler: reconciler{c.loop, c}}
 	c.observer = newObserver(c)
 	c.access = newAccess(c)
+	c.control = newControl(c)
 	return c, nil
 }
 
@@ -216,7 +219,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 			c.work.Close()
 		}
 	}()
-	if err := c.recallSuspension(ctx); err != nil {
+	if err := c.control.Restore(ctx); err != nil {
 		return err
 	}
 	if err := c.triggers.RestoreIssues(ctx); err != nil {
@@ -344,23 +347,6 @@ func (c *Controller) wait() {
 
 // rootPath is the path of the root, whether it was launched or not.
 func (c *Controller) rootPath() string { return c.fleet().Tree.Root.Name }
-
-// find returns the running supervisor of a path.
-func (c *Controller) find(path string) *supervisor.Supervisor {
-	s := c.root
-	for s != nil && s.Path() != path {
-		rest, below := cutPath(path, s.Path())
-		if !below {
-			return nil
-		}
-		child, err := s.Child(rest)
-		if err != nil {
-			return nil
-		}
-		s = child.Sub
-	}
-	return s
-}
 
 // epochOf names the history of a store. One in memory begins with each daemon.
 func epochOf(s store.Store) func() string {

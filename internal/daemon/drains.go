@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agent"
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/token"
@@ -71,13 +71,13 @@ func (a drainAgents) Child(path string) (supervisor.ChildInfo, error) {
 	if err != nil {
 		return supervisor.ChildInfo{}, err
 	}
-	info, err := a.c.child(sup, id)
-	return info, notFound(path, err)
+	info, err := a.c.tree.Child(sup, id)
+	return info, control.Error(path, err)
 }
 
 // StopNow is part of drain.Agents.
 func (a drainAgents) StopNow(ctx context.Context, path string) error {
-	_, err := a.c.Act(ctx, path, api.Stop)
+	_, err := a.c.control.Act(ctx, path, control.Stop)
 	return err
 }
 
@@ -87,7 +87,7 @@ func (a drainAgents) Suspend(ctx context.Context, path string) ([]store.Op, erro
 	if err != nil {
 		return nil, err
 	}
-	a.c.adoptBelow(ctx, path)
+	a.c.control.AdoptBelow(ctx, path)
 	if err = sup.SuspendChild(ctx, id, supervisor.ReasonDrained); err == nil {
 		var saved supervisor.Saved
 		if saved, _, err = sup.Save(id); err == nil {
@@ -97,7 +97,7 @@ func (a drainAgents) Suspend(ctx context.Context, path string) ([]store.Op, erro
 	if errors.Is(err, supervisor.ErrNotFound) { // a temporary one, which has ended for good
 		return nil, nil
 	}
-	return nil, notFound(path, err)
+	return nil, control.Error(path, err)
 }
 
 // Renew is part of drain.Agents.

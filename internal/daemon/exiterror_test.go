@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -20,16 +22,9 @@ func TestErrorsAfterARestart(t *testing.T) {
 		edited(t, tree, "often", func(a *spec.Agent) { a.Limit = supervisor.Quarantining(2, 24*time.Hour) })
 		edited(t, tree, "final", func(a *spec.Agent) { a.Limit = supervisor.GivingUp(5) })
 		p := raise(t, s, db, tree)
-		sup, _, err := p.locate("t/often")
-		if err != nil {
-			t.Fatal(err)
-		}
 		for range 3 {
-			info, err := sup.Child("often")
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = p.startForOrder(context.Background(), sup, info, "nightly") // the last one is refused
+			nightly := api.WithOrder(context.Background(), "nightly")
+			_, _ = p.control.Act(nightly, "t/often", control.Restart) // the last one is refused
 			p.moment()
 		}
 		s.on("t/final").end(supervisor.Exit{Kind: supervisor.Failure,

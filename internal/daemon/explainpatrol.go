@@ -26,7 +26,7 @@ func (c *Controller) standing(n status.Node, now time.Time) *status.Standing {
 	case d.Retired:
 		p.Wanted, p.Why = "finish", "it is no longer in the file"
 	case d.Suspended:
-		p.Wanted, p.Why = "suspend", c.suspendedBy(c.fleet(), path)
+		p.Wanted, p.Why = "suspend", c.control.SuspendedBy(path)
 	}
 	if d, ok := c.drains.Of(path); ok && p.Wanted == "run" && !d.Renew {
 		p.Wanted, p.Why = "finish", cmp.Or(d.Reason, "somebody has asked it to")

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
@@ -100,7 +100,7 @@ func TestExplainPatrol(t *testing.T) {
 			p.moment()
 		}
 		wants("t/a", "run; kept; held for 1h0m0s")
-		if _, err := p.Act(context.Background(), "t/a", api.Stop); err != nil {
+		if _, err := p.control.Act(context.Background(), "t/a", control.Stop); err != nil {
 			t.Fatal(err)
 		}
 		p.moment()

@@ -12,6 +12,6 @@ func (c *Controller) fleet() *fleet.Fleet { return c.applier.Fleet() }
 func (c *Controller) building(earlier *fleet.Fleet,
 	saved func(string) (*supervisor.Saved, *supervisor.SavedSelf)) fleet.Building {
 	return fleet.Building{
-		Start: c.startOf, Saved: saved, Suspended: !c.project.begun().IsZero(), Once: c.opts.Once, Earlier: earlier,
+		Start: c.startOf, Saved: saved, Suspended: c.control.IsProjectSuspended(), Once: c.opts.Once, Earlier: earlier,
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/store/memory"
@@ -39,14 +39,14 @@ func TestLoopOfFailingStarts(t *testing.T) {
 	}
 	await("t/db", event.AgentStartFailed, 100)
 	await("t/a", event.AgentStarted, 1)
-	if _, err := c.Act(ctx, "t/a", api.Restart); err != nil {
+	if _, err := c.control.Act(ctx, "t/a", control.Restart); err != nil {
 		t.Error(err)
 	}
 	if _, err := c.apply(ctx, treeOf(t, "db", "a", "b"), fleet.Config{}); err != nil {
 		t.Error(err)
 	}
 	await("t/b", event.AgentStarted, 1)
-	if _, err := c.Act(ctx, "t/db", api.Stop); err != nil {
+	if _, err := c.control.Act(ctx, "t/db", control.Stop); err != nil {
 		t.Error(err)
 	}
 	if got, want := s.cast(), "t/a 2, t/b 1"; got != want {

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 )
@@ -30,7 +30,7 @@ func TestStartsAreInterrupted(t *testing.T) {
 	}
 	for name, end := range map[string]func(t *testing.T, p *play){
 		"the project is suspended": func(t *testing.T, p *play) {
-			if _, err := p.Act(context.Background(), "", api.Suspend); err != nil {
+			if _, err := p.control.Act(context.Background(), "", control.Suspend); err != nil {
 				t.Error(err)
 			}
 		},

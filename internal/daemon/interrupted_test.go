@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agent"
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
@@ -33,7 +33,7 @@ func TestRestartInterrupted(t *testing.T) {
 						s, db := newStage(), memory.New()
 						s.plays("t/s/a", part{stops: slow})
 						p := raise(t, s, db, tree)
-						go p.Act(context.Background(), path, api.Restart)
+						go p.control.Act(context.Background(), path, control.Restart)
 						time.Sleep(time.Second)
 						p.Stop(true)
 						<-p.Ended()
@@ -88,7 +88,7 @@ func TestStopInterrupted(t *testing.T) {
 				s, db, tree := newStage(), memory.New(), treeOf(t, "s(a b)")
 				s.plays("t/s/a", part{stops: 4 * time.Second})
 				p := raise(t, s, db, tree)
-				go p.Act(context.Background(), path, api.Stop)
+				go p.control.Act(context.Background(), path, control.Stop)
 				time.Sleep(time.Second)
 				p.Stop(true)
 				<-p.Ended()

@@ -1,41 +1,31 @@
 package daemon
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// child looks up a child. Its supervisor no longer lists a temporary one that has ended,
-// but the file still names it.
-func (c *Controller) child(sup *supervisor.Supervisor, id string) (supervisor.ChildInfo, error) {
-	info, err := sup.Child(id)
-	if errors.Is(err, supervisor.ErrNotFound) {
-		return c.forgotten(sup.Path() + "/" + id), nil
+// newTree returns what finds the nodes of a controller.
+func newTree(c *Controller) *control.Tree {
+	return &control.Tree{
+		Fleet: c.fleet, Root: func() *supervisor.Supervisor { return c.root }, State: c.rootState, Session: c.live,
+		LastStart: func(path string) uint64 { return c.journal.LastStart(path) },
 	}
-	return info, err
 }
 
-// forgotten returns what is known of a node that no supervisor lists.
-func (c *Controller) forgotten(path string) supervisor.ChildInfo {
-	_, id, _ := cutLast(path)
-	info := supervisor.ChildInfo{
-		ID: id, State: supervisor.Stopped, Reason: supervisor.ReasonTemporary, Incarnation: c.last(path),
-		Limit: supervisor.Limit{Max: supervisor.Unlimited},
-	}
-	if s := c.live(path); s != nil {
-		select {
-		case <-s.Done():
-			info.LastExit = s.Exit()
-		default:
-		}
-	}
-	return info
+func (c *Controller) find(path string) *supervisor.Supervisor { return c.tree.Find(path) }
+
+func (c *Controller) locate(path string) (*supervisor.Supervisor, string, error) {
+	return c.tree.Locate(path)
 }
+
+func (c *Controller) last(path string) uint64          { return c.tree.LastIncarnation(path) }
+func (c *Controller) resolvePath(path string) string   { return c.fleet().Resolve(path) }
+func (c *Controller) noNode(path string) error         { return c.fleet().NotFound(path) }
+func (c *Controller) live(path string) runtime.Session { return c.agents.Session(path) }
 
 // rootState returns the state of the whole tree.
 func (c *Controller) rootState() supervisor.State {
@@ -47,34 +37,6 @@ func (c *Controller) rootState() supervisor.State {
 	default:
 		return supervisor.Running
 	}
-}
-
-// live is the last session of an agent; nil if there was none yet.
-func (c *Controller) live(path string) runtime.Session {
-	return c.agents.Session(path)
-}
-
-// last is the number of the last incarnation of an agent.
-func (c *Controller) last(path string) uint64 {
-	n := c.journal.LastStart(path)
-	if s := c.agents.Session(path); s != nil {
-		n = max(n, s.Observe().Incarnation)
-	}
-	return n
-}
-
-// locate returns the supervisor of a node that is not the root, and its ID there.
-func (c *Controller) locate(path string) (*supervisor.Supervisor, string, error) {
-	if c.fleet().Agents[path] == nil && c.fleet().Nodes[path] == nil {
-		return nil, "", c.noNode(path)
-	}
-	above, id, _ := cutLast(path)
-	sup := c.find(above)
-	if sup == nil {
-		return nil, "", fmt.Errorf("%s: its supervisor does not run; coppice explain %[1]s says why: %w", path,
-			api.ErrConflict)
-	}
-	return sup, id, nil
 }
 
 // parent returns the path of the supervisor of a node, empty for the root.
@@ -89,21 +51,4 @@ func cutLast(path string) (above, id string, ok bool) {
 		return "", path, false
 	}
 	return path[:i], path[i+1:], true
-}
-
-// notFound maps the library's errors to those of the API.
-func notFound(path string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, supervisor.ErrNotFound):
-		return fmt.Errorf("%s: %w", path, api.ErrNotFound)
-	case errors.Is(err, api.ErrInvalid), errors.Is(err, api.ErrConflict):
-		return err // which says so itself
-	case errors.Is(err, supervisor.ErrRunning):
-		return fmt.Errorf("%w: %s is already running", api.ErrConflict, path)
-	case errors.Is(err, supervisor.ErrNoSupervisor), errors.Is(err, supervisor.ErrStopping):
-		return fmt.Errorf("%s: %w", path, api.ErrStopping)
-	}
-	return fmt.Errorf("%w: %w", api.ErrConflict, err)
 }

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -46,7 +46,7 @@ func TestNodeLimits(t *testing.T) {
 		p := raise(t, s, memory.New(), tree)
 		defer p.close()
 		time.Sleep(10 * time.Second)
-		if _, err := p.Act(context.Background(), "t/web", api.Restart); err != nil {
+		if _, err := p.control.Act(context.Background(), "t/web", control.Restart); err != nil {
 			t.Fatal(err)
 		}
 		p.moment()

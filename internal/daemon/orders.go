@@ -67,7 +67,7 @@ func (c *Controller) orderHeld() func(*spec.Order) string {
 		mu.Lock()
 		defer mu.Unlock()
 		if time.Since(at) > heldTTL {
-			project, at = c.projectSuspended(), time.Now()
+			project, at = c.control.ProjectSuspended(), time.Now()
 		}
 		if project != "" {
 			return "the project is " + project
@@ -76,7 +76,7 @@ func (c *Controller) orderHeld() func(*spec.Order) string {
 			return ""
 		}
 		for _, target := range []string{o.Task.Pool, o.Task.Assignee} {
-			if path := c.targetOf(target); path != "" && c.Suspended(path) {
+			if path := c.targetOf(target); path != "" && c.control.Suspended(path) {
 				return fmt.Sprintf("%s, which it is for, is suspended or stopped by hand", path)
 			}
 		}

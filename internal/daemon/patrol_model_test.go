@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
@@ -229,7 +230,7 @@ func TestPatrolModel(t *testing.T) {
 				},
 				"ask to be restarted": func(t *rapid.T) {
 					path, a := m.someLiving(t)
-					m.p.RequestRestart(context.Background(), token.Caller{Path: path, Incarnation: a.launch.Incarnation}, "full")
+					m.p.control.RequestRestart(context.Background(), token.Caller{Path: path, Incarnation: a.launch.Incarnation}, "full")
 					m.settle()
 				},
 				"look for drains": func(t *rapid.T) {
@@ -242,7 +243,7 @@ func TestPatrolModel(t *testing.T) {
 				},
 				"stop": func(t *rapid.T) {
 					path := m.somePath(t)
-					if _, err := m.p.Act(context.Background(), path, api.Stop); err == nil {
+					if _, err := m.p.control.Act(context.Background(), path, control.Stop); err == nil {
 						m.stopped[path] = true
 					}
 					m.settle()
@@ -250,7 +251,7 @@ func TestPatrolModel(t *testing.T) {
 				"start": func(t *rapid.T) {
 					path := m.somePath(t)
 					m.cleared[path] = time.Now()
-					if _, err := m.p.Act(context.Background(), path, api.Start); !errors.Is(err, api.ErrConflict) { // suspended by the file
+					if _, err := m.p.control.Act(context.Background(), path, control.Start); !errors.Is(err, api.ErrConflict) { // suspended by the file
 						delete(m.stopped, path)
 					}
 					m.settle()
@@ -365,7 +366,7 @@ func (m *patrolModel) check(t *rapid.T) {
 	for name, a := range m.wanted {
 		path := a.path(name)
 		paths[path] = true
-		sup, id, err := p.locate(path)
+		sup, id, err := p.tree.Locate(path)
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
@@ -73,7 +74,7 @@ func (c *Controller) askOfPauses(ctx context.Context, f *fleet.Fleet) (asked boo
 			_, err = c.questions.Withdraw(ctx, q.From, q.ID)
 		case q.State == question.Answered && q.TakenAt.IsZero():
 			if lasts {
-				_, err = c.Act(ctx, q.From, api.Action(q.Answer))
+				_, err = c.control.Act(ctx, q.From, control.Action(q.Answer))
 				delete(paused, q.From) // the next look sees what came of it
 			}
 			if errors.Is(err, api.ErrStopping) || ctx.Err() != nil {

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/store/memory"
@@ -96,7 +96,7 @@ func TestPausedSupervisorAsks(t *testing.T) {
 		time.Sleep(2 * time.Hour) // past the probe
 		fail("t/p/a")
 		asked("paused again", "q-1 t/p answeredresume", "q-2 t/p open")
-		if _, err := p.Act(context.Background(), "t/p", api.Resume); err != nil {
+		if _, err := p.control.Act(context.Background(), "t/p", control.Resume); err != nil {
 			t.Fatal(err)
 		}
 		asked("resumed by a command", "q-1 t/p answeredresume", "q-2 t/p withdrawn")

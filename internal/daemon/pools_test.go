@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/pool"
@@ -221,7 +222,7 @@ func TestPoolCheckFails(t *testing.T) {
 		}
 		p.pools.CheckAll()
 		time.Sleep(time.Second)
-		if _, err := p.Act(context.Background(), "t/w/w-1", api.Restart); err != nil { // nothing waits for a check that hangs
+		if _, err := p.control.Act(context.Background(), "t/w/w-1", control.Restart); err != nil { // nothing waits for a check that hangs
 			t.Error(err)
 		}
 		p.wants("t/w/w-1 2, t/w/w-2 1")
@@ -313,7 +314,7 @@ func TestPoolComesAgain(t *testing.T) {
 				p.wants("t/w/w-2 1") // without a check since
 				p.says(q, 2, nil)
 				p.wants("t/w/w-1 2, t/w/w-2 1")
-				if _, err := p.Act(context.Background(), "t/w/w-2", api.Stop); err != nil {
+				if _, err := p.control.Act(context.Background(), "t/w/w-2", control.Stop); err != nil {
 					t.Error(err)
 				}
 				p.says(q, 3, nil)
@@ -339,26 +340,26 @@ func TestPoolAndPeople(t *testing.T) {
 		q := &queue{n: 3}
 		p := playPools(t, newStage(), memory.New(), poolOf(t, spec.Pool{Max: 3, Check: []string{"q"}}), q)
 		defer p.close()
-		act := func(path string, a api.Action) {
+		act := func(path string, a control.Action) {
 			t.Helper()
-			if _, err := p.Act(ctx, path, a); err != nil {
+			if _, err := p.control.Act(ctx, path, a); err != nil {
 				t.Errorf("%s %s: %v", a, path, err)
 			}
 			p.moment()
 		}
-		act("t/w/w-2", api.Stop)
+		act("t/w/w-2", control.Stop)
 		time.Sleep(10 * time.Minute)
 		p.wants("t/w/w-1 1, t/w/w-3 1")
 		p.says(q, 1, nil) // nothing of the second one is left to finish
 		p.wants("t/w/w-1 1, t/w/w-3 1")
-		for _, a := range []api.Action{api.Start, api.Restart, api.Resume} {
-			if _, err := p.Act(ctx, "t/w/w-3", a); !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "no longer wanted by its pool") {
+		for _, a := range []control.Action{control.Start, control.Restart, control.Resume} {
+			if _, err := p.control.Act(ctx, "t/w/w-3", a); !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "no longer wanted by its pool") {
 				t.Errorf("%s of an instance that is not wanted: %v", a, err)
 			}
 		}
 		p.says(q, 3, nil)
 		p.wants("t/w/w-1 1, t/w/w-3 1") // the stop still holds
-		act("t/w/w-2", api.Start)
+		act("t/w/w-2", control.Start)
 		p.wants("t/w/w-1 1, t/w/w-2 2, t/w/w-3 1")
 
 		done := make(chan error)
@@ -376,7 +377,7 @@ func TestPoolAndPeople(t *testing.T) {
 		p.wants("t/w/w-1 1")
 
 		asked := func() int { q.mu.Lock(); defer q.mu.Unlock(); return q.asked }
-		act("t/w", api.Stop)
+		act("t/w", control.Stop)
 		before := asked()
 		time.Sleep(10 * time.Minute)
 		p.wants("")
@@ -384,11 +385,11 @@ func TestPoolAndPeople(t *testing.T) {
 			t.Error("the check runs while the pool is stopped")
 		}
 		q.set(2, nil)
-		act("t/w", api.Start)
+		act("t/w", control.Start)
 		p.pools.CheckAll()
 		p.moment()
 		p.wants("t/w/w-1 2, t/w/w-2 3")
-		act("t/w", api.Restart)
+		act("t/w", control.Restart)
 		p.wants("t/w/w-1 3, t/w/w-2 4")
 	})
 }
@@ -404,14 +405,14 @@ func TestPoolStopsSlowly(t *testing.T) {
 		defer p.close()
 		p.wants(crowd)
 		stopped := make(chan error)
-		go func() { _, err := p.Act(ctx, "t/w", api.Stop); stopped <- err }()
+		go func() { _, err := p.control.Act(ctx, "t/w", control.Stop); stopped <- err }()
 		p.moment()
 		p.wants("t/w/w-1 1")
 		p.says(q, 3, nil)
 		if err := <-stopped; err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Act(ctx, "t/w", api.Start); err != nil {
+		if _, err := p.control.Act(ctx, "t/w", control.Start); err != nil {
 			t.Fatal(err)
 		}
 		p.moment()
@@ -567,7 +568,7 @@ func TestPoolRetires(t *testing.T) {
 		p.stage.on("t/in/w/w-1").end(part{}.ending())
 		p.moment()
 		p.wants("t/in/beside 1, t/in/w/w-1 2, t/in/w/w-2 1, t/in/w/w-3 1")
-		if _, err := p.Act(context.Background(), "t/in", api.Restart); err != nil { // and starts as ever
+		if _, err := p.control.Act(context.Background(), "t/in", control.Restart); err != nil { // and starts as ever
 			t.Error(err)
 		}
 		p.moment()
@@ -580,7 +581,7 @@ func TestPoolRetires(t *testing.T) {
 	run("nothing of it lives", func(t *testing.T) {
 		p := begin(t, "other")
 		defer p.close()
-		if _, err := p.Act(context.Background(), "t/w", api.Stop); err != nil {
+		if _, err := p.control.Act(context.Background(), "t/w", control.Stop); err != nil {
 			t.Fatal(err)
 		}
 		becomes(p, treeOf(t, "other"), "t/other 1")
@@ -592,12 +593,12 @@ func TestPoolRetires(t *testing.T) {
 		p := begin(t, "other")
 		defer p.close()
 		becomes(p, treeOf(t, "other"), "t/other 1, "+crowd)
-		if _, err := p.Act(context.Background(), "t", api.Suspend); err != nil {
+		if _, err := p.control.Act(context.Background(), "t", control.Suspend); err != nil {
 			t.Fatal(err)
 		}
 		p.moment()
 		p.wants("")
-		if _, err := p.Act(context.Background(), "t", api.Resume); err != nil {
+		if _, err := p.control.Act(context.Background(), "t", control.Resume); err != nil {
 			t.Fatal(err)
 		}
 		p.moment()
@@ -624,7 +625,7 @@ func TestPoolRetires(t *testing.T) {
 		p := begin(t, "other")
 		defer p.close()
 		becomes(p, treeOf(t, "other"), "t/other 1, "+crowd)
-		if _, err := p.Act(context.Background(), "t/w", api.Stop); err != nil {
+		if _, err := p.control.Act(context.Background(), "t/w", control.Stop); err != nil {
 			t.Fatal(err)
 		}
 		p.moment()

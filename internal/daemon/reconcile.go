@@ -43,7 +43,12 @@ func newLoop(c *Controller) *reconcile.Loop {
 func newApplier(c *Controller, f *fleet.Fleet) *reconcile.Applier {
 	return reconcile.NewApplier(f, reconcile.ApplierOptions{
 		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Removals: &c.removals, Background: c.background.ctx,
-		Find: c.find, Locate: c.locate, Stop: c.stopChild, Last: c.last, Exited: c.hasExited,
+		Find: c.find, Locate: c.locate, Last: c.last, Exited: c.hasExited,
+		Stop: func(
+			ctx context.Context, path string, child supervisor.ChildInfo, stop func(context.Context) error,
+		) error {
+			return c.control.StopChild(ctx, path, child, stop)
+		},
 		Known:   func(path string) bool { return c.journal.Has(path) },
 		IsPool:  func(path string) bool { return c.pools.Has(path) },
 		Updated: func(paths []string) { parallel(paths, c.amend) },
@@ -92,9 +97,9 @@ func newOrphans(c *Controller) *reconcile.Orphans {
 func newObserver(c *Controller) *reconcile.Observer {
 	return &reconcile.Observer{
 		Root:      func() *supervisor.Supervisor { return c.root },
-		Suspended: func(path string) bool { return c.suspendedBy(c.fleet(), path) != "" },
+		Suspended: func(path string) bool { return c.control.SuspendedBy(path) != "" },
 		Triggered: c.triggers.Has,
-		LastExit:  func(path string) supervisor.Exit { return c.forgotten(path).LastExit },
+		LastExit:  func(path string) supervisor.Exit { return c.tree.Unlisted(path).LastExit },
 		Adoptions: c.agents.Adoptions, Orphans: c.orphans, Hashes: c.hashes,
 		Agent: c.observeAgent,
 	}
@@ -144,9 +149,9 @@ func (c *Controller) reconcile(ctx context.Context, a reconcile.Action) {
 			c.orphans.Stop(ctx, a.Path)
 		}
 	case reconcile.Suspend:
-		c.applier.Suspend(ctx, a.Path, c.suspendedBy(c.fleet(), a.Path))
+		c.applier.Suspend(ctx, a.Path, c.control.SuspendedBy(a.Path))
 	case reconcile.Start:
-		if !a.Adopt && c.suspendedBy(c.fleet(), a.Path) != "" {
+		if !a.Adopt && c.control.SuspendedBy(a.Path) != "" {
 			return // since it was planned
 		}
 		c.applier.Start(ctx, a.Path)

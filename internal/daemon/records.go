@@ -193,7 +193,7 @@ func (r *Records) read(ctx context.Context) error {
 		return err
 	}
 	r.ends = append(r.ends, func() error { r.work.Close(); return nil })
-	if err := r.recallSuspension(ctx); err != nil {
+	if err := r.control.Restore(ctx); err != nil {
 		return err
 	}
 	var err error

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
@@ -144,7 +145,7 @@ func TestReloadCounts(t *testing.T) {
 		},
 		"the command of what was stopped by hand": {
 			plain(same), plain(func(a *spec.Agent) { a.Command = []string{"x"} }),
-			func(p *play) { p.Act(context.Background(), "t/a", api.Stop) }, "1 changed in place",
+			func(p *play) { p.control.Act(context.Background(), "t/a", control.Stop) }, "1 changed in place",
 		},
 		"the list of files of what was started too often": {
 			plain(func(a *spec.Agent) { a.Limit = supervisor.Quarantining(1, time.Hour) }),

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -129,7 +129,7 @@ func TestPatrolLeavesWhatIsDone(t *testing.T) {
 		s.parts["t/stopped"] = part{takes: time.Minute}
 		p := raise(t, s, memory.New(), tree)
 		defer p.close()
-		if _, err := p.Act(context.Background(), "stopped", api.Stop); err != nil {
+		if _, err := p.control.Act(context.Background(), "stopped", control.Stop); err != nil {
 			t.Fatal(err)
 		}
 		for range 10 {
@@ -360,7 +360,7 @@ func TestQuarantineBounds(t *testing.T) {
 					case "asks to be restarted":
 						for time.Since(begun) < 24*time.Hour-time.Minute {
 							if a := s.on("t/a"); a != nil {
-								p.RequestRestart(ctx, token.Caller{Path: "t/a", Incarnation: a.launch.Incarnation}, "full")
+								p.control.RequestRestart(ctx, token.Caller{Path: "t/a", Incarnation: a.launch.Incarnation}, "full")
 							}
 							time.Sleep(10 * time.Second)
 						}

@@ -7,12 +7,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// Down is part of api.Service.
-func (c *Controller) Down(_ context.Context, keep bool) error {
-	c.Stop(keep)
-	return nil
-}
-
 // Asked is closed when somebody has asked for the end by Down or Stop.
 func (c *Controller) Asked() <-chan struct{} { return c.down }
 

@@ -105,7 +105,6 @@ func (d directory) Pools(path string) []string {
 
 // services answers the API. Each part of it is served by the feature that owns it.
 type services struct {
-	serviceAPI
 	accessAPI
 	selvesAPI
 	farewellsAPI
@@ -113,7 +112,6 @@ type services struct {
 
 // The parts, under names that no method of theirs has.
 type (
-	serviceAPI   = api.Service
 	accessAPI    = api.Access
 	selvesAPI    = api.Selves
 	farewellsAPI = api.Farewells
@@ -125,6 +123,7 @@ var _ api.Daemon = services{}
 func (c *Controller) server() *api.Server {
 	s := api.NewServer(c, c.opts.Logger)
 	api.Register(s, c.services())
+	c.control.Register(s)
 	c.status.Register(s)
 	c.output.Register(s)
 	feed.Handle(s, c.Events)
@@ -145,7 +144,6 @@ func (c *Controller) server() *api.Server {
 // services returns what the API of the controller is served by.
 func (c *Controller) services() api.Daemon {
 	return services{
-		serviceAPI:   c,
 		accessAPI:    c,
 		selvesAPI:    c,
 		farewellsAPI: c.stopper,

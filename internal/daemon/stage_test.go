@@ -382,11 +382,11 @@ func (p *play) close() {
 // state is the state of a node, by its path.
 func (p *play) state(path string) supervisor.State {
 	p.t.Helper()
-	sup, id, err := p.locate(path)
+	sup, id, err := p.tree.Locate(path)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	info, err := p.child(sup, id)
+	info, err := p.tree.Child(sup, id)
 	if err != nil {
 		p.t.Fatal(err)
 	}

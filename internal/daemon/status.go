@@ -16,10 +16,10 @@ func newStatus(c *Controller) *status.Model {
 	return status.New(c.statusOptions(), status.Live{
 		Version: c.opts.Version, Started: c.started,
 		Root: func() *supervisor.Supervisor { return c.root }, RootState: c.rootState, Supervisor: c.find,
-		Unlisted: c.forgotten, Session: c.live, AttachCommand: c.attachCommand,
+		Unlisted: c.tree.Unlisted, Session: c.live, AttachCommand: c.attachCommand,
 		Health: c.health, Drains: c.drains, Pools: c.pools, Triggered: c.triggered,
 		Waits: c.loop.Waits, Standing: c.standing,
-		Resumable: func() bool { return !c.project.begun().IsZero() },
+		Resumable: c.control.IsProjectSuspended,
 	})
 }
 
@@ -27,9 +27,9 @@ func newStatus(c *Controller) *status.Model {
 func (c *Controller) statusOptions() status.Options {
 	return status.Options{
 		Host: c.host, Logger: c.opts.Logger, Fleet: c.declared, Resolve: c.nodeAt,
-		SuspendedBy: func(path string) string { return c.suspendedBy(c.fleet(), path) },
+		SuspendedBy: c.control.SuspendedBy,
 		Questions:   c.questions, Claims: c.claims, Log: c.log, Output: c.output.Last,
-		Suspended: c.projectSuspended, Config: c.configStatus, Store: c.storeStatus,
+		Suspended: c.control.ProjectSuspended, Config: c.configStatus, Store: c.storeStatus,
 		Orders: func() *order.Counts { return c.orders.Counts() },
 		Inbox: func() status.Inbox {
 			return status.Inbox{Questions: len(c.questions.List("", false)), Mail: c.mail.Unread(mail.People),

@@ -1,15 +1,12 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -97,11 +94,6 @@ func (a triggerAgents) ChildSpec(path string) supervisor.ChildSpec {
 // IsDraining is part of trigger.Agents.
 func (a triggerAgents) IsDraining(path string) bool { return a.c.drains.Has(path) }
 
-// Start is part of trigger.Agents.
-func (a triggerAgents) Start(ctx context.Context, sup *supervisor.Supervisor, child supervisor.ChildInfo) error {
-	return start(ctx, sup, child)
-}
-
 // Hold is part of trigger.Agents.
 func (a triggerAgents) Hold(path string, why supervisor.Reason) {
 	r := &agent.Record{Path: path, Incarnation: a.c.last(path), Ended: true, State: supervisor.Suspended.String(),
@@ -143,59 +135,4 @@ func (c *Controller) triggered(path string, i supervisor.ChildInfo) *status.Trig
 	}
 	t.Next, t.Hint = a.Outlook(path)
 	return t
-}
-
-// actOnTriggered carries out an action on an agent with an Aidefile. An order lifts no
-// limit, and what it restarts counts for the limit.
-func (c *Controller) actOnTriggered(ctx context.Context, path string, action api.Action) error {
-	act := func(ctx context.Context) error {
-		return c.triggers.Act(ctx, path, action, func(t trigger.Target, info supervisor.ChildInfo) (bool, error) {
-			by := api.OrderOf(ctx)
-			starts := action == api.Start || action == api.Resume || action == api.Restart
-			running := info.State == supervisor.Running || info.State == supervisor.Starting
-			switch {
-			case by == "" || !starts:
-			case isHeldByLimit(info.State):
-				return true, heldForOrder(path, info.State)
-			case info.State == supervisor.Restarting, action == api.Restart && running:
-				return true, countedForOrder(path, t.RestartCounted(ctx, &agent.TooOftenError{Order: by}))
-			}
-			return false, nil
-		})
-	}
-	if action == api.Restart {
-		return finish(ctx, act)
-	}
-	return act(ctx)
-}
-
-// actionBelow returns the action on a child, when one on all children of its supervisor
-// was asked for; false if there is none. To start a supervisor lets agents with an
-// Aidefile wait for their triggers, and those without a run are not restarted.
-func (c *Controller) actionBelow(path string, i supervisor.ChildInfo, action api.Action) (api.Action, bool) {
-	switch {
-	case !c.triggers.Has(path):
-	case action == api.Start:
-		return api.Resume, true
-	case action == api.Restart:
-		return action, i.State == supervisor.Running || i.State == supervisor.Restarting
-	}
-	return action, true
-}
-
-// forgottenBelow returns the agents with an Aidefile below a supervisor that it does not
-// list, as they are temporary and their last run has ended.
-func (c *Controller) forgottenBelow(sup string, listed []supervisor.ChildInfo) (all []supervisor.ChildInfo) {
-	n := c.fleet().Nodes[sup]
-	if n == nil {
-		return nil
-	}
-	for _, child := range n.Children {
-		name := child.Name()
-		if hasAidefile(child.Agent) &&
-			!slices.ContainsFunc(listed, func(i supervisor.ChildInfo) bool { return i.ID == name }) {
-			all = append(all, c.forgotten(sup+"/"+name))
-		}
-	}
-	return all
 }

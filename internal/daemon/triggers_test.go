@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/api"
 	aidefileconfig "github.com/coppice-dev/coppice/internal/config/aidefile"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/cron"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -328,13 +329,13 @@ func TestAidefileAmongOthers(t *testing.T) {
 		p := raise(t, newStage(), memory.New(), aideTree(t, aidefile.Single()))
 		defer p.close()
 		ctx := context.Background()
-		for _, action := range []api.Action{api.Stop, api.Start, api.Restart, api.Suspend, api.Resume, api.Reset} {
-			if _, err := p.Act(ctx, "", action); err != nil {
+		for _, action := range []control.Action{control.Stop, control.Start, control.Restart, control.Suspend, control.Resume, control.Reset} {
+			if _, err := p.control.Act(ctx, "", action); err != nil {
 				t.Errorf("%s: %v", action, err)
 			}
 			time.Sleep(time.Minute)
 			want := supervisor.Stopped
-			if action == api.Suspend {
+			if action == control.Suspend {
 				want = supervisor.Suspended
 			}
 			nodes, err := p.status.Nodes(ctx, "a")
@@ -348,10 +349,10 @@ func TestAidefileAmongOthers(t *testing.T) {
 		if n := p.stage.starts("t/plain"); n != 4 {
 			t.Errorf("the plain agent was started %d times", n)
 		}
-		if _, err := p.Act(ctx, "a", api.Start); err != nil {
+		if _, err := p.control.Act(ctx, "a", control.Start); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Act(ctx, "", api.Restart); err != nil {
+		if _, err := p.control.Act(ctx, "", control.Restart); err != nil {
 			t.Fatal(err)
 		}
 		if n := p.stage.starts("t/a"); n != 2 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -68,7 +69,7 @@ func TestDependenciesInGroups(t *testing.T) {
 				if nodes, err = p.status.Nodes(context.Background(), "s/c"); err != nil || nodes[0].State != "waiting" || nodes[0].Reason != "waits for t/s/b" {
 					t.Errorf("c is %+v, %v", nodes, err)
 				}
-				if _, err := p.Act(context.Background(), "s/b", api.Start); !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "t/s/b waits for t/db and is started by itself then") {
+				if _, err := p.control.Act(context.Background(), "s/b", control.Start); !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "t/s/b waits for t/db and is started by itself then") {
 					t.Errorf("start: %v", err)
 				}
 				s.plays("t/db", slow)
@@ -207,7 +208,7 @@ func TestGroupAfterSupervisor(t *testing.T) {
 		if want := []string{"t/g/y 1", "t/g/x 1", "t/z 1", "t/zz 1"}; !slices.Equal(s.begun, want) {
 			t.Errorf("started %q, want %q", s.begun, want)
 		}
-		if _, err := p.Act(context.Background(), "g/off", api.Stop); err != nil {
+		if _, err := p.control.Act(context.Background(), "g/off", control.Stop); err != nil {
 			t.Fatal(err)
 		}
 		p.close()
@@ -220,9 +221,9 @@ func TestGroupAfterSupervisor(t *testing.T) {
 			t.Errorf("without what was stopped by hand, started %q, want %q", s.begun, want)
 		}
 		// The same when everything is suspended and resumed.
-		for _, action := range []api.Action{api.Suspend, api.Resume} {
+		for _, action := range []control.Action{control.Suspend, control.Resume} {
 			s.begun = nil
-			if _, err := p.Act(context.Background(), "", action); err != nil {
+			if _, err := p.control.Act(context.Background(), "", action); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -241,7 +242,7 @@ func TestDependentsOfSuspended(t *testing.T) {
 				tree := func() *spec.Tree { return needs(t, treeOf(t, "s:"+strategy+"(a b c)"), "c", "a") }
 				s, db := newStage(), memory.New()
 				p := raise(t, s, db, tree())
-				if _, err := p.Act(context.Background(), "s/a", api.Suspend); err != nil {
+				if _, err := p.control.Act(context.Background(), "s/a", control.Suspend); err != nil {
 					t.Fatal(err)
 				}
 				if got, want := s.cast(), "t/s/b 1, t/s/c 1"; got != want {
@@ -257,7 +258,7 @@ func TestDependentsOfSuspended(t *testing.T) {
 				if err != nil || x.Rule != "it waits for t/s/a" || !slices.ContainsFunc(x.Evidence, func(e string) bool { return strings.HasPrefix(e, "t/s/a is suspended: suspended until it is resumed") }) {
 					t.Errorf("%+v, %v", x, err)
 				}
-				if _, err := p.Act(context.Background(), "s/a", api.Resume); err != nil {
+				if _, err := p.control.Act(context.Background(), "s/a", control.Resume); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Second)
@@ -456,15 +457,15 @@ func TestSuspendedInOrder(t *testing.T) {
 func TestStopLeavesNobody(t *testing.T) {
 	for _, tt := range []struct {
 		name, path string
-		action     api.Action
+		action     control.Action
 		mute       bool // a is not ready
 		left       string
 	}{
-		{"an agent", "t/a", api.Stop, false, "t/b 1, t/s/x 1, t/s/y 1"},
-		{"an agent that is not ready", "t/a", api.Stop, true, "t/b 1, t/s/x 1, t/s/y 1"},
-		{"a supervisor", "t/s", api.Stop, false, "t/a 1, t/b 1"},
-		{"everything", "t", api.Stop, false, ""},
-		{"everything, for a time", "t", api.Suspend, false, ""},
+		{"an agent", "t/a", control.Stop, false, "t/b 1, t/s/x 1, t/s/y 1"},
+		{"an agent that is not ready", "t/a", control.Stop, true, "t/b 1, t/s/x 1, t/s/y 1"},
+		{"a supervisor", "t/s", control.Stop, false, "t/a 1, t/b 1"},
+		{"everything", "t", control.Stop, false, ""},
+		{"everything, for a time", "t", control.Suspend, false, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -475,7 +476,7 @@ func TestStopLeavesNobody(t *testing.T) {
 				p.dies()
 				s.on("t/a").mute.Store(tt.mute)
 				c := mustOpen(t, s, db, tree())
-				if _, err := c.Act(context.Background(), tt.path, tt.action); err != nil {
+				if _, err := c.control.Act(context.Background(), tt.path, tt.action); err != nil {
 					t.Error(err)
 				}
 				time.Sleep(10 * time.Second)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/internal/health"
 )
@@ -52,7 +53,10 @@ func ackDrain(ctx context.Context, c *caller, _ nothing) (any, error) {
 		}))
 }
 
-func requestRestart(ctx context.Context, c *caller, in api.RestartRequest) (any, error) {
+func requestRestart(ctx context.Context, c *caller, in control.RestartRequest) (any, error) {
 	return said("you will be restarted soon",
-		c.do(ctx, func(ctx context.Context, client *api.Client) error { return client.RequestRestart(ctx, in.Reason) }))
+		c.do(ctx, func(ctx context.Context, client *api.Client) error {
+			_, err := control.RequestRestart.Call(ctx, client, in)
+			return err
+		}))
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
+	"github.com/coppice-dev/coppice/internal/control"
 )
 
 func main() {
@@ -170,7 +171,7 @@ func down(client *api.Client, dir string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := client.Down(ctx, false); err != nil {
+	if _, err := control.Down.Call(ctx, client, control.DownRequest{}); err != nil {
 		return err
 	}
 	return waitGone(pid)

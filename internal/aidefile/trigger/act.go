@@ -7,14 +7,16 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // Act carries out an action that was asked for by hand. It calls before with the state of
 // the agent first, and returns its error if that says that nothing else is to be done.
+// restartCounted restarts the agent as its limit allows.
 // The context of a restart must not end before the restart is done.
-func (m *Manager) Act(ctx context.Context, path string, action api.Action,
-	before func(Target, supervisor.ChildInfo) (done bool, err error)) error {
+func (m *Manager) Act(ctx context.Context, path string, action control.Action,
+	before func(info supervisor.ChildInfo, restartCounted func(cause error) error) (done bool, err error)) error {
 	a := m.of(path)
 	if a == nil {
 		return fmt.Errorf("%s: %w", path, api.ErrNotFound)
@@ -31,22 +33,23 @@ func (m *Manager) Act(ctx context.Context, path string, action api.Action,
 		return err
 	}
 	if !forgotten {
-		if done, err := before(t, info); done {
+		restartCounted := func(cause error) error { return t.restartCounted(ctx, cause) }
+		if done, err := before(info, restartCounted); done {
 			return err
 		}
 	}
 	switch action {
-	case api.Stop:
+	case control.Stop:
 		return m.stop(ctx, path, a, t, forgotten, supervisor.ReasonStopped)
-	case api.Suspend:
+	case control.Suspend:
 		return m.stop(ctx, path, a, t, forgotten, supervisor.ReasonSuspended)
-	case api.Start:
+	case control.Start:
 		return m.start(ctx, path, a, t, info, forgotten)
-	case api.Resume:
+	case control.Resume:
 		return resume(ctx, a, t, info, forgotten)
-	case api.Restart:
+	case control.Restart:
 		return m.restart(ctx, path, a, t, forgotten)
-	case api.Reset:
+	case control.Reset:
 		return m.reset(ctx, path, a, t, info, forgotten)
 	}
 	return fmt.Errorf("%w: unknown action %q, expected start, stop, restart, reset, suspend or resume",
@@ -77,7 +80,7 @@ func (m *Manager) start(ctx context.Context, path string, a *agent, t Target, in
 	case info.State == supervisor.GivenUp:
 		return a.startOver(ctx, t)
 	}
-	return m.Agents.Start(ctx, t.Supervisor, info)
+	return control.StartChild(ctx, t.Supervisor, info)
 }
 
 // resume has an agent wait for its triggers again.

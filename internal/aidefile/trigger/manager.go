@@ -32,8 +32,6 @@ type Agents interface {
 	ChildSpec(path string) supervisor.ChildSpec
 	// IsDraining reports whether an agent is asked to finish and stay down.
 	IsDraining(path string) bool
-	// Start starts a child that is down, and lifts what delays or holds its restart.
-	Start(ctx context.Context, sup *supervisor.Supervisor, child supervisor.ChildInfo) error
 	// Hold records that an agent that its supervisor has forgotten stays down.
 	Hold(path string, why supervisor.Reason)
 	// Release removes what is left of an agent that is no longer in the fleet, if its

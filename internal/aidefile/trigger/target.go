@@ -64,9 +64,9 @@ func (t Target) begin(ctx context.Context) error {
 	return err
 }
 
-// RestartCounted ends the current run, or the delay before the next one, and starts a run
+// restartCounted ends the current run, or the delay before the next one, and starts a run
 // that counts as a restart for the limit of the agent: see supervisor.RestartCounted.
-func (t Target) RestartCounted(ctx context.Context, cause error) error {
+func (t Target) restartCounted(ctx context.Context, cause error) error {
 	t.gate.open()
 	_, err := t.Supervisor.RestartCounted(ctx, t.ID, cause)
 	if err != nil && ctx.Err() == nil {

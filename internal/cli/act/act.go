@@ -12,30 +12,31 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
 // NewActs are the commands that do something to agents.
 func NewActs(s *command.Streams) []*cobra.Command {
 	return []*cobra.Command{
-		newAct(s, api.Start, "started", "Start agents that are stopped or held back", ""),
-		newAct(s, api.Stop, "stopped", "Stop agents until they are started by hand",
+		newAct(s, control.Start, "started", "Start agents that are stopped or held back", ""),
+		newAct(s, control.Stop, "stopped", "Stop agents until they are started by hand",
 			"\nOnly coppice start starts them again; resume, restarts of the daemon and changes of the file do not."),
-		newAct(s, api.Restart, "restarted", "Stop agents and start them again", "\nIt counts as no failure."),
-		newAct(s, api.Reset, "reset", "Reset failure counts, and start held agents", ""),
-		newAct(s, api.Suspend, "suspended", "Stop agents until they are resumed",
+		newAct(s, control.Restart, "restarted", "Stop agents and start them again", "\nIt counts as no failure."),
+		newAct(s, control.Reset, "reset", "Reset failure counts, and start held agents", ""),
+		newAct(s, control.Suspend, "suspended", "Stop agents until they are resumed",
 			"\nWithout a path, or with \".\", the whole project is: nothing starts until "+
 				"coppice\nresume, also in later daemons."),
-		newAct(s, api.Resume, "resumed", "Resume suspended or paused agents", "\nWithout a path, or with \".\", "+
+		newAct(s, control.Resume, "resumed", "Resume suspended or paused agents", "\nWithout a path, or with \".\", "+
 			"the whole project does. What was stopped or\nsuspended by itself stays so."),
 	}
 }
 
-func newAct(s *command.Streams, action api.Action, done, short, more string) *cobra.Command {
+func newAct(s *command.Streams, action control.Action, done, short, more string) *cobra.Command {
 	r := command.NewRemote(s)
-	whole := action == api.Suspend || action == api.Resume // may be about the project
+	whole := action == control.Suspend || action == control.Resume // may be about the project
 	already := "is already running"
-	if action == api.Stop || action == api.Suspend {
+	if action == control.Stop || action == control.Suspend {
 		already = "is already stopped"
 	}
 	use := " PATH..."
@@ -64,7 +65,7 @@ func newAct(s *command.Streams, action api.Action, done, short, more string) *co
 					if path == "." && whole {
 						path, at = "the project is", "/"
 					}
-					acted, err := c.Act(ctx, at, action)
+					acted, err := control.Act.Call(ctx, c, control.ActRequest{Path: at, Action: action})
 					for _, other := range acted.Already {
 						fmt.Fprintf(s.Out, "%s %s\n", proc.Plain(other), already)
 					}

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"errors"
 	"strings"
 
@@ -9,6 +8,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/health"
 )
 
@@ -65,10 +65,9 @@ afterwards.`,
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			return command.AskAsAgent(func(ctx context.Context,
-				c *api.Client) error {
-				return c.RequestRestart(ctx, strings.Join(args, ""))
-			})
+			req := control.RestartRequest{Reason: strings.Join(args, "")}
+			_, err := command.Call(command.AskAsAgent, control.RequestRestart, req)
+			return err
 		},
 	}
 }

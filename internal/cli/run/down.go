@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/offline"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -44,7 +45,8 @@ and exits with 0 if there is nothing to stop.`,
 				if err != nil {
 					return err
 				}
-				if err := c.Down(ctx, keep); err != nil && !errors.Is(err, api.ErrStopping) {
+				_, err = control.Down.Call(ctx, c, control.DownRequest{Keep: keep})
+				if err != nil && !errors.Is(err, api.ErrStopping) {
 					return err
 				}
 				what := "all agents are stopped"

@@ -17,10 +17,10 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/sys/unix"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/foreground"
 	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -271,7 +271,7 @@ func (m *liveModel) keyLine() string {
 	case sig != 0:
 		text = "stopping; Ctrl-C kills"
 	case m.asked:
-		return p.Bold(proc.Plain(confirmation(api.Stop, m.nodes, m.nodes[0].Path, width)))
+		return p.Bold(proc.Plain(confirmation(control.Stop, m.nodes, m.nodes[0].Path, width)))
 	}
 	return p.Dim(ansi.Truncate(text, width, "…"))
 }

@@ -11,9 +11,9 @@ import (
 	"charm.land/bubbles/v2/viewport"
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/look"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
@@ -22,7 +22,7 @@ type topFleet interface {
 	// look returns how the fleet is now.
 	look() (topData, error)
 	// act does something to a node and returns when it is done.
-	act(path string, action api.Action) error
+	act(path string, action control.Action) error
 	// follow makes output that of another agent; "": of none.
 	follow(path string)
 	// output is the end of the output of the agent that is followed.
@@ -69,7 +69,7 @@ const (
 
 // topAction is something to do to a node.
 type topAction struct {
-	action api.Action
+	action control.Action
 	path   string
 }
 
@@ -207,11 +207,11 @@ func (m *topModel) keyInList(msg tea.KeyPressMsg) tea.Cmd {
 	case key.Matches(msg, k.log):
 		return m.open()
 	case key.Matches(msg, k.stop):
-		m.asked = &topAction{api.Stop, m.selected}
+		m.asked = &topAction{control.Stop, m.selected}
 	case key.Matches(msg, k.restart):
-		m.asked = &topAction{api.Restart, m.selected}
+		m.asked = &topAction{control.Restart, m.selected}
 	case key.Matches(msg, k.start):
-		return m.act(topAction{api.Start, m.selected})
+		return m.act(topAction{control.Start, m.selected})
 	case key.Matches(msg, k.attach):
 		return m.attach()
 	}

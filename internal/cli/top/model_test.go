@@ -15,10 +15,10 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/usage"
 )
@@ -34,7 +34,7 @@ type stillFleet struct {
 
 func (f *stillFleet) look() (topData, error) { return f.data, f.fails }
 
-func (f *stillFleet) act(path string, action api.Action) error {
+func (f *stillFleet) act(path string, action control.Action) error {
 	f.calls = append(f.calls, fmt.Sprint(action, " ", path))
 	return f.fails
 }
@@ -200,7 +200,7 @@ func TestTopAsks(t *testing.T) {
 		path := "t/" + strings.Repeat("name-", 10) + "web"
 		nodes := append(shopFleet().data.nodes, status.Node{Path: path, Kind: "agent"}, status.Node{Path: path + "2", Kind: "supervisor"})
 		for _, p := range []string{path, path + "2", "t"} {
-			got := confirmation(api.Stop, nodes, p, width)
+			got := confirmation(control.Stop, nodes, p, width)
 			if !strings.HasSuffix(got, "? y/N") || width >= 40 && ansi.StringWidth(got) > width {
 				t.Errorf("in %d columns: %s", width, got)
 			}

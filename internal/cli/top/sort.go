@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/usage"
@@ -141,7 +141,7 @@ func agentsBelow(nodes []status.Node, path string) (count int) {
 
 // confirmation asks whether an action on a node is meant, in at most so many
 // columns: how many agents it is about can always be read.
-func confirmation(action api.Action, nodes []status.Node, path string, width int) string {
+func confirmation(action control.Action, nodes []status.Node, path string, width int) string {
 	i := slices.IndexFunc(nodes, func(n status.Node) bool { return n.Path == path })
 	count := agentsBelow(nodes, path)
 	all := fmt.Sprintf("%d agents", count)

@@ -20,6 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/look"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/output"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/usage"
@@ -102,8 +103,8 @@ func (f *liveFleet) look() (d topData, err error) {
 	return d, nil
 }
 
-func (f *liveFleet) act(path string, action api.Action) error {
-	_, err := f.client.Act(f.ctx, path, action)
+func (f *liveFleet) act(path string, action control.Action) error {
+	_, err := control.Act.Call(f.ctx, f.client, control.ActRequest{Path: path, Action: action})
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/event/feed"
 	"github.com/coppice-dev/coppice/internal/output"
@@ -27,7 +28,7 @@ type Fleet struct {
 
 	// OnAct, OnDown and OnAttach, if set before the first call, do what the
 	// methods of these names should; each call of Act and Down is noted in any case.
-	OnAct    func(ctx context.Context, path string, action api.Action) error
+	OnAct    func(ctx context.Context, path string, action control.Action) error
 	OnDown   func(keep bool) error
 	OnAttach func(ctx context.Context, path string, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error
 
@@ -116,12 +117,13 @@ func (f *Fleet) Owner(int) (*token.Caller, error) { return nil, nil }
 // RunOf implements api.Access: none of them comes from an order.
 func (f *Fleet) RunOf(int) string { return "" }
 
-// Register has a server answer the routes of packages status, feed and output.
+// Register has a server answer the routes of packages status, control, feed and output.
 func (f *Fleet) Register(s *api.Server) {
 	feed.Handle(s, f.Events)
 	output.HandleLogs(s, f.Logs)
 	output.HandleUnfinished(s, f.Unfinished)
 	api.HandleAttach(s, f.Attach)
+	control.Register(s, f)
 	status.Get.Handle(s, func(ctx context.Context, _ token.Caller, _ api.None) (status.Status, error) {
 		return f.Status(ctx)
 	})
@@ -189,8 +191,8 @@ func (f *Fleet) Explain(_ context.Context, path string) (status.Explanation, err
 	return x, nil
 }
 
-// Act implements api.Service.
-func (f *Fleet) Act(ctx context.Context, path string, action api.Action) (done api.Acted, err error) {
+// Act implements control.Actor.
+func (f *Fleet) Act(ctx context.Context, path string, action control.Action) (done control.Acted, err error) {
 	f.change(func() {
 		f.calls = append(f.calls, string(action)+" "+path)
 		_, err = f.find(path)
@@ -198,10 +200,10 @@ func (f *Fleet) Act(ctx context.Context, path string, action api.Action) (done a
 	if err == nil && f.OnAct != nil {
 		err = f.OnAct(ctx, path, action)
 	}
-	return api.Acted{Changed: 1}, err
+	return control.Acted{Changed: 1}, err
 }
 
-// Down implements api.Service.
+// Down implements control.Actor.
 func (f *Fleet) Down(_ context.Context, keep bool) (err error) {
 	f.change(func() {
 		f.calls = append(f.calls, map[bool]string{false: "down", true: "down keep"}[keep])

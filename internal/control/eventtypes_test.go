@@ -1,18 +1,17 @@
-package daemon
+package control
 
 import (
 	"testing"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
 // TestEventTypes: each action of people has an event type of its own.
 func TestEventTypes(t *testing.T) {
 	got := map[event.Type]event.Type{}
-	for action, want := range map[api.Action]event.Type{
-		api.Start: event.AgentStartRequested, api.Stop: event.AgentStopRequested, api.Restart: event.AgentRestartRequested,
-		api.Reset: event.AgentReset, api.Suspend: event.AgentSuspended, api.Resume: event.AgentResumed,
+	for action, want := range map[Action]event.Type{
+		Start: event.AgentStartRequested, Stop: event.AgentStopRequested, Restart: event.AgentRestartRequested,
+		Reset: event.AgentReset, Suspend: event.AgentSuspended, Resume: event.AgentResumed,
 	} {
 		got[want] = requested(action)
 	}

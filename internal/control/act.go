@@ -1,4 +1,4 @@
-package daemon
+package control
 
 import (
 	"context"
@@ -15,60 +15,57 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Act is part of api.Service.
-func (c *Controller) Act(ctx context.Context, path string, action api.Action) (api.Acted, error) {
-	none, by := api.Acted{Already: []string{}}, api.OrderOf(ctx)
-	path = c.resolvePath(path)
-	if c.rootState() != supervisor.Running {
+// Act does something to a node; see the route Act.
+func (m *Manager) Act(ctx context.Context, path string, action Action) (Acted, error) {
+	none, by := Acted{Already: []string{}}, api.OrderOf(ctx)
+	path = m.Tree.Fleet().Resolve(path)
+	if m.Tree.State() != supervisor.Running {
 		return none, fmt.Errorf("%s: %w", path, api.ErrStopping)
 	}
-	if path == c.root.Path() {
-		return c.actOnProject(ctx, action)
+	if path == m.Tree.Root().Path() {
+		return m.actOnProject(ctx, action)
 	}
-	sup, id, err := c.locate(path)
+	sup, id, err := m.Tree.Locate(path)
 	if err != nil {
 		return none, err
 	}
-	if err := c.mayStart(path, action); err != nil {
+	if err := m.mayStart(path, action); err != nil {
 		return none, err
 	}
-	if action == api.Start || action == api.Resume || action == api.Restart {
-		if err := c.pools.MayStart(path); err != nil {
+	if action.starts() {
+		if err := m.MayStart(path); err != nil {
 			return none, err
 		}
 	}
 	before, _ := sup.Child(id)
-	if w, _ := c.loop.Waits(path); w.For != "" && before.State == supervisor.Waiting &&
-		(action == api.Start || action == api.Resume) {
+	if w, _ := m.Reconcile.Waits(path); w.For != "" && before.State == supervisor.Waiting &&
+		(action == Start || action == Resume) {
 		return none, fmt.Errorf("%w: %s waits for %s and is started by itself then; see: coppice explain %s",
 			api.ErrConflict, path, w.For, path)
 	}
-	already := api.Acted{Already: []string{path}}
-	if !c.triggers.Has(path) && !c.drains.Has(path) && isAlready(before, action) {
+	already := Acted{Already: []string{path}}
+	if !m.Triggers.Has(path) && !m.Drains.Has(path) && isAlready(before, action) {
 		return already, nil
 	}
-	if action == api.Resume && !c.triggers.Has(path) && journal.StoppedByHand(before.State, before.Reason) {
+	if action == Resume && !m.Triggers.Has(path) && journal.StoppedByHand(before.State, before.Reason) {
 		return none, fmt.Errorf("%w: %s was stopped by hand, not suspended; start it with: coppice start %[2]s",
 			api.ErrConflict, path)
 	}
 	goesOn := false
-	switch action {
-	case api.Start, api.Resume, api.Restart:
-		if d, ok := c.drains.Of(path); !ok || !d.Renew || action == api.Restart { // else it is to go on as it is
-			goesOn = c.drains.Cancel(ctx, path)
-		}
+	if d, ok := m.Drains.Of(path); action.starts() && (!ok || !d.Renew || action == Restart) {
+		goesOn = m.Drains.Cancel(ctx, path)
 	}
-	if action != api.Reset {
-		c.restarts.Drop(path, 0, fmt.Sprintf("%s was asked for %s", action, asker(by)))
+	if action != Reset {
+		m.Restarts.Drop(path, 0, fmt.Sprintf("%s was asked for %s", action, asker(by)))
 	}
-	done, err := c.actOn(ctx, sup, id, action)
+	done, err := m.actOn(ctx, sup, id, action)
 	switch {
 	case errors.Is(err, supervisor.ErrRunning) && goesOn:
-		done = api.Acted{Changed: 1}
+		done = Acted{Changed: 1}
 	case errors.Is(err, supervisor.ErrRunning):
 		return already, nil // meanwhile
 	case err != nil:
-		return done, notFound(path, err)
+		return done, Error(path, err)
 	case done.Changed == 0:
 		return done, nil
 	}
@@ -76,11 +73,11 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) (a
 	if by != "" {
 		actor = order.PathOf(by)
 	}
-	c.log.Append(event.Event{
+	m.Log.Append(event.Event{
 		Type: requested(action), Path: path, Actor: actor,
 		Message: fmt.Sprintf("%s: %s asked for %s", path, action, asker(by)),
 	})
-	c.waitDurable(ctx, path, before, action)
+	m.waitDurable(ctx, path, before, action)
 	return done, nil
 }
 
@@ -93,13 +90,13 @@ func asker(order string) string {
 }
 
 // isAlready reports whether a child is what an action makes of it.
-func isAlready(i supervisor.ChildInfo, action api.Action) bool {
+func isAlready(i supervisor.ChildInfo, action Action) bool {
 	switch action {
-	case api.Start, api.Resume:
+	case Start, Resume:
 		return i.Sub == nil && (i.State == supervisor.Running || i.State == supervisor.Starting)
-	case api.Stop:
+	case Stop:
 		return journal.StoppedByHand(i.State, i.Reason)
-	case api.Suspend: // what has ended for good is not brought back by a resume, either
+	case Suspend: // what has ended for good is not brought back by a resume, either
 		return i.State == supervisor.Suspended ||
 			i.State == supervisor.Stopped && reconcile.PhaseOf(&i) == reconcile.Completed
 	}
@@ -108,38 +105,38 @@ func isAlready(i supervisor.ChildInfo, action api.Action) bool {
 
 // resumes reports whether the resume of what a child is in is about the child:
 // it, or something in it, may be suspended.
-func (c *Controller) resumes(path string, i supervisor.ChildInfo) bool {
-	if c.triggers.HeldBy(path) == supervisor.ReasonSuspended {
+func (m *Manager) resumes(path string, i supervisor.ChildInfo) bool {
+	if m.Triggers.HeldBy(path) == supervisor.ReasonSuspended {
 		return true
 	}
 	return journal.Suspended(i.State, i.Reason) || i.Sub != nil
 }
 
 // requested is the event of an action that was asked for by hand.
-func requested(action api.Action) event.Type {
+func requested(action Action) event.Type {
 	switch action {
-	case api.Reset:
+	case Reset:
 		return event.AgentReset
-	case api.Suspend:
+	case Suspend:
 		return event.AgentSuspended
-	case api.Resume:
+	case Resume:
 		return event.AgentResumed
-	case api.Start:
+	case Start:
 		return event.AgentStartRequested
-	case api.Restart:
+	case Restart:
 		return event.AgentRestartRequested
 	}
 	return event.AgentStopRequested
 }
 
 // actBelow does something to all children of a supervisor at the same time.
-func (c *Controller) actBelow(ctx context.Context, sup *supervisor.Supervisor, action api.Action) (all api.Acted,
+func (m *Manager) actBelow(ctx context.Context, sup *supervisor.Supervisor, action Action) (all Acted,
 	err error) {
 	children, err := sup.Children()
 	if err != nil {
-		return all, notFound(sup.Path(), err)
+		return all, Error(sup.Path(), err)
 	}
-	if action == api.Resume {
+	if action == Resume {
 		self, err := sup.SaveSelf()
 		if err == nil && self.Paused && api.OrderOf(ctx) != "" {
 			return all, heldForOrder(sup.Path(), supervisor.Paused)
@@ -148,27 +145,27 @@ func (c *Controller) actBelow(ctx context.Context, sup *supervisor.Supervisor, a
 			err = sup.Resume()
 		}
 		if err != nil {
-			return all, notFound(sup.Path(), err)
+			return all, Error(sup.Path(), err)
 		}
 		if self.Paused {
 			all.Changed++
 		}
 	}
-	children = append(children, c.forgottenBelow(sup.Path(), children)...)
-	errs, done := make([]error, len(children)), make([]api.Acted, len(children))
+	children = append(children, m.forgottenBelow(sup.Path(), children)...)
+	errs, done := make([]error, len(children)), make([]Acted, len(children))
 	var wg sync.WaitGroup
 	for i, child := range children {
 		path := sup.Path() + "/" + child.ID
-		if action == api.Resume && !c.resumes(path, child) {
+		if action == Resume && !m.resumes(path, child) {
 			continue
 		}
-		action, ok := c.actionBelow(path, child, action)
+		action, ok := m.actionBelow(path, child, action)
 		if ok {
 			wg.Go(func() {
-				done[i], errs[i] = c.Act(ctx, path, action)
-				if action == api.Stop && c.opts.Once && errors.Is(errs[i], api.ErrStopping) {
+				done[i], errs[i] = m.Act(ctx, path, action)
+				if action == Stop && m.Once && errors.Is(errs[i], api.ErrStopping) {
 					// The others have ended, and so the run ends, with all its agents.
-					done[i], errs[i] = api.Acted{Already: []string{path}}, nil
+					done[i], errs[i] = Acted{Already: []string{path}}, nil
 				}
 			})
 		}
@@ -178,7 +175,7 @@ func (c *Controller) actBelow(ctx context.Context, sup *supervisor.Supervisor, a
 		all.Changed += d.Changed
 		all.Already = append(all.Already, d.Already...)
 	}
-	if action == api.Resume { // of a supervisor, not of each in it
+	if action == Resume { // of a supervisor, not of each in it
 		all.Already = nil
 		if all.Changed == 0 {
 			all.Already = []string{sup.Path()}
@@ -188,18 +185,18 @@ func (c *Controller) actBelow(ctx context.Context, sup *supervisor.Supervisor, a
 }
 
 // actOn does something to a child.
-func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id string, action api.Action) (api.Acted,
+func (m *Manager) actOn(ctx context.Context, sup *supervisor.Supervisor, id string, action Action) (Acted,
 	error) {
-	one := api.Acted{Changed: 1}
+	one := Acted{Changed: 1}
 	path := sup.Path() + "/" + id
-	if c.triggers.Has(path) {
-		return one, c.actOnTriggered(ctx, path, action)
+	if m.Triggers.Has(path) {
+		return one, m.actOnTriggered(ctx, path, action)
 	}
 	info, err := sup.Child(id)
-	if errors.Is(err, supervisor.ErrNotFound) && (action == api.Start || action == api.Restart) {
-		spec, known := c.fleet().Specs[path]
+	if errors.Is(err, supervisor.ErrNotFound) && (action == Start || action == Restart) {
+		spec, known := m.Tree.Fleet().Specs[path]
 		if known {
-			spec.Saved = &supervisor.Saved{Incarnation: c.last(path)}
+			spec.Saved = &supervisor.Saved{Incarnation: m.Tree.LastIncarnation(path)}
 			_, err = sup.StartChild(ctx, spec)
 		}
 		return one, err
@@ -207,35 +204,35 @@ func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id s
 	if err != nil {
 		return one, err
 	}
-	if info.Sub != nil && (action == api.Reset || action == api.Resume || action == api.Start &&
+	if info.Sub != nil && (action == Reset || action == Resume || action == Start &&
 		info.State == supervisor.Running) {
-		return c.actBelow(ctx, info.Sub, action)
+		return m.actBelow(ctx, info.Sub, action)
 	}
 	by := api.OrderOf(ctx)
-	if starts := action == api.Start || action == api.Resume || action == api.Restart; starts && by != "" {
-		return one, c.startForOrder(ctx, sup, info, by)
+	if action.starts() && by != "" {
+		return one, m.startForOrder(ctx, sup, info, by)
 	}
-	return one, c.actOnChild(ctx, sup, info, action)
+	return one, m.actOnChild(ctx, sup, info, action)
 }
 
 // actOnChild does something to an agent, or to a supervisor as a whole.
-func (c *Controller) actOnChild(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo,
-	action api.Action) error {
+func (m *Manager) actOnChild(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo,
+	action Action) error {
 	switch action {
-	case api.Stop, api.Suspend:
-		return c.suspendChild(ctx, sup, info, stopReason(action))
-	case api.Start, api.Resume:
-		return start(ctx, sup, info)
-	case api.Restart:
+	case Stop, Suspend:
+		return m.suspendChild(ctx, sup, info, stopReason(action))
+	case Start, Resume:
+		return StartChild(ctx, sup, info)
+	case Restart:
 		return finish(ctx, func(ctx context.Context) error {
 			defer sup.Hold()() // nothing else may run, and the run goes on
-			if err := c.suspendChild(ctx, sup, info, stopReason(action)); err != nil {
+			if err := m.suspendChild(ctx, sup, info, stopReason(action)); err != nil {
 				return err
 			}
 			_, err := sup.RestartChild(ctx, info.ID)
 			return err
 		})
-	case api.Reset:
+	case Reset:
 		return sup.Reset(info.ID)
 	}
 	return fmt.Errorf("%w: unknown action %q, expected start, stop, restart, reset, suspend or resume",
@@ -244,7 +241,7 @@ func (c *Controller) actOnChild(ctx context.Context, sup *supervisor.Supervisor,
 
 // startForOrder starts an agent or a supervisor, or starts it again, as its limit allows:
 // orders come again and again, above all those that fire on the events of such a start.
-func (c *Controller) startForOrder(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo,
+func (m *Manager) startForOrder(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo,
 	name string) error {
 	path := sup.Path() + "/" + info.ID
 	if isHeldByLimit(info.State) {
@@ -252,7 +249,7 @@ func (c *Controller) startForOrder(ctx context.Context, sup *supervisor.Supervis
 	}
 	err := finish(ctx, func(ctx context.Context) error {
 		if info.Sub != nil { // all in it stop in their order
-			if err := c.suspendChild(ctx, sup, info, stopReason(api.Restart)); err != nil {
+			if err := m.suspendChild(ctx, sup, info, stopReason(Restart)); err != nil {
 				return err
 			}
 		}
@@ -295,8 +292,8 @@ func countedForOrder(path string, err error) error {
 	return err
 }
 
-// start starts what is down, and what a delay or a limit holds back.
-func start(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo) error {
+// StartChild starts what is down, and what a delay or a limit holds back.
+func StartChild(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo) error {
 	switch info.State {
 	case supervisor.Restarting, supervisor.Quarantined, supervisor.GivenUp:
 		return sup.Reset(info.ID)

@@ -1,22 +1,22 @@
-package daemon
+package fleet
 
 import (
 	"cmp"
 	"fmt"
 	"maps"
+	pathpkg "path"
 	"slices"
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
-// resolvePath returns the whole path of the node that a caller means. The caller may leave
+// Resolve returns the whole path of the node that a caller means. The caller may leave
 // out the first segment, and as much of the beginning as leaves the rest unique: a name
 // alone is enough for whatever the file names. A whole path takes precedence.
-func (c *Controller) resolvePath(path string) string {
-	root := c.rootPath()
+func (f *Fleet) Resolve(path string) string {
+	root := f.Tree.Root.Name
 	path = strings.Trim(path, "/")
 	switch {
 	case path == "":
@@ -24,8 +24,8 @@ func (c *Controller) resolvePath(path string) string {
 	case path == root, strings.HasPrefix(path, root+"/"):
 		return path
 	}
-	if f := c.fleet(); !f.Has(root + "/" + path) {
-		if found := endingIn(f, path, 2); len(found) == 1 {
+	if !f.Has(root + "/" + path) {
+		if found := f.endingIn(path, 2); len(found) == 1 {
 			return found[0]
 		}
 	}
@@ -34,7 +34,7 @@ func (c *Controller) resolvePath(path string) string {
 
 // endingIn returns the first paths, at most limit of them, whose last segments are
 // these, in start order.
-func endingIn(f *fleet.Fleet, segments string, limit int) (found []string) {
+func (f *Fleet) endingIn(segments string, limit int) (found []string) {
 	for _, path := range f.Order {
 		if strings.HasSuffix(path, "/"+segments) {
 			if found = append(found, path); len(found) == limit {
@@ -45,14 +45,13 @@ func endingIn(f *fleet.Fleet, segments string, limit int) (found []string) {
 	return found
 }
 
-// noNode returns the error that there is no node at a path; it names what there is instead.
-func (c *Controller) noNode(path string) error {
-	f := c.fleet()
-	short := strings.TrimPrefix(path, c.rootPath()+"/")
+// NotFound returns the error that there is no node at a path; it names what there is instead.
+func (f *Fleet) NotFound(path string) error {
+	short := strings.TrimPrefix(path, f.Tree.Root.Name+"/")
 	hint := "coppice tree shows all"
-	if several := endingIn(f, short, 3); len(several) > 1 {
+	if several := f.endingIn(short, 3); len(several) > 1 {
 		hint = "which one is meant: " + strings.Join(several, ", ") + "?"
-	} else if near := nearest(f, short); near != "" {
+	} else if near := f.nearest(short); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	return fmt.Errorf("%s: %w; %s", path, api.ErrNotFound, hint)
@@ -61,17 +60,16 @@ func (c *Controller) noNode(path string) error {
 // nearest is the path, without the first segment, that is probably meant by
 // another one: of those whose last segment is most like its own the most
 // similar, and where none is, of all. It is "" if none is similar.
-func nearest(f *fleet.Fleet, path string) string {
+func (f *Fleet) nearest(path string) string {
 	byName := make(map[string][]string)
 	var all []string
 	for _, p := range f.Order {
 		_, below, _ := strings.Cut(p, "/")
-		_, name, _ := cutLast(p)
+		name := pathpkg.Base(p)
 		byName[name] = append(byName[name], below)
 		all = append(all, below)
 	}
-	_, last, _ := cutLast(path)
-	namesakes := byName[suggest.Nearest(last, slices.Sorted(maps.Keys(byName)))]
+	namesakes := byName[suggest.Nearest(pathpkg.Base(path), slices.Sorted(maps.Keys(byName)))]
 	if len(namesakes) == 1 {
 		return namesakes[0]
 	}

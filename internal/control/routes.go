@@ -1,0 +1,124 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/token"
+)
+
+// The routes by which people act on a fleet.
+var (
+	// Act does something to a node, and with a supervisor to all below it, and returns when it is
+	// done. What is so already is no error. The first segment of the path may be left out.
+	Act = api.Route[ActRequest, Acted]{
+		Method: "POST", Path: "/act", For: api.People,
+		ID: "act", Summary: "Do something to a node",
+		Doc:     "The answer comes when it is done.",
+		Returns: "It is done, or was so already.",
+	}
+	// Down stops everything in order and ends the daemon.
+	Down = api.Route[DownRequest, api.None]{
+		Method: "POST", Path: "/down", For: api.People,
+		ID: "down", Summary: "Stop everything in order and end the daemon",
+		Doc: "The answer comes when it has begun to.",
+	}
+	// RequestRestart asks for another incarnation of the agent that calls, which counts as no failure.
+	// It returns when it is certain that it will come. api.ErrConflict while the agent is drained.
+	RequestRestart = api.Route[RestartRequest, api.None]{
+		Method: "POST", Path: "/restart", For: api.Agents,
+		ID: "requestRestart", Summary: "The calling agent wants to be restarted",
+		Doc: "It counts as no failure, and comes once for an incarnation, however often it is asked for. The " +
+			"answer comes when it is certain, not when it is done.",
+		Returns: "It will be.",
+	}
+)
+
+// Action is what Act does.
+type Action string
+
+const (
+	Start   Action = "start"   // what is stopped, suspended or held back by a limit
+	Stop    Action = "stop"    // until Start; survives the daemon
+	Restart Action = "restart" // stop and start; no failure is counted
+	Reset   Action = "reset"   // counters and limits are cleared; what is held starts
+	Suspend Action = "suspend" // as Stop, for what will be resumed
+	Resume  Action = "resume"  // what is suspended, or paused by a limit
+)
+
+// starts reports whether what an action is done to runs afterwards.
+func (a Action) starts() bool { return a == Start || a == Resume || a == Restart }
+
+var actions = []Action{Start, Stop, Restart, Reset, Suspend, Resume}
+
+// ActRequest says what is to be done.
+type ActRequest struct {
+	_ struct{} `doc:"What to do, and to whom."`
+
+	Path   string `json:"path" maxLength:"1024" doc:"The node; with a supervisor, all below it."`
+	Action Action `json:"action" enum:"start,stop,restart,reset,suspend,resume" doc:"start what is stopped, suspended or held back by a limit; stop until start, also for the next daemon; restart without counting a failure; reset counters and limits; suspend what will be resumed; resume what is suspended or paused by a limit."`
+}
+
+// Acted is what Act has done.
+type Acted struct {
+	_ struct{} `doc:"What was done."`
+
+	Changed int      `json:"changed" minimum:"0" doc:"How many nodes it was done to."`
+	Already []string `json:"already" doc:"Paths of agents that ran already, of a start or resume, or were stopped by hand already, of a stop or suspend."`
+}
+
+// DownRequest says how the daemon is to end.
+type DownRequest struct {
+	_ struct{} `doc:"How to end."`
+
+	Keep bool `json:"keep,omitempty" doc:"Leave the agents running; the next daemon takes them over."`
+}
+
+// RestartRequest says why an agent wants to be restarted.
+type RestartRequest struct {
+	_ struct{} `doc:"Why an agent wants to be restarted."`
+
+	Reason string `json:"reason" doc:"For people; cut to 256 bytes."`
+}
+
+// Register makes a server answer requests of people and agents to act on nodes.
+func (m *Manager) Register(s *api.Server) {
+	Register(s, m)
+	RequestRestart.Handle(s, func(ctx context.Context, who token.Caller, r RestartRequest) (none api.None, err error) {
+		return none, m.RequestRestart(ctx, who, r.Reason)
+	})
+}
+
+// Actor does what people ask for: a Manager, or a stand-in for one.
+type Actor interface {
+	Act(ctx context.Context, path string, action Action) (Acted, error)
+	Down(ctx context.Context, keep bool) error
+}
+
+// Register makes a server answer requests of people by an Actor.
+func Register(s *api.Server, a Actor) {
+	Act.Handle(s, func(ctx context.Context, _ token.Caller, req ActRequest) (Acted, error) {
+		if err := api.CheckPath(req.Path); err != nil {
+			return Acted{}, err
+		}
+		if !slices.Contains(actions, req.Action) {
+			return Acted{}, fmt.Errorf("%w: action is %.100q, expected one of %v", api.ErrInvalid, req.Action, actions)
+		}
+		done, err := a.Act(ctx, req.Path, req.Action)
+		if done.Already == nil {
+			done.Already = []string{}
+		}
+		return done, err
+	})
+	Down.Handle(s, func(ctx context.Context, _ token.Caller, req DownRequest) (none api.None, err error) {
+		return none, a.Down(ctx, req.Keep)
+	})
+}
+
+// Down stops everything in order and ends the daemon; see the route Down.
+func (m *Manager) Down(_ context.Context, keep bool) error {
+	m.End(keep)
+	return nil
+}

@@ -1,0 +1,73 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/agent"
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/token"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// minRestartAge is how long an incarnation runs at least before a restart that it asks for: one
+// that always asks at once must not spin.
+const minRestartAge = time.Second
+
+// RequestRestart asks for another incarnation in the name of an agent. It returns when it is certain
+// that it will come.
+func (m *Manager) RequestRestart(ctx context.Context, who token.Caller, reason string) error {
+	if m.Triggers.Has(who.Path) {
+		return fmt.Errorf("%w: a run of %s is not restarted, it ends, and its Aidefile says what follows",
+			api.ErrConflict, who.Path)
+	}
+	if m.Drains.Has(who.Path) {
+		return fmt.Errorf("%w: %s is asked to finish, and is stopped then", api.ErrConflict, who.Path)
+	}
+	if m.Health.Incarnation(who).Failed() {
+		return fmt.Errorf("%w: %s has failed; what comes next is decided as after every failure", api.ErrConflict,
+			who.Path)
+	}
+	return m.Restarts.Request(ctx, who, reason)
+}
+
+var errNotStarted = errors.New("it could not be started; what comes next is decided as after every failure")
+
+// RestartRequested restarts the agent of an incarnation that has asked for it, as a restart by hand
+// does, unless that has a successor or no longer asks for it.
+func (m *Manager) RestartRequested(ctx context.Context, who token.Caller) error {
+	if i := m.Health.Incarnation(who); i != nil {
+		var ended <-chan struct{} // nil before it runs
+		if s := m.Tree.Session(who.Path); s != nil && s.Observe().Incarnation == who.Incarnation {
+			ended = s.Done()
+		}
+		select {
+		case <-time.After(time.Until(i.Since().Add(minRestartAge))):
+		case <-ended:
+		case <-i.Ended():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if i.Failed() && !i.Ready() {
+			return errNotStarted
+		}
+	}
+	sup, id, err := m.Tree.Locate(who.Path)
+	if err != nil {
+		return err
+	}
+	info, err := sup.Child(id)
+	if err != nil {
+		return err
+	}
+	_, asks := m.Restarts.Of(who)
+	if !asks || info.Incarnation > who.Incarnation || m.Once && info.StartedAt.After(m.Started) {
+		return agent.ErrOvertaken
+	}
+	if _, err = sup.ReplaceCounted(ctx, id, supervisor.ReasonRequested); err == nil {
+		m.waitDurable(ctx, who.Path, info, Restart) // before the request is forgotten
+	}
+	return err
+}

@@ -1,0 +1,86 @@
+package control
+
+import (
+	"context"
+	pathpkg "path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// suspendChild stops a child so that it stays down.
+func (m *Manager) suspendChild(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo,
+	why supervisor.Reason) error {
+	path := sup.Path() + "/" + info.ID
+	m.AdoptBelow(ctx, path)
+	return m.StopChild(ctx, path, info, func(ctx context.Context) error { return sup.SuspendChild(ctx, info.ID, why) })
+}
+
+// adoptTime is how long a stop waits until agents that were found running are adopted.
+const adoptTime = time.Second
+
+// maxAdoptions bounds the agents that are adopted at the same time.
+const maxAdoptions = 16
+
+// AdoptBelow has the agents at and below a path adopted that were found running: a supervisor can
+// stop only what it has. One that is not ready by the end of adoptTime is being started then, and is
+// stopped with that.
+func (m *Manager) AdoptBelow(ctx context.Context, path string) {
+	var agents []string
+	above := make(map[string]bool) // supervisors of these, at and below path
+	for _, at := range m.Adoptions() {
+		if !below(at, path) {
+			continue
+		}
+		agents = append(agents, at)
+		for up := pathpkg.Dir(at); below(up, path); up = pathpkg.Dir(up) {
+			above[up] = true
+		}
+	}
+	if len(agents) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, adoptTime)
+	defer cancel()
+	ensure := func(path string) {
+		if sup, id, err := m.Tree.Locate(path); err == nil {
+			sup.EnsureChild(ctx, id) // unless it was started meanwhile
+		}
+	}
+	for _, at := range m.Tree.Fleet().Order { // parents first
+		if above[at] {
+			ensure(at)
+		}
+	}
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, maxAdoptions)
+	for _, path := range agents {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			ensure(path)
+		})
+	}
+	wg.Wait()
+}
+
+// StopChild stops a child by calling stop; with a supervisor, all agents below it in their order. That
+// goes on when ctx ends.
+func (m *Manager) StopChild(
+	ctx context.Context, path string, child supervisor.ChildInfo, stop func(context.Context) error,
+) error {
+	if child.Sub == nil || m.Stopper.IsStopping(path) {
+		return stop(ctx)
+	}
+	return m.stopBelow(ctx, path, stop)
+}
+
+// stopBelow stops a part of the tree; stop tells the supervisors. It goes on when ctx ends.
+func (m *Manager) stopBelow(ctx context.Context, path string, stop func(context.Context) error) error {
+	return finish(ctx, func(ctx context.Context) error { return m.Stopper.Stop(ctx, path, stop) })
+}
+
+// below reports whether a path is that of a node, or of something in it.
+func below(path, node string) bool { return path == node || strings.HasPrefix(path, node+"/") }
