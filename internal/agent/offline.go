@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/shutdown"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -25,7 +24,7 @@ type Stopped struct {
 // OfflineStop is the result of StopOffline.
 type OfflineStop struct {
 	Stopped []Stopped // in the order in which they ended
-	Overdue []api.Overdue
+	Overdue []shutdown.Overdue
 	Failed  map[string]error // by path
 }
 
@@ -103,7 +102,7 @@ func (s *offlineStop) run(ctx context.Context, tree *spec.Tree) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.result.Overdue = append(s.result.Overdue,
-				api.Overdue{Path: path, PID: agents[path].pid, Waited: waited.Seconds()})
+				shutdown.Overdue{Path: path, PID: agents[path].pid, Waited: waited.Seconds()})
 		},
 	})
 	asking, cancel := context.WithCancel(ctx)

@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/shutdown"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -55,8 +56,8 @@ type Stopper struct {
 	stopped  chan struct{} // closed when StopAll has stopped all agents
 
 	mu      sync.Mutex
-	all     bool          // StopAll was called
-	overdue []api.Overdue // agents that did not stop in time since
+	all     bool               // StopAll was called
+	overdue []shutdown.Overdue // agents that did not stop in time since
 }
 
 // NewStopper returns a Stopper without agents.
@@ -96,18 +97,25 @@ func (s *Stopper) IsStopping(path string) bool { return s.sequence.Covers(path) 
 // Hurry has agents killed that StopAll and Stop still wait for.
 func (s *Stopper) Hurry() { s.hurried.Do(func() { close(s.hurry) }) }
 
-// Farewell is part of api.Farewells. It waits until StopAll has stopped all agents.
-func (s *Stopper) Farewell(ctx context.Context) (api.Farewell, error) {
+// Register makes a server answer how the agents were stopped.
+func (s *Stopper) Register(server *api.Server) {
+	shutdown.GetReport.Handle(server, func(ctx context.Context, _ token.Caller, _ api.None) (shutdown.Report, error) {
+		return s.report(ctx)
+	})
+}
+
+// report waits until StopAll has stopped all agents.
+func (s *Stopper) report(ctx context.Context) (shutdown.Report, error) {
 	select {
 	case <-s.stopped:
 	case <-s.hurry:
 	case <-s.Ended:
 	case <-ctx.Done():
-		return api.Farewell{}, ctx.Err()
+		return shutdown.Report{}, ctx.Err()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return api.Farewell{Overdue: append([]api.Overdue{}, s.overdue...)}, nil
+	return shutdown.Report{Overdue: append([]shutdown.Overdue{}, s.overdue...)}, nil
 }
 
 // AwaitStarts waits until the starts that are under way are decided, at most for some time.
@@ -148,7 +156,7 @@ func stopTogether(sup *supervisor.Supervisor) {
 // logOverdue logs that an agent did not stop in time.
 func (s *Stopper) logOverdue(path string, waited time.Duration) {
 	o := s.registry.of(path).session.Observe()
-	overdue := api.Overdue{Path: path, PID: o.PID, Waited: waited.Seconds()}
+	overdue := shutdown.Overdue{Path: path, PID: o.PID, Waited: waited.Seconds()}
 	s.mu.Lock()
 	if s.all {
 		s.overdue = append(s.overdue, overdue)

@@ -33,5 +33,4 @@ var (
 type Daemon interface {
 	Access
 	Selves
-	Farewells
 }

@@ -66,7 +66,3 @@ func (c canned) Hook(context.Context, token.Caller, string) ([]Notice, error) {
 	}
 	return []Notice{{"mail", "m-1", "t"}, {"drain", "", "t"}}, nil
 }
-
-func (c canned) Farewell(context.Context) (Farewell, error) {
-	return Farewell{Overdue: []Overdue{{Path: "app/db", PID: 42, Waited: 5}}}, c.err
-}

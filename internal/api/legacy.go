@@ -9,6 +9,5 @@ import (
 
 // routes returns those of Daemon.
 func routes() []route {
-	return slices.Concat(agentRoutes(), vitalsRoutes(),
-		farewellRoutes())
+	return slices.Concat(agentRoutes(), vitalsRoutes())
 }

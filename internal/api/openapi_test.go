@@ -156,7 +156,7 @@ func TestFieldsDescribed(t *testing.T) {
 		reflect.TypeFor[counted](),
 		reflect.TypeFor[Failure](),
 		reflect.TypeFor[HookRequest](), reflect.TypeFor[Notice](),
-		reflect.TypeFor[Farewell](), reflect.TypeFor[Overdue](),
+
 		reflect.TypeFor[token.Caller](), reflect.TypeFor[Claim](), reflect.TypeFor[outcome.Report](), reflect.TypeFor[outcome.Context](),
 		reflect.TypeFor[outcome.Obstacle](), reflect.TypeFor[outcome.Explored](), reflect.TypeFor[outcome.Subtask](), reflect.TypeFor[outcome.Condition](),
 	} {

@@ -365,7 +365,7 @@ func TestApplyToWhatNeverRan(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := p.Act(context.Background(), "t/s", api.Start); err != nil {
+		if _, err := p.control.Act(context.Background(), "t/s", control.Start); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)

@@ -107,14 +107,12 @@ func (d directory) Pools(path string) []string {
 type services struct {
 	accessAPI
 	selvesAPI
-	farewellsAPI
 }
 
 // The parts, under names that no method of theirs has.
 type (
-	accessAPI    = api.Access
-	selvesAPI    = api.Selves
-	farewellsAPI = api.Farewells
+	accessAPI = api.Access
+	selvesAPI = api.Selves
 )
 
 var _ api.Daemon = services{}
@@ -124,6 +122,7 @@ func (c *Controller) server() *api.Server {
 	s := api.NewServer(c, c.opts.Logger)
 	api.Register(s, c.services())
 	c.control.Register(s)
+	c.stopper.Register(s)
 	c.status.Register(s)
 	c.output.Register(s)
 	feed.Handle(s, c.Events)
@@ -144,8 +143,7 @@ func (c *Controller) server() *api.Server {
 // services returns what the API of the controller is served by.
 func (c *Controller) services() api.Daemon {
 	return services{
-		accessAPI:    c,
-		selvesAPI:    c,
-		farewellsAPI: c.stopper,
+		accessAPI: c,
+		selvesAPI: c,
 	}
 }

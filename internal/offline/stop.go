@@ -21,6 +21,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/project/load"
+	"github.com/coppice-dev/coppice/internal/shutdown"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -28,7 +29,7 @@ import (
 type Stopped struct {
 	Agents []string // paths, in the order in which they ended
 	Orders int      // runs of orders
-	Late   []api.Overdue
+	Late   []shutdown.Overdue
 }
 
 // Stop stops the agents and the runs of orders of a project whose daemon was killed, the agents

@@ -18,6 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/offline"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/shutdown"
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
@@ -52,8 +53,9 @@ and exits with 0 if there is nothing to stop.`,
 				what := "all agents are stopped"
 				if keep {
 					what = "the agents go on"
-				} else if f, err := c.Farewell(ctx); err == nil { // a daemon that has ended already tells nothing
-					tellOverdue(s, f)
+				} else if report, err := shutdown.GetReport.Call(ctx, c, api.None{}); err == nil {
+					// A daemon that has ended already tells nothing.
+					tellOverdue(s, report.Overdue)
 				}
 				if err := untilDown(ctx, c, st.Controller.PID); err != nil {
 					return err
@@ -76,8 +78,8 @@ and exits with 0 if there is nothing to stop.`,
 }
 
 // tellOverdue lists who had to be killed.
-func tellOverdue(s *command.Streams, f api.Farewell) {
-	for _, late := range f.Overdue {
+func tellOverdue(s *command.Streams, all []shutdown.Overdue) {
+	for _, late := range all {
 		waited := time.Duration(late.Waited * float64(time.Second)).Round(100 * time.Millisecond)
 		fmt.Fprintf(s.Out, "%s did not stop within %v, and was killed\n", proc.Plain(late.Who()), waited)
 	}
@@ -112,7 +114,7 @@ func stopOrphans(ctx context.Context, r *command.Remote, s *command.Streams) (an
 	for _, path := range stopped.Agents {
 		fmt.Fprintf(s.Out, "%s stopped\n", proc.Plain(path))
 	}
-	tellOverdue(s, api.Farewell{Overdue: stopped.Late})
+	tellOverdue(s, stopped.Late)
 	if err != nil || len(stopped.Agents) == 0 && stopped.Orders == 0 {
 		return false, err
 	}

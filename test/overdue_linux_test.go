@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/shutdown"
 )
 
 // atSIGTERM is an agent that does something when it is asked to end, and ends
@@ -103,7 +103,7 @@ func TestDownOfStubbornAgents(t *testing.T) {
 	if len(late) != 1 || len(f.events(event.AgentOverdue, "t/good")) != 0 {
 		t.Fatalf("events: %+v", late)
 	}
-	var data api.Overdue
+	var data shutdown.Overdue
 	if err := json.Unmarshal(late[0].Data, &data); err != nil || data.Waited < 2 || data.PID != pid {
 		t.Errorf("%+v %+v: %v", late[0], data, err)
 	}
