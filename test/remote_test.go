@@ -43,7 +43,6 @@ func serveFor(t *testing.T, dir string, f *statustest.Fleet) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	s := api.NewServer(f, slog.New(slog.DiscardHandler))
-	api.Register(s, f)
 	f.Register(s)
 	go func() { ended <- s.Serve(ctx, l) }()
 	stopped := false

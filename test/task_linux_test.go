@@ -19,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/event/feed"
+	"github.com/coppice-dev/coppice/internal/notice"
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
@@ -60,7 +61,7 @@ func TestTasks(t *testing.T) {
 	if out := f.agentDo(0, "a", 1, "hook"); !strings.Contains(out, first+" is ready in your pool: The first") || strings.Contains(out, second) {
 		t.Errorf("%s", out)
 	}
-	var notices []api.Notice
+	var notices []notice.Notice
 	if out := f.agentDo(0, "a", 1, "hook", "--json"); json.Unmarshal([]byte(out), &notices) != nil || len(notices) != 1 || notices[0].Kind != "task" || notices[0].ID != first {
 		t.Errorf("%s", out)
 	}

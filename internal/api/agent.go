@@ -1,18 +1,9 @@
 package api
 
 import (
-	"context"
 	"fmt"
 	"strings"
-
-	"github.com/coppice-dev/coppice/internal/token"
 )
-
-func agentRoutes() []route {
-	return []route{
-		{method: "GET", path: "/v1/agent", agent: true, answer: token.Caller{}, serve: (*call).whoami},
-	}
-}
 
 // maxToken bounds a token, in bytes.
 const maxToken = 256
@@ -55,8 +46,6 @@ func (c *call) authenticate(rt *route) error {
 	return nil
 }
 
-func (c *call) whoami() error { return c.answer(c.caller) }
-
 // DialAgent is Dial for an agent, which acts as itself: its token is sent with each request.
 func DialAgent(socket, token string) *Client {
 	c := DialFrom(socket, token)
@@ -70,9 +59,4 @@ func DialFrom(socket, token string) *Client {
 	c := Dial(socket)
 	c.token = token
 	return c
-}
-
-// Whoami returns who the daemon takes an agent for.
-func (c *Client) Whoami(ctx context.Context) (who token.Caller, err error) {
-	return who, c.call(ctx, "GET", "/agent", nil, nil, &who)
 }

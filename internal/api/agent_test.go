@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -13,9 +12,10 @@ import (
 
 // Who calls is checked before anything else is looked at, on every route.
 func TestTokens(t *testing.T) {
-	s := start(t, canned{full: true}, "", patiently())
-	client := dial(t, s.socket)
-	for _, rt := range routes() {
+	s := newServer(canned{full: true}, patiently())
+	standInActs(s, canned{})
+	client := dial(t, serving(t, s))
+	for _, rt := range s.routes {
 		for _, test := range []struct {
 			authorization  string
 			agent, persons int // status
@@ -61,11 +61,12 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-func TestWhoami(t *testing.T) {
+// TestCaller: an agent is who its token says.
+func TestCaller(t *testing.T) {
 	s := start(t, canned{full: true}, "", patiently())
 	for given, want := range map[string]error{"good": nil, "stale": token.ErrStale, "": ErrUnauthorized} {
 		c := DialAgent(s.socket, given)
-		who, err := c.Whoami(context.Background())
+		who, err := whoRoute.Call(t.Context(), c, None{})
 		c.Close()
 		if !errors.Is(err, want) || want == nil && who != (token.Caller{Path: "app/a", Incarnation: 1}) {
 			t.Errorf("token %q: %v, %v; want %v", given, who, err, want)

@@ -6,8 +6,7 @@
 // errors into status codes and back, and describes the routes by their types: the
 // tag json names a field, which is required unless it says omitempty or omitzero;
 // the tags doc, minimum, maximum, maxLength and enum describe it, and the tags doc and
-// schema of a field named _ describe and name the type. What no feature has
-// declared yet is in the interface Daemon.
+// schema of a field named _ describe and name the type.
 package api
 
 import (
@@ -28,9 +27,3 @@ var (
 
 	ErrUnauthorized = errors.New("not allowed") // 401; exit code 77, as token.ErrStale
 )
-
-// Daemon is what a daemon answers apart from the routes that features own.
-type Daemon interface {
-	Access
-	Selves
-}

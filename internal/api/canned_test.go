@@ -8,11 +8,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// canned is a Service that says the same always: nothing, everything, or an error.
+// canned answers the routes of tests. It says the same always: nothing, everything, or an error.
 type canned struct {
-	Daemon // what is not canned
-	full   bool
-	err    error
+	full bool
+	err  error
 	// What the methods do instead, where a test sets it.
 	events func(ctx context.Context, after uint64, yield func(counted, error) bool)
 	attach func(ctx context.Context, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error
@@ -58,11 +57,4 @@ func (c canned) attachTo(ctx context.Context, _ string, input io.Reader, output 
 		return c.attach(ctx, input, output, sizes)
 	}
 	return c.err
-}
-
-func (c canned) Hook(context.Context, token.Caller, string) ([]Notice, error) {
-	if !c.full {
-		return nil, c.err
-	}
-	return []Notice{{"mail", "m-1", "t"}, {"drain", "", "t"}}, nil
 }

@@ -12,7 +12,6 @@ import (
 // every such route, and what an agent can do instead.
 func TestRefusalSaysWhatToDo(t *testing.T) {
 	server := NewServer(nil, nil)
-	Register(server, nil)
 	add := Route[None, None]{Method: "POST", Path: "/tasks", For: People | Agents, ID: "add"}
 	add.Handle(server, func(context.Context, token.Caller, None) (none None, _ error) { return none, nil })
 	c := &call{Server: server}

@@ -38,11 +38,10 @@ type started struct {
 	stop   func() // returns when it has ended
 }
 
-// newServer returns a server of a Daemon that logs nothing.
-func newServer(d Daemon, p pace) *Server {
+// newServer returns a server that logs nothing, with the routes that d answers.
+func newServer(d Access, p pace) *Server {
 	s := NewServer(d, slog.New(slog.DiscardHandler))
 	s.pace = p
-	Register(s, d)
 	if c, ok := d.(interface {
 		counted(context.Context, countRequest) iter.Seq2[counted, error]
 		attachTo(context.Context, string, io.Reader, io.Writer, <-chan [2]uint16) error
@@ -89,8 +88,8 @@ func follow(ctx context.Context, c *Client, after uint64) iter.Seq2[counted, err
 	}
 }
 
-// start serves a Daemon at the path until the test ends; "" makes one.
-func start(t *testing.T, d Daemon, socket string, p pace) started {
+// start serves what d answers at the path until the test ends; "" makes one.
+func start(t *testing.T, d Access, socket string, p pace) started {
 	t.Helper()
 	s := newServer(d, p)
 	for _, path := range []string{"/status", "/nodes", "/explain"} {
@@ -178,6 +177,7 @@ func standIn(s *Server, path string) {
 // Routes by which people change something, as a feature has them.
 var (
 	actRoute  = Route[actRequest, None]{Method: "POST", Path: "/act", For: People}
+	whoRoute  = Route[None, token.Caller]{Method: "GET", For: Agents}
 	downRoute = Route[downRequest, None]{Method: "POST", Path: "/down", For: People}
 )
 
@@ -191,7 +191,7 @@ type downRequest struct {
 }
 
 // standInActs registers routes that change something. What is not canned does nothing.
-func standInActs(s *Server, d Daemon) {
+func standInActs(s *Server, d Access) {
 	actRoute.Handle(s, func(ctx context.Context, _ token.Caller, req actRequest) (none None, err error) {
 		if err := CheckPath(req.Path); err != nil {
 			return none, err
@@ -201,5 +201,6 @@ func standInActs(s *Server, d Daemon) {
 		}
 		return none, err
 	})
+	whoRoute.Handle(s, func(_ context.Context, who token.Caller, _ None) (token.Caller, error) { return who, nil })
 	downRoute.Handle(s, func(context.Context, token.Caller, downRequest) (none None, err error) { return none, nil })
 }

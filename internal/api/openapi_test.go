@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/coppice-dev/coppice/internal/outcome"
-	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
@@ -52,7 +51,7 @@ type schema struct {
 	Enum        []string
 }
 
-// wholeDescription is that of all routes of a Daemon.
+// wholeDescription is that of the routes of tests.
 func wholeDescription() []byte { return newServer(canned{}, defaultPace()).Description() }
 
 func descriptionOf(t *testing.T) description {
@@ -155,9 +154,7 @@ func TestFieldsDescribed(t *testing.T) {
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[counted](),
 		reflect.TypeFor[Failure](),
-		reflect.TypeFor[HookRequest](), reflect.TypeFor[Notice](),
-
-		reflect.TypeFor[token.Caller](), reflect.TypeFor[Claim](), reflect.TypeFor[outcome.Report](), reflect.TypeFor[outcome.Context](),
+		reflect.TypeFor[Claim](), reflect.TypeFor[outcome.Report](), reflect.TypeFor[outcome.Context](),
 		reflect.TypeFor[outcome.Obstacle](), reflect.TypeFor[outcome.Explored](), reflect.TypeFor[outcome.Subtask](), reflect.TypeFor[outcome.Condition](),
 	} {
 		s, ok := d.Components.Schemas[typ.Name()]

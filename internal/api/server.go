@@ -48,8 +48,7 @@ func defaultPace() pace {
 const heartbeat = 15 * time.Second
 
 // Server answers requests by the routes that are registered with it, which all
-// are before it serves: those that features own, by Route.Handle, and those of a
-// Daemon, by Register.
+// are before it serves, by Route.Handle.
 type Server struct {
 	access      Access // nil in a local one
 	logger      *slog.Logger
@@ -58,7 +57,6 @@ type Server struct {
 	mux         *http.ServeMux
 	routes      []*route
 	local       bool           // no daemon runs: what is not registered needs one
-	service     Daemon         // answers the routes that no feature owns yet
 	attached    sync.WaitGroup // connections that http.Server no longer knows
 	description func() []byte
 }
@@ -70,14 +68,6 @@ func NewServer(a Access, logger *slog.Logger) *Server {
 	s.mux.Handle("/", s.handler((*call).notFound))
 	s.add(&route{method: http.MethodGet, path: "/v1/openapi.json", serve: (*call).description})
 	return s
-}
-
-// Register has a Daemon answer the routes that no feature owns.
-func Register(s *Server, d Daemon) {
-	s.service = d
-	for _, rt := range routes() {
-		s.add(&rt)
-	}
 }
 
 // Serve answers clients of the listener until ctx ends. Then streams are ended
@@ -333,14 +323,6 @@ func (c *call) description() error {
 	c.w.Header().Set("Content-Type", "application/json")
 	c.w.Write(c.Description())
 	return nil
-}
-
-// orEmpty makes sure that no list is null in JSON.
-func orEmpty[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
 }
 
 // done answers that there is nothing more to say.

@@ -30,7 +30,7 @@ import (
 var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // serve starts a server for a fleet and returns a client of it.
-func serve(t *testing.T, f api.Daemon) *api.Client {
+func serve(t *testing.T, f *statustest.Fleet) *api.Client {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "api")
 	if err != nil {
@@ -44,10 +44,7 @@ func serve(t *testing.T, f api.Daemon) *api.Client {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	s := api.NewServer(f, slog.New(slog.DiscardHandler))
-	api.Register(s, f)
-	if fleet, ok := f.(interface{ Register(*api.Server) }); ok {
-		fleet.Register(s)
-	}
+	f.Register(s)
 	go func() { ended <- s.Serve(ctx, l) }()
 	c := api.Dial(l.Addr().String())
 	t.Cleanup(func() {

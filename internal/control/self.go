@@ -8,6 +8,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/notice"
 	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -70,4 +71,12 @@ func (m *Manager) RestartRequested(ctx context.Context, who token.Caller) error 
 		m.waitDurable(ctx, who.Path, info, Restart) // before the request is forgotten
 	}
 	return err
+}
+
+// Notices is a notice.Source: what an agent that has asked for a restart is told.
+func (m *Manager) Notices(_ context.Context, who token.Caller, _ string) ([]notice.Notice, error) {
+	if _, asked := m.Restarts.Of(who); !asked {
+		return nil, nil
+	}
+	return []notice.Notice{{Kind: "restart", Text: "You are about to be restarted, as you have asked."}}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/coppice-dev/coppice/internal/access"
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
@@ -105,19 +106,19 @@ func (a agentFleet) Agents() map[string]*spec.Agent { return a.f.Agents }
 func (a agentFleet) Suspends(path string) bool      { return a.f.Suspended(path) }
 func (a agentFleet) Logs() spec.Logs                { return a.f.File.Logs }
 
-// Caller is part of api.Access.
-func (c *Controller) Caller(_ context.Context, token string) (token.Caller, error) {
-	who, err := c.agents.Caller(token)
-	if err == nil {
-		c.health.Request(who)
-	}
-	return who, err
-}
-
 // environOf returns the environment of a command of an agent that belongs to no incarnation.
 func environOf(as agent.Identity, path string, a *spec.Agent) []string {
 	env, _ := as.Environ(a, proc.Self{Agent: path})
 	return env
+}
+
+// newAccess returns what tells agents from people.
+func newAccess(c *Controller) *access.Access {
+	return access.New(access.Options{
+		Runtimes: c.agents.Runtimes(), Jobs: c.opts.Jobs, Socket: c.opts.Socket, Log: c.log,
+		Token: c.agents.Caller, Request: c.health.Request, Last: c.last,
+		Has: func(path string) bool { return c.fleet().Agents[path] != nil },
+	})
 }
 
 // below reports whether a path is that of a node, or of something in it.

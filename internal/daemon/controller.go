@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/access"
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/belief"
@@ -75,7 +76,6 @@ type Options struct {
 // leaves live in a runtime, so that they outlive it, and whose state is in a
 // store, so that the next controller goes on where this one was.
 type Controller struct {
-	*access
 	opts     Options
 	host     string
 	started  time.Time
@@ -85,6 +85,7 @@ type Controller struct {
 	journal  *journal.Journal
 	tree     *control.Tree
 	control  *control.Manager
+	access   *access.Access
 	before   uint64 // the last event of earlier daemons
 
 	loop       *reconcile.Loop

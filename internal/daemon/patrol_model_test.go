@@ -432,8 +432,6 @@ func (m *patrolModel) check(t *rapid.T) {
 func (m *patrolModel) due(since time.Time) bool {
 	now := time.Now()
 	within := func(t time.Time) bool { return !t.Before(since) && !t.After(now) }
-	m.p.mu.Lock()
-	defer m.p.mu.Unlock()
 	for path := range m.p.fleet().Agents {
 		if d, ok := m.p.drains.Of(path); ok && within(d.Deadline) {
 			return true

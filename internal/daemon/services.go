@@ -12,6 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event/feed"
 	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/notice"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/task"
@@ -103,24 +104,9 @@ func (d directory) Pools(path string) []string {
 	return all
 }
 
-// services answers the API. Each part of it is served by the feature that owns it.
-type services struct {
-	accessAPI
-	selvesAPI
-}
-
-// The parts, under names that no method of theirs has.
-type (
-	accessAPI = api.Access
-	selvesAPI = api.Selves
-)
-
-var _ api.Daemon = services{}
-
 // server returns a server of everything that the controller answers.
 func (c *Controller) server() *api.Server {
-	s := api.NewServer(c, c.opts.Logger)
-	api.Register(s, c.services())
+	s := api.NewServer(c.access, c.opts.Logger)
 	c.control.Register(s)
 	c.stopper.Register(s)
 	c.status.Register(s)
@@ -137,13 +123,7 @@ func (c *Controller) server() *api.Server {
 	c.questions.Register(s)
 	c.triggers.Register(s)
 	c.orders.Register(s)
+	c.access.Register(s)
+	notice.Register(s, c.drains.Notices, c.control.Notices, c.mail.Notices, c.work.Notices)
 	return s
-}
-
-// services returns what the API of the controller is served by.
-func (c *Controller) services() api.Daemon {
-	return services{
-		accessAPI: c,
-		selvesAPI: c,
-	}
 }

@@ -15,9 +15,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
+	"github.com/coppice-dev/coppice/internal/notice"
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // record is what the store keeps of a drain.
@@ -169,13 +170,22 @@ func (s State) API() *Info {
 	return &Info{Reason: s.Reason, Left: s.left().Seconds(), Finished: s.Finished}
 }
 
-// Notice returns what the agent is told.
-func (s State) Notice() api.Notice {
+// Notices is a notice.Source: what an agent that is drained is told. It knows then that it is to finish.
+func (m *Manager) Notices(_ context.Context, who token.Caller, _ string) ([]notice.Notice, error) {
+	m.Agents.ChecksDrains(who)
+	if s, ok := m.Of(who.Path); ok && s.Incarnation == who.Incarnation {
+		return []notice.Notice{s.notice()}, nil
+	}
+	return nil, nil
+}
+
+// notice returns what the agent is told.
+func (s State) notice() notice.Notice {
 	text := "You are asked to finish what you do"
 	if s.Reason != "" {
 		text += " (" + s.Reason + ")"
 	}
-	return api.Notice{Kind: "drain", Text: fmt.Sprintf(
+	return notice.Notice{Kind: "drain", Text: fmt.Sprintf(
 		"%s. Run \"coppice agent drain-ack\" when you have; you are stopped then, and in %s in any case.",
 		text, liveness.Brief(s.left().Round(time.Second)))}
 }

@@ -15,8 +15,10 @@ var (
 
 // Caller is the incarnation that a request comes from. It is the zero value for people.
 type Caller struct {
-	Path        string `json:"path"`
-	Incarnation uint64 `json:"incarnation"`
+	_ struct{} `doc:"One incarnation of an agent."`
+
+	Path        string `json:"path" doc:"Path of the agent."`
+	Incarnation uint64 `json:"incarnation" minimum:"1" doc:"Its number, from 1."`
 }
 
 // Name names an agent for people. One without a path is in tmux, or runs as another user.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coppice-dev/coppice/internal/access"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/belief"
 	"github.com/coppice-dev/coppice/internal/cli/command"
@@ -43,7 +44,7 @@ func newEnv(s *command.Streams) *cobra.Command {
 			}
 			var who token.Caller
 			if err := command.AskAsAgent(func(ctx context.Context, c *api.Client) error {
-				who, err = c.Whoami(ctx)
+				who, err = access.Whoami.Call(ctx, c, api.None{})
 				return err
 			}); err != nil {
 				return err

@@ -12,6 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/notice"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
@@ -32,10 +33,10 @@ With --inject the output is for the context of a model: it is marked as coming f
 is empty if nothing is pending, and the exit code is always 0.`,
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			var notices []api.Notice
+			var notices []notice.Notice
 			key := rand.Text()
 			err := command.AskAsAgentFor(hookPatience, func(ctx context.Context, c *api.Client) (err error) {
-				notices, err = c.Hook(ctx, key)
+				notices, err = notice.Hook.Call(ctx, c, notice.HookRequest{Key: key})
 				return err
 			})
 			switch {
@@ -69,13 +70,13 @@ is empty if nothing is pending, and the exit code is always 0.`,
 	return cmd
 }
 
-func noticeLine(n api.Notice) string {
+func noticeLine(n notice.Notice) string {
 	return proc.Plain(n.Kind) + ": " + proc.Plain(strings.ReplaceAll(n.Text, "\n", " "))
 }
 
 // injected marks notices as what they are. Words of others that are among them
 // cannot pretend to be the end of it.
-func injected(notices []api.Notice) []string {
+func injected(notices []notice.Notice) []string {
 	lines := []string{"<coppice-notices>"}
 	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 	for _, n := range notices {

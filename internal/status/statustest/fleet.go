@@ -24,7 +24,7 @@ import (
 
 // Fleet is a scripted daemon. Its methods may be called at any time.
 type Fleet struct {
-	api.Daemon // what is not scripted
+	api.Access // what is not scripted
 
 	// OnAct, OnDown and OnAttach, if set before the first call, do what the
 	// methods of these names should; each call of Act and Down is noted in any case.
@@ -43,8 +43,6 @@ type Fleet struct {
 	calls   []string
 	err     error
 }
-
-var _ api.Daemon = (*Fleet)(nil)
 
 // New returns a fleet of these nodes, the root first.
 func New(nodes ...status.Node) *Fleet {

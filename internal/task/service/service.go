@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/notice"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/task"
@@ -190,16 +191,17 @@ func (s *Service) assignee(name string) (string, error) {
 	return name, nil
 }
 
-// Notices tell an agent of the tasks that it can do.
-func (s *Service) Notices(ctx context.Context, who token.Caller) ([]api.Notice, error) {
+// Notices is a notice.Source: the tasks that an agent can do.
+func (s *Service) Notices(ctx context.Context, who token.Caller, _ string) ([]notice.Notice, error) {
 	h, err := s.queue.Hook(ctx, claimant(who, ""), s.o.Tree.Pools(who.Path))
 	if err != nil {
 		return nil, apiError(err)
 	}
-	var all []api.Notice
+	var all []notice.Notice
 	tell := func(tasks []task.Task, format string) {
 		for _, t := range tasks {
-			all = append(all, api.Notice{Kind: "task", ID: t.ID, Text: fmt.Sprintf(format, t.ID, mail.Title(t.Title))})
+			text := fmt.Sprintf(format, t.ID, mail.Title(t.Title))
+			all = append(all, notice.Notice{Kind: "task", ID: t.ID, Text: text})
 		}
 	}
 	tell(h.Mine, "%[1]s is yours and in progress: %[2]s. Run \"coppice agent task show %[1]s\" to read it, "+
@@ -207,7 +209,7 @@ func (s *Service) Notices(ctx context.Context, who token.Caller) ([]api.Notice, 
 	tell(h.Ready, "%[1]s is assigned to you: %[2]s. Run \"coppice agent task claim %[1]s\" to begin it.")
 	tell(h.Pool, "%[1]s is ready in your pool: %[2]s. Run \"coppice agent task claim\" to begin what comes first.")
 	if h.More > 0 {
-		all = append(all, api.Notice{Kind: "task", Text: fmt.Sprintf("%d more tasks are ready for you.", h.More)})
+		all = append(all, notice.Notice{Kind: "task", Text: fmt.Sprintf("%d more tasks are ready for you.", h.More)})
 	}
 	return all, nil
 }

@@ -1,6 +1,9 @@
-package daemon
+// Package access tells the requests of agents from those of people, by their tokens and by the
+// processes that they come from, and records those that are refused.
+package access
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/job"
@@ -18,31 +22,61 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// access tells the requests of agents from those of people, and records those
-// that are refused.
-type access struct {
+// Whoami returns who the daemon takes an agent for.
+var Whoami = api.Route[api.None, token.Caller]{
+	Method: "GET", For: api.Agents,
+	ID: "whoami", Summary: "Who the daemon takes the calling agent for",
+	Returns: "The agent and its incarnation.",
+}
+
+// Options are what an Access needs of its daemon.
+type Options struct {
+	Runtimes map[string]runtime.Runtime
+	Jobs     *job.Runner // nil if no orders are fired
+	Socket   string      // where agents reach the daemon; empty if nowhere
+	Log      *event.Log
+	// Token returns the incarnation of a token; see token.Registry.
+	Token func(given string) (token.Caller, error)
+	// Request is told of each request with a token.
+	Request func(who token.Caller)
+	// Has reports whether the project has an agent.
+	Has func(path string) bool
+	// Last returns the number of the last incarnation of an agent.
+	Last func(path string) uint64
+}
+
+// Access implements api.Access.
+type Access struct {
+	Options
 	owners []runtime.Owner
-	jobs   *job.Runner // nil if no orders are fired
-	socket string
-	has    func(path string) bool   // whether the project has such an agent
-	last   func(path string) uint64 // the number of its last incarnation
-	log    *event.Log
 
 	mu     sync.Mutex
 	denied map[denial]*denials
 }
 
-func newAccess(c *Controller) *access {
-	a := &access{
-		jobs: c.opts.Jobs, socket: c.opts.Socket, last: c.last, log: c.log, denied: make(map[denial]*denials),
-		has: func(path string) bool { return c.fleet().Agents[path] != nil },
-	}
-	for _, r := range c.agents.Runtimes() {
+// New returns an Access that has refused nothing yet.
+func New(o Options) *Access {
+	a := &Access{Options: o, denied: make(map[denial]*denials)}
+	for _, r := range o.Runtimes {
 		if o, ok := r.(runtime.Owner); ok {
 			a.owners = append(a.owners, o)
 		}
 	}
 	return a
+}
+
+// Register makes a server tell agents who they are.
+func (a *Access) Register(s *api.Server) {
+	Whoami.Handle(s, func(_ context.Context, who token.Caller, _ api.None) (token.Caller, error) { return who, nil })
+}
+
+// Caller is part of api.Access.
+func (a *Access) Caller(_ context.Context, given string) (token.Caller, error) {
+	who, err := a.Token(given)
+	if err == nil {
+		a.Request(who)
+	}
+	return who, err
 }
 
 // denial is what one agent was refused.
@@ -61,7 +95,7 @@ const denialPause = time.Minute
 // Owner is part of api.Access. The nearest agent counts: one may have started
 // this daemon, or run a project of its own. What the daemon itself runs, such as
 // hooks and checks, belongs to no agent.
-func (a *access) Owner(pid int) (*token.Caller, error) {
+func (a *Access) Owner(pid int) (*token.Caller, error) {
 	l, err := proc.LineageOf(pid)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil, nil
@@ -84,39 +118,39 @@ func (a *access) Owner(pid int) (*token.Caller, error) {
 		owner = a.declared(pid)
 	}
 	if owner != nil {
-		owner.Incarnation = a.last(owner.Path)
+		owner.Incarnation = a.Last(owner.Path)
 	}
 	return owner, nil
 }
 
 // RunOf is part of api.Access.
-func (a *access) RunOf(pid int) string {
-	if a.jobs == nil {
+func (a *Access) RunOf(pid int) string {
+	if a.Jobs == nil {
 		return ""
 	}
 	l, err := proc.LineageOf(pid)
 	if err != nil {
 		return ""
 	}
-	return dispatch.OrderOf(a.jobs.Owner(l))
+	return dispatch.OrderOf(a.Jobs.Owner(l))
 }
 
 // declared returns the agent that a process is by its environment: one that has
 // left all processes of its agent and still has its variables.
-func (a *access) declared(pid int) *token.Caller {
+func (a *Access) declared(pid int) *token.Caller {
 	env := proc.EnvironmentOf(pid)
 	own := env[proc.EnvSocket]
-	if a.socket == "" || own != a.socket && filepath.Dir(own) != filepath.Dir(endpoint.GuestPath(a.socket, 0)) {
+	if a.Socket == "" || own != a.Socket && filepath.Dir(own) != filepath.Dir(endpoint.GuestPath(a.Socket, 0)) {
 		return nil
 	}
-	if path := env[proc.EnvAgent]; a.has(path) {
+	if path := env[proc.EnvAgent]; a.Has(path) {
 		return &token.Caller{Path: path}
 	}
 	return nil
 }
 
 // Denied is part of api.Access.
-func (a *access) Denied(who token.Caller, pid int, request string) {
+func (a *Access) Denied(who token.Caller, pid int, request string) {
 	d, now := denial{who.Path, request}, time.Now()
 	a.mu.Lock()
 	for old, n := range a.denied {
@@ -141,5 +175,5 @@ func (a *access) Denied(who token.Caller, pid int, request string) {
 		Type: event.AccessDenied, Path: who.Path, Incarnation: who.Incarnation, Actor: who.Path,
 		Message: fmt.Sprintf("%s was refused %s, which only people can do", who.Name(), request),
 	}
-	a.log.Append(e.With(map[string]any{"pid": pid, "request": request, "times": times}))
+	a.Log.Append(e.With(map[string]any{"pid": pid, "request": request, "times": times}))
 }
