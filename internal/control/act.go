@@ -29,7 +29,7 @@ func (m *Manager) Act(ctx context.Context, path string, action Action) (Acted, e
 	if err != nil {
 		return none, err
 	}
-	if err := m.mayStart(path, action); err != nil {
+	if err := m.checkSuspended(path, action); err != nil {
 		return none, err
 	}
 	if action.starts() {

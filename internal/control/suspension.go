@@ -172,14 +172,14 @@ func (m *Manager) actOnProject(ctx context.Context, action Action) (done Acted, 
 		})
 		return done, err
 	}
-	if err := m.mayStart(root, action); err != nil {
+	if err := m.checkSuspended(root, action); err != nil {
 		return done, err
 	}
 	return m.actBelow(ctx, m.Tree.Root(), action)
 }
 
-// mayStart refuses to start what is suspended.
-func (m *Manager) mayStart(path string, action Action) error {
+// checkSuspended refuses to start what is suspended.
+func (m *Manager) checkSuspended(path string, action Action) error {
 	switch action {
 	case Start, Restart, Resume:
 	default:

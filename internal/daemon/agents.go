@@ -124,16 +124,6 @@ func newAccess(c *Controller) *access.Access {
 // below reports whether a path is that of a node, or of something in it.
 func below(path, node string) bool { return path == node || strings.HasPrefix(path, node+"/") }
 
-// cutPath returns the first segment of path below a node, and whether it is below it.
-func cutPath(path, above string) (first string, below bool) {
-	rest, ok := strings.CutPrefix(path, above+"/")
-	if !ok {
-		return "", false
-	}
-	first, _, _ = strings.Cut(rest, "/")
-	return first, true
-}
-
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
