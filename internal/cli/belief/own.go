@@ -1,6 +1,7 @@
 package belief
 
 import (
+	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -99,10 +100,12 @@ func newOwnRm(*command.Streams) *cobra.Command {
 // what it was to remove may be gone.
 func changeOwn(step belief.OwnChange) error {
 	again := false
-	_, err := command.Call(command.AskAsAgent, belief.ChangeOwn, step)
-	if again && len(step.Delete) > 0 && errors.Is(err, api.ErrNotFound) {
-		return nil
-	}
-	again = true
-	return err
+	return command.AskAsAgent(func(ctx context.Context, c *api.Client) error {
+		_, err := belief.ChangeOwn.Call(ctx, c, step)
+		if again && len(step.Delete) > 0 && errors.Is(err, api.ErrNotFound) {
+			return nil
+		}
+		again = true
+		return err
+	})
 }
