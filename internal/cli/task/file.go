@@ -147,7 +147,7 @@ unknown fields.`,
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if output == "" || output == "-" {
-				return w.export(s, s.Out)
+				return w.export(s.Out)
 			}
 			// A file is there as a whole or not at all.
 			temp, err := os.CreateTemp(filepath.Dir(output), ".export-")
@@ -155,7 +155,7 @@ unknown fields.`,
 				return err
 			}
 			defer os.Remove(temp.Name())
-			if err := errors.Join(w.export(s, temp), temp.Chmod(0o644), temp.Sync(), temp.Close()); err != nil {
+			if err := errors.Join(w.export(temp), temp.Chmod(0o644), temp.Sync(), temp.Close()); err != nil {
 				return err
 			}
 			return os.Rename(temp.Name(), output)
@@ -167,7 +167,7 @@ unknown fields.`,
 }
 
 // export writes all tasks as beads.
-func (w worker) export(s *command.Streams, to io.Writer) error {
+func (w worker) export(to io.Writer) error {
 	out := bufio.NewWriter(to)
 	err := w.look(func(ctx context.Context, c *api.Client) error {
 		for after := ""; ; {
