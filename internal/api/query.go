@@ -68,7 +68,7 @@ func (q query) decode(request any) {
 	for _, f := range fieldsOf(into.Type()) {
 		switch v := into.FieldByIndex(f.Index); v.Kind() {
 		case reflect.Slice:
-			v.Set(reflect.ValueOf(q.all(f.name)))
+			v.Set(reflect.ValueOf(slices.Clone(q[f.name])))
 		case reflect.String:
 			v.SetString(q.text(f.name))
 		case reflect.Bool:

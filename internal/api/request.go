@@ -139,10 +139,7 @@ func checkText(text string) error {
 }
 
 func (q query) text(name string) string { return url.Values(q).Get(name) }
-func (q query) all(name string) []string {
-	return slices.DeleteFunc(slices.Clone(q[name]), func(s string) bool { return s == "" })
-}
-func (q query) flag(name string) bool { return q.text(name) == "true" }
+func (q query) flag(name string) bool   { return q.text(name) == "true" }
 
 // number returns a parameter that was checked, 0 if it is not there.
 func (q query) number(name string) uint64 {

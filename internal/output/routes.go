@@ -95,7 +95,7 @@ const (
 
 // query returns what a request asks for.
 func (r logsRequest) query() (Query, error) {
-	q := Query{Paths: r.Paths, Lines: defaultLines, Grep: r.Grep, Follow: r.Follow}
+	q := Query{Paths: slices.DeleteFunc(r.Paths, isEmpty), Lines: defaultLines, Grep: r.Grep, Follow: r.Follow}
 	if r.Since != "" {
 		at, err := time.Parse(time.RFC3339, r.Since)
 		if err != nil {
@@ -113,7 +113,7 @@ func (r logsRequest) query() (Query, error) {
 	case r.Lines != nil:
 		q.Lines = int(*r.Lines)
 	}
-	for _, after := range r.After {
+	for _, after := range slices.DeleteFunc(r.After, isEmpty) {
 		position, path, ok := strings.Cut(after, " ")
 		if !ok || path == "" {
 			return q, fmt.Errorf("%w: parameter after is %.100q, expected a position and a path", api.ErrInvalid, after)
@@ -229,3 +229,6 @@ func (f *following) request() (logsRequest, error) {
 	}
 	return r, nil
 }
+
+// isEmpty reports whether a parameter was given without a value, as forms do.
+func isEmpty(s string) bool { return s == "" }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
@@ -36,7 +37,7 @@ type request struct {
 func Handle(s *api.Server, log func(context.Context, event.Query) iter.Seq2[event.Event, error]) {
 	events.Handle(s, func(ctx context.Context, r request) iter.Seq2[event.Event, error] {
 		q := event.Query{
-			Filter: event.Filter{Types: r.Types, Path: r.Path},
+			Filter: event.Filter{Types: slices.DeleteFunc(r.Types, isEmpty), Path: r.Path},
 			After:  r.After, Epoch: r.Epoch, Last: int(r.Last), Follow: r.Follow,
 		}
 		if r.LastEventID != nil {
@@ -102,3 +103,6 @@ func read(number uint64, data []byte) (e event.Event, _ error) {
 	}
 	return e, nil
 }
+
+// isEmpty reports whether a parameter was given without a value, as forms do.
+func isEmpty(s string) bool { return s == "" }
