@@ -141,6 +141,22 @@ func (m *Manager) Home(path string) runtime.Runtime {
 	return nil
 }
 
+// AttachCommand returns how a person gets into the session of an agent without coppice: nil
+// if there is no such way.
+func (m *Manager) AttachCommand(path string) (argv []string, dir string) {
+	r, ok := m.Home(path).(interface {
+		AttachCommand(path string) (argv []string, dir string, err error)
+	})
+	if !ok {
+		return nil, ""
+	}
+	argv, dir, err := r.AttachCommand(path)
+	if err != nil {
+		return nil, ""
+	}
+	return argv, dir
+}
+
 // Remembers returns how many exits the slot of an agent remembers, at least 1.
 func (m *Manager) Remembers(path string) int {
 	if r, ok := m.Home(path).(interface{ Remembers(path string) int }); ok {

@@ -116,7 +116,7 @@ func environOf(as agent.Identity, path string, a *spec.Agent) []string {
 func newAccess(c *Controller) *access.Access {
 	return access.New(access.Options{
 		Runtimes: c.agents.Runtimes(), Jobs: c.opts.Jobs, Socket: c.opts.Socket, Log: c.log,
-		Token: c.agents.Caller, Request: c.health.Request, Last: c.last,
+		Token: c.agents.Caller, Request: c.health.Request, Last: c.tree.LastIncarnation,
 		Has: func(path string) bool { return c.fleet().Agents[path] != nil },
 	})
 }

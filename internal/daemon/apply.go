@@ -55,7 +55,7 @@ func (c *Controller) replaceFleet(ctx context.Context, file *spec.Tree, config f
 	if err != nil {
 		return nil, changes, nil, err
 	}
-	if err := next.Specify(c.building(old, c.triggersFor(next, known))); err != nil {
+	if err := next.Specify(c.building(old, triggerAgents{c}.saved(next, known))); err != nil {
 		return nil, changes, nil, err
 	}
 	c.removals.Replaced(old, next)

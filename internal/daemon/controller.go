@@ -172,7 +172,7 @@ func newController(o Options) (*Controller, error) {
 	c.journal = newJournal(c)
 	c.drains = newDrains(c)
 	c.pools = newPools(c)
-	c.pauses.look = make(chan struct{}, 1)
+	c.pauses = pauseQuestions{c: c, look: make(chan struct{}, 1)}
 	c.stopper = newStopper(c)
 	c.agents = newAgents(c)
 	c.output = output.New(output.Options{
@@ -232,7 +232,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 		return err
 	}
 	f := c.fleet() // with the instances of its pools
-	if err := f.Specify(c.building(nil, c.triggersFor(f, saved))); err != nil {
+	if err := f.Specify(c.building(nil, triggerAgents{c}.saved(f, saved))); err != nil {
 		return err
 	}
 	adopted := len(c.agents.Adoptions())
@@ -255,7 +255,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	c.drains.Resume()
 	c.work.Run(c.agents.IsPending)
 	c.background.run(c.loop.Run)
-	c.background.run(func(ctx context.Context) { c.pauses.run(ctx, c) })
+	c.background.run(func(ctx context.Context) { c.pauses.run(ctx) })
 	c.pools.Start()
 	c.triggers.Apply()
 	go c.wait()
@@ -345,9 +345,6 @@ func (c *Controller) wait() {
 	}
 	close(c.ended)
 }
-
-// rootPath is the path of the root, whether it was launched or not.
-func (c *Controller) rootPath() string { return c.fleet().Tree.Root.Name }
 
 // epochOf names the history of a store. One in memory begins with each daemon.
 func epochOf(s store.Store) func() string {

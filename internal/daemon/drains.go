@@ -31,17 +31,17 @@ func newDrains(c *Controller) *drain.Manager {
 	})
 }
 
-// restoreDrains reads the drains of the previous controller. An agent that has exited
+// restore reads the drains of the previous controller. An agent that has exited
 // since is stopped in the records, as it would have been.
-func (c *Controller) restoreDrains(ctx context.Context, records map[string]*agent.Record) error {
-	return c.drains.Restore(ctx, func(path string) (drain.Past, bool) {
+func (a drainAgents) restore(ctx context.Context, records map[string]*agent.Record) error {
+	return a.c.drains.Restore(ctx, func(path string) (drain.Past, bool) {
 		r := records[path]
 		if r == nil {
 			return drain.Past{}, false
 		}
 		return drain.Past{
 			Incarnation: r.Incarnation, Ended: r.Ended, Suspended: r.State == supervisor.Suspended.String(),
-			Wanted: c.fleet().Agents[path] != nil && !c.opts.Once,
+			Wanted: a.c.fleet().Agents[path] != nil && !a.c.opts.Once,
 		}, true
 	}, func(path string) store.Op {
 		r := records[path]
@@ -52,10 +52,10 @@ func (c *Controller) restoreDrains(ctx context.Context, records map[string]*agen
 
 // Below is part of drain.Agents.
 func (a drainAgents) Below(path string) (agents []string, err error) {
-	path = a.c.resolvePath(path)
+	path = a.c.fleet().Resolve(path)
 	f := a.c.fleet()
 	if !f.Has(path) {
-		return nil, a.c.noNode(path)
+		return nil, a.c.fleet().NotFound(path)
 	}
 	for agent := range f.Agents {
 		if below(agent, path) {
@@ -67,7 +67,7 @@ func (a drainAgents) Below(path string) (agents []string, err error) {
 
 // Child is part of drain.Agents.
 func (a drainAgents) Child(path string) (supervisor.ChildInfo, error) {
-	sup, id, err := a.c.locate(path)
+	sup, id, err := a.c.tree.Locate(path)
 	if err != nil {
 		return supervisor.ChildInfo{}, err
 	}
@@ -83,7 +83,7 @@ func (a drainAgents) StopNow(ctx context.Context, path string) error {
 
 // Suspend is part of drain.Agents. It stops an agent as a stop by hand does.
 func (a drainAgents) Suspend(ctx context.Context, path string) ([]store.Op, error) {
-	sup, id, err := a.c.locate(path)
+	sup, id, err := a.c.tree.Locate(path)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (a drainAgents) Suspend(ctx context.Context, path string) ([]store.Op, erro
 
 // Renew is part of drain.Agents.
 func (a drainAgents) Renew(ctx context.Context, path string, incarnation uint64, counted bool) {
-	sup, id, err := a.c.locate(path)
+	sup, id, err := a.c.tree.Locate(path)
 	if err != nil {
 		return
 	}

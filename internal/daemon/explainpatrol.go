@@ -11,31 +11,31 @@ import (
 )
 
 // standing returns what the patrol makes of a node; nil if it is not in the fleet.
-func (c *Controller) standing(n status.Node, now time.Time) *status.Standing {
+func (s modelSource) standing(n status.Node, now time.Time) *status.Standing {
 	path := n.Path
-	x := c.loop.Outlook(path, now)
+	x := s.c.loop.Outlook(path, now)
 	if x == nil {
 		return nil
 	}
 	d, o := &x.Desired, x.Observed
 	p := &status.Standing{
 		Wanted: "run", Observed: reconcile.Unknown.String(), Drifted: []string{}, WaitsFor: []string{},
-		Busy: c.loop.IsBusy(path),
+		Busy: s.c.loop.IsBusy(path),
 	}
 	switch {
 	case d.Retired:
 		p.Wanted, p.Why = "finish", "it is no longer in the file"
 	case d.Suspended:
-		p.Wanted, p.Why = "suspend", c.control.SuspendedBy(path)
+		p.Wanted, p.Why = "suspend", s.c.control.SuspendedBy(path)
 	}
-	if d, ok := c.drains.Of(path); ok && p.Wanted == "run" && !d.Renew {
+	if d, ok := s.c.drains.Of(path); ok && p.Wanted == "run" && !d.Renew {
 		p.Wanted, p.Why = "finish", cmp.Or(d.Reason, "somebody has asked it to")
 	}
 	if x.NextPass.After(now) {
 		p.NextRound = &x.NextPass
 	}
 	if o == nil {
-		if above := parent(path); c.find(above) == nil { // so that no supervisor runs it
+		if above := parent(path); s.c.tree.Find(above) == nil { // so that no supervisor runs it
 			p.Observed = reconcile.Pending.String()
 			if p.Wanted == "run" {
 				p.WaitsFor = append(p.WaitsFor, above)
@@ -68,8 +68,8 @@ func (c *Controller) standing(n status.Node, now time.Time) *status.Standing {
 	if n.State == supervisor.Quarantined.String() && n.NextAt != nil {
 		p.HeldUntil = n.NextAt
 	}
-	if at, ok := c.health.Activity(path); ok && at.Counts {
-		left := max(0, c.fleet().Agents[path].IdleTimeout-at.Idle).Seconds()
+	if at, ok := s.c.health.Activity(path); ok && at.Counts {
+		left := max(0, s.c.fleet().Agents[path].IdleTimeout-at.Idle).Seconds()
 		p.IdleLeft = &left
 	}
 	return p

@@ -25,15 +25,13 @@ func newHealth(c *Controller) *health.Monitor {
 	})
 }
 
-// probeWrappers checks at the interval of the patrol whether the programs of agents still run.
-func (c *Controller) probeWrappers(ctx context.Context) {
-	c.health.RunWrapperProbes(ctx, func() time.Duration { return c.fleet().Patrol.Interval })
-}
+// interval is the time between two looks at the programs behind the wrappers of agents.
+func (f healthFleet) interval() time.Duration { return f.c.fleet().Patrol.Interval }
 
 // amend applies the changed specification of an agent that runs, without a restart.
-func (c *Controller) amend(path string) {
-	if a := c.fleet().Agents[path]; a != nil {
-		c.health.Update(path, a)
+func (f healthFleet) amend(path string) {
+	if a := f.c.fleet().Agents[path]; a != nil {
+		f.c.health.Update(path, a)
 	}
 }
 

@@ -11,21 +11,11 @@ import (
 // newTree returns what finds the nodes of a controller.
 func newTree(c *Controller) *control.Tree {
 	return &control.Tree{
-		Fleet: c.fleet, Root: func() *supervisor.Supervisor { return c.root }, State: c.rootState, Session: c.live,
+		Fleet: c.fleet, Root: func() *supervisor.Supervisor { return c.root }, State: c.rootState,
+		Session:   func(path string) runtime.Session { return c.agents.Session(path) },
 		LastStart: func(path string) uint64 { return c.journal.LastStart(path) },
 	}
 }
-
-func (c *Controller) find(path string) *supervisor.Supervisor { return c.tree.Find(path) }
-
-func (c *Controller) locate(path string) (*supervisor.Supervisor, string, error) {
-	return c.tree.Locate(path)
-}
-
-func (c *Controller) last(path string) uint64          { return c.tree.LastIncarnation(path) }
-func (c *Controller) resolvePath(path string) string   { return c.fleet().Resolve(path) }
-func (c *Controller) noNode(path string) error         { return c.fleet().NotFound(path) }
-func (c *Controller) live(path string) runtime.Session { return c.agents.Session(path) }
 
 // rootState returns the state of the whole tree.
 func (c *Controller) rootState() supervisor.State {

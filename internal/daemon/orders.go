@@ -14,11 +14,15 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
+// orderHost is what orders need of a controller.
+type orderHost struct{ c *Controller }
+
 // openOrders starts to fire orders, once the tree is launched.
 func (c *Controller) openOrders(ctx context.Context) (err error) {
+	host := orderHost{c}
 	c.orders, err = dispatch.Open(ctx, dispatch.Options{
 		Store: c.opts.Store, Log: c.log, Jobs: c.opts.Jobs, Orders: c.opts.Tree.Orders, Logger: c.opts.Logger,
-		Environ: c.orderEnviron, Task: c.orderTask, Held: c.orderHeld(), Paced: func() { notify(c.pauses.look) },
+		Environ: host.environ, Task: host.submit, Held: host.held(), Paced: func() { notify(c.pauses.look) },
 	})
 	if err != nil {
 		return fmt.Errorf("orders: %w", err)
@@ -33,9 +37,9 @@ func (c *Controller) closeOrders() {
 	c.orders.Close(ctx, c.agents.IsDetaching())
 }
 
-// orderEnviron returns the environment of a command that belongs to no agent.
-func (c *Controller) orderEnviron(declared map[string]string) []string {
-	env := proc.Environ(declared, proc.Self{Socket: c.opts.Socket})
+// environ returns the environment of a command that belongs to no agent.
+func (h orderHost) environ(declared map[string]string) []string {
+	env := proc.Environ(declared, proc.Self{Socket: h.c.opts.Socket})
 	kept := env[:0]
 	for _, kv := range env {
 		if name, _, _ := strings.Cut(kv, "="); name != proc.EnvAgent && name != proc.EnvIncarnation {
@@ -45,9 +49,9 @@ func (c *Controller) orderEnviron(declared map[string]string) []string {
 	return kept
 }
 
-// orderTask creates the task of a run.
-func (c *Controller) orderTask(ctx context.Context, key string, t spec.OrderTask) (string, error) {
-	made, err := c.work.Submit(ctx, task.Who{Name: order.PathOf(t.Order)}, task.Draft{
+// submit creates the task of a run.
+func (h orderHost) submit(ctx context.Context, key string, t spec.OrderTask) (string, error) {
+	made, err := h.c.work.Submit(ctx, task.Who{Name: order.PathOf(t.Order)}, task.Draft{
 		Title: t.Title, Text: t.Text, Priority: t.Priority, Labels: t.Labels, Pool: t.Pool, Assignee: t.Assignee,
 		Ephemeral: true, Origin: "order:" + t.Order, Key: "order-run:" + key,
 	})
@@ -57,9 +61,9 @@ func (c *Controller) orderTask(ctx context.Context, key string, t spec.OrderTask
 // heldTTL bounds the age of the cached answer whether the project is suspended.
 const heldTTL = time.Second
 
-// orderHeld returns a function that tells why an order must not fire: the project or the
+// held returns a function that tells why an order must not fire: the project or the
 // target of the order is suspended.
-func (c *Controller) orderHeld() func(*spec.Order) string {
+func (h orderHost) held() func(*spec.Order) string {
 	var mu sync.Mutex
 	var at time.Time
 	var project string
@@ -67,7 +71,7 @@ func (c *Controller) orderHeld() func(*spec.Order) string {
 		mu.Lock()
 		defer mu.Unlock()
 		if time.Since(at) > heldTTL {
-			project, at = c.control.ProjectSuspended(), time.Now()
+			project, at = h.c.control.ProjectSuspended(), time.Now()
 		}
 		if project != "" {
 			return "the project is " + project
@@ -76,7 +80,7 @@ func (c *Controller) orderHeld() func(*spec.Order) string {
 			return ""
 		}
 		for _, target := range []string{o.Task.Pool, o.Task.Assignee} {
-			if path := c.targetOf(target); path != "" && c.control.Suspended(path) {
+			if path := h.target(target); path != "" && h.c.control.Suspended(path) {
 				return fmt.Sprintf("%s, which it is for, is suspended or stopped by hand", path)
 			}
 		}
@@ -84,11 +88,11 @@ func (c *Controller) orderHeld() func(*spec.Order) string {
 	}
 }
 
-// targetOf returns the path of a pool or an agent for its path or its name; "" if there is
+// target returns the path of a pool or an agent for its path or its name; "" if there is
 // none.
-func (c *Controller) targetOf(target string) string {
-	f := c.fleet()
-	path := c.resolvePath(strings.Trim(target, "/"))
+func (h orderHost) target(target string) string {
+	f := h.c.fleet()
+	path := h.c.fleet().Resolve(strings.Trim(target, "/"))
 	if target == "" || f.Agents[path] != nil || f.Nodes[path] != nil {
 		return path
 	}
@@ -103,10 +107,4 @@ func (c *Controller) targetOf(target string) string {
 		}
 	}
 	return ""
-}
-
-// ofOrders reports whether a path in events is that of an order, and not of a node.
-func (c *Controller) ofOrders(path string) bool {
-	first, _, _ := strings.Cut(strings.Trim(path, "/"), "/")
-	return first == "orders" && !c.fleet().Has(c.rootPath()+"/"+first)
 }

@@ -437,7 +437,7 @@ func (m *patrolModel) due(since time.Time) bool {
 			return true
 		}
 	}
-	for _, sup := range []*supervisor.Supervisor{m.p.root, m.p.find("t/s")} {
+	for _, sup := range []*supervisor.Supervisor{m.p.root, m.p.tree.Find("t/s")} {
 		if sup == nil {
 			continue
 		}

@@ -25,11 +25,12 @@ const (
 
 // pauseQuestions has pauses looked at.
 type pauseQuestions struct {
+	c    *Controller
 	look chan struct{} // holds a token when something may have changed
 }
 
 // run looks at the pauses whenever something may have changed, until ctx ends.
-func (p *pauseQuestions) run(ctx context.Context, c *Controller) {
+func (p *pauseQuestions) run(ctx context.Context) {
 	asked := true // before, perhaps
 	for {
 		select {
@@ -37,31 +38,31 @@ func (p *pauseQuestions) run(ctx context.Context, c *Controller) {
 		case <-ctx.Done():
 			return
 		}
-		c.orders.AskAboutPaced(ctx, c.questions, c.ofOrders)
-		if f := c.fleet(); asked || len(f.Pauses) > 0 {
-			asked = c.askOfPauses(ctx, f)
+		p.c.orders.AskAboutPaced(ctx, p.c.questions, directory{p.c}.isOrder)
+		if f := p.c.fleet(); asked || len(f.Pauses) > 0 {
+			asked = p.ask(ctx, f)
 		}
 	}
 }
 
-// askOfPauses asks about each pause that nothing is asked about, takes back
+// ask asks about each pause that nothing is asked about, takes back
 // questions about those that are over, and carries out the answers. It reports
 // whether any question is left.
-func (c *Controller) askOfPauses(ctx context.Context, f *fleet.Fleet) (asked bool) {
+func (p *pauseQuestions) ask(ctx context.Context, f *fleet.Fleet) (asked bool) {
 	paused, unknown := make(map[string]string), make(map[string]bool) // questions, by path
 	for _, path := range f.Pauses {
-		switch text, known := c.pausedText(path); {
+		switch text, known := p.text(path); {
 		case !known:
 			unknown[path] = true
 		case text != "":
 			paused[path] = text
 		}
 	}
-	if isClosed(c.down) { // what is stopped now was not resumed: the next controller goes on with it
+	if isClosed(p.c.down) { // what is stopped now was not resumed: the next controller goes on with it
 		return true
 	}
-	for _, q := range c.questions.List("", true) {
-		if q.Incarnation != 0 || c.ofOrders(q.From) { // of an agent, or an order
+	for _, q := range p.c.questions.List("", true) {
+		if q.Incarnation != 0 || (directory{p.c}).isOrder(q.From) { // of an agent, or an order
 			continue
 		}
 		_, lasts := paused[q.From]
@@ -71,40 +72,40 @@ func (c *Controller) askOfPauses(ctx context.Context, f *fleet.Fleet) (asked boo
 			asked = true
 			delete(paused, q.From)
 		case q.State == question.Open:
-			_, err = c.questions.Withdraw(ctx, q.From, q.ID)
+			_, err = p.c.questions.Withdraw(ctx, q.From, q.ID)
 		case q.State == question.Answered && q.TakenAt.IsZero():
 			if lasts {
-				_, err = c.control.Act(ctx, q.From, control.Action(q.Answer))
+				_, err = p.c.control.Act(ctx, q.From, control.Action(q.Answer))
 				delete(paused, q.From) // the next look sees what came of it
 			}
 			if errors.Is(err, api.ErrStopping) || ctx.Err() != nil {
 				return true // the next controller carries it out
 			}
-			_, taken := c.questions.Take(ctx, q.From, q.ID)
+			_, taken := p.c.questions.Take(ctx, q.From, q.ID)
 			err = errors.Join(err, taken)
-			c.loop.Requeue()
+			p.c.loop.Requeue()
 		}
 		if err != nil && ctx.Err() == nil {
-			c.opts.Logger.Warn("cannot deal with the question of a paused supervisor", "path", q.From, "question",
+			p.c.opts.Logger.Warn("cannot deal with the question of a paused supervisor", "path", q.From, "question",
 				q.ID, "error", err)
 		}
 	}
 	for path, text := range paused {
 		asked = true
-		if _, _, err := c.questions.Ask(ctx, question.Draft{From: path, Text: text,
+		if _, _, err := p.c.questions.Ask(ctx, question.Draft{From: path, Text: text,
 			Options: []string{answerResume, answerStop}}); err != nil && ctx.Err() == nil {
-			c.opts.Logger.Warn("cannot ask about a paused supervisor", "path", path, "error", err)
+			p.c.opts.Logger.Warn("cannot ask about a paused supervisor", "path", path, "error", err)
 		}
 	}
 	return asked
 }
 
-// pausedText returns what is asked about a supervisor that is paused now and holds
+// text returns what is asked about a supervisor that is paused now and holds
 // something, "" for any other, and whether that is known: not while it is started.
-func (c *Controller) pausedText(path string) (text string, known bool) {
-	sup := c.find(path)
+func (p *pauseQuestions) text(path string) (text string, known bool) {
+	sup := p.c.tree.Find(path)
 	if sup == nil {
-		return "", c.staysDown(path)
+		return "", p.staysDown(path)
 	}
 	self, err := sup.SaveSelf()
 	if err != nil || !self.Paused {
@@ -121,8 +122,8 @@ func (c *Controller) pausedText(path string) (text string, known bool) {
 }
 
 // staysDown reports whether a supervisor that does not run is held down.
-func (c *Controller) staysDown(path string) bool {
-	above := c.find(parent(path))
+func (p *pauseQuestions) staysDown(path string) bool {
+	above := p.c.tree.Find(parent(path))
 	if above == nil {
 		return false
 	}

@@ -27,38 +27,38 @@ func newPools(c *Controller) *pool.Manager {
 	})
 }
 
-// restorePools readies the pools as the previous controller has left them.
-func (c *Controller) restorePools(ctx context.Context, records map[string]*agent.Record, orderly bool) error {
+// restore readies the pools as the previous controller has left them.
+func (f poolFleet) restore(ctx context.Context, records map[string]*agent.Record, orderly bool) error {
 	var running []string
 	for path, r := range records {
 		if !r.Ended && r.Incarnation > 0 {
 			running = append(running, path)
 		}
 	}
-	err := c.pools.Restore(ctx, c.fleet().File.Pools(), running, orderly)
-	c.layOutPools()
+	err := f.c.pools.Restore(ctx, f.c.fleet().File.Pools(), running, orderly)
+	f.layOut()
 	return err
 }
 
-// adoptInstances adds the instances of pools that live and that are in no record.
-func (c *Controller) adoptInstances(found map[string][]agent.Slot) {
+// adopt adds the instances of pools that live and that are in no record.
+func (f poolFleet) adopt(found map[string][]agent.Slot) {
 	var running []string
 	for path, all := range found {
 		if slices.ContainsFunc(all, agent.Slot.Lives) {
 			running = append(running, path)
 		}
 	}
-	if c.pools.Adopt(running) {
-		c.layOutPools()
+	if f.c.pools.Adopt(running) {
+		f.layOut()
 	}
 }
 
-// layOutPools replaces the first fleet by one with the instances of its pools.
-func (c *Controller) layOutPools() {
-	f := c.fleet()
-	next := fleet.New(c.pools.Layout(f.File), f.Config)
-	next.File = f.File
-	c.applier.SetFleet(next)
+// layOut replaces the first fleet by one with the instances of its pools.
+func (f poolFleet) layOut() {
+	first := f.c.fleet()
+	next := fleet.New(f.c.pools.Layout(first.File), first.Config)
+	next.File = first.File
+	f.c.applier.SetFleet(next)
 }
 
 // Interval is part of pool.Fleet.
@@ -71,12 +71,12 @@ func (f poolFleet) Interval() time.Duration {
 
 // Runs is part of pool.Fleet.
 func (f poolFleet) Runs(path string) bool {
-	return !f.c.fleet().Suspended(path) && f.c.find(path) != nil
+	return !f.c.fleet().Suspended(path) && f.c.tree.Find(path) != nil
 }
 
 // Instances is part of pool.Fleet.
 func (f poolFleet) Instances(path string) ([]pool.Instance, bool) {
-	sup := f.c.find(path)
+	sup := f.c.tree.Find(path)
 	if sup == nil {
 		return nil, false
 	}

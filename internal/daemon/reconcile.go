@@ -43,7 +43,7 @@ func newLoop(c *Controller) *reconcile.Loop {
 func newApplier(c *Controller, f *fleet.Fleet) *reconcile.Applier {
 	return reconcile.NewApplier(f, reconcile.ApplierOptions{
 		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Removals: &c.removals, Background: c.background.ctx,
-		Find: c.find, Locate: c.locate, Last: c.last, Exited: c.hasExited,
+		Find: c.tree.Find, Locate: c.tree.Locate, Last: c.tree.LastIncarnation, Exited: c.hasExited,
 		Stop: func(
 			ctx context.Context, path string, child supervisor.ChildInfo, stop func(context.Context) error,
 		) error {
@@ -51,7 +51,7 @@ func newApplier(c *Controller, f *fleet.Fleet) *reconcile.Applier {
 		},
 		Known:   func(path string) bool { return c.journal.Has(path) },
 		IsPool:  func(path string) bool { return c.pools.Has(path) },
-		Updated: func(paths []string) { parallel(paths, c.amend) },
+		Updated: func(paths []string) { parallel(paths, healthFleet{c}.amend) },
 		Moved: func(ctx context.Context, path string) {
 			if home := c.agents.Home(path); home != nil {
 				c.removeSlots(ctx, path, home)
@@ -171,7 +171,7 @@ func (c *Controller) reconcile(ctx context.Context, a reconcile.Action) {
 // hasExited reports whether an incarnation has exited. Its supervisor may not know yet, above
 // all of an exit while no daemon ran.
 func (c *Controller) hasExited(path string, incarnation uint64) bool {
-	s := c.live(path)
+	s := c.agents.Session(path)
 	if s == nil {
 		return false
 	}
@@ -186,7 +186,7 @@ func (c *Controller) hasExited(path string, incarnation uint64) bool {
 // logHeld logs that a limit delays the restart of an agent.
 func (c *Controller) logHeld(d reconcile.Delay) {
 	c.log.Append(event.Event{
-		Type: event.AgentQuarantined, Path: d.Path, Incarnation: c.last(d.Path), Actor: "controller",
+		Type: event.AgentQuarantined, Path: d.Path, Incarnation: c.tree.LastIncarnation(d.Path), Actor: "controller",
 		Message: d.String(),
 	}.With(map[string]any{"until": d.Until, "cause": d.Cause.String()}))
 }

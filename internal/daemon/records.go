@@ -199,23 +199,25 @@ func (r *Records) read(ctx context.Context) error {
 	var err error
 	r.status = status.NewRecorded(r.statusOptions(), r.recorded())
 	r.orders, err = dispatch.Open(ctx, dispatch.Options{
-		Store: r.opts.Store, Log: r.log, Orders: r.opts.Tree.Orders, Logger: r.opts.Logger, Held: r.orderHeld(),
+		Store: r.opts.Store, Log: r.log, Orders: r.opts.Tree.Orders, Logger: r.opts.Logger,
+		Held: orderHost{r.Controller}.held(),
 	})
 	return err
 }
 
 // statusOptions differ from those of a daemon in what the file and the store are.
 func (r *Records) statusOptions() status.Options {
-	o := r.Controller.statusOptions()
+	source := modelSource{r.Controller}
+	o := source.options()
 	o.Config = func() status.Config {
-		config := r.configStatus()
+		config := source.config()
 		if r.badFile != nil {
 			config.LastError = r.badFile.Error()
 		}
 		return config
 	}
 	o.Store = func() status.Store {
-		s := r.storeStatus()
+		s := source.store()
 		if path := r.project.Database(); path != "" {
 			s.Kind, s.Path = "sqlite", path // also where there is none yet
 		}

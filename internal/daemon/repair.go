@@ -91,7 +91,7 @@ func (r *repairs) one(
 func (r *repairs) report(what event.Type, path, message string) {
 	e := event.Event{Type: what, Path: path, Actor: "controller", Message: message}
 	if path != "" {
-		e.Incarnation = r.last(path)
+		e.Incarnation = r.tree.LastIncarnation(path)
 	}
 	r.opts.Logger.Warn(message)
 	r.log.Append(e)

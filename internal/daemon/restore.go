@@ -16,10 +16,10 @@ func (c *Controller) restore(ctx context.Context) (*agent.SavedState, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.restorePools(ctx, saved.Records, saved.Orderly); err != nil {
+	if err := (poolFleet{c}).restore(ctx, saved.Records, saved.Orderly); err != nil {
 		return nil, err
 	}
-	if err := c.restoreDrains(ctx, saved.Records); err != nil {
+	if err := (drainAgents{c}).restore(ctx, saved.Records); err != nil {
 		return nil, err
 	}
 	if err := c.restarts.Restore(ctx, c.fleet().Agents, saved.Records); err != nil {
@@ -30,7 +30,7 @@ func (c *Controller) restore(ctx context.Context) (*agent.SavedState, error) {
 		return nil, err
 	}
 	c.logEmptied(len(found))
-	c.adoptInstances(found)
+	poolFleet{c}.adopt(found)
 	for path, r := range saved.Records {
 		if r.Incarnation > 0 {
 			c.journal.Restore(path, r.Incarnation)

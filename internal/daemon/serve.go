@@ -111,7 +111,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	var working sync.WaitGroup
 	defer working.Wait()
 	working.Go(func() { (&repairs{Controller: c, lock: lock, listener: listener}).run(serving) })
-	working.Go(func() { c.probeWrappers(serving) })
+	working.Go(func() { c.health.RunWrapperProbes(serving, healthFleet{c}.interval) })
 	if !o.Once {
 		go c.reloader.Run(serving, loaded.Watch, o.Hurry) // which may hang with the file system
 	}

@@ -12,8 +12,8 @@ func (c *Controller) Asked() <-chan struct{} { return c.down }
 
 // Events yields the events of a query, whose path may leave out the beginning.
 func (c *Controller) Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error] {
-	if q.Path != "" && !c.ofOrders(q.Path) {
-		q.Path = c.resolvePath(q.Path)
+	if q.Path != "" && !(directory{c}).isOrder(q.Path) {
+		q.Path = c.fleet().Resolve(q.Path)
 	}
 	return c.log.Events(ctx, q)
 }

@@ -58,15 +58,15 @@ func (c *Controller) openWork(ctx context.Context) (err error) {
 	c.work, err = service.Open(ctx, service.Options{
 		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Tree: directory{c},
 		Patrol:     func() spec.Patrol { return c.fleet().Patrol },
-		Background: c.background.run, Nudge: c.health.Nudge, Await: c.awaitTask,
+		Background: c.background.run, Nudge: c.health.Nudge, Await: directory{c}.awaitTask,
 	})
 	return err
 }
 
 // awaitTask waits for a task in the name of an agent, until the agent is asked to finish.
-func (c *Controller) awaitTask(ctx context.Context, who token.Caller, wait func(context.Context) error) error {
-	err := c.health.Await(ctx, who, func(ctx context.Context) error {
-		ctx, stop := c.health.UntilDrained(ctx, who)
+func (d directory) awaitTask(ctx context.Context, who token.Caller, wait func(context.Context) error) error {
+	err := d.c.health.Await(ctx, who, func(ctx context.Context) error {
+		ctx, stop := d.c.health.UntilDrained(ctx, who)
 		defer stop()
 		return wait(ctx)
 	})
@@ -79,11 +79,11 @@ func (c *Controller) awaitTask(ctx context.Context, who token.Caller, wait func(
 // directory is what features need to know of the tree.
 type directory struct{ c *Controller }
 
-func (d directory) Project() string                    { return d.c.rootPath() }
-func (d directory) Full(path string) string            { return d.c.resolvePath(path) }
-func (d directory) NotFound(path string) error         { return d.c.noNode(path) }
+func (d directory) Project() string                    { return d.c.fleet().Tree.Root.Name }
+func (d directory) Full(path string) string            { return d.c.fleet().Resolve(path) }
+func (d directory) NotFound(path string) error         { return d.c.fleet().NotFound(path) }
 func (d directory) HasAgent(path string) bool          { return d.c.fleet().Agents[path] != nil }
-func (d directory) LastIncarnation(path string) uint64 { return d.c.last(path) }
+func (d directory) LastIncarnation(path string) uint64 { return d.c.tree.LastIncarnation(path) }
 func (d directory) HasSupervisor(path string) bool     { return d.c.fleet().Nodes[path] != nil }
 func (d directory) StartOrder() []string               { return d.c.fleet().Order }
 func (d directory) Agents() []string                   { return slices.Sorted(maps.Keys(d.c.fleet().Agents)) }
@@ -102,6 +102,12 @@ func (d directory) Pools(path string) []string {
 		}
 	}
 	return all
+}
+
+// isOrder reports whether a path in events is that of an order, and not of a node.
+func (d directory) isOrder(path string) bool {
+	first, _, _ := strings.Cut(strings.Trim(path, "/"), "/")
+	return first == "orders" && !d.c.fleet().Has(d.Project()+"/"+first)
 }
 
 // server returns a server of everything that the controller answers.

@@ -11,7 +11,7 @@ import (
 // newStopper returns what stops the agents of a controller.
 func newStopper(c *Controller) *agent.Stopper {
 	return agent.NewStopper(agent.StopOptions{
-		Log: c.log, Timeout: c.stopTimeout, Find: c.find, Ended: c.ended,
+		Log: c.log, Timeout: c.stopTimeout, Find: c.tree.Find, Ended: c.ended,
 		Order: func(path string) *spec.StartOrder { return c.fleetOf(path).Tree.StartOrder() },
 	})
 }

@@ -9,92 +9,94 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// This file gives the read model what it joins.
+// modelSource is what the read model joins, of a controller.
+type modelSource struct{ c *Controller }
 
 // newStatus returns the model of a running controller.
 func newStatus(c *Controller) *status.Model {
-	return status.New(c.statusOptions(), status.Live{
+	source := modelSource{c}
+	return status.New(source.options(), status.Live{
 		Version: c.opts.Version, Started: c.started,
-		Root: func() *supervisor.Supervisor { return c.root }, RootState: c.rootState, Supervisor: c.find,
-		Unlisted: c.tree.Unlisted, Session: c.live, AttachCommand: c.attachCommand,
-		Health: c.health, Drains: c.drains, Pools: c.pools, Triggered: c.triggered,
-		Waits: c.loop.Waits, Standing: c.standing,
+		Root: func() *supervisor.Supervisor { return c.root }, RootState: c.rootState, Supervisor: c.tree.Find,
+		Unlisted: c.tree.Unlisted, Session: c.agents.Session, AttachCommand: c.agents.AttachCommand,
+		Health: c.health, Drains: c.drains, Pools: c.pools, Triggered: source.triggered,
+		Waits: c.loop.Waits, Standing: source.standing,
 		Resumable: c.control.IsProjectSuspended,
 	})
 }
 
-// statusOptions returns what the model joins with and without a daemon.
-func (c *Controller) statusOptions() status.Options {
+// options returns what the model joins with and without a daemon.
+func (s modelSource) options() status.Options {
 	return status.Options{
-		Host: c.host, Logger: c.opts.Logger, Fleet: c.declared, Resolve: c.nodeAt,
-		SuspendedBy: c.control.SuspendedBy,
-		Questions:   c.questions, Claims: c.claims, Log: c.log, Output: c.output.Last,
-		Suspended: c.control.ProjectSuspended, Config: c.configStatus, Store: c.storeStatus,
-		Orders: func() *order.Counts { return c.orders.Counts() },
+		Host: s.c.host, Logger: s.c.opts.Logger, Fleet: s.fleet, Resolve: s.resolve,
+		SuspendedBy: s.c.control.SuspendedBy,
+		Questions:   s.c.questions, Claims: s.c.claims, Log: s.c.log, Output: s.c.output.Last,
+		Suspended: s.c.control.ProjectSuspended, Config: s.config, Store: s.store,
+		Orders: func() *order.Counts { return s.c.orders.Counts() },
 		Inbox: func() status.Inbox {
-			return status.Inbox{Questions: len(c.questions.List("", false)), Mail: c.mail.Unread(mail.People),
-				Parked: c.work.Parked()}
+			return status.Inbox{Questions: len(s.c.questions.List("", false)), Mail: s.c.mail.Unread(mail.People),
+				Parked: s.c.work.Parked()}
 		},
 	}
 }
 
-// declared returns the fleet in force as the model sees it.
-func (c *Controller) declared() status.Fleet {
-	f := c.fleet()
+// fleet returns the fleet in force as the model sees it.
+func (s modelSource) fleet() status.Fleet {
+	f := s.c.fleet()
 	return status.Fleet{Root: f.Tree.Root, RootPath: f.Tree.Root.Name, Agents: f.Agents, Nodes: f.Nodes, After: f.After}
 }
 
-// nodeAt returns the whole path of a node of the fleet.
-func (c *Controller) nodeAt(path string) (string, error) {
-	path = c.resolvePath(path)
-	if !c.fleet().Has(path) {
-		return "", c.noNode(path)
+// resolve returns the whole path of a node of the fleet.
+func (s modelSource) resolve(path string) (string, error) {
+	path = s.c.fleet().Resolve(path)
+	if !s.c.fleet().Has(path) {
+		return "", s.c.fleet().NotFound(path)
 	}
 	return path, nil
 }
 
-// attachCommand returns how a person gets into the session of an agent without coppice.
-func (c *Controller) attachCommand(path string) (argv []string, dir string) {
-	r, ok := c.agents.Home(path).(interface {
-		AttachCommand(path string) (argv []string, dir string, err error)
-	})
-	if !ok {
-		return nil, ""
-	}
-	argv, dir, err := r.AttachCommand(path)
-	if err != nil {
-		return nil, ""
-	}
-	return argv, dir
-}
-
-// configStatus returns which file is in force.
-func (c *Controller) configStatus() status.Config {
-	config := c.fleet().Config
+// config returns which file is in force.
+func (s modelSource) config() status.Config {
+	config := s.c.fleet().Config
 	return status.Config{Path: config.Path, Revision: config.Revision, LoadedAt: config.LoadedAt,
-		LastError: c.reloader.Rejected()}
+		LastError: s.c.reloader.Rejected()}
 }
 
-// storeStatus returns whether state is being kept.
-func (c *Controller) storeStatus() status.Store {
-	s := status.Store{Kind: "memory", OK: true}
-	if p, ok := c.opts.Store.(interface{ Path() string }); ok {
-		s.Kind, s.Path = "sqlite", p.Path()
+// store returns whether state is being kept.
+func (s modelSource) store() status.Store {
+	kept := status.Store{Kind: "memory", OK: true}
+	if p, ok := s.c.opts.Store.(interface{ Path() string }); ok {
+		kept.Kind, kept.Path = "sqlite", p.Path()
 	}
-	if keys := damagedRecords(c.opts.Store); len(keys) > 0 {
-		s.OK, s.Error = false, damagedMessage(keys[0])
+	if keys := damagedRecords(s.c.opts.Store); len(keys) > 0 {
+		kept.OK, kept.Error = false, damagedMessage(keys[0])
 		if len(keys) > 1 {
-			s.Error = fmt.Sprintf("%d records are damaged; the first: %s", len(keys), s.Error)
+			kept.Error = fmt.Sprintf("%d records are damaged; the first: %s", len(keys), kept.Error)
 		}
 	}
-	err := c.log.Err()
-	if w, ok := c.opts.Store.(interface{ Waiting() error }); ok && err == nil {
+	err := s.c.log.Err()
+	if w, ok := s.c.opts.Store.(interface{ Waiting() error }); ok && err == nil {
 		err = w.Waiting() // also before the first event is refused
 	}
 	if err != nil {
-		s.OK, s.Error = false, err.Error()
+		kept.OK, kept.Error = false, err.Error()
 	}
-	return s
+	return kept
+}
+
+// triggered returns what is shown of an agent with an Aidefile in addition to other agents;
+// nil for those.
+func (s modelSource) triggered(path string, i supervisor.ChildInfo) *status.Triggered {
+	a, nextFire := s.c.triggers.API(path, i)
+	if a == nil {
+		return nil
+	}
+	t := &status.Triggered{
+		Aide: a, Held: s.c.triggers.HeldBy(path), NextFire: nextFire,
+		Reason: a.Reason(), Evidence: a.Evidence(),
+	}
+	t.Next, t.Hint = a.Outlook(path)
+	return t
 }
 
 // Model returns the read model of the fleet.

@@ -10,7 +10,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -31,9 +30,9 @@ func newTriggers(c *Controller) *trigger.Manager {
 // hasAidefile reports whether an agent has an Aidefile. a may be nil.
 func hasAidefile(a *spec.Agent) bool { return a != nil && a.Aide != nil }
 
-// triggersFor returns the states in which the nodes of a fleet start: those of the past,
+// saved returns the states in which the nodes of a fleet start: those of the past,
 // except that triggers decide about agents with an Aidefile.
-func (c *Controller) triggersFor(
+func (t triggerAgents) saved(
 	f *fleet.Fleet, p *agent.SavedState,
 ) func(string) (*supervisor.Saved, *supervisor.SavedSelf) {
 	return func(path string) (*supervisor.Saved, *supervisor.SavedSelf) {
@@ -50,7 +49,7 @@ func (c *Controller) triggersFor(
 				before.LastExit = &exit
 			}
 		}
-		return c.triggers.Add(path, a.Aide, s, before), self
+		return t.c.triggers.Add(path, a.Aide, s, before), self
 	}
 }
 
@@ -66,7 +65,7 @@ func lastStatus(err error) string {
 }
 
 // FullPath is part of trigger.Agents.
-func (a triggerAgents) FullPath(path string) string { return a.c.resolvePath(path) }
+func (a triggerAgents) FullPath(path string) string { return a.c.fleet().Resolve(path) }
 
 // Has is part of trigger.Agents.
 func (a triggerAgents) Has(path string) bool { return a.c.fleet().Agents[path] != nil }
@@ -81,13 +80,13 @@ func (a triggerAgents) Aidefile(path string) *aidefile.Agent {
 
 // Locate is part of trigger.Agents.
 func (a triggerAgents) Locate(path string) (*supervisor.Supervisor, string, error) {
-	return a.c.locate(path)
+	return a.c.tree.Locate(path)
 }
 
 // ChildSpec is part of trigger.Agents.
 func (a triggerAgents) ChildSpec(path string) supervisor.ChildSpec {
 	s := a.c.fleet().Specs[path]
-	s.Saved = &supervisor.Saved{Incarnation: a.c.last(path)}
+	s.Saved = &supervisor.Saved{Incarnation: a.c.tree.LastIncarnation(path)}
 	return s
 }
 
@@ -96,8 +95,8 @@ func (a triggerAgents) IsDraining(path string) bool { return a.c.drains.Has(path
 
 // Hold is part of trigger.Agents.
 func (a triggerAgents) Hold(path string, why supervisor.Reason) {
-	r := &agent.Record{Path: path, Incarnation: a.c.last(path), Ended: true, State: supervisor.Suspended.String(),
-		Reason: why.String()}
+	r := &agent.Record{Path: path, Incarnation: a.c.tree.LastIncarnation(path), Ended: true,
+		State: supervisor.Suspended.String(), Reason: why.String()}
 	a.c.log.Append(event.Event{
 		Type: event.AgentStopped, Path: path, Incarnation: r.Incarnation, Actor: "user",
 		Message: fmt.Sprintf("%s stays down: %v", path, why),
@@ -108,7 +107,7 @@ func (a triggerAgents) Hold(path string, why supervisor.Reason) {
 // Release is part of trigger.Agents.
 func (a triggerAgents) Release(path string) bool {
 	above, id, _ := cutLast(path)
-	sup := a.c.find(above)
+	sup := a.c.tree.Find(above)
 	if sup == nil {
 		return false
 	}
@@ -120,19 +119,4 @@ func (a triggerAgents) Release(path string) bool {
 		a.c.agents.Remove(a.c.background.ctx, place, path)
 	}
 	return true
-}
-
-// triggered returns what is shown of an agent with an Aidefile in addition to other agents;
-// nil for those.
-func (c *Controller) triggered(path string, i supervisor.ChildInfo) *status.Triggered {
-	a, nextFire := c.triggers.API(path, i)
-	if a == nil {
-		return nil
-	}
-	t := &status.Triggered{
-		Aide: a, Held: c.triggers.HeldBy(path), NextFire: nextFire,
-		Reason: a.Reason(), Evidence: a.Evidence(),
-	}
-	t.Next, t.Hint = a.Outlook(path)
-	return t
 }
