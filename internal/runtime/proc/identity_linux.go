@@ -215,7 +215,7 @@ func childrenOf(pid int) []int {
 
 // parents lists the children of every process there is.
 func parents() (map[int][]int, error) {
-	pids, err := readNumbers("/proc")
+	pids, err := PIDs()
 	if err != nil {
 		return nil, err
 	}
@@ -249,6 +249,9 @@ func inTree(pid, leader int) bool {
 	return false
 }
 
+// PIDs lists the ids of all processes.
+func PIDs() ([]int, error) { return readNumbers("/proc") }
+
 func readNumbers(dir string) ([]int, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -272,7 +275,7 @@ func readNumbers(dir string) ([]int, error) {
 // who is in its process group or session although the parents in between have
 // ended. What has another session and no living parent is not found.
 func Kin(id Identity) []Identity {
-	pids, err := readNumbers("/proc")
+	pids, err := PIDs()
 	if err != nil {
 		return nil
 	}

@@ -28,5 +28,8 @@ func descendants(pid int) ([]member, error) {
 	return nil, fmt.Errorf("descendants of process %d: %w", pid, errors.ErrUnsupported)
 }
 
+// PIDs is not implemented here; it returns errors.ErrUnsupported.
+func PIDs() ([]int, error) { return nil, fmt.Errorf("list processes: %w", errors.ErrUnsupported) }
+
 // Kin finds no process here.
 func Kin(Identity) []Identity { return nil }

@@ -88,7 +88,7 @@ func listenerOf(at netip.AddrPort, agent, reaper int) error {
 		}
 	}
 	inodes := accepting(all, at)
-	pids, err := readNumbers("/proc")
+	pids, err := PIDs()
 	if len(inodes) == 0 || err != nil {
 		return nil // of another network namespace, or gone since
 	}

@@ -19,7 +19,7 @@ const maxArguments = 4 << 10
 // arguments, since many are run by an interpreter. Who does not live, or about
 // whom that cannot be told, is missing. It reads the list of processes once.
 func Programs(ids []Identity) (map[Identity][]string, error) {
-	pids, err := readNumbers("/proc")
+	pids, err := PIDs()
 	if err != nil {
 		return nil, fmt.Errorf("list the processes: %w", err)
 	}

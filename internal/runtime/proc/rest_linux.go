@@ -10,7 +10,7 @@ import (
 // group, its session, and those of kin that live, each with its descendants.
 // It reads the list of all processes once.
 func Rest(leader Identity, kin []Identity) ([]Identity, error) {
-	pids, err := readNumbers("/proc")
+	pids, err := PIDs()
 	if err != nil {
 		return nil, fmt.Errorf("list the processes: %w", err)
 	}

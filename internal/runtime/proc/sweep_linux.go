@@ -124,7 +124,7 @@ func (r *round) kill() error {
 // entries are those with this prefix in the environments of all processes.
 func entries(prefix string) (map[string]struct{}, error) {
 	found := make(map[string]struct{})
-	pids, err := readNumbers("/proc")
+	pids, err := PIDs()
 	for _, pid := range pids {
 		env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 		if err != nil {
@@ -142,23 +142,17 @@ func entries(prefix string) (map[string]struct{}, error) {
 // marked lists the living processes with one of the entries. Those of other
 // users cannot be looked into, and are none.
 func marked(marks map[string]struct{}) ([]Identity, error) {
-	d, err := os.Open("/proc")
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
+	pids, err := PIDs()
 	if err != nil {
 		return nil, err
 	}
 	var found []Identity
 	self := os.Getpid()
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil || pid == self {
+	for _, pid := range pids {
+		if pid == self {
 			continue
 		}
-		env, err := os.ReadFile("/proc/" + name + "/environ") // empty for a zombie
+		env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ") // empty for a zombie
 		if err != nil {
 			continue
 		}

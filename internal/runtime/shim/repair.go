@@ -134,10 +134,10 @@ const rouseTime = 3 * time.Second
 func rouse(ctx context.Context, dir string) {
 	ctx, cancel := context.WithTimeout(ctx, rouseTime)
 	defer cancel()
-	links, _ := filepath.Glob("/proc/[0-9]*/cwd")
+	pids, _ := proc.PIDs()
 	var wg sync.WaitGroup
-	for _, link := range links {
-		at, err := os.Readlink(link)
+	for _, pid := range pids {
+		at, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/cwd")
 		if err != nil {
 			continue
 		}
@@ -145,7 +145,6 @@ func rouse(ctx context.Context, dir string) {
 		if filepath.Dir(at) != dir || !removed && whole(at) {
 			continue
 		}
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(link)))
 		id, err := proc.Identify(pid)
 		if err != nil || !isShim(pid) {
 			continue
