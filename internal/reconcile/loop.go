@@ -49,9 +49,10 @@ type Loop struct {
 	restarts map[string]Restart // of agents that have drifted, since ResetRestarts
 }
 
-// Bounds of the pause between two passes, so that a fleet that never rests leaves most of
-// the time to others.
+// The pause after a pass is pauseFactor times as long as the pass took, within bounds: passes
+// then take at most a fifth of one processor while a large fleet starts or keeps crashing.
 const (
+	pauseFactor   = 4
 	shortestPause = time.Millisecond
 	longestPause  = 250 * time.Millisecond
 )
@@ -119,7 +120,7 @@ func (l *Loop) Run(ctx context.Context) {
 		next := l.pass(ctx)
 		took := time.Since(begun)
 		select {
-		case <-time.After(max(shortestPause, min(took, longestPause))):
+		case <-time.After(max(shortestPause, min(pauseFactor*took, longestPause))):
 		case <-ctx.Done():
 			return
 		}
