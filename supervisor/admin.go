@@ -1,8 +1,26 @@
 package supervisor
 
-// This file is the calls. Each answers as OTP's does.
+import "fmt"
 
-// add is StartChild. A nil error means that the start is under way, or done.
+// This file has the calls. Each returns what OTP's call returns.
+
+// find returns the child with an ID.
+func (k *core) find(id string) (*child, error) {
+	if c := k.byID[id]; c != nil {
+		return c, nil
+	}
+	return nil, k.fail(id, ErrNotFound)
+}
+
+// fail adds the path of a child to an error about it.
+func (k *core) fail(id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s/%s: %w", k.path, id, err)
+}
+
+// add is StartChild. A nil error means that the start is in progress, or done.
 func (k *core) add(spec ChildSpec) (*child, error) {
 	if err := k.open(); err != nil {
 		return nil, err
@@ -13,9 +31,9 @@ func (k *core) add(spec ChildSpec) (*child, error) {
 		}
 		return c, ErrAlreadyPresent
 	}
-	spec.ManualStart = false // this is how it is started
+	spec.ManualStart = false // this call starts it
 	c := k.newChild(spec)
-	c.listed = k.over[c.id] // a temporary child of the Spec comes again
+	c.listed = k.over[c.id] // a temporary child of the Spec is added again
 	delete(k.over, c.id)
 	if spec.Saved != nil {
 		c.gen = spec.Saved.Incarnation
@@ -59,7 +77,7 @@ func (k *core) open() error {
 }
 
 // append starts a new child at the end of the order. While a group is being
-// restarted that means in its turn.
+// restarted, the child waits for its place in the order.
 func (k *core) append(c *child) {
 	k.link(c)
 	if k.op == opGroup || k.op == opInit {
@@ -71,8 +89,8 @@ func (k *core) append(c *child) {
 	k.begin(c, originAdd)
 }
 
-// terminate is TerminateChild: down, and the end of any restart that is
-// pending. It reports whether the child has yet to end.
+// terminate is TerminateChild. It cancels a pending restart, and reports whether the
+// child has yet to end.
 func (k *core) terminate(c *child, p plan, why Reason) (pending bool) {
 	switch c.state {
 	case Stopped, Suspended:
@@ -83,7 +101,7 @@ func (k *core) terminate(c *child, p plan, why Reason) (pending bool) {
 				k.tellChanged(c, why)
 			}
 		case c.policy.restart == Temporary || k.strategy == SimpleOneForOne:
-			k.forget(c) // was suspended
+			k.forget(c) // it was suspended
 		}
 		return false
 	case Running, Starting:
@@ -115,14 +133,14 @@ func (k *core) terminate(c *child, p plan, why Reason) (pending bool) {
 	return false
 }
 
-// suspending notes that a supervisor which is being stopped is resumed later.
+// suspending notes that a stopping supervisor is suspended and may be resumed.
 func (k *core) suspending(c *child, why Reason) {
 	if c.policy.typ == SupervisorType && why == ReasonSuspended {
 		k.retained.suspend(k.path+"/"+c.id, true)
 	}
 }
 
-// restart is RestartChild. A nil error means that the start is under way, or done.
+// restart is RestartChild. A nil error means that the start is in progress, or done.
 func (k *core) restart(c *child) error {
 	if err := k.open(); err != nil {
 		return err
@@ -130,7 +148,7 @@ func (k *core) restart(c *child) error {
 	switch {
 	case c.state.alive():
 		return ErrRunning
-	case c.state == GivenUp && k.alone(): // once, and what was counted stays
+	case c.state == GivenUp && k.alone(): // it runs once, and keeps its count
 	case c.state.present(), c.state == Waiting:
 		return ErrRestarting
 	}
@@ -149,7 +167,7 @@ func (k *core) restart(c *child) error {
 	return nil
 }
 
-// ensure is EnsureChild. A nil error means that the start is under way, or done.
+// ensure is EnsureChild. A nil error means that the start is in progress, or done.
 func (k *core) ensure(c *child) error {
 	switch {
 	case k.op == opDown:
@@ -159,7 +177,7 @@ func (k *core) ensure(c *child) error {
 	case c.state == Suspended:
 		return ErrTerminated
 	case c.state.present(), k.op == opGroup, k.op == opInit && !k.alone():
-		return ErrRestarting // or will be started in its turn
+		return ErrRestarting // or it is started with its group
 	case k.paused:
 		k.set(c, Paused, ReasonLimitPause)
 		return ErrPaused
@@ -235,7 +253,7 @@ func (k *core) resume() {
 	k.releasePaused()
 }
 
-// clearWindows forgets all that limits have counted.
+// clearWindows clears the counts of all limits.
 func (k *core) clearWindows() {
 	k.win.clear()
 	for c := k.head; c != nil; c = c.next {
@@ -245,7 +263,7 @@ func (k *core) clearWindows() {
 	}
 }
 
-// reconsider releases what is held by a limit that has room, as it is another one now.
+// reconsider releases children whose changed limit has room.
 func (k *core) reconsider() {
 	for c := k.head; c != nil; c = c.next {
 		if c.state != Quarantined && c.state != GivenUp {
@@ -258,7 +276,7 @@ func (k *core) reconsider() {
 	}
 }
 
-// list lists a child of the Spec, which is in a state if nothing else is known of it.
+// list lists a child of the Spec, in state s if it has no saved or retained state.
 func (k *core) list(c *child, spec ChildSpec, s State) {
 	c.state, c.listed = s, true
 	if spec.ManualStart {

@@ -4,7 +4,7 @@ import "time"
 
 // Backoff is the delay before a restart. It grows with the number of
 // consecutive restarts of the child and starts again from Base after a
-// success: an incarnation that lived for StableAfter or, unless the limit of the
+// success: an incarnation that ran for StableAfter or, unless the limit of the
 // child is CountStarts, a clean exit. The zero value is no delay.
 type Backoff struct {
 	Kind BackoffKind
@@ -12,15 +12,15 @@ type Backoff struct {
 	Base time.Duration
 	// Cap bounds each delay; 300 s if zero.
 	Cap time.Duration
-	// Jitter draws each delay evenly from [0, delay], so that children that
-	// failed together do not come back together.
+	// Jitter draws each delay uniformly from [0, delay], so that children that
+	// failed together do not restart together.
 	Jitter bool
-	// StableAfter is how long an incarnation must live to count as a
+	// StableAfter is the run time after which an incarnation counts as a
 	// success; 60 s if zero, never if negative.
 	StableAfter time.Duration
 }
 
-// BackoffKind is how a delay grows with attempt n, counted from 0.
+// BackoffKind is the growth of the delay with attempt n, counted from 0.
 type BackoffKind uint8
 
 const (
@@ -72,7 +72,7 @@ func (b Backoff) stable(d time.Duration) bool {
 	return after > 0 && d >= after
 }
 
-// shortLife returns the time before which an end is an early one.
+// shortLife returns the run time below which an exit counts as early.
 func (b Backoff) shortLife() time.Duration {
 	if after := b.stableAfter(); after > 0 {
 		return after

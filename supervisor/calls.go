@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// do has f done by the loop. It fails if the supervisor has ended.
+// do runs f in the loop and waits for it. It fails if the supervisor has ended.
 func (s *Supervisor) do(f func()) error {
 	done := make(chan struct{})
 	if !s.box.put(&call{func() { f(); close(done) }}) {
@@ -26,8 +26,8 @@ func (s *Supervisor) do(f func()) error {
 	}
 }
 
-// waiter is a call that waits for the end of a start or of a stop. Those that
-// got their answer are used again: there may be very many starts.
+// waiter is a call that waits for the end of a start or of a stop. Answered
+// waiters are reused: there may be very many starts.
 type waiter struct {
 	f    func() (*child, error)
 	stop bool
@@ -38,23 +38,26 @@ type waiter struct {
 
 func (*waiter) message() {}
 
-// first is how a call begins, in the loop.
-func (s *Supervisor) first(w *waiter) {
+// begin runs the call in the loop of s. It answers at once if there is nothing to wait for.
+func (w *waiter) begin(s *Supervisor) {
 	c, err := w.f()
 	switch {
 	case err != nil || c == nil:
-		w.err = err
-		w.done <- struct{}{}
-	case !w.stop && c.state == Running: // needs no waiting
-		w.info = s.info(c)
-		w.done <- struct{}{}
+		w.answer(ChildInfo{}, err)
+	case !w.stop && c.state == Running:
+		w.answer(s.info(c), nil)
 	default:
 		s.waiters[c] = append(s.waiters[c], w)
 	}
 }
 
-// wait has f done by the loop. If f returns a child and no error, wait waits
-// for the end of its start (or of its stop) and returns that.
+func (w *waiter) answer(info ChildInfo, err error) {
+	w.info, w.err = info, err
+	w.done <- struct{}{}
+}
+
+// wait runs f in the loop. If f returns a child and no error, wait waits
+// for the end of its start (or of its stop) and returns the result of that.
 func (s *Supervisor) wait(ctx context.Context, stop bool, f func() (*child, error)) (ChildInfo, error) {
 	w, _ := s.spare.Get().(*waiter)
 	if w == nil {
@@ -82,21 +85,21 @@ func (s *Supervisor) wait(ctx context.Context, stop bool, f func() (*child, erro
 	}
 }
 
-// reply answers those who wait for the start (or the stop) of c.
+// reply answers the calls that wait for the start (or the stop) of c.
 func (s *Supervisor) reply(c *child, stop bool, err error) {
 	if len(s.waiters) == 0 {
 		return
 	}
 	var left []*waiter
 	for _, w := range s.waiters[c] {
-		if w.stop != stop {
+		switch {
+		case w.stop != stop:
 			left = append(left, w)
-			continue
+		case err != nil:
+			w.answer(ChildInfo{}, err)
+		default:
+			w.answer(s.info(c), nil)
 		}
-		if w.err = err; err == nil {
-			w.info = s.info(c)
-		}
-		w.done <- struct{}{}
 	}
 	if left == nil {
 		delete(s.waiters, c)
@@ -105,7 +108,7 @@ func (s *Supervisor) reply(c *child, stop bool, err error) {
 	}
 }
 
-// info is the core's snapshot and what only the runner knows.
+// info returns the core's snapshot of a child with its nested supervisor.
 func (s *Supervisor) info(c *child) ChildInfo {
 	i := s.core.info(c)
 	if c.inc != nil && c.inc.more != nil {
@@ -114,24 +117,8 @@ func (s *Supervisor) info(c *child) ChildInfo {
 	return i
 }
 
-// find returns the child with an ID.
-func (s *Supervisor) find(id string) (*child, error) {
-	if c := s.core.byID[id]; c != nil {
-		return c, nil
-	}
-	return nil, fmt.Errorf("%s/%s: %w", s.core.path, id, ErrNotFound)
-}
-
-// fail says which child an error is about.
-func (s *Supervisor) fail(id string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s/%s: %w", s.core.path, id, err)
-}
-
 // StartChild adds a child at the end of the start order and waits until it
-// has started. One whose start says ErrIgnore is listed as Stopped (a
+// has started. A child whose start returns ErrIgnore is listed as Stopped (a
 // temporary one is not listed), without an error. The end of ctx ends the
 // wait, not the start. Errors: *SpecError, ErrAlreadyStarted,
 // ErrAlreadyPresent, *StartError (the child is then not listed),
@@ -139,51 +126,51 @@ func (s *Supervisor) fail(id string, err error) error {
 func (s *Supervisor) StartChild(ctx context.Context, spec ChildSpec) (ChildInfo, error) {
 	return s.wait(ctx, false, func() (*child, error) {
 		if s.core.strategy == SimpleOneForOne {
-			return nil, s.fail(spec.ID, ErrSimpleOneForOne)
+			return nil, s.core.fail(spec.ID, ErrSimpleOneForOne)
 		}
 		if err := spec.validate(s.core.path, s.core.auto, s.depth); err != nil {
 			return nil, err
 		}
 		c, err := s.core.add(spec)
-		return c, s.fail(spec.ID, err)
+		return c, s.core.fail(spec.ID, err)
 	})
 }
 
 // StartInstance adds an instance to a SimpleOneForOne supervisor and waits
 // until it has started. The ID must be new; arg is in the child's Self, in
-// every incarnation. An instance whose start says ErrIgnore is not listed.
-// Errors as StartChild's.
+// every incarnation. An instance whose start returns ErrIgnore is not listed.
+// The errors are those of StartChild.
 func (s *Supervisor) StartInstance(ctx context.Context, id string, arg any) (ChildInfo, error) {
 	return s.wait(ctx, false, func() (*child, error) {
 		if s.core.strategy != SimpleOneForOne {
-			return nil, s.fail(id, fmt.Errorf("only a simple_one_for_one supervisor has instances, this is %v",
+			return nil, s.core.fail(id, fmt.Errorf("only a simple_one_for_one supervisor has instances, this is %v",
 				s.core.strategy))
 		}
 		if problem := idProblem(id); problem != "" {
 			return nil, &SpecError{Path: s.core.path + "/" + id, Field: "ID", Problem: problem}
 		}
 		c, err := s.core.addInstance(id, arg)
-		return c, s.fail(id, err)
+		return c, s.core.fail(id, err)
 	})
 }
 
 // TerminateChild stops a child and waits until it has ended. It stays listed,
 // unless it is temporary or an instance, and a restart of its group starts it
-// again, as in OTP; see SuspendChild. A pending restart is ended. No error if
-// it does not run. Events and ChildInfo give why as the reason; it is
-// ReasonTerminated if there is none. Errors: ErrNotFound, ErrNoSupervisor.
+// again, as in OTP; see SuspendChild. A pending restart is cancelled. It is no error
+// if the child does not run. Events and ChildInfo have why as the reason; the
+// default is ReasonTerminated. Errors: ErrNotFound, ErrNoSupervisor.
 func (s *Supervisor) TerminateChild(ctx context.Context, id string, why ...Reason) error {
 	return s.bringDown(ctx, id, planDown, given(why, ReasonTerminated))
 }
 
-// SuspendChild is TerminateChild, but final: the child stays listed in any
-// case, and down until RestartChild, whatever its group does. One that is
-// suspended already gets the new reason.
+// SuspendChild stops a child as TerminateChild does, and keeps it listed and down
+// until RestartChild, even when its group restarts. A child that is suspended
+// already gets the new reason.
 func (s *Supervisor) SuspendChild(ctx context.Context, id string, why ...Reason) error {
 	return s.bringDown(ctx, id, planSuspend, given(why, ReasonTerminated))
 }
 
-// given returns the reason that a caller gives, or that of the call.
+// given returns the reason of the caller, or the default of the call.
 func given(why []Reason, otherwise Reason) Reason {
 	if len(why) == 0 {
 		return otherwise
@@ -193,7 +180,7 @@ func given(why []Reason, otherwise Reason) Reason {
 
 func (s *Supervisor) bringDown(ctx context.Context, id string, p plan, why Reason) error {
 	_, err := s.wait(ctx, true, func() (*child, error) {
-		c, err := s.find(id)
+		c, err := s.core.find(id)
 		if err != nil || !s.core.terminate(c, p, why) {
 			return nil, err
 		}
@@ -202,17 +189,17 @@ func (s *Supervisor) bringDown(ctx context.Context, id string, p plan, why Reaso
 	return err
 }
 
-// started begins something with a child that ends with its start, and waits for that.
+// started calls begin, which starts the child, and waits for the end of the start.
 func (s *Supervisor) started(ctx context.Context, id string, begin func(*child) error) (ChildInfo, error) {
 	return s.wait(ctx, false, func() (*child, error) {
 		if s.core.strategy == SimpleOneForOne {
-			return nil, s.fail(id, ErrSimpleOneForOne)
+			return nil, s.core.fail(id, ErrSimpleOneForOne)
 		}
-		c, err := s.find(id)
+		c, err := s.core.find(id)
 		if err != nil {
 			return nil, err
 		}
-		return c, s.fail(id, begin(c))
+		return c, s.core.fail(id, begin(c))
 	})
 }
 
@@ -277,12 +264,12 @@ func (s *Supervisor) DeleteChild(id string) error {
 	var err error
 	lost := s.do(func() {
 		if s.core.strategy == SimpleOneForOne {
-			err = s.fail(id, ErrSimpleOneForOne)
+			err = s.core.fail(id, ErrSimpleOneForOne)
 			return
 		}
 		var c *child
-		if c, err = s.find(id); err == nil {
-			err = s.fail(id, s.core.remove(c))
+		if c, err = s.core.find(id); err == nil {
+			err = s.core.fail(id, s.core.remove(c))
 		}
 	})
 	return cmp.Or(lost, err)
@@ -298,13 +285,13 @@ func (s *Supervisor) Reset(id string) error {
 	})
 }
 
-// with has f done to a child by the loop.
+// with calls f with a child in the loop.
 func (s *Supervisor) with(id string, f func(*child) error) error {
 	var err error
 	lost := s.do(func() {
 		var c *child
-		if c, err = s.find(id); err == nil {
-			err = s.fail(id, f(c))
+		if c, err = s.core.find(id); err == nil {
+			err = s.core.fail(id, f(c))
 		}
 	})
 	return cmp.Or(lost, err)
@@ -314,17 +301,17 @@ func (s *Supervisor) with(id string, f func(*child) error) error {
 // others follow once it has succeeded. Nothing happens without a pause.
 func (s *Supervisor) Resume() error { return s.do(s.core.resume) }
 
-// Hold keeps this supervisor, and those above it, from ending as WhenDone says until
+// Hold prevents WhenDone from ending this supervisor, and those above it, until
 // release is called. It is for a caller that stops a child to start it again: no child
-// runs in between, yet the work is not done. Nothing else is held; release may be called twice.
+// runs in between, but the work is not done. release may be called more than once.
 func (s *Supervisor) Hold() (release func()) {
 	s.do(func() { s.core.holds++ }) // one that has ended needs no hold
 	return sync.OnceFunc(func() { s.do(func() { s.core.holds-- }) })
 }
 
-// StopTogether makes the supervisor ask all of its children at once when it ends, as
-// Spec.StopTogether does, also if it is ending already. It is for a caller whose
-// processes know themselves when it is their turn. Update goes back to its Spec.
+// StopTogether makes the supervisor stop all of its children at once when it ends, as
+// Spec.StopTogether does. It also applies if the supervisor is ending already. It is for
+// callers that order the stops themselves. Update resets it to its Spec.
 func (s *Supervisor) StopTogether() { s.do(s.core.stopTogether) }
 
 // Children lists the children in start order.

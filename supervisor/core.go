@@ -6,15 +6,15 @@ import (
 )
 
 // core is the state of a supervisor's decisions. It is pure: it knows no
-// goroutine, no clock and no context. A step method is told what happened and
-// at what time (now), changes the state, and appends to out what has to be
-// done and to events what there is to tell. Its runner performs both.
+// goroutine, no clock and no context. A step method receives what happened and
+// the time (now). It changes the state, appends actions to out and events to
+// events. The runner performs the actions and passes the events on.
 //
 // Each step is O(1) in the number of children, except that a group strategy
 // walks the children that it restarts, and a shutdown those it stops.
 type core struct {
 	path     string
-	epoch    time.Time // what the wall clock would have said when now was 0; see at
+	epoch    time.Time // wall clock time at which now was 0; see at
 	strategy Strategy
 	auto     AutoShutdown
 	together bool // Spec.StopTogether
@@ -36,7 +36,7 @@ type core struct {
 	from    *child // first member of the group
 	trigger *child // whose failure it was; its delay or hold is the group's
 	cursor  *child // being stopped or started
-	rest    *child // where walkStart goes on
+	rest    *child // where walkStart continues
 	due     bool   // the trigger's delay is over
 	up      bool   // the initial start is complete
 	ending  bool   // shut down once up: a significant child ended meanwhile
@@ -49,7 +49,7 @@ type core struct {
 
 	paused, probing bool
 	probe           *child
-	idle            bool // as told last
+	idle            bool // as reported last
 	holds           int  // see Supervisor.Hold
 
 	rand   func(time.Duration) time.Duration // draws from [0, d]
@@ -61,17 +61,16 @@ type core struct {
 	pending []pendingSnapshot // of events
 }
 
-// tally counts children by what is asked of it, so that nothing has to be
-// counted by walking.
+// tally counts children by state, so that no step has to walk all of them.
 type tally struct {
 	specs, alive, supervisors int
-	live                      int // run or will run again by themselves
+	live                      int // run, or will run without a call
 	waiting, paused           int // of these, in state Waiting and Paused
 	present                   int // significant, and not down for good
 }
 
-// child is a place in the order, with all that outlives its incarnations.
-// There may be very many: what only some need is in more.
+// child is a place in the order, with the state that outlives its incarnations.
+// There may be very many: fields that only some need are in more.
 type child struct {
 	id         string
 	work       any // run, start or *Spec
@@ -101,21 +100,21 @@ type (
 	start = func(context.Context) (Process, error)
 )
 
-// childMore is what a child needs once something has happened to it.
+// childMore has the fields that a child needs after its first exit, timer or limit.
 type childMore struct {
 	exit   Exit // last
 	arg    any  // of a SimpleOneForOne instance; set before the first incarnation
 	win    window
 	nextAt time.Duration // of the next try; 0 if none is scheduled
 	timer  *time.Timer   // the runner's
-	adopt  bool          // the next start takes over what lives already
-	lived  time.Duration // of what was taken over, which had ended by then; 0: it lives
-	short  uint32        // ends in a row of incarnations that lived shortly
-	token  uint64        // numbers timers, so that a late one is known
+	adopt  bool          // the next start adopts a running incarnation
+	lived  time.Duration // run time of an adopted incarnation that had ended before; 0: it runs
+	short  uint32        // early exits in a row
+	token  uint64        // numbers timers, so that a late one is recognised
 	cause  error         // of a restart that is counted, while the child is stopped for it: see RestartCounted
 }
 
-// policy is the part of a ChildSpec that many children share.
+// policy is the part of a ChildSpec that children share.
 type policy struct {
 	restart      Restart
 	shutdown     time.Duration
@@ -129,7 +128,7 @@ type policy struct {
 	onAbandon    Abandon
 }
 
-// plan is what becomes of a Stopping child when it has ended.
+// plan is the next state of a Stopping child after its exit.
 type plan uint8
 
 const (
@@ -141,7 +140,7 @@ const (
 	planCounted             // started again, which counts for its limit
 )
 
-// origin is who asked for a start, and so who is told that it failed.
+// origin is the cause of a start. It selects the reaction to a failed start.
 type origin uint8
 
 const (
@@ -154,7 +153,7 @@ const (
 	originCounted               // ReplaceCounted, RestartCounted
 )
 
-// action is something the runner has to do.
+// action is an effect that the runner performs.
 type action struct {
 	do  verb
 	c   *child
@@ -170,11 +169,11 @@ const (
 	doKill                  // kill it now
 	doTimer                 // call timeUp in d
 	doCancel                // forget the timer
-	tellStarted             // c's start is over; err says how
-	tellStopped             // c has ended as it was asked to
+	tellStarted             // c's start is over; err is its result
+	tellStopped             // c has ended after a stop request
 	tellUp                  // the supervisor has started
 	tellIdle                // the value of idle has changed
-	tellEnd                 // no child runs: end as final says
+	tellEnd                 // no child runs: end with final
 )
 
 func (k *core) act(do verb, c *child) { k.out = append(k.out, action{do: do, c: c}) }
@@ -186,23 +185,23 @@ func (c *child) rest() *childMore {
 	return c.more
 }
 
-// renews: it is stopped only to be started again.
+// renews reports whether the child is stopped only to be started again.
 func (p plan) renews() bool { return p == planReplace || p == planCounted }
 
-// keeps: the caller of the start wants the child kept, so that a start
-// that fails is dealt with as a restart that fails.
+// keeps reports whether a failed start is handled as a failed restart: the child
+// stays and is tried again.
 func (o origin) keeps() bool { return o == originEnsure || o == originReplace || o == originCounted }
 
-// alive: it has an incarnation.
+// alive reports whether the child has an incarnation.
 func (s State) alive() bool { return s == Running || s == Starting || s == Stopping }
 
-// held: a limit keeps its restart back.
+// held reports whether a limit holds the restart.
 func (s State) held() bool { return s == Quarantined || s == GivenUp || s == Paused }
 
-// present: OTP would show a pid or restarting, not undefined.
+// present reports whether OTP would show a pid or restarting, instead of undefined.
 func (s State) present() bool { return s != Stopped && s != Suspended && s != Waiting }
 
-// live: it runs or will run again; what is paused, once somebody resumes.
+// live reports whether the child runs or will run again; a paused one will after Resume.
 func (c *child) live() bool {
 	switch c.state {
 	case Stopped, Suspended, GivenUp:
@@ -211,13 +210,13 @@ func (c *child) live() bool {
 	return !c.idle
 }
 
-// instant: its start needs no waiting.
+// instant reports whether the child is ready as soon as it is started.
 func (c *child) instant() bool {
 	_, ok := c.work.(run)
 	return ok && !c.policy.waitReady
 }
 
-// adopts: its next start, or the one in progress, takes over what lives already.
+// adopts reports whether its next start, or the one in progress, adopts a running incarnation.
 func (c *child) adopts() bool { return c.more != nil && c.more.adopt }
 
 // set changes the state of a child and keeps the tally.
@@ -251,7 +250,7 @@ func (k *core) adjustCounts(c *child, by int) {
 	}
 }
 
-// setIdle: whether a nested supervisor has run out of live children.
+// setIdle notes whether a nested supervisor has no live children.
 func (k *core) setIdle(c *child, idle bool) {
 	k.adjustCounts(c, -1)
 	c.idle = idle
@@ -265,7 +264,7 @@ func (k *core) newChild(spec ChildSpec) *child {
 	return c
 }
 
-// define gives a child a specification; a running incarnation keeps what it has.
+// define sets the specification of a child; a running incarnation keeps its own.
 func (k *core) define(c *child, spec ChildSpec) {
 	spec = spec.withDefaults()
 	p := policy{
@@ -274,7 +273,7 @@ func (k *core) define(c *child, spec ChildSpec) {
 		limit: spec.Limit, onAbandon: spec.OnAbandon,
 	}
 	if k.policy == nil || *k.policy != p {
-		made := p // p itself would be allocated for each child
+		made := p // otherwise p would be allocated for each child
 		k.policy = &made
 	}
 	c.policy = k.policy
@@ -325,8 +324,8 @@ func (k *core) link(c *child) {
 	k.adjustCounts(c, +1)
 }
 
-// forget takes a child out of the order. Its own links stay, so that a walk
-// that stands on it can go on.
+// forget removes a child from the order. Its own links stay, so that a walk
+// that stands on it can continue.
 func (k *core) forget(c *child) {
 	k.cancel(c)
 	k.retain(c)
@@ -352,10 +351,10 @@ func (k *core) forget(c *child) {
 	}
 }
 
-// timer has timeUp called for c in d.
+// timer schedules timeUp for c in d.
 func (k *core) timer(c *child, d time.Duration) {
 	m := c.rest()
-	m.nextAt = max(1, k.now+d) // 0 says that there is none; the life of a core begins at 0
+	m.nextAt = max(1, k.now+d) // 0 means none, and time begins at 0
 	m.token++
 	k.out = append(k.out, action{do: doTimer, c: c, d: d})
 }
@@ -368,14 +367,14 @@ func (k *core) cancel(c *child) {
 	}
 }
 
-// at tells the core the time: how long it has lived, which decides, and what
-// the wall clock says now, for people and for what is saved. The wall clock may
-// be set while the core lives. Then all its times move, not one of its decisions.
+// at sets the time. Decisions use elapsed, the monotonic time since the core was made.
+// The wall clock is for people and for saved state. If it is set, all displayed times
+// move, and no decision changes.
 func (k *core) at(elapsed time.Duration, wall time.Time) {
 	k.now, k.epoch = elapsed, wall.Add(-elapsed)
 }
 
-// header of an event about c, or about the supervisor itself if c is nil.
+// header returns the header of an event about c, or about the supervisor itself if c is nil.
 func (k *core) header(c *child) EventHeader {
 	h := EventHeader{Time: k.epoch.Add(k.now), Supervisor: k.path, Type: SupervisorType, After: k.after(c)}
 	if c != nil {
@@ -384,7 +383,7 @@ func (k *core) header(c *child) EventHeader {
 	return h
 }
 
-// info is a snapshot of a child for people.
+// info returns a snapshot of a child.
 func (k *core) info(c *child) ChildInfo {
 	l, w := k.governs(c)
 	i := ChildInfo{

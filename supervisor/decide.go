@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// This file is the heart of the system: an incarnation ended; what now? There
-// is no other path on which anything is restarted.
+// This file decides what follows the end of an incarnation. Nothing is restarted
+// on any other path.
 
-// exited: the incarnation of c has ended.
+// exited handles the end of the incarnation of c.
 func (k *core) exited(c *child, exit Exit) {
 	switch c.state {
 	case Starting: // before it was ready
@@ -23,7 +23,7 @@ func (k *core) exited(c *child, exit Exit) {
 	}
 }
 
-// ended: c ran and has ended by itself.
+// ended handles the end of a running incarnation that was not asked to stop.
 func (k *core) ended(c *child, exit Exit) {
 	uptime := k.now - c.began
 	c.rest().exit = exit
@@ -39,8 +39,8 @@ func (k *core) ended(c *child, exit Exit) {
 	}
 	stable := c.policy.backoff.stable(uptime)
 	l, w := k.governs(c)
-	// Where starts are counted, one that ends at once with 0 gets nowhere, either: its
-	// delay grows, instead of taking all places in a few seconds.
+	// Where starts are counted, an early exit with code 0 is no success: its delay
+	// grows, instead of using up the limit within seconds.
 	success := stable || exit.Clean() && (l.Count != CountStarts || c == k.probe)
 	if success {
 		k.succeeded(c)
@@ -50,7 +50,7 @@ func (k *core) ended(c *child, exit Exit) {
 	}
 
 	switch {
-	case k.op == opDown: // its own reason stands, and nothing is restarted
+	case k.op == opDown: // the supervisor is stopping, and nothing is restarted
 		k.tellExit(c, exit, uptime, Decision{Action: Leave, Reason: ReasonShutdown})
 		k.set(c, Stopped, ReasonShutdown)
 		k.proceedDown()
@@ -96,8 +96,8 @@ func (k *core) ended(c *child, exit Exit) {
 	k.applyDecision(c, d, hold, exit)
 }
 
-// countFailure counts for limits that count failures. Even those of children
-// that are not restarted tell that something is wrong with all of them.
+// countFailure counts for limits that count failures. Failures of children that
+// are not restarted count, too: they may be a sign of a common fault.
 func (k *core) countFailure(c *child, exit Exit) {
 	l, w := k.governs(c)
 	if l.Count != CountFailures || exit.Clean() {
@@ -110,7 +110,7 @@ func (k *core) countFailure(c *child, exit Exit) {
 }
 
 // succeeded resets the backoff and consecutive counts after a clean exit or a
-// long life; a probe waits for it.
+// long run. It is the success that a probe waits for.
 func (k *core) succeeded(c *child) {
 	c.attempt = 0
 	if l, w := k.governs(c); l.Count == CountConsecutive {
@@ -125,7 +125,7 @@ func (k *core) succeeded(c *child) {
 	}
 }
 
-// startFailed: the start of c did not succeed, which ended its incarnation.
+// startFailed handles a failed start of c, which has ended its incarnation.
 func (k *core) startFailed(c *child, exit Exit) {
 	if exit.Kind == Ignored {
 		k.ignored(c)
@@ -184,7 +184,7 @@ func (k *core) startFailed(c *child, exit Exit) {
 	}
 }
 
-// ignored: the start of c said that it is not needed now.
+// ignored handles a start of c that returned ErrIgnore.
 func (k *core) ignored(c *child) {
 	if k.hooked {
 		k.events = append(k.events, ChildIgnored{k.header(c)})
@@ -203,7 +203,7 @@ func (k *core) ignored(c *child) {
 	k.startNext(c, next)
 }
 
-// governs returns the limit that c's restarts count for, and where.
+// governs returns the limit that counts c's restarts, and its window.
 func (k *core) governs(c *child) (Limit, *window) {
 	switch {
 	case c.policy.limit != Limit{}:
@@ -214,8 +214,8 @@ func (k *core) governs(c *child) (Limit, *window) {
 	return k.limit, &k.win
 }
 
-// decideRestart decides about a wanted restart of c: now, after a delay, or held back
-// by its limit, in which case the state it is held in is returned too.
+// decideRestart decides about a due restart of c: now, after a delay, or held by
+// its limit. The second result is the state of a held child.
 func (k *core) decideRestart(c *child, why Reason, failed bool) (Decision, State) {
 	l, w := k.governs(c)
 	switch {
@@ -235,13 +235,13 @@ func (k *core) decideRestart(c *child, why Reason, failed bool) (Decision, State
 			if l.Within > 0 && l.Max > 0 {
 				return Decision{Action: HoldIt, Reason: ReasonLimitQuarantine, Delay: w.room(l) - k.now}, Quarantined
 			}
-			return Decision{Action: HoldIt, Reason: ReasonLimitGiveUp}, GivenUp // no window that could get room
+			return Decision{Action: HoldIt, Reason: ReasonLimitGiveUp}, GivenUp // the window never gets room
 		case Pause:
 			return Decision{Action: HoldIt, Reason: ReasonLimitPause}, Paused
 		}
 		return Decision{Action: HoldIt, Reason: ReasonLimitGiveUp}, GivenUp
 	}
-	// A restart after a success is neither an attempt at recovery nor slower than the first.
+	// A restart after a success is no attempt at recovery, and has the first delay.
 	if l.Count == CountRestarts || (l.Count == CountConsecutive && failed) {
 		w.add(k.now, l)
 	}
@@ -257,7 +257,7 @@ func (k *core) decideRestart(c *child, why Reason, failed bool) (Decision, State
 	return Decision{Action: RestartIt, Reason: why, Delay: d, Attempt: attempt}, Stopped
 }
 
-// applyDecision does what decideRestart has decided about c, which does not run.
+// applyDecision carries out a decision of decideRestart about c, which does not run.
 func (k *core) applyDecision(c *child, d Decision, hold State, exit Exit) {
 	switch d.Action {
 	case EndSelf:
@@ -292,7 +292,8 @@ func (k *core) applyDecision(c *child, d Decision, hold State, exit Exit) {
 	}
 }
 
-// autoShutdown: c has ended by itself for good. (OTP do_auto_shutdown.)
+// autoShutdown handles the end of a child that has ended on its own for good.
+// (OTP do_auto_shutdown.)
 func (k *core) autoShutdown(c *child) {
 	if !c.policy.significant {
 		return
@@ -337,7 +338,7 @@ func (k *core) tellLimit(c *child, until time.Duration, exit Exit) {
 	k.events = append(k.events, e)
 }
 
-// tellStart tells who waits for the start of c that it is over.
+// tellStart ends the wait of callers for the start of c.
 func (k *core) tellStart(c *child, err error) {
 	k.out = append(k.out, action{do: tellStarted, c: c, err: err})
 }

@@ -1,7 +1,7 @@
 // Package supervisor implements Erlang/OTP supervision for Go: a supervisor starts
 // its children in order, watches them, restarts them by a strategy when they fail,
-// and stops them in reverse order. Children are goroutines, anything with a
-// life of its own (Process), or supervisors, which makes a tree.
+// and stops them in reverse order. Children are goroutines, other processes
+// (Process), or supervisors, which makes a tree.
 //
 //	sup, err := supervisor.Start(ctx, supervisor.Spec{
 //		Name:     "app",
@@ -14,11 +14,11 @@
 //	...
 //	err = sup.Wait()
 //
-// Semantics are OTP's, to the letter where Go allows it. What differs, on purpose:
+// The semantics are OTP's wherever Go allows it. The intended differences:
 //
 //   - A goroutine cannot be killed. One that does not return within its
-//     shutdown time is abandoned: cut off by its incarnation number, reported,
-//     counted. See Abandon. What must be killable belongs into a process.
+//     shutdown time is abandoned: cut off by its incarnation number, reported
+//     and counted. See Abandon. Work that must be killable belongs in a process.
 //   - A supervisor that reaches its limit ends as a failure; OTP's ends with
 //     shutdown, so that a transient one would silently stay down.
 //   - The default limit is 5 restarts in 60 s (OTP: 1 in 5 s), and the window
@@ -28,7 +28,7 @@
 //   - Calls are answered while a child is starting; a start delays
 //     only its own caller and the siblings that come after it.
 //
-// The decisions (who is restarted, when, why not) are a pure state machine in
+// Which children restart, and when, is decided by a pure state machine in
 // strategy.go and decide.go: an event goes in, actions come out. One goroutine
-// for each supervisor performs them.
+// for each supervisor performs the actions.
 package supervisor

@@ -18,12 +18,12 @@ var (
 	ErrAlreadyPresent = errors.New("already present, not running")
 	// ErrRunning: RestartChild or DeleteChild of a child that runs.
 	ErrRunning = errors.New("running")
-	// ErrRestarting: RestartChild or DeleteChild of a child whose restart is pending. TerminateChild ends
-	// that, Reset hurries it.
+	// ErrRestarting: RestartChild or DeleteChild of a child whose restart is pending. TerminateChild
+	// cancels the restart, Reset performs it now.
 	ErrRestarting = errors.New("restart pending")
 	// ErrNotFound: no child of that ID.
 	ErrNotFound = errors.New("no such child")
-	// ErrSimpleOneForOne: a call that a SimpleOneForOne supervisor has no use for.
+	// ErrSimpleOneForOne: a call that does not apply to a SimpleOneForOne supervisor.
 	ErrSimpleOneForOne = errors.New("not for a simple_one_for_one supervisor")
 	// ErrNoSupervisor: the supervisor has ended (OTP's noproc).
 	ErrNoSupervisor = errors.New("supervisor has ended")
@@ -50,8 +50,8 @@ var (
 	// ErrGoexit: the child called runtime.Goexit.
 	ErrGoexit = errors.New("runtime.Goexit called")
 	// ErrDoNotRestart is wrapped by the error of a child whose next run would fail
-	// in the same way. A limit that gives up does so at once, as if its count were
-	// reached; other limits ignore it.
+	// in the same way. A limit with the action GiveUp is then reached at once; other
+	// limits ignore it.
 	ErrDoNotRestart = errors.New("give up")
 	// ErrKilled: the child was killed by its supervisor.
 	ErrKilled = errors.New("killed")
@@ -87,7 +87,7 @@ type StartError struct {
 func (e *StartError) Error() string { return fmt.Sprintf("start of %s failed: %v", e.ID, e.Err) }
 func (e *StartError) Unwrap() error { return e.Err }
 
-// LimitError ends a supervisor whose limit was reached with Then == Escalate.
+// LimitError ends a supervisor whose limit was reached, with OnLimit == Escalate.
 type LimitError struct {
 	Path  string // of the supervisor
 	Child string // ID of the child whose restart was one too many
@@ -99,7 +99,7 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%s: limit reached (%v): %s ended with %v", e.Path, e.Limit, e.Child, e.Exit)
 }
 
-// AbandonedError ends a supervisor whose child would not stop, where its spec asks for that.
+// AbandonedError ends a supervisor whose child did not stop, if OnAbandon is Fail.
 type AbandonedError struct {
 	Path   string
 	Waited time.Duration
@@ -110,7 +110,7 @@ func (e *AbandonedError) Error() string {
 }
 
 // PanicError is the Err of a Panicked exit. Only the program counters are
-// taken when the panic happens; they become text when somebody asks.
+// recorded when the panic happens; Stack formats them.
 type PanicError struct {
 	Value any // what panic was called with
 	pcs   []uintptr

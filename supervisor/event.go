@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Event is something a supervisor did or saw. The set of types is closed;
-// switch on it.
+// Event reports an action or observation of a supervisor. The set of types is
+// closed; switch on it.
 type Event interface {
-	// Header says when, where and to which incarnation.
+	// Header returns the time, the node and the incarnation.
 	Header() EventHeader
-	// String is one line for people.
+	// String returns one line of text.
 	String() string
 	event()
 }
@@ -24,9 +24,8 @@ type EventHeader struct {
 	Incarnation uint64 // of the child
 	Type        ChildType
 
-	// After is the state that the step with this event has left behind. Events
-	// of one step agree on it and may share it: it must not be changed. It is
-	// nil in EventsLost.
+	// After is the state after the step that made this event. Events of one
+	// step may share it: it must not be changed. It is nil in EventsLost.
 	After *Snapshot
 }
 
@@ -42,7 +41,7 @@ func (h EventHeader) Path() string {
 func (h EventHeader) Header() EventHeader { return h }
 func (EventHeader) event()                {}
 
-// Decision is what was decided about a child, and why.
+// Decision is a decision about a child, with its reason.
 type Decision struct {
 	Action  Action
 	Reason  Reason
@@ -73,7 +72,7 @@ const (
 	EndSelf                 // the supervisor ends
 )
 
-// Reason is the rule behind a Decision.
+// Reason is the rule on which a Decision rests.
 type Reason uint8
 
 const (
@@ -99,7 +98,7 @@ const (
 	ReasonReset
 	ReasonDeferred
 	ReasonReplaced
-	// What TerminateChild, SuspendChild and ReplaceChild are told.
+	// Reasons that callers pass to TerminateChild, SuspendChild and ReplaceChild.
 	ReasonStopped
 	ReasonSuspended
 	ReasonDrained
@@ -138,7 +137,7 @@ type SupervisorEnded struct {
 type ChildStarted struct {
 	EventHeader
 	Restart bool // false for the first start and for StartChild
-	Adopted bool // it lived already: see Saved.Adopt
+	Adopted bool // it was running already: see Saved.Adopt
 }
 
 // ChildStartFailed: a start did not succeed (OTP's start_error).
@@ -148,10 +147,10 @@ type ChildStartFailed struct {
 	Decision Decision
 }
 
-// ChildIgnored: the start said that the child is not needed now.
+// ChildIgnored: the start returned ErrIgnore, so the child is not needed now.
 type ChildIgnored struct{ EventHeader }
 
-// ChildExited: an incarnation ended by itself (OTP's child_terminated).
+// ChildExited: an incarnation ended on its own (OTP's child_terminated).
 type ChildExited struct {
 	EventHeader
 	Exit     Exit
@@ -165,16 +164,16 @@ type ChildStopping struct {
 	Reason Reason
 }
 
-// ChildStopped: a child has ended as it was asked to. Where Exit is no clean
-// one, this is OTP's shutdown_error.
+// ChildStopped: a child has ended after a stop request. If Exit is not clean,
+// this is OTP's shutdown_error.
 type ChildStopped struct {
 	EventHeader
 	Exit   Exit
 	Reason Reason
 }
 
-// ChildChanged: a call has changed what becomes of a child, and no start or end
-// of it tells so: the end of its delay, of what a limit had held, or fresh counters.
+// ChildChanged: a call has changed the state of a child without a start or exit:
+// it ended a delay, cleared a hold, or reset the counters.
 type ChildChanged struct {
 	EventHeader
 	State  State
@@ -187,14 +186,14 @@ type ChildAbandoned struct {
 	Waited time.Duration
 }
 
-// ChildReturned: an abandoned incarnation has ended after all.
+// ChildReturned: an abandoned incarnation has ended.
 type ChildReturned struct {
 	EventHeader
 	Exit Exit
 }
 
-// ChildMisbehaved: Stop or Kill of a process has panicked. What they should
-// have done is still waited for, in vain perhaps.
+// ChildMisbehaved: Stop or Kill of a process has panicked. The supervisor still
+// waits for the end of the process, within its shutdown time.
 type ChildMisbehaved struct {
 	EventHeader
 	Err error
@@ -205,16 +204,16 @@ type LimitReached struct {
 	EventHeader
 	Limit Limit
 	Until time.Time // end of a quarantine; zero otherwise
-	Exit  Exit      // the last straw
+	Exit  Exit      // the one that reached the limit
 }
 
-// LimitLifted: what a limit had held may start again.
+// LimitLifted: a child or supervisor that a limit had held may start again.
 type LimitLifted struct {
 	EventHeader
 	Reason Reason
 }
 
-// EventsLost: a hook was too slow, and so many events were dropped before this one.
+// EventsLost: a hook was too slow, and N events were dropped before this one.
 type EventsLost struct {
 	EventHeader
 	N int

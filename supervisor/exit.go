@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// Exit is how an incarnation ended.
+// Exit describes the end of an incarnation.
 type Exit struct {
 	Kind ExitKind
-	// Err says more: the returned error, a *PanicError, or what a Process
-	// puts there. It is nil for a normal exit.
+	// Err is the cause: the returned error, a *PanicError, or an error of a
+	// Process. It is nil for a normal exit.
 	Err error
 }
 
@@ -18,7 +18,7 @@ type Exit struct {
 type ExitKind uint8
 
 const (
-	// NoExit is the zero value: nothing has ended yet.
+	// NoExit is the zero value: no incarnation has ended.
 	NoExit ExitKind = iota
 	// Normal: Run returned nil; a process exited with a code that means success.
 	Normal
@@ -30,16 +30,16 @@ const (
 	Panicked
 	// Killed: ended because it was killed, by the supervisor or by others.
 	Killed
-	// Abandoned: would not end; cut off and left behind.
+	// Abandoned: did not end, and was cut off.
 	Abandoned
-	// Lost: it ended unobserved; how is not known.
+	// Lost: ended unobserved, for an unknown reason.
 	Lost
-	// Ignored: its start said ErrIgnore. After readiness that is a failure.
+	// Ignored: its start returned ErrIgnore. After readiness that is a failure.
 	Ignored
 )
 
-// Clean reports whether the exit is one that a transient child may have
-// without being restarted: OTP's normal, shutdown and {shutdown, _}.
+// Clean reports whether the exit does not restart a transient child:
+// OTP's normal, shutdown and {shutdown, _}.
 func (e Exit) Clean() bool { return e.Kind == Normal || e.Kind == ShutDown }
 
 // String is the kind, with the error where there is one; an error alone is a
@@ -56,8 +56,8 @@ func (e Exit) String() string {
 	return fmt.Sprintf("%v: %v", e.Kind, e.Err)
 }
 
-// exitOf classifies what a Run or Start function returned. It runs code of the
-// error, so it belongs into the child's goroutine.
+// exitOf classifies the result of a Run or Start function. It calls methods of the
+// error, so it must run in the child's goroutine.
 func exitOf(err error) Exit {
 	switch {
 	case err == nil:

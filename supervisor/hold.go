@@ -9,33 +9,33 @@ func (k *core) pause(c *child, exit Exit) {
 	k.tellLimit(c, 0, exit)
 }
 
-// probeFailed: c has failed, and if it is the probe, that pauses again.
+// probeFailed pauses again if c, which has failed, is the probe.
 func (k *core) probeFailed(c *child, exit Exit) {
 	if k.probing && c == k.probe {
 		k.pause(c, exit)
 	}
 }
 
-// timeUp: the timer of c is over: its delay, its quarantine, or the time
-// after which a probe counts as a success.
+// timeUp handles the timer of c: the end of its delay, of its quarantine, or of
+// the time after which a probe counts as a success.
 func (k *core) timeUp(c *child) {
 	c.rest().nextAt = 0
 	switch c.state {
 	case Restarting:
 		k.release(c)
 	case Quarantined:
-		// Others may have taken the room meanwhile.
+		// Other starts may have filled the window meanwhile.
 		if l, w := k.governs(c); l.OnLimit == Quarantine && l.Max > 0 && l.Within > 0 && w.count(k.now, l) >= l.Max {
 			k.timer(c, w.room(l)-k.now)
 			return
 		}
 		k.unhold(c, ReasonLimitQuarantine)
-	case Running: // the probe has lived long enough
+	case Running: // the probe has run long enough
 		k.succeeded(c)
 	}
 }
 
-// unhold releases c, which a limit has held.
+// unhold releases c, which a limit holds.
 func (k *core) unhold(c *child, why Reason) {
 	if k.hooked {
 		k.events = append(k.events, LimitLifted{k.header(c), why})
@@ -47,7 +47,7 @@ func (k *core) unhold(c *child, why Reason) {
 	k.release(c)
 }
 
-// release restarts c, whose restart was pending, and what waits for it.
+// release restarts c, whose restart was pending, with the group that waits for it.
 func (k *core) release(c *child) {
 	k.cancel(c)
 	switch {
@@ -68,8 +68,8 @@ func (k *core) release(c *child) {
 	}
 }
 
-// releasePaused lets go what a pause has held: all of it, or, after Resume,
-// only the first, as the probe.
+// releasePaused releases paused children: all of them, or, after Resume, only the
+// first one, as the probe.
 func (k *core) releasePaused() {
 	for c := k.head; c != nil; c = c.next {
 		if c.state == Paused {
@@ -82,7 +82,7 @@ func (k *core) releasePaused() {
 	}
 }
 
-// pausedBecause gives what is paused the reason why it still is.
+// pausedBecause sets the reason of paused children.
 func (k *core) pausedBecause(why Reason) {
 	for c := k.head; c != nil; c = c.next {
 		if c.state == Paused {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// MaxQueuedEvents is how many events may wait for a slow hook.
+// MaxQueuedEvents is the largest number of events that wait for a slow hook.
 const MaxQueuedEvents = 1 << 16
 
-// hook calls a user's OnEvent from a goroutine of its own, so that it may be
-// slow, and may call the supervisor, without blocking it.
+// hook calls a user's OnEvent from a goroutine of its own: OnEvent may be slow,
+// and may call the supervisor, without blocking it.
 type hook struct {
 	fn      func(Event)
 	mu      sync.Mutex
@@ -18,14 +18,14 @@ type hook struct {
 	where   string // supervisor of one of them
 	closed  bool
 	wake    chan struct{}
-	drained chan struct{} // closed when the last event has been handed over
+	drained chan struct{} // closed when the last event has been passed on
 }
 
 // Buffered returns a hook that passes events to f from a goroutine of its own,
-// in order, so that a slow f holds up neither a supervisor nor the other
-// consumers of its events. When more than MaxQueuedEvents wait, the newest are
-// dropped, and an EventsLost says how many. The hook must not be called after
-// drain, which waits until f has returned from the last event.
+// in order: a slow f delays neither a supervisor nor the other consumers of its
+// events. When more than MaxQueuedEvents wait, the newest are dropped, and an
+// EventsLost event reports their number. drain waits until f has returned from
+// the last event. The hook must not be called after drain.
 func Buffered(f func(Event)) (hook func(Event), drain func()) {
 	h := newHook(f)
 	return func(e Event) { h.put([]Event{e}) }, func() { h.close(); <-h.drained }
@@ -56,14 +56,14 @@ func (h *hook) put(events []Event) {
 	h.signal()
 }
 
-// gap reports the events that were dropped.
+// gap returns the event that reports the dropped events.
 func (h *hook) gap() Event {
 	e := EventsLost{EventHeader{Time: time.Now(), Supervisor: h.where, Type: SupervisorType}, h.lost}
 	h.lost = 0
 	return e
 }
 
-// close lets the goroutine end once everything has been handed over.
+// close ends the goroutine once all events have been passed on.
 func (h *hook) close() {
 	h.mu.Lock()
 	h.closed = true

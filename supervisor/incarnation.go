@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// incarnation is one life of a child. It is the context that the child is
-// given, written out by hand because there may be very many: it costs less
-// than half of what context.WithCancel and its registrations do. It is also
-// the message by which the end of that life reaches the supervisor, so that
-// an exit allocates nothing and cannot be lost.
+// incarnation is one run of a child. It implements the child's context itself,
+// because there may be very many: that costs less than half as much as
+// context.WithCancel and its registrations. It is also the message that
+// reports its own end to the supervisor: an exit allocates nothing and
+// cannot be lost.
 type incarnation struct {
 	s    *Supervisor
 	c    *child
@@ -35,15 +35,15 @@ type incarnation struct {
 func (i *incarnation) exit() Exit     { return Exit{i.kind, i.err} }
 func (i *incarnation) setExit(e Exit) { i.kind, i.err = e.Kind, e.Err }
 
-// incarnationMore is what only some incarnations need. It is the loop's, but
-// for arg.
+// incarnationMore has the fields that only some incarnations need. Only the loop
+// uses them, except for arg.
 type incarnationMore struct {
 	arg    any           // of an instance
 	proc   Process       // of a Start or Supervisor child, once there is one
 	timer  *time.Timer   // of a start or a stop
-	since  time.Duration // stop asked for; 0 if not
+	since  time.Duration // time of the stop request; 0 if there is none
 	killed bool
-	idle   bool // a nested supervisor said so, perhaps before it was known to have started
+	idle   bool // reported by a nested supervisor, possibly before its start was
 }
 
 func (i *incarnation) ext() *incarnationMore {
@@ -153,8 +153,8 @@ func (i *incarnation) live(run func(context.Context) error) {
 	i.setExit(i.classify(run(i)))
 }
 
-// classify classifies what a function of the child returned. To give up because
-// the context is done is what a child is asked to do.
+// classify classifies the result of a function of the child. A child that returns
+// because its context is done has shut down as requested.
 func (i *incarnation) classify(err error) Exit {
 	e := exitOf(err)
 	if e.Kind == Failure && i.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrStopping)) {
@@ -163,17 +163,17 @@ func (i *incarnation) classify(err error) Exit {
 	return e
 }
 
-// finish tells the supervisor how the incarnation ended.
+// finish reports the exit of the incarnation to the supervisor.
 func (i *incarnation) finish() {
 	if i.kind == Panicked {
 		i.err = recovered(recover())
 	}
-	i.cancel() // what was derived from it ends too
+	i.cancel() // contexts that were derived from it end, too
 	i.s.box.put(i)
 }
 
-// recovered makes an error of what recover returned in a function that did
-// not end in order.
+// recovered returns the error of a function that did not return, from the result
+// of recover.
 func recovered(v any) error {
 	if v == nil {
 		return ErrGoexit
@@ -191,7 +191,7 @@ func (i *incarnation) watch(start func(context.Context) (Process, error)) {
 	}
 }
 
-// begin starts the process and tells the supervisor how that went.
+// begin starts the process and reports the result to the supervisor.
 func (i *incarnation) begin(start func(context.Context) (Process, error)) (p Process) {
 	exit := Exit{Kind: Panicked} // stands unless start returns
 	defer func() {
@@ -203,7 +203,7 @@ func (i *incarnation) begin(start func(context.Context) (Process, error)) (p Pro
 			i.cancel()
 		}
 		if !i.s.box.put(&startResult{i, p, exit}) && p != nil {
-			go i.guard(p.Kill) // its caller has given up
+			go i.guard(p.Kill) // the supervisor has ended
 		}
 	}()
 	p, err := start(i)
@@ -214,7 +214,7 @@ func (i *incarnation) begin(start func(context.Context) (Process, error)) (p Pro
 	return p
 }
 
-// errNothing: the contract of ChildSpec.Start was not kept.
+// errNothing reports a Start function that violates the contract of ChildSpec.Start.
 var errNothing = errors.New("start returned neither a process nor an error")
 
 // nest is the goroutine of a Supervisor child.
@@ -233,8 +233,8 @@ func (i *incarnation) nest(sub *Supervisor) {
 	i.s.box.put(i)
 }
 
-// guard calls Stop or Kill of a process, which are the user's code: they may
-// take long, and must not take the program down.
+// guard calls Stop or Kill of a process. They are the user's code: they may take
+// long, and a panic in them must not end the program.
 func (i *incarnation) guard(f func()) {
 	returned := false
 	defer func() {
@@ -246,8 +246,8 @@ func (i *incarnation) guard(f func()) {
 	returned = true
 }
 
-// newPanicError is called while the panic unwinds. Taking the program
-// counters costs a microsecond; text is made only if somebody asks.
+// newPanicError is called while the panic unwinds. Recording the program
+// counters takes a microsecond; PanicError.Stack formats them later.
 func newPanicError(v any) *PanicError {
 	pcs := make([]uintptr, 32)
 	// Skips Callers, newPanicError, recovered, the deferred function and the runtime's panic.
@@ -256,15 +256,15 @@ func newPanicError(v any) *PanicError {
 
 type selfKey struct{}
 
-// Self is what a child can know about itself.
+// Self is the identity of a child.
 type Self struct {
 	Path, ID    string
 	Incarnation uint64
 	Arg         any // given to StartInstance
 }
 
-// SelfOf returns the identity of the child whose context, or a context
-// derived from it, ctx is.
+// SelfOf returns the identity of the child that ctx belongs to. ctx is the child's
+// context or derived from it.
 func SelfOf(ctx context.Context) (Self, bool) {
 	i, ok := ctx.Value(selfKey{}).(*incarnation)
 	if !ok {
@@ -277,8 +277,8 @@ func SelfOf(ctx context.Context) (Self, bool) {
 	return self, true
 }
 
-// Ready says that the child whose context ctx is has started. The first call
-// counts; without WaitReady it does nothing.
+// Ready reports that the child that ctx belongs to has started. Only the first call
+// has an effect, and only with WaitReady.
 func Ready(ctx context.Context) {
 	i, ok := ctx.Value(selfKey{}).(*incarnation)
 	if !ok {

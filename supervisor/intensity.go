@@ -2,16 +2,15 @@ package supervisor
 
 import "time"
 
-// window remembers the times that a limit counts: at most Limit.Max of them,
-// in a ring that grows as needed, so that each operation is O(1) and memory
-// is bounded by what can still decide something. With Within == 0 the times
-// do not matter and only their number is kept.
+// window holds the times that a limit counts: at most Limit.Max of them, in a ring
+// that grows as needed. Each operation is O(1), and memory is bounded by Max.
+// With Within == 0 the times do not matter and only their number is kept.
 type window struct {
 	times   []time.Duration
 	head, n int
 }
 
-// add counts one at time now.
+// add adds one at time now.
 func (w *window) add(now time.Duration, l Limit) {
 	switch {
 	case l.Max <= 0:
@@ -21,7 +20,7 @@ func (w *window) add(now time.Duration, l Limit) {
 		return
 	}
 	w.prune(now, l)
-	if w.n == l.Max { // only starts that no limit holds get here, such as StartChild's
+	if w.n == l.Max { // after starts that no limit holds, such as StartChild's
 		w.drop()
 	}
 	if w.n == len(w.times) {
@@ -41,7 +40,7 @@ func (w *window) takeBack(now time.Duration, l Limit) {
 	w.n = max(0, w.n-1)
 }
 
-// fill adds as many at time now as there is room for.
+// fill fills the window at time now.
 func (w *window) fill(now time.Duration, l Limit) {
 	if l.Within == 0 {
 		w.n = max(0, l.Max)

@@ -2,7 +2,7 @@ package supervisor
 
 import "time"
 
-// The messages of the loop, besides *incarnation: the end of one.
+// The messages of the loop. Another one is *incarnation, which reports its own end.
 type (
 	startResult struct { // a Start function has returned
 		i    *incarnation
@@ -46,8 +46,8 @@ func (*updateMessage) message() {}
 func (stopMessage) message()    {}
 func (killMessage) message()    {}
 
-// loop is the supervisor's goroutine: it receives, lets the core decide, and
-// does what the core says.
+// loop is the supervisor's goroutine: it receives messages, passes them to the core,
+// and performs the core's actions.
 func (s *Supervisor) loop() {
 	s.boot()
 	s.perform()
@@ -67,7 +67,7 @@ func (s *Supervisor) loop() {
 // boot lists the children and starts them.
 func (s *Supervisor) boot() {
 	k := &s.core
-	was, again := k.retained.of(k.path) // a nested one that is restarted
+	was, again := k.retained.of(k.path) // of a nested supervisor that is restarted
 	k.byID = make(map[string]*child, len(s.spec.Children))
 	if k.strategy == SimpleOneForOne {
 		k.template = k.newChild(s.spec.Children[0])
@@ -88,8 +88,8 @@ func (s *Supervisor) boot() {
 	k.boot()
 }
 
-// end leaves nothing behind. Of the messages that came too late, some bring a process,
-// and others are waited for.
+// end releases everything that the supervisor holds. Late messages may carry a
+// process to kill, or a caller that waits.
 func (s *Supervisor) end(late []message) {
 	s.exit = s.core.final
 	for _, m := range append(late, s.box.close()...) {
@@ -155,7 +155,7 @@ func (s *Supervisor) handle(m message) {
 			}
 		}
 	case *waiter:
-		s.first(m)
+		m.begin(s)
 	case *call:
 		m.f()
 	case *updateMessage:
@@ -167,7 +167,7 @@ func (s *Supervisor) handle(m message) {
 	}
 }
 
-// ready: the incarnation says that it has started.
+// ready handles the report of the incarnation that it has started.
 func (i *incarnation) ready() {
 	if i.c.inc != i || i.c.state != Starting {
 		return
@@ -179,7 +179,7 @@ func (i *incarnation) ready() {
 	}
 }
 
-// ends: the incarnation has ended, or its start has failed.
+// ends handles the end of the incarnation, or its failed start.
 func (i *incarnation) ends(exit Exit) {
 	s := i.s
 	c := i.c
@@ -197,12 +197,12 @@ func (i *incarnation) ends(exit Exit) {
 	s.core.exited(c, exit)
 }
 
-// perform does what the core says until it has nothing more to say.
+// perform performs the actions of the core until there are none left.
 func (s *Supervisor) perform() {
 	k := &s.core
 	for {
 		k.settle()
-		s.tell() // first: what follows from it is told later, also by others
+		s.tell() // before the actions, whose own events must come later
 		for n := 0; n < len(k.out); n++ {
 			s.act(k.out[n])
 		}
@@ -218,7 +218,7 @@ func (s *Supervisor) perform() {
 	}
 }
 
-// tell hands the events over.
+// tell passes the events of the core to the hook.
 func (s *Supervisor) tell() {
 	if k := &s.core; len(k.events) > 0 {
 		k.fillSnapshots()
@@ -228,7 +228,7 @@ func (s *Supervisor) tell() {
 	}
 }
 
-// act does one thing.
+// act performs one action.
 func (s *Supervisor) act(a action) {
 	k := &s.core
 	switch a.do {

@@ -2,8 +2,7 @@ package supervisor
 
 import "sync"
 
-// message is what a supervisor's loop receives. The set of types is closed;
-// see handle.
+// message is a message to a supervisor's loop. The set of types is closed; see handle.
 type message interface{ message() }
 
 // mailbox is an unbounded queue with many senders and one receiver. A send
@@ -54,7 +53,7 @@ func (b *mailbox) take(spare []message) []message {
 	}
 }
 
-// close refuses further messages and returns those that wait.
+// close refuses further messages and returns the queued ones.
 func (b *mailbox) close() []message {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The words of this package in text, as files, flags and traces spell them.
+// The names of constants, as files, flags and traces spell them.
 var (
 	strategyNames = []string{"one_for_one", "one_for_all", "rest_for_one", "simple_one_for_one"}
 	restartNames  = []string{"always", "on-failure", "never"}

@@ -56,7 +56,7 @@ func (k *core) startCounted(c *child, cause error) error {
 	l, w := k.governs(c)
 	counts := l.Max >= 0 && l.Count != CountFailures && (l.OnLimit == Quarantine || l.OnLimit == GiveUp)
 	if !counts || w.count(k.now, l) < l.Max {
-		if counts && l.Count != CountStarts { // or else begin counts it
+		if counts && l.Count != CountStarts { // begin counts starts
 			w.add(k.now, l)
 		}
 		c.restarts++
@@ -70,14 +70,14 @@ func (k *core) startCounted(c *child, cause error) error {
 		k.set(c, Quarantined, ReasonLimitQuarantine)
 		k.tellLimit(c, wait, exit)
 		k.timer(c, wait)
-	} else { // no window that could get room
+	} else { // there is no window that could get room
 		k.set(c, GivenUp, ReasonLimitGiveUp)
 		k.tellLimit(c, 0, exit)
 	}
 	return &LimitError{Path: k.path, Child: c.id, Limit: l, Exit: exit}
 }
 
-// roomAt is when a limit that counts starts has room for one more of c: now, or later.
+// roomAt returns the time at which a limit of starts allows another start of c: now, or later.
 func (k *core) roomAt(c *child) time.Duration {
 	l, w := k.governs(c)
 	if l.Count != CountStarts || l.OnLimit != Quarantine || l.Max <= 0 || l.Within <= 0 || w.count(k.now, l) < l.Max {
@@ -86,7 +86,7 @@ func (k *core) roomAt(c *child) time.Duration {
 	return w.room(l)
 }
 
-// renewed: c was stopped to be started again.
+// renewed starts c, which was stopped to be started again.
 func (k *core) renewed(c *child) {
 	if k.paused {
 		k.set(c, Paused, ReasonLimitPause)

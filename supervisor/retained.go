@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// retained holds what outlives nested supervisors of their children, however
-// often the supervisor above them is restarted: a child has a number, stays
-// down where somebody has suspended it, and gets no fresh budget of a limit of
-// its own that quarantines or gives up. What had ended for good when a supervisor
-// was suspended stays so when that is resumed. There is one for each tree.
+// retained holds the state of children that outlives their nested supervisors,
+// however often these are restarted: the number, a suspension, and the counts of a
+// limit of the child's own that quarantines or gives up. It also remembers the
+// children that had ended for good when a supervisor was suspended. There is one
+// for each tree.
 type retained struct {
 	mu         sync.Mutex
 	byPath     map[string]retainedChild
@@ -20,9 +20,9 @@ type retained struct {
 type retainedChild struct {
 	gen       uint64
 	deleted   bool   // by DeleteChild: only the number is kept
-	suspended Reason // NoReason: it was not
-	done      Reason // why it had ended for good when its supervisor was suspended; else NoReason
-	counted   *Saved // by a limit of its own; nil if there is nothing to go on with
+	suspended Reason // NoReason: not suspended
+	done      Reason // of a child that had ended for good when its supervisor was suspended
+	counted   *Saved // counts of a limit of its own; nil if there are none
 }
 
 // ran notes that a supervisor has run.
@@ -32,7 +32,7 @@ func (k *retained) ran(path string) {
 	k.put(path, was)
 }
 
-// put keeps what is known of a path.
+// put sets the state of a path.
 func (k *retained) put(path string, c retainedChild) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -85,8 +85,8 @@ func (k *retained) ended(path string, why Reason) {
 	}
 }
 
-// forgotten returns the IDs of the children that were kept of a supervisor and
-// that it does not list: they are temporary, and have ended.
+// forgotten returns the IDs of retained children that their supervisor does not
+// list: they are temporary, and have ended.
 func (k *retained) forgotten(path string, listed map[string]*child) (ids []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -99,8 +99,8 @@ func (k *retained) forgotten(path string, listed map[string]*child) (ids []strin
 	return ids
 }
 
-// saved is what a child goes on with that is listed: what was kept of it, or else
-// what its Spec says. One that was not held is started with the others.
+// saved returns the state with which a listed child continues: the retained one, or
+// else that of its Spec. A child that was not held is started with the others.
 func (k *retained) saved(path string, spec *Saved) *Saved {
 	was, ok := k.of(path)
 	switch {
@@ -116,7 +116,7 @@ func (k *retained) saved(path string, spec *Saved) *Saved {
 	return &s
 }
 
-// clearCounts forgets what limits have counted of all below a path: a person starts it.
+// clearCounts clears the retained counts of all children below a path, for RestartChild.
 func (k *retained) clearCounts(path string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -128,8 +128,8 @@ func (k *retained) clearCounts(path string) {
 	}
 }
 
-// drop forgets a path and all below it, except for their numbers: the path may come
-// again, and a number never does.
+// drop forgets a path and all below it, except for their numbers: the path may be
+// used again, and its numbers must not.
 func (k *retained) drop(path string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -140,8 +140,8 @@ func (k *retained) drop(path string) {
 	}
 }
 
-// retain retains what outlives this supervisor of a child. Instances of a pool, and
-// what was added by StartChild, are not there when it is restarted.
+// retain retains the state of a child. Instances of a pool, and children that were added by
+// StartChild, do not outlive their supervisor.
 func (k *core) retain(c *child) {
 	if !k.nested || !c.listed {
 		return
@@ -157,7 +157,7 @@ func (k *core) retain(c *child) {
 	k.retained.put(k.path+"/"+c.id, was)
 }
 
-// retainAll retains all children as they are when the supervisor begins to end.
+// retainAll retains the states of all children when the supervisor begins to end.
 func (k *core) retainAll() {
 	if !k.nested {
 		return
@@ -179,7 +179,7 @@ func (k *core) retainAll() {
 	}
 }
 
-// restoreRetained gives a child that is about to be listed what was kept of it.
+// restoreRetained restores the retained state of a child that is about to be listed.
 func (k *core) restoreRetained(c *child) {
 	if !k.nested {
 		return

@@ -2,60 +2,60 @@ package supervisor
 
 import "time"
 
-// Saved is what of a child may outlive its supervisor: given to a later one in
-// ChildSpec.Saved, it goes on where the earlier one was. Times are wall clock
-// times.
+// Saved is the state of a child to store. In ChildSpec.Saved of a later
+// supervisor, the child continues from there. Times are wall clock times.
 type Saved struct {
-	// At is when it was saved. If that lies in the future, the clock was set
-	// back since, and all times are taken to be earlier by as much: what was to
-	// wait for a minute does not wait for an hour. Zero: not known.
+	// At is the time of saving. If it lies in the future, the clock was set back
+	// since, and all times are corrected by the difference: a delay of a
+	// minute does not become an hour. Zero: not known.
 	At time.Time
-	// State is what the child was doing. Stopped and Suspended children stay
+	// State is the state of the child. Stopped and Suspended children stay
 	// down, Restarting ones are started at NextAt, held ones stay held. In
 	// any other state the child is started with the others.
 	State       State
 	Incarnation uint64 // the last one
 	Restarts    int
 	Attempt     int // restarts since the last success
-	// in the window of its limit, oldest first; of those without a window only the number matters
+	// Counted has the times in the window of its limit, oldest first. Without a window only
+	// their number matters.
 	Counted  []time.Time
 	NextAt   time.Time // of a Restarting or Quarantined child
 	LastExit Exit
 	Reason   Reason
 
-	// Adopt says that the last incarnation still lives, or that its end has
-	// not been dealt with: the first Start of the child does not start
-	// anything but takes it over. It keeps its number and its age, and is not counted.
+	// Adopt means that the last incarnation still runs, or that its end has not
+	// been handled: the first Start of the child adopts it instead of starting
+	// another one. It keeps its number and its start time, and is not counted.
 	Adopt     bool
 	StartedAt time.Time // of the incarnation to adopt
-	// EndedAt is when the incarnation to adopt ended, if it has: it ran until then, not
-	// until its end is dealt with. Zero: it lives, or that is not known.
+	// EndedAt is the time at which the incarnation to adopt ended. Zero: it runs, or the
+	// time is not known.
 	EndedAt time.Time
 }
 
-// SavedSelf is the same of a supervisor, for Spec.Saved.
+// SavedSelf is the state of a supervisor to store, for Spec.Saved.
 type SavedSelf struct {
-	// Counted is in the window of its limit. What lies in the future, because
-	// the clock was set back, counts as now.
+	// Counted has the times in the window of its limit. Times in the future, after
+	// the clock was set back, count as now.
 	Counted []time.Time
 	Paused  bool
-	Probing bool // resumed, and the first to start after that has yet to succeed
+	Probing bool // resumed, and the probe has yet to succeed
 }
 
-// Snapshot is the state to save after an event: a program that stores it with
-// the event can go on from there after a crash.
+// Snapshot is the state to store after an event: a program that stores both in one
+// transaction can continue from there after a crash.
 type Snapshot struct {
 	// Child is the state of the child; zero where Listed is false.
 	Child Saved
 	// Self is the state of the supervisor.
 	Self SavedSelf
-	// Listed reports whether the supervisor has the child. It no longer has a
-	// temporary child that has ended, or one whose first start has failed. Events
-	// of the supervisor itself are about no child.
+	// Listed reports whether the supervisor lists the child. It does not list a
+	// temporary child that has ended, or a child whose first start has failed. Listed
+	// is false in events of the supervisor itself.
 	Listed bool
 }
 
-// Save returns what is to be kept of a child and of the supervisor itself.
+// Save returns the states to store of a child and of the supervisor itself.
 func (s *Supervisor) Save(id string) (Saved, SavedSelf, error) {
 	var saved Saved
 	var self SavedSelf
@@ -66,13 +66,13 @@ func (s *Supervisor) Save(id string) (Saved, SavedSelf, error) {
 	return saved, self, err
 }
 
-// SaveSelf returns what is to be kept of the supervisor alone.
+// SaveSelf returns the state to store of the supervisor.
 func (s *Supervisor) SaveSelf() (self SavedSelf, err error) {
 	err = s.do(func() { self = s.core.saveSelf() })
 	return self, err
 }
 
-// pendingSnapshot is carried by events of this step, and not filled in yet.
+// pendingSnapshot is a snapshot in events of this step that is not filled in yet.
 type pendingSnapshot struct {
 	c    *child // nil for the supervisor itself
 	snap *Snapshot
@@ -88,7 +88,7 @@ func (k *core) after(c *child) *Snapshot {
 	return s
 }
 
-// fillSnapshots gives the events of a step the state that it has left behind.
+// fillSnapshots fills in the snapshots of the events of a step.
 func (k *core) fillSnapshots() {
 	if len(k.pending) == 0 {
 		return
@@ -134,7 +134,7 @@ func (k *core) save(c *child) Saved {
 	return s
 }
 
-// times is a window as wall clock times.
+// times returns the times of a window as wall clock times.
 func (k *core) times(w *window, l Limit) []time.Time {
 	n := w.count(k.now, l)
 	if n == 0 {
@@ -151,8 +151,7 @@ func (k *core) times(w *window, l Limit) []time.Time {
 	return all
 }
 
-// since is a wall clock time as the core counts them, within what can be
-// reckoned with.
+// since converts a wall clock time to a time of the core, within bounds that do not overflow.
 func (k *core) since(t time.Time) time.Duration { return max(-maxTime, min(t.Sub(k.epoch), k.now)) }
 
 func (k *core) restoreWindow(w *window, l Limit, times []time.Time, setBack time.Duration) {
@@ -161,7 +160,7 @@ func (k *core) restoreWindow(w *window, l Limit, times []time.Time, setBack time
 	}
 }
 
-// restore gives a child that has not been started what was saved of it.
+// restore restores the saved state of a child that has not been started.
 func (k *core) restore(c *child, s *Saved) {
 	setBack := max(0, s.At.Sub(k.epoch.Add(k.now))) // of the clock
 	c.gen, c.restarts, c.attempt = s.Incarnation, uint32(s.Restarts), uint32(s.Attempt)

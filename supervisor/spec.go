@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Strategy says which children are restarted when one of them fails.
-// (OTP supervisor, "Restart strategy"; the Sage seed, "Restart Strategies".)
+// Strategy selects the children that restart when one of them fails.
+// (OTP supervisor, "Restart strategy".)
 type Strategy uint8
 
 const (
@@ -21,7 +21,7 @@ const (
 	SimpleOneForOne
 )
 
-// Restart says which exits of a child lead to a restart.
+// Restart selects the exits of a child that lead to a restart.
 type Restart uint8
 
 const (
@@ -29,22 +29,21 @@ const (
 	Permanent Restart = iota
 	// Transient children are restarted unless they ended cleanly (Normal or ShutDown).
 	Transient
-	// Temporary children are never restarted, and forgotten once they ended.
+	// Temporary children are never restarted, and are forgotten once they have ended.
 	Temporary
 )
 
-// AutoShutdown says when a supervisor ends by itself (OTP 24).
+// AutoShutdown is the condition under which a supervisor ends on its own (OTP 24).
 type AutoShutdown uint8
 
 const (
 	// NeverShutdown keeps the supervisor until it is stopped or reaches its limit. The default.
 	NeverShutdown AutoShutdown = iota
-	// AnySignificant ends it when any significant child has ended by itself for good.
+	// AnySignificant ends it when any significant child has ended on its own for good.
 	AnySignificant
-	// AllSignificant ends it when the last significant child has ended by itself for good.
+	// AllSignificant ends it when the last significant child has ended on its own for good.
 	AllSignificant
-	// WhenDone ends it when no child, at any depth, runs or will run again:
-	// the Sage seed's "all children have exited (and none need restarting)".
+	// WhenDone ends it when no child, at any depth, runs or will run again.
 	WhenDone
 )
 
@@ -56,7 +55,7 @@ const (
 	SupervisorType
 )
 
-// StartFailure says what a failed start of a child means while its supervisor itself is starting.
+// StartFailure is the reaction to the failed start of a child while its supervisor is starting.
 type StartFailure uint8
 
 const (
@@ -64,22 +63,22 @@ const (
 	// start of the supervisor. OTP's rule and the default.
 	Rollback StartFailure = iota
 	// Retry treats it as a failed restart: counted, delayed by the backoff,
-	// tried again, while the supervisor goes on starting. For fleets, where
-	// one agent that is not ready yet must not take the others down.
+	// tried again, while the supervisor continues to start. It is for fleets, where
+	// one agent that is not ready must not take the others down.
 	Retry
 )
 
-// Abandon says what happens after a child did not end within its shutdown
-// time and could not be killed. A goroutine never can.
+// Abandon is the reaction to a child that did not end within its shutdown
+// time and could not be killed. A goroutine cannot be killed.
 type Abandon uint8
 
 const (
-	// Proceed lets the successor start beside the abandoned incarnation,
+	// Proceed lets the successor start next to the abandoned incarnation,
 	// which is reported by a ChildAbandoned event and counted. The default.
 	Proceed Abandon = iota
 	// Fail ends the supervisor as a failure with an AbandonedError, so that
-	// it never runs two incarnations side by side. Whether its parent starts
-	// it again is the parent's policy.
+	// two incarnations never run side by side. Its parent applies its own
+	// restart policy.
 	Fail
 )
 
@@ -88,16 +87,16 @@ const (
 	// BrutalKill kills at once, without asking first. A goroutine's context
 	// is cancelled and the goroutine is abandoned unless it ends right away.
 	BrutalKill time.Duration = -1
-	// Infinity waits for ever after asking. The default for supervisors.
+	// Infinity waits without limit. The default for supervisors.
 	Infinity time.Duration = -2
 )
 
 // Defaults and bounds.
 const (
 	DefaultMaxRestarts = 5                // restarts
-	DefaultWithin      = 60 * time.Second // the window they are counted in
+	DefaultWithin      = 60 * time.Second // the window in which they are counted
 	DefaultShutdown    = 5 * time.Second  // ChildSpec.Shutdown of a worker (OTP)
-	MaxDepth           = 8                // levels of nested supervisors (the Sage seed)
+	MaxDepth           = 8                // levels of nested supervisors
 )
 
 // Spec describes a supervisor. The zero value is a one_for_one supervisor
@@ -109,29 +108,29 @@ type Spec struct {
 
 	Strategy Strategy
 
-	// Limit says when to stop restarting; the zero value is Escalating(5, 60 s).
+	// Limit bounds the restarts; the zero value is Escalating(5, 60 s).
 	Limit Limit
 
 	AutoShutdown AutoShutdown
 
 	StartFailure StartFailure
 
-	// StopTogether: when the supervisor ends, all of its children are asked to
-	// stop at the same time, not one after the other in reverse order. Group
-	// restarts go by that order all the same. (OTP has this for simple_one_for_one.)
+	// StopTogether stops all children at the same time when the supervisor ends,
+	// instead of one after the other in reverse order. Group restarts keep
+	// that order. (OTP has this for simple_one_for_one.)
 	StopTogether bool
 
 	// Children are started in this order and stopped in the reverse one.
 	// SimpleOneForOne takes exactly one, as the template of its instances.
 	Children []ChildSpec
 
-	// Saved, if not nil, is what Save returned of an earlier life.
+	// Saved, if not nil, is the state that Save returned in an earlier run.
 	Saved *SavedSelf
 
-	// OnEvent is called for each event, in order, from one goroutine of its
-	// own, so that a slow hook never blocks a supervisor. Nested supervisors
-	// without a hook use their parent's. When more than MaxQueuedEvents wait
-	// for a hook, the newest are dropped and an EventsLost event says how many.
+	// OnEvent is called for each event, in order, from a goroutine of its own: a
+	// slow hook never blocks a supervisor. Nested supervisors without a hook
+	// use their parent's. When more than MaxQueuedEvents wait for a hook, the
+	// newest are dropped and an EventsLost event reports their number.
 	OnEvent func(Event)
 }
 
@@ -141,18 +140,18 @@ type ChildSpec struct {
 	// ID is unique in its supervisor, not empty and without "/".
 	ID string
 
-	// Run is a child that lives in a goroutine. It ends by returning: nil
+	// Run is a child that runs in a goroutine. It ends by returning: nil
 	// is a normal exit, ErrShutdown (or an error that wraps it) a clean one,
 	// any other error, a panic and runtime.Goexit are failures. It must
-	// return soon after ctx is done. The context tells who it is (Self).
+	// return soon after ctx is done. SelfOf(ctx) returns its identity.
 	// ErrIgnore returned instead of readiness means "not needed now".
 	Run func(ctx context.Context) error
 
-	// Start is a child with a life of its own, such as an OS process. It may
+	// Start starts a child that is not a goroutine, such as an OS process. It may
 	// block until the child is ready, is called in a goroutine of its own, and
-	// must give up when ctx is done. ErrIgnore means "not needed now". As ctx
-	// ends when the child is asked to stop, the process must not depend on it
-	// (as with exec.CommandContext), or it is killed instead of stopped.
+	// must give up when ctx is done. ErrIgnore means "not needed now". ctx ends
+	// when the child is asked to stop, so a process that depends on it
+	// (exec.CommandContext) would be killed instead of stopped.
 	Start func(ctx context.Context) (Process, error)
 
 	// Supervisor is a nested supervisor; it counts as started when all its
@@ -172,7 +171,7 @@ type ChildSpec struct {
 	// Type is SupervisorType if Supervisor is set.
 	Type ChildType
 
-	// WaitReady makes a Run child count as started when it calls Ready, not
+	// WaitReady makes a Run child count as started when it calls Ready, instead of
 	// when its goroutine exists. Its siblings wait for that.
 	WaitReady bool
 
@@ -187,32 +186,32 @@ type ChildSpec struct {
 	// in the supervisor. The zero value leaves the child to Spec.Limit.
 	Limit Limit
 
-	// OnAbandon says whether a successor may run beside an incarnation that would not stop.
+	// OnAbandon controls whether a successor may run next to an incarnation that did not stop.
 	OnAbandon Abandon
 
 	// ManualStart children of a Spec are listed as Waiting with ReasonDeferred, and
 	// not started with their supervisor, nor by Update. EnsureChild starts them, in
-	// any order and many at a time. That is so again when their group is restarted,
-	// except for the one that has failed, unless another one comes before it.
+	// any order and concurrently. The same holds when their group is restarted,
+	// except for the child that has failed, unless another one comes before it.
 	ManualStart bool
 
-	// Saved, if not nil, is what Save returned of an earlier life of the tree.
+	// Saved, if not nil, is the state that Save returned in an earlier run of the tree.
 	// It is for the children of a Spec, and new ones of an Update; StartChild
-	// only goes on from its Incarnation. When a nested supervisor is restarted,
-	// it is out of date for the children that it had, and ignored: they keep
-	// their numbers, stay down where they have been suspended, and go on with what
-	// a limit of their own that quarantines or gives up has counted, unless
-	// RestartChild starts it. A number never goes back, not by DeleteChild, either.
+	// uses only its Incarnation. When a nested supervisor is restarted, Saved is out of
+	// date for the children that it had, and ignored. They keep their numbers and stay
+	// down where they were suspended. They keep the counts of a limit of their own that
+	// quarantines or gives up, unless RestartChild starts the supervisor.
+	// Incarnation numbers never decrease, even after DeleteChild.
 	Saved *Saved
 }
 
-// Process is the life of a child that is not a goroutine: an OS process, a
+// Process is a running child that is not a goroutine: an OS process, a
 // session, a connection. The supervisor calls Stop and Kill from goroutines
 // of their own, each at most once, in this order and possibly after the end.
 type Process interface {
 	// Done is closed when the process has ended.
 	Done() <-chan struct{}
-	// Exit says how it ended. It is called only after Done is closed.
+	// Exit returns the exit. It is called only after Done is closed.
 	Exit() Exit
 	// Stop asks it to end.
 	Stop()
@@ -220,18 +219,17 @@ type Process interface {
 	Kill()
 }
 
-// StopTimeouter is a Process that knows better than ChildSpec.Shutdown how long it may
-// take to end.
+// StopTimeouter is a Process with a shutdown time of its own.
 type StopTimeouter interface {
-	// StopTimeout is asked when the process is, before its Stop is called: from
-	// then until Kill, or Infinity. Zero: ChildSpec.Shutdown holds.
+	// StopTimeout returns the time between Stop and Kill, or Infinity. It is called right
+	// before Stop. Zero means ChildSpec.Shutdown.
 	StopTimeout() time.Duration
 }
 
-// KillGrace is how long a process may take to end after Kill before it is abandoned.
+// KillGrace is the time after Kill in which a process must end, or it is abandoned.
 const KillGrace = 10 * time.Second
 
-// withDefaults fills in what the zero values stand for.
+// withDefaults replaces zero values by the defaults.
 func (c ChildSpec) withDefaults() ChildSpec {
 	if c.Supervisor != nil {
 		c.Type = SupervisorType

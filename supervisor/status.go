@@ -2,7 +2,7 @@ package supervisor
 
 import "time"
 
-// State is what a child does at the moment.
+// State is the current state of a child.
 type State uint8
 
 const (
@@ -35,13 +35,13 @@ type ChildInfo struct {
 	Type        ChildType
 	State       State
 	Incarnation uint64        // number of the last start; 0 before the first
-	Restarts    int           // restarts so far, for good
+	Restarts    int           // restarts in total
 	ShortLived  int           // incarnations in a row that ended before Backoff.StableAfter, failed starts included
-	InWindow    int           // counted by the limit that governs it, at this moment
+	InWindow    int           // current count of the limit that governs it
 	Limit       Limit         // that limit
 	StartedAt   time.Time     // of the running incarnation
 	NextAt      time.Time     // of the next try; zero if none is scheduled
-	RoomAt      time.Time     // when a limit that counts starts lets it start again; zero: at once
+	RoomAt      time.Time     // the next start that a limit of starts allows; zero: at once
 	LastExit    Exit          // of the incarnation before; NoExit if none has ended
 	Reason      Reason        // of the last decision about it
 	Arg         any           // of a SimpleOneForOne instance
@@ -49,10 +49,10 @@ type ChildInfo struct {
 	Uptime      time.Duration // of the running incarnation
 }
 
-// Counts is OTP's count_children, and how many were abandoned.
+// Counts is OTP's count_children with the number of abandoned incarnations.
 type Counts struct {
 	Specs       int // listed children; 1 for SimpleOneForOne
-	Active      int // alive at this moment
+	Active      int // alive now
 	Supervisors int // children of type supervisor, running or not
 	Workers     int // the others, running or not
 	Abandoned   int // incarnations cut off that have not ended yet

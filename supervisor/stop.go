@@ -2,15 +2,14 @@ package supervisor
 
 import "time"
 
-// This file is how incarnations are ended: asked, killed, abandoned.
+// This file ends incarnations: it asks, kills and abandons them.
 
 // brutalGrace is the time a goroutine has to notice that its context is done
 // before a BrutalKill abandons it.
 const brutalGrace = 10 * time.Millisecond
 
-// ask passes a stop on to an incarnation and sees to it that it is bounded.
-// For a Start child that is asked while starting it comes again once there is
-// a process.
+// ask asks an incarnation to stop and bounds the wait for its end. For a Start
+// child that is asked while starting, ask is called again once it has a process.
 func (i *incarnation) ask() {
 	s := i.s
 	grace := i.c.policy.shutdown
@@ -49,7 +48,7 @@ func (i *incarnation) ask() {
 	}
 }
 
-// process is that of a Start child that has started; nil if there is none.
+// process returns the process of a Start child that has started; nil if there is none.
 func (i *incarnation) process() Process {
 	if i.more == nil {
 		return nil
@@ -57,7 +56,7 @@ func (i *incarnation) process() Process {
 	return i.more.proc
 }
 
-// kill ends an incarnation that must not be asked (again).
+// kill kills an incarnation.
 func (i *incarnation) kill() {
 	s := i.s
 	if i.c.inc != i || i.c.state != Stopping {
@@ -72,7 +71,7 @@ func (i *incarnation) kill() {
 	switch p := m.proc.(type) {
 	case nil:
 	case *Supervisor:
-		p.Kill() // ends for certain: it kills or abandons its own children
+		p.Kill() // always ends: it kills or abandons its own children
 		return
 	default:
 		go i.guard(p.Kill)
@@ -82,7 +81,7 @@ func (i *incarnation) kill() {
 	m.timer = time.AfterFunc(wait, func() { s.box.put(&stopTimeout{i}) })
 }
 
-// expired: an incarnation did not end within its shutdown time, or after it was killed.
+// expired handles an incarnation that did not end within its shutdown time, or after it was killed.
 func (i *incarnation) expired() {
 	if i.c.inc != i || i.c.state != Stopping {
 		return
@@ -94,7 +93,7 @@ func (i *incarnation) expired() {
 	i.abandon()
 }
 
-// abandon cuts an incarnation off: whatever it still does is ignored.
+// abandon cuts off an incarnation: everything that it does from now on is ignored.
 func (i *incarnation) abandon() {
 	s := i.s
 	c := i.c

@@ -1,7 +1,7 @@
 package supervisor
 
-// This file is the operations that involve more than one child: the initial
-// start, the restart of a group, and the shutdown. At most one is in progress.
+// This file has the operations on more than one child: the initial start, the
+// restart of a group, and the shutdown. At most one is in progress.
 //
 // A group is restarted in three phases. Its members are stopped one after the
 // other, last one first; the trigger's delay (or hold) is waited for; they are
@@ -26,7 +26,7 @@ const (
 	starting
 )
 
-// alone: the strategy restarts a failed child without its siblings.
+// alone reports whether the strategy restarts a failed child without its siblings.
 func (k *core) alone() bool { return k.strategy == OneForOne || k.strategy == SimpleOneForOne }
 
 // boot starts all children, in order.
@@ -64,10 +64,9 @@ func (k *core) begin(c *child, by origin) {
 	k.set(c, Starting, c.reason)
 }
 
-// excused reports whether c is started for no failure of its own: with the group
-// of another member that has failed, again with its supervisor, or because
-// somebody asked for it. Such a start takes a place only in an empty window,
-// where it is what the first start of all is.
+// excused reports whether a start of c has another cause than its own failure: the
+// failure of another member of its group, a restart of its supervisor, or a call.
+// Such a start counts only in an empty window, as the very first start does.
 func (k *core) excused(c *child) bool {
 	switch c.origin {
 	case originGroup:
@@ -80,7 +79,7 @@ func (k *core) excused(c *child) bool {
 	return false
 }
 
-// started: c is ready.
+// started handles the readiness of c.
 func (k *core) started(c *child) {
 	if c.state != Starting {
 		return
@@ -94,7 +93,7 @@ func (k *core) started(c *child) {
 	k.startNext(c, next)
 }
 
-// running tells the world that c is.
+// running reports that c runs.
 func (k *core) running(c *child) {
 	if k.hooked {
 		restart := c.origin == originRestart || c.origin == originReplace || c.origin == originCounted ||
@@ -114,7 +113,7 @@ func (k *core) running(c *child) {
 	}
 }
 
-// startNext goes on with the start phase if it is c that it waits for.
+// startNext continues the start phase if it waits for c.
 func (k *core) startNext(c, next *child) {
 	if k.cursor == c && k.phase == starting && (k.op == opInit || k.op == opGroup) {
 		k.walkStart(next)
@@ -123,9 +122,9 @@ func (k *core) startNext(c, next *child) {
 
 // walkStart starts the waiting children from c on, until one has to be waited for.
 //
-// After each chunk of starts it leaves off, to be called again with k.rest
-// once they have been performed: with very many children, what there is to do
-// and to tell would otherwise pile up.
+// After each chunk of starts it returns, and is called again with k.rest once they
+// have been performed: otherwise the actions and events of very many children
+// would pile up.
 func (k *core) walkStart(c *child) {
 	k.cursor, k.rest = nil, nil
 	for n := 0; c != nil; c = c.next {
@@ -149,7 +148,7 @@ func (k *core) walkStart(c *child) {
 				return
 			}
 		case (c.state.held() || c.state == Restarting) && !k.alone() && !c.policy.manual:
-			// What comes after c depends on it: the rest waits for its release.
+			// The children after c depend on it: they wait for its release.
 			k.op, k.phase, k.from, k.trigger, k.due = opGroup, waiting, c, c, false
 			k.isUp()
 			return
@@ -158,13 +157,12 @@ func (k *core) walkStart(c *child) {
 	k.opDone()
 }
 
-// deferStart leaves the start of c to EnsureChild. A child that has failed and comes after
-// it is no exception then.
+// deferStart leaves the start of c to EnsureChild, also if c is the failed child of its group.
 func (k *core) deferStart(c *child) {
 	k.set(c, Waiting, ReasonDeferred)
 	if k.op == opGroup {
 		k.trigger = nil
-		k.tellStart(c, ErrRestarting) // of an EnsureChild that the restart has overtaken
+		k.tellStart(c, ErrRestarting) // ends an EnsureChild that the restart has overtaken
 	}
 }
 
@@ -186,7 +184,7 @@ func (k *core) opDone() {
 	}
 }
 
-// isUp: the initial start is complete.
+// isUp notes that the initial start is complete.
 func (k *core) isUp() {
 	if k.up {
 		return
@@ -198,8 +196,8 @@ func (k *core) isUp() {
 	}
 }
 
-// regroup restarts the group of the trigger, which does not run. Now says
-// that there is no delay to wait for between stopping and starting.
+// regroup restarts the group of the trigger, which does not run. If now is set, the
+// group starts without a delay once it has stopped.
 func (k *core) regroup(trigger *child, now bool) {
 	from := trigger
 	if k.strategy == OneForAll {
@@ -211,7 +209,7 @@ func (k *core) regroup(trigger *child, now bool) {
 	}
 	for c := k.tail; c != nil && c.seq >= from.seq; c = c.prev {
 		switch {
-		case c == trigger && !now: // keeps its timer or hold
+		case c == trigger && !now: // it keeps its timer or hold
 		case c.state == Restarting, c.state == Stopped:
 			k.cancel(c)
 			k.set(c, Waiting, ReasonSibling)
@@ -231,7 +229,7 @@ func (k *core) startGroup() {
 	k.walkStart(k.first())
 }
 
-// first is the first member of the group that is still listed.
+// first returns the first member of the group that is still listed.
 func (k *core) first() *child {
 	if k.strategy == OneForAll {
 		return k.head
@@ -253,7 +251,7 @@ func (k *core) walkStop(c *child) {
 		return
 	}
 	switch {
-	case k.trigger == nil: // terminated by hand meanwhile
+	case k.trigger == nil: // terminated by a call meanwhile
 		k.dissolve()
 	case k.due:
 		k.startGroup()
@@ -284,7 +282,7 @@ func (k *core) dissolve() {
 	}
 }
 
-// stop asks c to stop. What becomes of it then is the plan.
+// stop asks c to stop. The plan is its next state.
 func (k *core) stop(c *child, p plan, why Reason) {
 	k.cancel(c)
 	c.plan = p
@@ -295,7 +293,7 @@ func (k *core) stop(c *child, p plan, why Reason) {
 	}
 }
 
-// stopped: c has ended as it was asked to, or was abandoned.
+// stopped handles the end of a stopping child, or its abandonment.
 func (k *core) stopped(c *child, exit Exit) {
 	c.rest().exit = exit
 	if c.policy.typ == SupervisorType {
@@ -333,14 +331,14 @@ func (k *core) stopped(c *child, exit Exit) {
 	case k.op == opGroup && k.phase == stopping && c == k.cursor:
 		k.walkStop(prev)
 	case k.op == opGroup && k.phase == starting && c == k.cursor && c == k.trigger:
-		k.dissolve() // terminated by hand: what waits for it stays down
+		k.dissolve() // terminated by a call: its group stays down
 	default:
 		k.startNext(c, next)
 	}
 }
 
-// putAside: a member of the group is down and waits for the restart; a
-// temporary one no longer takes part.
+// putAside makes a stopped member of the group wait for the restart. A temporary
+// one is forgotten.
 func (k *core) putAside(c *child) {
 	if c.policy.restart == Temporary {
 		k.forget(c)
@@ -409,13 +407,13 @@ func (k *core) proceedDown() {
 	switch c := k.cursor; {
 	case k.tally.alive == 0:
 		k.act(tellEnd, nil)
-	case c == nil: // those that are left are being stopped already
+	case c == nil: // the others are stopping already
 	case c.state != Stopping:
 		k.stop(c, planDown, ReasonShutdown)
 	}
 }
 
-// kill makes the shutdown, begun or not, a brutal one.
+// kill turns the shutdown into a brutal one, and begins it if necessary.
 func (k *core) kill() {
 	k.shutdown(Exit{Kind: Killed, Err: ErrKilled}, ReasonShutdown)
 	k.brutal = true
@@ -429,7 +427,7 @@ func (k *core) kill() {
 	}
 }
 
-// abandoned: the incarnation of c did not end in time and has been cut off.
+// abandoned handles an incarnation of c that did not end in time and was cut off.
 func (k *core) abandoned(c *child, exit Exit, err error) {
 	if c.policy.onAbandon == Fail && k.op != opDown {
 		c.rest().exit = exit
@@ -443,10 +441,11 @@ func (k *core) abandoned(c *child, exit Exit, err error) {
 	k.stopped(c, exit)
 }
 
-// settle looks at the whole after each step: is there anything left to wait for?
+// settle runs after each step: it makes the next probe, and ends or reports a
+// supervisor without live children.
 func (k *core) settle() {
 	for k.probing && k.probe == nil && k.tally.paused > 0 && k.op != opDown && k.rest == nil {
-		k.releasePaused() // the probe has ended without an answer
+		k.releasePaused() // the probe has ended without success or failure
 	}
 	if !k.up || k.op == opDown || k.rest != nil {
 		return

@@ -9,8 +9,8 @@ import (
 )
 
 // Supervisor is a running supervisor. All methods may be called from any
-// goroutine; none of them waits for a child that is slow to start, but for
-// the call that started it. A *Supervisor is also a Process.
+// goroutine. Only the call that starts a child waits for a slow start.
+// A *Supervisor is also a Process.
 type Supervisor struct {
 	core      core // the loop's
 	box       mailbox
@@ -33,8 +33,8 @@ type Supervisor struct {
 
 // Start starts the tree and returns when all children have been started, in
 // order. If one fails to, those before it are stopped in reverse order and the
-// error is a *StartError (unless Spec.StartFailure says otherwise); a faulty
-// spec is a *SpecError, and then nothing was started.
+// error is a *StartError (unless Spec.StartFailure is Retry). The error of a
+// faulty spec is a *SpecError, and nothing was started.
 //
 // When ctx ends the supervisor stops as by Stop. Children see the values of
 // ctx, but not its end: they are stopped one after the other.
@@ -46,7 +46,7 @@ func Start(ctx context.Context, spec Spec) (*Supervisor, error) {
 	// The end of ctx ends the start too, and that is worth waiting for.
 	if err := s.Started(context.WithoutCancel(ctx)); err != nil {
 		if s.ownHook {
-			<-s.hook.drained // its events say more than the error
+			<-s.hook.drained // its events have more detail than the error
 		}
 		if ctx.Err() != nil && errors.Is(err, ErrStopping) {
 			err = context.Cause(ctx)
@@ -57,7 +57,7 @@ func Start(ctx context.Context, spec Spec) (*Supervisor, error) {
 }
 
 // Launch is Start without the wait: it returns as soon as the spec is known
-// to be valid. Started tells how the start went.
+// to be valid. Started returns the result of the start.
 func Launch(ctx context.Context, spec Spec) (*Supervisor, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
@@ -72,9 +72,9 @@ func Launch(ctx context.Context, spec Spec) (*Supervisor, error) {
 	return s, nil
 }
 
-// Started waits until all children have been started. The error says why they
-// have not, once everything has been stopped again: what Start returns,
-// ErrStopping if it was stopped, or the cause of the end of ctx.
+// Started waits until all children have been started. If that fails, it returns
+// once everything has been stopped again, with the error of Start. It returns
+// ErrStopping if the supervisor was stopped, or the cause of the end of ctx.
 func (s *Supervisor) Started(ctx context.Context) error {
 	select {
 	case <-s.up:
@@ -94,7 +94,7 @@ func (s *Supervisor) Started(ctx context.Context) error {
 	return ErrStopping
 }
 
-// newSupervisor makes a supervisor that does nothing yet.
+// newSupervisor makes a supervisor whose loop is not running.
 func newSupervisor(base context.Context, spec Spec, path string, depth int) *Supervisor {
 	s := &Supervisor{
 		base: base, depth: depth, spec: spec, origin: time.Now(),
@@ -118,13 +118,13 @@ func (s *Supervisor) Path() string { return s.core.path }
 // Done is closed when the supervisor and all its children have ended.
 func (s *Supervisor) Done() <-chan struct{} { return s.done }
 
-// Exit says how it ended, after Done: ShutDown after Stop or an automatic
+// Exit returns the exit, after Done: ShutDown after Stop or an automatic
 // shutdown, Normal with WhenDone, Failure with a *LimitError or
 // *AbandonedError, Killed after Kill.
 func (s *Supervisor) Exit() Exit { return s.exit }
 
-// Wait waits for the end, and for the hook to have seen all events. The
-// error is nil after a clean exit.
+// Wait waits until the supervisor has ended and its hook has received all events.
+// The error is nil after a clean exit.
 func (s *Supervisor) Wait() error {
 	<-s.done
 	if s.ownHook {
@@ -140,6 +140,6 @@ func (s *Supervisor) Wait() error {
 // its shutdown time, and to end. It returns at once.
 func (s *Supervisor) Stop() { s.box.put(stopMessage{}) }
 
-// Kill ends the supervisor and all its children without asking them, also
-// when a Stop is under way. Goroutines that do not end are abandoned. It returns at once.
+// Kill kills all children and ends the supervisor, also when a Stop is in
+// progress. Goroutines that do not end are abandoned. It returns at once.
 func (s *Supervisor) Kill() { s.box.put(killMessage{}) }

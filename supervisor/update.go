@@ -10,15 +10,14 @@ import (
 // waits until that is done. The end of ctx ends the wait, not the change. Changes
 // happen one after the other, in the order of the calls.
 //
-// No running child is touched: each is governed by its new specification from
-// now on, and started by it the next time. Only a nested supervisor that runs, and
-// whose Spec is another one than before, takes that as by an Update of its own.
-// What a limit holds that has changed is released. Children that are new are
-// listed, not started (EnsureChild and RestartChild do that); children that are
-// missing stay, and come first in the order. Temporary children that have ended
-// stay unlisted. Any fault, and nothing has changed. A pool stays a pool.
-// Name, StartFailure and OnEvent are not changed. While a group is being restarted
-// the change waits for the end of that. Errors: *SpecError, ErrStopping,
+// No running child is restarted. Its new specification governs it from now on, and
+// applies in full at its next start. A running nested supervisor whose Spec has
+// changed is updated, too. Children that a changed limit no longer holds are
+// released. New children are listed, not started (EnsureChild and RestartChild do
+// that). Missing children stay, and come first in the order. Temporary children
+// that have ended stay unlisted. After an error nothing has changed. A pool stays
+// a pool. Name, StartFailure and OnEvent are not changed. While a group is being
+// restarted, the change waits for the end of that. Errors: *SpecError, ErrStopping,
 // ErrNoSupervisor, the cause of the end of ctx. (OTP code_change.)
 func (s *Supervisor) Update(ctx context.Context, spec Spec) error {
 	u := &updating{done: make(chan struct{})}
@@ -31,14 +30,14 @@ func (s *Supervisor) Update(ctx context.Context, spec Spec) error {
 	}
 }
 
-// updating is a call of Update, which goes on to nested supervisors.
+// updating is a call of Update, which is passed on to nested supervisors.
 type updating struct {
-	left atomic.Int64 // supervisors that have yet to take their part
+	left atomic.Int64 // supervisors that have yet to apply it
 	err  error        // of the supervisor that was called
 	done chan struct{}
 }
 
-// put has a supervisor take its part.
+// put sends the update to a supervisor.
 func (u *updating) put(s *Supervisor, spec Spec, called bool) {
 	u.left.Add(1)
 	if m := (&updateMessage{u, spec, called}); !s.box.put(m) {
@@ -46,7 +45,7 @@ func (u *updating) put(s *Supervisor, spec Spec, called bool) {
 	}
 }
 
-// end notes that a supervisor has taken its part, or does not run.
+// end notes that a supervisor has applied the update, or has ended.
 func (m *updateMessage) end(err error) {
 	if m.called {
 		m.u.err = err
@@ -56,7 +55,7 @@ func (m *updateMessage) end(err error) {
 	}
 }
 
-// take has the supervisor take its part now, or when the operation in progress is over.
+// take applies the update now, or when the operation in progress is over.
 func (m *updateMessage) take(s *Supervisor) {
 	change := func() { m.end(m.apply(s)) }
 	if s.core.op == opGroup || s.core.op == opInit {
@@ -80,7 +79,7 @@ func (m *updateMessage) apply(s *Supervisor) error {
 	}
 	for _, c := range s.core.update(spec) {
 		if c.inc == nil || c.inc.more == nil {
-			continue // it starts with what it has now
+			continue // its next start uses the new Spec
 		}
 		if sub, ok := c.inc.more.proc.(*Supervisor); ok {
 			m.u.put(sub, *c.work.(*Spec), false)
@@ -91,8 +90,8 @@ func (m *updateMessage) apply(s *Supervisor) error {
 
 // update gives a live supervisor new flags and specifications. It returns the
 // children that are nested supervisors with another Spec than before.
-// No child is touched: new ones are not started, and those no longer listed
-// are kept, before the others. (OTP code_change.)
+// New children are not started, and those no longer listed stay, before the
+// others. (OTP code_change.)
 func (k *core) update(spec Spec) (nested []*child) {
 	if k.limit != spec.limit() {
 		k.limit = spec.limit()

@@ -19,7 +19,7 @@ func (s Spec) path() string {
 	return s.Name
 }
 
-// limit is Limit with the default filled in.
+// limit returns the Limit, or the default.
 func (s Spec) limit() Limit {
 	if s.Limit == (Limit{}) {
 		return Escalating(DefaultMaxRestarts, DefaultWithin)
@@ -155,7 +155,7 @@ func (l Limit) problem() string {
 	return ""
 }
 
-// maxTime bounds times, so that they can be added.
+// maxTime bounds durations, so that sums do not overflow.
 const maxTime = 100 * 365 * 24 * time.Hour
 
 // maxRemembered bounds the memory of a window: 8 bytes for each thing counted.
