@@ -1,9 +1,9 @@
 // Package agent runs agents in the slots of runtimes: it starts them, adopts those that an earlier
 // daemon has started, runs their hooks, stops them, and keeps a record of how each of them ended.
 //
-// A Manager has the agents of a project. Its Start function makes the supervisor library's Start
-// functions, whose processes are sessions of a runtime with the hooks of their agent. What else has
-// to follow the incarnations of agents, as beliefs, tasks and health checks do, is a Listener.
+// A Manager has the agents of a project. Its Start function makes the Start functions for the
+// supervisor library, whose processes are sessions of a runtime with the hooks of their agent. Features
+// that follow the incarnations of agents, such as beliefs, tasks and health checks, are Listeners.
 package agent
 
 import (
@@ -21,31 +21,31 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Options are what a Manager needs of its daemon.
+// Options are the parts of a daemon that a Manager uses.
 type Options struct {
 	Store    store.Store
 	Log      *event.Log
 	Logger   *slog.Logger
 	Runtimes []runtime.Runtime // of different kinds
-	// Fleet returns the agents that are wanted now.
+	// Fleet returns the agents that are declared now.
 	Fleet func() Fleet
-	// Once has the tree live once: incarnations are numbered from 1 again.
+	// Once runs the tree a single time: incarnations are numbered from 1.
 	Once    bool
-	Started time.Time // when the daemon was
-	Socket  string    // where agents reach the daemon; empty if nowhere
-	// Admit returns where agents that run as another user reach the daemon; it may be nil.
+	Started time.Time // start time of the daemon
+	Socket  string    // the address of the API that agents receive; empty if there is none
+	// Admit returns the socket for agents that run as another user; it may be nil.
 	Admit func(uid uint32) (socket string, err error)
 	// Output receives what hooks write; it may be nil.
 	Output    func(path string, incarnation uint64, line proc.Line)
 	Listeners []Listener // called in this order
 	Drains    Drains
 	Starts    StartLog
-	// Prepare completes what an incarnation runs; it may be nil.
+	// Prepare completes the launch of an incarnation; it may be nil.
 	Prepare func(a *spec.Agent, l *runtime.Launch)
 	Stopper *Stopper
 }
 
-// Fleet is the agents that are wanted at one moment.
+// Fleet is the set of agents that are declared at one moment.
 type Fleet interface {
 	Agents() map[string]*spec.Agent // by path; not to be changed
 	// Suspends reports whether the file suspends an agent, or something above it.
@@ -59,21 +59,21 @@ type Drains interface {
 	IsDraining(path string, incarnation uint64) bool
 	// Stops reports whether an agent is not started again after its exit.
 	Stops(path string) bool
-	// AwaitStop waits, after the exit of an incarnation, until what follows from its drain is known.
+	// AwaitStop waits, after the exit of an incarnation, until the outcome of its drain is decided.
 	AwaitStop(asked context.Context, path string, incarnation uint64)
 }
 
 // StartLog follows how far the event log is behind the starts of agents.
 type StartLog interface {
-	// AwaitEarlier waits until the log has the starts that have to be in it before this one.
+	// AwaitEarlier waits until the log has the starts that must be in it before this one.
 	AwaitEarlier(ctx context.Context, path string, incarnation uint64)
-	// Logged notes that the log has been told of a start.
+	// Logged notes that a start was given to the log.
 	Logged(path string, incarnation uint64)
 	// Forget forgets the starts of an agent, whose incarnations are numbered from 1 again.
 	Forget(path string)
 }
 
-// Incarnation is one run of an agent with the token by which it proves that to the API.
+// Incarnation is one run of an agent with the token that identifies it to the API.
 type Incarnation struct {
 	token.Caller
 	Token   string
@@ -94,11 +94,11 @@ func (e Exit) Died() bool { return !e.Asked && !(e.Draining && e.Clean()) }
 type Listener struct {
 	// Begin is called before an incarnation is started or adopted; its error fails the start.
 	Begin func(ctx context.Context, i Incarnation) error
-	// Launch is called with what is about to be started in its slot.
+	// Launch is called before an incarnation starts in its slot.
 	Launch func(who token.Caller, a *spec.Agent)
-	// Adopt is called with what was found in the slot of an incarnation that is adopted.
+	// Adopt is called with the observation of an incarnation that is adopted.
 	Adopt func(o runtime.Observation, a *spec.Agent)
-	// Run is called when the supervisor of the incarnation has it.
+	// Run is called when the incarnation is ready and its supervisor has received it.
 	Run func(who token.Caller, p *Process, a *spec.Agent)
 	// Fail is called after a failure, before the hook for that runs.
 	Fail func(who token.Caller)
@@ -115,10 +115,10 @@ type Manager struct {
 	mu         sync.Mutex
 	adoptions  map[string]adoption    // incarnations to be adopted instead of started
 	staleSlots map[string]*staleSlots // slots to be emptied before the start
-	detaching  bool                   // agents go on without the daemon
+	detaching  bool                   // agents keep running without the daemon
 }
 
-// New returns a Manager that has looked at nothing yet; see Restore.
+// New returns a Manager that has observed no slot; see Restore.
 func New(o Options) *Manager {
 	m := &Manager{
 		Options: o, runtimes: make(map[string]runtime.Runtime), tokens: token.New(),
@@ -141,8 +141,8 @@ func (m *Manager) Home(path string) runtime.Runtime {
 	return nil
 }
 
-// AttachCommand returns how a person gets into the session of an agent without coppice: nil
-// if there is no such way.
+// AttachCommand returns the command that opens the session of an agent without coppice, or nil if
+// there is none.
 func (m *Manager) AttachCommand(path string) (argv []string, dir string) {
 	r, ok := m.Home(path).(interface {
 		AttachCommand(path string) (argv []string, dir string, err error)
@@ -173,13 +173,13 @@ func (m *Manager) Session(path string) runtime.Session {
 	return nil
 }
 
-// Forget forgets an agent that is no longer wanted and has ended.
+// Forget forgets an agent that is no longer declared and has ended.
 func (m *Manager) Forget(path string) { m.Stopper.registry.forget(path) }
 
 // Caller returns the incarnation of a token; see token.Registry.
 func (m *Manager) Caller(token string) (token.Caller, error) { return m.tokens.Caller(token) }
 
-// IsPending reports whether an agent may run whose incarnation is not known yet.
+// IsPending reports whether an agent may be running although its incarnation is not yet known.
 func (m *Manager) IsPending(path string) bool { return m.tokens.Pending(path) }
 
 // Adoptions returns the paths of the agents that were found running and are still to be adopted.
@@ -201,24 +201,24 @@ func (m *Manager) IsAdopting(path string) bool {
 	return ok
 }
 
-// Detach has agents go on without the daemon when their supervisors end.
+// Detach keeps agents running when their supervisors end.
 func (m *Manager) Detach() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.detaching = true
 }
 
-// IsDetaching reports whether agents go on without the daemon.
+// IsDetaching reports whether agents keep running when their supervisors end.
 func (m *Manager) IsDetaching() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.detaching
 }
 
-// Detaches reports whether a node goes on without the daemon.
+// Detaches reports whether a node keeps running without the daemon.
 func (m *Manager) Detaches(path string) bool { return m.IsDetaching() && !m.isInProcess(path) }
 
-// isInProcess reports whether an agent runs inside of the process of the daemon, and ends with it.
+// isInProcess reports whether an agent runs in the process of the daemon, and ends with it.
 func (m *Manager) isInProcess(path string) bool {
 	a := m.Fleet().Agents()[path]
 	return a != nil && a.Runtime == spec.InProcess

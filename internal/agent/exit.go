@@ -12,8 +12,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// AnnotatedError is the error of an incarnation that ended on its own and has reported something that
-// belongs to its exit. It is no reason to fail: the kind of the exit stays what it was.
+// AnnotatedError adds notices of an incarnation that ended on its own to its error. It does not change
+// the kind of the exit.
 type AnnotatedError struct {
 	Exit      error // nil if the exit was clean
 	Announced bool  // the incarnation has reported STOPPING=1
@@ -33,8 +33,8 @@ func (e *AnnotatedError) Error() string {
 
 func (e *AnnotatedError) Unwrap() error { return e.Exit }
 
-// AnnotateExit adds to an exit what the incarnation has reported before. An exit code other than that
-// of success is a failure that no STOPPING=1 announces.
+// AnnotateExit adds the notices of an incarnation to its exit. An exit code other than that of success
+// is a failure in spite of STOPPING=1.
 func AnnotateExit(exit supervisor.Exit, said sdnotify.Notice) supervisor.Exit {
 	var process *proc.ExitError
 	signalled := errors.As(exit.Err, &process) && process.Signal != 0
@@ -49,8 +49,8 @@ func AnnotateExit(exit supervisor.Exit, said sdnotify.Notice) supervisor.Exit {
 	return exit
 }
 
-// UnhealthyError is the error of an incarnation that was failed. Its text is the reason alone: the
-// exit follows from that.
+// UnhealthyError is the error of an incarnation that was killed because it was unhealthy. Its text is
+// the reason alone, because the exit follows from that.
 type UnhealthyError struct{ Reason, Exit error }
 
 func (e *UnhealthyError) Error() string { return e.Reason.Error() }
@@ -61,7 +61,7 @@ func (e *UnhealthyError) Unwrap() []error {
 	return []error{e.Reason, e.Exit}
 }
 
-// postMortemLines is how many of its last lines of output the event of an exit has.
+// postMortemLines is the number of last lines of output in the event of an exit.
 const postMortemLines = 10
 
 // EventEnd describes an exit in an event.
@@ -74,7 +74,7 @@ func EventEnd(x supervisor.Exit) event.End {
 	if x.Err != nil && !(x.Clean() && annotated != nil) {
 		end.Error = x.Err.Error()
 	}
-	// An error that knows the last output of the agent itself, where a wrapper has ended after it.
+	// Behind a wrapper, the error has the last output of the agent itself.
 	var known interface {
 		error
 		LastOutput() []string

@@ -18,7 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Variables that hooks find in addition to those of their agent.
+// Environment variables of hooks, in addition to those of their agent.
 const (
 	hookEnv       = proc.EnvPrefix + "HOOK"
 	exitEnv       = proc.EnvPrefix + "EXIT"
@@ -27,7 +27,7 @@ const (
 	exitSignalEnv = proc.EnvPrefix + "EXIT_SIGNAL"
 )
 
-// hookGrace is how long a hook that has to end may take before it is killed.
+// hookGrace is the time between asking a hook to end and killing it.
 const hookGrace = 2 * time.Second
 
 // hookRunner runs the hooks of an incarnation.
@@ -54,7 +54,7 @@ func (m *Manager) RunHook(
 	return nil
 }
 
-// run runs a hook, if there is one, and logs how it went. The error says why the hook has failed. The
+// run runs a hook, if there is one, and logs the result. The error is the reason of its failure. The
 // end of ctx ends the hook.
 func (h *hookRunner) run(ctx context.Context, name string, hook spec.Hook, env ...string) error {
 	if !hook.Exists() {

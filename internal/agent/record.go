@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// RecordPrefix is where the records of nodes are in the store.
+// RecordPrefix is the prefix of the keys of node records in the store.
 const RecordPrefix = "nodes"
 
 // orderlyKey is there while the last daemon has stopped everything in order: the next one then starts
@@ -37,9 +37,8 @@ func MarkOrderly(once bool) store.Op {
 	return store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte(how)}
 }
 
-// Record is what the store knows of a node. It is written in one step with the event that it follows
-// from, so that after a crash of the daemon the log and the records tell the same story, and what is
-// missing from both is exactly what has happened since.
+// Record is the stored state of a node. It is written in one transaction with the event that it follows
+// from: after a crash of the daemon the log and the records agree.
 type Record struct {
 	Path        string      `json:"path"`
 	Incarnation uint64      `json:"incarnation"` // of the last event
@@ -63,7 +62,7 @@ type SavedHash struct {
 	Hash        spec.Hash `json:"print"`
 }
 
-// SelfRecord is what the store knows of the counters that a supervisor has over all of its children.
+// SelfRecord has the counters of a supervisor over all of its children.
 type SelfRecord struct {
 	Counted []time.Time `json:"counted,omitempty"`
 	Paused  bool        `json:"paused,omitempty"`

@@ -18,13 +18,13 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// restartPrefix is where the requests of restarts are in the store.
+// restartPrefix is the prefix of the keys of restart requests in the store.
 const restartPrefix = "restarts"
 
 // ErrOvertaken is the end of a request whose incarnation was stopped or restarted meanwhile.
 var ErrOvertaken = errors.New("it was stopped or restarted meanwhile")
 
-// RestartOptions are what Restarts need of their daemon.
+// RestartOptions are the parts of a daemon that Restarts use.
 type RestartOptions struct {
 	Store  store.Store
 	Log    *event.Log

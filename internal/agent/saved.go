@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// SavedState is what is known of the nodes of a tree from before they are started.
+// SavedState is the stored state of the nodes of a tree before they are started.
 type SavedState struct {
 	Orderly bool // the last daemon has stopped everything
 	Records map[string]*Record

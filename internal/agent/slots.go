@@ -17,7 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Slot is what was observed in a slot of one of the runtimes.
+// Slot is an observation of a slot of one of the runtimes.
 type Slot struct {
 	Kind string // of the runtime
 	runtime.Observation
@@ -74,8 +74,8 @@ func (m *Manager) Look(ctx context.Context) (map[string][]Slot, error) {
 	}
 }
 
-// survey looks at all slots once. doubt says which state is unknown; a slot of unknown state in the
-// runtime that its agent belongs in is none: it can wait until the agent is adopted.
+// survey observes all slots once. doubt names a slot whose state is unknown. A slot of unknown state in
+// the runtime of its agent is no reason for doubt: its adoption can wait.
 func (m *Manager) survey(ctx context.Context) (found map[string][]Slot, doubt error) {
 	found = make(map[string][]Slot)
 	agents := m.Fleet().Agents()
@@ -177,7 +177,7 @@ func (m *Manager) clearSlot(ctx context.Context, a *spec.Agent, path string, s S
 	return nil
 }
 
-// maxParallel is how many agents are stopped or adopted at the same time.
+// maxParallel bounds the number of agents that are stopped or adopted at the same time.
 const maxParallel = 16
 
 // stopUnwanted stops and removes what is not to run.

@@ -17,7 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// StopTimeout returns how long an agent may take to stop once it was asked: its own grace period, or
+// StopTimeout returns the time between asking an agent to stop and killing it: its own grace period, or
 // shutdown_timeout if it declares none. Zero: it is killed at once. The agent may be nil.
 func StopTimeout(p spec.Patrol, a *spec.Agent) time.Duration {
 	timeout := p.ShutdownTimeout
@@ -33,12 +33,12 @@ func StopTimeout(p spec.Patrol, a *spec.Agent) time.Duration {
 	return timeout
 }
 
-// StopOptions are what a Stopper needs of its daemon.
+// StopOptions are the parts of a daemon that a Stopper uses.
 type StopOptions struct {
 	Log *event.Log
-	// Timeout returns how long an agent may take to stop; 0 if it is killed at once.
+	// Timeout returns the time that an agent has to stop; 0 if it is killed at once.
 	Timeout func(path string) time.Duration
-	// Order returns the start order of the tree that a node belongs to, or has belonged to last.
+	// Order returns the start order of the tree that a node belongs to, or last belonged to.
 	Order func(path string) *spec.StartOrder
 	// Find returns the supervisor that runs at a path; nil if there is none.
 	Find  func(path string) *supervisor.Supervisor
@@ -76,12 +76,12 @@ func (s *Stopper) StopAll(root *supervisor.Supervisor) {
 	root.Stop()
 	run.Do(s.hurry, s.Ended)
 	close(s.stopped)
-	if !s.registry.empty() { // some do not end even when killed, and were waited for already
+	if !s.registry.empty() { // some do not end even when killed, and the wait for them is over
 		root.Kill()
 	}
 }
 
-// Stop stops the agents at and below a path; stop has their supervisors stop.
+// Stop stops the agents at and below a path; stop stops their supervisors.
 func (s *Stopper) Stop(ctx context.Context, path string, stop func(context.Context) error) error {
 	run := s.begin(path)
 	defer run.End()
@@ -94,10 +94,10 @@ func (s *Stopper) Stop(ctx context.Context, path string, stop func(context.Conte
 // IsStopping reports whether the agents at and below a path are being stopped.
 func (s *Stopper) IsStopping(path string) bool { return s.sequence.Covers(path) }
 
-// Hurry has agents killed that StopAll and Stop still wait for.
+// Hurry kills the agents that StopAll and Stop still wait for.
 func (s *Stopper) Hurry() { s.hurried.Do(func() { close(s.hurry) }) }
 
-// Register makes a server answer how the agents were stopped.
+// Register registers the route of the shutdown report.
 func (s *Stopper) Register(server *api.Server) {
 	shutdown.GetReport.Handle(server, func(ctx context.Context, _ token.Caller, _ api.None) (shutdown.Report, error) {
 		return s.report(ctx)
@@ -118,11 +118,11 @@ func (s *Stopper) report(ctx context.Context) (shutdown.Report, error) {
 	return shutdown.Report{Overdue: append([]shutdown.Overdue{}, s.overdue...)}, nil
 }
 
-// AwaitStarts waits until the starts that are under way are decided, at most for some time.
+// AwaitStarts waits, at most for some time, until the starts in progress have succeeded or failed.
 func (s *Stopper) AwaitStarts(atMost time.Duration) { s.registry.awaitStarts(atMost) }
 
-// begin plans to stop all agents at and below a path. When their supervisors are told to stop, they ask
-// all agents at once: each waits for its turn.
+// begin plans the stop of all agents at and below a path. Their supervisors then ask all agents at once,
+// and each agent waits for its turn in the plan.
 func (s *Stopper) begin(path string) *shutdown.Run {
 	running, starting := s.registry.below(path)
 	return s.sequence.Begin(shutdown.Scope{
@@ -142,7 +142,7 @@ func (s *Stopper) begin(path string) *shutdown.Run {
 	})
 }
 
-// stopTogether has a supervisor, and those below it, ask all children at once when it stops.
+// stopTogether makes a supervisor, and those below it, stop all children at once.
 func stopTogether(sup *supervisor.Supervisor) {
 	children, _ := sup.Children()
 	for _, child := range children {
@@ -150,7 +150,7 @@ func stopTogether(sup *supervisor.Supervisor) {
 			stopTogether(child.Sub)
 		}
 	}
-	sup.StopTogether() // one that has ended has nothing to stop
+	sup.StopTogether() // without effect after its end
 }
 
 // logOverdue logs that an agent did not stop in time.

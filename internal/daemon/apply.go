@@ -18,11 +18,11 @@ func (e *RestartError) Error() string {
 		"coppice down, then coppice up", e.What, e.From, e.To)
 }
 
-// apply makes another tree the desired state, and changes only what differs: removed nodes
-// are stopped, new ones are started, agents that differ in what a running process cannot
-// change are restarted, all else is changed in place. Stops by hand, quarantines and counters
-// stay with the path. It returns when the supervisors know; the reconciler then stops, starts
-// and restarts agents. An error means that nothing has changed.
+// apply makes another tree the desired state, and changes only what differs: it stops removed nodes,
+// starts new ones, restarts agents whose running process cannot take the change, and changes
+// the rest in place. Stops by hand, quarantines and counters stay with the path. It returns when the
+// supervisors have the new specifications; the reconciler then stops, starts and restarts agents.
+// After an error nothing has changed.
 func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config fleet.Config) (spec.Changes, error) {
 	defer c.loop.Freeze()()
 	next, changes, retired, err := c.replaceFleet(ctx, tree, config)
@@ -78,10 +78,10 @@ func accepts(old, tree *spec.Tree) error {
 	return nil
 }
 
-// maxParallel is how many agents are started or stopped at the same time.
+// maxParallel bounds the number of agents that are updated at the same time.
 const maxParallel = 16
 
-// parallel calls do for all paths, some at a time, and waits for the end of it.
+// parallel calls do for all paths, maxParallel at a time, and waits until all calls have returned.
 func parallel(paths []string, do func(string)) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxParallel)

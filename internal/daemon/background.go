@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// background is what goes on beside the tree and ends with it.
+// background runs goroutines that end with the tree.
 type background struct {
 	ctx    context.Context
 	cancel context.CancelFunc

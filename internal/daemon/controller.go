@@ -41,40 +41,39 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Options are what a Controller is made of.
+// Options are the parts and settings of a Controller.
 type Options struct {
 	Tree     *spec.Tree
 	Store    store.Store
-	Runtimes []runtime.Runtime // of different kinds, all in which something may run
+	Runtimes []runtime.Runtime // of different kinds
 	Logger   *slog.Logger
 	Version  string
 	Config   fleet.Config
 	// Load reads the files of the project again; nil if there are none.
 	Load   func() reconcile.Loaded
 	Jobs   *job.Runner // for the runs of orders; nil: none are fired
-	Socket string      // where agents reach the controller; they are told if it is not empty
-	// Admit returns where agents that run as another user do; nil: nowhere.
+	Socket string      // the address of the API that agents receive; empty if there is none
+	// Admit returns the socket for agents that run as another user; nil if there is none.
 	Admit func(uid uint32) (socket string, err error)
-	// Once is one life of the tree: limits, stops and the numbers of
-	// incarnations start over instead of from the store, and it ends by
-	// itself when nothing runs or will run again. What lives is taken over all the same.
+	// Once runs the tree a single time: limits, stops and incarnation numbers start
+	// from scratch instead of from the store, and the tree ends when no agent runs or
+	// will run again. Agents that are running already are adopted nevertheless.
 	Once bool
-	// Work is the directory in which runs of Aidefiles find what they are told;
-	// they are told nothing if it is empty.
+	// Work is the directory of the requests to runs of Aidefiles; empty if there is none.
 	Work string
-	// OnEvent is told what the supervisors do, from one goroutine; it must not be slow.
+	// OnEvent receives the events of the supervisors, from one goroutine; it must not be slow.
 	OnEvent func(supervisor.Event)
-	// programs are those that agents of the tree are parts of; nil if there are none.
+	// programs are the Sage programs in the tree; nil if there are none.
 	programs *sagehost.Programs
-	// Output is told what the hooks of agents write, if it is not nil.
+	// Output receives the lines that hooks of agents write; it may be nil.
 	Output func(path string, incarnation uint64, line proc.Line)
 
 	check func(context.Context, pool.Check) (int, error) // runs the checks of pools; they are run as processes if nil
 }
 
-// Controller keeps one project's fleet running: a tree of supervisors whose
-// leaves live in a runtime, so that they outlive it, and whose state is in a
-// store, so that the next controller goes on where this one was.
+// Controller keeps the fleet of a project running. Its tree of supervisors has agents as
+// leaves, which run in a runtime and outlive the Controller. The state of the tree is in a
+// store, from which the next Controller continues.
 type Controller struct {
 	opts     Options
 	host     string
@@ -114,14 +113,14 @@ type Controller struct {
 	work       *service.Service
 	orders     *dispatch.Dispatcher
 
-	down     chan struct{} // closed when somebody has asked for the end
+	down     chan struct{} // closed by Stop
 	downOnce sync.Once
 	ended    chan struct{} // closed when everything is written
 }
 
-// Open finds out what runs, reports what happened meanwhile, and starts the
-// tree: what lives is taken over, what ended is dealt with as if it ended
-// now, what is no longer wanted is stopped. It does not wait for the agents to be ready.
+// Open observes the slots, logs what happened while no daemon ran, and starts the tree. It adopts
+// running agents, handles exits as if they happened now, and stops agents that are no longer
+// declared. It does not wait for the agents to be ready.
 func Open(ctx context.Context, o Options) (*Controller, error) {
 	c, err := newController(o)
 	if err != nil {
@@ -138,7 +137,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	return c, nil
 }
 
-// newController makes a controller that has looked at nothing yet.
+// newController connects the parts of a controller. It starts nothing.
 func newController(o Options) (*Controller, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -191,7 +190,7 @@ func newController(o Options) (*Controller, error) {
 
 const (
 	closeTime = 5 * time.Second // for the last events to be written
-	leftTime  = time.Minute     // for starts that have been given up to leave nothing behind
+	leftTime  = time.Minute     // for cancelled starts to clean up
 )
 
 func (c *Controller) open(ctx context.Context) (err error) {
@@ -205,7 +204,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 		return err
 	}
 	for path := range c.fleet().Agents {
-		c.questions.Forward(path) // of questions that ended and whose agents were not told
+		c.questions.Forward(path) // answers that were not delivered
 	}
 	defer func() {
 		if err != nil {
@@ -262,16 +261,16 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// Before is the number of the last event that is older than this controller.
+// Before returns the number of the last event that is older than this controller.
 func (c *Controller) Before() uint64 { return c.before }
 
-// Started waits until every agent has been started once, or its start has
-// failed, and the instances that the first checks of the pools have asked for.
+// Started waits until every agent has been started once, or its start has failed. That includes the
+// instances that the first checks of the pools ask for.
 func (c *Controller) Started(ctx context.Context) error {
 	if err := c.root.Started(ctx); err != nil {
 		return err
 	}
-	c.loop.Enqueue() // it may not have seen yet whose turn it is
+	c.loop.Enqueue() // another pass sees agents whose dependencies have become ready
 	if err := c.loop.AwaitIdle(ctx); err != nil {
 		return err
 	}
@@ -281,11 +280,11 @@ func (c *Controller) Started(ctx context.Context) error {
 	return c.loop.AwaitIdle(ctx)
 }
 
-// Ended is closed when the tree has ended, by Stop or by its own limit, and
-// everything has been written.
+// Ended returns a channel that is closed when the tree has ended, by Stop or by its own limit, and
+// all events are written.
 func (c *Controller) Ended() <-chan struct{} { return c.ended }
 
-// Err is why the tree has ended, nil if it was stopped. Valid after Ended.
+// Err returns the error that ended the tree, nil if it was stopped. It is valid after Ended.
 func (c *Controller) Err() error {
 	if e := c.root.Exit(); !e.Clean() {
 		return e.Err
@@ -293,8 +292,8 @@ func (c *Controller) Err() error {
 	return nil
 }
 
-// Stop ends the controller: all agents are stopped as package shutdown says, or
-// go on without it if keep. It returns at once; the second call kills.
+// Stop ends the controller. It stops all agents in the order of package shutdown; if keep is set,
+// they keep running instead. It returns at once. The second call kills the agents.
 func (c *Controller) Stop(keep bool) {
 	first := false
 	c.downOnce.Do(func() {
@@ -303,7 +302,7 @@ func (c *Controller) Stop(keep bool) {
 			c.agents.Detach()
 		}
 		close(c.down)
-		go c.closeOrders() // beside the agents
+		go c.closeOrders() // while the agents stop
 	})
 	switch {
 	case first && keep:
@@ -316,7 +315,7 @@ func (c *Controller) Stop(keep bool) {
 	}
 }
 
-// wait sees the tree end.
+// wait waits for the end of the tree, and then closes the controller.
 func (c *Controller) wait() {
 	err := c.root.Wait()
 	c.closeOrders()
@@ -346,7 +345,7 @@ func (c *Controller) wait() {
 	close(c.ended)
 }
 
-// epochOf names the history of a store. One in memory begins with each daemon.
+// epochOf returns the name of the history of a store. That of a memory store begins with each daemon.
 func epochOf(s store.Store) func() string {
 	if s, ok := s.(interface{ ID() string }); ok {
 		return s.ID

@@ -8,7 +8,7 @@ import (
 // fleet returns the desired state.
 func (c *Controller) fleet() *fleet.Fleet { return c.applier.Fleet() }
 
-// building says how supervisor specifications are made. earlier may be nil.
+// building returns the functions that make supervisor specifications. earlier may be nil.
 func (c *Controller) building(earlier *fleet.Fleet,
 	saved func(string) (*supervisor.Saved, *supervisor.SavedSelf)) fleet.Building {
 	return fleet.Building{

@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// orderHost is what orders need of a controller.
+// orderHost is the part of a controller that orders use.
 type orderHost struct{ c *Controller }
 
 // openOrders starts to fire orders, once the tree is launched.

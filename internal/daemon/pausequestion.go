@@ -13,9 +13,9 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// This file asks people what becomes of a supervisor that its limit has paused:
-// one question in the inbox for as long as the pause lasts. It compares what is
-// paused with what is asked, so that nothing is asked twice, whatever restarts.
+// This file asks people what to do about a supervisor that its limit has paused: one question in the
+// inbox for as long as the pause lasts. It compares the paused supervisors with the open questions,
+// so that no question is asked twice after a restart.
 
 // The answers.
 const (
@@ -23,7 +23,7 @@ const (
 	answerStop   = "stop"
 )
 
-// pauseQuestions has pauses looked at.
+// pauseQuestions asks the questions about pauses.
 type pauseQuestions struct {
 	c    *Controller
 	look chan struct{} // holds a token when something may have changed

@@ -17,10 +17,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Preview says what a daemon of a project would do first, and starts nothing but
-// the checks of pools: they are asked, as the number that they print decides what
-// there is to do. It is for while no daemon runs; what people have stopped by hand
-// is not known then. The end of ctx ends the checks, too.
+// Preview returns the first actions that a daemon of a project would take. It starts nothing except the
+// checks of pools, whose output decides the number of instances. It is for projects without a
+// running daemon; stops by hand are not known then. The end of ctx ends the checks, too.
 func Preview(ctx context.Context, file string, logger *slog.Logger) (round pool.Round, err error) {
 	files := load.New(logger, nil)
 	defer func() { err = errors.Join(err, files.Programs.Close()) }()

@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// repairInterval is how often the daemon checks that its files are still there.
+// repairInterval is the time between two checks of the daemon's files.
 const repairInterval = 2 * time.Second
 
 // repairs restores the files of a running daemon that somebody removes.

@@ -9,8 +9,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// restore takes over what the last daemon has left: its records, and the agents that run or have
-// ended since.
+// restore restores the state of the last daemon: its records, and the agents that run or have ended
+// since.
 func (c *Controller) restore(ctx context.Context) (*agent.SavedState, error) {
 	saved, err := c.agents.Load(ctx)
 	if err != nil {

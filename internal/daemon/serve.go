@@ -19,19 +19,19 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// ServeOptions are what Serve needs to know.
+// ServeOptions are the settings of Serve.
 type ServeOptions struct {
 	Config  string // path of the coppice.toml or grove.toml
 	Version string
 	Logger  *slog.Logger
-	// Once: see Options. OnEvent and Output are told what happens; whoever is
-	// slow at it holds up the end of Serve, Output also the agents that write.
+	// Once, OnEvent and Output: see Options. A slow OnEvent or Output delays the end of Serve; a
+	// slow Output also blocks the agents that write.
 	Once    bool
 	OnEvent func(supervisor.Event)
 	Output  func(path string, incarnation uint64, line proc.Line)
-	// Trace gets events of Sage programs as NDJSON, if it is not nil.
+	// Trace receives events of Sage programs as NDJSON, if it is not nil.
 	Trace io.Writer
-	// Hurry has the files read again at once; it may be nil. Once reads them only once.
+	// Hurry requests that the files are read again; it may be nil. With Once they are read only once.
 	Hurry <-chan struct{}
 	// Up is called once the controller answers, with the socket it answers on.
 	Up func(c *Controller, socket string)
@@ -39,9 +39,9 @@ type ServeOptions struct {
 	Ready func(*Controller)
 }
 
-// Serve is the daemon of a project, from its lock to its end. The end of ctx
-// stops all agents in order; see Controller.Stop for less patience. Its error is
-// a config.Errors, a *LockedError, a *sqlite.FileError, or why the tree ended.
+// Serve runs the daemon of a project, from taking its lock to the end of its tree. The end of ctx
+// stops all agents in order; Controller.Stop can kill them. Its error is a config.Errors, a
+// *LockedError, a *sqlite.FileError, or the error that ended the tree.
 func Serve(ctx context.Context, o ServeOptions) (err error) {
 	files := load.New(o.Logger, o.Trace)
 	defer func() { err = errors.Join(err, files.Programs.Close()) }() // after the last agent
@@ -146,10 +146,10 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	return c.Err()
 }
 
-// tellReady tells systemd, and who else wants to know, that the fleet has started.
+// tellReady calls ready and notifies systemd when the fleet has started.
 func (c *Controller) tellReady(ctx context.Context, ready func(*Controller)) {
 	if c.Started(ctx) != nil {
-		return // ended before: that is told by the end
+		return // it has ended before
 	}
 	sd.SdNotify(false, sd.SdNotifyReady)
 	if ready != nil {
@@ -157,9 +157,8 @@ func (c *Controller) tellReady(ctx context.Context, ready func(*Controller)) {
 	}
 }
 
-// watchdog keeps systemd's watchdog quiet while the controller makes
-// progress: while the root of the tree answers. A controller that hangs is
-// then replaced, and its agents are taken over by the next one.
+// watchdog notifies systemd's watchdog while the root of the tree answers. systemd replaces a
+// controller that hangs, and the next one adopts its agents.
 func (c *Controller) watchdog(ctx context.Context) {
 	interval, err := sd.SdWatchdogEnabled(false)
 	if err != nil || interval == 0 {

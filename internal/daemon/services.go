@@ -35,7 +35,7 @@ func (c *Controller) openFeatures(ctx context.Context) (err error) {
 			})
 		},
 		Handled: func(ctx context.Context, all []mail.Message) error {
-			return c.questions.TakeMailed(ctx, all) // who has read an answer has taken it
+			return c.questions.TakeMailed(ctx, all) // an answer that was read counts as taken
 		},
 	})
 	if err != nil {
@@ -76,7 +76,7 @@ func (d directory) awaitTask(ctx context.Context, who token.Caller, wait func(co
 	return err
 }
 
-// directory is what features need to know of the tree.
+// directory is the part of a controller by which features look up nodes.
 type directory struct{ c *Controller }
 
 func (d directory) Project() string                    { return d.c.fleet().Tree.Root.Name }

@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// modelSource is what the read model joins, of a controller.
+// modelSource is the part of a controller that the read model joins.
 type modelSource struct{ c *Controller }
 
 // newStatus returns the model of a running controller.

@@ -7,9 +7,9 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// failureOf says how an incarnation has failed, "" if it has not: it was asked
-// to end, now or by a daemon before this one, it had to finish and has, or how it
-// ended is not known. Only failures count against the tasks that it had claimed.
+// failureOf returns the failure of an incarnation, for the tasks that it had claimed. It returns "" for
+// an exit that was asked for, now or by an earlier daemon, for the clean end of a drain, and for
+// an exit that was not observed.
 func failureOf(exit agent.Exit) string {
 	var unhealthy *agent.UnhealthyError
 	switch {

@@ -17,7 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Options are what a Journal needs of its daemon.
+// Options are the parts of a daemon that a Journal uses.
 type Options struct {
 	Log *event.Log
 	// Wanted reports whether the desired state has a node.
@@ -32,8 +32,8 @@ type Options struct {
 	Remembers func(path string) int
 }
 
-// Journal writes the events of the supervisors of a daemon. It knows what the log was told of each
-// node, for callers that wait until it was told of something. New makes it.
+// Journal writes the events of the supervisors of a daemon. It knows the last record of each node
+// that was given to the log, for callers that wait for one. New makes it.
 type Journal struct {
 	Options
 	mu     sync.Mutex
@@ -42,7 +42,7 @@ type Journal struct {
 	moved  chan struct{}     // closed and replaced when something is noted
 }
 
-// noted is what the log was told of a node last.
+// noted is the last record of a node that was given to the log.
 type noted struct {
 	record *agent.Record
 	mark   uint64 // of the log, behind it
@@ -81,10 +81,10 @@ func (j *Journal) Note(path string, r *agent.Record) {
 	j.broadcast()
 }
 
-// Logged implements agent.StartLog: the log has been told of a start.
+// Logged implements agent.StartLog: it notes that a start was given to the log.
 func (j *Journal) Logged(path string, incarnation uint64) { j.started(path, incarnation, 1) }
 
-// started remembers a start, and the most before it that are needed.
+// started notes a start, and keeps at most so many.
 func (j *Journal) started(path string, incarnation uint64, most int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -93,13 +93,13 @@ func (j *Journal) started(path string, incarnation uint64, most int) {
 	j.broadcast()
 }
 
-// broadcast wakes those who wait. The mutex is held.
+// broadcast wakes all waiting callers. It needs mu.
 func (j *Journal) broadcast() {
 	close(j.moved)
 	j.moved = make(chan struct{})
 }
 
-// Restore takes over the last start that an earlier daemon has written.
+// Restore notes the last start that an earlier daemon has written.
 func (j *Journal) Restore(path string, incarnation uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -113,7 +113,7 @@ func (j *Journal) Forget(path string) {
 	delete(j.starts, path)
 }
 
-// Has reports whether the log was told of a node since the daemon started.
+// Has reports whether the log was given a record of a node since the daemon started.
 func (j *Journal) Has(path string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -131,11 +131,11 @@ func (j *Journal) LastStart(path string) uint64 {
 	return 0
 }
 
-// maxWait bounds the wait of callers for the log, so that they go on while the disk is full, too.
+// maxWait bounds the wait of callers for the log, so that they continue while the disk is full.
 const maxWait = time.Second
 
-// AwaitRecord waits until the record of a node is as done says, and is on the disk; not longer than
-// for a moment.
+// AwaitRecord waits until done accepts the record of a node, and until the record is on disk. It waits
+// at most for maxWait.
 func (j *Journal) AwaitRecord(ctx context.Context, path string, done func(*agent.Record) bool) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
@@ -149,11 +149,10 @@ func (j *Journal) AwaitRecord(ctx context.Context, path string, done func(*agent
 	}
 }
 
-// AwaitEarlier implements agent.StartLog: it waits until the log has the start of an incarnation some
-// way before this one, but not longer than for a moment. What a daemon that is killed has not written
-// is told by the next one, as far as the slot remembers: an agent that ends faster than the disk
-// writes must not get further ahead than that. With incarnation n started and that of n-k in the log,
-// the exits of n-k to n-1 may have to be told, which are k.
+// AwaitEarlier implements agent.StartLog: it waits, at most for maxWait, until the log has the start
+// of incarnation n-k, where n is about to start and k is the number of exits that the slot remembers.
+// If the daemon is killed, the next one writes the exits that are missing in the log, n-k to n-1, from
+// the slot. An agent that exits faster than the disk writes must not get further ahead than that.
 func (j *Journal) AwaitEarlier(ctx context.Context, path string, incarnation uint64) {
 	ahead := uint64(j.Remembers(path))
 	if incarnation <= ahead {
@@ -174,8 +173,8 @@ func (j *Journal) AwaitEarlier(ctx context.Context, path string, incarnation uin
 	}
 }
 
-// AwaitRunning waits until the log was told of all nodes that run, of which the incarnations are
-// given, 0 for a supervisor; not longer than for a moment. It consumes the map.
+// AwaitRunning waits, at most for maxWait, until the log was given the starts of all nodes in a map of
+// incarnations, 0 for a supervisor. It consumes the map.
 func (j *Journal) AwaitRunning(ctx context.Context, nodes map[string]uint64) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
@@ -192,8 +191,8 @@ func (j *Journal) AwaitRunning(ctx context.Context, nodes map[string]uint64) {
 	})
 }
 
-// await waits until done, which is called with the mutex held, says so. It reports
-// false if ctx ends before.
+// await waits until done, which is called with mu held, returns true. It returns false if ctx ends
+// before.
 func (j *Journal) await(ctx context.Context, done func() bool) bool {
 	for {
 		j.mu.Lock()

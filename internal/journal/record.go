@@ -25,13 +25,13 @@ func (j *Journal) Event(e supervisor.Event) {
 	}
 }
 
-// records returns the record of a child that follows from an event about it, nil
-// if none does, and what is written with the event. Both follow from the event
-// alone: see supervisor.Snapshot.
+// records returns the record of a child after an event about it, nil if the event
+// changes none, and the operations to write with the event. Both follow from the
+// event alone: see supervisor.Snapshot.
 func (j *Journal) records(e supervisor.Event) (*agent.Record, []store.Op) {
 	h := e.Header()
 	switch e.(type) {
-	case supervisor.ChildReturned, supervisor.ChildMisbehaved: // which change nothing
+	case supervisor.ChildReturned, supervisor.ChildMisbehaved: // they change no record
 		return nil, nil
 	case supervisor.LimitLifted:
 		if h.ID == "" {
@@ -45,7 +45,7 @@ func (j *Journal) records(e supervisor.Event) (*agent.Record, []store.Op) {
 	return r, append(ops, j.Features(e)...)
 }
 
-// recordOf returns the record of a child after an event about it, and how it is written.
+// recordOf returns the record of a child after an event about it, and the operations that write it.
 func (j *Journal) recordOf(h supervisor.EventHeader) (*agent.Record, []store.Op) {
 	path, saved := h.Path(), h.After.Child
 	switch {
@@ -72,8 +72,8 @@ func isAlive(s supervisor.State) bool {
 	return s == supervisor.Running || s == supervisor.Starting || s == supervisor.Stopping
 }
 
-// selfOp writes the part of a supervisor's record that is its own. It has a key
-// of its own, as its parent writes the other part.
+// selfOp writes the counters of a supervisor. They have a key of their own,
+// because the supervisor's parent writes the rest of its record.
 func selfOp(path string, self supervisor.SavedSelf) store.Op {
 	r := &agent.Record{
 		Path: path, State: supervisor.Running.String(),

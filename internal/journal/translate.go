@@ -40,7 +40,7 @@ func Translate(e supervisor.Event) (entry event.Event, text string) {
 	return entry, t.text
 }
 
-// translation is all that the log and people learn from an event of a supervisor.
+// translation is the form of an event of a supervisor in the log and in text.
 type translation struct {
 	agent event.Type // "" where it is never about an agent
 	super event.Type
@@ -48,7 +48,7 @@ type translation struct {
 	text  string
 }
 
-// translationOf is the one place that knows all types of events.
+// translationOf translates every type of event.
 func translationOf(e supervisor.Event) translation {
 	switch e := e.(type) {
 	case supervisor.SupervisorStarted:
@@ -117,7 +117,7 @@ func translationOf(e supervisor.Event) translation {
 			fmt.Sprintf("%d events were lost: too many at once", e.N),
 		}
 	}
-	// The set is closed: a test walks through all of it.
+	// Not reached: the set is closed, and a test covers all of it.
 	return translation{event.Unnamed, event.Unnamed, nil, e.String()}
 }
 
@@ -188,7 +188,7 @@ func stoppingText(e supervisor.SupervisorStopping) string {
 	return fmt.Sprintf("stopping everything: %v", e.Reason)
 }
 
-// decisionText says what comes next, and why.
+// decisionText describes a decision and its reason.
 func decisionText(d supervisor.Decision) string {
 	if d.Action == supervisor.EndSelf {
 		return d.Reason.String()

@@ -22,7 +22,7 @@ import (
 // is restarting its children takes its own afterwards.
 const updateTimeout = 2 * time.Second
 
-// ApplierOptions are what an Applier needs of its daemon.
+// ApplierOptions are the parts of a daemon that an Applier uses.
 type ApplierOptions struct {
 	Store    store.Store
 	Log      *event.Log

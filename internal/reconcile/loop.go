@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// LoopOptions are what a Loop needs.
+// LoopOptions are the parts of a daemon that a Loop uses.
 type LoopOptions struct {
 	// Desired returns the desired state in start order, Observe the observed state by path.
 	// No other desired state takes effect between the two calls: see Freeze.
@@ -22,8 +22,8 @@ type LoopOptions struct {
 	Held        func(Delay)                   // is called once when a limit begins to delay a restart
 	BeforePass  func()
 	AfterPlan   func()
-	Interval    func() time.Duration        // between two passes at most
-	Starts      int                         // starts at the same time
+	Interval    func() time.Duration        // the longest time between two passes
+	Starts      int                         // the number of starts at the same time
 	Go          func(func(context.Context)) // runs something in the background
 	Stopping    <-chan struct{}             // closed when no more passes are made
 	Ended       <-chan struct{}             // closed when the tree has ended
@@ -44,7 +44,7 @@ type Loop struct {
 	delays   map[string]Delay   // of the last pass
 	changed  bool               // something has happened since the last pass
 	attempts attempts           // of the actions of the passes before
-	idle     chan struct{}      // closed when a pass has nothing to do; nil if the last one had not
+	idle     chan struct{}      // closed when a pass has nothing to do; nil if the last one had nothing to do
 	due      time.Time          // of the next pass, if nothing happens before
 	restarts map[string]Restart // of agents that have drifted, since ResetRestarts
 }
@@ -106,8 +106,8 @@ func (l *Loop) AwaitIdle(ctx context.Context) error {
 	}
 }
 
-// Freeze keeps passes from being planned until release is called. The desired state changes
-// only in between, so that it and what supervisors know of it belong together.
+// Freeze prevents planning until release is called. The desired state changes only in between, so
+// that a plan never mixes the states before and after a change.
 func (l *Loop) Freeze() (release func()) {
 	l.applying.Lock()
 	return l.applying.Unlock
@@ -155,7 +155,7 @@ func (l *Loop) Plan() Result {
 		InFlight{Busy: busy, Starting: starting, Before: l.o.RemoveFirst(observed)}, time.Now())
 }
 
-// pass plans and begins the actions. It returns when there may be more to do.
+// pass plans and begins the actions. It returns the time at which there may be more to do.
 func (l *Loop) pass(context.Context) time.Time {
 	select {
 	case <-l.o.Stopping:
@@ -198,7 +198,7 @@ func (l *Loop) pass(context.Context) time.Time {
 	return res.Next
 }
 
-// do carries out an action; a start when there is room for one.
+// do carries out an action. A start waits until fewer than LoopOptions.Starts are in progress.
 func (l *Loop) do(ctx context.Context, a Action) {
 	if a.Kind == Start {
 		select {
@@ -260,7 +260,7 @@ func (l *Loop) Waits(path string) (Delay, bool) {
 	return d, ok
 }
 
-// Outlook is what a pass would see of a node, and do about it.
+// Outlook is the view of a pass on a node, and its plan for it.
 type Outlook struct {
 	Desired  Desired
 	Observed *Observed // nil if nothing is known of it
@@ -291,7 +291,7 @@ func (l *Loop) Outlook(path string, now time.Time) *Outlook {
 	return x
 }
 
-// Restart is when an agent restarts that has drifted from its declaration.
+// Restart is the time at which a drifted agent restarts.
 type Restart uint8
 
 const (

@@ -18,7 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// OrphansOptions are what Orphans need.
+// OrphansOptions are the parts of a daemon that Orphans use.
 type OrphansOptions struct {
 	Runtimes func() map[string]runtime.Runtime // by kind
 	Fleet    func() *fleet.Fleet

@@ -250,7 +250,7 @@ func (p *planner) look(at time.Time) {
 	}
 }
 
-// maxFields are how many fields a reason names.
+// maxFields bounds the number of fields that a reason names.
 const maxFields = 5
 
 func fields(all []string) string {

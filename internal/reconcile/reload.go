@@ -24,7 +24,7 @@ type Loaded struct {
 	Err    error
 }
 
-// ReloaderOptions are what a Reloader needs.
+// ReloaderOptions are the parts of a daemon that a Reloader uses.
 type ReloaderOptions struct {
 	Load  func() Loaded // reads the files; nil if there are none
 	Fleet func() *fleet.Fleet
@@ -50,7 +50,7 @@ type Reloader struct {
 type rejection struct{ revision, reason string }
 
 const (
-	// retryInterval is how often rejected files are read again although they have not
+	// retryInterval is the time after which rejected files are read again although they have not
 	// changed: what they name may exist by then.
 	retryInterval = 30 * time.Second
 	// effectTimeout bounds the wait for the effect of a reload that no client waits for.

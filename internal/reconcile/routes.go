@@ -19,7 +19,7 @@ var Reload = api.Route[api.None, Reloaded]{
 	Returns: "How it differs from the one that was in force.",
 }
 
-// Reloaded says how the file differs from the one that was in force.
+// Reloaded lists the differences between a file and the one before it.
 type Reloaded struct {
 	_        struct{} `open:"true" doc:"How the file differs from the one that was in force."`
 	Revision string   `json:"revision" doc:"Of the one that is in force now."`

@@ -23,12 +23,12 @@ type Desired struct {
 	// Instance: it belongs to a pool. The same name elsewhere is another agent.
 	Instance bool
 	Hash     spec.Hash // of its declaration; a supervisor has none
-	// DrainTimeout is how long it may take to finish before a restart because it has drifted;
+	// DrainTimeout is the time that it has to finish before a restart for drift;
 	// 0: it is restarted at once.
 	DrainTimeout time.Duration
 }
 
-// Phase is what was observed of a node.
+// Phase is the observed state of a node.
 type Phase uint8
 
 const (
@@ -75,11 +75,11 @@ type Observed struct {
 	Idle     time.Duration
 	Asks     bool // it checks whether it is being drained
 	Draining bool // it was asked to finish, and what follows is decided
-	// RoomAt is when its limit allows one more start; now if it is in the past.
+	// RoomAt is the time at which its limit allows another start; now if it is in the past.
 	RoomAt time.Time
 }
 
-// InFlight are what is known of rounds before.
+// InFlight has the actions of earlier passes that are in progress.
 type InFlight struct {
 	// Busy has the paths of actions in progress, except starts. Nothing is planned for these,
 	// nor above or below them.
@@ -109,7 +109,7 @@ func (k Kind) String() string {
 	return [...]string{"stop", "suspend", "start", "renew", "drain", "end", "release"}[k]
 }
 
-// Cause is why a running agent is renewed or ended. The first that applies counts.
+// Cause is the reason to restart or end a running agent. The first that applies counts.
 type Cause uint8
 
 const (
@@ -144,7 +144,7 @@ func (a Action) String() string { return fmt.Sprintf("%v %s: %s", a.Kind, a.Path
 // Delay is an action that waits.
 type Delay struct {
 	Path string
-	// For is what it waits for; "" if it waits for its limit, until Until.
+	// For is the path that it waits for; "" if it waits for its limit, until Until.
 	For   string
 	Until time.Time
 	Cause Cause // of a renewal that a limit delays
@@ -165,6 +165,6 @@ type Result struct {
 	Actions []Action
 	// Delays are the actions that wait, in start order.
 	Delays []Delay
-	// Next is when there may be more to do although nothing happens; zero if never.
+	// Next is the time at which there may be more to do although nothing happens; zero if never.
 	Next time.Time
 }

@@ -58,7 +58,7 @@ func attention(nodes []Node, config Config, serving bool, lastLine func(path str
 	return all
 }
 
-// crashLoop is how the API calls an agent that fails soon after each start.
+// crashLoop is the state of an agent in the API that fails soon after each start.
 const crashLoop = "crash_loop"
 
 // What to say of an agent that does its work, ends and is run again.
@@ -122,7 +122,7 @@ func nodeAttention(n Node, serving bool) (a Attention, logs, ok bool) {
 	return a, logs, true
 }
 
-// slowStart is how long an agent may take to become ready before that is worth a look.
+// slowStart is the time after which a start that is not ready needs attention.
 const slowStart = 10 * time.Second
 
 // whyNotRunning returns why an agent that should run does not; ok is false for one that
@@ -157,7 +157,7 @@ func keepsFailing(n Node) bool {
 	return n.Failed && n.LimitMax > 0 && n.LimitCounts == supervisor.CountStarts.String() && n.InWindow > LoopEnds
 }
 
-// silence says how long an agent has been unresponsive.
+// silence describes how long an agent has been unresponsive.
 func silence(v health.Info) string {
 	switch {
 	case v.HeartbeatTimeout > 0 && v.Heartbeat == nil:
@@ -204,7 +204,7 @@ func inTurn(first, second string) string {
 	return first + ", then " + second
 }
 
-// afterUp says what the next daemon does with a quarantined node.
+// afterUp describes what the next daemon does with a quarantined node.
 func afterUp(n Node) string {
 	if n.NextAt == nil {
 		return "the next daemon starts it"

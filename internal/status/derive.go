@@ -40,7 +40,7 @@ func deriveStates(nodes []Node) {
 //   - a supervisor that does not run itself has its own state;
 //   - one whose limit has paused it is paused, which its children say;
 //   - one with a child that needs a person is degraded;
-//   - one with a child that runs, or will by itself, is running;
+//   - one with a child that runs, or will on its own, is running;
 //   - else it is suspended if something in it is, and stopped if nothing is;
 //   - one without children is running.
 func supervisorState(own string, children []*Node) (state string, of *Node) {
@@ -71,7 +71,7 @@ func supervisorState(own string, children []*Node) (state string, of *Node) {
 	return "stopped", nil
 }
 
-// health is what is wrong with a node, in a word; "" if nothing is.
+// health names the problem of a node in a word; "" if it has none.
 func (n *Node) health() string {
 	switch n.State {
 	case "quarantined", "paused", Degraded:

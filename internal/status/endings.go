@@ -15,7 +15,7 @@ type Endings struct {
 	byPath map[string]*ending
 }
 
-// ending is what the events have said of a child last.
+// ending is the last exit of a child in the events.
 type ending struct {
 	incarnation uint64
 	restarts    int

@@ -132,7 +132,7 @@ func notices(o runtime.Observation, watchdog time.Duration, now time.Time) (w []
 		w = append(w, "it says that it reads its configuration")
 	}
 	if !n.Stopping.IsZero() {
-		w = append(w, fmt.Sprintf("it said %v ago that it stops by itself", ago(n.Stopping, now)))
+		w = append(w, fmt.Sprintf("it reported %v ago that it is stopping (STOPPING=1)", ago(n.Stopping, now)))
 	}
 	if n.Errno != 0 {
 		w = append(w, fmt.Sprintf("it gives the error %d (%v)", n.Errno, syscall.Errno(n.Errno)))

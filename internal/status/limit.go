@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// SetLimit says what counts the starts of a node, and how much of that is used up.
+// SetLimit sets the limit of a node and its current count.
 func (n *Node) SetLimit(l supervisor.Limit, counted int) {
 	n.InWindow, n.LimitMax, n.Limit = counted, l.Max, l.String()
 	n.LimitCounts, n.LimitWindow, n.LimitAction, n.LimitOf = "", 0, "", ""
@@ -17,7 +17,7 @@ func (n *Node) SetLimit(l supervisor.Limit, counted int) {
 	}
 }
 
-// Starts is how much of its limit a node has used up, such as "3/20 starts in 1h" or
+// Starts describes the used part of a node's limit, such as "3/20 starts in 1h" or
 // "2/10 restarts in a row". It is "shared" where the limit of a supervisor above
 // counts, and "-" where nothing does.
 func (n Node) Starts() string {

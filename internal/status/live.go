@@ -57,7 +57,7 @@ type Live struct {
 	Resumable func() bool
 }
 
-// Triggered is what is known of an agent of an Aidefile.
+// Triggered is the state of an agent of an Aidefile.
 type Triggered struct {
 	Aide     *trigger.Info
 	NextFire *time.Time

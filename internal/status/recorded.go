@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Recorded is what the last daemon of a project has left, while none runs.
+// Recorded reads the records of the last daemon of a project while none runs.
 type Recorded struct {
 	Started time.Time // of that daemon; zero: not known
 	Fate    string    // how it ended; empty: not known

@@ -29,12 +29,12 @@ var (
 	}
 )
 
-// ListRequest says which nodes are listed.
+// ListRequest selects the nodes to list.
 type ListRequest struct {
 	Path string `json:"path,omitempty" doc:"List this node and what is below it; everything if it is not given. The first segment, the project, may be left out."`
 }
 
-// ExplainRequest says which node is explained.
+// ExplainRequest selects the node to explain.
 type ExplainRequest struct {
 	Path string `json:"path" doc:"The node."`
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Fleet is what is declared at one moment. Nothing in it may be changed.
+// Fleet is the declaration at one moment. It must not be changed.
 type Fleet struct {
 	Root     *spec.Node
 	RootPath string
@@ -69,7 +69,7 @@ type Model struct {
 	source source
 }
 
-// source is where a Model learns the state of nodes.
+// source provides the state of nodes to a Model.
 type source interface {
 	// nodes lists a node of the fleet and what is below it, with the states of their own.
 	nodes(path string) ([]Node, error)
@@ -86,7 +86,7 @@ const (
 	kindSupervisor = "supervisor"
 )
 
-// historyLength is how many events and lines an explanation has.
+// historyLength is the number of events and lines in an explanation.
 const historyLength = 10
 
 // Nodes lists the tree below a path, parents first and siblings in start order. The empty

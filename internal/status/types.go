@@ -66,7 +66,7 @@ const (
 	CleanLoop Loop = "clean" // the last time it ended with exit code 0
 )
 
-// LoopEnds is how many ends in a row make a loop.
+// LoopEnds is the number of early exits in a row that make a crash loop.
 const LoopEnds = 3
 
 // NeedsInput is the open question of a node.
@@ -94,7 +94,7 @@ type Explanation struct {
 	Patrol   *Standing     `json:"patrol,omitempty"`
 }
 
-// Standing is what reconciliation makes of a node.
+// Standing is the view of reconciliation on a node.
 type Standing struct {
 	_ struct{} `doc:"What the patrol makes of a node: what is wanted, what is, and what a round would do about it now."`
 
@@ -137,7 +137,7 @@ type Attention struct {
 	Path       string     `json:"path" doc:"The path of an agent or supervisor; of a file that was rejected, its path."`
 	State      string     `json:"state" doc:"The state of the node, or what matters more. crash_loop: an agent that failed soon after each of its last starts; restart_loop: one that ended with exit code 0 soon after each; failing: one that runs and has failed again and again; unresponsive: one that runs and is silent for longer than it may be; needs_input: one that waits for an answer; rejected: a version of the file that is not in force."`
 	Reason     string     `json:"reason" doc:"Why, in a line."`
-	NextAt     *time.Time `json:"next_at,omitempty" doc:"When it goes on by itself."`
+	NextAt     *time.Time `json:"next_at,omitempty" doc:"When it continues on its own."`
 	Command    string     `json:"command" doc:"The command that helps."`
 	LastOutput string     `json:"last_output,omitempty" doc:"The last line that an agent wrote, where it is down because it fails."`
 }
@@ -162,7 +162,7 @@ type Controller struct {
 	Uptime    float64   `json:"uptime_seconds" minimum:"0" doc:"How long it has been running."`
 }
 
-// Inbox is how much waits for people.
+// Inbox counts what waits for people.
 type Inbox struct {
 	_ struct{} `doc:"How much waits for people."`
 
@@ -171,7 +171,7 @@ type Inbox struct {
 	Parked    int `json:"parked" minimum:"0" doc:"Tasks whose claims have failed too often."`
 }
 
-// Store says whether state is being kept.
+// Store reports whether state is being saved.
 type Store struct {
 	_ struct{} `doc:"Whether state is being kept."`
 

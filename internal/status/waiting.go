@@ -60,7 +60,7 @@ func stateInWords(n Node) string {
 	return text
 }
 
-// manyTimes is how many events of a kind are counted at most.
+// manyTimes bounds the number of events of a kind that are counted.
 const manyTimes = 1000
 
 // explainIdle says for how long an agent has been idle, and how often it was killed for that.

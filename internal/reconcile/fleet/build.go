@@ -14,7 +14,7 @@ import (
 // StartFunc starts one incarnation of an agent.
 type StartFunc = func(context.Context) (supervisor.Process, error)
 
-// Building says how the specifications of the supervisors are made.
+// Building has the functions that make the specifications of the supervisors.
 type Building struct {
 	// Start returns the Start function of an agent.
 	Start func(a *spec.Agent, signal syscall.Signal) (StartFunc, error)

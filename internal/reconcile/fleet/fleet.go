@@ -96,7 +96,7 @@ func (f *Fleet) Check(runtimes map[string]runtime.Runtime) error {
 	return nil
 }
 
-// Awaits reports whether anything in the fleet starts something by itself later, though
+// Awaits reports whether anything in the fleet starts something later on its own, though
 // nothing runs now: an order, the trigger of an Aidefile, or the check of a pool. What
 // the file suspends or disables does not.
 func (f *Fleet) Awaits() bool {

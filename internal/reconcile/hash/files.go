@@ -27,7 +27,7 @@ type fileHasher struct {
 	byPath map[string]*fileState
 }
 
-// fileState is what is known of a file.
+// fileState is the last observation of a file.
 type fileState struct {
 	hashing bool
 	done    chan struct{} // closed when that is over
@@ -40,13 +40,13 @@ type fileState struct {
 
 const (
 	maxParallel = 4
-	// slotTime is how long one file may occupy a slot. Hashing it goes on afterwards, for
+	// slotTime is the time for which one file may occupy a slot. Its hashing continues afterwards, for
 	// as long as its file system hangs.
 	slotTime = 5 * time.Second
-	// maxContent is how much of a file is read: of larger ones the beginning and the end,
+	// maxContent is the number of bytes read of a file: of larger ones the beginning and the end,
 	// and the size counts.
 	maxContent = 1 << 20
-	// mtimeResolution is how long a file must not have changed for its modification time
+	// mtimeResolution is the time for which a file must not have changed for its modification time
 	// to be trusted: two changes may have the same time.
 	mtimeResolution = 2 * time.Second
 )

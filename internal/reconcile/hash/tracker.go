@@ -20,7 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// Options are what a Tracker needs.
+// Options are the parts of a daemon that a Tracker uses.
 type Options struct {
 	Store   store.Store
 	Logger  *slog.Logger
@@ -39,7 +39,7 @@ type Tracker struct {
 	saving  bool                        // a write to the store is under way
 }
 
-// start is what an incarnation was started with.
+// start is the declaration with which an incarnation was started.
 type start struct {
 	who     token.Caller
 	at      time.Time

@@ -58,7 +58,7 @@ func (f *Fleet) change(do func()) {
 	f.changed = make(chan struct{})
 }
 
-// SetStatus says what Status answers.
+// SetStatus sets the answer of Status.
 func (f *Fleet) SetStatus(s status.Status) { f.change(func() { f.status = s }) }
 
 // SetNode replaces the node of that path.
@@ -74,7 +74,7 @@ func (f *Fleet) SetNode(n status.Node) {
 	})
 }
 
-// SetExplanation says what Explain answers for its node.
+// SetExplanation sets the answer of Explain for its node.
 func (f *Fleet) SetExplanation(x status.Explanation) { f.change(func() { f.why[x.Node.Path] = x }) }
 
 // SetError makes all methods fail, until it is set to nil.
@@ -284,7 +284,7 @@ func (f *Fleet) Logs(ctx context.Context, q output.Query) iter.Seq2[output.Line,
 	}
 }
 
-// Begin says what there is of the line that an agent is writing.
+// Begin sets the beginning of the line that an agent is writing.
 func (f *Fleet) Begin(path, text string) { f.change(func() { f.begun[path] = text }) }
 
 // Unfinished yields what Begin says.
@@ -308,7 +308,7 @@ func (f *Fleet) Unfinished(ctx context.Context, path string) iter.Seq2[output.Un
 	}
 }
 
-// printed is what the agents at and below some paths have said.
+// printed returns the output of the agents at and below some paths.
 func (f *Fleet) printed(paths []string) (lines map[string][]string, changed chan struct{}, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
