@@ -28,7 +28,7 @@ left=""
 for pair in $(missing); do left="$left ${pair%%:*}"; done
 
 # install FROM NAME puts the npm packages that FROM/package.json asks for into
-# .cache/NAME, which git ignores. A copy of what was asked for is beside them
+# .cache/NAME, which git ignores. A copy of what was asked for is next to them
 # once they are whole.
 install() {
 	into=.cache/$2

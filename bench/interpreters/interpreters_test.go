@@ -1,4 +1,4 @@
-// Package interpreters measures Sage's evaluator beside interpreters that are
+// Package interpreters measures Sage's evaluator next to interpreters that are
 // often embedded in Go programs, with the same work for each.
 package interpreters
 

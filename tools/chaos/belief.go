@@ -77,7 +77,7 @@ func patiently(do func() error) error {
 	}
 }
 
-// account is what the journal of an agent says.
+// account is the content of an agent's journal.
 type account struct {
 	lives, acks         int
 	acknowledged, tried int

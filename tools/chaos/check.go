@@ -16,7 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
 
-// life is what the log says of one incarnation.
+// life is the log's account of one incarnation.
 type life struct {
 	started, ended int
 	events         []string
@@ -137,7 +137,7 @@ func checkAgent(dir, name string, stays bool, lives map[uint64]*life) (starts in
 	return len(incarnations), nil
 }
 
-// around is what the log says of an incarnation and its neighbours.
+// around returns the log's account of an incarnation and its neighbours.
 func around(lives map[uint64]*life, n uint64) string {
 	var b strings.Builder
 	for i := n - 1; i <= n+1; i++ {

@@ -245,7 +245,7 @@ func heardFilter() event.Filter {
 	return event.Filter{Types: []string{string(event.OrderCompleted)}, Path: "orders/cool"}
 }
 
-// ordersSum is what was checked.
+// ordersSum has the results of the checks.
 type ordersSum struct{ runs, slots, events, byHand int }
 
 func (s ordersSum) String() string {

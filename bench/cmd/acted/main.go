@@ -4,7 +4,7 @@
 // SIGKILL, and it takes so long until its supervisor has decided what comes of
 // that (the time of the event agent.crashed), and until the first instruction
 // of its successor. The patrol makes no round meanwhile (patrol_interval is
-// a day), and n agents rest beside it. For os/exec, the floor, the decision is that
+// a day), and n agents rest next to it. For os/exec, the floor, the decision is that
 // Wait has returned.
 package main
 
@@ -30,7 +30,7 @@ func main() {
 	impl := flag.String("impl", "coppice-up", "coppice-up or os/exec")
 	program := flag.String("program", "", "the built coppice")
 	firstact := flag.String("firstact", "", "the built cmd/firstact")
-	n := flag.Int("n", 0, "agents that rest beside it")
+	n := flag.Int("n", 0, "agents that rest next to it")
 	rounds := flag.Int("rounds", 300, "ends")
 	pause := flag.Duration("pause", 20*time.Millisecond, "pause before each")
 	flag.Parse()
@@ -56,7 +56,7 @@ func run(impl, program, firstact string, n, rounds int, pause time.Duration) err
 	case "os/exec":
 		k = &bare{argv: []string{firstact, fifo.Path}}
 	case "coppice-up":
-		k = &daemon{program: program, dir: dir, argv: []string{firstact, fifo.Path}, beside: n}
+		k = &daemon{program: program, dir: dir, argv: []string{firstact, fifo.Path}, resting: n}
 	default:
 		return fmt.Errorf("%s is not known here", impl)
 	}
@@ -164,7 +164,7 @@ func (b *bare) down() error {
 type daemon struct {
 	program, dir string
 	argv         []string
-	beside       int
+	resting      int
 }
 
 func (d *daemon) up() error {
@@ -176,7 +176,7 @@ func (d *daemon) up() error {
 	fmt.Fprintf(&toml, "[project]\nname = \"bench\"\n\n[daemon]\npatrol_interval = "+
 		"\"1d\"\nmax_restarts = \"unlimited\"\n\n"+
 		"[[agent]]\nname = \"hot\"\ncommand = %s\nbackoff = \"none\"\n", quoted)
-	for i := range d.beside {
+	for i := range d.resting {
 		fmt.Fprintf(&toml, "\n[[agent]]\nname = \"a%d\"\ncommand = [\"sleep\", \"1000000\"]\n", i)
 	}
 	if err := os.WriteFile(filepath.Join(d.dir, "coppice.toml"), []byte(toml.String()), 0o600); err != nil {

@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// config is what the flags say.
+// config has the values of the flags.
 type config struct {
 	reps   int
 	quick  bool

@@ -21,30 +21,30 @@ func scenarios() []string {
 
 // sizes are the numbers that make a run long or short.
 type sizes struct {
-	children int // spawn; siblings in restart and latency, beside none at all
+	children int // spawn; siblings in restart and latency, next to none at all
 	group    int // rest
 	storm    time.Duration
 	crashes  int // latency
 	groups   int // rest
 	kills    int // exec, exit, acted
-	beside   int // acted: agents at rest
+	resting  int // acted: agents at rest
 	fleet    int // agents
 	output   int // MB
 	writers  int // belief: agents
 	writes   time.Duration
 	orders   int
 	looks    time.Duration // cron, orders: how long each number is measured
-	workers  int           // work: agents, beside one alone
+	workers  int           // work: agents, next to one alone
 }
 
 func sizesOf(quick bool) sizes {
 	if quick {
 		return sizes{children: 10_000, group: 1000, storm: 500 * time.Millisecond, crashes: 300, groups: 20,
-			kills: 100, beside: 20, fleet: 100, output: 200, writers: 100, writes: time.Second, orders: 10_000,
+			kills: 100, resting: 20, fleet: 100, output: 200, writers: 100, writes: time.Second, orders: 10_000,
 			looks: 200 * time.Millisecond, workers: 64}
 	}
 	return sizes{children: 100_000, group: 1000, storm: 1500 * time.Millisecond, crashes: 1000, groups: 30,
-		kills: 300, beside: 200, fleet: 1000, output: 1000, writers: 100, writes: 5 * time.Second, orders: 10_000,
+		kills: 300, resting: 200, fleet: 1000, output: 1000, writers: 100, writes: 5 * time.Second, orders: 10_000,
 		looks: time.Second, workers: 64}
 }
 
@@ -90,7 +90,7 @@ func matrix(c config, p programs, rep int) []job {
 		ask(death, 1, []string{"os/exec", "coppice-run", "coppice-up", "process-compose", "supervisord"},
 			[]string{"-rounds", strconv.Itoa(s.kills)}, nil)
 	}
-	for _, n := range []int{0, s.beside} {
+	for _, n := range []int{0, s.resting} {
 		ask("acted", n, []string{"os/exec", "coppice-up"},
 			[]string{"-n", strconv.Itoa(n), "-rounds", strconv.Itoa(s.kills)}, nil)
 	}
@@ -112,7 +112,7 @@ func wanted(c config, impl string) bool {
 	return len(c.impls) == 0 || slices.ContainsFunc(c.impls, func(p string) bool { return strings.HasPrefix(impl, p) })
 }
 
-// command is how impl is asked; nil if it was not built.
+// command returns the command that runs impl; nil if it was not built.
 func command(p programs, impl, scenario string, n int, goArgs, erlArgs []string) []string {
 	if otp, ok := strings.CutPrefix(impl, "otp-"); ok {
 		if p.beam == "" {

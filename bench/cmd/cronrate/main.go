@@ -52,11 +52,11 @@ func measure(impl, scenario string, n int, d time.Duration) (report.Row, error) 
 // zone has changes of the clock, as most people's have.
 const zone = "Europe/Berlin"
 
-// walk is how many steps are made before it begins again: until 2084. Some look only
+// walk is the number of steps before it begins again: until 2084. Some look only
 // five years ahead, and find no February 29 after that of 2096.
 const walk = 15
 
-// begin is where the walk through the times begins.
+// begin is the first time of the walk.
 func begin() (time.Time, error) {
 	berlin, err := time.LoadLocation(zone)
 	return time.Date(2024, 1, 1, 0, 0, 0, 0, berlin), err
@@ -101,7 +101,7 @@ func nextTimes(impl string, d time.Duration) (map[string]float64, error) {
 	return m, err
 }
 
-// each is how many nanoseconds f takes: the median of 15 stretches.
+// each returns the time of f in nanoseconds: the median of 15 stretches.
 func each(d time.Duration, f func() error, failed *error) int64 {
 	const stretches = 15
 	var took []int64

@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/order"
 )
 
-// seldom is when the orders that wait are due.
+// seldom is the due time of the waiting orders.
 const seldom = "0 0 1 1 *"
 
 // sim is an engine in a time of its own.
@@ -136,7 +136,7 @@ func robfigOrders(n int, d time.Duration) (map[string]float64, error) {
 	return map[string]float64{"fire_us": float64((processor() - began).Nanoseconds()) / 1000 / float64(count)}, nil
 }
 
-// processor is what this process has computed.
+// processor returns the processor time of this process.
 func processor() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

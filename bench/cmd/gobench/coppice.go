@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// way is how the children come under a Coppice supervisor.
+// way is the way in which children are added to a Coppice supervisor.
 type way uint8
 
 const (

@@ -72,7 +72,7 @@ func run(args []string) error {
 	impl := fs.String("impl", "raw", "`adapter`")
 	name := fs.String("scenario", "spawn", "spawn, restart, latency, rest or lost")
 	o := options{}
-	fs.IntVar(&o.n, "n", 100_000, "children, beside the hot one")
+	fs.IntVar(&o.n, "n", 100_000, "children, next to the hot one")
 	fs.DurationVar(&o.storm, "d", 0, "length of a restart storm (default 2s)")
 	fs.IntVar(&o.rounds, "rounds", 0, "crashes in latency (default 1000), in rest (30), in lost (100000)")
 	fs.DurationVar(&o.pause, "pause", 0, "pause between two crashes (default 2ms)")

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// errCrash is what a hot child fails or panics with.
+// errCrash is the error with which a hot child fails or panics.
 var errCrash = errors.New("crash")
 
 // epoch makes nanos small and monotonic.
@@ -19,7 +19,7 @@ var epoch = time.Now()
 
 func nanos() int64 { return int64(time.Since(epoch)) + 1 }
 
-// probe is what the children of a fleet report to. Each idle child counts
+// probe receives the reports of the children of a fleet. Each idle child counts
 // itself in started as its first act, and in stopped as its last.
 type probe struct {
 	started, stopped atomic.Int64
@@ -57,7 +57,7 @@ func waitFor(what string, within time.Duration, cond func() bool) error {
 	return nil
 }
 
-// memory is what the process holds after two forced collections: the second
+// memory returns the memory of the process after two forced collections: the second
 // one frees what finalizers and pools kept through the first.
 type memory struct{ rss, heapStack int64 }
 

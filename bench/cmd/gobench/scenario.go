@@ -79,7 +79,7 @@ func writeHeapProfile(path string) error {
 	return pprof.Lookup("heap").WriteTo(f, 0)
 }
 
-// restart has one child fail as its first act, again and again, beside n
+// restart has one child fail as its first act, again and again, next to n
 // idle siblings: restarts per second.
 func restart(f fleet, p *probe, o options) (metrics, error) {
 	storm := cmp.Or(o.storm, 2*time.Second)
@@ -109,7 +109,7 @@ func restart(f fleet, p *probe, o options) (metrics, error) {
 	return metrics{"restarts_per_s": math.Round(float64(last-r0) / (float64(lastAt-t0) / 1e9))}, nil
 }
 
-// latency has one child fail now and then, beside n idle siblings:
+// latency has one child fail now and then, next to n idle siblings:
 // microseconds from right before the failure to the successor's first act.
 func latency(f fleet, p *probe, o options) (metrics, error) {
 	p.restarts = make(chan int64, 16)

@@ -17,7 +17,7 @@ import (
 	taskqueue "github.com/coppice-dev/coppice/internal/task/queue"
 )
 
-// pool is where the tasks are.
+// pool is the pool of the tasks.
 const pool = "p"
 
 // throughQueue is the package, with an event for each step, as the daemon writes one.

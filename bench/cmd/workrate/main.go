@@ -3,7 +3,7 @@
 // Command workrate measures how many tasks can be added in a second, and how many
 // claimed and closed, by workers that do it all at once, each of them one after
 // the other and every step durable before the next one of the same worker:
-// beside queues on SQLite, and SQLite with nothing around it.
+// next to queues on SQLite, and SQLite with nothing around it.
 package main
 
 import (
@@ -39,7 +39,7 @@ func main() {
 	}
 }
 
-// program is what is measured, and where its parts are.
+// program is a measured program with the paths of its parts.
 type program struct{ impl, coppice, schema string }
 
 // queue is something that keeps tasks.
@@ -51,7 +51,7 @@ type queue interface {
 	close() error
 }
 
-// payload is what there is to a task; all keep the same.
+// payload is the content of each task, the same for all implementations.
 const (
 	title = "Fix the login"
 	text  = "The button does nothing. It did something before the last release, in which its colour was " +

@@ -84,7 +84,7 @@ type viaGoqite struct {
 	q  *goqite.Queue
 }
 
-// openGoqite makes the tables with what goqite has beside its code for that.
+// openGoqite makes the tables with what goqite has next to its code for that.
 func openGoqite(ctx context.Context, dir, schema string) (queue, error) {
 	tables, err := os.ReadFile(schema)
 	if err != nil {

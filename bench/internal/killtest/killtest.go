@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FIFO is where incarnations of firstact announce themselves.
+// FIFO receives the announcements of firstact incarnations.
 type FIFO struct {
 	Path string
 	file *os.File

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Summary is what repetitions of one measurement amount to.
+// Summary has the statistics of repetitions of one measurement.
 type Summary struct {
 	Median, Min, Max float64
 	Reps             int // measurements in it
@@ -71,7 +71,7 @@ func ratio(x float64) string {
 	return strconv.FormatFloat(x, 'f', 2, 64)
 }
 
-// key is what is measured in repetitions.
+// key identifies a repeated measurement.
 type key struct {
 	scenario string
 	n        int

@@ -42,7 +42,7 @@ type table struct {
 
 func tables() []table {
 	errs := func(impl string) bool { return !panics(impl) }
-	// The floor has no panics; it stands beside them all the same.
+	// The floor has no panics; it stands next to them all the same.
 	pans := func(impl string) bool { return panics(impl) || kindOf(impl) == floor }
 	return []table{
 		{scenario: "spawn", metric: "spawn_s", title: "Spawn: seconds until n children run"},
@@ -52,18 +52,18 @@ func tables() []table {
 		{scenario: "spawn", metric: "heap_stack_per_child",
 			title: "Memory: heap and stack bytes per idle child (Go only)"},
 		{scenario: "restart", metric: "restarts_per_s",
-			title: "Restarts/s of a child that fails with an error, beside n siblings", higher: true, only: errs},
-		{scenario: "restart", metric: "restarts_per_s", title: "Restarts/s of a child that panics, beside n siblings",
+			title: "Restarts/s of a child that fails with an error, next to n siblings", higher: true, only: errs},
+		{scenario: "restart", metric: "restarts_per_s", title: "Restarts/s of a child that panics, next to n siblings",
 			higher: true, only: pans},
 		{scenario: "restart", metric: "lost_after", title: "Children lost: no more restarts after so many",
 			higher: true},
-		{scenario: "latency", metric: "p50_us", title: "Failure to running, error, p50 in µs, beside n siblings",
+		{scenario: "latency", metric: "p50_us", title: "Failure to running, error, p50 in µs, next to n siblings",
 			only: errs},
-		{scenario: "latency", metric: "p99_us", title: "Failure to running, error, p99 in µs, beside n siblings",
+		{scenario: "latency", metric: "p99_us", title: "Failure to running, error, p99 in µs, next to n siblings",
 			only: errs},
-		{scenario: "latency", metric: "p50_us", title: "Failure to running, panic, p50 in µs, beside n siblings",
+		{scenario: "latency", metric: "p50_us", title: "Failure to running, panic, p50 in µs, next to n siblings",
 			only: pans},
-		{scenario: "latency", metric: "p99_us", title: "Failure to running, panic, p99 in µs, beside n siblings",
+		{scenario: "latency", metric: "p99_us", title: "Failure to running, panic, p99 in µs, next to n siblings",
 			only: pans},
 		{scenario: "rest", metric: "p50_us", title: "rest_for_one: µs until n children run again, p50"},
 		{scenario: "lost", metric: "lost", title: "Restarts that did not happen, of a child that " +
@@ -71,13 +71,13 @@ func tables() []table {
 		{scenario: "exec", metric: "p50_us", title: "OS process: SIGKILL to its successor's " +
 			"first instruction, p50 in µs"},
 		{scenario: "acted", metric: "decided_p50_us",
-			title: "An exit is decided upon, no round of the patrol: SIGKILL to decision, p50 in µs, beside n agents"},
+			title: "An exit is decided upon, no round of the patrol: SIGKILL to decision, p50 in µs, next to n agents"},
 		{scenario: "acted", metric: "decided_p99_us",
-			title: "An exit is decided upon: SIGKILL to decision, p99 in µs, beside n agents"},
+			title: "An exit is decided upon: SIGKILL to decision, p99 in µs, next to n agents"},
 		{scenario: "acted", metric: "renewed_p50_us",
-			title: "An exit is acted on: SIGKILL to the successor's first instruction, p50 in µs, beside n agents"},
+			title: "An exit is acted on: SIGKILL to the successor's first instruction, p50 in µs, next to n agents"},
 		{scenario: "acted", metric: "renewed_p99_us",
-			title: "An exit is acted on: SIGKILL to the successor's first instruction, p99 in µs, beside n agents"},
+			title: "An exit is acted on: SIGKILL to the successor's first instruction, p99 in µs, next to n agents"},
 		{scenario: "fleet", metric: "up_s", title: "Fleet: seconds until n agents run"},
 		{scenario: "fleet", metric: "adopt_s", title: "Fleet: seconds until a new daemon has found them all again"},
 		{scenario: "fleet", metric: "daemon_cpu_pct", title: "Fleet at rest: daemon, % of a core"},
@@ -98,7 +98,7 @@ func tables() []table {
 		{scenario: "cron", metric: "seldom_ns", title: "Cron: the next time of 0 0 29 2 *, in ns"},
 		{scenario: "cron", metric: "parse_ns", title: "Cron: reading */5 9-17 * * MON-FRI, in ns"},
 		{scenario: "orders", metric: "rest_us", title: "Orders: a look at n of which none is due, in µs"},
-		{scenario: "orders", metric: "fire_us", title: "Orders: one is due beside n at rest, µs of computing"},
+		{scenario: "orders", metric: "fire_us", title: "Orders: one is due next to n at rest, µs of computing"},
 		{scenario: "orders", metric: "longest_us",
 			title: "Orders: all of n are due at once, the longest step, µs of computing"},
 		{scenario: "work", metric: "adds_per_s",

@@ -107,7 +107,7 @@ func targets() []target {
 			ours: "coppice-up", n: many, limit: 10. / 3},
 		target{row: "output through a shim, against cat", scenario: "output", metric: "s_per_gb", ours: "coppice-up",
 			n: many, against: []string{"raw-cat"}, refN: many, factor: 4},
-		target{row: "writes/s beside one commit for each", scenario: "belief", metric: "writes_per_s",
+		target{row: "writes/s next to one commit for each", scenario: "belief", metric: "writes_per_s",
 			ours: "coppice-book", n: many, against: []string{"raw-commit"}, refN: many, factor: 3, atLeast: true},
 		target{row: "tasks claimed and closed/s by many, not below a queue", scenario: "work", metric: "done_per_s",
 			ours: "coppice-queue", n: many, against: []string{"goqite"}, refN: many, factor: 1, atLeast: true},
@@ -120,7 +120,7 @@ func targets() []target {
 	)
 }
 
-// Outcome is how a target fared.
+// Outcome is the result of a target.
 type Outcome string
 
 const (
