@@ -1,6 +1,10 @@
 package syntax
 
-import "github.com/coppice-dev/coppice/sage/source"
+import (
+	"strings"
+
+	"github.com/coppice-dev/coppice/sage/source"
+)
 
 // Node is a part of a program. Extent is where it stands, from its first to
 // behind its last token.
@@ -77,11 +81,11 @@ func (p *Path) Last() *Ident { return p.Segments[len(p.Segments)-1].Name }
 
 // String is the path without type arguments.
 func (p *Path) String() string {
-	s := p.Segments[0].Name.Name
-	for _, seg := range p.Segments[1:] {
-		s += "::" + seg.Name.Name
+	names := make([]string, len(p.Segments))
+	for i, s := range p.Segments {
+		names[i] = s.Name.Name
 	}
-	return s
+	return strings.Join(names, "::")
 }
 
 // The types.

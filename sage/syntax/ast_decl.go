@@ -1,6 +1,10 @@
 package syntax
 
-import "github.com/coppice-dev/coppice/sage/source"
+import (
+	"slices"
+
+	"github.com/coppice-dev/coppice/sage/source"
+)
 
 // The declarations.
 type (
@@ -249,10 +253,8 @@ func (e Event) String() string {
 
 // Receives is the type of the messages of the agent, nil if it says none.
 func (a *AgentDecl) Receives() Type {
-	for _, c := range a.Clauses {
-		if r, ok := c.(*ReceivesClause); ok {
-			return r.Type
-		}
+	for _, r := range only[*ReceivesClause](a.Clauses) {
+		return r.Type
 	}
 	return nil
 }
@@ -260,12 +262,8 @@ func (a *AgentDecl) Receives() Type {
 // Uses are the tools of the agent, in the order of the text.
 func (a *AgentDecl) Uses() []*Ident {
 	var tools []*Ident
-	for _, parts := range [][]AgentPart{a.Clauses, a.Members} {
-		for _, p := range parts {
-			if u, ok := p.(*UseClause); ok {
-				tools = append(tools, u.Tools...)
-			}
-		}
+	for _, u := range only[*UseClause](slices.Concat(a.Clauses, a.Members)) {
+		tools = append(tools, u.Tools...)
 	}
 	return tools
 }
@@ -278,8 +276,8 @@ func (a *AgentDecl) Handlers() []*Handler { return only[*Handler](a.Members) }
 
 // Handler is the first handler of an event, nil if there is none.
 func (a *AgentDecl) Handler(event Event) *Handler {
-	for _, p := range a.Members {
-		if h, ok := p.(*Handler); ok && h.Event == event {
+	for _, h := range a.Handlers() {
+		if h.Event == event {
 			return h
 		}
 	}
@@ -328,51 +326,28 @@ func (*EffectBinding) childPart()      {}
 // Settings are the settings of the supervisor with this name, such as
 // strategy: one, if the program is right.
 func (s *SupervisorDecl) Settings(name string) []*FieldInit {
-	var found []*FieldInit
-	for _, p := range s.Members {
-		if f, ok := p.(*FieldInit); ok && f.Name.Name == name {
-			found = append(found, f)
-		}
-	}
-	return found
+	return slices.DeleteFunc(only[*FieldInit](s.Members), func(f *FieldInit) bool { return f.Name.Name != name })
 }
 
 // Children are all children of the supervisor.
 func (s *SupervisorDecl) Children() []*Child {
 	var children []*Child
-	for _, p := range s.Members {
-		if b, ok := p.(*ChildrenBlock); ok {
-			children = append(children, b.Children...)
-		}
+	for _, b := range only[*ChildrenBlock](s.Members) {
+		children = append(children, b.Children...)
 	}
 	return children
 }
 
-// Restart is the restart policy of the child as it is written, nil if it is not.
-func (c *Child) Restart() *FieldInit {
-	for _, p := range c.Parts {
-		if f, ok := p.(*FieldInit); ok && f.Name.Name == "restart" {
-			return f
-		}
-	}
-	return nil
-}
-
 // Beliefs are the settings of the child except restart.
 func (c *Child) Beliefs() []*FieldInit {
-	var beliefs []*FieldInit
-	for _, p := range c.Parts {
-		if f, ok := p.(*FieldInit); ok && f.Name.Name != "restart" {
-			beliefs = append(beliefs, f)
-		}
-	}
-	return beliefs
+	return slices.DeleteFunc(only[*FieldInit](c.Parts), func(f *FieldInit) bool { return f.Name.Name == "restart" })
 }
 
-func only[T Node](parts []AgentPart) []T {
+// only returns the parts of type T.
+func only[T, P Node](parts []P) []T {
 	var found []T
 	for _, p := range parts {
-		if t, ok := p.(T); ok {
+		if t, ok := Node(p).(T); ok {
 			found = append(found, t)
 		}
 	}
