@@ -1,6 +1,11 @@
 package syntax
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
 
 // Kind is a kind of token.
 type Kind uint8
@@ -125,31 +130,31 @@ const (
 
 var spellings = [kinds]string{
 	EOF: "end of file", Invalid: "invalid character", Name: "name", Int: "number", Float: "number",
-	String: "string", TemplateHead: "string", TemplateMiddle: "rest of the string", TemplateTail: "rest of the string",
+	String: "string", TemplateHead: "string",
+	TemplateMiddle: "rest of the string", TemplateTail: "rest of the string",
 
-	LBrace: "{", RBrace: "}", LParen: "(", RParen: ")", LBracket: "[", RBracket: "]", Comma: ",", Colon: ":",
-	ColonColon: "::",
-	Dot:        ".", Semicolon: ";", Arrow: "->", FatArrow: "=>", At: "@", Hash: "#", Pipe: "|",
+	LBrace: "{", RBrace: "}", LParen: "(", RParen: ")", LBracket: "[", RBracket: "]",
+	Comma: ",", Colon: ":", ColonColon: "::", Dot: ".", Semicolon: ";", Arrow: "->", FatArrow: "=>",
+	At: "@", Hash: "#", Pipe: "|",
 
 	Assign: "=", AddAssign: "+=", SubAssign: "-=", MulAssign: "*=", DivAssign: "/=", RemAssign: "%=",
 	ConcatAssign: "++=",
-	OrOr:         "||", AndAnd: "&&", Equal: "==", NotEqual: "!=", Less: "<", Greater: ">", LessEqual: "<=",
-	GreaterEqual: ">=",
-	Concat:       "++", Add: "+", Sub: "-", Mul: "*", Div: "/", Rem: "%", Not: "!",
 
-	Await: "await", Break: "break", Catch: "catch", Checkpoint: "checkpoint", Continue: "continue", Divine: "divine",
-	Else: "else",
-	Fail: "fail", False: "false", Fn: "fn", For: "for", If: "if", In: "in", Let: "let", Loop: "loop", Match: "match",
-	Pub:     "pub",
-	Receive: "receive", Retry: "retry", Return: "return", Self: "self", Send: "send", SpanWord: "span",
-	Summon: "summon",
-	Trace:  "trace", True: "true", Try: "try", Use: "use", While: "while", Yield: "yield",
+	OrOr: "||", AndAnd: "&&", Equal: "==", NotEqual: "!=", Less: "<", Greater: ">",
+	LessEqual: "<=", GreaterEqual: ">=", Concat: "++", Add: "+", Sub: "-", Mul: "*", Div: "/",
+	Rem: "%", Not: "!",
 
-	Agent: "agent", As: "as", Children: "children", Const: "const", Enum: "enum", Extern: "extern", Fails: "fails",
-	Follows: "follows", HandlerWord: "handler", Handles: "handles", Infer: "infer", Message: "message", Mock: "mock",
-	Mod: "mod",
-	On:  "on", Protocol: "protocol", Receives: "receives", Record: "record", Reply: "reply", Restart: "restart",
-	Run:        "run",
+	Await: "await", Break: "break", Catch: "catch", Checkpoint: "checkpoint", Continue: "continue",
+	Divine: "divine", Else: "else", Fail: "fail", False: "false", Fn: "fn", For: "for", If: "if",
+	In: "in", Let: "let", Loop: "loop", Match: "match", Pub: "pub", Receive: "receive",
+	Retry: "retry", Return: "return", Self: "self", Send: "send", SpanWord: "span",
+	Summon: "summon", Trace: "trace", True: "true", Try: "try", Use: "use", While: "while",
+	Yield: "yield",
+
+	Agent: "agent", As: "as", Children: "children", Const: "const", Enum: "enum", Extern: "extern",
+	Fails: "fails", Follows: "follows", HandlerWord: "handler", Handles: "handles", Infer: "infer",
+	Message: "message", Mock: "mock", Mod: "mod", On: "on", Protocol: "protocol",
+	Receives: "receives", Record: "record", Reply: "reply", Restart: "restart", Run: "run",
 	Supervisor: "supervisor", Test: "test", Timeout: "timeout", Tool: "tool", Uses: "uses",
 }
 
@@ -192,6 +197,28 @@ func Lookup(word string) Kind {
 		return k
 	}
 	return Name
+}
+
+// operators are the kinds of operators by their first byte, the longest first.
+var operators = func() (by [utf8.RuneSelf][]Kind) {
+	for k := operatorsBegin + 1; k < operatorsEnd; k++ {
+		c := spellings[k][0]
+		by[c] = append(by[c], k)
+		slices.SortFunc(by[c], func(a, b Kind) int { return len(spellings[b]) - len(spellings[a]) })
+	}
+	return by
+}()
+
+// Operator returns the longest operator that text begins with, or Invalid.
+func Operator(text string) Kind {
+	if text != "" && text[0] < utf8.RuneSelf {
+		for _, k := range operators[text[0]] {
+			if strings.HasPrefix(text, spellings[k]) {
+				return k
+			}
+		}
+	}
+	return Invalid
 }
 
 // Token is a token and its place, as offsets into the text.

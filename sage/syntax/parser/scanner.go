@@ -101,10 +101,7 @@ func (s *scanner) next() {
 	case c == '\r' && s.peek(1) == '\n':
 		s.pos += 2
 	case isLetter(c):
-		s.pos++
-		for s.pos < len(s.src) && (isLetter(s.src[s.pos]) || isDigit(s.src[s.pos])) {
-			s.pos++
-		}
+		s.word()
 		s.emit(syntax.Lookup(s.src[start:s.pos]), start)
 	case isDigit(c):
 		s.number()
@@ -122,7 +119,7 @@ func (s *scanner) next() {
 		s.report(start, start+2, syntax.CodeForeign, "there are no comments of the form /* … */",
 			"begin each line of the comment with //")
 	case c < utf8.RuneSelf:
-		s.operator(c)
+		s.operator()
 	default:
 		s.foreign()
 	}
@@ -185,10 +182,8 @@ func (s *scanner) number() {
 		s.pos++
 		s.digits()
 	}
-	if s.pos < len(s.src) && isLetter(s.src[s.pos]) {
-		for s.pos < len(s.src) && (isLetter(s.src[s.pos]) || isDigit(s.src[s.pos])) {
-			s.pos++
-		}
+	if isLetter(s.peek(0)) {
+		s.word()
 		s.report(start, s.pos, syntax.CodeNumber,
 			"a number consists of digits, with a point among them if it is a Float", "")
 		kind = syntax.Invalid
@@ -197,7 +192,14 @@ func (s *scanner) number() {
 }
 
 func (s *scanner) digits() {
-	for s.pos < len(s.src) && isDigit(s.src[s.pos]) {
+	for isDigit(s.peek(0)) {
+		s.pos++
+	}
+}
+
+// word takes letters and digits.
+func (s *scanner) word() {
+	for isLetter(s.peek(0)) || isDigit(s.peek(0)) {
 		s.pos++
 	}
 }
@@ -207,25 +209,13 @@ func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' }
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // operator takes an operator or another mark, the longest one there is.
-func (s *scanner) operator(c byte) {
-	start := s.pos
-	second := s.peek(1)
-	two := func(next byte, with, without syntax.Kind) syntax.Kind {
-		if second == next {
-			s.pos++
-			return with
-		}
-		return without
-	}
-	kind := syntax.Invalid
-	switch c {
-	case '{':
-		kind = syntax.LBrace
-		if n := len(s.braces); n > 0 {
+func (s *scanner) operator() {
+	kind := syntax.Operator(s.src[s.pos:])
+	if n := len(s.braces); n > 0 {
+		switch kind {
+		case syntax.LBrace:
 			s.braces[n-1]++
-		}
-	case '}':
-		if n := len(s.braces); n > 0 {
+		case syntax.RBrace:
 			if s.braces[n-1] == 0 {
 				s.braces = s.braces[:n-1]
 				s.text('"', syntax.TemplateMiddle, syntax.TemplateTail)
@@ -233,71 +223,13 @@ func (s *scanner) operator(c byte) {
 			}
 			s.braces[n-1]--
 		}
-		kind = syntax.RBrace
-	case '(':
-		kind = syntax.LParen
-	case ')':
-		kind = syntax.RParen
-	case '[':
-		kind = syntax.LBracket
-	case ']':
-		kind = syntax.RBracket
-	case ',':
-		kind = syntax.Comma
-	case ':':
-		kind = two(':', syntax.ColonColon, syntax.Colon)
-	case '.':
-		kind = syntax.Dot
-	case ';':
-		kind = syntax.Semicolon
-	case '@':
-		kind = syntax.At
-	case '#':
-		kind = syntax.Hash
-	case '=':
-		if second == '>' {
-			s.pos++
-			kind = syntax.FatArrow
-		} else {
-			kind = two('=', syntax.Equal, syntax.Assign)
-		}
-	case '!':
-		kind = two('=', syntax.NotEqual, syntax.Not)
-	case '<':
-		kind = two('=', syntax.LessEqual, syntax.Less)
-	case '>':
-		kind = two('=', syntax.GreaterEqual, syntax.Greater)
-	case '|':
-		kind = two('|', syntax.OrOr, syntax.Pipe)
-	case '&':
-		kind = two('&', syntax.AndAnd, syntax.Invalid)
-	case '+':
-		if second == '+' {
-			s.pos++
-			second = s.peek(1)
-			kind = two('=', syntax.ConcatAssign, syntax.Concat)
-		} else {
-			kind = two('=', syntax.AddAssign, syntax.Add)
-		}
-	case '-':
-		if second == '>' {
-			s.pos++
-			kind = syntax.Arrow
-		} else {
-			kind = two('=', syntax.SubAssign, syntax.Sub)
-		}
-	case '*':
-		kind = two('=', syntax.MulAssign, syntax.Mul)
-	case '/':
-		kind = two('=', syntax.DivAssign, syntax.Div)
-	case '%':
-		kind = two('=', syntax.RemAssign, syntax.Rem)
 	}
 	if kind == syntax.Invalid {
 		s.foreign()
 		return
 	}
-	s.pos++
+	start := s.pos
+	s.pos += len(kind.String())
 	s.emit(kind, start)
 }
 
@@ -305,18 +237,17 @@ func (s *scanner) operator(c byte) {
 func (s *scanner) foreign() {
 	start := s.pos
 	r, _ := utf8.DecodeRuneInString(s.src[s.pos:])
-	if before := len(s.diagnostics); true {
-		s.char("a program")
-		if len(s.diagnostics) > before || len(s.diagnostics) == maxDiagnostics {
-			s.emit(syntax.Invalid, start)
-			return
-		}
+	before := len(s.diagnostics)
+	s.char("a program")
+	if len(s.diagnostics) > before || len(s.diagnostics) == maxDiagnostics {
+		s.emit(syntax.Invalid, start)
+		return
 	}
 	message, help := "the character "+string(r)+" means nothing here", ""
 	switch {
 	case r == '&':
 		help = "`and` is written &&"
-	case r == '“' || r == '”' || r == '„' || r == '‘' || r == '’' || r == '`':
+	case strings.ContainsRune("“”„‘’`", r):
 		help = "strings are written with straight quotes, \"…\" or '…'"
 	case r == '?':
 		help = "an error is passed on with `try` before the call"
