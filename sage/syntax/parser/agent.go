@@ -16,14 +16,11 @@ func (p *parser) agentDecl(begin int32, pub bool) syntax.Decl {
 		case syntax.Follows:
 			p.next()
 			c := &syntax.FollowsClause{}
-			for {
+			for more := true; more; more = p.got(syntax.Comma) {
 				r := syntax.Role{Protocol: p.name("of the protocol")}
 				p.expect(syntax.As, "and the role")
 				r.Role = p.name("of the role")
 				c.Roles = append(c.Roles, r)
-				if !p.got(syntax.Comma) {
-					break
-				}
 			}
 			c.Span = p.finish(start)
 			d.Clauses = append(d.Clauses, c)
@@ -41,11 +38,8 @@ func (p *parser) useClause() *syntax.UseClause {
 	start := p.start()
 	c := &syntax.UseClause{Uses: p.kind == syntax.Uses}
 	p.next()
-	for {
+	for more := true; more; more = p.got(syntax.Comma) {
 		c.Tools = append(c.Tools, p.name("of the tool"))
-		if !p.got(syntax.Comma) {
-			break
-		}
 	}
 	c.Span = p.finish(start)
 	return c
@@ -56,8 +50,7 @@ func (p *parser) member(d *syntax.AgentDecl) {
 	start := p.start()
 	var m syntax.AgentPart
 	switch {
-	case p.kind == syntax.Semicolon || p.kind == syntax.Comma:
-		p.next()
+	case p.gotSeparator():
 		return
 	case p.kind == syntax.At:
 		p.next()
@@ -91,9 +84,7 @@ func (p *parser) belief(start int32) *syntax.Field {
 	if p.got(syntax.Assign) {
 		f.Value = p.expr()
 	}
-	if !p.got(syntax.Comma) {
-		p.got(syntax.Semicolon)
-	}
+	p.gotSeparator()
 	f.Span = p.finish(start)
 	return f
 }
@@ -110,12 +101,11 @@ func (p *parser) notMember(start int32) syntax.AgentPart {
 			"a belief of an agent is written name: Type, a variable stands in a handler such as on start { }")
 		p.stmt(&syntax.Block{})
 	case p.atDecl():
-		what := p.text()
 		help := "declare it at the top of the file"
 		if p.kind == syntax.Fn {
 			help = "declare the function at the top of the file, and give it what it needs of self as arguments"
 		}
-		p.fault(p.here(), syntax.CodeMisplaced, "`"+what+"` cannot stand in an agent", help)
+		p.fault(p.here(), syntax.CodeMisplaced, "`"+p.text()+"` cannot stand in an agent", help)
 		p.decl()
 	case p.atStmt():
 		p.fault(p.here(), syntax.CodeMisplaced, "a statement stands outside of a handler",
@@ -179,8 +169,7 @@ func (p *parser) supervisorDecl(start int32, pub bool) syntax.Decl {
 	d := &syntax.SupervisorDecl{Pub: pub, Name: p.name("of the supervisor")}
 	p.braces(syntax.EOF, func() {
 		switch {
-		case p.kind == syntax.Comma || p.kind == syntax.Semicolon:
-			p.next()
+		case p.gotSeparator():
 		case p.atField() && !(p.kind == syntax.Children && p.ahead(2) == syntax.LBrace) || p.kind == syntax.Name &&
 			startsExpr(p.ahead(1)) && !p.onNewLineAhead():
 			d.Members = append(d.Members, p.fieldInit())
@@ -206,8 +195,7 @@ func (p *parser) children() *syntax.ChildrenBlock {
 	b := &syntax.ChildrenBlock{}
 	p.braces(syntax.EOF, func() {
 		switch {
-		case p.kind == syntax.Comma || p.kind == syntax.Semicolon:
-			p.next()
+		case p.gotSeparator():
 		case p.kind.IsName() || p.kind == syntax.String:
 			b.Children = append(b.Children, p.child())
 		default:
@@ -258,8 +246,7 @@ func (p *parser) child() *syntax.Child {
 	p.braces(syntax.EOF, func() {
 		start := p.start()
 		switch {
-		case p.kind == syntax.Comma || p.kind == syntax.Semicolon:
-			p.next()
+		case p.gotSeparator():
 		case p.kind == syntax.HandlerWord && p.ahead(1).IsName():
 			p.next()
 			e := &syntax.EffectBinding{Effect: p.name("of the effect")}

@@ -15,11 +15,8 @@ func (p *parser) condition() syntax.Expr {
 
 // headExpr reads an expression that a block follows.
 func (p *parser) headExpr() syntax.Expr {
-	head := p.head
-	p.head = true
-	x := p.expr()
-	p.head = head
-	return x
+	defer p.setHead(true)()
+	return p.expr()
 }
 
 func (p *parser) ifExpr() syntax.Expr {
@@ -58,8 +55,7 @@ func (p *parser) matchExpr() syntax.Expr {
 	m := &syntax.MatchExpr{X: p.headExpr()}
 	defer p.inside()()
 	p.braces(syntax.EOF, func() {
-		if p.kind == syntax.Comma || p.kind == syntax.Semicolon {
-			p.next()
+		if p.gotSeparator() {
 			return
 		}
 		if p.is("case") || p.is("default") {
@@ -170,8 +166,10 @@ func (p *parser) braced(block bool) syntax.Expr {
 // than as an expression.
 func (p *parser) atBlockStmt() bool {
 	switch p.kind {
-	case syntax.If, syntax.Match, syntax.LBrace:
-		return p.kind != syntax.LBrace
+	case syntax.If, syntax.Match:
+		return true
+	case syntax.LBrace:
+		return false
 	}
 	return p.kind == syntax.Mock && p.atMock() || p.atDecl()
 }

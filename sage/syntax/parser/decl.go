@@ -12,9 +12,7 @@ func (p *parser) atDecl() bool {
 	case syntax.Pub:
 		return true
 	case syntax.Agent, syntax.Supervisor, syntax.Record, syntax.Enum, syntax.Tool, syntax.Protocol,
-		syntax.Mod, syntax.Run, syntax.Const, syntax.Use:
-		return next.IsName()
-	case syntax.Fn:
+		syntax.Mod, syntax.Run, syntax.Const, syntax.Use, syntax.Fn:
 		return next.IsName()
 	case syntax.Extern:
 		return next == syntax.Fn
@@ -87,14 +85,13 @@ func (p *parser) modDecl(start int32, pub bool) syntax.Decl {
 
 func (p *parser) useDecl(start int32, pub bool) syntax.Decl {
 	p.next()
-	d := &syntax.UseDecl{Pub: pub}
-	d.Path = append(d.Path, p.word("of the module"))
-	for p.got(syntax.ColonColon) {
-		if p.got(syntax.Mul) {
-			d.Glob = true
-			break
-		}
-		if p.got(syntax.LBrace) {
+	d := &syntax.UseDecl{Pub: pub, Path: []*syntax.Ident{p.word("of the module")}}
+	for last := false; !last && p.got(syntax.ColonColon); {
+		switch {
+		case p.got(syntax.Mul):
+			d.Glob, last = true, true
+		case p.got(syntax.LBrace):
+			last = true
 			p.list(syntax.RBrace, true, func() {
 				n := syntax.UseName{Name: p.word("to be used")}
 				if p.got(syntax.As) {
@@ -102,9 +99,9 @@ func (p *parser) useDecl(start int32, pub bool) syntax.Decl {
 				}
 				d.Names = append(d.Names, n)
 			})
-			break
+		default:
+			d.Path = append(d.Path, p.word("to be used"))
 		}
-		d.Path = append(d.Path, p.word("to be used"))
 	}
 	if !d.Glob && d.Names == nil && p.got(syntax.As) {
 		d.Alias = p.name("it is used as")
@@ -298,10 +295,13 @@ func (p *parser) inits() []*syntax.FieldInit {
 
 // inside is for what stands in brackets, where a brace can be that of a record.
 // It returns how to undo it.
-func (p *parser) inside() func() {
-	head := p.head
-	p.head = false
-	return func() { p.head = head }
+func (p *parser) inside() func() { return p.setHead(false) }
+
+// setHead sets head, and returns how to undo it.
+func (p *parser) setHead(head bool) func() {
+	before := p.head
+	p.head = head
+	return func() { p.head = before }
 }
 
 // semicolon takes the semicolon at the end of a declaration or statement.

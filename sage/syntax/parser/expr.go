@@ -13,9 +13,7 @@ func startsExpr(k syntax.Kind) bool {
 		syntax.Int, syntax.Float, syntax.String, syntax.TemplateHead, syntax.Invalid,
 		syntax.Await, syntax.Break, syntax.Catch, syntax.Checkpoint, syntax.Continue, syntax.Divine,
 		syntax.Fail, syntax.False, syntax.If, syntax.Match, syntax.Receive, syntax.Retry, syntax.Return,
-		syntax.Self, syntax.Send,
-		syntax.Summon,
-		syntax.Trace, syntax.True, syntax.Try, syntax.Yield:
+		syntax.Self, syntax.Send, syntax.Summon, syntax.Trace, syntax.True, syntax.Try, syntax.Yield:
 		return true
 	}
 	return k.IsName()
@@ -89,11 +87,7 @@ func (p *parser) binary(x syntax.Expr, least int) syntax.Expr {
 		}
 		p.next()
 		y := p.operand()
-		for {
-			next := syntax.Precedence(p.kind)
-			if next <= tight {
-				break
-			}
+		for next := syntax.Precedence(p.kind); next > tight; next = syntax.Precedence(p.kind) {
 			y = p.binary(y, next)
 		}
 		x = &syntax.BinaryExpr{Span: p.from(x), Op: op, X: x, Y: y}
@@ -113,17 +107,14 @@ func (p *parser) operand() syntax.Expr {
 func (p *parser) unary() syntax.Expr {
 	start := p.start()
 	switch p.kind {
-	case syntax.Sub:
+	case syntax.Sub, syntax.Not:
+		op := p.kind
 		p.next()
-		if (p.kind == syntax.Int || p.kind == syntax.Float) && !p.continued(p.ahead(1)) {
+		if op == syntax.Sub && (p.kind == syntax.Int || p.kind == syntax.Float) && !continues(p.ahead(1)) {
 			return p.numberLit(true, start)
 		}
 		x := p.operand()
-		return &syntax.UnaryExpr{Span: p.finish(start), Op: syntax.Sub, X: x}
-	case syntax.Not:
-		p.next()
-		x := p.operand()
-		return &syntax.UnaryExpr{Span: p.finish(start), Op: syntax.Not, X: x}
+		return &syntax.UnaryExpr{Span: p.finish(start), Op: op, X: x}
 	case syntax.Try:
 		p.next()
 		x := p.operand()
@@ -154,7 +145,7 @@ func (p *parser) unary() syntax.Expr {
 	case syntax.Catch:
 		return p.prefixCatch(start)
 	}
-	if p.is("not") && p.negates(p.ahead(1)) && !p.onNewLineAhead() {
+	if p.is("not") && negatable(p.ahead(1)) && !p.onNewLineAhead() {
 		p.fault(p.here(), syntax.CodeForeign, "`not` is no operator", "write !")
 		p.next()
 		x := p.operand()
@@ -163,11 +154,11 @@ func (p *parser) unary() syntax.Expr {
 	return p.postfix(p.primary(), start)
 }
 
-// negates reports whether a token of this kind cannot stand behind a variable,
+// negatable reports whether a token of this kind cannot stand behind a variable,
 // not even one that is called `not`.
-func (p *parser) negates(k syntax.Kind) bool {
+func negatable(k syntax.Kind) bool {
 	switch k {
-	case syntax.Self, syntax.True, syntax.False, syntax.Name:
+	case syntax.Self, syntax.True, syntax.False:
 		return true
 	case syntax.As, syntax.Timeout:
 		return false
@@ -175,8 +166,8 @@ func (p *parser) negates(k syntax.Kind) bool {
 	return k.IsName()
 }
 
-// continued reports whether a token goes on with the operand before it.
-func (p *parser) continued(k syntax.Kind) bool {
+// continues reports whether a token goes on with the operand before it.
+func continues(k syntax.Kind) bool {
 	return k == syntax.Dot || k == syntax.LBracket || k == syntax.LParen
 }
 
@@ -265,11 +256,16 @@ func (p *parser) parens(where string) syntax.Expr {
 		return &syntax.BadExpr{Span: p.bad()}
 	}
 	x := p.expr()
+	p.closeParen("here")
+	return x
+}
+
+// closeParen takes the closing parenthesis, or reports that it is missing.
+func (p *parser) closeParen(where string) {
 	if !p.got(syntax.RParen) {
-		p.missing(syntax.RParen, "here", "")
+		p.missing(syntax.RParen, where, "")
 		p.skipTo(syntax.RParen)
 	}
-	return x
 }
 
 // primary reads what has no operators.
@@ -340,24 +336,20 @@ func (p *parser) nameExpr(start int32) syntax.Expr {
 		return p.summon(start)
 	}
 	name := p.name("here")
-	if p.kind != syntax.ColonColon {
-		if !p.atRecord(name.Name) {
-			return name
-		}
-		path := &syntax.Path{Span: name.Span, Segments: []syntax.Segment{{Name: name}}}
-		r := &syntax.RecordLit{Name: path, Inits: p.inits()}
-		r.Span = p.finish(start)
-		return r
+	if p.kind != syntax.ColonColon && !p.atRecord(name.Name) {
+		return name
 	}
-	path := &syntax.Path{Segments: []syntax.Segment{{Name: name}}}
-	p.segments(path, false)
-	path.Span = p.finish(start)
-	if p.atRecord(path.Last().Name) {
-		r := &syntax.RecordLit{Name: path, Inits: p.inits()}
-		r.Span = p.finish(start)
-		return r
+	path := &syntax.Path{Span: name.Span, Segments: []syntax.Segment{{Name: name}}}
+	if p.kind == syntax.ColonColon {
+		p.segments(path, false)
+		path.Span = p.finish(start)
 	}
-	return path
+	if !p.atRecord(path.Last().Name) {
+		return path
+	}
+	r := &syntax.RecordLit{Name: path, Inits: p.inits()}
+	r.Span = p.finish(start)
+	return r
 }
 
 // atRecord reports whether the brace behind a name is that of a record: no
@@ -380,15 +372,11 @@ func (p *parser) paren(start int32) syntax.Expr {
 		return &syntax.TupleLit{Span: p.finish(start)}
 	}
 	x := p.expr()
-	if p.got(syntax.RParen) {
+	if !p.got(syntax.Comma) {
+		p.closeParen("here")
 		return &syntax.ParenExpr{Span: p.finish(start), X: x}
 	}
 	t := &syntax.TupleLit{Elems: []syntax.Expr{x}}
-	if !p.got(syntax.Comma) {
-		p.missing(syntax.RParen, "here", "")
-		p.skipTo(syntax.RParen)
-		return &syntax.ParenExpr{Span: p.finish(start), X: x}
-	}
 	if p.kind == syntax.RParen {
 		p.unexpected("the second element of the tuple", "a tuple has at least two elements")
 	}

@@ -37,12 +37,7 @@ func (p *parser) stringLit() *syntax.StringLit {
 }
 
 // unixLines is a text in which lines end with a line feed only.
-func unixLines(text string) string {
-	if strings.IndexByte(text, '\r') < 0 {
-		return text
-	}
-	return strings.ReplaceAll(text, "\r\n", "\n")
-}
+func unixLines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
 // template reads a string with interpolations.
 func (p *parser) template() syntax.Expr {
@@ -56,8 +51,7 @@ func (p *parser) template() syntax.Expr {
 	for {
 		text, last := p.text(), p.kind == syntax.TemplateTail
 		text = unixLines(text[1 : len(text)-1])
-		part := syntax.TemplatePart{Span: p.here(), Value: textValue(text), Text: text}
-		t.Parts = append(t.Parts, part)
+		t.Parts = append(t.Parts, syntax.TemplatePart{Span: p.here(), Value: textValue(text), Text: text})
 		p.next()
 		if last {
 			break
@@ -87,15 +81,13 @@ func (p *parser) skipTemplate() {
 		switch p.kind {
 		case syntax.TemplateHead:
 			depth++
-		case syntax.TemplateMiddle:
+		case syntax.TemplateMiddle, syntax.TemplateTail:
 			if depth == 0 {
 				return
 			}
-		case syntax.TemplateTail:
-			if depth == 0 {
-				return
+			if p.kind == syntax.TemplateTail {
+				depth--
 			}
-			depth--
 		}
 	}
 }

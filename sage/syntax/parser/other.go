@@ -17,9 +17,7 @@ func (p *parser) toolDecl(start int32, pub bool) syntax.Decl {
 			return
 		}
 		p.signature(f)
-		if !p.got(syntax.Semicolon) {
-			p.got(syntax.Comma)
-		}
+		p.gotSeparator()
 		f.Span = p.finish(start)
 		d.Funcs = append(d.Funcs, f)
 	})
@@ -51,9 +49,7 @@ func (p *parser) protocolDecl(start int32, pub bool) syntax.Decl {
 		s.To = p.name("of the receiver")
 		p.expect(syntax.Colon, "and the type of the message")
 		s.Message = p.typ()
-		if !p.got(syntax.Comma) {
-			p.got(syntax.Semicolon)
-		}
+		p.gotSeparator()
 		s.Span = p.finish(start)
 		d.Steps = append(d.Steps, s)
 	})
@@ -127,21 +123,25 @@ func (p *parser) foreign() bool {
 	if p.kind != syntax.Name || p.ahead(1) != syntax.Name {
 		return false
 	}
-	word := p.text()
-	var meant string
-	switch word {
-	case "func", "function", "def", "fun", "sub", "proc":
-		meant = "fn"
-	case "struct", "class", "type", "interface", "object":
-		meant = "record"
-	case "import", "require", "include", "from":
-		meant = "use"
-	case "actor", "steward", "process":
-		meant = "agent"
-	default:
+	meant := foreignDecls[p.text()]
+	if meant == "" {
 		return false
 	}
-	p.fault(p.here(), syntax.CodeForeign, "`"+word+"` is not a word of Sage", "here it is `"+meant+"`")
+	p.foreignWord(meant)
 	p.skipDecl()
 	return true
+}
+
+// foreignDecls are the words of Sage for words with which declarations begin in
+// other languages.
+var foreignDecls = map[string]string{
+	"func": "fn", "function": "fn", "def": "fn", "fun": "fn", "sub": "fn", "proc": "fn",
+	"struct": "record", "class": "record", "type": "record", "interface": "record", "object": "record",
+	"import": "use", "require": "use", "include": "use", "from": "use",
+	"actor": "agent", "steward": "agent", "process": "agent",
+}
+
+// foreignWord reports the current token, a word that is not one of Sage.
+func (p *parser) foreignWord(meant string) {
+	p.fault(p.here(), syntax.CodeForeign, "`"+p.text()+"` is not a word of Sage", "here it is `"+meant+"`")
 }

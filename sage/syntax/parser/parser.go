@@ -25,8 +25,8 @@ const (
 // the tree has Bad nodes, and names that could not be read are "".
 func Parse(file *source.File) (*syntax.File, []diag.Diagnostic) {
 	tokens, comments, diagnostics := Scan(file)
-	p := parser{file: file, tokens: tokens, diagnostics: diagnostics, errorLine: -1, errorIndex: -1}
-	p.kind = tokens[0].Kind
+	p := parser{file: file, tokens: tokens, kind: tokens[0].Kind, diagnostics: diagnostics,
+		errorLine: -1, errorIndex: -1}
 	if len(diagnostics) >= maxDiagnostics {
 		p.giveUp()
 	}
@@ -192,11 +192,11 @@ func (p *parser) fault(span source.Span, code, message, help string, related ...
 
 // unexpected reports that something else is expected at the current token.
 func (p *parser) unexpected(expected, help string) {
+	found := article(p.kind)
 	if p.kind.IsOperator() || p.kind.IsWord() {
-		p.fault(p.here(), syntax.CodeUnexpected, "expected "+expected+", found `"+brief(p.text())+"`", help)
-	} else {
-		p.fault(p.here(), syntax.CodeUnexpected, "expected "+expected+", found "+article(p.kind), help)
+		found = "`" + brief(p.text()) + "`"
 	}
+	p.fault(p.here(), syntax.CodeUnexpected, "expected "+expected+", found "+found, help)
 }
 
 // brief is a word that may be long, short.
@@ -222,6 +222,9 @@ func (p *parser) got(k syntax.Kind) bool {
 	p.next()
 	return true
 }
+
+// gotSeparator takes a comma or a semicolon, if there is one.
+func (p *parser) gotSeparator() bool { return p.got(syntax.Comma) || p.got(syntax.Semicolon) }
 
 // expect takes a token of this kind, or reports that it is missing. Where says
 // what for, such as "after the condition".
@@ -297,9 +300,7 @@ func (p *parser) skip(stop func() bool) {
 		switch p.kind {
 		case syntax.LBrace, syntax.LParen, syntax.LBracket, syntax.TemplateHead:
 			depth++
-		case syntax.RBrace, syntax.TemplateTail:
-			depth = max(depth-1, 0)
-		case syntax.RParen, syntax.RBracket:
+		case syntax.RBrace, syntax.TemplateTail, syntax.RParen, syntax.RBracket:
 			depth = max(depth-1, 0)
 		}
 		if p.atMargin() && p.atDecl() {
@@ -384,10 +385,5 @@ func (p *parser) closing(opening int) {
 func (p *parser) indent(offset int32) int {
 	text := p.file.Text[:offset]
 	line := text[strings.LastIndexByte(text, '\n')+1:]
-	for i := range len(line) {
-		if line[i] != ' ' && line[i] != '\t' {
-			return i
-		}
-	}
-	return len(line)
+	return len(line) - len(strings.TrimLeft(line, " \t"))
 }

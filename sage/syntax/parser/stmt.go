@@ -1,6 +1,8 @@
 package parser
 
 import (
+	"strings"
+
 	"github.com/coppice-dev/coppice/sage/source"
 	"github.com/coppice-dev/coppice/sage/syntax"
 )
@@ -32,8 +34,7 @@ func (p *parser) block(where string) *syntax.Block {
 	}
 	opening := p.at
 	p.next()
-	b := p.blockRest(opening, &syntax.Block{})
-	return b
+	return p.blockRest(opening, &syntax.Block{})
 }
 
 // blockRest reads the statements behind the brace with index opening.
@@ -121,9 +122,7 @@ func (p *parser) stmt(b *syntax.Block) {
 		p.exprStmt(b, start)
 		return
 	}
-	if s != nil {
-		b.Stmts = append(b.Stmts, s)
-	}
+	b.Stmts = append(b.Stmts, s)
 }
 
 func (p *parser) letStmt(start int32) syntax.Stmt {
@@ -140,16 +139,14 @@ func (p *parser) letStmt(start int32) syntax.Stmt {
 	if p.kind == syntax.Semicolon || p.kind != syntax.Assign && p.onNewLine() {
 		p.missing(syntax.Assign, "and a value", "a variable always has a value")
 		l.Value = &syntax.BadExpr{Span: p.bad()}
-	} else {
-		if !p.expect(syntax.Assign, "and a value") && !p.atExpr() {
-			p.syncStmt()
-			l.Value = &syntax.BadExpr{Span: p.bad()}
-			l.Span = p.finish(start)
-			return l
-		}
+		p.semicolon("after the statement")
+	} else if p.expect(syntax.Assign, "and a value") || p.atExpr() {
 		l.Value = p.expr()
+		p.semicolon("after the statement")
+	} else {
+		p.syncStmt()
+		l.Value = &syntax.BadExpr{Span: p.bad()}
 	}
-	p.semicolon("after the statement")
 	l.Span = p.finish(start)
 	return l
 }
@@ -189,13 +186,13 @@ func (p *parser) mockStmt(start int32) syntax.Stmt {
 
 // exprStmt reads an expression or an assignment.
 func (p *parser) exprStmt(b *syntax.Block, start int32) {
-	if p.foreignStmt() {
-		b.Stmts = append(b.Stmts, &syntax.BadStmt{Span: p.finish(start)})
-		return
-	}
-	if !p.atExpr() {
+	bad := p.foreignStmt()
+	if !bad && !p.atExpr() {
 		p.unexpected("a statement", "")
 		p.syncStmt()
+		bad = true
+	}
+	if bad {
 		b.Stmts = append(b.Stmts, &syntax.BadStmt{Span: p.finish(start)})
 		return
 	}
@@ -230,14 +227,12 @@ func (p *parser) exprStmtRest(b *syntax.Block, start int32, x syntax.Expr) {
 		p.semicolon("after the statement")
 		a.Span = p.finish(start)
 		b.Stmts = append(b.Stmts, a)
-	case p.got(syntax.Semicolon):
-		b.Stmts = append(b.Stmts, &syntax.ExprStmt{Span: p.finish(start), X: x})
 	case p.kind == syntax.RBrace:
 		b.Tail = x
-	case endsWithBlock(x):
-		b.Stmts = append(b.Stmts, &syntax.ExprStmt{Span: p.finish(start), X: x})
 	default:
-		p.noSemicolon(x)
+		if !p.got(syntax.Semicolon) && !endsWithBlock(x) {
+			p.noSemicolon(x)
+		}
 		b.Stmts = append(b.Stmts, &syntax.ExprStmt{Span: p.finish(start), X: x})
 	}
 }
@@ -246,10 +241,10 @@ func (p *parser) exprStmtRest(b *syntax.Block, start int32, x syntax.Expr) {
 func (p *parser) noSemicolon(x syntax.Expr) {
 	if name, ok := x.(*syntax.Ident); ok && !p.onNewLine() {
 		help := ""
-		switch {
-		case p.kind == syntax.String || p.kind == syntax.TemplateHead || p.kind == syntax.Int || p.kind == syntax.Float:
+		switch p.kind {
+		case syntax.String, syntax.TemplateHead, syntax.Int, syntax.Float:
 			help = "what a function is given stands in parentheses: " + brief(name.Name) + "(…)"
-		case p.kind == syntax.Colon:
+		case syntax.Colon:
 			help = "a variable is made with let: let " + brief(name.Name) + " = …;"
 		}
 		if help != "" {
@@ -298,32 +293,28 @@ func (p *parser) foreignStmt() bool {
 	if p.kind != syntax.Name || p.onNewLineAhead() {
 		return false
 	}
-	next := p.ahead(1)
-	word := p.text()
-	var meant string
-	switch {
-	case next == syntax.Name && (word == "var" || word == "val" || word == "auto" || word == "local" || word == "mut"):
-		meant = "let"
-	case word == "emit" && next != syntax.LParen && startsExpr(next):
-		meant = "yield(…)"
-	case next == syntax.Name && (word == "throw" || word == "raise" || word == "panic"), word == "throw" &&
-		startsExpr(next) && next != syntax.LParen:
-		meant = "fail"
-	case next == syntax.Name && (word == "elif" || word == "elsif" || word == "elseif"):
-		meant = "else if"
-	case next == syntax.Name && (word == "switch" || word == "case"):
-		meant = "match"
-	case next == syntax.Name && (word == "foreach"):
-		meant = "for"
-	case next == syntax.Name && (word == "def" || word == "func" || word == "function"):
-		meant = "fn"
-	default:
+	next, word := p.ahead(1), p.text()
+	follows := next == syntax.Name
+	if word == "emit" || word == "throw" {
+		follows = next != syntax.LParen && startsExpr(next)
+	}
+	meant := foreignStmts[word]
+	if meant == "" || !follows {
 		return false
 	}
-	p.fault(p.here(), syntax.CodeForeign, "`"+word+"` is not a word of Sage", "here it is `"+meant+"`")
+	p.foreignWord(meant)
 	p.next()
 	p.syncStmt()
 	return true
+}
+
+// foreignStmts are the words of Sage for words with which statements begin in
+// other languages.
+var foreignStmts = map[string]string{
+	"var": "let", "val": "let", "auto": "let", "local": "let", "mut": "let",
+	"emit": "yield(…)", "throw": "fail", "raise": "fail", "panic": "fail",
+	"elif": "else if", "elsif": "else if", "elseif": "else if", "switch": "match", "case": "match",
+	"foreach": "for", "def": "fn", "func": "fn", "function": "fn",
 }
 
 // onNewLineAhead reports whether the next token is the first of its line.
@@ -331,13 +322,7 @@ func (p *parser) onNewLineAhead() bool {
 	if p.at+1 >= len(p.tokens) {
 		return true
 	}
-	text := p.file.Text[p.tokens[p.at].End:p.tokens[p.at+1].Start]
-	for i := range len(text) {
-		if text[i] == '\n' {
-			return true
-		}
-	}
-	return false
+	return strings.Contains(p.file.Text[p.tokens[p.at].End:p.tokens[p.at+1].Start], "\n")
 }
 
 // from is the span from the beginning of a node to here.

@@ -150,7 +150,7 @@ func unescape(s string) (r rune, n int, ok bool) {
 		}
 		return 0, 2, false
 	case 'u':
-		if len(s) < 3 || s[2] != '{' {
+		if !strings.HasPrefix(s[2:], "{") {
 			return 0, 2, false
 		}
 		end := strings.IndexByte(s[:min(len(s), 10)], '}')
@@ -202,9 +202,8 @@ func Quote(value string) string {
 			b.WriteString(`\t`)
 		case r == '\r':
 			b.WriteString(`\r`)
-		case r == '\\' || r == '"' || r == '{' || r == '}':
-			b.WriteByte('\\')
-			b.WriteRune(r)
+		case strings.ContainsRune(`\"{}`, r):
+			b.WriteString(`\` + string(r))
 		case isHidden(r):
 			b.WriteString(escapeRune(r))
 		default:

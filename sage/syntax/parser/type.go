@@ -1,10 +1,6 @@
 package parser
 
-import (
-	"unicode/utf8"
-
-	"github.com/coppice-dev/coppice/sage/syntax"
-)
+import "github.com/coppice-dev/coppice/sage/syntax"
 
 // typ reads a type.
 func (p *parser) typ() syntax.Type {
@@ -79,11 +75,8 @@ func (p *parser) segments(path *syntax.Path, inType bool) {
 func (p *parser) typeArgs() []syntax.Type {
 	p.next()
 	var args []syntax.Type
-	for {
+	for more := true; more; more = p.got(syntax.Comma) && p.kind != syntax.Greater {
 		args = append(args, p.typ())
-		if !p.got(syntax.Comma) || p.kind == syntax.Greater {
-			break
-		}
 	}
 	if p.kind == syntax.GreaterEqual {
 		// List<Int>=, in which the scanner sees >=.
@@ -143,8 +136,7 @@ func (p *parser) namePattern(start int32) syntax.Pattern {
 	}
 	path := p.path("of the pattern", false)
 	v := &syntax.VariantPat{Name: path}
-	for p.kind == syntax.Dot {
-		p.next()
+	for p.got(syntax.Dot) {
 		v.Dotted = true
 		path.Segments = append(path.Segments, syntax.Segment{Name: p.word("of the variant")})
 		path.Span = p.finish(start)
@@ -164,5 +156,5 @@ func (p *parser) namePattern(start int32) syntax.Pattern {
 // upper reports whether a name begins with a capital letter, as those of
 // types, variants and constants do.
 func upper(name string) bool {
-	return name != "" && name[0] < utf8.RuneSelf && name[0] >= 'A' && name[0] <= 'Z'
+	return name != "" && name[0] >= 'A' && name[0] <= 'Z'
 }

@@ -14,10 +14,9 @@ func (p *parser) prefixCatch(start int32) syntax.Expr {
 	}
 	p.next()
 	c := &syntax.CatchExpr{Prefix: true}
-	head := p.head
-	p.head = true
+	undo := p.setHead(true)
 	c.X = p.binary(p.operand(), 1)
-	p.head = head
+	undo()
 	if p.kind == syntax.As && p.ahead(1) != syntax.Colon {
 		p.next()
 		c.Err = p.name("of the error")
@@ -110,18 +109,20 @@ func (p *parser) wordCall(start int32) syntax.Expr {
 	}
 	args := p.args()
 	span := p.finish(start)
-	least, most := 1, 1
+	most := 1
 	switch kind {
 	case syntax.Send:
-		least, most = 2, 2
+		most = 2
 	case syntax.Receive, syntax.Checkpoint:
-		least, most = 0, 0
-	case syntax.Yield:
-		least = 0
+		most = 0
+	}
+	least, takes := most, count(most)
+	if kind == syntax.Yield {
+		least, takes = 0, "at most "+takes
 	}
 	if len(args) < least || len(args) > most {
 		p.report(opening, syntax.CodeUnexpected,
-			"`"+word+"` is given "+count(len(args))+", and takes "+takes(least, most), "")
+			"`"+word+"` is given "+count(len(args))+", and takes "+takes, "")
 		return &syntax.BadExpr{Span: span}
 	}
 	switch kind {
@@ -136,10 +137,11 @@ func (p *parser) wordCall(start int32) syntax.Expr {
 	case syntax.Trace:
 		return &syntax.TraceExpr{Span: span, Value: args[0]}
 	}
-	if len(args) == 0 {
-		return &syntax.YieldExpr{Span: span}
+	y := &syntax.YieldExpr{Span: span}
+	if len(args) > 0 {
+		y.Value = args[0]
 	}
-	return &syntax.YieldExpr{Span: span, Value: args[0]}
+	return y
 }
 
 func count(n int) string {
@@ -152,13 +154,6 @@ func count(n int) string {
 	return strconv.Itoa(n) + " values"
 }
 
-func takes(least, most int) string {
-	if least < most {
-		return "at most " + count(most)
-	}
-	return count(most)
-}
-
 // divine reads (prompt -> T).
 func (p *parser) divine(start int32, kind syntax.Kind) syntax.Expr {
 	defer p.inside()()
@@ -168,10 +163,7 @@ func (p *parser) divine(start int32, kind syntax.Kind) syntax.Expr {
 		d.Type = p.typ()
 	}
 	p.got(syntax.Comma)
-	if !p.got(syntax.RParen) {
-		p.missing(syntax.RParen, "after the prompt", "")
-		p.skipTo(syntax.RParen)
-	}
+	p.closeParen("after the prompt")
 	d.Span = p.finish(start)
 	return d
 }
