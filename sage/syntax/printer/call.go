@@ -2,6 +2,8 @@ package printer
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/coppice-dev/coppice/sage/syntax"
 )
@@ -45,7 +47,7 @@ func (p *printer) chain(x syntax.Expr) *doc {
 			if _, number := n.X.(*syntax.IntLit); number {
 				dot = " ." // 1 .0 is no Float
 			}
-			add(n, text(dot+integer(int64(n.Index))), false)
+			add(n, text(dot+strconv.Itoa(n.Index)), false)
 			root = n.X
 			continue
 		case *syntax.IndexExpr:
@@ -82,8 +84,7 @@ func (p *printer) args(n syntax.Node, open string, args []syntax.Expr) *doc {
 	}
 	docs := docsOf(args, p.expr)
 	last := args[len(args)-1]
-	others := slices.ContainsFunc(docs[:len(docs)-1], func(d *doc) bool { return d.forced })
-	if others || p.notes[last] != nil || !spreads(last, len(args) == 1) {
+	if slices.ContainsFunc(docs[:len(docs)-1], isForced) || p.notes[last] != nil || !spreads(last, len(args) == 1) {
 		return p.list(n, open, docs, ")")
 	}
 	parts := []*doc{text(open)}
@@ -149,7 +150,7 @@ func spreads(x syntax.Expr, alone bool) bool {
 	case *syntax.CallExpr:
 		return alone && len(x.Args) > 0 && !isChain(x)
 	case *syntax.StringLit:
-		return len(x.Text) > 0 && slices.Contains([]byte(x.Text), '\n')
+		return strings.Contains(x.Text, "\n")
 	}
 	return false
 }

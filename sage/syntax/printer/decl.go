@@ -4,8 +4,7 @@ import "github.com/coppice-dev/coppice/sage/syntax"
 
 func (p *printer) file(f *syntax.File) *doc {
 	docs := docsOf(f.Decls, p.decl)
-	inner := p.inner(f)
-	return concat(concat(inner...), p.lines(nodesOf(f.Decls), docs, func(i int) bool {
+	return concat(concat(p.inner(f)...), p.lines(nodesOf(f.Decls), docs, func(i int) bool {
 		return !short(f.Decls[i-1]) || !short(f.Decls[i])
 	}))
 }
@@ -60,9 +59,8 @@ func (p *printer) bareDecl(d syntax.Decl) *doc {
 	case *syntax.AgentDecl:
 		return p.agentDecl(d)
 	case *syntax.SupervisorDecl:
-		docs := docsOf(d.Members, p.supervisorPart)
 		return concat(pub(d.Pub), text("supervisor "), p.name(d.Name), text(" "),
-			p.body(d, nodesOf(d.Members), docs, nil))
+			p.body(d, nodesOf(d.Members), docsOf(d.Members, p.supervisorPart), nil))
 	case *syntax.TestDecl:
 		var parts []*doc
 		for _, a := range d.Attrs {
@@ -71,10 +69,9 @@ func (p *printer) bareDecl(d syntax.Decl) *doc {
 		return concat(append(parts, text("test "), p.expr(d.Name), text(" "), p.block(d.Body))...)
 	case *syntax.RunDecl:
 		if !d.Braces {
-			return concat(text("run "), p.path(d.Target, true), text(";"))
+			return concat(text("run "), p.path(d.Target), text(";"))
 		}
-		return concat(text("run "), p.path(d.Target, true), text(" "),
-			p.braces(d, nodesOf(d.Inits), docsOf(d.Inits, p.fieldInit), ","), text(";"))
+		return concat(text("run "), p.path(d.Target), text(" "), p.inits(d, d.Inits), text(";"))
 	case *syntax.ToolDecl:
 		docs := docsOf(d.Funcs, func(f *syntax.FuncDecl) *doc { return p.with(f, p.funcDecl(f)) })
 		return concat(pub(d.Pub), text("tool "), p.name(d.Name), text(" "), p.body(d, nodesOf(d.Funcs), docs, nil))
@@ -84,21 +81,14 @@ func (p *printer) bareDecl(d syntax.Decl) *doc {
 		})
 		return concat(pub(d.Pub), text("protocol "), p.name(d.Name), text(" "), p.body(d, nodesOf(d.Steps), docs, nil))
 	case *syntax.EffectDecl:
-		docs := docsOf(d.Inits, p.fieldInit)
 		return concat(pub(d.Pub), text("handler "), p.name(d.Name), text(" handles "), p.name(d.Effect), text(" "),
-			p.body(d, nodesOf(d.Inits), docs, nil))
+			p.body(d, nodesOf(d.Inits), docsOf(d.Inits, p.fieldInit), nil))
 	}
 	return text(d.Extent().Source())
 }
 
 func (p *printer) useDecl(d *syntax.UseDecl) *doc {
-	parts := []*doc{pub(d.Pub), text("use ")}
-	for i, id := range d.Path {
-		if i > 0 {
-			parts = append(parts, text("::"))
-		}
-		parts = append(parts, p.name(id))
-	}
+	parts := []*doc{pub(d.Pub), text("use "), join(docsOf(d.Path, p.name), text("::"))}
 	switch {
 	case d.Glob:
 		parts = append(parts, text("::*"))
@@ -122,7 +112,7 @@ func (p *printer) typeParams(params []*syntax.Ident) *doc {
 	if len(params) == 0 {
 		return none
 	}
-	return p.angles("<", docsOf(params, p.name))
+	return angles("<", docsOf(params, p.name))
 }
 
 func (p *printer) field(f *syntax.Field) *doc {
@@ -151,6 +141,11 @@ func (p *printer) param(a *syntax.Param) *doc {
 		d = concat(d, text(": "), p.typ(a.Type))
 	}
 	return p.with(a, d)
+}
+
+// inits is { name: value, … } of a node.
+func (p *printer) inits(n syntax.Node, inits []*syntax.FieldInit) *doc {
+	return p.braces(n, nodesOf(inits), docsOf(inits, p.fieldInit), ",")
 }
 
 func (p *printer) fieldInit(f *syntax.FieldInit) *doc {
@@ -203,27 +198,16 @@ func (p *printer) agentPart(n syntax.AgentPart) *doc {
 	case *syntax.ReceivesClause:
 		return p.with(n, concat(text("receives "), p.typ(n.Type)))
 	case *syntax.FollowsClause:
-		parts := []*doc{text("follows ")}
-		for i, r := range n.Roles {
-			if i > 0 {
-				parts = append(parts, text(", "))
-			}
-			parts = append(parts, p.name(r.Protocol), text(" as "), p.name(r.Role))
-		}
-		return p.with(n, concat(parts...))
+		roles := docsOf(n.Roles, func(r syntax.Role) *doc {
+			return concat(p.name(r.Protocol), text(" as "), p.name(r.Role))
+		})
+		return p.with(n, concat(text("follows "), join(roles, text(", "))))
 	case *syntax.UseClause:
 		word := "use "
 		if n.Uses {
 			word = "uses "
 		}
-		parts := []*doc{text(word)}
-		for i, t := range n.Tools {
-			if i > 0 {
-				parts = append(parts, text(", "))
-			}
-			parts = append(parts, p.name(t))
-		}
-		return p.with(n, concat(parts...))
+		return p.with(n, concat(text(word), join(docsOf(n.Tools, p.name), text(", "))))
 	case *syntax.Field:
 		return p.field(n)
 	case *syntax.Handler:
@@ -247,14 +231,11 @@ func (p *printer) supervisorPart(n syntax.SupervisorPart) *doc {
 }
 
 func (p *printer) child(c *syntax.Child) *doc {
-	var name *doc
+	var target *doc
 	if c.Process != nil {
-		name = p.expr(c.Process)
+		target = p.expr(c.Process)
 	} else {
-		name = p.path(c.Target, true)
-	}
-	if c.Name != nil {
-		name = concat(name, text(" as "), p.name(c.Name))
+		target = p.path(c.Target)
 	}
 	docs := docsOf(c.Parts, func(n syntax.ChildPart) *doc {
 		switch n := n.(type) {
@@ -265,5 +246,5 @@ func (p *printer) child(c *syntax.Child) *doc {
 		}
 		return none
 	})
-	return p.with(c, concat(name, text(" "), p.braces(c, nodesOf(c.Parts), docs, "")))
+	return p.with(c, concat(target, p.alias(c.Name), text(" "), p.braces(c, nodesOf(c.Parts), docs, "")))
 }

@@ -2,6 +2,7 @@ package printer
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/coppice-dev/coppice/sage/syntax"
 	"github.com/coppice-dev/coppice/sage/syntax/parser"
@@ -14,7 +15,7 @@ func (p *printer) expr(x syntax.Expr) *doc {
 	case *syntax.Ident:
 		return p.name(x)
 	case *syntax.Path:
-		return p.path(x, true)
+		return p.path(x)
 	}
 	return p.with(x, p.bareExpr(x))
 }
@@ -22,17 +23,14 @@ func (p *printer) expr(x syntax.Expr) *doc {
 func (p *printer) bareExpr(x syntax.Expr) *doc {
 	switch x := x.(type) {
 	case *syntax.IntLit:
-		return text(integer(x.Value))
+		return text(strconv.FormatInt(x.Value, 10))
 	case *syntax.FloatLit:
 		return text(x.Text)
 	case *syntax.BoolLit:
-		if x.Value {
-			return text("true")
-		}
-		return text("false")
+		return text(strconv.FormatBool(x.Value))
 	case *syntax.StringLit:
 		if x.Text == "" {
-			return text(quoted(x.Value))
+			return text(`"` + parser.Quote(x.Value) + `"`)
 		}
 		return text(x.Text)
 	case *syntax.TemplateLit:
@@ -40,14 +38,11 @@ func (p *printer) bareExpr(x syntax.Expr) *doc {
 	case *syntax.ListLit:
 		return p.listLit(x)
 	case *syntax.MapLit:
-		docs := docsOf(x.Entries, func(e *syntax.MapEntry) *doc {
-			return p.with(e, concat(p.expr(e.Key), text(":"), p.value(e.Value)))
-		})
-		return p.mapLit(x, docs)
+		return p.mapLit(x)
 	case *syntax.TupleLit:
 		return p.list(x, "(", docsOf(x.Elems, p.expr), ")")
 	case *syntax.RecordLit:
-		return concat(p.path(x.Name, true), text(" "), p.braces(x, nodesOf(x.Inits), docsOf(x.Inits, p.fieldInit), ","))
+		return concat(p.path(x.Name), text(" "), p.inits(x, x.Inits))
 	case *syntax.ClosureExpr:
 		return p.closure(x)
 	case *syntax.SelfExpr:
@@ -99,8 +94,7 @@ func (p *printer) agentExpr(x syntax.Expr) *doc {
 		}
 		return concat(p.list(x, "retry(", docs, ")"), text(" "), p.brief(x.Body))
 	case *syntax.SummonExpr:
-		return concat(text("summon "), p.path(x.Agent, true), text(" "),
-			p.braces(x, nodesOf(x.Inits), docsOf(x.Inits, p.fieldInit), ","))
+		return concat(text("summon "), p.path(x.Agent), text(" "), p.inits(x, x.Inits))
 	case *syntax.AwaitExpr:
 		d := concat(text("await"), p.value(x.X))
 		if x.Timeout != nil {
@@ -161,7 +155,7 @@ func (p *printer) template(x *syntax.TemplateLit) *doc {
 func (p *printer) listLit(x *syntax.ListLit) *doc {
 	docs := docsOf(x.Elems, p.expr)
 	numbers := len(docs) > 8 && !slices.ContainsFunc(x.Elems, func(e syntax.Expr) bool { return !isNumber(e) })
-	if !numbers || slices.ContainsFunc(docs, func(d *doc) bool { return d.forced }) || p.notes[x] != nil {
+	if !numbers || slices.ContainsFunc(docs, isForced) || p.notes[x] != nil {
 		return p.list(x, "[", docs, "]")
 	}
 	var parts []*doc
@@ -186,24 +180,18 @@ func isNumber(x syntax.Expr) bool {
 }
 
 // mapLit is like a record, without blanks inside of its braces.
-func (p *printer) mapLit(x *syntax.MapLit, docs []*doc) *doc {
-	d := p.list(x, "{", docs, "}")
-	if len(docs) > 0 && p.opened(x.Entries[0]) {
+func (p *printer) mapLit(x *syntax.MapLit) *doc {
+	d := p.list(x, "{", docsOf(x.Entries, func(e *syntax.MapEntry) *doc {
+		return p.with(e, concat(p.expr(e.Key), text(":"), p.value(e.Value)))
+	}), "}")
+	if len(x.Entries) > 0 && p.opened(x.Entries[0]) {
 		d.forced = true
 	}
 	return d
 }
 
 func (p *printer) closure(x *syntax.ClosureExpr) *doc {
-	parts := []*doc{text("|")}
-	for i, a := range x.Params {
-		if i > 0 {
-			parts = append(parts, text(", "))
-		}
-		parts = append(parts, p.param(a))
-	}
-	parts = append(parts, text("|"))
-	return concat(append(parts, p.value(x.Body))...)
+	return concat(text("|"), join(docsOf(x.Params, p.param), text(", ")), text("|"), p.value(x.Body))
 }
 
 // binary breaks a chain of operators that bind equally tight: at all of them if
@@ -227,7 +215,7 @@ func (p *printer) binary(x *syntax.BinaryExpr) *doc {
 	}
 	rest = append(rest, concat(p.expr(first), behind))
 	slices.Reverse(rest)
-	if tight > syntax.Precedence(syntax.AndAnd) && !slices.ContainsFunc(rest, func(d *doc) bool { return d.forced }) {
+	if tight > syntax.Precedence(syntax.AndAnd) && !slices.ContainsFunc(rest, isForced) {
 		return indent(fill(rest))
 	}
 	return group(rest[0], indent(rest[1:]...))
@@ -238,27 +226,15 @@ func (p *printer) hasLeading(n syntax.Node) bool {
 	return found != nil && (len(found.leading) > 0 || len(found.inner) > 0)
 }
 
-// after are the comments behind a node, for nodes that are printed as a part of
-// another one.
-func (p *printer) after(n syntax.Node) []*doc {
-	if found := p.notes[n]; found != nil {
-		return p.trailing(found)
-	}
-	return nil
-}
-
 func (p *printer) match(x *syntax.MatchExpr) *doc {
 	docs := docsOf(x.Arms, p.matchArm)
-	blocks := slices.ContainsFunc(x.Arms, func(a *syntax.MatchArm) bool {
-		_, ok := a.Body.(*syntax.BlockExpr)
-		return ok
-	})
+	isBlock := func(a *syntax.MatchArm) bool { _, ok := a.Body.(*syntax.BlockExpr); return ok }
 	head := concat(text("match "), p.expr(x.X), text(" "))
-	if !blocks {
+	if !slices.ContainsFunc(x.Arms, isBlock) {
 		return concat(head, p.braces(x, nodesOf(x.Arms), docs, ","))
 	}
 	for i, a := range x.Arms {
-		if _, ok := a.Body.(*syntax.BlockExpr); !ok {
+		if !isBlock(a) {
 			docs[i] = concat(docs[i], text(","))
 		}
 	}

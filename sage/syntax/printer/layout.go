@@ -1,6 +1,7 @@
 package printer
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -46,14 +47,12 @@ var (
 	none  = &doc{kind: concatDoc}
 )
 
+func isForced(d *doc) bool { return d.forced }
+
 func text(s string) *doc { return &doc{kind: textDoc, text: s} }
 
 func node(kind docKind, parts []*doc) *doc {
-	d := &doc{kind: kind, parts: parts}
-	for _, p := range parts {
-		d.forced = d.forced || p.forced
-	}
-	return d
+	return &doc{kind: kind, parts: parts, forced: slices.ContainsFunc(parts, isForced)}
 }
 
 func concat(parts ...*doc) *doc {
@@ -115,29 +114,19 @@ func render(d *doc) string {
 		case textDoc:
 			l.write(d.text)
 		case concatDoc:
-			for i := len(d.parts) - 1; i >= 0; i-- {
-				stack = append(stack, command{c.indent, c.broken, d.parts[i]})
-			}
+			stack = push(stack, c.indent, c.broken, d.parts)
 		case indentDoc:
-			for i := len(d.parts) - 1; i >= 0; i-- {
-				stack = append(stack, command{c.indent + tabWidth, c.broken, d.parts[i]})
-			}
+			stack = push(stack, c.indent+tabWidth, c.broken, d.parts)
 		case flatDoc:
 			stack = append(stack, command{c.indent, d.forced, d.parts[0]})
 		case groupDoc:
 			broken := d.forced || c.broken && !l.fits(stack, command{c.indent, false, d})
-			for i := len(d.parts) - 1; i >= 0; i-- {
-				stack = append(stack, command{c.indent, broken, d.parts[i]})
-			}
-		case lineDoc:
+			stack = push(stack, c.indent, broken, d.parts)
+		case lineDoc, softDoc:
 			if c.broken {
 				l.newline(c.indent, 1)
-			} else {
+			} else if d.kind == lineDoc {
 				l.blanks++
-			}
-		case softDoc:
-			if c.broken {
-				l.newline(c.indent, 1)
 			}
 		case hardDoc:
 			l.newline(c.indent, 1)
@@ -147,12 +136,8 @@ func render(d *doc) string {
 			if !l.atStart {
 				l.newline(c.indent, 1)
 			}
-		case breakDoc:
-			if c.broken {
-				l.write(d.text)
-			}
-		case flatOnlyDoc:
-			if !c.broken {
+		case breakDoc, flatOnlyDoc:
+			if c.broken == (d.kind == breakDoc) {
 				l.write(d.text)
 			}
 		case suffixDoc:
@@ -169,6 +154,14 @@ func render(d *doc) string {
 	}
 	l.flush(0)
 	return l.out.String()
+}
+
+// push puts parts onto a stack, the first one on top.
+func push(stack []command, indent int, broken bool, parts []*doc) []command {
+	for _, d := range slices.Backward(parts) {
+		stack = append(stack, command{indent, broken, d})
+	}
+	return stack
 }
 
 // fill puts the first two parts of a fill onto the stack, and the rest of it.
@@ -203,34 +196,23 @@ func (l *layout) write(s string) {
 		l.blanks += after
 		return
 	}
-	s = rest
 	if l.atStart {
-		spaces(&l.out, l.indent)
-		l.column, l.atStart, l.blanks = l.indent, false, 0
+		l.column, l.atStart, l.blanks = 0, false, l.indent
 	}
-	spaces(&l.out, l.blanks)
+	l.out.WriteString(strings.Repeat(" ", l.blanks) + rest)
 	l.column += l.blanks
 	l.blanks = after
-	l.out.WriteString(s)
-	if n := strings.LastIndexByte(s, '\n'); n >= 0 {
+	if n := strings.LastIndexByte(rest, '\n'); n >= 0 {
 		l.column = 0
-		s = s[n+1:]
+		rest = rest[n+1:]
 	}
-	l.column += utf8.RuneCountInString(s)
-}
-
-func spaces(b *strings.Builder, n int) {
-	for range n {
-		b.WriteByte(' ')
-	}
+	l.column += utf8.RuneCountInString(rest)
 }
 
 // newline ends the line, and n-1 empty ones after it.
 func (l *layout) newline(indent, n int) {
 	l.flush(indent)
-	for range n {
-		l.out.WriteByte('\n')
-	}
+	l.out.WriteString(strings.Repeat("\n", n))
 	l.indent, l.atStart, l.blanks = indent, true, 0
 }
 
@@ -288,35 +270,25 @@ func (l *layout) fits(stack []command, next command) bool {
 				return width >= 0
 			}
 		case concatDoc, indentDoc, fillDoc:
-			for i := len(d.parts) - 1; i >= 0; i-- {
-				todo = append(todo, command{c.indent, c.broken, d.parts[i]})
-			}
+			todo = push(todo, c.indent, c.broken, d.parts)
 		case flatDoc:
 			todo = append(todo, command{c.indent, d.forced, d.parts[0]})
 		case groupDoc:
-			for i := len(d.parts) - 1; i >= 0; i-- {
-				todo = append(todo, command{c.indent, c.broken || d.forced, d.parts[i]})
-			}
+			todo = push(todo, c.indent, c.broken || d.forced, d.parts)
 		case choiceDoc:
 			todo = append(todo, command{c.indent, c.broken, d.parts[0]})
-		case lineDoc:
+		case lineDoc, softDoc:
 			if c.broken {
 				return true
 			}
-			width--
-		case softDoc:
-			if c.broken {
-				return true
+			if d.kind == lineDoc {
+				width--
 			}
 		case hardDoc, blankDoc, freshDoc:
 			return true
-		case flatOnlyDoc:
-			if !c.broken {
+		case breakDoc, flatOnlyDoc:
+			if c.broken == (d.kind == breakDoc) {
 				width -= len(d.text)
-			}
-		case breakDoc:
-			if c.broken {
-				width -= utf8.RuneCountInString(d.text)
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package printer
 
 import (
 	"slices"
-	"strconv"
 
 	"github.com/coppice-dev/coppice/sage/diag"
 	"github.com/coppice-dev/coppice/sage/source"
@@ -49,9 +48,9 @@ const maxPasses = 8
 
 func sameComments(a, b []syntax.Comment) bool {
 	texts := func(comments []syntax.Comment) []string {
-		var t []string
-		for _, c := range comments {
-			t = append(t, c.Text)
+		t := make([]string, len(comments))
+		for i, c := range comments {
+			t[i] = c.Text
 		}
 		slices.Sort(t)
 		return t
@@ -63,8 +62,7 @@ func sameComments(a, b []syntax.Comment) bool {
 // ParenExpr wherever parentheses are needed.
 func Print(f *syntax.File) string {
 	p := printer{attachment: attach(f)}
-	d := p.file(f)
-	text := render(d)
+	text := render(p.file(f))
 	if text != "" {
 		text += "\n"
 	}
@@ -77,34 +75,24 @@ type printer struct {
 
 // with puts the comments of a node around its doc.
 func (p *printer) with(n syntax.Node, d *doc) *doc {
-	if len(p.notes) == 0 {
-		return d
-	}
 	found := p.notes[n]
 	if found == nil {
 		return d
 	}
 	var parts []*doc
 	for i, c := range found.leading {
-		parts = append(parts, fresh, text(c.Text))
 		next := n.Extent().Start
 		if i+1 < len(found.leading) {
 			next = found.leading[i+1].Start
 		}
-		parts = append(parts, p.gap(next))
+		gap := hard
+		if lineEndsBefore(p.text, next) > 1 {
+			gap = empty
+		}
+		parts = append(parts, fresh, text(c.Text), gap)
 	}
-	parts = append(parts, p.inner(n)...)
-	parts = append(parts, d)
-	parts = append(parts, p.trailing(found)...)
-	return concat(parts...)
-}
-
-// gap is the line end before an offset, with an empty line if there is one.
-func (p *printer) gap(next int32) *doc {
-	if lineEndsBefore(p.text, next) > 1 {
-		return empty
-	}
-	return hard
+	parts = append(append(parts, p.inner(n)...), d)
+	return concat(append(parts, p.after(n)...)...)
 }
 
 // inner are the comments in a node before its parts, once: a
@@ -124,12 +112,12 @@ func (p *printer) inner(n syntax.Node) []*doc {
 	return parts
 }
 
-func (p *printer) trailing(found *notes) []*doc {
-	var parts []*doc
-	for _, c := range found.trailing {
-		parts = append(parts, p.suffix(c))
+// after are the comments behind a node.
+func (p *printer) after(n syntax.Node) []*doc {
+	if found := p.notes[n]; found != nil {
+		return docsOf(found.trailing, p.suffix)
 	}
-	return parts
+	return nil
 }
 
 func (p *printer) suffix(c syntax.Comment) *doc {
@@ -176,10 +164,7 @@ func (p *printer) lines(nodes []syntax.Node, docs []*doc, apart func(i int) bool
 func (p *printer) body(n syntax.Node, nodes []syntax.Node, docs []*doc, apart func(i int) bool) *doc {
 	inner := p.inner(n)
 	if len(docs) == 0 {
-		if len(inner) == 0 {
-			return text("{}")
-		}
-		return concat(text("{"), indent(inner...), hard, text("}"))
+		return emptyList("{", inner, "}")
 	}
 	return concat(text("{"), indent(concat(inner...), hard, p.lines(nodes, docs, apart)), hard, text("}"))
 }
@@ -190,19 +175,16 @@ func (p *printer) body(n syntax.Node, nodes []syntax.Node, docs []*doc, apart fu
 func (p *printer) braces(n syntax.Node, nodes []syntax.Node, docs []*doc, end string) *doc {
 	inner := p.inner(n)
 	if len(docs) == 0 {
-		if len(inner) == 0 {
-			return text("{}")
-		}
-		return concat(text("{"), indent(inner...), hard, text("}"))
+		return emptyList("{", inner, "}")
+	}
+	separator := text(end)
+	if end == "" {
+		separator = &doc{kind: flatOnlyDoc, text: ","}
 	}
 	var parts []*doc
 	for i, d := range docs {
 		if i > 0 {
-			if end == "" {
-				parts = append(parts, &doc{kind: flatOnlyDoc, text: ","})
-			} else {
-				parts = append(parts, text(end))
-			}
+			parts = append(parts, separator)
 			if p.apart(nodes[i]) {
 				parts = append(parts, empty)
 			} else {
@@ -226,59 +208,61 @@ func (p *printer) list(n syntax.Node, open string, docs []*doc, shut string) *do
 		inner = p.inner(n)
 	}
 	if len(docs) == 0 {
-		if len(inner) == 0 {
-			return text(open + shut)
-		}
-		return concat(text(open), indent(inner...), hard, text(shut))
+		return emptyList(open, inner, shut)
 	}
-	parts := []*doc{concat(inner...), soft}
+	return group(text(open), indent(concat(inner...), soft, commas(docs)), ifBroken(","), soft, text(shut))
+}
+
+// emptyList is a list in brackets that has only comments in it.
+func emptyList(open string, inner []*doc, shut string) *doc {
+	if len(inner) == 0 {
+		return text(open + shut)
+	}
+	return concat(text(open), indent(inner...), hard, text(shut))
+}
+
+// join puts the separators between docs.
+func join(docs []*doc, between ...*doc) *doc {
+	var parts []*doc
 	for i, d := range docs {
 		if i > 0 {
-			parts = append(parts, text(","), line)
+			parts = append(parts, between...)
 		}
 		parts = append(parts, d)
 	}
-	return group(text(open), indent(parts...), ifBroken(","), soft, text(shut))
+	return concat(parts...)
 }
+
+// commas are docs in one line, or in a line each.
+func commas(docs []*doc) *doc { return join(docs, text(","), line) }
 
 func (p *printer) name(id *syntax.Ident) *doc {
 	return p.with(id, text(id.Name))
 }
 
-func (p *printer) path(path *syntax.Path, turbo bool) *doc {
-	var parts []*doc
-	for i, s := range path.Segments {
-		if i > 0 {
-			parts = append(parts, text("::"))
+// path is a path in an expression.
+func (p *printer) path(path *syntax.Path) *doc { return p.segments(path, "::", "::<") }
+
+// segments is a path with separators, and with type arguments that begin with open.
+func (p *printer) segments(path *syntax.Path, separator, open string) *doc {
+	docs := docsOf(path.Segments, func(s syntax.Segment) *doc {
+		if s.Args == nil {
+			return p.name(s.Name)
 		}
-		parts = append(parts, p.name(s.Name))
-		if s.Args != nil {
-			open := "<"
-			if turbo {
-				open = "::<"
-			}
-			parts = append(parts, p.angles(open, docsOf(s.Args, p.typ)))
-		}
-	}
-	return p.with(path, concat(parts...))
+		return concat(p.name(s.Name), angles(open, docsOf(s.Args, p.typ)))
+	})
+	return p.with(path, join(docs, text(separator)))
 }
 
 // angles is a list in angle brackets, which never ends with a comma.
-func (p *printer) angles(open string, docs []*doc) *doc {
-	parts := []*doc{soft}
-	for i, d := range docs {
-		if i > 0 {
-			parts = append(parts, text(","), line)
-		}
-		parts = append(parts, d)
-	}
-	return group(text(open), indent(parts...), soft, text(">"))
+func angles(open string, docs []*doc) *doc {
+	return group(text(open), indent(soft, commas(docs)), soft, text(">"))
 }
 
 func (p *printer) typ(t syntax.Type) *doc {
 	switch t := t.(type) {
 	case *syntax.NamedType:
-		return p.with(t, p.path(t.Name, false))
+		return p.with(t, p.segments(t.Name, "::", "<"))
 	case *syntax.TupleType:
 		return p.with(t, p.list(t, "(", docsOf(t.Elems, p.typ), ")"))
 	case *syntax.FuncType:
@@ -308,21 +292,9 @@ func (p *printer) pattern(n syntax.Pattern) *doc {
 }
 
 func (p *printer) variantPat(n *syntax.VariantPat) *doc {
-	var d *doc
+	d := p.path(n.Name)
 	if n.Dotted {
-		var parts []*doc
-		for i, s := range n.Name.Segments {
-			if i > 0 {
-				parts = append(parts, text("."))
-			}
-			parts = append(parts, p.name(s.Name))
-			if s.Args != nil {
-				parts = append(parts, p.angles("::<", docsOf(s.Args, p.typ)))
-			}
-		}
-		d = p.with(n.Name, concat(parts...))
-	} else {
-		d = p.path(n.Name, true)
+		d = p.segments(n.Name, ".", "::<")
 	}
 	if n.Args == nil {
 		return d
@@ -345,7 +317,3 @@ func nodesOf[T syntax.Node](nodes []T) []syntax.Node {
 	}
 	return all
 }
-
-func quoted(value string) string { return `"` + parser.Quote(value) + `"` }
-
-func integer(value int64) string { return strconv.FormatInt(value, 10) }

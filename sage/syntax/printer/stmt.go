@@ -107,13 +107,16 @@ func (p *printer) mockStmt(s *syntax.MockStmt) *doc {
 	return concat(what, text(" ->"), p.value(s.Value), text(";"))
 }
 
-func (p *printer) ifStmt(x *syntax.IfExpr) *doc {
-	d := concat(text("if "), p.expr(x.Cond), text(" "), p.block(x.Then))
+func (p *printer) ifStmt(x *syntax.IfExpr) *doc { return p.branches(x, p.block) }
+
+// branches is an if whose blocks are printed by block.
+func (p *printer) branches(x *syntax.IfExpr, block func(*syntax.Block) *doc) *doc {
+	d := concat(text("if "), p.expr(x.Cond), text(" "), block(x.Then))
 	switch e := x.Else.(type) {
 	case *syntax.IfExpr:
-		return concat(d, text(" else "), p.with(e, p.ifStmt(e)))
+		return concat(d, text(" else "), p.with(e, p.branches(e, block)))
 	case *syntax.BlockExpr:
-		return concat(d, text(" else "), p.block(e.Block))
+		return concat(d, text(" else "), block(e.Block))
 	}
 	return d
 }
@@ -134,18 +137,7 @@ func (p *printer) ifExpr(x *syntax.IfExpr) *doc {
 			e = nil
 		}
 	}
-	return group(p.briefIf(x))
-}
-
-func (p *printer) briefIf(x *syntax.IfExpr) *doc {
-	d := concat(text("if "), p.expr(x.Cond), text(" "), p.arm(x.Then))
-	switch e := x.Else.(type) {
-	case *syntax.IfExpr:
-		return concat(d, text(" else "), p.with(e, p.briefIf(e)))
-	case *syntax.BlockExpr:
-		return concat(d, text(" else "), p.arm(e.Block))
-	}
-	return d
+	return group(p.branches(x, p.arm))
 }
 
 // arm is a brief block that is broken if the group around it is.
