@@ -1,13 +1,16 @@
 package check
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/coppice-dev/coppice/sage/syntax"
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
 // agentExpr checks the expressions of agents.
 func (c *checker) agentExpr(x syntax.Expr, want *types.Type) *types.Type {
-	invalid, unit := types.Of(types.Invalid), c.universe.unit
+	unit := c.universe.unit
 	switch x := x.(type) {
 	case *syntax.SummonExpr:
 		return c.summon(x)
@@ -36,30 +39,29 @@ func (c *checker) agentExpr(x syntax.Expr, want *types.Type) *types.Type {
 		return c.divine(x, want)
 	case *syntax.ReplyExpr:
 		c.expr(x.Value, nil)
-		c.fault(x, CodeUnsupported, "let the asker send its handle with the message, Ask(self, 21), and send the "+
-			"answer to that: send(to, answer)",
-			"protocols, and with them `reply`, are not supported")
-		return invalid
+		return c.invalid(x, CodeUnsupported, "let the asker send its handle with the message, Ask(self, 21), "+
+			"and send the answer to that: send(to, answer)", "protocols, and with them `reply`, are not supported")
 	}
-	return invalid
+	return types.Of(types.Invalid)
 }
 
 // keeps reports whether an agent has persistent beliefs.
 func (a *Agent) keeps() bool {
-	for _, b := range a.Beliefs {
-		if b.Node.(*syntax.Field).Persistent {
-			return true
-		}
+	return slices.ContainsFunc(a.Beliefs, func(b *Object) bool { return b.Node.(*syntax.Field).Persistent })
+}
+
+func (a *Agent) beliefNames() []string {
+	names := make([]string, len(a.Beliefs))
+	for i, b := range a.Beliefs {
+		names[i] = b.Name
 	}
-	return false
+	return names
 }
 
 func (c *checker) summon(x *syntax.SummonExpr) *types.Type {
 	o := c.agentNamed(x.Agent, c.current.scope.module)
 	if o == nil {
-		for _, f := range x.Inits {
-			c.expr(f.Value, nil)
-		}
+		c.values(x.Inits)
 		return types.Of(types.Invalid)
 	}
 	c.beliefs(c.agents[o], x.Inits, x.Agent, CodeMissing, "agent")
@@ -77,12 +79,8 @@ func (c *checker) beliefs(a *Agent, inits []*syntax.FieldInit, at syntax.Node, m
 			c.expr(f.Value, nil)
 			unknown = true
 			if name != "" {
-				names := make([]string, len(a.Beliefs))
-				for i, b := range a.Beliefs {
-					names[i] = b.Name
-				}
-				help := c.meantOr(name, names, "its beliefs are ")
-				if len(names) == 0 {
+				help := c.meantOr(name, a.beliefNames(), "its beliefs are ")
+				if len(a.Beliefs) == 0 {
 					help = "it has none; declare it in the agent: " + brief(name) + ": Type"
 				}
 				c.fault(f.Name, CodeBelief, help, "agent `%s` has no belief `%s`", a.Object.Name, brief(name))
@@ -110,36 +108,45 @@ func (c *checker) beliefs(a *Agent, inits []*syntax.FieldInit, at syntax.Node, m
 		if len(names) > 1 {
 			word = "beliefs"
 		}
-		c.fault(at, missing, "give it in the braces, such as "+trim(names[0])+": …; or mark it with @persistent",
-			"%s `%s` is missing required %s %s", what, a.Object.Name, word, choices(names))
+		help := "give it in the braces, such as " + strings.Trim(names[0], "`") + ": …; or mark it with @persistent"
+		c.fault(at, missing, help, "%s `%s` is missing required %s %s", what, a.Object.Name, word, choices(names))
 	}
 }
-
-func trim(quoted string) string { return quoted[1 : len(quoted)-1] }
 
 func (c *checker) await(x *syntax.AwaitExpr) *types.Type {
 	t := c.expr(x.X, nil)
 	if x.Timeout != nil {
 		c.expect(x.Timeout, types.Of(types.Int), why{what: "is the time in milliseconds"})
 	}
+	help := startHelp
+	if t.Resolve().Kind == types.List {
+		help = "wait for one after the other: for a in agents { try await a; }"
+	}
+	if d := c.handle(x, x.X, t, "await", "await waits for an agent", help); d != nil {
+		return c.output(d)
+	}
+	return types.Of(types.Invalid)
+}
+
+const startHelp = "an agent is started with summon Name { }, which gives its handle"
+
+// handle returns the agent whose handle is given to await or send. It reports an
+// operand that is no handle, and then returns nil.
+func (c *checker) handle(x, operand syntax.Expr, t *types.Type, word, takes, help string) *types.Decl {
 	t = t.Resolve()
 	if t.Kind != types.Invalid || c.current.cover != nil {
-		c.fallible(x, "`await`")
+		c.fallible(x, "`"+word+"`")
 	}
 	switch t.Kind {
 	case types.Agent:
-		return c.output(t.Decl)
+		return t.Decl
 	case types.Invalid, types.Never:
 	case types.Var:
-		c.unknown(x.X, "write it where the value comes from: |a: Agent<Name>| …")
+		c.unknown(operand, "write it where the value comes from: |a: Agent<Name>| …")
 	default:
-		help := "an agent is started with summon Name { }, which gives its handle"
-		if t.Kind == types.List {
-			help = "wait for one after the other: for a in agents { try await a; }"
-		}
-		c.fault(x.X, CodeHandle, help, "await waits for an agent, and this is `%s`", t)
+		c.fault(operand, CodeHandle, help, "%s, and this is `%s`", takes, t)
 	}
-	return types.Of(types.Invalid)
+	return nil
 }
 
 // output returns the type that an agent yields. Its handlers are checked first, unless that
@@ -155,24 +162,14 @@ func (c *checker) output(d *types.Decl) *types.Type {
 }
 
 func (c *checker) send(x *syntax.SendExpr) *types.Type {
-	t := c.expr(x.To, nil).Resolve()
-	if t.Kind != types.Invalid || c.current.cover != nil {
-		c.fallible(x, "`send`")
+	d := c.handle(x, x.To, c.expr(x.To, nil), "send", "send sends to an agent", startHelp)
+	if d != nil && d.Message != nil {
+		c.expect(x.Message, d.Message, why{what: "is what agent `" + d.Name + "` receives"})
+		return c.universe.unit
 	}
-	switch t.Kind {
-	case types.Agent:
-		if t.Decl.Message != nil {
-			c.expect(x.Message, t.Decl.Message, why{what: "is what agent `" + t.Decl.Name + "` receives"})
-			return c.universe.unit
-		}
+	if d != nil {
 		c.fault(x.To, CodeMessage, "write receives T behind its name, or add on message(m: T) { }",
-			"agent `%s` takes no messages", t.Decl.Name)
-	case types.Invalid, types.Never:
-	case types.Var:
-		c.unknown(x.To, "write it where the value comes from: |a: Agent<Name>| …")
-	default:
-		c.fault(x.To, CodeHandle, "an agent is started with summon Name { }, which gives its handle",
-			"send sends to an agent, and this is `%s`", t)
+			"agent `%s` takes no messages", d.Name)
 	}
 	c.expr(x.Message, nil)
 	return c.universe.unit
@@ -181,9 +178,8 @@ func (c *checker) send(x *syntax.SendExpr) *types.Type {
 func (c *checker) receive(x *syntax.ReceiveExpr) *types.Type {
 	b := c.current
 	if b.agent == nil {
-		c.fault(x, CodeMessage, "call it in a handler of an agent, and give the message to the function",
+		return c.invalid(x, CodeMessage, "call it in a handler of an agent, and give the message to the function",
 			"receive() stands in no agent")
-		return types.Of(types.Invalid)
 	}
 	if b.event == syntax.EventWaking || b.event == syntax.EventResting {
 		c.fault(x, CodeReceive, "receive messages in on start, or handle them with on message(m: T) { }",
@@ -191,9 +187,8 @@ func (c *checker) receive(x *syntax.ReceiveExpr) *types.Type {
 			b.event)
 	}
 	if b.agent.Message == nil {
-		c.fault(x, CodeMessage, "write what it receives behind its name: agent "+b.agent.Object.Name+
+		return c.invalid(x, CodeMessage, "write what it receives behind its name: agent "+b.agent.Object.Name+
 			" receives T { }", "agent `%s` takes no messages", b.agent.Object.Name)
-		return types.Of(types.Invalid)
 	}
 	return b.agent.Message
 }
@@ -232,24 +227,18 @@ func (c *checker) yield(x *syntax.YieldExpr) {
 func (c *checker) divine(x *syntax.DivineExpr, want *types.Type) *types.Type {
 	c.expect(x.Prompt, types.Of(types.String), why{what: "is what a model is asked"})
 	c.fallible(x, "`divine`")
-	var t *types.Type
-	switch {
-	case x.Type != nil:
+	t := want
+	if x.Type != nil {
 		t = c.typ(x.Type, c.current.scope)
-	case want != nil && want.Resolve().Kind != types.Var && want.Resolve().Kind != types.Invalid &&
-		want.Resolve().Kind != types.Never:
-		t = want
-	default:
+	} else if t == nil || t.Resolve().Kind == types.Var || fitsAll(t) {
 		return types.Of(types.String)
 	}
-	if r := t.Resolve(); r.Kind != types.String {
-		if !types.Persistable(r) {
-			c.fault(x, CodeType, "ask for text, numbers, lists, records and enums", "a model cannot answer with `%s`",
-				r)
-		} else if types.Some(r, func(t *types.Type) bool { return t.Kind == types.Param }) {
-			c.fault(x, CodeType, "write which type it is",
-				"a model cannot be asked for `%s`, which is a type parameter", r)
-		}
+	switch r := t.Resolve(); {
+	case !types.Persistable(r):
+		c.fault(x, CodeType, "ask for text, numbers, lists, records and enums", "a model cannot answer with `%s`", r)
+	case types.Some(r, func(t *types.Type) bool { return t.Kind == types.Param }):
+		c.fault(x, CodeType, "write which type it is",
+			"a model cannot be asked for `%s`, which is a type parameter", r)
 	}
 	return t
 }

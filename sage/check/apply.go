@@ -2,6 +2,7 @@ package check
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/coppice-dev/coppice/sage/syntax"
 	"github.com/coppice-dev/coppice/sage/types"
@@ -26,8 +27,7 @@ func (c *checker) callLibrary(fs []*Object, fun syntax.Expr, written []*types.Ty
 			if first == nil {
 				first = c.expr(args[0], nil)
 			}
-			o = c.overload(fitting, first)
-			if o == nil {
+			if o = overload(fitting, first); o == nil {
 				return c.noOverload(fitting, fun, args, first)
 			}
 		}
@@ -35,47 +35,45 @@ func (c *checker) callLibrary(fs []*Object, fun syntax.Expr, written []*types.Ty
 	c.use(fun, o)
 	t := c.instantiate(o, fun, written)
 	c.record(fun, t)
-	if _, method := fun.(*syntax.FieldExpr); method && o.Kind == LibraryFunc && len(args) == len(x.Args)+1 {
-		return c.applyChecked(o.Name, o, t, args, first, x, want)
-	}
-	return c.applyChecked(o.Name, o, t, args, first, x, want)
+	return c.apply(o.Name, o, t, args, first, x, want)
 }
 
 // use notes which of several functions of a name is called.
 func (c *checker) use(fun syntax.Expr, o *Object) {
-	switch f := fun.(type) {
-	case *syntax.Ident:
-		c.info.Uses[f] = o
-	case *syntax.Path:
-		c.info.Uses[f.Last()] = o
-	case *syntax.FieldExpr:
-		c.info.Uses[f.Name] = o
+	if id := calleeName(fun); id != nil {
+		c.info.Uses[id] = o
 	}
 }
 
-// overload is the first function whose first parameter fits, nil if none does
-// or if nothing is known about what is given.
-func (c *checker) overload(fs []*Object, first *types.Type) *Object {
-	if r := first.Resolve(); r.Kind == types.Var {
-		return nil
-	}
-	for _, f := range fs {
-		if could(first, f.Type.Elems[0]) {
-			return f
-		}
+// calleeName is the name of what is called, nil if it has none.
+func calleeName(fun syntax.Expr) *syntax.Ident {
+	switch f := fun.(type) {
+	case *syntax.Ident:
+		return f
+	case *syntax.Path:
+		return f.Last()
+	case *syntax.FieldExpr:
+		return f.Name
 	}
 	return nil
 }
 
+// overload is the first function whose first parameter fits, nil if none does
+// or if nothing is known about what is given.
+func overload(fs []*Object, first *types.Type) *Object {
+	i := slices.IndexFunc(fs, func(f *Object) bool { return could(first, f.Type.Elems[0]) })
+	if i < 0 || first.Resolve().Kind == types.Var {
+		return nil
+	}
+	return fs[i]
+}
+
 func (c *checker) noOverload(fs []*Object, fun syntax.Expr, args []syntax.Expr, first *types.Type) *types.Type {
 	c.record(fun, types.Of(types.Invalid))
-	for _, a := range args[1:] {
-		c.expr(a, nil)
-	}
+	c.exprs(args[1:])
 	r := first.Resolve()
 	if r.Kind == types.Var {
-		c.unknown(args[0], "")
-		return types.Of(types.Invalid)
+		return c.unknown(args[0], "")
 	}
 	var takes []string
 	for _, f := range fs {
@@ -84,8 +82,7 @@ func (c *checker) noOverload(fs []*Object, fun syntax.Expr, args []syntax.Expr, 
 		}
 	}
 	help := c.remedy(r, fs[0].Type.Elems[0])
-	c.fault(args[0], CodeType, help, "`%s` takes %s, and this is `%s`", fs[0].Name, choices(takes), r)
-	return types.Of(types.Invalid)
+	return c.invalid(args[0], CodeType, help, "`%s` takes %s, and this is `%s`", fs[0].Name, choices(takes), r)
 }
 
 // callValue calls a value, which should be a function.
@@ -94,37 +91,24 @@ func (c *checker) callValue(fun syntax.Expr, t *types.Type, x *syntax.CallExpr) 
 	r := t.Resolve()
 	switch r.Kind {
 	case types.Func:
-		return c.apply("the function", nil, r, x.Args, x, nil)
+		return c.apply("the function", nil, r, x.Args, nil, x, nil)
 	case types.Var:
-		params := make([]*types.Type, len(x.Args))
-		for i, a := range x.Args {
-			params[i] = c.expr(a, nil)
-		}
 		result := types.NewVar()
-		if !types.Unify(r, types.FuncOf(params, result, false)) {
-			c.unknown(fun, "")
-			return types.Of(types.Invalid)
+		if !types.Unify(r, types.FuncOf(c.exprs(x.Args), result, false)) {
+			return c.unknown(fun, "")
 		}
 		return result
 	}
-	for _, a := range x.Args {
-		c.expr(a, nil)
-	}
+	c.exprs(x.Args)
 	if r.Kind != types.Invalid && r.Kind != types.Never {
 		c.fault(fun, CodeCall, "", "this is `%s`, and no function", r)
 	}
 	return types.Of(types.Invalid)
 }
 
-// apply checks what a function of type t is given.
-func (c *checker) apply(name string, o *Object, t *types.Type, args []syntax.Expr, x *syntax.CallExpr,
-	want *types.Type) *types.Type {
-	return c.applyChecked(name, o, t, args, nil, x, want)
-}
-
-// applyChecked is apply, where the first argument may have been checked: then
-// its type is given.
-func (c *checker) applyChecked(name string, o *Object, t *types.Type, args []syntax.Expr, first *types.Type,
+// apply checks what a function of type t is given. First is the type of the first
+// argument if it has been checked.
+func (c *checker) apply(name string, o *Object, t *types.Type, args []syntax.Expr, first *types.Type,
 	x *syntax.CallExpr, want *types.Type) *types.Type {
 	params, result := t.Params(), t.Result()
 	fails := t.Fails
@@ -139,21 +123,19 @@ func (c *checker) applyChecked(name string, o *Object, t *types.Type, args []syn
 	given := make([]*types.Type, len(args))
 	check := func(i int) {
 		a := args[i]
-		var hint *types.Type
+		var got, hint *types.Type
 		if i < len(params) {
 			hint = params[i]
 		}
-		got := first
-		if i > 0 || first == nil {
-			if i == 0 && o != nil && library && o.Library.Changes {
-				got = c.place(a)
-			} else if o != nil && library && o.Name == "assert_fails" {
-				got = c.covered(a, hint)
-			} else {
-				got = c.expr(a, hint)
-			}
-		} else if library && o.Library.Changes {
+		switch {
+		case i == 0 && library && o.Library.Changes:
 			got = c.place(a)
+		case i == 0 && first != nil:
+			got = first
+		case library && o.Name == "assert_fails":
+			got = c.covered(a, hint)
+		default:
+			got = c.expr(a, hint)
 		}
 		given[i] = got
 		if i >= len(params) {
@@ -169,14 +151,11 @@ func (c *checker) applyChecked(name string, o *Object, t *types.Type, args []syn
 		c.fits(a, got, want, why{name: name, arg: i + 1})
 	}
 	// Functions come last: what their parameters are follows from the rest.
-	for i, a := range args {
-		if _, ok := a.(*syntax.ClosureExpr); !ok {
-			check(i)
-		}
-	}
-	for i, a := range args {
-		if _, ok := a.(*syntax.ClosureExpr); ok {
-			check(i)
+	for _, closures := range []bool{false, true} {
+		for i, a := range args {
+			if _, ok := a.(*syntax.ClosureExpr); ok == closures {
+				check(i)
+			}
 		}
 	}
 	if len(args) != len(params) && !c.bad[x.File] {
@@ -187,16 +166,12 @@ func (c *checker) applyChecked(name string, o *Object, t *types.Type, args []syn
 		c.fault(x, CodeArguments, help, "%s takes %s, and is given %d", called(name, o),
 			countOf(len(params), "value"), len(args))
 	}
-	if library {
+	if library && len(given) > 0 {
 		switch o.Name {
 		case "print", "print_err", "str":
-			if len(given) > 0 {
-				c.require(printable, given[0], args[0], 0)
-			}
+			c.require(printable, given[0], args[0], 0)
 		case "json_stringify":
-			if len(given) > 0 {
-				c.require(kept, given[0], args[0], 0)
-			}
+			c.require(kept, given[0], args[0], 0)
 		}
 	}
 	if fails {
@@ -224,12 +199,9 @@ func (o *Object) synopsis() string {
 	if !ok || len(d.Params) > 12 {
 		return ""
 	}
-	s := "it is " + o.Name + "("
+	params := make([]string, len(d.Params))
 	for i, p := range d.Params {
-		if i > 0 {
-			s += ", "
-		}
-		s += p.Name.Name + ": " + o.Type.Elems[i].String()
+		params[i] = p.Name.Name + ": " + o.Type.Elems[i].String()
 	}
-	return s + ")"
+	return "it is " + o.Name + "(" + strings.Join(params, ", ") + ")"
 }

@@ -104,26 +104,14 @@ func (c *checker) local(id *syntax.Ident) *Object {
 		return nil
 	}
 	c.info.Uses[id] = o
-	for b := c.current; b != nil && b != o.body; b = b.outer {
-		if b.closure == nil {
-			break
-		}
+	for b := c.current; b != nil && b != o.body && b.closure != nil; b = b.outer {
 		o.Captured = true
-		if !b.captures(c, o) {
+		if key := (capture{b.closure, o}); !c.captured[key] {
+			c.captured[key] = true
 			c.info.Captures[b.closure] = append(c.info.Captures[b.closure], o)
 		}
 	}
 	return o
-}
-
-// captures reports whether the closure already takes a variable, and notes that it does.
-func (b *body) captures(c *checker, o *Object) bool {
-	key := capture{b.closure, o}
-	if c.captured[key] {
-		return true
-	}
-	c.captured[key] = true
-	return false
 }
 
 type capture struct {
@@ -264,22 +252,12 @@ func (c *checker) isConstant(x syntax.Expr) {
 			return true
 		}
 		switch e := e.(type) {
-		case *syntax.IntLit, *syntax.FloatLit, *syntax.BoolLit, *syntax.StringLit, *syntax.TemplateLit, *syntax.ListLit,
-			*syntax.MapLit, *syntax.TupleLit, *syntax.RecordLit, *syntax.ParenExpr, *syntax.UnaryExpr,
-			*syntax.BinaryExpr,
-			*syntax.Ident, *syntax.Path, *syntax.BadExpr, *syntax.FieldExpr:
+		case *syntax.IntLit, *syntax.FloatLit, *syntax.BoolLit, *syntax.StringLit, *syntax.TemplateLit,
+			*syntax.ListLit, *syntax.MapLit, *syntax.TupleLit, *syntax.RecordLit, *syntax.ParenExpr,
+			*syntax.UnaryExpr, *syntax.BinaryExpr, *syntax.Ident, *syntax.Path, *syntax.BadExpr, *syntax.FieldExpr:
 			return true
 		case *syntax.CallExpr:
-			var o *Object
-			switch f := e.Fun.(type) {
-			case *syntax.Ident:
-				o = c.info.Uses[f]
-			case *syntax.Path:
-				o = c.info.Uses[f.Last()]
-			case *syntax.FieldExpr:
-				o = c.info.Uses[f.Name]
-			}
-			if o == nil || o.Kind == VariantName {
+			if o := c.info.Uses[calleeName(e.Fun)]; o == nil || o.Kind == VariantName {
 				return true
 			}
 		}

@@ -27,9 +27,8 @@ func (c *checker) ifExpr(x *syntax.IfExpr, want *types.Type, used bool) *types.T
 		}
 		if branch.Else == nil {
 			if used && j.t != nil && j.t.Resolve().Kind != types.Unit && j.t.Resolve().Kind != types.Invalid {
-				c.fault(x, CodeType, "add else { … }", "without else this has no value if the condition is "+
+				return c.invalid(x, CodeType, "add else { … }", "without else this has no value if the condition is "+
 					"false, and `%s` is expected", j.t)
-				return types.Of(types.Invalid)
 			}
 			j.add(x, types.Of(types.Unit))
 			break
@@ -100,23 +99,19 @@ func (j *joiner) result() *types.Type {
 // leave checks break, continue and return.
 func (c *checker) leave(x syntax.Expr) {
 	b := c.current
+	word := "continue"
 	switch x := x.(type) {
 	case *syntax.ReturnExpr:
 		c.returnExpr(x)
 		return
 	case *syntax.BreakExpr:
+		word = "break"
 		if len(b.loops) > 0 {
 			b.loops[len(b.loops)-1] = true
-			return
-		}
-	default:
-		if len(b.loops) > 0 {
-			return
 		}
 	}
-	word := "break"
-	if _, ok := x.(*syntax.ContinueExpr); ok {
-		word = "continue"
+	if len(b.loops) > 0 {
+		return
 	}
 	help := "loops are for, while and loop"
 	if b.kind == closureBody {
@@ -127,25 +122,21 @@ func (c *checker) leave(x syntax.Expr) {
 
 func (c *checker) returnExpr(x *syntax.ReturnExpr) {
 	b := c.current
-	switch b.kind {
-	case handlerBody:
-		if x.Value != nil {
-			c.expr(x.Value, nil)
-			c.fault(x, CodeOutside, "an agent passes a result to the agent that awaits it with yield(…)",
-				"a handler returns no value")
-		}
-		return
-	case valueBody:
+	switch {
+	case b.kind == handlerBody && x.Value != nil:
+		c.expr(x.Value, nil)
+		c.fault(x, CodeOutside, "an agent passes a result to the agent that awaits it with yield(…)",
+			"a handler returns no value")
+	case b.kind == handlerBody:
+	case b.kind == valueBody:
 		c.fault(x, CodeOutside, "", "`return` stands in no function")
 		if x.Value != nil {
 			c.expr(x.Value, nil)
 		}
-		return
-	}
-	if x.Value != nil {
+	case x.Value != nil:
 		c.expect(x.Value, b.result, why{what: "is what the function returns"})
-		return
+	default:
+		c.fits(x, types.Of(types.Unit), b.result,
+			why{what: "is what the function returns", help: "write the value behind return"})
 	}
-	c.fits(x, types.Of(types.Unit), b.result,
-		why{what: "is what the function returns", help: "write the value behind return"})
 }

@@ -2,6 +2,7 @@ package check
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/coppice-dev/coppice/sage/library"
 	"github.com/coppice-dev/coppice/sage/syntax"
@@ -48,9 +49,7 @@ func (c *checker) call(x *syntax.CallExpr, want *types.Type) *types.Type {
 func (c *checker) badCall(x *syntax.CallExpr, report func()) *types.Type {
 	report()
 	c.record(x.Fun, types.Of(types.Invalid))
-	for _, a := range x.Args {
-		c.expr(a, nil)
-	}
+	c.exprs(x.Args)
 	return types.Of(types.Invalid)
 }
 
@@ -61,7 +60,7 @@ func (c *checker) callObject(o *Object, fun syntax.Expr, written []*types.Type, 
 	case Function:
 		t := c.instantiate(o, fun, written)
 		c.record(fun, t)
-		return c.apply(o.Name, o, t, args, x, want)
+		return c.apply(o.Name, o, t, args, nil, x, want)
 	case LibraryFunc:
 		c.testOnly(o, fun)
 		return c.callLibrary(c.universe.functions[o.Name], fun, written, args, nil, x, want)
@@ -70,12 +69,11 @@ func (c *checker) callObject(o *Object, fun syntax.Expr, written []*types.Type, 
 		payload := t.Payload(o.Index)
 		if len(payload) == 0 {
 			c.record(fun, t)
-			c.fault(x, CodeArguments, "write only `"+o.Name+"`", "variant `%s` carries nothing", o.Name)
-			return types.Of(types.Invalid)
+			return c.invalid(x, CodeArguments, "write only `"+o.Name+"`", "variant `%s` carries nothing", o.Name)
 		}
 		f := types.FuncOf(payload, t, false)
 		c.record(fun, f)
-		return c.apply(o.Name, o, f, args, x, nil)
+		return c.apply(o.Name, o, f, args, nil, x, nil)
 	case Const:
 		return c.callValue(fun, c.value(o, fun, nil, nil), x)
 	}
@@ -96,8 +94,7 @@ func (c *checker) callObject(o *Object, fun syntax.Expr, written []*types.Type, 
 func (c *checker) callField(f *syntax.FieldExpr, x *syntax.CallExpr, want *types.Type) *types.Type {
 	switch base := f.X.(type) {
 	case *syntax.SelfExpr:
-		t := c.belief(f)
-		return c.callValue(f, t, x)
+		return c.callValue(f, c.belief(f), x)
 	case *syntax.FieldExpr:
 		if _, ok := base.X.(*syntax.SelfExpr); ok && c.universe.methods[f.Name.Name] != nil && c.current.agent != nil {
 			if b := c.current.agent.Belief(base.Name.Name); b != nil {
@@ -132,7 +129,7 @@ func (c *checker) callField(f *syntax.FieldExpr, x *syntax.CallExpr, want *types
 		return c.callValue(f, c.field(f, t), x)
 	}
 	if fs := c.universe.functions[f.Name.Name]; fs != nil && len(fs[0].Type.Elems) > 1 {
-		if r.Kind == types.Invalid || r.Kind == types.Never {
+		if fitsAll(r) {
 			return c.badCall(x, func() {})
 		}
 		c.testOnly(fs[0], f)
@@ -140,10 +137,10 @@ func (c *checker) callField(f *syntax.FieldExpr, x *syntax.CallExpr, want *types
 	}
 	return c.badCall(x, func() {
 		switch {
-		case r.Kind == types.Invalid || r.Kind == types.Never || f.Name.Name == "":
+		case fitsAll(r) || f.Name.Name == "":
 		case r.Kind == types.Var:
 			c.unknown(f.X, "")
-		case c.methodLike(f.Name.Name):
+		case f.Name.Name == "set" || f.Name.Name == "checkpoint":
 			c.fault(f.Name, CodeField, "only beliefs have them: self.name."+f.Name.Name+"(…)", "`%s` has no `%s`", t,
 				f.Name.Name)
 		default:
@@ -155,8 +152,6 @@ func (c *checker) callField(f *syntax.FieldExpr, x *syntax.CallExpr, want *types
 		}
 	})
 }
-
-func (c *checker) methodLike(name string) bool { return name == "set" || name == "checkpoint" }
 
 // beliefMethod is self.b.get(), self.b.set(v) or self.b.checkpoint().
 func (c *checker) beliefMethod(b *Object, base, f *syntax.FieldExpr, x *syntax.CallExpr) *types.Type {
@@ -275,5 +270,5 @@ func (c *checker) inTest() bool {
 		}
 	}
 	name := c.current.scope.module.File.Name
-	return c.current.kind != valueBody && len(name) > 8 && name[len(name)-8:] == "_test.sg"
+	return c.current.kind != valueBody && len(name) > len("_test.sg") && strings.HasSuffix(name, "_test.sg")
 }

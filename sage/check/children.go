@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/coppice-dev/coppice/sage/syntax"
@@ -70,8 +71,7 @@ func (c *checker) unnamed(s *Supervisor) {
 		c.warn(target, CodeUnnamed, "give each a name of its own: "+target.Last().Name+" as "+
 			lowered(target.Last().Name)+" { … }",
 			"child `%s` has siblings of its kind and no name: what it keeps belongs to its position among "+
-				"them, and is another one's "+
-				"when children are added, removed or moved", kind.Name)
+				"them, and is another one's when children are added, removed or moved", kind.Name)
 	}
 }
 
@@ -80,14 +80,8 @@ func (n *Child) keeps(depth int) bool {
 	if n.Agent != nil {
 		return n.Agent.keeps()
 	}
-	if n.Supervisor != nil && depth < MaxDepth {
-		for _, below := range n.Supervisor.Children {
-			if below.keeps(depth + 1) {
-				return true
-			}
-		}
-	}
-	return false
+	return n.Supervisor != nil && depth < MaxDepth &&
+		slices.ContainsFunc(n.Supervisor.Children, func(below *Child) bool { return below.keeps(depth + 1) })
 }
 
 // lowered is a name as a variable would have it.

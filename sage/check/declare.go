@@ -1,6 +1,8 @@
 package check
 
 import (
+	"slices"
+
 	"github.com/coppice-dev/coppice/sage/syntax"
 	"github.com/coppice-dev/coppice/sage/types"
 )
@@ -10,22 +12,11 @@ func (c *checker) collect(m *Module) {
 	tests := map[string]*syntax.TestDecl{}
 	for _, d := range m.Tree.Decls {
 		switch d := d.(type) {
-		case *syntax.RecordDecl:
-			c.object(m, RecordName, d.Name, d, d.Pub)
-		case *syntax.EnumDecl:
-			c.object(m, EnumName, d.Name, d, d.Pub)
-		case *syntax.ConstDecl:
-			c.object(m, Const, d.Name, d, d.Pub)
 		case *syntax.FuncDecl:
 			if d.Extern {
 				c.unsupported(d, "functions of other languages (`extern fn`)",
 					"write the function in Sage, or run a command with the tool Shell")
 			}
-			c.object(m, Function, d.Name, d, d.Pub)
-		case *syntax.AgentDecl:
-			c.object(m, AgentName, d.Name, d, d.Pub)
-		case *syntax.SupervisorDecl:
-			c.object(m, SupervisorName, d.Name, d, d.Pub)
 		case *syntax.TestDecl:
 			c.info.Tests = append(c.info.Tests, d)
 			if first := tests[d.Name.Value]; first != nil {
@@ -42,7 +33,30 @@ func (c *checker) collect(m *Module) {
 			c.unsupported(d.Name, "effect handlers (`handler … handles …`)",
 				"the model is configured for the whole program")
 		}
+		if kind, name, pub := declares(d); name != nil {
+			c.object(m, kind, name, d, pub)
+		}
 	}
+}
+
+// declares returns the kind and the name of what is declared; no name if it is
+// nothing that a program can use.
+func declares(d syntax.Decl) (kind ObjectKind, name *syntax.Ident, pub bool) {
+	switch d := d.(type) {
+	case *syntax.RecordDecl:
+		return RecordName, d.Name, d.Pub
+	case *syntax.EnumDecl:
+		return EnumName, d.Name, d.Pub
+	case *syntax.ConstDecl:
+		return Const, d.Name, d.Pub
+	case *syntax.FuncDecl:
+		return Function, d.Name, d.Pub
+	case *syntax.AgentDecl:
+		return AgentName, d.Name, d.Pub
+	case *syntax.SupervisorDecl:
+		return SupervisorName, d.Name, d.Pub
+	}
+	return 0, nil, false
 }
 
 func (c *checker) unsupported(at syntax.Node, what, help string) {
@@ -72,11 +86,7 @@ func (c *checker) object(m *Module, kind ObjectKind, name *syntax.Ident, d synta
 
 // reserved reports whether a name belongs to the language, so that nothing else has it.
 func (u *universe) reserved(name string) bool {
-	switch name {
-	case "Option", "Result", "Error", "ErrorKind":
-		return true
-	}
-	return u.tools[name] != nil
+	return slices.Contains([]string{"Option", "Result", "Error", "ErrorKind"}, name) || u.tools[name] != nil
 }
 
 // typeScope is the context of a type.
@@ -190,10 +200,7 @@ func (c *checker) enumVariants(d *syntax.EnumDecl, s typeScope) {
 	o := c.info.Defs[d.Name]
 	o.members = make(map[string]*Object, len(d.Variants))
 	for _, v := range d.Variants {
-		variant := types.Variant{Name: v.Name.Name}
-		for _, p := range v.Payload {
-			variant.Payload = append(variant.Payload, c.typ(p, s))
-		}
+		variant := types.Variant{Name: v.Name.Name, Payload: c.typeList(v.Payload, s)}
 		object := &Object{Kind: VariantName, Name: v.Name.Name, Span: v.Name.Span, Node: v, Module: s.module, Pub: true,
 			Type: o.Type, Index: len(o.Type.Decl.Variants), Parent: o}
 		c.info.Defs[v.Name] = object
@@ -214,8 +221,7 @@ func (c *checker) enumVariants(d *syntax.EnumDecl, s typeScope) {
 func (c *checker) signature(m *Module, d *syntax.FuncDecl) {
 	o := c.info.Defs[d.Name]
 	s, params := c.scopeOf(m, d.TypeParams)
-	o.params = params
-	o.scope = s
+	o.scope, o.params = s, params
 	of := make([]*types.Type, len(d.Params))
 	for i, p := range d.Params {
 		of[i] = c.typ(p.Type, s)
@@ -231,24 +237,11 @@ func (c *checker) signature(m *Module, d *syntax.FuncDecl) {
 // that can be missing: no value of them can be made.
 func (c *checker) infinite() {
 	state := map[*types.Decl]uint8{}
-	objects := map[*types.Decl]*Object{}
-	for _, m := range c.info.Modules {
-		for _, d := range m.Tree.Decls {
-			if r, ok := d.(*syntax.RecordDecl); ok {
-				o := c.info.Defs[r.Name]
-				objects[o.Type.Decl] = o
-			}
-		}
-	}
 	var visit func(t *types.Type, depth int) bool
 	visit = func(t *types.Type, depth int) bool {
 		switch t.Kind {
 		case types.Tuple:
-			for _, e := range t.Elems {
-				if visit(e, depth) {
-					return true
-				}
-			}
+			return slices.ContainsFunc(t.Elems, func(e *types.Type) bool { return visit(e, depth) })
 		case types.Record:
 			if state[t.Decl] == done || depth > 10_000 {
 				return false
@@ -260,7 +253,7 @@ func (c *checker) infinite() {
 			for i, f := range t.Decl.Fields {
 				if visit(f.Type, depth+1) {
 					state[t.Decl] = done
-					if o := objects[t.Decl]; o != nil && o.members[f.Name] != nil && o.members[f.Name].Index == i {
+					if o := c.records[t.Decl]; o != nil && o.members[f.Name] != nil && o.members[f.Name].Index == i {
 						c.fault(o.members[f.Name].Node.(*syntax.Field), CodeInfinite, "make it an Option or a List",
 							"no value of `%s` can be made: it contains itself", o.Name)
 						t.Decl.Fields[i].Type = types.Of(types.Invalid)
@@ -272,11 +265,9 @@ func (c *checker) infinite() {
 		}
 		return false
 	}
-	for _, m := range c.info.Modules {
-		for _, d := range m.Tree.Decls {
-			if r, ok := d.(*syntax.RecordDecl); ok {
-				visit(c.info.Defs[r.Name].Type, 0)
-			}
+	c.eachDecl(func(_ *Module, d syntax.Decl) {
+		if r, ok := d.(*syntax.RecordDecl); ok {
+			visit(c.info.Defs[r.Name].Type, 0)
 		}
-	}
+	})
 }

@@ -53,12 +53,10 @@ func (c *checker) propagate(at syntax.Node, word string) {
 
 // try checks try x: a failure of x goes on to the caller; a Result is taken apart.
 func (c *checker) try(x *syntax.TryExpr, want *types.Type) *types.Type {
-	b := c.current
-	v := &cover{outer: b.cover}
-	b.cover = v
+	v := c.pushCover(false)
 	t := c.expr(x.X, want)
-	b.cover = v.outer
-	if r := t.Resolve(); !v.direct && r.Kind == types.Enum && r.Decl == c.universe.result {
+	c.popCover()
+	if r := t.Resolve(); !v.direct && r.Decl == c.universe.result {
 		c.info.Unwraps[x] = true
 		c.propagate(x, "try")
 		return r.Elems[0]
@@ -73,32 +71,33 @@ func (c *checker) try(x *syntax.TryExpr, want *types.Type) *types.Type {
 
 // covered checks an expression whose failure goes no further.
 func (c *checker) covered(x syntax.Expr, want *types.Type) *types.Type {
-	b := c.current
-	b.cover = &cover{stops: true, outer: b.cover}
-	t := c.expr(x, want)
-	b.cover = b.cover.outer
-	return t
+	c.pushCover(true)
+	defer c.popCover()
+	return c.expr(x, want)
 }
+
+func (c *checker) pushCover(stops bool) *cover {
+	c.current.cover = &cover{stops: stops, outer: c.current.cover}
+	return c.current.cover
+}
+
+func (c *checker) popCover() { c.current.cover = c.current.cover.outer }
 
 // catch is x catch(e) { y }: what fails in x is answered by y.
 func (c *checker) catch(x *syntax.CatchExpr, want *types.Type, used bool) *types.Type {
-	b := c.current
-	v := &cover{stops: true, outer: b.cover}
-	b.cover = v
 	hint := want
-	if x.Body == nil {
+	if x.Body == nil && want != nil {
 		hint = nil
-		if want != nil {
-			if r := want.Resolve(); r.Kind == types.Enum && r.Decl == c.universe.result {
-				hint = r.Elems[0]
-			}
+		if r := want.Resolve(); r.Decl == c.universe.result {
+			hint = r.Elems[0]
 		}
 	}
+	v := c.pushCover(true)
 	t := c.expr(x.X, hint)
-	b.cover = v.outer
+	c.popCover()
 	r := t.Resolve()
 	if x.Body == nil {
-		if !v.used && r.Kind == types.Enum && r.Decl == c.universe.result {
+		if !v.used && r.Decl == c.universe.result {
 			c.warn(x, CodeCannotFail, "remove catch", "this is a Result already, and cannot fail")
 			return t
 		}
@@ -107,12 +106,12 @@ func (c *checker) catch(x *syntax.CatchExpr, want *types.Type, used bool) *types
 		}
 		return types.Declared(types.Enum, c.universe.result, []*types.Type{t, c.universe.failure})
 	}
-	if !v.direct && r.Kind == types.Enum && r.Decl == c.universe.result {
+	if !v.direct && r.Decl == c.universe.result {
 		c.info.Unwraps[x] = true
 		v.used = true
 		t = r.Elems[0]
 	}
-	if !v.used && r.Kind != types.Invalid && r.Kind != types.Never && !c.bad[x.File] {
+	if !v.used && !fitsAll(r) && !c.bad[x.File] {
 		c.warn(x, CodeCannotFail, "remove catch", "nothing here can fail, so this is never caught")
 	}
 	mark := c.mark()
@@ -121,8 +120,7 @@ func (c *checker) catch(x *syntax.CatchExpr, want *types.Type, used bool) *types
 	}
 	if !used || t.Resolve().Kind == types.Unit {
 		got := c.block(x.Body, nil, used)
-		if k := got.Resolve().Kind; used && x.Body.Tail != nil && k != types.Unit && k != types.Never &&
-			k != types.Invalid {
+		if used && x.Body.Tail != nil && got.Resolve().Kind != types.Unit && !fitsAll(got) {
 			c.fault(x.Body.Tail, CodeCatch, "end it with a semicolon",
 				"catch stands for what has no value, and gives `%s`", got)
 		}
@@ -153,10 +151,7 @@ func (c *checker) catch(x *syntax.CatchExpr, want *types.Type, used bool) *types
 // failure checks what fail is given.
 func (c *checker) failure(x syntax.Expr) {
 	t := c.expr(x, nil).Resolve()
-	switch {
-	case t.Kind == types.String || t.Kind == types.Invalid || t.Kind == types.Never || t == c.universe.failure:
-		return
-	case types.Unify(t, types.Of(types.String)):
+	if t == c.universe.failure || types.Unify(t, types.Of(types.String)) {
 		return
 	}
 	c.fault(x, CodeFail, c.remedy(t, types.Of(types.String)),
@@ -174,14 +169,12 @@ func (c *checker) retry(x *syntax.RetryExpr, want *types.Type) *types.Type {
 		c.expect(x.On, types.ListOf(c.universe.kind),
 			why{what: "is the list of what is tried again", help: "write on: [ErrorKind.Tool, …]"})
 	}
-	b := c.current
-	v := &cover{stops: true, outer: b.cover}
-	b.cover = v
+	v := c.pushCover(true)
 	t := c.block(x.Body, want, true)
-	b.cover = v.outer
+	c.popCover()
 	if v.used {
-		if b.cover != nil {
-			b.cover.direct = true
+		if v.outer != nil {
+			v.outer.direct = true
 		}
 		c.propagate(x, "retry")
 	} else if !c.bad[x.File] {

@@ -18,6 +18,22 @@ func (c *checker) expr(x syntax.Expr, want *types.Type) *types.Type {
 	return t
 }
 
+// exprs checks expressions of which nothing is known.
+func (c *checker) exprs(list []syntax.Expr) []*types.Type {
+	of := make([]*types.Type, len(list))
+	for i, x := range list {
+		of[i] = c.expr(x, nil)
+	}
+	return of
+}
+
+// values checks the values of fields of which nothing is known.
+func (c *checker) values(inits []*syntax.FieldInit) {
+	for _, f := range inits {
+		c.expr(f.Value, nil)
+	}
+}
+
 // record remembers the type of an expression.
 func (c *checker) record(x syntax.Expr, t *types.Type) {
 	c.info.Types[x] = t

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/coppice-dev/coppice/sage/syntax"
@@ -36,12 +37,12 @@ func (c *checker) unreachable(b *syntax.Block) {
 		if !ok || c.info.Types[x.X] == nil || c.info.Types[x.X].Kind != types.Never {
 			continue
 		}
-		switch {
-		case i+1 < len(b.Stmts):
-			c.warn(b.Stmts[i+1], CodeUnreachable, "remove it, or put it in front",
-				"this is never reached: what stands before it ends the block")
-		case b.Tail != nil:
-			c.warn(b.Tail, CodeUnreachable, "remove it, or put it in front",
+		var next syntax.Node = b.Tail
+		if i+1 < len(b.Stmts) {
+			next = b.Stmts[i+1]
+		}
+		if next != nil {
+			c.warn(next, CodeUnreachable, "remove it, or put it in front",
 				"this is never reached: what stands before it ends the block")
 		}
 		return
@@ -56,7 +57,7 @@ func (c *checker) unused(x syntax.Expr) {
 			c.warn(x, CodeUnused, "use it, or remove it", "the value of this is not used")
 		}
 	case *syntax.CallExpr:
-		o := c.callee(x)
+		o := c.info.Uses[calleeName(x.Fun)]
 		if o == nil || o.Kind != LibraryFunc || o.Library.Changes || o.Type == nil {
 			return
 		}
@@ -65,10 +66,8 @@ func (c *checker) unused(x syntax.Expr) {
 			strings.HasPrefix(o.Name, "unwrap") {
 			return
 		}
-		for _, p := range t.Params() {
-			if p.Resolve().Kind == types.Func {
-				return // what it calls may do something
-			}
+		if slices.ContainsFunc(t.Params(), func(p *types.Type) bool { return p.Resolve().Kind == types.Func }) {
+			return // what it calls may do something
 		}
 		help := "use it, or remove it"
 		var first syntax.Expr
@@ -82,19 +81,6 @@ func (c *checker) unused(x syntax.Expr) {
 		}
 		c.warn(x, CodeUnused, help, "`%s` changes nothing and gives a new value, which is not used", o.Name)
 	}
-}
-
-// callee returns the called object, nil if it has no name.
-func (c *checker) callee(x *syntax.CallExpr) *Object {
-	switch f := x.Fun.(type) {
-	case *syntax.Ident:
-		return c.info.Uses[f]
-	case *syntax.FieldExpr:
-		return c.info.Uses[f.Name]
-	case *syntax.Path:
-		return c.info.Uses[f.Last()]
-	}
-	return nil
 }
 
 // isPlace reports whether something can be assigned to an expression.

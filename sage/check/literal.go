@@ -83,16 +83,12 @@ func (c *checker) recordLit(x *syntax.RecordLit, want *types.Type) *types.Type {
 	default:
 		decl := o.Type.Decl
 		t = types.Declared(types.Record, decl, c.instance(x.Name, decl.Name, decl.Params, c.pathArgs(x.Name, o)))
-		if want != nil && len(decl.Params) > 0 {
-			if want = want.Resolve(); want.Kind == types.Record && want.Decl == decl {
-				types.Unify(t, want)
-			}
+		if want != nil && len(decl.Params) > 0 && want.Resolve().Decl == decl {
+			types.Unify(t, want)
 		}
 	}
 	if t == nil {
-		for _, f := range x.Inits {
-			c.expr(f.Value, nil)
-		}
+		c.values(x.Inits)
 		return types.Of(types.Invalid)
 	}
 	given := make(map[string]*syntax.FieldInit, len(x.Inits))
@@ -102,7 +98,7 @@ func (c *checker) recordLit(x *syntax.RecordLit, want *types.Type) *types.Type {
 		if field == nil {
 			c.expr(f.Value, nil)
 			if name != "" {
-				c.fault(f.Name, CodeField, c.meantOr(name, fieldNames(o), "its fields are "),
+				c.fault(f.Name, CodeField, c.meantOr(name, fieldNames(o.Type.Decl), "its fields are "),
 					"record `%s` has no field `%s`", o.Name, brief(name))
 				given[""] = f
 			}
@@ -127,9 +123,9 @@ func (c *checker) recordLit(x *syntax.RecordLit, want *types.Type) *types.Type {
 	return t
 }
 
-func fieldNames(o *Object) []string {
-	names := make([]string, len(o.Type.Decl.Fields))
-	for i, f := range o.Type.Decl.Fields {
+func fieldNames(d *types.Decl) []string {
+	names := make([]string, len(d.Fields))
+	for i, f := range d.Fields {
 		names[i] = f.Name
 	}
 	return names
@@ -146,7 +142,6 @@ func (c *checker) closure(x *syntax.ClosureExpr, want *types.Type) *types.Type {
 		}
 	}
 	params := make([]*types.Type, len(x.Params))
-	var t *types.Type
 	c.in(b, func() {
 		mark := c.mark()
 		for i, p := range x.Params {
@@ -170,7 +165,6 @@ func (c *checker) closure(x *syntax.ClosureExpr, want *types.Type) *types.Type {
 			c.fits(x.Body, got, b.result, why{what: "is what the function returns"})
 		}
 		c.release(mark)
-		t = types.FuncOf(params, b.result, b.fails)
 	})
-	return t
+	return types.FuncOf(params, b.result, b.fails)
 }

@@ -1,9 +1,13 @@
 package check
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/coppice-dev/coppice/sage/source"
 	"github.com/coppice-dev/coppice/sage/syntax"
 	"github.com/coppice-dev/coppice/sage/syntax/parser"
+	"github.com/coppice-dev/coppice/sage/types"
 )
 
 const (
@@ -82,13 +86,8 @@ func (c *checker) child(m *Module, d *syntax.ModDecl, depth int) {
 }
 
 func (c *checker) missingModule(m *Module, name string) string {
-	var names []string
-	for n := range m.Modules {
-		names = append(names, n)
-	}
-	for n := range c.info.Modules[0].Modules {
-		names = append(names, n)
-	}
+	names := slices.Collect(maps.Keys(m.Modules))
+	names = slices.AppendSeq(names, maps.Keys(c.info.Modules[0].Modules))
 	if help := c.meant(name, names); help != "" {
 		return help
 	}
@@ -129,7 +128,7 @@ func (c *checker) member(m *Module, o *Object, name *syntax.Ident) *Object {
 	case o.Kind == EnumName:
 		v := o.members[name.Name]
 		if v == nil {
-			c.fault(name, CodeName, c.meantOr(name.Name, variantNames(o), "its variants are "),
+			c.fault(name, CodeName, c.meantOr(name.Name, variantNames(o.Type.Decl), "its variants are "),
 				"enum `%s` has no variant `%s`", o.Name, brief(name.Name))
 		}
 		return v
@@ -172,9 +171,9 @@ func (c *checker) private(name *syntax.Ident, o *Object, m *Module) {
 		m.title())
 }
 
-func variantNames(o *Object) []string {
-	names := make([]string, len(o.Type.Decl.Variants))
-	for i, v := range o.Type.Decl.Variants {
+func variantNames(d *types.Decl) []string {
+	names := make([]string, len(d.Variants))
+	for i, v := range d.Variants {
 		names[i] = v.Name
 	}
 	return names

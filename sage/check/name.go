@@ -1,6 +1,9 @@
 package check
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/coppice-dev/coppice/sage/syntax"
 	"github.com/coppice-dev/coppice/sage/types"
 )
@@ -13,9 +16,8 @@ func (c *checker) name(id *syntax.Ident, want *types.Type) *types.Type {
 	if o := c.sibling(id.Name); o != nil {
 		c.info.Uses[id] = o
 		if o.Type == nil {
-			c.fault(id, CodeName, "name the agent of it that is meant", "`%s` is a supervisor, and no value",
+			return c.invalid(id, CodeName, "name the agent of it that is meant", "`%s` is a supervisor, and no value",
 				brief(id.Name))
-			return types.Of(types.Invalid)
 		}
 		return o.Type
 	}
@@ -53,28 +55,25 @@ func (c *checker) unknownName(id *syntax.Ident, called bool) {
 		c.fault(id, CodeName, "write self."+id.Name, "`%s` is a belief, which is not known without self", id.Name)
 		return
 	}
-	help := c.elsewhere(m, id.Name)
+	help := cmp.Or(c.elsewhere(m, id.Name), foreignNames[id.Name])
 	if help == "" {
-		switch id.Name {
-		case "null", "nil", "none", "undefined", "Nil", "NULL":
-			help = "a value that may be missing is an Option: None, or Some(x)"
-		case "println", "printf", "puts", "echo", "log_info", "console":
-			help = "did you mean `print`?"
-		case "this":
-			help = "did you mean `self`?"
-		case "True", "TRUE":
-			help = "did you mean `true`?"
-		case "False", "FALSE":
-			help = "did you mean `false`?"
-		default:
-			names := append(c.variables(), c.names(m, Function, LibraryFunc, Const, AgentName)...)
-			help = c.meant(id.Name, names)
-		}
+		help = c.meant(id.Name, append(c.variables(), c.names(m, Function, LibraryFunc, Const, AgentName)...))
 	}
 	if help == "" && called {
 		help = "declare it: fn " + brief(id.Name) + "() { }"
 	}
 	c.fault(id, CodeName, help, "there is nothing called `%s` here", brief(id.Name))
+}
+
+const optionHelp = "a value that may be missing is an Option: None, or Some(x)"
+
+// foreignNames are the helps for names of other languages.
+var foreignNames = map[string]string{
+	"null": optionHelp, "nil": optionHelp, "none": optionHelp, "undefined": optionHelp, "Nil": optionHelp,
+	"NULL": optionHelp, "println": "did you mean `print`?", "printf": "did you mean `print`?",
+	"puts": "did you mean `print`?", "echo": "did you mean `print`?", "log_info": "did you mean `print`?",
+	"console": "did you mean `print`?", "this": "did you mean `self`?", "True": "did you mean `true`?",
+	"TRUE": "did you mean `true`?", "False": "did you mean `false`?", "FALSE": "did you mean `false`?",
 }
 
 // variant is the variant that a name alone stands for: of the enum that is
@@ -85,11 +84,9 @@ func (c *checker) variant(id *syntax.Ident, want *types.Type) *Object {
 		return nil
 	}
 	if want != nil {
-		if want = want.Resolve(); want.Kind == types.Enum {
-			if o := c.enums[want.Decl]; o != nil && o.members[id.Name] != nil {
-				c.info.Uses[id] = o.members[id.Name]
-				return o.members[id.Name]
-			}
+		if o := c.enums[want.Resolve().Decl]; o != nil && o.members[id.Name] != nil {
+			c.info.Uses[id] = o.members[id.Name]
+			return o.members[id.Name]
 		}
 	}
 	if o := c.universe.variants[id.Name]; o != nil {
@@ -145,12 +142,10 @@ func (c *checker) variantsNamed(m *Module) map[string][]*Object {
 
 // path is the type of what a path stands for.
 func (c *checker) path(p *syntax.Path, want *types.Type) *types.Type {
-	if len(p.Segments) == 1 {
-		if c.current.env.vars[p.Segments[0].Name.Name] == nil &&
-			c.global(p.Segments[0].Name.Name, c.current.scope.module) == nil {
-			c.unknownName(p.Segments[0].Name, false)
-			return types.Of(types.Invalid)
-		}
+	if first := p.Segments[0].Name; len(p.Segments) == 1 && c.current.env.vars[first.Name] == nil &&
+		c.global(first.Name, c.current.scope.module) == nil {
+		c.unknownName(first, false)
+		return types.Of(types.Invalid)
 	}
 	o := c.pathObject(p, c.current.scope.module)
 	if o == nil {
@@ -242,15 +237,7 @@ func (c *checker) overloadAs(o *Object, want *types.Type) *Object {
 	}
 	params := want.Resolve().Params()
 	for _, f := range fs {
-		of := f.Type.Params()
-		if len(of) != len(params) {
-			continue
-		}
-		ok := true
-		for i := range of {
-			ok = ok && could(params[i], of[i])
-		}
-		if ok {
+		if slices.EqualFunc(params, f.Type.Params(), could) {
 			return f
 		}
 	}
@@ -261,28 +248,18 @@ func (c *checker) overloadAs(o *Object, want *types.Type) *Object {
 // library, as far as it is known.
 func could(t, param *types.Type) bool {
 	t = t.Resolve()
-	if param.Kind == types.Param || t.Kind == types.Var || t.Kind == types.Invalid || t.Kind == types.Never {
+	if param.Kind == types.Param || t.Kind == types.Var || fitsAll(t) {
 		return true
 	}
-	if t.Kind != param.Kind || t.Decl != param.Decl || len(t.Elems) != len(param.Elems) {
-		return false
-	}
-	for i := range t.Elems {
-		if !could(t.Elems[i], param.Elems[i]) {
-			return false
-		}
-	}
-	return true
+	return t.Kind == param.Kind && t.Decl == param.Decl && slices.EqualFunc(t.Elems, param.Elems, could)
 }
 
 // enumType is an enum as it is used in one place.
 func (c *checker) enumType(o *Object, at syntax.Expr, written []*types.Type, want *types.Type) *types.Type {
 	decl := o.Parent.Type.Decl
 	t := types.Declared(types.Enum, decl, c.instance(at, decl.Name, decl.Params, written))
-	if want != nil && len(decl.Params) > 0 {
-		if want = want.Resolve(); want.Kind == types.Enum && want.Decl == decl {
-			types.Unify(t, want)
-		}
+	if want != nil && len(decl.Params) > 0 && want.Resolve().Decl == decl {
+		types.Unify(t, want)
 	}
 	return t
 }

@@ -14,25 +14,18 @@ func (c *checker) binary(x *syntax.BinaryExpr, want *types.Type) *types.Type {
 		c.expect(x.Y, boolean, w)
 		return boolean
 	case syntax.Concat:
-		hint := want
-		if hint != nil {
-			if k := hint.Resolve().Kind; k != types.String && k != types.List {
-				hint = nil
-			}
+		if want != nil && want.Resolve().Kind != types.String && want.Resolve().Kind != types.List {
+			want = nil
 		}
-		t := c.expr(x.X, hint)
+		t := c.expr(x.X, want)
 		return c.concat(x.X, x.Y, t, c.expr(x.Y, t), x)
 	case syntax.Equal, syntax.NotEqual:
-		t := c.expr(x.X, nil)
-		got := c.expr(x.Y, t)
-		if c.same(x, t, got) {
+		if t := c.expr(x.X, nil); c.same(x, t, c.expr(x.Y, t)) {
 			c.require(comparable, t, x, x.Op)
 		}
 		return boolean
 	case syntax.Less, syntax.Greater, syntax.LessEqual, syntax.GreaterEqual:
-		t := c.expr(x.X, nil)
-		got := c.expr(x.Y, t)
-		if c.same(x, t, got) {
+		if t := c.expr(x.X, nil); c.same(x, t, c.expr(x.Y, t)) {
 			c.require(ordered, t, x.X, x.Op)
 		}
 		return boolean
@@ -49,10 +42,11 @@ func (c *checker) binary(x *syntax.BinaryExpr, want *types.Type) *types.Type {
 		t = got
 	}
 	c.require(numeric, t, x.X, x.Op)
-	if k := t.Resolve().Kind; k != types.Int && k != types.Float && k != types.Var {
-		return types.Of(types.Invalid)
+	switch t.Resolve().Kind {
+	case types.Int, types.Float, types.Var:
+		return t
 	}
-	return t
+	return types.Of(types.Invalid)
 }
 
 // same reports operands of different types.
@@ -91,9 +85,8 @@ func (c *checker) concat(x, y syntax.Expr, left, right *types.Type, at syntax.No
 			if types.Equal(side.t, c.universe.failure) && (l.Kind == types.String || r.Kind == types.String) {
 				return types.Of(types.String) // its message
 			}
-			c.fault(side.at, CodeOperator, c.remedy(side.t, types.Of(types.String)),
+			return c.invalid(side.at, CodeOperator, c.remedy(side.t, types.Of(types.String)),
 				"`++` joins strings or lists, and this is `%s`", side.t)
-			return types.Of(types.Invalid)
 		}
 	}
 	if !types.Unify(l, r) {
@@ -101,8 +94,7 @@ func (c *checker) concat(x, y syntax.Expr, left, right *types.Type, at syntax.No
 		if l.Kind == types.List {
 			help = "for one element write push(xs, x)"
 		}
-		c.fault(y, CodeOperator, help, "`++` joins two of one type; these are `%s` and `%s`", l, r)
-		return types.Of(types.Invalid)
+		return c.invalid(y, CodeOperator, help, "`++` joins two of one type; these are `%s` and `%s`", l, r)
 	}
 	c.require(joined, l, at, syntax.Concat)
 	return l
@@ -116,21 +108,18 @@ func (c *checker) element(x *syntax.ElemExpr, t *types.Type) *types.Type {
 		if x.Index >= 0 && x.Index < len(t.Elems) {
 			return t.Elems[x.Index]
 		}
-		c.fault(x, CodeTupleIndex, "its elements are .0 to ."+itoa(len(t.Elems)-1), "`%s` has no element .%d", t,
-			x.Index)
-		return types.Of(types.Invalid)
+		return c.invalid(x, CodeTupleIndex, "its elements are .0 to ."+itoa(len(t.Elems)-1),
+			"`%s` has no element .%d", t, x.Index)
 	case types.Invalid, types.Never:
 		return types.Of(types.Invalid)
 	case types.Var:
-		c.unknown(x.X, "write it where the value comes from: |p: (Int, String)| …")
-		return types.Of(types.Invalid)
+		return c.unknown(x.X, "write it where the value comes from: |p: (Int, String)| …")
 	}
 	help := ""
 	if t.Kind == types.List {
 		help = "an element of a list is written x[" + itoa(x.Index) + "]"
 	}
-	c.fault(x, CodeNoTuple, help, "only tuples have .%d, and this is `%s`", x.Index, t)
-	return types.Of(types.Invalid)
+	return c.invalid(x, CodeNoTuple, help, "only tuples have .%d, and this is `%s`", x.Index, t)
 }
 
 // index is the type of x[i], where x has type t.
@@ -157,7 +146,7 @@ func (c *checker) index(x *syntax.IndexExpr, t *types.Type) *types.Type {
 			"[ ] is for List, Map and String, and this is `%s`", t)
 	default:
 		help := ""
-		if t.Kind == types.Enum && t.Decl == c.universe.option {
+		if t.Decl == c.universe.option {
 			help = "take the value out first, with match or unwrap_or"
 		}
 		c.fault(x, CodeOperator, help, "[ ] is for List, Map and String, and this is `%s`", t)
@@ -180,24 +169,18 @@ func (c *checker) self(at syntax.Node) bool {
 
 // belief is the type of self.name.
 func (c *checker) belief(x *syntax.FieldExpr) *types.Type {
-	invalid := types.Of(types.Invalid)
-	c.record(x.X, invalid)
+	c.record(x.X, types.Of(types.Invalid))
 	if !c.self(x) || x.Name.Name == "" {
-		return invalid
+		return types.Of(types.Invalid)
 	}
 	a := c.current.agent
 	o := a.Belief(x.Name.Name)
 	if o == nil {
-		names := make([]string, len(a.Beliefs))
-		for i, b := range a.Beliefs {
-			names[i] = b.Name
-		}
-		help := c.meantOr(x.Name.Name, names, "its beliefs are ")
+		help := c.meantOr(x.Name.Name, a.beliefNames(), "its beliefs are ")
 		if help == "" {
 			help = "declare it in the braces of the agent: " + brief(x.Name.Name) + ": Type"
 		}
-		c.fault(x.Name, CodeBelief, help, "agent `%s` has no belief `%s`", a.Object.Name, brief(x.Name.Name))
-		return invalid
+		return c.invalid(x.Name, CodeBelief, help, "agent `%s` has no belief `%s`", a.Object.Name, brief(x.Name.Name))
 	}
 	c.info.Uses[x.Name] = o
 	return o.Type
@@ -211,8 +194,7 @@ func (c *checker) field(x *syntax.FieldExpr, t *types.Type) *types.Type {
 	case types.Invalid, types.Never:
 		return types.Of(types.Invalid)
 	case types.Var:
-		c.unknown(x.X, "write it where the value comes from: |p: Point| …")
-		return types.Of(types.Invalid)
+		return c.unknown(x.X, "write it where the value comes from: |p: Point| …")
 	}
 	if name == "" {
 		return types.Of(types.Invalid)
@@ -220,21 +202,16 @@ func (c *checker) field(x *syntax.FieldExpr, t *types.Type) *types.Type {
 	if t.Kind == types.Record {
 		i := t.Decl.Field(name)
 		if i >= 0 {
-			if o := c.recordObject(t.Decl); o != nil {
+			if o := c.records[t.Decl]; o != nil {
 				c.info.Uses[x.Name] = o.members[name]
 			}
 			return t.FieldType(i)
 		}
-		var names []string
-		for _, f := range t.Decl.Fields {
-			names = append(names, f.Name)
-		}
-		help := c.meantOr(name, names, "its fields are ")
+		help := c.meantOr(name, fieldNames(t.Decl), "its fields are ")
 		if c.universe.functions[name] != nil {
 			help = "a function is called: x." + name + "(…)"
 		}
-		c.fault(x.Name, CodeField, help, "record `%s` has no field `%s`", t, brief(name))
-		return types.Of(types.Invalid)
+		return c.invalid(x.Name, CodeField, help, "record `%s` has no field `%s`", t, brief(name))
 	}
 	help := ""
 	switch {
@@ -242,21 +219,17 @@ func (c *checker) field(x *syntax.FieldExpr, t *types.Type) *types.Type {
 		help = "a function is called: x." + name + "(…)"
 	case name == "length" || name == "size" || name == "count":
 		help = "write len(…)"
-	case t.Kind == types.Enum && t.Decl == c.universe.option:
+	case t.Decl == c.universe.option:
 		help = "take the value out first, with match or unwrap_or"
-	case t.Kind == types.Enum && t.Decl == c.universe.result:
+	case t.Decl == c.universe.result:
 		help = "take the value out first, with try, catch or match"
 	case t.Kind == types.Agent:
 		help = "an agent's beliefs are its own: send it a message, or await what it yields"
 	case t.Kind == types.Enum:
 		help = "take it apart with match"
 	}
-	c.fault(x.Name, CodeField, help, "`%s` has no field `%s`", t, brief(name))
-	return types.Of(types.Invalid)
+	return c.invalid(x.Name, CodeField, help, "`%s` has no field `%s`", t, brief(name))
 }
-
-// recordObject is the record with a declaration.
-func (c *checker) recordObject(d *types.Decl) *Object { return c.records[d] }
 
 // fieldExpr is x.name where it is not called.
 func (c *checker) fieldExpr(x *syntax.FieldExpr, want *types.Type) *types.Type {
@@ -282,11 +255,8 @@ func (c *checker) typeName(id *syntax.Ident) *Object {
 	if o == nil && m.Modules[id.Name] != nil {
 		o = m.Modules[id.Name].itself()
 	}
-	if o != nil {
-		switch o.Kind {
-		case EnumName, ToolName, ModuleName:
-			return o
-		}
+	if o != nil && (o.Kind == EnumName || o.Kind == ToolName || o.Kind == ModuleName) {
+		return o
 	}
 	return nil
 }

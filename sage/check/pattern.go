@@ -56,7 +56,7 @@ func (c *checker) tuplePattern(p *syntax.TuplePat, t *types.Type, names map[stri
 		t = t.Resolve()
 	}
 	switch {
-	case t.Kind == types.Invalid || t.Kind == types.Never:
+	case fitsAll(t):
 		return c.ignore(p.Elems, names)
 	case t.Kind != types.Tuple:
 		c.fault(p, CodeType, "", "this pattern is for tuples, and what is matched is `%s`", t)
@@ -126,11 +126,9 @@ func (c *checker) patternVariant(p *syntax.VariantPat, t *types.Type) *Object {
 		return o
 	}
 	want := t.Resolve()
-	if want.Kind == types.Enum {
-		if e := c.enums[want.Decl]; e != nil && e.members[last.Name] != nil {
-			c.info.Uses[last] = e.members[last.Name]
-			return e.members[last.Name]
-		}
+	if e := c.enums[want.Decl]; e != nil && e.members[last.Name] != nil {
+		c.info.Uses[last] = e.members[last.Name]
+		return e.members[last.Name]
 	}
 	if o := c.global(last.Name, m); o != nil && (o.Kind == Const || o.Kind == VariantName) {
 		c.info.Uses[last] = o
@@ -140,17 +138,9 @@ func (c *checker) patternVariant(p *syntax.VariantPat, t *types.Type) *Object {
 	case types.Invalid, types.Never:
 		return nil
 	case types.Enum:
-		var names []string
-		for _, v := range want.Decl.Variants {
-			names = append(names, v.Name)
-		}
-		c.fault(last, CodeName, c.meantOr(last.Name, names, "its variants are "), "enum `%s` has no variant `%s`",
-			want.Decl.Name, brief(last.Name))
+		c.fault(last, CodeName, c.meantOr(last.Name, variantNames(want.Decl), "its variants are "),
+			"enum `%s` has no variant `%s`", want.Decl.Name, brief(last.Name))
 		return nil
-	case types.Var:
-		if o := c.variant(last, nil); o != nil {
-			return o
-		}
 	}
 	if o := c.variant(last, nil); o != nil {
 		return o

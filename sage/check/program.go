@@ -127,6 +127,12 @@ func (c *checker) fault(at syntax.Node, code, help, format string, args ...any) 
 	c.report(diag.Diagnostic{Span: at.Extent(), Code: code, Message: fmt.Sprintf(format, args...), Help: help})
 }
 
+// invalid reports an error, and returns the type of what is wrong.
+func (c *checker) invalid(at syntax.Node, code, help, format string, args ...any) *types.Type {
+	c.fault(at, code, help, format, args...)
+	return types.Of(types.Invalid)
+}
+
 func (c *checker) warn(at syntax.Node, code, help, format string, args ...any) {
 	c.report(diag.Diagnostic{Span: at.Extent(), Code: code, Severity: diag.Warning,
 		Message: fmt.Sprintf(format, args...), Help: help})

@@ -54,18 +54,24 @@ func (c *checker) fits(at syntax.Node, got, want *types.Type, w why) bool {
 	return false
 }
 
+// fitsAll reports whether a type fits every other one.
+func fitsAll(t *types.Type) bool {
+	k := t.Resolve().Kind
+	return k == types.Invalid || k == types.Never
+}
+
 // remedy returns how to convert one type to another, "" if there is no way.
 func (c *checker) remedy(got, want *types.Type) string {
 	switch {
-	case got.Kind == types.Enum && got.Decl == c.universe.option && types.Unify(got.Elems[0], want):
+	case got.Decl == c.universe.option && types.Unify(got.Elems[0], want):
 		return "take the value out with unwrap_or(…, other), or with match"
-	case got.Kind == types.Enum && got.Decl == c.universe.result && types.Unify(got.Elems[0], want):
+	case got.Decl == c.universe.result && types.Unify(got.Elems[0], want):
 		return "take the value out with try, with catch, or with match"
 	case got.Kind == types.Agent && got.Decl.Output != nil && got.Decl.Output.Resolve().Kind == want.Kind:
 		return "wait for what the agent yields: try await …"
-	case want.Kind == types.Enum && want.Decl == c.universe.option && types.Unify(got, want.Elems[0]):
+	case want.Decl == c.universe.option && types.Unify(got, want.Elems[0]):
 		return "write Some(…) around it"
-	case want.Kind == types.Enum && want.Decl == c.universe.result && types.Unify(got, want.Elems[0]):
+	case want.Decl == c.universe.result && types.Unify(got, want.Elems[0]):
 		return "write Ok(…) around it"
 	case want.Kind == types.String && types.Printable(got):
 		return "write str(…) around it, or put it into a string: \"{…}\""
@@ -86,11 +92,11 @@ func (c *checker) remedy(got, want *types.Type) string {
 }
 
 // unknown reports a type that has to be known, and is not.
-func (c *checker) unknown(at syntax.Node, help string) {
+func (c *checker) unknown(at syntax.Node, help string) *types.Type {
 	if help == "" {
 		help = "write it where the value comes from: let x: List<Int> = …, or |x: Int| …"
 	}
-	c.fault(at, CodeUnknownType, help, "the type of this is not known here")
+	return c.invalid(at, CodeUnknownType, help, "the type of this is not known here")
 }
 
 // demand is a requirement on a type by an operation on its values.
@@ -153,11 +159,10 @@ func (c *checker) demanded(p pending) {
 			return
 		}
 		help := c.remedy(t, types.Of(types.Int))
-		if t.Kind == types.String {
-			if p.op == syntax.Add {
-				help = "write ++ to join strings"
-			}
-		} else if t.Kind == types.List && p.op == syntax.Add {
+		switch {
+		case p.op == syntax.Add && t.Kind == types.String:
+			help = "write ++ to join strings"
+		case p.op == syntax.Add && t.Kind == types.List:
 			help = "write ++ to join lists, push(xs, x) for one element"
 		}
 		c.fault(p.at, CodeOperator, help, "`%s` is for Int and Float, and this is `%s`", p.op, t)

@@ -88,14 +88,9 @@ func (c *checker) let(s *syntax.LetStmt) (never bool) {
 	var t *types.Type
 	if s.Type != nil {
 		t = c.typ(s.Type, c.current.scope)
-		got := c.expect(s.Value, t, why{what: "is what is written behind the name"})
-		never = got.Kind == types.Never
-	} else {
-		t = c.expr(s.Value, nil)
-		never = t.Kind == types.Never
-		if never {
-			t = types.NewVar()
-		}
+		never = c.expect(s.Value, t, why{what: "is what is written behind the name"}).Kind == types.Never
+	} else if t = c.expr(s.Value, nil); t.Kind == types.Never {
+		t, never = types.NewVar(), true
 	}
 	if p, ok := s.Pattern.(*syntax.BindPat); ok {
 		c.variable(Variable, p.Name, p.Name, t)
@@ -119,8 +114,7 @@ func (c *checker) elements(x syntax.Expr) *types.Type {
 	case types.Invalid, types.Never:
 		return types.Of(types.Invalid)
 	case types.Var:
-		c.unknown(x, "")
-		return types.Of(types.Invalid)
+		return c.unknown(x, "")
 	case types.Int:
 		help = "to count, write for i in range(0, n)"
 	case types.String:
@@ -130,8 +124,7 @@ func (c *checker) elements(x syntax.Expr) *types.Type {
 			help = "take it apart with match"
 		}
 	}
-	c.fault(x, CodeIterate, help, "for goes through a List or a Map, and this is `%s`", t)
-	return types.Of(types.Invalid)
+	return c.invalid(x, CodeIterate, help, "for goes through a List or a Map, and this is `%s`", t)
 }
 
 // assign checks target = value and the like.
@@ -143,8 +136,7 @@ func (c *checker) assign(s *syntax.AssignStmt) {
 	}
 	op := compound[s.Op]
 	if op == syntax.Concat {
-		got := c.expr(s.Value, t)
-		c.concat(s.Target, s.Value, t, got, s)
+		c.concat(s.Target, s.Value, t, c.expr(s.Value, t), s)
 		return
 	}
 	c.expect(s.Value, t, why{what: "is the type of what is assigned to"})
@@ -176,12 +168,11 @@ func (c *checker) placeType(x syntax.Expr) *types.Type {
 			if o.Kind == Const {
 				help = "what changes is a variable, or a belief of an agent"
 			}
-			c.fault(x, CodeAssign, help, "`%s` is %s and cannot be assigned to", brief(x.Name), o.Kind.article())
-			return types.Of(types.Invalid)
+			return c.invalid(x, CodeAssign, help, "`%s` is %s and cannot be assigned to", brief(x.Name),
+				o.Kind.article())
 		}
 		if a := c.current.agent; a != nil && a.Belief(x.Name) != nil {
-			c.fault(x, CodeName, "write self."+x.Name, "there is no variable `%s`", brief(x.Name))
-			return types.Of(types.Invalid)
+			return c.invalid(x, CodeName, "write self."+x.Name, "there is no variable `%s`", brief(x.Name))
 		}
 		if x.Name != "" {
 			c.fault(x, CodeName, c.meantOr(x.Name, c.variables(), "a variable is made with let; there are "),
@@ -201,18 +192,16 @@ func (c *checker) placeType(x syntax.Expr) *types.Type {
 		base := c.place(x.X)
 		if base.Resolve().Kind == types.String {
 			c.expr(x.Index, types.Of(types.Int))
-			c.fault(x, CodeAssign, "make a new one, with replace or of slices",
+			return c.invalid(x, CodeAssign, "make a new one, with replace or of slices",
 				"a String cannot be changed in the middle")
-			return types.Of(types.Invalid)
 		}
 		return c.index(x, base)
 	case *syntax.BadExpr:
 		return types.Of(types.Invalid)
 	}
 	c.expr(x, nil)
-	c.fault(x, CodeAssign, "name it first: let x = …;",
+	return c.invalid(x, CodeAssign, "name it first: let x = …;",
 		"this is no variable and no belief, so a change of it would be lost")
-	return types.Of(types.Invalid)
 }
 
 // variables are the names of those that are known.

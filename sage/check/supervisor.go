@@ -118,11 +118,7 @@ func (c *checker) supervised(s *Supervisor, child *Child, exists bool, named map
 		}
 	}
 	if !exists {
-		c.in(childBody(s, named), func() {
-			for _, f := range child.Beliefs {
-				c.expr(f.Value, nil)
-			}
-		})
+		c.in(childBody(s, named), func() { c.values(child.Beliefs) })
 		return
 	}
 	s.Children = append(s.Children, child)
@@ -139,11 +135,7 @@ func (c *checker) supervised(s *Supervisor, child *Child, exists bool, named map
 		if child.Supervisor != nil {
 			what = "supervisors have"
 		}
-		c.in(childBody(s, named), func() {
-			for _, f := range child.Beliefs {
-				c.expr(f.Value, nil)
-			}
-		})
+		c.in(childBody(s, named), func() { c.values(child.Beliefs) })
 		c.fault(child.Beliefs[0].Name, CodeBelief, "only agents have; here only restart can stand", "%s no beliefs",
 			what)
 	}
@@ -289,11 +281,7 @@ func (c *checker) run(m *Module, r *syntax.RunDecl) {
 	e := &Entry{Decl: r}
 	o := c.pathObject(r.Target, m)
 	last := r.Target.Last()
-	check := func() {
-		for _, f := range r.Inits {
-			c.expr(f.Value, nil)
-		}
-	}
+	check := func() { c.values(r.Inits) }
 	switch {
 	case o == nil:
 		if len(r.Target.Segments) == 1 && last.Name != "" {

@@ -1,6 +1,10 @@
 package check
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/coppice-dev/coppice/sage/syntax"
 	"github.com/coppice-dev/coppice/sage/types"
 )
@@ -11,32 +15,26 @@ func (c *checker) typ(t syntax.Type, s typeScope) *types.Type {
 	case *syntax.NamedType:
 		got := c.namedType(t.Name, s)
 		if types.TooLarge(got) {
-			c.fault(t, CodeTooLarge, "make a record of its parts", "this type has more than %d parts", types.MaxSize)
-			return types.Of(types.Invalid)
+			return c.tooLarge(t)
 		}
 		return got
 	case *syntax.TupleType:
 		if len(t.Elems) > types.MaxSize {
-			c.fault(t, CodeTooLarge, "make a record of its parts", "this type has more than %d parts", types.MaxSize)
-			return types.Of(types.Invalid)
+			return c.tooLarge(t)
 		}
-		elems := make([]*types.Type, len(t.Elems))
-		for i, e := range t.Elems {
-			elems[i] = c.typ(e, s)
-		}
-		return types.TupleOf(elems)
+		return types.TupleOf(c.typeList(t.Elems, s))
 	case *syntax.FuncType:
-		params := make([]*types.Type, len(t.Params))
-		for i, p := range t.Params {
-			params[i] = c.typ(p, s)
-		}
-		result := types.Of(types.Unit)
+		params, result := c.typeList(t.Params, s), types.Of(types.Unit)
 		if t.Result != nil {
 			result = c.typ(t.Result, s)
 		}
 		return types.FuncOf(params, result, false)
 	}
 	return types.Of(types.Invalid)
+}
+
+func (c *checker) tooLarge(t syntax.Type) *types.Type {
+	return c.invalid(t, CodeTooLarge, "make a record of its parts", "this type has more than %d parts", types.MaxSize)
 }
 
 func (c *checker) namedType(path *syntax.Path, s typeScope) *types.Type {
@@ -48,8 +46,7 @@ func (c *checker) namedType(path *syntax.Path, s typeScope) *types.Type {
 	}
 	for _, seg := range path.Segments[:len(path.Segments)-1] {
 		if len(seg.Args) > 0 {
-			c.fault(seg.Name, CodeTypeName, "", "types cannot follow the name of a module")
-			return invalid
+			return c.invalid(seg.Name, CodeTypeName, "", "types cannot follow the name of a module")
 		}
 	}
 	if len(path.Segments) == 1 {
@@ -105,7 +102,8 @@ func (c *checker) arity(path *syntax.Path, last syntax.Segment, want int) bool {
 	case want == 0:
 		c.fault(path, CodeTypeName, "write only "+brief(name), "`%s` takes no types", brief(name))
 	case len(last.Args) == 0:
-		c.fault(path, CodeTypeName, "write "+brief(name)+"<"+placeholders(want)+">, with types in it",
+		of := strings.Join(slices.Repeat([]string{"…"}, min(want, 5)), ", ")
+		c.fault(path, CodeTypeName, "write "+brief(name)+"<"+of+">, with types in it",
 			"`%s` of what? it takes %s", brief(name), countOf(want, "type"))
 	default:
 		c.fault(path, CodeTypeName, "", "`%s` takes %s, and is given %d", brief(name), countOf(want, "type"),
@@ -114,58 +112,35 @@ func (c *checker) arity(path *syntax.Path, last syntax.Segment, want int) bool {
 	return false
 }
 
-func placeholders(n int) string {
-	s := ""
-	for i := range min(n, 5) {
-		if i > 0 {
-			s += ", "
-		}
-		s += "…"
-	}
-	return s
-}
-
 func (c *checker) basicType(path *syntax.Path, last syntax.Segment, kind types.Kind, s typeScope) *types.Type {
-	invalid := types.Of(types.Invalid)
-	switch last.Name.Name {
+	name := last.Name.Name
+	if name == "Fn" {
+		return c.invalid(path, CodeTypeName, "write Fn(Int) -> String",
+			"the type of a function has parameters and a result")
+	}
+	if !c.arity(path, last, basicArity[name]) {
+		return types.Of(types.Invalid)
+	}
+	switch name {
 	case "List":
-		if !c.arity(path, last, 1) {
-			return invalid
-		}
 		return types.ListOf(c.typ(last.Args[0], s))
 	case "Map":
-		if !c.arity(path, last, 2) {
-			return invalid
-		}
 		key := c.typ(last.Args[0], s)
 		c.keyType(last.Args[0], key)
 		return types.MapOf(key, c.typ(last.Args[1], s))
 	case "Oracle":
 		// What a model answers is a value like any other once it is there.
-		if !c.arity(path, last, 1) {
-			return invalid
-		}
 		return c.typ(last.Args[0], s)
 	case "Agent":
-		if !c.arity(path, last, 1) {
-			return invalid
-		}
 		named, ok := last.Args[0].(*syntax.NamedType)
 		if !ok {
-			c.fault(last.Args[0], CodeTypeName, "write Agent<Name>, with the name of an agent", "this is no agent")
-			return invalid
+			return c.invalid(last.Args[0], CodeTypeName, "write Agent<Name>, with the name of an agent",
+				"this is no agent")
 		}
-		o := c.agentNamed(named.Name, s.module)
-		if o == nil {
-			return invalid
+		if o := c.agentNamed(named.Name, s.module); o != nil {
+			return o.Type
 		}
-		return o.Type
-	case "Fn":
-		c.fault(path, CodeTypeName, "write Fn(Int) -> String", "the type of a function has parameters and a result")
-		return invalid
-	}
-	if !c.arity(path, last, 0) {
-		return invalid
+		return types.Of(types.Invalid)
 	}
 	return types.Of(kind)
 }
@@ -206,16 +181,9 @@ func (c *checker) names(m *Module, kinds ...ObjectKind) []string {
 		return nil
 	}
 	var names []string
-	fits := func(o *Object) bool {
-		for _, k := range kinds {
-			if o != nil && o.Kind == k {
-				return true
-			}
-		}
-		return false
-	}
+	fits := func(o *Object) bool { return o != nil && slices.Contains(kinds, o.Kind) }
 	for _, d := range m.Tree.Decls {
-		if id := declName(d); id != nil && fits(c.info.Defs[id]) {
+		if _, id, _ := declares(d); id != nil && fits(c.info.Defs[id]) {
 			names = append(names, id.Name)
 		}
 	}
@@ -233,24 +201,6 @@ func (c *checker) names(m *Module, kinds ...ObjectKind) []string {
 	return names
 }
 
-func declName(d syntax.Decl) *syntax.Ident {
-	switch d := d.(type) {
-	case *syntax.RecordDecl:
-		return d.Name
-	case *syntax.EnumDecl:
-		return d.Name
-	case *syntax.ConstDecl:
-		return d.Name
-	case *syntax.FuncDecl:
-		return d.Name
-	case *syntax.AgentDecl:
-		return d.Name
-	case *syntax.SupervisorDecl:
-		return d.Name
-	}
-	return nil
-}
-
 // elsewhere says in which module a name can be used that is not known here.
 func (c *checker) elsewhere(m *Module, name string) string {
 	for _, other := range c.info.Modules {
@@ -263,35 +213,30 @@ func (c *checker) elsewhere(m *Module, name string) string {
 
 func (c *checker) unknownType(name *syntax.Ident, s typeScope) {
 	help := c.elsewhere(s.module, name.Name)
+	if t := foreignTypes[name.Name]; help == "" && t != "" {
+		help = "did you mean `" + t + "`?"
+	}
 	if help == "" {
 		names := c.names(s.module, RecordName, EnumName)
 		names = append(names, "Int", "Float", "Bool", "String", "Unit", "List", "Map", "Fn", "Agent", "Oracle")
-		for n := range s.params {
-			names = append(names, n)
-		}
-		switch name.Name {
-		case "int", "i64", "i32", "u64", "u32", "usize", "Integer", "integer", "number", "Number", "i8", "u8", "long":
-			help = "did you mean `Int`?"
-		case "float", "f64", "f32", "double", "Double":
-			help = "did you mean `Float`?"
-		case "str", "string", "Str", "Text", "text", "&str":
-			help = "did you mean `String`?"
-		case "void", "Void", "None", "null", "unit":
-			help = "did you mean `Unit`?"
-		case "boolean", "Boolean", "bool":
-			help = "did you mean `Bool`?"
-		case "Vec", "Array", "array", "list", "Set":
-			help = "did you mean `List`?"
-		case "Dict", "dict", "HashMap", "map":
-			help = "did you mean `Map`?"
-		default:
-			help = c.meantOr(name.Name, names, "there are ")
-			if len(help) > 9 && help[:9] == "there are" {
-				help = "declare it with record or enum"
-			}
+		names = slices.AppendSeq(names, maps.Keys(s.params))
+		if help = c.meant(name.Name, names); help == "" {
+			help = "declare it with record or enum"
 		}
 	}
 	c.fault(name, CodeTypeName, help, "there is no type `%s`", brief(name.Name))
+}
+
+// foreignTypes are the types of Sage for types of other languages.
+var foreignTypes = map[string]string{
+	"int": "Int", "i64": "Int", "i32": "Int", "u64": "Int", "u32": "Int", "usize": "Int", "Integer": "Int",
+	"integer": "Int", "number": "Int", "Number": "Int", "i8": "Int", "u8": "Int", "long": "Int",
+	"float": "Float", "f64": "Float", "f32": "Float", "double": "Float", "Double": "Float",
+	"str": "String", "string": "String", "Str": "String", "Text": "String", "text": "String",
+	"void": "Unit", "Void": "Unit", "None": "Unit", "null": "Unit", "unit": "Unit",
+	"boolean": "Bool", "Boolean": "Bool", "bool": "Bool",
+	"Vec": "List", "Array": "List", "array": "List", "list": "List", "Set": "List",
+	"Dict": "Map", "dict": "Map", "HashMap": "Map", "map": "Map",
 }
 
 // pathObject resolves a path that names no variable. A single name
@@ -324,19 +269,11 @@ func (c *checker) container(first *syntax.Ident, m *Module) *Object {
 	if o := c.global(name, m); o != nil && (o.Kind == EnumName || o.Kind == ModuleName) {
 		return o
 	}
-	switch {
-	case name == "":
+	if name == "" {
 		return nil
-	case name == "self":
-		return m.itself()
-	case name == "super" && m.Parent != nil:
-		return m.Parent.itself()
-	case name == "root" || name == "crate":
-		return c.info.Modules[0].itself()
-	case m.Modules[name] != nil:
-		return m.Modules[name].itself()
-	case c.info.Modules[0].Modules[name] != nil:
-		return c.info.Modules[0].Modules[name].itself()
+	}
+	if of := c.moduleNamed(name, m); of != nil {
+		return of.itself()
 	}
 	if o := c.global(name, m); o != nil {
 		c.fault(first, CodeName, "", "`%s` is %s: nothing can stand behind `%s::`", brief(name), o.Kind.article(),
@@ -345,11 +282,7 @@ func (c *checker) container(first *syntax.Ident, m *Module) *Object {
 	}
 	help := c.elsewhere(m, name)
 	if help == "" {
-		names := c.names(m, EnumName)
-		for n := range m.Modules {
-			names = append(names, n)
-		}
-		help = c.meant(name, names)
+		help = c.meant(name, slices.AppendSeq(c.names(m, EnumName), maps.Keys(m.Modules)))
 	}
 	c.fault(first, CodeName, help, "there is no module or enum `%s`", brief(name))
 	return nil
@@ -367,22 +300,17 @@ func (c *checker) global(name string, m *Module) *Object {
 	if fs := c.universe.functions[name]; fs != nil {
 		return fs[0]
 	}
-	if o := c.universe.tools[name]; o != nil {
-		return o
-	}
-	return nil
+	return c.universe.tools[name]
 }
 
 // article returns the kind of an object with its article, for messages.
 func (k ObjectKind) article() string {
 	return [...]string{
 		Variable: "a variable", Parameter: "a parameter", Belief: "a belief", BeliefMethod: "a method of beliefs",
-		Const:    "a constant",
-		Function: "a function", LibraryFunc: "a function of the library", ToolName: "a tool",
-		ToolFunc:   "a function of a tool",
-		RecordName: "a record", RecordField: "a field", EnumName: "an enum", VariantName: "a variant",
-		TypeParam: "a type parameter",
-		AgentName: "an agent", SupervisorName: "a supervisor", ModuleName: "a module", ChildName: "a child",
+		Const: "a constant", Function: "a function", LibraryFunc: "a function of the library",
+		ToolName: "a tool", ToolFunc: "a function of a tool", RecordName: "a record", RecordField: "a field",
+		EnumName: "an enum", VariantName: "a variant", TypeParam: "a type parameter", AgentName: "an agent",
+		SupervisorName: "a supervisor", ModuleName: "a module", ChildName: "a child",
 	}[k]
 }
 

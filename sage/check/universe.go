@@ -33,6 +33,9 @@ var basics = map[string]types.Kind{
 	"List": types.List, "Map": types.Map, "Fn": types.Func, "Agent": types.Agent, "Oracle": types.Invalid,
 }
 
+// basicArity is how many types the basics take that take any.
+var basicArity = map[string]int{"List": 1, "Map": 2, "Oracle": 1, "Agent": 1}
+
 // theUniverse is read once. Nothing changes it, so that all programs share it.
 var theUniverse = sync.OnceValue(newUniverse)
 
@@ -47,8 +50,8 @@ func newUniverse() *universe {
 	for _, t := range kinds {
 		text.WriteString(t.Declaration + "\n")
 	}
-	all := make([]*library.Function, 0, len(functions))
-	owners := make([]*library.Tool, 0, len(functions))
+	var all []*library.Function
+	var owners []*library.Tool
 	for i := range functions {
 		all, owners = append(all, &functions[i]), append(owners, nil)
 	}
@@ -141,11 +144,7 @@ func (u *universe) declare(d syntax.Decl, doc string) {
 		o := &Object{Kind: EnumName, Name: d.Name.Name, Doc: doc, members: map[string]*Object{}}
 		o.Type = types.Declared(types.Enum, decl, decl.Params)
 		for i, v := range d.Variants {
-			variant := types.Variant{Name: v.Name.Name}
-			for _, p := range v.Payload {
-				variant.Payload = append(variant.Payload, u.typ(p, params))
-			}
-			decl.Variants = append(decl.Variants, variant)
+			decl.Variants = append(decl.Variants, types.Variant{Name: v.Name.Name, Payload: u.types(v.Payload, params)})
 			member := &Object{Kind: VariantName, Name: v.Name.Name, Type: o.Type, Index: i, Parent: o, Pub: true}
 			o.members[v.Name.Name] = member
 			if d.Name.Name != "ErrorKind" {
@@ -195,11 +194,7 @@ func (u *universe) typ(t syntax.Type, params map[string]*types.Type) *types.Type
 	switch t := t.(type) {
 	case *syntax.NamedType:
 		seg := t.Name.Segments[0]
-		args := make([]*types.Type, len(seg.Args))
-		for i, a := range seg.Args {
-			args[i] = u.typ(a, params)
-		}
-		name := seg.Name.Name
+		name, args := seg.Name.Name, u.types(seg.Args, params)
 		if p := params[name]; p != nil {
 			return p
 		}
@@ -215,17 +210,17 @@ func (u *universe) typ(t syntax.Type, params map[string]*types.Type) *types.Type
 			return types.Of(k)
 		}
 	case *syntax.TupleType:
-		elems := make([]*types.Type, len(t.Elems))
-		for i, e := range t.Elems {
-			elems[i] = u.typ(e, params)
-		}
-		return types.TupleOf(elems)
+		return types.TupleOf(u.types(t.Elems, params))
 	case *syntax.FuncType:
-		elems := make([]*types.Type, len(t.Params))
-		for i, e := range t.Params {
-			elems[i] = u.typ(e, params)
-		}
-		return types.FuncOf(elems, u.typ(t.Result, params), false)
+		return types.FuncOf(u.types(t.Params, params), u.typ(t.Result, params), false)
 	}
 	return types.Of(types.Invalid)
+}
+
+func (u *universe) types(list []syntax.Type, params map[string]*types.Type) []*types.Type {
+	of := make([]*types.Type, len(list))
+	for i, t := range list {
+		of[i] = u.typ(t, params)
+	}
+	return of
 }

@@ -1,6 +1,9 @@
 package check
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/coppice-dev/coppice/sage/syntax"
 )
 
@@ -20,13 +23,11 @@ func (c *checker) resolveUses() {
 	for _, m := range c.info.Modules {
 		c.collect(m)
 	}
-	for _, m := range c.info.Modules {
-		for _, d := range m.Tree.Decls {
-			if d, ok := d.(*syntax.UseDecl); ok {
-				c.collectUse(m, d)
-			}
+	c.eachDecl(func(m *Module, d syntax.Decl) {
+		if d, ok := d.(*syntax.UseDecl); ok {
+			c.collectUse(m, d)
 		}
-	}
+	})
 	for _, m := range c.info.Modules {
 		for _, u := range m.uses {
 			c.resolveUse(m, u)
@@ -62,20 +63,11 @@ func (c *checker) collectUse(m *Module, d *syntax.UseDecl) {
 		return
 	}
 	if d.Names == nil {
-		name := d.Path[len(d.Path)-1]
-		if d.Alias != nil {
-			name = d.Alias
-		}
-		add(d.Path, name)
+		add(d.Path, cmp.Or(d.Alias, d.Path[len(d.Path)-1]))
 		return
 	}
 	for _, n := range d.Names {
-		name := n.Name
-		if n.Alias != nil {
-			name = n.Alias
-		}
-		path := append(append([]*syntax.Ident{}, d.Path...), n.Name)
-		add(path, name)
+		add(append(slices.Clone(d.Path), n.Name), cmp.Or(n.Alias, n.Name))
 	}
 }
 
@@ -97,19 +89,14 @@ func (c *checker) resolveUse(m *Module, u *use) *Object {
 	}
 	u.state = done
 	u.object = o
-	if o == nil {
-		return nil
-	}
-	if u.name == nil {
-		if o.Kind == ModuleName || o.Kind == EnumName {
-			u.glob = o
-		} else {
-			c.fault(u.path[len(u.path)-1], CodeName, "::* stands behind modules and enums", "`%s` is no module",
-				brief(o.Name))
-		}
-		return o
-	}
-	if u.name != u.path[len(u.path)-1] {
+	last := u.path[len(u.path)-1]
+	switch {
+	case o == nil:
+	case u.name == nil && (o.Kind == ModuleName || o.Kind == EnumName):
+		u.glob = o
+	case u.name == nil:
+		c.fault(last, CodeName, "::* stands behind modules and enums", "`%s` is no module", brief(o.Name))
+	case u.name != last:
 		c.info.Uses[u.name] = o
 	}
 	return o
@@ -121,41 +108,29 @@ func (c *checker) usePath(m *Module, u *use) *Object {
 	path := u.path
 	var o *Object
 	first := path[0]
-	switch first.Name {
-	case "":
+	if first.Name == "" {
 		return nil
-	case "self":
-		o = m.itself()
-	case "super":
-		if m.Parent == nil {
-			c.fault(first, CodeName, "", "the first file has no module above it")
+	}
+	if of := c.moduleNamed(first.Name, m); of != nil {
+		o = of.itself()
+	} else if first.Name == "super" {
+		c.fault(first, CodeName, "", "the first file has no module above it")
+		return nil
+	} else if found := m.Objects[first.Name]; found != nil && len(path) > 1 {
+		o = found
+	} else if alias := m.aliases[first.Name]; alias != nil && alias != u {
+		if o = c.resolveUse(m, alias); o == nil {
 			return nil
 		}
-		o = m.Parent.itself()
-	case "root", "crate":
-		o = c.info.Modules[0].itself()
-	default:
-		if child := m.Modules[first.Name]; child != nil {
-			o = child.itself()
-		} else if child := c.info.Modules[0].Modules[first.Name]; child != nil {
-			o = child.itself()
-		} else if found := m.Objects[first.Name]; found != nil && len(path) > 1 {
-			o = found
-		} else if alias := m.aliases[first.Name]; alias != nil && alias != u {
-			o = c.resolveUse(m, alias)
-			if o == nil {
-				return nil
-			}
-		} else if found := c.info.Modules[0].Objects[first.Name]; found != nil {
-			o = found
-		} else if c.universe.tools[first.Name] != nil {
-			c.fault(first, CodeName, "write it in the braces of the agent: use "+first.Name,
-				"`%s` is a tool, which agents use", first.Name)
-			return nil
-		} else {
-			c.fault(first, CodeName, c.missingModule(m, first.Name), "there is no module `%s`", brief(first.Name))
-			return nil
-		}
+	} else if found := c.info.Modules[0].Objects[first.Name]; found != nil {
+		o = found
+	} else if c.universe.tools[first.Name] != nil {
+		c.fault(first, CodeName, "write it in the braces of the agent: use "+first.Name,
+			"`%s` is a tool, which agents use", first.Name)
+		return nil
+	} else {
+		c.fault(first, CodeName, c.missingModule(m, first.Name), "there is no module `%s`", brief(first.Name))
+		return nil
 	}
 	c.info.Uses[first] = o
 	for _, name := range path[1:] {
@@ -165,4 +140,21 @@ func (c *checker) usePath(m *Module, u *use) *Object {
 		c.info.Uses[name] = o
 	}
 	return o
+}
+
+// moduleNamed returns the module that the first name of a path stands for, nil if it
+// stands for none.
+func (c *checker) moduleNamed(name string, m *Module) *Module {
+	root := c.info.Modules[0]
+	switch {
+	case name == "self":
+		return m
+	case name == "super" && m.Parent != nil:
+		return m.Parent
+	case name == "root" || name == "crate":
+		return root
+	case m.Modules[name] != nil:
+		return m.Modules[name]
+	}
+	return root.Modules[name]
 }
