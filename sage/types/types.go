@@ -177,6 +177,7 @@ func Subst(t *Type, params, args []*Type) *Type {
 			continue
 		}
 		c := *t
+		c.closed = false
 		c.Elems = append(make([]*Type, 0, len(t.Elems)), t.Elems[:i]...)
 		c.Elems = append(c.Elems, s)
 		for _, e := range t.Elems[i+1:] {

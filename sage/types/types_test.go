@@ -110,3 +110,18 @@ func TestLarge(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A type that is made of a closed one is not closed: its arguments may be unknown.
+func TestCloseSubst(t *testing.T) {
+	param := types.NewParam("T")
+	generic := types.Close(types.FuncOf([]*types.Type{types.ListOf(param)}, param, false))
+	arg := types.NewVar()
+	instance := types.Subst(generic, []*types.Type{param}, []*types.Type{arg})
+	types.Unify(arg, types.Of(types.Int))
+	instance = types.Close(instance)
+	for _, part := range []*types.Type{instance.Result(), instance.Params()[0].Elems[0]} {
+		if part.Kind != types.Int {
+			t.Errorf("a part of %v is still a variable", instance)
+		}
+	}
+}
