@@ -2,6 +2,11 @@
 // the evaluator validates against them, editors show them.
 package types
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Kind is a kind of type.
 type Kind uint8
 
@@ -67,22 +72,7 @@ type Variant struct {
 
 // Field is the index of a field, or -1.
 func (d *Decl) Field(name string) int {
-	for i := range d.Fields {
-		if d.Fields[i].Name == name {
-			return i
-		}
-	}
-	return -1
-}
-
-// Variant is the index of a variant, or -1.
-func (d *Decl) Variant(name string) int {
-	for i := range d.Variants {
-		if d.Variants[i].Name == name {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(d.Fields, func(f Field) bool { return f.Name == name })
 }
 
 var basic = [...]*Type{
@@ -164,28 +154,24 @@ func Subst(t *Type, params, args []*Type) *Type {
 	}
 	t = t.Resolve()
 	if t.Kind == Param {
-		for i, p := range params {
-			if p == t && i < len(args) {
-				return args[i]
-			}
+		if i := slices.Index(params, t); i >= 0 && i < len(args) {
+			return args[i]
 		}
 		return t
 	}
+	var changed *Type
 	for i, e := range t.Elems {
 		s := Subst(e, params, args)
-		if s == e {
-			continue
+		if s != e && changed == nil {
+			c := *t
+			c.closed, c.Elems = false, slices.Clone(t.Elems)
+			changed = &c
 		}
-		c := *t
-		c.closed = false
-		c.Elems = append(make([]*Type, 0, len(t.Elems)), t.Elems[:i]...)
-		c.Elems = append(c.Elems, s)
-		for _, e := range t.Elems[i+1:] {
-			c.Elems = append(c.Elems, Subst(e, params, args))
+		if changed != nil {
+			changed.Elems[i] = s
 		}
-		return &c
 	}
-	return t
+	return cmp.Or(changed, t)
 }
 
 // FieldType is the type of the ith field of a record.

@@ -26,9 +26,7 @@ func (u *unifier) unify(a, b *Type) bool {
 		return false
 	}
 	switch {
-	case a == b:
-		return true
-	case a.Kind == Invalid || b.Kind == Invalid:
+	case a == b || a.Kind == Invalid || b.Kind == Invalid:
 		return true
 	case a.Kind == Var:
 		return u.bind(a, b)
@@ -36,17 +34,9 @@ func (u *unifier) unify(a, b *Type) bool {
 		return u.bind(b, a)
 	case a.Kind == Never || b.Kind == Never:
 		return true
-	case a.Kind != b.Kind || a.Decl != b.Decl || a.Fails != b.Fails || len(a.Elems) != len(b.Elems):
-		return false
-	case a.Kind == Param:
-		return false
 	}
-	for i := range a.Elems {
-		if !u.unify(a.Elems[i], b.Elems[i]) {
-			return false
-		}
-	}
-	return true
+	return a.Kind == b.Kind && a.Decl == b.Decl && a.Fails == b.Fails && a.Kind != Param &&
+		slices.EqualFunc(a.Elems, b.Elems, u.unify)
 }
 
 func (u *unifier) bind(v, t *Type) bool {
@@ -66,35 +56,20 @@ func (u *unifier) occurs(v, t *Type) bool {
 	if u.left--; t == v || u.left < 0 {
 		return true
 	}
-	for _, e := range t.Elems {
-		if u.occurs(v, e) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.Elems, func(e *Type) bool { return u.occurs(v, e) })
 }
 
 // Equal reports whether two types are the same as far as they are known.
 func Equal(a, b *Type) bool {
 	left := maxSteps
-	return equal(a, b, &left)
-}
-
-func equal(a, b *Type, left *int) bool {
-	a, b = a.Resolve(), b.Resolve()
-	if *left--; a == b {
-		return true
+	var equal func(a, b *Type) bool
+	equal = func(a, b *Type) bool {
+		a, b = a.Resolve(), b.Resolve()
+		left--
+		return a == b || a.Kind == b.Kind && a.Decl == b.Decl && a.Fails == b.Fails && a.Kind != Var &&
+			a.Kind != Param && left >= 0 && slices.EqualFunc(a.Elems, b.Elems, equal)
 	}
-	if a.Kind != b.Kind || a.Decl != b.Decl || a.Fails != b.Fails || len(a.Elems) != len(b.Elems) || a.Kind == Var ||
-		a.Kind == Param || *left < 0 {
-		return false
-	}
-	for i := range a.Elems {
-		if !equal(a.Elems[i], b.Elems[i], left) {
-			return false
-		}
-	}
-	return true
+	return equal(a, b)
 }
 
 // TooLarge reports whether a type has more than MaxSize parts.
@@ -104,15 +79,8 @@ func TooLarge(t *Type) bool {
 }
 
 func (t *Type) within(left *int) bool {
-	if *left--; *left < 0 {
-		return false
-	}
-	for _, e := range t.Resolve().Elems {
-		if !e.within(left) {
-			return false
-		}
-	}
-	return true
+	*left--
+	return *left >= 0 && !slices.ContainsFunc(t.Resolve().Elems, func(e *Type) bool { return !e.within(left) })
 }
 
 // Some reports whether a type has a part of which is is true: itself, its
@@ -148,19 +116,8 @@ func (s *search) in(t *Type) bool {
 		s.seen = map[*Decl]bool{}
 	}
 	s.seen[t.Decl] = true
-	for _, f := range t.Decl.Fields {
-		if s.in(f.Type) {
-			return true
-		}
-	}
-	for _, v := range t.Decl.Variants {
-		for _, p := range v.Payload {
-			if s.in(p) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.Decl.Fields, func(f Field) bool { return s.in(f.Type) }) ||
+		slices.ContainsFunc(t.Decl.Variants, func(v Variant) bool { return slices.ContainsFunc(v.Payload, s.in) })
 }
 
 // Persistable reports whether values of a type can be kept, sent to a model
@@ -199,11 +156,12 @@ func (z *zeros) has(t *Type) bool {
 	case Func, Agent, Param, Never:
 		return false
 	case Tuple:
-		for _, e := range t.Elems {
-			if !z.has(e) {
-				return false
-			}
+		return z.all(t.Elems)
+	case Enum:
+		if slices.ContainsFunc(t.Decl.Variants, func(v Variant) bool { return len(v.Payload) == 0 }) {
+			return true
 		}
+		fallthrough
 	case Record:
 		if z.within[t.Decl] {
 			return false
@@ -215,27 +173,18 @@ func (z *zeros) has(t *Type) bool {
 				return false
 			}
 		}
-	case Enum:
-		return z.enum(t)
+		for i := range t.Decl.Variants {
+			if z.all(t.Payload(i)) {
+				return true
+			}
+		}
+		return t.Kind == Record
 	}
 	return true
 }
 
-func (z *zeros) enum(t *Type) bool {
-	if slices.ContainsFunc(t.Decl.Variants, func(v Variant) bool { return len(v.Payload) == 0 }) {
-		return true
-	}
-	if z.within[t.Decl] {
-		return false
-	}
-	z.within[t.Decl] = true
-	defer delete(z.within, t.Decl)
-	for i := range t.Decl.Variants {
-		if !slices.ContainsFunc(t.Payload(i), func(p *Type) bool { return !z.has(p) }) {
-			return true
-		}
-	}
-	return false
+func (z *zeros) all(types []*Type) bool {
+	return !slices.ContainsFunc(types, func(t *Type) bool { return !z.has(t) })
 }
 
 // Close returns t without any Var in it, so that it no longer changes: what is
