@@ -30,8 +30,7 @@ type Change struct {
 func Read(path string) (Change, []diag.Diagnostic, error) {
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		var p *fs.PathError
-		if errors.As(err, &p) {
+		if p, ok := errors.AsType[*fs.PathError](err); ok {
 			err = p.Err
 		}
 		return Change{}, nil, fmt.Errorf("%s: %w", path, err)

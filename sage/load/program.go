@@ -124,14 +124,13 @@ func (p *Program) Name(path string) string {
 // Check reads all files of the program and checks it. The error is about its
 // first file; what is wrong with any other one is a diagnostic.
 func (p *Program) Check(overlay Overlay) (*check.Info, []diag.Diagnostic, error) {
-	l := loader{program: p, overlay: overlay, paths: map[*source.File]string{}}
 	if p.Root == "" {
 		text, ok := overlay[p.Entry]
 		if !ok {
 			return nil, nil, fmt.Errorf("%s: %w", p.Name(p.Entry), fs.ErrNotExist)
 		}
-		file := source.NewFile(p.Name(p.Entry), text)
-		info, diagnostics := check.Program(file, check.Config{Processes: p.Fleet.Agents})
+		info, diagnostics := check.Program(source.NewFile(p.Name(p.Entry), text),
+			check.Config{Processes: p.Fleet.Agents})
 		return info, diagnostics, nil
 	}
 	root, err := os.OpenRoot(p.Root)
@@ -139,7 +138,7 @@ func (p *Program) Check(overlay Overlay) (*check.Info, []diag.Diagnostic, error)
 		return nil, nil, fmt.Errorf("%s: %w", p.Name(p.Root), reason(err))
 	}
 	defer root.Close()
-	l.root = root
+	l := loader{program: p, root: root, overlay: overlay, paths: map[*source.File]string{}}
 	file, err := l.read(p.Entry)
 	if err != nil && p.Settings != nil && p.Entry == p.Settings.Entry {
 		return nil, nil, fmt.Errorf("%s, the entry of the project in %s: %w", p.Name(p.Entry),
@@ -197,10 +196,10 @@ func (l *loader) load(parent *check.Module, name string) (*source.File, error) {
 	switch {
 	case found != nil:
 		return found, nil
-	case failed != nil:
-		return nil, failed
+	case failed == nil:
+		failed = fmt.Errorf("there is neither %s nor %s", l.program.Name(places[0]), l.program.Name(places[1]))
 	}
-	return nil, fmt.Errorf("there is neither %s nor %s", l.program.Name(places[0]), l.program.Name(places[1]))
+	return nil, failed
 }
 
 // errOutside is the error of what is not in the project.
@@ -235,11 +234,11 @@ func (l *loader) read(path string) (*source.File, error) {
 func (p *Program) Files(info *check.Info) []string {
 	var files []string
 	for _, m := range info.Modules {
-		if path := m.File.Name; filepath.IsAbs(path) {
-			files = append(files, path)
-		} else {
-			files = append(files, filepath.Join(p.Base, path))
+		path := m.File.Name
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(p.Base, path)
 		}
+		files = append(files, path)
 	}
 	return files
 }

@@ -55,9 +55,11 @@ type Fault struct {
 
 // Faults returns the errors of the files of a project that err is about.
 func Faults(err error) []Fault {
-	var faulty interface{ Faults() []Fault }
-	if !errors.As(err, &faulty) {
-		return nil
+	if faulty, ok := errors.AsType[interface {
+		error
+		Faults() []Fault
+	}](err); ok {
+		return faulty.Faults()
 	}
-	return faulty.Faults()
+	return nil
 }

@@ -66,8 +66,7 @@ func ReadAll(r io.Reader) (string, error) {
 
 // reason is an error without operation and path.
 func reason(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
 	}
 	return err

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,10 +18,7 @@ const testSuffix = "_test" + Extension
 // own; for a file, that one. Directories that cannot be read are in the error, in
 // addition to the programs that were found.
 func FindTests(projects Projects, path string) ([]*Program, error) {
-	dir := path
-	if dir == "" {
-		dir = "."
-	}
+	dir := cmp.Or(path, ".")
 	info, err := os.Stat(dir)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, reason(err))
@@ -32,7 +30,7 @@ func FindTests(projects Projects, path string) ([]*Program, error) {
 	if !info.IsDir() {
 		return []*Program{whole}, nil
 	}
-	none := err
+	noProject := err
 	var programs []*Program
 	if whole != nil {
 		programs = append(programs, whole)
@@ -42,11 +40,8 @@ func FindTests(projects Projects, path string) ([]*Program, error) {
 	}
 	var failed error
 	for file, err := range Walk(dir) {
-		if err != nil {
-			failed = errors.Join(failed, err)
-			continue
-		}
-		if !strings.HasSuffix(file, testSuffix) {
+		failed = errors.Join(failed, err)
+		if err != nil || !strings.HasSuffix(file, testSuffix) {
 			continue
 		}
 		if whole != nil {
@@ -55,17 +50,14 @@ func FindTests(projects Projects, path string) ([]*Program, error) {
 				return nil, err
 			}
 			programs = append(programs, whole.At(absolute))
-			continue
-		}
-		p, err := Find(projects, file)
-		if err != nil {
+		} else if p, err := Find(projects, file); err != nil {
 			failed = errors.Join(failed, err)
-			continue
+		} else {
+			programs = append(programs, p)
 		}
-		programs = append(programs, p)
 	}
 	if len(programs) == 0 && failed == nil {
-		failed = none
+		failed = noProject
 	}
 	return programs, failed
 }
