@@ -26,8 +26,6 @@ func leads(x syntax.Expr) bool {
 			return n.Name == "mut" || n.Name == "on" || n.Name == "not"
 		case *syntax.MapLit:
 			return true
-		case *syntax.IfExpr, *syntax.MatchExpr, *syntax.BlockExpr:
-			return false
 		default:
 			return false
 		}
@@ -42,9 +40,9 @@ func (g gen) atom(depth int) syntax.Expr {
 	x := g.expr(depth)
 	switch x := x.(type) {
 	case *syntax.Ident, *syntax.Path, *syntax.SelfExpr, *syntax.BoolLit, *syntax.StringLit, *syntax.TemplateLit,
-		*syntax.ListLit,
-		*syntax.TupleLit, *syntax.CallExpr, *syntax.FieldExpr, *syntax.ElemExpr, *syntax.IndexExpr, *syntax.ParenExpr,
-		*syntax.YieldExpr, *syntax.SendExpr, *syntax.ReceiveExpr, *syntax.DivineExpr, *syntax.TraceExpr:
+		*syntax.ListLit, *syntax.TupleLit, *syntax.CallExpr, *syntax.FieldExpr, *syntax.ElemExpr, *syntax.IndexExpr,
+		*syntax.ParenExpr, *syntax.YieldExpr, *syntax.SendExpr, *syntax.ReceiveExpr, *syntax.DivineExpr,
+		*syntax.TraceExpr:
 		return x
 	case *syntax.IntLit:
 		if x.Value >= 0 {

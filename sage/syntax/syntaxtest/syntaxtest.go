@@ -55,11 +55,11 @@ func Scatter(t *rapid.T, text string) string {
 			gap += fmt.Sprintf("\n\n// comment %d \n// and %d\n ", n, n)
 			n++
 		case 3:
-			if breakable(tokens, i) {
+			if breakable(token.Kind) {
 				gap += "\n"
 			}
 		case 4:
-			if breakable(tokens, i) {
+			if breakable(token.Kind) {
 				gap += "\r\n  \n"
 			}
 		case 5:
@@ -69,7 +69,7 @@ func Scatter(t *rapid.T, text string) string {
 				gap = ""
 			}
 		}
-		if strings.Contains(gap, "//") && !breakable(tokens, i) {
+		if strings.Contains(gap, "//") && !breakable(token.Kind) {
 			gap = " "
 		}
 		b.WriteString(gap)
@@ -78,14 +78,10 @@ func Scatter(t *rapid.T, text string) string {
 	return b.String()
 }
 
-// breakable reports whether a line end may stand before token i. Before what
+// breakable reports whether a line end may stand before a token. Before what
 // could begin a statement of its own it may not.
-func breakable(tokens []syntax.Token, i int) bool {
-	switch tokens[i].Kind {
-	case syntax.LBrace, syntax.LBracket, syntax.LParen:
-		return false
-	}
-	return true
+func breakable(k syntax.Kind) bool {
+	return k != syntax.LBrace && k != syntax.LBracket && k != syntax.LParen
 }
 
 // joined reports whether tokens i-1 and i would be one without a blank.
