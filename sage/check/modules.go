@@ -102,8 +102,8 @@ func (m *Module) itself() *Object {
 	return m.object
 }
 
-// within reports whether a module is another one or below it.
-func (m *Module) within(outer *Module) bool {
+// Within reports whether a module is another one or below it.
+func (m *Module) Within(outer *Module) bool {
 	for ; m != nil; m = m.Parent {
 		if m == outer {
 			return true
@@ -136,7 +136,7 @@ func (c *checker) member(m *Module, o *Object, name *syntax.Ident) *Object {
 		c.fault(name, CodeName, "", "nothing can stand behind `%s::`", brief(o.Name))
 		return nil
 	}
-	if name.Name == "super" && o.Of.Parent != nil && m.within(o.Of) {
+	if name.Name == "super" && o.Of.Parent != nil && m.Within(o.Of) {
 		return o.Of.Parent.itself()
 	}
 	found := c.lookup(o.Of, name.Name, m, nil)
@@ -159,7 +159,7 @@ func (c *checker) member(m *Module, o *Object, name *syntax.Ident) *Object {
 		c.fault(name, CodeName, c.meant(name.Name, names), "%s has no `%s`", o.Of.title(), brief(name.Name))
 		return nil
 	}
-	if !found.Pub && found.Module != nil && !m.within(found.Module) {
+	if !found.Pub && found.Module != nil && !m.Within(found.Module) {
 		c.private(name, found, o.Of)
 		return nil
 	}
@@ -186,7 +186,7 @@ func (c *checker) lookup(m *Module, name string, from *Module, seen map[*Module]
 	if o := m.Objects[name]; o != nil {
 		return o
 	}
-	inside := from == nil || from.within(m)
+	inside := from == nil || from.Within(m)
 	if inside && seen == nil {
 		if o, ok := m.names[name]; ok {
 			return o
@@ -217,7 +217,7 @@ func (c *checker) lookup(m *Module, name string, from *Module, seen map[*Module]
 			}
 			if o.Kind == EnumName {
 				found = o.members[name]
-			} else if f := c.lookup(o.Of, name, m, seen); f != nil && (f.Pub || m.within(f.Module)) {
+			} else if f := c.lookup(o.Of, name, m, seen); f != nil && (f.Pub || m.Within(f.Module)) {
 				found = f
 			}
 			if found != nil {

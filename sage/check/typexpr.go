@@ -204,7 +204,7 @@ func (c *checker) names(m *Module, kinds ...ObjectKind) []string {
 // elsewhere says in which module a name can be used that is not known here.
 func (c *checker) elsewhere(m *Module, name string) string {
 	for _, other := range c.info.Modules {
-		if o := other.Objects[name]; o != nil && other != m && (o.Pub || m.within(other)) && other.Path != "" {
+		if o := other.Objects[name]; o != nil && other != m && (o.Pub || m.Within(other)) && other.Path != "" {
 			return "use it from its module: use " + other.Path + "::" + name + ";"
 		}
 	}

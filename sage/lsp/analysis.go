@@ -132,10 +132,8 @@ func (s *server) programs(v view, path string) []*analysis {
 	base := p.main
 	var all []*analysis
 	add := func(entry string) {
-		for _, a := range all {
-			if a.module(entry) != nil {
-				return
-			}
+		if slices.ContainsFunc(all, func(a *analysis) bool { return a.module(entry) != nil }) {
+			return
 		}
 		program := &load.Program{Entry: entry, Root: root}
 		if base != nil {

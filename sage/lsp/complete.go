@@ -2,12 +2,14 @@ package lsp
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/coppice-dev/coppice/sage/check"
 	"github.com/coppice-dev/coppice/sage/library"
 	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/types"
 )
 
 // wanted is the name that is put where something is to be completed: with a
@@ -22,14 +24,8 @@ func (s *server) complete(p *positionParams) (completionList, error) {
 		return list, nil
 	}
 	text := a.file().Text
-	start := a.offset
-	for start > 0 && isWord(text[start-1]) {
-		start--
-	}
-	end := a.offset
-	for end < len(text) && isWord(text[end]) {
-		end++
-	}
+	start := len(strings.TrimRightFunc(text[:a.offset], isWord))
+	end := len(text) - len(strings.TrimLeftFunc(text[a.offset:], isWord))
 	edit := textRange{positionAt(a.file(), start), positionAt(a.file(), a.offset)}
 	changed := s.analyse(a.analysis.program, v.with(map[string]string{a.path: text[:start] + wanted + text[end:]}))
 	m := changed.module(a.path)
@@ -46,8 +42,8 @@ func (s *server) complete(p *positionParams) (completionList, error) {
 	return list, nil
 }
 
-func isWord(c byte) bool {
-	return c == '_' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
+func isWord(r rune) bool {
+	return r == '_' || r >= '0' && r <= '9' || r|0x20 >= 'a' && r|0x20 <= 'z'
 }
 
 // completer finds what can stand at a place.
@@ -111,9 +107,8 @@ func (c *completer) find() {
 	case *syntax.BindPat:
 		c.pattern()
 	case *syntax.LetStmt, *syntax.Param, *syntax.FuncDecl, *syntax.AgentDecl, *syntax.SupervisorDecl,
-		*syntax.RecordDecl, *syntax.EnumDecl,
-		*syntax.ConstDecl, *syntax.Variant, *syntax.ModDecl, *syntax.CatchExpr, *syntax.ToolDecl,
-		*syntax.ProtocolDecl, *syntax.EffectDecl:
+		*syntax.RecordDecl, *syntax.EnumDecl, *syntax.ConstDecl, *syntax.Variant, *syntax.ModDecl,
+		*syntax.CatchExpr, *syntax.ToolDecl, *syntax.ProtocolDecl, *syntax.EffectDecl:
 		if !declares(n, name) {
 			c.expression()
 		}
@@ -137,8 +132,8 @@ func declares(n syntax.Node, name *syntax.Ident) bool {
 
 // elsewhere offers what can stand where there is no name, or one of a member.
 func (c *completer) elsewhere() {
-	for i := len(c.path) - 1; i >= 0; i-- {
-		switch n := c.path[i].(type) {
+	for _, node := range slices.Backward(c.path) {
+		switch n := node.(type) {
 		case *syntax.ChildrenBlock:
 			c.kinds(check.AgentName, check.SupervisorName)
 			return
@@ -163,28 +158,21 @@ func (c *completer) elsewhere() {
 }
 
 func (c *completer) inPath(p *syntax.Path, name *syntax.Ident) {
-	for i, s := range p.Segments {
-		if s.Name != name {
-			continue
-		}
-		if i > 0 {
-			c.inside(objectOf(c.info, p.Segments[i-1].Name))
-			return
-		}
+	if i := slices.IndexFunc(p.Segments, func(s syntax.Segment) bool { return s.Name == name }); i > 0 {
+		c.inside(objectOf(c.info, p.Segments[i-1].Name))
+		return
 	}
 	switch n := c.up(2).(type) {
 	case *syntax.NamedType:
 		c.kinds(check.RecordName, check.EnumName, check.TypeParam)
 		c.words(itemType, "Int", "Float", "Bool", "String", "Unit", "List", "Map", "Option", "Result", "Fn", "Agent",
 			"Oracle", "Error", "ErrorKind")
-	case *syntax.Child:
+	case *syntax.Child, *syntax.RunDecl:
 		c.kinds(check.AgentName, check.SupervisorName)
 	case *syntax.SummonExpr:
 		if n.Agent == p {
 			c.kinds(check.AgentName)
 		}
-	case *syntax.RunDecl:
-		c.kinds(check.AgentName, check.SupervisorName)
 	case *syntax.VariantPat:
 		c.pattern()
 	default:
@@ -194,10 +182,8 @@ func (c *completer) inPath(p *syntax.Path, name *syntax.Ident) {
 
 func (c *completer) inUse(d *syntax.UseDecl, name *syntax.Ident) {
 	before := d.Path
-	for i, id := range d.Path {
-		if id == name {
-			before = d.Path[:i]
-		}
+	if i := slices.Index(d.Path, name); i >= 0 {
+		before = d.Path[:i]
 	}
 	if len(before) > 0 {
 		c.inside(objectOf(c.info, before[len(before)-1]))
@@ -218,35 +204,30 @@ func (c *completer) inside(o *check.Object) {
 	switch {
 	case o == nil:
 	case o.Kind == check.ModuleName && o.Of != nil:
-		for _, member := range o.Of.Objects {
-			if member.Pub || within(c.module, o.Of) {
-				c.object(member)
-			}
+		for _, member := range c.exported(o.Of) {
+			c.object(member)
 		}
 		c.modules(o.Of)
 	case o.Kind == check.EnumName && o.Type != nil && o.Type.Decl != nil:
-		c.variants(o)
+		c.variants(o.Type.Decl)
 	}
 }
 
-func within(m, outer *check.Module) bool {
-	for ; m != nil; m = m.Parent {
-		if m == outer {
-			return true
-		}
-	}
-	return false
+// exported returns the objects of a module that can be used at the place.
+func (c *completer) exported(m *check.Module) []*check.Object {
+	return slices.DeleteFunc(slices.Collect(maps.Values(m.Objects)),
+		func(o *check.Object) bool { return !o.Pub && !c.module.Within(m) })
 }
 
-func (c *completer) variants(o *check.Object) {
-	for _, v := range o.Type.Decl.Variants {
-		item := completionItem{Label: v.Name, Kind: itemMember, Detail: o.Name + "::" + v.Name}
+func (c *completer) variants(d *types.Decl) {
+	for _, v := range d.Variants {
+		item := completionItem{Label: v.Name, Kind: itemMember, Detail: d.Name + "::" + v.Name}
 		if len(v.Payload) > 0 {
-			types := make([]string, len(v.Payload))
+			payload := make([]string, len(v.Payload))
 			for i, t := range v.Payload {
-				types[i] = t.String()
+				payload[i] = t.String()
 			}
-			item.Detail += "(" + strings.Join(types, ", ") + ")"
+			item.Detail += "(" + strings.Join(payload, ", ") + ")"
 		}
 		c.add(item)
 	}
@@ -261,9 +242,8 @@ func (c *completer) fieldNames() {
 		c.words(itemKeyword, "strategy", "children")
 	case *syntax.RecordLit:
 		if o := objectOf(c.info, n.Name.Last()); o != nil && o.Type != nil && o.Type.Decl != nil {
-			for _, field := range o.Type.Decl.Fields {
-				c.add(completionItem{Label: field.Name, Kind: itemField,
-					Detail: field.Name + ": " + field.Type.String()})
+			for _, f := range o.Type.Decl.Fields {
+				c.add(completionItem{Label: f.Name, Kind: itemField, Detail: f.Name + ": " + f.Type.String()})
 			}
 		}
 	case *syntax.SummonExpr:
@@ -327,10 +307,7 @@ func (c *completer) pattern() {
 		if arm, ok := c.path[i].(*syntax.MatchArm); ok && covers(arm.Pattern, c.offset) {
 			if match, ok := c.path[i-1].(*syntax.MatchExpr); ok {
 				if t := c.info.Types[match.X]; t != nil && t.Resolve().Decl != nil {
-					decl := t.Resolve().Decl
-					for _, v := range decl.Variants {
-						c.add(completionItem{Label: v.Name, Kind: itemMember, Detail: decl.Name + "::" + v.Name})
-					}
+					c.variants(t.Resolve().Decl)
 				}
 			}
 			c.kinds(check.EnumName)

@@ -32,7 +32,7 @@ func (s *server) diagnose(ctx context.Context, delay time.Duration) {
 		case <-s.changed:
 		default:
 		}
-		if err := s.guard("diagnostics", func() error { return s.publish() }); err != nil && ctx.Err() == nil {
+		if err := s.guard("diagnostics", s.publish); err != nil && ctx.Err() == nil {
 			s.log.Warn("diagnostics could not be sent", "error", err)
 		}
 	}
@@ -56,10 +56,7 @@ func (s *server) publish() error {
 	}
 	s.mu.Unlock()
 	for _, path := range slices.Sorted(maps.Keys(found)) {
-		p := publishParams{URI: v.uri(path), Diagnostics: found[path]}
-		if p.Diagnostics == nil {
-			p.Diagnostics = []diagnostic{}
-		}
+		p := publishParams{URI: v.uri(path), Diagnostics: append([]diagnostic{}, found[path]...)}
 		if d, ok := v.documents[path]; ok {
 			p.Version = &d.version
 		}

@@ -141,7 +141,7 @@ func FuzzRequests(f *testing.F) {
 		s := &server{log: discard(), documents: map[string]*document{}, projects: map[string]*project{}, published: map[string]bool{}, changed: make(chan struct{}, 1)}
 		open := &didOpenParams{}
 		open.TextDocument.URI, open.TextDocument.Text = "untitled:a.sg", text
-		_, _ = s.didOpen(open)
+		s.didOpen(open)
 		p := positionParams{documentID{"untitled:a.sg"}, positionAt(source.NewFile("", text), int(at))}
 		_, _ = s.hover(&p)
 		_, _ = s.definition(&p)

@@ -1,6 +1,7 @@
 package lsp
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/coppice-dev/coppice/sage/check"
@@ -9,11 +10,7 @@ import (
 )
 
 func (s *server) hover(p *positionParams) (*hover, error) {
-	a := s.find(s.view(), p.TextDocument.URI, p.Position)
-	if a == nil {
-		return nil, nil
-	}
-	name, o := a.object()
+	name, o := s.find(s.view(), p.TextDocument.URI, p.Position).object()
 	if o == nil {
 		return nil, nil
 	}
@@ -33,9 +30,7 @@ func signature(o *check.Object) string {
 	switch o.Kind {
 	case check.Variable:
 		return "let " + typed(o)
-	case check.Parameter, check.RecordField, check.ChildName:
-		return typed(o)
-	case check.Belief:
+	case check.Parameter, check.RecordField, check.ChildName, check.Belief:
 		if f, ok := o.Node.(*syntax.Field); ok && f.Persistent {
 			return "@persistent " + typed(o)
 		}
@@ -83,11 +78,12 @@ func signature(o *check.Object) string {
 	case *syntax.SupervisorDecl:
 		var children []string
 		for _, c := range n.Children() {
-			if c.Name != nil {
+			switch {
+			case c.Name != nil:
 				children = append(children, c.Target.String()+" as "+c.Name.Name)
-			} else if c.Target != nil {
+			case c.Target != nil:
 				children = append(children, c.Target.String())
-			} else {
+			default:
 				children = append(children, c.Process.Text)
 			}
 		}
@@ -150,8 +146,8 @@ func docOf(o *check.Object) string {
 	switch o.Kind {
 	case check.BeliefMethod:
 		return map[string]string{
-			"get": "The value of the belief.", "set": "Changes the belief; what is persistent " +
-				"is kept before it returns.",
+			"get":        "The value of the belief.",
+			"set":        "Changes the belief; what is persistent is kept before it returns.",
 			"checkpoint": "Keeps the belief.",
 		}[o.Name]
 	case check.LibraryFunc, check.ToolFunc:
@@ -166,8 +162,7 @@ func docOf(o *check.Object) string {
 	line := file.LineOf(int(o.Node.Extent().Start))
 	comments := o.Module.Tree.Comments
 	var lines []string
-	for i := len(comments) - 1; i >= 0; i-- {
-		c := comments[i]
+	for _, c := range slices.Backward(comments) {
 		at := file.LineOf(int(c.Start))
 		if at >= line {
 			continue
@@ -176,7 +171,8 @@ func docOf(o *check.Object) string {
 			break
 		}
 		line = at
-		lines = append([]string{strings.TrimPrefix(strings.TrimLeft(c.Text, "/"), " ")}, lines...)
+		lines = append(lines, strings.TrimPrefix(strings.TrimLeft(c.Text, "/"), " "))
 	}
+	slices.Reverse(lines)
 	return strings.Join(lines, "\n")
 }

@@ -11,27 +11,21 @@ import (
 
 func (s *server) definition(p *positionParams) ([]location, error) {
 	a := s.find(s.view(), p.TextDocument.URI, p.Position)
-	if a == nil {
-		return []location{}, nil
-	}
-	_, o := a.object()
-	switch {
+	switch _, o := a.object(); {
 	case o == nil:
 		return []location{}, nil
 	case o.Kind == check.ModuleName && o.Of != nil:
 		return []location{a.location(o.Of.File.Span(0, 0))}, nil
 	case !o.Span.Valid(): // of the library
 		return []location{}, nil
+	default:
+		return []location{a.location(o.Span)}, nil
 	}
-	return []location{a.location(o.Span)}, nil
 }
 
 func (s *server) references(p *referenceParams) ([]location, error) {
 	locations := []location{}
 	a := s.find(s.view(), p.TextDocument.URI, p.Position)
-	if a == nil {
-		return locations, nil
-	}
 	_, o := a.object()
 	if o == nil {
 		return locations, nil
@@ -62,17 +56,22 @@ func (s *server) format(p *documentParams) ([]textEdit, error) {
 
 func (s *server) symbols(p *documentParams) ([]documentSymbol, error) {
 	d, ok := s.view().documents[pathOf(p.TextDocument.URI)]
-	symbols := []documentSymbol{}
 	if !ok || d.fault() != nil {
-		return symbols, nil
+		return []documentSymbol{}, nil
 	}
 	tree, _ := parser.Parse(source.NewFile(d.path, d.text))
-	for _, decl := range tree.Decls {
-		if symbol, ok := symbolOf(decl); ok {
-			symbols = append(symbols, symbol)
+	return symbolsOf(tree.Decls, symbolOf), nil
+}
+
+// symbolsOf returns the symbols of those nodes that have one.
+func symbolsOf[T any](nodes []T, of func(T) (documentSymbol, bool)) []documentSymbol {
+	symbols := []documentSymbol{}
+	for _, n := range nodes {
+		if s, ok := of(n); ok {
+			symbols = append(symbols, s)
 		}
 	}
-	return symbols, nil
+	return symbols
 }
 
 func symbolOf(d syntax.Decl) (documentSymbol, bool) {
@@ -80,58 +79,32 @@ func symbolOf(d syntax.Decl) (documentSymbol, bool) {
 	case *syntax.ModDecl:
 		return symbol(d, d.Name, symbolModule, "mod")
 	case *syntax.RecordDecl:
-		return symbol(d, d.Name, symbolStruct, "record", fields(d.Fields)...)
+		return symbol(d, d.Name, symbolStruct, "record", symbolsOf(d.Fields, fieldSymbol)...)
 	case *syntax.EnumDecl:
-		var variants []documentSymbol
-		for _, v := range d.Variants {
-			if s, ok := symbol(v, v.Name, symbolMember, ""); ok {
-				variants = append(variants, s)
-			}
-		}
+		variants := symbolsOf(d.Variants, func(v *syntax.Variant) (documentSymbol, bool) {
+			return symbol(v, v.Name, symbolMember, "")
+		})
 		return symbol(d, d.Name, symbolEnum, "enum", variants...)
 	case *syntax.ConstDecl:
 		return symbol(d, d.Name, symbolConstant, "const")
 	case *syntax.FuncDecl:
 		return symbol(d, d.Name, symbolFunction, "fn")
 	case *syntax.AgentDecl:
-		members := fields(d.Fields())
-		for _, h := range d.Handlers() {
-			if s, ok := symbol(h, h.Word, symbolEvent, ""); ok {
-				s.Name = "on " + s.Name
-				members = append(members, s)
-			}
-		}
-		return symbol(d, d.Name, symbolClass, "agent", members...)
+		handlers := symbolsOf(d.Handlers(), func(h *syntax.Handler) (documentSymbol, bool) {
+			s, ok := symbol(h, h.Word, symbolEvent, "")
+			s.Name = "on " + s.Name
+			return s, ok
+		})
+		return symbol(d, d.Name, symbolClass, "agent", append(symbolsOf(d.Fields(), fieldSymbol), handlers...)...)
 	case *syntax.SupervisorDecl:
-		var children []documentSymbol
-		for _, c := range d.Children() {
-			if c.Process != nil {
-				children = append(children, documentSymbol{Name: nonEmpty(c.Process.Value), Kind: symbolObject,
-					Range: rangeOf(c.Span), SelectionRange: rangeOf(c.Process.Span)})
-			} else if c.Target != nil {
-				if s, ok := symbol(c, c.Target.Last(), symbolObject, ""); ok {
-					s.Name = c.Target.String()
-					if c.Name != nil {
-						s.Name, s.Detail = c.Name.Name, c.Target.String()
-					}
-					children = append(children, s)
-				}
-			}
-		}
-		return symbol(d, d.Name, symbolClass, "supervisor", children...)
+		return symbol(d, d.Name, symbolClass, "supervisor", symbolsOf(d.Children(), childSymbol)...)
 	case *syntax.TestDecl:
-		if d.Name == nil {
-			return documentSymbol{}, false
-		}
 		return documentSymbol{Name: nonEmpty(d.Name.Value), Detail: "test", Kind: symbolMethod,
 			Range: rangeOf(d.Span), SelectionRange: rangeOf(d.Name.Span)}, true
 	case *syntax.ToolDecl:
-		var funcs []documentSymbol
-		for _, f := range d.Funcs {
-			if s, ok := symbol(f, f.Name, symbolMethod, ""); ok {
-				funcs = append(funcs, s)
-			}
-		}
+		funcs := symbolsOf(d.Funcs, func(f *syntax.FuncDecl) (documentSymbol, bool) {
+			return symbol(f, f.Name, symbolMethod, "")
+		})
 		return symbol(d, d.Name, symbolInterface, "tool", funcs...)
 	case *syntax.ProtocolDecl:
 		return symbol(d, d.Name, symbolInterface, "protocol")
@@ -141,23 +114,28 @@ func symbolOf(d syntax.Decl) (documentSymbol, bool) {
 	return documentSymbol{}, false
 }
 
-func fields(all []*syntax.Field) []documentSymbol {
-	var symbols []documentSymbol
-	for _, f := range all {
-		if s, ok := symbol(f, f.Name, symbolField, ""); ok {
-			if f.Type != nil {
-				s.Detail = f.Type.Extent().Source()
-			}
-			symbols = append(symbols, s)
-		}
+func fieldSymbol(f *syntax.Field) (documentSymbol, bool) {
+	return symbol(f, f.Name, symbolField, f.Type.Extent().Source())
+}
+
+func childSymbol(c *syntax.Child) (documentSymbol, bool) {
+	if c.Process != nil {
+		return documentSymbol{Name: nonEmpty(c.Process.Value), Kind: symbolObject,
+			Range: rangeOf(c.Span), SelectionRange: rangeOf(c.Process.Span)}, true
 	}
-	return symbols
+	s, ok := symbol(c, c.Target.Last(), symbolObject, "")
+	s.Name = c.Target.String()
+	if c.Name != nil {
+		s.Name, s.Detail = c.Name.Name, s.Name
+	}
+	return s, ok
 }
 
 // symbol is a symbol, if it has a name.
-func symbol(n syntax.Node, name *syntax.Ident, kind int, detail string, children ...documentSymbol) (documentSymbol,
-	bool) {
-	if name == nil || name.Name == "" || !name.Valid() {
+func symbol(
+	n syntax.Node, name *syntax.Ident, kind int, detail string, children ...documentSymbol,
+) (documentSymbol, bool) {
+	if name.Name == "" || !name.Valid() {
 		return documentSymbol{}, false
 	}
 	return documentSymbol{Name: name.Name, Detail: detail, Kind: kind, Range: rangeOf(n.Extent()),

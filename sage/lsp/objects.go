@@ -3,6 +3,7 @@ package lsp
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/coppice-dev/coppice/sage/check"
@@ -37,10 +38,11 @@ func around(tree *syntax.File, offset int) []syntax.Node {
 }
 
 // object is the name at the place and what it stands for; nil if it stands for
-// nothing.
-func (a *at) object() (*syntax.Ident, *check.Object) {
-	var name *syntax.Ident
-	var object *check.Object
+// nothing, or if there is no such place.
+func (a *at) object() (name *syntax.Ident, object *check.Object) {
+	if a == nil {
+		return nil, nil
+	}
 	syntax.Inspect(a.module.Tree, func(n syntax.Node) bool {
 		s := n.Extent()
 		if !s.Valid() || a.offset < int(s.Start) || a.offset > int(s.End) {
@@ -118,12 +120,7 @@ func spots(programs []*analysis, object *check.Object, declaration bool) []sourc
 			}
 		}
 	}
-	all := make([]source.Span, 0, len(seen))
-	for _, s := range seen {
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(a, b source.Span) int {
+	return slices.SortedFunc(maps.Values(seen), func(a, b source.Span) int {
 		return cmp.Or(cmp.Compare(a.File.Name, b.File.Name), cmp.Compare(a.Start, b.Start))
 	})
-	return all
 }

@@ -16,6 +16,8 @@ import (
 func (a *at) renamable() (*syntax.Ident, *check.Object, error) {
 	name, o := a.object()
 	switch {
+	case a == nil:
+		return nil, nil, failure("this file could not be checked")
 	case o == nil:
 		return nil, nil, failure("there is no name here that could be changed")
 	case o.Kind == check.ModuleName:
@@ -31,11 +33,7 @@ func (a *at) renamable() (*syntax.Ident, *check.Object, error) {
 }
 
 func (s *server) prepareRename(p *positionParams) (*prepared, error) {
-	a := s.find(s.view(), p.TextDocument.URI, p.Position)
-	if a == nil {
-		return nil, failure("this file could not be checked")
-	}
-	name, _, err := a.renamable()
+	name, _, err := s.find(s.view(), p.TextDocument.URI, p.Position).renamable()
 	if err != nil {
 		return nil, err
 	}
@@ -45,9 +43,6 @@ func (s *server) prepareRename(p *positionParams) (*prepared, error) {
 func (s *server) rename(p *renameParams) (*workspaceEdit, error) {
 	v := s.view()
 	a := s.find(v, p.TextDocument.URI, p.Position)
-	if a == nil {
-		return nil, failure("this file could not be checked")
-	}
 	_, o, err := a.renamable()
 	if err != nil {
 		return nil, err

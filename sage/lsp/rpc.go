@@ -114,8 +114,8 @@ func respond(id json.RawMessage, result any, err error) *response {
 		r.Result, err = json.Marshal(result)
 	}
 	if err != nil {
-		var e *rpcError
-		if !errors.As(err, &e) {
+		e, ok := errors.AsType[*rpcError](err)
+		if !ok {
 			e = &rpcError{codeInternal, err.Error()}
 		}
 		r.Error = e
@@ -144,6 +144,14 @@ func handle[P, R any](s *server, f func(*P) (R, error)) handler {
 		}
 		return f(params)
 	}
+}
+
+// noResult makes a handler of a method that has no result.
+func noResult[P any](s *server, f func(*P)) handler {
+	return handle(s, func(p *P) (none, error) {
+		f(p)
+		return nil, nil
+	})
 }
 
 // send sends a notification, or a request whose answer is of no interest.

@@ -2,7 +2,9 @@ package lsp
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/coppice-dev/coppice/sage/check"
 	"github.com/coppice-dev/coppice/sage/library"
@@ -21,11 +23,10 @@ func (c *completer) expression() {
 	c.modules(c.module)
 	test := slices.ContainsFunc(c.path, func(n syntax.Node) bool { _, ok := n.(*syntax.TestDecl); return ok })
 	for _, f := range library.Functions() {
-		if f.Test && !test {
-			continue
+		if !f.Test || test {
+			c.add(completionItem{Label: f.Name(), Kind: itemFunction, Detail: "fn " + f.Signature,
+				Documentation: markdown(f.Doc), SortText: "2" + f.Name()})
 		}
-		c.add(completionItem{Label: f.Name(), Kind: itemFunction, Detail: "fn " + f.Signature,
-			Documentation: markdown(f.Doc), SortText: "2" + f.Name()})
 	}
 	for _, k := range library.Constants() {
 		c.add(completionItem{Label: k.Name, Kind: itemConstant, Documentation: markdown(k.Doc), SortText: "2" + k.Name})
@@ -34,15 +35,16 @@ func (c *completer) expression() {
 		c.add(completionItem{Label: name, Kind: itemMember, SortText: "2" + name})
 	}
 	if agent := c.agent(); agent != nil {
-		for _, tool := range c.tools(agent) {
-			c.add(completionItem{Label: tool.Name, Kind: itemModule, Documentation: markdown(tool.Doc),
-				SortText: "2" + tool.Name})
+		for _, tool := range library.Tools() {
+			if slices.Contains(agent.Tools, tool.Name) {
+				c.add(completionItem{Label: tool.Name, Kind: itemModule, Documentation: markdown(tool.Doc),
+					SortText: "2" + tool.Name})
+			}
 		}
 		c.words(itemKeyword, "self", "yield", "receive", "checkpoint")
 	}
 	c.words(itemKeyword, "let", "if", "else", "match", "for", "while", "loop", "break", "continue", "return", "try",
-		"catch", "fail", "retry",
-		"summon", "await", "send", "divine", "trace", "span", "true", "false")
+		"catch", "fail", "retry", "summon", "await", "send", "divine", "trace", "span", "true", "false")
 	if test {
 		c.words(itemKeyword, "mock")
 	}
@@ -51,8 +53,8 @@ func (c *completer) expression() {
 // locals offers the variables and parameters that are known at the place, the
 // innermost first.
 func (c *completer) locals() {
-	for i := len(c.path) - 1; i >= 0; i-- {
-		switch n := c.path[i].(type) {
+	for _, node := range slices.Backward(c.path) {
+		switch n := node.(type) {
 		case *syntax.Block:
 			for _, s := range slices.Backward(n.Stmts) {
 				if let, ok := s.(*syntax.LetStmt); ok && int(let.End) <= c.offset {
@@ -108,10 +110,7 @@ func (c *completer) local(name *syntax.Ident) {
 // visible returns the objects that the module declares or uses. What is used
 // under another name has that name.
 func (c *completer) visible() []*check.Object {
-	var all []*check.Object
-	for _, o := range c.module.Objects {
-		all = append(all, o)
-	}
+	all := slices.Collect(maps.Values(c.module.Objects))
 	for _, d := range c.module.Tree.Decls {
 		use, ok := d.(*syntax.UseDecl)
 		if !ok || len(use.Path) == 0 {
@@ -120,13 +119,9 @@ func (c *completer) visible() []*check.Object {
 		o := objectOf(c.info, use.Path[len(use.Path)-1])
 		switch {
 		case use.Glob && o != nil && o.Kind == check.ModuleName && o.Of != nil:
-			for _, member := range o.Of.Objects {
-				if member.Pub || within(c.module, o.Of) {
-					all = append(all, member)
-				}
-			}
+			all = append(all, c.exported(o.Of)...)
 		case use.Glob && o != nil && o.Kind == check.EnumName:
-			c.variants(o)
+			c.variants(o.Type.Decl)
 		case !use.Glob && use.Names == nil:
 			all = append(all, called(o, use.Alias)...)
 		}
@@ -181,11 +176,6 @@ func (c *completer) agent() *check.Agent {
 		}
 	}
 	return nil
-}
-
-func (c *completer) tools(agent *check.Agent) []library.Tool {
-	return slices.DeleteFunc(library.Tools(),
-		func(t library.Tool) bool { return !slices.Contains(agent.Tools, t.Name) })
 }
 
 // members offers what can stand behind the dot.
@@ -246,11 +236,8 @@ func (c *completer) members(x *syntax.FieldExpr) {
 // of the library is given.
 func takes(f *library.Function, t *types.Type) bool {
 	tree, _ := parser.Parse(source.NewFile("library", "extern fn "+f.Signature))
-	if len(tree.Decls) == 0 {
-		return false
-	}
-	d, ok := tree.Decls[0].(*syntax.FuncDecl)
-	if !ok || len(d.Params) == 0 {
+	d := tree.Decls[0].(*syntax.FuncDecl)
+	if len(d.Params) == 0 {
 		return false
 	}
 	params := map[string]bool{}
@@ -268,13 +255,9 @@ func fits(want syntax.Type, params map[string]bool, t *types.Type) bool {
 		if params[name] {
 			return true
 		}
-		got := t.String()
+		got, _, _ := strings.Cut(t.String(), "<")
 		if t.Decl != nil {
 			got = t.Decl.Name
-		} else if t.Kind == types.List {
-			got = "List"
-		} else if t.Kind == types.Map {
-			got = "Map"
 		}
 		if got != name {
 			return false

@@ -112,15 +112,15 @@ func (s *server) handlers() map[string]handler {
 	return map[string]handler{
 		"initialize":                       handle(s, s.initialize),
 		"initialized":                      handle(s, s.ready),
-		"shutdown":                         handle(s, s.end),
+		"shutdown":                         noResult(s, s.end),
 		"exit":                             s.exit,
-		"$/cancelRequest":                  handle(s, s.ignore), // it has been answered already
-		"textDocument/didOpen":             handle(s, s.didOpen),
-		"textDocument/didChange":           handle(s, s.didChange),
-		"textDocument/didClose":            handle(s, s.didClose),
-		"textDocument/didSave":             handle(s, s.didSave),
-		"workspace/didChangeWatchedFiles":  handle(s, s.filesChanged),
-		"workspace/didChangeConfiguration": handle(s, s.ignore),
+		"$/cancelRequest":                  noResult(s, s.ignore), // it has been answered already
+		"textDocument/didOpen":             noResult(s, s.didOpen),
+		"textDocument/didChange":           noResult(s, s.didChange),
+		"textDocument/didClose":            noResult(s, s.didClose),
+		"textDocument/didSave":             noResult(s, s.filesChanged),
+		"workspace/didChangeWatchedFiles":  noResult(s, s.filesChanged),
+		"workspace/didChangeConfiguration": noResult(s, s.ignore),
 		"textDocument/hover":               handle(s, s.hover),
 		"textDocument/completion":          handle(s, s.complete),
 		"textDocument/definition":          handle(s, s.definition),
@@ -178,12 +178,9 @@ func (s *server) ready(*none) (none, error) {
 	}})
 }
 
-func (s *server) ignore(*none) (none, error) { return nil, nil }
+func (s *server) ignore(*none) {}
 
-func (s *server) end(*none) (none, error) {
-	s.shutdown = true
-	return nil, nil
-}
+func (s *server) end(*none) { s.shutdown = true }
 
 // exit ends the session, whatever came before.
 func (s *server) exit(string, json.RawMessage) (any, error) {
@@ -191,14 +188,13 @@ func (s *server) exit(string, json.RawMessage) (any, error) {
 	return nil, nil
 }
 
-func (s *server) didOpen(p *didOpenParams) (none, error) {
+func (s *server) didOpen(p *didOpenParams) {
 	d := &document{uri: p.TextDocument.URI, path: pathOf(p.TextDocument.URI), version: p.TextDocument.Version,
 		text: p.TextDocument.Text}
 	s.update(func() { s.documents[d.path] = d }, true)
-	return nil, nil
 }
 
-func (s *server) didChange(p *didChangeParams) (none, error) {
+func (s *server) didChange(p *didChangeParams) {
 	s.update(func() {
 		d := s.documents[pathOf(p.TextDocument.URI)]
 		if d == nil {
@@ -208,23 +204,13 @@ func (s *server) didChange(p *didChangeParams) (none, error) {
 		d.apply(p.ContentChanges)
 		d.version = p.TextDocument.Version
 	}, false)
-	return nil, nil
 }
 
-func (s *server) didClose(p *documentParams) (none, error) {
+func (s *server) didClose(p *documentParams) {
 	s.update(func() { delete(s.documents, pathOf(p.TextDocument.URI)) }, true)
-	return nil, nil
 }
 
-func (s *server) didSave(*documentParams) (none, error) {
-	s.update(func() {}, true)
-	return nil, nil
-}
-
-func (s *server) filesChanged(*none) (none, error) {
-	s.update(func() {}, true)
-	return nil, nil
-}
+func (s *server) filesChanged(*none) { s.update(func() {}, true) }
 
 // update changes what is known of documents; files tells that files of the
 // project may have come or gone.
