@@ -21,8 +21,8 @@ func (c *checker) agentParts(m *Module, d *syntax.AgentDecl) {
 			continue
 		}
 		if first := o.members[b.Name]; first != nil {
-			c.twice(f.Name, CodeDuplicate, first.Span, "give one of them another name",
-				"belief `%s` is declared twice", brief(b.Name))
+			c.duplicate(f.Name, CodeDuplicate, first.Span, "give one of them another name",
+				"belief `%s` is declared twice", truncate(b.Name))
 			continue
 		}
 		if b.Name == "restart" {
@@ -36,8 +36,8 @@ func (c *checker) agentParts(m *Module, d *syntax.AgentDecl) {
 		tool := c.universe.tools[t.Name]
 		if tool == nil {
 			if user := m.Objects[t.Name]; t.Name != "" && (user == nil || user.Kind != ToolName) {
-				c.fault(t, CodeName, c.meantOr(t.Name, c.toolNames(), "the tools are "), "there is no tool `%s`",
-					brief(t.Name))
+				c.fault(t, CodeName, c.didYouMeanOr(t.Name, c.toolNames(), "the tools are "), "there is no tool `%s`",
+					truncate(t.Name))
 			}
 			continue
 		}
@@ -51,12 +51,12 @@ func (c *checker) agentParts(m *Module, d *syntax.AgentDecl) {
 		case *syntax.ReceivesClause:
 			if a.Receives {
 				c.fault(p, CodeTwice, "remove one of them", "what agent `%s` receives is said twice",
-					brief(d.Name.Name))
+					truncate(d.Name.Name))
 				continue
 			}
 			a.Receives = true
 			a.Message = c.typ(p.Type, s)
-			c.shared(p.Type, a.Message, "sent to an agent")
+			c.checkShareable(p.Type, a.Message, "sent to an agent")
 		case *syntax.FollowsClause:
 			c.unsupported(p, "protocols (`follows`)", "say what the agent is sent with `receives`")
 		}
@@ -70,8 +70,8 @@ func (c *checker) handlers(a *Agent, s typeScope) {
 	seen := map[syntax.Event]*syntax.Handler{}
 	for _, h := range a.Decl.Handlers() {
 		if first := seen[h.Event]; first != nil {
-			c.twice(h.Word, CodeEvent, first.Word.Span, "put all into one of them",
-				"agent `%s` has two handlers of `%s`", brief(a.Object.Name), h.Event)
+			c.duplicate(h.Word, CodeEvent, first.Word.Span, "put all into one of them",
+				"agent `%s` has two handlers of `%s`", truncate(a.Object.Name), h.Event)
 			continue
 		}
 		seen[h.Event] = h
@@ -80,7 +80,8 @@ func (c *checker) handlers(a *Agent, s typeScope) {
 			c.messageHandler(a, h, s)
 		case syntax.EventError:
 			if h.Param != nil && h.Param.Type != nil {
-				c.fits(h.Param.Type, c.typ(h.Param.Type, s), c.universe.failure, why{what: "is what on error is given"})
+				c.fits(h.Param.Type, c.typ(h.Param.Type, s), c.universe.failure,
+					reason{what: "is what on error is given"})
 			}
 		}
 	}
@@ -88,7 +89,7 @@ func (c *checker) handlers(a *Agent, s typeScope) {
 
 func (c *checker) messageHandler(a *Agent, h *syntax.Handler, s typeScope) {
 	if h.Param == nil {
-		if !c.bad[h.File] {
+		if !c.malformed[h.File] {
 			c.fault(h.Word, CodeEvent, "write on message(m: T)", "`on message` does not say which message it is given")
 		}
 		return
@@ -97,16 +98,16 @@ func (c *checker) messageHandler(a *Agent, h *syntax.Handler, s typeScope) {
 		return
 	}
 	t := c.typ(h.Param.Type, s)
-	c.shared(h.Param.Type, t, "sent to an agent")
+	c.checkShareable(h.Param.Type, t, "sent to an agent")
 	if a.Receives {
-		c.fits(h.Param.Type, t, a.Message, why{what: "is what the agent receives"})
+		c.fits(h.Param.Type, t, a.Message, reason{what: "is what the agent receives"})
 		return
 	}
 	a.Message = t
 }
 
-// shared reports what cannot be given to another agent.
-func (c *checker) shared(at syntax.Node, t *types.Type, how string) {
+// checkShareable reports what cannot be given to another agent.
+func (c *checker) checkShareable(at syntax.Node, t *types.Type, how string) {
 	if types.Some(t, func(t *types.Type) bool { return t.Kind == types.Func }) {
 		c.fault(at, CodeMessage, "give the values that it is made of",
 			"a function cannot be %s, since agents share no variables", how)
@@ -122,9 +123,9 @@ func (c *checker) agent(a *Agent) {
 	o.state = active
 	m := o.Module
 	for _, b := range a.Beliefs {
-		c.initial(a, b)
+		c.initialValue(a, b)
 	}
-	if h := a.Decl.Handler(syntax.EventWaking); h != nil && !a.keeps() {
+	if h := a.Decl.Handler(syntax.EventWaking); h != nil && !a.hasPersistent() {
 		c.warn(h.Word, CodeNothingKept, "mark what is to be kept with @persistent",
 			"agent `%s` has `on waking`, and no persistent beliefs that could be woken", o.Name)
 	}
@@ -148,28 +149,28 @@ func (c *checker) agent(a *Agent) {
 	}
 	if !a.yields {
 		c.fits(a.Decl.Name, c.universe.unit, o.Type.Decl.Output,
-			why{what: "is what is awaited of the agent",
+			reason{what: "is what is awaited of the agent",
 				help: "it yields nothing: write yield(…) in one of its handlers"})
 	}
 	o.state = done
 }
 
-// outputs makes known what agents yield, once all have been checked.
-func (c *checker) outputs() {
+// closeOutputs makes known what agents yield, once all have been checked.
+func (c *checker) closeOutputs() {
 	for _, a := range c.info.Agents {
 		d := a.Object.Type.Decl
 		d.Output = types.Close(d.Output)
 		a.Output = d.Output
-		c.shared(a.Decl.Name, a.Output, "yielded")
+		c.checkShareable(a.Decl.Name, a.Output, "yielded")
 	}
 }
 
-// initial checks a belief and what it begins with.
-func (c *checker) initial(a *Agent, b *Object) {
+// initialValue checks a belief and what it begins with.
+func (c *checker) initialValue(a *Agent, b *Object) {
 	f := b.Node.(*syntax.Field)
 	if f.Value != nil {
 		c.in(&body{kind: valueBody, scope: typeScope{module: a.Object.Module}}, func() {
-			c.expect(f.Value, b.Type, why{what: "is the type of the belief"})
+			c.expect(f.Value, b.Type, reason{what: "is the type of the belief"})
 		})
 	}
 	switch {
@@ -180,6 +181,6 @@ func (c *checker) initial(a *Agent, b *Object) {
 		c.fault(f.Type, CodePersistent, "give it a value to begin with: "+b.Name+": "+b.Type.String()+" = …",
 			"belief `%s` has nothing to begin with: `%s` has no zero value", b.Name, b.Type)
 	case !f.Persistent:
-		c.shared(f.Type, b.Type, "given to an agent")
+		c.checkShareable(f.Type, b.Type, "given to an agent")
 	}
 }

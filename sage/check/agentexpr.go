@@ -30,7 +30,7 @@ func (c *checker) agentExpr(x syntax.Expr, want *types.Type) *types.Type {
 		if a := c.current.agent; a == nil {
 			c.fault(x, CodeCheckpoint, "call it in a handler of the agent whose beliefs are to be written",
 				"checkpoint() stands in no agent")
-		} else if !a.keeps() {
+		} else if !a.hasPersistent() {
 			c.warn(x, CodeNothingKept, "mark a belief with @persistent",
 				"agent `%s` has no persistent beliefs, so there is nothing to write", a.Object.Name)
 		}
@@ -45,8 +45,8 @@ func (c *checker) agentExpr(x syntax.Expr, want *types.Type) *types.Type {
 	return types.Of(types.Invalid)
 }
 
-// keeps reports whether an agent has persistent beliefs.
-func (a *Agent) keeps() bool {
+// hasPersistent reports whether an agent has persistent beliefs.
+func (a *Agent) hasPersistent() bool {
 	return slices.ContainsFunc(a.Beliefs, func(b *Object) bool { return b.Node.(*syntax.Field).Persistent })
 }
 
@@ -79,22 +79,22 @@ func (c *checker) beliefs(a *Agent, inits []*syntax.FieldInit, at syntax.Node, m
 			c.expr(f.Value, nil)
 			unknown = true
 			if name != "" {
-				help := c.meantOr(name, a.beliefNames(), "its beliefs are ")
+				help := c.didYouMeanOr(name, a.beliefNames(), "its beliefs are ")
 				if len(a.Beliefs) == 0 {
-					help = "it has none; declare it in the agent: " + brief(name) + ": Type"
+					help = "it has none; declare it in the agent: " + truncate(name) + ": Type"
 				}
-				c.fault(f.Name, CodeBelief, help, "agent `%s` has no belief `%s`", a.Object.Name, brief(name))
+				c.fault(f.Name, CodeBelief, help, "agent `%s` has no belief `%s`", a.Object.Name, truncate(name))
 			}
 			continue
 		}
 		c.info.Uses[f.Name] = b
 		if first := given[name]; first != nil {
-			c.twice(f.Name, CodeTwice, first.Name.Span, "remove one of them", "belief `%s` is given twice", name)
+			c.duplicate(f.Name, CodeTwice, first.Name.Span, "remove one of them", "belief `%s` is given twice", name)
 		}
 		given[name] = f
-		c.expect(f.Value, b.Type, why{what: "is the type of the belief"})
+		c.expect(f.Value, b.Type, reason{what: "is the type of the belief"})
 	}
-	if unknown || c.bad[at.Extent().File] {
+	if unknown || c.malformed[at.Extent().File] {
 		return
 	}
 	var names []string
@@ -116,7 +116,7 @@ func (c *checker) beliefs(a *Agent, inits []*syntax.FieldInit, at syntax.Node, m
 func (c *checker) await(x *syntax.AwaitExpr) *types.Type {
 	t := c.expr(x.X, nil)
 	if x.Timeout != nil {
-		c.expect(x.Timeout, types.Of(types.Int), why{what: "is the time in milliseconds"})
+		c.expect(x.Timeout, types.Of(types.Int), reason{what: "is the time in milliseconds"})
 	}
 	help := startHelp
 	if t.Resolve().Kind == types.List {
@@ -164,7 +164,7 @@ func (c *checker) output(d *types.Decl) *types.Type {
 func (c *checker) send(x *syntax.SendExpr) *types.Type {
 	d := c.handle(x, x.To, c.expr(x.To, nil), "send", "send sends to an agent", startHelp)
 	if d != nil && d.Message != nil {
-		c.expect(x.Message, d.Message, why{what: "is what agent `" + d.Name + "` receives"})
+		c.expect(x.Message, d.Message, reason{what: "is what agent `" + d.Name + "` receives"})
 		return c.universe.unit
 	}
 	if d != nil {
@@ -214,7 +214,7 @@ func (c *checker) yield(x *syntax.YieldExpr) {
 		c.fault(x, CodeYield, "yield in on start, on message or on error", "yield cannot stand in `on %s`", b.event)
 	}
 	b.agent.yields = true
-	w := why{what: "is what agent `" + b.agent.Object.Name + "` yields elsewhere"}
+	w := reason{what: "is what agent `" + b.agent.Object.Name + "` yields elsewhere"}
 	output := b.agent.Object.Type.Decl.Output
 	if x.Value == nil {
 		c.fits(x, c.universe.unit, output, w)
@@ -225,7 +225,7 @@ func (c *checker) yield(x *syntax.YieldExpr) {
 
 // divine is divine(prompt -> T): what is not written follows from what it is for.
 func (c *checker) divine(x *syntax.DivineExpr, want *types.Type) *types.Type {
-	c.expect(x.Prompt, types.Of(types.String), why{what: "is what a model is asked"})
+	c.expect(x.Prompt, types.Of(types.String), reason{what: "is what a model is asked"})
 	c.fallible(x, "`divine`")
 	t := want
 	if x.Type != nil {

@@ -61,7 +61,7 @@ func calleeName(fun syntax.Expr) *syntax.Ident {
 // overload is the first function whose first parameter fits, nil if none does
 // or if nothing is known about what is given.
 func overload(fs []*Object, first *types.Type) *Object {
-	i := slices.IndexFunc(fs, func(f *Object) bool { return could(first, f.Type.Elems[0]) })
+	i := slices.IndexFunc(fs, func(f *Object) bool { return mayFit(first, f.Type.Elems[0]) })
 	if i < 0 || first.Resolve().Kind == types.Var {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (c *checker) apply(name string, o *Object, t *types.Type, args []syntax.Exp
 	// What the call is for tells what its arguments are: unwrap_or(x, []).
 	if want != nil && o != nil && len(o.params) > 0 && want.Resolve().Kind != types.Var &&
 		result.Resolve().Kind != types.Var {
-		if could(result, want.Resolve()) && could(want, result.Resolve()) {
+		if mayFit(result, want.Resolve()) && mayFit(want, result.Resolve()) {
 			types.Unify(result, want)
 		}
 	}
@@ -148,7 +148,7 @@ func (c *checker) apply(name string, o *Object, t *types.Type, args []syntax.Exp
 			w.Fails = true
 			want, fails = &w, true
 		}
-		c.fits(a, got, want, why{name: name, arg: i + 1})
+		c.fits(a, got, want, reason{name: name, arg: i + 1})
 	}
 	// Functions come last: what their parameters are follows from the rest.
 	for _, closures := range []bool{false, true} {
@@ -158,7 +158,7 @@ func (c *checker) apply(name string, o *Object, t *types.Type, args []syntax.Exp
 			}
 		}
 	}
-	if len(args) != len(params) && !c.bad[x.File] {
+	if len(args) != len(params) && !c.malformed[x.File] {
 		help := ""
 		if o != nil {
 			help = o.synopsis()
@@ -171,7 +171,7 @@ func (c *checker) apply(name string, o *Object, t *types.Type, args []syntax.Exp
 		case "print", "print_err", "str":
 			c.require(printable, given[0], args[0], 0)
 		case "json_stringify":
-			c.require(kept, given[0], args[0], 0)
+			c.require(persistable, given[0], args[0], 0)
 		}
 	}
 	if fails {
@@ -187,7 +187,7 @@ func called(name string, o *Object) string {
 	if o.Tool != nil {
 		return "`" + o.Tool.Name + "." + name + "`"
 	}
-	return "`" + brief(name) + "`"
+	return "`" + truncate(name) + "`"
 }
 
 // synopsis returns how a function is called, for help.

@@ -64,7 +64,7 @@ func (c *checker) in(b *body, check func()) {
 	c.current = b
 	check()
 	if b.outer == nil {
-		c.settle(b.env)
+		c.resolvePending(b.env)
 	}
 	c.current = before
 }
@@ -136,13 +136,13 @@ func (c *checker) bodies() {
 			c.test(m, d)
 		}
 	})
-	c.outputs()
+	c.closeOutputs()
 	for _, s := range c.info.Supervisors {
 		c.supervisor(s)
 	}
 	c.nesting()
 	for _, s := range c.info.Supervisors {
-		c.unnamed(s)
+		c.warnUnnamed(s)
 	}
 	for i, m := range c.info.Modules {
 		c.entry(m, i == 0)
@@ -156,19 +156,19 @@ func (c *checker) function(m *Module, d *syntax.FuncDecl) {
 	c.in(b, func() {
 		for i, p := range d.Params {
 			if first := b.env.vars[p.Name.Name]; first != nil {
-				c.twice(p.Name, CodeDuplicate, first.Span, "give one of them another name",
-					"two parameters are called `%s`", brief(p.Name.Name))
+				c.duplicate(p.Name, CodeDuplicate, first.Span, "give one of them another name",
+					"two parameters are called `%s`", truncate(p.Name.Name))
 			}
 			c.variable(Parameter, p.Name, p, o.Type.Elems[i])
 		}
 		if d.Body != nil {
-			c.returned(d.Body, o.Type.Result(), d)
+			c.returnValue(d.Body, o.Type.Result(), d)
 		}
 	})
 }
 
-// returned checks the block of a function, whose value is what it returns.
-func (c *checker) returned(block *syntax.Block, result *types.Type, d *syntax.FuncDecl) {
+// returnValue checks the block of a function, whose value is what it returns.
+func (c *checker) returnValue(block *syntax.Block, result *types.Type, d *syntax.FuncDecl) {
 	kind := result.Resolve().Kind
 	if kind == types.Unit {
 		c.block(block, nil, false)
@@ -179,7 +179,7 @@ func (c *checker) returned(block *syntax.Block, result *types.Type, d *syntax.Fu
 		return
 	}
 	if block.Tail != nil {
-		w := why{what: "is what `" + brief(d.Name.Name) + "` returns"}
+		w := reason{what: "is what `" + truncate(d.Name.Name) + "` returns"}
 		if got.Kind == types.Unit {
 			w.help = "end it with return and a value"
 			if branch, ok := block.Tail.(*syntax.IfExpr); ok && branch.Else == nil {
@@ -190,7 +190,7 @@ func (c *checker) returned(block *syntax.Block, result *types.Type, d *syntax.Fu
 		c.fits(block.Tail, got, result, w)
 		return
 	}
-	if d.Result == nil || c.bad[block.File] {
+	if d.Result == nil || c.malformed[block.File] {
 		return
 	}
 	help := "end it with return and a value"
@@ -201,13 +201,14 @@ func (c *checker) returned(block *syntax.Block, result *types.Type, d *syntax.Fu
 			}
 		}
 	}
-	c.fault(d.Name, CodeType, help, "`%s` returns `%s`, and can end without a value", brief(d.Name.Name), result)
+	c.fault(d.Name, CodeType, help, "`%s` returns `%s`, and can end without a value", truncate(d.Name.Name), result)
 }
 
 func (c *checker) test(m *Module, d *syntax.TestDecl) {
 	for _, a := range d.Attrs {
 		if a.Name != "serial" {
-			c.fault(a, CodeUnsupported, "tests have @serial, or nothing", "there is no annotation `@%s`", brief(a.Name))
+			c.fault(a, CodeUnsupported, "tests have @serial, or nothing", "there is no annotation `@%s`",
+				truncate(a.Name))
 		}
 	}
 	c.in(&body{kind: testBody, scope: typeScope{module: m}, result: types.Of(types.Unit)},
@@ -222,7 +223,7 @@ func (c *checker) constant(o *Object) {
 	}
 	if o.state == active {
 		c.fault(d.Name, CodeConstCycle, "give one of them a value of its own", "constant `%s` is made of itself",
-			brief(o.Name))
+			truncate(o.Name))
 		if o.Type == nil {
 			o.Type = types.Of(types.Invalid)
 		}
@@ -231,7 +232,7 @@ func (c *checker) constant(o *Object) {
 	o.state = active
 	c.in(&body{kind: valueBody, scope: typeScope{module: o.Module}}, func() {
 		if o.Type != nil {
-			c.expect(d.Value, o.Type, why{what: "is the type of `" + brief(o.Name) + "`"})
+			c.expect(d.Value, o.Type, reason{what: "is the type of `" + truncate(o.Name) + "`"})
 		} else {
 			t := c.expr(d.Value, nil)
 			if o.Type == nil {

@@ -78,7 +78,7 @@ func (j *joiner) add(at syntax.Node, t *types.Type) {
 	case j.t == nil:
 		j.t = t
 	default:
-		if !j.c.fits(at, t, j.t, why{what: j.what}) {
+		if !j.c.fits(at, t, j.t, reason{what: j.what}) {
 			j.wrong = true
 		}
 	}
@@ -96,8 +96,8 @@ func (j *joiner) result() *types.Type {
 	return j.t
 }
 
-// leave checks break, continue and return.
-func (c *checker) leave(x syntax.Expr) {
+// jump checks break, continue and return.
+func (c *checker) jump(x syntax.Expr) {
 	b := c.current
 	word := "continue"
 	switch x := x.(type) {
@@ -134,9 +134,9 @@ func (c *checker) returnExpr(x *syntax.ReturnExpr) {
 			c.expr(x.Value, nil)
 		}
 	case x.Value != nil:
-		c.expect(x.Value, b.result, why{what: "is what the function returns"})
+		c.expect(x.Value, b.result, reason{what: "is what the function returns"})
 	default:
 		c.fits(x, types.Of(types.Unit), b.result,
-			why{what: "is what the function returns", help: "write the value behind return"})
+			reason{what: "is what the function returns", help: "write the value behind return"})
 	}
 }

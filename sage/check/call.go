@@ -85,7 +85,7 @@ func (c *checker) callObject(o *Object, fun syntax.Expr, written []*types.Type, 
 		case AgentName:
 			c.fault(fun, CodeCall, "start one with summon "+o.Name+" { }", "`%s` is an agent, and no function", o.Name)
 		default:
-			c.fault(fun, CodeCall, "", "`%s` is %s, and no function", brief(o.Name), o.Kind.article())
+			c.fault(fun, CodeCall, "", "`%s` is %s, and no function", truncate(o.Name), o.Kind.article())
 		}
 	})
 }
@@ -119,7 +119,7 @@ func (c *checker) callField(f *syntax.FieldExpr, x *syntax.CallExpr, want *types
 			return c.badCall(x, func() {})
 		}
 		return c.badCall(x, func() {
-			c.fault(f, CodeName, "write "+brief(base.Name)+"::"+brief(f.Name.Name)+"(…)",
+			c.fault(f, CodeName, "write "+truncate(base.Name)+"::"+truncate(f.Name.Name)+"(…)",
 				"what is in a module is written with ::")
 		})
 	}
@@ -144,11 +144,11 @@ func (c *checker) callField(f *syntax.FieldExpr, x *syntax.CallExpr, want *types
 			c.fault(f.Name, CodeField, "only beliefs have them: self.name."+f.Name.Name+"(…)", "`%s` has no `%s`", t,
 				f.Name.Name)
 		default:
-			help := c.meant(f.Name.Name, c.names(c.current.scope.module, LibraryFunc))
+			help := c.didYouMean(f.Name.Name, c.names(c.current.scope.module, LibraryFunc))
 			if o := c.global(f.Name.Name, c.current.scope.module); o != nil && o.Kind == Function {
 				help = "functions of a program are called before what they are given: " + o.Name + "(x)"
 			}
-			c.fault(f.Name, CodeField, help, "`%s` has no function `%s`", t, brief(f.Name.Name))
+			c.fault(f.Name, CodeField, help, "`%s` has no function `%s`", t, truncate(f.Name.Name))
 		}
 	})
 }
@@ -168,7 +168,7 @@ func (c *checker) beliefMethod(b *Object, base, f *syntax.FieldExpr, x *syntax.C
 	}
 	for i, a := range x.Args {
 		if i < want {
-			c.expect(a, b.Type, why{what: "is the type of the belief"})
+			c.expect(a, b.Type, reason{what: "is the type of the belief"})
 		} else {
 			c.expr(a, nil)
 		}
@@ -196,8 +196,8 @@ func (c *checker) toolFunc(tool, name *syntax.Ident) *Object {
 	}
 	if o == nil {
 		if tool.Name != "" {
-			c.fault(tool, CodeName, c.meantOr(tool.Name, c.toolNames(), "the tools are "), "there is no tool `%s`",
-				brief(tool.Name))
+			c.fault(tool, CodeName, c.didYouMeanOr(tool.Name, c.toolNames(), "the tools are "), "there is no tool `%s`",
+				truncate(tool.Name))
 		}
 		return nil
 	}
@@ -211,8 +211,8 @@ func (c *checker) toolFunc(tool, name *syntax.Ident) *Object {
 			}
 		}
 		if name.Name != "" {
-			c.fault(name, CodeToolFunc, c.meantOr(name.Name, names, "its functions are "),
-				"tool `%s` has no function `%s`", o.Name, brief(name.Name))
+			c.fault(name, CodeToolFunc, c.didYouMeanOr(name.Name, names, "its functions are "),
+				"tool `%s` has no function `%s`", o.Name, truncate(name.Name))
 		}
 		return nil
 	}

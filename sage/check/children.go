@@ -32,22 +32,22 @@ func (c *checker) childNames(s *Supervisor, children []*Child) map[string]*Objec
 		}
 		c.info.Defs[n.Name] = child.Name
 		if first := named[name]; first != nil {
-			c.twice(n.Name, CodeTwice, first.Span, "give one of them another name", "two children are called `%s`",
-				brief(name))
+			c.duplicate(n.Name, CodeTwice, first.Span, "give one of them another name", "two children are called `%s`",
+				truncate(name))
 			continue
 		}
 		if first := others[name]; first != nil {
-			c.twice(n.Name, CodeTwice, first.Extent(), "give it another name", "another child is called `%s` already",
-				brief(name))
+			c.duplicate(n.Name, CodeTwice, first.Extent(), "give it another name",
+				"another child is called `%s` already", truncate(name))
 		}
 		named[name] = child.Name
 	}
 	return named
 }
 
-// unnamed warns of children of one kind that have no names and keep beliefs:
+// warnUnnamed warns of children of one kind that have no names and keep beliefs:
 // what they keep belongs to their positions.
-func (c *checker) unnamed(s *Supervisor) {
+func (c *checker) warnUnnamed(s *Supervisor) {
 	first := map[*Object]*Child{}
 	for _, child := range s.Children {
 		var kind *Object
@@ -64,7 +64,7 @@ func (c *checker) unnamed(s *Supervisor) {
 			first[kind] = child
 			continue
 		}
-		if !child.keeps(0) {
+		if !child.hasPersistent(0) {
 			continue
 		}
 		target := child.Node.Target
@@ -75,14 +75,14 @@ func (c *checker) unnamed(s *Supervisor) {
 	}
 }
 
-// keeps reports whether a child has persistent beliefs, or something below it.
-func (n *Child) keeps(depth int) bool {
+// hasPersistent reports whether a child has persistent beliefs, or something below it.
+func (n *Child) hasPersistent(depth int) bool {
 	if n.Agent != nil {
-		return n.Agent.keeps()
+		return n.Agent.hasPersistent()
 	}
 	return n.Supervisor != nil && depth < MaxDepth &&
-		slices.ContainsFunc(n.Supervisor.Children, func(below *Child) bool { return below.keeps(depth + 1) })
+		slices.ContainsFunc(n.Supervisor.Children, func(below *Child) bool { return below.hasPersistent(depth + 1) })
 }
 
 // lowered is a name as a variable would have it.
-func lowered(name string) string { return strings.ToLower(brief(name)) }
+func lowered(name string) string { return strings.ToLower(truncate(name)) }

@@ -20,8 +20,8 @@ func (c *checker) collect(m *Module) {
 		case *syntax.TestDecl:
 			c.info.Tests = append(c.info.Tests, d)
 			if first := tests[d.Name.Value]; first != nil {
-				c.twice(d.Name, CodeTestName, first.Name.Span, "give it another name", "two tests are called %q",
-					brief(d.Name.Value))
+				c.duplicate(d.Name, CodeTestName, first.Name.Span, "give it another name", "two tests are called %q",
+					truncate(d.Name.Value))
 			}
 			tests[d.Name.Value] = d
 		case *syntax.ToolDecl:
@@ -71,8 +71,8 @@ func (c *checker) object(m *Module, kind ObjectKind, name *syntax.Ident, d synta
 		return
 	}
 	if first := m.Objects[name.Name]; first != nil {
-		c.twice(name, CodeDuplicate, first.Span, "give one of them another name", "`%s` is declared twice",
-			brief(name.Name))
+		c.duplicate(name, CodeDuplicate, first.Span, "give one of them another name", "`%s` is declared twice",
+			truncate(name.Name))
 		return
 	}
 	if _, basic := basics[name.Name]; basic || c.universe.reserved(name.Name) {
@@ -107,8 +107,8 @@ func (c *checker) scopeOf(m *Module, idents []*syntax.Ident) (s typeScope, param
 		c.info.Defs[id] = o
 		params = append(params, o.Type)
 		if first := s.params[id.Name]; first != nil {
-			c.twice(id, CodeDuplicate, first.Span, "give one of them another name",
-				"two type parameters are called `%s`", brief(id.Name))
+			c.duplicate(id, CodeDuplicate, first.Span, "give one of them another name",
+				"two type parameters are called `%s`", truncate(id.Name))
 			continue
 		}
 		if _, basic := basics[id.Name]; basic || c.universe.reserved(id.Name) {
@@ -187,8 +187,8 @@ func (c *checker) recordFields(d *syntax.RecordDecl, s typeScope) {
 			Type: c.typ(f.Type, s), Index: len(o.Type.Decl.Fields), Parent: o}
 		c.info.Defs[f.Name] = field
 		if first := o.members[f.Name.Name]; first != nil {
-			c.twice(f.Name, CodeDuplicate, first.Span, "give one of them another name",
-				"field `%s` is declared twice", brief(f.Name.Name))
+			c.duplicate(f.Name, CodeDuplicate, first.Span, "give one of them another name",
+				"field `%s` is declared twice", truncate(f.Name.Name))
 			continue
 		}
 		o.members[f.Name.Name] = field
@@ -205,8 +205,8 @@ func (c *checker) enumVariants(d *syntax.EnumDecl, s typeScope) {
 			Type: o.Type, Index: len(o.Type.Decl.Variants), Parent: o}
 		c.info.Defs[v.Name] = object
 		if first := o.members[v.Name.Name]; first != nil {
-			c.twice(v.Name, CodeDuplicate, first.Span, "give one of them another name",
-				"variant `%s` is declared twice", brief(v.Name.Name))
+			c.duplicate(v.Name, CodeDuplicate, first.Span, "give one of them another name",
+				"variant `%s` is declared twice", truncate(v.Name.Name))
 			continue
 		}
 		o.members[v.Name.Name] = object
@@ -214,7 +214,7 @@ func (c *checker) enumVariants(d *syntax.EnumDecl, s typeScope) {
 	}
 	if len(d.Variants) == 0 {
 		c.fault(d.Name, CodeTypeName, "give it a variant", "enum `%s` has no variants, so nothing can be one",
-			brief(d.Name.Name))
+			truncate(d.Name.Name))
 	}
 }
 

@@ -34,9 +34,9 @@ func (c *checker) propagate(at syntax.Node, word string) {
 		b.fails = true
 	case funcBody:
 		if !b.fails {
-			c.fault(at, CodeNoFails, "write fails behind the type of its result: fn "+brief(b.name)+
+			c.fault(at, CodeNoFails, "write fails behind the type of its result: fn "+truncate(b.name)+
 				"(…) -> … fails, or handle the error with catch { … }",
-				"`%s` passes an error on, and `%s` does not say that it fails", word, brief(b.name))
+				"`%s` passes an error on, and `%s` does not say that it fails", word, truncate(b.name))
 			b.fails = true // once is enough
 		}
 	case handlerBody:
@@ -63,7 +63,7 @@ func (c *checker) try(x *syntax.TryExpr, want *types.Type) *types.Type {
 	}
 	if v.used {
 		c.propagate(x, "try")
-	} else if k := t.Resolve().Kind; k != types.Invalid && !c.bad[x.File] {
+	} else if k := t.Resolve().Kind; k != types.Invalid && !c.malformed[x.File] {
 		c.warn(x, CodeCannotFail, "remove try", "nothing here can fail")
 	}
 	return t
@@ -111,7 +111,7 @@ func (c *checker) catch(x *syntax.CatchExpr, want *types.Type, used bool) *types
 		v.used = true
 		t = r.Elems[0]
 	}
-	if !v.used && !fitsAll(r) && !c.bad[x.File] {
+	if !v.used && !fitsAll(r) && !c.malformed[x.File] {
 		c.warn(x, CodeCannotFail, "remove catch", "nothing here can fail, so this is never caught")
 	}
 	mark := c.mark()
@@ -161,13 +161,13 @@ func (c *checker) failure(x syntax.Expr) {
 // retry is retry(n, delay: ms, on: kinds) { }.
 func (c *checker) retry(x *syntax.RetryExpr, want *types.Type) *types.Type {
 	integer := types.Of(types.Int)
-	c.expect(x.Count, integer, why{what: "is the number of tries"})
+	c.expect(x.Count, integer, reason{what: "is the number of tries"})
 	if x.Delay != nil {
-		c.expect(x.Delay, integer, why{what: "is the delay in milliseconds"})
+		c.expect(x.Delay, integer, reason{what: "is the delay in milliseconds"})
 	}
 	if x.On != nil {
 		c.expect(x.On, types.ListOf(c.universe.kind),
-			why{what: "is the list of what is tried again", help: "write on: [ErrorKind.Tool, …]"})
+			reason{what: "is the list of what is tried again", help: "write on: [ErrorKind.Tool, …]"})
 	}
 	v := c.pushCover(true)
 	t := c.block(x.Body, want, true)
@@ -177,7 +177,7 @@ func (c *checker) retry(x *syntax.RetryExpr, want *types.Type) *types.Type {
 			v.outer.direct = true
 		}
 		c.propagate(x, "retry")
-	} else if !c.bad[x.File] {
+	} else if !c.malformed[x.File] {
 		c.warn(x, CodeCannotFail, "remove retry", "nothing here can fail, so it is never tried again")
 	}
 	return t

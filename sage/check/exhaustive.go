@@ -17,13 +17,13 @@ type shape struct {
 	parts   []*shape
 }
 
-// way is in which way a value is made.
-type way struct {
+// constructor is in which way a value is made.
+type constructor struct {
 	index   int
 	literal string
 }
 
-func (s *shape) way() way { return way{s.index, s.literal} }
+func (s *shape) constructor() constructor { return constructor{s.index, s.literal} }
 
 // matrix looks for values that no row of patterns matches. The number of steps
 // is bounded, since it can be exponential in patterns that are made so.
@@ -36,13 +36,13 @@ func (c *checker) covers(x *syntax.MatchExpr, t *types.Type) {
 	m := &matrix{steps: maxMatchSteps}
 	var rows [][]*shape
 	of := []*types.Type{t}
-	byWay := map[way][][]*shape{} // rows that begin in a way, or match all
+	byConstructor := map[constructor][][]*shape{} // rows that begin in a way, or match all
 	var all [][]*shape
 	for _, a := range x.Arms {
 		row := []*shape{c.shapeOf(a.Pattern, t)}
 		before := all
 		if row[0] != nil {
-			before = byWay[row[0].way()]
+			before = byConstructor[row[0].constructor()]
 			if before == nil {
 				before = all
 			}
@@ -60,15 +60,15 @@ func (c *checker) covers(x *syntax.MatchExpr, t *types.Type) {
 		rows = append(rows, row)
 		if row[0] == nil {
 			all = append(all, row)
-			for w, r := range byWay {
-				byWay[w] = append(r, row)
+			for w, r := range byConstructor {
+				byConstructor[w] = append(r, row)
 			}
 		} else {
-			w := row[0].way()
-			if byWay[w] == nil {
-				byWay[w] = append([][]*shape{}, all...)
+			w := row[0].constructor()
+			if byConstructor[w] == nil {
+				byConstructor[w] = append([][]*shape{}, all...)
 			}
-			byWay[w] = append(byWay[w], row)
+			byConstructor[w] = append(byConstructor[w], row)
 		}
 	}
 	if len(all) > 0 {
@@ -160,9 +160,9 @@ func (c *checker) shapeOf(p syntax.Pattern, t *types.Type) *shape {
 	return nil
 }
 
-// ways is in how many ways values of a type are made; 0 if there are too many
+// constructorCount is in how many ways values of a type are made; 0 if there are too many
 // to name them.
-func ways(t *types.Type) int {
+func constructorCount(t *types.Type) int {
 	switch t.Kind {
 	case types.Bool:
 		return 2
@@ -196,23 +196,23 @@ func (m *matrix) missing(rows [][]*shape, row []*shape, of []*types.Type) (found
 	}
 	t := of[0].Resolve()
 	if row[0] != nil {
-		return m.made(rows, row, of, row[0].way())
+		return m.specialize(rows, row, of, row[0].constructor())
 	}
-	seen := map[way][][]*shape{}
-	var order []way
+	seen := map[constructor][][]*shape{}
+	var order []constructor
 	var rest [][]*shape // those that match all
 	for _, r := range rows {
 		if r[0] == nil {
 			rest = append(rest, r)
 			continue
 		}
-		w := r[0].way()
+		w := r[0].constructor()
 		if seen[w] == nil {
 			order = append(order, w)
 		}
 		seen[w] = append(seen[w], r)
 	}
-	n := ways(t)
+	n := constructorCount(t)
 	if n == 0 || len(order) < n {
 		// In some way values are made that no row names.
 		without := make([][]*shape, len(rest))
@@ -225,19 +225,19 @@ func (m *matrix) missing(rows [][]*shape, row []*shape, of []*types.Type) (found
 		}
 		head := witness{}
 		for i := range n {
-			if seen[way{index: i}] == nil && len(order) > 0 {
-				head = wholly(t, i)
+			if seen[constructor{index: i}] == nil && len(order) > 0 {
+				head = anyValue(t, i)
 				break
 			}
 		}
 		return append([]witness{head}, tail...), true
 	}
 	for i := range n {
-		w := way{index: i}
+		w := constructor{index: i}
 		// The rows in their order do not matter for what is missing.
 		group := append(append([][]*shape{}, seen[w]...), rest...)
 		made := append([]*shape{{index: i, parts: make([]*shape, len(partsOf(t, i)))}}, row[1:]...)
-		if found, ok := m.made(group, made, of, w); ok {
+		if found, ok := m.specialize(group, made, of, w); ok {
 			return found, true
 		}
 		if m.steps <= 0 {
@@ -247,8 +247,8 @@ func (m *matrix) missing(rows [][]*shape, row []*shape, of []*types.Type) (found
 	return nil, false
 }
 
-// made is missing for values whose first is made in a way.
-func (m *matrix) made(rows [][]*shape, row []*shape, of []*types.Type, w way) ([]witness, bool) {
+// specialize is missing for values whose first is made in a way.
+func (m *matrix) specialize(rows [][]*shape, row []*shape, of []*types.Type, w constructor) ([]witness, bool) {
 	t := of[0].Resolve()
 	var parts []*types.Type
 	if w.literal == "" {
@@ -267,7 +267,7 @@ func (m *matrix) made(rows [][]*shape, row []*shape, of []*types.Type, w way) ([
 	}
 	var inner [][]*shape
 	for _, r := range rows {
-		if r[0] == nil || r[0].way() == w {
+		if r[0] == nil || r[0].constructor() == w {
 			inner = append(inner, expand(r))
 		}
 	}
@@ -276,7 +276,7 @@ func (m *matrix) made(rows [][]*shape, row []*shape, of []*types.Type, w way) ([
 	if !ok {
 		return nil, false
 	}
-	head := wholly(t, w.index)
+	head := anyValue(t, w.index)
 	if w.literal != "" {
 		head = witness{text: w.literal}
 	}
@@ -291,8 +291,8 @@ type witness struct {
 	tuple bool
 }
 
-// wholly is any value that is made in a way.
-func wholly(t *types.Type, index int) witness {
+// anyValue is any value that is made in a way.
+func anyValue(t *types.Type, index int) witness {
 	switch t.Kind {
 	case types.Enum:
 		return witness{text: t.Decl.Variants[index].Name, parts: make([]witness, len(t.Decl.Variants[index].Payload))}

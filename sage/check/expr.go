@@ -75,7 +75,7 @@ func (c *checker) exprType(x syntax.Expr, want *types.Type) *types.Type {
 		return c.expr(x.X, want)
 	case *syntax.UnaryExpr:
 		if x.Op == syntax.Not {
-			c.expect(x.X, types.Of(types.Bool), why{what: "is what `!` is for", help: conditionHelp})
+			c.expect(x.X, types.Of(types.Bool), reason{what: "is what `!` is for", help: conditionHelp})
 			return types.Of(types.Bool)
 		}
 		t := c.expr(x.X, want)
@@ -103,7 +103,7 @@ func (c *checker) exprType(x syntax.Expr, want *types.Type) *types.Type {
 		}
 		return c.current.agent.Object.Type
 	case *syntax.BreakExpr, *syntax.ContinueExpr, *syntax.ReturnExpr:
-		c.leave(x)
+		c.jump(x)
 		return types.Of(types.Never)
 	case *syntax.TryExpr:
 		return c.try(x, want)

@@ -106,9 +106,9 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// sound checks what must hold of any program: no panic, each diagnostic in the
+// checkInvariants checks what must hold of any program: no panic, each diagnostic in the
 // text, the same again, and, if there is no error, a type for each expression.
-func sound(t failer, text string) {
+func checkInvariants(t failer, text string) {
 	t.Helper()
 	file := source.NewFile("main.sg", text)
 	config := check.Config{Processes: []string{"worker"}, Load: func(m *check.Module, name string) (*source.File, error) {
@@ -139,7 +139,7 @@ func sound(t failer, text string) {
 }
 
 func TestRandomPrograms(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { sound(t, syntaxtest.Text().Draw(t, "program")) })
+	rapid.Check(t, func(t *rapid.T) { checkInvariants(t, syntaxtest.Text().Draw(t, "program")) })
 }
 
 func FuzzProgram(f *testing.F) {
@@ -153,7 +153,7 @@ func FuzzProgram(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) < 20_000 {
-			sound(t, text)
+			checkInvariants(t, text)
 		}
 	})
 }
@@ -169,7 +169,7 @@ func TestRightPrograms(t *testing.T) {
 			}
 		}
 		everyName(t, info)
-		sound(t, text)
+		checkInvariants(t, text)
 	})
 }
 
@@ -181,6 +181,6 @@ func TestNearlyRightPrograms(t *testing.T) {
 			at, from := rapid.IntRange(0, len(words)-1).Draw(t, "at"), rapid.IntRange(0, len(words)-1).Draw(t, "from")
 			words[at] = words[from]
 		}
-		sound(t, strings.Join(words, ""))
+		checkInvariants(t, strings.Join(words, ""))
 	})
 }

@@ -11,7 +11,7 @@ import (
 // lint warns of what is allowed and most likely not meant. It looks at programs
 // without errors only, whose types are all known.
 func (c *checker) lint() {
-	if c.errors > 0 || len(c.bad) > 0 {
+	if c.errors > 0 || len(c.malformed) > 0 {
 		return
 	}
 	for _, m := range c.info.Modules {

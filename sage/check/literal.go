@@ -13,7 +13,7 @@ func (c *checker) list(x *syntax.ListLit, want *types.Type) *types.Type {
 		}
 	}
 	for i, e := range x.Elems {
-		w := why{what: "is what the list is of"}
+		w := reason{what: "is what the list is of"}
 		if i > 0 {
 			w.what = "is what the elements before it are"
 		}
@@ -30,7 +30,7 @@ func (c *checker) mapLit(x *syntax.MapLit, want *types.Type) *types.Type {
 		}
 	}
 	for i, e := range x.Entries {
-		w := why{what: "is what the map is of"}
+		w := reason{what: "is what the map is of"}
 		if i > 0 {
 			w.what = "is what it is in the entries before"
 		}
@@ -68,18 +68,18 @@ func (c *checker) recordLit(x *syntax.RecordLit, want *types.Type) *types.Type {
 	case o == nil:
 		if len(x.Name.Segments) == 1 {
 			name := x.Name.Last()
-			help := c.elsewhere(c.current.scope.module, name.Name)
+			help := c.importHelp(c.current.scope.module, name.Name)
 			if help == "" {
-				help = c.meantOr(name.Name, c.names(c.current.scope.module, RecordName), "the records are ")
+				help = c.didYouMeanOr(name.Name, c.names(c.current.scope.module, RecordName), "the records are ")
 			}
 			if name.Name != "" {
-				c.fault(x.Name, CodeTypeName, help, "there is no record `%s`", brief(name.Name))
+				c.fault(x.Name, CodeTypeName, help, "there is no record `%s`", truncate(name.Name))
 			}
 		}
 	case o.Kind == AgentName:
 		c.fault(x.Name, CodeName, "write summon before it", "`%s` is an agent, which is started with summon", o.Name)
 	case o.Kind != RecordName:
-		c.fault(x.Name, CodeTypeName, "", "`%s` is %s, and no record", brief(x.Name.String()), o.Kind.article())
+		c.fault(x.Name, CodeTypeName, "", "`%s` is %s, and no record", truncate(x.Name.String()), o.Kind.article())
 	default:
 		decl := o.Type.Decl
 		t = types.Declared(types.Record, decl, c.instance(x.Name, decl.Name, decl.Params, c.pathArgs(x.Name, o)))
@@ -98,26 +98,27 @@ func (c *checker) recordLit(x *syntax.RecordLit, want *types.Type) *types.Type {
 		if field == nil {
 			c.expr(f.Value, nil)
 			if name != "" {
-				c.fault(f.Name, CodeField, c.meantOr(name, fieldNames(o.Type.Decl), "its fields are "),
-					"record `%s` has no field `%s`", o.Name, brief(name))
+				c.fault(f.Name, CodeField, c.didYouMeanOr(name, fieldNames(o.Type.Decl), "its fields are "),
+					"record `%s` has no field `%s`", o.Name, truncate(name))
 				given[""] = f
 			}
 			continue
 		}
 		c.info.Uses[f.Name] = field
 		if first := given[name]; first != nil {
-			c.twice(f.Name, CodeTwice, first.Name.Span, "remove one of them", "field `%s` is given twice", brief(name))
+			c.duplicate(f.Name, CodeTwice, first.Name.Span, "remove one of them", "field `%s` is given twice",
+				truncate(name))
 		}
 		given[name] = f
-		c.expect(f.Value, t.FieldType(field.Index), why{what: "is the type of the field"})
+		c.expect(f.Value, t.FieldType(field.Index), reason{what: "is the type of the field"})
 	}
 	var missing []string
 	for _, f := range o.Type.Decl.Fields {
 		if given[f.Name] == nil {
-			missing = append(missing, "`"+brief(f.Name)+"`")
+			missing = append(missing, "`"+truncate(f.Name)+"`")
 		}
 	}
-	if len(missing) > 0 && given[""] == nil && !c.bad[x.File] {
+	if len(missing) > 0 && given[""] == nil && !c.malformed[x.File] {
 		c.fault(x.Name, CodeField, "give it in the braces", "record `%s` needs %s", o.Name, choices(missing))
 	}
 	return t
@@ -162,7 +163,7 @@ func (c *checker) closure(x *syntax.ClosureExpr, want *types.Type) *types.Type {
 		if b.result.Resolve().Kind == types.Unit {
 			c.discard(x.Body)
 		} else if got := c.expr(x.Body, b.result); got.Kind != types.Never {
-			c.fits(x.Body, got, b.result, why{what: "is what the function returns"})
+			c.fits(x.Body, got, b.result, reason{what: "is what the function returns"})
 		}
 		c.release(mark)
 	})

@@ -22,7 +22,7 @@ func (c *checker) module(file *source.File, parent *Module, d *syntax.ModDecl) *
 	tree, diagnostics := parser.Parse(file)
 	for _, d := range diagnostics {
 		c.report(d)
-		c.bad[file] = true
+		c.malformed[file] = true
 	}
 	m := &Module{
 		File: file, Tree: tree, Parent: parent,
@@ -53,7 +53,7 @@ func (c *checker) module(file *source.File, parent *Module, d *syntax.ModDecl) *
 func (c *checker) child(m *Module, d *syntax.ModDecl, depth int) {
 	name := d.Name.Name
 	if first := m.Modules[name]; first != nil {
-		c.fault(d.Name, CodeDuplicate, "remove one of the two lines", "module `%s` is declared twice", brief(name))
+		c.fault(d.Name, CodeDuplicate, "remove one of the two lines", "module `%s` is declared twice", truncate(name))
 		return
 	}
 	if depth >= maxModuleDepth || len(c.info.Modules) >= maxModules {
@@ -63,18 +63,18 @@ func (c *checker) child(m *Module, d *syntax.ModDecl, depth int) {
 	}
 	if c.config.Load == nil {
 		c.fault(d.Name, CodeModule, "put the program into a file in a directory",
-			"module `%s` cannot be read: this program has only one file", brief(name))
+			"module `%s` cannot be read: this program has only one file", truncate(name))
 		return
 	}
 	file, err := c.config.Load(m, name)
 	if err != nil {
-		c.fault(d.Name, CodeModule, "", "module `%s` cannot be read: %s", brief(name), err)
+		c.fault(d.Name, CodeModule, "", "module `%s` cannot be read: %s", truncate(name), err)
 		return
 	}
 	for p := m; p != nil; p = p.Parent {
 		if p.File.Name == file.Name {
 			c.fault(d.Name, CodeModule, "a module is declared once, by the file above it; elsewhere it is used: use "+
-				brief(name)+"::…;", "module `%s` contains itself: it is the file %s", brief(name), file.Name)
+				truncate(name)+"::…;", "module `%s` contains itself: it is the file %s", truncate(name), file.Name)
 			return
 		}
 	}
@@ -85,17 +85,17 @@ func (c *checker) child(m *Module, d *syntax.ModDecl, depth int) {
 	child.object = o
 }
 
-func (c *checker) missingModule(m *Module, name string) string {
+func (c *checker) moduleHelp(m *Module, name string) string {
 	names := slices.Collect(maps.Keys(m.Modules))
 	names = slices.AppendSeq(names, maps.Keys(c.info.Modules[0].Modules))
-	if help := c.meant(name, names); help != "" {
+	if help := c.didYouMean(name, names); help != "" {
 		return help
 	}
-	return "declare it first, in the file above it: mod " + brief(name) + ";"
+	return "declare it first, in the file above it: mod " + truncate(name) + ";"
 }
 
-// itself is a module as an object.
-func (m *Module) itself() *Object {
+// asObject is a module as an object.
+func (m *Module) asObject() *Object {
 	if m.object == nil {
 		m.object = &Object{Kind: ModuleName, Name: "root", Pub: true, Of: m}
 	}
@@ -128,21 +128,21 @@ func (c *checker) member(m *Module, o *Object, name *syntax.Ident) *Object {
 	case o.Kind == EnumName:
 		v := o.members[name.Name]
 		if v == nil {
-			c.fault(name, CodeName, c.meantOr(name.Name, variantNames(o.Type.Decl), "its variants are "),
-				"enum `%s` has no variant `%s`", o.Name, brief(name.Name))
+			c.fault(name, CodeName, c.didYouMeanOr(name.Name, variantNames(o.Type.Decl), "its variants are "),
+				"enum `%s` has no variant `%s`", o.Name, truncate(name.Name))
 		}
 		return v
 	case o.Kind != ModuleName:
-		c.fault(name, CodeName, "", "nothing can stand behind `%s::`", brief(o.Name))
+		c.fault(name, CodeName, "", "nothing can stand behind `%s::`", truncate(o.Name))
 		return nil
 	}
 	if name.Name == "super" && o.Of.Parent != nil && m.Within(o.Of) {
-		return o.Of.Parent.itself()
+		return o.Of.Parent.asObject()
 	}
 	found := c.lookup(o.Of, name.Name, m, nil)
 	if found == nil {
 		if child := o.Of.Modules[name.Name]; child != nil {
-			found = child.itself()
+			found = child.asObject()
 		}
 	}
 	if found == nil {
@@ -156,7 +156,7 @@ func (c *checker) member(m *Module, o *Object, name *syntax.Ident) *Object {
 				names = append(names, n)
 			}
 		}
-		c.fault(name, CodeName, c.meant(name.Name, names), "%s has no `%s`", o.Of.title(), brief(name.Name))
+		c.fault(name, CodeName, c.didYouMean(name.Name, names), "%s has no `%s`", o.Of.title(), truncate(name.Name))
 		return nil
 	}
 	if !found.Pub && found.Module != nil && !m.Within(found.Module) {
@@ -167,8 +167,8 @@ func (c *checker) member(m *Module, o *Object, name *syntax.Ident) *Object {
 }
 
 func (c *checker) private(name *syntax.Ident, o *Object, m *Module) {
-	c.twice(name, CodePrivate, o.Span, "write pub before its declaration", "`%s` is private in %s", brief(name.Name),
-		m.title())
+	c.duplicate(name, CodePrivate, o.Span, "write pub before its declaration", "`%s` is private in %s",
+		truncate(name.Name), m.title())
 }
 
 func variantNames(d *types.Decl) []string {
@@ -228,17 +228,17 @@ func (c *checker) lookup(m *Module, name string, from *Module, seen map[*Module]
 	return found
 }
 
-// meant is the help for a misspelled name.
-func (c *checker) meant(name string, names []string) string {
+// didYouMean is the help for a misspelled name.
+func (c *checker) didYouMean(name string, names []string) string {
 	if c.errors > maxDiagnostics {
 		return ""
 	}
-	return meant(name, names)
+	return didYouMean(name, names)
 }
 
-// meantOr is the help for a misspelled name, or what all names are.
-func (c *checker) meantOr(name string, names []string, all string) string {
-	if help := c.meant(name, names); help != "" {
+// didYouMeanOr is the help for a misspelled name, or what all names are.
+func (c *checker) didYouMeanOr(name string, names []string, all string) string {
+	if help := c.didYouMean(name, names); help != "" {
 		return help
 	}
 	if len(names) == 0 {

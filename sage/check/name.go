@@ -17,7 +17,7 @@ func (c *checker) name(id *syntax.Ident, want *types.Type) *types.Type {
 		c.info.Uses[id] = o
 		if o.Type == nil {
 			return c.invalid(id, CodeName, "name the agent of it that is meant", "`%s` is a supervisor, and no value",
-				brief(id.Name))
+				truncate(id.Name))
 		}
 		return o.Type
 	}
@@ -55,14 +55,14 @@ func (c *checker) unknownName(id *syntax.Ident, called bool) {
 		c.fault(id, CodeName, "write self."+id.Name, "`%s` is a belief, which is not known without self", id.Name)
 		return
 	}
-	help := cmp.Or(c.elsewhere(m, id.Name), foreignNames[id.Name])
+	help := cmp.Or(c.importHelp(m, id.Name), foreignNames[id.Name])
 	if help == "" {
-		help = c.meant(id.Name, append(c.variables(), c.names(m, Function, LibraryFunc, Const, AgentName)...))
+		help = c.didYouMean(id.Name, append(c.variables(), c.names(m, Function, LibraryFunc, Const, AgentName)...))
 	}
 	if help == "" && called {
-		help = "declare it: fn " + brief(id.Name) + "() { }"
+		help = "declare it: fn " + truncate(id.Name) + "() { }"
 	}
-	c.fault(id, CodeName, help, "there is nothing called `%s` here", brief(id.Name))
+	c.fault(id, CodeName, help, "there is nothing called `%s` here", truncate(id.Name))
 }
 
 const optionHelp = "a value that may be missing is an Option: None, or Some(x)"
@@ -164,7 +164,7 @@ func (c *checker) pathArgs(p *syntax.Path, o *Object) []*types.Type {
 		}
 		last := i == len(p.Segments)-1
 		if args != nil || !last && !(o.Kind == VariantName && i == len(p.Segments)-2) {
-			c.fault(seg.Name, CodeTypeName, "", "no types can stand behind `%s`", brief(seg.Name.Name))
+			c.fault(seg.Name, CodeTypeName, "", "no types can stand behind `%s`", truncate(seg.Name.Name))
 			return nil
 		}
 		args = seg.Args
@@ -179,7 +179,7 @@ func (c *checker) instance(at syntax.Node, name string, params, written []*types
 		return written
 	}
 	if written != nil {
-		c.fault(at, CodeTypeName, "", "`%s` takes %s, and is given %d", brief(name), countOf(len(params), "type"),
+		c.fault(at, CodeTypeName, "", "`%s` takes %s, and is given %d", truncate(name), countOf(len(params), "type"),
 			len(written))
 	}
 	args := make([]*types.Type, len(params))
@@ -237,21 +237,21 @@ func (c *checker) overloadAs(o *Object, want *types.Type) *Object {
 	}
 	params := want.Resolve().Params()
 	for _, f := range fs {
-		if slices.EqualFunc(params, f.Type.Params(), could) {
+		if slices.EqualFunc(params, f.Type.Params(), mayFit) {
 			return f
 		}
 	}
 	return o
 }
 
-// could reports whether a type may be that of a parameter of a function of the
+// mayFit reports whether a type may be that of a parameter of a function of the
 // library, as far as it is known.
-func could(t, param *types.Type) bool {
+func mayFit(t, param *types.Type) bool {
 	t = t.Resolve()
 	if param.Kind == types.Param || t.Kind == types.Var || fitsAll(t) {
 		return true
 	}
-	return t.Kind == param.Kind && t.Decl == param.Decl && slices.EqualFunc(t.Elems, param.Elems, could)
+	return t.Kind == param.Kind && t.Decl == param.Decl && slices.EqualFunc(t.Elems, param.Elems, mayFit)
 }
 
 // enumType is an enum as it is used in one place.

@@ -9,7 +9,7 @@ func (c *checker) binary(x *syntax.BinaryExpr, want *types.Type) *types.Type {
 	boolean := types.Of(types.Bool)
 	switch x.Op {
 	case syntax.AndAnd, syntax.OrOr:
-		w := why{what: "is what `" + x.Op.String() + "` is for", help: conditionHelp}
+		w := reason{what: "is what `" + x.Op.String() + "` is for", help: conditionHelp}
 		c.expect(x.X, boolean, w)
 		c.expect(x.Y, boolean, w)
 		return boolean
@@ -127,13 +127,13 @@ func (c *checker) index(x *syntax.IndexExpr, t *types.Type) *types.Type {
 	t = t.Resolve()
 	switch t.Kind {
 	case types.List:
-		c.expect(x.Index, types.Of(types.Int), why{what: "is what the elements of a list are counted with"})
+		c.expect(x.Index, types.Of(types.Int), reason{what: "is what the elements of a list are counted with"})
 		return t.Elems[0]
 	case types.Map:
-		c.expect(x.Index, t.Elems[0], why{what: "is what the keys of the map are"})
+		c.expect(x.Index, t.Elems[0], reason{what: "is what the keys of the map are"})
 		return t.Elems[1]
 	case types.String:
-		c.expect(x.Index, types.Of(types.Int), why{what: "is what characters are counted with"})
+		c.expect(x.Index, types.Of(types.Int), reason{what: "is what characters are counted with"})
 		return t
 	}
 	c.expr(x.Index, nil)
@@ -176,11 +176,12 @@ func (c *checker) belief(x *syntax.FieldExpr) *types.Type {
 	a := c.current.agent
 	o := a.Belief(x.Name.Name)
 	if o == nil {
-		help := c.meantOr(x.Name.Name, a.beliefNames(), "its beliefs are ")
+		help := c.didYouMeanOr(x.Name.Name, a.beliefNames(), "its beliefs are ")
 		if help == "" {
-			help = "declare it in the braces of the agent: " + brief(x.Name.Name) + ": Type"
+			help = "declare it in the braces of the agent: " + truncate(x.Name.Name) + ": Type"
 		}
-		return c.invalid(x.Name, CodeBelief, help, "agent `%s` has no belief `%s`", a.Object.Name, brief(x.Name.Name))
+		return c.invalid(x.Name, CodeBelief, help, "agent `%s` has no belief `%s`", a.Object.Name,
+			truncate(x.Name.Name))
 	}
 	c.info.Uses[x.Name] = o
 	return o.Type
@@ -207,11 +208,11 @@ func (c *checker) field(x *syntax.FieldExpr, t *types.Type) *types.Type {
 			}
 			return t.FieldType(i)
 		}
-		help := c.meantOr(name, fieldNames(t.Decl), "its fields are ")
+		help := c.didYouMeanOr(name, fieldNames(t.Decl), "its fields are ")
 		if c.universe.functions[name] != nil {
 			help = "a function is called: x." + name + "(…)"
 		}
-		return c.invalid(x.Name, CodeField, help, "record `%s` has no field `%s`", t, brief(name))
+		return c.invalid(x.Name, CodeField, help, "record `%s` has no field `%s`", t, truncate(name))
 	}
 	help := ""
 	switch {
@@ -228,7 +229,7 @@ func (c *checker) field(x *syntax.FieldExpr, t *types.Type) *types.Type {
 	case t.Kind == types.Enum:
 		help = "take it apart with match"
 	}
-	return c.invalid(x.Name, CodeField, help, "`%s` has no field `%s`", t, brief(name))
+	return c.invalid(x.Name, CodeField, help, "`%s` has no field `%s`", t, truncate(name))
 }
 
 // fieldExpr is x.name where it is not called.
@@ -238,7 +239,7 @@ func (c *checker) fieldExpr(x *syntax.FieldExpr, want *types.Type) *types.Type {
 		return c.belief(x)
 	case *syntax.Ident:
 		if o := c.typeName(base); o != nil {
-			return c.behindName(o, base, x, want)
+			return c.memberOf(o, base, x, want)
 		}
 	}
 	return c.field(x, c.expr(x.X, nil))
@@ -253,7 +254,7 @@ func (c *checker) typeName(id *syntax.Ident) *Object {
 	m := c.current.scope.module
 	o := c.global(id.Name, m)
 	if o == nil && m.Modules[id.Name] != nil {
-		o = m.Modules[id.Name].itself()
+		o = m.Modules[id.Name].asObject()
 	}
 	if o != nil && (o.Kind == EnumName || o.Kind == ToolName || o.Kind == ModuleName) {
 		return o
@@ -261,8 +262,8 @@ func (c *checker) typeName(id *syntax.Ident) *Object {
 	return nil
 }
 
-// behindName is Enum.Variant, or what is wrong behind a name that is no value.
-func (c *checker) behindName(o *Object, base *syntax.Ident, x *syntax.FieldExpr, want *types.Type) *types.Type {
+// memberOf is Enum.Variant, or what is wrong behind a name that is no value.
+func (c *checker) memberOf(o *Object, base *syntax.Ident, x *syntax.FieldExpr, want *types.Type) *types.Type {
 	c.info.Uses[base] = o
 	c.record(base, types.Of(types.Invalid))
 	switch o.Kind {

@@ -17,15 +17,15 @@ func (c *checker) patternIn(p syntax.Pattern, t *types.Type, names map[string]*O
 		return true
 	case *syntax.BindPat:
 		if first := names[p.Name.Name]; first != nil {
-			c.twice(p.Name, CodeDuplicate, first.Span, "give one of them another name",
-				"`%s` is twice in this pattern", brief(p.Name.Name))
+			c.duplicate(p.Name, CodeDuplicate, first.Span, "give one of them another name",
+				"`%s` is twice in this pattern", truncate(p.Name.Name))
 			return false
 		}
 		names[p.Name.Name] = c.variable(Variable, p.Name, p.Name, t)
 		return true
 	case *syntax.LiteralPat:
 		got := c.expr(p.Value, t)
-		return c.fits(p, got, t, why{what: "is what is matched"}) && t.Resolve().Kind != types.Invalid
+		return c.fits(p, got, t, reason{what: "is what is matched"}) && t.Resolve().Kind != types.Invalid
 	case *syntax.TuplePat:
 		return c.tuplePattern(p, t, names)
 	case *syntax.VariantPat:
@@ -34,8 +34,8 @@ func (c *checker) patternIn(p syntax.Pattern, t *types.Type, names map[string]*O
 	return false
 }
 
-// ignore declares the names of patterns that make no sense.
-func (c *checker) ignore(ps []syntax.Pattern, names map[string]*Object) bool {
+// declareNames declares the names of patterns that make no sense.
+func (c *checker) declareNames(ps []syntax.Pattern, names map[string]*Object) bool {
 	for _, p := range ps {
 		c.patternIn(p, types.Of(types.Invalid), names)
 	}
@@ -45,7 +45,7 @@ func (c *checker) ignore(ps []syntax.Pattern, names map[string]*Object) bool {
 func (c *checker) tuplePattern(p *syntax.TuplePat, t *types.Type, names map[string]*Object) bool {
 	t = t.Resolve()
 	if len(p.Elems) == 0 {
-		return c.fits(p, c.universe.unit, t, why{what: "is what is matched"})
+		return c.fits(p, c.universe.unit, t, reason{what: "is what is matched"})
 	}
 	if t.Kind == types.Var && len(p.Elems) <= types.MaxSize {
 		elems := make([]*types.Type, len(p.Elems))
@@ -57,14 +57,14 @@ func (c *checker) tuplePattern(p *syntax.TuplePat, t *types.Type, names map[stri
 	}
 	switch {
 	case fitsAll(t):
-		return c.ignore(p.Elems, names)
+		return c.declareNames(p.Elems, names)
 	case t.Kind != types.Tuple:
 		c.fault(p, CodeType, "", "this pattern is for tuples, and what is matched is `%s`", t)
-		return c.ignore(p.Elems, names)
+		return c.declareNames(p.Elems, names)
 	case len(t.Elems) != len(p.Elems):
 		c.fault(p, CodeTupleLength, "write _ for what is not needed", "this pattern is for %s, and `%s` has %d",
 			countOf(len(p.Elems), "element"), t, len(t.Elems))
-		return c.ignore(p.Elems, names)
+		return c.declareNames(p.Elems, names)
 	}
 	ok := true
 	for i, e := range p.Elems {
@@ -76,21 +76,21 @@ func (c *checker) tuplePattern(p *syntax.TuplePat, t *types.Type, names map[stri
 func (c *checker) variantPattern(p *syntax.VariantPat, t *types.Type, names map[string]*Object) bool {
 	o := c.patternVariant(p, t)
 	if o == nil {
-		return c.ignore(p.Args, names)
+		return c.declareNames(p.Args, names)
 	}
 	if o.Kind == Const {
 		if len(p.Args) > 0 {
 			c.fault(p, CodeType, "", "`%s` is a constant, and carries nothing", o.Name)
-			return c.ignore(p.Args, names)
+			return c.declareNames(p.Args, names)
 		}
-		return c.fits(p, c.value(o, nil, nil, nil), t, why{what: "is what is matched"})
+		return c.fits(p, c.value(o, nil, nil, nil), t, reason{what: "is what is matched"})
 	}
 	decl := o.Parent.Type.Decl
 	enum := t.Resolve()
 	if enum.Kind != types.Enum || enum.Decl != decl {
 		enum = types.Declared(types.Enum, decl, c.instance(nil, decl.Name, decl.Params, nil))
-		if !c.fits(p, enum, t, why{what: "is what is matched"}) || t.Resolve().Kind == types.Invalid {
-			return c.ignore(p.Args, names)
+		if !c.fits(p, enum, t, reason{what: "is what is matched"}) || t.Resolve().Kind == types.Invalid {
+			return c.declareNames(p.Args, names)
 		}
 	}
 	payload := enum.Payload(o.Index)
@@ -101,7 +101,7 @@ func (c *checker) variantPattern(p *syntax.VariantPat, t *types.Type, names map[
 		}
 		c.fault(p, CodeArguments, help, "variant `%s` carries %s, and this pattern is for %s", o.Name,
 			countOf(len(payload), "value"), itoa(len(p.Args)))
-		return c.ignore(p.Args, names)
+		return c.declareNames(p.Args, names)
 	}
 	ok := true
 	for i, a := range p.Args {
@@ -120,7 +120,7 @@ func (c *checker) patternVariant(p *syntax.VariantPat, t *types.Type) *Object {
 	if len(p.Name.Segments) > 1 {
 		o := c.pathObject(p.Name, m)
 		if o != nil && o.Kind != VariantName && o.Kind != Const {
-			c.fault(p.Name, CodeName, "", "`%s` is %s, and no variant", brief(p.Name.String()), o.Kind.article())
+			c.fault(p.Name, CodeName, "", "`%s` is %s, and no variant", truncate(p.Name.String()), o.Kind.article())
 			return nil
 		}
 		return o
@@ -138,15 +138,15 @@ func (c *checker) patternVariant(p *syntax.VariantPat, t *types.Type) *Object {
 	case types.Invalid, types.Never:
 		return nil
 	case types.Enum:
-		c.fault(last, CodeName, c.meantOr(last.Name, variantNames(want.Decl), "its variants are "),
-			"enum `%s` has no variant `%s`", want.Decl.Name, brief(last.Name))
+		c.fault(last, CodeName, c.didYouMeanOr(last.Name, variantNames(want.Decl), "its variants are "),
+			"enum `%s` has no variant `%s`", want.Decl.Name, truncate(last.Name))
 		return nil
 	}
 	if o := c.variant(last, nil); o != nil {
 		return o
 	}
 	help := "names in patterns begin with a small letter, variants with a capital one"
-	c.fault(last, CodeName, help, "there is no variant `%s`", brief(last.Name))
+	c.fault(last, CodeName, help, "there is no variant `%s`", truncate(last.Name))
 	return nil
 }
 
@@ -159,7 +159,7 @@ func (c *checker) match(x *syntax.MatchExpr, want *types.Type, used bool) *types
 		mark := c.mark()
 		sound = c.pattern(a.Pattern, t) && sound
 		if a.Guard != nil {
-			c.expect(a.Guard, types.Of(types.Bool), why{what: "is what a condition is", help: conditionHelp})
+			c.expect(a.Guard, types.Of(types.Bool), reason{what: "is what a condition is", help: conditionHelp})
 		}
 		if used {
 			j.add(a.Body, c.expr(a.Body, j.hint()))
@@ -168,7 +168,7 @@ func (c *checker) match(x *syntax.MatchExpr, want *types.Type, used bool) *types
 		}
 		c.release(mark)
 	}
-	if sound && t.Resolve().Kind != types.Invalid && t.Kind != types.Never && !c.bad[x.File] {
+	if sound && t.Resolve().Kind != types.Invalid && t.Kind != types.Never && !c.malformed[x.File] {
 		c.covers(x, t)
 	}
 	if t.Kind == types.Never {

@@ -30,7 +30,7 @@ func Program(file *source.File, config Config) (*Info, []diag.Diagnostic) {
 	size := len(file.Text) // there is about one expression in seven bytes
 	c := &checker{
 		config:   config,
-		universe: theUniverse(),
+		universe: sharedUniverse(),
 		info: &Info{
 			Types:    make(map[syntax.Expr]*types.Type, size/7),
 			Defs:     make(map[*syntax.Ident]*Object, size/40),
@@ -38,7 +38,7 @@ func Program(file *source.File, config Config) (*Info, []diag.Diagnostic) {
 			Unwraps:  map[syntax.Expr]bool{},
 			Captures: map[*syntax.ClosureExpr][]*Object{},
 		},
-		bad:       map[*source.File]bool{},
+		malformed: map[*source.File]bool{},
 		agents:    map[*Object]*Agent{},
 		supers:    map[*Object]*Supervisor{},
 		processes: map[string]*syntax.StringLit{},
@@ -64,7 +64,7 @@ type checker struct {
 	info        *Info
 	diagnostics []diag.Diagnostic
 	errors      int
-	bad         map[*source.File]bool // files that have errors of form
+	malformed   map[*source.File]bool // files that have errors of form
 
 	open      []syntax.Expr // whose type was not known when it was recorded
 	agents    map[*Object]*Agent
@@ -138,8 +138,8 @@ func (c *checker) warn(at syntax.Node, code, help, format string, args ...any) {
 		Message: fmt.Sprintf(format, args...), Help: help})
 }
 
-// twice reports that something is there for the second time.
-func (c *checker) twice(at syntax.Node, code string, first source.Span, help, format string, args ...any) {
+// duplicate reports that something is there for the second time.
+func (c *checker) duplicate(at syntax.Node, code string, first source.Span, help, format string, args ...any) {
 	d := diag.Diagnostic{Span: at.Extent(), Code: code, Message: fmt.Sprintf(format, args...), Help: help}
 	if first.Valid() {
 		d.Related = []diag.Related{{Span: first, Message: "the first one is here"}}
@@ -147,8 +147,8 @@ func (c *checker) twice(at syntax.Node, code string, first source.Span, help, fo
 	c.report(d)
 }
 
-// brief is a word that may be long, short.
-func brief(s string) string {
+// truncate is a word that may be long, short.
+func truncate(s string) string {
 	if len(s) > 60 {
 		return s[:60] + "…"
 	}

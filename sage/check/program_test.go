@@ -103,7 +103,7 @@ func everyName(t failer, info *check.Info) {
 					t.Errorf("%s: %T has no type: %s", x.Extent().Position(), x, x.Extent().Source())
 				}
 			}
-			if id, ok := n.(*syntax.Ident); ok && info.Defs[id] == nil && info.Uses[id] == nil && !untold(id.Name) {
+			if id, ok := n.(*syntax.Ident); ok && info.Defs[id] == nil && info.Uses[id] == nil && !unresolved(id.Name) {
 				t.Errorf("%s: %s means nothing", id.Position(), id.Name)
 			}
 			return true
@@ -111,8 +111,8 @@ func everyName(t failer, info *check.Info) {
 	}
 }
 
-// untold are names in the tree that stand for no object.
-func untold(name string) bool {
+// unresolved are names in the tree that stand for no object.
+func unresolved(name string) bool {
 	switch name {
 	case "_", "start", "stop", "waking", "resting", "error", "message", "pause", "resume", "restart", "strategy",
 		"Permanent", "Transient", "Temporary", "OneForOne", "OneForAll", "RestForOne",

@@ -9,8 +9,8 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// why says why a type is expected somewhere: what the expected type is there.
-type why struct {
+// reason says why a type is expected somewhere: what the expected type is there.
+type reason struct {
 	what string // such as "is what a condition is"
 	name string // of the function, if it is a parameter
 	arg  int    // its number from 1; 0 if it is none
@@ -19,9 +19,9 @@ type why struct {
 
 const conditionHelp = "compare it with something, such as x != 0"
 
-func (w why) String() string {
+func (w reason) String() string {
 	if w.arg > 0 {
-		return "is what `" + brief(w.name) + "` takes as its " + ordinal(w.arg) + " argument"
+		return "is what `" + truncate(w.name) + "` takes as its " + ordinal(w.arg) + " argument"
 	}
 	return w.what
 }
@@ -35,14 +35,14 @@ func ordinal(n int) string {
 }
 
 // expect checks an expression that must have a type.
-func (c *checker) expect(x syntax.Expr, want *types.Type, w why) *types.Type {
+func (c *checker) expect(x syntax.Expr, want *types.Type, w reason) *types.Type {
 	got := c.expr(x, want)
 	c.fits(x, got, want, w)
 	return got
 }
 
 // fits reports a type that is not the one that is wanted.
-func (c *checker) fits(at syntax.Node, got, want *types.Type, w why) bool {
+func (c *checker) fits(at syntax.Node, got, want *types.Type, w reason) bool {
 	if types.Unify(got, want) {
 		return true
 	}
@@ -103,13 +103,13 @@ func (c *checker) unknown(at syntax.Node, help string) *types.Type {
 type demand uint8
 
 const (
-	numeric    demand = iota // Int or Float
-	ordered                  // Int, Float or String
-	comparable               // no function
-	joined                   // String or List
-	printable                // no function
-	kept                     // no function, no agent
-	key                      // the key of a map
+	numeric     demand = iota // Int or Float
+	ordered                   // Int, Float or String
+	comparable                // no function
+	joined                    // String or List
+	printable                 // no function
+	persistable               // no function, no agent
+	key                       // the key of a map
 )
 
 // pending is a demand on a type that was not known when it was made.
@@ -125,15 +125,15 @@ func (c *checker) require(d demand, t *types.Type, at syntax.Node, op syntax.Kin
 	t = t.Resolve()
 	switch t.Kind {
 	case types.Int, types.String, types.Bool, types.Invalid, types.Never, types.Float:
-		c.demanded(pending{d, op, t, at})
+		c.checkDemand(pending{d, op, t, at})
 	default:
 		c.current.env.pending = append(c.current.env.pending, pending{d, op, t, at})
 	}
 }
 
-// settle checks what was demanded of types that are known now. What is still
+// resolvePending checks what was demanded of types that are known now. What is still
 // not known becomes what suits best.
-func (c *checker) settle(e *env) {
+func (c *checker) resolvePending(e *env) {
 	for _, p := range e.pending {
 		if p.t.Resolve().Kind == types.Var {
 			switch p.demand {
@@ -143,12 +143,12 @@ func (c *checker) settle(e *env) {
 				types.Unify(p.t, types.Of(types.String))
 			}
 		}
-		c.demanded(p)
+		c.checkDemand(p)
 	}
 	e.pending = nil
 }
 
-func (c *checker) demanded(p pending) {
+func (c *checker) checkDemand(p pending) {
 	t := p.t.Resolve()
 	if t.Kind == types.Invalid || t.Kind == types.Never || t.Kind == types.Var {
 		return
@@ -186,7 +186,7 @@ func (c *checker) demanded(p pending) {
 			c.fault(p.at, CodeType, "call it, and use what it returns",
 				"functions cannot be shown as text, and this is `%s`", t)
 		}
-	case kept:
+	case persistable:
 		if !types.Persistable(t) {
 			c.fault(p.at, CodeType, "", "functions and agents cannot be made of text, and this is `%s`", t)
 		}

@@ -58,7 +58,7 @@ func (c *checker) stmt(s syntax.Stmt) (never bool) {
 	case *syntax.LoopStmt:
 		return !c.loop(s.Body)
 	case *syntax.SpanStmt:
-		c.expect(s.Name, types.Of(types.String), why{what: "is the name of a span"})
+		c.expect(s.Name, types.Of(types.String), reason{what: "is the name of a span"})
 		return c.block(s.Body, nil, false).Kind == types.Never
 	case *syntax.MockStmt:
 		c.mock(s)
@@ -77,18 +77,18 @@ func (c *checker) loop(b *syntax.Block) (left bool) {
 }
 
 func (c *checker) condition(x syntax.Expr) {
-	if c.bad[x.Extent().File] {
+	if c.malformed[x.Extent().File] {
 		c.expr(x, nil) // it may be only a part of what was written
 		return
 	}
-	c.expect(x, types.Of(types.Bool), why{what: "is what a condition is", help: conditionHelp})
+	c.expect(x, types.Of(types.Bool), reason{what: "is what a condition is", help: conditionHelp})
 }
 
 func (c *checker) let(s *syntax.LetStmt) (never bool) {
 	var t *types.Type
 	if s.Type != nil {
 		t = c.typ(s.Type, c.current.scope)
-		never = c.expect(s.Value, t, why{what: "is what is written behind the name"}).Kind == types.Never
+		never = c.expect(s.Value, t, reason{what: "is what is written behind the name"}).Kind == types.Never
 	} else if t = c.expr(s.Value, nil); t.Kind == types.Never {
 		t, never = types.NewVar(), true
 	}
@@ -131,7 +131,7 @@ func (c *checker) elements(x syntax.Expr) *types.Type {
 func (c *checker) assign(s *syntax.AssignStmt) {
 	t := c.place(s.Target)
 	if s.Op == syntax.Assign {
-		c.expect(s.Value, t, why{what: "is the type of what is assigned to"})
+		c.expect(s.Value, t, reason{what: "is the type of what is assigned to"})
 		return
 	}
 	op := compound[s.Op]
@@ -139,7 +139,7 @@ func (c *checker) assign(s *syntax.AssignStmt) {
 		c.concat(s.Target, s.Value, t, c.expr(s.Value, t), s)
 		return
 	}
-	c.expect(s.Value, t, why{what: "is the type of what is assigned to"})
+	c.expect(s.Value, t, reason{what: "is the type of what is assigned to"})
 	c.require(numeric, t, s.Target, op)
 }
 
@@ -168,15 +168,15 @@ func (c *checker) placeType(x syntax.Expr) *types.Type {
 			if o.Kind == Const {
 				help = "what changes is a variable, or a belief of an agent"
 			}
-			return c.invalid(x, CodeAssign, help, "`%s` is %s and cannot be assigned to", brief(x.Name),
+			return c.invalid(x, CodeAssign, help, "`%s` is %s and cannot be assigned to", truncate(x.Name),
 				o.Kind.article())
 		}
 		if a := c.current.agent; a != nil && a.Belief(x.Name) != nil {
-			return c.invalid(x, CodeName, "write self."+x.Name, "there is no variable `%s`", brief(x.Name))
+			return c.invalid(x, CodeName, "write self."+x.Name, "there is no variable `%s`", truncate(x.Name))
 		}
 		if x.Name != "" {
-			c.fault(x, CodeName, c.meantOr(x.Name, c.variables(), "a variable is made with let; there are "),
-				"there is no variable `%s`", brief(x.Name))
+			c.fault(x, CodeName, c.didYouMeanOr(x.Name, c.variables(), "a variable is made with let; there are "),
+				"there is no variable `%s`", truncate(x.Name))
 		}
 		return types.Of(types.Invalid)
 	case *syntax.ParenExpr:
@@ -243,9 +243,9 @@ func (c *checker) mock(s *syntax.MockStmt) {
 	if want != nil {
 		// A String stands for its JSON, as the answer of a model does.
 		if got := c.expr(s.Value, want); got.Resolve().Kind != types.String {
-			c.fits(s.Value, got, want, why{what: "is what the tool answers"})
+			c.fits(s.Value, got, want, reason{what: "is what the tool answers"})
 		}
 		return
 	}
-	c.require(kept, c.expr(s.Value, nil), s.Value, 0)
+	c.require(persistable, c.expr(s.Value, nil), s.Value, 0)
 }

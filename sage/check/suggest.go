@@ -7,8 +7,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
-// meant is the help for a misspelled name, "" if nothing is like it.
-func meant(name string, names []string) string {
+// didYouMean is the help for a misspelled name, "" if nothing is like it.
+func didYouMean(name string, names []string) string {
 	if len(name) < 3 {
 		return "" // any other short name is as near
 	}

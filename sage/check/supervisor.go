@@ -23,31 +23,31 @@ func (c *checker) supervisor(s *Supervisor) {
 	d := s.Decl
 	found := d.Settings("strategy")
 	if len(found) == 0 {
-		if !c.bad[d.File] {
+		if !c.malformed[d.File] {
 			c.fault(d.Name, CodeSetting, "write strategy: OneForOne (only what failed is restarted), OneForAll "+
 				"(all children are) or RestForOne (also those behind it)", "supervisor `%s` has no strategy",
-				brief(d.Name.Name))
+				truncate(d.Name.Name))
 		}
 	} else {
 		i, _ := c.choice(found[0].Value, strategies, "strategy")
 		s.Strategy = Strategy(i)
 		for _, f := range found[1:] {
-			c.twice(f.Name, CodeTwice, found[0].Name.Span, "remove one of them", "the strategy is given twice")
+			c.duplicate(f.Name, CodeTwice, found[0].Name.Span, "remove one of them", "the strategy is given twice")
 		}
 	}
 	for _, part := range d.Members {
 		if f, ok := part.(*syntax.FieldInit); ok && f.Name.Name != "strategy" && f.Name.Name != "" {
-			help := meant(f.Name.Name, []string{"strategy", "children"})
+			help := didYouMean(f.Name.Name, []string{"strategy", "children"})
 			if f.Name.Name == "max_restarts" || f.Name.Name == "within_seconds" {
 				help = "write it into grove.toml, below [supervision]"
 			}
-			c.fault(f.Name, CodeSetting, help, "supervisors have no `%s`", brief(f.Name.Name))
+			c.fault(f.Name, CodeSetting, help, "supervisors have no `%s`", truncate(f.Name.Name))
 		}
 	}
 	children := d.Children()
-	if len(children) == 0 && !c.bad[d.File] {
+	if len(children) == 0 && !c.malformed[d.File] {
 		c.fault(d.Name, CodeNoChildren, "write children { Name { restart: Permanent } }",
-			"supervisor `%s` has no children", brief(d.Name.Name))
+			"supervisor `%s` has no children", truncate(d.Name.Name))
 	}
 	all := make([]*Child, len(children))
 	known := make([]bool, len(children))
@@ -57,12 +57,12 @@ func (c *checker) supervisor(s *Supervisor) {
 			c.process(all[i])
 			known[i] = true
 		} else {
-			known[i] = c.childNamed(s, all[i])
+			known[i] = c.resolveChild(s, all[i])
 		}
 	}
 	named := c.childNames(s, all)
 	for i, child := range all {
-		c.supervised(s, child, known[i], named)
+		c.checkChild(s, child, known[i], named)
 	}
 }
 
@@ -79,7 +79,7 @@ func (c *checker) choice(x syntax.Expr, words []string, what string) (index int,
 		return i, true
 	}
 	if id.Name != "" {
-		help := meant(id.Name, words)
+		help := didYouMean(id.Name, words)
 		switch id.Name {
 		case "always", "Always":
 			help = "did you mean `Permanent`?"
@@ -88,14 +88,14 @@ func (c *checker) choice(x syntax.Expr, words []string, what string) (index int,
 		case "on_failure", "OnFailure":
 			help = "did you mean `Transient`?"
 		}
-		c.fault(x, CodeSetting, help, "unknown %s `%s`, expected %s, %s or %s", what, brief(id.Name), words[0],
+		c.fault(x, CodeSetting, help, "unknown %s `%s`, expected %s, %s or %s", what, truncate(id.Name), words[0],
 			words[1], words[2])
 	}
 	return 0, false
 }
 
-// supervised checks a child. Exists says whether there is such an agent or supervisor.
-func (c *checker) supervised(s *Supervisor, child *Child, exists bool, named map[string]*Object) {
+// checkChild checks a child. Exists says whether there is such an agent or supervisor.
+func (c *checker) checkChild(s *Supervisor, child *Child, exists bool, named map[string]*Object) {
 	n := child.Node
 	var restart *syntax.FieldInit
 	known := true
@@ -106,7 +106,7 @@ func (c *checker) supervised(s *Supervisor, child *Child, exists bool, named map
 				continue
 			}
 			if restart != nil {
-				c.twice(p.Name, CodeTwice, restart.Name.Span, "remove one of them",
+				c.duplicate(p.Name, CodeTwice, restart.Name.Span, "remove one of them",
 					"when the child is restarted is said twice")
 				continue
 			}
@@ -125,7 +125,7 @@ func (c *checker) supervised(s *Supervisor, child *Child, exists bool, named map
 	switch {
 	case child.Agent != nil:
 		c.in(childBody(s, named), func() { c.beliefs(child.Agent, child.Beliefs, n.Target, CodeChildBelief, "child") })
-		if child.Restart == Permanent && known && !child.Agent.keeps() {
+		if child.Restart == Permanent && known && !child.Agent.hasPersistent() {
 			c.warn(n.Target, CodeForgets, "mark what must not be lost with @persistent, or restart it as Transient",
 				"child `%s` is restarted whatever happens, and keeps nothing: it has no persistent beliefs",
 				child.Agent.Object.Name)
@@ -150,23 +150,23 @@ func (c *checker) process(child *Child) {
 	name := child.Node.Process
 	child.Process = name.Value
 	if !slices.Contains(c.config.Processes, name.Value) {
-		help := c.meantOr(name.Value, c.config.Processes, "its agents are ")
+		help := c.didYouMeanOr(name.Value, c.config.Processes, "its agents are ")
 		if help == "" {
 			help = "declare it in coppice.toml: [[agent]] with name = \"…\"; a Sage agent is written without quotes"
 		}
-		c.fault(name, CodeNoChild, help, "child agent %q does not exist in the project's file", brief(name.Value))
+		c.fault(name, CodeNoChild, help, "child agent %q does not exist in the project's file", truncate(name.Value))
 		return
 	}
 	if first := c.processes[name.Value]; first != nil {
-		c.twice(name, CodeTwice, first.Span, "a process can be at one place only", "process %q is a child twice",
-			brief(name.Value))
+		c.duplicate(name, CodeTwice, first.Span, "a process can be at one place only", "process %q is a child twice",
+			truncate(name.Value))
 		return
 	}
 	c.processes[name.Value] = name
 }
 
-// childNamed finds the agent or supervisor that a child is.
-func (c *checker) childNamed(s *Supervisor, child *Child) bool {
+// resolveChild finds the agent or supervisor that a child is.
+func (c *checker) resolveChild(s *Supervisor, child *Child) bool {
 	path := child.Node.Target
 	m := s.Object.Module
 	last := path.Last()
@@ -176,17 +176,17 @@ func (c *checker) childNamed(s *Supervisor, child *Child) bool {
 	o := c.pathObject(path, m)
 	if o == nil {
 		if len(path.Segments) == 1 {
-			help := c.elsewhere(m, last.Name)
+			help := c.importHelp(m, last.Name)
 			if help == "" {
-				help = c.meant(last.Name, c.names(m, AgentName, SupervisorName))
+				help = c.didYouMean(last.Name, c.names(m, AgentName, SupervisorName))
 			}
 			if help == "" {
-				help = "declare it: agent " + brief(last.Name) + " { }"
+				help = "declare it: agent " + truncate(last.Name) + " { }"
 				if slices.Contains(c.config.Processes, last.Name) {
 					help = "an agent of the project's file is written in quotes: \"" + last.Name + "\""
 				}
 			}
-			c.fault(path, CodeNoChild, help, "child agent `%s` does not exist", brief(last.Name))
+			c.fault(path, CodeNoChild, help, "child agent `%s` does not exist", truncate(last.Name))
 		}
 		return false
 	}
@@ -199,7 +199,7 @@ func (c *checker) childNamed(s *Supervisor, child *Child) bool {
 		return true
 	}
 	c.fault(path, CodeNoChild, "children are agents and supervisors", "child agent `%s` does not exist: this is %s",
-		brief(path.String()), o.Kind.article())
+		truncate(path.String()), o.Kind.article())
 	return false
 }
 
@@ -224,7 +224,7 @@ func (c *checker) nesting() {
 				help := "take it out here, or make another supervisor"
 				c.report(diag.Diagnostic{
 					Span: n.Node.Target.Span, Code: CodeCycle, Help: help,
-					Message: "supervisor `" + brief(n.Supervisor.Object.Name) + "` is below itself",
+					Message: "supervisor `" + truncate(n.Supervisor.Object.Name) + "` is below itself",
 					Related: []diag.Related{{Span: n.Supervisor.Object.Span, Message: "it is declared here"}},
 				})
 			}
@@ -248,7 +248,7 @@ func (c *checker) nesting() {
 				c.fault(n.Node.Target, CodeDepth, "put the children of one of the supervisors "+
 					"above it into the next one", "supervisor nesting depth exceeds maximum (%d > %d): the first "+
 					"supervisor is level 1, and `%s` would be level %d",
-					MaxDepth+1, MaxDepth, brief(n.Supervisor.Object.Name), MaxDepth+1)
+					MaxDepth+1, MaxDepth, truncate(n.Supervisor.Object.Name), MaxDepth+1)
 			}
 			level[n.Supervisor] = max(level[n.Supervisor], at+1)
 		}
@@ -268,7 +268,7 @@ func (c *checker) entry(m *Module, first bool) {
 			c.fault(r, CodeEntry, "remove it, or run this file itself",
 				"only the first file of a program says what is run")
 		case run != nil:
-			c.twice(r, CodeEntry, run.Span, "a supervisor runs several agents",
+			c.duplicate(r, CodeEntry, run.Span, "a supervisor runs several agents",
 				"a program runs one agent or supervisor, and this is the second one")
 		default:
 			c.run(m, r)
@@ -285,17 +285,17 @@ func (c *checker) run(m *Module, r *syntax.RunDecl) {
 	switch {
 	case o == nil:
 		if len(r.Target.Segments) == 1 && last.Name != "" {
-			help := c.elsewhere(m, last.Name)
+			help := c.importHelp(m, last.Name)
 			if help == "" {
-				help = c.meantOr(last.Name, c.names(m, AgentName, SupervisorName), "there are ")
+				help = c.didYouMeanOr(last.Name, c.names(m, AgentName, SupervisorName), "there are ")
 			}
-			c.fault(r.Target, CodeEntry, help, "there is no agent or supervisor `%s`", brief(last.Name))
+			c.fault(r.Target, CodeEntry, help, "there is no agent or supervisor `%s`", truncate(last.Name))
 		}
 	case o.Kind == AgentName:
 		e.Agent = c.agents[o]
 		check = func() { c.beliefs(e.Agent, r.Inits, r.Target, CodeMissing, "agent") }
 		if d := e.Agent.Decl; d.Handler(syntax.EventStart) == nil && d.Handler(syntax.EventMessage) == nil &&
-			!c.bad[d.File] {
+			!c.malformed[d.File] {
 			c.fault(r.Target, CodeEntry, "add on start { } to it",
 				"agent `%s` is run, and has nothing to do: it has no `on start`", o.Name)
 		}
@@ -305,7 +305,7 @@ func (c *checker) run(m *Module, r *syntax.RunDecl) {
 			c.fault(r.Inits[0].Name, CodeBelief, "write it at the child that has it", "supervisors have no beliefs")
 		}
 	default:
-		c.fault(r.Target, CodeEntry, "", "`%s` is %s: only agents and supervisors are run", brief(r.Target.String()),
+		c.fault(r.Target, CodeEntry, "", "`%s` is %s: only agents and supervisors are run", truncate(r.Target.String()),
 			o.Kind.article())
 	}
 	c.in(&body{kind: valueBody, scope: typeScope{module: m}}, check)

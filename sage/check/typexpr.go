@@ -74,9 +74,9 @@ func (c *checker) namedType(path *syntax.Path, s typeScope) *types.Type {
 		return types.Declared(o.Type.Kind, o.Type.Decl, c.typeList(last.Args, s))
 	case AgentName:
 		c.fault(path, CodeTypeName, "the type of its handle is Agent<"+o.Name+">", "`%s` is an agent, and no type",
-			brief(path.String()))
+			truncate(path.String()))
 	default:
-		c.fault(path, CodeTypeName, "", "`%s` is %s, and no type", brief(path.String()), o.Kind.article())
+		c.fault(path, CodeTypeName, "", "`%s` is %s, and no type", truncate(path.String()), o.Kind.article())
 	}
 	return invalid
 }
@@ -100,13 +100,13 @@ func (c *checker) arity(path *syntax.Path, last syntax.Segment, want int) bool {
 	name := last.Name.Name
 	switch {
 	case want == 0:
-		c.fault(path, CodeTypeName, "write only "+brief(name), "`%s` takes no types", brief(name))
+		c.fault(path, CodeTypeName, "write only "+truncate(name), "`%s` takes no types", truncate(name))
 	case len(last.Args) == 0:
 		of := strings.Join(slices.Repeat([]string{"…"}, min(want, 5)), ", ")
-		c.fault(path, CodeTypeName, "write "+brief(name)+"<"+of+">, with types in it",
-			"`%s` of what? it takes %s", brief(name), countOf(want, "type"))
+		c.fault(path, CodeTypeName, "write "+truncate(name)+"<"+of+">, with types in it",
+			"`%s` of what? it takes %s", truncate(name), countOf(want, "type"))
 	default:
-		c.fault(path, CodeTypeName, "", "`%s` takes %s, and is given %d", brief(name), countOf(want, "type"),
+		c.fault(path, CodeTypeName, "", "`%s` takes %s, and is given %d", truncate(name), countOf(want, "type"),
 			len(last.Args))
 	}
 	return false
@@ -162,14 +162,14 @@ func (c *checker) agentNamed(path *syntax.Path, m *Module) *Object {
 	o := c.pathObject(path, m)
 	if o == nil {
 		if len(path.Segments) == 1 {
-			c.fault(path, CodeName, c.meantOr(last.Name, c.names(m, AgentName), "there are "),
-				"there is no agent `%s`", brief(last.Name))
+			c.fault(path, CodeName, c.didYouMeanOr(last.Name, c.names(m, AgentName), "there are "),
+				"there is no agent `%s`", truncate(last.Name))
 		}
 		return nil
 	}
 	if o.Kind != AgentName {
-		c.fault(path, CodeName, c.meant(last.Name, c.names(m, AgentName)), "`%s` is %s, and no agent",
-			brief(path.String()), o.Kind.article())
+		c.fault(path, CodeName, c.didYouMean(last.Name, c.names(m, AgentName)), "`%s` is %s, and no agent",
+			truncate(path.String()), o.Kind.article())
 		return nil
 	}
 	return o
@@ -201,8 +201,8 @@ func (c *checker) names(m *Module, kinds ...ObjectKind) []string {
 	return names
 }
 
-// elsewhere says in which module a name can be used that is not known here.
-func (c *checker) elsewhere(m *Module, name string) string {
+// importHelp says in which module a name can be used that is not known here.
+func (c *checker) importHelp(m *Module, name string) string {
 	for _, other := range c.info.Modules {
 		if o := other.Objects[name]; o != nil && other != m && (o.Pub || m.Within(other)) && other.Path != "" {
 			return "use it from its module: use " + other.Path + "::" + name + ";"
@@ -212,7 +212,7 @@ func (c *checker) elsewhere(m *Module, name string) string {
 }
 
 func (c *checker) unknownType(name *syntax.Ident, s typeScope) {
-	help := c.elsewhere(s.module, name.Name)
+	help := c.importHelp(s.module, name.Name)
 	if t := foreignTypes[name.Name]; help == "" && t != "" {
 		help = "did you mean `" + t + "`?"
 	}
@@ -220,11 +220,11 @@ func (c *checker) unknownType(name *syntax.Ident, s typeScope) {
 		names := c.names(s.module, RecordName, EnumName)
 		names = append(names, "Int", "Float", "Bool", "String", "Unit", "List", "Map", "Fn", "Agent", "Oracle")
 		names = slices.AppendSeq(names, maps.Keys(s.params))
-		if help = c.meant(name.Name, names); help == "" {
+		if help = c.didYouMean(name.Name, names); help == "" {
 			help = "declare it with record or enum"
 		}
 	}
-	c.fault(name, CodeTypeName, help, "there is no type `%s`", brief(name.Name))
+	c.fault(name, CodeTypeName, help, "there is no type `%s`", truncate(name.Name))
 }
 
 // foreignTypes are the types of Sage for types of other languages.
@@ -273,18 +273,18 @@ func (c *checker) container(first *syntax.Ident, m *Module) *Object {
 		return nil
 	}
 	if of := c.moduleNamed(name, m); of != nil {
-		return of.itself()
+		return of.asObject()
 	}
 	if o := c.global(name, m); o != nil {
-		c.fault(first, CodeName, "", "`%s` is %s: nothing can stand behind `%s::`", brief(name), o.Kind.article(),
-			brief(name))
+		c.fault(first, CodeName, "", "`%s` is %s: nothing can stand behind `%s::`", truncate(name), o.Kind.article(),
+			truncate(name))
 		return nil
 	}
-	help := c.elsewhere(m, name)
+	help := c.importHelp(m, name)
 	if help == "" {
-		help = c.meant(name, slices.AppendSeq(c.names(m, EnumName), maps.Keys(m.Modules)))
+		help = c.didYouMean(name, slices.AppendSeq(c.names(m, EnumName), maps.Keys(m.Modules)))
 	}
-	c.fault(first, CodeName, help, "there is no module or enum `%s`", brief(name))
+	c.fault(first, CodeName, help, "there is no module or enum `%s`", truncate(name))
 	return nil
 }
 

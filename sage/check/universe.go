@@ -36,8 +36,8 @@ var basics = map[string]types.Kind{
 // basicArity is how many types the basics take that take any.
 var basicArity = map[string]int{"List": 1, "Map": 2, "Oracle": 1, "Agent": 1}
 
-// theUniverse is read once. Nothing changes it, so that all programs share it.
-var theUniverse = sync.OnceValue(newUniverse)
+// sharedUniverse is read once. Nothing changes it, so that all programs share it.
+var sharedUniverse = sync.OnceValue(newUniverse)
 
 // newUniverse reads the library. What is wrong in it a test of it tells.
 func newUniverse() *universe {

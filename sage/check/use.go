@@ -46,13 +46,13 @@ func (c *checker) collectUse(m *Module, d *syntax.UseDecl) {
 			return
 		}
 		if first := m.Objects[name.Name]; first != nil {
-			c.twice(name, CodeDuplicate, first.Span, "use it under another name: use … as …;",
-				"`%s` is declared in this file, and used from another", brief(name.Name))
+			c.duplicate(name, CodeDuplicate, first.Span, "use it under another name: use … as …;",
+				"`%s` is declared in this file, and used from another", truncate(name.Name))
 			return
 		}
 		if first := m.aliases[name.Name]; first != nil {
-			c.twice(name, CodeDuplicate, first.name.Span, "use one of them under another name: use … as …;",
-				"`%s` is used twice", brief(name.Name))
+			c.duplicate(name, CodeDuplicate, first.name.Span, "use one of them under another name: use … as …;",
+				"`%s` is used twice", truncate(name.Name))
 			return
 		}
 		m.aliases[name.Name] = u
@@ -73,12 +73,13 @@ func (c *checker) collectUse(m *Module, d *syntax.UseDecl) {
 
 // resolveUse finds what a use takes.
 func (c *checker) resolveUse(m *Module, u *use) *Object {
+	last := u.path[len(u.path)-1]
 	switch u.state {
 	case done:
 		return u.object
 	case active:
-		c.fault(u.path[len(u.path)-1], CodeName, "use it from the module that declares it",
-			"`%s` is never declared: these use declarations take it from each other", brief(u.path[len(u.path)-1].Name))
+		c.fault(last, CodeName, "use it from the module that declares it",
+			"`%s` is never declared: these use declarations take it from each other", truncate(last.Name))
 		u.state = done
 		return nil
 	}
@@ -89,13 +90,12 @@ func (c *checker) resolveUse(m *Module, u *use) *Object {
 	}
 	u.state = done
 	u.object = o
-	last := u.path[len(u.path)-1]
 	switch {
 	case o == nil:
 	case u.name == nil && (o.Kind == ModuleName || o.Kind == EnumName):
 		u.glob = o
 	case u.name == nil:
-		c.fault(last, CodeName, "::* stands behind modules and enums", "`%s` is no module", brief(o.Name))
+		c.fault(last, CodeName, "::* stands behind modules and enums", "`%s` is no module", truncate(o.Name))
 	case u.name != last:
 		c.info.Uses[u.name] = o
 	}
@@ -112,7 +112,7 @@ func (c *checker) usePath(m *Module, u *use) *Object {
 		return nil
 	}
 	if of := c.moduleNamed(first.Name, m); of != nil {
-		o = of.itself()
+		o = of.asObject()
 	} else if first.Name == "super" {
 		c.fault(first, CodeName, "", "the first file has no module above it")
 		return nil
@@ -129,7 +129,7 @@ func (c *checker) usePath(m *Module, u *use) *Object {
 			"`%s` is a tool, which agents use", first.Name)
 		return nil
 	} else {
-		c.fault(first, CodeName, c.missingModule(m, first.Name), "there is no module `%s`", brief(first.Name))
+		c.fault(first, CodeName, c.moduleHelp(m, first.Name), "there is no module `%s`", truncate(first.Name))
 		return nil
 	}
 	c.info.Uses[first] = o

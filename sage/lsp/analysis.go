@@ -179,9 +179,9 @@ func (s *server) analyse(program *load.Program, v view) *analysis {
 	return a
 }
 
-// at is the target of a request: the program and the module of a document,
+// target is the target of a request: the program and the module of a document,
 // and the offset in its text.
-type at struct {
+type target struct {
 	view
 	path     string
 	programs []*analysis
@@ -190,16 +190,16 @@ type at struct {
 	offset   int
 }
 
-func (a *at) file() *source.File { return a.module.File }
+func (a *target) file() *source.File { return a.module.File }
 
 // find finds the place of a position. It is nil if the document is in no
 // program that could be checked.
-func (s *server) find(v view, uri string, p position) *at {
+func (s *server) find(v view, uri string, p position) *target {
 	path := pathOf(uri)
 	programs := s.programs(v, path)
 	for _, a := range programs {
 		if m := a.module(path); m != nil {
-			return &at{view: v, path: path, programs: programs, analysis: a, module: m, offset: offsetAt(m.File, p)}
+			return &target{view: v, path: path, programs: programs, analysis: a, module: m, offset: offsetAt(m.File, p)}
 		}
 	}
 	return nil

@@ -12,9 +12,9 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// wanted is the name that is put where something is to be completed: with a
+// placeholder is the name that is put where something is to be completed: with a
 // name there, what is half written is most often a whole.
-const wanted = "zzwanted"
+const placeholder = "zzwanted"
 
 func (s *server) complete(p *positionParams) (completionList, error) {
 	list := completionList{Items: []completionItem{}}
@@ -27,7 +27,7 @@ func (s *server) complete(p *positionParams) (completionList, error) {
 	start := len(strings.TrimRightFunc(text[:a.offset], isWord))
 	end := len(text) - len(strings.TrimLeftFunc(text[a.offset:], isWord))
 	edit := textRange{positionAt(a.file(), start), positionAt(a.file(), a.offset)}
-	changed := s.analyse(a.analysis.program, v.with(map[string]string{a.path: text[:start] + wanted + text[end:]}))
+	changed := s.analyse(a.analysis.program, v.with(map[string]string{a.path: text[:start] + placeholder + text[end:]}))
 	m := changed.module(a.path)
 	if m == nil {
 		return list, nil
@@ -70,9 +70,9 @@ func (c *completer) find() {
 			return
 		}
 	}
-	c.path = around(c.module.Tree, c.offset+1)
+	c.path = enclosing(c.module.Tree, c.offset+1)
 	name, ok := c.up(0).(*syntax.Ident)
-	if !ok || name.Name != wanted {
+	if !ok || name.Name != placeholder {
 		switch c.up(0).(type) {
 		case *syntax.StringLit, *syntax.TemplateLit, *syntax.IntLit, *syntax.FloatLit:
 			return

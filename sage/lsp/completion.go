@@ -19,7 +19,7 @@ func (c *completer) words(kind int, words ...string) {
 }
 
 func (c *completer) add(item completionItem) {
-	if item.Label == "" || item.Label == wanted || c.seen[item.Label] {
+	if item.Label == "" || item.Label == placeholder || c.seen[item.Label] {
 		return
 	}
 	c.seen[item.Label] = true

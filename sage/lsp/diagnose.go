@@ -71,16 +71,16 @@ func (s *server) publish() error {
 // by their paths. Each document is in it.
 func (s *server) collect(v view) map[string][]diagnostic {
 	found := map[string][]diagnostic{}
-	told := map[*project]bool{}
+	collected := map[*project]bool{}
 	for _, path := range slices.Sorted(maps.Keys(v.documents)) {
 		d := v.documents[path]
 		found[path] = append(found[path], faultOf(d.fault())...)
 		p, _ := s.projectOf(path)
 		// Without a project, each document is one.
-		if p.main != nil && told[p] {
+		if p.main != nil && collected[p] {
 			continue
 		}
-		told[p] = true
+		collected[p] = true
 		for file, ds := range projectFaults(p.fault) {
 			found[file] = ds
 		}

@@ -103,7 +103,7 @@ func TestHostileMessages(t *testing.T) {
 	}
 }
 
-// What the checker or the parser does wrong is told, and ends nothing.
+// What the checker or the parser does wrong is collected, and ends nothing.
 func TestPanic(t *testing.T) {
 	s := &server{log: discard()}
 	err := s.guard("here", func() error { panic("there") })

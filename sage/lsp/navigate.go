@@ -30,8 +30,8 @@ func (s *server) references(p *referenceParams) ([]location, error) {
 	if o == nil {
 		return locations, nil
 	}
-	for _, spot := range spots(a.programs, o, p.Context.IncludeDeclaration) {
-		locations = append(locations, a.location(spot))
+	for _, occurrence := range occurrences(a.programs, o, p.Context.IncludeDeclaration) {
+		locations = append(locations, a.location(occurrence))
 	}
 	return locations, nil
 }

@@ -15,8 +15,8 @@ func (v view) location(s source.Span) location {
 	return location{URI: v.uri(s.File.Name), Range: rangeOf(s)}
 }
 
-// around are the nodes in which an offset is, each in the one before.
-func around(tree *syntax.File, offset int) []syntax.Node {
+// enclosing are the nodes in which an offset is, each in the one before.
+func enclosing(tree *syntax.File, offset int) []syntax.Node {
 	var path []syntax.Node
 	syntax.Inspect(tree, func(n syntax.Node) bool {
 		s := n.Extent()
@@ -39,7 +39,7 @@ func around(tree *syntax.File, offset int) []syntax.Node {
 
 // object is the name at the place and what it stands for; nil if it stands for
 // nothing, or if there is no such place.
-func (a *at) object() (name *syntax.Ident, object *check.Object) {
+func (a *target) object() (name *syntax.Ident, object *check.Object) {
 	if a == nil {
 		return nil, nil
 	}
@@ -83,10 +83,10 @@ func key(o *check.Object) string {
 	return k
 }
 
-// spots are the places in which programs name an object, in the order of the
+// occurrences are the places in which programs name an object, in the order of the
 // text; each once, in how many programs it may be. declared tells which of them
 // is its declaration.
-func spots(programs []*analysis, object *check.Object, declaration bool) []source.Span {
+func occurrences(programs []*analysis, object *check.Object, declaration bool) []source.Span {
 	want := key(object)
 	type place struct {
 		file  string

@@ -13,7 +13,7 @@ import (
 )
 
 // renamable returns the object at a place, if it can be renamed.
-func (a *at) renamable() (*syntax.Ident, *check.Object, error) {
+func (a *target) renamable() (*syntax.Ident, *check.Object, error) {
 	name, o := a.object()
 	switch {
 	case a == nil:
@@ -49,16 +49,16 @@ func (s *server) rename(p *renameParams) (*workspaceEdit, error) {
 	}
 	if !isName(p.NewName) {
 		return nil, failure("`%s` is no name: it is made of letters, digits and _, does not begin with a digit, "+
-			"and is no word of the language", brief(p.NewName))
+			"and is no word of the language", truncate(p.NewName))
 	}
 	changes := map[string][]source.Span{} // by path, in the order of the text
-	for _, spot := range spots(a.programs, o, true) {
-		if spot.Source() == o.Name {
-			changes[spot.File.Name] = append(changes[spot.File.Name], spot)
+	for _, occurrence := range occurrences(a.programs, o, true) {
+		if occurrence.Source() == o.Name {
+			changes[occurrence.File.Name] = append(changes[occurrence.File.Name], occurrence)
 		}
 	}
 	if p.NewName != o.Name {
-		if err := s.safe(a, changes, p.NewName); err != nil {
+		if err := s.checkRename(a, changes, p.NewName); err != nil {
 			return nil, err
 		}
 	}
@@ -66,8 +66,8 @@ func (s *server) rename(p *renameParams) (*workspaceEdit, error) {
 	result := &workspaceEdit{}
 	for _, path := range slices.Sorted(maps.Keys(changes)) {
 		edits := make([]textEdit, len(changes[path]))
-		for i, spot := range changes[path] {
-			edits[i] = textEdit{Range: rangeOf(spot), NewText: p.NewName}
+		for i, occurrence := range changes[path] {
+			edits[i] = textEdit{Range: rangeOf(occurrence), NewText: p.NewName}
 		}
 		if !versioned {
 			if result.Changes == nil {
@@ -92,19 +92,19 @@ func isName(text string) bool {
 		int(tokens[0].End-tokens[0].Start) == len(text) && text != "_"
 }
 
-// safe finds out whether a program means the same with another name: it is
+// checkRename finds out whether a program means the same with another name: it is
 // changed, checked, and compared name by name. Only that finds all that a name
 // can collide with, in whatever module.
-func (s *server) safe(a *at, changes map[string][]source.Span, name string) error {
+func (s *server) checkRename(a *target, changes map[string][]source.Span, name string) error {
 	texts := map[string]string{}
-	for path, spots := range changes {
+	for path, occurrences := range changes {
 		var b strings.Builder
 		end := int32(0)
-		for _, spot := range spots {
-			b.WriteString(spot.File.Text[end:spot.Start] + name)
-			end = spot.End
+		for _, occurrence := range occurrences {
+			b.WriteString(occurrence.File.Text[end:occurrence.Start] + name)
+			end = occurrence.End
 		}
-		b.WriteString(spots[0].File.Text[end:])
+		b.WriteString(occurrences[0].File.Text[end:])
 		texts[path] = b.String()
 	}
 	changed := a.view.with(texts)
@@ -125,9 +125,9 @@ func (s *server) safe(a *at, changes map[string][]source.Span, name string) erro
 		if d := firstNew(before.diagnostics, after.diagnostics); d != nil {
 			return failure("`%s` cannot be used: %s: %s", name, d.Span.Position(), d.Message)
 		}
-		if spot := differs(before, after); spot != nil {
-			return failure("`%s` cannot be used: at %s, `%s` would stand for something else", name, spot.Position(),
-				brief(spot.Source()))
+		if occurrence := firstDifference(before, after); occurrence != nil {
+			return failure("`%s` cannot be used: at %s, `%s` would stand for something else", name,
+				occurrence.Position(), truncate(occurrence.Source()))
 		}
 	}
 	return nil
@@ -147,10 +147,10 @@ func firstNew(before, after []diag.Diagnostic) *diag.Diagnostic {
 	return nil
 }
 
-// differs is the first name that does not stand for the same in two programs
+// firstDifference is the first name that does not stand for the same in two programs
 // that differ in names alone.
-func differs(before, after *analysis) *source.Span {
-	there, back := map[*check.Object]*check.Object{}, map[*check.Object]*check.Object{}
+func firstDifference(before, after *analysis) *source.Span {
+	forward, backward := map[*check.Object]*check.Object{}, map[*check.Object]*check.Object{}
 	if len(before.info.Modules) != len(after.info.Modules) {
 		s := before.info.Modules[0].Tree.Span.Before()
 		return &s
@@ -165,10 +165,10 @@ func differs(before, after *analysis) *source.Span {
 			if o == nil && n == nil {
 				continue
 			}
-			if o == nil || n == nil || there[o] != nil && there[o] != n || back[n] != nil && back[n] != o {
+			if o == nil || n == nil || forward[o] != nil && forward[o] != n || backward[n] != nil && backward[n] != o {
 				return &old.Span
 			}
-			there[o], back[n] = n, o
+			forward[o], backward[n] = n, o
 		}
 		if len(news) > len(olds) {
 			return &news[len(olds)].Span
@@ -188,7 +188,7 @@ func names(tree *syntax.File) []*syntax.Ident {
 	return all
 }
 
-func brief(text string) string {
+func truncate(text string) string {
 	if len(text) > 60 {
 		return strings.ToValidUTF8(text[:60], "") + "…"
 	}

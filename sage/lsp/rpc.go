@@ -36,7 +36,7 @@ type outgoing struct {
 	Params  any    `json:"params"`
 }
 
-// rpcError is an error that the client is told.
+// rpcError is an error that the client is collected.
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -75,7 +75,7 @@ func (s *server) answer(message []byte) *response {
 	}
 	switch {
 	case r.Version != "2.0":
-		return respond(id, nil, refuse(codeInvalid, "jsonrpc is %q, expected \"2.0\"", brief(r.Version)))
+		return respond(id, nil, refuse(codeInvalid, "jsonrpc is %q, expected \"2.0\"", truncate(r.Version)))
 	case r.Method == nil && len(id) > 0: // an answer
 		return nil
 	case r.Method == nil:
@@ -89,7 +89,7 @@ func (s *server) answer(message []byte) *response {
 		if len(id) == 0 {
 			return nil
 		}
-		return respond(id, nil, refuse(codeNoMethod, "there is no method %q", brief(*r.Method)))
+		return respond(id, nil, refuse(codeNoMethod, "there is no method %q", truncate(*r.Method)))
 	}
 	var result any
 	err := s.guard(*r.Method, func() (err error) {

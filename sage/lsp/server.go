@@ -58,7 +58,7 @@ func Serve(ctx context.Context, in io.ReadCloser, out io.Writer, o Options) erro
 		<-ctx.Done()
 		_ = in.Close()
 	})
-	err := s.converse()
+	err := s.answerAll()
 	cancel()
 	background.Wait()
 	switch {
@@ -70,8 +70,8 @@ func Serve(ctx context.Context, in io.ReadCloser, out io.Writer, o Options) erro
 	return fmt.Errorf("speaking with the client: %w", err)
 }
 
-// converse answers messages until one says exit or the input ends.
-func (s *server) converse() error {
+// answerAll answers messages until one says exit or the input ends.
+func (s *server) answerAll() error {
 	for !s.exited {
 		message, err := s.stream.Recv()
 		if err != nil {

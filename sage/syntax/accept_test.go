@@ -137,7 +137,7 @@ func TestExpressions(t *testing.T) {
 			}
 			continue
 		}
-		stays(t, "const X = "+test.text+";")
+		checkRoundTrip(t, "const X = "+test.text+";")
 		if got := show(reflect.ValueOf(f.Decls[0].(*syntax.ConstDecl).Value)); got != test.want {
 			t.Errorf("%s is read as\n%s, not\n%s", test.text, got, test.want)
 		}
@@ -169,7 +169,7 @@ func TestStatements(t *testing.T) {
 		{"return; return -1;", "(Block [(ExprStmt (ReturnExpr)) (ExprStmt (ReturnExpr (IntLit -1)))])"},
 	}
 	for _, test := range tests {
-		stays(t, "fn f() { "+test.text+" }")
+		checkRoundTrip(t, "fn f() { "+test.text+" }")
 		f, diagnostics := parser.Parse(source.NewFile("", "fn f() { "+test.text+" }"))
 		if len(diagnostics) > 0 {
 			t.Errorf("%s: %v", test.text, diagnostics[0])
@@ -196,6 +196,6 @@ func TestDeclarations(t *testing.T) {
 		"@serial test 'x' { assert(true); }\nrun A;\nrun B { x: 1, y: 2 };",
 		"agent\n  A\n{\n}\nrun // c\n A\n;",
 	} {
-		stays(t, text)
+		checkRoundTrip(t, text)
 	}
 }

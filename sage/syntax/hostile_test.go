@@ -68,12 +68,12 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("%+v", d)
 			}
 		}
-		inside(t, tree)
+		checkNesting(t, tree)
 	})
 }
 
-// inside checks that nodes stand in the nodes they are parts of.
-func inside(t *testing.T, tree *syntax.File) {
+// checkNesting checks that nodes stand in the nodes they are parts of.
+func checkNesting(t *testing.T, tree *syntax.File) {
 	var outer []source.Span
 	visit := func(n syntax.Node) {
 		span := n.Extent()
@@ -113,7 +113,7 @@ func FuzzFormat(f *testing.F) {
 			}
 			return
 		}
-		stays(t, text)
+		checkRoundTrip(t, text)
 	})
 }
 

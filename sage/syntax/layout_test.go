@@ -23,7 +23,7 @@ func TestFormat(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := format(t, string(text))
-			stays(t, string(text))
+			checkRoundTrip(t, string(text))
 			golden := strings.TrimSuffix(name, ".sg") + ".golden"
 			if os.Getenv("UPDATE_GOLDEN") != "" {
 				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {

@@ -28,9 +28,9 @@ type fataler interface {
 	Fatalf(string, ...any)
 }
 
-// stays checks that a program without errors is the same when it is formatted,
+// checkRoundTrip checks that a program without errors is the same when it is formatted,
 // with all of its comments, and that formatting it twice changes nothing.
-func stays(t fataler, text string) {
+func checkRoundTrip(t fataler, text string) {
 	t.Helper()
 	before, diagnostics := parser.Parse(source.NewFile("x.sg", text))
 	if len(diagnostics) > 0 {
@@ -68,17 +68,17 @@ func TestPrintRandomTrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := syntaxtest.File().Draw(t, "file")
 		text := printer.Print(tree)
-		stays(t, text)
+		checkRoundTrip(t, text)
 		read, _ := parser.Parse(source.NewFile("x.sg", text))
-		if !syntax.Same(plain(tree), plain(read)) {
+		if !syntax.Same(normalize(tree), normalize(read)) {
 			t.Fatalf("another program was printed:\n%s", text)
 		}
 	})
 }
 
-// plain takes from a tree what a tree that was not parsed need not have: how
+// normalize takes from a tree what a tree that was not parsed need not have: how
 // literals are written, or what that means.
-func plain(f *syntax.File) *syntax.File {
+func normalize(f *syntax.File) *syntax.File {
 	syntax.Inspect(f, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.StringLit:
@@ -97,6 +97,6 @@ func plain(f *syntax.File) *syntax.File {
 
 func TestPrintScattered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		stays(t, syntaxtest.Text().Draw(t, "text"))
+		checkRoundTrip(t, syntaxtest.Text().Draw(t, "text"))
 	})
 }

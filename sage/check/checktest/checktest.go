@@ -204,7 +204,7 @@ func (g *gen) stmt(depth int) {
 		}
 	case 1:
 		elem := g.typ(1)
-		list := g.known(typ{"List", []typ{elem}}, 1)
+		list := g.typed(typ{"List", []typ{elem}}, 1)
 		v := variable{g.name(), elem}
 		fmt.Fprintf(&g.out, "for %s in take(%s, 3) ", v.name, list)
 		g.block(depth-1, v)
@@ -216,7 +216,7 @@ func (g *gen) stmt(depth int) {
 		g.out.WriteString("}\n")
 	case 3:
 		v := variable{g.name(), g.typ(1)}
-		fmt.Fprintf(&g.out, "match %s { Some(%s) => ", g.known(typ{"Option", []typ{v.typ}}, 1), v.name)
+		fmt.Fprintf(&g.out, "match %s { Some(%s) => ", g.typed(typ{"Option", []typ{v.typ}}, 1), v.name)
 		g.block(depth-1, v)
 		g.out.WriteString("None => ")
 		g.block(depth - 1)

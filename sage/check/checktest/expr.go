@@ -38,7 +38,7 @@ func (g *gen) expr(t typ, depth int) string {
 	case 6:
 		v := g.name()
 		some := g.with(variable{v, t}, func() string { return g.expr(t, depth-1) })
-		return fmt.Sprintf("(match %s { Some(%s) => %s, None => %s })", g.known(typ{"Option", []typ{t}}, depth-1), v,
+		return fmt.Sprintf("(match %s { Some(%s) => %s, None => %s })", g.typed(typ{"Option", []typ{t}}, depth-1), v,
 			some, g.expr(t, depth-1))
 	case 7:
 		for _, f := range g.funcs {
@@ -52,9 +52,9 @@ func (g *gen) expr(t typ, depth int) string {
 	return g.literal(t, depth-1)
 }
 
-// known is an expression that says itself of which type it is, as nothing around
+// typed is an expression that says itself of which type it is, as nothing around
 // it does.
-func (g *gen) known(t typ, depth int) string {
+func (g *gen) typed(t typ, depth int) string {
 	return fmt.Sprintf("id::<%s>(%s)", t, g.expr(t, depth))
 }
 

@@ -55,7 +55,7 @@ func (p *parser) member(d *syntax.AgentDecl) {
 	case p.kind == syntax.At:
 		p.next()
 		if word := p.text(); !p.kind.IsWord() || word != "persistent" {
-			p.fault(p.here(), syntax.CodeUnexpected, "unknown annotation `@"+brief(word)+"`",
+			p.fault(p.here(), syntax.CodeUnexpected, "unknown annotation `@"+truncate(word)+"`",
 				"beliefs that are kept are marked with @persistent")
 		}
 		if p.kind.IsWord() {
@@ -73,7 +73,7 @@ func (p *parser) member(d *syntax.AgentDecl) {
 		m = p.useClause()
 		p.got(syntax.Semicolon)
 	default:
-		m = p.notMember(start)
+		m = p.badMember(start)
 	}
 	d.Members = append(d.Members, m)
 }
@@ -89,8 +89,8 @@ func (p *parser) belief(start int32) *syntax.Field {
 	return f
 }
 
-// notMember reads what does not belong into an agent.
-func (p *parser) notMember(start int32) syntax.AgentPart {
+// badMember reads what does not belong into an agent.
+func (p *parser) badMember(start int32) syntax.AgentPart {
 	switch {
 	case p.kind == syntax.Name && p.ahead(1).IsWord() && p.ahead(2) == syntax.Colon && p.text() == "belief":
 		p.fault(p.here(), syntax.CodeForeign, "`belief` is a word of an earlier Sage", "write only name: Type")

@@ -72,7 +72,7 @@ func (p *parser) decl() syntax.Decl {
 	case syntax.Run:
 		return p.runDecl(start)
 	}
-	return p.notDecl(start)
+	return p.badDecl(start)
 }
 
 func (p *parser) modDecl(start int32, pub bool) syntax.Decl {
@@ -274,7 +274,7 @@ func (p *parser) runDecl(start int32) syntax.Decl {
 func (p *parser) fieldInit() *syntax.FieldInit {
 	start := p.start()
 	f := &syntax.FieldInit{Name: p.word("of the field")}
-	if p.expect(syntax.Colon, "and the value of `"+brief(f.Name.Name)+"`") || p.got(syntax.Assign) ||
+	if p.expect(syntax.Colon, "and the value of `"+truncate(f.Name.Name)+"`") || p.got(syntax.Assign) ||
 		p.atExpr() && !p.onNewLine() {
 		f.Value = p.expr()
 	} else {

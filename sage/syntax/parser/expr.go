@@ -28,16 +28,16 @@ func (p *parser) expr() syntax.Expr {
 	if !p.enter() {
 		return &syntax.BadExpr{Span: p.bad()}
 	}
-	return p.caught(p.binary(p.unary(), 1), start)
+	return p.catchClauses(p.binary(p.unary(), 1), start)
 }
 
 // exprFrom reads the rest of an expression that begins with x.
 func (p *parser) exprFrom(x syntax.Expr, start int32) syntax.Expr {
-	return p.caught(p.binary(p.postfix(x, start), 1), start)
+	return p.catchClauses(p.binary(p.postfix(x, start), 1), start)
 }
 
-// caught reads the catch clauses behind x.
-func (p *parser) caught(x syntax.Expr, start int32) syntax.Expr {
+// catchClauses reads the catch clauses behind x.
+func (p *parser) catchClauses(x syntax.Expr, start int32) syntax.Expr {
 	for p.kind == syntax.Catch && p.atCatchClause() {
 		p.next()
 		c := &syntax.CatchExpr{X: x}
@@ -69,25 +69,25 @@ func (p *parser) atCatchClause() bool {
 	return !startsExpr(p.ahead(1))
 }
 
-// binary reads the operators behind x that bind at least as tight as least.
-func (p *parser) binary(x syntax.Expr, least int) syntax.Expr {
+// binary reads the operators behind x that bind at least as precedence as least.
+func (p *parser) binary(x syntax.Expr, lowest int) syntax.Expr {
 	for {
 		op := p.kind
-		tight := syntax.Precedence(op)
-		if tight == 0 && (p.is("and") || p.is("or")) && startsExpr(p.ahead(1)) && !p.onNewLine() {
+		precedence := syntax.Precedence(op)
+		if precedence == 0 && (p.is("and") || p.is("or")) && startsExpr(p.ahead(1)) && !p.onNewLine() {
 			op = syntax.AndAnd
 			if p.is("or") {
 				op = syntax.OrOr
 			}
 			p.fault(p.here(), syntax.CodeForeign, "`"+p.text()+"` is no operator", "write "+op.String())
-			tight = syntax.Precedence(op)
+			precedence = syntax.Precedence(op)
 		}
-		if tight == 0 || tight < least {
+		if precedence == 0 || precedence < lowest {
 			return x
 		}
 		p.next()
 		y := p.operand()
-		for next := syntax.Precedence(p.kind); next > tight; next = syntax.Precedence(p.kind) {
+		for next := syntax.Precedence(p.kind); next > precedence; next = syntax.Precedence(p.kind) {
 			y = p.binary(y, next)
 		}
 		x = &syntax.BinaryExpr{Span: p.from(x), Op: op, X: x, Y: y}

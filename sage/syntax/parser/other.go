@@ -78,8 +78,8 @@ func (p *parser) effectDecl(start int32, pub bool) syntax.Decl {
 	return d
 }
 
-// notDecl reads what is no declaration, and says what it may have been meant to be.
-func (p *parser) notDecl(start int32) syntax.Decl {
+// badDecl reads what is no declaration, and says what it may have been meant to be.
+func (p *parser) badDecl(start int32) syntax.Decl {
 	defer func() {
 		if p.end() <= start {
 			p.next()

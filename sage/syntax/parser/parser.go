@@ -62,9 +62,9 @@ type parser struct {
 	// the same place is most likely its consequence.
 	errorLine, errorIndex int
 
-	// skew is the first block whose closing brace is not below its beginning:
+	// misaligned is the first block whose closing brace is not below its beginning:
 	// if a brace is missing somewhere, it is likely there.
-	skew source.Span
+	misaligned source.Span
 }
 
 // height is the height of a subtree that is complete, and where it stands.
@@ -171,9 +171,9 @@ func (p *parser) report(span source.Span, code, message, help string, related ..
 	}
 }
 
-// fresh reports whether an error at the current token would be one of its own,
+// isNewError reports whether an error at the current token would be one of its own,
 // and not a consequence of the last one or of a character that is no token.
-func (p *parser) fresh() bool {
+func (p *parser) isNewError() bool {
 	line := p.file.LineOf(int(p.start()))
 	if p.kind == syntax.Invalid || p.at > 0 && p.tokens[p.at-1].Kind == syntax.Invalid || p.at == p.errorIndex ||
 		line == p.errorLine {
@@ -185,7 +185,7 @@ func (p *parser) fresh() bool {
 
 // fault reports an error at a span, if it is no consequence.
 func (p *parser) fault(span source.Span, code, message, help string, related ...diag.Related) {
-	if p.fresh() {
+	if p.isNewError() {
 		p.report(span, code, message, help, related...)
 	}
 }
@@ -194,13 +194,13 @@ func (p *parser) fault(span source.Span, code, message, help string, related ...
 func (p *parser) unexpected(expected, help string) {
 	found := article(p.kind)
 	if p.kind.IsOperator() || p.kind.IsWord() {
-		found = "`" + brief(p.text()) + "`"
+		found = "`" + truncate(p.text()) + "`"
 	}
 	p.fault(p.here(), syntax.CodeUnexpected, "expected "+expected+", found "+found, help)
 }
 
-// brief is a word that may be long, short.
-func brief(s string) string {
+// truncate is a word that may be long, short.
+func truncate(s string) string {
 	if len(s) > 40 {
 		return s[:40] + "…"
 	}
@@ -368,15 +368,15 @@ func (p *parser) closing(opening int) {
 	brace := source.Span{File: p.file, Start: t.Start, End: t.End}
 	if p.kind != syntax.RBrace {
 		var related []diag.Related
-		if p.skew.Valid() {
-			related = append(related, diag.Related{Span: p.skew, Message: "the closing brace for this one is not " +
-				"below the beginning of its line: it may be meant for another"})
+		if p.misaligned.Valid() {
+			related = append(related, diag.Related{Span: p.misaligned, Message: "the closing brace for this one is " +
+				"not below the beginning of its line: it may be meant for another"})
 		}
 		p.fault(brace, syntax.CodeUnexpected, "this { is never closed", "add the } that belongs to it", related...)
 		return
 	}
-	if !p.skew.Valid() && p.onNewLine() && p.indent(p.start()) != p.indent(t.Start) {
-		p.skew = brace
+	if !p.misaligned.Valid() && p.onNewLine() && p.indent(p.start()) != p.indent(t.Start) {
+		p.misaligned = brace
 	}
 	p.next()
 }

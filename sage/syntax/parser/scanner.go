@@ -56,7 +56,7 @@ func (s *scanner) scan() {
 		if len(s.braces) == 0 {
 			break
 		}
-		s.endless()
+		s.unterminated()
 	}
 	s.emit(syntax.EOF, s.pos)
 }

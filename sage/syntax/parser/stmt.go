@@ -243,9 +243,9 @@ func (p *parser) noSemicolon(x syntax.Expr) {
 		help := ""
 		switch p.kind {
 		case syntax.String, syntax.TemplateHead, syntax.Int, syntax.Float:
-			help = "what a function is given stands in parentheses: " + brief(name.Name) + "(…)"
+			help = "what a function is given stands in parentheses: " + truncate(name.Name) + "(…)"
 		case syntax.Colon:
-			help = "a variable is made with let: let " + brief(name.Name) + " = …;"
+			help = "a variable is made with let: let " + truncate(name.Name) + " = …;"
 		}
 		if help != "" {
 			p.unexpected("`;` after the statement", help)

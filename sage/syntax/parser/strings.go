@@ -31,7 +31,7 @@ func (s *scanner) text(quote byte, open, closed syntax.Kind) {
 		case c == quote:
 			s.pos++
 			s.emit(closed, start)
-			s.closed()
+			s.noteSuspect()
 			return
 		case c == '{' && quote == '"':
 			if s.braceIsText() {
@@ -52,7 +52,7 @@ func (s *scanner) text(quote byte, open, closed syntax.Kind) {
 			s.char("a string")
 		}
 	}
-	s.endless()
+	s.unterminated()
 }
 
 // braceIsText reports whether an escape follows the brace, with which no
@@ -65,10 +65,10 @@ func (s *scanner) braceIsText() bool {
 	return i < len(s.src) && s.src[i] == '\\'
 }
 
-// closed remembers a string that goes over several lines and has a name right
+// noteSuspect remembers a string that goes over several lines and has a name right
 // behind it: most likely its quote is missing, and what closed it was meant to
 // begin the next string.
-func (s *scanner) closed() {
+func (s *scanner) noteSuspect() {
 	if len(s.braces) > 0 || s.suspect.set || s.pos >= len(s.src) || !isLetter(s.src[s.pos]) {
 		return
 	}
@@ -82,9 +82,9 @@ func (s *scanner) mark() mark {
 		diagnostics: len(s.diagnostics)}
 }
 
-// endless reports a string that goes on to the end of the file, and goes on
+// unterminated reports a string that goes on to the end of the file, and goes on
 // behind the line in which it begins.
-func (s *scanner) endless() {
+func (s *scanner) unterminated() {
 	m := s.begun
 	if s.suspect.set {
 		m = s.suspect

@@ -35,7 +35,7 @@ func (p *parser) summon(start int32) syntax.Expr {
 		s.Inits = p.inits()
 	} else {
 		p.missing(syntax.LBrace, "after the agent", "write the braces also if it is given nothing: summon "+
-			brief(s.Agent.String())+" {}")
+			truncate(s.Agent.String())+" {}")
 	}
 	s.Span = p.finish(start)
 	return s
@@ -68,7 +68,7 @@ func (p *parser) retry(start int32) syntax.Expr {
 			case "on":
 				r.On = f.Value
 			default:
-				p.fault(f.Name.Span, syntax.CodeUnexpected, "retry has no `"+brief(f.Name.Name)+"`",
+				p.fault(f.Name.Span, syntax.CodeUnexpected, "retry has no `"+truncate(f.Name.Name)+"`",
 					"it has delay: ms and on: [kinds]")
 			}
 		})

@@ -8,9 +8,9 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax"
 )
 
-// breakable is from how many calls on a chain is put into several lines if it
+// minChainCalls is from how many calls on a chain is put into several lines if it
 // does not fit into one.
-const breakable = 3
+const minChainCalls = 3
 
 // chain prints calls, fields and elements: x.a().b()[i].
 func (p *printer) chain(x syntax.Expr) *doc {
@@ -62,7 +62,7 @@ func (p *printer) chain(x syntax.Expr) *doc {
 	var rest []*doc
 	for _, l := range links {
 		switch {
-		case calls >= breakable && l.call:
+		case calls >= minChainCalls && l.call:
 			rest = append(rest, soft, l.d)
 		case len(rest) > 0:
 			rest = append(rest, l.d)
@@ -157,7 +157,7 @@ func spreads(x syntax.Expr, alone bool) bool {
 
 // isChain reports whether a call is one of a chain that is broken before its dots.
 func isChain(x syntax.Expr) bool {
-	for calls := 0; calls < breakable; {
+	for calls := 0; calls < minChainCalls; {
 		switch n := x.(type) {
 		case *syntax.CallExpr:
 			calls++

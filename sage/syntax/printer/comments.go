@@ -51,10 +51,10 @@ func (a *attachment) attach(in syntax.Node, c syntax.Comment) {
 		own := a.ownLine(c)
 		switch {
 		case i == len(parts) && a.inEmpty(in, parts, c):
-			n := a.of(in)
+			n := a.notesOf(in)
 			n.inner = append(n.inner, c)
 		case i > 0 && (!own || i == len(parts)):
-			n := a.of(parts[i-1])
+			n := a.notesOf(parts[i-1])
 			n.trailing = append(n.trailing, c)
 		case own && i < len(parts):
 			if isBlock(parts[i]) {
@@ -62,10 +62,10 @@ func (a *attachment) attach(in syntax.Node, c syntax.Comment) {
 				in = parts[i]
 				continue
 			}
-			n := a.of(parts[i])
+			n := a.notesOf(parts[i])
 			n.leading = append(n.leading, c)
 		default:
-			n := a.of(in)
+			n := a.notesOf(in)
 			n.inner = append(n.inner, c)
 		}
 		return
@@ -114,7 +114,7 @@ func isBlock(n syntax.Node) bool {
 	return false
 }
 
-func (a *attachment) of(n syntax.Node) *notes {
+func (a *attachment) notesOf(n syntax.Node) *notes {
 	if b, ok := n.(*syntax.BlockExpr); ok {
 		n = b.Block
 	}

@@ -11,7 +11,7 @@ import (
 func (p *printer) expr(x syntax.Expr) *doc {
 	switch x := x.(type) {
 	case *syntax.BlockExpr:
-		return p.brief(x.Block)
+		return p.inlineBlock(x.Block)
 	case *syntax.Ident:
 		return p.name(x)
 	case *syntax.Path:
@@ -92,7 +92,7 @@ func (p *printer) agentExpr(x syntax.Expr) *doc {
 		if x.On != nil {
 			docs = append(docs, concat(text("on:"), p.value(x.On)))
 		}
-		return concat(p.list(x, "retry(", docs, ")"), text(" "), p.brief(x.Body))
+		return concat(p.list(x, "retry(", docs, ")"), text(" "), p.inlineBlock(x.Body))
 	case *syntax.SummonExpr:
 		return concat(text("summon "), p.path(x.Agent), text(" "), p.inits(x, x.Inits))
 	case *syntax.AwaitExpr:
@@ -184,7 +184,7 @@ func (p *printer) mapLit(x *syntax.MapLit) *doc {
 	d := p.list(x, "{", docsOf(x.Entries, func(e *syntax.MapEntry) *doc {
 		return p.with(e, concat(p.expr(e.Key), text(":"), p.value(e.Value)))
 	}), "}")
-	if len(x.Entries) > 0 && p.opened(x.Entries[0]) {
+	if len(x.Entries) > 0 && p.startsLine(x.Entries[0]) {
 		d.forced = true
 	}
 	return d
@@ -194,16 +194,16 @@ func (p *printer) closure(x *syntax.ClosureExpr) *doc {
 	return concat(text("|"), join(docsOf(x.Params, p.param), text(", ")), text("|"), p.value(x.Body))
 }
 
-// binary breaks a chain of operators that bind equally tight: at all of them if
+// binary breaks a chain of operators that bind equally precedence: at all of them if
 // they are && or ||, and where it is too long otherwise.
 func (p *printer) binary(x *syntax.BinaryExpr) *doc {
-	tight := syntax.Precedence(x.Op)
+	precedence := syntax.Precedence(x.Op)
 	var rest []*doc // backwards: an operand with the operator behind it, and the line between
 	behind := none
 	first := syntax.Expr(x)
 	for {
 		b, ok := first.(*syntax.BinaryExpr)
-		if !ok || syntax.Precedence(b.Op) != tight || b != x && p.hasLeading(b) {
+		if !ok || syntax.Precedence(b.Op) != precedence || b != x && p.hasLeading(b) {
 			break
 		}
 		if b != x {
@@ -215,7 +215,7 @@ func (p *printer) binary(x *syntax.BinaryExpr) *doc {
 	}
 	rest = append(rest, concat(p.expr(first), behind))
 	slices.Reverse(rest)
-	if tight > syntax.Precedence(syntax.AndAnd) && !slices.ContainsFunc(rest, isForced) {
+	if precedence > syntax.Precedence(syntax.AndAnd) && !slices.ContainsFunc(rest, isForced) {
 		return indent(fill(rest))
 	}
 	return group(rest[0], indent(rest[1:]...))
@@ -264,7 +264,7 @@ func (p *printer) catch(x *syntax.CatchExpr) *doc {
 		}
 	}
 	if x.Body != nil {
-		parts = append(parts, text(" "), p.brief(x.Body))
+		parts = append(parts, text(" "), p.inlineBlock(x.Body))
 	}
 	return concat(parts...)
 }

@@ -125,22 +125,22 @@ func (p *printer) suffix(c syntax.Comment) *doc {
 	return &doc{kind: suffixDoc, text: c.Text, own: ends > 0, blank: ends > 1, forced: true}
 }
 
-// first returns where a node begins with its comments.
-func (p *printer) first(n syntax.Node) int32 {
+// startOf returns where a node begins with its comments.
+func (p *printer) startOf(n syntax.Node) int32 {
 	if found := p.notes[n]; found != nil && len(found.leading) > 0 {
 		return found.leading[0].Start
 	}
 	return n.Extent().Start
 }
 
-// apart reports whether an empty line stands before a node.
-func (p *printer) apart(n syntax.Node) bool {
-	return n.Extent().Valid() && lineEndsBefore(p.text, p.first(n)) > 1
+// blankLineBefore reports whether an empty line stands before a node.
+func (p *printer) blankLineBefore(n syntax.Node) bool {
+	return n.Extent().Valid() && lineEndsBefore(p.text, p.startOf(n)) > 1
 }
 
-// opened reports whether a node is the first in its line.
-func (p *printer) opened(n syntax.Node) bool {
-	return n.Extent().Valid() && lineEndsBefore(p.text, p.first(n)) > 0
+// startsLine reports whether a node is the first in its line.
+func (p *printer) startsLine(n syntax.Node) bool {
+	return n.Extent().Valid() && lineEndsBefore(p.text, p.startOf(n)) > 0
 }
 
 // lines puts docs of nodes into lines of their own, with the empty lines that
@@ -150,7 +150,7 @@ func (p *printer) lines(nodes []syntax.Node, docs []*doc, apart func(i int) bool
 	for i, d := range docs {
 		switch {
 		case i == 0:
-		case p.apart(nodes[i]) || apart != nil && apart(i):
+		case p.blankLineBefore(nodes[i]) || apart != nil && apart(i):
 			parts = append(parts, empty)
 		default:
 			parts = append(parts, hard)
@@ -185,7 +185,7 @@ func (p *printer) braces(n syntax.Node, nodes []syntax.Node, docs []*doc, end st
 	for i, d := range docs {
 		if i > 0 {
 			parts = append(parts, separator)
-			if p.apart(nodes[i]) {
+			if p.blankLineBefore(nodes[i]) {
 				parts = append(parts, empty)
 			} else {
 				parts = append(parts, line)
@@ -197,7 +197,7 @@ func (p *printer) braces(n syntax.Node, nodes []syntax.Node, docs []*doc, end st
 		parts = append(parts, ifBroken(end))
 	}
 	g := group(text("{"), indent(concat(inner...), line, concat(parts...)), line, text("}"))
-	g.forced = g.forced || p.opened(nodes[0])
+	g.forced = g.forced || p.startsLine(nodes[0])
 	return g
 }
 

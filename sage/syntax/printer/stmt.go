@@ -20,17 +20,17 @@ func (p *printer) bareBlock(b *syntax.Block) *doc {
 	return p.body(b, nodes, docs, nil)
 }
 
-// brief is a block that is an expression only: in one line, if it is so in the
+// inlineBlock is a block that is an expression only: in one line, if it is so in the
 // text and fits.
-func (p *printer) brief(b *syntax.Block) *doc {
-	if !p.isBrief(b) {
+func (p *printer) inlineBlock(b *syntax.Block) *doc {
+	if !p.isInline(b) {
 		return p.block(b)
 	}
 	return p.with(b, group(text("{"), indent(line, p.expr(b.Tail)), line, text("}")))
 }
 
-func (p *printer) isBrief(b *syntax.Block) bool {
-	if b.Tail == nil || len(b.Stmts) > 0 || p.opened(b.Tail) {
+func (p *printer) isInline(b *syntax.Block) bool {
+	if b.Tail == nil || len(b.Stmts) > 0 || p.startsLine(b.Tail) {
 		return false
 	}
 	found := p.notes[b]
@@ -126,12 +126,12 @@ func (p *printer) ifExpr(x *syntax.IfExpr) *doc {
 	for e := syntax.Expr(x); e != nil; {
 		switch n := e.(type) {
 		case *syntax.IfExpr:
-			if !p.isBrief(n.Then) || n.Else == nil {
+			if !p.isInline(n.Then) || n.Else == nil {
 				return p.ifStmt(x)
 			}
 			e = n.Else
 		case *syntax.BlockExpr:
-			if !p.isBrief(n.Block) {
+			if !p.isInline(n.Block) {
 				return p.ifStmt(x)
 			}
 			e = nil

@@ -2,8 +2,8 @@ package syntaxtest
 
 import "github.com/coppice-dev/coppice/sage/syntax"
 
-// deep bounds the nesting of expressions and blocks.
-const deep = 3
+// maxDepth bounds the nesting of expressions and blocks.
+const maxDepth = 3
 
 func (g gen) decl() syntax.Decl {
 	pub := g.chance(3)
@@ -47,7 +47,7 @@ func (g gen) decl() syntax.Decl {
 		f := g.signature()
 		f.Pub = pub
 		if f.Extern = g.chance(4); !f.Extern {
-			f.Body = g.block(deep)
+			f.Body = g.block(maxDepth)
 		}
 		return f
 	case 6, 7:
@@ -56,7 +56,7 @@ func (g gen) decl() syntax.Decl {
 		return g.supervisor(pub)
 	case 9:
 		return &syntax.TestDecl{Attrs: some(g, 0, 1, func() *syntax.Ident { return g.id("serial") }), Name: g.str(),
-			Body: g.block(deep)}
+			Body: g.block(maxDepth)}
 	case 10:
 		r := &syntax.RunDecl{Target: g.path(), Inits: g.inits(1)}
 		r.Braces = len(r.Inits) > 0 || g.chance(2)
@@ -115,7 +115,7 @@ func (g gen) agent(pub bool) syntax.Decl {
 
 func (g gen) handler() *syntax.Handler {
 	event := syntax.Event(g.n(int(syntax.EventStart), int(syntax.EventMessage)))
-	h := &syntax.Handler{Event: event, Word: &syntax.Ident{Name: event.String()}, Body: g.block(deep)}
+	h := &syntax.Handler{Event: event, Word: &syntax.Ident{Name: event.String()}, Body: g.block(maxDepth)}
 	switch event {
 	case syntax.EventResting:
 		h.Word = g.id("resting", "stop")

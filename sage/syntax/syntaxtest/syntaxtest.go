@@ -94,7 +94,7 @@ func joined(tokens []syntax.Token, i int) bool {
 	return word(a) && word(b) || a.IsOperator() && b.IsOperator() || a == syntax.Dot || b == syntax.Dot
 }
 
-// gen draws parts of programs. Depth is how deep they still may be.
+// gen draws parts of programs. Depth is how maxDepth they still may be.
 type gen struct{ t *rapid.T }
 
 func (g gen) n(least, most int) int { return rapid.IntRange(least, most).Draw(g.t, "n") }
