@@ -23,8 +23,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds every wait; only a failure takes that long.
-const patience = 30 * time.Second
+// waitLimit bounds every wait; only a failure takes that long.
+const waitLimit = 30 * time.Second
 
 // session is a client and its server.
 type session struct {
@@ -85,7 +85,7 @@ func start(t *testing.T, files ...string) *session {
 		fromServer.Close()
 		select {
 		case <-s.ended:
-		case <-time.After(patience):
+		case <-time.After(waitLimit):
 			t.Error("the server does not end")
 		}
 	})
@@ -107,7 +107,7 @@ func (s *session) call(method string, params, result any) {
 }
 
 func (s *session) try(method string, params, result any) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
 	answer, err := s.client.Call(ctx, method, params)
 	if err != nil || result == nil {
@@ -140,7 +140,7 @@ func (s *session) at(name string, p position) positionParams {
 // waitFor waits until the diagnostics of a file are these: line:column code, of each.
 func (s *session) waitFor(name string, want ...string) publishParams {
 	s.Helper()
-	after := time.After(patience)
+	after := time.After(waitLimit)
 	var got []string
 	for {
 		select {
