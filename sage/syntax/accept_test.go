@@ -11,8 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax/parser"
 )
 
-// show writes a tree as (Kind part part …), without spans and without what is
-// not there.
+// show writes a tree as (Kind part part …), without spans and without absent parts.
 func show(v reflect.Value) string {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -66,7 +65,7 @@ func show(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// TestExpressions says how expressions and statements are read.
+// TestExpressions checks how expressions and statements are parsed.
 func TestExpressions(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{"n-1", "(BinaryExpr - n (IntLit 1))"},
@@ -181,8 +180,7 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// TestDeclarations has what other programs than ours may contain: all of it is
-// read, and all of it is printed again.
+// TestDeclarations parses and prints unusual but valid layouts of declarations.
 func TestDeclarations(t *testing.T) {
 	for _, text := range []string{
 		"agent A receives M follows P as R, Q as S uses Http, Fs { use Db; message: String, @persistent n: Int = 3; on stop { } f: Int on error { } on message(m: M) { } }",

@@ -6,50 +6,49 @@ import (
 	"github.com/coppice-dev/coppice/sage/source"
 )
 
-// Node is a part of a program. Extent is where it stands, from its first to
-// behind its last token.
+// Node is a part of a program. Extent returns its span, from the start of its first token to the
+// end of its last one.
 type Node interface {
 	Extent() source.Span
 }
 
 // The kinds of nodes.
 type (
-	// Decl stands at the top of a file.
+	// Decl is a top-level declaration of a file.
 	Decl interface {
 		Node
 		declNode()
 	}
-	// Stmt stands in a block.
+	// Stmt is a statement in a block.
 	Stmt interface {
 		Node
 		stmtNode()
 	}
-	// Expr has a value.
+	// Expr is an expression.
 	Expr interface {
 		Node
 		exprNode()
 	}
-	// Pattern matches a value and takes it apart.
+	// Pattern matches a value and destructures it.
 	Pattern interface {
 		Node
 		patternNode()
 	}
-	// Type is a type as it is written.
+	// Type is a type as written in the source.
 	Type interface {
 		Node
 		typeNode()
 	}
 )
 
-// File is a whole file.
+// File is the tree of one source file.
 type File struct {
 	source.Span
 	Decls    []Decl
-	Comments []Comment // in their order
+	Comments []Comment // in source order
 }
 
-// Comment is a comment, which always goes to the end of its line. Text
-// begins with // and has no blanks at its end.
+// Comment is a line comment. Text starts with // and has no trailing white space.
 type Comment struct {
 	source.Span
 	Text string
@@ -61,25 +60,23 @@ type Ident struct {
 	Name string
 }
 
-// Path is a name with what it is qualified by, a::b::c. In an expression a
-// single name without type arguments is an Ident, in other places (types,
-// summon, run, children, records) a Path of one segment.
+// Path is a qualified name, a::b::c. In an expression a single name without type arguments is an
+// Ident. In other places (types, summon, run, children, records) it is a Path of one segment.
 type Path struct {
 	source.Span
 	Segments []Segment
 }
 
-// Segment is a name of a path, and the types it is applied to: a<T> in types,
-// a::<T> in expressions.
+// Segment is one name of a path with its type arguments: a<T> in types, a::<T> in expressions.
 type Segment struct {
 	Name *Ident
 	Args []Type
 }
 
-// Last is the last name of the path.
+// Last returns the last name of the path.
 func (p *Path) Last() *Ident { return p.Segments[len(p.Segments)-1].Name }
 
-// String is the path without type arguments.
+// String returns the path without type arguments.
 func (p *Path) String() string {
 	names := make([]string, len(p.Segments))
 	for i, s := range p.Segments {
@@ -88,7 +85,7 @@ func (p *Path) String() string {
 	return strings.Join(names, "::")
 }
 
-// The types.
+// The kinds of types.
 type (
 	// NamedType is Int, List<T>, a record, a type parameter, …
 	NamedType struct {
@@ -100,13 +97,13 @@ type (
 		source.Span
 		Elems []Type
 	}
-	// FuncType is Fn(T, U) -> R. Result is nil where it is left out.
+	// FuncType is Fn(T, U) -> R. Result is nil if omitted.
 	FuncType struct {
 		source.Span
 		Params []Type
 		Result Type
 	}
-	// BadType stands where a type could not be read.
+	// BadType stands for a type with a syntax error.
 	BadType struct{ source.Span }
 )
 
@@ -115,17 +112,16 @@ func (*TupleType) typeNode() {}
 func (*FuncType) typeNode()  {}
 func (*BadType) typeNode()   {}
 
-// The patterns.
+// The kinds of patterns.
 type (
 	// WildcardPat is _.
 	WildcardPat struct{ source.Span }
-	// BindPat is a name that begins with a small letter: it matches all and
-	// names it.
+	// BindPat is a lower-case name. It matches any value and binds it.
 	BindPat struct {
 		source.Span
 		Name *Ident
 	}
-	// LiteralPat is a number (also a negative one), a string or a bool.
+	// LiteralPat is a number, possibly negative, a string or a bool.
 	LiteralPat struct {
 		source.Span
 		Value Expr // IntLit, FloatLit, StringLit or BoolLit
@@ -135,15 +131,15 @@ type (
 		source.Span
 		Elems []Pattern
 	}
-	// VariantPat is a variant of an enum, alone or with what it carries:
-	// None, Some(x), Shape::Circle(r).
+	// VariantPat is a variant of an enum, with or without a payload: None, Some(x),
+	// Shape::Circle(r).
 	VariantPat struct {
 		source.Span
 		Name   *Path
 		Args   []Pattern
-		Dotted bool // written Enum.Variant
+		Dotted bool // written as Enum.Variant
 	}
-	// BadPat stands where a pattern could not be read.
+	// BadPat stands for a pattern with a syntax error.
 	BadPat struct{ source.Span }
 )
 
@@ -154,34 +150,34 @@ func (*TuplePat) patternNode()    {}
 func (*VariantPat) patternNode()  {}
 func (*BadPat) patternNode()      {}
 
-// Block is statements in braces. Tail is the expression at its end that no
-// semicolon follows: the value of the block; nil if there is none.
+// Block is a list of statements in braces. Tail is the last expression if no semicolon follows it:
+// the value of the block. It is nil if there is none.
 type Block struct {
 	source.Span
 	Stmts []Stmt
 	Tail  Expr
 }
 
-// The statements.
+// The kinds of statements.
 type (
 	// LetStmt is let pattern: T = value;
 	LetStmt struct {
 		source.Span
-		Mut     bool // written let mut, which means the same
+		Mut     bool // written as let mut, which means the same
 		Pattern Pattern
-		Type    Type // nil if it is not written
+		Type    Type // nil if omitted
 		Value   Expr
 	}
-	// AssignStmt is target = value; or with +=, -=, *=, /=, %=, ++=. The
-	// target is a name, a field or an element.
+	// AssignStmt is target = value; or one of +=, -=, *=, /=, %=, ++=. The target is a name, a
+	// field or an element.
 	AssignStmt struct {
 		source.Span
 		Target Expr
 		Op     Kind // Assign, AddAssign, …
 		Value  Expr
 	}
-	// ExprStmt is an expression whose value is not used. After one that ends
-	// with a block the semicolon may be missing.
+	// ExprStmt is an expression whose value is not used. The semicolon is optional after one that
+	// ends with a block.
 	ExprStmt struct {
 		source.Span
 		X Expr
@@ -214,10 +210,10 @@ type (
 	MockStmt struct {
 		source.Span
 		Tool, Func *Ident // nil for divine
-		Infer      bool   // written mock infer
+		Infer      bool   // written as mock infer
 		Value      Expr
 	}
-	// BadStmt stands where a statement could not be read.
+	// BadStmt stands for a statement with a syntax error.
 	BadStmt struct{ source.Span }
 )
 

@@ -6,7 +6,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/source"
 )
 
-// The declarations.
+// The kinds of declarations.
 type (
 	// ModDecl is mod name;
 	ModDecl struct {
@@ -44,11 +44,11 @@ type (
 		source.Span
 		Pub   bool
 		Name  *Ident
-		Type  Type // nil if it is not written
+		Type  Type // nil if omitted
 		Value Expr
 	}
-	// FuncDecl is fn name<T>(x: T) -> R fails { }, also without a body: those
-	// of a tool, and extern fn.
+	// FuncDecl is fn name<T>(x: T) -> R fails { }. Functions of tools and extern functions have no
+	// body.
 	FuncDecl struct {
 		source.Span
 		Pub        bool
@@ -57,9 +57,9 @@ type (
 		Name       *Ident
 		TypeParams []*Ident
 		Params     []*Param
-		Result     Type // nil if it is not written
+		Result     Type // nil if omitted
 		Fails      bool
-		Body       *Block // nil for those without
+		Body       *Block // nil if there is none
 	}
 	// AgentDecl is agent Name receives T { … }.
 	AgentDecl struct {
@@ -87,7 +87,7 @@ type (
 	RunDecl struct {
 		source.Span
 		Target *Path
-		Braces bool // the braces are written
+		Braces bool // whether the braces are written
 		Inits  []*FieldInit
 	}
 	// ToolDecl is tool Name { fn f() -> T … }.
@@ -112,7 +112,7 @@ type (
 		Effect *Ident
 		Inits  []*FieldInit
 	}
-	// BadDecl stands where a declaration could not be read.
+	// BadDecl stands for a declaration with a syntax error.
 	BadDecl struct{ source.Span }
 )
 
@@ -131,20 +131,20 @@ func (*ProtocolDecl) declNode()   {}
 func (*EffectDecl) declNode()     {}
 func (*BadDecl) declNode()        {}
 
-// UseName is a name in the braces of a use; Alias is nil if there is none.
+// UseName is a name in the braces of a use. Alias is nil if there is none.
 type UseName struct {
 	Name, Alias *Ident
 }
 
-// Variant is a variant of an enum and the types of what it carries.
+// Variant is a variant of an enum with the types of its payload.
 type Variant struct {
 	source.Span
 	Name    *Ident
 	Payload []Type
 }
 
-// Param is a parameter. Type is nil where it is not written, which only
-// closures and handlers of errors may do.
+// Param is a parameter. Type is nil if it is omitted, which only closures and error handlers may
+// do.
 type Param struct {
 	source.Span
 	Name *Ident
@@ -158,8 +158,8 @@ type Attr struct {
 	Value *StringLit // nil if there is none
 }
 
-// FieldInit is name: value, of a record, of an agent that is summoned, of a
-// child, and of settings such as restart and strategy.
+// FieldInit is name: value, in a record literal, a summon, a child, or a setting such as restart
+// and strategy.
 type FieldInit struct {
 	source.Span
 	Name  *Ident
@@ -193,26 +193,26 @@ type (
 	// UseClause is use A, B in an agent, or uses A, B before its brace.
 	UseClause struct {
 		source.Span
-		Uses  bool // written uses
+		Uses  bool // written as uses
 		Tools []*Ident
 	}
-	// Field is a field of a record, or a belief of an agent.
+	// Field is a field of a record or a belief of an agent.
 	Field struct {
 		source.Span
 		Persistent bool
 		Name       *Ident
 		Type       Type
-		Value      Expr // of a belief; nil if it is not written
+		Value      Expr // of a belief; nil if omitted
 	}
 	// Handler is on event { }.
 	Handler struct {
 		source.Span
 		Event Event
-		Word  *Ident // the event as it is written
-		Param *Param // of error and message; nil if it is not written
+		Word  *Ident // the event as written
+		Param *Param // of error and message; nil if omitted
 		Body  *Block
 	}
-	// BadPart stands where a member could not be read.
+	// BadPart stands for a member with a syntax error.
 	BadPart struct{ source.Span }
 )
 
@@ -231,7 +231,7 @@ type Role struct {
 // Event is an event that a handler handles.
 type Event uint8
 
-// The events. EventResting is written resting, or stop as it was called before.
+// The events. EventResting is written resting, or stop, its former name.
 const (
 	EventStart Event = iota
 	EventWaking
@@ -242,7 +242,7 @@ const (
 	EventMessage
 )
 
-// String is the event as it is written.
+// String returns the event as written in the source.
 func (e Event) String() string {
 	names := [...]string{"start", "waking", "resting", "error", "pause", "resume", "message"}
 	if int(e) < len(names) {
@@ -251,7 +251,7 @@ func (e Event) String() string {
 	return "?"
 }
 
-// Receives is the type of the messages of the agent, nil if it says none.
+// Receives returns the type of the agent's messages, nil if it has no receives clause.
 func (a *AgentDecl) Receives() Type {
 	for _, r := range only[*ReceivesClause](a.Clauses) {
 		return r.Type
@@ -259,7 +259,7 @@ func (a *AgentDecl) Receives() Type {
 	return nil
 }
 
-// Uses are the tools of the agent, in the order of the text.
+// Uses returns the tools of the agent in source order.
 func (a *AgentDecl) Uses() []*Ident {
 	var tools []*Ident
 	for _, u := range only[*UseClause](slices.Concat(a.Clauses, a.Members)) {
@@ -268,13 +268,13 @@ func (a *AgentDecl) Uses() []*Ident {
 	return tools
 }
 
-// Fields are the beliefs of the agent.
+// Fields returns the beliefs of the agent.
 func (a *AgentDecl) Fields() []*Field { return only[*Field](a.Members) }
 
-// Handlers are the handlers of the agent.
+// Handlers returns the handlers of the agent.
 func (a *AgentDecl) Handlers() []*Handler { return only[*Handler](a.Members) }
 
-// Handler is the first handler of an event, nil if there is none.
+// Handler returns the first handler of an event, nil if there is none.
 func (a *AgentDecl) Handler(event Event) *Handler {
 	for _, h := range a.Handlers() {
 		if h.Event == event {
@@ -296,17 +296,17 @@ type ChildrenBlock struct {
 	Children []*Child
 }
 
-// Child is a child of a supervisor: an agent or a supervisor, or an agent of the
-// project's file by its name in quotes.
+// Child is a child of a supervisor: an agent, a supervisor, or an agent of the project's file,
+// named in quotes.
 type Child struct {
 	source.Span
-	Target  *Path      // nil for one in quotes
-	Process *StringLit // nil for all others
-	Name    *Ident     // behind as; nil if it is not given
+	Target  *Path      // nil if Process is set
+	Process *StringLit // nil unless named in quotes
+	Name    *Ident     // after as; nil if there is none
 	Parts   []ChildPart
 }
 
-// ChildPart is a part of a child: FieldInit (restart and beliefs) or EffectBinding.
+// ChildPart is a FieldInit (restart and beliefs) or an EffectBinding.
 type ChildPart interface {
 	Node
 	childPart()
@@ -323,13 +323,12 @@ func (*ChildrenBlock) supervisorPart() {}
 func (*FieldInit) childPart()          {}
 func (*EffectBinding) childPart()      {}
 
-// Settings are the settings of the supervisor with this name, such as
-// strategy: one, if the program is right.
+// Settings returns the settings with this name, such as strategy. A valid program has one of each.
 func (s *SupervisorDecl) Settings(name string) []*FieldInit {
 	return slices.DeleteFunc(only[*FieldInit](s.Members), func(f *FieldInit) bool { return f.Name.Name != name })
 }
 
-// Children are all children of the supervisor.
+// Children returns all children of the supervisor.
 func (s *SupervisorDecl) Children() []*Child {
 	var children []*Child
 	for _, b := range only[*ChildrenBlock](s.Members) {
@@ -338,7 +337,7 @@ func (s *SupervisorDecl) Children() []*Child {
 	return children
 }
 
-// Beliefs are the settings of the child except restart.
+// Beliefs returns the settings of the child except restart.
 func (c *Child) Beliefs() []*FieldInit {
 	return slices.DeleteFunc(only[*FieldInit](c.Parts), func(f *FieldInit) bool { return f.Name.Name == "restart" })
 }

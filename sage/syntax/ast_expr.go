@@ -2,34 +2,34 @@ package syntax
 
 import "github.com/coppice-dev/coppice/sage/source"
 
-// The literals.
+// The kinds of literals.
 type (
-	// IntLit is a whole number. A minus before it belongs to it where nothing
-	// binds tighter, so that the smallest number can be written.
+	// IntLit is an integer. It includes a preceding minus unless something binds tighter, so that
+	// the smallest integer can be written.
 	IntLit struct {
 		source.Span
 		Value int64
 	}
-	// FloatLit is a number with a point.
+	// FloatLit is a number with a decimal point.
 	FloatLit struct {
 		source.Span
 		Value float64
-		Text  string // as it is written, with its minus
+		Text  string // source text, with its minus
 	}
 	// BoolLit is true or false.
 	BoolLit struct {
 		source.Span
 		Value bool
 	}
-	// StringLit is a string without interpolation. Text is as it is written,
-	// with its quotes; the printer makes one of Value if it is "".
+	// StringLit is a string without interpolation. Text is the source text with its quotes. If it
+	// is "", the printer derives it from Value.
 	StringLit struct {
 		source.Span
 		Value string
 		Text  string
 	}
-	// TemplateLit is a string with interpolations: Parts[i] is what stands
-	// before Exprs[i], and there is one part more than there are expressions.
+	// TemplateLit is a string with interpolations. Parts[i] precedes Exprs[i], so there is one more
+	// part than there are expressions.
 	TemplateLit struct {
 		source.Span
 		Parts []TemplatePart
@@ -45,7 +45,7 @@ type (
 		source.Span
 		Entries []*MapEntry
 	}
-	// TupleLit is (a, b); without elements it is the unit value.
+	// TupleLit is (a, b). Without elements it is the unit value.
 	TupleLit struct {
 		source.Span
 		Elems []Expr
@@ -64,9 +64,8 @@ type (
 	}
 )
 
-// TemplatePart is the text before, between or after interpolations. Text is as
-// it is written, without quotes and braces; the printer makes one of Value if
-// it is "".
+// TemplatePart is the text before, between or after interpolations. Text is the source text without
+// quotes and braces. If it is "", the printer derives it from Value.
 type TemplatePart struct {
 	source.Span
 	Value string
@@ -79,7 +78,7 @@ type MapEntry struct {
 	Key, Value Expr
 }
 
-// The operations.
+// Operators, calls and accesses.
 type (
 	// SelfExpr is self.
 	SelfExpr struct{ source.Span }
@@ -100,7 +99,7 @@ type (
 		Op   Kind
 		X, Y Expr
 	}
-	// CallExpr is f(a, b); of a method, Fun is a FieldExpr.
+	// CallExpr is f(a, b). Fun is a FieldExpr for a method call.
 	CallExpr struct {
 		source.Span
 		Fun  Expr
@@ -112,7 +111,7 @@ type (
 		X    Expr
 		Name *Ident
 	}
-	// ElemExpr is x.0: an element of a tuple.
+	// ElemExpr is x.0, an element of a tuple.
 	ElemExpr struct {
 		source.Span
 		X     Expr
@@ -125,12 +124,12 @@ type (
 	}
 )
 
-// What decides where a program goes on.
+// Control flow.
 type (
-	// BlockExpr is a block with a value.
+	// BlockExpr is a block used as an expression.
 	BlockExpr struct{ *Block }
-	// IfExpr is if cond { } else { }, with a value or without. Else is nil, an
-	// IfExpr or a BlockExpr.
+	// IfExpr is if cond { } else { }, as a statement or an expression. Else is nil, an IfExpr or a
+	// BlockExpr.
 	IfExpr struct {
 		source.Span
 		Cond Expr
@@ -147,7 +146,7 @@ type (
 	BreakExpr struct{ source.Span }
 	// ContinueExpr is continue.
 	ContinueExpr struct{ source.Span }
-	// ReturnExpr is return or return x; Value is nil where there is none.
+	// ReturnExpr is return or return x. Value is nil if there is none.
 	ReturnExpr struct {
 		source.Span
 		Value Expr
@@ -160,9 +159,9 @@ type (
 	// CatchExpr is x catch { }, x catch(e) { }, or catch x { }, catch x as e { }.
 	CatchExpr struct {
 		source.Span
-		Prefix bool // catch is written first
+		Prefix bool // whether catch comes first
 		X      Expr
-		Err    *Ident // the name of the error, nil if it has none
+		Err    *Ident // name of the error, nil if there is none
 		Body   *Block // nil for catch x;, whose value is a Result
 	}
 	// FailExpr is fail x.
@@ -186,7 +185,7 @@ type MatchArm struct {
 	Body    Expr
 }
 
-// What agents do.
+// Operations of agents.
 type (
 	// SummonExpr is summon Agent { belief: value, … }.
 	SummonExpr struct {
@@ -227,11 +226,11 @@ type (
 	// DivineExpr is divine(prompt) or divine(prompt -> T).
 	DivineExpr struct {
 		source.Span
-		Infer  bool // written infer, as it was called before
+		Infer  bool // written as infer, its former name
 		Prompt Expr
-		Type   Type // nil if it is not written
+		Type   Type // nil if omitted
 	}
-	// BadExpr stands where an expression could not be read.
+	// BadExpr stands for an expression with a syntax error.
 	BadExpr struct{ source.Span }
 )
 

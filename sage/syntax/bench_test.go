@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax/printer"
 )
 
-// lines is a program of at least n lines: that of the page, over and over.
+// lines returns a program of at least n lines, repeating the documentation's example.
 func lines(tb testing.TB, n int) string {
 	page, err := os.ReadFile("testdata/page/guardian.sg")
 	if err != nil {

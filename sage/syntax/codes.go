@@ -1,6 +1,6 @@
 package syntax
 
-// The codes of what can be wrong with the form of a program.
+// The codes of syntax errors.
 const (
 	CodeUnexpected = "E001" // something else is expected here
 	CodeCharacter  = "E002" // a character or an encoding that no program has

@@ -1,4 +1,4 @@
-// Package syntax defines the tokens and the syntax tree of Sage programs. Package
-// parser makes a tree of a text, package printer a text of a tree, as go/ast,
-// go/parser and go/printer do for Go.
+// Package syntax defines the tokens and the syntax tree of Sage programs. Package parser turns
+// source text into a tree and package printer turns a tree into text, like go/ast, go/parser and
+// go/printer for Go.
 package syntax

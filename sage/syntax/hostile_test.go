@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax/printer"
 )
 
-// seeds are programs that fuzzing starts from.
+// seeds adds the seed corpus of the fuzz tests.
 func seeds(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*/*.sg")
 	for _, name := range files {
@@ -72,7 +72,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// checkNesting checks that nodes stand in the nodes they are parts of.
+// checkNesting checks that the extent of every node contains its children.
 func checkNesting(t *testing.T, tree *syntax.File) {
 	var outer []source.Span
 	visit := func(n syntax.Node) {
@@ -117,8 +117,8 @@ func FuzzFormat(f *testing.F) {
 	})
 }
 
-// TestHostile gives the parser what is too deep, too long or never ends. It has
-// to end with an error, and not with an overflow.
+// TestHostile parses input that is too deep, too long or unterminated. It must end with an error,
+// not with a stack overflow.
 func TestHostile(t *testing.T) {
 	n := 100_000
 	rep := strings.Repeat
@@ -181,7 +181,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestLongLines reads lines of ten million characters.
+// TestLongLines parses lines of ten million characters.
 func TestLongLines(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

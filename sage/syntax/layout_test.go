@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax/printer"
 )
 
-// TestFormat compares testdata/format/x.sg, formatted, with x.golden.
+// TestFormat compares the formatted testdata/format/x.sg with x.golden.
 func TestFormat(t *testing.T) {
 	files, _ := filepath.Glob("testdata/format/*.sg")
 	if len(files) == 0 {
@@ -41,8 +41,8 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestFormatPage: the programs of the page are in the canonical form, but for
-// comments that stand below each other.
+// TestFormatPage checks that the documentation's programs are in canonical form, except for aligned
+// trailing comments.
 func TestFormatPage(t *testing.T) {
 	files, _ := filepath.Glob("testdata/page/*.sg")
 	for _, name := range files {

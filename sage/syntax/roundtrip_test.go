@@ -22,14 +22,14 @@ func comments(f *syntax.File) []string {
 	return texts
 }
 
-// fataler is what testing.T and rapid.T have in common.
+// fataler is implemented by testing.T and rapid.T.
 type fataler interface {
 	Helper()
 	Fatalf(string, ...any)
 }
 
-// checkRoundTrip checks that a program without errors is the same when it is formatted,
-// with all of its comments, and that formatting it twice changes nothing.
+// checkRoundTrip checks that formatting a valid program keeps its tree and comments, and that
+// formatting it again changes nothing.
 func checkRoundTrip(t fataler, text string) {
 	t.Helper()
 	before, diagnostics := parser.Parse(source.NewFile("x.sg", text))
@@ -76,8 +76,7 @@ func TestPrintRandomTrees(t *testing.T) {
 	})
 }
 
-// normalize takes from a tree what a tree that was not parsed need not have: how
-// literals are written, or what that means.
+// normalize removes the literal texts and values that a tree which was not parsed need not have.
 func normalize(f *syntax.File) *syntax.File {
 	syntax.Inspect(f, func(n syntax.Node) bool {
 		switch n := n.(type) {

@@ -10,8 +10,8 @@ import (
 // Kind is a kind of token.
 type Kind uint8
 
-// The kinds of tokens. Words from Agent on are reserved only where they mean
-// something: everywhere else they are names like any other (see IsName).
+// The kinds of tokens. Keywords from Agent on are only reserved where they have a meaning.
+// Everywhere else they are names (see IsName).
 const (
 	EOF Kind = iota
 	Invalid
@@ -19,7 +19,7 @@ const (
 	Name
 	Int
 	Float
-	String         // a whole string: '…', or "…" without an interpolation
+	String         // '…', or "…" without interpolation
 	TemplateHead   // "…{
 	TemplateMiddle // }…{
 	TemplateTail   // }…"
@@ -158,7 +158,7 @@ var spellings = [kinds]string{
 	Supervisor: "supervisor", Test: "test", Timeout: "timeout", Tool: "tool", Uses: "uses",
 }
 
-// String is the token as it is written, or what it is called.
+// String returns the spelling of the token, or a description.
 func (k Kind) String() string {
 	if k < kinds && spellings[k] != "" {
 		return spellings[k]
@@ -166,18 +166,17 @@ func (k Kind) String() string {
 	return "kind " + strconv.Itoa(int(k))
 }
 
-// IsName reports whether a token of this kind can be a name: of a variable, a
-// function, a field.
+// IsName reports whether a token of this kind can be the name of a variable, a function or a field.
 func (k Kind) IsName() bool { return k == Name || k > softBegin }
 
-// IsWord reports whether a token of this kind is made of letters, so that it
-// can stand after a dot or before the colon of a field.
+// IsWord reports whether a token of this kind consists of letters, so that it can follow a dot or
+// precede the colon of a field.
 func (k Kind) IsWord() bool { return k == Name || k > operatorsEnd && k != softBegin }
 
 // IsOperator reports whether a token of this kind is punctuation.
 func (k Kind) IsOperator() bool { return k > operatorsBegin && k < operatorsEnd }
 
-// words are the kinds of the words of the language.
+// words maps the keywords to their kinds.
 var words = func() map[string]Kind {
 	m := map[string]Kind{}
 	for k := operatorsEnd + 1; k < kinds; k++ {
@@ -188,7 +187,7 @@ var words = func() map[string]Kind {
 	return m
 }()
 
-// Lookup returns the kind of a word: that of its keyword, or Name.
+// Lookup returns the kind of a word: a keyword, or Name.
 func Lookup(word string) Kind {
 	if word[0] < 'a' || len(word) < 2 || len(word) > len("checkpoint") {
 		return Name
@@ -199,7 +198,7 @@ func Lookup(word string) Kind {
 	return Name
 }
 
-// operators are the kinds of operators by their first byte, the longest first.
+// operators holds the kinds of operators by their first byte, the longest first.
 var operators = func() (by [utf8.RuneSelf][]Kind) {
 	for k := operatorsBegin + 1; k < operatorsEnd; k++ {
 		c := spellings[k][0]
@@ -209,7 +208,7 @@ var operators = func() (by [utf8.RuneSelf][]Kind) {
 	return by
 }()
 
-// Operator returns the longest operator that text begins with, or Invalid.
+// Operator returns the kind of the longest operator at the start of text, or Invalid.
 func Operator(text string) Kind {
 	if text != "" && text[0] < utf8.RuneSelf {
 		for _, k := range operators[text[0]] {
@@ -221,13 +220,13 @@ func Operator(text string) Kind {
 	return Invalid
 }
 
-// Token is a token and its place, as offsets into the text.
+// Token is a token and its offsets in the text.
 type Token struct {
 	Kind       Kind
 	Start, End int32
 }
 
-// Precedence returns how tightly a binary operator binds; 0 for other tokens.
+// Precedence returns the precedence of a binary operator, 0 for other tokens.
 func Precedence(k Kind) int {
 	switch k {
 	case OrOr:

@@ -6,16 +6,16 @@ import (
 	"github.com/coppice-dev/coppice/sage/source"
 )
 
-// Inspect calls visit for a node and, where it returns true, for what the node
-// consists of, in the order of the text.
+// Inspect walks a tree in source order. It calls visit for each node, and visits the children of a
+// node if visit returns true for it.
 func Inspect(n Node, visit func(Node) bool) {
 	if visit(n) {
 		VisitChildren(n, func(child Node) { Inspect(child, visit) })
 	}
 }
 
-// VisitChildren calls visit for the direct children of n in source order: the
-// fields of a node stand in the order of the text.
+// VisitChildren calls visit for the direct children of n in source order. It relies on the order of
+// the fields of nodes, which is that of the source.
 func VisitChildren(n Node, visit func(Node)) {
 	visitFields(reflect.ValueOf(n).Elem(), visit)
 }
@@ -50,8 +50,7 @@ var (
 	commentsType = reflect.TypeFor[[]Comment]()
 )
 
-// Same reports whether two trees are the same, wherever they stand and
-// whatever comments there are.
+// Same reports whether two trees are equal, ignoring positions and comments.
 func Same(a, b Node) bool {
 	return same(reflect.ValueOf(&a), reflect.ValueOf(&b))
 }

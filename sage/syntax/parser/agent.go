@@ -45,7 +45,7 @@ func (p *parser) useClause() *syntax.UseClause {
 	return c
 }
 
-// member reads what stands in an agent.
+// member parses a member of an agent.
 func (p *parser) member(d *syntax.AgentDecl) {
 	start := p.start()
 	var m syntax.AgentPart
@@ -78,7 +78,7 @@ func (p *parser) member(d *syntax.AgentDecl) {
 	d.Members = append(d.Members, m)
 }
 
-// belief reads name: type = value.
+// belief parses name: type = value.
 func (p *parser) belief(start int32) *syntax.Field {
 	f := p.field(start)
 	if p.got(syntax.Assign) {
@@ -89,7 +89,7 @@ func (p *parser) belief(start int32) *syntax.Field {
 	return f
 }
 
-// badMember reads what does not belong into an agent.
+// badMember parses and reports something that cannot be a member of an agent.
 func (p *parser) badMember(start int32) syntax.AgentPart {
 	switch {
 	case p.kind == syntax.Name && p.ahead(1).IsWord() && p.ahead(2) == syntax.Colon && p.text() == "belief":
@@ -124,7 +124,7 @@ func (p *parser) badMember(start int32) syntax.AgentPart {
 	return &syntax.BadPart{Span: p.finish(start)}
 }
 
-// handler reads on event { }.
+// handler parses on event { }.
 func (p *parser) handler() *syntax.Handler {
 	start := p.start()
 	p.next()
@@ -207,7 +207,7 @@ func (p *parser) children() *syntax.ChildrenBlock {
 	return b
 }
 
-// childName is the name of a child behind as.
+// childName parses the name of a child after as.
 func (p *parser) childName(c *syntax.Child) *syntax.Ident {
 	const help = "a name is written without quotes: Name as eu { restart: Permanent }"
 	switch {

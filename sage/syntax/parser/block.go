@@ -2,7 +2,7 @@ package parser
 
 import "github.com/coppice-dev/coppice/sage/syntax"
 
-// condition reads the condition of if and while.
+// condition parses the condition of if and while.
 func (p *parser) condition() syntax.Expr {
 	x := p.headExpr()
 	if p.kind == syntax.Assign {
@@ -13,7 +13,7 @@ func (p *parser) condition() syntax.Expr {
 	return x
 }
 
-// headExpr reads an expression that a block follows.
+// headExpr parses an expression that a block follows.
 func (p *parser) headExpr() syntax.Expr {
 	defer p.setHead(true)()
 	return p.expr()
@@ -124,8 +124,8 @@ func (p *parser) armBody() syntax.Expr {
 	return x
 }
 
-// braced reads { }, which is a map if a colon follows its first expression. An
-// empty one is a block if block is set.
+// braced parses { }, which is a map if a colon follows its first expression. If it is empty, it is
+// a block if block is set, else a map.
 func (p *parser) braced(block bool) syntax.Expr {
 	opening := p.at
 	start := p.start()
@@ -162,8 +162,8 @@ func (p *parser) braced(block bool) syntax.Expr {
 	return &syntax.BlockExpr{Block: p.blockRest(opening, b)}
 }
 
-// atBlockStmt reports whether a statement begins here that is read otherwise
-// than as an expression.
+// atBlockStmt reports whether the current token starts a statement that is not parsed as an
+// expression.
 func (p *parser) atBlockStmt() bool {
 	switch p.kind {
 	case syntax.If, syntax.Match:

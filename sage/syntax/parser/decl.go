@@ -5,7 +5,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax"
 )
 
-// atDecl reports whether a declaration begins here. No expression can begin so.
+// atDecl reports whether a declaration starts here. No expression can start like that.
 func (p *parser) atDecl() bool {
 	next := p.ahead(1)
 	switch p.kind {
@@ -138,7 +138,7 @@ func (p *parser) recordDecl(start int32, pub bool) syntax.Decl {
 	return d
 }
 
-// field reads name: type.
+// field parses name: type.
 func (p *parser) field(start int32) *syntax.Field {
 	f := &syntax.Field{Name: p.word("of the field")}
 	if p.expect(syntax.Colon, "and the type of the field") || p.kind.IsName() && !p.onNewLine() {
@@ -184,7 +184,7 @@ func (p *parser) constDecl(start int32, pub bool) syntax.Decl {
 	return d
 }
 
-// funcDecl reads a function; whether it needs a body follows from what it is.
+// funcDecl parses a function. Only an extern function has no body.
 func (p *parser) funcDecl(start int32) *syntax.FuncDecl {
 	f := &syntax.FuncDecl{Extern: p.got(syntax.Extern)}
 	p.signature(f)
@@ -220,7 +220,7 @@ func (p *parser) signature(f *syntax.FuncDecl) {
 	f.Fails = p.got(syntax.Fails)
 }
 
-// param reads name: type.
+// param parses name: type.
 func (p *parser) param(typed bool) *syntax.Param {
 	start := p.start()
 	a := &syntax.Param{Name: p.name("of the parameter")}
@@ -242,7 +242,7 @@ func (p *parser) testDecl(start int32, attrs []*syntax.Ident) syntax.Decl {
 	return d
 }
 
-// plainString reads a string without interpolation.
+// plainString parses a string without interpolation.
 func (p *parser) plainString(what string) *syntax.StringLit {
 	start := p.start()
 	switch p.kind {
@@ -270,7 +270,7 @@ func (p *parser) runDecl(start int32) syntax.Decl {
 	return d
 }
 
-// fieldInit reads name: value.
+// fieldInit parses name: value.
 func (p *parser) fieldInit() *syntax.FieldInit {
 	start := p.start()
 	f := &syntax.FieldInit{Name: p.word("of the field")}
@@ -284,7 +284,7 @@ func (p *parser) fieldInit() *syntax.FieldInit {
 	return f
 }
 
-// inits reads { name: value, … }.
+// inits parses { name: value, … }.
 func (p *parser) inits() []*syntax.FieldInit {
 	var inits []*syntax.FieldInit
 	defer p.inside()()
@@ -293,18 +293,18 @@ func (p *parser) inits() []*syntax.FieldInit {
 	return inits
 }
 
-// inside is for what stands in brackets, where a brace can be that of a record.
-// It returns how to undo it.
+// inside prepares for the contents of brackets, where a brace can start a record. It returns a
+// function that restores the previous state.
 func (p *parser) inside() func() { return p.setHead(false) }
 
-// setHead sets head, and returns how to undo it.
+// setHead sets head and returns a function that restores it.
 func (p *parser) setHead(head bool) func() {
 	before := p.head
 	p.head = head
 	return func() { p.head = before }
 }
 
-// semicolon takes the semicolon at the end of a declaration or statement.
+// semicolon consumes the semicolon that ends a declaration or statement.
 func (p *parser) semicolon(where string) {
 	if p.got(syntax.Semicolon) {
 		return
@@ -317,5 +317,5 @@ func (p *parser) semicolon(where string) {
 	}
 }
 
-// bad is a span of what could not be read.
+// bad returns the span of something that could not be parsed.
 func (p *parser) bad() source.Span { return p.finish(p.start()) }

@@ -9,8 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax/parser"
 )
 
-// TestErrors tells of each program what is wrong with it: all of it, and
-// nothing else. An error is line:column code message; help.
+// TestErrors checks all errors of each program, formatted as line:column code message; help.
 func TestErrors(t *testing.T) {
 	in := func(stmts string) string { return "fn f() {\n" + stmts + "\n}" }
 	tests := []struct {

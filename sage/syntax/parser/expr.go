@@ -6,7 +6,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax"
 )
 
-// startsExpr reports whether an expression can begin with a token of this kind.
+// startsExpr reports whether an expression can start with a token of this kind.
 func startsExpr(k syntax.Kind) bool {
 	switch k {
 	case syntax.LBrace, syntax.LParen, syntax.LBracket, syntax.Pipe, syntax.OrOr, syntax.Sub, syntax.Not,
@@ -21,7 +21,7 @@ func startsExpr(k syntax.Kind) bool {
 
 func (p *parser) atExpr() bool { return startsExpr(p.kind) }
 
-// expr reads an expression.
+// expr parses an expression.
 func (p *parser) expr() syntax.Expr {
 	start := p.start()
 	defer p.leave()
@@ -31,12 +31,12 @@ func (p *parser) expr() syntax.Expr {
 	return p.catchClauses(p.binary(p.unary(), 1), start)
 }
 
-// exprFrom reads the rest of an expression that begins with x.
+// exprFrom parses the rest of an expression that starts with x.
 func (p *parser) exprFrom(x syntax.Expr, start int32) syntax.Expr {
 	return p.catchClauses(p.binary(p.postfix(x, start), 1), start)
 }
 
-// catchClauses reads the catch clauses behind x.
+// catchClauses parses the catch clauses after x.
 func (p *parser) catchClauses(x syntax.Expr, start int32) syntax.Expr {
 	for p.kind == syntax.Catch && p.atCatchClause() {
 		p.next()
@@ -55,8 +55,8 @@ func (p *parser) catchClauses(x syntax.Expr, start int32) syntax.Expr {
 	return x
 }
 
-// atCatchClause reports whether the catch here belongs to what stands before
-// it: one that begins an expression is followed by that.
+// atCatchClause reports whether the catch here belongs to the preceding expression. A catch that
+// starts an expression is followed by its operand.
 func (p *parser) atCatchClause() bool {
 	switch p.ahead(1) {
 	case syntax.LBrace, syntax.As:
@@ -69,7 +69,7 @@ func (p *parser) atCatchClause() bool {
 	return !startsExpr(p.ahead(1))
 }
 
-// binary reads the operators behind x that bind at least as precedence as least.
+// binary parses the operators after x whose precedence is at least lowest.
 func (p *parser) binary(x syntax.Expr, lowest int) syntax.Expr {
 	for {
 		op := p.kind
@@ -94,7 +94,7 @@ func (p *parser) binary(x syntax.Expr, lowest int) syntax.Expr {
 	}
 }
 
-// operand reads what stands behind an operator.
+// operand parses the right operand of an operator.
 func (p *parser) operand() syntax.Expr {
 	defer p.leave()
 	if !p.enter() {
@@ -103,7 +103,7 @@ func (p *parser) operand() syntax.Expr {
 	return p.unary()
 }
 
-// unary reads prefix operators and what they stand before.
+// unary parses prefix operators and their operand.
 func (p *parser) unary() syntax.Expr {
 	start := p.start()
 	switch p.kind {
@@ -154,8 +154,8 @@ func (p *parser) unary() syntax.Expr {
 	return p.postfix(p.primary(), start)
 }
 
-// negatable reports whether a token of this kind cannot stand behind a variable,
-// not even one that is called `not`.
+// negatable reports whether a token of this kind cannot follow a variable, not even one named
+// `not`.
 func negatable(k syntax.Kind) bool {
 	switch k {
 	case syntax.Self, syntax.True, syntax.False:
@@ -166,12 +166,12 @@ func negatable(k syntax.Kind) bool {
 	return k.IsName()
 }
 
-// continues reports whether a token goes on with the operand before it.
+// continues reports whether a token continues the preceding operand.
 func continues(k syntax.Kind) bool {
 	return k == syntax.Dot || k == syntax.LBracket || k == syntax.LParen
 }
 
-// closure reads |x: T| body.
+// closure parses |x: T| body.
 func (p *parser) closure(start int32) syntax.Expr {
 	c := &syntax.ClosureExpr{}
 	if !p.got(syntax.OrOr) {
@@ -195,7 +195,7 @@ func (p *parser) closure(start int32) syntax.Expr {
 	return c
 }
 
-// postfix reads calls, fields and elements behind x.
+// postfix parses calls, fields and elements after x.
 func (p *parser) postfix(x syntax.Expr, start int32) syntax.Expr {
 	for {
 		switch p.kind {
@@ -225,7 +225,7 @@ func (p *parser) postfix(x syntax.Expr, start int32) syntax.Expr {
 			x = &syntax.CallExpr{Span: p.finish(start), Fun: x, Args: args}
 		case syntax.LBracket:
 			if p.onNewLine() {
-				// A list at the beginning of a line: the semicolon before it is missing.
+				// A list at the start of a line: the semicolon before it is missing.
 				return x
 			}
 			undo := p.inside()
@@ -240,7 +240,7 @@ func (p *parser) postfix(x syntax.Expr, start int32) syntax.Expr {
 	}
 }
 
-// args reads (a, b).
+// args parses (a, b).
 func (p *parser) args() []syntax.Expr {
 	defer p.inside()()
 	p.next()
@@ -249,7 +249,7 @@ func (p *parser) args() []syntax.Expr {
 	return args
 }
 
-// parens reads (x).
+// parens parses (x).
 func (p *parser) parens(where string) syntax.Expr {
 	defer p.inside()()
 	if !p.expect(syntax.LParen, where) {
@@ -260,7 +260,7 @@ func (p *parser) parens(where string) syntax.Expr {
 	return x
 }
 
-// closeParen takes the closing parenthesis, or reports that it is missing.
+// closeParen consumes the closing parenthesis, or reports that it is missing.
 func (p *parser) closeParen(where string) {
 	if !p.got(syntax.RParen) {
 		p.missing(syntax.RParen, where, "")
@@ -268,7 +268,7 @@ func (p *parser) closeParen(where string) {
 	}
 }
 
-// primary reads what has no operators.
+// primary parses an operand without operators.
 func (p *parser) primary() syntax.Expr {
 	start := p.start()
 	switch p.kind {
@@ -328,7 +328,7 @@ func (p *parser) primary() syntax.Expr {
 	return &syntax.BadExpr{Span: p.bad()}
 }
 
-// nameExpr reads what begins with a name.
+// nameExpr parses an expression that starts with a name.
 func (p *parser) nameExpr(start int32) syntax.Expr {
 	if p.is("spawn") && p.ahead(1).IsName() && !p.onNewLineAhead() {
 		p.fault(p.here(), syntax.CodeForeign, "`spawn` is a word of an earlier Sage", "here it is `summon`")
@@ -352,9 +352,8 @@ func (p *parser) nameExpr(start int32) syntax.Expr {
 	return r
 }
 
-// atRecord reports whether the brace behind a name is that of a record: no
-// block begins with name and colon. An empty one, and one that is wrong, is a
-// record only where no block can follow.
+// atRecord reports whether the brace after a name starts a record. No block starts with a name and
+// a colon. An empty or malformed record is only recognised where no block can follow.
 func (p *parser) atRecord(name string) bool {
 	if p.kind != syntax.LBrace {
 		return false

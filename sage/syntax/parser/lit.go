@@ -7,7 +7,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax"
 )
 
-// numberLit reads a number, of which start is the beginning with its minus.
+// numberLit parses a number. start is the offset of its minus, if it has one.
 func (p *parser) numberLit(negative bool, start int32) syntax.Expr {
 	kind, here, text := p.kind, p.here(), p.text()
 	p.next()
@@ -36,10 +36,10 @@ func (p *parser) stringLit() *syntax.StringLit {
 	return &syntax.StringLit{Span: p.finish(start), Value: textValue(text[1 : len(text)-1]), Text: text}
 }
 
-// unixLines is a text in which lines end with a line feed only.
+// unixLines normalizes line ends to a line feed.
 func unixLines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
-// template reads a string with interpolations.
+// template parses a string with interpolations.
 func (p *parser) template() syntax.Expr {
 	start := p.start()
 	defer p.leave()
@@ -75,7 +75,7 @@ func (p *parser) template() syntax.Expr {
 	return t
 }
 
-// skipTemplate goes to the next part of the string that is being read.
+// skipTemplate skips to the next part of the current string.
 func (p *parser) skipTemplate() {
 	for depth := 0; p.kind != syntax.EOF; p.next() {
 		switch p.kind {

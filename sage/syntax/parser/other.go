@@ -78,7 +78,7 @@ func (p *parser) effectDecl(start int32, pub bool) syntax.Decl {
 	return d
 }
 
-// badDecl reads what is no declaration, and says what it may have been meant to be.
+// badDecl parses something that is not a declaration and reports what it may have been meant to be.
 func (p *parser) badDecl(start int32) syntax.Decl {
 	defer func() {
 		if p.end() <= start {
@@ -110,7 +110,7 @@ func (p *parser) badDecl(start int32) syntax.Decl {
 	return &syntax.BadDecl{Span: p.finish(start)}
 }
 
-// skipDecl goes to the next declaration.
+// skipDecl skips to the next declaration.
 func (p *parser) skipDecl() {
 	p.next()
 	for p.kind != syntax.EOF && !(p.onNewLine() && (p.atDecl() || p.kind == syntax.At)) {
@@ -118,7 +118,7 @@ func (p *parser) skipDecl() {
 	}
 }
 
-// foreign reports words with which declarations begin in other languages.
+// foreign reports keywords of other languages that start a declaration.
 func (p *parser) foreign() bool {
 	if p.kind != syntax.Name || p.ahead(1) != syntax.Name {
 		return false
@@ -132,8 +132,7 @@ func (p *parser) foreign() bool {
 	return true
 }
 
-// foreignDecls are the words of Sage for words with which declarations begin in
-// other languages.
+// foreignDecls maps declaration keywords of other languages to those of Sage.
 var foreignDecls = map[string]string{
 	"func": "fn", "function": "fn", "def": "fn", "fun": "fn", "sub": "fn", "proc": "fn",
 	"struct": "record", "class": "record", "type": "record", "interface": "record", "object": "record",
@@ -141,7 +140,7 @@ var foreignDecls = map[string]string{
 	"actor": "agent", "steward": "agent", "process": "agent",
 }
 
-// foreignWord reports the current token, a word that is not one of Sage.
+// foreignWord reports that the current token is not a word of Sage.
 func (p *parser) foreignWord(meant string) {
 	p.fault(p.here(), syntax.CodeForeign, "`"+p.text()+"` is not a word of Sage", "here it is `"+meant+"`")
 }

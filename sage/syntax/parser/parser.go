@@ -1,5 +1,4 @@
-// Package parser reads Sage programs: it makes tokens and a tree of a text, and
-// reports what is wrong with its form.
+// Package parser turns Sage source text into tokens and a syntax tree, and reports syntax errors.
 package parser
 
 import (
@@ -11,18 +10,17 @@ import (
 )
 
 const (
-	// maxDiagnostics bounds the errors that are reported of one file.
+	// maxDiagnostics bounds the errors reported for one file.
 	maxDiagnostics = 100
-	// maxNesting bounds how deep brackets, blocks and types are nested, and
-	// with it the stack of the parser.
+	// maxNesting bounds the nesting of brackets, blocks and types, and so the stack of the parser.
 	maxNesting = 500
-	// maxHeight bounds how high the tree is, and with it the stack of all that
-	// walks through it: a chain such as a + b + … grows it without nesting.
+	// maxHeight bounds the height of the tree, and so the stack of everything that walks it. A
+	// chain such as a + b + … grows the height without nesting.
 	maxHeight = 10_000
 )
 
-// Parse reads a file. It returns a tree for any text; where there are errors,
-// the tree has Bad nodes, and names that could not be read are "".
+// Parse parses a file. It returns a tree for any text. Where there are errors, the tree has Bad
+// nodes, and missing names are "".
 func Parse(file *source.File) (*syntax.File, []diag.Diagnostic) {
 	tokens, comments, diagnostics := Scan(file)
 	p := parser{file: file, tokens: tokens, kind: tokens[0].Kind, diagnostics: diagnostics,
@@ -54,20 +52,20 @@ type parser struct {
 	depth   int
 	heights []height
 
-	// head is set where a block follows the expression, so that its brace
-	// cannot be that of a record: if x {}.
+	// head is set while parsing an expression that a block follows, so that its brace cannot start
+	// a record: if x {}.
 	head bool
 
-	// Of the last error: its line, and where the parser was. What follows at
-	// the same place is most likely its consequence.
+	// The line and the token index of the last error. Another error at the same place is most
+	// likely a consequence of it.
 	errorLine, errorIndex int
 
-	// misaligned is the first block whose closing brace is not below its beginning:
-	// if a brace is missing somewhere, it is likely there.
+	// misaligned is the first block whose closing brace is indented differently from its start. A
+	// missing brace is most likely there.
 	misaligned source.Span
 }
 
-// height is the height of a subtree that is complete, and where it stands.
+// height is the height of a complete subtree, and its extent.
 type height struct{ start, end, height int32 }
 
 func (p *parser) next() {
@@ -77,7 +75,7 @@ func (p *parser) next() {
 	}
 }
 
-// ahead is the kind of the nth token from the current one.
+// ahead returns the kind of the nth token after the current one.
 func (p *parser) ahead(n int) syntax.Kind {
 	if p.at+n < len(p.tokens) {
 		return p.tokens[p.at+n].Kind
@@ -87,7 +85,7 @@ func (p *parser) ahead(n int) syntax.Kind {
 
 func (p *parser) start() int32 { return p.tokens[p.at].Start }
 
-// end returns the end of the token before the current one.
+// end returns the end of the previous token.
 func (p *parser) end() int32 {
 	if p.at == 0 {
 		return 0
@@ -100,26 +98,26 @@ func (p *parser) text() string {
 	return p.file.Text[t.Start:t.End]
 }
 
-// here is the span of the current token.
+// here returns the span of the current token.
 func (p *parser) here() source.Span {
 	t := p.tokens[p.at]
 	return source.Span{File: p.file, Start: t.Start, End: t.End}
 }
 
-// onNewLine reports whether the current token is the first one of its line.
+// onNewLine reports whether the current token is the first of its line.
 func (p *parser) onNewLine() bool {
 	return p.at == 0 || strings.IndexByte(p.file.Text[p.end():p.start()], '\n') >= 0
 }
 
-// atMargin reports whether nothing stands before the current token in its line.
+// atMargin reports whether the current token starts in the first column.
 func (p *parser) atMargin() bool {
 	s := p.start()
 	return s == 0 || p.file.Text[s-1] == '\n'
 }
 
-// finish is the span of a node that begins at start and is complete now.
+// finish returns the span of a complete node that starts at start, and records its height.
 func (p *parser) finish(start int32) source.Span {
-	// A part that is missing stands where it is expected: behind the last token.
+	// A missing part is located where it is expected: after the last token.
 	h, end := int32(1), max(start, p.end())
 	n := len(p.heights)
 	for n > 0 && p.heights[n-1].start >= start {
@@ -134,8 +132,8 @@ func (p *parser) finish(start int32) source.Span {
 	return source.Span{File: p.file, Start: start, End: end}
 }
 
-// enter goes one level deeper, and reports whether that is allowed. Each call
-// needs a leave, allowed or not.
+// enter increases the nesting depth and reports whether that is allowed. Each call needs a leave,
+// allowed or not.
 func (p *parser) enter() bool {
 	p.depth++
 	if p.depth > maxNesting {
@@ -147,7 +145,7 @@ func (p *parser) enter() bool {
 
 func (p *parser) leave() { p.depth-- }
 
-// tooDeep gives up: what follows would be a consequence of it.
+// tooDeep reports the error and stops parsing, since any further error would be a consequence.
 func (p *parser) tooDeep(message, help string) {
 	if p.kind == syntax.EOF {
 		return
@@ -162,7 +160,7 @@ func (p *parser) giveUp() {
 	p.errorIndex = p.at
 }
 
-// report adds an error, wherever the parser is. After too many it gives up.
+// report adds an error unconditionally. After too many errors parsing stops.
 func (p *parser) report(span source.Span, code, message, help string, related ...diag.Related) {
 	p.diagnostics = append(p.diagnostics, diag.Diagnostic{Span: span, Code: code, Message: message, Help: help,
 		Related: related})
@@ -171,8 +169,8 @@ func (p *parser) report(span source.Span, code, message, help string, related ..
 	}
 }
 
-// isNewError reports whether an error at the current token would be one of its own,
-// and not a consequence of the last one or of a character that is no token.
+// isNewError reports whether an error at the current token is not a consequence of the last error
+// or of an invalid character.
 func (p *parser) isNewError() bool {
 	line := p.file.LineOf(int(p.start()))
 	if p.kind == syntax.Invalid || p.at > 0 && p.tokens[p.at-1].Kind == syntax.Invalid || p.at == p.errorIndex ||
@@ -183,14 +181,14 @@ func (p *parser) isNewError() bool {
 	return true
 }
 
-// fault reports an error at a span, if it is no consequence.
+// fault reports an error at a span, unless it is a consequence of another one.
 func (p *parser) fault(span source.Span, code, message, help string, related ...diag.Related) {
 	if p.isNewError() {
 		p.report(span, code, message, help, related...)
 	}
 }
 
-// unexpected reports that something else is expected at the current token.
+// unexpected reports that something else was expected at the current token.
 func (p *parser) unexpected(expected, help string) {
 	found := article(p.kind)
 	if p.kind.IsOperator() || p.kind.IsWord() {
@@ -199,7 +197,7 @@ func (p *parser) unexpected(expected, help string) {
 	p.fault(p.here(), syntax.CodeUnexpected, "expected "+expected+", found "+found, help)
 }
 
-// truncate is a word that may be long, short.
+// truncate shortens a word for a message.
 func truncate(s string) string {
 	if len(s) > 40 {
 		return s[:40] + "…"
@@ -214,7 +212,7 @@ func article(k syntax.Kind) string {
 	return "a " + k.String()
 }
 
-// got takes a token if it is of this kind.
+// got consumes the current token if it is of this kind.
 func (p *parser) got(k syntax.Kind) bool {
 	if p.kind != k {
 		return false
@@ -223,11 +221,11 @@ func (p *parser) got(k syntax.Kind) bool {
 	return true
 }
 
-// gotSeparator takes a comma or a semicolon, if there is one.
+// gotSeparator consumes a comma or a semicolon, if there is one.
 func (p *parser) gotSeparator() bool { return p.got(syntax.Comma) || p.got(syntax.Semicolon) }
 
-// expect takes a token of this kind, or reports that it is missing. Where says
-// what for, such as "after the condition".
+// expect consumes a token of this kind, or reports that it is missing. where describes the place,
+// such as "after the condition".
 func (p *parser) expect(k syntax.Kind, where string) bool {
 	if p.got(k) {
 		return true
@@ -236,8 +234,7 @@ func (p *parser) expect(k syntax.Kind, where string) bool {
 	return false
 }
 
-// missing reports that a token is missing: behind the token before, where it
-// would have to be put.
+// missing reports a missing token after the previous one, where it has to be inserted.
 func (p *parser) missing(k syntax.Kind, where, help string) {
 	span := source.Span{File: p.file, Start: p.end(), End: p.end()}
 	if p.onNewLine() || p.kind == syntax.EOF {
@@ -247,16 +244,16 @@ func (p *parser) missing(k syntax.Kind, where, help string) {
 	p.unexpected("`"+k.String()+"` "+where, help)
 }
 
-// atEnd reports whether the list or block that is being read can only be over.
+// atEnd reports whether the current token ends every list and block.
 func (p *parser) atEnd() bool {
 	return p.kind == syntax.RBrace || p.kind == syntax.EOF ||
 		p.kind == syntax.TemplateMiddle || p.kind == syntax.TemplateTail
 }
 
-// is reports whether the current token is this word, which is not one of the language.
+// is reports whether the current token is this word, which is not a keyword.
 func (p *parser) is(word string) bool { return p.kind == syntax.Name && p.text() == word }
 
-// name takes a name. What says whose it is, such as "of the function".
+// name consumes a name. what describes it, such as "of the function".
 func (p *parser) name(what string) *syntax.Ident {
 	start := p.start()
 	if p.kind.IsName() {
@@ -274,8 +271,7 @@ func (p *parser) name(what string) *syntax.Ident {
 	return &syntax.Ident{Span: p.finish(start)}
 }
 
-// word takes a name where a word of the language is as good as any other:
-// that of a field, behind a dot, before a colon.
+// word consumes a name where keywords are allowed too: for a field, after a dot, before a colon.
 func (p *parser) word(what string) *syntax.Ident {
 	if !p.kind.IsWord() {
 		return p.name(what)
@@ -285,12 +281,11 @@ func (p *parser) word(what string) *syntax.Ident {
 	return &syntax.Ident{Span: p.finish(start), Name: name}
 }
 
-// atField reports whether name: stands here.
+// atField reports whether the current tokens are a name and a colon.
 func (p *parser) atField() bool { return p.kind.IsWord() && p.ahead(1) == syntax.Colon }
 
-// skip goes to the next token for which stop is true and that stands in no
-// bracket, brace or string that begins on the way; at most to the end of what is
-// being read.
+// skip advances to the next token, outside of nested brackets and strings, for which stop is true.
+// It stops at the end of the enclosing construct.
 func (p *parser) skip(stop func() bool) {
 	depth := 0
 	for p.kind != syntax.EOF {
@@ -310,7 +305,7 @@ func (p *parser) skip(stop func() bool) {
 	}
 }
 
-// skipTo goes behind the next closing token of a list that could not be read on.
+// skipTo advances past the closing token of a list with an error.
 func (p *parser) skipTo(closing syntax.Kind) {
 	p.skip(func() bool {
 		return p.kind == closing || p.kind == syntax.Semicolon || p.onNewLine() && p.atStmt()
@@ -318,8 +313,8 @@ func (p *parser) skipTo(closing syntax.Kind) {
 	p.got(closing)
 }
 
-// list reads elements that commas separate, up to the closing token. A line
-// end is as good as a comma if lines is set.
+// list parses elements separated by commas, up to the closing token. If lines is set, a line end
+// also separates.
 func (p *parser) list(closing syntax.Kind, lines bool, elem func()) {
 	for p.kind != closing && !p.atEnd() {
 		before := p.at
@@ -344,9 +339,9 @@ func (p *parser) list(closing syntax.Kind, lines bool, elem func()) {
 	}
 }
 
-// braces reads what stands in braces: part is called until the closing one. A
-// declaration at the margin shows that it is missing, unless parts can begin
-// with the same word.
+// braces parses the contents of braces, calling part until the closing one. A declaration at the
+// margin means that the brace is missing, unless it is of the kind own, with which a part can
+// start.
 func (p *parser) braces(own syntax.Kind, part func()) {
 	opening := p.at
 	if !p.expect(syntax.LBrace, "here") {
@@ -362,7 +357,7 @@ func (p *parser) braces(own syntax.Kind, part func()) {
 	p.closing(opening)
 }
 
-// closing takes the brace that closes the one with index opening.
+// closing consumes the brace that closes the one with index opening.
 func (p *parser) closing(opening int) {
 	t := p.tokens[opening]
 	brace := source.Span{File: p.file, Start: t.Start, End: t.End}
@@ -381,7 +376,7 @@ func (p *parser) closing(opening int) {
 	p.next()
 }
 
-// indent is the number of bytes before the first visible one in the line of an offset.
+// indent returns the length of the indentation of the line that contains an offset.
 func (p *parser) indent(offset int32) int {
 	text := p.file.Text[:offset]
 	line := text[strings.LastIndexByte(text, '\n')+1:]

@@ -10,8 +10,8 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax"
 )
 
-// Scan cuts a text into tokens, of which the last is EOF, and comments. It
-// takes any text; what cannot be a token is reported and becomes Invalid.
+// Scan splits a text into tokens, the last of which is EOF, and comments. It accepts any text. It
+// reports characters that form no token and returns them as Invalid tokens.
 func Scan(file *source.File) ([]syntax.Token, []syntax.Comment, []diag.Diagnostic) {
 	s := scanner{file: file, src: file.Text}
 	s.tokens = make([]syntax.Token, 0, len(s.src)/5+8)
@@ -27,24 +27,23 @@ type scanner struct {
 	comments    []syntax.Comment
 	diagnostics []diag.Diagnostic
 
-	// braces are the open braces in each interpolation that is open, the
-	// innermost last.
+	// braces counts the open braces in each open interpolation, the innermost last.
 	braces []int
 
-	// Where to go on if a string turns out never to end: at the string begun
-	// last, or at an earlier one that looks as if its end were missing.
+	// Where to resume after an unterminated string: at the last string, or at an earlier one whose
+	// closing quote seems to be missing.
 	begun, suspect mark
 	retries        int
 }
 
-// mark is a state of the scanner, just before a string that is in no other.
+// mark is a state of the scanner just before a string that is not nested in another.
 type mark struct {
 	set                           bool
 	pos                           int
 	tokens, comments, diagnostics int
 }
 
-// maxRetries bounds how often strings that never end are scanned again.
+// maxRetries bounds how often unterminated strings are scanned again.
 const maxRetries = 16
 
 func (s *scanner) scan() {
@@ -61,7 +60,7 @@ func (s *scanner) scan() {
 	s.emit(syntax.EOF, s.pos)
 }
 
-// bom skips the mark of UTF-8, and refuses UTF-16.
+// bom skips a UTF-8 byte order mark and rejects UTF-16.
 func (s *scanner) bom() {
 	switch {
 	case strings.HasPrefix(s.src, "\ufeff"):
@@ -83,7 +82,7 @@ func (s *scanner) report(start, end int, code, message, help string) {
 	}
 }
 
-// peek is the byte at a distance, 0 behind the end.
+// peek returns the byte n after the current one, 0 past the end.
 func (s *scanner) peek(n int) byte {
 	if s.pos+n < len(s.src) {
 		return s.src[s.pos+n]
@@ -91,7 +90,7 @@ func (s *scanner) peek(n int) byte {
 	return 0
 }
 
-// next takes what begins at pos: blanks, a comment or a token.
+// next scans white space, a comment or a token.
 func (s *scanner) next() {
 	start := s.pos
 	c := s.src[s.pos]
@@ -139,8 +138,8 @@ func (s *scanner) comment() {
 	s.pos = start + n
 }
 
-// char takes one character of a string or a comment, and reports those that a
-// person cannot see or that make them see something else.
+// char scans one character of a string or a comment. It reports characters that are invisible or
+// misleading.
 func (s *scanner) char(where string) {
 	c := s.src[s.pos]
 	if c >= 0x20 && c < 0x7f || c == '\t' || c == '\n' || c == '\r' && s.peek(1) == '\n' {
@@ -165,8 +164,8 @@ func (s *scanner) char(where string) {
 	}
 }
 
-// isHidden reports whether a character is a control character, or changes the
-// order or the lines in which text is shown.
+// isHidden reports whether a character is a control character, or changes the order or the lines of
+// displayed text.
 func isHidden(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == 0x2028 || r == 0x2029 || r == 0xfeff
 }
@@ -175,7 +174,7 @@ func (s *scanner) number() {
 	start := s.pos
 	s.digits()
 	kind := syntax.Int
-	// After a dot a number is the index of an element: x.0.1 is (x.0).1.
+	// After a dot a number is an element index: x.0.1 is (x.0).1.
 	element := len(s.tokens) > 0 && s.tokens[len(s.tokens)-1].Kind == syntax.Dot
 	if !element && s.peek(0) == '.' && isDigit(s.peek(1)) {
 		kind = syntax.Float
@@ -197,7 +196,7 @@ func (s *scanner) digits() {
 	}
 }
 
-// word takes letters and digits.
+// word scans letters and digits.
 func (s *scanner) word() {
 	for isLetter(s.peek(0)) || isDigit(s.peek(0)) {
 		s.pos++
@@ -208,7 +207,7 @@ func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// operator takes an operator or another mark, the longest one there is.
+// operator scans the longest operator or punctuation mark.
 func (s *scanner) operator() {
 	kind := syntax.Operator(s.src[s.pos:])
 	if n := len(s.braces); n > 0 {
@@ -233,7 +232,7 @@ func (s *scanner) operator() {
 	s.emit(kind, start)
 }
 
-// foreign reports characters that begin nothing, all that stand together at once.
+// foreign reports a run of characters that start no token.
 func (s *scanner) foreign() {
 	start := s.pos
 	r, _ := utf8.DecodeRuneInString(s.src[s.pos:])

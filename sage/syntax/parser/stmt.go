@@ -7,8 +7,8 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax"
 )
 
-// atStmt reports whether a word stands here with which only statements, or
-// expressions that are mostly used as such, begin.
+// atStmt reports whether the current token starts a statement, or an expression that is mostly used
+// as one.
 func (p *parser) atStmt() bool {
 	switch p.kind {
 	case syntax.Let, syntax.If, syntax.For, syntax.While, syntax.Loop, syntax.Match, syntax.Return, syntax.Break,
@@ -25,7 +25,7 @@ func (p *parser) atMock() bool {
 	return next == syntax.Divine || next == syntax.Infer || next == syntax.Tool && p.ahead(2).IsName()
 }
 
-// block reads { statements }.
+// block parses { statements }.
 func (p *parser) block(where string) *syntax.Block {
 	start := p.start()
 	if p.kind != syntax.LBrace {
@@ -37,7 +37,7 @@ func (p *parser) block(where string) *syntax.Block {
 	return p.blockRest(opening, &syntax.Block{})
 }
 
-// blockRest reads the statements behind the brace with index opening.
+// blockRest parses the statements after the brace with index opening.
 func (p *parser) blockRest(opening int, b *syntax.Block) *syntax.Block {
 	defer p.inside()()
 	defer p.leave()
@@ -58,25 +58,25 @@ func (p *parser) blockRest(opening int, b *syntax.Block) *syntax.Block {
 	return b
 }
 
-// atMember reports whether a handler or a persistent belief begins here: then
-// the block before it is not closed.
+// atMember reports whether a handler or a persistent belief starts here: then the current block is
+// not closed.
 func (p *parser) atMember() bool {
 	return p.kind == syntax.On && p.ahead(1).IsWord() && p.onNewLine() || p.kind == syntax.At && p.nextIs("persistent")
 }
 
-// nextIs reports whether the next token is this word, which is not one of the language.
+// nextIs reports whether the next token is this word, which is not a keyword.
 func (p *parser) nextIs(word string) bool {
 	t := p.tokens[min(p.at+1, len(p.tokens)-1)]
 	return t.Kind == syntax.Name && p.file.Text[t.Start:t.End] == word
 }
 
-// syncStmt goes to where the next statement begins, as far as one can tell.
+// syncStmt skips to the presumed start of the next statement.
 func (p *parser) syncStmt() {
 	p.skip(func() bool { return p.kind == syntax.Semicolon || p.onNewLine() && p.atStmt() })
 	p.got(syntax.Semicolon)
 }
 
-// stmt reads a statement into a block.
+// stmt parses a statement into a block.
 func (p *parser) stmt(b *syntax.Block) {
 	start := p.start()
 	var s syntax.Stmt
@@ -151,8 +151,8 @@ func (p *parser) letStmt(start int32) syntax.Stmt {
 	return l
 }
 
-// letPattern reads what is named by let: words of the language get an error of
-// their own there, and not one about patterns.
+// letPattern parses the pattern of let. A keyword there is reported as a bad name, not as a bad
+// pattern.
 func (p *parser) letPattern() syntax.Pattern {
 	if p.kind.IsWord() && !p.kind.IsName() && p.kind != syntax.True && p.kind != syntax.False {
 		start := p.start()
@@ -184,7 +184,7 @@ func (p *parser) mockStmt(start int32) syntax.Stmt {
 	return m
 }
 
-// exprStmt reads an expression or an assignment.
+// exprStmt parses an expression or an assignment.
 func (p *parser) exprStmt(b *syntax.Block, start int32) {
 	bad := p.foreignStmt()
 	if !bad && !p.atExpr() {
@@ -213,7 +213,7 @@ func (p *parser) exprStmt(b *syntax.Block, start int32) {
 	p.exprStmtRest(b, start, x)
 }
 
-// exprStmtRest reads what follows the expression a statement begins with.
+// exprStmtRest parses the rest of a statement after its first expression.
 func (p *parser) exprStmtRest(b *syntax.Block, start int32, x syntax.Expr) {
 	switch {
 	case p.kind >= syntax.Assign && p.kind <= syntax.ConcatAssign && !blockLike(x):
@@ -237,7 +237,7 @@ func (p *parser) exprStmtRest(b *syntax.Block, start int32, x syntax.Expr) {
 	}
 }
 
-// noSemicolon reports that an expression goes on where it should be over.
+// noSemicolon reports an expression that continues where its semicolon is expected.
 func (p *parser) noSemicolon(x syntax.Expr) {
 	if name, ok := x.(*syntax.Ident); ok && !p.onNewLine() {
 		help := ""
@@ -256,8 +256,7 @@ func (p *parser) noSemicolon(x syntax.Expr) {
 	p.semicolon("after the statement")
 }
 
-// blockLike reports whether an expression is a statement without a semicolon
-// wherever it begins one.
+// blockLike reports whether an expression at the start of a statement needs no semicolon.
 func blockLike(x syntax.Expr) bool {
 	switch x.(type) {
 	case *syntax.IfExpr, *syntax.MatchExpr, *syntax.BlockExpr:
@@ -266,7 +265,7 @@ func blockLike(x syntax.Expr) bool {
 	return false
 }
 
-// endsWithBlock reports whether an expression needs no semicolon behind it.
+// endsWithBlock reports whether an expression needs no semicolon after it.
 func endsWithBlock(x syntax.Expr) bool {
 	switch x := x.(type) {
 	case *syntax.CatchExpr:
@@ -287,8 +286,8 @@ func assignable(x syntax.Expr) bool {
 	return false
 }
 
-// foreignStmt reports words with which statements begin in other languages, or
-// began in an earlier Sage.
+// foreignStmt reports keywords of other languages and of earlier versions of Sage that start a
+// statement.
 func (p *parser) foreignStmt() bool {
 	if p.kind != syntax.Name || p.onNewLineAhead() {
 		return false
@@ -308,8 +307,7 @@ func (p *parser) foreignStmt() bool {
 	return true
 }
 
-// foreignStmts are the words of Sage for words with which statements begin in
-// other languages.
+// foreignStmts maps statement keywords of other languages to those of Sage.
 var foreignStmts = map[string]string{
 	"var": "let", "val": "let", "auto": "let", "local": "let", "mut": "let",
 	"emit": "yield(…)", "throw": "fail", "raise": "fail", "panic": "fail",
@@ -325,5 +323,5 @@ func (p *parser) onNewLineAhead() bool {
 	return strings.Contains(p.file.Text[p.tokens[p.at].End:p.tokens[p.at+1].Start], "\n")
 }
 
-// from is the span from the beginning of a node to here.
+// from returns the span from the start of a node to the previous token.
 func (p *parser) from(x syntax.Node) source.Span { return p.finish(x.Extent().Start) }

@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax"
 )
 
-// str takes a string, or its part up to the first interpolation.
+// str scans a string, or its part up to the first interpolation.
 func (s *scanner) str(quote byte) {
 	if len(s.braces) == 0 {
 		s.begun = s.mark()
@@ -21,8 +21,8 @@ func (s *scanner) str(quote byte) {
 	}
 }
 
-// text takes the text of a string, from the quote or brace before it to the one
-// behind it, which decides whether it is a token of kind open or closed.
+// text scans the text of a string, from the quote or brace before it to the one after it. The
+// latter determines whether the token has the kind open or closed.
 func (s *scanner) text(quote byte, open, closed syntax.Kind) {
 	start := s.pos
 	s.pos++
@@ -38,7 +38,7 @@ func (s *scanner) text(quote byte, open, closed syntax.Kind) {
 				s.pos++
 				continue
 			}
-			if s.peek(1) == '}' { // an empty object of JSON: empty braces are text
+			if s.peek(1) == '}' { // an empty JSON object: empty braces are text
 				s.pos += 2
 				continue
 			}
@@ -55,8 +55,8 @@ func (s *scanner) text(quote byte, open, closed syntax.Kind) {
 	s.unterminated()
 }
 
-// braceIsText reports whether an escape follows the brace, with which no
-// expression can begin: "{\"name\": {name}}" is JSON with an interpolation.
+// braceIsText reports whether an escape follows the brace. No expression can start with one:
+// "{\"name\": {name}}" is JSON with an interpolation.
 func (s *scanner) braceIsText() bool {
 	i := s.pos + 1
 	for i < len(s.src) && (s.src[i] == ' ' || s.src[i] == '\t') {
@@ -65,9 +65,8 @@ func (s *scanner) braceIsText() bool {
 	return i < len(s.src) && s.src[i] == '\\'
 }
 
-// noteSuspect remembers a string that goes over several lines and has a name right
-// behind it: most likely its quote is missing, and what closed it was meant to
-// begin the next string.
+// noteSuspect remembers a multi-line string that a name follows immediately. Most likely its quote
+// is missing, and the quote that closed it was meant to open the next string.
 func (s *scanner) noteSuspect() {
 	if len(s.braces) > 0 || s.suspect.set || s.pos >= len(s.src) || !isLetter(s.src[s.pos]) {
 		return
@@ -82,8 +81,8 @@ func (s *scanner) mark() mark {
 		diagnostics: len(s.diagnostics)}
 }
 
-// unterminated reports a string that goes on to the end of the file, and goes on
-// behind the line in which it begins.
+// unterminated reports a string that continues to the end of the file, and resumes after the line
+// in which it starts.
 func (s *scanner) unterminated() {
 	m := s.begun
 	if s.suspect.set {
@@ -108,7 +107,7 @@ func (s *scanner) unterminated() {
 	s.emit(syntax.Invalid, m.pos)
 }
 
-// escape takes a backslash and what it escapes.
+// escape scans an escape sequence.
 func (s *scanner) escape() {
 	start := s.pos
 	_, n, ok := unescape(s.src[s.pos:])
@@ -126,9 +125,8 @@ func (s *scanner) escape() {
 	s.report(start, s.pos, syntax.CodeString, "this escape is not known", help)
 }
 
-// unescape reads the escape at the beginning of s, which begins with a
-// backslash: the character it stands for and its length. Where it is not ok,
-// the length is that of what is certainly a part of it.
+// unescape decodes the escape at the start of s: the character and the length of the escape. If it
+// is not ok, n is the length of the part that certainly belongs to it.
 func unescape(s string) (r rune, n int, ok bool) {
 	if len(s) < 2 {
 		return 0, len(s), false
@@ -191,7 +189,7 @@ func textValue(text string) string {
 	return b.String()
 }
 
-// Quote returns a value as the text of a string in double quotes, without the quotes.
+// Quote escapes a value for a string in double quotes, without adding the quotes.
 func Quote(value string) string {
 	var b strings.Builder
 	for _, r := range value {

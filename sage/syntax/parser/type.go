@@ -2,7 +2,7 @@ package parser
 
 import "github.com/coppice-dev/coppice/sage/syntax"
 
-// typ reads a type.
+// typ parses a type.
 func (p *parser) typ() syntax.Type {
 	start := p.start()
 	defer p.leave()
@@ -43,7 +43,7 @@ func (p *parser) typ() syntax.Type {
 	return &syntax.BadType{Span: p.bad()}
 }
 
-// path reads a::b::c; types follow its names as a<T> in a type, and as a::<T> elsewhere.
+// path parses a::b::c. Type arguments are written a<T> in a type and a::<T> elsewhere.
 func (p *parser) path(what string, inType bool) *syntax.Path {
 	start := p.start()
 	path := &syntax.Path{Segments: []syntax.Segment{{Name: p.name(what)}}}
@@ -52,7 +52,7 @@ func (p *parser) path(what string, inType bool) *syntax.Path {
 	return path
 }
 
-// segments reads what follows the first name of a path.
+// segments parses the rest of a path after its first name.
 func (p *parser) segments(path *syntax.Path, inType bool) {
 	for {
 		last := &path.Segments[len(path.Segments)-1]
@@ -71,7 +71,7 @@ func (p *parser) segments(path *syntax.Path, inType bool) {
 	}
 }
 
-// typeArgs reads <T, U>.
+// typeArgs parses <T, U>.
 func (p *parser) typeArgs() []syntax.Type {
 	p.next()
 	var args []syntax.Type
@@ -79,7 +79,7 @@ func (p *parser) typeArgs() []syntax.Type {
 		args = append(args, p.typ())
 	}
 	if p.kind == syntax.GreaterEqual {
-		// List<Int>=, in which the scanner sees >=.
+		// List<Int>= is scanned with a single >= token.
 		p.tokens[p.at].Start++
 		p.tokens[p.at].Kind = syntax.Assign
 		p.kind = syntax.Assign
@@ -91,7 +91,7 @@ func (p *parser) typeArgs() []syntax.Type {
 	return args
 }
 
-// pattern reads a pattern.
+// pattern parses a pattern.
 func (p *parser) pattern() syntax.Pattern {
 	start := p.start()
 	defer p.leave()
@@ -153,8 +153,7 @@ func (p *parser) namePattern(start int32) syntax.Pattern {
 	return v
 }
 
-// upper reports whether a name begins with a capital letter, as those of
-// types, variants and constants do.
+// upper reports whether a name starts with a capital letter, like types, variants and constants.
 func upper(name string) bool {
 	return name != "" && name[0] >= 'A' && name[0] <= 'Z'
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax"
 )
 
-// prefixCatch reads catch x as e { }.
+// prefixCatch parses catch x as e { }.
 func (p *parser) prefixCatch(start int32) syntax.Expr {
 	defer p.leave()
 	if !p.enter() {
@@ -28,7 +28,7 @@ func (p *parser) prefixCatch(start int32) syntax.Expr {
 	return c
 }
 
-// summon reads what follows the word.
+// summon parses the rest of a summon after its keyword.
 func (p *parser) summon(start int32) syntax.Expr {
 	s := &syntax.SummonExpr{Agent: p.path("of the agent to summon", false)}
 	if p.kind == syntax.LBrace {
@@ -41,7 +41,7 @@ func (p *parser) summon(start int32) syntax.Expr {
 	return s
 }
 
-// retry reads retry(n, delay: ms, on: kinds) { }.
+// retry parses retry(n, delay: ms, on: kinds) { }.
 func (p *parser) retry(start int32) syntax.Expr {
 	defer p.leave()
 	if !p.enter() {
@@ -84,7 +84,7 @@ func (p *parser) retry(start int32) syntax.Expr {
 	return r
 }
 
-// wordCall reads the calls of what are words of the language.
+// wordCall parses a call whose name is a keyword.
 func (p *parser) wordCall(start int32) syntax.Expr {
 	word, kind := p.text(), p.kind
 	p.next()
@@ -154,7 +154,7 @@ func count(n int) string {
 	return strconv.Itoa(n) + " values"
 }
 
-// divine reads (prompt -> T).
+// divine parses (prompt -> T).
 func (p *parser) divine(start int32, kind syntax.Kind) syntax.Expr {
 	defer p.inside()()
 	p.next()

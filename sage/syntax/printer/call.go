@@ -8,17 +8,16 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax"
 )
 
-// minChainCalls is from how many calls on a chain is put into several lines if it
-// does not fit into one.
+// minChainCalls is the number of calls from which a chain that is too long is split into lines.
 const minChainCalls = 3
 
 // chain prints calls, fields and elements: x.a().b()[i].
 func (p *printer) chain(x syntax.Expr) *doc {
 	type link struct {
 		d    *doc
-		call bool // a method is called
+		call bool // a method call
 	}
-	var links []link // backwards
+	var links []link // in reverse
 	root, calls := x, 0
 	add := func(n syntax.Expr, d *doc, call bool) {
 		if n != x {
@@ -76,8 +75,8 @@ func (p *printer) chain(x syntax.Expr) *doc {
 	return group(concat(head...), indent(rest...))
 }
 
-// args are the arguments of a call. The last one may go over several lines
-// while the others stay in one, if it is made for that.
+// args prints the arguments of a call. The last one may span lines while the others stay on one, if
+// its form is suitable.
 func (p *printer) args(n syntax.Node, open string, args []syntax.Expr) *doc {
 	if len(args) == 0 || p.hasInner(n) {
 		return p.list(n, open, docsOf(args, p.expr), ")")
@@ -102,7 +101,7 @@ func (p *printer) args(n syntax.Node, open string, args []syntax.Expr) *doc {
 	return choice(hug, all)
 }
 
-// spread is a doc with its last group broken, nil if it does not end with one.
+// spread returns d with its last group broken, nil if it does not end with one.
 func spread(d *doc) *doc {
 	wide := *d
 	switch {
@@ -126,8 +125,8 @@ func (p *printer) hasInner(n syntax.Node) bool {
 	return found != nil && len(found.inner) > 0
 }
 
-// spreads reports whether an expression is mostly something in brackets, which
-// can go over several lines in the brackets of a call: alone, or behind others.
+// spreads reports whether an expression is mostly a bracketed list that can span lines within the
+// parentheses of a call: as the only argument, or after others.
 func spreads(x syntax.Expr, alone bool) bool {
 	switch x := x.(type) {
 	case *syntax.RecordLit:
@@ -155,7 +154,7 @@ func spreads(x syntax.Expr, alone bool) bool {
 	return false
 }
 
-// isChain reports whether a call is one of a chain that is broken before its dots.
+// isChain reports whether a call is part of a chain that is broken before its dots.
 func isChain(x syntax.Expr) bool {
 	for calls := 0; calls < minChainCalls; {
 		switch n := x.(type) {

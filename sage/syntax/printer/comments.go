@@ -9,18 +9,17 @@ import (
 
 // notes are the comments of a node.
 type notes struct {
-	leading  []syntax.Comment // in lines of their own before it
-	inner    []syntax.Comment // in it, before all that it consists of
-	trailing []syntax.Comment // behind it, in its line or in lines of their own
+	leading  []syntax.Comment // before it, on their own lines
+	inner    []syntax.Comment // in it, before its children
+	trailing []syntax.Comment // after it, on its line or on their own lines
 }
 
-// attachment gives every comment of a file to a node. Comments always go to the
-// end of their line. One behind something belongs to that, one in a line of its
-// own to what follows, or to what is before it if nothing does.
+// attachment assigns every comment of a file to a node. A comment after something belongs to it.
+// One on its own line belongs to what follows, or to what precedes it if nothing follows.
 type attachment struct {
 	text  string
 	notes map[syntax.Node]*notes
-	parts map[syntax.Node][]syntax.Node // those of nodes that comments were looked for in
+	parts map[syntax.Node][]syntax.Node // cache of partsOf
 }
 
 func attach(f *syntax.File) *attachment {
@@ -43,7 +42,7 @@ func (a *attachment) attach(in syntax.Node, c syntax.Comment) {
 			}
 			return 1
 		})
-		// parts[i-1] is the last one that begins before the comment.
+		// parts[i-1] is the last part that starts before the comment.
 		if i > 0 && c.Start < parts[i-1].Extent().End {
 			in = parts[i-1]
 			continue
@@ -58,7 +57,7 @@ func (a *attachment) attach(in syntax.Node, c syntax.Comment) {
 			n.trailing = append(n.trailing, c)
 		case own && i < len(parts):
 			if isBlock(parts[i]) {
-				// Before the brace: in the block, it is before what follows as well.
+				// Before the brace: in the block, it precedes the statements as well.
 				in = parts[i]
 				continue
 			}
@@ -72,8 +71,7 @@ func (a *attachment) attach(in syntax.Node, c syntax.Comment) {
 	}
 }
 
-// inEmpty reports whether a comment stands in the empty braces or parentheses
-// with which a node ends.
+// inEmpty reports whether a comment is inside the empty braces or parentheses that end a node.
 func (a *attachment) inEmpty(n syntax.Node, parts []syntax.Node, c syntax.Comment) bool {
 	span := n.Extent()
 	if c.Start < span.Start {
@@ -126,7 +124,7 @@ func (a *attachment) notesOf(n syntax.Node) *notes {
 	return found
 }
 
-// partsOf are the nodes that n consists of and that stand in the text.
+// partsOf returns the children of n that have an extent.
 func (a *attachment) partsOf(n syntax.Node) []syntax.Node {
 	parts, ok := a.parts[n]
 	if !ok {
@@ -141,13 +139,13 @@ func (a *attachment) partsOf(n syntax.Node) []syntax.Node {
 	return parts
 }
 
-// ownLine reports whether nothing but blanks stands before the comment in its line.
+// ownLine reports whether only white space precedes the comment on its line.
 func (a *attachment) ownLine(c syntax.Comment) bool {
 	return lineEndsBefore(a.text, c.Start) > 0
 }
 
-// lineEndsBefore counts the line ends among the blanks before an offset; the
-// beginning of the text is one.
+// lineEndsBefore counts the line ends in the white space before an offset. The start of the text
+// counts as one.
 func lineEndsBefore(text string, offset int32) int {
 	n, start := 0, 0
 	if strings.HasPrefix(text, "\ufeff") {

@@ -9,8 +9,7 @@ func (p *printer) file(f *syntax.File) *doc {
 	}))
 }
 
-// short reports whether a declaration is one of those that can stand below
-// each other without an empty line.
+// short reports whether a declaration needs no empty line between it and its neighbours.
 func short(d syntax.Decl) bool {
 	switch d := d.(type) {
 	case *syntax.ModDecl, *syntax.UseDecl, *syntax.ConstDecl:
@@ -143,7 +142,7 @@ func (p *printer) param(a *syntax.Param) *doc {
 	return p.with(a, d)
 }
 
-// inits is { name: value, … } of a node.
+// inits prints { name: value, … } of a node.
 func (p *printer) inits(n syntax.Node, inits []*syntax.FieldInit) *doc {
 	return p.braces(n, nodesOf(inits), docsOf(inits, p.fieldInit), ",")
 }

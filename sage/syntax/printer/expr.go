@@ -72,7 +72,7 @@ func (p *printer) bareExpr(x syntax.Expr) *doc {
 	return p.agentExpr(x)
 }
 
-// agentExpr are the expressions of errors and agents.
+// agentExpr prints the expressions of errors and agents.
 func (p *printer) agentExpr(x syntax.Expr) *doc {
 	switch x := x.(type) {
 	case *syntax.TryExpr:
@@ -151,7 +151,7 @@ func (p *printer) template(x *syntax.TemplateLit) *doc {
 	return concat(parts...)
 }
 
-// listLit is a list; numbers are put into as few lines as possible.
+// listLit prints a list. Numbers fill as few lines as possible.
 func (p *printer) listLit(x *syntax.ListLit) *doc {
 	docs := docsOf(x.Elems, p.expr)
 	numbers := len(docs) > 8 && !slices.ContainsFunc(x.Elems, func(e syntax.Expr) bool { return !isNumber(e) })
@@ -179,7 +179,7 @@ func isNumber(x syntax.Expr) bool {
 	return false
 }
 
-// mapLit is like a record, without blanks inside of its braces.
+// mapLit prints a map like a record, without spaces inside its braces.
 func (p *printer) mapLit(x *syntax.MapLit) *doc {
 	d := p.list(x, "{", docsOf(x.Entries, func(e *syntax.MapEntry) *doc {
 		return p.with(e, concat(p.expr(e.Key), text(":"), p.value(e.Value)))
@@ -194,11 +194,11 @@ func (p *printer) closure(x *syntax.ClosureExpr) *doc {
 	return concat(text("|"), join(docsOf(x.Params, p.param), text(", ")), text("|"), p.value(x.Body))
 }
 
-// binary breaks a chain of operators that bind equally precedence: at all of them if
-// they are && or ||, and where it is too long otherwise.
+// binary prints a chain of operators of equal precedence. A chain of && or || breaks at all of
+// them, others only where a line is too long.
 func (p *printer) binary(x *syntax.BinaryExpr) *doc {
 	precedence := syntax.Precedence(x.Op)
-	var rest []*doc // backwards: an operand with the operator behind it, and the line between
+	var rest []*doc // in reverse: operands with the operator after them, and the lines between
 	behind := none
 	first := syntax.Expr(x)
 	for {

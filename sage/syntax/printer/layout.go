@@ -6,14 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// A doc is text with places at which its lines can be broken. The layout is
-// chosen group by group, from the outside: what fits into the width stays in
-// one line.
+// A doc is text with possible line breaks. The layout is chosen group by group from the outside: a
+// group that fits the width stays on one line.
 type doc struct {
 	kind   docKind
-	forced bool // there is a line end in it, however wide the page
-	own    bool // of a suffix: a line of its own
-	blank  bool // of a suffix: an empty line before it
+	forced bool // contains a line end, whatever the width
+	own    bool // of a suffix: on its own line
+	blank  bool // of a suffix: after an empty line
 	text   string
 	parts  []*doc
 }
@@ -22,20 +21,20 @@ type docKind uint8
 
 const (
 	textDoc     docKind = iota
-	concatDoc           // the parts, one after another
-	groupDoc            // broken at all of its lines, or at none
-	indentDoc           // lines in it are indented one level more
-	lineDoc             // a blank, or a line end
-	softDoc             // nothing, or a line end
+	concatDoc           // the parts in order
+	groupDoc            // broken at all of its lines or at none
+	indentDoc           // indented by one level
+	lineDoc             // a space or a line end
+	softDoc             // nothing or a line end
 	hardDoc             // a line end
 	blankDoc            // a line end and an empty line
-	freshDoc            // a line end, unless it is at the beginning of a line
-	breakDoc            // the text if the group is broken, or nothing
-	flatOnlyDoc         // the text if the group is not broken, or nothing
-	suffixDoc           // a comment, which is put off to the end of the line
-	fillDoc             // parts and the lines between them; each line is broken if the next part does not fit
-	flatDoc             // not broken for its width
-	choiceDoc           // the first part if its first line fits, or the second
+	freshDoc            // a line end, unless at the start of a line
+	breakDoc            // the text if the group is broken
+	flatOnlyDoc         // the text unless the group is broken
+	suffixDoc           // a comment, deferred to the end of the line
+	fillDoc             // parts and lines; a line is broken if the next part does not fit
+	flatDoc             // never broken because of its width
+	choiceDoc           // the first part if its first line fits, else the second
 )
 
 var (
@@ -67,13 +66,12 @@ func indent(parts ...*doc) *doc { return node(indentDoc, parts) }
 func fill(parts []*doc) *doc    { return node(fillDoc, parts) }
 func flat(d *doc) *doc          { return node(flatDoc, []*doc{d}) }
 
-// choice is a, or b where the first line of a is too long. Of a forced line end
-// in either it knows that of b.
+// choice prints a, or b if the first line of a is too long.
 func choice(a, b *doc) *doc {
 	return &doc{kind: choiceDoc, parts: []*doc{a, b}, forced: a.forced}
 }
 
-// ifBroken is text that is only there if the group is broken.
+// ifBroken is text that is only printed if the group is broken.
 func ifBroken(s string) *doc { return &doc{kind: breakDoc, text: s} }
 
 const (
@@ -84,9 +82,9 @@ const (
 type layout struct {
 	out      strings.Builder
 	column   int
-	indent   int  // of the line, which is written with the first text of it
-	atStart  bool // nothing of the line is written
-	blanks   int  // that are written with the next text
+	indent   int  // of the line; written with its first text
+	atStart  bool // nothing of the line has been written
+	blanks   int  // spaces to write before the next text
 	suffixes []suffix
 	fitting  []command
 }
@@ -102,7 +100,7 @@ type suffix struct {
 	doc    *doc
 }
 
-// render lays a doc out.
+// render lays out a doc.
 func render(d *doc) string {
 	l := layout{atStart: true}
 	stack := []command{{0, true, d}}
@@ -156,7 +154,7 @@ func render(d *doc) string {
 	return l.out.String()
 }
 
-// push puts parts onto a stack, the first one on top.
+// push pushes parts onto a stack, the first one on top.
 func push(stack []command, indent int, broken bool, parts []*doc) []command {
 	for _, d := range slices.Backward(parts) {
 		stack = append(stack, command{indent, broken, d})
@@ -164,7 +162,7 @@ func push(stack []command, indent int, broken bool, parts []*doc) []command {
 	return stack
 }
 
-// fill puts the first two parts of a fill onto the stack, and the rest of it.
+// fill pushes the first two parts of a fill onto the stack, and the rest of it below them.
 func (l *layout) fill(stack []command, c command) []command {
 	parts := c.doc.parts
 	if len(parts) == 0 {
@@ -184,8 +182,8 @@ func (l *layout) fill(stack []command, c command) []command {
 		command{c.indent, false, parts[0]})
 }
 
-// write writes a text. Blanks at its end are written only if more follows in
-// the line, those at its beginning only if something stands before it.
+// write writes a text. Trailing blanks are only written if more follows on the line, leading ones
+// only if something precedes them.
 func (l *layout) write(s string) {
 	rest := strings.TrimRight(s, " ")
 	after := len(s) - len(rest)
@@ -209,16 +207,15 @@ func (l *layout) write(s string) {
 	l.column += utf8.RuneCountInString(rest)
 }
 
-// newline ends the line, and n-1 empty ones after it.
+// newline ends the line and adds n-1 empty ones.
 func (l *layout) newline(indent, n int) {
 	l.flush(indent)
 	l.out.WriteString(strings.Repeat("\n", n))
 	l.indent, l.atStart, l.blanks = indent, true, 0
 }
 
-// flush writes the comments that were put off. Of several that would stand in
-// one line, all but the first get lines of their own before the next line,
-// which has this indent.
+// flush writes the deferred comments. Of several on one line, all but the first get their own lines
+// before the next line, whose indent is given.
 func (l *layout) flush(indent int) {
 	for i, s := range l.suffixes {
 		if l.atStart {
@@ -240,8 +237,8 @@ func (l *layout) flush(indent int) {
 	l.blanks = 0
 }
 
-// fits reports whether a command, and what follows it on the stack up to the
-// next line end, fits into the rest of the line.
+// fits reports whether a command, and what follows it on the stack up to the next line end, fits on
+// the rest of the line.
 func (l *layout) fits(stack []command, next command) bool {
 	width := pageWidth - l.column - l.blanks
 	if l.atStart {

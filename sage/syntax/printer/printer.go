@@ -1,4 +1,4 @@
-// Package printer prints Sage programs in their canonical form.
+// Package printer prints Sage programs in canonical form.
 package printer
 
 import (
@@ -10,19 +10,17 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax/parser"
 )
 
-// Format returns the text of a file in its canonical form:
-// four blanks a level, lines of at most 100 characters where they can be
-// broken, at most one empty line in a row. It keeps each comment and each empty
-// line between statements. A file that has errors is not formatted: then the
-// text is "" and the diagnostics say why.
+// Format returns the text of a file in canonical form: four spaces per level, lines of at most 100
+// characters where they can be broken, no consecutive empty lines. It keeps every comment and the
+// empty lines between statements. For a file with errors the text is "" and the diagnostics explain
+// why.
 func Format(file *source.File) (string, []diag.Diagnostic) {
 	f, diagnostics := parser.Parse(file)
 	if diag.HasErrors(diagnostics) {
 		return "", diagnostics
 	}
-	// What is printed is read again: if the printer were wrong, the
-	// text of the person would be lost. A comment in
-	// an unusual place may find its last one only when it is printed again.
+	// Parsing the output again makes sure that a bug in the printer cannot destroy the user's text.
+	// A comment in an unusual place may need several passes to settle.
 	formatted := Print(f)
 	for range maxPasses {
 		again, diagnostics := parser.Parse(source.NewFile(file.Name, formatted))
@@ -43,7 +41,7 @@ func Format(file *source.File) (string, []diag.Diagnostic) {
 	}}
 }
 
-// maxPasses bounds how often a file is printed until nothing changes.
+// maxPasses bounds how often a file is printed until the result is stable.
 const maxPasses = 8
 
 func sameComments(a, b []syntax.Comment) bool {
@@ -58,8 +56,8 @@ func sameComments(a, b []syntax.Comment) bool {
 	return slices.Equal(texts(a), texts(b))
 }
 
-// Print returns the text of a tree. A tree that was not parsed has to have a
-// ParenExpr wherever parentheses are needed.
+// Print returns the text of a tree. A tree that was not parsed must have a ParenExpr wherever
+// parentheses are needed.
 func Print(f *syntax.File) string {
 	p := printer{attachment: attach(f)}
 	text := render(p.file(f))
@@ -73,7 +71,7 @@ type printer struct {
 	*attachment
 }
 
-// with puts the comments of a node around its doc.
+// with adds the comments of a node to its doc.
 func (p *printer) with(n syntax.Node, d *doc) *doc {
 	found := p.notes[n]
 	if found == nil {
@@ -95,8 +93,8 @@ func (p *printer) with(n syntax.Node, d *doc) *doc {
 	return concat(append(parts, p.after(n)...)...)
 }
 
-// inner are the comments in a node before its parts, once: a
-// caller that has a better place for them than before the node takes them there.
+// inner returns the comments in a node before its parts, and removes them. A caller with a better
+// place for them than before the node takes them first.
 func (p *printer) inner(n syntax.Node) []*doc {
 	found := p.notes[n]
 	if found == nil {
@@ -112,7 +110,7 @@ func (p *printer) inner(n syntax.Node) []*doc {
 	return parts
 }
 
-// after are the comments behind a node.
+// after returns the comments after a node.
 func (p *printer) after(n syntax.Node) []*doc {
 	if found := p.notes[n]; found != nil {
 		return docsOf(found.trailing, p.suffix)
@@ -125,7 +123,7 @@ func (p *printer) suffix(c syntax.Comment) *doc {
 	return &doc{kind: suffixDoc, text: c.Text, own: ends > 0, blank: ends > 1, forced: true}
 }
 
-// startOf returns where a node begins with its comments.
+// startOf returns the start of a node including its leading comments.
 func (p *printer) startOf(n syntax.Node) int32 {
 	if found := p.notes[n]; found != nil && len(found.leading) > 0 {
 		return found.leading[0].Start
@@ -133,18 +131,18 @@ func (p *printer) startOf(n syntax.Node) int32 {
 	return n.Extent().Start
 }
 
-// blankLineBefore reports whether an empty line stands before a node.
+// blankLineBefore reports whether an empty line precedes a node.
 func (p *printer) blankLineBefore(n syntax.Node) bool {
 	return n.Extent().Valid() && lineEndsBefore(p.text, p.startOf(n)) > 1
 }
 
-// startsLine reports whether a node is the first in its line.
+// startsLine reports whether a node is the first on its line.
 func (p *printer) startsLine(n syntax.Node) bool {
 	return n.Extent().Valid() && lineEndsBefore(p.text, p.startOf(n)) > 0
 }
 
-// lines puts docs of nodes into lines of their own, with the empty lines that
-// are between them in the text, and those that apart asks for.
+// lines prints docs of nodes on lines of their own. It keeps the empty lines between them and adds
+// those that apart asks for.
 func (p *printer) lines(nodes []syntax.Node, docs []*doc, apart func(i int) bool) *doc {
 	var parts []*doc
 	for i, d := range docs {
@@ -160,7 +158,7 @@ func (p *printer) lines(nodes []syntax.Node, docs []*doc, apart func(i int) bool
 	return concat(parts...)
 }
 
-// body is a list of lines in braces.
+// body prints lines in braces.
 func (p *printer) body(n syntax.Node, nodes []syntax.Node, docs []*doc, apart func(i int) bool) *doc {
 	inner := p.inner(n)
 	if len(docs) == 0 {
@@ -169,9 +167,9 @@ func (p *printer) body(n syntax.Node, nodes []syntax.Node, docs []*doc, apart fu
 	return concat(text("{"), indent(concat(inner...), hard, p.lines(nodes, docs, apart)), hard, text("}"))
 }
 
-// braces is a list in braces, which is broken if its first element begins a
-// line in the text, and if it does not fit. Between the elements stands
-// separator in one line, and end after each of them in several.
+// braces prints a list in braces. It is broken if its first element starts a line in the source, or
+// if it does not fit. end follows each element of a broken list; if it is "", only a list on one
+// line has commas.
 func (p *printer) braces(n syntax.Node, nodes []syntax.Node, docs []*doc, end string) *doc {
 	inner := p.inner(n)
 	if len(docs) == 0 {
@@ -201,7 +199,7 @@ func (p *printer) braces(n syntax.Node, nodes []syntax.Node, docs []*doc, end st
 	return g
 }
 
-// list is a list in brackets, broken if it does not fit.
+// list prints a list in brackets, broken if it does not fit.
 func (p *printer) list(n syntax.Node, open string, docs []*doc, shut string) *doc {
 	var inner []*doc
 	if n != nil {
@@ -213,7 +211,7 @@ func (p *printer) list(n syntax.Node, open string, docs []*doc, shut string) *do
 	return group(text(open), indent(concat(inner...), soft, commas(docs)), ifBroken(","), soft, text(shut))
 }
 
-// emptyList is a list in brackets that has only comments in it.
+// emptyList prints brackets with nothing but comments inside.
 func emptyList(open string, inner []*doc, shut string) *doc {
 	if len(inner) == 0 {
 		return text(open + shut)
@@ -233,17 +231,17 @@ func join(docs []*doc, between ...*doc) *doc {
 	return concat(parts...)
 }
 
-// commas are docs in one line, or in a line each.
+// commas separates docs by commas, on one line or on one line each.
 func commas(docs []*doc) *doc { return join(docs, text(","), line) }
 
 func (p *printer) name(id *syntax.Ident) *doc {
 	return p.with(id, text(id.Name))
 }
 
-// path is a path in an expression.
+// path prints a path in an expression.
 func (p *printer) path(path *syntax.Path) *doc { return p.segments(path, "::", "::<") }
 
-// segments is a path with separators, and with type arguments that begin with open.
+// segments prints a path with this separator, and type arguments that start with open.
 func (p *printer) segments(path *syntax.Path, separator, open string) *doc {
 	docs := docsOf(path.Segments, func(s syntax.Segment) *doc {
 		if s.Args == nil {
@@ -254,7 +252,7 @@ func (p *printer) segments(path *syntax.Path, separator, open string) *doc {
 	return p.with(path, join(docs, text(separator)))
 }
 
-// angles is a list in angle brackets, which never ends with a comma.
+// angles prints a list in angle brackets, which never has a trailing comma.
 func angles(open string, docs []*doc) *doc {
 	return group(text(open), indent(soft, commas(docs)), soft, text(">"))
 }

@@ -2,7 +2,7 @@ package printer
 
 import "github.com/coppice-dev/coppice/sage/syntax"
 
-// block is a block with each statement in lines of its own.
+// block prints a block with each statement on its own line.
 func (p *printer) block(b *syntax.Block) *doc {
 	return p.with(b, p.bareBlock(b))
 }
@@ -20,8 +20,8 @@ func (p *printer) bareBlock(b *syntax.Block) *doc {
 	return p.body(b, nodes, docs, nil)
 }
 
-// inlineBlock is a block that is an expression only: in one line, if it is so in the
-// text and fits.
+// inlineBlock prints a block that consists of one expression: on one line if the source has it on
+// one line and it fits.
 func (p *printer) inlineBlock(b *syntax.Block) *doc {
 	if !p.isInline(b) {
 		return p.block(b)
@@ -37,8 +37,8 @@ func (p *printer) isInline(b *syntax.Block) bool {
 	return found == nil || len(found.inner) == 0
 }
 
-// value prints an expression behind an equals sign or a colon: in the next line if a
-// comment stands before it.
+// value prints an expression after an equals sign or a colon: on the next line if a comment
+// precedes it.
 func (p *printer) value(x syntax.Expr) *doc {
 	d := p.expr(x)
 	if found := p.notes[x]; found != nil && len(found.leading) > 0 {
@@ -87,8 +87,8 @@ func (p *printer) bareStmt(s syntax.Stmt, last bool) *doc {
 	return text(s.Extent().Source())
 }
 
-// end is the semicolon behind a block that would be the value of the block
-// around it without.
+// end returns a semicolon after the last statement of a block, which would otherwise be the value
+// of the block.
 func end(last bool) *doc {
 	if last {
 		return text(";")
@@ -109,7 +109,7 @@ func (p *printer) mockStmt(s *syntax.MockStmt) *doc {
 
 func (p *printer) ifStmt(x *syntax.IfExpr) *doc { return p.branches(x, p.block) }
 
-// branches is an if whose blocks are printed by block.
+// branches prints an if whose blocks are printed by block.
 func (p *printer) branches(x *syntax.IfExpr, block func(*syntax.Block) *doc) *doc {
 	d := concat(text("if "), p.expr(x.Cond), text(" "), block(x.Then))
 	switch e := x.Else.(type) {
@@ -121,7 +121,7 @@ func (p *printer) branches(x *syntax.IfExpr, block func(*syntax.Block) *doc) *do
 	return d
 }
 
-// ifExpr is an if with a value: in one line if it is so in the text and fits.
+// ifExpr prints an if with a value: on one line if the source has it on one line and it fits.
 func (p *printer) ifExpr(x *syntax.IfExpr) *doc {
 	for e := syntax.Expr(x); e != nil; {
 		switch n := e.(type) {
@@ -140,7 +140,7 @@ func (p *printer) ifExpr(x *syntax.IfExpr) *doc {
 	return group(p.branches(x, p.arm))
 }
 
-// arm is a brief block that is broken if the group around it is.
+// arm prints an inline block that breaks together with the group around it.
 func (p *printer) arm(b *syntax.Block) *doc {
 	return p.with(b, concat(text("{"), indent(line, p.expr(b.Tail)), line, text("}")))
 }

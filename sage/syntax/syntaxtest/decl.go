@@ -169,7 +169,7 @@ func (g gen) block(depth int) *syntax.Block {
 	return b
 }
 
-// statementExpr is an expression that can begin a statement.
+// statementExpr draws an expression that can start a statement.
 func (g gen) statementExpr(depth int) syntax.Expr {
 	x := g.expr(depth)
 	if leads(x) {

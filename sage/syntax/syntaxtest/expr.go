@@ -2,8 +2,8 @@ package syntaxtest
 
 import "github.com/coppice-dev/coppice/sage/syntax"
 
-// leads reports whether an expression cannot begin a statement, because that
-// would be over before it.
+// leads reports whether an expression cannot start a statement, because the statement would end
+// before it does.
 func leads(x syntax.Expr) bool {
 	for {
 		switch n := x.(type) {
@@ -32,10 +32,10 @@ func leads(x syntax.Expr) bool {
 	}
 }
 
-// paren puts parentheses around an expression.
+// paren adds parentheses to an expression.
 func paren(x syntax.Expr) syntax.Expr { return &syntax.ParenExpr{X: x} }
 
-// atom is an expression that can stand wherever one can.
+// atom draws an expression that is valid as any operand.
 func (g gen) atom(depth int) syntax.Expr {
 	x := g.expr(depth)
 	switch x := x.(type) {
@@ -52,7 +52,7 @@ func (g gen) atom(depth int) syntax.Expr {
 	return paren(x)
 }
 
-// head is an expression that a block can follow.
+// head draws an expression that a block can follow.
 func (g gen) head(depth int) syntax.Expr {
 	x := g.expr(depth)
 	switch x.(type) {
@@ -186,7 +186,7 @@ func (g gen) closure(depth int) syntax.Expr {
 	}), Body: g.body(depth)}
 }
 
-// body draws an expression behind => or |x|, where braces are those of a block.
+// body draws an expression after => or |x|, where braces are a block.
 func (g gen) body(depth int) syntax.Expr {
 	if g.chance(2) {
 		return &syntax.BlockExpr{Block: g.block(depth)}

@@ -1,6 +1,5 @@
-// Package syntaxtest generates Sage programs, to test what reads them with more
-// than written examples. The programs have the right form; what they say makes no
-// sense.
+// Package syntaxtest generates random Sage programs for tests. The programs are syntactically valid
+// but meaningless.
 package syntaxtest
 
 import (
@@ -15,8 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax/printer"
 )
 
-// File draws a tree. It has no spans, and parentheses wherever one is needed,
-// so that it can be printed.
+// File draws a tree. It has no spans, and has all the parentheses that it needs to be printed.
 func File() *rapid.Generator[*syntax.File] {
 	return rapid.Custom(func(t *rapid.T) *syntax.File {
 		g := gen{t}
@@ -24,17 +22,15 @@ func File() *rapid.Generator[*syntax.File] {
 	})
 }
 
-// Text draws the text of a program, written without regard for the formatter: with
-// blanks, line ends, empty lines and comments in all places. Where line ends
-// matter, they are right.
+// Text draws the text of a program with white space, line ends and comments in all places where
+// they are allowed.
 func Text() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		return Scatter(t, printer.Print(File().Draw(t, "file")))
 	})
 }
 
-// Scatter puts blanks, line ends and comments between the tokens of a program
-// that has no errors.
+// Scatter inserts white space and comments between the tokens of a valid program.
 func Scatter(t *rapid.T, text string) string {
 	tokens, _, _ := parser.Scan(source.NewFile("", text))
 	var b strings.Builder
@@ -78,13 +74,13 @@ func Scatter(t *rapid.T, text string) string {
 	return b.String()
 }
 
-// breakable reports whether a line end may stand before a token. Before what
-// could begin a statement of its own it may not.
+// breakable reports whether a line end may precede a token. It may not precede one that could start
+// a statement of its own.
 func breakable(k syntax.Kind) bool {
 	return k != syntax.LBrace && k != syntax.LBracket && k != syntax.LParen
 }
 
-// joined reports whether tokens i-1 and i would be one without a blank.
+// joined reports whether tokens i-1 and i would merge without white space.
 func joined(tokens []syntax.Token, i int) bool {
 	if i == 0 {
 		return false
@@ -94,7 +90,7 @@ func joined(tokens []syntax.Token, i int) bool {
 	return word(a) && word(b) || a.IsOperator() && b.IsOperator() || a == syntax.Dot || b == syntax.Dot
 }
 
-// gen draws parts of programs. Depth is how maxDepth they still may be.
+// gen draws parts of programs. A depth parameter is the nesting that is still allowed.
 type gen struct{ t *rapid.T }
 
 func (g gen) n(least, most int) int { return rapid.IntRange(least, most).Draw(g.t, "n") }
@@ -125,7 +121,7 @@ func (g gen) upper() *syntax.Ident {
 	return g.id("T", "Worker", "Result", "Some", "AVeryLongNameOfATypeThatFillsTheLine", "Point", "MAX_SIZE")
 }
 
-// field is a name where all words are allowed.
+// field draws a name where all keywords are allowed.
 func (g gen) field() *syntax.Ident {
 	return g.id("x", "value", "match", "fn", "restart", "if", "count", "handler", "self", "retry")
 }
