@@ -20,7 +20,7 @@ func tour(t testing.TB) string {
 	return string(text)
 }
 
-// A program that uses all of the language is accepted without a word.
+// TestTour checks that a program that uses the whole language has no diagnostics.
 func TestTour(t *testing.T) {
 	info, diagnostics := checked(tour(t))
 	if len(diagnostics) > 0 {
@@ -55,7 +55,7 @@ func TestTour(t *testing.T) {
 	}
 }
 
-// typed are the types of the expressions whose text is given.
+// TestTypes checks the inferred types of expressions, given by their source text.
 func TestTypes(t *testing.T) {
 	info := accepted(t, tour(t))
 	want := map[string]string{
@@ -99,7 +99,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// What names stand for, what closures take, what is taken apart.
+// TestObjects checks name resolution, captures and unwrapped Results.
 func TestObjects(t *testing.T) {
 	info := accepted(t, `
 fn f(p: Int) -> Int fails {

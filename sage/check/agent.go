@@ -7,7 +7,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// agentParts finds out the types of the beliefs and messages of an agent.
+// agentParts resolves the types of the beliefs and messages of an agent.
 func (c *checker) agentParts(m *Module, d *syntax.AgentDecl) {
 	o := c.info.Defs[d.Name]
 	a := c.agents[o]
@@ -65,7 +65,7 @@ func (c *checker) agentParts(m *Module, d *syntax.AgentDecl) {
 	o.Type.Decl.Message = a.Message
 }
 
-// handlers checks which handlers there are, without what is in them.
+// handlers checks the list of handlers without their bodies.
 func (c *checker) handlers(a *Agent, s typeScope) {
 	seen := map[syntax.Event]*syntax.Handler{}
 	for _, h := range a.Decl.Handlers() {
@@ -106,7 +106,7 @@ func (c *checker) messageHandler(a *Agent, h *syntax.Handler, s typeScope) {
 	a.Message = t
 }
 
-// checkShareable reports what cannot be given to another agent.
+// checkShareable reports a value that cannot be passed to another agent.
 func (c *checker) checkShareable(at syntax.Node, t *types.Type, how string) {
 	if types.Some(t, func(t *types.Type) bool { return t.Kind == types.Func }) {
 		c.fault(at, CodeMessage, "give the values that it is made of",
@@ -155,7 +155,7 @@ func (c *checker) agent(a *Agent) {
 	o.state = done
 }
 
-// closeOutputs makes known what agents yield, once all have been checked.
+// closeOutputs fixes the output types of agents after all agents are checked.
 func (c *checker) closeOutputs() {
 	for _, a := range c.info.Agents {
 		d := a.Object.Type.Decl
@@ -165,7 +165,7 @@ func (c *checker) closeOutputs() {
 	}
 }
 
-// initialValue checks a belief and what it begins with.
+// initialValue checks a belief and its initial value.
 func (c *checker) initialValue(a *Agent, b *Object) {
 	f := b.Node.(*syntax.Field)
 	if f.Value != nil {

@@ -68,7 +68,7 @@ func (c *checker) summon(x *syntax.SummonExpr) *types.Type {
 	return o.Type
 }
 
-// beliefs checks what an agent begins with.
+// beliefs checks the initial values given to an agent.
 func (c *checker) beliefs(a *Agent, inits []*syntax.FieldInit, at syntax.Node, missing, what string) {
 	given := make(map[string]*syntax.FieldInit, len(inits))
 	unknown := false

@@ -8,9 +8,9 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// callLibrary calls a function of the library: of those with the same name the
-// one that takes as many values, and the first of them. First is the type of
-// the first argument if it has been checked.
+// callLibrary calls a function of the library. Of several functions with the same name it chooses
+// the first that fits the number of arguments and the type of the first one. first is the type of
+// the first argument if that is already checked.
 func (c *checker) callLibrary(fs []*Object, fun syntax.Expr, written []*types.Type, args []syntax.Expr,
 	first *types.Type, x *syntax.CallExpr, want *types.Type) *types.Type {
 	o := fs[0]
@@ -38,14 +38,14 @@ func (c *checker) callLibrary(fs []*Object, fun syntax.Expr, written []*types.Ty
 	return c.apply(o.Name, o, t, args, first, x, want)
 }
 
-// use notes which of several functions of a name is called.
+// use records which overload is called.
 func (c *checker) use(fun syntax.Expr, o *Object) {
 	if id := calleeName(fun); id != nil {
 		c.info.Uses[id] = o
 	}
 }
 
-// calleeName is the name of what is called, nil if it has none.
+// calleeName returns the name of a called function, nil if it has none.
 func calleeName(fun syntax.Expr) *syntax.Ident {
 	switch f := fun.(type) {
 	case *syntax.Ident:
@@ -58,8 +58,8 @@ func calleeName(fun syntax.Expr) *syntax.Ident {
 	return nil
 }
 
-// overload is the first function whose first parameter fits, nil if none does
-// or if nothing is known about what is given.
+// overload returns the first function whose first parameter fits. It returns nil if none does or if
+// the type of the argument is unknown.
 func overload(fs []*Object, first *types.Type) *Object {
 	i := slices.IndexFunc(fs, func(f *Object) bool { return mayFit(first, f.Type.Elems[0]) })
 	if i < 0 || first.Resolve().Kind == types.Var {
@@ -106,13 +106,13 @@ func (c *checker) callValue(fun syntax.Expr, t *types.Type, x *syntax.CallExpr) 
 	return types.Of(types.Invalid)
 }
 
-// apply checks what a function of type t is given. First is the type of the first
-// argument if it has been checked.
+// apply checks the arguments of a function of type t. first is the type of the first argument if
+// that is already checked.
 func (c *checker) apply(name string, o *Object, t *types.Type, args []syntax.Expr, first *types.Type,
 	x *syntax.CallExpr, want *types.Type) *types.Type {
 	params, result := t.Params(), t.Result()
 	fails := t.Fails
-	// What the call is for tells what its arguments are: unwrap_or(x, []).
+	// The expected result determines the types of arguments: unwrap_or(x, []).
 	if want != nil && o != nil && len(o.params) > 0 && want.Resolve().Kind != types.Var &&
 		result.Resolve().Kind != types.Var {
 		if mayFit(result, want.Resolve()) && mayFit(want, result.Resolve()) {
@@ -143,14 +143,14 @@ func (c *checker) apply(name string, o *Object, t *types.Type, args []syntax.Exp
 		}
 		want := params[i]
 		if r := got.Resolve(); library && r.Kind == types.Func && r.Fails && want.Resolve().Kind == types.Func {
-			// What a function of the library is given may fail: then it does.
+			// A library function fails if a function passed to it does.
 			w := *want.Resolve()
 			w.Fails = true
 			want, fails = &w, true
 		}
 		c.fits(a, got, want, reason{name: name, arg: i + 1})
 	}
-	// Functions come last: what their parameters are follows from the rest.
+	// Closures come last: the types of their parameters follow from the other arguments.
 	for _, closures := range []bool{false, true} {
 		for i, a := range args {
 			if _, ok := a.(*syntax.ClosureExpr); ok == closures {
@@ -190,7 +190,7 @@ func called(name string, o *Object) string {
 	return "`" + truncate(name) + "`"
 }
 
-// synopsis returns how a function is called, for help.
+// synopsis returns the signature of a function, for help.
 func (o *Object) synopsis() string {
 	if o.Library != nil {
 		return "it is " + o.Library.Signature

@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/source"
 )
 
-// large is a program of at least that many lines that uses most of the language.
+// large returns a program of at least that many lines that uses most of the language.
 func large(lines int) string {
 	var b strings.Builder
 	b.WriteString("enum Level { Low, High(Int), Named(String, Int) }\nrecord Point { x: Int, y: Int, tags: List<String> }\n")

@@ -12,7 +12,7 @@ const (
 	handlerBody
 	closureBody
 	testBody
-	valueBody // of a constant, of a belief, of what a child begins with
+	valueBody // the value of a constant, a belief or a setting of a child
 )
 
 // body is the context of statements and expressions.
@@ -20,25 +20,25 @@ type body struct {
 	kind    bodyKind
 	outer   *body // of a closure
 	scope   typeScope
-	agent   *Agent // nil outside of agents
+	agent   *Agent // nil outside of an agent
 	event   syntax.Event
 	name    string      // of the function
-	result  *types.Type // what return gives; nil where nothing can be returned
-	fails   bool        // of a function: it may; of a closure: it does
+	result  *types.Type // type of returned values; nil if none can be returned
+	fails   bool        // a function may fail; a closure does
 	cover   *cover
-	loops   []bool // those around, innermost last: whether a break leaves it
+	loops   []bool // enclosing loops, innermost last: whether a break leaves it
 	closure *syntax.ClosureExpr
 	env     *env
-	// children are the named children of a supervisor, for what they begin with.
+	// children are the named children of a supervisor while their initial values are checked.
 	children map[string]*Object
 }
 
-// env are the variables that are known, of a body and the closures in it.
+// env holds the variables in scope, for a body and the closures in it.
 type env struct {
 	vars    map[string]*Object
 	undo    []shadowed
 	pending []pending
-	unknown map[string]bool // names about which it has been said that they are not known
+	unknown map[string]bool // unknown names that have been reported
 }
 
 type shadowed struct {
@@ -46,12 +46,11 @@ type shadowed struct {
 	before *Object
 }
 
-// cover is a try, catch or retry around an expression: what it says happens
-// when that fails.
+// cover is a try, catch or retry around an expression, which handles its failure.
 type cover struct {
-	stops  bool // what fails in it goes no further: catch, retry, assert_fails
-	used   bool // something in it can fail
-	direct bool // and is not under a try of its own
+	stops  bool // stops errors: catch, retry, assert_fails
+	used   bool // something inside can fail
+	direct bool // and is not under a nested try
 	outer  *cover
 }
 
@@ -69,7 +68,7 @@ func (c *checker) in(b *body, check func()) {
 	c.current = before
 }
 
-// variable declares a variable, which is known from here on.
+// variable declares a variable, which is in scope from here on.
 func (c *checker) variable(kind ObjectKind, name *syntax.Ident, node syntax.Node, t *types.Type) *Object {
 	b := c.current
 	o := &Object{Kind: kind, Name: name.Name, Span: name.Span, Node: node, Module: b.scope.module, Type: t, body: b}
@@ -81,7 +80,7 @@ func (c *checker) variable(kind ObjectKind, name *syntax.Ident, node syntax.Node
 	return o
 }
 
-// mark and release are around what variables are known in.
+// mark and release delimit a scope of variables.
 func (c *checker) mark() int { return len(c.current.env.undo) }
 
 func (c *checker) release(mark int) {
@@ -96,8 +95,8 @@ func (c *checker) release(mark int) {
 	e.undo = e.undo[:mark]
 }
 
-// local is the variable with this name, nil if there is none. Closures between
-// here and where it is declared take it.
+// local returns the variable with this name, nil if there is none. Closures between this place and
+// its declaration capture it.
 func (c *checker) local(id *syntax.Ident) *Object {
 	o := c.current.env.vars[id.Name]
 	if o == nil {
@@ -119,7 +118,7 @@ type capture struct {
 	object  *Object
 }
 
-// bodies checks all that has statements or values.
+// bodies checks everything that has statements or values.
 func (c *checker) bodies() {
 	c.eachDecl(func(m *Module, d syntax.Decl) {
 		if d, ok := d.(*syntax.ConstDecl); ok {
@@ -167,7 +166,7 @@ func (c *checker) function(m *Module, d *syntax.FuncDecl) {
 	})
 }
 
-// returnValue checks the block of a function, whose value is what it returns.
+// returnValue checks the block of a function, whose value is its result.
 func (c *checker) returnValue(block *syntax.Block, result *types.Type, d *syntax.FuncDecl) {
 	kind := result.Resolve().Kind
 	if kind == types.Unit {
@@ -215,7 +214,7 @@ func (c *checker) test(m *Module, d *syntax.TestDecl) {
 		func() { c.block(d.Body, nil, false) })
 }
 
-// constant finds out the type of a constant, and with it those it is made of.
+// constant infers the type of a constant, and of those that it depends on.
 func (c *checker) constant(o *Object) {
 	d, ok := o.Node.(*syntax.ConstDecl)
 	if !ok || o.state == done {
@@ -245,7 +244,7 @@ func (c *checker) constant(o *Object) {
 	c.info.Consts = append(c.info.Consts, o)
 }
 
-// isConstant reports what in an expression is not known before the program runs.
+// isConstant reports parts of an expression that are not constant.
 func (c *checker) isConstant(x syntax.Expr) {
 	syntax.Inspect(x, func(n syntax.Node) bool {
 		e, ok := n.(syntax.Expr)

@@ -5,7 +5,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// ifExpr is if with or without a value.
+// ifExpr checks an if, whose value may be used.
 func (c *checker) ifExpr(x *syntax.IfExpr, want *types.Type, used bool) *types.Type {
 	j := joiner{c: c, want: want, used: used, what: "is what the branch before it gives"}
 	var at syntax.Expr = x
@@ -38,15 +38,15 @@ func (c *checker) ifExpr(x *syntax.IfExpr, want *types.Type, used bool) *types.T
 	return j.result()
 }
 
-// joiner makes one type of those of several branches.
+// joiner unifies the types of several branches.
 type joiner struct {
 	c     *checker
 	want  *types.Type
 	used  bool
 	what  string
 	t     *types.Type
-	wrong bool // a branch has a type that cannot be known
-	any   bool // there was a branch that gets to its end
+	wrong bool // the type of a branch is unknown
+	any   bool // some branch completes
 }
 
 func (j *joiner) hint() *types.Type {

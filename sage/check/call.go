@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// call is f(x), x.f(y), self.b.get(), Tool.f(x) or Variant(x).
+// call checks f(x), x.f(y), self.b.get(), Tool.f(x) and Variant(x).
 func (c *checker) call(x *syntax.CallExpr, want *types.Type) *types.Type {
 	switch f := x.Fun.(type) {
 	case *syntax.Ident:
@@ -45,7 +45,7 @@ func (c *checker) call(x *syntax.CallExpr, want *types.Type) *types.Type {
 	return c.callValue(x.Fun, c.expr(x.Fun, nil), x)
 }
 
-// badCall checks what a function is given that is not known.
+// badCall checks the arguments of an unknown function.
 func (c *checker) badCall(x *syntax.CallExpr, report func()) *types.Type {
 	report()
 	c.record(x.Fun, types.Of(types.Invalid))
@@ -53,7 +53,7 @@ func (c *checker) badCall(x *syntax.CallExpr, report func()) *types.Type {
 	return types.Of(types.Invalid)
 }
 
-// callObject calls what a name stands for.
+// callObject calls a named object.
 func (c *checker) callObject(o *Object, fun syntax.Expr, written []*types.Type, args []syntax.Expr,
 	x *syntax.CallExpr, want *types.Type) *types.Type {
 	switch o.Kind {
@@ -90,7 +90,7 @@ func (c *checker) callObject(o *Object, fun syntax.Expr, written []*types.Type, 
 	})
 }
 
-// callField calls what stands behind a dot.
+// callField calls the member after a dot.
 func (c *checker) callField(f *syntax.FieldExpr, x *syntax.CallExpr, want *types.Type) *types.Type {
 	switch base := f.X.(type) {
 	case *syntax.SelfExpr:
@@ -153,7 +153,7 @@ func (c *checker) callField(f *syntax.FieldExpr, x *syntax.CallExpr, want *types
 	})
 }
 
-// beliefMethod is self.b.get(), self.b.set(v) or self.b.checkpoint().
+// beliefMethod checks self.b.get(), self.b.set(v) and self.b.checkpoint().
 func (c *checker) beliefMethod(b *Object, base, f *syntax.FieldExpr, x *syntax.CallExpr) *types.Type {
 	c.info.Uses[f.Name] = c.universe.methods[f.Name.Name]
 	c.record(base, c.belief(base))
@@ -185,13 +185,14 @@ func (c *checker) beliefMethod(b *Object, base, f *syntax.FieldExpr, x *syntax.C
 	return c.universe.unit
 }
 
-// toolFunc is a function of a tool, the first of its name; it reports what is wrong.
+// toolFunc returns the function of a tool, the first of its name. It reports an unknown tool or
+// function.
 func (c *checker) toolFunc(tool, name *syntax.Ident) *Object {
 	o := c.universe.tools[tool.Name]
 	if user := c.current.scope.module.Objects[tool.Name]; user != nil {
 		o = nil
 		if user.Kind == ToolName {
-			return nil // it has been said that this is not supported
+			return nil // already reported as unsupported
 		}
 	}
 	if o == nil {
@@ -222,7 +223,7 @@ func (c *checker) toolFunc(tool, name *syntax.Ident) *Object {
 
 func (c *checker) toolNames() []string { return c.names(c.info.Modules[0], ToolName) }
 
-// callTool is Tool.f(x).
+// callTool checks Tool.f(x).
 func (c *checker) callTool(base *syntax.Ident, f *syntax.FieldExpr, x *syntax.CallExpr, want *types.Type) *types.Type {
 	c.record(base, types.Of(types.Invalid))
 	o := c.toolFunc(base, f.Name)
@@ -232,7 +233,7 @@ func (c *checker) callTool(base *syntax.Ident, f *syntax.FieldExpr, x *syntax.Ca
 	if a := c.current.agent; a != nil && !slices.Contains(a.Tools, base.Name) {
 		c.fault(base, CodeToolUse, "write use "+base.Name+" in the braces of the agent",
 			"agent `%s` does not use the tool `%s`", a.Object.Name, base.Name)
-		a.Tools = append(a.Tools, base.Name) // once is enough
+		a.Tools = append(a.Tools, base.Name) // report it only once
 	}
 	if o.Tool.Name == "Shell" && len(x.Args) > 0 {
 		c.shellLine(x.Args[0])
@@ -240,8 +241,7 @@ func (c *checker) callTool(base *syntax.Ident, f *syntax.FieldExpr, x *syntax.Ca
 	return c.callLibrary(c.universe.functions[o.Tool.Name+"."+o.Name], f, nil, x.Args, nil, x, want)
 }
 
-// shellLine warns of a command line that would need a shell: it fails whenever
-// it is run.
+// shellLine warns of a command line that needs a shell, and therefore always fails.
 func (c *checker) shellLine(arg syntax.Expr) {
 	line, ok := arg.(*syntax.StringLit)
 	if !ok {
@@ -262,7 +262,7 @@ func (c *checker) testOnly(o *Object, at syntax.Node) {
 	c.fault(at, CodeTestOnly, "put it into test \"…\" { }", "`%s` stands only in tests", o.Name)
 }
 
-// inTest reports whether this is in a test, or in a function of a file of tests.
+// inTest reports whether the current body is in a test or in a function of a test file.
 func (c *checker) inTest() bool {
 	for b := c.current; b != nil; b = b.outer {
 		if b.kind == testBody {

@@ -7,11 +7,11 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax"
 )
 
-// childNames declares the names that children of a supervisor have behind as.
-// To its siblings such a name is the handle of the agent.
+// childNames declares the names that children of a supervisor have after as. Siblings use such a
+// name as the handle of the agent.
 func (c *checker) childNames(s *Supervisor, children []*Child) map[string]*Object {
 	named := map[string]*Object{}
-	others := map[string]syntax.Node{} // children without a name, by what they are called
+	others := map[string]syntax.Node{} // children without a name of their own, by the name of their target
 	for _, child := range children {
 		switch n := child.Node; {
 		case n.Process != nil:
@@ -45,8 +45,8 @@ func (c *checker) childNames(s *Supervisor, children []*Child) map[string]*Objec
 	return named
 }
 
-// warnUnnamed warns of children of one kind that have no names and keep beliefs:
-// what they keep belongs to their positions.
+// warnUnnamed warns of unnamed children of the same kind that have persistent beliefs, because
+// those belong to the position of a child.
 func (c *checker) warnUnnamed(s *Supervisor) {
 	first := map[*Object]*Child{}
 	for _, child := range s.Children {
@@ -75,7 +75,7 @@ func (c *checker) warnUnnamed(s *Supervisor) {
 	}
 }
 
-// hasPersistent reports whether a child has persistent beliefs, or something below it.
+// hasPersistent reports whether a child, or something below it, has persistent beliefs.
 func (n *Child) hasPersistent(depth int) bool {
 	if n.Agent != nil {
 		return n.Agent.hasPersistent()
@@ -84,5 +84,5 @@ func (n *Child) hasPersistent(depth int) bool {
 		slices.ContainsFunc(n.Supervisor.Children, func(below *Child) bool { return below.hasPersistent(depth + 1) })
 }
 
-// lowered is a name as a variable would have it.
+// lowered returns a name in the style of a variable.
 func lowered(name string) string { return strings.ToLower(truncate(name)) }

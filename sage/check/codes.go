@@ -1,6 +1,6 @@
 package check
 
-// The codes of what can be wrong with what a program means.
+// The codes of semantic errors and warnings.
 const (
 	CodeName        = "E010" // nothing has this name here
 	CodeType        = "E011" // another type is expected
@@ -69,11 +69,11 @@ const (
 )
 
 const (
-	// MaxDepth bounds the nesting of supervisors; the root is level 1.
+	// MaxDepth bounds the nesting of supervisors. The root is level 1.
 	MaxDepth = 8
-	// maxModules and maxModuleDepth bound programs whose files never end.
+	// maxModules and maxModuleDepth stop programs that declare modules without end.
 	maxModules     = 2000
 	maxModuleDepth = 32
-	// maxDiagnostics bounds the errors that are reported.
+	// maxDiagnostics bounds the reported errors.
 	maxDiagnostics = 100
 )

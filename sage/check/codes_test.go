@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// In these programs « and » stand around what each diagnostic is about. They
-// are listed in the order of the text.
+// In these programs « and » delimit the span of each diagnostic, listed in source order.
 var faults = []struct{ codes, text string }{
 	// Names.
 	{"E010", `agent A { on start { print(«missing»); } }`},
@@ -103,7 +102,7 @@ var faults = []struct{ codes, text string }{
 	{"E030", `fn f(o: List<(Int, Int)>) { for «(0, x)» in o { } }`},
 	{"E012", `fn f(o: Option<Int>) { match o { «Some» => { } None => { } } }`},
 
-	// What can fail.
+	// Failures.
 	{"E013", `fn f() -> Int fails { fail "a"; } agent A { on start { let x = «f()»; } }`},
 	{"E013", `agent A { on start { let x = «divine("a")»; } }`},
 	{"E013", `agent A { on start { «await summon B {}»; } } agent B { }`},
@@ -121,7 +120,7 @@ var faults = []struct{ codes, text string }{
 	{"W003", `fn f() -> Int { return «try 1»; }`},
 	{"W003", `fn f() -> Int { return «1 catch { 2 }»; }`},
 
-	// Where things stand.
+	// Misplaced constructs.
 	{"E017", `agent A { on resting { «yield(1)»; } }`},
 	{"E017", `agent A { on stop { «yield(1)»; } }`},
 	{"E090", `agent A { @persistent n: Int on waking { «yield(1)»; } }`},
@@ -213,7 +212,7 @@ var faults = []struct{ codes, text string }{
 	{"E067", `supervisor S { strategy: OneForOne children { T { restart: Permanent } } } supervisor T { strategy: OneForOne children { «S» { restart: Permanent } } }`},
 	{"W004", `agent A { } supervisor S { strategy: OneForOne children { «A» { restart: Permanent } } }`},
 
-	// Several at once, and no consequences of any.
+	// Several errors without consequential ones.
 	{"E010 E011 E061", `fn f() { let x = «missing»; let y: Int = x; x.foo; } fn g() -> Int { «"a"» } supervisor S { strategy: OneForOne children { «B» { restart: Permanent } } }`},
 	{"E031", `fn f(x: «Missing») -> Int { let y = x; print(y.z); print(y[0]); return y + 1; }`},
 	{"E010", `agent A { on start { let h = summon «B» { n: 1 }; let r = await h; print(r + 1); } }`},
@@ -244,7 +243,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// unmark takes « and » out of a text, and returns where they were.
+// unmark removes « and » from a text and returns their positions.
 func unmark(text string) (plain string, spans [][2]int) {
 	var b strings.Builder
 	for _, r := range text {

@@ -7,7 +7,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// collect makes the objects that a file declares, without their types.
+// collect creates the objects that a file declares, without their types.
 func (c *checker) collect(m *Module) {
 	tests := map[string]*syntax.TestDecl{}
 	for _, d := range m.Tree.Decls {
@@ -39,8 +39,8 @@ func (c *checker) collect(m *Module) {
 	}
 }
 
-// declares returns the kind and the name of what is declared; no name if it is
-// nothing that a program can use.
+// declares returns the kind and the name of a declaration. The name is nil if a program cannot
+// refer to it.
 func declares(d syntax.Decl) (kind ObjectKind, name *syntax.Ident, pub bool) {
 	switch d := d.(type) {
 	case *syntax.RecordDecl:
@@ -63,7 +63,7 @@ func (c *checker) unsupported(at syntax.Node, what, help string) {
 	c.fault(at, CodeUnsupported, help, "%s are not supported", what)
 }
 
-// object makes the object of a declaration.
+// object creates the object of a declaration.
 func (c *checker) object(m *Module, kind ObjectKind, name *syntax.Ident, d syntax.Node, pub bool) {
 	o := &Object{Kind: kind, Name: name.Name, Span: name.Span, Node: d, Module: m, Pub: pub}
 	c.info.Defs[name] = o
@@ -84,7 +84,7 @@ func (c *checker) object(m *Module, kind ObjectKind, name *syntax.Ident, d synta
 	m.Objects[name.Name] = o
 }
 
-// reserved reports whether a name belongs to the language, so that nothing else has it.
+// reserved reports whether a name belongs to the language and cannot be declared.
 func (u *universe) reserved(name string) bool {
 	return slices.Contains([]string{"Option", "Result", "Error", "ErrorKind"}, name) || u.tools[name] != nil
 }
@@ -119,8 +119,8 @@ func (c *checker) scopeOf(m *Module, idents []*syntax.Ident) (s typeScope, param
 	return s, params
 }
 
-// declare finds out the types of what is declared, in all modules: first which
-// types there are, then of what they consist.
+// declare resolves the types of declarations in all modules: first the types themselves, then their
+// parts.
 func (c *checker) declare() {
 	scopes := map[*Object]typeScope{}
 	c.eachDecl(func(m *Module, d syntax.Decl) {
@@ -233,8 +233,8 @@ func (c *checker) signature(m *Module, d *syntax.FuncDecl) {
 	o.Type = types.FuncOf(of, result, d.Fails)
 }
 
-// infinite reports records that contain themselves without anything between
-// that can be missing: no value of them can be made.
+// infinite reports records that contain themselves with nothing optional in between, so that no
+// value can be made.
 func (c *checker) infinite() {
 	state := map[*types.Decl]uint8{}
 	var visit func(t *types.Type, depth int) bool

@@ -5,8 +5,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// fallible notes that something can fail, and reports it if nothing says what
-// happens then.
+// fallible records that an operation can fail, and reports it if the failure is not handled.
 func (c *checker) fallible(at syntax.Node, what string) {
 	b := c.current
 	if b.cover != nil {
@@ -14,13 +13,13 @@ func (c *checker) fallible(at syntax.Node, what string) {
 		return
 	}
 	if b.kind == testBody {
-		return // then the test has failed
+		return // an error fails the test
 	}
 	c.fault(at, CodeUnhandled, "write try before it to pass the error on, or catch { … } behind it to "+
 		"go on with another value", "%s can fail, and nothing says what happens then", what)
 }
 
-// propagate notes that an error goes on from here, and reports it if it cannot.
+// propagate records that an error leaves the current body, and reports it if that is not allowed.
 func (c *checker) propagate(at syntax.Node, word string) {
 	b := c.current
 	for v := b.cover; v != nil; v = v.outer {
@@ -37,7 +36,7 @@ func (c *checker) propagate(at syntax.Node, word string) {
 			c.fault(at, CodeNoFails, "write fails behind the type of its result: fn "+truncate(b.name)+
 				"(…) -> … fails, or handle the error with catch { … }",
 				"`%s` passes an error on, and `%s` does not say that it fails", word, truncate(b.name))
-			b.fails = true // once is enough
+			b.fails = true // report it only once
 		}
 	case handlerBody:
 		if b.agent.Decl.Handler(syntax.EventError) == nil && !b.agent.unhandled {
@@ -51,7 +50,7 @@ func (c *checker) propagate(at syntax.Node, word string) {
 	}
 }
 
-// try checks try x: a failure of x goes on to the caller; a Result is taken apart.
+// try checks try x: a failure of x propagates to the caller, and a Result is unwrapped.
 func (c *checker) try(x *syntax.TryExpr, want *types.Type) *types.Type {
 	v := c.pushCover(false)
 	t := c.expr(x.X, want)
@@ -69,7 +68,7 @@ func (c *checker) try(x *syntax.TryExpr, want *types.Type) *types.Type {
 	return t
 }
 
-// covered checks an expression whose failure goes no further.
+// covered checks an expression whose failure does not propagate.
 func (c *checker) covered(x syntax.Expr, want *types.Type) *types.Type {
 	c.pushCover(true)
 	defer c.popCover()
@@ -83,7 +82,7 @@ func (c *checker) pushCover(stops bool) *cover {
 
 func (c *checker) popCover() { c.current.cover = c.current.cover.outer }
 
-// catch is x catch(e) { y }: what fails in x is answered by y.
+// catch checks x catch(e) { y }, where y handles a failure of x.
 func (c *checker) catch(x *syntax.CatchExpr, want *types.Type, used bool) *types.Type {
 	hint := want
 	if x.Body == nil && want != nil {
@@ -148,7 +147,7 @@ func (c *checker) catch(x *syntax.CatchExpr, want *types.Type, used bool) *types
 	return t
 }
 
-// failure checks what fail is given.
+// failure checks the operand of fail.
 func (c *checker) failure(x syntax.Expr) {
 	t := c.expr(x, nil).Resolve()
 	if t == c.universe.failure || types.Unify(t, types.Of(types.String)) {
@@ -158,7 +157,7 @@ func (c *checker) failure(x syntax.Expr) {
 		"fail says in a String what is wrong, or passes an Error on, and this is `%s`", t)
 }
 
-// retry is retry(n, delay: ms, on: kinds) { }.
+// retry checks retry(n, delay: ms, on: kinds) { }.
 func (c *checker) retry(x *syntax.RetryExpr, want *types.Type) *types.Type {
 	integer := types.Of(types.Int)
 	c.expect(x.Count, integer, reason{what: "is the number of tries"})

@@ -8,16 +8,16 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// shape is the set of values that a pattern matches: everything (a nil *shape), or what is made
-// in one way of parts that match parts. It is a variant, true or false, a tuple,
-// or a literal.
+// shape is the set of values that a pattern matches: all values (a nil *shape), or those of one
+// constructor whose parts match parts. A constructor is a variant, true or false, a tuple, or a
+// literal.
 type shape struct {
-	index   int    // of the variant; 0 or 1 of a bool; 0 of a tuple
-	literal string // of a number or a text
+	index   int    // of a variant; 0 or 1 for a bool; 0 for a tuple
+	literal string // of a number or a string
 	parts   []*shape
 }
 
-// constructor is in which way a value is made.
+// constructor identifies how a value is made.
 type constructor struct {
 	index   int
 	literal string
@@ -25,18 +25,18 @@ type constructor struct {
 
 func (s *shape) constructor() constructor { return constructor{s.index, s.literal} }
 
-// matrix looks for values that no row of patterns matches. The number of steps
-// is bounded, since it can be exponential in patterns that are made so.
+// matrix searches for values that no row of patterns matches. The number of steps is bounded
+// because it can be exponential.
 type matrix struct{ steps int }
 
 const maxMatchSteps = 200_000
 
-// covers reports arms that are never reached, and what no arm matches.
+// covers reports unreachable arms and values without an arm.
 func (c *checker) covers(x *syntax.MatchExpr, t *types.Type) {
 	m := &matrix{steps: maxMatchSteps}
 	var rows [][]*shape
 	of := []*types.Type{t}
-	byConstructor := map[constructor][][]*shape{} // rows that begin in a way, or match all
+	byConstructor := map[constructor][][]*shape{} // rows that start with a constructor or match everything
 	var all [][]*shape
 	for _, a := range x.Arms {
 		row := []*shape{c.shapeOf(a.Pattern, t)}
@@ -107,8 +107,7 @@ func (c *checker) irrefutable(p syntax.Pattern, t *types.Type, where string) {
 	}
 }
 
-// constantPattern reports whether a constant is in a pattern: what it is equal
-// to is not looked at.
+// constantPattern reports whether a pattern contains a constant, whose value is not considered.
 func (c *checker) constantPattern(p syntax.Pattern) (found bool) {
 	syntax.Inspect(p, func(n syntax.Node) bool {
 		if v, ok := n.(*syntax.VariantPat); ok {
@@ -160,8 +159,7 @@ func (c *checker) shapeOf(p syntax.Pattern, t *types.Type) *shape {
 	return nil
 }
 
-// constructorCount is in how many ways values of a type are made; 0 if there are too many
-// to name them.
+// constructorCount returns the number of constructors of a type, 0 if there are too many to list.
 func constructorCount(t *types.Type) int {
 	switch t.Kind {
 	case types.Bool:
@@ -174,7 +172,7 @@ func constructorCount(t *types.Type) int {
 	return 0
 }
 
-// partsOf are the types of what a value that is made in a way consists of.
+// partsOf returns the types of the parts of a constructor.
 func partsOf(t *types.Type, index int) []*types.Type {
 	switch t.Kind {
 	case types.Enum:
@@ -185,8 +183,7 @@ func partsOf(t *types.Type, index int) []*types.Type {
 	return nil
 }
 
-// missing finds values that row matches and none of the rows does: one for each
-// type.
+// missing returns values that row matches and none of the rows does, one for each type.
 func (m *matrix) missing(rows [][]*shape, row []*shape, of []*types.Type) (found []witness, ok bool) {
 	if m.steps -= 1 + len(rows); m.steps <= 0 {
 		return nil, false
@@ -200,7 +197,7 @@ func (m *matrix) missing(rows [][]*shape, row []*shape, of []*types.Type) (found
 	}
 	seen := map[constructor][][]*shape{}
 	var order []constructor
-	var rest [][]*shape // those that match all
+	var rest [][]*shape // rows that match everything
 	for _, r := range rows {
 		if r[0] == nil {
 			rest = append(rest, r)
@@ -214,7 +211,7 @@ func (m *matrix) missing(rows [][]*shape, row []*shape, of []*types.Type) (found
 	}
 	n := constructorCount(t)
 	if n == 0 || len(order) < n {
-		// In some way values are made that no row names.
+		// Some constructor is not named by any row.
 		without := make([][]*shape, len(rest))
 		for i, r := range rest {
 			without[i] = r[1:]
@@ -234,7 +231,7 @@ func (m *matrix) missing(rows [][]*shape, row []*shape, of []*types.Type) (found
 	}
 	for i := range n {
 		w := constructor{index: i}
-		// The rows in their order do not matter for what is missing.
+		// The order of rows does not matter here.
 		group := append(append([][]*shape{}, seen[w]...), rest...)
 		made := append([]*shape{{index: i, parts: make([]*shape, len(partsOf(t, i)))}}, row[1:]...)
 		if found, ok := m.specialize(group, made, of, w); ok {
@@ -247,7 +244,7 @@ func (m *matrix) missing(rows [][]*shape, row []*shape, of []*types.Type) (found
 	return nil, false
 }
 
-// specialize is missing for values whose first is made in a way.
+// specialize calls missing for values whose first one has a constructor.
 func (m *matrix) specialize(rows [][]*shape, row []*shape, of []*types.Type, w constructor) ([]witness, bool) {
 	t := of[0].Resolve()
 	var parts []*types.Type
@@ -284,14 +281,14 @@ func (m *matrix) specialize(rows [][]*shape, row []*shape, of []*types.Type, w c
 	return append([]witness{head}, found[len(parts):]...), true
 }
 
-// witness is a value that is not matched, as a pattern.
+// witness is an unmatched value, in the form of a pattern.
 type witness struct {
 	text  string // "" for any
 	parts []witness
 	tuple bool
 }
 
-// anyValue is any value that is made in a way.
+// anyValue returns any value of a constructor.
 func anyValue(t *types.Type, index int) witness {
 	switch t.Kind {
 	case types.Enum:

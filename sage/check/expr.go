@@ -5,8 +5,8 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// expr finds out the type of an expression. Want is what it should be, as a
-// hint to what is in it; nil if nothing is known.
+// expr infers the type of an expression. want is the expected type, used as a hint; nil if none is
+// known.
 func (c *checker) expr(x syntax.Expr, want *types.Type) *types.Type {
 	t := c.exprType(x, want)
 	if r := t.Resolve(); len(r.Elems) > 0 && types.TooLarge(r) {
@@ -18,7 +18,7 @@ func (c *checker) expr(x syntax.Expr, want *types.Type) *types.Type {
 	return t
 }
 
-// exprs checks expressions of which nothing is known.
+// exprs infers the types of expressions without a hint.
 func (c *checker) exprs(list []syntax.Expr) []*types.Type {
 	of := make([]*types.Type, len(list))
 	for i, x := range list {
@@ -27,14 +27,14 @@ func (c *checker) exprs(list []syntax.Expr) []*types.Type {
 	return of
 }
 
-// values checks the values of fields of which nothing is known.
+// values infers the types of the values of fields without a hint.
 func (c *checker) values(inits []*syntax.FieldInit) {
 	for _, f := range inits {
 		c.expr(f.Value, nil)
 	}
 }
 
-// record remembers the type of an expression.
+// record stores the type of an expression.
 func (c *checker) record(x syntax.Expr, t *types.Type) {
 	c.info.Types[x] = t
 	if t.Kind == types.Var || len(t.Elems) > 0 {
@@ -119,8 +119,7 @@ func (c *checker) exprType(x syntax.Expr, want *types.Type) *types.Type {
 	return c.agentExpr(x, want)
 }
 
-// discard checks an expression whose value is not used, and reports whether
-// the program never gets behind it.
+// discard checks an expression whose value is not used, and reports whether it never completes.
 func (c *checker) discard(x syntax.Expr) (never bool) {
 	var t *types.Type
 	switch e := x.(type) {

@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// What a person sees of faults that are easily made.
+// TestGolden checks the rendered diagnostics of common mistakes.
 func TestGolden(t *testing.T) {
 	programs, err := filepath.Glob("testdata/golden/*.sg")
 	if err != nil || len(programs) == 0 {

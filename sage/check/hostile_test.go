@@ -18,7 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// chain is f of each number from 0 up to n, one behind the other.
+// chain concatenates f of each number from 0 up to n.
 func chain(n int, f func(int) string) string {
 	var b strings.Builder
 	for i := range n {
@@ -27,8 +27,8 @@ func chain(n int, f func(int) string) string {
 	return b.String()
 }
 
-// Programs that are made to take long do not. The time is far above what they
-// take, and far below what anything quadratic would.
+// TestHostile checks that adversarial programs do not take long. The limit is far above the usual
+// time and far below anything quadratic.
 func TestHostile(t *testing.T) {
 	const n = 10_000
 	for name, text := range map[string]string{
@@ -106,8 +106,8 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// checkInvariants checks what must hold of any program: no panic, each diagnostic in the
-// text, the same again, and, if there is no error, a type for each expression.
+// checkInvariants checks what must hold for any program: no panic, diagnostics within the text, a
+// deterministic result, and a type for each expression of a valid program.
 func checkInvariants(t failer, text string) {
 	t.Helper()
 	file := source.NewFile("main.sg", text)
@@ -158,7 +158,7 @@ func FuzzProgram(f *testing.F) {
 	})
 }
 
-// What is right is accepted.
+// TestRightPrograms checks that valid programs are accepted.
 func TestRightPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := checktest.Program().Draw(t, "program")
@@ -173,7 +173,7 @@ func TestRightPrograms(t *testing.T) {
 	})
 }
 
-// What is nearly right is told apart, without a panic.
+// TestNearlyRightPrograms checks mutated programs, which must not cause a panic.
 func TestNearlyRightPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := regexp.MustCompile(`\w+|\s+|.`).FindAllString(checktest.Program().Draw(t, "program"), -1)

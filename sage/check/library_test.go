@@ -11,8 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// Each signature of the library means something, and no two of a name are the
-// same to who calls them.
+// TestLibrary checks that every signature of the library resolves and that overloads can be told
+// apart.
 func TestLibrary(t *testing.T) {
 	u := newUniverse()
 	seen := map[string]bool{}
@@ -66,7 +66,7 @@ func TestLibrary(t *testing.T) {
 	}
 }
 
-// Programs share the library, and may be checked at the same time.
+// TestConcurrent checks programs in parallel, since they share the library.
 func TestConcurrent(t *testing.T) {
 	text := `fn f(xs: List<Int>) -> Option<Int> { let r = map(xs, |x| Some(x)); let e: Result<Int, Error> = Err(Error { message: "", kind: ErrorKind.User }); print(e); return first(sort(xs)); }`
 	var group sync.WaitGroup

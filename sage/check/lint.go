@@ -8,8 +8,8 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// lint warns of what is allowed and most likely not meant. It looks at programs
-// without errors only, whose types are all known.
+// lint warns of code that is valid and most likely a mistake. It only considers programs without
+// errors, whose types are all known.
 func (c *checker) lint() {
 	if c.errors > 0 || len(c.malformed) > 0 {
 		return
@@ -30,7 +30,7 @@ func (c *checker) lint() {
 	}
 }
 
-// unreachable warns of what stands behind a statement that never gets to its end.
+// unreachable warns of code after a statement that never completes.
 func (c *checker) unreachable(b *syntax.Block) {
 	for i, s := range b.Stmts {
 		x, ok := s.(*syntax.ExprStmt)
@@ -49,7 +49,7 @@ func (c *checker) unreachable(b *syntax.Block) {
 	}
 }
 
-// unused warns of a statement that computes a value and does nothing else.
+// unused warns of a statement that computes a value without an effect.
 func (c *checker) unused(x syntax.Expr) {
 	switch x := x.(type) {
 	case *syntax.BinaryExpr:
@@ -67,7 +67,7 @@ func (c *checker) unused(x syntax.Expr) {
 			return
 		}
 		if slices.ContainsFunc(t.Params(), func(p *types.Type) bool { return p.Resolve().Kind == types.Func }) {
-			return // what it calls may do something
+			return // the functions it calls may have effects
 		}
 		help := "use it, or remove it"
 		var first syntax.Expr
@@ -83,7 +83,7 @@ func (c *checker) unused(x syntax.Expr) {
 	}
 }
 
-// isPlace reports whether something can be assigned to an expression.
+// isPlace reports whether an expression can be assigned to.
 func isPlace(x syntax.Expr) bool {
 	switch x := x.(type) {
 	case *syntax.Ident:
@@ -95,8 +95,8 @@ func isPlace(x syntax.Expr) bool {
 	return false
 }
 
-// unusedBeliefs warns of beliefs that no handler of their agent mentions. A name
-// that begins with _ says that this is meant.
+// unusedBeliefs warns of beliefs that no handler of their agent mentions. A name that starts with _
+// suppresses the warning.
 func (c *checker) unusedBeliefs(a *Agent) {
 	handlers := a.Decl.Handlers()
 	if len(handlers) == 0 {

@@ -60,7 +60,7 @@ func (c *checker) tuple(x *syntax.TupleLit, want *types.Type) *types.Type {
 	return types.TupleOf(elems)
 }
 
-// recordLit is Name { field: value }.
+// recordLit checks Name { field: value }.
 func (c *checker) recordLit(x *syntax.RecordLit, want *types.Type) *types.Type {
 	o := c.pathObject(x.Name, c.current.scope.module)
 	var t *types.Type
@@ -132,7 +132,7 @@ func fieldNames(d *types.Decl) []string {
 	return names
 }
 
-// closure is |x| body.
+// closure checks |x| body.
 func (c *checker) closure(x *syntax.ClosureExpr, want *types.Type) *types.Type {
 	outer := c.current
 	b := &body{kind: closureBody, outer: outer, scope: outer.scope, agent: outer.agent, event: outer.event,

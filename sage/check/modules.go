@@ -16,8 +16,7 @@ const (
 	done
 )
 
-// module reads a file and the modules that it declares. It returns nil if
-// there are too many.
+// module parses a file and the modules that it declares.
 func (c *checker) module(file *source.File, parent *Module, d *syntax.ModDecl) *Module {
 	tree, diagnostics := parser.Parse(file)
 	for _, d := range diagnostics {
@@ -49,7 +48,7 @@ func (c *checker) module(file *source.File, parent *Module, d *syntax.ModDecl) *
 	return m
 }
 
-// child reads the module that m declares.
+// child reads a module that m declares.
 func (c *checker) child(m *Module, d *syntax.ModDecl, depth int) {
 	name := d.Name.Name
 	if first := m.Modules[name]; first != nil {
@@ -94,7 +93,7 @@ func (c *checker) moduleHelp(m *Module, name string) string {
 	return "declare it first, in the file above it: mod " + truncate(name) + ";"
 }
 
-// asObject is a module as an object.
+// asObject returns the object of a module.
 func (m *Module) asObject() *Object {
 	if m.object == nil {
 		m.object = &Object{Kind: ModuleName, Name: "root", Pub: true, Of: m}
@@ -102,7 +101,7 @@ func (m *Module) asObject() *Object {
 	return m.object
 }
 
-// Within reports whether a module is another one or below it.
+// Within reports whether m is outer or below it.
 func (m *Module) Within(outer *Module) bool {
 	for ; m != nil; m = m.Parent {
 		if m == outer {
@@ -112,7 +111,7 @@ func (m *Module) Within(outer *Module) bool {
 	return false
 }
 
-// title returns the name of a module in messages.
+// title returns the name of a module for messages.
 func (m *Module) title() string {
 	if m.Path == "" {
 		return "the first file"
@@ -120,7 +119,7 @@ func (m *Module) title() string {
 	return "module `" + m.Path + "`"
 }
 
-// member resolves a name behind ::, seen from m, and reports errors.
+// member resolves a name after :: as seen from m, and reports errors.
 func (c *checker) member(m *Module, o *Object, name *syntax.Ident) *Object {
 	switch {
 	case name.Name == "":
@@ -179,9 +178,9 @@ func variantNames(d *types.Decl) []string {
 	return names
 }
 
-// lookup resolves a name in a module: what it declares, then what it
-// uses by name, then what it uses by ::*. Seen from elsewhere (from is another
-// module), only what it uses with pub counts; from nil counts all.
+// lookup resolves a name in a module: a declaration, then a name that it uses, then the names that
+// it uses with ::*. As seen from another module (from), only names used with pub count. A nil from
+// sees all.
 func (c *checker) lookup(m *Module, name string, from *Module, seen map[*Module]bool) *Object {
 	if o := m.Objects[name]; o != nil {
 		return o
@@ -228,7 +227,7 @@ func (c *checker) lookup(m *Module, name string, from *Module, seen map[*Module]
 	return found
 }
 
-// didYouMean is the help for a misspelled name.
+// didYouMean returns the help for a misspelled name.
 func (c *checker) didYouMean(name string, names []string) string {
 	if c.errors > maxDiagnostics {
 		return ""
@@ -236,7 +235,7 @@ func (c *checker) didYouMean(name string, names []string) string {
 	return didYouMean(name, names)
 }
 
-// didYouMeanOr is the help for a misspelled name, or what all names are.
+// didYouMeanOr returns the help for a misspelled name, or a list of all names.
 func (c *checker) didYouMeanOr(name string, names []string, all string) string {
 	if help := c.didYouMean(name, names); help != "" {
 		return help

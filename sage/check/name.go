@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// name is the type of what a name stands for.
+// name returns the type of a name in an expression.
 func (c *checker) name(id *syntax.Ident, want *types.Type) *types.Type {
 	if o := c.local(id); o != nil {
 		return o.Type
@@ -33,8 +33,8 @@ func (c *checker) name(id *syntax.Ident, want *types.Type) *types.Type {
 	return types.Of(types.Invalid)
 }
 
-// sibling is the child with this name of the supervisor whose child begins with
-// what is checked, nil if there is none.
+// sibling returns the child with this name while the initial values of its siblings are checked,
+// nil otherwise.
 func (c *checker) sibling(name string) *Object {
 	for b := c.current; b != nil; b = b.outer {
 		if o := b.children[name]; o != nil {
@@ -44,7 +44,7 @@ func (c *checker) sibling(name string) *Object {
 	return nil
 }
 
-// unknownName reports a name that means nothing, of a function if it is called.
+// unknownName reports an undefined name. called tells whether it is called as a function.
 func (c *checker) unknownName(id *syntax.Ident, called bool) {
 	if id.Name == "" || c.current.env.unknown[id.Name] {
 		return
@@ -67,7 +67,7 @@ func (c *checker) unknownName(id *syntax.Ident, called bool) {
 
 const optionHelp = "a value that may be missing is an Option: None, or Some(x)"
 
-// foreignNames are the helps for names of other languages.
+// foreignNames holds the help for names from other languages.
 var foreignNames = map[string]string{
 	"null": optionHelp, "nil": optionHelp, "none": optionHelp, "undefined": optionHelp, "Nil": optionHelp,
 	"NULL": optionHelp, "println": "did you mean `print`?", "printf": "did you mean `print`?",
@@ -76,9 +76,8 @@ var foreignNames = map[string]string{
 	"TRUE": "did you mean `true`?", "False": "did you mean `false`?", "FALSE": "did you mean `false`?",
 }
 
-// variant is the variant that a name alone stands for: of the enum that is
-// wanted, of one of the language, or the only one that is known. Nil if there
-// is none; an error if there are several.
+// variant resolves an unqualified variant: of the expected enum, of the language, or the only one
+// in scope. It returns nil if there is none, and reports an ambiguous name.
 func (c *checker) variant(id *syntax.Ident, want *types.Type) *Object {
 	if id.Name == "" || id.Name[0] < 'A' || id.Name[0] > 'Z' {
 		return nil
@@ -100,13 +99,13 @@ func (c *checker) variant(id *syntax.Ident, want *types.Type) *Object {
 	if len(found) > 1 {
 		c.fault(id, CodeName, "write "+found[0].Parent.Name+"::"+id.Name, "`%s` is a variant of `%s` and of `%s`",
 			id.Name, found[0].Parent.Name, found[1].Parent.Name)
-		// Which of them is meant no longer matters.
+		// The choice no longer matters.
 	}
 	c.info.Uses[id] = found[0]
 	return found[0]
 }
 
-// variantsNamed are the variants of the enums that a module knows, by name.
+// variantsNamed returns the variants of the enums that are in scope in a module, by name.
 func (c *checker) variantsNamed(m *Module) map[string][]*Object {
 	if m.variants != nil {
 		return m.variants
@@ -140,7 +139,7 @@ func (c *checker) variantsNamed(m *Module) map[string][]*Object {
 	return m.variants
 }
 
-// path is the type of what a path stands for.
+// path returns the type of a path in an expression.
 func (c *checker) path(p *syntax.Path, want *types.Type) *types.Type {
 	if first := p.Segments[0].Name; len(p.Segments) == 1 && c.current.env.vars[first.Name] == nil &&
 		c.global(first.Name, c.current.scope.module) == nil {
@@ -154,8 +153,8 @@ func (c *checker) path(p *syntax.Path, want *types.Type) *types.Type {
 	return c.value(o, p, c.pathArgs(p, o), want)
 }
 
-// pathArgs are the types that are written in a path: behind the enum or behind
-// the variant, behind the function.
+// pathArgs returns the type arguments written in a path: after the enum or the variant, or after
+// the function.
 func (c *checker) pathArgs(p *syntax.Path, o *Object) []*types.Type {
 	var args []syntax.Type
 	for i, seg := range p.Segments {
@@ -172,8 +171,7 @@ func (c *checker) pathArgs(p *syntax.Path, o *Object) []*types.Type {
 	return c.typeList(args, c.current.scope)
 }
 
-// instance holds the type arguments in one place: the types that are
-// written there, or ones that are found out.
+// instance returns type arguments for one use: the written ones, or new variables.
 func (c *checker) instance(at syntax.Node, name string, params, written []*types.Type) []*types.Type {
 	if len(written) == len(params) && written != nil {
 		return written
@@ -189,7 +187,7 @@ func (c *checker) instance(at syntax.Node, name string, params, written []*types
 	return args
 }
 
-// value is the type of an object that is used as a value.
+// value returns the type of an object used as a value.
 func (c *checker) value(o *Object, at syntax.Expr, written []*types.Type, want *types.Type) *types.Type {
 	switch o.Kind {
 	case Const:
@@ -228,8 +226,8 @@ func (c *checker) instantiate(o *Object, at syntax.Expr, written []*types.Type) 
 	return types.Subst(o.Type, o.params, c.instance(at, o.Name, o.params, written))
 }
 
-// overloadAs is the function of the library that has the type that is wanted,
-// or the first of its name.
+// overloadAs returns the overload of a library function that has the expected type, or the first
+// one.
 func (c *checker) overloadAs(o *Object, want *types.Type) *Object {
 	fs := c.universe.functions[o.Name]
 	if want == nil || len(fs) == 1 || want.Resolve().Kind != types.Func {
@@ -244,8 +242,7 @@ func (c *checker) overloadAs(o *Object, want *types.Type) *Object {
 	return o
 }
 
-// mayFit reports whether a type may be that of a parameter of a function of the
-// library, as far as it is known.
+// mayFit reports whether a partially known type may fit a parameter of a library function.
 func mayFit(t, param *types.Type) bool {
 	t = t.Resolve()
 	if param.Kind == types.Param || t.Kind == types.Var || fitsAll(t) {
@@ -254,7 +251,7 @@ func mayFit(t, param *types.Type) bool {
 	return t.Kind == param.Kind && t.Decl == param.Decl && slices.EqualFunc(t.Elems, param.Elems, mayFit)
 }
 
-// enumType is an enum as it is used in one place.
+// enumType returns an enum type for one use.
 func (c *checker) enumType(o *Object, at syntax.Expr, written []*types.Type, want *types.Type) *types.Type {
 	decl := o.Parent.Type.Decl
 	t := types.Declared(types.Enum, decl, c.instance(at, decl.Name, decl.Params, written))
@@ -264,8 +261,8 @@ func (c *checker) enumType(o *Object, at syntax.Expr, written []*types.Type, wan
 	return t
 }
 
-// variantValue is the type of a variant as a value: of one that carries
-// something it is a function.
+// variantValue returns the type of a variant used as a value. A variant with a payload is a
+// function.
 func (c *checker) variantValue(o *Object, at syntax.Expr, written []*types.Type, want *types.Type) *types.Type {
 	if want != nil && want.Resolve().Kind == types.Func {
 		want = want.Resolve().Result()

@@ -70,7 +70,7 @@ func (c *checker) same(x *syntax.BinaryExpr, t, got *types.Type) bool {
 	return false
 }
 
-// concat is the type of x ++ y.
+// concat returns the type of x ++ y.
 func (c *checker) concat(x, y syntax.Expr, left, right *types.Type, at syntax.Node) *types.Type {
 	l, r := left.Resolve(), right.Resolve()
 	for _, side := range []struct {
@@ -83,7 +83,7 @@ func (c *checker) concat(x, y syntax.Expr, left, right *types.Type, at syntax.No
 		case types.String, types.List, types.Var, types.Never:
 		default:
 			if types.Equal(side.t, c.universe.failure) && (l.Kind == types.String || r.Kind == types.String) {
-				return types.Of(types.String) // its message
+				return types.Of(types.String) // the message of the error
 			}
 			return c.invalid(side.at, CodeOperator, c.remedy(side.t, types.Of(types.String)),
 				"`++` joins strings or lists, and this is `%s`", side.t)
@@ -100,7 +100,7 @@ func (c *checker) concat(x, y syntax.Expr, left, right *types.Type, at syntax.No
 	return l
 }
 
-// element is the type of x.0, where x has type t.
+// element returns the type of x.0, where x has type t.
 func (c *checker) element(x *syntax.ElemExpr, t *types.Type) *types.Type {
 	t = t.Resolve()
 	switch t.Kind {
@@ -122,7 +122,7 @@ func (c *checker) element(x *syntax.ElemExpr, t *types.Type) *types.Type {
 	return c.invalid(x, CodeNoTuple, help, "only tuples have .%d, and this is `%s`", x.Index, t)
 }
 
-// index is the type of x[i], where x has type t.
+// index returns the type of x[i], where x has type t.
 func (c *checker) index(x *syntax.IndexExpr, t *types.Type) *types.Type {
 	t = t.Resolve()
 	switch t.Kind {
@@ -154,7 +154,7 @@ func (c *checker) index(x *syntax.IndexExpr, t *types.Type) *types.Type {
 	return types.Of(types.Invalid)
 }
 
-// self reports self outside of agents.
+// self reports self outside of an agent.
 func (c *checker) self(at syntax.Node) bool {
 	if c.current.agent != nil {
 		return true
@@ -167,7 +167,7 @@ func (c *checker) self(at syntax.Node) bool {
 	return false
 }
 
-// belief is the type of self.name.
+// belief returns the type of self.name.
 func (c *checker) belief(x *syntax.FieldExpr) *types.Type {
 	c.record(x.X, types.Of(types.Invalid))
 	if !c.self(x) || x.Name.Name == "" {
@@ -187,7 +187,7 @@ func (c *checker) belief(x *syntax.FieldExpr) *types.Type {
 	return o.Type
 }
 
-// field is the type of x.name, where x has type t.
+// field returns the type of x.name, where x has type t.
 func (c *checker) field(x *syntax.FieldExpr, t *types.Type) *types.Type {
 	t = t.Resolve()
 	name := x.Name.Name
@@ -232,7 +232,7 @@ func (c *checker) field(x *syntax.FieldExpr, t *types.Type) *types.Type {
 	return c.invalid(x.Name, CodeField, help, "`%s` has no field `%s`", t, truncate(name))
 }
 
-// fieldExpr is x.name where it is not called.
+// fieldExpr checks x.name where it is not called.
 func (c *checker) fieldExpr(x *syntax.FieldExpr, want *types.Type) *types.Type {
 	switch base := x.X.(type) {
 	case *syntax.SelfExpr:
@@ -245,8 +245,8 @@ func (c *checker) fieldExpr(x *syntax.FieldExpr, want *types.Type) *types.Type {
 	return c.field(x, c.expr(x.X, nil))
 }
 
-// typeName is the enum, tool or the like that a name before a dot stands for;
-// nil if it is a value.
+// typeName returns the enum, tool or module that a name before a dot refers to, nil if it is a
+// value.
 func (c *checker) typeName(id *syntax.Ident) *Object {
 	if c.current.env.vars[id.Name] != nil {
 		return nil
@@ -262,7 +262,7 @@ func (c *checker) typeName(id *syntax.Ident) *Object {
 	return nil
 }
 
-// memberOf is Enum.Variant, or what is wrong behind a name that is no value.
+// memberOf checks Enum.Variant, and reports a member of another object that is not a value.
 func (c *checker) memberOf(o *Object, base *syntax.Ident, x *syntax.FieldExpr, want *types.Type) *types.Type {
 	c.info.Uses[base] = o
 	c.record(base, types.Of(types.Invalid))

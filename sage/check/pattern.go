@@ -5,8 +5,8 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// pattern checks a pattern for values of type t and declares its names. It
-// reports whether the pattern makes sense.
+// pattern checks a pattern for values of type t and declares its names. It reports whether the
+// pattern is valid.
 func (c *checker) pattern(p syntax.Pattern, t *types.Type) bool {
 	return c.patternIn(p, t, map[string]*Object{})
 }
@@ -34,7 +34,7 @@ func (c *checker) patternIn(p syntax.Pattern, t *types.Type, names map[string]*O
 	return false
 }
 
-// declareNames declares the names of patterns that make no sense.
+// declareNames declares the names of invalid patterns.
 func (c *checker) declareNames(ps []syntax.Pattern, names map[string]*Object) bool {
 	for _, p := range ps {
 		c.patternIn(p, types.Of(types.Invalid), names)
@@ -110,7 +110,7 @@ func (c *checker) variantPattern(p *syntax.VariantPat, t *types.Type, names map[
 	return ok
 }
 
-// patternVariant is the variant, or the constant, that a pattern names.
+// patternVariant returns the variant or the constant that a pattern names.
 func (c *checker) patternVariant(p *syntax.VariantPat, t *types.Type) *Object {
 	last := p.Name.Last()
 	if last.Name == "" {

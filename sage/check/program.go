@@ -10,24 +10,22 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// Config gives a program access to what is outside of its first file. The zero
-// Config is for programs of one file.
+// Config connects a program to what is outside of its first file. The zero Config is for programs
+// of one file.
 type Config struct {
-	// Load finds the file of a module that parent declares with mod name. Its
-	// error is told with what it says, such as where it was looked for. The
-	// text may come from anywhere.
+	// Load reads the file of a module that parent declares with mod name. The text may come from
+	// anywhere. Its error is part of the diagnostic, and should tell where the file was looked for.
 	Load func(parent *Module, name string) (*source.File, error)
 
-	// Processes are the names of the agents in the project's file, which can be
-	// children by their name in quotes.
+	// Processes are the names of the agents in the project's file. A child can refer to one by its
+	// name in quotes.
 	Processes []string
 }
 
-// Program reads and checks the program whose first file is given. The
-// diagnostics, at most 100, are in the order of the text, those of the first
-// file first.
+// Program parses and checks the program with this first file. It returns at most 100 errors. The
+// diagnostics are in source order, those of the first file first.
 func Program(file *source.File, config Config) (*Info, []diag.Diagnostic) {
-	size := len(file.Text) // there is about one expression in seven bytes
+	size := len(file.Text) // about one expression per seven bytes
 	c := &checker{
 		config:   config,
 		universe: sharedUniverse(),
@@ -64,21 +62,21 @@ type checker struct {
 	info        *Info
 	diagnostics []diag.Diagnostic
 	errors      int
-	malformed   map[*source.File]bool // files that have errors of form
+	malformed   map[*source.File]bool // files with syntax errors
 
-	open      []syntax.Expr // whose type was not known when it was recorded
+	open      []syntax.Expr // whose type was unknown when recorded
 	agents    map[*Object]*Agent
 	supers    map[*Object]*Supervisor
 	agentsOf  map[*types.Decl]*Agent
 	records   map[*types.Decl]*Object
 	enums     map[*types.Decl]*Object
-	processes map[string]*syntax.StringLit // that are children
+	processes map[string]*syntax.StringLit // agents of the project's file that are children
 	captured  map[capture]bool
-	depth     int // of agents that are checked because others await them
+	depth     int // of agents checked because others await them
 	current   *body
 }
 
-// finish makes all types known, and puts what was found in order.
+// finish closes all types and sorts the diagnostics.
 func (c *checker) finish() {
 	for _, x := range c.open {
 		c.info.Types[x] = types.Close(c.info.Types[x])
@@ -101,7 +99,7 @@ func (c *checker) finish() {
 	})
 }
 
-// declared remembers which record or enum a type is.
+// declared records the object of a record or enum type.
 func (c *checker) declared(o *Object) {
 	switch o.Kind {
 	case RecordName:
@@ -122,12 +120,12 @@ func (c *checker) report(d diag.Diagnostic) {
 	c.diagnostics = append(c.diagnostics, d)
 }
 
-// fault reports an error; format may be followed by what it is filled with.
+// fault reports an error.
 func (c *checker) fault(at syntax.Node, code, help, format string, args ...any) {
 	c.report(diag.Diagnostic{Span: at.Extent(), Code: code, Message: fmt.Sprintf(format, args...), Help: help})
 }
 
-// invalid reports an error, and returns the type of what is wrong.
+// invalid reports an error and returns the type Invalid.
 func (c *checker) invalid(at syntax.Node, code, help, format string, args ...any) *types.Type {
 	c.fault(at, code, help, format, args...)
 	return types.Of(types.Invalid)
@@ -138,7 +136,7 @@ func (c *checker) warn(at syntax.Node, code, help, format string, args ...any) {
 		Message: fmt.Sprintf(format, args...), Help: help})
 }
 
-// duplicate reports that something is there for the second time.
+// duplicate reports something that occurs a second time.
 func (c *checker) duplicate(at syntax.Node, code string, first source.Span, help, format string, args ...any) {
 	d := diag.Diagnostic{Span: at.Extent(), Code: code, Message: fmt.Sprintf(format, args...), Help: help}
 	if first.Valid() {
@@ -147,7 +145,7 @@ func (c *checker) duplicate(at syntax.Node, code string, first source.Span, help
 	c.report(d)
 }
 
-// truncate is a word that may be long, short.
+// truncate shortens a word for a message.
 func truncate(s string) string {
 	if len(s) > 60 {
 		return s[:60] + "…"

@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax"
 )
 
-// files is a program of several files: the first is main.sg, a module a::b is a/b.sg.
+// files is a program of several files. The first is main.sg, and a module a::b is a/b.sg.
 type files map[string]string
 
 func (f files) load(parent *check.Module, name string) (*source.File, error) {
@@ -42,7 +42,7 @@ func render(diagnostics []diag.Diagnostic) string {
 	return b.String()
 }
 
-// accepted checks a program that has no errors.
+// accepted checks a program that must not have errors.
 func accepted(t *testing.T, text string) *check.Info {
 	t.Helper()
 	info, diagnostics := checked(text)
@@ -52,7 +52,7 @@ func accepted(t *testing.T, text string) *check.Info {
 	return info
 }
 
-// missing completes the example programs of Sage's description of supervision.
+// missing completes the example programs of the documentation on supervision.
 var missing = map[string]string{
 	"declaration": "agent DatabaseSteward { connection_string: String schema_version: Int on start { yield(0); } }\n" +
 		"agent APISteward { port: Int on start { yield(0); } }\nagent MetricsCollector { interval_ms: Int on start { yield(0); } }\n",
@@ -84,14 +84,14 @@ func TestSeedPage(t *testing.T) {
 	}
 }
 
-// failer is what testing.T and rapid.T have in common.
+// failer is implemented by testing.T and rapid.T.
 type failer interface {
 	Helper()
 	Errorf(string, ...any)
 	Fatalf(string, ...any)
 }
 
-// everyName fails if a name of a program has no meaning.
+// everyName checks that every name of a program resolves.
 func everyName(t failer, info *check.Info) {
 	t.Helper()
 	for _, m := range info.Modules {
@@ -111,7 +111,7 @@ func everyName(t failer, info *check.Info) {
 	}
 }
 
-// unresolved are names in the tree that stand for no object.
+// unresolved reports whether a name of the tree refers to no object.
 func unresolved(name string) bool {
 	switch name {
 	case "_", "start", "stop", "waking", "resting", "error", "message", "pause", "resume", "restart", "strategy",

@@ -9,11 +9,11 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// reason says why a type is expected somewhere: what the expected type is there.
+// reason tells why a type is expected.
 type reason struct {
 	what string // such as "is what a condition is"
-	name string // of the function, if it is a parameter
-	arg  int    // its number from 1; 0 if it is none
+	name string // of the function, for a parameter
+	arg  int    // number of the parameter from 1; 0 if it is none
 	help string
 }
 
@@ -41,7 +41,7 @@ func (c *checker) expect(x syntax.Expr, want *types.Type, w reason) *types.Type 
 	return got
 }
 
-// fits reports a type that is not the one that is wanted.
+// fits reports a type that differs from the expected one.
 func (c *checker) fits(at syntax.Node, got, want *types.Type, w reason) bool {
 	if types.Unify(got, want) {
 		return true
@@ -54,7 +54,7 @@ func (c *checker) fits(at syntax.Node, got, want *types.Type, w reason) bool {
 	return false
 }
 
-// fitsAll reports whether a type fits every other one.
+// fitsAll reports whether a type fits every other type.
 func fitsAll(t *types.Type) bool {
 	k := t.Resolve().Kind
 	return k == types.Invalid || k == types.Never
@@ -91,7 +91,7 @@ func (c *checker) remedy(got, want *types.Type) string {
 	return ""
 }
 
-// unknown reports a type that has to be known, and is not.
+// unknown reports a type that must be known here.
 func (c *checker) unknown(at syntax.Node, help string) *types.Type {
 	if help == "" {
 		help = "write it where the value comes from: let x: List<Int> = …, or |x: Int| …"
@@ -99,20 +99,20 @@ func (c *checker) unknown(at syntax.Node, help string) *types.Type {
 	return c.invalid(at, CodeUnknownType, help, "the type of this is not known here")
 }
 
-// demand is a requirement on a type by an operation on its values.
+// demand is a requirement of an operation on the type of its operand.
 type demand uint8
 
 const (
 	numeric     demand = iota // Int or Float
 	ordered                   // Int, Float or String
-	comparable                // no function
+	comparable                // no functions
 	joined                    // String or List
-	printable                 // no function
-	persistable               // no function, no agent
+	printable                 // no functions
+	persistable               // no functions and no agents
 	key                       // the key of a map
 )
 
-// pending is a demand on a type that was not known when it was made.
+// pending is a demand on a type that was unknown at that time.
 type pending struct {
 	demand demand
 	op     syntax.Kind
@@ -120,7 +120,7 @@ type pending struct {
 	at     syntax.Node
 }
 
-// require demands something of a type, as soon as it is known.
+// require checks a demand on a type as soon as the type is known.
 func (c *checker) require(d demand, t *types.Type, at syntax.Node, op syntax.Kind) {
 	t = t.Resolve()
 	switch t.Kind {
@@ -131,8 +131,8 @@ func (c *checker) require(d demand, t *types.Type, at syntax.Node, op syntax.Kin
 	}
 }
 
-// resolvePending checks what was demanded of types that are known now. What is still
-// not known becomes what suits best.
+// resolvePending checks the demands on types that are known now. A type that is still unknown gets
+// a default.
 func (c *checker) resolvePending(e *env) {
 	for _, p := range e.pending {
 		if p.t.Resolve().Kind == types.Var {

@@ -5,9 +5,8 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// block checks a block and returns the type of its value: Unit if it has none,
-// Never if it does not get to its end. What it is for is a hint, and nothing if
-// its value is not used.
+// block checks a block and returns the type of its value: Unit if it has none, Never if it does not
+// complete. want is a hint, nil if the value is not used.
 func (c *checker) block(b *syntax.Block, want *types.Type, used bool) *types.Type {
 	if b == nil {
 		return types.Of(types.Unit)
@@ -34,7 +33,7 @@ func (c *checker) block(b *syntax.Block, want *types.Type, used bool) *types.Typ
 	return t
 }
 
-// stmt checks a statement, and reports whether the program never gets behind it.
+// stmt checks a statement, and reports whether it never completes.
 func (c *checker) stmt(s syntax.Stmt) (never bool) {
 	switch s := s.(type) {
 	case *syntax.LetStmt:
@@ -78,7 +77,7 @@ func (c *checker) loop(b *syntax.Block) (left bool) {
 
 func (c *checker) condition(x syntax.Expr) {
 	if c.malformed[x.Extent().File] {
-		c.expr(x, nil) // it may be only a part of what was written
+		c.expr(x, nil) // it may be incomplete
 		return
 	}
 	c.expect(x, types.Of(types.Bool), reason{what: "is what a condition is", help: conditionHelp})
@@ -102,7 +101,7 @@ func (c *checker) let(s *syntax.LetStmt) (never bool) {
 	return never
 }
 
-// elements is the type of what for goes through.
+// elements returns the element type of the operand of for.
 func (c *checker) elements(x syntax.Expr) *types.Type {
 	t := c.expr(x, nil).Resolve()
 	help := ""
@@ -148,7 +147,7 @@ var compound = map[syntax.Kind]syntax.Kind{
 	syntax.DivAssign: syntax.Div, syntax.RemAssign: syntax.Rem, syntax.ConcatAssign: syntax.Concat,
 }
 
-// place is the type of what can be assigned to. It reports what cannot.
+// place returns the type of an assignable expression, and reports any other one.
 func (c *checker) place(x syntax.Expr) *types.Type {
 	t := c.placeType(x)
 	c.record(x, t)
@@ -204,7 +203,7 @@ func (c *checker) placeType(x syntax.Expr) *types.Type {
 		"this is no variable and no belief, so a change of it would be lost")
 }
 
-// variables are the names of those that are known.
+// variables returns the names of the variables in scope.
 func (c *checker) variables() []string {
 	if c.errors > maxDiagnostics {
 		return nil
@@ -241,7 +240,7 @@ func (c *checker) mock(s *syntax.MockStmt) {
 		return
 	}
 	if want != nil {
-		// A String stands for its JSON, as the answer of a model does.
+		// A String stands for its JSON, like the answer of a model.
 		if got := c.expr(s.Value, want); got.Resolve().Kind != types.String {
 			c.fits(s.Value, got, want, reason{what: "is what the tool answers"})
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
-// didYouMean is the help for a misspelled name, "" if nothing is like it.
+// didYouMean returns the help for a misspelled name, "" if no name is similar.
 func didYouMean(name string, names []string) string {
 	if len(name) < 3 {
 		return "" // any other short name is as near
@@ -18,7 +18,7 @@ func didYouMean(name string, names []string) string {
 	return ""
 }
 
-// choices is a list for people: a, b and c.
+// choices lists names for people: a, b and c.
 func choices(names []string) string {
 	names = slices.Clone(names)
 	const most = 12

@@ -12,10 +12,10 @@ var (
 	restarts   = []string{Permanent: "Permanent", Transient: "Transient", Temporary: "Temporary"}
 )
 
-// String is the strategy as it is written.
+// String returns the strategy as written in the source.
 func (s Strategy) String() string { return strategies[s] }
 
-// String is the restart policy as it is written.
+// String returns the restart policy as written in the source.
 func (r Restart) String() string { return restarts[r] }
 
 // supervisor checks the settings and the children of a supervisor.
@@ -66,7 +66,7 @@ func (c *checker) supervisor(s *Supervisor) {
 	}
 }
 
-// choice is which of several words is written, the first one if none is.
+// choice returns the index of the written word, 0 if it is none of them.
 func (c *checker) choice(x syntax.Expr, words []string, what string) (index int, ok bool) {
 	id, ok := x.(*syntax.Ident)
 	if !ok {
@@ -94,7 +94,7 @@ func (c *checker) choice(x syntax.Expr, words []string, what string) (index int,
 	return 0, false
 }
 
-// checkChild checks a child. Exists says whether there is such an agent or supervisor.
+// checkChild checks a child. exists tells whether its target exists.
 func (c *checker) checkChild(s *Supervisor, child *Child, exists bool, named map[string]*Object) {
 	n := child.Node
 	var restart *syntax.FieldInit
@@ -145,7 +145,7 @@ func childBody(s *Supervisor, named map[string]*Object) *body {
 	return &body{kind: valueBody, scope: typeScope{module: s.Object.Module}, children: named}
 }
 
-// process checks a child that is a process agent of the project's file.
+// process checks a child that is an agent of the project's file.
 func (c *checker) process(child *Child) {
 	name := child.Node.Process
 	child.Process = name.Value
@@ -165,7 +165,7 @@ func (c *checker) process(child *Child) {
 	c.processes[name.Value] = name
 }
 
-// resolveChild finds the agent or supervisor that a child is.
+// resolveChild resolves the agent or supervisor that a child names.
 func (c *checker) resolveChild(s *Supervisor, child *Child) bool {
 	path := child.Node.Target
 	m := s.Object.Module
@@ -203,8 +203,8 @@ func (c *checker) resolveChild(s *Supervisor, child *Child) bool {
 	return false
 }
 
-// nesting reports supervisors below themselves, and those that are nested too
-// deep, seen from the ones that are no child.
+// nesting reports supervisors below themselves, and those nested too deep, counted from supervisors
+// that are not children.
 func (c *checker) nesting() {
 	state := map[*Supervisor]uint8{}
 	var order []*Supervisor // children before their parents
@@ -255,7 +255,7 @@ func (c *checker) nesting() {
 	}
 }
 
-// entry checks run X;
+// entry checks the run declarations of a module.
 func (c *checker) entry(m *Module, first bool) {
 	var run *syntax.RunDecl
 	for _, d := range m.Tree.Decls {

@@ -92,7 +92,7 @@ func (c *checker) typeList(list []syntax.Type, s typeScope) []*types.Type {
 	return of
 }
 
-// arity reports type arguments that are too many or too few.
+// arity reports a wrong number of type arguments.
 func (c *checker) arity(path *syntax.Path, last syntax.Segment, want int) bool {
 	if len(last.Args) == want {
 		return true
@@ -129,7 +129,7 @@ func (c *checker) basicType(path *syntax.Path, last syntax.Segment, kind types.K
 		c.keyType(last.Args[0], key)
 		return types.MapOf(key, c.typ(last.Args[1], s))
 	case "Oracle":
-		// What a model answers is a value like any other once it is there.
+		// A model's answer is an ordinary value once it has arrived.
 		return c.typ(last.Args[0], s)
 	case "Agent":
 		named, ok := last.Args[0].(*syntax.NamedType)
@@ -145,7 +145,7 @@ func (c *checker) basicType(path *syntax.Path, last syntax.Segment, kind types.K
 	return types.Of(kind)
 }
 
-// keyType reports what cannot be the key of a map.
+// keyType reports a type that cannot be the key of a map.
 func (c *checker) keyType(at syntax.Node, key *types.Type) {
 	if !types.Persistable(key) {
 		c.fault(at, CodeTypeName, "keys are Int, String, Bool, or made of these",
@@ -153,7 +153,7 @@ func (c *checker) keyType(at syntax.Node, key *types.Type) {
 	}
 }
 
-// agentNamed is the agent that a path stands for; it reports what is wrong.
+// agentNamed returns the agent that a path refers to, and reports any other path.
 func (c *checker) agentNamed(path *syntax.Path, m *Module) *Object {
 	last := path.Last()
 	if last.Name == "" {
@@ -175,7 +175,7 @@ func (c *checker) agentNamed(path *syntax.Path, m *Module) *Object {
 	return o
 }
 
-// names are those of a kind that can be written in a module as they are.
+// names returns the unqualified names of some kinds in the scope of a module.
 func (c *checker) names(m *Module, kinds ...ObjectKind) []string {
 	if c.errors > maxDiagnostics {
 		return nil
@@ -201,7 +201,7 @@ func (c *checker) names(m *Module, kinds ...ObjectKind) []string {
 	return names
 }
 
-// importHelp says in which module a name can be used that is not known here.
+// importHelp names the module from which an unknown name can be used.
 func (c *checker) importHelp(m *Module, name string) string {
 	for _, other := range c.info.Modules {
 		if o := other.Objects[name]; o != nil && other != m && (o.Pub || m.Within(other)) && other.Path != "" {
@@ -227,7 +227,7 @@ func (c *checker) unknownType(name *syntax.Ident, s typeScope) {
 	c.fault(name, CodeTypeName, help, "there is no type `%s`", truncate(name.Name))
 }
 
-// foreignTypes are the types of Sage for types of other languages.
+// foreignTypes maps types of other languages to those of Sage.
 var foreignTypes = map[string]string{
 	"int": "Int", "i64": "Int", "i32": "Int", "u64": "Int", "u32": "Int", "usize": "Int", "Integer": "Int",
 	"integer": "Int", "number": "Int", "Number": "Int", "i8": "Int", "u8": "Int", "long": "Int",
@@ -239,9 +239,8 @@ var foreignTypes = map[string]string{
 	"Dict": "Map", "dict": "Map", "HashMap": "Map", "map": "Map",
 }
 
-// pathObject resolves a path that names no variable. A single name
-// that is not known gives nil without an error, all else that is wrong is
-// reported.
+// pathObject resolves a path that does not name a variable. It returns nil for a single unknown
+// name and reports all other errors.
 func (c *checker) pathObject(path *syntax.Path, m *Module) *Object {
 	first := path.Segments[0].Name
 	var o *Object
@@ -263,7 +262,7 @@ func (c *checker) pathObject(path *syntax.Path, m *Module) *Object {
 	return o
 }
 
-// container is the module or enum that the first name of a path stands for.
+// container returns the module or enum that the first name of a path refers to.
 func (c *checker) container(first *syntax.Ident, m *Module) *Object {
 	name := first.Name
 	if o := c.global(name, m); o != nil && (o.Kind == EnumName || o.Kind == ModuleName) {
@@ -288,8 +287,8 @@ func (c *checker) container(first *syntax.Ident, m *Module) *Object {
 	return nil
 }
 
-// global resolves a name that names no variable: in the module, or
-// in the language. Of functions of the library it is the first.
+// global resolves a name that is not a variable: in the module, then in the language. It returns
+// the first of overloaded library functions.
 func (c *checker) global(name string, m *Module) *Object {
 	if o := c.lookup(m, name, nil, nil); o != nil {
 		return o

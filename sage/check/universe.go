@@ -11,35 +11,34 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// universe holds the objects that exist without a declaration.
+// universe holds the predeclared objects.
 type universe struct {
-	names     map[string]*Object   // all but functions
+	names     map[string]*Object   // all except functions
 	functions map[string][]*Object // of the library, by name
 	tools     map[string]*Object
-	variants  map[string]*Object // of the enums of the language: Some, None, Ok, Err, …
+	variants  map[string]*Object // of built-in enums: Some, None, Ok, Err, …
 	methods   map[string]*Object // of beliefs
 	unit      *types.Type
 	failure   *types.Type // the record Error
 	kind      *types.Type // the enum ErrorKind
 	option    *types.Decl
 	result    *types.Decl
-	order     []string // all names, in their order
+	order     []string // all names in order of declaration
 }
 
-// basics are the types of the language that have no parts, or are no records
-// and enums.
+// basics maps the built-in types except records and enums to their kinds.
 var basics = map[string]types.Kind{
 	"Int": types.Int, "Float": types.Float, "Bool": types.Bool, "String": types.String, "Unit": types.Unit,
 	"List": types.List, "Map": types.Map, "Fn": types.Func, "Agent": types.Agent, "Oracle": types.Invalid,
 }
 
-// basicArity is how many types the basics take that take any.
+// basicArity holds the number of type arguments of generic built-in types.
 var basicArity = map[string]int{"List": 1, "Map": 2, "Oracle": 1, "Agent": 1}
 
-// sharedUniverse is read once. Nothing changes it, so that all programs share it.
+// sharedUniverse returns the universe that all programs share. It is immutable.
 var sharedUniverse = sync.OnceValue(newUniverse)
 
-// newUniverse reads the library. What is wrong in it a test of it tells.
+// newUniverse parses the library. A test makes sure that it is valid.
 func newUniverse() *universe {
 	u := &universe{
 		names: map[string]*Object{}, functions: map[string][]*Object{}, tools: map[string]*Object{},
@@ -93,7 +92,7 @@ func newUniverse() *universe {
 	return u
 }
 
-// close resolves the types of the library, so that checking never changes them.
+// close closes the types of the library, so that checking never changes them.
 func (u *universe) close() {
 	for _, o := range u.names {
 		types.Close(o.Type)
@@ -189,7 +188,7 @@ func (u *universe) function(d *syntax.FuncDecl, f *library.Function, tool *libra
 	}
 }
 
-// typ is a type of a signature of the library.
+// typ resolves a type in a signature of the library.
 func (u *universe) typ(t syntax.Type, params map[string]*types.Type) *types.Type {
 	switch t := t.(type) {
 	case *syntax.NamedType:

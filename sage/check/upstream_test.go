@@ -2,7 +2,7 @@ package check_test
 
 import "testing"
 
-// What the original of the language stumbles over, and means something here.
+// TestFaultsOfTheOriginal covers programs that the original implementation of Sage gets wrong.
 func TestFaultsOfTheOriginal(t *testing.T) {
 	for name, text := range map[string]string{
 		"L1 n-1 is a difference":       `fn f(n: Int) -> String { let m = n-1; return "{n-1} {m -1}"; }`,

@@ -7,18 +7,17 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax"
 )
 
-// use is a name that a module takes from another, or all of them.
+// use is a name, or all names (::*), that a module takes from another one.
 type use struct {
 	decl   *syntax.UseDecl
-	path   []*syntax.Ident // what to look up
-	name   *syntax.Ident   // what it is called here
-	state  uint8           // whether it is being looked up
+	path   []*syntax.Ident // the path to look up
+	name   *syntax.Ident   // its name here; nil for ::*
+	state  uint8           // unseen, active or done
 	object *Object
-	glob   *Object // of ::*: what all is taken from
+	glob   *Object // of ::*: the module or enum
 }
 
-// resolveUses finds out what the names in all use declarations stand for. The
-// objects of all modules must have been collected.
+// resolveUses resolves all use declarations, after the objects of all modules have been collected.
 func (c *checker) resolveUses() {
 	for _, m := range c.info.Modules {
 		c.collect(m)
@@ -34,7 +33,7 @@ func (c *checker) resolveUses() {
 		}
 	}
 	for _, m := range c.info.Modules {
-		clear(m.names) // some were looked for before all was known
+		clear(m.names) // some were cached before all was known
 	}
 }
 
@@ -71,7 +70,7 @@ func (c *checker) collectUse(m *Module, d *syntax.UseDecl) {
 	}
 }
 
-// resolveUse finds what a use takes.
+// resolveUse resolves the target of a use.
 func (c *checker) resolveUse(m *Module, u *use) *Object {
 	last := u.path[len(u.path)-1]
 	switch u.state {
@@ -102,8 +101,7 @@ func (c *checker) resolveUse(m *Module, u *use) *Object {
 	return o
 }
 
-// usePath looks up the path of a use. Its first name is one of this module or
-// of the first file.
+// usePath looks up the path of a use. Its first name belongs to this module or to the first file.
 func (c *checker) usePath(m *Module, u *use) *Object {
 	path := u.path
 	var o *Object
@@ -142,8 +140,8 @@ func (c *checker) usePath(m *Module, u *use) *Object {
 	return o
 }
 
-// moduleNamed returns the module that the first name of a path stands for, nil if it
-// stands for none.
+// moduleNamed returns the module that the first name of a path refers to, nil if it is not a
+// module.
 func (c *checker) moduleNamed(name string, m *Module) *Module {
 	root := c.info.Modules[0]
 	switch {

@@ -1,7 +1,6 @@
-// Package checktest makes Sage programs at random that have no errors, so that
-// the checker can be tried with what it must accept, and the evaluator with
-// what it must be able to run. The programs end: they have no recursion, and go
-// through lists that are short.
+// Package checktest generates random valid Sage programs, to test what the checker must accept and
+// the evaluator must run. The programs terminate: they have no recursion and only loop over short
+// lists.
 package checktest
 
 import (
@@ -11,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Program draws the text of a program: functions, an agent Main that calls
-// them and prints what they return, and run Main. What it does may fail while
-// it runs, such as a division by zero, but only in ways that a program can.
+// Program draws the text of a program: functions, an agent Main that calls them and prints their
+// results, and run Main. It may fail while it runs, for example by a division by zero, but only
+// with errors that Sage defines.
 func Program() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		g := &gen{t: t}
@@ -32,7 +31,7 @@ fn same_type<T>(a: T, b: T) -> Bool { a == b }
 fn checked(n: Int) -> Int fails { if n > 40 { fail "too large: {n}"; } return n; }
 `
 
-// A typ is a type as it is written; parts are those of List, Option and the like.
+// A typ is a type as written. parts are the arguments of List, Option and others.
 type typ struct {
 	name  string
 	parts []typ
@@ -151,7 +150,7 @@ func (g *gen) stmts(depth int) {
 	}
 }
 
-// block writes statements in braces; what is declared in them is over with them.
+// block writes statements in braces, which are a scope of their own.
 func (g *gen) block(depth int, declared ...variable) {
 	known := len(g.vars)
 	g.vars = append(g.vars, declared...)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// expr is an expression of a type.
+// expr draws an expression of a type.
 func (g *gen) expr(t typ, depth int) string {
 	var known []string
 	for _, v := range g.vars {
@@ -52,13 +52,12 @@ func (g *gen) expr(t typ, depth int) string {
 	return g.literal(t, depth-1)
 }
 
-// typed is an expression that says itself of which type it is, as nothing around
-// it does.
+// typed draws an expression that states its own type, for places that expect none.
 func (g *gen) typed(t typ, depth int) string {
 	return fmt.Sprintf("id::<%s>(%s)", t, g.expr(t, depth))
 }
 
-// with draws an expression where a variable is known.
+// with draws an expression with one more variable in scope.
 func (g *gen) with(v variable, make func() string) string {
 	g.vars = append(g.vars, v)
 	s := make()
@@ -74,7 +73,7 @@ func (g *gen) callOf(f function, depth int) string {
 	return f.name + "(" + strings.Join(args, ", ") + ")"
 }
 
-// operation is an expression that only some types have.
+// operation draws an expression specific to a type.
 func (g *gen) operation(t typ, depth int) string {
 	e := func(t typ) string { return g.expr(t, depth-1) }
 	list := func(t typ) typ { return typ{"List", []typ{t}} }
@@ -145,7 +144,7 @@ func (g *gen) operation(t typ, depth int) string {
 	return g.literal(t, depth-1)
 }
 
-// literal is a value of a type that is written down.
+// literal draws a literal of a type.
 func (g *gen) literal(t typ, depth int) string {
 	part := func(i int) string { return g.expr(t.parts[i], max(depth-1, 0)) }
 	switch t.name {
