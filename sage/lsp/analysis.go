@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/source"
 )
 
-// view holds the documents at one time. It does not change.
+// view is an immutable snapshot of the documents.
 type view struct {
 	edition   int
 	overlay   load.Overlay
@@ -35,7 +35,7 @@ func (s *server) view() view {
 	return v
 }
 
-// uri returns the path of a file as the client writes it.
+// uri returns the URI of a file as written by the client.
 func (v view) uri(path string) string {
 	if d, ok := v.documents[path]; ok {
 		return d.uri
@@ -43,7 +43,7 @@ func (v view) uri(path string) string {
 	return uriOf(path)
 }
 
-// with is the view after files have changed to other texts.
+// with returns the view with other texts of some files.
 func (v view) with(texts map[string]string) view {
 	v.overlay = maps.Clone(v.overlay)
 	maps.Copy(v.overlay, texts)
@@ -54,25 +54,25 @@ func (v view) with(texts map[string]string) view {
 // project holds the programs below one directory.
 type project struct {
 	main  *load.Program // nil if there is none
-	fault error         // of what says where it is
-	tests []string      // files of tests, each a program of its own
+	fault error         // error in the files of the project
+	tests []string      // test files, each a program of its own
 
-	analyses map[string]*analysis // by entry
+	analyses map[string]*analysis // by entry file
 }
 
-// maxTests bounds the files of tests that are analysed after each change.
+// maxTests bounds the test files that are analysed after each change.
 const maxTests = 100
 
-// analysis is a program that was checked.
+// analysis is a checked program.
 type analysis struct {
 	program     *load.Program
 	edition     int
 	info        *check.Info // nil if it could not be checked
 	diagnostics []diag.Diagnostic
-	err         error // its first file cannot be read, or the checker is at fault
+	err         error // the first file is unreadable or the checker panicked
 }
 
-// module is the module of a file, nil if the program does not read it.
+// module returns the module of a file, nil if the program does not include it.
 func (a *analysis) module(path string) *check.Module {
 	if a.info == nil {
 		return nil
@@ -85,7 +85,7 @@ func (a *analysis) module(path string) *check.Module {
 	return nil
 }
 
-// projectOf is the project in which a file is, and its root.
+// projectOf returns the project of a file, and its root.
 func (s *server) projectOf(path string) (*project, string) {
 	dir := filepath.Dir(path)
 	if !filepath.IsAbs(path) {
@@ -109,7 +109,7 @@ func (s *server) projectOf(path string) (*project, string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// All directories of a project have it in common.
+	// All directories of a project share it.
 	if known := s.projects[root]; known != nil && p.main != nil {
 		p = known
 	} else if p.main != nil {
@@ -123,8 +123,8 @@ func (s *server) projectOf(path string) (*project, string) {
 	return p, root
 }
 
-// programs are the programs of the project in which a file is: that of the
-// project, those of the tests, and those of open files that are in none of them.
+// programs returns the programs of the project of a file: the project's program, those of test
+// files, and those of open files that belong to no other program.
 func (s *server) programs(v view, path string) []*analysis {
 	p, root := s.projectOf(path)
 	s.checking.Lock()
@@ -146,7 +146,7 @@ func (s *server) programs(v view, path string) []*analysis {
 				p.analyses[entry] = a
 			}
 		}
-		// What is a module of this program is none itself.
+		// A module of this program is not a program of its own.
 		all = append(slices.DeleteFunc(all, func(other *analysis) bool {
 			return a.module(other.program.Entry) != nil && (base == nil || other.program.Entry != base.Entry)
 		}), a)
@@ -179,8 +179,8 @@ func (s *server) analyse(program *load.Program, v view) *analysis {
 	return a
 }
 
-// target is the target of a request: the program and the module of a document,
-// and the offset in its text.
+// target is the place that a request is about: the program and the module of a document, and the
+// offset in its text.
 type target struct {
 	view
 	path     string
@@ -192,8 +192,8 @@ type target struct {
 
 func (a *target) file() *source.File { return a.module.File }
 
-// find finds the place of a position. It is nil if the document is in no
-// program that could be checked.
+// find returns the target of a position, nil if the document is in no program that could be
+// checked.
 func (s *server) find(v view, uri string, p position) *target {
 	path := pathOf(uri)
 	programs := s.programs(v, path)

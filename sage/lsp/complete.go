@@ -12,8 +12,8 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// placeholder is the name that is put where something is to be completed: with a
-// name there, what is half written is most often a whole.
+// placeholder is inserted as the name to be completed, because an incomplete construct mostly
+// parses once it has a name there.
 const placeholder = "zzwanted"
 
 func (s *server) complete(p *positionParams) (completionList, error) {
@@ -46,17 +46,17 @@ func isWord(r rune) bool {
 	return r == '_' || r >= '0' && r <= '9' || r|0x20 >= 'a' && r|0x20 <= 'z'
 }
 
-// completer finds what can stand at a place.
+// completer collects the completions for a place.
 type completer struct {
 	info   *check.Info
 	module *check.Module
 	offset int
-	path   []syntax.Node // around the place, the last is the name itself if it is one
+	path   []syntax.Node // enclosing nodes, innermost last
 	items  []completionItem
 	seen   map[string]bool
 }
 
-// up is the nth node above the innermost one, nil if there is none.
+// up returns the nth node above the innermost one, nil if there is none.
 func (c *completer) up(n int) syntax.Node {
 	if i := len(c.path) - 1 - n; i >= 0 {
 		return c.path[i]
@@ -117,7 +117,7 @@ func (c *completer) find() {
 	}
 }
 
-// declares reports whether a node declares the name, so that it is a new one.
+// declares reports whether a node declares the name, which is then a new one.
 func declares(n syntax.Node, name *syntax.Ident) bool {
 	switch n := n.(type) {
 	case *syntax.LetStmt:
@@ -130,7 +130,7 @@ func declares(n syntax.Node, name *syntax.Ident) bool {
 	return true
 }
 
-// elsewhere offers what can stand where there is no name, or one of a member.
+// elsewhere offers completions where there is no name, or the name of a member.
 func (c *completer) elsewhere() {
 	for _, node := range slices.Backward(c.path) {
 		switch n := node.(type) {
@@ -199,7 +199,7 @@ func last(path string) string {
 	return path[strings.LastIndexByte(path, ':')+1:]
 }
 
-// inside offers what stands behind an object and ::.
+// inside offers the members of an object after ::.
 func (c *completer) inside(o *check.Object) {
 	switch {
 	case o == nil:
@@ -213,7 +213,7 @@ func (c *completer) inside(o *check.Object) {
 	}
 }
 
-// exported returns the objects of a module that can be used at the place.
+// exported returns the objects of a module that can be used in the current module.
 func (c *completer) exported(m *check.Module) []*check.Object {
 	return slices.DeleteFunc(slices.Collect(maps.Values(m.Objects)),
 		func(o *check.Object) bool { return !o.Pub && !c.module.Within(m) })
@@ -233,7 +233,7 @@ func (c *completer) variants(d *types.Decl) {
 	}
 }
 
-// fieldNames offers what can stand before the colon of a field.
+// fieldNames offers names before the colon of a field.
 func (c *completer) fieldNames() {
 	switch n := c.up(2).(type) {
 	case *syntax.Child:
@@ -270,7 +270,7 @@ func (c *completer) beliefs(agent *check.Object) {
 	}
 }
 
-// value offers what can stand behind the colon of a field.
+// value offers values after the colon of a field.
 func (c *completer) value(f *syntax.FieldInit) {
 	switch c.up(2).(type) {
 	case *syntax.Child:
@@ -288,7 +288,7 @@ func (c *completer) value(f *syntax.FieldInit) {
 	c.expression()
 }
 
-// siblings offers the names of the children around.
+// siblings offers the names of the sibling children.
 func (c *completer) siblings() {
 	for _, n := range c.path {
 		if block, ok := n.(*syntax.ChildrenBlock); ok {
@@ -301,7 +301,7 @@ func (c *completer) siblings() {
 	}
 }
 
-// pattern offers what a value can be compared with.
+// pattern offers patterns for the operand of a match.
 func (c *completer) pattern() {
 	for i := len(c.path) - 1; i >= 0; i-- {
 		if arm, ok := c.path[i].(*syntax.MatchArm); ok && covers(arm.Pattern, c.offset) {

@@ -11,8 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/sage/load"
 )
 
-// diagnose sends the diagnostics of all programs, a short time after the first of
-// several changes: not after every key, and not only after a pause.
+// diagnose publishes the diagnostics of all programs a fixed delay after the first of several
+// changes: not after every key, but without waiting for a pause either.
 func (s *server) diagnose(ctx context.Context, delay time.Duration) {
 	for {
 		select {
@@ -27,7 +27,7 @@ func (s *server) diagnose(ctx context.Context, delay time.Duration) {
 			return
 		case <-timer.C:
 		}
-		// Whatever has come in the meantime is in what follows.
+		// The following analysis includes the changes made in the meantime.
 		select {
 		case <-s.changed:
 		default:
@@ -38,7 +38,7 @@ func (s *server) diagnose(ctx context.Context, delay time.Duration) {
 	}
 }
 
-// publish tells all that is wrong now, and that nothing is where something was.
+// publish sends the current diagnostics, and empty ones for files whose errors are gone.
 func (s *server) publish() error {
 	v := s.view()
 	found := s.collect(v)
@@ -67,8 +67,8 @@ func (s *server) publish() error {
 	return nil
 }
 
-// collect returns the diagnostics of all files of the projects of the documents,
-// by their paths. Each document is in it.
+// collect returns the diagnostics of all files in the projects of the documents, by path. It has an
+// entry for each document.
 func (s *server) collect(v view) map[string][]diagnostic {
 	found := map[string][]diagnostic{}
 	collected := map[*project]bool{}
@@ -76,7 +76,7 @@ func (s *server) collect(v view) map[string][]diagnostic {
 		d := v.documents[path]
 		found[path] = append(found[path], faultOf(d.fault())...)
 		p, _ := s.projectOf(path)
-		// Without a project, each document is one.
+		// Without a project, each document is a project of its own.
 		if p.main != nil && collected[p] {
 			continue
 		}
@@ -138,7 +138,7 @@ func faultOf(err error) []diagnostic {
 	return []diagnostic{{Severity: severityError, Source: "sage", Message: err.Error()}}
 }
 
-// projectFaults are the errors of the files of a project.
+// projectFaults returns the errors of the project's files, by path.
 func projectFaults(err error) map[string][]diagnostic {
 	found := map[string][]diagnostic{}
 	for _, f := range load.Faults(err) {

@@ -10,16 +10,15 @@ import (
 
 // document is a file that is being edited.
 type document struct {
-	uri     string // as the client writes it
+	uri     string // as written by the client
 	path    string // see pathOf
 	version int
 	text    string
-	// lost says why the text is no longer known; it stays so until the
-	// document is opened again.
+	// lost tells why the text is unknown, until the document is opened again.
 	lost error
 }
 
-// apply makes the text what it is after a change.
+// apply applies changes to the text.
 func (d *document) apply(changes []contentChange) {
 	for _, c := range changes {
 		if c.Range == nil {
@@ -43,7 +42,7 @@ func (d *document) apply(changes []contentChange) {
 	}
 }
 
-// fault is why the document cannot be a program, nil if it can.
+// fault returns why the document cannot be a program, nil if it can.
 func (d *document) fault() error {
 	if d.lost == nil && len(d.text) > load.MaxSize {
 		return fmt.Errorf("it has more than %d bytes", load.MaxSize)
@@ -51,8 +50,8 @@ func (d *document) fault() error {
 	return d.lost
 }
 
-// edits are the edits that turn one text into another: as few lines as possible
-// of what is in between.
+// edits returns the edits that turn one text into another. They replace the lines between the
+// common first and last ones.
 func edits(before *source.File, after string) []textEdit {
 	if before.Text == after {
 		return []textEdit{}
@@ -67,7 +66,7 @@ func edits(before *source.File, after string) []textEdit {
 	}
 	end, last := len(before.Text), len(after)
 	for {
-		// The line before the last one that is the same, of both.
+		// Compare the lines before the common end of both texts.
 		b := strings.LastIndexByte(before.Text[start:max(start, end-1)], '\n') + 1 + start
 		a := strings.LastIndexByte(after[start:max(start, last-1)], '\n') + 1 + start
 		if b == start || a == start || before.Text[b:end] != after[a:last] {

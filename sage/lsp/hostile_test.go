@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/source"
 )
 
-// converse sends bytes to a server, and returns what it says until it ends.
+// converse sends bytes to a server and returns its messages until it ends.
 func converse(t *testing.T, input string) ([]map[string]any, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -53,7 +53,7 @@ func opened(text string) string {
 	return `{"jsonrpc":"2.0","method":"textDocument/didOpen","params":{"textDocument":{"uri":"untitled:a.sg","version":1,"text":` + string(quoted) + `}}}`
 }
 
-// After any message, the next one is answered.
+// TestHostileMessages checks that the server answers the next message after any input.
 func TestHostileMessages(t *testing.T) {
 	tests := map[string]string{
 		"no JSON":             framed("{"),
@@ -103,7 +103,7 @@ func TestHostileMessages(t *testing.T) {
 	}
 }
 
-// What the checker or the parser does wrong is collected, and ends nothing.
+// TestPanic checks that a panic of the checker or the parser does not end the server.
 func TestPanic(t *testing.T) {
 	s := &server{log: discard()}
 	err := s.guard("here", func() error { panic("there") })
@@ -121,7 +121,7 @@ func FuzzMessages(f *testing.F) {
 	f.Add("", "[{},1]")
 	f.Fuzz(func(t *testing.T, text, message string) {
 		if strings.Contains(message, "file:") || strings.Contains(message, `\u`) {
-			return // it could name files of this machine
+			return // it could name files on this machine
 		}
 		answers, _ := converse(t, framed(hello, opened(text), message, message, lastly))
 		for _, a := range answers {
@@ -132,7 +132,7 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-// All requests, at all places of a program that is being written.
+// FuzzRequests sends all requests at all places of an incomplete program.
 func FuzzRequests(f *testing.F) {
 	f.Add(mainText, "Row", uint16(300))
 	f.Add(dbText, "x", uint16(20))
@@ -166,7 +166,7 @@ func FuzzRequests(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What is renamed has no errors that it did not have.
+		// A rename must not add errors.
 		s.documents["untitled:a.sg"].text = apply(text, edit.Changes["untitled:a.sg"])
 		s.edition++
 		if after := s.collect(s.view())["untitled:a.sg"]; len(after) > len(before) {

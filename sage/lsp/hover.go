@@ -21,11 +21,10 @@ func (s *server) hover(p *positionParams) (*hover, error) {
 	return &hover{Contents: *markdown(text), Range: rangeOf(name.Span)}, nil
 }
 
-// maxShown bounds the text of a declaration that is shown.
+// maxShown bounds the shown text of a declaration.
 const maxShown = 1000
 
-// signature returns the declaration of an object in short, as it would
-// be written.
+// signature returns a short form of the declaration of an object.
 func signature(o *check.Object) string {
 	switch o.Kind {
 	case check.Variable:
@@ -96,7 +95,7 @@ func signature(o *check.Object) string {
 	return shorten(o.Node.Extent().Source())
 }
 
-// typed is name: T.
+// typed returns name: T.
 func typed(o *check.Object) string {
 	if o.Type == nil {
 		return o.Name
@@ -104,7 +103,7 @@ func typed(o *check.Object) string {
 	return o.Name + ": " + o.Type.String()
 }
 
-// head is a declaration without its body.
+// head returns a declaration without its body.
 func head(n syntax.Node, body *syntax.Block) string {
 	span := n.Extent()
 	if body != nil && body.Start > span.Start && body.Start <= span.End {
@@ -138,7 +137,7 @@ func shorten(text string) string {
 	return text
 }
 
-// docOf returns the comments right above the declaration of an object.
+// docOf returns the comments directly above the declaration of an object.
 func docOf(o *check.Object) string {
 	if o.Doc != "" {
 		return o.Doc

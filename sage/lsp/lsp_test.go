@@ -83,8 +83,7 @@ func example(t *testing.T) *session {
 	return s
 }
 
-// place is the position of the nth (from 1) occurrence of what is before the
-// cursor in a text.
+// place returns the position of the nth occurrence (from 1) of the text before the cursor.
 func (s *session) place(text, before string, n int) position {
 	s.Helper()
 	offset := 0
@@ -112,7 +111,7 @@ func TestDiagnostics(t *testing.T) {
 		t.Errorf("got %s", asJSON(p))
 	}
 
-	// What is in the editor counts; the other module sees it at once.
+	// The editor's text takes precedence, and other modules see it at once.
 	s.change("src/db.sg", contentChange{Text: strings.Replace(dbText, "id: Int", "id: String", 1)})
 	s.waitFor("src/main.sg", "23:30 E011")
 	s.change("src/db.sg", contentChange{Text: dbText + "fn hidden() {}"})
@@ -121,7 +120,7 @@ func TestDiagnostics(t *testing.T) {
 		t.Errorf("got %s", asJSON(p))
 	}
 
-	// Closed, it is what is on the disk.
+	// After closing, the text on disk applies.
 	s.notify("textDocument/didClose", documentParams{documentID{s.uri("src/db.sg")}})
 	s.waitFor("src/db.sg")
 	if err := os.WriteFile(filepath.Join(s.dir, "src/db.sg"), []byte("pub fn x( {"), 0o644); err != nil {
@@ -130,7 +129,7 @@ func TestDiagnostics(t *testing.T) {
 	s.notify("workspace/didChangeWatchedFiles", map[string]any{"changes": []any{}})
 	s.waitFor("src/db.sg", "0:10 E001")
 
-	// A file of the project is at fault.
+	// An error in a project file.
 	if err := os.WriteFile(filepath.Join(s.dir, "grove.toml"), []byte("[projekt]\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -144,8 +143,8 @@ func (s *session) change(name string, changes ...contentChange) {
 	s.notify("textDocument/didChange", map[string]any{"textDocument": map[string]any{"uri": s.uri(name), "version": s.version}, "contentChanges": changes})
 }
 
-// Programs that are no modules of the project's are checked by themselves:
-// those of tests always, others while they are open.
+// TestOtherPrograms checks programs that are not modules of the project's: test files always, other
+// files while they are open.
 func TestOtherPrograms(t *testing.T) {
 	bad := "fn f() -> Int {\n    return true;\n}\n"
 	s := start(t, grove, "src/main.sg\n"+mainText, "src/db.sg\n"+dbText, "src/a_test.sg\n"+bad, "scratch.sg\n"+bad, "other.sg\n"+bad)
@@ -156,7 +155,7 @@ func TestOtherPrograms(t *testing.T) {
 	s.notify("textDocument/didClose", documentParams{documentID{s.uri("scratch.sg")}})
 	s.waitFor("scratch.sg")
 
-	// A file without a project, and one that is in no file.
+	// A file without a project, and an untitled document.
 	dir := t.TempDir()
 	s.dir = dir
 	s.open("alone.sg", bad)
@@ -362,7 +361,7 @@ func TestEnd(t *testing.T) {
 	s.ended <- nil
 }
 
-// Names of children are known where siblings use them, and in all places at a time.
+// TestChildNames checks that names of children resolve in siblings and are renamed everywhere.
 func TestChildNames(t *testing.T) {
 	s := example(t)
 	const text = `agent Server receives Int { on message(n: Int) { print(n); } }

@@ -63,7 +63,7 @@ func (s *server) symbols(p *documentParams) ([]documentSymbol, error) {
 	return symbolsOf(tree.Decls, symbolOf), nil
 }
 
-// symbolsOf returns the symbols of those nodes that have one.
+// symbolsOf returns the symbols of the nodes that have one.
 func symbolsOf[T any](nodes []T, of func(T) (documentSymbol, bool)) []documentSymbol {
 	symbols := []documentSymbol{}
 	for _, n := range nodes {
@@ -131,7 +131,7 @@ func childSymbol(c *syntax.Child) (documentSymbol, bool) {
 	return s, ok
 }
 
-// symbol is a symbol, if it has a name.
+// symbol returns a symbol, if it has a name.
 func symbol(
 	n syntax.Node, name *syntax.Ident, kind int, detail string, children ...documentSymbol,
 ) (documentSymbol, bool) {
@@ -142,7 +142,7 @@ func symbol(
 		SelectionRange: rangeOf(name.Span), Children: children}, true
 }
 
-// nonEmpty is a name that editors accept.
+// nonEmpty returns a name that editors accept.
 func nonEmpty(name string) string {
 	if name == "" {
 		return `""`

@@ -15,7 +15,7 @@ func (v view) location(s source.Span) location {
 	return location{URI: v.uri(s.File.Name), Range: rangeOf(s)}
 }
 
-// enclosing are the nodes in which an offset is, each in the one before.
+// enclosing returns the nodes around an offset, outermost first.
 func enclosing(tree *syntax.File, offset int) []syntax.Node {
 	var path []syntax.Node
 	syntax.Inspect(tree, func(n syntax.Node) bool {
@@ -23,7 +23,7 @@ func enclosing(tree *syntax.File, offset int) []syntax.Node {
 		if !s.Valid() || offset < int(s.Start) || offset > int(s.End) {
 			return false
 		}
-		// Where two nodes touch, it is in the second one.
+		// Between two adjacent nodes, the offset belongs to the second one.
 		for len(path) > 0 {
 			last := path[len(path)-1].Extent()
 			if last.Start <= s.Start && s.End <= last.End {
@@ -37,8 +37,8 @@ func enclosing(tree *syntax.File, offset int) []syntax.Node {
 	return path
 }
 
-// object is the name at the place and what it stands for; nil if it stands for
-// nothing, or if there is no such place.
+// object returns the name at the target and the object that it refers to, nil if there is none or a
+// is nil.
 func (a *target) object() (name *syntax.Ident, object *check.Object) {
 	if a == nil {
 		return nil, nil
@@ -65,7 +65,7 @@ func objectOf(info *check.Info, id *syntax.Ident) *check.Object {
 	return info.Defs[id]
 }
 
-// key is the same for an object in all programs that have it.
+// key identifies an object across programs.
 func key(o *check.Object) string {
 	if o.Span.Valid() {
 		return fmt.Sprintf("%s:%d", o.Span.File.Name, o.Span.Start)
@@ -83,9 +83,8 @@ func key(o *check.Object) string {
 	return k
 }
 
-// occurrences are the places in which programs name an object, in the order of the
-// text; each once, in how many programs it may be. declared tells which of them
-// is its declaration.
+// occurrences returns the places where programs name an object, in source order without duplicates.
+// declaration tells whether to include its declaration.
 func occurrences(programs []*analysis, object *check.Object, declaration bool) []source.Span {
 	want := key(object)
 	type place struct {
@@ -113,7 +112,7 @@ func occurrences(programs []*analysis, object *check.Object, declaration bool) [
 		if declaration {
 			continue
 		}
-		// What declares may be noted as a use as well.
+		// A declaration may be recorded as a use as well.
 		for id, o := range a.info.Defs {
 			if key(o) == want {
 				delete(seen, place{id.File.Name, id.Start})

@@ -9,8 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/source"
 )
 
-// offsetAt is the offset of a position in a text; one that does not exist is
-// the nearest that does.
+// offsetAt returns the offset of a position, or the nearest one if the position does not exist.
 func offsetAt(f *source.File, p position) int {
 	if p.Line < 0 {
 		return 0
@@ -27,7 +26,7 @@ func offsetAt(f *source.File, p position) int {
 		}
 		r, size := utf8.DecodeRuneInString(f.Text[offset:])
 		if r > 0xffff {
-			if units == 1 { // between the halves of a character
+			if units == 1 { // within a surrogate pair
 				break
 			}
 			units--
@@ -59,7 +58,7 @@ func rangeOf(s source.Span) textRange {
 	return textRange{positionAt(s.File, int(s.Start)), positionAt(s.File, int(s.End))}
 }
 
-// pathOf is the path of a document, or its URI itself if it is in no file.
+// pathOf returns the path of a document, or its URI if it is not a file.
 func pathOf(uri string) string {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "file" || !filepath.IsAbs(u.Path) || strings.ContainsRune(u.Path, 0) {

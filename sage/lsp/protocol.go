@@ -1,6 +1,6 @@
 package lsp
 
-// The part of the Language Server Protocol 3.17 that is spoken here.
+// The supported subset of the Language Server Protocol 3.17.
 
 type position struct {
 	Line      int `json:"line"`
@@ -80,7 +80,7 @@ type syncOptions struct {
 	Save      bool `json:"save"`
 }
 
-// incremental is the kind of synchronization in which only changes are sent.
+// incremental is the synchronization kind in which clients send changes instead of whole texts.
 const incremental = 2
 
 type completionOptions struct {
@@ -107,13 +107,13 @@ type didChangeParams struct {
 	ContentChanges []contentChange `json:"contentChanges"`
 }
 
-// contentChange is new text for a range, or for all of the document.
+// contentChange is new text for a range, or for the whole document.
 type contentChange struct {
 	Range *textRange `json:"range"`
 	Text  string     `json:"text"`
 }
 
-// documentParams are those of didClose, didSave, formatting and documentSymbol.
+// documentParams are the parameters of didClose, didSave, formatting and documentSymbol.
 type documentParams struct {
 	TextDocument documentID `json:"textDocument"`
 }
@@ -156,7 +156,7 @@ type completionItem struct {
 	TextEdit      *textEdit `json:"textEdit,omitempty"`
 }
 
-// The kinds of completions.
+// The kinds of completion items.
 const (
 	itemMethod   = 2
 	itemFunction = 3

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax/parser"
 )
 
-// renamable returns the object at a place, if it can be renamed.
+// renamable returns the object at a target, or why it cannot be renamed.
 func (a *target) renamable() (*syntax.Ident, *check.Object, error) {
 	name, o := a.object()
 	switch {
@@ -51,7 +51,7 @@ func (s *server) rename(p *renameParams) (*workspaceEdit, error) {
 		return nil, failure("`%s` is no name: it is made of letters, digits and _, does not begin with a digit, "+
 			"and is no word of the language", truncate(p.NewName))
 	}
-	changes := map[string][]source.Span{} // by path, in the order of the text
+	changes := map[string][]source.Span{} // by path, in source order
 	for _, occurrence := range occurrences(a.programs, o, true) {
 		if occurrence.Source() == o.Name {
 			changes[occurrence.File.Name] = append(changes[occurrence.File.Name], occurrence)
@@ -85,16 +85,15 @@ func (s *server) rename(p *renameParams) (*workspaceEdit, error) {
 	return result, nil
 }
 
-// isName reports whether a text is a name of the language.
+// isName reports whether a text is a valid name.
 func isName(text string) bool {
 	tokens, comments, diagnostics := parser.Scan(source.NewFile("", text))
 	return len(tokens) == 2 && len(comments) == 0 && len(diagnostics) == 0 && tokens[0].Kind.IsName() &&
 		int(tokens[0].End-tokens[0].Start) == len(text) && text != "_"
 }
 
-// checkRename finds out whether a program means the same with another name: it is
-// changed, checked, and compared name by name. Only that finds all that a name
-// can collide with, in whatever module.
+// checkRename checks that a program means the same with another name. It applies the changes,
+// checks the program again and compares name by name, which finds collisions in any module.
 func (s *server) checkRename(a *target, changes map[string][]source.Span, name string) error {
 	texts := map[string]string{}
 	for path, occurrences := range changes {
@@ -133,7 +132,8 @@ func (s *server) checkRename(a *target, changes map[string][]source.Span, name s
 	return nil
 }
 
-// firstNew is the first error that there are more of than before, nil if there is none.
+// firstNew returns the first error with a code that occurs more often than before, nil if there is
+// none.
 func firstNew(before, after []diag.Diagnostic) *diag.Diagnostic {
 	known := map[string]int{}
 	for _, d := range before {
@@ -147,8 +147,8 @@ func firstNew(before, after []diag.Diagnostic) *diag.Diagnostic {
 	return nil
 }
 
-// firstDifference is the first name that does not stand for the same in two programs
-// that differ in names alone.
+// firstDifference returns the first name that refers to another object in one of two programs that
+// only differ in names.
 func firstDifference(before, after *analysis) *source.Span {
 	forward, backward := map[*check.Object]*check.Object{}, map[*check.Object]*check.Object{}
 	if len(before.info.Modules) != len(after.info.Modules) {

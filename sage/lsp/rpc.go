@@ -7,12 +7,11 @@ import (
 	"fmt"
 )
 
-// JSON-RPC 2.0, as much as the protocol uses of it: one message after the
-// other, each answered before the next one is read, so that an answer is always
-// about the text that its request was.
+// The subset of JSON-RPC 2.0 that the protocol uses. Messages are answered one after the other, so
+// that an answer is always about the text at the time of its request.
 
-// request is a message of the client: a request if it has an ID, else a
-// notification. One without a method is an answer to a request of the server.
+// request is a message from the client: a request if it has an ID, else a notification. Without a
+// method it is the answer to a request of the server.
 type request struct {
 	Version string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -20,7 +19,7 @@ type request struct {
 	Params  json.RawMessage `json:"params"`
 }
 
-// response is an answer. One of Result and Error is set.
+// response is an answer. Either Result or Error is set.
 type response struct {
 	Version string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -28,7 +27,7 @@ type response struct {
 	Error   *rpcError       `json:"error,omitempty"`
 }
 
-// outgoing is a notification of the server, or a request if it has an ID.
+// outgoing is a notification from the server, or a request if it has an ID.
 type outgoing struct {
 	Version string `json:"jsonrpc"`
 	ID      string `json:"id,omitempty"`
@@ -36,7 +35,7 @@ type outgoing struct {
 	Params  any    `json:"params"`
 }
 
-// rpcError is an error that the client is collected.
+// rpcError is an error reported to the client.
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -59,16 +58,16 @@ func refuse(code int, format string, args ...any) error {
 	return &rpcError{code, fmt.Sprintf(format, args...)}
 }
 
-// failure returns the error that an editor shows if a request fails.
+// failure returns the error that an editor shows for a failed request.
 func failure(format string, args ...any) error { return refuse(codeFailed, format, args...) }
 
-// answer handles a message, and returns what to answer; nil if nothing.
+// answer handles a message and returns the response, nil if there is none.
 func (s *server) answer(message []byte) *response {
 	var r request
 	if err := json.Unmarshal(message, &r); err != nil {
 		return respond(nil, nil, refuse(codeParse, "this is no message: %v", err))
 	}
-	// A number or a string, null or nothing.
+	// An ID is a string, a number, null or absent.
 	id := bytes.TrimSpace(r.ID)
 	if len(id) > 0 && bytes.IndexByte([]byte(`"-0123456789n`), id[0]) < 0 {
 		return respond(nil, nil, refuse(codeInvalid, "an id is a string or a number"))
@@ -126,8 +125,8 @@ func respond(id json.RawMessage, result any, err error) *response {
 // handler handles a method.
 type handler func(method string, params json.RawMessage) (any, error)
 
-// handle makes a handler of a method: it reads the parameters, and refuses what
-// comes too early or too late.
+// handle returns a handler that decodes parameters and rejects requests before initialize or after
+// shutdown.
 func handle[P, R any](s *server, f func(*P) (R, error)) handler {
 	return func(method string, raw json.RawMessage) (any, error) {
 		switch {
@@ -146,7 +145,7 @@ func handle[P, R any](s *server, f func(*P) (R, error)) handler {
 	}
 }
 
-// noResult makes a handler of a method that has no result.
+// noResult returns a handler for a method without a result.
 func noResult[P any](s *server, f func(*P)) handler {
 	return handle(s, func(p *P) (none, error) {
 		f(p)
@@ -154,7 +153,7 @@ func noResult[P any](s *server, f func(*P)) handler {
 	})
 }
 
-// send sends a notification, or a request whose answer is of no interest.
+// send sends a notification, or a request whose answer is ignored.
 func (s *server) send(id, method string, params any) error {
 	return s.write(outgoing{"2.0", id, method, params})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// expression offers all that an expression or a statement can begin with.
+// expression offers everything that can start an expression or a statement.
 func (c *completer) expression() {
 	c.locals()
 	for _, o := range c.visible() {
@@ -50,8 +50,7 @@ func (c *completer) expression() {
 	}
 }
 
-// locals offers the variables and parameters that are known at the place, the
-// innermost first.
+// locals offers the variables and parameters in scope, the innermost first.
 func (c *completer) locals() {
 	for _, node := range slices.Backward(c.path) {
 		switch n := node.(type) {
@@ -91,7 +90,7 @@ func (c *completer) params(params []*syntax.Param) {
 	}
 }
 
-// bound offers the names of a pattern.
+// bound offers the names that a pattern binds.
 func (c *completer) bound(p syntax.Pattern) {
 	syntax.Inspect(p, func(n syntax.Node) bool {
 		if b, ok := n.(*syntax.BindPat); ok {
@@ -107,8 +106,8 @@ func (c *completer) local(name *syntax.Ident) {
 	}
 }
 
-// visible returns the objects that the module declares or uses. What is used
-// under another name has that name.
+// visible returns the objects that the module declares or uses, under the names that they have in
+// it.
 func (c *completer) visible() []*check.Object {
 	all := slices.Collect(maps.Values(c.module.Objects))
 	for _, d := range c.module.Tree.Decls {
@@ -133,7 +132,7 @@ func (c *completer) visible() []*check.Object {
 	return all
 }
 
-// called is an object under the name that it is used by, if there is any.
+// called returns an object under the name it is used by, if there is one.
 func called(o *check.Object, alias *syntax.Ident) []*check.Object {
 	if o == nil {
 		return nil
@@ -146,15 +145,14 @@ func called(o *check.Object, alias *syntax.Ident) []*check.Object {
 	return []*check.Object{&other}
 }
 
-// modules offers the modules that the one at the place declares.
+// modules offers the modules that a module declares.
 func (c *completer) modules(m *check.Module) {
 	for _, child := range m.Modules {
 		c.add(completionItem{Label: last(child.Path), Kind: itemModule, Detail: "mod " + child.Path})
 	}
 }
 
-// kinds offers what is visible, as far as it is of one of the kinds, and the
-// modules in which there may be more.
+// kinds offers the visible objects of some kinds, and the modules that may contain more.
 func (c *completer) kinds(kinds ...check.ObjectKind) {
 	for _, o := range c.visible() {
 		if slices.Contains(kinds, o.Kind) || o.Kind == check.ModuleName {
@@ -164,7 +162,7 @@ func (c *completer) kinds(kinds ...check.ObjectKind) {
 	c.modules(c.module)
 }
 
-// agent is the agent around the place, nil if there is none.
+// agent returns the enclosing agent, nil if there is none.
 func (c *completer) agent() *check.Agent {
 	for _, n := range c.path {
 		if d, ok := n.(*syntax.AgentDecl); ok {
@@ -178,7 +176,7 @@ func (c *completer) agent() *check.Agent {
 	return nil
 }
 
-// members offers what can stand behind the dot.
+// members offers the members after a dot.
 func (c *completer) members(x *syntax.FieldExpr) {
 	if _, ok := x.X.(*syntax.SelfExpr); ok {
 		if agent := c.agent(); agent != nil {
@@ -232,8 +230,7 @@ func (c *completer) members(x *syntax.FieldExpr) {
 	}
 }
 
-// takes reports whether values of a type can be the first of what a function
-// of the library is given.
+// takes reports whether the first parameter of a library function accepts a type.
 func takes(f *library.Function, t *types.Type) bool {
 	tree, _ := parser.Parse(source.NewFile("library", "extern fn "+f.Signature))
 	d := tree.Decls[0].(*syntax.FuncDecl)

@@ -1,8 +1,8 @@
-// Package lsp implements the language server of Sage, which shows in editors what
-// the checker knows. It speaks the Language Server Protocol.
+// Package lsp implements the language server of Sage, which presents the results of the checker in
+// editors. It speaks the Language Server Protocol.
 //
-// No message ends the server. A request that fails is answered with an error, also
-// if the parser or the checker panics.
+// No message ends the server. A failed request is answered with an error, even if the parser or the
+// checker panics.
 package lsp
 
 import (
@@ -22,20 +22,18 @@ import (
 
 // Options are the options of Serve.
 type Options struct {
-	Version  string        // of the program, for the client
+	Version  string        // reported to the client
 	Projects load.Projects // finds the projects of files
 	Logger   *slog.Logger
-	// Delay is the time from the first of several changes to the diagnostics; 0 is 150 ms.
+	// Delay is the time between the first of several changes and the diagnostics. 0 means 150 ms.
 	Delay time.Duration
 }
 
-// ErrNoShutdown is the error of a session that ends without the client having
-// asked for a shutdown.
+// ErrNoShutdown is the error of a session that ends without a shutdown request.
 var ErrNoShutdown = errors.New("the client has ended without a shutdown")
 
-// Serve speaks with one client until it says exit, in ends or ctx is done. The
-// error is nil if the client had asked for a shutdown before. in is closed at
-// the end, which ends a read that waits for it.
+// Serve serves one client until it sends exit, in ends or ctx is done. It returns nil if the client
+// had requested a shutdown. It closes in at the end, which unblocks a pending read.
 func Serve(ctx context.Context, in io.ReadCloser, out io.Writer, o Options) error {
 	if o.Delay <= 0 {
 		o.Delay = 150 * time.Millisecond
@@ -70,7 +68,7 @@ func Serve(ctx context.Context, in io.ReadCloser, out io.Writer, o Options) erro
 	return fmt.Errorf("speaking with the client: %w", err)
 }
 
-// answerAll answers messages until one says exit or the input ends.
+// answerAll answers messages until the client sends exit or the input ends.
 func (s *server) answerAll() error {
 	for !s.exited {
 		message, err := s.stream.Recv()
@@ -92,20 +90,20 @@ type server struct {
 	sources load.Projects
 	methods map[string]handler
 	stream  *stream
-	writing sync.Mutex // to the stream
+	writing sync.Mutex // guards writes to the stream
 
-	// What only the loop of messages knows.
+	// Used only by the message loop.
 	initialized, shutdown, exited bool
 	client                        initializeParams
 
 	mu        sync.Mutex
 	documents map[string]*document // by path
 	projects  map[string]*project  // by root
-	edition   int                  // counts changes of documents and files
-	published map[string]bool      // paths that have diagnostics
-	changed   chan struct{}        // that there is something to diagnose
+	edition   int                  // counts changes to documents and files
+	published map[string]bool      // paths with published diagnostics
+	changed   chan struct{}        // signals diagnose
 
-	checking sync.Mutex // the analyses of the projects
+	checking sync.Mutex // guards the analyses of projects
 }
 
 func (s *server) handlers() map[string]handler {
@@ -114,7 +112,7 @@ func (s *server) handlers() map[string]handler {
 		"initialized":                      handle(s, s.ready),
 		"shutdown":                         noResult(s, s.end),
 		"exit":                             s.exit,
-		"$/cancelRequest":                  noResult(s, s.ignore), // it has been answered already
+		"$/cancelRequest":                  noResult(s, s.ignore), // the request has already been answered
 		"textDocument/didOpen":             noResult(s, s.didOpen),
 		"textDocument/didChange":           noResult(s, s.didChange),
 		"textDocument/didClose":            noResult(s, s.didClose),
@@ -164,10 +162,10 @@ func (s *server) initialize(p *initializeParams) (initializeResult, error) {
 	}, nil
 }
 
-// none are parameters of which nothing is of interest.
+// none is the type of ignored parameters and absent results.
 type none any
 
-// ready asks the client to tell of files that change on the disk.
+// ready asks the client to report changes of files on disk.
 func (s *server) ready(*none) (none, error) {
 	if !s.client.Capabilities.Workspace.DidChangeWatchedFiles.DynamicRegistration {
 		return nil, nil
@@ -182,7 +180,7 @@ func (s *server) ignore(*none) {}
 
 func (s *server) end(*none) { s.shutdown = true }
 
-// exit ends the session, whatever came before.
+// exit ends the session in any state.
 func (s *server) exit(string, json.RawMessage) (any, error) {
 	s.exited = true
 	return nil, nil
@@ -212,8 +210,8 @@ func (s *server) didClose(p *documentParams) {
 
 func (s *server) filesChanged(*none) { s.update(func() {}, true) }
 
-// update changes what is known of documents; files tells that files of the
-// project may have come or gone.
+// update changes the documents. files tells whether files of the project may have been added or
+// removed.
 func (s *server) update(change func(), files bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

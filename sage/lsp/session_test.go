@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// waitLimit bounds every wait; only a failure takes that long.
+// waitLimit bounds every wait. Only a failing test takes that long.
 const waitLimit = 30 * time.Second
 
 // session is a client and its server.
@@ -40,8 +40,8 @@ type session struct {
 // cursor marks a place in the files of the tests.
 const cursor = "‸"
 
-// projectOfFiles makes a directory of files, named by what is before the first blank
-// or line end, without the cursors in them.
+// projectOfFiles creates files named by the part before the first space or line end. It removes the
+// cursors.
 func projectOfFiles(t *testing.T, files ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -123,7 +123,7 @@ func (s *session) notify(method string, params any) {
 	}
 }
 
-// open opens a file with a text, and returns the place of the cursor in it.
+// open opens a file with a text and returns the position of its cursor.
 func (s *session) open(name, text string) position {
 	s.Helper()
 	before, after, _ := strings.Cut(text, cursor)
@@ -137,7 +137,7 @@ func (s *session) at(name string, p position) positionParams {
 	return positionParams{documentID{s.uri(name)}, p}
 }
 
-// waitFor waits until the diagnostics of a file are these: line:column code, of each.
+// waitFor waits until a file has these diagnostics, formatted as line:column code.
 func (s *session) waitFor(name string, want ...string) publishParams {
 	s.Helper()
 	after := time.After(waitLimit)
@@ -161,10 +161,10 @@ func (s *session) waitFor(name string, want ...string) publishParams {
 	}
 }
 
-// apply makes of a text what edits say.
+// apply applies edits to a text.
 func apply(text string, edits []textEdit) string {
 	d := document{text: text}
-	for i := len(edits) - 1; i >= 0; i-- { // from the end, so that no place moves
+	for i := len(edits) - 1; i >= 0; i-- { // from the end, so that positions stay valid
 		d.apply([]contentChange{{Range: &edits[i].Range, Text: edits[i].NewText}})
 	}
 	return d.text

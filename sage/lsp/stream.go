@@ -9,23 +9,22 @@ import (
 	"strings"
 )
 
-// The largest message that is read; a whole file of a program, with every
-// character escaped, fits in.
+// maxMessage is the largest accepted message. It has room for a whole source file with every
+// character escaped.
 const maxMessage = 128 << 20
 
-// maxHeader is the longest line of a header that is kept.
+// maxHeader is the longest accepted header line.
 const maxHeader = 4096
 
-// stream carries messages as the protocol frames them: a header with their
-// length, an empty line, the message. It survives input that is no message: the
-// server answers that with an error.
+// stream reads and writes messages in the framing of the protocol: a header with the length, an
+// empty line and the message. Malformed input does not end it. The server answers that with an
+// error.
 type stream struct {
 	r *bufio.Reader
 	w io.Writer
 }
 
-// notJSON stands for a message that cannot be read; the server answers it with an
-// error.
+// notJSON replaces a message that cannot be read. The server answers it with an error.
 var notJSON = []byte("?")
 
 // Send writes a message.
@@ -36,7 +35,7 @@ func (c *stream) Send(message []byte) error {
 	return err
 }
 
-// Recv returns the next message. The error is that of the reader.
+// Recv returns the next message. Its error is that of the reader.
 func (c *stream) Recv() ([]byte, error) {
 	length, known := 0, false
 	for {
@@ -60,7 +59,7 @@ func (c *stream) Recv() ([]byte, error) {
 		_, err := io.CopyN(io.Discard, c.r, int64(length))
 		return notJSON, err
 	}
-	// Not all at once: a length is only a promise.
+	// Allocate as the data arrives, because the header may announce more than follows.
 	var message strings.Builder
 	if _, err := io.CopyN(&message, c.r, int64(length)); err != nil {
 		return nil, err
@@ -68,7 +67,7 @@ func (c *stream) Recv() ([]byte, error) {
 	return []byte(message.String()), nil
 }
 
-// line is the next line of a header, as far as it is of use.
+// line returns the next header line, truncated to maxHeader.
 func (c *stream) line() (string, error) {
 	var line []byte
 	for {
