@@ -1,5 +1,5 @@
-// Package format formats Sage programs in place. A file that could lose anything
-// stays as it is.
+// Package format formats Sage programs in place. It leaves a file unchanged if formatting could
+// lose anything.
 package format
 
 import (
@@ -16,17 +16,17 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax/printer"
 )
 
-// Change holds a file before and after formatting.
+// Change holds the text of a file before and after formatting.
 type Change struct {
 	Path          string
 	Before, After string
 
-	target string // of Path, if that is a symbolic link
+	target string // of Path, if it is a symbolic link
 	info   fs.FileInfo
 }
 
-// Read formats the file at path, and changes nothing. One with errors of form
-// has diagnostics instead of a change.
+// Read formats the file at path without changing it. A file with syntax errors results in
+// diagnostics instead of a change.
 func Read(path string) (Change, []diag.Diagnostic, error) {
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -46,13 +46,12 @@ func Read(path string) (Change, []diag.Diagnostic, error) {
 	return Change{Path: path, Before: text, After: after, target: target, info: info}, nil, nil
 }
 
-// Needed reports whether the file is not in form.
+// Needed reports whether formatting changes the file.
 func (c Change) Needed() bool { return c.Before != c.After }
 
-// Write replaces the file: a reader sees the old or the new text, never
-// a part. It keeps its mode, and as far as that is allowed its owner. A file
-// that is read-only, or that was changed or removed since it was read,
-// stays as it is, and the error says so.
+// Write replaces the file atomically: a reader sees the old or the new text. It keeps the mode and,
+// if permitted, the owner. It fails without a change if the file is read-only, or was changed or
+// removed since it was read.
 func (c Change) Write() error {
 	if err := c.write(); err != nil {
 		return fmt.Errorf("%s is not formatted: %w", c.Path, err)
@@ -66,7 +65,7 @@ var (
 )
 
 func (c Change) write() error {
-	// A rename asks only for the permission to write to the directory.
+	// A rename only needs permission to write to the directory.
 	if c.info.Mode().Perm()&0o222 == 0 {
 		return errReadOnly
 	}

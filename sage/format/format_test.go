@@ -46,7 +46,7 @@ func plan(t *testing.T, path string) format.Change {
 	return c
 }
 
-// alone fails if there is anything beside the file.
+// alone fails if the directory contains anything except the file.
 func alone(t *testing.T, path string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))

@@ -16,28 +16,28 @@ import (
 	"github.com/coppice-dev/coppice/sage/source"
 )
 
-// Program locates a program.
+// Program identifies a program.
 type Program struct {
-	Entry string // its first file; absolute
-	Root  string // the directory outside of which no file of it is; absolute, "" for a program of one file
+	Entry string // absolute path of its first file
+	Root  string // absolute path of the directory of all its files, "" for a program of one file
 
-	// Settings are those of the project in Root, nil if it is in none.
+	// Settings are the settings of the project in Root, nil if there is no project.
 	Settings *Settings
-	// Fleet has the agents that the program can have as children besides its own.
+	// Fleet has the agents that can be children in addition to the program's own.
 	Fleet Fleet
-	// Base is the directory to which the names of files in diagnostics are
-	// relative, as far as they are in it; "" for absolute names.
+	// Base is the directory to which file names in diagnostics are relative if they are below it.
+	// "" means absolute names.
 	Base string
 }
 
-// Overlay holds the texts of files that are being edited, by their absolute paths.
-// They replace the contents of the disk.
+// Overlay maps the absolute paths of files that are being edited to their texts, which replace
+// those on disk.
 type Overlay map[string]string
 
-// NoProjectError means that a directory, and those above it, have no grove.toml.
+// NoProjectError means that neither a directory nor those above it have a grove.toml.
 type NoProjectError struct{ err error }
 
-// Error says that, and what to do.
+// Error returns the cause and a remedy.
 func (e *NoProjectError) Error() string {
 	return e.err.Error() + "; name a file, or write a project with: coppice sage new NAME"
 }
@@ -45,10 +45,9 @@ func (e *NoProjectError) Error() string {
 // Unwrap returns an error that wraps fs.ErrNotExist.
 func (e *NoProjectError) Unwrap() error { return e.err }
 
-// Find finds the program that a person means: that of the project in a
-// directory or above it, or that which begins with a file; "" is the working
-// directory of this process. The error wraps fs.ErrNotExist if there is none; it
-// is that of projects if a file of the project has errors.
+// Find finds the program that path refers to: the program of the project in a directory or above
+// it, or the program that starts with a file. "" is the working directory. The error wraps
+// fs.ErrNotExist if there is none. It is that of projects if a file of the project has errors.
 func Find(projects Projects, path string) (*Program, error) {
 	base, err := os.Getwd()
 	if err != nil {
@@ -77,7 +76,7 @@ func Find(projects Projects, path string) (*Program, error) {
 		return nil, &NoProjectError{err}
 	default:
 		p = &Program{Entry: absolute, Root: dir}
-		// Without a project, the program is where the file itself is.
+		// Without a project, the root is the directory of the file itself, not of a link to it.
 		if real, err := filepath.EvalSymlinks(absolute); err == nil {
 			p.Entry, p.Root = real, filepath.Dir(real)
 		}
@@ -89,8 +88,7 @@ func Find(projects Projects, path string) (*Program, error) {
 	return p, nil
 }
 
-// Project finds the program of the project in dir or above it. Its errors are
-// those of Find.
+// Project finds the program of the project in dir or above it. Its errors are those of Find.
 func Project(projects Projects, dir string) (*Program, error) {
 	settings, err := projects.Settings(dir)
 	if err != nil {
@@ -103,14 +101,14 @@ func Project(projects Projects, dir string) (*Program, error) {
 	return p, nil
 }
 
-// At is the program with another first file.
+// At returns the program with another first file.
 func (p *Program) At(entry string) *Program {
 	other := *p
 	other.Entry = entry
 	return &other
 }
 
-// Name returns the name of a file in diagnostics.
+// Name returns the name of a file for diagnostics.
 func (p *Program) Name(path string) string {
 	if p.Base == "" {
 		return path
@@ -121,8 +119,8 @@ func (p *Program) Name(path string) string {
 	return path
 }
 
-// Check reads all files of the program and checks it. The error is about its
-// first file; what is wrong with any other one is a diagnostic.
+// Check reads and checks all files of the program. The error is about its first file. Errors of
+// other files are diagnostics.
 func (p *Program) Check(overlay Overlay) (*check.Info, []diag.Diagnostic, error) {
 	if p.Root == "" {
 		text, ok := overlay[p.Entry]
@@ -151,11 +149,11 @@ func (p *Program) Check(overlay Overlay) (*check.Info, []diag.Diagnostic, error)
 	return info, diagnostics, nil
 }
 
-// CheckWhole is Check, but a first file that is a module of the program of its
-// project is checked as a part of that, which it returns.
+// CheckWhole is like Check, except if the first file is a module of the project's program. Then it
+// checks that program and returns it.
 func (p *Program) CheckWhole() (*Program, *check.Info, []diag.Diagnostic, error) {
-	// Nearly all of what is made here stays: looking for garbage as often as usual
-	// takes a fifth of the time.
+	// Nearly everything allocated here survives, so the usual rate of garbage collection would take
+	// a fifth of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	if p.Settings != nil && p.Entry != p.Settings.Entry {
 		whole := p.At(p.Settings.Entry)
@@ -174,8 +172,7 @@ type loader struct {
 	paths   map[*source.File]string
 }
 
-// load finds the file of a module that parent declares: name.sg next to it, or
-// name/mod.sg.
+// load reads the file of a module that parent declares: name.sg next to it, or name/mod.sg.
 func (l *loader) load(parent *check.Module, name string) (*source.File, error) {
 	dir := filepath.Dir(l.paths[parent.File])
 	places := []string{filepath.Join(dir, name+Extension), filepath.Join(dir, name, "mod"+Extension)}
@@ -202,7 +199,7 @@ func (l *loader) load(parent *check.Module, name string) (*source.File, error) {
 	return nil, failed
 }
 
-// errOutside is the error of what is not in the project.
+// errOutside is the error for a file outside of the project.
 var errOutside = errors.New("is outside of the project")
 
 func (l *loader) read(path string) (*source.File, error) {
@@ -215,7 +212,7 @@ func (l *loader) read(path string) (*source.File, error) {
 		f, err := l.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
 			err = reason(err)
-			if strings.Contains(err.Error(), "escapes") { // os has no name for it
+			if strings.Contains(err.Error(), "escapes") { // os has no error value for it
 				err = errOutside
 			}
 			return nil, err
@@ -230,7 +227,7 @@ func (l *loader) read(path string) (*source.File, error) {
 	return file, nil
 }
 
-// Files are the absolute paths of the files of a program that was checked.
+// Files returns the absolute paths of the files of a checked program.
 func (p *Program) Files(info *check.Info) []string {
 	var files []string
 	for _, m := range info.Modules {
@@ -243,7 +240,7 @@ func (p *Program) Files(info *check.Info) []string {
 	return files
 }
 
-// Reads reports whether a file is one of those of a program that was checked.
+// Reads reports whether a checked program includes a file.
 func (p *Program) Reads(info *check.Info, path string) bool {
 	name := p.Name(path)
 	return slices.ContainsFunc(info.Modules, func(m *check.Module) bool { return m.File.Name == name })

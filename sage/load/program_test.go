@@ -75,7 +75,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A FIFO for a module is not waited for.
+// TestSpecialModule checks that reading a module does not block on a FIFO.
 func TestSpecialModule(t *testing.T) {
 	dir := tree(t, grove, "src/main.sg mod db;\n"+entry)
 	if err := syscall.Mkfifo(filepath.Join(dir, "src/db.sg"), 0o600); err != nil {
@@ -90,7 +90,8 @@ func TestSpecialModule(t *testing.T) {
 	}
 }
 
-// What is being edited counts more than what is on the disk, and need not be there.
+// TestOverlay checks that edited texts take precedence over the disk, where the files need not
+// exist.
 func TestOverlay(t *testing.T) {
 	dir := tree(t, grove, "src/main.sg mod none;")
 	p, err := load.Find(sagehost.Projects{}, dir)
@@ -170,8 +171,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A coppice.toml above that names a program lends it its agents; one that does
-// not name it has nothing to do with it.
+// TestProgramOfAFleet checks that a coppice.toml above provides its agents to a program that it
+// names, and to no other.
 func TestProgramOfAFleet(t *testing.T) {
 	const fleet = "coppice.toml [project]\nprogram = %q\n[[agent]]\nname = \"web\"\ncommand = \"web\"\n"
 	const program = "supervisor S {\n    strategy: OneForOne\n    children {\n        \"web\" { restart: Permanent }\n    }\n}\nrun S;\n"

@@ -1,6 +1,5 @@
-// Package load finds and reads the files of a Sage program, so that checking,
-// running and editing see the same ones: those that exist, those that are
-// being edited, and none outside of the project.
+// Package load finds and reads the files of a Sage program. Checking, running and editing so see
+// the same files: those on disk and those being edited, but none outside of the project.
 package load
 
 import (
@@ -15,15 +14,15 @@ import (
 	"syscall"
 )
 
-// Extension ends the names of files of programs.
+// Extension is the extension of Sage source files.
 const Extension = ".sg"
 
-// MaxSize is the size in bytes from which on a file is refused unread.
+// MaxSize is the largest size in bytes of a file that is read.
 const MaxSize = 16 << 20
 
-// Read reads a file of a program. It is a regular one of at most MaxSize bytes:
-// a FIFO would be waited for, and a device never end. The error names the path,
-// and wraps fs.ErrNotExist and fs.ErrPermission.
+// Read reads a source file. It rejects irregular files, because a FIFO blocks and a device may
+// never end, and files of more than MaxSize bytes. The error names the path, and wraps
+// fs.ErrNotExist and fs.ErrPermission.
 func Read(path string) (string, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -64,7 +63,7 @@ func ReadAll(r io.Reader) (string, error) {
 	return string(data), nil
 }
 
-// reason is an error without operation and path.
+// reason returns an error without its operation and path.
 func reason(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
@@ -72,13 +71,12 @@ func reason(err error) error {
 	return err
 }
 
-// Walk goes through the files of programs in a directory and the directories
-// in it, in the order of their names. What is hidden is left out, and so are
-// symbolic links: what they lead to is in the tree already, or not part of it.
-// A directory that cannot be read comes with its error, and is passed over.
+// Walk iterates over the source files in a directory tree in lexical order. It skips hidden files
+// and symbolic links, whose targets are either in the tree already or not part of it. A directory
+// that cannot be read is yielded with its error and skipped.
 func Walk(dir string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		// A link that is named is followed, unlike those that are found.
+		// Follow dir itself if it is a link, unlike links below it.
 		root := dir
 		if info, err := os.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 			root += string(filepath.Separator)

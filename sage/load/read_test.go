@@ -11,8 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/sage/load"
 )
 
-// tree makes files, named by what is before a blank. What is behind it is
-// their content, or behind -> where a symbolic link leads to.
+// tree creates files named by the part before a space. The rest is their content, or the target of
+// a symbolic link after ->.
 func tree(t *testing.T, files ...string) string {
 	t.Helper()
 	dir := t.TempDir()

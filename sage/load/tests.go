@@ -10,13 +10,12 @@ import (
 	"strings"
 )
 
-// testSuffix ends the names of files of tests.
+// testSuffix ends the names of test files.
 const testSuffix = "_test" + Extension
 
-// FindTests finds the programs with the tests of a path. For a directory these are
-// the program of its project and the files *_test.sg in it, each a program of its
-// own; for a file, that one. Directories that cannot be read are in the error, in
-// addition to the programs that were found.
+// FindTests finds the programs whose tests a path refers to. For a directory these are the program
+// of its project and the files *_test.sg in it, each a program of its own. For a file it is that
+// one. The error also lists directories that cannot be read, in addition to the returned programs.
 func FindTests(projects Projects, path string) ([]*Program, error) {
 	dir := cmp.Or(path, ".")
 	info, err := os.Stat(dir)

@@ -2,8 +2,8 @@ package types
 
 import "strings"
 
-// String is the type as it is written in a program. What is not known is _.
-// One that is very long is cut off.
+// String returns the type as written in a program. An unknown type is _, and a very long one is cut
+// off.
 func (t *Type) String() string {
 	p := printer{left: 60}
 	p.typ(t)
@@ -12,7 +12,7 @@ func (t *Type) String() string {
 
 type printer struct {
 	strings.Builder
-	left int // how many parts may still be written
+	left int // parts that may still be written
 }
 
 var names = [...]string{

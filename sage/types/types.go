@@ -1,5 +1,5 @@
-// Package types represents the types of Sage programs: the checker infers them,
-// the evaluator validates against them, editors show them.
+// Package types represents the types of Sage programs. The checker infers them, the evaluator
+// validates values against them, and editors show them.
 package types
 
 import (
@@ -12,8 +12,8 @@ type Kind uint8
 
 // The kinds of types.
 const (
-	Invalid Kind = iota // of what is wrong, about which it has been said; it fits everything
-	// of what has no value, since the program goes on elsewhere: return, fail, …; it fits everything
+	Invalid Kind = iota // after an error that has been reported; fits every type
+	// of an expression that does not complete, such as return or fail; fits every type
 	Never
 	Unit
 	Bool
@@ -21,39 +21,38 @@ const (
 	Float  // 64 bits
 	String // UTF-8
 	List   // Elems[0]
-	Map    // from Elems[0] to Elems[1]
-	Tuple  // two Elems or more
-	Func   // Elems are those of the parameters, then that of the result
-	Agent  // the handle of an agent, which is Decl
+	Map    // keys are Elems[0], values Elems[1]
+	Tuple  // at least two Elems
+	Func   // Elems are the parameters followed by the result
+	Agent  // handle of the agent Decl
 	Record // Decl with the type arguments Elems
 	Enum   // Decl with the type arguments Elems; also Option and Result
-	Param  // a type parameter, inside of what has it; it is Decl
-	Var    // not known yet; what Resolve returns is one only as long as nothing is known
+	Param  // the type parameter Decl, inside the declaration that has it
+	Var    // not known yet; see Resolve
 )
 
-// Type is a type. Types are made by the functions of this package and do not
-// change, except that a Var becomes known: look at the fields of what Resolve
-// returns. Compare with Equal.
+// Type is a type. Only the functions of this package create types. They do not change, except that
+// a Var becomes known: read the fields of the type that Resolve returns. Compare types with Equal.
 type Type struct {
 	Kind  Kind
-	Fails bool // of a Func: it can fail
+	Fails bool // of a Func that can fail
 	Elems []*Type
 	Decl  *Decl
 
-	bound  *Type // of a Var that is known
-	closed bool  // there is no Var in it
+	bound  *Type // of a Var whose type is known
+	closed bool  // contains no Var
 }
 
-// Decl is a declaration that makes a type: of a record, an enum, an agent or a
-// type parameter. Two declarations are never the same type.
+// Decl is the declaration of a record, an enum, an agent or a type parameter. Types of different
+// declarations are different.
 type Decl struct {
 	Name     string
-	Module   string    // the path of its module, such as "db::rows"; "" for the first file and the language itself
+	Module   string    // path such as "db::rows"; "" for the first file and the language itself
 	Params   []*Type   // type parameters, each a Param
-	Fields   []Field   // of a record, in their order
-	Variants []Variant // of an enum, in their order
-	Message  *Type     // of an agent: what can be sent to it; nil if nothing can
-	Output   *Type     // of an agent: what it yields; Unit if it yields nothing
+	Fields   []Field   // of a record
+	Variants []Variant // of an enum
+	Message  *Type     // of an agent: type of its messages; nil if it takes none
+	Output   *Type     // of an agent: type it yields; Unit if it yields nothing
 
 	generic *Type
 }
@@ -64,13 +63,13 @@ type Field struct {
 	Type *Type
 }
 
-// Variant is a variant of an enum and the types of what it carries.
+// Variant is a variant of an enum with the types of its payload.
 type Variant struct {
 	Name    string
 	Payload []*Type
 }
 
-// Field is the index of a field, or -1.
+// Field returns the index of a field, or -1.
 func (d *Decl) Field(name string) int {
 	return slices.IndexFunc(d.Fields, func(f Field) bool { return f.Name == name })
 }
@@ -80,16 +79,17 @@ var basic = [...]*Type{
 	Int: {Kind: Int}, Float: {Kind: Float}, String: {Kind: String},
 }
 
-// Of is the type of a kind that has no parts: those from Invalid to String.
+// Of returns the type of a kind without parts: Invalid to String.
 func Of(k Kind) *Type { return basic[k] }
 
-// ListOf is List<elem>.
+// ListOf returns List<elem>.
 func ListOf(elem *Type) *Type { return &Type{Kind: List, Elems: []*Type{elem}} }
 
-// MapOf is Map<key, value>.
+// MapOf returns Map<key, value>.
 func MapOf(key, value *Type) *Type { return &Type{Kind: Map, Elems: []*Type{key, value}} }
 
-// TupleOf is (elems); of none it is Unit, of one that one.
+// TupleOf returns (elems). Without elements it returns Unit, and a single element is returned
+// itself.
 func TupleOf(elems []*Type) *Type {
 	switch len(elems) {
 	case 0:
@@ -100,16 +100,16 @@ func TupleOf(elems []*Type) *Type {
 	return &Type{Kind: Tuple, Elems: elems}
 }
 
-// FuncOf is Fn(params) -> result.
+// FuncOf returns Fn(params) -> result.
 func FuncOf(params []*Type, result *Type, fails bool) *Type {
 	elems := make([]*Type, 0, len(params)+1)
 	return &Type{Kind: Func, Fails: fails, Elems: append(append(elems, params...), result)}
 }
 
-// AgentOf is Agent<decl>.
+// AgentOf returns Agent<decl>.
 func AgentOf(decl *Decl) *Type { return &Type{Kind: Agent, Decl: decl} }
 
-// Declared is a declared record or enum with type arguments.
+// Declared returns a declared record or enum with type arguments.
 func Declared(kind Kind, decl *Decl, args []*Type) *Type {
 	if len(args) == 0 {
 		if decl.generic == nil {
@@ -120,19 +120,19 @@ func Declared(kind Kind, decl *Decl, args []*Type) *Type {
 	return &Type{Kind: kind, Decl: decl, Elems: args}
 }
 
-// NewParam is a new type parameter.
+// NewParam returns a new type parameter.
 func NewParam(name string) *Type { return &Type{Kind: Param, Decl: &Decl{Name: name}} }
 
-// NewVar is a type that is not known yet.
+// NewVar returns a type that is not known yet.
 func NewVar() *Type { return &Type{Kind: Var} }
 
-// Params are the types of the parameters of a Func.
+// Params returns the types of the parameters of a Func.
 func (t *Type) Params() []*Type { return t.Elems[:len(t.Elems)-1] }
 
-// Result is the type of the result of a Func.
+// Result returns the type of the result of a Func.
 func (t *Type) Result() *Type { return t.Elems[len(t.Elems)-1] }
 
-// Resolve is the type that t has become known to be.
+// Resolve returns the type that a Var stands for, and t itself if t is not a Var or not known yet.
 func (t *Type) Resolve() *Type {
 	if t.Kind != Var || t.bound == nil {
 		return t
@@ -147,7 +147,7 @@ func (t *Type) Resolve() *Type {
 	return root
 }
 
-// Subst is t with other types for type parameters.
+// Subst replaces type parameters by arguments.
 func Subst(t *Type, params, args []*Type) *Type {
 	if len(params) == 0 {
 		return t
@@ -174,13 +174,13 @@ func Subst(t *Type, params, args []*Type) *Type {
 	return cmp.Or(changed, t)
 }
 
-// FieldType is the type of the ith field of a record.
+// FieldType returns the type of the ith field of a record.
 func (t *Type) FieldType(i int) *Type {
 	t = t.Resolve()
 	return Subst(t.Decl.Fields[i].Type, t.Decl.Params, t.Elems)
 }
 
-// Payload are the types of what the ith variant of an enum carries.
+// Payload returns the types of the payload of the ith variant of an enum.
 func (t *Type) Payload(i int) []*Type {
 	t = t.Resolve()
 	payload := t.Decl.Variants[i].Payload

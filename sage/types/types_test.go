@@ -42,7 +42,7 @@ func TestUnify(t *testing.T) {
 	}
 }
 
-// A long row of types that are each other is followed once.
+// A long chain of type variables is followed only once.
 func TestLongRow(t *testing.T) {
 	first := types.NewVar()
 	last := first
@@ -111,7 +111,8 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// A type that is made of a closed one is not closed: its arguments may be unknown.
+// TestCloseSubst checks that an instance of a closed type is not closed, since its arguments may be
+// unknown.
 func TestCloseSubst(t *testing.T) {
 	param := types.NewParam("T")
 	generic := types.Close(types.FuncOf([]*types.Type{types.ListOf(param)}, param, false))

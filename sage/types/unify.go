@@ -2,17 +2,16 @@ package types
 
 import "slices"
 
-// MaxSize bounds the parts of a type. What is larger is most likely made
-// to be, and takes as long as it is large wherever it is looked at.
+// MaxSize bounds the parts of a type. Larger types are most likely adversarial, and every operation
+// on them takes time.
 const MaxSize = 1000
 
-// maxSteps bounds the work on types that are not known to be large: one can be
-// written in few parts and have many, since a part can be in it twice.
+// maxSteps bounds the work on types that may be large. A type can have many parts and a short
+// definition, since it can contain the same part twice.
 const maxSteps = 20_000
 
-// Unify makes two types the same by making their Vars known. It reports whether
-// that is possible; where it is not, some of them may be known all the same.
-// Invalid and Never fit everything.
+// Unify makes two types equal by binding their Vars. It reports whether that is possible. If it is
+// not, some Vars may be bound nevertheless. Invalid and Never fit everything.
 func Unify(a, b *Type) bool {
 	u := unifier{left: maxSteps}
 	return u.unify(a, b)
@@ -41,7 +40,7 @@ func (u *unifier) unify(a, b *Type) bool {
 
 func (u *unifier) bind(v, t *Type) bool {
 	if t.Kind == Never {
-		return true // nothing is learned from what has no value
+		return true // an expression without a value says nothing about v
 	}
 	if u.occurs(v, t) {
 		return false
@@ -50,7 +49,7 @@ func (u *unifier) bind(v, t *Type) bool {
 	return true
 }
 
-// occurs reports whether v is in t, or may be in what is too large to tell.
+// occurs reports whether v occurs in t, or may occur because t is too large to search.
 func (u *unifier) occurs(v, t *Type) bool {
 	t = t.Resolve()
 	if u.left--; t == v || u.left < 0 {
@@ -59,7 +58,7 @@ func (u *unifier) occurs(v, t *Type) bool {
 	return slices.ContainsFunc(t.Elems, func(e *Type) bool { return u.occurs(v, e) })
 }
 
-// Equal reports whether two types are the same as far as they are known.
+// Equal reports whether two types are equal. An unknown type is only equal to itself.
 func Equal(a, b *Type) bool {
 	left := maxSteps
 	var equal func(a, b *Type) bool
@@ -83,8 +82,8 @@ func (t *Type) within(left *int) bool {
 	return *left >= 0 && !slices.ContainsFunc(t.Resolve().Elems, func(e *Type) bool { return !e.within(left) })
 }
 
-// Some reports whether a type has a part of which is is true: itself, its
-// elements and arguments, what its fields and variants are and so on.
+// Some reports whether is returns true for a part of a type: the type itself, its elements and
+// arguments, or the types of its fields and variants.
 func Some(t *Type, is func(*Type) bool) bool {
 	s := search{is: is, left: maxSteps}
 	return s.in(t)
@@ -93,7 +92,7 @@ func Some(t *Type, is func(*Type) bool) bool {
 type search struct {
 	is   func(*Type) bool
 	seen map[*Decl]bool
-	left int // steps through elements; declarations are seen once each
+	left int // steps through elements; declarations are visited once
 }
 
 func (s *search) in(t *Type) bool {
@@ -120,28 +119,27 @@ func (s *search) in(t *Type) bool {
 		slices.ContainsFunc(t.Decl.Variants, func(v Variant) bool { return slices.ContainsFunc(v.Payload, s.in) })
 }
 
-// Persistable reports whether values of a type can be kept, sent to a model
-// and read again: all but functions, and the handles of agents, which are over
-// when the program is.
+// Persistable reports whether values of a type can be stored, sent to a model and read again.
+// Functions cannot, and neither can handles of agents, which end with the program.
 func Persistable(t *Type) bool {
 	return !Some(t, func(t *Type) bool { return t.Kind == Func || t.Kind == Agent })
 }
 
-// Printable reports whether values of a type can be shown as text: all but functions.
+// Printable reports whether values of a type can be shown as text. Functions cannot.
 func Printable(t *Type) bool {
 	return !Some(t, func(t *Type) bool { return t.Kind == Func })
 }
 
-// HasZero reports whether a type has a zero value: 0, "", false, an empty list
-// or map; of records and tuples that of their parts; of an enum the first
-// variant that carries nothing (None), else the first whose parts have one.
+// HasZero reports whether a type has a zero value: 0, "", false, an empty list or map. The zero
+// value of a record or tuple consists of those of its parts. That of an enum is the first variant
+// without a payload (None), else the first whose payload has one.
 func HasZero(t *Type) bool {
 	z := zeros{within: map[*Decl]bool{}, left: 10_000}
 	return z.has(t)
 }
 
-// zeros looks for zero values. A type within itself has none there; left bounds
-// the work on types that are made to be large.
+// zeros searches for zero values. A type that contains itself has none there. left bounds the work
+// on large types.
 type zeros struct {
 	within map[*Decl]bool
 	left   int
@@ -187,8 +185,8 @@ func (z *zeros) all(types []*Type) bool {
 	return !slices.ContainsFunc(types, func(t *Type) bool { return !z.has(t) })
 }
 
-// Close returns t without any Var in it, so that it no longer changes: what is
-// not known becomes Unit.
+// Close returns t with every Var resolved, so that it no longer changes. An unknown type becomes
+// Unit.
 func Close(t *Type) *Type {
 	t = t.Resolve()
 	if t.Kind == Var {
