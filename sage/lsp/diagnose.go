@@ -33,7 +33,7 @@ func (s *server) diagnose(ctx context.Context, delay time.Duration) {
 		default:
 		}
 		if err := s.guard("diagnostics", s.publish); err != nil && ctx.Err() == nil {
-			s.log.Warn("diagnostics could not be sent", "error", err)
+			s.log.Warn("cannot publish diagnostics", "error", err)
 		}
 	}
 }

@@ -303,7 +303,7 @@ func TestFormatting(t *testing.T) {
 		}
 	}
 	s.open("a.sg", "fn f( {")
-	if err := s.try("textDocument/formatting", documentParams{documentID{s.uri("a.sg")}}, nil); err == nil || !strings.Contains(err.Error(), "errors of form") {
+	if err := s.try("textDocument/formatting", documentParams{documentID{s.uri("a.sg")}}, nil); err == nil || !strings.Contains(err.Error(), "syntax errors") {
 		t.Errorf("got %v", err)
 	}
 	if err := s.try("textDocument/formatting", documentParams{documentID{s.uri("b.sg")}}, nil); err == nil || !strings.Contains(err.Error(), "not open") {

@@ -44,12 +44,12 @@ func (s *server) format(p *documentParams) ([]textEdit, error) {
 		return nil, failure("%s is not open", p.TextDocument.URI)
 	}
 	if err := d.fault(); err != nil {
-		return nil, failure("it cannot be formatted: %v", err)
+		return nil, failure("cannot format the document: %v", err)
 	}
 	file := source.NewFile(path, d.text)
 	after, diagnostics := printer.Format(file)
 	if diag.HasErrors(diagnostics) {
-		return nil, failure("a program with errors of form is left as it is: %s", diagnostics[0].Error())
+		return nil, failure("cannot format a file with syntax errors: %s", diagnostics[0].Error())
 	}
 	return edits(file, after), nil
 }

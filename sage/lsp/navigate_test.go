@@ -80,24 +80,24 @@ func TestRename(t *testing.T) {
 	}{
 		{"variable", "let n", 1, "sum", "let n = |let sum = ;{n} of|{sum} of;yield(n)|yield(sum)", ""},
 		{"record of another module", "use db::Ro", 1, "Line", "Row|Line", ""},
-		{"function of another module", "earl", 2, "oldest", "", "is what `first` is called in this file"},
+		{"function of another module", "earl", 2, "oldest", "", "is an alias of `first`"},
 		{"persistent belief", "self.tot", 1, "sum", "total|sum", ""},
 		{"belief that a child has", "self.st", 1, "width", "step|width", ""},
 		{"agent", "agent Count", 1, "Teller", "Counter|Teller", ""},
 		{"field", "earliest(rows).na", 1, "title", "name|title", ""},
 		{"constant", "+ LIM", 1, "MOST", "LIMIT|MOST", ""},
 		{"same", "+ LIM", 1, "LIMIT", "LIMIT|LIMIT", ""},
-		{"word", "+ LIM", 1, "while", "", "is no name"},
-		{"no name", "+ LIM", 1, "a b", "", "is no name"},
-		{"empty", "+ LIM", 1, "", "", "is no name"},
-		{"digit", "+ LIM", 1, "1a", "", "is no name"},
-		{"comment", "+ LIM", 1, "a//", "", "is no name"},
+		{"word", "+ LIM", 1, "while", "", "is not a valid name"},
+		{"no name", "+ LIM", 1, "a b", "", "is not a valid name"},
+		{"empty", "+ LIM", 1, "", "", "is not a valid name"},
+		{"digit", "+ LIM", 1, "1a", "", "is not a valid name"},
+		{"comment", "+ LIM", 1, "a//", "", "is not a valid name"},
 		{"taken", "agent Count", 1, "Shape", "", "cannot be used"},
 		{"captured", "+ LIM", 1, "rows", "", "cannot be used"},
 		{"shadowed", "let rows", 1, "n", "", "cannot be used"},
 		{"taken there", "use db::Ro", 1, "Counter", "", "cannot be used"},
-		{"library", "return le", 1, "length", "", "belongs to the language"},
-		{"module", "mod d", 1, "store", "", "is that of its file"},
+		{"library", "return le", 1, "length", "", "part of the language"},
+		{"module", "mod d", 1, "store", "", "named after its file"},
 		{"nothing", "on sta", 1, "begin", "", "no name here"},
 	}
 	for _, test := range tests {
@@ -133,7 +133,7 @@ func TestRename(t *testing.T) {
 	}
 	s.change("src/db.sg", contentChange{Text: dbText + "fn ("})
 	var got workspaceEdit
-	if err := s.try("textDocument/rename", renameParams{s.at("src/main.sg", s.place(mainText, "let n", 1)), "sum"}, &got); err == nil || !strings.Contains(err.Error(), "errors of form") {
+	if err := s.try("textDocument/rename", renameParams{s.at("src/main.sg", s.place(mainText, "let n", 1)), "sum"}, &got); err == nil || !strings.Contains(err.Error(), "syntax errors") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -17,17 +17,15 @@ func (a *target) renamable() (*syntax.Ident, *check.Object, error) {
 	name, o := a.object()
 	switch {
 	case a == nil:
-		return nil, nil, failure("this file could not be checked")
+		return nil, nil, failure("this file cannot be checked")
 	case o == nil:
-		return nil, nil, failure("there is no name here that could be changed")
+		return nil, nil, failure("there is no name here to rename")
 	case o.Kind == check.ModuleName:
-		return nil, nil, failure("the name of a module is that of its file: rename the file, then the " +
-			"lines with `mod` and `use`")
+		return nil, nil, failure("a module is named after its file; rename the file, then its `mod` and `use` lines")
 	case !o.Span.Valid():
-		return nil, nil, failure("`%s` belongs to the language, and cannot have another name", o.Name)
+		return nil, nil, failure("`%s` is part of the language and cannot be renamed", o.Name)
 	case name.Name != o.Name:
-		return nil, nil, failure("`%s` is what `%s` is called in this file; change it where it stands behind `as`",
-			name.Name, o.Name)
+		return nil, nil, failure("`%s` is an alias of `%s` in this file; change it after `as`", name.Name, o.Name)
 	}
 	return name, o, nil
 }
@@ -48,8 +46,8 @@ func (s *server) rename(p *renameParams) (*workspaceEdit, error) {
 		return nil, err
 	}
 	if !isName(p.NewName) {
-		return nil, failure("`%s` is no name: it is made of letters, digits and _, does not begin with a digit, "+
-			"and is no word of the language", truncate(p.NewName))
+		return nil, failure("`%s` is not a valid name; use letters, digits and _, no leading digit and no keyword",
+			truncate(p.NewName))
 	}
 	changes := map[string][]source.Span{} // by path, in source order
 	for _, occurrence := range occurrences(a.programs, o, true) {
@@ -109,23 +107,23 @@ func (s *server) checkRename(a *target, changes map[string][]source.Span, name s
 	changed := a.view.with(texts)
 	for _, before := range a.programs {
 		if before.info == nil {
-			return failure("%s could not be checked: %v", before.program.Entry, before.err)
+			return failure("checking %s: %v", before.program.Entry, before.err)
 		}
 		for _, d := range before.diagnostics {
 			if d.Severity == diag.Error && strings.HasPrefix(d.Code, "E00") {
-				return failure("%s: what has errors of form may name it as well; put them right first",
+				return failure("%s: the file has syntax errors and may use the name there; fix them first",
 					d.Span.Position())
 			}
 		}
 		after := s.analyse(before.program, changed)
 		if after.info == nil {
-			return failure("the changed program could not be checked: %v", after.err)
+			return failure("checking the renamed program: %v", after.err)
 		}
 		if d := firstNew(before.diagnostics, after.diagnostics); d != nil {
 			return failure("`%s` cannot be used: %s: %s", name, d.Span.Position(), d.Message)
 		}
 		if occurrence := firstDifference(before, after); occurrence != nil {
-			return failure("`%s` cannot be used: at %s, `%s` would stand for something else", name,
+			return failure("`%s` cannot be used: at %s, `%s` would refer to something else", name,
 				occurrence.Position(), truncate(occurrence.Source()))
 		}
 	}

@@ -65,12 +65,12 @@ func failure(format string, args ...any) error { return refuse(codeFailed, forma
 func (s *server) answer(message []byte) *response {
 	var r request
 	if err := json.Unmarshal(message, &r); err != nil {
-		return respond(nil, nil, refuse(codeParse, "this is no message: %v", err))
+		return respond(nil, nil, refuse(codeParse, "invalid message: %v", err))
 	}
 	// An ID is a string, a number, null or absent.
 	id := bytes.TrimSpace(r.ID)
 	if len(id) > 0 && bytes.IndexByte([]byte(`"-0123456789n`), id[0]) < 0 {
-		return respond(nil, nil, refuse(codeInvalid, "an id is a string or a number"))
+		return respond(nil, nil, refuse(codeInvalid, "the id must be a string or a number"))
 	}
 	switch {
 	case r.Version != "2.0":
@@ -78,7 +78,7 @@ func (s *server) answer(message []byte) *response {
 	case r.Method == nil && len(id) > 0: // an answer
 		return nil
 	case r.Method == nil:
-		return respond(nil, nil, refuse(codeInvalid, "there is no method"))
+		return respond(nil, nil, refuse(codeInvalid, "missing method"))
 	}
 	if *r.Method == "exit" && len(id) > 0 {
 		return respond(id, nil, refuse(codeInvalid, "exit is a notification"))
@@ -88,7 +88,7 @@ func (s *server) answer(message []byte) *response {
 		if len(id) == 0 {
 			return nil
 		}
-		return respond(id, nil, refuse(codeNoMethod, "there is no method %q", truncate(*r.Method)))
+		return respond(id, nil, refuse(codeNoMethod, "unknown method %q", truncate(*r.Method)))
 	}
 	var result any
 	err := s.guard(*r.Method, func() (err error) {
@@ -97,7 +97,7 @@ func (s *server) answer(message []byte) *response {
 	})
 	if len(id) == 0 {
 		if err != nil {
-			s.log.Warn("a notification is at fault", "method", *r.Method, "error", err)
+			s.log.Warn("cannot handle notification", "method", *r.Method, "error", err)
 		}
 		return nil
 	}
@@ -131,14 +131,14 @@ func handle[P, R any](s *server, f func(*P) (R, error)) handler {
 	return func(method string, raw json.RawMessage) (any, error) {
 		switch {
 		case !s.initialized && method != "initialize":
-			return nil, refuse(codeNotInitialized, "initialize has to come first")
+			return nil, refuse(codeNotInitialized, "initialize must come first")
 		case s.shutdown:
-			return nil, refuse(codeInvalid, "only exit can come after shutdown")
+			return nil, refuse(codeInvalid, "only exit is allowed after shutdown")
 		}
 		params := new(P)
 		if len(raw) > 0 {
 			if err := json.Unmarshal(raw, params); err != nil {
-				return nil, refuse(codeParams, "the parameters of %s cannot be read: %v", method, err)
+				return nil, refuse(codeParams, "decoding the parameters of %s: %v", method, err)
 			}
 		}
 		return f(params)

@@ -30,7 +30,7 @@ type Options struct {
 }
 
 // ErrNoShutdown is the error of a session that ends without a shutdown request.
-var ErrNoShutdown = errors.New("the client has ended without a shutdown")
+var ErrNoShutdown = errors.New("client exited without shutdown")
 
 // Serve serves one client until it sends exit, in ends or ctx is done. It returns nil if the client
 // had requested a shutdown. It closes in at the end, which unblocks a pending read.
@@ -65,7 +65,7 @@ func Serve(ctx context.Context, in io.ReadCloser, out io.Writer, o Options) erro
 	case err == nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ErrNoShutdown
 	}
-	return fmt.Errorf("speaking with the client: %w", err)
+	return fmt.Errorf("communicating with the client: %w", err)
 }
 
 // answerAll answers messages until the client sends exit or the input ends.
@@ -143,7 +143,7 @@ func (s *server) guard(what string, f func() error) (err error) {
 
 func (s *server) initialize(p *initializeParams) (initializeResult, error) {
 	if s.initialized {
-		return initializeResult{}, refuse(codeInvalid, "initialize comes only once")
+		return initializeResult{}, refuse(codeInvalid, "initialize is only allowed once")
 	}
 	s.initialized, s.client = true, *p
 	return initializeResult{
@@ -196,7 +196,7 @@ func (s *server) didChange(p *didChangeParams) {
 	s.update(func() {
 		d := s.documents[pathOf(p.TextDocument.URI)]
 		if d == nil {
-			s.log.Warn("a document is changed that is not open", "uri", p.TextDocument.URI)
+			s.log.Warn("ignoring a change to a document that is not open", "uri", p.TextDocument.URI)
 			return
 		}
 		d.apply(p.ContentChanges)
