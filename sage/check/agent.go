@@ -20,16 +20,13 @@ func (c *checker) agentParts(m *Module, d *syntax.AgentDecl) {
 		if b.Name == "" {
 			continue
 		}
-		if first := o.members[b.Name]; first != nil {
-			c.duplicate(f.Name, CodeDuplicate, first.Span, "give one of them another name",
-				"belief `%s` is declared twice", truncate(b.Name))
+		if !c.addUnique(o.members, f.Name, b, "belief `%s` is declared twice") {
 			continue
 		}
 		if b.Name == "restart" {
 			c.fault(f.Name, CodeDuplicate, "give it another name",
 				"`restart` says in a supervisor when a child is restarted, and cannot be a belief")
 		}
-		o.members[b.Name] = b
 		a.Beliefs = append(a.Beliefs, b)
 	}
 	for _, t := range d.Uses() {

@@ -84,6 +84,16 @@ func (c *checker) object(m *Module, kind ObjectKind, name *syntax.Ident, d synta
 	m.Objects[name.Name] = o
 }
 
+// addUnique adds an object to a scope, and reports and returns false if its name is taken.
+func (c *checker) addUnique(scope map[string]*Object, id *syntax.Ident, o *Object, format string) bool {
+	if first := scope[id.Name]; first != nil {
+		c.duplicate(id, CodeDuplicate, first.Span, "give one of them another name", format, truncate(id.Name))
+		return false
+	}
+	scope[id.Name] = o
+	return true
+}
+
 // reserved reports whether a name belongs to the language and cannot be declared.
 func (u *universe) reserved(name string) bool {
 	return slices.Contains([]string{"Option", "Result", "Error", "ErrorKind"}, name) || u.tools[name] != nil
@@ -106,15 +116,12 @@ func (c *checker) scopeOf(m *Module, idents []*syntax.Ident) (s typeScope, param
 		o := &Object{Kind: TypeParam, Name: id.Name, Span: id.Span, Node: id, Module: m, Type: types.NewParam(id.Name)}
 		c.info.Defs[id] = o
 		params = append(params, o.Type)
-		if first := s.params[id.Name]; first != nil {
-			c.duplicate(id, CodeDuplicate, first.Span, "give one of them another name",
-				"two type parameters are called `%s`", truncate(id.Name))
+		if !c.addUnique(s.params, id, o, "two type parameters are called `%s`") {
 			continue
 		}
 		if _, basic := basics[id.Name]; basic || c.universe.reserved(id.Name) {
 			c.fault(id, CodeDuplicate, "give it another name, such as T", "`%s` is a type of the language", id.Name)
 		}
-		s.params[id.Name] = o
 	}
 	return s, params
 }
@@ -186,13 +193,9 @@ func (c *checker) recordFields(d *syntax.RecordDecl, s typeScope) {
 		field := &Object{Kind: RecordField, Name: f.Name.Name, Span: f.Name.Span, Node: f, Module: s.module, Pub: true,
 			Type: c.typ(f.Type, s), Index: len(o.Type.Decl.Fields), Parent: o}
 		c.info.Defs[f.Name] = field
-		if first := o.members[f.Name.Name]; first != nil {
-			c.duplicate(f.Name, CodeDuplicate, first.Span, "give one of them another name",
-				"field `%s` is declared twice", truncate(f.Name.Name))
-			continue
+		if c.addUnique(o.members, f.Name, field, "field `%s` is declared twice") {
+			o.Type.Decl.Fields = append(o.Type.Decl.Fields, types.Field{Name: f.Name.Name, Type: field.Type})
 		}
-		o.members[f.Name.Name] = field
-		o.Type.Decl.Fields = append(o.Type.Decl.Fields, types.Field{Name: f.Name.Name, Type: field.Type})
 	}
 }
 
@@ -204,13 +207,9 @@ func (c *checker) enumVariants(d *syntax.EnumDecl, s typeScope) {
 		object := &Object{Kind: VariantName, Name: v.Name.Name, Span: v.Name.Span, Node: v, Module: s.module, Pub: true,
 			Type: o.Type, Index: len(o.Type.Decl.Variants), Parent: o}
 		c.info.Defs[v.Name] = object
-		if first := o.members[v.Name.Name]; first != nil {
-			c.duplicate(v.Name, CodeDuplicate, first.Span, "give one of them another name",
-				"variant `%s` is declared twice", truncate(v.Name.Name))
-			continue
+		if c.addUnique(o.members, v.Name, object, "variant `%s` is declared twice") {
+			o.Type.Decl.Variants = append(o.Type.Decl.Variants, variant)
 		}
-		o.members[v.Name.Name] = object
-		o.Type.Decl.Variants = append(o.Type.Decl.Variants, variant)
 	}
 	if len(d.Variants) == 0 {
 		c.fault(d.Name, CodeTypeName, "give it a variant", "enum `%s` has no variants, so nothing can be one",

@@ -5,12 +5,18 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
+// ofKind returns the resolved type if it is of this kind, nil otherwise.
+func ofKind(t *types.Type, k types.Kind) *types.Type {
+	if t == nil || t.Resolve().Kind != k {
+		return nil
+	}
+	return t.Resolve()
+}
+
 func (c *checker) list(x *syntax.ListLit, want *types.Type) *types.Type {
 	elem := types.NewVar()
-	if want != nil {
-		if want = want.Resolve(); want.Kind == types.List {
-			elem = want.Elems[0]
-		}
+	if want = ofKind(want, types.List); want != nil {
+		elem = want.Elems[0]
 	}
 	for i, e := range x.Elems {
 		w := reason{what: "is what the list is of"}
@@ -24,10 +30,8 @@ func (c *checker) list(x *syntax.ListLit, want *types.Type) *types.Type {
 
 func (c *checker) mapLit(x *syntax.MapLit, want *types.Type) *types.Type {
 	k, v := types.NewVar(), types.NewVar()
-	if want != nil {
-		if want = want.Resolve(); want.Kind == types.Map {
-			k, v = want.Elems[0], want.Elems[1]
-		}
+	if want = ofKind(want, types.Map); want != nil {
+		k, v = want.Elems[0], want.Elems[1]
 	}
 	for i, e := range x.Entries {
 		w := reason{what: "is what the map is of"}
@@ -44,15 +48,13 @@ func (c *checker) mapLit(x *syntax.MapLit, want *types.Type) *types.Type {
 }
 
 func (c *checker) tuple(x *syntax.TupleLit, want *types.Type) *types.Type {
-	hint := func(int) *types.Type { return nil }
-	if want != nil {
-		if want = want.Resolve(); want.Kind == types.Tuple && len(want.Elems) == len(x.Elems) {
-			hint = func(i int) *types.Type { return want.Elems[i] }
-		}
+	hints := make([]*types.Type, len(x.Elems))
+	if want = ofKind(want, types.Tuple); want != nil && len(want.Elems) == len(x.Elems) {
+		hints = want.Elems
 	}
 	elems := make([]*types.Type, len(x.Elems))
 	for i, e := range x.Elems {
-		elems[i] = c.expr(e, hint(i))
+		elems[i] = c.expr(e, hints[i])
 		if elems[i].Kind == types.Never {
 			elems[i] = types.NewVar()
 		}
@@ -137,11 +139,7 @@ func (c *checker) closure(x *syntax.ClosureExpr, want *types.Type) *types.Type {
 	outer := c.current
 	b := &body{kind: closureBody, outer: outer, scope: outer.scope, agent: outer.agent, event: outer.event,
 		closure: x, env: outer.env}
-	if want != nil {
-		if want = want.Resolve(); want.Kind != types.Func {
-			want = nil
-		}
-	}
+	want = ofKind(want, types.Func)
 	params := make([]*types.Type, len(x.Params))
 	c.in(b, func() {
 		mark := c.mark()

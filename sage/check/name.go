@@ -230,10 +230,10 @@ func (c *checker) instantiate(o *Object, at syntax.Expr, written []*types.Type) 
 // one.
 func (c *checker) overloadAs(o *Object, want *types.Type) *Object {
 	fs := c.universe.functions[o.Name]
-	if want == nil || len(fs) == 1 || want.Resolve().Kind != types.Func {
+	if want = ofKind(want, types.Func); want == nil || len(fs) == 1 {
 		return o
 	}
-	params := want.Resolve().Params()
+	params := want.Params()
 	for _, f := range fs {
 		if slices.EqualFunc(params, f.Type.Params(), mayFit) {
 			return f
@@ -264,8 +264,8 @@ func (c *checker) enumType(o *Object, at syntax.Expr, written []*types.Type, wan
 // variantValue returns the type of a variant used as a value. A variant with a payload is a
 // function.
 func (c *checker) variantValue(o *Object, at syntax.Expr, written []*types.Type, want *types.Type) *types.Type {
-	if want != nil && want.Resolve().Kind == types.Func {
-		want = want.Resolve().Result()
+	if f := ofKind(want, types.Func); f != nil {
+		want = f.Result()
 	}
 	t := c.enumType(o, at, written, want)
 	if payload := t.Payload(o.Index); len(payload) > 0 {
