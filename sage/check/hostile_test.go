@@ -184,3 +184,12 @@ func TestNearlyRightPrograms(t *testing.T) {
 		checkInvariants(t, strings.Join(words, ""))
 	})
 }
+
+// TestLongNames checks that shortening a name does not cut a character in two.
+func TestLongNames(t *testing.T) {
+	twice := strings.Repeat(`test "x`+strings.Repeat("ä", 40)+`" { }`, 2)
+	_, diagnostics := check.Program(source.NewFile("main.sg", twice), check.Config{})
+	if got := render(diagnostics); len(diagnostics) != 1 || strings.Contains(got, `\x`) {
+		t.Error(got)
+	}
+}

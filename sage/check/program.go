@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/coppice-dev/coppice/sage/diag"
 	"github.com/coppice-dev/coppice/sage/source"
@@ -148,7 +149,7 @@ func (c *checker) duplicate(at syntax.Node, code string, first source.Span, help
 // truncate shortens a word for a message.
 func truncate(s string) string {
 	if len(s) > 60 {
-		return s[:60] + "…"
+		return strings.ToValidUTF8(s[:60], "") + "…"
 	}
 	return s
 }
