@@ -253,8 +253,8 @@ func (e Event) String() string {
 
 // Receives returns the type of the agent's messages, nil if it has no receives clause.
 func (a *AgentDecl) Receives() Type {
-	for _, r := range only[*ReceivesClause](a.Clauses) {
-		return r.Type
+	if r := only[*ReceivesClause](a.Clauses); len(r) > 0 {
+		return r[0].Type
 	}
 	return nil
 }

@@ -121,8 +121,7 @@ func spread(d *doc) *doc {
 }
 
 func (p *printer) hasInner(n syntax.Node) bool {
-	found := p.notes[n]
-	return found != nil && len(found.inner) > 0
+	return len(p.comments(n).inner) > 0
 }
 
 // spreads reports whether an expression is mostly a bracketed list that can span lines within the

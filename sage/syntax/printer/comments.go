@@ -124,6 +124,14 @@ func (a *attachment) notesOf(n syntax.Node) *notes {
 	return found
 }
 
+// comments returns the comments of a node, without adding an entry for it.
+func (a *attachment) comments(n syntax.Node) notes {
+	if found := a.notes[n]; found != nil {
+		return *found
+	}
+	return notes{}
+}
+
 // partsOf returns the children of n that have an extent.
 func (a *attachment) partsOf(n syntax.Node) []syntax.Node {
 	parts, ok := a.parts[n]

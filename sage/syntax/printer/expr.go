@@ -222,8 +222,8 @@ func (p *printer) binary(x *syntax.BinaryExpr) *doc {
 }
 
 func (p *printer) hasLeading(n syntax.Node) bool {
-	found := p.notes[n]
-	return found != nil && (len(found.leading) > 0 || len(found.inner) > 0)
+	found := p.comments(n)
+	return len(found.leading) > 0 || len(found.inner) > 0
 }
 
 func (p *printer) match(x *syntax.MatchExpr) *doc {

@@ -112,10 +112,7 @@ func (p *printer) inner(n syntax.Node) []*doc {
 
 // after returns the comments after a node.
 func (p *printer) after(n syntax.Node) []*doc {
-	if found := p.notes[n]; found != nil {
-		return docsOf(found.trailing, p.suffix)
-	}
-	return nil
+	return docsOf(p.comments(n).trailing, p.suffix)
 }
 
 func (p *printer) suffix(c syntax.Comment) *doc {
@@ -125,8 +122,8 @@ func (p *printer) suffix(c syntax.Comment) *doc {
 
 // startOf returns the start of a node including its leading comments.
 func (p *printer) startOf(n syntax.Node) int32 {
-	if found := p.notes[n]; found != nil && len(found.leading) > 0 {
-		return found.leading[0].Start
+	if leading := p.comments(n).leading; len(leading) > 0 {
+		return leading[0].Start
 	}
 	return n.Extent().Start
 }

@@ -30,18 +30,14 @@ func (p *printer) inlineBlock(b *syntax.Block) *doc {
 }
 
 func (p *printer) isInline(b *syntax.Block) bool {
-	if b.Tail == nil || len(b.Stmts) > 0 || p.startsLine(b.Tail) {
-		return false
-	}
-	found := p.notes[b]
-	return found == nil || len(found.inner) == 0
+	return b.Tail != nil && len(b.Stmts) == 0 && !p.startsLine(b.Tail) && !p.hasInner(b)
 }
 
 // value prints an expression after an equals sign or a colon: on the next line if a comment
 // precedes it.
 func (p *printer) value(x syntax.Expr) *doc {
 	d := p.expr(x)
-	if found := p.notes[x]; found != nil && len(found.leading) > 0 {
+	if len(p.comments(x).leading) > 0 {
 		return indent(hard, d)
 	}
 	return concat(text(" "), d)
