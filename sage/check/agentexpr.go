@@ -168,7 +168,7 @@ func (c *checker) send(x *syntax.SendExpr) *types.Type {
 		return c.universe.unit
 	}
 	if d != nil {
-		c.fault(x.To, CodeMessage, "write receives T behind its name, or add on message(m: T) { }",
+		c.fault(x.To, CodeMessage, "write receives T after its name, or add on message(m: T) { }",
 			"agent `%s` takes no messages", d.Name)
 	}
 	c.expr(x.Message, nil)
@@ -187,7 +187,7 @@ func (c *checker) receive(x *syntax.ReceiveExpr) *types.Type {
 			b.event)
 	}
 	if b.agent.Message == nil {
-		return c.invalid(x, CodeMessage, "write what it receives behind its name: agent "+b.agent.Object.Name+
+		return c.invalid(x, CodeMessage, "write what it receives after its name: agent "+b.agent.Object.Name+
 			" receives T { }", "agent `%s` takes no messages", b.agent.Object.Name)
 	}
 	return b.agent.Message
@@ -198,9 +198,9 @@ func (c *checker) yield(x *syntax.YieldExpr) {
 	if b.kind != handlerBody {
 		help := "return the value, and yield it in a handler"
 		if b.kind == closureBody && b.agent != nil {
-			help = "a closure only returns; yield behind it, in the handler itself"
+			help = "a closure only returns; yield after it, in the handler itself"
 		}
-		c.fault(x, CodeYield, help, "yield ends an agent, and this is no handler of one")
+		c.fault(x, CodeYield, help, "yield ends an agent, and this is not a handler")
 		if x.Value != nil {
 			c.expr(x.Value, nil)
 		}

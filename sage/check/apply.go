@@ -101,7 +101,7 @@ func (c *checker) callValue(fun syntax.Expr, t *types.Type, x *syntax.CallExpr) 
 	}
 	c.exprs(x.Args)
 	if r.Kind != types.Invalid && r.Kind != types.Never {
-		c.fault(fun, CodeCall, "", "this is `%s`, and no function", r)
+		c.fault(fun, CodeCall, "", "this is `%s`, not a function", r)
 	}
 	return types.Of(types.Invalid)
 }

@@ -196,7 +196,7 @@ func (c *checker) returnValue(block *syntax.Block, result *types.Type, d *syntax
 	if n := len(block.Stmts); n > 0 {
 		if x, ok := block.Stmts[n-1].(*syntax.ExprStmt); ok {
 			if t := c.info.Types[x.X]; t != nil && types.Equal(t, result) {
-				help = "remove the semicolon behind its last expression, or write return before it"
+				help = "remove the semicolon after its last expression, or write return before it"
 			}
 		}
 	}

@@ -137,6 +137,6 @@ func (c *checker) returnExpr(x *syntax.ReturnExpr) {
 		c.expect(x.Value, b.result, reason{what: "is what the function returns"})
 	default:
 		c.fits(x, types.Of(types.Unit), b.result,
-			reason{what: "is what the function returns", help: "write the value behind return"})
+			reason{what: "is what the function returns", help: "write the value after return"})
 	}
 }

@@ -81,11 +81,11 @@ func (c *checker) callObject(o *Object, fun syntax.Expr, written []*types.Type, 
 		switch o.Kind {
 		case RecordName:
 			c.fault(fun, CodeCall, "a value of it is written "+o.Name+" { field: value }",
-				"`%s` is a record, and no function", o.Name)
+				"`%s` is a record, not a function", o.Name)
 		case AgentName:
-			c.fault(fun, CodeCall, "start one with summon "+o.Name+" { }", "`%s` is an agent, and no function", o.Name)
+			c.fault(fun, CodeCall, "start one with summon "+o.Name+" { }", "`%s` is an agent, not a function", o.Name)
 		default:
-			c.fault(fun, CodeCall, "", "`%s` is %s, and no function", truncate(o.Name), o.Kind.article())
+			c.fault(fun, CodeCall, "", "`%s` is %s, not a function", truncate(o.Name), o.Kind.article())
 		}
 	})
 }

@@ -15,7 +15,7 @@ func (c *checker) fallible(at syntax.Node, what string) {
 	if b.kind == testBody {
 		return // an error fails the test
 	}
-	c.fault(at, CodeUnhandled, "write try before it to pass the error on, or catch { … } behind it to "+
+	c.fault(at, CodeUnhandled, "write try before it to pass the error on, or catch { … } after it to "+
 		"go on with another value", "%s can fail, and nothing says what happens then", what)
 }
 
@@ -33,7 +33,7 @@ func (c *checker) propagate(at syntax.Node, word string) {
 		b.fails = true
 	case funcBody:
 		if !b.fails {
-			c.fault(at, CodeNoFails, "write fails behind the type of its result: fn "+truncate(b.name)+
+			c.fault(at, CodeNoFails, "write fails after the type of its result: fn "+truncate(b.name)+
 				"(…) -> … fails, or handle the error with catch { … }",
 				"`%s` passes an error on, and `%s` does not say that it fails", word, truncate(b.name))
 			b.fails = true // report it only once
@@ -140,7 +140,7 @@ func (c *checker) catch(x *syntax.CatchExpr, want *types.Type, used bool) *types
 		if x.Body.Tail != nil {
 			at = x.Body.Tail
 		} else {
-			help = "end the block with a value, without a semicolon behind it"
+			help = "end the block with a value, without a semicolon after it"
 		}
 		c.fault(at, CodeCatch, help, "catch stands for `%s`, and gives `%s`", t, got)
 	}

@@ -81,7 +81,7 @@ func (c *checker) recordLit(x *syntax.RecordLit, want *types.Type) *types.Type {
 	case o.Kind == AgentName:
 		c.fault(x.Name, CodeName, "write summon before it", "`%s` is an agent, which is started with summon", o.Name)
 	case o.Kind != RecordName:
-		c.fault(x.Name, CodeTypeName, "", "`%s` is %s, and no record", truncate(x.Name.String()), o.Kind.article())
+		c.fault(x.Name, CodeTypeName, "", "`%s` is %s, not a record", truncate(x.Name.String()), o.Kind.article())
 	default:
 		decl := o.Type.Decl
 		t = types.Declared(types.Record, decl, c.instance(x.Name, decl.Name, decl.Params, c.pathArgs(x.Name, o)))

@@ -132,7 +132,7 @@ func (c *checker) member(m *Module, o *Object, name *syntax.Ident) *Object {
 		}
 		return v
 	case o.Kind != ModuleName:
-		c.fault(name, CodeName, "", "nothing can stand behind `%s::`", truncate(o.Name))
+		c.fault(name, CodeName, "", "nothing can stand after `%s::`", truncate(o.Name))
 		return nil
 	}
 	if name.Name == "super" && o.Of.Parent != nil && m.Within(o.Of) {

@@ -16,7 +16,7 @@ func (c *checker) name(id *syntax.Ident, want *types.Type) *types.Type {
 	if o := c.sibling(id.Name); o != nil {
 		c.info.Uses[id] = o
 		if o.Type == nil {
-			return c.invalid(id, CodeName, "name the agent of it that is meant", "`%s` is a supervisor, and no value",
+			return c.invalid(id, CodeName, "name the agent of it that is meant", "`%s` is a supervisor, not a value",
 				truncate(id.Name))
 		}
 		return o.Type
@@ -163,7 +163,7 @@ func (c *checker) pathArgs(p *syntax.Path, o *Object) []*types.Type {
 		}
 		last := i == len(p.Segments)-1
 		if args != nil || !last && !(o.Kind == VariantName && i == len(p.Segments)-2) {
-			c.fault(seg.Name, CodeTypeName, "", "no types can stand behind `%s`", truncate(seg.Name.Name))
+			c.fault(seg.Name, CodeTypeName, "", "no types can stand after `%s`", truncate(seg.Name.Name))
 			return nil
 		}
 		args = seg.Args
@@ -204,17 +204,17 @@ func (c *checker) value(o *Object, at syntax.Expr, written []*types.Type, want *
 		return c.variantValue(o, at, written, want)
 	case RecordName:
 		c.fault(at, CodeName, "a value of it is written "+o.Name+" { field: value }",
-			"`%s` is a record, and no value", o.Name)
+			"`%s` is a record, not a value", o.Name)
 	case AgentName:
 		help := "start one with summon " + o.Name + " { }"
 		if c.current.children != nil {
 			help = "give the child a name, and write that: " + o.Name + " as " + lowered(o.Name) + " { … }"
 		}
-		c.fault(at, CodeName, help, "`%s` is an agent, and no value", o.Name)
+		c.fault(at, CodeName, help, "`%s` is an agent, not a value", o.Name)
 	case ToolName:
-		c.fault(at, CodeName, "call one of its functions: "+o.Name+".f(…)", "`%s` is a tool, and no value", o.Name)
+		c.fault(at, CodeName, "call one of its functions: "+o.Name+".f(…)", "`%s` is a tool, not a value", o.Name)
 	default:
-		c.fault(at, CodeName, "", "`%s` is %s, and no value", o.Name, o.Kind.article())
+		c.fault(at, CodeName, "", "`%s` is %s, not a value", o.Name, o.Kind.article())
 	}
 	return types.Of(types.Invalid)
 }

@@ -274,7 +274,7 @@ func (c *checker) memberOf(o *Object, base *syntax.Ident, x *syntax.FieldExpr, w
 		}
 	case ToolName:
 		if f := c.toolFunc(base, x.Name); f != nil {
-			c.fault(x, CodeName, "call it: "+o.Name+"."+f.Name+"(…)", "a function of a tool is no value")
+			c.fault(x, CodeName, "call it: "+o.Name+"."+f.Name+"(…)", "a function of a tool is not a value")
 		}
 	default:
 		c.fault(x, CodeName, "write "+base.Name+"::"+x.Name.Name, "what is in a module is written with ::")

@@ -120,7 +120,7 @@ func (c *checker) patternVariant(p *syntax.VariantPat, t *types.Type) *Object {
 	if len(p.Name.Segments) > 1 {
 		o := c.pathObject(p.Name, m)
 		if o != nil && o.Kind != VariantName && o.Kind != Const {
-			c.fault(p.Name, CodeName, "", "`%s` is %s, and no variant", truncate(p.Name.String()), o.Kind.article())
+			c.fault(p.Name, CodeName, "", "`%s` is %s, not a variant", truncate(p.Name.String()), o.Kind.article())
 			return nil
 		}
 		return o

@@ -86,7 +86,7 @@ func (c *checker) remedy(got, want *types.Type) string {
 	case want.Kind == types.Func && got.Kind == types.Func && got.Fails && !want.Fails:
 		return "say in the function what happens when it fails: … catch { … }"
 	case want.Kind == types.Unit && got.Kind != types.Unit:
-		return "nothing is expected here: write ; behind it"
+		return "nothing is expected here: write ; after it"
 	}
 	return ""
 }

@@ -87,7 +87,7 @@ func (c *checker) let(s *syntax.LetStmt) (never bool) {
 	var t *types.Type
 	if s.Type != nil {
 		t = c.typ(s.Type, c.current.scope)
-		never = c.expect(s.Value, t, reason{what: "is what is written behind the name"}).Kind == types.Never
+		never = c.expect(s.Value, t, reason{what: "is what is written after the name"}).Kind == types.Never
 	} else if t = c.expr(s.Value, nil); t.Kind == types.Never {
 		t, never = types.NewVar(), true
 	}
@@ -200,7 +200,7 @@ func (c *checker) placeType(x syntax.Expr) *types.Type {
 	}
 	c.expr(x, nil)
 	return c.invalid(x, CodeAssign, "name it first: let x = …;",
-		"this is no variable and no belief, so a change of it would be lost")
+		"this is neither a variable nor a belief, so a change to it would be lost")
 }
 
 // variables returns the names of the variables in scope.

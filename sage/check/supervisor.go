@@ -25,7 +25,7 @@ func (c *checker) supervisor(s *Supervisor) {
 	if len(found) == 0 {
 		if !c.malformed[d.File] {
 			c.fault(d.Name, CodeSetting, "write strategy: OneForOne (only what failed is restarted), OneForAll "+
-				"(all children are) or RestForOne (also those behind it)", "supervisor `%s` has no strategy",
+				"(all children are) or RestForOne (also those after it)", "supervisor `%s` has no strategy",
 				truncate(d.Name.Name))
 		}
 	} else {

@@ -73,10 +73,10 @@ func (c *checker) namedType(path *syntax.Path, s typeScope) *types.Type {
 		}
 		return types.Declared(o.Type.Kind, o.Type.Decl, c.typeList(last.Args, s))
 	case AgentName:
-		c.fault(path, CodeTypeName, "the type of its handle is Agent<"+o.Name+">", "`%s` is an agent, and no type",
+		c.fault(path, CodeTypeName, "the type of its handle is Agent<"+o.Name+">", "`%s` is an agent, not a type",
 			truncate(path.String()))
 	default:
-		c.fault(path, CodeTypeName, "", "`%s` is %s, and no type", truncate(path.String()), o.Kind.article())
+		c.fault(path, CodeTypeName, "", "`%s` is %s, not a type", truncate(path.String()), o.Kind.article())
 	}
 	return invalid
 }
@@ -135,7 +135,7 @@ func (c *checker) basicType(path *syntax.Path, last syntax.Segment, kind types.K
 		named, ok := last.Args[0].(*syntax.NamedType)
 		if !ok {
 			return c.invalid(last.Args[0], CodeTypeName, "write Agent<Name>, with the name of an agent",
-				"this is no agent")
+				"this is not an agent")
 		}
 		if o := c.agentNamed(named.Name, s.module); o != nil {
 			return o.Type
@@ -168,7 +168,7 @@ func (c *checker) agentNamed(path *syntax.Path, m *Module) *Object {
 		return nil
 	}
 	if o.Kind != AgentName {
-		c.fault(path, CodeName, c.didYouMean(last.Name, c.names(m, AgentName)), "`%s` is %s, and no agent",
+		c.fault(path, CodeName, c.didYouMean(last.Name, c.names(m, AgentName)), "`%s` is %s, not an agent",
 			truncate(path.String()), o.Kind.article())
 		return nil
 	}
@@ -275,7 +275,7 @@ func (c *checker) container(first *syntax.Ident, m *Module) *Object {
 		return of.asObject()
 	}
 	if o := c.global(name, m); o != nil {
-		c.fault(first, CodeName, "", "`%s` is %s: nothing can stand behind `%s::`", truncate(name), o.Kind.article(),
+		c.fault(first, CodeName, "", "`%s` is %s: nothing can stand after `%s::`", truncate(name), o.Kind.article(),
 			truncate(name))
 		return nil
 	}

@@ -94,7 +94,7 @@ func (c *checker) resolveUse(m *Module, u *use) *Object {
 	case u.name == nil && (o.Kind == ModuleName || o.Kind == EnumName):
 		u.glob = o
 	case u.name == nil:
-		c.fault(last, CodeName, "::* stands behind modules and enums", "`%s` is no module", truncate(o.Name))
+		c.fault(last, CodeName, "::* stands after modules and enums", "`%s` is not a module", truncate(o.Name))
 	case u.name != last:
 		c.info.Uses[u.name] = o
 	}

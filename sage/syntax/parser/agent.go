@@ -144,8 +144,8 @@ func (p *parser) handler() *syntax.Handler {
 		p.expect(syntax.RParen, "after the event")
 	}
 	if h.Param != nil && known && h.Event != syntax.EventError && h.Event != syntax.EventMessage {
-		p.fault(h.Param.Span, syntax.CodeUnexpected, "on "+h.Word.Name+" is given nothing",
-			"only on error(e) and on message(m: T) are")
+		p.fault(h.Param.Span, syntax.CodeUnexpected, "on "+h.Word.Name+" takes no parameter",
+			"only on error(e) and on message(m: T) take one")
 	}
 	h.Body = p.block("before the body of the handler")
 	h.Span = p.finish(start)

@@ -116,7 +116,7 @@ func (p *parser) armBody() syntax.Expr {
 		x = p.expr()
 	}
 	if p.kind >= syntax.Assign && p.kind <= syntax.ConcatAssign {
-		p.fault(p.here(), syntax.CodeMisplaced, "an assignment is no value", "put it into braces: => { x = v; }")
+		p.fault(p.here(), syntax.CodeMisplaced, "an assignment is not a value", "put it into braces: => { x = v; }")
 		p.next()
 		p.expr()
 		return &syntax.BadExpr{Span: p.finish(start)}

@@ -52,8 +52,8 @@ func TestErrors(t *testing.T) {
 		{"other languages", in("var x = 1;\nx ~= 2;\nif not ready { }\nif a and b { }\nlet y = x & 1;\nthrow e;\ndef g();"), []string{
 			"2:1 E007 `var` is not a word of Sage; here it is `let`",
 			"3:3 E002 the character ~ means nothing here",
-			"4:4 E007 `not` is no operator; write !",
-			"5:6 E007 `and` is no operator; write &&",
+			"4:4 E007 `not` is not an operator; write !",
+			"5:6 E007 `and` is not an operator; write &&",
 			"6:11 E002 the character & means nothing here; `and` is written &&",
 			"7:1 E007 `throw` is not a word of Sage; here it is `fail`",
 			"8:1 E007 `def` is not a word of Sage; here it is `fn`",
@@ -93,15 +93,15 @@ func TestErrors(t *testing.T) {
 		{"assignment", in("if x = 1 { }\nf() = 2;\nmatch x { 1 => x = 2, }\n1 += 2;"), []string{
 			"2:6 E001 `=` assigns and cannot stand in a condition; write == to compare",
 			"3:1 E008 this cannot be assigned to; a variable, a field and an element can: x = v, self.f = v, x.f = v, x[i] = v",
-			"4:18 E006 an assignment is no value; put it into braces: => { x = v; }",
+			"4:18 E006 an assignment is not a value; put it into braces: => { x = v; }",
 			"5:1 E008 this cannot be assigned to; a variable, a field and an element can: x = v, self.f = v, x.f = v, x[i] = v",
 		}},
 		{"calls", in("print \"x\";\nsend(a);\nyield(1, 2);\nreceive(1);\nsummon W;\nyield 1;"), []string{
-			"2:7 E001 expected `;` after the statement, found a string; what a function is given stands in parentheses: print(…)",
+			"2:7 E001 expected `;` after the statement, found a string; arguments are written in parentheses: print(…)",
 			"3:5 E001 `send` is given one value, and takes 2 values",
 			"4:6 E001 `yield` is given 2 values, and takes at most one value",
 			"5:8 E001 `receive` is given one value, and takes no value",
-			"6:9 E001 expected `{` after the agent, found `;`; write the braces also if it is given nothing: summon W {}",
+			"6:9 E001 expected `{` after the agent, found `;`; write the braces even without beliefs: summon W {}",
 			"7:7 E001 expected `(` after `yield`, found a number; write yield(…)",
 		}},
 		{"lists", in("f(1 2);\nlet x = [1, 2;\ng(a, b;\nlet y = P { a: 1 b: 2 };\nlet z = 1;"), []string{

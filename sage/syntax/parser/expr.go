@@ -79,7 +79,7 @@ func (p *parser) binary(x syntax.Expr, lowest int) syntax.Expr {
 			if p.is("or") {
 				op = syntax.OrOr
 			}
-			p.fault(p.here(), syntax.CodeForeign, "`"+p.text()+"` is no operator", "write "+op.String())
+			p.fault(p.here(), syntax.CodeForeign, "`"+p.text()+"` is not an operator", "write "+op.String())
 			precedence = syntax.Precedence(op)
 		}
 		if precedence == 0 || precedence < lowest {
@@ -146,7 +146,7 @@ func (p *parser) unary() syntax.Expr {
 		return p.prefixCatch(start)
 	}
 	if p.is("not") && negatable(p.ahead(1)) && !p.onNewLineAhead() {
-		p.fault(p.here(), syntax.CodeForeign, "`not` is no operator", "write !")
+		p.fault(p.here(), syntax.CodeForeign, "`not` is not an operator", "write !")
 		p.next()
 		x := p.operand()
 		return &syntax.UnaryExpr{Span: p.finish(start), Op: syntax.Not, X: x}

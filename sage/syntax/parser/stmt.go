@@ -243,7 +243,7 @@ func (p *parser) noSemicolon(x syntax.Expr) {
 		help := ""
 		switch p.kind {
 		case syntax.String, syntax.TemplateHead, syntax.Int, syntax.Float:
-			help = "what a function is given stands in parentheses: " + truncate(name.Name) + "(…)"
+			help = "arguments are written in parentheses: " + truncate(name.Name) + "(…)"
 		case syntax.Colon:
 			help = "a variable is made with let: let " + truncate(name.Name) + " = …;"
 		}

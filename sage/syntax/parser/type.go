@@ -64,7 +64,7 @@ func (p *parser) segments(path *syntax.Path, inType bool) {
 			last.Args = p.typeArgs()
 		case p.kind == syntax.ColonColon:
 			p.next()
-			path.Segments = append(path.Segments, syntax.Segment{Name: p.word("behind ::")})
+			path.Segments = append(path.Segments, syntax.Segment{Name: p.word("after ::")})
 		default:
 			return
 		}

@@ -34,7 +34,7 @@ func (p *parser) summon(start int32) syntax.Expr {
 	if p.kind == syntax.LBrace {
 		s.Inits = p.inits()
 	} else {
-		p.missing(syntax.LBrace, "after the agent", "write the braces also if it is given nothing: summon "+
+		p.missing(syntax.LBrace, "after the agent", "write the braces even without beliefs: summon "+
 			truncate(s.Agent.String())+" {}")
 	}
 	s.Span = p.finish(start)
