@@ -130,8 +130,8 @@ func (c *checker) await(x *syntax.AwaitExpr) *types.Type {
 
 const startHelp = "an agent is started with summon Name { }, which gives its handle"
 
-// handle returns the agent whose handle is given to await or send. It reports an
-// operand that is no handle, and then returns nil.
+// handle returns the agent whose handle await or send is given. It reports any other operand and
+// returns nil.
 func (c *checker) handle(x, operand syntax.Expr, t *types.Type, word, takes, help string) *types.Decl {
 	t = t.Resolve()
 	if t.Kind != types.Invalid || c.current.cover != nil {
@@ -149,10 +149,10 @@ func (c *checker) handle(x, operand syntax.Expr, t *types.Type, word, takes, hel
 	return nil
 }
 
-// output returns the type that an agent yields. Its handlers are checked first, unless that
-// is what is being done.
+// output returns the type that an agent yields. It checks the agent's handlers first, unless that
+// is already in progress.
 func (c *checker) output(d *types.Decl) *types.Type {
-	// Agents that await one another in a long row are not followed to its end.
+	// A long chain of agents that await one another is not followed to its end.
 	if a := c.agentsOf[d]; a != nil && a.Object.state == unseen && c.depth < 100 {
 		c.depth++
 		c.agent(a)
@@ -223,7 +223,7 @@ func (c *checker) yield(x *syntax.YieldExpr) {
 	c.expect(x.Value, output, w)
 }
 
-// divine is divine(prompt -> T): what is not written follows from what it is for.
+// divine checks divine(prompt -> T). Without a written type, the expected one applies.
 func (c *checker) divine(x *syntax.DivineExpr, want *types.Type) *types.Type {
 	c.expect(x.Prompt, types.Of(types.String), reason{what: "is what a model is asked"})
 	c.fallible(x, "`divine`")

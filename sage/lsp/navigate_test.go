@@ -75,7 +75,7 @@ func TestRename(t *testing.T) {
 		before  string
 		n       int
 		to      string
-		old     string // what is replaced wherever it stands, in both files; "" if refused
+		old     string // replaced everywhere in both files; "" if refused
 		refusal string
 	}{
 		{"variable", "let n", 1, "sum", "let n = |let sum = ;{n} of|{sum} of;yield(n)|yield(sum)", ""},

@@ -250,7 +250,7 @@ func (p *parser) atEnd() bool {
 		p.kind == syntax.TemplateMiddle || p.kind == syntax.TemplateTail
 }
 
-// is reports whether the current token is this word, which is not a keyword.
+// is reports whether the current token is this word, which must not be a keyword.
 func (p *parser) is(word string) bool { return p.kind == syntax.Name && p.text() == word }
 
 // name consumes a name. what describes it, such as "of the function".

@@ -64,7 +64,7 @@ func (p *parser) atMember() bool {
 	return p.kind == syntax.On && p.ahead(1).IsWord() && p.onNewLine() || p.kind == syntax.At && p.nextIs("persistent")
 }
 
-// nextIs reports whether the next token is this word, which is not a keyword.
+// nextIs reports whether the next token is this word, which must not be a keyword.
 func (p *parser) nextIs(word string) bool {
 	t := p.tokens[min(p.at+1, len(p.tokens)-1)]
 	return t.Kind == syntax.Name && p.file.Text[t.Start:t.End] == word
