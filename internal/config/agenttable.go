@@ -51,8 +51,16 @@ restart_window = "1h"
 				Doc: "variables in addition to the few that every agent gets; names that start with `COPPICE_` " +
 					"are reserved",
 				Also: []string{"environment"}, Read: readEnv},
-			envFileKey(),
-			filesKey(),
+			{Name: "env_file", Type: "string or array of strings",
+				Doc: "files with more variables, one `KEY=VALUE` a line, relative to the directory of this file; " +
+					"later ones win, and `env` wins over all. They are read at each start; when what is in them " +
+					"changes, the agent is started again. See [Environment files](files.md#environment-files)",
+				Also: []string{"env_files", "envfile", "environment_file", "dotenv"}, Read: readEnvFiles},
+			{Name: "files", Type: "array of strings",
+				Doc: "files that it reads when it starts, relative to `dir`: when what is in them changes, it is " +
+					"started again, as if the file of the project had changed. See [The patrol](patrol.md)",
+				Also: []string{"file", "copy_files", "watch_files", "config_files"},
+				Read: toml.List("an array of paths", func(a *agent) *[]string { return &a.Files })},
 			{Name: "stdin", Type: "string", Default: `"null"`,
 				Doc:  "standard input: `\"null\"` for nothing, else the path of a file, relative to `dir`",
 				Also: []string{"input"},
@@ -65,29 +73,22 @@ restart_window = "1h"
 				"pipes or a terminal, which costs little; `tmux` is a session in the project's own tmux server, " +
 				"for working in it interactively. Both outlive the daemon. See [Runtimes and limits](runtimes.md)",
 				Also: []string{"provider", "backend", "session"},
-				Read: toml.Word(spec.ParseRuntime, func(a *agent) *spec.Runtime { return &a.Runtime })},
+				Read: toml.Name(func(a *agent) *spec.Runtime { return &a.Runtime })},
 			{Name: "terminal", Type: "boolean", Default: "false", Doc: "a terminal instead of pipes, for " +
 				"programs that need one and for `coppice attach`; always true in tmux. Standard input is the " +
 				"terminal, too; only in tmux can `stdin` name a file instead", Also: []string{"tty", "pty"},
 				Read: func(r *toml.Reader, v *toml.Value, into *agent) {
 					toml.Bool(func(a *agent) *bool { return &a.Terminal })(r, v, into)
 					if v.Kind == toml.KindBool && !into.Terminal {
-						into.pipes = v
+						into.noTerminal = v
 					}
 				}},
 			{Name: "limits", Type: "table", Doc: "what it may use at most, see `[agent.limits]`",
 				Also: []string{"resources", "rlimits", "ulimits"},
 				Read: toml.Sub(limitsTable(), func(a *agent) *spec.Limits { return &a.Limits })},
-			{
-				Name: "logs",
-				Type: "table",
-				Doc:  "how much of its output is kept, see `[agent.logs]`",
-				Also: []string{
-					"log",
-					"logging",
-				},
-				Read: toml.Sub(agentLogsTable(), func(a *agent) *spec.Logs { return &a.Logs }),
-			},
+			{Name: "logs", Type: "table", Doc: "how much of its output is kept, see `[agent.logs]`",
+				Also: []string{"log", "logging"},
+				Read: toml.Sub(agentLogsTable(), func(a *agent) *spec.Logs { return &a.Logs })},
 			{Name: "user", Type: "string", Default: "that of the daemon", Doc: "the user that runs the agent and " +
 				"its own commands (`ready.exec`, hooks, nudges, checks), by name or number. Only if the daemon " +
 				"runs as root, on Linux, and not with tmux, `stdin`, `env_file` or `aidefile`. See [Another " +
@@ -103,47 +104,23 @@ restart_window = "1h"
 				"do](agents.md#what-an-agent-may-do)", Also: []string{"no_new_privs", "nonewprivileges",
 				"noprivileges"},
 				Read: toml.Bool(func(a *agent) *bool { return &a.NoNewPrivileges })},
-			{
-				Name:    "restart",
-				Type:    restartType,
-				Default: "always",
-				Doc:     restartDoc,
-				Also:    []string{"restart_policy", "autorestart"},
-				Read: toml.Word(
-					supervisor.ParseRestart,
-					func(a *agent) *supervisor.Restart { return &a.Restart },
-					setting.RestartMeant,
-				),
-			},
+			{Name: "restart", Type: restartType, Default: "always", Doc: restartDoc,
+				Also: []string{"restart_policy", "autorestart"},
+				Read: setting.Restart(func(a *agent) *supervisor.Restart { return &a.Restart })},
 			{Name: "backoff", Type: "none, fixed, linear, exponential, or table", Default: "exponential",
 				Doc: "the delay before a restart, see `[agent.backoff]`", Also: []string{"delay", "restart_delay"},
 				Read: readBackoff},
 			setting.MaxRestarts("that of `[daemon]`", "the agent's own limit. With none of `max_restarts`, "+
 				"`restart_window` and `on_limit`, it is that of its supervisor where one is "+
 				"stated, else that of `[daemon]`", of),
-			setting.Window(
-				"restart_window",
-				"that of `on_limit`",
-				"the window in which starts count: 1h for `quarantine`, "+
-					"1m for `escalate`, 5m for `pause`, none for `give_up`",
-				of,
-			),
-			setting.OnLimit(
-				"quarantine",
-				onLimitDoc+". What counts differs: starts (the first one included), restarts in "+
-					"a row (`give_up`), restarts (`escalate`), failures (`pause`); so do the defaults of "+
-					"`max_restarts`: 20, 10, 5, 3",
-				of,
-			),
-			{
-				Name: "shutdown",
-				Type: "table",
-				Doc:  "how it is asked to stop, see `[agent.shutdown]`",
-				Also: []string{
-					"stop",
-				},
-				Read: toml.Sub(shutdownTable(), func(a *agent) *spec.Shutdown { return &a.Shutdown }),
-			},
+			setting.Window("restart_window", "that of `on_limit`", "the window in which starts count: 1h for "+
+				"`quarantine`, 1m for `escalate`, 5m for `pause`, none for `give_up`", of),
+			setting.OnLimit("quarantine", onLimitDoc+". What counts differs: starts (the first one included), "+
+				"restarts in a row (`give_up`), restarts (`escalate`), failures (`pause`); so do the defaults of "+
+				"`max_restarts`: 20, 10, 5, 3", of),
+			{Name: "shutdown", Type: "table", Doc: "how it is asked to stop, see `[agent.shutdown]`",
+				Also: []string{"stop"},
+				Read: toml.Sub(shutdownTable(), func(a *agent) *spec.Shutdown { return &a.Shutdown })},
 			{Name: "ready", Type: "table", Doc: "how it reports that it has started, see `[agent.ready]`",
 				Also: []string{"readiness", "healthcheck", "health"}, Read: readReady},
 			{Name: "heartbeat_timeout", Type: "duration", Doc: "how long it may send no heartbeat once it is " +
@@ -163,29 +140,28 @@ restart_window = "1h"
 				"in `[\"claude\", \"node\"]`, if it runs below a shell or a wrapper that may outlive it. When " +
 				"none of them is running, the agent has crashed: its last output is kept, and it is restarted. " +
 				"See [Lifecycle](lifecycle.md)", Also: []string{"processes", "process", "programs"},
-				Read: func(r *toml.Reader, v *toml.Value, into *agent) {
-					if names, ok := r.List(v, "an array of names"); ok {
-						into.ProcessNames = names
-					}
-				}},
+				Read: toml.List("an array of names", func(a *agent) *[]string { return &a.ProcessNames })},
 			{Name: "nudge", Type: "table", Doc: "how it is reminded, see `[agent.nudge]`",
 				Also: []string{"wake", "poke", "remind"}, Read: readNudge},
 			{Name: "pool", Type: "table", Doc: "makes the agent a pool: as many instances as are wanted, see " +
 				"`[agent.pool]`", Also: []string{"scale", "scaling", "replicas", "instances"},
-				Read: readPool},
-			hookKey("on_waking", "what to run before each incarnation, when its beliefs are available; if it "+
+				Read: func(r *toml.Reader, v *toml.Value, into *agent) {
+					into.pool = new(pool)
+					poolTable().Read(r, v, into.pool)
+				}},
+			hookKey("", "on_waking", "what to run before each incarnation, when its beliefs are available; if it "+
 				"fails, so does the start. See `[agent.on_waking]`",
-				func(h *spec.Hooks) *spec.Hook { return &h.Waking }, "pre_start",
+				func(a *agent) *spec.Hook { return &a.Hooks.Waking }, "pre_start",
 				"exec_start_pre", "prestart"),
-			hookKey("on_start", "what to run when an incarnation is ready, before siblings that wait for it are "+
+			hookKey("", "on_start", "what to run when an incarnation is ready, before siblings that wait for it are "+
 				"started; if it fails, so does the start, and the agent is stopped",
-				func(h *spec.Hooks) *spec.Hook { return &h.Start }, "post_start", "exec_start_post", "poststart"),
-			hookKey("on_resting", "what to run before the agent is sent its stop signal, at each stop except "+
+				func(a *agent) *spec.Hook { return &a.Hooks.Start }, "post_start", "exec_start_post", "poststart"),
+			hookKey("", "on_resting", "what to run before the agent is sent its stop signal, at each stop except "+
 				"with `KILL`; not when it exits on its own",
-				func(h *spec.Hooks) *spec.Hook { return &h.Resting }, "on_stop",
+				func(a *agent) *spec.Hook { return &a.Hooks.Resting }, "on_stop",
 				"pre_stop", "prestop", "exec_stop"),
-			hookKey("on_error", "what to run when an incarnation has failed or could not be started, before the "+
-				"supervisor decides what is next", func(h *spec.Hooks) *spec.Hook { return &h.Error }, "on_failure",
+			hookKey("", "on_error", "what to run when an incarnation has failed or could not be started, before the "+
+				"supervisor decides what is next", func(a *agent) *spec.Hook { return &a.Hooks.Error }, "on_failure",
 				"on_crash"),
 			{Name: "beliefs", Type: "table", Doc: "the values that it keeps, see `[agent.beliefs]`",
 				Also: []string{"state", "memory", "values"}, Read: readBeliefs},
@@ -206,6 +182,45 @@ restart_window = "1h"
 				func(a *agent) *[]string { return &a.DependsOn }),
 		},
 	}
+}
+
+// readEnv reads a table of variables.
+func readEnv(r *toml.Reader, v *toml.Value, into *agent) {
+	if !r.Want(v, toml.KindTable, "a table of strings") {
+		return
+	}
+	into.Env = make(map[string]string, len(v.Fields))
+	for _, field := range v.Fields {
+		if r.Want(field, toml.KindString, "a string") {
+			into.Env[field.Name] = field.Text
+		}
+	}
+}
+
+// readEnvFiles reads the paths of the files of an agent's variables.
+func readEnvFiles(r *toml.Reader, v *toml.Value, into *agent) {
+	into.EnvFiles = nil
+	elements := v.Elements
+	if v.Kind == toml.KindString {
+		elements = []*toml.Value{v}
+	} else if !r.Want(v, toml.KindArray, "a path or an array of paths") {
+		return
+	}
+	for _, e := range elements {
+		if file, ok := r.Text(e, "a path"); ok {
+			into.EnvFiles = append(into.EnvFiles, file)
+		}
+	}
+}
+
+// dependsOn returns the key depends_on of an agent or supervisor.
+func dependsOn[T any](when string, field func(*T) *[]string) toml.Key[T] {
+	return toml.Key[T]{Name: "depends_on", Type: "array of strings",
+		Doc: "names of agents and supervisors that must be ready " + when +
+			"; one in a supervisor depends on what that depends on, too, and a supervisor is ready when all " +
+			"agents in it are. See [Lifecycle](lifecycle.md)",
+		Also: []string{"after", "requires", "needs", "depends", "wants", "dependencies", "dependson"},
+		Read: toml.List("an array of names", field)}
 }
 
 // resolve makes the paths of an agent absolute.

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
@@ -31,9 +32,7 @@ vault = "secrets"
 aidefile = "agents/uptime"
 `,
 		Keys: []toml.Key[aidefile.Settings]{
-			{
-				Name:    "command",
-				Type:    "string or array of strings",
+			{Name: "command", Type: "string or array of strings",
 				Default: "`claude -p --output-format stream-json --verbose`",
 				Doc: "what a run calls, written as the `command` of an agent. It runs in the directory of the " +
 					"Aidefile, which a relative path such as `./run.sh` refers to. Its standard input is the " +
@@ -41,9 +40,7 @@ aidefile = "agents/uptime"
 					"`{task}`, `{prompt}`, `{persona}`, `{style}`, `{dir}`, `{memory}`, `{workspace}`, " +
 					"`{skills}` and `{tokens}` are replaced; environment variables hold the same. If an argument " +
 					"could become an option by that, put a `--` right before it",
-				Also: []string{"cmd", "runner", "exec"},
-				Read: readTemplate,
-			},
+				Also: []string{"cmd", "runner", "exec"}, Read: readTemplate},
 			{Name: "usage", Type: "auto, json, file, none", Default: "auto", Doc: "where the command reports how " +
 				"many tokens it has used: `json` is its output, as claude, codex, gemini and opencode print it, " +
 				"or objects with a `usage`; `file` is the file that `COPPICE_USAGE` names; `auto` is that file " +
@@ -74,29 +71,31 @@ aidefile = "agents/uptime"
 }
 
 // placeholder matches a placeholder in a command template.
-var placeholder = regexp.MustCompile(`\{(task|prompt|persona|style|dir|memory|workspace|skills|tokens)\}`)
+var placeholder = lazyRegexp(`\{(task|prompt|persona|style|dir|memory|workspace|skills|tokens)\}`)
+
+// lazyRegexp compiles an expression when it is first needed: most commands need none.
+func lazyRegexp(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // readTemplate reads a command with placeholders. The task of an agent may be
 // anybody's text: no shell may ever read it as its own.
 func readTemplate(r *toml.Reader, v *toml.Value, into *aidefile.Settings) {
 	const hint = `the same is in variables such as "$COPPICE_TASK" and on standard input`
-	if v.Kind == toml.KindString && placeholder.MatchString(v.Text) {
-		if !setting.IsPlain(placeholder.ReplaceAllString(v.Text, "x")) {
-			r.Fail(v, hint, "%s has a placeholder and needs a shell, expected plain words or an array",
-				r.Label(v))
-			return
+	if v.Kind != toml.KindString || !placeholder().MatchString(v.Text) {
+		if argv, ok := setting.ReadCommand(r, v); ok {
+			into.Command = checkPlaceholders(r, v, argv, hint)
 		}
+	} else if setting.IsPlain(placeholder().ReplaceAllString(v.Text, "x")) {
 		into.Command = checkPlaceholders(r, v, strings.Fields(v.Text), hint)
-		return
-	}
-	if argv, ok := setting.ReadCommand(r, v); ok {
-		into.Command = checkPlaceholders(r, v, argv, hint)
+	} else {
+		r.Fail(v, hint, "%s has a placeholder and needs a shell, expected plain words or an array", r.Label(v))
 	}
 }
 
 // checkPlaceholders returns a command, and reports a placeholder that would be run.
 func checkPlaceholders(r *toml.Reader, v *toml.Value, argv []string, hint string) []string {
-	if i := scriptOf(argv); placeholder.MatchString(argv[i]) {
+	if i := scriptOf(argv); placeholder().MatchString(argv[i]) {
 		at := v
 		if v.Kind == toml.KindArray {
 			at = v.Elements[i]
@@ -109,13 +108,13 @@ func checkPlaceholders(r *toml.Reader, v *toml.Value, argv []string, hint string
 
 var (
 	// interpreter is what runs an argument as a program.
-	interpreter = regexp.MustCompile(
+	interpreter = lazyRegexp(
 		`^(ba|da|z|k|mk|fi|a|c|tc|pw)?sh$|^(su|runuser|busybox|python[0-9.]*|perl|ruby|node|bun|lua|php)$`)
 	// evaluates is the option before that argument, or with it.
-	evaluates = regexp.MustCompile(`^-[A-Za-z]*[cer]$|^--?(eval|command|print|run|Command)(=|$)`)
+	evaluates = lazyRegexp(`^-[A-Za-z]*[cer]$|^--?(eval|command|print|run|Command)(=|$)`)
 )
 
-func isInterpreter(word string) bool { return interpreter.MatchString(filepath.Base(word)) }
+func isInterpreter(word string) bool { return interpreter().MatchString(filepath.Base(word)) }
 
 // scriptOf returns the argument that an interpreter runs as a program, also where
 // the command only comes to it, as env and timeout do; 0 if there is none.
@@ -126,7 +125,7 @@ func scriptOf(argv []string) int {
 	}
 	for i := begin + 1; i < len(argv); i++ {
 		switch {
-		case !evaluates.MatchString(argv[i]):
+		case !evaluates().MatchString(argv[i]):
 		case strings.Contains(argv[i], "="):
 			return i
 		case i+1 < len(argv) && !strings.HasPrefix(argv[i+1], "-"): // else it was another option
@@ -234,8 +233,7 @@ func (a *agent) readAidefile(r *toml.Reader, path string, g *fileset.Set) string
 		return path
 	}
 	f, err := aidefileconfig.Read(shown, filepath.Dir(path), data, true)
-	var bad toml.Errors
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[toml.Errors](err); ok {
 		r.AddLast(v, bad)
 		return path
 	}

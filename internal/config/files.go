@@ -101,11 +101,7 @@ func (c *fileCheck) command(argv []string, path ...string) {
 	if len(argv) == 0 || argv[0] == "" {
 		return // said already
 	}
-	search, own := c.agent.Env["PATH"]
-	if !own {
-		search = cmp.Or(c.path, os.Getenv("PATH"))
-	}
-	_, err := lookpath.Find(argv[0], c.agent.Dir, search)
+	_, err := lookpath.Find(argv[0], c.agent.Dir, searchPath(c.agent.Env, c.path))
 	name := spec.Quote(argv[0])
 	if strings.Contains(argv[0], "/") && argv[0][0] != '/' {
 		name += " in " + spec.Quote(c.agent.Dir)
@@ -123,6 +119,15 @@ func (c *fileCheck) command(argv []string, path ...string) {
 	default:
 		c.problem("", "the command "+name+" cannot be run: "+toml.Reason(err).Error(), path...)
 	}
+}
+
+// searchPath returns the PATH of a command: its own, else that of a file of variables,
+// else that of this process.
+func searchPath(env map[string]string, ofFile string) string {
+	if own, ok := env["PATH"]; ok {
+		return own
+	}
+	return cmp.Or(ofFile, os.Getenv("PATH"))
 }
 
 // runtime looks for the program that the runtime of an agent needs, in the
@@ -177,14 +182,10 @@ func (c *fileCheck) user(may func() error) {
 			err.Error()+", expected a working directory within reach", "dir")
 		return
 	}
-	search, own := a.Env["PATH"]
-	if !own {
-		search = os.Getenv("PATH")
-	}
 	if len(a.Command) == 0 {
 		return
 	}
-	if file, err := lookpath.Find(a.Command[0], a.Dir, search); err == nil {
+	if file, err := lookpath.Find(a.Command[0], a.Dir, searchPath(a.Env, "")); err == nil {
 		if err := who.Reach(file, account.Execute); err != nil {
 			c.problem("change its permissions, or install it elsewhere",
 				err.Error()+", expected a program that the user may run", "command")
@@ -217,10 +218,7 @@ func (c *fileCheck) stdin() {
 		c.problem("", "the input file "+spec.Quote(file)+" cannot be used: "+toml.Reason(err).Error(), "stdin")
 	case !info.Mode().IsRegular() && info.Mode()&fs.ModeCharDevice == 0:
 		// A FIFO could keep the start waiting for ever.
-		c.problem(
-			"",
-			"the input file "+spec.Quote(file)+" is a "+toml.FileType(info.Mode())+", expected a regular file",
-			"stdin",
-		)
+		c.problem("", "the input file "+spec.Quote(file)+" is a "+toml.FileType(info.Mode())+
+			", expected a regular file", "stdin")
 	}
 }

@@ -10,13 +10,14 @@ import (
 
 const hookType = "string, array of strings, or table"
 
-// hookKey returns the key of a hook: a command, or a table with one.
-func hookKey(name, doc string, field func(*spec.Hooks) *spec.Hook, also ...string) toml.Key[agent] {
-	return toml.Key[agent]{Name: name, Type: hookType, Doc: doc, Also: also,
-		Read: func(r *toml.Reader, v *toml.Value, into *agent) {
-			hook := field(&into.Hooks)
+// hookKey returns the key of a hook: a command, or a table with one. table is the prefix
+// of the header of such a table.
+func hookKey[T any](table, name, doc string, field func(*T) *spec.Hook, also ...string) toml.Key[T] {
+	return toml.Key[T]{Name: name, Type: hookType, Doc: doc, Also: also,
+		Read: func(r *toml.Reader, v *toml.Value, into *T) {
+			hook := field(into)
 			if v.Kind == toml.KindTable {
-				hookTable(name).Read(r, v, hook)
+				hookTable(table+name).Read(r, v, hook)
 			} else if argv, ok := setting.ReadCommand(r, v); ok {
 				hook.Command = argv
 			}

@@ -83,15 +83,7 @@ interval = "1h"
 			{Name: "overrides", Type: "array of tables",
 				Doc:  "keys that replace those of the order with that `name`",
 				Also: []string{"override", "patches"},
-				Read: func(r *toml.Reader, v *toml.Value, into *standing) {
-					if r.Want(v, toml.KindArray, "an array of tables") {
-						for _, e := range v.Elements {
-							if r.Want(e, toml.KindTable, "a table") {
-								into.overrides = append(into.overrides, e)
-							}
-						}
-					}
-				}},
+				Read: func(r *toml.Reader, v *toml.Value, into *standing) { into.overrides = r.Tables(v) }},
 		},
 	}
 }
@@ -156,25 +148,14 @@ retries = 2
 			{Name: "match", Type: "any, all", Default: "any", Doc: "whether any of several gates opens it, or " +
 				"only all of them together: a time of `schedule` then waits for the others",
 				Also: []string{"require", "mode"},
-				Read: func(r *toml.Reader, v *toml.Value, into *orderForm) {
-					if !r.Want(v, toml.KindString, "any or all") {
-						return
-					}
-					if into.All = v.Text == "all"; !into.All && v.Text != "any" {
-						r.Fail(v, toml.DidYouMeanOneOf(v.Text, "any", "all"), "match is %s, expected any or all",
-							spec.Quote(v.Text))
-					}
-				}},
-			{
-				Name: "schedule",
-				Type: "string or array of strings",
+				Read: toml.OneOf([]string{"any", "all"}, func(o *orderForm, i int) { o.All = i == 1 })},
+			{Name: "schedule", Type: "string or array of strings",
 				Doc: "a cron schedule: `minute hour day-of-month month day-of-week`, six fields with seconds " +
 					"before them, or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`",
 				Also: []string{"cron", "at", "crontab", "on_calendar"},
 				Read: func(r *toml.Reader, v *toml.Value, into *orderForm) {
 					into.schedules = r.Strings(v, "a schedule")
-				},
-			},
+				}},
 			{Name: "timezone", Type: "string", Default: "that of the machine",
 				Doc:  "the time zone of `schedule`, by its IANA name",
 				Also: []string{"tz", "time_zone", "zone", "location"},
@@ -186,15 +167,10 @@ retries = 2
 			{Name: "interval", Type: "duration", Doc: "the time from the start of one run to the next; an order " +
 				"that never ran is due at once", Also: []string{"cooldown", "period", "every"},
 				Read: toml.Duration(func(o *orderForm) *time.Duration { return &o.interval })},
-			{
-				Name: "check",
-				Type: "string or array of strings",
+			{Name: "check", Type: "string or array of strings",
 				Doc:  "a command; exit code 0 opens it. It has the order's directory and environment",
 				Also: []string{"condition", "if", "test", "unless"},
-				Read: func(r *toml.Reader, v *toml.Value, into *orderForm) {
-					into.check, _ = setting.ReadCommand(r, v)
-				},
-			},
+				Read: setting.CommandKey(func(o *orderForm) *[]string { return &o.check })},
 			{Name: "check_timeout", Type: "duration", Default: "10s",
 				Doc: "how long `check` may take; then it has failed", Also: []string{"check_limit"},
 				Read: toml.Duration(func(o *orderForm) *time.Duration { return &o.limit })},
@@ -220,7 +196,7 @@ retries = 2
 				"while it runs: the firing is skipped, waits until the run has ended (once, however many there " +
 				"were), or starts another run at once",
 				Also: []string{"concurrency", "concurrency_policy", "on_overlap"},
-				Read: toml.Word(spec.ParseOverlap, func(o *orderForm) *spec.Overlap { return &o.Overlap })},
+				Read: toml.Name(func(o *orderForm) *spec.Overlap { return &o.Overlap })},
 			{Name: "catch_up", Type: "boolean", Default: "false", Doc: "whether a time of `schedule` that passed " +
 				"while no daemon was running fires once when the next daemon starts",
 				Also: []string{"catchup", "persistent", "backfill", "missed"},
@@ -228,15 +204,10 @@ retries = 2
 			{Name: "retries", Type: "integer", Default: "0",
 				Doc:  "how often a run that has failed is tried again, 0 to 100",
 				Also: []string{"retry", "max_retries", "attempts"},
-				Read: func(r *toml.Reader, v *toml.Value, into *orderForm) {
-					if n, ok := r.Integer(v, 0, 100, "an integer from 0 to 100"); ok {
-						into.Retries = int(n)
-					}
-				}},
+				Read: toml.Int(0, 100, func(o *orderForm) *int { return &o.Retries })},
 			{Name: "backoff", Type: "none, fixed, linear, exponential", Default: "exponential",
 				Doc: "how the delay before a retry grows; it is 5m at most", Also: []string{"retry_backoff"},
-				Read: toml.Word(supervisor.ParseBackoffKind,
-					func(o *orderForm) *supervisor.BackoffKind { return &o.Backoff.Kind })},
+				Read: toml.Name(func(o *orderForm) *supervisor.BackoffKind { return &o.Backoff.Kind })},
 			{Name: "retry_delay", Type: "duration", Default: "10s",
 				Doc: "the delay before the first retry, 5m at most", Also: []string{"delay", "base"},
 				Read: toml.Duration(func(o *orderForm) *time.Duration { return &o.Backoff.Base })},
@@ -245,7 +216,7 @@ retries = 2
 				Also: []string{"enable", "active"},
 				Read: func(r *toml.Reader, v *toml.Value, into *orderForm) {
 					enabled := true
-					toml.Bool(func(p *bool) *bool { return p })(r, v, &enabled)
+					toml.Bool(itself[bool])(r, v, &enabled)
 					into.disabled = !enabled
 				}},
 			{Name: "env", Type: "table of strings", Doc: "variables in addition to the few that every agent gets",
@@ -274,31 +245,20 @@ pool = "workers"
 task = { title = "Look at what came in since yesterday", labels = ["triage"], priority = 1 }
 `,
 		Keys: []toml.Key[spec.OrderTask]{
-			{
-				Name:    "title",
-				Type:    "string",
-				Default: toml.Required,
-				Doc:     "what is to be done, in a line",
-				Also: []string{
-					"name",
-					"formula",
-				},
-				Read: toml.Text(func(t *spec.OrderTask) *string { return &t.Title }),
-			},
+			{Name: "title", Type: "string", Default: toml.Required, Doc: "what is to be done, in a line",
+				Also: []string{"name", "formula"},
+				Read: toml.Text(func(t *spec.OrderTask) *string { return &t.Title })},
 			{Name: "text", Type: "string", Doc: "everything that the agent needs to know",
 				Also: []string{"description", "body", "prompt"},
 				Read: toml.Text(func(t *spec.OrderTask) *string { return &t.Text })},
 			{Name: "assignee", Type: "string", Doc: "the path of the agent that does the task", Also: []string{"agent"},
 				Read: toml.Text(func(t *spec.OrderTask) *string { return &t.Assignee })},
 			{Name: "labels", Type: "array of strings", Doc: "labels of the task", Also: []string{"tags"},
-				Read: func(r *toml.Reader, v *toml.Value, into *spec.OrderTask) {
-					into.Labels, _ = r.List(v, "an array of labels")
-				}},
+				Read: toml.List("an array of labels", func(t *spec.OrderTask) *[]string { return &t.Labels })},
 			{Name: "priority", Type: "integer", Default: "2", Doc: "0, the most urgent, to 4", Also: []string{"prio"},
 				Read: func(r *toml.Reader, v *toml.Value, into *spec.OrderTask) {
 					if n, ok := r.Integer(v, 0, 4, "an integer from 0 to 4"); ok {
-						p := int(n)
-						into.Priority = &p
+						into.Priority = new(int(n))
 					}
 				}},
 		},
@@ -308,11 +268,8 @@ task = { title = "Look at what came in since yesterday", labels = ["triage"], pr
 func readGates(r *toml.Reader, v *toml.Value, into *orderForm) {
 	into.gatesAt = v
 	for _, e := range r.Strings(v, "a gate") {
-		kind, err := spec.ParseGateKind(e.Text)
-		switch {
-		case err != nil:
-			r.Fail(e, toml.DidYouMeanOneOf(e.Text, "cooldown", "cron", "condition", "event", "manual"),
-				"gate is %s, expected one of cooldown, cron, condition, event, manual", spec.Quote(e.Text))
+		switch kind, ok := toml.ReadName[spec.GateKind](r, e); {
+		case !ok:
 		case slices.Contains(into.gates, kind):
 			r.Fail(e, "", "the gate %v is there twice, expected once", kind)
 		default:

@@ -125,7 +125,7 @@ schedule = ["0 9 * * *", "0 18 * * *"]
 func TestBadOrders(t *testing.T) {
 	const head = "[[order]]\nname = \"o\"\n"
 	for text, want := range map[string]string{
-		head + "exec = \"true\"\ngate = \"cooldwn\"\ninterval = \"1h\"\n":                     `:4:8: gate is "cooldwn", expected one of cooldown, cron, condition, event, manual; did you mean "cooldown"?`,
+		head + "exec = \"true\"\ngate = \"cooldwn\"\ninterval = \"1h\"\n":                     `:4:8: gate is "cooldwn", expected one of manual, cooldown, cron, condition, event; did you mean "cooldown"?`,
 		head + "exec = \"true\"\nintervall = \"1h\"\n":                                        `:4:1: unknown key "intervall" in [[order]]; did you mean "interval"?`,
 		head + "exec = \"true\"\ngate = \"cron\"\n":                                           `:4:8: the gate cron without schedule, expected it; write schedule, or another gate`,
 		head + "exec = \"true\"\ninterval = \"0s\"\n":                                         `:4:12: interval is "0s", expected a duration above zero`,
@@ -152,7 +152,7 @@ func TestBadOrders(t *testing.T) {
 		head + "exec = \"true\"\ntask = \"x\"\n":   `has exec and a task, expected one of them`,
 		head + "formula = \"y\"\ntask = \"x\"\n":   `:3:11: formula and task`,
 		head + "exec = \"true\"\npool = \"x\"\n":   `:4:8: pool without a task`,
-		head + "exec = \"true\"\nmatch = \"al\"\n": `:4:9: match is "al", expected any or all`,
+		head + "exec = \"true\"\nmatch = \"al\"\n": `:4:9: match is "al", expected one of any, all; did you mean "all"?`,
 		head + "exec = \"true\"\nmatch = \"all\"\ngate = [\"manual\", \"cron\"]\nschedule = \"@daily\"\n": `manual is never open`,
 		head + "exec = \"true\"\nmatch = \"all\"\nschedule = [\"@daily\", \"@weekly\"]\n":                 `two schedules and match is all`,
 		head + "exec = \"true\"\noverlap = \"skp\"\n":                                                     `did you mean "skip"?`,

@@ -37,18 +37,14 @@ func finishOrder(r *toml.Reader, o *orderForm, s *standing, dir string, skipped 
 	case o.pool != nil:
 		o.Task.Pool = o.pool.Text
 	}
-	if o.Timeout == 0 {
-		o.Timeout = spec.DefaultOrderTimeout
-	}
+	o.Timeout = cmp.Or(o.Timeout, spec.DefaultOrderTimeout)
 	if s.maxTimeout > 0 {
 		o.Timeout = min(o.Timeout, s.maxTimeout)
 	}
 	if o.Backoff.Kind == supervisor.NoBackoff && o.table.Field("backoff") == nil {
 		o.Backoff.Kind = supervisor.Exponential
 	}
-	if o.Backoff.Base == 0 {
-		o.Backoff.Base = retryDelay
-	}
+	o.Backoff.Base = cmp.Or(o.Backoff.Base, retryDelay)
 	if v := o.table.Field("retry_delay"); v != nil && o.Backoff.Base > supervisor.DefaultBackoffCap {
 		r.Fail(v, "", "retry_delay is %s, expected at most %v", spec.Quote(v.Text), supervisor.DefaultBackoffCap)
 	}
@@ -132,14 +128,13 @@ func readSchedules(r *toml.Reader, o *orderForm) (all []*cron.Schedule) {
 	}
 	for _, v := range o.schedules {
 		s, err := cron.Parse(v.Text, zone)
-		var e *cron.Error
-		switch {
+		switch e, _ := errors.AsType[*cron.Error](err); {
 		case err == nil:
 			all = append(all, s)
-		case errors.As(err, &e) && e.Field != "":
+		case e.Field != "":
 			r.FailAt(v.At+1+e.Offset, v, "", "%s is %s: %s %s: %s", r.Label(v), spec.Quote(v.Text), e.Field,
 				spec.Quote(e.Text), e.Msg)
-		case errors.As(err, &e):
+		default:
 			r.Fail(v, "", "%s is %s: %s", r.Label(v), spec.Quote(v.Text), e.Msg)
 		}
 	}
@@ -155,10 +150,7 @@ func checkOrderFiles(r *toml.Reader, o *orderForm) {
 			spec.Quote(o.Name))
 		return
 	}
-	search, own := o.Env["PATH"]
-	if !own {
-		search = os.Getenv("PATH")
-	}
+	search := searchPath(o.Env, "")
 	for name, argv := range map[string][]string{"exec": o.Command, "check": o.check} {
 		v := o.table.Field(name)
 		if v == nil || len(argv) == 0 || argv[0] == "" {

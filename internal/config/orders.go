@@ -14,7 +14,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
 // readOrders makes the orders of a file and of the directory orders next to it.
@@ -49,13 +48,11 @@ func readOrders(r *toml.Reader, f *file, dir string, g *fileset.Set, look bool) 
 			continue
 		}
 		if err := order.CheckName(o.Name); err != nil {
-			at := cmp.Or(name, o.table)
-			r.Fail(at, "", "the name of an order %v", err)
+			r.Fail(cmp.Or(name, o.table), "", "the name of an order %v", err)
 		}
 		if other := known[o.Name]; other != nil {
-			line := other.Line()
-			r.Fail(o.table, "", "there are two orders called %s, the other one in "+
-				"line %d of %s, expected one", spec.Quote(o.Name), line, other.Source.Name)
+			r.Fail(o.table, "", "there are two orders called %s, the other one in line %d of %s, expected one",
+				spec.Quote(o.Name), other.Line(), other.Source.Name)
 			continue
 		}
 		known[o.Name] = o.table
@@ -99,15 +96,13 @@ func (s *standing) add(files []orderfile.File) {
 // Coppice does not have, so that in a city one that nothing has is no error.
 func readEventType(r *toml.Reader, v *toml.Value, into *orderForm) {
 	into.on = append(into.on, v.Text)
-	var wrong *event.PatternError
-	if !errors.As(event.CheckPattern(v.Text), &wrong) {
-		return
-	}
-	if into.lenient {
+	switch wrong, bad := errors.AsType[*event.PatternError](event.CheckPattern(v.Text)); {
+	case !bad:
+	case into.lenient:
 		r.Notice(v, "%s: no event fires this order", wrong.Problem)
-		return
+	default:
+		r.Fail(v, wrong.Hint, "%s", wrong.Problem)
 	}
-	r.Fail(v, wrong.Hint, "%s", wrong.Problem)
 }
 
 // overrideOrders puts the keys of overrides into the tables of their orders.
@@ -153,11 +148,8 @@ func skippedOrders(r *toml.Reader, s *standing, known map[string]*toml.Value, na
 }
 
 func noOrder(name string, names []string) string {
-	if near := suggest.Nearest(name, names); near != "" {
-		return "did you mean " + spec.Quote(near) + "?"
-	}
 	if len(names) == 0 {
 		return "there are no orders"
 	}
-	return "remove it"
+	return cmp.Or(spec.DidYouMean(name, names...), "remove it")
 }

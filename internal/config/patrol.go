@@ -45,26 +45,19 @@ shutdown_timeout = "5s"
 						into.Interval = d
 					}
 				}},
-			{
-				Name:    "max_restarts",
-				Type:    setting.MaxType,
-				Default: "20",
-				Doc: "starts of one agent within `restart_window`, " +
-					"the first one included, before it is quarantined. `0` is the same as `\"unlimited\"`",
+			{Name: "max_restarts", Type: setting.MaxType, Default: "20", Doc: "starts of one agent within " +
+				"`restart_window`, the first one included, before it is quarantined. `0` is the same as " +
+				"`\"unlimited\"`",
 				Also: []string{"intensity", "max_retries", "retries"},
 				Read: func(r *toml.Reader, v *toml.Value, into *patrol) {
 					setting.ReadMaxRestarts(r, v, &into.limit)
 					if m := into.limit.Max; m != nil && *m == 0 {
 						*m = supervisor.Unlimited
 					}
-				},
-			},
+				}},
 			setting.Window("restart_window", "1h", "the window in which starts count",
 				func(p *patrol) *setting.Limit { return &p.limit }),
-			{
-				Name:    "shutdown_timeout",
-				Type:    toml.DurationOrZeroType,
-				Default: "5s",
+			{Name: "shutdown_timeout", Type: toml.DurationOrZeroType, Default: "5s",
 				Doc: "how long an agent without a `grace` of its own has to end when the fleet, or a supervisor " +
 					"by hand, is stopped; all agents are asked at once. With `\"0s\"` all are killed at once. " +
 					"See [Lifecycle](lifecycle.md)",
@@ -73,8 +66,7 @@ shutdown_timeout = "5s"
 					if d, ok := r.DurationOrZero(v); ok {
 						into.ShutdownTimeout = d
 					}
-				},
-			},
+				}},
 			{Name: "drift_drain_timeout", Type: "duration", Default: "2m", Doc: "how long an agent that differs " +
 				"from this file may take to finish its work before it is restarted with the new settings",
 				Also: []string{"drain_timeout"},
@@ -82,31 +74,16 @@ shutdown_timeout = "5s"
 			{Name: "max_parallel_starts", Type: "integer", Default: "8",
 				Doc:  fmt.Sprintf("how many agents are being started at a time, 1 to %d", spec.MaxStarts),
 				Also: []string{"max_wakes_per_tick", "parallel_starts", "concurrency"},
-				Read: func(r *toml.Reader, v *toml.Value, into *patrol) {
-					if n, ok := r.Integer(v, 1, spec.MaxStarts,
-						fmt.Sprintf("an integer from 1 to %d", spec.MaxStarts)); ok {
-						into.Starts = int(n)
-					}
-				}},
+				Read: toml.Int(1, spec.MaxStarts, func(p *patrol) *int { return &p.Starts })},
 			{Name: "max_claims", Type: "integer", Default: "3", Doc: "how many claims of a task may fail before " +
 				"it is parked, see [Tasks](tasks.md). `0`: it is never parked",
 				Also: []string{"max_attempts", "max_tries"},
-				Read: func(r *toml.Reader, v *toml.Value, into *patrol) {
-					if n, ok := r.Integer(v, 0, spec.MaxClaims,
-						fmt.Sprintf("an integer from 0 to %d", spec.MaxClaims)); ok {
-						into.MaxClaims = int(n)
-					}
-				}},
+				Read: toml.Int(0, spec.MaxClaims, func(p *patrol) *int { return &p.MaxClaims })},
 			{Name: "gc_interval", Type: "duration", Doc: "the time between two purges of closed records of work. " +
 				"Nothing is purged unless `ttl` is set as well", Also: []string{"purge_interval"},
 				Read: toml.Duration(func(p *patrol) *time.Duration { return &p.GCInterval })},
-			{
-				Name: "ttl",
-				Type: "duration",
-				Doc:  "how long a closed record is kept, as in `\"7d\"`",
-				Also: []string{"retention"},
-				Read: toml.Duration(func(p *patrol) *time.Duration { return &p.TTL }),
-			},
+			{Name: "ttl", Type: "duration", Doc: "how long a closed record is kept, as in `\"7d\"`",
+				Also: []string{"retention"}, Read: toml.Duration(func(p *patrol) *time.Duration { return &p.TTL })},
 			alias("wisp_gc_interval", "gc_interval", func(p *patrol) *time.Duration { return &p.GCInterval }),
 			alias("wisp_ttl", "ttl", func(p *patrol) *time.Duration { return &p.TTL }),
 		},

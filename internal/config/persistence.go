@@ -2,6 +2,7 @@ package config
 
 import (
 	"strings"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -22,7 +23,7 @@ events_max_age = "2160h"
 				"restarts of the daemon and the machine. With `memory` the state ends with the daemon: agents " +
 				"still outlive it, but the next daemon knows neither their beliefs nor manual stops",
 				Also: []string{"kind", "type", "store"},
-				Read: toml.Word(spec.ParseBackend, func(f *file) *spec.Backend { return &f.persistence.Backend })},
+				Read: toml.Name(func(f *file) *spec.Backend { return &f.persistence.Backend })},
 			{Name: "path", Type: "string", Default: "`.coppice/state.db`",
 				Doc:  "the file of `sqlite`, relative to this file; its directory is created",
 				Also: []string{"file", "database", "dsn"},
@@ -31,55 +32,32 @@ events_max_age = "2160h"
 						into.persistence.Path, into.database = path, v
 					}
 				}},
-			{
-				Name:    "events_max_age",
-				Type:    toml.DurationOrNeverType,
-				Default: "720h",
+			{Name: "events_max_age", Type: toml.DurationOrNeverType, Default: "720h",
 				Doc: "how long an event is kept. Older ones are removed from the beginning of the log, a few at " +
 					"a time; the file keeps its size and reuses the space. `coppice events` reports where events " +
 					"are missing (`events.compacted`)",
 				Also: []string{"events_keep", "retention"},
-				Read: func(r *toml.Reader, v *toml.Value, into *file) {
-					if v.Kind == toml.KindString && v.Text == "never" {
-						into.retention.MaxAge = -1
-					} else if d, ok := r.Duration(v); ok {
-						into.retention.MaxAge = d
-					}
-				},
-			},
+				Read: toml.DurationOrNever(func(f *file) *time.Duration { return &f.retention.MaxAge })},
 			{Name: "events_max_size", Type: "size", Default: "256MiB",
 				Doc: "how large the event log may be, at least 1 MiB", Also: []string{"events_size"},
-				Read: func(r *toml.Reader, v *toml.Value, into *file) {
-					switch n, ok := r.Size(v); {
-					case ok && n < spec.MinEventBytes:
-						r.Fail(v, "", "events_max_size is %s, expected at least 1 MiB", v.Text)
-					case ok:
-						into.retention.MaxBytes = n
-					}
-				}},
+				Read: toml.Size(spec.MinEventBytes, "1 MiB", func(f *file) *int64 { return &f.retention.MaxBytes })},
 		},
 	}
 }
 
 // finishPersistence finishes what [persistence] says.
 func finishPersistence(r *toml.Reader, f *file, dir string) {
-	p := &f.persistence
-	if p.Path == "" {
-		return
-	}
-	if p.Backend == spec.Memory {
+	switch p := &f.persistence; {
+	case p.Path == "":
+	case p.Backend == spec.Memory:
 		r.Fail(f.database, "remove it, or write backend = \"sqlite\"",
 			"path is %s, expected none where the backend is memory", spec.Quote(p.Path))
-		return
-	}
-	if strings.ContainsRune(p.Path, 0) || strings.HasSuffix(p.Path, "/") {
+	case strings.ContainsRune(p.Path, 0) || strings.HasSuffix(p.Path, "/"):
 		r.Fail(f.database, "", "path is %s, expected the name of a file", spec.Quote(p.Path))
-		return
-	}
-	if p.Path == ":memory:" || strings.HasPrefix(p.Path, "file:") {
+	case p.Path == ":memory:" || strings.HasPrefix(p.Path, "file:"):
 		r.Fail(f.database, `for a state that ends with the daemon write backend = "memory"`,
 			"path is %s, expected the name of a file", spec.Quote(p.Path))
-		return
+	default:
+		p.Path = toml.Absolute(dir, p.Path)
 	}
-	p.Path = toml.Absolute(dir, p.Path)
 }

@@ -42,50 +42,33 @@ drain_timeout = "10m"
 `,
 		Keys: []toml.Key[pool]{
 			{Name: "min", Type: "integer", Default: "0", Doc: "the least number of instances, whatever the check " +
-				"prints",
-				Also: []string{"min_instances", "min_active_sessions", "minimum"},
-				Read: func(r *toml.Reader, v *toml.Value, into *pool) {
-					if n, ok := r.Integer(v, 0, spec.MaxInstances,
-						fmt.Sprintf("an integer from 0 to %d", spec.MaxInstances)); ok {
-						into.Min = int(n)
-					}
-				}},
+				"prints", Also: []string{"min_instances", "min_active_sessions", "minimum"},
+				Read: toml.Int(0, spec.MaxInstances, func(p *pool) *int { return &p.Min })},
 			{Name: "max", Type: maxInstancesType,
 				Default: "the number of names in `namepool`, else 1 or `min`",
 				Doc: fmt.Sprintf("the greatest number; 0 for none at all. `-1` is the same as "+
 					"`\"unlimited\"`, which is %d", spec.MaxInstances),
 				Also: []string{"max_instances", "max_active_sessions", "maximum", "replicas", "count", "instances"},
-				Read: readPoolMax},
+				Read: func(r *toml.Reader, v *toml.Value, into *pool) {
+					into.max = r.IntegerOrUnlimited(v, spec.UnlimitedPool, spec.MaxInstances)
+				}},
 			{Name: "check", Type: "string or array of strings", Default: `"echo 1"`,
 				Doc: "a command, written as `command` is, with the directory and the environment of the agent " +
 					"but without its token, that prints how many instances are wanted: an integer and nothing " +
 					"else. It runs every `patrol_interval`. If it fails or prints anything else, nothing changes",
 				Also: []string{"scale_check", "scale", "size_command", "work_query"},
 				Read: setting.CommandKey(func(p *pool) *[]string { return &p.Check })},
-			{
-				Name:    "check_timeout",
-				Type:    "duration",
-				Default: "30s",
-				Doc:     "how long the check may take; then it is killed, with all processes that it has started",
-				Also: []string{
-					"timeout",
-				},
-				Read: toml.Duration(func(p *pool) *time.Duration { return &p.CheckTimeout }),
-			},
-			{
-				Name:    "drain_timeout",
-				Type:    "duration",
-				Default: "5m",
-				Doc:     "how long a surplus instance may take to finish its work; then it is stopped in any case",
-				Also: []string{
-					"drain",
-					"grace",
-				},
-				Read: toml.Duration(func(p *pool) *time.Duration { return &p.DrainTimeout }),
-			},
-			poolHook("on_boot", "what to run when the daemon starts, before the first instance is started; like "+
+			{Name: "check_timeout", Type: "duration", Default: "30s",
+				Doc:  "how long the check may take; then it is killed, with all processes that it has started",
+				Also: []string{"timeout"},
+				Read: toml.Duration(func(p *pool) *time.Duration { return &p.CheckTimeout })},
+			{Name: "drain_timeout", Type: "duration", Default: "5m",
+				Doc:  "how long a surplus instance may take to finish its work; then it is stopped in any case",
+				Also: []string{"drain", "grace"},
+				Read: toml.Duration(func(p *pool) *time.Duration { return &p.DrainTimeout })},
+			hookKey("pool.", "on_boot", "what to run when the daemon starts, before the first instance is started; like "+
 				"a hook of the agent, but without an instance", func(p *pool) *spec.Hook { return &p.OnBoot }),
-			poolHook("on_death", "what to run when an instance has ended without being asked to, before a "+
+			hookKey("pool.", "on_death", "what to run when an instance has ended without being asked to, before a "+
 				"replacement starts; like `on_error`, but also after an exit with 0",
 				func(p *pool) *spec.Hook { return &p.OnDeath }),
 			{Name: "namepool", Type: "string or array of strings", Doc: "names of the instances, instead of " +
@@ -94,35 +77,6 @@ drain_timeout = "10m"
 				Read: readNamepool},
 		},
 	}
-}
-
-func poolHook(name, doc string, field func(*pool) *spec.Hook) toml.Key[pool] {
-	return toml.Key[pool]{Name: name, Type: hookType, Doc: doc,
-		Read: func(r *toml.Reader, v *toml.Value, into *pool) {
-			if v.Kind == toml.KindTable {
-				hookTable("pool."+name).Read(r, v, field(into))
-			} else if argv, ok := setting.ReadCommand(r, v); ok {
-				field(into).Command = argv
-			}
-		}}
-}
-
-func readPoolMax(r *toml.Reader, v *toml.Value, into *pool) {
-	expected := fmt.Sprintf(`an integer from 0 to %d or "unlimited"`, spec.MaxInstances)
-	n := int64(spec.UnlimitedPool)
-	switch {
-	case v.Kind == toml.KindString && v.Text == "unlimited":
-	case v.Kind == toml.KindString:
-		r.Fail(v, "", "max is %s, expected %s", spec.Quote(v.Text), expected)
-		return
-	default:
-		var ok bool
-		if n, ok = r.Integer(v, spec.UnlimitedPool, spec.MaxInstances, expected); !ok {
-			return
-		}
-	}
-	m := int(n)
-	into.max = &m
 }
 
 func readNamepool(r *toml.Reader, v *toml.Value, into *pool) {
@@ -134,12 +88,6 @@ func readNamepool(r *toml.Reader, v *toml.Value, into *pool) {
 	} else if _, ok := r.Text(v, expected); ok {
 		into.file = v
 	}
-}
-
-// readPool reads the pool of an agent.
-func readPool(r *toml.Reader, v *toml.Value, into *agent) {
-	into.pool = new(pool)
-	poolTable().Read(r, v, into.pool)
 }
 
 // readNamepools reads the files with the names of instances.

@@ -4,6 +4,7 @@ import (
 	_ "embed" // referenceHead
 	"io"
 
+	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
 )
 
@@ -25,4 +26,68 @@ var referenceHead string
 // WriteReference writes the reference page of coppice.toml, in Markdown.
 func WriteReference(w io.Writer) error {
 	return toml.WritePage(w, referenceHead, sections())
+}
+
+// patchesSection returns [[patches.agent]] for the reference page.
+func patchesSection() toml.Section {
+	return toml.Section{
+		Header: "[[patches.agent]]",
+		Doc: "Changes an agent that is declared elsewhere, in this file or in one that it includes; " +
+			"`[[patches.supervisor]]` does the same to a supervisor. Its other keys are those of `[[agent]]`, " +
+			"and only the keys that are set change anything. Tables such as `env` are changed key by key; a list " +
+			"is replaced, also by `[]`. Patches are applied after everything else, in the order of the files. " +
+			"See [Files](files.md).",
+		Example: `[[agent]]
+name = "worker"
+command = ["./work.sh"]
+env = { LOG_LEVEL = "info", MODEL = "small" }
+
+[[patches.agent]]
+name = "worker"
+env = { LOG_LEVEL = "debug" }
+env_remove = ["MODEL"]
+command_append = ["--verbose"]
+`,
+		Rows: []toml.Row{
+			{Name: "name", Type: "string", Default: toml.Required,
+				Doc: "the agent to change; it is an error if there is none with that name"},
+			{Name: "*_append", Type: "array", Doc: "elements to add to the end of a list, as in `command_append`"},
+			{Name: "*_remove", Type: "array of strings", Doc: "keys to remove from a table, as in `env_remove`"},
+		},
+	}
+}
+
+// WriteSchema writes the JSON Schema of coppice.toml.
+func WriteSchema(w io.Writer) error {
+	b := toml.SchemaBuilder{Sections: sections(), Special: ownSchema, Spellings: setting.OtherSpellings}
+	return b.Write(w, FileName)
+}
+
+// ownSchema returns the schema of a value that only coppice.toml has.
+func ownSchema(b *toml.SchemaBuilder, path string, r toml.Row, patch bool) toml.Schema {
+	switch {
+	case r.Type == setting.MaxType:
+		return setting.LimitSchema(0)
+	case r.Type == maxInstancesType:
+		return setting.LimitSchema(-1) // which means unlimited
+	case r.Type == hookType: // [agent.on_waking] documents all hooks
+		command := toml.TextOrWords()
+		command["anyOf"] = append(command["anyOf"].([]toml.Schema), b.Table("agent.on_waking", r.Doc, patch))
+		return command
+	case path == "orders" && r.Name == "overrides":
+		t := b.Table("order", "", true)
+		t["required"] = []string{"name"}
+		return toml.Schema{"type": "array", "items": t}
+	case path == "agent" && r.Name == "beliefs": // A table is a declaration, anything else the initial value.
+		return toml.Schema{"type": "object", "additionalProperties": toml.Schema{
+			"anyOf": []toml.Schema{{"type": []string{"string", "number", "boolean", "array"}},
+				b.Table("agent.beliefs", "", patch)},
+		}}
+	case path == "" && r.Name == "patches":
+		return toml.Schema{"type": "object", "additionalProperties": false, "properties": toml.Schema{
+			"agent":      toml.Schema{"type": "array", "items": b.Patch("agent")},
+			"supervisor": toml.Schema{"type": "array", "items": b.Patch("supervisor")},
+		}}
+	}
+	return nil
 }

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"fmt"
-
 	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -35,34 +33,17 @@ command = "./api.sh --port 8080"
 				Also: []string{"id"}, Read: toml.Text(func(g *group) *string { return &g.Name })},
 			{Name: "children", Type: "array of strings", Default: toml.Required,
 				Doc: "names of agents and supervisors, in start order", Also: []string{"agents", "members"},
-				Read: func(r *toml.Reader, v *toml.Value, into *group) {
-					if children, ok := r.List(v, "an array of names"); ok {
-						into.children = children
-					}
-				}},
-			{Name: "strategy", Type: strategyType, Default: "one_for_one", Doc: strategyDoc,
-				Read: toml.Word(supervisor.ParseStrategy, func(g *group) *supervisor.Strategy { return &g.Strategy })},
+				Read: toml.List("an array of names", func(g *group) *[]string { return &g.children })},
+			strategyKey(func(g *group) *supervisor.Strategy { return &g.Strategy }),
 			setting.MaxRestarts("as in `[supervision]`", "restarts of its children, within the window; "+
 				"one more reaches the limit", of),
 			setting.Window("within", "as in `[supervision]`", "the window in which restarts count", of),
-			setting.OnLimit(
-				"as in `[supervision]`",
-				onLimitDoc+". `quarantine` and `give_up` count for each child by itself",
-				of,
-			),
-			{
-				Name:    "restart",
-				Type:    restartType,
-				Default: "always",
-				Doc:     "the supervisor as a child of its parent: " + restartDoc,
-				Read: toml.Word(
-					supervisor.ParseRestart,
-					func(g *group) *supervisor.Restart { return &g.Restart },
-					setting.RestartMeant,
-				),
-			},
-			{Name: "auto_shutdown", Type: autoType, Default: "never", Doc: autoDoc,
-				Read: toml.Word(parseAutoShutdown, func(g *group) *supervisor.AutoShutdown { return &g.AutoShutdown })},
+			setting.OnLimit("as in `[supervision]`",
+				onLimitDoc+". `quarantine` and `give_up` count for each child by itself", of),
+			{Name: "restart", Type: restartType, Default: "always",
+				Doc:  "the supervisor as a child of its parent: " + restartDoc,
+				Read: setting.Restart(func(g *group) *supervisor.Restart { return &g.Restart })},
+			autoShutdownKey(func(g *group) *supervisor.AutoShutdown { return &g.AutoShutdown }),
 			{Name: "significant", Type: "boolean", Default: "false", Doc: signifDoc,
 				Read: toml.Bool(func(g *group) *bool { return &g.Significant })},
 			suspendedKey("all below it is suspended: "+suspendedDoc, func(g *group) *bool { return &g.Suspended }),
@@ -70,13 +51,4 @@ command = "./api.sh --port 8080"
 				func(g *group) *[]string { return &g.DependsOn }),
 		},
 	}
-}
-
-func parseAutoShutdown(text string) (supervisor.AutoShutdown, error) {
-	for a := supervisor.NeverShutdown; a <= supervisor.WhenDone; a++ {
-		if a.String() == text {
-			return a, nil
-		}
-	}
-	return 0, fmt.Errorf("unknown auto_shutdown %q", text)
 }

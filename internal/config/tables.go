@@ -1,6 +1,8 @@
 package config
 
 import (
+	"strings"
+
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
@@ -39,11 +41,13 @@ type agent struct {
 	limit   setting.Limit
 	backoff *toml.Value // as the file states it, or nil
 	pool    *pool
-	pipes   *toml.Value // terminal = false, where it says so
 	table   *toml.Value
 
-	aidefile *toml.Value // where it says which
+	noTerminal *toml.Value // terminal = false
+	aidefile   *toml.Value // the path of its Aidefile
 }
+
+func itself[T any](t *T) *T { return t }
 
 func fileTable() toml.Table[file] {
 	supervisors, agents := supervisorTable(), agentTable()
@@ -55,9 +59,9 @@ func fileTable() toml.Table[file] {
 				"such as `\"agents/*.toml\"`, relative to this file. See [Files](files.md)", "includes", "import",
 				"imports"),
 			{Name: "project", Type: "table", Doc: "the project itself", Also: []string{"workspace"},
-				Read: toml.Sub(projectTable(), func(f *file) *file { return f })},
+				Read: toml.Sub(projectTable(), itself[file])},
 			{Name: "supervision", Type: "table", Doc: "the root supervisor, and defaults of all supervisors",
-				Also: []string{"supervise"}, Read: toml.Sub(supervisionTable(), func(f *file) *file { return f })},
+				Also: []string{"supervise"}, Read: toml.Sub(supervisionTable(), itself[file])},
 			{Name: "daemon", Type: "table", Doc: "how the daemon runs the fleet",
 				Also: []string{"patrol", "controller"},
 				Read: toml.Sub(daemonTable(), func(f *file) *patrol { return &f.patrol })},
@@ -69,35 +73,35 @@ func fileTable() toml.Table[file] {
 					aideTable().Read(r, v, f.aide)
 				}},
 			{Name: "persistence", Type: "table", Doc: "where state is kept", Also: []string{"store", "state"},
-				Read: toml.Sub(persistenceTable(), func(f *file) *file { return f })},
+				Read: toml.Sub(persistenceTable(), itself[file])},
 			{Name: "logs", Type: "table", Doc: "how much output of agents is kept",
 				Also: []string{"log", "logging", "output"},
 				Read: toml.Sub(allLogsTable(), func(f *file) *spec.Logs { return &f.logs })},
 			{Name: "supervisor", Type: "array of tables", Doc: "a supervisor below the root",
-				Also: []string{"supervisors"}, Read: tables("supervisor",
-					func(r *toml.Reader, v *toml.Value, f *file) {
-						f.supervisors = append(f.supervisors, group{table: v})
-						supervisors.Read(r, v, &f.supervisors[len(f.supervisors)-1])
-					})},
+				Also: []string{"supervisors"}, Read: tables(func(r *toml.Reader, v *toml.Value, f *file) {
+					g := group{table: v}
+					supervisors.Read(r, v, &g)
+					f.supervisors = append(f.supervisors, g)
+				})},
 			{Name: "orders", Type: "table", Doc: "settings of all orders",
 				Read: toml.Sub(ordersTable(), func(f *file) *standing { return &f.standing })},
 			{Name: "order", Type: "array of tables", Doc: "an order: a command or task that starts when its " +
 				"gates open",
-				Also: []string{"job", "cron", "schedule", "timer"}, Read: tables("order",
-					func(_ *toml.Reader, v *toml.Value, f *file) {
-						f.standing.all = append(f.standing.all, orderForm{table: v})
-					})},
+				Also: []string{"job", "cron", "schedule", "timer"},
+				Read: tables(func(_ *toml.Reader, v *toml.Value, f *file) {
+					f.standing.all = append(f.standing.all, orderForm{table: v})
+				})},
 			{Name: "agent", Type: "array of tables", Doc: "an agent: a process that is kept running",
-				Also: []string{"agents", "program", "process", "service"}, Read: tables("agent",
-					func(r *toml.Reader, v *toml.Value, f *file) {
-						a := agent{table: v}
-						agents.Read(r, v, &a)
-						if a.Runtime == spec.Tmux && a.pipes != nil {
-							r.Fail(a.pipes, "remove it",
-								"terminal is false, expected true where runtime is tmux: there is always one")
-						}
-						f.agents = append(f.agents, a)
-					})},
+				Also: []string{"agents", "program", "process", "service"},
+				Read: tables(func(r *toml.Reader, v *toml.Value, f *file) {
+					a := agent{table: v}
+					agents.Read(r, v, &a)
+					if a.Runtime == spec.Tmux && a.noTerminal != nil {
+						r.Fail(a.noTerminal, "remove it",
+							"terminal is false, expected true where runtime is tmux: there is always one")
+					}
+					f.agents = append(f.agents, a)
+				})},
 			elsewhere("patches", "table", "changes to what is declared elsewhere, see `[[patches.agent]]`", "patch",
 				"overrides"),
 		},
@@ -110,19 +114,10 @@ func elsewhere(name, typ, doc string, also ...string) toml.Key[file] {
 }
 
 // tables returns the read function of an array of tables.
-func tables(name string, read func(*toml.Reader, *toml.Value, *file)) func(*toml.Reader, *toml.Value, *file) {
+func tables(read func(*toml.Reader, *toml.Value, *file)) func(*toml.Reader, *toml.Value, *file) {
 	return func(r *toml.Reader, v *toml.Value, f *file) {
-		if v.Kind == toml.KindTable {
-			r.FailKey(v, "write [["+name+"]]", "%s is a single table, expected an array of tables", name)
-			return
-		}
-		if !r.Want(v, toml.KindArray, "an array of tables") {
-			return
-		}
-		for _, e := range v.Elements {
-			if r.Want(e, toml.KindTable, "a table") {
-				read(r, e, f)
-			}
+		for _, e := range r.Tables(v) {
+			read(r, e, f)
 		}
 	}
 }
@@ -146,20 +141,30 @@ name = "shop"
 }
 
 const (
-	strategyType = "one_for_one, one_for_all, rest_for_one"
-	strategyDoc  = "which children are restarted when one fails: only that one, all of them, that one and those " +
-		"after it"
 	restartType = "always, on-failure, never"
 	restartDoc  = "`always` restarts after every exit, `on-failure` after failures, `never` not at all; " +
 		"`permanent`, `transient` and `temporary` mean the same"
-	autoType = "never, any_significant, all_significant, when_done"
-	autoDoc  = "when it ends on its own: with the first or the last significant child that has ended for good, " +
-		"or when nothing below it runs or will run again"
 	signifDoc  = "takes part in the `auto_shutdown` of its supervisor; needs `restart` other than `always`"
 	onLimitDoc = "`escalate` stops the children and fails, so that the parent's strategy applies; `quarantine` " +
 		"waits until old restarts leave the window; `give_up` waits for a reset; `pause` starts nothing until it " +
 		"is resumed"
 )
+
+// strategyKey returns the key strategy of a supervisor.
+func strategyKey[T any](field func(*T) *supervisor.Strategy) toml.Key[T] {
+	return toml.Key[T]{Name: "strategy", Type: "one_for_one, one_for_all, rest_for_one", Default: "one_for_one",
+		Doc: "which children are restarted when one fails: only that one, all of them, that one and those " +
+			"after it",
+		Read: toml.Word(supervisor.ParseStrategy, field)}
+}
+
+// autoShutdownKey returns the key auto_shutdown of a supervisor.
+func autoShutdownKey[T any](field func(*T) *supervisor.AutoShutdown) toml.Key[T] {
+	return toml.Key[T]{Name: "auto_shutdown", Type: "never, any_significant, all_significant, when_done",
+		Default: "never", Doc: "when it ends on its own: with the first or the last significant child that has " +
+			"ended for good, or when nothing below it runs or will run again",
+		Read: toml.Name(field)}
+}
 
 func supervisionTable() toml.Table[file] {
 	of := func(f *file) *setting.Limit { return &f.limit }
@@ -178,34 +183,12 @@ max_restarts = 5
 within_seconds = 60
 `,
 		Keys: []toml.Key[file]{
-			setting.MaxRestarts(
-				"20 for the root, 5 for other supervisors",
-				"for the root, starts of one child within the "+
-					"window; for other supervisors, restarts of their children",
-				of,
-			),
+			setting.MaxRestarts("20 for the root, 5 for other supervisors", "for the root, starts of one child "+
+				"within the window; for other supervisors, restarts of their children", of),
 			setting.WindowSeconds("60 for `escalate`, else that of `on_limit`", of),
 			setting.OnLimit("quarantine for the root, escalate for other supervisors", onLimitDoc, of),
-			{
-				Name:    "strategy",
-				Type:    strategyType,
-				Default: "one_for_one",
-				Doc:     strategyDoc,
-				Read: toml.Word(
-					supervisor.ParseStrategy,
-					func(f *file) *supervisor.Strategy { return &f.root.Strategy },
-				),
-			},
-			{
-				Name:    "auto_shutdown",
-				Type:    autoType,
-				Default: "never",
-				Doc:     autoDoc,
-				Read: toml.Word(
-					parseAutoShutdown,
-					func(f *file) *supervisor.AutoShutdown { return &f.root.AutoShutdown },
-				),
-			},
+			strategyKey(func(f *file) *supervisor.Strategy { return &f.root.Strategy }),
+			autoShutdownKey(func(f *file) *supervisor.AutoShutdown { return &f.root.AutoShutdown }),
 			{Name: "persist", Type: "boolean", Default: "all but quarantines", Doc: "which restart counters, " +
 				"delays, quarantines and give-ups a new daemon keeps. Not set: all of them, except for agents " +
 				"whose limit is `quarantine`. `true`: all of them. `false`: none. An agent whose quarantine is " +
@@ -213,9 +196,34 @@ within_seconds = 60
 				"[state.md](state.md#what-the-next-daemon-knows)", Also: []string{"persistent", "remember"},
 				Read: func(r *toml.Reader, v *toml.Value, into *file) {
 					persist := true
-					toml.Bool(func(p *bool) *bool { return p })(r, v, &persist)
-					into.recall = map[bool]spec.Recall{true: spec.RecallAll, false: spec.RecallNothing}[persist]
+					toml.Bool(itself[bool])(r, v, &persist)
+					if into.recall = spec.RecallAll; !persist {
+						into.recall = spec.RecallNothing
+					}
 				}},
 		},
 	}
+}
+
+// ownPatches returns the patches of a coppice.toml.
+func ownPatches() []toml.Patchable {
+	agents, supervisors := toml.Named(agentTable().Section()), toml.Named(supervisorTable().Section())
+	agents.Shorthand, supervisors.Shorthand = shorthand, shorthand
+	return []toml.Patchable{agents, supervisors}
+}
+
+// shorthand returns the key of the table for which a value that is none stands, as
+// in backoff = "linear"; "" where there is no such thing. The path is that
+// below an agent.
+func shorthand(path ...string) string {
+	switch strings.Join(path, ".") {
+	case "backoff":
+		return "kind"
+	case "on_waking", "on_start", "on_resting", "on_error", "pool.on_boot", "pool.on_death":
+		return "command"
+	}
+	if path[0] == "beliefs" && len(path) == 2 {
+		return "initial"
+	}
+	return ""
 }

@@ -49,7 +49,7 @@ func Assemble(root Node, decls []Decl) (*Tree, []Problem) {
 	a.checkNode(Root, &root)
 	a.declare(root.Bare || root.Program != "")
 	before := len(a.problems)
-	a.adopt()
+	a.assignParents()
 	a.checkNesting()
 	a.checkDependencies(&root, len(a.problems) == before)
 	a.checkChildren(Root, &root)
@@ -70,7 +70,7 @@ type assembly struct {
 	byName   map[string]int // index of the first declaration of a name
 	parent   []int          // by index; Root if no supervisor names it
 	root     supervisor.Strategy
-	mention  []Problem // where the parent names it; for problems of nesting
+	namedBy  []Problem // by index: the place where the parent names it; for problems of nesting
 	problems []Problem
 }
 
@@ -117,9 +117,9 @@ func (a *assembly) declare(bare bool) {
 // maxSuggestions bounds the comparisons of unknown children with all names.
 const maxSuggestions = 100
 
-// adopt gives each child to the first supervisor that names it.
-func (a *assembly) adopt() {
-	a.mention = make([]Problem, len(a.decls))
+// assignParents gives each child to the first supervisor that names it.
+func (a *assembly) assignParents() {
+	a.namedBy = make([]Problem, len(a.decls))
 	for i := range a.parent {
 		a.parent[i] = Root
 	}
@@ -132,25 +132,23 @@ func (a *assembly) adopt() {
 			switch {
 			case !known || name == "":
 				if unknown++; unknown == 1 {
-					for _, d := range a.decls {
-						names = append(names, Child{d.Node, d.Agent}.Name())
-					}
+					names = a.names()
 				}
 				hint := ""
 				if unknown <= maxSuggestions {
 					others := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == d.Node.Name })
-					hint = didYouMean(suggest.Nearest(name, others))
+					hint = DidYouMean(name, others...)
 				}
 				a.problem(i, at, hint, "unknown child %s, expected the name of an agent or supervisor", Quote(name))
-			case a.mention[c].Path != nil && a.parent[c] == i:
+			case a.namedBy[c].Path != nil && a.parent[c] == i:
 				a.problem(i, at, "remove one of the two", "the child %s is listed twice, expected once", Quote(name))
-			case a.mention[c].Path != nil:
+			case a.namedBy[c].Path != nil:
 				a.problem(i, at, "remove it from one of the two",
 					"%s is already a child of %s, expected one supervisor for each",
 					Quote(name), Quote(a.decls[a.parent[c]].Node.Name))
 			default:
 				a.parent[c] = i
-				a.mention[c] = Problem{Decl: i, Path: at}
+				a.namedBy[c] = Problem{Decl: i, Path: at}
 			}
 		}
 	}
@@ -159,19 +157,19 @@ func (a *assembly) adopt() {
 // checkNesting finds cycles and what is nested too deep. As each node has at
 // most one parent by now, each step up is unambiguous.
 func (a *assembly) checkNesting() {
-	const unseen, onTheWay, cyclic = 0, -1, -2
+	const unseen, onPath, cyclic = 0, -1, -2
 	level := make([]int, len(a.decls)) // of a supervisor, the root being 1; or one of the above
 	for i := range a.decls {
-		var way []int // from i up to something known
+		var path []int // from i up to something known
 		at := i
 		for at != Root && level[at] == unseen {
-			level[at] = onTheWay
-			way = append(way, at)
+			level[at] = onPath
+			path = append(path, at)
 			at = a.parent[at]
 		}
-		if at != Root && level[at] == onTheWay {
-			a.cycle(way[slices.Index(way, at):])
-			for _, w := range way {
+		if at != Root && level[at] == onPath {
+			a.cycle(path[slices.Index(path, at):])
+			for _, w := range path {
 				level[w] = cyclic
 			}
 			continue
@@ -180,7 +178,7 @@ func (a *assembly) checkNesting() {
 		if at != Root {
 			above = level[at]
 		}
-		for _, w := range slices.Backward(way) {
+		for _, w := range slices.Backward(path) {
 			if above == cyclic {
 				level[w] = cyclic
 				continue
@@ -189,10 +187,10 @@ func (a *assembly) checkNesting() {
 			level[w] = above
 			// Once for each chain: what lies below is too deep for the same reason.
 			if d := a.decls[w]; d.isNode() && above == supervisor.MaxDepth+1 {
-				m := a.mention[w]
+				m := a.namedBy[w]
 				a.problem(m.Decl, m.Path, "keep supervisors shallow; two or three levels do for most projects",
 					"supervisor %s is on level %d, counted from the root, expected at most %d",
-					Quote(Child{d.Node, d.Agent}.Name()), above, supervisor.MaxDepth)
+					Quote(a.name(w)), above, supervisor.MaxDepth)
 			}
 		}
 	}
@@ -209,15 +207,14 @@ func (a *assembly) cycle(members []int) {
 	if len(names) > supervisor.MaxDepth {
 		names = append(names[:supervisor.MaxDepth:supervisor.MaxDepth], "...")
 	}
-	m := a.mention[members[0]]
+	m := a.namedBy[members[0]]
 	a.problem(m.Decl, m.Path, "remove one of these children",
 		"supervisors contain themselves (%s), expected a tree", Quote(strings.Join(append(names, first), " > ")))
 }
 
 // checkChildren checks what a supervisor asks of its children.
 func (a *assembly) checkChildren(decl int, n *Node) {
-	children := a.childrenOf(decl)
-	for _, i := range children {
+	for _, i := range a.childrenOf(decl) {
 		switch d := a.decls[i]; {
 		case d.Node != nil && d.Node.Significant:
 			a.checkSignificant(i, d.Node.Restart, n.AutoShutdown)
@@ -255,7 +252,7 @@ func (a *assembly) childrenOf(decl int) []int {
 func (a *assembly) build(decl int) []Child {
 	var children []Child
 	for _, i := range a.childrenOf(decl) {
-		c := Child{Node: a.decls[i].Node, Agent: a.decls[i].Agent}
+		c := a.child(i)
 		switch {
 		case c.Node != nil:
 			c.Node.Children = a.build(i)
@@ -267,9 +264,10 @@ func (a *assembly) build(decl int) []Child {
 	return children
 }
 
-func didYouMean(word string) string {
-	if word == "" {
-		return ""
+// DidYouMean returns the hint that the candidate nearest to text was meant; "" if none is near.
+func DidYouMean(text string, candidates ...string) string {
+	if near := suggest.Nearest(text, candidates); near != "" {
+		return "did you mean " + Quote(near) + "?"
 	}
-	return "did you mean " + Quote(word) + "?"
+	return ""
 }

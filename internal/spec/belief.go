@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/coppice-dev/coppice/internal/value"
@@ -28,10 +29,7 @@ type Belief struct {
 
 // Start returns the value that an agent begins with where nothing is kept.
 func (b Belief) Start() value.Value {
-	if b.Initial == "" {
-		return b.Type.Zero()
-	}
-	return b.Initial
+	return cmp.Or(b.Initial, b.Type.Zero())
 }
 
 // CheckBeliefName returns what is wrong with the name of a belief, or "". A name

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,10 +12,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/coppice-dev/coppice/internal/suggest"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -107,7 +108,9 @@ func (a *assembly) checkAgent(i int, g *Agent) {
 	}
 	g.Notify = g.Notify || g.Ready.Notify || g.Watchdog > 0
 	a.checkLiveness(i, g)
-	a.checkHooks(i, g)
+	for _, h := range g.Hooks.Named() {
+		a.checkHook(i, h.Hook, h.Name)
+	}
 	a.checkBeliefs(i, g.Beliefs)
 	a.checkPool(i, g)
 }
@@ -158,9 +161,7 @@ func (a *assembly) checkLimit(i int, l supervisor.Limit, window string) {
 	if l.Max < 0 && l.Max != supervisor.Unlimited || l.Max > MaxRestarts {
 		a.problem(i, []string{"max_restarts"}, "", "max_restarts is %d, expected 0 to %d", l.Max, MaxRestarts)
 	}
-	if l.Within < 0 {
-		a.problem(i, []string{window}, "", "%s is negative, expected a time", window)
-	}
+	a.checkTime(i, l.Within, window)
 	if l.OnLimit != supervisor.Quarantine {
 		return
 	}
@@ -188,59 +189,59 @@ func (a *assembly) checkSignificant(i int, r supervisor.Restart, parent supervis
 }
 
 func (a *assembly) checkBackoff(i int, b supervisor.Backoff) {
-	if b.Base < 0 {
-		a.problem(i, []string{"backoff", "base"}, "", "base is negative, expected a time")
-	}
-	if b.Cap < 0 {
-		a.problem(i, []string{"backoff", "cap"}, "", "cap is negative, expected a time")
-	}
+	a.checkTime(i, b.Base, "backoff", "base")
+	a.checkTime(i, b.Cap, "backoff", "cap")
 	if b.Base > 0 && b.Cap > 0 && b.Base > b.Cap {
 		a.problem(i, []string{"backoff", "base"}, "", "base %v is above cap %v, expected at most that", b.Base, b.Cap)
 	}
 }
 
 func (a *assembly) checkShutdown(i int, s *Shutdown) {
-	if s.Signal == "" {
-		s.Signal = DefaultSignal
+	s.Signal, s.Grace = cmp.Or(s.Signal, DefaultSignal), cmp.Or(s.Grace, supervisor.DefaultShutdown)
+	a.checkSignal(i, &s.Signal, "shutdown")
+	a.checkTime(i, s.Grace, "shutdown", "grace")
+}
+
+// checkSignal checks the signal of a table, and writes it as ParseSignal does.
+func (a *assembly) checkSignal(i int, signal *string, table string) {
+	if name, _, ok := ParseSignal(*signal); ok {
+		*signal = name
+		return
 	}
-	if s.Grace == 0 {
-		s.Grace = supervisor.DefaultShutdown
-	}
-	name, _, ok := ParseSignal(s.Signal)
-	if !ok {
-		a.problem(i, []string{"shutdown", "signal"}, didYouMean(suggest.Nearest(s.Signal, SignalNames())),
-			"unknown signal %s, expected one of %s", Quote(s.Signal), strings.Join(SignalNames(), ", "))
-	} else {
-		s.Signal = name
-	}
-	if s.Grace < 0 {
-		a.problem(i, []string{"shutdown", "grace"}, "", "grace is negative, expected a time")
+	a.problem(i, []string{table, "signal"}, DidYouMean(*signal, SignalNames()...),
+		"unknown signal %s, expected one of %s", Quote(*signal), strings.Join(SignalNames(), ", "))
+}
+
+// checkTime checks that a time is not negative. The last segment of path is its name.
+func (a *assembly) checkTime(i int, d time.Duration, path ...string) {
+	if d < 0 {
+		a.problem(i, path, "", "%s is negative, expected a time", path[len(path)-1])
 	}
 }
 
-func (a *assembly) checkReady(i int, r *Ready) {
-	n := 0
-	for _, set := range []bool{r.Log != "", r.TCP != "", r.HTTP != "", len(r.Exec) > 0, r.Notify} {
-		if set {
+// count returns how many of some conditions hold.
+func count(conditions ...bool) (n int) {
+	for _, holds := range conditions {
+		if holds {
 			n++
 		}
 	}
+	return n
+}
+
+func (a *assembly) checkReady(i int, r *Ready) {
+	n := count(r.Log != "", r.TCP != "", r.HTTP != "", len(r.Exec) > 0, r.Notify)
 	if n > 1 {
 		a.problem(i, []string{"ready"}, "", "ready has %d conditions, expected one of log, tcp, http, exec, notify", n)
 	}
-	if r.Timeout < 0 {
-		a.problem(i, []string{"ready", "timeout"}, "", "timeout is negative, expected a time")
-	}
+	a.checkTime(i, r.Timeout, "ready", "timeout")
 	if n == 0 {
 		return
 	}
-	if r.Timeout == 0 {
-		r.Timeout = DefaultReadyTimeout
-	}
+	r.Timeout = cmp.Or(r.Timeout, DefaultReadyTimeout)
 	if _, err := regexp.Compile(r.Log); err != nil {
 		what := "it is too large"
-		var e *syntax.Error
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[*syntax.Error](err); ok {
 			what = e.Code.String() + " at " + Quote(e.Expr)
 		}
 		a.problem(i, []string{"ready", "log"}, "the syntax is that of RE2; \\ escapes special characters",
@@ -266,29 +267,17 @@ func (a *assembly) checkReady(i int, r *Ready) {
 }
 
 func (a *assembly) checkLiveness(i int, g *Agent) {
-	if g.HeartbeatTimeout < 0 {
-		a.problem(i, []string{"heartbeat_timeout"}, "", "heartbeat_timeout is negative, expected a time")
-	}
-	if g.ProgressTimeout < 0 {
-		a.problem(i, []string{"progress_timeout"}, "", "progress_timeout is negative, expected a time")
-	}
+	a.checkTime(i, g.HeartbeatTimeout, "heartbeat_timeout")
+	a.checkTime(i, g.ProgressTimeout, "progress_timeout")
 	for n, name := range g.ProcessNames {
 		if name == "" || len(name) > MaxName || strings.ContainsAny(name, "/\x00") {
 			a.problem(i, []string{"process_names", strconv.Itoa(n)}, "",
 				"%s is no name of a program, expected the last segment of its path", Quote(name))
 		}
 	}
-	if g.IdleTimeout < 0 {
-		a.problem(i, []string{"idle_timeout"}, "", "idle_timeout is negative, expected a time")
-	}
+	a.checkTime(i, g.IdleTimeout, "idle_timeout")
 	n := &g.Nudge
-	set := 0
-	for _, is := range []bool{n.Type, n.Signal != "", len(n.Command) > 0} {
-		if is {
-			set++
-		}
-	}
-	if set > 1 {
+	if set := count(n.Type, n.Signal != "", len(n.Command) > 0); set > 1 {
 		a.problem(i, []string{"nudge"}, "", "nudge has %d ways, expected one of type, signal, command", set)
 	}
 	if n.Type && !g.Terminal {
@@ -296,14 +285,8 @@ func (a *assembly) checkLiveness(i int, g *Agent) {
 			"type without a terminal, expected one to type into")
 	}
 	if n.Signal != "" {
-		name, _, ok := ParseSignal(n.Signal)
-		if !ok {
-			a.problem(i, []string{"nudge", "signal"}, didYouMean(suggest.Nearest(n.Signal, SignalNames())),
-				"unknown signal %s, expected one of %s", Quote(n.Signal), strings.Join(SignalNames(), ", "))
-		} else {
-			n.Signal = name
-		}
-		if name == "KILL" {
+		a.checkSignal(i, &n.Signal, "nudge")
+		if n.Signal == "KILL" {
 			a.problem(i, []string{"nudge", "signal"}, "", "signal is KILL, expected one that an agent can handle")
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/coppice-dev/coppice/internal/suggest"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -23,9 +22,9 @@ func (a *assembly) checkDependencies(root *Node, nested bool) {
 		elements = a.elements(root)
 	}
 	unknown := 0
-	for i, d := range a.decls {
+	for i := range a.decls {
 		seen := make(map[string]bool)
-		for n, name := range (Child{d.Node, d.Agent}).DependsOn() {
+		for n, name := range a.child(i).DependsOn() {
 			at := []string{"depends_on", strconv.Itoa(n)}
 			on, known := a.byName[name]
 			switch {
@@ -63,16 +62,23 @@ func (a *assembly) unknownDependency(i int, at []string, name string, count int)
 		}
 	}
 	if hint == "" && count <= maxSuggestions {
-		var names []string
-		for j := range a.decls {
-			names = append(names, a.name(j))
-		}
-		hint = didYouMean(suggest.Nearest(name, names))
+		hint = DidYouMean(name, a.names()...)
 	}
 	a.problem(i, at, hint, "unknown dependency %s, expected the name of an agent or supervisor", Quote(name))
 }
 
-func (a *assembly) name(i int) string { return Child{a.decls[i].Node, a.decls[i].Agent}.Name() }
+func (a *assembly) child(i int) Child { return Child{a.decls[i].Node, a.decls[i].Agent} }
+
+func (a *assembly) name(i int) string { return a.child(i).Name() }
+
+// names returns the names of all declarations.
+func (a *assembly) names() []string {
+	names := make([]string, len(a.decls))
+	for i := range names {
+		names[i] = a.name(i)
+	}
+	return names
+}
 
 // contains reports whether the supervisor outer has inner in it, at any depth.
 func (a *assembly) contains(outer, inner int) bool {
@@ -125,22 +131,22 @@ func (a *assembly) checkCycles(elements []element) {
 		}
 		cycle = append(slices.Clone(cycle[first:]), cycle[:first]...)
 		i, on := cycle[0]/2, cycle[1%len(cycle)]/2
-		n := slices.Index(Child{a.decls[i].Node, a.decls[i].Agent}.DependsOn(), a.name(on))
+		n := slices.Index(a.child(i).DependsOn(), a.name(on))
 		hint := "remove one of these dependencies"
-		if later, before := a.turned(elements, cycle); later != "" {
+		if later, before := a.reversedSiblings(elements, cycle); later != "" {
 			hint = fmt.Sprintf("list %s before %s, or remove one of these dependencies", later, before)
 		}
 		a.problem(i, []string{"depends_on", strconv.Itoa(n)}, hint,
-			"dependencies go round in a circle (%s), expected an order", a.tellCycle(elements, cycle))
+			"dependencies go round in a circle (%s), expected an order", a.describeCycle(elements, cycle))
 		g.without(begin(i), ready(on))
 	}
 }
 
-// bond is why one vertex of a graph waits for another one.
-type bond uint8
+// edge is why one vertex of a graph waits for another one.
+type edge uint8
 
 const (
-	itself   bond = iota // ready waits for begin
+	itself   edge = iota // ready waits for begin
 	depends              // depends_on
 	follows              // the next child of a supervisor that starts them in order
 	contains             // a supervisor is ready when what is in it is
@@ -148,7 +154,7 @@ const (
 )
 
 // step returns what the step from v to w leads to, and by which bond.
-func step(elements []element, v, w int) (to int, by bond) {
+func step(elements []element, v, w int) (to int, by edge) {
 	i, j := v/2, w/2
 	switch {
 	case i == j:
@@ -163,9 +169,9 @@ func step(elements []element, v, w int) (to int, by bond) {
 	return j, follows
 }
 
-// turned names two children of a supervisor whose order makes a cycle: the later
+// reversedSiblings names two children of a supervisor whose order makes a cycle: the later
 // of them has to be the first. It is none if there are no or several such pairs.
-func (a *assembly) turned(elements []element, cycle []int) (later, before string) {
+func (a *assembly) reversedSiblings(elements []element, cycle []int) (later, before string) {
 	for k, v := range cycle {
 		switch to, by := step(elements, v, cycle[(k+1)%len(cycle)]); {
 		case by != follows:
@@ -178,8 +184,8 @@ func (a *assembly) turned(elements []element, cycle []int) (later, before string
 	return later, before
 }
 
-// tellCycle returns a description of a cycle.
-func (a *assembly) tellCycle(elements []element, cycle []int) string {
+// describeCycle returns a description of a cycle.
+func (a *assembly) describeCycle(elements []element, cycle []int) string {
 	var b strings.Builder
 	b.WriteString(Quote(a.name(cycle[0] / 2)))
 	steps := 0

@@ -1,6 +1,9 @@
 package spec
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Hooks are commands that run at points of an agent's lifecycle, in the
 // order of Sage: waking, then start, then the agent itself runs;
@@ -49,18 +52,10 @@ type NamedHook struct {
 	*Hook
 }
 
-func (a *assembly) checkHooks(i int, g *Agent) {
-	for _, h := range g.Hooks.Named() {
-		a.checkHook(i, h.Hook, h.Name)
-	}
-}
-
 func (a *assembly) checkHook(i int, h *Hook, path ...string) {
-	switch {
-	case h.Timeout < 0:
-		a.problem(i, append(path, "timeout"), "", "timeout is negative, expected a time")
-	case h.Exists() && h.Timeout == 0:
-		h.Timeout = DefaultHookTimeout
+	a.checkTime(i, h.Timeout, append(path, "timeout")...)
+	if h.Exists() {
+		h.Timeout = cmp.Or(h.Timeout, DefaultHookTimeout)
 	}
 	if h.Command != nil {
 		a.checkCommand(i, h.Command, path...)

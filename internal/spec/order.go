@@ -58,29 +58,7 @@ const (
 )
 
 func (k GateKind) String() string {
-	switch k {
-	case Manual:
-		return "manual"
-	case Cooldown:
-		return "cooldown"
-	case Cron:
-		return "cron"
-	case Condition:
-		return "condition"
-	case Event:
-		return "event"
-	}
-	return fmt.Sprintf("invalid(%d)", k)
-}
-
-// ParseGateKind returns the inverse of String.
-func ParseGateKind(text string) (GateKind, error) {
-	for k := Manual; k <= Event; k++ {
-		if k.String() == text {
-			return k, nil
-		}
-	}
-	return 0, fmt.Errorf("there is no gate %.40q", text)
+	return EnumName(k, "manual", "cooldown", "cron", "condition", "event")
 }
 
 // Gate is a condition that opens an order. An order has at most one of each kind,
@@ -124,27 +102,7 @@ const (
 	OverlapAllow                // it runs concurrently
 )
 
-func (o Overlap) String() string {
-	switch o {
-	case OverlapSkip:
-		return "skip"
-	case OverlapQueue:
-		return "queue"
-	case OverlapAllow:
-		return "allow"
-	}
-	return fmt.Sprintf("invalid(%d)", o)
-}
-
-// ParseOverlap returns the inverse of String.
-func ParseOverlap(text string) (Overlap, error) {
-	for o := OverlapSkip; o <= OverlapAllow; o++ {
-		if o.String() == text {
-			return o, nil
-		}
-	}
-	return 0, fmt.Errorf("there is no overlap %.40q", text)
-}
+func (o Overlap) String() string { return EnumName(o, "skip", "queue", "allow") }
 
 // Defaults of orders.
 const (

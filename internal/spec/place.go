@@ -17,25 +17,18 @@ const (
 const InProcess Runtime = 0x80
 
 func (r Runtime) String() string {
-	switch r {
-	case Proc:
-		return "proc"
-	case Tmux:
-		return "tmux"
-	case InProcess:
+	if r == InProcess {
 		return "inproc"
 	}
-	return fmt.Sprintf("invalid(%d)", uint8(r))
+	return EnumName(r, "proc", "tmux")
 }
 
-// ParseRuntime reads the name of a kind that files can ask for.
-func ParseRuntime(text string) (Runtime, error) {
-	for r := Proc; r <= Tmux; r++ {
-		if r.String() == text {
-			return r, nil
-		}
+// EnumName returns the name of a value of an enumeration, or invalid(N).
+func EnumName[E ~uint8](e E, names ...string) string {
+	if int(e) < len(names) {
+		return names[e]
 	}
-	return 0, fmt.Errorf("unknown runtime %q", text)
+	return fmt.Sprintf("invalid(%d)", uint8(e))
 }
 
 // Limits bound what an agent may use. Zero is no limit.

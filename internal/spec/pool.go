@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"iter"
 	"maps"
 	"slices"
@@ -182,16 +183,10 @@ func (n *Node) layout(path string, instances map[string][]string) *Node {
 func (g *Agent) Sorted(names []string) []string {
 	number := make(map[string]int, len(names))
 	for _, name := range names {
-		number[name] = g.Number(name)
-		if number[name] == 0 {
-			number[name] = MaxInstances + 1
-		}
+		number[name] = cmp.Or(g.Number(name), MaxInstances+1)
 	}
 	return slices.SortedFunc(maps.Keys(number), func(a, b string) int {
-		if d := number[a] - number[b]; d != 0 {
-			return d
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(number[a]-number[b], strings.Compare(a, b))
 	})
 }
 
@@ -208,29 +203,20 @@ func (a *assembly) checkPool(i int, g *Agent) {
 	}
 	a.checkPoolSize(i, g)
 	a.checkPoolNames(i, g)
-	for _, d := range []struct {
-		field      string
-		value      *time.Duration
-		def, limit time.Duration
-	}{
-		{"check_timeout", &p.CheckTimeout, DefaultCheckTimeout, MaxDrainTimeout},
-		{"drain_timeout", &p.DrainTimeout, DefaultDrainTimeout, MaxDrainTimeout},
-	} {
-		switch {
-		case *d.value == 0:
-			*d.value = d.def
-		case *d.value < 0:
-			a.problem(i, []string{"pool", d.field}, "", "%s is negative, expected a time", d.field)
-		case *d.value > d.limit:
-			a.problem(i, []string{"pool", d.field}, "", "%s is %v, expected at most %v", d.field, *d.value, d.limit)
+	timeout := func(field string, d *time.Duration, otherwise time.Duration) {
+		*d = cmp.Or(*d, otherwise)
+		a.checkTime(i, *d, "pool", field)
+		if *d > MaxDrainTimeout {
+			a.problem(i, []string{"pool", field}, "", "%s is %v, expected at most %v", field, *d, MaxDrainTimeout)
 		}
 	}
+	timeout("check_timeout", &p.CheckTimeout, DefaultCheckTimeout)
+	timeout("drain_timeout", &p.DrainTimeout, DefaultDrainTimeout)
 	if p.Check != nil {
 		a.checkCommand(i, p.Check, "pool", "check")
 	}
-	for _, h := range []NamedHook{{"on_boot", &p.OnBoot}, {"on_death", &p.OnDeath}} {
-		a.checkHook(i, h.Hook, "pool", h.Name)
-	}
+	a.checkHook(i, &p.OnBoot, "pool", "on_boot")
+	a.checkHook(i, &p.OnDeath, "pool", "on_death")
 	if g.Significant {
 		a.problem(i, []string{"significant"}, "remove it",
 			"significant in a pool, expected none there: its instances come and go")

@@ -80,11 +80,6 @@ func (o *StartOrder) Needs(path string) []string {
 	return needs
 }
 
-// chosen reports whether an element is an agent that choose selects.
-func (o *StartOrder) chosen(i int, choose func(path string) bool) bool {
-	return o.elements[i].agent && (choose == nil || choose(o.paths[i]))
-}
-
 // Has reports whether the tree has an agent or supervisor with this path.
 func (o *StartOrder) Has(path string) bool {
 	_, ok := o.index[path]

@@ -19,7 +19,7 @@ func (o *StartOrder) StopOrder(lives func(path string) bool) *StopOrder {
 		}
 	}
 	for i := range u.lives {
-		u.lives[i] = o.chosen(i, lives)
+		u.lives[i] = o.elements[i].agent && lives(o.paths[i])
 	}
 	var over []int
 	for v, n := range u.open {

@@ -4,7 +4,6 @@ package aidefile
 import (
 	"cmp"
 	_ "embed" // head
-	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
@@ -139,21 +138,15 @@ func budgetTable() toml.Table[aidefile.Budget] {
 				Also: []string{"max_duration", "time"},
 				Read: func(r *toml.Reader, v *toml.Value, into *aidefile.Budget) {
 					if v.Kind == toml.KindString && v.Text != "" && strings.Trim(v.Text, "0123456789") == "" {
-						seconds := *v
-						seconds.Text += "s"
-						v = &seconds
+						v = new(*v)
+						v.Text += "s"
 					}
 					toml.Duration(func(b *aidefile.Budget) *time.Duration { return &b.Timeout })(r, v, into)
 				}},
 			{Name: "max_retries", Type: "integer", Default: "3",
 				Doc:  "how often the command is called again in the same run after it has failed; 0 for never",
 				Also: []string{"retries", "max_attempts"},
-				Read: func(r *toml.Reader, v *toml.Value, into *aidefile.Budget) {
-					if n, ok := r.Integer(v, 0, aidefile.MaxRestarts,
-						fmt.Sprintf("an integer from 0 to %d", aidefile.MaxRestarts)); ok {
-						into.MaxRetries = int(n)
-					}
-				}},
+				Read: toml.Int(0, aidefile.MaxRestarts, func(b *aidefile.Budget) *int { return &b.MaxRetries })},
 		},
 	}
 }
@@ -207,30 +200,16 @@ func policyTable() toml.Table[aidefile.Policy] {
 		Doc:     "When a run is followed by another one without a trigger. Without this table it never is.",
 		Example: "[daemon]\nrestart = \"always\"\nmax_restarts = 100\nbackoff = \"exponential\"\n",
 		Keys: []toml.Key[aidefile.Policy]{
-			{
-				Name:    "restart",
-				Type:    "always, on-failure, never",
-				Default: "on-failure",
-				Doc:     "after every run; after one that has failed; not at all",
-				Also:    []string{"policy", "mode"},
-				Read: toml.Word(
-					supervisor.ParseRestart,
-					func(p *aidefile.Policy) *supervisor.Restart { return &p.Restart },
-					setting.RestartMeant,
-				),
-			},
+			{Name: "restart", Type: "always, on-failure, never", Default: "on-failure",
+				Doc:  "after every run; after one that has failed; not at all",
+				Also: []string{"policy", "mode"},
+				Read: setting.Restart(func(p *aidefile.Policy) *supervisor.Restart { return &p.Restart })},
 			{Name: "max_restarts", Type: "integer", Default: "10", Doc: "how many restarts may follow each other " +
 				"before the agent gives up; a success resets the count. A restart after a success does not count",
 				Also: []string{"max_restart", "restarts", "max_retries"},
-				Read: func(r *toml.Reader, v *toml.Value, into *aidefile.Policy) {
-					if n, ok := r.Integer(v, 0, aidefile.MaxRestarts,
-						fmt.Sprintf("an integer from 0 to %d", aidefile.MaxRestarts)); ok {
-						into.MaxRestarts = int(n)
-					}
-				}},
+				Read: toml.Int(0, aidefile.MaxRestarts, func(p *aidefile.Policy) *int { return &p.MaxRestarts })},
 			{Name: "backoff", Type: "exponential, linear, fixed", Default: "exponential",
-				Doc: "the delay before a restart, in seconds: 1, 2, 4, 8 and so on; 1, 2, 3; always 1. At most " +
-					"300",
+				Doc:  "the delay before a restart, in seconds: 1, 2, 4, 8 and so on; 1, 2, 3; always 1. At most 300",
 				Also: []string{"delay", "strategy"},
 				Read: toml.OneOf([]string{"exponential", "linear", "fixed"}, func(p *aidefile.Policy, i int) {
 					p.Backoff = []supervisor.BackoffKind{supervisor.Exponential, supervisor.Linear, supervisor.Fixed}[i]
@@ -243,9 +222,8 @@ func policyTable() toml.Table[aidefile.Policy] {
 func Sections() []toml.Section {
 	return []toml.Section{
 		fileTable().Section(), personaTable().Section(), triggerTable().Section(), policyTable().Section(),
-		budgetTable().Section(), memoryTable().Section(),
-		hooksTable().Section(), skillsTable().Section(), vaultTable().Section(), outputTable().Section(),
-		workspaceTable().Section(),
+		budgetTable().Section(), memoryTable().Section(), hooksTable().Section(), skillsTable().Section(),
+		vaultTable().Section(), outputTable().Section(), workspaceTable().Section(),
 	}
 }
 
@@ -254,3 +232,22 @@ func WriteReference(w io.Writer) error { return toml.WritePage(w, head, Sections
 
 //go:embed head.md
 var head string
+
+// WriteSchema writes the JSON Schema of an Aidefile.
+func WriteSchema(w io.Writer) error {
+	b := toml.SchemaBuilder{Sections: Sections(), Special: ownSchema, Spellings: setting.OtherSpellings}
+	return b.Write(w, aidefile.FileName)
+}
+
+// ownSchema returns the schema of a value that only Aidefiles have.
+func ownSchema(_ *toml.SchemaBuilder, _ string, r toml.Row, _ bool) toml.Schema {
+	switch r.Type {
+	case secondsType:
+		return toml.Schema{"anyOf": []toml.Schema{{"type": "string", "pattern": toml.DurationPattern},
+			{"type": "string", "pattern": "^[0-9]+$"}}}
+	case tokensType:
+		return toml.Schema{"anyOf": []toml.Schema{{"type": "integer", "minimum": 0},
+			{"type": "string", "pattern": `^\s*[0-9]+([.][0-9]+)?[kKmM]?\s*$`}}}
+	}
+	return nil
+}

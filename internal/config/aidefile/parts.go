@@ -10,7 +10,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
 func hooksTable() toml.Table[form] {
@@ -61,7 +60,7 @@ func (f *form) hookFault(hook string) (fault, hint string) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		fault, hint = "does not exist, expected a script next to the Aidefile, inject-vault or commit-memory",
-			toml.DidYouMean(suggest.Nearest(hook, []string{aidefile.InjectVault, aidefile.CommitMemory}))
+			spec.DidYouMean(hook, aidefile.InjectVault, aidefile.CommitMemory)
 	case err != nil:
 		fault = "cannot be used: " + toml.Reason(err).Error()
 	case !info.Mode().IsRegular():
@@ -114,7 +113,7 @@ func vaultTable() toml.Table[form] {
 						e := v.Elements[min(i, len(v.Elements)-1)]
 						switch {
 						case !ok:
-						case !variable.MatchString(name):
+						case !isVariable(name):
 							r.Fail(e, "", "%s cannot name a secret, expected a name of a "+
 								"variable such as \"API_KEY\"", spec.Quote(name))
 						case strings.HasPrefix(name, "COPPICE_"):
@@ -138,11 +137,7 @@ func outputTable() toml.Table[aidefile.Output] {
 			{Name: "max_summary_tokens", Type: "integer", Default: "500",
 				Doc:  "how long the summary may be, in tokens of 4 bytes; it is cut off there",
 				Also: []string{"max_tokens", "summary_tokens"},
-				Read: func(r *toml.Reader, v *toml.Value, into *aidefile.Output) {
-					if n, ok := r.Integer(v, 0, 1_000_000, "an integer from 0 to 1000000"); ok {
-						into.MaxSummaryTokens = n
-					}
-				}},
+				Read: toml.Int(0, 1_000_000, func(o *aidefile.Output) *int64 { return &o.MaxSummaryTokens })},
 			{Name: "narrative_schema", Type: "string", Doc: "what the summary is to contain, in words of your own",
 				Also: []string{"schema", "template"},
 				Read: toml.Text(func(o *aidefile.Output) *string { return &o.NarrativeSchema })},

@@ -3,7 +3,6 @@ package aidefile
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/cron"
 	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
 func triggerTable() toml.Table[form] {
@@ -31,26 +29,23 @@ func triggerTable() toml.Table[form] {
 			{Name: "timezone", Type: "string", Default: "that of the machine",
 				Doc:  "the time zone of cron expressions: a name such as `Europe/Berlin`, `UTC` or `Local`",
 				Also: []string{"tz", "zone"},
-				Read: func(r *toml.Reader, v *toml.Value, into *form) { readZone(r, v) }},
+				Read: func(r *toml.Reader, v *toml.Value, _ *form) { readZone(r, v) }},
 			{Name: "label", Type: "string", Default: "the name of the agent", Doc: "the label of the issues",
 				Also: []string{"labels"}, Read: toml.Text(func(f *form) *string { return &f.Label })},
 		},
 	}
 }
 
-// readZone reads a time zone; nil if it is none, which is said.
-func readZone(r *toml.Reader, v *toml.Value) *time.Location {
+// readZone reports a time zone that is unknown; readTriggers takes the others.
+func readZone(r *toml.Reader, v *toml.Value) {
 	name, ok := r.Text(v, "the name of a time zone")
 	if !ok {
-		return nil
+		return
 	}
-	zone, err := cron.LoadZone(name)
-	if err != nil {
+	if _, err := cron.LoadZone(name); err != nil {
 		r.Fail(v, "", "%s is %s, expected a time zone such as \"Europe/Berlin\", \"UTC\" or \"Local\"",
 			r.Label(v), spec.Quote(name))
-		return nil
 	}
-	return zone
 }
 
 // readTriggers reads what starts a run.
@@ -97,8 +92,7 @@ func readTrigger(r *toml.Reader, v *toml.Value, zone *time.Location) (t aidefile
 		s, err := cron.Parse(expr, zone)
 		if err != nil {
 			at := v.At
-			var e *cron.Error
-			if errors.As(err, &e) && e.Field != "" {
+			if e, ok := errors.AsType[*cron.Error](err); ok && e.Field != "" {
 				at += 1 + strings.Index(text, expr) + e.Offset // in the string
 				err = fmt.Errorf("%s %s: %s", e.Field, spec.Quote(e.Text), e.Msg)
 			}
@@ -108,7 +102,7 @@ func readTrigger(r *toml.Reader, v *toml.Value, zone *time.Location) (t aidefile
 		}
 		return aidefile.Trigger{Kind: aidefile.Cron, Schedule: s}, true
 	}
-	hint := toml.DidYouMean(suggest.Nearest(text, []string{"manual", "issue"}))
+	hint := spec.DidYouMean(text, "manual", "issue")
 	switch {
 	case strings.HasPrefix(text, "cron"):
 		hint = "write " + spec.Quote("cron:"+strings.TrimLeft(strings.TrimPrefix(text, "cron"), " :="))
@@ -121,4 +115,13 @@ func readTrigger(r *toml.Reader, v *toml.Value, zone *time.Location) (t aidefile
 	return t, false
 }
 
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+// isVariable reports whether name can name an environment variable of a shell.
+func isVariable(name string) bool {
+	for i, r := range name {
+		letter := r == '_' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return name != ""
+}

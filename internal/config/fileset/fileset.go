@@ -55,11 +55,31 @@ type included struct {
 	by   *toml.Value // what names it; nil for the first file
 }
 
+// New returns the files of a configuration whose first file is at an absolute path,
+// and is called name by the user.
+func New(name, absolute string, a toml.Advice) *Set {
+	g := &Set{advice: a, Dir: filepath.Dir(absolute), Shown: filepath.Dir(name), watch: map[string]bool{},
+		sources: map[string]*toml.Source{}}
+	g.WatchFile(absolute)
+	return g
+}
+
+// First reads the first file.
+func (g *Set) First(name, absolute string) ([]byte, *toml.Error) {
+	data, info, err := toml.ReadFile(name, g.advice)
+	g.files = []included{{path: absolute, info: info, data: data}}
+	g.size = int64(len(data))
+	return data, err
+}
+
+// CanRead reports whether files can be read, and not only the first one.
+func (g *Set) CanRead() bool { return g.Reader != nil }
+
 // Include reads what the file whose document it is includes, and joins it to
 // that. It reports false if something could not be read or parsed, for what is
 // missing would only be the cause of more errors.
 func (g *Set) Include(document *toml.Value) bool {
-	before := len(g.Reader.Errs)
+	before := g.Reader.Count()
 	if list := document.Field("include"); list != nil && g.Reader.Want(list, toml.KindArray, "an array of paths") {
 		for _, e := range list.Elements {
 			if path, ok := g.Reader.Text(e, "a path"); ok && !g.includeOne(e, path) {
@@ -70,7 +90,7 @@ func (g *Set) Include(document *toml.Value) bool {
 	for _, d := range g.documents {
 		document.Join(d)
 	}
-	return len(g.Reader.Errs) == before
+	return g.Reader.Count() == before
 }
 
 // includeOne reads what an element of include stands for. It reports false if no more can be read.
@@ -224,19 +244,16 @@ func (g *Set) file(e *toml.Value, path string) bool {
 				"is the file that includes it, expected another one")
 			return true
 		}
-		line := other.by.Line()
-		fail("remove one of the two", "is included already, by line %d, expected once", line)
+		fail("remove one of the two", "is included already, by line %d, expected once", other.by.Line())
 		return true
 	}
-	if g.size += int64(len(data)); g.size > MaxTotal {
-		fail(g.advice.Large, "makes %d bytes of all files, expected at most %d", g.size, MaxTotal)
+	if message := g.addSize(data); message != "" {
+		fail(g.advice.Large, "%s", message)
 		return false
 	}
-	src := toml.NewSource(shown, data)
-	src.Dir, src.Order = filepath.Dir(absolute), len(g.files)
 	f.data = data
 	g.files = append(g.files, f)
-	document, err := toml.Parse(src)
+	document, err := toml.Parse(g.source(shown, absolute, data))
 	if err != nil {
 		g.Reader.Add(err)
 		return true
@@ -265,17 +282,27 @@ func (g *Set) Read(path string, a toml.Advice) (*toml.Source, *toml.Error) {
 		err.File = shown
 		return nil, err
 	}
-	if g.size += int64(len(data)); g.size > MaxTotal {
-		return nil, &toml.Error{File: shown, Message: fmt.Sprintf("makes %d bytes of all files, expected at most %d",
-			g.size, MaxTotal), Hint: g.advice.Large}
+	if message := g.addSize(data); message != "" {
+		return nil, &toml.Error{File: shown, Message: message, Hint: g.advice.Large}
 	}
-	src := toml.NewSource(shown, data)
-	src.Dir, src.Order = filepath.Dir(absolute), len(g.files)-1
-	if g.sources == nil {
-		g.sources = map[string]*toml.Source{}
-	}
+	src := g.source(shown, absolute, data)
 	g.sources[absolute] = src
 	return src, nil
+}
+
+// addSize adds the size of a file, and returns what is wrong if all files are too large.
+func (g *Set) addSize(data []byte) string {
+	if g.size += int64(len(data)); g.size > MaxTotal {
+		return fmt.Sprintf("makes %d bytes of all files, expected at most %d", g.size, MaxTotal)
+	}
+	return ""
+}
+
+// source returns the source of the file that was added last.
+func (g *Set) source(shown, absolute string, data []byte) *toml.Source {
+	src := toml.NewSource(shown, data)
+	src.Dir, src.Order = filepath.Dir(absolute), len(g.files)-1
+	return src
 }
 
 // Show returns an absolute path as errors print it: relative if the path of the first file
@@ -348,21 +375,27 @@ func (g *Set) Revision() string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// New returns the files of a configuration whose first file is at an absolute path,
-// and is called name by the user.
-func New(name, absolute string, a toml.Advice) *Set {
-	g := &Set{advice: a, Dir: filepath.Dir(absolute), Shown: filepath.Dir(name), watch: map[string]bool{}}
-	g.WatchFile(absolute)
-	return g
+// Nearest returns the path of the file of the first of names that exists in
+// dir or, if there is none, in the nearest directory above it.
+func Nearest(dir string, names ...string) (string, error) {
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("looking for %s above %s: %w", names[0], dir, err)
+	}
+	for d := absolute; ; d = filepath.Dir(d) {
+		for _, name := range names {
+			path := filepath.Join(d, name)
+			_, err := os.Stat(path)
+			if err == nil {
+				return path, nil
+			}
+			// What is there but cannot be seen must not be passed over for another project.
+			if !errors.Is(err, fs.ErrNotExist) {
+				return "", fmt.Errorf("looking for %s above %s: %w", name, dir, err)
+			}
+		}
+		if d == filepath.Dir(d) {
+			return "", fmt.Errorf("no %s in %s or above it: %w", names[0], absolute, fs.ErrNotExist)
+		}
+	}
 }
-
-// First reads the first file.
-func (g *Set) First(name, absolute string) ([]byte, *toml.Error) {
-	data, info, err := toml.ReadFile(name, g.advice)
-	g.files = []included{{path: absolute, info: info, data: data}}
-	g.size = int64(len(data))
-	return data, err
-}
-
-// CanRead reports whether files can be read, and not only the first one.
-func (g *Set) CanRead() bool { return g.Reader != nil }

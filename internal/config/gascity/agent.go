@@ -13,28 +13,26 @@ import (
 func (c *city) agent(from *toml.Value) *toml.Value {
 	c.inspect(from, "[[agent]]")
 	a := toml.DeriveTable(from, "")
-	if name := from.Field("name"); name != nil && name.Kind == toml.KindString && name.Text != "" {
-		a.Put(toml.Derive(name, toml.KindString, "name", c.called(from)))
+	if toml.TextOf(from, "name") != "" {
+		setText(a, from.Field("name"), "name", c.coppiceName(from))
 	} else {
-		give(a, toml.CopyAs(name, "name"))
+		copyField(a, from, "name", "name")
 	}
-	p := c.placeOf(from)
-	give(a, c.inPlace(c.command(from, p), p))
+	p := c.locate(from)
+	putIfSet(a, c.inWorkDir(c.command(from, p), p))
 	if p.dir != nil && p.own == nil {
-		give(a, toml.Derive(p.dir, toml.KindString, "dir", p.work))
+		putIfSet(a, toml.Derive(p.dir, toml.KindString, "dir", p.work))
 	}
-	give(a, c.env(from, p))
+	putIfSet(a, c.env(from, p))
 	c.runtime(a, from)
-	give(a, c.script(from, p, "on_waking", ") || exit", "pre_start"))
-	give(a, c.script(from, p, "on_start", `) || echo "session_setup: exit code $?" >&2`, "session_setup",
+	putIfSet(a, c.script(from, p, "on_waking", ") || exit", "pre_start"))
+	putIfSet(a, c.script(from, p, "on_start", `) || echo "session_setup: exit code $?" >&2`, "session_setup",
 		"session_setup_script"))
-	if idle := from.Field("idle_timeout"); idle != nil && !textIs(from, "idle_timeout", toml.KindString, "") {
-		give(a, toml.CopyAs(idle, "idle_timeout"))
-	}
+	copyField(a, from, "idle_timeout", "idle_timeout")
 	a.Put(c.backoff(from))
-	give(a, c.dependsOn(from))
-	give(a, c.pool(from, p))
-	give(a, toml.CopyAs(from.Field("suspended"), "suspended"))
+	putIfSet(a, c.dependsOn(from))
+	putIfSet(a, c.pool(from, p))
+	copyField(a, from, "suspended", "suspended")
 	if p.rig != nil && textIs(p.rig, "suspended", toml.KindBool, "true") {
 		a.Put(toml.CopyAs(p.rig.Field("suspended"), "suspended"))
 	}
@@ -46,8 +44,8 @@ func textIs(v *toml.Value, name string, k toml.Kind, text string) bool {
 	return f != nil && f.Kind == k && f.Text == text
 }
 
-// place says to which rig an agent belongs, and where it runs.
-type place struct {
+// location says to which rig an agent belongs, and where it runs.
+type location struct {
 	agent *toml.Value
 	rig   *toml.Value // nil if it belongs to none
 	dir   *toml.Value // what says where it runs; nil for the directory of the city
@@ -59,23 +57,22 @@ type place struct {
 // instance is the name of an instance of a pool, for the shell.
 const instance = "${COPPICE_AGENT##*/}"
 
-func (c *city) placeOf(from *toml.Value) place {
-	p := place{agent: from, pool: isPool(from)}
-	if dir := from.Field("dir"); dir != nil && dir.Kind == toml.KindString && dir.Text != "" {
-		p.rig, p.dir, p.work = c.rigs[dir.Text], dir, dir.Text
+func (c *city) locate(from *toml.Value) location {
+	p := location{agent: from, pool: isPool(from)}
+	if dir := toml.TextOf(from, "dir"); dir != "" {
+		p.rig, p.dir, p.work = c.rigs[dir], from.Field("dir"), dir
 	}
 	if path := toml.TextOf(p.rig, "path"); path != "" {
 		p.dir, p.work = p.rig.Field("path"), path
 	}
 	if work := from.Field("work_dir"); work != nil && !textIs(from, "work_dir", toml.KindString, "") {
-		work, text := work, c.expand(work, p)
-		p.own, p.work = work, text
+		p.work, p.own = c.expand(work, p), work
 	}
 	return p
 }
 
 // env returns the variables that Gas City sets, those of the provider and those of the agent.
-func (c *city) env(from *toml.Value, p place) *toml.Value {
+func (c *city) env(from *toml.Value, p location) *toml.Value {
 	own := from.Field("env")
 	if own != nil && own.Kind != toml.KindTable {
 		return toml.CopyAs(own, "env")
@@ -85,26 +82,23 @@ func (c *city) env(from *toml.Value, p place) *toml.Value {
 		t = toml.DeriveTable(own, "env")
 		t.Gone = own.Gone
 	}
-	set := func(name, text string) { t.Put(toml.Derive(from, toml.KindString, name, text)) }
-	set("GC_CITY", c.dir)
-	set("GC_CITY_PATH", c.dir)
-	set("GC_AGENT", c.identity(from))
+	setText(t, from, "GC_CITY", c.dir)
+	setText(t, from, "GC_CITY_PATH", c.dir)
+	setText(t, from, "GC_AGENT", c.cityName(from))
 	if p.rig != nil {
-		set("GC_RIG", toml.TextOf(p.rig, "name"))
-		set("GC_RIG_ROOT", toml.Absolute(c.dir, toml.TextOf(p.rig, "path")))
+		setText(t, from, "GC_RIG", toml.TextOf(p.rig, "name"))
+		setText(t, from, "GC_RIG_ROOT", c.rigRoot(p.rig))
 	}
 	name := toml.TextOf(from, "provider")
 	if name == "" && from.Field("start_command") == nil && c.workspace != nil &&
 		c.workspace.Field("start_command") == nil {
 		name = toml.TextOf(c.workspace, "provider")
 	}
-	for _, origin := range []*toml.Value{c.provider(name), from} {
-		if origin == nil || origin.Field("env") == nil ||
-			!c.r.Want(origin.Field("env"), toml.KindTable, "a table of strings") {
-			continue
-		}
-		for _, f := range origin.Field("env").Fields {
-			t.Put(toml.CopyAs(f, f.Name))
+	for _, env := range []*toml.Value{below(c.provider(name), "env"), own} {
+		if env != nil && c.r.Want(env, toml.KindTable, "a table of strings") {
+			for _, f := range env.Fields {
+				t.Put(toml.CopyAs(f, f.Name))
+			}
 		}
 	}
 	return t
@@ -126,7 +120,7 @@ func (c *city) runtime(a, from *toml.Value) {
 	}
 	switch provider := toml.TextOf(c.session, "provider"); provider {
 	case "tmux":
-		a.Put(toml.Derive(at, toml.KindString, "runtime", "tmux"))
+		setText(a, at, "runtime", "tmux")
 	case "subprocess":
 	default:
 		if provider != "" && !c.foreign[provider] {
@@ -140,7 +134,7 @@ func (c *city) runtime(a, from *toml.Value) {
 
 // script makes a hook of lists of shell commands, each in a shell of its own,
 // and of the path of a script.
-func (c *city) script(from *toml.Value, p place, hook, end string, keys ...string) *toml.Value {
+func (c *city) script(from *toml.Value, p location, hook, end string, keys ...string) *toml.Value {
 	var b strings.Builder
 	var first *toml.Value
 	for _, key := range keys {
@@ -171,14 +165,10 @@ func (c *city) script(from *toml.Value, p place, hook, end string, keys ...strin
 	}
 	t, command := toml.DeriveTable(first, hook), toml.Derive(first, toml.KindArray, "command", "")
 	for _, word := range []string{setting.Shell, "-c", script} {
-		e := toml.Derive(first, toml.KindString, "", word)
-		e.Parent = command
-		command.Append(e)
+		command.Append(toml.Derive(first, toml.KindString, "", word))
 	}
 	t.Put(command)
-	if c.session != nil {
-		give(t, toml.CopyAs(c.session.Field("setup_timeout"), "timeout"))
-	}
+	putIfSet(t, toml.CopyAs(below(c.session, "setup_timeout"), "timeout"))
 	return t
 }
 
@@ -192,11 +182,10 @@ func (c *city) dependsOn(from *toml.Value) *toml.Value {
 	for _, e := range v.Elements {
 		name := toml.CopyAs(e, "")
 		if e.Kind == toml.KindString {
-			if called, ok := c.meant(e.Text, toml.TextOf(from, "dir"), c.homes[from].binding); ok {
+			if called, ok := c.findAgent(e.Text, toml.TextOf(from, "dir"), c.origins[from].binding); ok {
 				name.Text = called
 			}
 		}
-		name.Parent = list
 		list.Append(name)
 	}
 	return list
@@ -206,8 +195,7 @@ func (c *city) dependsOn(from *toml.Value) *toml.Value {
 func poolKeys() map[string]string {
 	return map[string]string{
 		"min_active_sessions": "min", "max_active_sessions": "max", "scale_check": "check",
-		"drain_timeout": "drain_timeout",
-		"on_boot":       "on_boot", "on_death": "on_death", "namepool": "namepool",
+		"drain_timeout": "drain_timeout", "on_boot": "on_boot", "on_death": "on_death", "namepool": "namepool",
 	}
 }
 
@@ -217,17 +205,14 @@ func isPool(from *toml.Value) bool {
 		return true
 	}
 	for key := range poolKeys() {
-		if v := from.Field(
-			key,
-		); v != nil &&
-			!(key == "max_active_sessions" && v.Kind == toml.KindInteger && v.Text == "1") {
+		if from.Field(key) != nil && !(key == "max_active_sessions" && textIs(from, key, toml.KindInteger, "1")) {
 			return true
 		}
 	}
 	return false
 }
 
-func (c *city) pool(from *toml.Value, p place) *toml.Value {
+func (c *city) pool(from *toml.Value, p location) *toml.Value {
 	if !p.pool {
 		return nil
 	}
@@ -238,18 +223,18 @@ func (c *city) pool(from *toml.Value, p place) *toml.Value {
 	t := toml.DeriveTable(from, "pool")
 	take := func(f *toml.Value, name string) {
 		if f.Kind == toml.KindString && name == "namepool" && f.Text != "" && f.Source.Dir != c.dir {
-			t.Put(toml.Derive(f, toml.KindString, name, c.path(f.Text, f.Source.Dir)))
+			setText(t, f, name, c.path(f.Text, f.Source.Dir))
 		} else if f.Kind == toml.KindString && (name == "check" || name == "on_boot" || name == "on_death") {
-			give(t, toml.Derive(f, toml.KindString, name, c.expand(f, p)))
+			putIfSet(t, toml.Derive(f, toml.KindString, name, c.expand(f, p)))
 		} else {
-			give(t, toml.CopyAs(f, name))
+			putIfSet(t, toml.CopyAs(f, name))
 		}
 	}
 	if table != nil {
 		t = toml.DeriveTable(table, "pool")
 		c.inspect(table, "[agent.pool]")
 		for _, f := range table.Fields {
-			if k := c.tables["[agent.pool]"].key(f.Name); k != nil {
+			if c.tables["[agent.pool]"].key(f.Name) != nil {
 				take(f, f.Name)
 			}
 		}
@@ -261,10 +246,10 @@ func (c *city) pool(from *toml.Value, p place) *toml.Value {
 		}
 	}
 	if t.Field("max") == nil {
-		t.Put(toml.Derive(t, toml.KindString, "max", "unlimited"))
+		setText(t, t, "max", "unlimited")
 	}
 	if t.Field("check") == nil {
-		t.Put(toml.Derive(t, toml.KindString, "check", tasksOf(c.called(from))))
+		setText(t, t, "check", tasksOf(c.coppiceName(from)))
 	}
 	return t
 }
@@ -278,7 +263,7 @@ printf '%s\n' "$ready" "$busy" | grep -o '"created_at":"' | wc -l`
 
 // expand replaces the templates in a text. What belongs to one instance of a
 // pool is only known to the shell, once there is one.
-func (c *city) expand(v *toml.Value, p place) string {
+func (c *city) expand(v *toml.Value, p location) string {
 	text, ok := c.r.Text(v, "a string")
 	if !ok {
 		return ""
@@ -298,18 +283,18 @@ func (c *city) expand(v *toml.Value, p place) string {
 		case ".CityName":
 			return c.name
 		case ".Agent":
-			return own(c.identity(p.agent))
+			return own(c.cityName(p.agent))
 		case ".AgentBase":
 			return own(toml.TextOf(p.agent, "name"))
 		case ".Session":
-			return own(c.called(p.agent))
+			return own(c.coppiceName(p.agent))
 		case ".Rig":
 			return toml.TextOf(p.rig, "name")
 		case ".RigRoot":
 			if p.rig == nil {
 				return ""
 			}
-			return toml.Absolute(c.dir, toml.TextOf(p.rig, "path"))
+			return c.rigRoot(p.rig)
 		case ".WorkDir":
 			return toml.Absolute(c.dir, p.work)
 		default:

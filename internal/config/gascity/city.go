@@ -4,10 +4,10 @@
 package gascity
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/config/fileset"
@@ -15,7 +15,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/internal/suggest"
 	"github.com/coppice-dev/coppice/internal/timespan"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -35,7 +34,7 @@ type city struct {
 	session   *toml.Value
 	interval  *toml.Value // patrol_interval
 	rigs      map[string]*toml.Value
-	homes     map[*toml.Value]home   // of agents that are in packs
+	origins   map[*toml.Value]origin // of agents that are in packs
 	layers    []layer                // of orders
 	formulas  map[string]*toml.Value // files of formulas; nil for what is none
 	g         *fileset.Set
@@ -60,14 +59,14 @@ type Translation struct {
 // Translate makes of the document of a city.toml in a directory what it means here.
 func Translate(r *toml.Reader, document *toml.Value, dir string, g *fileset.Set) *Translation {
 	c := newCity(r, dir)
-	c.gather(document, g)
+	c.addPacks(document, g)
 	return c.translate(document)
 }
 
 func newCity(r *toml.Reader, dir string) *city {
 	c := &city{
 		r: r, dir: dir, tables: map[string]table{}, rigs: map[string]*toml.Value{},
-		homes: map[*toml.Value]home{}, names: map[string]string{}, foreign: map[string]bool{},
+		origins: map[*toml.Value]origin{}, names: map[string]string{}, foreign: map[string]bool{},
 		unused: map[string]*ignoredKey{}, formulas: map[string]*toml.Value{},
 		template: regexp.MustCompile(`\{\{-?\s*(.*?)\s*-?\}\}`),
 	}
@@ -77,8 +76,8 @@ func newCity(r *toml.Reader, dir string) *city {
 	return c
 }
 
-// gather adds to a document what is in packs, and applies its patches.
-func (c *city) gather(document *toml.Value, g *fileset.Set) {
+// addPacks adds to a document what is in packs, and applies its patches.
+func (c *city) addPacks(document *toml.Value, g *fileset.Set) {
 	c.g = g
 	c.dropProviderPatches(document)
 	(&packs{city: c, sources: map[string]*toml.Source{}}).expand(document)
@@ -111,12 +110,12 @@ func (c *city) translate(document *toml.Value) *Translation {
 	agents := c.elements(document, "agent")
 	for _, a := range agents {
 		if toml.TextOf(a, "name") != "" {
-			c.names[c.identity(a)] = c.called(a)
+			c.names[c.cityName(a)] = c.coppiceName(a)
 		}
 	}
 	for _, a := range agents { // the name of an import can be left out where no other agent is called so
 		if c.names[qualified(a)] == "" {
-			c.names[qualified(a)] = c.called(a)
+			c.names[qualified(a)] = c.coppiceName(a)
 		}
 	}
 	orders := c.orders(document, out)
@@ -125,12 +124,9 @@ func (c *city) translate(document *toml.Value) *Translation {
 			"city or for one of its [[rigs]]")
 	}
 	if len(agents) > 0 {
-		all := &toml.Value{Kind: toml.KindArray, Source: document.Source, Name: "agent", At: document.Field("agent").At,
-			Key: document.Field("agent").Key}
+		all := toml.Derive(document.Field("agent"), toml.KindArray, "agent", "")
 		for _, a := range agents {
-			made := c.agent(a)
-			made.Parent = all
-			all.Append(made)
+			all.Append(c.agent(a))
 		}
 		out.Adopt(all)
 	}
@@ -152,8 +148,8 @@ func (c *city) backoff(agent *toml.Value) *toml.Value {
 		}
 	}
 	t := toml.DeriveTable(from, "backoff")
-	t.Put(toml.Derive(from, toml.KindString, "kind", supervisor.Fixed.String()))
-	t.Put(toml.Derive(from, toml.KindString, "base", base.String()))
+	setText(t, from, "kind", supervisor.Fixed.String())
+	setText(t, from, "base", base.String())
 	return t
 }
 
@@ -165,26 +161,26 @@ func (c *city) namedSession(s *toml.Value) {
 	}
 }
 
-// identity returns what Gas City calls an agent: dir/import.name, dir/name, or name.
-func (c *city) identity(a *toml.Value) string {
-	if binding := c.homes[a].binding; binding != "" {
+// cityName returns what Gas City calls an agent: dir/import.name, dir/name, or name.
+func (c *city) cityName(a *toml.Value) string {
+	if binding := c.origins[a].binding; binding != "" {
 		return strings.TrimPrefix(toml.TextOf(a, "dir")+"/"+binding+"."+toml.TextOf(a, "name"), "/")
 	}
 	return qualified(a)
 }
 
-// called returns the name of an agent here.
-func (c *city) called(a *toml.Value) string {
+// coppiceName returns the name of an agent here.
+func (c *city) coppiceName(a *toml.Value) string {
 	name := strings.ReplaceAll(qualified(a), "/", "--")
-	if binding := c.homes[a].binding; binding != "" {
+	if binding := c.origins[a].binding; binding != "" {
 		name = strings.TrimSuffix(name, toml.TextOf(a, "name")) + binding + "__" + toml.TextOf(a, "name")
 	}
 	return name
 }
 
-// meant returns the name here of the agent that another one, or an order, of a rig
+// findAgent returns the name here of the agent that another one, or an order, of a rig
 // and an import calls so.
-func (c *city) meant(name, rig, binding string) (string, bool) {
+func (c *city) findAgent(name, rig, binding string) (string, bool) {
 	for _, full := range []string{rig + "/" + binding + "." + name, rig + "/" + name, binding + "." + name, name} {
 		if called, ok := c.names[strings.TrimPrefix(full, "/")]; ok {
 			return called, true
@@ -226,7 +222,7 @@ func (c *city) patches() []toml.Patchable {
 			}
 			return qualified(v)
 		},
-		Names: func(v *toml.Value) []string { return []string{c.identity(v), qualified(v)} },
+		Names: func(v *toml.Value) []string { return []string{c.cityName(v), qualified(v)} },
 	}
 	rigs := c.tables["[[rigs]]"].section()
 	// they have been followed
@@ -241,23 +237,18 @@ func (c *city) inspect(v *toml.Value, header string) {
 	for _, f := range v.Fields {
 		switch k := t.key(f.Name); {
 		case k == nil:
-			rows := t.section().Rows
-			names := make([]string, len(rows))
-			for i, row := range rows {
-				names[i] = row.Name
+			var names []string
+			for _, k := range t.keys {
+				names = append(names, k.Name)
 			}
-			where := header
-			if where == "" {
-				where = "the file"
-			}
-			if near := suggest.Nearest(f.Name, names); near != "" {
-				c.r.FailKey(f, "did you mean "+strconv.Quote(near)+"?", "unknown key %s in %s",
-					spec.Quote(f.Name), where)
+			where := cmp.Or(header, "the file")
+			if hint := spec.DidYouMean(f.Name, names...); hint != "" {
+				c.r.FailKey(f, hint, "unknown key %s in %s", spec.Quote(f.Name), where)
 			} else {
 				c.r.Notice(f, "%s is not a key of %s, and is ignored", toml.BareKey(f.Name), where)
 			}
 		case k.unused:
-			if key := header + " " + f.Name; !c.again(key) { // else its path would be looked for in vain
+			if key := header + " " + f.Name; !c.countRepeat(key) { // else its path would be looked for in vain
 				c.notSupported(f, key, "%s is not supported: %s", toml.KeyPath(f), strings.ReplaceAll(k.Doc, "`", ""))
 			}
 		}
@@ -266,13 +257,13 @@ func (c *city) inspect(v *toml.Value, header string) {
 
 // notSupported names a key that is not supported, once for all its places.
 func (c *city) notSupported(f *toml.Value, key, format string, args ...any) {
-	if !c.again(key) {
+	if !c.countRepeat(key) {
 		c.unused[key] = &ignoredKey{notice: c.r.Notice(f, format, args...)}
 	}
 }
 
-// again counts a key that was named before.
-func (c *city) again(key string) bool {
+// countRepeat counts a key that was named before.
+func (c *city) countRepeat(key string) bool {
 	u := c.unused[key]
 	if u != nil {
 		u.others++
@@ -280,8 +271,8 @@ func (c *city) again(key string) bool {
 	return u != nil
 }
 
-// only returns a field that is a table; nil if there is none.
-func (c *city) only(v *toml.Value, name string) *toml.Value {
+// tableField returns a field that is a table; nil if there is none.
+func (c *city) tableField(v *toml.Value, name string) *toml.Value {
 	f := v.Field(name)
 	if f == nil || !c.r.Want(f, toml.KindTable, "a table") {
 		return nil
@@ -289,9 +280,9 @@ func (c *city) only(v *toml.Value, name string) *toml.Value {
 	return f
 }
 
-// table returns only, and inspects it.
+// table returns tableField, and inspects it.
 func (c *city) table(v *toml.Value, name string) *toml.Value {
-	f := c.only(v, name)
+	f := c.tableField(v, name)
 	if f != nil {
 		c.inspect(f, "["+name+"]")
 	}
@@ -300,45 +291,45 @@ func (c *city) table(v *toml.Value, name string) *toml.Value {
 
 // tablesIn returns a table of tables, which are inspected; nil if there is none.
 func (c *city) tablesIn(v *toml.Value, name string) *toml.Value {
-	t := c.only(v, name)
-	if t == nil {
-		return nil
-	}
-	for _, f := range t.Fields {
-		if c.r.Want(f, toml.KindTable, "a table") {
-			c.inspect(f, "["+name+".*]")
+	t := c.tableField(v, name)
+	if t != nil {
+		for _, f := range t.Fields {
+			if c.r.Want(f, toml.KindTable, "a table") {
+				c.inspect(f, "["+name+".*]")
+			}
 		}
 	}
 	return t
 }
 
 // elements returns those of an array of tables.
-func (c *city) elements(v *toml.Value, name string) (all []*toml.Value) {
-	f := v.Field(name)
-	if f == nil {
-		return nil
+func (c *city) elements(v *toml.Value, name string) []*toml.Value {
+	if f := v.Field(name); f != nil {
+		return c.r.Tables(f)
 	}
-	if f.Kind == toml.KindTable {
-		c.r.FailKey(f, "write [["+name+"]]", "%s is a single table, expected an array of tables", name)
-		return nil
-	}
-	if c.r.Want(f, toml.KindArray, "an array of tables") {
-		for _, e := range f.Elements {
-			if c.r.Want(e, toml.KindTable, "a table") {
-				all = append(all, e)
-			}
-		}
-	}
-	return all
+	return nil
 }
+
+// copyField gives to the field called name of from, under another name.
+func copyField(to, from *toml.Value, name, as string) {
+	putIfSet(to, toml.CopyAs(from.Field(name), as))
+}
+
+// setText sets a field of a table to a text that has the place of at.
+func setText(t, at *toml.Value, name, text string) {
+	t.Put(toml.Derive(at, toml.KindString, name, text))
+}
+
+// rigRoot returns the directory of a rig.
+func (c *city) rigRoot(rig *toml.Value) string { return toml.Absolute(c.dir, toml.TextOf(rig, "path")) }
 
 // qualified returns what Gas City calls an agent: dir/name, or name.
 func qualified(a *toml.Value) string {
 	return strings.TrimPrefix(toml.TextOf(a, "dir")+"/"+toml.TextOf(a, "name"), "/")
 }
 
-// give puts a value that is not nil into a table; an empty text is none.
-func give(t, v *toml.Value) {
+// putIfSet puts a value that is not nil into a table; an empty text is none.
+func putIfSet(t, v *toml.Value) {
 	if v != nil && !(v.Kind == toml.KindString && v.Text == "") {
 		t.Put(v)
 	}
@@ -350,11 +341,9 @@ func (c *city) project(out *toml.Value) {
 		return
 	}
 	t := toml.DeriveTable(c.workspace, "project")
-	give(t, toml.CopyAs(c.workspace.Field("name"), "name"))
-	give(t, toml.CopyAs(c.workspace.Field("suspended"), "suspended"))
-	if name := toml.TextOf(c.workspace, "name"); name != "" {
-		c.name = name
-	}
+	copyField(t, c.workspace, "name", "name")
+	copyField(t, c.workspace, "suspended", "suspended")
+	c.name = cmp.Or(toml.TextOf(c.workspace, "name"), c.name)
 	out.Adopt(t)
 }
 
@@ -371,22 +360,19 @@ func (c *city) daemon(document, out *toml.Value) {
 	t := toml.DeriveTable(from, "daemon")
 	for _, f := range from.Fields {
 		switch f.Name {
-		case "patrol_interval", "restart_window", "shutdown_timeout", "drift_drain_timeout":
-			give(t, toml.CopyAs(f, f.Name))
+		case "patrol_interval", "restart_window", "shutdown_timeout", "drift_drain_timeout", "max_restarts":
+			putIfSet(t, toml.CopyAs(f, f.Name))
 		case "wisp_gc_interval":
-			give(t, toml.CopyAs(f, "gc_interval"))
+			putIfSet(t, toml.CopyAs(f, "gc_interval"))
 		case "wisp_ttl":
-			give(t, toml.CopyAs(f, "ttl"))
-		case "max_restarts":
-			if f.Kind == toml.KindInteger && strings.HasPrefix(f.Text, "-") {
-				give(t, toml.Derive(f, toml.KindInteger, f.Name, "0"))
-			} else {
-				give(t, toml.CopyAs(f, f.Name))
-			}
+			putIfSet(t, toml.CopyAs(f, "ttl"))
 		}
 	}
-	if t.Field("max_restarts") == nil {
+	switch most := t.Field("max_restarts"); {
+	case most == nil:
 		t.Put(toml.Derive(from, toml.KindInteger, "max_restarts", defaultStarts))
+	case most.Kind == toml.KindInteger && strings.HasPrefix(most.Text, "-"):
+		most.Text = "0"
 	}
 	out.Adopt(t)
 }

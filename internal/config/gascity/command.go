@@ -10,9 +10,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// inPlace returns a command that makes the directory that its agent runs in. The
+// inWorkDir returns a command that makes the directory that its agent runs in. The
 // agent itself has that of the city, where pre_start finds what it needs, too.
-func (c *city) inPlace(command *toml.Value, p place) *toml.Value {
+func (c *city) inWorkDir(command *toml.Value, p location) *toml.Value {
 	if p.own == nil || p.work == "" || command.Kind != toml.KindString || strings.TrimSpace(command.Text) == "" {
 		return command
 	}
@@ -32,7 +32,7 @@ func (c *city) inPlace(command *toml.Value, p place) *toml.Value {
 
 // command returns what an agent runs: its own start_command, that of its provider,
 // that of the workspace, that of the provider of the workspace.
-func (c *city) command(from *toml.Value, p place) *toml.Value {
+func (c *city) command(from *toml.Value, p location) *toml.Value {
 	start, provider := from.Field("start_command"), from.Field("provider")
 	if start == nil && provider == nil && c.workspace != nil {
 		if start = c.workspace.Field("start_command"); start == nil {
@@ -46,7 +46,7 @@ func (c *city) command(from *toml.Value, p place) *toml.Value {
 	case start != nil && start.Kind != toml.KindString:
 		return toml.CopyAs(start, "command")
 	case start != nil:
-		text = c.ofPack(c.expand(start, p), from)
+		text = c.packCommand(c.expand(start, p), from)
 	case provider != nil:
 		origin = provider
 		name, ok := c.r.Text(provider, "the name of a provider")
@@ -58,23 +58,17 @@ func (c *city) command(from *toml.Value, p place) *toml.Value {
 			if base, ok := strings.CutPrefix(toml.TextOf(declared, "base"), "builtin:"); ok {
 				text = base
 			}
-			command := declared.Field("command")
-			if command == nil {
-				command = declared.Field("start_command")
-			}
-			if command != nil {
+			if command := cmp.Or(declared.Field("command"), declared.Field("start_command")); command != nil {
 				text, origin = toml.TextOf(declared, "command"), command
 				if text == "" {
 					return toml.CopyAs(command, "command")
 				}
 			}
-			if args == nil {
-				args = declared.Field("args")
-			}
+			args = cmp.Or(args, declared.Field("args"))
 		}
 	default:
 		c.r.Fail(from, "write start_command, or provider, here or in [workspace]",
-			"agent %s has nothing to run, expected a command", spec.Quote(c.identity(from)))
+			"agent %s has nothing to run, expected a command", spec.Quote(c.cityName(from)))
 		return toml.Derive(from, toml.KindString, "command", "true")
 	}
 	if args != nil && c.r.Want(args, toml.KindArray, "an array of strings") {
@@ -88,11 +82,11 @@ func (c *city) command(from *toml.Value, p place) *toml.Value {
 }
 
 // homeOf returns the directory of the pack that an agent comes from, or of the city.
-func (c *city) homeOf(agent *toml.Value) string { return cmp.Or(c.homes[agent].dir, c.dir) }
+func (c *city) homeOf(agent *toml.Value) string { return cmp.Or(c.origins[agent].dir, c.dir) }
 
-// ofPack returns a command that may begin with the path of a program in the pack of
+// packCommand returns a command that may begin with the path of a program in the pack of
 // its agent: such a program is meant, wherever the agent runs.
-func (c *city) ofPack(command string, agent *toml.Value) string {
+func (c *city) packCommand(command string, agent *toml.Value) string {
 	first, rest, _ := strings.Cut(strings.TrimLeft(command, " \t"), " ")
 	home := c.homeOf(agent)
 	if home == c.dir || !strings.Contains(first, "/") || filepath.IsAbs(first) || !setting.IsPlain(first) ||
@@ -104,10 +98,7 @@ func (c *city) ofPack(command string, agent *toml.Value) string {
 
 // provider returns a table of [providers].
 func (c *city) provider(name string) *toml.Value {
-	if c.providers == nil {
-		return nil
-	}
-	if p := c.providers.Field(name); p != nil && p.Kind == toml.KindTable {
+	if p := below(c.providers, name); p != nil && p.Kind == toml.KindTable {
 		return p
 	}
 	return nil

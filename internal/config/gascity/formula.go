@@ -16,28 +16,28 @@ func (c *city) formula(t *toml.Value, l layer) {
 	if from == nil || from.Kind != toml.KindString || spec.CheckName(from.Text) != "" || t.Field("task") != nil {
 		return // which is told later
 	}
-	f := c.formulaCalled(from.Text, l.rig)
+	f := c.findFormula(from.Text, l.rig)
 	if f == nil {
 		c.r.Notice(from, "there is no %s.toml in formulas/: the task has just that name", from.Text)
 		return
 	}
 	task := toml.DeriveTable(from, "task")
-	task.Put(toml.Derive(from, toml.KindString, "title", from.Text))
-	give(task, toml.Derive(from, toml.KindString, "text", formulaText(f)))
+	setText(task, from, "title", from.Text)
+	putIfSet(task, toml.Derive(from, toml.KindString, "text", formulaText(f)))
 	t.Remove("formula")
 	t.Put(task)
 }
 
-// formulaCalled returns the file of a formula: that of the last layer that has one,
+// findFormula returns the file of a formula: that of the last layer that has one,
 // among those of the city and of a rig; nil if there is none.
-func (c *city) formulaCalled(name string, rig *toml.Value) (found *toml.Value) {
+func (c *city) findFormula(name string, rig *toml.Value) (found *toml.Value) {
 	for _, l := range c.layers {
 		if l.rig != nil && l.rig != rig {
 			continue
 		}
 		for _, end := range []string{".toml", ".formula.toml"} {
 			path := filepath.Join(l.dir, "formulas", name+end)
-			if f := c.formulaIn(path); f != nil {
+			if f := c.readFormula(path); f != nil {
 				found = f
 			}
 		}
@@ -45,8 +45,8 @@ func (c *city) formulaCalled(name string, rig *toml.Value) (found *toml.Value) {
 	return found
 }
 
-// formulaIn reads a file once; nil if there is none, or it cannot be used.
-func (c *city) formulaIn(path string) *toml.Value {
+// readFormula reads a file once; nil if there is none, or it cannot be used.
+func (c *city) readFormula(path string) *toml.Value {
 	f, known := c.formulas[path]
 	if known {
 		return f

@@ -20,12 +20,12 @@ type layer struct {
 // earlier one that have the same name.
 func (c *city) orderFiles() (all []orderfile.File) {
 	if !c.g.CanRead() {
-		return nil // no file can be read
+		return nil
 	}
 	before := map[string]int{}
 	for _, l := range c.layers {
 		first := len(all)
-		for _, f := range orderfile.Read(c.r, c.g, l.dir, orderPatterns()...) {
+		for _, f := range orderfile.Read(c.r, c.g, l.dir, "orders/*.toml", "orders/*/order.toml", "formulas/orders/*/order.toml") {
 			f = c.orderOf(f, l)
 			if at, ok := before[f.Name]; ok {
 				all[at] = f
@@ -38,11 +38,6 @@ func (c *city) orderFiles() (all []orderfile.File) {
 		}
 	}
 	return all
-}
-
-// orderPatterns returns the patterns of files of orders, some of which are among the formulas.
-func orderPatterns() []string {
-	return []string{"orders/*.toml", "orders/*/order.toml", "formulas/orders/*/order.toml"}
 }
 
 // rigOrder returns the name of an order that a pack has for a rig, as those of its agents are.
@@ -87,10 +82,6 @@ func (c *city) skipped(skip *toml.Value, known map[string]bool) *toml.Value {
 		return toml.CopyAs(skip, "skip") // the reader reports it
 	}
 	list := toml.Derive(skip, toml.KindArray, "skip", "")
-	add := func(e *toml.Value) {
-		e.Parent = list
-		list.Append(e)
-	}
 	for _, e := range skip.Elements {
 		before := len(list.Elements)
 		for _, l := range c.layers {
@@ -98,11 +89,11 @@ func (c *city) skipped(skip *toml.Value, known map[string]bool) *toml.Value {
 				continue
 			}
 			if name := rigOrder(l.rig, e.Text); known[name] {
-				add(toml.Derive(e, toml.KindString, e.Name, name))
+				list.Append(toml.Derive(e, toml.KindString, "", name))
 			}
 		}
 		if len(list.Elements) == before || known[e.Text] {
-			add(toml.CopyAs(e, ""))
+			list.Append(toml.CopyAs(e, ""))
 		}
 	}
 	return list
@@ -111,15 +102,15 @@ func (c *city) skipped(skip *toml.Value, known map[string]bool) *toml.Value {
 // order makes the keys of an order, which may be one for a rig, ours.
 func (c *city) order(t *toml.Value, rig string) {
 	if pool := t.Field("pool"); pool != nil && pool.Kind == toml.KindString {
-		if called, ok := c.meant(pool.Text, rig, ""); ok {
-			t.Put(toml.Derive(pool, toml.KindString, "pool", called))
+		if called, ok := c.findAgent(pool.Text, rig, ""); ok {
+			setText(t, pool, "pool", called)
 		} else {
 			c.r.Notice(pool, "no agent is called %s to do these tasks",
 				spec.Quote(strings.TrimPrefix(rig+"/"+pool.Text, "/")))
 		}
 	}
 	if on := t.Field("on"); on != nil && on.Kind == toml.KindString {
-		t.Put(toml.Derive(on, toml.KindString, "on", eventHere(on.Text)))
+		setText(t, on, "on", coppiceEvent(on.Text))
 	}
 }
 
@@ -143,7 +134,7 @@ func (c *city) environment(t *toml.Value, l layer) {
 		return
 	}
 	env := toml.DeriveTable(t, "env")
-	set := func(name, text string) { env.Put(toml.Derive(t, toml.KindString, name, text)) }
+	set := func(name, text string) { setText(env, t, name, text) }
 	set("GC_CITY", c.dir)
 	set("GC_CITY_PATH", c.dir)
 	set("ORDER_DIR", t.Source.Dir)
@@ -153,11 +144,11 @@ func (c *city) environment(t *toml.Value, l layer) {
 		set("GC_PACK_NAME", l.pack)
 	}
 	if l.rig != nil {
-		root := toml.Absolute(c.dir, toml.TextOf(l.rig, "path"))
+		root := c.rigRoot(l.rig)
 		set("GC_RIG", toml.TextOf(l.rig, "name"))
 		set("GC_RIG_ROOT", root)
 		if t.Field("dir") == nil {
-			t.Put(toml.Derive(t, toml.KindString, "dir", root))
+			setText(t, t, "dir", root)
 		}
 		if textIs(l.rig, "suspended", toml.KindBool, "true") {
 			t.Put(toml.Derive(l.rig.Field("suspended"), toml.KindBool, "enabled", "false"))
@@ -169,20 +160,20 @@ func (c *city) environment(t *toml.Value, l layer) {
 	t.Adopt(env)
 }
 
-// eventHere returns the name here of a type of events of Gas City; the same one if there is none.
-func eventHere(name string) string {
+// coppiceEvent returns the name here of a type of events of Gas City; the same one if there is none.
+func coppiceEvent(name string) string {
 	here := name
-	switch {
+	switch prefix, rest, _ := strings.Cut(name, "."); {
 	case name == "bead.updated":
 		here = "task.edited"
 	case name == "session.woke":
 		here = "agent.started"
-	case strings.HasPrefix(name, "bead."):
-		here = "task." + strings.TrimPrefix(name, "bead.")
-	case strings.HasPrefix(name, "session."):
-		here = "agent." + strings.TrimPrefix(name, "session.")
-	case strings.HasPrefix(name, "city."):
-		here = "project." + strings.TrimPrefix(name, "city.")
+	case prefix == "bead":
+		here = "task." + rest
+	case prefix == "session":
+		here = "agent." + rest
+	case prefix == "city":
+		here = "project." + rest
 	}
 	if event.CheckPattern(here) != nil {
 		return name

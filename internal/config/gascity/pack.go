@@ -27,14 +27,14 @@ type packs struct {
 	remote  int                     // packs that are not in a directory
 }
 
-// home is the origin of an agent.
-type home struct {
+// origin is the origin of an agent.
+type origin struct {
 	dir     string // of its pack, or of the city
 	binding string // the name of the import that it came by; "" for none
 }
 
-// mention is a reference to a pack.
-type mention struct {
+// packRef is a reference to a pack.
+type packRef struct {
 	at      *toml.Value // its path
 	base    string      // what that is relative to
 	binding string      // the name of the import; "" for an include
@@ -61,18 +61,15 @@ func (p *packs) expand(document *toml.Value) {
 		return
 	}
 	all := &toml.Value{Kind: toml.KindArray, Source: document.Source, Name: "agent"}
-	if own != nil {
-		all.At, all.Key, all.Over = own.At, own.Key, own.Over
-	}
 	var inline []*toml.Value
 	if own != nil {
-		inline = own.Elements
+		all.At, all.Key, all.Over, inline = own.At, own.Key, own.Over, own.Elements
 	}
 	refs := append(p.included(below(document, "workspace", "includes"), document, p.dir),
 		p.imported(document.Field("imports"), p.dir)...)
 	there := p.scope(document, refs, nil)
 	there = slices.DeleteFunc(there, func(a *toml.Value) bool {
-		return textIs(a, "fallback", toml.KindBool, "true") &&
+		return isFallback(a) &&
 			slices.ContainsFunc(inline, func(b *toml.Value) bool { return qualified(a) == qualified(b) })
 	})
 	there = append(there, inline...)
@@ -97,7 +94,6 @@ func (p *packs) expand(document *toml.Value) {
 
 func (p *packs) put(document, all *toml.Value, agents []*toml.Value) {
 	for _, a := range agents {
-		a.Parent = all
 		all.Append(a)
 	}
 	if len(agents) > 0 {
@@ -157,7 +153,9 @@ func (p *packs) joinOwn(document *toml.Value) {
 		case old.Kind == toml.KindTable && f.Kind == toml.KindTable && f.Name == "patches":
 			for _, g := range f.Fields { // first those of the pack
 				if after := old.Remove(g.Name); after != nil && after.IsTables() && g.IsTables() {
-					old.Adopt(rename(toml.Extended(g, after), g.Name))
+					both := toml.Extended(g, after)
+					both.Name = g.Name
+					old.Adopt(both)
 				} else if old.Adopt(g); after != nil {
 					old.Put(after)
 				}
@@ -184,15 +182,9 @@ func (p *packs) joinOwn(document *toml.Value) {
 	p.put(document, all, agents)
 }
 
-// rename gives a value another name.
-func rename(v *toml.Value, name string) *toml.Value {
-	v.Name = name
-	return v
-}
-
 // load reads a pack for a rig, or with none for the city. Open are the
 // directories of those that lead to it. It is nil if it cannot be used.
-func (p *packs) load(m mention, rig *toml.Value, open []string) *pack {
+func (p *packs) load(m packRef, rig *toml.Value, open []string) *pack {
 	dir, ok := p.find(m)
 	if !ok {
 		return nil
@@ -228,12 +220,12 @@ func (p *packs) load(m mention, rig *toml.Value, open []string) *pack {
 		if inner == nil {
 			continue
 		}
-		for _, a := range p.wanted(inner, n) {
-			h := p.homes[a]
+		for _, a := range p.agentsFor(inner, n) {
+			h := p.origins[a]
 			if h.binding == "" || n.export {
 				h.binding = n.binding
 			}
-			p.homes[a] = h
+			p.origins[a] = h
 			agents = append(agents, a)
 		}
 		all.providers = append(all.providers, inner.providers...)
@@ -245,14 +237,17 @@ func (p *packs) load(m mention, rig *toml.Value, open []string) *pack {
 			a.Put(toml.CopyAs(rig.Field("name"), "dir"))
 		}
 		if list := below(meta, "city_agents"); list != nil && list.Kind == toml.KindArray && a.Field("scope") == nil {
-			forCity := slices.ContainsFunc(list.Elements,
-				func(e *toml.Value) bool { return e.Kind == toml.KindString && e.Text == toml.TextOf(a, "name") })
-			a.Put(toml.Derive(list, toml.KindString, "scope", map[bool]string{true: "city", false: "rig"}[forCity]))
+			scope := "rig"
+			if slices.ContainsFunc(list.Elements,
+				func(e *toml.Value) bool { return e.Kind == toml.KindString && e.Text == toml.TextOf(a, "name") }) {
+				scope = "city"
+			}
+			setText(a, list, "scope", scope)
 		}
 		agents = append(agents, a)
 	}
 	all.agents = p.patched(document, agents)
-	if own := p.only(document, "providers"); own != nil {
+	if own := p.tableField(document, "providers"); own != nil {
 		all.providers = append(slices.Clone(own.Fields), all.providers...)
 	}
 	all.requires = append(all.requires, tablesOf(below(meta, "requires"))...)
@@ -260,12 +255,12 @@ func (p *packs) load(m mention, rig *toml.Value, open []string) *pack {
 	return all
 }
 
-// wanted returns the agents of a pack that is named somewhere.
-func (p *packs) wanted(l *pack, m mention) []*toml.Value {
+// agentsFor returns the agents of a pack that is named somewhere.
+func (p *packs) agentsFor(l *pack, m packRef) []*toml.Value {
 	if !m.direct {
 		return l.agents
 	}
-	return slices.DeleteFunc(slices.Clone(l.agents), func(a *toml.Value) bool { return p.homes[a].dir != l.dir })
+	return slices.DeleteFunc(slices.Clone(l.agents), func(a *toml.Value) bool { return p.origins[a].dir != l.dir })
 }
 
 // patched returns agents with the patches of their pack, which calls them by name.
@@ -285,7 +280,7 @@ func (p *packs) patched(document *toml.Value, agents []*toml.Value) []*toml.Valu
 }
 
 // scope returns the agents that packs have for a rig, or with none for the city.
-func (p *packs) scope(document *toml.Value, refs []mention, rig *toml.Value) []*toml.Value {
+func (p *packs) scope(document *toml.Value, refs []packRef, rig *toml.Value) []*toml.Value {
 	where := "city"
 	if rig != nil {
 		where = "rig"
@@ -301,12 +296,12 @@ func (p *packs) scope(document *toml.Value, refs []mention, rig *toml.Value) []*
 		if l == nil {
 			continue
 		}
-		for _, a := range p.wanted(l, m) {
+		for _, a := range p.agentsFor(l, m) {
 			if m.binding != "" {
-				p.homes[a] = home{p.homes[a].dir, m.binding}
+				p.origins[a] = origin{p.origins[a].dir, m.binding}
 			}
 			// two packs may include the same third one
-			if id := (identity{a.Spot(), p.homes[a].binding}); !seen[id] {
+			if id := (identity{a.Spot(), p.origins[a].binding}); !seen[id] {
 				seen[id] = true
 				agents = append(agents, a)
 			}
@@ -341,7 +336,7 @@ func (p *packs) scope(document *toml.Value, refs []mention, rig *toml.Value) []*
 			return false
 		}
 		if s.Text != "city" && s.Text != "rig" && s.Text != "" {
-			p.r.Fail(s, toml.DidYouMeanOneOf(s.Text, "city", "rig"), "scope is %s, expected city or rig",
+			p.r.Fail(s, spec.DidYouMean(s.Text, "city", "rig"), "scope is %s, expected city or rig",
 				spec.Quote(s.Text))
 		}
 		return s.Text != "" && s.Text != where
@@ -352,15 +347,14 @@ func (p *packs) scope(document *toml.Value, refs []mention, rig *toml.Value) []*
 // withoutFallbacks leaves out agents for want of a better one where there is
 // one of that name.
 func withoutFallbacks(agents []*toml.Value) []*toml.Value {
-	fallback := func(a *toml.Value) bool { return textIs(a, "fallback", toml.KindBool, "true") }
 	best := map[string]*toml.Value{}
 	for _, a := range agents {
-		if name := toml.TextOf(a, "name"); best[name] == nil || fallback(best[name]) && !fallback(a) {
+		if name := toml.TextOf(a, "name"); best[name] == nil || isFallback(best[name]) && !isFallback(a) {
 			best[name] = a
 		}
 	}
-	return slices.DeleteFunc(
-		agents,
-		func(a *toml.Value) bool { return fallback(a) && best[toml.TextOf(a, "name")] != a },
-	)
+	return slices.DeleteFunc(agents,
+		func(a *toml.Value) bool { return isFallback(a) && best[toml.TextOf(a, "name")] != a })
 }
+
+func isFallback(a *toml.Value) bool { return textIs(a, "fallback", toml.KindBool, "true") }

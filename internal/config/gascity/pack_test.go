@@ -163,7 +163,7 @@ func TestPackErrors(t *testing.T) {
 			`p/pack.toml:6:12: "{{.X}}" is not known in work_dir; use one of .CityRoot, .CityName, .ConfigDir, .Agent, .AgentBase, .Rig, .RigRoot, .WorkDir, .Session`},
 		{"providers", "-- city.toml --\nproviders = 1\n[workspace]\nstart_command = \"x\"\nincludes = [\"p\"]\n-- p/pack.toml --\n" + meta + "[[agent]]\nname = \"a\"\n[providers.x]\ncommand = \"x\"\n", "city.toml:1:13: providers is an integer, expected a table"},
 		{"formula", city + "-- p/pack.toml --\n" + meta + "-- p/orders/x.toml --\nformula = \"f\"\n-- p/formulas/f.toml --\nx = y\n", "p/formulas/f.toml:1:5: not TOML: unexpected character U+0079 'y' at start of value; text needs quotes"},
-		{"order", city + "-- p/pack.toml --\n" + meta + "-- p/orders/x.toml --\n[order]\nexec = \"true\"\ngate = \"cooldwn\"\n", `p/orders/x.toml:3:8: gate is "cooldwn", expected one of cooldown, cron, condition, event, manual; did you mean "cooldown"?`},
+		{"order", city + "-- p/pack.toml --\n" + meta + "-- p/orders/x.toml --\n[order]\nexec = \"true\"\ngate = \"cooldwn\"\n", `p/orders/x.toml:3:8: gate is "cooldwn", expected one of manual, cooldown, cron, condition, event; did you mean "cooldown"?`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := configtest.Project(t, tt.files)

@@ -17,7 +17,7 @@ import (
 
 // document parses a file, which may have been read before; nil if it cannot be used, or if
 // it does not exist and m, where it is named, is nil.
-func (p *packs) document(path string, m *mention) *toml.Value {
+func (p *packs) document(path string, m *packRef) *toml.Value {
 	src, known := p.sources[path]
 	if !known && m == nil && !exists(path) {
 		p.g.WatchFile(path)
@@ -52,7 +52,7 @@ func (p *packs) document(path string, m *mention) *toml.Value {
 }
 
 // read reads a file. What is wrong with one that was named is told where it was.
-func (p *packs) read(path string, m *mention) (*toml.Source, *toml.Error) {
+func (p *packs) read(path string, m *packRef) (*toml.Source, *toml.Error) {
 	src, err := p.g.Read(path, toml.Advice{Large: "split the pack"})
 	switch {
 	case err == nil || m == nil || err.Line > 0:
@@ -72,7 +72,7 @@ func exists(path string) bool {
 }
 
 // included returns the packs of a list.
-func (p *packs) included(list, document *toml.Value, base string) (all []mention) {
+func (p *packs) included(list, document *toml.Value, base string) (all []packRef) {
 	if list == nil || !p.r.Want(list, toml.KindArray, "an array of paths") {
 		return nil
 	}
@@ -81,22 +81,17 @@ func (p *packs) included(list, document *toml.Value, base string) (all []mention
 		if !ok {
 			continue
 		}
-		if source := below(
-			document,
-			"packs",
-			path,
-			"source",
-		); source != nil &&
+		if source := below(document, "packs", path, "source"); source != nil &&
 			p.r.Want(source, toml.KindString, "a string") {
 			e = toml.Derive(e, toml.KindString, e.Name, source.Text) // a pack that [packs] names
 		}
-		all = append(all, mention{at: e, base: base})
+		all = append(all, packRef{at: e, base: base})
 	}
 	return all
 }
 
 // imported returns the packs of [imports], by their names.
-func (p *packs) imported(imports *toml.Value, base string) (all []mention) {
+func (p *packs) imported(imports *toml.Value, base string) (all []packRef) {
 	if imports == nil || !p.r.Want(imports, toml.KindTable, "a table") {
 		return nil
 	}
@@ -113,7 +108,7 @@ func (p *packs) imported(imports *toml.Value, base string) (all []mention) {
 			continue
 		}
 		if _, ok := p.r.Text(source, "the path of a pack"); ok {
-			all = append(all, mention{source, base, i.Name, textIs(i, "export", toml.KindBool, "true"),
+			all = append(all, packRef{source, base, i.Name, textIs(i, "export", toml.KindBool, "true"),
 				textIs(i, "transitive", toml.KindBool, "false")})
 		}
 	}
@@ -121,7 +116,7 @@ func (p *packs) imported(imports *toml.Value, base string) (all []mention) {
 }
 
 // find returns the directory of a pack. It reports false for one that is none.
-func (p *packs) find(m mention) (string, bool) {
+func (p *packs) find(m packRef) (string, bool) {
 	path := m.at.Text
 	switch {
 	case !p.g.CanRead():
@@ -175,7 +170,7 @@ func (p *packs) agentsOf(document *toml.Value, dir string) []*toml.Value {
 	known := map[string]bool{}
 	for _, a := range declared {
 		known[toml.TextOf(a, "name")] = true
-		p.homes[a] = home{dir: dir}
+		p.origins[a] = origin{dir: dir}
 	}
 	names, err := p.g.Match(filepath.Join(dir, "agents"), "*", true, fileset.MaxIncludes, fileset.MaxIncludes)
 	if err != nil {
@@ -204,11 +199,11 @@ func (p *packs) agentsOf(document *toml.Value, dir string) []*toml.Value {
 				"name is %s in a directory called %s, expected the same", toml.Format(own), spec.Quote(name))
 		}
 		a.Remove("name")
-		a.Put(toml.Derive(a, toml.KindString, "name", name))
+		setText(a, a, "name", name)
 		if names := filepath.Join(in, "namepool.txt"); a.Field("namepool") == nil && exists(names) {
-			a.Put(toml.Derive(a, toml.KindString, "namepool", names))
+			setText(a, a, "namepool", names)
 		}
-		p.homes[a] = home{dir: dir}
+		p.origins[a] = origin{dir: dir}
 		declared = append(declared, a)
 	}
 	return declared

@@ -1,12 +1,11 @@
 package grove
 
 import (
-	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/config/toml"
+	"github.com/coppice-dev/coppice/internal/spec"
 )
 
 // Divine is the command line of an agent that a program asks.
@@ -33,24 +32,7 @@ const (
 	Gemini                        // gemini --output-format json
 )
 
-var divineFormats = [...]string{PlainText: "text", Claude: "claude", Codex: "codex", Gemini: "gemini"}
-
-func (d DivineFormat) String() string {
-	if int(d) < len(divineFormats) {
-		return divineFormats[d]
-	}
-	return "invalid(" + strconv.Itoa(int(d)) + ")"
-}
-
-// parseDivineFormat returns the inverse of String.
-func parseDivineFormat(text string) (DivineFormat, error) {
-	for d, name := range divineFormats {
-		if name == text {
-			return DivineFormat(d), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown format %q", text)
-}
+func (d DivineFormat) String() string { return spec.EnumName(d, "text", "claude", "codex", "gemini") }
 
 func divineTable() toml.Table[Divine] {
 	return toml.Table[Divine]{
@@ -65,10 +47,7 @@ format = "claude"
 timeout = "2m"
 `,
 		Keys: []toml.Key[Divine]{
-			{
-				Name:    "command",
-				Type:    "array of strings",
-				Default: toml.Required,
+			{Name: "command", Type: "array of strings", Default: toml.Required,
 				Doc: "the program and its arguments, which run without a shell. The prompt replaces `{prompt}`; " +
 					"if there is no `{prompt}`, it is the standard input",
 				Also: []string{"cmd", "argv", "cli", "run"},
@@ -86,19 +65,14 @@ timeout = "2m"
 					default:
 						into.Command = words
 					}
-				},
-			},
+				}},
 			{Name: "format", Type: "text, claude, codex, gemini", Default: "text",
 				Doc: "what it writes to its standard output: the answer alone, or the JSON of that agent, which " +
 					"also reports whether there is an answer", Also: []string{"output", "output_format"},
-				Read: toml.Word(parseDivineFormat, func(d *Divine) *DivineFormat { return &d.Format })},
+				Read: toml.Name(func(d *Divine) *DivineFormat { return &d.Format })},
 			{Name: "timeout", Type: "duration", Default: "5m", Doc: "how long one answer may take",
 				Also: []string{"timeout_ms", "timeout_seconds"},
-				Read: func(r *toml.Reader, v *toml.Value, into *Divine) {
-					if d, ok := r.Duration(v); ok {
-						into.Timeout = d
-					}
-				}},
+				Read: toml.Duration(func(d *Divine) *time.Duration { return &d.Timeout })},
 		},
 	}
 }

@@ -3,10 +3,9 @@ package grove
 
 import (
 	_ "embed" // head
-	"fmt"
 	"io"
 	"path/filepath"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/config/fileset"
@@ -45,6 +44,13 @@ type Grove struct {
 	Notices []*toml.Notice
 }
 
+// Persistence says where the beliefs of a Sage program are kept.
+type Persistence struct {
+	Backend spec.Backend
+	// Path is the database of SQLite; it means nothing to others.
+	Path toml.Setting[string]
+}
+
 // Trace is the format of the events of a program.
 type Trace uint8
 
@@ -53,24 +59,7 @@ const (
 	NoTrace              // not at all
 )
 
-var traceNames = [...]string{NDJSON: "ndjson", NoTrace: "none"}
-
-func (t Trace) String() string {
-	if int(t) < len(traceNames) {
-		return traceNames[t]
-	}
-	return "invalid(" + strconv.Itoa(int(t)) + ")"
-}
-
-// parseTrace returns the inverse of String.
-func parseTrace(text string) (Trace, error) {
-	for t, name := range traceNames {
-		if name == text {
-			return Trace(t), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown trace %q", text)
-}
+func (t Trace) String() string { return spec.EnumName(t, "ndjson", "none") }
 
 // Load reads the grove.toml, or sage.toml, at path. Paths in it are
 // relative to its directory. An error about the file is Errors; one that the
@@ -231,9 +220,32 @@ entry = "src/main.sg"
 }
 
 func persistenceTable() toml.Table[Persistence] {
-	t := beliefsTable(defaultPath)
-	t.Keys = append(t.Keys, unusedText[Persistence]("url", "no backend is reached over the network"))
-	return t
+	return toml.Table[Persistence]{
+		Header: "[persistence]",
+		Doc:    "Where persistent beliefs are kept.",
+		Example: `[persistence]
+backend = "sqlite"
+path = ".sage/shop.db"
+`,
+		Keys: []toml.Key[Persistence]{
+			{Name: "backend", Type: "sqlite, memory", Default: "sqlite", Doc: "`sqlite` keeps them in a file, where " +
+				"they survive whatever happens to the program; `memory` keeps them for restarts of an " +
+				"agent, until the program ends", Also: []string{"driver", "type", "store", "kind"},
+				Read: toml.Name(func(p *Persistence) *spec.Backend { return &p.Backend })},
+			{Name: "path", Type: "string", Default: defaultPath, Doc: "the database of `sqlite`, relative to the " +
+				"directory of this file; it is created where it does not exist",
+				Also: []string{"file", "database", "db", "filename"},
+				Read: func(r *toml.Reader, v *toml.Value, into *Persistence) {
+					if v.Kind == toml.KindString && strings.HasPrefix(v.Text, ":memory:") {
+						r.Fail(v, `write backend = "memory" for none`,
+							"path is %s, expected the path of a file", spec.Quote(v.Text))
+						return
+					}
+					toml.PathKey(func(p *Persistence) *toml.Setting[string] { return &p.Path })(r, v, into)
+				}},
+			unusedText[Persistence]("url", "no backend is reached over the network"),
+		},
+	}
 }
 
 func supervisionTable() toml.Table[file] {
@@ -272,7 +284,7 @@ backend = "none"
 							`expected one of ndjson, none`)
 						return
 					}
-					toml.Word(parseTrace, func(f *file) *Trace { return &f.Trace })(r, v, into)
+					toml.Name(func(f *file) *Trace { return &f.Trace })(r, v, into)
 				}},
 			unusedText[file]("otlp_endpoint", "otlp is not supported yet"),
 			unusedText[file]("service_name", "only otlp has one, which is not supported yet"),
@@ -304,8 +316,7 @@ timeout_ms = 2000
 func sections() []toml.Section {
 	return []toml.Section{
 		fileTable().Section(), projectTable().Section(), persistenceTable().Section(),
-		supervisionTable().Section(),
-		observabilityTable().Section(), divineTable().Section(), testTable().Section(),
+		supervisionTable().Section(), observabilityTable().Section(), divineTable().Section(), testTable().Section(),
 	}
 }
 

@@ -1,7 +1,7 @@
 package setting
 
 import (
-	"fmt"
+	"cmp"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/config/toml"
@@ -23,16 +23,7 @@ func (l Limit) Or(other Limit) Limit {
 	if l.then != nil && *l.then != other.action(supervisor.Escalate) {
 		return l
 	}
-	if l.Max == nil {
-		l.Max = other.Max
-	}
-	if l.within == nil {
-		l.within = other.within
-	}
-	if l.then == nil {
-		l.then = other.then
-	}
-	return l
+	return Limit{cmp.Or(l.Max, other.Max), cmp.Or(l.within, other.within), cmp.Or(l.then, other.then)}
 }
 
 func (l Limit) action(otherwise supervisor.LimitAction) supervisor.LimitAction {
@@ -83,27 +74,12 @@ func LimitSchema(low int) toml.Schema {
 func MaxRestarts[T any](def, doc string, of func(*T) *Limit) toml.Key[T] {
 	return toml.Key[T]{Name: "max_restarts", Type: MaxType, Default: def, Doc: doc,
 		Also: []string{"intensity", "max_retries", "retries"},
-		Read: func(r *toml.Reader, v *toml.Value, into *T) {
-			ReadMaxRestarts(r, v, of(into))
-		}}
+		Read: func(r *toml.Reader, v *toml.Value, into *T) { ReadMaxRestarts(r, v, of(into)) }}
 }
 
 // ReadMaxRestarts reads the greatest number of restarts.
 func ReadMaxRestarts(r *toml.Reader, v *toml.Value, into *Limit) {
-	n := int64(supervisor.Unlimited)
-	if v.Kind != toml.KindString || v.Text != "unlimited" {
-		expected := fmt.Sprintf(`an integer from 0 to %d or "unlimited"`, spec.MaxRestarts)
-		if v.Kind == toml.KindString {
-			r.Fail(v, "", "max_restarts is %s, expected %s", spec.Quote(v.Text), expected)
-			return
-		}
-		var ok bool
-		if n, ok = r.Integer(v, 0, spec.MaxRestarts, expected); !ok {
-			return
-		}
-	}
-	m := int(n)
-	into.Max = &m
+	into.Max = cmp.Or(r.IntegerOrUnlimited(v, 0, spec.MaxRestarts), into.Max)
 }
 
 // Window returns the key of the window in which restarts count, a duration.
@@ -134,9 +110,10 @@ func OnLimit[T any](def, doc string, of func(*T) *Limit) toml.Key[T] {
 	return toml.Key[T]{Name: "on_limit", Type: "escalate, quarantine, give_up, pause", Default: def, Doc: doc,
 		Also: []string{"then"},
 		Read: func(r *toml.Reader, v *toml.Value, into *T) {
-			then := supervisor.LimitAction(255)
+			const none = supervisor.LimitAction(255)
+			then := none
 			self := func(a *supervisor.LimitAction) *supervisor.LimitAction { return a }
-			if toml.Word(supervisor.ParseLimitAction, self)(r, v, &then); then != 255 {
+			if toml.Word(supervisor.ParseLimitAction, self)(r, v, &then); then != none {
 				of(into).then = &then
 			}
 		}}

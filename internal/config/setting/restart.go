@@ -5,30 +5,58 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/suggest"
+	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// RestartMeant returns the hint for a restart policy in the words of others: Docker,
+// Restart returns the read function of a restart policy.
+func Restart[T any](field func(*T) *supervisor.Restart) func(*toml.Reader, *toml.Value, *T) {
+	return toml.Word(supervisor.ParseRestart, field, restartMeant)
+}
+
+// restartMeant returns the hint for a restart policy in the words of others: Docker,
 // supervisord, systemd, or a misspelled one of OTP. It is empty for other words.
-func RestartMeant(text string) string {
+func restartMeant(text string) string {
 	switch strings.ReplaceAll(strings.ToLower(text), "_", "-") {
 	case "unless-stopped":
-		return toml.DidYouMean("always") + " an agent that is stopped by hand stays stopped"
+		return `did you mean "always"? an agent that is stopped by hand stays stopped`
 	case "no", "false", "none":
-		return toml.DidYouMean("never")
+		return `did you mean "never"?`
 	case "yes", "true":
-		return toml.DidYouMean("always")
+		return `did you mean "always"?`
 	case "unexpected", "on-abnormal", "on-abort", "on-error":
-		return toml.DidYouMean("on-failure")
+		return `did you mean "on-failure"?`
 	}
-	if suggest.Nearest(text, []string{"always", "on-failure", "never"}) == "" {
-		switch suggest.Nearest(text, []string{"permanent", "transient", "temporary"}) {
-		case "permanent":
-			return toml.DidYouMean("always")
-		case "transient":
-			return toml.DidYouMean("on-failure")
-		case "temporary":
-			return toml.DidYouMean("never")
-		}
+	if suggest.Nearest(text, []string{"always", "on-failure", "never"}) != "" {
+		return ""
+	}
+	switch suggest.Nearest(text, []string{"permanent", "transient", "temporary"}) {
+	case "permanent":
+		return `did you mean "always"?`
+	case "transient":
+		return `did you mean "on-failure"?`
+	case "temporary":
+		return `did you mean "never"?`
 	}
 	return ""
+}
+
+// OtherSpellings returns those of a word that the reader takes, too.
+func OtherSpellings(word string) []string {
+	switch word {
+	case "one_for_one":
+		return []string{"OneForOne"}
+	case "one_for_all":
+		return []string{"OneForAll"}
+	case "rest_for_one":
+		return []string{"RestForOne"}
+	case "always":
+		return []string{"permanent", "Permanent"}
+	case "on-failure":
+		return []string{"transient", "Transient"}
+	case "never":
+		return []string{"temporary", "Temporary"}
+	case "give_up":
+		return []string{"give-up"}
+	}
+	return nil
 }

@@ -22,23 +22,21 @@ func (r *Reader) JSON(v *Value) (jsonvalue.Value, bool) {
 	return got, true
 }
 
-func (r *Reader) appendJSON(b *strings.Builder, v *Value) (ok bool) {
+func (r *Reader) appendJSON(b *strings.Builder, v *Value) bool {
+	ok := true
 	switch v.Kind {
 	case KindTable:
-		ok = true
+		b.WriteByte('{')
 		for i, f := range v.Fields {
-			b.WriteString([]string{"{", ","}[min(i, 1)])
+			if i > 0 {
+				b.WriteByte(',')
+			}
 			name, _ := json.Marshal(f.Name)
 			b.Write(append(name, ':'))
 			ok = r.appendJSON(b, f) && ok
 		}
-		if len(v.Fields) == 0 {
-			b.WriteByte('{')
-		}
 		b.WriteByte('}')
-		return ok
 	case KindArray:
-		ok = true
 		b.WriteByte('[')
 		for i, e := range v.Elements {
 			if i > 0 {
@@ -47,7 +45,6 @@ func (r *Reader) appendJSON(b *strings.Builder, v *Value) (ok bool) {
 			ok = r.appendJSON(b, e) && ok
 		}
 		b.WriteByte(']')
-		return ok
 	case KindString:
 		text, err := jsonvalue.Text(v.Text)
 		if err != nil {
@@ -75,5 +72,5 @@ func (r *Reader) appendJSON(b *strings.Builder, v *Value) (ok bool) {
 		r.Fail(v, "write it as a string", "%s is %v, which JSON has not", r.Label(v), v.Kind)
 		return false
 	}
-	return true
+	return ok
 }

@@ -1,7 +1,6 @@
 package toml
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -32,14 +31,10 @@ func (b *SchemaBuilder) Write(w io.Writer, title string) error {
 		return b.err
 	}
 	root["$schema"], root["title"] = "http://json-schema.org/draft-07/schema#", title
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
+	e := json.NewEncoder(w) // which writes nothing before everything is encoded
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	if err := e.Encode(root); err != nil {
-		return fmt.Errorf("writing the schema of %s: %w", title, err)
-	}
-	if _, err := w.Write(text.Bytes()); err != nil {
 		return fmt.Errorf("writing the schema of %s: %w", title, err)
 	}
 	return nil
@@ -68,10 +63,7 @@ func (b *SchemaBuilder) Table(path, doc string, patch bool) Schema {
 			delete(t, "required")
 			t["anyOf"] = []Schema{{"required": needed}, {"required": []string{unless}}}
 		}
-		if doc == "" {
-			doc = s.Doc
-		}
-		t["description"] = doc
+		t["description"] = cmp.Or(doc, s.Doc)
 		return t
 	}
 	return nil
@@ -85,15 +77,12 @@ func (b *SchemaBuilder) Patch(of string) Schema {
 		if strings.Trim(s.Header, "[]") != of {
 			continue
 		}
-		for _, r := range s.Rows {
-			if s.takes(r.Name, "array") {
-				properties[r.Name+"_append"] = Schema{"type": "array",
-					"description": "elements to add to the end of " + r.Name}
+		for _, r := range s.patchRows() {
+			property := Schema{"type": "array", "description": r.Doc}
+			if strings.HasSuffix(r.Name, "_remove") {
+				property["items"] = Schema{"type": "string"}
 			}
-			if s.takes(r.Name, "table") {
-				properties[r.Name+"_remove"] = Schema{"type": "array", "items": Schema{"type": "string"},
-					"description": "keys to remove from " + r.Name}
-			}
+			properties[r.Name] = property
 		}
 	}
 	t["required"] = []string{"name"}
@@ -118,7 +107,7 @@ func (b *SchemaBuilder) typed(path string, r Row, patch bool) Schema {
 		}
 	}
 	text := Schema{"type": "string", "minLength": 1}
-	texts := Schema{"type": "array", "items": Schema{"type": "string"}}
+	duration := Schema{"type": "string", "pattern": DurationPattern, "not": Schema{"pattern": "^[^1-9]*$"}}
 	below := func() Schema { return b.Table(strings.TrimPrefix(path+"."+r.Name, "."), r.Doc, patch) }
 	switch typ := r.Type; typ {
 	case "string":
@@ -130,19 +119,18 @@ func (b *SchemaBuilder) typed(path string, r Row, patch bool) Schema {
 	case "number":
 		return Schema{"type": "number", "exclusiveMinimum": 0}
 	case "duration":
-		return Schema{"type": "string", "pattern": DurationPattern, "not": Schema{"pattern": "^[^1-9]*$"}}
+		return duration
 	case DurationOrZeroType:
 		return Schema{"type": "string", "pattern": DurationPattern}
 	case DurationOrNeverType:
-		return Schema{"anyOf": []Schema{{"const": "never"},
-			{"type": "string", "pattern": DurationPattern, "not": Schema{"pattern": "^[^1-9]*$"}}}}
+		return Schema{"anyOf": []Schema{{"const": "never"}, duration}}
 	case "size":
 		return Schema{"anyOf": []Schema{{"type": "integer", "minimum": 1},
 			{"type": "string", "pattern": `^\s*[0-9.]+\s*([bB]|[kKmMgGtT]([iI]?[bB]?)?)\s*$`}}}
 	case "string or array of strings":
 		return TextOrWords()
 	case "array of strings":
-		return texts
+		return Schema{"type": "array", "items": Schema{"type": "string"}}
 	case "string or table":
 		return Schema{"anyOf": []Schema{text, below()}}
 	case "array of tables":

@@ -2,13 +2,13 @@ package toml
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/internal/suggest"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
@@ -53,6 +53,18 @@ func Duration[T any](field func(*T) *time.Duration) func(*Reader, *Value, *T) {
 	}
 }
 
+// DurationOrNever returns the read function of a key whose value is a time above zero, or
+// "never", which is read as -1.
+func DurationOrNever[T any](field func(*T) *time.Duration) func(*Reader, *Value, *T) {
+	return func(r *Reader, v *Value, into *T) {
+		if v.Kind == KindString && v.Text == "never" {
+			*field(into) = -1
+		} else if d, ok := r.Duration(v); ok {
+			*field(into) = d
+		}
+	}
+}
+
 // Types of durations, as rows name them, in addition to "duration".
 const (
 	DurationOrZeroType  = `duration or "0s"`
@@ -74,8 +86,7 @@ func (r *Reader) Duration(v *Value) (time.Duration, bool) {
 // DurationOrZero reads a time of zero or more.
 func (r *Reader) DurationOrZero(v *Value) (time.Duration, bool) {
 	if v.Kind == KindInteger || v.Kind == KindFloat {
-		r.Fail(v, secondsMeant(v),
-			"%s is a number without a unit, expected %s", r.Label(v), durationType)
+		r.Fail(v, secondsMeant(v), "%s is a number without a unit, expected %s", r.Label(v), durationType)
 		return 0, false
 	}
 	if !r.Want(v, KindString, durationType) {
@@ -108,6 +119,33 @@ func (r *Reader) Whole(v *Value, unit time.Duration, name string) (time.Duration
 	return time.Duration(n) * unit, ok
 }
 
+// Int returns the read function of a key whose value is an integer from low to high.
+func Int[T any, N ~int | ~int64 | ~uint64](low, high int64, field func(*T) *N) func(*Reader, *Value, *T) {
+	return func(r *Reader, v *Value, into *T) {
+		if n, ok := r.Integer(v, low, high, fmt.Sprintf("an integer from %d to %d", low, high)); ok {
+			*field(into) = N(n)
+		}
+	}
+}
+
+// IntegerOrUnlimited reads an integer from low to high, or "unlimited", which is read as
+// -1. It returns nil if the value is neither.
+func (r *Reader) IntegerOrUnlimited(v *Value, low, high int64) *int {
+	if v.Kind == KindString && v.Text == "unlimited" {
+		return new(-1)
+	}
+	expected := fmt.Sprintf(`an integer from 0 to %d or "unlimited"`, high)
+	if v.Kind == KindString {
+		r.Fail(v, "", "%s is %s, expected %s", r.Label(v), spec.Quote(v.Text), expected)
+		return nil
+	}
+	n, ok := r.Integer(v, low, high, expected)
+	if !ok {
+		return nil
+	}
+	return new(int(n))
+}
+
 // Integer reads a number between low and high.
 func (r *Reader) Integer(v *Value, low, high int64, expected string) (int64, bool) {
 	if !r.Want(v, KindInteger, expected) {
@@ -121,41 +159,85 @@ func (r *Reader) Integer(v *Value, low, high int64, expected string) (int64, boo
 	return n, true
 }
 
-// Word returns the read function of a key whose value is one of a few words, or of
-// the other spellings that parse takes. meant gives the hint for words that neither
-// knows; where it is empty, the hint is the nearest word.
-func Word[T any, E interface {
+// enum is an enumeration whose String starts with "invalid(" above its last value.
+type enum interface {
 	~uint8
 	String() string
-}](parse func(string) (E, error), field func(*T) *E, meant ...func(string) string) func(*Reader, *Value, *T) {
+}
+
+// Word returns the read function of a key whose value is a name of an enumeration, or
+// another spelling that parse takes. meant may return a hint for an unknown word; without
+// one, the hint is the nearest name.
+func Word[T any, E enum](parse func(string) (E, error), field func(*T) *E,
+	meant ...func(string) string) func(*Reader, *Value, *T) {
 	return func(r *Reader, v *Value, into *T) {
-		expected := "one of " + strings.Join(words[E](), ", ")
-		if !r.Want(v, KindString, expected) {
+		if e, err := parse(v.Text); err == nil && v.Kind == KindString {
+			*field(into) = e
 			return
 		}
-		e, err := parse(v.Text)
-		if err != nil {
-			hint := DidYouMean(suggest.Nearest(v.Text, words[E]()))
-			for _, other := range meant {
-				hint = cmp.Or(other(v.Text), hint)
-			}
-			r.Fail(v, hint, "%s is %s, expected %s", r.Label(v), spec.Quote(v.Text), expected)
-			return
-		}
-		*field(into) = e
+		r.choose(v, names[E](), meant...) // which reports the error
 	}
 }
 
-// words returns the names of all values of an enumeration of package supervisor.
-func words[E interface {
-	~uint8
-	String() string
-}]() []string {
+// Name returns the read function of a key whose value is a name of an enumeration.
+func Name[T any, E enum](field func(*T) *E) func(*Reader, *Value, *T) {
+	return func(r *Reader, v *Value, into *T) {
+		if e, ok := ReadName[E](r, v); ok {
+			*field(into) = e
+		}
+	}
+}
+
+// ReadName reads a name of an enumeration.
+func ReadName[E enum](r *Reader, v *Value) (E, bool) {
+	i, ok := r.choose(v, names[E]())
+	return E(i), ok
+}
+
+// names returns the names of all values of an enumeration.
+func names[E enum]() []string {
 	var all []string
 	for e := E(0); !strings.HasPrefix(e.String(), "invalid("); e++ {
 		all = append(all, e.String())
 	}
 	return all
+}
+
+// OneOf returns the read function of a key whose value is one of a few words. set gets
+// the index of the word.
+func OneOf[T any](words []string, set func(*T, int)) func(*Reader, *Value, *T) {
+	return func(r *Reader, v *Value, into *T) {
+		if i, ok := r.choose(v, words); ok {
+			set(into, i)
+		}
+	}
+}
+
+// choose reads one of a few words, and returns its index.
+func (r *Reader) choose(v *Value, words []string, meant ...func(string) string) (int, bool) {
+	expected := "one of " + strings.Join(words, ", ")
+	if !r.Want(v, KindString, expected) {
+		return 0, false
+	}
+	i := slices.Index(words, v.Text)
+	if i < 0 {
+		hint := spec.DidYouMean(v.Text, words...)
+		for _, other := range meant {
+			hint = cmp.Or(other(v.Text), hint)
+		}
+		r.Fail(v, hint, "%s is %s, expected %s", r.Label(v), spec.Quote(v.Text), expected)
+	}
+	return i, i >= 0
+}
+
+// List returns the read function of a key whose value is an array of strings, described
+// as expected in errors.
+func List[T any](expected string, field func(*T) *[]string) func(*Reader, *Value, *T) {
+	return func(r *Reader, v *Value, into *T) {
+		if list, ok := r.List(v, expected); ok {
+			*field(into) = list
+		}
+	}
 }
 
 // List reads an array of strings.
@@ -172,24 +254,6 @@ func (r *Reader) List(v *Value, expected string) ([]string, bool) {
 		r.markFaulty(v) // so that no error is reported about the list as a whole
 	}
 	return list, ok
-}
-
-// OneOf returns the read function of a key whose value is one of a few words; set is
-// told which.
-func OneOf[T any](words []string, set func(*T, int)) func(*Reader, *Value, *T) {
-	expected := "one of " + strings.Join(words, ", ")
-	return func(r *Reader, v *Value, into *T) {
-		if !r.Want(v, KindString, expected) {
-			return
-		}
-		i := slices.Index(words, v.Text)
-		if i < 0 {
-			r.Fail(v, DidYouMean(suggest.Nearest(v.Text, words)), "%s is %s, expected %s", r.Label(v),
-				spec.Quote(v.Text), expected)
-			return
-		}
-		set(into, i)
-	}
 }
 
 // Strings reads a string or an array of them.
@@ -210,20 +274,4 @@ func (r *Reader) Strings(v *Value, expected string) []*Value {
 		r.Fail(v, "", "%s is empty, expected %s", r.Label(v), expected)
 	}
 	return all
-}
-
-// DidYouMean returns the hint that a word was meant; "" for none.
-func DidYouMean(word string) string {
-	if word == "" {
-		return ""
-	}
-	return "did you mean " + spec.Quote(word) + "?"
-}
-
-// DidYouMeanOneOf returns the hint that the word nearest to text was meant; "" if none is near.
-func DidYouMeanOneOf(text string, words ...string) string {
-	if near := suggest.Nearest(text, words); near != "" {
-		return "did you mean " + spec.Quote(near) + "?"
-	}
-	return ""
 }

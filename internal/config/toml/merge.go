@@ -1,9 +1,6 @@
 package toml
 
-import (
-	"slices"
-	"strconv"
-)
+import "slices"
 
 // Join adds the fields of another table to those of v, field by field: tables
 // are joined, arrays of tables are put behind each other, and anything else
@@ -24,7 +21,6 @@ func (v *Value) Put(f *Value) {
 		old.Join(f)
 	case old.IsTables() && f.IsTables() && len(old.Elements)+len(f.Elements) > 0:
 		for _, e := range f.Elements {
-			e.Parent = old
 			old.Append(e)
 		}
 	default:
@@ -65,26 +61,19 @@ func (v *Value) Remove(name string) *Value {
 func Extended(old, more *Value) *Value {
 	v := &Value{Kind: KindArray, Source: more.Source, At: more.At, Key: more.Key, Over: old}
 	if old != nil {
-		v.Elements = slices.Clone(old.Elements)
+		for _, e := range old.Elements {
+			v.Append(e)
+		}
 	}
-	v.Elements = append(v.Elements, more.Elements...)
-	for i, e := range v.Elements {
-		e.Parent, e.Name = v, strconv.Itoa(i)
+	for _, e := range more.Elements {
+		v.Append(e)
 	}
 	return v
 }
 
-// short returns what shorthand says of a path, where there are shorthands.
-func short(shorthand func(path ...string) string, path []string) string {
-	if shorthand == nil {
-		return ""
-	}
-	return shorthand(path...)
-}
-
-// amend works as put for a table in which a value may be written as a table in one place and
-// short in the other, as shorthand says.
-func (v *Value) amend(f *Value, shorthand func(path ...string) string, path ...string) {
+// patchField works as Put for a table in which a value may be written as a table in one
+// place and short in the other, as shorthand says. Without shorthands, shorthand is nil.
+func (v *Value) patchField(f *Value, shorthand func(path ...string) string, path ...string) {
 	path = append(path, f.Name)
 	old := v.byName[f.Name]
 	if old == nil {
@@ -96,7 +85,11 @@ func (v *Value) amend(f *Value, shorthand func(path ...string) string, path ...s
 		v.Adopt(f)
 		return
 	}
-	if short := short(shorthand, path); short != "" && (old.Kind == KindTable) != (f.Kind == KindTable) {
+	short := ""
+	if shorthand != nil {
+		short = shorthand(path...)
+	}
+	if short != "" && (old.Kind == KindTable) != (f.Kind == KindTable) {
 		if f.Kind == KindTable {
 			whole := inTable(old, short)
 			whole.Parent, v.byName[f.Name], v.Fields[slices.Index(v.Fields, old)] = v, whole, whole
@@ -110,14 +103,13 @@ func (v *Value) amend(f *Value, shorthand func(path ...string) string, path ...s
 		return
 	}
 	for _, field := range f.Fields {
-		old.amend(field, shorthand, path...)
+		old.patchField(field, shorthand, path...)
 	}
 }
 
 // inTable returns the table for which v stands: v is its only field, called short.
 func inTable(v *Value, short string) *Value {
-	t := NewTable(v.Source, v.Name, v.At, nil)
-	t.Key = v.Key
+	t := DeriveTable(v, v.Name)
 	v.Name = short
 	t.Adopt(v)
 	return t

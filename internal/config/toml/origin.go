@@ -1,6 +1,7 @@
 package toml
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -166,14 +167,9 @@ func step(v *Value, name string) (*Value, []string) {
 		if f := v.Field(name); f != nil {
 			return f, nil
 		}
-		var names []string
-		for _, f := range v.Fields {
-			names = append(names, f.Name)
-		}
-		return nil, names
+		return nil, v.fieldNames()
 	case KindArray:
-		named := ByName(v)
-		if e := named[name]; e != nil {
+		if e := ByName(v)[name]; e != nil {
 			return e, nil
 		}
 		if i, err := strconv.Atoi(name); err == nil && 0 <= i && i < len(v.Elements) {
@@ -191,11 +187,7 @@ func step(v *Value, name string) (*Value, []string) {
 }
 
 func unknownKey(key string, in *Value, name string, names []string) error {
-	where := KeyPath(in)
-	if where == "" {
-		where = "the file"
-	}
-	hint := ""
+	where, hint := cmp.Or(KeyPath(in), "the file"), ""
 	if near := suggest.Nearest(name, names); near != "" {
 		hint = fmt.Sprintf("; did you mean %s?", strings.TrimPrefix(KeyPath(in)+"."+BareKey(near), "."))
 	} else if len(names) > 0 && len(names) <= 20 {

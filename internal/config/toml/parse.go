@@ -20,8 +20,8 @@ func Parse(src *Source) (*Value, *Error) {
 	}
 	p := parser{src: src}
 	root := p.document()
-	if p.crowded != nil {
-		return nil, src.ErrorAt(p.crowded.Key, p.crowded.path(), "",
+	if p.excess != nil {
+		return nil, src.ErrorAt(p.excess.Key, p.excess.path(), "",
 			fmt.Sprintf("a table of more than %d keys, expected at most that", maxKeys))
 	}
 	// The library checks what the tree takes for granted: keys that are defined
@@ -34,10 +34,10 @@ func Parse(src *Source) (*Value, *Error) {
 	switch {
 	case err == nil:
 		return root, nil
-	case p.doubled != nil:
-		first := p.doubled.Parent.byName[p.doubled.Name]
+	case p.repeated != nil:
+		first := p.repeated.Parent.byName[p.repeated.Name]
 		line, _ := src.position(first.Key)
-		return nil, src.ErrorAt(p.doubled.Key, p.doubled.path(), "remove one of the two",
+		return nil, src.ErrorAt(p.repeated.Key, p.repeated.path(), "remove one of the two",
 			fmt.Sprintf("the key %s is there twice, first in line %d, expected once", BareKey(first.Name), line))
 	}
 	return nil, syntaxError(src, err)
@@ -45,9 +45,9 @@ func Parse(src *Source) (*Value, *Error) {
 
 type parser struct {
 	unstable.Parser
-	src     *Source
-	doubled *Value // the first key that is there twice
-	crowded *Value // the first key that is too much for its table
+	src      *Source
+	repeated *Value // the first key that is there twice
+	excess   *Value // the first key that is too much for its table
 }
 
 // maxKeys bounds the keys of a table. The library compares each key with all
@@ -75,10 +75,8 @@ func (p *parser) document() *Value {
 			name, at := keyOf(k)
 			array := current.byName[name]
 			if array == nil {
-				array = p.add(
-					current,
-					&Value{Kind: KindArray, Source: p.src, At: at, Key: at, Name: name, Parent: current},
-				)
+				array = p.add(current,
+					&Value{Kind: KindArray, Source: p.src, At: at, Key: at, Name: name, Parent: current})
 			}
 			current = array.Append(NewTable(p.src, "", at, array))
 		case unstable.KeyValue:
@@ -108,8 +106,8 @@ func (p *parser) table(v *Value, k unstable.Iterator) *Value {
 func (p *parser) add(table, field *Value) *Value {
 	table.Fields = append(table.Fields, field)
 	table.byName[field.Name] = field
-	if len(table.Fields) > maxKeys && p.crowded == nil {
-		p.crowded = field
+	if len(table.Fields) > maxKeys && p.excess == nil {
+		p.excess = field
 	}
 	return field
 }
@@ -133,8 +131,8 @@ func (p *parser) keyValue(n *unstable.Node, into *Value) {
 	v.Name, v.Key = name, key
 	if into.byName[name] == nil {
 		p.add(into, v)
-	} else if p.doubled == nil {
-		p.doubled = v
+	} else if p.repeated == nil {
+		p.repeated = v
 	}
 }
 
@@ -156,21 +154,22 @@ func (p *parser) value(n *unstable.Node, at int, parent *Value) *Value {
 		}
 		return v
 	}
-	scalars := map[unstable.Kind]Kind{
-		unstable.String:  KindString,
-		unstable.Integer: KindInteger,
-		unstable.Float:   KindFloat,
-		unstable.Bool:    KindBool,
-	}
-	k, ok := scalars[n.Kind]
-	if !ok {
-		k = KindTime
+	k := KindTime
+	switch n.Kind {
+	case unstable.String:
+		k = KindString
+	case unstable.Integer:
+		k = KindInteger
+	case unstable.Float:
+		k = KindFloat
+	case unstable.Bool:
+		k = KindBool
 	}
 	return &Value{Kind: k, Source: p.src, At: at, Key: at, Parent: parent, Text: string(n.Data)}
 }
 
 // likeYAML matches files whose first line that is no comment is one of YAML.
-var likeYAML = regexp.MustCompile(`\A(\s*(#[^\n]*)?\n)*\s*(---|- |[A-Za-z_][\w-]*:(\s|\z))`)
+const likeYAML = `\A(\s*(#[^\n]*)?\n)*\s*(---|- |[A-Za-z_][\w-]*:(\s|\z))`
 
 // syntaxError gives an error of the TOML library a place and, for the most
 // common mistakes, a hint.
@@ -179,8 +178,8 @@ func syntaxError(src *Source, err error) *Error {
 	if len(message) > 200 { // it may quote a key of any length
 		message = strings.ToValidUTF8(message[:200], "") + "..."
 	}
-	var e *toml.DecodeError
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*toml.DecodeError](err)
+	if !ok {
 		return src.ErrorAt(0, "", "", message)
 	}
 	at := src.offset(e.Position())
@@ -188,7 +187,7 @@ func syntaxError(src *Source, err error) *Error {
 	line := src.Data[bytes.LastIndexByte(src.Data[:at], '\n')+1 : at]
 	hint := ""
 	switch i := strings.Index(message, "U+"); {
-	case likeYAML.Match(src.Data):
+	case regexp.MustCompile(likeYAML).Match(src.Data): // compiled here, as it is rarely needed
 		hint = "it looks like YAML, and the files of Coppice are TOML; `coppice init` writes an example"
 	case strings.HasSuffix(message, "strings cannot have new lines"):
 		message, hint = "not TOML: the string is not closed on its line",

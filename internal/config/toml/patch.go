@@ -1,11 +1,11 @@
 package toml
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
 // Patchable are elements of an array of tables that can be patched.
@@ -51,19 +51,9 @@ func (r *Reader) Patch(document *Value, known []Patchable) {
 				"unknown table %s in [patches]", spec.Quote(patches.Name))
 			continue
 		}
-		if patches.Kind == KindTable {
-			r.FailKey(patches, "write [[patches."+patches.Name+"]]",
-				"patches.%s is a single table, expected an array of tables", patches.Name)
-			continue
-		}
-		if !r.Want(patches, KindArray, "an array of tables") {
-			continue
-		}
 		targets := ByIdentity(document.Field(patches.Name), known[at].Names)
-		for _, p := range patches.Elements {
-			if r.Want(p, KindTable, "a table") {
-				r.PatchOne(p, targets, known[at])
-			}
+		for _, p := range r.Tables(patches) {
+			r.PatchOne(p, targets, known[at])
 		}
 	}
 }
@@ -110,14 +100,7 @@ func (r *Reader) PatchOne(p *Value, targets map[string]*Value, s Patchable) {
 	if target == nil {
 		hint := ""
 		if len(r.Errs) < maxSuggestions {
-			var names []string
-			for n := range targets {
-				names = append(names, n)
-			}
-			slices.Sort(names)
-			if near := suggest.Nearest(identity, names); near != "" {
-				hint = "did you mean " + spec.Quote(near) + "?"
-			}
+			hint = spec.DidYouMean(identity, slices.Sorted(maps.Keys(targets))...)
 		}
 		r.Fail(name, hint, "no %s is called %s, expected one to change", what, spec.Quote(identity))
 		return
@@ -130,13 +113,13 @@ func (r *Reader) PatchOne(p *Value, targets map[string]*Value, s Patchable) {
 		switch {
 		case slices.Contains(s.Keys, f.Name):
 		case s.Row(f.Name) != nil:
-			set = append(set, func() { target.amend(f, s.Shorthand) })
+			set = append(set, func() { target.patchField(f, s.Shorthand) })
 		case adds && s.takes(whole, "array"):
 			add = append(add, func() { r.appendTo(target, whole, f) })
 		case removes && s.takes(table, "table"):
 			remove = append(remove, func() { r.removeFrom(target, table, f) })
 		default:
-			r.FailKey(f, r.meant(f.Name, s.patchRows()), "unknown key %s in %s", spec.Quote(f.Name), header)
+			r.FailKey(f, r.meant(f.Name, slices.Concat(s.Rows, s.patchRows())), "unknown key %s in %s", spec.Quote(f.Name), header)
 		}
 	}
 	for _, change := range slices.Concat(remove, set, add) {
@@ -147,15 +130,15 @@ func (r *Reader) PatchOne(p *Value, targets map[string]*Value, s Patchable) {
 // maxSuggestions bounds the comparisons of unknown names with all that there are.
 const maxSuggestions = 100
 
-// patchRows returns all keys of a patch, for suggestions.
-func (s Section) patchRows() []Row {
-	rows := slices.Clone(s.Rows)
+// patchRows returns the rows of the keys that only patches have: KEY_append for lists and
+// KEY_remove for tables.
+func (s Section) patchRows() (rows []Row) {
 	for _, r := range s.Rows {
 		if s.takes(r.Name, "array") {
-			rows = append(rows, Row{Name: r.Name + "_append"})
+			rows = append(rows, Row{Name: r.Name + "_append", Doc: "elements to add to the end of " + r.Name})
 		}
 		if s.takes(r.Name, "table") {
-			rows = append(rows, Row{Name: r.Name + "_remove"})
+			rows = append(rows, Row{Name: r.Name + "_remove", Doc: "keys to remove from " + r.Name})
 		}
 	}
 	return rows
@@ -167,9 +150,8 @@ func (r *Reader) appendTo(target *Value, key string, more *Value) {
 	}
 	old := target.Field(key)
 	if old != nil && old.Kind != KindArray {
-		line := old.Line()
 		r.Fail(more, "write "+key+" as an array there", "%s is %v in %s:%d, expected an array to append to",
-			key, old.Kind, old.Source.Name, line)
+			key, old.Kind, old.Source.Name, old.Line())
 		return
 	}
 	v := Extended(old, more)
@@ -199,15 +181,9 @@ func (r *Reader) removeFrom(target *Value, key string, names *Value) {
 			gone = table.Remove(n.Text)
 		}
 		if gone == nil {
-			var there []string
-			if table != nil && len(r.Errs) < maxSuggestions {
-				for _, f := range table.Fields {
-					there = append(there, f.Name)
-				}
-			}
 			hint := ""
-			if near := suggest.Nearest(n.Text, there); near != "" {
-				hint = "did you mean " + spec.Quote(near) + "?"
+			if table != nil && len(r.Errs) < maxSuggestions {
+				hint = spec.DidYouMean(n.Text, table.fieldNames()...)
 			}
 			r.Fail(n, hint, "there is no %s in %s, expected one to remove", spec.Quote(n.Text), key)
 			continue

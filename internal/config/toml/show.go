@@ -32,24 +32,23 @@ func writeTables(b *strings.Builder, document *Value) {
 			loose.Fields = append(loose.Fields, f)
 		}
 	}
-	writeTable(b, "", nil, loose)
+	writeTable(b, "", loose)
 	for _, t := range tables {
-		writeTable(b, "["+tomlKey(t.Name)+"]", t, t)
+		writeTable(b, "["+tomlKey(t.Name)+"]", t)
 	}
 	// The order of supervisors and agents together is that of their start.
 	slices.SortStableFunc(elements, (*Value).Compare)
 	for _, e := range elements {
-		writeTable(b, "[["+tomlKey(e.Parent.Name)+"]]", e, e)
+		writeTable(b, "[["+tomlKey(e.Parent.Name)+"]]", e)
 	}
 }
 
 // writeTable writes a table, a line for each value, with their origins one below the other.
-func writeTable(b *strings.Builder, header string, at, v *Value) {
+func writeTable(b *strings.Builder, header string, v *Value) {
 	type line struct{ text, origin string }
 	var lines []line
 	if header != "" {
-		n, _ := at.Source.position(at.At)
-		lines = append(lines, line{header, fmt.Sprintf("%s:%d", at.Source.Name, n)})
+		lines = append(lines, line{header, fmt.Sprintf("%s:%d", v.Source.Name, v.Line())})
 	}
 	var below func(prefix string, v *Value)
 	below = func(prefix string, v *Value) {
@@ -63,16 +62,8 @@ func writeTable(b *strings.Builder, header string, at, v *Value) {
 		for _, g := range v.Gone {
 			if v.Field(g.what.Name) == nil {
 				n, _ := g.by.Source.position(g.by.At)
-				lines = append(lines, line{
-					"# " + prefix + tomlKey(g.what.Name),
-					fmt.Sprintf(
-						"removed by %s:%d, was %s in %s",
-						g.by.Source.Name,
-						n,
-						Format(g.what),
-						origins(g.what),
-					),
-				})
+				lines = append(lines, line{"# " + prefix + tomlKey(g.what.Name), fmt.Sprintf(
+					"removed by %s:%d, was %s in %s", g.by.Source.Name, n, Format(g.what), origins(g.what))})
 			}
 		}
 	}

@@ -11,6 +11,19 @@ import (
 
 const sizeType = `a size such as "512MiB" or a number of bytes`
 
+// Size returns the read function of a key whose value is a number of bytes, at least
+// least, which errors call shown.
+func Size[T any](least int64, shown string, field func(*T) *int64) func(*Reader, *Value, *T) {
+	return func(r *Reader, v *Value, into *T) {
+		switch n, ok := r.Size(v); {
+		case ok && n < least:
+			r.Fail(v, "", "%s is %s, expected at least %s", r.Label(v), v.Text, shown)
+		case ok:
+			*field(into) = n
+		}
+	}
+}
+
 // Size reads a number of bytes above zero.
 func (r *Reader) Size(v *Value) (int64, bool) {
 	if v.Kind == KindInteger {

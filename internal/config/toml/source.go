@@ -137,8 +137,7 @@ func tooLarge(name string, size int64, a Advice) *Error {
 
 // Reason returns an error without operation and path, which the message has already.
 func Reason(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
 	}
 	return err

@@ -1,12 +1,11 @@
 package toml
 
 import (
+	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
 // Row documents a key. Rows make the reference page and the JSON Schema, and find the key
@@ -59,7 +58,7 @@ func (t Table[T]) Read(r *Reader, v *Value, into *T) {
 		hints[t.readField(r, field, into)] = true
 	}
 	for _, k := range t.Keys {
-		if hints[DidYouMean(k.Name)] && v.Field(k.Name) == nil { // it is there, misspelled
+		if hints[didYouMean(k.Name)] && v.Field(k.Name) == nil { // it is there, misspelled
 			r.markFaulty(v)
 			continue
 		}
@@ -81,23 +80,17 @@ func (t Table[T]) readField(r *Reader, field *Value, into *T) (hint string) {
 			return ""
 		}
 	}
-	rows := make([]Row, len(t.Keys))
-	for i, k := range t.Keys {
-		rows[i] = k.Row()
-	}
-	where := t.Header
-	if where == "" {
-		where = "the file"
-	}
 	what := "key"
 	tables := field.Kind == KindArray && len(field.Elements) > 0 && field.Elements[0].Kind == KindTable
 	if t.Header == "" && (field.Kind == KindTable || tables) {
 		what = "table"
 	}
-	hint = r.meant(field.Name, rows)
-	r.FailKey(field, hint, "unknown %s %s in %s", what, spec.Quote(field.Name), where)
+	hint = r.meant(field.Name, t.Section().Rows)
+	r.FailKey(field, hint, "unknown %s %s in %s", what, spec.Quote(field.Name), cmp.Or(t.Header, "the file"))
 	return hint
 }
+
+func didYouMean(key string) string { return "did you mean " + spec.Quote(key) + "?" }
 
 // maxListed is how many keys an error lists; of tables with more it names the page.
 const maxListed = 5
@@ -109,12 +102,12 @@ func (r *Reader) meant(name string, rows []Row) string {
 		names = append(names, k.Name)
 		for _, a := range k.Also {
 			if strings.EqualFold(a, name) {
-				return "did you mean " + strconv.Quote(k.Name) + "?"
+				return didYouMean(k.Name)
 			}
 		}
 	}
-	if n := suggest.Nearest(name, names); n != "" {
-		return "did you mean " + strconv.Quote(n) + "?"
+	if hint := spec.DidYouMean(name, names...); hint != "" {
+		return hint
 	}
 	var elsewhere []string
 	for _, s := range r.known {
@@ -129,6 +122,20 @@ func (r *Reader) meant(name string, rows []Row) string {
 		return r.page + " lists all keys"
 	}
 	return "expected one of " + strings.Join(names, ", ")
+}
+
+// Tables returns the elements of an array of tables.
+func (r *Reader) Tables(v *Value) (tables []*Value) {
+	if v.Kind == KindTable {
+		r.FailKey(v, "write [["+v.path()+"]]", "%s is a single table, expected an array of tables", v.path())
+	} else if r.Want(v, KindArray, "an array of tables") {
+		for _, e := range v.Elements {
+			if r.Want(e, KindTable, "a table") {
+				tables = append(tables, e)
+			}
+		}
+	}
+	return tables
 }
 
 // Sub returns the read function of a key whose value is a table.

@@ -97,6 +97,14 @@ func (v *Value) Find(path ...string) *Value {
 // Field returns a field of a table; nil if there is none.
 func (v *Value) Field(name string) *Value { return v.byName[name] }
 
+// fieldNames returns the names of the fields of a table, in the order of the file.
+func (v *Value) fieldNames() (names []string) {
+	for _, f := range v.Fields {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
 // Spot returns the place of v.
 func (v *Value) Spot() Spot { return Spot{v.Source, v.At} }
 
@@ -113,28 +121,20 @@ func (v *Value) Compare(other *Value) int {
 
 // TextOf returns a field that is a string; "" if there is none.
 func TextOf(v *Value, name string) string {
-	if v == nil || v.byName[name] == nil || v.byName[name].Kind != KindString {
-		return ""
+	if v != nil && v.byName[name] != nil && v.byName[name].Kind == KindString {
+		return v.byName[name].Text
 	}
-	return v.byName[name].Text
+	return ""
 }
 
 // NewTable returns an empty table.
 func NewTable(src *Source, name string, at int, parent *Value) *Value {
-	return &Value{
-		Kind:   KindTable,
-		Source: src,
-		At:     at,
-		Key:    at,
-		Name:   name,
-		Parent: parent,
-		byName: map[string]*Value{},
-	}
+	return &Value{Kind: KindTable, Source: src, At: at, Key: at, Name: name, Parent: parent, byName: map[string]*Value{}}
 }
 
 // Append adds an element to an array, and returns it.
 func (v *Value) Append(element *Value) *Value {
-	element.Name = strconv.Itoa(len(v.Elements))
+	element.Name, element.Parent = strconv.Itoa(len(v.Elements)), v
 	v.Elements = append(v.Elements, element)
 	return element
 }
