@@ -21,8 +21,8 @@ const (
 	// Quiet is how long nothing may happen before somebody is told: several
 	// changes in a row are one.
 	Quiet = 200 * time.Millisecond
-	// longest is how long changes that do not end are held back.
-	longest = 2 * time.Second
+	// maxDelay is how long changes that do not end are held back.
+	maxDelay = 2 * time.Second
 	// Every is how often the files are looked at.
 	Every = 2 * time.Second
 )
@@ -51,18 +51,17 @@ func New(s Set, logger *slog.Logger) *Watcher {
 		changed: make(chan struct{}, 1), sets: make(chan *change), done: make(chan struct{}),
 		ended: make(chan struct{}), logger: logger,
 	}
-	first := newView(s)
-	go w.run(first)
+	go w.run(newView(s))
 	return w
 }
 
 // Changed receives when something may have changed since it received last.
 func (w *Watcher) Changed() <-chan struct{} { return w.changed }
 
-// change is another Set, which is watched when made is closed.
+// change is another Set, which is watched when applied is closed.
 type change struct {
-	set  Set
-	made chan struct{}
+	set     Set
+	applied chan struct{}
 }
 
 // Watch replaces what is watched. What changes after it has returned is
@@ -75,7 +74,7 @@ func (w *Watcher) Watch(s Set) {
 		return
 	}
 	select {
-	case <-c.made:
+	case <-c.applied:
 	case <-w.ended:
 	}
 }
@@ -100,31 +99,31 @@ func (w *Watcher) run(v *view) {
 	quiet := time.NewTimer(time.Hour)
 	quiet.Stop()
 	var since time.Time // of the first change without a notice
-	noticed := func() {
+	delayNotice := func() {
 		now := time.Now()
 		if since.IsZero() {
 			since = now
 		}
-		quiet.Reset(max(0, min(Quiet, since.Add(longest).Sub(now))))
+		quiet.Reset(max(0, min(Quiet, since.Add(maxDelay).Sub(now))))
 	}
 	for {
 		select {
 		case e := <-events:
-			if v.matters(e) {
-				noticed()
+			if v.isRelevant(e) {
+				delayNotice()
 			}
 		case <-errors: // such as more events than the system holds
-			noticed()
+			delayNotice()
 		case <-tick.C:
-			if v.look(fs) {
-				noticed()
+			if v.poll(fs) {
+				delayNotice()
 			}
 		case c := <-w.sets:
 			next := newView(c.set)
 			next.inherit(v, fs)
 			v = next
 			v.watch(fs)
-			close(c.made)
+			close(c.applied)
 		case <-quiet.C:
 			since = time.Time{}
 			select {
@@ -139,35 +138,23 @@ func (w *Watcher) run(v *view) {
 
 // view is what is known of a Set.
 type view struct {
-	set    Set
-	stamps map[string]stamp       // of the files, as they were seen last
-	dirs   map[string]os.FileInfo // that are watched, as they were then
+	set   Set
+	files map[string]os.FileInfo // as they were seen last; nil for one that does not exist
+	dirs  map[string]os.FileInfo // that are watched, as they were then
 }
 
-// stamp is what tells a version of a file from another one.
-type stamp struct {
-	info os.FileInfo // nil if there is none
-}
-
-func stampOf(path string) stamp {
-	info, err := os.Stat(path)
-	if err != nil {
-		return stamp{}
+// sameVersion reports whether two looks at a path have seen the same version of a file.
+func sameVersion(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == b
 	}
-	return stamp{info}
-}
-
-func (s stamp) same(t stamp) bool {
-	if s.info == nil || t.info == nil {
-		return s.info == t.info
-	}
-	return os.SameFile(s.info, t.info) && s.info.Size() == t.info.Size() && s.info.ModTime().Equal(t.info.ModTime())
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
 func newView(s Set) *view {
-	v := &view{set: s, stamps: make(map[string]stamp), dirs: make(map[string]os.FileInfo)}
+	v := &view{set: s, files: make(map[string]os.FileInfo), dirs: make(map[string]os.FileInfo)}
 	for _, f := range s.Files {
-		v.stamps[f] = stampOf(f)
+		v.files[f], _ = os.Stat(f)
 	}
 	return v
 }
@@ -194,36 +181,34 @@ func (v *view) watch(fs *fsnotify.Watcher) (more bool) {
 			delete(v.dirs, dir)
 			more = more || was != nil
 		case was != nil && os.SameFile(was, info):
-		case fs == nil:
-			v.dirs[dir], more = info, true
 		default:
-			if was != nil {
-				fs.Remove(dir) // it is about a directory that is gone
+			if fs != nil {
+				fs.Remove(dir) // a watch of an earlier directory of that name; its error is that there is none
+				fs.Add(dir)    // if that fails, the directory is still polled
 			}
-			fs.Add(dir) // its error is no reason not to look
 			v.dirs[dir], more = info, true
 		}
 	}
 	return more
 }
 
-// look reports whether anything looks different from the last time.
-func (v *view) look(fs *fsnotify.Watcher) (different bool) {
+// poll reports whether anything looks different from the last time.
+func (v *view) poll(fs *fsnotify.Watcher) (different bool) {
 	different = v.watch(fs)
-	for f, was := range v.stamps {
-		if now := stampOf(f); !now.same(was) {
-			v.stamps[f], different = now, true
+	for f, was := range v.files {
+		if now, _ := os.Stat(f); !sameVersion(now, was) {
+			v.files[f], different = now, true
 		}
 	}
 	return different
 }
 
-// matters reports whether an event of the system is about what is watched.
-func (v *view) matters(e fsnotify.Event) bool {
+// isRelevant reports whether an event of the system is about what is watched.
+func (v *view) isRelevant(e fsnotify.Event) bool {
 	if e.Has(fsnotify.Create) || e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename) {
 		return true
 	}
-	_, file := v.stamps[filepath.Clean(e.Name)]
+	_, file := v.files[filepath.Clean(e.Name)]
 	return file && e.Has(fsnotify.Write)
 }
 

@@ -81,7 +81,7 @@ func TestLook(t *testing.T) {
 	v.watch(nil)
 	look := func(want bool, what string) {
 		t.Helper()
-		if got := v.look(nil); got != want {
+		if got := v.poll(nil); got != want {
 			t.Errorf("%s: looks different: %v, want %v", what, got, want)
 		}
 	}
