@@ -38,6 +38,7 @@ package cron
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"strings"
 	"time"
@@ -51,12 +52,9 @@ type Schedule struct {
 	every time.Duration // @every, if not 0
 
 	second, minute, hour, day, month, weekday uint64 // bit n: the value n matches
-	either                                           // how day and weekday go together
+	eitherDay                                 bool   // a day needs to match only one of day and weekday
 	realTime                                  bool   // by the clock on the wall, see the package
 }
-
-// either is true if a day needs to match only one of day and weekday.
-type either bool
 
 // String is the expression as it was given.
 func (s *Schedule) String() string { return s.text }
@@ -76,9 +74,9 @@ func (s *Schedule) Next(after time.Time) time.Time {
 	switch {
 	case s.realTime:
 	case now == part.start: // what was left out right before it is still to come
-		from = part.shown()
+		from = part.shownUntil()
 	default:
-		from = max(from, part.shown())
+		from = max(from, part.shownUntil())
 	}
 	for due := s.match(from); ; {
 		switch {
@@ -91,7 +89,7 @@ func (s *Schedule) Next(after time.Time) time.Time {
 		if s.realTime {
 			from = next.wall(next.start)
 		} else {
-			from = max(from, part.wall(part.end), part.shown())
+			from = max(from, part.wall(part.end), part.shownUntil())
 		}
 		if due < from || from < part.wall(part.end) {
 			due = s.match(from)
@@ -105,11 +103,7 @@ func (s *Schedule) at(unix int64) time.Time { return time.Unix(unix, 0).In(s.zon
 func (s *Schedule) nextMultiple(after time.Time) time.Time {
 	step := int64(s.every / time.Second)
 	now := after.Unix()
-	past := now % step
-	if past < 0 {
-		past += step
-	}
-	return s.at(now - past + step)
+	return s.at(now - (now%step+step)%step + step)
 }
 
 // part is a stretch of time in which the offset of a zone does not change. Wall
@@ -155,19 +149,17 @@ func (p part) next() part {
 // longestRepeat is more than any clock was ever set back by.
 const longestRepeat = 48 * 3600
 
-// shown is the wall time up to which the clock has shown everything before p
+// shownUntil is the wall time up to which the clock has shown everything before p
 // began: more than the start of p shows if it was set back, less if it left
 // something out.
-func (p part) shown() int64 {
+func (p part) shownUntil() int64 {
 	if p.first {
 		return p.wall(p.start)
 	}
-	var latest int64
-	for i, at := 0, p; !at.first && at.start > p.start-longestRepeat; i++ {
+	latest := int64(math.MinInt64)
+	for at := p; !at.first && at.start > p.start-longestRepeat; {
 		at = partAt(p.zone, at.start-1)
-		if end := at.wall(at.end); i == 0 || end > latest {
-			latest = end
-		}
+		latest = max(latest, at.wall(at.end))
 	}
 	return latest
 }
@@ -193,7 +185,7 @@ func (s *Schedule) match(wall int64) int64 {
 
 func (s *Schedule) matchDay(day time.Time) bool {
 	byDay, byWeekday := s.day&(1<<day.Day()) != 0, s.weekday&(1<<day.Weekday()) != 0
-	if s.either {
+	if s.eitherDay {
 		return byDay || byWeekday
 	}
 	return byDay && byWeekday

@@ -44,8 +44,6 @@ func (f field) top() int {
 	return f.high
 }
 
-func (f field) size() int { return f.top() - f.low + 1 }
-
 // The fields in their order.
 const (
 	seconds = iota
@@ -88,16 +86,16 @@ const (
 func Parse(expr string, zone *time.Location) (*Schedule, error) {
 	s := &Schedule{text: expr, zone: zone}
 	p := parser{expr: expr}
+	var err error
 	switch {
 	case len(expr) > maxExpression:
-		return nil, p.fail("has %d bytes, at most %d are allowed", len(expr), maxExpression)
+		err = p.fail("has %d bytes, at most %d are allowed", len(expr), maxExpression)
 	case strings.HasPrefix(strings.TrimSpace(expr), "@"):
-		if err := p.word(s, strings.Fields(expr)); err != nil {
-			return nil, err
-		}
-		return s, nil
+		err = p.word(s, strings.Fields(expr))
+	default:
+		err = p.fields(s)
 	}
-	if err := p.fields(s); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -153,6 +151,9 @@ func (p *parser) every(s *Schedule, parts []string) error {
 	return nil
 }
 
+const expected = "expected five (minute, hour, day of month, month, day of week), six with seconds before them, or " +
+	words
+
 // fields reads five or six fields.
 func (p *parser) fields(s *Schedule) error {
 	parts, places := split(p.expr)
@@ -160,12 +161,14 @@ func (p *parser) fields(s *Schedule) error {
 	kinds, skip := layout(), 0
 	switch {
 	case len(parts) > 0 && strings.Contains(parts[0], "TZ="):
-		return p.fail("a time zone is not part of an expression here, set it beside it (timezone)")
+		return p.fail("a time zone is not part of an expression here, set it next to it (timezone)")
 	case len(parts) == fields:
 	case len(parts) == fields-1:
 		s.second, skip = 1, 1
+	case len(parts) == 0:
+		return p.fail("it is empty, %s", expected)
 	default:
-		return p.count(parts)
+		return p.fail("it has %d fields, %s", len(parts), expected)
 	}
 	for i, text := range parts {
 		p.name, p.offset, p.text = kinds[i+skip].name, places[i], text
@@ -178,23 +181,13 @@ func (p *parser) fields(s *Schedule) error {
 	if sunday := uint64(1 << 7); s.weekday&sunday != 0 {
 		s.weekday = s.weekday&^sunday | 1
 	}
-	s.either = either(!open(parts[daysOfMonth-skip]) && !open(parts[daysOfWeek-skip]))
-	s.realTime = open(parts[hours-skip])
+	s.eitherDay = !unrestricted(parts[daysOfMonth-skip]) && !unrestricted(parts[daysOfWeek-skip])
+	s.realTime = unrestricted(parts[hours-skip])
 	if !s.possible() {
 		p.name, p.offset, p.text = kinds[daysOfMonth].name, places[daysOfMonth-skip], parts[daysOfMonth-skip]
 		return p.fail("no month of %q has such a day, it would never be due", parts[months-skip])
 	}
 	return nil
-}
-
-// count is the error of a wrong number of fields.
-func (p *parser) count(parts []string) error {
-	expected := "expected five (minute, hour, day of month, month, day of week), six with seconds before them, or " +
-		words
-	if len(parts) == 0 {
-		return p.fail("it is empty, %s", expected)
-	}
-	return p.fail("it has %d fields, %s", len(parts), expected)
 }
 
 // split cuts at blanks, and tells where the parts were.
@@ -212,13 +205,13 @@ func split(expr string) (parts []string, places []int) {
 	return parts, places
 }
 
-// open reports whether a field counts as not restricted.
-func open(text string) bool { return text[0] == '*' || text[0] == '?' }
+// unrestricted reports whether a field begins with * or ?.
+func unrestricted(text string) bool { return text[0] == '*' || text[0] == '?' }
 
 // possible reports whether there is any day that matches. All combinations of
 // a month, a day that it has, and a day of the week come within 400 years.
 func (s *Schedule) possible() bool {
-	if s.either {
+	if s.eitherDay {
 		return true
 	}
 	for month, days := range []int{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31} {
@@ -297,12 +290,13 @@ func (p *parser) wrapped(f field, from, to string) string {
 }
 
 func (p *parser) step(f field, text string) (int, error) {
+	size := f.top() - f.low + 1
 	n, ok := number(text)
 	switch {
 	case !ok || n == 0:
-		return 0, p.fail("expected a number from 1 to %d after the slash", f.size())
-	case n > f.size():
-		return 0, p.fail("a step of %d is more than the field has, expected at most %d", n, f.size())
+		return 0, p.fail("expected a number from 1 to %d after the slash", size)
+	case n > size:
+		return 0, p.fail("a step of %d is more than the field has, expected at most %d", n, size)
 	}
 	return n, nil
 }
