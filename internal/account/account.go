@@ -2,8 +2,6 @@
 package account
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -51,8 +49,7 @@ func find(name string) (*Account, error) {
 	uid, e := number(name)
 	if err != nil && e == nil {
 		u, err = user.LookupId(name)
-		var unknown user.UnknownUserIdError
-		if errors.As(err, &unknown) {
+		if _, unknown := errors.AsType[user.UnknownUserIdError](err); unknown {
 			return &Account{Name: name, UID: uid, GID: uid, Home: "/"}, nil
 		}
 	}
@@ -92,8 +89,8 @@ func shellOf(name string) string {
 	if err != nil {
 		return ""
 	}
-	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
-		f := strings.Split(lines.Text(), ":")
+	for line := range strings.SplitSeq(string(data), "\n") {
+		f := strings.Split(line, ":")
 		if len(f) == 7 && f[0] == name && !slices.Contains([]string{"nologin", "false"}, filepath.Base(f[6])) {
 			return f[6]
 		}

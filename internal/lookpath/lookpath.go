@@ -4,6 +4,7 @@
 package lookpath
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -41,25 +42,20 @@ func Find(name, dir, path string) (string, error) {
 			denied = err
 		}
 	}
-	if denied != nil {
-		return "", denied
-	}
-	return "", fmt.Errorf("%s: %w in PATH", name, fs.ErrNotExist)
+	return "", cmp.Or(denied, fmt.Errorf("%s: %w in PATH", name, fs.ErrNotExist))
 }
 
 // check asks os/exec, which knows each platform's rules, whether file can be executed.
 func check(file string) error {
 	_, err := exec.LookPath(file)
-	var e *exec.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*exec.Error](err); ok {
+		err = e.Err
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		err = e.Err
 	}
 	if err != nil {
-		var p *fs.PathError
-		if errors.As(err, &p) {
-			err = p.Err
-		}
-		return &fs.PathError{Op: "execute", Path: file, Err: err}
+		err = &fs.PathError{Op: "execute", Path: file, Err: err}
 	}
-	return nil
+	return err
 }

@@ -42,14 +42,14 @@ func Line(line string) string {
 		i += size
 		switch {
 		case r == 0x1b:
-			i += escape(rest)
+			i += escapeLength(rest)
 		case r == 0x9b:
-			i += control(rest)
+			i += controlLength(rest)
 		case r == 0x9d || r == 0x90 || r == 0x98 || r == 0x9e || r == 0x9f:
-			i += stringSequence(rest)
+			i += stringLength(rest)
 		case r == '\r' || r == 0x2028 || r == 0x2029:
 			b.WriteByte(' ')
-		case shown(r):
+		case isShown(r):
 			b.WriteRune(r)
 		}
 	}
@@ -69,29 +69,29 @@ func isPlain(s string) bool {
 		return true
 	}
 	for _, r := range s {
-		if !shown(r) || r == 0x2028 || r == 0x2029 {
+		if !isShown(r) || r == 0x2028 || r == 0x2029 {
 			return false
 		}
 	}
 	return utf8.ValidString(s)
 }
 
-func shown(r rune) bool {
+func isShown(r rune) bool {
 	return r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r)
 }
 
-// escape is the length of what belongs to an ESC before it (ECMA-48, 5.3).
-func escape(s string) int {
+// escapeLength is the length of what belongs to an ESC before it (ECMA-48, 5.3).
+func escapeLength(s string) int {
 	if s == "" {
 		return 0
 	}
 	switch c := s[0]; {
 	case c == '[':
-		return 1 + control(s[1:])
+		return 1 + controlLength(s[1:])
 	case c == ']' || c == 'P' || c == 'X' || c == '^' || c == '_':
-		return 1 + stringSequence(s[1:])
+		return 1 + stringLength(s[1:])
 	case c >= 0x20 && c < 0x30: // intermediates, then one final
-		if n := span(s, 0x20, 0x2f); n < len(s) && s[n] >= 0x30 && s[n] < 0x7f {
+		if n := leading(s, 0x20, 0x2f); n < len(s) && s[n] >= 0x30 && s[n] < 0x7f {
 			return n + 1
 		}
 		return 0
@@ -101,21 +101,21 @@ func escape(s string) int {
 	return 0
 }
 
-// control is the length of the parameters, intermediates and final byte of a
+// controlLength is the length of the parameters, intermediates and final byte of a
 // control sequence, or 0 if it is not finished.
-func control(s string) int {
-	n := span(s, 0x30, 0x3f)
-	n += span(s[n:], 0x20, 0x2f)
+func controlLength(s string) int {
+	n := leading(s, 0x30, 0x3f)
+	n += leading(s[n:], 0x20, 0x2f)
 	if n < len(s) && s[n] >= 0x40 && s[n] < 0x7f {
 		return n + 1
 	}
 	return 0
 }
 
-// stringSequence is the length of a command string with its end: ST, or BEL as
+// stringLength is the length of a command string with its end: ST, or BEL as
 // xterm has it. It is 0 if the string does not end, or is broken off by
 // another control character.
-func stringSequence(s string) int {
+func stringLength(s string) int {
 	for i, r := range s {
 		switch {
 		case r == 0x07:
@@ -134,8 +134,8 @@ func stringSequence(s string) int {
 	return 0
 }
 
-// span counts the leading bytes from lo to hi.
-func span(s string, lo, hi byte) int {
+// leading counts the leading bytes from lo to hi.
+func leading(s string, lo, hi byte) int {
 	n := 0
 	for n < len(s) && s[n] >= lo && s[n] <= hi {
 		n++

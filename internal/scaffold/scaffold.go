@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -20,7 +21,7 @@ import (
 //go:embed project
 var project embed.FS
 
-// file is a file of a project; its name has slashes and is relative to it.
+// file is a file of a project; its name is relative to the directory of the project.
 type file struct {
 	name    string
 	content []byte
@@ -40,7 +41,7 @@ func Write(dir, name string) (paths []string, err error) {
 	}
 	// Before the first is written: what is there may be a project that only lacks one.
 	for _, f := range files {
-		p := filepath.Join(dir, filepath.FromSlash(f.name))
+		p := filepath.Join(dir, f.name)
 		if _, err := os.Lstat(p); err == nil {
 			return nil, fmt.Errorf("%s: %w, and nothing has been written", p, fs.ErrExist)
 		}
@@ -49,13 +50,13 @@ func Write(dir, name string) (paths []string, err error) {
 	defer func() {
 		if err != nil {
 			paths = nil
-			for i := len(made) - 1; i >= 0; i-- {
-				os.Remove(made[i]) // a directory only if it is empty
+			for _, path := range slices.Backward(made) {
+				os.Remove(path) // a directory only if it is empty
 			}
 		}
 	}()
 	for _, f := range files {
-		p := filepath.Join(dir, filepath.FromSlash(f.name))
+		p := filepath.Join(dir, f.name)
 		if err := makeDirs(filepath.Dir(p), &made); err != nil {
 			return nil, err
 		}
@@ -127,7 +128,7 @@ func render(name string) (files []file, err error) {
 			}
 			text = b.Bytes()
 		}
-		files = append(files, file{p, text})
+		files = append(files, file{filepath.FromSlash(p), text})
 		return nil
 	})
 	if err != nil {

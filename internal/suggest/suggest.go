@@ -2,10 +2,13 @@
 // an error can name it.
 package suggest
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
-// longest word that is compared; a longer one is rarely mistyped by a letter or two.
-const longest = 64
+// maxLength word that is compared; a longer one is rarely mistyped by a letter or two.
+const maxLength = 64
 
 // Nearest returns the candidate that is most like word, or "" if none is
 // close: at most a third of the letters may be missing, added, changed or
@@ -13,31 +16,28 @@ const longest = 64
 // difference. Of equally close candidates the first wins. Where none is close,
 // it is the first that begins with word, if that has at least three letters.
 func Nearest(word string, candidates []string) string {
-	if len(word) > longest {
+	if len(word) > maxLength {
 		return ""
 	}
-	w := normal(word)
+	w := normalize(word)
 	prefixed := ""
 	best, least := "", max(1, len(w)/3)+1
 	for _, c := range candidates {
-		n := normal(c)
+		n := normalize(c)
 		if prefixed == "" && len(w) >= 3 && strings.HasPrefix(string(n), string(w)) {
 			prefixed = c
 		}
-		if d := len(n) - len(w); len(n) > longest || d >= least || -d >= least {
+		if d := len(n) - len(w); len(n) > maxLength || d >= least || -d >= least {
 			continue
 		}
 		if d := distance(w, n); d < least {
 			best, least = c, d
 		}
 	}
-	if best == "" {
-		return prefixed
-	}
-	return best
+	return cmp.Or(best, prefixed)
 }
 
-func normal(s string) []rune {
+func normalize(s string) []rune {
 	return []rune(strings.ReplaceAll(strings.ToLower(s), "-", "_"))
 }
 

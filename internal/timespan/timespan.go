@@ -22,12 +22,9 @@ func Parse(text string) (time.Duration, error) {
 		return time.ParseDuration(text)
 	}
 	wrong := func() (time.Duration, error) { return 0, fmt.Errorf("invalid duration %.60q", text) }
-	rest, sign := text, time.Duration(1)
-	switch {
-	case strings.HasPrefix(rest, "-"):
-		rest, sign = rest[1:], -1
-	case strings.HasPrefix(rest, "+"):
-		rest = rest[1:]
+	rest, sign := strings.TrimPrefix(text, "+"), time.Duration(1)
+	if strings.HasPrefix(text, "-") {
+		rest, sign = text[1:], -1
 	}
 	var sum time.Duration
 	for rest != "" {
@@ -40,7 +37,7 @@ func Parse(text string) (time.Duration, error) {
 			unit = len(rest) - number
 		}
 		part, factor := rest[:number+unit], time.Duration(1)
-		if rest[number:number+unit] == "d" {
+		if part[number:] == "d" {
 			part, factor = rest[:number]+"h", Day/time.Hour
 		}
 		d, err := time.ParseDuration(part)
@@ -72,3 +69,20 @@ func (f *Flag) String() string { return time.Duration(*f).String() }
 
 // Type is what help calls the value.
 func (f *Flag) Type() string { return "duration" }
+
+// Short formats a duration with two or three digits, cut off rather than rounded.
+func Short(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Truncate(time.Millisecond).String()
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+}
