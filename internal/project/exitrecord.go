@@ -38,31 +38,35 @@ func (p Project) WriteExitRecord(err error) {
 	}
 }
 
+// lastDaemon returns the last daemon of the project of a file; false if there never was one, or one runs.
+func lastDaemon(file string) (Project, Holder, bool) {
+	p, err := Open(file)
+	if err != nil {
+		return p, Holder{}, false
+	}
+	last := p.Holder()
+	if last.PID == 0 {
+		return p, last, false
+	}
+	_, locked := p.Locked()
+	return p, last, !locked
+}
+
 // Killed reports whether the last daemon of the project of a file has ended without an exit record.
 func Killed(file string) bool {
-	p, err := Open(file)
-	if err != nil || p.Holder().PID == 0 {
+	p, _, ended := lastDaemon(file)
+	if !ended {
 		return false
 	}
-	if _, locked := p.Locked(); locked {
-		return false
-	}
-	_, err = os.Lstat(p.exitRecord())
+	_, err := os.Lstat(p.exitRecord())
 	return os.IsNotExist(err)
 }
 
 // LastExit returns how the last daemon of the project of a file has ended, in a clause for people; "" if
 // there never was a daemon, or one runs.
 func LastExit(file string) string {
-	p, err := Open(file)
-	if err != nil {
-		return ""
-	}
-	last := p.Holder()
-	if last.PID == 0 {
-		return ""
-	}
-	if _, locked := p.Locked(); locked {
+	p, last, ended := lastDaemon(file)
+	if !ended {
 		return ""
 	}
 	var r exitRecord

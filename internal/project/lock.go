@@ -82,13 +82,9 @@ func (l *Lock) try() (*Holder, error) {
 	}
 	if l.name == nil {
 		name, pid, err := claimName(l.project.Dir)
-		if err != nil {
+		if err != nil || pid != 0 {
 			file.Close()
-			return nil, err
-		}
-		if pid != 0 {
-			file.Close()
-			return &Holder{PID: pid}, nil
+			return &Holder{PID: pid}, err
 		}
 		l.name = name
 	}
@@ -142,17 +138,12 @@ func (h Holder) alive() bool {
 	}
 	// See proc_pid_stat(5): the state comes first after the name, the flags seventh.
 	const exiting, signalled = 0x4, 0x400
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 7 {
 		return true
 	}
-	if state := fields[0][0]; state == 'Z' || state == 'X' {
-		return false
-	}
-	if flags, err := strconv.ParseUint(string(fields[6]), 10, 64); err == nil && flags&(exiting|signalled) != 0 {
-		return false
-	}
-	return !killed(h.PID)
+	flags, _ := strconv.ParseUint(fields[6], 10, 64)
+	return fields[0] != "Z" && fields[0] != "X" && flags&(exiting|signalled) == 0 && !killed(h.PID)
 }
 
 // killed reports whether a SIGKILL is pending for the process.
@@ -163,11 +154,8 @@ func killed(pid int) bool {
 	}
 	for line := range strings.Lines(string(status)) {
 		name, value, _ := strings.Cut(line, ":")
-		if name != "SigPnd" && name != "ShdPnd" {
-			continue
-		}
-		if set, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64); err == nil &&
-			set&(1<<(syscall.SIGKILL-1)) != 0 {
+		set, _ := strconv.ParseUint(strings.TrimSpace(value), 16, 64)
+		if (name == "SigPnd" || name == "ShdPnd") && set&(1<<(syscall.SIGKILL-1)) != 0 {
 			return true
 		}
 	}

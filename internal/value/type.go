@@ -3,6 +3,7 @@ package value
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -31,10 +32,8 @@ func (t Type) String() string {
 
 // ParseType is the inverse of String.
 func ParseType(name string) (Type, error) {
-	for i, n := range typeNames {
-		if n == name {
-			return Type(i), nil
-		}
+	if i := slices.Index(typeNames[:], name); i >= 0 {
+		return Type(i), nil
 	}
 	return 0, fmt.Errorf("unknown type %q, expected one of %s", name, strings.Join(typeNames[:], ", "))
 }
