@@ -18,13 +18,9 @@ type orderForm struct {
 	file      string // its name is that of the file, if it is not empty
 	lenient   bool   // types of events that nothing has are notices
 	gates     []spec.GateKind
-	gatesAt   *toml.Value
-	exec      *toml.Value
-	task      *toml.Value
-	formula   *toml.Value
-	pool      *toml.Value
+	pool      string
 	schedules []*toml.Value
-	timezone  *toml.Value
+	timezone  string
 	interval  time.Duration
 	check     []string
 	limit     time.Duration
@@ -112,15 +108,12 @@ retries = 2
 			{Name: "exec", Type: "string or array of strings",
 				Doc:  "what to run, written as the `command` of an agent is",
 				Also: []string{"command", "cmd", "run", "script"},
-				Read: func(r *toml.Reader, v *toml.Value, into *orderForm) {
-					into.exec = v
-					into.Command, _ = setting.ReadCommand(r, v)
-				}},
+				Read: setting.CommandKey(func(o *orderForm) *[]string { return &o.Command })},
 			{Name: "task", Type: "string or table",
 				Doc:  "the task to create: its title, or a table, see `[order.task]`",
 				Also: []string{"job", "template", "bead", "issue"},
 				Read: func(r *toml.Reader, v *toml.Value, into *orderForm) {
-					into.task, into.Task = v, &spec.OrderTask{}
+					into.Task = &spec.OrderTask{}
 					if v.Kind == toml.KindString {
 						into.Task.Title, _ = r.Text(v, "a title")
 						return
@@ -131,16 +124,12 @@ retries = 2
 				Also: []string{"molecule", "wisp"},
 				Read: func(r *toml.Reader, v *toml.Value, into *orderForm) {
 					if title, ok := r.Text(v, "a string"); ok {
-						into.formula, into.Task = v, &spec.OrderTask{Title: title}
+						into.Task = &spec.OrderTask{Title: title}
 					}
 				}},
 			{Name: "pool", Type: "string", Doc: "the pool whose agents do the task",
 				Also: []string{"target", "agent", "queue", "assignee"},
-				Read: func(r *toml.Reader, v *toml.Value, into *orderForm) {
-					if _, ok := r.Text(v, "the name of a pool"); ok {
-						into.pool = v
-					}
-				}},
+				Read: toml.Text(func(o *orderForm) *string { return &o.pool })},
 			{Name: "gate", Type: "string or array of strings", Default: "those that its keys say",
 				Doc: "what opens it: `cooldown` (`interval`), `cron` (`schedule`), `condition` (`check`), `event` " +
 					"(`on`), `manual`, or several of them", Also: []string{"gates", "trigger", "when"},
@@ -159,11 +148,7 @@ retries = 2
 			{Name: "timezone", Type: "string", Default: "that of the machine",
 				Doc:  "the time zone of `schedule`, by its IANA name",
 				Also: []string{"tz", "time_zone", "zone", "location"},
-				Read: func(r *toml.Reader, v *toml.Value, into *orderForm) {
-					if _, ok := r.Text(v, "the name of a time zone"); ok {
-						into.timezone = v
-					}
-				}},
+				Read: toml.Text(func(o *orderForm) *string { return &o.timezone })},
 			{Name: "interval", Type: "duration", Doc: "the time from the start of one run to the next; an order " +
 				"that never ran is due at once", Also: []string{"cooldown", "period", "every"},
 				Read: toml.Duration(func(o *orderForm) *time.Duration { return &o.interval })},
@@ -266,7 +251,6 @@ task = { title = "Look at what came in since yesterday", labels = ["triage"], pr
 }
 
 func readGates(r *toml.Reader, v *toml.Value, into *orderForm) {
-	into.gatesAt = v
 	for _, e := range r.Strings(v, "a gate") {
 		switch kind, ok := toml.ReadName[spec.GateKind](r, e); {
 		case !ok:

@@ -20,22 +20,23 @@ func finishOrder(r *toml.Reader, o *orderForm, s *standing, dir string, skipped 
 	place := r.Place(o.table)
 	o.Source = fmt.Sprintf("%s:%d:%d", place.File, place.Line, place.Column)
 	o.Dir = toml.Absolute(dir, o.Dir)
+	exec, task, formula := o.table.Field("exec"), o.table.Field("task"), o.table.Field("formula")
 	switch {
-	case o.exec == nil && o.task == nil && o.formula == nil:
+	case exec == nil && task == nil && formula == nil:
 		if !r.IsFaulty(o.table) {
 			r.Fail(o.table, "write exec or task",
 				"the order %s does nothing, expected one of exec and task", spec.Quote(o.Name))
 		}
-	case o.exec != nil && (o.task != nil || o.formula != nil):
-		r.Fail(o.exec, "remove one of them, or make two orders",
+	case exec != nil && (task != nil || formula != nil):
+		r.Fail(exec, "remove one of them, or make two orders",
 			"the order %s has exec and a task, expected one of them", spec.Quote(o.Name))
-	case o.task != nil && o.formula != nil:
-		r.Fail(o.formula, "remove it", "formula and task, expected one of them")
-	case o.pool != nil && o.Task == nil:
-		r.Fail(o.pool, "remove it, or write a task",
+	case task != nil && formula != nil:
+		r.Fail(formula, "remove it", "formula and task, expected one of them")
+	case o.pool != "" && o.Task == nil:
+		r.Fail(o.table.Field("pool"), "remove it, or write a task",
 			"pool without a task, expected one that its agents can do")
-	case o.pool != nil:
-		o.Task.Pool = o.pool.Text
+	case o.pool != "":
+		o.Task.Pool = o.pool
 	}
 	o.Timeout = cmp.Or(o.Timeout, spec.DefaultOrderTimeout)
 	if s.maxTimeout > 0 {
@@ -70,7 +71,8 @@ func makeGates(r *toml.Reader, o *orderForm) {
 		{spec.Condition, "check", []string{"check_timeout", "check_interval"}},
 		{spec.Event, "on", []string{"path"}},
 	}
-	if o.gatesAt == nil {
+	gate := o.table.Field("gate")
+	if gate == nil {
 		for _, n := range needs {
 			if has(n.key) {
 				o.gates = append(o.gates, n.kind)
@@ -80,7 +82,7 @@ func makeGates(r *toml.Reader, o *orderForm) {
 	for _, n := range needs {
 		wanted := slices.Contains(o.gates, n.kind)
 		if wanted && !has(n.key) {
-			r.Fail(o.gatesAt, "write "+n.key+", or another gate", "the gate %v without %s, expected it",
+			r.Fail(gate, "write "+n.key+", or another gate", "the gate %v without %s, expected it",
 				n.kind, n.key)
 		}
 		for _, name := range append([]string{n.key}, n.with...) {
@@ -90,24 +92,25 @@ func makeGates(r *toml.Reader, o *orderForm) {
 		}
 	}
 	if o.All && len(o.gates) > 1 && slices.Contains(o.gates, spec.Manual) {
-		r.Fail(o.gatesAt, "remove manual", "manual is never open, and match is all: it would never fire")
+		r.Fail(gate, "remove manual", "manual is never open, and match is all: it would never fire")
 	}
 	for _, kind := range o.gates {
+		g := spec.Gate{Kind: kind}
 		switch kind {
 		case spec.Cron:
 			for _, s := range readSchedules(r, o) {
 				o.Gates = append(o.Gates, spec.Gate{Kind: kind, Schedule: s})
 			}
+			continue
 		case spec.Cooldown:
-			o.Gates = append(o.Gates, spec.Gate{Kind: kind, Interval: o.interval})
+			g.Interval = o.interval
 		case spec.Condition:
-			o.Gates = append(o.Gates, spec.Gate{Kind: kind, Check: o.check,
-				Limit: cmp.Or(o.limit, spec.DefaultCheckLimit), Every: cmp.Or(o.every, spec.DefaultCheckEvery)})
+			g.Check, g.Limit, g.Every = o.check, cmp.Or(o.limit, spec.DefaultCheckLimit),
+				cmp.Or(o.every, spec.DefaultCheckEvery)
 		case spec.Event:
-			o.Gates = append(o.Gates, spec.Gate{Kind: kind, On: spec.EventFilter{Types: o.on, Path: o.path}})
-		case spec.Manual:
-			o.Gates = append(o.Gates, spec.Gate{Kind: kind})
+			g.On = spec.EventFilter{Types: o.on, Path: o.path}
 		}
+		o.Gates = append(o.Gates, g)
 	}
 	if o.All && len(o.schedules) > 1 {
 		r.Fail(o.schedules[1], "write one, or match = \"any\"",
@@ -118,10 +121,10 @@ func makeGates(r *toml.Reader, o *orderForm) {
 // readSchedules parses the schedules of an order, with the parser that they are run by.
 func readSchedules(r *toml.Reader, o *orderForm) (all []*cron.Schedule) {
 	zone := time.Local
-	if o.timezone != nil {
-		z, err := cron.LoadZone(o.timezone.Text)
+	if o.timezone != "" {
+		z, err := cron.LoadZone(o.timezone)
 		if err != nil {
-			r.Fail(o.timezone, "", "%v", err)
+			r.Fail(o.table.Field("timezone"), "", "%v", err)
 			return nil
 		}
 		zone = z

@@ -39,7 +39,7 @@ func parse(name string, data []byte) (map[string]string, *toml.Error) {
 	if e := s.CheckText(); e != nil {
 		return nil, e
 	}
-	p := envParser{Source: s, vars: make(map[string]string)}
+	p := parser{Source: s, vars: make(map[string]string)}
 	for p.at < len(s.Data) {
 		if e := p.line(); e != nil {
 			return nil, e
@@ -48,20 +48,20 @@ func parse(name string, data []byte) (map[string]string, *toml.Error) {
 	return p.vars, nil
 }
 
-type envParser struct {
+type parser struct {
 	*toml.Source
 	at   int
 	vars map[string]string
 }
 
-const envExpected = "expected KEY=VALUE"
+const expected = "expected KEY=VALUE"
 
-func (p *envParser) fail(at int, hint, format string, args ...any) *toml.Error {
+func (p *parser) fail(at int, hint, format string, args ...any) *toml.Error {
 	return p.ErrorAt(at, "", hint, fmt.Sprintf(format, args...))
 }
 
 // line reads a line, or several where a value in quotes has them.
-func (p *envParser) line() *toml.Error {
+func (p *parser) line() *toml.Error {
 	p.blanks()
 	if p.end() {
 		p.nextLine()
@@ -72,23 +72,23 @@ func (p *envParser) line() *toml.Error {
 		p.blanks()
 	}
 	begin := p.at
-	for p.at < len(p.Data) && isEnvName(p.Data[p.at], p.at == begin) {
+	for isNameByte(p.peek(), p.at == begin) {
 		p.at++
 	}
 	key := string(p.Data[begin:p.at])
 	p.blanks()
 	switch {
-	case p.at < len(p.Data) && p.Data[p.at] == '=' && key != "":
+	case p.peek() == '=' && key != "":
 		p.at++
-	case p.at < len(p.Data) && p.Data[p.at] == '=':
-		return p.fail(p.at, "", "a value without a name, %s", envExpected)
+	case p.peek() == '=':
+		return p.fail(p.at, "", "a value without a name, %s", expected)
 	case p.end() && key != "":
 		return p.fail(begin, "write "+key+"= for an empty value",
-			"the variable %s without a =, %s", spec.Quote(key), envExpected)
+			"the variable %s without a =, %s", spec.Quote(key), expected)
 	default:
 		r, _ := utf8.DecodeRune(p.Data[p.at:])
 		return p.fail(p.at, "names have letters, digits, _, - and ., and no digit in front",
-			"%q cannot be here, %s", r, envExpected)
+			"%q cannot be here, %s", r, expected)
 	}
 	if strings.HasPrefix(key, "COPPICE_") {
 		return p.fail(begin, "", "the variable %s is set by Coppice itself, expected another name", spec.Quote(key))
@@ -106,14 +106,11 @@ func (p *envParser) line() *toml.Error {
 	return nil
 }
 
-func (p *envParser) value() (string, *toml.Error) {
-	if p.at < len(p.Data) && (p.Data[p.at] == '"' || p.Data[p.at] == '\'') {
+func (p *parser) value() (string, *toml.Error) {
+	if c := p.peek(); c == '"' || c == '\'' {
 		return p.quoted()
 	}
-	line := p.Data[p.at:]
-	if i := bytes.IndexByte(line, '\n'); i >= 0 {
-		line = line[:i]
-	}
+	line, _, _ := bytes.Cut(p.Data[p.at:], []byte("\n"))
 	for i := range line { // a comment has a blank in front
 		if line[i] == '#' && (i == 0 || isBlank(line[i-1])) {
 			line = line[:i]
@@ -125,14 +122,14 @@ func (p *envParser) value() (string, *toml.Error) {
 }
 
 // quoted reads a value in quotes. Double ones know escapes.
-func (p *envParser) quoted() (string, *toml.Error) {
+func (p *parser) quoted() (string, *toml.Error) {
 	open, quote := p.at, p.Data[p.at]
 	var b strings.Builder
 	for p.at++; ; p.at++ {
-		if p.at >= len(p.Data) {
+		c := p.peek()
+		if c == 0 {
 			return "", p.fail(open, "", "a value in %c quotes does not end, expected the second one", quote)
 		}
-		c := p.Data[p.at]
 		if c == quote {
 			break
 		}
@@ -151,7 +148,7 @@ func (p *envParser) quoted() (string, *toml.Error) {
 	p.at++
 	behind := p.at
 	p.blanks()
-	if !p.end() || p.at < len(p.Data) && p.Data[p.at] == '#' && p.at == behind {
+	if !p.end() || p.peek() == '#' && p.at == behind {
 		return "", p.fail(p.at, "put all of the value into the quotes",
 			"text behind a value in quotes, expected the end of the line")
 	}
@@ -159,19 +156,27 @@ func (p *envParser) quoted() (string, *toml.Error) {
 	return b.String(), nil
 }
 
-func (p *envParser) blanks() {
-	for p.at < len(p.Data) && isBlank(p.Data[p.at]) {
+func (p *parser) blanks() {
+	for isBlank(p.peek()) {
 		p.at++
 	}
 }
 
-// end reports whether nothing is left of the line but a comment.
-func (p *envParser) end() bool {
-	rest := p.Data[p.at:]
-	return len(rest) == 0 || rest[0] == '#' || rest[0] == '\n' || rest[0] == '\r' && (len(rest) == 1 || rest[1] == '\n')
+// peek returns the next byte; 0 at the end of the file, which contains no zero byte.
+func (p *parser) peek() byte {
+	if p.at < len(p.Data) {
+		return p.Data[p.at]
+	}
+	return 0
 }
 
-func (p *envParser) nextLine() {
+// end reports whether nothing is left of the line but a comment.
+func (p *parser) end() bool {
+	rest := bytes.TrimPrefix(p.Data[p.at:], []byte("\r"))
+	return len(rest) == 0 || rest[0] == '\n' || p.peek() == '#'
+}
+
+func (p *parser) nextLine() {
 	if i := bytes.IndexByte(p.Data[p.at:], '\n'); i >= 0 {
 		p.at += i + 1
 	} else {
@@ -181,6 +186,6 @@ func (p *envParser) nextLine() {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-func isEnvName(c byte, first bool) bool {
+func isNameByte(c byte, first bool) bool {
 	return c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z' || !first && (c >= '0' && c <= '9' || c == '-' || c == '.')
 }

@@ -126,8 +126,7 @@ func load(name, dir string, data []byte) (*Grove, error) {
 		r.Notice(document.Find("persistence", "path"), "path is not used: the backend is memory")
 	}
 	if filepath.Base(name) == sageName {
-		n := toml.Notice(*r.Source.ErrorAt(0, "", "rename it", sageName+" is the former name of "+FileName))
-		r.AddNotice(&n)
+		r.AddNotice(r.Source.ErrorAt(0, "", "rename it", sageName+" is the former name of "+FileName))
 	}
 	if r.Count() > 0 {
 		return nil, r.Errors()

@@ -1,9 +1,7 @@
 package toml
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 )
@@ -38,11 +36,6 @@ func (e *Error) Error() string {
 		b.WriteString("; " + e.Hint)
 	}
 	return printable(b.String())
-}
-
-// at reports whether that is its place.
-func (e *Error) at(file string, line, column int) bool {
-	return e.File == file && e.Line == line && e.Column == column
 }
 
 func (e *Error) Unwrap() error { return e.Err }
@@ -84,14 +77,4 @@ func (e Errors) Unwrap() []error {
 		errs[i] = err
 	}
 	return errs
-}
-
-func (e Errors) sort() {
-	slices.SortStableFunc(e, (*Error).compare)
-}
-
-// compare orders errors by their places.
-func (e *Error) compare(other *Error) int {
-	return cmp.Or(cmp.Compare(e.order, other.order), cmp.Compare(e.Line, other.Line),
-		cmp.Compare(e.Column, other.Column))
 }

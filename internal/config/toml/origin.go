@@ -27,7 +27,6 @@ type Origin struct {
 	Removed bool `json:"removed,omitempty"`
 
 	value *Value
-	table *Value // the agent or the like that it belongs to
 }
 
 // TOML returns the value as a file would state it.
@@ -39,42 +38,37 @@ func (o Origin) Place() string { return fmt.Sprintf("%s:%d:%d", o.File, o.Line, 
 // Values returns all values of a document, in the order of its tables. A list is one
 // value.
 func Values(document *Value) []Origin {
-	all := []Origin{}
-	leaves(document, nil, func(o Origin) { all = append(all, o) })
-	return all
+	return appendLeaves([]Origin{}, document)
 }
 
-// leaves calls do with each value below v that is no table.
-func leaves(v *Value, table *Value, do func(Origin)) {
+// appendLeaves appends each value below v that is no table.
+func appendLeaves(all []Origin, v *Value) []Origin {
 	for _, f := range v.Fields {
 		switch {
 		case f.IsTables() && len(f.Elements) > 0:
 			for _, e := range f.Elements {
-				leaves(e, e, do)
+				all = appendLeaves(all, e)
 			}
 		case f.Kind == KindTable && len(f.Fields) > 0:
-			inner := table
-			if inner == nil {
-				inner = f
-			}
-			leaves(f, inner, do)
+			all = appendLeaves(all, f)
 		default:
-			do(originOf(f, table))
+			all = append(all, originOf(f))
 		}
 	}
+	return all
 }
 
-func originOf(v, table *Value) Origin {
-	o := stated(v)
-	o.Key, o.table = KeyPath(v), table
+func originOf(v *Value) Origin {
+	o := placed(v)
+	o.Key = KeyPath(v)
 	for before := v.Over; before != nil; before = before.Over {
-		o.Overrode = append(o.Overrode, stated(before))
+		o.Overrode = append(o.Overrode, placed(before))
 	}
 	return o
 }
 
-// stated returns a value with its place alone.
-func stated(v *Value) Origin {
+// placed returns a value with its place alone.
+func placed(v *Value) Origin {
 	line, column := v.Source.position(v.Key)
 	return Origin{Value: jsonValue(v), File: v.Source.Name, Line: line, Column: column, value: v}
 }
@@ -112,12 +106,12 @@ func Find(document *Value, key string, unset func(segments []string) error) ([]O
 	if err != nil {
 		return nil, err
 	}
-	v, table := document, (*Value)(nil)
+	v := document
 	for i, name := range segments {
 		next, names := step(v, name)
 		if next == nil {
 			if i == len(segments)-1 && v.Kind == KindTable {
-				if o, ok := removed(v, table, name); ok {
+				if o, ok := removed(v, name); ok {
 					return []Origin{o}, nil
 				}
 			}
@@ -128,29 +122,20 @@ func Find(document *Value, key string, unset func(segments []string) error) ([]O
 			}
 			return nil, unknownKey(key, v, name, names)
 		}
-		if v = next; table == nil && v.Kind == KindTable {
-			table = v
-		}
+		v = next
 	}
-	all := []Origin{}
-	add := func(o Origin) { all = append(all, o) }
-	switch {
-	case v.Kind == KindTable:
-		leaves(v, table, add)
-	case v.IsTables() && len(v.Elements) > 0:
-		leaves(&Value{Kind: KindTable, Fields: []*Value{v}}, nil, add)
-	default:
-		add(originOf(v, table))
+	if v.Kind == KindTable {
+		return appendLeaves([]Origin{}, v), nil
 	}
-	return all, nil
+	return appendLeaves([]Origin{}, &Value{Kind: KindTable, Fields: []*Value{v}}), nil
 }
 
 // removed returns the field called name that a patch has removed from v.
-func removed(v, table *Value, name string) (o Origin, ok bool) {
+func removed(v *Value, name string) (o Origin, ok bool) {
 	for _, g := range v.Gone {
 		if g.what.Name == name {
-			o = originOf(g.what, table)
-			o.Overrode = append([]Origin{stated(g.what)}, o.Overrode...)
+			o = originOf(g.what)
+			o.Overrode = append([]Origin{placed(g.what)}, o.Overrode...)
 			o.Line, o.Column = g.by.Source.position(g.by.At)
 			o.File, o.Removed, o.Value = g.by.Source.Name, true, nil
 			return o, true

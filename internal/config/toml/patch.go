@@ -99,7 +99,7 @@ func (r *Reader) PatchOne(p *Value, targets map[string]*Value, s Patchable) {
 	target := targets[identity]
 	if target == nil {
 		hint := ""
-		if len(r.Errs) < maxSuggestions {
+		if r.Count() < maxSuggestions {
 			hint = spec.DidYouMean(identity, slices.Sorted(maps.Keys(targets))...)
 		}
 		r.Fail(name, hint, "no %s is called %s, expected one to change", what, spec.Quote(identity))
@@ -182,7 +182,7 @@ func (r *Reader) removeFrom(target *Value, key string, names *Value) {
 		}
 		if gone == nil {
 			hint := ""
-			if table != nil && len(r.Errs) < maxSuggestions {
+			if table != nil && r.Count() < maxSuggestions {
 				hint = spec.DidYouMean(n.Text, table.fieldNames()...)
 			}
 			r.Fail(n, hint, "there is no %s in %s, expected one to remove", spec.Quote(n.Text), key)

@@ -1,6 +1,7 @@
 package toml
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,13 +12,46 @@ import (
 // Reader reads values and collects what is wrong with them.
 type Reader struct {
 	Source  *Source
-	Errs    Errors
-	more    int           // errors beyond maxErrors
-	notices []*Notice     // what is said in vain
-	unsaid  int           // notices beyond maxErrors
+	errs    findings
+	notices findings
 	faulty  map[Spot]bool // places of errs
 	known   []Section     // all tables, to find out where an unknown key belongs
 	page    string        // which documents all keys
+}
+
+// findings are errors or notices, at most MaxErrors of them.
+type findings struct {
+	all     Errors
+	dropped int // those beyond MaxErrors
+}
+
+// add adds a finding, unless there is an equal one, which a file that is read for several
+// places has. It returns the one that is in the list; nil if there are too many.
+func (f *findings) add(e *Error) *Error {
+	if len(f.all) >= MaxErrors {
+		f.dropped++
+		return nil
+	}
+	for _, other := range f.all {
+		if other.Message == e.Message && other.File == e.File && other.Line == e.Line && other.Column == e.Column {
+			return other
+		}
+	}
+	f.all = append(f.all, e)
+	return e
+}
+
+// sorted returns the findings sorted by place, with one about those that were dropped.
+func (f *findings) sorted(dropped, hint string) Errors {
+	slices.SortStableFunc(f.all, func(a, b *Error) int {
+		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	if f.dropped == 0 {
+		return f.all
+	}
+	last := *f.all[len(f.all)-1]
+	last.Key, last.Message, last.Hint = "", fmt.Sprintf(dropped, f.dropped), hint
+	return append(f.all, &last)
 }
 
 // Spot is a place in a file.
@@ -53,21 +87,10 @@ func (r *Reader) FailAt(at int, v *Value, hint, format string, args ...any) {
 }
 
 // Count returns the number of errors.
-func (r *Reader) Count() int { return len(r.Errs) }
+func (r *Reader) Count() int { return len(r.errs.all) }
 
 // Add adds an error that has its place.
-func (r *Reader) Add(err *Error) {
-	if len(r.Errs) >= MaxErrors {
-		r.more++
-		return
-	}
-	for _, other := range r.Errs { // of a file that is read for several places
-		if other.Message == err.Message && other.at(err.File, err.Line, err.Column) {
-			return
-		}
-	}
-	r.Errs = append(r.Errs, err)
-}
+func (r *Reader) Add(err *Error) { r.errs.add(err) }
 
 // AddLast adds the errors of a file that v names, after those of all files that were read
 // together.
@@ -84,14 +107,7 @@ const lastFile = 1 << 20
 
 // Errors returns all that were found, sorted by place.
 func (r *Reader) Errors() Errors {
-	r.Errs.sort()
-	if r.more > 0 {
-		last := *r.Errs[len(r.Errs)-1]
-		last.Key, last.Message, last.Hint = "", fmt.Sprintf("%d more errors, expected none", r.more),
-			"mend those above first"
-		r.Errs = append(r.Errs, &last)
-	}
-	return r.Errs
+	return r.errs.sorted("%d more errors, expected none", "mend those above first")
 }
 
 // Want fails unless v is of kind k. Expected is what the key takes, in words.
@@ -116,33 +132,19 @@ func (r *Reader) Label(v *Value) string {
 
 // Notice adds a notice, and returns it; nil if there are too many.
 func (r *Reader) Notice(v *Value, format string, args ...any) *Notice {
-	if len(r.notices) >= MaxErrors {
-		r.unsaid++
-		return nil
-	}
-	n := (*Notice)(v.Source.ErrorAt(v.Key, v.path(), "", fmt.Sprintf(format, args...)))
-	for _, other := range r.notices { // of a file that is read for several places
-		if other.Message == n.Message && (*Error)(other).at(n.File, n.Line, n.Column) {
-			return other
-		}
-	}
-	r.notices = append(r.notices, n)
-	return n
+	return (*Notice)(r.notices.add(v.Source.ErrorAt(v.Key, v.path(), "", fmt.Sprintf(format, args...))))
 }
 
 // SortedNotices returns all notices, sorted by place.
-func (r *Reader) SortedNotices() []*Notice {
-	slices.SortStableFunc(r.notices, func(a, b *Notice) int { return (*Error)(a).compare((*Error)(b)) })
-	if r.unsaid > 0 {
-		last := *r.notices[len(r.notices)-1]
-		last.Key, last.Message, last.Hint = "", fmt.Sprintf("%d more notices", r.unsaid), ""
-		r.notices = append(r.notices, &last)
+func (r *Reader) SortedNotices() (notices []*Notice) {
+	for _, e := range r.notices.sorted("%d more notices", "") {
+		notices = append(notices, (*Notice)(e))
 	}
-	return r.notices
+	return notices
 }
 
 // AddNotice adds a notice that has its place.
-func (r *Reader) AddNotice(n *Notice) { r.notices = append(r.notices, n) }
+func (r *Reader) AddNotice(n *Error) { r.notices.add(n) }
 
 // Open parses data, for a reader that knows the sections of the file.
 func Open(name string, data []byte, a Advice, known []Section) (*Reader, *Value, error) {
