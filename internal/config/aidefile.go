@@ -241,9 +241,9 @@ func (a *agent) readAidefile(r *toml.Reader, path string, g *fileset.Set) string
 	return path
 }
 
-// loadAlone makes a project of an Aidefile that belongs to none: the file of the
+// loadAidefile makes a project of an Aidefile that belongs to none: the file of the
 // project is the Aidefile itself.
-func loadAlone(g *fileset.Set, path, absolute string) (*Loaded, error) {
+func loadAidefile(g *fileset.Set, path, absolute string) (*Loaded, error) {
 	l := &Loaded{}
 	data, _, e := toml.ReadFile(path, aidefileconfig.Advice)
 	g.Note(absolute, data)

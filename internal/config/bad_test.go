@@ -35,7 +35,7 @@ var badInput = []struct{ name, text, want string }{
 	{"bare key", base + "env = { Ä = \"1\" }\n", "4:9: not TOML: invalid character at start of key: U+00C4 'Ä'; quote keys of other letters than A to Z"},
 	{"doubled key in a line", base + "env = { \"Ä\" = \"1\", \"Ä\" = \"2\" }\n", `4:20: the key "Ä" is there twice, first in line 4, expected once; remove one of the two`},
 	{"doubled table", base + "[project]\n[project]\n", "5:2: not TOML: table project already exists"},
-	{"crowded table", base + "[agent.env]\n" + configtest.Crowd(1001), "1005:1: a table of more than 1000 keys, expected at most that"},
+	{"crowded table", base + "[agent.env]\n" + configtest.Variables(1001), "1005:1: a table of more than 1000 keys, expected at most that"},
 
 	// Unknown keys.
 	{"near", base + "comand = 1\nmax-restart = 1\nEnv = {}\ntcp = 1\n", `
@@ -290,10 +290,10 @@ var badInput = []struct{ name, text, want string }{
 	{"child twice", base + "[[supervisor]]\nname = \"s\"\nchildren = [\"a\", \"a\"]\n", `6:18: the child "a" is listed twice, expected once; remove one of the two`},
 	{"two supervisors", base + "[[supervisor]]\nname = \"s\"\nchildren = [\"a\"]\n[[supervisor]]\nname = \"t\"\nchildren = [\"a\"]\n",
 		`9:13: "a" is already a child of "s", expected one supervisor for each; remove it from one of the two`},
-	{"cycle", base + chain("s t u s") + chain("v v"), `
+	{"cycle", base + nested("s t u s") + nested("v v"), `
 		12:13: supervisors contain themselves ("s > t > u > s"), expected a tree; remove one of these children
 		15:13: supervisors contain themselves ("v > v"), expected a tree; remove one of these children`},
-	{"depth 9", base + chain("s2 s3 s4 s5 s6 s7 s8 s9 s10 a"), `24:13: supervisor "s9" is on level 9, counted from the root, expected at most 8; keep supervisors shallow; two or three levels do for most projects`},
+	{"depth 9", base + nested("s2 s3 s4 s5 s6 s7 s8 s9 s10 a"), `24:13: supervisor "s9" is on level 9, counted from the root, expected at most 8; keep supervisors shallow; two or three levels do for most projects`},
 	{"files", base + "files = [\"a\", \"\", \"./a\", \"\\u0000\"]\n", `
 		4:15: the file has no name, expected a path
 		4:19: the file "a" is listed twice, expected once; remove one of the two
@@ -341,8 +341,8 @@ func limits(all ...string) string {
 	return b.String()
 }
 
-// chain declares supervisors, three lines each, that each contain the next one named.
-func chain(names string) string {
+// nested declares supervisors, three lines each, that each contain the next one named.
+func nested(names string) string {
 	var b strings.Builder
 	list := strings.Fields(names)
 	for i, name := range list[:len(list)-1] {

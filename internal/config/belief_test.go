@@ -103,7 +103,7 @@ func TestBadBeliefs(t *testing.T) {
 		{"long name", base + "beliefs = { " + strings.Repeat("n", 129) + " = 1 }", `4:145: the name "` + strings.Repeat("n", 60) + `"... has 129 bytes, expected at most 128`},
 		{"date", base + `beliefs = { n = 1979-05-27 }`, `4:17: n is a date or time, which JSON has not; write it as a string`},
 		{"infinite", base + `beliefs = { n = [inf] }`, `4:18: an element of n is inf, which JSON has not, expected a number`},
-		{"too many", base + "[agent.beliefs]\n" + configtest.Crowd(1001), "1005:1: a table of more than 1000 keys, expected at most that"},
+		{"too many", base + "[agent.beliefs]\n" + configtest.Variables(1001), "1005:1: a table of more than 1000 keys, expected at most that"},
 		{"too large", base + `beliefs = { n = "` + strings.Repeat("x", 600<<10) + `" }`, `4:17: n cannot be kept: a value has 614402 bytes, at most 524288 are allowed; keep it in a file and its path in the belief`},
 		{"backend", base + "[persistence]\nbackend = \"postgres\"\n", `5:11: backend is "postgres", expected one of sqlite, memory`},
 		{"near backend", base + "[persistence]\nbackend = \"sqlite3\"\n", `5:11: backend is "sqlite3", expected one of sqlite, memory; did you mean "sqlite"?`},

@@ -221,16 +221,16 @@ func TestLargest(t *testing.T) {
 		for i := 0; b.Len() < toml.MaxFile-100; i++ {
 			b.WriteString(strings.NewReplacer("%d", strconv.Itoa(i), "%[1]d", strconv.Itoa(i)).Replace(line))
 		}
-		before := used(t)
+		before := cpuTime(t)
 		_, _ = Parse("f.toml", []byte(b.String()))
-		if d := used(t) - before; d > 30*time.Second {
+		if d := cpuTime(t) - before; d > 30*time.Second {
 			t.Errorf("%s: took %v", name, d)
 		}
 	}
 }
 
-// used is the time that this process has had the processors.
-func used(t *testing.T) time.Duration {
+// cpuTime is the time that this process has had the processors.
+func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -33,7 +33,7 @@ func FuzzFiles(f *testing.F) {
 		}
 		l, err := LoadUnchecked(name)
 		if err == nil {
-			checkShown(t, l, name)
+			checkWritten(t, l, name)
 			return
 		}
 		if l.Tree != nil {
@@ -60,8 +60,8 @@ func FuzzFiles(f *testing.F) {
 	})
 }
 
-// checkShown fails unless what is shown of a configuration means the same.
-func checkShown(t *testing.T, l *Loaded, path string) {
+// checkWritten fails unless what is shown of a configuration means the same.
+func checkWritten(t *testing.T, l *Loaded, path string) {
 	t.Helper()
 	var b bytes.Buffer
 	if err := l.WriteTOML(&b); err != nil {

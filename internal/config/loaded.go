@@ -48,7 +48,7 @@ func loadAll(path string, further func([]spec.Decl) []spec.Problem) (*Loaded, er
 	}
 	g := fileset.New(path, absolute, fleet)
 	if isAidefile(path) {
-		l, err := loadAlone(g, path, absolute)
+		l, err := loadAidefile(g, path, absolute)
 		l.Sources, l.WatchDirs, l.Revision = g.SourcePaths(), g.WatchDirs(), g.Revision()
 		return l, err
 	}
@@ -82,8 +82,8 @@ func load(name, dir string, data []byte, g *fileset.Set, further func([]spec.Dec
 	document.Remove("include")
 	f := file{root: spec.Node{Name: setting.ProjectName(dir)}, patrol: patrol{Patrol: spec.DefaultPatrol()}}
 	if translate := formatOf(name).translate; translate != nil {
-		f.standing.translation = translate(r, document, dir, g)
-		document = f.standing.translation.Document
+		f.orders.translation = translate(r, document, dir, g)
+		document = f.orders.translation.Document
 	} else {
 		r.Patch(document, ownPatches())
 	}
@@ -95,9 +95,9 @@ func load(name, dir string, data []byte, g *fileset.Set, further func([]spec.Dec
 	if further != nil {
 		readNamepools(r, &f, dir, g)
 	}
-	standing := readOrders(r, &f, dir, g, further != nil)
+	orders := readOrders(r, &f, dir, g, further != nil)
 	// A city may have packs for rigs that it does not have yet.
-	f.root.Bare = len(standing) > 0 || f.standing.translation != nil && len(f.agents) == 0
+	f.root.Bare = len(orders) > 0 || f.orders.translation != nil && len(f.agents) == 0
 	f.aidefiles(r, dir, g)
 	decls, places := f.declarations(dir)
 	tree, problems := spec.Assemble(f.root, decls)
@@ -111,7 +111,7 @@ func load(name, dir string, data []byte, g *fileset.Set, further func([]spec.Dec
 	if r.Count() > 0 {
 		return l, r.Errors()
 	}
-	tree.Recall, tree.Persistence, tree.Patrol, tree.Orders = f.recall, f.persistence, f.patrol.Patrol, standing
+	tree.Recall, tree.Persistence, tree.Patrol, tree.Orders = f.recall, f.persistence, f.patrol.Patrol, orders
 	tree.Retention, tree.Logs = f.retention, f.logs
 	l.Tree = tree
 	return l, nil

@@ -30,8 +30,8 @@ type orderForm struct {
 	disabled  bool
 }
 
-// standing collects [orders] and all orders.
-type standing struct {
+// orderSettings collects [orders] and all orders.
+type orderSettings struct {
 	skip        []*toml.Value
 	maxTimeout  time.Duration
 	overrides   []*toml.Value
@@ -41,8 +41,8 @@ type standing struct {
 
 const retryDelay = 10 * time.Second // the default
 
-func ordersTable() toml.Table[standing] {
-	return toml.Table[standing]{
+func ordersTable() toml.Table[orderSettings] {
+	return toml.Table[orderSettings]{
 		Header: "[orders]",
 		Doc: "Settings of all orders. Each order is an `[[order]]` here or a file of its own in `orders/` next " +
 			"to this file, see [Orders](orders.md).",
@@ -64,10 +64,10 @@ name = "report"
 exec = "./report.sh"
 interval = "1h"
 `,
-		Keys: []toml.Key[standing]{
+		Keys: []toml.Key[orderSettings]{
 			{Name: "skip", Type: "array of strings", Doc: "names of orders that their gates do not fire",
 				Also: []string{"exclude", "disable", "disabled", "ignore"},
-				Read: func(r *toml.Reader, v *toml.Value, into *standing) {
+				Read: func(r *toml.Reader, v *toml.Value, into *orderSettings) {
 					if _, ok := r.List(v, "an array of names"); ok {
 						into.skip = v.Elements
 					}
@@ -75,11 +75,11 @@ interval = "1h"
 			{Name: "max_timeout", Type: "duration",
 				Doc:  "the longest time that a run of any order may take, whatever its own `timeout` is",
 				Also: []string{"timeout", "timeout_cap"},
-				Read: toml.Duration(func(s *standing) *time.Duration { return &s.maxTimeout })},
+				Read: toml.Duration(func(s *orderSettings) *time.Duration { return &s.maxTimeout })},
 			{Name: "overrides", Type: "array of tables",
 				Doc:  "keys that replace those of the order with that `name`",
 				Also: []string{"override", "patches"},
-				Read: func(r *toml.Reader, v *toml.Value, into *standing) { into.overrides = r.Tables(v) }},
+				Read: func(r *toml.Reader, v *toml.Value, into *orderSettings) { into.overrides = r.Tables(v) }},
 		},
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // finishOrder makes an order of what was read.
-func finishOrder(r *toml.Reader, o *orderForm, s *standing, dir string, skipped bool) {
+func finishOrder(r *toml.Reader, o *orderForm, s *orderSettings, dir string, skipped bool) {
 	place := r.Place(o.table)
 	o.Source = fmt.Sprintf("%s:%d:%d", place.File, place.Line, place.Column)
 	o.Dir = toml.Absolute(dir, o.Dir)

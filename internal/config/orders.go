@@ -18,7 +18,7 @@ import (
 
 // readOrders makes the orders of a file and of the directory orders next to it.
 func readOrders(r *toml.Reader, f *file, dir string, g *fileset.Set, look bool) []*spec.Order {
-	s := &f.standing
+	s := &f.orders
 	switch {
 	case s.translation != nil:
 		s.add(s.translation.Orders)
@@ -86,7 +86,7 @@ func readOrders(r *toml.Reader, f *file, dir string, g *fileset.Set, look bool) 
 }
 
 // add adds the orders that have files of their own.
-func (s *standing) add(files []orderfile.File) {
+func (s *orderSettings) add(files []orderfile.File) {
 	for _, f := range files {
 		s.all = append(s.all, orderForm{table: f.Table, file: f.Name})
 	}
@@ -106,7 +106,7 @@ func readEventType(r *toml.Reader, v *toml.Value, into *orderForm) {
 }
 
 // overrideOrders puts the keys of overrides into the tables of their orders.
-func overrideOrders(r *toml.Reader, s *standing, known map[string]*toml.Value, names []string) {
+func overrideOrders(r *toml.Reader, s *orderSettings, known map[string]*toml.Value, names []string) {
 	for _, o := range s.overrides {
 		name := o.Field("name")
 		if name == nil {
@@ -132,7 +132,7 @@ func overrideOrders(r *toml.Reader, s *standing, known map[string]*toml.Value, n
 }
 
 // skippedOrders returns the names of the orders that are to be skipped.
-func skippedOrders(r *toml.Reader, s *standing, known map[string]*toml.Value, names []string) map[string]bool {
+func skippedOrders(r *toml.Reader, s *orderSettings, known map[string]*toml.Value, names []string) map[string]bool {
 	skipped := make(map[string]bool)
 	for _, e := range s.skip {
 		switch {

@@ -24,7 +24,7 @@ type file struct {
 	program     *toml.Value // of [project]
 	supervisors []group
 	agents      []agent
-	standing    standing
+	orders      orderSettings
 }
 
 // group is a [[supervisor]] while it is read.
@@ -55,7 +55,7 @@ func fileTable() toml.Table[file] {
 		Doc: "The whole file. Its tables may come in any order. The order of supervisors and agents is their " +
 			"order under the root; if the strategy of the root is not `one_for_one`, it is their start order.",
 		Keys: []toml.Key[file]{
-			elsewhere("include", "array of strings", "other files that belong to this one, as paths or patterns "+
+			readEarlier("include", "array of strings", "other files that belong to this one, as paths or patterns "+
 				"such as `\"agents/*.toml\"`, relative to this file. See [Files](files.md)", "includes", "import",
 				"imports"),
 			{Name: "project", Type: "table", Doc: "the project itself", Also: []string{"workspace"},
@@ -84,12 +84,12 @@ func fileTable() toml.Table[file] {
 					f.supervisors = append(f.supervisors, g)
 				})},
 			{Name: "orders", Type: "table", Doc: "settings of all orders",
-				Read: toml.Sub(ordersTable(), func(f *file) *standing { return &f.standing })},
+				Read: toml.Sub(ordersTable(), func(f *file) *orderSettings { return &f.orders })},
 			{Name: "order", Type: "array of tables", Doc: "an order: a command or task that starts when its " +
 				"gates open",
 				Also: []string{"job", "cron", "schedule", "timer"},
 				Read: tables(func(_ *toml.Reader, v *toml.Value, f *file) {
-					f.standing.all = append(f.standing.all, orderForm{table: v})
+					f.orders.all = append(f.orders.all, orderForm{table: v})
 				})},
 			{Name: "agent", Type: "array of tables", Doc: "an agent: a process that is kept running",
 				Also: []string{"agents", "program", "process", "service"},
@@ -102,14 +102,14 @@ func fileTable() toml.Table[file] {
 					}
 					f.agents = append(f.agents, a)
 				})},
-			elsewhere("patches", "table", "changes to what is declared elsewhere, see `[[patches.agent]]`", "patch",
+			readEarlier("patches", "table", "changes to what is declared elsewhere, see `[[patches.agent]]`", "patch",
 				"overrides"),
 		},
 	}
 }
 
-// elsewhere returns a key of the file that has been dealt with before its tables are read.
-func elsewhere(name, typ, doc string, also ...string) toml.Key[file] {
+// readEarlier returns a key of the file that has been dealt with before its tables are read.
+func readEarlier(name, typ, doc string, also ...string) toml.Key[file] {
 	return toml.Key[file]{Name: name, Type: typ, Doc: doc, Also: also, Read: func(*toml.Reader, *toml.Value, *file) {}}
 }
 

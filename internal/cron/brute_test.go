@@ -33,7 +33,7 @@ type reader struct {
 // values are those of a field that match.
 type values [60]bool
 
-func read(expr string) reader {
+func readExpression(expr string) reader {
 	f := strings.Fields(expr)
 	set := func(text string, low, high int) (all values) {
 		for _, item := range strings.Split(text, ",") {
@@ -120,7 +120,7 @@ func compare(t *testing.T, zone *time.Location, from, to time.Time, exprs []stri
 	all := make([]*one, len(exprs))
 	for i, expr := range exprs {
 		s := mustParse(t, expr, zone)
-		all[i] = &one{reader: read(expr), s: s, next: s.Next(from.Add(-time.Second))}
+		all[i] = &one{reader: readExpression(expr), s: s, next: s.Next(from.Add(-time.Second))}
 	}
 	walk(zone, from, to, func(at, wall time.Time, skipped []time.Time, again bool) {
 		for _, o := range all {
@@ -139,15 +139,15 @@ func compare(t *testing.T, zone *time.Location, from, to time.Time, exprs []stri
 	return fires
 }
 
-// fixed are schedules around the hours at which clocks are changed.
-func fixed() []string {
+// fixedExpressions are schedules around the hours at which clocks are changed.
+func fixedExpressions() []string {
 	return []string{
 		"30 2 * * *", "0 0 * * *", "*/20 1,2 * * *", "15 * * * *", "*/30 */2 * * 1", "0 0 1,15 * 0", "45 23 * * 6,7", "10,50 0-3 */2 3,4,9-11 *",
 	}
 }
 
-// random makes expressions of every form.
-func random(r *rand.Rand, n int) (exprs []string) {
+// randomExpressions makes expressions of every form.
+func randomExpressions(r *rand.Rand, n int) (exprs []string) {
 	item := func(low, high int) string {
 		a := low + r.IntN(high-low+1)
 		b := a + r.IntN(high-a+1)
@@ -194,7 +194,7 @@ func TestWalk(t *testing.T) {
 			if *long {
 				for year := 1980; year < 2035; year++ {
 					fires += compare(t, zone, time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(year+1, 1, 3, 0, 0, 0, 0, time.UTC),
-						append(fixed(), random(r, 40)...))
+						append(fixedExpressions(), randomExpressions(r, 40)...))
 				}
 				return
 			}
@@ -203,13 +203,13 @@ func TestWalk(t *testing.T) {
 				if end.IsZero() || end.Year() >= 2020 {
 					break
 				}
-				fires += compare(t, zone, end.Truncate(time.Minute).Add(-26*time.Hour), end.Truncate(time.Minute).Add(50*time.Hour), append(fixed(), random(r, 8)...))
+				fires += compare(t, zone, end.Truncate(time.Minute).Add(-26*time.Hour), end.Truncate(time.Minute).Add(50*time.Hour), append(fixedExpressions(), randomExpressions(r, 8)...))
 				at, year = end, end.Year()
 			}
 		})
 	}
 	for _, name := range []string{"Europe/Berlin", "Pacific/Apia"} {
-		fires += compare(t, mustZone(t, name), time.Date(2011, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2012, 1, 3, 0, 0, 0, 0, time.UTC), fixed())
+		fires += compare(t, mustZone(t, name), time.Date(2011, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2012, 1, 3, 0, 0, 0, 0, time.UTC), fixedExpressions())
 	}
 	t.Log(fires, "times due")
 	if fires < 10_000 {
@@ -218,7 +218,7 @@ func TestWalk(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range append(fixed(), "0 0 30 2 *", "@every 5m", "@daily", "1-5/2,7 0 ? jan SUN", "* * * * * *", "0 0 29 2 */7", "TZ=x * * * * *") {
+	for _, seed := range append(fixedExpressions(), "0 0 30 2 *", "@every 5m", "@daily", "1-5/2,7 0 ? jan SUN", "* * * * * *", "0 0 29 2 */7", "TZ=x * * * * *") {
 		f.Add(seed, int64(1_700_000_000), uint8(3))
 	}
 	f.Fuzz(func(t *testing.T, expr string, after int64, zone uint8) {

@@ -54,21 +54,21 @@ func newGraph(elements []element) graph {
 // sequence returns an order of all vertices, each after those that it waits for.
 // What is in a cycle is missing.
 func (g graph) sequence() []int {
-	awaited := make([][]int, len(g)) // by what waits for it
-	open := make([]int, len(g))      // how many it still waits for
+	waiters := make([][]int, len(g)) // by what waits for it
+	pending := make([]int, len(g))   // how many it still waits for
 	sequence := make([]int, 0, len(g))
 	for v, waits := range g {
-		open[v] = len(waits)
+		pending[v] = len(waits)
 		if len(waits) == 0 {
 			sequence = append(sequence, v)
 		}
 		for _, w := range waits {
-			awaited[w] = append(awaited[w], v)
+			waiters[w] = append(waiters[w], v)
 		}
 	}
 	for i := 0; i < len(sequence); i++ {
-		for _, v := range awaited[sequence[i]] {
-			if open[v]--; open[v] == 0 {
+		for _, v := range waiters[sequence[i]] {
+			if pending[v]--; pending[v] == 0 {
 				sequence = append(sequence, v)
 			}
 		}
@@ -89,8 +89,8 @@ func (g graph) cycle() []int {
 	}
 	// Whatever is not sorted waits for something that is not, so that this walk
 	// has no end: it has come into a cycle when it is somewhere again.
-	for been := make(map[int]bool); !been[at]; {
-		been[at] = true
+	for visited := make(map[int]bool); !visited[at]; {
+		visited[at] = true
 		at = g[at][slices.IndexFunc(g[at], func(w int) bool { return !sorted[w] })]
 	}
 	from := make(map[int]int) // the shortest ways from there
@@ -98,12 +98,12 @@ func (g graph) cycle() []int {
 		v := queue[0]
 		for _, w := range g[v] {
 			if w == at {
-				way := []int{v}
+				path := []int{v}
 				for ; v != at; v = from[v] {
-					way = append(way, from[v])
+					path = append(path, from[v])
 				}
-				slices.Reverse(way)
-				return way
+				slices.Reverse(path)
+				return path
 			}
 			if _, seen := from[w]; !seen {
 				from[w] = v

@@ -42,23 +42,23 @@ func retired(g *Agent, names map[string]bool) *Node {
 }
 
 // retain returns a copy of the node with a pool somewhere below it.
-func (n *Node) retain(way []string, pool *Node) *Node {
+func (n *Node) retain(path []string, pool *Node) *Node {
 	kept := *n
 	kept.Children = slices.Clone(n.Children)
-	at := slices.IndexFunc(kept.Children, func(c Child) bool { return c.Name() == way[0] })
+	at := slices.IndexFunc(kept.Children, func(c Child) bool { return c.Name() == path[0] })
 	if at < 0 {
 		at = len(kept.Children)
 		kept.Children = append(kept.Children, Child{})
 	}
-	if len(way) == 1 {
+	if len(path) == 1 {
 		kept.Children[at] = Child{Node: pool}
 		return &kept
 	}
-	above := kept.Children[at].Node
-	if above == nil || above.Template != nil {
-		above = &Node{Name: way[0], Retired: true,
+	parent := kept.Children[at].Node
+	if parent == nil || parent.Template != nil {
+		parent = &Node{Name: path[0], Retired: true,
 			Limit: supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)}
 	}
-	kept.Children[at] = Child{Node: above.retain(way[1:], pool)}
+	kept.Children[at] = Child{Node: parent.retain(path[1:], pool)}
 	return &kept
 }

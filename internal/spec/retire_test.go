@@ -60,7 +60,7 @@ func TestRetain(t *testing.T) {
 			if got := outline(file.Retain(nil)); got != before {
 				t.Errorf("with nothing retained it is %s", got)
 			}
-			unwound(kept.StartOrder(), everybody) // of which there is an end
+			stopWaves(kept.StartOrder(), allAgents) // of which there is an end
 		})
 	}
 }

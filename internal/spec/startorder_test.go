@@ -42,8 +42,8 @@ func tree(text string) (*Tree, []Problem) {
 	return Assemble(root, decls)
 }
 
-// brief writes waves as "a b | c".
-func brief(waves [][]string) string {
+// formatWaves writes waves as "a b | c".
+func formatWaves(waves [][]string) string {
 	var all []string
 	for _, w := range waves {
 		var names []string
@@ -55,11 +55,11 @@ func brief(waves [][]string) string {
 	return strings.Join(all, " | ")
 }
 
-func everybody(string) bool { return true }
+func allAgents(string) bool { return true }
 
-// unwound are the agents in the order in which they are stopped, those that are
+// stopWaves are the agents in the order in which they are stopped, those that are
 // asked at the same time together.
-func unwound(o *StartOrder, choose func(string) bool) (waves [][]string) {
+func stopWaves(o *StartOrder, choose func(string) bool) (waves [][]string) {
 	for u := o.StopOrder(choose); ; {
 		free := u.Free()
 		if len(free) == 0 {
@@ -103,7 +103,7 @@ func TestStopOrder(t *testing.T) {
 			choose := func(path string) bool {
 				return c.chosen == "" || slices.Contains(strings.Fields(c.chosen), path[strings.LastIndexByte(path, '/')+1:])
 			}
-			if got := brief(unwound(tr.StartOrder(), choose)); got != c.want {
+			if got := formatWaves(stopWaves(tr.StartOrder(), choose)); got != c.want {
 				t.Errorf("they are stopped %q, want %q", got, c.want)
 			}
 		})
@@ -159,7 +159,7 @@ func TestBadDependencies(t *testing.T) {
 				t.Error("there is a tree")
 			}
 			var got []string
-			names := declared(c.tree)
+			names := declaredNames(c.tree)
 			for _, p := range problems {
 				line := fmt.Sprintf("%s/%s: %s", names[p.Decl], p.Path[1], p.Message)
 				if p.Hint != "" {
@@ -178,8 +178,8 @@ func TestBadDependencies(t *testing.T) {
 	}
 }
 
-// declared are the names of the declarations in shorthand.
-func declared(text string) []string {
+// declaredNames are the names of the declarations in shorthand.
+func declaredNames(text string) []string {
 	var names []string
 	for line := range strings.Lines(text) {
 		name, _, _ := strings.Cut(strings.TrimSpace(line), "<")
@@ -311,7 +311,7 @@ func TestOrderProperty(t *testing.T) {
 				waiting[need] = append(waiting[need], path)
 			}
 		}
-		waves := unwound(tr.StartOrder(), func(path string) bool { return chosen[path] })
+		waves := stopWaves(tr.StartOrder(), func(path string) bool { return chosen[path] })
 		wave := map[string]int{}
 		for k, w := range waves {
 			for _, path := range w {
@@ -357,7 +357,7 @@ func BenchmarkStopOrder(b *testing.B) {
 		b.Fatal(problems)
 	}
 	for b.Loop() {
-		if w := unwound(tr.StartOrder(), everybody); len(w) != 2 {
+		if w := stopWaves(tr.StartOrder(), allAgents); len(w) != 2 {
 			b.Fatal(len(w))
 		}
 	}
@@ -376,10 +376,10 @@ func TestOrderOfPools(t *testing.T) {
 	}
 	o := tr.Layout(map[string][]string{"p/workers": {"ada", "bob"}}).StartOrder()
 	want := [][]string{{"p/api"}, {"p/workers/bob", "p/workers/ada"}, {"p/ada"}}
-	if got := unwound(o, everybody); !slices.EqualFunc(got, want, slices.Equal) {
+	if got := stopWaves(o, allAgents); !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("waves are %v, want %v", got, want)
 	}
-	if got := unwound(tr.StartOrder(), everybody); brief(got) != "api | ada" {
+	if got := stopWaves(tr.StartOrder(), allAgents); formatWaves(got) != "api | ada" {
 		t.Errorf("without instances, waves are %v", got)
 	}
 }
@@ -397,7 +397,7 @@ func TestOrderOfEmptySupervisors(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, problems)
 			continue
 		}
-		if got := brief(unwound(tr.StartOrder(), everybody)); got != tt.want {
+		if got := formatWaves(stopWaves(tr.StartOrder(), allAgents)); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}

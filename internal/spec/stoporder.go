@@ -4,25 +4,25 @@ package spec
 // asked to stop once no running agent depends on it, directly or through agents that
 // are not part of the shutdown. It is not safe for concurrent use.
 type StopOrder struct {
-	o     *StartOrder
-	open  []int    // by vertex: how many vertices that wait for it are not done
-	lives []bool   // by element: whether it is an agent of this shutdown that has not ended
-	free  []string // agents that may be asked now
+	o       *StartOrder
+	pending []int    // by vertex: how many vertices that wait for it are not done
+	running []bool   // by element: whether it is an agent of this shutdown that has not ended
+	free    []string // agents that may be asked now
 }
 
-// StopOrder returns the order in which to stop the agents for which lives is true.
-func (o *StartOrder) StopOrder(lives func(path string) bool) *StopOrder {
-	u := &StopOrder{o: o, open: make([]int, len(o.graph)), lives: make([]bool, len(o.elements))}
+// StopOrder returns the order in which to stop the agents for which running is true.
+func (o *StartOrder) StopOrder(running func(path string) bool) *StopOrder {
+	u := &StopOrder{o: o, pending: make([]int, len(o.graph)), running: make([]bool, len(o.elements))}
 	for _, waits := range o.graph {
 		for _, w := range waits {
-			u.open[w]++
+			u.pending[w]++
 		}
 	}
-	for i := range u.lives {
-		u.lives[i] = o.elements[i].agent && lives(o.paths[i])
+	for i := range u.running {
+		u.running[i] = o.elements[i].agent && running(o.paths[i])
 	}
 	var over []int
-	for v, n := range u.open {
+	for v, n := range u.pending {
 		if n == 0 {
 			over = append(over, v)
 		}
@@ -42,11 +42,11 @@ func (u *StopOrder) Free() []string {
 // Ended notes that an agent has ended, whether it was asked to or not.
 func (u *StopOrder) Ended(path string) {
 	i, known := u.o.index[path]
-	if !known || !u.lives[i] {
+	if !known || !u.running[i] {
 		return
 	}
-	u.lives[i] = false
-	if v := ready(i); u.open[v] == 0 {
+	u.running[i] = false
+	if v := ready(i); u.pending[v] == 0 {
 		u.release([]int{v})
 	}
 }
@@ -56,12 +56,12 @@ func (u *StopOrder) release(queue []int) {
 	for len(queue) > 0 {
 		v := queue[len(queue)-1] // what was started last is there last
 		queue = queue[:len(queue)-1]
-		if i := v / 2; v == ready(i) && u.lives[i] {
+		if i := v / 2; v == ready(i) && u.running[i] {
 			u.free = append(u.free, u.o.paths[i])
 			continue // until it has ended
 		}
 		for _, w := range u.o.graph[v] {
-			if u.open[w]--; u.open[w] == 0 {
+			if u.pending[w]--; u.pending[w] == 0 {
 				queue = append(queue, w)
 			}
 		}

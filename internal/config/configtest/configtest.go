@@ -139,8 +139,8 @@ func InJSON(t testing.TB, text string) (any, bool) {
 	return v, true
 }
 
-// Crowd returns n variables, a line each.
-func Crowd(n int) string {
+// Variables returns n variables, a line each.
+func Variables(n int) string {
 	var b strings.Builder
 	for i := range n {
 		fmt.Fprintf(&b, "A%d = \"\"\n", i)

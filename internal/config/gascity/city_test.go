@@ -192,7 +192,7 @@ func TestCityMinimal(t *testing.T) {
 			1:1: there is no agent in this city: neither an [[agent]], nor a pack that has one for the city or for one of its [[rigs]]
 			4:2: defaults is not supported: it applies to new rigs; name the packs in each of the [[rigs]]
 			8:1: daemon.tick_debounce is not supported: there are no ticks`},
-		{"many", "[[agent]]\nname = \"a\"\nstart_command = \"x\"\n" + configtest.Crowd(300), "A0 ... 100 more notices"},
+		{"many", "[[agent]]\nname = \"a\"\nstart_command = \"x\"\n" + configtest.Variables(300), "A0 ... 100 more notices"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := configtest.Project(t, "-- city.toml --\n"+tt.text)

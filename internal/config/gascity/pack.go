@@ -67,12 +67,12 @@ func (p *packs) expand(document *toml.Value) {
 	}
 	refs := append(p.included(below(document, "workspace", "includes"), document, p.dir),
 		p.imported(document.Field("imports"), p.dir)...)
-	there := p.scope(document, refs, nil)
-	there = slices.DeleteFunc(there, func(a *toml.Value) bool {
+	members := p.scope(document, refs, nil)
+	members = slices.DeleteFunc(members, func(a *toml.Value) bool {
 		return isFallback(a) &&
 			slices.ContainsFunc(inline, func(b *toml.Value) bool { return qualified(a) == qualified(b) })
 	})
-	there = append(there, inline...)
+	members = append(members, inline...)
 	p.layers = append(p.layers, layer{dir: p.dir})
 	for _, rig := range tablesOf(document.Field("rigs")) {
 		if toml.TextOf(rig, "name") == "" {
@@ -84,9 +84,9 @@ func (p *packs) expand(document *toml.Value) {
 		for _, key := range []string{"overrides", "patches"} {
 			p.override(rig, key, agents, p.remote > before)
 		}
-		there = append(there, agents...)
+		members = append(members, agents...)
 	}
-	p.put(document, all, there)
+	p.put(document, all, members)
 	if p.remote > 0 {
 		p.dropPatches(document)
 	}

@@ -66,7 +66,7 @@ func ByName(array *Value) map[string]*Value {
 
 // ByIdentity returns the elements of an array of tables by the names that names returns for
 // them. The first element that has a name counts.
-func ByIdentity(array *Value, answers func(*Value) []string) map[string]*Value {
+func ByIdentity(array *Value, names func(*Value) []string) map[string]*Value {
 	all := map[string]*Value{}
 	if array == nil || array.Kind != KindArray {
 		return all
@@ -75,7 +75,7 @@ func ByIdentity(array *Value, answers func(*Value) []string) map[string]*Value {
 		if e.Kind != KindTable {
 			continue
 		}
-		for _, name := range answers(e) {
+		for _, name := range names(e) {
 			if name != "" && all[name] == nil {
 				all[name] = e
 			}
