@@ -12,16 +12,16 @@ type Error struct {
 	// Line and Column count from 1, the column in characters. Both are 0 if
 	// the file could not be read at all.
 	Line, Column int
-	// Key is what the fault is in, such as "agent[0].shutdown.grace"; "" for the file.
+	// Key is the whole key of the faulty value, such as "agent[0].shutdown.grace"; "" for the file.
 	Key string
-	// Message says what is wrong and what was expected.
+	// Message states the fault and what was expected.
 	Message string
-	// Hint says what to do; it may be empty.
+	// Hint is a remedy; it may be empty.
 	Hint string
-	// Err is the cause, if the file system is.
+	// Err is the cause, if it comes from the file system.
 	Err error
 
-	order int // of File among those that were read together
+	order int // position of File among the files that were read together
 }
 
 // Error returns one line: file:line:column: message; hint.
@@ -40,7 +40,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// printable escapes what could harm a terminal; parts of messages come from files.
+// printable escapes characters that could harm a terminal; parts of messages come from files.
 func printable(s string) string {
 	if strings.IndexFunc(s, unprintable) < 0 {
 		return s
@@ -58,10 +58,10 @@ func printable(s string) string {
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// Errors are all faults of a file and of those that it includes, sorted by place.
+// Errors are all faults of a file and of the files that it includes, sorted by place.
 type Errors []*Error
 
-// Error has a line for each.
+// Error returns one line for each fault.
 func (e Errors) Error() string {
 	lines := make([]string, len(e))
 	for i, err := range e {
@@ -70,7 +70,7 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap lets errors.Is and errors.As find each of them.
+// Unwrap returns the faults, for errors.Is and errors.As.
 func (e Errors) Unwrap() []error {
 	errs := make([]error, len(e))
 	for i, err := range e {

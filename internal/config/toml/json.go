@@ -8,7 +8,7 @@ import (
 	jsonvalue "github.com/coppice-dev/coppice/internal/value"
 )
 
-// JSON makes JSON of a value.
+// JSON converts a value to JSON.
 func (r *Reader) JSON(v *Value) (jsonvalue.Value, bool) {
 	var b strings.Builder
 	if !r.appendJSON(&b, v) {

@@ -8,30 +8,30 @@ import (
 	"strings"
 )
 
-// Schema is a JSON Schema, draft 7, which is what editors of TOML understand.
+// Schema is a JSON Schema, draft 7: the version that TOML editors understand.
 type Schema map[string]any
 
-// SchemaBuilder makes the JSON Schema of a file from the rows that it is read and
-// documented by.
+// SchemaBuilder builds the JSON Schema of a file from the rows that also read and document
+// the file.
 type SchemaBuilder struct {
 	Sections []Section
-	// special returns the schema of a value that only this file has, by the path of its table; nil
-	// for any other. In a patch no key is required. It may be nil.
+	// Special returns the schema of a value that only this file has, or nil. path is the path
+	// of the table. In a patch no key is required. Special may be nil.
 	Special func(b *SchemaBuilder, path string, r Row, patch bool) Schema
-	// spellings returns what the reader takes, too, where a row lists a word. It may be nil.
+	// Spellings returns the other spellings of a listed word that the reader accepts. It may be nil.
 	Spellings func(word string) []string
-	err       error // the first type that is not known
+	err       error // the first unknown type
 }
 
-// Write writes the schema of the file called title. It refuses nothing that the reader
-// takes; what depends on several values, such as names, only the reader knows.
+// Write writes the schema of the file called title. The schema accepts everything that the
+// reader accepts. Only the reader checks conditions on several values, such as unique names.
 func (b *SchemaBuilder) Write(w io.Writer, title string) error {
 	root := b.Table("", "", false)
 	if b.err != nil {
 		return b.err
 	}
 	root["$schema"], root["title"] = "http://json-schema.org/draft-07/schema#", title
-	e := json.NewEncoder(w) // which writes nothing before everything is encoded
+	e := json.NewEncoder(w) // writes only after encoding everything
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	if err := e.Encode(root); err != nil {
@@ -40,8 +40,8 @@ func (b *SchemaBuilder) Write(w io.Writer, title string) error {
 	return nil
 }
 
-// Table returns the schema of a table with a header, whose own name is below that of
-// another one. In a patch no key is required but the name.
+// Table returns the schema of the table whose header is path, such as agent.shutdown. In a
+// patch no key is required except the name.
 func (b *SchemaBuilder) Table(path, doc string, patch bool) Schema {
 	for _, s := range b.Sections {
 		if strings.Trim(s.Header, "[]") != path {
@@ -69,7 +69,7 @@ func (b *SchemaBuilder) Table(path, doc string, patch bool) Schema {
 	return nil
 }
 
-// Patch returns the schema of [[patches.agent]] and the like.
+// Patch returns the schema of an array of patches, such as [[patches.agent]].
 func (b *SchemaBuilder) Patch(of string) Schema {
 	t := b.Table(of, "", true)
 	properties := t["properties"].(Schema)
@@ -89,7 +89,7 @@ func (b *SchemaBuilder) Patch(of string) Schema {
 	return t
 }
 
-// value returns the schema of a key of the table at path.
+// value returns the schema of a key of the table at path, with its description.
 func (b *SchemaBuilder) value(path string, r Row, patch bool) Schema {
 	s := b.typed(path, r, patch)
 	s["description"] = r.Doc
@@ -99,7 +99,7 @@ func (b *SchemaBuilder) value(path string, r Row, patch bool) Schema {
 	return s
 }
 
-// typed returns the schema of a type, in the words of its row.
+// typed returns the schema for the type that a row names.
 func (b *SchemaBuilder) typed(path string, r Row, patch bool) Schema {
 	if b.Special != nil {
 		if s := b.Special(b, path, r, patch); s != nil {
@@ -163,7 +163,7 @@ func (b *SchemaBuilder) typed(path string, r Row, patch bool) Schema {
 	}
 }
 
-// TextOrWords returns the schema of a string or an array of strings that is not empty.
+// TextOrWords returns the schema of a non-empty string or array of strings.
 func TextOrWords() Schema {
 	return Schema{"anyOf": []Schema{{"type": "string", "minLength": 1},
 		{"type": "array", "items": Schema{"type": "string"}, "minItems": 1}}}

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
-// Text returns the read function of a key whose value is a string that is not empty.
+// Text returns the read function of a key whose value is a non-empty string.
 func Text[T any](field func(*T) *string) func(*Reader, *Value, *T) {
 	return func(r *Reader, v *Value, into *T) {
 		if s, ok := r.Text(v, "a string"); ok {
@@ -21,7 +21,7 @@ func Text[T any](field func(*T) *string) func(*Reader, *Value, *T) {
 	}
 }
 
-// Text reads a string that is not empty. It is described as expected in errors.
+// Text reads a non-empty string. Errors describe it as expected.
 func (r *Reader) Text(v *Value, expected string) (string, bool) {
 	if !r.Want(v, KindString, expected) {
 		return "", false
@@ -44,7 +44,7 @@ func Bool[T any](field func(*T) *bool) func(*Reader, *Value, *T) {
 	}
 }
 
-// Duration returns the read function of a key whose value is a time above zero.
+// Duration returns the read function of a key whose value is a duration above zero.
 func Duration[T any](field func(*T) *time.Duration) func(*Reader, *Value, *T) {
 	return func(r *Reader, v *Value, into *T) {
 		if d, ok := r.Duration(v); ok {
@@ -53,8 +53,8 @@ func Duration[T any](field func(*T) *time.Duration) func(*Reader, *Value, *T) {
 	}
 }
 
-// DurationOrNever returns the read function of a key whose value is a time above zero, or
-// "never", which is read as -1.
+// DurationOrNever returns the read function of a key whose value is a duration above zero,
+// or "never", which becomes -1.
 func DurationOrNever[T any](field func(*T) *time.Duration) func(*Reader, *Value, *T) {
 	return func(r *Reader, v *Value, into *T) {
 		if v.Kind == KindString && v.Text == "never" {
@@ -65,7 +65,7 @@ func DurationOrNever[T any](field func(*T) *time.Duration) func(*Reader, *Value,
 	}
 }
 
-// Types of durations, as rows name them, in addition to "duration".
+// Types of durations in rows, in addition to "duration".
 const (
 	DurationOrZeroType  = `duration or "0s"`
 	DurationOrNeverType = `duration or "never"`
@@ -73,7 +73,7 @@ const (
 
 const durationType = `a duration such as "10s" or "1h30m"`
 
-// Duration reads a time above zero.
+// Duration reads a duration above zero.
 func (r *Reader) Duration(v *Value) (time.Duration, bool) {
 	d, ok := r.DurationOrZero(v)
 	if ok && d == 0 {
@@ -83,7 +83,7 @@ func (r *Reader) Duration(v *Value) (time.Duration, bool) {
 	return d, ok
 }
 
-// DurationOrZero reads a time of zero or more.
+// DurationOrZero reads a duration of zero or more.
 func (r *Reader) DurationOrZero(v *Value) (time.Duration, bool) {
 	if v.Kind == KindInteger || v.Kind == KindFloat {
 		r.Fail(v, secondsMeant(v), "%s is a number without a unit, expected %s", r.Label(v), durationType)
@@ -112,9 +112,9 @@ func secondsMeant(v *Value) string {
 	return "write " + spec.Quote(v.Text+"s") + " if seconds are meant"
 }
 
-// Whole reads a time above zero that is written as a number of units.
+// Whole reads a duration above zero that is written as an integer number of units.
 func (r *Reader) Whole(v *Value, unit time.Duration, name string) (time.Duration, bool) {
-	longest := int64(100 * 365 * 24 * time.Hour / unit) // a century, and no overflow
+	longest := int64(100 * 365 * 24 * time.Hour / unit) // a century, which does not overflow
 	n, ok := r.Integer(v, 1, longest, "an integer of at least 1, in "+name)
 	return time.Duration(n) * unit, ok
 }
@@ -128,8 +128,8 @@ func Int[T any, N ~int | ~int64 | ~uint64](low, high int64, field func(*T) *N) f
 	}
 }
 
-// IntegerOrUnlimited reads an integer from low to high, or "unlimited", which is read as
-// -1. It returns nil if the value is neither.
+// IntegerOrUnlimited reads an integer from low to high, or "unlimited", which becomes -1.
+// It returns nil if the value is neither.
 func (r *Reader) IntegerOrUnlimited(v *Value, low, high int64) *int {
 	if v.Kind == KindString && v.Text == "unlimited" {
 		return new(-1)
@@ -146,7 +146,7 @@ func (r *Reader) IntegerOrUnlimited(v *Value, low, high int64) *int {
 	return new(int(n))
 }
 
-// Integer reads a number between low and high.
+// Integer reads an integer from low to high.
 func (r *Reader) Integer(v *Value, low, high int64, expected string) (int64, bool) {
 	if !r.Want(v, KindInteger, expected) {
 		return 0, false
@@ -175,7 +175,7 @@ func Word[T any, E enum](parse func(string) (E, error), field func(*T) *E,
 			*field(into) = e
 			return
 		}
-		r.choose(v, names[E](), meant...) // which reports the error
+		r.choose(v, names[E](), meant...) // reports the error
 	}
 }
 
@@ -230,8 +230,8 @@ func (r *Reader) choose(v *Value, words []string, meant ...func(string) string) 
 	return i, i >= 0
 }
 
-// List returns the read function of a key whose value is an array of strings, described
-// as expected in errors.
+// List returns the read function of a key whose value is an array of strings. Errors
+// describe it as expected.
 func List[T any](expected string, field func(*T) *[]string) func(*Reader, *Value, *T) {
 	return func(r *Reader, v *Value, into *T) {
 		if list, ok := r.List(v, expected); ok {
@@ -251,12 +251,12 @@ func (r *Reader) List(v *Value, expected string) ([]string, bool) {
 		list = append(list, e.Text)
 	}
 	if !ok {
-		r.markFaulty(v) // so that no error is reported about the list as a whole
+		r.markFaulty(v) // no further error about the whole list
 	}
 	return list, ok
 }
 
-// Strings reads a string or an array of them.
+// Strings reads a string or an array of strings, and returns the values.
 func (r *Reader) Strings(v *Value, expected string) []*Value {
 	if v.Kind != KindArray {
 		if _, ok := r.Text(v, expected); ok {

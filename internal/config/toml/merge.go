@@ -2,16 +2,15 @@ package toml
 
 import "slices"
 
-// Join adds the fields of another table to those of v, field by field: tables
-// are joined, arrays of tables are put behind each other, and anything else
-// takes the place of what was there, which it remembers.
+// Join adds the fields of another table to v. Tables are joined field by field, arrays of
+// tables are concatenated, and any other value replaces the old one and remembers it.
 func (v *Value) Join(other *Value) {
 	for _, f := range other.Fields {
 		v.Put(f)
 	}
 }
 
-// Put adds a field as join does.
+// Put adds one field, as Join does.
 func (v *Value) Put(f *Value) {
 	old := v.byName[f.Name]
 	switch {
@@ -28,26 +27,26 @@ func (v *Value) Put(f *Value) {
 	}
 }
 
-// IsTables reports whether v is an array of nothing but tables.
+// IsTables reports whether v is an array whose elements are all tables.
 func (v *Value) IsTables() bool {
 	return v.Kind == KindArray && !slices.ContainsFunc(v.Elements, func(e *Value) bool { return e.Kind != KindTable })
 }
 
-// Adopt adds a field to a table that has none of its name.
+// Adopt adds a field to a table that has no field of that name.
 func (v *Value) Adopt(f *Value) {
 	f.Parent = v
 	v.Fields = append(v.Fields, f)
 	v.byName[f.Name] = f
 }
 
-// Replace puts a field in the place of another one, which it remembers.
+// Replace replaces a field. The new one remembers the old one.
 func (v *Value) Replace(old, f *Value) {
 	f.Parent, f.Over = v, old
 	v.Fields[slices.Index(v.Fields, old)] = f
 	v.byName[f.Name] = f
 }
 
-// Remove takes a field away, and returns it; nil if there is none.
+// Remove removes a field and returns it; nil if there is none.
 func (v *Value) Remove(name string) *Value {
 	f := v.byName[name]
 	if f != nil {
@@ -57,7 +56,7 @@ func (v *Value) Remove(name string) *Value {
 	return f
 }
 
-// Extended returns a new array: the elements of old, which may be nil, and then those of more.
+// Extended returns a new array of the elements of old, which may be nil, and of more.
 func Extended(old, more *Value) *Value {
 	v := &Value{Kind: KindArray, Source: more.Source, At: more.At, Key: more.Key, Over: old}
 	if old != nil {
@@ -71,8 +70,8 @@ func Extended(old, more *Value) *Value {
 	return v
 }
 
-// patchField works as Put for a table in which a value may be written as a table in one
-// place and short in the other, as shorthand says. Without shorthands, shorthand is nil.
+// patchField works like Put, but also merges a table with a value that is short for one.
+// shorthand returns the key that the short value stands for; it may be nil.
 func (v *Value) patchField(f *Value, shorthand func(path ...string) string, path ...string) {
 	path = append(path, f.Name)
 	old := v.byName[f.Name]
@@ -107,7 +106,7 @@ func (v *Value) patchField(f *Value, shorthand func(path ...string) string, path
 	}
 }
 
-// inTable returns the table for which v stands: v is its only field, called short.
+// inTable returns a table whose only field is v, renamed to short.
 func inTable(v *Value, short string) *Value {
 	t := DeriveTable(v, v.Name)
 	v.Name = short

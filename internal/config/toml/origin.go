@@ -10,38 +10,36 @@ import (
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
-// Origin is a value of the configuration with the places that set it.
+// Origin is a value of the configuration and the places that set it.
 type Origin struct {
-	// Key is the whole key, where agents and supervisors are called by their
-	// names: agent.web.env.MODEL.
+	// Key is the whole key, with names for agents and supervisors: agent.web.env.MODEL.
 	Key string `json:"key,omitempty"`
-	// Value is what JSON has for it; times, infinities and what is not a number are text.
+	// Value is the value as JSON; times, infinities and NaN are text.
 	Value any `json:"value"`
-	// File, Line and Column are where it is stated, as in errors.
+	// File, Line and Column are the place that sets it, as in errors.
 	File   string `json:"file"`
 	Line   int    `json:"line"`
 	Column int    `json:"column"`
-	// Overrode are the values that were there before it, the last one first.
+	// Overrode are the values that it replaced, the latest first.
 	Overrode []Origin `json:"overrode,omitempty"`
-	// Removed tells that a patch, whose place this is, has removed the value.
+	// Removed reports that a patch at this place has removed the value.
 	Removed bool `json:"removed,omitempty"`
 
 	value *Value
 }
 
-// TOML returns the value as a file would state it.
+// TOML returns the value in the syntax of TOML.
 func (o Origin) TOML() string { return printable(Format(o.value)) }
 
 // Place returns file:line:column.
 func (o Origin) Place() string { return fmt.Sprintf("%s:%d:%d", o.File, o.Line, o.Column) }
 
-// Values returns all values of a document, in the order of its tables. A list is one
-// value.
+// Values returns all values of a document in the order of its tables. A list is one value.
 func Values(document *Value) []Origin {
 	return appendLeaves([]Origin{}, document)
 }
 
-// appendLeaves appends each value below v that is no table.
+// appendLeaves appends all values below v that are not tables.
 func appendLeaves(all []Origin, v *Value) []Origin {
 	for _, f := range v.Fields {
 		switch {
@@ -67,14 +65,14 @@ func originOf(v *Value) Origin {
 	return o
 }
 
-// placed returns a value with its place alone.
+// placed returns a value with its place, but without its key and what it replaced.
 func placed(v *Value) Origin {
 	line, column := v.Source.position(v.Key)
 	return Origin{Value: jsonValue(v), File: v.Source.Name, Line: line, Column: column, value: v}
 }
 
-// KeyPath returns the whole key of v, with names for the elements of arrays of
-// tables that have one of their own.
+// KeyPath returns the whole key of v. Elements of arrays of tables appear by name if they
+// have one.
 func KeyPath(v *Value) string {
 	if v.Parent == nil {
 		return ""
@@ -88,7 +86,7 @@ func KeyPath(v *Value) string {
 	return KeyPath(v.Parent) + "[" + v.Name + "]"
 }
 
-// ownName returns the name of an element of an array of tables, if it is the first that has it.
+// ownName returns the name of an element of an array of tables, if it is the first with that name.
 func ownName(v *Value) string {
 	if v.Kind != KindTable {
 		return ""
@@ -99,8 +97,8 @@ func ownName(v *Value) string {
 	return ""
 }
 
-// Find returns what files state about a key: one value, all below a table, or what
-// has been removed. Where the key is not set, unset may return an error that says more.
+// Find returns the values at a key: one value, all values of a table, or a value that a
+// patch has removed. For a key that is not set, unset may return a more specific error.
 func Find(document *Value, key string, unset func(segments []string) error) ([]Origin, error) {
 	segments, err := splitKey(key)
 	if err != nil {
@@ -130,7 +128,7 @@ func Find(document *Value, key string, unset func(segments []string) error) ([]O
 	return appendLeaves([]Origin{}, &Value{Kind: KindTable, Fields: []*Value{v}}), nil
 }
 
-// removed returns the field called name that a patch has removed from v.
+// removed returns the field name that a patch has removed from v.
 func removed(v *Value, name string) (o Origin, ok bool) {
 	for _, g := range v.Gone {
 		if g.what.Name == name {
@@ -144,8 +142,8 @@ func removed(v *Value, name string) (o Origin, ok bool) {
 	return o, false
 }
 
-// step goes from v to what is called name in it, by name or index, or tells
-// what there is.
+// step returns the field or element of v with a name or index. If there is none, it returns
+// the names that exist.
 func step(v *Value, name string) (*Value, []string) {
 	switch v.Kind {
 	case KindTable:
@@ -182,7 +180,7 @@ func unknownKey(key string, in *Value, name string, names []string) error {
 		printable(hint))
 }
 
-// splitKey splits a key as TOML writes it, where an index may be in brackets.
+// splitKey splits a key in the syntax of TOML, in which brackets may hold an index.
 func splitKey(key string) ([]string, error) {
 	wrong := func() ([]string, error) {
 		return nil, fmt.Errorf("%s is no key; write it as agent.web.env.MODEL, with quotes around what has dots",

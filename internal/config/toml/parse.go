@@ -24,8 +24,8 @@ func Parse(src *Source) (*Value, *Error) {
 		return nil, src.ErrorAt(p.excess.Key, p.excess.path(), "",
 			fmt.Sprintf("a table of more than %d keys, expected at most that", maxKeys))
 	}
-	// The library checks what the tree takes for granted: keys that are defined
-	// twice, tables that are none, numbers out of range.
+	// The library checks what the tree does not: duplicate keys, values used as tables and
+	// numbers out of range.
 	var document map[string]any
 	err := toml.Unmarshal(src.Data, &document)
 	if err == nil {
@@ -46,15 +46,15 @@ func Parse(src *Source) (*Value, *Error) {
 type parser struct {
 	unstable.Parser
 	src      *Source
-	repeated *Value // the first key that is there twice
-	excess   *Value // the first key that is too much for its table
+	repeated *Value // the first duplicate key
+	excess   *Value // the first key beyond the limit of its table
 }
 
-// maxKeys bounds the keys of a table. The library compares each key with all
-// others of its table, which would take minutes in the largest of files.
+// maxKeys limits the keys of a table. The library compares each key of a table with all
+// others, which would take minutes in the largest files.
 const maxKeys = 1000
 
-// document builds the tree, as far as the syntax is right.
+// document builds the tree up to the first syntax error.
 func (p *parser) document() *Value {
 	root := NewTable(p.src, "", 0, nil)
 	current := root
@@ -86,8 +86,8 @@ func (p *parser) document() *Value {
 	return root
 }
 
-// table returns the table that the key k leads to from v on its way: that of
-// the last element where it is an array of tables.
+// table returns the table at key k of v, which it adds if it is missing. In an array of
+// tables it is the last element.
 func (p *parser) table(v *Value, k unstable.Iterator) *Value {
 	name, at := keyOf(k)
 	t := v.byName[name]
@@ -98,7 +98,7 @@ func (p *parser) table(v *Value, k unstable.Iterator) *Value {
 		t = t.Elements[len(t.Elements)-1]
 	}
 	if t.Kind != KindTable {
-		return NewTable(p.src, name, at, v) // not TOML, which the library says
+		return NewTable(p.src, name, at, v) // not TOML; the library reports it
 	}
 	return t
 }
@@ -122,7 +122,7 @@ func (p *parser) keyValue(n *unstable.Node, into *Value) {
 		into = p.table(into, k)
 	}
 	name, key := keyOf(k)
-	// Arrays have no place of their own in the syntax tree, but start behind the "=".
+	// Arrays have no position in the syntax tree; they start after the "=".
 	at := key + int(k.Node().Raw.Length)
 	for at < len(p.src.Data) && strings.IndexByte(" \t=", p.src.Data[at]) >= 0 {
 		at++
@@ -168,11 +168,11 @@ func (p *parser) value(n *unstable.Node, at int, parent *Value) *Value {
 	return &Value{Kind: k, Source: p.src, At: at, Key: at, Parent: parent, Text: string(n.Data)}
 }
 
-// likeYAML matches files whose first line that is no comment is one of YAML.
+// likeYAML matches files whose first line, except comments, looks like YAML.
 const likeYAML = `\A(\s*(#[^\n]*)?\n)*\s*(---|- |[A-Za-z_][\w-]*:(\s|\z))`
 
-// syntaxError gives an error of the TOML library a place and, for the most
-// common mistakes, a hint.
+// syntaxError adds the place to an error of the TOML library and, for the most common
+// mistakes, a hint.
 func syntaxError(src *Source, err error) *Error {
 	message := "not TOML: " + strings.TrimPrefix(err.Error(), "toml: ")
 	if len(message) > 200 { // it may quote a key of any length
@@ -187,13 +187,13 @@ func syntaxError(src *Source, err error) *Error {
 	line := src.Data[bytes.LastIndexByte(src.Data[:at], '\n')+1 : at]
 	hint := ""
 	switch i := strings.Index(message, "U+"); {
-	case regexp.MustCompile(likeYAML).Match(src.Data): // compiled here, as it is rarely needed
+	case regexp.MustCompile(likeYAML).Match(src.Data): // compiled here because it is rarely needed
 		hint = "it looks like YAML, and the files of Coppice are TOML; `coppice init` writes an example"
 	case strings.HasSuffix(message, "strings cannot have new lines"):
 		message, hint = "not TOML: the string is not closed on its line",
 			"write the missing quote; text of several lines stands between three quotes"
 	case i >= 0 && next >= utf8.RuneSelf:
-		// The library takes the first byte of a character for all of it.
+		// The library reports only the first byte of the character.
 		message = message[:i] + fmt.Sprintf("%#U", next)
 		hint = "quote keys of other letters than A to Z"
 	case bytes.HasSuffix(bytes.TrimRight(line, " \t"), []byte("=")) && unicode.IsLetter(next):

@@ -8,22 +8,22 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Patchable are elements of an array of tables that can be patched.
+// Patchable describes an array of tables whose elements can be patched.
 type Patchable struct {
 	Section
 	PatchHeader string                // the header of the patches
 	Keys        []string              // that identify the target of a patch; the first one is required
 	Identity    func(*Value) string   // the target of a patch
 	Names       func(*Value) []string // names of an element in patches; the first element that has a name counts
-	// shorthand returns the key of the table for which a value at a path below an element stands;
-	// "" where there is none. It may be nil.
+	// Shorthand returns the key that a short value at a path below an element stands for, or
+	// "". It may be nil.
 	Shorthand func(path ...string) string
 }
 
-// name returns the key of the array. It is "" if they lack it.
+// name returns the key of the array.
 func (p Patchable) name() string { return strings.Trim(p.Header, "[]") }
 
-// Named returns what can be patched by the key name, without its shorthands.
+// Named returns a Patchable whose elements are identified by the key name. It has no shorthands.
 func Named(s Section) Patchable {
 	return Patchable{
 		Section:     s,
@@ -34,7 +34,7 @@ func Named(s Section) Patchable {
 	}
 }
 
-// Patch applies the patches of a document, which has none afterwards.
+// Patch removes the patches from a document and applies them.
 func (r *Reader) Patch(document *Value, known []Patchable) {
 	all := document.Remove("patches")
 	if all == nil || !r.Want(all, KindTable, "a table") {
@@ -58,14 +58,14 @@ func (r *Reader) Patch(document *Value, known []Patchable) {
 	}
 }
 
-// ByName returns the elements of an array of tables that have a name. The first
-// one of a name counts: the others are errors.
+// ByName returns the named elements of an array of tables by name. Of several with the same
+// name it has the first; the others are errors.
 func ByName(array *Value) map[string]*Value {
 	return ByIdentity(array, func(v *Value) []string { return []string{TextOf(v, "name")} })
 }
 
-// ByIdentity returns the elements of an array of tables by the names that names returns for
-// them. The first element that has a name counts.
+// ByIdentity returns the elements of an array of tables by all names that names returns for
+// them. Of several with the same name it has the first.
 func ByIdentity(array *Value, names func(*Value) []string) map[string]*Value {
 	all := map[string]*Value{}
 	if array == nil || array.Kind != KindArray {
@@ -84,7 +84,7 @@ func ByIdentity(array *Value, names func(*Value) []string) map[string]*Value {
 	return all
 }
 
-// PatchOne applies one patch to the target that it names.
+// PatchOne applies one patch to its target.
 func (r *Reader) PatchOne(p *Value, targets map[string]*Value, s Patchable) {
 	what, header := strings.TrimSuffix(s.name(), "s"), s.PatchHeader
 	name := p.Field(s.Keys[0])
@@ -105,7 +105,7 @@ func (r *Reader) PatchOne(p *Value, targets map[string]*Value, s Patchable) {
 		r.Fail(name, hint, "no %s is called %s, expected one to change", what, spec.Quote(identity))
 		return
 	}
-	// What is removed goes first and what is appended comes last, in whatever order they are written.
+	// Removals come first and additions last, in whatever order the keys are written.
 	var remove, set, add []func()
 	for _, f := range p.Fields {
 		whole, adds := strings.CutSuffix(f.Name, "_append")
@@ -127,10 +127,10 @@ func (r *Reader) PatchOne(p *Value, targets map[string]*Value, s Patchable) {
 	}
 }
 
-// maxSuggestions bounds the comparisons of unknown names with all that there are.
+// maxSuggestions limits the number of unknown names for which a similar one is searched.
 const maxSuggestions = 100
 
-// patchRows returns the rows of the keys that only patches have: KEY_append for lists and
+// patchRows returns the rows of keys that only patches have: KEY_append for lists and
 // KEY_remove for tables.
 func (s Section) patchRows() (rows []Row) {
 	for _, r := range s.Rows {

@@ -8,28 +8,27 @@ import (
 // Place is a position in a file.
 type Place struct {
 	File string
-	// Line and Column count from 1, the column in characters. Both are 0
-	// for what the file does not say.
+	// Line and Column count from 1, the column in characters. Both are 0 for a value that is
+	// not in the file.
 	Line, Column int
 	// Key is the whole key, such as "project.entry".
 	Key string
 }
 
-// Errorf returns an error about what the file says there. It is for faults that are found
-// after the file has been read. The cause err may be nil, and the hint, which says what to
-// do, may be empty.
+// Errorf returns an error at the place, for faults that are found after reading the file.
+// err is the cause and may be nil. The hint may be empty.
 func (p Place) Errorf(err error, hint, format string, args ...any) *Error {
 	return &Error{File: p.File, Line: p.Line, Column: p.Column, Key: p.Key, Message: fmt.Sprintf(format, args...),
 		Hint: hint, Err: err}
 }
 
-// Setting is a value together with its place.
+// Setting is a value and its place.
 type Setting[T any] struct {
 	Value T
 	Place
 }
 
-// Place returns that of a value.
+// Place returns the place of a value.
 func (r *Reader) Place(v *Value) Place {
 	line, column := v.Source.position(v.At)
 	return Place{v.Source.Name, line, column, v.path()}
@@ -49,7 +48,7 @@ func PathKey[T any](field func(*T) *Setting[string]) func(*Reader, *Value, *T) {
 	}
 }
 
-// Notice is a warning: something in a file has no effect. It has the form of an error.
+// Notice is a warning that something in a file has no effect.
 type Notice Error
 
 // String returns one line: file:line:column: message; hint.

@@ -9,24 +9,24 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Reader reads values and collects what is wrong with them.
+// Reader reads values and collects errors and notices.
 type Reader struct {
 	Source  *Source
 	errs    findings
 	notices findings
-	faulty  map[Spot]bool // places of errs
-	known   []Section     // all tables, to find out where an unknown key belongs
-	page    string        // which documents all keys
+	faulty  map[Spot]bool // places with errors
+	known   []Section     // all tables, to find the one that an unknown key belongs to
+	page    string        // the page that documents all keys
 }
 
 // findings are errors or notices, at most MaxErrors of them.
 type findings struct {
 	all     Errors
-	dropped int // those beyond MaxErrors
+	dropped int // number of findings beyond MaxErrors
 }
 
-// add adds a finding, unless there is an equal one, which a file that is read for several
-// places has. It returns the one that is in the list; nil if there are too many.
+// add adds a finding and returns it, or returns an equal one that is in the list already:
+// some files are read several times. It returns nil if the list is full.
 func (f *findings) add(e *Error) *Error {
 	if len(f.all) >= MaxErrors {
 		f.dropped++
@@ -41,7 +41,7 @@ func (f *findings) add(e *Error) *Error {
 	return e
 }
 
-// sorted returns the findings sorted by place, with one about those that were dropped.
+// sorted returns the findings sorted by place, and one more for those that were dropped.
 func (f *findings) sorted(dropped, hint string) Errors {
 	slices.SortStableFunc(f.all, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
@@ -54,7 +54,7 @@ func (f *findings) sorted(dropped, hint string) Errors {
 	return append(f.all, &last)
 }
 
-// Spot is a place in a file.
+// Spot is a position in a file, as a key of maps.
 type Spot struct {
 	src *Source
 	at  int
@@ -63,11 +63,10 @@ type Spot struct {
 // MaxErrors is the number of errors that are reported in full.
 const MaxErrors = 200
 
-// markFaulty notes that something at the place of v is wrong, so that no further error is
-// reported there.
+// markFaulty records that v is faulty, which suppresses further errors at its place.
 func (r *Reader) markFaulty(v *Value) { r.faulty[Spot{v.Source, v.At}] = true }
 
-// IsFaulty reports whether an error at the place of v was found.
+// IsFaulty reports whether there is an error at the place of v.
 func (r *Reader) IsFaulty(v *Value) bool { return r.faulty[Spot{v.Source, v.At}] }
 
 // Fail adds an error at the place of a value.
@@ -89,11 +88,11 @@ func (r *Reader) FailAt(at int, v *Value, hint, format string, args ...any) {
 // Count returns the number of errors.
 func (r *Reader) Count() int { return len(r.errs.all) }
 
-// Add adds an error that has its place.
+// Add adds an error that already has a place.
 func (r *Reader) Add(err *Error) { r.errs.add(err) }
 
-// AddLast adds the errors of a file that v names, after those of all files that were read
-// together.
+// AddLast adds the errors of a file that v names. They sort after the errors of all other
+// files.
 func (r *Reader) AddLast(v *Value, errs Errors) {
 	r.markFaulty(v)
 	for _, e := range errs {
@@ -102,15 +101,15 @@ func (r *Reader) AddLast(v *Value, errs Errors) {
 	}
 }
 
-// lastFile is greater than the order of any file.
+// lastFile is larger than the order of any file.
 const lastFile = 1 << 20
 
-// Errors returns all that were found, sorted by place.
+// Errors returns all errors, sorted by place.
 func (r *Reader) Errors() Errors {
 	return r.errs.sorted("%d more errors, expected none", "mend those above first")
 }
 
-// Want fails unless v is of kind k. Expected is what the key takes, in words.
+// Want reports whether v is of kind k, and adds an error if not. expected describes the value.
 func (r *Reader) Want(v *Value, k Kind, expected string) bool {
 	if v.Kind != k {
 		hint := ""
@@ -122,7 +121,7 @@ func (r *Reader) Want(v *Value, k Kind, expected string) bool {
 	return v.Kind == k
 }
 
-// Label returns what a message calls v: its key, with the table for an element.
+// Label returns the name of v in messages: its key, or "an element of KEY".
 func (r *Reader) Label(v *Value) string {
 	if v.Parent != nil && v.Parent.Kind == KindArray {
 		return "an element of " + BareKey(v.Parent.Name)
@@ -130,7 +129,7 @@ func (r *Reader) Label(v *Value) string {
 	return BareKey(v.Name)
 }
 
-// Notice adds a notice, and returns it; nil if there are too many.
+// Notice adds a notice and returns it; nil if there are too many.
 func (r *Reader) Notice(v *Value, format string, args ...any) *Notice {
 	return (*Notice)(r.notices.add(v.Source.ErrorAt(v.Key, v.path(), "", fmt.Sprintf(format, args...))))
 }
@@ -143,10 +142,10 @@ func (r *Reader) SortedNotices() (notices []*Notice) {
 	return notices
 }
 
-// AddNotice adds a notice that has its place.
+// AddNotice adds a notice that already has a place.
 func (r *Reader) AddNotice(n *Error) { r.notices.add(n) }
 
-// Open parses data, for a reader that knows the sections of the file.
+// Open parses data and returns a reader for it. known are the sections of the file.
 func Open(name string, data []byte, a Advice, known []Section) (*Reader, *Value, error) {
 	if len(data) > MaxFile {
 		return nil, nil, Errors{tooLarge(name, int64(len(data)), a)}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// WritePage writes a reference page of a head and all tables, in Markdown.
+// WritePage writes a reference page in Markdown: a head and all tables.
 func WritePage(w io.Writer, head string, sections []Section) error {
 	var b strings.Builder
 	b.WriteString(head)

@@ -20,7 +20,7 @@ func Write(w io.Writer, document *Value) error {
 
 // writeTables writes the tables and arrays of tables of a document.
 func writeTables(b *strings.Builder, document *Value) {
-	loose := NewTable(nil, "", 0, nil) // what belongs to no table
+	loose := NewTable(nil, "", 0, nil) // values outside tables
 	var tables, elements []*Value
 	for _, f := range document.Fields {
 		switch {
@@ -36,14 +36,14 @@ func writeTables(b *strings.Builder, document *Value) {
 	for _, t := range tables {
 		writeTable(b, "["+tomlKey(t.Name)+"]", t)
 	}
-	// The order of supervisors and agents together is that of their start.
+	// Supervisors and agents share one order, that of their start.
 	slices.SortStableFunc(elements, (*Value).Compare)
 	for _, e := range elements {
 		writeTable(b, "[["+tomlKey(e.Parent.Name)+"]]", e)
 	}
 }
 
-// writeTable writes a table, a line for each value, with their origins one below the other.
+// writeTable writes a table, one line per value, with aligned origins.
 func writeTable(b *strings.Builder, header string, v *Value) {
 	type line struct{ text, origin string }
 	var lines []line
@@ -85,7 +85,7 @@ func writeTable(b *strings.Builder, header string, v *Value) {
 	}
 }
 
-// origins returns in a comment where a value is stated, and what it replaced.
+// origins returns the text of a comment: the place of a value, and the value that it replaced.
 func origins(v *Value) string {
 	at := func(v *Value) string {
 		line, _ := v.Source.position(v.Key)
@@ -110,7 +110,7 @@ func tomlKey(name string) string {
 	return Quote(name)
 }
 
-// Quote returns text as a basic string of TOML, in one line.
+// Quote returns text as a TOML basic string on one line.
 func Quote(text string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -135,7 +135,7 @@ func Quote(text string) string {
 	return b.String()
 }
 
-// Format returns a value as a file states it.
+// Format returns a value in the syntax of TOML.
 func Format(v *Value) string {
 	switch v.Kind {
 	case KindString:
@@ -159,7 +159,7 @@ func Format(v *Value) string {
 	return v.Text
 }
 
-// jsonValue returns a value as encoding/json takes it.
+// jsonValue converts a value for encoding/json.
 func jsonValue(v *Value) any {
 	switch v.Kind {
 	case KindTable:

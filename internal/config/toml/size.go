@@ -11,8 +11,8 @@ import (
 
 const sizeType = `a size such as "512MiB" or a number of bytes`
 
-// Size returns the read function of a key whose value is a number of bytes, at least
-// least, which errors call shown.
+// Size returns the read function of a key whose value is a size of at least least bytes.
+// Errors show that minimum as shown.
 func Size[T any](least int64, shown string, field func(*T) *int64) func(*Reader, *Value, *T) {
 	return func(r *Reader, v *Value, into *T) {
 		switch n, ok := r.Size(v); {
@@ -49,8 +49,8 @@ var (
 	errNoSize = errors.New("not a size")
 )
 
-// parseSize reads a size with a unit, in any case: K, M, G and T are powers of
-// 1024 as in systemd and Docker, and so are KiB and Ki; KB is 1000 bytes.
+// parseSize parses a size with a unit, in upper or lower case. K, M, G and T are powers of
+// 1024, as in systemd and Docker, and so are KiB and Ki; KB is 1000 bytes.
 func parseSize(text string) (int64, error) {
 	text = strings.TrimSpace(text)
 	end := strings.LastIndexAny(text, "0123456789.") + 1

@@ -13,21 +13,21 @@ import (
 	"unicode/utf8"
 )
 
-// MaxFile is the size in bytes from which on a file is refused unread.
+// MaxFile is the largest size of a file in bytes.
 const MaxFile = 1 << 20
 
-// Source is the text of a file and knows its lines.
+// Source is the text of a file with an index of its lines.
 type Source struct {
-	Name  string // as errors give it
+	Name  string // as errors show it
 	Dir   string // directory of the file, absolute; "" if no other file is read
-	Order int    // among the files that were read together
-	Data  []byte // without byte order mark
+	Order int    // position among the files that were read together
+	Data  []byte // without a byte order mark
 	lines []int  // offset of the start of each line
 }
 
-// NewSource returns the source of data, the content of the file called name.
+// NewSource returns a source for data, the content of the file called name.
 func NewSource(name string, data []byte) *Source {
-	// TOML wants a byte order mark ignored; columns do not count it either.
+	// TOML ignores a byte order mark, and columns do not count it.
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	s := &Source{Name: name, Data: data, lines: []int{0}}
 	for i, b := range data {
@@ -44,20 +44,20 @@ func (s *Source) ErrorAt(offset int, key, hint, message string) *Error {
 	return &Error{File: s.Name, Line: line, Column: column, Key: key, Message: message, Hint: hint, order: s.Order}
 }
 
-// position returns line and column, both counted from 1, of an offset.
+// position returns the line and column of an offset, both counted from 1.
 func (s *Source) position(offset int) (line, column int) {
 	offset = min(max(offset, 0), len(s.Data))
 	line = sort.SearchInts(s.lines, offset+1)
 	return line, 1 + utf8.RuneCount(s.Data[s.lines[line-1]:offset])
 }
 
-// offset returns the inverse for a column counted in bytes, as the TOML library does.
+// offset returns the offset of a line and a column in bytes, as the TOML library counts.
 func (s *Source) offset(line, column int) int {
 	line = min(max(line, 1), len(s.lines))
 	return min(s.lines[line-1]+max(column, 1)-1, len(s.Data))
 }
 
-// CheckText finds what no TOML file may contain, whatever its syntax.
+// CheckText reports bytes that no TOML file may contain.
 func (s *Source) CheckText() *Error {
 	if bytes.HasPrefix(s.Data, []byte("\xff\xfe")) || bytes.HasPrefix(s.Data, []byte("\xfe\xff")) {
 		return s.ErrorAt(0, "", "save it as UTF-8", "the file is UTF-16, expected UTF-8")
@@ -75,11 +75,11 @@ func (s *Source) CheckText() *Error {
 	return nil
 }
 
-// Advice has the hints for a file that cannot be read, and the page that documents its keys.
+// Advice holds hints for a file that cannot be read, and the page that documents its keys.
 type Advice struct{ Missing, Large, Page string }
 
-// Read reads a file and tells its directory. The error is Errors, but where
-// even that directory cannot be told.
+// Read reads a file and returns its content and its absolute directory. The error is Errors
+// unless the directory cannot be determined.
 func Read(name string, a Advice) (data []byte, dir string, err error) {
 	data, _, e := ReadFile(name, a)
 	if e != nil {
@@ -92,8 +92,8 @@ func Read(name string, a Advice) (data []byte, dir string, err error) {
 	return data, filepath.Dir(absolute), nil
 }
 
-// ReadFile reads a file, but only if it is a regular one of a sensible size: a
-// FIFO would be waited for and a device never end.
+// ReadFile reads a regular file of at most MaxFile bytes. Reading a FIFO could block, and a
+// device may never end.
 func ReadFile(name string, a Advice) ([]byte, fs.FileInfo, *Error) {
 	unreadable := func(err error, hint, format string, args ...any) *Error {
 		return &Error{File: name, Message: fmt.Sprintf(format, args...), Hint: hint, Err: err}
@@ -135,7 +135,7 @@ func tooLarge(name string, size int64, a Advice) *Error {
 		Message: fmt.Sprintf("the file has %d bytes, expected at most %d", size, MaxFile)}
 }
 
-// Reason returns an error without operation and path, which the message has already.
+// Reason returns an error without its operation and path, which the message already has.
 func Reason(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
@@ -143,7 +143,7 @@ func Reason(err error) error {
 	return err
 }
 
-// FileType returns a description of the type of a file.
+// FileType describes the type of a file.
 func FileType(m fs.FileMode) string {
 	switch {
 	case m.IsDir():
@@ -158,7 +158,7 @@ func FileType(m fs.FileMode) string {
 	return "special file"
 }
 
-// Absolute returns a path that may be relative to dir.
+// Absolute returns the absolute form of a path that may be relative to dir.
 func Absolute(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)

@@ -8,21 +8,21 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Row documents a key. Rows make the reference page and the JSON Schema, and find the key
-// that was meant by an unknown one.
+// Row documents a key. Rows produce the reference page, the JSON Schema and the suggestions
+// for unknown keys.
 type Row struct {
 	Name    string
 	Type    string
 	Default string // in words, or Required
 	Doc     string
-	Also    []string // other names for the same, for suggestions alone
-	Unless  string   // the key that takes the place of a required one
+	Also    []string // other names for the key, only for suggestions
+	Unless  string   // a key that makes this required one optional
 }
 
-// Required is the default of a key that has to be there.
+// Required is the Default of a required key.
 const Required = "required"
 
-// Key is a Row together with the function that reads the value into a T.
+// Key is a Row and the function that reads the value into a T.
 type Key[T any] struct {
 	Name    string
 	Type    string
@@ -33,10 +33,10 @@ type Key[T any] struct {
 	Read    func(*Reader, *Value, *T)
 }
 
-// Row returns what documents the key.
+// Row returns the documentation of the key.
 func (k Key[T]) Row() Row { return Row{k.Name, k.Type, k.Default, k.Doc, k.Also, k.Unless} }
 
-// Table is a table of the file that is read into a T.
+// Table describes a table of the file that is read into a T.
 type Table[T any] struct {
 	Header  string // as in the file: "[project]", "[[agent]]", "shutdown"
 	Doc     string
@@ -58,7 +58,7 @@ func (t Table[T]) Read(r *Reader, v *Value, into *T) {
 		hints[t.readField(r, field, into)] = true
 	}
 	for _, k := range t.Keys {
-		if hints[didYouMean(k.Name)] && v.Field(k.Name) == nil { // it is there, misspelled
+		if hints[didYouMean(k.Name)] && v.Field(k.Name) == nil { // present, but misspelled
 			r.markFaulty(v)
 			continue
 		}
@@ -72,7 +72,7 @@ func (t Table[T]) Read(r *Reader, v *Value, into *T) {
 	}
 }
 
-// readField reads one key. Of one that is unknown it returns the hint.
+// readField reads one key. For an unknown key it returns the hint.
 func (t Table[T]) readField(r *Reader, field *Value, into *T) (hint string) {
 	for _, k := range t.Keys {
 		if k.Name == field.Name {
@@ -92,10 +92,10 @@ func (t Table[T]) readField(r *Reader, field *Value, into *T) (hint string) {
 
 func didYouMean(key string) string { return "did you mean " + spec.Quote(key) + "?" }
 
-// maxListed is how many keys an error lists; of tables with more it names the page.
+// maxListed is the largest number of keys that an error lists; for more it names the page.
 const maxListed = 5
 
-// meant returns which key was probably meant by name where only rows are known.
+// meant returns a hint for an unknown key of a table with some rows.
 func (r *Reader) meant(name string, rows []Row) string {
 	var names []string
 	for _, k := range rows {
@@ -143,13 +143,13 @@ func Sub[T, U any](t Table[U], field func(*T) *U) func(*Reader, *Value, *T) {
 	return func(r *Reader, v *Value, into *T) { t.Read(r, v, field(into)) }
 }
 
-// Section is a table without the type that it is read into.
+// Section is a Table without its Go type.
 type Section struct {
 	Header, Doc, Example string
 	Rows                 []Row
 }
 
-// Section returns the table without its type.
+// Section returns the table without its Go type.
 func (t Table[T]) Section() Section {
 	s := Section{Header: t.Header, Doc: t.Doc, Example: t.Example}
 	for _, k := range t.Keys {
@@ -158,7 +158,7 @@ func (t Table[T]) Section() Section {
 	return s
 }
 
-// Row returns that of a key, or nil.
+// Row returns the row of a key, or nil.
 func (s Section) Row(name string) *Row {
 	for i := range s.Rows {
 		if s.Rows[i].Name == name {
@@ -168,7 +168,7 @@ func (s Section) Row(name string) *Row {
 	return nil
 }
 
-// takes reports whether the value of a key may be of a kind, in the words of its row.
+// takes reports whether the row of a key names a kind as its type.
 func (s Section) takes(name, kind string) bool {
 	r := s.Row(name)
 	return r != nil && strings.Contains(r.Type, kind)

@@ -1,9 +1,9 @@
-// Package toml reads TOML documents of which every value knows its place, so that each
-// error names file, line and column, what was expected and what to do.
+// Package toml reads TOML documents in which every value knows its place. Each error names
+// file, line and column, what was expected and what to do.
 //
-// A Table describes the keys of a table as data: the same rows read the values into Go,
-// suggest what was meant by an unknown key, and write the reference page and the JSON
-// Schema. Documents can be joined and patched; each value remembers what it replaced.
+// A Table describes the keys of a table as data. The same rows read the values into Go,
+// suggest the key that was meant by an unknown one, and write the reference page and the
+// JSON Schema. Documents can be joined and patched; each value remembers what it replaced.
 package toml
 
 import (
@@ -31,29 +31,29 @@ func (k Kind) String() string {
 	return [...]string{"a table", "an array", "a string", "an integer", "a float", "a boolean", "a date or time"}[k]
 }
 
-// Value is a TOML value that knows its place. The TOML library decodes either
-// values without places or a syntax tree without meaning; this is both.
+// Value is a TOML value that knows its place. The TOML library offers either values without
+// places or a bare syntax tree.
 type Value struct {
 	Kind   Kind
 	Source *Source
-	At     int    // offset of the value; of the key for a table with a header
-	Key    int    // offset of its key; of the value for an element of an array
-	Name   string // last segment of its key; the index for an element of an array
+	At     int    // offset of the value; for a table with a header, of its key
+	Key    int    // offset of its key; for an element of an array, of the value
+	Name   string // last segment of its key; for an element of an array, its index
 	Parent *Value
 
-	Text     string // isString: decoded; other scalars: as written
+	Text     string // decoded for a KindString; as written for other scalars
 	Elements []*Value
-	Fields   []*Value          // isTable: in the order of the file
-	byName   map[string]*Value // isTable: the same by name
+	Fields   []*Value          // of a KindTable, in the order of the file
+	byName   map[string]*Value // the same by name
 
-	Over *Value    // the value that this one has replaced, in another file or by a patch
-	Gone []removal // isTable: what a patch has removed
+	Over *Value    // the value that this one has replaced, from another file or before a patch
+	Gone []removal // fields of a KindTable that patches have removed
 }
 
 // removal is a field that a patch has removed.
 type removal struct{ what, by *Value }
 
-// path returns the whole key, such as agent[0].shutdown.grace.
+// path returns the whole key with indices, such as agent[0].shutdown.grace.
 func (v *Value) path() string {
 	if v.Parent == nil {
 		return ""
@@ -64,7 +64,7 @@ func (v *Value) path() string {
 	return strings.TrimPrefix(v.Parent.path()+"."+BareKey(v.Name), ".")
 }
 
-// BareKey quotes a key where TOML would, and cuts a very long one.
+// BareKey quotes a key if TOML requires it, and truncates a very long one.
 func BareKey(name string) string {
 	if name == "" || len(name) > spec.MaxName {
 		return spec.Quote(name)
@@ -77,7 +77,7 @@ func BareKey(name string) string {
 	return name
 }
 
-// Find returns the value at a path below v, or the last one there is on the way.
+// Find returns the value at a path below v, or the last value that exists on that path.
 func (v *Value) Find(path ...string) *Value {
 	for _, name := range path {
 		next := v.byName[name]
@@ -94,7 +94,7 @@ func (v *Value) Find(path ...string) *Value {
 	return v
 }
 
-// Field returns a field of a table; nil if there is none.
+// Field returns a field of a table, or nil.
 func (v *Value) Field(name string) *Value { return v.byName[name] }
 
 // fieldNames returns the names of the fields of a table, in the order of the file.
@@ -108,7 +108,7 @@ func (v *Value) fieldNames() (names []string) {
 // Spot returns the place of v.
 func (v *Value) Spot() Spot { return Spot{v.Source, v.At} }
 
-// Line returns the number of the line that v is in.
+// Line returns the line number of v.
 func (v *Value) Line() int {
 	line, _ := v.Source.position(v.At)
 	return line
@@ -119,7 +119,7 @@ func (v *Value) Compare(other *Value) int {
 	return cmp.Or(v.Source.Order-other.Source.Order, v.At-other.At)
 }
 
-// TextOf returns a field that is a string; "" if there is none.
+// TextOf returns the text of a string field, or "".
 func TextOf(v *Value, name string) string {
 	if v != nil && v.byName[name] != nil && v.byName[name].Kind == KindString {
 		return v.byName[name].Text
@@ -132,14 +132,14 @@ func NewTable(src *Source, name string, at int, parent *Value) *Value {
 	return &Value{Kind: KindTable, Source: src, At: at, Key: at, Name: name, Parent: parent, byName: map[string]*Value{}}
 }
 
-// Append adds an element to an array, and returns it.
+// Append adds an element to an array and returns it.
 func (v *Value) Append(element *Value) *Value {
 	element.Name, element.Parent = strconv.Itoa(len(v.Elements)), v
 	v.Elements = append(v.Elements, element)
 	return element
 }
 
-// CopyAs returns a copy of a value for another place, under another name; nil for nil.
+// CopyAs returns a shallow copy of a value without a parent, under another name; nil for nil.
 func CopyAs(v *Value, name string) *Value {
 	if v == nil {
 		return nil
@@ -149,12 +149,12 @@ func CopyAs(v *Value, name string) *Value {
 	return &c
 }
 
-// Derive returns a new value that has the place of another one.
+// Derive returns a new value with the place of another one.
 func Derive(from *Value, k Kind, name, text string) *Value {
 	return &Value{Kind: k, Source: from.Source, At: from.At, Key: from.Key, Name: name, Text: text, Over: from.Over}
 }
 
-// DeriveTable returns an empty table that has the place of a value.
+// DeriveTable returns an empty table with the place of a value.
 func DeriveTable(from *Value, name string) *Value {
 	t := NewTable(from.Source, name, from.At, nil)
 	t.Key = from.Key
