@@ -45,7 +45,7 @@ backoff = { kind = "exponential", base = "1s", cap = "5m", jitter = true }
 
 func backoffKind(b *supervisor.Backoff) *supervisor.BackoffKind { return &b.Kind }
 
-// readBackoff reads a kind alone or a table.
+// readBackoff reads the name of a kind, or a table.
 func readBackoff(r *toml.Reader, v *toml.Value, into *agent) {
 	b := &into.Backoff
 	into.backoff, b.Kind = v, supervisor.Exponential
@@ -126,7 +126,7 @@ ready = { log = "ready to accept connections" }
 	}
 }
 
-// readReady reads the table and sees to it that there is a condition in it.
+// readReady reads the table and reports one without a condition.
 func readReady(r *toml.Reader, v *toml.Value, into *agent) {
 	before := r.Count()
 	readyTable().Read(r, v, &into.Ready)
@@ -162,7 +162,7 @@ nudge = { signal = "USR1" }
 	}
 }
 
-// readNudge reads the table and sees to it that there is a way in it.
+// readNudge reads the table and reports one without a way to nudge.
 func readNudge(r *toml.Reader, v *toml.Value, into *agent) {
 	before := r.Count()
 	nudgeTable().Read(r, v, &into.Nudge)
@@ -212,11 +212,11 @@ func readCores(r *toml.Reader, v *toml.Value, into *spec.Limits) {
 	case err != nil || !(n > 0):
 		r.Fail(v, "", "%s is %s, expected %s", r.Label(v), v.Text, expected)
 	default:
-		into.CPU = n // spec checks the bounds
+		into.CPU = n // Assemble checks the bounds
 	}
 }
 
-// logsTable reads [logs], or [agent.logs].
+// logsTable returns the table [logs] or [agent.logs].
 func logsTable(header, doc, example string, sizeDefault, keepDefault string) toml.Table[spec.Logs] {
 	return toml.Table[spec.Logs]{
 		Header: header, Doc: doc, Example: example,

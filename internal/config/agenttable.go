@@ -184,7 +184,7 @@ restart_window = "1h"
 	}
 }
 
-// readEnv reads a table of variables.
+// readEnv reads a table of environment variables.
 func readEnv(r *toml.Reader, v *toml.Value, into *agent) {
 	if !r.Want(v, toml.KindTable, "a table of strings") {
 		return
@@ -197,7 +197,7 @@ func readEnv(r *toml.Reader, v *toml.Value, into *agent) {
 	}
 }
 
-// readEnvFiles reads the paths of the files of an agent's variables.
+// readEnvFiles reads one path, or several, of files with environment variables.
 func readEnvFiles(r *toml.Reader, v *toml.Value, into *agent) {
 	into.EnvFiles = nil
 	elements := v.Elements
@@ -233,7 +233,7 @@ func (a *agent) resolve(project string) {
 		a.EnvFiles[i] = toml.Absolute(project, file)
 	}
 	for i, file := range a.Files {
-		if file != "" { // else it is told what is wrong
+		if file != "" { // Assemble reports an empty one
 			a.Files[i] = toml.Absolute(a.Dir, file)
 		}
 	}

@@ -73,13 +73,14 @@ aidefile = "agents/uptime"
 // placeholder matches a placeholder in a command template.
 var placeholder = lazyRegexp(`\{(task|prompt|persona|style|dir|memory|workspace|skills|tokens)\}`)
 
-// lazyRegexp compiles an expression when it is first needed: most commands need none.
+// lazyRegexp returns a function that compiles an expression at its first call. Most commands
+// never need it.
 func lazyRegexp(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
-// readTemplate reads a command with placeholders. The task of an agent may be
-// anybody's text: no shell may ever read it as its own.
+// readTemplate reads a command with placeholders. The text of a task may come from
+// strangers, so a shell must never interpret it.
 func readTemplate(r *toml.Reader, v *toml.Value, into *aidefile.Settings) {
 	const hint = `the same is in variables such as "$COPPICE_TASK" and on standard input`
 	if v.Kind != toml.KindString || !placeholder().MatchString(v.Text) {
@@ -93,7 +94,7 @@ func readTemplate(r *toml.Reader, v *toml.Value, into *aidefile.Settings) {
 	}
 }
 
-// checkPlaceholders returns a command, and reports a placeholder that would be run.
+// checkPlaceholders returns a command. It reports a placeholder that would be run as a script.
 func checkPlaceholders(r *toml.Reader, v *toml.Value, argv []string, hint string) []string {
 	if i := scriptOf(argv); placeholder().MatchString(argv[i]) {
 		at := v
@@ -107,17 +108,17 @@ func checkPlaceholders(r *toml.Reader, v *toml.Value, argv []string, hint string
 }
 
 var (
-	// interpreter is what runs an argument as a program.
+	// interpreter matches the names of programs that run an argument as a program.
 	interpreter = lazyRegexp(
 		`^(ba|da|z|k|mk|fi|a|c|tc|pw)?sh$|^(su|runuser|busybox|python[0-9.]*|perl|ruby|node|bun|lua|php)$`)
-	// evaluates is the option before that argument, or with it.
+	// evaluates matches the option that precedes or contains that argument.
 	evaluates = lazyRegexp(`^-[A-Za-z]*[cer]$|^--?(eval|command|print|run|Command)(=|$)`)
 )
 
 func isInterpreter(word string) bool { return interpreter().MatchString(filepath.Base(word)) }
 
-// scriptOf returns the argument that an interpreter runs as a program, also where
-// the command only comes to it, as env and timeout do; 0 if there is none.
+// scriptOf returns the index of the argument that an interpreter runs as a program; 0 if
+// there is none. The interpreter may follow a wrapper such as env or timeout.
 func scriptOf(argv []string) int {
 	begin := slices.IndexFunc(argv, isInterpreter)
 	if begin < 0 {
@@ -128,15 +129,14 @@ func scriptOf(argv []string) int {
 		case !evaluates().MatchString(argv[i]):
 		case strings.Contains(argv[i], "="):
 			return i
-		case i+1 < len(argv) && !strings.HasPrefix(argv[i+1], "-"): // else it was another option
+		case i+1 < len(argv) && !strings.HasPrefix(argv[i+1], "-"): // otherwise it was another option
 			return i + 1
 		}
 	}
 	return 0
 }
 
-// replacedKeys returns the keys of an agent that its Aidefile or its kind decide, with
-// what to do about them.
+// replacedKeys returns the keys that an agent with an Aidefile cannot have, each with a hint.
 func replacedKeys() map[string]string {
 	policy, is := "it is said in the table [daemon] of the Aidefile", "remove it: an agent of an Aidefile has none"
 	return map[string]string{
@@ -149,7 +149,7 @@ func replacedKeys() map[string]string {
 	}
 }
 
-// readAidefileKey reads the key of an agent that names its Aidefile.
+// readAidefileKey reads the key aidefile of an agent.
 func readAidefileKey(r *toml.Reader, v *toml.Value, into *agent) {
 	path, ok := r.Text(v, "the path of an Aidefile, or of its directory")
 	if !ok {
@@ -167,8 +167,8 @@ func readAidefileKey(r *toml.Reader, v *toml.Value, into *agent) {
 	}
 }
 
-// aidefiles makes agents of the Aidefiles that the file names. It reads them
-// where g was given a directory.
+// aidefiles completes the agents that have an Aidefile. It reads the Aidefiles if g has a
+// directory.
 func (f *file) aidefiles(r *toml.Reader, dir string, g *fileset.Set) {
 	settings := aidefile.DefaultSettings(dir)
 	if f.aide != nil {
@@ -195,8 +195,8 @@ func (f *file) aidefiles(r *toml.Reader, dir string, g *fileset.Set) {
 	}
 }
 
-// readAidefile reads the Aidefile of an agent, whose path may be that of its
-// directory, and returns the path of the file.
+// readAidefile reads the Aidefile of an agent and returns the path of the file. The given
+// path may be that of its directory.
 func (a *agent) readAidefile(r *toml.Reader, path string, g *fileset.Set) string {
 	v := a.aidefile
 	info, err := os.Stat(path)
@@ -223,7 +223,7 @@ func (a *agent) readAidefile(r *toml.Reader, path string, g *fileset.Set) string
 	}
 	shown := path
 	if short, err := filepath.Rel(g.Dir, path); err == nil && filepath.IsLocal(short) {
-		shown = filepath.Join(g.Shown, short) // as the errors of coppice.toml call themselves
+		shown = filepath.Join(g.Shown, short) // like the paths in errors of coppice.toml
 	}
 	data, _, e := toml.ReadFile(path, aidefileconfig.Advice)
 	g.Note(path, data)
@@ -241,8 +241,7 @@ func (a *agent) readAidefile(r *toml.Reader, path string, g *fileset.Set) string
 	return path
 }
 
-// loadAidefile makes a project of an Aidefile that belongs to none: the file of the
-// project is the Aidefile itself.
+// loadAidefile loads an Aidefile that is a project of its own.
 func loadAidefile(g *fileset.Set, path, absolute string) (*Loaded, error) {
 	l := &Loaded{}
 	data, _, e := toml.ReadFile(path, aidefileconfig.Advice)
@@ -278,5 +277,5 @@ func loadAidefile(g *fileset.Set, path, absolute string) (*Loaded, error) {
 	return l, nil
 }
 
-// isAidefile reports whether a project is an Aidefile and nothing else.
+// isAidefile reports whether the file of a project is an Aidefile.
 func isAidefile(path string) bool { return filepath.Base(path) == aidefile.FileName }

@@ -8,7 +8,7 @@ import (
 
 const beliefTypes = "any, bool, int, float, string, list, map"
 
-// beliefTable returns one belief that is written as a table.
+// beliefTable returns the table of one belief.
 func beliefTable() toml.Table[spec.Belief] {
 	return toml.Table[spec.Belief]{
 		Header: "[agent.beliefs]",
@@ -45,7 +45,7 @@ migrations = { type = "list", initial = ["0001"], persistent = true }
 	}
 }
 
-// readBeliefs reads the table of an agent's beliefs.
+// readBeliefs reads the beliefs of an agent.
 func readBeliefs(r *toml.Reader, v *toml.Value, into *agent) {
 	if !r.Want(v, toml.KindTable, "a table of beliefs") {
 		return

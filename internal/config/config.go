@@ -1,6 +1,6 @@
-// Package config loads the file that describes a project into a spec.Tree, or returns
-// errors that each name their place, what was expected and what to do. It knows the tables
-// of coppice.toml itself; formats lists the other files that can describe a project.
+// Package config loads the file that describes a project into a spec.Tree. Each error names
+// its place, what was expected and what to do. The package defines the tables of
+// coppice.toml; formats lists the other files that can describe a project.
 package config
 
 //go:generate go run ./gendoc ../../docs/configuration.md ../../docs/grove.md ../../docs/coppice.schema.json ../../docs/grove.schema.json ../../docs/gascity.md ../../docs/aidefile-reference.md ../../docs/aidefile.schema.json
@@ -28,31 +28,28 @@ const FileName = "coppice.toml"
 //go:embed template.toml
 var Template string
 
-// Load reads the file at path with those that it includes and checks, beyond
-// what Parse does, that the directories, commands and input files of its agents
-// exist and can be used.
-// An error about the file is Errors; one that the file does not exist wraps
-// fs.ErrNotExist.
+// Load reads the file at path and the files that it includes. In addition to what Parse
+// checks, it checks that directories, commands and input files of agents can be used.
+// An error about the file is Errors. If the file does not exist, it wraps fs.ErrNotExist.
 func Load(path string) (*spec.Tree, error) {
 	l, err := LoadAll(path)
 	return l.Tree, err
 }
 
-// fleet is the advice for a coppice.toml.
+// fleet has the hints for a coppice.toml.
 var fleet = toml.Advice{Missing: "`coppice init` writes one", Large: "split the fleet into several projects",
 	Page: "docs/configuration.md"}
 
-// Parse reads data, the content of the file called name, without touching the
-// file system; it can include nothing. Relative paths are taken relative to the directory of name. The
-// error is Errors.
+// Parse reads data, the content of the file called name, without touching the file system.
+// It cannot follow includes. Relative paths are relative to the directory of name. The error
+// is Errors.
 func Parse(name string, data []byte) (*spec.Tree, error) {
 	l, err := load(name, filepath.Dir(name), data, nil, nil)
 	return l.Tree, err
 }
 
-// Find returns the path of the coppice.toml in dir or the nearest directory
-// above it, or of a city.toml where there is no coppice.toml in the same one. The error wraps fs.ErrNotExist
-// if there is none.
+// Find returns the path of the coppice.toml, or else the city.toml, in dir or the nearest
+// directory above it. If there is none, the error wraps fs.ErrNotExist.
 func Find(dir string) (string, error) {
 	var names []string
 	for _, f := range formats() {
@@ -61,19 +58,19 @@ func Find(dir string) (string, error) {
 	return fileset.Nearest(dir, names...)
 }
 
-// format is a file that describes a project.
+// format is a kind of file that describes a project.
 type format struct {
 	name string
-	// translate makes of its document that of a coppice.toml; nil for a coppice.toml itself.
+	// translate translates its document into that of a coppice.toml; nil for a coppice.toml.
 	translate func(r *toml.Reader, document *toml.Value, dir string, g *fileset.Set) *gascity.Translation
 }
 
-// formats returns the files that describe a project. Of those in one directory the first one counts.
+// formats returns the kinds of files, in order of precedence within a directory.
 func formats() []format {
 	return []format{{name: FileName}, {name: gascity.FileName, translate: gascity.Translate}}
 }
 
-// formatOf returns the format of a file. One of any other name is a coppice.toml.
+// formatOf returns the format of a file. A file of any other name is read as a coppice.toml.
 func formatOf(path string) format {
 	for _, f := range formats() {
 		if f.name == filepath.Base(path) {
@@ -83,12 +80,11 @@ func formatOf(path string) format {
 	return format{name: FileName}
 }
 
-// FindAidefile returns the path of the Aidefile in dir or the nearest directory
-// above it: a project by itself, where there is no coppice.toml. The error wraps
-// fs.ErrNotExist if there is none.
+// FindAidefile returns the path of the Aidefile in dir or the nearest directory above it. If
+// there is none, the error wraps fs.ErrNotExist.
 func FindAidefile(dir string) (string, error) { return fileset.Nearest(dir, aidefile.FileName) }
 
-// declarations returns those of the file in the order of their tables, each with its table.
+// declarations returns the declarations of the file and their tables, in the order of the file.
 func (f *file) declarations(dir string) (decls []spec.Decl, places []*toml.Value) {
 	type placed struct {
 		spec.Decl
@@ -121,8 +117,8 @@ func (f *file) declarations(dir string) (decls []spec.Decl, places []*toml.Value
 	return decls, places
 }
 
-// reportProblem gives a problem of the declarations its place, unless the reader has
-// found something at that place already: it would only be said twice.
+// reportProblem adds an error for a problem of the declarations. It drops the problem if
+// there is an error at its place already.
 func reportProblem(r *toml.Reader, p spec.Problem, document *toml.Value, places []*toml.Value) {
 	v := document
 	switch {
@@ -133,7 +129,7 @@ func reportProblem(r *toml.Reader, p spec.Problem, document *toml.Value, places 
 	case len(p.Path) > 0:
 		v = document.Find(append([]string{"supervision"}, p.Path...)...)
 	}
-	// A file whose agents could not be read is not empty.
+	// A file seems to have no agents if they could not be read.
 	consequence := v == document && r.Count() > 0
 	if p.Other > 0 {
 		other := places[p.Other-1].Find("name")
@@ -149,14 +145,14 @@ func reportProblem(r *toml.Reader, p spec.Problem, document *toml.Value, places 
 	}
 }
 
-// What describes errors and values is the same for all formats.
+// Types of package toml that callers of this package need.
 type (
 	// Error is a fault in a file.
 	Error = toml.Error
-	// Errors are all faults of a file and of those that it includes.
+	// Errors are all faults of a file and of the files that it includes.
 	Errors = toml.Errors
-	// Notice is something in a file that has no effect.
+	// Notice is a warning that something in a file has no effect.
 	Notice = toml.Notice
-	// Origin is a value that files state, and where.
+	// Origin is a value of the configuration and the places that set it.
 	Origin = toml.Origin
 )

@@ -19,9 +19,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// checkFiles finds directories, commands and input files that agents need and
-// that are not there, as far as one can tell without running anything: of a
-// command for the shell, it is the shell.
+// checkFiles reports directories, commands and input files of agents that are missing or
+// cannot be used. It runs nothing: of a shell command, it checks only the shell.
 func checkFiles(decls []spec.Decl) []spec.Problem {
 	var problems []spec.Problem
 	for i, d := range decls {
@@ -61,12 +60,12 @@ func checkFiles(decls []spec.Decl) []spec.Problem {
 
 type fileCheck struct {
 	agent    *spec.Agent
-	path     string // PATH, as a file of the environment has it
+	path     string // PATH in a file of environment variables
 	decl     int
 	problems []spec.Problem
 }
 
-// aideHint returns what to do where the command of an agent of an Aidefile cannot be run.
+// aideHint returns the hint for a command in [aide] that cannot be run.
 func aideHint(program string) string {
 	if strings.Contains(program, "/") && !filepath.IsAbs(program) {
 		return "command in [aide] is relative to the directory of each Aidefile; write a whole path for " +
@@ -99,7 +98,7 @@ func (c *fileCheck) dir() bool {
 
 func (c *fileCheck) command(argv []string, path ...string) {
 	if len(argv) == 0 || argv[0] == "" {
-		return // said already
+		return // reported by Assemble
 	}
 	_, err := lookpath.Find(argv[0], c.agent.Dir, searchPath(c.agent.Env, c.path))
 	name := spec.Quote(argv[0])
@@ -121,8 +120,8 @@ func (c *fileCheck) command(argv []string, path ...string) {
 	}
 }
 
-// searchPath returns the PATH of a command: its own, else that of a file of variables,
-// else that of this process.
+// searchPath returns the PATH of a command: from env, else from a file of variables, else
+// from this process.
 func searchPath(env map[string]string, ofFile string) string {
 	if own, ok := env["PATH"]; ok {
 		return own
@@ -130,8 +129,7 @@ func searchPath(env map[string]string, ofFile string) string {
 	return cmp.Or(ofFile, os.Getenv("PATH"))
 }
 
-// runtime looks for the program that the runtime of an agent needs, in the
-// PATH of this program.
+// runtime checks that tmux is in the PATH of this process if an agent needs it.
 func (c *fileCheck) runtime() {
 	if c.agent.Runtime != spec.Tmux {
 		return
@@ -142,7 +140,7 @@ func (c *fileCheck) runtime() {
 	}
 }
 
-// privileges reports settings that a system does not support.
+// privileges reports settings that the operating system does not support.
 func (c *fileCheck) privileges(system string) {
 	if c.agent.NoNewPrivileges && system != "linux" {
 		c.problem("remove it, or run this project on Linux",
@@ -151,8 +149,8 @@ func (c *fileCheck) privileges(system string) {
 	}
 }
 
-// user checks that an agent can run as its user: that coppice may, that there is one, and that the
-// user can reach the directory and the programs.
+// user checks that an agent can run as its user: that coppice may switch users, that the user
+// exists, and that the user can reach the directory and the program.
 func (c *fileCheck) user(may func() error) {
 	a := c.agent
 	if a.User == "" {
@@ -193,7 +191,7 @@ func (c *fileCheck) user(may func() error) {
 	}
 }
 
-// envFiles reads the files of the environment.
+// envFiles checks the files of environment variables.
 func (c *fileCheck) envFiles() {
 	for i, file := range c.agent.EnvFiles {
 		vars, err := envfile.Read(file)
@@ -217,7 +215,7 @@ func (c *fileCheck) stdin() {
 	case err != nil:
 		c.problem("", "the input file "+spec.Quote(file)+" cannot be used: "+toml.Reason(err).Error(), "stdin")
 	case !info.Mode().IsRegular() && info.Mode()&fs.ModeCharDevice == 0:
-		// A FIFO could keep the start waiting for ever.
+		// Opening a FIFO could block the start forever.
 		c.problem("", "the input file "+spec.Quote(file)+" is a "+toml.FileType(info.Mode())+
 			", expected a regular file", "stdin")
 	}

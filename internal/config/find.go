@@ -10,12 +10,12 @@ import (
 	"github.com/coppice-dev/coppice/internal/config/toml"
 )
 
-// ErrUnread is the error of Loaded.Find if a file could not be read or parsed.
+// ErrUnread is returned by Loaded.Find if a file could not be read or parsed.
 var ErrUnread = errors.New("the configuration cannot be read")
 
-// UnsetError is the error of Loaded.Find for a key that could be set, and is not.
+// UnsetError is returned by Loaded.Find for a valid key that is not set.
 type UnsetError struct {
-	// Default is in words, and may be empty. Meaning is what the key is for.
+	// Default describes the default and may be empty. Meaning documents the key.
 	Key, Default, Meaning string
 }
 
@@ -26,8 +26,8 @@ func (e *UnsetError) Error() string {
 	return fmt.Sprintf("%s is not set; the default is %s", e.Key, e.Default)
 }
 
-// WriteTOML writes the whole configuration as one file, with the origin of each value in
-// a comment. Defaults are left out.
+// WriteTOML writes the whole configuration as one file, with the origin of each value in a
+// comment. It omits defaults.
 func (l *Loaded) WriteTOML(w io.Writer) error {
 	if l.document == nil {
 		return nil
@@ -35,8 +35,7 @@ func (l *Loaded) WriteTOML(w io.Writer) error {
 	return toml.Write(w, l.document)
 }
 
-// Values returns all values that the files state and that hold, in the order of the
-// tables. A list is one value.
+// Values returns all values that files set, in the order of the tables. A list is one value.
 func (l *Loaded) Values() []toml.Origin {
 	if l.document == nil {
 		return []toml.Origin{}
@@ -44,7 +43,7 @@ func (l *Loaded) Values() []toml.Origin {
 	return toml.Values(l.document)
 }
 
-// Keys returns the keys of all values, for completions.
+// Keys returns the keys of all values, for shell completion.
 func (l *Loaded) Keys() []string {
 	var keys []string
 	for _, o := range l.Values() {
@@ -53,8 +52,8 @@ func (l *Loaded) Keys() []string {
 	return slices.Compact(keys)
 }
 
-// Find returns what files state about a key: one value, all below a table, or what has
-// been removed. Its error is an *UnsetError for a key that could be set and is not.
+// Find returns the values at a key: one value, all values of a table, or a value that a
+// patch has removed. For a valid key that is not set, the error is an *UnsetError.
 func (l *Loaded) Find(key string) ([]toml.Origin, error) {
 	if l.document == nil {
 		return nil, ErrUnread
@@ -67,13 +66,13 @@ func (l *Loaded) Find(key string) ([]toml.Origin, error) {
 	})
 }
 
-// rowOf returns the row that documents a key: agent.NAME.shutdown.grace is in
-// [agent.shutdown]. It is nil if there is none.
+// rowOf returns the row that documents a key, or nil. The row of agent.NAME.shutdown.grace is
+// in [agent.shutdown].
 func rowOf(segments []string) *toml.Row {
 	if len(segments) > 2 && (segments[0] == "agent" || segments[0] == "supervisor") {
 		segments = append([]string{segments[0]}, segments[2:]...)
 	}
-	for i := range segments[1:] { // all hooks are documented as one
+	for i := range segments[1:] { // one table documents all hooks
 		if i+2 < len(segments) && shorthand(segments[1:i+2]...) == "command" {
 			segments = []string{segments[0], "on_waking", segments[len(segments)-1]}
 			break

@@ -10,8 +10,8 @@ import (
 
 const hookType = "string, array of strings, or table"
 
-// hookKey returns the key of a hook: a command, or a table with one. table is the prefix
-// of the header of such a table.
+// hookKey returns the key of a hook: a command, or a table that has a command. The header of
+// that table is table followed by name.
 func hookKey[T any](table, name, doc string, field func(*T) *spec.Hook, also ...string) toml.Key[T] {
 	return toml.Key[T]{Name: name, Type: hookType, Doc: doc, Also: also,
 		Read: func(r *toml.Reader, v *toml.Value, into *T) {

@@ -10,35 +10,32 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Loaded is a configuration together with its files.
+// Loaded is a configuration and its files.
 type Loaded struct {
 	// Tree is nil if there is an error.
 	Tree *spec.Tree
 	// Notices are warnings, in the order of the files.
 	Notices []*toml.Notice
-	// Sources are the absolute paths of all files that were read, or were to
-	// be: the first one is the file itself. Those that are named but do not
-	// exist are among them.
+	// Sources are the absolute paths of all files that belong to the configuration, including
+	// files that are named but do not exist. The first is the file itself.
 	Sources []string
-	// WatchDirs are the absolute paths of the directories in which a change
-	// could change the configuration: those of all sources and of what they
-	// link to, those that patterns look into, and for one that does not exist
-	// the nearest above it that does. They are sorted.
+	// WatchDirs are the absolute paths of the directories in which a change could change the
+	// configuration, sorted: those of all sources and of the targets of links, and those that
+	// patterns search. For a missing directory it is the nearest existing one above it.
 	WatchDirs []string
-	// Revision is the SHA-256, in hex, of paths and contents of all files that
-	// could be read. What else the file depends on (commands, directories) is
-	// not in it.
+	// Revision is the SHA-256, in hex, of the paths and contents of all files that could be
+	// read. It does not cover commands and directories.
 	Revision string
 
 	document *toml.Value // nil if something could not be read or parsed
 }
 
-// LoadAll works as Load, and returns the files as well. Its first result is never nil, so
-// that a caller can watch the files of a configuration that has errors.
+// LoadAll works like Load and also returns the files. Its first result is never nil: callers
+// watch the files of a configuration that has errors.
 func LoadAll(path string) (*Loaded, error) { return loadAll(path, checkFiles) }
 
-// LoadUnchecked works as LoadAll, but does not check whether the directories, commands
-// and input files of the agents exist.
+// LoadUnchecked works like LoadAll, but does not check whether directories, commands and
+// input files of agents exist.
 func LoadUnchecked(path string) (*Loaded, error) { return loadAll(path, nil) }
 
 func loadAll(path string, further func([]spec.Decl) []spec.Problem) (*Loaded, error) {
@@ -62,8 +59,8 @@ func loadAll(path string, further func([]spec.Decl) []spec.Problem) (*Loaded, er
 	return l, err
 }
 
-// load makes a tree of data, the content of a file, and of what g finds
-// included. Without g nothing can be. The result is never nil.
+// load builds a tree from data, the content of a file, and from the files that g includes.
+// Without g, the file can include none. The result is never nil.
 func load(name, dir string, data []byte, g *fileset.Set, further func([]spec.Decl) []spec.Problem) (*Loaded, error) {
 	l := &Loaded{}
 	r, document, err := toml.Open(name, data, fleet, sections())
@@ -96,7 +93,7 @@ func load(name, dir string, data []byte, g *fileset.Set, further func([]spec.Dec
 		readNamepools(r, &f, dir, g)
 	}
 	orders := readOrders(r, &f, dir, g, further != nil)
-	// A city may have packs for rigs that it does not have yet.
+	// A city may have packs for rigs that do not exist yet.
 	f.root.Bare = len(orders) > 0 || f.orders.translation != nil && len(f.agents) == 0
 	f.aidefiles(r, dir, g)
 	decls, places := f.declarations(dir)

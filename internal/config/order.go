@@ -11,12 +11,12 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// orderForm is an [[order]], or a file of one, while it is read.
+// orderForm is an [[order]], or the file of an order, while it is read.
 type orderForm struct {
 	spec.Order
 	table     *toml.Value
-	file      string // its name is that of the file, if it is not empty
-	lenient   bool   // types of events that nothing has are notices
+	file      string // the name of its file; "" if it has none
+	lenient   bool   // unknown types of events are notices, not errors
 	gates     []spec.GateKind
 	pool      string
 	schedules []*toml.Value
@@ -30,7 +30,7 @@ type orderForm struct {
 	disabled  bool
 }
 
-// orderSettings collects [orders] and all orders.
+// orderSettings is [orders] and all orders while they are read.
 type orderSettings struct {
 	skip        []*toml.Value
 	maxTimeout  time.Duration

@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// finishOrder makes an order of what was read.
+// finishOrder checks an order that was read, and fills in its defaults.
 func finishOrder(r *toml.Reader, o *orderForm, s *orderSettings, dir string, skipped bool) {
 	place := r.Place(o.table)
 	o.Source = fmt.Sprintf("%s:%d:%d", place.File, place.Line, place.Column)
@@ -58,7 +58,7 @@ func finishOrder(r *toml.Reader, o *orderForm, s *orderSettings, dir string, ski
 	makeGates(r, o)
 }
 
-// makeGates makes the gates of an order.
+// makeGates builds the gates of an order.
 func makeGates(r *toml.Reader, o *orderForm) {
 	has := func(name string) bool { return o.table.Field(name) != nil }
 	needs := []struct {
@@ -118,7 +118,7 @@ func makeGates(r *toml.Reader, o *orderForm) {
 	}
 }
 
-// readSchedules parses the schedules of an order, with the parser that they are run by.
+// readSchedules parses the schedules of an order.
 func readSchedules(r *toml.Reader, o *orderForm) (all []*cron.Schedule) {
 	zone := time.Local
 	if o.timezone != "" {
@@ -144,7 +144,7 @@ func readSchedules(r *toml.Reader, o *orderForm) (all []*cron.Schedule) {
 	return all
 }
 
-// checkOrderFiles finds out whether the directory and the commands of an order exist.
+// checkOrderFiles reports a directory or a command of an order that cannot be used.
 func checkOrderFiles(r *toml.Reader, o *orderForm) {
 	info, err := os.Stat(o.Dir)
 	if err != nil || !info.IsDir() {

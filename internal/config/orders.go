@@ -16,7 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// readOrders makes the orders of a file and of the directory orders next to it.
+// readOrders reads the orders of a file and of the directory orders next to it.
 func readOrders(r *toml.Reader, f *file, dir string, g *fileset.Set, look bool) []*spec.Order {
 	s := &f.orders
 	switch {
@@ -74,7 +74,7 @@ func readOrders(r *toml.Reader, f *file, dir string, g *fileset.Set, look bool) 
 		}
 		if root := f.root.Name; o.path != "" && o.path != root && !strings.HasPrefix(o.path, root+"/") &&
 			!strings.HasPrefix(o.path, "orders/") {
-			o.path = root + "/" + strings.Trim(o.path, "/") // as paths are meant everywhere
+			o.path = root + "/" + strings.Trim(o.path, "/") // paths may omit the root everywhere
 		}
 		finishOrder(r, o, s, dir, skipped[o.Name])
 		if look {
@@ -85,15 +85,15 @@ func readOrders(r *toml.Reader, f *file, dir string, g *fileset.Set, look bool) 
 	return all
 }
 
-// add adds the orders that have files of their own.
+// add adds orders that have files of their own.
 func (s *orderSettings) add(files []orderfile.File) {
 	for _, f := range files {
 		s.all = append(s.all, orderForm{table: f.Table, file: f.Name})
 	}
 }
 
-// readEventType reads a type of events, or a pattern of them. Gas City has types that
-// Coppice does not have, so that in a city one that nothing has is no error.
+// readEventType reads a type of events, or a pattern. An unknown type is only a notice in a
+// city, as Gas City has types that Coppice does not have.
 func readEventType(r *toml.Reader, v *toml.Value, into *orderForm) {
 	into.on = append(into.on, v.Text)
 	switch wrong, bad := errors.AsType[*event.PatternError](event.CheckPattern(v.Text)); {
@@ -105,7 +105,7 @@ func readEventType(r *toml.Reader, v *toml.Value, into *orderForm) {
 	}
 }
 
-// overrideOrders puts the keys of overrides into the tables of their orders.
+// overrideOrders copies the keys of overrides into the tables of their orders.
 func overrideOrders(r *toml.Reader, s *orderSettings, known map[string]*toml.Value, names []string) {
 	for _, o := range s.overrides {
 		name := o.Field("name")
@@ -131,14 +131,14 @@ func overrideOrders(r *toml.Reader, s *orderSettings, known map[string]*toml.Val
 	}
 }
 
-// skippedOrders returns the names of the orders that are to be skipped.
+// skippedOrders returns the names of the orders in skip.
 func skippedOrders(r *toml.Reader, s *orderSettings, known map[string]*toml.Value, names []string) map[string]bool {
 	skipped := make(map[string]bool)
 	for _, e := range s.skip {
 		switch {
 		case known[e.Text] != nil:
 			skipped[e.Text] = true
-		case s.translation != nil: // as Gas City, where packs come and go
+		case s.translation != nil: // Gas City accepts it, as packs come and go
 			r.Notice(e, "there is no order %s to skip; %s", spec.Quote(e.Text), noOrder(e.Text, names))
 		default:
 			r.Fail(e, noOrder(e.Text, names), "there is no order %s to skip", spec.Quote(e.Text))

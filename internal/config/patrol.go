@@ -90,7 +90,7 @@ shutdown_timeout = "5s"
 	}
 }
 
-// alias returns a key that is another spelling of the key called plain.
+// alias returns a key that is another spelling of the key plain.
 func alias(name, plain string, field func(*patrol) *time.Duration) toml.Key[patrol] {
 	return toml.Key[patrol]{Name: name, Type: "duration", Doc: "another spelling of `" + plain + "`",
 		Read: func(r *toml.Reader, v *toml.Value, into *patrol) {
@@ -103,12 +103,12 @@ func alias(name, plain string, field func(*patrol) *time.Duration) toml.Key[patr
 		}}
 }
 
-// apply gives the defaults to agents that state no limit or no backoff. An agent
-// keeps no limit of its own where a limit is stated for the supervisor it is in:
-// its restarts count there. Instances of pools always have their own.
+// apply sets the defaults of agents without a limit or a backoff. If the file sets a limit
+// for the supervisor of an agent, restarts count there and the agent has no limit of its own.
+// Instances of pools always have their own.
 func (p *patrol) apply(agents []agent, supervisors []group, supervision setting.Limit) {
 	p.Limit = p.limit.Over(supervisor.ScopeChild, supervisor.Quarantine)
-	above := map[string]setting.Limit{} // what is stated for the supervisor of an agent, by the agent's name
+	above := map[string]setting.Limit{} // limit set for the supervisor of an agent, by name of the agent
 	for i := range supervisors {
 		g := &supervisors[i]
 		for _, name := range g.children {
@@ -132,7 +132,7 @@ func (p *patrol) apply(agents []agent, supervisors []group, supervision setting.
 
 const suspendedDoc = "it is not started, and stopped if it runs, until this is `false` again"
 
-// suspendedKey returns the key of what can be suspended.
+// suspendedKey returns the key suspended.
 func suspendedKey[T any](doc string, field func(*T) *bool) toml.Key[T] {
 	return toml.Key[T]{Name: "suspended", Type: "boolean", Default: "false", Doc: doc,
 		Also: []string{"disabled", "paused"}, Read: toml.Bool(field)}

@@ -45,7 +45,7 @@ events_max_age = "2160h"
 	}
 }
 
-// finishPersistence finishes what [persistence] says.
+// finishPersistence checks the path in [persistence] and makes it absolute.
 func finishPersistence(r *toml.Reader, f *file, dir string) {
 	switch p := &f.persistence; {
 	case p.Path == "":

@@ -17,10 +17,10 @@ import (
 type pool struct {
 	spec.Pool
 	max  *int
-	file *toml.Value // namepool, where it is the path of a file
+	file *toml.Value // namepool, if it is the path of a file
 }
 
-// maxInstancesType is the type of the greatest number of instances.
+// maxInstancesType is the type of the key max.
 const maxInstancesType = `integer or "unlimited"`
 
 func poolTable() toml.Table[pool] {
@@ -90,7 +90,7 @@ func readNamepool(r *toml.Reader, v *toml.Value, into *pool) {
 	}
 }
 
-// readNamepools reads the files with the names of instances.
+// readNamepools reads the files with names of instances.
 func readNamepools(r *toml.Reader, f *file, dir string, g *fileset.Set) {
 	for i := range f.agents {
 		p := f.agents[i].pool
@@ -108,7 +108,7 @@ func readNamepools(r *toml.Reader, f *file, dir string, g *fileset.Set) {
 	}
 }
 
-// readNames reads a file with a name in each line; data is what it holds.
+// readNames reads a file with one name per line. data is its content.
 func readNames(path string) (names []string, data []byte, err error) {
 	info, err := os.Stat(path)
 	switch {
@@ -134,10 +134,10 @@ func readNames(path string) (names []string, data []byte, err error) {
 	return names, data, nil
 }
 
-// maxNames bounds the size of a file of names.
+// maxNames is the largest size of a file of names in bytes.
 const maxNames = spec.MaxInstances * (spec.MaxName + 64)
 
-// declared returns the pool as the declarations have it.
+// declared returns the pool for a declaration, with its maximum filled in.
 func (p *pool) declared() *spec.Pool {
 	if p == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// programKey returns the Sage program of a project.
+// programKey returns the key program: the Sage program of a project.
 func programKey() toml.Key[file] {
 	return toml.Key[file]{
 		Name: "program", Type: "string", Also: []string{"sage", "entry"},
@@ -21,8 +21,8 @@ func programKey() toml.Key[file] {
 		}}
 }
 
-// resolveProgram makes the path of the program absolute and, where files may be
-// looked at, makes sure that there is something.
+// resolveProgram makes the path of the program absolute. If look is true, it checks that the
+// program exists.
 func resolveProgram(r *toml.Reader, f *file, dir string, look bool) {
 	path := f.root.Program
 	switch {

@@ -70,7 +70,7 @@ func ownSchema(b *toml.SchemaBuilder, path string, r toml.Row, patch bool) toml.
 		return setting.LimitSchema(0)
 	case r.Type == maxInstancesType:
 		return setting.LimitSchema(-1) // which means unlimited
-	case r.Type == hookType: // [agent.on_waking] documents all hooks
+	case r.Type == hookType: // one table documents all hooks
 		command := toml.TextOrWords()
 		command["anyOf"] = append(command["anyOf"].([]toml.Schema), b.Table("agent.on_waking", r.Doc, patch))
 		return command
@@ -78,7 +78,7 @@ func ownSchema(b *toml.SchemaBuilder, path string, r toml.Row, patch bool) toml.
 		t := b.Table("order", "", true)
 		t["required"] = []string{"name"}
 		return toml.Schema{"type": "array", "items": t}
-	case path == "agent" && r.Name == "beliefs": // A table is a declaration, anything else the initial value.
+	case path == "agent" && r.Name == "beliefs": // A table is a declaration; any other value is the initial value.
 		return toml.Schema{"type": "object", "additionalProperties": toml.Schema{
 			"anyOf": []toml.Schema{{"type": []string{"string", "number", "boolean", "array"}},
 				b.Table("agent.beliefs", "", patch)},

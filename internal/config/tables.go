@@ -13,7 +13,7 @@ import (
 // file is a coppice.toml while it is read.
 type file struct {
 	root        spec.Node
-	limit       setting.Limit // of [supervision], the default of all supervisors
+	limit       setting.Limit // of [supervision]; the default of all supervisors
 	recall      spec.Recall   // of [supervision]: persist
 	patrol      patrol
 	aide        *aidefile.Settings
@@ -39,7 +39,7 @@ type group struct {
 type agent struct {
 	spec.Agent
 	limit   setting.Limit
-	backoff *toml.Value // as the file states it, or nil
+	backoff *toml.Value // the value in the file, or nil
 	pool    *pool
 	table   *toml.Value
 
@@ -108,12 +108,12 @@ func fileTable() toml.Table[file] {
 	}
 }
 
-// readEarlier returns a key of the file that has been dealt with before its tables are read.
+// readEarlier returns a key of the file that is handled before its tables are read.
 func readEarlier(name, typ, doc string, also ...string) toml.Key[file] {
 	return toml.Key[file]{Name: name, Type: typ, Doc: doc, Also: also, Read: func(*toml.Reader, *toml.Value, *file) {}}
 }
 
-// tables returns the read function of an array of tables.
+// tables returns the read function of an array of tables. It calls read for each of them.
 func tables(read func(*toml.Reader, *toml.Value, *file)) func(*toml.Reader, *toml.Value, *file) {
 	return func(r *toml.Reader, v *toml.Value, f *file) {
 		for _, e := range r.Tables(v) {
@@ -205,16 +205,15 @@ within_seconds = 60
 	}
 }
 
-// ownPatches returns the patches of a coppice.toml.
+// ownPatches returns the arrays of a coppice.toml that can be patched.
 func ownPatches() []toml.Patchable {
 	agents, supervisors := toml.Named(agentTable().Section()), toml.Named(supervisorTable().Section())
 	agents.Shorthand, supervisors.Shorthand = shorthand, shorthand
 	return []toml.Patchable{agents, supervisors}
 }
 
-// shorthand returns the key of the table for which a value that is none stands, as
-// in backoff = "linear"; "" where there is no such thing. The path is that
-// below an agent.
+// shorthand returns the key that a value stands for if it is not a table: backoff = "linear"
+// means backoff.kind. It returns "" if there is no short form. path is the path below an agent.
 func shorthand(path ...string) string {
 	switch strings.Join(path, ".") {
 	case "backoff":
