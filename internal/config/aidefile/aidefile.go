@@ -1,4 +1,4 @@
-// Package aidefile reads Aidefiles into what internal/aidefile defines.
+// Package aidefile reads Aidefiles into the types of internal/aidefile.
 package aidefile
 
 import (
@@ -16,9 +16,9 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Load reads the Aidefile at path and checks, beyond what
-// ParseAidefile does, that its hooks exist. An error about the file is Errors;
-// one that it does not exist wraps fs.ErrNotExist.
+// Load reads the Aidefile at path. In addition to what Parse checks, it checks that hooks
+// exist. An error about the file is toml.Errors. If the file does not exist, it wraps
+// fs.ErrNotExist.
 func Load(path string) (*aidefile.File, error) {
 	data, dir, err := toml.Read(path, Advice)
 	if err != nil {
@@ -27,13 +27,13 @@ func Load(path string) (*aidefile.File, error) {
 	return Read(path, dir, data, true)
 }
 
-// Parse reads data, the content of the Aidefile called name, without
-// touching the file system. The error is Errors.
+// Parse reads data, the content of the Aidefile called name, without touching the file
+// system. The error is toml.Errors.
 func Parse(name string, data []byte) (*aidefile.File, error) {
 	return Read(name, filepath.Dir(name), data, false)
 }
 
-// Advice is the advice for an Aidefile.
+// Advice has the hints for an Aidefile.
 var Advice = toml.Advice{Missing: "write one, it may be empty", Large: "put texts into files next to it",
 	Page: "docs/aidefile-reference.md"}
 
@@ -41,11 +41,11 @@ var Advice = toml.Advice{Missing: "write one, it may be empty", Large: "put text
 type form struct {
 	aidefile.File
 	dir  string
-	look bool // at the files that it names
+	look bool // whether to check that the files it names exist
 }
 
-// Read reads data, the content of the Aidefile called name in a directory. If look is set, it
-// checks that hooks exist. The error is toml.Errors.
+// Read reads data, the content of the Aidefile called name in the directory dir. If look is
+// true, it checks that hooks exist. The error is toml.Errors.
 func Read(name, dir string, data []byte, look bool) (*aidefile.File, error) {
 	r, document, err := toml.Open(name, data, Advice, Sections())
 	if err != nil {
@@ -227,13 +227,13 @@ func Sections() []toml.Section {
 	}
 }
 
-// WriteReference writes the tables of an Aidefile, in Markdown.
+// WriteReference writes the reference page of Aidefiles, in Markdown.
 func WriteReference(w io.Writer) error { return toml.WritePage(w, head, Sections()) }
 
 //go:embed head.md
 var head string
 
-// WriteSchema writes the JSON Schema of an Aidefile.
+// WriteSchema writes the JSON Schema of Aidefiles.
 func WriteSchema(w io.Writer) error {
 	b := toml.SchemaBuilder{Sections: Sections(), Special: ownSchema, Spellings: setting.OtherSpellings}
 	return b.Write(w, aidefile.FileName)

@@ -46,7 +46,7 @@ func hooksKey(name, doc string, field func(*form) *[]string, also ...string) tom
 		}}
 }
 
-// hookFault returns what is wrong with a hook, or "".
+// hookFault returns the fault of a hook and a hint, or "".
 func (f *form) hookFault(hook string) (fault, hint string) {
 	switch {
 	case aidefile.BuiltIn(hook):
@@ -81,7 +81,7 @@ func skillsTable() toml.Table[form] {
 	}
 }
 
-// wordList returns the key of an array of strings that are not empty.
+// wordList returns the key of an array of non-empty strings.
 func wordList(name, doc string, field func(*form) *[]string, also ...string) toml.Key[form] {
 	return toml.Key[form]{Name: name, Type: "array of strings", Doc: doc, Also: also,
 		Read: func(r *toml.Reader, v *toml.Value, into *form) {

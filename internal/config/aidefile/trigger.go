@@ -36,7 +36,7 @@ func triggerTable() toml.Table[form] {
 	}
 }
 
-// readZone reports a time zone that is unknown; readTriggers takes the others.
+// readZone reports an unknown time zone. readTriggers uses known ones.
 func readZone(r *toml.Reader, v *toml.Value) {
 	name, ok := r.Text(v, "the name of a time zone")
 	if !ok {
@@ -48,11 +48,11 @@ func readZone(r *toml.Reader, v *toml.Value) {
 	}
 }
 
-// readTriggers reads what starts a run.
+// readTriggers reads one trigger, or several.
 func readTriggers(r *toml.Reader, v *toml.Value, into *form) {
-	zone := time.Local // as that of orders
+	zone := time.Local // as for orders
 	if z := v.Parent.Field("timezone"); z != nil && z.Kind == toml.KindString {
-		if known, err := cron.LoadZone(z.Text); err == nil { // else it is said where it is read
+		if known, err := cron.LoadZone(z.Text); err == nil { // readZone reports an unknown one
 			zone = known
 		}
 	}
@@ -93,7 +93,7 @@ func readTrigger(r *toml.Reader, v *toml.Value, zone *time.Location) (t aidefile
 		if err != nil {
 			at := v.At
 			if e, ok := errors.AsType[*cron.Error](err); ok && e.Field != "" {
-				at += 1 + strings.Index(text, expr) + e.Offset // in the string
+				at += 1 + strings.Index(text, expr) + e.Offset // position in the string
 				err = fmt.Errorf("%s %s: %s", e.Field, spec.Quote(e.Text), e.Msg)
 			}
 			r.FailAt(at, v, "such as \"cron:*/5 * * * *\": minute, hour, day of month, month, day of week",

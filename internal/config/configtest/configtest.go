@@ -1,4 +1,4 @@
-// Package configtest holds the helpers that the tests of all configuration formats share.
+// Package configtest holds helpers for the tests of all configuration formats.
 package configtest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/config/toml"
 )
 
-// Project writes the files of an archive into a new directory called shop.
+// Project writes the files of a txtar archive into a new directory called shop.
 func Project(t testing.TB, archive string) (dir string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -35,7 +35,7 @@ func Project(t testing.TB, archive string) (dir string) {
 	return dir
 }
 
-// CheckErrors fails unless err is Errors, each a line with a place in data, in their order.
+// CheckErrors fails unless err is toml.Errors, in order, each on one line with a place in data.
 func CheckErrors(t *testing.T, data []byte, err error) {
 	t.Helper()
 	errs, _ := errors.AsType[toml.Errors](err)
@@ -56,7 +56,7 @@ func CheckErrors(t *testing.T, data []byte, err error) {
 	}
 }
 
-// CheckRows fails where the page would lack an example or show a broken table.
+// CheckRows fails if the reference page would lack an example or have a broken table.
 func CheckRows(t *testing.T, s toml.Section) {
 	t.Helper()
 	if (s.Example == "") != (s.Header == "") {
@@ -69,7 +69,7 @@ func CheckRows(t *testing.T, s toml.Section) {
 	}
 }
 
-// Write writes a file, creates its directory, and returns its path.
+// Write creates a file with its directory, and returns its path.
 func Write(t testing.TB, path, text string, mode fs.FileMode) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -117,8 +117,8 @@ func Compiled(t testing.TB, write func(io.Writer) error) *jsonschema.Resolved {
 	return s
 }
 
-// InJSON returns a TOML file as an editor hands it to a schema. It reports false if
-// JSON has nothing for what is in it.
+// InJSON converts a TOML file to the JSON value that an editor checks against a schema. It
+// reports false if JSON cannot express a value.
 func InJSON(t testing.TB, text string) (any, bool) {
 	t.Helper()
 	var document map[string]any
@@ -127,7 +127,7 @@ func InJSON(t testing.TB, text string) (any, bool) {
 	}
 	data, err := json.Marshal(document)
 	if _, inexpressible := errors.AsType[*json.UnsupportedValueError](err); inexpressible {
-		return nil, false // an infinity, or not a number
+		return nil, false // infinity or NaN
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func InJSON(t testing.TB, text string) (any, bool) {
 	return v, true
 }
 
-// Variables returns n variables, a line each.
+// Variables returns n variables, one per line.
 func Variables(n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -11,11 +11,11 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Read reads a file of environment variables. The error is an *Error with its
-// place, and never has a value in it: values are secrets.
+// Read reads a file of environment variables. The error is a *toml.Error with its place. It
+// never contains a value, as values may be secrets.
 //
-// The format is what Docker Compose and systemd have in common: KEY=VALUE in a line,
-// with comments, quotes and an export in front. Nothing is expanded or executed.
+// The format is the common subset of Docker Compose and systemd: lines of KEY=VALUE, with
+// comments, quotes and an optional leading export. Nothing is expanded or executed.
 func Read(path string) (map[string]string, error) {
 	data, _, e := toml.ReadFile(path, toml.Advice{
 		Missing: "create it, or remove it from env_file", Large: "it is for variables; put data into another file",
@@ -60,7 +60,7 @@ func (p *parser) fail(at int, hint, format string, args ...any) *toml.Error {
 	return p.ErrorAt(at, "", hint, fmt.Sprintf(format, args...))
 }
 
-// line reads a line, or several where a value in quotes has them.
+// line reads one line, or several if a quoted value spans them.
 func (p *parser) line() *toml.Error {
 	p.blanks()
 	if p.end() {
@@ -111,7 +111,7 @@ func (p *parser) value() (string, *toml.Error) {
 		return p.quoted()
 	}
 	line, _, _ := bytes.Cut(p.Data[p.at:], []byte("\n"))
-	for i := range line { // a comment has a blank in front
+	for i := range line { // a blank precedes a comment
 		if line[i] == '#' && (i == 0 || isBlank(line[i-1])) {
 			line = line[:i]
 			break
@@ -121,7 +121,7 @@ func (p *parser) value() (string, *toml.Error) {
 	return string(bytes.TrimRight(line, " \t\r")), nil
 }
 
-// quoted reads a value in quotes. Double ones know escapes.
+// quoted reads a quoted value. Double quotes allow escapes.
 func (p *parser) quoted() (string, *toml.Error) {
 	open, quote := p.at, p.Data[p.at]
 	var b strings.Builder
@@ -134,7 +134,7 @@ func (p *parser) quoted() (string, *toml.Error) {
 			break
 		}
 		if c == '\r' && p.at+1 < len(p.Data) && p.Data[p.at+1] == '\n' {
-			continue // a line ends as it does elsewhere
+			continue // line ends become \n, as everywhere else
 		}
 		if c == '\\' && quote == '"' && p.at+1 < len(p.Data) {
 			if i := strings.IndexByte(`nrt"\$`, p.Data[p.at+1]); i >= 0 {
@@ -170,7 +170,7 @@ func (p *parser) peek() byte {
 	return 0
 }
 
-// end reports whether nothing is left of the line but a comment.
+// end reports whether the rest of the line is empty or a comment.
 func (p *parser) end() bool {
 	rest := bytes.TrimPrefix(p.Data[p.at:], []byte("\r"))
 	return len(rest) == 0 || rest[0] == '\n' || p.peek() == '#'

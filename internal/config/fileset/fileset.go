@@ -1,6 +1,6 @@
-// Package fileset finds and reads the files that make up a configuration: those that a
-// file includes, by path or pattern, and others that belong to it. It knows what to watch
-// for changes, and the revision of all of them together.
+// Package fileset finds and reads the files of a configuration: those that a file includes
+// by path or pattern, and others that belong to it. It knows which directories to watch for
+// changes, and the revision of all files.
 package fileset
 
 import (
@@ -22,41 +22,41 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Bounds of what a file may include: a pattern can meet a directory of any
-// size, and what it finds is read into memory.
+// Limits of includes. A pattern can match files in a directory of any size, and all files
+// are read into memory.
 const (
-	// MaxIncludes is how many files may be included, all together.
+	// MaxIncludes is the largest number of included files.
 	MaxIncludes = 1000
-	// MaxTotal is how many bytes all files together may have.
+	// MaxTotal is the largest size of all files together in bytes.
 	MaxTotal = 4 << 20
-	// maxEntries is how many entries of directories are compared with patterns.
+	// maxEntries is the largest number of directory entries that are compared with patterns.
 	maxEntries = 100_000
 )
 
-// Set finds and reads what a file includes.
+// Set is the set of files of a configuration.
 type Set struct {
 	Reader    *toml.Reader
-	Dir       string // absolute, of the file that includes
-	Shown     string // the same as errors give it
+	Dir       string // absolute directory of the first file
+	Shown     string // Dir as errors show it
 	files     []included
 	size      int64                   // of all files
-	entries   int                     // of directories, that were looked at
-	watch     map[string]bool         // directories whose changes matter
-	documents []*toml.Value           // one for each included file that could be read
-	sources   map[string]*toml.Source // what read has read, by absolute paths
-	advice    toml.Advice             // for all of them together
+	entries   int                     // directory entries that were read
+	watch     map[string]bool         // directories to watch
+	documents []*toml.Value           // of the included files that could be read
+	sources   map[string]*toml.Source // files that Read has read, by absolute path
+	advice    toml.Advice             // hints for all files
 }
 
-// included is a file that was read, or that could not be read.
+// included is a file of the set, whether or not it could be read.
 type included struct {
 	data []byte // nil if it could not be read
 	info fs.FileInfo
 	path string
-	by   *toml.Value // what names it; nil for the first file
+	by   *toml.Value // the value that names it; nil for the first file
 }
 
-// New returns the files of a configuration whose first file is at an absolute path,
-// and is called name by the user.
+// New returns the set for a configuration whose first file has an absolute path. name is the
+// path that the user gave.
 func New(name, absolute string, a toml.Advice) *Set {
 	g := &Set{advice: a, Dir: filepath.Dir(absolute), Shown: filepath.Dir(name), watch: map[string]bool{},
 		sources: map[string]*toml.Source{}}
@@ -72,18 +72,17 @@ func (g *Set) First(name, absolute string) ([]byte, *toml.Error) {
 	return data, err
 }
 
-// CanRead reports whether files can be read, and not only the first one.
+// CanRead reports whether files other than the first can be read.
 func (g *Set) CanRead() bool { return g.Reader != nil }
 
-// Include reads what the file whose document it is includes, and joins it to
-// that. It reports false if something could not be read or parsed, for what is
-// missing would only be the cause of more errors.
+// Include reads the files that a document includes, and joins them to it. It reports false
+// if a file could not be read or parsed: missing parts would only cause more errors.
 func (g *Set) Include(document *toml.Value) bool {
 	before := g.Reader.Count()
 	if list := document.Field("include"); list != nil && g.Reader.Want(list, toml.KindArray, "an array of paths") {
 		for _, e := range list.Elements {
 			if path, ok := g.Reader.Text(e, "a path"); ok && !g.includeOne(e, path) {
-				break // too much already
+				break // a limit is exceeded
 			}
 		}
 	}
@@ -93,7 +92,7 @@ func (g *Set) Include(document *toml.Value) bool {
 	return g.Reader.Count() == before
 }
 
-// includeOne reads what an element of include stands for. It reports false if no more can be read.
+// includeOne reads the files for one element of include. It reports false if a limit is exceeded.
 func (g *Set) includeOne(e *toml.Value, path string) bool {
 	switch {
 	case path == "~" || strings.HasPrefix(path, "~/"):
@@ -134,7 +133,7 @@ func hasMeta(path string) bool { return strings.ContainsAny(path, `*?[\`) }
 
 var errTooMany = errors.New("too many")
 
-// Glob returns the paths that match, sorted, at most so many. Relative ones are relative to g.dir.
+// Glob returns the matching paths, sorted, at most most of them. They may be relative to g.Dir.
 func (g *Set) Glob(root string, segments []string, most int) ([]string, error) {
 	paths := []string{root}
 	for i, segment := range segments {
@@ -155,7 +154,7 @@ func (g *Set) Glob(root string, segments []string, most int) ([]string, error) {
 		}
 		paths = next
 	}
-	if last := segments[len(segments)-1]; !hasMeta(last) { // a/*/b.toml: some of a have no b.toml
+	if last := segments[len(segments)-1]; !hasMeta(last) { // a/*/b.toml: not every directory has a b.toml
 		paths = slices.DeleteFunc(paths, func(path string) bool {
 			g.watchNear(filepath.Dir(g.Absolute(path)))
 			_, err := os.Lstat(g.Absolute(path))
@@ -166,8 +165,8 @@ func (g *Set) Glob(root string, segments []string, most int) ([]string, error) {
 	return paths, nil
 }
 
-// Match returns what matches in a directory; nothing if there is none. As in
-// the shell, a wildcard in front matches no dot: editors keep copies so.
+// Match returns the matching names in a directory; none if it does not exist. As in the
+// shell, a leading wildcard does not match a dot: editors name their copies like that.
 func (g *Set) Match(dir, pattern string, onlyDirs bool, left, most int) ([]string, error) {
 	if _, err := filepath.Match(pattern, ""); err != nil {
 		return nil, err
@@ -211,7 +210,7 @@ func (g *Set) Match(dir, pattern string, onlyDirs bool, left, most int) ([]strin
 	}
 }
 
-// file reads a file. It reports false if no more can be read.
+// file reads an included file. It reports false if a limit is exceeded.
 func (g *Set) file(e *toml.Value, path string) bool {
 	if len(g.files) > MaxIncludes {
 		g.Reader.Fail(e, "put several agents into one file",
@@ -267,8 +266,8 @@ func (g *Set) file(e *toml.Value, path string) bool {
 	return true
 }
 
-// Read reads a file that belongs to the configuration without being included,
-// once for all that make use of it. The error has its place.
+// Read reads a file that belongs to the configuration but is not included. It reads each
+// file once.
 func (g *Set) Read(path string, a toml.Advice) (*toml.Source, *toml.Error) {
 	absolute := g.Absolute(path)
 	if src := g.sources[absolute]; src != nil {
@@ -290,7 +289,7 @@ func (g *Set) Read(path string, a toml.Advice) (*toml.Source, *toml.Error) {
 	return src, nil
 }
 
-// addSize adds the size of a file, and returns what is wrong if all files are too large.
+// addSize adds the size of a file. It returns a message if all files are too large together.
 func (g *Set) addSize(data []byte) string {
 	if g.size += int64(len(data)); g.size > MaxTotal {
 		return fmt.Sprintf("makes %d bytes of all files, expected at most %d", g.size, MaxTotal)
@@ -305,8 +304,8 @@ func (g *Set) source(shown, absolute string, data []byte) *toml.Source {
 	return src
 }
 
-// Show returns an absolute path as errors print it: relative if the path of the first file
-// is, and the file is in or near its directory.
+// Show returns an absolute path as errors show it: in or near the directory of the first
+// file, like the path of that file.
 func (g *Set) Show(absolute string) string {
 	relative, err := filepath.Rel(g.Dir, absolute)
 	if err != nil || strings.HasPrefix(relative, "../../../") {
@@ -315,16 +314,16 @@ func (g *Set) Show(absolute string) string {
 	return filepath.Join(g.Shown, relative)
 }
 
-// Note makes a file that is no part of the configuration, but decides upon it, one of its sources.
+// Note adds a file that was read elsewhere to the sources.
 func (g *Set) Note(path string, data []byte) {
 	g.WatchFile(path)
 	g.files = append(g.files, included{path: path, data: data})
 }
 
-// Absolute returns a path that may be relative to the directory of the first file.
+// Absolute returns the absolute form of a path that may be relative to the first file.
 func (g *Set) Absolute(path string) string { return toml.Absolute(g.Dir, path) }
 
-// WatchFile makes changes of a file known, also of what it links to.
+// WatchFile watches a file and the target of a link.
 func (g *Set) WatchFile(path string) {
 	g.watchNear(filepath.Dir(path))
 	if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
@@ -332,7 +331,7 @@ func (g *Set) WatchFile(path string) {
 	}
 }
 
-// watchNear watches a directory, or the nearest one above it that exists.
+// watchNear watches a directory, or the nearest existing one above it.
 func (g *Set) watchNear(dir string) {
 	for !g.watch[dir] {
 		info, err := os.Stat(dir)
@@ -363,7 +362,7 @@ func (g *Set) Revision() string {
 	slices.SortFunc(sorted, func(a, b included) int { return cmp.Compare(a.path, b.path) })
 	hash := sha256.New()
 	put := func(b []byte) {
-		hash.Write(binary.AppendUvarint(nil, uint64(len(b)))) // so that no two lists run together
+		hash.Write(binary.AppendUvarint(nil, uint64(len(b)))) // so that different lists never produce the same bytes
 		hash.Write(b)
 	}
 	for _, f := range sorted {
@@ -375,8 +374,8 @@ func (g *Set) Revision() string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// Nearest returns the path of the file of the first of names that exists in
-// dir or, if there is none, in the nearest directory above it.
+// Nearest returns the path of the first of names that exists in dir or the nearest directory
+// above it.
 func Nearest(dir string, names ...string) (string, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -389,7 +388,7 @@ func Nearest(dir string, names ...string) (string, error) {
 			if err == nil {
 				return path, nil
 			}
-			// What is there but cannot be seen must not be passed over for another project.
+			// A file that cannot be accessed must not be skipped in favor of another project.
 			if !errors.Is(err, fs.ErrNotExist) {
 				return "", fmt.Errorf("looking for %s above %s: %w", name, dir, err)
 			}

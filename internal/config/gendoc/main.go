@@ -1,6 +1,5 @@
-// Command gendoc writes the reference pages of coppice.toml and grove.toml, their
-// JSON Schemas, the page on city.toml, and the reference page and the JSON Schema of
-// Aidefiles to the files it is given.
+// Command gendoc writes the reference pages and JSON Schemas of coppice.toml, grove.toml and
+// Aidefiles, and the page about city.toml, to the given files.
 package main
 
 import (

@@ -8,25 +8,25 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Divine is the command line of an agent that a program asks.
+// Divine is the command line of an agent that answers a program.
 type Divine struct {
-	// Command is the argument vector; nil if a server is asked instead. The prompt
-	// replaces PromptArgument in it, or is the standard input.
+	// Command is the argument vector; nil if a server answers instead. The prompt replaces
+	// PromptArgument, or is the standard input.
 	Command []string
-	// Format is what it writes to its standard output.
+	// Format is the format of its standard output.
 	Format DivineFormat
-	// Timeout is how long an answer may take.
+	// Timeout limits one answer.
 	Timeout time.Duration
 }
 
 // PromptArgument stands for the prompt in Divine.Command.
 const PromptArgument = "{prompt}"
 
-// DivineFormat is the format of what a command writes.
+// DivineFormat is the format of the output of a command.
 type DivineFormat uint8
 
 const (
-	PlainText DivineFormat = iota // the answer, and nothing else
+	PlainText DivineFormat = iota // only the answer
 	Claude                        // claude -p --output-format json
 	Codex                         // codex exec --json
 	Gemini                        // gemini --output-format json

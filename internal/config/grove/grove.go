@@ -21,33 +21,32 @@ const FileName = "grove.toml"
 // sageName is the former name of the file.
 const sageName = "sage.toml"
 
-// Grove has the settings of a grove.toml, with the defaults of those that it does not set.
+// Grove is the content of a grove.toml, with defaults filled in.
 type Grove struct {
-	// Name is that of the project; a valid segment of paths.
+	// Name is the name of the project, a valid segment of paths.
 	Name string
 	// Version is any text.
 	Version string
-	// Entry is the path of the program: absolute, but for a relative name given
-	// to ParseGrove.
+	// Entry is the path of the program. It is absolute unless Parse got a relative name.
 	Entry toml.Setting[string]
-	// Persistence is where persistent beliefs are kept; its path is as Entry's.
+	// Persistence is the store of persistent beliefs. Its path is like Entry.
 	Persistence Persistence
-	// Limit is that of each supervisor of the program.
+	// Limit is the limit of each supervisor of the program.
 	Limit supervisor.Limit
-	// Trace is how the program is observed.
+	// Trace is the format of traces.
 	Trace Trace
 	// Divine is the command that answers divine, if the project has one.
 	Divine Divine
-	// TestTimeout is how long each test may take.
+	// TestTimeout limits each test.
 	TestTimeout time.Duration
-	// Notices are what the file says in vain, in its order.
+	// Notices are the warnings, in the order of the file.
 	Notices []*toml.Notice
 }
 
-// Persistence says where the beliefs of a Sage program are kept.
+// Persistence is the store of the beliefs of a Sage program.
 type Persistence struct {
 	Backend spec.Backend
-	// Path is the database of SQLite; it means nothing to others.
+	// Path is the database of SQLite; other backends ignore it.
 	Path toml.Setting[string]
 }
 
@@ -55,15 +54,15 @@ type Persistence struct {
 type Trace uint8
 
 const (
-	NDJSON  Trace = iota // a line of JSON each
-	NoTrace              // not at all
+	NDJSON  Trace = iota // one line of JSON per event
+	NoTrace              // no traces
 )
 
 func (t Trace) String() string { return spec.EnumName(t, "ndjson", "none") }
 
-// Load reads the grove.toml, or sage.toml, at path. Paths in it are
-// relative to its directory. An error about the file is Errors; one that the
-// file does not exist wraps fs.ErrNotExist.
+// Load reads the grove.toml or sage.toml at path. Paths in it are relative to its directory.
+// An error about the file is toml.Errors. If the file does not exist, it wraps
+// fs.ErrNotExist.
 func Load(path string) (*Grove, error) {
 	data, dir, err := toml.Read(path, advice)
 	if err != nil {
@@ -72,25 +71,23 @@ func Load(path string) (*Grove, error) {
 	return load(path, dir, data)
 }
 
-// Parse reads data, the content of the file called name, without touching
-// the file system. Paths in it are relative to the directory of name. The
-// error is Errors.
+// Parse reads data, the content of the file called name, without touching the file system.
+// Paths in it are relative to the directory of name. The error is toml.Errors.
 func Parse(name string, data []byte) (*Grove, error) {
 	return load(name, filepath.Dir(name), data)
 }
 
-// Find returns the path of the grove.toml in dir or the nearest directory
-// above it, or of a sage.toml where there is no grove.toml in the same one.
-// The error wraps fs.ErrNotExist if there is none.
+// Find returns the path of the grove.toml, or else the sage.toml, in dir or the nearest
+// directory above it. If there is none, the error wraps fs.ErrNotExist.
 func Find(dir string) (string, error) { return fileset.Nearest(dir, FileName, sageName) }
 
-// Is reports whether a path is that of a grove.toml, or sage.toml.
+// Is reports whether the file at a path is a grove.toml or sage.toml, by its name.
 func Is(path string) bool {
 	name := filepath.Base(path)
 	return name == FileName || name == sageName
 }
 
-// advice is the advice for a grove.toml.
+// advice has the hints for a grove.toml.
 var advice = toml.Advice{
 	Missing: "`coppice sage new` writes one",
 	Large:   "remove what is no setting",
@@ -174,8 +171,8 @@ func fileTable() toml.Table[file] {
 	}
 }
 
-// unused returns a table that is accepted, because programs written for others have
-// it, and that changes nothing.
+// unused returns a table that has no effect. It is accepted because programs written for
+// other implementations of Sage have it.
 func unused(name, because string) toml.Key[file] {
 	return toml.Key[file]{Name: name, Type: "table", Doc: "not used, but accepted: " + because,
 		Read: func(r *toml.Reader, v *toml.Value, _ *file) {
@@ -185,7 +182,7 @@ func unused(name, because string) toml.Key[file] {
 		}}
 }
 
-// unusedText returns unused for a key whose value is a string.
+// unusedText returns a key of a string that has no effect.
 func unusedText[T any](name, because string) toml.Key[T] {
 	return toml.Key[T]{Name: name, Type: "string", Doc: "not used, but accepted: " + because,
 		Read: func(r *toml.Reader, v *toml.Value, _ *T) {

@@ -1,4 +1,4 @@
-// Package orderfile reads orders that have files of their own.
+// Package orderfile reads files that contain one order each.
 package orderfile
 
 import (
@@ -10,17 +10,17 @@ import (
 	"github.com/coppice-dev/coppice/internal/config/toml"
 )
 
-// Max is how many orders there may be.
+// Max is the largest number of orders.
 const Max = 20_000
 
 // File is the file of an order.
 type File struct {
-	Name  string // of the order, which that of the file says
+	Name  string // name of the order, from that of the file
 	Table *toml.Value
 }
 
-// Read reads the files of orders that match patterns in a directory, which is
-// relative to that of the configuration.
+// Read reads the files of orders that match patterns below dir, which is relative to the
+// directory of the configuration.
 func Read(r *toml.Reader, g *fileset.Set, dir string, patterns ...string) (all []File) {
 	for _, pattern := range patterns {
 		found, err := g.Glob(dir, strings.Split(pattern, "/"), Max)
@@ -46,8 +46,8 @@ func nameOf(path string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(filepath.Base(path), ".toml"), ".order")
 }
 
-// readFile reads the file of an order: its keys are those of [[order]], alone or
-// below [order].
+// readFile reads the file of an order. It has the keys of [[order]], at the top or below
+// [order].
 func readFile(r *toml.Reader, g *fileset.Set, path string) *toml.Value {
 	src, err := g.Read(path, toml.Advice{Large: "an order is a few lines"})
 	var document *toml.Value

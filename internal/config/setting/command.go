@@ -1,5 +1,5 @@
-// Package setting reads the settings that several kinds of files have in common:
-// commands, restart limits, restart policies and the default name of a project.
+// Package setting reads settings that several kinds of files share: commands, restart
+// limits, restart policies and the default name of a project.
 package setting
 
 import (
@@ -9,13 +9,12 @@ import (
 	"github.com/coppice-dev/coppice/internal/config/toml"
 )
 
-// Shell is the shell that runs commands of more than plain words.
+// Shell is the shell that runs commands that are not plain words.
 const Shell = "/bin/sh"
 
-// Argv makes the argument vector of a command that is written as one string.
-// Plain words need no shell. Anything else is the shell's, which is told to
-// become the command (exec) where there is certainly just one, so that the
-// agent is the command itself and not a shell that waits for it.
+// Argv returns the argument vector of a command that is written as one string. Plain words
+// need no shell. Anything else runs in a shell. A line that is certainly a single command
+// gets an exec, which makes the agent the command itself instead of a waiting shell.
 func Argv(line string) []string {
 	words := strings.Fields(line)
 	first := words[0]
@@ -24,15 +23,15 @@ func Argv(line string) []string {
 		return words
 	}
 	if program && !strings.ContainsAny(strings.ReplaceAll(line, ">&", ""), ";&|()`\n\r") {
-		line = "exec " + strings.TrimLeft(line, " \t") // a blank at the end may be escaped
+		line = "exec " + strings.TrimLeft(line, " \t") // a trailing blank may be escaped
 	}
 	return []string{Shell, "-c", line}
 }
 
-// IsPlain reports whether the shell sees nothing but words in text.
+// IsPlain reports whether text consists of plain words for the shell.
 func IsPlain(text string) bool { return strings.IndexFunc(text, isSpecial) < 0 }
 
-// isSpecial reports whether the shell might see more in r than a letter of a word.
+// isSpecial reports whether r may be more than a part of a word for the shell.
 func isSpecial(r rune) bool {
 	switch {
 	case r >= 0x80, r == ' ', r == '\t', '0' <= r && r <= '9', 'A' <= r && r <= 'Z', 'a' <= r && r <= 'z':
@@ -41,10 +40,9 @@ func isSpecial(r rune) bool {
 	return !strings.ContainsRune("_@%+=:,./-", r)
 }
 
-// ownWord reports whether the shell does not look for a program called word
-// when it begins a command: words of its grammar, assignments, commands of its
-// own that have no program of the same name, and those whose program answers
-// otherwise: its echo reads backslashes, its test complains in other words.
+// ownWord reports whether the shell itself handles a command that begins with word: keywords,
+// assignments, builtins without a program of the same name, and builtins that behave
+// differently from the program, such as echo with backslashes.
 func ownWord(word string) bool {
 	return strings.Contains(word, "=") || slices.Contains(strings.Fields(`
 		! { } case do done elif else esac fi for function if in select then time until while
@@ -53,7 +51,7 @@ func ownWord(word string) bool {
 		[ echo kill printf pwd test`), word)
 }
 
-// ReadCommand reads a command: a string, or an array with one string a word.
+// ReadCommand reads a command: a string, or an array with one string per word.
 func ReadCommand(r *toml.Reader, v *toml.Value) ([]string, bool) {
 	const expected = "a string or an array of strings"
 	if v.Kind == toml.KindArray {

@@ -9,16 +9,15 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Limit has the keys of a limit that a table sets; nil where it does not.
+// Limit holds the keys of a limit. A key that is not set is nil.
 type Limit struct {
 	Max    *int
 	within *time.Duration
 	then   *supervisor.LimitAction
 }
 
-// Or fills in from other what l does not say. The numbers of one action mean
-// little to another, which counts something else: they are taken only where
-// the action is the same.
+// Or returns l with missing keys filled in from other. Each action counts something else, so
+// numbers are only taken from a limit with the same action.
 func (l Limit) Or(other Limit) Limit {
 	if l.then != nil && *l.then != other.action(supervisor.Escalate) {
 		return l
@@ -33,8 +32,8 @@ func (l Limit) action(otherwise supervisor.LimitAction) supervisor.LimitAction {
 	return otherwise
 }
 
-// Over returns the limit, with what is still open filled in from the row of
-// its action: rows differ in what they count as well as in their numbers.
+// Over returns the limit for a scope. Missing keys come from the defaults of its action, or
+// of then if no action is set.
 func (l Limit) Over(scope supervisor.Scope, then supervisor.LimitAction) supervisor.Limit {
 	row := defaultLimit(l.action(then))
 	if l.Max != nil {
@@ -49,7 +48,7 @@ func (l Limit) Over(scope supervisor.Scope, then supervisor.LimitAction) supervi
 	return row
 }
 
-// defaultLimit returns the row of an action with its default numbers.
+// defaultLimit returns the default limit of an action.
 func defaultLimit(then supervisor.LimitAction) supervisor.Limit {
 	switch then {
 	case supervisor.Quarantine:
@@ -62,10 +61,10 @@ func defaultLimit(then supervisor.LimitAction) supervisor.Limit {
 	return supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)
 }
 
-// MaxType is the type of the greatest number of restarts, as rows name it.
+// MaxType is the type of max_restarts in rows.
 const MaxType = `an integer from 0 or "unlimited"`
 
-// LimitSchema returns the schema of a number from low on, or "unlimited".
+// LimitSchema returns the schema of an integer of at least low, or "unlimited".
 func LimitSchema(low int) toml.Schema {
 	return toml.Schema{"anyOf": []toml.Schema{{"type": "integer", "minimum": low}, {"const": "unlimited"}}}
 }
@@ -77,12 +76,12 @@ func MaxRestarts[T any](def, doc string, of func(*T) *Limit) toml.Key[T] {
 		Read: func(r *toml.Reader, v *toml.Value, into *T) { ReadMaxRestarts(r, v, of(into)) }}
 }
 
-// ReadMaxRestarts reads the greatest number of restarts.
+// ReadMaxRestarts reads the largest number of restarts.
 func ReadMaxRestarts(r *toml.Reader, v *toml.Value, into *Limit) {
 	into.Max = cmp.Or(r.IntegerOrUnlimited(v, 0, spec.MaxRestarts), into.Max)
 }
 
-// Window returns the key of the window in which restarts count, a duration.
+// Window returns the key of the window in which restarts count, as a duration.
 func Window[T any](name, def, doc string, of func(*T) *Limit) toml.Key[T] {
 	return toml.Key[T]{Name: name, Type: "duration", Default: def, Doc: doc,
 		Also: []string{"within", "within_seconds", "restart_window", "window", "period", "max_seconds"},
@@ -93,7 +92,7 @@ func Window[T any](name, def, doc string, of func(*T) *Limit) toml.Key[T] {
 		}}
 }
 
-// WindowSeconds reads the window of a supervisor in seconds.
+// WindowSeconds returns the key of the window in seconds.
 func WindowSeconds[T any](def string, of func(*T) *Limit) toml.Key[T] {
 	return toml.Key[T]{Name: "within_seconds", Type: "integer", Default: def,
 		Doc:  "the window in which restarts count, in seconds",

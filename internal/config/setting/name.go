@@ -7,7 +7,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// ProjectName returns the default of the project's name.
+// ProjectName returns the default name of the project in dir.
 func ProjectName(dir string) string {
 	if name := filepath.Base(dir); spec.CheckName(name) == "" {
 		return name
@@ -15,7 +15,7 @@ func ProjectName(dir string) string {
 	return "root"
 }
 
-// Name returns the reader of a name that is a segment of paths.
+// Name returns the read function of a name that is a segment of paths.
 func Name[T any](field func(*T) *string) func(*toml.Reader, *toml.Value, *T) {
 	return func(r *toml.Reader, v *toml.Value, into *T) {
 		name, ok := r.Text(v, "a string")

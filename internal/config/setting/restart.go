@@ -13,8 +13,8 @@ func Restart[T any](field func(*T) *supervisor.Restart) func(*toml.Reader, *toml
 	return toml.Word(supervisor.ParseRestart, field, restartMeant)
 }
 
-// restartMeant returns the hint for a restart policy in the words of others: Docker,
-// supervisord, systemd, or a misspelled one of OTP. It is empty for other words.
+// restartMeant returns the hint for a restart policy in the terms of Docker, supervisord or
+// systemd, or for a misspelled one of OTP; otherwise "".
 func restartMeant(text string) string {
 	switch strings.ReplaceAll(strings.ToLower(text), "_", "-") {
 	case "unless-stopped":
@@ -40,7 +40,7 @@ func restartMeant(text string) string {
 	return ""
 }
 
-// OtherSpellings returns those of a word that the reader takes, too.
+// OtherSpellings returns the other spellings of a word that the reader accepts.
 func OtherSpellings(word string) []string {
 	switch word {
 	case "one_for_one":
