@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// agent makes an [[agent]].
+// agent translates an [[agent]].
 func (c *city) agent(from *toml.Value) *toml.Value {
 	c.inspect(from, "[[agent]]")
 	a := toml.DeriveTable(from, "")
@@ -44,17 +44,17 @@ func textIs(v *toml.Value, name string, k toml.Kind, text string) bool {
 	return f != nil && f.Kind == k && f.Text == text
 }
 
-// location says to which rig an agent belongs, and where it runs.
+// location is the rig of an agent and the directory that it runs in.
 type location struct {
 	agent *toml.Value
-	rig   *toml.Value // nil if it belongs to none
-	dir   *toml.Value // what says where it runs; nil for the directory of the city
-	own   *toml.Value // work_dir, which need not exist; then its directory is that of the city. It may be nil
-	work  string      // where it runs, in the words of the file
+	rig   *toml.Value // nil if it has none
+	dir   *toml.Value // the value that sets its directory; nil for that of the city
+	own   *toml.Value // work_dir, or nil. It need not exist, so the agent starts in the city
+	work  string      // the directory as the file writes it
 	pool  bool
 }
 
-// instance is the name of an instance of a pool, for the shell.
+// instance is the shell expression for the name of an instance of a pool.
 const instance = "${COPPICE_AGENT##*/}"
 
 func (c *city) locate(from *toml.Value) location {
@@ -71,7 +71,7 @@ func (c *city) locate(from *toml.Value) location {
 	return p
 }
 
-// env returns the variables that Gas City sets, those of the provider and those of the agent.
+// env returns the variables of Gas City, of the provider and of the agent.
 func (c *city) env(from *toml.Value, p location) *toml.Value {
 	own := from.Field("env")
 	if own != nil && own.Kind != toml.KindTable {
@@ -104,11 +104,11 @@ func (c *city) env(from *toml.Value, p location) *toml.Value {
 	return t
 }
 
-// runtime says where an agent runs.
+// runtime sets the runtime of an agent.
 func (c *city) runtime(a, from *toml.Value) {
 	attach := from.Field("attach")
 	if attach != nil && attach.Kind != toml.KindBool {
-		a.Put(toml.CopyAs(attach, "terminal")) // which says what is wrong
+		a.Put(toml.CopyAs(attach, "terminal")) // whose reader reports the error
 		return
 	}
 	if attach != nil && attach.Text == "false" {
@@ -132,8 +132,8 @@ func (c *city) runtime(a, from *toml.Value) {
 	}
 }
 
-// script makes a hook of lists of shell commands, each in a shell of its own,
-// and of the path of a script.
+// script returns a hook that runs lists of shell commands, each in a subshell, and the path
+// of a script.
 func (c *city) script(from *toml.Value, p location, hook, end string, keys ...string) *toml.Value {
 	var b strings.Builder
 	var first *toml.Value
@@ -172,7 +172,7 @@ func (c *city) script(from *toml.Value, p location, hook, end string, keys ...st
 	return t
 }
 
-// dependsOn names agents as Coppice does.
+// dependsOn translates the names of agents in depends_on.
 func (c *city) dependsOn(from *toml.Value) *toml.Value {
 	v := from.Field("depends_on")
 	if v == nil || v.Kind != toml.KindArray {
@@ -191,7 +191,7 @@ func (c *city) dependsOn(from *toml.Value) *toml.Value {
 	return list
 }
 
-// poolKeys returns the keys of a pool by their names among the keys of an agent.
+// poolKeys maps keys of an agent to the keys of its pool.
 func poolKeys() map[string]string {
 	return map[string]string{
 		"min_active_sessions": "min", "max_active_sessions": "max", "scale_check": "check",
@@ -199,7 +199,7 @@ func poolKeys() map[string]string {
 	}
 }
 
-// isPool reports whether there is more than one instance of an agent, or less.
+// isPool reports whether an agent can have a number of instances other than one.
 func isPool(from *toml.Value) bool {
 	if from.Field("pool") != nil {
 		return true
@@ -254,15 +254,15 @@ func (c *city) pool(from *toml.Value, p location) *toml.Value {
 	return t
 }
 
-// tasksOf returns a check that counts the tasks of a pool that are ready or being worked on.
+// tasksOf returns a check that counts the tasks of a pool that are ready or in progress.
 func tasksOf(pool string) string {
 	of := " --json --pool " + shellQuote(pool)
 	return "ready=$(coppice task ls --ready" + of + ") && busy=$(coppice task ls --status in_progress" + of + `) || exit
 printf '%s\n' "$ready" "$busy" | grep -o '"created_at":"' | wc -l`
 }
 
-// expand replaces the templates in a text. What belongs to one instance of a
-// pool is only known to the shell, once there is one.
+// expand replaces the templates in a text. For an instance of a pool it inserts a shell
+// expression, as the instance is only known when it runs.
 func (c *city) expand(v *toml.Value, p location) string {
 	text, ok := c.r.Text(v, "a string")
 	if !ok {

@@ -1,6 +1,6 @@
 // Package gascity translates the city.toml of a Gas City, with its packs, formulas and
-// orders, into the document of a coppice.toml that means the same. The tables of
-// coppice.toml read that document, and every value keeps its place in the city's files.
+// orders, into an equivalent coppice.toml document. The tables of coppice.toml read that
+// document, and every value keeps its place in the files of the city.
 package gascity
 
 import (
@@ -19,8 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// FileName is the name of the file of a
-// Gas City, of which the part about agents is read.
+// FileName is the name of the file of a Gas City.
 const FileName = "city.toml"
 
 // city translates one city.toml.
@@ -29,34 +28,34 @@ type city struct {
 	dir       string // of the file, absolute
 	name      string
 	tables    map[string]table // by header
-	workspace *toml.Value      // these may be nil
+	workspace *toml.Value      // this and the next three may be nil
 	providers *toml.Value
 	session   *toml.Value
 	interval  *toml.Value // patrol_interval
 	rigs      map[string]*toml.Value
-	origins   map[*toml.Value]origin // of agents that are in packs
+	origins   map[*toml.Value]origin // where agents of packs come from
 	layers    []layer                // of orders
-	formulas  map[string]*toml.Value // files of formulas; nil for what is none
+	formulas  map[string]*toml.Value // by path; nil for a file that cannot be used
 	g         *fileset.Set
-	names     map[string]string      // what agents are called, by their identity
-	foreign   map[string]bool        // providers of sessions that were named
-	unused    map[string]*ignoredKey // what is not supported, by table and key
-	template  *regexp.Regexp         // what is replaced in texts
+	names     map[string]string      // names of agents in Coppice, by their name in Gas City
+	foreign   map[string]bool        // unsupported session providers that were reported
+	unused    map[string]*ignoredKey // unsupported keys that were reported, by table and key
+	template  *regexp.Regexp         // matches templates in texts
 }
 
-// ignoredKey is a key that is not supported: it is named where it is first.
+// ignoredKey is an unsupported key. It is reported once, at its first place.
 type ignoredKey struct {
 	notice *toml.Notice
 	others int
 }
 
-// Translation is the meaning of a file of another program.
+// Translation is a translated city.
 type Translation struct {
-	Document *toml.Value      // the coppice.toml that means the same
-	Orders   []orderfile.File // which are not in it
+	Document *toml.Value      // the equivalent coppice.toml
+	Orders   []orderfile.File // from files of their own
 }
 
-// Translate makes of the document of a city.toml in a directory what it means here.
+// Translate translates the document of a city.toml in the directory dir.
 func Translate(r *toml.Reader, document *toml.Value, dir string, g *fileset.Set) *Translation {
 	c := newCity(r, dir)
 	c.addPacks(document, g)
@@ -76,7 +75,7 @@ func newCity(r *toml.Reader, dir string) *city {
 	return c
 }
 
-// addPacks adds to a document what is in packs, and applies its patches.
+// addPacks adds the content of packs to a document and applies its patches.
 func (c *city) addPacks(document *toml.Value, g *fileset.Set) {
 	c.g = g
 	c.dropProviderPatches(document)
@@ -113,7 +112,7 @@ func (c *city) translate(document *toml.Value) *Translation {
 			c.names[c.cityName(a)] = c.coppiceName(a)
 		}
 	}
-	for _, a := range agents { // the name of an import can be left out where no other agent is called so
+	for _, a := range agents { // the name of an import may be omitted if that is unambiguous
 		if c.names[qualified(a)] == "" {
 			c.names[qualified(a)] = c.coppiceName(a)
 		}
@@ -138,8 +137,8 @@ func (c *city) translate(document *toml.Value) *Translation {
 	return &Translation{out, orders}
 }
 
-// backoff paces the restarts of an agent: Gas City's controller starts what has
-// crashed at its next tick.
+// backoff returns the backoff of an agent. Gas City's controller restarts a crashed agent at
+// its next tick.
 func (c *city) backoff(agent *toml.Value) *toml.Value {
 	from, base := agent, spec.DefaultPatrol().Interval
 	if c.interval != nil && c.interval.Kind == toml.KindString {
@@ -161,7 +160,7 @@ func (c *city) namedSession(s *toml.Value) {
 	}
 }
 
-// cityName returns what Gas City calls an agent: dir/import.name, dir/name, or name.
+// cityName returns the name of an agent in Gas City: dir/import.name, dir/name, or name.
 func (c *city) cityName(a *toml.Value) string {
 	if binding := c.origins[a].binding; binding != "" {
 		return strings.TrimPrefix(toml.TextOf(a, "dir")+"/"+binding+"."+toml.TextOf(a, "name"), "/")
@@ -169,7 +168,7 @@ func (c *city) cityName(a *toml.Value) string {
 	return qualified(a)
 }
 
-// coppiceName returns the name of an agent here.
+// coppiceName returns the name of an agent in Coppice.
 func (c *city) coppiceName(a *toml.Value) string {
 	name := strings.ReplaceAll(qualified(a), "/", "--")
 	if binding := c.origins[a].binding; binding != "" {
@@ -178,8 +177,8 @@ func (c *city) coppiceName(a *toml.Value) string {
 	return name
 }
 
-// findAgent returns the name here of the agent that another one, or an order, of a rig
-// and an import calls so.
+// findAgent returns the name in Coppice of the agent that name refers to, for an agent or
+// order of a rig and an import.
 func (c *city) findAgent(name, rig, binding string) (string, bool) {
 	for _, full := range []string{rig + "/" + binding + "." + name, rig + "/" + name, binding + "." + name, name} {
 		if called, ok := c.names[strings.TrimPrefix(full, "/")]; ok {
@@ -189,8 +188,8 @@ func (c *city) findAgent(name, rig, binding string) (string, bool) {
 	return "", false
 }
 
-// path returns where a path leads that a file states: it is relative to that file,
-// with // in front to the city.
+// path returns the absolute form of a path in a file. It is relative to base, or with a
+// leading // to the city.
 func (c *city) path(path, base string) string {
 	if rest, ok := strings.CutPrefix(path, "//"); ok {
 		return toml.Absolute(c.dir, rest)
@@ -198,7 +197,7 @@ func (c *city) path(path, base string) string {
 	return toml.Absolute(base, path)
 }
 
-// dropProviderPatches names patches of what is not patched.
+// dropProviderPatches removes and reports patches of providers.
 func (c *city) dropProviderPatches(document *toml.Value) {
 	patches := document.Field("patches")
 	if patches == nil || patches.Kind != toml.KindTable {
@@ -210,7 +209,7 @@ func (c *city) dropProviderPatches(document *toml.Value) {
 	}
 }
 
-// patches returns those of a city.toml.
+// patches returns the arrays of a city.toml that can be patched.
 func (c *city) patches() []toml.Patchable {
 	agents := toml.Patchable{
 		Section:     c.tables["[[agent]]"].section(),
@@ -225,13 +224,13 @@ func (c *city) patches() []toml.Patchable {
 		Names: func(v *toml.Value) []string { return []string{c.cityName(v), qualified(v)} },
 	}
 	rigs := c.tables["[[rigs]]"].section()
-	// they have been followed
+	// Packs are expanded before patches are applied.
 	rigs.Rows = slices.DeleteFunc(slices.Clone(rigs.Rows),
 		func(row toml.Row) bool { return strings.HasPrefix(row.Type, "array") || row.Type == "table" })
 	return []toml.Patchable{agents, toml.Named(rigs)}
 }
 
-// inspect names what is not supported, and what is not known.
+// inspect reports unsupported and unknown keys of a table.
 func (c *city) inspect(v *toml.Value, header string) {
 	t := c.tables[header]
 	for _, f := range v.Fields {
@@ -248,21 +247,21 @@ func (c *city) inspect(v *toml.Value, header string) {
 				c.r.Notice(f, "%s is not a key of %s, and is ignored", toml.BareKey(f.Name), where)
 			}
 		case k.unused:
-			if key := header + " " + f.Name; !c.countRepeat(key) { // else its path would be looked for in vain
+			if key := header + " " + f.Name; !c.countRepeat(key) { // avoids computing the path of a repeated key
 				c.notSupported(f, key, "%s is not supported: %s", toml.KeyPath(f), strings.ReplaceAll(k.Doc, "`", ""))
 			}
 		}
 	}
 }
 
-// notSupported names a key that is not supported, once for all its places.
+// notSupported reports an unsupported key once for all its places.
 func (c *city) notSupported(f *toml.Value, key, format string, args ...any) {
 	if !c.countRepeat(key) {
 		c.unused[key] = &ignoredKey{notice: c.r.Notice(f, format, args...)}
 	}
 }
 
-// countRepeat counts a key that was named before.
+// countRepeat counts a key that was reported before, and reports whether it was.
 func (c *city) countRepeat(key string) bool {
 	u := c.unused[key]
 	if u != nil {
@@ -271,7 +270,7 @@ func (c *city) countRepeat(key string) bool {
 	return u != nil
 }
 
-// tableField returns a field that is a table; nil if there is none.
+// tableField returns a field that is a table, or nil.
 func (c *city) tableField(v *toml.Value, name string) *toml.Value {
 	f := v.Field(name)
 	if f == nil || !c.r.Want(f, toml.KindTable, "a table") {
@@ -280,7 +279,7 @@ func (c *city) tableField(v *toml.Value, name string) *toml.Value {
 	return f
 }
 
-// table returns tableField, and inspects it.
+// table works like tableField and inspects the table.
 func (c *city) table(v *toml.Value, name string) *toml.Value {
 	f := c.tableField(v, name)
 	if f != nil {
@@ -289,7 +288,7 @@ func (c *city) table(v *toml.Value, name string) *toml.Value {
 	return f
 }
 
-// tablesIn returns a table of tables, which are inspected; nil if there is none.
+// tablesIn returns a table of tables and inspects those, or returns nil.
 func (c *city) tablesIn(v *toml.Value, name string) *toml.Value {
 	t := c.tableField(v, name)
 	if t != nil {
@@ -302,7 +301,7 @@ func (c *city) tablesIn(v *toml.Value, name string) *toml.Value {
 	return t
 }
 
-// elements returns those of an array of tables.
+// elements returns the elements of an array of tables.
 func (c *city) elements(v *toml.Value, name string) []*toml.Value {
 	if f := v.Field(name); f != nil {
 		return c.r.Tables(f)
@@ -310,12 +309,12 @@ func (c *city) elements(v *toml.Value, name string) []*toml.Value {
 	return nil
 }
 
-// copyField gives to the field called name of from, under another name.
+// copyField copies a field of from to another table under another name.
 func copyField(to, from *toml.Value, name, as string) {
 	putIfSet(to, toml.CopyAs(from.Field(name), as))
 }
 
-// setText sets a field of a table to a text that has the place of at.
+// setText sets a field of a table to a string with the place of at.
 func setText(t, at *toml.Value, name, text string) {
 	t.Put(toml.Derive(at, toml.KindString, name, text))
 }
@@ -323,12 +322,12 @@ func setText(t, at *toml.Value, name, text string) {
 // rigRoot returns the directory of a rig.
 func (c *city) rigRoot(rig *toml.Value) string { return toml.Absolute(c.dir, toml.TextOf(rig, "path")) }
 
-// qualified returns what Gas City calls an agent: dir/name, or name.
+// qualified returns the name of an agent in Gas City without its import: dir/name, or name.
 func qualified(a *toml.Value) string {
 	return strings.TrimPrefix(toml.TextOf(a, "dir")+"/"+toml.TextOf(a, "name"), "/")
 }
 
-// putIfSet puts a value that is not nil into a table; an empty text is none.
+// putIfSet puts a value into a table unless it is nil or an empty string.
 func putIfSet(t, v *toml.Value) {
 	if v != nil && !(v.Kind == toml.KindString && v.Text == "") {
 		t.Put(v)
@@ -350,7 +349,7 @@ func (c *city) project(out *toml.Value) {
 // defaultStarts is the default of max_restarts in a city.toml.
 const defaultStarts = "5"
 
-// daemon makes [daemon], which every city has, as its limit applies to all agents.
+// daemon translates [daemon]. Every city gets one, as its limit applies to all agents.
 func (c *city) daemon(document, out *toml.Value) {
 	from := c.table(document, "daemon")
 	if from == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// inWorkDir returns a command that makes the directory that its agent runs in. The
-// agent itself has that of the city, where pre_start finds what it needs, too.
+// inWorkDir returns a command that creates the working directory of its agent and enters it.
+// The agent itself starts in the city, where pre_start finds its files.
 func (c *city) inWorkDir(command *toml.Value, p location) *toml.Value {
 	if p.own == nil || p.work == "" || command.Kind != toml.KindString || strings.TrimSpace(command.Text) == "" {
 		return command
@@ -25,13 +25,13 @@ func (c *city) inWorkDir(command *toml.Value, p location) *toml.Value {
 	dir := strings.Join(parts, `"`+instance+`"`)
 	line := "exec " + command.Text
 	if words := setting.Argv(command.Text); words[0] == setting.Shell && !setting.IsPlain(command.Text) {
-		line = words[2] // what the shell is told to do, which may be more than one command
+		line = words[2] // the script, which may be more than one command
 	}
 	return toml.Derive(command, toml.KindString, "command", "mkdir -p "+dir+" && cd "+dir+" || exit\n"+line)
 }
 
-// command returns what an agent runs: its own start_command, that of its provider,
-// that of the workspace, that of the provider of the workspace.
+// command returns the command of an agent: its own start_command, or else that of its
+// provider, of the workspace, or of the provider of the workspace.
 func (c *city) command(from *toml.Value, p location) *toml.Value {
 	start, provider := from.Field("start_command"), from.Field("provider")
 	if start == nil && provider == nil && c.workspace != nil {
@@ -81,11 +81,11 @@ func (c *city) command(from *toml.Value, p location) *toml.Value {
 	return toml.Derive(origin, toml.KindString, "command", text)
 }
 
-// homeOf returns the directory of the pack that an agent comes from, or of the city.
+// homeOf returns the directory of the pack of an agent, or of the city.
 func (c *city) homeOf(agent *toml.Value) string { return cmp.Or(c.origins[agent].dir, c.dir) }
 
-// packCommand returns a command that may begin with the path of a program in the pack of
-// its agent: such a program is meant, wherever the agent runs.
+// packCommand makes the program of a command absolute if it is in the pack of the agent. The
+// agent may run in any directory.
 func (c *city) packCommand(command string, agent *toml.Value) string {
 	first, rest, _ := strings.Cut(strings.TrimLeft(command, " \t"), " ")
 	home := c.homeOf(agent)
@@ -96,7 +96,7 @@ func (c *city) packCommand(command string, agent *toml.Value) string {
 	return strings.TrimRight(shellQuote(filepath.Join(home, first))+" "+rest, " ")
 }
 
-// provider returns a table of [providers].
+// provider returns a table of [providers], or nil.
 func (c *city) provider(name string) *toml.Value {
 	if p := below(c.providers, name); p != nil && p.Kind == toml.KindTable {
 		return p
@@ -104,7 +104,7 @@ func (c *city) provider(name string) *toml.Value {
 	return nil
 }
 
-// shellQuote makes one word of text for the shell.
+// shellQuote quotes text as one word for the shell.
 func shellQuote(text string) string {
 	if text != "" && !strings.ContainsAny(text, " \t") && setting.IsPlain(text) {
 		return text

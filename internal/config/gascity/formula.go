@@ -9,12 +9,11 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// formula gives an order the task that its formula describes: one, with the
-// steps in its text.
+// formula replaces the formula of an order by a task. The text of the task lists the steps.
 func (c *city) formula(t *toml.Value, l layer) {
 	from := t.Field("formula")
 	if from == nil || from.Kind != toml.KindString || spec.CheckName(from.Text) != "" || t.Field("task") != nil {
-		return // which is told later
+		return // the reader of orders reports it
 	}
 	f := c.findFormula(from.Text, l.rig)
 	if f == nil {
@@ -28,8 +27,8 @@ func (c *city) formula(t *toml.Value, l layer) {
 	t.Put(task)
 }
 
-// findFormula returns the file of a formula: that of the last layer that has one,
-// among those of the city and of a rig; nil if there is none.
+// findFormula returns the file of a formula from the last layer of the city or of a rig that
+// has one, or nil.
 func (c *city) findFormula(name string, rig *toml.Value) (found *toml.Value) {
 	for _, l := range c.layers {
 		if l.rig != nil && l.rig != rig {
@@ -45,7 +44,7 @@ func (c *city) findFormula(name string, rig *toml.Value) (found *toml.Value) {
 	return found
 }
 
-// readFormula reads a file once; nil if there is none, or it cannot be used.
+// readFormula reads a file once. It returns nil if the file is missing or cannot be used.
 func (c *city) readFormula(path string) *toml.Value {
 	f, known := c.formulas[path]
 	if known {
@@ -65,7 +64,7 @@ func (c *city) readFormula(path string) *toml.Value {
 	return f
 }
 
-// formulaText returns what a formula says, with its steps one below the other.
+// formulaText returns the description of a formula and its steps.
 func formulaText(f *toml.Value) string {
 	var b strings.Builder
 	paragraph := func(text string) {

@@ -9,15 +9,15 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// layer is a directory with orders: of a pack, or of the city itself.
+// layer is a directory with orders: a pack or the city.
 type layer struct {
 	dir  string
 	pack string      // its name; "" for the city
-	rig  *toml.Value // that it is for; nil for the city
+	rig  *toml.Value // the rig that uses the pack; nil for the city
 }
 
-// orderFiles reads the files of orders. Those of a later layer replace those of an
-// earlier one that have the same name.
+// orderFiles reads the files of orders. An order of a later layer replaces one of the same
+// name.
 func (c *city) orderFiles() (all []orderfile.File) {
 	if !c.g.CanRead() {
 		return nil
@@ -40,10 +40,10 @@ func (c *city) orderFiles() (all []orderfile.File) {
 	return all
 }
 
-// rigOrder returns the name of an order that a pack has for a rig, as those of its agents are.
+// rigOrder returns the name of an order of a pack in a rig. Names of agents are similar.
 func rigOrder(rig *toml.Value, name string) string { return toml.TextOf(rig, "name") + "--" + name }
 
-// orders makes [orders], and reads the files of orders.
+// orders translates [orders] and reads the files of orders.
 func (c *city) orders(document, out *toml.Value) (files []orderfile.File) {
 	files = c.orderFiles()
 	from := c.table(document, "orders")
@@ -76,7 +76,7 @@ func (c *city) orders(document, out *toml.Value) (files []orderfile.File) {
 	return files
 }
 
-// skipped returns the orders that are to be skipped: one that rigs have is meant in each of them.
+// skipped translates skip. The name of an order of rigs means the order in each rig.
 func (c *city) skipped(skip *toml.Value, known map[string]bool) *toml.Value {
 	if skip.Kind != toml.KindArray {
 		return toml.CopyAs(skip, "skip") // the reader reports it
@@ -99,7 +99,7 @@ func (c *city) skipped(skip *toml.Value, known map[string]bool) *toml.Value {
 	return list
 }
 
-// order makes the keys of an order, which may be one for a rig, ours.
+// order translates the keys of an order. rig is the name of its rig, or "".
 func (c *city) order(t *toml.Value, rig string) {
 	if pool := t.Field("pool"); pool != nil && pool.Kind == toml.KindString {
 		if called, ok := c.findAgent(pool.Text, rig, ""); ok {
@@ -114,7 +114,7 @@ func (c *city) order(t *toml.Value, rig string) {
 	}
 }
 
-// orderOf makes the file of an order, of a layer, ours.
+// orderOf translates the file of an order of a layer.
 func (c *city) orderOf(f orderfile.File, l layer) orderfile.File {
 	c.order(f.Table, toml.TextOf(l.rig, "name"))
 	c.formula(f.Table, l)
@@ -126,11 +126,11 @@ func (c *city) orderOf(f orderfile.File, l layer) orderfile.File {
 	return f
 }
 
-// environment gives an order what Gas City tells it.
+// environment adds the variables of Gas City to an order.
 func (c *city) environment(t *toml.Value, l layer) {
 	own := t.Remove("env")
 	if own != nil && own.Kind != toml.KindTable {
-		t.Adopt(own) // which is told later
+		t.Adopt(own) // the reader of orders reports it
 		return
 	}
 	env := toml.DeriveTable(t, "env")
@@ -160,7 +160,7 @@ func (c *city) environment(t *toml.Value, l layer) {
 	t.Adopt(env)
 }
 
-// coppiceEvent returns the name here of a type of events of Gas City; the same one if there is none.
+// coppiceEvent translates a type of events. It returns a type without an equivalent unchanged.
 func coppiceEvent(name string) string {
 	here := name
 	switch prefix, rest, _ := strings.Cut(name, "."); {

@@ -7,7 +7,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// override changes the agents that packs have for a rig.
+// override applies the overrides of a rig to the agents of its packs.
 func (p *packs) override(rig *toml.Value, key string, agents []*toml.Value, remote bool) {
 	all := rig.Field(key)
 	if all == nil || !p.r.Want(all, toml.KindArray, "an array of tables") {
@@ -20,13 +20,13 @@ func (p *packs) override(rig *toml.Value, key string, agents []*toml.Value, remo
 	targets := toml.ByIdentity(array, s.Names)
 	for _, o := range tablesOf(all) {
 		if remote && targets[s.Identity(o)] == nil {
-			continue // it is in a pack that was not read
+			continue // its target may be in a pack that was not read
 		}
 		p.r.PatchOne(o, targets, s)
 	}
 }
 
-// dropPatches names the patches of agents that may be in packs that were not read.
+// dropPatches removes and reports patches of agents that may be in packs that were not read.
 func (p *packs) dropPatches(document *toml.Value) {
 	array := below(document, "patches", "agent")
 	if array == nil || array.Kind != toml.KindArray {

@@ -9,37 +9,37 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// packName is the file of a pack: a directory with agents, providers, patches
-// and orders for each city, or rig of a city, that names it.
+// packName is the name of the file of a pack. A pack is a directory with agents, providers,
+// patches and orders for every city or rig that names it.
 const packName = "pack.toml"
 
-// Bounds of packs, each of which counts for the city and for every rig that names it.
+// Limits of packs. A pack counts once for the city and for each rig that names it.
 const (
 	MaxPackBytes = 4 * fileset.MaxTotal
 	MaxPackDepth = 20
 )
 
-// packs reads the packs of a city, and puts what they have into its document.
+// packs reads the packs of a city and adds their content to its document.
 type packs struct {
 	*city
 	sources map[string]*toml.Source // by path; nil for a file that cannot be used
 	size    int                     // of all that was parsed
-	remote  int                     // packs that are not in a directory
+	remote  int                     // number of packs with a URL, which are not read
 }
 
-// origin is the origin of an agent.
+// origin tells where an agent comes from.
 type origin struct {
 	dir     string // of its pack, or of the city
-	binding string // the name of the import that it came by; "" for none
+	binding string // the name of its import; "" for none
 }
 
 // packRef is a reference to a pack.
 type packRef struct {
-	at      *toml.Value // its path
-	base    string      // what that is relative to
+	at      *toml.Value // the path
+	base    string      // the directory that the path is relative to
 	binding string      // the name of the import; "" for an include
-	export  bool        // what it imports itself comes by the same name
-	direct  bool        // what it includes or imports itself is not wanted
+	export  bool        // agents of its own imports get the same binding
+	direct  bool        // only its own agents, without those of its packs
 }
 
 // pack is the content of a pack and of the packs that it includes and imports.
@@ -51,13 +51,13 @@ type pack struct {
 	requires  []*toml.Value
 }
 
-// expand adds what is in packs to the document of a city: agents for the city
-// before its own, those for rigs behind them, and providers that the city does not have.
+// expand adds the content of packs to the document of a city: agents for the city before its
+// own, agents for rigs after them, and providers that the city lacks.
 func (p *packs) expand(document *toml.Value) {
 	p.joinOwn(document)
 	own := document.Remove("agent")
 	if own != nil && !own.IsTables() {
-		document.Adopt(own) // which is told later
+		document.Adopt(own) // elements reports it
 		return
 	}
 	all := &toml.Value{Kind: toml.KindArray, Source: document.Source, Name: "agent"}
@@ -124,8 +124,8 @@ func below(v *toml.Value, path ...string) *toml.Value {
 	return v
 }
 
-// joinOwn joins the pack that the directory of a city is itself, if it has a pack.toml.
-// The keys of city.toml take precedence.
+// joinOwn joins the pack.toml next to a city.toml, if there is one. The keys of city.toml
+// take precedence.
 func (p *packs) joinOwn(document *toml.Value) {
 	if !p.g.CanRead() {
 		return
@@ -151,7 +151,7 @@ func (p *packs) joinOwn(document *toml.Value) {
 		case old == nil:
 			document.Adopt(f)
 		case old.Kind == toml.KindTable && f.Kind == toml.KindTable && f.Name == "patches":
-			for _, g := range f.Fields { // first those of the pack
+			for _, g := range f.Fields { // patches of the pack come first
 				if after := old.Remove(g.Name); after != nil && after.IsTables() && g.IsTables() {
 					both := toml.Extended(g, after)
 					both.Name = g.Name
@@ -182,8 +182,8 @@ func (p *packs) joinOwn(document *toml.Value) {
 	p.put(document, all, agents)
 }
 
-// load reads a pack for a rig, or with none for the city. Open are the
-// directories of those that lead to it. It is nil if it cannot be used.
+// load reads a pack for a rig, or for the city if rig is nil. open are the directories of the
+// packs that lead to it. It returns nil if the pack cannot be used.
 func (p *packs) load(m packRef, rig *toml.Value, open []string) *pack {
 	dir, ok := p.find(m)
 	if !ok {
@@ -255,7 +255,7 @@ func (p *packs) load(m packRef, rig *toml.Value, open []string) *pack {
 	return all
 }
 
-// agentsFor returns the agents of a pack that is named somewhere.
+// agentsFor returns the agents of a pack for a reference to it.
 func (p *packs) agentsFor(l *pack, m packRef) []*toml.Value {
 	if !m.direct {
 		return l.agents
@@ -263,7 +263,7 @@ func (p *packs) agentsFor(l *pack, m packRef) []*toml.Value {
 	return slices.DeleteFunc(slices.Clone(l.agents), func(a *toml.Value) bool { return p.origins[a].dir != l.dir })
 }
 
-// patched returns agents with the patches of their pack, which calls them by name.
+// patched applies the patches of a pack to its agents.
 func (p *packs) patched(document *toml.Value, agents []*toml.Value) []*toml.Value {
 	patches := document.Remove("patches")
 	if patches == nil {
@@ -279,7 +279,7 @@ func (p *packs) patched(document *toml.Value, agents []*toml.Value) []*toml.Valu
 	return agents
 }
 
-// scope returns the agents that packs have for a rig, or with none for the city.
+// scope returns the agents of packs for a rig, or for the city if rig is nil.
 func (p *packs) scope(document *toml.Value, refs []packRef, rig *toml.Value) []*toml.Value {
 	where := "city"
 	if rig != nil {
@@ -300,7 +300,7 @@ func (p *packs) scope(document *toml.Value, refs []packRef, rig *toml.Value) []*
 			if m.binding != "" {
 				p.origins[a] = origin{p.origins[a].dir, m.binding}
 			}
-			// two packs may include the same third one
+			// two packs may include the same third pack
 			if id := (identity{a.Spot(), p.origins[a].binding}); !seen[id] {
 				seen[id] = true
 				agents = append(agents, a)
@@ -309,7 +309,7 @@ func (p *packs) scope(document *toml.Value, refs []packRef, rig *toml.Value) []*
 		requires = append(requires, l.requires...)
 		for _, provider := range l.providers {
 			if old := document.Field("providers"); old != nil && old.Kind != toml.KindTable {
-				break // which is told later
+				break // tablesIn reports it
 			}
 			if below(document, "providers", provider.Name) == nil {
 				t := toml.NewTable(document.Source, "providers", document.At, nil)
@@ -344,8 +344,7 @@ func (p *packs) scope(document *toml.Value, refs []packRef, rig *toml.Value) []*
 	return withoutFallbacks(agents)
 }
 
-// withoutFallbacks leaves out agents for want of a better one where there is
-// one of that name.
+// withoutFallbacks removes fallback agents if there is another agent of the same name.
 func withoutFallbacks(agents []*toml.Value) []*toml.Value {
 	best := map[string]*toml.Value{}
 	for _, a := range agents {

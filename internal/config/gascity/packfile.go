@@ -15,8 +15,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// document parses a file, which may have been read before; nil if it cannot be used, or if
-// it does not exist and m, where it is named, is nil.
+// document parses a file, which is read at most once. It returns nil if the file cannot be
+// used. A missing file is an error only if m, the reference to it, is not nil.
 func (p *packs) document(path string, m *packRef) *toml.Value {
 	src, known := p.sources[path]
 	if !known && m == nil && !exists(path) {
@@ -45,13 +45,13 @@ func (p *packs) document(path string, m *packRef) *toml.Value {
 	document, err := toml.Parse(src)
 	if err != nil {
 		p.r.Add(err)
-		p.sources[path] = nil // told once
+		p.sources[path] = nil // reported once
 		return nil
 	}
 	return document
 }
 
-// read reads a file. What is wrong with one that was named is told where it was.
+// read reads a file. An error about opening a referenced pack is reported at the reference.
 func (p *packs) read(path string, m *packRef) (*toml.Source, *toml.Error) {
 	src, err := p.g.Read(path, toml.Advice{Large: "split the pack"})
 	switch {
@@ -71,7 +71,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// included returns the packs of a list.
+// included returns the references in a list of packs.
 func (p *packs) included(list, document *toml.Value, base string) (all []packRef) {
 	if list == nil || !p.r.Want(list, toml.KindArray, "an array of paths") {
 		return nil
@@ -83,14 +83,14 @@ func (p *packs) included(list, document *toml.Value, base string) (all []packRef
 		}
 		if source := below(document, "packs", path, "source"); source != nil &&
 			p.r.Want(source, toml.KindString, "a string") {
-			e = toml.Derive(e, toml.KindString, e.Name, source.Text) // a pack that [packs] names
+			e = toml.Derive(e, toml.KindString, e.Name, source.Text) // a name in [packs]
 		}
 		all = append(all, packRef{at: e, base: base})
 	}
 	return all
 }
 
-// imported returns the packs of [imports], by their names.
+// imported returns the references in [imports], sorted by name.
 func (p *packs) imported(imports *toml.Value, base string) (all []packRef) {
 	if imports == nil || !p.r.Want(imports, toml.KindTable, "a table") {
 		return nil
@@ -115,7 +115,7 @@ func (p *packs) imported(imports *toml.Value, base string) (all []packRef) {
 	return all
 }
 
-// find returns the directory of a pack. It reports false for one that is none.
+// find returns the directory of a pack. It reports false if there is none.
 func (p *packs) find(m packRef) (string, bool) {
 	path := m.at.Text
 	switch {
@@ -139,7 +139,7 @@ func isRemote(path string) bool {
 		func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 }
 
-// meta checks [pack], which tells a pack from any other file.
+// meta checks [pack] and returns the name of the pack.
 func (p *packs) meta(document *toml.Value) (name string, meta *toml.Value) {
 	meta = p.table(document, "pack")
 	if meta == nil {
@@ -163,8 +163,8 @@ func (p *packs) meta(document *toml.Value) (name string, meta *toml.Value) {
 	return name, meta
 }
 
-// agentsOf returns the agents of a pack: those that its file declares, and the
-// directories in agents/ that it does not.
+// agentsOf returns the agents of a pack: those in its file, and those of other directories in
+// agents/.
 func (p *packs) agentsOf(document *toml.Value, dir string) []*toml.Value {
 	declared := p.elements(document, "agent")
 	known := map[string]bool{}
@@ -187,11 +187,11 @@ func (p *packs) agentsOf(document *toml.Value, dir string) []*toml.Value {
 		a := p.document(path, nil)
 		switch {
 		case a == nil && exists(path):
-			continue // it cannot be used, which was told
+			continue // document has reported it
 		case a == nil && !slices.ContainsFunc([]string{"prompt.template.md", "prompt.md.tmpl", "prompt.md"},
 			func(prompt string) bool { return exists(filepath.Join(in, prompt)) }):
 			continue
-		case a == nil: // all that there is may be a prompt
+		case a == nil: // the directory may contain only a prompt
 			a = toml.NewTable(toml.NewSource(p.g.Show(in), nil), "", 0, nil)
 		}
 		if own := a.Field("name"); own != nil && toml.TextOf(a, "name") != name {

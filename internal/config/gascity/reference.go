@@ -10,7 +10,7 @@ import (
 //go:embed head.md
 var head string
 
-// WriteReference writes the page on the supported parts of a city.toml, in Markdown.
+// WriteReference writes the page about city.toml, in Markdown.
 func WriteReference(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(head)

@@ -2,9 +2,9 @@ package gascity
 
 import "github.com/coppice-dev/coppice/internal/config/toml"
 
-// key is a key of a city.toml, with its meaning in Coppice or the reason why it has none.
+// key is a key of a city.toml.
 type key struct {
-	toml.Row // doc says what it becomes, or why it is not supported
+	toml.Row // Doc is its translation, or the reason why it is not supported
 	unused   bool
 }
 
@@ -40,7 +40,7 @@ func ignored(name, typ, because string) key {
 	return key{Row: toml.Row{Name: name, Type: typ, Doc: because}, unused: true}
 }
 
-// tables returns all tables of a city.toml; the first one is the file itself.
+// tables returns all tables of a city.toml. The first one is the file itself.
 func tables() []table {
 	const (
 		prompts  = "Coppice sends no prompts; put it into `start_command` or `args`"
