@@ -10,39 +10,36 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Decl is a declaration as files and programs make them: flat, with children
-// called by name. Exactly one of Node and Agent is set.
+// Decl is a declaration of a supervisor or agent. Declarations are flat and refer to children
+// by name. Exactly one of Node and Agent is set.
 type Decl struct {
 	Node     *Node
 	Children []string // of Node, in start order
 	Agent    *Agent
 }
 
-// isNode reports whether it becomes a supervisor: pools do, too.
+// isNode reports whether the declaration becomes a supervisor. Pools do, too.
 func (d Decl) isNode() bool { return d.Node != nil || d.Agent.Pool != nil }
 
 // Problem is a fault in the declarations.
 type Problem struct {
-	// Decl is the index of the declaration, Root for the root.
+	// Decl is the index of the declaration; Root for the root.
 	Decl int
-	// Path leads to the field, as coppice.toml spells it, and on to an
-	// element: {"shutdown", "signal"}, {"children", "2"}. A declaration as a
-	// whole has none.
+	// Path is the path of the field in coppice.toml, down to an element: {"shutdown", "signal"},
+	// {"children", "2"}. It is empty for a declaration as a whole.
 	Path []string
-	// Other is 1 more than the index of another declaration that the message
-	// speaks of; 0 if it speaks of none.
+	// Other is 1 plus the index of another declaration that the message mentions; 0 for none.
 	Other int
-	// Message says what is wrong and what was expected, Hint what to do; it may be empty.
+	// Message states the fault and what was expected. Hint is a remedy and may be empty.
 	Message, Hint string
 }
 
-// Root is the Decl of a Problem that lies in the root or in the tree as a whole.
+// Root is the Decl of a Problem in the root or in the tree as a whole.
 const Root = -1
 
-// Assemble makes a tree of declarations: everything that no supervisor calls
-// its child hangs under the root, in the order of declaration. It fills in the
-// defaults and checks everything. Either the tree or the problems, all of
-// them, are nil.
+// Assemble builds a tree from declarations, fills in defaults and checks everything. Agents
+// and supervisors that no supervisor names are children of the root, in order of declaration.
+// It returns either the tree or all problems.
 func Assemble(root Node, decls []Decl) (*Tree, []Problem) {
 	a := &assembly{decls: slices.Clone(decls), byName: map[string]int{}, parent: make([]int, len(decls)),
 		root: root.Strategy}
@@ -70,7 +67,7 @@ type assembly struct {
 	byName   map[string]int // index of the first declaration of a name
 	parent   []int          // by index; Root if no supervisor names it
 	root     supervisor.Strategy
-	namedBy  []Problem // by index: the place where the parent names it; for problems of nesting
+	namedBy  []Problem // by index: where the parent names it, for problems of nesting
 	problems []Problem
 }
 
@@ -78,11 +75,11 @@ func (a *assembly) problem(decl int, path []string, hint, format string, args ..
 	a.problems = append(a.problems, Problem{Decl: decl, Path: path, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// declare checks each declaration by itself and enters the names. Where bare,
-// there need not be an agent.
+// declare checks each declaration on its own and records its name. If bare is true, there may
+// be no agents.
 func (a *assembly) declare(bare bool) {
 	agents, nodes := 0, 0
-	ordinal := make([]string, len(a.decls)) // what to call those that share a name
+	ordinal := make([]string, len(a.decls)) // how messages call declarations that share a name
 	for i, d := range a.decls {
 		var name string
 		if d.Node != nil {
@@ -114,10 +111,10 @@ func (a *assembly) declare(bare bool) {
 	}
 }
 
-// maxSuggestions bounds the comparisons of unknown children with all names.
+// maxSuggestions limits the number of unknown names for which a similar one is searched.
 const maxSuggestions = 100
 
-// assignParents gives each child to the first supervisor that names it.
+// assignParents makes the first supervisor that names a child its parent.
 func (a *assembly) assignParents() {
 	a.namedBy = make([]Problem, len(a.decls))
 	for i := range a.parent {
@@ -154,13 +151,13 @@ func (a *assembly) assignParents() {
 	}
 }
 
-// checkNesting finds cycles and what is nested too deep. As each node has at
-// most one parent by now, each step up is unambiguous.
+// checkNesting reports cycles and supervisors that are nested too deep. Each node has at most
+// one parent by now.
 func (a *assembly) checkNesting() {
 	const unseen, onPath, cyclic = 0, -1, -2
-	level := make([]int, len(a.decls)) // of a supervisor, the root being 1; or one of the above
+	level := make([]int, len(a.decls)) // of a supervisor, where the root is 1; or one of the above
 	for i := range a.decls {
-		var path []int // from i up to something known
+		var path []int // from i up to a node with a known level
 		at := i
 		for at != Root && level[at] == unseen {
 			level[at] = onPath
@@ -185,7 +182,7 @@ func (a *assembly) checkNesting() {
 			}
 			above++
 			level[w] = above
-			// Once for each chain: what lies below is too deep for the same reason.
+			// Reported once per chain: everything below is too deep for the same reason.
 			if d := a.decls[w]; d.isNode() && above == supervisor.MaxDepth+1 {
 				m := a.namedBy[w]
 				a.problem(m.Decl, m.Path, "keep supervisors shallow; two or three levels do for most projects",
@@ -196,8 +193,8 @@ func (a *assembly) checkNesting() {
 	}
 }
 
-// cycle reports supervisors that contain each other; each is followed by its
-// parent, so that the last one contains the last but one and so on.
+// cycle reports supervisors that contain each other. In members, each is followed by its
+// parent.
 func (a *assembly) cycle(members []int) {
 	first := a.decls[members[0]].Node.Name
 	names := []string{first}
@@ -212,7 +209,7 @@ func (a *assembly) cycle(members []int) {
 		"supervisors contain themselves (%s), expected a tree", Quote(strings.Join(append(names, first), " > ")))
 }
 
-// checkChildren checks what a supervisor asks of its children.
+// checkChildren checks the children of a supervisor against its settings.
 func (a *assembly) checkChildren(decl int, n *Node) {
 	for _, i := range a.childrenOf(decl) {
 		switch d := a.decls[i]; {
@@ -230,7 +227,7 @@ func (a *assembly) checkChildren(decl int, n *Node) {
 	}
 }
 
-// childrenOf returns the indices of the children, in start order.
+// childrenOf returns the indices of the children of a declaration, in start order.
 func (a *assembly) childrenOf(decl int) []int {
 	var children []int
 	if decl == Root {
@@ -264,7 +261,7 @@ func (a *assembly) build(decl int) []Child {
 	return children
 }
 
-// DidYouMean returns the hint that the candidate nearest to text was meant; "" if none is near.
+// DidYouMean returns a hint with the candidate nearest to text; "" if none is near.
 func DidYouMean(text string, candidates ...string) string {
 	if near := suggest.Nearest(text, candidates); near != "" {
 		return "did you mean " + Quote(near) + "?"

@@ -7,33 +7,33 @@ import (
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
-// Bounds on beliefs.
+// Limits of beliefs.
 const (
 	MaxBeliefName = 128  // bytes
 	MaxBeliefs    = 1000 // of one agent
 )
 
-// Belief declares a named value of an agent. An agent that declares any may
-// have no others.
+// Belief declares a named value of an agent. An agent that declares beliefs can have no
+// others.
 type Belief struct {
-	// Name is unique among those of the agent, see CheckBeliefName.
+	// Name is unique within the agent; see CheckBeliefName.
 	Name string
-	// Type is what is taken; anything if zero.
+	// Type is the type of its values; the zero value allows any.
 	Type value.Type
-	// Initial is the value before any is set; the zero of the type if empty.
+	// Initial is the value before one is set; if empty, the zero value of the type.
 	Initial value.Value
-	// Persistent beliefs outlive the incarnation, the daemon and the machine;
-	// others are Initial again in each incarnation.
+	// Persistent beliefs survive restarts of the agent, the daemon and the machine. Others are
+	// reset to Initial in each incarnation.
 	Persistent bool
 }
 
-// Start returns the value that an agent begins with where nothing is kept.
+// Start returns the value that an agent starts with if none is stored.
 func (b Belief) Start() value.Value {
 	return cmp.Or(b.Initial, b.Type.Zero())
 }
 
-// CheckBeliefName returns what is wrong with the name of a belief, or "". A name
-// is 1 to 128 letters, digits, "_", "-" and "." of ASCII, with a letter or "_" in front.
+// CheckBeliefName returns the fault of the name of a belief, or "". A name consists of 1 to
+// 128 ASCII letters, digits, "_", "-" and ".", and starts with a letter or "_".
 func CheckBeliefName(name string) string {
 	switch {
 	case name == "":

@@ -5,17 +5,16 @@ import (
 	"slices"
 )
 
-// Changes are the differences of a tree from an earlier one, by path.
+// Changes are the differences between a tree and an earlier one, by path.
 type Changes struct {
-	// Removed and Added are supervisors and agents, in the order of their tree;
-	// not what is below one that is itself removed or added. What has moved, or
-	// has become an agent where it was a supervisor, is removed and added.
+	// Removed and Added are supervisors and agents, in the order of their tree, without their
+	// descendants. One that has moved, or has changed between agent and supervisor, is in both.
 	Removed, Added []string
-	// Changed are agents that are in both trees and differ in any way. Hash tells
-	// whether a change needs a restart.
+	// Changed are agents in both trees that differ in any way. Hash tells whether a change
+	// needs a restart.
 	Changed []string
-	// Supervisors are those that are in both trees and whose own specification,
-	// children or order of children differ in any way.
+	// Supervisors are supervisors in both trees whose specification, children or order of
+	// children differ in any way.
 	Supervisors []string
 }
 
@@ -24,8 +23,8 @@ func (c Changes) Empty() bool {
 	return len(c.Removed)+len(c.Added)+len(c.Changed)+len(c.Supervisors) == 0
 }
 
-// Compare returns how a tree differs from an earlier one. Both roots are taken
-// to have the same name.
+// Compare returns the differences between a tree and an earlier one. Both roots must have the
+// same name.
 func Compare(earlier, later *Tree) Changes {
 	var c Changes
 	c.compare(later.Root.Name, earlier.Root, later.Root)
@@ -38,7 +37,7 @@ func (c *Changes) compare(path string, earlier, later *Node) (differ bool) {
 	for _, child := range earlier.Children {
 		before[child.Name()] = child
 	}
-	at := len(c.Supervisors) // parents come before what is below them
+	at := len(c.Supervisors) // parents precede their descendants
 	for _, child := range later.Children {
 		name := child.Name()
 		below := path + "/" + name
@@ -47,7 +46,7 @@ func (c *Changes) compare(path string, earlier, later *Node) (differ bool) {
 		case !ok, (was.Node == nil) != (child.Node == nil):
 			c.Added = append(c.Added, below)
 			differ = true
-			continue // and stays in before, to be removed
+			continue // it stays in before, and is also removed
 		case child.Node != nil:
 			differ = c.compare(below, was.Node, child.Node) || differ
 		case !reflect.DeepEqual(was.Agent, child.Agent):
@@ -69,7 +68,7 @@ func (c *Changes) compare(path string, earlier, later *Node) (differ bool) {
 	return false
 }
 
-// sameNode reports whether supervisors are the same but for what is below their children.
+// sameNode reports whether two supervisors are equal, except for the content of their children.
 func sameNode(a, b *Node) bool {
 	x, y := *a, *b
 	x.Children, y.Children = nil, nil

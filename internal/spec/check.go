@@ -20,19 +20,18 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Bounds.
+// Limits.
 const (
-	MaxName     = 64        // bytes of a name; it becomes a segment of paths and file names
-	MaxRestarts = 1_000_000 // Limit.Max; more is no limit
-	// MaxVariable is the longest argument or variable that Linux hands to a
-	// program (MAX_ARG_STRLEN with its final zero).
+	MaxName     = 64        // bytes of a name, which becomes a segment of paths and file names
+	MaxRestarts = 1_000_000 // the largest Limit.Max
+	// MaxVariable is the longest argument or variable that Linux passes to a program:
+	// MAX_ARG_STRLEN without the final zero byte.
 	MaxVariable = 128<<10 - 1
 )
 
-// CheckName returns what is wrong with the name of a node, or "". A name is a
-// segment of paths, file names and messages: 1 to 64 bytes of printable
-// UTF-8 without "/", not "." or "..", without "-" in front or a space at
-// either end.
+// CheckName returns the fault of the name of an agent or supervisor, or "". A name is a
+// segment of paths, file names and messages: 1 to 64 bytes of printable UTF-8 without "/". It
+// is not "." or "..", and has no leading "-" and no space at either end.
 func CheckName(name string) string {
 	switch {
 	case name == "":
@@ -59,8 +58,8 @@ func CheckName(name string) string {
 	return ""
 }
 
-// Quote quotes text for a message: what cannot be printed is escaped, and a
-// long text is cut.
+// Quote quotes text for a message. It escapes unprintable characters and truncates a long
+// text.
 func Quote(text string) string {
 	const most = 60
 	if len(text) > most {
@@ -166,7 +165,7 @@ func (a *assembly) checkLimit(i int, l supervisor.Limit, window string) {
 	if l.OnLimit != supervisor.Quarantine {
 		return
 	}
-	// The quarantine ends when the window has room again; these never have.
+	// A quarantine ends when starts leave the window, which can never happen with these values.
 	if l.Max == 0 {
 		a.problem(i, []string{"max_restarts"}, `write "unlimited" for no limit, or restart = "never" for no restart`,
 			"max_restarts is 0, expected at least 1 where the limit quarantines: the first start counts, too")
@@ -176,8 +175,8 @@ func (a *assembly) checkLimit(i int, l supervisor.Limit, window string) {
 	}
 }
 
-// checkSignificant holds a significant child to what OTP asks of it: it can
-// end by itself, and its supervisor cares.
+// checkSignificant checks the conditions of OTP on a significant child: it can end on its
+// own, and its supervisor has an auto_shutdown that depends on it.
 func (a *assembly) checkSignificant(i int, r supervisor.Restart, parent supervisor.AutoShutdown) {
 	switch {
 	case r == supervisor.Permanent:
@@ -203,7 +202,7 @@ func (a *assembly) checkShutdown(i int, s *Shutdown) {
 	a.checkTime(i, s.Grace, "shutdown", "grace")
 }
 
-// checkSignal checks the signal of a table, and writes it as ParseSignal does.
+// checkSignal checks the signal of a table and normalizes it.
 func (a *assembly) checkSignal(i int, signal *string, table string) {
 	if name, _, ok := ParseSignal(*signal); ok {
 		*signal = name
@@ -301,8 +300,7 @@ func isPort(text string) bool {
 	return err == nil && n > 0
 }
 
-// checkAide checks what an agent runs: its command or, in its place, an
-// Aidefile.
+// checkAide checks the command of an agent, or its Aidefile.
 func (a *assembly) checkAide(i int, g *Agent) {
 	if g.Aide == nil {
 		a.checkCommand(i, g.Command, "command")
@@ -317,11 +315,11 @@ func (a *assembly) checkAide(i int, g *Agent) {
 		a.problem(i, []string{"aidefile"}, "", "an agent of an %s in a terminal, in tmux or in a "+
 			"pool, expected a plain one", aidefile.FileName)
 	}
-	g.Notify = true // its runs say what they do
+	g.Notify = true // its runs report their status
 }
 
-// checkAideParent checks the supervisor of an agent of an Aidefile: its runs
-// come and go, which must restart no other agent.
+// checkAideParent checks the supervisor of an agent with an Aidefile. The end of a run must
+// not restart other agents.
 func (a *assembly) checkAideParent(i int, n *Node) {
 	if g := a.decls[i].Agent; g != nil && g.Aide != nil &&
 		(n.Strategy == supervisor.OneForAll || n.Strategy == supervisor.RestForOne) {

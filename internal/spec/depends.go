@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	maxCycles = 20 // that are reported
-	maxSteps  = 32 // of a cycle that are named
+	maxCycles = 20 // number of reported cycles
+	maxSteps  = 32 // number of steps in the description of a cycle
 )
 
-// checkDependencies finds dependencies on what is not there or can never be
-// there first. What contains itself has no order: nested says that nothing does.
+// checkDependencies reports dependencies that are unknown or circular. nested reports that no
+// supervisor contains itself; otherwise there is no order to check.
 func (a *assembly) checkDependencies(root *Node, nested bool) {
 	var elements []element
 	if nested {
@@ -80,7 +80,7 @@ func (a *assembly) names() []string {
 	return names
 }
 
-// contains reports whether the supervisor outer has inner in it, at any depth.
+// contains reports whether inner is in the supervisor outer, at any depth.
 func (a *assembly) contains(outer, inner int) bool {
 	for at := a.parent[inner]; at != Root; at = a.parent[at] {
 		if at == outer {
@@ -90,14 +90,14 @@ func (a *assembly) contains(outer, inner int) bool {
 	return false
 }
 
-// elements returns the declarations with the order in which supervisors start them,
-// but without what they depend on.
+// elements returns the declarations with the order in which supervisors start them, but
+// without their dependencies.
 func (a *assembly) elements(root *Node) []element {
 	elements := make([]element, len(a.decls))
 	for i, d := range a.decls {
 		elements[i] = element{agent: d.Agent != nil, parent: a.parent[i], after: Root}
 	}
-	chain := func(decl int, n *Node) { // both start them one after the other
+	chain := func(decl int, n *Node) { // these strategies start children one after the other
 		if n == nil || n.Strategy != supervisor.RestForOne && n.Strategy != supervisor.OneForAll {
 			return
 		}
@@ -113,7 +113,7 @@ func (a *assembly) elements(root *Node) []element {
 	return elements
 }
 
-// checkCycles reports dependencies that go round in a circle.
+// checkCycles reports circular dependencies.
 func (a *assembly) checkCycles(elements []element) {
 	g := newGraph(elements)
 	for range maxCycles {
@@ -121,8 +121,8 @@ func (a *assembly) checkCycles(elements []element) {
 		if cycle == nil {
 			return
 		}
-		// Containment alone has none, so that there is a dependency in it: the
-		// first one in the file is where it is reported.
+		// Containment alone has no cycle, so this one has a dependency. It is reported at the
+		// first one in the file.
 		first := -1
 		for k, v := range cycle {
 			if _, by := step(elements, v, cycle[(k+1)%len(cycle)]); by == depends && (first < 0 || v < cycle[first]) {
@@ -142,18 +142,18 @@ func (a *assembly) checkCycles(elements []element) {
 	}
 }
 
-// edge is why one vertex of a graph waits for another one.
+// edge is the reason why a vertex of a graph waits for another one.
 type edge uint8
 
 const (
 	itself   edge = iota // ready waits for begin
 	depends              // depends_on
 	follows              // the next child of a supervisor that starts them in order
-	contains             // a supervisor is ready when what is in it is
+	contains             // a supervisor is ready when its children are
 	isIn                 // a child begins after its supervisor
 )
 
-// step returns what the step from v to w leads to, and by which bond.
+// step returns the element of w, and the edge from v to w.
 func step(elements []element, v, w int) (to int, by edge) {
 	i, j := v/2, w/2
 	switch {
@@ -169,8 +169,8 @@ func step(elements []element, v, w int) (to int, by edge) {
 	return j, follows
 }
 
-// reversedSiblings names two children of a supervisor whose order makes a cycle: the later
-// of them has to be the first. It is none if there are no or several such pairs.
+// reversedSiblings returns two children of a supervisor whose order causes a cycle: later must
+// be listed before the other. It returns "" unless there is exactly one such pair.
 func (a *assembly) reversedSiblings(elements []element, cycle []int) (later, before string) {
 	for k, v := range cycle {
 		switch to, by := step(elements, v, cycle[(k+1)%len(cycle)]); {
@@ -215,7 +215,7 @@ func (a *assembly) describeCycle(elements []element, cycle []int) string {
 	return b.String()
 }
 
-// strategyOver returns the strategy of the supervisor that a declaration is in.
+// strategyOver returns the strategy of the parent of a declaration.
 func (a *assembly) strategyOver(i int) supervisor.Strategy {
 	if p := a.parent[i]; p != Root {
 		return a.decls[p].Node.Strategy

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// MaxFiles is how many Files an agent may have, and how many EnvFiles.
+// MaxFiles is the largest number of Files of an agent, and of its EnvFiles.
 const MaxFiles = 100
 
-// Watched returns the files in which a change makes the agent another one: Files and EnvFiles.
+// Watched returns the files whose changes restart the agent: Files and EnvFiles.
 func (a *Agent) Watched() []string {
 	if len(a.EnvFiles) == 0 {
 		return a.Files
@@ -32,8 +32,7 @@ func (a *Agent) WatchedFiles() map[string]bool {
 	return files
 }
 
-// checkFiles checks the names of the files that an agent reads. Whether they are
-// there is no matter of its declaration: they may come and go.
+// checkFiles checks the names of the files that an agent reads. The files need not exist.
 func (a *assembly) checkFiles(i int, key string, files []string) {
 	if len(files) > MaxFiles {
 		a.problem(i, []string{key}, "name a file that changes with the others",

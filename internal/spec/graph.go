@@ -2,19 +2,18 @@ package spec
 
 import "slices"
 
-// element is an agent or supervisor in a list of them, as far as order matters.
+// element holds the properties of an agent or supervisor that determine its order.
 type element struct {
 	agent  bool
-	pool   bool  // which has agents in it sooner or later
+	pool   bool  // it may get agents later
 	parent int   // index of its supervisor; Root for the root
 	after  int   // index of the sibling that must be ready before it; Root for none
-	needs  []int // indices of what it depends on
+	needs  []int // indices of its dependencies
 }
 
-// graph says for each vertex which others it waits for. Two vertices stand for
-// each element: that it may begin, and that it is ready. So it has as many edges
-// as the file has lines, where a graph of agents that depend on agents would
-// have as many as a product of the sizes of two supervisors.
+// graph holds the vertices that each vertex waits for. Each element has two vertices: it may
+// begin, and it is ready. The number of edges is linear in the size of the file. A graph of
+// agents that depend on agents could have the product of the sizes of two supervisors.
 type graph [][]int
 
 func begin(element int) int { return 2 * element }
@@ -23,7 +22,7 @@ func ready(element int) int { return 2*element + 1 }
 func newGraph(elements []element) graph {
 	g := make(graph, 2*len(elements))
 	wait := func(v, w int) { g[v] = append(g[v], w) }
-	full := make([]bool, len(elements)) // there are agents in it; what is empty is always ready, and delays nothing
+	full := make([]bool, len(elements)) // whether it contains agents; an empty supervisor is always ready
 	for i, e := range elements {
 		for j := i; (e.agent || e.pool) && j != Root && !full[j]; j = elements[j].parent {
 			full[j] = true
@@ -51,11 +50,10 @@ func newGraph(elements []element) graph {
 	return g
 }
 
-// sequence returns an order of all vertices, each after those that it waits for.
-// What is in a cycle is missing.
+// sequence returns the vertices in topological order, without those that wait for a cycle.
 func (g graph) sequence() []int {
-	waiters := make([][]int, len(g)) // by what waits for it
-	pending := make([]int, len(g))   // how many it still waits for
+	waiters := make([][]int, len(g)) // the vertices that wait for it
+	pending := make([]int, len(g))   // the number of vertices that it still waits for
 	sequence := make([]int, 0, len(g))
 	for v, waits := range g {
 		pending[v] = len(waits)
@@ -76,8 +74,8 @@ func (g graph) sequence() []int {
 	return sequence
 }
 
-// cycle returns a way along what waits for what that ends where it began, without
-// the last step, and as short as can be from there; nil if there is none.
+// cycle returns the vertices of a cycle, the shortest one through its first vertex; nil if
+// there is none.
 func (g graph) cycle() []int {
 	sorted := make([]bool, len(g))
 	for _, v := range g.sequence() {
@@ -87,13 +85,13 @@ func (g graph) cycle() []int {
 	if at < 0 {
 		return nil
 	}
-	// Whatever is not sorted waits for something that is not, so that this walk
-	// has no end: it has come into a cycle when it is somewhere again.
+	// Each unsorted vertex waits for another unsorted one. The walk has entered a cycle when it
+	// visits a vertex twice.
 	for visited := make(map[int]bool); !visited[at]; {
 		visited[at] = true
 		at = g[at][slices.IndexFunc(g[at], func(w int) bool { return !sorted[w] })]
 	}
-	from := make(map[int]int) // the shortest ways from there
+	from := make(map[int]int) // predecessors on the shortest paths from at
 	for queue := []int{at}; ; queue = queue[1:] {
 		v := queue[0]
 		for _, w := range g[v] {

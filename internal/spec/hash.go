@@ -10,11 +10,10 @@ import (
 	"strings"
 )
 
-// Hash is the hash of everything that a running agent cannot change without a
-// restart, field by field, so that a change has a name. It covers the declaration
-// only, not what is inherited from the daemon. Restart policy, backoff, limit,
-// shutdown, readiness, liveness and nudges are not in it: they are changed in place.
-// Nor is the path of an Aidefile, which each run reads.
+// Hash covers everything that cannot change without a restart of the agent. Each field has
+// its own hash, so changes can be named. It covers only the declaration, not the environment
+// of the daemon. It omits settings that change in place: restart policy, backoff, limit,
+// shutdown, readiness, liveness and nudges. It also omits the Aidefile, which each run reads.
 type Hash struct {
 	Sum    string      `json:"sum"` // over all fields, including unknown ones
 	Fields []FieldHash `json:"parts,omitempty"`
@@ -22,13 +21,12 @@ type Hash struct {
 
 // FieldHash is the hash of one field.
 type FieldHash struct {
-	Field string `json:"field"` // as in command, env.MODEL, limits.memory, files./etc/motd
-	// Hash is the beginning of a SHA-256 in hex; "" if it is unknown, which
-	// differs from nothing.
+	Field string `json:"field"` // such as command, env.MODEL, limits.memory, files./etc/motd
+	// Hash is a prefix of a SHA-256 in hex; "" if unknown, which equals any hash.
 	Hash string `json:"hash"`
 }
 
-// Unread stands for the hash of a file that has not been read yet.
+// Unread is the hash of a file that has not been read yet.
 const Unread = ""
 
 // DeclaredHash returns the hash of an agent whose files have not been read.
@@ -36,8 +34,8 @@ func (a *Agent) DeclaredHash() Hash {
 	return a.Hash(func(string) string { return Unread })
 }
 
-// Hash returns the hash of the agent as it is declared. content returns the hash of the
-// content of one of its Watched files, or Unread.
+// Hash returns the hash of the declaration of the agent. content returns the hash of the
+// content of a Watched file, or Unread.
 func (a *Agent) Hash(content func(path string) string) Hash {
 	var h Hash
 	add := func(field string, values ...string) {
@@ -52,14 +50,14 @@ func (a *Agent) Hash(content func(path string) string) Hash {
 	add("limits.cpu", strconv.FormatFloat(a.Limits.CPU, 'g', -1, 64))
 	add("limits.open_files", strconv.FormatUint(a.Limits.OpenFiles, 10))
 	add("limits.processes", strconv.FormatUint(a.Limits.Processes, 10))
-	// These are left out where they are not stated, as versions that did not know them did.
+	// These are omitted if not set, for compatibility with versions that did not know them.
 	if a.User != "" {
 		add("user", a.User, a.Group)
 	}
 	if a.NoNewPrivileges {
 		add("no_new_privileges", "true")
 	}
-	add("watchdog", strconv.FormatBool(a.Notify), a.Watchdog.String()) // in the environment, too
+	add("watchdog", strconv.FormatBool(a.Notify), a.Watchdog.String()) // both are in the environment
 	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 		add("env."+name, a.Env[name])
 	}
@@ -86,14 +84,14 @@ func (h *Hash) sum() {
 	h.Sum = digest(all)
 }
 
-// Incomplete reports whether the content of a file is missing.
+// Incomplete reports whether the hash of a file is missing.
 func (h Hash) Incomplete() bool {
 	return slices.ContainsFunc(h.Fields, func(f FieldHash) bool {
 		return f.Hash == Unread && strings.HasPrefix(f.Field, filesField)
 	})
 }
 
-// Complete fills in what content knows of the files that are missing.
+// Complete returns h with the missing hashes of files filled in from content.
 func (h Hash) Complete(content func(path string) string) Hash {
 	h.Fields = slices.Clone(h.Fields)
 	for i, f := range h.Fields {
@@ -105,13 +103,13 @@ func (h Hash) Complete(content func(path string) string) Hash {
 	return h
 }
 
-// OnlyFiles reports whether all of some fields that differ are the contents of files.
+// OnlyFiles reports whether all fields are contents of files.
 func OnlyFiles(fields []string) bool {
 	return !slices.ContainsFunc(fields, func(field string) bool { return !strings.HasPrefix(field, filesField) })
 }
 
-// digest returns the SHA-256 of a list, in hex. Lengths go in front, so that no two
-// lists run together to the same bytes.
+// digest returns the SHA-256 of a list, in hex. Each string is preceded by its length, so
+// different lists never produce the same bytes.
 func digest(list []string) string {
 	var b []byte
 	for _, s := range list {
@@ -122,10 +120,10 @@ func digest(list []string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Known reports whether there is a hash. Nothing differs from an unknown one.
+// Known reports whether there is a hash. An unknown hash equals any other.
 func (h Hash) Known() bool { return len(h.Fields) > 0 }
 
-// Changed returns the fields that differ from an earlier hash, as far as both are known.
+// Changed returns the fields that are known in both hashes and differ, or are in only one.
 func (h Hash) Changed(earlier Hash) []string {
 	if h.Sum == earlier.Sum || !h.Known() || !earlier.Known() {
 		return nil

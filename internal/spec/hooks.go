@@ -5,48 +5,45 @@ import (
 	"time"
 )
 
-// Hooks are commands that run at points of an agent's lifecycle, in the
-// order of Sage: waking, then start, then the agent itself runs;
-// error after an end that is a failure; resting before it is stopped.
+// Hooks are commands that run at points of an agent's lifecycle, as in Sage: Waking before a
+// start, Start when the agent is ready, Error after a failure, Resting before a stop.
 type Hooks struct {
-	// Waking runs before each incarnation, when its beliefs are there. The
-	// start has failed if it fails.
+	// Waking runs before each incarnation, when its beliefs are available. If it fails, the
+	// start fails.
 	Waking Hook
-	// Start runs when an incarnation is ready; siblings that come later wait
-	// for it, too. If it fails the incarnation is stopped, and its start has failed.
+	// Start runs when an incarnation is ready. Later siblings wait for it. If it fails, the
+	// incarnation is stopped and its start has failed.
 	Start Hook
-	// Resting runs before the stop signal is sent. Nothing depends on its success.
+	// Resting runs before the stop signal is sent. Its result is ignored.
 	Resting Hook
-	// Error runs when an incarnation has ended as a failure, or could not be
-	// started, before its supervisor decides what comes next. Nothing depends
-	// on its success.
+	// Error runs when an incarnation has failed or could not be started, before its supervisor
+	// decides on a restart. Its result is ignored.
 	Error Hook
 	// Death is Pool.OnDeath in the instances of a pool.
 	Death Hook
 }
 
-// Hook is a command with the environment and the directory of the agent. It
-// does not exist if Command is empty.
+// Hook is a command that runs in the environment and the directory of the agent. There is no
+// hook if Command is empty.
 type Hook struct {
 	Command []string
-	// Timeout is when it is stopped, and has failed; DefaultHookTimeout if zero.
+	// Timeout limits the run, which fails when it expires; DefaultHookTimeout if zero.
 	Timeout time.Duration
 }
 
-// DefaultHookTimeout is the Timeout of a Hook if that is zero.
+// DefaultHookTimeout is the default of Hook.Timeout.
 const DefaultHookTimeout = 30 * time.Second
 
-// Exists reports whether there is something to run.
+// Exists reports whether there is a command.
 func (h Hook) Exists() bool { return len(h.Command) > 0 }
 
-// Named returns the hooks of an agent with their names in files, in the order of
-// their fields. That of a pool is not among them.
+// Named returns the hooks of an agent with their names in files, except Death.
 func (h *Hooks) Named() []NamedHook {
 	return []NamedHook{{"on_waking", &h.Waking}, {"on_start", &h.Start}, {"on_resting", &h.Resting},
 		{"on_error", &h.Error}}
 }
 
-// NamedHook is one of Hooks.
+// NamedHook is a hook with its name in files.
 type NamedHook struct {
 	Name string
 	*Hook

@@ -13,21 +13,21 @@ import (
 type Order struct {
 	Name        string
 	Description string
-	// One of the two is set: Command runs to its end, or a task is created from Task.
+	// Either Command or Task is set: a command to run, or the template of a task to create.
 	Command []string
 	Task    *OrderTask
-	// Gates open it: any one of them or, with All, all of them together.
+	// Gates open it: any one of them, or with All all of them together.
 	Gates []Gate
 	All   bool
 	// Timeout bounds a run. The cap of [orders] is already applied.
 	Timeout time.Duration
-	// Disabled keeps its gates from firing it; people still can. Why names the
-	// setting that disables it: the order's own, or [orders] skip.
+	// Disabled keeps its gates from firing it; people still can. Why names the setting that
+	// disables it.
 	Disabled bool
 	Why      string
 	CatchUp  bool
 	Overlap  Overlap
-	Retries  int // further attempts after a failed one
+	Retries  int // attempts after a failed one
 	Backoff  supervisor.Backoff
 	Env      map[string]string
 	Dir      string // absolute
@@ -45,7 +45,7 @@ type OrderTask struct {
 	Priority *int     `json:"priority,omitempty"`
 }
 
-// GateKind says what opens a gate.
+// GateKind is the kind of condition of a gate.
 type GateKind uint8
 
 // Kinds of gates.
@@ -69,7 +69,7 @@ type Gate struct {
 	Schedule *cron.Schedule // Cron
 	Check    []string       // Condition: the command; exit code 0 opens
 	Limit    time.Duration  // Condition: timeout of the command
-	Every    time.Duration  // Condition: from the end of one to the next
+	Every    time.Duration  // Condition: time between two checks
 	On       EventFilter    // Event
 }
 
@@ -92,7 +92,7 @@ func (g Gate) String() string {
 	return g.Kind.String()
 }
 
-// Overlap says what happens when an order fires while it runs.
+// Overlap determines what happens when an order fires while it runs.
 type Overlap uint8
 
 // Values of Overlap.
@@ -128,7 +128,7 @@ func (o *Order) Gate(k GateKind) *Gate {
 	return nil
 }
 
-// zoneName names a time zone for people.
+// zoneName returns the name of a time zone for people.
 func zoneName(zone *time.Location) string {
 	if zone == time.Local {
 		return "local time"

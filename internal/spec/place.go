@@ -2,8 +2,7 @@ package spec
 
 import "fmt"
 
-// Runtime is the kind of place that an agent runs in. Its names are those of
-// runtime.Runtime.Kind.
+// Runtime is the kind of runtime of an agent. Its names are those of runtime.Runtime.Kind.
 type Runtime uint8
 
 const (
@@ -11,9 +10,8 @@ const (
 	Tmux                // a session of the project's own tmux server
 )
 
-// InProcess is the process that runs the tree: a Go function, above all an
-// agent of a Sage program. It does not outlive that. No file can ask for it, so
-// it is not one of the kinds above.
+// InProcess is the runtime of Go functions in the process of the daemon, such as agents of a
+// Sage program. They end with that process. Files cannot select it.
 const InProcess Runtime = 0x80
 
 func (r Runtime) String() string {
@@ -39,8 +37,8 @@ type Limits struct {
 	Processes uint64
 }
 
-// Bounds of Limits. With less memory not even an empty program can be
-// executed; less of a core is less than the kernel deals out.
+// Bounds of Limits. Not even an empty program runs in less memory, and the kernel cannot
+// assign a smaller part of a core.
 const (
 	MinMemory = 1 << 20
 	MinCPU    = 0.01
@@ -48,8 +46,8 @@ const (
 	MaxCount  = 1 << 30 // of open files and processes
 )
 
-// checkUser checks what an agent with a user of its own cannot be. Whether there is such a user, and
-// whether the daemon may, is for who reads the file.
+// checkUser checks settings that are incompatible with a user. The loader of the file checks
+// whether the user exists and whether the daemon may switch to it.
 func (a *assembly) checkUser(i int, g *Agent) {
 	switch {
 	case g.User == "" && g.Group != "":
@@ -57,7 +55,7 @@ func (a *assembly) checkUser(i int, g *Agent) {
 	case g.User != "" && g.Runtime == Tmux:
 		a.problem(i, []string{"user"}, `remove one of the two; terminal = true gives a terminal without tmux`,
 			"user in tmux, expected the runtime proc: the tmux server of a project belongs to the daemon's user")
-	case g.User != "" && g.Stdin != "": // it may be a link that the user has made
+	case g.User != "" && g.Stdin != "": // the user could have replaced it by a link
 		a.problem(i, []string{"stdin"}, "let the command read the file: exec < FILE",
 			"stdin with user, expected none: the daemon's user would open the file")
 	case g.User != "" && len(g.EnvFiles) > 0:
@@ -74,7 +72,7 @@ func (a *assembly) checkLimits(i int, l Limits) {
 		a.problem(i, []string{"limits", "memory"}, `write "512MiB" for 512 mebibytes`,
 			"memory is %d bytes, expected at least %d (1 MiB)", l.Memory, MinMemory)
 	}
-	if l.CPU != 0 && !(l.CPU >= MinCPU && l.CPU <= MaxCPU) { // NaN is not, either
+	if l.CPU != 0 && !(l.CPU >= MinCPU && l.CPU <= MaxCPU) { // also rejects NaN
 		a.problem(i, []string{"limits", "cpu"}, "", "cpu is %v, expected a number of cores from %v to %v", l.CPU,
 			MinCPU, MaxCPU)
 	}

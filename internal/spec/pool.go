@@ -12,42 +12,39 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Pool makes a pool of an agent: instead of the agent there is a supervisor of
-// its name, whose children are instances of it, as many as a check asks for. The
-// semantics are those of Gas City, unless the text says otherwise.
+// Pool makes an agent a pool: a supervisor of that name whose children are instances of the
+// agent. A check determines their number. The semantics are those of Gas City.
 type Pool struct {
-	// Min and Max bound the number of instances. Max may be UnlimitedPool; with
-	// a Max of 0 there is none.
+	// Min and Max bound the number of instances. Max may be UnlimitedPool.
 	Min, Max int
-	// Check is the argument vector of a command that prints how many instances
-	// are wanted. It runs as the agent would. Nil asks for one, and runs nothing.
+	// Check is the argument vector of a command that prints the desired number of instances. It
+	// runs as the agent would. If it is nil, one instance is desired.
 	Check []string
-	// CheckTimeout is how long Check may take; DefaultCheckTimeout if zero.
+	// CheckTimeout limits a run of Check; DefaultCheckTimeout if zero.
 	CheckTimeout time.Duration
-	// DrainTimeout is how long an instance that is no longer wanted may take to
-	// finish before it is stopped all the same; DefaultDrainTimeout if zero.
+	// DrainTimeout is the time that a surplus instance has to finish its work before it is
+	// stopped; DefaultDrainTimeout if zero.
 	DrainTimeout time.Duration
-	// OnBoot runs once each time that a controller begins, before the first
-	// instance is started. Nothing depends on its success.
+	// OnBoot runs once per start of the daemon, before the first instance starts. Its result is
+	// ignored.
 	OnBoot Hook
-	// OnDeath runs when an instance has ended without being asked to, before
-	// anything takes its place. Nothing depends on its success.
+	// OnDeath runs when an instance has ended without being asked to, before its replacement
+	// starts. Its result is ignored.
 	OnDeath Hook
-	// Names are those of the instances, in the order in which they are started;
-	// NAME-1, NAME-2 and so on if nil.
+	// Names are the names of the instances in start order; NAME-1, NAME-2 and so on if nil.
 	Names []string
 }
 
 // Bounds and defaults of Pool.
 const (
 	UnlimitedPool       = -1
-	MaxInstances        = 1000 // of any pool, also of one without limit
+	MaxInstances        = 1000 // of any pool, including an unlimited one
 	DefaultCheckTimeout = 30 * time.Second
 	DefaultDrainTimeout = 5 * time.Minute
 	MaxDrainTimeout     = 7 * 24 * time.Hour
 )
 
-// Ceiling returns the greatest number of instances that there can be.
+// Ceiling returns the largest possible number of instances.
 func (p *Pool) Ceiling() int {
 	n := p.Max
 	if n < 0 {
@@ -59,10 +56,10 @@ func (p *Pool) Ceiling() int {
 	return n
 }
 
-// Clamp returns the number of instances nearest to n that there may be.
+// Clamp returns the allowed number of instances nearest to n.
 func (p *Pool) Clamp(n int) int { return min(max(n, p.Min), p.Ceiling()) }
 
-// Instances returns the names of the first n instances of a pool, at most of Ceiling.
+// Instances returns the names of the first n instances of a pool, at most Ceiling.
 func (g *Agent) Instances(n int) []string {
 	n = max(0, min(n, g.Pool.Ceiling()))
 	if g.Pool.Names != nil {
@@ -75,8 +72,8 @@ func (g *Agent) Instances(n int) []string {
 	return names
 }
 
-// Number returns that of an instance, counted from 1. It is 0 for a name that no
-// instance of this pool has, but one of an earlier version of the file may.
+// Number returns the number of an instance, counted from 1. It is 0 for a name that this pool
+// does not have, such as one from an earlier version of the file.
 func (g *Agent) Number(instance string) int {
 	if g.Pool.Names != nil {
 		return slices.Index(g.Pool.Names, instance) + 1
@@ -89,23 +86,23 @@ func (g *Agent) Number(instance string) int {
 	return n
 }
 
-// Instance says of which pool an agent is an instance. It is zero for one that is none.
+// Instance identifies an instance of a pool. It is zero for an agent that is not in a pool.
 type Instance struct {
 	Pool   string // the name of the pool
 	Number int    // see Agent.Number
 }
 
-// instance makes an instance of a pool.
+// instance returns an instance of a pool.
 func (g *Agent) instance(name string) *Agent {
 	made := *g
 	made.Name, made.Pool = name, nil
-	made.DependsOn, made.Suspended = nil, false // the pool is
+	made.DependsOn, made.Suspended = nil, false // apply to the pool
 	made.Instance = Instance{g.Name, g.Number(name)}
 	made.Hooks.Death = g.Pool.OnDeath
 	return &made
 }
 
-// pool returns the supervisor that an agent which is a pool becomes.
+// pool returns the supervisor of a pool.
 func (g *Agent) pool() *Node {
 	return &Node{
 		Name: g.Name, Template: g, DependsOn: g.DependsOn, Suspended: g.Suspended,
@@ -125,16 +122,16 @@ func (t *Tree) Pools() map[string]*Node {
 	return pools
 }
 
-// Layout returns the tree with these instances in its pools, by path of the
-// pool, in the order of their numbers; those without one come last. A pool that is
-// not mentioned has none. What does not change is shared with t.
+// Layout returns the tree with the given instances, by path of their pool, sorted by number.
+// Instances without a number come last. A pool that is not in the map has no instances. The
+// result shares unchanged parts with t.
 func (t *Tree) Layout(instances map[string][]string) *Tree {
 	laid := *t
 	laid.Root = t.Root.layout(t.Root.Name, instances)
 	return &laid
 }
 
-// Minimal returns Layout with the instances that there are at least.
+// Minimal returns the tree with the minimum of instances in each pool.
 func (t *Tree) Minimal() *Tree {
 	instances := make(map[string][]string)
 	for path, n := range t.Pools() {
@@ -143,7 +140,7 @@ func (t *Tree) Minimal() *Tree {
 	return t.Layout(instances)
 }
 
-// Populated returns Layout with those instances that the paths are of.
+// Populated returns the tree with the instances that are among the paths.
 func (t *Tree) Populated(paths iter.Seq[string]) *Tree {
 	pools, instances := t.Pools(), make(map[string][]string)
 	for path := range paths {
@@ -178,8 +175,8 @@ func (n *Node) layout(path string, instances map[string][]string) *Node {
 	return &laid
 }
 
-// Sorted returns the names of instances without duplicates, by number; those
-// without one are last, by name.
+// Sorted returns the names of instances without duplicates, sorted by number. Those without a
+// number come last, sorted by name.
 func (g *Agent) Sorted(names []string) []string {
 	number := make(map[string]int, len(names))
 	for _, name := range names {
@@ -190,7 +187,7 @@ func (g *Agent) Sorted(names []string) []string {
 	})
 }
 
-// checkPool checks what makes a pool of an agent, and fills in what is open.
+// checkPool checks a pool and fills in its defaults.
 func (a *assembly) checkPool(i int, g *Agent) {
 	if g.Pool == nil {
 		return
@@ -198,7 +195,7 @@ func (a *assembly) checkPool(i int, g *Agent) {
 	p := *g.Pool
 	g.Pool = &p
 	if g.Limit == (supervisor.Limit{}) {
-		// One instance that fails all the time must not bring down the others.
+		// A constantly failing instance must not bring down the others.
 		g.Limit = DefaultPatrol().Limit
 	}
 	a.checkPoolSize(i, g)

@@ -8,11 +8,10 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Retain returns the tree with pools that are no longer in it, so that their instances can
-// finish: by path, what the instances are made of. A pool
-// hides what the tree has in its place, and is in a supervisor of the same kind
-// as the default one if that is gone, too. It depends on what is still there of
-// what it depended on. What does not change is shared with t.
+// Retain returns the tree with additional pools, by path, that are no longer in the file, so
+// that their instances can finish. A pool replaces a node of the tree at its path. A missing
+// parent is added with the default settings. Dependencies of the pool that no longer exist are
+// dropped. The result shares unchanged parts with t.
 func (t *Tree) Retain(pools map[string]*Agent) *Tree {
 	if len(pools) == 0 {
 		return t
@@ -30,18 +29,18 @@ func (t *Tree) Retain(pools map[string]*Agent) *Tree {
 	return &kept
 }
 
-// retired returns a pool that is no longer in the file.
+// retired returns the supervisor of a pool that is no longer in the file.
 func retired(g *Agent, names map[string]bool) *Node {
 	made := *g
 	made.DependsOn = slices.DeleteFunc(slices.Clone(g.DependsOn), func(name string) bool {
-		return !names[name] || names[g.Name] // what has taken its name may be waited for by what it waited for
+		return !names[name] || names[g.Name] // otherwise the new node of that name could cause a cycle
 	})
 	n := made.pool()
 	n.Retired, n.Suspended = true, false
 	return n
 }
 
-// retain returns a copy of the node with a pool somewhere below it.
+// retain returns a copy of the node with a pool at a path below it.
 func (n *Node) retain(path []string, pool *Node) *Node {
 	kept := *n
 	kept.Children = slices.Clone(n.Children)

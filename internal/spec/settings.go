@@ -7,27 +7,27 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Patrol has the settings of reconciliation. Tree.Patrol has all of them: those that were
-// set, and the defaults of DefaultPatrol.
+// Patrol holds the settings of reconciliation. In Tree.Patrol, defaults are filled in from
+// DefaultPatrol.
 type Patrol struct {
 	// Interval is the time between two passes; at least MinPatrolInterval.
 	Interval time.Duration
-	// Limit is the default limit of agents. The agents of a Tree have it
-	// already; see Agent.DefaultLimit.
+	// Limit is the default limit of agents. In a Tree it is already applied; see
+	// Agent.DefaultLimit.
 	Limit supervisor.Limit
-	// ShutdownTimeout is how long all agents together have to end by
-	// themselves when everything stops. 0: they are killed at once.
+	// ShutdownTimeout is the time that all agents have to end when everything stops. With 0
+	// they are killed at once.
 	ShutdownTimeout time.Duration
-	// DriftDrainTimeout is how long an agent that no longer is as the file
-	// says may take to finish what it does, before it is restarted.
+	// DriftDrainTimeout is the time that an agent whose configuration has changed has to finish
+	// its work before it is restarted.
 	DriftDrainTimeout time.Duration
-	// Starts is how many agents are being started at a time, at least 1.
+	// Starts is the largest number of concurrent starts, at least 1.
 	Starts int
-	// GCInterval is the time between two purges of records, TTL how long one
-	// that is closed is kept. Nothing is purged unless both are above zero.
+	// GCInterval is the time between two purges of records. TTL is the time that a closed record
+	// is kept. Nothing is purged unless both are above zero.
 	GCInterval, TTL time.Duration
-	// MaxClaims is how many claims of a task may fail before it is parked, where
-	// the task does not say so itself. 0: it never is.
+	// MaxClaims is the number of claims of a task that may fail before it is parked, unless the
+	// task sets its own. With 0 tasks are never parked.
 	MaxClaims int
 }
 
@@ -41,15 +41,14 @@ const (
 	MaxClaims         = 1000
 )
 
-// DefaultMaxClaims is how many claims of a task may fail, unless something else
-// is stated.
+// DefaultMaxClaims is the default of Patrol.MaxClaims.
 const DefaultMaxClaims = 3
 
-// DefaultPatrol returns the defaults.
+// DefaultPatrol returns the default settings.
 //
-// With DefaultBackoff, a dependency that is down for two minutes uses up 20
-// starts less than once in a million times. An agent that keeps crashing is
-// quarantined after some seven minutes.
+// With DefaultBackoff, agents whose dependency is down for two minutes use up 20 starts less
+// than once in a million times. An agent that always crashes is quarantined after about seven
+// minutes.
 func DefaultPatrol() Patrol {
 	return Patrol{
 		Interval: 30 * time.Second, Limit: supervisor.Quarantining(20, time.Hour),
@@ -57,15 +56,15 @@ func DefaultPatrol() Patrol {
 	}
 }
 
-// DefaultBackoff returns the delay before a restart of what states none.
+// DefaultBackoff returns the default delay before a restart.
 func DefaultBackoff() supervisor.Backoff {
 	return supervisor.Backoff{Kind: supervisor.Exponential, Base: time.Second, Cap: time.Minute, Jitter: true}
 }
 
-// Persistence is where the state of a project is kept.
+// Persistence is the store of the state of a project.
 type Persistence struct {
 	Backend Backend
-	// Path is the absolute path of the file of SQLite; the daemon's own if empty.
+	// Path is the absolute path of the SQLite file; if empty, the default of the daemon.
 	Path string
 }
 
@@ -73,16 +72,16 @@ type Persistence struct {
 type Backend uint8
 
 const (
-	SQLite Backend = iota // a file, which outlives everything
-	Memory                // nothing that outlives the daemon
+	SQLite Backend = iota // a file
+	Memory                // state ends with the daemon
 )
 
 func (b Backend) String() string { return EnumName(b, "sqlite", "memory") }
 
-// Retention bounds the event log of a project. What is older, or more, is removed from
-// its beginning. The zero value has the defaults.
+// Retention limits the event log of a project. Older events, and those beyond the size, are
+// removed from its beginning. The zero value means the defaults.
 type Retention struct {
-	MaxAge   time.Duration // 30 days if 0, no bound if negative
+	MaxAge   time.Duration // 30 days if 0; no limit if negative
 	MaxBytes int64         // 256 MiB if 0
 }
 
@@ -93,15 +92,15 @@ const (
 	MinEventBytes     = 1 << 20
 )
 
-// Bounds returns the values in force; an age of 0 is no bound.
+// Bounds returns the effective values. An age of 0 means no limit.
 func (r Retention) Bounds() (maxAge time.Duration, maxBytes int64) {
 	return max(cmp.Or(r.MaxAge, DefaultEventAge), 0), cmp.Or(r.MaxBytes, DefaultEventBytes)
 }
 
-// Logs bounds the output that is kept of an agent. Zero is the default.
+// Logs limits the output that is kept of an agent. Zero means the default.
 type Logs struct {
 	MaxSize int64 // bytes of a file before it is rotated
-	Keep    int   // rotated files
+	Keep    int   // number of rotated files
 }
 
 // Bounds of Logs.
@@ -110,28 +109,26 @@ const (
 	MaxLogFiles = 100
 )
 
-// Or returns the bounds, and where they state none those of others.
+// Or returns the limits, with those that are not set from others.
 func (l Logs) Or(others Logs) Logs {
 	return Logs{cmp.Or(l.MaxSize, others.MaxSize), cmp.Or(l.Keep, others.Keep)}
 }
 
-// Recall selects what a new daemon keeps of the limits of the one before: restart
-// counters, delays, quarantines, give-ups. It always keeps manual stops, and pauses until
-// they are resumed.
+// Recall selects which restart counters, delays, quarantines and give-ups a new daemon
+// restores. Manual stops and pauses are always restored.
 type Recall uint8
 
 const (
-	// RecallMost is the default: limits that quarantine start from zero with each
-	// daemon, as in Gas City. All others continue where they were, as they wait
-	// for people or end supervisors.
+	// RecallMost is the default. Limits that quarantine start from zero with each daemon, as in
+	// Gas City. All others continue, as they wait for people or end supervisors.
 	RecallMost Recall = iota
 	// RecallAll is [supervision] persist = true.
 	RecallAll
-	// RecallNothing is persist = false, which keeps nothing.
+	// RecallNothing is [supervision] persist = false.
 	RecallNothing
 )
 
-// Forgets reports whether what a limit had counted and decided ends with the daemon.
+// Forgets reports whether the state of a limit ends with the daemon.
 func (r Recall) Forgets(l supervisor.Limit) bool {
 	return r == RecallNothing || r == RecallMost && l.OnLimit == supervisor.Quarantine
 }

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// stopSignals are those that can end a process or that programs take as a
-// request to stop. STOP, CONT and the like would only leave it hanging until SIGKILL.
+// stopSignals are the signals that end a process or that programs treat as a request to stop.
+// Others, such as STOP, would leave it hanging until SIGKILL.
 var stopSignals = []struct {
 	name   string
 	number syscall.Signal
@@ -24,9 +24,8 @@ var stopSignals = []struct {
 	{"WINCH", syscall.SIGWINCH},
 }
 
-// ParseSignal reads the name of a signal that can stop an agent, in any case
-// and with or without SIG, and returns it as Shutdown has it (TERM) together
-// with its number on this system.
+// ParseSignal parses the name of a signal that can stop an agent, in upper or lower case and
+// with or without SIG. It returns the short name, such as TERM, and the number on this system.
 func ParseSignal(text string) (name string, number syscall.Signal, ok bool) {
 	text = strings.TrimPrefix(strings.ToUpper(text), "SIG")
 	for _, s := range stopSignals {
@@ -37,7 +36,7 @@ func ParseSignal(text string) (name string, number syscall.Signal, ok bool) {
 	return "", 0, false
 }
 
-// SignalNames returns the names that ParseSignal knows.
+// SignalNames returns the names that ParseSignal returns.
 func SignalNames() []string {
 	names := make([]string, len(stopSignals))
 	for i, s := range stopSignals {

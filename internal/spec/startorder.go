@@ -1,7 +1,7 @@
 package spec
 
-// StartOrder tells what agents and supervisors of a tree depend on. Agents start after
-// what they depend on and stop before it.
+// StartOrder holds the dependencies of the agents and supervisors of a tree. Agents start
+// after their dependencies and stop before them.
 //
 //   - A dependency is declared by the agent or by a supervisor that it is in.
 //   - To depend on a supervisor is to depend on all agents in it.
@@ -17,10 +17,10 @@ type StartOrder struct {
 	graph    graph
 }
 
-// StartOrder returns the order of the agents of the tree, which Assemble must have made.
+// StartOrder returns the order of the agents of a tree that Assemble has returned.
 func (t *Tree) StartOrder() *StartOrder {
 	o := &StartOrder{index: make(map[string]int)}
-	byName := make(map[string]int) // without instances of pools, which names do not refer to
+	byName := make(map[string]int) // without instances of pools, which dependencies cannot name
 	var children []Child
 	for path, c := range t.All() {
 		i := len(o.paths)
@@ -59,9 +59,9 @@ func (t *Tree) StartOrder() *StartOrder {
 	return o
 }
 
-// Needs returns the paths that an agent or supervisor depends on, in the order of the
-// file: its own first, then those of the supervisors it is in. It waits until each of
-// these agents, and all agents in each of these supervisors, are ready.
+// Needs returns the paths of the dependencies of an agent or supervisor, in the order of the
+// file: its own first, then those of the supervisors it is in. It waits until these agents,
+// and all agents in these supervisors, are ready.
 func (o *StartOrder) Needs(path string) []string {
 	var needs []string
 	seen := make(map[int]bool)

@@ -1,13 +1,13 @@
 package spec
 
-// StopOrder tells which agents may be stopped next, as others end. An agent may be
-// asked to stop once no running agent depends on it, directly or through agents that
-// are not part of the shutdown. It is not safe for concurrent use.
+// StopOrder determines which agents may stop next as others end. An agent may stop once no
+// running agent depends on it, directly or through agents that are not part of the shutdown.
+// It is not safe for concurrent use.
 type StopOrder struct {
 	o       *StartOrder
-	pending []int    // by vertex: how many vertices that wait for it are not done
+	pending []int    // by vertex: number of vertices that wait for it and are not done
 	running []bool   // by element: whether it is an agent of this shutdown that has not ended
-	free    []string // agents that may be asked now
+	free    []string // agents that may stop now
 }
 
 // StopOrder returns the order in which to stop the agents for which running is true.
@@ -31,15 +31,15 @@ func (o *StartOrder) StopOrder(running func(path string) bool) *StopOrder {
 	return u
 }
 
-// Free returns the agents that may be asked to stop and were not returned before,
-// in the reverse of the order in which they were started.
+// Free returns the agents that may stop now and were not returned before, in reverse start
+// order.
 func (u *StopOrder) Free() []string {
 	free := u.free
 	u.free = nil
 	return free
 }
 
-// Ended notes that an agent has ended, whether it was asked to or not.
+// Ended records that an agent has ended, whether or not it was asked to.
 func (u *StopOrder) Ended(path string) {
 	i, known := u.o.index[path]
 	if !known || !u.running[i] {
@@ -51,14 +51,14 @@ func (u *StopOrder) Ended(path string) {
 	}
 }
 
-// release continues from vertices that nothing waits for.
+// release marks vertices as done that no vertex waits for, and those that become free by that.
 func (u *StopOrder) release(queue []int) {
 	for len(queue) > 0 {
-		v := queue[len(queue)-1] // what was started last is there last
+		v := queue[len(queue)-1] // the last one was started last
 		queue = queue[:len(queue)-1]
 		if i := v / 2; v == ready(i) && u.running[i] {
 			u.free = append(u.free, u.o.paths[i])
-			continue // until it has ended
+			continue // its dependencies wait until it has ended
 		}
 		for _, w := range u.o.graph[v] {
 			if u.pending[w]--; u.pending[w] == 0 {
