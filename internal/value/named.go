@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Named is values by name. Reading one from JSON is as strict as Parse: it refuses
-// a name that is there twice, and says of which name the value is wrong.
+// Named maps names to values. Reading it from JSON is as strict as Parse: it rejects duplicate
+// names, and errors name the faulty value.
 type Named map[string]Value
 
 // UnmarshalJSON reads an object.
@@ -27,7 +27,7 @@ func (m *Named) UnmarshalJSON(text []byte) error {
 		if err != nil {
 			return err
 		}
-		name := t.(string) // or it would be no JSON
+		name := t.(string) // keys in JSON are strings
 		if _, twice := (*m)[name]; twice {
 			return fmt.Errorf("the name %.130q is there twice, expected once", name)
 		}

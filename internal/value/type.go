@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Type is what kind of value somebody asks for.
+// Type is a type of values.
 type Type uint8
 
 const (
-	Any    Type = iota // everything, null as well
+	Any    Type = iota // any value, including null
 	Bool               // true or false
-	Int                // a number without fraction and exponent, of any size
-	Float              // a number that a float of 64 bits has room for
+	Int                // a number without a fraction or exponent, of any size
+	Float              // a number within the range of a 64-bit float
 	String             // text
 	List               // an array
 	Map                // an object
@@ -30,7 +30,7 @@ func (t Type) String() string {
 	return fmt.Sprintf("invalid(%d)", uint8(t))
 }
 
-// ParseType is the inverse of String.
+// ParseType returns the type with a name.
 func ParseType(name string) (Type, error) {
 	if i := slices.Index(typeNames[:], name); i >= 0 {
 		return Type(i), nil
@@ -38,16 +38,16 @@ func ParseType(name string) (Type, error) {
 	return 0, fmt.Errorf("unknown type %q, expected one of %s", name, strings.Join(typeNames[:], ", "))
 }
 
-// MarshalText is String.
+// MarshalText returns the name of the type.
 func (t Type) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// UnmarshalText is ParseType.
+// UnmarshalText parses the name of a type.
 func (t *Type) UnmarshalText(text []byte) (err error) {
 	*t, err = ParseType(string(text))
 	return err
 }
 
-// Zero is what a belief of the type is before anybody has said anything.
+// Zero returns the zero value of the type.
 func (t Type) Zero() Value {
 	return [...]Value{Null, "false", "0", "0", `""`, "[]", "{}"}[t]
 }
@@ -67,7 +67,7 @@ func (t Type) Fits(v Value) bool {
 	}
 }
 
-// Of is the narrowest type that v is of; Any for null.
+// Of returns the narrowest type of v; Any for null.
 func Of(v Value) Type {
 	if v == "" {
 		return Any
@@ -90,7 +90,7 @@ func Of(v Value) Type {
 	return Int
 }
 
-// Describe says what v is, for a message that says what was expected instead.
+// Describe returns the type of v and its beginning, for messages.
 func Describe(v Value) string {
 	if v == Null {
 		return "null"

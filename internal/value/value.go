@@ -1,6 +1,5 @@
-// Package value holds JSON values from other programs, so that they can be kept
-// and passed on without harm: bounded, free of what readers disagree about, exact
-// to the last digit, and of a type that can be asked for.
+// Package value holds JSON values from other programs in a form that is safe to store and pass
+// on. Values are bounded, unambiguous for all readers, exact to the last digit, and typed.
 package value
 
 import (
@@ -16,22 +15,22 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds on a value.
+// Limits of a value.
 const (
-	MaxBytes    = 512 << 10 // of the compact text; a record with it fits into any store
-	MaxDepth    = 100       // lists and maps in one another
+	MaxBytes    = 512 << 10 // of the compact text; a record with it fits into every store
+	MaxDepth    = 100       // nested lists and maps
 	maxDigits   = 1000      // characters of a number
 	maxExponent = 9999      // of a number such as 1e9999
 )
 
-// Value is compact JSON text that Parse has checked. "" is no value. Numbers
-// are as they were written; nothing has been through a float.
+// Value is compact JSON text that Parse has checked. "" is no value. Numbers are kept as
+// written, never converted to a float.
 type Value string
 
 // Null is JSON's null.
 const Null Value = "null"
 
-// Error says where text is not a value that can be kept.
+// Error reports text that is not an acceptable value.
 type Error struct {
 	Line, Column int // from 1; the column counts bytes
 	Message      string
@@ -39,12 +38,12 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Message) }
 
-// LimitError says that something is larger than it may be.
+// LimitError reports something that exceeds a limit.
 type LimitError struct {
 	What      string // such as "a value of a belief"
 	Have, Max int
 	Unit      string // such as "bytes"
-	Hint      string // what to do; may be empty
+	Hint      string // a remedy; may be empty
 }
 
 func (e *LimitError) Error() string {
@@ -55,22 +54,21 @@ func (e *LimitError) Error() string {
 	return s
 }
 
-// Parse checks JSON text and returns it without white space between its parts.
-// It refuses, with an *Error, what is not one JSON value, not UTF-8, too deep, a
-// key that is there twice, and numbers that no reader can hold; with a
-// *LimitError what is too large.
+// Parse checks JSON text and returns it without insignificant white space. The error is a
+// *LimitError if the value is too large. It is an *Error for text that is not exactly one JSON
+// value or not UTF-8, for excessive nesting, duplicate keys and out-of-range numbers.
 func Parse(text []byte) (Value, error) {
-	if len(text) > 2*MaxBytes { // however much of it is white space
+	if len(text) > 2*MaxBytes { // even if much of it is white space
 		return "", TooLarge(len(text))
 	}
 	if at := invalidUTF8(text); at >= 0 {
 		return "", errorAt(text, at, "the byte 0x%02x is not UTF-8", text[at])
 	}
 	if !json.Valid(text) {
-		var raw json.RawMessage // which says where
+		var raw json.RawMessage // its error has the offset
 		return "", syntaxError(text, json.Unmarshal(text, &raw))
 	}
-	if scalar := bytes.Trim(text, " \t\r\n"); scalar[0] != '{' && scalar[0] != '[' { // as most are
+	if scalar := bytes.Trim(text, " \t\r\n"); scalar[0] != '{' && scalar[0] != '[' { // like most values
 		if err := checkScalar(text, scalar); err != nil {
 			return "", err
 		}
@@ -89,7 +87,7 @@ func Parse(text []byte) (Value, error) {
 	return Value(compact.String()), nil
 }
 
-// checkScalar is what Parse checks of a value without parts.
+// checkScalar checks a value that is not a list or map.
 func checkScalar(text, scalar []byte) error {
 	if len(scalar) > MaxBytes {
 		return TooLarge(len(scalar))
@@ -102,13 +100,13 @@ func checkScalar(text, scalar []byte) error {
 	return nil
 }
 
-// TooLarge is the error for a value of so many bytes.
+// TooLarge returns the error for a value that has too many bytes.
 func TooLarge(bytes int) error {
 	return &LimitError{What: "a value", Have: bytes, Max: MaxBytes, Unit: "bytes",
 		Hint: "keep it in a file and its path in the belief"}
 }
 
-// Text is the value of a string.
+// Text returns the value of a string.
 func Text(s string) (Value, error) {
 	if at := invalidUTF8([]byte(s)); at >= 0 {
 		return "", errorAt([]byte(s), at, "the byte 0x%02x is not UTF-8", s[at])
@@ -126,13 +124,13 @@ func Text(s string) (Value, error) {
 	return v, nil
 }
 
-// Raw is the text of a string. ok is false for other values.
+// Raw returns the text of a string. ok is false for other values.
 func (v Value) Raw() (text string, ok bool) {
 	ok = Of(v) == String && json.Unmarshal([]byte(v), &text) == nil
 	return text, ok
 }
 
-// MarshalJSON is the value itself; null if there is none.
+// MarshalJSON returns the value; null if there is none.
 func (v Value) MarshalJSON() ([]byte, error) {
 	if v == "" {
 		return []byte(Null), nil
@@ -140,14 +138,14 @@ func (v Value) MarshalJSON() ([]byte, error) {
 	return []byte(v), nil
 }
 
-// UnmarshalJSON is Parse.
+// UnmarshalJSON parses a value.
 func (v *Value) UnmarshalJSON(text []byte) (err error) {
 	*v, err = Parse(text)
 	return err
 }
 
-// Brief is the value for a message: at most most bytes of it, and how long it
-// is if that is not all, with what cannot be printed escaped.
+// Brief returns the value for a message: at most most bytes of it, followed by its size if
+// that is not all. Unprintable characters are escaped.
 func (v Value) Brief(most int) string {
 	if len(v) <= most {
 		return printable(string(v))
@@ -202,18 +200,18 @@ func syntaxError(text []byte, err error) error {
 	}
 	at := int(e.Offset)
 	if at > 0 && !strings.HasPrefix(e.Error(), "unexpected end") {
-		at-- // the offset is that after the byte which is wrong
+		at-- // the offset is that after the faulty byte
 	}
 	return errorAt(text, at, "not JSON: %v", e)
 }
 
-// level is a list or map that is open.
+// level is an open list or map.
 type level struct {
 	keys map[string]bool // of a map
-	key  bool            // the next token of a map is a key
+	key  bool            // whether the next token is a key
 }
 
-// check looks for what is valid JSON and does harm all the same.
+// check reports valid JSON that is not acceptable.
 func check(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -262,7 +260,7 @@ func check(text []byte) error {
 	}
 }
 
-// checkNumber says what is wrong with a number, or "".
+// checkNumber returns the fault of a number, or "".
 func checkNumber(text string) string {
 	if len(text) > maxDigits {
 		return fmt.Sprintf("a number of %d characters, at most %d are allowed; write it as a string", len(text),
