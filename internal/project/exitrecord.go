@@ -12,22 +12,22 @@ import (
 	"github.com/coppice-dev/coppice/internal/private"
 )
 
-// exitRecord describes how a daemon has ended. There is none while a daemon runs, nor after one that
-// was killed. It is for people: nothing depends on it.
+// exitRecord describes how a daemon has ended. There is none while a daemon runs, or after a daemon
+// was killed. Only messages use it.
 type exitRecord struct {
 	At     time.Time `json:"at"`
-	Reason string    `json:"reason,omitempty"` // empty if the daemon was asked to end
+	Reason string    `json:"reason,omitempty"` // empty if the daemon was asked to stop
 }
 
 func (p Project) exitRecord() string { return filepath.Join(p.State, "ended.json") }
 
-// maxExitRecord is the size of the largest file that is read as an exit record.
+// maxExitRecord is the largest size of an exit record in bytes.
 const maxExitRecord = 1 << 20
 
 // RemoveExitRecord removes the record of how the last daemon ended.
 func (p Project) RemoveExitRecord() { os.Remove(p.exitRecord()) }
 
-// WriteExitRecord records that this daemon has ended, and why unless it was asked to.
+// WriteExitRecord records that this daemon has ended, and the reason unless it was asked to stop.
 func (p Project) WriteExitRecord(err error) {
 	r := exitRecord{At: time.Now()}
 	if err != nil && !errors.Is(err, context.Canceled) {
@@ -38,7 +38,8 @@ func (p Project) WriteExitRecord(err error) {
 	}
 }
 
-// lastDaemon returns the last daemon of the project of a file; false if there never was one, or one runs.
+// lastDaemon returns the last daemon of the project of a file. It reports false if there never was
+// one, or if one is running.
 func lastDaemon(file string) (Project, Holder, bool) {
 	p, err := Open(file)
 	if err != nil {
@@ -62,8 +63,8 @@ func Killed(file string) bool {
 	return os.IsNotExist(err)
 }
 
-// LastExit returns how the last daemon of the project of a file has ended, in a clause for people; "" if
-// there never was a daemon, or one runs.
+// LastExit describes how the last daemon of the project of a file has ended. It returns "" if there
+// never was one, or if one is running.
 func LastExit(file string) string {
 	p, last, ended := lastDaemon(file)
 	if !ended {

@@ -21,10 +21,10 @@ type Holder struct {
 	Since time.Time `json:"since"`
 }
 
-// LockedError reports that another daemon has the project.
+// LockedError reports that another daemon has locked the project.
 type LockedError struct {
 	Project string
-	Holder  Holder // zero where it did not say
+	Holder  Holder // zero if unknown
 }
 
 func (e *LockedError) Error() string {
@@ -39,8 +39,8 @@ func (e *LockedError) Error() string {
 		e.Project, who)
 }
 
-// Lock makes this process the only daemon of the project, until Release is called or the process
-// ends. The error is a *LockedError if another process is.
+// Lock makes this process the only daemon of the project until it calls Release or ends. The error
+// is a *LockedError if another process is the daemon.
 func (p Project) Lock() (*Lock, error) {
 	if err := p.Make(); err != nil {
 		return nil, err
@@ -59,16 +59,16 @@ func (p Project) Lock() (*Lock, error) {
 	}
 }
 
-// Lock makes a process the daemon of a project: it consists of the lock file and the name.
+// Lock is the lock of a project. It consists of the lock file and the claimed name.
 type Lock struct {
 	project Project
-	name    func() error // releases it; nil before it was claimed
+	name    func() error // releases the name; nil if it is not claimed yet
 	file    *flock.Flock
 }
 
-// try takes what is missing of the lock. If another process has some of it, that is returned.
+// try takes the missing parts of the lock. If another process has one, it returns that process.
 func (l *Lock) try() (*Holder, error) {
-	// The lock file is never removed: that would let in two daemons.
+	// The lock file is never removed, as that would allow two daemons.
 	file := flock.New(l.project.lock(), flock.SetPermissions(0o600),
 		flock.SetFlag(os.O_CREATE|os.O_RDONLY|private.OpenFlags))
 	ok, err := file.TryLock()
@@ -89,14 +89,14 @@ func (l *Lock) try() (*Holder, error) {
 		l.name = name
 	}
 	l.file = file
-	// The holder is written for people; on a full disk the lock holds without.
+	// The holder is only for messages; on a full disk the lock works without it.
 	if text, err := json.Marshal(Holder{os.Getpid(), time.Now()}); err == nil {
 		private.WriteFile(l.project.lock(), text)
 	}
 	return nil, nil
 }
 
-// Repair takes the lock again if its file was removed, and reports that.
+// Repair takes the lock again if its file was removed, and reports whether it did.
 func (l *Lock) Repair() (restored bool, err error) {
 	now, err := os.Stat(l.project.lock())
 	if err == nil {
@@ -122,12 +122,12 @@ func (l *Lock) Repair() (restored bool, err error) {
 // Release gives up the lock.
 func (l *Lock) Release() error { return errors.Join(l.file.Close(), l.name()) }
 
-// lockTimeout bounds the wait for the lock of a daemon that has died: a process that it was about to
-// start holds the lock until its execve.
+// lockTimeout limits the wait for the lock of a dead daemon. A child that it was starting holds the
+// lock until its execve.
 const lockTimeout = 2 * time.Second
 
-// alive reports whether the holder is a process that has not ended. A zombie has, and so has a process
-// with a SIGKILL that is still pending.
+// alive reports whether the holder is a running process. A zombie is not, nor is a process with a
+// pending SIGKILL.
 func (h Holder) alive() bool {
 	if h.PID <= 0 || syscall.Kill(h.PID, 0) != nil {
 		return false
@@ -136,7 +136,7 @@ func (h Holder) alive() bool {
 	if err != nil {
 		return true
 	}
-	// See proc_pid_stat(5): the state comes first after the name, the flags seventh.
+	// See proc_pid_stat(5): after the name, the state is the first field and the flags are the seventh.
 	const exiting, signalled = 0x4, 0x400
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 7 {
@@ -162,7 +162,7 @@ func killed(pid int) bool {
 	return false
 }
 
-// Holder reads the holder of the lock; zero if that cannot be read.
+// Holder returns the holder of the lock; zero if it cannot be read.
 func (p Project) Holder() (h Holder) {
 	text, err := private.ReadFile(p.lock(), 4096)
 	if err != nil || json.Unmarshal(text, &h) != nil {
@@ -171,7 +171,7 @@ func (p Project) Holder() (h Holder) {
 	return h
 }
 
-// Locked returns the daemon of the project, and whether there is one.
+// Locked returns the running daemon of the project, and reports whether there is one.
 func (p Project) Locked() (Holder, bool) {
 	lock := flock.New(p.lock(), flock.SetFlag(os.O_RDONLY|private.OpenFlags))
 	ok, err := lock.TryRLock()
@@ -182,21 +182,21 @@ func (p Project) Locked() (Holder, bool) {
 		h := p.Holder()
 		return h, h.alive()
 	}
-	// The lock file of a daemon may have been removed; the daemon makes another one.
+	// The lock file of a running daemon may have been removed; the daemon will restore it.
 	if h := (Holder{PID: nameHolder(p.Dir)}); h.alive() {
 		return h, true
 	}
 	return Holder{}, false
 }
 
-// Opened is a project whose lock a process has open.
+// Opened is a project whose lock file a process has open.
 type Opened struct {
 	Project Project
 	PID     int
 }
 
-// Holds reports whether the process is the controller of the project, and since when.
-// It reads files of the project, whose file system may hang.
+// Holds reports whether the process is the daemon of the project, and since when. It reads files of
+// the project, whose file system may hang.
 func (o Opened) Holds() (since time.Time, ok bool) {
 	holder, locked := o.Project.Locked()
 	return holder.Since, locked && holder.PID == o.PID

@@ -13,10 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// claimName claims a name that belongs to the project on this machine: an abstract unix socket, see
-// unix(7). Unlike the lock it is no file, so that it holds when the state directory of a running
-// daemon is removed. It belongs to the directory, by whatever path. If another process has the name,
-// that is returned.
+// claimName claims the name of the project on this machine: an abstract unix socket, see unix(7).
+// Unlike the lock it is not a file, so it survives the removal of the state directory. It identifies
+// the directory independently of the path. If another process has the name, claimName returns it.
 func claimName(dir string) (release func() error, holder int, err error) {
 	address, err := nameOf(dir)
 	if err != nil {
@@ -39,13 +38,13 @@ func claimName(dir string) (release func() error, holder int, err error) {
 	defer c.Close()
 	pid, err := trustedPeer(c)
 	if err == nil && pid == 0 {
-		// Any user may claim any name. That must not keep a daemon from working.
+		// Any user can claim any name, which must not keep the daemon from working.
 		return func() error { return nil }, 0, nil
 	}
 	return nil, pid, err
 }
 
-// nameHolder returns the process that has claimed the name of a project; 0: none has.
+// nameHolder returns the process that has claimed the name of a project; 0 if none has.
 func nameHolder(dir string) (pid int) {
 	address, err := nameOf(dir)
 	if err != nil {
@@ -71,7 +70,7 @@ func nameOf(dir string) (*net.UnixAddr, error) {
 	return &net.UnixAddr{Net: "unix", Name: "@coppice-" + hex.EncodeToString(sum[:16])}, nil
 }
 
-// trustedPeer returns the process at the other end if it is root's or of this user; else 0.
+// trustedPeer returns the process at the other end if it belongs to root or to this user; else 0.
 func trustedPeer(c *net.UnixConn) (pid int, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -2,11 +2,10 @@
 
 package project
 
-// claimName takes a name that is the project's alone; there are none here,
-// and the lock has to do.
+// claimName claims nothing: this system has no abstract sockets, so only the lock file counts.
 func claimName(string) (release func() error, holder int, err error) {
 	return func() error { return nil }, 0, nil
 }
 
-// nameHolder returns 0: no names are claimed.
+// nameHolder returns 0: there are no names.
 func nameHolder(string) (pid int) { return 0 }

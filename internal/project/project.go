@@ -1,5 +1,5 @@
-// Package project knows the files that a daemon keeps next to a coppice.toml: its lock, its
-// store, the slots of its agents, and how the last daemon ended.
+// Package project manages the files that a daemon keeps next to a coppice.toml: its lock, its
+// store, the slots of its agents, and the record of how the last daemon ended.
 package project
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Project is the directory of a coppice.toml, and what the daemon keeps there.
+// Project is the directory of a coppice.toml with the files of the daemon.
 type Project struct {
 	Dir   string // absolute
 	State string // Dir/.coppice, mode 0700
@@ -28,14 +28,14 @@ func Open(config string) (Project, error) {
 	if err != nil {
 		return Project{}, fmt.Errorf("finding the directory of %s: %w", config, err)
 	}
-	dir, err := filepath.EvalSymlinks(filepath.Dir(absolute)) // one project, one state, whatever it is called
+	dir, err := filepath.EvalSymlinks(filepath.Dir(absolute)) // one state for all paths of a directory
 	if err != nil {
 		return Project{}, err
 	}
 	return Project{Dir: dir, State: filepath.Join(dir, endpoint.Dir)}, nil
 }
 
-// Make makes the directory of the state, or checks the one that is there.
+// Make creates the state directory, or checks an existing one.
 func (p Project) Make() error {
 	if err := os.Mkdir(p.State, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return p.unusable(err)
@@ -46,7 +46,7 @@ func (p Project) Make() error {
 	ignore := filepath.Join(p.State, ".gitignore")
 	if _, err := os.Lstat(ignore); errors.Is(err, os.ErrNotExist) {
 		if err := private.WriteFile(ignore, []byte("*\n")); errors.Is(err, syscall.ENOSPC) {
-			os.Remove(ignore) // it is for a later start
+			os.Remove(ignore) // a later start writes it
 		} else if err != nil {
 			return p.unusable(err)
 		}
@@ -54,8 +54,8 @@ func (p Project) Make() error {
 	return nil
 }
 
-// Check makes sure that the directory of the state is this user's alone, and that no
-// link leads out of it. Other users, or a checkout, may have made it.
+// Check checks that the state directory belongs to this user alone and contains no symbolic
+// links. Another user, or a git checkout, may have created it.
 func (p Project) Check() error {
 	err := private.Dir(p.State)
 	for _, dir := range []string{p.State, p.Slots(), p.Tmux(), p.Inside(), p.Jobs(), p.RunRequests()} {
@@ -73,23 +73,23 @@ func (p Project) Check() error {
 	return nil
 }
 
-// unusable explains why nothing can be kept in the directory of the state.
+// unusable returns the error for a state directory that cannot be used.
 func (p Project) unusable(err error) error {
 	return fmt.Errorf("nothing can be kept in %s, where coppice has the state and the logs of a project (%w); make "+
 		"%s writable, or copy the project to a directory that is", p.State, err, p.Dir)
 }
 
-// Slots, Tmux, Inside, Log and lock are files in the state.
+// Slots, Tmux, Inside, Log and lock are paths in the state directory.
 func (p Project) Slots() string  { return filepath.Join(p.State, "run") }
 func (p Project) Tmux() string   { return filepath.Join(p.State, "tmux") }
 func (p Project) Inside() string { return filepath.Join(p.State, "inside") }
 func (p Project) Log() string    { return filepath.Join(p.State, "daemon.log") }
 func (p Project) lock() string   { return filepath.Join(p.State, lockName) }
 
-// RunRequests returns the directory of the requests of runs of agents with an Aidefile.
+// RunRequests returns the directory of run requests for agents with an Aidefile.
 func (p Project) RunRequests() string { return filepath.Join(p.State, "aide") }
 
-// Jobs returns the directory of the slots in which runs of orders run.
+// Jobs returns the directory of the slots of runs of orders.
 func (p Project) Jobs() string { return filepath.Join(p.State, "errands") }
 
 const lockName = "controller.lock"

@@ -13,9 +13,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
 )
 
-// Running returns the projects whose lock a process of this user has open, by the
-// files that the kernel lists for each process. It asks no file system that may
-// hang; see Opened.Holds for whether the process has the project.
+// Running returns the projects whose lock file a process of this user has open, from the open
+// files in /proc. It accesses no file system that may hang. Opened.Holds reports whether the
+// process is the daemon of the project.
 func Running() (all []Opened, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// OpenRuntimes opens all runtimes of a project, also those that its file does not name: agents may
-// still run there. output may be nil. The caller calls end last.
+// OpenRuntimes opens all runtimes of a project, including those that its file does not use, as agents
+// may still run there. output may be nil. The caller must call end.
 func (p Project) OpenRuntimes(ctx context.Context, tree *spec.Tree, l *slog.Logger,
 	output func(string, uint64, proc.Line)) (all []runtime.Runtime, end func() error, err error) {
 	shims, err := shim.Open(shim.Options{Dir: p.Slots(), Output: output, Logger: l})
@@ -47,11 +47,11 @@ func (p Project) OpenRuntimes(ctx context.Context, tree *spec.Tree, l *slog.Logg
 	}, nil
 }
 
-// quitTime bounds the end of the runtimes.
+// quitTime limits the shutdown of the runtimes.
 const quitTime = 5 * time.Second
 
-// needTmux returns an error if tmux is missing and needed: by agents of the file, or for a server that
-// was started for the project and has not ended.
+// needTmux returns an error if tmux is missing and needed, by agents of the file or by a tmux server
+// of the project that is still running.
 func needTmux(ctx context.Context, r *tmux.Runtime, tree *spec.Tree) error {
 	wants := InTmux(tree)
 	server, lives := r.Server()
@@ -83,10 +83,10 @@ func InTmux(tree *spec.Tree) []string {
 	return paths
 }
 
-// observeTime bounds Observe.
+// observeTime limits Observe.
 const observeTime = 30 * time.Second
 
-// Observe returns the slots of a project without a daemon that are not known to be dead.
+// Observe returns the slots that may have a running agent, for a project without a daemon.
 func (p Project) Observe(ctx context.Context, tree *spec.Tree, logger *slog.Logger) (seen []runtime.Observation,
 	err error) {
 	ctx, cancel := context.WithTimeout(ctx, observeTime)
@@ -107,8 +107,7 @@ func (p Project) Observe(ctx context.Context, tree *spec.Tree, logger *slog.Logg
 	return seen, nil
 }
 
-// StandingRuntimes opens the runtimes in which something was ever started, to read
-// their slots.
+// StandingRuntimes opens the runtimes that have slots, to read them.
 func (p Project) StandingRuntimes(l *slog.Logger) (all []runtime.Runtime, err error) {
 	for _, at := range []struct {
 		dir  string

@@ -15,13 +15,13 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
 
-// Keeping returns the project with its state where its file says.
+// Keeping returns the project with the given store.
 func (p Project) Keeping(where spec.Persistence) Project {
 	p.persistence = where
 	return p
 }
 
-// Database is the file of the state; "" if the state ends with the daemon.
+// Database returns the path of the database; "" if the state is only in memory.
 func (p Project) Database() string {
 	switch {
 	case p.persistence.Backend == spec.Memory:
@@ -32,8 +32,8 @@ func (p Project) Database() string {
 	return filepath.Join(p.State, "state.db")
 }
 
-// ServeStore is OpenStore for a daemon: agents need it more than it needs the disk. Where
-// that is full, what has to be written waits in memory until there is room.
+// ServeStore works like OpenStore, but also on a full disk: writes wait in memory until there is
+// space. Agents need a running daemon.
 func (p Project) ServeStore(ctx context.Context, logger *slog.Logger) (store.Store, error) {
 	db, err := p.OpenStore(ctx)
 	if !errors.Is(err, store.ErrFull) {
@@ -47,27 +47,27 @@ func (p Project) ServeStore(ctx context.Context, logger *slog.Logger) (store.Sto
 	return waiting, nil
 }
 
-// OpenStore opens the state, which is made if there is none.
+// OpenStore opens the store, and creates it if it does not exist.
 func (p Project) OpenStore(ctx context.Context) (store.Store, error) {
 	path := p.Database()
 	if path == "" {
 		return memory.New(), nil
 	}
-	// Of the state's own directory Lock has taken care. What else is named is made, for its owner alone.
+	// Lock has created the state directory. Any other directory is created for this user alone.
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("making the directory of the state, which [persistence] names: %w", err)
 	}
 	db, err := sqlite.Open(ctx, path)
 	if errors.Is(err, sqlite.ErrInUse) {
-		// Another daemon of this project would have its lock, too.
+		// It is not another daemon of this project, which would have the lock.
 		return nil, fmt.Errorf("%w; a coppice run of the program, or another project, keeps its state there: stop "+
 			"it, or name another file by path in [persistence]", err)
 	}
 	return db, err
 }
 
-// ReadStore opens the state to read it. Where none was ever written, or it ended
-// with the daemon, it is empty.
+// ReadStore opens the store for reading. It is empty if the store does not exist or was only in
+// memory.
 func (p Project) ReadStore(ctx context.Context) (store.Store, error) {
 	path := p.Database()
 	if path == "" {

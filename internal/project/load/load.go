@@ -21,27 +21,26 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Tree reads the desired tree of a project from its file: a coppice.toml,
-// with the Sage program that it names as a part of the tree, or a grove.toml,
-// whose program is the whole tree. Notices are what the file says in vain. The
-// error is config.Errors, or about the program.
+// Tree reads the desired tree of a project from its file. A coppice.toml may name a Sage program,
+// which becomes a part of the tree. The program of a grove.toml is the whole tree. notices are
+// warnings about the file. The error is config.Errors, or an error of the program.
 func Tree(file string) (tree *spec.Tree, notices []*config.Notice, err error) {
 	f := New(nil, nil)
 	tree, notices, _, err = f.read(file)
 	return tree, notices, errors.Join(err, f.Programs.Close())
 }
 
-// Files reads the files of a project for a controller that runs their tree.
+// Files reads the files of a project for a daemon.
 type Files struct {
 	Logger   *slog.Logger
-	Programs *sagehost.Programs // those of the trees that were read; the caller closes them
+	Programs *sagehost.Programs // programs of the trees that were read; the caller closes them
 
 	mu       sync.Mutex
-	reported string // the revision whose notices have been logged
+	reported string // revision whose notices were logged
 }
 
-// New returns what reads files. Notices are logged, unless the logger is nil. trace gets events of
-// programs as NDJSON, if it is not nil.
+// New returns a Files. Notices are logged unless the logger is nil. Events of programs are written to
+// trace as NDJSON unless it is nil.
 func New(l *slog.Logger, trace io.Writer) *Files {
 	if l == nil {
 		l = slog.New(slog.DiscardHandler)
@@ -49,8 +48,8 @@ func New(l *slog.Logger, trace io.Writer) *Files {
 	return &Files{Logger: l, Programs: sagehost.NewPrograms(l, trace)}
 }
 
-// Load is Tree with what a controller has to know of the files. It may be
-// called again, for the tree that is desired from then on.
+// Load works like Tree and also returns the files to watch and their revision. It can be called
+// repeatedly.
 func (f *Files) Load(file string) reconcile.Loaded {
 	tree, notices, sources, err := f.read(file)
 	loaded := reconcile.Loaded{
@@ -59,7 +58,7 @@ func (f *Files) Load(file string) reconcile.Loaded {
 		Watch:  filewatch.Set{Files: sortedSet(sources.Files), Dirs: sortedSet(sources.Dirs)},
 	}
 	f.mu.Lock()
-	news := loaded.Config.Revision != f.reported // the file is read again and again
+	news := loaded.Config.Revision != f.reported // the files are read repeatedly
 	f.reported = loaded.Config.Revision
 	f.mu.Unlock()
 	if news {
@@ -70,7 +69,7 @@ func (f *Files) Load(file string) reconcile.Loaded {
 	return loaded
 }
 
-// read reads a file and what it names. The tree is nil if there is an error.
+// read reads a file and the files that it names. The tree is nil if there is an error.
 func (f *Files) read(file string) (*spec.Tree, []*config.Notice, sagehost.Sources, error) {
 	if grove.Is(file) {
 		return f.Programs.Project(file)
@@ -88,7 +87,7 @@ func (f *Files) read(file string) (*spec.Tree, []*config.Notice, sagehost.Source
 	return all.Tree, all.Notices, sources, nil
 }
 
-// revisionOf combines the revisions of the files that a tree is made of.
+// revisionOf combines the revisions of the files of a tree.
 func revisionOf(revisions []string) string {
 	if len(revisions) == 1 {
 		return revisions[0]
