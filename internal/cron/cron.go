@@ -1,39 +1,36 @@
-// Package cron computes when a schedule such as "30 2 * * MON-FRI" is due next,
-// in a time zone, with its changes of the clock. It knows no clock of its own
-// and keeps no state: Next is a function of its arguments.
+// Package cron computes when a schedule such as "30 2 * * MON-FRI" is next due, in a time
+// zone with its clock changes. Next is a pure function of its arguments.
 //
 // # Expressions
 //
-// Five fields, minute hour day-of-month month day-of-week, or six with a
-// field of seconds before them. A field is a list of
+// An expression has five fields, minute hour day-of-month month day-of-week, or six with
+// seconds before them. A field is a list of
 //
 //   - every value            */n      every n-th, from the lowest
 //     a        one value              a/n      every n-th from a to the highest
 //     a-b      from a to b            a-b/n    every n-th of them
 //
-// Months and days of the week may be names in any case, whole or their first
-// three letters (JAN, friday); Sunday is 0 and 7. In the two fields of days ? is *. Instead of fields:
-// @hourly, @daily and @midnight, @weekly, @monthly, @yearly and @annually, and
-// @every with a duration ("@every 90s"), which are the multiples of it since
+// Months and days of the week may be names in any case, in full or as their first three
+// letters (JAN, friday). Sunday is 0 and 7. In the two day fields ? means *. Instead of
+// fields, an expression may be @hourly, @daily, @midnight, @weekly, @monthly, @yearly or
+// @annually, or @every with a duration ("@every 90s"): the multiples of the duration since
 // 1970-01-01T00:00:00Z.
 //
-// If both fields of days are restricted, a day matches that matches either of
-// them (POSIX); if one of them begins with *, it must match both. A field that
-// begins with * counts as not restricted even if it goes on, as in */2 (Vixie cron).
+// If both day fields are restricted, a day must match only one of them (POSIX). If one of
+// them begins with *, it must match both. A field that begins with * counts as unrestricted
+// even if it continues, as in */2 (Vixie cron).
 //
-// # Changes of the clock
+// # Clock changes
 //
-// A schedule whose hours begin with * means real time: it is due whenever the
-// clock on the wall matches. What the clock leaves out it does not get, and what
-// the clock shows twice is due twice, so that "*/15 * * * *" is due every 15
-// minutes whatever the clock does.
+// A schedule whose hours begin with * follows real time: it is due whenever the wall clock
+// matches. Skipped times are not due, and repeated times are due twice. So "*/15 * * * *" is
+// due every 15 minutes across clock changes.
 //
-// All others mean times of the day, each of them once: times that the clock
-// leaves out are due in the moment after the gap, as one; times that it shows
-// twice are due at the first of them. "30 2 * * *" is due exactly once a day,
-// on all days. (This is the rule of Vixie cron, but that Vixie cron takes
-// schedules whose minutes begin with * for real time as well: "*/15 2 * * *"
-// would be lost in the night in which there is no hour 2.)
+// All other schedules mean times of the day, each due once. Skipped times are due together
+// in the moment after the gap, and repeated times at their first occurrence. So "30 2 * * *"
+// is due exactly once on every day. This is the rule of Vixie cron, with one exception:
+// Vixie cron also treats schedules whose minutes begin with * as real time. It would skip
+// "*/15 2 * * *" in a night without an hour 2.
 package cron
 
 import (
@@ -44,8 +41,7 @@ import (
 	"time"
 )
 
-// Schedule is a parsed expression in a time zone. It does not change, and may
-// be used by many goroutines at once.
+// Schedule is a parsed expression in a time zone. It is immutable and safe for concurrent use.
 type Schedule struct {
 	text  string
 	zone  *time.Location
@@ -53,17 +49,17 @@ type Schedule struct {
 
 	second, minute, hour, day, month, weekday uint64 // bit n: the value n matches
 	eitherDay                                 bool   // a day needs to match only one of day and weekday
-	realTime                                  bool   // by the clock on the wall, see the package
+	realTime                                  bool   // see Clock changes in the package documentation
 }
 
-// String is the expression as it was given.
+// String returns the expression as it was given.
 func (s *Schedule) String() string { return s.text }
 
-// Zone is the time zone of the schedule.
+// Zone returns the time zone of the schedule.
 func (s *Schedule) Zone() *time.Location { return s.zone }
 
-// Next is the first time after a given one at which the schedule is due, in
-// the zone of the schedule. It always exists: see Parse.
+// Next returns the first time after a given one at which the schedule is due, in the zone of
+// the schedule. There always is one; see Parse.
 func (s *Schedule) Next(after time.Time) time.Time {
 	if s.every > 0 {
 		return s.nextMultiple(after)
@@ -73,14 +69,14 @@ func (s *Schedule) Next(after time.Time) time.Time {
 	from := part.wall(now)
 	switch {
 	case s.realTime:
-	case now == part.start: // what was left out right before it is still to come
+	case now == part.start: // times that the clock has just skipped are still due
 		from = part.shownUntil()
 	default:
 		from = max(from, part.shownUntil())
 	}
 	for due := s.match(from); ; {
 		switch {
-		case due < part.wall(part.start): // left out by the clock, right before this part
+		case due < part.wall(part.start): // skipped by the clock right before this part
 			return s.at(part.start)
 		case part.last || due < part.wall(part.end):
 			return s.at(part.instant(due))
@@ -106,17 +102,17 @@ func (s *Schedule) nextMultiple(after time.Time) time.Time {
 	return s.at(now - (now%step+step)%step + step)
 }
 
-// part is a stretch of time in which the offset of a zone does not change. Wall
-// times are seconds since 1970 of what the clock on the wall shows.
+// part is a period in which the offset of a zone does not change. Wall times are the readings
+// of the wall clock in seconds since 1970.
 type part struct {
 	zone       *time.Location
-	start, end int64 // unix; end is not in it
-	first      bool  // nothing is before it
-	last       bool  // it has no end
+	start, end int64 // unix times; end is exclusive
+	first      bool  // there is no earlier part
+	last       bool  // there is no later part
 	offset     int64
 }
 
-// partAt is the part that a time is in.
+// partAt returns the part that contains a time.
 func partAt(zone *time.Location, unix int64) part {
 	t := time.Unix(unix, 0).In(zone)
 	start, end := t.ZoneBounds()
@@ -127,8 +123,8 @@ func partAt(zone *time.Location, unix int64) part {
 		p.start = unix
 	}
 	if !p.last && p.end <= unix {
-		// Far ahead, parts end with the year, which ZoneBounds takes to have 365
-		// days: the last day of a leap year it does not know.
+		// In the far future, parts end with the year. ZoneBounds assumes 365 days and omits the
+		// last day of a leap year.
 		p.end = unix - unix%secondsPerDay + secondsPerDay
 	}
 	return p
@@ -139,19 +135,18 @@ const secondsPerDay = 24 * 3600
 func (p part) wall(unix int64) int64    { return unix + p.offset }
 func (p part) instant(wall int64) int64 { return wall - p.offset }
 
-// next is the part that begins where p ends.
+// next returns the part that begins where p ends.
 func (p part) next() part {
 	n := partAt(p.zone, p.end)
 	n.start = p.end
 	return n
 }
 
-// longestRepeat is more than any clock was ever set back by.
+// longestRepeat is longer than any clock was ever set back.
 const longestRepeat = 48 * 3600
 
-// shownUntil is the wall time up to which the clock has shown everything before p
-// began: more than the start of p shows if it was set back, less if it left
-// something out.
+// shownUntil returns the end of the wall times that the clock has shown before p. It is later
+// than the start of p if the clock was set back, and earlier if the clock has skipped times.
 func (p part) shownUntil() int64 {
 	if p.first {
 		return p.wall(p.start)
@@ -164,7 +159,7 @@ func (p part) shownUntil() int64 {
 	return latest
 }
 
-// match is the first wall time that matches, at or after a given one.
+// match returns the first matching wall time at or after a given one.
 func (s *Schedule) match(wall int64) int64 {
 	t := time.Unix(wall, 0).UTC()
 	day := time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
@@ -191,8 +186,7 @@ func (s *Schedule) matchDay(day time.Time) bool {
 	return byDay && byWeekday
 }
 
-// matchTime is the first second of the day that matches, not before the time
-// of the day of t.
+// matchTime returns the first matching second of the day at or after the time of day of t.
 func (s *Schedule) matchTime(t time.Time) (second int64, ok bool) {
 	h, m, sec := t.Clock()
 	if s.hour&(1<<h) != 0 {
@@ -213,15 +207,14 @@ func (s *Schedule) matchTime(t time.Time) (second int64, ok bool) {
 
 func clock(h, m, s int) int64 { return int64(h)*3600 + int64(m)*60 + int64(s) }
 
-// next is the first value of a set that is at least low.
+// next returns the first value of a set that is at least low.
 func next(set uint64, low int) (int, bool) {
 	rest := set >> low << low
 	return bits.TrailingZeros64(rest), rest != 0
 }
 
-// LoadZone returns a time zone by its IANA name, such as Europe/Berlin. UTC is
-// one, Local is the one of this machine. It needs no files: the zones are part
-// of the program, and those of the system are used where there are any.
+// LoadZone returns a time zone by its IANA name, such as Europe/Berlin or UTC. Local is the
+// zone of this machine. It uses the zone files of the system, or those in the program.
 func LoadZone(name string) (*time.Location, error) {
 	if name == "" || strings.TrimSpace(name) != name {
 		return nil, fmt.Errorf("time zone %q: expected the name of one, such as Europe/Berlin or UTC", name)

@@ -6,16 +6,16 @@ import (
 	"strings"
 	"time"
 
-	_ "time/tzdata" // zones are known on machines without files of them
+	_ "time/tzdata" // for machines without zone files
 )
 
-// Error says what is wrong with an expression, and where.
+// Error is a fault in an expression.
 type Error struct {
 	Expr   string
-	Field  string // "minute", "day of month" ...; empty if it is about all of it
-	Offset int    // bytes into Expr of what is wrong
-	Text   string // what is wrong there
-	Msg    string // what was expected
+	Field  string // such as "minute" or "day of month"; empty for the whole expression
+	Offset int    // offset of Text in Expr, in bytes
+	Text   string // the faulty text
+	Msg    string // the fault, or what was expected
 }
 
 func (e *Error) Error() string {
@@ -25,7 +25,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("cron expression %.80q: %s %.40q: %s", e.Expr, e.Field, e.Text, e.Msg)
 }
 
-// field is what may stand in one field.
+// field describes the values of one field.
 type field struct {
 	name      string
 	low, high int
@@ -33,10 +33,10 @@ type field struct {
 	days      bool     // ? is *
 }
 
-// week is true of days of the week, among which Sunday is twice.
+// week reports whether the field is the days of the week, in which Sunday is both 0 and 7.
 func (f field) week() bool { return f.names != nil && f.low == 0 }
 
-// top is the highest value, each taken once.
+// top returns the highest value, counting Sunday once.
 func (f field) top() int {
 	if f.week() {
 		return f.high - 1
@@ -58,7 +58,7 @@ const (
 // short is the length of a short name.
 const short = 3
 
-// layout says what may stand in the fields.
+// layout returns the fields in their order.
 func layout() [fields]field {
 	return [fields]field{
 		{name: "second", high: 59},
@@ -80,9 +80,8 @@ const (
 	maxEvery      = 366 * 24 * time.Hour
 )
 
-// Parse reads an expression, which is meant in a time zone. Its errors are an
-// *Error. An expression that never matches, such as one of February 30, is an
-// error as well, so that a Schedule always has a Next.
+// Parse parses an expression for a time zone. The error is an *Error. An expression that never
+// matches, such as February 30, is an error, so every Schedule has a Next.
 func Parse(expr string, zone *time.Location) (*Schedule, error) {
 	s := &Schedule{text: expr, zone: zone}
 	p := parser{expr: expr}
@@ -101,7 +100,7 @@ func Parse(expr string, zone *time.Location) (*Schedule, error) {
 	return s, nil
 }
 
-// parser keeps the place of what it reads.
+// parser holds an expression and the place of the current field, for errors.
 type parser struct {
 	expr   string
 	name   string
@@ -115,7 +114,7 @@ func (p *parser) fail(format string, args ...any) error {
 
 const words = "@hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually or @every DURATION"
 
-// word reads what stands for a whole expression.
+// word parses an expression that begins with @.
 func (p *parser) word(s *Schedule, parts []string) error {
 	word := strings.ToLower(parts[0])
 	if word == "@every" {
@@ -154,7 +153,7 @@ func (p *parser) every(s *Schedule, parts []string) error {
 const expected = "expected five (minute, hour, day of month, month, day of week), six with seconds before them, or " +
 	words
 
-// fields reads five or six fields.
+// fields parses five or six fields.
 func (p *parser) fields(s *Schedule) error {
 	parts, places := split(p.expr)
 	sets := [fields]*uint64{&s.second, &s.minute, &s.hour, &s.day, &s.month, &s.weekday}
@@ -190,7 +189,7 @@ func (p *parser) fields(s *Schedule) error {
 	return nil
 }
 
-// split cuts at blanks, and tells where the parts were.
+// split splits an expression at blanks and returns the parts with their offsets.
 func split(expr string) (parts []string, places []int) {
 	for i := 0; i < len(expr); {
 		n := strings.IndexAny(expr[i:], " \t\r\n")
@@ -208,8 +207,8 @@ func split(expr string) (parts []string, places []int) {
 // unrestricted reports whether a field begins with * or ?.
 func unrestricted(text string) bool { return text[0] == '*' || text[0] == '?' }
 
-// possible reports whether there is any day that matches. All combinations of
-// a month, a day that it has, and a day of the week come within 400 years.
+// possible reports whether any day matches. All combinations of a month, a day of that month
+// and a day of the week occur within 400 years.
 func (s *Schedule) possible() bool {
 	if s.eitherDay {
 		return true
@@ -238,7 +237,7 @@ func (p *parser) list(f field, text string) (set uint64, err error) {
 	return set, nil
 }
 
-// item reads one part of a list.
+// item parses one element of a list.
 func (p *parser) item(f field, text string) (set uint64, err error) {
 	span, stepText, stepped := strings.Cut(text, "/")
 	low, high := f.low, f.top()
@@ -251,7 +250,7 @@ func (p *parser) item(f field, text string) (set uint64, err error) {
 		if high, err = p.value(f, to); err != nil {
 			return 0, err
 		}
-		switch { // Sunday comes first or last, as it fits
+		switch { // Sunday is the first or the last day, whichever fits
 		case f.week() && high == 0 && low > 0 && to != "0":
 			high = 7
 		case f.week() && low == 7:
@@ -281,7 +280,7 @@ func (p *parser) item(f field, text string) (set uint64, err error) {
 	return set, nil
 }
 
-// wrapped is a range over the end of a field as two.
+// wrapped returns a range that wraps around as two ranges.
 func (p *parser) wrapped(f field, from, to string) string {
 	if f.week() {
 		return fmt.Sprintf("%s-6,0-%s", from, to)
@@ -335,7 +334,7 @@ func (f field) expected(text string) string {
 		names)
 }
 
-// number reads digits, and nothing else that strconv takes.
+// number parses digits, without signs and underscores.
 func number(text string) (int, bool) {
 	if text == "" || len(text) > 6 || strings.Trim(text, "0123456789") != "" {
 		return 0, false
