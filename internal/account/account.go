@@ -1,4 +1,4 @@
-// Package account finds the users that agents run as, and says what they can reach.
+// Package account looks up the users that agents run as, and checks which files they can access.
 package account
 
 import (
@@ -14,19 +14,19 @@ import (
 	"syscall"
 )
 
-// Account is a user with the groups that a process of that user has.
+// Account is a user with the groups of its processes.
 type Account struct {
-	Name   string   `json:"name"` // the number of one that has no name
+	Name   string   `json:"name"` // the number if the user has no name
 	UID    uint32   `json:"uid"`
 	GID    uint32   `json:"gid"`
 	Groups []uint32 `json:"groups,omitempty"` // supplementary
 	Home   string   `json:"home"`
-	Shell  string   `json:"shell,omitempty"` // empty if there is none to log in with
+	Shell  string   `json:"shell,omitempty"` // empty if the user cannot log in
 }
 
-// Find looks up a user and a group, by name or number. Without a group, it is that of the user. A
-// number that the system knows no user for has the group of the same number, no other groups, and
-// the home directory "/".
+// Find looks up a user and a group, by name or number. Without a group, it uses the primary group of
+// the user. A number without a user has the group of the same number, no other groups, and the home
+// directory "/".
 func Find(name, group string) (*Account, error) {
 	a, err := find(name)
 	if err != nil || group == "" {
@@ -74,7 +74,7 @@ func find(name string) (*Account, error) {
 	return a, errors.Join(errs[:]...)
 }
 
-// number reads the number of a user or group. The last one means none in system calls.
+// number parses the number of a user or group. The largest one means "none" in system calls.
 func number(text string) (uint32, error) {
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err == nil && n == 1<<32-1 {
@@ -83,7 +83,7 @@ func number(text string) (uint32, error) {
 	return uint32(n), err
 }
 
-// shellOf is the shell of a user in /etc/passwd, unless it keeps the user from logging in.
+// shellOf returns the shell of a user in /etc/passwd; "" if it prevents logins.
 func shellOf(name string) string {
 	data, err := os.ReadFile("/etc/passwd")
 	if err != nil {
@@ -98,7 +98,7 @@ func shellOf(name string) string {
 	return ""
 }
 
-// Environ are the variables that systemd.exec(5) sets for User=.
+// Environ returns the variables that systemd.exec(5) sets for User=.
 func (a *Account) Environ() map[string]string {
 	env := map[string]string{"HOME": a.Home, "USER": a.Name, "LOGNAME": a.Name}
 	if a.Shell != "" {
@@ -113,9 +113,9 @@ const (
 	Read    = 4
 )
 
-// Reach says why a file or directory is out of reach, or nil: the directory on the way that the
-// account may not search, or the missing permission for the file itself. It reads modes alone: what
-// has an access control list is taken to be within reach.
+// Reach returns an error if the account cannot access a file or directory: it names the directory on
+// the path that the account may not search, or the missing permission. It checks only modes. A file
+// with an access control list counts as accessible.
 func (a *Account) Reach(path string, need uint32) error {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {

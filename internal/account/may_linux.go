@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// needed are the capabilities that it takes to run an agent as another user: to become the user, to
-// give it its terminal and socket, to stop it, and to find what it leaves behind.
+// needed are the capabilities for running an agent as another user: to switch to the user, to hand
+// over its terminal and socket, to stop it, and to find its orphaned processes.
 var needed = []struct {
 	bit  int
 	name string
@@ -27,7 +27,7 @@ func hasACL(path string) bool {
 	return err == nil && n > 0
 }
 
-// May returns nil if this process may run agents as other users, and why not otherwise.
+// May returns nil if this process may run agents as other users, and otherwise the reason.
 func May() error {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

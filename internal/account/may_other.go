@@ -9,5 +9,5 @@ import (
 
 func hasACL(string) bool { return false }
 
-// May returns why this process may not run agents as other users.
+// May returns an error: only Linux supports agents of other users.
 func May() error { return errors.New("that needs Linux, and this is " + runtime.GOOS) }

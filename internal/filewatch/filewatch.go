@@ -1,9 +1,7 @@
-// Package filewatch tells when files may have changed. It watches the
-// directories that they are in, so that editors that write a new file and
-// rename it are seen, and looks at the files themselves now and then: that
-// finds what the system does not tell (a file system of another machine, a
-// directory that was deleted and has come back, no watches left). The
-// receiver of a notice reads the files again; nothing may have changed.
+// Package filewatch reports when files may have changed. It watches their directories, as
+// editors replace a file by renaming a new one. It also polls the files, which finds changes
+// that the system does not report: on network file systems, in directories that were deleted
+// and created again, and when there are no inotify watches left. A notice may be spurious.
 package filewatch
 
 import (
@@ -16,23 +14,22 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Times.
+// Delays and intervals.
 const (
-	// Quiet is how long nothing may happen before somebody is told: several
-	// changes in a row are one.
+	// Quiet is the time without a change before a notice is sent. It merges a series of changes.
 	Quiet = 200 * time.Millisecond
-	// maxDelay is how long changes that do not end are held back.
+	// maxDelay is the longest delay of a notice while changes continue.
 	maxDelay = 2 * time.Second
-	// Every is how often the files are looked at.
+	// Every is the time between two polls of the files.
 	Every = 2 * time.Second
 )
 
-// Set is what is watched.
+// Set is a set of watched files and directories.
 type Set struct {
-	// Files are looked at. Of other files only that they come, go or are
-	// renamed matters: a directory may hold what is written all the time.
+	// Files are polled. For other files in Dirs only creation, removal and renaming count, as
+	// some may be written all the time.
 	Files []string
-	// Dirs are watched. Those that do not exist are as soon as they do.
+	// Dirs are watched, once they exist.
 	Dirs []string
 }
 
@@ -45,7 +42,7 @@ type Watcher struct {
 	logger  *slog.Logger
 }
 
-// New begins to watch. Where the system has no watches left, the files are looked at only.
+// New starts a Watcher. If the system has no watches left, it only polls.
 func New(s Set, logger *slog.Logger) *Watcher {
 	w := &Watcher{
 		changed: make(chan struct{}, 1), sets: make(chan *change), done: make(chan struct{}),
@@ -55,17 +52,17 @@ func New(s Set, logger *slog.Logger) *Watcher {
 	return w
 }
 
-// Changed receives when something may have changed since it received last.
+// Changed returns a channel that receives when something may have changed.
 func (w *Watcher) Changed() <-chan struct{} { return w.changed }
 
-// change is another Set, which is watched when applied is closed.
+// change is a new Set. applied is closed once it is watched.
 type change struct {
 	set     Set
 	applied chan struct{}
 }
 
-// Watch replaces what is watched. What changes after it has returned is
-// noticed: call it before reading.
+// Watch replaces the watched set. Changes after it returns are reported, so call it before
+// reading the files.
 func (w *Watcher) Watch(s Set) {
 	c := &change{s, make(chan struct{})}
 	select {
@@ -79,7 +76,7 @@ func (w *Watcher) Watch(s Set) {
 	}
 }
 
-// Close ends it. It does not wait for a file system that hangs.
+// Close stops the Watcher. It does not wait for a file system that hangs.
 func (w *Watcher) Close() { close(w.done) }
 
 func (w *Watcher) run(v *view) {
@@ -98,7 +95,7 @@ func (w *Watcher) run(v *view) {
 	defer tick.Stop()
 	quiet := time.NewTimer(time.Hour)
 	quiet.Stop()
-	var since time.Time // of the first change without a notice
+	var since time.Time // time of the first change without a notice
 	delayNotice := func() {
 		now := time.Now()
 		if since.IsZero() {
@@ -112,7 +109,7 @@ func (w *Watcher) run(v *view) {
 			if v.isRelevant(e) {
 				delayNotice()
 			}
-		case <-errors: // such as more events than the system holds
+		case <-errors: // for example an overflow of the event queue
 			delayNotice()
 		case <-tick.C:
 			if v.poll(fs) {
@@ -136,14 +133,14 @@ func (w *Watcher) run(v *view) {
 	}
 }
 
-// view is what is known of a Set.
+// view is the last known state of a Set.
 type view struct {
 	set   Set
-	files map[string]os.FileInfo // as they were seen last; nil for one that does not exist
-	dirs  map[string]os.FileInfo // that are watched, as they were then
+	files map[string]os.FileInfo // last known state; nil for a missing file
+	dirs  map[string]os.FileInfo // watched directories, as they were when the watch was added
 }
 
-// sameVersion reports whether two looks at a path have seen the same version of a file.
+// sameVersion reports whether two states of a path are the same version of a file.
 func sameVersion(a, b os.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -159,7 +156,7 @@ func newView(s Set) *view {
 	return v
 }
 
-// inherit takes over what is watched already, and stops watching the rest.
+// inherit takes over the watches of an old view and removes those that are no longer needed.
 func (v *view) inherit(old *view, fs *fsnotify.Watcher) {
 	for dir, info := range old.dirs {
 		if slices.Contains(v.set.Dirs, dir) {
@@ -170,8 +167,8 @@ func (v *view) inherit(old *view, fs *fsnotify.Watcher) {
 	}
 }
 
-// watch watches the directories that are there and not watched yet, also those
-// that are others than before under the same name. It reports whether there were any.
+// watch adds watches for directories that have appeared or were replaced. It reports whether any
+// directory has appeared, was replaced or has vanished.
 func (v *view) watch(fs *fsnotify.Watcher) (more bool) {
 	for _, dir := range v.set.Dirs {
 		info, err := os.Stat(dir)
@@ -183,7 +180,7 @@ func (v *view) watch(fs *fsnotify.Watcher) (more bool) {
 		case was != nil && os.SameFile(was, info):
 		default:
 			if fs != nil {
-				fs.Remove(dir) // a watch of an earlier directory of that name; its error is that there is none
+				fs.Remove(dir) // any watch of an earlier directory of that name
 				fs.Add(dir)    // if that fails, the directory is still polled
 			}
 			v.dirs[dir], more = info, true
@@ -192,7 +189,7 @@ func (v *view) watch(fs *fsnotify.Watcher) (more bool) {
 	return more
 }
 
-// poll reports whether anything looks different from the last time.
+// poll reports whether anything has changed since the last poll.
 func (v *view) poll(fs *fsnotify.Watcher) (different bool) {
 	different = v.watch(fs)
 	for f, was := range v.files {
@@ -203,7 +200,7 @@ func (v *view) poll(fs *fsnotify.Watcher) (different bool) {
 	return different
 }
 
-// isRelevant reports whether an event of the system is about what is watched.
+// isRelevant reports whether an event may concern the set.
 func (v *view) isRelevant(e fsnotify.Event) bool {
 	if e.Has(fsnotify.Create) || e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename) {
 		return true

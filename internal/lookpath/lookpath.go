@@ -1,6 +1,5 @@
-// Package lookpath finds the file that a command name stands for in the
-// environment of the process that will run it; os/exec looks in that of the
-// process that asks.
+// Package lookpath finds the executable for a command name in the PATH of the process that
+// will run it. os/exec uses the PATH of the calling process.
 package lookpath
 
 import (
@@ -13,13 +12,12 @@ import (
 	"strings"
 )
 
-// Find returns the absolute path of the executable file name. A name with a
-// slash is taken relative to dir, any other is looked up in the directories of
-// path, a list as in $PATH. Relative directories in path are skipped: what
-// runs must not depend on where somebody stands.
+// Find returns the absolute path of the executable called name. A name with a slash is relative
+// to dir. Any other name is looked up in the directories of path, a list like $PATH. Relative
+// directories are skipped: the result must not depend on the current directory.
 //
-// The error wraps fs.ErrNotExist if there is no such file, and
-// fs.ErrPermission or syscall.EISDIR if there is one that cannot be executed.
+// The error wraps fs.ErrNotExist if there is no such file, and fs.ErrPermission or
+// syscall.EISDIR if it cannot be executed.
 func Find(name, dir, path string) (string, error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {
@@ -37,7 +35,7 @@ func Find(name, dir, path string) (string, error) {
 		if err == nil {
 			return file, nil
 		}
-		// Like a shell, go on looking, but remember what came closest.
+		// Like a shell, continue, but remember the first file that is not executable.
 		if denied == nil && errors.Is(err, fs.ErrPermission) {
 			denied = err
 		}
@@ -45,7 +43,7 @@ func Find(name, dir, path string) (string, error) {
 	return "", cmp.Or(denied, fmt.Errorf("%s: %w in PATH", name, fs.ErrNotExist))
 }
 
-// check asks os/exec, which knows each platform's rules, whether file can be executed.
+// check returns an error if file cannot be executed, by the rules of the platform in os/exec.
 func check(file string) error {
 	_, err := exec.LookPath(file)
 	if e, ok := errors.AsType[*exec.Error](err); ok {

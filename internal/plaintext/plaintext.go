@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// OneLine makes one plain line of at most limit bytes of a text, which ends with an
-// ellipsis if it is cut.
+// OneLine converts a text to one plain line of at most limit bytes. A truncated line ends with
+// an ellipsis.
 func OneLine(text string, limit int) string {
 	const more = "…"
 	text = strings.TrimSpace(strings.ReplaceAll(Line(strings.ReplaceAll(text, "\n", " ")), "\t", " "))
@@ -22,14 +22,13 @@ func OneLine(text string, limit int) string {
 	return text[:cut] + more
 }
 
-// Line makes a line of output safe to show on a terminal or to match
-// against: escape sequences (CSI, OSC, DCS and the others, in their 7-bit and
-// C1 forms) and control characters are removed, and so are the characters
-// that reorder text (bidirectional controls), with which a line can pretend to
-// be another. Tabs stay; a carriage return within the line, as progress bars
-// use it, and the Unicode line ends become blanks. The text of a sequence that
-// is never finished is shown, so that nothing can be hidden by it.
-// The result is valid UTF-8 and Line of it is itself.
+// Line makes a line of output safe to show on a terminal or to match.
+//
+// It removes escape sequences (CSI, OSC, DCS and others, in 7-bit and C1 form), control
+// characters, and bidirectional controls, which can disguise a line. It keeps tabs. Carriage
+// returns, which progress bars use, and Unicode line ends become blanks. The text of an
+// unfinished sequence stays, so it cannot hide anything. The result is valid UTF-8, and Line
+// does not change it again.
 func Line(line string) string {
 	if isPlain(line) {
 		return line
@@ -80,7 +79,7 @@ func isShown(r rune) bool {
 	return r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r)
 }
 
-// escapeLength is the length of what belongs to an ESC before it (ECMA-48, 5.3).
+// escapeLength returns the length of the sequence that follows an ESC (ECMA-48, 5.3).
 func escapeLength(s string) int {
 	if s == "" {
 		return 0
@@ -101,8 +100,8 @@ func escapeLength(s string) int {
 	return 0
 }
 
-// controlLength is the length of the parameters, intermediates and final byte of a
-// control sequence, or 0 if it is not finished.
+// controlLength returns the length of the parameters, intermediate bytes and final byte of a
+// control sequence, or 0 if it is unfinished.
 func controlLength(s string) int {
 	n := leading(s, 0x30, 0x3f)
 	n += leading(s[n:], 0x20, 0x2f)
@@ -112,9 +111,8 @@ func controlLength(s string) int {
 	return 0
 }
 
-// stringLength is the length of a command string with its end: ST, or BEL as
-// xterm has it. It is 0 if the string does not end, or is broken off by
-// another control character.
+// stringLength returns the length of a command string with its terminator: ST, or BEL as in
+// xterm. It returns 0 if the string is unfinished or interrupted by another control character.
 func stringLength(s string) int {
 	for i, r := range s {
 		switch {
@@ -134,7 +132,7 @@ func stringLength(s string) int {
 	return 0
 }
 
-// leading counts the leading bytes from lo to hi.
+// leading returns the number of leading bytes from lo to hi.
 func leading(s string, lo, hi byte) int {
 	n := 0
 	for n < len(s) && s[n] >= lo && s[n] <= hi {

@@ -1,6 +1,6 @@
-// Package private opens directories and files that belong to this user alone, and
-// follows no symbolic link on the way: a directory that other users can write to, or
-// a checkout of a stranger's repository, can hold links that lead anywhere.
+// Package private opens directories and files that belong to this user alone. It does not
+// follow symbolic links: a directory that other users can write to, or a checkout of an
+// untrusted repository, can contain links to anywhere.
 package private
 
 import (
@@ -17,7 +17,7 @@ import (
 type Error struct {
 	Path    string
 	Problem string
-	Fix     string // what the user can do; "" if nothing general can be said
+	Fix     string // what the user can do; "" if there is no general remedy
 }
 
 func (e *Error) Error() string {
@@ -29,9 +29,8 @@ func (e *Error) Error() string {
 
 const isLink = "is a symbolic link, which coppice never makes"
 
-// Dir checks that a directory belongs to this user and is no symbolic link. If other
-// users may enter it, Dir takes their permissions away. The error is an *Error
-// unless the directory cannot be looked at.
+// Dir checks that a directory belongs to this user and is not a symbolic link. It removes the
+// permissions of other users. The error is an *Error unless a system call fails.
 func Dir(dir string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(dir, &st); err != nil {
@@ -45,7 +44,7 @@ func Dir(dir string) error {
 		return err
 	}
 	defer f.Close()
-	// It may have been replaced since it was looked at.
+	// It may have been replaced since the first check.
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return &os.PathError{Op: "fstat", Path: dir, Err: err}
 	}
@@ -70,7 +69,7 @@ func checkDir(dir string, st *unix.Stat_t) error {
 	return nil
 }
 
-// OpenDir opens a directory to reach what is in it.
+// OpenDir opens a directory, but not through a symbolic link.
 func OpenDir(dir string) (*os.File, error) {
 	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_RDONLY, 0)
 	if err != nil {
@@ -79,8 +78,8 @@ func OpenDir(dir string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), dir), nil
 }
 
-// NoLinks returns an *Error if an entry of a directory is a symbolic link. A missing
-// directory has none.
+// NoLinks returns an *Error if an entry of a directory is a symbolic link. The directory may be
+// missing.
 func NoLinks(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -97,12 +96,12 @@ func NoLinks(dir string) error {
 	return nil
 }
 
-// OpenFlags are added to the flags of os.OpenFile by OpenFile: no link is followed,
-// and a named pipe does not block.
+// OpenFlags are the flags that OpenFile adds: links are not followed, and named pipes do not
+// block.
 const OpenFlags = unix.O_NOFOLLOW | unix.O_NONBLOCK
 
-// OpenFile opens a regular file as os.OpenFile does. A file that it creates has mode
-// 0600. The error is an *Error if there is something other than a regular file.
+// OpenFile opens a regular file like os.OpenFile. It creates files with mode 0600. The error is
+// an *Error if the file is not a regular file.
 func OpenFile(name string, flag int) (*os.File, error) {
 	f, err := os.OpenFile(name, flag|OpenFlags, 0o600)
 	switch {
@@ -124,8 +123,8 @@ func OpenFile(name string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-// ReadFile reads a regular file, and no more than max bytes: a larger one is an error,
-// so that the writer of the file does not decide how much memory it takes.
+// ReadFile reads a regular file of at most max bytes. A larger file is an error: its writer must
+// not control how much memory is used.
 func ReadFile(name string, max int64) ([]byte, error) {
 	f, err := OpenFile(name, os.O_RDONLY)
 	if err != nil {
@@ -142,7 +141,7 @@ func ReadFile(name string, max int64) ([]byte, error) {
 	return text, nil
 }
 
-// WriteFile writes a file as os.WriteFile does, with OpenFile.
+// WriteFile writes a file like os.WriteFile, but opens it with OpenFile.
 func WriteFile(name string, data []byte) error {
 	f, err := OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {

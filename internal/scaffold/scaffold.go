@@ -1,5 +1,4 @@
-// Package scaffold writes a first Sage project, with a program
-// that runs.
+// Package scaffold writes a first Sage project with a program that runs.
 package scaffold
 
 import (
@@ -27,10 +26,9 @@ type file struct {
 	content []byte
 }
 
-// Write writes the project called name into the directory dir, which it makes
-// where there is none, and returns the paths of its files. It writes over
-// nothing: where one of them exists already, the error wraps fs.ErrExist.
-// After an error nothing of it is left.
+// Write writes the project called name into the directory dir, which it creates if necessary,
+// and returns the paths of its files. It overwrites nothing: if a file exists, the error wraps
+// fs.ErrExist. After an error, everything that it created is removed.
 func Write(dir, name string) (paths []string, err error) {
 	if fault := spec.CheckName(name); fault != "" {
 		return nil, errors.New(fault)
@@ -39,19 +37,19 @@ func Write(dir, name string) (paths []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Before the first is written: what is there may be a project that only lacks one.
+	// Checked before writing: an existing project may lack only one of the files.
 	for _, f := range files {
 		p := filepath.Join(dir, f.name)
 		if _, err := os.Lstat(p); err == nil {
 			return nil, fmt.Errorf("%s: %w, and nothing has been written", p, fs.ErrExist)
 		}
 	}
-	var made []string // in the order of making, directories too
+	var made []string // files and directories, in order of creation
 	defer func() {
 		if err != nil {
 			paths = nil
 			for _, path := range slices.Backward(made) {
-				os.Remove(path) // a directory only if it is empty
+				os.Remove(path) // removes only empty directories
 			}
 		}
 	}()
@@ -63,7 +61,7 @@ func Write(dir, name string) (paths []string, err error) {
 		made = append(made, p)
 		if err := create(p, f.content); err != nil {
 			if errors.Is(err, fs.ErrExist) {
-				made = made[:len(made)-1] // another process made it
+				made = made[:len(made)-1] // another process created it
 			}
 			return nil, err
 		}
@@ -72,7 +70,7 @@ func Write(dir, name string) (paths []string, err error) {
 	return paths, nil
 }
 
-// makeDirs is os.MkdirAll that notes what it makes.
+// makeDirs works like os.MkdirAll and records the directories that it creates.
 func makeDirs(dir string, made *[]string) error {
 	err := os.Mkdir(dir, 0o777)
 	switch {
@@ -103,7 +101,7 @@ func create(path string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// render makes the files of a project called name.
+// render returns the files of a project called name.
 func render(name string) (files []file, err error) {
 	err = fs.WalkDir(project, "project", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -114,7 +112,7 @@ func render(name string) (files []file, err error) {
 			return err
 		}
 		p = strings.TrimPrefix(p, "project/")
-		if path.Base(p) == "gitignore" { // in this repository it must not be one
+		if path.Base(p) == "gitignore" { // as .gitignore it would apply to this repository
 			p = path.Join(path.Dir(p), ".gitignore")
 		}
 		if path.Ext(p) != ".sg" {

@@ -1,5 +1,4 @@
-// Package suggest finds the known word that is closest to an unknown one, so that
-// an error can name it.
+// Package suggest finds the known word that is closest to an unknown one, for hints in errors.
 package suggest
 
 import (
@@ -7,14 +6,13 @@ import (
 	"strings"
 )
 
-// maxLength word that is compared; a longer one is rarely mistyped by a letter or two.
+// maxLength is the length of the longest word that is compared.
 const maxLength = 64
 
-// Nearest returns the candidate that is most like word, or "" if none is
-// close: at most a third of the letters may be missing, added, changed or
-// swapped with their neighbour. Case, and dashes for underscores, count as no
-// difference. Of equally close candidates the first wins. Where none is close,
-// it is the first that begins with word, if that has at least three letters.
+// Nearest returns the candidate that is most similar to word, or "" if none is close. At most
+// a third of the letters may be missing, added, changed or swapped with their neighbor. Case is
+// ignored, and dashes equal underscores. Of equally close candidates the first wins. If none is
+// close, it returns the first candidate that begins with word, if word has three letters.
 func Nearest(word string, candidates []string) string {
 	if len(word) > maxLength {
 		return ""
@@ -41,8 +39,8 @@ func normalize(s string) []rune {
 	return []rune(strings.ReplaceAll(strings.ToLower(s), "-", "_"))
 }
 
-// distance is the optimal string alignment distance: Levenshtein's, with a
-// swap of neighbours as one step.
+// distance returns the optimal string alignment distance: Levenshtein's, with a swap of
+// neighbors as one step.
 func distance(a, b []rune) int {
 	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

@@ -1,4 +1,4 @@
-// Package timespan reads durations as people write them: those of Go, and days.
+// Package timespan parses and formats durations for people: those of Go, and days.
 package timespan
 
 import (
@@ -8,15 +8,14 @@ import (
 	"time"
 )
 
-// Day is 24 hours: a duration knows no calendar.
+// Day is 24 hours, independent of the calendar.
 const Day = 24 * time.Hour
 
-// Units are those that Parse knows, for messages.
+// Units lists the units of Parse, for messages.
 const Units = "ns, us, ms, s, m, h, d (24 hours)"
 
-// Parse is time.ParseDuration with one unit more: "7d", "1d12h", "-0.5d". A
-// duration that does not fit into 64 bits of nanoseconds, some 292 years, is an
-// error.
+// Parse works like time.ParseDuration with the additional unit d: "7d", "1d12h", "-0.5d". A
+// duration of more than 64 bits of nanoseconds, about 292 years, is an error.
 func Parse(text string) (time.Duration, error) {
 	if !strings.Contains(text, "d") {
 		return time.ParseDuration(text)
@@ -52,10 +51,10 @@ func Parse(text string) (time.Duration, error) {
 
 func isNumber(r rune) bool { return '0' <= r && r <= '9' || r == '.' }
 
-// Flag is a duration of the command line; a pointer to it is a pflag.Value.
+// Flag is a duration flag; a pointer to it is a pflag.Value.
 type Flag time.Duration
 
-// Set is Parse.
+// Set parses the value.
 func (f *Flag) Set(text string) error {
 	d, err := Parse(text)
 	if err != nil {
@@ -67,10 +66,10 @@ func (f *Flag) Set(text string) error {
 
 func (f *Flag) String() string { return time.Duration(*f).String() }
 
-// Type is what help calls the value.
+// Type returns the name of the value in help texts.
 func (f *Flag) Type() string { return "duration" }
 
-// Short formats a duration with two or three digits, cut off rather than rounded.
+// Short formats a duration with its two largest units, truncated rather than rounded.
 func Short(d time.Duration) string {
 	switch {
 	case d < time.Second:
