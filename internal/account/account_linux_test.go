@@ -48,7 +48,7 @@ func TestShellOf(t *testing.T) {
 	}
 }
 
-// What is out of reach is named: a directory on the way, or the file.
+// Errors name the directory on the path, or the file, that cannot be accessed.
 func TestReach(t *testing.T) {
 	const none = 1 << 30
 	allowed := func(a Account, mode fs.FileMode, owner, group, want uint32) bool {
@@ -103,7 +103,7 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// What has an access control list is left to the kernel.
+// Files with an access control list count as accessible.
 func TestReachWithACL(t *testing.T) {
 	dir := t.TempDir()
 	entry := func(tag, perm uint16, id uint32) []byte {

@@ -129,7 +129,7 @@ bad/Aidefile:3:1: unknown key "max" in [daemon]`
 	}
 }
 
-// What a person has not written never becomes part of a script.
+// Placeholders never become part of a script.
 func TestTemplates(t *testing.T) {
 	for _, c := range []struct {
 		command string
@@ -185,7 +185,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// A path in [aide] belongs to the directory of each Aidefile, which the hint says.
+// A path in [aide] is relative to the directory of each Aidefile; the hint explains it.
 func TestAideHint(t *testing.T) {
 	for program, want := range map[string]string{
 		"./run.sh":    "relative to the directory of each Aidefile",

@@ -10,10 +10,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/config/toml"
 )
 
-// base is a valid file of three lines, to which the cases add something bad from line 4 on.
+// base is a valid file of three lines. The cases append invalid lines.
 const base = "[[agent]]\nname = \"a\"\ncommand = \"sleep 1\"\n"
 
-// Each line of want is an error without "f.toml:" in front.
+// Each line of want is an error without the prefix "f.toml:".
 var badInput = []struct{ name, text, want string }{
 	// The file as a whole.
 	{"empty", "", "1:1: nothing to run, expected at least one agent; `coppice init` writes an example"},
@@ -236,7 +236,7 @@ var badInput = []struct{ name, text, want string }{
 	{"endless quarantine", base + "max_restarts = 0\n", `4:16: max_restarts is 0, expected at least 1 where the limit quarantines: the first start counts, too; write "unlimited" for no limit, or restart = "never" for no restart`},
 	{"base above cap", base + "backoff = { base = \"1m\", cap = \"1s\" }\n", `4:20: base 1m0s is above cap 1s, expected at most that`},
 
-	// Values that only an agent gives a meaning.
+	// Values that only agents interpret.
 	{"signal", base + "shutdown.signal = \"TREM\"\n", `4:19: unknown signal "TREM", expected one of TERM, INT, HUP, QUIT, KILL, USR1, USR2, ABRT, ALRM, PIPE, WINCH; did you mean "TERM"?`},
 	{"regexp", base + "ready.log = \"(\"\n", `4:13: log is not a regular expression: missing closing ) at "("; the syntax is that of RE2; \ escapes special characters`},
 	{"address", base + "ready.tcp = \"localhost\"\n", `4:13: tcp is "localhost", expected host:port such as "localhost:8080"`},
@@ -332,7 +332,7 @@ var badInput = []struct{ name, text, want string }{
 		9:12: simple_one_for_one is for pools whose instances a program adds, which a file cannot; expected one_for_one, one_for_all or rest_for_one; list each agent`},
 }
 
-// limits are agents of four lines, each with one limit in the last one.
+// limits returns agents of four lines, each with a limit in the last line.
 func limits(all ...string) string {
 	var b strings.Builder
 	for i, l := range all {
@@ -341,7 +341,7 @@ func limits(all ...string) string {
 	return b.String()
 }
 
-// nested declares supervisors, three lines each, that each contain the next one named.
+// nested returns supervisors of three lines, each of which contains the next.
 func nested(names string) string {
 	var b strings.Builder
 	list := strings.Fields(names)
@@ -374,7 +374,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// agents is a file with an agent for each value of a key.
+// agents returns a file with one agent for each value of a key.
 func agents(key string, values ...string) string {
 	var b strings.Builder
 	for i, v := range values {

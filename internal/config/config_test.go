@@ -139,7 +139,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestLimits holds the rows of the four actions, and what is filled in from where.
+// TestLimits checks the defaults of the four actions and the precedence of tables.
 func TestLimits(t *testing.T) {
 	child := func(l supervisor.Limit) supervisor.Limit { l.Scope = supervisor.ScopeChild; return l }
 	for _, tt := range []struct {
@@ -206,9 +206,8 @@ func TestManyErrors(t *testing.T) {
 	}
 }
 
-// TestLargest holds the time of files that are made to take long, as far as it
-// is the processor's: how long others keep that is luck. The bound is far above
-// what they need and far below the minutes it takes to compare all keys.
+// TestLargest limits the processor time for files that are designed to be slow. The limit is
+// far above the time they need, and far below the minutes that comparing all keys takes.
 func TestLargest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -229,7 +228,7 @@ func TestLargest(t *testing.T) {
 	}
 }
 
-// cpuTime is the time that this process has had the processors.
+// cpuTime returns the processor time of this process.
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -298,7 +297,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestLoadUnreadable: what is no file of a sensible size is not read, and never waited for.
+// TestLoadUnreadable checks that Load rejects large and special files without blocking.
 func TestLoadUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	large := configtest.Write(t, filepath.Join(dir, "large"), "", 0o644)
@@ -354,7 +353,7 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// TestPagesAreCurrent: what is generated was generated.
+// TestPagesAreCurrent checks that generated files are up to date.
 func TestPagesAreCurrent(t *testing.T) {
 	for page, write := range map[string]func(io.Writer) error{
 		"configuration.md": WriteReference, "coppice.schema.json": WriteSchema, "gascity.md": gascity.WriteReference,
@@ -375,7 +374,7 @@ func TestPagesAreCurrent(t *testing.T) {
 	}
 }
 
-// TestReferenceExamples: what the reference page shows is valid, and every table has an example.
+// TestReferenceExamples checks that every table has an example and that it is valid.
 func TestReferenceExamples(t *testing.T) {
 	for _, s := range sections() {
 		text := s.Example

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Files of the environment lie next to the configuration, wherever the agent works.
-// What is wrong with one is said with both places.
+// Paths of environment files are relative to the configuration, not to the directory of the
+// agent. Errors name the place in both files.
 func TestEnvFilesOfAgents(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) {

@@ -15,8 +15,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/config/toml"
 )
 
-// FuzzFiles: whatever two files say, nothing panics, each error has a place in
-// the file that it names, and what is shown of valid ones means the same.
+// FuzzFiles checks two files: nothing panics, each error has a place in the file that it names,
+// and the output of WriteTOML for valid files is equivalent.
 func FuzzFiles(f *testing.F) {
 	f.Add("include = [\"b.toml\"]\n"+base, "[[patches.agent]]\nname = \"a\"\nenv = { A = \"1\" }\n")
 	f.Add("include = [\"*b.toml\"]\n[[patches.agent]]\nname = \"b\"\ncommand_append = [\"x\"]\nenv_remove = [\"A\"]\n"+base, strings.ReplaceAll(base, `"a"`, `"b"`)+"env.A = \"1\"\n")
@@ -60,7 +60,7 @@ func FuzzFiles(f *testing.F) {
 	})
 }
 
-// checkWritten fails unless what is shown of a configuration means the same.
+// checkWritten fails unless the output of WriteTOML is equivalent to the configuration.
 func checkWritten(t *testing.T, l *Loaded, path string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -69,7 +69,7 @@ func checkWritten(t *testing.T, l *Loaded, path string) {
 	}
 	again, err := Parse(path, b.Bytes())
 	if b.Len() > toml.MaxFile {
-		return // which several files may come to
+		return // several files together may exceed the limit of one
 	}
 	if err != nil {
 		t.Fatalf("%v\n%s", err, b.String())

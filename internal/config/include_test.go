@@ -129,7 +129,7 @@ func TestInclude(t *testing.T) {
 	}
 }
 
-// TestRevision: it changes with every file, and with nothing else.
+// TestRevision checks that the revision depends on all files, and only on them.
 func TestRevision(t *testing.T) {
 	dir := configtest.Project(t, split)
 	path := filepath.Join(dir, "coppice.toml")
@@ -154,7 +154,7 @@ func TestRevision(t *testing.T) {
 	}
 }
 
-// TestIncludeErrors: each has its place, in its file.
+// TestIncludeErrors checks that errors have places in the file that causes them.
 func TestIncludeErrors(t *testing.T) {
 	main := func(include string) string {
 		return "-- coppice.toml --\ninclude = " + include + "\n" + base
@@ -238,7 +238,7 @@ func TestIncludeErrors(t *testing.T) {
 	}
 }
 
-// TestIncludeElsewhere: errors name files as the path of the first one does.
+// TestIncludeElsewhere checks that errors show paths in the form of the first path.
 func TestIncludeElsewhere(t *testing.T) {
 	dir := configtest.Project(t, "-- coppice.toml --\ninclude = [\"a/x.toml\"]\n-- a/x.toml --\nx = 1\n")
 	t.Chdir(filepath.Dir(dir))
@@ -283,7 +283,7 @@ func TestIncludeUnreadable(t *testing.T) {
 		t.Errorf("a byte order mark and CRLF: %v", err)
 	}
 	if os.Geteuid() == 0 {
-		return // who may read everything
+		return // root may read every file
 	}
 	if err := os.Chmod("bom", 0); err != nil {
 		t.Fatal(err)
@@ -293,7 +293,7 @@ func TestIncludeUnreadable(t *testing.T) {
 	}
 }
 
-// TestIncludeBounds: a directory of any size, and files of any number.
+// TestIncludeBounds checks the limits on directories and on the number of files.
 func TestIncludeBounds(t *testing.T) {
 	dir := configtest.Project(t, "-- coppice.toml --\ninclude = [\"a/*.toml\"]\n"+base)
 	t.Chdir(dir)
@@ -316,7 +316,7 @@ func TestIncludeBounds(t *testing.T) {
 	check(`coppice.toml:1:12: "b/3.toml" makes 4194368 bytes of all files, expected at most 4194304; split the fleet into several projects`)
 }
 
-// TestWatchDirs: what may appear, and what is linked to, is watched where it would be seen.
+// TestWatchDirs checks the directories for missing files and for targets of links.
 func TestWatchDirs(t *testing.T) {
 	dir := configtest.Project(t, "-- coppice.toml --\ninclude = [\"conf/x.toml\", \"agents/*/a.toml\", \"none/deep/*.toml\", \"later/x.toml\"]\n"+base+"-- store/v1/x.toml --\n-- agents/one/a.toml --\n-- agents/two/b.toml --\n")
 	if err := os.Symlink("store/v1", filepath.Join(dir, "conf")); err != nil {
@@ -331,7 +331,7 @@ func TestWatchDirs(t *testing.T) {
 	if err == nil || !slices.Equal(l.WatchDirs, want) {
 		t.Errorf("got %v and %q, want an error and %q", err, l.WatchDirs, want)
 	}
-	// The whole directory goes away, and comes back.
+	// The directory is removed and created again.
 	elsewhere := dir + ".old"
 	if err := os.Rename(dir, elsewhere); err != nil {
 		t.Fatal(err)
@@ -351,7 +351,7 @@ func TestWatchDirs(t *testing.T) {
 	}
 }
 
-// TestNamepoolSource: a file of names decides, too.
+// TestNamepoolSource checks that a file of names is a source.
 func TestNamepoolSource(t *testing.T) {
 	dir := configtest.Project(t, "-- coppice.toml --\n[[agent]]\nname = \"w\"\ncommand = \"sleep 1\"\npool = { namepool = \"names/crew\" }\n-- names/crew --\nann\n")
 	path := filepath.Join(dir, "coppice.toml")

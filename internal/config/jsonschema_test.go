@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/config/grove"
 )
 
-// TestSchemaValid: what the reader takes, the schema takes.
+// TestSchemaValid checks that the schema accepts what the reader accepts.
 func TestSchemaValid(t *testing.T) {
 	texts := []string{everything, Template, "", "[[patches.agent]]\nname = \"a\"\nshutdown.grace = \"1s\"\non_start = { timeout = \"1s\" }\ncommand_append = [\"x\"]\nenv_remove = [\"A\"]\nready.timeout = \"3s\"\n[[patches.supervisor]]\nname = \"s\"\nchildren_append = [\"a\"]\n"}
 	for _, s := range sections() {
@@ -41,7 +41,7 @@ func TestSchemaValid(t *testing.T) {
 	})
 }
 
-// TestSchemaInvalid: what is wrong by itself is wrong for the schema, too.
+// TestSchemaInvalid checks that the schema rejects values that are invalid on their own.
 func TestSchemaInvalid(t *testing.T) {
 	s := configtest.Compiled(t, WriteSchema)
 	for _, text := range []string{
@@ -63,7 +63,7 @@ func TestSchemaInvalid(t *testing.T) {
 			t.Errorf("valid:\n%s", text)
 		}
 		if strings.Contains(text, "include") {
-			continue // which Parse does not look into
+			continue // Parse does not check that
 		}
 		if _, err := Parse("/x/f.toml", []byte(text)); err == nil {
 			t.Errorf("the reader takes\n%s", text)
@@ -71,7 +71,7 @@ func TestSchemaInvalid(t *testing.T) {
 	}
 }
 
-// FuzzSchema: the schema refuses nothing that the reader takes.
+// FuzzSchema checks that the schema accepts everything that the reader accepts.
 func FuzzSchema(f *testing.F) {
 	f.Add([]byte(everything))
 	f.Add([]byte(base + "pool = { max = -1, on_boot = \"x\" }\nbackoff.stable_after = \"never\"\n"))
@@ -91,8 +91,8 @@ func FuzzSchema(f *testing.F) {
 	})
 }
 
-// TestSchemaOfExamples: every file of the examples, and every piece of TOML in
-// the documentation, is right for the schema of its kind.
+// TestSchemaOfExamples checks all files in examples, and all TOML in the documentation, against
+// the schema of their kind.
 func TestSchemaOfExamples(t *testing.T) {
 	schemas := map[string]*jsonschema.Resolved{
 		"coppice": configtest.Compiled(t, WriteSchema), "grove": configtest.Compiled(t, grove.WriteSchema), "aidefile": configtest.Compiled(t, aidefileconfig.WriteSchema),
@@ -138,7 +138,7 @@ func TestSchemaOfExamples(t *testing.T) {
 				block += "[project]\nname = \"shop\"\nentry = \"main.sg\"\n"
 			}
 			if _, whole := strings.CutPrefix(block, "# orders/"); whole || strings.HasPrefix(block, "[order]") {
-				continue // the file of an order, which has no schema of its own
+				continue // files of orders have no schema
 			}
 			check(page, kind, block)
 		}
@@ -148,7 +148,7 @@ func TestSchemaOfExamples(t *testing.T) {
 	}
 }
 
-// tomlBlocks are the pieces of TOML on a page.
+// tomlBlocks returns the TOML code blocks of a page.
 func tomlBlocks(page string) (all []string) {
 	for {
 		_, rest, ok := strings.Cut(page, "```toml\n")

@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// What [logs] says holds for all agents, and what an agent says for that one.
+// [logs] applies to all agents, and [agent.logs] to one.
 func TestLogs(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "coppice.toml")
 	file := `[logs]

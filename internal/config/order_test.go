@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// project writes files into a directory and returns the path of its coppice.toml.
+// projectOf writes files into a new directory and returns the path of its coppice.toml.
 func projectOf(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -199,7 +199,7 @@ func TestBadOrderFiles(t *testing.T) {
 	}
 }
 
-// A project may consist of orders alone.
+// A project may have only orders.
 func TestOnlyOrders(t *testing.T) {
 	all := ordersOf(t, map[string]string{"coppice.toml": "[[order]]\nname = \"o\"\nexec = \"true\"\n"})
 	if len(all) != 1 {
@@ -207,8 +207,7 @@ func TestOnlyOrders(t *testing.T) {
 	}
 }
 
-// What is read of orders decides upon the configuration: a change of it is one.
-// There may be as many files as orders, and not one more.
+// Files of orders are part of the revision. Their number is limited.
 func TestManyOrderFiles(t *testing.T) {
 	dir := configtest.Project(t, "-- coppice.toml --\n[project]\nname = \"t\"\n")
 	t.Chdir(dir)

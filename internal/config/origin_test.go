@@ -16,7 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/config/toml"
 )
 
-// TestWriteTOML: the whole is what the files mean, and says where it is from.
+// TestWriteTOML checks that the output combines all files and names the origins.
 func TestWriteTOML(t *testing.T) {
 	t.Chdir(configtest.Project(t, split))
 	l, err := LoadUnchecked("coppice.toml")
@@ -77,7 +77,7 @@ command = "sleep 2"  # agents/zz.toml:3
 	}
 }
 
-// TestWriteTOMLAll: any tree that is written, read, shown and read again is the same.
+// TestWriteTOMLAll checks random trees: what WriteTOML writes is equivalent.
 func TestWriteTOMLAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := print(someTree(t))

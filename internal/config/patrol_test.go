@@ -54,8 +54,7 @@ ttl = "7d"
 	}
 }
 
-// TestDefaultLimits checks which limit and which backoff an agent gets, and what
-// the root does about what reaches its limit.
+// TestDefaultLimits checks the default limits and backoffs of agents, and the limit of the root.
 func TestDefaultLimits(t *testing.T) {
 	const fleet = `
 [[agent]]
@@ -135,7 +134,7 @@ name = "x"
 	}
 }
 
-// TestBackoffDefaults checks what a stated backoff leaves open.
+// TestBackoffDefaults checks the defaults of the keys of [agent.backoff].
 func TestBackoffDefaults(t *testing.T) {
 	for text, want := range map[string]supervisor.Backoff{
 		`backoff = "exponential"`:                     {Kind: supervisor.Exponential, Cap: time.Minute, Jitter: true},

@@ -75,7 +75,7 @@ pool = {}
 	}
 }
 
-// TestPoolKept: [daemon] says how often instances may start, wherever the pool is.
+// TestPoolKept checks that instances have the limit of [daemon] in any supervisor.
 func TestPoolKept(t *testing.T) {
 	for _, in := range []string{"", "[[supervisor]]\nname = \"s\"\nchildren = [\"a\"]\n"} {
 		tree, err := Parse("/x/coppice.toml", []byte(base+"pool = {}\n"+in+"[daemon]\nmax_restarts = 3\n[supervision]\nmax_restarts = 9\n"))
@@ -90,7 +90,7 @@ func TestPoolKept(t *testing.T) {
 	}
 }
 
-// TestPoolDefaultMax: the default of max depends on the other keys.
+// TestPoolDefaultMax checks that the default of max depends on the other keys.
 func TestPoolDefaultMax(t *testing.T) {
 	for text, want := range map[string]int{
 		"": 1, "min = 4": 4, "min = 0": 1, `namepool = ["b", "c", "d"]`: 3, `min = 1, namepool = ["b", "c", "d"]`: 3,
@@ -105,7 +105,7 @@ func TestPoolDefaultMax(t *testing.T) {
 	}
 }
 
-// TestNamepoolFile: Load reads the names, with all errors at the place that names the file.
+// TestNamepoolFile checks that Load reads the names, and that errors point to namepool.
 func TestNamepoolFile(t *testing.T) {
 	long := strings.Repeat("x", maxNames+1)
 	for _, tt := range []struct{ name, content, want, wantErr string }{

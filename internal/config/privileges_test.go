@@ -6,7 +6,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// What a system cannot do is said of the key.
+// Settings that the system does not support are reported at their key.
 func TestPrivilegesOfOtherSystems(t *testing.T) {
 	for system, want := range map[string]int{"linux": 0, "darwin": 1, "freebsd": 1} {
 		c := fileCheck{agent: &spec.Agent{NoNewPrivileges: true}, decl: 3}

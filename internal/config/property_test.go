@@ -39,7 +39,7 @@ func flatten(t *spec.Tree) (spec.Node, []spec.Decl) {
 	return root, decls
 }
 
-// print writes the tree as a coppice.toml.
+// print returns the tree as a coppice.toml.
 func print(t *spec.Tree) string {
 	var b strings.Builder
 	line := func(key string, value any) {
@@ -264,7 +264,7 @@ func someTree(t *rapid.T) *spec.Tree {
 		}).Draw(t, "name")
 	}
 	agents := 0
-	var earlier []string // agents, on which later ones can depend: never those they are in
+	var earlier []string // agents that later ones can depend on, without those that contain them
 	agent := func(auto supervisor.AutoShutdown) spec.Child {
 		agents++
 		a := &spec.Agent{
@@ -420,8 +420,8 @@ func somePool(t *rapid.T, a *spec.Agent) *spec.Node {
 	}
 }
 
-// TestRoundTrip: a tree that is written down and read again is the same, and
-// is one that the supervisors accept.
+// TestRoundTrip checks that a tree that is written and read again is equal, and that
+// supervisors accept it.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := someTree(t)
@@ -441,7 +441,7 @@ func TestRoundTrip(t *testing.T) {
 
 func neverStart(context.Context) (supervisor.Process, error) { return nil, supervisor.ErrIgnore }
 
-// supervise makes the supervisors' own spec of a tree.
+// supervise converts a tree to a supervisor.Spec.
 func supervise(n *spec.Node) supervisor.Spec {
 	s := supervisor.Spec{Name: n.Name, Strategy: n.Strategy, Limit: n.Limit, AutoShutdown: n.AutoShutdown}
 	for _, c := range n.Children {
@@ -459,8 +459,8 @@ func supervise(n *spec.Node) supervisor.Spec {
 	return s
 }
 
-// FuzzParse: no input makes Parse panic, each error has a place in the file,
-// and what is valid stays so.
+// FuzzParse checks that Parse does not panic, that errors have places in the file, and that
+// valid files stay valid when written again.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(everything))
 	f.Add([]byte(Template))
@@ -477,7 +477,7 @@ func FuzzParse(f *testing.F) {
 			if problems != nil {
 				t.Fatalf("a tree that was valid has problems: %+v", problems)
 			}
-			again.Recall, again.Patrol = tree.Recall, tree.Patrol // which are no declarations
+			again.Recall, again.Patrol = tree.Recall, tree.Patrol // not part of the declarations
 			if diff := cmp.Diff(tree, again); diff != "" {
 				t.Fatalf("(-first +second)\n%s", diff)
 			}

@@ -13,8 +13,8 @@ import (
 
 var long = flag.Bool("cron.long", false, "walk through fifty years of all zones, with many more schedules")
 
-// Zones whose clocks do something of note: an hour and half an hour, at
-// midnight, a whole day, two hours, twice a year more in Ramadan.
+// zones returns zones with unusual clock changes: of half an hour, at midnight, of a whole day,
+// of two hours, and around Ramadan.
 func zones() []string {
 	return []string{
 		"UTC", "Europe/Berlin", "Europe/Dublin", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo", "America/Sao_Paulo",
@@ -23,14 +23,14 @@ func zones() []string {
 	}
 }
 
-// reader reads an expression in the simplest way, and says of one minute of the
-// clock whether it matches. It shares nothing with what it is to check.
+// reader is a simple independent implementation: it reports whether an expression matches a
+// minute of the wall clock.
 type reader struct {
 	minute, hour, day, month, weekday values
 	both, realTime                    bool
 }
 
-// values are those of a field that match.
+// values returns the matching values of a field.
 type values [60]bool
 
 func readExpression(expr string) reader {
@@ -81,9 +81,8 @@ func (r *reader) matches(wall time.Time) bool {
 	return day || weekday
 }
 
-// walk goes through a zone minute by minute and tells of each what the clock
-// shows and what it has left out since the minute before. again is true if it
-// has shown this, or what is later, before.
+// walk calls f for every minute in a zone, with the wall time and the wall times skipped since
+// the previous minute. again reports whether the clock has shown this or a later time before.
 func walk(zone *time.Location, from, to time.Time, f func(at time.Time, wall time.Time, skipped []time.Time, again bool)) {
 	show := func(at time.Time) time.Time {
 		l := at.In(zone)
@@ -108,7 +107,7 @@ func walk(zone *time.Location, from, to time.Time, f func(at time.Time, wall tim
 	}
 }
 
-// compare holds schedules against a walk through the minutes.
+// compare compares schedules with a walk through the minutes.
 func compare(t *testing.T, zone *time.Location, from, to time.Time, exprs []string) (fires int) {
 	t.Helper()
 	type one struct {
@@ -139,14 +138,14 @@ func compare(t *testing.T, zone *time.Location, from, to time.Time, exprs []stri
 	return fires
 }
 
-// fixedExpressions are schedules around the hours at which clocks are changed.
+// fixedExpressions returns schedules around the hours of clock changes.
 func fixedExpressions() []string {
 	return []string{
 		"30 2 * * *", "0 0 * * *", "*/20 1,2 * * *", "15 * * * *", "*/30 */2 * * 1", "0 0 1,15 * 0", "45 23 * * 6,7", "10,50 0-3 */2 3,4,9-11 *",
 	}
 }
 
-// randomExpressions makes expressions of every form.
+// randomExpressions returns random expressions of all forms.
 func randomExpressions(r *rand.Rand, n int) (exprs []string) {
 	item := func(low, high int) string {
 		a := low + r.IntN(high-low+1)
@@ -183,8 +182,8 @@ func randomExpressions(r *rand.Rand, n int) (exprs []string) {
 	return exprs
 }
 
-// Schedules agree with a walk through the minutes: for some days around each
-// change of a clock, and for whole years with -cron.long.
+// Schedules agree with a walk through the minutes, for days around each clock change and, with
+// -cron.long, for whole years.
 func TestWalk(t *testing.T) {
 	fires := 0
 	for i, name := range zones() {

@@ -185,7 +185,7 @@ func TestZones(t *testing.T) {
 	}
 }
 
-// Fractions of a second do not make a schedule due twice, or never.
+// Fractions of a second do not make a schedule due twice or never.
 func TestFractions(t *testing.T) {
 	s := mustParse(t, "* * * * * *", time.UTC)
 	at := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)

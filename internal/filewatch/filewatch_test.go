@@ -37,7 +37,7 @@ func TestWatch(t *testing.T) {
 	write(t, file, "22")
 	await(t, w, "it was written")
 
-	// As editors do it: a new file takes the name.
+	// Editors replace a file by renaming a new one.
 	write(t, filepath.Join(dir, ".a.swp"), "333")
 	if err := os.Rename(filepath.Join(dir, ".a.swp"), file); err != nil {
 		t.Fatal(err)
@@ -46,17 +46,17 @@ func TestWatch(t *testing.T) {
 	write(t, file, "4444")
 	await(t, w, "what has replaced it was written")
 
-	write(t, other, "1") // which a pattern may match
+	write(t, other, "1") // a pattern may match it
 	await(t, w, "there is a new file")
 
-	// The directory goes, and comes back later.
+	// The directory is removed, and created again later.
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
 	await(t, w, "the directory is gone")
 	write(t, file, "55555")
 	await(t, w, "the directory is back")
-	for settled := false; !settled; { // what else there is to tell of that
+	for settled := false; !settled; { // further notices about it
 		select {
 		case <-w.Changed():
 		case <-time.After(2*Every + 2*Quiet):
@@ -72,7 +72,7 @@ func TestWatch(t *testing.T) {
 	await(t, w, "what is watched now was made with its directory")
 }
 
-// Without the help of the system, changes are found, too.
+// Polling alone finds changes.
 func TestLook(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
 	file := filepath.Join(dir, "a")

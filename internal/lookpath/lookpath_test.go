@@ -33,10 +33,10 @@ func TestFind(t *testing.T) {
 		name, path, want string
 		err              error
 	}{
-		{"tool", path, tool, nil}, // the one that cannot be executed is passed over
+		{"tool", path, tool, nil}, // a file that is not executable is skipped
 		{"plain", path, "", fs.ErrPermission},
 		{"missing", path, "", fs.ErrNotExist},
-		{"tool", ".:", "", fs.ErrNotExist}, // relative directories do not count
+		{"tool", ".:", "", fs.ErrNotExist}, // relative directories are skipped
 		{"./run.sh", "", script, nil},
 		{"../bin/tool", "", tool, nil},
 		{tool, "", tool, nil},

@@ -62,10 +62,10 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// A line that is made to be slow is not.
+// Adversarial lines take linear time.
 func TestLineIsLinear(t *testing.T) {
 	for _, unit := range []string{"\x1b]", "\u009d", "\x1b[1", "\x1bP\t", "\x1b(", "\x1b]\x1b"} {
-		s := strings.Repeat(unit, 4<<20/len(unit)) // quadratic would take hours
+		s := strings.Repeat(unit, 4<<20/len(unit)) // quadratic time would be hours
 		Line(s)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/private"
 )
 
-// An exit record is read from a regular file only: an agent can replace it.
+// An exit record must be a regular file, as an agent can replace it.
 func TestExitRecordIsNoFile(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
 	if err := os.WriteFile(outside, []byte(`{"reason": "private"}`), 0o600); err != nil {

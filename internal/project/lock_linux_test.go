@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestKilledHolder: a controller that was killed is no reason to refuse, from
-// the moment that the signal was sent.
+// TestKilledHolder checks that a killed daemon does not hold the lock once the signal is sent.
 func TestKilledHolder(t *testing.T) {
 	for range 200 {
 		cmd := exec.Command("sleep", "1000")
@@ -35,7 +34,7 @@ func TestKilledHolder(t *testing.T) {
 	}
 }
 
-// TestLockedWithoutFile: a controller whose lock was removed has the project still.
+// TestLockedWithoutFile checks that a daemon keeps the project if its lock file is removed.
 func TestLockedWithoutFile(t *testing.T) {
 	p := Project{Dir: t.TempDir()}
 	p.State = filepath.Join(p.Dir, ".coppice")

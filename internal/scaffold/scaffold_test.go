@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// tree lists what is in a directory, with the content of its files.
+// tree returns the paths in a directory and the contents of files.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -67,13 +67,13 @@ func TestWrite(t *testing.T) {
 	if _, err := os.Stat(g.Entry.Value); err != nil {
 		t.Error(err)
 	}
-	// What is kept is not put into git.
+	// Git ignores the state.
 	if kept, _ := filepath.Rel(dir, g.Persistence.Path.Value); !strings.Contains(tree(t, dir)[".gitignore"], "/"+filepath.Dir(kept)+"/\n") {
 		t.Errorf("%s is not ignored", kept)
 	}
 }
 
-// TestNames: whatever the name, the settings are valid and have it.
+// TestNames checks that the settings are valid for every name.
 func TestNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.String().Draw(t, "name")
@@ -99,8 +99,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestNothingLost: where a file of the project is there already, or none can
-// be written, all is left as it was.
+// TestNothingLost checks that nothing changes if a file of the project exists or cannot be
+// written.
 func TestNothingLost(t *testing.T) {
 	for name, prepare := range map[string]func(dir string) error{
 		"README":   func(dir string) error { return os.WriteFile(filepath.Join(dir, "README.md"), []byte("mine"), 0o644) },
@@ -132,7 +132,7 @@ func TestNothingLost(t *testing.T) {
 			}
 		})
 	}
-	// Directories that were made for it go again.
+	// Directories that it created are removed.
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestNothingLost(t *testing.T) {
 	}
 }
 
-// TestWriteTwice: the second of two leaves the work of the first alone.
+// TestWriteTwice checks that a second Write does not change the files of the first.
 func TestWriteTwice(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x")
 	if _, err := Write(dir, "x"); err != nil {

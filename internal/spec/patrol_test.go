@@ -11,8 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// TestOutage lets the dependency of a hundred agents fail for two minutes. With
-// the defaults none of them is quarantined, and all run within a minute after it.
+// TestOutage simulates a two-minute outage of a dependency of a hundred agents. With the
+// defaults none of them is quarantined, and all run within a minute after it.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over := time.Now().Add(2 * time.Minute)
@@ -48,8 +48,8 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// TestCrashLoop checks that an agent that always crashes is quarantined by the
-// defaults, and that another one is not disturbed by that.
+// TestCrashLoop checks that the defaults quarantine an agent that always crashes, without an
+// effect on another one.
 func TestCrashLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crash := func(context.Context) error { return errors.New("boom") }

@@ -74,8 +74,8 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// TestPoolDependencies: a pool waits for what its agent depends on, and who
-// depends on it waits for all of its instances.
+// TestPoolDependencies checks that a pool waits for the dependencies of its agent, and that its
+// dependents wait for all instances.
 func TestPoolDependencies(t *testing.T) {
 	tree, problems := Assemble(Node{Name: "x"}, []Decl{
 		{Agent: &Agent{Name: "db", Command: []string{"true"}}},
@@ -142,7 +142,7 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// TestPoolLevel: a pool is a supervisor, which counts as a level.
+// TestPoolLevel checks that a pool counts as a level of supervisors.
 func TestPoolLevel(t *testing.T) {
 	decls := []Decl{{Agent: &Agent{Name: "p", Command: []string{"true"}, Pool: &Pool{Max: 1}}}}
 	for i := range supervisor.MaxDepth {

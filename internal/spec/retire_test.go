@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// outline is a tree as text: each path, with "!" if it is retired, and what it depends on.
+// outline returns a tree as text: each path, with "!" if it is retired, and its dependencies.
 func outline(t *Tree) string {
 	var all []string
 	order := t.StartOrder()
@@ -60,7 +60,7 @@ func TestRetain(t *testing.T) {
 			if got := outline(file.Retain(nil)); got != before {
 				t.Errorf("with nothing retained it is %s", got)
 			}
-			stopWaves(kept.StartOrder(), allAgents) // of which there is an end
+			stopWaves(kept.StartOrder(), allAgents) // must terminate
 		})
 	}
 }

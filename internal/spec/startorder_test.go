@@ -11,8 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// tree reads a tree in shorthand, a declaration a line: "a", "a < b c" for what
-// a depends on, "s: a b" for a supervisor, "s! a b" for a rest_for_one one.
+// tree parses a tree in shorthand, one declaration per line: "a", "a < b c" with dependencies,
+// "s: a b" for a supervisor, "s! a b" for a rest_for_one supervisor.
 func tree(text string) (*Tree, []Problem) {
 	root := Node{Name: "p"}
 	var decls []Decl
@@ -42,7 +42,7 @@ func tree(text string) (*Tree, []Problem) {
 	return Assemble(root, decls)
 }
 
-// formatWaves writes waves as "a b | c".
+// formatWaves formats waves as "a b | c".
 func formatWaves(waves [][]string) string {
 	var all []string
 	for _, w := range waves {
@@ -57,8 +57,7 @@ func formatWaves(waves [][]string) string {
 
 func allAgents(string) bool { return true }
 
-// stopWaves are the agents in the order in which they are stopped, those that are
-// asked at the same time together.
+// stopWaves returns the agents in stop order. Agents that may stop at the same time form a wave.
 func stopWaves(o *StartOrder, choose func(string) bool) (waves [][]string) {
 	for u := o.StopOrder(choose); ; {
 		free := u.Free()
@@ -178,7 +177,7 @@ func TestBadDependencies(t *testing.T) {
 	}
 }
 
-// declaredNames are the names of the declarations in shorthand.
+// declaredNames returns the names of the declarations in shorthand.
 func declaredNames(text string) []string {
 	var names []string
 	for line := range strings.Lines(text) {
@@ -191,7 +190,7 @@ func declaredNames(text string) []string {
 	return names
 }
 
-// A very long circle and very many are reported in bounded space and time.
+// A very long cycle and very many cycles are reported in bounded space and time.
 func TestManyCycles(t *testing.T) {
 	const n = 20_000
 	var long, many strings.Builder
@@ -208,10 +207,10 @@ func TestManyCycles(t *testing.T) {
 	}
 }
 
-// agentNeeds is what an agent depends on, agent by agent, by the words of the
-// documentation and nothing else.
+// agentNeeds returns the agents that each agent depends on, following the documentation
+// literally.
 func agentNeeds(t *Tree) map[string][]string {
-	below := map[string][]string{} // agents in a node, by its name
+	below := map[string][]string{} // agents in a supervisor, by its name
 	var visit func(n *Node, path string) []string
 	visit = func(n *Node, path string) (all []string) {
 		for _, c := range n.Children {
@@ -250,8 +249,8 @@ func agentNeeds(t *Tree) map[string][]string {
 	return needs
 }
 
-// Random trees with random dependencies: either they are refused for a circle
-// that exists, or each agent is stopped as early as every dependency allows.
+// Random trees are either rejected for a cycle that exists, or each agent stops as early as its
+// dependents allow.
 func TestOrderProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "nodes")
@@ -322,7 +321,7 @@ func TestOrderProperty(t *testing.T) {
 			}
 		}
 		var depth func(path string) int
-		depth = func(path string) (d int) { // chosen ones that end before it on the longest way
+		depth = func(path string) (d int) { // chosen agents that end before it on the longest path
 			for _, other := range waiting[path] {
 				one := 0
 				if chosen[other] {
@@ -340,8 +339,8 @@ func TestOrderProperty(t *testing.T) {
 	})
 }
 
-// A fleet where half depends on a supervisor of the other half has an order in
-// no time: it is in the number of lines, not of pairs.
+// The time for a fleet in which one half depends on a supervisor of the other half is linear in
+// the number of agents, not of pairs.
 func BenchmarkStopOrder(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("s:")
@@ -363,7 +362,7 @@ func BenchmarkStopOrder(b *testing.B) {
 	}
 }
 
-// Instances of pools are in the order of their pool, whatever they are called.
+// Instances have the order of their pool, whatever their names are.
 func TestOrderOfPools(t *testing.T) {
 	command := []string{"x"}
 	tr, problems := Assemble(Node{Name: "p"}, []Decl{
@@ -384,8 +383,7 @@ func TestOrderOfPools(t *testing.T) {
 	}
 }
 
-// What has no agents in it is always ready: it waits for nothing, and nothing
-// waits for anything because of it.
+// A supervisor without agents is always ready: it waits for nothing and delays nothing.
 func TestOrderOfEmptySupervisors(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"depended on", "e: < a\na\nb < e", "b a"},

@@ -107,7 +107,7 @@ func TestAidefileZone(t *testing.T) {
 	}
 }
 
-// Without a time zone it is that of the machine, as for orders.
+// The default time zone is that of the machine, as for orders.
 func TestAidefileWithoutZone(t *testing.T) {
 	defer func(zone *time.Location) { time.Local = zone }(time.Local)
 	time.Local = time.FixedZone("here", 5*3600)

@@ -95,7 +95,7 @@ func FuzzEnvFile(f *testing.F) {
 			if name == "" || strings.ContainsAny(name, "= \t\n\x00") || strings.Contains(value, "\x00") || !utf8.ValidString(name+value) {
 				t.Errorf("%q: %q is %q", data, name, value)
 			}
-			// What was read can be written, and is the same.
+			// Variables that are written and read again are equal.
 			again, err := parse("x.env", []byte(name+"=\""+strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "\r", `\r`).Replace(value)+"\"\n"))
 			if err != nil || again[name] != value {
 				t.Errorf("%q: %q again: %q, %v", name, value, again, err)

@@ -160,14 +160,14 @@ func TestCity(t *testing.T) {
 	if l.Tree.Root.Name != "bright" {
 		t.Errorf("it is called %q", l.Tree.Root.Name)
 	}
-	// What is shown is a coppice.toml that means the same.
+	// WriteTOML writes an equivalent coppice.toml.
 	checkMeaning(t, l, filepath.Join(dir, config.FileName))
 	if found, err := l.Find("agent.hello--polecat.pool.max"); err != nil || len(found) != 1 || found[0].Line != 33 || !strings.HasSuffix(found[0].File, gascity.FileName) {
 		t.Errorf("the origin of a patch: %v, %v", found, err)
 	}
 }
 
-// TestCityMinimal: each runs somehow, and says what of it does not.
+// TestCityMinimal checks that small cities load, with notices for unsupported parts.
 func TestCityMinimal(t *testing.T) {
 	for _, tt := range []struct{ name, text, notices string }{
 		{"start_command of the workspace", "[workspace]\nstart_command = \"true\"\n[[agent]]\nname = \"a\"\n", ""},
@@ -318,7 +318,7 @@ func TestFindCity(t *testing.T) {
 	}
 }
 
-// FuzzCity: as FuzzFiles.
+// FuzzCity works like FuzzFiles.
 func FuzzCity(f *testing.F) {
 	f.Add("[[agent]]\nname = \"a\"\nstart_command = \"x\"\n[agent.pool]\nmax = -1\n")
 	f.Add("[workspace]\nname = \"x\"\nprovider = \"p\"\n[providers.p]\ncommand = \"{{.CityRoot}}\"\nargs = [\"'\"]\n[[rigs]]\nname = \"r\"\npath = \"..\"\n[[agent]]\nname = \"a\"\ndir = \"r\"\npre_start = [\"{{.Rig}}\"]\nmin_active_sessions = 0\ndepends_on = [\"r/a\"]\n[[patches.agent]]\nrig = \"r\"\nname = \"a\"\nenv_remove = [\"x\"]\n")
@@ -342,8 +342,8 @@ func FuzzCity(f *testing.F) {
 	})
 }
 
-// TestCityOrders: types of events that only Gas City has, and orders to skip that are
-// not there, are notices; in a coppice.toml they are errors.
+// TestCityOrders checks that unknown types of events and unknown orders in skip are notices in a
+// city, and errors in a coppice.toml.
 func TestCityOrders(t *testing.T) {
 	dir := configtest.Project(t, `-- city.toml --
 [[agent]]
@@ -400,7 +400,7 @@ on = "session.*"
 	}
 }
 
-// checkMeaning fails unless the coppice.toml that is shown of a city means the same.
+// checkMeaning fails unless the coppice.toml that WriteTOML writes is equivalent to the city.
 func checkMeaning(t *testing.T, l *config.Loaded, path string) {
 	t.Helper()
 	var shown bytes.Buffer

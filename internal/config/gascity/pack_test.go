@@ -37,8 +37,8 @@ func cityOf(t *testing.T, archive []byte) string {
 	return dir
 }
 
-// TestCities loads cities in the form of each public example of Gas City, and
-// compares all that they come to with what is written behind them.
+// TestCities loads cities that resemble the public examples of Gas City, and compares their
+// summaries.
 func TestCities(t *testing.T) {
 	files, err := filepath.Glob("testdata/cities/*.txtar")
 	if err != nil || len(files) < 11 {
@@ -78,7 +78,7 @@ func TestCities(t *testing.T) {
 	}
 }
 
-// summary is what a city comes to, in words.
+// summary describes the tree of a city.
 func summary(l *config.Loaded) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -125,8 +125,7 @@ func summary(l *config.Loaded) string {
 	return b.String()
 }
 
-// TestPackErrors: each says where, what was expected and what to do, once for
-// all that make use of a pack.
+// TestPackErrors checks errors in packs. Each is reported once, however often a pack is used.
 func TestPackErrors(t *testing.T) {
 	const city = "-- city.toml --\n[workspace]\nstart_command = \"x\"\nincludes = [\"p\"]\n"
 	const meta = "[pack]\nname = \"p\"\nschema = 1\n"
@@ -179,8 +178,8 @@ func TestPackErrors(t *testing.T) {
 	}
 }
 
-// TestCityThatIsAPack: city.toml has precedence over the pack.toml next to it,
-// of which nothing else than what packs have is taken.
+// TestCityThatIsAPack checks that city.toml takes precedence over the pack.toml next to it, and
+// that only keys of packs are used from that.
 func TestCityThatIsAPack(t *testing.T) {
 	t.Chdir(configtest.Project(t, `
 -- pack.toml --
@@ -242,7 +241,7 @@ name = "r"
 	}
 }
 
-// deepPacks is a pack in a pack in a pack.
+// deepPacks returns n nested packs.
 func deepPacks(n int) string {
 	var b strings.Builder
 	dir := "p"
@@ -253,7 +252,7 @@ func deepPacks(n int) string {
 	return b.String()
 }
 
-// TestManyPacks: each rig has a copy of what is in its packs, and there is an end to that.
+// TestManyPacks checks the limit on the total size of packs, which count once per rig.
 func TestManyPacks(t *testing.T) {
 	var rigs strings.Builder
 	for i := range 30 {
@@ -267,7 +266,7 @@ func TestManyPacks(t *testing.T) {
 	}
 }
 
-// TestPackLinks: links that lead in a circle are a pack in itself, or none.
+// TestPackLinks checks packs behind symbolic links that form a cycle.
 func TestPackLinks(t *testing.T) {
 	dir := configtest.Project(t, "-- city.toml --\nworkspace.includes = [\"p\", \"loop\"]\n-- p/pack.toml --\n[pack]\nname = \"p\"\nschema = 1\nincludes = [\"down\"]\n")
 	t.Chdir(dir)
@@ -283,7 +282,7 @@ func TestPackLinks(t *testing.T) {
 	}
 }
 
-// FuzzPack: as FuzzCity, with a pack that a city and a rig include.
+// FuzzPack works like FuzzCity, with a pack that a city and a rig include.
 func FuzzPack(f *testing.F) {
 	f.Add("[pack]\nname = \"p\"\nschema = 1\n[[agent]]\nname = \"a\"\nscope = \"rig\"\n[agent.pool]\nmax = 3\n[[patches.agent]]\nname = \"a\"\n", "name = \"b\"\n")
 	f.Add("[pack]\nname = \"p\"\nschema = 2\nincludes = [\".\"]\nrequires = [{}]\ncity_agents = [1]\n[imports.x]\nsource = \"p\"\n[providers.x]\n", "fallback = true\nwork_dir = \"{{.AgentBase}}\"\n")
@@ -315,7 +314,7 @@ func FuzzPack(f *testing.F) {
 	})
 }
 
-// TestManyRigs: a file of a pack counts once, however many rigs have its orders.
+// TestManyRigs checks that a file of a pack counts once, however many rigs use it.
 func TestManyRigs(t *testing.T) {
 	var rigs strings.Builder
 	for i := range 100 {

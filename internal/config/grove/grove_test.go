@@ -127,7 +127,7 @@ func lines(text string) string {
 
 const groveBase = "[project]\nname = \"a\"\n"
 
-// Each line of want is an error without "grove.toml:" in front.
+// Each line of want is an error without the prefix "grove.toml:".
 var badGrove = []struct{ name, text, want string }{
 	{"empty", "", "1:1: the file has no table project, expected one; write [project] with its keys"},
 	{"no name", "[project]\nversion = \"1\"\n", "1:2: [project] without name, expected one (string)"},
@@ -219,7 +219,7 @@ func TestBadGrove(t *testing.T) {
 	}
 }
 
-// TestLoadGrove: paths are relative to the file, wherever one is.
+// TestLoadGrove checks that paths are relative to the file, not to the current directory.
 func TestLoadGrove(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -243,7 +243,7 @@ func TestLoadGrove(t *testing.T) {
 		if got, want := g.Entry.Value, filepath.Join(dir, "a", "src", "main.sg"); got != want || g.Notices != nil {
 			t.Errorf("entry %s, notices %v; want %s and none", got, g.Notices, want)
 		}
-		// An error about what the file does not say names the file.
+		// An error about a default names only the file.
 		if got, want := g.Entry.Errorf(fs.ErrNotExist, "write it", "there is no %s", "x").Error(), path+": there is no x; write it"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -283,7 +283,7 @@ func TestLoadGrove(t *testing.T) {
 	}
 }
 
-// printGrove writes what is no default, and now and then what is.
+// printGrove writes settings that differ from the defaults, and sometimes others.
 func printGrove(t *rapid.T, g Grove) string {
 	var b strings.Builder
 	said := func(isDefault bool) bool { return !isDefault || rapid.Bool().Draw(t, "say") }
@@ -307,8 +307,8 @@ func printGrove(t *rapid.T, g Grove) string {
 	return b.String()
 }
 
-// TestGroveRoundTrip: what is written down and read again is the same, and
-// each place is where the value is.
+// TestGroveRoundTrip checks that settings that are written and read again are equal, and that
+// places are those of the values.
 func TestGroveRoundTrip(t *testing.T) {
 	path := rapid.StringMatching(`[a-zä♥ "]{1,9}x(/[a-z.]{1,5}x)?`)
 	rapid.Check(t, func(t *rapid.T) {
@@ -345,8 +345,8 @@ func TestGroveRoundTrip(t *testing.T) {
 	})
 }
 
-// FuzzParseGrove: no input makes ParseGrove panic, each error and notice has a
-// place in the file, and what is valid is complete.
+// FuzzParseGrove checks that Parse does not panic, that errors and notices have places in the
+// file, and that valid settings are complete.
 func FuzzParseGrove(f *testing.F) {
 	f.Add([]byte(wholeGrove))
 	for _, tt := range badGrove {
@@ -385,14 +385,14 @@ func TestGroveReference(t *testing.T) {
 		}
 		configtest.CheckRows(t, s)
 	}
-	// The errors that it shows are what they are.
+	// The page shows the actual errors.
 	_, err := Parse("grove.toml", []byte(groveBase+"\n[persistence]\nbackend = \"sqlit\"\n\n[supervision]\nmax_restarts = 3\nrestart_window_s = 5\n"))
 	if err == nil || !strings.Contains(head, "\n"+err.Error()+"\n") {
 		t.Errorf("the page does not show\n%v", err)
 	}
 }
 
-// TestGroveSchema: what the reader takes, the schema takes.
+// TestGroveSchema checks that the schema accepts what the reader accepts.
 func TestGroveSchema(t *testing.T) {
 	groves, err := filepath.Glob("../../../examples/sage/*/grove.toml")
 	if err != nil || len(groves) == 0 {

@@ -52,8 +52,7 @@ func TestArgv(t *testing.T) {
 	}
 }
 
-// TestArgvMeansTheSame: whatever argv makes of a line, it does what the shell
-// would have done with it.
+// TestArgvMeansTheSame checks that the result of Argv does what the shell would do with the line.
 func TestArgvMeansTheSame(t *testing.T) {
 	pieces := []string{"echo", "echo", "false", "true", "a", "ä", "b=1", "'q  q'", `"$V"`, "$V", "$NONE", ">f", "2>&1", "&&", "||", ";", "|", "cd", "..", ".",
 		"exit", "3", "!", "{", "}", "#", "~", "*", `\`, "\t", "if", "shift", "exec", "-k", ":", "(", ")", "cat </dev/null", "\n", "test", "[", "]", "=", "eval", "printf", "pwd", "kill", "-l", `'\n'`, "-e"}
@@ -67,7 +66,7 @@ func TestArgvMeansTheSame(t *testing.T) {
 		case errors.As(err, &exit):
 			return string(out), exit.ExitCode()
 		case err != nil:
-			return "", 127 // not found: the shell's word for it
+			return "", 127 // the exit code of the shell for a missing command
 		}
 		return string(out), 0
 	}
@@ -80,7 +79,7 @@ func TestArgvMeansTheSame(t *testing.T) {
 		out, code := run(here, Argv(line))
 		out = strings.ReplaceAll(out, here, there)
 		wantOut, wantCode := run(there, []string{"/bin/sh", "-c", line})
-		// In the complaint about a command that is not there.
+		// The error message about a missing command.
 		out, wantOut = strings.ReplaceAll(out, ": exec: ", ": "), strings.ReplaceAll(wantOut, ": exec: ", ": ")
 		if out != wantOut || code != wantCode && (code < 126 || wantCode < 126) {
 			t.Fatalf("%q as %q: %q, exit %d; the shell says %q, exit %d", line, Argv(line), out, code, wantOut, wantCode)

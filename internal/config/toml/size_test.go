@@ -24,7 +24,7 @@ func TestParseSize(t *testing.T) {
 	}
 }
 
-// FuzzParseSize: a size is never negative and nothing panics.
+// FuzzParseSize checks that parseSize does not panic and never returns a negative size.
 func FuzzParseSize(f *testing.F) {
 	for _, text := range []string{"512MiB", "1.5 GB", "", "99999999999999999999T", "-1k", "."} {
 		f.Add(text)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A grove.toml that became a FIFO is refused: the daemon does not wait for a writer.
+// A grove.toml that is a FIFO is rejected: the daemon must not wait for a writer.
 func TestGroveIsNoFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "grove.toml")
 	if err := syscall.Mkfifo(file, 0o600); err != nil {
