@@ -167,7 +167,7 @@ func readNudge(r *toml.Reader, v *toml.Value, into *agent) {
 	before := r.Count()
 	nudgeTable().Read(r, v, &into.Nudge)
 	if r.Count() == before && !into.Nudge.Exists() {
-		r.Fail(v, "", "nudge has no way, expected one of type, signal, command")
+		r.Fail(v, "", "nudge is empty, expected one of type, signal, command")
 	}
 }
 
@@ -227,7 +227,7 @@ func logsTable(header, doc, example string, sizeDefault, keepDefault string) tom
 				Also: []string{"size", "max-size", "maxsize", "rotate_size", "max_bytes"},
 				Read: toml.Size(spec.MinLogSize, "1 KiB", func(l *spec.Logs) *int64 { return &l.MaxSize })},
 			{Name: "keep", Type: "integer", Default: keepDefault,
-				Doc:  "how many rotated files are kept, 1 to 100, besides the one that is written",
+				Doc:  "how many rotated files are kept, 1 to 100, in addition to the current one",
 				Also: []string{"max_file", "max-file", "max_files", "rotate", "backups", "max_backups", "count"},
 				Read: toml.Int(1, spec.MaxLogFiles, func(l *spec.Logs) *int { return &l.Keep })},
 		},

@@ -110,8 +110,8 @@ env = {}
 	_, err := Load(filepath.Join(dir, "coppice.toml"))
 	got := strings.ReplaceAll(errorText(err), dir+"/", "")
 	want := `coppice.toml:2:1: unknown key "comand" in [aide]; did you mean "command"?
-coppice.toml:5:1: restart and aidefile, expected one of the two; it is said in the table [daemon] of the Aidefile
-coppice.toml:6:1: command and aidefile, expected one of the two; what it calls is said in the table [aide] of this file
+coppice.toml:5:1: restart and aidefile, expected one of the two; set it in the table [daemon] of the Aidefile
+coppice.toml:6:1: command and aidefile, expected one of the two; set the command in the table [aide] of this file
 coppice.toml:7:11: runtime is "tmux" with aidefile, expected proc; remove it
 coppice.toml:11:12: the directory "empty" has no Aidefile, expected one; write one there, it may be empty
 coppice.toml:13:12: "missing" does not exist, expected an Aidefile or its directory
@@ -190,8 +190,8 @@ func TestAideHint(t *testing.T) {
 	for program, want := range map[string]string{
 		"./run.sh":    "relative to the directory of each Aidefile",
 		"bin/run":     "relative to the directory of each Aidefile",
-		"/opt/run":    "install it, or say in the table [aide]",
-		"no-such-llm": "install it, or say in the table [aide]",
+		"/opt/run":    "install it, or set command in the table [aide]",
+		"no-such-llm": "install it, or set command in the table [aide]",
 	} {
 		if got := aideHint(program); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", program, got)

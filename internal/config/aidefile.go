@@ -138,10 +138,10 @@ func scriptOf(argv []string) int {
 
 // replacedKeys returns the keys that an agent with an Aidefile cannot have, each with a hint.
 func replacedKeys() map[string]string {
-	policy, is := "it is said in the table [daemon] of the Aidefile", "remove it: an agent of an Aidefile has none"
+	policy, is := "set it in the table [daemon] of the Aidefile", "remove it: an agent of an Aidefile has none"
 	return map[string]string{
-		"command": "what it calls is said in the table [aide] of this file",
-		"dir":     "it works in the directory of its Aidefile",
+		"command": "set the command in the table [aide] of this file",
+		"dir":     "remove it: the agent runs in the directory of its Aidefile",
 		"restart": policy, "backoff": policy, "max_restarts": policy, "restart_window": policy, "on_limit": policy,
 		"depends_on": "remove it: a trigger starts it, whatever else runs",
 		"ready":      is, "pool": is, "terminal": is, "stdin": is, "notify": is, "watchdog": is, "user": is,

@@ -102,8 +102,8 @@ var badInput = []struct{ name, text, want string }{
 		11:12: namepool is an integer, expected the path of a file or an array of names
 		12:1: unknown key "scale_check" in [agent.pool]; did you mean "check"?`},
 	{"pool without room", base + "pool = { min = 3, max = 2 }\n", "4:16: min is 3, above max, which is 2; expected at most that"},
-	{"pool with few names", base + "pool = { max = 2, namepool = [\"b\"] }\n", "4:16: max is 2, expected at most 1: so many names there are; add names to the namepool"},
-	{"pool with fewer names", base + "pool = { min = 2, namepool = [\"b\"] }\n", "4:16: min is 2, expected at most 1: so many names there are; add names to the namepool"},
+	{"pool with few names", base + "pool = { max = 2, namepool = [\"b\"] }\n", "4:16: max is 2, expected at most 1, the number of names; add names to the namepool"},
+	{"pool with fewer names", base + "pool = { min = 2, namepool = [\"b\"] }\n", "4:16: min is 2, expected at most 1, the number of names; add names to the namepool"},
 	{"pool with bad names", base + "pool = { namepool = [\"c\", \"-b\", \"c\"] }\n", `
 		4:27: the name "-b" looks like a flag, expected one without "-" in front
 		4:33: the name "c" is there twice, expected once; remove one of the two`},
@@ -152,8 +152,8 @@ var badInput = []struct{ name, text, want string }{
 	{"YAML with a value", "version: \"3\"\n", "1:8: not TOML: expected '=' after key; it looks like YAML, and the files of Coppice are TOML; `coppice init` writes an example"},
 	{"YAML below TOML", base + "dir: x\n", "4:4: not TOML: expected '=' after key"},
 	{"words of others", agents("restart", "unless-stopped", "unless_stopped", "no", "on_failure", "on-abnormal", "permanet", "temporery", "sometimes"), `
-		3:11: restart is "unless-stopped", expected one of always, on-failure, never; did you mean "always"? an agent that is stopped by hand stays stopped
-		7:11: restart is "unless_stopped", expected one of always, on-failure, never; did you mean "always"? an agent that is stopped by hand stays stopped
+		3:11: restart is "unless-stopped", expected one of always, on-failure, never; did you mean "always"? it does not restart an agent that was stopped manually
+		7:11: restart is "unless_stopped", expected one of always, on-failure, never; did you mean "always"? it does not restart an agent that was stopped manually
 		11:11: restart is "no", expected one of always, on-failure, never; did you mean "never"?
 		15:11: restart is "on_failure", expected one of always, on-failure, never; did you mean "on-failure"?
 		19:11: restart is "on-abnormal", expected one of always, on-failure, never; did you mean "on-failure"?
@@ -249,7 +249,7 @@ var badInput = []struct{ name, text, want string }{
 		5:20: progress_timeout is "soon", expected a duration such as "10s" or "1h30m"; the units are ns, us, ms, s, m, h, d (24 hours)
 		6:9: nudge is a string, expected a table`},
 	{"two ways to nudge", base + "nudge = { type = true, signal = \"USR1\" }\nterminal = true\n", "4:9: nudge has 2 ways, expected one of type, signal, command"},
-	{"no way to nudge", base + "nudge = { type = false }\n", "4:9: nudge has no way, expected one of type, signal, command"},
+	{"no way to nudge", base + "nudge = { type = false }\n", "4:9: nudge is empty, expected one of type, signal, command"},
 	{"nothing to type into", base + "nudge = { type = true }\n", "4:18: type without a terminal, expected one to type into; set terminal = true, or nudge it with signal or command"},
 	{"signals to nudge", base + "nudge = { signal = \"USR3\" }\n[[agent]]\nname = \"b\"\ncommand = \"sleep 1\"\nnudge = { signal = \"sigkill\" }\n", `
 		4:20: unknown signal "USR3", expected one of TERM, INT, HUP, QUIT, KILL, USR1, USR2, ABRT, ALRM, PIPE, WINCH; did you mean "USR1"?
@@ -268,7 +268,7 @@ var badInput = []struct{ name, text, want string }{
 		5:9: stdin contains a zero byte, expected a path`},
 	{"long argument", base + "env.A = \"" + strings.Repeat("x", 1<<17) + "\"\n", `4:9: the variable "A" has 131072 bytes, expected at most 131069; put it into a file`},
 	{"significant", base + "significant = true\n[[agent]]\nname = \"b\"\ncommand = \"x\"\nsignificant = true\nrestart = \"never\"\n", `
-		4:15: significant with restart = "always", expected a child that can end by itself; set restart = "on-failure" or "never"
+		4:15: significant with restart = "always", expected a child that can end on its own; set restart = "on-failure" or "never"
 		8:15: significant in a supervisor without auto_shutdown, expected one with it; set auto_shutdown = "any_significant" there`},
 
 	// Names and the tree.
@@ -323,10 +323,10 @@ var badInput = []struct{ name, text, want string }{
 		10:1: unknown key "after" in [[supervisor]]; did you mean "depends_on"?`},
 	{"no new privileges", base + "no_new_privileges = \"true\"\n", "4:21: no_new_privileges is a string, expected true or false; write true without quotes"},
 	{"process names", base + "process_names = [\"node\", \"/bin/sh\", \"\"]\n", `
-		4:26: "/bin/sh" is no name of a program, expected the last segment of its path
-		4:37: "" is no name of a program, expected the last segment of its path`},
+		4:26: "/bin/sh" is not the name of a program, expected the last segment of its path
+		4:37: "" is not the name of a program, expected the last segment of its path`},
 	{"circle", base + "depends_on = [\"s\"]\n[[supervisor]]\nname = \"s\"\nchildren = [\"b\"]\n[[agent]]\nname = \"b\"\ncommand = \"x\"\ndepends_on = [\"a\"]\n",
-		`4:15: dependencies go round in a circle ("a" depends on "s", which contains "b", which depends on "a"), expected an order; remove one of these dependencies`},
+		`4:15: dependencies form a cycle ("a" depends on "s", which contains "b", which depends on "a"), expected an order; remove one of these dependencies`},
 	{"pool", base + "[[supervisor]]\nname = \"s\"\nchildren = []\nstrategy = \"simple_one_for_one\"\n[supervision]\nstrategy = \"SimpleOneForOne\"\n", `
 		7:12: simple_one_for_one is for pools whose instances a program adds, which a file cannot; expected one_for_one, one_for_all or rest_for_one; list each agent
 		9:12: simple_one_for_one is for pools whose instances a program adds, which a file cannot; expected one_for_one, one_for_all or rest_for_one; list each agent`},

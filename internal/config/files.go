@@ -71,7 +71,7 @@ func aideHint(program string) string {
 		return "command in [aide] is relative to the directory of each Aidefile; write a whole path for " +
 			"a program that all share"
 	}
-	return "install it, or say in the table [aide] of a coppice.toml what a run calls; coppice add writes one"
+	return "install it, or set command in the table [aide] of a coppice.toml; coppice add writes one"
 }
 
 func (c *fileCheck) problem(hint, message string, path ...string) {

@@ -170,7 +170,7 @@ func TestIncludeErrors(t *testing.T) {
 		{"device", main(`["/dev/zero"]`), `coppice.toml:1:12: "/dev/zero" is a device, expected a regular file`},
 		{"home", main(`["~/x.toml"]`), `coppice.toml:1:12: "~/x.toml": ~ is not expanded; write the whole path`},
 		{"deep", main(`["a/**/x.toml"]`), `coppice.toml:1:12: "a/**/x.toml": ** is not supported; write a "*" for each level, as in "agents/*/*.toml"`},
-		{"no pattern", main(`["a/[.toml"]`), `coppice.toml:1:12: "a/[.toml" is no pattern; a "[" begins a set of characters; \ escapes it`},
+		{"no pattern", main(`["a/[.toml"]`), `coppice.toml:1:12: "a/[.toml" is not a valid pattern; a "[" begins a set of characters; \ escapes it`},
 		{"itself", main(`["coppice.toml"]`), `coppice.toml:1:12: "coppice.toml" is the file that includes it, expected another one; put what is included into a directory of its own`},
 		{"itself by a pattern", main(`["*.toml"]`), `coppice.toml:1:12: "coppice.toml" is the file that includes it, expected another one; put what is included into a directory of its own`},
 		{"twice", main("[\n\"a.toml\",\n\"./a.toml\"]") + "-- a.toml --\n", `coppice.toml:3:1: "a.toml" is included already, by line 2, expected once; remove one of the two`},

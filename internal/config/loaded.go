@@ -71,7 +71,7 @@ func load(name, dir string, data []byte, g *fileset.Set, further func([]spec.Dec
 	if g == nil {
 		g = &fileset.Set{}
 		if list := document.Field("include"); list != nil {
-			r.FailKey(list, "", "include cannot be followed here, expected a file by itself")
+			r.FailKey(list, "", "include cannot be followed here, expected a file without it")
 		}
 	} else if g.Reader = r; !g.Include(document) {
 		return l, r.Errors()

@@ -161,13 +161,13 @@ func TestFindKey(t *testing.T) {
 		"persistence.path":              "persistence.path is not set; the default is `.coppice/state.db`",
 		"agent.web.command.x":           `there is no agent.web.command.x: agent.web.command has no "x"`,
 		"agent.web.name.x":              `there is no agent.web.name.x: agent.web.name has no "x"`,
-		"":                              `"" is no key; write it as agent.web.env.MODEL, with quotes around what has dots`,
-		"a..b":                          `"a..b" is no key; write it as agent.web.env.MODEL, with quotes around what has dots`,
-		`a."b`:                          `"a.\"b" is no key; write it as agent.web.env.MODEL, with quotes around what has dots`,
-		"agent[x]":                      `"agent[x]" is no key; write it as agent.web.env.MODEL, with quotes around what has dots`,
-		"agent[1]x":                     `"agent[1]x" is no key; write it as agent.web.env.MODEL, with quotes around what has dots`,
+		"":                              `"" is not a key; write it as agent.web.env.MODEL, with quotes around segments that contain dots`,
+		"a..b":                          `"a..b" is not a key; write it as agent.web.env.MODEL, with quotes around segments that contain dots`,
+		`a."b`:                          `"a.\"b" is not a key; write it as agent.web.env.MODEL, with quotes around segments that contain dots`,
+		"agent[x]":                      `"agent[x]" is not a key; write it as agent.web.env.MODEL, with quotes around segments that contain dots`,
+		"agent[1]x":                     `"agent[1]x" is not a key; write it as agent.web.env.MODEL, with quotes around segments that contain dots`,
 		"agent[99999999999999999]":      `there is no agent[99999999999999999]: agent has no "99999999999999999"; there are db, a.b c, web, cron`,
-		"agent.web.env.\x1b[31mred":     `"agent.web.env.\x1b[31mred" is no key; write it as agent.web.env.MODEL, with quotes around what has dots`,
+		"agent.web.env.\x1b[31mred":     `"agent.web.env.\x1b[31mred" is not a key; write it as agent.web.env.MODEL, with quotes around segments that contain dots`,
 	} {
 		if found, err := l.Find(key); err == nil || err.Error() != want {
 			t.Errorf("%s: %s\ngot  %v\nwant %s", key, show(found), err, want)

@@ -39,7 +39,7 @@ command = "./api.sh --port 8080"
 				"one more reaches the limit", of),
 			setting.Window("within", "as in `[supervision]`", "the window in which restarts count", of),
 			setting.OnLimit("as in `[supervision]`",
-				onLimitDoc+". `quarantine` and `give_up` count for each child by itself", of),
+				onLimitDoc+". `quarantine` and `give_up` count for each child separately", of),
 			{Name: "restart", Type: restartType, Default: "always",
 				Doc:  "the supervisor as a child of its parent: " + restartDoc,
 				Read: setting.Restart(func(g *group) *supervisor.Restart { return &g.Restart })},

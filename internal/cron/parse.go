@@ -142,7 +142,7 @@ func (p *parser) every(s *Schedule, parts []string) error {
 	d, err := time.ParseDuration(parts[0])
 	switch {
 	case err != nil:
-		return p.fail("%.40q is no duration, expected one such as 90s, 15m or 36h", parts[0])
+		return p.fail("%.40q is not a duration, expected one such as 90s, 15m or 36h", parts[0])
 	case d < time.Second || d%time.Second != 0 || d > maxEvery:
 		return p.fail("%.40q: expected whole seconds, from 1s to %dh", parts[0], maxEvery/time.Hour)
 	}

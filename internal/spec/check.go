@@ -181,7 +181,7 @@ func (a *assembly) checkSignificant(i int, r supervisor.Restart, parent supervis
 	switch {
 	case r == supervisor.Permanent:
 		a.problem(i, []string{"significant"}, `set restart = "on-failure" or "never"`,
-			`significant with restart = "always", expected a child that can end by itself`)
+			`significant with restart = "always", expected a child that can end on its own`)
 	case parent != supervisor.AnySignificant && parent != supervisor.AllSignificant:
 		a.problem(i, []string{"significant"}, `set auto_shutdown = "any_significant" there`,
 			"significant in a supervisor without auto_shutdown, expected one with it")
@@ -272,7 +272,7 @@ func (a *assembly) checkLiveness(i int, g *Agent) {
 	for n, name := range g.ProcessNames {
 		if name == "" || len(name) > MaxName || strings.ContainsAny(name, "/\x00") {
 			a.problem(i, []string{"process_names", strconv.Itoa(n)}, "",
-				"%s is no name of a program, expected the last segment of its path", Quote(name))
+				"%s is not the name of a program, expected the last segment of its path", Quote(name))
 		}
 	}
 	a.checkTime(i, g.IdleTimeout, "idle_timeout")

@@ -41,7 +41,7 @@ func (a *assembly) checkDependencies(root *Node, nested bool) {
 				a.problem(i, at, "depend on its siblings instead",
 					"%s depends on %s, which it is in, expected something else", Quote(a.name(i)), Quote(name))
 			case a.contains(i, on):
-				a.problem(i, at, "let the others in it depend on that",
+				a.problem(i, at, "let its other children depend on that",
 					"%s depends on %s, which is in it, expected something else", Quote(a.name(i)), Quote(name))
 			default:
 				elements[i].needs = append(elements[i].needs, on)
@@ -137,7 +137,7 @@ func (a *assembly) checkCycles(elements []element) {
 			hint = fmt.Sprintf("list %s before %s, or remove one of these dependencies", later, before)
 		}
 		a.problem(i, []string{"depends_on", strconv.Itoa(n)}, hint,
-			"dependencies go round in a circle (%s), expected an order", a.describeCycle(elements, cycle))
+			"dependencies form a cycle (%s), expected an order", a.describeCycle(elements, cycle))
 		g.without(begin(i), ready(on))
 	}
 }

@@ -231,10 +231,10 @@ func (a *assembly) checkPoolSize(i int, g *Agent) {
 			UnlimitedPool)
 	case p.Names != nil && len(p.Names) < p.Min:
 		a.problem(i, at("min"), "add names to the namepool",
-			"min is %d, expected at most %d: so many names there are", p.Min, len(p.Names))
+			"min is %d, expected at most %d, the number of names", p.Min, len(p.Names))
 	case p.Names != nil && p.Max > len(p.Names):
 		a.problem(i, at("max"), "add names to the namepool",
-			"max is %d, expected at most %d: so many names there are", p.Max, len(p.Names))
+			"max is %d, expected at most %d, the number of names", p.Max, len(p.Names))
 	case p.Min > p.Ceiling():
 		a.problem(i, at("min"), "", "min is %d, above max, which is %d; expected at most that", p.Min, p.Max)
 	case p.Names == nil && p.Ceiling() > 0 && CheckName(g.Name) == "":

@@ -134,23 +134,23 @@ func TestBadDependencies(t *testing.T) {
 		{"a supervisor on itself", "s: a < s\na", `s/0: "s" depends on itself, expected others; remove it`},
 		{"its supervisor", "s: a\na < s", `a/0: "a" depends on "s", which it is in, expected something else; depend on its siblings instead`},
 		{"the one above", "s: t\nt: a\na < s", `a/0: "a" depends on "s", which it is in, expected something else; depend on its siblings instead`},
-		{"its child", "s: t < a\nt: a\na", `s/0: "s" depends on "a", which is in it, expected something else; let the others in it depend on that`},
-		{"two", "a < b\nb < a", `a/0: dependencies go round in a circle ("a" depends on "b", which depends on "a"), expected an order; remove one of these dependencies`},
-		{"behind a line", "z < a\na < b\nb < c\nc < a", `a/0: dependencies go round in a circle ("a" depends on "b", which depends on "c", which depends on "a"), expected an order; remove one of these dependencies`},
+		{"its child", "s: t < a\nt: a\na", `s/0: "s" depends on "a", which is in it, expected something else; let its other children depend on that`},
+		{"two", "a < b\nb < a", `a/0: dependencies form a cycle ("a" depends on "b", which depends on "a"), expected an order; remove one of these dependencies`},
+		{"behind a line", "z < a\na < b\nb < c\nc < a", `a/0: dependencies form a cycle ("a" depends on "b", which depends on "c", which depends on "a"), expected an order; remove one of these dependencies`},
 		{"two circles", "a < b\nb < a\nc < d\nd < c", `
-			a/0: dependencies go round in a circle ("a" depends on "b", which depends on "a"), expected an order; remove one of these dependencies
-			c/0: dependencies go round in a circle ("c" depends on "d", which depends on "c"), expected an order; remove one of these dependencies`},
+			a/0: dependencies form a cycle ("a" depends on "b", which depends on "a"), expected an order; remove one of these dependencies
+			c/0: dependencies form a cycle ("c" depends on "d", which depends on "c"), expected an order; remove one of these dependencies`},
 		{"through containment", "s: a\na < b\nb < s",
-			`a/0: dependencies go round in a circle ("a" depends on "b", which depends on "s", which contains "a"), expected an order; remove one of these dependencies`},
+			`a/0: dependencies form a cycle ("a" depends on "b", which depends on "s", which contains "a"), expected an order; remove one of these dependencies`},
 		{"through a supervisor's own", "s: a < t\nt: b\na\nb < a",
-			`s/0: dependencies go round in a circle ("s" depends on "t", which contains "b", which depends on "a", which is in "s"), expected an order; remove one of these dependencies`},
+			`s/0: dependencies form a cycle ("s" depends on "t", which contains "b", which depends on "a", which is in "s"), expected an order; remove one of these dependencies`},
 		{"against rest_for_one", "s! a b\na < b\nb",
-			`a/0: dependencies go round in a circle ("a" depends on "b", which comes after "a" in a rest_for_one supervisor), expected an order; list "b" before "a", or remove one of these dependencies`},
+			`a/0: dependencies form a cycle ("a" depends on "b", which comes after "a" in a rest_for_one supervisor), expected an order; list "b" before "a", or remove one of these dependencies`},
 		{"against one_for_all", "s& a t\na < b\nt: b\nb",
-			`a/0: dependencies go round in a circle ("a" depends on "b", which is in "t", which comes after "a" in a one_for_all supervisor), expected an order; list "t" before "a", or remove one of these dependencies`},
+			`a/0: dependencies form a cycle ("a" depends on "b", which is in "t", which comes after "a" in a one_for_all supervisor), expected an order; list "t" before "a", or remove one of these dependencies`},
 		{"against the order through others", "s& a b\na < x\nb\nx < b",
-			`a/0: dependencies go round in a circle ("a" depends on "x", which depends on "b", which comes after "a" in a one_for_all supervisor), expected an order; list "b" before "a", or remove one of these dependencies`},
-		{"beside another fault", "s: a zzz\na < b\nb < a\n", `s/1: unknown child "zzz", expected the name of an agent or supervisor`},
+			`a/0: dependencies form a cycle ("a" depends on "x", which depends on "b", which comes after "a" in a one_for_all supervisor), expected an order; list "b" before "a", or remove one of these dependencies`},
+		{"next to another fault", "s: a zzz\na < b\nb < a\n", `s/1: unknown child "zzz", expected the name of an agent or supervisor`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tr, problems := tree(c.tree)
@@ -203,7 +203,7 @@ func TestManyCycles(t *testing.T) {
 		t.Errorf("a long circle: %v", problems)
 	}
 	if _, problems := tree(many.String()); len(problems) != maxCycles {
-		t.Errorf("%d of many circles are told apart, want %d", len(problems), maxCycles)
+		t.Errorf("%d of many cycles are reported, want %d", len(problems), maxCycles)
 	}
 }
 

@@ -52,7 +52,7 @@ func (f *form) hookFault(hook string) (fault, hint string) {
 	case aidefile.BuiltIn(hook):
 		return "", ""
 	case hook == "" || strings.ContainsRune(hook, 0) || filepath.IsAbs(hook) || !filepath.IsLocal(hook):
-		return "is no file next to the Aidefile, expected one, inject-vault or commit-memory", ""
+		return "is not a file next to the Aidefile, expected one, inject-vault or commit-memory", ""
 	case !f.look:
 		return "", ""
 	}

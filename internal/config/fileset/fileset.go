@@ -113,7 +113,7 @@ func (g *Set) includeOne(e *toml.Value, path string) bool {
 	found, err := g.Glob(root, strings.Split(rest, "/"), MaxIncludes)
 	switch {
 	case errors.Is(err, filepath.ErrBadPattern):
-		g.Reader.Fail(e, `a "[" begins a set of characters; \ escapes it`, "%s is no pattern", spec.Quote(path))
+		g.Reader.Fail(e, `a "[" begins a set of characters; \ escapes it`, "%s is not a valid pattern", spec.Quote(path))
 		return true
 	case err != nil:
 		g.Reader.Fail(e, "", "%s: %v", spec.Quote(path), toml.Reason(err))

@@ -199,7 +199,7 @@ func (p *packs) load(m packRef, rig *toml.Value, open []string) *pack {
 			spec.Quote(p.g.Show(dir)))
 		return nil
 	case len(open) == MaxPackDepth:
-		p.r.Fail(m.at, "", "packs in packs in packs, %d deep, expected less", MaxPackDepth)
+		p.r.Fail(m.at, "", "packs are nested more than %d levels deep, expected at most that", MaxPackDepth)
 		return nil
 	}
 	document := p.document(filepath.Join(dir, packName), &m)

@@ -144,7 +144,7 @@ func TestPackErrors(t *testing.T) {
 				"city.toml:7:13: [imports.x] without source, expected one (string)\ncity.toml:8:13: y is an integer, expected a table\ncity.toml:9:20: source is an integer, expected the path of a pack\ncity.toml:10:13: overrides is an integer, expected an array of tables"},
 		{"itself", city + "-- p/pack.toml --\n" + meta + "includes = [\".\"]\n", `p/pack.toml:4:13: the pack "p" leads to itself, expected no cycle; remove one of the two`},
 		{"a cycle", city + "-- p/pack.toml --\n" + meta + "includes = [\"../q\"]\n-- q/pack.toml --\n" + meta + "[imports.back]\nsource = \"//p\"\n", `q/pack.toml:5:10: the pack "p" leads to itself, expected no cycle; remove one of the two`},
-		{"deep", city + deepPacks(gascity.MaxPackDepth+1), fmt.Sprintf("p%s/pack.toml:4:13: packs in packs in packs, %d deep, expected less", strings.Repeat("/p", gascity.MaxPackDepth-1), gascity.MaxPackDepth)},
+		{"deep", city + deepPacks(gascity.MaxPackDepth+1), fmt.Sprintf("p%s/pack.toml:4:13: packs are nested more than %d levels deep, expected at most that", strings.Repeat("/p", gascity.MaxPackDepth-1), gascity.MaxPackDepth)},
 		{"misspelled", city + "-- p/pack.toml --\n" + meta + "incldes = []\n[imprts]\n[[agent]]\nname = \"a\"\nstart_comand = \"x\"\n[imports.q]\nsouce = \"q\"\n",
 			"p/pack.toml:4:1: unknown key \"incldes\" in [pack]; did you mean \"includes\"?\np/pack.toml:5:2: unknown key \"imprts\" in pack.toml; did you mean \"imports\"?\np/pack.toml:8:1: unknown key \"start_comand\" in [[agent]]; did you mean \"start_command\"?\n" +
 				"p/pack.toml:9:10: [imports.q] without source, expected one (string)\np/pack.toml:10:1: unknown key \"souce\" in [imports.*]; did you mean \"source\"?"},
@@ -260,7 +260,7 @@ func TestManyPacks(t *testing.T) {
 	}
 	dir := configtest.Project(t, "-- city.toml --\nworkspace.start_command = \"x\"\n"+rigs.String()+"-- p/pack.toml --\n[pack]\nname = \"p\"\nschema = 1\n[[agent]]\nname = \"a\"\n"+strings.Repeat("#\n", 300<<10))
 	_, err := config.LoadUnchecked(filepath.Join(dir, gascity.FileName))
-	want := fmt.Sprintf("p/pack.toml:1:1: the packs come to more than %d bytes, where each counts for every rig that it is in, expected at most that; name fewer packs, or fewer rigs", gascity.MaxPackBytes)
+	want := fmt.Sprintf("p/pack.toml:1:1: the packs have more than %d bytes, counting each once per rig, expected at most that; name fewer packs, or fewer rigs", gascity.MaxPackBytes)
 	if err == nil || strings.TrimPrefix(err.Error(), dir+"/") != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -37,8 +37,8 @@ func (p *packs) document(path string, m *packRef) *toml.Value {
 	before := p.size
 	if p.size += len(src.Data); p.size > MaxPackBytes {
 		if before <= MaxPackBytes {
-			p.r.Add(src.ErrorAt(0, "", "name fewer packs, or fewer rigs", fmt.Sprintf("the packs come to more than "+
-				"%d bytes, where each counts for every rig that it is in, expected at most that", MaxPackBytes)))
+			p.r.Add(src.ErrorAt(0, "", "name fewer packs, or fewer rigs", fmt.Sprintf("the packs have more than "+
+				"%d bytes, counting each once per rig, expected at most that", MaxPackBytes)))
 		}
 		return nil
 	}
@@ -120,7 +120,7 @@ func (p *packs) find(m packRef) (string, bool) {
 	path := m.at.Text
 	switch {
 	case !p.g.CanRead():
-		p.r.Fail(m.at, "", "packs cannot be followed here, expected a file by itself")
+		p.r.Fail(m.at, "", "packs cannot be followed here, expected a file without packs")
 		return "", false
 	case isRemote(path):
 		p.remote++
@@ -175,7 +175,7 @@ func (p *packs) agentsOf(document *toml.Value, dir string) []*toml.Value {
 	names, err := p.g.Match(filepath.Join(dir, "agents"), "*", true, fileset.MaxIncludes, fileset.MaxIncludes)
 	if err != nil {
 		p.r.Add(&toml.Error{File: p.g.Show(filepath.Join(dir, "agents")),
-			Message: "cannot be looked through: " + toml.Reason(err).Error()})
+			Message: "cannot be searched: " + toml.Reason(err).Error()})
 	}
 	slices.Sort(names)
 	for _, name := range names {

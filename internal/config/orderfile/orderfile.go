@@ -26,7 +26,7 @@ func Read(r *toml.Reader, g *fileset.Set, dir string, patterns ...string) (all [
 		found, err := g.Glob(dir, strings.Split(pattern, "/"), Max)
 		if err != nil {
 			r.Add(&toml.Error{File: g.Show(toml.Absolute(g.Absolute(dir), "orders")),
-				Message: fmt.Sprintf("cannot be looked through: %v", toml.Reason(err))})
+				Message: fmt.Sprintf("cannot be searched: %v", toml.Reason(err))})
 			return all
 		}
 		for _, path := range found {

@@ -18,7 +18,7 @@ func Restart[T any](field func(*T) *supervisor.Restart) func(*toml.Reader, *toml
 func restartMeant(text string) string {
 	switch strings.ReplaceAll(strings.ToLower(text), "_", "-") {
 	case "unless-stopped":
-		return `did you mean "always"? an agent that is stopped by hand stays stopped`
+		return `did you mean "always"? it does not restart an agent that was stopped manually`
 	case "no", "false", "none":
 		return `did you mean "never"?`
 	case "yes", "true":

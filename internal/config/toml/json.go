@@ -62,14 +62,14 @@ func (r *Reader) appendJSON(b *strings.Builder, v *Value) bool {
 	case KindFloat:
 		text := strings.ReplaceAll(strings.TrimPrefix(v.Text, "+"), "_", "")
 		if strings.ContainsAny(text, "in") { // inf, nan
-			r.Fail(v, "", "%s is %s, which JSON has not, expected a number", r.Label(v), v.Text)
+			r.Fail(v, "", "%s is %s, which JSON cannot express, expected a number", r.Label(v), v.Text)
 			return false
 		}
 		b.WriteString(text)
 	case KindBool:
 		b.WriteString(v.Text)
 	default:
-		r.Fail(v, "write it as a string", "%s is %v, which JSON has not", r.Label(v), v.Kind)
+		r.Fail(v, "write it as a string", "%s is %v, which JSON cannot express", r.Label(v), v.Kind)
 		return false
 	}
 	return ok

@@ -106,7 +106,7 @@ const lastFile = 1 << 20
 
 // Errors returns all errors, sorted by place.
 func (r *Reader) Errors() Errors {
-	return r.errs.sorted("%d more errors, expected none", "mend those above first")
+	return r.errs.sorted("%d more errors, expected none", "fix those above first")
 }
 
 // Want reports whether v is of kind k, and adds an error if not. expected describes the value.
