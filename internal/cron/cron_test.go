@@ -143,7 +143,7 @@ func TestErrors(t *testing.T) {
 		"@reboot":                               "no @reboot",
 		"@daily 5":                              "nothing may follow @daily",
 		"@every":                                "expected one duration",
-		"@every 5":                              "no duration",
+		"@every 5":                              "not a duration",
 		"@every 0s":                             "from 1s",
 		"@every -5m":                            "from 1s",
 		"@every 1500ms":                         "whole seconds",
