@@ -30,8 +30,8 @@ restart_window = "1h"
 				Read: toml.Text(func(a *agent) *string { return &a.Name })},
 			{Name: "command", Type: "string or array of strings", Default: toml.Required, Unless: "aidefile",
 				Doc: "what to run. An array is run as it is. A string of plain words is split at spaces; any " +
-					"other is run by `/bin/sh -c`, with `exec` in front if it is a single command, so that no " +
-					"shell remains. A program with `/` is relative to `dir`, any other is looked up in the " +
+					"other string is run by `/bin/sh -c`, with `exec` in front if it is a single command: then " +
+					"no shell remains. A program with `/` is relative to `dir`, any other is looked up in the " +
 					"agent's `PATH`",
 				Also: []string{"cmd", "exec", "run", "start_command", "args", "argv"},
 				Read: setting.CommandKey(func(a *agent) *[]string { return &a.Command })},
@@ -53,12 +53,12 @@ restart_window = "1h"
 				Also: []string{"environment"}, Read: readEnv},
 			{Name: "env_file", Type: "string or array of strings",
 				Doc: "files with more variables, one `KEY=VALUE` a line, relative to the directory of this file; " +
-					"later ones win, and `env` wins over all. They are read at each start; when what is in them " +
-					"changes, the agent is started again. See [Environment files](files.md#environment-files)",
+					"later ones take precedence, and `env` over all. They are read at each start; a change of their " +
+					"content restarts the agent. See [Environment files](files.md#environment-files)",
 				Also: []string{"env_files", "envfile", "environment_file", "dotenv"}, Read: readEnvFiles},
 			{Name: "files", Type: "array of strings",
-				Doc: "files that it reads when it starts, relative to `dir`: when what is in them changes, it is " +
-					"started again, as if the file of the project had changed. See [The patrol](patrol.md)",
+				Doc: "files that it reads when it starts, relative to `dir`: a change of their content restarts it, " +
+					"like a change of the project's file. See [The patrol](patrol.md)",
 				Also: []string{"file", "copy_files", "watch_files", "config_files"},
 				Read: toml.List("an array of paths", func(a *agent) *[]string { return &a.Files })},
 			{Name: "stdin", Type: "string", Default: `"null"`,

@@ -36,7 +36,7 @@ aidefile = "agents/uptime"
 				Default: "`claude -p --output-format stream-json --verbose`",
 				Doc: "what a run calls, written as the `command` of an agent. It runs in the directory of the " +
 					"Aidefile, which a relative path such as `./run.sh` refers to. Its standard input is the " +
-					"task with all that the agent is told; it succeeds if it exits with 0. In its arguments " +
+					"complete task; it succeeds if it exits with 0. In its arguments " +
 					"`{task}`, `{prompt}`, `{persona}`, `{style}`, `{dir}`, `{memory}`, `{workspace}`, " +
 					"`{skills}` and `{tokens}` are replaced; environment variables hold the same. If an argument " +
 					"could become an option by that, put a `--` right before it",

@@ -44,7 +44,7 @@ var fleet = toml.Advice{Missing: "`coppice init` writes one", Large: "split the 
 // It cannot follow includes. Relative paths are relative to the directory of name. The error
 // is Errors.
 func Parse(name string, data []byte) (*spec.Tree, error) {
-	l, err := load(name, filepath.Dir(name), data, nil, nil)
+	l, err := load(name, filepath.Dir(name), data, nil, false)
 	return l.Tree, err
 }
 

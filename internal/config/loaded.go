@@ -32,13 +32,13 @@ type Loaded struct {
 
 // LoadAll works like Load and also returns the files. Its first result is never nil: callers
 // watch the files of a configuration that has errors.
-func LoadAll(path string) (*Loaded, error) { return loadAll(path, checkFiles) }
+func LoadAll(path string) (*Loaded, error) { return loadAll(path, true) }
 
 // LoadUnchecked works like LoadAll, but does not check whether directories, commands and
 // input files of agents exist.
-func LoadUnchecked(path string) (*Loaded, error) { return loadAll(path, nil) }
+func LoadUnchecked(path string) (*Loaded, error) { return loadAll(path, false) }
 
-func loadAll(path string, further func([]spec.Decl) []spec.Problem) (*Loaded, error) {
+func loadAll(path string, onDisk bool) (*Loaded, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return &Loaded{}, fmt.Errorf("finding the directory of %s: %w", path, err)
@@ -53,15 +53,16 @@ func loadAll(path string, further func([]spec.Decl) []spec.Problem) (*Loaded, er
 	if data, e := g.First(path, absolute); e != nil {
 		err = toml.Errors{e}
 	} else {
-		l, err = load(path, g.Dir, data, g, further)
+		l, err = load(path, g.Dir, data, g, onDisk)
 	}
 	l.Sources, l.WatchDirs, l.Revision = g.SourcePaths(), g.WatchDirs(), g.Revision()
 	return l, err
 }
 
 // load builds a tree from data, the content of a file, and from the files that g includes.
-// Without g, the file can include none. The result is never nil.
-func load(name, dir string, data []byte, g *fileset.Set, further func([]spec.Decl) []spec.Problem) (*Loaded, error) {
+// Without g, the file can include none. onDisk also checks that the files of agents and orders
+// exist. The result is never nil.
+func load(name, dir string, data []byte, g *fileset.Set, onDisk bool) (*Loaded, error) {
 	l := &Loaded{}
 	r, document, err := toml.Open(name, data, fleet, sections())
 	if err != nil {
@@ -87,19 +88,19 @@ func load(name, dir string, data []byte, g *fileset.Set, further func([]spec.Dec
 	l.document = document
 	fileTable().Read(r, document, &f)
 	finishPersistence(r, &f, dir)
-	resolveProgram(r, &f, dir, further != nil)
+	resolveProgram(r, &f, dir, onDisk)
 	f.patrol.apply(f.agents, f.supervisors, f.limit)
-	if further != nil {
+	if onDisk {
 		readNamepools(r, &f, dir, g)
 	}
-	orders := readOrders(r, &f, dir, g, further != nil)
+	orders := readOrders(r, &f, dir, g, onDisk)
 	// A city may have packs for rigs that do not exist yet.
 	f.root.Bare = len(orders) > 0 || f.orders.translation != nil && len(f.agents) == 0
 	f.aidefiles(r, dir, g)
 	decls, places := f.declarations(dir)
 	tree, problems := spec.Assemble(f.root, decls)
-	if further != nil {
-		problems = append(problems, further(decls)...)
+	if onDisk {
+		problems = append(problems, checkFiles(decls)...)
 	}
 	for _, p := range problems {
 		reportProblem(r, p, document, places)

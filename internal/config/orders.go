@@ -17,7 +17,7 @@ import (
 )
 
 // readOrders reads the orders of a file and of the directory orders next to it.
-func readOrders(r *toml.Reader, f *file, dir string, g *fileset.Set, look bool) []*spec.Order {
+func readOrders(r *toml.Reader, f *file, dir string, g *fileset.Set, onDisk bool) []*spec.Order {
 	s := &f.orders
 	switch {
 	case s.translation != nil:
@@ -77,7 +77,7 @@ func readOrders(r *toml.Reader, f *file, dir string, g *fileset.Set, look bool) 
 			o.path = root + "/" + strings.Trim(o.path, "/") // paths may omit the root everywhere
 		}
 		finishOrder(r, o, s, dir, skipped[o.Name])
-		if look {
+		if onDisk {
 			checkOrderFiles(r, o)
 		}
 		all = append(all, &o.Order)

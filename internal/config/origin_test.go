@@ -81,7 +81,7 @@ command = "sleep 2"  # agents/zz.toml:3
 func TestWriteTOMLAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := print(someTree(t))
-		l, err := load("/x/coppice.toml", "/x", []byte(text), nil, nil)
+		l, err := load("/x/coppice.toml", "/x", []byte(text), nil, false)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}

@@ -66,8 +66,8 @@ drain_timeout = "10m"
 				Doc:  "how long a surplus instance may take to finish its work; then it is stopped in any case",
 				Also: []string{"drain", "grace"},
 				Read: toml.Duration(func(p *pool) *time.Duration { return &p.DrainTimeout })},
-			hookKey("pool.", "on_boot", "what to run when the daemon starts, before the first instance is started; like "+
-				"a hook of the agent, but without an instance", func(p *pool) *spec.Hook { return &p.OnBoot }),
+			hookKey("pool.", "on_boot", "what to run when the daemon starts, before the first instance is started; "+
+				"like a hook of the agent, but without an instance", func(p *pool) *spec.Hook { return &p.OnBoot }),
 			hookKey("pool.", "on_death", "what to run when an instance has ended without being asked to, before a "+
 				"replacement starts; like `on_error`, but also after an exit with 0",
 				func(p *pool) *spec.Hook { return &p.OnDeath }),

@@ -21,9 +21,9 @@ func programKey() toml.Key[file] {
 		}}
 }
 
-// resolveProgram makes the path of the program absolute. If look is true, it checks that the
+// resolveProgram makes the path of the program absolute. If onDisk is true, it checks that the
 // program exists.
-func resolveProgram(r *toml.Reader, f *file, dir string, look bool) {
+func resolveProgram(r *toml.Reader, f *file, dir string, onDisk bool) {
 	path := f.root.Program
 	switch {
 	case f.program == nil:
@@ -37,7 +37,7 @@ func resolveProgram(r *toml.Reader, f *file, dir string, look bool) {
 		return
 	}
 	f.root.Program = toml.Absolute(dir, path)
-	if !look {
+	if !onDisk {
 		return
 	}
 	if _, err := os.Stat(f.root.Program); err != nil {

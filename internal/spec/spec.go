@@ -136,9 +136,9 @@ type Agent struct {
 	// ProgressTimeout the longest time with the same progress. Zero means no limit.
 	HeartbeatTimeout time.Duration
 	ProgressTimeout  time.Duration
-	// ProcessNames are the programs that the agent consists of. If none of them runs in its
-	// process group, the agent has ended, even if its process is alive. If the list is empty, the
-	// agent lives as long as its process.
+	// ProcessNames are the programs that the agent consists of. If none of them is among its
+	// processes, the agent has ended, even if its first process is alive. If the list is empty,
+	// the agent lives as long as its process.
 	ProcessNames []string
 	// IdleTimeout is the longest time without input or output on its terminal or pipes once it
 	// is ready. Zero means no limit.

@@ -40,18 +40,18 @@ var Advice = toml.Advice{Missing: "write one, it may be empty", Large: "put text
 // form is an Aidefile while it is read.
 type form struct {
 	aidefile.File
-	dir  string
-	look bool // whether to check that the files it names exist
+	dir    string
+	onDisk bool // whether to check that the files it names exist
 }
 
-// Read reads data, the content of the Aidefile called name in the directory dir. If look is
+// Read reads data, the content of the Aidefile called name in the directory dir. If onDisk is
 // true, it checks that hooks exist. The error is toml.Errors.
-func Read(name, dir string, data []byte, look bool) (*aidefile.File, error) {
+func Read(name, dir string, data []byte, onDisk bool) (*aidefile.File, error) {
 	r, document, err := toml.Open(name, data, Advice, Sections())
 	if err != nil {
 		return nil, err
 	}
-	f := form{File: aidefile.Default(), dir: dir, look: look}
+	f := form{File: aidefile.Default(), dir: dir, onDisk: onDisk}
 	fileTable().Read(r, document, &f)
 	if r.Count() > 0 {
 		return nil, r.Errors()
@@ -187,7 +187,7 @@ func memoryTable() toml.Table[aidefile.Memory] {
 		Example: "[memory]\ncompact_after = \"50k\"\n",
 		Keys: []toml.Key[aidefile.Memory]{
 			{Name: "compact_after", Type: tokensType, Default: `"200k"`,
-				Doc:  "how many tokens (of 4 bytes) these files may have before the agent is told to make them smaller",
+				Doc:  "how many tokens (of 4 bytes) these files may have before the agent is asked to shorten them",
 				Also: []string{"compact", "max_tokens", "limit"},
 				Read: tokens(func(m *aidefile.Memory) *int64 { return &m.CompactAfter })},
 		},

@@ -53,7 +53,7 @@ func (f *form) hookFault(hook string) (fault, hint string) {
 		return "", ""
 	case hook == "" || strings.ContainsRune(hook, 0) || filepath.IsAbs(hook) || !filepath.IsLocal(hook):
 		return "is not a file next to the Aidefile, expected one, inject-vault or commit-memory", ""
-	case !f.look:
+	case !f.onDisk:
 		return "", ""
 	}
 	info, err := os.Stat(filepath.Join(f.dir, hook))

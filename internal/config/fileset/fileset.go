@@ -58,71 +58,71 @@ type included struct {
 // New returns the set for a configuration whose first file has an absolute path. name is the
 // path that the user gave.
 func New(name, absolute string, a toml.Advice) *Set {
-	g := &Set{advice: a, Dir: filepath.Dir(absolute), Shown: filepath.Dir(name), watch: map[string]bool{},
+	s := &Set{advice: a, Dir: filepath.Dir(absolute), Shown: filepath.Dir(name), watch: map[string]bool{},
 		sources: map[string]*toml.Source{}}
-	g.WatchFile(absolute)
-	return g
+	s.WatchFile(absolute)
+	return s
 }
 
 // First reads the first file.
-func (g *Set) First(name, absolute string) ([]byte, *toml.Error) {
-	data, info, err := toml.ReadFile(name, g.advice)
-	g.files = []included{{path: absolute, info: info, data: data}}
-	g.size = int64(len(data))
+func (s *Set) First(name, absolute string) ([]byte, *toml.Error) {
+	data, info, err := toml.ReadFile(name, s.advice)
+	s.files = []included{{path: absolute, info: info, data: data}}
+	s.size = int64(len(data))
 	return data, err
 }
 
 // CanRead reports whether files other than the first can be read.
-func (g *Set) CanRead() bool { return g.Reader != nil }
+func (s *Set) CanRead() bool { return s.Reader != nil }
 
 // Include reads the files that a document includes, and joins them to it. It reports false
 // if a file could not be read or parsed: missing parts would only cause more errors.
-func (g *Set) Include(document *toml.Value) bool {
-	before := g.Reader.Count()
-	if list := document.Field("include"); list != nil && g.Reader.Want(list, toml.KindArray, "an array of paths") {
+func (s *Set) Include(document *toml.Value) bool {
+	before := s.Reader.Count()
+	if list := document.Field("include"); list != nil && s.Reader.Want(list, toml.KindArray, "an array of paths") {
 		for _, e := range list.Elements {
-			if path, ok := g.Reader.Text(e, "a path"); ok && !g.includeOne(e, path) {
+			if path, ok := s.Reader.Text(e, "a path"); ok && !s.includeOne(e, path) {
 				break // a limit is exceeded
 			}
 		}
 	}
-	for _, d := range g.documents {
+	for _, d := range s.documents {
 		document.Join(d)
 	}
-	return g.Reader.Count() == before
+	return s.Reader.Count() == before
 }
 
 // includeOne reads the files for one element of include. It reports false if a limit is exceeded.
-func (g *Set) includeOne(e *toml.Value, path string) bool {
+func (s *Set) includeOne(e *toml.Value, path string) bool {
 	switch {
 	case path == "~" || strings.HasPrefix(path, "~/"):
-		g.Reader.Fail(e, "write the whole path", "%s: ~ is not expanded", spec.Quote(path))
+		s.Reader.Fail(e, "write the whole path", "%s: ~ is not expanded", spec.Quote(path))
 		return true
 	case strings.Contains(path, "**"):
-		g.Reader.Fail(e, `write a "*" for each level, as in "agents/*/*.toml"`, "%s: ** is not supported",
+		s.Reader.Fail(e, `write a "*" for each level, as in "agents/*/*.toml"`, "%s: ** is not supported",
 			spec.Quote(path))
 		return true
 	}
 	if !hasMeta(path) {
-		return g.file(e, path)
+		return s.file(e, path)
 	}
 	root, rest := ".", filepath.Clean(path)
 	if filepath.IsAbs(rest) {
 		root, rest = "/", strings.TrimLeft(rest, "/")
 	}
-	found, err := g.Glob(root, strings.Split(rest, "/"), MaxIncludes)
+	found, err := s.Glob(root, strings.Split(rest, "/"), MaxIncludes)
 	switch {
 	case errors.Is(err, filepath.ErrBadPattern):
-		g.Reader.Fail(e, `a "[" begins a set of characters; \ escapes it`, "%s is not a valid pattern", spec.Quote(path))
+		s.Reader.Fail(e, `a "[" begins a set of characters; \ escapes it`, "%s is not a valid pattern", spec.Quote(path))
 		return true
 	case err != nil:
-		g.Reader.Fail(e, "", "%s: %v", spec.Quote(path), toml.Reason(err))
+		s.Reader.Fail(e, "", "%s: %v", spec.Quote(path), toml.Reason(err))
 		return !errors.Is(err, errTooMany)
 	case len(found) == 0:
-		g.Reader.Notice(e, "%s matches no file", spec.Quote(path))
+		s.Reader.Notice(e, "%s matches no file", spec.Quote(path))
 	}
 	for _, path := range found {
-		if !g.file(e, path) {
+		if !s.file(e, path) {
 			return false
 		}
 	}
@@ -133,8 +133,8 @@ func hasMeta(path string) bool { return strings.ContainsAny(path, `*?[\`) }
 
 var errTooMany = errors.New("too many")
 
-// Glob returns the matching paths, sorted, at most most of them. They may be relative to g.Dir.
-func (g *Set) Glob(root string, segments []string, most int) ([]string, error) {
+// Glob returns the matching paths, sorted, at most most of them. They may be relative to s.Dir.
+func (s *Set) Glob(root string, segments []string, most int) ([]string, error) {
 	paths := []string{root}
 	for i, segment := range segments {
 		last := i == len(segments)-1
@@ -144,7 +144,7 @@ func (g *Set) Glob(root string, segments []string, most int) ([]string, error) {
 				next = append(next, filepath.Join(dir, segment))
 				continue
 			}
-			names, err := g.Match(g.Absolute(dir), segment, !last, most-len(next), most)
+			names, err := s.Match(s.Absolute(dir), segment, !last, most-len(next), most)
 			if err != nil {
 				return nil, err
 			}
@@ -156,8 +156,8 @@ func (g *Set) Glob(root string, segments []string, most int) ([]string, error) {
 	}
 	if last := segments[len(segments)-1]; !hasMeta(last) { // a/*/b.toml: not every directory has a b.toml
 		paths = slices.DeleteFunc(paths, func(path string) bool {
-			g.watchNear(filepath.Dir(g.Absolute(path)))
-			_, err := os.Lstat(g.Absolute(path))
+			s.watchNear(filepath.Dir(s.Absolute(path)))
+			_, err := os.Lstat(s.Absolute(path))
 			return errors.Is(err, fs.ErrNotExist)
 		})
 	}
@@ -167,11 +167,11 @@ func (g *Set) Glob(root string, segments []string, most int) ([]string, error) {
 
 // Match returns the matching names in a directory; none if it does not exist. As in the
 // shell, a leading wildcard does not match a dot: editors name their copies like that.
-func (g *Set) Match(dir, pattern string, onlyDirs bool, left, most int) ([]string, error) {
+func (s *Set) Match(dir, pattern string, onlyDirs bool, left, most int) ([]string, error) {
 	if _, err := filepath.Match(pattern, ""); err != nil {
 		return nil, err
 	}
-	g.watchNear(dir)
+	s.watchNear(dir)
 	d, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -195,11 +195,11 @@ func (g *Set) Match(dir, pattern string, onlyDirs bool, left, most int) ([]strin
 			}
 			names = append(names, name)
 		}
-		g.entries += len(entries)
+		s.entries += len(entries)
 		switch {
 		case len(names) > left:
 			return nil, fmt.Errorf("%w: more than %d files match, expected at most that", errTooMany, most)
-		case g.entries > maxEntries:
+		case s.entries > maxEntries:
 			return nil, fmt.Errorf("%w: it leads to more than %d entries of directories, expected at most that",
 				errTooMany, maxEntries)
 		case err == io.EOF:
@@ -211,30 +211,30 @@ func (g *Set) Match(dir, pattern string, onlyDirs bool, left, most int) ([]strin
 }
 
 // file reads an included file. It reports false if a limit is exceeded.
-func (g *Set) file(e *toml.Value, path string) bool {
-	if len(g.files) > MaxIncludes {
-		g.Reader.Fail(e, "put several agents into one file",
+func (s *Set) file(e *toml.Value, path string) bool {
+	if len(s.files) > MaxIncludes {
+		s.Reader.Fail(e, "put several agents into one file",
 			"more than %d files are included, expected at most that", MaxIncludes)
 		return false
 	}
-	absolute := g.Absolute(path)
+	absolute := s.Absolute(path)
 	shown := filepath.Clean(path)
-	if !filepath.IsAbs(path) && g.Shown != "." {
-		shown = filepath.Join(g.Shown, path)
+	if !filepath.IsAbs(path) && s.Shown != "." {
+		shown = filepath.Join(s.Shown, path)
 	}
 	fail := func(hint, format string, args ...any) {
-		g.Reader.Fail(e, hint, "%s %s", spec.Quote(shown), fmt.Sprintf(format, args...))
+		s.Reader.Fail(e, hint, "%s %s", spec.Quote(shown), fmt.Sprintf(format, args...))
 	}
-	g.WatchFile(absolute)
+	s.WatchFile(absolute)
 	data, info, err := toml.ReadFile(absolute, toml.Advice{Missing: "check the path; it is relative to this file",
 		Large: "split it"})
 	f := included{info: info, path: absolute, by: e}
 	if err != nil {
-		g.files = append(g.files, f)
+		s.files = append(s.files, f)
 		fail(err.Hint, "%s", strings.TrimSuffix(err.Message, ", expected the configuration of a project"))
 		return true
 	}
-	for _, other := range g.files {
+	for _, other := range s.files {
 		if other.info == nil || !os.SameFile(info, other.info) {
 			continue
 		}
@@ -246,97 +246,97 @@ func (g *Set) file(e *toml.Value, path string) bool {
 		fail("remove one of the two", "is included already, by line %d, expected once", other.by.Line())
 		return true
 	}
-	if message := g.addSize(data); message != "" {
-		fail(g.advice.Large, "%s", message)
+	if message := s.addSize(data); message != "" {
+		fail(s.advice.Large, "%s", message)
 		return false
 	}
 	f.data = data
-	g.files = append(g.files, f)
-	document, err := toml.Parse(g.source(shown, absolute, data))
+	s.files = append(s.files, f)
+	document, err := toml.Parse(s.source(shown, absolute, data))
 	if err != nil {
-		g.Reader.Add(err)
+		s.Reader.Add(err)
 		return true
 	}
 	if again := document.Field("include"); again != nil {
-		g.Reader.FailKey(again, "include it in "+filepath.Base(g.files[0].path),
+		s.Reader.FailKey(again, "include it in "+filepath.Base(s.files[0].path),
 			"an included file includes nothing itself")
 		document.Remove("include")
 	}
-	g.documents = append(g.documents, document)
+	s.documents = append(s.documents, document)
 	return true
 }
 
 // Read reads a file that belongs to the configuration but is not included. It reads each
 // file once.
-func (g *Set) Read(path string, a toml.Advice) (*toml.Source, *toml.Error) {
-	absolute := g.Absolute(path)
-	if src := g.sources[absolute]; src != nil {
+func (s *Set) Read(path string, a toml.Advice) (*toml.Source, *toml.Error) {
+	absolute := s.Absolute(path)
+	if src := s.sources[absolute]; src != nil {
 		return src, nil
 	}
-	shown := g.Show(absolute)
-	g.WatchFile(absolute)
+	shown := s.Show(absolute)
+	s.WatchFile(absolute)
 	data, info, err := toml.ReadFile(absolute, a)
-	g.files = append(g.files, included{info: info, path: absolute, data: data})
+	s.files = append(s.files, included{info: info, path: absolute, data: data})
 	if err != nil {
 		err.File = shown
 		return nil, err
 	}
-	if message := g.addSize(data); message != "" {
-		return nil, &toml.Error{File: shown, Message: message, Hint: g.advice.Large}
+	if message := s.addSize(data); message != "" {
+		return nil, &toml.Error{File: shown, Message: message, Hint: s.advice.Large}
 	}
-	src := g.source(shown, absolute, data)
-	g.sources[absolute] = src
+	src := s.source(shown, absolute, data)
+	s.sources[absolute] = src
 	return src, nil
 }
 
 // addSize adds the size of a file. It returns a message if all files are too large together.
-func (g *Set) addSize(data []byte) string {
-	if g.size += int64(len(data)); g.size > MaxTotal {
-		return fmt.Sprintf("makes %d bytes of all files, expected at most %d", g.size, MaxTotal)
+func (s *Set) addSize(data []byte) string {
+	if s.size += int64(len(data)); s.size > MaxTotal {
+		return fmt.Sprintf("makes %d bytes of all files, expected at most %d", s.size, MaxTotal)
 	}
 	return ""
 }
 
 // source returns the source of the file that was added last.
-func (g *Set) source(shown, absolute string, data []byte) *toml.Source {
+func (s *Set) source(shown, absolute string, data []byte) *toml.Source {
 	src := toml.NewSource(shown, data)
-	src.Dir, src.Order = filepath.Dir(absolute), len(g.files)-1
+	src.Dir, src.Order = filepath.Dir(absolute), len(s.files)-1
 	return src
 }
 
 // Show returns an absolute path as errors show it: in or near the directory of the first
 // file, like the path of that file.
-func (g *Set) Show(absolute string) string {
-	relative, err := filepath.Rel(g.Dir, absolute)
+func (s *Set) Show(absolute string) string {
+	relative, err := filepath.Rel(s.Dir, absolute)
 	if err != nil || strings.HasPrefix(relative, "../../../") {
 		return absolute
 	}
-	return filepath.Join(g.Shown, relative)
+	return filepath.Join(s.Shown, relative)
 }
 
 // Note adds a file that was read elsewhere to the sources.
-func (g *Set) Note(path string, data []byte) {
-	g.WatchFile(path)
-	g.files = append(g.files, included{path: path, data: data})
+func (s *Set) Note(path string, data []byte) {
+	s.WatchFile(path)
+	s.files = append(s.files, included{path: path, data: data})
 }
 
 // Absolute returns the absolute form of a path that may be relative to the first file.
-func (g *Set) Absolute(path string) string { return toml.Absolute(g.Dir, path) }
+func (s *Set) Absolute(path string) string { return toml.Absolute(s.Dir, path) }
 
 // WatchFile watches a file and the target of a link.
-func (g *Set) WatchFile(path string) {
-	g.watchNear(filepath.Dir(path))
+func (s *Set) WatchFile(path string) {
+	s.watchNear(filepath.Dir(path))
 	if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
-		g.watchNear(filepath.Dir(real))
+		s.watchNear(filepath.Dir(real))
 	}
 }
 
 // watchNear watches a directory, or the nearest existing one above it.
-func (g *Set) watchNear(dir string) {
-	for !g.watch[dir] {
+func (s *Set) watchNear(dir string) {
+	for !s.watch[dir] {
 		info, err := os.Stat(dir)
 		if err == nil && info.IsDir() || dir == filepath.Dir(dir) {
-			g.watch[dir] = true
+			s.watch[dir] = true
 			return
 		}
 		dir = filepath.Dir(dir)
@@ -344,11 +344,11 @@ func (g *Set) watchNear(dir string) {
 }
 
 // WatchDirs returns the directories in which a change could change the configuration, sorted.
-func (g *Set) WatchDirs() []string { return slices.Sorted(maps.Keys(g.watch)) }
+func (s *Set) WatchDirs() []string { return slices.Sorted(maps.Keys(s.watch)) }
 
 // SourcePaths returns the paths of all files, in the order of reading.
-func (g *Set) SourcePaths() (paths []string) {
-	for _, f := range g.files {
+func (s *Set) SourcePaths() (paths []string) {
+	for _, f := range s.files {
 		if !slices.Contains(paths, f.path) {
 			paths = append(paths, f.path)
 		}
@@ -357,8 +357,8 @@ func (g *Set) SourcePaths() (paths []string) {
 }
 
 // Revision returns the SHA-256, in hex, of paths and contents of all files that could be read.
-func (g *Set) Revision() string {
-	sorted := slices.Clone(g.files)
+func (s *Set) Revision() string {
+	sorted := slices.Clone(s.files)
 	slices.SortFunc(sorted, func(a, b included) int { return cmp.Compare(a.path, b.path) })
 	hash := sha256.New()
 	put := func(b []byte) {

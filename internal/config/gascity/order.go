@@ -25,7 +25,8 @@ func (c *city) orderFiles() (all []orderfile.File) {
 	before := map[string]int{}
 	for _, l := range c.layers {
 		first := len(all)
-		for _, f := range orderfile.Read(c.r, c.g, l.dir, "orders/*.toml", "orders/*/order.toml", "formulas/orders/*/order.toml") {
+		for _, f := range orderfile.Read(c.r, c.g, l.dir,
+			"orders/*.toml", "orders/*/order.toml", "formulas/orders/*/order.toml") {
 			f = c.orderOf(f, l)
 			if at, ok := before[f.Name]; ok {
 				all[at] = f

@@ -183,8 +183,8 @@ func unknownKey(key string, in *Value, name string, names []string) error {
 // splitKey splits a key in the syntax of TOML, in which brackets may hold an index.
 func splitKey(key string) ([]string, error) {
 	wrong := func() ([]string, error) {
-		return nil, fmt.Errorf("%s is not a key; write it as agent.web.env.MODEL, with quotes around segments that contain dots",
-			spec.Quote(key))
+		return nil, fmt.Errorf("%s is not a key; write it as agent.web.env.MODEL, with quotes around segments that "+
+			"contain dots", spec.Quote(key))
 	}
 	var segments []string
 	rest := key

@@ -119,7 +119,8 @@ func (r *Reader) PatchOne(p *Value, targets map[string]*Value, s Patchable) {
 		case removes && s.takes(table, "table"):
 			remove = append(remove, func() { r.removeFrom(target, table, f) })
 		default:
-			r.FailKey(f, r.meant(f.Name, slices.Concat(s.Rows, s.patchRows())), "unknown key %s in %s", spec.Quote(f.Name), header)
+			r.FailKey(f, r.meant(f.Name, slices.Concat(s.Rows, s.patchRows())), "unknown key %s in %s",
+				spec.Quote(f.Name), header)
 		}
 	}
 	for _, change := range slices.Concat(remove, set, add) {

@@ -129,7 +129,8 @@ func TextOf(v *Value, name string) string {
 
 // NewTable returns an empty table.
 func NewTable(src *Source, name string, at int, parent *Value) *Value {
-	return &Value{Kind: KindTable, Source: src, At: at, Key: at, Name: name, Parent: parent, byName: map[string]*Value{}}
+	return &Value{Kind: KindTable, Source: src, At: at, Key: at, Name: name, Parent: parent,
+		byName: map[string]*Value{}}
 }
 
 // Append adds an element to an array and returns it.
