@@ -369,10 +369,10 @@ func (m *machine) divine(q llm.Question, s *shape) Value {
 		m.throwError(Llm, err)
 	}
 	if s == nil {
-		return m.made(answer.Text)
+		return m.made(answer)
 	}
-	m.charge(4 * len(answer.JSON))
-	v, err := s.decode(answer.JSON)
+	m.charge(4 * len(answer))
+	v, err := s.decode([]byte(answer))
 	if err != nil {
 		m.throwError(Llm, fmt.Errorf("%w: %w", llm.ErrShape, err))
 	}

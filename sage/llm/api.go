@@ -70,8 +70,8 @@ func (e *APIError) Error() string {
 	return s
 }
 
-// passes reports whether another try may succeed.
-func (e *APIError) passes() bool {
+// temporary reports whether another try may succeed.
+func (e *APIError) temporary() bool {
 	switch e.Code {
 	case "insufficient_quota", "billing_hard_limit_reached":
 		return false
@@ -85,62 +85,56 @@ type lostError struct{ error }
 func (e lostError) Unwrap() error { return e.error }
 
 // Complete asks, and tries again. See API.
-func (a *API) Complete(ctx context.Context, system, prompt string) (text string, used Usage, err error) {
+func (a *API) Complete(ctx context.Context, prompt string) (string, error) {
 	to, err := endpoint(a.URL)
 	if err != nil {
-		return "", used, fmt.Errorf("the address of the model: %w", err)
+		return "", fmt.Errorf("the address of the model: %w", err)
 	}
-	body, err := json.Marshal(a.request(system, prompt))
+	body, err := json.Marshal(request{a.Model, []message{{"user", prompt}}, a.Temperature, a.MaxTokens})
 	if err != nil {
-		return "", used, err
+		return "", err
 	}
 	for try := 0; ; try++ {
 		if ctx.Err() != nil {
-			return "", used, context.Cause(ctx)
+			return "", context.Cause(ctx)
 		}
-		text, u, err := a.try(ctx, to, body)
-		used = used.add(u)
+		text, err := a.try(ctx, to, body)
 		if err == nil {
-			return text, used, nil
+			return text, nil
 		}
 		if ctx.Err() != nil {
-			return "", used, fmt.Errorf("asking %s: %w", shown(to), context.Cause(ctx))
+			return "", fmt.Errorf("asking %s: %w", shown(to), context.Cause(ctx))
 		}
 		err = fmt.Errorf("asking %s: %w", shown(to), err)
-		var answered *APIError
-		var lost lostError
-		switch {
-		case errors.As(err, &answered) && answered.passes(), errors.As(err, &lost):
-		default:
-			return "", used, err
+		answered, isAnswer := errors.AsType[*APIError](err)
+		if _, lost := errors.AsType[lostError](err); !lost && !(isAnswer && answered.temporary()) {
+			return "", err
 		}
 		if try >= a.Retries {
 			if try > 0 {
 				err = fmt.Errorf("%w (tried %d times)", err, try+1)
 			}
-			return "", used, err
+			return "", err
 		}
-		wait := pause(try)
-		if answered != nil && answered.after > 0 {
+		wait := backoff(try)
+		if isAnswer {
 			if answered.after > maxWait {
-				return "", used, fmt.Errorf("%w (it asks to wait %v; longer than %v is not waited)", err,
+				return "", fmt.Errorf("%w (it asks to wait %v; longer than %v is not waited)", err,
 					answered.after, maxWait)
 			}
 			wait += answered.after
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
-			timer.Stop()
-			return "", used, fmt.Errorf("%w; while waiting after: %w", context.Cause(ctx), err)
+			return "", fmt.Errorf("%w; while waiting after: %w", context.Cause(ctx), err)
 		}
 	}
 }
 
-// pause is drawn evenly up to a bound that doubles, so that clients
+// backoff is drawn evenly up to a bound that doubles, so that clients
 // that fail together do not retry together.
-func pause(try int) time.Duration {
+func backoff(try int) time.Duration {
 	return rand.N(min(time.Second<<min(try, 10), 30*time.Second)) + 1
 }
 
@@ -156,29 +150,14 @@ type request struct {
 	MaxTokens   int       `json:"max_tokens,omitempty"`
 }
 
-func (a *API) request(system, prompt string) request {
-	r := request{Model: a.Model, Temperature: a.Temperature, MaxTokens: a.MaxTokens}
-	if system != "" {
-		r.Messages = append(r.Messages, message{"system", system})
-	}
-	r.Messages = append(r.Messages, message{"user", prompt})
-	return r
-}
-
 // try sends one request and reads one answer.
-func (a *API) try(ctx context.Context, to *url.URL, body []byte) (string, Usage, error) {
-	timeout := a.Timeout
-	if timeout == 0 {
-		timeout = DefaultTimeout
-	}
-	slow := fmt.Errorf("no answer within %v", timeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, slow)
+func (a *API) try(ctx context.Context, to *url.URL, body []byte) (string, error) {
+	timeout := cmp.Or(a.Timeout, DefaultTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v", timeout))
 	defer cancel()
-	used := Usage{Tries: 1}
-
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(body))
 	if err != nil {
-		return "", Usage{}, errors.New("the request cannot be made")
+		return "", errors.New("the request cannot be made")
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
@@ -203,37 +182,35 @@ func (a *API) try(ctx context.Context, to *url.URL, body []byte) (string, Usage,
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		var u *url.Error // its text has the whole address
-		if errors.As(err, &u) {
-			err = u.Err
+		if u, is := errors.AsType[*url.Error](err); is {
+			err = u.Err // the text of u has the whole address
 		}
-		return "", used, a.broken(ctx, err)
+		return "", a.transportError(ctx, err)
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
 	if resp.StatusCode != http.StatusOK {
-		return "", used, a.refusal(resp, data)
+		return "", a.statusError(resp, data)
 	}
 	switch {
 	case err != nil:
-		return "", used, a.broken(ctx, fmt.Errorf("the answer broke off after %d bytes: %w", len(data), err))
+		return "", a.transportError(ctx, fmt.Errorf("the answer broke off after %d bytes: %w", len(data), err))
 	case len(data) > MaxAnswer:
-		return "", used, fmt.Errorf("the answer has more than %d bytes", MaxAnswer)
+		return "", fmt.Errorf("the answer has more than %d bytes", MaxAnswer)
 	}
-	text, u, err := a.parse(resp, data)
-	u.Tries = 1
-	return text, u, err
+	return a.parse(resp, data)
 }
 
-// broken tells a lost connection from a try that was given up, and from what
+// transportError tells a lost connection from a try that was given up, and from what
 // will be no better the next time.
-func (a *API) broken(ctx context.Context, err error) error {
-	var cert *tls.CertificateVerificationError
-	var dns *net.DNSError
-	switch {
-	case ctx.Err() != nil:
+func (a *API) transportError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
-	case errors.As(err, &cert), errors.As(err, &dns) && dns.IsNotFound:
+	}
+	if _, is := errors.AsType[*tls.CertificateVerificationError](err); is {
+		return err
+	}
+	if dns, is := errors.AsType[*net.DNSError](err); is && dns.IsNotFound {
 		return err
 	}
 	return lostError{errors.New(a.plain(err.Error(), maxReason))}
@@ -248,40 +225,38 @@ type completion struct {
 		} `json:"message"`
 		FinishReason string `json:"finish_reason"`
 	} `json:"choices"`
-	Usage json.RawMessage `json:"usage"`
 	Error json.RawMessage `json:"error"`
 }
 
 // parse reads the text of an answer with status 200, which may be anything.
-func (a *API) parse(resp *http.Response, data []byte) (string, Usage, error) {
+func (a *API) parse(resp *http.Response, data []byte) (string, error) {
 	var c completion
 	if err := json.Unmarshal(data, &c); err != nil {
 		kind := resp.Header.Get("Content-Type")
-		return "", Usage{}, fmt.Errorf("the answer is no chat completion but %q, which begins with %q: is %s right?",
+		return "", fmt.Errorf("the answer is no chat completion but %q, which begins with %q: is %s right?",
 			a.plain(kind, 100), a.plain(string(data), 200), EnvURL)
 	}
-	used := counted(c.Usage)
-	if code, said := a.said(c.Error); said != "" {
-		return "", used, &APIError{Status: resp.StatusCode, Code: code, Message: said}
+	if code, message := a.errorOf(c.Error); message != "" {
+		return "", &APIError{Status: resp.StatusCode, Code: code, Message: message}
 	}
 	if len(c.Choices) == 0 {
-		return "", used, fmt.Errorf("the answer holds no choices, only %q: is %s right?", a.plain(string(data), 200),
+		return "", fmt.Errorf("the answer holds no choices, only %q: is %s right?", a.plain(string(data), 200),
 			EnvURL)
 	}
 	first := c.Choices[0]
 	text, ok := content(first.Message.Content)
 	switch {
 	case first.Message.Refusal != "":
-		return "", used, fmt.Errorf("the model refuses: %q", a.plain(first.Message.Refusal, 500))
+		return "", fmt.Errorf("the model refuses: %q", a.plain(first.Message.Refusal, 500))
 	case first.FinishReason == "length":
-		return "", used, fmt.Errorf("the answer was cut off at the limit of tokens: ask for less, or raise %s",
+		return "", fmt.Errorf("the answer was cut off at the limit of tokens: ask for less, or raise %s",
 			EnvMaxTokens)
 	case first.FinishReason == "content_filter":
-		return "", used, errors.New("the server's filter has withheld the answer")
+		return "", errors.New("the server's filter has withheld the answer")
 	case !ok || strings.TrimSpace(text) == "":
-		return "", used, fmt.Errorf("the answer is empty (finish_reason %q)", a.plain(first.FinishReason, 40))
+		return "", fmt.Errorf("the answer is empty (finish_reason %q)", a.plain(first.FinishReason, 40))
 	}
-	return text, used, nil
+	return text, nil
 }
 
 // content is a text, or the texts of its parts.
@@ -303,23 +278,13 @@ func content(raw json.RawMessage) (string, bool) {
 	return b.String(), true
 }
 
-// counted reads what a server says it has used; nothing, if it cannot be read.
-func counted(raw json.RawMessage) Usage {
-	var u struct {
-		Prompt     float64 `json:"prompt_tokens"`
-		Completion float64 `json:"completion_tokens"`
-	}
-	json.Unmarshal(raw, &u)
-	return Usage{PromptTokens: tokens(u.Prompt), CompletionTokens: tokens(u.Completion)}
-}
-
 // plain makes what the server said fit for an error of at most n bytes.
 func (a *API) plain(text string, n int) string {
 	return cut(a.Key.hide(quote(a.Key.hide(text))), n)
 }
 
-// said reads the "error" of an answer, which is an object or a text.
-func (a *API) said(raw json.RawMessage) (code, text string) {
+// errorOf reads the "error" of an answer, which is an object or a text.
+func (a *API) errorOf(raw json.RawMessage) (code, text string) {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
 		return "", a.plain(s, maxReason)
@@ -339,8 +304,8 @@ func (a *API) said(raw json.RawMessage) (code, text string) {
 	return code, cmp.Or(a.plain(e.Message, maxReason), code)
 }
 
-// refusal is the error of an answer with another status than 200.
-func (a *API) refusal(resp *http.Response, data []byte) error {
+// statusError is the error of an answer with another status than 200.
+func (a *API) statusError(resp *http.Response, data []byte) error {
 	e := &APIError{Status: resp.StatusCode, after: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 	if to := resp.Header.Get("Location"); to != "" && e.Status/100 == 3 {
 		if u, err := resp.Location(); err == nil {
@@ -352,7 +317,7 @@ func (a *API) refusal(resp *http.Response, data []byte) error {
 	}
 	var c completion
 	json.Unmarshal(data, &c)
-	e.Code, e.Message = a.said(c.Error)
+	e.Code, e.Message = a.errorOf(c.Error)
 	if e.Message == "" {
 		e.Message = a.plain(string(data), 300)
 	}

@@ -20,7 +20,7 @@ const key = "sk-very-secret-0123456789"
 // says is a completion with that text.
 func says(text string) string {
 	b, _ := json.Marshal(text)
-	return fmt.Sprintf(`{"choices": [{"message": {"role": "assistant", "content": %s}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 7, "completion_tokens": 3}}`, b)
+	return fmt.Sprintf(`{"choices": [{"message": {"role": "assistant", "content": %s}, "finish_reason": "stop"}]}`, b)
 }
 
 func serve(t *testing.T, h http.HandlerFunc) *API {
@@ -32,7 +32,7 @@ func serve(t *testing.T, h http.HandlerFunc) *API {
 func TestAPI(t *testing.T) {
 	a := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		want := `{"model":"m","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Who? <é>"}],"temperature":0,"max_tokens":9}`
+		want := `{"model":"m","messages":[{"role":"user","content":"Who? <é>"}],"temperature":0,"max_tokens":9}`
 		var got, wanted any
 		json.Unmarshal(body, &got)
 		json.Unmarshal([]byte(want), &wanted)
@@ -43,9 +43,9 @@ func TestAPI(t *testing.T) {
 	})
 	zero := 0.0
 	a.Temperature, a.MaxTokens = &zero, 9
-	answer, err := Checked(a, 0).Ask(asking(t), Question{System: "Be brief.", Prompt: "Who? <é>"})
-	if err != nil || answer.Text != "Ada" || answer.Usage != (Usage{1, 7, 3}) {
-		t.Errorf("%+v, %v", answer, err)
+	answer, err := Checked(a, 0).Ask(asking(t), Question{Prompt: "Who? <é>"})
+	if err != nil || answer != "Ada" {
+		t.Errorf("%q, %v", answer, err)
 	}
 }
 
@@ -59,7 +59,6 @@ func TestAPIAnswers(t *testing.T) {
 		text, err, code string
 	}{
 		"parts":            {ok, "", `{"choices": [{"message": {"content": [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]}}]}`, "ab", "", ""},
-		"usage that lies":  {ok, "", `{"choices": [{"message": {"content": "a"}}], "usage": {"prompt_tokens": -5, "completion_tokens": 1e300}}`, "a", "", ""},
 		"usage in words":   {ok, "", `{"choices": [{"message": {"content": "a"}}], "usage": "many", "error": null}`, "a", "", ""},
 		"html":             {ok, "text/html", "<html><body>Sign in " + key + "</body></html>", "", `no chat completion but "text/html", which begins with "<html><body>Sign in [secret]</body></html>": is SAGE_LLM_URL right?`, ""},
 		"nothing":          {ok, "application/json", "", "", "no chat completion", ""},
@@ -93,9 +92,9 @@ func TestAPIAnswers(t *testing.T) {
 				io.WriteString(w, c.body)
 			})
 			a.Retries = 9 // of which none may be used
-			text, used, err := a.Complete(asking(t), "", "x")
-			if n != 1 || used.Tries != 1 || used.PromptTokens < 0 || used.CompletionTokens > 1<<40 {
-				t.Errorf("asked %d times, used %+v", n, used)
+			text, err := a.Complete(asking(t), "x")
+			if n != 1 {
+				t.Errorf("asked %d times", n)
 			}
 			if text != c.text || (err == nil) != (c.err == "") {
 				t.Errorf("%q, %v", text, err)
@@ -121,7 +120,7 @@ func TestAPIRedirect(t *testing.T) {
 		a := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, other.URL+"/x?token="+key, status)
 		})
-		_, _, err := a.Complete(asking(t), "", "x")
+		_, err := a.Complete(asking(t), "x")
 		if err == nil || !strings.Contains(err.Error(), `it redirects to "`+other.URL+`/x", which is not followed`) {
 			t.Error(err)
 		}
@@ -157,16 +156,16 @@ func TestAPILostConnections(t *testing.T) {
 				io.WriteString(w, says("b"))
 			})
 			a.Retries = 1
-			text, used, err := a.Complete(asking(t), "", "x")
-			if text != "b" || err != nil || used.Tries != 2 {
-				t.Errorf("%q, %+v, %v", text, used, err)
+			text, err := a.Complete(asking(t), "x")
+			if text != "b" || err != nil || n != 2 {
+				t.Errorf("%q after %d requests, %v", text, n, err)
 			}
 		})
 	}
 	s := httptest.NewServer(nil)
 	s.Close()
 	a := &API{URL: s.URL + "?key=" + key, Model: "m", Key: NewSecret(key)}
-	if _, _, err := a.Complete(asking(t), "", "x"); !errors.Is(err, syscall.ECONNREFUSED) && !strings.Contains(fmt.Sprint(err), "refused") || strings.Contains(err.Error(), key) {
+	if _, err := a.Complete(asking(t), "x"); !errors.Is(err, syscall.ECONNREFUSED) && !strings.Contains(fmt.Sprint(err), "refused") || strings.Contains(err.Error(), key) {
 		t.Error(err)
 	}
 }
@@ -185,18 +184,19 @@ func TestAPIIsSlow(t *testing.T) {
 	})
 	defer close(hang)
 	a.Retries, a.Timeout = 5, 50*time.Millisecond
-	if _, used, err := a.Complete(asking(t), "", "x"); err == nil || !strings.HasSuffix(err.Error(), "no answer within 50ms") || used.Tries != 1 || n != 1 {
-		t.Errorf("%+v, %v", used, err)
+	if _, err := a.Complete(asking(t), "x"); err == nil || !strings.HasSuffix(err.Error(), "no answer within 50ms") || n != 1 {
+		t.Errorf("%v after %d requests", err, n)
 	}
 	a.Timeout = 0
 	because := errors.New("the agent is stopped")
 	ctx, cancel := context.WithCancelCause(asking(t))
 	time.AfterFunc(20*time.Millisecond, func() { cancel(because) })
-	if _, _, err := a.Complete(ctx, "", "x"); !errors.Is(err, because) {
+	if _, err := a.Complete(ctx, "x"); !errors.Is(err, because) {
 		t.Error(err)
 	}
-	if _, used, err := a.Complete(ctx, "", "x"); !errors.Is(err, because) || used.Tries != 0 {
-		t.Error(used, err)
+	asked := n
+	if _, err := a.Complete(ctx, "x"); !errors.Is(err, because) || n != asked {
+		t.Error(n, err)
 	}
 }
 
@@ -242,7 +242,7 @@ func TestAPIRetries(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := &API{URL: DefaultURL, Model: "m", Retries: c.retries, Transport: &countedTrips{h: func(n int, w http.ResponseWriter) {
+				trips := &countedTrips{h: func(n int, w http.ResponseWriter) {
 					if n > len(c.steps) {
 						io.WriteString(w, says("ok"))
 						return
@@ -251,14 +251,15 @@ func TestAPIRetries(t *testing.T) {
 						w.Header().Set("Retry-After", s.after)
 					}
 					w.WriteHeader(c.steps[n-1].status)
-				}}}
+				}}
+				a := &API{URL: DefaultURL, Model: "m", Retries: c.retries, Transport: trips}
 				begun := time.Now()
-				_, used, err := a.Complete(t.Context(), "", "x")
+				_, err := a.Complete(t.Context(), "x")
 				if d := time.Since(begun); d < c.min || d > c.max+time.Microsecond {
 					t.Errorf("took %v, want %v to %v", d, c.min, c.max)
 				}
-				if used.Tries != c.tries || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-					t.Errorf("%+v, %v; want %d tries, %s", used, err, c.tries, c.err)
+				if trips.n != c.tries || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+					t.Errorf("%d tries, %v; want %d, %s", trips.n, err, c.tries, c.err)
 				}
 			})
 		})
@@ -276,18 +277,18 @@ func TestAPIWaitIsInterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Minute, func() { cancel(because) })
 		begun := time.Now()
-		_, _, err := a.Complete(ctx, "", "x")
+		_, err := a.Complete(ctx, "x")
 		if !errors.Is(err, because) || !strings.Contains(err.Error(), "429") || time.Since(begun) != time.Minute {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
 	})
 }
 
-func TestPauseIsJitter(t *testing.T) {
+func TestBackoffIsJittered(t *testing.T) {
 	for try, most := range map[int]time.Duration{0: time.Second, 1: 2 * time.Second, 4: 16 * time.Second, 5: 30 * time.Second, 1000: 30 * time.Second} {
 		low, high := most, time.Duration(0)
 		for range 1000 {
-			p := pause(try)
+			p := backoff(try)
 			low, high = min(low, p), max(high, p)
 		}
 		if low <= 0 || high > most || low > most/10 || high < most*9/10 {
@@ -308,9 +309,9 @@ func FuzzAPI(f *testing.F) {
 			w.WriteHeader(status)
 			io.WriteString(w, body)
 		}}}
-		text, used, err := a.Complete(context.Background(), "", "x")
-		if err == nil && strings.TrimSpace(text) == "" || used.Tries != 1 || used.PromptTokens < 0 || used.CompletionTokens < 0 {
-			t.Fatalf("%q, %+v, %v", text, used, err)
+		text, err := a.Complete(context.Background(), "x")
+		if err == nil && strings.TrimSpace(text) == "" {
+			t.Fatalf("%q, %v", text, err)
 		}
 		if err != nil && strings.Contains(err.Error(), key) {
 			t.Fatalf("the key is in %v", err)

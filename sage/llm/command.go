@@ -38,21 +38,17 @@ const PromptArgument = "{prompt}"
 // maxArgument is the longest argument on Linux, without its end.
 const maxArgument = 128<<10 - 1
 
-// Complete runs the command. The system prompt goes before the prompt, since
-// every command has another way to be given it.
-func (c *Command) Complete(ctx context.Context, system, prompt string) (text string, used Usage, err error) {
-	if system != "" {
-		prompt = system + "\n\n" + prompt
-	}
+// Complete runs the command.
+func (c *Command) Complete(ctx context.Context, prompt string) (string, error) {
 	if len(c.Argv) == 0 {
-		return "", used, fmt.Errorf("%w: the command is empty", ErrNotConfigured)
+		return "", fmt.Errorf("%w: the command is empty", ErrNotConfigured)
 	}
 	if err := c.Format.check(); err != nil {
-		return "", used, err
+		return "", err
 	}
 	argv, input, err := c.arguments(prompt)
 	if err != nil {
-		return "", used, err
+		return "", err
 	}
 	timeout := cmp.Or(c.Timeout, DefaultTimeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it has not ended within %v", timeout))
@@ -61,26 +57,22 @@ func (c *Command) Complete(ctx context.Context, system, prompt string) (text str
 		Argv: argv, Dir: c.Dir, Env: c.Env, Stdin: input, Limit: MaxAnswer,
 	})
 	if err != nil {
-		if !errors.Is(err, host.ErrNotStarted) {
-			used.Tries = 1
-		}
-		return "", used, fmt.Errorf("asking %.200q: %w%s", c.Argv[0], err, lastWords(r.Stderr, r.Stdout))
+		return "", fmt.Errorf("asking %.200q: %w%s", c.Argv[0], err, lastWords(r.Stderr, r.Stdout))
 	}
-	text, used, err = c.Format.read(strings.ToValidUTF8(string(r.Stdout), "\uFFFD"))
-	used.Tries = 1
+	text, err := c.Format.read(strings.ToValidUTF8(string(r.Stdout), "\uFFFD"))
 	switch {
 	case r.Failure != "":
 		// What it says about itself explains more than what is left of its output.
-		if said := (*saidError)(nil); errors.As(err, &said) {
-			return "", used, fmt.Errorf("asking %.200q: %s: %w", c.Argv[0], r.Failure, err)
+		if _, reported := errors.AsType[reportedError](err); reported {
+			return "", fmt.Errorf("asking %.200q: %s: %w", c.Argv[0], r.Failure, err)
 		}
-		return "", used, fmt.Errorf("asking %.200q: %s%s", c.Argv[0], r.Failure, lastWords(r.Stderr, r.Stdout))
+		return "", fmt.Errorf("asking %.200q: %s%s", c.Argv[0], r.Failure, lastWords(r.Stderr, r.Stdout))
 	case err != nil:
-		return "", used, fmt.Errorf("asking %.200q: %w%s", c.Argv[0], err, lastWords(r.Stderr))
+		return "", fmt.Errorf("asking %.200q: %w%s", c.Argv[0], err, lastWords(r.Stderr))
 	case strings.TrimSpace(text) == "":
-		return "", used, fmt.Errorf("asking %.200q: it answered nothing%s", c.Argv[0], lastWords(r.Stderr, r.Stdout))
+		return "", fmt.Errorf("asking %.200q: it answered nothing%s", c.Argv[0], lastWords(r.Stderr, r.Stdout))
 	}
-	return text, used, nil
+	return text, nil
 }
 
 // arguments puts the prompt where it belongs.

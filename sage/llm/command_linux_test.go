@@ -23,25 +23,23 @@ func sh(script string, args ...string) *Command {
 func TestCommand(t *testing.T) {
 	long := strings.Repeat("é", 1<<20)
 	for name, c := range map[string]struct {
-		command        *Command
-		system, prompt string
-		want           string
+		command      *Command
+		prompt, want string
 	}{
-		"stdin":                  {sh("cat"), "", "Who?", "Who?"},
-		"system":                 {sh("cat"), "Be brief.", "Who?", "Be brief.\n\nWho?"},
-		"long":                   {sh("cat"), "", long, long},
-		"argument":               {sh(`printf %s "$2"; cat`, "-p", "{prompt}"), "", "Who? {prompt} $(id)", "Who? {prompt} $(id)"},
-		"part of one":            {sh(`printf %s "$1"`, "--prompt={prompt}"), "", "-x", "--prompt=-x"},
-		"it is no option":        {sh(`printf %s "$1"`, "{prompt}"), "", "--yolo", " --yolo"},
-		"does not read":          {sh("echo yes"), "", long, "yes\n"},
-		"talks on stderr":        {sh("echo thinking >&2; echo yes"), "", "x", "yes\n"},
-		"not UTF-8":              {sh(`printf 'a\377b'`), "", "x", "a\uFFFDb"},
-		"leaves somebody behind": {sh("sleep 1000 & echo yes"), "", "x", "yes\n"},
+		"stdin":                  {sh("cat"), "Who?", "Who?"},
+		"long":                   {sh("cat"), long, long},
+		"argument":               {sh(`printf %s "$2"; cat`, "-p", "{prompt}"), "Who? {prompt} $(id)", "Who? {prompt} $(id)"},
+		"part of one":            {sh(`printf %s "$1"`, "--prompt={prompt}"), "-x", "--prompt=-x"},
+		"it is no option":        {sh(`printf %s "$1"`, "{prompt}"), "--yolo", " --yolo"},
+		"does not read":          {sh("echo yes"), long, "yes\n"},
+		"talks on stderr":        {sh("echo thinking >&2; echo yes"), "x", "yes\n"},
+		"not UTF-8":              {sh(`printf 'a\377b'`), "x", "a\uFFFDb"},
+		"leaves somebody behind": {sh("sleep 1000 & echo yes"), "x", "yes\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, used, err := c.command.Complete(asking(t), c.system, c.prompt)
-			if got != c.want || err != nil || used.Tries != 1 {
-				t.Errorf("%.80q, %+v, %v; want %.80q", got, used, err, c.want)
+			got, err := c.command.Complete(asking(t), c.prompt)
+			if got != c.want || err != nil {
+				t.Errorf("%.80q, %v; want %.80q", got, err, c.want)
 			}
 		})
 	}
@@ -52,29 +50,28 @@ func TestCommandFails(t *testing.T) {
 		command *Command
 		prompt  string
 		want    string
-		tries   int
 	}{
-		"code":           {sh("echo no quota >&2; echo half; exit 3"), "x", `asking "/bin/sh": exit code 3; its last words are "no quota"`, 1},
-		"only stdout":    {sh("echo Invalid API key; exit 1"), "x", `exit code 1; its last words are "Invalid API key"`, 1},
-		"signal":         {sh("kill -SEGV $$"), "x", "ended by SIGSEGV", 1},
-		"silence":        {sh("echo warning >&2; echo"), "x", `it answered nothing; its last words are "warning"`, 1},
-		"flood":          {sh("echo why >&2; exec yes"), "x", `too much output: more than 8388608 bytes on stdout; its last words are "why"`, 1},
-		"escapes":        {sh(`printf '\033[2Jred\007' >&2; exit 1`), "x", `its last words are "red"`, 1},
-		"too slow":       {&Command{Host: command.Runner{}, Argv: []string{"sleep", "1000"}, Timeout: 50 * time.Millisecond}, "x", "it has not ended within 50ms", 1},
-		"not there":      {&Command{Host: command.Runner{}, Argv: []string{"no-such-agent"}}, "x", "no-such-agent not found in PATH", 0},
-		"empty":          {&Command{}, "x", "the command is empty", 0},
-		"too long":       {sh("", "{prompt}"), strings.Repeat("x", 1<<17), "take {prompt} out of the command, so that it goes to stdin", 0},
-		"NUL":            {sh("", "{prompt}"), "a\x00b", "NUL byte", 0},
-		"unknown format": {&Command{Host: command.Runner{}, Argv: []string{"true"}, Format: "xml"}, "x", `there is no output format "xml": want one of ["claude" "codex" "gemini"]`, 0},
+		"code":           {sh("echo no quota >&2; echo half; exit 3"), "x", `asking "/bin/sh": exit code 3; its last words are "no quota"`},
+		"only stdout":    {sh("echo Invalid API key; exit 1"), "x", `exit code 1; its last words are "Invalid API key"`},
+		"signal":         {sh("kill -SEGV $$"), "x", "ended by SIGSEGV"},
+		"silence":        {sh("echo warning >&2; echo"), "x", `it answered nothing; its last words are "warning"`},
+		"flood":          {sh("echo why >&2; exec yes"), "x", `too much output: more than 8388608 bytes on stdout; its last words are "why"`},
+		"escapes":        {sh(`printf '\033[2Jred\007' >&2; exit 1`), "x", `its last words are "red"`},
+		"too slow":       {&Command{Host: command.Runner{}, Argv: []string{"sleep", "1000"}, Timeout: 50 * time.Millisecond}, "x", "it has not ended within 50ms"},
+		"not there":      {&Command{Host: command.Runner{}, Argv: []string{"no-such-agent"}}, "x", "no-such-agent not found in PATH"},
+		"empty":          {&Command{}, "x", "the command is empty"},
+		"too long":       {sh("", "{prompt}"), strings.Repeat("x", 1<<17), "take {prompt} out of the command, so that it goes to stdin"},
+		"NUL":            {sh("", "{prompt}"), "a\x00b", "NUL byte"},
+		"unknown format": {&Command{Host: command.Runner{}, Argv: []string{"true"}, Format: "xml"}, "x", `there is no output format "xml": want one of ["claude" "codex" "gemini"]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, used, err := c.command.Complete(asking(t), "", c.prompt)
-			if err == nil || text != "" || !strings.Contains(err.Error(), c.want) || used.Tries != c.tries {
-				t.Errorf("%q, %+v, %v; want %s", text, used, err, c.want)
+			text, err := c.command.Complete(asking(t), c.prompt)
+			if err == nil || text != "" || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%q, %v; want %s", text, err, c.want)
 			}
 		})
 	}
-	_, _, err := (&Command{Host: command.Runner{}, Argv: []string{"no-such-agent"}}).Complete(asking(t), "", "x")
+	_, err := (&Command{Host: command.Runner{}, Argv: []string{"no-such-agent"}}).Complete(asking(t), "x")
 	if !errors.Is(err, host.ErrNotStarted) || !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
@@ -92,7 +89,7 @@ func TestCommandEndsWithItsContext(t *testing.T) {
 	c := sh(`trap "" TERM INT; (trap "" TERM; echo up; exec sleep 1000) > "$1" & wait`, fifo)
 	over := make(chan error, 1)
 	go func() {
-		_, _, err := c.Complete(ctx, "", "x")
+		_, err := c.Complete(ctx, "x")
 		over <- err
 	}()
 	f, err := os.Open(fifo)
@@ -117,46 +114,45 @@ func TestCommandEndsWithItsContext(t *testing.T) {
 func TestCommandIsChecked(t *testing.T) {
 	o := Checked(sh(`case "$(cat)" in *"missing properties"*) echo 'Sorry! {"name": "Ada", "age": 36}';; *) echo '{"name": "Ada"}';; esac`), 3)
 	a, err := o.Ask(asking(t), Question{Prompt: "Who?", Schema: json.RawMessage(person)})
-	if err != nil || string(a.JSON) != `{"name": "Ada", "age": 36}` || a.Usage.Tries != 2 {
-		t.Errorf("%+v, %v", a, err)
+	if err != nil || a != `{"name": "Ada", "age": 36}` {
+		t.Errorf("%q, %v", a, err)
 	}
 }
 
 func TestFormats(t *testing.T) {
 	for name, c := range map[string]struct {
-		format            Format
-		out, text, err    string
-		prompt, completed int64
+		format         Format
+		out, text, err string
 	}{
-		"claude":               {Claude, `{"type":"result","subtype":"success","is_error":false,"result":"Ada","usage":{"input_tokens":1},"modelUsage":{"a":{"inputTokens":10,"cacheReadInputTokens":5,"outputTokens":3},"b":{"inputTokens":1,"outputTokens":1}}}`, "Ada", "", 16, 4},
-		"claude over quota":    {Claude, `{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"You've hit your limit"}`, "", "it failed: success, status 429 You've hit your limit", 0, 0},
-		"claude out of turns":  {Claude, `{"type":"result","subtype":"error_max_turns","is_error":false,"modelUsage":{"a":{"inputTokens":10}}}`, "", "it failed: error_max_turns", 10, 0},
-		"claude out of space":  {Claude, `{"type":"result","subtype":"success","is_error":false,"result":"","terminal_reason":"prompt_too_long"}`, "", "it did not finish: prompt_too_long", 0, 0},
-		"claude lies":          {Claude, `{"type":"result","subtype":"success","result":"Ada","modelUsage":{"a":{"inputTokens":-10,"outputTokens":"many"}}}`, "Ada", "", 0, 0},
-		"claude in words":      {Claude, "Invalid API key", "", `not in the format "claude"`, 0, 0},
-		"claude's stream":      {Claude, "{\"type\":\"system\"}\n{\"type\":\"result\"}", "", `not in the format "claude"`, 0, 0},
-		"not claude":           {Claude, `{"type":"message"}`, "", `its type is "message"`, 0, 0},
-		"codex":                {Codex, "Reading prompt\n{\"type\":\"thread.started\"}\n{\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"Let me see\"}}\n{\"type\":\"error\",\"message\":\"reconnecting\"}\n{\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"Ada\"}}\n{\"type\":\"item.completed\",\"item\":{\"type\":\"reasoning\",\"text\":\"no\"}}\n{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":10,\"cached_input_tokens\":4,\"output_tokens\":2}}\n", "Ada", "", 10, 2},
-		"codex fails":          {Codex, `{"type":"turn.failed","error":{"message":"You've hit your usage limit."}}`, "", "it failed: You've hit your usage limit.", 0, 0},
-		"codex is interrupted": {Codex, "{\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"Ada\"}}\n{\"type\":\"error\",\"message\":\"stream lost\"}", "", "it did not finish its turn: stream lost", 0, 0},
-		"codex says nothing":   {Codex, "", "", "it did not finish its turn", 0, 0},
-		"gemini":               {Gemini, `{"session_id":"x","response":"Ada","stats":{"models":{"g":{"api":{},"tokens":{"prompt":10,"candidates":2,"thoughts":1,"total":13}}}}}`, "Ada", "", 10, 3},
-		"gemini fails":         {Gemini, `{"error":{"type":"TerminalQuotaError","message":"daily quota","code":429}}`, "", "it failed: TerminalQuotaError daily quota", 0, 0},
-		"gemini in words":      {Gemini, "Loaded cached credentials.", "", `not in the format "gemini"`, 0, 0},
+		"claude":               {Claude, `{"type":"result","subtype":"success","is_error":false,"result":"Ada","usage":{"input_tokens":1},"modelUsage":{"a":{"inputTokens":10,"cacheReadInputTokens":5,"outputTokens":3},"b":{"inputTokens":1,"outputTokens":1}}}`, "Ada", ""},
+		"claude over quota":    {Claude, `{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"You've hit your limit"}`, "", "it failed: success, status 429 You've hit your limit"},
+		"claude out of turns":  {Claude, `{"type":"result","subtype":"error_max_turns","is_error":false,"modelUsage":{"a":{"inputTokens":10}}}`, "", "it failed: error_max_turns"},
+		"claude out of space":  {Claude, `{"type":"result","subtype":"success","is_error":false,"result":"","terminal_reason":"prompt_too_long"}`, "", "it did not finish: prompt_too_long"},
+		"claude lies":          {Claude, `{"type":"result","subtype":"success","result":"Ada","modelUsage":"many"}`, "Ada", ""},
+		"claude in words":      {Claude, "Invalid API key", "", `not in the format "claude"`},
+		"claude's stream":      {Claude, "{\"type\":\"system\"}\n{\"type\":\"result\"}", "", `not in the format "claude"`},
+		"not claude":           {Claude, `{"type":"message"}`, "", `its type is "message"`},
+		"codex":                {Codex, "Reading prompt\n{\"type\":\"thread.started\"}\n{\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"Let me see\"}}\n{\"type\":\"error\",\"message\":\"reconnecting\"}\n{\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"Ada\"}}\n{\"type\":\"item.completed\",\"item\":{\"type\":\"reasoning\",\"text\":\"no\"}}\n{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":10,\"cached_input_tokens\":4,\"output_tokens\":2}}\n", "Ada", ""},
+		"codex fails":          {Codex, `{"type":"turn.failed","error":{"message":"You've hit your usage limit."}}`, "", "it failed: You've hit your usage limit."},
+		"codex is interrupted": {Codex, "{\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"Ada\"}}\n{\"type\":\"error\",\"message\":\"stream lost\"}", "", "it did not finish its turn: stream lost"},
+		"codex says nothing":   {Codex, "", "", "it did not finish its turn"},
+		"gemini":               {Gemini, `{"session_id":"x","response":"Ada","stats":{"models":{"g":{"api":{},"tokens":{"prompt":10,"candidates":2,"thoughts":1,"total":13}}}}}`, "Ada", ""},
+		"gemini fails":         {Gemini, `{"error":{"type":"TerminalQuotaError","message":"daily quota","code":429}}`, "", "it failed: TerminalQuotaError daily quota"},
+		"gemini in words":      {Gemini, "Loaded cached credentials.", "", `not in the format "gemini"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// As in life: it may end with code 0 all the same.
 			cmd := sh(`printf %s "$1"`, c.out)
 			cmd.Format = c.format
-			text, used, err := cmd.Complete(asking(t), "", "x")
-			if text != c.text || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || used != (Usage{1, c.prompt, c.completed}) {
-				t.Errorf("%q, %+v, %v; want %q, %s", text, used, err, c.text, c.err)
+			text, err := cmd.Complete(asking(t), "x")
+			if text != c.text || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%q, %v; want %q, %s", text, err, c.text, c.err)
 			}
 		})
 	}
 	cmd := sh(`echo '{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"Overloaded"}'; exit 1`)
 	cmd.Format = Claude
-	if _, _, err := cmd.Complete(asking(t), "", "x"); err == nil || !strings.HasSuffix(err.Error(), `exit code 1: it failed: success, status 529 Overloaded`) {
+	if _, err := cmd.Complete(asking(t), "x"); err == nil || !strings.HasSuffix(err.Error(), `exit code 1: it failed: success, status 529 Overloaded`) {
 		t.Error(err)
 	}
 }
@@ -166,10 +162,10 @@ func FuzzFormats(f *testing.F) {
 	f.Add(`{"type":"turn.completed","usage":{"input_tokens":1e308}}`)
 	f.Add(`{"response":"","error":{},"stats":{"models":{"":null}}}`)
 	f.Fuzz(func(t *testing.T, out string) {
-		for _, format := range Formats() {
-			text, used, err := format.read(out)
-			if err != nil && (text != "" || len(err.Error()) > 2*maxReason) || used.PromptTokens < 0 || used.CompletionTokens < 0 {
-				t.Fatalf("%s: %q, %+v, %v", format, text, used, err)
+		for _, format := range formats {
+			text, err := format.read(out)
+			if err != nil && (text != "" || len(err.Error()) > 2*maxReason) {
+				t.Fatalf("%s: %q, %v", format, text, err)
 			}
 		}
 	})

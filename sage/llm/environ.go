@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/url"
@@ -47,9 +48,8 @@ func FromEnv(lookup func(string) (string, bool)) (Oracle, error) {
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, fmt.Errorf("%s holds blanks or characters that no key has (its value is not shown)", EnvKey)
 	}
-	a := &API{Key: NewSecret(key), URL: DefaultURL, Model: DefaultModel, Retries: DefaultRetries}
-	if address != "" {
-		a.URL = address
+	a := &API{
+		Key: NewSecret(key), URL: cmp.Or(address, DefaultURL), Model: DefaultModel, Retries: DefaultRetries,
 	}
 	if _, err := endpoint(a.URL); err != nil {
 		return nil, fmt.Errorf("%s: %w", EnvURL, err)

@@ -23,43 +23,23 @@ import (
 
 // Oracle answers questions.
 type Oracle interface {
-	// Ask asks one question. The answer carries what was used also when there
-	// is an error. An error wraps the cause of ctx when that is why.
-	Ask(ctx context.Context, q Question) (Answer, error)
+	// Ask returns the text of the answer, without blanks around it. If the question
+	// has a schema, that is the JSON value in the answer, which is valid. The error
+	// wraps the cause of ctx if that ended the question.
+	Ask(ctx context.Context, q Question) (string, error)
 }
 
 // Question is a prompt, and the shape of its answer.
 type Question struct {
-	System string // the system prompt; may be empty
 	Prompt string
 	// Schema is the JSON Schema (draft 2020-12, unless $schema says otherwise)
 	// of the answer; nil asks for text. It cannot refer to other documents.
 	Schema json.RawMessage
 }
 
-// Answer is the answer of a model.
-type Answer struct {
-	Text  string          // what the model said, without blanks around it
-	JSON  json.RawMessage // the value in it, valid against Question.Schema; nil if that is
-	Usage Usage
-}
-
-// Usage counts the tokens of all tries for one question. Models that do not say what
-// they use count with 0 tokens.
-type Usage struct {
-	Tries            int // requests that were sent, or commands that were started
-	PromptTokens     int64
-	CompletionTokens int64
-}
-
-// add returns the sum.
-func (u Usage) add(v Usage) Usage {
-	return Usage{u.Tries + v.Tries, u.PromptTokens + v.PromptTokens, u.CompletionTokens + v.CompletionTokens}
-}
-
-// Model answers a prompt with text, once. The usage is valid also when there is an error.
+// Model answers a prompt with text.
 type Model interface {
-	Complete(ctx context.Context, system, prompt string) (text string, used Usage, err error)
+	Complete(ctx context.Context, prompt string) (string, error)
 }
 
 // Bounds.
@@ -111,49 +91,47 @@ type checked struct {
 	retries int
 }
 
-func (c checked) Ask(ctx context.Context, q Question) (Answer, error) {
+func (c checked) Ask(ctx context.Context, q Question) (string, error) {
 	if err := q.check(); err != nil {
-		return Answer{}, err
+		return "", err
 	}
 	if q.Schema == nil {
-		text, used, err := c.model.Complete(ctx, q.System, q.Prompt)
-		return Answer{Text: strings.TrimSpace(text), Usage: used}, err
+		text, err := c.model.Complete(ctx, q.Prompt)
+		return strings.TrimSpace(text), err
 	}
 	s, err := compile(q.Schema)
 	if err != nil {
-		return Answer{}, err
+		return "", err
 	}
 	first := typedPrompt(q)
 	prompt := first
-	var sum Usage
 	for refused := 1; ; refused++ {
 		if len(prompt) > MaxPrompt {
-			return Answer{Usage: sum}, tooLong(len(prompt))
+			return "", tooLong(len(prompt))
 		}
-		text, used, err := c.model.Complete(ctx, q.System, prompt)
-		sum = sum.add(used)
+		text, err := c.model.Complete(ctx, prompt)
 		if err != nil {
-			return Answer{Usage: sum}, err
+			return "", err
 		}
 		text = strings.TrimSpace(text)
 		doc, err := s.read(text)
 		if err == nil {
-			return Answer{Text: text, JSON: doc, Usage: sum}, nil
+			return string(doc), nil
 		}
 		if refused > c.retries {
-			return Answer{Text: text, Usage: sum}, &ShapeError{Tries: refused, Last: cut(text, maxQuoted), Reason: err}
+			return "", &ShapeError{Tries: refused, Last: cut(text, maxQuoted), Reason: err}
 		}
-		prompt = first + again(text, err)
+		prompt = first + correction(text, err)
 	}
 }
 
 func (q Question) check() error {
-	switch n := len(q.Prompt) + len(q.System) + len(q.Schema); {
+	switch n := len(q.Prompt) + len(q.Schema); {
 	case strings.TrimSpace(q.Prompt) == "":
 		return errors.New("the prompt is empty")
 	case n > MaxPrompt:
 		return tooLong(n)
-	case !utf8.ValidString(q.Prompt) || !utf8.ValidString(q.System):
+	case !utf8.ValidString(q.Prompt):
 		return errors.New("the prompt is not valid UTF-8")
 	}
 	return nil
@@ -172,8 +150,8 @@ func typedPrompt(q Question) string {
 		string(q.Schema) + "\n"
 }
 
-// again returns the addition to the prompt after an answer that was refused.
-func again(text string, reason error) string {
+// correction returns the addition to the prompt after an answer that was refused.
+func correction(text string, reason error) string {
 	return "\nAn earlier answer was refused. It was:\n" + cut(text, maxQuoted) +
 		"\nWhat is wrong with it: " + reason.Error() +
 		"\nAnswer again, with the corrected JSON value and with nothing else.\n"

@@ -22,9 +22,9 @@ func asking(t *testing.T) context.Context {
 }
 
 // model is a Model made of a function.
-type model func(prompt string) (string, Usage, error)
+type model func(prompt string) (string, error)
 
-func (m model) Complete(_ context.Context, _, prompt string) (string, Usage, error) { return m(prompt) }
+func (m model) Complete(_ context.Context, prompt string) (string, error) { return m(prompt) }
 
 const person = `{"type": "object", "properties": {"name": {"type": "string", "minLength": 2}, "age": {"type": "integer"}},
 	"required": ["name", "age"], "additionalProperties": false}`

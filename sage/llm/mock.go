@@ -16,38 +16,38 @@ import (
 // first of an enumeration, 0, false, "". Its usage is zero.
 type Mock struct{}
 
-func (Mock) Ask(ctx context.Context, q Question) (Answer, error) {
+func (Mock) Ask(ctx context.Context, q Question) (string, error) {
 	if ctx.Err() != nil {
-		return Answer{}, context.Cause(ctx)
+		return "", context.Cause(ctx)
 	}
 	if err := q.check(); err != nil {
-		return Answer{}, err
+		return "", err
 	}
 	if q.Schema == nil {
-		return Answer{Text: "[Mock LLM response for: " + q.Prompt + "]"}, nil
+		return "[Mock LLM response for: " + q.Prompt + "]", nil
 	}
 	s, err := compile(q.Schema)
 	if err != nil {
-		return Answer{}, err
+		return "", err
 	}
-	m := maker{schema: s, fuel: 10_000}
-	doc, err := m.make(s.root, 0)
-	if err != nil {
-		return Answer{}, fmt.Errorf("the mock cannot make a value for this type: %w", err)
+	g := generator{schema: s, fuel: 10_000}
+	doc, err := g.value(s.root, 0)
+	var raw []byte
+	if err == nil {
+		raw, err = json.Marshal(doc)
 	}
-	raw, err := json.Marshal(doc)
 	if err == nil {
 		err = s.validate(raw)
 	}
 	if err != nil {
-		return Answer{}, fmt.Errorf("the mock cannot make a value for this type: %w", err)
+		return "", fmt.Errorf("the mock cannot make a value for this type: %w", err)
 	}
-	return Answer{Text: string(raw), JSON: raw}, nil
+	return string(raw), nil
 }
 
-// maker makes minimal values. Schemas may refer to themselves: fuel bounds the
+// generator makes minimal values. Schemas may refer to themselves: fuel bounds the
 // work in all, maxDepth what is nested.
-type maker struct {
+type generator struct {
 	schema
 	fuel int
 }
@@ -56,23 +56,23 @@ const maxDepth = 30
 
 var errNoEnd = errors.New("it holds itself without end")
 
-func (m *maker) make(s *jsonschema.Schema, depth int) (any, error) {
-	if m.fuel--; m.fuel < 0 || depth > maxDepth {
+func (g *generator) value(s *jsonschema.Schema, depth int) (any, error) {
+	if g.fuel--; g.fuel < 0 || depth > maxDepth {
 		return nil, errNoEnd
 	}
 	switch {
 	case len(s.Enum) > 0:
 		return s.Enum[0], nil
 	case s.Ref != "":
-		return m.make(m.target(s), depth+1)
+		return g.value(g.target(s), depth+1)
 	case len(s.AnyOf) > 0:
-		return m.anyOf(s.AnyOf, depth)
+		return g.anyOf(s.AnyOf, depth)
 	}
 	switch types := typesOf(s); {
 	case types == nil && len(s.Properties) == 0 || slices.Contains(types, "null"):
 		return nil, nil
 	case types == nil || slices.Contains(types, "object"):
-		return m.object(s, depth)
+		return g.object(s, depth)
 	case slices.Contains(types, "boolean"):
 		return false, nil
 	case slices.Contains(types, "integer"), slices.Contains(types, "number"):
@@ -80,13 +80,13 @@ func (m *maker) make(s *jsonschema.Schema, depth int) (any, error) {
 	case slices.Contains(types, "string"):
 		return "", nil
 	}
-	return m.array(s, depth)
+	return g.array(s, depth)
 }
 
 // anyOf makes a value for the first alternative that has a finite one.
-func (m *maker) anyOf(alternatives []*jsonschema.Schema, depth int) (doc any, err error) {
+func (g *generator) anyOf(alternatives []*jsonschema.Schema, depth int) (doc any, err error) {
 	for _, alternative := range alternatives {
-		if doc, err = m.make(alternative, depth+1); err == nil {
+		if doc, err = g.value(alternative, depth+1); err == nil {
 			return doc, nil
 		}
 	}
@@ -100,7 +100,7 @@ func typesOf(s *jsonschema.Schema) []string {
 	return s.Types
 }
 
-func (m *maker) object(s *jsonschema.Schema, depth int) (any, error) {
+func (g *generator) object(s *jsonschema.Schema, depth int) (any, error) {
 	doc := make(map[string]any)
 	for _, name := range s.Required {
 		property := s.Properties[name]
@@ -108,7 +108,7 @@ func (m *maker) object(s *jsonschema.Schema, depth int) (any, error) {
 			doc[name] = nil
 			continue
 		}
-		value, err := m.make(property, depth+1)
+		value, err := g.value(property, depth+1)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -117,10 +117,10 @@ func (m *maker) object(s *jsonschema.Schema, depth int) (any, error) {
 	return doc, nil
 }
 
-func (m *maker) array(s *jsonschema.Schema, depth int) (any, error) {
+func (g *generator) array(s *jsonschema.Schema, depth int) (any, error) {
 	doc := []any{}
 	for _, item := range s.PrefixItems {
-		value, err := m.make(item, depth+1)
+		value, err := g.value(item, depth+1)
 		if err != nil {
 			return nil, err
 		}
@@ -151,44 +151,33 @@ func (s *Script) Add(answers ...Scripted) {
 	s.answers = append(s.answers, answers...)
 }
 
-// Left returns the number of answers that have not been asked for.
-func (s *Script) Left() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.answers) - s.asked
-}
-
-// ErrScriptOver is wrapped by the error of a Script that has no answer left.
-var ErrScriptOver = errors.New("no mocked answer is left")
-
-func (s *Script) Ask(ctx context.Context, q Question) (Answer, error) {
+func (s *Script) Ask(ctx context.Context, q Question) (string, error) {
 	if ctx.Err() != nil {
-		return Answer{}, context.Cause(ctx)
+		return "", context.Cause(ctx)
 	}
 	if err := q.check(); err != nil {
-		return Answer{}, err
+		return "", err
 	}
 	number, next, ok := s.next()
-	used := Usage{Tries: 1}
 	switch {
 	case !ok:
-		return Answer{}, fmt.Errorf("%w: this is question %d (%.80q), and the test mocks %d", ErrScriptOver, number+1,
-			q.Prompt, number)
+		return "", fmt.Errorf("no mocked answer is left: this is question %d (%.80q), and the test mocks %d",
+			number+1, q.Prompt, number)
 	case next.Err != nil:
-		return Answer{Usage: used}, next.Err
+		return "", next.Err
 	case q.Schema == nil:
-		return Answer{Text: next.Text, Usage: used}, nil
+		return next.Text, nil
 	}
 	schema, err := compile(q.Schema)
 	if err != nil {
-		return Answer{}, err
+		return "", err
 	}
 	doc, err := schema.read(next.Text)
 	if err != nil {
-		return Answer{Text: next.Text, Usage: used}, fmt.Errorf("mocked answer %d: %w", number+1,
+		return "", fmt.Errorf("mocked answer %d: %w", number+1,
 			&ShapeError{Tries: 1, Last: cut(next.Text, maxQuoted), Reason: err})
 	}
-	return Answer{Text: next.Text, JSON: doc, Usage: used}, nil
+	return string(doc), nil
 }
 
 // next takes an answer; number is how many were taken before.
