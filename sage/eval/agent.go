@@ -26,10 +26,10 @@ type agentCode struct {
 type agent struct {
 	path        string
 	code        *agentCode
-	env         *environment
+	in          *Instance
 	fields      []Value
 	box         *mailbox
-	keeps       bool // its beliefs are open in env.beliefs: some are persistent
+	keeps       bool // its beliefs are open in the store: some are persistent
 	incarnation uint64
 	life        context.Context // ends with it; those that it summons live in it
 	grace       context.Context // see finishing; nil until it is needed
@@ -54,10 +54,10 @@ func (a *agent) live(ctx context.Context, init given) (err error) {
 	life, cancel := context.WithCancel(ctx)
 	defer cancel()
 	a.life = life
-	m := newMachine(ctx, a.env, a)
+	m := newMachine(ctx, a.in, a)
 	m.watch(ctx)
 	defer func() { m.unwatch(); m.reserve(0) }()
-	defer a.env.present(a)()
+	defer a.in.present(a)()
 	defer func() {
 		if v := recover(); v != nil {
 			err = m.internal(fmt.Errorf("%v", v))
@@ -77,7 +77,7 @@ func (a *agent) live(ctx context.Context, init given) (err error) {
 	cancel()
 	a.dismiss()
 	if a.keeps {
-		a.env.beliefs.CloseBeliefs(a.identity())
+		a.in.o.Beliefs.CloseBeliefs(a.identity())
 	}
 	a.close(result, err)
 	return ending(err)
@@ -91,7 +91,7 @@ func (a *agent) live(ctx context.Context, init given) (err error) {
 func (a *agent) started() {
 	if a.starting {
 		a.starting = false
-		a.env.output.Started(a.life, a.identity())
+		a.in.o.Output.Started(a.life, a.identity())
 	}
 }
 
@@ -125,7 +125,7 @@ func (a *agent) run(m *machine, init given) (Value, error) {
 	for {
 		how, result, err := m.attempt(func() (outcome, Value) {
 			message := a.receive(m, &m.frame)
-			return a.env.call(m, a.code.handlers[syntax.EventMessage], message)
+			return m.callFunction(a.code.handlers[syntax.EventMessage], message)
 		})
 		if err != nil || how == yielding {
 			return result, err
@@ -139,7 +139,7 @@ func (a *agent) event(m *machine, e syntax.Event, args ...Value) (outcome, Value
 	if h == nil {
 		return onward, unit, nil
 	}
-	return m.attempt(func() (outcome, Value) { return a.env.call(m, h, args...) })
+	return m.attempt(func() (outcome, Value) { return m.callFunction(h, args...) })
 }
 
 // attempt runs something to its end, an error or a stop.
@@ -156,7 +156,7 @@ func (m *machine) attempt(run func() (outcome, Value)) (how outcome, v Value, er
 }
 
 // call runs a function from outside of the program.
-func (env *environment) call(m *machine, fn *function, args ...Value) (outcome, Value) {
+func (m *machine) callFunction(fn *function, args ...Value) (outcome, Value) {
 	f := m.enter(&m.frame, fn.slots, m.here)
 	copy(f.s, args)
 	how := fn.run(f)
@@ -173,7 +173,7 @@ func (env *environment) call(m *machine, fn *function, args ...Value) (outcome, 
 func (a *agent) failed(m *machine, err error) {
 	_, _, again := a.event(m, syntax.EventError, errorValue(asError(err)))
 	if again != nil && !errors.Is(again, errStopped) {
-		a.env.warn(a.path, "on error failed, too", again)
+		a.in.o.Log.Warn("on error failed, too", "agent", a.path, "error", again)
 	}
 }
 
@@ -183,7 +183,7 @@ func (a *agent) rest(m *machine, ctx context.Context) error {
 		return nil
 	}
 	m.unwatch()
-	grace, cancel := context.WithTimeout(a.finishing(ctx), a.env.graceTime())
+	grace, cancel := context.WithTimeout(a.finishing(ctx), a.in.graceTime())
 	defer cancel()
 	a.grace = grace // writes of on resting must not outlast it
 	err := errStopped
@@ -193,7 +193,7 @@ func (a *agent) rest(m *machine, ctx context.Context) error {
 	}
 	if errors.Is(err, errStopped) {
 		return &Error{Kind: Timeout, Agent: a.path, Message: fmt.Sprintf(
-			"%s: on resting was not over after %v, which is the time for a stop", a.path, a.env.graceTime())}
+			"%s: on resting was not over after %v, which is the time for a stop", a.path, a.in.graceTime())}
 	}
 	return err
 }
@@ -204,7 +204,7 @@ func (a *agent) finishing(ctx context.Context) context.Context {
 	if a.grace == nil {
 		grace, end := context.WithCancel(context.WithoutCancel(ctx))
 		limited := context.AfterFunc(ctx, func() {
-			timer := time.NewTimer(a.env.graceTime())
+			timer := time.NewTimer(a.in.graceTime())
 			defer timer.Stop()
 			select {
 			case <-timer.C:
@@ -218,7 +218,7 @@ func (a *agent) finishing(ctx context.Context) context.Context {
 }
 
 // graceTime is the part of the time for a stop that the agent may use.
-func (env *environment) graceTime() time.Duration { return env.shutdown * 9 / 10 }
+func (in *Instance) graceTime() time.Duration { return in.o.Shutdown * 9 / 10 }
 
 // dismiss stops those that the agent has summoned, and waits for them.
 func (a *agent) dismiss() {

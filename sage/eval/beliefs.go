@@ -2,6 +2,7 @@ package eval
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -31,12 +32,12 @@ func (a *agent) load(m *machine, init given) {
 			a.fields[i] = b.shape.zero(0)
 			continue
 		}
-		_, a.fields[i] = a.env.call(m, b.value)
+		_, a.fields[i] = m.callFunction(b.value)
 	}
 	if len(a.code.persistent) == 0 {
 		return
 	}
-	values, err := a.env.beliefs.OpenBeliefs(a.life, a.identity(), a.code.persistent)
+	values, err := a.in.o.Beliefs.OpenBeliefs(a.life, a.identity(), a.code.persistent)
 	if err != nil {
 		m.throwError(Runtime, fmt.Errorf("the beliefs of %s cannot be opened: %w", a.path, err))
 	}
@@ -48,9 +49,8 @@ func (a *agent) load(m *machine, init given) {
 		}
 		v, err := b.shape.decode([]byte(text))
 		if err != nil {
-			m.throwError(Runtime, fmt.Errorf("belief %s of %s is kept as %.100s, which is no "+
-				"value of its type now (%w); "+
-				"declare the type that it had, or give the belief another name", b.name, a.path, text, err))
+			m.throwError(Runtime, fmt.Errorf("belief %s of %s is kept as %.100s, which is no value of its type "+
+				"now (%w); declare the type that it had, or give the belief another name", b.name, a.path, text, err))
 		}
 		a.fields[i] = v
 	}
@@ -86,16 +86,7 @@ func (a *agent) checkpoint(m *machine) {
 // the agent goes on to its next wait or write then.
 func (a *agent) write(m *machine, values map[string]string) {
 	m.checkStop()
-	if err := a.env.beliefs.SaveBeliefs(a.finishing(m.ctx), a.identity(), values); err != nil {
-		m.throwError(Runtime, fmt.Errorf("%s could not be kept: %w", nameList(values), err))
+	if err := a.in.o.Beliefs.SaveBeliefs(a.finishing(m.ctx), a.identity(), values); err != nil {
+		m.throwError(Runtime, fmt.Errorf("%v could not be kept: %w", slices.Sorted(maps.Keys(values)), err))
 	}
-}
-
-func nameList(values map[string]string) string {
-	names := make([]string, 0, len(values))
-	for name := range values {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return fmt.Sprint(names)
 }

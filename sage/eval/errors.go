@@ -106,7 +106,7 @@ func (m *machine) throwLimit(limit string, max int64) {
 // agent is asked to stop is no error of it.
 func (m *machine) throwError(kind ErrorKind, err error) {
 	if m.ctx.Err() != nil {
-		m.stop.Store(true)
+		m.halt()
 	}
 	m.checkStop()
 	m.raise(&Error{Kind: kind, Message: err.Error(), Err: err})

@@ -214,7 +214,7 @@ func TestS12MailboxAndHooks(t *testing.T) {
 
 // L11, L12: typed answers are of their type, and mocks are what is asked.
 func TestL11L12TypedMocks(t *testing.T) {
-	p := compile(t, `record City { name: String, size: Int }
+	p, info := compileWithInfo(t, `record City { name: String, size: Int }
 		agent Asker { on start { let c: City = try divine("which?" -> City); yield(c.size); } on error(e) { yield(-1); } }
 		test "typed" { mock divine -> City { name: "Ulm", size: 3 }; let c: City = try divine("which?" -> City); assert_eq(c.size, 3); }
 		test "text" { mock divine -> "hello"; assert_eq(try divine("say"), "hello"); }
@@ -222,8 +222,8 @@ func TestL11L12TypedMocks(t *testing.T) {
 		test "wrong" { mock divine -> "no json"; let c: City = try divine("which?" -> City); }
 		test "no mock" { let s = try divine("x"); }`)
 	var failed []string
-	for _, r := range p.RunTests(context.Background(), eval.Options{}, 0, nil) {
-		if r.Err != nil {
+	for i := range info.Tests {
+		if r := p.Test(t.Context(), i, eval.Options{}, 0); r.Err != nil {
 			failed = append(failed, r.Name)
 		}
 	}
@@ -277,17 +277,10 @@ func TestPause(t *testing.T) {
 		}
 	}
 	next("start")
-	if err := in.Pause("app/A"); err != nil {
-		t.Fatal(err)
-	}
+	in.Pause(t.Context())
 	next("pause")
-	if err := in.Resume("app/A"); err != nil {
-		t.Fatal(err)
-	}
+	in.Resume()
 	next("resume")
-	if err := in.Pause("app/B"); !errors.Is(err, eval.ErrNoAgent) {
-		t.Error(err)
-	}
 	s.Stop()
 	if err := s.Wait(); err != nil {
 		t.Error(err)

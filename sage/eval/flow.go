@@ -207,8 +207,7 @@ func (m *machine) sleep(d time.Duration) {
 	select {
 	case <-timer.C:
 	case <-m.waiting().Done():
-		m.stop.Store(true)
-		panic(errStopped)
+		m.halt()
 	}
 }
 

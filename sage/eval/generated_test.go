@@ -42,8 +42,8 @@ func sound(t interface {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	in := p.New(eval.Options{
-		Lookup: func(string) (string, bool) { return "", false }, MaxAgents: 20, Shutdown: 100 * time.Millisecond,
-		Limits: eval.Limits{Memory: 1 << 20, Calls: 500, Messages: 10}, Limit: supervisor.Escalating(5, time.Minute),
+		Lookup: func(string) (string, bool) { return "", false }, Shutdown: 100 * time.Millisecond,
+		Limits: eval.Limits{Memory: 1 << 20, Calls: 500, Messages: 10, Agents: 20}, Limit: supervisor.Escalating(5, time.Minute),
 		OnEvent: func(e supervisor.Event) {
 			if x, is := e.(supervisor.ChildExited); is && errors.As(x.Exit.Err, &internal) {
 				err = internal
@@ -55,7 +55,11 @@ func sound(t interface {
 	if err != nil {
 		t.Fatalf("%v\n%s\n%s", err, internal.Stack, text)
 	}
-	for _, r := range p.RunTests(ctx, eval.Options{Limits: eval.Limits{Memory: 1 << 20, Calls: 500}, MaxAgents: 20}, 100*time.Millisecond, nil) {
+	for i := range info.Tests {
+		if ctx.Err() != nil {
+			break
+		}
+		r := p.Test(ctx, i, eval.Options{Limits: eval.Limits{Memory: 1 << 20, Calls: 500, Agents: 20}}, 100*time.Millisecond)
 		if errors.As(r.Err, &internal) {
 			t.Fatalf("%v\n%s\n%s", r.Err, internal.Stack, text)
 		}

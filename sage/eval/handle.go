@@ -40,17 +40,17 @@ type place struct {
 	levels   int // of supervisors above it; 0 of an agent that is run alone
 }
 
-// life makes the life of a child of a supervisor. One that has ended for good
-// takes no messages, unless the restart of its group starts it again.
-func (in *Instance) life(p place) func(context.Context) error {
-	return func(ctx context.Context) error {
+// child is the specification of a child of a supervisor. One that has ended for
+// good takes no messages, unless the restart of its group starts it again.
+func (in *Instance) child(p place) supervisor.ChildSpec {
+	run := func(ctx context.Context) error {
 		self, _ := supervisor.SelfOf(ctx)
 		p.handle.box.open()
 		a := &agent{
-			path: self.Path, incarnation: max(self.Incarnation, 1), code: p.code, env: in.env,
+			path: self.Path, incarnation: max(self.Incarnation, 1), code: p.code, in: in,
 			box: p.handle.box, handle: p.handle, siblings: p.siblings,
 		}
-		in.env.begins(a.path, p.levels, a.incarnation)
+		in.begins(a.path, p.levels, a.incarnation)
 		err := a.live(ctx, p.init)
 		if p.restart == supervisor.Temporary || p.restart == supervisor.Transient && err == nil && ctx.Err() == nil {
 			p.handle.box.close()
@@ -60,11 +60,12 @@ func (in *Instance) life(p place) func(context.Context) error {
 		}
 		return err
 	}
+	return supervisor.ChildSpec{Run: run, Restart: p.restart, WaitReady: true, Shutdown: in.o.Shutdown}
 }
 
 // newPlace makes the handle of a child of a supervisor.
 func (in *Instance) newPlace(path string) *Handle {
-	h := newHandle(path, &mailbox{max: in.env.limits.Messages})
+	h := newHandle(path, &mailbox{max: in.o.Limits.Messages})
 	h.supervised = true
 	return h
 }

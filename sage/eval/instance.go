@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,9 +40,8 @@ type Options struct {
 	Tools   tools.Settings
 	Lookup  func(string) (string, bool) // of env; nil: os.LookupEnv
 
-	Limits    Limits
-	MaxAgents int           // that are summoned at a time, in the whole program; 100,000 if zero
-	Shutdown  time.Duration // for the stop of an agent; supervisor.DefaultShutdown if zero
+	Limits   Limits
+	Shutdown time.Duration // for the stop of an agent; supervisor.DefaultShutdown if zero
 
 	// Limit is that of each supervisor; Escalating(5, 60 s) if zero.
 	Limit supervisor.Limit
@@ -54,46 +55,30 @@ type Options struct {
 
 // Instance is a program in its surroundings. Close it.
 type Instance struct {
-	p   *Program
-	o   Options
-	env *environment
-}
+	p        *Program
+	o        Options // with the defaults for what is not set
+	tools    *toolset
+	mocks    *mocks       // nil outside of tests
+	summoned atomic.Int64 // agents that are running
+	reserved atomic.Int64 // bytes of memory that machines may use, see Limits.Program
 
-// environment holds what all agents of an instance share.
-type environment struct {
-	program   *Program
-	limits    Limits
-	maxAgents int
-	shutdown  time.Duration
-	beliefs   host.Beliefs
-	output    host.Output
-	oracle    llm.Oracle
-	lookup    func(string) (string, bool)
-	log       *slog.Logger
-	summoned  atomic.Int64
-	reserved  atomic.Int64 // bytes of memory that machines may use, see Limits.Program
-	kit       *kit
-	mocks     *mocks // nil outside of tests
-
-	in      input
-	tree    tracedTree
-	traceMu sync.Mutex
-	traceTo io.Writer
+	input   input
+	traced  tracedTree
+	traceMu sync.Mutex // serializes writes to o.Trace
 
 	agentsMu sync.Mutex
-	agents   map[string]*agent // that live, by path
+	agents   map[string]*agent // that are running, by path
 }
 
 // New puts the program into its surroundings.
 func (p *Program) New(o Options) *Instance {
+	o.Limits = o.Limits.withDefaults()
+	o.Shutdown = cmp.Or(max(o.Shutdown, 0), supervisor.DefaultShutdown)
+	if o.Limit == (supervisor.Limit{}) {
+		o.Limit = supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)
+	}
 	if o.Beliefs == nil {
 		o.Beliefs = host.NewMemory()
-	}
-	if o.Shutdown <= 0 {
-		o.Shutdown = supervisor.DefaultShutdown
-	}
-	if o.MaxAgents <= 0 {
-		o.MaxAgents = 100_000
 	}
 	if o.Lookup == nil {
 		o.Lookup = os.LookupEnv
@@ -105,24 +90,13 @@ func (p *Program) New(o Options) *Instance {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.In == nil {
-		o.In = eof{}
+		o.In = strings.NewReader("")
 	}
-	env := &environment{
-		program: p, limits: o.Limits.withDefaults(), maxAgents: o.MaxAgents, shutdown: o.Shutdown,
-		beliefs: o.Beliefs, output: o.Output, oracle: o.Oracle, lookup: o.Lookup, log: o.Log,
-		in: newInput(o.In), traceTo: o.Trace,
-		agents: map[string]*agent{},
-		kit:    &kit{settings: o.Tools},
-	}
-	return &Instance{p, o, env}
+	return &Instance{p: p, o: o, tools: newToolset(o.Tools), input: newInput(o.In), agents: map[string]*agent{}}
 }
 
-type eof struct{}
-
-func (eof) Read([]byte) (int, error) { return 0, io.EOF }
-
 // Close releases what the tools of the program have opened. No agent may still run.
-func (in *Instance) Close() error { return in.env.kit.close() }
+func (in *Instance) Close() error { return in.tools.close() }
 
 // ErrNothingToRun means that the program has no run at its end.
 var ErrNothingToRun = errors.New("the program runs nothing: there is no run at its end")
@@ -139,14 +113,12 @@ func (in *Instance) Spec() (supervisor.Spec, error) {
 	if a := entry.Agent; a != nil {
 		init := in.p.entryInit(entry)
 		name := a.Object.Name
+		child := in.child(place{code: in.p.agents[a], init: init, restart: supervisor.Transient,
+			handle: in.newPlace(name)})
+		child.ID = name
 		spec = supervisor.Spec{
 			Name: name, Limit: supervisor.Escalating(0, time.Second), StartFailure: supervisor.Retry,
-			Children: []supervisor.ChildSpec{{
-				ID: name, Restart: supervisor.Transient, Shutdown: in.o.Shutdown,
-				Run: in.life(place{code: in.p.agents[a], init: init, restart: supervisor.Transient,
-					handle: in.newPlace(name)}),
-				WaitReady: true,
-			}},
+			Children: []supervisor.ChildSpec{child},
 		}
 	} else {
 		var err error
@@ -160,7 +132,7 @@ func (in *Instance) Spec() (supervisor.Spec, error) {
 	}
 	spec.AutoShutdown = supervisor.WhenDone
 	spec.OnEvent = in.o.OnEvent
-	if in.env.tracing() {
+	if in.tracing() {
 		spec.OnEvent = func(e supervisor.Event) {
 			in.Traced(e)
 			if in.o.OnEvent != nil {
@@ -184,7 +156,7 @@ func (in *Instance) tree(s *check.Supervisor, path string, depth int) (superviso
 	if depth > supervisor.MaxDepth {
 		return supervisor.Spec{}, fmt.Errorf("%s is nested deeper than %d levels", s.Object.Name, supervisor.MaxDepth)
 	}
-	spec := supervisor.Spec{Limit: in.limit(), StartFailure: supervisor.Retry, Strategy: [...]supervisor.Strategy{
+	spec := supervisor.Spec{Limit: in.o.Limit, StartFailure: supervisor.Retry, Strategy: [...]supervisor.Strategy{
 		check.OneForOne: supervisor.OneForOne, check.OneForAll: supervisor.OneForAll,
 		check.RestForOne: supervisor.RestForOne,
 	}[s.Strategy]}
@@ -207,10 +179,7 @@ func (in *Instance) tree(s *check.Supervisor, path string, depth int) (superviso
 		}[c.Restart]
 		switch {
 		case c.Agent != nil:
-			child = supervisor.ChildSpec{
-				Run:       in.life(place{in.p.agents[c.Agent], in.p.inits[c], restart, handles[i], siblings, depth}),
-				WaitReady: true, Shutdown: in.o.Shutdown,
-			}
+			child = in.child(place{in.p.agents[c.Agent], in.p.inits[c], restart, handles[i], siblings, depth})
 		case c.Supervisor != nil:
 			nested, err := in.tree(c.Supervisor, path+"/"+ids[i], depth+1)
 			if err != nil {
@@ -219,9 +188,8 @@ func (in *Instance) tree(s *check.Supervisor, path string, depth int) (superviso
 			child = supervisor.ChildSpec{Supervisor: &nested}
 		default:
 			if in.o.Process == nil {
-				return supervisor.Spec{}, fmt.Errorf("%v: the child %q is an agent of the project's "+
-					"file, and there is none here",
-					c.Node.Extent().Position(), c.Process)
+				return supervisor.Spec{}, fmt.Errorf("%v: the child %q is an agent of the project's file, "+
+					"and there is none here", c.Node.Extent().Position(), c.Process)
 			}
 			var err error
 			if child, err = in.o.Process(c.Process); err != nil {
@@ -266,55 +234,26 @@ func childIDs(s *check.Supervisor) []string {
 	return ids
 }
 
-// limit is that of each supervisor: what the project says.
-func (in *Instance) limit() supervisor.Limit {
-	if in.o.Limit == (supervisor.Limit{}) {
-		return supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)
-	}
-	return in.o.Limit
-}
-
-// ErrNoAgent means that no agent of this path is running.
-var ErrNoAgent = errors.New("no such agent is running")
-
-// Pause makes an agent take no messages; on pause runs when it next waits for
-// one. Resume ends that.
-func (in *Instance) Pause(path string) error { return in.pause(path, true) }
-
-// Resume ends Pause.
-func (in *Instance) Resume(path string) error { return in.pause(path, false) }
-
-func (in *Instance) pause(path string, is bool) error {
-	in.env.agentsMu.Lock()
-	a := in.env.agents[path]
-	in.env.agentsMu.Unlock()
-	if a == nil {
-		return fmt.Errorf("%s: %w", path, ErrNoAgent)
-	}
-	a.box.pause(is)
-	return nil
-}
-
-// PauseAll is Pause for all agents that live. It returns when those that wait
-// for messages have done their on pause, or ctx ends; others take note later.
-func (in *Instance) PauseAll(ctx context.Context) {
-	for _, noted := range in.pauseAll(true) {
+// Pause makes all running agents take no messages. It returns when those that wait
+// for messages have run their on pause, or ctx ends; others pause at their next wait.
+func (in *Instance) Pause(ctx context.Context) {
+	for _, paused := range in.setPaused(true) {
 		select {
-		case <-noted:
+		case <-paused:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// ResumeAll ends PauseAll.
-func (in *Instance) ResumeAll() { in.pauseAll(false) }
+// Resume ends Pause.
+func (in *Instance) Resume() { in.setPaused(false) }
 
-func (in *Instance) pauseAll(is bool) (noted []<-chan struct{}) {
-	in.env.agentsMu.Lock()
-	defer in.env.agentsMu.Unlock()
-	for _, a := range in.env.agents {
-		if n := a.box.pause(is); n != nil {
+func (in *Instance) setPaused(paused bool) (noted []<-chan struct{}) {
+	in.agentsMu.Lock()
+	defer in.agentsMu.Unlock()
+	for _, a := range in.agents {
+		if n := a.box.pause(paused); n != nil {
 			noted = append(noted, n)
 		}
 	}
@@ -322,44 +261,40 @@ func (in *Instance) pauseAll(is bool) (noted []<-chan struct{}) {
 }
 
 // present notes that an agent lives, until the function that it returns is called.
-func (env *environment) present(a *agent) (gone func()) {
-	env.agentsMu.Lock()
-	env.agents[a.path] = a
-	env.agentsMu.Unlock()
-	env.traceIf(a.path, "agent.start")
+func (in *Instance) present(a *agent) (gone func()) {
+	in.agentsMu.Lock()
+	in.agents[a.path] = a
+	in.agentsMu.Unlock()
+	in.traceIf(a.path, "agent.start")
 	return func() {
-		env.traceIf(a.path, "agent.end")
-		env.agentsMu.Lock()
-		defer env.agentsMu.Unlock()
-		if env.agents[a.path] == a {
-			delete(env.agents, a.path)
+		in.traceIf(a.path, "agent.end")
+		in.agentsMu.Lock()
+		defer in.agentsMu.Unlock()
+		if in.agents[a.path] == a {
+			delete(in.agents, a.path)
 		}
 	}
 }
 
-func (env *environment) warn(path, what string, err error) {
-	env.log.Warn(what, "agent", path, "error", err)
-}
+func (in *Instance) tracing() bool { return in.o.Trace != nil }
 
-func (env *environment) tracing() bool { return env.traceTo != nil }
-
-func (env *environment) traceIf(path, kind string) {
-	if env.tracing() {
-		env.trace(path, map[string]any{"kind": kind})
+func (in *Instance) traceIf(path, kind string) {
+	if in.tracing() {
+		in.trace(path, map[string]any{"kind": kind})
 	}
 }
 
 // trace writes an event.
-func (env *environment) trace(path string, event map[string]any) {
+func (in *Instance) trace(path string, event map[string]any) {
 	event["t"] = time.Now().UnixMilli()
 	event["agent"] = path
 	text, err := json.Marshal(event)
 	if err != nil {
 		return
 	}
-	env.traceMu.Lock()
-	defer env.traceMu.Unlock()
-	_, _ = env.traceTo.Write(append(text, '\n'))
+	in.traceMu.Lock()
+	defer in.traceMu.Unlock()
+	_, _ = in.o.Trace.Write(append(text, '\n'))
 }
 
 // Run runs the program until it ends, or ctx does, which stops it in order.

@@ -58,11 +58,11 @@ func natives() map[string]native {
 func ioNatives() map[string]native {
 	return map[string]native{
 		"print": func(m *machine, a []Value) Value {
-			m.env.output.Print(m.path(), false, show(a[0]))
+			m.in.o.Output.Print(m.path(), false, show(a[0]))
 			return unit
 		},
 		"print_err": func(m *machine, a []Value) Value {
-			m.env.output.Print(m.path(), true, show(a[0]))
+			m.in.o.Output.Print(m.path(), true, show(a[0]))
 			return unit
 		},
 		"read_line": func(m *machine, _ []Value) Value {
@@ -112,11 +112,11 @@ func ioNatives() map[string]native {
 			return unit
 		},
 		"env": func(m *machine, a []Value) Value {
-			v, found := m.env.lookup(a[0].text())
+			v, found := m.in.o.Lookup(a[0].text())
 			return option(textValue(v), found)
 		},
 		"env_or": func(m *machine, a []Value) Value {
-			if v, found := m.env.lookup(a[0].text()); found {
+			if v, found := m.in.o.Lookup(a[0].text()); found {
 				return textValue(v)
 			}
 			return a[1]
@@ -154,13 +154,12 @@ const maxLine = 1 << 20
 // read is the next line of the input, with its end.
 func (m *machine) read() (string, error) {
 	m.checkStop()
-	in := &m.env.in
+	in := &m.in.input
 	select {
 	case <-in.turn:
 		defer func() { in.turn <- struct{}{} }()
 	case <-m.waiting().Done():
-		m.stop.Store(true)
-		panic(errStopped)
+		m.halt()
 	}
 	if in.pending == nil {
 		pending := make(chan lineRead, 1)
@@ -180,14 +179,14 @@ func (m *machine) read() (string, error) {
 			}
 		}()
 	}
+	var r lineRead
 	select {
-	case r := <-in.pending:
-		in.pending = nil
-		return r.text, r.err
+	case r = <-in.pending:
 	case <-m.waiting().Done():
-		m.stop.Store(true)
-		panic(errStopped)
+		m.halt()
 	}
+	in.pending = nil
+	return r.text, r.err
 }
 
 func inputError(err error) error {

@@ -63,7 +63,7 @@ func TestEndlessLoops(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	small := eval.Limits{Memory: 1 << 20, Calls: 1000, Messages: 10}
+	small := eval.Limits{Memory: 1 << 20, Calls: 1000, Messages: 10, Agents: 50}
 	for name, c := range map[string]struct{ do, limit string }{
 		"recursion":      {`print(endless(1));`, "calls"},
 		"list":           {`let xs = [0]; loop { xs = push(xs, 1); }`, "memory"},
@@ -86,7 +86,7 @@ func TestLimits(t *testing.T) {
 				fn hide(n: Int) -> String { return str_repeat("x", 100000) ++ hide(n + 1); }
 				agent Deaf receives Int { on start { sleep_ms(100000); } }
 				agent Chain { on start { let next = summon Chain { }; try await next; } on error(e) { } }
-				agent Main { xs: List<String> on start { `+c.do+` } on error(e) { print(e.message); } } run Main { xs: [] };`, eval.Options{Limits: small, MaxAgents: 50})
+				agent Main { xs: List<String> on start { `+c.do+` } on error(e) { print(e.message); } } run Main { xs: [] };`, eval.Options{Limits: small})
 			var limit *eval.LimitError
 			if !errors.As(err, &limit) || limit.Limit != c.limit || !strings.HasPrefix(limit.Agent, "Main") {
 				t.Errorf("%v, want the limit of %s", err, c.limit)

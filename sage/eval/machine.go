@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,22 +21,17 @@ type Limits struct {
 	// Program bounds the bytes of the values of all agents together, counted
 	// with what each may allocate before it counts again; 1 GiB.
 	Program int64
+	Agents  int // that are summoned at a time, in the whole program; 100,000
 }
 
 func (l Limits) withDefaults() Limits {
-	if l.Calls <= 0 {
-		l.Calls = 10_000
+	return Limits{
+		Calls:    cmp.Or(max(l.Calls, 0), 10_000),
+		Memory:   cmp.Or(max(l.Memory, 0), 256<<20),
+		Messages: cmp.Or(max(l.Messages, 0), 10_000),
+		Program:  cmp.Or(max(l.Program, 0), 1<<30),
+		Agents:   cmp.Or(max(l.Agents, 0), 100_000),
 	}
-	if l.Memory <= 0 {
-		l.Memory = 256 << 20
-	}
-	if l.Program <= 0 {
-		l.Program = 1 << 30
-	}
-	if l.Messages <= 0 {
-		l.Messages = 10_000
-	}
-	return l
 }
 
 // slice is the number of loops and calls between two checks of the machine: some
@@ -47,7 +43,7 @@ type machine struct {
 	id     uint64 // its mark on what it made
 	ctx    context.Context
 	agent  *agent // nil while constants are computed
-	env    *environment
+	in     *Instance
 	limits *Limits
 	frame  frame        // the outermost
 	top    *frame       // of the last call of the library
@@ -64,8 +60,8 @@ type machine struct {
 
 var machines atomic.Uint64
 
-func newMachine(ctx context.Context, env *environment, a *agent) *machine {
-	m := &machine{id: machines.Add(1), ctx: ctx, env: env, limits: &env.limits, agent: a, budget: slice}
+func newMachine(ctx context.Context, in *Instance, a *agent) *machine {
+	m := &machine{id: machines.Add(1), ctx: ctx, in: in, limits: &in.o.Limits, agent: a, budget: slice}
 	m.frame.m, m.top, m.here = m, &m.frame, &source.Span{}
 	return m
 }
@@ -139,6 +135,12 @@ func (m *machine) checkStop() {
 	if m.stop.Load() {
 		panic(errStopped)
 	}
+}
+
+// halt stops the machine, whose context has ended.
+func (m *machine) halt() {
+	m.stop.Store(true)
+	panic(errStopped)
 }
 
 // enter makes the frame of a call.

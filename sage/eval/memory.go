@@ -26,7 +26,7 @@ func (m *machine) count(wanted int64) {
 	if used > limit {
 		m.throwLimit("memory", limit)
 	}
-	left := m.limits.Program - m.env.reserved.Load() + m.reserved - used
+	left := m.limits.Program - m.in.reserved.Load() + m.reserved - used
 	room := min(max(min(2*used, left/8), minRoom), max(limit-used, limit/16))
 	if !m.reserve(used + room) {
 		room = min(room, minRoom)
@@ -41,8 +41,8 @@ func (m *machine) count(wanted int64) {
 // that it has that much. It reports whether there is as much.
 func (m *machine) reserve(bytes int64) bool {
 	more := bytes - m.reserved
-	if m.env.reserved.Add(more) > m.limits.Program && more > 0 {
-		m.env.reserved.Add(-more)
+	if m.in.reserved.Add(more) > m.limits.Program && more > 0 {
+		m.in.reserved.Add(-more)
 		return false
 	}
 	m.reserved = bytes

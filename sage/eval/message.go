@@ -2,14 +2,12 @@ package eval
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/coppice-dev/coppice/sage/check"
 	"github.com/coppice-dev/coppice/sage/source"
 	"github.com/coppice-dev/coppice/sage/syntax"
-	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // isolate makes a value safe for another agent. Its parts never change, since
@@ -78,10 +76,10 @@ func (m *maker) summon(x *syntax.SummonExpr) code {
 // summon starts an agent that ends with this one at the latest.
 func (a *agent) summon(m *machine, code *agentCode, given []Value) *Handle {
 	m.checkStop()
-	env := a.env
-	if n := env.summoned.Add(1); n > int64(env.maxAgents) {
-		env.summoned.Add(-1)
-		m.throwLimit("agents", int64(env.maxAgents))
+	in := a.in
+	if limit := int64(in.o.Limits.Agents); in.summoned.Add(1) > limit {
+		in.summoned.Add(-1)
+		m.throwLimit("agents", limit)
 	}
 	a.mu.Lock()
 	if a.names == nil {
@@ -90,17 +88,17 @@ func (a *agent) summon(m *machine, code *agentCode, given []Value) *Handle {
 	a.names[code.name]++
 	path := a.path + "/" + numbered(code.name, a.names[code.name])
 	ctx, cancel := context.WithCancel(a.life)
-	box := &mailbox{max: env.limits.Messages}
+	box := &mailbox{max: in.o.Limits.Messages}
 	h := newHandle(path, box)
 	h.cancel = cancel
 	a.summoned[h] = struct{}{}
 	a.mu.Unlock()
-	next := &agent{path: path, incarnation: a.incarnation, code: code, env: env, box: box, handle: h}
+	next := &agent{path: path, incarnation: a.incarnation, code: code, in: in, box: box, handle: h}
 	go func() {
 		defer cancel()
 		_ = next.live(ctx, func(_ *machine, fields []Value) { copy(fields, given) })
 		box.close()
-		env.summoned.Add(-1)
+		in.summoned.Add(-1)
 		a.mu.Lock()
 		delete(a.summoned, h)
 		a.mu.Unlock()
@@ -162,8 +160,7 @@ func (m *machine) await(h *Handle, d time.Duration) Value {
 	select {
 	case <-h.done:
 	case <-m.waiting().Done():
-		m.stop.Store(true)
-		panic(errStopped)
+		m.halt()
 	case <-over:
 		select {
 		case <-h.done:
@@ -172,8 +169,7 @@ func (m *machine) await(h *Handle, d time.Duration) Value {
 		}
 	}
 	if m.ctx.Err() != nil { // then those that it has summoned are stopped, too
-		m.stop.Store(true)
-		panic(errStopped)
+		m.halt()
 	}
 	switch {
 	case h.err != nil:
@@ -221,8 +217,8 @@ func (m *maker) trace(x *syntax.TraceExpr) code {
 	v := c.v
 	return code{calls: c.calls, local: -1, v: func(f *frame) Value {
 		message := v(f)
-		if f.m.env.tracing() {
-			f.m.env.trace(f.m.path(), map[string]any{"kind": "user", "message": show(message)})
+		if f.m.in.tracing() {
+			f.m.in.trace(f.m.path(), map[string]any{"kind": "user", "message": show(message)})
 		}
 		return unit
 	}}
@@ -248,9 +244,4 @@ func (p *Program) childInit(c *check.Child) given {
 		}
 		mc.exit(f)
 	}
-}
-
-// stopped says whether an error is how a stop looks.
-func stopped(err error) bool {
-	return errors.Is(err, errStopped) || errors.Is(err, supervisor.ErrShutdown)
 }

@@ -148,9 +148,8 @@ func (p *Program) compute(o *check.Object) error {
 	}
 	fn := p.thunk(decl.Value)
 	p.compileAll()
-	env := &environment{program: p, limits: Limits{}.withDefaults()}
-	m := newMachine(context.Background(), env, nil)
-	_, v, err := m.attempt(func() (outcome, Value) { return env.call(m, fn) })
+	m := newMachine(context.Background(), p.New(Options{}), nil)
+	_, v, err := m.attempt(func() (outcome, Value) { return m.callFunction(fn) })
 	if err != nil {
 		return fmt.Errorf("the constant %s: %w", o.Name, err)
 	}

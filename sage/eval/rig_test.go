@@ -23,6 +23,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // compile checks and loads a program.
 func compile(t testing.TB, text string) *eval.Program {
 	t.Helper()
+	p, _ := compileWithInfo(t, text)
+	return p
+}
+
+func compileWithInfo(t testing.TB, text string) (*eval.Program, *check.Info) {
+	t.Helper()
 	info, diagnostics := check.Program(source.NewFile("main.sg", text), check.Config{Processes: []string{"worker"}})
 	if diag.HasErrors(diagnostics) {
 		var b strings.Builder
@@ -33,7 +39,7 @@ func compile(t testing.TB, text string) *eval.Program {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	return p
+	return p, info
 }
 
 // output collects what a program prints, and lets a test wait for it.

@@ -334,14 +334,14 @@ func (m *maker) span(x *syntax.SpanStmt) stmt {
 	name := m.expr(x.Name).v
 	body := m.block(x.Body, sink{kind: discard})
 	return func(f *frame) outcome {
-		if !f.m.env.tracing() {
+		if !f.m.in.tracing() {
 			return body(f)
 		}
 		title := show(name(f))
 		begin := time.Now()
-		f.m.env.trace(f.m.path(), map[string]any{"kind": "span.start", "name": title})
+		f.m.in.trace(f.m.path(), map[string]any{"kind": "span.start", "name": title})
 		defer func() {
-			f.m.env.trace(f.m.path(), map[string]any{"kind": "span.end", "name": title,
+			f.m.in.trace(f.m.path(), map[string]any{"kind": "span.end", "name": title,
 				"duration_ms": time.Since(begin).Milliseconds()})
 		}()
 		return body(f)

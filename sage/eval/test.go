@@ -1,10 +1,10 @@
 package eval
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/llm"
 	"github.com/coppice-dev/coppice/sage/source"
 	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // DefaultTestTimeout is the timeout of a test, unless the project has another.
@@ -62,60 +63,28 @@ func (p *Program) Test(ctx context.Context, index int, o Options, timeout time.D
 	if timeout <= 0 {
 		timeout = DefaultTestTimeout
 	}
-	var out syncBuffer
+	var out strings.Builder
 	o.Beliefs, o.Output = host.NewMemory(), host.NewOutput(&out, &out)
 	in := p.New(o)
 	defer in.Close()
-	in.env.mocks = &mocks{tools: map[string][]mocked{}}
+	in.mocks = &mocks{tools: map[string][]mocked{}}
 
 	begin := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	code := &agentCode{name: "test"}
 	code.handlers[syntax.EventStart] = p.tests[index]
-	box := &mailbox{max: in.env.limits.Messages}
-	a := &agent{path: "test", incarnation: 1, code: code, env: in.env, box: box, handle: newHandle("test", box)}
+	box := &mailbox{max: in.o.Limits.Messages}
+	a := &agent{path: "test", incarnation: 1, code: code, in: in, box: box, handle: newHandle("test", box)}
 	err := a.live(ctx, nil)
-	if stopped(err) {
+	if errors.Is(err, supervisor.ErrShutdown) {
 		err = fmt.Errorf("it took longer than %v", timeout)
 		if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
 			err = cause
 		}
 	}
-	result.Err, result.Duration, result.Output = err, time.Since(begin), out.text()
+	result.Err, result.Duration, result.Output = err, time.Since(begin), out.String()
 	return result
-}
-
-// RunTests runs all tests that are wanted (nil: all), one after the other.
-func (p *Program) RunTests(ctx context.Context, o Options, timeout time.Duration,
-	wanted func(name string) bool) []TestResult {
-	var results []TestResult
-	for i, t := range p.info.Tests {
-		if ctx.Err() != nil {
-			break
-		}
-		if wanted == nil || wanted(t.Name.Value) {
-			results = append(results, p.Test(ctx, i, o, timeout))
-		}
-	}
-	return results
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) text() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // mock is the statement mock.
@@ -128,7 +97,7 @@ func (m *maker) mock(x *syntax.MockStmt) stmt {
 	}
 	return func(f *frame) outcome {
 		err := f.m.protect(f, func() { value(f) })
-		mocks := f.m.env.mocks
+		mocks := f.m.in.mocks
 		if mocks == nil {
 			f.m.here = at
 			f.m.throw(Runtime, "mock stands only in tests")

@@ -21,11 +21,11 @@ type tracedTree struct {
 // begins traces that an agent at a path begins: before it, the supervisors above
 // it that have not begun yet; if it has begun before, its restart. Levels is how
 // many supervisors of the program are above it.
-func (env *environment) begins(path string, levels int, incarnation uint64) {
-	if !env.tracing() || levels == 0 {
+func (in *Instance) begins(path string, levels int, incarnation uint64) {
+	if !in.tracing() || levels == 0 {
 		return
 	}
-	t := &env.tree
+	t := &in.traced
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.agents == nil {
@@ -36,11 +36,11 @@ func (env *environment) begins(path string, levels int, incarnation uint64) {
 		above := strings.Join(names[:n], "/")
 		if _, begun := t.supervisors[above]; !begun {
 			t.supervisors[above] = false
-			env.trace(above, map[string]any{"kind": "supervisor.start"})
+			in.trace(above, map[string]any{"kind": "supervisor.start"})
 		}
 	}
 	if _, begun := t.agents[path]; begun {
-		env.trace(path, map[string]any{"kind": "supervisor.child.restart", "incarnation": incarnation})
+		in.trace(path, map[string]any{"kind": "supervisor.child.restart", "incarnation": incarnation})
 	}
 	t.agents[path] = struct{}{}
 }
@@ -69,23 +69,22 @@ func (t *tracedTree) isFirst(supervisor string) bool {
 // Spec sees to it that it is told of all that happens in its tree. An agent that
 // is run alone has no supervisor that the program knows of.
 func (in *Instance) Traced(e supervisor.Event) {
-	env := in.env
-	if !env.tracing() || in.p.info.Entry == nil || in.p.info.Entry.Agent != nil {
+	if !in.tracing() || in.p.info.Entry == nil || in.p.info.Entry.Agent != nil {
 		return
 	}
 	h := e.Header()
 	switch x := e.(type) {
 	case supervisor.SupervisorStarted:
-		if !env.tree.isFirst(h.Path()) {
-			env.trace(h.Path(), map[string]any{"kind": "supervisor.start"})
+		if !in.traced.isFirst(h.Path()) {
+			in.trace(h.Path(), map[string]any{"kind": "supervisor.start"})
 		}
 	case supervisor.ChildStarted:
-		if x.Restart && !env.tree.hasTraced(h.Path()) {
-			env.trace(h.Path(), map[string]any{"kind": "supervisor.child.restart", "incarnation": h.Incarnation})
+		if x.Restart && !in.traced.hasTraced(h.Path()) {
+			in.trace(h.Path(), map[string]any{"kind": "supervisor.child.restart", "incarnation": h.Incarnation})
 		}
 	case supervisor.SupervisorStopping:
 		if x.Reason == supervisor.ReasonLimitEscalate {
-			env.trace(h.Path(), map[string]any{"kind": "supervisor.circuit_breaker", "message": fmt.Sprint(x.Err)})
+			in.trace(h.Path(), map[string]any{"kind": "supervisor.circuit_breaker", "message": fmt.Sprint(x.Err)})
 		}
 	}
 }

@@ -167,10 +167,10 @@ func (p *Program) Stop(bool) {
 
 // Pause makes all agents take no messages, after their on pause. It waits for
 // those that can pause at once, until ctx ends. Resume ends it.
-func (p *Program) Pause(ctx context.Context) { p.instance.PauseAll(ctx) }
+func (p *Program) Pause(ctx context.Context) { p.instance.Pause(ctx) }
 
 // Resume ends Pause.
-func (p *Program) Resume() { p.instance.ResumeAll() }
+func (p *Program) Resume() { p.instance.Resume() }
 
 // Close releases what the tools of the program have opened. None of its agents
 // may still run.

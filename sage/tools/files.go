@@ -42,35 +42,27 @@ func OpenFiles(dir string) (*Files, error) {
 // Close closes the directory; nothing works after that.
 func (f *Files) Close() error { return f.root.Close() }
 
-// Dir is the absolute path of the directory.
-func (f *Files) Dir() string { return f.dir }
-
-// fail adds to an error what was tried.
-func (f *Files) fail(what, name string, err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		err = path.Err // the name is said already
+// wrap adds the operation and the name to an error. It is deferred.
+func (f *Files) wrap(operation, name string, failed *error) {
+	err := *failed
+	if err == nil {
+		return
 	}
-	var link *os.LinkError
-	if errors.As(err, &link) {
-		err = link.Err
+	if e, is := errors.AsType[*fs.PathError](err); is {
+		err = e.Err // without the name, which is added below
+	}
+	if e, is := errors.AsType[*os.LinkError](err); is {
+		err = e.Err
 	}
 	if filepath.IsAbs(name) || !filepath.IsLocal(name) && name != "" {
 		err = fmt.Errorf("%w: names are relative to %s and stay in it", err, f.dir)
 	}
-	return fmt.Errorf("%s %.200q in %s: %w", what, name, f.dir, err)
+	*failed = fmt.Errorf("%s %.200q in %s: %w", operation, name, f.dir, err)
 }
 
 // Read returns the content of a file, which is UTF-8 text of at most 10 MiB.
-func (f *Files) Read(ctx context.Context, name string) (string, error) {
-	s, err := f.read(ctx, name)
-	if err != nil {
-		return "", f.fail("read", name, err)
-	}
-	return s, nil
-}
-
-func (f *Files) read(ctx context.Context, name string) (string, error) {
+func (f *Files) Read(ctx context.Context, name string) (content string, err error) {
+	defer f.wrap("read", name, &err)
 	file, _, err := f.open(ctx, name, os.O_RDONLY)
 	if err != nil {
 		return "", err
@@ -126,14 +118,8 @@ func regular(info fs.FileInfo) error {
 // point, what it held before. The directory it is in must exist. A file that
 // exists keeps its permissions, a new one has 0644 less the umask. A symbolic
 // link is replaced, not followed.
-func (f *Files) Write(ctx context.Context, name, content string) error {
-	if err := f.write(ctx, name, content); err != nil {
-		return f.fail("write", name, err)
-	}
-	return nil
-}
-
-func (f *Files) write(ctx context.Context, name, content string) (err error) {
+func (f *Files) Write(ctx context.Context, name, content string) (err error) {
+	defer f.wrap("write", name, &err)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -185,14 +171,8 @@ func tooBig(content string) error {
 
 // Append adds to the end of a file, which is made if there is none. What
 // several append at a time does not mix.
-func (f *Files) Append(ctx context.Context, name, content string) error {
-	if err := f.append(ctx, name, content); err != nil {
-		return f.fail("append to", name, err)
-	}
-	return nil
-}
-
-func (f *Files) append(ctx context.Context, name, content string) error {
+func (f *Files) Append(ctx context.Context, name, content string) (err error) {
+	defer f.wrap("append to", name, &err)
 	if len(content) > MaxFile {
 		return tooBig(content)
 	}
@@ -208,40 +188,31 @@ func (f *Files) append(ctx context.Context, name, content string) error {
 }
 
 // Exists reports whether there is a file or a directory of that name.
-func (f *Files) Exists(ctx context.Context, name string) (bool, error) {
+func (f *Files) Exists(ctx context.Context, name string) (exists bool, err error) {
+	defer f.wrap("look for", name, &err)
 	if ctx.Err() != nil {
-		return false, f.fail("look for", name, context.Cause(ctx))
+		return false, context.Cause(ctx)
 	}
-	switch _, err := f.root.Stat(name); {
-	case err == nil:
-		return true, nil
-	case errors.Is(err, fs.ErrNotExist):
+	_, err = f.root.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
-	default:
-		return false, f.fail("look for", name, err)
 	}
+	return err == nil, err
 }
 
 // List returns the names in a directory, sorted: at most 100,000. "" and "."
 // are the directory itself.
-func (f *Files) List(ctx context.Context, name string) ([]string, error) {
-	names, err := f.list(ctx, cmp.Or(name, "."))
-	if err != nil {
-		return nil, f.fail("list", name, err)
-	}
-	return names, nil
-}
-
-func (f *Files) list(ctx context.Context, name string) ([]string, error) {
+func (f *Files) List(ctx context.Context, name string) (names []string, err error) {
+	defer f.wrap("list", name, &err)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	dir, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	dir, err := f.root.OpenFile(cmp.Or(name, "."), os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	names, err := dir.Readdirnames(maxNames + 1)
+	names, err = dir.Readdirnames(maxNames + 1)
 	switch {
 	case err != nil && !errors.Is(err, io.EOF):
 		return nil, err
@@ -253,28 +224,22 @@ func (f *Files) list(ctx context.Context, name string) ([]string, error) {
 }
 
 // Delete removes a file, a symbolic link or an empty directory, which must exist.
-func (f *Files) Delete(ctx context.Context, name string) error {
-	err := context.Cause(ctx)
-	if err == nil && filepath.Clean(name) == "." {
-		err = errors.New("this is the directory of all files, which stays")
+func (f *Files) Delete(ctx context.Context, name string) (err error) {
+	defer f.wrap("delete", name, &err)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case filepath.Clean(name) == ".":
+		return errors.New("this is the directory of all files, which stays")
 	}
-	if err == nil {
-		err = f.root.Remove(name)
-	}
-	if err != nil {
-		return f.fail("delete", name, err)
-	}
-	return nil
+	return f.root.Remove(name)
 }
 
 // Mkdir makes a directory and those that it is in; it may exist.
-func (f *Files) Mkdir(ctx context.Context, name string) error {
-	err := context.Cause(ctx)
-	if err == nil {
-		err = f.root.MkdirAll(name, 0o755)
+func (f *Files) Mkdir(ctx context.Context, name string) (err error) {
+	defer f.wrap("make the directory", name, &err)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	if err != nil {
-		return f.fail("make the directory", name, err)
-	}
-	return nil
+	return f.root.MkdirAll(name, 0o755)
 }

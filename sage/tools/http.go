@@ -51,37 +51,23 @@ func (h *HTTP) Close() error {
 	return nil
 }
 
-// Get asks for a URL. The scheme is http or https. Up to 10 redirects are
+// Do makes a request. The scheme of the address is http or https. A body is
+// text/plain in UTF-8 unless a header says otherwise. Up to 10 redirects are
 // followed, but none from https to http; to another host only headers go along
-// that do not identify the sender. A body of more than 10 MiB, and one that is
-// not UTF-8, is an error.
-func (h *HTTP) Get(ctx context.Context, url string, headers map[string]string) (Response, error) {
-	return h.do(ctx, http.MethodGet, url, "", headers)
-}
-
-// Post is Get with the method POST and a body, which is text/plain in UTF-8
-// unless a header says otherwise.
-func (h *HTTP) Post(ctx context.Context, url, body string, headers map[string]string) (Response, error) {
-	return h.do(ctx, http.MethodPost, url, body, headers)
-}
-
-// Put is Post with the method PUT.
-func (h *HTTP) Put(ctx context.Context, url, body string, headers map[string]string) (Response, error) {
-	return h.do(ctx, http.MethodPut, url, body, headers)
-}
-
-// Delete is Get with the method DELETE.
-func (h *HTTP) Delete(ctx context.Context, url string, headers map[string]string) (Response, error) {
-	return h.do(ctx, http.MethodDelete, url, "", headers)
+// that do not identify the sender. An answer with a body of more than 10 MiB, or
+// one that is not UTF-8, is an error.
+func (h *HTTP) Do(ctx context.Context, method, address, body string, headers map[string]string) (Response, error) {
+	r, err := h.do(ctx, method, address, body, headers)
+	if err != nil {
+		return Response{}, fmt.Errorf("%s %.200q: %w", method, withoutPassword(address), err)
+	}
+	return r, nil
 }
 
 func (h *HTTP) do(ctx context.Context, method, address, body string, headers map[string]string) (Response, error) {
 	req, err := request(method, address, body, headers)
 	if err != nil {
-		return Response{}, fmt.Errorf("%s %.200q: %w", method, withoutPassword(address), err)
-	}
-	fail := func(err error) (Response, error) {
-		return Response{}, fmt.Errorf("%s %.200q: %w", method, req.URL.Redacted(), err)
+		return Response{}, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, h.timeout,
 		fmt.Errorf("it took longer than %v (see %s)", h.timeout, EnvHTTPTimeout))
@@ -93,22 +79,17 @@ func (h *HTTP) do(ctx context.Context, method, address, body string, headers map
 		var data []byte
 		data, err = io.ReadAll(io.LimitReader(resp.Body, MaxBody+1))
 		if err == nil {
-			r, err := response(resp, data)
-			if err != nil {
-				return fail(err)
-			}
-			return r, nil
+			return response(resp, data)
 		}
 		err = fmt.Errorf("the answer broke off after %d bytes: %w", len(data), err)
 	}
 	if ctx.Err() != nil {
-		return fail(context.Cause(ctx))
+		return Response{}, context.Cause(ctx)
 	}
-	var u *url.Error // says again what fail says
-	if errors.As(err, &u) {
-		err = u.Err
+	if u, is := errors.AsType[*url.Error](err); is {
+		err = u.Err // without the address, which Do adds
 	}
-	return fail(err)
+	return Response{}, err
 }
 
 // withoutPassword is an address that may be none, for an error.
@@ -129,8 +110,7 @@ func request(method, address, body string, headers map[string]string) (*http.Req
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		var parse *url.Error
-		if errors.As(err, &parse) {
+		if parse, is := errors.AsType[*url.Error](err); is {
 			err = parse.Err
 		}
 		return nil, fmt.Errorf("this is no URL: %w", err)

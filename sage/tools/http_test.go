@@ -37,11 +37,11 @@ func TestHTTP(t *testing.T) {
 	h, ctx := client(t, 0), bounded(t)
 	headers := map[string]string{"x-key": "k"}
 	for want, do := range map[string]func() (Response, error){
-		`GET /a?b=c k ""  ` + host:                        func() (Response, error) { return h.Get(ctx, url+"/a?b=c#d", headers) },
-		`DELETE /a k ""  ` + host:                         func() (Response, error) { return h.Delete(ctx, url+"/a", headers) },
-		`POST /a k "é" text/plain; charset=utf-8 ` + host: func() (Response, error) { return h.Post(ctx, url+"/a", "é", headers) },
+		`GET /a?b=c k ""  ` + host:                        func() (Response, error) { return h.Do(ctx, "GET", url+"/a?b=c#d", "", headers) },
+		`DELETE /a k ""  ` + host:                         func() (Response, error) { return h.Do(ctx, "DELETE", url+"/a", "", headers) },
+		`POST /a k "é" text/plain; charset=utf-8 ` + host: func() (Response, error) { return h.Do(ctx, "POST", url+"/a", "é", headers) },
 		`PUT /a  "{}" application/json elsewhere.example`: func() (Response, error) {
-			return h.Put(ctx, url+"/a", "{}", map[string]string{"CONTENT-TYPE": "application/json", "host": "elsewhere.example"})
+			return h.Do(ctx, "PUT", url+"/a", "{}", map[string]string{"CONTENT-TYPE": "application/json", "host": "elsewhere.example"})
 		},
 	} {
 		r, err := do()
@@ -65,20 +65,20 @@ func TestHTTPRefuses(t *testing.T) {
 		"http://127.0.0.1:1\n":          "this is no URL",
 		"http://u:hunter2@127.0.0.1:1/": "refused",
 	} {
-		_, err := h.Get(ctx, url, nil)
+		_, err := h.Do(ctx, "GET", url, "", nil)
 		refused(t, url, err, want)
 		if err != nil && strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("the password is in %v", err)
 		}
 	}
 	for name, value := range map[string]string{"Content-Length": "1", "transfer-encoding": "chunked", "Connection": "close", "accept-encoding": "br", "a b": "c", "X": "a\r\nY: b", "": "x"} {
-		if _, err := h.Get(ctx, "http://127.0.0.1:1/", map[string]string{name: value}); err == nil || strings.Contains(err.Error(), "refused") {
+		if _, err := h.Do(ctx, "GET", "http://127.0.0.1:1/", "", map[string]string{name: value}); err == nil || strings.Contains(err.Error(), "refused") {
 			t.Errorf("header %q: %q: %v", name, value, err)
 		}
 	}
-	_, err := h.Post(ctx, "http://127.0.0.1:1/", strings.Repeat("x", MaxBody+1), nil)
+	_, err := h.Do(ctx, "POST", "http://127.0.0.1:1/", strings.Repeat("x", MaxBody+1), nil)
 	refused(t, "a large body", err, "the body has 10485761 bytes, at most 10485760 are sent")
-	if _, err := h.Get(stopped(), "http://127.0.0.1:1/", nil); !errors.Is(err, errStopped) {
+	if _, err := h.Do(stopped(), "GET", "http://127.0.0.1:1/", "", nil); !errors.Is(err, errStopped) {
 		t.Error(err)
 	}
 }
@@ -124,7 +124,7 @@ func TestHTTPHostileAnswers(t *testing.T) {
 			http.Redirect(w, r, "file:///etc/passwd", http.StatusFound)
 		},
 	} {
-		_, err := client(t, 0).Get(bounded(t), serve(t, f)+"/", nil)
+		_, err := client(t, 0).Do(bounded(t), "GET", serve(t, f)+"/", "", nil)
 		refused(t, want, err, want)
 	}
 }
@@ -137,7 +137,7 @@ func TestHTTPTime(t *testing.T) {
 		began <- struct{}{}
 		<-r.Context().Done()
 	})
-	_, err := client(t, 50*time.Millisecond).Get(bounded(t), url, nil)
+	_, err := client(t, 50*time.Millisecond).Do(bounded(t), "GET", url, "", nil)
 	refused(t, "slow", err, "it took longer than 50ms (see SAGE_HTTP_TIMEOUT)")
 	<-began
 	ctx, cancel := context.WithCancelCause(bounded(t))
@@ -145,7 +145,7 @@ func TestHTTPTime(t *testing.T) {
 		<-began
 		cancel(errStopped)
 	}()
-	if _, err := client(t, 0).Get(ctx, url, nil); !errors.Is(err, errStopped) {
+	if _, err := client(t, 0).Do(ctx, "GET", url, "", nil); !errors.Is(err, errStopped) {
 		t.Error(err)
 	}
 }
@@ -167,7 +167,7 @@ func TestHTTPRedirects(t *testing.T) {
 	})
 	headers := map[string]string{"Authorization": "Bearer k", "Cookie": "k", "X-Api-Key": "k", "Accept": "text/plain"}
 	h := client(t, 0)
-	if _, err := h.Post(bounded(t), own+"/away", "body", headers); err != nil {
+	if _, err := h.Do(bounded(t), "POST", own+"/away", "body", headers); err != nil {
 		t.Fatal(err)
 	}
 	for name := range headers {
@@ -175,13 +175,13 @@ func TestHTTPRedirects(t *testing.T) {
 			t.Errorf("the stranger was told %s: %q", name, got.Get(name))
 		}
 	}
-	if _, err := h.Get(bounded(t), own+"/near", headers); err != nil || got.Get("X-Api-Key") != "k" || got.Get("Authorization") != "Bearer k" {
+	if _, err := h.Do(bounded(t), "GET", own+"/near", "", headers); err != nil || got.Get("X-Api-Key") != "k" || got.Get("Authorization") != "Bearer k" {
 		t.Errorf("%v, %v", got, err)
 	}
 
 	secure := httptest.NewTLSServer(http.RedirectHandler(stranger, http.StatusFound))
 	defer secure.Close()
 	h.transport.TLSClientConfig = secure.Client().Transport.(*http.Transport).TLSClientConfig
-	_, err := h.Get(bounded(t), secure.URL, nil)
+	_, err := h.Do(bounded(t), "GET", secure.URL, "", nil)
 	refused(t, "from https to http", err, "a redirect from https")
 }

@@ -67,30 +67,30 @@ func (s *Shell) Run(ctx context.Context, argv []string) (ShellResult, error) {
 // shell is refused, since there is none to understand it, and since what is
 // pasted into such a line can become another command.
 func (s *Shell) RunLine(ctx context.Context, line string) (ShellResult, error) {
-	argv, err := Words(line)
+	argv, err := words(line)
 	if err != nil {
 		return ShellResult{}, err
 	}
 	return s.Run(ctx, argv)
 }
 
-// Words splits a line into its words, as RunLine does.
-func Words(line string) ([]string, error) {
+// words splits a line into its words, as RunLine does.
+func words(line string) ([]string, error) {
 	if bad, found := library.ShellSyntax(line); found {
 		return nil, fmt.Errorf("run %.200q: %.10q means something to a shell, and there is none here: "+
 			`give the words one by one, as in ["grep", "-c", "a b", "notes.txt"], or ask for a shell, as in ["sh", `+
 			`"-c", "ls *.txt | wc -l"]`,
 			line, bad)
 	}
-	words := strings.Fields(line)
-	if len(words) == 0 {
+	argv := strings.Fields(line)
+	if len(argv) == 0 {
 		return nil, fmt.Errorf("run %.200q: nothing to run", line)
 	}
-	if strings.Contains(words[0], "=") {
+	if strings.Contains(argv[0], "=") {
 		return nil, fmt.Errorf(`run %.200q: there is no shell here that sets variables: want ["env", %q, ...]`, line,
-			words[0])
+			argv[0])
 	}
-	return words, nil
+	return argv, nil
 }
 
 // EnvToken is the variable with the token by which an agent proves its identity.

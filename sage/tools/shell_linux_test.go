@@ -119,9 +119,9 @@ func FuzzWords(f *testing.F) {
 	f.Add("A=b c")
 	f.Add("a;b\x00")
 	f.Fuzz(func(t *testing.T, line string) {
-		words, err := Words(line)
-		if err == nil && (len(words) == 0 || strings.Join(words, "") != strings.NewReplacer(" ", "", "\t", "").Replace(line) || strings.ContainsAny(line, "$`\"'\\|&;<>()*?[]{}~#!\n\x00")) {
-			t.Fatalf("%q: %q", line, words)
+		argv, err := words(line)
+		if err == nil && (len(argv) == 0 || strings.Join(argv, "") != strings.NewReplacer(" ", "", "\t", "").Replace(line) || strings.ContainsAny(line, "$`\"'\\|&;<>()*?[]{}~#!\n\x00")) {
+			t.Fatalf("%q: %q", line, argv)
 		}
 	})
 }

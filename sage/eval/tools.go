@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -16,73 +18,75 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// kit holds the tools of an instance, which are opened when they are first used.
-type kit struct {
+// toolset holds the tools of an instance. Files and the database are opened when
+// they are first used.
+type toolset struct {
 	settings tools.Settings
-	mu       sync.Mutex
 	http     *tools.HTTP
-	files    *tools.Files
-	database *tools.Database
+	files    lazy[*tools.Files]
+	database lazy[*tools.Database]
 }
 
-func (k *kit) close() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	var err error
-	if k.http != nil {
-		err = errors.Join(err, k.http.Close())
-	}
-	if k.files != nil {
-		err = errors.Join(err, k.files.Close())
-	}
-	if k.database != nil {
-		err = errors.Join(err, k.database.Close())
-	}
-	k.http, k.files, k.database = nil, nil, nil
-	return err
+func newToolset(s tools.Settings) *toolset {
+	return &toolset{settings: s, http: tools.NewHTTP(s.HTTPTimeout)}
 }
 
-func (k *kit) useHTTP() *tools.HTTP {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.http == nil {
-		k.http = tools.NewHTTP(k.settings.HTTPTimeout)
-	}
-	return k.http
+func (t *toolset) close() error {
+	return errors.Join(t.http.Close(), t.files.close(), t.database.close())
 }
 
-func (k *kit) useFiles(m *machine) *tools.Files {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.files == nil {
-		files, err := tools.OpenFiles(k.settings.Root)
-		if err != nil {
-			m.throwError(Tool, err)
+// lazy holds something that is opened when it is first used. If opening fails, the
+// next use tries again.
+type lazy[T io.Closer] struct {
+	mu     sync.Mutex
+	opened bool
+	value  T
+}
+
+func (l *lazy[T]) get(open func() (T, error)) (v T, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.opened {
+		if v, err = open(); err != nil {
+			return v, err
 		}
-		k.files = files
+		l.value, l.opened = v, true
 	}
-	return k.files
+	return l.value, nil
 }
 
-func (k *kit) useDatabase(m *machine) *tools.Database {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.database == nil {
-		if k.settings.Database == "" {
-			m.throw(Tool, "no database is configured: set %s", tools.EnvDatabase)
-		}
+func (l *lazy[T]) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.opened {
+		return nil
+	}
+	l.opened = false
+	return l.value.Close()
+}
+
+func (m *machine) files() *tools.Files {
+	t := m.in.tools
+	files, err := t.files.get(func() (*tools.Files, error) { return tools.OpenFiles(t.settings.Root) })
+	if err != nil {
+		m.throwError(Tool, err)
+	}
+	return files
+}
+
+func (m *machine) database() *tools.Database {
+	t := m.in.tools
+	if t.settings.Database == "" {
+		m.throw(Tool, "no database is configured: set %s", tools.EnvDatabase)
+	}
+	database, err := t.database.get(func() (*tools.Database, error) {
 		// It outlives the agent that uses it first.
-		database, err := tools.OpenDatabase(context.WithoutCancel(m.ctx), k.settings.Database, k.settings.Dir)
-		if err != nil {
-			m.throwError(Tool, err)
-		}
-		k.database = database
+		return tools.OpenDatabase(context.WithoutCancel(m.ctx), t.settings.Database, t.settings.Dir)
+	})
+	if err != nil {
+		m.throwError(Tool, err)
 	}
-	return k.database
-}
-
-func (k *kit) shell() *tools.Shell {
-	return &tools.Shell{Host: k.settings.Commands, Dir: k.settings.Dir}
+	return database
 }
 
 // The records of tools, in the order of their fields.
@@ -97,7 +101,7 @@ func fileFunctions() map[string]native {
 	do := func(act func(m *machine, f *tools.Files, a []Value) (Value, error)) native {
 		return func(m *machine, a []Value) Value {
 			m.checkStop()
-			v, err := act(m, m.env.kit.useFiles(m), a)
+			v, err := act(m, m.files(), a)
 			if err != nil {
 				m.throwError(Tool, err)
 			}
@@ -152,13 +156,12 @@ func toolFunctions() map[string]native {
 	for name, f := range fileFunctions() {
 		all["Fs."+name] = f
 	}
-	request := func(body bool, do func(m *machine, url, body string, headers map[string]string) (tools.Response,
-		error)) native {
-		return func(m *machine, a []Value) Value {
+	for name, hasBody := range map[string]bool{"get": false, "delete": false, "post": true, "put": true} {
+		all["Http."+name] = func(m *machine, a []Value) Value {
 			m.checkStop()
-			url, text, rest := a[0].text(), "", a[1:]
-			if body {
-				text, rest = a[1].text(), a[2:]
+			url, body, rest := a[0].text(), "", a[1:]
+			if hasBody {
+				body, rest = rest[0].text(), rest[1:]
 			}
 			headers := map[string]string{}
 			if len(rest) > 0 {
@@ -166,37 +169,27 @@ func toolFunctions() map[string]native {
 					headers[k.text()] = v.text()
 				}
 			}
-			r, err := do(m, url, text, headers)
+			r, err := m.in.tools.http.Do(m.waiting(), strings.ToUpper(name), url, body, headers)
 			if err != nil {
 				m.throwError(Network, err)
 			}
 			return m.response(r)
 		}
 	}
-	all["Http.get"] = request(false, func(m *machine, url, _ string, h map[string]string) (tools.Response, error) {
-		return m.env.kit.useHTTP().Get(m.waiting(), url, h)
-	})
-	all["Http.delete"] = request(false, func(m *machine, url, _ string, h map[string]string) (tools.Response, error) {
-		return m.env.kit.useHTTP().Delete(m.waiting(), url, h)
-	})
-	all["Http.post"] = request(true, func(m *machine, url, body string, h map[string]string) (tools.Response, error) {
-		return m.env.kit.useHTTP().Post(m.waiting(), url, body, h)
-	})
-	all["Http.put"] = request(true, func(m *machine, url, body string, h map[string]string) (tools.Response, error) {
-		return m.env.kit.useHTTP().Put(m.waiting(), url, body, h)
-	})
 	all["Shell.run"] = func(m *machine, a []Value) Value {
 		m.checkStop()
+		settings := m.in.tools.settings
+		shell := tools.Shell{Host: settings.Commands, Dir: settings.Dir}
 		var r tools.ShellResult
 		var err error
 		if line, is := a[0].ref.(string); is {
-			r, err = m.env.kit.shell().RunLine(m.waiting(), line)
+			r, err = shell.RunLine(m.waiting(), line)
 		} else {
 			argv := make([]string, a[0].n)
 			for i, e := range a[0].elems() {
 				argv[i] = e.text()
 			}
-			r, err = m.env.kit.shell().Run(m.waiting(), argv)
+			r, err = shell.Run(m.waiting(), argv)
 		}
 		if err != nil {
 			m.throwError(Tool, err)
@@ -207,7 +200,7 @@ func toolFunctions() map[string]native {
 	}
 	all["Database.query"] = func(m *machine, a []Value) Value {
 		m.checkStop()
-		rows, err := m.env.kit.useDatabase(m).Query(m.waiting(), a[0].text(), sqlArgs(a)...)
+		rows, err := m.database().Query(m.waiting(), a[0].text(), sqlArgs(a)...)
 		if err != nil {
 			m.throwError(Tool, err)
 		}
@@ -224,7 +217,7 @@ func toolFunctions() map[string]native {
 	}
 	all["Database.execute"] = func(m *machine, a []Value) Value {
 		m.checkStop()
-		n, err := m.env.kit.useDatabase(m).Execute(m.waiting(), a[0].text(), sqlArgs(a)...)
+		n, err := m.database().Execute(m.waiting(), a[0].text(), sqlArgs(a)...)
 		if err != nil {
 			m.throwError(Tool, err)
 		}
@@ -235,12 +228,7 @@ func toolFunctions() map[string]native {
 
 func (m *machine) response(r tools.Response) Value {
 	headers := m.newMapping()
-	names := make([]string, 0, len(r.Headers))
-	for name := range r.Headers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
 		headers.set(m, textValue(name), textValue(r.Headers[name]))
 	}
 	return Value{ref: &record{kind: responseKind,
@@ -304,7 +292,7 @@ func (p *Program) tool(o *check.Object) native {
 	}
 	run := toolFunctions()[name]
 	return func(m *machine, a []Value) Value {
-		if mocks := m.env.mocks; mocks != nil {
+		if mocks := m.in.mocks; mocks != nil {
 			if v, err, mocked := mocks.answer(name); mocked {
 				if err != nil {
 					m.raise(&Error{Kind: err.Kind, Message: err.Message})
@@ -353,18 +341,18 @@ func (m *maker) divine(x *syntax.DivineExpr) code {
 
 func (m *machine) divine(q llm.Question, s *shape) Value {
 	m.checkStop()
-	env := m.env
-	asked := env.oracle
-	if env.mocks != nil {
-		asked = &env.mocks.script
+	in := m.in
+	oracle := in.o.Oracle
+	if in.mocks != nil {
+		oracle = &in.mocks.script
 	}
-	if asked == nil {
+	if oracle == nil {
 		m.throwError(Llm, fmt.Errorf("%w: set %s, or %s for a server of your own, or name a command "+
 			"in [divine] of grove.toml", llm.ErrNotConfigured, llm.EnvKey, llm.EnvURL))
 	}
-	env.traceIf(m.path(), "divine.start")
-	answer, err := asked.Ask(m.waiting(), q)
-	env.traceIf(m.path(), "divine.end")
+	in.traceIf(m.path(), "divine.start")
+	answer, err := oracle.Ask(m.waiting(), q)
+	in.traceIf(m.path(), "divine.end")
 	if err != nil {
 		m.throwError(Llm, err)
 	}
