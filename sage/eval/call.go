@@ -187,10 +187,8 @@ func (m *maker) callLibrary(x *syntax.CallExpr, o *check.Object, args []syntax.E
 	if name == "assert_fails" {
 		return m.assertFails(args[0], at)
 	}
-	run := m.p.natives[name]
-	if run == nil {
-		panic(fmt.Sprintf("the library has no function %s", name))
-	}
+	k := m.typeOf(x).Kind
+	run := m.p.native(name, k)
 	consumed := m.consumed
 	m.consumed = nil
 	codes := make([]code, len(args))
@@ -201,7 +199,6 @@ func (m *maker) callLibrary(x *syntax.CallExpr, o *check.Object, args []syntax.E
 			codes[i] = m.expr(a)
 		}
 	}
-	k := m.typeOf(x).Kind
 	if c, short := m.shortcut(name, codes, args, at); short {
 		return c
 	}
@@ -275,11 +272,31 @@ func (m *maker) shortcut(name string, c []code, args []syntax.Expr, at *source.S
 	return code{}, false
 }
 
+// native is the code of a function of the library. The checker tells functions of
+// one name apart by their types; natives are told apart by the type of the result.
+func (p *Program) native(name string, result types.Kind) native {
+	if result == types.Float {
+		switch name {
+		case "sum":
+			name = "sum_floats"
+		case "pow":
+			name = "pow_float"
+		}
+	}
+	run := p.natives[name]
+	if run == nil {
+		panic(fmt.Sprintf("the library has no function %s", name))
+	}
+	return run
+}
+
 // nativeFunction is a function of the library or of a tool as a value.
 func (p *Program) nativeFunction(o *check.Object, t *types.Type) *function {
-	run := p.natives[o.Name]
+	var run native
 	if o.Kind == check.ToolFunc {
 		run = p.tool(o)
+	} else {
+		run = p.native(o.Name, t.Resolve().Result().Resolve().Kind)
 	}
 	n := len(t.Resolve().Params())
 	fn := &function{name: o.Name, params: n, slots: n}

@@ -30,6 +30,7 @@ func TestLanguage(t *testing.T) {
 		"deep return":  {`let f = |n: Int| { let x = 1 + (match n { 0 => { return 100; } y => y }); x * 2 }; print(f(0)); print(f(4));`, "100\n10"},
 		"shadow":       {`let x = 1; { let x = 2; print(x); } let x = x + 2; print(x);`, "2\n3"},
 		"float":        {`print(1.0); print(0.1 + 0.2); print(100000000000000000000000.0); print(sqrt(2.0)); print(int_to_float(3));`, "1.0\n0.30000000000000004\n1e+23\n1.4142135623730951\n3.0"},
+		"sum of none":  {`let xs: List<Float> = []; print(sum(xs)); print([xs.sum()]); let f = sum(xs) + 1.0; print(f); let ns: List<Int> = []; print(sum(ns));`, "0.0\n[0.0]\n1.0\n0"},
 		"constants":    {`print(MS_PER_MINUTE); print(PI);`, "60000\n3.141592653589793"},
 		"json":         {`print(json_stringify([Some(1), None])); print(json_get('{"a": [1]}', "a")); print(json_get_int('{"a": 5}', "a"));`, "[1,null]\nSome(\"[1]\")\nSome(5)"},
 	} {
