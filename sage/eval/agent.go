@@ -307,19 +307,14 @@ func (p *Program) handlers(a *check.Agent, code *agentCode) {
 		if h.Event > syntax.EventMessage || h.Body == nil {
 			continue
 		}
-		fn := &function{name: "on " + h.Event.String()}
-		m := &maker{p: p, fn: fn, vars: map[*check.Object]variable{}, agent: a, result: types.Unit}
+		m := p.newMaker("on "+h.Event.String(), 0, types.Unit)
 		if h.Param != nil {
-			if o := p.info.Defs[h.Param.Name]; o != nil {
-				m.parameter(o)
-			} else {
-				m.slot()
-			}
+			m.parameter(p.info.Defs[h.Param.Name])
 		} else if h.Event == syntax.EventError || h.Event == syntax.EventMessage {
 			m.slot()
 		}
-		fn.body = m.block(h.Body, sink{kind: discard})
-		code.handlers[h.Event] = fn
+		m.fn.body = m.block(h.Body, sink{kind: discard})
+		code.handlers[h.Event] = m.fn
 	}
 }
 

@@ -202,20 +202,25 @@ func (m *maker) callLibrary(x *syntax.CallExpr, o *check.Object, args []syntax.E
 	if c, short := m.shortcut(name, codes, args, at); short {
 		return c
 	}
-	n, base := len(codes), m.slotsFor(len(codes))
+	c := m.callNative(k, codes, run, at)
+	c.alias = name == "or_option"
+	return c
+}
+
+// callNative is code that puts the arguments into the frame and calls a native.
+func (m *maker) callNative(k types.Kind, args []code, run native, at *source.Span) code {
+	n, base := len(args), m.slotsFor(len(args))
 	vs := make([]func(*frame) Value, n)
-	for i, c := range codes {
+	for i, c := range args {
 		vs[i] = c.v
 	}
-	c := valueCode(k, func(f *frame) Value {
+	return valueCode(k, func(f *frame) Value {
 		for i, v := range vs {
 			f.s[base+i] = v(f)
 		}
 		f.m.top, f.m.here = f, at
 		return run(f.m, f.s[base:base+n:base+n])
-	})
-	c.alias = name == "or_option"
-	return c.withCalls(true)
+	}).withCalls(true)
 }
 
 // rootOf is the variable or belief that an expression reads, nil if it is anything else.

@@ -61,21 +61,21 @@ func (fn *function) run(f *frame) outcome {
 		f.s[i] = Value{ref: &cell{f.s[i]}}
 	}
 	if fn.deep {
-		return fn.shielded(f)
+		return shield(f, fn.body, returning, yielding)
 	}
 	return fn.body(f)
 }
 
-// shielded is body for functions in which something returns from inside of an
-// expression.
-func (fn *function) shielded(f *frame) outcome {
-	how := onward
-	v := f.m.guard(f, func() { how = fn.body(f) })
+// shield runs statements that may be left from inside of an expression, and returns
+// how they ended. Outcomes other than from first to last belong to a statement
+// further out.
+func shield(f *frame, body stmt, first, last outcome) (how outcome) {
+	v := f.m.guard(f, func() { how = body(f) })
 	if v == nil {
 		return how
 	}
 	l, is := v.(*leave)
-	if !is || l.frame != f || l.how < returning {
+	if !is || l.frame != f || l.how < first || l.how > last {
 		panic(v)
 	}
 	return l.how

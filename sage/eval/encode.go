@@ -13,13 +13,9 @@ func encode(v Value) json.RawMessage { return appendJSON(nil, v, 0) }
 func appendJSON(to []byte, v Value, depth int) []byte {
 	depth = nested(depth)
 	array := func(elems []Value) []byte {
-		to = append(to, '[')
-		for i, e := range elems {
-			if i > 0 {
-				to = append(to, ',')
-			}
-			to = appendJSON(to, e, depth)
-		}
+		to := appendEach(append(to, '['), ",", elems, func(to []byte, _ int, e Value) []byte {
+			return appendJSON(to, e, depth)
+		})
 		return append(to, ']')
 	}
 	switch x := v.ref.(type) {
@@ -44,14 +40,9 @@ func appendJSON(to []byte, v Value, depth int) []byte {
 	case *mapping:
 		return appendMapping(to, x, depth)
 	case *record:
-		to = append(to, '{')
-		for i, f := range x.fields {
-			if i > 0 {
-				to = append(to, ',')
-			}
-			to = append(appendQuoted(to, x.kind.fields[i]), ':')
-			to = appendJSON(to, f, depth)
-		}
+		to = appendEach(append(to, '{'), ",", x.fields, func(to []byte, i int, f Value) []byte {
+			return appendJSON(append(appendQuoted(to, x.kind.fields[i]), ':'), f, depth)
+		})
 		return append(to, '}')
 	case *variant:
 		switch {
@@ -71,6 +62,17 @@ func appendJSON(to []byte, v Value, depth int) []byte {
 		return append(to, '}')
 	}
 	return append(to, "null"...)
+}
+
+// appendEach appends elements with a separator between them.
+func appendEach[T any](to []byte, separator string, elems []T, one func(to []byte, i int, e T) []byte) []byte {
+	for i, e := range elems {
+		if i > 0 {
+			to = append(to, separator...)
+		}
+		to = one(to, i, e)
+	}
+	return to
 }
 
 // isNull says whether values of its type can be null in JSON.

@@ -29,7 +29,7 @@ func (k ErrorKind) String() string { return kindNames[k] }
 
 var kindKinds = func() (kinds [len(kindNames)]*variantKind) {
 	for i, name := range kindNames {
-		kinds[i] = newVariantKind("ErrorKind", name, i, 0)
+		kinds[i] = newVariantKind(name, i, 0)
 	}
 	return kinds
 }()

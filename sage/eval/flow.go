@@ -116,27 +116,9 @@ func (m *maker) catch(x *syntax.CatchExpr, to sink) stmt {
 	}
 }
 
-// fromSlot puts what is in a variable into a sink.
+// fromSlot is the statement that puts what is in a variable into a sink.
 func fromSlot(slot int, to sink) stmt {
-	switch to.kind {
-	case toSlot:
-		into := to.slot
-		return func(f *frame) outcome {
-			f.s[into] = f.s[slot]
-			return onward
-		}
-	case toReturn:
-		return func(f *frame) outcome {
-			f.ret = f.s[slot]
-			return returning
-		}
-	case toYield:
-		return func(f *frame) outcome {
-			f.ret = f.s[slot]
-			return yielding
-		}
-	}
-	return func(*frame) outcome { return onward }
+	return put(to, func(f *frame) Value { return f.s[slot] })
 }
 
 // retry is a statement: its body, up to count times, until it does not fail.
@@ -256,32 +238,23 @@ func (m *maker) ifExpr(x *syntax.IfExpr) code {
 	var c code
 	switch {
 	case a.i != nil && b.i != nil:
-		l, r := a.i, b.i
-		c = intCode(func(f *frame) int64 {
-			if is(f) {
-				return l(f)
-			}
-			return r(f)
-		})
+		c = intCode(choice(is, a.i, b.i))
 	case a.b != nil && b.b != nil:
-		l, r := a.b, b.b
-		c = boolCode(func(f *frame) bool {
-			if is(f) {
-				return l(f)
-			}
-			return r(f)
-		})
+		c = boolCode(choice(is, a.b, b.b))
 	default:
-		l, r := a.v, b.v
-		c = valueCode(m.typeOf(x).Kind, func(f *frame) Value {
-			if is(f) {
-				return l(f)
-			}
-			return r(f)
-		})
+		c = valueCode(m.typeOf(x).Kind, choice(is, a.v, b.v))
 		c.alias = a.alias || b.alias
 	}
 	return c.withCalls(calls)
+}
+
+func choice[T any](is func(*frame) bool, then, other func(*frame) T) func(*frame) T {
+	return func(f *frame) T {
+		if is(f) {
+			return then(f)
+		}
+		return other(f)
+	}
 }
 
 // plain is the expression that a block consists of, if it is nothing else and

@@ -279,23 +279,12 @@ func appendTree(to []byte, tree any) []byte {
 	case string:
 		return appendQuoted(to, x)
 	case []any:
-		to = append(to, '[')
-		for i, e := range x {
-			if i > 0 {
-				to = append(to, ',')
-			}
-			to = appendTree(to, e)
-		}
+		to = appendEach(append(to, '['), ",", x, func(to []byte, _ int, e any) []byte { return appendTree(to, e) })
 		return append(to, ']')
 	case ordered:
-		to = append(to, '{')
-		for i, e := range x {
-			if i > 0 {
-				to = append(to, ',')
-			}
-			to = append(appendQuoted(to, e.key), ':')
-			to = appendTree(to, e.value)
-		}
+		to = appendEach(append(to, '{'), ",", x, func(to []byte, _ int, e member) []byte {
+			return appendTree(append(appendQuoted(to, e.key), ':'), e.value)
+		})
 		return append(to, '}')
 	}
 	return append(to, "null"...)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -19,38 +19,6 @@ func natives() map[string]native {
 		testNatives(),
 	} {
 		maps.Copy(all, part)
-	}
-	for alias, name := range map[string]string{
-		"slice": "list_slice", "count": "count_where", "sum_float": "sum_floats",
-		"index_of": "str_index_of", "repeat": "str_repeat",
-	} {
-		all[alias] = all[name]
-	}
-	// Names that text and lists, or options and maps, share.
-	either := func(name, ofText, ofOther string) {
-		text, other := all[ofText], all[ofOther]
-		all[name] = func(m *machine, a []Value) Value {
-			if _, is := a[0].ref.(string); is {
-				return text(m, a)
-			}
-			return other(m, a)
-		}
-	}
-	either("contains", "str_contains", "list_contains")
-	either("slice", "str_slice", "list_slice")
-	list, of := all["get"], all["map_get"]
-	all["get"] = func(m *machine, a []Value) Value {
-		if _, is := a[0].ref.(*mapping); is {
-			return of(m, a)
-		}
-		return list(m, a)
-	}
-	whole, pow := all["pow"], all["pow_float"]
-	all["pow"] = func(m *machine, a []Value) Value {
-		if a[0].ref == floatKind {
-			return pow(m, a)
-		}
-		return whole(m, a)
 	}
 	return all
 }
@@ -121,11 +89,6 @@ func ioNatives() map[string]native {
 			}
 			return a[1]
 		},
-		"log": func(_ *machine, a []Value) Value { return floatValue(math.Log(a[0].float())) },
-		"log2": func(_ *machine, a []Value) Value {
-			return floatValue(math.Log2(a[0].float()))
-		},
-		"log10": func(_ *machine, a []Value) Value { return floatValue(math.Log10(a[0].float())) },
 	}
 }
 
@@ -236,16 +199,11 @@ func testNatives() map[string]native {
 	both := func(relation string) func(a []Value) string {
 		return func(a []Value) string { return quoted(a[0]) + " " + relation + " " + quoted(a[1]) }
 	}
-	contains := func(a []Value) bool {
+	has := func(a []Value) bool {
 		if s, is := a[0].ref.(string); is {
 			return strings.Contains(s, a[1].text())
 		}
-		for _, e := range a[0].elems() {
-			if equal(e, a[1]) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(a[0].elems(), func(e Value) bool { return equal(e, a[1]) })
 	}
 	empty := func(a []Value) bool { return length(a[0]) == 0 }
 	isTrue := func(a []Value) bool { return a[0].bool() }
@@ -267,8 +225,8 @@ func testNatives() map[string]native {
 		"assert_lt":             check(func(a []Value) bool { return compare(a[0], a[1]) < 0 }, both("<")),
 		"assert_gte":            check(func(a []Value) bool { return compare(a[0], a[1]) >= 0 }, both(">=")),
 		"assert_lte":            check(func(a []Value) bool { return compare(a[0], a[1]) <= 0 }, both("<=")),
-		"assert_contains":       check(contains, both("to contain")),
-		"assert_not_contains":   check(not(contains), both("not to contain")),
+		"assert_contains":       check(has, both("to contain")),
+		"assert_not_contains":   check(not(has), both("not to contain")),
 		"assert_empty":          check(empty, nothing),
 		"assert_empty_list":     check(empty, nothing),
 		"assert_not_empty":      check(not(empty), something),

@@ -3,34 +3,29 @@ package eval
 import (
 	"math"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
 func listNatives() map[string]native {
 	return map[string]native{
-		"len": func(_ *machine, a []Value) Value { return intValue(length(a[0])) },
-		"is_empty": func(_ *machine, a []Value) Value {
-			return boolValue(length(a[0]) == 0)
-		},
-		"push":   func(m *machine, a []Value) Value { return m.push(a[0], a[1]) },
-		"pop":    func(m *machine, a []Value) Value { return m.last(a[0]) },
-		"concat": concat,
-		"first": func(m *machine, a []Value) Value {
-			return m.at(a[0], 0)
-		},
-		"last": func(m *machine, a []Value) Value { return m.last(a[0]) },
-		"get":  func(m *machine, a []Value) Value { return m.at(a[0], a[1].n) },
-		"list_contains": func(m *machine, a []Value) Value {
-			m.spend(int(a[0].n))
-			return boolValue(slices.ContainsFunc(a[0].elems(), func(e Value) bool { return equal(e, a[1]) }))
-		},
-		"list_slice": func(m *machine, a []Value) Value { return m.part(a[0], a[1].n, a[2].n) },
-		"take":       func(m *machine, a []Value) Value { return m.part(a[0], 0, a[1].n) },
-		"drop":       func(m *machine, a []Value) Value { return m.part(a[0], a[1].n, a[0].n) },
-		"take_while": func(m *machine, a []Value) Value { return m.part(a[0], 0, int64(m.until(a[0], a[1], false))) },
+		"len":           func(_ *machine, a []Value) Value { return intValue(length(a[0])) },
+		"is_empty":      func(_ *machine, a []Value) Value { return boolValue(length(a[0]) == 0) },
+		"push":          func(m *machine, a []Value) Value { return m.push(a[0], a[1]) },
+		"pop":           last,
+		"concat":        concat,
+		"first":         func(m *machine, a []Value) Value { return m.at(a[0], 0) },
+		"last":          last,
+		"get":           get,
+		"contains":      contains,
+		"list_contains": contains,
+		"slice":         slice,
+		"list_slice":    slice,
+		"take":          func(m *machine, a []Value) Value { return m.part(a[0], 0, a[1].n) },
+		"drop":          func(m *machine, a []Value) Value { return m.part(a[0], a[1].n, a[0].n) },
+		"take_while":    func(m *machine, a []Value) Value { return m.part(a[0], 0, m.until(a[0], a[1], false)) },
 		"drop_while": func(m *machine, a []Value) Value {
-			return m.part(a[0], int64(m.until(a[0], a[1], false)),
-				a[0].n)
+			return m.part(a[0], m.until(a[0], a[1], false), a[0].n)
 		},
 		"chunk": chunk,
 		"range": func(m *machine, a []Value) Value { return m.rangeOf(a[0].n, a[1].n, 1) },
@@ -40,9 +35,7 @@ func listNatives() map[string]native {
 			}
 			return m.rangeOf(a[0].n, a[1].n, a[2].n)
 		},
-		"sort": func(m *machine, a []Value) Value {
-			return m.sorted(a[0], compare)
-		},
+		"sort": func(m *machine, a []Value) Value { return m.sorted(a[0], compare) },
 		"sort_by": func(m *machine, a []Value) Value {
 			return m.sorted(a[0], func(x, y Value) int {
 				m.tick()
@@ -84,20 +77,11 @@ func listNatives() map[string]native {
 			}
 			return a[1]
 		},
-		"any": func(m *machine, a []Value) Value { return boolValue(m.until(a[0], a[1], true) < int(a[0].n)) },
-		"all": func(m *machine, a []Value) Value { return boolValue(m.until(a[0], a[1], false) == int(a[0].n)) },
-		"find": func(m *machine, a []Value) Value {
-			at := m.until(a[0], a[1], true)
-			return m.at(a[0], int64(at))
-		},
-		"count_where": func(m *machine, a []Value) Value {
-			n := int64(0)
-			for _, e := range a[0].elems() {
-				m.share(e)
-				n += m.call(a[1], e).n
-			}
-			return intValue(n)
-		},
+		"any":         func(m *machine, a []Value) Value { return boolValue(m.until(a[0], a[1], true) < a[0].n) },
+		"all":         func(m *machine, a []Value) Value { return boolValue(m.until(a[0], a[1], false) == a[0].n) },
+		"find":        func(m *machine, a []Value) Value { return m.at(a[0], m.until(a[0], a[1], true)) },
+		"count":       count,
+		"count_where": count,
 		"flat_map": func(m *machine, a []Value) Value {
 			var all []Value
 			for _, e := range a[0].elems() {
@@ -115,9 +99,8 @@ func listNatives() map[string]native {
 		},
 		"zip": func(m *machine, a []Value) Value {
 			x, y := a[0].elems(), a[1].elems()
-			n := min(len(x), len(y))
-			to := make([]Value, n)
-			m.charge(n * (headerSize + 2*valueSize))
+			to := make([]Value, min(len(x), len(y)))
+			m.charge(len(to) * (headerSize + 2*valueSize))
 			for i := range to {
 				m.tick()
 				to[i] = m.pair(x[i], y[i])
@@ -144,9 +127,6 @@ func listNatives() map[string]native {
 			return m.list(seen.keys)
 		},
 		"sum": func(m *machine, a []Value) Value {
-			if a[0].n > 0 && a[0].elems()[0].ref == floatKind {
-				return sumFloats(m, a)
-			}
 			m.spend(int(a[0].n))
 			total := int64(0)
 			for _, e := range a[0].elems() {
@@ -154,8 +134,46 @@ func listNatives() map[string]native {
 			}
 			return intValue(total)
 		},
+		"sum_float":  sumFloats,
 		"sum_floats": sumFloats,
 	}
+}
+
+// get is an element of a list or the value of a key of a map, if there is one.
+func get(m *machine, a []Value) Value {
+	x, is := a[0].ref.(*mapping)
+	if !is {
+		return m.at(a[0], a[1].n)
+	}
+	v, found := x.get(a[1])
+	m.share(v)
+	return option(v, found)
+}
+
+// contains looks for a part of a text or an element of a list.
+func contains(m *machine, a []Value) Value {
+	if s, is := a[0].ref.(string); is {
+		return boolValue(strings.Contains(s, a[1].text()))
+	}
+	m.spend(int(a[0].n))
+	return boolValue(slices.ContainsFunc(a[0].elems(), func(e Value) bool { return equal(e, a[1]) }))
+}
+
+// slice is a part of a text or of a list.
+func slice(m *machine, a []Value) Value {
+	if s, is := a[0].ref.(string); is {
+		return m.made(characters(s, a[1].n, a[2].n))
+	}
+	return m.part(a[0], a[1].n, a[2].n)
+}
+
+func count(m *machine, a []Value) Value {
+	n := int64(0)
+	for _, e := range a[0].elems() {
+		m.share(e)
+		n += m.call(a[1], e).n
+	}
+	return intValue(n)
 }
 
 func sumFloats(m *machine, a []Value) Value {
@@ -192,7 +210,7 @@ func (m *machine) at(list Value, i int64) Value {
 	return some(e)
 }
 
-func (m *machine) last(list Value) Value { return m.at(list, list.n-1) }
+func last(m *machine, a []Value) Value { return m.at(a[0], a[0].n-1) }
 
 // part is a list of the elements from one index up to another, as far as there are any.
 func (m *machine) part(list Value, from, to int64) Value {
@@ -211,14 +229,14 @@ func (m *machine) part(list Value, from, to int64) Value {
 }
 
 // until is the index of the first element of which a function says so, or the length.
-func (m *machine) until(list, f Value, so bool) int {
+func (m *machine) until(list, f Value, so bool) int64 {
 	for i, e := range list.elems() {
 		m.share(e)
 		if m.call(f, e).bool() == so {
-			return i
+			return int64(i)
 		}
 	}
-	return int(list.n)
+	return list.n
 }
 
 // gather appends parts of other values.
@@ -270,10 +288,7 @@ func chunk(m *machine, a []Value) Value {
 	var chunks []Value
 	for from := int64(0); from < a[0].n; {
 		m.tick()
-		to := a[0].n
-		if size < a[0].n-from {
-			to = from + size
-		}
+		to := from + min(size, a[0].n-from)
 		chunks = append(chunks, m.part(a[0], from, to))
 		from = to
 	}

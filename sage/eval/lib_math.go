@@ -35,9 +35,11 @@ func mathNatives() map[string]native {
 		"pow":         func(m *machine, a []Value) Value { return intValue(m.pow(a[0].n, a[1].n)) },
 		"pow_float":   func(_ *machine, a []Value) Value { return floatValue(math.Pow(a[0].float(), a[1].float())) },
 		"sqrt":        float(math.Sqrt),
-		"int_to_float": func(_ *machine, a []Value) Value {
-			return floatValue(float64(a[0].n))
-		},
+		"log":         float(math.Log),
+		"log2":        float(math.Log2),
+		"log10":       float(math.Log10),
+
+		"int_to_float": func(_ *machine, a []Value) Value { return floatValue(float64(a[0].n)) },
 		"float_to_int": toInt(math.Trunc),
 	}
 }

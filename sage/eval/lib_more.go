@@ -4,12 +4,56 @@ func moreNatives() map[string]native {
 	isTag := func(tag int64) native {
 		return func(_ *machine, a []Value) Value { return boolValue(a[0].n == tag) }
 	}
+	// The value of the variant with this tag, as an option.
+	payloadOf := func(tag int64) native {
+		return func(m *machine, a []Value) Value {
+			if a[0].n != tag {
+				return none
+			}
+			return some(m.carried(a[0]))
+		}
+	}
+	// The variant with this tag with its value replaced by what a function makes of it.
+	mapped := func(tag int64) native {
+		return func(m *machine, a []Value) Value {
+			if a[0].n != tag {
+				return a[0]
+			}
+			return newVariant(a[0].ref.(*variant).kind, m.call(a[1], m.carried(a[0])))
+		}
+	}
+	unwrapOr := func(m *machine, a []Value) Value {
+		if a[0].n == 0 {
+			return m.carried(a[0])
+		}
+		return a[1]
+	}
+	unwrap := func(name string) native {
+		return func(m *machine, a []Value) Value {
+			switch v := a[0].ref.(*variant); v.kind {
+			case noneKind:
+				m.throw(Runtime, "%s: there is nothing, it is None", name)
+			case errKind:
+				m.throw(Runtime, "%s: it is Err(%s)", name, show(v.elems[0]))
+			}
+			return m.carried(a[0])
+		}
+	}
+	// The keys or the values of a map.
+	column := func(pick func(k, v Value) Value) native {
+		return func(m *machine, a []Value) Value {
+			var all []Value
+			for k, v := range a[0].ref.(*mapping).all() {
+				m.tick()
+				e := pick(k, v)
+				m.share(e)
+				all = append(all, e)
+			}
+			return m.list(all)
+		}
+	}
 	return map[string]native{
-		"map_get": func(m *machine, a []Value) Value {
-			v, found := a[0].ref.(*mapping).get(a[1])
-			m.share(v)
-			return option(v, found)
-		},
+		"map_get": get,
 		"map_set": func(m *machine, a []Value) Value {
 			x := m.ownMapping(a[0])
 			x.set(m, a[1], a[2])
@@ -23,105 +67,40 @@ func moreNatives() map[string]native {
 			a[0] = Value{ref: x}
 			return unit
 		},
-		"map_keys": func(m *machine, a []Value) Value {
-			var keys []Value
-			for k := range a[0].ref.(*mapping).all() {
-				m.tick()
-				m.share(k)
-				keys = append(keys, k)
-			}
-			return m.list(keys)
-		},
-		"map_values": func(m *machine, a []Value) Value {
-			var vals []Value
-			for _, v := range a[0].ref.(*mapping).all() {
-				m.tick()
-				m.share(v)
-				vals = append(vals, v)
-			}
-			return m.list(vals)
-		},
+		"map_keys":   column(func(k, _ Value) Value { return k }),
+		"map_values": column(func(_, v Value) Value { return v }),
 
-		"is_some": isTag(0),
-		"is_none": isTag(1),
-		"is_ok":   isTag(0),
-		"is_err":  isTag(1),
-		"unwrap": func(m *machine, a []Value) Value {
-			v := a[0].ref.(*variant)
-			switch v.kind {
-			case noneKind:
-				m.throw(Runtime, "unwrap: there is nothing, it is None")
-			case errKind:
-				m.throw(Runtime, "unwrap: it is Err(%s)", show(v.elems[0]))
-			}
-			return m.carried(a[0])
-		},
-		"unwrap_result": func(m *machine, a []Value) Value {
-			if a[0].n != 0 {
-				m.throw(Runtime, "unwrap_result: it is Err(%s)", show(a[0].payload()))
-			}
-			return m.carried(a[0])
-		},
+		"is_some":       isTag(0),
+		"is_none":       isTag(1),
+		"is_ok":         isTag(0),
+		"is_err":        isTag(1),
+		"unwrap":        unwrap("unwrap"),
+		"unwrap_result": unwrap("unwrap_result"),
 		"unwrap_err": func(m *machine, a []Value) Value {
 			if a[0].n == 0 {
 				m.throw(Runtime, "unwrap_err: it is Ok(%s)", show(a[0].payload()))
 			}
 			return m.carried(a[0])
 		},
-		"unwrap_or": func(m *machine, a []Value) Value {
-			if a[0].n == 0 {
-				return m.carried(a[0])
-			}
-			return a[1]
-		},
-		"unwrap_or_result": func(m *machine, a []Value) Value {
-			if a[0].n == 0 {
-				return m.carried(a[0])
-			}
-			return a[1]
-		},
+		"unwrap_or":        unwrapOr,
+		"unwrap_or_result": unwrapOr,
 		"unwrap_or_else": func(m *machine, a []Value) Value {
 			if a[0].n == 0 {
 				return m.carried(a[0])
 			}
 			return m.call(a[1])
 		},
-		"map_option": func(m *machine, a []Value) Value {
-			if a[0].n != 0 {
-				return a[0]
-			}
-			return some(m.call(a[1], m.carried(a[0])))
-		},
+		"map_option": mapped(0),
+		"map_result": mapped(0),
+		"map_err":    mapped(1),
 		"or_option": func(_ *machine, a []Value) Value {
 			if a[0].n != 0 {
 				return a[1]
 			}
 			return a[0]
 		},
-		"map_result": func(m *machine, a []Value) Value {
-			if a[0].n != 0 {
-				return a[0]
-			}
-			return ok(m.call(a[1], m.carried(a[0])))
-		},
-		"map_err": func(m *machine, a []Value) Value {
-			if a[0].n == 0 {
-				return a[0]
-			}
-			return bad(m.call(a[1], m.carried(a[0])))
-		},
-		"ok": func(m *machine, a []Value) Value {
-			if a[0].n != 0 {
-				return none
-			}
-			return some(m.carried(a[0]))
-		},
-		"err_value": func(m *machine, a []Value) Value {
-			if a[0].n == 0 {
-				return none
-			}
-			return some(m.carried(a[0]))
-		},
+		"ok":        payloadOf(0),
+		"err_value": payloadOf(1),
 	}
 }
 

@@ -23,9 +23,8 @@ func (m *machine) made(s string) Value {
 // language does not matter (Unicode, SpecialCasing.txt); those of Greek with an
 // iota below are left out.
 var expanded = strings.NewReplacer(
-	"ß", "SS", "ŉ", "ʼN", "ǰ", "J̌", "ΐ", "Ϊ́", "ΰ", "Ϋ́", "և", "ԵՒ", "ẖ", "H̱", "ẗ", "T̈", "ẘ", "W̊", "ẙ", "Y̊", "ẚ",
-	"Aʾ",
-	"ﬀ", "FF", "ﬁ", "FI", "ﬂ", "FL", "ﬃ", "FFI", "ﬄ", "FFL", "ﬅ", "ST", "ﬆ", "ST",
+	"ß", "SS", "ŉ", "ʼN", "ǰ", "J̌", "ΐ", "Ϊ́", "ΰ", "Ϋ́", "և", "ԵՒ", "ẖ", "H̱", "ẗ", "T̈", "ẘ", "W̊", "ẙ", "Y̊",
+	"ẚ", "Aʾ", "ﬀ", "FF", "ﬁ", "FI", "ﬂ", "FL", "ﬃ", "FFI", "ﬄ", "FFL", "ﬅ", "ST", "ﬆ", "ST",
 )
 
 func upper(s string) string { return strings.ToUpper(expanded.Replace(s)) }
@@ -38,10 +37,10 @@ func textNatives() map[string]native {
 		return func(_ *machine, a []Value) Value { return boolValue(f(a[0].text(), a[1].text())) }
 	}
 	return map[string]native{
-		"str":          func(m *machine, a []Value) Value { return m.made(show(a[0])) },
-		"int_to_str":   func(m *machine, a []Value) Value { return m.made(show(a[0])) },
-		"float_to_str": func(m *machine, a []Value) Value { return m.made(show(a[0])) },
-		"bool_to_str":  func(m *machine, a []Value) Value { return m.made(show(a[0])) },
+		"str":          str,
+		"int_to_str":   str,
+		"float_to_str": str,
+		"bool_to_str":  str,
 		"trim":         text(strings.TrimSpace),
 		"trim_start":   text(func(s string) string { return strings.TrimLeftFunc(s, unicode.IsSpace) }),
 		"trim_end":     text(func(s string) string { return strings.TrimRightFunc(s, unicode.IsSpace) }),
@@ -49,15 +48,12 @@ func textNatives() map[string]native {
 		"to_lower":     text(strings.ToLower),
 		"starts_with":  is(strings.HasPrefix),
 		"ends_with":    is(strings.HasSuffix),
-		"str_contains": is(strings.Contains),
-		"str_len": func(_ *machine,
-			a []Value) Value {
-			return intValue(int64(utf8.RuneCountInString(a[0].text())))
-		},
-		"join":  join,
-		"lines": func(m *machine, a []Value) Value { return m.texts(splitLines(a[0].text())) },
-		"split": func(m *machine, a []Value) Value { return m.texts(strings.Split(a[0].text(), a[1].text())) },
-		"chars": func(m *machine, a []Value) Value { return m.texts(strings.Split(a[0].text(), "")) },
+		"str_contains": contains,
+		"str_len":      func(_ *machine, a []Value) Value { return intValue(length(a[0])) },
+		"join":         join,
+		"lines":        func(m *machine, a []Value) Value { return m.texts(splitLines(a[0].text())) },
+		"split":        func(m *machine, a []Value) Value { return m.texts(strings.Split(a[0].text(), a[1].text())) },
+		"chars":        func(m *machine, a []Value) Value { return m.texts(strings.Split(a[0].text(), "")) },
 		"replace": func(m *machine, a []Value) Value {
 			s, old, with := a[0].text(), a[1].text(), a[2].text()
 			m.charge(len(s) + strings.Count(s, old)*(len(with)-len(old)))
@@ -72,22 +68,11 @@ func textNatives() map[string]native {
 			}
 			return textValue(string(rune(a[0].n)))
 		},
-		"str_slice": func(m *machine, a []Value) Value { return m.made(characters(a[0].text(), a[1].n, a[2].n)) },
-		"str_index_of": func(_ *machine, a []Value) Value {
-			at := strings.Index(a[0].text(), a[1].text())
-			if at < 0 {
-				return none
-			}
-			return some(intValue(int64(utf8.RuneCountInString(a[0].text()[:at]))))
-		},
-		"str_repeat": func(m *machine, a []Value) Value {
-			s, n := a[0].text(), max(a[1].n, 0)
-			if len(s) > 0 && n > m.limits.Memory/int64(len(s)) {
-				m.throwLimit("memory", m.limits.Memory)
-			}
-			m.charge(len(s) * int(n))
-			return textValue(strings.Repeat(s, int(n)))
-		},
+		"str_slice":     slice,
+		"index_of":      indexOf,
+		"str_index_of":  indexOf,
+		"repeat":        repeat,
+		"str_repeat":    repeat,
 		"str_pad_start": func(m *machine, a []Value) Value { return m.made(m.padding(a) + a[0].text()) },
 		"str_pad_end":   func(m *machine, a []Value) Value { return m.made(a[0].text() + m.padding(a)) },
 		"str_truncate":  func(m *machine, a []Value) Value { return m.made(truncated(a[0].text(), a[1].n)) },
@@ -112,6 +97,22 @@ func textNatives() map[string]native {
 			return parsed(boolValue(s == "true"), err, a[0].text(), "true or false")
 		},
 	}
+}
+
+func str(m *machine, a []Value) Value { return m.made(show(a[0])) }
+
+func indexOf(_ *machine, a []Value) Value {
+	before, _, found := strings.Cut(a[0].text(), a[1].text())
+	return option(intValue(int64(utf8.RuneCountInString(before))), found)
+}
+
+func repeat(m *machine, a []Value) Value {
+	s, n := a[0].text(), max(a[1].n, 0)
+	if len(s) > 0 && n > m.limits.Memory/int64(len(s)) {
+		m.throwLimit("memory", m.limits.Memory)
+	}
+	m.charge(len(s) * int(n))
+	return textValue(strings.Repeat(s, int(n)))
 }
 
 // parsed is the Result of a function that reads text.

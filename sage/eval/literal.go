@@ -1,6 +1,8 @@
 package eval
 
 import (
+	"slices"
+
 	"github.com/coppice-dev/coppice/sage/check"
 	"github.com/coppice-dev/coppice/sage/syntax"
 	"github.com/coppice-dev/coppice/sage/types"
@@ -57,7 +59,7 @@ func (m *maker) recordLit(x *syntax.RecordLit) code {
 	at := make([]int, len(x.Inits))
 	parts := make([]code, len(x.Inits))
 	for i, init := range x.Inits {
-		at[i] = kind.index(init.Name.Name)
+		at[i] = slices.Index(kind.fields, init.Name.Name)
 		parts[i] = m.keep(init.Value)
 	}
 	inOrder := true
@@ -109,9 +111,8 @@ func (m *maker) template(x *syntax.TemplateLit) code {
 
 // closure is code for a function without a name.
 func (m *maker) closure(x *syntax.ClosureExpr) code {
-	t := m.typeOf(x)
-	fn := &function{name: "function", params: len(x.Params)}
-	in := &maker{p: m.p, fn: fn, vars: map[*check.Object]variable{}, agent: m.agent, result: t.Result().Resolve().Kind}
+	in := m.p.newMaker("function", len(x.Params), m.typeOf(x).Result().Resolve().Kind)
+	fn := in.fn
 	for _, p := range x.Params {
 		in.parameter(m.p.info.Defs[p.Name])
 	}
@@ -148,7 +149,12 @@ func (m *maker) closure(x *syntax.ClosureExpr) code {
 }
 
 // parameter declares a parameter; those that closures change become cells on entry.
+// One without a name (nil) only takes its place.
 func (m *maker) parameter(o *check.Object) {
+	if o == nil {
+		m.slot()
+		return
+	}
 	v := m.declare(o)
 	if v.cell {
 		m.fn.cells = append(m.fn.cells, v.slot)
@@ -158,14 +164,7 @@ func (m *maker) parameter(o *check.Object) {
 // body compiles what a function does and returns.
 func (m *maker) body(e syntax.Expr) func(*frame) outcome {
 	if m.result == types.Never || m.result == types.Unit {
-		run := m.into(e, sink{kind: discard})
-		return func(f *frame) outcome {
-			how := run(f)
-			if how == onward {
-				f.ret = unit
-			}
-			return how
-		}
+		return m.returnUnit(e)
 	}
 	return m.into(e, sink{kind: toReturn})
 }

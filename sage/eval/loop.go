@@ -36,18 +36,7 @@ func (m *maker) loopBody(b *syntax.Block) stmt {
 	if !deep {
 		return body
 	}
-	return func(f *frame) outcome {
-		how := onward
-		v := f.m.guard(f, func() { how = body(f) })
-		if v == nil {
-			return how
-		}
-		l, is := v.(*leave)
-		if !is || l.frame != f || l.how >= returning {
-			panic(v)
-		}
-		return l.how
-	}
+	return func(f *frame) outcome { return shield(f, body, breaking, continuing) }
 }
 
 func (m *maker) forStmt(x *syntax.ForStmt) stmt {

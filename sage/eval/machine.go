@@ -36,7 +36,7 @@ func (l Limits) withDefaults() Limits {
 
 // slice is the number of loops and calls between two checks of the machine: some
 // hundred microseconds.
-const slice = 10_000
+const timeSlice = 10_000
 
 // machine runs the code of one incarnation, in one goroutine.
 type machine struct {
@@ -61,7 +61,7 @@ type machine struct {
 var machines atomic.Uint64
 
 func newMachine(ctx context.Context, in *Instance, a *agent) *machine {
-	m := &machine{id: machines.Add(1), ctx: ctx, in: in, limits: &in.o.Limits, agent: a, budget: slice}
+	m := &machine{id: machines.Add(1), ctx: ctx, in: in, limits: &in.o.Limits, agent: a, budget: timeSlice}
 	m.frame.m, m.top, m.here = m, &m.frame, &source.Span{}
 	return m
 }
@@ -116,7 +116,7 @@ func (m *machine) tick() {
 
 // lookUp is called when the budget is used up.
 func (m *machine) lookUp() {
-	m.budget = slice
+	m.budget = timeSlice
 	m.checkStop()
 	m.waiting()
 	runtime.Gosched()

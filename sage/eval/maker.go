@@ -12,8 +12,7 @@ type maker struct {
 	p       *Program
 	fn      *function
 	vars    map[*check.Object]variable
-	agent   *check.Agent // whose handler it is; nil elsewhere
-	next    int          // slot
+	next    int // slot
 	result  types.Kind
 	loop    *loop
 	leaving int // how many return and yield were compiled
@@ -34,6 +33,12 @@ type variable struct {
 type loop struct {
 	leaving int  // how many break and continue were compiled
 	deep    bool // one stands inside of an expression
+}
+
+func (p *Program) newMaker(name string, params int, result types.Kind) *maker {
+	return &maker{
+		p: p, fn: &function{name: name, params: params}, vars: map[*check.Object]variable{}, result: result,
+	}
 }
 
 func (m *maker) slot() int {

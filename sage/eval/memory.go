@@ -111,29 +111,27 @@ func (c *counter) one(v Value) {
 			c.later(x.vals)
 		}
 	case *record:
-		if c.first(x) {
-			c.bytes += headerSize
-			c.later(x.fields)
-		}
+		c.parts(x, x.fields)
 	case *tuple:
-		if c.first(x) {
-			c.bytes += headerSize
-			c.later(x.elems)
-		}
+		c.parts(x, x.elems)
 	case *variant:
-		if len(x.elems) > 0 && c.first(x) {
-			c.bytes += headerSize
-			c.later(x.elems)
+		if len(x.elems) > 0 {
+			c.parts(x, x.elems)
 		}
 	case *closure:
-		if c.first(x) {
-			c.bytes += headerSize
-			c.later(x.captured)
-		}
+		c.parts(x, x.captured)
 	case *cell:
 		if c.first(x) {
 			c.later([]Value{x.v})
 		}
+	}
+}
+
+// parts counts a value that consists of others.
+func (c *counter) parts(ref any, vs []Value) {
+	if c.first(ref) {
+		c.bytes += headerSize
+		c.later(vs)
 	}
 }
 

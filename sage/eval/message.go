@@ -8,6 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/check"
 	"github.com/coppice-dev/coppice/sage/source"
 	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/types"
 )
 
 // isolate makes a value safe for another agent. Its parts never change, since
@@ -229,13 +230,12 @@ func (p *Program) childInit(c *check.Child) given {
 	if len(c.Beliefs) == 0 {
 		return nil
 	}
-	fn := &function{name: "child"}
-	m := &maker{p: p, fn: fn, vars: map[*check.Object]variable{}}
+	m := p.newMaker("child", 0, types.Invalid)
 	at, codes := m.inits(c.Agent, c.Beliefs)
 	prepare, ready := m.spilled(codes...)
 	into := &source.Span{}
 	return func(mc *machine, fields []Value) {
-		f := mc.enter(&mc.frame, fn.slots, into)
+		f := mc.enter(&mc.frame, m.fn.slots, into)
 		if prepare != nil {
 			prepare(f)
 		}

@@ -134,69 +134,20 @@ func equality(a, b code, not bool) code {
 }
 
 func ordering(op syntax.Kind, a, b code) code {
-	if op == syntax.Greater || op == syntax.GreaterEqual {
-		if a.i != nil && b.i != nil && !b.constant || a.i == nil {
-			// a > b is b < a, but a comes first.
-			return orderingOf(op, a, b)
-		}
-	}
-	if a.i == nil || b.i == nil {
-		return orderingOf(op, a, b)
-	}
-	l, r := a.i, b.i
-	if b.constant {
-		n := r(nil)
-		if a.local >= 0 {
-			slot := a.local
-			switch op {
-			case syntax.Less:
-				return boolCode(func(f *frame) bool { return f.s[slot].n < n })
-			case syntax.LessEqual:
-				return boolCode(func(f *frame) bool { return f.s[slot].n <= n })
-			}
-		}
-		switch op {
-		case syntax.Less:
-			return boolCode(func(f *frame) bool { return l(f) < n })
-		case syntax.LessEqual:
-			return boolCode(func(f *frame) bool { return l(f) <= n })
-		case syntax.Greater:
-			return boolCode(func(f *frame) bool { return l(f) > n })
-		}
-		return boolCode(func(f *frame) bool { return l(f) >= n })
-	}
-	if a.local >= 0 && b.local >= 0 {
-		x, y := a.local, b.local
-		if op == syntax.Less {
-			return boolCode(func(f *frame) bool { return f.s[x].n < f.s[y].n })
-		}
-		return boolCode(func(f *frame) bool { return f.s[x].n <= f.s[y].n })
-	}
-	if op == syntax.Less {
-		return boolCode(func(f *frame) bool { return l(f) < r(f) })
-	}
-	return boolCode(func(f *frame) bool { return l(f) <= r(f) })
-}
-
-func orderingOf(op syntax.Kind, a, b code) code {
 	switch {
+	case a.i != nil && b.i != nil && b.constant:
+		return orderingToConstant(op, a, b.i(nil))
 	case a.i != nil && b.i != nil:
-		l, r := a.i, b.i
-		if op == syntax.Greater {
-			return boolCode(func(f *frame) bool { return l(f) > r(f) })
+		x, y := a.local, b.local
+		switch {
+		case op == syntax.Less && x >= 0 && y >= 0:
+			return boolCode(func(f *frame) bool { return f.s[x].n < f.s[y].n })
+		case op == syntax.LessEqual && x >= 0 && y >= 0:
+			return boolCode(func(f *frame) bool { return f.s[x].n <= f.s[y].n })
 		}
-		return boolCode(func(f *frame) bool { return l(f) >= r(f) })
+		return orderingOf(op, a.i, b.i)
 	case a.f != nil && b.f != nil:
-		l, r := a.f, b.f
-		switch op {
-		case syntax.Less:
-			return boolCode(func(f *frame) bool { return l(f) < r(f) })
-		case syntax.LessEqual:
-			return boolCode(func(f *frame) bool { return l(f) <= r(f) })
-		case syntax.Greater:
-			return boolCode(func(f *frame) bool { return l(f) > r(f) })
-		}
-		return boolCode(func(f *frame) bool { return l(f) >= r(f) })
+		return orderingOf(op, a.f, b.f)
 	}
 	l, r := a.v, b.v
 	switch op {
@@ -208,6 +159,35 @@ func orderingOf(op syntax.Kind, a, b code) code {
 		return boolCode(func(f *frame) bool { return compare(l(f), r(f)) > 0 })
 	}
 	return boolCode(func(f *frame) bool { return compare(l(f), r(f)) >= 0 })
+}
+
+func orderingOf[T int64 | float64](op syntax.Kind, l, r func(*frame) T) code {
+	switch op {
+	case syntax.Less:
+		return boolCode(func(f *frame) bool { return l(f) < r(f) })
+	case syntax.LessEqual:
+		return boolCode(func(f *frame) bool { return l(f) <= r(f) })
+	case syntax.Greater:
+		return boolCode(func(f *frame) bool { return l(f) > r(f) })
+	}
+	return boolCode(func(f *frame) bool { return l(f) >= r(f) })
+}
+
+func orderingToConstant(op syntax.Kind, a code, n int64) code {
+	l, slot := a.i, a.local
+	switch {
+	case op == syntax.Less && slot >= 0:
+		return boolCode(func(f *frame) bool { return f.s[slot].n < n })
+	case op == syntax.LessEqual && slot >= 0:
+		return boolCode(func(f *frame) bool { return f.s[slot].n <= n })
+	case op == syntax.Less:
+		return boolCode(func(f *frame) bool { return l(f) < n })
+	case op == syntax.LessEqual:
+		return boolCode(func(f *frame) bool { return l(f) <= n })
+	case op == syntax.Greater:
+		return boolCode(func(f *frame) bool { return l(f) > n })
+	}
+	return boolCode(func(f *frame) bool { return l(f) >= n })
 }
 
 func floatOperation(op syntax.Kind, l, r func(*frame) float64) code {
@@ -222,7 +202,7 @@ func floatOperation(op syntax.Kind, l, r func(*frame) float64) code {
 	case syntax.Div:
 		return floatCode(func(f *frame) float64 { return l(f) / r(f) })
 	}
-	return floatCode(func(f *frame) float64 { return remainder(l(f), r(f)) })
+	return floatCode(func(f *frame) float64 { return math.Mod(l(f), r(f)) })
 }
 
 func intOperation(op syntax.Kind, a, b code, at *source.Span) code {
@@ -337,5 +317,3 @@ func subtracting(a, b code, at *source.Span) func(*frame) int64 {
 		return fail(f, x, y)
 	}
 }
-
-func remainder(a, b float64) float64 { return math.Mod(a, b) }

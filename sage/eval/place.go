@@ -318,11 +318,7 @@ func (m *maker) beliefMethod(x *syntax.CallExpr, o *check.Object) code {
 		return code{calls: true, local: -1, v: func(f *frame) Value {
 			x := v(f)
 			f.m.here = at
-			if persistent(belief) {
-				f.m.agent.save(f.m, n, x)
-			} else {
-				f.m.agent.fields[n] = x
-			}
+			f.m.agent.save(f.m, n, x)
 			return unit
 		}}
 	}

@@ -63,10 +63,9 @@ func Load(info *check.Info) (p *Program, err error) {
 		}
 	}
 	for _, t := range info.Tests {
-		fn := &function{name: "test"}
-		m := &maker{p: p, fn: fn, vars: map[*check.Object]variable{}, result: types.Unit}
-		fn.body = m.block(t.Body, sink{kind: discard})
-		p.tests = append(p.tests, fn)
+		m := p.newMaker("test", 0, types.Unit)
+		m.fn.body = m.block(t.Body, sink{kind: discard})
+		p.tests = append(p.tests, m.fn)
 	}
 	p.compileAll()
 	return p, nil
@@ -98,17 +97,12 @@ func (p *Program) function(o *check.Object) *function {
 	if !is || decl.Body == nil {
 		return p.missing(o)
 	}
-	t := o.Type.Resolve()
-	fn := &function{name: o.Name, params: len(decl.Params)}
-	m := &maker{p: p, fn: fn, vars: map[*check.Object]variable{}, result: t.Result().Resolve().Kind}
+	m := p.newMaker(o.Name, len(decl.Params), o.Type.Resolve().Result().Resolve().Kind)
+	fn := m.fn
 	fn.result = scalarOf(m.result)
 	p.funcs[o] = fn
 	for _, param := range decl.Params {
-		if o := p.info.Defs[param.Name]; o != nil {
-			m.parameter(o)
-		} else {
-			m.slot()
-		}
+		m.parameter(p.info.Defs[param.Name])
 	}
 	p.todo = append(p.todo, func() { fn.body = m.body(&syntax.BlockExpr{Block: decl.Body}) })
 	return fn
@@ -117,27 +111,20 @@ func (p *Program) function(o *check.Object) *function {
 // missing is a function that is declared, but not there.
 func (p *Program) missing(o *check.Object) *function {
 	n := len(o.Type.Resolve().Params())
-	name, at := o.Name, o.Span
-	fn := &function{name: name, params: n, slots: n}
-	fn.body = func(f *frame) outcome {
-		f.m.here = &at
-		f.m.throw(Tool, "%s has no body: functions of other languages cannot be called", name)
+	fn := &function{name: o.Name, params: n, slots: n, body: func(f *frame) outcome {
+		f.m.here = &o.Span
+		f.m.throw(Tool, "%s has no body: functions of other languages cannot be called", o.Name)
 		return returning
-	}
+	}}
 	p.funcs[o] = fn
 	return fn
 }
 
 // thunk is an expression that stands for itself: the first value of a belief.
 func (p *Program) thunk(e syntax.Expr) *function {
-	fn := &function{name: "value"}
-	m := &maker{p: p, fn: fn, vars: map[*check.Object]variable{}}
-	v := m.keep(e).v
-	fn.body = func(f *frame) outcome {
-		f.ret = v(f)
-		return returning
-	}
-	return fn
+	m := p.newMaker("value", 0, types.Invalid)
+	m.fn.body = put(sink{kind: toReturn}, m.keep(e).v)
+	return m.fn
 }
 
 // compute gives a constant its value.
@@ -194,7 +181,7 @@ func (p *Program) variantsOf(d *types.Decl) []*variantKind {
 		ks = []*variantKind{okKind, errKind}
 	default:
 		for i, v := range d.Variants {
-			ks = append(ks, newVariantKind(d.Name, v.Name, i, len(v.Payload)))
+			ks = append(ks, newVariantKind(v.Name, i, len(v.Payload)))
 		}
 	}
 	p.variants[d] = ks

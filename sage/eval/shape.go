@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/coppice-dev/coppice/sage/types"
 )
@@ -248,14 +249,11 @@ func (s *shape) enum(tree any) (Value, error) {
 		}
 		return Value{int64(v.tag), &variant{kind: v, elems: elems}}, nil
 	}
-	names := ""
+	names := make([]string, len(s.variants))
 	for i, v := range s.variants {
-		if i > 0 {
-			names += ", "
-		}
-		names += v.name
+		names[i] = v.name
 	}
-	return Value{}, mismatch("one of "+names, tree)
+	return Value{}, mismatch("one of "+strings.Join(names, ", "), tree)
 }
 
 func mismatch(expected string, tree any) error {

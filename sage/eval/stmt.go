@@ -44,30 +44,13 @@ func (m *maker) into(e syntax.Expr, to sink) stmt {
 	case *syntax.ReturnExpr:
 		m.leaving++
 		if x.Value == nil {
-			return func(f *frame) outcome {
-				f.ret = unit
-				return returning
-			}
+			return put(sink{kind: toReturn}, unitOf)
 		}
-		if m.result == types.Unit || m.result == types.Never {
-			run := m.into(x.Value, sink{kind: discard})
-			return func(f *frame) outcome {
-				how := run(f)
-				if how == onward {
-					f.ret = unit
-					return returning
-				}
-				return how
-			}
-		}
-		return m.into(x.Value, sink{kind: toReturn})
+		return m.body(x.Value)
 	case *syntax.YieldExpr:
 		m.leaving++
 		if x.Value == nil {
-			return func(f *frame) outcome {
-				f.ret = unit
-				return yielding
-			}
+			return put(sink{kind: toYield}, unitOf)
 		}
 		return m.into(x.Value, sink{kind: toYield})
 	case *syntax.BreakExpr:
@@ -89,68 +72,55 @@ func (m *maker) into(e syntax.Expr, to sink) stmt {
 			return onward
 		}
 	case toSlot:
-		slot, v := to.slot, m.keep(e).v
-		return func(f *frame) outcome {
-			f.s[slot] = v(f)
-			return onward
-		}
+		return put(to, m.keep(e).v)
 	case toYield:
-		v := m.last(e).v
-		return func(f *frame) outcome {
-			f.ret = v(f)
-			return yielding
-		}
+		return put(to, m.last(e).v)
 	}
 	c := m.last(e)
-	if m.typeOf(e).Kind == types.Never {
-		v := c.v
-		return func(f *frame) outcome {
-			v(f)
-			return returning
-		}
-	}
-	switch {
-	case scalarOf(m.result) == 0:
-		v := c.v
-		return func(f *frame) outcome {
-			f.ret = v(f)
-			return returning
-		}
-	case c.i != nil:
-		i := c.i
+	if i := c.i; i != nil && scalarOf(m.result) != 0 && m.typeOf(e).Kind != types.Never {
 		return func(f *frame) outcome {
 			f.ret.n = i(f)
 			return returning
 		}
 	}
-	v := c.v
-	return func(f *frame) outcome {
-		f.ret = v(f)
-		return returning
-	}
+	return put(to, c.v)
 }
 
-// nothing puts the unit value into a sink.
-func nothing(to sink) stmt {
+// put is the statement that computes a value and puts it into a sink.
+func put(to sink, v func(*frame) Value) stmt {
 	switch to.kind {
 	case toSlot:
 		slot := to.slot
 		return func(f *frame) outcome {
-			f.s[slot] = unit
+			f.s[slot] = v(f)
 			return onward
 		}
 	case toReturn:
 		return func(f *frame) outcome {
-			f.ret = unit
+			f.ret = v(f)
 			return returning
 		}
 	case toYield:
 		return func(f *frame) outcome {
-			f.ret = unit
+			f.ret = v(f)
 			return yielding
 		}
 	}
 	return func(*frame) outcome { return onward }
+}
+
+func unitOf(*frame) Value { return unit }
+
+// returnUnit is the statement that computes an expression and returns unit.
+func (m *maker) returnUnit(e syntax.Expr) stmt {
+	run := m.into(e, sink{kind: discard})
+	return func(f *frame) outcome {
+		if how := run(f); how != onward {
+			return how
+		}
+		f.ret = unit
+		return returning
+	}
 }
 
 // block compiles a block, whose value is that of its tail.
@@ -163,7 +133,7 @@ func (m *maker) block(b *syntax.Block, to sink) stmt {
 	if b.Tail != nil {
 		stmts = append(stmts, m.into(b.Tail, to))
 	} else if to.kind != discard && !m.leavesAlways(b) {
-		stmts = append(stmts, nothing(to))
+		stmts = append(stmts, put(to, unitOf))
 	}
 	release()
 	return sequence(stmts)
@@ -311,16 +281,10 @@ func made(e syntax.Expr) bool {
 func (m *maker) ifStmt(x *syntax.IfExpr, to sink) stmt {
 	cond := m.expr(x.Cond).bool()
 	then := m.block(x.Then, to)
-	if x.Else == nil {
-		other := nothing(to)
-		return func(f *frame) outcome {
-			if cond(f) {
-				return then(f)
-			}
-			return other(f)
-		}
+	other := put(to, unitOf)
+	if x.Else != nil {
+		other = m.into(x.Else, to)
 	}
-	other := m.into(x.Else, to)
 	return func(f *frame) outcome {
 		if cond(f) {
 			return then(f)

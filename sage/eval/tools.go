@@ -309,16 +309,7 @@ func (p *Program) tool(o *check.Object) native {
 }
 
 func (m *maker) callTool(x *syntax.CallExpr, o *check.Object) code {
-	run, at := m.p.tool(o), spanOf(x)
-	n, base := len(x.Args), m.slotsFor(len(x.Args))
-	codes := m.keepAll(x.Args)
-	return valueCode(m.typeOf(x).Kind, func(f *frame) Value {
-		for i, c := range codes {
-			f.s[base+i] = c.v(f)
-		}
-		f.m.top, f.m.here = f, at
-		return run(f.m, f.s[base:base+n:base+n])
-	}).withCalls(true)
+	return m.callNative(m.typeOf(x).Kind, m.keepAll(x.Args), m.p.tool(o), spanOf(x))
 }
 
 // divine is code for a question to a model. An answer of another type than

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -56,15 +57,6 @@ type recordKind struct {
 	fields []string
 }
 
-func (k *recordKind) index(name string) int {
-	for i, f := range k.fields {
-		if f == name {
-			return i
-		}
-	}
-	return -1
-}
-
 // tuple has two elements or more.
 type tuple struct{ elems []Value }
 
@@ -76,25 +68,24 @@ type variant struct {
 
 // variantKind is one variant of an enum.
 type variantKind struct {
-	enum  string
 	name  string
 	tag   int
 	arity int
 	bare  Value // the value, if it carries nothing
 }
 
-func newVariantKind(enum, name string, tag, arity int) *variantKind {
-	k := &variantKind{enum: enum, name: name, tag: tag, arity: arity}
+func newVariantKind(name string, tag, arity int) *variantKind {
+	k := &variantKind{name: name, tag: tag, arity: arity}
 	k.bare = Value{int64(tag), &variant{kind: k}}
 	return k
 }
 
 // The variants that the language itself has. They never change.
 var (
-	someKind = newVariantKind("Option", "Some", 0, 1)
-	noneKind = newVariantKind("Option", "None", 1, 0)
-	okKind   = newVariantKind("Result", "Ok", 0, 1)
-	errKind  = newVariantKind("Result", "Err", 1, 1)
+	someKind = newVariantKind("Some", 0, 1)
+	noneKind = newVariantKind("None", 1, 0)
+	okKind   = newVariantKind("Ok", 0, 1)
+	errKind  = newVariantKind("Err", 1, 1)
 )
 
 var none = noneKind.bare
@@ -191,9 +182,9 @@ func compareAt(a, b Value, depth int) int {
 	switch x := a.ref.(type) {
 	case scalar:
 		if x == floatKind {
-			return compareFloats(a.float(), b.float())
+			return cmp.Compare(a.float(), b.float())
 		}
-		return compareInts(a.n, b.n)
+		return cmp.Compare(a.n, b.n)
 	case string:
 		return strings.Compare(x, b.ref.(string))
 	case *vector:
@@ -205,7 +196,7 @@ func compareAt(a, b Value, depth int) int {
 	case *variant:
 		y := b.ref.(*variant)
 		if x.kind.tag != y.kind.tag {
-			return compareInts(int64(x.kind.tag), int64(y.kind.tag))
+			return cmp.Compare(x.kind.tag, y.kind.tag)
 		}
 		return compareAll(depth, x.elems, y.elems)
 	}
@@ -219,27 +210,7 @@ func compareAll(depth int, a, b []Value) int {
 			return c
 		}
 	}
-	return compareInts(int64(len(a)), int64(len(b)))
-}
-
-func compareInts(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
-func compareFloats(a, b float64) int {
-	switch {
-	case a < b || a != a && b == b:
-		return -1
-	case a > b || b != b && a == a:
-		return 1
-	}
-	return 0
+	return cmp.Compare(len(a), len(b))
 }
 
 // show is a value as str and interpolation write it: text as it is, inside of
@@ -267,13 +238,9 @@ func appendShown(to []byte, v Value, depth int) []byte {
 		return append(to, "..."...)
 	}
 	list := func(open, end byte, elems []Value) []byte {
-		to = append(to, open)
-		for i, e := range elems {
-			if i > 0 {
-				to = append(to, ", "...)
-			}
-			to = appendShown(to, e, depth+1)
-		}
+		to := appendEach(append(to, open), ", ", elems, func(to []byte, _ int, e Value) []byte {
+			return appendShown(to, e, depth+1)
+		})
 		return append(to, end)
 	}
 	switch x := v.ref.(type) {
@@ -312,14 +279,10 @@ func appendShown(to []byte, v Value, depth int) []byte {
 	case *record:
 		to = append(to, x.kind.name...)
 		to = append(to, " { "...)
-		for i, f := range x.fields {
-			if i > 0 {
-				to = append(to, ", "...)
-			}
+		to = appendEach(to, ", ", x.fields, func(to []byte, i int, f Value) []byte {
 			to = append(to, x.kind.fields[i]...)
-			to = append(to, ": "...)
-			to = appendShown(to, f, depth+1)
-		}
+			return appendShown(append(to, ": "...), f, depth+1)
+		})
 		return append(to, " }"...)
 	case *variant:
 		to = append(to, x.kind.name...)
