@@ -24,20 +24,20 @@ type agentCode struct {
 
 // agent is an incarnation.
 type agent struct {
-	path        string
-	code        *agentCode
-	in          *Instance
-	fields      []Value
-	box         *mailbox
-	keeps       bool // its beliefs are open in the store: some are persistent
-	incarnation uint64
-	life        context.Context // ends with it; those that it summons live in it
-	grace       context.Context // see finishing; nil until it is needed
-	endGrace    context.CancelFunc
-	paused      bool
-	starting    bool // on waking is over, and its supervisor still waits for its start
-	handle      *Handle
-	siblings    map[*check.Object]*Handle // that have names, of a supervised one
+	path         string
+	code         *agentCode
+	in           *Instance
+	fields       []Value
+	box          *mailbox
+	beliefsOpen  bool // its beliefs are open in the store: some are persistent
+	incarnation  uint64
+	lifetime     context.Context // ends with it; those that it summons live in it
+	grace        context.Context // see finishing; nil until it is needed
+	endGrace     context.CancelFunc
+	paused       bool
+	startPending bool // on waking is over, and its supervisor still waits for its start
+	handle       *Handle
+	siblings     map[*check.Object]*Handle // that have names, of a supervised one
 
 	mu       sync.Mutex
 	summoned map[*Handle]struct{}
@@ -50,14 +50,14 @@ func (a *agent) identity() host.Agent { return host.Agent{Path: a.path, Incarnat
 // mailbox if there is on message, on error if any of these fails, on resting.
 // The error is nil after a normal end, ErrShutdown if it was stopped, else why
 // it failed.
-func (a *agent) live(ctx context.Context, init given) (err error) {
+func (a *agent) runIncarnation(ctx context.Context, init beliefInit) (err error) {
 	life, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a.life = life
+	a.lifetime = life
 	m := newMachine(ctx, a.in, a)
 	m.watch(ctx)
 	defer func() { m.unwatch(); m.reserve(0) }()
-	defer a.in.present(a)()
+	defer a.in.register(a)()
 	defer func() {
 		if v := recover(); v != nil {
 			err = m.internal(fmt.Errorf("%v", v))
@@ -69,18 +69,18 @@ func (a *agent) live(ctx context.Context, init given) (err error) {
 			a.endGrace()
 		}
 	}()
-	result, err := a.run(m, init)
+	result, err := a.runHandlers(m, init)
 	if err != nil && !errors.Is(err, errStopped) {
-		a.failed(m, err)
+		a.runOnError(m, err)
 	}
-	err = errors.Join(err, a.rest(m, ctx))
+	err = errors.Join(err, a.runResting(m, ctx))
 	cancel()
-	a.dismiss()
-	if a.keeps {
+	a.stopSummoned()
+	if a.beliefsOpen {
 		a.in.o.Beliefs.CloseBeliefs(a.identity())
 	}
-	a.close(result, err)
-	return ending(err)
+	a.finish(result, err)
+	return exitError(err)
 }
 
 // started tells the supervisor of the agent that the agent has started, once.
@@ -88,15 +88,15 @@ func (a *agent) live(ctx context.Context, init given) (err error) {
 // for a time slice, or has ended the agent: what an agent does before its first
 // wait comes before the start of the next sibling. An agent whose on waking
 // fails has failed to start.
-func (a *agent) started() {
-	if a.starting {
-		a.starting = false
-		a.in.o.Output.Started(a.life, a.identity())
+func (a *agent) reportStart() {
+	if a.startPending {
+		a.startPending = false
+		a.in.o.Output.Started(a.lifetime, a.identity())
 	}
 }
 
-// ending is the error as a supervisor understands it.
-func ending(err error) error {
+// exitError is the error as a supervisor understands it.
+func exitError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -110,14 +110,14 @@ func ending(err error) error {
 	return err
 }
 
-func (a *agent) run(m *machine, init given) (Value, error) {
-	if _, _, err := m.attempt(func() (outcome, Value) { a.load(m, init); return onward, unit }); err != nil {
+func (a *agent) runHandlers(m *machine, init beliefInit) (Value, error) {
+	if _, _, err := m.attempt(func() (outcome, Value) { a.initBeliefs(m, init); return normal, unit }); err != nil {
 		return unit, err
 	}
 	if _, _, err := a.event(m, syntax.EventWaking); err != nil {
 		return unit, err
 	}
-	a.starting = a.handle.supervised
+	a.startPending = a.handle.supervised
 	how, result, err := a.event(m, syntax.EventStart)
 	if err != nil || how == yielding || a.code.handlers[syntax.EventMessage] == nil {
 		return result, err
@@ -125,7 +125,7 @@ func (a *agent) run(m *machine, init given) (Value, error) {
 	for {
 		how, result, err := m.attempt(func() (outcome, Value) {
 			message := a.receive(m, &m.frame)
-			return m.callFunction(a.code.handlers[syntax.EventMessage], message)
+			return m.invoke(a.code.handlers[syntax.EventMessage], message)
 		})
 		if err != nil || how == yielding {
 			return result, err
@@ -137,26 +137,26 @@ func (a *agent) run(m *machine, init given) (Value, error) {
 func (a *agent) event(m *machine, e syntax.Event, args ...Value) (outcome, Value, error) {
 	h := a.code.handlers[e]
 	if h == nil {
-		return onward, unit, nil
+		return normal, unit, nil
 	}
-	return m.attempt(func() (outcome, Value) { return m.callFunction(h, args...) })
+	return m.attempt(func() (outcome, Value) { return m.invoke(h, args...) })
 }
 
 // attempt runs something to its end, an error or a stop.
 func (m *machine) attempt(run func() (outcome, Value)) (how outcome, v Value, err error) {
 	switch x := m.guard(&m.frame, func() { how, v = run() }).(type) {
 	case *thrown:
-		return onward, unit, x.err
+		return normal, unit, x.err
 	case error:
-		return onward, unit, x
+		return normal, unit, x
 	case *leave:
-		return onward, unit, m.internal(fmt.Errorf("nothing takes a %d", x.how))
+		return normal, unit, m.internal(fmt.Errorf("nothing takes a %d", x.how))
 	}
 	return how, v, nil
 }
 
 // call runs a function from outside of the program.
-func (m *machine) callFunction(fn *function, args ...Value) (outcome, Value) {
+func (m *machine) invoke(fn *function, args ...Value) (outcome, Value) {
 	f := m.enter(&m.frame, fn.slots, m.here)
 	copy(f.s, args)
 	how := fn.run(f)
@@ -170,7 +170,7 @@ func (m *machine) callFunction(fn *function, args ...Value) (outcome, Value) {
 }
 
 // failed runs on error. The agent has failed whatever that does.
-func (a *agent) failed(m *machine, err error) {
+func (a *agent) runOnError(m *machine, err error) {
 	_, _, again := a.event(m, syntax.EventError, errorValue(asError(err)))
 	if again != nil && !errors.Is(again, errStopped) {
 		a.in.o.Log.Warn("on error failed, too", "agent", a.path, "error", again)
@@ -178,12 +178,12 @@ func (a *agent) failed(m *machine, err error) {
 }
 
 // rest runs on resting, within the time that a stop may take.
-func (a *agent) rest(m *machine, ctx context.Context) error {
+func (a *agent) runResting(m *machine, ctx context.Context) error {
 	if a.code.handlers[syntax.EventResting] == nil {
 		return nil
 	}
 	m.unwatch()
-	grace, cancel := context.WithTimeout(a.finishing(ctx), a.in.graceTime())
+	grace, cancel := context.WithTimeout(a.graceContext(ctx), a.in.graceTime())
 	defer cancel()
 	a.grace = grace // writes of on resting must not outlast it
 	err := errStopped
@@ -198,9 +198,9 @@ func (a *agent) rest(m *machine, ctx context.Context) error {
 	return err
 }
 
-// finishing returns a context for what is finished although the agent is asked
+// graceContext returns a context for what is finished although the agent is asked
 // to stop: on resting and durable writes. It ends when the time for a stop is over.
-func (a *agent) finishing(ctx context.Context) context.Context {
+func (a *agent) graceContext(ctx context.Context) context.Context {
 	if a.grace == nil {
 		grace, end := context.WithCancel(context.WithoutCancel(ctx))
 		limited := context.AfterFunc(ctx, func() {
@@ -220,8 +220,8 @@ func (a *agent) finishing(ctx context.Context) context.Context {
 // graceTime is the part of the time for a stop that the agent may use.
 func (in *Instance) graceTime() time.Duration { return in.o.Shutdown * 9 / 10 }
 
-// dismiss stops those that the agent has summoned, and waits for them.
-func (a *agent) dismiss() {
+// stopSummoned stops those that the agent has summoned, and waits for them.
+func (a *agent) stopSummoned() {
 	a.mu.Lock()
 	left := make([]*Handle, 0, len(a.summoned))
 	for h := range a.summoned {
@@ -237,7 +237,7 @@ func (a *agent) dismiss() {
 }
 
 // close tells all callers that wait for the agent how it ended.
-func (a *agent) close(result Value, err error) {
+func (a *agent) finish(result Value, err error) {
 	h := a.handle
 	if h.supervised {
 		return
@@ -275,7 +275,7 @@ func (a *agent) receive(m *machine, f *frame) Value {
 			continue
 		}
 		f.trim()
-		a.box.settled()
+		a.box.markIdle()
 		select {
 		case <-wake:
 		case <-m.waiting().Done():
@@ -284,8 +284,8 @@ func (a *agent) receive(m *machine, f *frame) Value {
 	}
 }
 
-// agentCodeOf compiles an agent, without the bodies of its handlers.
-func (p *Program) agentCodeOf(a *check.Agent) *agentCode {
+// compileAgent compiles an agent, without the bodies of its handlers.
+func (p *Program) compileAgent(a *check.Agent) *agentCode {
 	code := &agentCode{name: a.Object.Name}
 	for _, o := range a.Beliefs {
 		f, _ := o.Node.(*syntax.Field)
@@ -302,12 +302,12 @@ func (p *Program) agentCodeOf(a *check.Agent) *agentCode {
 }
 
 // handlers compiles the handlers of an agent.
-func (p *Program) handlers(a *check.Agent, code *agentCode) {
+func (p *Program) compileHandlers(a *check.Agent, code *agentCode) {
 	for _, h := range a.Decl.Handlers() {
 		if h.Event > syntax.EventMessage || h.Body == nil {
 			continue
 		}
-		m := p.newMaker("on "+h.Event.String(), 0, types.Unit)
+		m := p.newCompiler("on "+h.Event.String(), 0, types.Unit)
 		if h.Param != nil {
 			m.parameter(p.info.Defs[h.Param.Name])
 		} else if h.Event == syntax.EventError || h.Event == syntax.EventMessage {

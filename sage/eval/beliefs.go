@@ -14,12 +14,12 @@ type beliefCode struct {
 	value      *function // nil: the zero of its type
 }
 
-// given are the values that a child or summon gives to beliefs, by their index.
-type given func(m *machine, fields []Value)
+// beliefInit are the values that a child or summon gives to beliefs, by their index.
+type beliefInit func(m *machine, fields []Value)
 
 // load gives the beliefs their first values: what was kept, else what the child
 // or summon says, else what the agent says, else zero.
-func (a *agent) load(m *machine, init given) {
+func (a *agent) initBeliefs(m *machine, init beliefInit) {
 	a.fields = make([]Value, len(a.code.fields))
 	if init != nil {
 		init(m, a.fields)
@@ -32,16 +32,16 @@ func (a *agent) load(m *machine, init given) {
 			a.fields[i] = b.shape.zero(0)
 			continue
 		}
-		_, a.fields[i] = m.callFunction(b.value)
+		_, a.fields[i] = m.invoke(b.value)
 	}
 	if len(a.code.persistent) == 0 {
 		return
 	}
-	values, err := a.in.o.Beliefs.OpenBeliefs(a.life, a.identity(), a.code.persistent)
+	values, err := a.in.o.Beliefs.OpenBeliefs(a.lifetime, a.identity(), a.code.persistent)
 	if err != nil {
 		m.throwError(Runtime, fmt.Errorf("the beliefs of %s cannot be opened: %w", a.path, err))
 	}
-	a.keeps = true
+	a.beliefsOpen = true
 	for i, b := range a.code.fields {
 		text, found := values[b.name]
 		if !b.persistent || !found {
@@ -58,19 +58,19 @@ func (a *agent) load(m *machine, init given) {
 
 // save keeps a new value of a persistent belief, and lets the agent believe it
 // once that is done.
-func (a *agent) save(m *machine, n int, v Value) {
+func (a *agent) setBelief(m *machine, n int, v Value) {
 	b := a.code.fields[n]
-	if !a.keeps || !b.persistent {
+	if !a.beliefsOpen || !b.persistent {
 		a.fields[n] = v
 		return
 	}
-	a.write(m, map[string]string{b.name: string(encode(v))})
+	a.saveBeliefs(m, map[string]string{b.name: string(encode(v))})
 	a.fields[n] = v
 }
 
 // checkpoint keeps all persistent beliefs, in one step.
 func (a *agent) checkpoint(m *machine) {
-	if a == nil || !a.keeps {
+	if a == nil || !a.beliefsOpen {
 		return
 	}
 	values := map[string]string{}
@@ -79,14 +79,14 @@ func (a *agent) checkpoint(m *machine) {
 			values[b.name] = string(encode(a.fields[i]))
 		}
 	}
-	a.write(m, values)
+	a.saveBeliefs(m, values)
 }
 
 // write keeps values. It is finished although the agent is asked to stop, and
 // the agent goes on to its next wait or write then.
-func (a *agent) write(m *machine, values map[string]string) {
+func (a *agent) saveBeliefs(m *machine, values map[string]string) {
 	m.checkStop()
-	if err := a.in.o.Beliefs.SaveBeliefs(a.finishing(m.ctx), a.identity(), values); err != nil {
+	if err := a.in.o.Beliefs.SaveBeliefs(a.graceContext(m.ctx), a.identity(), values); err != nil {
 		m.throwError(Runtime, fmt.Errorf("%v could not be kept: %w", slices.Sorted(maps.Keys(values)), err))
 	}
 }

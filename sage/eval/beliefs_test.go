@@ -15,7 +15,7 @@ import (
 )
 
 // P1, P2: beliefs survive restarts, and two children of one kind have their own.
-func TestP1P2Beliefs(t *testing.T) {
+func TestBeliefsSurviveRestarts(t *testing.T) {
 	for name, beliefs := range map[string]func() host.Beliefs{
 		"memory": host.NewMemory,
 		"book": func() host.Beliefs {
@@ -47,7 +47,7 @@ func TestP1P2Beliefs(t *testing.T) {
 }
 
 // P4, P5: agents with persistent beliefs run alone and are summoned.
-func TestP4P5RunAndSummon(t *testing.T) {
+func TestBeliefsOfSummonedAgents(t *testing.T) {
 	b := host.NewMemory()
 	text := `agent Sub { @persistent n: Int on start { self.n += 1; yield(self.n); } }
 		agent Main { @persistent runs: Int on start { self.runs += 1; let a = summon Sub { n: 5 }; let b = summon Sub { }; print("{self.runs} {try await a} {try await b}"); } on error(e) { print(e.message); } }
@@ -60,7 +60,7 @@ func TestP4P5RunAndSummon(t *testing.T) {
 }
 
 // P6, P10: checkpoint() keeps all beliefs, in one step.
-func TestP6P10Checkpoint(t *testing.T) {
+func TestCheckpoint(t *testing.T) {
 	b := &counting{Beliefs: host.NewMemory()}
 	text := `agent Main { @persistent a: Int @persistent b: String on start { print("{self.a} {self.b}"); checkpoint(); } } run Main;`
 	if _, err := run(t, strings.Replace(text, "run Main;", "run Main { a: 4, b: \"x\" };", 1), eval.Options{Beliefs: b}); err != nil {
@@ -75,7 +75,7 @@ func TestP6P10Checkpoint(t *testing.T) {
 }
 
 // P7: enums, records, options, maps and tuples are kept.
-func TestP7EverythingIsKept(t *testing.T) {
+func TestBeliefsOfEveryType(t *testing.T) {
 	b := host.NewMemory()
 	text := `enum Mode { Idle, Busy(String, Int), One(Option<Option<Int>>) } record Job { id: Int, tags: List<String> }
 		agent Main { @persistent mode: Mode @persistent jobs: Map<Int, Job> @persistent best: Option<Option<Int>> @persistent f: Float @persistent t: (Int, Bool)
@@ -97,7 +97,7 @@ func TestP7EverythingIsKept(t *testing.T) {
 
 // P8: a store that refuses costs the write its success; the agent sees an
 // error, and the value that was kept stays.
-func TestP8RefusedWrites(t *testing.T) {
+func TestRefusedWrites(t *testing.T) {
 	b := &counting{Beliefs: host.NewMemory(), refuse: errors.New("the disk is full")}
 	got, err := run(t, `agent Main { @persistent n: Int @persistent xs: List<Int> on start {
 			let r = catch set(5); print(self.n);
@@ -110,7 +110,7 @@ func TestP8RefusedWrites(t *testing.T) {
 }
 
 // P9: an incarnation opens its beliefs once.
-func TestP9OpenedOnce(t *testing.T) {
+func TestBeliefsOpenOnce(t *testing.T) {
 	b := &counting{Beliefs: host.NewMemory()}
 	if _, err := run(t, `agent Main { @persistent n: Int on start { for i in range(0, 5) { self.n += 1; } } } run Main;`, eval.Options{Beliefs: b}); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestP9OpenedOnce(t *testing.T) {
 }
 
 // P11: beliefs are read and set with get and set, and without.
-func TestP11PlainAccess(t *testing.T) {
+func TestBeliefAccess(t *testing.T) {
 	got, err := run(t, `agent Main { @persistent count: Int xs: List<Int> on start {
 			self.count = self.count + 1; self.count.set(self.count.get() + 1); print("{self.count.get()} {self.count}");
 			self.xs = push(self.xs, 1); self.xs[0] += 4; print(self.xs); } } run Main { xs: [] };`, eval.Options{})
@@ -132,7 +132,7 @@ func TestP11PlainAccess(t *testing.T) {
 
 // A kept value that is not of the type of its belief fails the start and stays:
 // nothing overwrites it.
-func TestChangedTypeOfBelief(t *testing.T) {
+func TestChangedBeliefType(t *testing.T) {
 	b := host.NewMemory()
 	program := func(typ, value string) string {
 		return "agent A { @persistent n: " + typ + " on start { print(self.n); self.n = " + value + "; } } run A;"

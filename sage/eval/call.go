@@ -10,7 +10,7 @@ import (
 )
 
 // callee is the object that a call calls by its name, nil if it calls a value.
-func (m *maker) callee(x *syntax.CallExpr) *check.Object {
+func (m *compiler) callee(x *syntax.CallExpr) *check.Object {
 	switch f := x.Fun.(type) {
 	case *syntax.Ident:
 		return m.p.info.Uses[f]
@@ -22,7 +22,7 @@ func (m *maker) callee(x *syntax.CallExpr) *check.Object {
 	return nil
 }
 
-func (m *maker) callExpr(x *syntax.CallExpr) code {
+func (m *compiler) callExpr(x *syntax.CallExpr) code {
 	o := m.callee(x)
 	args := x.Args
 	if o != nil {
@@ -59,14 +59,14 @@ func (m *maker) callExpr(x *syntax.CallExpr) code {
 	return m.callValue(x)
 }
 
-func (m *maker) isModule(e syntax.Expr) bool {
+func (m *compiler) isModule(e syntax.Expr) bool {
 	id, is := e.(*syntax.Ident)
 	return is && m.p.info.Uses[id] != nil && m.p.info.Uses[id].Kind == check.ModuleName
 }
 
 // arguments compiles the arguments of a call. The function that it returns
 // puts them into the first variables of the frame of the call.
-func (m *maker) arguments(args []syntax.Expr, bare func(int) bool) (prepare func(*frame), put func(from, to *frame)) {
+func (m *compiler) arguments(args []syntax.Expr, bare func(int) bool) (prepare func(*frame), put func(from, to *frame)) {
 	prepare, ready := m.spilledArgs(m.keepAll(args))
 	stores := make([]func(*frame, *Value), len(ready))
 	for i, c := range ready {
@@ -92,7 +92,7 @@ func (m *maker) arguments(args []syntax.Expr, bare func(int) bool) (prepare func
 // spilledArgs is spilled for arguments: as the frame of the call is used by
 // all calls of its depth, everything is computed before it is made as soon as
 // anything of it calls.
-func (m *maker) spilledArgs(codes []code) (prepare func(*frame), ready []code) {
+func (m *compiler) spilledArgs(codes []code) (prepare func(*frame), ready []code) {
 	if !anyCalls(codes) {
 		return nil, codes
 	}
@@ -103,7 +103,7 @@ func (m *maker) spilledArgs(codes []code) (prepare func(*frame), ready []code) {
 }
 
 // callFunction is code for a call of a declared function.
-func (m *maker) callFunction(x *syntax.CallExpr, o *check.Object, args []syntax.Expr) code {
+func (m *compiler) callFunction(x *syntax.CallExpr, o *check.Object, args []syntax.Expr) code {
 	fn, at := m.p.function(o), spanOf(x)
 	params := o.Type.Resolve().Params()
 	prepare, put := m.arguments(args, func(i int) bool {
@@ -153,7 +153,7 @@ func (m *maker) callFunction(x *syntax.CallExpr, o *check.Object, args []syntax.
 }
 
 // callValue is code for a call of a function that is a value.
-func (m *maker) callValue(x *syntax.CallExpr) code {
+func (m *compiler) callValue(x *syntax.CallExpr) code {
 	fun, at := m.expr(x.Fun), spanOf(x)
 	slot := m.slot()
 	load := fun.v
@@ -172,14 +172,14 @@ func (m *maker) callValue(x *syntax.CallExpr) code {
 
 // keeps are the arguments (as bits) that functions of the library keep, or
 // hand on as a whole, without sharing them themselves.
-var keeps = map[string]uint{
+var keptArguments = map[string]uint{
 	"push": 3, "concat": 1, "reverse": 1, "unwrap_or": 2, "unwrap_or_result": 2, "or_option": 3,
 	"reduce": 2, "map_set": 6,
 }
 
 // callLibrary is code for a call of a function of the library. The arguments
 // lie in the frame.
-func (m *maker) callLibrary(x *syntax.CallExpr, o *check.Object, args []syntax.Expr) code {
+func (m *compiler) callLibrary(x *syntax.CallExpr, o *check.Object, args []syntax.Expr) code {
 	name, at := o.Name, spanOf(x)
 	if o.Library != nil && o.Library.Changes {
 		return m.change(x, name, args)
@@ -193,7 +193,7 @@ func (m *maker) callLibrary(x *syntax.CallExpr, o *check.Object, args []syntax.E
 	m.consumed = nil
 	codes := make([]code, len(args))
 	for i, a := range args {
-		if keeps[name]>>i&1 == 1 && !(i == 0 && consumed != nil && m.rootOf(a) == consumed) {
+		if keptArguments[name]>>i&1 == 1 && !(i == 0 && consumed != nil && m.rootOf(a) == consumed) {
 			codes[i] = m.keep(a)
 		} else {
 			codes[i] = m.expr(a)
@@ -208,7 +208,7 @@ func (m *maker) callLibrary(x *syntax.CallExpr, o *check.Object, args []syntax.E
 }
 
 // callNative is code that puts the arguments into the frame and calls a native.
-func (m *maker) callNative(k types.Kind, args []code, run native, at *source.Span) code {
+func (m *compiler) callNative(k types.Kind, args []code, run native, at *source.Span) code {
 	n, base := len(args), m.slotsFor(len(args))
 	vs := make([]func(*frame) Value, n)
 	for i, c := range args {
@@ -224,7 +224,7 @@ func (m *maker) callNative(k types.Kind, args []code, run native, at *source.Spa
 }
 
 // rootOf is the variable or belief that an expression reads, nil if it is anything else.
-func (m *maker) rootOf(e syntax.Expr) *check.Object {
+func (m *compiler) rootOf(e syntax.Expr) *check.Object {
 	switch x := e.(type) {
 	case *syntax.ParenExpr:
 		return m.rootOf(x.X)
@@ -241,7 +241,7 @@ func (m *maker) rootOf(e syntax.Expr) *check.Object {
 }
 
 // shortcut is code for functions that are called often.
-func (m *maker) shortcut(name string, c []code, args []syntax.Expr, at *source.Span) (code, bool) {
+func (m *compiler) shortcut(name string, c []code, args []syntax.Expr, at *source.Span) (code, bool) {
 	switch name {
 	case "len":
 		v := c[0].v
@@ -305,7 +305,7 @@ func (p *Program) nativeFunction(o *check.Object, t *types.Type) *function {
 	}
 	n := len(t.Resolve().Params())
 	fn := &function{name: o.Name, params: n, slots: n}
-	keep := keeps[o.Name]
+	keep := keptArguments[o.Name]
 	fn.body = func(f *frame) outcome {
 		m := f.m
 		for i := range n {

@@ -12,20 +12,20 @@ type closure struct {
 
 // function is the code of a function, a closure or a handler.
 type function struct {
-	name   string
-	params int
-	slots  int
-	result scalar // of what it returns; 0 if that is no scalar
-	cells  []int  // parameters that are cells
-	deep   bool   // a return stands inside of an expression
-	body   func(f *frame) outcome
+	name    string
+	params  int
+	slots   int
+	result  scalar // of what it returns; 0 if that is no scalar
+	cells   []int  // parameters that are cells
+	unwinds bool   // a return stands inside of an expression
+	body    func(f *frame) outcome
 }
 
 // outcome tells how a statement ended.
 type outcome uint8
 
 const (
-	onward outcome = iota
+	normal outcome = iota
 	breaking
 	continuing
 	returning // the value is in frame.ret
@@ -60,7 +60,7 @@ func (fn *function) run(f *frame) outcome {
 	for _, i := range fn.cells {
 		f.s[i] = Value{ref: &cell{f.s[i]}}
 	}
-	if fn.deep {
+	if fn.unwinds {
 		return shield(f, fn.body, returning, yielding)
 	}
 	return fn.body(f)

@@ -27,7 +27,7 @@ var kindNames = [...]string{"Llm", "Agent", "Runtime", "Tool", "User", "Protocol
 // String is the kind as a program writes it.
 func (k ErrorKind) String() string { return kindNames[k] }
 
-var kindKinds = func() (kinds [len(kindNames)]*variantKind) {
+var errorKindVariants = func() (kinds [len(kindNames)]*variantKind) {
 	for i, name := range kindNames {
 		kinds[i] = newVariantKind(name, i, 0)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // expr compiles an expression.
-func (m *maker) expr(e syntax.Expr) code {
+func (m *compiler) expr(e syntax.Expr) code {
 	switch x := e.(type) {
 	case *syntax.IntLit:
 		if m.typeOf(e).Kind == types.Float {
@@ -93,24 +93,24 @@ func (m *maker) expr(e syntax.Expr) code {
 
 // detached compiles an expression made of statements. Where these leave it
 // for somewhere else, they unwind the stack.
-func (m *maker) detached(e syntax.Expr) code {
+func (m *compiler) detached(e syntax.Expr) code {
 	slot := m.slot()
-	leaving, leavingLoop := m.leaving, 0
+	leaving, leavingLoop := m.returns, 0
 	if m.loop != nil {
-		leavingLoop = m.loop.leaving
+		leavingLoop = m.loop.jumps
 	}
-	m.inside++
+	m.exprDepth++
 	run := m.into(e, sink{kind: toSlot, slot: slot})
-	m.inside--
-	if m.leaving > leaving {
-		m.fn.deep = true
+	m.exprDepth--
+	if m.returns > leaving {
+		m.fn.unwinds = true
 	}
-	if m.loop != nil && m.loop.leaving > leavingLoop {
-		m.loop.deep = true
+	if m.loop != nil && m.loop.jumps > leavingLoop {
+		m.loop.unwinds = true
 	}
 	k := m.typeOf(e).Kind
 	return valueCode(k, func(f *frame) Value {
-		if how := run(f); how != onward {
+		if how := run(f); how != normal {
 			panic(&leave{how, f})
 		}
 		return f.s[slot]
@@ -118,7 +118,7 @@ func (m *maker) detached(e syntax.Expr) code {
 }
 
 // name is code for what a name stands for.
-func (m *maker) name(e syntax.Expr, o *check.Object) code {
+func (m *compiler) name(e syntax.Expr, o *check.Object) code {
 	if o == nil {
 		panic(fmt.Sprintf("%v: a name stands for nothing", e.Extent().Position()))
 	}
@@ -163,7 +163,7 @@ func (k *variantKind) make(elems []Value) Value {
 	return Value{int64(k.tag), &variant{kind: k, elems: append([]Value(nil), elems...)}}
 }
 
-func (m *maker) constant(o *check.Object) code {
+func (m *compiler) constant(o *check.Object) code {
 	if o.Node == nil {
 		switch x := o.Value.(type) {
 		case int64:
@@ -179,13 +179,13 @@ func (m *maker) constant(o *check.Object) code {
 	return constantCode(v)
 }
 
-func (m *maker) belief(o *check.Object, k types.Kind) code {
+func (m *compiler) belief(o *check.Object, k types.Kind) code {
 	n := o.Index
 	return pointerCode(k, func(f *frame) *Value { return &f.m.agent.fields[n] })
 }
 
 // field is code for x.name.
-func (m *maker) field(x *syntax.FieldExpr) code {
+func (m *compiler) field(x *syntax.FieldExpr) code {
 	o := m.p.info.Uses[x.Name]
 	if o == nil {
 		panic(fmt.Sprintf("%v: a field is unknown", x.Extent().Position()))
@@ -210,14 +210,14 @@ func fieldCode(k types.Kind, at func(*frame) *Value) code {
 	return c
 }
 
-func (m *maker) elem(x *syntax.ElemExpr) code {
+func (m *compiler) elem(x *syntax.ElemExpr) code {
 	of, n := m.expr(x.X), x.Index
 	v := of.v
 	return fieldCode(m.typeOf(x).Kind, func(f *frame) *Value { return &v(f).ref.(*tuple).elems[n] }).withCalls(of.calls)
 }
 
 // index is code for x[i]: an error if there is no such element.
-func (m *maker) index(x *syntax.IndexExpr) code {
+func (m *compiler) index(x *syntax.IndexExpr) code {
 	prepare, c := m.spilled(m.expr(x.X), m.expr(x.Index))
 	of, at, k := c[0].v, spanOf(x), m.typeOf(x).Kind
 	var r code

@@ -13,7 +13,7 @@ var errorRecord = &recordKind{name: "Error", fields: []string{"message", "kind"}
 
 // errorValue is an error as a program sees it.
 func errorValue(e *Error) Value {
-	return Value{ref: &record{kind: errorRecord, fields: []Value{textValue(e.Message), kindKinds[e.Kind].bare}}}
+	return Value{ref: &record{kind: errorRecord, fields: []Value{textValue(e.Message), errorKindVariants[e.Kind].bare}}}
 }
 
 // failure is the error that fail makes of a value: an Error is handed on as it
@@ -27,7 +27,7 @@ func (m *machine) failure(v Value) *Error {
 	return &Error{Kind: User, Message: show(v), Value: v}
 }
 
-func (m *maker) fail(x *syntax.FailExpr) code {
+func (m *compiler) fail(x *syntax.FailExpr) code {
 	c, at := m.keep(x.X), spanOf(x)
 	v := c.v
 	raise := func(f *frame) {
@@ -48,27 +48,27 @@ func (m *maker) fail(x *syntax.FailExpr) code {
 }
 
 // try is code for try x: an error goes on by itself. An Err becomes one.
-func (m *maker) try(x *syntax.TryExpr) code {
+func (m *compiler) try(x *syntax.TryExpr) code {
 	c := m.expr(x.X)
 	if !m.p.info.Unwraps[x] {
 		return c
 	}
 	v, at := c.v, spanOf(x)
-	return valueCode(m.typeOf(x).Kind, func(f *frame) Value { return f.m.taken(v(f), at) }).withCalls(c.calls)
+	return valueCode(m.typeOf(x).Kind, func(f *frame) Value { return f.m.unwrapOk(v(f), at) }).withCalls(c.calls)
 }
 
-// taken returns the value in an Ok; an Err is thrown.
-func (m *machine) taken(result Value, at *source.Span) Value {
+// unwrapOk returns the value in an Ok; an Err is thrown.
+func (m *machine) unwrapOk(result Value, at *source.Span) Value {
 	if result.n != 0 {
 		err := m.failure(result.payload())
 		m.here = at
 		m.raise(err)
 	}
-	return m.carried(result)
+	return m.sharedPayload(result)
 }
 
 // catch is a statement: the value of its operand, or of its body if that failed.
-func (m *maker) catch(x *syntax.CatchExpr, to sink) stmt {
+func (m *compiler) catch(x *syntax.CatchExpr, to sink) stmt {
 	defer m.mark()()
 	slot := m.slot()
 	try := m.into(x.X, sink{kind: toSlot, slot: slot})
@@ -76,8 +76,8 @@ func (m *maker) catch(x *syntax.CatchExpr, to sink) stmt {
 	run := func(f *frame) (how outcome, err *Error) {
 		err = f.m.protect(f, func() {
 			how = try(f)
-			if unwraps && how == onward {
-				f.s[slot] = f.m.taken(f.s[slot], at)
+			if unwraps && how == normal {
+				f.s[slot] = f.m.unwrapOk(f.s[slot], at)
 			}
 		})
 		return how, err
@@ -87,11 +87,11 @@ func (m *maker) catch(x *syntax.CatchExpr, to sink) stmt {
 		return func(f *frame) outcome {
 			how, err := run(f)
 			if err != nil {
-				f.s[slot] = bad(errorValue(err))
-			} else if how != onward {
+				f.s[slot] = errResult(errorValue(err))
+			} else if how != normal {
 				return how
 			} else {
-				f.s[slot] = ok(f.s[slot])
+				f.s[slot] = okResult(f.s[slot])
 			}
 			return done(f)
 		}
@@ -109,7 +109,7 @@ func (m *maker) catch(x *syntax.CatchExpr, to sink) stmt {
 			begin(f, errorValue(err))
 			return body(f)
 		}
-		if how != onward {
+		if how != normal {
 			return how
 		}
 		return done(f)
@@ -124,7 +124,7 @@ func fromSlot(slot int, to sink) stmt {
 // retry is a statement: its body, up to count times, until it does not fail.
 // With on, only errors of these kinds are tried again. Delay is the wait
 // between two tries.
-func (m *maker) retry(x *syntax.RetryExpr, to sink) stmt {
+func (m *compiler) retry(x *syntax.RetryExpr, to sink) stmt {
 	defer m.mark()()
 	at := spanOf(x)
 	count := m.expr(x.Count).int()
@@ -153,7 +153,7 @@ func (m *maker) retry(x *syntax.RetryExpr, to sink) stmt {
 			var how outcome
 			err := f.m.protect(f, func() { how = body(f) })
 			switch {
-			case err == nil && how != onward:
+			case err == nil && how != normal:
 				return how
 			case err == nil:
 				return done(f)
@@ -194,11 +194,11 @@ func (m *machine) sleep(d time.Duration) {
 }
 
 // assertFails is assert_fails(x), whose operand is computed by it.
-func (m *maker) assertFails(e syntax.Expr, at *source.Span) code {
+func (m *compiler) assertFails(e syntax.Expr, at *source.Span) code {
 	slot := m.slot()
-	m.inside++
+	m.exprDepth++
 	try := m.into(e, sink{kind: toSlot, slot: slot})
-	m.inside--
+	m.exprDepth--
 	return code{calls: true, local: -1, v: func(f *frame) Value {
 		err := f.m.protect(f, func() { try(f) })
 		if err == nil {
@@ -223,9 +223,9 @@ func asError(err error) *Error {
 
 // ifExpr is code for if as a value: where both sides are plain expressions it
 // needs no detour through statements.
-func (m *maker) ifExpr(x *syntax.IfExpr) code {
-	then, thenPlain := plain(x.Then)
-	other, otherPlain := m.plainElse(x)
+func (m *compiler) ifExpr(x *syntax.IfExpr) code {
+	then, thenPlain := soleExpr(x.Then)
+	other, otherPlain := m.soleElse(x)
 	if !thenPlain || !otherPlain {
 		return m.detached(x)
 	}
@@ -257,9 +257,9 @@ func choice[T any](is func(*frame) bool, then, other func(*frame) T) func(*frame
 	}
 }
 
-// plain is the expression that a block consists of, if it is nothing else and
+// soleExpr is the expression that a block consists of, if it is nothing else and
 // goes on behind the block.
-func plain(b *syntax.Block) (syntax.Expr, bool) {
+func soleExpr(b *syntax.Block) (syntax.Expr, bool) {
 	if b == nil || len(b.Stmts) > 0 || b.Tail == nil {
 		return nil, false
 	}
@@ -271,13 +271,13 @@ func plain(b *syntax.Block) (syntax.Expr, bool) {
 	return b.Tail, true
 }
 
-func (m *maker) plainElse(x *syntax.IfExpr) (syntax.Expr, bool) {
+func (m *compiler) soleElse(x *syntax.IfExpr) (syntax.Expr, bool) {
 	switch e := x.Else.(type) {
 	case *syntax.BlockExpr:
-		return plain(e.Block)
+		return soleExpr(e.Block)
 	case *syntax.IfExpr:
-		_, then := plain(e.Then)
-		_, other := m.plainElse(e)
+		_, then := soleExpr(e.Then)
+		_, other := m.soleElse(e)
 		return e, then && other
 	}
 	return nil, false

@@ -30,10 +30,10 @@ func newHandle(path string, box *mailbox) *Handle {
 	return &Handle{path: path, number: handles.Add(1), box: box, done: make(chan struct{})}
 }
 
-// place is the position of a child below a supervisor, for all its incarnations.
-type place struct {
+// childPlace is the position of a child below a supervisor, for all its incarnations.
+type childPlace struct {
 	code     *agentCode
-	init     given
+	init     beliefInit
 	restart  supervisor.Restart
 	handle   *Handle
 	siblings map[*check.Object]*Handle
@@ -42,7 +42,7 @@ type place struct {
 
 // child is the specification of a child of a supervisor. One that has ended for
 // good takes no messages, unless the restart of its group starts it again.
-func (in *Instance) child(p place) supervisor.ChildSpec {
+func (in *Instance) child(p childPlace) supervisor.ChildSpec {
 	run := func(ctx context.Context) error {
 		self, _ := supervisor.SelfOf(ctx)
 		p.handle.box.open()
@@ -50,21 +50,21 @@ func (in *Instance) child(p place) supervisor.ChildSpec {
 			path: self.Path, incarnation: max(self.Incarnation, 1), code: p.code, in: in,
 			box: p.handle.box, handle: p.handle, siblings: p.siblings,
 		}
-		in.begins(a.path, p.levels, a.incarnation)
-		err := a.live(ctx, p.init)
+		in.traceChildStart(a.path, p.levels, a.incarnation)
+		err := a.runIncarnation(ctx, p.init)
 		if p.restart == supervisor.Temporary || p.restart == supervisor.Transient && err == nil && ctx.Err() == nil {
 			p.handle.box.close()
 		}
 		if !errors.Is(err, supervisor.ErrShutdown) {
-			a.started()
+			a.reportStart()
 		}
 		return err
 	}
 	return supervisor.ChildSpec{Run: run, Restart: p.restart, WaitReady: true, Shutdown: in.o.Shutdown}
 }
 
-// newPlace makes the handle of a child of a supervisor.
-func (in *Instance) newPlace(path string) *Handle {
+// newChildHandle makes the handle of a child of a supervisor.
+func (in *Instance) newChildHandle(path string) *Handle {
 	h := newHandle(path, &mailbox{max: in.o.Limits.Messages})
 	h.supervised = true
 	return h

@@ -113,8 +113,8 @@ func (in *Instance) Spec() (supervisor.Spec, error) {
 	if a := entry.Agent; a != nil {
 		init := in.p.entryInit(entry)
 		name := a.Object.Name
-		child := in.child(place{code: in.p.agents[a], init: init, restart: supervisor.Transient,
-			handle: in.newPlace(name)})
+		child := in.child(childPlace{code: in.p.agents[a], init: init, restart: supervisor.Transient,
+			handle: in.newChildHandle(name)})
 		child.ID = name
 		spec = supervisor.Spec{
 			Name: name, Limit: supervisor.Escalating(0, time.Second), StartFailure: supervisor.Retry,
@@ -143,7 +143,7 @@ func (in *Instance) Spec() (supervisor.Spec, error) {
 	return spec, nil
 }
 
-func (p *Program) entryInit(e *check.Entry) given {
+func (p *Program) entryInit(e *check.Entry) beliefInit {
 	if e.Decl == nil || len(e.Decl.Inits) == 0 {
 		return nil
 	}
@@ -165,7 +165,7 @@ func (in *Instance) tree(s *check.Supervisor, path string, depth int) (superviso
 	handles := make([]*Handle, len(s.Children))
 	for i, c := range s.Children {
 		if c.Agent != nil {
-			handles[i] = in.newPlace(path + "/" + ids[i])
+			handles[i] = in.newChildHandle(path + "/" + ids[i])
 			if c.Name != nil {
 				siblings[c.Name] = handles[i]
 			}
@@ -179,7 +179,7 @@ func (in *Instance) tree(s *check.Supervisor, path string, depth int) (superviso
 		}[c.Restart]
 		switch {
 		case c.Agent != nil:
-			child = in.child(place{in.p.agents[c.Agent], in.p.inits[c], restart, handles[i], siblings, depth})
+			child = in.child(childPlace{in.p.agents[c.Agent], in.p.inits[c], restart, handles[i], siblings, depth})
 		case c.Supervisor != nil:
 			nested, err := in.tree(c.Supervisor, path+"/"+ids[i], depth+1)
 			if err != nil {
@@ -260,8 +260,8 @@ func (in *Instance) setPaused(paused bool) (noted []<-chan struct{}) {
 	return noted
 }
 
-// present notes that an agent lives, until the function that it returns is called.
-func (in *Instance) present(a *agent) (gone func()) {
+// register notes that an agent lives, until the function that it returns is called.
+func (in *Instance) register(a *agent) (unregister func()) {
 	in.agentsMu.Lock()
 	in.agents[a.path] = a
 	in.agentsMu.Unlock()

@@ -11,16 +11,16 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// ordered is a JSON object with its keys in their order.
-type ordered []member
+// jsonObject is a JSON object with its keys in their order.
+type jsonObject []jsonMember
 
-type member struct {
+type jsonMember struct {
 	key   string
 	value any
 }
 
 // get is the value of a key: the last, if there are several.
-func (o ordered) get(key string) (any, bool) {
+func (o jsonObject) get(key string) (any, bool) {
 	for i := len(o) - 1; i >= 0; i-- {
 		if o[i].key == key {
 			return o[i].value, true
@@ -70,7 +70,7 @@ func parseValue(d *json.Decoder, depth int) (any, error) {
 		_, err := d.Token()
 		return list, err
 	case json.Delim('{'):
-		object := ordered{}
+		object := jsonObject{}
 		for d.More() {
 			key, err := d.Token()
 			if err != nil {
@@ -80,7 +80,7 @@ func parseValue(d *json.Decoder, depth int) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			object = append(object, member{key.(string), v})
+			object = append(object, jsonMember{key.(string), v})
 		}
 		_, err := d.Token()
 		return object, err
@@ -127,7 +127,7 @@ func (b *schemaBuilder) of(s *shape) map[string]any {
 		if s.option {
 			inner := b.of(s.payloads[0][0])
 			if s.payloads[0][0].nullable() {
-				inner = only("Some", inner)
+				inner = singleProperty("Some", inner)
 			}
 			return map[string]any{"anyOf": []any{inner, map[string]any{"type": "null"}}}
 		}
@@ -175,9 +175,9 @@ func (b *schemaBuilder) enum(s *shape) map[string]any {
 		case 0:
 			bare = append(bare, v.name)
 		case 1:
-			all = append(all, only(v.name, b.of(s.payloads[i][0])))
+			all = append(all, singleProperty(v.name, b.of(s.payloads[i][0])))
 		default:
-			all = append(all, only(v.name, b.array(s.payloads[i])))
+			all = append(all, singleProperty(v.name, b.array(s.payloads[i])))
 		}
 	}
 	if len(bare) > 0 {
@@ -190,7 +190,7 @@ func (b *schemaBuilder) enum(s *shape) map[string]any {
 	return map[string]any{"anyOf": all}
 }
 
-func only(name string, value any) map[string]any {
+func singleProperty(name string, value any) map[string]any {
 	return map[string]any{"type": "object", "properties": map[string]any{name: value}, "required": []string{name},
 		"additionalProperties": false}
 }
@@ -213,7 +213,7 @@ func jsonNatives() map[string]native {
 			if err != nil {
 				return none
 			}
-			object, is := tree.(ordered)
+			object, is := tree.(jsonObject)
 			if !is {
 				return none
 			}
@@ -232,7 +232,7 @@ func jsonNatives() map[string]native {
 			}
 			return a[0]
 		},
-		"json_get": field(func(m *machine, v any) (Value, bool) { return m.made(jsonText(v)), true }),
+		"json_get": field(func(m *machine, v any) (Value, bool) { return m.newText(jsonText(v)), true }),
 		"json_get_int": field(func(_ *machine, v any) (Value, bool) {
 			n, err := (&shape{kind: types.Int}).value(v)
 			return n, err == nil
@@ -252,12 +252,12 @@ func jsonNatives() map[string]native {
 			for i, e := range list {
 				parts[i] = jsonText(e)
 			}
-			return m.texts(parts), is
+			return m.textList(parts), is
 		}),
-		"json_stringify": func(m *machine, a []Value) Value { return m.made(string(encode(a[0]))) },
+		"json_stringify": func(m *machine, a []Value) Value { return m.newText(string(encode(a[0]))) },
 		"json_escape": func(m *machine, a []Value) Value {
 			quoted := appendQuoted(nil, a[0].text())
-			return m.made(string(quoted[1 : len(quoted)-1]))
+			return m.newText(string(quoted[1 : len(quoted)-1]))
 		},
 	}
 }
@@ -281,8 +281,8 @@ func appendTree(to []byte, tree any) []byte {
 	case []any:
 		to = appendEach(append(to, '['), ",", x, func(to []byte, _ int, e any) []byte { return appendTree(to, e) })
 		return append(to, ']')
-	case ordered:
-		to = appendEach(append(to, '{'), ",", x, func(to []byte, _ int, e member) []byte {
+	case jsonObject:
+		to = appendEach(append(to, '{'), ",", x, func(to []byte, _ int, e jsonMember) []byte {
 			return appendTree(append(appendQuoted(to, e.key), ':'), e.value)
 		})
 		return append(to, '}')

@@ -38,7 +38,7 @@ func ioNatives() map[string]native {
 			if err != nil && line == "" {
 				m.throwError(Runtime, inputError(err))
 			}
-			return m.made(strings.ToValidUTF8(strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), "\uFFFD"))
+			return m.newText(strings.ToValidUTF8(strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), "\uFFFD"))
 		},
 		"read_all": func(m *machine, _ []Value) Value {
 			var all strings.Builder
@@ -47,7 +47,7 @@ func ioNatives() map[string]native {
 				m.charge(len(line))
 				all.WriteString(line)
 				if errors.Is(err, io.EOF) {
-					return m.made(strings.ToValidUTF8(all.String(), "\uFFFD"))
+					return m.newText(strings.ToValidUTF8(all.String(), "\uFFFD"))
 				}
 				if err != nil {
 					m.throwError(Runtime, inputError(err))
@@ -65,7 +65,7 @@ func ioNatives() map[string]native {
 			if err != nil {
 				m.throwError(Runtime, fmt.Errorf("format_timestamp: %w", err))
 			}
-			return m.made(time.UnixMilli(a[0].n).UTC().Format(layout))
+			return m.newText(time.UnixMilli(a[0].n).UTC().Format(layout))
 		},
 		"parse_timestamp": func(m *machine, a []Value) Value {
 			layout, err := timeLayout(a[1].text())
@@ -95,15 +95,15 @@ func ioNatives() map[string]native {
 // input is the reader of read_line and read_all. A read cannot be broken off: when
 // the agent that waits for it is stopped, the next one gets its result.
 type input struct {
-	turn    chan struct{} // holds one token, which is whose turn it is to read
+	token   chan struct{} // holds one token, which a reader takes
 	from    *bufio.Reader
 	pending chan lineRead // nil if nothing is being read
 }
 
 func newInput(r io.Reader) input {
-	turn := make(chan struct{}, 1)
-	turn <- struct{}{}
-	return input{turn: turn, from: bufio.NewReader(r)}
+	token := make(chan struct{}, 1)
+	token <- struct{}{}
+	return input{token: token, from: bufio.NewReader(r)}
 }
 
 type lineRead struct {
@@ -119,8 +119,8 @@ func (m *machine) read() (string, error) {
 	m.checkStop()
 	in := &m.in.input
 	select {
-	case <-in.turn:
-		defer func() { in.turn <- struct{}{} }()
+	case <-in.token:
+		defer func() { in.token <- struct{}{} }()
 	case <-m.waiting().Done():
 		m.halt()
 	}

@@ -14,18 +14,18 @@ func listNatives() map[string]native {
 		"push":          func(m *machine, a []Value) Value { return m.push(a[0], a[1]) },
 		"pop":           last,
 		"concat":        concat,
-		"first":         func(m *machine, a []Value) Value { return m.at(a[0], 0) },
+		"first":         func(m *machine, a []Value) Value { return m.element(a[0], 0) },
 		"last":          last,
 		"get":           get,
 		"contains":      contains,
 		"list_contains": contains,
 		"slice":         slice,
 		"list_slice":    slice,
-		"take":          func(m *machine, a []Value) Value { return m.part(a[0], 0, a[1].n) },
-		"drop":          func(m *machine, a []Value) Value { return m.part(a[0], a[1].n, a[0].n) },
-		"take_while":    func(m *machine, a []Value) Value { return m.part(a[0], 0, m.until(a[0], a[1], false)) },
+		"take":          func(m *machine, a []Value) Value { return m.sublist(a[0], 0, a[1].n) },
+		"drop":          func(m *machine, a []Value) Value { return m.sublist(a[0], a[1].n, a[0].n) },
+		"take_while":    func(m *machine, a []Value) Value { return m.sublist(a[0], 0, m.indexWhere(a[0], a[1], false)) },
 		"drop_while": func(m *machine, a []Value) Value {
-			return m.part(a[0], m.until(a[0], a[1], false), a[0].n)
+			return m.sublist(a[0], m.indexWhere(a[0], a[1], false), a[0].n)
 		},
 		"chunk": chunk,
 		"range": func(m *machine, a []Value) Value { return m.rangeOf(a[0].n, a[1].n, 1) },
@@ -60,14 +60,14 @@ func listNatives() map[string]native {
 			return Value{int64(to.used), to}
 		},
 		"filter": func(m *machine, a []Value) Value {
-			var kept []Value
+			var sharedAlias []Value
 			for _, e := range a[0].elems() {
 				m.share(e)
 				if m.call(a[1], e).bool() {
-					kept = append(kept, e)
+					sharedAlias = append(sharedAlias, e)
 				}
 			}
-			return m.list(kept)
+			return m.list(sharedAlias)
 		},
 		"reduce": func(m *machine, a []Value) Value {
 			// The accumulator stays where the count of memory finds it.
@@ -77,23 +77,23 @@ func listNatives() map[string]native {
 			}
 			return a[1]
 		},
-		"any":         func(m *machine, a []Value) Value { return boolValue(m.until(a[0], a[1], true) < a[0].n) },
-		"all":         func(m *machine, a []Value) Value { return boolValue(m.until(a[0], a[1], false) == a[0].n) },
-		"find":        func(m *machine, a []Value) Value { return m.at(a[0], m.until(a[0], a[1], true)) },
+		"any":         func(m *machine, a []Value) Value { return boolValue(m.indexWhere(a[0], a[1], true) < a[0].n) },
+		"all":         func(m *machine, a []Value) Value { return boolValue(m.indexWhere(a[0], a[1], false) == a[0].n) },
+		"find":        func(m *machine, a []Value) Value { return m.element(a[0], m.indexWhere(a[0], a[1], true)) },
 		"count":       count,
 		"count_where": count,
 		"flat_map": func(m *machine, a []Value) Value {
 			var all []Value
 			for _, e := range a[0].elems() {
 				m.share(e)
-				all = m.gather(all, m.call(a[1], e).elems())
+				all = m.appendShared(all, m.call(a[1], e).elems())
 			}
 			return m.list(all)
 		},
 		"flatten": func(m *machine, a []Value) Value {
 			var all []Value
 			for _, e := range a[0].elems() {
-				all = m.gather(all, e.elems())
+				all = m.appendShared(all, e.elems())
 			}
 			return m.list(all)
 		},
@@ -103,7 +103,7 @@ func listNatives() map[string]native {
 			m.charge(len(to) * (headerSize + 2*valueSize))
 			for i := range to {
 				m.tick()
-				to[i] = m.pair(x[i], y[i])
+				to[i] = m.newPair(x[i], y[i])
 			}
 			return m.list(to)
 		},
@@ -113,7 +113,7 @@ func listNatives() map[string]native {
 			to := make([]Value, len(x))
 			for i := range to {
 				m.tick()
-				to[i] = m.pair(intValue(int64(i)), x[i])
+				to[i] = m.newPair(intValue(int64(i)), x[i])
 			}
 			return m.list(to)
 		},
@@ -143,7 +143,7 @@ func listNatives() map[string]native {
 func get(m *machine, a []Value) Value {
 	x, is := a[0].ref.(*mapping)
 	if !is {
-		return m.at(a[0], a[1].n)
+		return m.element(a[0], a[1].n)
 	}
 	v, found := x.get(a[1])
 	m.share(v)
@@ -162,9 +162,9 @@ func contains(m *machine, a []Value) Value {
 // slice is a part of a text or of a list.
 func slice(m *machine, a []Value) Value {
 	if s, is := a[0].ref.(string); is {
-		return m.made(characters(s, a[1].n, a[2].n))
+		return m.newText(characters(s, a[1].n, a[2].n))
 	}
-	return m.part(a[0], a[1].n, a[2].n)
+	return m.sublist(a[0], a[1].n, a[2].n)
 }
 
 func count(m *machine, a []Value) Value {
@@ -201,7 +201,7 @@ func length(v Value) int64 {
 }
 
 // at is an element of a list, if there is one.
-func (m *machine) at(list Value, i int64) Value {
+func (m *machine) element(list Value, i int64) Value {
 	if i < 0 || i >= list.n {
 		return none
 	}
@@ -210,10 +210,10 @@ func (m *machine) at(list Value, i int64) Value {
 	return some(e)
 }
 
-func last(m *machine, a []Value) Value { return m.at(a[0], a[0].n-1) }
+func last(m *machine, a []Value) Value { return m.element(a[0], a[0].n-1) }
 
 // part is a list of the elements from one index up to another, as far as there are any.
-func (m *machine) part(list Value, from, to int64) Value {
+func (m *machine) sublist(list Value, from, to int64) Value {
 	from, to = min(max(from, 0), list.n), min(max(to, 0), list.n)
 	if from == 0 && to > 0 {
 		// A shorter list in the same vector: behind its end nothing of it changes.
@@ -228,8 +228,8 @@ func (m *machine) part(list Value, from, to int64) Value {
 	return Value{int64(n), x}
 }
 
-// until is the index of the first element of which a function says so, or the length.
-func (m *machine) until(list, f Value, so bool) int64 {
+// indexWhere is the index of the first element of which a function says so, or the length.
+func (m *machine) indexWhere(list, f Value, so bool) int64 {
 	for i, e := range list.elems() {
 		m.share(e)
 		if m.call(f, e).bool() == so {
@@ -239,15 +239,15 @@ func (m *machine) until(list, f Value, so bool) int64 {
 	return list.n
 }
 
-// gather appends parts of other values.
-func (m *machine) gather(to, from []Value) []Value {
+// appendShared appends parts of other values.
+func (m *machine) appendShared(to, from []Value) []Value {
 	m.charge(len(from) * valueSize)
 	m.spend(len(from)>>3 + 1)
 	m.shareAll(from)
 	return append(to, from...)
 }
 
-func (m *machine) pair(x, y Value) Value {
+func (m *machine) newPair(x, y Value) Value {
 	m.share(x)
 	m.share(y)
 	return Value{ref: &tuple{[]Value{x, y}}}
@@ -289,7 +289,7 @@ func chunk(m *machine, a []Value) Value {
 	for from := int64(0); from < a[0].n; {
 		m.tick()
 		to := from + min(size, a[0].n-from)
-		chunks = append(chunks, m.part(a[0], from, to))
+		chunks = append(chunks, m.sublist(a[0], from, to))
 		from = to
 	}
 	return m.list(chunks)

@@ -21,10 +21,10 @@ func mathNatives() map[string]native {
 	return map[string]native{
 		"abs":         func(m *machine, a []Value) Value { return m.abs(a[0]) },
 		"abs_float":   float(math.Abs),
-		"min":         func(_ *machine, a []Value) Value { return lesser(a[0], a[1]) },
-		"max":         func(_ *machine, a []Value) Value { return greater(a[0], a[1]) },
-		"min_float":   func(_ *machine, a []Value) Value { return lesser(a[0], a[1]) },
-		"max_float":   func(_ *machine, a []Value) Value { return greater(a[0], a[1]) },
+		"min":         func(_ *machine, a []Value) Value { return minValue(a[0], a[1]) },
+		"max":         func(_ *machine, a []Value) Value { return maxValue(a[0], a[1]) },
+		"min_float":   func(_ *machine, a []Value) Value { return minValue(a[0], a[1]) },
+		"max_float":   func(_ *machine, a []Value) Value { return maxValue(a[0], a[1]) },
 		"clamp":       func(m *machine, a []Value) Value { return m.clamp(a) },
 		"clamp_float": func(m *machine, a []Value) Value { return m.clamp(a) },
 		"floor":       toInt(math.Floor),
@@ -62,14 +62,14 @@ func (m *machine) abs(v Value) Value {
 	return v
 }
 
-func lesser(a, b Value) Value {
+func minValue(a, b Value) Value {
 	if compare(b, a) < 0 {
 		return b
 	}
 	return a
 }
 
-func greater(a, b Value) Value {
+func maxValue(a, b Value) Value {
 	if compare(b, a) > 0 {
 		return b
 	}
@@ -80,7 +80,7 @@ func (m *machine) clamp(a []Value) Value {
 	if compare(a[1], a[2]) > 0 {
 		m.throw(Runtime, "clamp: the lower bound %s is above the upper one, %s", show(a[1]), show(a[2]))
 	}
-	return lesser(greater(a[0], a[1]), a[2])
+	return minValue(maxValue(a[0], a[1]), a[2])
 }
 
 func (m *machine) add(a, b int64) int64 {

@@ -10,7 +10,7 @@ func moreNatives() map[string]native {
 			if a[0].n != tag {
 				return none
 			}
-			return some(m.carried(a[0]))
+			return some(m.sharedPayload(a[0]))
 		}
 	}
 	// The variant with this tag with its value replaced by what a function makes of it.
@@ -19,12 +19,12 @@ func moreNatives() map[string]native {
 			if a[0].n != tag {
 				return a[0]
 			}
-			return newVariant(a[0].ref.(*variant).kind, m.call(a[1], m.carried(a[0])))
+			return newVariant(a[0].ref.(*variant).kind, m.call(a[1], m.sharedPayload(a[0])))
 		}
 	}
 	unwrapOr := func(m *machine, a []Value) Value {
 		if a[0].n == 0 {
-			return m.carried(a[0])
+			return m.sharedPayload(a[0])
 		}
 		return a[1]
 	}
@@ -36,7 +36,7 @@ func moreNatives() map[string]native {
 			case errKind:
 				m.throw(Runtime, "%s: it is Err(%s)", name, show(v.elems[0]))
 			}
-			return m.carried(a[0])
+			return m.sharedPayload(a[0])
 		}
 	}
 	// The keys or the values of a map.
@@ -80,13 +80,13 @@ func moreNatives() map[string]native {
 			if a[0].n == 0 {
 				m.throw(Runtime, "unwrap_err: it is Ok(%s)", show(a[0].payload()))
 			}
-			return m.carried(a[0])
+			return m.sharedPayload(a[0])
 		},
 		"unwrap_or":        unwrapOr,
 		"unwrap_or_result": unwrapOr,
 		"unwrap_or_else": func(m *machine, a []Value) Value {
 			if a[0].n == 0 {
-				return m.carried(a[0])
+				return m.sharedPayload(a[0])
 			}
 			return m.call(a[1])
 		},
@@ -104,8 +104,8 @@ func moreNatives() map[string]native {
 	}
 }
 
-// carried returns the value of a variant, marked as shared.
-func (m *machine) carried(v Value) Value {
+// sharedPayload returns the value of a variant, marked as shared.
+func (m *machine) sharedPayload(v Value) Value {
 	p := v.payload()
 	m.share(p)
 	return p

@@ -13,7 +13,7 @@ type native func(m *machine, a []Value) Value
 
 // made accounts for text that was made. Functions whose result can be much
 // larger than what they are given ask before they make it.
-func (m *machine) made(s string) Value {
+func (m *machine) newText(s string) Value {
 	m.charge(len(s) + 16)
 	m.spend(len(s) >> 6)
 	return textValue(s)
@@ -31,7 +31,7 @@ func upper(s string) string { return strings.ToUpper(expanded.Replace(s)) }
 
 func textNatives() map[string]native {
 	text := func(f func(string) string) native {
-		return func(m *machine, a []Value) Value { return m.made(f(a[0].text())) }
+		return func(m *machine, a []Value) Value { return m.newText(f(a[0].text())) }
 	}
 	is := func(f func(a, b string) bool) native {
 		return func(_ *machine, a []Value) Value { return boolValue(f(a[0].text(), a[1].text())) }
@@ -51,16 +51,16 @@ func textNatives() map[string]native {
 		"str_contains": contains,
 		"str_len":      func(_ *machine, a []Value) Value { return intValue(length(a[0])) },
 		"join":         join,
-		"lines":        func(m *machine, a []Value) Value { return m.texts(splitLines(a[0].text())) },
-		"split":        func(m *machine, a []Value) Value { return m.texts(strings.Split(a[0].text(), a[1].text())) },
-		"chars":        func(m *machine, a []Value) Value { return m.texts(strings.Split(a[0].text(), "")) },
+		"lines":        func(m *machine, a []Value) Value { return m.textList(splitLines(a[0].text())) },
+		"split":        func(m *machine, a []Value) Value { return m.textList(strings.Split(a[0].text(), a[1].text())) },
+		"chars":        func(m *machine, a []Value) Value { return m.textList(strings.Split(a[0].text(), "")) },
 		"replace": func(m *machine, a []Value) Value {
 			s, old, with := a[0].text(), a[1].text(), a[2].text()
 			m.charge(len(s) + strings.Count(s, old)*(len(with)-len(old)))
 			return textValue(strings.ReplaceAll(s, old, with))
 		},
 		"replace_first": func(m *machine, a []Value) Value {
-			return m.made(strings.Replace(a[0].text(), a[1].text(), a[2].text(), 1))
+			return m.newText(strings.Replace(a[0].text(), a[1].text(), a[2].text(), 1))
 		},
 		"chr": func(_ *machine, a []Value) Value {
 			if n := a[0].n; n < 0 || n > utf8.MaxRune || !utf8.ValidRune(rune(n)) {
@@ -73,12 +73,12 @@ func textNatives() map[string]native {
 		"str_index_of":  indexOf,
 		"repeat":        repeat,
 		"str_repeat":    repeat,
-		"str_pad_start": func(m *machine, a []Value) Value { return m.made(m.padding(a) + a[0].text()) },
-		"str_pad_end":   func(m *machine, a []Value) Value { return m.made(a[0].text() + m.padding(a)) },
-		"str_truncate":  func(m *machine, a []Value) Value { return m.made(truncated(a[0].text(), a[1].n)) },
+		"str_pad_start": func(m *machine, a []Value) Value { return m.newText(m.padding(a) + a[0].text()) },
+		"str_pad_end":   func(m *machine, a []Value) Value { return m.newText(a[0].text() + m.padding(a)) },
+		"str_truncate":  func(m *machine, a []Value) Value { return m.newText(truncated(a[0].text(), a[1].n)) },
 		"parse_int": func(_ *machine, a []Value) Value {
 			n, err := strconv.ParseInt(strings.TrimSpace(a[0].text()), 10, 64)
-			return parsed(intValue(n), err, a[0].text(), "a whole number")
+			return parseResult(intValue(n), err, a[0].text(), "a whole number")
 		},
 		"parse_float": func(_ *machine, a []Value) Value {
 			s := strings.TrimSpace(a[0].text())
@@ -86,7 +86,7 @@ func textNatives() map[string]native {
 			if strings.ContainsAny(s, "_xXpP") {
 				err = strconv.ErrSyntax
 			}
-			return parsed(floatValue(f), err, a[0].text(), "a number")
+			return parseResult(floatValue(f), err, a[0].text(), "a number")
 		},
 		"parse_bool": func(_ *machine, a []Value) Value {
 			s := strings.TrimSpace(a[0].text())
@@ -94,12 +94,12 @@ func textNatives() map[string]native {
 			if s != "true" && s != "false" {
 				err = strconv.ErrSyntax
 			}
-			return parsed(boolValue(s == "true"), err, a[0].text(), "true or false")
+			return parseResult(boolValue(s == "true"), err, a[0].text(), "true or false")
 		},
 	}
 }
 
-func str(m *machine, a []Value) Value { return m.made(show(a[0])) }
+func str(m *machine, a []Value) Value { return m.newText(show(a[0])) }
 
 func indexOf(_ *machine, a []Value) Value {
 	before, _, found := strings.Cut(a[0].text(), a[1].text())
@@ -115,15 +115,15 @@ func repeat(m *machine, a []Value) Value {
 	return textValue(strings.Repeat(s, int(n)))
 }
 
-// parsed is the Result of a function that reads text.
-func parsed(v Value, err error, text, what string) Value {
+// parseResult is the Result of a function that reads text.
+func parseResult(v Value, err error, text, what string) Value {
 	if err == nil {
-		return ok(v)
+		return okResult(v)
 	}
 	if len(text) > 60 {
 		text = text[:60] + "…"
 	}
-	return bad(textValue(strconv.QuoteToGraphic(strings.ToValidUTF8(text, "\uFFFD")) + " is not " + what))
+	return errResult(textValue(strconv.QuoteToGraphic(strings.ToValidUTF8(text, "\uFFFD")) + " is not " + what))
 }
 
 func join(m *machine, a []Value) Value {
@@ -140,7 +140,7 @@ func join(m *machine, a []Value) Value {
 }
 
 // texts is a list of parts of a text.
-func (m *machine) texts(parts []string) Value {
+func (m *machine) textList(parts []string) Value {
 	m.charge(16 * len(parts))
 	m.spend(len(parts))
 	elems := make([]Value, len(parts))

@@ -27,9 +27,9 @@ const (
 	entrySize  = 2*valueSize + 40
 )
 
-func (m *machine) newVector(n, room int) *vector {
-	m.charge(headerSize + valueSize*room)
-	return &vector{buf: make([]Value, room), used: n, owner: m.id}
+func (m *machine) newVector(n, capacity int) *vector {
+	m.charge(headerSize + valueSize*capacity)
+	return &vector{buf: make([]Value, capacity), used: n, owner: m.id}
 }
 
 // list is a list of new elements, which it takes over.
@@ -98,7 +98,7 @@ func (m *machine) share(v Value) {
 
 func (m *machine) shareAll(vs []Value) {
 	for _, v := range vs {
-		if _, plain := v.ref.(scalar); !plain {
+		if _, soleExpr := v.ref.(scalar); !soleExpr {
 			m.share(v)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-func (m *maker) keepAll(es []syntax.Expr) []code {
+func (m *compiler) keepAll(es []syntax.Expr) []code {
 	codes := make([]code, len(es))
 	for i, e := range es {
 		codes[i] = m.keep(e)
@@ -17,7 +17,7 @@ func (m *maker) keepAll(es []syntax.Expr) []code {
 }
 
 // compound is code for a value that is made of others.
-func (m *maker) compound(parts []code, make_ func(*machine, []Value) Value) code {
+func (m *compiler) compound(parts []code, build func(*machine, []Value) Value) code {
 	prepare, ready := m.spilled(parts...)
 	n := len(ready)
 	vs := make([]func(*frame) Value, n)
@@ -30,17 +30,17 @@ func (m *maker) compound(parts []code, make_ func(*machine, []Value) Value) code
 		for i, v := range vs {
 			elems[i] = v(f)
 		}
-		return make_(f.m, elems)
+		return build(f.m, elems)
 	}})
 }
 
-func (m *maker) listLit(x *syntax.ListLit) code {
+func (m *compiler) listLit(x *syntax.ListLit) code {
 	return m.compound(m.keepAll(x.Elems), func(m *machine, elems []Value) Value {
 		return Value{int64(len(elems)), &vector{buf: elems, used: len(elems), owner: m.id}}
 	})
 }
 
-func (m *maker) mapLit(x *syntax.MapLit) code {
+func (m *compiler) mapLit(x *syntax.MapLit) code {
 	var parts []code
 	for _, e := range x.Entries {
 		parts = append(parts, m.keep(e.Key), m.keep(e.Value))
@@ -54,7 +54,7 @@ func (m *maker) mapLit(x *syntax.MapLit) code {
 	})
 }
 
-func (m *maker) recordLit(x *syntax.RecordLit) code {
+func (m *compiler) recordLit(x *syntax.RecordLit) code {
 	kind := m.p.record(m.typeOf(x).Decl)
 	at := make([]int, len(x.Inits))
 	parts := make([]code, len(x.Inits))
@@ -79,7 +79,7 @@ func (m *maker) recordLit(x *syntax.RecordLit) code {
 }
 
 // template is code for a string with interpolations.
-func (m *maker) template(x *syntax.TemplateLit) code {
+func (m *compiler) template(x *syntax.TemplateLit) code {
 	parts := make([]code, len(x.Exprs))
 	for i, e := range x.Exprs {
 		parts[i] = m.expr(e)
@@ -110,8 +110,8 @@ func (m *maker) template(x *syntax.TemplateLit) code {
 }
 
 // closure is code for a function without a name.
-func (m *maker) closure(x *syntax.ClosureExpr) code {
-	in := m.p.newMaker("function", len(x.Params), m.typeOf(x).Result().Resolve().Kind)
+func (m *compiler) closure(x *syntax.ClosureExpr) code {
+	in := m.p.newCompiler("function", len(x.Params), m.typeOf(x).Result().Resolve().Kind)
 	fn := in.fn
 	for _, p := range x.Params {
 		in.parameter(m.p.info.Defs[p.Name])
@@ -130,7 +130,7 @@ func (m *maker) closure(x *syntax.ClosureExpr) code {
 		case v.cell:
 			from = append(from, func(f *frame) Value { return f.s[n] })
 		default:
-			from = append(from, kept(v.read(o.Type.Resolve().Kind), o.Type).v)
+			from = append(from, sharedAlias(v.read(o.Type.Resolve().Kind), o.Type).v)
 		}
 	}
 	fn.result = scalarOf(in.result)
@@ -150,7 +150,7 @@ func (m *maker) closure(x *syntax.ClosureExpr) code {
 
 // parameter declares a parameter; those that closures change become cells on entry.
 // One without a name (nil) only takes its place.
-func (m *maker) parameter(o *check.Object) {
+func (m *compiler) parameter(o *check.Object) {
 	if o == nil {
 		m.slot()
 		return
@@ -162,7 +162,7 @@ func (m *maker) parameter(o *check.Object) {
 }
 
 // body compiles what a function does and returns.
-func (m *maker) body(e syntax.Expr) func(*frame) outcome {
+func (m *compiler) body(e syntax.Expr) func(*frame) outcome {
 	if m.result == types.Never || m.result == types.Unit {
 		return m.returnUnit(e)
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // while is a loop with a condition, or without one.
-func (m *maker) while(condition syntax.Expr, b *syntax.Block) stmt {
+func (m *compiler) while(condition syntax.Expr, b *syntax.Block) stmt {
 	cond := func(*frame) bool { return true }
 	if condition != nil {
 		cond = m.expr(condition).bool()
@@ -22,24 +22,24 @@ func (m *maker) while(condition syntax.Expr, b *syntax.Block) stmt {
 			}
 			f.m.tick()
 		}
-		return onward
+		return normal
 	}
 }
 
 // loopBody compiles the body of a loop.
-func (m *maker) loopBody(b *syntax.Block) stmt {
+func (m *compiler) loopBody(b *syntax.Block) stmt {
 	around := m.loop
 	m.loop = &loop{}
 	body := m.block(b, sink{kind: discard})
-	deep := m.loop.deep
+	unwinds := m.loop.unwinds
 	m.loop = around
-	if !deep {
+	if !unwinds {
 		return body
 	}
 	return func(f *frame) outcome { return shield(f, body, breaking, continuing) }
 }
 
-func (m *maker) forStmt(x *syntax.ForStmt) stmt {
+func (m *compiler) forStmt(x *syntax.ForStmt) stmt {
 	defer m.mark()()
 	if run := m.forRange(x); run != nil {
 		return run
@@ -58,14 +58,14 @@ func (m *maker) forStmt(x *syntax.ForStmt) stmt {
 	turn := func(f *frame, elem Value) (outcome, bool) {
 		begin(f, elem)
 		how := body(f)
-		if how != onward && how != continuing {
+		if how != normal && how != continuing {
 			if how == breaking {
-				how = onward
+				how = normal
 			}
 			return how, false
 		}
 		f.m.tick()
-		return onward, true
+		return normal, true
 	}
 	if m.typeOf(x.X).Kind == types.Map {
 		return func(f *frame) outcome {
@@ -77,7 +77,7 @@ func (m *maker) forStmt(x *syntax.ForStmt) stmt {
 					return how
 				}
 			}
-			return onward
+			return normal
 		}
 	}
 	share := sharable(elemType(m.typeOf(x.X)))
@@ -92,7 +92,7 @@ func (m *maker) forStmt(x *syntax.ForStmt) stmt {
 				return how
 			}
 		}
-		return onward
+		return normal
 	}
 }
 
@@ -104,7 +104,7 @@ func elemType(t *types.Type) *types.Type {
 }
 
 // forRange is a loop over range(a, b), without the list; nil if it is none.
-func (m *maker) forRange(x *syntax.ForStmt) stmt {
+func (m *compiler) forRange(x *syntax.ForStmt) stmt {
 	call, is := x.X.(*syntax.CallExpr)
 	if !is || len(call.Args) != 2 {
 		return nil
@@ -153,6 +153,6 @@ func (m *maker) forRange(x *syntax.ForStmt) stmt {
 			}
 			f.m.tick()
 		}
-		return onward
+		return normal
 	}
 }

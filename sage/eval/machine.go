@@ -53,9 +53,9 @@ type machine struct {
 	depth  int32
 	stop   atomic.Bool
 
-	room     int64 // bytes that may be allocated before what is in use is counted
-	reserved int64 // bytes of the program's memory that the machine may use
-	unstop   func() bool
+	quota        int64 // bytes that may be allocated before what is in use is counted
+	reserved     int64 // bytes of the program's memory that the machine may use
+	stopWatching func() bool
 }
 
 var machines atomic.Uint64
@@ -70,13 +70,13 @@ func newMachine(ctx context.Context, in *Instance, a *agent) *machine {
 func (m *machine) watch(ctx context.Context) {
 	m.ctx = ctx
 	m.stop.Store(false)
-	m.unstop = context.AfterFunc(ctx, func() { m.stop.Store(true) })
+	m.stopWatching = context.AfterFunc(ctx, func() { m.stop.Store(true) })
 }
 
 func (m *machine) unwatch() {
-	if m.unstop != nil {
-		m.unstop()
-		m.unstop = nil
+	if m.stopWatching != nil {
+		m.stopWatching()
+		m.stopWatching = nil
 	}
 }
 
@@ -84,7 +84,7 @@ func (m *machine) unwatch() {
 // agent do not wait for it.
 func (m *machine) waiting() context.Context {
 	if m.agent != nil {
-		m.agent.started()
+		m.agent.reportStart()
 	}
 	return m.ctx
 }
@@ -110,12 +110,12 @@ type frame struct {
 func (m *machine) tick() {
 	m.budget--
 	if m.budget < 0 {
-		m.lookUp()
+		m.endTimeSlice()
 	}
 }
 
-// lookUp is called when the budget is used up.
-func (m *machine) lookUp() {
+// endTimeSlice is called when the budget is used up.
+func (m *machine) endTimeSlice() {
 	m.budget = timeSlice
 	m.checkStop()
 	m.waiting()
@@ -125,7 +125,7 @@ func (m *machine) lookUp() {
 // spend pays for work inside of a library function.
 func (m *machine) spend(steps int) {
 	if steps > int(m.budget) {
-		m.lookUp()
+		m.endTimeSlice()
 		return
 	}
 	m.budget -= int32(steps)
@@ -147,7 +147,7 @@ func (m *machine) halt() {
 func (m *machine) enter(from *frame, slots int, at *source.Span) *frame {
 	m.budget--
 	if m.budget < 0 {
-		m.lookUp()
+		m.endTimeSlice()
 	}
 	if m.depth >= int32(m.limits.Calls) {
 		m.here = at

@@ -14,13 +14,13 @@ type mailbox struct {
 	max    int
 	closed bool
 	paused bool
-	waits  bool          // the agent waits, and knows whether it is paused
-	noted  chan struct{} // closed when it knows; nil if no caller waits for that
+	idle   bool          // the agent waits, and knows whether it is paused
+	ack    chan struct{} // closed when it knows; nil if no caller waits for that
 	wake   chan struct{} // closed at the next change; made by a caller that waits
 }
 
 // put adds a message. It reports whether there is room, and whether the agent is running.
-func (b *mailbox) put(v Value) (room, alive bool) {
+func (b *mailbox) put(v Value) (fits, open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -30,12 +30,12 @@ func (b *mailbox) put(v Value) (room, alive bool) {
 		return false, true
 	}
 	b.queue = append(b.queue, v)
-	b.alert()
+	b.wakeReceiver()
 	return true, true
 }
 
-// alert wakes all waiting callers. The mailbox is locked.
-func (b *mailbox) alert() {
+// wakeReceiver wakes all waiting callers. The mailbox is locked.
+func (b *mailbox) wakeReceiver() {
 	if b.wake != nil {
 		select {
 		case b.wake <- struct{}{}:
@@ -48,7 +48,7 @@ func (b *mailbox) alert() {
 func (b *mailbox) take() (v Value, found, paused bool, wake <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waits = false
+	b.idle = false
 	if b.wake == nil {
 		b.wake = make(chan struct{}, 1)
 	}
@@ -77,25 +77,25 @@ func (b *mailbox) pause(is bool) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.paused = is
-	b.alert()
-	if !b.waits {
+	b.wakeReceiver()
+	if !b.idle {
 		return nil
 	}
-	if b.noted == nil {
-		b.noted = make(chan struct{})
+	if b.ack == nil {
+		b.ack = make(chan struct{})
 	}
-	return b.noted
+	return b.ack
 }
 
-// settled notes that the agent waits, and has done what it does when it is
+// markIdle notes that the agent waits, and has done what it does when it is
 // paused, or no longer is.
-func (b *mailbox) settled() {
+func (b *mailbox) markIdle() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waits = true
-	if b.noted != nil {
-		close(b.noted)
-		b.noted = nil
+	b.idle = true
+	if b.ack != nil {
+		close(b.ack)
+		b.ack = nil
 	}
 }
 

@@ -11,13 +11,13 @@ import (
 // mapping is a map in the order in which its keys were first set. What holds
 // for vectors about owner and shared holds here, too.
 type mapping struct {
-	ints   map[int64]int32  // keys that are numbers or truth values
-	texts  map[string]int32 // all others, by what keyText makes of them
-	keys   []Value
-	vals   []Value
-	gone   int // deleted entries, whose key has no ref
-	owner  uint64
-	shared bool
+	ints    map[int64]int32  // keys that are numbers or truth values
+	texts   map[string]int32 // all others, by what keyText makes of them
+	keys    []Value
+	vals    []Value
+	deleted int // deleted entries, whose key has no ref
+	owner   uint64
+	shared  bool
 }
 
 func (m *machine) newMapping() *mapping {
@@ -25,7 +25,7 @@ func (m *machine) newMapping() *mapping {
 	return &mapping{owner: m.id}
 }
 
-func (x *mapping) len() int { return len(x.keys) - x.gone }
+func (x *mapping) len() int { return len(x.keys) - x.deleted }
 
 // find is the place of a key, -1 if it is not there.
 func (x *mapping) find(key Value) int {
@@ -97,8 +97,8 @@ func (x *mapping) remove(key Value) {
 		delete(x.texts, keyText(key))
 	}
 	x.keys[at], x.vals[at] = Value{}, Value{}
-	x.gone++
-	if x.gone > 16 && x.gone > len(x.keys)/2 {
+	x.deleted++
+	if x.deleted > 16 && x.deleted > len(x.keys)/2 {
 		x.compact()
 	}
 }
@@ -115,7 +115,7 @@ func (x *mapping) compact() {
 	}
 	clear(x.keys[n:])
 	clear(x.vals[n:])
-	x.keys, x.vals, x.gone = x.keys[:n], x.vals[:n], 0
+	x.keys, x.vals, x.deleted = x.keys[:n], x.vals[:n], 0
 	for k, at := range x.ints {
 		x.ints[k] = moved[at]
 	}
@@ -156,7 +156,7 @@ func (m *machine) ownMapping(v Value) *mapping {
 	m.charge(2*headerSize + entrySize*len(x.keys))
 	mine := &mapping{
 		ints: maps.Clone(x.ints), texts: maps.Clone(x.texts),
-		keys: slices.Clone(x.keys), vals: slices.Clone(x.vals), gone: x.gone, owner: m.id,
+		keys: slices.Clone(x.keys), vals: slices.Clone(x.vals), deleted: x.deleted, owner: m.id,
 	}
 	m.shareAll(mine.keys)
 	m.shareAll(mine.vals)

@@ -9,7 +9,7 @@ import (
 )
 
 // pattern compiles a pattern: whether a value fits, and what it names.
-func (m *maker) pattern(p syntax.Pattern) func(*frame, Value) bool {
+func (m *compiler) pattern(p syntax.Pattern) func(*frame, Value) bool {
 	switch x := p.(type) {
 	case *syntax.WildcardPat:
 		return func(*frame, Value) bool { return true }
@@ -71,7 +71,7 @@ func (m *maker) pattern(p syntax.Pattern) func(*frame, Value) bool {
 	panic(fmt.Sprintf("a pattern of type %T cannot be compiled", p))
 }
 
-func (m *maker) patterns(ps []syntax.Pattern) []func(*frame, Value) bool {
+func (m *compiler) patterns(ps []syntax.Pattern) []func(*frame, Value) bool {
 	parts := make([]func(*frame, Value) bool, len(ps))
 	for i, p := range ps {
 		parts[i] = m.pattern(p)
@@ -90,7 +90,7 @@ func fitAll(f *frame, parts []func(*frame, Value) bool, elems []Value) bool {
 }
 
 // match is a statement: the value of the arm that fits goes into the sink.
-func (m *maker) match(x *syntax.MatchExpr, to sink) stmt {
+func (m *compiler) match(x *syntax.MatchExpr, to sink) stmt {
 	defer m.mark()()
 	subject := m.slot()
 	value := m.into(x.X, sink{kind: toSlot, slot: subject})
@@ -108,9 +108,9 @@ func (m *maker) match(x *syntax.MatchExpr, to sink) stmt {
 		release()
 	}
 	at := spanOf(x)
-	if table := m.jumps(x); table != nil {
+	if table := m.jumpTable(x); table != nil {
 		return func(f *frame) outcome {
-			if how := value(f); how != onward {
+			if how := value(f); how != normal {
 				return how
 			}
 			v := f.s[subject]
@@ -123,7 +123,7 @@ func (m *maker) match(x *syntax.MatchExpr, to sink) stmt {
 		}
 	}
 	return func(f *frame) outcome {
-		if how := value(f); how != onward {
+		if how := value(f); how != normal {
 			return how
 		}
 		v := f.s[subject]
@@ -134,7 +134,7 @@ func (m *maker) match(x *syntax.MatchExpr, to sink) stmt {
 		}
 		f.m.here = at
 		f.m.noArm(v)
-		return onward
+		return normal
 	}
 }
 
@@ -144,7 +144,7 @@ func (m *machine) noArm(v Value) {
 
 // jumps is, for each variant of an enum, the arm that fits it; -1 if none
 // does. It is nil if that cannot be told from the variant alone.
-func (m *maker) jumps(x *syntax.MatchExpr) []int {
+func (m *compiler) jumpTable(x *syntax.MatchExpr) []int {
 	t := m.typeOf(x.X)
 	if t.Kind != types.Enum {
 		return nil

@@ -2,21 +2,21 @@ package eval
 
 // charge accounts for memory that is about to be allocated.
 func (m *machine) charge(bytes int) {
-	m.room -= int64(bytes)
-	if m.room < 0 {
-		m.count(int64(bytes))
+	m.quota -= int64(bytes)
+	if m.quota < 0 {
+		m.recount(int64(bytes))
 	}
 }
 
-// minRoom is the least that may be allocated between two counts.
-const minRoom = 4 << 10
+// minQuota is the least that may be allocated between two counts.
+const minQuota = 4 << 10
 
 // count finds out how much is in use: what has been allocated since the last
 // count may be garbage by now. It makes room for twice as much, so that counting
 // costs no more than allocating, and for at most an eighth of what the program
 // has left.
-func (m *machine) count(wanted int64) {
-	m.room = 0
+func (m *machine) recount(wanted int64) {
+	m.quota = 0
 	limit := m.limits.Memory
 	if wanted > limit {
 		m.throwLimit("memory", limit)
@@ -27,14 +27,14 @@ func (m *machine) count(wanted int64) {
 		m.throwLimit("memory", limit)
 	}
 	left := m.limits.Program - m.in.reserved.Load() + m.reserved - used
-	room := min(max(min(2*used, left/8), minRoom), max(limit-used, limit/16))
-	if !m.reserve(used + room) {
-		room = min(room, minRoom)
-		if !m.reserve(used + room) {
+	quota := min(max(min(2*used, left/8), minQuota), max(limit-used, limit/16))
+	if !m.reserve(used + quota) {
+		quota = min(quota, minQuota)
+		if !m.reserve(used + quota) {
 			m.throwLimit("program", m.limits.Program)
 		}
 	}
-	m.room = room
+	m.quota = quota
 }
 
 // reserve takes memory of the program's for the machine, or gives some back, so
@@ -83,32 +83,32 @@ func (c *counter) add(vs []Value) {
 		c.todo = c.todo[:len(c.todo)-1]
 		c.bytes += int64(len(vs)) * valueSize
 		for _, v := range vs {
-			c.one(v)
+			c.value(v)
 		}
 	}
 }
 
-func (c *counter) one(v Value) {
+func (c *counter) value(v Value) {
 	switch x := v.ref.(type) {
 	case string:
 		c.bytes += int64(len(x)) + 16
 	case *vector:
-		if !c.first(x) {
+		if !c.unseen(x) {
 			return
 		}
 		c.bytes += headerSize
 		if x.owner != c.owner {
 			// Its owner may be appending to it.
-			c.later(x.buf[:v.n])
+			c.push(x.buf[:v.n])
 			return
 		}
 		c.bytes += int64(len(x.buf)-x.used) * valueSize
-		c.later(x.buf[:x.used])
+		c.push(x.buf[:x.used])
 	case *mapping:
-		if c.first(x) {
+		if c.unseen(x) {
 			c.bytes += 2*headerSize + int64(len(x.keys))*(entrySize-2*valueSize)
-			c.later(x.keys)
-			c.later(x.vals)
+			c.push(x.keys)
+			c.push(x.vals)
 		}
 	case *record:
 		c.parts(x, x.fields)
@@ -121,27 +121,27 @@ func (c *counter) one(v Value) {
 	case *closure:
 		c.parts(x, x.captured)
 	case *cell:
-		if c.first(x) {
-			c.later([]Value{x.v})
+		if c.unseen(x) {
+			c.push([]Value{x.v})
 		}
 	}
 }
 
 // parts counts a value that consists of others.
 func (c *counter) parts(ref any, vs []Value) {
-	if c.first(ref) {
+	if c.unseen(ref) {
 		c.bytes += headerSize
-		c.later(vs)
+		c.push(vs)
 	}
 }
 
-func (c *counter) later(vs []Value) {
+func (c *counter) push(vs []Value) {
 	if len(vs) > 0 {
 		c.todo = append(c.todo, vs)
 	}
 }
 
-func (c *counter) first(ref any) bool {
+func (c *counter) unseen(ref any) bool {
 	if _, seen := c.seen[ref]; seen {
 		return false
 	}

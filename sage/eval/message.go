@@ -42,7 +42,7 @@ func (m *machine) isolatedClosure(c *closure, depth int) *closure {
 }
 
 // inits compiles the values that beliefs begin with.
-func (m *maker) inits(of *check.Agent, inits []*syntax.FieldInit) (at []int, codes []code) {
+func (m *compiler) inits(of *check.Agent, inits []*syntax.FieldInit) (at []int, codes []code) {
 	for _, init := range inits {
 		o := of.Belief(init.Name.Name)
 		if o == nil {
@@ -54,28 +54,27 @@ func (m *maker) inits(of *check.Agent, inits []*syntax.FieldInit) (at []int, cod
 	return at, codes
 }
 
-func (m *maker) summon(x *syntax.SummonExpr) code {
-	o := m.p.info.Uses[x.Agent.Last()]
-	of := m.p.agentOf(o)
-	code_, at := m.p.agents[of], spanOf(x)
+func (m *compiler) summon(x *syntax.SummonExpr) code {
+	of := m.p.byName[m.p.info.Uses[x.Agent.Last()]]
+	agent, at := m.p.agents[of], spanOf(x)
 	where, codes := m.inits(of, x.Inits)
 	prepare, ready := m.spilled(codes...)
-	n := len(code_.fields)
+	n := len(agent.fields)
 	return code{calls: true, local: -1, v: func(f *frame) Value {
 		if prepare != nil {
 			prepare(f)
 		}
-		given := make([]Value, n)
+		beliefInit := make([]Value, n)
 		for i, c := range ready {
-			given[where[i]] = f.m.isolate(c.v(f))
+			beliefInit[where[i]] = f.m.isolate(c.v(f))
 		}
 		f.m.here = at
-		return Value{ref: f.m.agent.summon(f.m, code_, given)}
+		return Value{ref: f.m.agent.summon(f.m, agent, beliefInit)}
 	}}
 }
 
 // summon starts an agent that ends with this one at the latest.
-func (a *agent) summon(m *machine, code *agentCode, given []Value) *Handle {
+func (a *agent) summon(m *machine, code *agentCode, beliefInit []Value) *Handle {
 	m.checkStop()
 	in := a.in
 	if limit := int64(in.o.Limits.Agents); in.summoned.Add(1) > limit {
@@ -88,7 +87,7 @@ func (a *agent) summon(m *machine, code *agentCode, given []Value) *Handle {
 	}
 	a.names[code.name]++
 	path := a.path + "/" + numbered(code.name, a.names[code.name])
-	ctx, cancel := context.WithCancel(a.life)
+	ctx, cancel := context.WithCancel(a.lifetime)
 	box := &mailbox{max: in.o.Limits.Messages}
 	h := newHandle(path, box)
 	h.cancel = cancel
@@ -97,7 +96,7 @@ func (a *agent) summon(m *machine, code *agentCode, given []Value) *Handle {
 	next := &agent{path: path, incarnation: a.incarnation, code: code, in: in, box: box, handle: h}
 	go func() {
 		defer cancel()
-		_ = next.live(ctx, func(_ *machine, fields []Value) { copy(fields, given) })
+		_ = next.runIncarnation(ctx, func(_ *machine, fields []Value) { copy(fields, beliefInit) })
 		box.close()
 		in.summoned.Add(-1)
 		a.mu.Lock()
@@ -115,7 +114,7 @@ func numbered(name string, n int) string {
 	return fmt.Sprintf("%s-%d", name, n)
 }
 
-func (m *maker) await(x *syntax.AwaitExpr) code {
+func (m *compiler) await(x *syntax.AwaitExpr) code {
 	codes := []code{m.expr(x.X)}
 	if x.Timeout != nil {
 		codes = append(codes, m.expr(x.Timeout))
@@ -181,7 +180,7 @@ func (m *machine) await(h *Handle, d time.Duration) Value {
 	return h.result
 }
 
-func (m *maker) send(x *syntax.SendExpr) code {
+func (m *compiler) send(x *syntax.SendExpr) code {
 	prepare, c := m.spilled(m.expr(x.To), m.keep(x.Message))
 	to, message, at := c[0].v, c[1].v, spanOf(x)
 	return after(prepare, code{calls: anyCalls(c), local: -1, v: func(f *frame) Value {
@@ -195,17 +194,17 @@ func (m *maker) send(x *syntax.SendExpr) code {
 
 func (m *machine) send(h *Handle, v Value) {
 	m.tick()
-	room, alive := h.box.put(m.isolate(v))
-	if !alive {
+	fits, open := h.box.put(m.isolate(v))
+	if !open {
 		m.throw(Agent, "%s has ended and takes no messages", h.path)
 	}
-	if !room {
+	if !fits {
 		err := &LimitError{Agent: h.path, Limit: "messages", Max: int64(h.box.max)}
 		m.raise(&Error{Kind: Agent, Message: err.Error(), Err: err})
 	}
 }
 
-func (m *maker) receive(x *syntax.ReceiveExpr) code {
+func (m *compiler) receive(x *syntax.ReceiveExpr) code {
 	at := spanOf(x)
 	return valueCode(m.typeOf(x).Kind, func(f *frame) Value {
 		f.m.here = at
@@ -213,7 +212,7 @@ func (m *maker) receive(x *syntax.ReceiveExpr) code {
 	}).withCalls(true)
 }
 
-func (m *maker) trace(x *syntax.TraceExpr) code {
+func (m *compiler) trace(x *syntax.TraceExpr) code {
 	c := m.expr(x.Value)
 	v := c.v
 	return code{calls: c.calls, local: -1, v: func(f *frame) Value {
@@ -226,11 +225,11 @@ func (m *maker) trace(x *syntax.TraceExpr) code {
 }
 
 // childInit makes what a child says about the beliefs of its agent.
-func (p *Program) childInit(c *check.Child) given {
+func (p *Program) childInit(c *check.Child) beliefInit {
 	if len(c.Beliefs) == 0 {
 		return nil
 	}
-	m := p.newMaker("child", 0, types.Invalid)
+	m := p.newCompiler("child", 0, types.Invalid)
 	at, codes := m.inits(c.Agent, c.Beliefs)
 	prepare, ready := m.spilled(codes...)
 	into := &source.Span{}

@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax"
 )
 
-func (m *maker) unary(x *syntax.UnaryExpr) code {
+func (m *compiler) unary(x *syntax.UnaryExpr) code {
 	c, at := m.expr(x.X), spanOf(x)
 	switch {
 	case x.Op == syntax.Not:
@@ -28,7 +28,7 @@ func (m *maker) unary(x *syntax.UnaryExpr) code {
 	}).withCalls(c.calls)
 }
 
-func (m *maker) binary(x *syntax.BinaryExpr) code {
+func (m *compiler) binary(x *syntax.BinaryExpr) code {
 	switch x.Op {
 	case syntax.AndAnd:
 		a, b := m.expr(x.X), m.expr(x.Y)
@@ -43,7 +43,7 @@ func (m *maker) binary(x *syntax.BinaryExpr) code {
 }
 
 // operation is code for an operator with two operands of one type.
-func (m *maker) operation(op syntax.Kind, a, b code, at *source.Span) code {
+func (m *compiler) operation(op syntax.Kind, a, b code, at *source.Span) code {
 	calls := a.calls || b.calls
 	prepare, ready := m.spilled(a, b)
 	a, b = ready[0], ready[1]
@@ -87,7 +87,7 @@ func messageOf(v Value) string {
 }
 
 // joined is code for a ++ b, of text and of lists.
-func (m *maker) joined(a, b code, at *source.Span) code {
+func (m *compiler) joined(a, b code, at *source.Span) code {
 	if a.t != nil && b.t != nil {
 		l, r := a.t, b.t
 		return textCode(func(f *frame) string {

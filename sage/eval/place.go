@@ -20,7 +20,7 @@ type target struct {
 	saved   int                 // the persistent belief that it is in; -1 if in none
 }
 
-func (m *maker) place(e syntax.Expr) target {
+func (m *compiler) place(e syntax.Expr) target {
 	t := m.placeIn(e)
 	if t.saved >= 0 {
 		return m.savedPlace(e, t)
@@ -28,7 +28,7 @@ func (m *maker) place(e syntax.Expr) target {
 	return t
 }
 
-func (m *maker) placeIn(e syntax.Expr) target {
+func (m *compiler) placeIn(e syntax.Expr) target {
 	switch x := e.(type) {
 	case *syntax.ParenExpr:
 		return m.placeIn(x.X)
@@ -71,7 +71,7 @@ func (m *maker) placeIn(e syntax.Expr) target {
 	panic(fmt.Sprintf("%v: nothing can be assigned to this", e.Extent().Position()))
 }
 
-func (m *maker) elementPlace(x *syntax.IndexExpr) target {
+func (m *compiler) elementPlace(x *syntax.IndexExpr) target {
 	t := m.placeIn(x.X)
 	of, where := t.at, spanOf(x)
 	index := m.expr(x.Index)
@@ -124,12 +124,12 @@ func (m *maker) elementPlace(x *syntax.IndexExpr) target {
 
 // savedPlace is a place in a persistent belief. The belief gets its new value
 // once that is kept for good, and not if it cannot be.
-func (m *maker) savedPlace(e syntax.Expr, t target) target {
+func (m *compiler) savedPlace(e syntax.Expr, t target) target {
 	n, where := t.saved, spanOf(e)
 	if _, whole := m.isBelief(e); whole {
 		t.set = func(f *frame, v Value) {
 			f.m.here = where
-			f.m.agent.save(f.m, n, v)
+			f.m.agent.setBelief(f.m, n, v)
 		}
 		return t
 	}
@@ -153,12 +153,12 @@ func (m *maker) savedPlace(e syntax.Expr, t target) target {
 		if err != nil {
 			f.m.raise(err)
 		}
-		a.save(f.m, n, changed)
+		a.setBelief(f.m, n, changed)
 	}
 	return t
 }
 
-func (m *maker) isBelief(e syntax.Expr) (*check.Object, bool) {
+func (m *compiler) isBelief(e syntax.Expr) (*check.Object, bool) {
 	switch x := e.(type) {
 	case *syntax.ParenExpr:
 		return m.isBelief(x.X)
@@ -175,7 +175,7 @@ func persistent(o *check.Object) bool {
 }
 
 // assign is code for target = value; and target op= value;.
-func (m *maker) assign(x *syntax.AssignStmt) func(*frame) outcome {
+func (m *compiler) assign(x *syntax.AssignStmt) func(*frame) outcome {
 	if op, compound := compoundOps[x.Op]; compound {
 		return m.assignOperation(x, op)
 	}
@@ -189,41 +189,41 @@ func (m *maker) assign(x *syntax.AssignStmt) func(*frame) outcome {
 	return m.storeTo(x.Target, value)
 }
 
-func (m *maker) isLibrary(x *syntax.CallExpr) bool {
+func (m *compiler) isLibrary(x *syntax.CallExpr) bool {
 	o := m.callee(x)
 	return o != nil && o.Kind == check.LibraryFunc
 }
 
 // storeTo puts a value into a place.
-func (m *maker) storeTo(e syntax.Expr, value code) func(*frame) outcome {
+func (m *compiler) storeTo(e syntax.Expr, value code) func(*frame) outcome {
 	t := m.place(e)
 	prepare, set, at, v := t.prepare, t.set, t.at, value.v
 	if o := m.rootOf(e); o != nil && set == nil {
 		store := value.store(scalarOf(m.typeOf(e).Kind) != 0)
-		if loc, plain := m.vars[o]; plain && !loc.captured && !loc.cell {
+		if loc, soleExpr := m.vars[o]; soleExpr && !loc.captured && !loc.cell {
 			slot := loc.slot
 			if i := value.i; i != nil {
 				return func(f *frame) outcome {
 					f.s[slot].n = i(f)
-					return onward
+					return normal
 				}
 			}
 			return func(f *frame) outcome {
 				f.s[slot] = v(f)
-				return onward
+				return normal
 			}
 		}
 		if o.Kind == check.Belief {
 			return func(f *frame) outcome {
 				*at(f) = v(f)
-				return onward
+				return normal
 			}
 		}
 		return func(f *frame) outcome {
 			var to Value
 			store(f, &to)
 			*at(f) = to
-			return onward
+			return normal
 		}
 	}
 	if value.calls || len(prepare) > 0 {
@@ -238,19 +238,19 @@ func (m *maker) storeTo(e syntax.Expr, value code) func(*frame) outcome {
 			} else {
 				*at(f) = f.s[slot]
 			}
-			return onward
+			return normal
 		}
 	}
 	if set != nil {
 		return func(f *frame) outcome {
 			set(f, v(f))
-			return onward
+			return normal
 		}
 	}
 	return func(f *frame) outcome {
 		x := v(f)
 		*at(f) = x
-		return onward
+		return normal
 	}
 }
 
@@ -259,11 +259,11 @@ var compoundOps = map[syntax.Kind]syntax.Kind{
 	syntax.DivAssign: syntax.Div, syntax.RemAssign: syntax.Rem, syntax.ConcatAssign: syntax.Concat,
 }
 
-func (m *maker) assignOperation(x *syntax.AssignStmt, op syntax.Kind) func(*frame) outcome {
+func (m *compiler) assignOperation(x *syntax.AssignStmt, op syntax.Kind) func(*frame) outcome {
 	old, more := m.expr(x.Target), m.expr(x.Value)
 	if op == syntax.Concat && old.t == nil {
 		// What is appended to stays alone in its place.
-		prepare, c := m.spilled(old, kept(more, m.typeOf(x.Value)))
+		prepare, c := m.spilled(old, sharedAlias(more, m.typeOf(x.Value)))
 		l, r, at := c[0].v, c[1].v, spanOf(x)
 		return m.storeTo(x.Target, after(prepare, code{local: -1, calls: anyCalls(c), v: func(f *frame) Value {
 			args := [2]Value{l(f), r(f)}
@@ -276,7 +276,7 @@ func (m *maker) assignOperation(x *syntax.AssignStmt, op syntax.Kind) func(*fram
 
 // change is a call of a function of the library that changes its first
 // argument, which is a place.
-func (m *maker) change(x *syntax.CallExpr, name string, args []syntax.Expr) code {
+func (m *compiler) change(x *syntax.CallExpr, name string, args []syntax.Expr) code {
 	run, at := m.p.natives[name], spanOf(x)
 	codes := append([]code{m.expr(args[0])}, m.keepAll(args[1:])...)
 	n, base := len(codes), m.slotsFor(len(codes))
@@ -305,7 +305,7 @@ func (m *maker) change(x *syntax.CallExpr, name string, args []syntax.Expr) code
 	}}
 }
 
-func (m *maker) beliefMethod(x *syntax.CallExpr, o *check.Object) code {
+func (m *compiler) beliefMethod(x *syntax.CallExpr, o *check.Object) code {
 	of := x.Fun.(*syntax.FieldExpr).X
 	belief, _ := m.isBelief(of)
 	n, at := belief.Index, spanOf(x)
@@ -318,13 +318,13 @@ func (m *maker) beliefMethod(x *syntax.CallExpr, o *check.Object) code {
 		return code{calls: true, local: -1, v: func(f *frame) Value {
 			x := v(f)
 			f.m.here = at
-			f.m.agent.save(f.m, n, x)
+			f.m.agent.setBelief(f.m, n, x)
 			return unit
 		}}
 	}
 	return code{calls: true, local: -1, v: func(f *frame) Value {
 		f.m.here = at
-		f.m.agent.save(f.m, n, f.m.agent.fields[n])
+		f.m.agent.setBelief(f.m, n, f.m.agent.fields[n])
 		return unit
 	}}
 }

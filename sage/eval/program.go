@@ -22,7 +22,7 @@ type Program struct {
 	records  map[*types.Decl]*recordKind
 	variants map[*types.Decl][]*variantKind
 	shapes   map[string]*shape
-	inits    map[*check.Child]given
+	inits    map[*check.Child]beliefInit
 	tests    []*function
 }
 
@@ -40,7 +40,7 @@ func Load(info *check.Info) (p *Program, err error) {
 		funcs: map[*check.Object]*function{}, consts: map[*check.Object]Value{},
 		agents: map[*check.Agent]*agentCode{}, byName: map[*check.Object]*check.Agent{},
 		records: map[*types.Decl]*recordKind{}, variants: map[*types.Decl][]*variantKind{},
-		shapes: map[string]*shape{}, inits: map[*check.Child]given{},
+		shapes: map[string]*shape{}, inits: map[*check.Child]beliefInit{},
 	}
 	// Values of agents are compiled with constants, which may call functions.
 	for _, c := range info.Consts {
@@ -50,10 +50,10 @@ func Load(info *check.Info) (p *Program, err error) {
 	}
 	for _, a := range info.Agents {
 		p.byName[a.Object] = a
-		p.agents[a] = p.agentCodeOf(a)
+		p.agents[a] = p.compileAgent(a)
 	}
 	for _, a := range info.Agents {
-		p.handlers(a, p.agents[a])
+		p.compileHandlers(a, p.agents[a])
 	}
 	for _, s := range info.Supervisors {
 		for _, c := range s.Children {
@@ -63,7 +63,7 @@ func Load(info *check.Info) (p *Program, err error) {
 		}
 	}
 	for _, t := range info.Tests {
-		m := p.newMaker("test", 0, types.Unit)
+		m := p.newCompiler("test", 0, types.Unit)
 		m.fn.body = m.block(t.Body, sink{kind: discard})
 		p.tests = append(p.tests, m.fn)
 	}
@@ -79,14 +79,6 @@ func (p *Program) compileAll() {
 	}
 }
 
-func (p *Program) agentOf(o *check.Object) *check.Agent {
-	a := p.byName[o]
-	if a == nil {
-		panic(fmt.Sprintf("the agent %s is unknown", o.Name))
-	}
-	return a
-}
-
 // function is the code of a declared function. Its body is compiled later, as
 // functions call each other.
 func (p *Program) function(o *check.Object) *function {
@@ -95,9 +87,9 @@ func (p *Program) function(o *check.Object) *function {
 	}
 	decl, is := o.Node.(*syntax.FuncDecl)
 	if !is || decl.Body == nil {
-		return p.missing(o)
+		return p.functionWithoutBody(o)
 	}
-	m := p.newMaker(o.Name, len(decl.Params), o.Type.Resolve().Result().Resolve().Kind)
+	m := p.newCompiler(o.Name, len(decl.Params), o.Type.Resolve().Result().Resolve().Kind)
 	fn := m.fn
 	fn.result = scalarOf(m.result)
 	p.funcs[o] = fn
@@ -109,7 +101,7 @@ func (p *Program) function(o *check.Object) *function {
 }
 
 // missing is a function that is declared, but not there.
-func (p *Program) missing(o *check.Object) *function {
+func (p *Program) functionWithoutBody(o *check.Object) *function {
 	n := len(o.Type.Resolve().Params())
 	fn := &function{name: o.Name, params: n, slots: n, body: func(f *frame) outcome {
 		f.m.here = &o.Span
@@ -122,7 +114,7 @@ func (p *Program) missing(o *check.Object) *function {
 
 // thunk is an expression that stands for itself: the first value of a belief.
 func (p *Program) thunk(e syntax.Expr) *function {
-	m := p.newMaker("value", 0, types.Invalid)
+	m := p.newCompiler("value", 0, types.Invalid)
 	m.fn.body = put(sink{kind: toReturn}, m.keep(e).v)
 	return m.fn
 }
@@ -136,7 +128,7 @@ func (p *Program) compute(o *check.Object) error {
 	fn := p.thunk(decl.Value)
 	p.compileAll()
 	m := newMachine(context.Background(), p.New(Options{}), nil)
-	_, v, err := m.attempt(func() (outcome, Value) { return m.callFunction(fn) })
+	_, v, err := m.attempt(func() (outcome, Value) { return m.invoke(fn) })
 	if err != nil {
 		return fmt.Errorf("the constant %s: %w", o.Name, err)
 	}

@@ -170,18 +170,18 @@ func (s *shape) array(tree any, of func(int) *shape, n int) ([]Value, error) {
 }
 
 func (s *shape) mapping(tree any) (Value, error) {
-	loader := &machine{limits: &Limits{Memory: math.MaxInt64}, room: math.MaxInt64}
+	loader := &machine{limits: &Limits{Memory: math.MaxInt64}, quota: math.MaxInt64}
 	x := &mapping{}
 	if s.elems[0].kind != types.String {
-		pair := &shape{kind: types.Tuple, elems: s.elems}
-		pairs, err := s.array(tree, func(int) *shape { return pair }, -1)
+		newPair := &shape{kind: types.Tuple, elems: s.elems}
+		pairs, err := s.array(tree, func(int) *shape { return newPair }, -1)
 		for _, p := range pairs {
 			elems := p.ref.(*tuple).elems
 			x.set(loader, elems[0], elems[1])
 		}
 		return Value{ref: x}, err
 	}
-	object, is := tree.(ordered)
+	object, is := tree.(jsonObject)
 	if !is {
 		return Value{}, mismatch("an object", tree)
 	}
@@ -196,7 +196,7 @@ func (s *shape) mapping(tree any) (Value, error) {
 }
 
 func (s *shape) object(tree any) (Value, error) {
-	object, is := tree.(ordered)
+	object, is := tree.(jsonObject)
 	if !is {
 		return Value{}, mismatch("an object", tree)
 	}
@@ -221,14 +221,14 @@ func (s *shape) enum(tree any) (Value, error) {
 		if tree == nil {
 			return none, nil
 		}
-		if object, is := tree.(ordered); is && inner.nullable() && len(object) == 1 && object[0].key == "Some" {
+		if object, is := tree.(jsonObject); is && inner.nullable() && len(object) == 1 && object[0].key == "Some" {
 			tree = object[0].value
 		}
 		v, err := inner.value(tree)
 		return some(v), err
 	}
 	name, isText := tree.(string)
-	object, isObject := tree.(ordered)
+	object, isObject := tree.(jsonObject)
 	for i, v := range s.variants {
 		if isText && v.arity == 0 && v.name == name {
 			return v.bare, nil
@@ -267,7 +267,7 @@ func mismatch(expected string, tree any) error {
 		found = "the string " + strconv.Quote(truncated(x, 40))
 	case []any:
 		found = "an array"
-	case ordered:
+	case jsonObject:
 		found = "an object"
 	}
 	return fmt.Errorf("expected %s, found %s", expected, found)

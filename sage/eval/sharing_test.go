@@ -16,7 +16,7 @@ import (
 // Values are shared and changed in place where no program can tell. A model
 // that copies everything prints the same.
 func TestSharingIsInvisible(t *testing.T) {
-	prog := compile // the test's own t is for the program, rapid's for the draws
+	compileProgram := compile // the test's own t is for the program, rapid's for the draws
 	outer := t
 	rapid.Check(t, func(t *rapid.T) {
 		lists := map[string][]int{"l": {1, 2}, "m": {3}, "r.b": {4, 5}, "d[1]": {6}, "self.p": {7, 8}, "self.q": {9}}
@@ -90,7 +90,7 @@ func TestSharingIsInvisible(t *testing.T) {
 			self.p = [7, 8]; self.q = [9]; self.g = [[6], [7]];
 			` + b.String() + "} }\nrun M { q: [], g: [] };"
 		var out output
-		in := prog(outer, text).New(eval.Options{Output: host.NewOutput(&out, io.Discard)})
+		in := compileProgram(outer, text).New(eval.Options{Output: host.NewOutput(&out, io.Discard)})
 		defer in.Close()
 		if err := in.Run(outer.Context()); err != nil || out.String() != want.String() {
 			t.Fatalf("%v\n%s\nprinted\n%s\nwant\n%s", err, text, out.String(), want.String())

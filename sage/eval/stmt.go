@@ -27,7 +27,7 @@ type stmt = func(*frame) outcome
 
 // into compiles an expression whose value goes into a sink. Those that are
 // made of statements become statements.
-func (m *maker) into(e syntax.Expr, to sink) stmt {
+func (m *compiler) into(e syntax.Expr, to sink) stmt {
 	switch x := e.(type) {
 	case *syntax.ParenExpr:
 		return m.into(x.X, to)
@@ -42,25 +42,25 @@ func (m *maker) into(e syntax.Expr, to sink) stmt {
 	case *syntax.RetryExpr:
 		return m.retry(x, to)
 	case *syntax.ReturnExpr:
-		m.leaving++
+		m.returns++
 		if x.Value == nil {
 			return put(sink{kind: toReturn}, unitOf)
 		}
 		return m.body(x.Value)
 	case *syntax.YieldExpr:
-		m.leaving++
+		m.returns++
 		if x.Value == nil {
 			return put(sink{kind: toYield}, unitOf)
 		}
 		return m.into(x.Value, sink{kind: toYield})
 	case *syntax.BreakExpr:
 		if m.loop != nil {
-			m.loop.leaving++
+			m.loop.jumps++
 		}
 		return func(*frame) outcome { return breaking }
 	case *syntax.ContinueExpr:
 		if m.loop != nil {
-			m.loop.leaving++
+			m.loop.jumps++
 		}
 		return func(*frame) outcome { return continuing }
 	}
@@ -69,14 +69,14 @@ func (m *maker) into(e syntax.Expr, to sink) stmt {
 		do := m.expr(e).do()
 		return func(f *frame) outcome {
 			do(f)
-			return onward
+			return normal
 		}
 	case toSlot:
 		return put(to, m.keep(e).v)
 	case toYield:
-		return put(to, m.last(e).v)
+		return put(to, m.tail(e).v)
 	}
-	c := m.last(e)
+	c := m.tail(e)
 	if i := c.i; i != nil && scalarOf(m.result) != 0 && m.typeOf(e).Kind != types.Never {
 		return func(f *frame) outcome {
 			f.ret.n = i(f)
@@ -93,7 +93,7 @@ func put(to sink, v func(*frame) Value) stmt {
 		slot := to.slot
 		return func(f *frame) outcome {
 			f.s[slot] = v(f)
-			return onward
+			return normal
 		}
 	case toReturn:
 		return func(f *frame) outcome {
@@ -106,16 +106,16 @@ func put(to sink, v func(*frame) Value) stmt {
 			return yielding
 		}
 	}
-	return func(*frame) outcome { return onward }
+	return func(*frame) outcome { return normal }
 }
 
 func unitOf(*frame) Value { return unit }
 
 // returnUnit is the statement that computes an expression and returns unit.
-func (m *maker) returnUnit(e syntax.Expr) stmt {
+func (m *compiler) returnUnit(e syntax.Expr) stmt {
 	run := m.into(e, sink{kind: discard})
 	return func(f *frame) outcome {
-		if how := run(f); how != onward {
+		if how := run(f); how != normal {
 			return how
 		}
 		f.ret = unit
@@ -124,7 +124,7 @@ func (m *maker) returnUnit(e syntax.Expr) stmt {
 }
 
 // block compiles a block, whose value is that of its tail.
-func (m *maker) block(b *syntax.Block, to sink) stmt {
+func (m *compiler) block(b *syntax.Block, to sink) stmt {
 	release := m.mark()
 	var stmts []stmt
 	for _, s := range b.Stmts {
@@ -132,15 +132,15 @@ func (m *maker) block(b *syntax.Block, to sink) stmt {
 	}
 	if b.Tail != nil {
 		stmts = append(stmts, m.into(b.Tail, to))
-	} else if to.kind != discard && !m.leavesAlways(b) {
+	} else if to.kind != discard && !m.endsInJump(b) {
 		stmts = append(stmts, put(to, unitOf))
 	}
 	release()
 	return sequence(stmts)
 }
 
-// leavesAlways says whether the last statement of a block leaves it.
-func (m *maker) leavesAlways(b *syntax.Block) bool {
+// endsInJump says whether the last statement of a block leaves it.
+func (m *compiler) endsInJump(b *syntax.Block) bool {
 	if len(b.Stmts) == 0 {
 		return false
 	}
@@ -159,13 +159,13 @@ func (m *maker) leavesAlways(b *syntax.Block) bool {
 func sequence(stmts []stmt) stmt {
 	switch len(stmts) {
 	case 0:
-		return func(*frame) outcome { return onward }
+		return func(*frame) outcome { return normal }
 	case 1:
 		return stmts[0]
 	case 2:
 		a, b := stmts[0], stmts[1]
 		return func(f *frame) outcome {
-			if how := a(f); how != onward {
+			if how := a(f); how != normal {
 				return how
 			}
 			return b(f)
@@ -173,10 +173,10 @@ func sequence(stmts []stmt) stmt {
 	case 3:
 		a, b, c := stmts[0], stmts[1], stmts[2]
 		return func(f *frame) outcome {
-			if how := a(f); how != onward {
+			if how := a(f); how != normal {
 				return how
 			}
-			if how := b(f); how != onward {
+			if how := b(f); how != normal {
 				return how
 			}
 			return c(f)
@@ -184,15 +184,15 @@ func sequence(stmts []stmt) stmt {
 	}
 	return func(f *frame) outcome {
 		for _, s := range stmts {
-			if how := s(f); how != onward {
+			if how := s(f); how != normal {
 				return how
 			}
 		}
-		return onward
+		return normal
 	}
 }
 
-func (m *maker) stmt(s syntax.Stmt) stmt {
+func (m *compiler) stmt(s syntax.Stmt) stmt {
 	switch x := s.(type) {
 	case *syntax.LetStmt:
 		return m.let(x)
@@ -216,24 +216,24 @@ func (m *maker) stmt(s syntax.Stmt) stmt {
 	panic(fmt.Sprintf("a statement of type %T cannot be compiled", s))
 }
 
-func (m *maker) let(x *syntax.LetStmt) stmt {
+func (m *compiler) let(x *syntax.LetStmt) stmt {
 	bind, simple := x.Pattern.(*syntax.BindPat)
 	if simple {
 		// A plain variable is stored to directly.
-		if o := m.p.info.Defs[bind.Name]; o != nil && !(o.Captured && o.Assigned) && !made(x.Value) {
+		if o := m.p.info.Defs[bind.Name]; o != nil && !(o.Captured && o.Assigned) && !isStatement(x.Value) {
 			c := m.keep(x.Value)
 			slot := m.declare(o).slot
 			if i := c.i; i != nil {
 				return func(f *frame) outcome {
 					// The slot may hold a list of before, whose length n would be.
 					f.s[slot] = Value{n: i(f)}
-					return onward
+					return normal
 				}
 			}
 			v := c.v
 			return func(f *frame) outcome {
 				f.s[slot] = v(f)
-				return onward
+				return normal
 			}
 		}
 	}
@@ -255,22 +255,22 @@ func (m *maker) let(x *syntax.LetStmt) stmt {
 	}
 	at := spanOf(x)
 	return func(f *frame) outcome {
-		if how := value(f); how != onward {
+		if how := value(f); how != normal {
 			return how
 		}
 		if !fits(f, f.s[slot]) {
 			f.m.here = at
 			f.m.throw(Runtime, "%s does not fit the pattern of let", truncated(show(f.s[slot]), 100))
 		}
-		return onward
+		return normal
 	}
 }
 
 // made says whether an expression is made of statements.
-func made(e syntax.Expr) bool {
+func isStatement(e syntax.Expr) bool {
 	switch x := e.(type) {
 	case *syntax.ParenExpr:
-		return made(x.X)
+		return isStatement(x.X)
 	case *syntax.BlockExpr, *syntax.MatchExpr, *syntax.CatchExpr, *syntax.RetryExpr, *syntax.IfExpr,
 		*syntax.BreakExpr, *syntax.ContinueExpr, *syntax.ReturnExpr, *syntax.YieldExpr:
 		return true
@@ -278,7 +278,7 @@ func made(e syntax.Expr) bool {
 	return false
 }
 
-func (m *maker) ifStmt(x *syntax.IfExpr, to sink) stmt {
+func (m *compiler) ifStmt(x *syntax.IfExpr, to sink) stmt {
 	cond := m.expr(x.Cond).bool()
 	then := m.block(x.Then, to)
 	other := put(to, unitOf)
@@ -294,7 +294,7 @@ func (m *maker) ifStmt(x *syntax.IfExpr, to sink) stmt {
 }
 
 // span is a part of the program that the trace shows with its duration.
-func (m *maker) span(x *syntax.SpanStmt) stmt {
+func (m *compiler) span(x *syntax.SpanStmt) stmt {
 	name := m.expr(x.Name).v
 	body := m.block(x.Body, sink{kind: discard})
 	return func(f *frame) outcome {

@@ -76,7 +76,7 @@ func (p *Program) Test(ctx context.Context, index int, o Options, timeout time.D
 	code.handlers[syntax.EventStart] = p.tests[index]
 	box := &mailbox{max: in.o.Limits.Messages}
 	a := &agent{path: "test", incarnation: 1, code: code, in: in, box: box, handle: newHandle("test", box)}
-	err := a.live(ctx, nil)
+	err := a.runIncarnation(ctx, nil)
 	if errors.Is(err, supervisor.ErrShutdown) {
 		err = fmt.Errorf("it took longer than %v", timeout)
 		if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
@@ -88,7 +88,7 @@ func (p *Program) Test(ctx context.Context, index int, o Options, timeout time.D
 }
 
 // mock is the statement mock.
-func (m *maker) mock(x *syntax.MockStmt) stmt {
+func (m *compiler) mock(x *syntax.MockStmt) stmt {
 	slot, at := m.slot(), spanOf(x)
 	value := m.into(x.Value, sink{kind: toSlot, slot: slot})
 	name := ""
@@ -106,17 +106,17 @@ func (m *maker) mock(x *syntax.MockStmt) stmt {
 			mocks.mu.Lock()
 			defer mocks.mu.Unlock()
 			mocks.tools[name] = append(mocks.tools[name], mocked{f.s[slot], err})
-			return onward
+			return normal
 		}
 		if err != nil {
 			mocks.script.Add(llm.Scripted{Err: errors.New(err.Message)})
-			return onward
+			return normal
 		}
 		text, is := f.s[slot].ref.(string)
 		if !is {
 			text = string(encode(f.s[slot]))
 		}
 		mocks.script.Add(llm.Scripted{Text: text})
-		return onward
+		return normal
 	}
 }

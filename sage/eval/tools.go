@@ -111,7 +111,7 @@ func fileFunctions() map[string]native {
 	return map[string]native{
 		"read": do(func(m *machine, f *tools.Files, a []Value) (Value, error) {
 			s, err := f.Read(m.ctx, a[0].text())
-			return m.made(s), err
+			return m.newText(s), err
 		}),
 		"write": do(func(m *machine, f *tools.Files, a []Value) (Value, error) {
 			name := a[0].text()
@@ -131,7 +131,7 @@ func fileFunctions() map[string]native {
 		}),
 		"list": do(func(m *machine, f *tools.Files, a []Value) (Value, error) {
 			names, err := f.List(m.ctx, a[0].text())
-			return m.texts(names), err
+			return m.textList(names), err
 		}),
 		"delete": do(func(m *machine, f *tools.Files, a []Value) (Value, error) {
 			return unit, f.Delete(m.ctx, a[0].text())
@@ -211,7 +211,7 @@ func toolFunctions() map[string]native {
 				values[k] = sqlText(v)
 				m.charge(len(values[k]))
 			}
-			list[i] = Value{ref: &record{kind: rowKind, fields: []Value{m.texts(r.Columns), m.texts(values)}}}
+			list[i] = Value{ref: &record{kind: rowKind, fields: []Value{m.textList(r.Columns), m.textList(values)}}}
 		}
 		return m.list(list)
 	}
@@ -232,7 +232,7 @@ func (m *machine) response(r tools.Response) Value {
 		headers.set(m, textValue(name), textValue(r.Headers[name]))
 	}
 	return Value{ref: &record{kind: responseKind,
-		fields: []Value{intValue(int64(r.Status)), m.made(r.Body), {ref: headers}}}}
+		fields: []Value{intValue(int64(r.Status)), m.newText(r.Body), {ref: headers}}}}
 }
 
 // sqlArgs are values for the ? of a statement. What SQL has no type for goes as JSON.
@@ -308,13 +308,13 @@ func (p *Program) tool(o *check.Object) native {
 	}
 }
 
-func (m *maker) callTool(x *syntax.CallExpr, o *check.Object) code {
+func (m *compiler) callTool(x *syntax.CallExpr, o *check.Object) code {
 	return m.callNative(m.typeOf(x).Kind, m.keepAll(x.Args), m.p.tool(o), spanOf(x))
 }
 
 // divine is code for a question to a model. An answer of another type than
 // String is JSON that fits the schema of the type.
-func (m *maker) divine(x *syntax.DivineExpr) code {
+func (m *compiler) divine(x *syntax.DivineExpr) code {
 	c, at := m.expr(x.Prompt), spanOf(x)
 	prompt, t := c.v, m.typeOf(x)
 	var s *shape
@@ -348,7 +348,7 @@ func (m *machine) divine(q llm.Question, s *shape) Value {
 		m.throwError(Llm, err)
 	}
 	if s == nil {
-		return m.made(answer)
+		return m.newText(answer)
 	}
 	m.charge(4 * len(answer))
 	v, err := s.decode([]byte(answer))

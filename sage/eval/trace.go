@@ -11,17 +11,17 @@ import (
 // tracedTree records which part of a program's tree is in its trace. Supervisors
 // report what they have done from a goroutine of their own, later than agents
 // tell what they do. The starts that lead to an agent are traced where the agent
-// begins, so that they come first.
+// traceChildStart, so that they come first.
 type tracedTree struct {
 	mu          sync.Mutex
 	agents      map[string]struct{} // that have begun
 	supervisors map[string]bool     // that have begun; whether their first start was reported, too
 }
 
-// begins traces that an agent at a path begins: before it, the supervisors above
+// traceChildStart traces that an agent at a path begins: before it, the supervisors above
 // it that have not begun yet; if it has begun before, its restart. Levels is how
 // many supervisors of the program are above it.
-func (in *Instance) begins(path string, levels int, incarnation uint64) {
+func (in *Instance) traceChildStart(path string, levels int, incarnation uint64) {
 	if !in.tracing() || levels == 0 {
 		return
 	}
@@ -45,17 +45,17 @@ func (in *Instance) begins(path string, levels int, incarnation uint64) {
 	t.agents[path] = struct{}{}
 }
 
-// hasTraced reports whether the restart of an agent was traced where it began.
-func (t *tracedTree) hasTraced(agent string) bool {
+// restartTraced reports whether the restart of an agent was traced where it began.
+func (t *tracedTree) restartTraced(agent string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, is := t.agents[agent]
 	return is
 }
 
-// isFirst reports whether a start of a supervisor is its first one, and was
+// firstStartTraced reports whether a start of a supervisor is its first one, and was
 // traced where an agent below it began.
-func (t *tracedTree) isFirst(supervisor string) bool {
+func (t *tracedTree) firstStartTraced(supervisor string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	reported, begun := t.supervisors[supervisor]
@@ -75,11 +75,11 @@ func (in *Instance) Traced(e supervisor.Event) {
 	h := e.Header()
 	switch x := e.(type) {
 	case supervisor.SupervisorStarted:
-		if !in.traced.isFirst(h.Path()) {
+		if !in.traced.firstStartTraced(h.Path()) {
 			in.trace(h.Path(), map[string]any{"kind": "supervisor.start"})
 		}
 	case supervisor.ChildStarted:
-		if x.Restart && !in.traced.hasTraced(h.Path()) {
+		if x.Restart && !in.traced.restartTraced(h.Path()) {
 			in.trace(h.Path(), map[string]any{"kind": "supervisor.child.restart", "incarnation": h.Incarnation})
 		}
 	case supervisor.SupervisorStopping:

@@ -102,9 +102,9 @@ func newVariant(k *variantKind, elem Value) Value {
 	return Value{int64(k.tag), &o.variant}
 }
 
-func some(v Value) Value { return newVariant(someKind, v) }
-func ok(v Value) Value   { return newVariant(okKind, v) }
-func bad(v Value) Value  { return newVariant(errKind, v) }
+func some(v Value) Value      { return newVariant(someKind, v) }
+func okResult(v Value) Value  { return newVariant(okKind, v) }
+func errResult(v Value) Value { return newVariant(errKind, v) }
 
 // option is Some(v), or None.
 func option(v Value, found bool) Value {

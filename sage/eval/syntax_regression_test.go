@@ -14,19 +14,19 @@ import (
 )
 
 // L1, L3, L4, L5, L10: what the original cannot read, or reads as something else.
-func TestLFaultsOfTheLanguage(t *testing.T) {
+func TestSyntaxRegressions(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"L1 minus":        {`agent A { on start { let n = 5; let m = n-1; print("{n-1} {m -1} {-m}"); } } run A;`, "4 3 -4\n"},
-		"L3 empty blocks": {`agent A { on start { let ready = true; let xs = [1]; if ready {} for x in xs {} while !ready {} if ready {} else {} print("end"); } } run A;`, "end\n"},
-		"L4 errors": {`agent B { on start { fail "no"; } on error(e) { match e.kind { ErrorKind.User => print("user: {e.message}"), _ => print("other") } yield(1); } }
+		"minus":        {`agent A { on start { let n = 5; let m = n-1; print("{n-1} {m -1} {-m}"); } } run A;`, "4 3 -4\n"},
+		"empty blocks": {`agent A { on start { let ready = true; let xs = [1]; if ready {} for x in xs {} while !ready {} if ready {} else {} print("end"); } } run A;`, "end\n"},
+		"errors": {`agent B { on start { fail "no"; } on error(e) { match e.kind { ErrorKind.User => print("user: {e.message}"), _ => print("other") } yield(1); } }
 			supervisor S { strategy: OneForOne children { B { restart: Temporary } } } run S;`, "user: no\n"},
-		"L5 blocks in match": {`agent A { on start { let n = 0; loop { match n { 3 => break, k => { n = k + 1; print(n); } } } } } run A;`, "1\n2\n3\n"},
-		"L5 catch": {`fn g(n: Int) -> Int fails { if n < 0 { fail "negative"; } return n; }
+		"blocks in match": {`agent A { on start { let n = 0; loop { match n { 3 => break, k => { n = k + 1; print(n); } } } } } run A;`, "1\n2\n3\n"},
+		"catch": {`fn g(n: Int) -> Int fails { if n < 0 { fail "negative"; } return n; }
 			agent A { on start { let a = catch g(-1) { 2 }; let b = catch g(-1) as e { len(e.message) }; let c = g(-1) catch { 3 }; let d = g(-1) catch(e) { len(e.message) + 1 }; let f = try g(4) catch { 0 }; print("{a} {b} {c} {d} {f}"); } } run A;`, "2 8 3 9 4\n"},
-		"L5 await summon": {`agent B { on start { yield(41); } } agent A { on start { print(1 + try await summon B {}); } on error(e) {} } run A;`, "42\n"},
-		"L5 closures":     {`agent A { on start { let f = |x: Int| { let y = x * 2; if y > 3 { return 3; } y }; print("{f(1)} {f(2)}"); } } run A;`, "2 3\n"},
-		"L5 Result":       {`fn f(ok: Bool) -> Result<Int, String> { if ok { return Ok(1); } return Err("no"); } agent A { on start { match f(false) { Ok(n) => print(n), Err(s) => print(s) } } } run A;`, "no\n"},
-		"L10 variants":    {`enum M { Stop(Int), Task } fn f(m: M) -> String { return match m { Task => "task", Stop(n) => "stop {n}" }; } agent A { on start { print(f(Stop(2))); print(f(Task)); print(f(M::Task)); } } run A;`, "stop 2\ntask\ntask\n"},
+		"await summon": {`agent B { on start { yield(41); } } agent A { on start { print(1 + try await summon B {}); } on error(e) {} } run A;`, "42\n"},
+		"closures":     {`agent A { on start { let f = |x: Int| { let y = x * 2; if y > 3 { return 3; } y }; print("{f(1)} {f(2)}"); } } run A;`, "2 3\n"},
+		"Result":       {`fn f(ok: Bool) -> Result<Int, String> { if ok { return Ok(1); } return Err("no"); } agent A { on start { match f(false) { Ok(n) => print(n), Err(s) => print(s) } } } run A;`, "no\n"},
+		"variants":     {`enum M { Stop(Int), Task } fn f(m: M) -> String { return match m { Task => "task", Stop(n) => "stop {n}" }; } agent A { on start { print(f(Stop(2))); print(f(Task)); print(f(M::Task)); } } run A;`, "stop 2\ntask\ntask\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := run(t, c.text, eval.Options{}); got != c.want || err != nil {
@@ -39,7 +39,7 @@ func TestLFaultsOfTheLanguage(t *testing.T) {
 // S13: an exit costs the same however many siblings there are. Counted is the
 // time of this process alone, and what is allowed is far from what looking at
 // each of ten thousand siblings would take at every exit.
-func TestS13ManySiblings(t *testing.T) {
+func TestRestartCostWithManySiblings(t *testing.T) {
 	spent := func() time.Duration {
 		var u syscall.Rusage
 		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -76,7 +76,7 @@ func TestS13ManySiblings(t *testing.T) {
 }
 
 // L2: a call inside of an interpolation is a call.
-func TestL2CallsInStrings(t *testing.T) {
+func TestCallsInStrings(t *testing.T) {
 	got, err := run(t, `agent Main { @persistent n: Int on start { self.n.set(3); print("v{self.n.get()} {len([1])}"); } } run Main;`, eval.Options{})
 	if got != "v3 1\n" || err != nil {
 		t.Errorf("%q, %v", got, err)
@@ -92,7 +92,7 @@ func TestTextOfErrors(t *testing.T) {
 }
 
 // L6: on start needs no yield.
-func TestL6EndOfStart(t *testing.T) {
+func TestStartNeedsNoYield(t *testing.T) {
 	got, err := run(t, `agent A { on start { print("A"); } } supervisor Root { strategy: OneForOne children { A { restart: Transient } } } run Root;`, eval.Options{})
 	if got != "A\n" || err != nil {
 		t.Errorf("%q, %v", got, err)
@@ -100,7 +100,7 @@ func TestL6EndOfStart(t *testing.T) {
 }
 
 // L7: a function that can fail returns what it returns.
-func TestL7FallibleReturn(t *testing.T) {
+func TestFallibleReturn(t *testing.T) {
 	got, err := run(t, `fn f(n: Int) -> Int fails { return n; } agent A { on start { print(f(3) catch { 0 }); } } run A;`, eval.Options{})
 	if got != "3\n" || err != nil {
 		t.Errorf("%q, %v", got, err)

@@ -7,16 +7,16 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// maker compiles the body of one function, closure, handler or test.
-type maker struct {
-	p       *Program
-	fn      *function
-	vars    map[*check.Object]variable
-	next    int // slot
-	result  types.Kind
-	loop    *loop
-	leaving int // how many return and yield were compiled
-	inside  int // how many expressions are being compiled that statements stand in
+// compiler compiles the body of one function, closure, handler or test.
+type compiler struct {
+	p         *Program
+	fn        *function
+	vars      map[*check.Object]variable
+	next      int // slot
+	result    types.Kind
+	loop      *loop
+	returns   int // how many return and yield were compiled
+	exprDepth int // how many expressions are being compiled that statements stand in
 	// consumed is the variable or belief that is about to be overwritten with
 	// what is computed, so that the library may change its old value in place.
 	consumed *check.Object
@@ -31,24 +31,24 @@ type variable struct {
 
 // loop is a loop around what is compiled.
 type loop struct {
-	leaving int  // how many break and continue were compiled
-	deep    bool // one stands inside of an expression
+	jumps   int  // how many break and continue were compiled
+	unwinds bool // one stands inside of an expression
 }
 
-func (p *Program) newMaker(name string, params int, result types.Kind) *maker {
-	return &maker{
+func (p *Program) newCompiler(name string, params int, result types.Kind) *compiler {
+	return &compiler{
 		p: p, fn: &function{name: name, params: params}, vars: map[*check.Object]variable{}, result: result,
 	}
 }
 
-func (m *maker) slot() int {
+func (m *compiler) slot() int {
 	n := m.next
 	m.next++
 	m.fn.slots = max(m.fn.slots, m.next)
 	return n
 }
 
-func (m *maker) slotsFor(n int) int {
+func (m *compiler) slotsFor(n int) int {
 	base := m.next
 	m.next += n
 	m.fn.slots = max(m.fn.slots, m.next)
@@ -58,17 +58,17 @@ func (m *maker) slotsFor(n int) int {
 // mark lets the variables that are made from here on be used again once the
 // function that it returns is called. Within an expression none are: values of
 // what was computed before may lie there.
-func (m *maker) mark() (release func()) {
+func (m *compiler) mark() (release func()) {
 	next := m.next
 	return func() {
-		if m.inside == 0 {
+		if m.exprDepth == 0 {
 			m.next = next
 		}
 	}
 }
 
 // typeOf is the type of an expression.
-func (m *maker) typeOf(e syntax.Expr) *types.Type {
+func (m *compiler) typeOf(e syntax.Expr) *types.Type {
 	t := m.p.info.Types[e]
 	if t == nil {
 		return types.Of(types.Unit)
@@ -77,7 +77,7 @@ func (m *maker) typeOf(e syntax.Expr) *types.Type {
 }
 
 // declare makes the variable that an object is.
-func (m *maker) declare(o *check.Object) variable {
+func (m *compiler) declare(o *check.Object) variable {
 	v := variable{slot: m.slot(), cell: o.Captured && o.Assigned}
 	m.vars[o] = v
 	return v
@@ -143,11 +143,11 @@ func sharable(t *types.Type) bool {
 }
 
 // keep is expr for a value that will be kept somewhere.
-func (m *maker) keep(e syntax.Expr) code {
-	return kept(m.expr(e), m.typeOf(e))
+func (m *compiler) keep(e syntax.Expr) code {
+	return sharedAlias(m.expr(e), m.typeOf(e))
 }
 
-func kept(c code, t *types.Type) code {
+func sharedAlias(c code, t *types.Type) code {
 	if !c.alias || !sharable(t) {
 		return c
 	}
@@ -163,17 +163,17 @@ func kept(c code, t *types.Type) code {
 
 // last is keep for a value with which the function ends: a plain variable does
 // not outlive it.
-func (m *maker) last(e syntax.Expr) code {
+func (m *compiler) tail(e syntax.Expr) code {
 	c := m.expr(e)
 	if c.local >= 0 {
 		return c
 	}
-	return kept(c, m.typeOf(e))
+	return sharedAlias(c, m.typeOf(e))
 }
 
 // spilled computes several expressions in their order. If functions run
 // between them, the values lie in the frame from the beginning.
-func (m *maker) spilled(codes ...code) (prepare func(*frame), ready []code) {
+func (m *compiler) spilled(codes ...code) (prepare func(*frame), ready []code) {
 	from := -1
 	for i, c := range codes {
 		if c.calls {

@@ -29,7 +29,7 @@ func starts(text string) map[string]int {
 }
 
 // S1: of three children the second exits and the third fails: each is restarted itself.
-func TestS1TheRightChildIsRestarted(t *testing.T) {
+func TestFailedChildRestarts(t *testing.T) {
 	got, err := run(t, `
 		agent A { on start { print("A"); yield(0); } }
 		agent B { @persistent n: Int on start { print("B"); receive_forever(); } }
@@ -43,7 +43,7 @@ func TestS1TheRightChildIsRestarted(t *testing.T) {
 }
 
 // S2: a permanent child that ends at once is restarted until the limit, each time.
-func TestS2NoRestartIsLost(t *testing.T) {
+func TestPermanentChildRestartsUntilLimit(t *testing.T) {
 	for range 50 {
 		got, err := run(t, `agent A { on start { print("A"); yield(0); } }
 			supervisor Root { strategy: OneForOne children { A { restart: Permanent } } } run Root;`, eval.Options{})
@@ -55,7 +55,7 @@ func TestS2NoRestartIsLost(t *testing.T) {
 }
 
 // S3: a sibling that a group restart stops does not live on beside its successor.
-func TestS3NoSiblingIsDoubled(t *testing.T) {
+func TestGroupRestartStopsSiblings(t *testing.T) {
 	p := compile(t, `
 		agent Ticker { on start { print("+"); loop { sleep_ms(1); } } on resting { print("-"); } }
 		agent Bad { @persistent n: Int on start { self.n += 1; if self.n <= 3 { sleep_ms(5); fail "bad"; } } on error(e) { } }
@@ -78,7 +78,7 @@ func TestS3NoSiblingIsDoubled(t *testing.T) {
 }
 
 // S4: nested supervisors, whose limit is a failure for their parent.
-func TestS4NestedSupervisors(t *testing.T) {
+func TestNestedSupervisors(t *testing.T) {
 	got, err := run(t, `
 		agent Bad { on start { print("bad"); fail "always"; } on error(e) { } }
 		agent Late { on start { print("late"); loop { sleep_ms(1000); } } }
@@ -108,7 +108,7 @@ func TestNestedSupervisorStays(t *testing.T) {
 }
 
 // S5: an exit by on error is a failure, with a yield or without.
-func TestS5OnErrorIsAFailure(t *testing.T) {
+func TestOnErrorIsAFailure(t *testing.T) {
 	for _, end := range []string{"yield(-1);", ""} {
 		got, err := run(t, `agent A { @persistent n: Int on start { print("A"); self.n += 1; if self.n < 3 { fail "no"; } yield(0); } on error(e) { `+end+` } }
 			supervisor Root { strategy: OneForOne children { A { restart: Transient } } } run Root;`, eval.Options{})
@@ -119,7 +119,7 @@ func TestS5OnErrorIsAFailure(t *testing.T) {
 }
 
 // S6, S7: on resting runs at each stop, the last child first, and within the time for it.
-func TestS6S7Resting(t *testing.T) {
+func TestOnResting(t *testing.T) {
 	p := compile(t, `
 		agent A { on start { print("a"); loop { } } on resting { print("rest a"); } }
 		agent B { on start { print("b"); sleep_ms(100000); } on resting { print("rest b"); loop { } } }
@@ -150,7 +150,7 @@ func TestS6S7Resting(t *testing.T) {
 }
 
 // S8: the trace tells what supervisors and agents do.
-func TestS8Trace(t *testing.T) {
+func TestTrace(t *testing.T) {
 	var trace output
 	_, err := run(t, `agent A { on start { trace("hello"); span "work" { let n = 1; } yield(0); } }
 		supervisor Root { strategy: OneForOne children { A { } } } run Root;`, eval.Options{Trace: &trace})
@@ -202,7 +202,7 @@ func TestTraceOrder(t *testing.T) {
 }
 
 // S12: supervised agents have a mailbox, summoned ones wake and rest.
-func TestS12MailboxAndHooks(t *testing.T) {
+func TestMailboxAndHooks(t *testing.T) {
 	got, err := run(t, `
 		agent Echo receives Int { @persistent n: Int on waking { print("waking"); } on start { print("start"); } on message(n: Int) { print(n); if n == 2 { fail "over"; } } on error(e) { } on resting { print("resting"); } }
 		agent Main { on start { let e = summon Echo { }; try send(e, 1); try send(e, 2); let r = try await e; } on error(e) { print(e.kind); } }
@@ -213,7 +213,7 @@ func TestS12MailboxAndHooks(t *testing.T) {
 }
 
 // L11, L12: typed answers are of their type, and mocks are what is asked.
-func TestL11L12TypedMocks(t *testing.T) {
+func TestTypedMocks(t *testing.T) {
 	p, info := compileWithInfo(t, `record City { name: String, size: Int }
 		agent Asker { on start { let c: City = try divine("which?" -> City); yield(c.size); } on error(e) { yield(-1); } }
 		test "typed" { mock divine -> City { name: "Ulm", size: 3 }; let c: City = try divine("which?" -> City); assert_eq(c.size, 3); }
@@ -236,7 +236,7 @@ func TestL11L12TypedMocks(t *testing.T) {
 func TestTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		got, err := run2(t, `agent Slow { on start { sleep_ms(3600000); yield(1); } }
+		got, err := runInBubble(t, `agent Slow { on start { sleep_ms(3600000); yield(1); } }
 			agent Main { on start {
 				let n = 0;
 				let r = retry(4, delay: 1000) { n += 1; if n < 4 { fail "again"; } n } catch { 0 };
@@ -254,7 +254,7 @@ func TestTime(t *testing.T) {
 	})
 }
 
-func run2(t *testing.T, text string) (string, error) {
+func runInBubble(t *testing.T, text string) (string, error) {
 	var out output
 	in := compile(t, text).New(eval.Options{Output: host.NewOutput(&out, io.Discard)})
 	defer in.Close()
@@ -345,7 +345,7 @@ func TestInput(t *testing.T) {
 }
 
 // A stop passes any number of catches.
-func TestStopBelowCatches(t *testing.T) {
+func TestStopInsideCatches(t *testing.T) {
 	p := compile(t, `fn deep(n: Int) -> Int { if n == 0 { print_it(); loop { } } return deep(n - 1) catch { 0 }; }
 		fn print_it() { print("down"); }
 		fn failing(n: Int) -> Int fails { if n == 0 { fail "x"; } return try failing(n - 1); }
