@@ -52,7 +52,7 @@ type renderer struct {
 	gutter int // width of the line numbers
 }
 
-func (r *renderer) put(s style, format string, args ...any) {
+func (r *renderer) write(s style, format string, args ...any) {
 	if r.colour && s != "" {
 		r.b.WriteString(string(s))
 		defer r.b.WriteString(string(reset))
@@ -61,24 +61,24 @@ func (r *renderer) put(s style, format string, args ...any) {
 }
 
 func (r *renderer) diagnostic(d Diagnostic) {
-	tone := red
+	color := red
 	if d.Severity == Warning {
-		tone = yellow
+		color = yellow
 	}
 	head := d.Severity.String()
 	if d.Code != "" {
 		head += "[" + d.Code + "]"
 	}
-	r.put(tone, "%s", head)
-	r.put(bold, ": %s\n", Visible(d.Message))
+	r.write(color, "%s", head)
+	r.write(bold, ": %s\n", Visible(d.Message))
 	last := d.Span.Position().Line
 	for _, rel := range d.Related {
 		last = max(last, rel.Span.Position().Line)
 	}
 	r.gutter = len(strconv.Itoa(last))
-	r.place(d.Span, '^', tone)
+	r.place(d.Span, '^', color)
 	for _, rel := range d.Related {
-		r.put(blue, "%*s = ", r.gutter, "")
+		r.write(blue, "%*s = ", r.gutter, "")
 		fmt.Fprintf(r.b, "%s:\n", Visible(rel.Message))
 		r.place(rel.Span, '-', blue)
 	}
@@ -88,40 +88,40 @@ func (r *renderer) diagnostic(d Diagnostic) {
 			if i > 0 {
 				label = "      "
 			}
-			r.put(blue, "%*s = ", r.gutter, "")
-			r.put(bold, "%s", label)
+			r.write(blue, "%*s = ", r.gutter, "")
+			r.write(bold, "%s", label)
 			fmt.Fprintf(r.b, "%s\n", Visible(l))
 		}
 	}
 }
 
 // place shows where a span is, and the first of its lines.
-func (r *renderer) place(s source.Span, mark rune, tone style) {
+func (r *renderer) place(s source.Span, mark rune, color style) {
 	if !s.Valid() {
 		return
 	}
 	at := s.Position()
-	r.put(blue, "%*s--> ", r.gutter, "")
+	r.write(blue, "%*s--> ", r.gutter, "")
 	fmt.Fprintf(r.b, "%s\n", Visible(at.String()))
-	before, about, after := cut(s, at)
-	r.put(blue, "%*s |\n", r.gutter, "")
-	r.put(blue, "%*d | ", r.gutter, at.Line)
+	before, about, after := excerpt(s, at)
+	r.write(blue, "%*s |\n", r.gutter, "")
+	r.write(blue, "%*d | ", r.gutter, at.Line)
 	fmt.Fprintf(r.b, "%s\n", strings.TrimRight(before+about+after, " "))
-	r.put(blue, "%*s | ", r.gutter, "")
+	r.write(blue, "%*s | ", r.gutter, "")
 	r.b.WriteString(strings.Repeat(" ", ansi.StringWidth(before)))
-	r.put(tone, "%s\n", strings.Repeat(string(mark), max(1, ansi.StringWidth(about))))
+	r.write(color, "%s\n", strings.Repeat(string(mark), max(1, ansi.StringWidth(about))))
 }
 
-// cut returns what of the line of a span is shown: what is before, in and behind it.
-func cut(s source.Span, at source.Position) (before, about, after string) {
+// excerpt returns what of the line of a span is shown: what is before, in and behind it.
+func excerpt(s source.Span, at source.Position) (before, about, after string) {
 	line := s.File.Line(at.Line)
 	start := min(at.Offset-s.File.LineStart(at.Line), len(line))
 	end := min(max(start, int(s.End)-s.File.LineStart(at.Line)), len(line))
 	// What is far from the span is cut off before anything is done with it: a
 	// line can be the whole file.
-	from := boundary(line, start-4*window)
-	to := boundary(line, end+4*window)
-	end = max(start, boundary(line, min(end, start+4*window)))
+	from := runeBoundary(line, start-4*window)
+	to := runeBoundary(line, end+4*window)
+	end = max(start, runeBoundary(line, min(end, start+4*window)))
 	before = expand(line[from:start], 0)
 	about = expand(line[start:end], ansi.StringWidth(before))
 	after = expand(line[end:max(end, to)], ansi.StringWidth(before)+ansi.StringWidth(about))
@@ -134,8 +134,8 @@ func cut(s source.Span, at source.Position) (before, about, after string) {
 	return before, about, ansi.Truncate(after, max(1, window-ansi.StringWidth(before)-ansi.StringWidth(about)), "…")
 }
 
-// boundary is the nearest offset in s from which on a character begins.
-func boundary(s string, at int) int {
+// runeBoundary is the nearest offset in s from which on a character begins.
+func runeBoundary(s string, at int) int {
 	at = min(max(at, 0), len(s))
 	for at > 0 && at < len(s) && !utf8.RuneStart(s[at]) {
 		at--

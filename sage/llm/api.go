@@ -21,7 +21,7 @@ import (
 //
 // What passes by itself is tried again: a connection that could not be made or
 // was lost, a server's error (5xx) and too many requests (429), unless that
-// says that the money is used up. Between two tries it waits for a random time
+// completionOf that the money is used up. Between two tries it waits for a random time
 // up to 1 s, 2 s, 4 s ... 30 s, and as long as the server asks for (Retry-After)
 // on top; if that is more than 10 minutes, it fails at once. All other errors,
 // and an answer that takes longer than Timeout, are final.
@@ -103,9 +103,9 @@ func (a *API) Complete(ctx context.Context, prompt string) (string, error) {
 			return text, nil
 		}
 		if ctx.Err() != nil {
-			return "", fmt.Errorf("asking %s: %w", shown(to), context.Cause(ctx))
+			return "", fmt.Errorf("asking %s: %w", displayURL(to), context.Cause(ctx))
 		}
-		err = fmt.Errorf("asking %s: %w", shown(to), err)
+		err = fmt.Errorf("asking %s: %w", displayURL(to), err)
 		answered, isAnswer := errors.AsType[*APIError](err)
 		if _, lost := errors.AsType[lostError](err); !lost && !(isAnswer && answered.temporary()) {
 			return "", err
@@ -280,7 +280,7 @@ func content(raw json.RawMessage) (string, bool) {
 
 // plain makes what the server said fit for an error of at most n bytes.
 func (a *API) plain(text string, n int) string {
-	return cut(a.Key.hide(quote(a.Key.hide(text))), n)
+	return cut(a.Key.redact(quote(a.Key.redact(text))), n)
 }
 
 // errorOf reads the "error" of an answer, which is an object or a text.
@@ -309,7 +309,7 @@ func (a *API) statusError(resp *http.Response, data []byte) error {
 	e := &APIError{Status: resp.StatusCode, after: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 	if to := resp.Header.Get("Location"); to != "" && e.Status/100 == 3 {
 		if u, err := resp.Location(); err == nil {
-			to = shown(u)
+			to = displayURL(u)
 		}
 		e.Message = fmt.Sprintf("it redirects to %q, which is not followed: set %s to where it leads",
 			a.plain(to, 200), EnvURL)

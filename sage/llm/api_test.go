@@ -17,8 +17,8 @@ import (
 
 const key = "sk-very-secret-0123456789"
 
-// says is a completion with that text.
-func says(text string) string {
+// completionOf is a completion with that text.
+func completionOf(text string) string {
 	b, _ := json.Marshal(text)
 	return fmt.Sprintf(`{"choices": [{"message": {"role": "assistant", "content": %s}, "finish_reason": "stop"}]}`, b)
 }
@@ -39,11 +39,11 @@ func TestAPI(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint(wanted) || r.Method != "POST" || r.URL.Path != "/v1/chat/completions" || r.Header.Get("Authorization") != "Bearer "+key {
 			t.Errorf("%s %s %v %s", r.Method, r.URL, r.Header, body)
 		}
-		io.WriteString(w, says(" Ada\n"))
+		io.WriteString(w, completionOf(" Ada\n"))
 	})
 	zero := 0.0
 	a.Temperature, a.MaxTokens = &zero, 9
-	answer, err := Checked(a, 0).Ask(asking(t), Question{Prompt: "Who? <é>"})
+	answer, err := Checked(a, 0).Ask(testContext(t), Question{Prompt: "Who? <é>"})
 	if err != nil || answer != "Ada" {
 		t.Errorf("%q, %v", answer, err)
 	}
@@ -62,24 +62,24 @@ func TestAPIAnswers(t *testing.T) {
 		"usage in words":   {ok, "", `{"choices": [{"message": {"content": "a"}}], "usage": "many", "error": null}`, "a", "", ""},
 		"html":             {ok, "text/html", "<html><body>Sign in " + key + "</body></html>", "", `no chat completion but "text/html", which begins with "<html><body>Sign in [secret]</body></html>": is SAGE_LLM_URL right?`, ""},
 		"nothing":          {ok, "application/json", "", "", "no chat completion", ""},
-		"two documents":    {ok, "", says("a") + says("b"), "", "no chat completion", ""},
+		"two documents":    {ok, "", completionOf("a") + completionOf("b"), "", "no chat completion", ""},
 		"another document": {ok, "", `{"models": []}`, "", "holds no choices", ""},
 		"an array":         {ok, "", `[]`, "", "no chat completion", ""},
 		"content is null":  {ok, "", `{"choices": [{"message": {"content": null}, "finish_reason": "tool_calls"}]}`, "", `the answer is empty (finish_reason "tool_calls")`, ""},
-		"content is blank": {ok, "", says(" \n"), "", "the answer is empty", ""},
+		"content is blank": {ok, "", completionOf(" \n"), "", "the answer is empty", ""},
 		"content is a map": {ok, "", `{"choices": [{"message": {"content": {"a": 1}}}]}`, "", "the answer is empty", ""},
 		"too long":         {ok, "", `{"choices": [{"message": {"content": "half"}, "finish_reason": "length"}]}`, "", "raise SAGE_MAX_TOKENS", ""},
 		"filtered":         {ok, "", `{"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]}`, "", "filter", ""},
 		"refusal":          {ok, "", `{"choices": [{"message": {"content": null, "refusal": "I \u001b[31mcannot"}}]}`, "", `the model refuses: "I cannot"`, ""},
 		"error in a 200":   {ok, "", `{"error": {"message": "no key ` + key + `", "code": 17, "type": "bad"}}`, "", "no key [secret]", "bad"},
-		"flood":            {ok, "", strings.Repeat(" ", MaxAnswer+1) + says("a"), "", "more than 8388608 bytes", ""},
+		"flood":            {ok, "", strings.Repeat(" ", MaxAnswer+1) + completionOf("a"), "", "more than 8388608 bytes", ""},
 
 		"wrong key":        {401, "", `{"error": {"message": "Incorrect API key provided: ` + key + `", "code": "invalid_api_key"}}`, "", "401 Unauthorized: Incorrect API key provided: [secret] (is SAGE_API_KEY right?)", "invalid_api_key"},
 		"no such model":    {404, "", `{"error": "model 'm' not found"}`, "", "404 Not Found: model 'm' not found (are SAGE_LLM_URL and SAGE_MODEL right?)", ""},
 		"html error":       {403, "text/html", "<h1>no\x1b]0;title\x07</h1>", "", "403 Forbidden: <h1>no</h1>", ""},
 		"long error":       {400, "", `{"error": {"message": "` + strings.Repeat("é", 1<<20) + `"}}`, "", "400 Bad Request: éé", ""},
 		"the money is out": {429, "", `{"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}`, "", "429 Too Many Requests: You exceeded your current quota", "insufficient_quota"},
-		"strange status":   {299, "", says("a"), "", "299", ""},
+		"strange status":   {299, "", completionOf("a"), "", "299", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := 0
@@ -92,7 +92,7 @@ func TestAPIAnswers(t *testing.T) {
 				io.WriteString(w, c.body)
 			})
 			a.Retries = 9 // of which none may be used
-			text, err := a.Complete(asking(t), "x")
+			text, err := a.Complete(testContext(t), "x")
 			if n != 1 {
 				t.Errorf("asked %d times", n)
 			}
@@ -120,7 +120,7 @@ func TestAPIRedirect(t *testing.T) {
 		a := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, other.URL+"/x?token="+key, status)
 		})
-		_, err := a.Complete(asking(t), "x")
+		_, err := a.Complete(testContext(t), "x")
 		if err == nil || !strings.Contains(err.Error(), `it redirects to "`+other.URL+`/x", which is not followed`) {
 			t.Error(err)
 		}
@@ -141,7 +141,7 @@ func TestAPILostConnections(t *testing.T) {
 	for name, answer := range map[string]string{
 		"at once":        "",
 		"in the header":  "HTTP/1.1 200 OK\r\nContent-Le",
-		"in the body":    "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + says("a"),
+		"in the body":    "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + completionOf("a"),
 		"in a chunk":     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\n{",
 		"header's flood": "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n",
 		"a lie":          "SSH-2.0-OpenSSH_9\r\n",
@@ -153,10 +153,10 @@ func TestAPILostConnections(t *testing.T) {
 					hijack(w, answer)
 					return
 				}
-				io.WriteString(w, says("b"))
+				io.WriteString(w, completionOf("b"))
 			})
 			a.Retries = 1
-			text, err := a.Complete(asking(t), "x")
+			text, err := a.Complete(testContext(t), "x")
 			if text != "b" || err != nil || n != 2 {
 				t.Errorf("%q after %d requests, %v", text, n, err)
 			}
@@ -165,7 +165,7 @@ func TestAPILostConnections(t *testing.T) {
 	s := httptest.NewServer(nil)
 	s.Close()
 	a := &API{URL: s.URL + "?key=" + key, Model: "m", Key: NewSecret(key)}
-	if _, err := a.Complete(asking(t), "x"); !errors.Is(err, syscall.ECONNREFUSED) && !strings.Contains(fmt.Sprint(err), "refused") || strings.Contains(err.Error(), key) {
+	if _, err := a.Complete(testContext(t), "x"); !errors.Is(err, syscall.ECONNREFUSED) && !strings.Contains(fmt.Sprint(err), "refused") || strings.Contains(err.Error(), key) {
 		t.Error(err)
 	}
 }
@@ -184,12 +184,12 @@ func TestAPIIsSlow(t *testing.T) {
 	})
 	defer close(hang)
 	a.Retries, a.Timeout = 5, 50*time.Millisecond
-	if _, err := a.Complete(asking(t), "x"); err == nil || !strings.HasSuffix(err.Error(), "no answer within 50ms") || n != 1 {
+	if _, err := a.Complete(testContext(t), "x"); err == nil || !strings.HasSuffix(err.Error(), "no answer within 50ms") || n != 1 {
 		t.Errorf("%v after %d requests", err, n)
 	}
 	a.Timeout = 0
 	because := errors.New("the agent is stopped")
-	ctx, cancel := context.WithCancelCause(asking(t))
+	ctx, cancel := context.WithCancelCause(testContext(t))
 	time.AfterFunc(20*time.Millisecond, func() { cancel(because) })
 	if _, err := a.Complete(ctx, "x"); !errors.Is(err, because) {
 		t.Error(err)
@@ -244,7 +244,7 @@ func TestAPIRetries(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				trips := &countedTrips{h: func(n int, w http.ResponseWriter) {
 					if n > len(c.steps) {
-						io.WriteString(w, says("ok"))
+						io.WriteString(w, completionOf("ok"))
 						return
 					}
 					if s := c.steps[n-1]; s.after != "" {
@@ -298,7 +298,7 @@ func TestBackoffIsJittered(t *testing.T) {
 }
 
 func FuzzAPI(f *testing.F) {
-	f.Add(200, says("x"))
+	f.Add(200, completionOf("x"))
 	f.Add(500, `{"error": {"message": "`+key+`"}}`)
 	f.Add(200, `{"choices": [{"message": {"content": [{"type": "text"}]}}], "usage": {"prompt_tokens": 1e999}}`)
 	f.Fuzz(func(t *testing.T, status int, body string) {

@@ -57,7 +57,7 @@ func (c *Command) Complete(ctx context.Context, prompt string) (string, error) {
 		Argv: argv, Dir: c.Dir, Env: c.Env, Stdin: input, Limit: MaxAnswer,
 	})
 	if err != nil {
-		return "", fmt.Errorf("asking %.200q: %w%s", c.Argv[0], err, lastWords(r.Stderr, r.Stdout))
+		return "", fmt.Errorf("asking %.200q: %w%s", c.Argv[0], err, outputTail(r.Stderr, r.Stdout))
 	}
 	text, err := c.Format.read(strings.ToValidUTF8(string(r.Stdout), "\uFFFD"))
 	switch {
@@ -66,11 +66,11 @@ func (c *Command) Complete(ctx context.Context, prompt string) (string, error) {
 		if _, reported := errors.AsType[reportedError](err); reported {
 			return "", fmt.Errorf("asking %.200q: %s: %w", c.Argv[0], r.Failure, err)
 		}
-		return "", fmt.Errorf("asking %.200q: %s%s", c.Argv[0], r.Failure, lastWords(r.Stderr, r.Stdout))
+		return "", fmt.Errorf("asking %.200q: %s%s", c.Argv[0], r.Failure, outputTail(r.Stderr, r.Stdout))
 	case err != nil:
-		return "", fmt.Errorf("asking %.200q: %w%s", c.Argv[0], err, lastWords(r.Stderr))
+		return "", fmt.Errorf("asking %.200q: %w%s", c.Argv[0], err, outputTail(r.Stderr))
 	case strings.TrimSpace(text) == "":
-		return "", fmt.Errorf("asking %.200q: it answered nothing%s", c.Argv[0], lastWords(r.Stderr, r.Stdout))
+		return "", fmt.Errorf("asking %.200q: it answered nothing%s", c.Argv[0], outputTail(r.Stderr, r.Stdout))
 	}
 	return text, nil
 }
@@ -102,8 +102,8 @@ func (c *Command) arguments(prompt string) (argv []string, input string, err err
 	return argv, input, nil
 }
 
-// lastWords returns the end of the first output with any text, as a suffix to an error.
-func lastWords(outputs ...[]byte) string {
+// outputTail returns the end of the first output with any text, as a suffix to an error.
+func outputTail(outputs ...[]byte) string {
 	for _, out := range outputs {
 		if text := quote(string(out[max(0, len(out)-maxReason):])); text != "" {
 			return fmt.Sprintf("; its last words are %q", strings.ToValidUTF8(text[max(0, len(text)-500):], ""))

@@ -37,7 +37,7 @@ func TestCommand(t *testing.T) {
 		"leaves somebody behind": {sh("sleep 1000 & echo yes"), "x", "yes\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := c.command.Complete(asking(t), c.prompt)
+			got, err := c.command.Complete(testContext(t), c.prompt)
 			if got != c.want || err != nil {
 				t.Errorf("%.80q, %v; want %.80q", got, err, c.want)
 			}
@@ -65,13 +65,13 @@ func TestCommandFails(t *testing.T) {
 		"unknown format": {&Command{Host: command.Runner{}, Argv: []string{"true"}, Format: "xml"}, "x", `there is no output format "xml": want one of ["claude" "codex" "gemini"]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, err := c.command.Complete(asking(t), c.prompt)
+			text, err := c.command.Complete(testContext(t), c.prompt)
 			if err == nil || text != "" || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%q, %v; want %s", text, err, c.want)
 			}
 		})
 	}
-	_, err := (&Command{Host: command.Runner{}, Argv: []string{"no-such-agent"}}).Complete(asking(t), "x")
+	_, err := (&Command{Host: command.Runner{}, Argv: []string{"no-such-agent"}}).Complete(testContext(t), "x")
 	if !errors.Is(err, host.ErrNotStarted) || !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
@@ -84,7 +84,7 @@ func TestCommandEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	because := errors.New("the agent is stopped")
-	ctx, cancel := context.WithCancelCause(asking(t))
+	ctx, cancel := context.WithCancelCause(testContext(t))
 	// The child holds the fifo open for writing as long as it lives.
 	c := sh(`trap "" TERM INT; (trap "" TERM; echo up; exec sleep 1000) > "$1" & wait`, fifo)
 	over := make(chan error, 1)
@@ -104,7 +104,7 @@ func TestCommandEndsWithItsContext(t *testing.T) {
 	if err := <-over; !errors.Is(err, because) {
 		t.Error(err)
 	}
-	f.SetReadDeadline(time.Now().Add(patience))
+	f.SetReadDeadline(time.Now().Add(testTimeout))
 	if n, err := f.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("its child is alive: %d, %v", n, err)
 	}
@@ -113,7 +113,7 @@ func TestCommandEndsWithItsContext(t *testing.T) {
 // A typed question, asked of a real process that learns from what was wrong.
 func TestCommandIsChecked(t *testing.T) {
 	o := Checked(sh(`case "$(cat)" in *"missing properties"*) echo 'Sorry! {"name": "Ada", "age": 36}';; *) echo '{"name": "Ada"}';; esac`), 3)
-	a, err := o.Ask(asking(t), Question{Prompt: "Who?", Schema: json.RawMessage(person)})
+	a, err := o.Ask(testContext(t), Question{Prompt: "Who?", Schema: json.RawMessage(person)})
 	if err != nil || a != `{"name": "Ada", "age": 36}` {
 		t.Errorf("%q, %v", a, err)
 	}
@@ -144,7 +144,7 @@ func TestFormats(t *testing.T) {
 			// As in life: it may end with code 0 all the same.
 			cmd := sh(`printf %s "$1"`, c.out)
 			cmd.Format = c.format
-			text, err := cmd.Complete(asking(t), "x")
+			text, err := cmd.Complete(testContext(t), "x")
 			if text != c.text || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%q, %v; want %q, %s", text, err, c.text, c.err)
 			}
@@ -152,7 +152,7 @@ func TestFormats(t *testing.T) {
 	}
 	cmd := sh(`echo '{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"Overloaded"}'; exit 1`)
 	cmd.Format = Claude
-	if _, err := cmd.Complete(asking(t), "x"); err == nil || !strings.HasSuffix(err.Error(), `exit code 1: it failed: success, status 529 Overloaded`) {
+	if _, err := cmd.Complete(testContext(t), "x"); err == nil || !strings.HasSuffix(err.Error(), `exit code 1: it failed: success, status 529 Overloaded`) {
 		t.Error(err)
 	}
 }

@@ -105,5 +105,5 @@ func endpoint(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// shown is a URL in an error.
-func shown(u *url.URL) string { return u.Scheme + "://" + u.Host + u.Path }
+// displayURL is a URL in an error.
+func displayURL(u *url.URL) string { return u.Scheme + "://" + u.Host + u.Path }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func fromEnv(vars ...string) (Oracle, error) {
+func fromEnviron(vars ...string) (Oracle, error) {
 	return FromEnv(func(name string) (string, bool) {
 		for _, v := range vars {
 			if k, v, _ := strings.Cut(v, "="); k == name {
@@ -22,7 +22,7 @@ func fromEnv(vars ...string) (Oracle, error) {
 }
 
 func TestFromEnv(t *testing.T) {
-	o, err := fromEnv("SAGE_API_KEY=" + key + "\n")
+	o, err := fromEnviron("SAGE_API_KEY=" + key + "\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestFromEnv(t *testing.T) {
 	if a.URL != DefaultURL || a.Model != "gpt-4o-mini" || a.Retries != 3 || o.(checked).retries != 3 || a.Key.reveal() != key || a.Temperature != nil || a.MaxTokens != 0 {
 		t.Errorf("%+v", a)
 	}
-	o, err = fromEnv("SAGE_LLM_URL=http://127.0.0.1:11434/v1/", "SAGE_MODEL=qwen3:8b", "SAGE_INFER_RETRIES=0", "SAGE_TEMPERATURE=0.7", "SAGE_MAX_TOKENS=100", "SAGE_API_KEY= ")
+	o, err = fromEnviron("SAGE_LLM_URL=http://127.0.0.1:11434/v1/", "SAGE_MODEL=qwen3:8b", "SAGE_INFER_RETRIES=0", "SAGE_TEMPERATURE=0.7", "SAGE_MAX_TOKENS=100", "SAGE_API_KEY= ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,10 +38,10 @@ func TestFromEnv(t *testing.T) {
 	if a.Model != "qwen3:8b" || a.Retries != 0 || o.(checked).retries != 0 || a.Key.reveal() != "" || *a.Temperature != 0.7 || a.MaxTokens != 100 {
 		t.Errorf("%+v", a)
 	}
-	if o, err := fromEnv("SAGE_API_KEY=mock", "SAGE_LLM_URL=nonsense"); o != (Mock{}) || err != nil {
+	if o, err := fromEnviron("SAGE_API_KEY=mock", "SAGE_LLM_URL=nonsense"); o != (Mock{}) || err != nil {
 		t.Errorf("%T, %v", o, err)
 	}
-	if _, err := fromEnv(); !errors.Is(err, ErrNotConfigured) || !strings.Contains(err.Error(), EnvKey) {
+	if _, err := fromEnviron(); !errors.Is(err, ErrNotConfigured) || !strings.Contains(err.Error(), EnvKey) {
 		t.Error(err)
 	}
 }
@@ -60,7 +60,7 @@ func TestFromEnvRefuses(t *testing.T) {
 		if name != EnvKey {
 			vars = append(vars, "SAGE_API_KEY="+key)
 		}
-		if _, err := fromEnv(vars...); err == nil || !strings.HasPrefix(err.Error(), name) || strings.Contains(err.Error(), key) || errors.Is(err, ErrNotConfigured) {
+		if _, err := fromEnviron(vars...); err == nil || !strings.HasPrefix(err.Error(), name) || strings.Contains(err.Error(), key) || errors.Is(err, ErrNotConfigured) {
 			t.Errorf("%q: %v", v, err)
 		}
 	}
@@ -93,7 +93,7 @@ func TestSecretIsNotShown(t *testing.T) {
 	}
 	all := log.String() + string(encoded)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%p", "%T", "%10.3s", "%!"} {
-		for _, v := range []any{s, &s, a, *a, checked{a, 1}, Checked(a, 1), []Secret{s}, struct{ hidden Secret }{s}, struct{ hidden API }{*a}} {
+		for _, v := range []any{s, &s, a, *a, checked{a, 1}, Checked(a, 1), []Secret{s}, struct{ redacted Secret }{s}, struct{ redacted API }{*a}} {
 			all += fmt.Sprintf(verb, v)
 		}
 	}
@@ -102,7 +102,7 @@ func TestSecretIsNotShown(t *testing.T) {
 			t.Errorf("%q is shown", leak)
 		}
 	}
-	if NewSecret("").text != nil || s.hide("a "+key) != "a [secret]" || (Secret{}).hide("a") != "a" {
+	if NewSecret("").text != nil || s.redact("a "+key) != "a [secret]" || (Secret{}).redact("a") != "a" {
 		t.Error("it is not hidden")
 	}
 }

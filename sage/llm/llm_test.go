@@ -15,7 +15,7 @@ func TestChecked(t *testing.T) {
 		prompts = append(prompts, prompt)
 		return answers[len(prompts)-1], nil
 	})
-	a, err := Checked(m, 3).Ask(asking(t), Question{Prompt: "Who?", Schema: json.RawMessage(person)})
+	a, err := Checked(m, 3).Ask(testContext(t), Question{Prompt: "Who?", Schema: json.RawMessage(person)})
 	if err != nil || a != `{"name": "Ada", "age": 36}` || len(prompts) != 3 {
 		t.Fatalf("%q after %d prompts, %v", a, len(prompts), err)
 	}
@@ -35,7 +35,7 @@ func TestCheckedGivesUp(t *testing.T) {
 		asked++
 		return fmt.Sprintf(`{"name": "A", "age": %d.5, "more": "%s"}`, asked, strings.Repeat("é", 10_000)), nil
 	})
-	a, err := Checked(m, 2).Ask(asking(t), Question{Prompt: "Who?", Schema: json.RawMessage(person)})
+	a, err := Checked(m, 2).Ask(testContext(t), Question{Prompt: "Who?", Schema: json.RawMessage(person)})
 	var shape *ShapeError
 	if !errors.Is(err, ErrShape) || !errors.As(err, &shape) || asked != 3 || shape.Tries != 3 || a != "" {
 		t.Fatalf("%q, %v after %d", a, err, asked)
@@ -60,7 +60,7 @@ func TestCheckedPassesErrorsOn(t *testing.T) {
 		}
 		return "no", nil
 	})
-	a, err := Checked(m, 9).Ask(asking(t), Question{Prompt: "Who?", Schema: json.RawMessage(person)})
+	a, err := Checked(m, 9).Ask(testContext(t), Question{Prompt: "Who?", Schema: json.RawMessage(person)})
 	if !errors.Is(err, broken) || a != "" || n != 2 {
 		t.Errorf("%q after %d, %v", a, n, err)
 	}
@@ -78,7 +78,7 @@ func TestQuestionsThatAreNotAsked(t *testing.T) {
 		"other.json is another document": {Prompt: "x", Schema: json.RawMessage(`{"$ref": "other.json"}`)},
 	} {
 		for _, o := range []Oracle{Checked(m, 3), Mock{}} {
-			if _, err := o.Ask(asking(t), q); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := o.Ask(testContext(t), q); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%T: %v, want %s", o, err, want)
 			}
 		}
@@ -99,19 +99,19 @@ func TestHostileValues(t *testing.T) {
 		q := Question{Prompt: "x", Schema: json.RawMessage(`{"type": ["integer", "array", "object"], "multipleOf": 1}`)}
 		var s Script
 		s.Add(Scripted{Text: value})
-		if _, err := s.Ask(asking(t), q); !errors.Is(err, ErrShape) || !strings.Contains(err.Error(), want) {
+		if _, err := s.Ask(testContext(t), q); !errors.Is(err, ErrShape) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s: %v, want %s", value, err, want)
 		}
 	}
 	var s Script
 	s.Add(Scripted{Text: `{"a": {"a": "a", "b": "a"}, "b": ["a", "a", 1e300]}`})
-	if _, err := s.Ask(asking(t), Question{Prompt: "x", Schema: json.RawMessage(`{}`)}); err != nil {
+	if _, err := s.Ask(testContext(t), Question{Prompt: "x", Schema: json.RawMessage(`{}`)}); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestMock(t *testing.T) {
-	a, err := Mock{}.Ask(asking(t), Question{Prompt: "Say hi"})
+	a, err := Mock{}.Ask(testContext(t), Question{Prompt: "Say hi"})
 	if err != nil || a != "[Mock LLM response for: Say hi]" {
 		t.Errorf("%q, %v", a, err)
 	}
@@ -126,7 +126,7 @@ func TestMock(t *testing.T) {
 		`{"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": false, "minItems": 2}`:                                                             `["",0]`,
 		`{"$defs": {"tree": {"type": "object", "required": ["next"], "properties": {"next": {"anyOf": [{"$ref": "#/$defs/tree"}, {"type": "null"}]}}}}, "$ref": "#/$defs/tree"}`: ``,
 	} {
-		a, err := Mock{}.Ask(asking(t), Question{Prompt: "x", Schema: json.RawMessage(schema)})
+		a, err := Mock{}.Ask(testContext(t), Question{Prompt: "x", Schema: json.RawMessage(schema)})
 		if err != nil || want != "" && a != want || a == "" {
 			t.Errorf("%s: %s, %v; want %s", schema, a, err, want)
 		}
@@ -138,7 +138,7 @@ func TestMock(t *testing.T) {
 		`{"$defs": {"t": {"type": "object", "required": ["l", "r"], "properties": {"l": {"$ref": "#/$defs/t"}, "r": {"$ref": "#/$defs/t"}}}}, "$ref": "#/$defs/t"}`,
 		`{"$defs": {"t": {"oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}, "a": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/t"}}}, "$ref": "#/$defs/t"}`,
 	} {
-		if a, err := (Mock{}).Ask(asking(t), Question{Prompt: "x", Schema: json.RawMessage(schema)}); err == nil {
+		if a, err := (Mock{}).Ask(testContext(t), Question{Prompt: "x", Schema: json.RawMessage(schema)}); err == nil {
 			t.Errorf("%s: %s", schema, a)
 		}
 	}
@@ -147,25 +147,25 @@ func TestMock(t *testing.T) {
 func TestScript(t *testing.T) {
 	broken := errors.New("broken")
 	var s Script
-	if _, err := s.Ask(asking(t), Question{Prompt: "zero"}); err == nil {
+	if _, err := s.Ask(testContext(t), Question{Prompt: "zero"}); err == nil {
 		t.Errorf("an empty one: %v", err)
 	}
 	s.Add(Scripted{Text: "one"}, Scripted{Err: broken})
 	s.Add(Scripted{Text: `{"name": "Ada", "age": 36}`}, Scripted{Text: `{"name": "Ada"}`})
 	typed := Question{Prompt: "Who?", Schema: json.RawMessage(person)}
-	if a, err := s.Ask(asking(t), Question{Prompt: "first"}); err != nil || a != "one" {
+	if a, err := s.Ask(testContext(t), Question{Prompt: "first"}); err != nil || a != "one" {
 		t.Errorf("%q, %v", a, err)
 	}
-	if _, err := s.Ask(asking(t), typed); !errors.Is(err, broken) {
+	if _, err := s.Ask(testContext(t), typed); !errors.Is(err, broken) {
 		t.Error(err)
 	}
-	if a, err := s.Ask(asking(t), typed); err != nil || a != `{"name": "Ada", "age": 36}` {
+	if a, err := s.Ask(testContext(t), typed); err != nil || a != `{"name": "Ada", "age": 36}` {
 		t.Errorf("%q, %v", a, err)
 	}
-	if _, err := s.Ask(asking(t), typed); !errors.Is(err, ErrShape) || !strings.HasPrefix(err.Error(), "mocked answer 4: ") {
+	if _, err := s.Ask(testContext(t), typed); !errors.Is(err, ErrShape) || !strings.HasPrefix(err.Error(), "mocked answer 4: ") {
 		t.Error(err)
 	}
-	_, err := s.Ask(asking(t), typed)
+	_, err := s.Ask(testContext(t), typed)
 	if want := `no mocked answer is left: this is question 5 ("Who?"), and the test mocks 4`; err == nil || err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}

@@ -11,12 +11,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds every wait of these tests; only a failure takes that long.
-const patience = time.Minute
+// testTimeout bounds every wait of these tests; only a failure takes that long.
+const testTimeout = time.Minute
 
-// asking is a context that ends a test which hangs.
-func asking(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errors.New("the test hangs"))
+// testContext is a context that ends a test which hangs.
+func testContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeoutCause(t.Context(), testTimeout, errors.New("the test hangs"))
 	t.Cleanup(cancel)
 	return ctx
 }

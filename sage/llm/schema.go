@@ -48,7 +48,7 @@ func (s schema) read(text string) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := sane(raw); err != nil {
+	if err := checkBounds(raw); err != nil {
 		return nil, err
 	}
 	return raw, s.validate(raw)
@@ -141,7 +141,7 @@ func numbers(doc any) any {
 		if n, err := doc.Int64(); err == nil {
 			return n
 		}
-		x, _ := doc.Float64() // sane has bounded it
+		x, _ := doc.Float64() // checkBounds has bounded it
 		return x
 	case []any:
 		for i := range doc {
@@ -162,9 +162,9 @@ const (
 	maxDigits   = 300
 )
 
-// sane refuses values that are valid JSON and made to do harm, and objects
+// checkBounds refuses values that are valid JSON and made to do harm, and objects
 // with two values for one name, of which readers would take one or the other.
-func sane(raw json.RawMessage) error {
+func checkBounds(raw json.RawMessage) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	type level struct {

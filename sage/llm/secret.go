@@ -25,18 +25,18 @@ func (s Secret) reveal() string {
 	return *s.text
 }
 
-// hidden is shown instead.
-const hidden = "[secret]"
+// redacted is shown instead.
+const redacted = "[secret]"
 
-func (s Secret) String() string               { return hidden }
-func (s Secret) Format(f fmt.State, _ rune)   { fmt.Fprint(f, hidden) }
-func (s Secret) LogValue() slog.Value         { return slog.StringValue(hidden) }
-func (s Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
+func (s Secret) String() string               { return redacted }
+func (s Secret) Format(f fmt.State, _ rune)   { fmt.Fprint(f, redacted) }
+func (s Secret) LogValue() slog.Value         { return slog.StringValue(redacted) }
+func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// hide removes the secret from the text of a server: servers repeat keys that they refuse.
-func (s Secret) hide(text string) string {
+// redact removes the secret from the text of a server: servers repeat keys that they refuse.
+func (s Secret) redact(text string) string {
 	if s.text == nil {
 		return text
 	}
-	return strings.ReplaceAll(text, *s.text, hidden)
+	return strings.ReplaceAll(text, *s.text, redacted)
 }

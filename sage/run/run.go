@@ -3,6 +3,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -106,10 +107,7 @@ func model(p *load.Program, commands host.Commands) (llm.Oracle, error) {
 // commands are in the directory of its project, unless the environment says
 // something else.
 func toolSettings(p *load.Program) (tools.Settings, error) {
-	dir := p.Root
-	if dir == "" {
-		dir = filepath.Dir(p.Entry)
-	}
+	dir := cmp.Or(p.Root, filepath.Dir(p.Entry))
 	settings, err := tools.Settings{Root: dir, Dir: dir}.Environ(os.LookupEnv)
 	if err != nil {
 		return settings, &SettingsError{err}

@@ -3,7 +3,7 @@
 package source
 
 import (
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -63,7 +63,11 @@ func (f *File) LineStart(line int) int {
 
 // LineOf is the number of the line in which the byte at offset is, from 1.
 func (f *File) LineOf(offset int) int {
-	return sort.Search(len(f.lines), func(i int) bool { return int(f.lines[i]) > offset })
+	i, found := slices.BinarySearch(f.lines, int32(offset))
+	if found {
+		i++
+	}
+	return i
 }
 
 // Position tells line and column of an offset. Offsets outside of the text

@@ -166,7 +166,7 @@ func (d *Database) use(ctx context.Context, statement string, args []any,
 	f func(context.Context, *sql.Conn) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, statementTime, fmt.Errorf("it took longer than %v", statementTime))
 	defer cancel()
-	err := runnable(statement, args)
+	err := checkStatement(statement, args)
 	if err == nil {
 		var c *sql.Conn
 		if c, err = d.db.Conn(ctx); err == nil {
@@ -191,7 +191,7 @@ func (d *Database) use(ctx context.Context, statement string, args []any,
 	return fmt.Errorf("%.200q: %w", strings.Join(strings.Fields(statement), " "), err)
 }
 
-func runnable(statement string, args []any) error {
+func checkStatement(statement string, args []any) error {
 	if len(statement) > maxStatement {
 		return fmt.Errorf("the statement has %d bytes, at most %d are run: give values as arguments", len(statement),
 			maxStatement)
@@ -232,7 +232,7 @@ func query(ctx context.Context, c *sql.Conn, statement string, args []any) (all 
 		}
 		for i, v := range values {
 			if t, ok := v.(time.Time); ok {
-				values[i] = moment(t, types[i].DatabaseTypeName())
+				values[i] = formatTime(t, types[i].DatabaseTypeName())
 			}
 			size += sizeOf(values[i])
 		}
@@ -256,8 +256,8 @@ func sizeOf(v any) int {
 	return 16
 }
 
-// moment writes a time as SQLite does; the driver has made it of text.
-func moment(t time.Time, declared string) string {
+// formatTime writes a time as SQLite does; the driver has made it of text.
+func formatTime(t time.Time, declared string) string {
 	if strings.EqualFold(declared, "DATE") && t.Equal(t.Truncate(24*time.Hour)) {
 		return t.Format(time.DateOnly)
 	}

@@ -85,7 +85,7 @@ func (f *Files) open(ctx context.Context, name string, flags int) (*os.File, fs.
 		return nil, nil, context.Cause(ctx)
 	}
 	if info, err := f.root.Stat(name); err == nil { // opening can have effects, on a device
-		if err := regular(info); err != nil {
+		if err := checkRegular(info); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -95,7 +95,7 @@ func (f *Files) open(ctx context.Context, name string, flags int) (*os.File, fs.
 	}
 	info, err := file.Stat()
 	if err == nil {
-		err = regular(info)
+		err = checkRegular(info)
 	}
 	if err != nil {
 		file.Close()
@@ -104,7 +104,7 @@ func (f *Files) open(ctx context.Context, name string, flags int) (*os.File, fs.
 	return file, info, nil
 }
 
-func regular(info fs.FileInfo) error {
+func checkRegular(info fs.FileInfo) error {
 	switch {
 	case info.Mode().IsRegular():
 		return nil
@@ -124,7 +124,7 @@ func (f *Files) Write(ctx context.Context, name, content string) (err error) {
 		return context.Cause(ctx)
 	}
 	if len(content) > MaxFile {
-		return tooBig(content)
+		return tooLarge(content)
 	}
 	mode := fs.FileMode(0)
 	info, err := f.root.Lstat(name)
@@ -135,7 +135,7 @@ func (f *Files) Write(ctx context.Context, name, content string) (err error) {
 			return fs.ErrPermission // renaming does not ask
 		}
 	case err == nil && info.Mode().Type() != fs.ModeSymlink:
-		return regular(info)
+		return checkRegular(info)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
@@ -165,7 +165,7 @@ func (f *Files) Write(ctx context.Context, name, content string) (err error) {
 	return f.root.Rename(tmp, name)
 }
 
-func tooBig(content string) error {
+func tooLarge(content string) error {
 	return fmt.Errorf("the content has %d bytes, at most %d are written at a time", len(content), MaxFile)
 }
 
@@ -174,7 +174,7 @@ func tooBig(content string) error {
 func (f *Files) Append(ctx context.Context, name, content string) (err error) {
 	defer f.wrap("append to", name, &err)
 	if len(content) > MaxFile {
-		return tooBig(content)
+		return tooLarge(content)
 	}
 	file, before, err := f.open(ctx, name, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
 	if err != nil {

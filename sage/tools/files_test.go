@@ -85,11 +85,11 @@ func TestFilesStayInside(t *testing.T) {
 	must(t, os.Mkdir(dir+"/d", 0o755))
 	for _, name := range []string{"../outside/secret", "d/../../outside/secret", secret, "absolute/secret", "relative/secret", "twice/outside/secret", "loop/secret", "loop", "d/\x00", "..", "/", "../root/../outside/secret"} {
 		for what, err := range map[string]error{
-			"read":   second(f.Read(ctx, name)),
+			"read":   errorOf(f.Read(ctx, name)),
 			"write":  f.Write(ctx, name+"/new", "x"),
 			"append": f.Append(ctx, name, "x"),
 			"mkdir":  f.Mkdir(ctx, name+"/x"),
-			"list":   second(f.List(ctx, name)),
+			"list":   errorOf(f.List(ctx, name)),
 			"delete": f.Delete(ctx, name+"/x"),
 		} {
 			if err == nil {
@@ -108,7 +108,7 @@ func TestFilesStayInside(t *testing.T) {
 			t.Errorf("%q was removed", name)
 		}
 	}
-	refused(t, "absolute", second(f.Read(ctx, secret)), "names are relative to "+dir+" and stay in it")
+	refused(t, "absolute", errorOf(f.Read(ctx, secret)), "names are relative to "+dir+" and stay in it")
 	for _, name := range []string{".", "", "d/..", "./"} {
 		if f.Delete(ctx, name) == nil {
 			t.Errorf("%q was removed", name)
@@ -131,7 +131,7 @@ func TestFilesStayInside(t *testing.T) {
 	}
 }
 
-func second[T any](_ T, err error) error { return err }
+func errorOf[T any](_ T, err error) error { return err }
 
 // What would hang, or is too large, or is no text.
 func TestFilesRefuse(t *testing.T) {
@@ -146,20 +146,20 @@ func TestFilesRefuse(t *testing.T) {
 	must(t, big.Close())
 	large := strings.Repeat("x", MaxFile+1)
 	for want, err := range map[string]error{
-		"it is no regular file (p":             second(f.Read(ctx, "pipe")),
+		"it is no regular file (p":             errorOf(f.Read(ctx, "pipe")),
 		"append to \"pipe\"":                   f.Append(ctx, "pipe", "x"),
 		"write \"pipe\"":                       f.Write(ctx, "pipe", "x"),
-		"list \"pipe\"":                        second(f.List(ctx, "pipe")),
-		"it is not UTF-8 text (3 bytes)":       second(f.Read(ctx, "binary")),
-		"it has more than 10485760 bytes":      second(f.Read(ctx, "big")),
-		"read \"d\" in " + dir + ": is a dir":  second(f.Read(ctx, "d")),
+		"list \"pipe\"":                        errorOf(f.List(ctx, "pipe")),
+		"it is not UTF-8 text (3 bytes)":       errorOf(f.Read(ctx, "binary")),
+		"it has more than 10485760 bytes":      errorOf(f.Read(ctx, "big")),
+		"read \"d\" in " + dir + ": is a dir":  errorOf(f.Read(ctx, "d")),
 		"write \"d\" in " + dir + ": is a dir": f.Write(ctx, "d", "x"),
 		"write \"n\" in":                       f.Write(ctx, "n", large),
 		"append to \"n\" in":                   f.Append(ctx, "n", large),
 		"write \"no/x\" in":                    f.Write(ctx, "no/x", "x"),
 		"write \"n/\" in":                      f.Write(ctx, "n/", "x"),
 		"make the directory \"pipe\"":          f.Mkdir(ctx, "pipe"),
-		"not a directory":                      second(f.List(ctx, "binary")),
+		"not a directory":                      errorOf(f.List(ctx, "binary")),
 	} {
 		refused(t, want, err, want)
 	}
@@ -167,8 +167,8 @@ func TestFilesRefuse(t *testing.T) {
 		t.Error(ok, err)
 	}
 	for what, err := range map[string]error{
-		"read": second(f.Read(stopped(), "binary")), "write": f.Write(stopped(), "n", "x"), "append": f.Append(stopped(), "n", "x"), "exists": second(f.Exists(stopped(), "n")),
-		"list": second(f.List(stopped(), "d")), "delete": f.Delete(stopped(), "d"), "mkdir": f.Mkdir(stopped(), "n"),
+		"read": errorOf(f.Read(stopped(), "binary")), "write": f.Write(stopped(), "n", "x"), "append": f.Append(stopped(), "n", "x"), "exists": errorOf(f.Exists(stopped(), "n")),
+		"list": errorOf(f.List(stopped(), "d")), "delete": f.Delete(stopped(), "d"), "mkdir": f.Mkdir(stopped(), "n"),
 	} {
 		if !errors.Is(err, errStopped) {
 			t.Errorf("%s: %v", what, err)

@@ -115,7 +115,7 @@ func request(method, address, body string, headers map[string]string) (*http.Req
 		}
 		return nil, fmt.Errorf("this is no URL: %w", err)
 	}
-	if err := usable(u); err != nil {
+	if err := checkURL(u); err != nil {
 		return nil, err
 	}
 	req, err := http.NewRequest(method, u.String(), strings.NewReader(body))
@@ -140,7 +140,7 @@ func request(method, address, body string, headers map[string]string) (*http.Req
 	return req, nil
 }
 
-func usable(u *url.URL) error {
+func checkURL(u *url.URL) error {
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Errorf("the scheme is %.20q: only http and https can be asked", u.Scheme)
@@ -156,7 +156,7 @@ func redirect(next *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return fmt.Errorf("more than %d redirects, the last to %.200q", maxRedirects, next.URL.Redacted())
 	}
-	if err := usable(next.URL); err != nil {
+	if err := checkURL(next.URL); err != nil {
 		return fmt.Errorf("a redirect to %.200q is not followed: %w", next.URL.Redacted(), err)
 	}
 	if via[len(via)-1].URL.Scheme == "https" && next.URL.Scheme != "https" {

@@ -96,15 +96,15 @@ func words(line string) ([]string, error) {
 // EnvToken is the variable with the token by which an agent proves its identity.
 const EnvToken = "COPPICE_TOKEN"
 
-// private are the variables that a command does not inherit: secrets of the
+// notInherited are the variables that a command does not inherit: secrets of the
 // program.
-var private = []string{"SAGE_API_KEY", EnvDatabase, EnvToken}
+var notInherited = []string{"SAGE_API_KEY", EnvDatabase, EnvToken}
 
 // Inherited returns the part of an environment that a command inherits: all except
 // the key of the model, the database, and the token of the agent.
 func Inherited(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
 		name, _, ok := strings.Cut(kv, "=")
-		return !ok || name == "" || slices.Contains(private, name)
+		return !ok || name == "" || slices.Contains(notInherited, name)
 	})
 }

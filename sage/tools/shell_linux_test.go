@@ -98,7 +98,7 @@ func TestShellEndsWithItsContext(t *testing.T) {
 
 // Commands are not told the program's own secrets.
 func TestShellEnvironment(t *testing.T) {
-	for _, name := range private {
+	for _, name := range notInherited {
 		t.Setenv(name, "secret")
 	}
 	t.Setenv("MINE", "yes")
