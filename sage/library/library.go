@@ -2,6 +2,8 @@
 // checker, the evaluator and editors cannot disagree about what there is.
 package library
 
+import "strings"
+
 // Function is a function of the library, or of a tool. Functions of the same
 // name are told apart by the number of what they are given, then by the type of
 // the first of it.
@@ -16,12 +18,9 @@ type Function struct {
 
 // Name is the name of the function.
 func (f *Function) Name() string {
-	for i := range len(f.Signature) {
-		if c := f.Signature[i]; c == '(' || c == '<' {
-			return f.Signature[:i]
-		}
-	}
-	return f.Signature
+	name, _, _ := strings.Cut(f.Signature, "(")
+	name, _, _ = strings.Cut(name, "<")
+	return name
 }
 
 // Constant is a constant of the library.
@@ -34,7 +33,7 @@ type Constant struct {
 // Constants are the constants.
 func Constants() []Constant {
 	return []Constant{
-		{"PI", 3.141592653589793, "The circumference of a circle with the diameter 1."},
+		{"PI", 3.141592653589793, "The ratio of a circle's circumference to its diameter."},
 		{"E", 2.718281828459045, "The base of the natural logarithm."},
 		{"MS_PER_SECOND", int64(1000), "Milliseconds in a second."},
 		{"MS_PER_MINUTE", int64(60_000), "Milliseconds in a minute."},
@@ -53,14 +52,14 @@ type Type struct {
 func Types() []Type {
 	return []Type{
 		{"enum Option<T> { Some(T), None }", "A value that may be missing."},
-		{"enum Result<T, E> { Ok(T), Err(E) }", "A value, or why there is none."},
+		{"enum Result<T, E> { Ok(T), Err(E) }", "A value, or the error why there is none."},
 		{"enum ErrorKind { Llm, Agent, Runtime, Tool, User, Protocol, Network, Timeout }",
-			"Where an error comes from."},
-		{"record Error { message: String, kind: ErrorKind }", "What went wrong."},
+			"The source of an error."},
+		{"record Error { message: String, kind: ErrorKind }", "An error that a program can catch."},
 		{"record HttpResponse { status: Int, body: String, headers: Map<String, String> }",
-			"An answer of Http; the names of headers are in lower case."},
-		{"record ShellResult { exit_code: Int, stdout: String, stderr: String }", "How a command of Shell ended."},
-		{"record DbRow { columns: List<String>, values: List<String> }", "A row of an answer of Database."},
+			"A response of Http. Header names are in lower case."},
+		{"record ShellResult { exit_code: Int, stdout: String, stderr: String }", "The result of a command that Shell ran."},
+		{"record DbRow { columns: List<String>, values: List<String> }", "A row of a query result of Database."},
 	}
 }
 
@@ -74,47 +73,47 @@ type Tool struct {
 // Tools are the tools.
 func Tools() []Tool {
 	return []Tool{
-		{"Http", "Requests over HTTP.", []Function{
-			{Signature: "get(url: String) -> HttpResponse fails", Doc: "Asks for a URL."},
+		{"Http", "HTTP requests.", []Function{
+			{Signature: "get(url: String) -> HttpResponse fails", Doc: "Makes a GET request."},
 			{Signature: "get(url: String, headers: Map<String, String>) -> HttpResponse fails",
-				Doc: "Asks for a URL with headers."},
+				Doc: "Makes a GET request with headers."},
 			{Signature: "post(url: String, body: String) -> HttpResponse fails",
-				Doc: "Sends a body with the method POST."},
+				Doc: "Makes a POST request with a body."},
 			{Signature: "post(url: String, body: String, headers: Map<String, String>) -> HttpResponse fails",
-				Doc: "Sends a body and headers with the method POST."},
+				Doc: "Makes a POST request with a body and headers."},
 			{Signature: "put(url: String, body: String) -> HttpResponse fails",
-				Doc: "Sends a body with the method PUT."},
+				Doc: "Makes a PUT request with a body."},
 			{Signature: "put(url: String, body: String, headers: Map<String, String>) -> HttpResponse fails",
-				Doc: "Sends a body and headers with the method PUT."},
-			{Signature: "delete(url: String) -> HttpResponse fails", Doc: "Makes a request with the method DELETE."},
+				Doc: "Makes a PUT request with a body and headers."},
+			{Signature: "delete(url: String) -> HttpResponse fails", Doc: "Makes a DELETE request."},
 			{Signature: "delete(url: String, headers: Map<String, String>) -> HttpResponse fails",
-				Doc: "Makes a request with headers and the method DELETE."},
+				Doc: "Makes a DELETE request with headers."},
 		}},
-		{"Fs", "Files below the directory of the program.", []Function{
+		{"Fs", "Files in the directory of the program.", []Function{
 			{Signature: "read(path: String) -> String fails", Doc: "The content of a file."},
 			{Signature: "write(path: String, content: String) -> Unit fails",
-				Doc: "Makes a file hold the content, with the directories it is in."},
+				Doc: "Replaces the content of a file. The file and its directories are created if they are missing."},
 			{Signature: "append(path: String, content: String) -> Unit fails",
-				Doc: "Adds to the end of a file, which is made if there is none."},
-			{Signature: "exists(path: String) -> Bool fails",
-				Doc: "Whether there is a file or a directory of that name."},
+				Doc: "Appends to a file, which is created if it is missing."},
+			{Signature: "exists(path: String) -> Bool fails", Doc: "Whether a file or directory exists."},
 			{Signature: "list(path: String) -> List<String> fails", Doc: "The names in a directory, sorted."},
-			{Signature: "delete(path: String) -> Unit fails", Doc: "Removes a file or an empty directory."},
-			{Signature: "mkdir(path: String) -> Unit fails", Doc: "Makes a directory and those that it is in."},
+			{Signature: "delete(path: String) -> Unit fails", Doc: "Deletes a file or an empty directory."},
+			{Signature: "mkdir(path: String) -> Unit fails", Doc: "Creates a directory and its parents."},
 		}},
-		{"Shell", "Commands, run without a shell.", []Function{
+		{"Shell", "Commands that run without a shell.", []Function{
 			{Signature: "run(command: String) -> ShellResult fails",
-				Doc: "Runs a command of plain words with blanks between them."},
-			{Signature: "run(command: List<String>) -> ShellResult fails", Doc: "Runs a program with arguments."},
+				Doc: "Runs a command line of plain words separated by spaces."},
+			{Signature: "run(command: List<String>) -> ShellResult fails",
+				Doc: "Runs a program with arguments."},
 		}},
 		{"Database", "One SQLite database.", []Function{
 			{Signature: "query(sql: String) -> List<DbRow> fails", Doc: "The rows that a statement returns."},
 			{Signature: "query<T>(sql: String, args: List<T>) -> List<DbRow> fails",
-				Doc: "The rows that a statement with values for its ? returns."},
+				Doc: "The rows that a statement returns, with values for its ? placeholders."},
 			{Signature: "execute(sql: String) -> Int fails",
-				Doc: "Runs statements; the number of rows that the last one changed."},
+				Doc: "Runs statements and returns the number of rows that the last one changed."},
 			{Signature: "execute<T>(sql: String, args: List<T>) -> Int fails",
-				Doc: "Runs a statement with values for its ?; the number of rows that it changed."},
+				Doc: "Runs a statement with values for its ? placeholders and returns the number of rows that it changed."},
 		}},
 	}
 }

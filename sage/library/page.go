@@ -11,7 +11,7 @@ import (
 func WritePage(w io.Writer) error {
 	p := page{w: w}
 	p.line("# Sage: the library\n")
-	p.line("This page is made from the code. Functions with `fails` can fail, and so can those " +
+	p.line("This page is generated from the code. Functions with `fails` can fail, and so can those " +
 		"that are given a function")
 	p.line("which can fail. A function `f(x, y)` is also called `x.f(y)`.\n")
 	for _, s := range sections() {
@@ -19,7 +19,7 @@ func WritePage(w io.Writer) error {
 		p.functions("", s.functions)
 	}
 	p.line("## Tests\n")
-	p.line("These stand only in `test \"…\" { }` and in files `*_test.sg`.\n")
+	p.line("These can be used only in `test \"…\" { }` and in files `*_test.sg`.\n")
 	p.functions("", tests())
 	p.line("## Constants\n")
 	for _, c := range Constants() {
