@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// agentCode is an agent as it is declared.
+// agentCode is the compiled declaration of an agent.
 type agentCode struct {
 	name       string
 	fields     []beliefCode
@@ -22,34 +22,33 @@ type agentCode struct {
 	persistent []string
 }
 
-// agent is an incarnation.
+// agent is one incarnation of an agent.
 type agent struct {
 	path         string
 	code         *agentCode
 	in           *Instance
 	fields       []Value
 	box          *mailbox
-	beliefsOpen  bool // its beliefs are open in the store: some are persistent
+	beliefsOpen  bool // the store has them open, since some are persistent: some are persistent
 	incarnation  uint64
-	lifetime     context.Context // ends with it; those that it summons live in it
-	grace        context.Context // see finishing; nil until it is needed
+	lifetime     context.Context // ends with the incarnation; summoned agents run in it
+	grace        context.Context // see graceContext; nil until it is needed
 	endGrace     context.CancelFunc
 	paused       bool
-	startPending bool // on waking is over, and its supervisor still waits for its start
+	startPending bool // on waking is over and the supervisor still waits for the start
 	handle       *Handle
-	siblings     map[*check.Object]*Handle // that have names, of a supervised one
+	siblings     map[*check.Object]*Handle // of a supervised agent, those that have names
 
 	mu       sync.Mutex
 	summoned map[*Handle]struct{}
-	names    map[string]int // how many of each kind were summoned
+	names    map[string]int // number of summoned agents of each kind
 }
 
 func (a *agent) identity() host.Agent { return host.Agent{Path: a.path, Incarnation: a.incarnation} }
 
-// live is the whole life of an incarnation: beliefs, on waking, on start, the
-// mailbox if there is on message, on error if any of these fails, on resting.
-// The error is nil after a normal end, ErrShutdown if it was stopped, else why
-// it failed.
+// runIncarnation runs an incarnation from its start to its end: beliefs, on waking, on start, the
+// mailbox if there is an on message, on error if any of these fails, and on resting. The error is
+// nil after a normal end and ErrShutdown after a stop. Otherwise it says why the agent failed.
 func (a *agent) runIncarnation(ctx context.Context, init beliefInit) (err error) {
 	life, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -83,11 +82,10 @@ func (a *agent) runIncarnation(ctx context.Context, init beliefInit) (err error)
 	return exitError(err)
 }
 
-// started tells the supervisor of the agent that the agent has started, once.
-// That is when on waking is over and on start waits for the first time, has run
-// for a time slice, or has ended the agent: what an agent does before its first
-// wait comes before the start of the next sibling. An agent whose on waking
-// fails has failed to start.
+// reportStart tells the supervisor, once, that the agent has started. An agent has started when on
+// waking is over and on start waits for the first time, has used up a time slice or has ended. So
+// whatever an agent does before its first wait happens before the next sibling starts. An agent
+// whose on waking fails has failed to start.
 func (a *agent) reportStart() {
 	if a.startPending {
 		a.startPending = false
@@ -95,7 +93,7 @@ func (a *agent) reportStart() {
 	}
 }
 
-// exitError is the error as a supervisor understands it.
+// exitError converts an error to the one that the supervisor gets.
 func exitError(err error) error {
 	if err == nil {
 		return nil
@@ -133,7 +131,7 @@ func (a *agent) runHandlers(m *machine, init beliefInit) (Value, error) {
 	}
 }
 
-// event runs the handler of an event, if there is one.
+// event runs the handler of an event, if the agent has one.
 func (a *agent) event(m *machine, e syntax.Event, args ...Value) (outcome, Value, error) {
 	h := a.code.handlers[e]
 	if h == nil {
@@ -142,7 +140,7 @@ func (a *agent) event(m *machine, e syntax.Event, args ...Value) (outcome, Value
 	return m.attempt(func() (outcome, Value) { return m.invoke(h, args...) })
 }
 
-// attempt runs something to its end, an error or a stop.
+// attempt runs a function until it returns, fails or is stopped.
 func (m *machine) attempt(run func() (outcome, Value)) (how outcome, v Value, err error) {
 	switch x := m.guard(&m.frame, func() { how, v = run() }).(type) {
 	case *thrown:
@@ -155,7 +153,7 @@ func (m *machine) attempt(run func() (outcome, Value)) (how outcome, v Value, er
 	return how, v, nil
 }
 
-// call runs a function from outside of the program.
+// invoke calls a function from outside of the program.
 func (m *machine) invoke(fn *function, args ...Value) (outcome, Value) {
 	f := m.enter(&m.frame, fn.slots, m.here)
 	copy(f.s, args)
@@ -169,7 +167,7 @@ func (m *machine) invoke(fn *function, args ...Value) (outcome, Value) {
 	return how, v
 }
 
-// failed runs on error. The agent has failed whatever that does.
+// runOnError runs on error. The agent has failed even if on error succeeds.
 func (a *agent) runOnError(m *machine, err error) {
 	_, _, again := a.event(m, syntax.EventError, errorValue(asError(err)))
 	if again != nil && !errors.Is(again, errStopped) {
@@ -177,7 +175,7 @@ func (a *agent) runOnError(m *machine, err error) {
 	}
 }
 
-// rest runs on resting, within the time that a stop may take.
+// runResting runs on resting within the time that a stop may take.
 func (a *agent) runResting(m *machine, ctx context.Context) error {
 	if a.code.handlers[syntax.EventResting] == nil {
 		return nil
@@ -185,7 +183,7 @@ func (a *agent) runResting(m *machine, ctx context.Context) error {
 	m.unwatch()
 	grace, cancel := context.WithTimeout(a.graceContext(ctx), a.in.graceTime())
 	defer cancel()
-	a.grace = grace // writes of on resting must not outlast it
+	a.grace = grace // writes in on resting must not outlast it
 	err := errStopped
 	if grace.Err() == nil {
 		m.watch(grace)
@@ -198,8 +196,8 @@ func (a *agent) runResting(m *machine, ctx context.Context) error {
 	return err
 }
 
-// graceContext returns a context for what is finished although the agent is asked
-// to stop: on resting and durable writes. It ends when the time for a stop is over.
+// graceContext returns a context for work that is finished even if the agent is asked to stop: on
+// resting and durable writes. It ends when the time for a stop is over.
 func (a *agent) graceContext(ctx context.Context) context.Context {
 	if a.grace == nil {
 		grace, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -217,10 +215,10 @@ func (a *agent) graceContext(ctx context.Context) context.Context {
 	return a.grace
 }
 
-// graceTime is the part of the time for a stop that the agent may use.
+// graceTime is the part of the time for a stop that on resting and writes may use.
 func (in *Instance) graceTime() time.Duration { return in.o.Shutdown * 9 / 10 }
 
-// stopSummoned stops those that the agent has summoned, and waits for them.
+// stopSummoned stops the agents that this one has summoned and waits for them.
 func (a *agent) stopSummoned() {
 	a.mu.Lock()
 	left := make([]*Handle, 0, len(a.summoned))
@@ -236,7 +234,7 @@ func (a *agent) stopSummoned() {
 	}
 }
 
-// close tells all callers that wait for the agent how it ended.
+// finish gives the result to all agents that await this one.
 func (a *agent) finish(result Value, err error) {
 	h := a.handle
 	if h.supervised {
@@ -253,7 +251,7 @@ func (a *agent) finish(result Value, err error) {
 	close(h.done)
 }
 
-// receive waits for the next message. Meanwhile the agent can be paused.
+// receive waits for the next message. The agent can be paused and resumed while it waits.
 func (a *agent) receive(m *machine, f *frame) Value {
 	for {
 		m.checkStop()
@@ -284,7 +282,7 @@ func (a *agent) receive(m *machine, f *frame) Value {
 	}
 }
 
-// compileAgent compiles an agent, without the bodies of its handlers.
+// compileAgent compiles an agent without the bodies of its handlers.
 func (p *Program) compileAgent(a *check.Agent) *agentCode {
 	code := &agentCode{name: a.Object.Name}
 	for _, o := range a.Beliefs {
@@ -301,7 +299,7 @@ func (p *Program) compileAgent(a *check.Agent) *agentCode {
 	return code
 }
 
-// handlers compiles the handlers of an agent.
+// compileHandlers compiles the handlers of an agent.
 func (p *Program) compileHandlers(a *check.Agent, code *agentCode) {
 	for _, h := range a.Decl.Handlers() {
 		if h.Event > syntax.EventMessage || h.Body == nil {
@@ -318,5 +316,5 @@ func (p *Program) compileHandlers(a *check.Agent, code *agentCode) {
 	}
 }
 
-// forever is the timeout of an await without one.
+// forever is the timeout of an await that has none.
 const forever = time.Duration(1<<63 - 1)

@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// beliefCode is a belief as it is declared.
+// beliefCode is the compiled declaration of a belief.
 type beliefCode struct {
 	name       string
 	shape      *shape
 	persistent bool
-	value      *function // nil: the zero of its type
+	value      *function // nil: the zero value of its type
 }
 
-// beliefInit are the values that a child or summon gives to beliefs, by their index.
+// beliefInit sets the beliefs that a child or summon gives, by their index.
 type beliefInit func(m *machine, fields []Value)
 
-// load gives the beliefs their first values: what was kept, else what the child
-// or summon says, else what the agent says, else zero.
+// initBeliefs sets the first value of each belief. A stored value comes first, then the one of the
+// child or summon, then the one of the declaration, then the zero value.
 func (a *agent) initBeliefs(m *machine, init beliefInit) {
 	a.fields = make([]Value, len(a.code.fields))
 	if init != nil {
@@ -56,8 +56,7 @@ func (a *agent) initBeliefs(m *machine, init beliefInit) {
 	}
 }
 
-// save keeps a new value of a persistent belief, and lets the agent believe it
-// once that is done.
+// setBelief changes a belief. A persistent one changes after its new value is stored.
 func (a *agent) setBelief(m *machine, n int, v Value) {
 	b := a.code.fields[n]
 	if !a.beliefsOpen || !b.persistent {
@@ -68,7 +67,7 @@ func (a *agent) setBelief(m *machine, n int, v Value) {
 	a.fields[n] = v
 }
 
-// checkpoint keeps all persistent beliefs, in one step.
+// checkpoint stores all persistent beliefs in one step.
 func (a *agent) checkpoint(m *machine) {
 	if a == nil || !a.beliefsOpen {
 		return
@@ -82,8 +81,8 @@ func (a *agent) checkpoint(m *machine) {
 	a.saveBeliefs(m, values)
 }
 
-// write keeps values. It is finished although the agent is asked to stop, and
-// the agent goes on to its next wait or write then.
+// saveBeliefs stores values. A write is finished even if the agent is asked to stop meanwhile; the
+// agent then stops at its next wait or write.
 func (a *agent) saveBeliefs(m *machine, values map[string]string) {
 	m.checkStop()
 	if err := a.in.o.Beliefs.SaveBeliefs(a.graceContext(m.ctx), a.identity(), values); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/host"
 )
 
-// P1, P2: beliefs survive restarts, and two children of one kind have their own.
+// Beliefs survive restarts, and two children of one agent have their own.
 func TestBeliefsSurviveRestarts(t *testing.T) {
 	for name, beliefs := range map[string]func() host.Beliefs{
 		"memory": host.NewMemory,
@@ -37,7 +37,7 @@ func TestBeliefsSurviveRestarts(t *testing.T) {
 					t.Errorf("%s: %d times; %v", line, n[line], err)
 				}
 			}
-			// The next run goes on from there.
+			// The next run continues with the stored values.
 			got, err = run(t, text, eval.Options{Beliefs: b})
 			if n := starts(got); n["1:4"] != 1 || n["10:40"] != 1 || len(n) != 2 {
 				t.Errorf("%v, %v", n, err)
@@ -46,7 +46,7 @@ func TestBeliefsSurviveRestarts(t *testing.T) {
 	}
 }
 
-// P4, P5: agents with persistent beliefs run alone and are summoned.
+// Agents with persistent beliefs can run alone and be summoned.
 func TestBeliefsOfSummonedAgents(t *testing.T) {
 	b := host.NewMemory()
 	text := `agent Sub { @persistent n: Int on start { self.n += 1; yield(self.n); } }
@@ -59,14 +59,14 @@ func TestBeliefsOfSummonedAgents(t *testing.T) {
 	}
 }
 
-// P6, P10: checkpoint() keeps all beliefs, in one step.
+// checkpoint() stores all beliefs in one step.
 func TestCheckpoint(t *testing.T) {
 	b := &counting{Beliefs: host.NewMemory()}
 	text := `agent Main { @persistent a: Int @persistent b: String on start { print("{self.a} {self.b}"); checkpoint(); } } run Main;`
 	if _, err := run(t, strings.Replace(text, "run Main;", "run Main { a: 4, b: \"x\" };", 1), eval.Options{Beliefs: b}); err != nil {
 		t.Fatal(err)
 	}
-	if b.writes != 1 { // P10: in one step
+	if b.writes != 1 {
 		t.Errorf("%d writes, want 1", b.writes)
 	}
 	if got, err := run(t, text, eval.Options{Beliefs: b}); got != "4 x\n" || err != nil {
@@ -74,7 +74,7 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// P7: enums, records, options, maps and tuples are kept.
+// Beliefs can hold enums, records, options, maps and tuples.
 func TestBeliefsOfEveryType(t *testing.T) {
 	b := host.NewMemory()
 	text := `enum Mode { Idle, Busy(String, Int), One(Option<Option<Int>>) } record Job { id: Int, tags: List<String> }
@@ -95,8 +95,7 @@ func TestBeliefsOfEveryType(t *testing.T) {
 	}
 }
 
-// P8: a store that refuses costs the write its success; the agent sees an
-// error, and the value that was kept stays.
+// If the store refuses a write, the agent gets an error and the belief keeps its value.
 func TestRefusedWrites(t *testing.T) {
 	b := &counting{Beliefs: host.NewMemory(), refuse: errors.New("the disk is full")}
 	got, err := run(t, `agent Main { @persistent n: Int @persistent xs: List<Int> on start {
@@ -109,7 +108,7 @@ func TestRefusedWrites(t *testing.T) {
 	}
 }
 
-// P9: an incarnation opens its beliefs once.
+// An incarnation opens its beliefs once.
 func TestBeliefsOpenOnce(t *testing.T) {
 	b := &counting{Beliefs: host.NewMemory()}
 	if _, err := run(t, `agent Main { @persistent n: Int on start { for i in range(0, 5) { self.n += 1; } } } run Main;`, eval.Options{Beliefs: b}); err != nil {
@@ -120,7 +119,7 @@ func TestBeliefsOpenOnce(t *testing.T) {
 	}
 }
 
-// P11: beliefs are read and set with get and set, and without.
+// Beliefs can be used with get and set or like variables.
 func TestBeliefAccess(t *testing.T) {
 	got, err := run(t, `agent Main { @persistent count: Int xs: List<Int> on start {
 			self.count = self.count + 1; self.count.set(self.count.get() + 1); print("{self.count.get()} {self.count}");
@@ -130,8 +129,7 @@ func TestBeliefAccess(t *testing.T) {
 	}
 }
 
-// A kept value that is not of the type of its belief fails the start and stays:
-// nothing overwrites it.
+// A stored value of another type than the belief makes the start fail. It is not overwritten.
 func TestChangedBeliefType(t *testing.T) {
 	b := host.NewMemory()
 	program := func(typ, value string) string {
@@ -149,7 +147,7 @@ func TestChangedBeliefType(t *testing.T) {
 	}
 }
 
-// counting counts what is asked of beliefs.
+// counting counts the calls of a store of beliefs.
 type counting struct {
 	host.Beliefs
 	mu                   sync.Mutex

@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// callee is the object that a call calls by its name, nil if it calls a value.
+// callee returns the object that a call names, or nil if it calls a value.
 func (m *compiler) callee(x *syntax.CallExpr) *check.Object {
 	switch f := x.Fun.(type) {
 	case *syntax.Ident:
@@ -64,8 +64,8 @@ func (m *compiler) isModule(e syntax.Expr) bool {
 	return is && m.p.info.Uses[id] != nil && m.p.info.Uses[id].Kind == check.ModuleName
 }
 
-// arguments compiles the arguments of a call. The function that it returns
-// puts them into the first variables of the frame of the call.
+// arguments compiles the arguments of a call. The function put stores them in the first variables
+// of the frame of the call.
 func (m *compiler) arguments(args []syntax.Expr, bare func(int) bool) (prepare func(*frame), put func(from, to *frame)) {
 	prepare, ready := m.spilledArgs(m.keepAll(args))
 	stores := make([]func(*frame, *Value), len(ready))
@@ -89,9 +89,8 @@ func (m *compiler) arguments(args []syntax.Expr, bare func(int) bool) (prepare f
 	}
 }
 
-// spilledArgs is spilled for arguments: as the frame of the call is used by
-// all calls of its depth, everything is computed before it is made as soon as
-// anything of it calls.
+// spilledArgs is spilled for arguments. All calls of one depth use the same frame. If any argument
+// calls a function, all of them are therefore computed before that frame is made.
 func (m *compiler) spilledArgs(codes []code) (prepare func(*frame), ready []code) {
 	if !anyCalls(codes) {
 		return nil, codes
@@ -102,7 +101,7 @@ func (m *compiler) spilledArgs(codes []code) (prepare func(*frame), ready []code
 	return prepare, ready[:len(codes)]
 }
 
-// callFunction is code for a call of a declared function.
+// callFunction compiles a call of a declared function.
 func (m *compiler) callFunction(x *syntax.CallExpr, o *check.Object, args []syntax.Expr) code {
 	fn, at := m.p.function(o), spanOf(x)
 	params := o.Type.Resolve().Params()
@@ -110,7 +109,7 @@ func (m *compiler) callFunction(x *syntax.CallExpr, o *check.Object, args []synt
 		return i < len(params) && scalarOf(params[i].Resolve().Kind) != 0
 	})
 	scalar := fn.result
-	// A frame is given back with what it returned still in it.
+	// The frame still holds the result after exit.
 	run := func(f *frame) *frame {
 		if prepare != nil {
 			prepare(f)
@@ -152,7 +151,7 @@ func (m *compiler) callFunction(x *syntax.CallExpr, o *check.Object, args []synt
 	return c.withCalls(true)
 }
 
-// callValue is code for a call of a function that is a value.
+// callValue compiles a call of a function value.
 func (m *compiler) callValue(x *syntax.CallExpr) code {
 	fun, at := m.expr(x.Fun), spanOf(x)
 	slot := m.slot()
@@ -170,15 +169,14 @@ func (m *compiler) callValue(x *syntax.CallExpr) code {
 	}).withCalls(true)
 }
 
-// keeps are the arguments (as bits) that functions of the library keep, or
-// hand on as a whole, without sharing them themselves.
+// keptArguments lists, as bits, the arguments that functions of the library store or pass on as a
+// whole without marking them as shared.
 var keptArguments = map[string]uint{
 	"push": 3, "concat": 1, "reverse": 1, "unwrap_or": 2, "unwrap_or_result": 2, "or_option": 3,
 	"reduce": 2, "map_set": 6,
 }
 
-// callLibrary is code for a call of a function of the library. The arguments
-// lie in the frame.
+// callLibrary compiles a call of a function of the library.
 func (m *compiler) callLibrary(x *syntax.CallExpr, o *check.Object, args []syntax.Expr) code {
 	name, at := o.Name, spanOf(x)
 	if o.Library != nil && o.Library.Changes {
@@ -207,7 +205,7 @@ func (m *compiler) callLibrary(x *syntax.CallExpr, o *check.Object, args []synta
 	return c
 }
 
-// callNative is code that puts the arguments into the frame and calls a native.
+// callNative compiles a call of a native, whose arguments are in the frame.
 func (m *compiler) callNative(k types.Kind, args []code, run native, at *source.Span) code {
 	n, base := len(args), m.slotsFor(len(args))
 	vs := make([]func(*frame) Value, n)
@@ -223,7 +221,7 @@ func (m *compiler) callNative(k types.Kind, args []code, run native, at *source.
 	}).withCalls(true)
 }
 
-// rootOf is the variable or belief that an expression reads, nil if it is anything else.
+// rootOf returns the variable or belief that an expression reads, or nil if it is something else.
 func (m *compiler) rootOf(e syntax.Expr) *check.Object {
 	switch x := e.(type) {
 	case *syntax.ParenExpr:
@@ -240,7 +238,7 @@ func (m *compiler) rootOf(e syntax.Expr) *check.Object {
 	return nil
 }
 
-// shortcut is code for functions that are called often.
+// shortcut compiles calls of functions that are called often without a native.
 func (m *compiler) shortcut(name string, c []code, args []syntax.Expr, at *source.Span) (code, bool) {
 	switch name {
 	case "len":
@@ -277,8 +275,8 @@ func (m *compiler) shortcut(name string, c []code, args []syntax.Expr, at *sourc
 	return code{}, false
 }
 
-// native is the code of a function of the library. The checker tells functions of
-// one name apart by their types; natives are told apart by the type of the result.
+// native returns the native of a function of the library. The checker resolves overloads by their
+// parameters; here the type of the result tells them apart.
 func (p *Program) native(name string, result types.Kind) native {
 	if result == types.Float {
 		switch name {
@@ -295,7 +293,7 @@ func (p *Program) native(name string, result types.Kind) native {
 	return run
 }
 
-// nativeFunction is a function of the library or of a tool as a value.
+// nativeFunction wraps a function of the library or of a tool as a function value.
 func (p *Program) nativeFunction(o *check.Object, t *types.Type) *function {
 	var run native
 	if o.Kind == check.ToolFunc {

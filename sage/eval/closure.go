@@ -1,23 +1,22 @@
 package eval
 
-// cell is a variable that a closure and the function around it, or several
-// closures, share.
+// cell is a variable that several functions share: closures and the function around them.
 type cell struct{ v Value }
 
-// closure is a function as a value.
+// closure is a function value.
 type closure struct {
 	fn       *function
 	captured []Value // values, or cells in ref
 }
 
-// function is the code of a function, a closure or a handler.
+// function is the code of a function, closure or handler.
 type function struct {
 	name    string
 	params  int
 	slots   int
-	result  scalar // of what it returns; 0 if that is no scalar
+	result  scalar // kind of the result; 0 if it is not a scalar
 	cells   []int  // parameters that are cells
-	unwinds bool   // a return stands inside of an expression
+	unwinds bool   // a return or yield is inside of an expression
 	body    func(f *frame) outcome
 }
 
@@ -29,10 +28,10 @@ const (
 	breaking
 	continuing
 	returning // the value is in frame.ret
-	yielding  // likewise
+	yielding  // the value is in frame.ret
 )
 
-// call calls a function value from the library.
+// call calls a function value from a native.
 func (m *machine) call(f Value, args ...Value) Value {
 	c, from, at := f.ref.(*closure), m.top, m.here
 	to := m.enter(from, c.fn.slots, at)
@@ -42,7 +41,7 @@ func (m *machine) call(f Value, args ...Value) Value {
 	return ret
 }
 
-// run runs a closure in its frame, whose first variables are the arguments.
+// run runs a closure in its frame, whose first variables hold the arguments.
 func (m *machine) run(c *closure, f *frame) Value {
 	f.fn = c
 	c.fn.run(f)
@@ -55,7 +54,7 @@ func (m *machine) run(c *closure, f *frame) Value {
 	return ret
 }
 
-// run runs the body in a frame, whose first variables are the arguments.
+// run runs the body in a frame whose first variables hold the arguments.
 func (fn *function) run(f *frame) outcome {
 	for _, i := range fn.cells {
 		f.s[i] = Value{ref: &cell{f.s[i]}}
@@ -66,9 +65,8 @@ func (fn *function) run(f *frame) outcome {
 	return fn.body(f)
 }
 
-// shield runs statements that may be left from inside of an expression, and returns
-// how they ended. Outcomes other than from first to last belong to a statement
-// further out.
+// shield runs statements that may be left from inside of an expression and returns how they ended.
+// Outcomes outside of first to last belong to an outer statement and are thrown again.
 func shield(f *frame, body stmt, first, last outcome) (how outcome) {
 	v := f.m.guard(f, func() { how = body(f) })
 	if v == nil {

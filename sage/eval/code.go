@@ -4,9 +4,9 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// code is a compiled expression: a function that computes it, for each way in
-// which its value may be wanted. v is always there; i is for Int, f for Float,
-// b for Bool and t for String where the type is known to be that.
+// code is a compiled expression. It has a function for each representation of its value that the
+// caller may want. v is always set. i is set for Int, f for Float, b for Bool and t for String, if
+// the type is known.
 type code struct {
 	v func(*frame) Value
 	i func(*frame) int64
@@ -14,15 +14,15 @@ type code struct {
 	b func(*frame) bool
 	t func(*frame) string
 
-	// alias: the value stays where it is from, too: in a variable, an element.
-	// A caller that keeps it has to share it, see maker.keep.
+	// alias: the value is also stored elsewhere, in a variable or an element. A caller that stores
+	// it has to mark it as shared; see compiler.keep.
 	alias bool
-	// calls: functions of the program may run meanwhile. What was computed
-	// before has to lie in the frame then, where it is counted.
+	// calls: the expression may call functions of the program. Values computed before it have to
+	// be in the frame, where the memory count finds them.
 	calls bool
-	// constant holds if it is known already.
+	// constant: the value is known at compile time.
 	constant bool
-	// local is the variable that it is, if it is a plain one of the frame; else -1.
+	// local is the slot if the expression is a plain variable of the frame, else -1.
 	local int
 }
 
@@ -47,7 +47,7 @@ func textCode(t func(*frame) string) code {
 	return code{t: t, v: func(f *frame) Value { return textValue(t(f)) }, local: -1}
 }
 
-// valueCode is code for a value of a type, with the ways to it that the type has.
+// valueCode is the code for a value of a type, with the representations that the type has.
 func valueCode(k types.Kind, v func(*frame) Value) code {
 	c := code{v: v, local: -1}
 	switch k {
@@ -63,8 +63,7 @@ func valueCode(k types.Kind, v func(*frame) Value) code {
 	return c
 }
 
-// pointerCode is code for what a place in memory holds. Of scalars the place
-// holds only n for sure.
+// pointerCode is the code that reads a memory location. For scalars only n is valid there.
 func pointerCode(k types.Kind, at func(*frame) *Value) code {
 	c := code{local: -1, alias: true}
 	switch k {
@@ -85,7 +84,7 @@ func pointerCode(k types.Kind, at func(*frame) *Value) code {
 	return c
 }
 
-// constantCode is code for a value that is known.
+// constantCode is the code for a known value.
 func constantCode(v Value) code {
 	c := code{v: func(*frame) Value { return v }, constant: true, local: -1, alias: true}
 	switch v.ref.(type) {
@@ -106,8 +105,8 @@ func constantCode(v Value) code {
 	return c
 }
 
-// int is the way to an Int, which the code may only have as a value, such as
-// one that never comes.
+// int returns a function for an Int, also if the code has only v. That is so for expressions that
+// never produce a value.
 func (c code) int() func(*frame) int64 {
 	if c.i != nil {
 		return c.i
@@ -116,7 +115,7 @@ func (c code) int() func(*frame) int64 {
 	return func(f *frame) int64 { return v(f).n }
 }
 
-// bool is the way to a Bool.
+// bool returns a function for a Bool.
 func (c code) bool() func(*frame) bool {
 	if c.b != nil {
 		return c.b
@@ -125,7 +124,7 @@ func (c code) bool() func(*frame) bool {
 	return func(f *frame) bool { return v(f).n != 0 }
 }
 
-// do is the code as a statement.
+// do returns a function that computes the value and drops it.
 func (c code) do() func(*frame) {
 	switch {
 	case c.i != nil:
@@ -142,8 +141,8 @@ func (c code) do() func(*frame) {
 	return func(f *frame) { v(f) }
 }
 
-// store is the code with a place for its value. Of scalars it writes n alone
-// if bare is set.
+// store returns a function that computes the value and stores it. For scalars it writes only n if
+// bare is set.
 func (c code) store(bare bool) func(*frame, *Value) {
 	if bare {
 		switch {

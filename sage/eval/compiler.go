@@ -12,27 +12,27 @@ type compiler struct {
 	p         *Program
 	fn        *function
 	vars      map[*check.Object]variable
-	next      int // slot
+	next      int // the next free slot
 	result    types.Kind
 	loop      *loop
-	returns   int // how many return and yield were compiled
-	exprDepth int // how many expressions are being compiled that statements stand in
-	// consumed is the variable or belief that is about to be overwritten with
-	// what is computed, so that the library may change its old value in place.
+	returns   int // number of return and yield compiled so far
+	exprDepth int // nesting of expressions that contain statements
+	// consumed is the variable or belief that the result of the compiled call will overwrite. The
+	// library may change its old value in place.
 	consumed *check.Object
 }
 
-// variable says where one is.
+// variable is the storage of a variable.
 type variable struct {
-	slot     int // in the frame; in what was captured if captured is set
+	slot     int // index in the frame, or in the captured values if captured is set
 	captured bool
 	cell     bool
 }
 
-// loop is a loop around what is compiled.
+// loop is the innermost loop around the compiled code.
 type loop struct {
-	jumps   int  // how many break and continue were compiled
-	unwinds bool // one stands inside of an expression
+	jumps   int  // number of break and continue compiled so far
+	unwinds bool // one of them is inside of an expression
 }
 
 func (p *Program) newCompiler(name string, params int, result types.Kind) *compiler {
@@ -55,9 +55,8 @@ func (m *compiler) slotsFor(n int) int {
 	return base
 }
 
-// mark lets the variables that are made from here on be used again once the
-// function that it returns is called. Within an expression none are: values of
-// what was computed before may lie there.
+// mark returns a function that frees the slots made since the call. Within an expression it frees
+// none, as they may hold values that were computed before.
 func (m *compiler) mark() (release func()) {
 	next := m.next
 	return func() {
@@ -67,7 +66,7 @@ func (m *compiler) mark() (release func()) {
 	}
 }
 
-// typeOf is the type of an expression.
+// typeOf returns the type of an expression.
 func (m *compiler) typeOf(e syntax.Expr) *types.Type {
 	t := m.p.info.Types[e]
 	if t == nil {
@@ -76,14 +75,14 @@ func (m *compiler) typeOf(e syntax.Expr) *types.Type {
 	return t.Resolve()
 }
 
-// declare makes the variable that an object is.
+// declare makes the variable of an object.
 func (m *compiler) declare(o *check.Object) variable {
 	v := variable{slot: m.slot(), cell: o.Captured && o.Assigned}
 	m.vars[o] = v
 	return v
 }
 
-// place returns the address of the value of a variable.
+// place returns a function for the address of the value of a variable.
 func (v variable) place() func(*frame) *Value {
 	n := v.slot
 	switch {
@@ -97,7 +96,7 @@ func (v variable) place() func(*frame) *Value {
 	return func(f *frame) *Value { return &f.s[n] }
 }
 
-// begin puts the first value of a variable into its place.
+// begin returns a function that sets the first value of a variable.
 func (v variable) begin() func(*frame, Value) {
 	n := v.slot
 	if v.cell {
@@ -109,7 +108,7 @@ func (v variable) begin() func(*frame, Value) {
 	return func(f *frame, x Value) { f.s[n] = x }
 }
 
-// read is code for a variable.
+// read is the code that reads a variable.
 func (v variable) read(k types.Kind) code {
 	n := v.slot
 	if v.captured || v.cell {
@@ -133,7 +132,7 @@ func (v variable) read(k types.Kind) code {
 	return c
 }
 
-// sharable says whether values of a type are written to in place.
+// sharable reports whether values of a type can be changed in place.
 func sharable(t *types.Type) bool {
 	switch t.Resolve().Kind {
 	case types.List, types.Map, types.Record, types.Param, types.Var, types.Invalid:
@@ -142,11 +141,12 @@ func sharable(t *types.Type) bool {
 	return false
 }
 
-// keep is expr for a value that will be kept somewhere.
+// keep compiles an expression whose value will be stored.
 func (m *compiler) keep(e syntax.Expr) code {
 	return sharedAlias(m.expr(e), m.typeOf(e))
 }
 
+// sharedAlias marks the value of code as shared if it is also stored elsewhere.
 func sharedAlias(c code, t *types.Type) code {
 	if !c.alias || !sharable(t) {
 		return c
@@ -161,8 +161,8 @@ func sharedAlias(c code, t *types.Type) code {
 	return c
 }
 
-// last is keep for a value with which the function ends: a plain variable does
-// not outlive it.
+// tail is keep for the value with which a function ends. A plain variable does not outlive it, so
+// its value needs no mark.
 func (m *compiler) tail(e syntax.Expr) code {
 	c := m.expr(e)
 	if c.local >= 0 {
@@ -171,8 +171,8 @@ func (m *compiler) tail(e syntax.Expr) code {
 	return sharedAlias(c, m.typeOf(e))
 }
 
-// spilled computes several expressions in their order. If functions run
-// between them, the values lie in the frame from the beginning.
+// spilled computes several expressions in their order. If any of them but the first calls
+// functions, the values before it are moved to the frame, where the memory count finds them.
 func (m *compiler) spilled(codes ...code) (prepare func(*frame), ready []code) {
 	from := -1
 	for i, c := range codes {
@@ -212,7 +212,7 @@ func (m *compiler) spilled(codes ...code) (prepare func(*frame), ready []code) {
 	}, ready
 }
 
-// after is code with something to do before it.
+// after is code that runs prepare first.
 func after(prepare func(*frame), c code) code {
 	if prepare == nil {
 		return c
@@ -244,7 +244,7 @@ func anyCalls(codes []code) bool {
 	return false
 }
 
-// spanOf is a place for errors that outlives the tree.
+// spanOf returns the position of a node for errors, without keeping the tree alive.
 func spanOf(n syntax.Node) *source.Span {
 	s := n.Extent()
 	return &s

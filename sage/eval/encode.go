@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// encode is the JSON of a value. Functions and handles are null.
+// encode returns the JSON of a value. Functions and handles are null.
 func encode(v Value) json.RawMessage { return appendJSON(nil, v, 0) }
 
 func appendJSON(to []byte, v Value, depth int) []byte {
@@ -75,7 +75,7 @@ func appendEach[T any](to []byte, separator string, elems []T, one func(to []byt
 	return to
 }
 
-// isNull says whether values of its type can be null in JSON.
+// isNull reports whether values of the type of v can be null in JSON.
 func isNull(v Value) bool {
 	if x, is := v.ref.(*variant); is {
 		return x.kind == noneKind || x.kind == someKind
@@ -111,7 +111,7 @@ func appendMapping(to []byte, x *mapping, depth int) []byte {
 	return append(to, end)
 }
 
-// appendQuoted writes a JSON string. Bytes that are not UTF-8 become U+FFFD.
+// appendQuoted appends a JSON string. Bytes that are not UTF-8 become U+FFFD.
 func appendQuoted(to []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	to = append(to, '"')

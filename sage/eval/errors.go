@@ -7,24 +7,24 @@ import (
 	"github.com/coppice-dev/coppice/sage/source"
 )
 
-// ErrorKind classifies an error: ErrorKind of the language.
+// ErrorKind is the kind of an error: the enum ErrorKind of the language.
 type ErrorKind uint8
 
 // The kinds of errors.
 const (
-	Llm      ErrorKind = iota // a model did not answer, or not in the shape that was asked for
-	Agent                     // an agent that was awaited, sent to or summoned
+	Llm      ErrorKind = iota // a model gave no answer, or one of the wrong type
+	Agent                     // an agent that was awaited, summoned or sent a message
 	Runtime                   // the program itself: an index, a division, a limit
 	Tool                      // a tool
-	User                      // fail
-	Protocol                  // a message that a protocol does not provide for
+	User                      // a fail expression
+	Protocol                  // a message that the protocol does not allow
 	Network                   // a connection
-	Timeout                   // something took longer than it may
+	Timeout                   // a timeout
 )
 
 var kindNames = [...]string{"Llm", "Agent", "Runtime", "Tool", "User", "Protocol", "Network", "Timeout"}
 
-// String is the kind as a program writes it.
+// String returns the kind as a program writes it.
 func (k ErrorKind) String() string { return kindNames[k] }
 
 var errorKindVariants = func() (kinds [len(kindNames)]*variantKind) {
@@ -34,17 +34,17 @@ var errorKindVariants = func() (kinds [len(kindNames)]*variantKind) {
 	return kinds
 }()
 
-// Error is an error of a program, which it can catch.
+// Error is an error that a program can catch.
 type Error struct {
 	Kind    ErrorKind
 	Message string
-	Span    source.Span // where it happened; nowhere if no place did it
+	Span    source.Span // where it happened; invalid if unknown
 	Agent   string      // the path of the agent in which it happened
-	Value   Value       // what was failed with, if that was not text
-	Err     error       // why, if something else than the program failed
+	Value   Value       // the operand of fail, if that was the cause
+	Err     error       // the cause, if it is outside of the program
 }
 
-// Error is the place and the message.
+// Error returns the position and the message.
 func (e *Error) Error() string {
 	if !e.Span.Valid() {
 		return e.Message
@@ -52,14 +52,13 @@ func (e *Error) Error() string {
 	return e.Span.Position().String() + ": " + e.Message
 }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// LimitError says that an agent wanted more than it may have. It is wrapped by
-// an Error, and can be caught like any other.
+// LimitError means that an agent reached a limit. It is wrapped by an Error and can be caught.
 type LimitError struct {
 	Agent string // its path
-	Limit string // what is limited: "calls", "memory", "program", "messages", "agents"
+	Limit string // "calls", "memory", "program", "messages" or "agents"
 	Max   int64
 }
 
@@ -80,14 +79,14 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%s: the limit of %d %s is reached", e.Agent, e.Max, e.Limit)
 }
 
-// errStopped: the agent was asked to stop. No program can catch it.
+// errStopped means that the agent was asked to stop. Programs cannot catch it.
 var errStopped = errors.New("the agent was stopped")
 
-// thrown carries an error while it unwinds the stack.
+// thrown is the panic value that carries an error up the stack.
 type thrown struct{ err *Error }
 
-// leave carries a return, break, continue or yield that stands inside
-// of an expression, as they then have to unwind the stack, too.
+// leave is the panic value of a return, break, continue or yield inside of an expression, which
+// has to unwind the stack as well.
 type leave struct {
 	how   outcome
 	frame *frame
@@ -102,8 +101,8 @@ func (m *machine) throwLimit(limit string, max int64) {
 	m.raise(&Error{Kind: Runtime, Message: err.Error(), Err: err})
 }
 
-// throwError is for what is not the program's own fault. What fails because the
-// agent is asked to stop is no error of it.
+// throwError is for errors from outside of the program. A failure that is caused by a stop is not
+// an error of the program.
 func (m *machine) throwError(kind ErrorKind, err error) {
 	if m.ctx.Err() != nil {
 		m.halt()

@@ -91,8 +91,8 @@ func (m *compiler) expr(e syntax.Expr) code {
 	panic(fmt.Sprintf("an expression of type %T cannot be compiled", e))
 }
 
-// detached compiles an expression made of statements. Where these leave it
-// for somewhere else, they unwind the stack.
+// detached compiles an expression that is made of statements. If one of them leaves the
+// expression, it unwinds the stack.
 func (m *compiler) detached(e syntax.Expr) code {
 	slot := m.slot()
 	leaving, leavingLoop := m.returns, 0
@@ -117,7 +117,7 @@ func (m *compiler) detached(e syntax.Expr) code {
 	}).withCalls(true)
 }
 
-// name is code for what a name stands for.
+// name compiles the use of a name.
 func (m *compiler) name(e syntax.Expr, o *check.Object) code {
 	if o == nil {
 		panic(fmt.Sprintf("%v: a name stands for nothing", e.Extent().Position()))
@@ -155,7 +155,7 @@ func (m *compiler) name(e syntax.Expr, o *check.Object) code {
 	panic(fmt.Sprintf("%v: %s is no value", e.Extent().Position(), o.Name))
 }
 
-// make is a variant that carries values.
+// make returns a variant that carries values.
 func (k *variantKind) make(elems []Value) Value {
 	if k.arity == 1 {
 		return newVariant(k, elems[0])
@@ -184,7 +184,7 @@ func (m *compiler) belief(o *check.Object, k types.Kind) code {
 	return pointerCode(k, func(f *frame) *Value { return &f.m.agent.fields[n] })
 }
 
-// field is code for x.name.
+// field compiles x.name.
 func (m *compiler) field(x *syntax.FieldExpr) code {
 	o := m.p.info.Uses[x.Name]
 	if o == nil {
@@ -203,7 +203,7 @@ func (m *compiler) field(x *syntax.FieldExpr) code {
 		func(f *frame) *Value { return &v(f).ref.(*record).fields[n] }).withCalls(of.calls)
 }
 
-// fieldCode is code for what a part of a value holds, which is whole.
+// fieldCode is the code that reads a part of a value. Unlike variables, parts are always complete.
 func fieldCode(k types.Kind, at func(*frame) *Value) code {
 	c := valueCode(k, func(f *frame) Value { return *at(f) })
 	c.alias = true
@@ -216,7 +216,7 @@ func (m *compiler) elem(x *syntax.ElemExpr) code {
 	return fieldCode(m.typeOf(x).Kind, func(f *frame) *Value { return &v(f).ref.(*tuple).elems[n] }).withCalls(of.calls)
 }
 
-// index is code for x[i]: an error if there is no such element.
+// index compiles x[i]. It fails if there is no such element.
 func (m *compiler) index(x *syntax.IndexExpr) code {
 	prepare, c := m.spilled(m.expr(x.X), m.expr(x.Index))
 	of, at, k := c[0].v, spanOf(x), m.typeOf(x).Kind
@@ -270,7 +270,7 @@ func (m *machine) outside(i, n int64) {
 	m.throw(Runtime, "index %d is out of bounds: expected 0 to %d", i, n-1)
 }
 
-// scalarOf is the kind of values of a type, 0 if they are no scalars.
+// scalarOf returns the scalar kind of a type, or 0 if its values are not scalars.
 func scalarOf(k types.Kind) scalar {
 	switch k {
 	case types.Int:

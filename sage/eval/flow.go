@@ -11,13 +11,13 @@ import (
 // errorRecord is the record Error of the language.
 var errorRecord = &recordKind{name: "Error", fields: []string{"message", "kind"}}
 
-// errorValue is an error as a program sees it.
+// errorValue returns an error as a value of the program.
 func errorValue(e *Error) Value {
 	return Value{ref: &record{kind: errorRecord, fields: []Value{textValue(e.Message), errorKindVariants[e.Kind].bare}}}
 }
 
-// failure is the error that fail makes of a value: an Error is handed on as it
-// is, everything else is the message.
+// failure returns the error that fail throws. An Error is passed on; any other value is the
+// message.
 func (m *machine) failure(v Value) *Error {
 	if r, is := v.ref.(*record); is && len(r.fields) == 2 && r.kind.name == errorRecord.name {
 		if kind, is := r.fields[1].ref.(*variant); is && kind.kind.tag < len(kindNames) {
@@ -35,7 +35,7 @@ func (m *compiler) fail(x *syntax.FailExpr) code {
 		f.m.here = at
 		f.m.raise(err)
 	}
-	// It has no value, and stands wherever any is expected.
+	// It never produces a value, so it can stand in place of any.
 	return code{
 		v: func(f *frame) Value { raise(f); return unit },
 		i: func(f *frame) int64 { raise(f); return 0 },
@@ -47,7 +47,7 @@ func (m *compiler) fail(x *syntax.FailExpr) code {
 	}
 }
 
-// try is code for try x: an error goes on by itself. An Err becomes one.
+// try compiles try x. An Err is thrown as an error; other errors need no code.
 func (m *compiler) try(x *syntax.TryExpr) code {
 	c := m.expr(x.X)
 	if !m.p.info.Unwraps[x] {
@@ -57,7 +57,7 @@ func (m *compiler) try(x *syntax.TryExpr) code {
 	return valueCode(m.typeOf(x).Kind, func(f *frame) Value { return f.m.unwrapOk(v(f), at) }).withCalls(c.calls)
 }
 
-// unwrapOk returns the value in an Ok; an Err is thrown.
+// unwrapOk returns the value in an Ok and throws an Err.
 func (m *machine) unwrapOk(result Value, at *source.Span) Value {
 	if result.n != 0 {
 		err := m.failure(result.payload())
@@ -67,7 +67,8 @@ func (m *machine) unwrapOk(result Value, at *source.Span) Value {
 	return m.sharedPayload(result)
 }
 
-// catch is a statement: the value of its operand, or of its body if that failed.
+// catch compiles a catch as a statement. Its value is that of the operand, or of the body if the
+// operand fails.
 func (m *compiler) catch(x *syntax.CatchExpr, to sink) stmt {
 	defer m.mark()()
 	slot := m.slot()
@@ -116,14 +117,13 @@ func (m *compiler) catch(x *syntax.CatchExpr, to sink) stmt {
 	}
 }
 
-// fromSlot is the statement that puts what is in a variable into a sink.
+// fromSlot is the statement that moves a value from a slot to a sink.
 func fromSlot(slot int, to sink) stmt {
 	return put(to, func(f *frame) Value { return f.s[slot] })
 }
 
-// retry is a statement: its body, up to count times, until it does not fail.
-// With on, only errors of these kinds are tried again. Delay is the wait
-// between two tries.
+// retry compiles a statement that runs its body up to count times until it succeeds. With on, only
+// errors of these kinds are retried. Delay is the wait between two attempts.
 func (m *compiler) retry(x *syntax.RetryExpr, to sink) stmt {
 	defer m.mark()()
 	at := spanOf(x)
@@ -178,7 +178,7 @@ func listed(kinds Value, k ErrorKind) bool {
 	return false
 }
 
-// sleep waits, unless the agent is stopped meanwhile.
+// sleep waits for a duration or until the agent is stopped.
 func (m *machine) sleep(d time.Duration) {
 	m.checkStop()
 	if d <= 0 {
@@ -193,7 +193,7 @@ func (m *machine) sleep(d time.Duration) {
 	}
 }
 
-// assertFails is assert_fails(x), whose operand is computed by it.
+// assertFails compiles assert_fails(x), which computes its own operand.
 func (m *compiler) assertFails(e syntax.Expr, at *source.Span) code {
 	slot := m.slot()
 	m.exprDepth++
@@ -212,7 +212,7 @@ func (m *compiler) assertFails(e syntax.Expr, at *source.Span) code {
 	}}
 }
 
-// asError is any error as one of a program.
+// asError returns any error as an error of a program.
 func asError(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -221,8 +221,8 @@ func asError(err error) *Error {
 	return &Error{Kind: Runtime, Message: err.Error(), Err: err}
 }
 
-// ifExpr is code for if as a value: where both sides are plain expressions it
-// needs no detour through statements.
+// ifExpr compiles an if whose value is used. If both branches are plain expressions, it needs no
+// statements.
 func (m *compiler) ifExpr(x *syntax.IfExpr) code {
 	then, thenPlain := soleExpr(x.Then)
 	other, otherPlain := m.soleElse(x)
@@ -257,8 +257,8 @@ func choice[T any](is func(*frame) bool, then, other func(*frame) T) func(*frame
 	}
 }
 
-// soleExpr is the expression that a block consists of, if it is nothing else and
-// goes on behind the block.
+// soleExpr returns the expression that a block consists of, if it has no statements and the
+// expression does not leave the block.
 func soleExpr(b *syntax.Block) (syntax.Expr, bool) {
 	if b == nil || len(b.Stmts) > 0 || b.Tail == nil {
 		return nil, false

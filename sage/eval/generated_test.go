@@ -20,8 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// sound runs a program, if the checker accepts it: however it ends, it is not
-// by an internal error.
+// sound runs a program if the checker accepts it. No program may end in an internal error.
 func sound(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -67,8 +66,7 @@ func sound(t interface {
 	return true
 }
 
-// FuzzPrograms runs what passes the checker. It must not reach the world: what
-// names a file or a tool is left out.
+// FuzzPrograms runs the texts that pass the checker. Texts that name a file or a tool are skipped.
 func FuzzPrograms(f *testing.F) {
 	pages, err := filepath.Glob("../syntax/testdata/page/*.sg")
 	if err != nil {
@@ -110,7 +108,7 @@ var seeds = []string{
 	run M { l: [] };`,
 }
 
-// gen makes programs that are right, most of the time.
+// gen generates programs, most of which are valid.
 type gen struct {
 	t     *rapid.T
 	vars  map[string][]string // by type
@@ -225,7 +223,7 @@ func (g *gen) block(depth int) string {
 	return b.String()
 }
 
-// So do those that the checker's own tests make.
+// Programs that the checker's own tests generate never end in an internal error.
 func TestCheckedPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		if text := checktest.Program().Draw(t, "program"); !sound(t, text) {

@@ -9,19 +9,19 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Handle is an agent for others: an incarnation of one that was summoned, the
-// place of one that is supervised, with all of its incarnations.
+// Handle refers to an agent. The handle of a summoned agent is for one incarnation, the handle of
+// a supervised agent for all its incarnations.
 type Handle struct {
 	path       string
 	number     uint64
 	box        *mailbox
 	supervised bool
-	cancel     context.CancelFunc // of one that was summoned
+	cancel     context.CancelFunc // of a summoned agent
 
-	done   chan struct{} // closed when it is over; the rest is set then
-	result Value         // what it yielded
+	done   chan struct{} // closed at the end of a summoned agent; the fields below are set then
+	result Value         // the value that it yielded
 	err    *Error
-	ended  bool // it was stopped before it came to an end
+	ended  bool // it was stopped
 }
 
 var handles atomic.Uint64
@@ -30,18 +30,18 @@ func newHandle(path string, box *mailbox) *Handle {
 	return &Handle{path: path, number: handles.Add(1), box: box, done: make(chan struct{})}
 }
 
-// childPlace is the position of a child below a supervisor, for all its incarnations.
+// childPlace is the position of an agent below a supervisor, for all its incarnations.
 type childPlace struct {
 	code     *agentCode
 	init     beliefInit
 	restart  supervisor.Restart
 	handle   *Handle
 	siblings map[*check.Object]*Handle
-	levels   int // of supervisors above it; 0 of an agent that is run alone
+	levels   int // number of supervisors above it; 0 for an agent that runs alone
 }
 
-// child is the specification of a child of a supervisor. One that has ended for
-// good takes no messages, unless the restart of its group starts it again.
+// child returns the specification of an agent below a supervisor. An agent that will not be
+// restarted takes no messages, unless the restart of its group starts it again.
 func (in *Instance) child(p childPlace) supervisor.ChildSpec {
 	run := func(ctx context.Context) error {
 		self, _ := supervisor.SelfOf(ctx)
@@ -63,7 +63,7 @@ func (in *Instance) child(p childPlace) supervisor.ChildSpec {
 	return supervisor.ChildSpec{Run: run, Restart: p.restart, WaitReady: true, Shutdown: in.o.Shutdown}
 }
 
-// newChildHandle makes the handle of a child of a supervisor.
+// newChildHandle makes the handle of an agent below a supervisor.
 func (in *Instance) newChildHandle(path string) *Handle {
 	h := newHandle(path, &mailbox{max: in.o.Limits.Messages})
 	h.supervised = true

@@ -42,7 +42,7 @@ func compileWithInfo(t testing.TB, text string) (*eval.Program, *check.Info) {
 	return p, info
 }
 
-// output collects what a program prints, and lets a test wait for it.
+// output collects what a program prints and lets a test wait for lines.
 type output struct {
 	mu    sync.Mutex
 	b     strings.Builder
@@ -104,7 +104,7 @@ func fails(t *testing.T, statements, want string) {
 	}
 }
 
-// tree starts a program that a test stops.
+// tree starts a program that the test stops.
 func tree(t *testing.T, in *eval.Instance) *supervisor.Supervisor {
 	t.Helper()
 	spec, err := in.Spec()

@@ -21,56 +21,57 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Options connect a program to its surroundings. With the zero value it prints
-// nothing, stores no beliefs and has no model.
+// Options connect a program to its surroundings. With the zero value it prints nothing, forgets
+// its beliefs and has no model.
 type Options struct {
-	// Name is the first segment of all paths; the name of what is run if empty.
-	// Beliefs are kept by path.
+	// Name is the first segment of all paths. If it is empty, the name of the entry is used.
+	// Beliefs are stored by path.
 	Name string
 
-	Output host.Output // of print and print_err; nil: none
+	Output host.Output // of print and print_err; nil: discarded
 	In     io.Reader   // of read_line and read_all; nil: empty
 
-	// Trace gets events as NDJSON: {"t": milliseconds since 1970, "kind": …,
-	// "agent": path}. Nil: none are made.
+	// Trace receives events as NDJSON: {"t": milliseconds since 1970, "kind": …, "agent": path}.
+	// If it is nil, there are no events.
 	Trace io.Writer
 
 	Beliefs host.Beliefs // nil: host.NewMemory()
 	Oracle  llm.Oracle   // nil: divine fails with ErrNotConfigured
 	Tools   tools.Settings
-	Lookup  func(string) (string, bool) // of env; nil: os.LookupEnv
+	Lookup  func(string) (string, bool) // for env; nil: os.LookupEnv
 
 	Limits   Limits
-	Shutdown time.Duration // for the stop of an agent; supervisor.DefaultShutdown if zero
+	Shutdown time.Duration // the time to stop an agent; supervisor.DefaultShutdown if zero
 
-	// Limit is that of each supervisor; Escalating(5, 60 s) if zero.
+	// Limit is the restart limit of each supervisor; Escalating(5, 60 s) if zero.
 	Limit supervisor.Limit
-	// Process makes the children that are named in quotes. Nil: they are errors.
+	// Process returns the specification of a child that is named in quotes. If it is nil, such
+	// children are errors.
 	Process func(name string) (supervisor.ChildSpec, error)
-	// OnEvent is that of the root of the tree.
+	// OnEvent receives the events of the tree.
 	OnEvent func(supervisor.Event)
 
-	Log *slog.Logger // of failures that stop no agent; nil: nowhere
+	Log *slog.Logger // for failures that stop no agent; nil: discarded
 }
 
-// Instance is a program in its surroundings. Close it.
+// Instance is a program in its surroundings. It has to be closed.
 type Instance struct {
 	p        *Program
-	o        Options // with the defaults for what is not set
+	o        Options // with defaults filled in
 	tools    *toolset
 	mocks    *mocks       // nil outside of tests
-	summoned atomic.Int64 // agents that are running
-	reserved atomic.Int64 // bytes of memory that machines may use, see Limits.Program
+	summoned atomic.Int64 // number of running summoned agents
+	reserved atomic.Int64 // bytes of memory that machines have reserved; see Limits.Program
 
 	input   input
 	traced  tracedTree
 	traceMu sync.Mutex // serializes writes to o.Trace
 
 	agentsMu sync.Mutex
-	agents   map[string]*agent // that are running, by path
+	agents   map[string]*agent // running agents by path
 }
 
-// New puts the program into its surroundings.
+// New returns an instance of the program.
 func (p *Program) New(o Options) *Instance {
 	o.Limits = o.Limits.withDefaults()
 	o.Shutdown = cmp.Or(max(o.Shutdown, 0), supervisor.DefaultShutdown)
@@ -95,15 +96,15 @@ func (p *Program) New(o Options) *Instance {
 	return &Instance{p: p, o: o, tools: newToolset(o.Tools), input: newInput(o.In), agents: map[string]*agent{}}
 }
 
-// Close releases what the tools of the program have opened. No agent may still run.
+// Close closes the tools of the program. All its agents must have ended.
 func (in *Instance) Close() error { return in.tools.close() }
 
-// ErrNothingToRun means that the program has no run at its end.
+// ErrNothingToRun means that the program does not end with a run.
 var ErrNothingToRun = errors.New("the program runs nothing: there is no run at its end")
 
-// Spec is the program as a tree. An agent that is run alone is the only child
-// of a supervisor of its name, which fails if the agent does. The tree ends when
-// nothing of it runs or will run again.
+// Spec returns the program as a tree of supervisors. An agent that runs alone is the only child of
+// a supervisor of the same name, which fails if the agent does. The tree ends when nothing in it
+// runs or will be restarted.
 func (in *Instance) Spec() (supervisor.Spec, error) {
 	entry := in.p.info.Entry
 	if entry == nil {
@@ -150,8 +151,7 @@ func (p *Program) entryInit(e *check.Entry) beliefInit {
 	return p.childInit(&check.Child{Agent: e.Agent, Beliefs: e.Decl.Inits})
 }
 
-// tree is a supervisor with all below it. Children that have no name are named
-// by what they are, and numbered from the second of a kind on.
+// tree returns the specification of a supervisor and all its children.
 func (in *Instance) tree(s *check.Supervisor, path string, depth int) (supervisor.Spec, error) {
 	if depth > supervisor.MaxDepth {
 		return supervisor.Spec{}, fmt.Errorf("%s is nested deeper than %d levels", s.Object.Name, supervisor.MaxDepth)
@@ -202,7 +202,8 @@ func (in *Instance) tree(s *check.Supervisor, path string, depth int) (superviso
 	return spec, nil
 }
 
-// childIDs are the names of the children of a supervisor in paths.
+// childIDs returns the names of the children of a supervisor in paths. A child without a name gets
+// that of its agent or supervisor, with a number from the second one on.
 func childIDs(s *check.Supervisor) []string {
 	ids := make([]string, len(s.Children))
 	used, count := map[string]bool{}, map[string]int{}
@@ -234,8 +235,8 @@ func childIDs(s *check.Supervisor) []string {
 	return ids
 }
 
-// Pause makes all running agents take no messages. It returns when those that wait
-// for messages have run their on pause, or ctx ends; others pause at their next wait.
+// Pause makes all running agents take no messages. It returns when those that wait for messages
+// have run on pause, or when ctx ends. Other agents pause at their next wait.
 func (in *Instance) Pause(ctx context.Context) {
 	for _, paused := range in.setPaused(true) {
 		select {
@@ -260,7 +261,7 @@ func (in *Instance) setPaused(paused bool) (noted []<-chan struct{}) {
 	return noted
 }
 
-// register notes that an agent lives, until the function that it returns is called.
+// register adds an agent to the running ones until the returned function is called.
 func (in *Instance) register(a *agent) (unregister func()) {
 	in.agentsMu.Lock()
 	in.agents[a.path] = a
@@ -284,7 +285,7 @@ func (in *Instance) traceIf(path, kind string) {
 	}
 }
 
-// trace writes an event.
+// trace writes an event to the trace.
 func (in *Instance) trace(path string, event map[string]any) {
 	event["t"] = time.Now().UnixMilli()
 	event["agent"] = path
@@ -297,9 +298,8 @@ func (in *Instance) trace(path string, event map[string]any) {
 	_, _ = in.o.Trace.Write(append(text, '\n'))
 }
 
-// Run runs the program until it ends, or ctx does, which stops it in order.
-// The error is nil after a clean end, else why the tree failed; of an agent
-// that is run alone it is the agent's own.
+// Run runs the program until it ends. The end of ctx stops it in order. The error is nil after a
+// clean end, else the reason why the tree failed; see Reason.
 func (in *Instance) Run(ctx context.Context) error {
 	spec, err := in.Spec()
 	if err != nil {
@@ -312,8 +312,8 @@ func (in *Instance) Run(ctx context.Context) error {
 	return in.Reason(s.Wait())
 }
 
-// Reason is why the program failed, of the error that its tree has ended with:
-// of an agent that is run alone it is the agent's own.
+// Reason returns the error of the program from the error of its tree. For an agent that runs alone
+// it is the agent's own error.
 func (in *Instance) Reason(err error) error {
 	var limit *supervisor.LimitError
 	if in.p.info.Entry.Agent != nil && errors.As(err, &limit) && limit.Exit.Err != nil {

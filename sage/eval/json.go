@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// jsonObject is a JSON object with its keys in their order.
+// jsonObject is a JSON object with its keys in order.
 type jsonObject []jsonMember
 
 type jsonMember struct {
@@ -19,7 +19,7 @@ type jsonMember struct {
 	value any
 }
 
-// get is the value of a key: the last, if there are several.
+// get returns the value of a key. If there are several, the last one counts.
 func (o jsonObject) get(key string) (any, bool) {
 	for i := len(o) - 1; i >= 0; i-- {
 		if o[i].key == key {
@@ -29,10 +29,10 @@ func (o jsonObject) get(key string) (any, bool) {
 	return nil, false
 }
 
-// maxJSON bounds the nesting of JSON.
+// maxJSON bounds the nesting depth of JSON.
 const maxJSON = 1000
 
-// parseJSON reads one JSON value: nil, bool, json.Number, string, []any or ordered.
+// parseJSON reads one JSON value: nil, bool, json.Number, string, []any or jsonObject.
 func parseJSON(text string) (any, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -88,7 +88,7 @@ func parseValue(d *json.Decoder, depth int) (any, error) {
 	return t, nil
 }
 
-// schema is the JSON Schema of a shape, for a model.
+// schema returns the JSON Schema of a shape, for a model.
 func (s *shape) schema() json.RawMessage {
 	b := schemaBuilder{names: map[*shape]string{}}
 	root := b.of(s)
@@ -136,7 +136,7 @@ func (b *schemaBuilder) of(s *shape) map[string]any {
 	return map[string]any{"type": "null"}
 }
 
-// named is a record or an enum, which may contain itself.
+// named returns a reference to the schema of a record or an enum, which may contain itself.
 func (b *schemaBuilder) named(s *shape) map[string]any {
 	name := b.names[s]
 	if name == "" {
@@ -204,7 +204,8 @@ func (b *schemaBuilder) array(elems []*shape) map[string]any {
 }
 
 func jsonNatives() map[string]native {
-	// Each is None if the text is no object, has no such key, or the value is of another type.
+	// Each native returns None if the text is not an object, lacks the key or has a value of
+	// another type.
 	field := func(read func(m *machine, tree any) (Value, bool)) native {
 		return func(m *machine, a []Value) Value {
 			m.charge(2 * len(a[0].text()))
@@ -262,7 +263,7 @@ func jsonNatives() map[string]native {
 	}
 }
 
-// jsonText is a value of JSON as text: a string as it is, all others as JSON.
+// jsonText returns a JSON value as text: a string as it is, all other values as JSON.
 func jsonText(tree any) string {
 	if s, is := tree.(string); is {
 		return s

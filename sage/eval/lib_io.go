@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// natives are all functions of the library, by name.
+// natives returns all functions of the library by name.
 func natives() map[string]native {
 	all := map[string]native{}
 	for _, part := range []map[string]native{
@@ -92,12 +92,12 @@ func ioNatives() map[string]native {
 	}
 }
 
-// input is the reader of read_line and read_all. A read cannot be broken off: when
-// the agent that waits for it is stopped, the next one gets its result.
+// input is the reader behind read_line and read_all. A read cannot be interrupted: if the waiting
+// agent is stopped, the next reader gets the result.
 type input struct {
-	token   chan struct{} // holds one token, which a reader takes
+	token   chan struct{} // holds one token, which the reading agent takes
 	from    *bufio.Reader
-	pending chan lineRead // nil if nothing is being read
+	pending chan lineRead // nil if no read is in progress
 }
 
 func newInput(r io.Reader) input {
@@ -111,10 +111,10 @@ type lineRead struct {
 	err  error
 }
 
-// maxLine is the length at which a line of the input is split.
+// maxLine is the length at which an input line is split.
 const maxLine = 1 << 20
 
-// read is the next line of the input, with its end.
+// read returns the next line of the input with its line end.
 func (m *machine) read() (string, error) {
 	m.checkStop()
 	in := &m.in.input
@@ -159,7 +159,7 @@ func inputError(err error) error {
 	return fmt.Errorf("the input cannot be read: %w", err)
 }
 
-// timeLayout is Go's form of a format of strftime.
+// timeLayout converts a strftime format to a layout of package time.
 func timeLayout(format string) (string, error) {
 	parts := map[byte]string{
 		'Y': "2006", 'm': "01", 'd': "02", 'H': "15", 'M': "04", 'S': "05", 'y': "06", 'I': "03", 'p': "PM",

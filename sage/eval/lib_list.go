@@ -70,7 +70,7 @@ func listNatives() map[string]native {
 			return m.list(sharedAlias)
 		},
 		"reduce": func(m *machine, a []Value) Value {
-			// The accumulator stays where the count of memory finds it.
+			// The accumulator stays where the memory count finds it.
 			for _, e := range a[0].elems() {
 				m.share(e)
 				a[1] = m.call(a[2], a[1], e)
@@ -139,7 +139,7 @@ func listNatives() map[string]native {
 	}
 }
 
-// get is an element of a list or the value of a key of a map, if there is one.
+// get returns an element of a list or the value of a key of a map, as an option.
 func get(m *machine, a []Value) Value {
 	x, is := a[0].ref.(*mapping)
 	if !is {
@@ -150,7 +150,7 @@ func get(m *machine, a []Value) Value {
 	return option(v, found)
 }
 
-// contains looks for a part of a text or an element of a list.
+// contains reports whether a text contains a part or a list an element.
 func contains(m *machine, a []Value) Value {
 	if s, is := a[0].ref.(string); is {
 		return boolValue(strings.Contains(s, a[1].text()))
@@ -159,7 +159,7 @@ func contains(m *machine, a []Value) Value {
 	return boolValue(slices.ContainsFunc(a[0].elems(), func(e Value) bool { return equal(e, a[1]) }))
 }
 
-// slice is a part of a text or of a list.
+// slice returns a part of a text or of a list.
 func slice(m *machine, a []Value) Value {
 	if s, is := a[0].ref.(string); is {
 		return m.newText(characters(s, a[1].n, a[2].n))
@@ -200,7 +200,7 @@ func length(v Value) int64 {
 	return 0
 }
 
-// at is an element of a list, if there is one.
+// element returns an element of a list as an option.
 func (m *machine) element(list Value, i int64) Value {
 	if i < 0 || i >= list.n {
 		return none
@@ -212,11 +212,11 @@ func (m *machine) element(list Value, i int64) Value {
 
 func last(m *machine, a []Value) Value { return m.element(a[0], a[0].n-1) }
 
-// part is a list of the elements from one index up to another, as far as there are any.
+// sublist returns the elements from one index up to, but not including, another. Both are clamped.
 func (m *machine) sublist(list Value, from, to int64) Value {
 	from, to = min(max(from, 0), list.n), min(max(to, 0), list.n)
 	if from == 0 && to > 0 {
-		// A shorter list in the same vector: behind its end nothing of it changes.
+		// The shorter list shares the vector, since elements after its end never matter to it.
 		m.share(list)
 		return Value{to, list.ref}
 	}
@@ -228,7 +228,7 @@ func (m *machine) sublist(list Value, from, to int64) Value {
 	return Value{int64(n), x}
 }
 
-// indexWhere is the index of the first element of which a function says so, or the length.
+// indexWhere returns the index of the first element for which f returns so, or the length.
 func (m *machine) indexWhere(list, f Value, so bool) int64 {
 	for i, e := range list.elems() {
 		m.share(e)
@@ -239,7 +239,7 @@ func (m *machine) indexWhere(list, f Value, so bool) int64 {
 	return list.n
 }
 
-// appendShared appends parts of other values.
+// appendShared appends elements of other lists.
 func (m *machine) appendShared(to, from []Value) []Value {
 	m.charge(len(from) * valueSize)
 	m.spend(len(from)>>3 + 1)
@@ -295,14 +295,14 @@ func chunk(m *machine, a []Value) Value {
 	return m.list(chunks)
 }
 
-// rangeOf are the numbers from one up to, but without, another.
+// rangeOf returns the numbers from one up to, but not including, another.
 func (m *machine) rangeOf(from, to, step int64) Value {
 	n := uint64(0)
 	switch {
 	case step > 0 && from < to:
 		n = (uint64(to-from)-1)/uint64(step) + 1
 	case step < 0 && from > to:
-		// The negation of the smallest step is itself, and right as an unsigned number.
+		// The negation of the smallest step overflows to itself, which is right as an unsigned number.
 		n = (uint64(from-to)-1)/uint64(-step) + 1
 	}
 	if n > uint64(m.limits.Memory/valueSize) || n > math.MaxInt32 {
@@ -316,9 +316,9 @@ func (m *machine) rangeOf(from, to, step int64) Value {
 	return Value{int64(n), x}
 }
 
-// sorted keeps the order of what is equal.
+// sorted sorts in a stable way.
 func (m *machine) sorted(list Value, by func(a, b Value) int) Value {
-	// The comparison may fail, or look at the list: a copy is sorted.
+	// The comparison may fail or read the list, so a copy is sorted.
 	m.charge(int(list.n) * valueSize)
 	elems := slices.Clone(list.elems())
 	m.spend(len(elems))

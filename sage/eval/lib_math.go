@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// MaxInt and MinInt as floats: what is outside does not fit an Int.
+// Bounds of floats that fit an Int: intBottom <= f < intTop.
 const (
 	intTop    = 1 << 63
 	intBottom = -1 << 63
@@ -44,7 +44,7 @@ func mathNatives() map[string]native {
 	}
 }
 
-// whole is a float that is a whole number as an Int.
+// whole converts a float without a fraction to an Int.
 func (m *machine) whole(f float64) int64 {
 	if !(f >= intBottom && f < intTop) {
 		m.throw(Runtime, "%s does not fit an Int", appendFloat(nil, f))
@@ -130,7 +130,7 @@ func (m *machine) overflow(a int64, op string, b int64) {
 	m.throw(Runtime, "%d %s %d does not fit an Int, which has 64 bits", a, op, b)
 }
 
-// pow multiplies; the power of a negative exponent is no Int.
+// pow raises an Int to a power that is not negative.
 func (m *machine) pow(base, exponent int64) int64 {
 	if exponent < 0 {
 		m.throw(Runtime, "pow: the exponent is %d, expected 0 or more; pow_float takes any", exponent)

@@ -4,7 +4,7 @@ func moreNatives() map[string]native {
 	isTag := func(tag int64) native {
 		return func(_ *machine, a []Value) Value { return boolValue(a[0].n == tag) }
 	}
-	// The value of the variant with this tag, as an option.
+	// payloadOf returns the payload of the variant with this tag as an option.
 	payloadOf := func(tag int64) native {
 		return func(m *machine, a []Value) Value {
 			if a[0].n != tag {
@@ -13,7 +13,7 @@ func moreNatives() map[string]native {
 			return some(m.sharedPayload(a[0]))
 		}
 	}
-	// The variant with this tag with its value replaced by what a function makes of it.
+	// mapped replaces the payload of the variant with this tag by the result of a function.
 	mapped := func(tag int64) native {
 		return func(m *machine, a []Value) Value {
 			if a[0].n != tag {
@@ -39,7 +39,7 @@ func moreNatives() map[string]native {
 			return m.sharedPayload(a[0])
 		}
 	}
-	// The keys or the values of a map.
+	// column returns the keys or the values of a map.
 	column := func(pick func(k, v Value) Value) native {
 		return func(m *machine, a []Value) Value {
 			var all []Value
@@ -104,7 +104,7 @@ func moreNatives() map[string]native {
 	}
 }
 
-// sharedPayload returns the value of a variant, marked as shared.
+// sharedPayload returns the payload of a variant and marks it as shared.
 func (m *machine) sharedPayload(v Value) Value {
 	p := v.payload()
 	m.share(p)

@@ -7,21 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// native is a function of the library. What it is given stays the caller's:
-// parts of it that it hands on have to be shared.
+// native is a function of the library. Its arguments stay with the caller, so it has to mark parts
+// that it returns as shared.
 type native func(m *machine, a []Value) Value
 
-// made accounts for text that was made. Functions whose result can be much
-// larger than what they are given ask before they make it.
+// newText charges for a new text. A native whose result can be much larger than its arguments
+// charges before it makes the result.
 func (m *machine) newText(s string) Value {
 	m.charge(len(s) + 16)
 	m.spend(len(s) >> 6)
 	return textValue(s)
 }
 
-// expanded are the letters whose upper case has several letters, where the
-// language does not matter (Unicode, SpecialCasing.txt); those of Greek with an
-// iota below are left out.
+// expanded maps letters to their upper case if that has several letters in every language
+// (Unicode, SpecialCasing.txt). Greek letters with an iota subscript are left out.
 var expanded = strings.NewReplacer(
 	"ß", "SS", "ŉ", "ʼN", "ǰ", "J̌", "ΐ", "Ϊ́", "ΰ", "Ϋ́", "և", "ԵՒ", "ẖ", "H̱", "ẗ", "T̈", "ẘ", "W̊", "ẙ", "Y̊",
 	"ẚ", "Aʾ", "ﬀ", "FF", "ﬁ", "FI", "ﬂ", "FL", "ﬃ", "FFI", "ﬄ", "FFL", "ﬅ", "ST", "ﬆ", "ST",
@@ -115,7 +114,7 @@ func repeat(m *machine, a []Value) Value {
 	return textValue(strings.Repeat(s, int(n)))
 }
 
-// parseResult is the Result of a function that reads text.
+// parseResult returns the Result of a function that parses text.
 func parseResult(v Value, err error, text, what string) Value {
 	if err == nil {
 		return okResult(v)
@@ -139,7 +138,7 @@ func join(m *machine, a []Value) Value {
 	return textValue(strings.Join(texts, sep))
 }
 
-// texts is a list of parts of a text.
+// textList returns a list of texts that share memory with another text.
 func (m *machine) textList(parts []string) Value {
 	m.charge(16 * len(parts))
 	m.spend(len(parts))
@@ -150,7 +149,7 @@ func (m *machine) textList(parts []string) Value {
 	return m.list(elems)
 }
 
-// splitLines are the lines without their ends; the end of the last one may be missing.
+// splitLines returns the lines without their line ends. The last line may lack one.
 func splitLines(s string) []string {
 	if s == "" {
 		return nil
@@ -162,7 +161,8 @@ func splitLines(s string) []string {
 	return lines
 }
 
-// characters are those from one number up to another, as far as there are any.
+// characters returns the characters from one index up to, but not including, another. Both are
+// clamped.
 func characters(s string, from, to int64) string {
 	from = max(from, 0)
 	if to <= from {
@@ -182,7 +182,7 @@ func characters(s string, from, to int64) string {
 	return s[begin:end]
 }
 
-// truncated is a text of at most so many characters, with dots where it was cut.
+// truncated cuts a text to at most width characters, with dots where it was cut.
 func truncated(s string, width int64) string {
 	if int64(utf8.RuneCountInString(s)) <= width {
 		return s

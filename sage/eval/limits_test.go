@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// An endless loop can be stopped and starves no other agent.
+// An endless loop can be stopped and does not starve other agents.
 func TestEndlessLoops(t *testing.T) {
 	for name, loop := range map[string]string{
 		"loop":      `loop { }`,
@@ -33,7 +33,7 @@ func TestEndlessLoops(t *testing.T) {
 				agent Other { on start { print("other"); loop { sleep_ms(1); } } }
 				supervisor Root { strategy: OneForOne children { Busy { } Other { } } } run Root;`)
 			out := output{lines: make(chan string, 10)}
-			// Who does not heed a stop is abandoned when its time for that is over.
+			// An agent that ignores a stop is abandoned after this time.
 			in := p.New(eval.Options{Output: host.NewOutput(&out, io.Discard), Shutdown: time.Minute})
 			defer in.Close()
 			spec, err := in.Spec()
@@ -95,7 +95,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What has become garbage does not count, and after an error there is room again.
+// Garbage does not count, and memory is free again after an error.
 func TestMemoryIsGivenBack(t *testing.T) {
 	got, err := run(t, `fn fill() -> Int { let xs = [0]; loop { xs = push(xs, 1); } return 0; }
 		agent Main { on start {
@@ -107,7 +107,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	}
 }
 
-// All agents of a program share one limit of memory, and give back what they had.
+// All agents of a program share one memory limit and release their part when they end.
 func TestProgramMemory(t *testing.T) {
 	const program = `
 		agent Holder { on start { let s = str_repeat("x", 1000000); print("holds"); sleep_ms(1000); print(len(s)); } on error(e) { print(e.message); } }
@@ -115,7 +115,7 @@ func TestProgramMemory(t *testing.T) {
 		`Holder { restart: Temporary } Holder { restart: Temporary } Holder { restart: Temporary } Holder { restart: Temporary } } } run Root;`
 	limits := eval.Options{Limits: eval.Limits{Program: 3_500_000}}
 	p := compile(t, program)
-	synctest.Test(t, func(t *testing.T) { // all sleep before the first one goes on
+	synctest.Test(t, func(t *testing.T) { // all sleep before the first one continues
 		var out output
 		limits.Output = host.NewOutput(&out, &out)
 		in := p.New(limits)
@@ -136,8 +136,8 @@ func TestProgramMemory(t *testing.T) {
 	}
 }
 
-// A number in the slot of a list that is gone is not taken for its length when
-// memory is counted.
+// A number in a slot that held a list is not taken for the length of that list when memory is
+// counted.
 func TestCountAfterReuse(t *testing.T) {
 	const allocate = `let s = str_repeat("x", 100000); print(i + len(s));`
 	for name, statements := range map[string]string{
@@ -147,7 +147,7 @@ func TestCountAfterReuse(t *testing.T) {
 		"assigned": `let i = 0; i = 5; ` + allocate,
 	} {
 		t.Run(name, func(t *testing.T) {
-			// The lists were made by no machine, and are in the slots of arguments.
+			// No machine owns these lists, and they are in the slots of arguments.
 			got, err := run(t, `agent Main { @persistent xs: List<Int> on start { print(take(self.xs, 2)); let a = 5; `+statements+` } } run Main;`,
 				eval.Options{})
 			if err != nil || !strings.HasPrefix(got, "[]\n") {

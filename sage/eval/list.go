@@ -1,16 +1,15 @@
 package eval
 
-// vector holds the elements of lists. Of buf only the first used elements are
-// there; those that a list can see are never changed once another list, or
-// another agent, may see them too:
+// vector holds the elements of lists. Only the first used elements of buf are valid. An element
+// never changes once another list or another agent can see it:
 //
-//   - owner is the machine that made it; for all others it cannot be changed.
-//   - shared is set by the owner as soon as a second variable, element or
-//     field may refer to it. Only a vector that is not shared is written to
-//     in place; a shared one is copied first.
-//   - Appending is always possible behind the last used element, since no
-//     list sees that far. So a list that grows in a loop, or along a
-//     recursion, is not copied each time.
+//   - owner is the machine that made the vector. No other machine may change it.
+//   - shared is set by the owner as soon as a second variable, element or field may
+//     refer to the vector. A shared vector is copied before a write; only one that is
+//     not shared is changed in place.
+//   - Appending behind the last used element is always possible, since no list sees
+//     that far. So a list that grows in a loop or along a recursion is not copied each
+//     time.
 //
 // buf itself is never replaced, as other machines may be reading it.
 type vector struct {
@@ -20,7 +19,7 @@ type vector struct {
 	shared bool
 }
 
-// sizes of values as they are counted against the limit of memory, in bytes
+// Sizes in bytes that count against the memory limit.
 const (
 	valueSize  = 24
 	headerSize = 48
@@ -32,13 +31,13 @@ func (m *machine) newVector(n, capacity int) *vector {
 	return &vector{buf: make([]Value, capacity), used: n, owner: m.id}
 }
 
-// list is a list of new elements, which it takes over.
+// list returns a list that takes over new elements.
 func (m *machine) list(elems []Value) Value {
 	m.charge(headerSize + valueSize*cap(elems))
 	return Value{int64(len(elems)), &vector{buf: elems[:cap(elems)], used: len(elems), owner: m.id}}
 }
 
-// elems are the elements of a list. They must not be changed.
+// elems returns the elements of a list. They must not be changed.
 func (v Value) elems() []Value { return v.ref.(*vector).buf[:v.n] }
 
 // push appends to a list.
@@ -76,7 +75,7 @@ func (m *machine) own(list Value) *vector {
 	return mine
 }
 
-// share notes that from now on more than one place refers to the value.
+// share marks that more than one place now refers to the value.
 func (m *machine) share(v Value) {
 	switch x := v.ref.(type) {
 	case *vector:
@@ -92,8 +91,8 @@ func (m *machine) share(v Value) {
 			x.shared = true
 		}
 	}
-	// Tuples and variants are never written to in place, and what is taken out
-	// of them is shared then.
+	// Tuples and variants are never changed in place, and values taken out of
+	// them are marked then.
 }
 
 func (m *machine) shareAll(vs []Value) {

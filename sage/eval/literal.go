@@ -16,7 +16,7 @@ func (m *compiler) keepAll(es []syntax.Expr) []code {
 	return codes
 }
 
-// compound is code for a value that is made of others.
+// compound compiles a value that is made of others.
 func (m *compiler) compound(parts []code, build func(*machine, []Value) Value) code {
 	prepare, ready := m.spilled(parts...)
 	n := len(ready)
@@ -78,7 +78,7 @@ func (m *compiler) recordLit(x *syntax.RecordLit) code {
 	})
 }
 
-// template is code for a string with interpolations.
+// template compiles a string with interpolations.
 func (m *compiler) template(x *syntax.TemplateLit) code {
 	parts := make([]code, len(x.Exprs))
 	for i, e := range x.Exprs {
@@ -109,7 +109,7 @@ func (m *compiler) template(x *syntax.TemplateLit) code {
 	return after(prepare, textCode(t).withCalls(anyCalls(ready)))
 }
 
-// closure is code for a function without a name.
+// closure compiles a function without a name.
 func (m *compiler) closure(x *syntax.ClosureExpr) code {
 	in := m.p.newCompiler("function", len(x.Params), m.typeOf(x).Result().Resolve().Kind)
 	fn := in.fn
@@ -148,8 +148,8 @@ func (m *compiler) closure(x *syntax.ClosureExpr) code {
 	}}
 }
 
-// parameter declares a parameter; those that closures change become cells on entry.
-// One without a name (nil) only takes its place.
+// parameter declares a parameter. One that closures change becomes a cell on entry. One without a
+// name (nil) only takes a slot.
 func (m *compiler) parameter(o *check.Object) {
 	if o == nil {
 		m.slot()
@@ -161,7 +161,7 @@ func (m *compiler) parameter(o *check.Object) {
 	}
 }
 
-// body compiles what a function does and returns.
+// body compiles an expression whose value the function returns.
 func (m *compiler) body(e syntax.Expr) func(*frame) outcome {
 	if m.result == types.Never || m.result == types.Unit {
 		return m.returnUnit(e)

@@ -6,7 +6,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// while is a loop with a condition, or without one.
+// while compiles a loop with or without a condition.
 func (m *compiler) while(condition syntax.Expr, b *syntax.Block) stmt {
 	cond := func(*frame) bool { return true }
 	if condition != nil {
@@ -83,7 +83,7 @@ func (m *compiler) forStmt(x *syntax.ForStmt) stmt {
 	share := sharable(elemType(m.typeOf(x.X)))
 	return func(f *frame) outcome {
 		f.s[in] = v(f)
-		// What the loop sees does not change: the list was shared.
+		// The list was marked as shared, so the loop sees no changes.
 		for _, e := range f.s[in].elems() {
 			if share {
 				f.m.share(e)
@@ -103,7 +103,8 @@ func elemType(t *types.Type) *types.Type {
 	return t.Elems[0]
 }
 
-// forRange is a loop over range(a, b), without the list; nil if it is none.
+// forRange compiles a loop over range(a, b) without making the list. It returns nil for other
+// loops.
 func (m *compiler) forRange(x *syntax.ForStmt) stmt {
 	call, is := x.X.(*syntax.CallExpr)
 	if !is || len(call.Args) != 2 {
@@ -138,7 +139,7 @@ func (m *compiler) forRange(x *syntax.ForStmt) stmt {
 		}
 		i, end := from(f), to(f)
 		if slot >= 0 {
-			f.s[slot].ref = nil // of a list of before, whose length n would be
+			f.s[slot].ref = nil // clears a former list, whose length would be n
 		}
 		for ; i < end; i++ {
 			if slot >= 0 {

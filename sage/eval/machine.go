@@ -12,16 +12,16 @@ import (
 	"github.com/coppice-dev/coppice/sage/source"
 )
 
-// Limits bound what one agent may use, and all agents of a program together. Zero
-// means the default.
+// Limits bound the resources of one agent, and of all agents of a program together. Zero means the
+// default.
 type Limits struct {
 	Calls    int   // nested calls; 10,000
 	Memory   int64 // bytes of its values; 256 MiB
-	Messages int   // that wait in its mailbox; 10,000
-	// Program bounds the bytes of the values of all agents together, counted
-	// with what each may allocate before it counts again; 1 GiB.
+	Messages int   // messages that wait in its mailbox; 10,000
+	// Program bounds the bytes of the values of all agents together, including what each may
+	// allocate before its next count; 1 GiB.
 	Program int64
-	Agents  int // that are summoned at a time, in the whole program; 100,000
+	Agents  int // running summoned agents of the whole program; 100,000
 }
 
 func (l Limits) withDefaults() Limits {
@@ -34,27 +34,27 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// slice is the number of loops and calls between two checks of the machine: some
-// hundred microseconds.
+// timeSlice is the number of loop iterations and calls between two checks for a stop. It lasts
+// some hundred microseconds.
 const timeSlice = 10_000
 
-// machine runs the code of one incarnation, in one goroutine.
+// machine runs the code of one incarnation in one goroutine.
 type machine struct {
-	id     uint64 // its mark on what it made
+	id     uint64 // marks the values that it made
 	ctx    context.Context
 	agent  *agent // nil while constants are computed
 	in     *Instance
 	limits *Limits
-	frame  frame        // the outermost
-	top    *frame       // of the last call of the library
-	here   *source.Span // of the last thing that may fail
+	frame  frame        // the outermost frame
+	top    *frame       // the frame of the last call of a native
+	here   *source.Span // the position of the last operation that may fail
 
 	budget int32
 	depth  int32
 	stop   atomic.Bool
 
-	quota        int64 // bytes that may be allocated before what is in use is counted
-	reserved     int64 // bytes of the program's memory that the machine may use
+	quota        int64 // bytes that may be allocated before the next memory count
+	reserved     int64 // bytes of the program's memory that the machine has reserved
 	stopWatching func() bool
 }
 
@@ -66,7 +66,7 @@ func newMachine(ctx context.Context, in *Instance, a *agent) *machine {
 	return m
 }
 
-// watch makes the end of the context stop the machine. Close ends that.
+// watch makes the end of the context stop the machine until unwatch is called.
 func (m *machine) watch(ctx context.Context) {
 	m.ctx = ctx
 	m.stop.Store(false)
@@ -80,8 +80,8 @@ func (m *machine) unwatch() {
 	}
 }
 
-// waiting returns the context of a wait that may take long. The siblings of an
-// agent do not wait for it.
+// waiting returns the context for a wait that may take long. It reports the start of the agent
+// first, so that its siblings do not wait for it.
 func (m *machine) waiting() context.Context {
 	if m.agent != nil {
 		m.agent.reportStart()
@@ -96,17 +96,16 @@ func (m *machine) path() string {
 	return m.agent.path
 }
 
-// frame holds the variables of one call. Frames are used again by later calls
-// of the same depth.
+// frame holds the variables of one call. Later calls of the same depth reuse it.
 type frame struct {
 	s    []Value
 	m    *machine
-	ret  Value    // of scalars only n
-	fn   *closure // whose variables are captured; nil in plain functions
-	next *frame   // of the calls from this one; made when there is one
+	ret  Value    // for scalars only n is valid
+	fn   *closure // the closure that is running; nil in plain functions
+	next *frame   // for calls from this one; made by the first one
 }
 
-// tick is paid by each turn of a loop and each call.
+// tick accounts for one loop iteration or call.
 func (m *machine) tick() {
 	m.budget--
 	if m.budget < 0 {
@@ -114,7 +113,7 @@ func (m *machine) tick() {
 	}
 }
 
-// endTimeSlice is called when the budget is used up.
+// endTimeSlice begins a new time slice and lets other goroutines run.
 func (m *machine) endTimeSlice() {
 	m.budget = timeSlice
 	m.checkStop()
@@ -122,7 +121,7 @@ func (m *machine) endTimeSlice() {
 	runtime.Gosched()
 }
 
-// spend pays for work inside of a library function.
+// spend accounts for work inside of a native.
 func (m *machine) spend(steps int) {
 	if steps > int(m.budget) {
 		m.endTimeSlice()
@@ -143,7 +142,7 @@ func (m *machine) halt() {
 	panic(errStopped)
 }
 
-// enter makes the frame of a call.
+// enter returns the frame for a call.
 func (m *machine) enter(from *frame, slots int, at *source.Span) *frame {
 	m.budget--
 	if m.budget < 0 {
@@ -169,14 +168,14 @@ func (m *machine) enter(from *frame, slots int, at *source.Span) *frame {
 	return next
 }
 
-// exit gives the frame of a call back. The frames of calls that an error left
-// are given back where it is caught.
+// exit releases the frame of a call. The frames of calls that an error has left are released where
+// the error is caught.
 func (m *machine) exit(f *frame) {
 	m.depth--
 	clear(f.s)
 }
 
-// unwindTo gives back all frames above one, at which calls were depth deep.
+// unwindTo releases all frames above f, where depth is the depth of calls at f.
 func (m *machine) unwindTo(f *frame, depth int32) {
 	at := f.next
 	for n := m.depth - depth; n > 0 && at != nil; n, at = n-1, at.next {
@@ -186,7 +185,7 @@ func (m *machine) unwindTo(f *frame, depth int32) {
 	m.depth = depth
 }
 
-// trim lets go of the frames of a deep recursion that is long over.
+// trim drops the frames of an earlier deep recursion.
 func (f *frame) trim() {
 	for range 32 {
 		if f.next == nil {
@@ -197,8 +196,8 @@ func (f *frame) trim() {
 	f.next = nil
 }
 
-// protect runs something and returns the error that it throws. Nothing but a
-// stop, and what leaves by a return or a yield, goes past it.
+// protect calls run and returns the error that it throws. Stops, and jumps out of the expression,
+// pass through.
 func (m *machine) protect(f *frame, run func()) *Error {
 	v := m.guard(f, run)
 	if v == nil {
@@ -211,10 +210,9 @@ func (m *machine) protect(f *frame, run func()) *Error {
 	return err.err
 }
 
-// guard runs something and returns what it panics with: *thrown, *leave or
-// errStopped. A caller that lets it go on panics again, outside of any deferred
-// function: panics inside of panics cost the more the more there are, and a
-// recursion can have thousands of catches.
+// guard calls run and returns its panic value: *thrown, *leave or errStopped. A caller that lets
+// the panic continue panics again outside of any deferred function. Nested panics cost more the
+// more there are, and a recursion can have thousands of catches.
 func (m *machine) guard(f *frame, run func()) (v any) {
 	depth := m.depth
 	done := false
@@ -230,7 +228,7 @@ func (m *machine) guard(f *frame, run func()) (v any) {
 	return nil
 }
 
-// caught returns the error of a recovered panic, or the internal error that it is.
+// caught returns a recovered panic value, with unexpected ones as an internal error.
 func (m *machine) caught(v any) any {
 	switch x := v.(type) {
 	case *thrown, *leave:
@@ -244,8 +242,8 @@ func (m *machine) caught(v any) any {
 	return &thrown{m.internal(fmt.Errorf("%v", v))}
 }
 
-// internal is an error of this package. The checker's promise that no program
-// can lead to it may be broken; then it must not take other agents along.
+// internal returns an error for a fault of this package. The checker should make such faults
+// impossible; if it does not, other agents keep running.
 func (m *machine) internal(cause error) *Error {
 	return &Error{Kind: Runtime, Agent: m.path(), Message: fmt.Sprintf("internal error: %v", cause),
 		Err: &InternalError{cause, trace()}}
@@ -254,13 +252,13 @@ func (m *machine) internal(cause error) *Error {
 // InternalError is a fault of the evaluator, not of the program.
 type InternalError struct {
 	Cause error
-	Stack string // where in the evaluator
+	Stack string // of the evaluator
 }
 
-// Error says so.
+// Error returns the cause with a prefix.
 func (e *InternalError) Error() string { return fmt.Sprintf("internal error: %v", e.Cause) }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *InternalError) Unwrap() error { return e.Cause }
 
 // trace returns the stack of the panic that is being handled, without addresses.

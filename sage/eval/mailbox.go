@@ -4,9 +4,9 @@ import (
 	"sync"
 )
 
-// mailbox holds the messages for an agent until it takes them. A supervised
-// agent's is that of its place: what waits there when it fails is its
-// successor's; the message at which it failed is gone.
+// mailbox holds the messages for an agent until it takes them. The mailbox of a supervised agent
+// outlives its incarnations: waiting messages go to the next one, but the message at which an
+// incarnation failed is lost.
 type mailbox struct {
 	mu     sync.Mutex
 	queue  []Value
@@ -14,12 +14,12 @@ type mailbox struct {
 	max    int
 	closed bool
 	paused bool
-	idle   bool          // the agent waits, and knows whether it is paused
-	ack    chan struct{} // closed when it knows; nil if no caller waits for that
-	wake   chan struct{} // closed at the next change; made by a caller that waits
+	idle   bool          // the agent waits, and has noticed whether it is paused
+	ack    chan struct{} // closed when the agent notices; nil if no caller waits for that
+	wake   chan struct{} // receives at a change; made by the first take
 }
 
-// put adds a message. It reports whether there is room, and whether the agent is running.
+// put adds a message. It reports whether the message fits and whether the mailbox is open.
 func (b *mailbox) put(v Value) (fits, open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,7 +34,7 @@ func (b *mailbox) put(v Value) (fits, open bool) {
 	return true, true
 }
 
-// wakeReceiver wakes all waiting callers. The mailbox is locked.
+// wakeReceiver wakes the agent if it waits. The mailbox must be locked.
 func (b *mailbox) wakeReceiver() {
 	if b.wake != nil {
 		select {
@@ -44,7 +44,8 @@ func (b *mailbox) wakeReceiver() {
 	}
 }
 
-// take is the oldest message, if there is one and the agent is not paused.
+// take returns the oldest message, unless there is none or the agent is paused. wake receives at
+// the next change.
 func (b *mailbox) take() (v Value, found, paused bool, wake <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,8 +72,8 @@ func (b *mailbox) take() (v Value, found, paused bool, wake <-chan struct{}) {
 	return v, true, false, b.wake
 }
 
-// pause returns what is closed when the agent has taken note, nil if it does
-// something else at the moment.
+// pause pauses or resumes the agent. The returned channel is closed when the agent has noticed. It
+// is nil if the agent is busy.
 func (b *mailbox) pause(is bool) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,8 +88,7 @@ func (b *mailbox) pause(is bool) <-chan struct{} {
 	return b.ack
 }
 
-// markIdle notes that the agent waits, and has done what it does when it is
-// paused, or no longer is.
+// markIdle notes that the agent waits and has run its on pause or on resume.
 func (b *mailbox) markIdle() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -99,21 +99,21 @@ func (b *mailbox) markIdle() {
 	}
 }
 
-// open makes a mailbox that was closed take messages again.
+// open makes a closed mailbox take messages again.
 func (b *mailbox) open() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = false
 }
 
-// close empties the mailbox, and refuses what is sent from now on.
+// close empties the mailbox and refuses messages from now on.
 func (b *mailbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed, b.queue, b.head = true, nil, 0
 }
 
-// each calls f for each message that waits.
+// each calls f for each waiting message.
 func (b *mailbox) each(f func(Value)) {
 	if b == nil {
 		return

@@ -8,14 +8,14 @@ import (
 	"strconv"
 )
 
-// mapping is a map in the order in which its keys were first set. What holds
-// for vectors about owner and shared holds here, too.
+// mapping is a map in the order in which its keys were first set. owner and shared have the same
+// meaning as in vector.
 type mapping struct {
-	ints    map[int64]int32  // keys that are numbers or truth values
-	texts   map[string]int32 // all others, by what keyText makes of them
+	ints    map[int64]int32  // positions of keys that are scalars
+	texts   map[string]int32 // positions of all other keys, by their keyText
 	keys    []Value
 	vals    []Value
-	deleted int // deleted entries, whose key has no ref
+	deleted int // number of deleted entries, whose key has no ref
 	owner   uint64
 	shared  bool
 }
@@ -27,7 +27,7 @@ func (m *machine) newMapping() *mapping {
 
 func (x *mapping) len() int { return len(x.keys) - x.deleted }
 
-// find is the place of a key, -1 if it is not there.
+// find returns the position of a key, or -1.
 func (x *mapping) find(key Value) int {
 	var at int32
 	var found bool
@@ -53,7 +53,7 @@ func (x *mapping) get(key Value) (Value, bool) {
 	return x.vals[at], true
 }
 
-// set changes the mapping, which must be the machine's own.
+// set changes the mapping, which the machine must own.
 func (x *mapping) set(m *machine, key, val Value) {
 	if at := x.find(key); at >= 0 {
 		x.vals[at] = val
@@ -82,7 +82,7 @@ func (x *mapping) putText(k string, at int32) {
 	x.texts[k] = at
 }
 
-// remove changes the mapping, which must be the machine's own.
+// remove changes the mapping, which the machine must own.
 func (x *mapping) remove(key Value) {
 	at := x.find(key)
 	if at < 0 {
@@ -103,7 +103,7 @@ func (x *mapping) remove(key Value) {
 	}
 }
 
-// compact closes the gaps.
+// compact removes the deleted entries.
 func (x *mapping) compact() {
 	moved := make([]int32, len(x.keys))
 	n := int32(0)
@@ -124,7 +124,7 @@ func (x *mapping) compact() {
 	}
 }
 
-// all are the entries in their order.
+// all returns the entries in their order.
 func (x *mapping) all() iter.Seq2[Value, Value] {
 	return func(yield func(Value, Value) bool) {
 		for i, k := range x.keys {
@@ -147,7 +147,7 @@ func (x *mapping) equal(y *mapping, depth int) bool {
 	return true
 }
 
-// ownMapping returns a mapping with the same entries that may be written to.
+// ownMapping returns a mapping with the same entries that may be changed.
 func (m *machine) ownMapping(v Value) *mapping {
 	x := v.ref.(*mapping)
 	if x.owner == m.id && !x.shared {
@@ -176,7 +176,7 @@ func scalarKey(k scalar, v Value) int64 {
 	return v.n
 }
 
-// keyText is a text that is the same for equal values of one type, and only for those.
+// keyText returns a text that is the same for equal values of one type, and only for those.
 func keyText(v Value) string { return string(appendKey(nil, v, 0)) }
 
 func appendKey(to []byte, v Value, depth int) []byte {

@@ -8,7 +8,8 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// pattern compiles a pattern: whether a value fits, and what it names.
+// pattern compiles a pattern to a function that reports whether a value fits and sets the names in
+// the pattern.
 func (m *compiler) pattern(p syntax.Pattern) func(*frame, Value) bool {
 	switch x := p.(type) {
 	case *syntax.WildcardPat:
@@ -89,7 +90,7 @@ func fitAll(f *frame, parts []func(*frame, Value) bool, elems []Value) bool {
 	return true
 }
 
-// match is a statement: the value of the arm that fits goes into the sink.
+// match compiles a match as a statement. The value of the first arm that fits goes into the sink.
 func (m *compiler) match(x *syntax.MatchExpr, to sink) stmt {
 	defer m.mark()()
 	subject := m.slot()
@@ -142,8 +143,8 @@ func (m *machine) noArm(v Value) {
 	m.throw(Runtime, "no arm of this match fits %s", truncated(show(v), 100))
 }
 
-// jumps is, for each variant of an enum, the arm that fits it; -1 if none
-// does. It is nil if that cannot be told from the variant alone.
+// jumpTable returns the index of the arm for each variant of an enum, or -1 if no arm fits. It
+// returns nil if the variant alone does not decide.
 func (m *compiler) jumpTable(x *syntax.MatchExpr) []int {
 	t := m.typeOf(x.X)
 	if t.Kind != types.Enum {

@@ -11,10 +11,9 @@ func (m *machine) charge(bytes int) {
 // minQuota is the least that may be allocated between two counts.
 const minQuota = 4 << 10
 
-// count finds out how much is in use: what has been allocated since the last
-// count may be garbage by now. It makes room for twice as much, so that counting
-// costs no more than allocating, and for at most an eighth of what the program
-// has left.
+// recount measures the memory in use, since what was allocated after the last count may be garbage
+// by now. The new quota is twice that amount, so that counting costs no more than allocating, but
+// at most an eighth of what the program has left.
 func (m *machine) recount(wanted int64) {
 	m.quota = 0
 	limit := m.limits.Memory
@@ -37,8 +36,8 @@ func (m *machine) recount(wanted int64) {
 	m.quota = quota
 }
 
-// reserve takes memory of the program's for the machine, or gives some back, so
-// that it has that much. It reports whether there is as much.
+// reserve changes the share of the machine in the program's memory. It reports whether the program
+// has that much.
 func (m *machine) reserve(bytes int64) bool {
 	more := bytes - m.reserved
 	if m.in.reserved.Add(more) > m.limits.Program && more > 0 {
@@ -49,7 +48,7 @@ func (m *machine) reserve(bytes int64) bool {
 	return true
 }
 
-// inUse is the size of all that the machine can reach.
+// inUse returns the size of all values that the machine can reach.
 func (m *machine) inUse() int64 {
 	c := counter{owner: m.id, seen: map[any]struct{}{}}
 	for f := &m.frame; f != nil; f = f.next {
@@ -66,7 +65,7 @@ func (m *machine) inUse() int64 {
 	return c.bytes
 }
 
-// counter adds up the size of values, each once.
+// counter adds up the size of values, counting each once.
 type counter struct {
 	owner uint64 // the machine that counts
 	bytes int64
@@ -74,8 +73,8 @@ type counter struct {
 	todo  [][]Value
 }
 
-// add counts values and all that they refer to. It does not call itself, as
-// values may be nested as deep as memory allows.
+// add counts values and all that they refer to. It is not recursive, as values may be nested as
+// deep as memory allows.
 func (c *counter) add(vs []Value) {
 	c.todo = append(c.todo, vs)
 	for len(c.todo) > 0 {

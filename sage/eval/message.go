@@ -11,9 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// isolate makes a value safe for another agent. Its parts never change, since
-// they are marked as shared; but variables that closures share would, so that those
-// of closures are copied.
+// isolate makes a value safe for another agent. Its parts are marked as shared and so never
+// change. Closures are copied, since they could share variables.
 func (m *machine) isolate(v Value) Value {
 	c, is := v.ref.(*closure)
 	if !is {
@@ -41,7 +40,7 @@ func (m *machine) isolatedClosure(c *closure, depth int) *closure {
 	return mine
 }
 
-// inits compiles the values that beliefs begin with.
+// inits compiles the first values of beliefs.
 func (m *compiler) inits(of *check.Agent, inits []*syntax.FieldInit) (at []int, codes []code) {
 	for _, init := range inits {
 		o := of.Belief(init.Name.Name)
@@ -106,7 +105,7 @@ func (a *agent) summon(m *machine, code *agentCode, beliefInit []Value) *Handle 
 	return h
 }
 
-// numbered tells those of one name apart: Counter, Counter-2, Counter-3.
+// numbered distinguishes agents of one name: Counter, Counter-2, Counter-3.
 func numbered(name string, n int) string {
 	if n == 1 {
 		return name
@@ -141,8 +140,8 @@ func milliseconds(n int64) time.Duration {
 	return time.Duration(max(n, 0)) * time.Millisecond
 }
 
-// await waits for the end of an agent and is what it yielded. Its failure, a
-// stop and the end of the time are errors.
+// await waits for the end of an agent and returns the value that it yielded. A failure, a stop and
+// a timeout are errors.
 func (m *machine) await(h *Handle, d time.Duration) Value {
 	m.checkStop()
 	switch {
@@ -168,7 +167,7 @@ func (m *machine) await(h *Handle, d time.Duration) Value {
 			m.throw(Timeout, "%s did not end within %v", h.path, d)
 		}
 	}
-	if m.ctx.Err() != nil { // then those that it has summoned are stopped, too
+	if m.ctx.Err() != nil { // the summoned agents are being stopped, too
 		m.halt()
 	}
 	switch {
@@ -224,7 +223,7 @@ func (m *compiler) trace(x *syntax.TraceExpr) code {
 	}}
 }
 
-// childInit makes what a child says about the beliefs of its agent.
+// childInit compiles the beliefs that a child gives to its agent.
 func (p *Program) childInit(c *check.Child) beliefInit {
 	if len(c.Beliefs) == 0 {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/coppice-dev/coppice/sage/host"
 )
 
-// Siblings are addressed by their names, and answer to the handle that comes
-// with a message. What waits for an agent survives its restart.
+// Siblings can be addressed by name and reply to a handle in a message. Messages that wait for an
+// agent survive its restart.
 func TestSiblingsTalk(t *testing.T) {
 	got, err := run(t, `
 		enum Question { Double(Agent<Client>, Int), Stop }
@@ -47,8 +47,7 @@ func TestSiblingsTalk(t *testing.T) {
 	}
 }
 
-// A handle of a child that never runs again refuses messages, and no child of a
-// supervisor is awaited.
+// The handle of a child that will not run again refuses messages. A child cannot be awaited.
 func TestHandlesOfChildren(t *testing.T) {
 	got, err := run(t, `
 		agent Once receives Int { on start { yield(1); } }
@@ -71,8 +70,7 @@ func TestHandlesOfChildren(t *testing.T) {
 	}
 }
 
-// Beliefs belong to the name of a child. Those without a name keep theirs where
-// they were: at their position.
+// Beliefs belong to the name of a child. Children without a name are told apart by their position.
 func TestBeliefsFollowNames(t *testing.T) {
 	b := host.NewMemory()
 	program := func(children string) string {

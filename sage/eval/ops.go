@@ -42,7 +42,7 @@ func (m *compiler) binary(x *syntax.BinaryExpr) code {
 	return m.operation(x.Op, m.expr(x.X), m.expr(x.Y), spanOf(x))
 }
 
-// operation is code for an operator with two operands of one type.
+// operation compiles an operator with two operands of one type.
 func (m *compiler) operation(op syntax.Kind, a, b code, at *source.Span) code {
 	calls := a.calls || b.calls
 	prepare, ready := m.spilled(a, b)
@@ -68,8 +68,7 @@ func (m *compiler) operation(op syntax.Kind, a, b code, at *source.Span) code {
 	return after(prepare, c.withCalls(calls))
 }
 
-// joinable is code for one side of ++: the message of an error that is joined
-// to text, else what it is.
+// joinable converts one side of ++: an error that is joined to text becomes its message.
 func joinable(c, other code) code {
 	if c.t != nil || other.t == nil {
 		return c
@@ -78,7 +77,7 @@ func joinable(c, other code) code {
 	return textCode(func(f *frame) string { return messageOf(v(f)) }).withCalls(c.calls)
 }
 
-// messageOf is the text of a value, of an error its message.
+// messageOf returns the message of an error or the text of any other value.
 func messageOf(v Value) string {
 	if r, is := v.ref.(*record); is && r.kind == errorRecord {
 		return r.fields[0].text()
@@ -86,7 +85,7 @@ func messageOf(v Value) string {
 	return show(v)
 }
 
-// joined is code for a ++ b, of text and of lists.
+// joined compiles a ++ b for texts and lists.
 func (m *compiler) joined(a, b code, at *source.Span) code {
 	if a.t != nil && b.t != nil {
 		l, r := a.t, b.t

@@ -12,8 +12,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Children start in the order of the program: what on start of one does before
-// its first wait comes before the next one.
+// Children start in the order of the program. Whatever the on start of a child does before its
+// first wait comes before the next child.
 func TestChildrenStartInOrder(t *testing.T) {
 	p := compile(t, orderText)
 	for range 30 {
@@ -44,8 +44,8 @@ supervisor S {
 }
 run S;`
 
-// A group is restarted in the order of the program, too, and each on waking is
-// over before the next child starts.
+// A group restarts in the order of the program. The on waking of each child is over before the
+// next child starts.
 func TestGroupsRestartInOrder(t *testing.T) {
 	p := compile(t, `
 		agent A { on start { print("A"); loop { sleep_ms(1000); } } }
@@ -77,8 +77,7 @@ func TestGroupsRestartInOrder(t *testing.T) {
 	})
 }
 
-// A temporary child whose on waking fails is not tried again; others are, until
-// the limit.
+// A temporary child whose on waking fails is not tried again. Others are, up to the limit.
 func TestFailedWaking(t *testing.T) {
 	for restart, want := range map[string]string{
 		"Temporary": "waking\nerror\nnext\n",

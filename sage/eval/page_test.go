@@ -17,18 +17,19 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// The example programs of Sage's description of supervision, with what they leave open, run as it says.
+// The examples in Sage's documentation of supervision, completed by the parts that they omit,
+// behave as it says.
 func TestSupervisionPage(t *testing.T) {
 	const forever = " on start { print(\"%\"); loop { sleep_ms(1000); } } }\n"
 	worker := func(name string) string { return "agent " + name + " {" + strings.ReplaceAll(forever, "%", name) }
-	// The failing one of a group: it fails for the first time after a second, then never again.
+	// This agent fails once, a second after its first start.
 	failing := func(name string) string {
 		return "agent " + name + " { @persistent n: Int on start { print(\"" + name + "\"); self.n += 1; if self.n == 1 { sleep_ms(1000); fail \"once\"; } loop { sleep_ms(1000); } } on error(e) { yield(-1); } }\n"
 	}
 	for name, c := range map[string]struct {
 		missing string
-		starts  map[string]int // within ten seconds
-		limit   bool           // then it has given up
+		starts  map[string]int // starts within ten seconds
+		limit   bool           // whether the program reaches its limit
 	}{
 		"declaration": {"agent DatabaseSteward { connection_string: String schema_version: Int on start { print(self.connection_string); loop { sleep_ms(1000); } } }\n" +
 			"agent APISteward { port: Int on start { print(self.port); loop { sleep_ms(1000); } } }\nagent MetricsCollector { interval_ms: Int on start { print(self.interval_ms); yield(0); } }\n",
@@ -88,7 +89,7 @@ func TestSupervisionPage(t *testing.T) {
 	}
 }
 
-// The guardian of the page, whole: its numbers after the circuit breaker tripped.
+// The guardian example reaches its limit with the numbers that the documentation gives.
 func TestGuardian(t *testing.T) {
 	text, err := os.ReadFile("../syntax/testdata/page/guardian.sg")
 	if err != nil {
@@ -102,7 +103,7 @@ func TestGuardian(t *testing.T) {
 	if !errors.As(err, &limit) {
 		t.Fatal(err)
 	}
-	// Twelve starts in all: two at first, ten restarts, and the next one gives up.
+	// There are two first starts and ten restarts; the next failure reaches the limit.
 	if n := strings.Count(trace.String(), "agent.start"); n != 12 {
 		t.Errorf("%d starts, want 12", n)
 	}

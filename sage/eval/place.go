@@ -8,16 +8,16 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// A place is what can be assigned to: a variable, a belief, and fields and
-// elements of what is in a place. Before a part of a value is written to, what
-// it is in has to belong to this place alone, from the outside inwards.
+// A place can be assigned to: a variable, a belief, or a field or element of the value in a place.
+// Before a part of a value is changed, the values that contain it have to be owned by this place
+// alone, from the outermost to the innermost.
 
 // target is a compiled place.
 type target struct {
-	prepare []func(*frame) // computes indices into the frame
+	prepare []func(*frame) // stores indices in the frame
 	at      func(*frame) *Value
-	set     func(*frame, Value) // for the element of a map; else nil
-	saved   int                 // the persistent belief that it is in; -1 if in none
+	set     func(*frame, Value) // for elements of maps and parts of persistent beliefs; else nil
+	saved   int                 // index of the persistent belief that contains it; else -1
 }
 
 func (m *compiler) place(e syntax.Expr) target {
@@ -122,8 +122,8 @@ func (m *compiler) elementPlace(x *syntax.IndexExpr) target {
 	return t
 }
 
-// savedPlace is a place in a persistent belief. The belief gets its new value
-// once that is kept for good, and not if it cannot be.
+// savedPlace compiles a place in a persistent belief. The belief changes once its new value is
+// stored, and not at all if storing fails.
 func (m *compiler) savedPlace(e syntax.Expr, t target) target {
 	n, where := t.saved, spanOf(e)
 	if _, whole := m.isBelief(e); whole {
@@ -140,7 +140,7 @@ func (m *compiler) savedPlace(e syntax.Expr, t target) target {
 		f.m.share(before)
 		var changed Value
 		err := f.m.protect(f, func() {
-			// The old value is shared, so that this changes a copy of it.
+			// The old value is marked as shared, so this changes a copy.
 			if inner.set != nil {
 				inner.set(f, v)
 			} else {
@@ -174,13 +174,13 @@ func persistent(o *check.Object) bool {
 	return is && f.Persistent
 }
 
-// assign is code for target = value; and target op= value;.
+// assign compiles target = value; and target op= value;.
 func (m *compiler) assign(x *syntax.AssignStmt) func(*frame) outcome {
 	if op, compound := compoundOps[x.Op]; compound {
 		return m.assignOperation(x, op)
 	}
 	root := m.rootOf(x.Target)
-	// What is kept for good stays as it is until its new value is kept.
+	// A persistent belief stays as it is until its new value is stored.
 	if call, is := x.Value.(*syntax.CallExpr); is && root != nil && !persistent(root) && m.isLibrary(call) {
 		m.consumed = root
 	}
@@ -194,7 +194,7 @@ func (m *compiler) isLibrary(x *syntax.CallExpr) bool {
 	return o != nil && o.Kind == check.LibraryFunc
 }
 
-// storeTo puts a value into a place.
+// storeTo compiles the assignment of a value to a place.
 func (m *compiler) storeTo(e syntax.Expr, value code) func(*frame) outcome {
 	t := m.place(e)
 	prepare, set, at, v := t.prepare, t.set, t.at, value.v
@@ -262,7 +262,7 @@ var compoundOps = map[syntax.Kind]syntax.Kind{
 func (m *compiler) assignOperation(x *syntax.AssignStmt, op syntax.Kind) func(*frame) outcome {
 	old, more := m.expr(x.Target), m.expr(x.Value)
 	if op == syntax.Concat && old.t == nil {
-		// What is appended to stays alone in its place.
+		// The old list need not be marked as shared, so that it can grow in place.
 		prepare, c := m.spilled(old, sharedAlias(more, m.typeOf(x.Value)))
 		l, r, at := c[0].v, c[1].v, spanOf(x)
 		return m.storeTo(x.Target, after(prepare, code{local: -1, calls: anyCalls(c), v: func(f *frame) Value {
@@ -274,8 +274,7 @@ func (m *compiler) assignOperation(x *syntax.AssignStmt, op syntax.Kind) func(*f
 	return m.storeTo(x.Target, m.operation(op, old, more, spanOf(x)))
 }
 
-// change is a call of a function of the library that changes its first
-// argument, which is a place.
+// change compiles a call of a library function that changes its first argument, which is a place.
 func (m *compiler) change(x *syntax.CallExpr, name string, args []syntax.Expr) code {
 	run, at := m.p.natives[name], spanOf(x)
 	codes := append([]code{m.expr(args[0])}, m.keepAll(args[1:])...)

@@ -9,13 +9,12 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// Program is a program that is ready to run, any number of times and at the
-// same time. It does not change.
+// Program is a compiled program. It does not change, and can run any number of times concurrently.
 type Program struct {
 	info     *check.Info
 	natives  map[string]native
 	funcs    map[*check.Object]*function
-	todo     []func() // bodies to be compiled
+	todo     []func() // function bodies that are not yet compiled
 	consts   map[*check.Object]Value
 	agents   map[*check.Agent]*agentCode
 	byName   map[*check.Object]*check.Agent
@@ -26,9 +25,8 @@ type Program struct {
 	tests    []*function
 }
 
-// Load compiles a program that was checked without errors. It fails if the
-// value of a constant cannot be computed. That the checker and the evaluator
-// disagree is an *InternalError.
+// Load compiles a program that was checked without errors. It fails if the value of a constant
+// cannot be computed. A disagreement between the checker and the evaluator is an *InternalError.
 func Load(info *check.Info) (p *Program, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -42,7 +40,7 @@ func Load(info *check.Info) (p *Program, err error) {
 		records: map[*types.Decl]*recordKind{}, variants: map[*types.Decl][]*variantKind{},
 		shapes: map[string]*shape{}, inits: map[*check.Child]beliefInit{},
 	}
-	// Values of agents are compiled with constants, which may call functions.
+	// The values of agents use constants, so constants come first.
 	for _, c := range info.Consts {
 		if err := p.compute(c); err != nil {
 			return nil, err
@@ -79,8 +77,8 @@ func (p *Program) compileAll() {
 	}
 }
 
-// function is the code of a declared function. Its body is compiled later, as
-// functions call each other.
+// function returns the code of a declared function. Its body is compiled later, as functions can
+// call each other.
 func (p *Program) function(o *check.Object) *function {
 	if fn := p.funcs[o]; fn != nil {
 		return fn
@@ -100,7 +98,7 @@ func (p *Program) function(o *check.Object) *function {
 	return fn
 }
 
-// missing is a function that is declared, but not there.
+// functionWithoutBody is the code of a function that is declared without a body.
 func (p *Program) functionWithoutBody(o *check.Object) *function {
 	n := len(o.Type.Resolve().Params())
 	fn := &function{name: o.Name, params: n, slots: n, body: func(f *frame) outcome {
@@ -112,14 +110,14 @@ func (p *Program) functionWithoutBody(o *check.Object) *function {
 	return fn
 }
 
-// thunk is an expression that stands for itself: the first value of a belief.
+// thunk compiles an expression on its own, such as the first value of a belief.
 func (p *Program) thunk(e syntax.Expr) *function {
 	m := p.newCompiler("value", 0, types.Invalid)
 	m.fn.body = put(sink{kind: toReturn}, m.keep(e).v)
 	return m.fn
 }
 
-// compute gives a constant its value.
+// compute computes the value of a constant.
 func (p *Program) compute(o *check.Object) error {
 	decl, is := o.Node.(*syntax.ConstDecl)
 	if !is {
@@ -136,7 +134,7 @@ func (p *Program) compute(o *check.Object) error {
 	return nil
 }
 
-// record describes the records of a declaration.
+// record returns the kind of the records of a declaration.
 func (p *Program) record(d *types.Decl) *recordKind {
 	k := p.records[d]
 	if k == nil {
@@ -149,7 +147,7 @@ func (p *Program) record(d *types.Decl) *recordKind {
 	return k
 }
 
-// variant is the variant that an object is.
+// variant returns the kind of the variant that an object names.
 func (p *Program) variant(o *check.Object) *variantKind {
 	t := o.Type.Resolve()
 	if t.Kind == types.Func {
@@ -180,7 +178,7 @@ func (p *Program) variantsOf(d *types.Decl) []*variantKind {
 	return ks
 }
 
-// shape is a type as it is needed at run time.
+// shape returns a type in the form that is needed at run time.
 func (p *Program) shape(t *types.Type) *shape {
 	t = t.Resolve()
 	key := ""
@@ -192,7 +190,7 @@ func (p *Program) shape(t *types.Type) *shape {
 	}
 	s := &shape{kind: t.Kind}
 	if key != "" {
-		p.shapes[key] = s // before its parts, as it may be one of them
+		p.shapes[key] = s // before its parts, as a type can contain itself
 	}
 	switch t.Kind {
 	case types.Record:

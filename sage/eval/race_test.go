@@ -2,5 +2,5 @@
 
 package eval_test
 
-// raced: the race detector watches, which takes memory.
+// raced reports whether the race detector is on. It needs extra memory.
 const raced = true

@@ -10,31 +10,30 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// shape is a type as it is needed at run time: to make its zero, to read a
-// value of it from JSON, to describe it to a model.
+// shape is a type at run time. It makes zero values, decodes JSON and describes the type to a
+// model.
 //
-// In JSON, Int, Float, Bool and String are what they are; Unit is null; lists
-// and tuples are arrays; maps from String are objects, other maps arrays of
-// pairs; records are objects; None is null and Some(x) is x, but {"Some": x} if
-// x may itself be null; a variant is its name, or {"Name": x}, with an array
-// for x if it carries several values. Floats that are no numbers are "NaN",
-// "inf" and "-inf".
+// In JSON, an Int, Float, Bool or String is itself, Unit is null, and lists and tuples are arrays.
+// A map with String keys is an object, any other map an array of pairs. A record is an object.
+// None is null; Some(x) is x, or {"Some": x} if x can be null. A variant without values is its
+// name; others are {"Name": x}, where x is an array if there are several values. The Floats that
+// JSON lacks are "NaN", "inf" and "-inf".
 type shape struct {
 	kind     types.Kind
 	elems    []*shape
 	record   *recordKind
 	variants []*variantKind
-	payloads [][]*shape // of variants
+	payloads [][]*shape // types of the values of each variant
 	option   bool
-	name     string // of an enum
+	name     string
 }
 
-// nullable says whether null is the JSON of a value.
+// nullable reports whether null is the JSON of a value.
 func (s *shape) nullable() bool { return s.kind == types.Unit || s.option }
 
-// zero is the value of a belief that nothing is known of: 0, false, "", no
-// elements, None, else the parts' zeros and the first variant. A type that
-// contains itself before it comes to an end has none.
+// zero returns the first value of a belief without one: 0, false, "", an empty list or map, None,
+// the zeros of the parts, or the first variant without values. A type that always contains itself
+// has no zero.
 func (s *shape) zero(depth int) Value {
 	switch s.kind {
 	case types.Int:
@@ -80,7 +79,7 @@ func zeros(shapes []*shape, depth int) []Value {
 	return vs
 }
 
-// decode reads a value of the shape. Errors say what was expected where.
+// decode reads a value of the shape. Its errors say where which value was expected.
 func (s *shape) decode(text []byte) (Value, error) {
 	tree, err := parseJSON(string(text))
 	if err != nil {
@@ -89,7 +88,7 @@ func (s *shape) decode(text []byte) (Value, error) {
 	return s.value(tree)
 }
 
-// value makes a value of what parseJSON returned.
+// value converts a result of parseJSON.
 func (s *shape) value(tree any) (Value, error) {
 	switch s.kind {
 	case types.Int:

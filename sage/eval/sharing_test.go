@@ -13,10 +13,10 @@ import (
 	"github.com/coppice-dev/coppice/sage/host"
 )
 
-// Values are shared and changed in place where no program can tell. A model
-// that copies everything prints the same.
+// Values are shared and changed in place only if no program can tell. A model that copies every
+// value prints the same.
 func TestSharingIsInvisible(t *testing.T) {
-	compileProgram := compile // the test's own t is for the program, rapid's for the draws
+	compileProgram := compile // t below is rapid's; the program needs that of the test
 	outer := t
 	rapid.Check(t, func(t *rapid.T) {
 		lists := map[string][]int{"l": {1, 2}, "m": {3}, "r.b": {4, 5}, "d[1]": {6}, "self.p": {7, 8}, "self.q": {9}}

@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// sink is the target of the value of an expression.
+// sink is the destination of the value of an expression.
 type sink struct {
 	kind sinkKind
 	slot int
@@ -18,15 +18,15 @@ type sinkKind uint8
 
 const (
 	discard  sinkKind = iota
-	toSlot            // a variable of the frame, whole
-	toReturn          // the function returns it
-	toYield           // the handler ends with it
+	toSlot            // stored in the frame
+	toReturn          // returned by the function
+	toYield           // yielded by the handler
 )
 
 type stmt = func(*frame) outcome
 
-// into compiles an expression whose value goes into a sink. Those that are
-// made of statements become statements.
+// into compiles an expression whose value goes into a sink. Expressions that consist of statements
+// are compiled to statements.
 func (m *compiler) into(e syntax.Expr, to sink) stmt {
 	switch x := e.(type) {
 	case *syntax.ParenExpr:
@@ -86,7 +86,7 @@ func (m *compiler) into(e syntax.Expr, to sink) stmt {
 	return put(to, c.v)
 }
 
-// put is the statement that computes a value and puts it into a sink.
+// put is the statement that computes a value and stores it in a sink.
 func put(to sink, v func(*frame) Value) stmt {
 	switch to.kind {
 	case toSlot:
@@ -123,7 +123,7 @@ func (m *compiler) returnUnit(e syntax.Expr) stmt {
 	}
 }
 
-// block compiles a block, whose value is that of its tail.
+// block compiles a block. Its value is that of its tail.
 func (m *compiler) block(b *syntax.Block, to sink) stmt {
 	release := m.mark()
 	var stmts []stmt
@@ -139,7 +139,7 @@ func (m *compiler) block(b *syntax.Block, to sink) stmt {
 	return sequence(stmts)
 }
 
-// endsInJump says whether the last statement of a block leaves it.
+// endsInJump reports whether the last statement of a block always leaves it.
 func (m *compiler) endsInJump(b *syntax.Block) bool {
 	if len(b.Stmts) == 0 {
 		return false
@@ -155,7 +155,7 @@ func (m *compiler) endsInJump(b *syntax.Block) bool {
 	return false
 }
 
-// sequence is statements one after the other.
+// sequence runs statements one after the other.
 func sequence(stmts []stmt) stmt {
 	switch len(stmts) {
 	case 0:
@@ -219,13 +219,13 @@ func (m *compiler) stmt(s syntax.Stmt) stmt {
 func (m *compiler) let(x *syntax.LetStmt) stmt {
 	bind, simple := x.Pattern.(*syntax.BindPat)
 	if simple {
-		// A plain variable is stored to directly.
+		// A plain variable needs no detour through a sink.
 		if o := m.p.info.Defs[bind.Name]; o != nil && !(o.Captured && o.Assigned) && !isStatement(x.Value) {
 			c := m.keep(x.Value)
 			slot := m.declare(o).slot
 			if i := c.i; i != nil {
 				return func(f *frame) outcome {
-					// The slot may hold a list of before, whose length n would be.
+					// The slot may hold a former list, whose length would be n.
 					f.s[slot] = Value{n: i(f)}
 					return normal
 				}
@@ -266,7 +266,7 @@ func (m *compiler) let(x *syntax.LetStmt) stmt {
 	}
 }
 
-// made says whether an expression is made of statements.
+// isStatement reports whether an expression is made of statements.
 func isStatement(e syntax.Expr) bool {
 	switch x := e.(type) {
 	case *syntax.ParenExpr:
@@ -293,7 +293,7 @@ func (m *compiler) ifStmt(x *syntax.IfExpr, to sink) stmt {
 	}
 }
 
-// span is a part of the program that the trace shows with its duration.
+// span compiles a span, which the trace shows with its duration.
 func (m *compiler) span(x *syntax.SpanStmt) stmt {
 	name := m.expr(x.Name).v
 	body := m.block(x.Body, sink{kind: discard})

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// slow are beliefs whose writes take their time, and end when their context does.
+// slow delays writes of beliefs until their context ends.
 type slow struct {
 	host.Beliefs
 	takes time.Duration
@@ -27,8 +27,8 @@ func (s slow) SaveBeliefs(ctx context.Context, a host.Agent, values map[string]s
 	}
 }
 
-// A stop is no error: on error does not run, and a write that has begun is
-// finished, within the time for a stop.
+// A stop is not an error, so on error does not run. A write that has begun is finished within the
+// time for a stop.
 func TestStopIsNoError(t *testing.T) {
 	const text = `
 		agent Sub { on start { loop { sleep_ms(1000); } } }
@@ -74,8 +74,7 @@ func TestStopIsNoError(t *testing.T) {
 	}
 }
 
-// The guardian of the page: the limit that one monitor reaches stops the other,
-// which is no alert.
+// If one monitor of the guardian reaches the limit, the other is stopped. That is not an alert.
 func TestGuardianCountsNoAlerts(t *testing.T) {
 	const text = `
 		agent QueryMonitor { @persistent n: Int @persistent alerts: Int on start { self.n += 1; yield(0); } on error(e) { self.alerts += 1; print("alert"); yield(-1); } }

@@ -17,8 +17,6 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Each test here is a fault of the original, by its number in the reference.
-
 // starts counts the lines of an output.
 func starts(text string) map[string]int {
 	n := map[string]int{}
@@ -28,7 +26,7 @@ func starts(text string) map[string]int {
 	return n
 }
 
-// S1: of three children the second exits and the third fails: each is restarted itself.
+// If one of three children exits and another fails, only the failed one is restarted.
 func TestFailedChildRestarts(t *testing.T) {
 	got, err := run(t, `
 		agent A { on start { print("A"); yield(0); } }
@@ -42,7 +40,7 @@ func TestFailedChildRestarts(t *testing.T) {
 	}
 }
 
-// S2: a permanent child that ends at once is restarted until the limit, each time.
+// A permanent child that exits at once is restarted until the limit.
 func TestPermanentChildRestartsUntilLimit(t *testing.T) {
 	for range 50 {
 		got, err := run(t, `agent A { on start { print("A"); yield(0); } }
@@ -54,7 +52,7 @@ func TestPermanentChildRestartsUntilLimit(t *testing.T) {
 	}
 }
 
-// S3: a sibling that a group restart stops does not live on beside its successor.
+// A sibling that a group restart stops has ended before its successor starts.
 func TestGroupRestartStopsSiblings(t *testing.T) {
 	p := compile(t, `
 		agent Ticker { on start { print("+"); loop { sleep_ms(1); } } on resting { print("-"); } }
@@ -65,7 +63,7 @@ func TestGroupRestartStopsSiblings(t *testing.T) {
 	in := p.New(eval.Options{Output: host.NewOutput(&out, io.Discard)})
 	defer in.Close()
 	s := tree(t, in)
-	for range 7 { // four lives, three of them over
+	for range 7 { // four incarnations, three of which have ended
 		<-out.lines
 	}
 	s.Stop()
@@ -77,7 +75,7 @@ func TestGroupRestartStopsSiblings(t *testing.T) {
 	}
 }
 
-// S4: nested supervisors, whose limit is a failure for their parent.
+// A nested supervisor that reaches its limit is a failure for its parent.
 func TestNestedSupervisors(t *testing.T) {
 	got, err := run(t, `
 		agent Bad { on start { print("bad"); fail "always"; } on error(e) { } }
@@ -91,8 +89,8 @@ func TestNestedSupervisors(t *testing.T) {
 	}
 }
 
-// A nested supervisor whose children are done stays, as OTP's does: nothing of it
-// runs again, and the program ends.
+// A nested supervisor stays when all its children are done, as in OTP. Since nothing in it will
+// run again, the program ends.
 func TestNestedSupervisorStays(t *testing.T) {
 	for _, restart := range []string{"Permanent", "Transient", "Temporary"} {
 		got, err := run(t, `
@@ -107,7 +105,7 @@ func TestNestedSupervisorStays(t *testing.T) {
 	}
 }
 
-// S5: an exit by on error is a failure, with a yield or without.
+// An exit through on error is a failure, with or without a yield.
 func TestOnErrorIsAFailure(t *testing.T) {
 	for _, end := range []string{"yield(-1);", ""} {
 		got, err := run(t, `agent A { @persistent n: Int on start { print("A"); self.n += 1; if self.n < 3 { fail "no"; } yield(0); } on error(e) { `+end+` } }
@@ -118,7 +116,8 @@ func TestOnErrorIsAFailure(t *testing.T) {
 	}
 }
 
-// S6, S7: on resting runs at each stop, the last child first, and within the time for it.
+// on resting runs at each stop, for the last child first, and is cut short after the time for a
+// stop.
 func TestOnResting(t *testing.T) {
 	p := compile(t, `
 		agent A { on start { print("a"); loop { } } on resting { print("rest a"); } }
@@ -133,7 +132,7 @@ func TestOnResting(t *testing.T) {
 	for range 4 {
 		<-out.lines
 	}
-	s.Stop() // B rests for ever, and is cut short
+	s.Stop() // the on resting of B never returns
 	if err := s.Wait(); err != nil {
 		t.Error(err)
 	}
@@ -149,7 +148,7 @@ func TestOnResting(t *testing.T) {
 	}
 }
 
-// S8: the trace tells what supervisors and agents do.
+// The trace shows the actions of supervisors and agents.
 func TestTrace(t *testing.T) {
 	var trace output
 	_, err := run(t, `agent A { on start { trace("hello"); span "work" { let n = 1; } yield(0); } }
@@ -165,9 +164,9 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// The trace is in the order of what happens: a supervisor starts before its
-// children, and the restart of a child comes before what the child does then.
-// There is no supervisor of an agent that is run alone.
+// The trace is in the order of events: a supervisor starts before its children, and a restart
+// comes before the events of the new incarnation. An agent that runs alone has no supervisor in
+// the trace.
 func TestTraceOrder(t *testing.T) {
 	kinds := func(program string) string {
 		var trace output
@@ -201,7 +200,7 @@ func TestTraceOrder(t *testing.T) {
 	}
 }
 
-// S12: supervised agents have a mailbox, summoned ones wake and rest.
+// Supervised agents have a mailbox. Summoned agents run on waking and on resting.
 func TestMailboxAndHooks(t *testing.T) {
 	got, err := run(t, `
 		agent Echo receives Int { @persistent n: Int on waking { print("waking"); } on start { print("start"); } on message(n: Int) { print(n); if n == 2 { fail "over"; } } on error(e) { } on resting { print("resting"); } }
@@ -212,7 +211,7 @@ func TestMailboxAndHooks(t *testing.T) {
 	}
 }
 
-// L11, L12: typed answers are of their type, and mocks are what is asked.
+// Mocks answer questions to models, and typed answers have their type.
 func TestTypedMocks(t *testing.T) {
 	p, info := compileWithInfo(t, `record City { name: String, size: Int }
 		agent Asker { on start { let c: City = try divine("which?" -> City); yield(c.size); } on error(e) { yield(-1); } }
@@ -232,7 +231,7 @@ func TestTypedMocks(t *testing.T) {
 	}
 }
 
-// The time of a program is that of its surroundings: hours pass at once.
+// The time of a program is that of a test's bubble, so hours pass at once.
 func TestTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -262,7 +261,7 @@ func runInBubble(t *testing.T, text string) (string, error) {
 	return out.String(), err
 }
 
-// Pause holds messages back until Resume; on pause and on resume say so.
+// Pause holds messages back until Resume. The agent runs on pause and on resume.
 func TestPause(t *testing.T) {
 	p := compile(t, `agent A receives Int { on start { print("start"); } on message(n: Int) { print(n); } on pause { print("pause"); } on resume { print("resume"); } }
 		run A;`)
@@ -310,7 +309,7 @@ func TestProcessChildren(t *testing.T) {
 	}
 }
 
-// A stop does not wait for input, and nothing of the input is lost by it.
+// A stop does not wait for input, and no input is lost by it.
 func TestInput(t *testing.T) {
 	r, w := io.Pipe()
 	p := compile(t, `agent A { on start { print("reading"); let s = try read_line(); print("A " ++ s); } on error(e) { } } 

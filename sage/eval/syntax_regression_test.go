@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// L1, L3, L4, L5, L10: what the original cannot read, or reads as something else.
+// Programs that other implementations of the language reject or misread.
 func TestSyntaxRegressions(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"minus":        {`agent A { on start { let n = 5; let m = n-1; print("{n-1} {m -1} {-m}"); } } run A;`, "4 3 -4\n"},
@@ -36,9 +36,8 @@ func TestSyntaxRegressions(t *testing.T) {
 	}
 }
 
-// S13: an exit costs the same however many siblings there are. Counted is the
-// time of this process alone, and what is allowed is far from what looking at
-// each of ten thousand siblings would take at every exit.
+// A restart costs the same with any number of siblings. The test measures the CPU time of this
+// process. Its bound is far below the cost of visiting ten thousand siblings at every exit.
 func TestRestartCostWithManySiblings(t *testing.T) {
 	spent := func() time.Duration {
 		var u syscall.Rusage
@@ -75,7 +74,7 @@ func TestRestartCostWithManySiblings(t *testing.T) {
 	}
 }
 
-// L2: a call inside of an interpolation is a call.
+// A call inside of an interpolation is a call.
 func TestCallsInStrings(t *testing.T) {
 	got, err := run(t, `agent Main { @persistent n: Int on start { self.n.set(3); print("v{self.n.get()} {len([1])}"); } } run Main;`, eval.Options{})
 	if got != "v3 1\n" || err != nil {
@@ -83,7 +82,7 @@ func TestCallsInStrings(t *testing.T) {
 	}
 }
 
-// An error is joined to text by its message, and empty braces are text.
+// An error that is joined to text becomes its message. Empty braces are text.
 func TestTextOfErrors(t *testing.T) {
 	prints(t, `let e = catch parse(); match e { Err(e) => { print("no: " ++ e ++ "!"); print(e ++ ""); } Ok(n) => print(n) }
 		print("{}"); print("a{}b{1 + 1}"); print("straße".to_upper());
@@ -91,7 +90,7 @@ func TestTextOfErrors(t *testing.T) {
 		"no: bad!\nbad\n{}\na{}b2\nSTRASSE")
 }
 
-// L6: on start needs no yield.
+// on start needs no yield.
 func TestStartNeedsNoYield(t *testing.T) {
 	got, err := run(t, `agent A { on start { print("A"); } } supervisor Root { strategy: OneForOne children { A { restart: Transient } } } run Root;`, eval.Options{})
 	if got != "A\n" || err != nil {
@@ -99,7 +98,7 @@ func TestStartNeedsNoYield(t *testing.T) {
 	}
 }
 
-// L7: a function that can fail returns what it returns.
+// A function that can fail can return a value.
 func TestFallibleReturn(t *testing.T) {
 	got, err := run(t, `fn f(n: Int) -> Int fails { return n; } agent A { on start { print(f(3) catch { 0 }); } } run A;`, eval.Options{})
 	if got != "3\n" || err != nil {

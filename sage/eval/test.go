@@ -15,20 +15,20 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// DefaultTestTimeout is the timeout of a test, unless the project has another.
+// DefaultTestTimeout is the timeout of a test unless the project sets another one.
 const DefaultTestTimeout = 10 * time.Second
 
 // TestResult is the result of a test.
 type TestResult struct {
 	Name     string
-	Span     source.Span // of the test
-	Err      error       // why it failed; nil if it passed
-	Output   string      // what it has printed
+	Span     source.Span // where the test is declared
+	Err      error       // nil if the test passed
+	Output   string      // what the test printed
 	Duration time.Duration
 }
 
-// mocks replace models and tools in one test. Answers are given in the order of
-// their declaration; the last one of a tool is given again.
+// mocks replace models and tools in one test. Answers are given in the order of their declaration.
+// The last answer of a tool is repeated.
 type mocks struct {
 	script llm.Script
 	mu     sync.Mutex
@@ -53,10 +53,9 @@ func (m *mocks) answer(name string) (Value, *Error, bool) {
 	return queue[0].value, queue[0].err, true
 }
 
-// Test is the test with this index in Info.Tests, run alone: with beliefs,
-// mocks and a mailbox of its own. Its agents end with it. The zero timeout is
-// DefaultTestTimeout. Models and tools are never asked: what a test wants of
-// them it has to mock. The files of the library are real.
+// Test runs the test with this index in Info.Tests, with its own beliefs, mocks and mailbox.
+// Agents that it summons end with it. A timeout of zero means DefaultTestTimeout. Models and tools
+// have to be mocked; they are never used. The file functions of the library do access files.
 func (p *Program) Test(ctx context.Context, index int, o Options, timeout time.Duration) TestResult {
 	decl := p.info.Tests[index]
 	result := TestResult{Name: decl.Name.Value, Span: decl.Span}
@@ -87,7 +86,7 @@ func (p *Program) Test(ctx context.Context, index int, o Options, timeout time.D
 	return result
 }
 
-// mock is the statement mock.
+// mock compiles the statement mock.
 func (m *compiler) mock(x *syntax.MockStmt) stmt {
 	slot, at := m.slot(), spanOf(x)
 	value := m.into(x.Value, sink{kind: toSlot, slot: slot})

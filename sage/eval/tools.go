@@ -18,8 +18,8 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// toolset holds the tools of an instance. Files and the database are opened when
-// they are first used.
+// toolset holds the tools of an instance. The files and the database are opened at their first
+// use.
 type toolset struct {
 	settings tools.Settings
 	http     *tools.HTTP
@@ -35,8 +35,7 @@ func (t *toolset) close() error {
 	return errors.Join(t.http.Close(), t.files.close(), t.database.close())
 }
 
-// lazy holds something that is opened when it is first used. If opening fails, the
-// next use tries again.
+// lazy holds a value that is opened at its first use. If opening fails, the next use tries again.
 type lazy[T io.Closer] struct {
 	mu     sync.Mutex
 	opened bool
@@ -80,7 +79,7 @@ func (m *machine) database() *tools.Database {
 		m.throw(Tool, "no database is configured: set %s", tools.EnvDatabase)
 	}
 	database, err := t.database.get(func() (*tools.Database, error) {
-		// It outlives the agent that uses it first.
+		// The database outlives the agent that uses it first.
 		return tools.OpenDatabase(context.WithoutCancel(m.ctx), t.settings.Database, t.settings.Dir)
 	})
 	if err != nil {
@@ -96,7 +95,7 @@ var (
 	rowKind      = &recordKind{name: "DbRow", fields: []string{"columns", "values"}}
 )
 
-// fileFunctions work on the files below the root, as tool and in the library.
+// fileFunctions returns the file operations, which are both a tool and part of the library.
 func fileFunctions() map[string]native {
 	do := func(act func(m *machine, f *tools.Files, a []Value) (Value, error)) native {
 		return func(m *machine, a []Value) Value {
@@ -150,7 +149,7 @@ func fileNatives() map[string]native {
 	}
 }
 
-// toolFunctions are the functions of tools, as Tool.name.
+// toolFunctions returns the functions of all tools, as Tool.name.
 func toolFunctions() map[string]native {
 	all := map[string]native{}
 	for name, f := range fileFunctions() {
@@ -235,7 +234,8 @@ func (m *machine) response(r tools.Response) Value {
 		fields: []Value{intValue(int64(r.Status)), m.newText(r.Body), {ref: headers}}}}
 }
 
-// sqlArgs are values for the ? of a statement. What SQL has no type for goes as JSON.
+// sqlArgs returns the values for the ? placeholders of a statement. Values that SQL has no type
+// for are passed as JSON.
 func sqlArgs(a []Value) []any {
 	if len(a) < 2 {
 		return nil
@@ -282,7 +282,7 @@ func sqlText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// tool is the code of a function of a tool. In a test it can be mocked.
+// tool returns the native of a function of a tool. Tests can mock it.
 func (p *Program) tool(o *check.Object) native {
 	name := o.Name
 	if o.Tool != nil {
@@ -312,8 +312,8 @@ func (m *compiler) callTool(x *syntax.CallExpr, o *check.Object) code {
 	return m.callNative(m.typeOf(x).Kind, m.keepAll(x.Args), m.p.tool(o), spanOf(x))
 }
 
-// divine is code for a question to a model. An answer of another type than
-// String is JSON that fits the schema of the type.
+// divine compiles a question to a model. If the type of the answer is not String, the answer is
+// JSON that fits the schema of the type.
 func (m *compiler) divine(x *syntax.DivineExpr) code {
 	c, at := m.expr(x.Prompt), spanOf(x)
 	prompt, t := c.v, m.typeOf(x)

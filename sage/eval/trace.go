@@ -8,19 +8,18 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// tracedTree records which part of a program's tree is in its trace. Supervisors
-// report what they have done from a goroutine of their own, later than agents
-// tell what they do. The starts that lead to an agent are traced where the agent
-// traceChildStart, so that they come first.
+// tracedTree records which supervisors and agents are in the trace. Supervisors report events from
+// their own goroutine, later than agents report theirs. So the starts that lead to an agent are
+// traced where the agent begins, in the right order.
 type tracedTree struct {
 	mu          sync.Mutex
-	agents      map[string]struct{} // that have begun
-	supervisors map[string]bool     // that have begun; whether their first start was reported, too
+	agents      map[string]struct{} // agents that have begun
+	supervisors map[string]bool     // supervisors that have begun, and whether they have reported their first start
 }
 
-// traceChildStart traces that an agent at a path begins: before it, the supervisors above
-// it that have not begun yet; if it has begun before, its restart. Levels is how
-// many supervisors of the program are above it.
+// traceChildStart traces the start of an agent. Supervisors above it that are not in the trace
+// come first; if the agent has run before, its restart follows. Levels is the number of
+// supervisors of the program above it.
 func (in *Instance) traceChildStart(path string, levels int, incarnation uint64) {
 	if !in.tracing() || levels == 0 {
 		return
@@ -45,7 +44,7 @@ func (in *Instance) traceChildStart(path string, levels int, incarnation uint64)
 	t.agents[path] = struct{}{}
 }
 
-// restartTraced reports whether the restart of an agent was traced where it began.
+// restartTraced reports whether restarts of an agent are traced where it begins.
 func (t *tracedTree) restartTraced(agent string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,8 +52,8 @@ func (t *tracedTree) restartTraced(agent string) bool {
 	return is
 }
 
-// firstStartTraced reports whether a start of a supervisor is its first one, and was
-// traced where an agent below it began.
+// firstStartTraced reports whether a start of a supervisor is its first one and was traced where
+// an agent below it began.
 func (t *tracedTree) firstStartTraced(supervisor string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,9 +64,8 @@ func (t *tracedTree) firstStartTraced(supervisor string) bool {
 	return begun && !reported
 }
 
-// Traced makes what a supervisor does a part of the trace, if there is one.
-// Spec sees to it that it is told of all that happens in its tree. An agent that
-// is run alone has no supervisor that the program knows of.
+// Traced writes an event of a supervisor to the trace, if there is one. The tree that Spec returns
+// calls it on its own. An agent that runs alone has no supervisor that the program declares.
 func (in *Instance) Traced(e supervisor.Event) {
 	if !in.tracing() || in.p.info.Entry == nil || in.p.info.Entry.Agent != nil {
 		return

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Value is a value of a program. What it is can be told from ref: a scalar says
-// that n holds the value itself, everything else is a reference. For a list n
-// is its length, so that several lists can share one vector.
+// Value is a value of a program. Its ref tells the kind: a scalar means that n is the value,
+// anything else is a reference. For a list n is the length, so that several lists can share one
+// vector.
 type Value struct {
 	n   int64
 	ref any // scalar, string, *vector, *mapping, *record, *tuple, *variant, *closure, *Handle or *cell
@@ -26,7 +26,7 @@ const (
 	boolKind
 )
 
-// The values without allocation.
+// unit is the only value of Unit.
 var unit = Value{ref: unitKind}
 
 func intValue(n int64) Value     { return Value{n, intKind} }
@@ -43,7 +43,7 @@ func (v Value) float() float64 { return math.Float64frombits(uint64(v.n)) }
 func (v Value) bool() bool     { return v.n != 0 }
 func (v Value) text() string   { return v.ref.(string) }
 
-// record is a value of a record type, or the beliefs of an agent.
+// record is a value of a record type. owner and shared have the same meaning as in vector.
 type record struct {
 	kind   *recordKind
 	fields []Value
@@ -57,21 +57,21 @@ type recordKind struct {
 	fields []string
 }
 
-// tuple has two elements or more.
+// tuple has at least two elements.
 type tuple struct{ elems []Value }
 
-// variant is a value of an enum, of Option and Result too. It never changes.
+// variant is a value of an enum, including Option and Result. It never changes.
 type variant struct {
 	kind  *variantKind
 	elems []Value
 }
 
-// variantKind is one variant of an enum.
+// variantKind describes one variant of an enum.
 type variantKind struct {
 	name  string
 	tag   int
 	arity int
-	bare  Value // the value, if it carries nothing
+	bare  Value // the value, if the variant carries none
 }
 
 func newVariantKind(name string, tag, arity int) *variantKind {
@@ -90,7 +90,7 @@ var (
 
 var none = noneKind.bare
 
-// one is a variant that carries one value.
+// oneVariant is a variant that carries one value, in a single allocation.
 type oneVariant struct {
 	variant
 	elem [1]Value
@@ -106,7 +106,7 @@ func some(v Value) Value      { return newVariant(someKind, v) }
 func okResult(v Value) Value  { return newVariant(okKind, v) }
 func errResult(v Value) Value { return newVariant(errKind, v) }
 
-// option is Some(v), or None.
+// option returns Some(v) or None.
 func option(v Value, found bool) Value {
 	if found {
 		return some(v)
@@ -117,8 +117,8 @@ func option(v Value, found bool) Value {
 // payload returns the first value of a variant.
 func (v Value) payload() Value { return v.ref.(*variant).elems[0] }
 
-// maxNesting bounds the nesting of values that are compared, looked up or
-// written; a list of a million elements made of variants is.
+// maxNesting bounds the depth of values that are compared, used as keys or written. A linked list
+// of variants can be that deep.
 const maxNesting = 100_000
 
 func nested(depth int) int {
@@ -128,8 +128,7 @@ func nested(depth int) int {
 	return depth + 1
 }
 
-// equal compares values of one type, whatever that is. Functions and handles
-// are equal if they are the same.
+// equal compares two values of one type. Functions and handles are equal only to themselves.
 func equal(a, b Value) bool { return equalAt(a, b, 0) }
 
 func equalAt(a, b Value, depth int) bool {
@@ -174,8 +173,8 @@ func equalAll(depth int, a, b []Value) bool {
 	return true
 }
 
-// compare orders values of one type: numbers, text by its bytes, false before
-// true, the rest by their parts from left to right. NaN comes before all numbers.
+// compare orders values of one type: numbers by size, texts by bytes, false before true, all
+// others by their parts from left to right. NaN comes before all numbers.
 func compare(a, b Value) int { return compareAt(a, b, 0) }
 
 func compareAt(a, b Value, depth int) int {
@@ -213,8 +212,7 @@ func compareAll(depth int, a, b []Value) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// show is a value as str and interpolation write it: text as it is, inside of
-// other values in quotes.
+// show returns a value as str and interpolation write it. Texts inside of other values are quoted.
 func show(v Value) string {
 	switch x := v.ref.(type) {
 	case string:
@@ -230,7 +228,7 @@ func show(v Value) string {
 	return string(appendShown(nil, v, 0))
 }
 
-// maxShown bounds the nesting of values that are written.
+// maxShown bounds the depth of values that are written as text.
 const maxShown = 100
 
 func appendShown(to []byte, v Value, depth int) []byte {
@@ -298,7 +296,7 @@ func appendShown(to []byte, v Value, depth int) []byte {
 	return append(to, "<value>"...)
 }
 
-// appendFloat writes a float so that it can be told from a whole number.
+// appendFloat appends a float in a form that differs from an Int.
 func appendFloat(to []byte, f float64) []byte {
 	switch {
 	case math.IsNaN(f):
