@@ -171,7 +171,7 @@ func (m *machine) invoke(fn *function, args ...Value) (outcome, Value) {
 func (a *agent) runOnError(m *machine, err error) {
 	_, _, again := a.event(m, syntax.EventError, errorValue(asError(err)))
 	if again != nil && !errors.Is(again, errStopped) {
-		a.in.o.Log.Warn("on error failed, too", "agent", a.path, "error", again)
+		a.in.o.Log.Warn("on error fails as well", "agent", a.path, "error", again)
 	}
 }
 
@@ -191,7 +191,7 @@ func (a *agent) runResting(m *machine, ctx context.Context) error {
 	}
 	if errors.Is(err, errStopped) {
 		return &Error{Kind: Timeout, Agent: a.path, Message: fmt.Sprintf(
-			"%s: on resting was not over after %v, which is the time for a stop", a.path, a.in.graceTime())}
+			"%s: on resting did not finish within %v, the time for a stop", a.path, a.in.graceTime())}
 	}
 	return err
 }

@@ -39,7 +39,7 @@ func (a *agent) initBeliefs(m *machine, init beliefInit) {
 	}
 	values, err := a.in.o.Beliefs.OpenBeliefs(a.lifetime, a.identity(), a.code.persistent)
 	if err != nil {
-		m.throwError(Runtime, fmt.Errorf("the beliefs of %s cannot be opened: %w", a.path, err))
+		m.throwError(Runtime, fmt.Errorf("opening the beliefs of %s: %w", a.path, err))
 	}
 	a.beliefsOpen = true
 	for i, b := range a.code.fields {
@@ -49,8 +49,8 @@ func (a *agent) initBeliefs(m *machine, init beliefInit) {
 		}
 		v, err := b.shape.decode([]byte(text))
 		if err != nil {
-			m.throwError(Runtime, fmt.Errorf("belief %s of %s is kept as %.100s, which is no value of its type "+
-				"now (%w); declare the type that it had, or give the belief another name", b.name, a.path, text, err))
+			m.throwError(Runtime, fmt.Errorf("belief %s of %s is stored as %.100s, which is not a value of its type "+
+				"now (%w); declare its former type, or rename the belief", b.name, a.path, text, err))
 		}
 		a.fields[i] = v
 	}
@@ -86,6 +86,6 @@ func (a *agent) checkpoint(m *machine) {
 func (a *agent) saveBeliefs(m *machine, values map[string]string) {
 	m.checkStop()
 	if err := a.in.o.Beliefs.SaveBeliefs(a.graceContext(m.ctx), a.identity(), values); err != nil {
-		m.throwError(Runtime, fmt.Errorf("%v could not be kept: %w", slices.Sorted(maps.Keys(values)), err))
+		m.throwError(Runtime, fmt.Errorf("storing the beliefs %v: %w", slices.Sorted(maps.Keys(values)), err))
 	}
 }

@@ -139,7 +139,7 @@ func TestChangedBeliefType(t *testing.T) {
 		t.Errorf("%s%v", got, err)
 	}
 	got, err := run(t, program("String", `"x"`), eval.Options{Beliefs: b})
-	if got != "" || err == nil || !strings.Contains(err.Error(), "is kept as 5") {
+	if got != "" || err == nil || !strings.Contains(err.Error(), "is stored as 5") {
 		t.Errorf("%s%v", got, err)
 	}
 	if got, err := run(t, program("Int", "6"), eval.Options{Beliefs: b}); got != "5\n" || err != nil {

@@ -66,15 +66,15 @@ type LimitError struct {
 func (e *LimitError) Error() string {
 	switch e.Limit {
 	case "calls":
-		return fmt.Sprintf("%s: calls are nested deeper than the limit of %d; is there a recursion without an end?",
+		return fmt.Sprintf("%s: calls are nested deeper than the limit of %d; is there an endless recursion?",
 			e.Agent, e.Max)
 	case "memory":
 		return fmt.Sprintf("%s: more memory is in use than the limit of %d bytes", e.Agent, e.Max)
 	case "program":
-		return fmt.Sprintf("%s: there is no memory left: the agents of the program use the limit of %d bytes together",
+		return fmt.Sprintf("%s: out of memory: all agents of the program together reached the limit of %d bytes",
 			e.Agent, e.Max)
 	case "messages":
-		return fmt.Sprintf("%s: its mailbox is full: %d messages wait there, which is the limit", e.Agent, e.Max)
+		return fmt.Sprintf("%s: its mailbox has reached the limit of %d messages", e.Agent, e.Max)
 	}
 	return fmt.Sprintf("%s: the limit of %d %s is reached", e.Agent, e.Max, e.Limit)
 }

@@ -39,12 +39,12 @@ func parseJSON(text string) (any, error) {
 	tree, err := parseValue(d, 0)
 	if err != nil {
 		if errors.Is(err, io.EOF) {
-			err = errors.New("it ends too early")
+			err = errors.New("unexpected end of text")
 		}
-		return nil, fmt.Errorf("this is no JSON: %w", err)
+		return nil, fmt.Errorf("invalid JSON: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("this is no JSON: something follows the value")
+		return nil, errors.New("invalid JSON: text after the value")
 	}
 	return tree, nil
 }

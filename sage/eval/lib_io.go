@@ -154,9 +154,9 @@ func (m *machine) read() (string, error) {
 
 func inputError(err error) error {
 	if errors.Is(err, io.EOF) {
-		return errors.New("the input is at its end")
+		return errors.New("end of input")
 	}
-	return fmt.Errorf("the input cannot be read: %w", err)
+	return fmt.Errorf("reading the input: %w", err)
 }
 
 // timeLayout converts a strftime format to a layout of package time.
@@ -219,7 +219,7 @@ func testNatives() map[string]native {
 			return quoted(a[1]) + ", found " + quoted(a[0])
 		}),
 		"assert_neq": check(func(a []Value) bool { return !equal(a[0], a[1]) }, func(a []Value) string {
-			return "anything else than " + quoted(a[0])
+			return "a value other than " + quoted(a[0])
 		}),
 		"assert_gt":             check(func(a []Value) bool { return compare(a[0], a[1]) > 0 }, both(">")),
 		"assert_lt":             check(func(a []Value) bool { return compare(a[0], a[1]) < 0 }, both("<")),

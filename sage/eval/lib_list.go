@@ -31,7 +31,7 @@ func listNatives() map[string]native {
 		"range": func(m *machine, a []Value) Value { return m.rangeOf(a[0].n, a[1].n, 1) },
 		"range_step": func(m *machine, a []Value) Value {
 			if a[2].n == 0 {
-				m.throw(Runtime, "range_step: the step is 0, so the list would have no end")
+				m.throw(Runtime, "range_step: the step is 0, so the list would be endless")
 			}
 			return m.rangeOf(a[0].n, a[1].n, a[2].n)
 		},

@@ -32,7 +32,7 @@ func moreNatives() map[string]native {
 		return func(m *machine, a []Value) Value {
 			switch v := a[0].ref.(*variant); v.kind {
 			case noneKind:
-				m.throw(Runtime, "%s: there is nothing, it is None", name)
+				m.throw(Runtime, "%s: it is None", name)
 			case errKind:
 				m.throw(Runtime, "%s: it is Err(%s)", name, show(v.elems[0]))
 			}

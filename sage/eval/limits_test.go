@@ -121,7 +121,7 @@ func TestProgramMemory(t *testing.T) {
 		in := p.New(limits)
 		defer in.Close()
 		err := in.Run(t.Context())
-		want := "holds\nholds\nholds\nRoot/Holder-4: there is no memory left: the agents of the program use the limit of 3500000 bytes together\n" +
+		want := "holds\nholds\nholds\nRoot/Holder-4: out of memory: all agents of the program together reached the limit of 3500000 bytes\n" +
 			strings.Repeat("1000000\n", 3)
 		if out.String() != want || err != nil {
 			t.Errorf("%s%v", out.String(), err)

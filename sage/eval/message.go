@@ -146,9 +146,9 @@ func (m *machine) await(h *Handle, d time.Duration) Value {
 	m.checkStop()
 	switch {
 	case m.agent != nil && h == m.agent.handle:
-		m.throw(Agent, "%s waits for its own end", h.path)
+		m.throw(Agent, "%s cannot await itself", h.path)
 	case h.supervised:
-		m.throw(Agent, "%s is the child of a supervisor, which has no end to wait for", h.path)
+		m.throw(Agent, "%s is a child of a supervisor and cannot be awaited", h.path)
 	}
 	var over <-chan time.Time
 	if d != forever {

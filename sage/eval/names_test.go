@@ -63,8 +63,8 @@ func TestHandlesOfChildren(t *testing.T) {
 		supervisor Root { strategy: OneForOne children { Inner as pair { restart: Permanent } } }
 		run Root;`, eval.Options{})
 	want := "Root/pair/single has ended and takes no messages\n" +
-		"Root/pair/single is the child of a supervisor, which has no end to wait for\n" +
-		"Root/pair/Main waits for its own end\n"
+		"Root/pair/single is a child of a supervisor and cannot be awaited\n" +
+		"Root/pair/Main cannot await itself\n"
 	if got != want || err != nil {
 		t.Errorf("%s%v", got, err)
 	}

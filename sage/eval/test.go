@@ -99,7 +99,7 @@ func (m *compiler) mock(x *syntax.MockStmt) stmt {
 		mocks := f.m.in.mocks
 		if mocks == nil {
 			f.m.here = at
-			f.m.throw(Runtime, "mock stands only in tests")
+			f.m.throw(Runtime, "mock can be used only in tests")
 		}
 		if name != "" {
 			mocks.mu.Lock()

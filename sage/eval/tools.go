@@ -302,7 +302,7 @@ func (p *Program) tool(o *check.Object) native {
 			m.throw(Tool, "%s is not mocked in this test: say mock tool %s -> value;", name, name)
 		}
 		if run == nil {
-			m.throw(Tool, "there is nothing behind %s: a tool that a program declares can only be mocked", name)
+			m.throw(Tool, "%s has no implementation: a tool that a program declares can only be mocked", name)
 		}
 		return run(m, a)
 	}

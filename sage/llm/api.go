@@ -119,7 +119,7 @@ func (a *API) Complete(ctx context.Context, prompt string) (string, error) {
 		wait := backoff(try)
 		if isAnswer {
 			if answered.after > maxWait {
-				return "", fmt.Errorf("%w (it asks to wait %v; longer than %v is not waited)", err,
+				return "", fmt.Errorf("%w (it asks to wait %v, and the maximum is %v)", err,
 					answered.after, maxWait)
 			}
 			wait += answered.after
@@ -233,7 +233,7 @@ func (a *API) parse(resp *http.Response, data []byte) (string, error) {
 	var c completion
 	if err := json.Unmarshal(data, &c); err != nil {
 		kind := resp.Header.Get("Content-Type")
-		return "", fmt.Errorf("the answer is no chat completion but %q, which begins with %q: is %s right?",
+		return "", fmt.Errorf("the answer is not a chat completion but %q, which starts with %q: is %s right?",
 			a.plain(kind, 100), a.plain(string(data), 200), EnvURL)
 	}
 	if code, message := a.errorOf(c.Error); message != "" {

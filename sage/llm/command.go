@@ -70,7 +70,7 @@ func (c *Command) Complete(ctx context.Context, prompt string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("asking %.200q: %w%s", c.Argv[0], err, outputTail(r.Stderr))
 	case strings.TrimSpace(text) == "":
-		return "", fmt.Errorf("asking %.200q: it answered nothing%s", c.Argv[0], outputTail(r.Stderr, r.Stdout))
+		return "", fmt.Errorf("asking %.200q: it gave no answer%s", c.Argv[0], outputTail(r.Stderr, r.Stdout))
 	}
 	return text, nil
 }
@@ -106,7 +106,7 @@ func (c *Command) arguments(prompt string) (argv []string, input string, err err
 func outputTail(outputs ...[]byte) string {
 	for _, out := range outputs {
 		if text := quote(string(out[max(0, len(out)-maxReason):])); text != "" {
-			return fmt.Sprintf("; its last words are %q", strings.ToValidUTF8(text[max(0, len(text)-500):], ""))
+			return fmt.Sprintf("; its output ends with %q", strings.ToValidUTF8(text[max(0, len(text)-500):], ""))
 		}
 	}
 	return ""

@@ -51,18 +51,18 @@ func TestCommandFails(t *testing.T) {
 		prompt  string
 		want    string
 	}{
-		"code":           {sh("echo no quota >&2; echo half; exit 3"), "x", `asking "/bin/sh": exit code 3; its last words are "no quota"`},
-		"only stdout":    {sh("echo Invalid API key; exit 1"), "x", `exit code 1; its last words are "Invalid API key"`},
+		"code":           {sh("echo no quota >&2; echo half; exit 3"), "x", `asking "/bin/sh": exit code 3; its output ends with "no quota"`},
+		"only stdout":    {sh("echo Invalid API key; exit 1"), "x", `exit code 1; its output ends with "Invalid API key"`},
 		"signal":         {sh("kill -SEGV $$"), "x", "ended by SIGSEGV"},
-		"silence":        {sh("echo warning >&2; echo"), "x", `it answered nothing; its last words are "warning"`},
-		"flood":          {sh("echo why >&2; exec yes"), "x", `too much output: more than 8388608 bytes on stdout; its last words are "why"`},
-		"escapes":        {sh(`printf '\033[2Jred\007' >&2; exit 1`), "x", `its last words are "red"`},
+		"silence":        {sh("echo warning >&2; echo"), "x", `it gave no answer; its output ends with "warning"`},
+		"flood":          {sh("echo why >&2; exec yes"), "x", `too much output: more than 8388608 bytes on stdout; its output ends with "why"`},
+		"escapes":        {sh(`printf '\033[2Jred\007' >&2; exit 1`), "x", `its output ends with "red"`},
 		"too slow":       {&Command{Host: command.Runner{}, Argv: []string{"sleep", "1000"}, Timeout: 50 * time.Millisecond}, "x", "it has not ended within 50ms"},
 		"not there":      {&Command{Host: command.Runner{}, Argv: []string{"no-such-agent"}}, "x", "no-such-agent not found in PATH"},
 		"empty":          {&Command{}, "x", "the command is empty"},
 		"too long":       {sh("", "{prompt}"), strings.Repeat("x", 1<<17), "take {prompt} out of the command, so that it goes to stdin"},
 		"NUL":            {sh("", "{prompt}"), "a\x00b", "NUL byte"},
-		"unknown format": {&Command{Host: command.Runner{}, Argv: []string{"true"}, Format: "xml"}, "x", `there is no output format "xml": want one of ["claude" "codex" "gemini"]`},
+		"unknown format": {&Command{Host: command.Runner{}, Argv: []string{"true"}, Format: "xml"}, "x", `unknown output format "xml": want one of ["claude" "codex" "gemini"]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, err := c.command.Complete(testContext(t), c.prompt)

@@ -56,7 +56,7 @@ func FromEnv(lookup func(string) (string, bool)) (Oracle, error) {
 	}
 	if m := get(EnvModel); m != "" {
 		if len(m) > 200 || strings.ContainsFunc(m, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			return nil, fmt.Errorf("%s is %.40q: that is no name of a model", EnvModel, m)
+			return nil, fmt.Errorf("%s is %.40q, which is not a model name", EnvModel, m)
 		}
 		a.Model = m
 	}
@@ -90,7 +90,7 @@ func endpoint(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("it is no URL: want one such as %s", DefaultURL)
+		return nil, fmt.Errorf("not a URL: want one such as %s", DefaultURL)
 	case u.User != nil:
 		return nil, fmt.Errorf("it holds a user or a password: take them out and set %s", EnvKey)
 	case u.Scheme != "http" && u.Scheme != "https":

@@ -49,7 +49,7 @@ func (f Format) check() error {
 	if f == Text || slices.Contains(formats, f) {
 		return nil
 	}
-	return fmt.Errorf("there is no output format %.40q: want one of %q, or none for plain text", string(f), formats)
+	return fmt.Errorf("unknown output format %.40q: want one of %q, or none for plain text", string(f), formats)
 }
 
 func unreadable(f Format, out string, err error) error {

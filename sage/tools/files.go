@@ -111,7 +111,7 @@ func checkRegular(info fs.FileInfo) error {
 	case info.IsDir():
 		return syscall.EISDIR
 	}
-	return fmt.Errorf("it is no regular file (%v)", info.Mode().Type())
+	return fmt.Errorf("not a regular file (%v)", info.Mode().Type())
 }
 
 // Write makes a file hold the content: all of it, or, if that fails at any
@@ -140,7 +140,7 @@ func (f *Files) Write(ctx context.Context, name, content string) (err error) {
 		return err
 	}
 	if base := filepath.Base(name); base == "." || base == ".." || name[len(name)-1] == '/' {
-		return errors.New("this is no name of a file")
+		return errors.New("not a file name")
 	}
 	tmp := filepath.Join(filepath.Dir(name), ".sage-"+rand.Text())
 	file, err := f.root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
@@ -230,7 +230,7 @@ func (f *Files) Delete(ctx context.Context, name string) (err error) {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case filepath.Clean(name) == ".":
-		return errors.New("this is the directory of all files, which stays")
+		return errors.New("the root directory cannot be deleted")
 	}
 	return f.root.Remove(name)
 }

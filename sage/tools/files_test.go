@@ -146,7 +146,7 @@ func TestFilesRefuse(t *testing.T) {
 	must(t, big.Close())
 	large := strings.Repeat("x", MaxFile+1)
 	for want, err := range map[string]error{
-		"it is no regular file (p":             errorOf(f.Read(ctx, "pipe")),
+		"not a regular file (p":                errorOf(f.Read(ctx, "pipe")),
 		"append to \"pipe\"":                   f.Append(ctx, "pipe", "x"),
 		"write \"pipe\"":                       f.Write(ctx, "pipe", "x"),
 		"list \"pipe\"":                        errorOf(f.List(ctx, "pipe")),

@@ -113,7 +113,7 @@ func request(method, address, body string, headers map[string]string) (*http.Req
 		if parse, is := errors.AsType[*url.Error](err); is {
 			err = parse.Err
 		}
-		return nil, fmt.Errorf("this is no URL: %w", err)
+		return nil, fmt.Errorf("not a URL: %w", err)
 	}
 	if err := checkURL(u); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func request(method, address, body string, headers map[string]string) (*http.Req
 			req.Host = value
 		case "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Keep-Alive",
 			"Proxy-Connection", "Accept-Encoding":
-			return nil, fmt.Errorf("the header %q is not for a program to set: leave it out", name)
+			return nil, fmt.Errorf("a program cannot set the header %q; leave it out", name)
 		default:
 			req.Header.Set(name, value)
 		}

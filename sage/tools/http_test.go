@@ -60,9 +60,9 @@ func TestHTTPRefuses(t *testing.T) {
 		"gopher://x":                    `the scheme is "gopher"`,
 		"http://":                       "names no host",
 		"http://:80/":                   "names no host",
-		"http://a b/":                   "this is no URL",
-		"http://u:hunter2@x/%zz":        "this is no URL",
-		"http://127.0.0.1:1\n":          "this is no URL",
+		"http://a b/":                   "not a URL",
+		"http://u:hunter2@x/%zz":        "not a URL",
+		"http://127.0.0.1:1\n":          "not a URL",
 		"http://u:hunter2@127.0.0.1:1/": "refused",
 	} {
 		_, err := h.Do(ctx, "GET", url, "", nil)
