@@ -1,5 +1,5 @@
-// Package diag represents diagnostics of a program: errors and warnings with their
-// place and a remedy.
+// Package diag represents the diagnostics of a program: errors and warnings with a position and a
+// remedy.
 package diag
 
 import (
@@ -9,16 +9,16 @@ import (
 	"github.com/coppice-dev/coppice/sage/source"
 )
 
-// Severity says whether a program with a diagnostic can run.
+// Severity tells whether a program with a diagnostic can run.
 type Severity uint8
 
 // The severities.
 const (
 	Error   Severity = iota // the program does not run
-	Warning                 // it does, and may not do what was meant
+	Warning                 // the program runs, but may not do what was meant
 )
 
-// String is "error" or "warning".
+// String returns "error" or "warning".
 func (s Severity) String() string {
 	if s == Warning {
 		return "warning"
@@ -26,34 +26,33 @@ func (s Severity) String() string {
 	return "error"
 }
 
-// Diagnostic is one thing to say about one place.
+// Diagnostic is one message about one place.
 type Diagnostic struct {
 	Span     source.Span
 	Code     string // such as E061; "" if it has none
 	Severity Severity
 	Message  string // one line in plain words, lower case, no full stop
-	Help     string // what to do, "" if nothing is known; may have several lines
+	Help     string // a remedy, of one or more lines; "" if none is known
 	Related  []Related
 }
 
-// Related is another place that has to do with a diagnostic.
+// Related is another place that is connected with a diagnostic.
 type Related struct {
 	Span    source.Span
 	Message string
 }
 
-// Error is the diagnostic in one line: its place and its message.
+// Error returns the position and the message in one line.
 func (d Diagnostic) Error() string {
 	return d.Span.Position().String() + ": " + d.Message
 }
 
-// HasErrors reports whether one of them is an error.
+// HasErrors reports whether any diagnostic is an error.
 func HasErrors(diagnostics []Diagnostic) bool {
 	return slices.ContainsFunc(diagnostics, func(d Diagnostic) bool { return d.Severity == Error })
 }
 
-// Sort puts diagnostics into the order of the text: by file name, then by
-// place; those of one place stay as they are.
+// Sort orders diagnostics by file name and position. It is stable.
 func Sort(diagnostics []Diagnostic) {
 	slices.SortStableFunc(diagnostics, func(a, b Diagnostic) int {
 		return cmp.Or(

@@ -13,10 +13,9 @@ import (
 	"github.com/coppice-dev/coppice/sage/source"
 )
 
-// Write shows diagnostics to a person, one after another with an empty line
-// between them: the message, the place, the line with a caret under what it is
-// about, and the help. Nothing in a file can change more than its own characters
-// on the terminal. Colour asks for escape sequences that colour the output.
+// Write shows diagnostics to a person, separated by empty lines. Each consists of the message, the
+// position, the source line with carets below the span, and the help. A text can affect the
+// terminal only where its own characters are. Colour selects escape sequences for colours.
 func Write(w io.Writer, diagnostics []Diagnostic, colour bool) error {
 	var b strings.Builder
 	for i, d := range diagnostics {
@@ -32,7 +31,7 @@ func Write(w io.Writer, diagnostics []Diagnostic, colour bool) error {
 
 const (
 	tabStop = 4
-	// window is the number of columns of a line that are shown around a span.
+	// window is the number of columns that are shown around a span.
 	window = 120
 )
 
@@ -95,7 +94,7 @@ func (r *renderer) diagnostic(d Diagnostic) {
 	}
 }
 
-// place shows where a span is, and the first of its lines.
+// place shows the position of a span and the first of its lines.
 func (r *renderer) place(s source.Span, mark rune, color style) {
 	if !s.Valid() {
 		return
@@ -112,13 +111,14 @@ func (r *renderer) place(s source.Span, mark rune, color style) {
 	r.write(color, "%s\n", strings.Repeat(string(mark), max(1, ansi.StringWidth(about))))
 }
 
-// excerpt returns what of the line of a span is shown: what is before, in and behind it.
+// excerpt returns the parts of the line of a span that are shown: before, inside and after the
+// span.
 func excerpt(s source.Span, at source.Position) (before, about, after string) {
 	line := s.File.Line(at.Line)
 	start := min(at.Offset-s.File.LineStart(at.Line), len(line))
 	end := min(max(start, int(s.End)-s.File.LineStart(at.Line)), len(line))
-	// What is far from the span is cut off before anything is done with it: a
-	// line can be the whole file.
+	// Text far from the span is cut off first, since a line can be as long as
+	// the whole file.
 	from := runeBoundary(line, start-4*window)
 	to := runeBoundary(line, end+4*window)
 	end = max(start, runeBoundary(line, min(end, start+4*window)))
@@ -134,7 +134,7 @@ func excerpt(s source.Span, at source.Position) (before, about, after string) {
 	return before, about, ansi.Truncate(after, max(1, window-ansi.StringWidth(before)-ansi.StringWidth(about)), "…")
 }
 
-// runeBoundary is the nearest offset in s from which on a character begins.
+// runeBoundary returns the nearest offset in s at which a character starts.
 func runeBoundary(s string, at int) int {
 	at = min(max(at, 0), len(s))
 	for at > 0 && at < len(s) && !utf8.RuneStart(s[at]) {
@@ -143,7 +143,7 @@ func runeBoundary(s string, at int) int {
 	return at
 }
 
-// expand is a part of a line as it is shown from a column on.
+// expand returns a part of a line as it is shown from a column on.
 func expand(s string, column int) string {
 	var b strings.Builder
 	for i, part := range strings.Split(s, "\t") {
@@ -159,9 +159,9 @@ func expand(s string, column int) string {
 	return b.String()
 }
 
-// Visible is a text in which all that a terminal would act upon, that has no
-// width or that changes the order of what is around it is replaced by what it is
-// called, such as <U+001B>. Tabs and line ends are replaced by blanks.
+// Visible returns a text that is safe for a terminal. Control characters, characters without width
+// and those that change the direction of text are replaced by their code, such as <U+001B>. Tabs
+// and line ends are replaced by spaces.
 func Visible(s string) string {
 	plain := true
 	for i := range len(s) {

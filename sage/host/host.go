@@ -1,13 +1,11 @@
-// Package host declares what a Sage program needs from the process that runs
-// it: storage for beliefs, commands, and a place for its output.
+// Package host declares the services that a Sage program needs from the process that runs it:
+// storage for beliefs, commands and output.
 //
-// Arguments and results are plain values, and no call returns a reference into
-// the host. So each call can become a request and its answer on a socket, with
-// the end of its context as one more message, when programs run in processes of
-// their own. Two things cross the border as Go functions and need one process
-// today: the agents of a program, which a host runs as the children of its own
-// supervisors, and the agents of a coppice.toml that a program has as children
-// (both are parts of a supervisor.Spec).
+// Arguments and results are plain values, and no call returns a reference into the host. If
+// programs ran in their own processes, each call could become a request and a response on a
+// socket, with one more message for the end of its context. Only the agents cross the border as Go
+// functions, in a supervisor.Spec: the agents of a program, which a host runs below its own
+// supervisors, and the agents of a coppice.toml that are children in a program.
 package host
 
 import (
@@ -15,37 +13,36 @@ import (
 	"errors"
 )
 
-// Host is everything that a program needs from the process that runs it. Its
-// methods are safe for concurrent use.
+// Host provides all services. Its methods are safe for concurrent use.
 type Host interface {
 	Beliefs
 	Commands
 	Output
 }
 
-// Agent names one incarnation of an agent.
+// Agent identifies one incarnation of an agent.
 type Agent struct {
 	Path        string
 	Incarnation uint64
 }
 
-// Beliefs stores the persistent beliefs of agents, by the path of the agent and
-// the name of the belief. Values are JSON.
+// Beliefs stores persistent beliefs by the path of the agent and the name of the belief. Values
+// are JSON.
 type Beliefs interface {
-	// OpenBeliefs returns the stored beliefs of an agent. From then on only this
-	// incarnation can store any. Names are the persistent beliefs that it declares.
+	// OpenBeliefs returns the stored beliefs of an agent. From then on only this incarnation can
+	// store beliefs. Names are the persistent beliefs that the agent declares.
 	OpenBeliefs(ctx context.Context, a Agent, names []string) (map[string]string, error)
-	// SaveBeliefs stores values, all of them or none, and returns when they are durable.
+	// SaveBeliefs stores all of the values or none. It returns when they are durable.
 	SaveBeliefs(ctx context.Context, a Agent, values map[string]string) error
-	// CloseBeliefs ends what OpenBeliefs began.
+	// CloseBeliefs ends the access that OpenBeliefs gave.
 	CloseBeliefs(a Agent)
 }
 
 // Commands runs commands.
 type Commands interface {
-	// RunCommand runs a command in a process group of its own until it exits, and
-	// kills the group when ctx ends. An exit code other than 0 is no error. The
-	// error wraps ErrNotStarted, ErrTooMuchOutput or the cause of ctx.
+	// RunCommand runs a command in its own process group until it exits. It kills the group when
+	// ctx ends. An exit code other than 0 is not an error. The error wraps ErrNotStarted,
+	// ErrTooMuchOutput or the cause of ctx.
 	RunCommand(ctx context.Context, c Command) (CommandResult, error)
 }
 
@@ -53,15 +50,15 @@ type Commands interface {
 type Command struct {
 	Argv  []string
 	Dir   string   // the working directory of the host if empty
-	Env   []string // the whole environment, as KEY=value
+	Env   []string // the whole environment as KEY=value
 	Stdin string
-	Limit int // of bytes of the standard output, and of the standard error
+	Limit int // bytes of the standard output and of the standard error
 }
 
 // CommandResult is the output and the exit code of a command.
 type CommandResult struct {
-	ExitCode       int    // 128 + the number of the signal, if a signal ended it
-	Failure        string // how it ended, as text; "" after exit code 0
+	ExitCode       int    // 128 + the signal number if a signal ended the command
+	Failure        string // the failure as text; "" after exit code 0
 	Stdout, Stderr []byte
 }
 
@@ -71,7 +68,7 @@ var (
 	ErrTooMuchOutput = errors.New("too much output")
 )
 
-// Output takes what agents print and report.
+// Output receives the output and the reports of agents.
 type Output interface {
 	// Print writes one line to the standard output or the standard error of an agent.
 	Print(path string, stderr bool, line string)

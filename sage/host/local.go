@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// NewMemory returns Beliefs that last as long as they are held.
+// NewMemory returns Beliefs that are kept in memory.
 func NewMemory() Beliefs { return &memory{of: map[string]map[string]string{}} }
 
 type memory struct {
@@ -35,9 +35,9 @@ func (m *memory) SaveBeliefs(_ context.Context, a Agent, values map[string]strin
 
 func (m *memory) CloseBeliefs(Agent) {}
 
-// NewOutput returns Output for a program whose supervisors are its own: lines go
-// to two writers, and an agent that has started is reported to its supervisor.
-// Errors of the writers are ignored: an agent could do nothing about them.
+// NewOutput returns the Output for a program that runs its own supervisors. Lines go to two
+// writers, and a started agent is reported to its supervisor. Errors of the writers are ignored,
+// since an agent cannot act on them.
 func NewOutput(out, err io.Writer) Output { return &output{out: out, err: err} }
 
 type output struct {

@@ -1,6 +1,6 @@
 package library
 
-// Functions are the functions, in the order in which they are documented.
+// Functions returns the functions in the order of the reference.
 func Functions() []Function {
 	var all []Function
 	for _, s := range sections() {
@@ -13,7 +13,7 @@ func Functions() []Function {
 	return all
 }
 
-// section is a part of the reference.
+// section is a section of the reference.
 type section struct {
 	title     string
 	functions []Function

@@ -1,22 +1,21 @@
-// Package library declares the standard library of Sage as a table, so that the
-// checker, the evaluator and editors cannot disagree about what there is.
+// Package library declares the standard library of Sage as a table, so that the checker, the
+// evaluator and editors agree about it.
 package library
 
 import "strings"
 
-// Function is a function of the library, or of a tool. Functions of the same
-// name are told apart by the number of what they are given, then by the type of
-// the first of it.
+// Function is a function of the library or of a tool. Functions with the same name differ in the
+// number of their parameters or in the type of the first one.
 type Function struct {
-	// Signature is as in a program, from the name on: take<T>(xs: List<T>, n: Int) -> List<T>.
-	// One that takes a function which can fail can fail, too.
+	// Signature is the declaration from the name on: take<T>(xs: List<T>, n: Int) -> List<T>. A
+	// function that takes a function which can fail can fail as well.
 	Signature string
 	Doc       string // one sentence
-	Changes   bool   // it changes its first argument, which is a variable or a belief
-	Test      bool   // it stands only in tests
+	Changes   bool   // it changes its first argument, a variable or belief
+	Test      bool   // it can be used only in tests
 }
 
-// Name is the name of the function.
+// Name returns the name of the function.
 func (f *Function) Name() string {
 	name, _, _ := strings.Cut(f.Signature, "(")
 	name, _, _ = strings.Cut(name, "<")
@@ -30,7 +29,7 @@ type Constant struct {
 	Doc   string
 }
 
-// Constants are the constants.
+// Constants returns the constants.
 func Constants() []Constant {
 	return []Constant{
 		{"PI", 3.141592653589793, "The ratio of a circle's circumference to its diameter."},
@@ -44,11 +43,11 @@ func Constants() []Constant {
 
 // Type is a record or an enum of the language.
 type Type struct {
-	Declaration string // as in a program
+	Declaration string // in the syntax of a program
 	Doc         string
 }
 
-// Types are the types of the language that are records and enums like any other.
+// Types returns the records and enums that the language declares.
 func Types() []Type {
 	return []Type{
 		{"enum Option<T> { Some(T), None }", "A value that may be missing."},
@@ -70,7 +69,7 @@ type Tool struct {
 	Functions []Function
 }
 
-// Tools are the tools.
+// Tools returns the tools.
 func Tools() []Tool {
 	return []Tool{
 		{"Http", "HTTP requests.", []Function{

@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/library"
 )
 
-// The reference is that of the present functions.
+// The reference in docs is current and lists all functions.
 func TestPage(t *testing.T) {
 	var want strings.Builder
 	if err := library.WritePage(&want); err != nil {

@@ -1,8 +1,7 @@
 package library
 
-// ShellSyntax returns the first character of a command line that would mean
-// something to a shell, and whether there is one. Shell.run takes lines of plain
-// words and the words themselves; it has no shell.
+// ShellSyntax returns the first character of a command line that has a meaning in a shell, and
+// whether there is one. Shell.run takes lines of plain words, since it has no shell.
 func ShellSyntax(line string) (bad rune, found bool) {
 	for _, r := range line {
 		switch {

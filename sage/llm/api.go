@@ -17,40 +17,39 @@ import (
 	"time"
 )
 
-// API is a server that speaks OpenAI's chat completions.
+// API is a server that implements OpenAI's chat completions.
 //
-// What passes by itself is tried again: a connection that could not be made or
-// was lost, a server's error (5xx) and too many requests (429), unless that
-// completionOf that the money is used up. Between two tries it waits for a random time
-// up to 1 s, 2 s, 4 s ... 30 s, and as long as the server asks for (Retry-After)
-// on top; if that is more than 10 minutes, it fails at once. All other errors,
-// and an answer that takes longer than Timeout, are final.
+// Temporary failures are retried: a lost or failed connection, a server error (5xx), and too many
+// requests (429) unless the quota is used up. The delay before a retry is a random time up to 1 s,
+// 2 s, 4 s ... 30 s plus the delay that the server asks for (Retry-After). If the server asks for
+// more than 10 minutes, the request fails at once. All other errors are final, including an answer
+// that takes longer than Timeout.
 //
-// Redirects are not followed, since the key would go along.
+// Redirects are not followed, since the key would be sent along.
 type API struct {
-	URL         string // with or without "/chat/completions"; http or https
+	URL         string // http or https, with or without "/chat/completions"
 	Model       string
 	Key         Secret        // none if empty
-	Retries     int           // further tries after the first
+	Retries     int           // attempts after the first
 	Temperature *float64      // nil: not sent
 	MaxTokens   int           // of an answer; 0: not sent
-	Timeout     time.Duration // of one try; DefaultTimeout if zero
+	Timeout     time.Duration // of one attempt; DefaultTimeout if zero
 
-	// Transport is for tests; nil is one with the proxies of the environment,
-	// without any connection that outlives its request.
+	// Transport is for tests. If it is nil, the proxies of the environment are used and no
+	// connection outlives its request.
 	Transport http.RoundTripper
 }
 
-// Time limits of API; DefaultTimeout is that of Command, too.
+// Time limits of API. DefaultTimeout is also that of Command.
 const (
 	DefaultTimeout = 5 * time.Minute
-	maxWait        = 10 * time.Minute // that a server may ask for; longer is an error
+	maxWait        = 10 * time.Minute // the longest delay that a server may ask for
 )
 
-// APIError is the error of a server.
+// APIError is an error response of a server.
 type APIError struct {
 	Status  int    // the HTTP status
-	Code    string // the server's name for it; may be empty
+	Code    string // the server's code; may be empty
 	Message string // in plain text, without the key, cut to 2 KiB
 
 	after time.Duration // Retry-After
@@ -70,7 +69,7 @@ func (e *APIError) Error() string {
 	return s
 }
 
-// temporary reports whether another try may succeed.
+// temporary reports whether another attempt may succeed.
 func (e *APIError) temporary() bool {
 	switch e.Code {
 	case "insufficient_quota", "billing_hard_limit_reached":
@@ -79,12 +78,12 @@ func (e *APIError) temporary() bool {
 	return e.Status == http.StatusTooManyRequests || e.Status >= 500
 }
 
-// lostError is a connection that was not made, or lost.
+// lostError is a connection that could not be made or was lost.
 type lostError struct{ error }
 
 func (e lostError) Unwrap() error { return e.error }
 
-// Complete asks, and tries again. See API.
+// Complete asks the server, with retries. See API.
 func (a *API) Complete(ctx context.Context, prompt string) (string, error) {
 	to, err := endpoint(a.URL)
 	if err != nil {
@@ -132,8 +131,8 @@ func (a *API) Complete(ctx context.Context, prompt string) (string, error) {
 	}
 }
 
-// backoff is drawn evenly up to a bound that doubles, so that clients
-// that fail together do not retry together.
+// backoff returns a random delay below a bound that doubles, so that clients that fail together do
+// not retry together.
 func backoff(try int) time.Duration {
 	return rand.N(min(time.Second<<min(try, 10), 30*time.Second)) + 1
 }
@@ -150,7 +149,7 @@ type request struct {
 	MaxTokens   int       `json:"max_tokens,omitempty"`
 }
 
-// try sends one request and reads one answer.
+// try sends one request and reads its answer.
 func (a *API) try(ctx context.Context, to *url.URL, body []byte) (string, error) {
 	timeout := cmp.Or(a.Timeout, DefaultTimeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v", timeout))
@@ -183,7 +182,7 @@ func (a *API) try(ctx context.Context, to *url.URL, body []byte) (string, error)
 	resp, err := client.Do(req)
 	if err != nil {
 		if u, is := errors.AsType[*url.Error](err); is {
-			err = u.Err // the text of u has the whole address
+			err = u.Err // the text of u contains the whole address
 		}
 		return "", a.transportError(ctx, err)
 	}
@@ -201,8 +200,7 @@ func (a *API) try(ctx context.Context, to *url.URL, body []byte) (string, error)
 	return a.parse(resp, data)
 }
 
-// transportError tells a lost connection from a try that was given up, and from what
-// will be no better the next time.
+// transportError classifies a failed request: ended by ctx, permanent, or a lost connection.
 func (a *API) transportError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -216,7 +214,7 @@ func (a *API) transportError(ctx context.Context, err error) error {
 	return lostError{errors.New(a.plain(err.Error(), maxReason))}
 }
 
-// completion holds the fields of an answer or an error that are read.
+// completion has the fields of an answer or error that are used.
 type completion struct {
 	Choices []struct {
 		Message struct {
@@ -228,7 +226,7 @@ type completion struct {
 	Error json.RawMessage `json:"error"`
 }
 
-// parse reads the text of an answer with status 200, which may be anything.
+// parse returns the text of an answer with status 200, whose body may be anything.
 func (a *API) parse(resp *http.Response, data []byte) (string, error) {
 	var c completion
 	if err := json.Unmarshal(data, &c); err != nil {
@@ -259,7 +257,7 @@ func (a *API) parse(resp *http.Response, data []byte) (string, error) {
 	return text, nil
 }
 
-// content is a text, or the texts of its parts.
+// content returns the content of a message: a text, or the texts of its parts.
 func content(raw json.RawMessage) (string, bool) {
 	var text *string
 	if json.Unmarshal(raw, &text) == nil && text != nil {
@@ -278,7 +276,7 @@ func content(raw json.RawMessage) (string, bool) {
 	return b.String(), true
 }
 
-// plain makes what the server said fit for an error of at most n bytes.
+// plain prepares a text of the server for an error of at most n bytes.
 func (a *API) plain(text string, n int) string {
 	return cut(a.Key.redact(quote(a.Key.redact(text))), n)
 }
@@ -304,7 +302,7 @@ func (a *API) errorOf(raw json.RawMessage) (code, text string) {
 	return code, cmp.Or(a.plain(e.Message, maxReason), code)
 }
 
-// statusError is the error of an answer with another status than 200.
+// statusError returns the error of an answer with another status than 200.
 func (a *API) statusError(resp *http.Response, data []byte) error {
 	e := &APIError{Status: resp.StatusCode, after: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 	if to := resp.Header.Get("Location"); to != "" && e.Status/100 == 3 {
@@ -324,7 +322,8 @@ func (a *API) statusError(resp *http.Response, data []byte) error {
 	return e
 }
 
-// retryAfter reads the header: seconds, or a date. 0 if it says nothing.
+// retryAfter parses the header, which is a number of seconds or a date. It returns 0 for anything
+// else.
 func retryAfter(v string, now time.Time) time.Duration {
 	if d, err := time.ParseDuration(strings.TrimSpace(v) + "s"); err == nil && strings.Trim(v, " 0123456789.") == "" {
 		return max(0, d)

@@ -17,7 +17,7 @@ import (
 
 const key = "sk-very-secret-0123456789"
 
-// completionOf is a completion with that text.
+// completionOf returns a completion with this text.
 func completionOf(text string) string {
 	b, _ := json.Marshal(text)
 	return fmt.Sprintf(`{"choices": [{"message": {"role": "assistant", "content": %s}, "finish_reason": "stop"}]}`, b)
@@ -49,8 +49,7 @@ func TestAPI(t *testing.T) {
 	}
 }
 
-// Whatever a server answers, it is an answer or an error that says what it
-// was; and the key is in neither.
+// Any response of a server becomes an answer or an error that quotes it. The key is in neither.
 func TestAPIAnswers(t *testing.T) {
 	ok := http.StatusOK
 	for name, c := range map[string]struct {
@@ -91,7 +90,7 @@ func TestAPIAnswers(t *testing.T) {
 				w.WriteHeader(c.status)
 				io.WriteString(w, c.body)
 			})
-			a.Retries = 9 // of which none may be used
+			a.Retries = 9 // none of which may be used
 			text, err := a.Complete(testContext(t), "x")
 			if n != 1 {
 				t.Errorf("asked %d times", n)
@@ -127,7 +126,7 @@ func TestAPIRedirect(t *testing.T) {
 	}
 }
 
-// Connections that break, at every place; each is tried once more, and then it works.
+// A connection that is lost at any point is retried.
 func TestAPILostConnections(t *testing.T) {
 	hijack := func(w http.ResponseWriter, answer string) {
 		c, _, err := w.(http.Hijacker).Hijack()
@@ -200,7 +199,7 @@ func TestAPIIsSlow(t *testing.T) {
 	}
 }
 
-// countedTrips answers without a network, for bubbles.
+// countedTrips answers requests without a network, for synctest bubbles.
 type countedTrips struct {
 	n int
 	h func(n int, w http.ResponseWriter)
@@ -218,7 +217,7 @@ func TestAPIRetries(t *testing.T) {
 		status int
 		after  string // Retry-After
 	}
-	in := func(d time.Duration) string { // in the bubble the time is known
+	in := func(d time.Duration) string { // the time of a bubble is known
 		return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(d).Format(http.TimeFormat)
 	}
 	for name, c := range map[string]struct {
@@ -266,7 +265,7 @@ func TestAPIRetries(t *testing.T) {
 	}
 }
 
-// A wait ends with the context, and says why there was one.
+// The end of the context ends the delay before a retry. The error says what was retried.
 func TestAPIWaitIsInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &API{URL: DefaultURL, Model: "m", Retries: 3, Transport: &countedTrips{h: func(_ int, w http.ResponseWriter) {

@@ -12,30 +12,29 @@ import (
 	"github.com/coppice-dev/coppice/sage/host"
 )
 
-// Command is the command line of an agent, asked by running it: `claude -p`,
-// `codex exec -`, a script. Its answer is what it writes to stdout, in UTF-8
-// (other bytes become U+FFFD). It runs in a process group of its own, which is
-// killed with it, at the end of the context, and after Timeout.
+// Command is the command line of an agent that is run for each prompt, such as `claude -p`, `codex
+// exec -` or a script. The answer is its stdout in UTF-8, where other bytes become U+FFFD. The
+// command runs in its own process group, which is killed when the command exits, at the end of the
+// context and after Timeout.
 //
-// Nothing is tried again: a command knows its server, and does so itself. One
-// that ends with another code than 0 has failed, with the end of its stderr (or
-// of its stdout) in the error, and so has one that says nothing.
+// Failures are not retried, since such commands retry requests to their server themselves. Another
+// exit code than 0 and an empty answer are errors, which quote the end of stderr or stdout.
 type Command struct {
 	// Host runs the command.
 	Host host.Commands
-	// Argv is the program and its arguments. The prompt replaces PromptArgument
-	// wherever that is in an argument; if it is nowhere, it is written to stdin.
+	// Argv is the program and its arguments. The prompt replaces each PromptArgument in an
+	// argument. If there is none, the prompt is written to stdin.
 	Argv    []string
-	Dir     string        // the current one if empty
-	Env     []string      // the whole environment, as KEY=value; none of it is inherited
+	Dir     string        // the current directory if empty
+	Env     []string      // the whole environment as KEY=value; nothing is inherited
 	Timeout time.Duration // DefaultTimeout if zero
-	Format  Format        // of what it writes
+	Format  Format        // of its stdout
 }
 
 // PromptArgument stands for the prompt in Command.Argv.
 const PromptArgument = "{prompt}"
 
-// maxArgument is the longest argument on Linux, without its end.
+// maxArgument is the length of the longest argument on Linux, without the final NUL.
 const maxArgument = 128<<10 - 1
 
 // Complete runs the command.
@@ -62,7 +61,7 @@ func (c *Command) Complete(ctx context.Context, prompt string) (string, error) {
 	text, err := c.Format.read(strings.ToValidUTF8(string(r.Stdout), "\uFFFD"))
 	switch {
 	case r.Failure != "":
-		// What it says about itself explains more than what is left of its output.
+		// A reported error explains more than the end of the output.
 		if _, reported := errors.AsType[reportedError](err); reported {
 			return "", fmt.Errorf("asking %.200q: %s: %w", c.Argv[0], r.Failure, err)
 		}
@@ -75,7 +74,7 @@ func (c *Command) Complete(ctx context.Context, prompt string) (string, error) {
 	return text, nil
 }
 
-// arguments puts the prompt where it belongs.
+// arguments puts the prompt into the arguments or returns it as input.
 func (c *Command) arguments(prompt string) (argv []string, input string, err error) {
 	argv = slices.Clone(c.Argv)
 	input = prompt
@@ -85,7 +84,7 @@ func (c *Command) arguments(prompt string) (argv []string, input string, err err
 		}
 		input = ""
 		if a == PromptArgument && strings.HasPrefix(prompt, "-") {
-			a = " " + a // a prompt is never an option, whatever is in it
+			a = " " + a // keeps the prompt from being taken for an option
 		}
 		a = strings.ReplaceAll(a, PromptArgument, prompt)
 		if strings.IndexByte(a, 0) >= 0 {
@@ -102,7 +101,7 @@ func (c *Command) arguments(prompt string) (argv []string, input string, err err
 	return argv, input, nil
 }
 
-// outputTail returns the end of the first output with any text, as a suffix to an error.
+// outputTail returns the end of the first output that has any text, as a suffix for an error.
 func outputTail(outputs ...[]byte) string {
 	for _, out := range outputs {
 		if text := quote(string(out[max(0, len(out)-maxReason):])); text != "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/host"
 )
 
-// sh is a model that is a shell script.
+// sh returns a model that is a shell script.
 func sh(script string, args ...string) *Command {
 	return &Command{Host: command.Runner{}, Argv: append([]string{"/bin/sh", "-c", script, "sh"}, args...), Env: []string{"PATH=" + os.Getenv("PATH")}}
 }
@@ -77,7 +77,7 @@ func TestCommandFails(t *testing.T) {
 	}
 }
 
-// At the end of the context it is killed, with its children.
+// At the end of the context the command and its children are killed.
 func TestCommandEndsWithItsContext(t *testing.T) {
 	fifo := t.TempDir() + "/up"
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -110,7 +110,7 @@ func TestCommandEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A typed question, asked of a real process that learns from what was wrong.
+// A process that is asked a typed question can correct its answer.
 func TestCommandIsChecked(t *testing.T) {
 	o := Checked(sh(`case "$(cat)" in *"missing properties"*) echo 'Sorry! {"name": "Ada", "age": 36}';; *) echo '{"name": "Ada"}';; esac`), 3)
 	a, err := o.Ask(testContext(t), Question{Prompt: "Who?", Schema: json.RawMessage(person)})
@@ -141,7 +141,7 @@ func TestFormats(t *testing.T) {
 		"gemini in words":      {Gemini, "Loaded cached credentials.", "", `not in the format "gemini"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// As in life: it may end with code 0 all the same.
+			// Real agents may exit with code 0 after a failure.
 			cmd := sh(`printf %s "$1"`, c.out)
 			cmd.Format = c.format
 			text, err := cmd.Complete(testContext(t), "x")

@@ -10,27 +10,26 @@ import (
 	"unicode"
 )
 
-// Variables that FromEnv reads. One that is set to nothing counts as not set.
+// Variables that FromEnv reads. An empty value counts as not set.
 const (
 	EnvKey         = "SAGE_API_KEY"       // the key, or MockKey
-	EnvURL         = "SAGE_LLM_URL"       // where the server is; DefaultURL
+	EnvURL         = "SAGE_LLM_URL"       // the URL of the server; DefaultURL
 	EnvModel       = "SAGE_MODEL"         // DefaultModel
 	EnvRetries     = "SAGE_INFER_RETRIES" // 0 to 20; DefaultRetries
-	EnvTemperature = "SAGE_TEMPERATURE"   // 0 to 2; the server decides
-	EnvMaxTokens   = "SAGE_MAX_TOKENS"    // of one answer, 1 to 10,000,000; the server decides
+	EnvTemperature = "SAGE_TEMPERATURE"   // 0 to 2; default of the server
+	EnvMaxTokens   = "SAGE_MAX_TOKENS"    // of one answer, 1 to 10,000,000; default of the server
 )
 
-// Defaults, and the key that asks for Mock.
+// Defaults, and the key that selects Mock.
 const (
 	DefaultURL   = "https://api.openai.com/v1"
 	DefaultModel = "gpt-4o-mini"
 	MockKey      = "mock"
 )
 
-// FromEnv makes the oracle that the environment asks for; lookup is
-// os.LookupEnv, or what stands for it. A server with a URL of its own may do
-// without a key, as local ones do. Without either the error wraps
-// ErrNotConfigured. Any other error names the variable that is wrong.
+// FromEnv returns the oracle that the environment names; lookup is usually os.LookupEnv. A server
+// with a URL of its own may have no key, like local ones. If neither is set, the error wraps
+// ErrNotConfigured. Any other error names the wrong variable.
 func FromEnv(lookup func(string) (string, bool)) (Oracle, error) {
 	get := func(name string) string {
 		v, _ := lookup(name)
@@ -84,8 +83,8 @@ func FromEnv(lookup func(string) (string, bool)) (Oracle, error) {
 	return Checked(a, a.Retries), nil
 }
 
-// endpoint returns the URL of chat completions. Its error does not show
-// more of the address than the scheme and the host, for the rest may hold a key.
+// endpoint returns the URL for chat completions. Its errors show only the scheme and host of the
+// address, since the rest may contain a key.
 func endpoint(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -105,5 +104,5 @@ func endpoint(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// displayURL is a URL in an error.
+// displayURL returns a URL for an error, without its query.
 func displayURL(u *url.URL) string { return u.Scheme + "://" + u.Host + u.Path }

@@ -8,12 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// Extract finds the JSON value in what a model said. That is the whole text,
-// if it is one; else the one value that it holds: a fenced code block, or an
-// object or an array in the prose. More than one, none, and one that is broken
-// are errors which say what was seen and where (line:column), for picking one
-// would be a guess. What a model thinks aloud first (<think>...</think>) and
-// code blocks in other languages are no part of the answer.
+// Extract finds the JSON value in the text of a model: the whole text, or the only value in it,
+// which is a fenced code block or an object or array in the prose. It is an error if there is
+// none, more than one or a broken one, as choosing would be a guess. Errors give the position
+// (line:column). Thoughts at the start (<think>...</think>) and code blocks in other languages are
+// ignored.
 func Extract(text string) (json.RawMessage, error) {
 	text = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "\ufeff"))
 	if rest, ok := strings.CutPrefix(text, "<think>"); ok {
@@ -43,17 +42,16 @@ func Extract(text string) (json.RawMessage, error) {
 
 type finder struct {
 	text   string
-	found  []part // at most two: that is one too many
-	broken error  // the first that looks like a value and is none
+	found  []part // at most two, which is one too many
+	broken error  // the first part that looks like a value but is not valid
 }
 
-// part is a piece of the text.
+// part is a range of the text.
 type part struct{ start, end int }
 
 func (f *finder) done() bool { return f.broken != nil || len(f.found) > 1 }
 
-// blocks goes through the text line by line for fenced code blocks (as in
-// CommonMark), and looks for values in what is between them.
+// blocks searches fenced code blocks, as in CommonMark, and the prose between them.
 func (f *finder) blocks() {
 	prose := 0
 	for at := 0; at < len(f.text) && !f.done(); {
@@ -87,8 +85,8 @@ func lineEnd(text string, from int) int {
 	return len(text)
 }
 
-// fence returns the characters that open or close a code block and what
-// follows them, in lower case; or "" if the line does neither.
+// fence returns the fence of a line that opens or closes a code block, and the info string in
+// lower case. Both are "" for other lines.
 func fence(line string) (mark, info string) {
 	rest := strings.TrimLeft(line, " ")
 	if len(line)-len(rest) > 3 || rest == "" || rest[0] != '`' && rest[0] != '~' {
@@ -102,7 +100,7 @@ func fence(line string) (mark, info string) {
 	return mark, strings.ToLower(strings.TrimSpace(info))
 }
 
-// block looks at the content of a code block.
+// block searches the content of a code block.
 func (f *finder) block(p part, language string) {
 	p = f.trim(p)
 	if p.start == p.end {
@@ -126,10 +124,10 @@ func (f *finder) trim(p part) part {
 	return p
 }
 
-// prose looks for objects and arrays. Brackets with nothing in them that could
-// be part of a value, such as [1, p. 7] or {name}, are prose. Any other that
-// is not valid is a broken value: what is inside it must not be taken for the
-// answer. Each byte is read a fixed number of times, whatever the text.
+// prose searches text for objects and arrays. Brackets without quotes or nested brackets, such as
+// [1, p. 7] or {name}, are prose unless they are valid JSON. All other brackets that are not valid
+// are a broken value, whose parts must not be taken for the answer. Each byte is read a fixed
+// number of times for any text.
 func (f *finder) prose(p part) {
 	for at := p.start; !f.done(); {
 		i := strings.IndexAny(f.text[at:p.end], "{[")
@@ -164,13 +162,13 @@ func (f *finder) prose(p part) {
 	}
 }
 
-// valid says what is wrong with a text that is no JSON value.
+// valid returns the error in a text that is not a JSON value.
 func valid(s string) error {
 	var raw json.RawMessage
 	return json.Unmarshal([]byte(s), &raw)
 }
 
-// place is the position of a byte of the text.
+// place returns the position of a byte as line:column.
 func (f *finder) place(at int) string {
 	before := f.text[:at]
 	return fmt.Sprintf("%d:%d", strings.Count(before, "\n")+1,

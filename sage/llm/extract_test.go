@@ -54,7 +54,7 @@ func TestExtract(t *testing.T) {
 	}
 }
 
-// What is hostile costs no more than what is long.
+// Hostile texts take no longer than other texts of their length.
 func TestExtractIsLinear(t *testing.T) {
 	for _, unit := range []string{"[", "{", "[[x]", "[1 x]", "{x}", "```\n[x]\n```\n", `{"`, "```json\n", "[1,", `"`, "~~~~\n"} {
 		text := "- " + strings.Repeat(unit, (1<<20)/len(unit))

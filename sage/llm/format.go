@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Format is the format of a command's stdout. With another than Text it is known
-// whether there is an answer at all: agents may end with code 0 after they have
-// failed, and say why where the answer should be.
+// Format is the format of a command's stdout. Other formats than Text tell whether there is an
+// answer at all. Agents may exit with code 0 after a failure, and report it in place of the
+// answer.
 type Format string
 
 const (
-	Text   Format = ""       // the answer, and nothing else
+	Text   Format = ""       // the answer and nothing else
 	Claude Format = "claude" // claude -p --output-format json
 	Codex  Format = "codex"  // codex exec --json
 	Gemini Format = "gemini" // gemini --output-format json
@@ -57,7 +57,7 @@ func unreadable(f Format, out string, err error) error {
 		cut(quote(out), 200))
 }
 
-// readClaude reads the one result object.
+// readClaude reads the only result object.
 func readClaude(out string) (string, error) {
 	var r struct {
 		Type    string          `json:"type"`
@@ -85,8 +85,8 @@ func readClaude(out string) (string, error) {
 	return r.Result, nil
 }
 
-// readCodex reads a stream of events, one a line. The answer is the last
-// message of the turn, and there is one only if the turn was completed.
+// readCodex reads a stream of events, one per line. The answer is the last message of the turn,
+// provided that the turn was completed.
 func readCodex(out string) (string, error) {
 	completed, text, last := false, "", ""
 	for line := range strings.Lines(out) {
@@ -105,7 +105,7 @@ func readCodex(out string) (string, error) {
 			if e.Item.Type == "agent_message" {
 				text = e.Item.Text
 			}
-		case "error": // it may go on after it: only turn.failed is final
+		case "error": // it may recover: only turn.failed is final
 			last = e.Message
 		case "turn.failed":
 			return "", reported("it failed: %s", e.Error.Message)

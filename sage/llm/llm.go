@@ -1,13 +1,12 @@
-// Package llm asks language models, so that a program gets either an answer
-// of the shape that it needs or an error that says why not.
+// Package llm asks language models. A program gets either an answer of the shape that it needs or
+// an error that says why there is none.
 //
-// A Model answers one prompt: an OpenAI-compatible server (API) or the command
-// line of an agent (Command). Checked makes an Oracle of it, which also validates
-// answers against a JSON Schema and asks again. Mock and Script are oracles for
-// tests, without a model. FromEnv makes the one that the user's environment names.
+// A Model answers one prompt: an OpenAI-compatible server (API) or the command line of an agent
+// (Command). Checked turns a Model into an Oracle, which also validates answers against a JSON
+// Schema and asks again. Mock and Script are oracles for tests, without a model. FromEnv makes the
+// oracle that the user's environment names.
 //
-// Nothing here is remembered between two questions, and everything is safe for
-// concurrent use.
+// No state is kept between two questions, and everything is safe for concurrent use.
 package llm
 
 import (
@@ -23,17 +22,17 @@ import (
 
 // Oracle answers questions.
 type Oracle interface {
-	// Ask returns the text of the answer, without blanks around it. If the question
-	// has a schema, that is the JSON value in the answer, which is valid. The error
-	// wraps the cause of ctx if that ended the question.
+	// Ask returns the text of the answer without white space around it. If the question has a
+	// schema, the text is the valid JSON value in the answer. The error wraps the cause of ctx if
+	// ctx ended the question.
 	Ask(ctx context.Context, q Question) (string, error)
 }
 
-// Question is a prompt, and the shape of its answer.
+// Question is a prompt and the shape of its answer.
 type Question struct {
 	Prompt string
-	// Schema is the JSON Schema (draft 2020-12, unless $schema says otherwise)
-	// of the answer; nil asks for text. It cannot refer to other documents.
+	// Schema is the JSON Schema of the answer (draft 2020-12 unless $schema names another). It
+	// cannot refer to other documents. If it is nil, the answer is text.
 	Schema json.RawMessage
 }
 
@@ -44,8 +43,8 @@ type Model interface {
 
 // Bounds.
 const (
-	MaxPrompt = 4 << 20 // bytes of a prompt with what is added to it
-	MaxAnswer = 8 << 20 // bytes of an answer, also of all that is around it
+	MaxPrompt = 4 << 20 // bytes of a prompt with the text that is added to it
+	MaxAnswer = 8 << 20 // bytes of an answer with everything around it
 
 	maxQuoted = 4 << 10 // bytes of an answer in the next prompt, or in an error
 	maxReason = 2 << 10 // bytes of the text of a model, a server or a command in an error
@@ -62,11 +61,11 @@ var (
 	ErrShape = errors.New("the answer does not fit")
 )
 
-// ShapeError is the end of a question whose answer never fitted its schema. It is ErrShape.
+// ShapeError means that no answer fitted the schema. It wraps ErrShape.
 type ShapeError struct {
-	Tries  int    // answers that were refused
+	Tries  int    // number of rejected answers
 	Last   string // the last answer, cut to 4 KiB
-	Reason error  // what was wrong with it
+	Reason error  // why the last answer was rejected
 }
 
 func (e *ShapeError) Error() string {
@@ -80,10 +79,10 @@ func (e *ShapeError) Error() string {
 
 func (e *ShapeError) Unwrap() []error { return []error{ErrShape, e.Reason} }
 
-// Checked makes an Oracle of a model. An answer that does not fit the schema
-// is asked for again, at most retries times, with what was wrong in the prompt;
-// then the error is a *ShapeError. Errors of the model itself are not tried
-// again here: it knows better which of them pass.
+// Checked returns an Oracle that asks a model. If an answer does not fit the schema, the model is
+// asked again up to retries times, with the fault in the prompt. After that the error is a
+// *ShapeError. Errors of the model are not retried here, since the model knows which are
+// temporary.
 func Checked(m Model, retries int) Oracle { return checked{m, retries} }
 
 type checked struct {
@@ -141,23 +140,22 @@ func tooLong(n int) error {
 	return fmt.Errorf("the prompt has %d bytes, at most %d are sent: ask about less at a time", n, MaxPrompt)
 }
 
-// typedPrompt says in words what shape the answer must have. Words are what
-// every model understands; the ways of servers and commands to enforce a schema
-// are all different, and none accepts every schema.
+// typedPrompt returns a prompt that asks for the shape in words. Every model understands words.
+// The ways of servers and commands to enforce a schema all differ, and none accepts every schema.
 func typedPrompt(q Question) string {
 	return q.Prompt +
 		"\n\nAnswer with one JSON value that is valid against this JSON Schema, and with nothing else:\n" +
 		string(q.Schema) + "\n"
 }
 
-// correction returns the addition to the prompt after an answer that was refused.
+// correction returns the addition to the prompt after a rejected answer.
 func correction(text string, reason error) string {
 	return "\nAn earlier answer was refused. It was:\n" + cut(text, maxQuoted) +
 		"\nWhat is wrong with it: " + reason.Error() +
 		"\nAnswer again, with the corrected JSON value and with nothing else.\n"
 }
 
-// cut shortens text to n bytes at most, between characters.
+// cut shortens text to at most n bytes, between characters.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -169,7 +167,7 @@ func cut(text string, n int) string {
 	return text[:n] + "…"
 }
 
-// quote makes the text of a model, a server or a command fit for an error.
+// quote prepares the text of a model, a server or a command for an error.
 func quote(text string) string {
 	return cut(strings.Join(strings.Fields(plaintext.Line(cut(strings.ToValidUTF8(text, "\uFFFD"), 4*maxReason))), " "),
 		maxReason)

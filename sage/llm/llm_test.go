@@ -50,7 +50,7 @@ func TestCheckedGivesUp(t *testing.T) {
 	}
 }
 
-// A model's own error is final.
+// An error of the model is final.
 func TestCheckedPassesErrorsOn(t *testing.T) {
 	broken := errors.New("broken")
 	n := 0
@@ -85,7 +85,7 @@ func TestQuestionsThatAreNotAsked(t *testing.T) {
 	}
 }
 
-// What is valid JSON and made to do harm is refused, quickly.
+// Valid JSON that could do harm is rejected quickly.
 func TestHostileValues(t *testing.T) {
 	for value, want := range map[string]string{
 		`1e999999999`:              "out of all bounds",

@@ -11,17 +11,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testTimeout bounds every wait of these tests; only a failure takes that long.
+// testTimeout bounds every wait of these tests.
 const testTimeout = time.Minute
 
-// testContext is a context that ends a test which hangs.
+// testContext returns a context that ends a test that hangs.
 func testContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), testTimeout, errors.New("the test hangs"))
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// model is a Model made of a function.
+// model is a function as a Model.
 type model func(prompt string) (string, error)
 
 func (m model) Complete(_ context.Context, prompt string) (string, error) { return m(prompt) }

@@ -11,9 +11,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Mock answers at once, without a model: "[Mock LLM response for: PROMPT]", or,
-// for a schema, about the smallest value that is valid: no optional names, the
-// first of an enumeration, 0, false, "". Its usage is zero.
+// Mock answers without a model: "[Mock LLM response for: PROMPT]", or a minimal valid value for a
+// schema: no optional names, the first of an enumeration, 0, false, "".
 type Mock struct{}
 
 func (Mock) Ask(ctx context.Context, q Question) (string, error) {
@@ -45,8 +44,8 @@ func (Mock) Ask(ctx context.Context, q Question) (string, error) {
 	return string(raw), nil
 }
 
-// generator makes minimal values. Schemas may refer to themselves: fuel bounds the
-// work in all, maxDepth what is nested.
+// generator makes minimal values. Schemas may refer to themselves, so fuel bounds the total work
+// and maxDepth the nesting.
 type generator struct {
 	schema
 	fuel int
@@ -83,7 +82,7 @@ func (g *generator) value(s *jsonschema.Schema, depth int) (any, error) {
 	return g.array(s, depth)
 }
 
-// anyOf makes a value for the first alternative that has a finite one.
+// anyOf returns a value for the first alternative that has a finite one.
 func (g *generator) anyOf(alternatives []*jsonschema.Schema, depth int) (doc any, err error) {
 	for _, alternative := range alternatives {
 		if doc, err = g.value(alternative, depth+1); err == nil {
@@ -131,20 +130,20 @@ func (g *generator) array(s *jsonschema.Schema, depth int) (any, error) {
 
 // Scripted is one answer of a Script.
 type Scripted struct {
-	Text string // what the model says
-	Err  error  // if not nil, the question fails with it
+	Text string // the text of the model
+	Err  error  // if not nil, the error of the question
 }
 
-// Script is an Oracle for a test: it gives the answers that it was given, in
-// order. An answer to a question with a schema must fit it; nothing is asked
-// again. Asked more often than it has answers, it fails. The zero value has none.
+// Script is an Oracle for tests that gives prepared answers in order. An answer to a question with
+// a schema must fit it; it does not ask again. After the last answer every question fails. The
+// zero value has no answers.
 type Script struct {
 	mu      sync.Mutex
 	answers []Scripted
 	asked   int
 }
 
-// Add adds answers after those that it has.
+// Add appends answers.
 func (s *Script) Add(answers ...Scripted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +179,7 @@ func (s *Script) Ask(ctx context.Context, q Question) (string, error) {
 	return string(doc), nil
 }
 
-// next takes an answer; number is how many were taken before.
+// next takes an answer; number is the count of answers taken before.
 func (s *Script) next() (number int, next Scripted, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,13 +14,13 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// schema is a schema whose references are resolved.
+// schema is a schema with resolved references.
 type schema struct {
 	root     *jsonschema.Schema
 	resolved *jsonschema.Resolved
 }
 
-// compile fails for a text that is not a JSON Schema, which is a fault of the caller.
+// compile parses a schema. An invalid schema is a fault of the caller.
 func compile(raw json.RawMessage) (schema, error) {
 	if !json.Valid(raw) {
 		return schema{}, errors.New("the schema of the answer is not valid JSON")
@@ -41,8 +41,8 @@ func refuseToLoad(uri *url.URL) (*jsonschema.Schema, error) {
 	return nil, fmt.Errorf("%s is another document, and only this one is read", uri)
 }
 
-// read returns the value in the text, if it is valid. Its error says to a model
-// what is wrong.
+// read returns the JSON value in a text, if it is valid. Its error tells a model how to correct
+// it.
 func (s schema) read(text string) (json.RawMessage, error) {
 	raw, err := Extract(text)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s schema) read(text string) (json.RawMessage, error) {
 	return raw, s.validate(raw)
 }
 
-// validate returns an error with all faults of the value and where they are.
+// validate returns an error with all faults of a value and their paths.
 func (s schema) validate(raw json.RawMessage) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -74,11 +74,11 @@ func (s schema) validate(raw json.RawMessage) error {
 	return errors.New(cut(strings.Join(faults, "; "), maxReason))
 }
 
-// faults lists what is wrong with a value at a path. The validator stops at the
-// first fault; a model that is told all of them needs fewer tries.
+// faults returns the faults of a value at a path. The validator stops at the first fault, but a
+// model that knows all of them needs fewer attempts.
 func (s schema) faults(part *jsonschema.Schema, doc any, path string) (all []string) {
 	part = s.target(part)
-	own := *part // without what is inside
+	own := *part // without nested schemas
 	own.Defs = s.root.Defs
 	own.Properties = maps.Clone(part.Properties)
 	for name := range own.Properties {
@@ -119,7 +119,7 @@ func (s schema) faults(part *jsonschema.Schema, doc any, path string) (all []str
 	return all
 }
 
-// maxFaults bounds how many faults of a list are looked for.
+// maxFaults bounds the number of faults after which the elements of a list are not checked.
 const maxFaults = 20
 
 // target follows references to the definitions of the schema.
@@ -133,8 +133,8 @@ func (s schema) target(part *jsonschema.Schema) *jsonschema.Schema {
 	return part
 }
 
-// numbers replaces each json.Number, which the validator takes for a string: by
-// an int64, so that whole numbers stay exact, or by a float64.
+// numbers replaces each json.Number, which the validator takes for a string. Whole numbers become
+// int64, so that they stay exact, and others float64.
 func numbers(doc any) any {
 	switch doc := doc.(type) {
 	case json.Number:
@@ -162,8 +162,8 @@ const (
 	maxDigits   = 300
 )
 
-// checkBounds refuses values that are valid JSON and made to do harm, and objects
-// with two values for one name, of which readers would take one or the other.
+// checkBounds rejects valid JSON values that could do harm. It also rejects objects with two
+// values for one name, since readers differ in which one they take.
 func checkBounds(raw json.RawMessage) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -175,7 +175,7 @@ func checkBounds(raw json.RawMessage) error {
 	for {
 		token, err := d.Token()
 		if err != nil {
-			return nil // the end; that it is valid is known
+			return nil // the end; the value is known to be valid
 		}
 		top := len(levels) - 1
 		if top >= 0 && levels[top].names != nil {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Secret is a text that never shows itself, however it is printed, logged or
-// encoded. The zero value is empty.
+// Secret is a text that is never shown, whether it is printed, logged or encoded. The zero value
+// is empty.
 type Secret struct{ text *string } // fmt does not follow pointers in unexported fields
 
-// NewSecret keeps a text.
+// NewSecret returns a secret with a text.
 func NewSecret(text string) Secret {
 	if text == "" {
 		return Secret{}
@@ -25,7 +25,7 @@ func (s Secret) reveal() string {
 	return *s.text
 }
 
-// redacted is shown instead.
+// redacted is shown in place of a secret.
 const redacted = "[secret]"
 
 func (s Secret) String() string               { return redacted }
@@ -33,7 +33,7 @@ func (s Secret) Format(f fmt.State, _ rune)   { fmt.Fprint(f, redacted) }
 func (s Secret) LogValue() slog.Value         { return slog.StringValue(redacted) }
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// redact removes the secret from the text of a server: servers repeat keys that they refuse.
+// redact removes the secret from a text of a server. Some servers repeat a key that they reject.
 func (s Secret) redact(text string) string {
 	if s.text == nil {
 		return text

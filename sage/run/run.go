@@ -1,5 +1,5 @@
-// Package run runs a checked Sage program on a host: with the settings of its
-// project, the model that it asks, and its tools.
+// Package run runs a checked Sage program on a host, with the settings of its project, its model
+// and its tools.
 package run
 
 import (
@@ -21,30 +21,30 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Options connect a program to its surroundings. All but Host may be nil.
+// Options connect a program to its surroundings. All fields except Host may be nil.
 type Options struct {
 	Host host.Host
-	// Child returns an agent of the project's coppice.toml as a child of a
-	// supervisor of the program.
+	// Child returns an agent of the project's coppice.toml as a child of a supervisor of the
+	// program.
 	Child func(name string) (supervisor.ChildSpec, error)
 
 	In      io.Reader // of read_line and read_all
-	Trace   io.Writer // gets events of the program as NDJSON
+	Trace   io.Writer // receives the events of the program as NDJSON
 	OnEvent func(supervisor.Event)
 	Logger  *slog.Logger
 }
 
-// Program is a program that can run once. Close it.
+// Program is a program that can run once. It has to be closed.
 type Program struct {
 	instance *eval.Instance
 
 	mu      sync.Mutex
-	root    *supervisor.Supervisor // once it runs
+	root    *supervisor.Supervisor // nil before Run
 	stopped bool
 	killed  bool
 }
 
-// SettingsError means that a variable of the environment is wrong.
+// SettingsError means that an environment variable has a wrong value.
 type SettingsError struct{ Err error }
 
 // Error names the variable.
@@ -81,9 +81,9 @@ func Open(p *load.Program, info *check.Info, o Options) (*Program, error) {
 	return &Program{instance: program.New(settings)}, nil
 }
 
-// model returns the model that the program asks: the command of its project, or
-// the server that the environment names, which can also select a mock. It is nil
-// if there is neither, which is an error only for a program that asks.
+// model returns the model of the program: the command of its project or the server in the
+// environment. The environment can also select a mock. If there is none, the result is nil, which
+// is an error only for programs that ask a model.
 func model(p *load.Program, commands host.Commands) (llm.Oracle, error) {
 	key, _ := os.LookupEnv(llm.EnvKey)
 	if p.Settings != nil && p.Settings.Divine.Command != nil && key != llm.MockKey {
@@ -103,9 +103,8 @@ func model(p *load.Program, commands host.Commands) (llm.Oracle, error) {
 	return o, nil
 }
 
-// toolSettings returns the settings of the tools of a program: its files and
-// commands are in the directory of its project, unless the environment says
-// something else.
+// toolSettings returns the settings of the tools. Files and commands are in the directory of the
+// project unless the environment says otherwise.
 func toolSettings(p *load.Program) (tools.Settings, error) {
 	dir := cmp.Or(p.Root, filepath.Dir(p.Entry))
 	settings, err := tools.Settings{Root: dir, Dir: dir}.Environ(os.LookupEnv)
@@ -115,15 +114,15 @@ func toolSettings(p *load.Program) (tools.Settings, error) {
 	return settings, nil
 }
 
-// Tree returns the program as a tree of supervisors, for a host that runs it as
-// a part of its own. Traced has to be called with the events of that part.
+// Tree returns the program as a tree of supervisors for a host that runs it below its own
+// supervisors. The host has to pass the events of that tree to Traced.
 func (p *Program) Tree() (supervisor.Spec, error) { return p.instance.Spec() }
 
 // Traced writes an event of a supervisor of the program to its trace.
 func (p *Program) Traced(e supervisor.Event) { p.instance.Traced(e) }
 
-// Run runs the program until it ends, or Stop or Kill end it. The error says
-// why it failed; of an agent that is run alone it is the agent's own.
+// Run runs the program until it ends or is stopped by Stop. The error is that of
+// eval.Instance.Reason.
 func (p *Program) Run(ctx context.Context) error {
 	tree, err := p.instance.Spec()
 	if err != nil {
@@ -146,8 +145,8 @@ func (p *Program) Run(ctx context.Context) error {
 	return p.instance.Reason(root.Wait())
 }
 
-// Stop stops the program in order: every running agent runs its on resting, the
-// last one started first. The second call kills. The flag is ignored.
+// Stop stops the program in order: the agents run their on resting, the last started first. The
+// second call kills the program. The flag is ignored.
 func (p *Program) Stop(bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,13 +162,12 @@ func (p *Program) Stop(bool) {
 	}
 }
 
-// Pause makes all agents take no messages, after their on pause. It waits for
-// those that can pause at once, until ctx ends. Resume ends it.
+// Pause makes all agents take no messages. It waits until those that can pause at once have run
+// their on pause, or ctx ends.
 func (p *Program) Pause(ctx context.Context) { p.instance.Pause(ctx) }
 
 // Resume ends Pause.
 func (p *Program) Resume() { p.instance.Resume() }
 
-// Close releases what the tools of the program have opened. None of its agents
-// may still run.
+// Close closes the tools of the program. All its agents must have ended.
 func (p *Program) Close() error { return p.instance.Close() }

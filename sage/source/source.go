@@ -1,5 +1,4 @@
-// Package source represents positions in source texts, so that every part of the
-// Sage toolchain refers to them in the same way.
+// Package source represents positions in source texts for all parts of the Sage toolchain.
 package source
 
 import (
@@ -9,19 +8,19 @@ import (
 	"unicode/utf8"
 )
 
-// MaxSize is the size in bytes of the longest text there can be a File of.
+// MaxSize is the size in bytes of the longest text that a File can hold.
 const MaxSize = 64 << 20
 
-// File is a named text and the table of its lines. It does not change.
+// File is a named text with a table of its lines. It does not change.
 type File struct {
-	Name string // as a person would say it: a path, or "<stdin>"
+	Name string // a path, or "<stdin>"
 	Text string
 
 	lines []int32 // offset of the first byte of each line
 }
 
-// NewFile returns the File of a text of at most MaxSize bytes. A longer text is
-// cut off; readers of files refuse it before.
+// NewFile returns the File of a text. Text after MaxSize bytes is dropped; readers of files reject
+// such files.
 func NewFile(name, text string) *File {
 	if len(text) > MaxSize {
 		text = text[:MaxSize]
@@ -38,12 +37,11 @@ func NewFile(name, text string) *File {
 	return &File{Name: name, Text: text, lines: lines}
 }
 
-// Lines is the number of lines; a text that ends with a line feed has an empty
-// last one.
+// Lines returns the number of lines. A text that ends with a line feed has an empty last line.
 func (f *File) Lines() int { return len(f.lines) }
 
-// Line returns the line with this number, counted from 1, without its end. It
-// is "" for lines that do not exist.
+// Line returns the line with this number, counted from 1, without its line end. Lines that do not
+// exist are "".
 func (f *File) Line(line int) string {
 	if line < 1 || line > len(f.lines) {
 		return ""
@@ -55,13 +53,13 @@ func (f *File) Line(line int) string {
 	return strings.TrimSuffix(f.Text[start:end], "\r")
 }
 
-// LineStart is the offset at which the line with this number begins.
+// LineStart returns the offset of the start of a line.
 func (f *File) LineStart(line int) int {
 	line = min(max(line, 1), len(f.lines))
 	return int(f.lines[line-1])
 }
 
-// LineOf is the number of the line in which the byte at offset is, from 1.
+// LineOf returns the number of the line that contains the byte at offset, counted from 1.
 func (f *File) LineOf(offset int) int {
 	i, found := slices.BinarySearch(f.lines, int32(offset))
 	if found {
@@ -70,8 +68,7 @@ func (f *File) LineOf(offset int) int {
 	return i
 }
 
-// Position tells line and column of an offset. Offsets outside of the text
-// count as its ends.
+// Position returns the position of an offset. Offsets outside of the text are clamped.
 func (f *File) Position(offset int) Position {
 	offset = min(max(offset, 0), len(f.Text))
 	line := f.LineOf(offset)
@@ -79,20 +76,20 @@ func (f *File) Position(offset int) Position {
 	return Position{Name: f.Name, Offset: offset, Line: line, Column: utf8.RuneCountInString(f.Text[start:offset]) + 1}
 }
 
-// Span is the span of the bytes from start up to but without end.
+// Span returns the span of the bytes from start up to, but not including, end.
 func (f *File) Span(start, end int) Span {
 	return Span{File: f, Start: int32(start), End: int32(end)}
 }
 
-// Position is a place for people.
+// Position is a position for people.
 type Position struct {
-	Name   string // of the file
+	Name   string // name of the file
 	Offset int    // in bytes, from 0
-	Line   int    // from 1; 0 if there is no place
+	Line   int    // from 1; 0 if unknown
 	Column int    // in runes, from 1
 }
 
-// String is name:line:column.
+// String returns name:line:column.
 func (p Position) String() string {
 	if p.Line == 0 {
 		if p.Name == "" {
@@ -107,14 +104,14 @@ func (p Position) String() string {
 	return p.Name + ":" + s
 }
 
-// Span is a part of a file: the bytes from Start up to but without End. The
-// zero Span is nowhere.
+// Span is a part of a file: the bytes from Start up to, but not including, End. The zero Span is
+// nowhere.
 type Span struct {
 	File       *File
 	Start, End int32
 }
 
-// Extent returns the span itself: what embeds a Span has an extent.
+// Extent returns the span itself. Types that embed a Span get this method.
 func (s Span) Extent() Span { return s }
 
 // Valid reports whether the span is anywhere.
@@ -128,7 +125,7 @@ func (s Span) Position() Position {
 	return s.File.Position(int(s.Start))
 }
 
-// Source is the text of the span.
+// Source returns the text of the span.
 func (s Span) Source() string {
 	if s.File == nil || s.Start < 0 || s.End < s.Start || int(s.End) > len(s.File.Text) {
 		return ""
@@ -136,13 +133,13 @@ func (s Span) Source() string {
 	return s.File.Text[s.Start:s.End]
 }
 
-// To is the span from the beginning of s to the end of t.
+// To returns the span from the start of s to the end of t.
 func (s Span) To(t Span) Span {
 	return Span{File: s.File, Start: s.Start, End: max(s.End, t.End)}
 }
 
-// Before is the empty span at which s begins.
+// Before returns the empty span at the start of s.
 func (s Span) Before() Span { return Span{File: s.File, Start: s.Start, End: s.Start} }
 
-// After is the empty span at which s ends.
+// After returns the empty span at the end of s.
 func (s Span) After() Span { return Span{File: s.File, Start: s.End, End: s.End} }

@@ -13,11 +13,11 @@ import (
 	"github.com/coppice-dev/coppice/sage/tools"
 )
 
-// Options say which tests to run, and what to do with their results.
+// Options select the tests to run and receive their results.
 type Options struct {
-	// Path is that of the command line. If it is a file, only its own tests run.
+	// Path is the path on the command line. If it is a file, only the tests of that file run.
 	Path string
-	// Filter selects the tests with this text in file::name.
+	// Filter selects the tests whose file::name contains this text.
 	Filter string
 
 	Result  func(eval.TestResult)
@@ -25,8 +25,8 @@ type Options struct {
 	Failed  func(error)             // a program cannot be read or run
 }
 
-// Run runs the tests of programs one after the other, until ctx ends. A file that
-// belongs to several programs is tested once.
+// Run runs the tests of programs one after the other until ctx ends. A file that belongs to
+// several programs is tested once.
 func Run(ctx context.Context, programs []*load.Program, o Options) {
 	tested := map[string]bool{}
 	for _, p := range programs {

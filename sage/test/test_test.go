@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/test"
 )
 
-// alone knows no project: every file is a program by itself.
+// alone knows no project, so every file is its own program.
 type alone struct{}
 
 func (alone) Settings(string) (*load.Settings, error) { return nil, fs.ErrNotExist }

@@ -15,43 +15,40 @@ import (
 	"modernc.org/sqlite"
 )
 
-// Database is one connection to a SQLite database. Statements run one after
-// the other, so BEGIN and COMMIT mean what they say; callers that share a
-// Database share its transaction. One that is open is rolled back by Close, and when
-// the context of a statement in it ends.
+// Database is one connection to a SQLite database. Statements run one after the other, so BEGIN
+// and COMMIT work as usual; callers that share a Database share its transaction. An open
+// transaction is rolled back by Close and when the context of one of its statements ends.
 //
-// No statement reaches another file than that of the database: ATTACH and
-// VACUUM INTO are refused, and so are pragmas for the whole process.
+// No statement can reach another file than that of the database: ATTACH and VACUUM INTO are
+// refused, and so are pragmas for the whole process.
 type Database struct {
 	db   *sql.DB
 	name string
 }
 
-// Row is one row of an answer.
+// Row is one row of a query result.
 type Row struct {
 	Columns []string // the same slice in all rows
-	// Values are nil, int64, float64, string or []byte. What is stored as text in
-	// a column declared DATE, DATETIME or TIMESTAMP comes in the form of SQLite's
-	// own functions: 2006-01-02 (DATE), 2006-01-02 15:04:05.
+	// Values are nil, int64, float64, string or []byte. Text in a column declared DATE, DATETIME
+	// or TIMESTAMP has the form of SQLite's functions: 2006-01-02 (DATE), 2006-01-02 15:04:05.
 	Values []any
 }
 
-// statementTime bounds a statement with the reading of its rows.
+// statementTime bounds a statement including the reading of its rows.
 const statementTime = 5 * time.Minute
 
-// maxStatement bounds the length of a statement, in bytes.
+// maxStatement bounds the length of a statement in bytes.
 const maxStatement = 1 << 20
 
-// OpenDatabase opens a database: "sqlite:path", "sqlite:path?mode=ro" (or rw:
-// do not create it) or a bare path, relative to dir; or "sqlite::memory:", which
-// ends with Close. Other kinds are errors that say which there are. A file that
-// is missing is created, in a directory that exists.
+// OpenDatabase opens a database. The address is "sqlite:path", "sqlite:path?mode=ro" (or rw, which
+// does not create it) or a bare path, relative to dir. "sqlite::memory:" is a database that ends
+// with Close. A missing file is created in an existing directory.
 func OpenDatabase(ctx context.Context, address, dir string) (*Database, error) {
 	dsn, err := parseDatabase(address, dir)
 	if err != nil {
 		return nil, err
 	}
-	d := new(sqlite.Driver) // not the registered one: its connections are the stores'
+	d := new(sqlite.Driver) // not the registered one, whose connections belong to the stores
 	d.RegisterConnectionHook(func(c sqlite.ExecQuerierContext, _ string) error {
 		r, ok := c.(sqlite.AuthorizerRegisterer)
 		if !ok {
@@ -71,7 +68,7 @@ func OpenDatabase(ctx context.Context, address, dir string) (*Database, error) {
 	return opened, nil
 }
 
-// connector opens connections of a driver that has no name.
+// connector opens connections of an unregistered driver.
 type connector struct {
 	driver *sqlite.Driver
 	dsn    string
@@ -80,7 +77,7 @@ type connector struct {
 func (c connector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
 func (c connector) Driver() driver.Driver                        { return c.driver }
 
-// parseDatabase makes the driver's name of a database of what people write.
+// parseDatabase converts an address to a data source name.
 func parseDatabase(address, dir string) (string, error) {
 	path, isSQLite := strings.CutPrefix(address, "sqlite:")
 	if !isSQLite {
@@ -118,7 +115,7 @@ func parseDatabase(address, dir string) (string, error) {
 	return (&url.URL{Scheme: "file", Path: path}).String() + "?" + query.Encode(), nil
 }
 
-// authorize keeps statements to the file that was opened, and to the connection.
+// authorize restricts statements to the opened file and the connection.
 func authorize(action sqlite.AuthorizerActionCode, arg1, _, _, _ string) sqlite.AuthorizerReturnCode {
 	switch action {
 	case sqlite.AuthAttach, sqlite.AuthDetach:
@@ -133,12 +130,12 @@ func authorize(action sqlite.AuthorizerActionCode, arg1, _, _, _ string) sqlite.
 	return sqlite.AuthorizerOK
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (d *Database) Close() error { return d.db.Close() }
 
-// Query runs a statement with arguments for its ?, and returns its rows: at most
-// 100,000, and 10 MiB of values; more is an error. Arguments are nil, bool,
-// int, int64, float64, string or []byte.
+// Query runs a statement with arguments for its ? placeholders and returns at most 100,000 rows
+// and 10 MiB of values; more is an error. Arguments are nil, bool, int, int64, float64, string or
+// []byte.
 func (d *Database) Query(ctx context.Context, statement string, args ...any) ([]Row, error) {
 	var rows []Row
 	err := d.use(ctx, statement, args, func(ctx context.Context, c *sql.Conn) (err error) {
@@ -148,8 +145,8 @@ func (d *Database) Query(ctx context.Context, statement string, args ...any) ([]
 	return rows, err
 }
 
-// Execute runs a statement, or several with semicolons between them, and
-// returns how many rows the last one that changes any has changed.
+// Execute runs statements separated by semicolons. It returns the number of rows that the last
+// changing statement has changed.
 func (d *Database) Execute(ctx context.Context, statement string, args ...any) (affected int64, err error) {
 	err = d.use(ctx, statement, args, func(ctx context.Context, c *sql.Conn) error {
 		r, err := c.ExecContext(ctx, statement, args...)
@@ -161,7 +158,7 @@ func (d *Database) Execute(ctx context.Context, statement string, args ...any) (
 	return affected, err
 }
 
-// use calls f with the connection, for a bounded time.
+// use calls f with the connection for a bounded time.
 func (d *Database) use(ctx context.Context, statement string, args []any,
 	f func(context.Context, *sql.Conn) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, statementTime, fmt.Errorf("it took longer than %v", statementTime))
@@ -170,13 +167,13 @@ func (d *Database) use(ctx context.Context, statement string, args []any,
 	if err == nil {
 		var c *sql.Conn
 		if c, err = d.db.Conn(ctx); err == nil {
-			// SQLite makes a value before it gives it; this bounds also what is stored.
+			// SQLite makes a value before it returns it. This also bounds stored values.
 			const lengthLimit = 0 // SQLITE_LIMIT_LENGTH
 			if _, err = sqlite.Limit(c, lengthLimit, MaxResult); err == nil {
 				err = f(ctx, c)
 			}
 			if ctx.Err() != nil {
-				// Half of a transaction must not wait for the next caller.
+				// The next caller must not find half of a transaction.
 				c.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 			}
 			err = errors.Join(err, c.Close())
@@ -245,7 +242,7 @@ func query(ctx context.Context, c *sql.Conn, statement string, args []any) (all 
 	return all, rows.Err()
 }
 
-// sizeOf is about what a value takes.
+// sizeOf returns the approximate size of a value in bytes.
 func sizeOf(v any) int {
 	switch v := v.(type) {
 	case string:
@@ -256,7 +253,7 @@ func sizeOf(v any) int {
 	return 16
 }
 
-// formatTime writes a time as SQLite does; the driver has made it of text.
+// formatTime writes a time as SQLite does. The driver has parsed it from text.
 func formatTime(t time.Time, declared string) string {
 	if strings.EqualFold(declared, "DATE") && t.Equal(t.Truncate(24*time.Hour)) {
 		return t.Format(time.DateOnly)

@@ -14,19 +14,18 @@ import (
 	"syscall"
 )
 
-// Files are those below one directory. Names are relative to it, with slashes;
-// neither ".." nor a symbolic link leads out of it. Only regular files are read
-// and written: a pipe or a device could hold up a program for ever.
+// Files are the files in one directory. Names are relative to it, with slashes. Neither ".." nor a
+// symbolic link leads out of it. Only regular files are read and written, since a pipe or device
+// could block a program forever.
 type Files struct {
 	dir  string
 	root *os.Root
 }
 
-// maxNames bounds the names that List returns.
+// maxNames bounds the number of names that List returns.
 const maxNames = 100_000
 
-// OpenFiles opens a directory, which must exist; the current one if dir is
-// empty. Close it.
+// OpenFiles opens an existing directory, or the current one if dir is empty. It has to be closed.
 func OpenFiles(dir string) (*Files, error) {
 	dir, err := filepath.Abs(cmp.Or(dir, "."))
 	if err != nil {
@@ -39,7 +38,7 @@ func OpenFiles(dir string) (*Files, error) {
 	return &Files{dir, root}, nil
 }
 
-// Close closes the directory; nothing works after that.
+// Close closes the directory. All later operations fail.
 func (f *Files) Close() error { return f.root.Close() }
 
 // wrap adds the operation and the name to an error. It is deferred.
@@ -60,7 +59,7 @@ func (f *Files) wrap(operation, name string, failed *error) {
 	*failed = fmt.Errorf("%s %.200q in %s: %w", operation, name, f.dir, err)
 }
 
-// Read returns the content of a file, which is UTF-8 text of at most 10 MiB.
+// Read returns the content of a file, which must be UTF-8 text of at most 10 MiB.
 func (f *Files) Read(ctx context.Context, name string) (content string, err error) {
 	defer f.wrap("read", name, &err)
 	file, _, err := f.open(ctx, name, os.O_RDONLY)
@@ -78,13 +77,12 @@ func (f *Files) Read(ctx context.Context, name string) (content string, err erro
 	return text("it", data)
 }
 
-// open opens a regular file, and nothing else, without waiting for a writer of
-// what has become a pipe meanwhile.
+// open opens a regular file. It does not block if the file has become a pipe meanwhile.
 func (f *Files) open(ctx context.Context, name string, flags int) (*os.File, fs.FileInfo, error) {
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
-	if info, err := f.root.Stat(name); err == nil { // opening can have effects, on a device
+	if info, err := f.root.Stat(name); err == nil { // opening a device can have effects
 		if err := checkRegular(info); err != nil {
 			return nil, nil, err
 		}
@@ -114,10 +112,9 @@ func checkRegular(info fs.FileInfo) error {
 	return fmt.Errorf("not a regular file (%v)", info.Mode().Type())
 }
 
-// Write makes a file hold the content: all of it, or, if that fails at any
-// point, what it held before. The directory it is in must exist. A file that
-// exists keeps its permissions, a new one has 0644 less the umask. A symbolic
-// link is replaced, not followed.
+// Write replaces the content of a file atomically: if it fails, the old content stays. The
+// directory must exist. An existing file keeps its permissions, a new one gets 0644 less the
+// umask. A symbolic link is replaced, not followed.
 func (f *Files) Write(ctx context.Context, name, content string) (err error) {
 	defer f.wrap("write", name, &err)
 	if ctx.Err() != nil {
@@ -132,7 +129,7 @@ func (f *Files) Write(ctx context.Context, name, content string) (err error) {
 	case err == nil && info.Mode().IsRegular():
 		mode = info.Mode().Perm()
 		if mode&0o200 == 0 {
-			return fs.ErrPermission // renaming does not ask
+			return fs.ErrPermission // rename does not check it
 		}
 	case err == nil && info.Mode().Type() != fs.ModeSymlink:
 		return checkRegular(info)
@@ -157,7 +154,7 @@ func (f *Files) Write(ctx context.Context, name, content string) (err error) {
 		err = file.Chmod(mode)
 	}
 	if err == nil {
-		err = file.Sync() // else a power cut may leave the new name with no content
+		err = file.Sync() // otherwise a power failure may leave an empty file
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
@@ -169,8 +166,7 @@ func tooLarge(content string) error {
 	return fmt.Errorf("the content has %d bytes, at most %d are written at a time", len(content), MaxFile)
 }
 
-// Append adds to the end of a file, which is made if there is none. What
-// several append at a time does not mix.
+// Append appends to a file, which is created if it is missing. Concurrent appends do not mix.
 func (f *Files) Append(ctx context.Context, name, content string) (err error) {
 	defer f.wrap("append to", name, &err)
 	if len(content) > MaxFile {
@@ -187,7 +183,7 @@ func (f *Files) Append(ctx context.Context, name, content string) (err error) {
 	return errors.Join(err, file.Close())
 }
 
-// Exists reports whether there is a file or a directory of that name.
+// Exists reports whether a file or directory exists.
 func (f *Files) Exists(ctx context.Context, name string) (exists bool, err error) {
 	defer f.wrap("look for", name, &err)
 	if ctx.Err() != nil {
@@ -200,8 +196,7 @@ func (f *Files) Exists(ctx context.Context, name string) (exists bool, err error
 	return err == nil, err
 }
 
-// List returns the names in a directory, sorted: at most 100,000. "" and "."
-// are the directory itself.
+// List returns at most 100,000 names in a directory, sorted. "" and "." are the root directory.
 func (f *Files) List(ctx context.Context, name string) (names []string, err error) {
 	defer f.wrap("list", name, &err)
 	if ctx.Err() != nil {
@@ -223,7 +218,7 @@ func (f *Files) List(ctx context.Context, name string) (names []string, err erro
 	return names, nil
 }
 
-// Delete removes a file, a symbolic link or an empty directory, which must exist.
+// Delete deletes an existing file, symbolic link or empty directory.
 func (f *Files) Delete(ctx context.Context, name string) (err error) {
 	defer f.wrap("delete", name, &err)
 	switch {
@@ -235,7 +230,7 @@ func (f *Files) Delete(ctx context.Context, name string) (err error) {
 	return f.root.Remove(name)
 }
 
-// Mkdir makes a directory and those that it is in; it may exist.
+// Mkdir creates a directory and its parents. It may exist.
 func (f *Files) Mkdir(ctx context.Context, name string) (err error) {
 	defer f.wrap("make the directory", name, &err)
 	if ctx.Err() != nil {

@@ -14,26 +14,26 @@ import (
 	"time"
 )
 
-// HTTP makes requests. Close ends the connections that it keeps.
+// HTTP makes requests. Close closes its idle connections.
 type HTTP struct {
 	timeout   time.Duration
 	transport *http.Transport
 }
 
-// Response is an answer. A status such as 404 is one, too, and no error.
+// Response is a response with any status. A status such as 404 is not an error.
 type Response struct {
 	Status int
 	Body   string // UTF-8
-	// Headers by name, in lower case; the values of one that came several
-	// times are joined with ", ".
+	// Headers by name in lower case. The values of a repeated header
+	// are joined with ", ".
 	Headers map[string]string
 }
 
-// maxRedirects bounds the redirects that are followed.
+// maxRedirects bounds the number of redirects that are followed.
 const maxRedirects = 10
 
-// NewHTTP makes one; a request takes at most timeout, DefaultHTTPTimeout if
-// zero, with its redirects and its body. The proxies of the environment are used.
+// NewHTTP returns an HTTP that uses the proxies of the environment. The timeout of a request
+// includes its redirects and its body; DefaultHTTPTimeout if zero.
 func NewHTTP(timeout time.Duration) *HTTP {
 	return &HTTP{timeout: cmp.Or(timeout, DefaultHTTPTimeout), transport: &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
@@ -45,17 +45,16 @@ func NewHTTP(timeout time.Duration) *HTTP {
 	}}
 }
 
-// Close ends connections that are not in use. A request after it makes new ones.
+// Close closes idle connections. A later request opens new ones.
 func (h *HTTP) Close() error {
 	h.transport.CloseIdleConnections()
 	return nil
 }
 
-// Do makes a request. The scheme of the address is http or https. A body is
-// text/plain in UTF-8 unless a header says otherwise. Up to 10 redirects are
-// followed, but none from https to http; to another host only headers go along
-// that do not identify the sender. An answer with a body of more than 10 MiB, or
-// one that is not UTF-8, is an error.
+// Do makes a request to an http or https URL. A body is text/plain in UTF-8 unless a header says
+// otherwise. Up to 10 redirects are followed, but none from https to http. Only headers that do
+// not identify the sender are sent to another host. A response body of more than 10 MiB is an
+// error, and so is one that is not UTF-8.
 func (h *HTTP) Do(ctx context.Context, method, address, body string, headers map[string]string) (Response, error) {
 	r, err := h.do(ctx, method, address, body, headers)
 	if err != nil {
@@ -92,7 +91,7 @@ func (h *HTTP) do(ctx context.Context, method, address, body string, headers map
 	return Response{}, err
 }
 
-// withoutPassword is an address that may be none, for an error.
+// withoutPassword returns an address, which may be invalid, for an error.
 func withoutPassword(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -150,8 +149,8 @@ func checkURL(u *url.URL) error {
 	return nil
 }
 
-// redirect decides whether one is followed. net/http keeps only the headers
-// Authorization and Cookie from strangers; keys have many names.
+// redirect decides whether a redirect is followed. For other hosts, net/http drops only the
+// headers Authorization and Cookie, but keys have many names.
 func redirect(next *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return fmt.Errorf("more than %d redirects, the last to %.200q", maxRedirects, next.URL.Redacted())

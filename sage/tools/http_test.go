@@ -150,7 +150,7 @@ func TestHTTPTime(t *testing.T) {
 	}
 }
 
-// What tells who asks stays with whom it was meant for.
+// Headers that identify the sender are not sent to another host.
 func TestHTTPRedirects(t *testing.T) {
 	var got http.Header
 	stranger := serve(t, func(w http.ResponseWriter, r *http.Request) { got = r.Header })

@@ -14,25 +14,25 @@ import (
 	"github.com/coppice-dev/coppice/sage/library"
 )
 
-// Shell runs commands, without a shell: what is in an argument is never
-// anything else. Each runs in a process group of its own, which is killed when
-// the command ends, when the context does, and after Timeout. Stdin is empty.
+// Shell runs commands without a shell, so arguments are never interpreted. Each command runs in
+// its own process group. The group is killed when the command exits, when the context ends and
+// after Timeout. Stdin is empty.
 type Shell struct {
-	Host    host.Commands // runs them
-	Dir     string        // the current one if empty
-	Env     []string      // the whole environment, as KEY=value; Inherited() if nil
+	Host    host.Commands // runs the commands
+	Dir     string        // the current directory if empty
+	Env     []string      // the whole environment as KEY=value; that of Inherited if nil
 	Timeout time.Duration // of one command; DefaultShellTimeout if zero
 }
 
-// ShellResult is the result of a command that has exited, with any code.
+// ShellResult is the result of a command that has exited with any code.
 type ShellResult struct {
-	ExitCode int // 128 + the number of the signal, if one ended it
-	// At most 10 MiB each; what was not UTF-8 is U+FFFD.
+	ExitCode int // 128 + the signal number if a signal ended the command
+	// At most 10 MiB each. Bytes that are not UTF-8 become U+FFFD.
 	Stdout, Stderr string
 }
 
-// Run runs a program with arguments. That it ends with another code than 0 is
-// no error; that it cannot be run, writes too much or takes too long is one.
+// Run runs a program with arguments. An exit code other than 0 is not an error. It is an error if
+// the program cannot run, writes too much or takes too long.
 func (s *Shell) Run(ctx context.Context, argv []string) (ShellResult, error) {
 	if len(argv) == 0 {
 		return ShellResult{}, errors.New(`run a command: nothing to run: want the program and its ` +
@@ -62,10 +62,9 @@ func (s *Shell) Run(ctx context.Context, argv []string) (ShellResult, error) {
 	}, nil
 }
 
-// RunLine is Run of a line that is plain words with blanks between them, such
-// as "git status --short". A line with anything that means something to a
-// shell is refused, since there is none to understand it, and since what is
-// pasted into such a line can become another command.
+// RunLine runs a line of plain words separated by spaces, such as "git status --short". A line
+// with a character that has a meaning in a shell is rejected: no shell would interpret it, and
+// text that is pasted into such a line can become another command.
 func (s *Shell) RunLine(ctx context.Context, line string) (ShellResult, error) {
 	argv, err := words(line)
 	if err != nil {
@@ -74,7 +73,7 @@ func (s *Shell) RunLine(ctx context.Context, line string) (ShellResult, error) {
 	return s.Run(ctx, argv)
 }
 
-// words splits a line into its words, as RunLine does.
+// words splits a line for RunLine.
 func words(line string) ([]string, error) {
 	if bad, found := library.ShellSyntax(line); found {
 		return nil, fmt.Errorf("run %.200q: %.10q means something to a shell, and there is none here: "+
@@ -93,15 +92,14 @@ func words(line string) ([]string, error) {
 	return argv, nil
 }
 
-// EnvToken is the variable with the token by which an agent proves its identity.
+// EnvToken is the variable with the token that identifies an agent.
 const EnvToken = "COPPICE_TOKEN"
 
-// notInherited are the variables that a command does not inherit: secrets of the
-// program.
+// notInherited are the variables with secrets of the program.
 var notInherited = []string{"SAGE_API_KEY", EnvDatabase, EnvToken}
 
-// Inherited returns the part of an environment that a command inherits: all except
-// the key of the model, the database, and the token of the agent.
+// Inherited returns the environment that a command inherits: all variables except the key of the
+// model, the database and the token of the agent.
 func Inherited(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
 		name, _, ok := strings.Cut(kv, "=")

@@ -1,10 +1,10 @@
-// Package tools gives programs access to the world around them: HTTP, Files, Shell
-// and Database. Each works within bounds of time, size and place that hold for any
-// input, because programs act on the answers of models.
+// Package tools gives programs access to the outside: HTTP, Files, Shell and Database. Each tool
+// has limits of time, size and place that hold for any input, because programs act on the answers
+// of models.
 //
-// Values are plain: text, numbers, maps and lists. Errors say what was asked
-// for, why it was not done and what would be; one that comes from the end of a
-// context wraps its cause. Everything is safe for concurrent use.
+// Values are plain: text, numbers, maps and lists. Errors name the operation, the cause and a
+// remedy. An error that is caused by the end of a context wraps its cause. Everything is safe for
+// concurrent use.
 package tools
 
 import (
@@ -20,19 +20,19 @@ import (
 
 // Bounds.
 const (
-	MaxBody   = 10 << 20 // bytes of a request's or an answer's body, after it is unpacked
-	MaxFile   = 10 << 20 // bytes that are read or written at a time
+	MaxBody   = 10 << 20 // bytes of the body of a request or response, uncompressed
+	MaxFile   = 10 << 20 // bytes of one read or write
 	MaxOutput = 10 << 20 // bytes of stdout, and of stderr, of a command
-	MaxRows   = 100_000  // rows of an answer of the database
-	MaxResult = 10 << 20 // bytes of the values in it
+	MaxRows   = 100_000  // rows of a query result
+	MaxResult = 10 << 20 // bytes of the values of a query result
 )
 
-// Settings say where the tools work and how long.
+// Settings are the places and time limits of the tools.
 type Settings struct {
 	HTTPTimeout time.Duration // of one request with its redirects; DefaultHTTPTimeout if zero
-	Root        string        // the directory of Files; the current one if empty
+	Root        string        // the directory of Files; the current directory if empty
 	Database    string        // see OpenDatabase; none if empty
-	Dir         string        // where commands run, and relative paths of Database begin; the current one if empty
+	Dir         string        // of commands and of a relative Database; the current directory if empty
 	Commands    host.Commands // runs commands
 }
 
@@ -42,15 +42,15 @@ const (
 	DefaultShellTimeout = 5 * time.Minute
 )
 
-// Variables that Environ reads. One that is set to nothing counts as not set.
+// Variables that Environ reads. An empty value counts as not set.
 const (
 	EnvHTTPTimeout = "SAGE_HTTP_TIMEOUT" // seconds, such as 30 or 0.5, or with a unit: 500ms, 2m; at most 1 h
 	EnvRoot        = "SAGE_FS_ROOT"
 	EnvDatabase    = "SAGE_DATABASE_URL"
 )
 
-// Environ returns the settings with what the environment sets instead; lookup
-// is os.LookupEnv, or what stands for it. Its errors name the variable.
+// Environ returns the settings overridden by the environment; lookup is usually os.LookupEnv. Its
+// errors name the variable.
 func (s Settings) Environ(lookup func(string) (string, bool)) (Settings, error) {
 	get := func(name string) string {
 		v, _ := lookup(name)
@@ -77,7 +77,7 @@ func (s Settings) Environ(lookup func(string) (string, bool)) (Settings, error) 
 	return s, nil
 }
 
-// text makes a string of bytes that must be text.
+// text converts bytes that have to be UTF-8 text.
 func text(what string, data []byte) (string, error) {
 	if !utf8.Valid(data) {
 		return "", fmt.Errorf("%s is not UTF-8 text (%d bytes)", what, len(data))

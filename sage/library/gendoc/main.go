@@ -1,4 +1,4 @@
-// Command gendoc writes the reference of the library into the file that is named.
+// Command gendoc writes the reference of the library to a file.
 package main
 
 import (
