@@ -29,7 +29,7 @@ type agent struct {
 	in           *Instance
 	fields       []Value
 	box          *mailbox
-	beliefsOpen  bool // the store has them open, since some are persistent: some are persistent
+	beliefsOpen  bool // the store has them open, since some are persistent
 	incarnation  uint64
 	lifetime     context.Context // ends with the incarnation; summoned agents run in it
 	grace        context.Context // see graceContext; nil until it is needed

@@ -216,7 +216,7 @@ func last(m *machine, a []Value) Value { return m.element(a[0], a[0].n-1) }
 func (m *machine) sublist(list Value, from, to int64) Value {
 	from, to = min(max(from, 0), list.n), min(max(to, 0), list.n)
 	if from == 0 && to > 0 {
-		// The shorter list shares the vector, since elements after its end never matter to it.
+		// The shorter list can share the vector, which never changes once it is marked as shared.
 		m.share(list)
 		return Value{to, list.ref}
 	}

@@ -14,7 +14,7 @@ import (
 type tracedTree struct {
 	mu          sync.Mutex
 	agents      map[string]struct{} // agents that have begun
-	supervisors map[string]bool     // supervisors that have begun, and whether they have reported their first start
+	supervisors map[string]bool     // those that have begun; true if their first start was reported
 }
 
 // traceChildStart traces the start of an agent. Supervisors above it that are not in the trace
