@@ -66,7 +66,9 @@ func (m *compiler) isModule(e syntax.Expr) bool {
 
 // arguments compiles the arguments of a call. The function put stores them in the first variables
 // of the frame of the call.
-func (m *compiler) arguments(args []syntax.Expr, bare func(int) bool) (prepare func(*frame), put func(from, to *frame)) {
+func (m *compiler) arguments(args []syntax.Expr, bare func(int) bool) (
+	prepare func(*frame), put func(from, to *frame),
+) {
 	prepare, ready := m.spilledArgs(m.keepAll(args))
 	stores := make([]func(*frame, *Value), len(ready))
 	for i, c := range ready {

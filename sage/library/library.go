@@ -15,6 +15,13 @@ type Function struct {
 	Test      bool   // it can be used only in tests
 }
 
+func fn(signature, doc string) Function { return Function{Signature: signature, Doc: doc} }
+
+func changing(f Function) Function {
+	f.Changes = true
+	return f
+}
+
 // Name returns the name of the function.
 func (f *Function) Name() string {
 	name, _, _ := strings.Cut(f.Signature, "(")
@@ -73,46 +80,43 @@ type Tool struct {
 func Tools() []Tool {
 	return []Tool{
 		{"Http", "HTTP requests.", []Function{
-			{Signature: "get(url: String) -> HttpResponse fails", Doc: "Makes a GET request."},
-			{Signature: "get(url: String, headers: Map<String, String>) -> HttpResponse fails",
-				Doc: "Makes a GET request with headers."},
-			{Signature: "post(url: String, body: String) -> HttpResponse fails",
-				Doc: "Makes a POST request with a body."},
-			{Signature: "post(url: String, body: String, headers: Map<String, String>) -> HttpResponse fails",
-				Doc: "Makes a POST request with a body and headers."},
-			{Signature: "put(url: String, body: String) -> HttpResponse fails",
-				Doc: "Makes a PUT request with a body."},
-			{Signature: "put(url: String, body: String, headers: Map<String, String>) -> HttpResponse fails",
-				Doc: "Makes a PUT request with a body and headers."},
-			{Signature: "delete(url: String) -> HttpResponse fails", Doc: "Makes a DELETE request."},
-			{Signature: "delete(url: String, headers: Map<String, String>) -> HttpResponse fails",
-				Doc: "Makes a DELETE request with headers."},
+			fn("get(url: String) -> HttpResponse fails", "Makes a GET request."),
+			fn("get(url: String, headers: Map<String, String>) -> HttpResponse fails",
+				"Makes a GET request with headers."),
+			fn("post(url: String, body: String) -> HttpResponse fails", "Makes a POST request with a body."),
+			fn("post(url: String, body: String, headers: Map<String, String>) -> HttpResponse fails",
+				"Makes a POST request with a body and headers."),
+			fn("put(url: String, body: String) -> HttpResponse fails", "Makes a PUT request with a body."),
+			fn("put(url: String, body: String, headers: Map<String, String>) -> HttpResponse fails",
+				"Makes a PUT request with a body and headers."),
+			fn("delete(url: String) -> HttpResponse fails", "Makes a DELETE request."),
+			fn("delete(url: String, headers: Map<String, String>) -> HttpResponse fails",
+				"Makes a DELETE request with headers."),
 		}},
 		{"Fs", "Files in the directory of the program.", []Function{
-			{Signature: "read(path: String) -> String fails", Doc: "The content of a file."},
-			{Signature: "write(path: String, content: String) -> Unit fails",
-				Doc: "Replaces the content of a file. The file and its directories are created if they are missing."},
-			{Signature: "append(path: String, content: String) -> Unit fails",
-				Doc: "Appends to a file, which is created if it is missing."},
-			{Signature: "exists(path: String) -> Bool fails", Doc: "Whether a file or directory exists."},
-			{Signature: "list(path: String) -> List<String> fails", Doc: "The names in a directory, sorted."},
-			{Signature: "delete(path: String) -> Unit fails", Doc: "Deletes a file or an empty directory."},
-			{Signature: "mkdir(path: String) -> Unit fails", Doc: "Creates a directory and its parents."},
+			fn("read(path: String) -> String fails", "The content of a file."),
+			fn("write(path: String, content: String) -> Unit fails",
+				"Replaces the content of a file. The file and its directories are created if they are missing."),
+			fn("append(path: String, content: String) -> Unit fails",
+				"Appends to a file, which is created if it is missing."),
+			fn("exists(path: String) -> Bool fails", "Whether a file or directory exists."),
+			fn("list(path: String) -> List<String> fails", "The names in a directory, sorted."),
+			fn("delete(path: String) -> Unit fails", "Deletes a file or an empty directory."),
+			fn("mkdir(path: String) -> Unit fails", "Creates a directory and its parents."),
 		}},
 		{"Shell", "Commands that run without a shell.", []Function{
-			{Signature: "run(command: String) -> ShellResult fails",
-				Doc: "Runs a command line of plain words separated by spaces."},
-			{Signature: "run(command: List<String>) -> ShellResult fails",
-				Doc: "Runs a program with arguments."},
+			fn("run(command: String) -> ShellResult fails",
+				"Runs a command line of plain words separated by spaces."),
+			fn("run(command: List<String>) -> ShellResult fails", "Runs a program with arguments."),
 		}},
 		{"Database", "One SQLite database.", []Function{
-			{Signature: "query(sql: String) -> List<DbRow> fails", Doc: "The rows that a statement returns."},
-			{Signature: "query<T>(sql: String, args: List<T>) -> List<DbRow> fails",
-				Doc: "The rows that a statement returns, with values for its ? placeholders."},
-			{Signature: "execute(sql: String) -> Int fails",
-				Doc: "Runs statements and returns the number of rows that the last one changed."},
-			{Signature: "execute<T>(sql: String, args: List<T>) -> Int fails",
-				Doc: "Runs a statement with values for its ? placeholders and returns the number of rows that it changed."},
+			fn("query(sql: String) -> List<DbRow> fails", "The rows that a statement returns."),
+			fn("query<T>(sql: String, args: List<T>) -> List<DbRow> fails",
+				"The rows that a statement returns, with values for its ? placeholders."),
+			fn("execute(sql: String) -> Int fails",
+				"Runs statements and returns the number of rows that the last one changed."),
+			fn("execute<T>(sql: String, args: List<T>) -> Int fails",
+				"Runs a statement with values for its ? placeholders and returns the number of rows that it changed."),
 		}},
 	}
 }
