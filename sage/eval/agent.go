@@ -50,9 +50,9 @@ func (a *agent) identity() host.Agent { return host.Agent{Path: a.path, Incarnat
 // mailbox if there is an on message, on error if any of these fails, and on resting. The error is
 // nil after a normal end and ErrShutdown after a stop. Otherwise it says why the agent failed.
 func (a *agent) runIncarnation(ctx context.Context, init beliefInit) (err error) {
-	life, cancel := context.WithCancel(ctx)
+	lifetime, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a.lifetime = life
+	a.lifetime = lifetime
 	m := newMachine(ctx, a.in, a)
 	m.watch(ctx)
 	defer func() { m.unwatch(); m.reserve(0) }()

@@ -23,7 +23,9 @@ func listNatives() map[string]native {
 		"list_slice":    slice,
 		"take":          func(m *machine, a []Value) Value { return m.sublist(a[0], 0, a[1].n) },
 		"drop":          func(m *machine, a []Value) Value { return m.sublist(a[0], a[1].n, a[0].n) },
-		"take_while":    func(m *machine, a []Value) Value { return m.sublist(a[0], 0, m.indexWhere(a[0], a[1], false)) },
+		"take_while": func(m *machine, a []Value) Value {
+			return m.sublist(a[0], 0, m.indexWhere(a[0], a[1], false))
+		},
 		"drop_while": func(m *machine, a []Value) Value {
 			return m.sublist(a[0], m.indexWhere(a[0], a[1], false), a[0].n)
 		},
@@ -77,8 +79,10 @@ func listNatives() map[string]native {
 			}
 			return a[1]
 		},
-		"any":         func(m *machine, a []Value) Value { return boolValue(m.indexWhere(a[0], a[1], true) < a[0].n) },
-		"all":         func(m *machine, a []Value) Value { return boolValue(m.indexWhere(a[0], a[1], false) == a[0].n) },
+		"any": func(m *machine, a []Value) Value { return boolValue(m.indexWhere(a[0], a[1], true) < a[0].n) },
+		"all": func(m *machine, a []Value) Value {
+			return boolValue(m.indexWhere(a[0], a[1], false) == a[0].n)
+		},
 		"find":        func(m *machine, a []Value) Value { return m.element(a[0], m.indexWhere(a[0], a[1], true)) },
 		"count":       count,
 		"count_where": count,

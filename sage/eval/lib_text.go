@@ -51,8 +51,10 @@ func textNatives() map[string]native {
 		"str_len":      func(_ *machine, a []Value) Value { return intValue(length(a[0])) },
 		"join":         join,
 		"lines":        func(m *machine, a []Value) Value { return m.textList(splitLines(a[0].text())) },
-		"split":        func(m *machine, a []Value) Value { return m.textList(strings.Split(a[0].text(), a[1].text())) },
-		"chars":        func(m *machine, a []Value) Value { return m.textList(strings.Split(a[0].text(), "")) },
+		"split": func(m *machine, a []Value) Value {
+			return m.textList(strings.Split(a[0].text(), a[1].text()))
+		},
+		"chars": func(m *machine, a []Value) Value { return m.textList(strings.Split(a[0].text(), "")) },
 		"replace": func(m *machine, a []Value) Value {
 			s, old, with := a[0].text(), a[1].text(), a[2].text()
 			m.charge(len(s) + strings.Count(s, old)*(len(with)-len(old)))

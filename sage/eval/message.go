@@ -63,17 +63,17 @@ func (m *compiler) summon(x *syntax.SummonExpr) code {
 		if prepare != nil {
 			prepare(f)
 		}
-		beliefInit := make([]Value, n)
+		values := make([]Value, n)
 		for i, c := range ready {
-			beliefInit[where[i]] = f.m.isolate(c.v(f))
+			values[where[i]] = f.m.isolate(c.v(f))
 		}
 		f.m.here = at
-		return Value{ref: f.m.agent.summon(f.m, agent, beliefInit)}
+		return Value{ref: f.m.agent.summon(f.m, agent, values)}
 	}}
 }
 
 // summon starts an agent that ends with this one at the latest.
-func (a *agent) summon(m *machine, code *agentCode, beliefInit []Value) *Handle {
+func (a *agent) summon(m *machine, code *agentCode, values []Value) *Handle {
 	m.checkStop()
 	in := a.in
 	if limit := int64(in.o.Limits.Agents); in.summoned.Add(1) > limit {
@@ -95,7 +95,7 @@ func (a *agent) summon(m *machine, code *agentCode, beliefInit []Value) *Handle 
 	next := &agent{path: path, incarnation: a.incarnation, code: code, in: in, box: box, handle: h}
 	go func() {
 		defer cancel()
-		_ = next.runIncarnation(ctx, func(_ *machine, fields []Value) { copy(fields, beliefInit) })
+		_ = next.runIncarnation(ctx, func(_ *machine, fields []Value) { copy(fields, values) })
 		box.close()
 		in.summoned.Add(-1)
 		a.mu.Lock()

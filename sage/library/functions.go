@@ -145,7 +145,7 @@ func sections() []section {
 			fn("map<T, U>(xs: List<T>, f: Fn(T) -> U) -> List<U>", "The results of f for each element."),
 			fn("filter<T>(xs: List<T>, is: Fn(T) -> Bool) -> List<T>", "The elements for which is(x) is true."),
 			fn("reduce<T, U>(xs: List<T>, start: U, f: Fn(U, T) -> U) -> U",
-				"The result of applying f to start and the first element, then to that result and the second, and so on."),
+				"The result of f for start and the first element, then for that result and the second, and so on."),
 			fn("any<T>(xs: List<T>, is: Fn(T) -> Bool) -> Bool", "Whether is(x) is true for at least one element."),
 			fn("all<T>(xs: List<T>, is: Fn(T) -> Bool) -> Bool", "Whether is(x) is true for all elements."),
 			fn("find<T>(xs: List<T>, is: Fn(T) -> Bool) -> Option<T>",

@@ -64,7 +64,8 @@ func Types() []Type {
 		{"record Error { message: String, kind: ErrorKind }", "An error that a program can catch."},
 		{"record HttpResponse { status: Int, body: String, headers: Map<String, String> }",
 			"A response of Http. Header names are in lower case."},
-		{"record ShellResult { exit_code: Int, stdout: String, stderr: String }", "The result of a command that Shell ran."},
+		{"record ShellResult { exit_code: Int, stdout: String, stderr: String }",
+			"The result of a command that Shell ran."},
 		{"record DbRow { columns: List<String>, values: List<String> }", "A row of a query result of Database."},
 	}
 }
