@@ -8,11 +8,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
 // natives returns all functions of the library by name.
-func natives() map[string]native {
+var natives = sync.OnceValue(func() map[string]native {
 	all := map[string]native{}
 	for _, part := range []map[string]native{
 		textNatives(), listNatives(), moreNatives(), mathNatives(), jsonNatives(), ioNatives(), fileNatives(),
@@ -21,7 +22,7 @@ func natives() map[string]native {
 		maps.Copy(all, part)
 	}
 	return all
-}
+})
 
 func ioNatives() map[string]native {
 	return map[string]native{

@@ -54,7 +54,7 @@ func textNatives() map[string]native {
 		"split": func(m *machine, a []Value) Value {
 			return m.textList(strings.Split(a[0].text(), a[1].text()))
 		},
-		"chars": func(m *machine, a []Value) Value { return m.textList(strings.Split(a[0].text(), "")) },
+		"chars": chars,
 		"replace": func(m *machine, a []Value) Value {
 			s, old, with := a[0].text(), a[1].text(), a[2].text()
 			m.charge(len(s) + strings.Count(s, old)*(len(with)-len(old)))
@@ -99,6 +99,8 @@ func textNatives() map[string]native {
 		},
 	}
 }
+
+func chars(m *machine, a []Value) Value { return m.textList(strings.Split(a[0].text(), "")) }
 
 func str(m *machine, a []Value) Value { return m.newText(show(a[0])) }
 

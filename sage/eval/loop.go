@@ -50,7 +50,7 @@ func (m *compiler) forStmt(x *syntax.ForStmt) stmt {
 	if m.typeOf(x.X).Kind == types.String {
 		v = func(f *frame) Value {
 			f.s[in] = over.v(f)
-			return textNatives()["chars"](f.m, f.s[in:in+1])
+			return chars(f.m, f.s[in:in+1])
 		}
 	}
 	begin := m.pattern(x.Pattern)

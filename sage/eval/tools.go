@@ -150,7 +150,7 @@ func fileNatives() map[string]native {
 }
 
 // toolFunctions returns the functions of all tools, as Tool.name.
-func toolFunctions() map[string]native {
+var toolFunctions = sync.OnceValue(func() map[string]native {
 	all := map[string]native{}
 	for name, f := range fileFunctions() {
 		all["Fs."+name] = f
@@ -223,7 +223,7 @@ func toolFunctions() map[string]native {
 		return intValue(n)
 	}
 	return all
-}
+})
 
 func (m *machine) response(r tools.Response) Value {
 	headers := m.newMapping()
