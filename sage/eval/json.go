@@ -51,7 +51,7 @@ func parseJSON(text string) (any, error) {
 
 func parseValue(d *json.Decoder, depth int) (any, error) {
 	if depth > maxJSON {
-		return nil, fmt.Errorf("it is nested deeper than %d levels", maxJSON)
+		return nil, fmt.Errorf("nested deeper than %d levels", maxJSON)
 	}
 	t, err := d.Token()
 	if err != nil {

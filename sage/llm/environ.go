@@ -45,7 +45,7 @@ func FromEnv(lookup func(string) (string, bool)) (Oracle, error) {
 			ErrNotConfigured, EnvKey, EnvURL, MockKey)
 	}
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, fmt.Errorf("%s holds blanks or characters that no key has (its value is not shown)", EnvKey)
+		return nil, fmt.Errorf("%s contains spaces or characters that no key has (its value is not shown)", EnvKey)
 	}
 	a := &API{
 		Key: NewSecret(key), URL: cmp.Or(address, DefaultURL), Model: DefaultModel, Retries: DefaultRetries,
@@ -91,11 +91,11 @@ func endpoint(address string) (*url.URL, error) {
 	case err != nil:
 		return nil, fmt.Errorf("not a URL: want one such as %s", DefaultURL)
 	case u.User != nil:
-		return nil, fmt.Errorf("it holds a user or a password: take them out and set %s", EnvKey)
+		return nil, fmt.Errorf("it contains a user or password: remove them and set %s", EnvKey)
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("its scheme is %.20q: want http or https, as in %s", u.Scheme, DefaultURL)
 	case u.Hostname() == "":
-		return nil, fmt.Errorf("it names no host: want a URL such as %s", DefaultURL)
+		return nil, fmt.Errorf("it has no host: want a URL such as %s", DefaultURL)
 	}
 	if !strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/chat/completions") {
 		u = u.JoinPath("chat/completions")

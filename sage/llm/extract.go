@@ -32,9 +32,9 @@ func Extract(text string) (json.RawMessage, error) {
 	case f.broken != nil:
 		return nil, f.broken
 	case len(f.found) == 0:
-		return nil, errors.New("it holds no JSON value")
+		return nil, errors.New("it contains no JSON value")
 	case len(f.found) > 1:
-		return nil, fmt.Errorf("it holds more than one JSON value: %s and %s", f.describe(f.found[0]),
+		return nil, fmt.Errorf("it contains more than one JSON value: %s and %s", f.describe(f.found[0]),
 			f.describe(f.found[1]))
 	}
 	return json.RawMessage(text[f.found[0].start:f.found[0].end]), nil
@@ -111,7 +111,7 @@ func (f *finder) block(p part, language string) {
 	case err == nil:
 		f.found = append(f.found, p)
 	case strings.HasPrefix(language, "json"):
-		f.broken = fmt.Errorf("its code block at %s is not valid JSON: %w", f.place(p.start), err)
+		f.broken = fmt.Errorf("the code block at %s is not valid JSON: %w", f.place(p.start), err)
 	case language == "":
 		f.prose(p)
 	}
@@ -153,7 +153,7 @@ func (f *finder) prose(p part) {
 		d := json.NewDecoder(strings.NewReader(f.text[at:p.end]))
 		var raw json.RawMessage
 		if err := d.Decode(&raw); err != nil {
-			f.broken = fmt.Errorf("what begins at %s with %.40q is not valid JSON: %w", f.place(at),
+			f.broken = fmt.Errorf("the value at %s, which starts with %.40q, is not valid JSON: %w", f.place(at),
 				cut(f.text[at:p.end], 40), err)
 			return
 		}

@@ -30,17 +30,17 @@ func TestExtract(t *testing.T) {
 		"thought aloud":         {text: `<think>maybe {"a": 0}?</think> {"a": 1}`, want: `{"a": 1}`},
 
 		"nothing":               {text: " \n", err: "it is empty"},
-		"prose":                 {text: "I cannot say.", err: "it holds no JSON value"},
-		"number in prose":       {text: "It is 42.", err: "it holds no JSON value"},
-		"two objects":           {text: `{"a": 1} or {"a": 2}`, err: `it holds more than one JSON value: "{\"a\": 1}" at 1:1 and "{\"a\": 2}" at 1:13`},
+		"prose":                 {text: "I cannot say.", err: "it contains no JSON value"},
+		"number in prose":       {text: "It is 42.", err: "it contains no JSON value"},
+		"two objects":           {text: `{"a": 1} or {"a": 2}`, err: `it contains more than one JSON value: "{\"a\": 1}" at 1:1 and "{\"a\": 2}" at 1:13`},
 		"two fences":            {text: fenced + "\nor\n" + fenced, err: "more than one"},
 		"fence and object":      {text: "{}\n" + fenced, err: `"{}" at 1:1 and "{\"a\": 1}" at 3:1`},
-		"cut off":               {text: "ok:\n é {\"a\": [1, 2], \"b\": \"x", err: `what begins at 2:4 with "{\"a\": [1, 2], \"b\": \"x" is not valid JSON`},
-		"trailing comma":        {text: `{"a": [1, 2],}`, err: "what begins at 1:1"},
-		"not JSON but python":   {text: `{'a': [1, 2]}`, err: "what begins at 1:1"},
-		"broken fence":          {text: "```json\n{\"a\": [1],}\n```", err: "its code block at 2:1 is not valid JSON"},
-		"valid inside broken":   {text: `{"a": [1], oops}`, err: "what begins at 1:1"},
-		"two values in a fence": {text: "```json\n{}\n{}\n```", err: "its code block at 2:1 is not valid JSON"},
+		"cut off":               {text: "ok:\n é {\"a\": [1, 2], \"b\": \"x", err: `the value at 2:4, which starts with "{\"a\": [1, 2], \"b\": \"x", is not valid JSON`},
+		"trailing comma":        {text: `{"a": [1, 2],}`, err: "the value at 1:1"},
+		"not JSON but python":   {text: `{'a': [1, 2]}`, err: "the value at 1:1"},
+		"broken fence":          {text: "```json\n{\"a\": [1],}\n```", err: "the code block at 2:1 is not valid JSON"},
+		"valid inside broken":   {text: `{"a": [1], oops}`, err: "the value at 1:1"},
+		"two values in a fence": {text: "```json\n{}\n{}\n```", err: "the code block at 2:1 is not valid JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Extract(c.text)

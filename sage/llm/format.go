@@ -53,7 +53,7 @@ func (f Format) check() error {
 }
 
 func unreadable(f Format, out string, err error) error {
-	return fmt.Errorf("what it wrote is not in the format %q (%w); it begins with %q", string(f), err,
+	return fmt.Errorf("its output is not in the format %q (%w); it starts with %q", string(f), err,
 		cut(quote(out), 200))
 }
 

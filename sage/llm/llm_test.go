@@ -19,7 +19,7 @@ func TestChecked(t *testing.T) {
 	if err != nil || a != `{"name": "Ada", "age": 36}` || len(prompts) != 3 {
 		t.Fatalf("%q after %d prompts, %v", a, len(prompts), err)
 	}
-	for i, want := range []string{person, "I do not know\nWhat is wrong with it: it holds no JSON value", `required: missing properties: ["age"]`} {
+	for i, want := range []string{person, "I do not know\nWhat is wrong with it: it contains no JSON value", `required: missing properties: ["age"]`} {
 		if !strings.HasPrefix(prompts[i], "Who?\n\nAnswer with one JSON value") || !strings.Contains(prompts[i], want) {
 			t.Errorf("prompt %d is %q, without %q", i, prompts[i], want)
 		}

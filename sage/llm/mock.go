@@ -53,7 +53,7 @@ type generator struct {
 
 const maxDepth = 30
 
-var errNoEnd = errors.New("it holds itself without end")
+var errNoEnd = errors.New("it contains itself endlessly")
 
 func (g *generator) value(s *jsonschema.Schema, depth int) (any, error) {
 	if g.fuel--; g.fuel < 0 || depth > maxDepth {

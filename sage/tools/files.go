@@ -212,7 +212,7 @@ func (f *Files) List(ctx context.Context, name string) (names []string, err erro
 	case err != nil && !errors.Is(err, io.EOF):
 		return nil, err
 	case len(names) > maxNames:
-		return nil, fmt.Errorf("it holds more than %d names", maxNames)
+		return nil, fmt.Errorf("it contains more than %d names", maxNames)
 	}
 	slices.Sort(names)
 	return names, nil
