@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -200,22 +199,17 @@ func testNatives() map[string]native {
 	both := func(relation string) func(a []Value) string {
 		return func(a []Value) string { return quoted(a[0]) + " " + relation + " " + quoted(a[1]) }
 	}
-	has := func(a []Value) bool {
-		if s, is := a[0].ref.(string); is {
-			return strings.Contains(s, a[1].text())
-		}
-		return slices.ContainsFunc(a[0].elems(), func(e Value) bool { return equal(e, a[1]) })
-	}
+	has := func(a []Value) bool { return containsValue(a[0], a[1]) }
 	empty := func(a []Value) bool { return length(a[0]) == 0 }
 	isTrue := func(a []Value) bool { return a[0].bool() }
 	not := func(f func([]Value) bool) func([]Value) bool { return func(a []Value) bool { return !f(a) } }
-	said := func(text string) func([]Value) string { return func([]Value) string { return text } }
+	fixed := func(text string) func([]Value) string { return func([]Value) string { return text } }
 	nothing := func(a []Value) string { return "nothing in " + quoted(a[0]) }
-	something := said("something, found nothing")
+	something := fixed("something, found nothing")
 	return map[string]native{
-		"assert":       check(isTrue, said("true, found false")),
-		"assert_true":  check(isTrue, said("true, found false")),
-		"assert_false": check(not(isTrue), said("false, found true")),
+		"assert":       check(isTrue, fixed("true, found false")),
+		"assert_true":  check(isTrue, fixed("true, found false")),
+		"assert_false": check(not(isTrue), fixed("false, found true")),
 		"assert_eq": check(func(a []Value) bool { return equal(a[0], a[1]) }, func(a []Value) string {
 			return quoted(a[1]) + ", found " + quoted(a[0])
 		}),

@@ -156,11 +156,15 @@ func get(m *machine, a []Value) Value {
 
 // contains reports whether a text contains a part or a list an element.
 func contains(m *machine, a []Value) Value {
-	if s, is := a[0].ref.(string); is {
-		return boolValue(strings.Contains(s, a[1].text()))
-	}
 	m.spend(int(a[0].n))
-	return boolValue(slices.ContainsFunc(a[0].elems(), func(e Value) bool { return equal(e, a[1]) }))
+	return boolValue(containsValue(a[0], a[1]))
+}
+
+func containsValue(in, part Value) bool {
+	if s, is := in.ref.(string); is {
+		return strings.Contains(s, part.text())
+	}
+	return slices.ContainsFunc(in.elems(), func(e Value) bool { return equal(e, part) })
 }
 
 // slice returns a part of a text or of a list.
