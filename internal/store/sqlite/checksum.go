@@ -16,11 +16,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // checksum is kept with each record, since SQLite's own check finds no damage within
 // a value. It covers the key and the revision as well.
 func checksum(key string, value []byte, rev store.Rev) int64 {
+	castagnoli := crc32.MakeTable(crc32.Castagnoli) // made once, by the first call
 	sum := crc32.Update(0, castagnoli, []byte(key))
 	sum = crc32.Update(sum, castagnoli, binary.BigEndian.AppendUint64(nil, uint64(rev)))
 	return int64(crc32.Update(sum, castagnoli, value))
