@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -66,7 +65,7 @@ func vacuumInto(ctx context.Context, path, to string) error {
 		return err
 	}
 	defer db.Close()
-	if err := check(ctx, db, path); err != nil {
+	if _, err := check(ctx, db, path); err != nil {
 		return diagnose(path, "reading", err)
 	}
 	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", to); err != nil {
@@ -78,7 +77,15 @@ func vacuumInto(ctx context.Context, path, to string) error {
 // verifyBackup checks all of a backup, and returns which store it is of, and its revision.
 // The file is not changed.
 func verifyBackup(ctx context.Context, path string) (id string, rev store.Rev, err error) {
-	db, err := sql.Open("sqlite", dsn(path, "query_only(1)")+"&mode=ro&immutable=1")
+	f, err := os.Open(path)
+	if err != nil {
+		return "", 0, err
+	}
+	defer f.Close()
+	if err := checkMagic(path, f); err != nil {
+		return "", 0, err
+	}
+	db, err := openImmutable(path)
 	if err != nil {
 		return "", 0, err
 	}
@@ -88,23 +95,17 @@ func verifyBackup(ctx context.Context, path string) (id string, rev store.Rev, e
 			err = diagnose(path, "reading", err)
 		}
 	}()
-	if err := check(ctx, db, path); err != nil {
+	version, err := check(ctx, db, path)
+	switch {
+	case err != nil:
 		return "", 0, err
-	}
-	var version int
-	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-		return "", 0, err
-	}
-	if version == 0 {
+	case version == 0:
 		return "", 0, &FileError{Path: path, Kind: Foreign, Problem: "it is an empty database, not a store"}
+	case version < len(migrations): // without an id and checksums
+		err := db.QueryRowContext(ctx, `SELECT value FROM meta WHERE name = 'rev'`).Scan(&rev)
+		return "", rev, err
 	}
-	if err := db.QueryRowContext(ctx, `SELECT value FROM meta WHERE name = 'rev'`).Scan(&rev); err != nil {
-		return "", 0, err
-	}
-	if version < len(migrations) { // of a version without an id and checksums
-		return "", rev, nil
-	}
-	if err := db.QueryRowContext(ctx, `SELECT id FROM identity`).Scan(&id); err != nil {
+	if id, rev, err = readState(ctx, db); err != nil {
 		return "", 0, err
 	}
 	return id, rev, verify(ctx, db, path)
@@ -141,17 +142,14 @@ func Restore(ctx context.Context, path, from string) (r Restored, err error) {
 		return r, fmt.Errorf("copying the backup: %w", err)
 	}
 	// The copy is what is checked: it changes no more.
-	if err = isDatabase(fresh); err == nil {
-		_, r.Rev, err = verifyBackup(ctx, fresh)
-	}
-	if err != nil {
+	if _, r.Rev, err = verifyBackup(ctx, fresh); err != nil {
 		return r, notBackup(from, err)
 	}
 	if r.Records, err = renew(ctx, path, fresh); err != nil {
 		return r, fmt.Errorf("restoring the store (it is as it was): %w", err)
 	}
 	if _, err := os.Lstat(path); err == nil {
-		r.Aside = path + ".replaced-" + time.Now().UTC().Format("20060102T150405.000Z")
+		r.Aside = asidePath(path, "replaced")
 	}
 	if err := replace(path, fresh, r.Aside); err != nil {
 		return r, fmt.Errorf("restoring the store: %w", err)
@@ -178,11 +176,7 @@ func renew(ctx context.Context, path, fresh string) (records int, err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	c := s.writer.conn
-	if _, err := c.ExecContext(ctx, `UPDATE meta SET value = max(value, ?) WHERE name = 'rev'`,
-		int64(reached)); err != nil {
-		return 0, err
-	}
-	if err := errors.Join(c.exec(goOn), c.exec(newIdentity)); err != nil {
+	if err := errors.Join(c.goOn(ctx, reached), c.exec(newIdentity)); err != nil {
 		return 0, err
 	}
 	if err := c.QueryRowContext(ctx, `SELECT id FROM identity`).Scan(&s.writer.id); err != nil {

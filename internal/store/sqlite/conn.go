@@ -80,8 +80,8 @@ func (c *conn) exec(query string) error {
 // rollback ends a transaction that SQLite may have rolled back itself.
 func (c *conn) rollback() { c.exec("ROLLBACK") }
 
-// write writes a batch into the open transaction, and the epoch unless it is 0.
-func (c *conn) write(b *local.Batch, epoch uint64) error {
+// write writes a batch into the open transaction.
+func (c *conn) write(b *local.Batch) error {
 	var args []any
 	for _, key := range slices.Sorted(maps.Keys(b.Records)) { // neighbours in the file follow each other
 		p := b.Records[key]
@@ -105,13 +105,12 @@ func (c *conn) write(b *local.Batch, epoch uint64) error {
 			return err
 		}
 	}
-	if _, err := c.setMeta.Exec(int64(b.Rev()), "rev"); err != nil {
-		return err
-	}
-	if epoch == 0 {
-		return nil
-	}
-	_, err := c.setMeta.Exec(int64(epoch), "epoch")
+	return c.set("rev", uint64(b.Rev()))
+}
+
+// set writes a row of meta.
+func (c *conn) set(name string, value uint64) error {
+	_, err := c.setMeta.Exec(int64(value), name)
 	return err
 }
 

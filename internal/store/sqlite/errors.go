@@ -66,28 +66,25 @@ func diagnose(path, doing string, err error) error {
 	if errors.As(err, &file) {
 		return err
 	}
-	wrap := func(sentinel error) error {
-		return fmt.Errorf("%s %s: %w: %w", doing, path, sentinel, err)
-	}
+	var sentinel error
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
 		return fmt.Errorf("%s %s: %w", doing, path, err)
 	}
 	switch e.Code() & 0xff {
 	case sqlite3.SQLITE_FULL:
-		return wrap(store.ErrFull)
+		sentinel = store.ErrFull
 	case sqlite3.SQLITE_READONLY:
-		return wrap(store.ErrReadOnly)
-	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return &FileError{Path: path, Kind: Damaged, Problem: "SQLite says: " + err.Error(), Err: err}
-	case sqlite3.SQLITE_ERROR:
-		// All statements are constant: one that is wrong meets tables that are not ours.
+		sentinel = store.ErrReadOnly
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB,
+		sqlite3.SQLITE_ERROR: // all statements are constant: one that is wrong meets tables that are not ours
 		return &FileError{Path: path, Kind: Damaged, Problem: "SQLite says: " + err.Error(), Err: err}
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
 		// SQLite has no code for it, but the disk may have a plain reason.
-		if sentinel := diskState(path); sentinel != nil {
-			return wrap(sentinel)
-		}
+		sentinel = diskState(path)
+	}
+	if sentinel != nil {
+		return fmt.Errorf("%s %s: %w: %w", doing, path, sentinel, err)
 	}
 	return fmt.Errorf("%s %s: %w", doing, path, err)
 }

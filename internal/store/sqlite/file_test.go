@@ -135,14 +135,14 @@ func TestMigrate(t *testing.T) {
 		return n
 	}
 	next := append(migrations[:len(migrations):len(migrations)], "CREATE TABLE extra (a); INSERT INTO extra VALUES (1)")
-	if err := migrate(t.Context(), db, path, next); err != nil || version() != len(next) {
+	if err := migrate(t.Context(), db, path, version(), next); err != nil || version() != len(next) {
 		t.Fatalf("version %d, %v", version(), err)
 	}
-	if err := migrate(t.Context(), db, path, next); err != nil {
+	if err := migrate(t.Context(), db, path, version(), next); err != nil {
 		t.Errorf("second time: %v", err)
 	}
 	// A step that fails leaves everything as it was.
-	if err := migrate(t.Context(), db, path, append(next, "CREATE TABLE half (a); nonsense")); err == nil || version() != len(next) {
+	if err := migrate(t.Context(), db, path, version(), append(next, "CREATE TABLE half (a); nonsense")); err == nil || version() != len(next) {
 		t.Errorf("version %d after a bad step, %v", version(), err)
 	}
 	if _, err := db.Exec("SELECT * FROM half"); err == nil {

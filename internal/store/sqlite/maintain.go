@@ -183,7 +183,7 @@ func (s *Store) save(ctx context.Context, now files) error {
 	}
 	// What is not ours must be out of the way before ours is closed: SQLite
 	// removes its log by name.
-	aside := s.path + ".replaced-" + time.Now().UTC().Format("20060102T150405.000Z")
+	aside := asidePath(s.path, "replaced")
 	for suffix, info := range now {
 		if own := s.own[suffix]; loss != nil || own == nil || !os.SameFile(own, info) {
 			if err := os.Rename(s.path+suffix, aside+suffix); err != nil {

@@ -89,14 +89,19 @@ func open(ctx context.Context, path string) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, w.conn.close(), writeDB.Close())
 	}
-	s := &Store{path: path, readers: readers, writer: w, history: w.history, leases: w.leases,
-		damaged: map[string]bool{}}
+	s := newStore(w, readers)
 	if err = s.look(); err != nil {
 		return nil, errors.Join(err, readers.Close(), w.conn.close(), writeDB.Close())
 	}
-	w.guard = func() { s.guard() }
 	go w.loop()
 	return s, nil
+}
+
+func newStore(w *writer, readers *sql.DB) *Store {
+	s := &Store{path: w.path, readers: readers, writer: w, history: w.history, leases: w.leases,
+		damaged: map[string]bool{}}
+	w.guard = s.guard
+	return s
 }
 
 // look notes what the files are, and writes the mark.
@@ -179,16 +184,7 @@ func prepareFile(path string) error {
 	return checkMagic(path, f)
 }
 
-// isDatabase returns a *FileError unless a file begins as SQLite's do.
-func isDatabase(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return checkMagic(path, f)
-}
-
+// checkMagic returns a *FileError unless a file begins as SQLite's do.
 func checkMagic(path string, f io.Reader) error {
 	const magic = "SQLite format 3\x00"
 	head := make([]byte, len(magic))
@@ -196,8 +192,8 @@ func checkMagic(path string, f io.Reader) error {
 	case err == io.EOF:
 		return &FileError{Path: path, Problem: "it is empty", Kind: Damaged}
 	case string(head[:n]) != magic[:n] || err == io.ErrUnexpectedEOF:
-		return &FileError{Path: path, Problem: "it is no SQLite database (its first bytes are " + fmt.Sprintf("%.16q",
-			head[:n]) + ")", Kind: Damaged}
+		return &FileError{Path: path, Kind: Damaged,
+			Problem: fmt.Sprintf("it is no SQLite database (its first bytes are %.16q)", head[:n])}
 	case err != nil:
 		return fmt.Errorf("opening the store: %w", err)
 	}
@@ -227,10 +223,11 @@ func newWriter(ctx context.Context, path string, db *sql.DB) (*writer, error) {
 	if mode != "wal" {
 		return nil, fmt.Errorf("the file system of %s cannot hold a write-ahead log (journal mode is %q)", path, mode)
 	}
-	if err := check(ctx, db, path); err != nil {
+	version, err := check(ctx, db, path)
+	if err != nil {
 		return nil, err
 	}
-	if err := migrate(ctx, db, path, migrations); err != nil {
+	if err := migrate(ctx, db, path, version, migrations); err != nil {
 		return nil, err
 	}
 	c, err := newConn(ctx, db)
@@ -239,20 +236,21 @@ func newWriter(ctx context.Context, path string, db *sql.DB) (*writer, error) {
 	}
 	w := unopened(path)
 	w.db, w.conn = db, c
-	rev, err := c.meta("rev")
-	if err == nil {
+	if w.id, w.rev, err = readState(ctx, c); err == nil {
 		w.epoch, err = c.meta("epoch")
-	}
-	if err == nil {
-		err = c.QueryRowContext(ctx, `SELECT id FROM identity`).Scan(&w.id)
 	}
 	if err != nil {
 		c.close()
 		return nil, err
 	}
-	w.rev = store.Rev(rev)
 	w.history = local.NewHistory(w.rev)
 	return w, nil
+}
+
+// readState returns the ID and the revision of a store with the current schema.
+func readState(ctx context.Context, db querier) (id string, rev store.Rev, err error) {
+	err = db.QueryRowContext(ctx, `SELECT id, value FROM identity, meta WHERE name = 'rev'`).Scan(&id, &rev)
+	return id, rev, err
 }
 
 // unopened is a writer without a file.
@@ -267,13 +265,8 @@ func unopened(path string) *writer {
 // schema of those that are; 0: there is nothing in it.
 func identify(ctx context.Context, db *sql.DB, path string) (version int, err error) {
 	var id, tables int
-	if err := db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
-		return 0, err
-	}
-	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-		return 0, err
-	}
-	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables); err != nil {
+	if err := db.QueryRowContext(ctx, `SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
+		FROM pragma_application_id, pragma_user_version`).Scan(&id, &version, &tables); err != nil {
 		return 0, err
 	}
 	if id != applicationID && (id != 0 || tables > 0) {
@@ -288,42 +281,38 @@ func identify(ctx context.Context, db *sql.DB, path string) (version int, err er
 	return version, nil
 }
 
-// check refuses files that are not ours or not whole.
-func check(ctx context.Context, db *sql.DB, path string) error {
-	if _, err := identify(ctx, db, path); err != nil {
-		return err
+// check refuses files that are not ours or not whole, and returns the version of the schema as identify does.
+func check(ctx context.Context, db *sql.DB, path string) (version int, err error) {
+	if version, err = identify(ctx, db, path); err != nil {
+		return 0, err
 	}
 	rows, err := db.QueryContext(ctx, "PRAGMA quick_check(5)")
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer rows.Close()
 	var problems []string
 	for rows.Next() {
 		var line string
 		if err := rows.Scan(&line); err != nil {
-			return err
+			return 0, err
 		}
 		if line != "ok" {
 			problems = append(problems, line)
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return err
+		return 0, err
 	}
 	if len(problems) > 0 {
-		return &FileError{Path: path, Kind: Damaged,
+		return 0, &FileError{Path: path, Kind: Damaged,
 			Problem: "the integrity check says: " + strings.Join(problems, "; ")}
 	}
-	return nil
+	return version, nil
 }
 
-// migrate brings the schema up to date, each step in a transaction.
-func migrate(ctx context.Context, db *sql.DB, path string, steps []string) error {
-	var version int
-	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-		return err
-	}
+// migrate brings the schema up to date from a version, each step in a transaction.
+func migrate(ctx context.Context, db *sql.DB, path string, version int, steps []string) error {
 	if version < len(steps) {
 		// A new schema must be in the file, which may have to do without its log. If
 		// that fails, it stays in the log.

@@ -16,7 +16,6 @@ import (
 	"modernc.org/sqlite/vfs"
 
 	"github.com/coppice-dev/coppice/internal/private"
-	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/local"
 )
 
@@ -81,14 +80,11 @@ func (s *Store) openStill(ctx context.Context, vfs string) error {
 		return fmt.Errorf("%s is of an older version (schema %d, this one reads %d); coppice up brings it up to date",
 			s.path, version, len(migrations))
 	}
-	var rev store.Rev
-	if err := s.readers.QueryRowContext(ctx, `SELECT value FROM meta WHERE name = 'rev'`).Scan(&rev); err != nil {
+	id, rev, err := readState(ctx, s.readers)
+	if err != nil {
 		return err
 	}
-	if err := s.readers.QueryRowContext(ctx, `SELECT id FROM identity`).Scan(&s.id); err != nil {
-		return err
-	}
-	s.history = local.NewHistory(rev)
+	s.id, s.history = id, local.NewHistory(rev)
 	return s.still.check(s.path)
 }
 

@@ -50,7 +50,7 @@ func Repair(ctx context.Context, path string) (Report, error) {
 	if !errors.As(err, &bad) {
 		return Report{}, err
 	}
-	r := Report{Aside: path + ".damaged-" + time.Now().UTC().Format("20060102T150405.000Z"), Problem: bad.Problem}
+	r := Report{Aside: asidePath(path, "damaged"), Problem: bad.Problem}
 	work, err := os.MkdirTemp(filepath.Dir(path), filepath.Base(path)+".repair-")
 	if err != nil {
 		return Report{}, fmt.Errorf("repairing the store: %w", pathError(path, err))
@@ -64,6 +64,11 @@ func Repair(ctx context.Context, path string) (Report, error) {
 		return Report{}, fmt.Errorf("repairing the store: %w", err)
 	}
 	return r, nil
+}
+
+// asidePath returns the name under which the old file of a store is kept.
+func asidePath(path, why string) string {
+	return path + "." + why + "-" + time.Now().UTC().Format("20060102T150405.000Z")
 }
 
 // build makes the new file, and closes it.
@@ -85,7 +90,7 @@ func build(ctx context.Context, path, fresh string, kind Kind, work string, r *R
 // aside before one of them goes. The new one must not meet the old log file,
 // which would be played into it.
 func replace(path, fresh, aside string) error {
-	for _, suffix := range []string{"", "-wal"} {
+	for _, suffix := range fileSuffixes[:2] {
 		err := os.Link(path+suffix, aside+suffix)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			err = copyFile(path+suffix, aside+suffix) // a file system without links
@@ -94,7 +99,7 @@ func replace(path, fresh, aside string) error {
 			return err
 		}
 	}
-	for _, suffix := range []string{"-wal", "-shm"} {
+	for _, suffix := range fileSuffixes[1:] {
 		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -115,7 +120,7 @@ func install(fresh, path string) error {
 // salvage copies what can be read. It reads a copy of the file, since even
 // reading may change one that has a write-ahead log. What cannot be read is lost, not err.
 func salvage(ctx context.Context, path, copied string, to *conn, reached store.Rev) (n int, lost, err error) {
-	for _, suffix := range []string{"", "-wal"} {
+	for _, suffix := range fileSuffixes[:2] {
 		if err := copyFile(path+suffix, copied+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return 0, nil, err
 		}
@@ -136,7 +141,7 @@ func rescue(ctx context.Context, from querier, to *conn, reached store.Rev) (n i
 		return 0, nil, err
 	}
 	defer to.rollback() // does nothing after the commit
-	rescue := rescuer{ctx: ctx, from: from, to: to}
+	rescue := rescuer{ctx: ctx, from: from}
 	// Where a cell holds what its column cannot, its row is lost.
 	rescue.table(`SELECT name, value FROM meta`, 2, func(v []any) error {
 		if _, ok := v[1].(int64); !ok {
@@ -162,7 +167,7 @@ func rescue(ctx context.Context, from querier, to *conn, reached store.Rev) (n i
 	if err != nil { // of a version without checksums
 		query = `SELECT key, value, rev, coppice_sum(key, value, rev) FROM record`
 	}
-	n = rescue.table(query, 4, func(v []any) error {
+	rescue.table(query, 4, func(v []any) error {
 		key, _ := v[0].(string)
 		value, _ := v[1].([]byte)
 		rev, _ := v[2].(int64)
@@ -183,14 +188,9 @@ func rescue(ctx context.Context, from querier, to *conn, reached store.Rev) (n i
 	if rescue.err != nil {
 		return 0, nil, rescue.err
 	}
-	if _, err := to.ExecContext(ctx, `UPDATE meta SET value = max(value, ?) WHERE name = 'rev'`,
-		int64(reached)); err != nil {
+	if err := to.goOn(ctx, reached); err != nil {
 		return 0, nil, err
 	}
-	if err := to.exec(goOn); err != nil {
-		return 0, nil, err
-	}
-	n = 0
 	if err := to.QueryRowContext(ctx, `SELECT count(*) FROM record`).Scan(&n); err != nil {
 		return 0, nil, err
 	}
@@ -200,8 +200,13 @@ func rescue(ctx context.Context, from querier, to *conn, reached store.Rev) (n i
 // goOn makes the counters greater than everything that was salvaged: the
 // revision by a good deal, since later ones may have been given out and lost, and
 // the sequence of each prefix that has appended records at least up to the last of them.
-const goOn = `
-UPDATE meta SET value = 1000 + max(value, (SELECT coalesce(max(rev), 0) FROM record)) WHERE name = 'rev';
+func (c *conn) goOn(ctx context.Context, reached store.Rev) error {
+	_, err := c.ExecContext(ctx, raiseCounters, int64(reached))
+	return err
+}
+
+const raiseCounters = `
+UPDATE meta SET value = 1000 + max(value, ?, (SELECT coalesce(max(rev), 0) FROM record)) WHERE name = 'rev';
 UPDATE meta SET value = max(value, CAST(strftime('%s') AS INTEGER)) WHERE name = 'epoch';
 INSERT INTO sequence (prefix, last)
 	SELECT substr(key, 1, length(key) - 21), max(CAST(substr(key, -20) AS INTEGER)) FROM record
@@ -212,36 +217,35 @@ INSERT INTO sequence (prefix, last)
 // querier is an *sql.DB or a connection of one.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
 // rescuer reads tables that break off somewhere.
 type rescuer struct {
 	ctx  context.Context
 	from querier
-	to   *conn
 	lost error // why not everything could be read
 	err  error // why nothing can be written
 }
 
 // table reads from the beginning up to the first row that cannot be read, and then
 // from the end backwards, so that one bad page costs little more than itself.
-func (r *rescuer) table(query string, columns int, keep func([]any) error, key string) int {
-	n, err := r.rows(query+" ORDER BY "+key, columns, keep)
+func (r *rescuer) table(query string, columns int, keep func([]any) error, key string) {
+	err := r.rows(query+" ORDER BY "+key, columns, keep)
 	if err == nil || r.err != nil {
-		return n
+		return
 	}
 	r.lost = errors.Join(r.lost, err)
-	m, _ := r.rows(query+" ORDER BY "+key+" DESC", columns, keep)
-	return n + m
+	r.rows(query+" ORDER BY "+key+" DESC", columns, keep)
 }
 
-func (r *rescuer) rows(query string, columns int, keep func([]any) error) (n int, err error) {
+func (r *rescuer) rows(query string, columns int, keep func([]any) error) error {
 	if r.err != nil {
-		return 0, r.err
+		return r.err
 	}
 	rows, err := r.from.QueryContext(r.ctx, query)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer rows.Close()
 	values := make([]any, columns)
@@ -251,14 +255,13 @@ func (r *rescuer) rows(query string, columns int, keep func([]any) error) (n int
 	}
 	for rows.Next() {
 		if err := rows.Scan(targets...); err != nil {
-			return n, err
+			return err
 		}
 		if r.err = keep(values); r.err != nil {
-			return n, r.err
+			return r.err
 		}
-		n++
 	}
-	return n, rows.Err()
+	return rows.Err()
 }
 
 func copyFile(from, to string) error {

@@ -149,17 +149,14 @@ func (s *Store) Close() error {
 // the file. It must be the one that was opened.
 func (s *Store) closeFiles() error {
 	w := s.writer
+	if w != nil {
+		defer w.mark.close()
+	}
 	switch {
-	case w == nil && s.readers == nil:
-		return nil
-	case w == nil:
+	case w != nil && w.conn != nil:
+	case s.readers != nil:
 		return s.readers.Close()
-	}
-	defer w.mark.close()
-	if w.conn == nil && s.readers != nil {
-		return s.readers.Close()
-	}
-	if w.conn == nil {
+	default:
 		return nil
 	}
 	if now, err := seen(s.path); err == nil && !s.whole(now) {

@@ -27,7 +27,7 @@ func openWaiting(ctx context.Context, path string) (*Store, error) {
 	w := unopened(path)
 	w.refused = full
 	w.mark = &mark{path: path + markSuffix}
-	s := &Store{path: path, writer: w, leases: w.leases, own: files{}, damaged: map[string]bool{}}
+	var readers *sql.DB
 	switch info, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist), err == nil && info.Size() == 0: // new
 	case err != nil:
@@ -36,37 +36,35 @@ func openWaiting(ctx context.Context, path string) (*Store, error) {
 		if log, err := os.Lstat(path + "-wal"); err == nil && log.Size() > 0 {
 			return nil, full
 		}
-		if s.readers, err = openAlone(ctx, w); err != nil {
+		if readers, err = openAlone(ctx, w); err != nil {
 			return nil, err
 		}
 	}
 	w.history = local.NewHistory(w.rev)
-	s.history = w.history
-	w.guard = func() { s.guard() }
+	s := newStore(w, readers)
+	s.own = files{}
 	go w.loop()
 	return s, nil
 }
 
+// openImmutable opens a file that has no other user and is not changed, without its log and its index.
+func openImmutable(path string) (*sql.DB, error) {
+	return sql.Open("sqlite", dsn(path, "query_only(1)")+"&mode=ro&immutable=1")
+}
+
 // openAlone opens a file without writers for reading, without its log and its index.
 func openAlone(ctx context.Context, w *writer) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", dsn(w.path, "query_only(1)")+"&mode=ro&immutable=1")
+	db, err := openImmutable(w.path)
 	if err != nil {
 		return nil, err
 	}
-	err = check(ctx, db, w.path)
-	var version int
-	if err == nil {
-		err = db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version)
-	}
+	version, err := check(ctx, db, w.path)
 	if err == nil && version < len(migrations) {
 		err = fmt.Errorf("the store is of an older version, and there is no room to bring it up to date: %w",
 			store.ErrFull)
 	}
 	if err == nil {
-		err = db.QueryRowContext(ctx, `SELECT value FROM meta WHERE name = 'rev'`).Scan(&w.rev)
-	}
-	if err == nil {
-		err = db.QueryRowContext(ctx, `SELECT id FROM identity`).Scan(&w.id)
+		w.id, w.rev, err = readState(ctx, db)
 	}
 	if err == nil {
 		err = checkReached(w.path, w.id, w.rev)

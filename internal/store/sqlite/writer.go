@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -50,7 +52,7 @@ type writer struct {
 	history *local.History
 	leases  *local.Leases
 	ended   chan struct{}
-	guard   func() // looks after the files before they are written to; may be nil
+	guard   func() (restored bool) // looks after the files before they are written to
 	// For the tests: how many groups were taken, and how many transactions there were.
 	taken, commits atomic.Int64
 
@@ -99,13 +101,12 @@ func (w *writer) do(ctx context.Context, r *request) error {
 func (w *writer) withdraw(r *request) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i, q := range w.queue {
-		if q == r {
-			w.queue = append(w.queue[:i:i], w.queue[i+1:]...)
-			return true
-		}
+	i := slices.Index(w.queue, r)
+	if i < 0 {
+		return false
 	}
-	return false
+	w.queue = slices.Delete(w.queue, i, i+1)
+	return true
 }
 
 func (w *writer) signal() {
@@ -220,25 +221,22 @@ func (w *writer) try(group []*request) error {
 	b := local.NewBatch(base{w}, w.rev)
 	epoch := w.epoch
 	for _, r := range group {
-		switch {
-		case r.newEpoch:
+		if r.newEpoch {
 			epoch++
 			r.epoch = epoch
-		default:
-			if r.err = w.leases.Check(r.fence); r.err == nil {
-				r.rev, r.err = b.Apply(r.conds, r.ops)
-			}
+		} else if r.err = w.leases.Check(r.fence); r.err == nil {
+			r.rev, r.err = b.Apply(r.conds, r.ops)
 		}
 	}
 	if len(b.Changes) == 0 && epoch == w.epoch {
 		w.conn.rollback()
 		return nil
 	}
-	newEpoch := epoch
-	if epoch == w.epoch {
-		newEpoch = 0
+	err := w.conn.write(b)
+	if err == nil && epoch != w.epoch {
+		err = w.conn.set("epoch", epoch)
 	}
-	if err := w.conn.write(b, newEpoch); err != nil {
+	if err != nil {
 		w.conn.rollback()
 		w.stale = true
 		return w.diagnose("write", err)
@@ -261,9 +259,7 @@ func (w *writer) try(group []*request) error {
 	if len(w.sequences) > 4096 {
 		clear(w.sequences)
 	}
-	for prefix, seq := range b.Sequences {
-		w.sequences[prefix] = seq
-	}
+	maps.Copy(w.sequences, b.Sequences)
 	w.history.Publish(b.Changes)
 	return nil
 }
