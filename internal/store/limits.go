@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -99,7 +100,9 @@ func CheckApply(conds []Cond, ops []Op) error {
 		if err := checkOp(op); err != nil {
 			return fmt.Errorf("op %d: %w", i, err)
 		}
-		if op.Kind != Append && changedBefore(ops[:i], op.Key) {
+		if op.Kind != Append && slices.ContainsFunc(ops[:i], func(before Op) bool {
+			return before.Kind != Append && before.Key == op.Key
+		}) {
 			return fmt.Errorf("op %d: %w: %s is changed twice", i, ErrInvalid, op.Key)
 		}
 		size += len(op.Key) + len(op.Value)
@@ -133,13 +136,4 @@ func checkOp(op Op) error {
 			MaxValue)
 	}
 	return nil
-}
-
-func changedBefore(ops []Op, key string) bool {
-	for _, op := range ops {
-		if op.Kind != Append && op.Key == key {
-			return true
-		}
-	}
-	return false
 }

@@ -82,29 +82,27 @@ func (l *Ledger[T]) Get(n uint64) *T { return l.entries[n].thing }
 
 // Change is one step: what is added, replaced and removed together.
 type Change[T any] struct {
-	next  uint64
-	added bool
-	puts  map[uint64]*T
-	order []uint64
-	also  []store.Op
+	last uint64 // the last number that is given, with those of this step
+	sets []set[T]
+	also []store.Op
+}
+
+// set replaces a thing; nil removes it.
+type set[T any] struct {
+	n     uint64
+	thing *T
 }
 
 // Add gives a thing the next number, which make is told.
 func (c *Change[T]) Add(make func(n uint64) T) uint64 {
-	c.next++
-	c.added = true
-	c.Put(c.next, make(c.next))
-	return c.next
+	c.last++
+	c.Put(c.last, make(c.last))
+	return c.last
 }
 
 // Put replaces a thing, Delete removes it. Each may be changed once.
-func (c *Change[T]) Put(n uint64, thing T) { c.set(n, &thing) }
-func (c *Change[T]) Delete(n uint64)       { c.set(n, nil) }
-
-func (c *Change[T]) set(n uint64, thing *T) {
-	c.puts[n] = thing
-	c.order = append(c.order, n)
-}
+func (c *Change[T]) Put(n uint64, thing T) { c.sets = append(c.sets, set[T]{n, &thing}) }
+func (c *Change[T]) Delete(n uint64)       { c.sets = append(c.sets, set[T]{n, nil}) }
 
 // Also adds ops on other keys to the step.
 func (c *Change[T]) Also(ops ...store.Op) { c.also = append(c.also, ops...) }
@@ -127,11 +125,11 @@ func (l *Ledger[T]) Update(ctx context.Context, decide func(*Change[T]) error) e
 				return err
 			}
 		}
-		c := &Change[T]{next: l.last, puts: make(map[uint64]*T)}
-		if err := decide(c); err != nil || len(c.order) == 0 {
+		c := &Change[T]{last: l.last}
+		if err := decide(c); err != nil || len(c.sets) == 0 {
 			return err
 		}
-		if c.next > maxNumber {
+		if c.last > maxNumber {
 			return fmt.Errorf("%w: the numbers below %s are used up", store.ErrInvalid, l.o.Prefix)
 		}
 		conds, ops, err := l.ops(c)
@@ -158,20 +156,20 @@ func (l *Ledger[T]) lastKey() string     { return l.o.Prefix + "-last" }
 func (l *Ledger[T]) ops(c *Change[T]) ([]store.Cond, []store.Op, error) {
 	var conds []store.Cond
 	var ops []store.Op
-	for _, n := range c.order {
-		op := store.Op{Kind: store.Delete, Key: l.key(n)}
-		if thing := c.puts[n]; thing != nil {
-			value, err := json.Marshal(thing)
+	for _, s := range c.sets {
+		op := store.Op{Kind: store.Delete, Key: l.key(s.n)}
+		if s.thing != nil {
+			value, err := json.Marshal(s.thing)
 			if err != nil {
 				return nil, nil, fmt.Errorf("record %s: %w", op.Key, err)
 			}
 			op.Kind, op.Value = store.Put, value
 		}
-		conds, ops = append(conds, store.Cond{Key: op.Key, Rev: l.entries[n].rev}), append(ops, op)
+		conds, ops = append(conds, store.Cond{Key: op.Key, Rev: l.entries[s.n].rev}), append(ops, op)
 	}
-	if c.added {
+	if c.last > l.last {
 		conds = append(conds, store.Cond{Key: l.lastKey(), Rev: l.lastRev})
-		ops = append(ops, store.Op{Kind: store.Put, Key: l.lastKey(), Value: strconv.AppendUint(nil, c.next, 10)})
+		ops = append(ops, store.Op{Kind: store.Put, Key: l.lastKey(), Value: strconv.AppendUint(nil, c.last, 10)})
 	}
 	return conds, append(ops, c.also...), nil
 }
@@ -220,13 +218,9 @@ func (l *Ledger[T]) look(ctx context.Context, conds []store.Cond, ops []store.Op
 	untouched bool, err error) {
 	revs, untouched = make(map[string]store.Rev, len(conds)), true
 	for i, c := range conds {
-		records, _, err := l.o.Store.Snapshot(ctx, c.Key)
+		have, err := l.read(ctx, c.Key)
 		if err != nil {
 			return nil, false, err
-		}
-		var have store.Record
-		if len(records) > 0 && records[0].Key == c.Key {
-			have = records[0]
 		}
 		untouched = untouched && have.Rev == c.Rev
 		done := have.Rev != c.Rev && bytes.Equal(have.Value, ops[i].Value) &&
@@ -241,15 +235,24 @@ func (l *Ledger[T]) look(ctx context.Context, conds []store.Cond, ops []store.Op
 	return revs, untouched, nil
 }
 
+// read returns the record at a key, the zero Record if there is none.
+func (l *Ledger[T]) read(ctx context.Context, key string) (store.Record, error) {
+	records, _, err := l.o.Store.Snapshot(ctx, key)
+	if err != nil || len(records) == 0 || records[0].Key != key {
+		return store.Record{}, err
+	}
+	return records[0], nil
+}
+
 // accept makes a step that was written part of what is held.
 func (l *Ledger[T]) accept(c *Change[T], revs map[string]store.Rev) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.added {
-		l.last, l.lastRev = c.next, revs[l.lastKey()]
+	if c.last > l.last {
+		l.last, l.lastRev = c.last, revs[l.lastKey()]
 	}
-	for _, n := range c.order {
-		l.set(n, c.puts[n], revs[l.key(n)])
+	for _, s := range c.sets {
+		l.set(s.n, s.thing, revs[l.key(s.n)])
 	}
 }
 
@@ -270,15 +273,9 @@ func (l *Ledger[T]) set(n uint64, thing *T, rev store.Rev) {
 func (l *Ledger[T]) load(ctx context.Context) error {
 	// The record of the last number comes first: what is added after it was
 	// read makes it conflict, and never a number come twice.
-	var last store.Record
-	lasts, _, err := l.o.Store.Snapshot(ctx, l.lastKey())
+	last, err := l.read(ctx, l.lastKey())
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", l.lastKey(), err)
-	}
-	for _, r := range lasts {
-		if r.Key == l.lastKey() {
-			last = r
-		}
 	}
 	records, _, err := l.o.Store.Snapshot(ctx, l.o.Prefix)
 	if err != nil {
@@ -292,7 +289,7 @@ func (l *Ledger[T]) load(ctx context.Context) error {
 	} else if last.Key != "" {
 		l.complain(last.Key, fmt.Errorf("%.40q is no number", last.Value))
 	}
-	there := make(map[uint64]bool, len(records))
+	readable := make(map[uint64]bool, len(records))
 	for _, r := range records {
 		n, ok := store.ParseSequenceKey(l.o.Prefix, r.Key)
 		if !ok || n == 0 || n > maxNumber {
@@ -300,20 +297,18 @@ func (l *Ledger[T]) load(ctx context.Context) error {
 			continue
 		}
 		l.last = max(l.last, n) // also of what cannot be read
-		if e, held := l.entries[n]; held && e.rev == r.Rev {
-			there[n] = true
-			continue
+		if e, held := l.entries[n]; !held || e.rev != r.Rev {
+			thing, err := l.decode(n, r.Value)
+			if err != nil {
+				l.complain(r.Key, err)
+				continue
+			}
+			l.set(n, thing, r.Rev)
 		}
-		thing, err := l.decode(n, r.Value)
-		if err != nil {
-			l.complain(r.Key, err)
-			continue
-		}
-		there[n] = true
-		l.set(n, thing, r.Rev)
+		readable[n] = true
 	}
 	for n := range l.entries {
-		if !there[n] {
+		if !readable[n] {
 			l.set(n, nil, 0)
 		}
 	}

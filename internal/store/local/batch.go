@@ -4,8 +4,7 @@
 package local
 
 import (
-	"bytes"
-	"fmt"
+	"maps"
 
 	"github.com/coppice-dev/coppice/internal/store"
 )
@@ -65,7 +64,7 @@ func (b *Batch) Apply(conds []store.Cond, ops []store.Op) (store.Rev, error) {
 	for _, op := range ops {
 		switch op.Kind {
 		case store.Put:
-			change.Put = append(change.Put, store.Record{Key: op.Key, Value: clone(op.Value), Rev: change.Rev})
+			change.Put = append(change.Put, record(op.Key, op.Value, change.Rev))
 		case store.Append:
 			seq, ok := sequences[op.Key]
 			if !ok {
@@ -76,8 +75,7 @@ func (b *Batch) Apply(conds []store.Cond, ops []store.Op) (store.Rev, error) {
 			}
 			seq++
 			sequences[op.Key] = seq
-			change.Put = append(change.Put, store.Record{Key: store.SequenceKey(op.Key, seq), Value: clone(op.Value),
-				Rev: change.Rev})
+			change.Put = append(change.Put, record(store.SequenceKey(op.Key, seq), op.Value, change.Rev))
 		case store.Delete:
 			have, err := b.revOf(op.Key)
 			if err != nil {
@@ -86,8 +84,6 @@ func (b *Batch) Apply(conds []store.Cond, ops []store.Op) (store.Rev, error) {
 			if have != 0 {
 				change.Deleted = append(change.Deleted, op.Key)
 			}
-		default:
-			return 0, fmt.Errorf("%w kind %d of op on %s", store.ErrInvalid, op.Kind, op.Key)
 		}
 	}
 	if len(change.Put) == 0 && len(change.Deleted) == 0 {
@@ -99,9 +95,7 @@ func (b *Batch) Apply(conds []store.Cond, ops []store.Op) (store.Rev, error) {
 	for _, key := range change.Deleted {
 		b.Records[key] = Pending{Deleted: true}
 	}
-	for prefix, seq := range sequences {
-		b.Sequences[prefix] = seq
-	}
+	maps.Copy(b.Sequences, sequences)
 	b.rev = change.Rev
 	b.Changes = append(b.Changes, change)
 	return b.rev, nil
@@ -121,10 +115,7 @@ func (b *Batch) sequence(prefix string) (uint64, error) {
 	return b.base.Sequence(prefix)
 }
 
-// clone never returns nil: no value and an empty one are the same.
-func clone(v []byte) []byte {
-	if len(v) == 0 {
-		return []byte{}
-	}
-	return bytes.Clone(v)
+// record returns a record with a copy of a value. It is never nil: no value and an empty one are the same.
+func record(key string, value []byte, rev store.Rev) store.Record {
+	return store.Record{Key: key, Value: append([]byte{}, value...), Rev: rev}
 }

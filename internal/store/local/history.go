@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"iter"
+	"slices"
 	"sort"
 	"sync"
 
@@ -101,8 +102,7 @@ func (h *History) Watch(ctx context.Context, prefix string, from store.Rev) iter
 			}
 			for _, c := range changes {
 				from = c.Rev
-				below, ok := restrict(c, prefix)
-				if ok && !yield(below, nil) {
+				if c, ok := restrict(c, prefix); ok && !yield(c, nil) {
 					return
 				}
 			}
@@ -132,8 +132,7 @@ func (h *History) after(from store.Rev) ([]store.Change, <-chan struct{}, error)
 		return nil, nil, store.ErrCompacted
 	}
 	i := sort.Search(len(h.changes), func(i int) bool { return h.changes[i].Rev > from })
-	next := h.changes[i:min(i+watchStep, len(h.changes))]
-	return append([]store.Change(nil), next...), h.more, nil
+	return slices.Clone(h.changes[i:min(i+watchStep, len(h.changes))]), h.more, nil
 }
 
 // restrict returns the part of c at and below prefix, and whether there is any.

@@ -33,12 +33,12 @@ func (l *Leases) Acquire(name string, ttl time.Duration, nextEpoch func() (uint6
 		l.mu.Unlock()
 		return nil, store.ErrClosed
 	}
-	if other := l.held[name]; other != nil && !time.Now().Before(other.deadline) {
+	if other := l.held[name]; other != nil {
+		if until := other.deadline; time.Now().Before(until) {
+			l.mu.Unlock()
+			return nil, &store.HeldError{Lease: name, Until: until}
+		}
 		other.drop() // the timer is late
-	} else if other != nil {
-		until := other.deadline
-		l.mu.Unlock()
-		return nil, &store.HeldError{Lease: name, Until: until}
 	}
 	l.held[name] = le // with epoch 0, which no fence has
 	le.timer = time.AfterFunc(ttl, le.expire)
@@ -95,11 +95,7 @@ type lease struct {
 	lost     bool
 }
 
-func (le *lease) Fence() store.Fence {
-	le.table.mu.Lock()
-	defer le.table.mu.Unlock()
-	return store.Fence{Lease: le.name, Epoch: le.epoch}
-}
+func (le *lease) Fence() store.Fence { return store.Fence{Lease: le.name, Epoch: le.epoch} }
 
 func (le *lease) Deadline() time.Time {
 	le.table.mu.Lock()

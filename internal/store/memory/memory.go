@@ -5,6 +5,7 @@ package memory
 import (
 	"context"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -61,18 +62,16 @@ func (s *Store) Apply(ctx context.Context, fence store.Fence, conds []store.Cond
 	}
 	for key, p := range b.Records {
 		i, found := s.find(key)
-		switch {
+		switch r := (store.Record{Key: key, Value: p.Value, Rev: p.Rev}); {
 		case p.Deleted:
 			s.records = slices.Delete(s.records, i, i+1)
 		case found:
-			s.records[i] = store.Record{Key: key, Value: p.Value, Rev: p.Rev}
+			s.records[i] = r
 		default:
-			s.records = slices.Insert(s.records, i, store.Record{Key: key, Value: p.Value, Rev: p.Rev})
+			s.records = slices.Insert(s.records, i, r)
 		}
 	}
-	for prefix, seq := range b.Sequences {
-		s.sequences[prefix] = seq
-	}
+	maps.Copy(s.sequences, b.Sequences)
 	s.rev = b.Rev()
 	s.history.Publish(b.Changes)
 	return rev, nil
