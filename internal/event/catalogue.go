@@ -2,6 +2,7 @@ package event
 
 import (
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -69,7 +70,7 @@ func Catalogue() []Section {
 // offered and never written, with the type to use now.
 func retired() map[Type]Type {
 	return map[Type]Type{
-		"unknown":              AgentMisbehaved,
+		unknown:                AgentMisbehaved,
 		"controller.adopted":   ControllerStarted,
 		"config.loaded":        ControllerStarted,
 		"agent.ready":          AgentStarted,
@@ -80,8 +81,8 @@ func retired() map[Type]Type {
 	}
 }
 
-// stored are the retired types that the log of an earlier version may hold.
-func stored() []Type { return []Type{"unknown"} }
+// unknown is the only retired type that the log of an earlier version may hold.
+const unknown Type = "unknown"
 
 // all returns the names in the catalogue, in its order.
 var all = sync.OnceValue(func() (names []string) {
@@ -234,15 +235,9 @@ func poolEntries() []Entry {
 
 // supervisorEntries are those of agents, of supervisors, and two that only supervisors have.
 func supervisorEntries() (entries []Entry) {
-	of := []Type{
-		SupervisorStarted, SupervisorStartFailed, SupervisorIgnored, SupervisorAdopted, SupervisorLost,
-		SupervisorExited,
-		SupervisorCrashed, SupervisorStopping, SupervisorStopped, SupervisorChanged, SupervisorAbandoned,
-		SupervisorReturned,
-		SupervisorMisbehaved, SupervisorLimitReached, SupervisorQuarantined, SupervisorGaveUp, SupervisorReleased,
-	}
-	for i, e := range childEntries() {
-		entries = append(entries, Entry{of[i], "as `" + string(e.Type) + "`, of a supervisor", nil})
+	for _, e := range childEntries() {
+		what := strings.TrimPrefix(string(e.Type), "agent.")
+		entries = append(entries, Entry{Type("supervisor." + what), "as `" + string(e.Type) + "`, of a supervisor", nil})
 	}
 	return append(entries,
 		Entry{SupervisorPaused, "a limit lets nothing start below the supervisor until a person resumes it",

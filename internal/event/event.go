@@ -7,9 +7,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/coppice-dev/coppice/internal/store"
 )
 
 // Bounds on one event. What is longer is cut, and Truncated says by how much.
@@ -53,6 +56,19 @@ type Event struct {
 	Extra map[string]json.RawMessage `json:"-"`
 }
 
+// Text returns the message of an event without the name of what it is about, for where
+// that is shown already. Messages begin with the path of a node, or with "order" and the
+// name of an order.
+func (e Event) Text() string {
+	if e.Path == "" {
+		return e.Message
+	}
+	if name, ok := strings.CutPrefix(e.Path, "orders/"); ok {
+		return strings.TrimPrefix(e.Message, "order "+name+" ")
+	}
+	return strings.TrimPrefix(e.Message, e.Path+" ")
+}
+
 // With returns the event with v as its data. What cannot be JSON is replaced by
 // {"error": why}: an event is never lost for its data.
 func (e Event) With(v any) Event {
@@ -91,10 +107,13 @@ func (e Event) String() string {
 	return b.String()
 }
 
-// known are the fields of Event, for Extra.
-var known = map[string]bool{
-	"seq": true, "epoch": true, "time": true, "type": true, "path": true, "incarnation": true,
-	"actor": true, "message": true, "data": true, "truncated": true,
+// fields returns the fields of an event by their names in JSON.
+func (e *Event) fields() map[string]any {
+	return map[string]any{
+		"seq": &e.Seq, "epoch": &e.Epoch, "time": &e.Time, "type": &e.Type, "path": &e.Path,
+		"incarnation": &e.Incarnation, "actor": &e.Actor, "message": &e.Message, "data": &e.Data,
+		"truncated": &e.Truncated,
+	}
 }
 
 // plain is Event without its methods.
@@ -112,9 +131,12 @@ func (e Event) MarshalJSON() ([]byte, error) {
 			return nil, err
 		}
 	}
-	extra := make(map[string]json.RawMessage, len(e.Extra))
+	if len(e.Extra) == 0 {
+		return out, nil
+	}
+	known, extra := e.fields(), make(map[string]json.RawMessage)
 	for name, v := range e.Extra {
-		if v = valid(v); !known[name] && v != nil {
+		if v = valid(v); known[name] == nil && v != nil {
 			extra[name] = v
 		}
 	}
@@ -164,22 +186,13 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("an event must be a JSON object, not null")
 	}
 	*e = Event{}
-	targets := map[string]any{
-		"seq": &e.Seq, "epoch": &e.Epoch, "time": &e.Time, "type": &e.Type, "path": &e.Path,
-		"incarnation": &e.Incarnation,
-		"actor":       &e.Actor, "message": &e.Message, "truncated": &e.Truncated,
-	}
+	known := e.fields()
 	for name, raw := range fields {
-		if target, ok := targets[name]; ok {
-			if json.Unmarshal(raw, target) == nil {
+		if field := known[name]; field != nil {
+			if string(raw) == "null" || json.Unmarshal(raw, field) == nil {
 				continue
 			}
 			name += "?"
-		} else if name == "data" {
-			if string(raw) != "null" {
-				e.Data = raw
-			}
-			continue
 		}
 		if e.Extra == nil {
 			e.Extra = map[string]json.RawMessage{}
@@ -187,6 +200,26 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 		e.Extra[name] = raw
 	}
 	return nil
+}
+
+// record returns the value under which a normalised event is stored.
+func (e Event) record() []byte {
+	value, err := e.MarshalJSON()
+	if err != nil || len(value) > store.MaxValue {
+		e.Extra = nil // the only part without a bound of its own
+		value, _ = e.MarshalJSON()
+	}
+	return value
+}
+
+// WriteNDJSON writes the event and a newline, in one Write.
+func WriteNDJSON(w io.Writer, e Event) error {
+	line, err := e.MarshalJSON()
+	if err != nil {
+		return fmt.Errorf("event %d: %w", e.Seq, err)
+	}
+	_, err = w.Write(append(line, '\n'))
+	return err
 }
 
 // normalise makes an event fit to be stored: of a declared type, valid, bounded, with a time.

@@ -114,7 +114,7 @@ func Open(cfg Config) (*Log, error) {
 		return nil, fmt.Errorf("event log: %w prefix: %d bytes, at most %d are allowed", store.ErrInvalid,
 			len(cfg.Prefix), maxPrefix)
 	}
-	l.retention = newRetention(l)
+	l.retention = &retention{log: l}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	go l.loop()
 	return l, nil
@@ -130,15 +130,7 @@ func Open(cfg Config) (*Log, error) {
 // up with the event. At most maxWith ops may come with one.
 func (l *Log) Append(e Event, with ...store.Op) {
 	e = e.normalise(time.Now())
-	value, err := e.MarshalJSON()
-	if err != nil || len(value) > store.MaxValue {
-		e.Extra = nil // the only part without a bound of its own
-		value, err = e.MarshalJSON()
-	}
-	if err != nil {
-		l.logger.Error("event cannot be written", "type", e.Type, "path", e.Path, "error", err)
-		return
-	}
+	p := pending{e.record(), e.Time, with}
 	l.mu.Lock()
 	if l.closing {
 		l.mu.Unlock()
@@ -146,8 +138,8 @@ func (l *Log) Append(e Event, with ...store.Op) {
 		return
 	}
 	l.total++
-	l.buffer = append(l.buffer, pending{value, e.Time, with})
-	l.bytes += size(pending{value: value, with: with})
+	l.buffer = append(l.buffer, p)
+	l.bytes += size(p)
 	n := 0
 	for l.bytes > l.cfg.MaxBuffer && n < len(l.buffer)-1 {
 		l.bytes -= size(l.buffer[n])
@@ -164,6 +156,13 @@ func (l *Log) Append(e Event, with ...store.Op) {
 	if full {
 		signal(l.hurry)
 	}
+}
+
+// Op returns the op that appends an event to the log, for a caller that writes to the same
+// store something that the event tells of: either both are there or none. What
+// Append promises of a store that takes no writes does not hold for it.
+func (l *Log) Op(e Event) store.Op {
+	return store.Op{Kind: store.Append, Key: l.prefix, Value: e.normalise(time.Now()).record()}
 }
 
 // size returns the bytes of values that an event brings into the store.
@@ -194,25 +193,11 @@ func (l *Log) Err() error {
 // Sync waits until all events appended before are durable, or dropped. It returns
 // the store's error if ctx ends first.
 func (l *Log) Sync(ctx context.Context) error {
-	for {
-		l.mu.Lock()
-		idle, moved := len(l.buffer)+l.inWork == 0, l.moved
-		l.mu.Unlock()
-		if idle {
-			return nil
-		}
-		signal(l.hurry)
-		select {
-		case <-moved:
-		case <-l.ended:
-			return store.ErrClosed
-		case <-ctx.Done():
-			if err := l.Err(); err != nil {
-				return fmt.Errorf("events are not written: %w", err)
-			}
-			return ctx.Err()
-		}
+	err := l.await(ctx, l.Mark(), false)
+	if cause := l.Err(); err != nil && cause != nil && ctx.Err() != nil {
+		return fmt.Errorf("events are not written: %w", cause)
 	}
+	return err
 }
 
 // Mark is a position in what has been appended, for SyncTo.
@@ -224,13 +209,20 @@ func (l *Log) Mark() uint64 {
 
 // SyncTo waits until the events appended before a Mark are durable, or
 // dropped, as Sync does. It does not wait while the store takes no writes.
-func (l *Log) SyncTo(ctx context.Context, mark uint64) error {
+func (l *Log) SyncTo(ctx context.Context, mark uint64) error { return l.await(ctx, mark, true) }
+
+// await waits until the events before a mark are written or dropped, or, if it is to
+// fail fast, the store takes none.
+func (l *Log) await(ctx context.Context, mark uint64, failFast bool) error {
 	for {
 		l.mu.Lock()
 		done, moved, err := l.total-uint64(len(l.buffer)+l.inWork) >= mark, l.moved, l.err
 		l.mu.Unlock()
-		if done || err != nil {
+		if failFast && err != nil {
 			return err
+		}
+		if done {
+			return nil
 		}
 		signal(l.hurry)
 		select {

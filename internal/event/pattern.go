@@ -21,10 +21,7 @@ func (e *PatternError) Error() string { return e.Problem + "; " + e.Hint }
 // in the log, or nil. Types that only earlier versions have written are allowed.
 func (f Filter) CheckTypes() error {
 	for _, p := range f.Types {
-		if slices.Contains(stored(), Type(p)) {
-			continue
-		}
-		if err := CheckPattern(p); err != nil {
+		if err := CheckPattern(p); err != nil && Type(p) != unknown {
 			return err
 		}
 	}
@@ -34,29 +31,30 @@ func (f Filter) CheckTypes() error {
 // CheckPattern returns a *PatternError if no type of the catalogue matches a
 // pattern as of path.Match, or nil.
 func CheckPattern(pattern string) error {
-	const example = "write a type such as agent.crashed, or a pattern such as agent.*"
 	shown := fmt.Sprintf("%.100q", pattern)
+	e := &PatternError{"there is no event type " + shown, "write a type such as agent.crashed, or a pattern such as agent.*"}
 	if _, err := path.Match(pattern, ""); err != nil {
-		return &PatternError{shown + " is not a pattern of event types", example}
+		e.Problem = shown + " is not a pattern of event types"
+		return e
 	}
 	if matches(pattern) {
 		return nil
 	}
-	problem := "there is no event type " + shown
 	if instead, ok := retired()[Type(pattern)]; ok {
-		return &PatternError{problem, fmt.Sprintf("use %q", instead)}
+		e.Hint = fmt.Sprintf("use %q", instead)
+		return e
 	}
+	var near string
 	if wild := strings.IndexAny(pattern, `*?[\`); wild >= 0 {
-		problem = "no event type matches " + shown
-		if near := nearPattern(pattern[:wild], pattern[wild:]); near != "" {
-			return &PatternError{problem, fmt.Sprintf("did you mean %q?", near)}
-		}
-		return &PatternError{problem, example}
+		e.Problem = "no event type matches " + shown
+		near = nearPattern(pattern[:wild], pattern[wild:])
+	} else {
+		near = suggest.Nearest(pattern, all())
 	}
-	if near := suggest.Nearest(pattern, all()); near != "" {
-		return &PatternError{problem, fmt.Sprintf("did you mean %q?", near)}
+	if near != "" {
+		e.Hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	return &PatternError{problem, example}
+	return e
 }
 
 // matches reports whether a pattern matches a type of the catalogue.

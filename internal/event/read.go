@@ -50,6 +50,11 @@ func (l *Log) Read(ctx context.Context, after uint64, f Filter, limit int) ([]Ev
 // To go on later, pass the Seq of the last event that was dealt with. What Read says
 // of gaps holds here too.
 func (l *Log) Follow(ctx context.Context, after uint64, f Filter) iter.Seq2[Event, error] {
+	return l.from(ctx, after, f, true)
+}
+
+// from is Follow, which without follow ends with the last event that is stored.
+func (l *Log) from(ctx context.Context, after uint64, f Filter, follow bool) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if err := f.Check(); err != nil {
 			yield(Event{}, err)
@@ -69,6 +74,9 @@ func (l *Log) Follow(ctx context.Context, after uint64, f Filter) iter.Seq2[Even
 			}
 			if len(events) > 0 {
 				continue
+			}
+			if !follow {
+				return
 			}
 			// All that is stored has been read. What comes from now on is still in memory.
 			for e, err := range c.coming(ctx) {
@@ -134,26 +142,7 @@ func (l *Log) Events(ctx context.Context, q Query) iter.Seq2[Event, error] {
 			}
 			q.After = max(q.After, end)
 		}
-		if q.Follow {
-			l.Follow(ctx, q.After, q.Filter)(yield)
-			return
-		}
-		for {
-			events, next, err := l.Read(ctx, q.After, q.Filter, 2*readStep)
-			for _, e := range events {
-				if !yield(e, nil) {
-					return
-				}
-			}
-			if err != nil {
-				yield(Event{}, err)
-				return
-			}
-			if next == q.After {
-				return
-			}
-			q.After = next
-		}
+		l.from(ctx, q.After, q.Filter, q.Follow)(yield)
 	}
 }
 
@@ -162,8 +151,7 @@ type cursor struct {
 	log     *Log
 	seq     uint64    // of the last event that was read
 	rev     store.Rev // at which there was nothing after it
-	begun   bool
-	checked bool // whether seq is known to be of this log
+	checked bool      // whether seq is known to be of this log
 }
 
 // next returns some events after the cursor and moves it; none if there are none yet.
@@ -180,15 +168,12 @@ func (c *cursor) next(ctx context.Context) ([]Event, error) {
 
 func (c *cursor) read(ctx context.Context) ([]Event, error) {
 	l := c.log
-	if !c.begun {
-		if c.seq == 0 { // who wants all that is kept misses nothing of what is not
-			pruned, err := l.pruned(ctx)
-			if err != nil {
-				return nil, err
-			}
-			c.seq, c.checked = pruned, true
+	if c.seq == 0 && !c.checked { // who wants all that is kept misses nothing of what is not
+		pruned, err := l.pruned(ctx)
+		if err != nil {
+			return nil, err
 		}
-		c.begun = true
+		c.seq, c.checked = pruned, true
 	}
 	records, rev, err := l.store.Scan(ctx, l.prefix, store.SequenceKey(l.prefix, c.seq), readStep)
 	if err != nil {

@@ -31,16 +31,6 @@ type block struct {
 
 const blockSize = 64 // numbers; it is removed in one Apply
 
-// full reports whether the event seq belongs into a new block.
-func (b block) full(seq uint64, maxBytes int64) bool {
-	return seq-b.first >= blockSize || maxBytes > 0 && b.bytes > maxBytes/16
-}
-
-func newRetention(l *Log) *retention { return &retention{log: l} }
-
-// added tells of an event that was written.
-func (r *retention) added(bytes int) { r.recent += int64(bytes) }
-
 // due reports whether so much was written that a step should not wait for its time.
 func (r *retention) due() bool {
 	_, maxBytes := r.log.bounds()
@@ -96,10 +86,12 @@ func (r *retention) look(ctx context.Context, maxBytes int64) (more bool, err er
 }
 
 func (r *retention) add(seq uint64, bytes int64, t time.Time, maxBytes int64) {
-	if n := len(r.blocks); n == 0 || r.blocks[n-1].full(seq, maxBytes) {
+	n := len(r.blocks)
+	if n == 0 || seq-r.blocks[n-1].first >= blockSize || maxBytes > 0 && r.blocks[n-1].bytes > maxBytes/16 {
 		r.blocks = append(r.blocks, block{first: seq})
+		n++
 	}
-	b := &r.blocks[len(r.blocks)-1]
+	b := &r.blocks[n-1]
 	b.last = seq
 	b.bytes += bytes
 	if t.After(b.newest) {
@@ -127,11 +119,11 @@ func (r *retention) remove(ctx context.Context, b block) error {
 
 // pruned returns up to where events have been removed, 0 if none were.
 func (l *Log) pruned(ctx context.Context) (uint64, error) {
-	records, _, err := l.store.Snapshot(ctx, l.prunedKey())
-	if err != nil || len(records) == 0 {
+	r, err := store.Get(ctx, l.store, l.prunedKey())
+	if err != nil || r.Rev == 0 {
 		return 0, err
 	}
-	n, err := strconv.ParseUint(string(records[0].Value), 10, 64)
+	n, err := strconv.ParseUint(string(r.Value), 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("record %s: %w", l.prunedKey(), err)
 	}

@@ -32,7 +32,7 @@ func (l *Log) loop() {
 		if len(batch) > 0 {
 			err := l.write(batch)
 			if err == nil {
-				l.written(batch)
+				l.finish(batch, true)
 				batch, retry = nil, 0
 				l.recover()
 				continue
@@ -42,13 +42,15 @@ func (l *Log) loop() {
 			}
 			if errors.Is(err, store.ErrInvalid) { // a mistake of ours, which must not stop the log
 				l.logger.Error("events cannot be written", "count", len(batch), "error", err)
-				l.giveUp(batch)
+				l.finish(batch, false)
 				batch = nil
 				continue
 			}
 			retry = min(max(2*retry, minRetry), maxRetry)
 			l.degrade(err, retry)
-			if !l.pause(retry) {
+			select {
+			case <-time.After(retry):
+			case <-l.ctx.Done():
 				return
 			}
 			continue
@@ -87,24 +89,10 @@ func (l *Log) gather() {
 	if now {
 		return
 	}
-	timer := time.NewTimer(gatherTime)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(gatherTime):
 	case <-l.hurry:
 	case <-l.ctx.Done():
-	}
-}
-
-// pause waits before the next try, and reports whether there should be one.
-func (l *Log) pause(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-l.ctx.Done():
-		return false
 	}
 }
 
@@ -150,22 +138,16 @@ func (l *Log) take() []pending {
 	return batch
 }
 
-func (l *Log) written(batch []pending) {
-	for _, p := range batch {
-		l.retention.added(len(p.value))
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.inWork = 0
-	l.broadcast()
-}
-
-// giveUp counts a batch as dropped.
-func (l *Log) giveUp(batch []pending) {
+// finish wakes those who wait for a batch that was written, or is dropped.
+func (l *Log) finish(batch []pending, written bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range batch {
-		l.drop(p)
+		if written {
+			l.retention.recent += int64(len(p.value))
+		} else {
+			l.drop(p)
+		}
 	}
 	l.inWork = 0
 	l.broadcast()
@@ -228,16 +210,12 @@ func lastWords(batch []pending) []store.Op {
 
 // readMarker reads the record of this writer; one that does not exist has revision 0.
 func (l *Log) readMarker() error {
-	records, _, err := l.store.Snapshot(l.ctx, l.markerKey())
+	marker, err := store.Get(l.ctx, l.store, l.markerKey())
 	if err != nil {
 		return err
 	}
-	l.marker = store.Record{Key: l.markerKey()}
-	for _, r := range records {
-		if r.Key == l.markerKey() {
-			l.marker = r
-		}
-	}
+	marker.Key = l.markerKey()
+	l.marker = marker
 	return nil
 }
 

@@ -158,6 +158,15 @@ type Lease interface {
 	Done() <-chan struct{}
 }
 
+// Get returns the record at a key, the zero Record if there is none.
+func Get(ctx context.Context, s Store, key string) (Record, error) {
+	records, _, err := s.Snapshot(ctx, key)
+	if err != nil || len(records) == 0 || records[0].Key != key {
+		return Record{}, err
+	}
+	return records[0], nil
+}
+
 // All yields all records at and below prefix, sorted by key, by pages of Scan. It ends with
 // the first error.
 func All(ctx context.Context, s Store, prefix string) iter.Seq2[Record, error] {

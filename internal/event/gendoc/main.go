@@ -2,7 +2,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 
@@ -20,9 +19,5 @@ func run(args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("expected the name of a file, found %d arguments", len(args))
 	}
-	var page bytes.Buffer
-	if err := event.WritePage(&page); err != nil {
-		return err
-	}
-	return os.WriteFile(args[0], page.Bytes(), 0o644)
+	return os.WriteFile(args[0], event.Page(), 0o644)
 }

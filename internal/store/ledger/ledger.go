@@ -218,7 +218,7 @@ func (l *Ledger[T]) look(ctx context.Context, conds []store.Cond, ops []store.Op
 	untouched bool, err error) {
 	revs, untouched = make(map[string]store.Rev, len(conds)), true
 	for i, c := range conds {
-		have, err := l.read(ctx, c.Key)
+		have, err := store.Get(ctx, l.o.Store, c.Key)
 		if err != nil {
 			return nil, false, err
 		}
@@ -233,15 +233,6 @@ func (l *Ledger[T]) look(ctx context.Context, conds []store.Cond, ops []store.Op
 		}
 	}
 	return revs, untouched, nil
-}
-
-// read returns the record at a key, the zero Record if there is none.
-func (l *Ledger[T]) read(ctx context.Context, key string) (store.Record, error) {
-	records, _, err := l.o.Store.Snapshot(ctx, key)
-	if err != nil || len(records) == 0 || records[0].Key != key {
-		return store.Record{}, err
-	}
-	return records[0], nil
 }
 
 // accept makes a step that was written part of what is held.
@@ -273,7 +264,7 @@ func (l *Ledger[T]) set(n uint64, thing *T, rev store.Rev) {
 func (l *Ledger[T]) load(ctx context.Context) error {
 	// The record of the last number comes first: what is added after it was
 	// read makes it conflict, and never a number come twice.
-	last, err := l.read(ctx, l.lastKey())
+	last, err := store.Get(ctx, l.o.Store, l.lastKey())
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", l.lastKey(), err)
 	}
