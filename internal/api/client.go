@@ -51,6 +51,21 @@ func Dial(socket string) *Client {
 	return c
 }
 
+// DialAgent is Dial for an agent, which acts as itself: its token is sent with each request.
+func DialAgent(socket, token string) *Client {
+	c := DialFrom(socket, token)
+	c.agent = true
+	return c
+}
+
+// DialFrom is Dial for a command for people that runs in an agent: it tells the
+// daemon so, which lets it read and nothing else.
+func DialFrom(socket, token string) *Client {
+	c := Dial(socket)
+	c.token = token
+	return c
+}
+
 func newClient(open func(context.Context) (net.Conn, error)) *Client {
 	c := &Client{open: open, pace: clientPace{
 		silence: 3 * heartbeat, retry: 20 * time.Millisecond, maxRetry: time.Second, patience: 30 * time.Second,
@@ -272,4 +287,22 @@ func (p *pulseReader) Read(b []byte) (int, error) {
 		p.beat()
 	}
 	return n, err
+}
+
+// Retry calls do until it reaches a daemon that is ready, at most for the given time. It
+// returns the last error of do, or the cause of ctx.
+func Retry(ctx context.Context, limit time.Duration, do func() error) error {
+	deadline := time.Now().Add(limit)
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		err := do()
+		if !errors.Is(err, ErrDown) && !errors.Is(err, ErrStopping) && !errors.Is(err, ErrLost) ||
+			time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }

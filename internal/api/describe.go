@@ -5,7 +5,6 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"strings"
 	"unicode"
@@ -20,7 +19,7 @@ var described embed.FS
 func (s *Server) Description() []byte { return s.description() }
 
 func (s *Server) describe() []byte {
-	d, err := describe(described, s.routes)
+	d, err := describe(s.routes)
 	if err != nil {
 		panic(err) // the files are part of the program, and a test reads them
 	}
@@ -36,38 +35,24 @@ type document struct {
 	Components map[string]json.RawMessage `json:"components"`
 }
 
-func describe(files embed.FS, routes []*route) ([]byte, error) {
-	read := func(name string) (doc document, schemas map[string]json.RawMessage, err error) {
-		data, err := files.ReadFile("openapi/" + name)
-		if err == nil {
-			err = json.Unmarshal(data, &doc)
-		}
-		if err == nil && doc.Components["schemas"] != nil {
-			err = json.Unmarshal(doc.Components["schemas"], &schemas)
-		}
-		if err != nil {
-			err = fmt.Errorf("openapi/%s: %w", name, err)
-		}
-		return doc, schemas, err
-	}
-	whole, schemas, err := read("base.json")
+func describe(routes []*route) ([]byte, error) {
+	var whole document
+	schemas := make(map[string]json.RawMessage)
+	all, err := described.ReadDir("openapi")
 	if err != nil {
 		return nil, err
 	}
-	all, err := files.ReadDir("openapi")
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range all {
-		if f.Name() == "base.json" {
-			continue
-		}
-		topic, more, err := read(f.Name())
+	for _, f := range all { // base.json is the first; a value adds to what the maps have
+		data, err := described.ReadFile("openapi/" + f.Name())
 		if err != nil {
 			return nil, err
 		}
-		maps.Copy(whole.Paths, topic.Paths)
-		maps.Copy(schemas, more)
+		if err = json.Unmarshal(data, &whole); err == nil && whole.Components["schemas"] != nil {
+			err = json.Unmarshal(whole.Components["schemas"], &schemas)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("openapi/%s: %w", f.Name(), err)
+		}
 	}
 	typed := schemaSet{}
 	for name := range schemas {

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/coppice-dev/coppice/internal/token"
 )
@@ -11,21 +12,25 @@ import (
 // of a stream that failed.
 type Failure struct {
 	Error string `json:"error"` // for people
-	Code  string `json:"code"`  // for programs: one of those below
+	Code  string `json:"code"`  // for programs: that of failures, unsupported or internal
 }
 
-// Codes of a Failure. All but the last two stand for an error of this package.
-const (
-	codeNotFound     = "not_found"
-	codeConflict     = "conflict"
-	codeInvalid      = "invalid"
-	codeStopping     = "stopping"
-	codeDown         = "down" // of a server in the same process, while no daemon runs
-	codeStale        = "stale"
-	codeUnauthorized = "unauthorized"
-	codeUnsupported  = "unsupported" // the daemon does not speak that version or know that endpoint
-	codeInternal     = "internal"
-)
+// failures are the errors that have a code of their own, and the status that goes with it.
+// The first one of a code is the error that a client makes of it.
+var failures = []struct {
+	err    error
+	status int
+	code   string
+}{
+	{ErrNotFound, http.StatusNotFound, "not_found"},
+	{ErrConflict, http.StatusConflict, "conflict"},
+	{ErrInvalid, http.StatusBadRequest, "invalid"},
+	{token.ErrStale, http.StatusGone, "stale"},
+	{ErrUnauthorized, http.StatusUnauthorized, "unauthorized"},
+	{ErrStopping, http.StatusServiceUnavailable, "stopping"},
+	{token.ErrPending, http.StatusServiceUnavailable, "stopping"},
+	{ErrDown, http.StatusServiceUnavailable, "down"}, // of a server in the same process, while no daemon runs
+}
 
 // unsupported is an error about the protocol, not about the fleet.
 type unsupported struct {
@@ -37,30 +42,15 @@ func (e *unsupported) Error() string { return e.message }
 
 // failure translates an error for the wire.
 func failure(err error) (status int, f Failure) {
-	status, code := http.StatusInternalServerError, codeInternal
-	var protocol *unsupported
-	var full busy
-	switch {
-	case errors.As(err, &full):
-		status, code = http.StatusServiceUnavailable, codeStopping
-	case errors.As(err, &protocol):
-		status, code = protocol.status, codeUnsupported
-	case errors.Is(err, ErrNotFound):
-		status, code = http.StatusNotFound, codeNotFound
-	case errors.Is(err, ErrConflict):
-		status, code = http.StatusConflict, codeConflict
-	case errors.Is(err, ErrInvalid):
-		status, code = http.StatusBadRequest, codeInvalid
-	case errors.Is(err, token.ErrStale):
-		status, code = http.StatusGone, codeStale
-	case errors.Is(err, ErrUnauthorized):
-		status, code = http.StatusUnauthorized, codeUnauthorized
-	case errors.Is(err, ErrStopping), errors.Is(err, token.ErrPending):
-		status, code = http.StatusServiceUnavailable, codeStopping
-	case errors.Is(err, ErrDown):
-		status, code = http.StatusServiceUnavailable, codeDown
+	if e, ok := errors.AsType[*unsupported](err); ok {
+		return e.status, Failure{Error: err.Error(), Code: "unsupported"}
 	}
-	return status, Failure{Error: err.Error(), Code: code}
+	for _, known := range failures {
+		if errors.Is(err, known.err) {
+			return known.status, Failure{Error: err.Error(), Code: known.code}
+		}
+	}
+	return http.StatusInternalServerError, Failure{Error: err.Error(), Code: "internal"}
 }
 
 // NewError returns an error for people that is one of this package to programs:
@@ -79,21 +69,10 @@ func (e *kindError) Unwrap() error { return e.kind }
 // remote translates an error back.
 func (f Failure) remote() error {
 	e := &kindError{text: f.Error}
-	switch f.Code {
-	case codeNotFound:
-		e.kind = ErrNotFound
-	case codeConflict:
-		e.kind = ErrConflict
-	case codeInvalid:
-		e.kind = ErrInvalid
-	case codeStale:
-		e.kind = token.ErrStale
-	case codeUnauthorized:
-		e.kind = ErrUnauthorized
-	case codeStopping:
-		e.kind = ErrStopping
-	case codeDown:
-		e.kind = ErrDown
+	for _, known := range slices.Backward(failures) {
+		if known.code == f.Code {
+			e.kind = known.err
+		}
 	}
 	if e.text == "" {
 		e.text = "the daemon reports a failure without a text (" + f.Code + ")"

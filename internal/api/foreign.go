@@ -12,17 +12,14 @@ import (
 // foreign is the error of a user who may not open the socket of a project. Where the
 // project belongs to another user it says to which.
 func foreign(socket string, uid int, err error) error {
-	st, e := os.Stat(filepath.Dir(socket))
-	if e != nil {
-		return &kindError{fmt.Sprintf("the daemon cannot be reached: %v", err), ErrUnauthorized}
+	text := fmt.Sprintf("the daemon cannot be reached: %v", err)
+	if info, err := os.Stat(filepath.Dir(socket)); err == nil {
+		if owner, ok := info.Sys().(*syscall.Stat_t); ok && int(owner.Uid) != uid {
+			text = fmt.Sprintf("this project belongs to user %s, not to user %s; run coppice as %[1]s, or "+
+				"in a project of your own", userName(int(owner.Uid)), userName(uid))
+		}
 	}
-	owner, ok := st.Sys().(*syscall.Stat_t)
-	if !ok || int(owner.Uid) == uid {
-		return &kindError{fmt.Sprintf("the daemon cannot be reached: %v", err), ErrUnauthorized}
-	}
-	name := userName(int(owner.Uid))
-	return &kindError{fmt.Sprintf("this project belongs to user %s, not to user %s; run coppice as %[1]s, or "+
-		"in a project of your own", name, userName(uid)), ErrUnauthorized}
+	return NewError(ErrUnauthorized, text)
 }
 
 // userName is the name of a user, or the number of one without a name.

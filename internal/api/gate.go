@@ -79,6 +79,7 @@ type connection struct {
 type busy string
 
 func (b busy) Error() string { return string(b) }
+func (b busy) Unwrap() error { return ErrStopping }
 
 // fresh is how long a connection may say nothing before it gives way: a request
 // may be on its way.

@@ -67,12 +67,7 @@ func (l *localListener) Close() error {
 }
 
 // Addr implements net.Listener.
-func (l *localListener) Addr() net.Addr { return localAddr{} }
-
-type localAddr struct{}
-
-func (localAddr) Network() string { return "local" }
-func (localAddr) String() string  { return "this process" }
+func (l *localListener) Addr() net.Addr { return &net.UnixAddr{Name: "this process", Net: "local"} }
 
 // Finite yields what there is while no daemon runs and, where more was to follow, ErrDown.
 func Finite[T any](all iter.Seq2[T, error], follow bool) iter.Seq2[T, error] {

@@ -109,13 +109,15 @@ func (r Route[Req, Resp]) route(a Audience, handler func(context.Context, token.
 			}, nil)
 		}
 		resp, err := handler(c.r.Context(), c.caller, req)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case rt.answer == nil:
-			return c.done()
 		}
-		return c.answer(notNull(resp))
+		if rt.answer == nil {
+			c.respond(http.StatusNoContent, nil)
+		} else {
+			c.write(http.StatusOK, notNull(resp))
+		}
+		return nil
 	}
 	return rt
 }

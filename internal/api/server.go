@@ -66,7 +66,10 @@ func NewServer(a Access, logger *slog.Logger) *Server {
 	s := &Server{access: a, logger: logger, pace: defaultPace(), room: defaultRoom(), mux: http.NewServeMux()}
 	s.description = sync.OnceValue(s.describe)
 	s.mux.Handle("/", s.handler((*call).notFound))
-	s.add(&route{method: http.MethodGet, path: "/v1/openapi.json", serve: (*call).description})
+	s.add(&route{method: http.MethodGet, path: "/v1/openapi.json", serve: func(c *call) error {
+		c.respond(http.StatusOK, s.Description())
+		return nil
+	}})
 	return s
 }
 
@@ -280,11 +283,7 @@ func (c *call) ended(err error) error {
 	return err
 }
 
-func (c *call) answer(v any) error {
-	c.write(http.StatusOK, v)
-	return nil
-}
-
+// write answers with a value, as JSON.
 func (c *call) write(status int, v any) {
 	data, err := marshal(v)
 	if err != nil { // a number that JSON has not
@@ -292,11 +291,18 @@ func (c *call) write(status int, v any) {
 		status, data = http.StatusInternalServerError,
 			[]byte(`{"error":"the answer cannot be written as JSON","code":"internal"}`)
 	}
+	c.respond(status, append(data, '\n'))
+}
+
+// respond answers with JSON, or without a body.
+func (c *call) respond(status int, data []byte) {
 	c.begun = true
 	c.rc.SetWriteDeadline(time.Now().Add(c.pace.write))
-	c.w.Header().Set("Content-Type", "application/json")
+	if data != nil {
+		c.w.Header().Set("Content-Type", "application/json")
+	}
 	c.w.WriteHeader(status)
-	c.w.Write(append(data, '\n'))
+	c.w.Write(data)
 }
 
 // marshal is json.Marshal, and leaves values as they were written: what is of
@@ -315,20 +321,4 @@ func (c *call) body(into any) error {
 		return err
 	}
 	return c.rc.SetReadDeadline(time.Time{})
-}
-
-func (c *call) description() error {
-	c.begun = true
-	c.rc.SetWriteDeadline(time.Now().Add(c.pace.write))
-	c.w.Header().Set("Content-Type", "application/json")
-	c.w.Write(c.Description())
-	return nil
-}
-
-// done answers that there is nothing more to say.
-func (c *call) done() error {
-	c.begun = true
-	c.rc.SetWriteDeadline(time.Now().Add(c.pace.write))
-	c.w.WriteHeader(http.StatusNoContent)
-	return nil
 }

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -14,10 +15,8 @@ import (
 func listenPrivate(path string) (*net.UnixListener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var err error
-		if e := raw.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) }); e != nil {
-			return e
-		}
-		return err
+		e := raw.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) })
+		return cmp.Or(e, err)
 	}}
 	l, err := config.Listen(context.Background(), "unix", path)
 	if err != nil {
@@ -30,13 +29,8 @@ func listenPrivate(path string) (*net.UnixListener, error) {
 // process is 0 if it is in a namespace that this one does not see.
 func Peer(conn *net.UnixConn) (uid, pid int, err error) {
 	var cred *unix.Ucred
-	if e := withFD(conn, func(fd int) {
-		cred, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET,
-			unix.SO_PEERCRED)
-	}); e != nil {
-		return -1, 0, e
-	}
-	if err != nil {
+	e := withFD(conn, func(fd int) { cred, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err = cmp.Or(e, err); err != nil {
 		return -1, 0, err
 	}
 	return int(cred.Uid), int(cred.Pid), nil
@@ -45,14 +39,12 @@ func Peer(conn *net.UnixConn) (uid, pid int, err error) {
 // Ended reports whether the process that has opened a connection has ended, so
 // that its number may be another one's by now.
 func Ended(conn *net.UnixConn, pid int) bool {
-	pidfd, err := -1, error(nil)
-	if e := withFD(conn, func(fd int) {
-		pidfd, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET,
-			unix.SO_PEERPIDFD)
-	}); e != nil {
-		return true
-	}
+	var pidfd int
+	var err error
+	e := withFD(conn, func(fd int) { pidfd, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD) })
 	switch {
+	case e != nil:
+		return true
 	case errors.Is(err, unix.ENOPROTOOPT): // before Linux 6.5
 		return unix.Kill(pid, 0) == unix.ESRCH
 	case err != nil:

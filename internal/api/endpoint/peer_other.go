@@ -3,6 +3,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"net"
 
 	"golang.org/x/sys/unix"
@@ -20,14 +21,11 @@ func Peer(conn *net.UnixConn) (uid, pid int, err error) {
 		return -1, 0, err
 	}
 	var cred *unix.Xucred
-	var credErr error
-	if err := raw.Control(func(fd uintptr) {
-		cred, credErr = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
-	}); err != nil {
+	e := raw.Control(func(fd uintptr) {
+		cred, err = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
+	})
+	if err = cmp.Or(e, err); err != nil {
 		return -1, 0, err
-	}
-	if credErr != nil {
-		return -1, 0, credErr
 	}
 	return int(cred.Uid), 0, nil
 }
