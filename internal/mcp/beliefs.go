@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/value"
 )
@@ -12,17 +11,8 @@ type namesInput struct {
 	Names []string `json:"names"`
 }
 
-// beliefs asks for those that are named, or all.
-func (c *caller) beliefs(ctx context.Context, names []string) (list []belief.Info, err error) {
-	err = c.do(ctx, func(ctx context.Context, client *api.Client) (err error) {
-		list, err = belief.ReadOwn.Call(ctx, client, belief.OwnRequest{Names: names})
-		return err
-	})
-	return list, err
-}
-
 func getBeliefs(ctx context.Context, c *caller, in namesInput) (any, error) {
-	list, err := c.beliefs(ctx, in.Names)
+	list, err := call(ctx, c, belief.ReadOwn, belief.OwnRequest{Names: in.Names})
 	values := make(value.Named, len(list))
 	for _, b := range list {
 		values[b.Name] = b.Value
@@ -31,7 +21,7 @@ func getBeliefs(ctx context.Context, c *caller, in namesInput) (any, error) {
 }
 
 func listBeliefs(ctx context.Context, c *caller, _ nothing) (any, error) {
-	list, err := c.beliefs(ctx, nil)
+	list, err := call(ctx, c, belief.ReadOwn, belief.OwnRequest{})
 	type belief struct {
 		Name       string `json:"name"`
 		Type       string `json:"type"`
@@ -51,8 +41,6 @@ type valuesInput struct {
 }
 
 func setBeliefs(ctx context.Context, c *caller, in valuesInput) (any, error) {
-	return said("kept", c.do(ctx, func(ctx context.Context, client *api.Client) error {
-		_, err := belief.ChangeOwn.Call(ctx, client, belief.OwnChange{Set: in.Values})
-		return err
-	}))
+	_, err := call(ctx, c, belief.ChangeOwn, belief.OwnChange{Set: in.Values})
+	return "kept", err
 }

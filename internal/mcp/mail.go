@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/mail"
 )
 
@@ -17,11 +16,8 @@ type letterInput struct {
 }
 
 func sendMail(ctx context.Context, c *caller, in letterInput) (any, error) {
-	letter := mail.SendRequest{To: in.To, Subject: in.Subject, Body: in.Body, ReplyTo: in.ReplyTo, Key: rand.Text()}
-	var sent mail.Message
-	err := c.do(ctx, func(ctx context.Context, client *api.Client) (err error) {
-		sent, err = mail.Send.Call(ctx, client, letter)
-		return err
+	sent, err := call(ctx, c, mail.Send, mail.SendRequest{
+		To: in.To, Subject: in.Subject, Body: in.Body, ReplyTo: in.ReplyTo, Key: rand.Text(),
 	})
 	return map[string]string{"sent": sent.ID, "to": sent.To}, err
 }
@@ -62,11 +58,7 @@ type inboxInput struct {
 }
 
 func listMail(ctx context.Context, c *caller, in inboxInput) (any, error) {
-	var messages []mail.Message
-	err := c.do(ctx, func(ctx context.Context, client *api.Client) (err error) {
-		messages, err = mail.List.Call(ctx, client, mail.ListRequest{All: in.All})
-		return err
-	})
+	messages, err := call(ctx, c, mail.List, mail.ListRequest{All: in.All})
 	return asPost(messages), err
 }
 
@@ -75,10 +67,6 @@ type readInput struct {
 }
 
 func readMail(ctx context.Context, c *caller, in readInput) (any, error) {
-	var messages []mail.Message
-	err := c.do(ctx, func(ctx context.Context, client *api.Client) (err error) {
-		messages, err = mail.Read.Call(ctx, client, mail.IDs{IDs: in.IDs})
-		return err
-	})
+	messages, err := call(ctx, c, mail.Read, mail.IDs{IDs: in.IDs})
 	return asPost(messages), err
 }

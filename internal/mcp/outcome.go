@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/outcome/claim"
 )
@@ -50,8 +49,6 @@ func sayOutcome(ctx context.Context, c *caller, in outcomeInput) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return said("recorded", c.do(ctx, func(ctx context.Context, client *api.Client) error {
-		_, err := claim.Report.Call(ctx, client, o.Report())
-		return err
-	}))
+	_, err = call(ctx, c, claim.Report, o.Report())
+	return "recorded", err
 }

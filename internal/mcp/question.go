@@ -7,7 +7,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
@@ -47,35 +46,23 @@ func ask(ctx context.Context, c *caller, in askInput) (any, error) {
 		case c.waiting <- struct{}{}:
 			defer func() { <-c.waiting }()
 		default:
-			return nil,
-				fmt.Errorf("%d questions are being waited for; ask with no_wait, and the answer comes by mail",
-					cap(c.waiting))
+			return nil, fmt.Errorf("%d questions are being waited for; ask with no_wait, and the answer comes by mail",
+				cap(c.waiting))
 		}
 	}
-	var q question.Question
-	err := c.do(ctx, func(ctx context.Context, client *api.Client) (err error) {
-		q, err = question.Ask.Call(ctx, client, request)
-		return err
-	})
+	q, err := call(ctx, c, question.Ask, request)
 	if err != nil {
 		return nil, err
 	}
-	id := q.ID
+	id := question.ID{ID: q.ID}
 	if in.NoWait {
-		return answer{Question: id, State: q.State, Note: "the answer comes by mail"}, nil
+		return answer{Question: id.ID, State: q.State, Note: "the answer comes by mail"}, nil
 	}
-	err = c.act(ctx, always, func(ctx context.Context, client *api.Client) (err error) {
-		q, err = question.Await.Call(ctx, client, question.ID{ID: id})
-		return err
-	})
-	if err != nil {
+	if q, err = callFor(ctx, c, always, question.Await, id); err != nil {
 		return nil, err
 	}
-	a := answer{Question: id, State: q.State, Answer: q.Answer, By: q.By}
-	if err := c.do(ctx, func(ctx context.Context, client *api.Client) error {
-		_, err := question.Take.Call(ctx, client, question.ID{ID: id})
-		return err
-	}); err != nil {
+	a := answer{Question: id.ID, State: q.State, Answer: q.Answer, By: q.By}
+	if _, err := call(ctx, c, question.Take, id); err != nil {
 		a.Note = "it may come again, by mail: " + err.Error() // the answer is what counts
 	}
 	return a, nil

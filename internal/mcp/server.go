@@ -121,9 +121,20 @@ const maxWaiting = maxCalls / 2
 // tool, as a rule, and should learn why.
 const patience = 30 * time.Second
 
-// do asks the daemon. It has to be something that may be done twice.
-func (c *caller) do(ctx context.Context, ask func(context.Context, *api.Client) error) error {
-	return c.act(ctx, patience, ask)
+// call asks the daemon by a route. It has to be something that may be done twice.
+func call[Req, Resp any](ctx context.Context, c *caller, route api.Route[Req, Resp], req Req) (Resp, error) {
+	return callFor(ctx, c, patience, route, req)
+}
+
+// callFor is call with another time to wait for a daemon.
+func callFor[Req, Resp any](
+	ctx context.Context, c *caller, wait time.Duration, route api.Route[Req, Resp], req Req,
+) (resp Resp, err error) {
+	err = c.act(ctx, wait, func(ctx context.Context, client *api.Client) (err error) {
+		resp, err = route.Call(ctx, client, req)
+		return err
+	})
+	return resp, err
 }
 
 // beat tells a client that has asked for it that a call is under way, until

@@ -190,9 +190,6 @@ const (
 // nothing is what a tool takes that takes nothing.
 type nothing struct{}
 
-// said is the answer of a tool that only says something.
-func said(answer string, err error) (any, error) { return answer, err }
-
 // verb makes a tool's run of a function of what it takes. Nothing of a value
 // is lost on the way: numbers stay what they are.
 func verb[In any](do func(ctx context.Context, c *caller, in In) (any, error)) func(context.Context, *caller,

@@ -10,17 +10,13 @@ import (
 )
 
 func ready(ctx context.Context, c *caller, _ nothing) (any, error) {
-	return said("noted", c.do(ctx, func(ctx context.Context, client *api.Client) error {
-		_, err := health.Ready.Call(ctx, client, api.None{})
-		return err
-	}))
+	_, err := call(ctx, c, health.Ready, api.None{})
+	return "noted", err
 }
 
 func heartbeat(ctx context.Context, c *caller, in health.Beat) (any, error) {
-	return said("noted", c.do(ctx, func(ctx context.Context, client *api.Client) error {
-		_, err := health.Heartbeat.Call(ctx, client, in)
-		return err
-	}))
+	_, err := call(ctx, c, health.Heartbeat, in)
+	return "noted", err
 }
 
 // drainState tells a model what it has to do, as it may not know the word.
@@ -30,33 +26,23 @@ type drainState struct {
 }
 
 func checkDrain(ctx context.Context, c *caller, _ nothing) (any, error) {
-	var check drain.CheckResponse
-	err := c.do(ctx, func(ctx context.Context, client *api.Client) (err error) {
-		check, err = drain.Check.Call(ctx, client, api.None{})
-		return err
-	})
-	d := check.Drain
-	switch {
+	check, err := call(ctx, c, drain.Check, api.None{})
+	note := "take nothing new, finish what you are at, then call drain_ack"
+	switch d := check.Drain; {
 	case d == nil:
-		return drainState{d, "go on"}, err
+		note = "go on"
 	case d.Finished:
-		return drainState{d, "you have said that you have finished; you will be stopped"}, err
+		note = "you have said that you have finished; you will be stopped"
 	}
-	return drainState{d, "take nothing new, finish what you are at, then call drain_ack"}, err
+	return drainState{check.Drain, note}, err
 }
 
 func ackDrain(ctx context.Context, c *caller, _ nothing) (any, error) {
-	return said("noted; you will be stopped",
-		c.do(ctx, func(ctx context.Context, client *api.Client) error {
-			_, err := drain.Acknowledge.Call(ctx, client, api.None{})
-			return err
-		}))
+	_, err := call(ctx, c, drain.Acknowledge, api.None{})
+	return "noted; you will be stopped", err
 }
 
 func requestRestart(ctx context.Context, c *caller, in control.RestartRequest) (any, error) {
-	return said("you will be restarted soon",
-		c.do(ctx, func(ctx context.Context, client *api.Client) error {
-			_, err := control.RequestRestart.Call(ctx, client, in)
-			return err
-		}))
+	_, err := call(ctx, c, control.RequestRestart, in)
+	return "you will be restarted soon", err
 }
