@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
+	"strings"
 	"time"
 
 	"github.com/coppice-dev/coppice/supervisor"
@@ -35,7 +35,7 @@ func (s *sup) prepare(l line) (func() (term, error), error) {
 	if len(l.args) == 1 {
 		return by(s.addInstance)
 	}
-	spec, err := parseSpec(l.args, !s.world.flags.simple())
+	spec, err := parseSpec(l.args, !s.session.flags.simple())
 	return func() (term, error) { return s.add(spec) }, err
 }
 
@@ -50,7 +50,7 @@ func (s *sup) which() (term, error) {
 		l.elems = append(l.elems, tuple{id, s.stateName(info), atom(info.Type.String())})
 	}
 	if s.simple {
-		sort.Slice(l.elems, func(i, j int) bool { return l.elems[i].String() < l.elems[j].String() })
+		slices.SortFunc(l.elems, func(a, b term) int { return strings.Compare(a.String(), b.String()) })
 	} else {
 		slices.Reverse(l.elems)
 	}
@@ -72,7 +72,7 @@ func (s *sup) stateName(info supervisor.ChildInfo) atom {
 func (s *sup) counts() (term, error) {
 	n, err := s.handle.Count()
 	pair := func(name string, n int) term { return tuple{atom(name), number(n)} }
-	active := n.Active - s.heldBack() // which the library counts as starting
+	active := n.Active - s.heldCount() // which the library counts as starting
 	return list{elems: []term{pair("specs", n.Specs), pair("active", active),
 		pair("supervisors", n.Supervisors), pair("workers", n.Workers)}}, err
 }
@@ -81,13 +81,13 @@ func (s *sup) add(spec childSpec) (term, error) {
 	if s.simple { // a start function whose arguments are a specification: Erlang has none
 		return failed(atom("thrown")), s.alive()
 	}
-	cs, err := spec.toSpec(s.spec0)
+	cs, err := spec.toSpec(s.startSpec)
 	if r, ok := errors.AsType[refusal](err); ok {
 		return failed(r.term), s.alive()
 	}
 	cs.Start = s.starter(spec, cs.Shutdown)
 	info, err := s.handle.StartChild(context.Background(), cs)
-	if s.holding(cs.ID) && errors.Is(err, supervisor.ErrAlreadyStarted) {
+	if s.isHeld(cs.ID) && errors.Is(err, supervisor.ErrAlreadyStarted) {
 		err = supervisor.ErrAlreadyPresent
 	}
 	return started(info, err)
@@ -98,17 +98,17 @@ func (s *sup) addInstance(name string) (term, error) {
 		return failed(atom("invalid_child_spec"), list{elems: []term{chars(name)}}), s.alive()
 	}
 	// Scripts may use a name twice, the library wants unique ones.
-	id := fmt.Sprintf("%s#%d", libraryID(name), len(s.kids))
-	s.world.mu.Lock()
-	s.kids[id] = nil
-	s.world.mu.Unlock()
+	id := fmt.Sprintf("%s#%d", libraryID(name), len(s.children))
+	s.session.mu.Lock()
+	s.children[id] = nil
+	s.session.mu.Unlock()
 	return started(s.handle.StartInstance(context.Background(), id, name))
 }
 
 func (s *sup) terminate(name string) (term, error) {
 	if !s.simple {
-		if s.holding(libraryID(name)) && s.waits() {
-			s.world.apart = true // Erlang forgets those that come after it in the group
+		if s.isHeld(libraryID(name)) && s.waits() {
+			s.session.diverges = true // Erlang forgets those that come after it in the group
 		}
 		return okOr(s.handle.TerminateChild(context.Background(), libraryID(name)))
 	}
@@ -132,18 +132,18 @@ func (s *sup) waits() bool {
 
 func (s *sup) restart(name string) (term, error) {
 	info, err := s.handle.RestartChild(context.Background(), libraryID(name))
-	switch held := s.heldBack() > 0; {
-	case s.holding(libraryID(name)) && errors.Is(err, supervisor.ErrRunning):
+	switch held := s.heldCount() > 0; {
+	case s.isHeld(libraryID(name)) && errors.Is(err, supervisor.ErrRunning):
 		err = supervisor.ErrRestarting
 	case held && errors.Is(err, supervisor.ErrRestarting):
-		s.world.apart = true // Erlang starts it at once, and again with its group
+		s.session.diverges = true // Erlang starts it at once, and again with its group
 	}
 	return started(info, err)
 }
 
 func (s *sup) delete(name string) (term, error) {
 	err := s.handle.DeleteChild(libraryID(name))
-	if s.holding(libraryID(name)) && errors.Is(err, supervisor.ErrRunning) {
+	if s.isHeld(libraryID(name)) && errors.Is(err, supervisor.ErrRunning) {
 		err = supervisor.ErrRestarting
 	}
 	return okOr(err)
@@ -155,15 +155,15 @@ func (s *sup) spec(name string) (term, error) {
 		id = c.id
 	}
 	cs, err := s.handle.ChildSpec(id)
-	if s.simple && errors.Is(err, supervisor.ErrNotFound) && (s.instance(name) != nil || id == s.spec0.Children[0].ID) {
-		cs, err = s.spec0.Children[0], nil // a dead pid, or the ID of the template itself
+	if s.simple && errors.Is(err, supervisor.ErrNotFound) && (s.instance(name) != nil || id == s.startSpec.Children[0].ID) {
+		cs, err = s.startSpec.Children[0], nil // a dead pid, or the ID of the template itself
 	}
 	if err != nil {
 		return failure(err)
 	}
 	id = cs.ID
 	if s.simple {
-		id = s.spec0.Children[0].ID
+		id = s.startSpec.Children[0].ID
 	}
 	var shutdown term
 	switch cs.Shutdown {
@@ -186,9 +186,9 @@ func (s *sup) instance(name string) *child {
 	if !s.simple {
 		return nil
 	}
-	s.world.mu.Lock()
-	defer s.world.mu.Unlock()
-	return s.world.last[name]
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
+	return s.session.last[name]
 }
 
 // alive is an error when there is no supervisor to ask.

@@ -53,7 +53,7 @@ func (s *sup) starter(spec childSpec, shutdown time.Duration) func(context.Conte
 		if spec.named {
 			name = spec.id
 		}
-		w := s.world
+		w := s.session
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.over {
@@ -61,26 +61,24 @@ func (s *sup) starter(spec childSpec, shutdown time.Duration) func(context.Conte
 		}
 		n := w.attempts[name]
 		w.attempts[name]++
+		err := errFailed
 		switch spec.starts[min(n, len(spec.starts)-1)] {
 		case "ok":
 			w.pids++
 			c := &child{sup: s, name: name, id: self.ID, pid: w.pids, spec: spec, shutdown: shutdown,
 				done: make(chan struct{})}
-			s.kids[c.id], w.last[name] = c, c
+			s.children[c.id], w.last[name] = c, c
 			w.emit(event{text: fmt.Sprintf("+ %s %d", name, n+1)})
 			return c, nil
 		case "ignore":
 			w.emit(event{text: fmt.Sprintf("~ %s %d", name, n+1)})
 			return nil, supervisor.ErrIgnore
 		case "throw":
-			w.emit(event{text: fmt.Sprintf("! %s %d", name, n+1)})
-			s.hold(ctx, self.ID)
-			return nil, errThrown
-		default:
-			w.emit(event{text: fmt.Sprintf("! %s %d", name, n+1)})
-			s.hold(ctx, self.ID)
-			return nil, errFailed
+			err = errThrown
 		}
+		w.emit(event{text: fmt.Sprintf("! %s %d", name, n+1)})
+		s.awaitMailbox(ctx, self.ID)
+		return nil, err
 	}
 }
 
@@ -88,8 +86,8 @@ func (s *sup) starter(spec childSpec, shutdown time.Duration) func(context.Conte
 func (c *child) Done() <-chan struct{} { return c.done }
 
 func (c *child) Exit() supervisor.Exit {
-	c.sup.world.mu.Lock()
-	defer c.sup.world.mu.Unlock()
+	c.sup.session.mu.Lock()
+	defer c.sup.session.mu.Unlock()
 	why := exitError{c.reason}
 	switch t := c.reason.(type) {
 	case atom:
@@ -110,16 +108,14 @@ func (c *child) Exit() supervisor.Exit {
 }
 
 func (c *child) Stop() {
-	w := c.sup.world
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	c.sup.session.mu.Lock()
+	defer c.sup.session.mu.Unlock()
 	c.stop()
 }
 
 func (c *child) Kill() {
-	w := c.sup.world
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	c.sup.session.mu.Lock()
+	defer c.sup.session.mu.Unlock()
 	if !c.asked && c.shutdown != supervisor.BrutalKill {
 		c.stop() // it is on its way, too, on a slow machine
 	}
@@ -133,7 +129,7 @@ const noTime = time.Nanosecond
 
 // stop makes the child end in its own way.
 func (c *child) stop() {
-	w := c.sup.world
+	w := c.sup.session
 	defer w.signal()
 	c.asked = true
 	if c.dead {
@@ -178,7 +174,7 @@ func (c *child) exit(reason term) {
 // it, otherwise through its mailbox. A cause names the simultaneous exits
 // that have no order of their own.
 func (c *child) die(reason term, cause string) {
-	w := c.sup.world
+	w := c.sup.session
 	if c.dead || w.over {
 		c.dead = true
 		return
@@ -205,6 +201,6 @@ func (c *child) release() {
 	if !c.released {
 		c.released = true
 		close(c.done)
-		c.sup.world.signal()
+		c.sup.session.signal()
 	}
 }

@@ -61,7 +61,7 @@ func (e erlang) run(t *testing.T, scripts []string, jobs int) []string {
 
 // ours returns what this runner says, and which scripts Erlang is known to
 // answer in another way.
-func ours(t *testing.T, scripts []string) (traces []string, apart []bool) {
+func ours(t *testing.T, scripts []string) (traces []string, diverges []bool) {
 	t.Helper()
 	parsed, err := readScripts(strings.NewReader(strings.Join(scripts, "\n---\n")))
 	if err != nil {
@@ -72,9 +72,9 @@ func ours(t *testing.T, scripts []string) (traces []string, apart []bool) {
 		if r.err != nil {
 			t.Fatalf("%v, in:\n%s", r.err, scripts[i])
 		}
-		traces, apart = append(traces, string(r.text())), append(apart, r.apart)
+		traces, diverges = append(traces, string(r.text())), append(diverges, r.diverges)
 	}
-	return traces, apart
+	return traces, diverges
 }
 
 const (
@@ -90,7 +90,7 @@ const (
 // come to our answer. Where a script goes on while a child is slow to stop, the
 // clock decides what comes first, so that either has more than one answer;
 // there it is enough that they have one in common.
-func (e erlang) differences(t *testing.T, scripts []string) (differ []int, doubtful, apart int) {
+func (e erlang) differences(t *testing.T, scripts []string) (differ []int, doubtful, diverges int) {
 	t.Helper()
 	theirs := e.run(t, scripts, jobs)
 	mine, aparts := ours(t, scripts)
@@ -99,7 +99,7 @@ func (e erlang) differences(t *testing.T, scripts []string) (differ []int, doubt
 		switch {
 		case theirs[i] == mine[i]:
 		case aparts[i]:
-			apart++
+			diverges++
 		default:
 			answers[i] = [2][]string{{theirs[i]}, {mine[i]}}
 		}
@@ -123,14 +123,14 @@ func (e erlang) differences(t *testing.T, scripts []string) (differ []int, doubt
 				doubtful++
 				delete(answers, i)
 			case slices.Contains(aparts[from:to], true):
-				apart++
+				diverges++
 				delete(answers, i)
 			}
 		}
 	}
 	differ = slices.AppendSeq(differ, maps.Keys(answers))
 	slices.Sort(differ)
-	return differ, doubtful, apart
+	return differ, doubtful, diverges
 }
 
 // slow: a child may not end when it is asked to, or is given no time for it.
@@ -143,9 +143,9 @@ func slow(script string) bool {
 // the smallest scripts that do.
 func (e erlang) compare(t *testing.T, scripts []string) {
 	t.Helper()
-	differ, doubtful, apart := e.differences(t, scripts)
+	differ, doubtful, diverges := e.differences(t, scripts)
 	t.Logf("%d scripts: %d differ; %d where the clock decides; %d set apart",
-		len(scripts), len(differ), doubtful, apart)
+		len(scripts), len(differ), doubtful, diverges)
 	for n, i := range differ {
 		if n == shown {
 			t.Errorf("%d more differ", len(differ)-n)

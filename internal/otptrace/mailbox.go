@@ -11,21 +11,21 @@ import (
 
 // sup is a supervisor of the library behind a mailbox like Erlang's.
 type sup struct {
-	world  *world
-	handle *supervisor.Supervisor
-	spec0  supervisor.Spec // what it was started with
-	simple bool            // spec0.Strategy is SimpleOneForOne
+	session   *session
+	handle    *supervisor.Supervisor
+	startSpec supervisor.Spec // what it was started with
+	simple    bool            // startSpec.Strategy is SimpleOneForOne
 	// guarded by the world's lock:
-	calling bool              // a call is being handled: a start that fails is its result
-	inbox   []message         // what waits until the supervisor has time
-	kids    map[string]*child // the last incarnation of each ID in the library
-	held    map[string]chan struct{}
+	calling  bool              // a call is being handled: a start that fails is its result
+	inbox    []message         // what waits until the supervisor has time
+	children map[string]*child // the last incarnation of each ID in the library
+	held     map[string]chan struct{}
 }
 
 // message is an exit or a call on its way to a supervisor.
 type message struct {
-	deliver func()
-	patient bool // a start, which the library puts off until a restart is over
+	deliver  func()
+	deferred bool // a start, which the library puts off until a restart is over
 }
 
 // activity is what a supervisor is about at a moment.
@@ -48,11 +48,11 @@ func (s *sup) activity() (activity, error) {
 	} else if err != nil {
 		return idle, fmt.Errorf("listing the children: %w", err)
 	}
-	s.world.mu.Lock()
-	defer s.world.mu.Unlock()
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
 	now, pending := idle, false
 	for _, info := range infos {
-		c := s.kids[info.ID]
+		c := s.children[info.ID]
 		switch info.State {
 		case supervisor.Running:
 			if c.released {
@@ -81,50 +81,50 @@ func (s *sup) activity() (activity, error) {
 	return now, nil
 }
 
-// hold makes the retry of a failed restart wait for what is in the mailbox:
+// awaitMailbox makes the retry of a failed restart wait for what is in the mailbox:
 // Erlang's supervisor sends itself a message to try again.
-func (s *sup) hold(ctx context.Context, id string) {
+func (s *sup) awaitMailbox(ctx context.Context, id string) {
 	if s.calling || len(s.inbox) == 0 {
 		return
 	}
 	hold := make(chan struct{})
 	s.held[id] = hold
-	s.world.signal()
-	s.world.mu.Unlock()
+	s.session.signal()
+	s.session.mu.Unlock()
 	select {
 	case <-hold:
 	case <-ctx.Done():
 	}
-	s.world.mu.Lock()
+	s.session.mu.Lock()
 	delete(s.held, id)
 }
 
-// holding reports whether the retry of that ID is held.
-func (s *sup) holding(id string) bool {
-	s.world.mu.Lock()
-	defer s.world.mu.Unlock()
+// isHeld reports whether the retry of that ID is held.
+func (s *sup) isHeld(id string) bool {
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
 	return s.held[id] != nil
 }
 
-// heldBack is how many retries are held.
-func (s *sup) heldBack() int {
-	s.world.mu.Lock()
-	defer s.world.mu.Unlock()
+// heldCount is how many retries are held.
+func (s *sup) heldCount() int {
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
 	return len(s.held)
 }
 
 // next takes the next message out of the mailbox, and lets retries go on
 // when there is none.
 func (s *sup) next() func() {
-	s.world.mu.Lock()
-	defer s.world.mu.Unlock()
-	if len(s.inbox) > 0 && !(s.inbox[0].patient && len(s.held) > 0) {
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
+	if len(s.inbox) > 0 && !(s.inbox[0].deferred && len(s.held) > 0) {
 		m := s.inbox[0]
 		s.inbox = s.inbox[1:]
 		return m.deliver
 	}
 	if len(s.held) > 0 {
-		s.world.apart = s.world.apart || len(s.inbox) > 0
+		s.session.diverges = s.session.diverges || len(s.inbox) > 0
 		for id, hold := range s.held {
 			close(hold)
 			delete(s.held, id)
@@ -136,13 +136,13 @@ func (s *sup) next() func() {
 
 // Bounds of the runner's patience.
 const (
-	poll     = 200 * time.Microsecond // events wake it earlier
-	patience = time.Minute            // until a busy supervisor is a fault
+	poll        = 200 * time.Microsecond // events wake it earlier
+	busyTimeout = time.Minute            // until a busy supervisor is a fault
 )
 
-// pump delivers messages until all supervisors wait for time or for the script.
-func (w *world) pump() (activity, error) {
-	for start := time.Now(); time.Since(start) < patience; {
+// deliverAll delivers messages until all supervisors wait for time or for the script.
+func (w *session) deliverAll() (activity, error) {
+	for start := time.Now(); time.Since(start) < busyTimeout; {
 		now, delivered := idle, false
 		for _, s := range w.sups {
 			a, err := s.activity()
@@ -164,16 +164,14 @@ func (w *world) pump() (activity, error) {
 			w.pause(poll)
 		}
 	}
-	return busy, fmt.Errorf("still busy after %v", patience)
+	return busy, fmt.Errorf("still busy after %v", busyTimeout)
 }
 
 // pause waits until something happens, but no longer than d.
-func (w *world) pause(d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
+func (w *session) pause(d time.Duration) {
 	select {
 	case <-w.wake:
-	case <-t.C:
+	case <-time.After(d):
 	}
 }
 
@@ -184,10 +182,10 @@ const (
 	quietRound  = 4 * time.Millisecond
 )
 
-// settle waits until nothing happens. Mostly that is known for
+// waitQuiet waits until nothing happens. Mostly that is known for
 // certain. Only where a child is slow to stop is it a matter of time, and
 // then of the same time as in Erlang, where the script also goes on.
-func (w *world) settle() error {
+func (w *session) waitQuiet() error {
 	seen := w.count()
 	w.mu.Lock()
 	if w.sent != nil {
@@ -203,7 +201,7 @@ func (w *world) settle() error {
 	for quiet := 0; quiet < quietRounds; {
 		w.reportEnd()
 		round = round.Add(quietRound)
-		a, err := w.pumpUntil(round)
+		a, err := w.deliverUntil(round)
 		if err != nil {
 			return err
 		}
@@ -221,10 +219,10 @@ func (w *world) settle() error {
 	return nil
 }
 
-// pumpUntil delivers messages until the end of time or of all that can happen.
-func (w *world) pumpUntil(end time.Time) (activity, error) {
+// deliverUntil delivers messages until the end of time or of all that can happen.
+func (w *session) deliverUntil(end time.Time) (activity, error) {
 	for {
-		a, err := w.pump()
+		a, err := w.deliverAll()
 		left := time.Until(end)
 		if err != nil || a < waiting || left <= 0 {
 			return a, err
@@ -234,11 +232,11 @@ func (w *world) pumpUntil(end time.Time) (activity, error) {
 }
 
 // call delivers f through the mailbox and waits until it has returned.
-func (w *world) call(f func(), patient bool) error {
+func (w *session) call(f func(), deferred bool) error {
 	s, done := w.cur, false
 	w.quietAt = time.Time{}
 	w.mu.Lock()
-	s.inbox = append(s.inbox, message{patient: patient, deliver: func() {
+	s.inbox = append(s.inbox, message{deferred: deferred, deliver: func() {
 		s.setCalling(true)
 		f()
 		s.setCalling(false)
@@ -246,7 +244,7 @@ func (w *world) call(f func(), patient bool) error {
 	}})
 	w.mu.Unlock()
 	for {
-		a, err := w.pump()
+		a, err := w.deliverAll()
 		switch {
 		case done || err != nil:
 			return err
@@ -258,7 +256,7 @@ func (w *world) call(f func(), patient bool) error {
 }
 
 func (s *sup) setCalling(calling bool) {
-	s.world.mu.Lock()
-	defer s.world.mu.Unlock()
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
 	s.calling = calling
 }

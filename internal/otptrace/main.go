@@ -70,8 +70,7 @@ func playAll(scripts []script) []chan result {
 }
 
 // text is the trace as it is printed.
-func (r result) text() []byte {
-	var b []byte
+func (r result) text() (b []byte) {
 	for _, line := range r.trace {
 		b = append(append(b, toLatin1(line)...), '\n')
 	}

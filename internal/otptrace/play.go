@@ -11,15 +11,15 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// world is all that one script can see.
-type world struct {
-	flags  flags
-	static []childSpec
-	sups   []*sup
-	cur    *sup // the last one started, until its end has been reported
-	wake   chan struct{}
-	sent   func() // what the script has sent to a child, on its way
-	apart  bool   // see result
+// session is all that one script can see.
+type session struct {
+	flags    flags
+	static   []childSpec
+	sups     []*sup
+	cur      *sup // the last one started, until its end has been reported
+	wake     chan struct{}
+	sent     func() // what the script has sent to a child, on its way
+	diverges bool   // see result
 
 	quietAt time.Time // when settle has last ended because it was quiet for long enough
 
@@ -43,33 +43,33 @@ type event struct {
 type result struct {
 	trace []string
 	err   error
-	// apart says that a call met a group between two attempts to restart it,
+	// diverges says that a call met a group between two attempts to restart it,
 	// and was answered in another way than by Erlang, on purpose: a start is
 	// put off (StartChild) or refused (RestartChild), where Erlang does it
 	// there and then and undoes it in the next attempt; and the end of the
 	// child that fails (TerminateChild) is not the end of its group's restart.
-	apart bool
+	diverges bool
 }
 
 // play runs a script.
 func play(lines script) result {
-	w := &world{wake: make(chan struct{}, 1), attempts: map[string]int{}, last: map[string]*child{}}
+	w := &session{wake: make(chan struct{}, 1), attempts: map[string]int{}, last: map[string]*child{}}
 	defer w.end()
 	for _, l := range lines {
 		w.print("> " + l.text)
 		err := w.command(l)
 		if err == nil {
-			err = w.settle()
+			err = w.waitQuiet()
 		}
 		if err != nil {
 			return result{err: fmt.Errorf("line %d: %q: %w", l.no, l.text, err)}
 		}
 	}
-	return result{trace: w.lines(), apart: w.apart}
+	return result{trace: w.lines(), diverges: w.diverges}
 }
 
 // end kills what the script has left behind.
-func (w *world) end() {
+func (w *session) end() {
 	w.mu.Lock()
 	w.over = true
 	for _, s := range w.sups {
@@ -85,36 +85,36 @@ func (w *world) end() {
 }
 
 // emit appends to the trace; w.mu is held.
-func (w *world) emit(e event) {
+func (w *session) emit(e event) {
 	if !w.over {
 		w.trace = append(w.trace, e)
 		w.signal()
 	}
 }
 
-func (w *world) print(text string) {
+func (w *session) print(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.emit(event{text: text})
 }
 
-func (w *world) result(t term) { w.print("= " + t.String()) }
+func (w *session) result(t term) { w.print("= " + t.String()) }
 
-func (w *world) signal() {
+func (w *session) signal() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (w *world) count() int {
+func (w *session) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.trace)
 }
 
 // lines is the trace so far, simultaneous exits in Erlang's order.
-func (w *world) lines() []string {
+func (w *session) lines() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := 0; i < len(w.trace); {
@@ -133,7 +133,7 @@ func (w *world) lines() []string {
 }
 
 // reportEnd prints the end of the current supervisor.
-func (w *world) reportEnd() {
+func (w *session) reportEnd() {
 	if w.cur == nil {
 		return
 	}
@@ -152,7 +152,7 @@ func (w *world) reportEnd() {
 	}
 }
 
-func (w *world) command(l line) (err error) {
+func (w *session) command(l line) (err error) {
 	switch l.word {
 	case "sup":
 		w.flags, err = parseFlags(l.args)
@@ -193,15 +193,15 @@ func (w *world) command(l line) (err error) {
 	return errors.Join(err, callErr)
 }
 
-func (w *world) start() error {
+func (w *session) start() error {
 	spec, err := toSpec(w.flags, w.static)
 	if r, ok := errors.AsType[refusal](err); ok {
 		w.result(failed(r.term))
 		return nil
 	}
 	s := &sup{
-		world: w, spec0: spec, simple: spec.Strategy == supervisor.SimpleOneForOne,
-		calling: true, kids: map[string]*child{}, held: map[string]chan struct{}{},
+		session: w, startSpec: spec, simple: spec.Strategy == supervisor.SimpleOneForOne,
+		calling: true, children: map[string]*child{}, held: map[string]chan struct{}{},
 	}
 	for i := range spec.Children {
 		c := &spec.Children[i]
@@ -222,7 +222,7 @@ func (w *world) start() error {
 	return nil
 }
 
-func (w *world) exit(name, reason string) error {
+func (w *session) exit(name, reason string) error {
 	t, err := parseTerm(reason)
 	if err != nil {
 		return err
@@ -238,7 +238,7 @@ func (w *world) exit(name, reason string) error {
 	return nil
 }
 
-func (w *world) sleep(arg string) error {
+func (w *session) sleep(arg string) error {
 	t, err := parseTerm(arg)
 	if err != nil {
 		return err
@@ -247,18 +247,18 @@ func (w *world) sleep(arg string) error {
 	if !ok {
 		return fmt.Errorf("%v is no time in milliseconds", t)
 	}
-	end := time.Now().Add(times(ms, time.Millisecond))
-	if _, err := w.pumpUntil(end); err != nil {
+	end := time.Now().Add(multiply(ms, time.Millisecond))
+	if _, err := w.deliverUntil(end); err != nil {
 		return err
 	}
 	time.Sleep(time.Until(end))
 	return nil
 }
 
-// stopPatience is how long Erlang's runner waits for the end of a supervisor.
-const stopPatience = 20 * time.Second
+// stopTimeout is how long Erlang's runner waits for the end of a supervisor.
+const stopTimeout = 20 * time.Second
 
-func (w *world) stop() error {
+func (w *session) stop() error {
 	s := w.cur
 	if s == nil {
 		w.print("= no_supervisor")
@@ -267,13 +267,13 @@ func (w *world) stop() error {
 	w.mu.Lock()
 	s.inbox = append(s.inbox, message{deliver: s.handle.Stop})
 	w.mu.Unlock()
-	for end := time.Now().Add(stopPatience); time.Now().Before(end); {
+	for end := time.Now().Add(stopTimeout); time.Now().Before(end); {
 		select {
 		case <-s.handle.Done():
 			return nil
 		default:
 		}
-		if _, err := w.pump(); err != nil {
+		if _, err := w.deliverAll(); err != nil {
 			return err
 		}
 		w.pause(poll)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -31,9 +32,8 @@ func readScripts(in io.Reader) ([]script, error) {
 	var s script
 	end := func() {
 		if len(s) > 0 {
-			scripts = append(scripts, s)
+			scripts, s = append(scripts, s), nil
 		}
-		s = nil
 	}
 	sc := bufio.NewScanner(in)
 	sc.Buffer(nil, 1<<20)
@@ -66,10 +66,8 @@ func parseLine(no int, text string) (line, error) {
 	if !ok {
 		return l, fmt.Errorf("line %d: %q: unknown command", no, text)
 	}
-	for _, n := range counts {
-		if n == len(l.args) {
-			return l, nil
-		}
+	if slices.Contains(counts, len(l.args)) {
+		return l, nil
 	}
 	return l, fmt.Errorf("line %d: %q: %s takes %d arguments, not %d", no, text, l.word, counts[len(counts)-1],
 		len(l.args))

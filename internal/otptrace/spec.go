@@ -153,7 +153,7 @@ func (f flags) toSpec() (supervisor.Spec, error) {
 	if intensity > 1<<30 { // nor does the library remember so many
 		intensity = supervisor.Unlimited
 	}
-	spec.Limit = supervisor.Escalating(intensity, times(period, time.Second))
+	spec.Limit = supervisor.Escalating(intensity, multiply(period, time.Second))
 	if i, ok := find(f.auto, supervisor.NeverShutdown, supervisor.AnySignificant, supervisor.AllSignificant); ok {
 		spec.AutoShutdown = i
 	} else {
@@ -193,7 +193,7 @@ func (c childSpec) toSpec(sup supervisor.Spec) (supervisor.ChildSpec, error) {
 	case ms == 0:
 		spec.Shutdown = 1 // the zero value would be the default
 	default:
-		spec.Shutdown = times(ms, time.Millisecond)
+		spec.Shutdown = multiply(ms, time.Millisecond)
 	}
 	return spec, nil
 }
@@ -263,7 +263,7 @@ func natural(t term) (int, bool) {
 	return int(n.Int64()), true
 }
 
-func times(n int, unit time.Duration) time.Duration {
+func multiply(n int, unit time.Duration) time.Duration {
 	if n > int(math.MaxInt64/unit) {
 		return math.MaxInt64
 	}

@@ -60,14 +60,11 @@ func (l list) String() string {
 }
 
 func join(terms []term) string {
-	var b strings.Builder
+	texts := make([]string, len(terms))
 	for i, t := range terms {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(t.String())
+		texts[i] = t.String()
 	}
-	return b.String()
+	return strings.Join(texts, ",")
 }
 
 // reserved words need quotes as atoms.
