@@ -56,12 +56,12 @@ var errTooLong = fmt.Errorf("a message has more than %d bytes", maxMessage)
 func newConn(in io.Reader, out io.Writer) *conn {
 	c := &conn{out: out, lines: make(chan line), closed: make(chan struct{}), calls: make(map[jsonrpc.ID]bool),
 		ended: make(chan struct{}, 1), writing: make(chan struct{}, 1)}
-	go c.pump(in)
+	go c.readLines(in)
 	return c
 }
 
-// pump reads lines. It has a goroutine of its own as a read of stdin cannot be interrupted.
-func (c *conn) pump(in io.Reader) {
+// readLines reads lines. It has a goroutine of its own as a read of stdin cannot be interrupted.
+func (c *conn) readLines(in io.Reader) {
 	r := bufio.NewReaderSize(in, 64<<10)
 	for {
 		l := readLine(r)
@@ -128,7 +128,7 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 		}
 		switch {
 		case errors.Is(l.err, errTooLong):
-			c.complain(jsonrpc.CodeInvalidRequest, l.err.Error())
+			c.sendError(jsonrpc.CodeInvalidRequest, l.err.Error())
 			continue
 		case l.err != nil:
 			c.drain(ctx)
@@ -143,14 +143,14 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			if json.Valid(l.text) {
 				code = jsonrpc.CodeInvalidRequest
 			}
-			c.complain(code, fmt.Sprintf("not a message of JSON-RPC 2.0: %.200s", err))
+			c.sendError(code, fmt.Sprintf("not a message of JSON-RPC 2.0: %.200s", err))
 			continue
 		}
 		request, ok := message.(*jsonrpc.Request)
 		if !ok {
 			continue // an answer, to a question that this server never asks
 		}
-		if request.IsCall() && c.admit(ctx, request) || !request.IsCall() && c.heed(request) {
+		if request.IsCall() && c.admit(ctx, request) || !request.IsCall() && c.forward(request) {
 			return request, nil
 		}
 	}
@@ -162,7 +162,7 @@ func (c *conn) admit(ctx context.Context, r *jsonrpc.Request) bool {
 	_, twice := c.calls[r.ID]
 	c.mu.Unlock()
 	if twice {
-		c.complain(jsonrpc.CodeInvalidRequest, fmt.Sprintf("the id %.40v is that of a call that is under way",
+		c.sendError(jsonrpc.CodeInvalidRequest, fmt.Sprintf("the id %.40v is that of a call that is under way",
 			r.ID.Raw()))
 		return false
 	}
@@ -201,9 +201,9 @@ func (c *conn) admit(ctx context.Context, r *jsonrpc.Request) bool {
 	}
 }
 
-// heed reports whether a notification goes on to the server. The server queues
+// forward reports whether a notification goes on to the server. The server queues
 // them without a bound, so that it gets each only once.
-func (c *conn) heed(r *jsonrpc.Request) bool {
+func (c *conn) forward(r *jsonrpc.Request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch r.Method {
@@ -303,8 +303,8 @@ func (c *conn) refuse(r *jsonrpc.Request, code int64, why string) {
 	}
 }
 
-// complain answers what has no id that could be answered.
-func (c *conn) complain(code int64, why string) {
+// sendError answers what has no id that could be answered.
+func (c *conn) sendError(code int64, why string) {
 	data, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil,
 		"error": map[string]any{"code": code, "message": why}})
 	if err == nil {

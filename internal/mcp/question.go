@@ -11,9 +11,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
-// always is how long a call that waits for a person waits for a daemon: they
+// noTimeout is how long a call that waits for a person waits for a daemon: they
 // may take longer than any daemon lives.
-const always = math.MaxInt64 / 2 * time.Nanosecond
+const noTimeout = math.MaxInt64 / 2 * time.Nanosecond
 
 type askInput struct {
 	Text     string   `json:"text"`
@@ -58,7 +58,7 @@ func ask(ctx context.Context, c *caller, in askInput) (any, error) {
 	if in.NoWait {
 		return answer{Question: id.ID, State: q.State, Note: "the answer comes by mail"}, nil
 	}
-	if q, err = callFor(ctx, c, always, question.Await, id); err != nil {
+	if q, err = callFor(ctx, c, noTimeout, question.Await, id); err != nil {
 		return nil, err
 	}
 	a := answer{Question: id.ID, State: q.State, Answer: q.Answer, By: q.By}

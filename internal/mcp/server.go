@@ -26,14 +26,14 @@ type Options struct {
 	Version string // of coppice
 	// Act calls do with the client of the agent that this is, again and again
 	// while no daemon answers, for so long; or fails, if this is no agent.
-	Act    func(ctx context.Context, patience time.Duration, do func(context.Context, *api.Client) error) error
+	Act    func(ctx context.Context, timeout time.Duration, do func(context.Context, *api.Client) error) error
 	In     io.Reader
 	Out    io.Writer // carries the protocol and nothing else
 	Logger *slog.Logger
 }
 
-// pulse is how often a call that takes long shows that it is under way.
-const pulse = 10 * time.Second
+// progressInterval is how often a call that takes long shows that it is under way.
+const progressInterval = 10 * time.Second
 
 // Serve answers a client until its input or ctx ends.
 func Serve(ctx context.Context, o Options) error {
@@ -84,9 +84,9 @@ func (t tool) addTo(s *sdk.Server, c *caller, logger *slog.Logger) error {
 				return failure(fmt.Errorf("arguments: %w", err)), nil
 			}
 			if err := resolved.Validate(value); err != nil {
-				return failure(fmt.Errorf("arguments: %s", plainly(err))), nil
+				return failure(fmt.Errorf("arguments: %s", validationText(err))), nil
 			}
-			defer beat(ctx, r)()
+			defer reportProgress(ctx, r)()
 			answer, err := t.run(ctx, c, input)
 			if err != nil {
 				if ctx.Err() != nil {
@@ -99,8 +99,8 @@ func (t tool) addTo(s *sdk.Server, c *caller, logger *slog.Logger) error {
 	return nil
 }
 
-// plainly is an error of validation without the path of schemas that it went through.
-func plainly(err error) string {
+// validationText is an error of validation without the path of schemas that it went through.
+func validationText(err error) string {
 	text := err.Error()
 	if _, last, ok := strings.Cut(text, "validating root: "); ok {
 		text = last
@@ -110,20 +110,20 @@ func plainly(err error) string {
 
 // caller is the agent in whose name tools act.
 type caller struct {
-	act     func(ctx context.Context, patience time.Duration, do func(context.Context, *api.Client) error) error
+	act     func(ctx context.Context, timeout time.Duration, do func(context.Context, *api.Client) error) error
 	waiting chan struct{} // holds a token for each call that waits for a person
 }
 
 // maxWaiting is how many calls may wait for a person: they leave room for others.
 const maxWaiting = maxCalls / 2
 
-// patience is how long a call waits for a daemon. Clients wait a minute for a
+// daemonTimeout is how long a call waits for a daemon. Clients wait a minute for a
 // tool, as a rule, and should learn why.
-const patience = 30 * time.Second
+const daemonTimeout = 30 * time.Second
 
 // call asks the daemon by a route. It has to be something that may be done twice.
 func call[Req, Resp any](ctx context.Context, c *caller, route api.Route[Req, Resp], req Req) (Resp, error) {
-	return callFor(ctx, c, patience, route, req)
+	return callFor(ctx, c, daemonTimeout, route, req)
 }
 
 // callFor is call with another time to wait for a daemon.
@@ -137,9 +137,9 @@ func callFor[Req, Resp any](
 	return resp, err
 }
 
-// beat tells a client that has asked for it that a call is under way, until
+// reportProgress tells a client that has asked for it that a call is under way, until
 // the function it returns is called.
-func beat(ctx context.Context, r *sdk.CallToolRequest) (stop func()) {
+func reportProgress(ctx context.Context, r *sdk.CallToolRequest) (stop func()) {
 	token := r.Params.GetProgressToken()
 	if token == nil {
 		return func() {}
@@ -147,7 +147,7 @@ func beat(ctx context.Context, r *sdk.CallToolRequest) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		ticker := time.NewTicker(pulse)
+		ticker := time.NewTicker(progressInterval)
 		defer ticker.Stop()
 		for began := time.Now(); ; {
 			select {
