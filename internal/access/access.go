@@ -84,13 +84,13 @@ type denial struct{ path, request string }
 
 // denials counts refusals since the last event about them.
 type denials struct {
-	told  time.Time
-	since int
+	reported time.Time
+	since    int
 }
 
-// denialPause is the least time between two events about the same denial: an
+// denialInterval is the least time between two events about the same denial: an
 // agent that asks again and again must not fill the log.
-const denialPause = time.Minute
+const denialInterval = time.Minute
 
 // Owner is part of api.Access. The nearest agent counts: one may have started
 // this daemon, or run a project of its own. What the daemon itself runs, such as
@@ -154,7 +154,7 @@ func (a *Access) Denied(who token.Caller, pid int, request string) {
 	d, now := denial{who.Path, request}, time.Now()
 	a.mu.Lock()
 	for old, n := range a.denied {
-		if old != d && now.Sub(n.told) > denialPause {
+		if old != d && now.Sub(n.reported) > denialInterval {
 			delete(a.denied, old)
 		}
 	}
@@ -164,12 +164,12 @@ func (a *Access) Denied(who token.Caller, pid int, request string) {
 		a.denied[d] = n
 	}
 	n.since++
-	if !n.told.IsZero() && now.Sub(n.told) < denialPause {
+	if !n.reported.IsZero() && now.Sub(n.reported) < denialInterval {
 		a.mu.Unlock()
 		return
 	}
 	times := n.since
-	n.told, n.since = now, 0
+	n.reported, n.since = now, 0
 	a.mu.Unlock()
 	e := event.Event{
 		Type: event.AccessDenied, Path: who.Path, Incarnation: who.Incarnation, Actor: who.Path,

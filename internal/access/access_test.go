@@ -26,7 +26,7 @@ func TestDenied(t *testing.T) {
 			a.Denied(who, 7, "POST /v1/act")
 		}
 		a.Denied(who, 7, "POST /v1/down") // another request is another denial
-		time.Sleep(denialPause + time.Second)
+		time.Sleep(denialInterval + time.Second)
 		a.Denied(who, 7, "POST /v1/act")
 		if err := log.Sync(t.Context()); err != nil {
 			t.Fatal(err)
