@@ -38,7 +38,7 @@ const attachDoc = "The request must have Connection: Upgrade and Upgrade: " + At
 // HandleAttach registers what connects people with terminals.
 func HandleAttach(s *Server, attach AttachFunc) {
 	s.add(&route{
-		method: http.MethodPost, path: "/v" + Version + attachPath, stays: true,
+		method: http.MethodPost, path: "/v" + Version + attachPath, longRunning: true,
 		params: paramsOf(reflect.TypeFor[attachRequest]()),
 		doc: &routeDoc{
 			id: "attach", summary: "Connect with an agent's terminal", returns: "Frames follow.",
@@ -64,28 +64,28 @@ func (c *call) attach(req attachRequest, attach AttachFunc) error {
 	}
 	ctx, cancel := context.WithCancel(c.r.Context())
 	defer cancel()
-	c.begun = true
+	c.responded = true
 	c.attached.Add(1)
 	defer c.attached.Done()
 	conn, buffered, err := c.rc.Hijack()
 	if err != nil {
-		c.begun = false
+		c.responded = false
 		return err
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Time{})
-	conn.SetWriteDeadline(time.Now().Add(c.pace.write))
+	conn.SetWriteDeadline(time.Now().Add(c.timeouts.write))
 	if _, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: "+
 		"Upgrade\r\nUpgrade: %s\r\n%s: %s\r\n\r\n", AttachProtocol, versionHeader, Version); err != nil {
 		return nil
 	}
-	a := &attached{ctx: ctx, sizes: make(chan [2]uint16, 1), patience: c.pace.write}
+	a := &attached{ctx: ctx, sizes: make(chan [2]uint16, 1), inputTimeout: c.timeouts.write}
 	var input io.Reader
 	if !req.Watch {
-		a.typed = make(chan []byte, aheadFrames)
+		a.typed = make(chan []byte, maxQueuedFrames)
 		input = a
 	}
-	out := &frameWriter{conn: conn, timeout: c.pace.write}
+	out := &frameWriter{conn: conn, timeout: c.timeouts.write}
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		if !a.receive(buffered.Reader) {
@@ -109,16 +109,16 @@ func (c *call) attach(req attachRequest, attach AttachFunc) error {
 	return nil
 }
 
-// aheadFrames is how many frames may have been typed that the agent has not taken.
-const aheadFrames = 64
+// maxQueuedFrames is how many frames may have been typed that the agent has not taken.
+const maxQueuedFrames = 64
 
 // attached is what comes from a client.
 type attached struct {
-	ctx      context.Context
-	sizes    chan [2]uint16
-	typed    chan []byte   // closed at the end of the input; nil if the client only watches
-	rest     []byte        // of what was typed last
-	patience time.Duration // for an agent that does not read
+	ctx          context.Context
+	sizes        chan [2]uint16
+	typed        chan []byte   // closed at the end of the input; nil if the client only watches
+	rest         []byte        // of what was typed last
+	inputTimeout time.Duration // for an agent that does not read
 }
 
 // receive passes on frames until the connection ends, and returns false if it
@@ -137,7 +137,7 @@ func (a *attached) receive(r io.Reader) bool {
 		case err != nil:
 			return false
 		case kind == frameData && typed != nil && len(content) > 0:
-			late := time.NewTimer(a.patience)
+			late := time.NewTimer(a.inputTimeout)
 			select {
 			case typed <- bytes.Clone(content):
 				late.Stop()
@@ -148,7 +148,7 @@ func (a *attached) receive(r io.Reader) bool {
 				return false
 			}
 		case kind == frameResize && len(content) == 4:
-			newest(a.sizes, [2]uint16{binary.BigEndian.Uint16(content), binary.BigEndian.Uint16(content[2:])})
+			replaceSize(a.sizes, [2]uint16{binary.BigEndian.Uint16(content), binary.BigEndian.Uint16(content[2:])})
 		case kind == frameEnd && a.typed == nil:
 			return false // there is no other way to tell who only watches
 		case kind == frameEnd && typed != nil:
@@ -176,8 +176,8 @@ func (a *attached) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// newest puts a size into the channel, in place of one that was not taken.
-func newest(sizes chan [2]uint16, size [2]uint16) {
+// replaceSize puts a size into the channel, in place of one that was not taken.
+func replaceSize(sizes chan [2]uint16, size [2]uint16) {
 	for {
 		select {
 		case sizes <- size:

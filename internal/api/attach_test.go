@@ -50,7 +50,7 @@ func echo(ctx context.Context, input io.Reader, output io.Writer, sizes <-chan [
 }
 
 func TestAttach(t *testing.T) {
-	s := start(t, canned{attach: echo}, "", patiently())
+	s := start(t, canned{attach: echo}, "", fastTimeouts())
 	c := dial(t, s.socket)
 	in, keyboard := io.Pipe()
 	screen, out := io.Pipe()
@@ -92,7 +92,7 @@ func TestAttachEnds(t *testing.T) {
 		left <- err
 		return err
 	}}
-	s := start(t, service, "", patiently())
+	s := start(t, service, "", fastTimeouts())
 	c := dial(t, s.socket)
 	never, _ := io.Pipe()
 	defer never.Close()
@@ -132,7 +132,7 @@ func TestAttachEnds(t *testing.T) {
 // client is gone.
 func TestAttachUnread(t *testing.T) {
 	left := make(chan struct{})
-	p := patiently()
+	p := fastTimeouts()
 	p.write = 100 * time.Millisecond
 	s := start(t, canned{attach: func(ctx context.Context, _ io.Reader, _ io.Writer, _ <-chan [2]uint16) error {
 		defer close(left)
@@ -148,7 +148,7 @@ func TestAttachUnread(t *testing.T) {
 
 // Who cannot speak the protocol is told which one it is.
 func TestAttachRefused(t *testing.T) {
-	s := start(t, canned{attach: echo}, "", patiently())
+	s := start(t, canned{attach: echo}, "", fastTimeouts())
 	for _, head := range []string{
 		"", "Connection: Upgrade\r\n", "Upgrade: coppice-attach/1\r\n",
 		"Connection: Upgrade\r\nUpgrade: coppice-attach/2\r\n", "Connection: Upgrade\r\nUpgrade: websocket\r\n",
@@ -173,7 +173,7 @@ func exchange(t *testing.T, socket, send, until string) string {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(late))
+	conn.SetDeadline(time.Now().Add(testTimeout))
 	go io.WriteString(conn, send)
 	var got bytes.Buffer
 	buf := make([]byte, 4096)
@@ -188,7 +188,7 @@ func exchange(t *testing.T, socket, send, until string) string {
 
 // Frames that are none end the attachment, and nothing else.
 func TestAttachGarbage(t *testing.T) {
-	s := start(t, canned{full: true, attach: echo}, "", patiently())
+	s := start(t, canned{full: true, attach: echo}, "", fastTimeouts())
 	const upgrade = "POST /v1/attach?path=a HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: Upgrade\r\nUpgrade: coppice-attach/1\r\n\r\n"
 	for _, frames := range []string{
 		"d\xff\xff\xff\xff", "d\x00\x00\x80\x01x", strings.Repeat("garbage\n", 1000), "\x00\x00\x00\x00\x00z\x00\x00\x00\x01yr\x00\x00\x00\x03abc" + "\xff\xff\xff\xff\xff",
@@ -226,7 +226,7 @@ func FuzzFrames(f *testing.F) {
 			t.Fatalf("%q became %q", in, back)
 		}
 		// The daemon and the client take anything.
-		a := &attached{ctx: t.Context(), sizes: make(chan [2]uint16, 1), typed: make(chan []byte, len(in)+1), patience: late}
+		a := &attached{ctx: t.Context(), sizes: make(chan [2]uint16, 1), typed: make(chan []byte, len(in)+1), inputTimeout: testTimeout}
 		if a.receive(bytes.NewReader(in)) {
 			t.Fatal("the connection ended, and goes on")
 		}

@@ -12,7 +12,7 @@ import (
 
 // Who calls is checked before anything else is looked at, on every route.
 func TestTokens(t *testing.T) {
-	s := newServer(canned{full: true}, patiently())
+	s := newServer(canned{full: true}, fastTimeouts())
 	standInActs(s, canned{})
 	client := dial(t, serving(t, s))
 	for _, rt := range s.routes {
@@ -63,7 +63,7 @@ func TestTokens(t *testing.T) {
 
 // TestCaller: an agent is who its token says.
 func TestCaller(t *testing.T) {
-	s := start(t, canned{full: true}, "", patiently())
+	s := start(t, canned{full: true}, "", fastTimeouts())
 	for given, want := range map[string]error{"good": nil, "stale": token.ErrStale, "": ErrUnauthorized} {
 		c := DialAgent(s.socket, given)
 		who, err := whoRoute.Call(t.Context(), c, None{})

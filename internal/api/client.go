@@ -23,21 +23,21 @@ import (
 // Client asks a daemon. Its
 // methods may be called from many goroutines; each gives up when its context ends.
 type Client struct {
-	socket string
-	token  string // of the agent that this program is part of; empty if of none
-	agent  bool   // it acts as that agent; for people if not
-	open   func(context.Context) (net.Conn, error)
-	end    func() // ends what answers, if that is in this process; or nil
-	http   *http.Client
-	pace   clientPace
+	socket   string
+	token    string // of the agent that this program is part of; empty if of none
+	agent    bool   // it acts as that agent; for people if not
+	open     func(context.Context) (net.Conn, error)
+	end      func() // ends what answers, if that is in this process; or nil
+	http     *http.Client
+	timeouts clientTimeouts
 }
 
-// clientPace is how patient a client is with a stream.
-type clientPace struct {
+// clientTimeouts is how patient a client is with a stream.
+type clientTimeouts struct {
 	silence  time.Duration // on a stream, until it is taken for dead
 	retry    time.Duration // before the first attempt to go on, doubled each time
 	maxRetry time.Duration
-	patience time.Duration // without any daemon, until following ends
+	noDaemon time.Duration // without any daemon, until following ends
 }
 
 // maxAnswer bounds an answer that is not a stream, in bytes.
@@ -47,7 +47,7 @@ const maxAnswer = 256 << 20
 // connect yet: each call does, and fails with ErrDown without a listener.
 func Dial(socket string) *Client {
 	c := newClient(nil)
-	c.socket, c.open = socket, func(ctx context.Context) (net.Conn, error) { return connect(ctx, socket, c.pace) }
+	c.socket, c.open = socket, func(ctx context.Context) (net.Conn, error) { return connect(ctx, socket, c.timeouts) }
 	return c
 }
 
@@ -67,8 +67,8 @@ func DialFrom(socket, token string) *Client {
 }
 
 func newClient(open func(context.Context) (net.Conn, error)) *Client {
-	c := &Client{open: open, pace: clientPace{
-		silence: 3 * heartbeat, retry: 20 * time.Millisecond, maxRetry: time.Second, patience: 30 * time.Second,
+	c := &Client{open: open, timeouts: clientTimeouts{
+		silence: 3 * heartbeat, retry: 20 * time.Millisecond, maxRetry: time.Second, noDaemon: 30 * time.Second,
 	}}
 	c.http = &http.Client{
 		Transport: &http.Transport{
@@ -99,13 +99,13 @@ func (c *Client) Reach(ctx context.Context) error {
 }
 
 // connect opens a connection to a daemon of this user.
-func connect(ctx context.Context, path string, pace clientPace) (net.Conn, error) {
+func connect(ctx context.Context, path string, timeouts clientTimeouts) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", path)
 	// The queue of the socket is full: many come at once.
-	for late := time.Now().Add(pace.patience); errors.Is(err, unix.EAGAIN) && time.Now().Before(late); {
+	for late := time.Now().Add(timeouts.noDaemon); errors.Is(err, unix.EAGAIN) && time.Now().Before(late); {
 		select {
-		case <-time.After(pace.retry):
+		case <-time.After(timeouts.retry):
 			conn, err = d.DialContext(ctx, "unix", path)
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
@@ -115,7 +115,7 @@ func connect(ctx context.Context, path string, pace clientPace) (net.Conn, error
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ENOTDIR):
 		return nil, fmt.Errorf("%w here (nothing is listening on %s); start it with: coppice up -d", ErrDown, path)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, foreign(path, os.Geteuid(), err)
+		return nil, permissionError(path, os.Geteuid(), err)
 	case err != nil:
 		return nil, err
 	}
@@ -238,7 +238,7 @@ func (c *Client) stream(req *http.Request, opened func()) iter.Seq2[message, err
 	return func(yield func(message, error) bool) {
 		ctx, cancel := context.WithCancelCause(req.Context())
 		defer cancel(nil)
-		silence := time.AfterFunc(c.pace.silence, func() { cancel(ErrLost) })
+		silence := time.AfterFunc(c.timeouts.silence, func() { cancel(ErrLost) })
 		defer silence.Stop()
 		resp, err := c.do(req.WithContext(ctx))
 		if err != nil {
@@ -247,7 +247,7 @@ func (c *Client) stream(req *http.Request, opened func()) iter.Seq2[message, err
 		}
 		defer resp.Body.Close()
 		opened()
-		alive := &pulseReader{r: resp.Body, beat: func() { silence.Reset(c.pace.silence) }}
+		alive := &activityReader{r: resp.Body, onRead: func() { silence.Reset(c.timeouts.silence) }}
 		for m, err := range readMessages(alive) {
 			silence.Stop() // the reader of this sequence may be slow
 			switch {
@@ -270,21 +270,21 @@ func (c *Client) stream(req *http.Request, opened func()) iter.Seq2[message, err
 			case m.name == "" && !yield(m, nil): // other names are of a later version
 				return
 			}
-			silence.Reset(c.pace.silence)
+			silence.Reset(c.timeouts.silence)
 		}
 	}
 }
 
-// pulseReader tells of each read that brought something.
-type pulseReader struct {
-	r    io.Reader
-	beat func()
+// activityReader tells of each read that brought something.
+type activityReader struct {
+	r      io.Reader
+	onRead func()
 }
 
-func (p *pulseReader) Read(b []byte) (int, error) {
+func (p *activityReader) Read(b []byte) (int, error) {
 	n, err := p.r.Read(b)
 	if n > 0 {
-		p.beat()
+		p.onRead()
 	}
 	return n, err
 }

@@ -175,7 +175,7 @@ func (rt *route) operation(types schemaSet) operation {
 
 // schema describes the values of a parameter.
 func (p param) schema() *jsonSchema {
-	s := &jsonSchema{Type: p.kind, Default: p.otherwise}
+	s := &jsonSchema{Type: p.kind, Default: p.defaultValue}
 	switch p.kind {
 	case "string":
 		s.MaxLength = maxPath
@@ -183,8 +183,8 @@ func (p param) schema() *jsonSchema {
 		s.Default = false
 	case "integer":
 		s.Minimum = new(float64)
-		if most := float64(p.most); most > 0 {
-			s.Maximum = &most
+		if maximum := float64(p.maximum); maximum > 0 {
+			s.Maximum = &maximum
 		}
 	}
 	if p.repeated {

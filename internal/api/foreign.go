@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// foreign is the error of a user who may not open the socket of a project. Where the
+// permissionError is the error of a user who may not open the socket of a project. Where the
 // project belongs to another user it says to which.
-func foreign(socket string, uid int, err error) error {
+func permissionError(socket string, uid int, err error) error {
 	text := fmt.Sprintf("the daemon cannot be reached: %v", err)
 	if info, err := os.Stat(filepath.Dir(socket)); err == nil {
 		if owner, ok := info.Sys().(*syscall.Stat_t); ok && int(owner.Uid) != uid {

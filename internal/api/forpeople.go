@@ -8,8 +8,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// peopleDo says in words what a request does that only people may send, by its path.
-var peopleDo = map[string]string{
+// peopleOnly says in words what a request does that only people may send, by its path.
+var peopleOnly = map[string]string{
 	"/v1/act":            "start, stop, restart, reset, suspend and resume agents",
 	"/v1/answer":         "answer questions",
 	"/v1/attach":         "attach to the terminals of agents",
@@ -37,7 +37,7 @@ const agentBase = "/v1/agent"
 
 // onlyPeople says that a route is not for agents.
 func onlyPeople(rt *route) string {
-	if do := peopleDo[rt.path]; do != "" {
+	if do := peopleOnly[rt.path]; do != "" {
 		return "only people can " + do
 	}
 	return "only people can use " + rt.path
@@ -51,11 +51,11 @@ func (c *call) deny(rt *route, who token.Caller, pid int) error {
 	if pid == 0 {
 		from = fmt.Sprintf("%s (incarnation %d)", who.Name(), who.Incarnation)
 	}
-	return fmt.Errorf("%w: %s, and %s comes from %s; %s", ErrUnauthorized, onlyPeople(rt), request, from, c.instead(rt))
+	return fmt.Errorf("%w: %s, and %s comes from %s; %s", ErrUnauthorized, onlyPeople(rt), request, from, c.alternative(rt))
 }
 
-// instead says what an agent can do where a route is refused to it.
-func (c *call) instead(rt *route) string {
+// alternative says what an agent can do where a route is refused to it.
+func (c *call) alternative(rt *route) string {
 	const ask = "an agent can ask a person with: coppice agent ask"
 	below := strings.TrimPrefix(rt.path, "/v1/")
 	isOwn := func(r *route) bool { return r.agent && r.path == agentBase+"/"+below }

@@ -16,7 +16,7 @@ func TestRefusalSaysWhatToDo(t *testing.T) {
 	add.Handle(server, func(context.Context, token.Caller, None) (none None, _ error) { return none, nil })
 	c := &call{Server: server}
 	for _, rt := range c.routes {
-		if _, known := peopleDo[rt.path]; rt.forPeople() && !known {
+		if _, known := peopleOnly[rt.path]; rt.forPeople() && !known {
 			t.Errorf("peopleDo does not say what %s does", rt.path)
 		}
 	}
@@ -29,7 +29,7 @@ func TestRefusalSaysWhatToDo(t *testing.T) {
 		"/v1/unknown": "only people can use /v1/unknown; an agent can ask",
 	} {
 		rt := &route{method: "POST", path: path}
-		if got := onlyPeople(rt) + "; " + c.instead(rt); !strings.Contains(got, want) {
+		if got := onlyPeople(rt) + "; " + c.alternative(rt); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", path, got)
 		}
 	}

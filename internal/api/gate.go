@@ -13,64 +13,64 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// room is how many connections a server takes. Agents get the places without two
+// limits is how many connections a server takes. Agents get the places without two
 // reserves: one is for what people follow, and one for their other requests, so
 // that neither agents nor followers keep a person from answering or stopping.
-type room struct {
-	places  int // connections there may be
-	reserve int // places of each of the two reserves
-	agent   int // connections of one agent
-	streams int // streams and waits of one agent
+type limits struct {
+	maxConns int // connections there may be
+	reserve  int // places of each of the two reserves
+	agent    int // connections of one agent
+	streams  int // streams and waits of one agent
 }
 
-// defaultRoom leaves the descriptors alone that the daemon needs for its agents.
-func defaultRoom() room {
-	most := uint64(4096)
+// defaultLimits leaves the descriptors alone that the daemon needs for its agents.
+func defaultLimits() limits {
+	maximum := uint64(4096)
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
-		most = max(8, min(most, limit.Cur/4))
+		maximum = max(8, min(maximum, limit.Cur/4))
 	}
-	return roomOf(int(most))
+	return limitsFor(int(maximum))
 }
 
-func roomOf(places int) room {
-	r := room{places: places, reserve: max(1, places/8)}
+func limitsFor(maxConns int) limits {
+	r := limits{maxConns: maxConns, reserve: max(1, maxConns/8)}
 	r.agent = min(256, max(1, r.forAgents()/2))
 	r.streams = min(128, r.agent)
 	return r
 }
 
-func (r room) forAgents() int { return r.places - 2*r.reserve }
+func (r limits) forAgents() int { return r.maxConns - 2*r.reserve }
 
 // gate lets connections in as long as there is room. What is idle gives way.
 type gate struct {
 	net.Listener
 	access Access
-	room   room
+	limits limits
 	begin  sync.Once
 	ready  chan *connection
-	over   chan struct{} // closed when no more connections are let in
-	err    error         // why; once over is closed
+	done   chan struct{} // closed when no more connections are let in
+	err    error         // why; once done is closed
 
-	mu      sync.Mutex
-	changed *sync.Cond // a place is free, a connection is idle, or the gate is closed
-	conns   map[*connection]struct{}
-	agents  map[string]int // connections of agents, by path
-	streams map[string]int // streams and waits of agents, by path
-	guests  int            // connections of agents
-	held    int            // those, and the streams and waits of others
+	mu         sync.Mutex
+	changed    *sync.Cond // a place is free, a connection is idle, or the gate is closed
+	conns      map[*connection]struct{}
+	agents     map[string]int // connections of agents, by path
+	streams    map[string]int // streams and waits of agents, by path
+	agentConns int            // connections of agents
+	held       int            // those, and the streams and waits of others
 }
 
-// lookers is how many connections are looked at at a time. Finding out whose one
+// acceptors is how many connections are looked at at a time. Finding out whose one
 // is takes some files of /proc, and between any two of them a busy daemon may do other work.
-const lookers = 16
+const acceptors = 16
 
 // connection is one that was let in.
 type connection struct {
 	net.Conn
-	gate  *gate
-	from  origin
-	quiet time.Time // since when no request is being answered; zero while one is. Needs the gate's mu
+	gate      *gate
+	from      origin
+	idleSince time.Time // since when no request is being answered; zero while one is. Needs the gate's mu
 	// refused says why its agent gets no place: its request is answered with that.
 	refused busy
 }
@@ -81,14 +81,14 @@ type busy string
 func (b busy) Error() string { return string(b) }
 func (b busy) Unwrap() error { return ErrStopping }
 
-// fresh is how long a connection may say nothing before it gives way: a request
+// minIdle is how long a connection may say nothing before it gives way: a request
 // may be on its way.
-const fresh = 100 * time.Millisecond
+const minIdle = 100 * time.Millisecond
 
-func newGate(l net.Listener, a Access, r room) *gate {
+func newGate(l net.Listener, a Access, r limits) *gate {
 	g := &gate{
-		Listener: l, access: a, room: r,
-		ready: make(chan *connection), over: make(chan struct{}),
+		Listener: l, access: a, limits: r,
+		ready: make(chan *connection), done: make(chan struct{}),
 		conns: make(map[*connection]struct{}), agents: make(map[string]int), streams: make(map[string]int),
 	}
 	g.changed = sync.NewCond(&g.mu)
@@ -98,20 +98,20 @@ func newGate(l net.Listener, a Access, r room) *gate {
 // Accept waits for the next connection that is let in.
 func (g *gate) Accept() (net.Conn, error) {
 	g.begin.Do(func() {
-		for range lookers {
-			go g.look()
+		for range acceptors {
+			go g.acceptLoop()
 		}
 	})
 	select {
 	case c := <-g.ready:
 		return c, nil
-	case <-g.over:
+	case <-g.done:
 		return nil, g.err
 	}
 }
 
-// look lets connections in until the gate is closed, or its listener.
-func (g *gate) look() {
+// acceptLoop lets connections in until the gate is closed, or its listener.
+func (g *gate) acceptLoop() {
 	for {
 		conn, err := g.Listener.Accept()
 		if err != nil {
@@ -125,7 +125,7 @@ func (g *gate) look() {
 		}
 		select {
 		case g.ready <- c:
-		case <-g.over:
+		case <-g.done:
 			c.Close()
 			return
 		}
@@ -140,13 +140,13 @@ func (g *gate) end(err error) {
 		return
 	}
 	g.err = err
-	close(g.over)
+	close(g.done)
 	g.changed.Broadcast()
 }
 
 func (g *gate) closed() bool {
 	select {
-	case <-g.over:
+	case <-g.done:
 		return true
 	default:
 		return false
@@ -167,18 +167,18 @@ func (g *gate) admit(c *connection) error {
 	if agent := c.from.agent; agent != nil {
 		c.refused = g.refuse(agent)
 	}
-	for len(g.conns) >= g.room.places && !g.shed(func(*connection) bool { return true }) {
+	for len(g.conns) >= g.limits.maxConns && !g.evict(func(*connection) bool { return true }) {
 		if g.closed() {
 			return net.ErrClosed
 		}
-		wake := time.AfterFunc(fresh, g.changed.Broadcast)
+		wake := time.AfterFunc(minIdle, g.changed.Broadcast)
 		g.changed.Wait()
 		wake.Stop()
 	}
-	g.conns[c], c.quiet = struct{}{}, time.Now()
-	if c.guest() {
+	g.conns[c], c.idleSince = struct{}{}, time.Now()
+	if c.ofAgent() {
 		g.agents[c.from.agent.Path]++
-		g.guests++
+		g.agentConns++
 		g.held++
 	}
 	return nil
@@ -186,49 +186,49 @@ func (g *gate) admit(c *connection) error {
 
 // refuse says why an agent gets no place; empty if it gets one. Needs mu.
 func (g *gate) refuse(agent *token.Caller) busy {
-	same := func(c *connection) bool { return c.guest() && c.from.agent.Path == agent.Path }
+	same := func(c *connection) bool { return c.ofAgent() && c.from.agent.Path == agent.Path }
 	switch {
-	case g.agents[agent.Path] >= g.room.agent && !g.shed(same):
+	case g.agents[agent.Path] >= g.limits.agent && !g.evict(same):
 		return busy(fmt.Sprintf("%s has %d connections to the daemon, the most that one may have; close some first",
-			agent.Name(), g.room.agent))
-	case g.guests >= g.room.forAgents() && !g.shed((*connection).guest):
+			agent.Name(), g.limits.agent))
+	case g.agentConns >= g.limits.forAgents() && !g.evict((*connection).ofAgent):
 		return busy(fmt.Sprintf(
 			"agents have %d connections to the daemon, the most that they may have; try again later",
-			g.guests))
+			g.agentConns))
 	}
 	return ""
 }
 
-// guest reports whether a connection has one of the places of agents.
-func (c *connection) guest() bool { return c.from.agent != nil && c.refused == "" }
+// ofAgent reports whether a connection has one of the places of agents.
+func (c *connection) ofAgent() bool { return c.from.agent != nil && c.refused == "" }
 
-// shed closes the connection that has been idle for longest among some, and
+// evict closes the connection that has been idle for longest among some, and
 // reports whether there was one that is not fresh. Needs mu.
-func (g *gate) shed(which func(*connection) bool) bool {
+func (g *gate) evict(which func(*connection) bool) bool {
 	var oldest *connection
-	before := time.Now().Add(-fresh)
+	before := time.Now().Add(-minIdle)
 	for c := range g.conns {
-		if !c.quiet.IsZero() && c.quiet.Before(before) && which(c) && (oldest == nil || c.quiet.Before(oldest.quiet)) {
+		if !c.idleSince.IsZero() && c.idleSince.Before(before) && which(c) && (oldest == nil || c.idleSince.Before(oldest.idleSince)) {
 			oldest = c
 		}
 	}
 	if oldest == nil {
 		return false
 	}
-	g.leave(oldest)
+	g.remove(oldest)
 	oldest.Conn.Close()
 	return true
 }
 
-// leave gives the place of a connection back. Needs mu.
-func (g *gate) leave(c *connection) {
+// remove gives the place of a connection back. Needs mu.
+func (g *gate) remove(c *connection) {
 	if _, in := g.conns[c]; !in {
 		return
 	}
 	delete(g.conns, c)
-	if c.guest() {
+	if c.ofAgent() {
 		count(g.agents, c.from.agent.Path, -1)
-		g.guests--
+		g.agentConns--
 		g.held--
 	}
 	g.changed.Broadcast()
@@ -250,22 +250,22 @@ func (g *gate) state(conn net.Conn, s http.ConnState) {
 	defer g.mu.Unlock()
 	switch s {
 	case http.StateActive, http.StateHijacked:
-		c.quiet = time.Time{}
+		c.idleSince = time.Time{}
 	case http.StateIdle:
-		c.quiet = time.Now()
+		c.idleSince = time.Now()
 		g.changed.Broadcast()
 	}
 }
 
-// hold takes a place for a request that stays, of an agent if there is a path.
-func (g *gate) hold(c *connection, path string) (release func(), err error) {
+// reserveStream takes a place for a request that stays, of an agent if there is a path.
+func (g *gate) reserveStream(c *connection, path string) (release func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case path != "" && g.streams[path] >= g.room.streams:
+	case path != "" && g.streams[path] >= g.limits.streams:
 		return nil, fmt.Errorf("%w: agent %s has %d streams and waits, the most that one may have; end one first",
-			ErrConflict, path, g.room.streams)
-	case c.from.agent == nil && g.held >= g.room.places-g.room.reserve:
+			ErrConflict, path, g.limits.streams)
+	case c.from.agent == nil && g.held >= g.limits.maxConns-g.limits.reserve:
 		return nil, fmt.Errorf("%w: there are %d streams and waits, the most that there may be; end one first",
 			ErrConflict, g.held)
 	}
@@ -290,7 +290,7 @@ func (g *gate) hold(c *connection, path string) (release func(), err error) {
 // Close gives the place back.
 func (c *connection) Close() error {
 	c.gate.mu.Lock()
-	c.gate.leave(c)
+	c.gate.remove(c)
 	c.gate.mu.Unlock()
 	return c.Conn.Close()
 }
@@ -305,8 +305,8 @@ func (c *connection) origin() origin {
 
 type connectionKey struct{}
 
-// remember lets the requests of a connection find it.
-func remember(ctx context.Context, conn net.Conn) context.Context {
+// withConnection lets the requests of a connection find it.
+func withConnection(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, conn)
 }
 
@@ -316,8 +316,8 @@ func (c *call) connection() *connection {
 	return conn
 }
 
-// holds takes a place for a request that stays.
-func (c *call) holds() (release func(), err error) {
+// reserveStream takes a place for a request that stays.
+func (c *call) reserveStream() (release func(), err error) {
 	conn := c.connection()
 	if conn == nil {
 		return func() {}, nil
@@ -326,5 +326,5 @@ func (c *call) holds() (release func(), err error) {
 	if conn.from.agent != nil && path == "" {
 		path = conn.from.agent.Path
 	}
-	return conn.gate.hold(conn, path)
+	return conn.gate.reserveStream(conn, path)
 }

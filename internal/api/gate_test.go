@@ -33,7 +33,7 @@ type narrowService struct {
 
 func (s narrowService) Owner(int) (*token.Caller, error) { return s.n.agent.Load(), nil }
 
-func newNarrow(t *testing.T, r room) *narrow {
+func newNarrow(t *testing.T, r limits) *narrow {
 	t.Helper()
 	n := &narrow{t: t}
 	forever := func(ctx context.Context, _ uint64, yield func(counted, error) bool) {
@@ -48,9 +48,9 @@ func newNarrow(t *testing.T, r room) *narrow {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	s := newServer(narrowService{canned{full: true, events: forever}, n}, patiently())
+	s := newServer(narrowService{canned{full: true, events: forever}, n}, fastTimeouts())
 	standInActs(s, canned{})
-	s.room = r
+	s.limits = r
 	n.gate = newGate(l, s.access, r)
 	go func() { ended <- s.serveBy(ctx, n.gate) }()
 	t.Cleanup(sync.OnceFunc(func() {
@@ -81,7 +81,7 @@ func (n *narrow) connect() net.Conn {
 		n.t.Fatal(err)
 	}
 	n.t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(late))
+	conn.SetDeadline(time.Now().Add(testTimeout))
 	return conn
 }
 
@@ -119,7 +119,7 @@ func (n *narrow) follow() error {
 	select {
 	case err := <-result:
 		return err
-	case <-time.After(late):
+	case <-time.After(testTimeout):
 		n.t.Fatal("neither an event nor an error")
 		return nil
 	}
@@ -128,7 +128,7 @@ func (n *narrow) follow() error {
 // served makes sure that a person is.
 func (n *narrow) served() {
 	n.t.Helper()
-	ctx, cancel := context.WithTimeout(n.t.Context(), late)
+	ctx, cancel := context.WithTimeout(n.t.Context(), testTimeout)
 	defer cancel()
 	c := dial(n.t, n.as("").socket)
 	defer c.Close()
@@ -147,7 +147,7 @@ func TestIdleGivesWay(t *testing.T) {
 		"half":   func(n *narrow) { io.WriteString(n.connect(), "GET /v1/sta") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := newNarrow(t, roomOf(8))
+			n := newNarrow(t, limitsFor(8))
 			for range 30 {
 				one(n)
 			}
@@ -163,7 +163,7 @@ func TestIdleGivesWay(t *testing.T) {
 
 // However many follow something, the other requests of people are answered.
 func TestFollowersLeaveRoom(t *testing.T) {
-	n := newNarrow(t, roomOf(16))
+	n := newNarrow(t, limitsFor(16))
 	var refused error
 	for range 20 {
 		refused = errors.Join(refused, n.follow())
@@ -176,10 +176,10 @@ func TestFollowersLeaveRoom(t *testing.T) {
 
 // Agents that wait, of one or of many, leave room for people, also to follow something.
 func TestAgentsLeaveRoom(t *testing.T) {
-	r := roomOf(32)
+	r := limitsFor(32)
 	n := newNarrow(t, r)
 	count := func(who func(int) string) (open int, refused error) {
-		for i := range 3 * r.places {
+		for i := range 3 * r.maxConns {
 			if err := n.as(who(i)).follow(); err != nil {
 				refused = err
 			} else {
@@ -204,7 +204,7 @@ func TestAgentsLeaveRoom(t *testing.T) {
 
 // One agent has so many streams and no more, also where it has more connections.
 func TestStreamsOfAnAgent(t *testing.T) {
-	r := roomOf(32)
+	r := limitsFor(32)
 	r.streams = 3
 	n := newNarrow(t, r).as("a")
 	var refused error
@@ -221,7 +221,7 @@ func TestStreamsOfAnAgent(t *testing.T) {
 
 // Places come back, whatever has ended a connection.
 func TestPlacesComeBack(t *testing.T) {
-	n := newNarrow(t, roomOf(16))
+	n := newNarrow(t, limitsFor(16))
 	t.Run("all kinds", func(t *testing.T) {
 		inner := &narrow{started: n.started, t: t, gate: n.gate}
 		for _, who := range []string{"", "a", "b"} {
@@ -237,12 +237,12 @@ func TestPlacesComeBack(t *testing.T) {
 	g := n.gate
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
 		g.mu.Lock()
-		left := fmt.Sprint(len(g.conns), len(g.agents), len(g.streams), g.guests, g.held)
+		left := fmt.Sprint(len(g.conns), len(g.agents), len(g.streams), g.agentConns, g.held)
 		g.mu.Unlock()
 		if left == "0 0 0 0 0" {
 			return
 		}
-		if time.Since(began) > late {
+		if time.Since(began) > testTimeout {
 			t.Fatalf("left: %s", left)
 		}
 	}

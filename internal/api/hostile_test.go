@@ -15,7 +15,7 @@ import (
 
 // Whatever arrives at the socket, the answer is a failure, and the next client is served.
 func TestHostile(t *testing.T) {
-	p := patiently()
+	p := fastTimeouts()
 	p.header, p.body = 200*time.Millisecond, 50*time.Millisecond
 	s := start(t, canned{full: true}, "", p)
 	const json = "Host: x\r\nContent-Type: application/json\r\n"
@@ -74,7 +74,7 @@ func TestHostile(t *testing.T) {
 
 // 100 MB without a line end cost neither memory nor patience.
 func TestFlood(t *testing.T) {
-	s := start(t, canned{full: true}, "", patiently())
+	s := start(t, canned{full: true}, "", fastTimeouts())
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for _, head := range []string{"", "GET /v1/status HTTP/1.1\r\nHost: x\r\nX: ", "POST /v1/act HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 104857600\r\n\r\n{\"path\":\""} {
@@ -82,7 +82,7 @@ func TestFlood(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn.SetDeadline(time.Now().Add(late))
+		conn.SetDeadline(time.Now().Add(testTimeout))
 		n, err := io.Copy(conn, io.LimitReader(io.MultiReader(strings.NewReader(head), endless{}), 100<<20))
 		if err == nil {
 			t.Errorf("%.10q: all %d bytes were taken", head, n)
@@ -109,7 +109,7 @@ func TestPanic(t *testing.T) {
 			}
 			panic("oops")
 		},
-	}, "", patiently())
+	}, "", fastTimeouts())
 	c := dial(t, s.socket)
 	if _, err := actRoute.Call(t.Context(), c, actRequest{Path: "a"}); err == nil || !strings.Contains(err.Error(), "internal error") {
 		t.Error(err)
@@ -130,7 +130,7 @@ func TestPanic(t *testing.T) {
 
 // The end of a daemon does not wait for clients that do nothing.
 func TestStopWithIdleClients(t *testing.T) {
-	p := patiently()
+	p := fastTimeouts()
 	p.drain = 100 * time.Millisecond
 	s := start(t, canned{full: true, act: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}, "", p)
 	for _, send := range []string{"", "GET /v1/st", "GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n"} {

@@ -22,12 +22,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// late bounds a wait that only a failure makes that long.
-const late = 20 * time.Second
+// testTimeout bounds a wait that only a failure makes that long.
+const testTimeout = 20 * time.Second
 
-// patiently is the pace of servers that a test should not wait for.
-func patiently() pace {
-	p := defaultPace()
+// fastTimeouts is the pace of servers that a test should not wait for.
+func fastTimeouts() timeouts {
+	p := defaultTimeouts()
 	p.begin = 10 * time.Millisecond
 	return p
 }
@@ -39,9 +39,9 @@ type started struct {
 }
 
 // newServer returns a server that logs nothing, with the routes that d answers.
-func newServer(d Access, p pace) *Server {
+func newServer(d Access, p timeouts) *Server {
 	s := NewServer(d, slog.New(slog.DiscardHandler))
-	s.pace = p
+	s.timeouts = p
 	if c, ok := d.(interface {
 		counted(context.Context, countRequest) iter.Seq2[counted, error]
 		attachTo(context.Context, string, io.Reader, io.Writer, <-chan [2]uint16) error
@@ -89,7 +89,7 @@ func follow(ctx context.Context, c *Client, after uint64) iter.Seq2[counted, err
 }
 
 // start serves what d answers at the path until the test ends; "" makes one.
-func start(t *testing.T, d Access, socket string, p pace) started {
+func start(t *testing.T, d Access, socket string, p timeouts) started {
 	t.Helper()
 	s := newServer(d, p)
 	for _, path := range []string{"/status", "/nodes", "/explain"} {
@@ -124,7 +124,7 @@ func startServer(t *testing.T, s *Server, socket string) started {
 			if err != nil {
 				t.Errorf("the server ended with %v", err)
 			}
-		case <-time.After(late):
+		case <-time.After(testTimeout):
 			t.Error("the server does not end")
 		}
 	})
@@ -135,7 +135,7 @@ func startServer(t *testing.T, s *Server, socket string) started {
 // dial returns a client that the test need not close.
 func dial(t *testing.T, socket string) *Client {
 	c := Dial(socket)
-	c.pace.retry, c.pace.maxRetry = time.Millisecond, 5*time.Millisecond
+	c.timeouts.retry, c.timeouts.maxRetry = time.Millisecond, 5*time.Millisecond
 	t.Cleanup(c.Close)
 	return c
 }

@@ -52,7 +52,7 @@ type schema struct {
 }
 
 // wholeDescription is that of the routes of tests.
-func wholeDescription() []byte { return newServer(canned{}, defaultPace()).Description() }
+func wholeDescription() []byte { return newServer(canned{}, defaultTimeouts()).Description() }
 
 func descriptionOf(t *testing.T) description {
 	t.Helper()
@@ -72,7 +72,7 @@ func TestRoutesDescribed(t *testing.T) {
 			described[strings.ToUpper(method)+" "+path] = true
 		}
 	}
-	for _, rt := range newServer(canned{}, defaultPace()).routes {
+	for _, rt := range newServer(canned{}, defaultTimeouts()).routes {
 		name := rt.method + " " + rt.path
 		op, ok := d.Paths[rt.path][strings.ToLower(rt.method)]
 		if !ok {
@@ -235,7 +235,7 @@ func (s schema) kind() string {
 
 // The description is served as it is.
 func TestDescriptionServed(t *testing.T) {
-	s := startServer(t, newServer(canned{}, patiently()), "")
+	s := startServer(t, newServer(canned{}, fastTimeouts()), "")
 	resp, err := dial(t, s.socket).http.Get("http://x/v1/openapi.json")
 	if err != nil {
 		t.Fatal(err)

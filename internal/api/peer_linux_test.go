@@ -21,7 +21,7 @@ func TestOtherUser(t *testing.T) {
 		t.Skip("only root can be somebody else")
 	}
 	path := tempSocket(t)
-	start(t, canned{full: true}, path, patiently())
+	start(t, canned{full: true}, path, fastTimeouts())
 	for dir := filepath.Dir(path); dir != os.TempDir(); dir = filepath.Dir(dir) {
 		os.Chmod(dir, 0o777)
 	}
@@ -87,7 +87,7 @@ func TestEndedPeer(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		served := make(chan error, 1)
 		go func() {
-			s := newServer(canned{full: true}, patiently())
+			s := newServer(canned{full: true}, fastTimeouts())
 			standInActs(s, canned{})
 			served <- s.Serve(ctx, l)
 		}()

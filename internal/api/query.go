@@ -37,9 +37,9 @@ func paramsOf(t reflect.Type) []param {
 	var params []param
 	for _, f := range fieldsOf(t) {
 		p := param{name: f.name, required: !f.optional, header: f.inHeader(), doc: f.Tag.Get("doc")}
-		p.most, _ = strconv.ParseUint(f.Tag.Get("maximum"), 10, 64)
+		p.maximum, _ = strconv.ParseUint(f.Tag.Get("maximum"), 10, 64)
 		if n, err := strconv.Atoi(f.Tag.Get("default")); err == nil {
-			p.otherwise = n
+			p.defaultValue = n
 		}
 		kind := f.Type
 		if kind.Kind() == reflect.Slice {

@@ -28,14 +28,14 @@ const MaxNote = 256
 
 // param is a parameter of a route, in its query or in a header.
 type param struct {
-	name      string
-	kind      string // string, integer, boolean
-	required  bool
-	repeated  bool
-	header    bool
-	most      uint64 // of an integer; 0: no bound
-	otherwise any    // the default, for the description; nil: that of the kind
-	doc       string // empty where the description is in openapi
+	name         string
+	kind         string // string, integer, boolean
+	required     bool
+	repeated     bool
+	header       bool
+	maximum      uint64 // of an integer; 0: no bound
+	defaultValue any    // the default, for the description; nil: that of the kind
+	doc          string // empty where the description is in openapi
 }
 
 // query is a query whose names and values have been checked.
@@ -93,8 +93,8 @@ func (p param) check(v string) error {
 		if err != nil {
 			return fmt.Errorf("%w: parameter %s is %.100q, expected a number from 0 up", ErrInvalid, p.name, v)
 		}
-		if p.most > 0 && n > p.most {
-			return fmt.Errorf("%w: parameter %s is %d, expected at most %d", ErrInvalid, p.name, n, p.most)
+		if p.maximum > 0 && n > p.maximum {
+			return fmt.Errorf("%w: parameter %s is %d, expected at most %d", ErrInvalid, p.name, n, p.maximum)
 		}
 	case "boolean":
 		if v != "true" && v != "false" {

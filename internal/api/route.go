@@ -32,7 +32,7 @@ type route struct {
 	body         any  // a value of the type that must be sent; nil: nothing may be
 	answer       any  // a value of the type of the answer, or of the messages of a stream; nil: none
 	stream       bool
-	stays        bool      // it may take as long as a stream
+	longRunning  bool      // it may take as long as a stream
 	maxBody      int64     // bytes; maxBody if 0
 	doc          *routeDoc // nil: it is described in openapi
 	serve        func(*call) error
@@ -79,7 +79,7 @@ func (r Route[Req, Resp]) Handle(
 func (r Route[Req, Resp]) route(a Audience, handler func(context.Context, token.Caller, Req) (Resp, error)) *route {
 	rt := &route{
 		method: r.Method, path: "/v" + Version + r.below(a == Agents),
-		agent: a == Agents, maxBody: r.MaxBody, stream: r.Waits, stays: r.Slow,
+		agent: a == Agents, maxBody: r.MaxBody, stream: r.Waits, longRunning: r.Slow,
 		doc: &routeDoc{id: r.ID, summary: r.Summary, text: r.Doc, returns: r.Returns},
 	}
 	if a == Agents && r.For&People != 0 {

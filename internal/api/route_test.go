@@ -40,7 +40,7 @@ var (
 func TestTypedRoutes(t *testing.T) {
 	want := searchRequest{"w &=", []string{"a", "", "b"}, true, 7} // an empty one is not the same as none
 	found := make(chan error, 1)
-	s := newServer(canned{}, patiently())
+	s := newServer(canned{}, fastTimeouts())
 	search.Handle(s, func(_ context.Context, who token.Caller, got searchRequest) ([]searchResult, error) {
 		if got.Word == "nothing" {
 			return nil, nil
@@ -117,7 +117,7 @@ func TestTypedRoutesLocally(t *testing.T) {
 
 // A typed route is described by its types.
 func TestTypedRouteDescribed(t *testing.T) {
-	s := newServer(canned{}, defaultPace())
+	s := newServer(canned{}, defaultTimeouts())
 	search.Handle(s, nil)
 	var d struct {
 		Paths      map[string]map[string]json.RawMessage

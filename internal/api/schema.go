@@ -160,8 +160,8 @@ func (f field) constrain(s *jsonSchema) {
 			*bound = &n
 		}
 	}
-	if most := f.Tag.Get("maxLength"); most != "" {
-		n, err := strconv.Atoi(most)
+	if maximum := f.Tag.Get("maxLength"); maximum != "" {
+		n, err := strconv.Atoi(maximum)
 		if err != nil {
 			panic(fmt.Sprintf("field %s: maxLength: %v", f.Name, err))
 		}

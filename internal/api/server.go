@@ -26,8 +26,8 @@ const Version = "1"
 
 const versionHeader = "Coppice-Api"
 
-// pace is how long a server waits for its clients.
-type pace struct {
+// timeouts is how long a server waits for its clients.
+type timeouts struct {
 	begin     time.Duration // until a stream that has nothing to say shows that it is one
 	heartbeat time.Duration // between signs of life on a stream
 	write     time.Duration // for a client to take what is written, or it is cut off
@@ -36,8 +36,8 @@ type pace struct {
 	drain     time.Duration // for requests to end when the server does
 }
 
-func defaultPace() pace {
-	return pace{
+func defaultTimeouts() timeouts {
+	return timeouts{
 		begin: 100 * time.Millisecond, heartbeat: heartbeat, write: 30 * time.Second,
 		header: 5 * time.Second, body: 10 * time.Second, drain: 5 * time.Second,
 	}
@@ -52,8 +52,8 @@ const heartbeat = 15 * time.Second
 type Server struct {
 	access      Access // nil in a local one
 	logger      *slog.Logger
-	pace        pace
-	room        room
+	timeouts    timeouts
+	limits      limits
 	mux         *http.ServeMux
 	routes      []*route
 	local       bool           // no daemon runs: what is not registered needs one
@@ -63,7 +63,7 @@ type Server struct {
 
 // NewServer returns a server without routes of its own but that of its description.
 func NewServer(a Access, logger *slog.Logger) *Server {
-	s := &Server{access: a, logger: logger, pace: defaultPace(), room: defaultRoom(), mux: http.NewServeMux()}
+	s := &Server{access: a, logger: logger, timeouts: defaultTimeouts(), limits: defaultLimits(), mux: http.NewServeMux()}
 	s.description = sync.OnceValue(s.describe)
 	s.mux.Handle("/", s.handler((*call).notFound))
 	s.add(&route{method: http.MethodGet, path: "/v1/openapi.json", serve: func(c *call) error {
@@ -77,7 +77,7 @@ func NewServer(a Access, logger *slog.Logger) *Server {
 // with ErrStopping, requests get 5 s to end, and the listener is closed. The
 // error is that of the listener, nil if it was ctx that ended.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	return s.serveBy(ctx, newGate(l, s.access, s.room))
+	return s.serveBy(ctx, newGate(l, s.access, s.limits))
 }
 
 // serveBy serves the connections that a gate lets in.
@@ -86,9 +86,9 @@ func (s *Server) serveBy(ctx context.Context, g *gate) error {
 	defer cancel(ErrStopping)
 	h := &http.Server{
 		Handler:           s,
-		ConnContext:       remember,
+		ConnContext:       withConnection,
 		ConnState:         g.state,
-		ReadHeaderTimeout: s.pace.header,
+		ReadHeaderTimeout: s.timeouts.header,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    maxHeader - 4096, // net/http adds that
 		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
@@ -103,9 +103,9 @@ func (s *Server) serveBy(ctx context.Context, g *gate) error {
 		case <-ended:
 		}
 		cancel(ErrStopping)
-		patience, enough := context.WithTimeout(context.Background(), s.pace.drain)
-		defer enough()
-		if h.Shutdown(patience) != nil {
+		drainCtx, cancelDrain := context.WithTimeout(context.Background(), s.timeouts.drain)
+		defer cancelDrain()
+		if h.Shutdown(drainCtx) != nil {
 			h.Close()
 		}
 		attached := make(chan struct{})
@@ -115,7 +115,7 @@ func (s *Server) serveBy(ctx context.Context, g *gate) error {
 		}()
 		select {
 		case <-attached:
-		case <-patience.Done():
+		case <-drainCtx.Done():
 		}
 	}()
 	err := h.Serve(g)
@@ -130,13 +130,13 @@ func (s *Server) serveBy(ctx context.Context, g *gate) error {
 // call is one request on its way.
 type call struct {
 	*Server
-	w      http.ResponseWriter
-	r      *http.Request
-	rc     *http.ResponseController
-	route  *route
-	query  query
-	caller token.Caller // of a route for agents
-	begun  bool         // an answer is on its way
+	w         http.ResponseWriter
+	r         *http.Request
+	rc        *http.ResponseController
+	route     *route
+	query     query
+	caller    token.Caller // of a route for agents
+	responded bool         // an answer is on its way
 }
 
 // add registers a route.
@@ -156,7 +156,7 @@ func (s *Server) handler(serve func(*call) error) http.Handler {
 		w.Header().Set(versionHeader, Version)
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		err := c.enter()
+		err := c.checkAdmitted()
 		if err == nil {
 			err = serve(c)
 		}
@@ -176,14 +176,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// enter refuses a connection that got no place.
-func (c *call) enter() error {
+// checkAdmitted refuses a connection that got no place.
+func (c *call) checkAdmitted() error {
 	if conn := c.connection(); conn != nil && conn.refused != "" {
 		c.w.Header().Set("Connection", "close")
 		return conn.refused
 	}
 	// A body that never comes must delay nothing, not even where none is expected.
-	c.rc.SetReadDeadline(time.Now().Add(c.pace.body))
+	c.rc.SetReadDeadline(time.Now().Add(c.timeouts.body))
 	return nil
 }
 
@@ -206,8 +206,8 @@ func (c *call) serve(rt *route) (err error) {
 		// From here on a pending read only tells when the client goes away.
 		c.rc.SetReadDeadline(time.Time{})
 	}
-	if rt.stream || rt.stays {
-		release, err := c.holds()
+	if rt.stream || rt.longRunning {
+		release, err := c.reserveStream()
 		if err != nil {
 			return err
 		}
@@ -254,7 +254,7 @@ func (c *call) recover() {
 	}
 	c.logger.Error("a request has panicked", "request", c.r.Method+" "+c.r.URL.Path, "panic", v, "stack",
 		string(debug.Stack()))
-	if c.begun {
+	if c.responded {
 		panic(http.ErrAbortHandler) // the client must not take half an answer for a whole one
 	}
 	c.fail(errors.New("internal error of the daemon; its log says more"))
@@ -262,7 +262,7 @@ func (c *call) recover() {
 
 // fail answers with an error, if an answer is still possible.
 func (c *call) fail(err error) {
-	if c.begun {
+	if c.responded {
 		panic(http.ErrAbortHandler)
 	}
 	if c.r.Context().Err() != nil {
@@ -296,8 +296,8 @@ func (c *call) write(status int, v any) {
 
 // respond answers with JSON, or without a body.
 func (c *call) respond(status int, data []byte) {
-	c.begun = true
-	c.rc.SetWriteDeadline(time.Now().Add(c.pace.write))
+	c.responded = true
+	c.rc.SetWriteDeadline(time.Now().Add(c.timeouts.write))
 	if data != nil {
 		c.w.Header().Set("Content-Type", "application/json")
 	}

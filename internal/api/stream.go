@@ -66,32 +66,32 @@ func (r Stream[Req, Msg]) Handle(s *Server, handler func(context.Context, Req) i
 
 // Open yields the messages of a stream. Where it was cut off the last error is ErrLost.
 func (r Stream[Req, Msg]) Open(ctx context.Context, c *Client, req Req) iter.Seq2[Msg, error] {
-	return r.over(ctx, c, false, func() (Req, error) { return req, nil })
+	return r.messages(ctx, c, false, func() (Req, error) { return req, nil })
 }
 
 // Follow is Open for a stream that survives the daemon: when the connection is lost, it
 // sends the request that next returns then, as soon as a daemon answers again. It ends
 // with ErrDown when none did for 30 s, and with ErrStopping when a daemon stops in order.
 func (r Stream[Req, Msg]) Follow(ctx context.Context, c *Client, next func() (Req, error)) iter.Seq2[Msg, error] {
-	return r.over(ctx, c, true, next)
+	return r.messages(ctx, c, true, next)
 }
 
-var errEnough = errors.New("the reader has enough")
+var errReaderDone = errors.New("the reader has enough")
 
-func (r Stream[Req, Msg]) over(
+func (r Stream[Req, Msg]) messages(
 	ctx context.Context, c *Client, follow bool, next func() (Req, error),
 ) iter.Seq2[Msg, error] {
 	return func(yield func(Msg, error) bool) {
 		var state connected
-		err := c.goOn(ctx, follow, &state, func(ctx context.Context) error {
+		err := c.reconnect(ctx, follow, &state, func(ctx context.Context) error {
 			req, err := next()
 			if err != nil {
-				state.told = true // another connection does not help
+				state.final = true // another connection does not help
 				return err
 			}
 			return r.connection(ctx, c, req, &state, yield)
 		})
-		if err != nil && !errors.Is(err, errEnough) {
+		if err != nil && !errors.Is(err, errReaderDone) {
 			var none Msg
 			yield(none, err)
 		}
@@ -109,7 +109,7 @@ func (r Stream[Req, Msg]) connection(
 	}
 	for m, err := range c.stream(request, func() { state.began, state.open = true, true }) {
 		if err != nil {
-			state.told = m.name == errorName
+			state.final = m.name == errorName
 			return err
 		}
 		var msg Msg
@@ -122,7 +122,7 @@ func (r Stream[Req, Msg]) connection(
 			return err
 		}
 		if !yield(msg, nil) {
-			return errEnough
+			return errReaderDone
 		}
 	}
 	return nil
@@ -132,26 +132,26 @@ func (r Stream[Req, Msg]) connection(
 type connected struct {
 	began bool // a connection was there before
 	open  bool // the last one was there
-	told  bool // the stream itself said how it ended
+	final bool // the stream itself said how it ended
 }
 
-// goOn makes one connection after the other, as long as the next one may bring more.
-func (c *Client) goOn(ctx context.Context, follow bool, state *connected,
+// reconnect makes one connection after the other, as long as the next one may bring more.
+func (c *Client) reconnect(ctx context.Context, follow bool, state *connected,
 	connection func(context.Context) error) error {
 	err := connection(ctx)
-	pause, lost := c.pace.retry, time.Now()
+	pause, lost := c.timeouts.retry, time.Now()
 	for follow && state.worthTrying(ctx, err) {
 		if state.open {
-			state.open, pause, lost = false, c.pace.retry, time.Now()
+			state.open, pause, lost = false, c.timeouts.retry, time.Now()
 		}
-		if time.Since(lost) > c.pace.patience {
+		if time.Since(lost) > c.timeouts.noDaemon {
 			break
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
 		}
-		pause = min(2*pause, c.pace.maxRetry)
+		pause = min(2*pause, c.timeouts.maxRetry)
 		err = connection(ctx)
 	}
 	return err
@@ -159,7 +159,7 @@ func (c *Client) goOn(ctx context.Context, follow bool, state *connected,
 
 // worthTrying reports whether another connection may bring more.
 func (s *connected) worthTrying(ctx context.Context, err error) bool {
-	if !s.began || s.told || ctx.Err() != nil {
+	if !s.began || s.final || ctx.Err() != nil {
 		return false
 	}
 	// A daemon that refuses because it stops may have a successor.
@@ -171,10 +171,10 @@ func (s *connected) worthTrying(ctx context.Context, err error) bool {
 func stream[T any](c *call, open func(context.Context) iter.Seq2[T, error], id func(T) string) error {
 	ctx, cancel := context.WithCancel(c.r.Context())
 	s := &sender{call: c, cancel: cancel}
-	var pulse sync.WaitGroup
-	pulse.Go(func() { s.pulse(ctx) })
+	var keepAlive sync.WaitGroup
+	keepAlive.Go(func() { s.keepAlive(ctx) })
 	// Whatever happens, the other goroutine is gone before the handler is.
-	defer pulse.Wait()
+	defer keepAlive.Wait()
 	defer cancel()
 	for item, err := range open(ctx) {
 		if err != nil {
@@ -208,9 +208,9 @@ type sender struct {
 	err error
 }
 
-// pulse keeps a stream visibly alive, and finds out that its client is not.
-func (s *sender) pulse(ctx context.Context) {
-	timer := time.NewTimer(s.pace.begin)
+// keepAlive keeps a stream visibly alive, and finds out that its client is not.
+func (s *sender) keepAlive(ctx context.Context) {
+	timer := time.NewTimer(s.timeouts.begin)
 	defer timer.Stop()
 	for {
 		select {
@@ -218,7 +218,7 @@ func (s *sender) pulse(ctx context.Context) {
 			return
 		case <-timer.C:
 			s.write([]byte(": alive\n\n"))
-			timer.Reset(s.pace.heartbeat)
+			timer.Reset(s.timeouts.heartbeat)
 		}
 	}
 }
@@ -231,9 +231,9 @@ func (s *sender) write(data []byte) error {
 	if s.err != nil {
 		return s.err
 	}
-	s.rc.SetWriteDeadline(time.Now().Add(s.pace.write))
-	if !s.begun {
-		s.begun = true
+	s.rc.SetWriteDeadline(time.Now().Add(s.timeouts.write))
+	if !s.responded {
+		s.responded = true
 		s.w.Header().Set("Content-Type", streamType)
 		s.w.WriteHeader(http.StatusOK)
 	}
@@ -252,12 +252,12 @@ func (s *sender) fail(err error) error {
 		err = s.ended(err)
 	}
 	s.mu.Lock()
-	begun := s.begun
-	if !begun {
+	responded := s.responded
+	if !responded {
 		s.err = err // so that no sign of life comes between
 	}
 	s.mu.Unlock()
-	if !begun {
+	if !responded {
 		return err
 	}
 	_, f := failure(err)

@@ -47,7 +47,7 @@ func TestFollowSurvivesDaemons(t *testing.T) {
 				return
 			}
 			dead := make(chan struct{})
-			srv := &http.Server{Handler: newServer(canned{events: counting}, defaultPace())}
+			srv := &http.Server{Handler: newServer(canned{events: counting}, defaultTimeouts())}
 			left := 1 + rand.IntN(20_000)
 			if lives++; lives == 1 {
 				left += 1000 // a client that has never seen a daemon gives up
@@ -135,7 +135,7 @@ func TestFollowEnds(t *testing.T) {
 			yield(counted{}, ctx.Err())
 		}
 	}}
-	s := start(t, waiting, "", patiently())
+	s := start(t, waiting, "", fastTimeouts())
 	c := dial(t, s.socket)
 	var last error
 	for _, err := range follow(t.Context(), c, 0) {
@@ -150,9 +150,9 @@ func TestFollowEnds(t *testing.T) {
 	s = start(t, canned{events: func(_ context.Context, _ uint64, yield func(counted, error) bool) {
 		yield(numbered(1), nil)
 		panic(http.ErrAbortHandler)
-	}}, "", patiently())
+	}}, "", fastTimeouts())
 	c = dial(t, s.socket)
-	c.pace.patience = 30 * time.Millisecond
+	c.timeouts.noDaemon = 30 * time.Millisecond
 	n := 0
 	for _, err := range follow(t.Context(), c, 0) {
 		if n++; err == nil {
@@ -170,7 +170,7 @@ func TestCutOff(t *testing.T) {
 	s := start(t, canned{events: func(_ context.Context, _ uint64, yield func(counted, error) bool) {
 		yield(numbered(1), nil)
 		panic(http.ErrAbortHandler)
-	}}, "", patiently())
+	}}, "", fastTimeouts())
 	var last error
 	for _, err := range counts.Open(t.Context(), dial(t, s.socket), countRequest{}) {
 		last = err
@@ -195,11 +195,11 @@ func TestSilence(t *testing.T) {
 		}
 	}}
 	for _, heartbeat := range []time.Duration{5 * time.Millisecond, time.Hour} {
-		p := patiently()
+		p := fastTimeouts()
 		p.begin, p.heartbeat, asked = heartbeat, heartbeat, 0
 		s := start(t, service, "", p)
 		c := dial(t, s.socket)
-		c.pace.silence = 250 * time.Millisecond
+		c.timeouts.silence = 250 * time.Millisecond
 		n := uint64(0)
 		for e, err := range follow(t.Context(), c, 0) {
 			if n++; err != nil || e.N != n {
@@ -219,7 +219,7 @@ func TestSilence(t *testing.T) {
 // The server notices a client that is gone although there is nothing to say,
 // and one that does not read although there is much.
 func TestServerLetsGo(t *testing.T) {
-	p := patiently()
+	p := fastTimeouts()
 	p.write = 50 * time.Millisecond
 	let := make(chan struct{}, 1)
 	s := start(t, canned{events: func(ctx context.Context, after uint64, yield func(counted, error) bool) {
@@ -247,7 +247,7 @@ func TestServerLetsGo(t *testing.T) {
 		}
 		select {
 		case <-let:
-		case <-time.After(late):
+		case <-time.After(testTimeout):
 			t.Errorf("%s goes on", request)
 		}
 		conn.Close()

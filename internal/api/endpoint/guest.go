@@ -33,27 +33,27 @@ func (l *Listener) Admit(uid uint32) (string, error) {
 	switch {
 	case uid == 0:
 		return "", errors.New("root is no guest")
-	case l.admitted == nil:
+	case l.guests == nil:
 		return "", net.ErrClosed
-	case l.admitted[uid] != nil:
+	case l.guests[uid] != nil:
 		return path, nil
 	}
 	guest := &Listener{
 		path: path, guest: uid, logger: l.logger, conns: l.conns, closed: make(chan struct{}),
 		restored: make(chan struct{}, 1),
 	}
-	if err := guest.begin(guardEvery); err != nil {
+	if err := guest.start(checkInterval); err != nil {
 		return "", err
 	}
-	l.admitted[uid] = guest
+	l.guests[uid] = guest
 	return path, nil
 }
 
 // closeGuests ends the sockets of other users.
 func (l *Listener) closeGuests() {
 	l.mu.Lock()
-	all := l.admitted
-	l.admitted = nil
+	all := l.guests
+	l.guests = nil
 	l.mu.Unlock()
 	for _, guest := range all {
 		guest.Close()

@@ -12,7 +12,7 @@ import (
 // A socket for another user is that user's alone from the beginning, comes back when it was deleted,
 // and goes with the listener.
 func TestAdmit(t *testing.T) {
-	l, err := listen(filepath.Join(t.TempDir(), "daemon.sock"), slog.New(slog.DiscardHandler), guardEvery)
+	l, err := listen(filepath.Join(t.TempDir(), "daemon.sock"), slog.New(slog.DiscardHandler), checkInterval)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,42 +27,42 @@ type Listener struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	close  sync.Once
-	work   sync.WaitGroup
+	wg     sync.WaitGroup
 	// restored holds a token when the socket was made again.
 	restored chan struct{}
 
 	mu    sync.Mutex
 	inner *net.UnixListener // the one that is bound now
-	own   fs.FileInfo       // of the file that it made
-	// admitted are the sockets of other users; nil once it is closed.
-	admitted map[uint32]*Listener
+	info  fs.FileInfo       // of the file that it made
+	// guests are the sockets of other users; nil once it is closed.
+	guests map[uint32]*Listener
 }
 
-// guardEvery is how often a listener looks whether its socket is still there.
-const guardEvery = 2 * time.Second
+// checkInterval is how often a listener looks whether its socket is still there.
+const checkInterval = 2 * time.Second
 
 // Listen makes the socket, readable and writable by its owner alone from the
 // beginning, in a directory that is made if need be. What is left of a daemon
 // that ended is replaced; where somebody answers, it is ErrInUse.
-func Listen(path string) (*Listener, error) { return listen(path, slog.Default(), guardEvery) }
+func Listen(path string) (*Listener, error) { return listen(path, slog.Default(), checkInterval) }
 
-func listen(path string, logger *slog.Logger, guard time.Duration) (*Listener, error) {
+func listen(path string, logger *slog.Logger, interval time.Duration) (*Listener, error) {
 	l := &Listener{
 		path: path, logger: logger, conns: make(chan net.Conn), closed: make(chan struct{}),
-		restored: make(chan struct{}, 1), admitted: make(map[uint32]*Listener),
+		restored: make(chan struct{}, 1), guests: make(map[uint32]*Listener),
 	}
-	if err := l.begin(guard); err != nil {
+	if err := l.start(interval); err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
-// begin makes the socket, and sees to it that there is one until Close.
-func (l *Listener) begin(guard time.Duration) error {
+// start makes the socket, and sees to it that there is one until Close.
+func (l *Listener) start(interval time.Duration) error {
 	if err := l.bind(); err != nil {
 		return fmt.Errorf("listening on %s: %w", l.path, err)
 	}
-	l.work.Go(func() { l.guard(guard) })
+	l.wg.Go(func() { l.watch(interval) })
 	return nil
 }
 
@@ -118,7 +118,7 @@ func (l *Listener) bind() error {
 
 // use begins to accept from a socket instead of the one before, unless the
 // listener was closed meanwhile.
-func (l *Listener) use(inner *net.UnixListener, own fs.FileInfo) bool {
+func (l *Listener) use(inner *net.UnixListener, info fs.FileInfo) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
@@ -129,8 +129,8 @@ func (l *Listener) use(inner *net.UnixListener, own fs.FileInfo) bool {
 	if l.inner != nil {
 		l.inner.Close()
 	}
-	l.inner, l.own = inner, own
-	l.work.Go(func() { l.accept(inner) })
+	l.inner, l.info = inner, info
+	l.wg.Go(func() { l.accept(inner) })
 	return true
 }
 
@@ -218,9 +218,9 @@ func (l *Listener) accept(inner *net.UnixListener) {
 // Trusted reports whether a user may talk to this one.
 func Trusted(uid int) bool { return uid == os.Geteuid() || uid == 0 }
 
-// guard makes the socket again when it was deleted, unless another process listens there.
-func (l *Listener) guard(every time.Duration) {
-	tick := time.NewTicker(every)
+// watch makes the socket again when it was deleted, unless another process listens there.
+func (l *Listener) watch(interval time.Duration) {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	var last string
 	for {
@@ -255,7 +255,7 @@ func (l *Listener) present() bool {
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist) // who cannot see cannot tell
 	}
-	return os.SameFile(info, l.own)
+	return os.SameFile(info, l.info)
 }
 
 // Restored receives when a deleted socket was made again.
@@ -282,7 +282,7 @@ func (l *Listener) Close() error {
 		l.mu.Lock()
 		l.inner.Close()
 		l.mu.Unlock()
-		l.work.Wait()
+		l.wg.Wait()
 		if unlock, err := lockDir(filepath.Dir(l.path)); err == nil {
 			defer unlock()
 			if l.present() {
