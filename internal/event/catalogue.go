@@ -41,8 +41,8 @@ const (
 	fieldLate     = "late `true` if it was noticed later"
 )
 
-// shared are the fields that many types have, each with one meaning.
-func shared() []string {
+// commonFields are the fields that many types have, each with one meaning.
+func commonFields() []string {
 	return []string{
 		fieldError, fieldReason, fieldExit, fieldCode, fieldSignal, fieldOutput, fieldSaid, fieldStatus, fieldErrno,
 		fieldLate,
@@ -55,9 +55,9 @@ func Catalogue() []Section {
 	return []Section{
 		{"The daemon and the project", daemonEntries()},
 		{"Agents: what their supervisor does and sees", childEntries()},
-		{"Agents: what is asked of them, and what the daemon does", careEntries()},
+		{"Agents: what is asked of them, and what the daemon does", operationEntries()},
 		{"Agents: what they ask for and say", agentEntries()},
-		{"Agents of Aidefiles", aideEntries()},
+		{"Agents of Aidefiles", aidefileEntries()},
 		{"Pools", poolEntries()},
 		{"Supervisors", supervisorEntries()},
 		{"Beliefs, tasks, mail and questions", recordEntries()},
@@ -161,7 +161,7 @@ func childEntries() []Entry {
 	}
 }
 
-func careEntries() []Entry {
+func operationEntries() []Entry {
 	ladder := []string{"cause what has run out", fieldReason}
 	return []Entry{
 		{AgentStartRequested, "a person has asked for a start", nil},
@@ -208,7 +208,7 @@ func agentEntries() []Entry {
 	}
 }
 
-func aideEntries() []Entry {
+func aidefileEntries() []Entry {
 	return []Entry{
 		{AgentFired, "a trigger starts a run of the agent",
 			[]string{fieldTrigger, fieldIssue, "task the first line of its task"}},

@@ -35,12 +35,12 @@ type Config struct {
 
 // Pace of the log.
 const (
-	minRetry   = 50 * time.Millisecond // after a refusal of the store, doubled each time
-	maxRetry   = 5 * time.Second
-	patience   = 3 * time.Second  // a pause so long is more than a moment
-	pruneEvery = time.Minute      // unless much was written
-	minPause   = time.Millisecond // between two steps of pruning
-	gatherTime = 2 * time.Millisecond
+	minRetry      = 50 * time.Millisecond // after a refusal of the store, doubled each time
+	maxRetry      = 5 * time.Second
+	degradedAfter = 3 * time.Second  // a pause so long is more than a moment
+	pruneEvery    = time.Minute      // unless much was written
+	minPause      = time.Millisecond // between two steps of pruning
+	batchDelay    = 2 * time.Millisecond
 )
 
 // Log writes events to the store and reads them back. Open, Append, Close.
@@ -54,17 +54,17 @@ type Log struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
 
-	mu      sync.Mutex
-	buffer  []pending
-	bytes   int    // of buffer
-	inWork  int    // events that the writer has taken and not yet written
-	total   uint64 // events ever appended
-	dropped Dropped
-	closing bool
-	err     error         // why the store takes no writes, nil if it does
-	moved   chan struct{} // closed and replaced when something was written or dropped
-	wake    chan struct{} // holds a token when there is something to do
-	hurry   chan struct{} // holds a token when somebody waits for what is in the buffer
+	mu       sync.Mutex
+	buffer   []pending
+	bytes    int    // of buffer
+	writing  int    // events that the writer has taken and not yet written
+	total    uint64 // events ever appended
+	dropped  Dropped
+	closing  bool
+	err      error         // why the store takes no writes, nil if it does
+	moved    chan struct{} // closed and replaced when something was written or dropped
+	wake     chan struct{} // holds a token when there is something to do
+	flushNow chan struct{} // holds a token when somebody waits for what is in the buffer
 
 	// The rest belongs to the writer goroutine.
 	marker    store.Record // the last batch of this writer, see write.go
@@ -102,8 +102,8 @@ func Open(cfg Config) (*Log, error) {
 	l := &Log{
 		store: cfg.Store, cfg: cfg, prefix: cfg.Prefix, logger: cfg.Logger,
 		ended: make(chan struct{}), batches: 1, moved: make(chan struct{}), wake: make(chan struct{}, 1),
-		hurry: make(chan struct{}, 1),
-		nonce: rand.Text(),
+		flushNow: make(chan struct{}, 1),
+		nonce:    rand.Text(),
 	}
 	for _, key := range []string{l.prefix, l.markerKey(), l.prunedKey()} {
 		if err := store.CheckKey(key); err != nil {
@@ -154,7 +154,7 @@ func (l *Log) Append(e Event, with ...store.Op) {
 	l.mu.Unlock()
 	signal(l.wake)
 	if full {
-		signal(l.hurry)
+		signal(l.flushNow)
 	}
 }
 
@@ -216,7 +216,7 @@ func (l *Log) SyncTo(ctx context.Context, mark uint64) error { return l.await(ct
 func (l *Log) await(ctx context.Context, mark uint64, failFast bool) error {
 	for {
 		l.mu.Lock()
-		done, moved, err := l.total-uint64(len(l.buffer)+l.inWork) >= mark, l.moved, l.err
+		done, moved, err := l.total-uint64(len(l.buffer)+l.writing) >= mark, l.moved, l.err
 		l.mu.Unlock()
 		if failFast && err != nil {
 			return err
@@ -224,7 +224,7 @@ func (l *Log) await(ctx context.Context, mark uint64, failFast bool) error {
 		if done {
 			return nil
 		}
-		signal(l.hurry)
+		signal(l.flushNow)
 		select {
 		case <-moved:
 		case <-l.ended:
@@ -255,7 +255,7 @@ func (l *Log) Close(ctx context.Context) error {
 	l.closing = true
 	l.mu.Unlock()
 	signal(l.wake)
-	signal(l.hurry)
+	signal(l.flushNow)
 	select {
 	case <-l.ended:
 	case <-ctx.Done():
@@ -265,7 +265,7 @@ func (l *Log) Close(ctx context.Context) error {
 	l.cancel()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if left := len(l.buffer) + l.inWork; left > 0 {
+	if left := len(l.buffer) + l.writing; left > 0 {
 		return fmt.Errorf("%d events were not written: %w", left, l.err)
 	}
 	return nil

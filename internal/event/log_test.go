@@ -254,12 +254,12 @@ func TestGather(t *testing.T) {
 		l := openLog(t, Config{Store: memory.New()})
 		for i := range 3 {
 			l.Append(Event{Type: "task.created", Message: fmt.Sprint(i)})
-			time.Sleep(gatherTime / 4)
+			time.Sleep(batchDelay / 4)
 		}
 		if n := len(read(t, l, 0, Filter{})); n != 0 {
 			t.Errorf("%d events were written before the others came", n)
 		}
-		time.Sleep(gatherTime)
+		time.Sleep(batchDelay)
 		synctest.Wait()
 		if n := len(read(t, l, 0, Filter{})); n != 3 || l.batches != 2 {
 			t.Errorf("%d events in %d batches, want 3 in 1", n, l.batches-1)
@@ -300,7 +300,7 @@ func TestStoreFull(t *testing.T) {
 			flush(t, l)
 			f.Fail(refusal)
 			l.Append(Event{Type: "task.created", Message: "1"})
-			time.Sleep(gatherTime)
+			time.Sleep(batchDelay)
 			synctest.Wait()
 			if !errors.Is(l.Err(), refusal) {
 				t.Errorf("state: %v", l.Err())

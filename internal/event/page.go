@@ -49,7 +49,7 @@ const pageHead = "" +
 func Page() []byte {
 	var b bytes.Buffer
 	b.WriteString(pageHead)
-	for _, f := range shared() {
+	for _, f := range commonFields() {
 		name, doc, _ := strings.Cut(f, " ")
 		fmt.Fprintf(&b, "| `%s` | %s |\n", name, doc)
 	}
@@ -72,7 +72,7 @@ func fields(all []string) string {
 	for _, f := range all {
 		name, doc, _ := strings.Cut(f, " ")
 		cell := "`" + name + "`"
-		if !slices.Contains(shared(), f) {
+		if !slices.Contains(commonFields(), f) {
 			cell += " " + doc
 		}
 		cells = append(cells, cell)

@@ -79,7 +79,7 @@ func (l *Log) from(ctx context.Context, after uint64, f Filter, follow bool) ite
 				return
 			}
 			// All that is stored has been read. What comes from now on is still in memory.
-			for e, err := range c.coming(ctx) {
+			for e, err := range c.watch(ctx) {
 				if err != nil {
 					yield(Event{}, err)
 					return
@@ -184,7 +184,7 @@ func (c *cursor) read(ctx context.Context) ([]Event, error) {
 	switch {
 	case len(events) == 0 && !c.checked:
 		c.checked = true
-		return c.foreign(ctx)
+		return c.checkCursor(ctx)
 	case len(events) > 0 && events[0].Seq != c.seq+1:
 		gap, err := c.gap(ctx, events[0].Seq)
 		if gap != nil || err != nil {
@@ -216,10 +216,10 @@ func (c *cursor) gap(ctx context.Context, next uint64) ([]Event, error) {
 	}.With(Compacted{After: c.seq, Until: until})}, nil
 }
 
-// foreign finds out why there is nothing after a cursor that was given from
+// checkCursor finds out why there is nothing after a cursor that was given from
 // outside: it is at the end of the log, before events that are all removed,
 // or of another log.
-func (c *cursor) foreign(ctx context.Context) ([]Event, error) {
+func (c *cursor) checkCursor(ctx context.Context) ([]Event, error) {
 	l := c.log
 	records, _, err := l.store.Scan(ctx, l.prefix, store.SequenceKey(l.prefix, c.seq-1), 1)
 	if err != nil {
@@ -245,10 +245,10 @@ func reset(what string, after, pruned uint64) Event {
 	}.With(Compacted{After: after, Until: pruned})
 }
 
-// coming yields the events after the cursor as they are written, without reading
+// watch yields the events after the cursor as they are written, without reading
 // the store. It ends where that is not enough: after a gap, or when the reader was so
 // slow that the store no longer has in memory what it missed.
-func (c *cursor) coming(ctx context.Context) iter.Seq2[Event, error] {
+func (c *cursor) watch(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for change, err := range c.log.store.Watch(ctx, c.log.prefix, c.rev) {
 			switch {

@@ -26,7 +26,7 @@ func (l *Log) loop() {
 	defer prune.Stop()
 	for {
 		if len(batch) == 0 {
-			l.gather()
+			l.waitForBatch()
 			batch = l.take()
 		}
 		if len(batch) > 0 {
@@ -78,11 +78,11 @@ func (l *Log) loop() {
 	}
 }
 
-// gather waits for company before a batch is taken, unless somebody waits for
+// waitForBatch waits for company before a batch is taken, unless somebody waits for
 // it to be written. Events come in twos and threes: an end, a decision, a
 // start. To write at the first word would cost a commit for each, and take the
 // processor from what the events are about: an agent that is being restarted.
-func (l *Log) gather() {
+func (l *Log) waitForBatch() {
 	l.mu.Lock()
 	now := len(l.buffer) == 0 || l.closing
 	l.mu.Unlock()
@@ -90,8 +90,8 @@ func (l *Log) gather() {
 		return
 	}
 	select {
-	case <-time.After(gatherTime):
-	case <-l.hurry:
+	case <-time.After(batchDelay):
+	case <-l.flushNow:
 	case <-l.ctx.Done():
 	}
 }
@@ -134,7 +134,7 @@ func (l *Log) take() []pending {
 	if len(l.buffer) == 0 {
 		l.buffer = nil
 	}
-	l.inWork = len(batch)
+	l.writing = len(batch)
 	return batch
 }
 
@@ -149,7 +149,7 @@ func (l *Log) finish(batch []pending, written bool) {
 			l.drop(p)
 		}
 	}
-	l.inWork = 0
+	l.writing = 0
 	l.broadcast()
 }
 
@@ -172,7 +172,7 @@ func (l *Log) write(batch []pending) error {
 	for _, p := range batch {
 		ops = append(ops, store.Op{Kind: store.Append, Key: l.prefix, Value: p.value})
 	}
-	ops = append(ops, lastWords(batch)...)
+	ops = append(ops, lastOps(batch)...)
 	rev, err := l.store.Apply(l.ctx, store.Fence{}, []store.Cond{{Key: l.markerKey(), Rev: l.marker.Rev}}, ops)
 	switch {
 	case err == nil:
@@ -192,9 +192,9 @@ func (l *Log) write(batch []pending) error {
 	return err
 }
 
-// lastWords are the ops that come with a batch: the last one for each key, as
+// lastOps are the ops that come with a batch: the last one for each key, as
 // nothing may be changed twice in one step.
-func lastWords(batch []pending) []store.Op {
+func lastOps(batch []pending) []store.Op {
 	var ops []store.Op
 	seen := map[string]bool{}
 	for _, p := range slices.Backward(batch) {
@@ -225,7 +225,7 @@ func (l *Log) readMarker() error {
 func (l *Log) degrade(err error, retry time.Duration) {
 	l.setErr(err)
 	passing := errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnknown)
-	if passing && retry < patience || errors.Is(err, context.Canceled) || !l.degraded.IsZero() {
+	if passing && retry < degradedAfter || errors.Is(err, context.Canceled) || !l.degraded.IsZero() {
 		return
 	}
 	l.degraded, l.reason = time.Now(), err
