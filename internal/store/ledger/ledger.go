@@ -175,14 +175,14 @@ func (l *Ledger[T]) ops(c *Change[T]) ([]store.Cond, []store.Op, error) {
 }
 
 const (
-	minPause = time.Millisecond // before a write is tried again
-	maxPause = 100 * time.Millisecond
+	minRetry = time.Millisecond // before a write is tried again
+	maxRetry = 100 * time.Millisecond
 )
 
 // write applies a step until it is known whether it was done. It returns the
 // revision that each of the conditions' keys has then.
 func (l *Ledger[T]) write(ctx context.Context, conds []store.Cond, ops []store.Op) (map[string]store.Rev, error) {
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
+	for pause := minRetry; ; pause = min(2*pause, maxRetry) {
 		rev, err := l.o.Store.Apply(ctx, store.Fence{}, conds, ops)
 		if err == nil {
 			revs := make(map[string]store.Rev, len(conds))
@@ -194,7 +194,7 @@ func (l *Ledger[T]) write(ctx context.Context, conds []store.Cond, ops []store.O
 		if !errors.Is(err, store.ErrUnknown) && !errors.Is(err, store.ErrConflict) {
 			return nil, err
 		}
-		revs, untouched, lookErr := l.look(ctx, conds, ops)
+		revs, untouched, lookErr := l.checkOutcome(ctx, conds, ops)
 		switch {
 		case lookErr != nil:
 			return nil, fmt.Errorf("%w; looking whether it was done: %w", err, lookErr)
@@ -212,9 +212,9 @@ func (l *Ledger[T]) write(ctx context.Context, conds []store.Cond, ops []store.O
 	}
 }
 
-// look finds out what became of a step: revs is not nil if the records are as
+// checkOutcome finds out what became of a step: revs is not nil if the records are as
 // it would have left them, untouched is true if they are as they were before.
-func (l *Ledger[T]) look(ctx context.Context, conds []store.Cond, ops []store.Op) (revs map[string]store.Rev,
+func (l *Ledger[T]) checkOutcome(ctx context.Context, conds []store.Cond, ops []store.Op) (revs map[string]store.Rev,
 	untouched bool, err error) {
 	revs, untouched = make(map[string]store.Rev, len(conds)), true
 	for i, c := range conds {
@@ -278,20 +278,20 @@ func (l *Ledger[T]) load(ctx context.Context) error {
 	if n, err := strconv.ParseUint(string(last.Value), 10, 64); err == nil && n <= maxNumber {
 		l.last = max(l.last, n)
 	} else if last.Key != "" {
-		l.complain(last.Key, fmt.Errorf("%.40q is no number", last.Value))
+		l.logBadRecord(last.Key, fmt.Errorf("%.40q is no number", last.Value))
 	}
 	readable := make(map[uint64]bool, len(records))
 	for _, r := range records {
 		n, ok := store.ParseSequenceKey(l.o.Prefix, r.Key)
 		if !ok || n == 0 || n > maxNumber {
-			l.complain(r.Key, errors.New("its key is no number"))
+			l.logBadRecord(r.Key, errors.New("its key is no number"))
 			continue
 		}
 		l.last = max(l.last, n) // also of what cannot be read
 		if e, held := l.entries[n]; !held || e.rev != r.Rev {
 			thing, err := l.decode(n, r.Value)
 			if err != nil {
-				l.complain(r.Key, err)
+				l.logBadRecord(r.Key, err)
 				continue
 			}
 			l.set(n, thing, r.Rev)
@@ -320,8 +320,8 @@ func (l *Ledger[T]) decode(n uint64, value []byte) (*T, error) {
 	return thing, nil
 }
 
-// complain tells of a bad record, once.
-func (l *Ledger[T]) complain(key string, err error) {
+// logBadRecord tells of a bad record, once.
+func (l *Ledger[T]) logBadRecord(key string, err error) {
 	if !l.bad[key] {
 		l.bad[key] = true
 		l.o.Logger.Warn("a record cannot be read and is left alone", "key", key, "error", err)

@@ -176,7 +176,7 @@ func renew(ctx context.Context, path, fresh string) (records int, err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	c := s.writer.conn
-	if err := errors.Join(c.goOn(ctx, reached), c.exec(newIdentity)); err != nil {
+	if err := errors.Join(c.advanceCounters(ctx, reached), c.exec(newIdentity)); err != nil {
 		return 0, err
 	}
 	if err := c.QueryRowContext(ctx, `SELECT id FROM identity`).Scan(&s.writer.id); err != nil {

@@ -100,7 +100,7 @@ func TestRestore(t *testing.T) {
 	}
 	mustApply(t, s, add("log", "x"))
 	s.Close()
-	old := mustOpen(t, die(t, r.Aside, ""))
+	old := mustOpen(t, copyFiles(t, r.Aside, ""))
 	if records, _, err := old.Snapshot(t.Context(), "later"); err != nil || len(records) != 1 {
 		t.Errorf("aside: %d records, %v", len(records), err)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// spoil changes a record behind the store's back.
-func spoil(t *testing.T, s *Store, change, key string) {
+// corrupt changes a record behind the store's back.
+func corrupt(t *testing.T, s *Store, change, key string) {
 	t.Helper()
 	if _, err := s.writer.conn.ExecContext(t.Context(), "UPDATE record SET "+change+" WHERE key = ?", key); err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestChecksum(t *testing.T) {
 			if name == "key" {
 				bad += "0"
 			}
-			spoil(t, s, change, key)
+			corrupt(t, s, change, key)
 			if d := s.Damaged(); len(d) > 0 {
 				t.Errorf("damaged before it was read: %v", d)
 			}
@@ -87,7 +87,7 @@ func TestChecksum(t *testing.T) {
 func TestReplaceDamaged(t *testing.T) {
 	s := mustOpen(t, fill(t, 50))
 	const key = "rec/00007"
-	spoil(t, s, "value = x'01'", key)
+	corrupt(t, s, "value = x'01'", key)
 	create := []store.Cond{{Key: key}}
 	if _, err := s.Apply(t.Context(), store.Fence{}, create, []store.Op{put(key, "new")}); err != nil {
 		t.Fatal(err)

@@ -281,9 +281,9 @@ func TestRandomDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	written := map[string]store.Record{}
-	whole := mustOpen(t, path)
-	all, _, _ := whole.Snapshot(t.Context(), "")
-	whole.Close()
+	intact := mustOpen(t, path)
+	all, _, _ := intact.Snapshot(t.Context(), "")
+	intact.Close()
 	for _, r := range all {
 		written[r.Key] = r
 	}

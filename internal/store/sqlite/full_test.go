@@ -13,8 +13,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// checkWhole fails the test unless both records of each pair are there or neither.
-func checkWhole(t *testing.T, s *Store, acked map[string]bool) {
+// checkAtomic fails the test unless both records of each pair are there or neither.
+func checkAtomic(t *testing.T, s *Store, acked map[string]bool) {
 	t.Helper()
 	records, _, err := s.Snapshot(t.Context(), "")
 	if err != nil {
@@ -74,7 +74,7 @@ func testFull(t *testing.T, s *Store, makeRoom func()) {
 	if len(acked) == 0 {
 		t.Fatal("nothing was ever written")
 	}
-	checkWhole(t, s, acked)
+	checkAtomic(t, s, acked)
 	// Reads and pure checks go on; a conflict is still a conflict.
 	if _, err := apply(s); err != nil {
 		t.Errorf("a check: %v", err)
@@ -91,7 +91,7 @@ func testFull(t *testing.T, s *Store, makeRoom func()) {
 		t.Fatalf("after there is room: revision %d after %d, %v", next, rev, err)
 	}
 	acked["after"] = true
-	checkWhole(t, s, acked)
+	checkAtomic(t, s, acked)
 	for c, err := range s.Watch(t.Context(), "", rev) {
 		if err != nil || c.Rev != next {
 			t.Errorf("the watch saw %d, %v; want %d", c.Rev, err, next)
@@ -100,7 +100,7 @@ func testFull(t *testing.T, s *Store, makeRoom func()) {
 	}
 	s.Close()
 	s = mustOpen(t, s.Path())
-	checkWhole(t, s, acked)
+	checkAtomic(t, s, acked)
 }
 
 // SQLite's own limit stands for the disk where no file system may be mounted.
@@ -152,12 +152,12 @@ func TestReadOnly(t *testing.T) {
 	if acked := pairs(t, s, "a", store.ErrReadOnly); len(acked) > 0 {
 		t.Errorf("%d writes", len(acked))
 	}
-	checkWhole(t, s, map[string]bool{"before": true})
+	checkAtomic(t, s, map[string]bool{"before": true})
 	if err := s.writer.conn.exec("PRAGMA query_only = 0"); err != nil {
 		t.Fatal(err)
 	}
 	mustApply(t, s, put("x/pair/after", ""), put("y/pair/after", ""))
-	checkWhole(t, s, map[string]bool{"before": true, "after": true})
+	checkAtomic(t, s, map[string]bool{"before": true, "after": true})
 }
 
 func TestOpenReadOnlyDisk(t *testing.T) {

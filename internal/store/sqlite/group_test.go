@@ -15,10 +15,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// hold keeps the writer waiting for the file, so that what comes meanwhile is
+// lockFile keeps the writer waiting for the file, so that what comes meanwhile is
 // committed together. The returned function waits until n calls are queued behind the one that waits and
 // lets it go on.
-func hold(t *testing.T, s *Store) (release func(n int)) {
+func lockFile(t *testing.T, s *Store) (release func(n int)) {
 	t.Helper()
 	if err := s.writer.conn.exec("PRAGMA busy_timeout = 60000"); err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func hold(t *testing.T, s *Store) (release func(n int)) {
 	}
 	return func(n int) {
 		t.Helper()
-		await(t, func() bool { return s.queued() >= n })
+		waitFor(t, func() bool { return s.queued() >= n })
 		if _, err := conn.ExecContext(t.Context(), "ROLLBACK"); err != nil {
 			t.Error(err)
 		}
@@ -51,8 +51,8 @@ func (s *Store) queued() int {
 	return len(s.writer.queue)
 }
 
-// await polls for what gives no sign when it happens.
-func await(t *testing.T, what func() bool) {
+// waitFor polls for what gives no sign when it happens.
+func waitFor(t *testing.T, what func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !what(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -61,8 +61,8 @@ func await(t *testing.T, what func() bool) {
 	}
 }
 
-// occupy has the writer begin a transaction, which it cannot while the file is held.
-func occupy(t *testing.T, s *Store, wg *sync.WaitGroup) {
+// blockWriter has the writer begin a transaction, which it cannot while the file is held.
+func blockWriter(t *testing.T, s *Store, wg *sync.WaitGroup) {
 	t.Helper()
 	begun := s.writer.taken.Load()
 	wg.Go(func() {
@@ -70,7 +70,7 @@ func occupy(t *testing.T, s *Store, wg *sync.WaitGroup) {
 			t.Error(err)
 		}
 	})
-	await(t, func() bool { return s.writer.taken.Load() > begun })
+	waitFor(t, func() bool { return s.writer.taken.Load() > begun })
 }
 
 // Writers that wait for the same commit share it; each has its own result.
@@ -78,9 +78,9 @@ func TestGroupCommit(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "state.db"))
 	mustApply(t, s, put("counter", "0"))
 	from := mustApply(t, s, put("taken", ""))
-	release := hold(t, s)
+	release := lockFile(t, s)
 	var wg sync.WaitGroup
-	occupy(t, s, &wg)
+	blockWriter(t, s, &wg)
 	commits := s.writer.commits.Load()
 	const n = 100
 	revs := make([]store.Rev, n)
@@ -113,17 +113,17 @@ func TestGroupCommit(t *testing.T) {
 	if records, _, _ := s.Snapshot(t.Context(), "log"); len(records) != n+1 {
 		t.Errorf("%d records in the log, want %d", len(records), n+1)
 	}
-	var seen []store.Rev
+	var statFiles []store.Rev
 	for c, err := range s.Watch(t.Context(), "log", from) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if seen = append(seen, c.Rev); len(seen) == n+1 {
+		if statFiles = append(statFiles, c.Rev); len(statFiles) == n+1 {
 			break
 		}
 	}
-	if !slices.IsSorted(seen) || len(slices.Compact(seen)) != n+1 {
-		t.Errorf("revisions %v", seen)
+	if !slices.IsSorted(statFiles) || len(slices.Compact(statFiles)) != n+1 {
+		t.Errorf("revisions %v", statFiles)
 	}
 	if got := s.writer.commits.Load() - commits; got > 3 {
 		t.Errorf("%d commits for %d writes that came together", got, n)
@@ -133,16 +133,16 @@ func TestGroupCommit(t *testing.T) {
 // A write that has not begun is taken back when its context ends; one that has is waited for.
 func TestCancel(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "state.db"))
-	release := hold(t, s)
+	release := lockFile(t, s)
 	var wg sync.WaitGroup
-	occupy(t, s, &wg)
+	blockWriter(t, s, &wg)
 	ctx, cancel := context.WithCancel(t.Context())
 	errs := make(chan error)
 	go func() {
 		_, err := s.Apply(ctx, store.Fence{}, nil, []store.Op{put("canceled", "")})
 		errs <- err
 	}()
-	await(t, func() bool { return s.queued() == 1 })
+	waitFor(t, func() bool { return s.queued() == 1 })
 	cancel()
 	if err := <-errs; !errors.Is(err, context.Canceled) {
 		t.Errorf("apply: %v", err)
@@ -161,9 +161,9 @@ func TestFullGroup(t *testing.T) {
 	if err := s.writer.conn.QueryRowContext(t.Context(), "PRAGMA max_page_count = 100").Scan(&pages); err != nil {
 		t.Fatal(err)
 	}
-	release := hold(t, s)
+	release := lockFile(t, s)
 	var wg sync.WaitGroup
-	occupy(t, s, &wg)
+	blockWriter(t, s, &wg)
 	for i := range 10 {
 		wg.Go(func() {
 			if _, err := apply(s, put(fmt.Sprint("small/", i), "v")); err != nil {

@@ -19,8 +19,8 @@ type files map[string]os.FileInfo
 
 var fileSuffixes = []string{"", "-wal", "-shm"}
 
-// seen looks at the files. They are not opened: see diskState.
-func seen(path string) (files, error) {
+// statFiles looks at the files. They are not opened: see diskState.
+func statFiles(path string) (files, error) {
 	f := files{}
 	for _, suffix := range fileSuffixes {
 		info, err := os.Lstat(path + suffix)
@@ -52,8 +52,8 @@ func (f files) same(now files) bool {
 	return true
 }
 
-// whole reports whether the files are untouched. It needs busy of the writer.
-func (s *Store) whole(now files) bool {
+// intact reports whether the files are untouched. It needs busy of the writer.
+func (s *Store) intact(now files) bool {
 	return s.own.same(now) && (!s.writer.behind || now["-wal"] != nil && now["-wal"].Size() > 0)
 }
 
@@ -75,15 +75,15 @@ func (s *Store) Maintain(ctx context.Context) (restored bool, err error) {
 	return restored, err
 }
 
-// guard looks before a write, and after a read that has failed, whether the files are
+// ensureFiles looks before a write, and after a read that has failed, whether the files are
 // still there, and reports whether they have been written again. Where they cannot be,
 // the store goes on as it is, and it is tried again by and by.
-func (s *Store) guard() (again bool) {
+func (s *Store) ensureFiles() (restored bool) {
 	s.writer.busy.Lock()
-	now, err := seen(s.path)
-	whole := err != nil || s.writer.conn == nil || s.whole(now)
+	now, err := statFiles(s.path)
+	intact := err != nil || s.writer.conn == nil || s.intact(now)
 	s.writer.busy.Unlock()
-	if whole {
+	if intact {
 		return false
 	}
 	s.swap.Lock()
@@ -92,37 +92,37 @@ func (s *Store) guard() (again bool) {
 		return false
 	}
 	if s.maintain(context.Background()) != nil {
-		s.retry = time.Now().Add(guardRetry)
+		s.retry = time.Now().Add(checkRetry)
 		return false
 	}
 	return true
 }
 
-// guardRetry is the pause after a failed attempt to write the files again.
-const guardRetry = 2 * time.Second
+// checkRetry is the pause after a failed attempt to write the files again.
+const checkRetry = 2 * time.Second
 
 // maintain replaces files that are not the ones that were opened. It needs swap.
 func (s *Store) maintain(ctx context.Context) error {
 	if s.closed.Load() {
 		return nil
 	}
-	if err := s.tendLock(); err != nil {
+	if err := s.restoreLock(); err != nil {
 		return err
 	}
 	s.writer.busy.Lock() // no writes
 	defer s.writer.busy.Unlock()
-	now, err := seen(s.path)
+	now, err := statFiles(s.path)
 	if err != nil {
 		return err
 	}
 	if s.writer.refused != nil {
-		if err := s.opened(ctx); !store.Refused(err) {
+		if err := s.finishOpening(ctx); !store.Refused(err) {
 			return err
 		}
 		return nil
 	}
 	if s.writer.conn != nil {
-		if s.whole(now) {
+		if s.intact(now) {
 			s.own = now // one that is only there since the first write, too
 			if !s.writer.mark.present() {
 				s.writer.mark.close()
@@ -157,8 +157,8 @@ func (s *Store) checkpoint(ctx context.Context) error {
 		return err
 	}
 	s.writer.behind = busy != 0 || done < log // a reader needs the rest
-	now, err := seen(s.path)
-	if err == nil && s.whole(now) {
+	now, err := statFiles(s.path)
+	if err == nil && s.intact(now) {
 		s.own = now
 	}
 	return err
@@ -264,11 +264,11 @@ func (s *Store) reopen(ctx context.Context) error {
 	}
 	s.writer.db, s.writer.conn, s.writer.stale = db, w.conn, true
 	s.writer.id, s.writer.behind, s.readers = w.id, false, readers
-	return s.look()
+	return s.recordFiles()
 }
 
-// tendLock takes the lock again if its file was removed.
-func (s *Store) tendLock() error {
+// restoreLock takes the lock again if its file was removed.
+func (s *Store) restoreLock() error {
 	if s.lock == nil {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 
 // Whatever somebody does to the files of an open store, nothing that was
 // acknowledged is lost, and it goes on.
-func TestTend(t *testing.T) {
+func TestMaintain(t *testing.T) {
 	for name, harm := range map[string]func(t *testing.T, path string) error{
 		"nothing":           func(*testing.T, string) error { return nil },
 		"removed":           func(_ *testing.T, path string) error { return os.Remove(path) },
@@ -122,7 +122,7 @@ func TestReadAfterCut(t *testing.T) {
 }
 
 // Where it cannot be made again it goes on as it is, until it can.
-func TestTendFullDisk(t *testing.T) {
+func TestMaintainFullDisk(t *testing.T) {
 	dir := mountTmpfs(t, "4m")
 	path := filepath.Join(dir, "state.db")
 	s := mustOpen(t, path)

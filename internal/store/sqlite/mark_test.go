@@ -10,8 +10,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// die copies the files of an open store as a process that is killed leaves them.
-func die(t *testing.T, path string, suffixes ...string) (copied string) {
+// copyFiles copies the files of an open store as a process that is killed leaves them.
+func copyFiles(t *testing.T, path string, suffixes ...string) (copied string) {
 	t.Helper()
 	copied = filepath.Join(t.TempDir(), "state.db")
 	for _, suffix := range suffixes {
@@ -38,7 +38,7 @@ func TestLost(t *testing.T) {
 			return os.Rename(fill(t, 50), path)
 		}, 100},
 		"replaced by an older one": {func(t *testing.T, path string) error {
-			older := die(t, path, "")
+			older := copyFiles(t, path, "")
 			s := mustOpen(t, path)
 			mustApply(t, s, put("later", "1"))
 			s.Close()
@@ -56,8 +56,8 @@ func TestLost(t *testing.T) {
 	t.Run("log removed", func(t *testing.T) {
 		s := mustOpen(t, fill(t, 100))
 		mustApply(t, s, put("in the log only", "1"))
-		mustOpen(t, die(t, s.Path(), "", "-wal", markSuffix)).Close()
-		checkLost(t, die(t, s.Path(), "", markSuffix), 200)
+		mustOpen(t, copyFiles(t, s.Path(), "", "-wal", markSuffix)).Close()
+		checkLost(t, copyFiles(t, s.Path(), "", markSuffix), 200)
 	})
 }
 
@@ -140,7 +140,7 @@ func TestHarmedAndKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			mustApply(t, s, put("after", "1"))
-			dead := mustOpen(t, die(t, s.Path(), "", "-wal", markSuffix))
+			dead := mustOpen(t, copyFiles(t, s.Path(), "", "-wal", markSuffix))
 			if records, _, err := dead.Snapshot(t.Context(), ""); err != nil || len(records) != 402 {
 				t.Errorf("%d records, %v", len(records), err)
 			}
@@ -198,7 +198,7 @@ func TestCheckpoint(t *testing.T) {
 	if _, err := s.Maintain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	alone := mustOpen(t, die(t, s.Path(), "", markSuffix))
+	alone := mustOpen(t, copyFiles(t, s.Path(), "", markSuffix))
 	if records, _, err := alone.Snapshot(t.Context(), "a"); err != nil || len(records) != 1 {
 		t.Errorf("%d records, %v", len(records), err)
 	}

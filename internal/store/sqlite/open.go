@@ -90,7 +90,7 @@ func open(ctx context.Context, path string) (*Store, error) {
 		return nil, errors.Join(err, w.conn.close(), writeDB.Close())
 	}
 	s := newStore(w, readers)
-	if err = s.look(); err != nil {
+	if err = s.recordFiles(); err != nil {
 		return nil, errors.Join(err, readers.Close(), w.conn.close(), writeDB.Close())
 	}
 	go w.loop()
@@ -100,13 +100,13 @@ func open(ctx context.Context, path string) (*Store, error) {
 func newStore(w *writer, readers *sql.DB) *Store {
 	s := &Store{path: w.path, readers: readers, writer: w, history: w.history, leases: w.leases,
 		damaged: map[string]bool{}}
-	w.guard = s.guard
+	w.ensureFiles = s.ensureFiles
 	return s
 }
 
-// look notes what the files are, and writes the mark.
-func (s *Store) look() (err error) {
-	if s.own, err = seen(s.path); err != nil {
+// recordFiles notes what the files are, and writes the mark.
+func (s *Store) recordFiles() (err error) {
+	if s.own, err = statFiles(s.path); err != nil {
 		return err
 	}
 	var unsafe *private.Error
@@ -234,7 +234,7 @@ func newWriter(ctx context.Context, path string, db *sql.DB) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := unopened(path)
+	w := newUnopenedWriter(path)
 	w.db, w.conn = db, c
 	if w.id, w.rev, err = readState(ctx, c); err == nil {
 		w.epoch, err = c.meta("epoch")
@@ -253,8 +253,8 @@ func readState(ctx context.Context, db querier) (id string, rev store.Rev, err e
 	return id, rev, err
 }
 
-// unopened is a writer without a file.
-func unopened(path string) *writer {
+// newUnopenedWriter is a writer without a file.
+func newUnopenedWriter(path string) *writer {
 	return &writer{
 		path: path, leases: local.NewLeases(), sequences: map[string]uint64{},
 		wake: make(chan struct{}, 1), ended: make(chan struct{}),

@@ -45,7 +45,7 @@ func OpenReadOnly(ctx context.Context, path string) (*Store, error) {
 			return nil, fmt.Errorf("opening the store: %w", err)
 		}
 	}
-	if s.still, err = stillOf(path); err != nil {
+	if s.fileState, err = statStore(path); err != nil {
 		return nil, fmt.Errorf("opening the store: %w", pathError(path, err))
 	}
 	name, files, err := vfs.New(readOnlyDir(filepath.Dir(path)))
@@ -53,16 +53,16 @@ func OpenReadOnly(ctx context.Context, path string) (*Store, error) {
 		return nil, err
 	}
 	s.unregister = files.Close
-	if err := s.openStill(ctx, name); err != nil {
+	if err := s.openReader(ctx, name); err != nil {
 		return nil, errors.Join(diagnose(path, "opening", err), s.Close())
 	}
 	return s, nil
 }
 
-// openStill opens the one connection. The write-ahead log is read with an index
+// openReader opens the one connection. The write-ahead log is read with an index
 // in memory, which SQLite does for the only user of a file: the file system
 // that it is given has no locks, and no shared memory.
-func (s *Store) openStill(ctx context.Context, vfs string) error {
+func (s *Store) openReader(ctx context.Context, vfs string) error {
 	dsn := "file:" + url.PathEscape(filepath.Base(s.path)) + "?mode=ro&vfs=" + vfs +
 		"&_pragma=locking_mode(exclusive)&_pragma=query_only(1)&_pragma=trusted_schema(0)&_pragma=cell_size_check(1)"
 	var err error
@@ -85,13 +85,13 @@ func (s *Store) openStill(ctx context.Context, vfs string) error {
 		return err
 	}
 	s.id, s.history = id, local.NewHistory(rev)
-	return s.still.check(s.path)
+	return s.fileState.check(s.path)
 }
 
-// still is what the files of a store looked like when it was opened for reading.
-type still struct{ file, wal os.FileInfo }
+// fileState is what the files of a store looked like when it was opened for reading.
+type fileState struct{ file, wal os.FileInfo }
 
-func stillOf(path string) (*still, error) {
+func statStore(path string) (*fileState, error) {
 	file, err := os.Lstat(path)
 	if err != nil {
 		return nil, err
@@ -100,16 +100,16 @@ func stillOf(path string) (*still, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	return &still{file, wal}, nil
+	return &fileState{file, wal}, nil
 }
 
 // check fails with ErrMoved if the files have changed. A nil still is that of a
 // store which may change: Open keeps others out.
-func (s *still) check(path string) error {
+func (s *fileState) check(path string) error {
 	if s == nil {
 		return nil
 	}
-	now, err := stillOf(path)
+	now, err := statStore(path)
 	if err == nil && sameContent(s.file, now.file) && sameContent(s.wal, now.wal) {
 		return nil
 	}

@@ -188,7 +188,7 @@ func rescue(ctx context.Context, from querier, to *conn, reached store.Rev) (n i
 	if rescue.err != nil {
 		return 0, nil, rescue.err
 	}
-	if err := to.goOn(ctx, reached); err != nil {
+	if err := to.advanceCounters(ctx, reached); err != nil {
 		return 0, nil, err
 	}
 	if err := to.QueryRowContext(ctx, `SELECT count(*) FROM record`).Scan(&n); err != nil {
@@ -197,10 +197,10 @@ func rescue(ctx context.Context, from querier, to *conn, reached store.Rev) (n i
 	return n, rescue.lost, to.exec("COMMIT")
 }
 
-// goOn makes the counters greater than everything that was salvaged: the
+// advanceCounters makes the counters greater than everything that was salvaged: the
 // revision by a good deal, since later ones may have been given out and lost, and
 // the sequence of each prefix that has appended records at least up to the last of them.
-func (c *conn) goOn(ctx context.Context, reached store.Rev) error {
+func (c *conn) advanceCounters(ctx context.Context, reached store.Rev) error {
 	_, err := c.ExecContext(ctx, raiseCounters, int64(reached))
 	return err
 }

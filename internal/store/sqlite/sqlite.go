@@ -38,7 +38,7 @@ type Store struct {
 	closed  atomic.Bool
 	err     error // of Close
 
-	still      *still       // of one that OpenReadOnly has opened
+	fileState  *fileState   // of one that OpenReadOnly has opened
 	id         string       // of such a one
 	unregister func() error // of its file system from SQLite
 
@@ -159,7 +159,7 @@ func (s *Store) closeFiles() error {
 	default:
 		return nil
 	}
-	if now, err := seen(s.path); err == nil && !s.whole(now) {
+	if now, err := statFiles(s.path); err == nil && !s.intact(now) {
 		return s.save(context.Background(), now)
 	}
 	return errors.Join(w.conn.close(), w.db.Close(), s.readers.Close())
@@ -169,7 +169,7 @@ func (s *Store) closeFiles() error {
 func (s *Store) read(ctx context.Context, prefix, after string, limit, maxBytes int) ([]store.Record, store.Rev,
 	error) {
 	records, rev, err := s.readOnce(ctx, prefix, after, limit, maxBytes)
-	if err == nil || ctx.Err() != nil || s.writer == nil || s.closed.Load() || !s.guard() {
+	if err == nil || ctx.Err() != nil || s.writer == nil || s.closed.Load() || !s.ensureFiles() {
 		return records, rev, err
 	}
 	return s.readOnce(ctx, prefix, after, limit, maxBytes)
@@ -189,7 +189,7 @@ func (s *Store) readOnce(ctx context.Context, prefix, after string, limit, maxBy
 		return nil, 0, nil
 	}
 	page, rev, err := s.readTx(ctx, prefix, after, limit, maxBytes)
-	if moved := s.still.check(s.path); moved != nil {
+	if moved := s.fileState.check(s.path); moved != nil {
 		return nil, 0, moved // which explains what has gone wrong, too
 	}
 	switch {

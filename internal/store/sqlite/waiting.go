@@ -24,7 +24,7 @@ func openWaiting(ctx context.Context, path string) (*Store, error) {
 		return nil, err
 	}
 	full := fmt.Errorf("opening the store %s: %w", path, store.ErrFull)
-	w := unopened(path)
+	w := newUnopenedWriter(path)
 	w.refused = full
 	w.mark = &mark{path: path + markSuffix}
 	var readers *sql.DB
@@ -36,7 +36,7 @@ func openWaiting(ctx context.Context, path string) (*Store, error) {
 		if log, err := os.Lstat(path + "-wal"); err == nil && log.Size() > 0 {
 			return nil, full
 		}
-		if readers, err = openAlone(ctx, w); err != nil {
+		if readers, err = openWithoutLog(ctx, w); err != nil {
 			return nil, err
 		}
 	}
@@ -52,8 +52,8 @@ func openImmutable(path string) (*sql.DB, error) {
 	return sql.Open("sqlite", dsn(path, "query_only(1)")+"&mode=ro&immutable=1")
 }
 
-// openAlone opens a file without writers for reading, without its log and its index.
-func openAlone(ctx context.Context, w *writer) (*sql.DB, error) {
+// openWithoutLog opens a file without writers for reading, without its log and its index.
+func openWithoutLog(ctx context.Context, w *writer) (*sql.DB, error) {
 	db, err := openImmutable(w.path)
 	if err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func (s *Store) Waiting() error {
 	return s.writer.refused
 }
 
-// opened makes an open store of one that waited, if there is room by now.
-func (s *Store) opened(ctx context.Context) error {
+// finishOpening makes an open store of one that waited, if there is room by now.
+func (s *Store) finishOpening(ctx context.Context) error {
 	if err := prepareFile(s.path); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func TestOpenWaiting(t *testing.T) {
 	// What is only in a log cannot be read without room for its index.
 	open := mustOpen(t, fill(t, 50))
 	mustApply(t, open, put("a", "1"))
-	if _, err := OpenWaiting(t.Context(), die(t, open.Path(), "", "-wal", markSuffix)); !errors.Is(err, store.ErrFull) {
+	if _, err := OpenWaiting(t.Context(), copyFiles(t, open.Path(), "", "-wal", markSuffix)); !errors.Is(err, store.ErrFull) {
 		t.Errorf("with a log: %v", err)
 	}
 }

@@ -45,14 +45,14 @@ func (r *request) size() int {
 
 // writer owns the only connection that writes.
 type writer struct {
-	path    string
-	busy    sync.Mutex // held while conn is used, so that Maintain can replace it
-	db      *sql.DB
-	conn    *conn // nil if the file was lost and cannot be opened again
-	history *local.History
-	leases  *local.Leases
-	ended   chan struct{}
-	guard   func() (restored bool) // looks after the files before they are written to
+	path        string
+	busy        sync.Mutex // held while conn is used, so that Maintain can replace it
+	db          *sql.DB
+	conn        *conn // nil if the file was lost and cannot be opened again
+	history     *local.History
+	leases      *local.Leases
+	ended       chan struct{}
+	ensureFiles func() (restored bool) // looks after the files before they are written to
 	// For the tests: how many groups were taken, and how many transactions there were.
 	taken, commits atomic.Int64
 
@@ -131,28 +131,28 @@ func (w *writer) loop() {
 		group, closing := w.next()
 		if len(group) > 0 {
 			w.taken.Add(1)
-			w.guard()
+			w.ensureFiles()
 			w.busy.Lock()
 			w.commit(group)
 			w.busy.Unlock()
 			for _, r := range group {
 				close(r.done)
 			}
-			w.gather()
+			w.waitForMore()
 			continue
 		}
 		if closing {
 			return
 		}
 		<-w.wake
-		w.gather()
+		w.waitForMore()
 	}
 }
 
-// gather lets others run for as long as that brings in more requests: the first
+// waitForMore lets others run for as long as that brings in more requests: the first
 // to come is seldom alone, and those who have just got their results are about to
 // write again. Without it writers fall into two halves that wait for each other.
-func (w *writer) gather() {
+func (w *writer) waitForMore() {
 	for before := -1; ; {
 		w.mu.Lock()
 		n := len(w.queue)
@@ -186,7 +186,7 @@ func (w *writer) next() (group []*request, closing bool) {
 
 // commit performs a group of requests in one transaction and sets their results.
 func (w *writer) commit(group []*request) {
-	err := w.try(group)
+	err := w.tryCommit(group)
 	if len(group) > 1 && errors.Is(err, store.ErrFull) {
 		// There is no room for all of them. Perhaps there is for some.
 		for i := range group {
@@ -201,9 +201,9 @@ func (w *writer) commit(group []*request) {
 	}
 }
 
-// try commits a group. If it returns an error, those of the group without one
+// tryCommit commits a group. If it returns an error, those of the group without one
 // of their own share it.
-func (w *writer) try(group []*request) error {
+func (w *writer) tryCommit(group []*request) error {
 	if w.refused != nil {
 		return w.refused
 	}
