@@ -19,11 +19,11 @@ var (
 	ErrClosed    = errors.New("store is closed")
 )
 
-// ConflictError says which condition did not hold. It is an ErrConflict.
+// ConflictError names the condition that did not hold. It matches ErrConflict.
 type ConflictError struct {
 	Key  string
-	Want Rev // what the condition asked for
-	Have Rev // what there is; 0 for no record
+	Want Rev // the revision in the condition
+	Have Rev // the current revision; 0 for no record
 }
 
 func (e *ConflictError) Error() string {
@@ -36,10 +36,11 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("conflict: %s is at revision %d, expected %d", e.Key, e.Have, e.Want)
 }
 
-// Is makes it an ErrConflict.
+// Is reports whether target is ErrConflict.
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
-// HeldError says until when a lease is held, if it is not renewed. It is an ErrHeld.
+// HeldError names a lease that is held, and when it expires unless it is renewed. It matches
+// ErrHeld.
 type HeldError struct {
 	Lease string
 	Until time.Time
@@ -49,11 +50,11 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("lease %s is held, until %s if not renewed", e.Lease, e.Until.Format(time.RFC3339))
 }
 
-// Is makes it an ErrHeld.
+// Is reports whether target is ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// Refused reports whether err means that the store takes no writes at present
-// but may do so later, and that nothing was written.
+// Refused reports whether err means that the store cannot write at present, that a later write
+// may succeed, and that nothing was written.
 func Refused(err error) bool {
 	return errors.Is(err, ErrFull) || errors.Is(err, ErrReadOnly)
 }

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds on what a store takes. They fit into one request of any backend with
-// that backend's own defaults.
+// Bounds on keys, values and calls. They fit into one request of any backend with its default
+// settings.
 const (
 	MaxKey   = 1024    // bytes of a key, with the sequence number of an appended one
 	MaxValue = 1 << 20 // bytes of a value
@@ -21,17 +21,18 @@ const (
 	MinTTL   = time.Millisecond
 )
 
-// seqDigits is enough for any uint64, so that keys sort like their numbers.
+// seqDigits is the width of a sequence number in a key. It fits any uint64, so keys sort like
+// their numbers.
 const seqDigits = 20
 
-// SequenceKey is the key of the record with that sequence number that was
-// appended under prefix. Keys sort in the order of their numbers.
+// SequenceKey returns the key of the record that was appended under prefix with that number. Keys
+// sort in the order of their numbers.
 func SequenceKey(prefix string, seq uint64) string {
 	return fmt.Sprintf("%s/%0*d", prefix, seqDigits, seq)
 }
 
-// ParseSequenceKey is the inverse of SequenceKey. ok is false if key is not
-// one that was appended under prefix.
+// ParseSequenceKey is the inverse of SequenceKey. ok is false if key was not appended under
+// prefix.
 func ParseSequenceKey(prefix, key string) (seq uint64, ok bool) {
 	digits, ok := strings.CutPrefix(key, prefix+"/")
 	if !ok || len(digits) != seqDigits || digits[0] == '+' {
@@ -46,8 +47,8 @@ func Under(prefix, key string) bool {
 	return prefix == "" || strings.HasPrefix(key, prefix) && (len(key) == len(prefix) || key[len(prefix)] == '/')
 }
 
-// CheckKey returns an ErrInvalid that says what is wrong with key, or nil. Keys
-// are parts of printable UTF-8 text, none of them empty, joined by slashes.
+// CheckKey returns an ErrInvalid that describes what is wrong with key, or nil. Keys are
+// non-empty parts of printable UTF-8 text, joined by slashes.
 func CheckKey(key string) error {
 	switch {
 	case key == "":
@@ -64,7 +65,7 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// CheckPrefix is CheckKey, but "" is allowed.
+// CheckPrefix is CheckKey for a prefix, which may be empty.
 func CheckPrefix(prefix string) error {
 	if prefix == "" {
 		return nil
@@ -80,10 +81,9 @@ func CheckLease(name string, ttl time.Duration) error {
 	return CheckKey(name)
 }
 
-// CheckApply returns an ErrInvalid if the arguments of an Apply break a bound:
-// implementations call it first. No key may be changed twice in one Apply, since
-// it would be unclear which revision has which value; several appends under
-// one prefix are fine.
+// CheckApply returns an ErrInvalid if the arguments of an Apply break a bound; implementations
+// call it first. No key may be changed twice in one Apply, since it would be unclear which
+// revision has which value. Several appends under one prefix are allowed.
 func CheckApply(conds []Cond, ops []Op) error {
 	if len(conds) > MaxOps || len(ops) > MaxOps {
 		return fmt.Errorf("%w apply: %d conditions and %d ops, at most %d of each are allowed", ErrInvalid,

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// PathKey returns the path of a node as a part of a key. It escapes the characters
-// that names of nodes may have and keys may not.
+// PathKey returns the path of a node as a part of a key. It escapes characters that node names
+// may contain and keys may not.
 func PathKey(path string) string {
 	parts := strings.Split(path, "/")
 	for i, p := range parts {

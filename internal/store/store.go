@@ -1,16 +1,14 @@
-// Package store keeps everything that must survive: beliefs, tasks, restart
-// counters, schedules, the event log. It defines one small
-// interface that an in-memory map, a SQLite file and a networked store can all
-// honour, so that what is above it is written once.
+// Package store keeps everything that must survive a restart: beliefs, tasks, restart counters,
+// schedules and the event log. It defines one small interface that an in-memory map, a SQLite
+// file and a networked store can all implement, so the code above it is written once.
 //
-// A store is a map from slash-separated keys to values, with one revision
-// counter for all of it. Callers read a prefix once (Snapshot), follow it
-// (Watch), decide from what they hold in memory, and write with conditions
-// (Apply), so that a decision taken on an old view fails instead of overwriting
-// a newer one. Never decide from single reads.
+// A store is a map from slash-separated keys to values, with one revision counter for the whole
+// map. Callers read a prefix once (Snapshot), follow it (Watch), decide from what they hold in
+// memory, and write with conditions (Apply). A decision that was made from an old view then fails
+// instead of overwriting a newer one. Never decide from single reads.
 //
-// The package storetest holds the suite that each implementation must pass, and
-// a fault store to test the callers against.
+// Package storetest holds the suite that each implementation must pass, and a fault-injecting
+// store to test callers with.
 package store
 
 import (
@@ -19,10 +17,9 @@ import (
 	"time"
 )
 
-// Rev is a revision: a position in the history of a store. Each Apply that
-// changes something gets one greater than all before it; revisions may have
-// gaps. 0 is before the first change and, as the revision of a record, means
-// that there is none.
+// Rev is a revision: a position in the history of a store. Each Apply that changes something gets
+// a greater revision than all before it; revisions may have gaps. 0 is before the first change.
+// As the revision of a record, 0 means that the record does not exist.
 type Rev uint64
 
 // Record is one key and its value. The value is shared: do not modify it.
@@ -39,14 +36,14 @@ type Cond struct {
 	Rev Rev
 }
 
-// Fence ties an Apply to a lease: it succeeds only while the lease of that
-// name is held with that epoch. The zero Fence is no fence.
+// Fence ties an Apply to a lease: it succeeds only while the lease with that name is held with
+// that epoch. The zero Fence imposes no condition.
 type Fence struct {
 	Lease string
 	Epoch uint64
 }
 
-// OpKind says what an Op does.
+// OpKind is the kind of an Op.
 type OpKind uint8
 
 const (
@@ -55,110 +52,105 @@ const (
 	Append                   // create a record under Key, named by the next sequence number
 )
 
-// Op is one change. For Append, Key is the prefix under which a record is
-// created, see SequenceKey.
+// Op is one change. For Append, Key is the prefix under which a record is created; see
+// SequenceKey.
 type Op struct {
 	Kind  OpKind
 	Key   string
 	Value []byte // not for Delete; copied by Apply
 }
 
-// Change is what one Apply did below a watched prefix.
+// Change lists the changes that one Apply made below a watched prefix.
 type Change struct {
 	Rev     Rev
 	Put     []Record // in the order of the ops; appended records with their new keys
 	Deleted []string
 }
 
-// Store is durable state. All methods may be called by many goroutines at once.
+// Store is durable state. All methods are safe for concurrent use.
 type Store interface {
-	// Apply checks the fence and all conditions and performs all ops, as one
-	// atomic step: all of it or nothing. When it returns nil the changes are as
-	// durable as the store can make them, and visible to every later call of
-	// any method.
+	// Apply checks the fence and all conditions and performs all ops as one atomic step. When it
+	// returns nil, the changes are as durable as the store can make them, and visible to every
+	// later call of any method.
 	//
-	// Without ops, or if they change nothing (deletes of what is not there),
-	// it only checks, and returns the current revision.
+	// Without ops, or if they change nothing (deletes of missing records), it only checks, and
+	// returns the current revision.
 	//
-	// Sequence numbers of appends are counted for each prefix. They rise in the
-	// order in which the records become visible, over all writers, and are
-	// never used twice, not even when the records have been deleted or the store
-	// was reopened. They may have gaps. What is directly below a prefix that is
-	// appended to belongs to the store: delete there, but do not put.
+	// Appends are numbered separately under each prefix. The numbers rise in the order in which
+	// the records become visible, across all writers. They are never reused, even after the
+	// records were deleted or the store was reopened. They may have gaps. The records directly
+	// below such a prefix belong to the store: delete them, but do not put any there.
 	//
 	// Errors:
-	//   - ErrInvalid: the call itself is wrong, see the bounds in limits.go.
-	//   - ErrFenced: the lease is not held with this epoch, or no longer. It never will be again.
-	//   - ErrConflict: a condition does not hold, as a *ConflictError. A
-	//     networked store may say so wrongly: read again before you believe it.
-	//   - ErrFull, ErrReadOnly: nothing was done; may work later.
-	//   - ErrUnknown: done or not, or about to be. A repetition is safe only if
-	//     it has conditions that the first one, if it was done, made false.
+	//
+	//   - ErrInvalid: the call itself is wrong; see the bounds in limits.go.
+	//   - ErrFenced: the lease is not held with this epoch, and never will be again.
+	//   - ErrConflict: a condition does not hold, as a *ConflictError. A networked store may report
+	//     this wrongly: read again before you believe it.
+	//   - ErrFull, ErrReadOnly: nothing was done; a later call may succeed.
+	//   - ErrUnknown: the changes were made, were not made, or are about to be. Repeat the call only
+	//     if it has conditions that the first one, if it was done, made false.
 	//   - ErrClosed, or the context's error: nothing was done.
 	Apply(ctx context.Context, fence Fence, conds []Cond, ops []Op) (Rev, error)
 
-	// Snapshot returns all records at and below prefix, sorted by key, as they
-	// were at the revision it returns. "a/b" covers the key a/b and those that
-	// begin with a/b/, but not a/bc; "" covers everything.
+	// Snapshot returns all records at and below prefix, sorted by key, as of the revision it
+	// returns. "a/b" covers the key a/b and those that begin with a/b/, but not a/bc; "" covers
+	// everything.
 	Snapshot(ctx context.Context, prefix string) ([]Record, Rev, error)
 
-	// Scan is Snapshot by pages, for what may be too much to hold: the records
-	// whose keys are greater than after ("" for all), at most limit of them (no
-	// such bound if 0) and few enough to hold at most MaxPage bytes of
-	// values, unless a single one is larger. An empty page is the end; a short one need not be.
+	// Scan is Snapshot in pages, for prefixes with too many records to hold at once. It returns
+	// records whose keys are greater than after ("" for all), at most limit of them (0 for no
+	// limit). Their values have at most MaxPage bytes together, unless there is only one. An
+	// empty page is the end; a short one need not be.
 	Scan(ctx context.Context, prefix, after string, limit int) ([]Record, Rev, error)
 
-	// Watch yields every change at and below prefix with a revision greater
-	// than from, each once and whole, in the order of revisions; it waits for
-	// those to come. To go on after an interruption, pass the revision of the
-	// last change that was dealt with.
+	// Watch yields every change at and below prefix with a revision greater than from, each
+	// exactly once, in the order of revisions, and waits for more. To resume, pass the revision
+	// of the last change that was processed.
 	//
-	// It ends, with the error as the last thing yielded, when the
-	// context ends, when the store is closed (ErrClosed), and with ErrCompacted
-	// when changes after from are no longer kept (a watcher that is too slow, a
-	// store that was reopened) or from is not of this store's past: take a
-	// Snapshot and watch from there.
+	// It ends with an error as the last item: the context's error, ErrClosed, or ErrCompacted.
+	// ErrCompacted means that changes after from are no longer kept (the watcher is too slow, or
+	// the store was reopened), or that from is not a revision of this store. Take a Snapshot and
+	// watch from there.
 	//
-	// A store that stands behind a network may repeat a change after a
-	// reconnection. Skip what is not newer than what you have.
+	// A networked store may repeat a change after a reconnection. Skip changes that are not newer
+	// than the last one processed.
 	Watch(ctx context.Context, prefix string, from Rev) iter.Seq2[Change, error]
 
-	// Acquire takes the lease of that name for ttl, or fails with ErrHeld, as
-	// a *HeldError, while somebody has it. It does not wait. The epoch it gets is
-	// greater than that of every lease of this store before it.
-	// ErrUnknown means that it may be held, unknown to any holder, until ttl is over.
+	// Acquire takes the lease with that name for ttl. It fails with ErrHeld, as a *HeldError,
+	// while another holder has it; it does not wait. The epoch is greater than that of every
+	// earlier lease of this store. After ErrUnknown the lease may be held without a holder until
+	// ttl is over.
 	Acquire(ctx context.Context, name string, ttl time.Duration) (Lease, error)
 
-	// Close ends all watches, loses all leases and waits for writes under way.
+	// Close ends all watches, loses all leases and waits for pending writes.
 	Close() error
 }
 
-// Lease is the right to be the only one, for a time. The holder renews it well
-// before Deadline, from the very loop whose life it vouches for, and stops what
-// it does under the lease when Done is closed.
+// Lease is a right that only one holder has at a time. The holder renews it well before Deadline,
+// from the same loop that does the work. It stops the work when Done is closed.
 type Lease interface {
-	// Fence is what the holder's Apply calls carry.
+	// Fence returns the fence for the holder's Apply calls.
 	Fence() Fence
 
-	// Deadline is until when the lease is certainly held: counted on the
-	// monotonic clock from the moment at which the last successful Acquire or
-	// Renew was sent, so that it is never later than the store's own idea.
+	// Deadline returns the time until which the lease is certainly held. It is counted on the
+	// monotonic clock from the start of the last successful Acquire or Renew, so it is never
+	// later than the store's own deadline.
 	Deadline() time.Time
 
-	// Renew extends the lease by its ttl. It fails with ErrFenced when the
-	// lease is lost, which is final. After any other error the lease is held
-	// until the Deadline that it had.
+	// Renew extends the lease by its ttl. It fails with ErrFenced when the lease is lost, which
+	// is final. After any other error the lease is held until its previous Deadline.
 	Renew(ctx context.Context) error
 
-	// Release gives the lease up at once. No error if it is lost already.
+	// Release gives the lease up immediately. It is not an error if the lease is already lost.
 	Release(ctx context.Context) error
 
-	// Done is closed when the lease is no longer held: released, deadline
-	// passed, store closed. The store refuses its fence from then on.
+	// Done is closed when the lease is no longer held: released, expired, or the store was
+	// closed. The store rejects its fence from then on.
 	Done() <-chan struct{}
 }
 
-// Get returns the record at a key, the zero Record if there is none.
+// Get returns the record at a key, or the zero Record if there is none.
 func Get(ctx context.Context, s Store, key string) (Record, error) {
 	records, _, err := s.Snapshot(ctx, key)
 	if err != nil || len(records) == 0 || records[0].Key != key {
@@ -167,7 +159,7 @@ func Get(ctx context.Context, s Store, key string) (Record, error) {
 	return records[0], nil
 }
 
-// All yields all records at and below prefix, sorted by key, by pages of Scan. It ends with
+// All yields all records at and below prefix, sorted by key, reading them in pages. It ends with
 // the first error.
 func All(ctx context.Context, s Store, prefix string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {

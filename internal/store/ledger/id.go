@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// ID is the number of a record as people and agents see it: with what tells
-// one kind from another in front of it, such as "m-7".
+// ID returns the number of a record as people and agents see it: after a prefix that names the
+// kind of record, such as "m-7".
 func ID(prefix string, n uint64) string { return prefix + strconv.FormatUint(n, 10) }
 
-// ParseID reads an ID as people and agents write it: m-7, M-7 or 7. Its error
-// says what was expected.
+// ParseID parses an ID as people and agents write it: m-7, M-7 or 7.
 func ParseID(prefix, text string) (uint64, error) {
 	digits := text
 	if len(text) > len(prefix) && strings.EqualFold(text[:len(prefix)], prefix) {

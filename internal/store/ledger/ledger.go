@@ -1,7 +1,6 @@
-// Package ledger keeps numbered things, such as messages and questions, in a
-// store, so that who deals in them need not think about outcomes that are
-// unknown. It holds all of them in memory, decides on that, and writes each
-// decision as one step on condition that nothing has changed since.
+// Package ledger keeps numbered records, such as messages and questions, in a store, and handles
+// writes whose outcome is unknown. It holds all records in memory, decides from that copy, and
+// writes each decision as one step, on the condition that nothing has changed since.
 package ledger
 
 import (
@@ -18,29 +17,29 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// Options are what a Ledger is made of. Logger may be nil.
+// Options configure a Ledger. Only Store and Prefix are required.
 type Options[T any] struct {
 	Store  store.Store
-	Prefix string // of the records; nothing else may be below it
-	// Check says what is wrong with a thing that was read; nil: nothing is.
+	Prefix string // of the records; the ledger owns all keys below it
+	// Check returns what is wrong with a record that was read; nil accepts all records.
 	Check func(n uint64, thing *T) error
-	// Index is told of each change, in order: before is nil of what is new, now
-	// of what is gone. It is called while the ledger is locked for all others.
+	// Index is called for each change, in order. before is nil for a new record, and now is nil
+	// for a deleted one. The ledger is locked during the call.
 	Index  func(n uint64, before, now *T)
 	Logger *slog.Logger
 }
 
-// Ledger is the things below one prefix, by their numbers from 1. A number is
-// never used twice. Its methods may be called by many goroutines at once.
+// Ledger holds the records below one prefix, numbered from 1. A number is never reused. All
+// methods are safe for concurrent use.
 type Ledger[T any] struct {
 	o       Options[T]
-	writing chan struct{} // holds a token while somebody decides and writes
+	writing chan struct{} // holds a token during an Update
 
 	mu      sync.RWMutex
 	entries map[uint64]entry[T]
-	last    uint64    // the last number that was given
-	lastRev store.Rev // of the record that says so
-	stale   bool      // what is held may not be what is stored
+	last    uint64    // the last number assigned
+	lastRev store.Rev // of the record that stores last
+	stale   bool      // entries may differ from the store
 	bad     map[string]bool
 }
 
@@ -49,11 +48,11 @@ type entry[T any] struct {
 	rev   store.Rev
 }
 
-// maxNumber is what JSON carries without loss; no count comes that far.
+// maxNumber is the largest integer that JSON carries without loss.
 const maxNumber = 1 << 53
 
-// Open reads what there is. A record that cannot be read costs itself alone: it
-// stays where it is, and the logger hears of it.
+// Open reads the stored records. A record that cannot be read is logged and left in the store,
+// and does not affect the others.
 func Open[T any](ctx context.Context, o Options[T]) (*Ledger[T], error) {
 	if err := store.CheckKey(o.Prefix); err != nil {
 		return nil, err
@@ -69,49 +68,48 @@ func Open[T any](ctx context.Context, o Options[T]) (*Ledger[T], error) {
 	return l, nil
 }
 
-// View calls f while nothing changes. It must not call the ledger again, but Get.
+// View calls f while nothing changes. Of the methods of the ledger, f may only call Get.
 func (l *Ledger[T]) View(f func()) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	f()
 }
 
-// Get returns a thing, nil if there is none; only within View, Index and
-// Update's function. The thing must not be changed.
+// Get returns a record, or nil if there is none. It may be called only within View, Index and the
+// function passed to Update. The record must not be modified.
 func (l *Ledger[T]) Get(n uint64) *T { return l.entries[n].thing }
 
-// Change is one step: what is added, replaced and removed together.
+// Change is one step: the records to add, replace and delete together.
 type Change[T any] struct {
-	last uint64 // the last number that is given, with those of this step
+	last uint64 // the last number assigned, including this step
 	sets []set[T]
 	also []store.Op
 }
 
-// set replaces a thing; nil removes it.
+// set replaces a record; a nil thing deletes it.
 type set[T any] struct {
 	n     uint64
 	thing *T
 }
 
-// Add gives a thing the next number, which make is told.
+// Add adds a record under the next number, which is passed to make.
 func (c *Change[T]) Add(make func(n uint64) T) uint64 {
 	c.last++
 	c.Put(c.last, make(c.last))
 	return c.last
 }
 
-// Put replaces a thing, Delete removes it. Each may be changed once.
+// Put replaces a record, Delete deletes it. Each record may be changed only once.
 func (c *Change[T]) Put(n uint64, thing T) { c.sets = append(c.sets, set[T]{n, &thing}) }
 func (c *Change[T]) Delete(n uint64)       { c.sets = append(c.sets, set[T]{n, nil}) }
 
 // Also adds ops on other keys to the step.
 func (c *Change[T]) Also(ops ...store.Op) { c.also = append(c.also, ops...) }
 
-// Update lets decide say what is to change and returns when that is durable. If
-// the store turns out to be different from what decide was shown, it is asked
-// again. An error of decide, and a change of nothing, write nothing. Errors are
-// those of decide and of store.Apply: after ErrUnknown it may have been done, and
-// the ledger looks before it decides anything else.
+// Update calls decide to fill in a Change and returns when the change is durable. If the store
+// turns out to differ from the ledger's copy, decide is called again. If decide returns an error
+// or changes nothing, nothing is written. Update returns the errors of decide and of store.Apply.
+// After ErrUnknown the change may have been made; the next Update reads the store first.
 func (l *Ledger[T]) Update(ctx context.Context, decide func(*Change[T]) error) error {
 	select {
 	case l.writing <- struct{}{}:
@@ -151,8 +149,7 @@ func (l *Ledger[T]) Update(ctx context.Context, decide func(*Change[T]) error) e
 func (l *Ledger[T]) key(n uint64) string { return store.SequenceKey(l.o.Prefix, n) }
 func (l *Ledger[T]) lastKey() string     { return l.o.Prefix + "-last" }
 
-// ops are the step as the store takes it: each record under the condition that
-// it is as it was.
+// ops translates a step for the store. Each record has the condition that it is unchanged.
 func (l *Ledger[T]) ops(c *Change[T]) ([]store.Cond, []store.Op, error) {
 	var conds []store.Cond
 	var ops []store.Op
@@ -175,12 +172,12 @@ func (l *Ledger[T]) ops(c *Change[T]) ([]store.Cond, []store.Op, error) {
 }
 
 const (
-	minRetry = time.Millisecond // before a write is tried again
+	minRetry = time.Millisecond // delay before a write is repeated, doubled each time
 	maxRetry = 100 * time.Millisecond
 )
 
-// write applies a step until it is known whether it was done. It returns the
-// revision that each of the conditions' keys has then.
+// write applies a step until its outcome is known. It returns the resulting revision of the key
+// of each condition.
 func (l *Ledger[T]) write(ctx context.Context, conds []store.Cond, ops []store.Op) (map[string]store.Rev, error) {
 	for pause := minRetry; ; pause = min(2*pause, maxRetry) {
 		rev, err := l.o.Store.Apply(ctx, store.Fence{}, conds, ops)
@@ -203,7 +200,7 @@ func (l *Ledger[T]) write(ctx context.Context, conds []store.Cond, ops []store.O
 		case !untouched:
 			return nil, store.ErrConflict
 		}
-		// Not done, or not yet: the same once more cannot be done twice.
+		// Not done, or not yet: because of the conditions, a repetition cannot be done twice.
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -212,8 +209,8 @@ func (l *Ledger[T]) write(ctx context.Context, conds []store.Cond, ops []store.O
 	}
 }
 
-// checkOutcome finds out what became of a step: revs is not nil if the records are as
-// it would have left them, untouched is true if they are as they were before.
+// checkOutcome determines whether a step was done. revs is not nil if the records are as the step
+// would have left them; untouched is true if they are as they were before it.
 func (l *Ledger[T]) checkOutcome(ctx context.Context, conds []store.Cond, ops []store.Op) (revs map[string]store.Rev,
 	untouched bool, err error) {
 	revs, untouched = make(map[string]store.Rev, len(conds)), true
@@ -235,7 +232,7 @@ func (l *Ledger[T]) checkOutcome(ctx context.Context, conds []store.Cond, ops []
 	return revs, untouched, nil
 }
 
-// accept makes a step that was written part of what is held.
+// accept applies a step that was written to the copy in memory.
 func (l *Ledger[T]) accept(c *Change[T], revs map[string]store.Rev) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -247,7 +244,7 @@ func (l *Ledger[T]) accept(c *Change[T], revs map[string]store.Rev) {
 	}
 }
 
-// set replaces what is held of a number. The mutex is held.
+// set replaces an entry in memory. Needs mu.
 func (l *Ledger[T]) set(n uint64, thing *T, rev store.Rev) {
 	before := l.entries[n].thing
 	if thing == nil {
@@ -260,10 +257,10 @@ func (l *Ledger[T]) set(n uint64, thing *T, rev store.Rev) {
 	}
 }
 
-// load makes what is held what is stored.
+// load makes the copy in memory equal to the store.
 func (l *Ledger[T]) load(ctx context.Context) error {
-	// The record of the last number comes first: what is added after it was
-	// read makes it conflict, and never a number come twice.
+	// The last number is read first: a record that is added after this read makes the next
+	// write conflict, so a number is never assigned twice.
 	last, err := store.Get(ctx, l.o.Store, l.lastKey())
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", l.lastKey(), err)
@@ -287,7 +284,7 @@ func (l *Ledger[T]) load(ctx context.Context) error {
 			l.logBadRecord(r.Key, errors.New("its key is no number"))
 			continue
 		}
-		l.last = max(l.last, n) // also of what cannot be read
+		l.last = max(l.last, n) // also for records that cannot be read
 		if e, held := l.entries[n]; !held || e.rev != r.Rev {
 			thing, err := l.decode(n, r.Value)
 			if err != nil {
@@ -320,7 +317,7 @@ func (l *Ledger[T]) decode(n uint64, value []byte) (*T, error) {
 	return thing, nil
 }
 
-// logBadRecord tells of a bad record, once.
+// logBadRecord logs a record that cannot be read, once.
 func (l *Ledger[T]) logBadRecord(key string, err error) {
 	if !l.bad[key] {
 		l.bad[key] = true

@@ -1,6 +1,6 @@
-// Package local implements what the stores of one process share: planning the
-// effect of Apply calls, the history that watches read, and leases. Two stores
-// then differ only in where records are kept.
+// Package local implements the parts that the stores of one process share: planning the effect of
+// Apply calls, the history that watches read, and leases. The stores differ only in where they
+// keep records.
 package local
 
 import (
@@ -9,29 +9,28 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// Base is the committed state that a Batch builds upon.
+// Base is the committed state that a Batch builds on.
 type Base interface {
-	// Rev returns the revision of a record, 0 if there is none.
+	// Rev returns the revision of a record, or 0 if there is none.
 	Rev(key string) (store.Rev, error)
-	// Sequence returns the last sequence number used under a prefix.
+	// Sequence returns the last sequence number that was used under a prefix.
 	Sequence(prefix string) (uint64, error)
 }
 
-// Batch plans several Apply calls, one after the other, that are then committed
-// together. Each sees what those before it did, and one that fails leaves
-// no trace in the batch.
+// Batch plans several Apply calls, one after the other, that are then committed together. Each
+// call sees the effects of those before it. A call that fails leaves the batch unchanged.
 type Batch struct {
 	base Base
 	rev  store.Rev
 
-	// What to write. Of several changes of a key only the last is kept.
+	// The state to write. Of several changes of a key only the last is kept.
 	Records   map[string]Pending
 	Sequences map[string]uint64
-	// What to tell the watches, one for each call that changed something.
+	// The changes to publish to watches, one for each call that changed something.
 	Changes []store.Change
 }
 
-// Pending is a record to be written, or deleted.
+// Pending is a record to write or delete.
 type Pending struct {
 	Value   []byte
 	Rev     store.Rev
@@ -43,11 +42,10 @@ func NewBatch(base Base, rev store.Rev) *Batch {
 	return &Batch{base: base, rev: rev, Records: map[string]Pending{}, Sequences: map[string]uint64{}}
 }
 
-// Rev is the revision of the store when the batch has been committed.
+// Rev returns the revision of the store once the batch is committed.
 func (b *Batch) Rev() store.Rev { return b.rev }
 
-// Apply plans one call, whose arguments have passed store.CheckApply, and returns
-// the revision that it will have.
+// Apply plans one call, whose arguments have passed store.CheckApply, and returns its revision.
 func (b *Batch) Apply(conds []store.Cond, ops []store.Op) (store.Rev, error) {
 	for _, c := range conds {
 		have, err := b.revOf(c.Key)
@@ -58,7 +56,7 @@ func (b *Batch) Apply(conds []store.Cond, ops []store.Op) (store.Rev, error) {
 			return 0, &store.ConflictError{Key: c.Key, Want: c.Rev, Have: have}
 		}
 	}
-	// All that can fail comes before the first change of the batch.
+	// Everything that can fail precedes the first change of the batch.
 	change := store.Change{Rev: b.rev + 1}
 	sequences := map[string]uint64{}
 	for _, op := range ops {
@@ -115,7 +113,8 @@ func (b *Batch) sequence(prefix string) (uint64, error) {
 	return b.base.Sequence(prefix)
 }
 
-// record returns a record with a copy of a value. It is never nil: no value and an empty one are the same.
+// record returns a record with a copy of value. The copy is never nil, so a missing value and an
+// empty one are stored alike.
 func record(key string, value []byte, rev store.Rev) store.Record {
 	return store.Record{Key: key, Value: append([]byte{}, value...), Rev: rev}
 }

@@ -10,15 +10,14 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// Bounds on what a History keeps for slow watches.
+// Bounds on the changes that a History keeps for slow watches.
 const (
 	maxChanges = 16384
 	maxBytes   = 8 << 20
 )
 
-// History holds the latest changes and wakes the watches that wait for more.
-// It is bounded: a watch that falls behind it gets ErrCompacted, so that a
-// reader that hangs costs no memory.
+// History holds the latest changes and wakes watches that wait for more. It is bounded: a watch
+// that falls behind gets ErrCompacted, so a reader that hangs costs no memory.
 type History struct {
 	mu      sync.Mutex
 	changes []store.Change // in the order of revisions
@@ -29,7 +28,7 @@ type History struct {
 	closed  bool
 }
 
-// NewHistory begins a history at revision rev: what came before is compacted.
+// NewHistory returns a history that starts at revision rev; earlier changes count as compacted.
 func NewHistory(rev store.Rev) *History {
 	return &History{oldest: rev, last: rev, more: make(chan struct{})}
 }
@@ -84,7 +83,7 @@ func (h *History) Await(rev store.Rev) {
 	}
 }
 
-// Watch is store.Store's.
+// Watch implements store.Store.
 func (h *History) Watch(ctx context.Context, prefix string, from store.Rev) iter.Seq2[store.Change, error] {
 	return func(yield func(store.Change, error) bool) {
 		if err := store.CheckPrefix(prefix); err != nil {
@@ -117,11 +116,11 @@ func (h *History) Watch(ctx context.Context, prefix string, from store.Rev) iter
 	}
 }
 
-// watchStep bounds how many changes a watch holds on to at a time.
+// watchStep is the maximum number of changes that a watch copies at a time.
 const watchStep = 256
 
-// after returns a copy of the next changes after from, and a channel that is closed when
-// there is more.
+// after returns a copy of the next changes after from, and a channel that is closed when there
+// are more.
 func (h *History) after(from store.Rev) ([]store.Change, <-chan struct{}, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -154,7 +153,7 @@ func restrict(c store.Change, prefix string) (store.Change, bool) {
 	return r, len(r.Put) > 0 || len(r.Deleted) > 0
 }
 
-// size is roughly what a change costs to keep.
+// size returns roughly how many bytes a change occupies.
 func size(c store.Change) int {
 	n := 64
 	for _, p := range c.Put {
@@ -166,7 +165,7 @@ func size(c store.Change) int {
 	return n
 }
 
-// Forget sets the history to rev without any changes: all watches get ErrCompacted.
+// Forget drops all changes and sets the history to rev: all watches get ErrCompacted.
 func (h *History) Forget(rev store.Rev) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,25 +8,24 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// Leases are the leases of a store that only this process uses. Who holds one
-// is known in memory alone, since no holder outlives the process; only the counter of
-// epochs must be durable.
+// Leases are the leases of a store that only this process uses. Holders are tracked in memory
+// only, since none outlives the process. Only the epoch counter must be durable.
 type Leases struct {
 	mu     sync.Mutex
 	held   map[string]*lease
 	closed bool
 }
 
-// NewLeases returns a table in which nothing is held.
+// NewLeases returns an empty table of leases.
 func NewLeases() *Leases { return &Leases{held: map[string]*lease{}} }
 
-// Acquire is store.Store's. nextEpoch makes a new epoch durable; it is called
-// while the name is reserved but no lock is held.
+// Acquire implements store.Store. nextEpoch makes a new epoch durable; it is called while the
+// name is reserved but without a lock.
 func (l *Leases) Acquire(name string, ttl time.Duration, nextEpoch func() (uint64, error)) (store.Lease, error) {
 	if err := store.CheckLease(name, ttl); err != nil {
 		return nil, err
 	}
-	// The deadline counts from here, whatever nextEpoch takes.
+	// The deadline counts from here, however long nextEpoch takes.
 	le := &lease{table: l, name: name, ttl: ttl, deadline: time.Now().Add(ttl), done: make(chan struct{})}
 	l.mu.Lock()
 	if l.closed {
@@ -40,7 +39,7 @@ func (l *Leases) Acquire(name string, ttl time.Duration, nextEpoch func() (uint6
 		}
 		other.drop() // the timer is late
 	}
-	l.held[name] = le // with epoch 0, which no fence has
+	l.held[name] = le // with epoch 0, which Check never accepts
 	le.timer = time.AfterFunc(ttl, le.expire)
 	l.mu.Unlock()
 
@@ -55,11 +54,11 @@ func (l *Leases) Acquire(name string, ttl time.Duration, nextEpoch func() (uint6
 	case l.closed:
 		return nil, store.ErrClosed
 	}
-	le.epoch = epoch // if ttl is over meanwhile, the caller finds it lost, as it may at any other time
+	le.epoch = epoch // if ttl has passed by now, the caller finds the lease lost, as it may at any time
 	return le, nil
 }
 
-// Check returns ErrFenced unless the fence is none or its lease is held.
+// Check returns ErrFenced unless the fence is zero or its lease is held.
 func (l *Leases) Check(f store.Fence) error {
 	if f == (store.Fence{}) {
 		return nil
@@ -72,7 +71,7 @@ func (l *Leases) Check(f store.Fence) error {
 	return nil
 }
 
-// Close loses all leases.
+// Close ends all leases.
 func (l *Leases) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,8 +81,8 @@ func (l *Leases) Close() {
 	}
 }
 
-// lease is one tenure. All fields below table are guarded by its mutex but
-// those that never change: name, ttl, done.
+// lease is one tenure of a lease. epoch is set before Acquire returns it; deadline, timer and
+// lost are guarded by the mutex of the table.
 type lease struct {
 	table    *Leases
 	name     string
@@ -130,7 +129,7 @@ func (le *lease) Release(context.Context) error {
 	return nil
 }
 
-// expire is run by the timer, perhaps just when a renewal moved the deadline.
+// expire is called by the timer, possibly while a renewal moves the deadline.
 func (le *lease) expire() {
 	le.table.mu.Lock()
 	defer le.table.mu.Unlock()
@@ -141,7 +140,7 @@ func (le *lease) expire() {
 	le.drop()
 }
 
-// drop is called with the mutex held.
+// drop ends the lease. Needs the mutex of the table.
 func (le *lease) drop() {
 	if le.lost {
 		return

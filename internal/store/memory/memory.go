@@ -1,5 +1,5 @@
-// Package memory implements a store in memory, which ends with the process: for
-// tests, and for trees that keep no state.
+// Package memory implements a store in memory, which ends with the process. Tests use it, and
+// trees that keep no state.
 package memory
 
 import (
@@ -39,7 +39,7 @@ func New() *Store {
 	}
 }
 
-// Apply is store.Store's. It never returns ErrUnknown, ErrFull or ErrReadOnly.
+// Apply implements store.Store. It never returns ErrUnknown, ErrFull or ErrReadOnly.
 func (s *Store) Apply(ctx context.Context, fence store.Fence, conds []store.Cond, ops []store.Op) (store.Rev, error) {
 	if err := store.CheckApply(conds, ops); err != nil {
 		return 0, err
@@ -94,12 +94,12 @@ func (s *Store) find(key string) (int, bool) {
 		func(r store.Record, key string) int { return strings.Compare(r.Key, key) })
 }
 
-// Snapshot is store.Store's.
+// Snapshot implements store.Store.
 func (s *Store) Snapshot(ctx context.Context, prefix string) ([]store.Record, store.Rev, error) {
 	return s.read(ctx, prefix, "", 0, 0)
 }
 
-// Scan is store.Store's.
+// Scan implements store.Store.
 func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Record, store.Rev, error) {
 	return s.read(ctx, prefix, after, limit, store.MaxPage)
 }
@@ -134,12 +134,12 @@ func (s *Store) read(ctx context.Context, prefix, after string, limit, maxBytes 
 	return page, s.rev, nil
 }
 
-// Watch is store.Store's.
+// Watch implements store.Store.
 func (s *Store) Watch(ctx context.Context, prefix string, from store.Rev) iter.Seq2[store.Change, error] {
 	return s.history.Watch(ctx, prefix, from)
 }
 
-// Acquire is store.Store's.
+// Acquire implements store.Store.
 func (s *Store) Acquire(ctx context.Context, name string, ttl time.Duration) (store.Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (s *Store) Acquire(ctx context.Context, name string, ttl time.Duration) (st
 	})
 }
 
-// Close is store.Store's. What was stored is gone.
+// Close implements store.Store and drops all records.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
