@@ -13,9 +13,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// Backup writes a copy of the store at path to the file to, which must not exist. The
-// copy is a store of one file, as it was at one revision; it is complete or not there.
-// Another process may have the store open and write to it.
+// Backup writes a copy of the store at path to the file to, which must not exist. The copy is a
+// single file that holds one revision; it appears complete or not at all. Another process may
+// have the store open and write to it.
 func Backup(ctx context.Context, path, to string) (rev store.Rev, err error) {
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return 0, fmt.Errorf("writing the backup: %s exists", to)
@@ -48,7 +48,7 @@ func Backup(ctx context.Context, path, to string) (rev store.Rev, err error) {
 	if err := errors.Join(os.Chmod(fresh, 0o600), syncFile(fresh)); err != nil {
 		return 0, fmt.Errorf("writing the backup: %w", err)
 	}
-	err = os.Link(fresh, to)                                                       // fails if there is a file by now
+	err = os.Link(fresh, to)                                                       // fails if the file exists by now
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) { // a file system without links
 		err = os.Rename(fresh, to)
 	}
@@ -58,7 +58,7 @@ func Backup(ctx context.Context, path, to string) (rev store.Rev, err error) {
 	return rev, syncFile(filepath.Dir(to))
 }
 
-// vacuumInto copies a database with a connection of its own.
+// vacuumInto copies a database through a connection of its own.
 func vacuumInto(ctx context.Context, path, to string) error {
 	db, err := sql.Open("sqlite", dsn(path)+"&mode=rw")
 	if err != nil {
@@ -74,8 +74,8 @@ func vacuumInto(ctx context.Context, path, to string) error {
 	return nil
 }
 
-// verifyBackup checks all of a backup, and returns which store it is of, and its revision.
-// The file is not changed.
+// verifyBackup checks a whole backup, and returns the ID and the revision of its store. It does
+// not change the file.
 func verifyBackup(ctx context.Context, path string) (id string, rev store.Rev, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -111,16 +111,16 @@ func verifyBackup(ctx context.Context, path string) (id string, rev store.Rev, e
 	return id, rev, verify(ctx, db, path)
 }
 
-// Restored is what Restore did.
+// Restored describes a completed Restore.
 type Restored struct {
 	Records int
 	Rev     store.Rev // of the backup
-	Aside   string    // where the old file is now; "" if there was none
+	Aside   string    // the new path of the old file; "" if there was none
 }
 
-// Restore puts a backup in the place of the store at path, which must not be open.
-// The backup is checked and copied before the old file is touched; that one is kept as
-// path.replaced-TIME. Revisions go on after those of both, and the ID is another one.
+// Restore replaces the store at path, which must not be open, by a backup. It checks and copies
+// the backup before it touches the old file, which is kept as path.replaced-TIME. Revisions
+// continue after those of both, and the store gets a new ID.
 func Restore(ctx context.Context, path, from string) (r Restored, err error) {
 	lock, err := acquireLock(path)
 	if err != nil {
@@ -141,7 +141,7 @@ func Restore(ctx context.Context, path, from string) (r Restored, err error) {
 	if err := copyFile(from, fresh); err != nil {
 		return r, fmt.Errorf("copying the backup: %w", err)
 	}
-	// The copy is what is checked: it changes no more.
+	// Check the copy: nothing else can change it.
 	if _, r.Rev, err = verifyBackup(ctx, fresh); err != nil {
 		return r, notBackup(from, err)
 	}
@@ -157,7 +157,8 @@ func Restore(ctx context.Context, path, from string) (r Restored, err error) {
 	return r, nil
 }
 
-// notBackup says of a file why it cannot be restored, without the advice for a store.
+// notBackup returns the error for a file that cannot be restored, without the advice that is
+// meant for a store.
 func notBackup(from string, err error) error {
 	var bad *FileError
 	if errors.As(err, &bad) {
@@ -166,8 +167,8 @@ func notBackup(from string, err error) error {
 	return fmt.Errorf("reading the backup %s: %w", from, err)
 }
 
-// renew makes a store of a copy: it gets the schema of this version, another id, and
-// revisions after those of the store whose place it takes.
+// renew turns a copy into the new store: with the current schema, a new ID, and revisions after
+// those of the store that it replaces.
 func renew(ctx context.Context, path, fresh string) (records int, err error) {
 	_, reached, _ := readMark(path)
 	s, err := open(ctx, fresh)

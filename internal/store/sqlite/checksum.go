@@ -16,8 +16,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// checksum is kept with each record, since SQLite's own check finds no damage within
-// a value. It covers the key and the revision as well.
+// checksum returns the checksum of a record, which is stored with it because the checks of SQLite
+// find no damage within a value. It covers the key and the revision as well.
 func checksum(key string, value []byte, rev store.Rev) int64 {
 	castagnoli := crc32.MakeTable(crc32.Castagnoli) // made once, by the first call
 	sum := crc32.Update(0, castagnoli, []byte(key))
@@ -25,7 +25,7 @@ func checksum(key string, value []byte, rev store.Rev) int64 {
 	return int64(crc32.Update(sum, castagnoli, value))
 }
 
-// The same for SQL, as coppice_sum(key, value, rev).
+// The same function for SQL: coppice_sum(key, value, rev).
 func init() {
 	sqlite.MustRegisterDeterministicScalarFunction("coppice_sum", 3,
 		func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
@@ -39,10 +39,10 @@ func init() {
 		})
 }
 
-// maxDamaged bounds how many damaged records are named.
+// maxDamaged is the maximum number of damaged records whose keys are kept.
 const maxDamaged = 100
 
-// noteDamaged remembers a record that was left out because of its checksum.
+// noteDamaged records the key of a record that was skipped because of its checksum.
 func (s *Store) noteDamaged(key string) {
 	s.damage.Lock()
 	defer s.damage.Unlock()
@@ -51,16 +51,15 @@ func (s *Store) noteDamaged(key string) {
 	}
 }
 
-// Damaged returns the keys of records that were read since the store was opened and
-// have another value than the one that was written, at most 100. They are left out of
-// what is read, as if they were deleted. Repair removes them.
+// Damaged returns the keys of records, at most 100, that were found damaged by reads since the
+// store was opened. Reads skip them as if they were deleted. Repair removes them.
 func (s *Store) Damaged() []string {
 	s.damage.Lock()
 	defer s.damage.Unlock()
 	return slices.Sorted(maps.Keys(s.damaged))
 }
 
-// Verify reads all records. The error is a *FileError that names some that are damaged.
+// Verify checks all records. The error is a *FileError that names some of the damaged ones.
 func (s *Store) Verify(ctx context.Context) error {
 	s.swap.RLock()
 	defer s.swap.RUnlock()

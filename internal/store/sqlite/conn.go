@@ -11,8 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/local"
 )
 
-// conn is the writing connection with its prepared statements. One statement
-// for many rows costs a good deal less than many for one.
+// conn is the writing connection with its prepared statements. One statement for many rows is
+// much cheaper than many for one.
 type conn struct {
 	*sql.Conn
 	putRows                  []putStmt // largest first
@@ -70,20 +70,20 @@ func (c *conn) close() error {
 	return c.Conn.Close()
 }
 
-// exec runs a statement that returns nothing. The context is never one that ends:
-// a transaction that was begun is finished.
+// exec runs a statement that returns nothing. It takes no context, because a transaction that has
+// begun must be finished.
 func (c *conn) exec(query string) error {
 	_, err := c.ExecContext(context.Background(), query)
 	return err
 }
 
-// rollback ends a transaction that SQLite may have rolled back itself.
+// rollback ends a transaction, which SQLite may already have rolled back.
 func (c *conn) rollback() { c.exec("ROLLBACK") }
 
 // write writes a batch into the open transaction.
 func (c *conn) write(b *local.Batch) error {
 	var args []any
-	for _, key := range slices.Sorted(maps.Keys(b.Records)) { // neighbours in the file follow each other
+	for _, key := range slices.Sorted(maps.Keys(b.Records)) { // in the order of the file
 		p := b.Records[key]
 		if p.Deleted {
 			if _, err := c.deleteRow.Exec(key); err != nil {
@@ -118,7 +118,7 @@ func (c *conn) recordRev(key string) (uint64, error)   { return number(c.getRev.
 func (c *conn) sequence(prefix string) (uint64, error) { return number(c.getSequence.QueryRow(prefix)) }
 func (c *conn) meta(name string) (uint64, error)       { return number(c.getMeta.QueryRow(name)) }
 
-// number reads one, 0 where there is no row.
+// number reads a single number, or 0 if there is no row.
 func number(row *sql.Row) (uint64, error) {
 	var n int64
 	err := row.Scan(&n)

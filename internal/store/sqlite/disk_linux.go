@@ -9,8 +9,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// diskState says why a store takes no writes, nil if it should. It opens
-// nothing: to close any file of a database makes SQLite lose its locks.
+// diskState returns store.ErrReadOnly or store.ErrFull if the disk is the reason why a store
+// cannot be written, or nil. It opens no file: closing any file of a database makes SQLite lose
+// its locks.
 func diskState(path string) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(filepath.Dir(path), &st); err != nil {
@@ -25,7 +26,7 @@ func diskState(path string) error {
 	return nil
 }
 
-// denied: the file is there and must not be written.
+// denied reports whether the file exists and may not be written.
 func denied(file string) bool {
 	err := unix.Access(file, unix.W_OK)
 	return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EROFS)

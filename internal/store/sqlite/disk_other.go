@@ -2,5 +2,5 @@
 
 package sqlite
 
-// diskState says why a file system takes no writes, nil if it is not known.
+// diskState returns nil: the state of the disk is not known.
 func diskState(string) error { return nil }

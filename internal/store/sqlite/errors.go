@@ -14,35 +14,35 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// ErrInUse: another process, or another Open in this one, has the file.
+// ErrInUse is returned if another process, or another Open in this one, has the file open.
 var ErrInUse = errors.New("the store is in use")
 
-// Kind is why a file cannot be used.
+// Kind is the reason why a file cannot be used.
 type Kind uint8
 
 const (
-	Damaged Kind = iota + 1 // not whole, or no database at all
+	Damaged Kind = iota + 1 // corrupt, or not a database at all
 	Newer                   // the schema of a later version
 	Foreign                 // a database of another program
 	Lost                    // emptied, removed, replaced, or without its last changes
 )
 
-// FileError says that a file cannot be used as it is, why, and what can be done.
+// FileError reports that a file cannot be used as it is, why, and how to fix it.
 type FileError struct {
 	Path    string
 	Kind    Kind
 	Problem string
-	Err     error // SQLite's, if it said so
+	Err     error // the error of SQLite, or nil
 }
 
 func (e *FileError) Error() string {
 	return fmt.Sprintf("the store %s cannot be used: %s; %s", e.Path, e.Problem, e.Fix())
 }
 
-// Unwrap returns SQLite's own error, if there is one.
+// Unwrap returns the error of SQLite, or nil.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// Fix says what the user can do, and what that will do.
+// Fix returns what the user can do, and the effect.
 func (e *FileError) Fix() string {
 	aside := filepath.Base(e.Path) + ".damaged-TIME"
 	switch e.Kind {
@@ -60,7 +60,7 @@ func (e *FileError) Fix() string {
 		aside)
 }
 
-// diagnose turns an error of SQLite into one that a store returns.
+// diagnose translates an error of SQLite into one that a store returns.
 func diagnose(path, doing string, err error) error {
 	var file *FileError
 	if errors.As(err, &file) {
@@ -77,10 +77,10 @@ func diagnose(path, doing string, err error) error {
 	case sqlite3.SQLITE_READONLY:
 		sentinel = store.ErrReadOnly
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB,
-		sqlite3.SQLITE_ERROR: // all statements are constant: one that is wrong meets tables that are not ours
+		sqlite3.SQLITE_ERROR: // statements are constant, so the tables must be wrong
 		return &FileError{Path: path, Kind: Damaged, Problem: "SQLite says: " + err.Error(), Err: err}
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
-		// SQLite has no code for it, but the disk may have a plain reason.
+		// SQLite has no code for a full or read-only disk here.
 		sentinel = diskState(path)
 	}
 	if sentinel != nil {
@@ -89,7 +89,7 @@ func diagnose(path, doing string, err error) error {
 	return fmt.Errorf("%s %s: %w", doing, path, err)
 }
 
-// pathError names the path and the store's own sentinel, where there is one.
+// pathError adds the path, and the sentinel error of package store if there is one.
 func pathError(path string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -13,19 +13,20 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// files are those of a database, as they were when it was opened. SQLite does
-// not notice that they were removed: it goes on writing into files without a name.
+// files holds the state of the files of a database, keyed by suffix, as of when it was opened.
+// SQLite does not notice that its files were removed: it continues to write to files without a
+// name.
 type files map[string]os.FileInfo
 
 var fileSuffixes = []string{"", "-wal", "-shm"}
 
-// statFiles looks at the files. They are not opened: see diskState.
+// statFiles returns the current state of the files. It does not open them; see diskState.
 func statFiles(path string) (files, error) {
 	f := files{}
 	for _, suffix := range fileSuffixes {
 		info, err := os.Lstat(path + suffix)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err // who cannot see cannot tell
+			return nil, err // their state is unknown
 		}
 		if err == nil {
 			f[suffix] = info
@@ -34,11 +35,11 @@ func statFiles(path string) (files, error) {
 	return f, nil
 }
 
-// maxLog is the size to which SQLite may cut its log.
+// maxLog is the size to which SQLite may truncate its log.
 const maxLog = 64 << 20
 
-// same reports whether what is there now are the files that were opened, none of them
-// cut: SQLite only ever makes the file longer.
+// same reports whether now describes the files that were opened, none of them truncated. SQLite
+// itself never shrinks the main file.
 func (f files) same(now files) bool {
 	for suffix, info := range f {
 		n := now[suffix]
@@ -52,16 +53,18 @@ func (f files) same(now files) bool {
 	return true
 }
 
-// intact reports whether the files are untouched. It needs busy of the writer.
+// intact reports whether the files are the ones that were opened. Needs writer.busy.
 func (s *Store) intact(now files) bool {
 	return s.own.same(now) && (!s.writer.behind || now["-wal"] != nil && now["-wal"].Size() > 0)
 }
 
-// Maintain looks after the files of the open store; call it every now and then. It folds
-// the log into the file, so that the file alone is nearly complete. If somebody has
-// removed, replaced or cut the files, everything is written to new ones in their
-// place, and restored is true; what was put there is kept as path.replaced-TIME. The
-// same is done before a write. If not all could be saved, err says what was lost.
+// Maintain checks the files of the open store; call it regularly. It checkpoints the log, so that
+// the main file alone is nearly complete.
+//
+// If the files were removed, replaced or truncated, it writes the whole store to new files in
+// their place and returns true for restored. Files that were found there instead are kept as
+// path.replaced-TIME. The same happens before a write. If not all records could be saved, err
+// describes the loss.
 func (s *Store) Maintain(ctx context.Context) (restored bool, err error) {
 	s.swap.Lock() // no reads
 	err = s.maintain(ctx)
@@ -75,9 +78,9 @@ func (s *Store) Maintain(ctx context.Context) (restored bool, err error) {
 	return restored, err
 }
 
-// ensureFiles looks before a write, and after a read that has failed, whether the files are
-// still there, and reports whether they have been written again. Where they cannot be,
-// the store goes on as it is, and it is tried again by and by.
+// ensureFiles checks before a write, and after a failed read, that the files are still there, and
+// reports whether they had to be written again. If they cannot be written, the store continues
+// with what it has open, and a later call tries again.
 func (s *Store) ensureFiles() (restored bool) {
 	s.writer.busy.Lock()
 	now, err := statFiles(s.path)
@@ -101,7 +104,7 @@ func (s *Store) ensureFiles() (restored bool) {
 // checkRetry is the pause after a failed attempt to write the files again.
 const checkRetry = 2 * time.Second
 
-// maintain replaces files that are not the ones that were opened. It needs swap.
+// maintain replaces the files if they are not the ones that were opened. Needs swap.
 func (s *Store) maintain(ctx context.Context) error {
 	if s.closed.Load() {
 		return nil
@@ -123,7 +126,7 @@ func (s *Store) maintain(ctx context.Context) error {
 	}
 	if s.writer.conn != nil {
 		if s.intact(now) {
-			s.own = now // one that is only there since the first write, too
+			s.own = now // includes a log that only the first write created
 			if !s.writer.mark.present() {
 				s.writer.mark.close()
 				s.writer.mark, err = openMark(s.path, s.writer.id, s.writer.rev)
@@ -141,7 +144,7 @@ func (s *Store) maintain(ctx context.Context) error {
 	return nil
 }
 
-// checkpoint folds the log into the file if there is something new in it.
+// checkpoint copies the log into the main file if it has anything new.
 func (s *Store) checkpoint(ctx context.Context) error {
 	s.writer.busy.Lock()
 	defer s.writer.busy.Unlock()
@@ -156,7 +159,7 @@ func (s *Store) checkpoint(ctx context.Context) error {
 		}
 		return err
 	}
-	s.writer.behind = busy != 0 || done < log // a reader needs the rest
+	s.writer.behind = busy != 0 || done < log // a reader still needs the rest
 	now, err := statFiles(s.path)
 	if err == nil && s.intact(now) {
 		s.own = now
@@ -164,8 +167,8 @@ func (s *Store) checkpoint(ctx context.Context) error {
 	return err
 }
 
-// save writes all that is in the store into a new file in its place, and lets
-// go of the old ones. What can no longer be read is noted as loss.
+// save writes the whole store to a new file in its place, and closes the old ones. Records that
+// can no longer be read are reported in s.loss.
 func (s *Store) save(ctx context.Context, now files) error {
 	fresh := s.path + ".restoring"
 	for _, suffix := range append(fileSuffixes, markSuffix, ".lock") {
@@ -181,8 +184,7 @@ func (s *Store) save(ctx context.Context, now files) error {
 		os.Remove(fresh)
 		return err
 	}
-	// What is not ours must be out of the way before ours is closed: SQLite
-	// removes its log by name.
+	// Move foreign files away before closing our own: SQLite removes its log by name.
 	aside := asidePath(s.path, "replaced")
 	for suffix, info := range now {
 		if own := s.own[suffix]; loss != nil || own == nil || !os.SameFile(own, info) {
@@ -191,7 +193,7 @@ func (s *Store) save(ctx context.Context, now files) error {
 			}
 		}
 	}
-	errors.Join(s.readers.Close(), s.writer.conn.close(), s.writer.db.Close()) // of files that are of no use
+	errors.Join(s.readers.Close(), s.writer.conn.close(), s.writer.db.Close()) // errors do not matter: the files are gone
 	s.writer.conn = nil
 	s.writer.mark.close()
 	for _, suffix := range fileSuffixes[1:] {
@@ -201,8 +203,8 @@ func (s *Store) save(ctx context.Context, now files) error {
 	return install(fresh, s.path)
 }
 
-// copyTo writes all that can be read through the open connection into a new file. SQLite
-// has much of it in memory, also when the file was cut; loss says if that was not all.
+// copyTo writes everything that can be read through the open connection to a new file. SQLite has
+// much of it in memory, even if the file was truncated. loss is not nil if records were lost.
 func (s *Store) copyTo(ctx context.Context, fresh string) (loss, err error) {
 	if _, err = s.writer.conn.ExecContext(ctx, "VACUUM INTO ?", fresh); err == nil {
 		err = errors.Join(os.Chmod(fresh, 0o600), syncFile(fresh))
@@ -232,7 +234,7 @@ func (s *Store) copyTo(ctx context.Context, fresh string) (loss, err error) {
 		lost), nil
 }
 
-// checkCopy makes sure that a copy is whole, and has a mark.
+// checkCopy verifies a copy, and writes its mark.
 func checkCopy(ctx context.Context, path string, rev store.Rev) error {
 	s, err := open(ctx, path)
 	if err != nil {
@@ -248,7 +250,7 @@ func checkCopy(ctx context.Context, path string, rev store.Rev) error {
 	return errors.Join(err, s.Close())
 }
 
-// reopen opens what save has written.
+// reopen opens the file that save has written.
 func (s *Store) reopen(ctx context.Context) error {
 	db, err := sql.Open("sqlite", dsn(s.path, "foreign_keys(0)"))
 	if err != nil {
@@ -292,7 +294,7 @@ func (s *Store) restoreLock() error {
 	return old.Close()
 }
 
-// syncFile waits until a file or directory is on the disk.
+// syncFile flushes a file or directory to disk.
 func syncFile(name string) error {
 	f, err := os.Open(name)
 	if err != nil {

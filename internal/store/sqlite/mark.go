@@ -12,19 +12,19 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// markSuffix names the file next to the database that says which store is there, and
-// which revision it has reached at least. SQLite takes an empty file for a new
-// database, and one whose log was removed for an older one; the mark tells.
+// markSuffix is the suffix of a file next to the database that records the ID of the store and a
+// revision that it has reached. SQLite accepts an empty file as a new database, and a database
+// without its log as an older one. The mark reveals both.
 const markSuffix = ".mark"
 
-// markFormat has a fixed length, so that a mark is overwritten in place: no moment is
-// without one, and a full disk does not matter.
+// markFormat has a fixed length, so a mark is overwritten in place: it is never missing in
+// between, and needs no room on a full disk.
 const markFormat = "coppice store %16s revision %020d\n"
 
 var errBadMark = errors.New("it cannot be read")
 
-// readMark returns what the mark of a store says. The error is an fs.ErrNotExist if
-// there is none.
+// readMark returns the contents of the mark of a store. The error is fs.ErrNotExist if there is
+// none.
 func readMark(path string) (id string, rev store.Rev, err error) {
 	f, err := private.OpenFile(path+markSuffix, os.O_RDONLY)
 	if err != nil {
@@ -49,8 +49,8 @@ type mark struct {
 	file *os.File // nil if it cannot be written
 }
 
-// openMark writes the mark of a store. An error of the disk is no reason not to use
-// the store: the next call may succeed.
+// openMark writes the mark of a store. A disk error does not keep the store from being used: a
+// later call may succeed.
 func openMark(path, id string, rev store.Rev) (*mark, error) {
 	m := &mark{path: path + markSuffix, id: id}
 	_, err := os.Lstat(m.path)
@@ -69,15 +69,15 @@ func openMark(path, id string, rev store.Rev) (*mark, error) {
 	return m, err
 }
 
-// reached notes that the store has reached a revision. It does not wait for the disk:
-// after a power cut an older mark is true as well.
+// reached records the current revision. It does not sync: after a power cut an older mark is
+// still true.
 func (m *mark) reached(rev store.Rev) {
 	if m.file != nil {
 		m.file.WriteAt(fmt.Appendf(nil, markFormat, m.id, rev), 0)
 	}
 }
 
-// present reports whether the file is there and can be written.
+// present reports whether the file of the mark exists and is the one that is open.
 func (m *mark) present() bool {
 	if m.file == nil {
 		return false
@@ -97,7 +97,7 @@ func (m *mark) close() {
 	}
 }
 
-// Exists reports whether there is a store at a path, or was one.
+// Exists reports whether there is a store at path, or the mark of one.
 func Exists(path string) bool {
 	for _, suffix := range []string{"", markSuffix} {
 		if _, err := os.Lstat(path + suffix); !errors.Is(err, fs.ErrNotExist) {
@@ -107,8 +107,7 @@ func Exists(path string) bool {
 	return false
 }
 
-// checkPresent returns a *FileError if the mark says that there was a store, and there
-// is no file or an empty one.
+// checkPresent returns a *FileError if there is a mark but the file is missing or empty.
 func checkPresent(path string) error {
 	_, rev, err := readMark(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -124,12 +123,12 @@ func checkPresent(path string) error {
 	return nil
 }
 
-// checkReached returns a *FileError if the mark is of another store, or of a later
-// revision than the one of the file.
+// checkReached returns a *FileError if the mark has another ID than the file, or a later
+// revision.
 func checkReached(path, id string, rev store.Rev) error {
 	marked, reached, err := readMark(path)
 	switch {
-	case err != nil: // written again
+	case err != nil: // it will be written again
 		return nil
 	case marked != id:
 		return lost(path, fmt.Sprintf("it is another store (%s) than the one that was here (%s)", id, marked), reached)

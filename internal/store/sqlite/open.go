@@ -19,11 +19,11 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/local"
 )
 
-// applicationID marks the file as ours ("Copp"), for file(1) and for Open.
+// applicationID marks the file as a store of Coppice ("Copp"), for file(1) and for Open.
 const applicationID = 0x436f7070
 
-// migrations lead from one version of the schema to the next; user_version
-// counts those that were made. Only ever add at the end.
+// migrations lead from one version of the schema to the next; user_version counts those that were
+// applied. Only append to the list.
 var migrations = []string{
 	`CREATE TABLE record (key TEXT PRIMARY KEY, value BLOB NOT NULL, rev INTEGER NOT NULL) WITHOUT ROWID, STRICT;
 	 CREATE TABLE sequence (prefix TEXT PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID, STRICT;
@@ -35,18 +35,17 @@ var migrations = []string{
 	 UPDATE record SET sum = coppice_sum(key, value, rev);`,
 }
 
-// readConns is how many reads may go on at a time.
+// readConns is the number of concurrent reads.
 const readConns = 4
 
-// Open opens the store in the file at path, which is created, readable by its
-// owner only, if there is none. Its directory must exist.
+// Open opens the store in the file at path. It creates the file, readable only by its owner, if
+// it does not exist. Its directory must exist.
 //
-// It fails with ErrInUse if the file is open already, here or in another
-// process, and with a *FileError if the file cannot be used as it is. Then Repair
-// is the way out.
+// It fails with ErrInUse if the file is already open, here or in another process. It fails with a
+// *FileError if the file cannot be used as it is; Repair can help then.
 func Open(ctx context.Context, path string) (*Store, error) { return locked(ctx, path, open) }
 
-// locked opens a store, with its lock.
+// locked takes the lock of a store and opens it.
 func locked(ctx context.Context, path string, open func(context.Context, string) (*Store, error)) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -65,7 +64,7 @@ func locked(ctx context.Context, path string, open func(context.Context, string)
 	return s, nil
 }
 
-// open is Open by somebody who has the lock.
+// open opens a store whose lock the caller holds.
 func open(ctx context.Context, path string) (*Store, error) {
 	if err := checkPresent(path); err != nil {
 		return nil, err
@@ -97,6 +96,7 @@ func open(ctx context.Context, path string) (*Store, error) {
 	return s, nil
 }
 
+// newStore returns the store of a writer, whose loop has not started yet.
 func newStore(w *writer, readers *sql.DB) *Store {
 	s := &Store{path: w.path, readers: readers, writer: w, history: w.history, leases: w.leases,
 		damaged: map[string]bool{}}
@@ -104,7 +104,7 @@ func newStore(w *writer, readers *sql.DB) *Store {
 	return s
 }
 
-// recordFiles notes what the files are, and writes the mark.
+// recordFiles records the state of the files, and writes the mark.
 func (s *Store) recordFiles() (err error) {
 	if s.own, err = statFiles(s.path); err != nil {
 		return err
@@ -116,8 +116,8 @@ func (s *Store) recordFiles() (err error) {
 	return nil
 }
 
-// openReaders opens all connections for reading at once: one that is opened
-// later may find that the file was removed meanwhile, or is another one.
+// openReaders opens all reading connections immediately. One that is opened later might find that
+// the file was removed or replaced.
 func openReaders(ctx context.Context, path string) (*sql.DB, error) {
 	readers, err := sql.Open("sqlite", dsn(path, "query_only(1)")+"&mode=rw")
 	if err != nil {
@@ -138,8 +138,8 @@ func openReaders(ctx context.Context, path string) (*sql.DB, error) {
 	return readers, nil
 }
 
-// acquireLock keeps a second user away. The lock is on a file of its own, since SQLite
-// loses its own locks on the main file when anything in the process closes that.
+// acquireLock keeps other users of the store out. It locks a separate file: SQLite loses its own
+// locks on the main file when anything in the process closes that file.
 func acquireLock(path string) (*flock.Flock, error) {
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600),
 		flock.SetFlag(os.O_CREATE|os.O_RDONLY|private.OpenFlags))
@@ -154,10 +154,10 @@ func acquireLock(path string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// prepareFile creates the file if there is none, so that it never has another mode than 0600,
-// and looks whether it can be a SQLite database at all.
+// prepareFile creates the file if it does not exist, with mode 0600 from the start, and checks
+// that it can be a SQLite database.
 func prepareFile(path string) error {
-	for _, suffix := range fileSuffixes[1:] { // SQLite opens these itself
+	for _, suffix := range fileSuffixes[1:] { // SQLite opens these on its own
 		info, err := os.Lstat(path + suffix)
 		if err == nil && !info.Mode().IsRegular() {
 			return fmt.Errorf("opening the store: %w",
@@ -184,7 +184,7 @@ func prepareFile(path string) error {
 	return checkMagic(path, f)
 }
 
-// checkMagic returns a *FileError unless a file begins as SQLite's do.
+// checkMagic returns a *FileError unless the file starts like a SQLite database.
 func checkMagic(path string, f io.Reader) error {
 	const magic = "SQLite format 3\x00"
 	head := make([]byte, len(magic))
@@ -200,14 +200,14 @@ func checkMagic(path string, f io.Reader) error {
 	return nil
 }
 
-// dsn is the driver's name for a connection with our settings.
+// dsn returns the data source name for a connection with our settings.
 func dsn(path string, pragmas ...string) string {
 	pragmas = append([]string{
-		"busy_timeout(5000)", // somebody may be looking at the file with sqlite3
-		"synchronous(full)",  // NORMAL in WAL mode loses the last commits at a power cut
+		"busy_timeout(5000)", // someone may have opened the file with sqlite3
+		"synchronous(full)",  // NORMAL in WAL mode loses the last commits in a power cut
 		"trusted_schema(0)",
 		"cell_size_check(1)",
-		"wal_autocheckpoint(4000)", // pages; rarer than the default of 1000, since each one waits for the disk twice
+		"wal_autocheckpoint(4000)", // pages; rarer than the default of 1000, since each checkpoint syncs twice
 		"journal_size_limit(67108864)",
 		"cache_size(-16384)", // KiB
 	}, pragmas...)
@@ -215,7 +215,7 @@ func dsn(path string, pragmas ...string) string {
 }
 
 func newWriter(ctx context.Context, path string, db *sql.DB) (*writer, error) {
-	// An empty write-ahead log must be possible before anything else is said about the file.
+	// Check first that a write-ahead log is possible at all.
 	var mode string
 	if err := db.QueryRowContext(ctx, "PRAGMA journal_mode = wal").Scan(&mode); err != nil {
 		return nil, err
@@ -253,7 +253,7 @@ func readState(ctx context.Context, db querier) (id string, rev store.Rev, err e
 	return id, rev, err
 }
 
-// newUnopenedWriter is a writer without a file.
+// newUnopenedWriter returns a writer without a file.
 func newUnopenedWriter(path string) *writer {
 	return &writer{
 		path: path, leases: local.NewLeases(), sequences: map[string]uint64{},
@@ -261,8 +261,8 @@ func newUnopenedWriter(path string) *writer {
 	}
 }
 
-// identify refuses files that are not ours, and returns the version of the
-// schema of those that are; 0: there is nothing in it.
+// identify rejects databases of other programs and versions, and returns the version of the
+// schema, 0 if the database is empty.
 func identify(ctx context.Context, db *sql.DB, path string) (version int, err error) {
 	var id, tables int
 	if err := db.QueryRowContext(ctx, `SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
@@ -281,7 +281,8 @@ func identify(ctx context.Context, db *sql.DB, path string) (version int, err er
 	return version, nil
 }
 
-// check refuses files that are not ours or not whole, and returns the version of the schema as identify does.
+// check rejects files that identify rejects or that are corrupt, and returns the version of the
+// schema.
 func check(ctx context.Context, db *sql.DB, path string) (version int, err error) {
 	if version, err = identify(ctx, db, path); err != nil {
 		return 0, err
@@ -311,11 +312,11 @@ func check(ctx context.Context, db *sql.DB, path string) (version int, err error
 	return version, nil
 }
 
-// migrate brings the schema up to date from a version, each step in a transaction.
+// migrate brings the schema up to date from version, each step in a transaction.
 func migrate(ctx context.Context, db *sql.DB, path string, version int, steps []string) error {
 	if version < len(steps) {
-		// A new schema must be in the file, which may have to do without its log. If
-		// that fails, it stays in the log.
+		// The new schema should be in the main file, which may be opened without its log.
+		// If the checkpoint fails, it stays in the log.
 		defer db.ExecContext(ctx, "PRAGMA wal_checkpoint(FULL)")
 	}
 	for ; version < len(steps); version++ {

@@ -19,25 +19,24 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/local"
 )
 
-// ErrMoved: the files of a store that was opened for reading have changed. A
-// daemon has opened it since, and what was read may mix old and new.
+// ErrMoved is returned if the files of a store that was opened for reading have changed. A daemon
+// has opened it since, and what was read may mix old and new records.
 var ErrMoved = errors.New("the store was changed while it was read, as a daemon has started; ask again")
 
-// OpenReadOnly opens the store at path to read what its last user left, also
-// where that was killed and the write-ahead log still holds its last commits. It
-// takes no lock, so the store can be opened meanwhile, and it changes
-// nothing: it works on a read-only file system. The caller makes sure that
-// the store is not open; a read fails with ErrMoved if it was opened since.
+// OpenReadOnly opens the store at path to read what its last user left, even if that process was
+// killed and the write-ahead log still holds its last commits. It takes no lock and changes
+// nothing, so it works on a read-only file system. The caller makes sure that the store is not
+// open; a read fails with ErrMoved if it was opened since.
 //
-// Apply and Acquire fail with store.ErrReadOnly. The error is fs.ErrNotExist
-// where there is no store, or nothing in it, and a *FileError as for Open.
+// Apply and Acquire fail with store.ErrReadOnly. The error is fs.ErrNotExist if there is no store
+// or it is empty, and a *FileError as for Open.
 func OpenReadOnly(ctx context.Context, path string) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{path: path, leases: local.NewLeases(), damaged: make(map[string]bool)}
-	for _, suffix := range fileSuffixes[:2] { // SQLite would only say that it cannot open it
+	for _, suffix := range fileSuffixes[:2] { // for a better error than the one of SQLite
 		f, err := private.OpenFile(path+suffix, os.O_RDONLY)
 		if err == nil {
 			f.Close()
@@ -59,9 +58,9 @@ func OpenReadOnly(ctx context.Context, path string) (*Store, error) {
 	return s, nil
 }
 
-// openReader opens the one connection. The write-ahead log is read with an index
-// in memory, which SQLite does for the only user of a file: the file system
-// that it is given has no locks, and no shared memory.
+// openReader opens the only connection. SQLite reads the write-ahead log with an index in memory,
+// as it does for the only user of a file: the file system that it is given has no locks and no
+// shared memory.
 func (s *Store) openReader(ctx context.Context, vfs string) error {
 	dsn := "file:" + url.PathEscape(filepath.Base(s.path)) + "?mode=ro&vfs=" + vfs +
 		"&_pragma=locking_mode(exclusive)&_pragma=query_only(1)&_pragma=trusted_schema(0)&_pragma=cell_size_check(1)"
@@ -88,7 +87,7 @@ func (s *Store) openReader(ctx context.Context, vfs string) error {
 	return s.fileState.check(s.path)
 }
 
-// fileState is what the files of a store looked like when it was opened for reading.
+// fileState is the state of the files of a store when it was opened for reading.
 type fileState struct{ file, wal os.FileInfo }
 
 func statStore(path string) (*fileState, error) {
@@ -103,8 +102,8 @@ func statStore(path string) (*fileState, error) {
 	return &fileState{file, wal}, nil
 }
 
-// check fails with ErrMoved if the files have changed. A nil still is that of a
-// store which may change: Open keeps others out.
+// check fails with ErrMoved if the files have changed. It is a no-op for a nil fileState, which
+// belongs to a store that Open protects with a lock.
 func (s *fileState) check(path string) error {
 	if s == nil {
 		return nil
@@ -123,9 +122,8 @@ func sameContent(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// readOnlyDir is a directory whose files SQLite can only read. It asks for the
-// write-ahead log of a store whose last user has closed it in order, too: such a
-// store has none, which is the same as an empty one.
+// readOnlyDir is a directory whose files SQLite can only read. SQLite also asks for the
+// write-ahead log of a store that was closed properly and has none; an empty file serves instead.
 type readOnlyDir string
 
 // Open implements fs.FS.
@@ -140,7 +138,7 @@ func (d readOnlyDir) Open(name string) (fs.File, error) {
 	return f, nil
 }
 
-// Stat implements fs.StatFS, which SQLite finds out with what is there.
+// Stat implements fs.StatFS. SQLite uses it to check which files exist.
 func (d readOnlyDir) Stat(name string) (fs.FileInfo, error) {
 	return os.Lstat(filepath.Join(string(d), name))
 }

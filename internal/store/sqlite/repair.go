@@ -14,21 +14,21 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// Report is what Repair did.
+// Report describes a completed Repair.
 type Report struct {
-	Aside    string // where the old file is now; "" if there was nothing wrong with it
+	Aside    string // the new path of the old file; "" if it was intact
 	Problem  string // what was wrong
-	Salvaged int    // records that are in the new file
-	Lost     error  // what could not be read, nil if all could; how many records that is cannot be known
+	Salvaged int    // number of records in the new file
+	Lost     error  // what could not be read, or nil; the number of lost records is unknown
 }
 
-// Repair makes the file at path usable: if Open would fail with a *FileError it
-// is kept as path.damaged-TIME and a new one takes its place, with all
-// records of a damaged one that can still be read. Of a file of a newer version or of
-// another program nothing is taken over. The new file is complete before the old
-// one is touched, and nothing is ever deleted. The store must not be open.
+// Repair makes the file at path usable. If Open would fail with a *FileError, the file is kept as
+// path.damaged-TIME and a new one takes its place, with all records of a damaged file that can
+// still be read. Nothing is copied from a file of a newer version or of another program. The new
+// file is complete before the old one is touched, and nothing is ever deleted. The store must not
+// be open.
 //
-// Revisions, sequence numbers and epochs go on from what can be read of them.
+// Revisions, sequence numbers and epochs continue after those that can be read.
 func Repair(ctx context.Context, path string) (Report, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -71,13 +71,13 @@ func asidePath(path, why string) string {
 	return path + "." + why + "-" + time.Now().UTC().Format("20060102T150405.000Z")
 }
 
-// build makes the new file, and closes it.
+// build creates the new file and closes it.
 func build(ctx context.Context, path, fresh string, kind Kind, work string, r *Report) error {
 	s, err := open(ctx, fresh)
 	if err != nil {
 		return err
 	}
-	// Nothing but this function uses it, so that its connection is free.
+	// Nothing else uses this store, so its connection is free.
 	if kind == Damaged || kind == Lost {
 		_, reached, _ := readMark(path)
 		r.Salvaged, r.Lost, err = salvage(ctx, path, filepath.Join(work, "copy"), s.writer.conn, reached)
@@ -85,15 +85,14 @@ func build(ctx context.Context, path, fresh string, kind Kind, work string, r *R
 	return errors.Join(err, s.writer.reload(), s.Close())
 }
 
-// replace keeps the old files under their new name and puts the new one in
-// place. Whenever it is interrupted, nothing is lost: both files of the old one are
-// aside before one of them goes. The new one must not meet the old log file,
-// which would be played into it.
+// replace keeps the old files under a new name and puts the new file in place. An interruption
+// loses nothing: both old files have their new names before one of the old names is removed. The
+// new file must not meet the old log, which SQLite would replay into it.
 func replace(path, fresh, aside string) error {
 	for _, suffix := range fileSuffixes[:2] {
 		err := os.Link(path+suffix, aside+suffix)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			err = copyFile(path+suffix, aside+suffix) // a file system without links
+			err = copyFile(path+suffix, aside+suffix) // the file system has no links
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -107,7 +106,7 @@ func replace(path, fresh, aside string) error {
 	return install(fresh, path)
 }
 
-// install gives a new file and its mark the names of the store.
+// install renames a new file and its mark to the names of the store.
 func install(fresh, path string) error {
 	for _, suffix := range []string{"", markSuffix} {
 		if err := os.Rename(fresh+suffix, path+suffix); err != nil {
@@ -117,8 +116,8 @@ func install(fresh, path string) error {
 	return syncFile(filepath.Dir(path))
 }
 
-// salvage copies what can be read. It reads a copy of the file, since even
-// reading may change one that has a write-ahead log. What cannot be read is lost, not err.
+// salvage copies all records that can be read. It reads a copy of the file, since even reading
+// may change a database with a write-ahead log. lost describes what could not be read.
 func salvage(ctx context.Context, path, copied string, to *conn, reached store.Rev) (n int, lost, err error) {
 	for _, suffix := range fileSuffixes[:2] {
 		if err := copyFile(path+suffix, copied+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -134,15 +133,15 @@ func salvage(ctx context.Context, path, copied string, to *conn, reached store.R
 	return rescue(ctx, from, to, reached)
 }
 
-// rescue writes all records that can be read into a new file. Its revisions are
-// greater than the one that the old file had reached.
+// rescue writes all records that can be read into a new file. Its revisions are greater than the
+// one that the old file had reached.
 func rescue(ctx context.Context, from querier, to *conn, reached store.Rev) (n int, lost, err error) {
 	if err := to.exec("BEGIN IMMEDIATE"); err != nil {
 		return 0, nil, err
 	}
 	defer to.rollback() // does nothing after the commit
 	rescue := rescuer{ctx: ctx, from: from}
-	// Where a cell holds what its column cannot, its row is lost.
+	// A row with a value of the wrong type is lost.
 	rescue.table(`SELECT name, value FROM meta`, 2, func(v []any) error {
 		if _, ok := v[1].(int64); !ok {
 			return nil
@@ -153,7 +152,7 @@ func rescue(ctx context.Context, from querier, to *conn, reached store.Rev) (n i
 	rescue.table(`SELECT prefix, last FROM sequence`, 2, func(v []any) error {
 		prefix, _ := v[0].(string)
 		if _, ok := v[1].(int64); !ok || store.CheckKey(prefix) != nil {
-			return nil // rebuilt from the records, see goOn
+			return nil // rebuilt from the records, see advanceCounters
 		}
 		_, err := to.setSequence.Exec(v...)
 		return err
@@ -197,9 +196,9 @@ func rescue(ctx context.Context, from querier, to *conn, reached store.Rev) (n i
 	return n, rescue.lost, to.exec("COMMIT")
 }
 
-// advanceCounters makes the counters greater than everything that was salvaged: the
-// revision by a good deal, since later ones may have been given out and lost, and
-// the sequence of each prefix that has appended records at least up to the last of them.
+// advanceCounters makes the counters greater than everything that was salvaged. The revision gets
+// a large margin, since later ones may have been assigned and lost. The sequence of each prefix
+// becomes at least that of its last record.
 func (c *conn) advanceCounters(ctx context.Context, reached store.Rev) error {
 	_, err := c.ExecContext(ctx, raiseCounters, int64(reached))
 	return err
@@ -214,22 +213,22 @@ INSERT INTO sequence (prefix, last)
 	GROUP BY 1
 	ON CONFLICT (prefix) DO UPDATE SET last = max(last, excluded.last);`
 
-// querier is an *sql.DB or a connection of one.
+// querier is an *sql.DB or one of its connections.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// rescuer reads tables that break off somewhere.
+// rescuer reads tables of a damaged file.
 type rescuer struct {
 	ctx  context.Context
 	from querier
-	lost error // why not everything could be read
-	err  error // why nothing can be written
+	lost error // the errors of reading
+	err  error // the error of writing
 }
 
-// table reads from the beginning up to the first row that cannot be read, and then
-// from the end backwards, so that one bad page costs little more than itself.
+// table reads a table from the start up to the first row that cannot be read, and then backwards
+// from the end, so a bad page costs little more than itself.
 func (r *rescuer) table(query string, columns int, keep func([]any) error, key string) {
 	err := r.rows(query+" ORDER BY "+key, columns, keep)
 	if err == nil || r.err != nil {

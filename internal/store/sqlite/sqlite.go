@@ -1,11 +1,11 @@
-// Package sqlite implements the durable store of one machine: a SQLite file that
-// one process has open. What Apply acknowledges survives SIGKILL and power loss.
+// Package sqlite implements the durable store of one machine: a SQLite file that one process has
+// open. Acknowledged changes survive SIGKILL and power loss.
 //
-// Writes go through one goroutine, which commits whatever has come in since its
-// last commit as one transaction, with one fsync: 64 agents that write at once
-// share it. Each Apply is still atomic by itself and gets its own result, since
-// it is planned against the transaction so far before any of it is written
-// (package local). Reads have connections of their own and wait for no writer.
+// Writes go through one goroutine. It commits everything that has arrived since its last commit
+// as one transaction, with one fsync: 64 agents that write concurrently share it. Each Apply is
+// still atomic and gets its own result, since it is planned against the transaction so far before
+// any of it is written (package local). Reads have connections of their own and never wait for a
+// writer.
 package sqlite
 
 import (
@@ -27,37 +27,37 @@ import (
 // Store is a store.Store in a SQLite file.
 type Store struct {
 	path    string
-	swap    sync.RWMutex // of what Maintain replaces: held by reads
+	swap    sync.RWMutex // held by reads while they use what Maintain replaces
 	lock    *flock.Flock // nil while Repair uses it
 	readers *sql.DB
-	own     files   // needs busy of the writer
-	writer  *writer // nil of one that OpenReadOnly has opened
+	own     files   // needs writer.busy
+	writer  *writer // nil if opened by OpenReadOnly
 	history *local.History
 	leases  *local.Leases
 	closing sync.Once
 	closed  atomic.Bool
 	err     error // of Close
 
-	fileState  *fileState   // of one that OpenReadOnly has opened
-	id         string       // of such a one
-	unregister func() error // of its file system from SQLite
+	fileState  *fileState   // set by OpenReadOnly
+	id         string       // set by OpenReadOnly
+	unregister func() error // unregisters the file system from SQLite
 
 	damage  sync.Mutex
 	damaged map[string]bool // keys of records with a wrong checksum; needs damage
 
-	// Of maintain, for the next Maintain; they need swap.
+	// Results of maintain for the next Maintain; they need swap.
 	restored bool
 	loss     error
-	retry    time.Time // when guard may try again
+	retry    time.Time // when ensureFiles may try again
 }
 
 var _ store.Store = (*Store)(nil)
 
-// Path is the file that the store is kept in.
+// Path returns the path of the file of the store.
 func (s *Store) Path() string { return s.path }
 
-// ID names the history of the store: it is made with the file, and another one is made
-// when the file is restored from a backup or repaired.
+// ID returns the ID of the history of the store. It is created with the file, and changes when
+// the file is restored from a backup or repaired.
 func (s *Store) ID() string {
 	s.swap.RLock()
 	defer s.swap.RUnlock()
@@ -67,11 +67,10 @@ func (s *Store) ID() string {
 	return s.writer.id
 }
 
-// Apply is store.Store's. It returns ErrUnknown only when the disk reports an
-// error in the middle of a commit. While the disk is full or read-only it
-// returns ErrFull or ErrReadOnly, and works again as soon as the disk does.
-// A context that ends takes the write back if its transaction has not begun;
-// else Apply waits for the result, which is a matter of one fsync.
+// Apply implements store.Store. It returns ErrUnknown only if the disk reports an error in the
+// middle of a commit. While the disk is full or read-only it returns ErrFull or ErrReadOnly, and
+// works again as soon as the disk does. If the context ends before the transaction has begun, the
+// write is withdrawn; after that, Apply waits for the result, which takes one fsync.
 func (s *Store) Apply(ctx context.Context, fence store.Fence, conds []store.Cond, ops []store.Op) (store.Rev, error) {
 	if err := store.CheckApply(conds, ops); err != nil {
 		return 0, err
@@ -86,8 +85,8 @@ func (s *Store) Apply(ctx context.Context, fence store.Fence, conds []store.Cond
 	return r.rev, nil
 }
 
-// Acquire is store.Store's. The lease itself is held in memory, since the file
-// has one user only; epochs are durable.
+// Acquire implements store.Store. The lease itself is held in memory, since the file has only one
+// user; epochs are durable.
 func (s *Store) Acquire(ctx context.Context, name string, ttl time.Duration) (store.Lease, error) {
 	if s.closed.Load() {
 		return nil, store.ErrClosed
@@ -102,23 +101,23 @@ func (s *Store) Acquire(ctx context.Context, name string, ttl time.Duration) (st
 	})
 }
 
-// Watch is store.Store's. Changes are kept in memory, so that a store that was
-// reopened begins with no history.
+// Watch implements store.Store. Changes are kept in memory, so a reopened store starts without
+// history.
 func (s *Store) Watch(ctx context.Context, prefix string, from store.Rev) iter.Seq2[store.Change, error] {
 	return s.history.Watch(ctx, prefix, from)
 }
 
-// Snapshot is store.Store's.
+// Snapshot implements store.Store.
 func (s *Store) Snapshot(ctx context.Context, prefix string) ([]store.Record, store.Rev, error) {
 	return s.read(ctx, prefix, "", 0, 0)
 }
 
-// Scan is store.Store's.
+// Scan implements store.Store.
 func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Record, store.Rev, error) {
 	return s.read(ctx, prefix, after, limit, store.MaxPage)
 }
 
-// Close is store.Store's.
+// Close implements store.Store.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.closed.Store(true)
@@ -126,7 +125,7 @@ func (s *Store) Close() error {
 		if s.writer != nil {
 			s.writer.end()
 		}
-		s.swap.Lock() // Maintain has ended
+		s.swap.Lock() // waits for Maintain to return
 		defer s.swap.Unlock()
 		s.err = s.closeFiles()
 		if s.history != nil {
@@ -145,8 +144,8 @@ func (s *Store) Close() error {
 	return s.err
 }
 
-// closeFiles closes the connections, the last of which folds the write-ahead log into
-// the file. It must be the one that was opened.
+// closeFiles closes the connections. The last one checkpoints the write-ahead log into the file,
+// so the files must still be the ones that were opened.
 func (s *Store) closeFiles() error {
 	w := s.writer
 	if w != nil {
@@ -165,7 +164,7 @@ func (s *Store) closeFiles() error {
 	return errors.Join(w.conn.close(), w.db.Close(), s.readers.Close())
 }
 
-// read reads, once more if files that were removed, replaced or cut are in the way.
+// read reads, and tries once more if the files had to be written again.
 func (s *Store) read(ctx context.Context, prefix, after string, limit, maxBytes int) ([]store.Record, store.Rev,
 	error) {
 	records, rev, err := s.readOnce(ctx, prefix, after, limit, maxBytes)
@@ -190,11 +189,11 @@ func (s *Store) readOnce(ctx context.Context, prefix, after string, limit, maxBy
 	}
 	page, rev, err := s.readTx(ctx, prefix, after, limit, maxBytes)
 	if moved := s.fileState.check(s.path); moved != nil {
-		return nil, 0, moved // which explains what has gone wrong, too
+		return nil, 0, moved // which also explains an error of readTx
 	}
 	switch {
 	case err == nil:
-		// The transaction may be visible before its watches have been told.
+		// A transaction may be visible before it is published to watches.
 		s.history.Await(rev)
 		return page, rev, nil
 	case ctx.Err() != nil:
@@ -231,28 +230,28 @@ func (s *Store) readTx(ctx context.Context, prefix, after string, limit, maxByte
 	return p.records, rev, err
 }
 
-// page collects records up to a bound.
+// page collects records up to a limit.
 type page struct {
 	limit, maxBytes int
-	damaged         func(key string) // is told of records that are left out
+	damaged         func(key string) // called for each record that is skipped
 	records         []store.Record
 	bytes           int
 	full            bool
 }
 
-// query adds the records of a range. Its first argument is the key after which it begins.
+// query adds the records of a range. Its first argument is the key after which the range begins.
 func (p *page) query(ctx context.Context, tx *sql.Tx, where, from string, args ...any) error {
 	for {
 		last, more, err := p.rows(ctx, tx, where, append([]any{from}, args...))
 		if err != nil || !more {
 			return err
 		}
-		from = last // all were damaged up to here, and an empty page would be the end
+		from = last // all records up to here were damaged, and an empty page would mean the end
 	}
 }
 
-// rows adds records up to the bounds. more: the last of those that were left out is
-// where to go on, and none was added.
+// rows adds records up to the limits. If more is true, no record was added, and last is the key
+// of the last damaged one, after which to continue.
 func (p *page) rows(ctx context.Context, tx *sql.Tx, where string, args []any) (last string, more bool, err error) {
 	query := `SELECT key, value, rev, sum FROM record ` + where
 	left := p.limit - len(p.records)
@@ -267,7 +266,7 @@ func (p *page) rows(ctx context.Context, tx *sql.Tx, where string, args []any) (
 	n, before := 0, len(p.records)
 	for rows.Next() {
 		var r store.Record
-		var rev, sum int64 // whatever damage that no check has found has made of it
+		var rev, sum int64 // may be any value in a damaged file
 		if err := rows.Scan(&r.Key, &r.Value, &rev, &sum); err != nil {
 			return "", false, err
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/local"
 )
 
-// OpenWaiting is Open for when the disk is too full for that. What is in the file can be
-// read, and writes are refused with store.ErrFull until Maintain finds room; from then on
-// it is an open store. A file whose log was not folded into it cannot be read that way.
+// OpenWaiting opens a store when the disk is too full for Open. Its records can be read, and
+// writes fail with store.ErrFull until Maintain finds room; from then on the store works
+// normally. A file with a log that was not checkpointed cannot be opened this way.
 func OpenWaiting(ctx context.Context, path string) (*Store, error) {
 	return locked(ctx, path, openWaiting)
 }
@@ -47,12 +47,13 @@ func openWaiting(ctx context.Context, path string) (*Store, error) {
 	return s, nil
 }
 
-// openImmutable opens a file that has no other user and is not changed, without its log and its index.
+// openImmutable opens a file that has no other user and does not change, without its log and its
+// index.
 func openImmutable(path string) (*sql.DB, error) {
 	return sql.Open("sqlite", dsn(path, "query_only(1)")+"&mode=ro&immutable=1")
 }
 
-// openWithoutLog opens a file without writers for reading, without its log and its index.
+// openWithoutLog opens for reading a file that nothing writes to, without its log.
 func openWithoutLog(ctx context.Context, w *writer) (*sql.DB, error) {
 	db, err := openImmutable(w.path)
 	if err != nil {
@@ -75,7 +76,8 @@ func openWithoutLog(ctx context.Context, w *writer) (*sql.DB, error) {
 	return db, nil
 }
 
-// Waiting is why a store that was opened by OpenWaiting takes no writes yet, nil if it does.
+// Waiting returns the reason why a store that was opened by OpenWaiting does not accept writes
+// yet, or nil.
 func (s *Store) Waiting() error {
 	if s.writer == nil { // opened by OpenReadOnly
 		return nil
@@ -85,7 +87,7 @@ func (s *Store) Waiting() error {
 	return s.writer.refused
 }
 
-// finishOpening makes an open store of one that waited, if there is room by now.
+// finishOpening opens a store that was waiting for room, if there is enough by now.
 func (s *Store) finishOpening(ctx context.Context) error {
 	if err := prepareFile(s.path); err != nil {
 		return err

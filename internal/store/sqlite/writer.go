@@ -15,24 +15,24 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/local"
 )
 
-// Bounds on one transaction: large enough that no write waits for two fsyncs,
-// small enough that the first of a flood is not kept waiting for the last.
+// Bounds on one transaction: large enough that no write waits for two fsyncs, small enough that
+// the first write of a flood does not wait long for the last.
 const (
 	maxGroup      = 512
 	maxGroupBytes = 8 << 20
 )
 
-// request is one call on its way to the writer.
+// request is one call that is queued for the writer.
 type request struct {
 	fence    store.Fence
 	conds    []store.Cond
 	ops      []store.Op
-	newEpoch bool // instead of all that
+	newEpoch bool // instead of the above
 
 	rev   store.Rev
 	epoch uint64
 	err   error
-	done  chan struct{} // closed when the results are there
+	done  chan struct{} // closed when the results are set
 }
 
 func (r *request) size() int {
@@ -46,30 +46,30 @@ func (r *request) size() int {
 // writer owns the only connection that writes.
 type writer struct {
 	path        string
-	busy        sync.Mutex // held while conn is used, so that Maintain can replace it
+	busy        sync.Mutex // held while conn is in use, since Maintain may replace it
 	db          *sql.DB
 	conn        *conn // nil if the file was lost and cannot be opened again
 	history     *local.History
 	leases      *local.Leases
 	ended       chan struct{}
-	ensureFiles func() (restored bool) // looks after the files before they are written to
-	// For the tests: how many groups were taken, and how many transactions there were.
+	ensureFiles func() (restored bool) // called before each write
+	// Counters for tests: groups taken, and transactions committed.
 	taken, commits atomic.Int64
 
 	mu      sync.Mutex
 	queue   []*request
 	closing bool
-	wake    chan struct{} // holds one token when there is something to do
+	wake    chan struct{} // holds a token when there is something to do
 
-	// The rest belongs to the goroutine, or to the holder of busy.
-	refused   error // why the file was not opened yet
+	// The rest needs busy.
+	refused   error // the reason why the file is not open yet
 	id        string
 	mark      *mark
 	rev       store.Rev
 	epoch     uint64
 	sequences map[string]uint64 // a cache
-	stale     bool              // what is in memory may not be what is in the file
-	behind    bool              // the log has something that is not in the file
+	stale     bool              // memory may differ from the file
+	behind    bool              // the log has changes that are not in the main file
 }
 
 // do queues a request and waits for its result.
@@ -97,7 +97,7 @@ func (w *writer) do(ctx context.Context, r *request) error {
 	return r.err
 }
 
-// withdraw takes a request back that the writer has not begun.
+// withdraw removes a request from the queue, unless the writer has already taken it.
 func (w *writer) withdraw(r *request) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,7 +116,7 @@ func (w *writer) signal() {
 	}
 }
 
-// end refuses what comes from now on, finishes what came before, and ends the goroutine.
+// end rejects new requests, finishes the queued ones, and stops the goroutine.
 func (w *writer) end() {
 	w.mu.Lock()
 	w.closing = true
@@ -149,9 +149,9 @@ func (w *writer) loop() {
 	}
 }
 
-// waitForMore lets others run for as long as that brings in more requests: the first
-// to come is seldom alone, and those who have just got their results are about to
-// write again. Without it writers fall into two halves that wait for each other.
+// waitForMore yields the processor for as long as that brings in more requests. The first request
+// is seldom alone, and callers that have just got a result are about to write again. Without it,
+// writers fall into two halves that wait for each other.
 func (w *writer) waitForMore() {
 	for before := -1; ; {
 		w.mu.Lock()
@@ -165,7 +165,7 @@ func (w *writer) waitForMore() {
 	}
 }
 
-// next takes what is queued, within the bounds.
+// next takes the queued requests, within the bounds of a transaction.
 func (w *writer) next() (group []*request, closing bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -188,7 +188,7 @@ func (w *writer) next() (group []*request, closing bool) {
 func (w *writer) commit(group []*request) {
 	err := w.tryCommit(group)
 	if len(group) > 1 && errors.Is(err, store.ErrFull) {
-		// There is no room for all of them. Perhaps there is for some.
+		// There is no room for the whole group, but perhaps for some of it.
 		for i := range group {
 			w.commit(group[i : i+1])
 		}
@@ -201,8 +201,8 @@ func (w *writer) commit(group []*request) {
 	}
 }
 
-// tryCommit commits a group. If it returns an error, those of the group without one
-// of their own share it.
+// tryCommit commits a group. A returned error applies to each request that has no error of its
+// own.
 func (w *writer) tryCommit(group []*request) error {
 	if w.refused != nil {
 		return w.refused
@@ -246,8 +246,8 @@ func (w *writer) tryCommit(group []*request) error {
 		w.stale = true
 		err = w.diagnose("commit", err)
 		if !store.Refused(err) {
-			// The last thing a commit does is to wait for the disk. If that fails,
-			// a crash may bring back what is now rolled back.
+			// A commit ends with a sync. If that fails, a crash may bring back what is
+			// now rolled back.
 			err = fmt.Errorf("%w: %w", store.ErrUnknown, err)
 		}
 		return err
@@ -264,8 +264,8 @@ func (w *writer) tryCommit(group []*request) error {
 	return nil
 }
 
-// reload makes memory agree with the file after a transaction that failed. Where it
-// was committed after all, watches cannot be told what it did: they have to look again.
+// reload reads the state of the file after a transaction that failed. If it was committed after
+// all, watches cannot be told its changes and get ErrCompacted.
 func (w *writer) reload() error {
 	rev, err := w.conn.meta("rev")
 	if err != nil {
