@@ -10,7 +10,7 @@ import (
 type Entry struct {
 	Type   Type
 	Doc    string   // when it is written
-	Fields []string // of its data: the name, and what it is after a space
+	Fields []string // of its data: the name, a space, and its meaning
 }
 
 // Section is a group of entries with a title.
@@ -19,7 +19,7 @@ type Section struct {
 	Entries []Entry
 }
 
-// Fields that many types share.
+// Descriptions of fields that many types share.
 const (
 	fieldReason   = "reason the rule or the cause behind it"
 	fieldDecision = "decision `restart`, `held`, `left`, `forgotten` or `supervisor ends`"
@@ -41,7 +41,7 @@ const (
 	fieldLate     = "late `true` if it was noticed later"
 )
 
-// commonFields are the fields that many types have, each with one meaning.
+// commonFields returns the fields that many types share, each with one meaning.
 func commonFields() []string {
 	return []string{
 		fieldError, fieldReason, fieldExit, fieldCode, fieldSignal, fieldOutput, fieldSaid, fieldStatus, fieldErrno,
@@ -66,8 +66,7 @@ func Catalogue() []Section {
 	}
 }
 
-// retired are the types of events that earlier versions have written, or have
-// offered and never written, with the type to use now.
+// retired maps types that earlier versions wrote or offered to the types that replace them.
 func retired() map[Type]Type {
 	return map[Type]Type{
 		unknown:                AgentMisbehaved,
@@ -81,10 +80,10 @@ func retired() map[Type]Type {
 	}
 }
 
-// unknown is the only retired type that the log of an earlier version may hold.
+// unknown is the only retired type that the log of an earlier version may contain.
 const unknown Type = "unknown"
 
-// all returns the names in the catalogue, in its order.
+// all returns the names of all types, in the order of the catalogue.
 var all = sync.OnceValue(func() (names []string) {
 	for _, s := range Catalogue() {
 		for _, e := range s.Entries {
@@ -233,7 +232,8 @@ func poolEntries() []Entry {
 	}
 }
 
-// supervisorEntries are those of agents, of supervisors, and two that only supervisors have.
+// supervisorEntries returns the entries of agents for supervisors, and two that only supervisors
+// have.
 func supervisorEntries() (entries []Entry) {
 	for _, e := range childEntries() {
 		what := strings.TrimPrefix(string(e.Type), "agent.")

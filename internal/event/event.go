@@ -1,6 +1,6 @@
-// Package event records what has happened, in an append-only log in the store.
-// Each event has a number that is unique over all writers, so that a reader can
-// ask for what came after 120, and neither miss nor repeat one.
+// Package event records what happens in an append-only log in the store. Each event has a number
+// that is unique across all writers. A reader can ask for the events after number 120 and neither
+// miss nor repeat one.
 package event
 
 import (
@@ -15,50 +15,49 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// Bounds on one event. What is longer is cut, and Truncated says by how much.
-// Together they fit into one value of the store even where JSON needs six bytes
-// for one.
+// Bounds on one event. Longer values are cut, and Truncated counts the bytes. Together they fit
+// into one value of the store even if JSON needs six bytes for one.
 const (
 	MaxData    = 512 << 10 // bytes of Data
 	MaxMessage = 64 << 10  // bytes of Message
 	MaxName    = 1 << 10   // bytes of Path and Actor
 )
 
-// Event is one thing that happened. Its JSON form is what is stored and what
-// every stream prints, one object a line; the names of the fields never change.
+// Event is something that happened. Its JSON form is stored, and printed by every stream, one
+// object per line. The names of the fields never change.
 type Event struct {
 	_ struct{} `open:"true" doc:"Something that happened. Later versions may add fields."`
 
-	// Seq is the event's place in the log, from 1; given by the log.
+	// Seq is the number of the event in the log, from 1. The log sets it.
 	Seq uint64 `json:"seq,omitempty" doc:"Its number in the log; no other event has it."`
-	// Epoch names the log in which Seq counts; given by Log.Events. A log that was
-	// restored or made again has another one.
+	// Epoch names the log in which Seq counts. It changes when the log is restored or created
+	// again. Log.Events sets it.
 	Epoch string `json:"epoch,omitempty" doc:"Names the log in which seq counts. A log that was restored or made again has another one."`
-	// Time is when it happened, not when it was written; set by Append if zero.
+	// Time is the time at which it happened, not at which it was written. Append sets it if it is
+	// zero.
 	Time time.Time `json:"time" doc:"When it happened."`
-	// Type is one of the Catalogue. Readers must expect names of other versions.
+	// Type is one of the Catalogue. Readers must expect types of other versions.
 	Type Type `json:"type" doc:"A dotted name, such as agent.crashed. Readers must expect names that they do not know."`
 	// Path is the node of the tree that the event is about.
 	Path string `json:"path,omitempty" doc:"The node that it is about."`
-	// Incarnation is the life of the agent that the event is about.
+	// Incarnation is the number of the incarnation that the event is about.
 	Incarnation uint64 `json:"incarnation,omitempty" doc:"The life of the agent that it is about."`
-	// Actor is who did it: "patrol", "user", the path of an agent.
+	// Actor caused the event: "patrol", "user", or the path of an agent.
 	Actor string `json:"actor,omitempty" doc:"Who did it."`
 	// Message is one line for people.
 	Message string `json:"message,omitempty" doc:"One line for people."`
-	// Data is what programs want to know, one JSON value; its shape depends on Type.
+	// Data is one JSON value for programs; its shape depends on Type.
 	Data json.RawMessage `json:"data,omitempty" doc:"What programs want to know; its shape depends on the type."`
-	// Truncated is how many bytes were cut from Message and Data.
+	// Truncated is the number of bytes that were cut from Message and Data.
 	Truncated int `json:"truncated,omitempty" minimum:"0" doc:"How many bytes were cut from message and data."`
 
-	// Extra holds fields that this version does not know, so that they
-	// survive being read and written again.
+	// Extra holds fields that this version does not know, to preserve them when the event is
+	// written again.
 	Extra map[string]json.RawMessage `json:"-"`
 }
 
-// Text returns the message of an event without the name of what it is about, for where
-// that is shown already. Messages begin with the path of a node, or with "order" and the
-// name of an order.
+// Text returns the message without the name of its subject, for places that show the name
+// already. Messages begin with the path of a node, or with "order" and the name of an order.
 func (e Event) Text() string {
 	if e.Path == "" {
 		return e.Message
@@ -69,8 +68,8 @@ func (e Event) Text() string {
 	return strings.TrimPrefix(e.Message, e.Path+" ")
 }
 
-// With returns the event with v as its data. What cannot be JSON is replaced by
-// {"error": why}: an event is never lost for its data.
+// With returns the event with v as its data. If v cannot be encoded, the data is {"error":
+// reason}: an event is never lost because of its data.
 func (e Event) With(v any) Event {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -91,7 +90,7 @@ func (e Event) Decode(v any) error {
 	return nil
 }
 
-// String is the event in one line for people.
+// String returns the event as one line for people.
 func (e Event) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", e.Time.Format(time.RFC3339), e.Type)
@@ -119,13 +118,13 @@ func (e *Event) fields() map[string]any {
 // plain is Event without its methods.
 type plain Event
 
-// MarshalJSON writes the known fields first, in their order, then the others.
-// It takes any event: what is no JSON in Data or Extra is written as a string.
+// MarshalJSON writes the known fields in their order, then the others. It accepts any event:
+// invalid JSON in Data or Extra is written as a string.
 func (e Event) MarshalJSON() ([]byte, error) {
 	e.Data = valid(e.Data)
 	out, err := encode(plain(e))
 	if err != nil {
-		// A time outside the years that JSON can say.
+		// The year of the time does not fit RFC 3339.
 		e.Time = time.Time{}
 		if out, err = encode(plain(e)); err != nil {
 			return nil, err
@@ -151,8 +150,8 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	return append(out, more[1:]...), nil
 }
 
-// encode is json.Marshal without the escapes for HTML, which would make the
-// text of agents six times as long.
+// encode is json.Marshal without escaping HTML, which would make the text of agents six times as
+// long.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -161,8 +160,8 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// valid returns v if it is JSON, nil if it is empty, and else a string with its
-// bytes, in any case as valid UTF-8.
+// valid returns v if it is JSON, nil if it is empty, and otherwise a JSON string with its bytes
+// as valid UTF-8.
 func valid(v json.RawMessage) json.RawMessage {
 	if len(v) == 0 {
 		return nil
@@ -174,9 +173,9 @@ func valid(v json.RawMessage) json.RawMessage {
 	return text
 }
 
-// UnmarshalJSON reads an event, of this version or a later one. A known field
-// with a value of an unknown form is kept in Extra under its name
-// followed by "?", so that it costs only itself.
+// UnmarshalJSON reads an event of this version or a later one. If the value of a known field has
+// an unexpected form, it is kept in Extra under the name followed by "?", and the other fields
+// are read.
 func (e *Event) UnmarshalJSON(data []byte) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(data, &fields); err != nil {
@@ -202,7 +201,7 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// record returns the value under which a normalised event is stored.
+// record returns the stored form of a normalised event.
 func (e Event) record() []byte {
 	value, err := e.MarshalJSON()
 	if err != nil || len(value) > store.MaxValue {
@@ -222,7 +221,7 @@ func WriteNDJSON(w io.Writer, e Event) error {
 	return err
 }
 
-// normalise makes an event fit to be stored: of a declared type, valid, bounded, with a time.
+// normalise prepares an event for storage: with a declared type, valid, bounded, and with a time.
 func (e Event) normalise(now time.Time) Event {
 	e.Seq, e.Epoch = 0, ""
 	if e.Time.IsZero() {
@@ -237,7 +236,7 @@ func (e Event) normalise(now time.Time) Event {
 	e.Message = cut(e.Message, MaxMessage, &e.Truncated)
 	e.Data = valid(bytes.Clone(e.Data))
 	if len(e.Data) > MaxData {
-		// The beginning of the data, as text, which may double in size when it is quoted.
+		// Keep the beginning of the data as a string, which quoting may make twice as long.
 		e.Truncated += len(e.Data)
 		for n := MaxData / 2; ; n /= 2 {
 			kept := cut(string(e.Data), n, nil)
@@ -251,7 +250,7 @@ func (e Event) normalise(now time.Time) Event {
 	return e
 }
 
-// cut returns valid UTF-8 of at most n bytes, and adds to lost what was cut.
+// cut returns valid UTF-8 of at most n bytes, and adds the number of removed bytes to lost.
 func cut(s string, n int, lost *int) string {
 	short := s
 	if len(short) > n {

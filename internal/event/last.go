@@ -9,13 +9,13 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// maxLookBack bounds the events that Last looks through. What happened that long
-// before is not what people ask for when they ask for the last of it.
+// maxLookBack is the maximum number of events that Last searches. Older events are not what a
+// caller of Last is looking for.
 const maxLookBack = 100_000
 
-// Last returns the last n events that match, in order, and the number at which
-// the log ended. It is read from its end: however long it is, that takes
-// little. At most 100,000 events are looked through.
+// Last returns the last n events that match, in order, and the number at which the log ended. It
+// reads backwards from the end, so its cost does not depend on the length of the log. It searches
+// at most 100,000 events.
 func (l *Log) Last(ctx context.Context, n int, match func(Event) bool) (last []Event, end uint64, err error) {
 	pruned, err := l.pruned(ctx)
 	if err != nil {
@@ -33,7 +33,7 @@ func (l *Log) Last(ctx context.Context, n int, match func(Event) bool) (last []E
 		}
 		for _, e := range slices.Backward(page) {
 			if len(last) < n && match(e) {
-				last = append(last, e) // the newest one first
+				last = append(last, e) // newest first
 			}
 		}
 		until = after
@@ -42,11 +42,11 @@ func (l *Log) Last(ctx context.Context, n int, match func(Event) bool) (last []E
 	return last, end, nil
 }
 
-// between reads the events with numbers greater than after, up to until.
+// between returns the events with numbers greater than after, up to until.
 func (l *Log) between(ctx context.Context, after, until uint64) ([]Event, error) {
 	var events []Event
 	for {
-		// A page may be cut short by the size of what is in it.
+		// A page of large events may be short.
 		records, _, err := l.store.Scan(ctx, l.prefix, store.SequenceKey(l.prefix, after), int(until-after))
 		if err != nil {
 			return nil, err
@@ -65,9 +65,8 @@ func (l *Log) between(ctx context.Context, after, until uint64) ([]Event, error)
 	}
 }
 
-// end is the number of the last event, or from if there is none after it. A
-// store only tells what comes after a key: the end is found by steps that
-// double, and then by halves.
+// end returns the number of the last event, or from if there is none after it. A store only
+// returns the records after a key, so it searches with steps that double, and then bisects.
 func (l *Log) end(ctx context.Context, from uint64) (uint64, error) {
 	var high uint64
 	step := uint64(readStep)
@@ -97,7 +96,7 @@ func (l *Log) end(ctx context.Context, from uint64) (uint64, error) {
 	return from, nil
 }
 
-// following is the number of the first event after one, 0 if there is none.
+// following returns the number of the first event after seq, or 0 if there is none.
 func (l *Log) following(ctx context.Context, seq uint64) (uint64, error) {
 	records, _, err := l.store.Scan(ctx, l.prefix, store.SequenceKey(l.prefix, seq), 1)
 	if err != nil || len(records) == 0 {

@@ -14,75 +14,76 @@ import (
 // Config configures a Log. Only Store is required.
 type Config struct {
 	Store store.Store
-	// Prefix is where the events are in the store; "events" if empty.
+	// Prefix is the key of the events in the store; "events" if empty.
 	Prefix string
-	// Writer names this log among all that write to the same prefix, such as
-	// the node; "local" if empty. No two may be open with one name.
+	// Writer names this log among all logs that write to the same prefix, such as the name of the
+	// node; "local" if empty. Two open logs must not have the same name.
 	Writer string
-	// Epoch names the history of the store, so that readers notice when it is another one.
-	// It is asked at each query, since the store may be repaired meanwhile; "" if nil.
+	// Epoch returns the ID of the history of the store, so readers notice when it is replaced. It
+	// is called for each query, since the store may be repaired meanwhile. The epoch is "" if
+	// nil.
 	Epoch func() string
-	// MaxAge and MaxBytes bound what is kept; 0 is no bound. Only one of several
-	// writers should set them.
+	// MaxAge and MaxBytes limit the events that are kept; 0 is no limit. If several logs write to
+	// the same prefix, only one should set them.
 	MaxAge   time.Duration
 	MaxBytes int64
-	// MaxBuffer is how many bytes of events are held in memory while the store
-	// takes none; 8 MiB if 0. The oldest are dropped first.
+	// MaxBuffer is the number of bytes of events that are held in memory while the store accepts
+	// no writes; 8 MiB if 0. The oldest events are dropped first.
 	MaxBuffer int
-	// Logger hears of trouble with the store; slog.Default() if nil.
+	// Logger gets problems with the store; slog.Default() if nil.
 	Logger *slog.Logger
 }
 
-// Pace of the log.
+// Timing of the log.
 const (
-	minRetry      = 50 * time.Millisecond // after a refusal of the store, doubled each time
+	minRetry      = 50 * time.Millisecond // after a failed write, doubled each time
 	maxRetry      = 5 * time.Second
-	degradedAfter = 3 * time.Second  // a pause so long is more than a moment
-	pruneEvery    = time.Minute      // unless much was written
-	minPause      = time.Millisecond // between two steps of pruning
-	batchDelay    = 2 * time.Millisecond
+	degradedAfter = 3 * time.Second      // the retry delay from which a passing error counts as an outage
+	pruneEvery    = time.Minute          // unless much was written
+	minPause      = time.Millisecond     // between two steps of pruning
+	batchDelay    = 2 * time.Millisecond // see waitForBatch
 )
 
-// Log writes events to the store and reads them back. Open, Append, Close.
+// Log writes events to the store and reads them back.
 type Log struct {
 	store  store.Store
 	cfg    Config
 	prefix string
 	logger *slog.Logger
 
-	ctx    context.Context // ends when Close gives up
+	ctx    context.Context // ends when Close stops waiting
 	cancel context.CancelFunc
 	ended  chan struct{}
 
 	mu       sync.Mutex
 	buffer   []pending
 	bytes    int    // of buffer
-	writing  int    // events that the writer has taken and not yet written
+	writing  int    // events that the writer has taken and not written yet
 	total    uint64 // events ever appended
 	dropped  Dropped
 	closing  bool
-	err      error         // why the store takes no writes, nil if it does
-	moved    chan struct{} // closed and replaced when something was written or dropped
+	err      error         // the reason why the store accepts no writes, or nil
+	moved    chan struct{} // closed and replaced when events were written or dropped
 	wake     chan struct{} // holds a token when there is something to do
-	flushNow chan struct{} // holds a token when somebody waits for what is in the buffer
+	flushNow chan struct{} // holds a token when a caller waits for the buffer to be written
 
-	// The rest belongs to the writer goroutine.
+	// The rest is used only by the writer goroutine.
 	marker    store.Record // the last batch of this writer, see write.go
 	nonce     string
 	batches   uint64
-	degraded  time.Time // since when the store takes no writes
-	reason    error     // and why
+	degraded  time.Time // start of the outage of the store; zero if there is none
+	reason    error     // and its cause
 	retention *retention
 }
 
-// pending is an event on its way to the store.
+// pending is an event that is not written yet.
 type pending struct {
 	value []byte
 	time  time.Time
 	with  []store.Op
 }
 
-// Open starts a log. It reads nothing yet, so it succeeds whatever state the store is in.
+// Open starts a log. It does not read the store, so it succeeds whatever state the store is in.
 func Open(cfg Config) (*Log, error) {
 	if cfg.Prefix == "" {
 		cfg.Prefix = "events"
@@ -120,14 +121,13 @@ func Open(cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// Append puts an event into the log. It never waits for the disk, and it never
-// fails: what the store does not take is kept in memory until it does, and what
-// does not fit there is counted and reported by an EventsDropped. Call Sync to
-// know that it is durable. After Close events go to the logger only.
+// Append adds an event to the log. It never waits for the disk, and it never fails. Events that
+// the store does not accept are kept in memory until it does. Events that do not fit there are
+// counted and reported by an EventsDropped. Call Sync to know that an event is durable. After
+// Close, events go only to the logger.
 //
-// What comes with an event is written in the same step, so that what the
-// store says of a thing and what the log says of it never differ. It is given
-// up with the event. At most maxWith ops may come with one.
+// The ops in with are written in the same step, so the store and the log never differ. They are
+// dropped with the event. Each must fit into a batch with its event.
 func (l *Log) Append(e Event, with ...store.Op) {
 	e = e.normalise(time.Now())
 	p := pending{e.record(), e.Time, with}
@@ -158,14 +158,13 @@ func (l *Log) Append(e Event, with ...store.Op) {
 	}
 }
 
-// Op returns the op that appends an event to the log, for a caller that writes to the same
-// store something that the event tells of: either both are there or none. What
-// Append promises of a store that takes no writes does not hold for it.
+// Op returns the op that appends an event to the log, for a caller that writes related records in
+// the same step. Unlike Append, it does not keep the event while the store accepts no writes.
 func (l *Log) Op(e Event) store.Op {
 	return store.Op{Kind: store.Append, Key: l.prefix, Value: e.normalise(time.Now()).record()}
 }
 
-// size returns the bytes of values that an event brings into the store.
+// size returns the number of bytes that an event adds to the store, with its ops.
 func size(p pending) int {
 	n := len(p.value)
 	for _, op := range p.with {
@@ -174,7 +173,7 @@ func size(p pending) int {
 	return n
 }
 
-// drop counts an event that is given up. The mutex is held.
+// drop counts an event as dropped. Needs mu.
 func (l *Log) drop(p pending) {
 	if l.dropped.Count == 0 {
 		l.dropped.First = p.time
@@ -183,15 +182,15 @@ func (l *Log) drop(p pending) {
 	l.dropped.Last = p.time
 }
 
-// Err is why the store takes no events at present, nil if it does.
+// Err returns the reason why the store accepts no events at present, or nil.
 func (l *Log) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
 }
 
-// Sync waits until all events appended before are durable, or dropped. It returns
-// the store's error if ctx ends first.
+// Sync waits until all events appended before it are durable or dropped. It returns the error of
+// the store if ctx ends first.
 func (l *Log) Sync(ctx context.Context) error {
 	err := l.await(ctx, l.Mark(), false)
 	if cause := l.Err(); err != nil && cause != nil && ctx.Err() != nil {
@@ -200,19 +199,19 @@ func (l *Log) Sync(ctx context.Context) error {
 	return err
 }
 
-// Mark is a position in what has been appended, for SyncTo.
+// Mark returns the current position in the appended events, for SyncTo.
 func (l *Log) Mark() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.total
 }
 
-// SyncTo waits until the events appended before a Mark are durable, or
-// dropped, as Sync does. It does not wait while the store takes no writes.
+// SyncTo waits until the events appended before a Mark are durable or dropped. Unlike Sync, it
+// returns immediately while the store accepts no writes.
 func (l *Log) SyncTo(ctx context.Context, mark uint64) error { return l.await(ctx, mark, true) }
 
-// await waits until the events before a mark are written or dropped, or, if it is to
-// fail fast, the store takes none.
+// await waits until the events before a mark are written or dropped. With failFast it also
+// returns if the store accepts no writes.
 func (l *Log) await(ctx context.Context, mark uint64, failFast bool) error {
 	for {
 		l.mu.Lock()
@@ -235,7 +234,7 @@ func (l *Log) await(ctx context.Context, mark uint64, failFast bool) error {
 	}
 }
 
-// Retain sets how long and how much is kept, instead of MaxAge and MaxBytes.
+// Retain replaces MaxAge and MaxBytes of the Config.
 func (l *Log) Retain(maxAge time.Duration, maxBytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -248,8 +247,8 @@ func (l *Log) bounds() (maxAge time.Duration, maxBytes int64) {
 	return l.cfg.MaxAge, l.cfg.MaxBytes
 }
 
-// Close writes what is left, for as long as ctx allows, and ends the log. It
-// returns an error if events were lost by that. The store stays open.
+// Close writes the remaining events, for as long as ctx allows, and stops the log. It returns an
+// error if events were lost. The store stays open.
 func (l *Log) Close(ctx context.Context) error {
 	l.mu.Lock()
 	l.closing = true
@@ -282,7 +281,7 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// broadcast wakes those who wait in Sync and SyncTo. The mutex is held.
+// broadcast wakes the callers that wait in Sync and SyncTo. Needs mu.
 func (l *Log) broadcast() {
 	close(l.moved)
 	l.moved = make(chan struct{})

@@ -9,6 +9,7 @@ import (
 
 //go:generate go run ./gendoc ../../docs/events.md
 
+// pageHead is the reference up to the table of common fields.
 const pageHead = "" +
 	"# Events\n" +
 	"\n" +
@@ -63,7 +64,7 @@ func Page() []byte {
 	return b.Bytes()
 }
 
-// fields are those of an entry in a cell of its table.
+// fields returns the fields of an entry as a cell of its table.
 func fields(all []string) string {
 	if len(all) == 0 {
 		return "–"

@@ -9,16 +9,16 @@ import (
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
-// PatternError is the error of a type, or a pattern of types, that no event can have.
+// PatternError is the error for a type, or a pattern of types, that no event can have.
 type PatternError struct {
 	Problem string
-	Hint    string // what to do about it
+	Hint    string // how to fix it
 }
 
 func (e *PatternError) Error() string { return e.Problem + "; " + e.Hint }
 
-// CheckTypes returns the error of the first pattern that cannot match any event
-// in the log, or nil. Types that only earlier versions have written are allowed.
+// CheckTypes returns the error of the first pattern that cannot match any event in the log, or
+// nil. It accepts a type that only earlier versions have written.
 func (f Filter) CheckTypes() error {
 	for _, p := range f.Types {
 		if err := CheckPattern(p); err != nil && Type(p) != unknown {
@@ -28,8 +28,8 @@ func (f Filter) CheckTypes() error {
 	return nil
 }
 
-// CheckPattern returns a *PatternError if no type of the catalogue matches a
-// pattern as of path.Match, or nil.
+// CheckPattern returns a *PatternError if a pattern, as of path.Match, matches no type of the
+// catalogue.
 func CheckPattern(pattern string) error {
 	shown := fmt.Sprintf("%.100q", pattern)
 	e := &PatternError{"there is no event type " + shown, "write a type such as agent.crashed, or a pattern such as agent.*"}
@@ -65,8 +65,8 @@ func matches(pattern string) bool {
 	})
 }
 
-// nearPattern returns a pattern with the same rest whose beginning is like the
-// one given and that matches something; "" if there is none.
+// nearPattern returns a pattern that matches something, with a beginning like the one given and
+// the same rest, or "".
 func nearPattern(beginning, rest string) string {
 	family, _, _ := strings.Cut(beginning, ".")
 	var families []string

@@ -11,16 +11,16 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// readStep bounds the events that are read from the store at a time.
+// readStep is the maximum number of events that are read from the store at a time.
 const readStep = 256
 
-// Read returns at most limit events (all if 0) that come after number after and
-// match the filter, in order, and the cursor with which to go on: pass it as
-// after. The cursor moves past events that do not match, too.
+// Read returns at most limit events (all if 0) that come after number after and match the filter,
+// in order. It also returns the cursor to continue from: pass it as after. The cursor also moves
+// past events that do not match.
 //
-// Where events after the cursor are no longer kept, an EventsCompacted stands in
-// their place; where the cursor is of another log (the store was made again), an
-// EventsReset, and reading begins at the start.
+// If events after the cursor are no longer kept, an EventsCompacted takes their place. If the
+// cursor belongs to another log, because the store was created again, an EventsReset comes first,
+// and reading starts from the beginning.
 func (l *Log) Read(ctx context.Context, after uint64, f Filter, limit int) ([]Event, uint64, error) {
 	if err := f.Check(); err != nil {
 		return nil, after, err
@@ -44,16 +44,15 @@ func (l *Log) Read(ctx context.Context, after uint64, f Filter, limit int) ([]Ev
 	}
 }
 
-// Follow yields the events that come after number after and match the filter,
-// first those that are there, then those that come, each exactly once and in
-// order, until ctx ends or the store fails; the error is the last thing yielded.
-// To go on later, pass the Seq of the last event that was dealt with. What Read says
-// of gaps holds here too.
+// Follow yields the events that come after number after and match the filter: first those that
+// exist, then new ones. It yields each exactly once and in order, until ctx ends or the store
+// fails; the error is the last item. To resume, pass the Seq of the last event that was
+// processed. Gaps are reported as by Read.
 func (l *Log) Follow(ctx context.Context, after uint64, f Filter) iter.Seq2[Event, error] {
 	return l.from(ctx, after, f, true)
 }
 
-// from is Follow, which without follow ends with the last event that is stored.
+// from is Follow, except that without follow it ends after the last event that is stored.
 func (l *Log) from(ctx context.Context, after uint64, f Filter, follow bool) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if err := f.Check(); err != nil {
@@ -78,7 +77,7 @@ func (l *Log) from(ctx context.Context, after uint64, f Filter, follow bool) ite
 			if !follow {
 				return
 			}
-			// All that is stored has been read. What comes from now on is still in memory.
+			// All stored events have been read. New ones are still in memory.
 			for e, err := range c.watch(ctx) {
 				if err != nil {
 					yield(Event{}, err)
@@ -92,9 +91,9 @@ func (l *Log) from(ctx context.Context, after uint64, f Filter, follow bool) ite
 	}
 }
 
-// Events yields what a query asks for, from Last, Read and Follow. Without
-// Follow it ends with the last of those that were appended before. If After counts in
-// another epoch, an EventsReset comes first, and then all that are kept.
+// Events yields the events of a query. Without Follow it ends with the last event that was
+// appended before the call. If After counts in another epoch, an EventsReset comes first,
+// followed by all events that are kept.
 func (l *Log) Events(ctx context.Context, q Query) iter.Seq2[Event, error] {
 	return func(put func(Event, error) bool) {
 		epoch := l.cfg.Epoch()
@@ -108,7 +107,7 @@ func (l *Log) Events(ctx context.Context, q Query) iter.Seq2[Event, error] {
 			yield(Event{}, err)
 			return
 		}
-		// A store that takes no writes has what it has.
+		// If the store accepts no writes, yield what it has.
 		if err := l.Sync(ctx); err != nil && ctx.Err() != nil {
 			yield(Event{}, err)
 			return
@@ -146,15 +145,15 @@ func (l *Log) Events(ctx context.Context, q Query) iter.Seq2[Event, error] {
 	}
 }
 
-// cursor reads a log from one place on.
+// cursor reads a log from one position on.
 type cursor struct {
 	log     *Log
 	seq     uint64    // of the last event that was read
-	rev     store.Rev // at which there was nothing after it
+	rev     store.Rev // at which there was no event after seq
 	checked bool      // whether seq is known to be of this log
 }
 
-// next returns some events after the cursor and moves it; none if there are none yet.
+// next returns some events after the cursor and moves it. It returns none if there are none yet.
 func (c *cursor) next(ctx context.Context) ([]Event, error) {
 	events, err := c.read(ctx)
 	if err != nil {
@@ -168,7 +167,7 @@ func (c *cursor) next(ctx context.Context) ([]Event, error) {
 
 func (c *cursor) read(ctx context.Context) ([]Event, error) {
 	l := c.log
-	if c.seq == 0 && !c.checked { // who wants all that is kept misses nothing of what is not
+	if c.seq == 0 && !c.checked { // a reader that starts at 0 misses no events that were pruned
 		pruned, err := l.pruned(ctx)
 		if err != nil {
 			return nil, err
@@ -195,9 +194,8 @@ func (c *cursor) read(ctx context.Context) ([]Event, error) {
 	return events, nil
 }
 
-// gap returns the event that stands for those between the cursor and next,
-// none if there never were any. It is asked after the events were read, so that all
-// that was removed before is known.
+// gap returns the event that stands for those between the cursor and next, or none if there never
+// were any. It is called after the events were read, so it knows all that were pruned before.
 func (c *cursor) gap(ctx context.Context, next uint64) ([]Event, error) {
 	pruned, err := c.log.pruned(ctx)
 	if err != nil {
@@ -216,9 +214,8 @@ func (c *cursor) gap(ctx context.Context, next uint64) ([]Event, error) {
 	}.With(Compacted{After: c.seq, Until: until})}, nil
 }
 
-// checkCursor finds out why there is nothing after a cursor that was given from
-// outside: it is at the end of the log, before events that are all removed,
-// or of another log.
+// checkCursor is called when there is nothing after a cursor that was passed by a caller. The
+// cursor is at the end of the log, before events that were all pruned, or belongs to another log.
 func (c *cursor) checkCursor(ctx context.Context) ([]Event, error) {
 	l := c.log
 	records, _, err := l.store.Scan(ctx, l.prefix, store.SequenceKey(l.prefix, c.seq-1), 1)
@@ -238,16 +235,16 @@ func (c *cursor) checkCursor(ctx context.Context) ([]Event, error) {
 	return []Event{reset(fmt.Sprintf("the log has no event %d: it was made again", c.seq), c.seq, pruned)}, nil
 }
 
-// reset tells a reader that the event after which it reads is not of this log.
+// reset returns the event that tells a reader that its cursor does not belong to this log.
 func reset(what string, after, pruned uint64) Event {
 	return Event{
 		Seq: pruned, Time: time.Now().UTC(), Type: EventsReset, Message: what + "; reading from its start",
 	}.With(Compacted{After: after, Until: pruned})
 }
 
-// watch yields the events after the cursor as they are written, without reading
-// the store. It ends where that is not enough: after a gap, or when the reader was so
-// slow that the store no longer has in memory what it missed.
+// watch yields the events after the cursor as they are written, without reading the store. It
+// ends after a gap, or when the reader was so slow that the store no longer has in memory what it
+// missed.
 func (c *cursor) watch(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for change, err := range c.log.store.Watch(ctx, c.log.prefix, c.rev) {
@@ -278,9 +275,9 @@ func (c *cursor) watch(ctx context.Context) iter.Seq2[Event, error] {
 	}
 }
 
-// decodeAll reads a page of events. Where some are missing between two, or after the
-// one before the page unless that is 0, it says so in their place: the store leaves out
-// what is damaged.
+// decodeAll decodes a page of events. It inserts an event for numbers that are missing between
+// two records, or between before and the first record unless before is 0: the store skips damaged
+// records.
 func (l *Log) decodeAll(records []store.Record, before uint64) (events []Event) {
 	for _, r := range records {
 		seq, ok := store.ParseSequenceKey(l.prefix, r.Key)
@@ -296,7 +293,7 @@ func (l *Log) decodeAll(records []store.Record, before uint64) (events []Event) 
 	return events
 }
 
-// missing stands for events that should be there.
+// missing returns an event that stands for events that should exist.
 func missing(first, last uint64) Event {
 	return Event{
 		Seq: last, Time: time.Now().UTC(), Type: Unreadable,
@@ -304,7 +301,7 @@ func missing(first, last uint64) Event {
 	}
 }
 
-// decode never fails: what cannot be read costs one event, not the log.
+// decode never fails: a record that cannot be read becomes an Unreadable event.
 func decode(seq uint64, value []byte) Event {
 	var e Event
 	if err := json.Unmarshal(value, &e); err != nil {

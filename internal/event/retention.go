@@ -11,9 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// retention removes events that are too old or too many. It knows the log by
-// blocks of events, so that a log of millions costs little memory. It belongs to
-// the writer goroutine.
+// retention removes events that are too old or too many. It tracks the log as blocks of events,
+// so a log of millions needs little memory. It belongs to the writer goroutine.
 type retention struct {
 	log    *Log
 	blocks []block
@@ -22,24 +21,24 @@ type retention struct {
 	recent int64  // bytes written since the last step
 }
 
-// block is some consecutive events.
+// block is a run of consecutive events.
 type block struct {
 	first, last uint64
 	bytes       int64
-	newest      time.Time // the latest time in it
+	newest      time.Time // the latest time of its events
 }
 
-const blockSize = 64 // numbers; it is removed in one Apply
+const blockSize = 64 // numbers in a block, which is removed in one Apply
 
-// due reports whether so much was written that a step should not wait for its time.
+// due reports whether so much was written that the next step should not wait for its time.
 func (r *retention) due() bool {
 	_, maxBytes := r.log.bounds()
 	return maxBytes > 0 && r.recent > maxBytes/8
 }
 
-// step does a little of what there is to do: it reads a page of what is new in the log,
-// or removes one block from its beginning. more: there may be more to do. What is to be
-// written, and readers who wait for that, come between two steps.
+// step does a part of the work: it reads a page of new events, or removes the first block. more
+// reports whether there may be more to do. Writes and waiting readers get their turn between two
+// steps.
 func (r *retention) step(ctx context.Context) (more bool, err error) {
 	maxAge, maxBytes := r.log.bounds()
 	r.recent = 0
@@ -66,7 +65,7 @@ func (r *retention) step(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
-// look reads a page of the events that no block has yet.
+// look adds a page of events that are not in a block yet.
 func (r *retention) look(ctx context.Context, maxBytes int64) (more bool, err error) {
 	records, _, err := r.log.store.Scan(ctx, r.log.prefix, store.SequenceKey(r.log.prefix, r.last), 4*blockSize)
 	if err != nil || len(records) == 0 {
@@ -75,9 +74,9 @@ func (r *retention) look(ctx context.Context, maxBytes int64) (more bool, err er
 	for _, rec := range records {
 		seq, ok := store.ParseSequenceKey(r.log.prefix, rec.Key)
 		if !ok {
-			return false, nil // keys that are not ours come last
+			return false, nil // keys of others come last
 		}
-		// An event that cannot be read goes with its neighbours.
+		// An event that cannot be read is removed with its neighbours.
 		var e struct{ Time time.Time }
 		json.Unmarshal(rec.Value, &e)
 		r.add(seq, int64(len(rec.Value)), e.Time, maxBytes)
@@ -101,7 +100,7 @@ func (r *retention) add(seq uint64, bytes int64, t time.Time, maxBytes int64) {
 	r.bytes += bytes
 }
 
-// remove deletes a block and says in the same step up to where events are gone.
+// remove deletes a block, and records in the same step up to which number events are gone.
 func (r *retention) remove(ctx context.Context, b block) error {
 	l := r.log
 	ops := []store.Op{{Kind: store.Put, Key: l.prunedKey(), Value: strconv.AppendUint(nil, b.last, 10)}}
@@ -117,7 +116,7 @@ func (r *retention) remove(ctx context.Context, b block) error {
 	}
 }
 
-// pruned returns up to where events have been removed, 0 if none were.
+// pruned returns the number of the last event that was removed, or 0.
 func (l *Log) pruned(ctx context.Context) (uint64, error) {
 	r, err := store.Get(ctx, l.store, l.prunedKey())
 	if err != nil || r.Rev == 0 {

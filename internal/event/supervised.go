@@ -2,8 +2,8 @@ package event
 
 import "time"
 
-// The data of events that supervisors cause. The types of supervisors have the
-// data of those of agents. Catalogue says what each field means.
+// The data of events that supervisors cause. Events of supervisors have the same data as those of
+// agents. Catalogue documents each field.
 type (
 	// Started is the data of AgentStarted.
 	Started struct {
@@ -68,7 +68,7 @@ type (
 		Reason string `json:"reason"`
 	}
 
-	// Decision is what a supervisor has decided about an end, and why.
+	// Decision is the decision of a supervisor after an exit, with its reason.
 	Decision struct {
 		Decision string `json:"decision"`
 		Cause
@@ -76,7 +76,8 @@ type (
 		Attempt      int     `json:"attempt,omitempty"`
 	}
 
-	// End is how an incarnation has ended, and the data of AgentReturned and SupervisorEnded.
+	// End describes the end of an incarnation, and is the data of AgentReturned and
+	// SupervisorEnded.
 	End struct {
 		Exit       string   `json:"exit"`
 		Error      string   `json:"error,omitempty"`

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Type names what happened, such as agent.crashed. Catalogue has all of them.
+// Type is the kind of an event, such as agent.crashed. Catalogue lists all types.
 type Type string
 
-// Types of events. Each has its entry in Catalogue, which says what it means.
+// Types of events. Catalogue documents each of them.
 const (
 	// The daemon and its file.
 	ControllerStarted Type = "controller.started"
@@ -151,8 +151,8 @@ const (
 	Unnamed         Type = "events.unnamed"
 )
 
-// Dropped is the data of EventsDropped: what the store would not take for so
-// long that it no longer fitted into memory.
+// Dropped is the data of EventsDropped: events that no longer fitted into memory while the store
+// accepted no writes.
 type Dropped struct {
 	Count uint64    `json:"count"`
 	First time.Time `json:"first"` // time of the first and last of them
@@ -173,22 +173,23 @@ type Compacted struct {
 
 // Filter selects events. The zero value selects all.
 type Filter struct {
-	// Types are patterns as for path.Match, such as "agent.*"; one of them must match. None means all.
+	// Types are patterns as for path.Match, such as "agent.*". One of them must match; none means
+	// all.
 	Types []string
-	// Path selects the node of that path and all below it. "" means all.
+	// Path selects a node and all nodes below it; "" means all.
 	Path string
 }
 
-// Query says which events a reader wants. The zero value is all that are kept.
+// Query selects the events that a reader wants. The zero value selects all that are kept.
 type Query struct {
 	Filter
 	After  uint64 // only those with a greater number
 	Epoch  string // in which After counts; "" is that of the log
-	Last   int    // of those that are there, only the last so many; 0 is all
-	Follow bool   // those that come, too
+	Last   int    // the maximum number of existing events, counted from the end; 0 for all
+	Follow bool   // also yield new events
 }
 
-// Check returns what is wrong with the form of the patterns, or nil. See CheckTypes.
+// Check returns an error if a pattern is malformed. See CheckTypes.
 func (f Filter) Check() error {
 	for _, p := range f.Types {
 		if _, err := path.Match(p, ""); err != nil {
@@ -198,7 +199,7 @@ func (f Filter) Check() error {
 	return nil
 }
 
-// Match reports whether the event is selected. Events that say that a reader missed some always are.
+// Match reports whether the filter selects an event. It always selects events that report a gap.
 func (f Filter) Match(e Event) bool {
 	if e.Type == EventsCompacted || e.Type == EventsReset {
 		return true

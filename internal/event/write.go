@@ -17,7 +17,7 @@ const (
 	batchBytes = store.MaxApply - 4*store.MaxKey - batchOps*maxPrefix
 )
 
-// loop is the writer: it takes what has come in since its last write and writes it as one batch.
+// loop is the writer: it writes the events that have arrived since its last write as one batch.
 func (l *Log) loop() {
 	defer close(l.ended)
 	var batch []pending
@@ -40,7 +40,7 @@ func (l *Log) loop() {
 			if errors.Is(err, store.ErrClosed) {
 				return
 			}
-			if errors.Is(err, store.ErrInvalid) { // a mistake of ours, which must not stop the log
+			if errors.Is(err, store.ErrInvalid) { // a bug, which must not stop the log
 				l.logger.Error("events cannot be written", "count", len(batch), "error", err)
 				l.finish(batch, false)
 				batch = nil
@@ -70,7 +70,7 @@ func (l *Log) loop() {
 				l.logger.Warn("old events cannot be removed", "error", err)
 			}
 			if more {
-				prune.Reset(max(minPause, time.Since(begun))) // half of the disk is for others
+				prune.Reset(max(minPause, time.Since(begun))) // leave half of the disk time to others
 			} else {
 				prune.Reset(pruneEvery)
 			}
@@ -78,10 +78,9 @@ func (l *Log) loop() {
 	}
 }
 
-// waitForBatch waits for company before a batch is taken, unless somebody waits for
-// it to be written. Events come in twos and threes: an end, a decision, a
-// start. To write at the first word would cost a commit for each, and take the
-// processor from what the events are about: an agent that is being restarted.
+// waitForBatch delays a batch, unless a caller waits for it to be written. Events come in twos
+// and threes: an exit, a decision, a start. Writing the first one immediately would cost a commit
+// for each. It would also take processor time from the restart that the events are about.
 func (l *Log) waitForBatch() {
 	l.mu.Lock()
 	now := len(l.buffer) == 0 || l.closing
@@ -102,7 +101,7 @@ func (l *Log) isClosing() bool {
 	return l.closing
 }
 
-// take takes a batch from the buffer, a report of what was dropped first.
+// take takes a batch from the buffer. A report of dropped events comes first.
 func (l *Log) take() []pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,7 +137,7 @@ func (l *Log) take() []pending {
 	return batch
 }
 
-// finish wakes those who wait for a batch that was written, or is dropped.
+// finish wakes the callers that wait for a batch, which was written or is dropped.
 func (l *Log) finish(batch []pending, written bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,10 +152,10 @@ func (l *Log) finish(batch []pending, written bool) {
 	l.broadcast()
 }
 
-// write writes a batch exactly once, whatever the store says in between. Each
-// batch also puts its name into the record of this writer, on condition
-// that the record is still as the batch before left it: when the outcome is not
-// known, the record tells, and a repetition cannot succeed twice.
+// write writes a batch exactly once, whatever errors the store returns. Each batch also writes
+// its name to the record of this writer, on the condition that the record is unchanged since the
+// batch before. If the outcome is unknown, the record tells it, and a repetition cannot succeed
+// twice.
 func (l *Log) write(batch []pending) error {
 	if l.marker.Key == "" {
 		if err := l.readMarker(); err != nil {
@@ -165,7 +164,7 @@ func (l *Log) write(batch []pending) error {
 	}
 	name := fmt.Sprintf("%s/%d", l.nonce, l.batches)
 	if string(l.marker.Value) == name {
-		l.batches++ // the try before this one was done after all
+		l.batches++ // the previous attempt was done after all
 		return nil
 	}
 	ops := []store.Op{{Kind: store.Put, Key: l.markerKey(), Value: []byte(name)}}
@@ -181,7 +180,7 @@ func (l *Log) write(batch []pending) error {
 		return nil
 	case errors.Is(err, store.ErrUnknown), errors.Is(err, store.ErrConflict):
 		if readErr := l.readMarker(); readErr != nil {
-			l.marker = store.Record{} // the next try reads it again
+			l.marker = store.Record{} // the next attempt reads it again
 			return err
 		}
 		if string(l.marker.Value) == name {
@@ -192,8 +191,8 @@ func (l *Log) write(batch []pending) error {
 	return err
 }
 
-// lastOps are the ops that come with a batch: the last one for each key, as
-// nothing may be changed twice in one step.
+// lastOps returns the ops that come with a batch. It keeps only the last op for each key, as an
+// Apply may change a key only once.
 func lastOps(batch []pending) []store.Op {
 	var ops []store.Op
 	seen := map[string]bool{}
@@ -208,7 +207,7 @@ func lastOps(batch []pending) []store.Op {
 	return ops
 }
 
-// readMarker reads the record of this writer; one that does not exist has revision 0.
+// readMarker reads the record of this writer. If it does not exist, its revision is 0.
 func (l *Log) readMarker() error {
 	marker, err := store.Get(l.ctx, l.store, l.markerKey())
 	if err != nil {
@@ -219,9 +218,9 @@ func (l *Log) readMarker() error {
 	return nil
 }
 
-// degrade notes that the store takes no writes: in the log, once it takes some again,
-// and at once in the logger. A conflict or an unknown outcome is a matter of
-// moments, unless it comes again and again.
+// degrade records that the store accepts no writes: immediately in the logger, and in the log
+// once the store recovers. Conflicts and unknown outcomes pass soon, so they count only if they
+// persist.
 func (l *Log) degrade(err error, retry time.Duration) {
 	l.setErr(err)
 	passing := errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnknown)
@@ -234,7 +233,7 @@ func (l *Log) degrade(err error, retry time.Duration) {
 		Message: err.Error()}.With(Degraded{Error: err.Error(), Since: l.degraded.UTC()}))
 }
 
-// recover notes that the store takes writes.
+// recover records that the store accepts writes again.
 func (l *Log) recover() {
 	l.setErr(nil)
 	if l.degraded.IsZero() {
@@ -253,7 +252,7 @@ func (l *Log) setErr(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err == nil && err != nil {
-		l.broadcast() // who waits for a mark waits no longer
+		l.broadcast() // ends the wait of SyncTo
 	}
 	l.err = err
 }

@@ -29,11 +29,12 @@ type request struct {
 	Types  []string `json:"type,omitempty" doc:"Only events of this type; a pattern such as agent.* is possible, and so are several. One that no event can have is refused."`
 	Path   string   `json:"path,omitempty" doc:"Only events of this node and those below it."`
 	Follow bool     `json:"follow,omitempty" doc:"Wait for more."`
-	// LastEventID is what a client has received last, however its first request began.
+	// LastEventID is the number of the last event that a client has received, however its first
+	// request began.
 	LastEventID *uint64 `json:"Last-Event-ID,omitempty" in:"header" doc:"As after, and stronger."`
 }
 
-// Handle has a server answer readers with the events of a query.
+// Handle registers the route of the event log with a server. log returns the events of a query.
 func Handle(s *api.Server, log func(context.Context, event.Query) iter.Seq2[event.Event, error]) {
 	events.Handle(s, func(ctx context.Context, r request) iter.Seq2[event.Event, error] {
 		q := event.Query{
@@ -52,8 +53,8 @@ func Handle(s *api.Server, log func(context.Context, event.Query) iter.Seq2[even
 	})
 }
 
-// Events yields the events of a query from the daemon of a client. A query that follows
-// survives the daemon: see api.Stream. It neither misses nor repeats an event.
+// Events yields the events of a query from the daemon of a client. A query with Follow survives
+// restarts of the daemon: see api.Stream. It neither misses nor repeats an event.
 func Events(ctx context.Context, c *api.Client, q event.Query) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		r := request{
@@ -75,10 +76,10 @@ func Events(ctx context.Context, c *api.Client, q event.Query) iter.Seq2[event.E
 	}
 }
 
-// advance makes a request go on behind an event, and reports whether the event is a new one.
+// advance moves a request past an event, and reports whether the event is new.
 func advance(r *request, e event.Event) bool {
 	switch {
-	case e.Type == event.EventsReset: // only a log that was made again goes back
+	case e.Type == event.EventsReset: // only a log that was created again goes back
 	case e.Seq == 0: // it cannot be read
 		return true
 	case e.Seq <= r.After:
@@ -93,7 +94,7 @@ func advance(r *request, e event.Event) bool {
 	return true
 }
 
-// read reads an event. One that cannot be read is still one event with a number.
+// read decodes an event. If that fails, it returns an Unreadable event with the number.
 func read(number uint64, data []byte) (e event.Event, _ error) {
 	if err := json.Unmarshal(data, &e); err != nil {
 		e = event.Event{Type: event.Unreadable, Message: err.Error()}
@@ -104,5 +105,5 @@ func read(number uint64, data []byte) (e event.Event, _ error) {
 	return e, nil
 }
 
-// isEmpty reports whether a parameter was given without a value, as forms do.
+// isEmpty reports whether a parameter has no value, as in a form.
 func isEmpty(s string) bool { return s == "" }

@@ -1,4 +1,4 @@
-// Command gendoc writes the reference of events into the file that is named.
+// Command gendoc writes the reference of events to the named file.
 package main
 
 import (
