@@ -1,5 +1,5 @@
-// Package access tells the requests of agents from those of people, by their tokens and by the
-// processes that they come from, and records those that are refused.
+// Package access tells the requests of agents from those of people, by tokens and by the
+// processes that send them, and records refused requests.
 package access
 
 import (
@@ -22,22 +22,22 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// Whoami returns who the daemon takes an agent for.
+// Whoami returns the identity that the daemon sees for the calling agent.
 var Whoami = api.Route[api.None, token.Caller]{
 	Method: "GET", For: api.Agents,
 	ID: "whoami", Summary: "Who the daemon takes the calling agent for",
 	Returns: "The agent and its incarnation.",
 }
 
-// Options are what an Access needs of its daemon.
+// Options configure an Access.
 type Options struct {
 	Runtimes map[string]runtime.Runtime
-	Jobs     *job.Runner // nil if no orders are fired
-	Socket   string      // where agents reach the daemon; empty if nowhere
+	Jobs     *job.Runner // nil if the daemon fires no orders
+	Socket   string      // of the daemon; empty if agents cannot reach it
 	Log      *event.Log
 	// Token returns the incarnation of a token; see token.Registry.
 	Token func(given string) (token.Caller, error)
-	// Request is told of each request with a token.
+	// Request is called for each request with a valid token.
 	Request func(who token.Caller)
 	// Has reports whether the project has an agent.
 	Has func(path string) bool
@@ -54,7 +54,7 @@ type Access struct {
 	denied map[denial]*denials
 }
 
-// New returns an Access that has refused nothing yet.
+// New returns an Access without refused requests.
 func New(o Options) *Access {
 	a := &Access{Options: o, denied: make(map[denial]*denials)}
 	for _, r := range o.Runtimes {
@@ -65,12 +65,12 @@ func New(o Options) *Access {
 	return a
 }
 
-// Register makes a server tell agents who they are.
+// Register registers the route Whoami.
 func (a *Access) Register(s *api.Server) {
 	Whoami.Handle(s, func(_ context.Context, who token.Caller, _ api.None) (token.Caller, error) { return who, nil })
 }
 
-// Caller is part of api.Access.
+// Caller implements api.Access.
 func (a *Access) Caller(_ context.Context, given string) (token.Caller, error) {
 	who, err := a.Token(given)
 	if err == nil {
@@ -79,22 +79,22 @@ func (a *Access) Caller(_ context.Context, given string) (token.Caller, error) {
 	return who, err
 }
 
-// denial is what one agent was refused.
+// denial identifies a kind of refused request: the agent and the request.
 type denial struct{ path, request string }
 
-// denials counts refusals since the last event about them.
+// denials counts the refused requests since the last event about them.
 type denials struct {
 	reported time.Time
 	since    int
 }
 
-// denialInterval is the least time between two events about the same denial: an
-// agent that asks again and again must not fill the log.
+// denialInterval is the minimum time between two events about the same denial, so an agent that
+// keeps asking does not fill the log.
 const denialInterval = time.Minute
 
-// Owner is part of api.Access. The nearest agent counts: one may have started
-// this daemon, or run a project of its own. What the daemon itself runs, such as
-// hooks and checks, belongs to no agent.
+// Owner implements api.Access. The nearest agent counts: an agent may have started this daemon,
+// or run a project of its own. Processes of the daemon itself, such as hooks and checks, belong
+// to no agent.
 func (a *Access) Owner(pid int) (*token.Caller, error) {
 	l, err := proc.LineageOf(pid)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -123,7 +123,7 @@ func (a *Access) Owner(pid int) (*token.Caller, error) {
 	return owner, nil
 }
 
-// RunOf is part of api.Access.
+// RunOf implements api.Access.
 func (a *Access) RunOf(pid int) string {
 	if a.Jobs == nil {
 		return ""
@@ -135,8 +135,8 @@ func (a *Access) RunOf(pid int) string {
 	return dispatch.OrderOf(a.Jobs.Owner(l))
 }
 
-// declared returns the agent that a process is by its environment: one that has
-// left all processes of its agent and still has its variables.
+// declared returns the agent that a process belongs to by its environment. This finds processes
+// that have left all processes of their agent.
 func (a *Access) declared(pid int) *token.Caller {
 	env := proc.EnvironmentOf(pid)
 	own := env[proc.EnvSocket]
@@ -149,7 +149,7 @@ func (a *Access) declared(pid int) *token.Caller {
 	return nil
 }
 
-// Denied is part of api.Access.
+// Denied implements api.Access.
 func (a *Access) Denied(who token.Caller, pid int, request string) {
 	d, now := denial{who.Path, request}, time.Now()
 	a.mu.Lock()
