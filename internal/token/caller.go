@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// Errors of tokens. The API answers 410 to the first and 503 to the second.
+// Errors of tokens. The API maps them to the status codes 410 and 503.
 var (
-	// ErrStale: the token is of no incarnation that runs.
+	// ErrStale is returned if a token belongs to no running incarnation.
 	ErrStale = errors.New("incarnation is over")
-	// ErrPending: a daemon that starts does not know all tokens yet.
+	// ErrPending is returned while a starting daemon does not know all tokens yet.
 	ErrPending = errors.New("agents are still being taken over")
 )
 
-// Caller is the incarnation that a request comes from. It is the zero value for people.
+// Caller is the incarnation that sends a request. It is the zero value for people.
 type Caller struct {
 	_ struct{} `doc:"One incarnation of an agent."`
 
@@ -21,7 +21,8 @@ type Caller struct {
 	Incarnation uint64 `json:"incarnation" minimum:"1" doc:"Its number, from 1."`
 }
 
-// Name names an agent for people. One without a path is in tmux, or runs as another user.
+// Name returns a name of the agent for people. An agent without a path is in tmux, or runs as
+// another user.
 func (c Caller) Name() string {
 	if c.Path == "" {
 		return "an agent in the project's tmux server or of another user"

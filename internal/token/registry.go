@@ -1,8 +1,9 @@
-// Package token issues the tokens by which agents prove to the API which incarnation they are, and
-// resolves them.
+// Package token issues and resolves the tokens by which agents prove to the API which incarnation
+// they are.
 //
-// Tokens keep an incarnation that has ended, and all that it has left behind, from acting in the name
-// of its successor. They do not protect from other programs of the user who owns the daemon.
+// Tokens keep an incarnation that has ended, and all processes it has left behind, from acting in
+// the name of its successor. They do not protect against other programs of the user that runs the
+// daemon.
 package token
 
 import (
@@ -13,7 +14,7 @@ import (
 	"sync"
 )
 
-// Registry maps the tokens of running incarnations to these.
+// Registry maps tokens to running incarnations.
 type Registry struct {
 	mu      sync.Mutex
 	byToken map[string]Caller
@@ -23,7 +24,7 @@ type Registry struct {
 	pending map[string]struct{} // paths whose token is not known yet
 }
 
-// maxRevoked is how many revoked tokens are told apart from wrong ones.
+// maxRevoked is the maximum number of revoked tokens that are distinguished from wrong ones.
 const maxRevoked = 4096
 
 // New returns an empty registry.
@@ -34,14 +35,14 @@ func New() *Registry {
 	}
 }
 
-// Issue makes the token of an incarnation that is about to start.
+// Issue creates the token of an incarnation that is about to start.
 func (r *Registry) Issue(who Caller) string {
 	token := rand.Text()
 	r.Restore(who, token)
 	return token
 }
 
-// Restore makes a token valid that an earlier daemon has issued. If it is empty, it is not known.
+// Restore makes a token valid that an earlier daemon issued. An empty token is unknown.
 func (r *Registry) Restore(who Caller, token string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,14 +56,15 @@ func (r *Registry) Restore(who Caller, token string) {
 	}
 }
 
-// Expect records that an agent runs whose token is not known yet.
+// Expect records that an agent is running whose token is not known yet.
 func (r *Registry) Expect(path string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pending[path] = struct{}{}
 }
 
-// Revoke makes the token of an incarnation invalid, unless it has a successor already.
+// Revoke makes the token of an incarnation invalid, unless the agent already has a newer
+// incarnation.
 func (r *Registry) Revoke(who Caller) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,8 +89,8 @@ func (r *Registry) revoke(path string) {
 	delete(r.byPath, path)
 }
 
-// Caller returns the incarnation of a token. The error wraps ErrStale if the token is not valid,
-// and is ErrPending if that is not known yet.
+// Caller returns the incarnation of a token. The error wraps ErrStale if the token is invalid,
+// and is ErrPending if that cannot be known yet.
 func (r *Registry) Caller(token string) (Caller, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,7 +106,7 @@ func (r *Registry) Caller(token string) (Caller, error) {
 	return Caller{}, fmt.Errorf("%w: the token is of no living agent of this project", ErrStale)
 }
 
-// Pending reports whether an agent may run whose token is not known yet.
+// Pending reports whether an agent may be running whose token is not known yet.
 func (r *Registry) Pending(path string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,7 +114,7 @@ func (r *Registry) Pending(path string) bool {
 	return there
 }
 
-// ID returns a name for the incarnation that has a token, which does not reveal the token.
+// ID returns an identifier for the incarnation of a token, which does not reveal the token.
 func ID(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:16])
