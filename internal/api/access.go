@@ -15,28 +15,28 @@ import (
 
 // Access tells agents from people.
 type Access interface {
-	// Caller returns whose token it is, token.ErrStale if it is that of no living incarnation.
+	// Caller returns the incarnation of a token, or token.ErrStale if it belongs to no running
+	// incarnation.
 	Caller(ctx context.Context, token string) (token.Caller, error)
-	// Owner returns the agent that a living process belongs to; nil if it belongs
-	// to none. The error is os.ErrProcessDone if there is no such process to be
-	// seen; with any other one it may belong to an agent.
+	// Owner returns the agent that a running process belongs to, or nil if it belongs to none.
+	// The error is os.ErrProcessDone if the process cannot be seen; after any other error it may
+	// belong to an agent.
 	Owner(pid int) (*token.Caller, error)
-	// RunOf returns the name of the order that a living process is a run of, or
-	// belongs to one; it is empty if there is none.
+	// RunOf returns the name of the order whose run a process belongs to, or "".
 	RunOf(pid int) string
-	// Denied records that an agent was refused what is for people.
+	// Denied records that an agent was refused a request that is for people.
 	Denied(who token.Caller, pid int, request string)
 }
 
-// origin is the process that has opened a connection.
+// origin is the process that opened a connection.
 type origin struct {
-	pid     int           // 0 if the kernel does not say
-	agent   *token.Caller // that it belongs to; nil if to none
-	unknown bool          // it had ended before it was known whose it is
+	pid     int           // 0 if the kernel does not tell
+	agent   *token.Caller // the agent that it belongs to, or nil
+	unknown bool          // it ended before its agent could be determined
 }
 
-// originOf finds the process that has opened a connection. The kernel remembers
-// it, whatever becomes of the connection.
+// originOf determines the process that opened a connection. The kernel remembers it even if the
+// connection is passed on.
 func originOf(conn net.Conn, a Access) origin {
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -53,15 +53,16 @@ func originOf(conn net.Conn, a Access) origin {
 		return origin{}
 	}
 	agent, err := a.Owner(pid)
-	// The number may be another process's by now, which is the owner of nothing.
+	// The number may have been reused by another process by now.
 	if agent != nil && !endpoint.Ended(socket, pid) {
 		return origin{pid: pid, agent: agent}
 	}
-	// One that lives and cannot be seen is another user's, where /proc hides those.
+	// A running process that cannot be seen belongs to another user, if /proc hides those.
 	return origin{pid: pid, unknown: err != nil && !errors.Is(err, os.ErrProcessDone) || endpoint.Ended(socket, pid)}
 }
 
-// guestOrigin is originOf for a process of another user: an agent, even if it cannot be told which.
+// guestOrigin is originOf for a process of another user. It is an agent, even if it cannot be
+// determined which one.
 func guestOrigin(socket *net.UnixConn, pid int, a Access) origin {
 	unnamed := origin{pid: pid, agent: &token.Caller{}}
 	if pid <= 0 {
@@ -74,12 +75,12 @@ func guestOrigin(socket *net.UnixConn, pid int, a Access) origin {
 	return origin{pid: pid, agent: agent}
 }
 
-// maxToken bounds a token, in bytes.
+// maxToken is the maximum length of a token, in bytes.
 const maxToken = 256
 
-// authenticate finds out who calls. A route is for agents or for people, never
-// for both. An agent acts as itself alone: with its token, and not with that of
-// another agent. What is for people is refused to it, with or without a token.
+// authenticate determines the caller. A route is for agents or for people, never for both. An
+// agent acts only as itself: with its own token, not with the token of another agent. It may not
+// use what is for people, with or without a token.
 func (c *call) authenticate(rt *route) error {
 	token, given := strings.CutPrefix(c.r.Header.Get("Authorization"), "Bearer ")
 	switch {
@@ -115,12 +116,11 @@ func (c *call) authenticate(rt *route) error {
 	return nil
 }
 
-// forPeople reports whether a route does something in the name of a person.
-// Everybody may read.
+// forPeople reports whether a route acts in the name of a person. Everyone may read.
 func (rt *route) forPeople() bool { return !rt.agent && rt.method != http.MethodGet }
 
-// admitPerson refuses a request for people that comes from an agent, whether it
-// has sent its token or not.
+// admitPerson refuses a request for people that comes from an agent, even if it was sent without
+// a token.
 func (c *call) admitPerson(rt *route) error {
 	from := c.connection().origin()
 	switch {
@@ -135,7 +135,7 @@ func (c *call) admitPerson(rt *route) error {
 
 type orderKey struct{}
 
-// forOrder is the context of a request, with the order whose run has sent it.
+// forOrder returns the context of a request, with the order whose run sent it.
 func (c *call) forOrder() context.Context {
 	ctx := c.r.Context()
 	if from := c.connection().origin(); from.pid > 0 {
@@ -146,12 +146,12 @@ func (c *call) forOrder() context.Context {
 	return ctx
 }
 
-// WithOrder returns a context for what a run of an order asks for.
+// WithOrder returns a context for requests of a run of an order.
 func WithOrder(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, orderKey{}, name)
 }
 
-// OrderOf returns the name of the order that asks for something; it is empty for a person.
+// OrderOf returns the name of the order that sent a request, or "" for a person.
 func OrderOf(ctx context.Context) string {
 	name, _ := ctx.Value(orderKey{}).(string)
 	return name

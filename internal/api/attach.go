@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// AttachFunc connects somebody with a terminal until it ends, or ctx does. input is nil for
-// those who only watch; sizes are rows and columns.
+// AttachFunc connects a client with a terminal until the terminal ends or ctx does. input is nil
+// for clients that only watch; sizes are rows and columns.
 type AttachFunc func(ctx context.Context, path string, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error
 
 // attachRequest is the query of a request to attach.
@@ -35,7 +35,7 @@ const attachDoc = "The request must have Connection: Upgrade and Upgrade: " + At
 	"bytes each. e: the end; to the daemon, nothing more is typed; from the daemon, it is over, with nothing or a " +
 	"Failure in JSON. Other frames are skipped."
 
-// HandleAttach registers what connects people with terminals.
+// HandleAttach registers the route that connects clients with terminals.
 func HandleAttach(s *Server, attach AttachFunc) {
 	s.add(&route{
 		method: http.MethodPost, path: "/v" + Version + attachPath, longRunning: true,
@@ -89,7 +89,7 @@ func (c *call) attach(req attachRequest, attach AttachFunc) error {
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		if !a.receive(buffered.Reader) {
-			cancel() // the client is gone, or speaks in tongues
+			cancel() // the client is gone, or violates the protocol
 		}
 	})
 	err = attach(ctx, req.Path, input, out, a.sizes)
@@ -109,20 +109,20 @@ func (c *call) attach(req attachRequest, attach AttachFunc) error {
 	return nil
 }
 
-// maxQueuedFrames is how many frames may have been typed that the agent has not taken.
+// maxQueuedFrames is the maximum number of frames of input that the agent has not read yet.
 const maxQueuedFrames = 64
 
-// attached is what comes from a client.
+// attached is the input of a client.
 type attached struct {
 	ctx          context.Context
 	sizes        chan [2]uint16
 	typed        chan []byte   // closed at the end of the input; nil if the client only watches
-	rest         []byte        // of what was typed last
-	inputTimeout time.Duration // for an agent that does not read
+	rest         []byte        // of the last frame
+	inputTimeout time.Duration // for an agent to read a frame
 }
 
-// receive passes on frames until the connection ends, and returns false if it
-// may as well: there was no end of the input before, or it has no reader.
+// receive passes on frames until the connection ends. It returns false if the connection is no
+// longer useful: it ended without an end frame, or the agent does not read.
 func (a *attached) receive(r io.Reader) bool {
 	typed := a.typed
 	defer func() {
@@ -144,13 +144,13 @@ func (a *attached) receive(r io.Reader) bool {
 			case <-a.ctx.Done():
 				late.Stop()
 				return true
-			case <-late.C: // behind it the end of the client could not be seen
+			case <-late.C: // a blocked frame would hide the end of the client
 				return false
 			}
 		case kind == frameResize && len(content) == 4:
 			replaceSize(a.sizes, [2]uint16{binary.BigEndian.Uint16(content), binary.BigEndian.Uint16(content[2:])})
 		case kind == frameEnd && a.typed == nil:
-			return false // there is no other way to tell who only watches
+			return false // the client only watches, and wants to stop
 		case kind == frameEnd && typed != nil:
 			close(typed)
 			typed = nil
@@ -158,7 +158,7 @@ func (a *attached) receive(r io.Reader) bool {
 	}
 }
 
-// Read returns what was typed.
+// Read returns the input of the client.
 func (a *attached) Read(p []byte) (int, error) {
 	if len(a.rest) == 0 {
 		select {
@@ -176,7 +176,7 @@ func (a *attached) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// replaceSize puts a size into the channel, in place of one that was not taken.
+// replaceSize sends a size to the channel, in place of one that was not received yet.
 func replaceSize(sizes chan [2]uint16, size [2]uint16) {
 	for {
 		select {
@@ -191,8 +191,8 @@ func replaceSize(sizes chan [2]uint16, size [2]uint16) {
 	}
 }
 
-// Attach connects the caller with the terminal of an agent, see AttachFunc. It ends when the
-// input does; a Read of the input that is in progress then is not waited for.
+// Attach connects the caller with the terminal of an agent; see AttachFunc. It ends when the
+// input does. It does not wait for a pending Read of the input.
 func Attach(ctx context.Context, c *Client, path string, input io.Reader, output io.Writer,
 	sizes <-chan [2]uint16) error {
 	conn, in, err := c.upgrade(ctx, encodeQuery(attachRequest{Path: path, Watch: input == nil}))
@@ -232,7 +232,7 @@ func Attach(ctx context.Context, c *Client, path string, input io.Reader, output
 	return err
 }
 
-// receive writes what the terminal shows until the daemon says that it is over.
+// receive writes the output of the terminal until the daemon ends the connection.
 func receive(in io.Reader, output io.Writer) error {
 	var buf [maxFrame]byte
 	for {
@@ -250,13 +250,13 @@ func receive(in io.Reader, output io.Writer) error {
 				return nil
 			}
 			var f Failure
-			json.Unmarshal(content, &f) // what cannot be read is a failure, too
+			json.Unmarshal(content, &f) // an unreadable Failure is still a failure
 			return f.remote()
 		}
 	}
 }
 
-// upgrade opens a connection and makes it one of frames.
+// upgrade opens a connection and upgrades it to frames.
 func (c *Client) upgrade(ctx context.Context, query url.Values) (net.Conn, *bufio.Reader, error) {
 	req, err := c.request(ctx, http.MethodPost, attachPath, query, nil)
 	if err != nil {

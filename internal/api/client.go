@@ -20,46 +20,46 @@ import (
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
 )
 
-// Client asks a daemon. Its
-// methods may be called from many goroutines; each gives up when its context ends.
+// Client is a client of a daemon. Its methods are safe for concurrent use; each gives up when its
+// context ends.
 type Client struct {
 	socket   string
-	token    string // of the agent that this program is part of; empty if of none
-	agent    bool   // it acts as that agent; for people if not
+	token    string // of the agent that this program is part of, or ""
+	agent    bool   // it acts as that agent, instead of as a person
 	open     func(context.Context) (net.Conn, error)
-	end      func() // ends what answers, if that is in this process; or nil
+	end      func() // stops a server in this process; may be nil
 	http     *http.Client
 	timeouts clientTimeouts
 }
 
-// clientTimeouts is how patient a client is with a stream.
+// clientTimeouts are the timeouts of a client.
 type clientTimeouts struct {
-	silence  time.Duration // on a stream, until it is taken for dead
-	retry    time.Duration // before the first attempt to go on, doubled each time
+	silence  time.Duration // of a stream, after which it counts as lost
+	retry    time.Duration // delay of the first reconnection, doubled each time
 	maxRetry time.Duration
-	noDaemon time.Duration // without any daemon, until following ends
+	noDaemon time.Duration // without a daemon, after which following ends
 }
 
-// maxAnswer bounds an answer that is not a stream, in bytes.
+// maxAnswer is the maximum size of an answer that is not a stream, in bytes.
 const maxAnswer = 256 << 20
 
-// Dial returns a client of the daemon at a socket, see endpoint.Path. It does not
-// connect yet: each call does, and fails with ErrDown without a listener.
+// Dial returns a client of the daemon at a socket; see endpoint.Path. It does not connect yet:
+// each call does, and fails with ErrDown if no daemon listens.
 func Dial(socket string) *Client {
 	c := newClient(nil)
 	c.socket, c.open = socket, func(ctx context.Context) (net.Conn, error) { return connect(ctx, socket, c.timeouts) }
 	return c
 }
 
-// DialAgent is Dial for an agent, which acts as itself: its token is sent with each request.
+// DialAgent is Dial for an agent that acts as itself: each request carries its token.
 func DialAgent(socket, token string) *Client {
 	c := DialFrom(socket, token)
 	c.agent = true
 	return c
 }
 
-// DialFrom is Dial for a command for people that runs in an agent: it tells the
-// daemon so, which lets it read and nothing else.
+// DialFrom is Dial for a command for people that runs in an agent. It sends the token of the
+// agent, so the daemon only lets it read.
 func DialFrom(socket, token string) *Client {
 	c := Dial(socket)
 	c.token = token
@@ -81,7 +81,7 @@ func newClient(open func(context.Context) (net.Conn, error)) *Client {
 	return c
 }
 
-// Close lets go of the connections that are kept for later calls.
+// Close closes idle connections, and stops a local server.
 func (c *Client) Close() {
 	c.http.CloseIdleConnections()
 	if c.end != nil {
@@ -102,7 +102,7 @@ func (c *Client) Reach(ctx context.Context) error {
 func connect(ctx context.Context, path string, timeouts clientTimeouts) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", path)
-	// The queue of the socket is full: many come at once.
+	// EAGAIN means that the queue of the socket is full: many clients connect concurrently.
 	for late := time.Now().Add(timeouts.noDaemon); errors.Is(err, unix.EAGAIN) && time.Now().Before(late); {
 		select {
 		case <-time.After(timeouts.retry):
@@ -130,7 +130,7 @@ func connect(ctx context.Context, path string, timeouts clientTimeouts) (net.Con
 	return socket, nil
 }
 
-// request makes a request; its host is a name that means nothing.
+// request builds a request. Its host name has no meaning.
 func (c *Client) request(ctx context.Context, method, path string, query url.Values, body any) (*http.Request, error) {
 	u := url.URL{Scheme: "http", Host: "coppice", Path: "/v" + Version + path, RawQuery: query.Encode()}
 	var content io.Reader
@@ -154,13 +154,13 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	return req, nil
 }
 
-// do sends a request and returns the answer if it is a success.
+// do sends a request and returns the response if it is a success.
 func (c *Client) do(req *http.Request) (*http.Response, error) {
 	resp, err := c.http.Do(req)
 	if err != nil {
 		var wrapped *url.Error
 		if errors.As(err, &wrapped) {
-			err = wrapped.Err // the URL says nothing to anybody
+			err = wrapped.Err // drop the URL, which has no information
 		}
 		switch {
 		case req.Context().Err() != nil:
@@ -177,7 +177,7 @@ func (c *Client) do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// check returns the error that an answer is, nil if its status is one of a success.
+// check returns the error in a response, or nil if its status is one of success.
 func (c *Client) check(resp *http.Response, success ...int) error {
 	if v := resp.Header.Get(versionHeader); v != Version {
 		return fmt.Errorf("what answers on %s is no daemon of this version: "+
@@ -197,7 +197,7 @@ func (c *Client) check(resp *http.Response, success ...int) error {
 	return f.remote()
 }
 
-// call asks and reads the answer into a value, if there is one.
+// call sends a request and decodes the response into answer, unless that is nil.
 func (c *Client) call(ctx context.Context, method, path string, query url.Values, body, answer any) error {
 	req, err := c.request(ctx, method, path, query, body)
 	if err != nil {
@@ -205,8 +205,8 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	}
 	resp, err := c.do(req)
 	if method == http.MethodGet && errors.Is(err, ErrLost) {
-		// A daemon that ends drops connections that it has not served yet. Its
-		// successor can be asked, or there is none.
+		// A daemon that stops drops connections that it has not served yet. Try once more:
+		// its successor answers, or there is none.
 		if req, err = c.request(ctx, method, path, query, body); err == nil {
 			resp, err = c.do(req)
 		}
@@ -231,9 +231,9 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	return nil
 }
 
-// stream yields the items of a stream until it is complete. The error that it
-// failed with comes with its message; a stream that was cut off, or on which there
-// was silence for too long, yields ErrLost. It calls opened when there is a connection.
+// stream yields the messages of a stream until it is complete. If the stream failed, the error
+// comes with its message. A stream that was cut off, or silent for too long, yields ErrLost. It
+// calls opened when the connection is established.
 func (c *Client) stream(req *http.Request, opened func()) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
 		ctx, cancel := context.WithCancelCause(req.Context())
@@ -249,7 +249,7 @@ func (c *Client) stream(req *http.Request, opened func()) iter.Seq2[message, err
 		opened()
 		alive := &activityReader{r: resp.Body, onRead: func() { silence.Reset(c.timeouts.silence) }}
 		for m, err := range readMessages(alive) {
-			silence.Stop() // the reader of this sequence may be slow
+			silence.Stop() // the consumer of this sequence may be slow
 			switch {
 			case errors.Is(err, errMessageTooLong):
 				yield(message{}, err)
@@ -264,10 +264,10 @@ func (c *Client) stream(req *http.Request, opened func()) iter.Seq2[message, err
 				return
 			case m.name == errorName:
 				var f Failure
-				json.Unmarshal(m.data, &f) // what cannot be read is a failure, too
+				json.Unmarshal(m.data, &f) // an unreadable Failure is still a failure
 				yield(m, f.remote())
 				return
-			case m.name == "" && !yield(m, nil): // other names are of a later version
+			case m.name == "" && !yield(m, nil): // other names belong to later versions
 				return
 			}
 			silence.Reset(c.timeouts.silence)
@@ -275,7 +275,7 @@ func (c *Client) stream(req *http.Request, opened func()) iter.Seq2[message, err
 	}
 }
 
-// activityReader tells of each read that brought something.
+// activityReader calls onRead after each read that returned data.
 type activityReader struct {
 	r      io.Reader
 	onRead func()
@@ -289,8 +289,8 @@ func (p *activityReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Retry calls do until it reaches a daemon that is ready, at most for the given time. It
-// returns the last error of do, or the cause of ctx.
+// Retry calls do until it reaches a daemon that is ready, for at most limit. It returns the last
+// error of do, or the cause of ctx.
 func Retry(ctx context.Context, limit time.Duration, do func() error) error {
 	deadline := time.Now().Add(limit)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {

@@ -13,15 +13,14 @@ import (
 //go:embed openapi/*.json
 var described embed.FS
 
-// Description is the OpenAPI 3.1 description of what a server answers. Routes of
-// features are described by their types; the others by openapi/base.json and a
-// file for each topic, which adds its paths and schemas.
+// Description returns the OpenAPI 3.1 description of the routes of a server. Types describe the
+// routes of features. openapi/base.json and a file for each topic describe the rest.
 func (s *Server) Description() []byte { return s.description() }
 
 func (s *Server) describe() []byte {
 	d, err := describe(s.routes)
 	if err != nil {
-		panic(err) // the files are part of the program, and a test reads them
+		panic(err) // the files are embedded, and a test reads them
 	}
 	return d
 }
@@ -42,7 +41,7 @@ func describe(routes []*route) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range all { // base.json is the first; a value adds to what the maps have
+	for _, f := range all { // base.json comes first; decoding adds to the maps
 		data, err := described.ReadFile("openapi/" + f.Name())
 		if err != nil {
 			return nil, err
@@ -90,11 +89,11 @@ func describe(routes []*route) ([]byte, error) {
 // routeDoc describes a route.
 type routeDoc struct {
 	id, summary, text, returns string
-	status                     int // of a success that is not 200 or 204
+	status                     int // of a success other than 200 or 204
 }
 
-// ownID is the operationId of a route for agents that there is for people, too:
-// listMail is listOwnMail, and question is ownQuestion.
+// ownID returns the operationId of a route for agents that also exists for people: listMail
+// becomes listOwnMail, and question becomes ownQuestion.
 func ownID(id string) string {
 	if at := strings.IndexFunc(id, unicode.IsUpper); at >= 0 {
 		return id[:at] + "Own" + id[at:]
@@ -137,7 +136,7 @@ type (
 	}
 )
 
-// operation describes a route, and adds the types that it names.
+// operation describes a route, and adds its types to the schemas.
 func (rt *route) operation(types schemaSet) operation {
 	o := operation{ID: rt.doc.id, Summary: rt.doc.summary, Description: rt.doc.text}
 	if rt.agent {
@@ -173,7 +172,7 @@ func (rt *route) operation(types schemaSet) operation {
 	return o
 }
 
-// schema describes the values of a parameter.
+// schema returns the schema of a parameter.
 func (p param) schema() *jsonSchema {
 	s := &jsonSchema{Type: p.kind, Default: p.defaultValue}
 	switch p.kind {

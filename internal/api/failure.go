@@ -8,15 +8,15 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// Failure is the body of each answer that is no success, and the last message
-// of a stream that failed.
+// Failure is the body of each answer that is not a success, and the last message of a stream that
+// failed.
 type Failure struct {
 	Error string `json:"error"` // for people
-	Code  string `json:"code"`  // for programs: that of failures, unsupported or internal
+	Code  string `json:"code"`  // for programs: a code of failures, unsupported or internal
 }
 
-// failures are the errors that have a code of their own, and the status that goes with it.
-// The first one of a code is the error that a client makes of it.
+// failures lists the errors that have a code, and their status. The client translates a code to
+// its first error.
 var failures = []struct {
 	err    error
 	status int
@@ -29,10 +29,10 @@ var failures = []struct {
 	{ErrUnauthorized, http.StatusUnauthorized, "unauthorized"},
 	{ErrStopping, http.StatusServiceUnavailable, "stopping"},
 	{token.ErrPending, http.StatusServiceUnavailable, "stopping"},
-	{ErrDown, http.StatusServiceUnavailable, "down"}, // of a server in the same process, while no daemon runs
+	{ErrDown, http.StatusServiceUnavailable, "down"}, // from a local server, while no daemon runs
 }
 
-// unsupported is an error about the protocol, not about the fleet.
+// unsupported is a protocol error, as opposed to an error of an operation.
 type unsupported struct {
 	status  int
 	message string
@@ -40,7 +40,7 @@ type unsupported struct {
 
 func (e *unsupported) Error() string { return e.message }
 
-// failure translates an error for the wire.
+// failure translates an error into a status and a body.
 func failure(err error) (status int, f Failure) {
 	if e, ok := errors.AsType[*unsupported](err); ok {
 		return e.status, Failure{Error: err.Error(), Code: "unsupported"}
@@ -53,20 +53,20 @@ func failure(err error) (status int, f Failure) {
 	return http.StatusInternalServerError, Failure{Error: err.Error(), Code: "internal"}
 }
 
-// NewError returns an error for people that is one of this package to programs:
-// it keeps that one's status code on the wire.
+// NewError returns an error with a text for people that keeps the status code of kind, an error
+// of this package.
 func NewError(kind error, text string) error { return &kindError{text, kind} }
 
-// kindError is an error with a text of its own, and what it is.
+// kindError is an error with its own text that wraps an error of this package.
 type kindError struct {
 	text string
-	kind error // of this package, or nil
+	kind error // an error of this package, or nil
 }
 
 func (e *kindError) Error() string { return e.text }
 func (e *kindError) Unwrap() error { return e.kind }
 
-// remote translates an error back.
+// remote translates a Failure back into an error.
 func (f Failure) remote() error {
 	e := &kindError{text: f.Error}
 	for _, known := range slices.Backward(failures) {

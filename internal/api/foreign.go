@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// permissionError is the error of a user who may not open the socket of a project. Where the
-// project belongs to another user it says to which.
+// permissionError returns the error for a user who may not open the socket of a project. If the
+// project belongs to another user, it names that user.
 func permissionError(socket string, uid int, err error) error {
 	text := fmt.Sprintf("the daemon cannot be reached: %v", err)
 	if info, err := os.Stat(filepath.Dir(socket)); err == nil {
@@ -22,7 +22,7 @@ func permissionError(socket string, uid int, err error) error {
 	return NewError(ErrUnauthorized, text)
 }
 
-// userName is the name of a user, or the number of one without a name.
+// userName returns the name of a user, or the number of a user without one.
 func userName(uid int) string {
 	id := strconv.Itoa(uid)
 	u, err := user.LookupId(id)

@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// peopleOnly says in words what a request does that only people may send, by its path.
+// peopleOnly describes the operations that only people may use, by path.
 var peopleOnly = map[string]string{
 	"/v1/act":            "start, stop, restart, reset, suspend and resume agents",
 	"/v1/answer":         "answer questions",
@@ -32,10 +32,10 @@ var peopleOnly = map[string]string{
 	"/v1/tasks/import":   "import tasks",
 }
 
-// agentBase is where what agents may ask is.
+// agentBase is the base path of the routes for agents.
 const agentBase = "/v1/agent"
 
-// onlyPeople says that a route is not for agents.
+// onlyPeople returns the text that a route is not for agents.
 func onlyPeople(rt *route) string {
 	if do := peopleOnly[rt.path]; do != "" {
 		return "only people can " + do
@@ -43,7 +43,7 @@ func onlyPeople(rt *route) string {
 	return "only people can use " + rt.path
 }
 
-// deny refuses what an agent has asked for, and says what it can do instead.
+// deny refuses a request of an agent, and names an alternative.
 func (c *call) deny(rt *route, who token.Caller, pid int) error {
 	request := rt.method + " " + rt.path
 	c.access.Denied(who, pid, request)
@@ -54,7 +54,7 @@ func (c *call) deny(rt *route, who token.Caller, pid int) error {
 	return fmt.Errorf("%w: %s, and %s comes from %s; %s", ErrUnauthorized, onlyPeople(rt), request, from, c.alternative(rt))
 }
 
-// alternative says what an agent can do where a route is refused to it.
+// alternative returns what an agent can do instead of using a route that is refused to it.
 func (c *call) alternative(rt *route) string {
 	const ask = "an agent can ask a person with: coppice agent ask"
 	below := strings.TrimPrefix(rt.path, "/v1/")

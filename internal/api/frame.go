@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// AttachProtocol is what a connection is upgraded to by POST /v1/attach. From
-// then on it carries frames in both directions: a byte that says what it is,
-// the length of the rest in four bytes (big endian, at most 32 KiB), the rest.
+// AttachProtocol is the protocol to which POST /v1/attach upgrades a connection. It carries frames
+// in both directions: a byte for the kind, the length of the content in four bytes (big endian, at
+// most 32 KiB), and the content.
 //
-//	d  data: what was typed, or what the terminal shows
+//	d  data: input, or output of the terminal
 //	r  resize, to the daemon: rows and columns, two bytes each
-//	e  end: to the daemon, nothing more is typed; from the daemon, it is over, with
-//	   nothing or with a Failure as JSON
+//	e  end: to the daemon, the end of the input; from the daemon, the end of the
+//	   connection, empty or with a Failure as JSON
 //
 // Frames of other kinds are skipped.
 const AttachProtocol = "coppice-attach/1"
@@ -30,11 +30,11 @@ const (
 
 const maxFrame = 32 << 10
 
-// errFrame: what came is no frame.
+// errFrame is returned for data that is not a frame.
 var errFrame = errors.New("not a frame of " + AttachProtocol)
 
-// readFrame reads one frame into buf, which it returns in part. io.EOF is the
-// end between two frames.
+// readFrame reads one frame into buf and returns a slice of it. io.EOF is the end between two
+// frames.
 func readFrame(r io.Reader, buf *[maxFrame]byte) (kind byte, content []byte, err error) {
 	var head [5]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -50,19 +50,18 @@ func readFrame(r io.Reader, buf *[maxFrame]byte) (kind byte, content []byte, err
 	return head[0], buf[:n], nil
 }
 
-// appendFrame appends a frame whose content fits.
+// appendFrame appends a frame. The content must fit.
 func appendFrame(b []byte, kind byte, content []byte) []byte {
 	b = binary.BigEndian.AppendUint32(append(b, kind), uint32(len(content)))
 	return append(b, content...)
 }
 
-// resize is the content of a resize frame.
+// resize returns the content of a resize frame.
 func resize(size [2]uint16) []byte {
 	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, size[0]), size[1])
 }
 
-// frameWriter writes data frames and others to a connection, whole ones even
-// when several goroutines do.
+// frameWriter writes frames to a connection. Concurrent writes do not mix.
 type frameWriter struct {
 	conn    net.Conn
 	timeout time.Duration

@@ -13,17 +13,17 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// limits is how many connections a server takes. Agents get the places without two
-// reserves: one is for what people follow, and one for their other requests, so
-// that neither agents nor followers keep a person from answering or stopping.
+// limits bound the connections of a server. Agents may use all connections except two reserves.
+// One reserve is for streams of people, and one for their other requests, so neither agents nor
+// streams keep a person from answering or stopping.
 type limits struct {
-	maxConns int // connections there may be
-	reserve  int // places of each of the two reserves
+	maxConns int // total connections
+	reserve  int // connections in each of the two reserves
 	agent    int // connections of one agent
 	streams  int // streams and waits of one agent
 }
 
-// defaultLimits leaves the descriptors alone that the daemon needs for its agents.
+// defaultLimits leaves enough file descriptors for the agents of the daemon.
 func defaultLimits() limits {
 	maximum := uint64(4096)
 	var limit unix.Rlimit
@@ -42,47 +42,46 @@ func limitsFor(maxConns int) limits {
 
 func (r limits) forAgents() int { return r.maxConns - 2*r.reserve }
 
-// gate lets connections in as long as there is room. What is idle gives way.
+// gate admits connections within limits. An idle connection gives way to a new one.
 type gate struct {
 	net.Listener
 	access Access
 	limits limits
 	begin  sync.Once
 	ready  chan *connection
-	done   chan struct{} // closed when no more connections are let in
-	err    error         // why; once done is closed
+	done   chan struct{} // closed when no more connections are admitted
+	err    error         // the reason, once done is closed
 
 	mu         sync.Mutex
-	changed    *sync.Cond // a place is free, a connection is idle, or the gate is closed
+	changed    *sync.Cond // a connection ended or became idle, or the gate was closed
 	conns      map[*connection]struct{}
 	agents     map[string]int // connections of agents, by path
 	streams    map[string]int // streams and waits of agents, by path
 	agentConns int            // connections of agents
-	held       int            // those, and the streams and waits of others
+	held       int            // those, and the streams and waits of people
 }
 
-// acceptors is how many connections are looked at at a time. Finding out whose one
-// is takes some files of /proc, and between any two of them a busy daemon may do other work.
+// acceptors is the number of connections that are examined concurrently. Finding the owner of one
+// reads several files of /proc, and a busy daemon may do other work in between.
 const acceptors = 16
 
-// connection is one that was let in.
+// connection is an admitted connection.
 type connection struct {
 	net.Conn
 	gate      *gate
 	from      origin
-	idleSince time.Time // since when no request is being answered; zero while one is. Needs the gate's mu
-	// refused says why its agent gets no place: its request is answered with that.
+	idleSince time.Time // zero while a request is being answered. Needs gate.mu
+	// refused is the answer to its request if its agent has too many connections.
 	refused busy
 }
 
-// busy is the error of a request for which there is no place.
+// busy is the error of a request that exceeds the limit of connections.
 type busy string
 
 func (b busy) Error() string { return string(b) }
 func (b busy) Unwrap() error { return ErrStopping }
 
-// minIdle is how long a connection may say nothing before it gives way: a request
-// may be on its way.
+// minIdle is the idle time before a connection gives way, since a request may be on its way.
 const minIdle = 100 * time.Millisecond
 
 func newGate(l net.Listener, a Access, r limits) *gate {
@@ -95,7 +94,7 @@ func newGate(l net.Listener, a Access, r limits) *gate {
 	return g
 }
 
-// Accept waits for the next connection that is let in.
+// Accept waits for the next admitted connection.
 func (g *gate) Accept() (net.Conn, error) {
 	g.begin.Do(func() {
 		for range acceptors {
@@ -110,7 +109,7 @@ func (g *gate) Accept() (net.Conn, error) {
 	}
 }
 
-// acceptLoop lets connections in until the gate is closed, or its listener.
+// acceptLoop admits connections until the gate or its listener is closed.
 func (g *gate) acceptLoop() {
 	for {
 		conn, err := g.Listener.Accept()
@@ -132,7 +131,7 @@ func (g *gate) acceptLoop() {
 	}
 }
 
-// end stops letting connections in.
+// end stops admitting connections.
 func (g *gate) end(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -153,14 +152,14 @@ func (g *gate) closed() bool {
 	}
 }
 
-// Close ends the gate with its listener.
+// Close closes the gate and its listener.
 func (g *gate) Close() error {
 	g.end(net.ErrClosed)
 	return g.Listener.Close()
 }
 
-// admit waits for a place for a connection. One of an agent that may not have
-// another place gets one for as long as it takes to say so.
+// admit waits for room for a connection. A connection of an agent that has too many is admitted
+// only to be refused.
 func (g *gate) admit(c *connection) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -184,7 +183,7 @@ func (g *gate) admit(c *connection) error {
 	return nil
 }
 
-// refuse says why an agent gets no place; empty if it gets one. Needs mu.
+// refuse returns the reason why an agent gets no further connection, or "". Needs mu.
 func (g *gate) refuse(agent *token.Caller) busy {
 	same := func(c *connection) bool { return c.ofAgent() && c.from.agent.Path == agent.Path }
 	switch {
@@ -199,11 +198,11 @@ func (g *gate) refuse(agent *token.Caller) busy {
 	return ""
 }
 
-// ofAgent reports whether a connection has one of the places of agents.
+// ofAgent reports whether a connection counts against the limit of agents.
 func (c *connection) ofAgent() bool { return c.from.agent != nil && c.refused == "" }
 
-// evict closes the connection that has been idle for longest among some, and
-// reports whether there was one that is not fresh. Needs mu.
+// evict closes the connection that has been idle for longest among those that match, and reports
+// whether there was one. Needs mu.
 func (g *gate) evict(which func(*connection) bool) bool {
 	var oldest *connection
 	before := time.Now().Add(-minIdle)
@@ -240,7 +239,7 @@ func count(m map[string]int, path string, n int) {
 	}
 }
 
-// state follows what http.Server does with a connection.
+// state follows the state of a connection of http.Server.
 func (g *gate) state(conn net.Conn, s http.ConnState) {
 	c, ok := conn.(*connection)
 	if !ok {
@@ -257,7 +256,7 @@ func (g *gate) state(conn net.Conn, s http.ConnState) {
 	}
 }
 
-// reserveStream takes a place for a request that stays, of an agent if there is a path.
+// reserveStream reserves a place for a stream or a wait, for an agent if path is not empty.
 func (g *gate) reserveStream(c *connection, path string) (release func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -287,7 +286,7 @@ func (g *gate) reserveStream(c *connection, path string) (release func(), err er
 	}), nil
 }
 
-// Close gives the place back.
+// Close closes the connection and gives its place back.
 func (c *connection) Close() error {
 	c.gate.mu.Lock()
 	c.gate.remove(c)
@@ -295,7 +294,7 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// origin is zero where a handler is served without a gate.
+// origin returns the origin of a connection, which is zero for a handler without a gate.
 func (c *connection) origin() origin {
 	if c == nil {
 		return origin{}
@@ -305,18 +304,18 @@ func (c *connection) origin() origin {
 
 type connectionKey struct{}
 
-// withConnection lets the requests of a connection find it.
+// withConnection adds a connection to the context of its requests.
 func withConnection(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, conn)
 }
 
-// connection is that of the request; nil where a handler is served without a gate.
+// connection returns the connection of the request, or nil for a handler without a gate.
 func (c *call) connection() *connection {
 	conn, _ := c.r.Context().Value(connectionKey{}).(*connection)
 	return conn
 }
 
-// reserveStream takes a place for a request that stays.
+// reserveStream reserves a place for a request that is a stream or a wait.
 func (c *call) reserveStream() (release func(), err error) {
 	conn := c.connection()
 	if conn == nil {

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Local returns a client of a server in this process, for while no daemon runs:
-// register gives it routes that need none, and all others fail with ErrDown. Close ends it.
+// Local returns a client of a server in this process, for use while no daemon runs. register adds
+// the routes that need no daemon; all others fail with ErrDown. Close stops the server.
 func Local(register func(*Server)) *Client {
 	s := NewServer(nil, slog.New(slog.DiscardHandler))
 	s.local = true
@@ -69,7 +69,8 @@ func (l *localListener) Close() error {
 // Addr implements net.Listener.
 func (l *localListener) Addr() net.Addr { return &net.UnixAddr{Name: "this process", Net: "local"} }
 
-// Finite yields what there is while no daemon runs and, where more was to follow, ErrDown.
+// Finite yields the items that exist while no daemon runs. If follow is set, it then yields
+// ErrDown.
 func Finite[T any](all iter.Seq2[T, error], follow bool) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for item, err := range all {

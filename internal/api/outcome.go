@@ -6,8 +6,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/outcome"
 )
 
-// Claim is an outcome as an agent has claimed it. It may be from a later
-// version, or damaged: outcome.New says whether the report is whole.
+// Claim is an outcome as an agent reported it. It may come from a later version, or be damaged:
+// outcome.New checks the report.
 type Claim struct {
 	Incarnation uint64         `json:"incarnation"`
 	Time        time.Time      `json:"time"`      // of the last revision

@@ -9,18 +9,19 @@ import (
 	"strings"
 )
 
-// field is a field of a request or a response as it is on the wire.
+// field is a field of a request or a response, with its name in JSON.
 type field struct {
 	reflect.StructField
 	name     string
 	optional bool
 }
 
-// inHeader reports whether a field of a request is sent as a header, by servers of others.
+// inHeader reports whether a field of a request is read from a header. Clients of this package do
+// not send it.
 func (f field) inHeader() bool { return f.Tag.Get("in") == "header" }
 
-// fieldsOf returns the fields of a struct that are on the wire, with those of structs
-// that it embeds.
+// fieldsOf returns the fields of a struct that have a JSON name, including those of embedded
+// structs.
 func fieldsOf(t reflect.Type) []field {
 	var all []field
 	for _, f := range reflect.VisibleFields(t) {
@@ -32,7 +33,7 @@ func fieldsOf(t reflect.Type) []field {
 	return all
 }
 
-// paramsOf returns the parameters that the fields of a request are.
+// paramsOf returns the parameters of a request type.
 func paramsOf(t reflect.Type) []param {
 	var params []param
 	for _, f := range fieldsOf(t) {
@@ -44,7 +45,7 @@ func paramsOf(t reflect.Type) []param {
 		kind := f.Type
 		if kind.Kind() == reflect.Slice {
 			p.repeated, kind = true, kind.Elem()
-		} else if kind.Kind() == reflect.Pointer { // not to be given is something else than the zero value
+		} else if kind.Kind() == reflect.Pointer { // nil means that the parameter is missing
 			kind = kind.Elem()
 		}
 		switch kind.Kind() {
@@ -62,7 +63,7 @@ func paramsOf(t reflect.Type) []param {
 	return params
 }
 
-// decode fills in the fields of a request from a query that was checked.
+// decode sets the fields of a request from a query that was checked.
 func (q query) decode(request any) {
 	into := reflect.ValueOf(request).Elem()
 	for _, f := range fieldsOf(into.Type()) {
@@ -84,7 +85,7 @@ func (q query) decode(request any) {
 	}
 }
 
-// encodeQuery is the reverse of query.decode.
+// encodeQuery is the inverse of query.decode.
 func encodeQuery(request any) url.Values {
 	values := url.Values{}
 	from := reflect.ValueOf(request)

@@ -16,14 +16,14 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds on what a client may send.
+// Bounds on a request.
 const (
 	maxBody   = 64 << 10 // bytes
 	maxHeader = 16 << 10 // bytes, with the request line
 	maxPath   = 1 << 10  // bytes of the path of a node
 )
 
-// MaxNote bounds the notes and reasons that are kept, in bytes.
+// MaxNote is the maximum length of stored notes and reasons, in bytes.
 const MaxNote = 256
 
 // param is a parameter of a route, in its query or in a header.
@@ -34,15 +34,15 @@ type param struct {
 	repeated     bool
 	header       bool
 	maximum      uint64 // of an integer; 0: no bound
-	defaultValue any    // the default, for the description; nil: that of the kind
-	doc          string // empty where the description is in openapi
+	defaultValue any    // the default, for the description; nil for the zero value
+	doc          string // empty if openapi describes it
 }
 
-// query is a query whose names and values have been checked.
+// query holds parameters whose names and values have been checked.
 type query url.Values
 
-// parseQuery checks a query, and adds the parameters that are headers. What a route does not know is refused, so that a
-// client never believes in a filter that was not applied.
+// parseQuery checks a query, and adds the parameters from headers. It rejects unknown parameters,
+// so a client never assumes a filter that was not applied.
 func parseQuery(raw string, header http.Header, params []param) (query, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
@@ -108,8 +108,7 @@ func (p param) check(v string) error {
 	return nil
 }
 
-// CheckText returns an ErrInvalid if what a request names by a text cannot be a path or a
-// pattern.
+// CheckText returns an ErrInvalid if a text in a request cannot be a path or a pattern.
 func CheckText(what, text string) error {
 	if err := checkText(text); err != nil {
 		return fmt.Errorf("%w: %s %w", ErrInvalid, what, err)
@@ -117,7 +116,7 @@ func CheckText(what, text string) error {
 	return nil
 }
 
-// CheckPath returns an ErrInvalid if the path in a request is missing or cannot be one.
+// CheckPath returns an ErrInvalid if the path in a request is missing or invalid.
 func CheckPath(path string) error {
 	if path == "" {
 		return fmt.Errorf("%w: path is missing", ErrInvalid)
@@ -125,7 +124,7 @@ func CheckPath(path string) error {
 	return CheckText("path", path)
 }
 
-// checkText says what is wrong with a path or a pattern, whatever it names.
+// checkText describes what is wrong with a path or a pattern.
 func checkText(text string) error {
 	switch {
 	case len(text) > maxPath:
@@ -141,13 +140,13 @@ func checkText(text string) error {
 func (q query) text(name string) string { return url.Values(q).Get(name) }
 func (q query) flag(name string) bool   { return q.text(name) == "true" }
 
-// number returns a parameter that was checked, 0 if it is not there.
+// number returns a checked number, or 0 if it is missing.
 func (q query) number(name string) uint64 {
 	n, _ := strconv.ParseUint(q.text(name), 10, 64)
 	return n
 }
 
-// readBody reads the one JSON object that a request must bring.
+// readBody decodes the JSON object in the body of a request.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return &unsupported{http.StatusUnsupportedMediaType, "the body must be application/json"}

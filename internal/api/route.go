@@ -11,59 +11,57 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// Audience says who may use a route.
+// Audience is a set of callers of a route.
 type Audience int
 
-// People reach a route below /v1, agents below /v1/agent.
+// People use the path below /v1, agents the path below /v1/agent.
 const (
 	People Audience = 1 << iota
 	Agents
 )
 
-// None is the request of a route that is sent nothing, or the response of one
-// that has nothing to say.
+// None is the request of a route without parameters, or the response of a route without an
+// answer.
 type None struct{}
 
 // route is an operation as the server sees it.
 type route struct {
 	method, path string
 	params       []param
-	agent        bool // for agents, which have to prove who they are; else for people, and for agents to read
-	body         any  // a value of the type that must be sent; nil: nothing may be
-	answer       any  // a value of the type of the answer, or of the messages of a stream; nil: none
+	agent        bool // for agents, with a token; otherwise for people, and for agents to read
+	body         any  // a value of the type of the body; nil for no body
+	answer       any  // a value of the type of the answer or of messages; nil for none
 	stream       bool
 	longRunning  bool      // it may take as long as a stream
 	maxBody      int64     // bytes; maxBody if 0
-	doc          *routeDoc // nil: it is described in openapi
+	doc          *routeDoc // nil if openapi describes it
 	serve        func(*call) error
 }
 
-// Route is one operation of the API: the server handles it, a client calls it,
-// and the description shows it. The feature that owns it declares it once, as a
-// variable.
+// Route is one operation of the API: the server handles it, a client calls it, and the
+// description shows it. The feature that owns it declares it once, as a variable.
 //
-// The fields of Req are the parameters of the query where Method is GET, and
-// else the body. See the package comment for the tags of Req and Resp.
+// The fields of Req are the parameters of the query if Method is GET, and the body otherwise. The
+// package comment describes the tags of Req and Resp.
 type Route[Req, Resp any] struct {
 	Method  string
 	Path    string // below /v1 or /v1/agent
 	For     Audience
 	MaxBody int64 // bytes; 64 KiB if 0
-	// Waits: the answer may take as long as it likes. It is sent as a stream of
-	// one message, so that each side notices when the other one goes away.
+	// Waits means that the answer may take arbitrarily long. It is sent as a stream of one
+	// message, so each side notices when the other one disconnects.
 	Waits bool
-	// Slow: the same, except that the answer is sent as usual, when it is there.
+	// Slow means the same, but the answer is sent as an ordinary response when it is ready.
 	Slow bool
 
 	ID      string // operationId of the description
 	Summary string // in a few words
-	Doc     string // more about it
-	Returns string // what the answer is
+	Doc     string // details
+	Returns string // the description of the answer
 }
 
-// Handle registers the handler of a route. who is the agent that calls, and the
-// zero Caller for people. Errors that wrap those of this package keep their
-// status codes.
+// Handle registers the handler of a route. who is the calling agent, or the zero Caller for
+// people. Errors that wrap those of this package keep their status codes.
 func (r Route[Req, Resp]) Handle(
 	s *Server, handler func(ctx context.Context, who token.Caller, req Req) (Resp, error),
 ) {
@@ -75,7 +73,7 @@ func (r Route[Req, Resp]) Handle(
 	}
 }
 
-// route is the route of one audience, without its types.
+// route returns the route for one audience, without its types.
 func (r Route[Req, Resp]) route(a Audience, handler func(context.Context, token.Caller, Req) (Resp, error)) *route {
 	rt := &route{
 		method: r.Method, path: "/v" + Version + r.below(a == Agents),
@@ -122,7 +120,7 @@ func (r Route[Req, Resp]) route(a Audience, handler func(context.Context, token.
 	return rt
 }
 
-// below is the path below the version.
+// below returns the path below the version.
 func (r Route[Req, Resp]) below(agent bool) string {
 	if agent {
 		return "/agent" + r.Path
@@ -130,7 +128,7 @@ func (r Route[Req, Resp]) below(agent bool) string {
 	return r.Path
 }
 
-// notNull makes sure that a list without anything in it is one in JSON, too.
+// notNull replaces a nil slice with an empty one, which JSON encodes as a list.
 func notNull[T any](v T) any {
 	if r := reflect.ValueOf(v); r.Kind() == reflect.Slice && r.IsNil() {
 		return reflect.MakeSlice(r.Type(), 0, 0).Interface()
@@ -138,10 +136,9 @@ func notNull[T any](v T) any {
 	return v
 }
 
-// Call asks the daemon of a client, in the name of the client's user or agent.
-// Where it is not known whether an operation was carried out the error is
-// ErrLost; one that Waits may end with ErrDown or ErrStopping, too, and may be
-// called again.
+// Call calls the daemon of a client, as its person or agent. The error is ErrLost if it is
+// unknown whether the operation was carried out. A route with Waits may also fail with ErrDown or
+// ErrStopping, and may be called again.
 func (r Route[Req, Resp]) Call(ctx context.Context, c *Client, req Req) (resp Resp, err error) {
 	path := r.below(r.For == Agents || r.For&Agents != 0 && c.agent)
 	var query url.Values

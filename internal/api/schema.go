@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// jsonSchema is the schema of a value: as much of JSON Schema as descriptions need.
+// jsonSchema is the part of JSON Schema that descriptions need.
 type jsonSchema struct {
 	Ref         string      `json:"$ref,omitempty"`
 	Type        string      `json:"type,omitempty"`
@@ -24,11 +24,11 @@ type jsonSchema struct {
 	Enum        []string    `json:"enum,omitempty"`
 	Properties  properties  `json:"properties,omitzero"`
 	Required    []string    `json:"required,omitzero"`
-	Others      any         `json:"additionalProperties,omitempty"` // false: there are none; or their schema
+	Others      any         `json:"additionalProperties,omitempty"` // false if there are none, or their schema
 	Encoding    string      `json:"contentEncoding,omitempty"`
 }
 
-// properties are those of an object, in the order of its type.
+// properties are the properties of an object, in the order of its type.
 type properties []property
 
 type property struct {
@@ -54,15 +54,15 @@ func (p properties) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// schemaSet has the schemas of structs, by name.
+// schemaSet holds the schemas of structs, by name.
 type schemaSet map[string]namedSchema
 
 type namedSchema struct {
-	of     reflect.Type // nil: the files of the description have it
+	of     reflect.Type // nil if a file of the description has it
 	schema *jsonSchema
 }
 
-// of describes the type of a value that is sent or answered.
+// of returns the schema of the type of a value.
 func (set schemaSet) of(v any) *jsonSchema {
 	s := set.schemaOf(reflect.TypeOf(v))
 	if s.Type == "array" {
@@ -71,7 +71,7 @@ func (set schemaSet) of(v any) *jsonSchema {
 	return s
 }
 
-// schemaOf describes a type, and adds the structs that it names.
+// schemaOf returns the schema of a type, and adds the structs that it refers to.
 func (set schemaSet) schemaOf(t reflect.Type) *jsonSchema {
 	if t == reflect.TypeFor[time.Time]() {
 		return &jsonSchema{Type: "string", Format: "date-time"}
@@ -108,14 +108,14 @@ func (set schemaSet) schemaOf(t reflect.Type) *jsonSchema {
 	panic(fmt.Sprintf("%v is no type of the API", t))
 }
 
-// isAny reports whether the values of a type are any JSON: it writes them itself.
+// isAny reports whether values of a type can be any JSON, because the type encodes itself.
 func isAny(t reflect.Type) bool {
 	plain := t.Kind() == reflect.String || t.Kind() == reflect.Slice
 	return plain && t.Implements(reflect.TypeFor[json.Marshaler]())
 }
 
-// add describes a struct and returns its name: that of the tag schema of its
-// field _ or else that of the type.
+// add describes a struct and returns the name of its schema: the schema tag of its field _, or
+// else the name of the type.
 func (set schemaSet) add(t reflect.Type) string {
 	self, _ := t.FieldByName("_")
 	name := self.Tag.Get("schema")
@@ -148,7 +148,7 @@ func (set schemaSet) add(t reflect.Type) string {
 	return name
 }
 
-// constrain adds what the tags of a field say of its values.
+// constrain adds the constraints in the tags of a field to its schema.
 func (f field) constrain(s *jsonSchema) {
 	s.Description = f.Tag.Get("doc")
 	for tag, bound := range map[string]**float64{"minimum": &s.Minimum, "maximum": &s.Maximum} {

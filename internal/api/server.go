@@ -20,20 +20,20 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// Version is that of the protocol: the first segment of each URL is "v" and
-// this, and each answer has it in the header Coppice-Api.
+// Version is the version of the protocol. The first segment of each URL is "v" and the version,
+// and each answer has it in the header Coppice-Api.
 const Version = "1"
 
 const versionHeader = "Coppice-Api"
 
-// timeouts is how long a server waits for its clients.
+// timeouts are the timeouts of a server.
 type timeouts struct {
-	begin     time.Duration // until a stream that has nothing to say shows that it is one
-	heartbeat time.Duration // between signs of life on a stream
-	write     time.Duration // for a client to take what is written, or it is cut off
-	header    time.Duration // for a client to send a request without its body
-	body      time.Duration // for a client to send a body
-	drain     time.Duration // for requests to end when the server does
+	begin     time.Duration // before a silent stream sends its headers
+	heartbeat time.Duration // between keep-alive comments on a stream
+	write     time.Duration // for a client to read what is written
+	header    time.Duration // for a client to send the headers
+	body      time.Duration // for a client to send the body
+	drain     time.Duration // for requests to end when the server stops
 }
 
 func defaultTimeouts() timeouts {
@@ -43,25 +43,25 @@ func defaultTimeouts() timeouts {
 	}
 }
 
-// heartbeat is known to both sides: a client that hears nothing for three of
-// them looks for another connection.
+// heartbeat is the keep-alive interval of streams. A client that receives nothing for three
+// intervals reconnects.
 const heartbeat = 15 * time.Second
 
-// Server answers requests by the routes that are registered with it, which all
-// are before it serves, by Route.Handle.
+// Server serves the routes that are registered with it. All routes must be registered before it
+// serves.
 type Server struct {
-	access      Access // nil in a local one
+	access      Access // nil in a local server
 	logger      *slog.Logger
 	timeouts    timeouts
 	limits      limits
 	mux         *http.ServeMux
 	routes      []*route
-	local       bool           // no daemon runs: what is not registered needs one
-	attached    sync.WaitGroup // connections that http.Server no longer knows
+	local       bool           // no daemon runs: routes that are not registered need one
+	attached    sync.WaitGroup // hijacked connections
 	description func() []byte
 }
 
-// NewServer returns a server without routes of its own but that of its description.
+// NewServer returns a server whose only route is its description.
 func NewServer(a Access, logger *slog.Logger) *Server {
 	s := &Server{access: a, logger: logger, timeouts: defaultTimeouts(), limits: defaultLimits(), mux: http.NewServeMux()}
 	s.description = sync.OnceValue(s.describe)
@@ -73,14 +73,14 @@ func NewServer(a Access, logger *slog.Logger) *Server {
 	return s
 }
 
-// Serve answers clients of the listener until ctx ends. Then streams are ended
-// with ErrStopping, requests get 5 s to end, and the listener is closed. The
-// error is that of the listener, nil if it was ctx that ended.
+// Serve serves clients of the listener until ctx ends. Then it ends streams with ErrStopping,
+// gives requests 5 s to finish, and closes the listener. It returns nil if ctx ended, and
+// otherwise the error of the listener.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return s.serveBy(ctx, newGate(l, s.access, s.limits))
 }
 
-// serveBy serves the connections that a gate lets in.
+// serveBy serves the connections that a gate admits.
 func (s *Server) serveBy(ctx context.Context, g *gate) error {
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(ErrStopping)
@@ -127,7 +127,7 @@ func (s *Server) serveBy(ctx context.Context, g *gate) error {
 	return fmt.Errorf("serving on %s: %w", g.Addr(), err)
 }
 
-// call is one request on its way.
+// call is the handling of one request.
 type call struct {
 	*Server
 	w         http.ResponseWriter
@@ -135,8 +135,8 @@ type call struct {
 	rc        *http.ResponseController
 	route     *route
 	query     query
-	caller    token.Caller // of a route for agents
-	responded bool         // an answer is on its way
+	caller    token.Caller // set for routes for agents
+	responded bool         // an answer was started
 }
 
 // add registers a route.
@@ -148,7 +148,7 @@ func (s *Server) add(rt *route) {
 	s.mux.Handle(rt.method+" "+rt.path, s.handler(func(c *call) error { return c.serve(rt) }))
 }
 
-// handler makes a handler of what is done for a request.
+// handler returns an http.Handler that handles a request with serve.
 func (s *Server) handler(serve func(*call) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{Server: s, w: w, r: r, rc: http.NewResponseController(w)}
@@ -166,8 +166,8 @@ func (s *Server) handler(serve func(*call) error) http.Handler {
 	})
 }
 
-// ServeHTTP answers a request. It does not check whose the connection is: that is
-// done for those that Serve accepts.
+// ServeHTTP handles a request. It does not check the origin of the connection: Serve does that
+// for those it accepts.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p := r.URL.Path; !strings.HasPrefix(p, "/") || path.Clean(p) != p { // which the mux would redirect
 		s.handler((*call).notFound).ServeHTTP(w, r)
@@ -176,20 +176,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// checkAdmitted refuses a connection that got no place.
+// checkAdmitted refuses a request on a connection that exceeds a limit.
 func (c *call) checkAdmitted() error {
 	if conn := c.connection(); conn != nil && conn.refused != "" {
 		c.w.Header().Set("Connection", "close")
 		return conn.refused
 	}
-	// A body that never comes must delay nothing, not even where none is expected.
+	// A body that never arrives must not block anything, even if none is expected.
 	c.rc.SetReadDeadline(time.Now().Add(c.timeouts.body))
 	return nil
 }
 
-// serve checks who asks and what is asked, and then does it.
+// serve authenticates the caller, checks the request, and handles it.
 func (c *call) serve(rt *route) (err error) {
-	if c.r.Method != rt.method { // HEAD, which the mux takes for GET
+	if c.r.Method != rt.method { // HEAD, which the mux treats as GET
 		return c.wrongMethod()
 	}
 	c.route = rt
@@ -203,7 +203,7 @@ func (c *call) serve(rt *route) (err error) {
 		return err
 	}
 	if rt.body == nil {
-		// From here on a pending read only tells when the client goes away.
+		// From here on a pending read only detects that the client disconnects.
 		c.rc.SetReadDeadline(time.Time{})
 	}
 	if rt.stream || rt.longRunning {
@@ -216,7 +216,7 @@ func (c *call) serve(rt *route) (err error) {
 	return rt.serve(c)
 }
 
-// notFound fails a request for what no route is.
+// notFound fails a request whose path has no route.
 func (c *call) notFound() error {
 	if c.local {
 		return fmt.Errorf("%w here; start it with: coppice up -d", ErrDown)
@@ -226,7 +226,7 @@ func (c *call) notFound() error {
 			c.r.URL.Path, Version)}
 }
 
-// wrongMethod fails a request for a route that takes others.
+// wrongMethod fails a request whose method has no route.
 func (c *call) wrongMethod() error {
 	if c.local {
 		return c.notFound()
@@ -243,7 +243,7 @@ func (c *call) wrongMethod() error {
 	return &unsupported{http.StatusMethodNotAllowed, message}
 }
 
-// recover turns a panic of the service into a failure of this one request.
+// recover turns a panic of a handler into a failure of this one request.
 func (c *call) recover() {
 	v := recover()
 	if v == nil {
@@ -255,7 +255,7 @@ func (c *call) recover() {
 	c.logger.Error("a request has panicked", "request", c.r.Method+" "+c.r.URL.Path, "panic", v, "stack",
 		string(debug.Stack()))
 	if c.responded {
-		panic(http.ErrAbortHandler) // the client must not take half an answer for a whole one
+		panic(http.ErrAbortHandler) // the client must not mistake half an answer for a whole one
 	}
 	c.fail(errors.New("internal error of the daemon; its log says more"))
 }
@@ -270,12 +270,12 @@ func (c *call) fail(err error) {
 	}
 	status, f := failure(err)
 	if c.r.ContentLength != 0 {
-		c.w.Header().Set("Connection", "close") // whatever of the body was not read
+		c.w.Header().Set("Connection", "close") // the body may not have been read
 	}
 	c.write(status, f)
 }
 
-// ended replaces the error of a request whose context has ended by the reason for that.
+// ended returns ErrStopping for a request that ended because the server stops, and err otherwise.
 func (c *call) ended(err error) error {
 	if cause := context.Cause(c.r.Context()); errors.Is(cause, ErrStopping) {
 		return ErrStopping
@@ -283,10 +283,10 @@ func (c *call) ended(err error) error {
 	return err
 }
 
-// write answers with a value, as JSON.
+// write answers with a value as JSON.
 func (c *call) write(status int, v any) {
 	data, err := marshal(v)
-	if err != nil { // a number that JSON has not
+	if err != nil { // such as NaN
 		c.logger.Error("an answer cannot be JSON", "request", c.r.URL.Path, "error", err)
 		status, data = http.StatusInternalServerError,
 			[]byte(`{"error":"the answer cannot be written as JSON","code":"internal"}`)
@@ -294,7 +294,7 @@ func (c *call) write(status int, v any) {
 	c.respond(status, append(data, '\n'))
 }
 
-// respond answers with JSON, or without a body.
+// respond answers with JSON, or without a body if data is nil.
 func (c *call) respond(status int, data []byte) {
 	c.responded = true
 	c.rc.SetWriteDeadline(time.Now().Add(c.timeouts.write))
@@ -305,8 +305,7 @@ func (c *call) respond(status int, data []byte) {
 	c.w.Write(data)
 }
 
-// marshal is json.Marshal, and leaves values as they were written: what is of
-// harm in HTML is none here.
+// marshal is json.Marshal without escaping HTML.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -315,7 +314,7 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// body reads the body of the request, and lets it take its time afterwards.
+// body reads the body of the request, and removes the read deadline.
 func (c *call) body(into any) error {
 	if err := readBody(c.w, c.r, cmp.Or(c.route.maxBody, maxBody), into); err != nil {
 		return err

@@ -8,14 +8,14 @@ import (
 	"iter"
 )
 
-// message is one of a stream of server-sent events.
+// message is a message of a stream of server-sent events.
 type message struct {
-	id   string // the last one that was set, by this message or one before
-	name string // "" is an item
+	id   string // the last id, set by this message or an earlier one
+	name string // "" for an item
 	data []byte // without line ends, as JSON is
 }
 
-// bytes is the message as it is sent.
+// bytes returns the encoded message.
 func (m message) bytes() []byte {
 	b := make([]byte, 0, len(m.data)+len(m.id)+len(m.name)+24)
 	if m.id != "" {
@@ -27,16 +27,15 @@ func (m message) bytes() []byte {
 	return append(append(append(b, "data: "...), m.data...), "\n\n"...)
 }
 
-// maxMessage is the longest message that is read, in bytes: more than any
-// event can have.
+// maxMessage is the maximum length of a message, in bytes: more than any event has.
 const maxMessage = 16 << 20
 
 var errMessageTooLong = errors.New("a message of the stream has more than 16 MiB")
 
-// readMessages yields the messages of a stream, as the HTML standard (9.2.6)
-// says: lines end with CR, LF or both, comments and unknown fields are
-// ignored, and a message that is not followed by an empty line was cut off and
-// is none. The error of the reader is the last thing yielded, io.EOF included.
+// readMessages yields the messages of a stream as specified by the HTML standard (9.2.6). Lines
+// end with CR, LF or both. Comments and unknown fields are ignored. A message that is not
+// followed by an empty line was cut off and is dropped. The error of the reader is the last item,
+// including io.EOF.
 func readMessages(r io.Reader) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
 		in := lineReader{in: bufio.NewReaderSize(r, 32<<10)}
@@ -53,7 +52,7 @@ func readMessages(r io.Reader) iter.Seq2[message, error] {
 			}
 			if len(line) == 0 {
 				if data != nil {
-					m.data = data[:len(data)-1] // the last line end is not part of it
+					m.data = data[:len(data)-1] // without the last line end
 					if !yield(m, nil) {
 						return
 					}
@@ -81,16 +80,16 @@ func readMessages(r io.Reader) iter.Seq2[message, error] {
 	}
 }
 
-// lineReader reads lines that end with CR, LF or CR LF. It returns a line
-// as soon as its first end is there: a stream may say nothing more for long.
+// lineReader reads lines that end with CR, LF or CR LF. It returns a line as soon as its first
+// end character arrives: a stream may be silent for long after it.
 type lineReader struct {
 	in *bufio.Reader
 	cr bool // the last line ended with CR; an LF that follows belongs to it
 	b  []byte
 }
 
-// next returns a line without its end, valid until the next call; the rest
-// after the last end is none.
+// next returns a line without its end, valid until the next call. It drops text after the last
+// line end.
 func (l *lineReader) next() ([]byte, error) {
 	l.b = l.b[:0]
 	for {

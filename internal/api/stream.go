@@ -13,10 +13,9 @@ import (
 	"time"
 )
 
-// Streams are server-sent events (text/event-stream). A message without a name
-// is an item, as JSON. One named "end" is the last one of a stream that is
-// complete, one named "error" the last one of a stream that failed, with a
-// Failure. A stream that ends without either was cut off. Comments are signs of life.
+// Streams are server-sent events (text/event-stream). A message without a name is an item, as JSON.
+// A message named "end" completes a stream; one named "error" ends a stream that failed, with a
+// Failure. A stream that ends without either was cut off. Comments keep the connection alive.
 const (
 	streamType = "text/event-stream"
 	endName    = "end"
@@ -28,25 +27,25 @@ const streamDoc = "The stream is text/event-stream. A message without a name is 
 	"Failure. A stream that ends without either was cut off. Comments are signs of life, one each 15 s at least. " +
 	"An error before the first item is an ordinary answer."
 
-// Stream is a route for people whose answer is a sequence of messages, each of which is
-// sent when it is there. The fields of Req are the parameters of the query.
+// Stream is a route for people that answers with a sequence of messages, each sent when it is
+// ready. The fields of Req are the parameters of the query.
 type Stream[Req, Msg any] struct {
 	Path string // below /v1
-	// Number returns the number of a message, from 1, which is sent as its id; nil if
+	// Number returns the number of a message, from 1, which is sent as its id. It is nil if
 	// messages have no numbers.
 	Number func(Msg) uint64
-	// Read reads the JSON of a message with the number that came as its id, 0 if there
-	// was none. The zero value is json.Unmarshal.
+	// Read decodes a message, given the number that it was sent with, or 0. It defaults to
+	// json.Unmarshal.
 	Read func(number uint64, data []byte) (Msg, error)
 
 	ID      string // operationId of the description
 	Summary string // in a few words
-	Doc     string // more about it
-	Returns string // what the answer is
+	Doc     string // details
+	Returns string // the description of the answer
 }
 
-// Handle registers the handler of a stream. An error that it yields before the first message
-// is an ordinary answer; after an error nothing more is sent.
+// Handle registers the handler of a stream. An error before the first message becomes an ordinary
+// answer; the stream ends after an error.
 func (r Stream[Req, Msg]) Handle(s *Server, handler func(context.Context, Req) iter.Seq2[Msg, error]) {
 	var id func(Msg) string
 	if r.Number != nil {
@@ -64,14 +63,14 @@ func (r Stream[Req, Msg]) Handle(s *Server, handler func(context.Context, Req) i
 	})
 }
 
-// Open yields the messages of a stream. Where it was cut off the last error is ErrLost.
+// Open yields the messages of a stream. If it was cut off, the last error is ErrLost.
 func (r Stream[Req, Msg]) Open(ctx context.Context, c *Client, req Req) iter.Seq2[Msg, error] {
 	return r.messages(ctx, c, false, func() (Req, error) { return req, nil })
 }
 
-// Follow is Open for a stream that survives the daemon: when the connection is lost, it
-// sends the request that next returns then, as soon as a daemon answers again. It ends
-// with ErrDown when none did for 30 s, and with ErrStopping when a daemon stops in order.
+// Follow is Open for a stream that survives the daemon. When the connection is lost, it calls
+// next for a new request, and sends that as soon as a daemon answers again. It ends with ErrDown
+// if none did for 30 s, and with ErrStopping when a daemon stops in order.
 func (r Stream[Req, Msg]) Follow(ctx context.Context, c *Client, next func() (Req, error)) iter.Seq2[Msg, error] {
 	return r.messages(ctx, c, true, next)
 }
@@ -86,7 +85,7 @@ func (r Stream[Req, Msg]) messages(
 		err := c.reconnect(ctx, follow, &state, func(ctx context.Context) error {
 			req, err := next()
 			if err != nil {
-				state.final = true // another connection does not help
+				state.final = true // another connection would not help
 				return err
 			}
 			return r.connection(ctx, c, req, &state, yield)
@@ -98,8 +97,8 @@ func (r Stream[Req, Msg]) messages(
 	}
 }
 
-// connection yields what comes over one connection. It returns nil when the stream is
-// complete, ErrLost when it was cut off.
+// connection yields the messages of one connection. It returns nil if the stream is complete, and
+// ErrLost if it was cut off.
 func (r Stream[Req, Msg]) connection(
 	ctx context.Context, c *Client, req Req, state *connected, yield func(Msg, error) bool,
 ) error {
@@ -128,14 +127,14 @@ func (r Stream[Req, Msg]) connection(
 	return nil
 }
 
-// connected is what is known of the connections of one call.
+// connected is the state of the connections of one call.
 type connected struct {
-	began bool // a connection was there before
-	open  bool // the last one was there
-	final bool // the stream itself said how it ended
+	began bool // a connection was established at some time
+	open  bool // the last connection was established
+	final bool // the stream has ended with a final error
 }
 
-// reconnect makes one connection after the other, as long as the next one may bring more.
+// reconnect makes one connection after the other, as long as the next one may yield more.
 func (c *Client) reconnect(ctx context.Context, follow bool, state *connected,
 	connection func(context.Context) error) error {
 	err := connection(ctx)
@@ -157,23 +156,23 @@ func (c *Client) reconnect(ctx context.Context, follow bool, state *connected,
 	return err
 }
 
-// worthTrying reports whether another connection may bring more.
+// worthTrying reports whether another connection may yield more.
 func (s *connected) worthTrying(ctx context.Context, err error) bool {
 	if !s.began || s.final || ctx.Err() != nil {
 		return false
 	}
-	// A daemon that refuses because it stops may have a successor.
+	// A daemon that is stopping may have a successor.
 	return errors.Is(err, ErrLost) || errors.Is(err, ErrDown) || errors.Is(err, ErrStopping)
 }
 
-// stream sends what a sequence yields until it ends or the client is gone. An
-// error that comes before the first item is an ordinary answer.
+// stream sends the items of a sequence until it ends or the client disconnects. An error before
+// the first item becomes an ordinary answer.
 func stream[T any](c *call, open func(context.Context) iter.Seq2[T, error], id func(T) string) error {
 	ctx, cancel := context.WithCancel(c.r.Context())
 	s := &sender{call: c, cancel: cancel}
 	var keepAlive sync.WaitGroup
 	keepAlive.Go(func() { s.keepAlive(ctx) })
-	// Whatever happens, the other goroutine is gone before the handler is.
+	// The goroutine must end before the handler returns.
 	defer keepAlive.Wait()
 	defer cancel()
 	for item, err := range open(ctx) {
@@ -208,7 +207,7 @@ type sender struct {
 	err error
 }
 
-// keepAlive keeps a stream visibly alive, and finds out that its client is not.
+// keepAlive sends comments on a silent stream, and so detects that the client is gone.
 func (s *sender) keepAlive(ctx context.Context) {
 	timer := time.NewTimer(s.timeouts.begin)
 	defer timer.Stop()
@@ -246,7 +245,7 @@ func (s *sender) write(data []byte) error {
 	return s.err
 }
 
-// fail ends the stream with an error. Where nothing was sent yet the error is the answer.
+// fail ends the stream with an error. If nothing was sent yet, the error becomes the answer.
 func (s *sender) fail(err error) error {
 	if s.r.Context().Err() != nil {
 		err = s.ended(err)
@@ -254,7 +253,7 @@ func (s *sender) fail(err error) error {
 	s.mu.Lock()
 	responded := s.responded
 	if !responded {
-		s.err = err // so that no sign of life comes between
+		s.err = err // keeps keepAlive from starting the stream
 	}
 	s.mu.Unlock()
 	if !responded {
@@ -266,7 +265,7 @@ func (s *sender) fail(err error) error {
 	return nil
 }
 
-// number reads the id of a message; 0 if it is none.
+// number parses the id of a message. It returns 0 if it is not a number.
 func number(id string) uint64 {
 	if n, err := strconv.ParseUint(id, 10, 64); err == nil && n < math.MaxUint64 {
 		return n

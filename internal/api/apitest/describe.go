@@ -15,27 +15,27 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 )
 
-// described is a server each of whose answers has to be as the server describes it.
+// described is a server whose answers are checked against its description.
 type described struct {
 	t      testing.TB
 	server *api.Server
 	parse  func() schemas
 }
 
-// Described returns a handler that has a server answer, and reports answers that are not as the server
-// describes them.
+// Described returns a handler that serves s, and reports answers that do not match its
+// description.
 func Described(t testing.TB, s *api.Server) http.Handler {
 	return &described{t, s, sync.OnceValue(func() schemas { return parse(t, s.Description()) })}
 }
 
-// ServeHTTP answers a request and checks the answer.
+// ServeHTTP handles a request and checks the answer.
 func (d *described) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := &answer{ResponseWriter: w}
 	defer func() { d.check(r, a) }()
 	d.server.ServeHTTP(a, r)
 }
 
-// check reports what of an answer is not as it is described.
+// check reports where an answer differs from its description.
 func (d *described) check(r *http.Request, a *answer) {
 	place := []string{"components", "responses", "Failure"}
 	kind := "application/json"
@@ -80,7 +80,7 @@ func messages(stream string) (all []string) {
 	return all
 }
 
-// answer keeps what is written to a client.
+// answer records the response to a client.
 type answer struct {
 	http.ResponseWriter
 	status int
@@ -97,11 +97,11 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap supports http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// schemas are those of a description. A schema is resolved alone, so that those that it
-// refers to are put among its own definitions.
+// schemas are the schemas of a description. Each is resolved on its own, together with the
+// definitions that it may refer to.
 type schemas struct{ document, definitions map[string]any }
 
 func parse(t testing.TB, description []byte) schemas {
@@ -115,8 +115,8 @@ func parse(t testing.TB, description []byte) schemas {
 	return schemas{document, definitions}
 }
 
-// prepare rewrites references to the place of the definitions, and asserts the format of
-// times, of which the schema library takes no notice, by a pattern.
+// prepare rewrites references to point to the definitions. It replaces the date-time format,
+// which the schema library ignores, by a pattern.
 func prepare(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -136,7 +136,7 @@ func prepare(v any) {
 	}
 }
 
-// resolve returns the schema at a place in the description.
+// resolve returns the schema at a path in the description.
 func (s schemas) resolve(place ...string) (*jsonschema.Resolved, error) {
 	at := s.document
 	for _, name := range place {

@@ -1,4 +1,4 @@
-// Package apitest serves the routes of a feature to its tests.
+// Package apitest serves the routes of a feature in tests.
 package apitest
 
 import (
@@ -15,16 +15,16 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// Daemon is a server of the routes that a test has registered.
+// Daemon is a running server of routes that a test has registered.
 type Daemon struct {
 	t      testing.TB
 	socket string
 }
 
-// Serve serves until the test ends. It reports answers that are not as the server describes them.
+// Serve serves until the test ends. It reports answers that do not match their description.
 func Serve(t testing.TB, register func(*api.Server)) Daemon {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "api") // one with a path that is short enough for a socket
+	dir, err := os.MkdirTemp("", "api") // t.TempDir may be too long for the path of a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,10 +50,10 @@ func Serve(t testing.TB, register func(*api.Server)) Daemon {
 	return d
 }
 
-// People returns a client of a person.
+// People returns a client for people.
 func (d Daemon) People() *api.Client { return d.closing(api.Dial(d.socket)) }
 
-// Agent returns a client of the first incarnation of an agent, which need not exist.
+// Agent returns a client for the first incarnation of an agent, which need not exist.
 func (d Daemon) Agent(path string) *api.Client { return d.closing(api.DialAgent(d.socket, path)) }
 
 func (d Daemon) closing(c *api.Client) *api.Client {
@@ -61,7 +61,7 @@ func (d Daemon) closing(c *api.Client) *api.Client {
 	return c
 }
 
-// trusting takes a token for the path of an agent.
+// trusting accepts any token and treats it as the path of an agent.
 type trusting struct{}
 
 func (trusting) Caller(_ context.Context, own string) (token.Caller, error) {

@@ -13,19 +13,19 @@ import (
 	"syscall"
 )
 
-// guestDir holds the sockets of agents that run as other users, which cannot reach the directory
-// of the project's own. Only root has such agents.
+// guestDir holds the sockets for agents that run as other users, which cannot access the
+// directory of the project. Only root has such agents.
 const guestDir = "/run/coppice"
 
-// GuestPath returns where agents that run as another user reach the daemon whose own socket
-// is at a path.
+// GuestPath returns the path of the socket for agents that run as another user, given the path of
+// the socket of the daemon.
 func GuestPath(socket string, uid uint32) string {
 	sum := sha256.Sum256([]byte(socket))
 	return filepath.Join(guestDir, hex.EncodeToString(sum[:12]), strconv.FormatUint(uint64(uid), 10)+".sock")
 }
 
-// Admit makes the socket for agents of another user, unless there is one, and returns its path.
-// No other user can connect to it, and a client there is an agent to the daemon, never a person.
+// Admit creates the socket for agents of another user, unless it exists, and returns its path. No
+// other user can connect to it. A client on it is always an agent, never a person.
 func (l *Listener) Admit(uid uint32) (string, error) {
 	path := GuestPath(l.path, uid)
 	l.mu.Lock()
@@ -49,7 +49,7 @@ func (l *Listener) Admit(uid uint32) (string, error) {
 	return path, nil
 }
 
-// closeGuests ends the sockets of other users.
+// closeGuests closes the sockets for other users.
 func (l *Listener) closeGuests() {
 	l.mu.Lock()
 	all := l.guests
@@ -69,7 +69,8 @@ func (l *Listener) trusts(uid int) bool {
 	return Trusted(uid)
 }
 
-// makeGuestDir makes a directory below guestDir that others can search and only this user can change.
+// makeGuestDir creates a directory below guestDir that others can search and only this user can
+// change.
 func makeGuestDir(dir string) error {
 	for _, d := range []string{guestDir, dir} {
 		if err := os.Mkdir(d, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -85,7 +86,7 @@ func makeGuestDir(dir string) error {
 			return fmt.Errorf("%s is not a directory; remove it", d)
 		case !ok || int(st.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0:
 			return fmt.Errorf("%s can be changed by other users (mode %v); remove it", d, info.Mode().Perm())
-		case info.Mode().Perm() != 0o755: // as of a umask
+		case info.Mode().Perm() != 0o755: // because of a umask
 			if err := os.Chmod(d, 0o755); err != nil {
 				return err
 			}

@@ -14,36 +14,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrInUse: somebody answers on the socket already.
+// ErrInUse is returned if another daemon answers on the socket.
 var ErrInUse = errors.New("another daemon answers on this socket")
 
-// Listener is the socket of a daemon. It lets in its own user and root, and
-// no other user. When its socket is deleted it makes another one. With Admit it
-// has sockets for other users, too, each for one of them alone.
+// Listener is the socket of a daemon. It accepts connections only of its own user and root. When
+// its socket is deleted it creates a new one. Admit adds sockets for other users, each for one
+// user only.
 type Listener struct {
 	path   string
-	guest  uint32 // the only user it lets in; 0: see above
+	guest  uint32 // the only user it accepts; 0 for the own user and root
 	logger *slog.Logger
 	conns  chan net.Conn
 	closed chan struct{}
 	close  sync.Once
 	wg     sync.WaitGroup
-	// restored holds a token when the socket was made again.
+	// restored holds a token when the socket was created again.
 	restored chan struct{}
 
 	mu    sync.Mutex
-	inner *net.UnixListener // the one that is bound now
-	info  fs.FileInfo       // of the file that it made
-	// guests are the sockets of other users; nil once it is closed.
+	inner *net.UnixListener // the current listener
+	info  fs.FileInfo       // of the file of the socket
+	// guests are the sockets for other users; nil once it is closed.
 	guests map[uint32]*Listener
 }
 
-// checkInterval is how often a listener looks whether its socket is still there.
+// checkInterval is the interval at which a listener checks that its socket exists.
 const checkInterval = 2 * time.Second
 
-// Listen makes the socket, readable and writable by its owner alone from the
-// beginning, in a directory that is made if need be. What is left of a daemon
-// that ended is replaced; where somebody answers, it is ErrInUse.
+// Listen creates the socket, accessible only to its owner from the start, and its directory if
+// needed. It replaces the socket of a daemon that has ended, and returns ErrInUse if one answers.
 func Listen(path string) (*Listener, error) { return listen(path, slog.Default(), checkInterval) }
 
 func listen(path string, logger *slog.Logger, interval time.Duration) (*Listener, error) {
@@ -57,7 +56,7 @@ func listen(path string, logger *slog.Logger, interval time.Duration) (*Listener
 	return l, nil
 }
 
-// start makes the socket, and sees to it that there is one until Close.
+// start creates the socket, and watches it until Close.
 func (l *Listener) start(interval time.Duration) error {
 	if err := l.bind(); err != nil {
 		return fmt.Errorf("listening on %s: %w", l.path, err)
@@ -66,7 +65,7 @@ func (l *Listener) start(interval time.Duration) error {
 	return nil
 }
 
-// bind makes the socket and begins to accept.
+// bind creates the socket and starts to accept.
 func (l *Listener) bind() error {
 	dir := filepath.Dir(l.path)
 	if len(l.path) > maxPath {
@@ -96,7 +95,7 @@ func (l *Listener) bind() error {
 	if err != nil {
 		return err
 	}
-	inner.SetUnlinkOnClose(false) // it may be somebody else's by then
+	inner.SetUnlinkOnClose(false) // the file may belong to another daemon by then
 	info, err := os.Lstat(l.path)
 	if err == nil && info.Mode().Perm() != 0o600 {
 		err = os.Chmod(l.path, 0o600)
@@ -116,8 +115,7 @@ func (l *Listener) bind() error {
 	return nil
 }
 
-// use begins to accept from a socket instead of the one before, unless the
-// listener was closed meanwhile.
+// use replaces the current listener, unless l was closed meanwhile.
 func (l *Listener) use(inner *net.UnixListener, info fs.FileInfo) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,14 +132,14 @@ func (l *Listener) use(inner *net.UnixListener, info fs.FileInfo) bool {
 	return true
 }
 
-// lockDir keeps others from making a socket in the directory at the same
-// time, so that none is taken for stale that was just made.
+// lockDir keeps other processes from creating a socket in the directory at the same time, so a
+// new socket is not mistaken for a stale one.
 func lockDir(dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	// Others hold it for a moment only.
+	// Others hold the lock only for a moment.
 	deadline := time.Now().Add(2 * time.Second)
 	for ; ; time.Sleep(2 * time.Millisecond) { //nolint:forbidigo // the kernel does not say when a lock is free
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -155,7 +153,7 @@ func lockDir(dir string) (unlock func(), err error) {
 	}
 }
 
-// clearStale removes a socket without a listener.
+// clearStale removes a socket that has no listener.
 func clearStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -176,13 +174,13 @@ func clearStale(path string) error {
 		return os.Remove(path)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	case errors.Is(err, unix.EAGAIN): // it has more callers than it can take
+	case errors.Is(err, unix.EAGAIN): // its queue is full
 		return ErrInUse
 	}
 	return fmt.Errorf("asking who listens: %w", err)
 }
 
-// accept hands on connections of one socket until that is closed.
+// accept accepts connections until inner is closed.
 func (l *Listener) accept(inner *net.UnixListener) {
 	var pause time.Duration
 	for {
@@ -215,10 +213,10 @@ func (l *Listener) accept(inner *net.UnixListener) {
 	}
 }
 
-// Trusted reports whether a user may talk to this one.
+// Trusted reports whether a user may connect to the socket of this one.
 func Trusted(uid int) bool { return uid == os.Geteuid() || uid == 0 }
 
-// watch makes the socket again when it was deleted, unless another process listens there.
+// watch creates the socket again when it was deleted, unless another process listens there.
 func (l *Listener) watch(interval time.Duration) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -247,18 +245,18 @@ func (l *Listener) watch(interval time.Duration) {
 	}
 }
 
-// present reports whether the socket in the file system is the own one.
+// present reports whether the file of the socket is the own one.
 func (l *Listener) present() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	info, err := os.Lstat(l.path)
 	if err != nil {
-		return !errors.Is(err, fs.ErrNotExist) // who cannot see cannot tell
+		return !errors.Is(err, fs.ErrNotExist) // its state is unknown
 	}
 	return os.SameFile(info, l.info)
 }
 
-// Restored receives when a deleted socket was made again.
+// Restored returns a channel that receives when a deleted socket was created again.
 func (l *Listener) Restored() <-chan struct{} { return l.restored }
 
 // Accept waits for the next connection.
@@ -271,10 +269,10 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Addr is the path of the socket.
+// Addr returns the path of the socket.
 func (l *Listener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
 
-// Close ends the listener and removes the socket if it is still its own.
+// Close closes the listener and removes the socket if it is still its own.
 func (l *Listener) Close() error {
 	l.close.Do(func() {
 		close(l.closed)

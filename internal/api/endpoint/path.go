@@ -1,5 +1,5 @@
-// Package endpoint finds and makes the unix sockets on which daemons listen, and tells who is at the
-// other end.
+// Package endpoint finds and creates the unix sockets of daemons, and identifies the peers of
+// connections.
 package endpoint
 
 import (
@@ -15,22 +15,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dir is the directory of a project in which its daemon keeps its things.
+// Dir is the directory of a project in which its daemon keeps its files.
 const Dir = ".coppice"
 
-// maxPath is the longest path of a socket, in bytes: 107 on Linux.
+// maxPath is the maximum length of the path of a socket, in bytes: 107 on Linux.
 const maxPath = len(unix.RawSockaddrUnix{}.Path) - 1
 
-// Path returns where the daemon of the project in a directory listens, and
-// where its clients find it: daemon.sock in the directory .coppice of the
-// project. Where that would be longer than a socket's path may be, it is
-// named after a hash of the project's directory and lies in $XDG_RUNTIME_DIR
-// (/run/user/UID if that is not set), or else in a directory of the user's
-// own in the directory for temporary files.
+// Path returns the path of the socket on which the daemon of a project listens: daemon.sock in
+// the directory .coppice of the project. If that is too long for a socket, the name is derived
+// from a hash of the project's directory. The socket is then in $XDG_RUNTIME_DIR (/run/user/UID
+// if that is not set), or else in a private directory below the directory for temporary files.
 func Path(project string) (string, error) {
 	dir, err := filepath.Abs(project)
 	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir) // however it was reached, it is one project
+		dir, err = filepath.EvalSymlinks(dir) // one project, whatever the path to it
 	}
 	if err != nil {
 		return "", fmt.Errorf("finding the socket of the project in %s: %w", project, err)
@@ -41,7 +39,7 @@ func Path(project string) (string, error) {
 	base := runtimeDir()
 	if base == "" {
 		base = tempDir()
-		// Somebody else may have made it first, to be asked instead of the daemon.
+		// Another user may have created it, to intercept requests.
 		if err := checkPrivate(base); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("finding the socket of the project in %s: %w", project, err)
 		}
@@ -55,8 +53,8 @@ func Path(project string) (string, error) {
 	return path, nil
 }
 
-// runtimeDir is the directory for the user's sockets; "" if there is none, or
-// one that is not the user's alone.
+// runtimeDir returns the directory for sockets of the user, or "" if there is none that is
+// private.
 func runtimeDir() string {
 	dir := os.Getenv("XDG_RUNTIME_DIR")
 	if dir == "" {
@@ -70,8 +68,8 @@ func runtimeDir() string {
 
 func tempDir() string { return filepath.Join(os.TempDir(), fmt.Sprintf("coppice-%d", os.Geteuid())) }
 
-// checkPrivate returns an error unless a path is a directory, not a link to
-// one, that is the user's and that no other user can use.
+// checkPrivate returns an error unless dir is a directory, not a link, that belongs to the user
+// and is closed to others.
 func checkPrivate(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listenPrivate makes a socket that is never open to others, whatever the
-// umask: Linux gives the file the mode of the socket that is bound to it.
+// listenPrivate creates a socket that is never open to others, whatever the umask: Linux gives
+// the file the mode of the socket that is bound to it.
 func listenPrivate(path string) (*net.UnixListener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var err error
@@ -25,8 +25,8 @@ func listenPrivate(path string) (*net.UnixListener, error) {
 	return l.(*net.UnixListener), nil
 }
 
-// Peer returns the user and the process at the other end, as the kernel knows them. The
-// process is 0 if it is in a namespace that this one does not see.
+// Peer returns the user and the process of the peer as reported by the kernel. The process is 0
+// if it is in a namespace that this one does not see.
 func Peer(conn *net.UnixConn) (uid, pid int, err error) {
 	var cred *unix.Ucred
 	e := withFD(conn, func(fd int) { cred, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED) })
@@ -36,8 +36,8 @@ func Peer(conn *net.UnixConn) (uid, pid int, err error) {
 	return int(cred.Uid), int(cred.Pid), nil
 }
 
-// Ended reports whether the process that has opened a connection has ended, so
-// that its number may be another one's by now.
+// Ended reports whether the process that opened a connection has ended, and its number may have
+// been reused.
 func Ended(conn *net.UnixConn, pid int) bool {
 	var pidfd int
 	var err error

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listenPrivate makes a socket; Listen sets its mode, and until then Peer keeps others out.
+// listenPrivate creates a socket. Listen sets its mode; until then Peer keeps others out.
 func listenPrivate(path string) (*net.UnixListener, error) {
 	return net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 }
 
-// Peer returns the user at the other end, as the kernel knows it. The process is not known.
+// Peer returns the user of the peer as reported by the kernel. The process is unknown.
 func Peer(conn *net.UnixConn) (uid, pid int, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -30,5 +30,5 @@ func Peer(conn *net.UnixConn) (uid, pid int, err error) {
 	return int(cred.Uid), 0, nil
 }
 
-// Ended is known on Linux alone.
+// Ended is known only on Linux.
 func Ended(*net.UnixConn, int) bool { return false }
