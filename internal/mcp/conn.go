@@ -15,34 +15,34 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Bounds on what a client may do to the server.
+// Bounds on the load that a client may cause.
 const (
 	maxMessage = 2 << 20         // bytes of a line
-	maxCalls   = 32              // that are answered at the same time
-	callWait   = 5 * time.Second // for one of them to end, before the next is refused
-	drainTime  = 2 * time.Second // for calls to be answered when the input has ended
+	maxCalls   = 32              // in progress
+	callWait   = 5 * time.Second // for a call to end, before a further one is refused
+	drainTime  = 2 * time.Second // for calls to end after the input has ended
 )
 
-// conn is a transport of one connection over two streams, a message a line. It
-// does what the SDK's own does not: what is no message is answered with an
-// error instead of the end of the connection, and what is under way has a bound.
+// conn is a transport over two streams, one message per line. Unlike the transport of the SDK, it
+// answers malformed messages with an error instead of closing the connection, and limits the
+// calls in progress.
 type conn struct {
 	out     io.Writer
 	lines   chan line
 	closed  chan struct{}
 	once    sync.Once
-	writing chan struct{} // holds a token while somebody writes
+	writing chan struct{} // holds a token during a write
 
 	mu          sync.Mutex
-	calls       map[jsonrpc.ID]bool // without an answer; true when it was told that it is cancelled
-	underWay    int                 // those, and those whose answer is being written
-	ended       chan struct{}       // holds a token when there is one less
+	calls       map[jsonrpc.ID]bool // calls without an answer; true once a cancellation was forwarded
+	underWay    int                 // calls, including those whose answer is being written
+	ended       chan struct{}       // holds a token when a call has ended
 	initialised bool
 
-	full bool // the last call was refused; used by Read alone
+	full bool // the last call was refused; used only by Read
 }
 
-// line is one of the input, without its end, or why there is none.
+// line is a line of the input without its end, or an error.
 type line struct {
 	text []byte
 	err  error
@@ -52,7 +52,7 @@ var errClosed = errors.New("the connection is closed")
 
 var errTooLong = fmt.Errorf("a message has more than %d bytes", maxMessage)
 
-// newConn reads from in until it ends; who wants to stop that earlier closes in.
+// newConn reads from in until it ends. To stop it earlier, close in.
 func newConn(in io.Reader, out io.Writer) *conn {
 	c := &conn{out: out, lines: make(chan line), closed: make(chan struct{}), calls: make(map[jsonrpc.ID]bool),
 		ended: make(chan struct{}, 1), writing: make(chan struct{}, 1)}
@@ -60,7 +60,7 @@ func newConn(in io.Reader, out io.Writer) *conn {
 	return c
 }
 
-// readLines reads lines. It has a goroutine of its own as a read of stdin cannot be interrupted.
+// readLines reads lines in a goroutine of its own, as a read of stdin cannot be interrupted.
 func (c *conn) readLines(in io.Reader) {
 	r := bufio.NewReaderSize(in, 64<<10)
 	for {
@@ -76,8 +76,8 @@ func (c *conn) readLines(in io.Reader) {
 	}
 }
 
-// readLine reads a line of at most maxMessage bytes; the rest of a longer one
-// is passed over. What comes before the end of the input is a line, too.
+// readLine reads a line of at most maxMessage bytes, and skips the rest of a longer one. Text
+// before the end of the input also counts as a line.
 func readLine(r *bufio.Reader) line {
 	var text []byte
 	long := false
@@ -115,7 +115,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// Read returns the next message that the server should see.
+// Read returns the next message for the server.
 func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		var l line
@@ -148,7 +148,7 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 		}
 		request, ok := message.(*jsonrpc.Request)
 		if !ok {
-			continue // an answer, to a question that this server never asks
+			continue // a response, although this server sends no requests
 		}
 		if request.IsCall() && c.admit(ctx, request) || !request.IsCall() && c.forward(request) {
 			return request, nil
@@ -156,7 +156,7 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// admit reports whether a call goes on to the server; it is answered here if not.
+// admit reports whether a call goes on to the server. If not, it answers the call.
 func (c *conn) admit(ctx context.Context, r *jsonrpc.Request) bool {
 	c.mu.Lock()
 	_, twice := c.calls[r.ID]
@@ -166,13 +166,13 @@ func (c *conn) admit(ctx context.Context, r *jsonrpc.Request) bool {
 			r.ID.Raw()))
 		return false
 	}
-	if r.Method == "subscriptions/listen" { // it would wait for what never comes
+	if r.Method == "subscriptions/listen" { // it would never end
 		c.refuse(r, jsonrpc.CodeMethodNotFound, "this server has nothing to subscribe to")
 		return false
 	}
 	wait := callWait
 	if c.full {
-		wait = 0 // they are stuck: waiting once is enough
+		wait = 0 // the calls are stuck: do not wait again
 	}
 	late := time.NewTimer(wait)
 	defer late.Stop()
@@ -201,8 +201,8 @@ func (c *conn) admit(ctx context.Context, r *jsonrpc.Request) bool {
 	}
 }
 
-// forward reports whether a notification goes on to the server. The server queues
-// them without a bound, so that it gets each only once.
+// forward reports whether a notification goes on to the server. The server queues notifications
+// without a bound, so each is forwarded only once.
 func (c *conn) forward(r *jsonrpc.Request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -231,7 +231,7 @@ func (c *conn) forward(r *jsonrpc.Request) bool {
 	return false
 }
 
-// drain lets calls that came before the end of the input be answered.
+// drain waits for the calls that came before the end of the input.
 func (c *conn) drain(ctx context.Context) {
 	late := time.NewTimer(drainTime)
 	defer late.Stop()
@@ -257,7 +257,7 @@ func (c *conn) drain(ctx context.Context) {
 // Write implements the SDK's Connection.
 func (c *conn) Write(_ context.Context, m jsonrpc.Message) error {
 	if r, ok := m.(*jsonrpc.Response); ok {
-		// First: who has the answer may use the id again.
+		// Before the write: a client that has the answer may reuse the id.
 		c.mu.Lock()
 		delete(c.calls, r.ID)
 		c.mu.Unlock()
@@ -289,7 +289,8 @@ func (c *conn) write(data []byte) error {
 	return err
 }
 
-// refuse answers a call that the server never sees. A tool says so as tools do.
+// refuse answers a call that the server does not see. A call of a tool gets the result of a
+// failed tool.
 func (c *conn) refuse(r *jsonrpc.Request, code int64, why string) {
 	response := &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: code, Message: why}}
 	if r.Method == "tools/call" {
@@ -299,11 +300,11 @@ func (c *conn) refuse(r *jsonrpc.Request, code int64, why string) {
 		}
 	}
 	if data, err := jsonrpc.EncodeMessage(response); err == nil {
-		c.write(data) // if it fails, so does the next one of the server
+		c.write(data) // if it fails, the next write of the server does, too
 	}
 }
 
-// sendError answers what has no id that could be answered.
+// sendError reports an error that belongs to no id.
 func (c *conn) sendError(code int64, why string) {
 	data, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil,
 		"error": map[string]any{"code": code, "message": why}})

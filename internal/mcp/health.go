@@ -19,7 +19,7 @@ func heartbeat(ctx context.Context, c *caller, in health.Beat) (any, error) {
 	return "noted", err
 }
 
-// drainState tells a model what it has to do, as it may not know the word.
+// drainState tells a model what to do, as it may not know the word drain.
 type drainState struct {
 	Drain *drain.Info `json:"drain"`
 	Note  string      `json:"note"`

@@ -22,8 +22,8 @@ func sendMail(ctx context.Context, c *caller, in sendInput) (any, error) {
 	return map[string]string{"sent": sent.ID, "to": sent.To}, err
 }
 
-// mailbox is what others have written. It goes to a model inside of JSON, beside a
-// word on what it is, so that text which pretends to be something else stays in its place.
+// mailbox holds messages of others. The model gets them as JSON with a note, so text that
+// pretends to be something else stays in its place.
 type mailbox struct {
 	Note     string   `json:"note"`
 	Messages []letter `json:"messages"`
@@ -35,7 +35,7 @@ type letter struct {
 	At       time.Time `json:"at"`
 	Subject  string    `json:"subject"`
 	Body     string    `json:"body,omitempty"`
-	Size     int       `json:"size,omitempty"` // of a body that is not here
+	Size     int       `json:"size,omitempty"` // of a body that is not included
 	ReplyTo  string    `json:"reply_to,omitempty"`
 	Question string    `json:"answers_question,omitempty"`
 }

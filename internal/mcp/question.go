@@ -11,8 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
-// noTimeout is how long a call that waits for a person waits for a daemon: they
-// may take longer than any daemon lives.
+// noTimeout bounds the wait for a daemon of a call that waits for a person, who may take longer
+// than any daemon runs.
 const noTimeout = math.MaxInt64 / 2 * time.Nanosecond
 
 type askInput struct {
@@ -23,7 +23,7 @@ type askInput struct {
 	NoWait   bool     `json:"no_wait"`
 }
 
-// answer is what became of a question.
+// answer is the outcome of a question.
 type answer struct {
 	Question string         `json:"question"`
 	State    question.State `json:"state"`
@@ -63,7 +63,7 @@ func ask(ctx context.Context, c *caller, in askInput) (any, error) {
 	}
 	a := answer{Question: id.ID, State: q.State, Answer: q.Answer, By: q.By}
 	if _, err := call(ctx, c, question.Take, id); err != nil {
-		a.Note = "it may come again, by mail: " + err.Error() // the answer is what counts
+		a.Note = "it may come again, by mail: " + err.Error() // the answer itself has arrived
 	}
 	return a, nil
 }

@@ -1,6 +1,5 @@
-// Package mcp lets a language model that is an agent use what agents can say
-// and ask as tools of the Model Context Protocol, over stdin and stdout. It is
-// one more face of the agent's client: each tool is a call or two.
+// Package mcp offers the commands of agents as tools of the Model Context Protocol, over stdin
+// and stdout, to language models that run as agents. Each tool makes one or two calls of the API.
 package mcp
 
 import (
@@ -21,21 +20,21 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// Options are what a server needs.
+// Options configure a server.
 type Options struct {
 	Version string // of coppice
-	// Act calls do with the client of the agent that this is, again and again
-	// while no daemon answers, for so long; or fails, if this is no agent.
+	// Act calls do with the client of this agent, and repeats it while no daemon answers, for at
+	// most timeout. It fails if this process is not an agent.
 	Act    func(ctx context.Context, timeout time.Duration, do func(context.Context, *api.Client) error) error
 	In     io.Reader
 	Out    io.Writer // carries the protocol and nothing else
 	Logger *slog.Logger
 }
 
-// progressInterval is how often a call that takes long shows that it is under way.
+// progressInterval is the interval of progress notifications for a call that takes long.
 const progressInterval = 10 * time.Second
 
-// Serve answers a client until its input or ctx ends.
+// Serve serves a client until its input or ctx ends.
 func Serve(ctx context.Context, o Options) error {
 	s := sdk.NewServer(&sdk.Implementation{Name: "coppice", Version: o.Version}, &sdk.ServerOptions{
 		Instructions: "You are an agent that coppice keeps running. Use these tools to say how you get on, to keep " +
@@ -57,7 +56,7 @@ func Serve(ctx context.Context, o Options) error {
 	return err
 }
 
-// addTo makes a tool one of a server.
+// addTo adds a tool to a server.
 func (t tool) addTo(s *sdk.Server, c *caller, logger *slog.Logger) error {
 	var schema jsonschema.Schema
 	if err := json.Unmarshal([]byte(t.schema()), &schema); err != nil {
@@ -99,7 +98,7 @@ func (t tool) addTo(s *sdk.Server, c *caller, logger *slog.Logger) error {
 	return nil
 }
 
-// validationText is an error of validation without the path of schemas that it went through.
+// validationText returns the text of a validation error without the path through the schemas.
 func validationText(err error) string {
 	text := err.Error()
 	if _, last, ok := strings.Cut(text, "validating root: "); ok {
@@ -114,19 +113,19 @@ type caller struct {
 	waiting chan struct{} // holds a token for each call that waits for a person
 }
 
-// maxWaiting is how many calls may wait for a person: they leave room for others.
+// maxWaiting is the maximum number of calls that wait for a person, which leaves room for others.
 const maxWaiting = maxCalls / 2
 
-// daemonTimeout is how long a call waits for a daemon. Clients wait a minute for a
-// tool, as a rule, and should learn why.
+// daemonTimeout bounds the wait of a call for a daemon. Clients usually wait a minute for a tool,
+// and should get the reason of a failure.
 const daemonTimeout = 30 * time.Second
 
-// call asks the daemon by a route. It has to be something that may be done twice.
+// call calls a route of the daemon. The request must be safe to repeat.
 func call[Req, Resp any](ctx context.Context, c *caller, route api.Route[Req, Resp], req Req) (Resp, error) {
 	return callFor(ctx, c, daemonTimeout, route, req)
 }
 
-// callFor is call with another time to wait for a daemon.
+// callFor is call with another timeout for a daemon to answer.
 func callFor[Req, Resp any](
 	ctx context.Context, c *caller, wait time.Duration, route api.Route[Req, Resp], req Req,
 ) (resp Resp, err error) {
@@ -137,8 +136,8 @@ func callFor[Req, Resp any](
 	return resp, err
 }
 
-// reportProgress tells a client that has asked for it that a call is under way, until
-// the function it returns is called.
+// reportProgress sends progress notifications to a client that has asked for them, until the
+// returned function is called.
 func reportProgress(ctx context.Context, r *sdk.CallToolRequest) (stop func()) {
 	token := r.Params.GetProgressToken()
 	if token == nil {
@@ -152,7 +151,7 @@ func reportProgress(ctx context.Context, r *sdk.CallToolRequest) (stop func()) {
 		for began := time.Now(); ; {
 			select {
 			case now := <-ticker.C:
-				// One that cannot be sent is made up for by the next.
+				// Ignore the error: the next notification makes up for this one.
 				_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
 					ProgressToken: token, Progress: now.Sub(began).Seconds(), Message: "waiting",
 				})
@@ -167,7 +166,7 @@ func reportProgress(ctx context.Context, r *sdk.CallToolRequest) (stop func()) {
 	}
 }
 
-// success is what a tool answers: text as it is, anything else as JSON.
+// success returns the result of a tool: a string as it is, any other value as JSON.
 func success(answer any) (*sdk.CallToolResult, error) {
 	text, ok := answer.(string)
 	if !ok {
@@ -180,8 +179,8 @@ func success(answer any) (*sdk.CallToolResult, error) {
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil
 }
 
-// failure is what a tool answers when it could not do it: a result, which the
-// model sees, as opposed to an error of the protocol.
+// failure returns the result of a tool that failed. Unlike an error of the protocol, the model
+// sees it.
 func failure(err error) *sdk.CallToolResult {
 	text := strings.ToValidUTF8(err.Error(), "\uFFFD")
 	switch {

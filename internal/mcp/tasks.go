@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// todo is what there is for an agent to do.
+// todo lists the tasks for an agent.
 type todo struct {
 	Note  string      `json:"note"`
 	Tasks []task.Task `json:"tasks"`
@@ -24,7 +24,7 @@ type oneTask struct {
 	ID string `json:"id"`
 }
 
-// shownTask is a task as a model gets it: text of others, which stays in its place.
+// shownTask is a task for a model, with a note about the text of others.
 type shownTask struct {
 	Note string `json:"note"`
 	task.Detail

@@ -7,11 +7,11 @@ import (
 	"fmt"
 )
 
-// tool is a verb of agents. What it takes is described for models, in few
-// words: every request of theirs carries all of it.
+// tool is a tool for models. Its description is short, because every request of a model carries
+// it.
 type tool struct {
 	name, description string
-	properties        string // of its schema: JSON; "" for none
+	properties        string // of its schema, in JSON; "" for none
 	required          string // names, in JSON: `"a","b"`
 	run               func(ctx context.Context, c *caller, input json.RawMessage) (any, error)
 }
@@ -27,7 +27,7 @@ func (t tool) schema() string {
 	return s + "}"
 }
 
-// tools are all there are.
+// tools returns all tools.
 func tools() []tool {
 	return []tool{
 		{
@@ -181,17 +181,17 @@ func tools() []tool {
 	}
 }
 
-// Schemas of a text, and of a list of them.
+// Schemas of a text and of a list of texts.
 const (
 	text  = `{"type":"string"}`
 	texts = `{"type":"array","items":` + text + `}`
 )
 
-// nothing is what a tool takes that takes nothing.
+// nothing is the input of a tool without arguments.
 type nothing struct{}
 
-// handler makes a tool's run of a function of what it takes. Nothing of a value
-// is lost on the way: numbers stay what they are.
+// handler adapts a function with typed input to a tool. Decoding loses no part of a value:
+// numbers keep their precision.
 func handler[In any](do func(ctx context.Context, c *caller, in In) (any, error)) func(context.Context, *caller,
 	json.RawMessage) (any, error) {
 	return func(ctx context.Context, c *caller, input json.RawMessage) (any, error) {
