@@ -11,9 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// prepare reads a line that is a call of the supervisor; what it returns
-// makes the call. The error of that is the supervisor's absence, or a result
-// that Erlang does not have.
+// prepare parses a line that is a call of the supervisor, and returns a function that makes the
+// call. Its error is ErrNoSupervisor, or an error that Erlang does not have.
 func (s *sup) prepare(l line) (func() (term, error), error) {
 	by := func(f func(string) (term, error)) (func() (term, error), error) {
 		return func() (term, error) { return f(l.args[0]) }, nil
@@ -57,8 +56,8 @@ func (s *sup) which() (term, error) {
 	return l, err
 }
 
-// stateName is the state as which_children shows it. A child is found
-// starting where Erlang is between two attempts.
+// stateName returns the state as which_children shows it. A child is Starting where Erlang is
+// between two attempts.
 func (s *sup) stateName(info supervisor.ChildInfo) atom {
 	switch info.State {
 	case supervisor.Running, supervisor.Stopping:
@@ -78,7 +77,7 @@ func (s *sup) counts() (term, error) {
 }
 
 func (s *sup) add(spec childSpec) (term, error) {
-	if s.simple { // a start function whose arguments are a specification: Erlang has none
+	if s.simple { // Erlang passes the specification as arguments, which no start function takes
 		return failed(atom("thrown")), s.alive()
 	}
 	cs, err := spec.toSpec(s.startSpec)
@@ -123,7 +122,7 @@ func (s *sup) terminate(name string) (term, error) {
 	return okOr(err)
 }
 
-// waits reports whether a child waits for its turn in a group.
+// waits reports whether a child of a group waits for its turn.
 func (s *sup) waits() bool {
 	all, err := s.handle.Children()
 	return err == nil && slices.ContainsFunc(all,
@@ -180,8 +179,8 @@ func (s *sup) spec(name string) (term, error) {
 		pair("significant", atom(fmt.Sprint(cs.Significant))), pair("type", atom(cs.Type.String()))}}, nil
 }
 
-// instance is the last incarnation of that name where the supervisor knows
-// its children by pid, nil elsewhere.
+// instance returns the last incarnation with that name if the supervisor knows its children by
+// pid, and nil otherwise.
 func (s *sup) instance(name string) *child {
 	if !s.simple {
 		return nil
@@ -191,13 +190,13 @@ func (s *sup) instance(name string) *child {
 	return s.session.last[name]
 }
 
-// alive is an error when there is no supervisor to ask.
+// alive returns an error if the supervisor has ended.
 func (s *sup) alive() error {
 	_, err := s.handle.Count()
 	return err
 }
 
-// started is the result of a call that starts a child.
+// started returns the result of a call that starts a child.
 func started(info supervisor.ChildInfo, err error) (term, error) {
 	switch {
 	case err != nil:
@@ -215,7 +214,7 @@ func okOr(err error) (term, error) {
 	return atom("ok"), nil
 }
 
-// failure is the result of a call that was refused.
+// failure returns the result of a call that failed.
 func failure(err error) (term, error) {
 	for _, known := range []struct {
 		err    error

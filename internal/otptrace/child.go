@@ -9,18 +9,18 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// What the scripted starts return: {error, failed}, and an exception.
+// Errors of scripted starts: {error, failed}, and an exception.
 var (
 	errFailed = errors.New("failed")
 	errThrown = errors.New("thrown")
 	errOver   = errors.New("the script is over")
 )
 
-// noStart is the Start of a spec that is only validated.
+// noStart is the Start of a specification that is only validated.
 func noStart(context.Context) (supervisor.Process, error) { return nil, errOver }
 
-// child is one incarnation: a process that does nothing until it is told to
-// end. It is guarded by the lock of its world.
+// child is one incarnation: a process that does nothing until it is asked to end. It is guarded
+// by the lock of its session.
 type child struct {
 	sup      *sup
 	name, id string // in the script, and in the library
@@ -30,7 +30,7 @@ type child struct {
 
 	asked    bool // to stop, but has not ended
 	slow     bool // asked, and something else must happen before it ends
-	timed    bool // and that comes by itself: its own time or its supervisor's
+	timed    bool // and that is only a matter of time
 	dead     bool
 	done     chan struct{}
 	released bool // done is closed: the supervisor may know
@@ -42,7 +42,7 @@ type exitError struct{ reason term }
 
 func (e exitError) Error() string { return e.reason.String() }
 
-// starter is the start function of a child specification.
+// starter returns the start function of a child specification.
 func (s *sup) starter(spec childSpec, shutdown time.Duration) func(context.Context) (supervisor.Process, error) {
 	return func(ctx context.Context) (supervisor.Process, error) {
 		self, _ := supervisor.SelfOf(ctx)
@@ -82,7 +82,7 @@ func (s *sup) starter(spec childSpec, shutdown time.Duration) func(context.Conte
 	}
 }
 
-// Done, Exit, Stop and Kill make a child a supervisor.Process.
+// Done, Exit, Stop and Kill implement supervisor.Process.
 func (c *child) Done() <-chan struct{} { return c.done }
 
 func (c *child) Exit() supervisor.Exit {
@@ -117,17 +117,17 @@ func (c *child) Kill() {
 	c.sup.session.mu.Lock()
 	defer c.sup.session.mu.Unlock()
 	if !c.asked && c.shutdown != supervisor.BrutalKill {
-		c.stop() // it is on its way, too, on a slow machine
+		c.stop() // on a slow machine the stop may not have arrived yet
 	}
 	c.asked = true
 	c.die(atom("killed"), "killed")
 	c.release()
 }
 
-// noTime is the shutdown time of 0 ms, which to the library is the default.
+// noTime stands for a shutdown time of 0 ms, which is the default for the library.
 const noTime = time.Nanosecond
 
-// stop makes the child end in its own way.
+// stop makes the child end as its script says.
 func (c *child) stop() {
 	w := c.sup.session
 	defer w.signal()
@@ -159,7 +159,7 @@ func (c *child) stop() {
 	}
 }
 
-// exit is the script's exit command.
+// exit implements the exit command of scripts.
 func (c *child) exit(reason term) {
 	lingering := c.slow && c.spec.stop != "hang"
 	switch {
@@ -170,9 +170,8 @@ func (c *child) exit(reason term) {
 	}
 }
 
-// die ends the child. Its supervisor hears of that at once if it waits for
-// it, otherwise through its mailbox. A cause names the simultaneous exits
-// that have no order of their own.
+// die ends the child. Its supervisor learns of it immediately if it waits for the child, and
+// otherwise through its mailbox. cause groups simultaneous exits, which have no defined order.
 func (c *child) die(reason term, cause string) {
 	w := c.sup.session
 	if c.dead || w.over {
@@ -196,7 +195,7 @@ func (c *child) die(reason term, cause string) {
 	}
 }
 
-// release tells the supervisor that the child has ended.
+// release reports the end of the child to the supervisor.
 func (c *child) release() {
 	if !c.released {
 		c.released = true

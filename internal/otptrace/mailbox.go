@@ -9,37 +9,37 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// sup is a supervisor of the library behind a mailbox like Erlang's.
+// sup is a supervisor of the library behind a mailbox like that of Erlang.
 type sup struct {
 	session   *session
 	handle    *supervisor.Supervisor
-	startSpec supervisor.Spec // what it was started with
+	startSpec supervisor.Spec // the specification it was started with
 	simple    bool            // startSpec.Strategy is SimpleOneForOne
 	// guarded by the world's lock:
 	calling  bool              // a call is being handled: a start that fails is its result
-	inbox    []message         // what waits until the supervisor has time
+	inbox    []message         // messages that are not delivered yet
 	children map[string]*child // the last incarnation of each ID in the library
 	held     map[string]chan struct{}
 }
 
-// message is an exit or a call on its way to a supervisor.
+// message is an exit or a call for a supervisor.
 type message struct {
 	deliver  func()
 	deferred bool // a start, which the library puts off until a restart is over
 }
 
-// activity is what a supervisor is about at a moment.
+// activity is the current activity of a supervisor.
 type activity int
 
 const (
-	idle    activity = iota // it waits for something to be delivered
-	stuck                   // a child does not stop, and no time bounds that
-	waiting                 // a child has not stopped yet; time will end that
-	busy                    // it will go on at once
+	idle    activity = iota // waits for a message
+	stuck                   // waits without a timeout for a child to stop
+	waiting                 // waits with a timeout for a child to stop
+	busy                    // will continue immediately
 )
 
-// activity asks the library, which answers after all that it has heard
-// before, and looks at the children that it knows better.
+// activity asks the library, which answers after all messages it got before, and checks the state
+// of the children.
 func (s *sup) activity() (activity, error) {
 	infos, err := s.handle.Children()
 	if errors.Is(err, supervisor.ErrNoSupervisor) {
@@ -81,8 +81,8 @@ func (s *sup) activity() (activity, error) {
 	return now, nil
 }
 
-// awaitMailbox makes the retry of a failed restart wait for what is in the mailbox:
-// Erlang's supervisor sends itself a message to try again.
+// awaitMailbox delays the retry of a failed restart until the mailbox is empty: the supervisor of
+// Erlang sends itself a message to try again.
 func (s *sup) awaitMailbox(ctx context.Context, id string) {
 	if s.calling || len(s.inbox) == 0 {
 		return
@@ -99,22 +99,21 @@ func (s *sup) awaitMailbox(ctx context.Context, id string) {
 	delete(s.held, id)
 }
 
-// isHeld reports whether the retry of that ID is held.
+// isHeld reports whether the retry of that ID is delayed.
 func (s *sup) isHeld(id string) bool {
 	s.session.mu.Lock()
 	defer s.session.mu.Unlock()
 	return s.held[id] != nil
 }
 
-// heldCount is how many retries are held.
+// heldCount returns the number of delayed retries.
 func (s *sup) heldCount() int {
 	s.session.mu.Lock()
 	defer s.session.mu.Unlock()
 	return len(s.held)
 }
 
-// next takes the next message out of the mailbox, and lets retries go on
-// when there is none.
+// next removes the next message from the mailbox. If there is none, it lets retries continue.
 func (s *sup) next() func() {
 	s.session.mu.Lock()
 	defer s.session.mu.Unlock()
@@ -134,10 +133,10 @@ func (s *sup) next() func() {
 	return nil
 }
 
-// Bounds of the runner's patience.
+// Timing of the runner.
 const (
 	poll        = 200 * time.Microsecond // events wake it earlier
-	busyTimeout = time.Minute            // until a busy supervisor is a fault
+	busyTimeout = time.Minute            // after which a busy supervisor is an error
 )
 
 // deliverAll delivers messages until all supervisors wait for time or for the script.
@@ -182,9 +181,9 @@ const (
 	quietRound  = 4 * time.Millisecond
 )
 
-// waitQuiet waits until nothing happens. Mostly that is known for
-// certain. Only where a child is slow to stop is it a matter of time, and
-// then of the same time as in Erlang, where the script also goes on.
+// waitQuiet waits until nothing happens. Usually that is certain. Only if a child is slow to
+// stop, it depends on time, and then on the same time as in Erlang, where the script also
+// continues.
 func (w *session) waitQuiet() error {
 	seen := w.count()
 	w.mu.Lock()
@@ -219,7 +218,7 @@ func (w *session) waitQuiet() error {
 	return nil
 }
 
-// deliverUntil delivers messages until the end of time or of all that can happen.
+// deliverUntil delivers messages until end, or until nothing more can happen.
 func (w *session) deliverUntil(end time.Time) (activity, error) {
 	for {
 		a, err := w.deliverAll()

@@ -1,15 +1,14 @@
-// Command otptrace shows that the supervisor library does what Erlang's supervisor
-// does: it runs the scripts of testdata/otporacle.erl on this library and prints
-// the same traces, byte for byte.
+// Command otptrace shows that the supervisor library behaves like Erlang's supervisor. It runs
+// the scripts of testdata/otporacle.erl on this library and prints the same traces, byte for
+// byte.
 //
 //	otptrace < scripts > traces
 //
-// What is compared is decisions: who is started and stopped, in which order,
-// with which results. An Erlang supervisor does one thing at a time and lets
-// everything else wait in its mailbox; the library answers calls meanwhile.
-// So that both are asked the same questions in the same situations, otptrace
-// puts a mailbox in front of the library (mailbox.go): an exit or a call is
-// delivered when the supervisor has done with the one before.
+// It compares decisions: which children are started and stopped, in which order, with which
+// results. An Erlang supervisor does one thing at a time and leaves everything else in its
+// mailbox; the library answers calls meanwhile. To ask both the same questions in the same
+// situations, otptrace puts a mailbox in front of the library (mailbox.go). It delivers an exit
+// or a call when the supervisor has finished the one before.
 package main
 
 import (
@@ -26,12 +25,12 @@ func main() {
 	}
 }
 
-// workers is how many scripts run at a time. Scripts mostly wait for shutdown
-// times, so this has little to do with the number of processors.
+// workers is the number of scripts that run concurrently. Scripts mostly wait for shutdown times,
+// so it does not depend on the number of processors.
 const workers = 8
 
-// run prints the traces of all scripts, in order. A script that cannot be run
-// ends it, after the traces of the scripts before.
+// run prints the traces of all scripts, in order. It stops at the first script that cannot be
+// run.
 func run(in io.Reader, out io.Writer) error {
 	scripts, err := readScripts(in)
 	if err != nil {
@@ -50,7 +49,7 @@ func run(in io.Reader, out io.Writer) error {
 	return w.Flush()
 }
 
-// playAll runs some scripts at a time and returns where to expect the results.
+// playAll starts running the scripts and returns a channel for each result.
 func playAll(scripts []script) []chan result {
 	results := make([]chan result, len(scripts))
 	for i := range results {
@@ -69,7 +68,7 @@ func playAll(scripts []script) []chan result {
 	return results
 }
 
-// text is the trace as it is printed.
+// text returns the printed trace.
 func (r result) text() (b []byte) {
 	for _, line := range r.trace {
 		b = append(append(b, toLatin1(line)...), '\n')

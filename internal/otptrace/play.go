@@ -11,15 +11,19 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// session is all that one script can see.
+// session is the state of one running script.
 type session struct {
-	flags    flags
-	static   []childSpec
-	sups     []*sup
-	cur      *sup // the last one started, until its end has been reported
-	wake     chan struct{}
-	sent     func() // what the script has sent to a child, on its way
-	diverges bool   // see result
+	flags  flags
+	static []childSpec
+	sups   []*sup
+	cur    *sup // the last one started, until its end has been reported
+	wake   chan struct{}
+	sent   func() // what the script has sent to a child, on its way
+	// diverges reports that a call met a group between two attempts to restart it, and was
+	// deliberately answered differently from Erlang. StartChild is deferred, and RestartChild is
+	// refused, where Erlang starts the child immediately and undoes that in the next attempt.
+	// TerminateChild of the failing child does not end the restart of its group.
+	diverges bool // see result
 
 	quietAt time.Time // when settle has last ended because it was quiet for long enough
 
@@ -31,15 +35,14 @@ type session struct {
 	pids     int
 }
 
-// event is a line of the trace. Exits of one batch happen at the same time;
-// Erlang's order for these is that of their pids.
+// event is a line of the trace. Exits of one batch are simultaneous; Erlang orders them by pid.
 type event struct {
 	text  string
 	batch string
 	pid   int
 }
 
-// result is what came of a script.
+// result is the result of a script.
 type result struct {
 	trace []string
 	err   error
@@ -68,7 +71,7 @@ func play(lines script) result {
 	return result{trace: w.lines(), diverges: w.diverges}
 }
 
-// end kills what the script has left behind.
+// end kills the supervisors that the script has left running.
 func (w *session) end() {
 	w.mu.Lock()
 	w.over = true
@@ -84,7 +87,7 @@ func (w *session) end() {
 	}
 }
 
-// emit appends to the trace; w.mu is held.
+// emit appends to the trace. Needs mu.
 func (w *session) emit(e event) {
 	if !w.over {
 		w.trace = append(w.trace, e)
@@ -113,7 +116,7 @@ func (w *session) count() int {
 	return len(w.trace)
 }
 
-// lines is the trace so far, simultaneous exits in Erlang's order.
+// lines returns the trace so far, with simultaneous exits in the order of Erlang.
 func (w *session) lines() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -255,7 +258,7 @@ func (w *session) sleep(arg string) error {
 	return nil
 }
 
-// stopTimeout is how long Erlang's runner waits for the end of a supervisor.
+// stopTimeout is how long the runner in Erlang waits for a supervisor to end.
 const stopTimeout = 20 * time.Second
 
 func (w *session) stop() error {

@@ -19,7 +19,7 @@ type line struct {
 	args []string
 }
 
-// arity is how many arguments each command may have.
+// arity lists the numbers of arguments that each command accepts.
 var arity = map[string][]int{
 	"sup": {4}, "child": {7}, "start": {0}, "add": {1, 7}, "exit": {2},
 	"terminate": {1}, "restart": {1}, "delete": {1}, "spec": {1},
@@ -73,7 +73,7 @@ func parseLine(no int, text string) (line, error) {
 		len(l.args))
 }
 
-// Erlang reads and writes bytes as characters, and so do we.
+// fromLatin1 and toLatin1 convert text like Erlang, which reads and writes bytes as characters.
 func fromLatin1(text []byte) string {
 	runes := make([]rune, len(text))
 	for i, b := range text {

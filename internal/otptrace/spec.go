@@ -12,8 +12,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// flags are the arguments of a sup line. They are checked when the supervisor
-// is started, as Erlang does.
+// flags are the arguments of a sup line. They are checked when the supervisor starts, as in
+// Erlang.
 type flags struct {
 	set                               bool
 	strategy, intensity, period, auto term
@@ -21,7 +21,7 @@ type flags struct {
 
 func (f flags) simple() bool { return f.set && isAtom(f.strategy, "simple_one_for_one") }
 
-// childSpec is the arguments of a child or add line.
+// childSpec holds the arguments of a child or add line.
 type childSpec struct {
 	id                                   string
 	restart, shutdown, significant, kind term
@@ -73,7 +73,7 @@ func parseTerms(args []string) ([]term, error) {
 	return terms, nil
 }
 
-// lingers returns how long a child with this way to stop takes.
+// lingers returns how long a child takes to stop.
 func lingers(stop string) (time.Duration, error) {
 	switch stop {
 	case "obey", "normal", "other", "hang":
@@ -103,9 +103,8 @@ func termOf(err error) term {
 	return r.term
 }
 
-// toSpec makes a Spec of the flags and children, or refuses them as Erlang
-// does. Values that no Spec can hold are found here; what a Spec can hold is
-// left to its Validate, at the point where Erlang would check it.
+// toSpec converts the flags and children to a Spec, or refuses them like Erlang. It checks values
+// that a Spec cannot hold. Validate checks the rest, at the point where Erlang would.
 func toSpec(f flags, children []childSpec) (supervisor.Spec, error) {
 	spec, err := f.toSpec()
 	if err != nil {
@@ -150,7 +149,7 @@ func (f flags) toSpec() (supervisor.Spec, error) {
 	if !ok || period == 0 {
 		return spec, refuse("invalid_period", f.period)
 	}
-	if intensity > 1<<30 { // nor does the library remember so many
+	if intensity > 1<<30 { // the library does not remember so many
 		intensity = supervisor.Unlimited
 	}
 	spec.Limit = supervisor.Escalating(intensity, multiply(period, time.Second))
@@ -162,7 +161,7 @@ func (f flags) toSpec() (supervisor.Spec, error) {
 	return spec, nil
 }
 
-// toSpec checks in Erlang's order: restart, significant, type, shutdown.
+// toSpec checks in the order of Erlang: restart, significant, type, shutdown.
 func (c childSpec) toSpec(sup supervisor.Spec) (supervisor.ChildSpec, error) {
 	spec := supervisor.ChildSpec{ID: libraryID(c.id), Start: noStart}
 	restart, ok := find(c.restart, otpRestart{supervisor.Permanent}, otpRestart{supervisor.Transient},
@@ -198,7 +197,7 @@ func (c childSpec) toSpec(sup supervisor.Spec) (supervisor.ChildSpec, error) {
 	return spec, nil
 }
 
-// refusalOf says in Erlang's words what the library has against a child.
+// refusalOf translates an error of the library about a child into the terms of Erlang.
 func refusalOf(err error, c childSpec, auto supervisor.AutoShutdown) error {
 	var e *supervisor.SpecError
 	switch {
@@ -219,10 +218,10 @@ func significant(key, value string) list {
 	return list{elems: []term{tuple{atom(key), atom(value)}, tuple{atom("significant"), atom("true")}}}
 }
 
-// libraryID makes an ID that the library accepts, which has no "/".
+// libraryID returns an ID that the library accepts, without "/".
 func libraryID(id string) string { return url.PathEscape(id) }
 
-// scriptID is the reverse of libraryID.
+// scriptID is the inverse of libraryID.
 func scriptID(id string) string {
 	s, err := url.PathUnescape(id)
 	if err != nil {
@@ -231,7 +230,7 @@ func scriptID(id string) string {
 	return s
 }
 
-// otpRestart is a restart policy in the words of Erlang.
+// otpRestart is a restart policy with its name in Erlang.
 type otpRestart struct{ supervisor.Restart }
 
 func (r otpRestart) String() string {
@@ -239,7 +238,7 @@ func (r otpRestart) String() string {
 		supervisor.Temporary: "temporary"}[r.Restart]
 }
 
-// find returns the value whose name t is.
+// find returns the value whose name is t.
 func find[T fmt.Stringer](t term, values ...T) (T, bool) {
 	for _, v := range values {
 		if isAtom(t, v.String()) {
@@ -250,8 +249,8 @@ func find[T fmt.Stringer](t term, values ...T) (T, bool) {
 	return none, false
 }
 
-// natural is the value of a natural number; one that is too big becomes the
-// biggest, which is never reached either.
+// natural returns the value of a natural number. One that is too large becomes the maximum, which
+// is never reached either.
 func natural(t term) (int, bool) {
 	n, ok := t.(integer)
 	if !ok || n.Sign() < 0 {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// term is an Erlang term of the kinds that scripts and traces contain. Its
-// string is what io_lib's ~w prints.
+// term is an Erlang term of a kind that occurs in scripts and traces. Its String is the output of
+// ~w in io_lib.
 type term interface {
 	String() string
 }
@@ -28,7 +28,7 @@ type (
 
 func number(n int) integer { return integer{big.NewInt(int64(n))} }
 
-// chars is text as an Erlang string.
+// chars returns text as an Erlang string.
 func chars(text string) list {
 	var l list
 	for _, c := range text {
@@ -37,7 +37,7 @@ func chars(text string) list {
 	return l
 }
 
-// failed is {error, Reason}.
+// failed returns {error, Reason}.
 func failed(reason ...term) tuple {
 	if len(reason) == 1 {
 		return tuple{atom("error"), reason[0]}
@@ -67,7 +67,7 @@ func join(terms []term) string {
 	return strings.Join(texts, ",")
 }
 
-// reserved words need quotes as atoms.
+// reserved lists the words that need quotes as atoms.
 const reserved = " after and andalso band begin bnot bor bsl bsr bxor case catch cond div end fun if let not of or " +
 	"orelse receive rem try when xor "
 
@@ -101,7 +101,7 @@ func (a atom) String() string {
 	return b.String()
 }
 
-// Characters and the letters that stand for them behind a backslash.
+// Characters and the letters that represent them after a backslash.
 const (
 	escaped = "'\\\n\t\r\v\b\f\x1b\x7f"
 	escapes = "'\\ntrvbfed"
@@ -114,9 +114,8 @@ func isNameChar(c rune) bool {
 	return isLower(c) || isUpper(c) || isDigit(c) || c == '_' || c == '@'
 }
 
-// String places the decimal point of the shortest digits that read back as
-// the same number, or uses an exponent where that is shorter or the number too
-// big for each integer to be there.
+// String uses the shortest digits that read back as the same number. It uses an exponent if that
+// is shorter, or if the number is too large to represent each integer.
 func (f float) String() string {
 	mantissa, exp, _ := strings.Cut(strconv.FormatFloat(float64(f), 'e', -1, 64), "e")
 	sign := ""
@@ -152,8 +151,8 @@ func (f float) String() string {
 // maxDepth bounds nested lists and tuples, so that no input can exhaust the stack.
 const maxDepth = 1000
 
-// scanner reads one term: what erl_scan and erl_parse:parse_term accept, but
-// for variables' company (maps, binaries, funs), which no script has a use for.
+// scanner reads one term: what erl_scan and erl_parse:parse_term accept, except variables, maps,
+// binaries and funs, which scripts do not use.
 type scanner struct {
 	rest  []rune
 	depth int
@@ -236,7 +235,7 @@ func (s *scanner) term() (term, error) {
 	return nil, s.unexpected()
 }
 
-// terms reads what is left of a tuple or list up to its end.
+// terms reads the rest of a tuple or list.
 func (s *scanner) terms(end rune) ([]term, error) {
 	var elems []term
 	if s.accept(end) {
@@ -285,7 +284,7 @@ func (s *scanner) while(ok func(rune) bool) string {
 	return text
 }
 
-// digits reads digits, single underscores between them.
+// digits reads digits, with single underscores between them.
 func (s *scanner) digits(ok func(rune) bool) string {
 	text := s.while(ok)
 	for text != "" && len(s.rest) > 1 && s.rest[0] == '_' && ok(s.rest[1]) {
@@ -366,7 +365,7 @@ func (s *scanner) quoted(quote rune) (string, error) {
 	return b.String(), nil
 }
 
-// escape reads a backslash and what it stands for.
+// escape reads an escape sequence.
 func (s *scanner) escape() (rune, error) {
 	s.accept('\\')
 	if len(s.rest) == 0 {
