@@ -11,25 +11,25 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// Rates are how often what goes wrong, each from 0 (never) to 1 (always).
+// Rates are the probabilities of faults, each from 0 (never) to 1 (always).
 type Rates struct {
-	Unknown  float64       // writes end with ErrUnknown; one half of them was done, the other not
+	Unknown  float64       // writes end with ErrUnknown; half of them were done
 	Conflict float64       // writes with conditions end with ErrConflict although all of them hold
-	Repeat   float64       // changes come again, after newer ones
-	Late     float64       // changes come late
-	MaxDelay time.Duration // how late at most; 50 ms if zero
+	Repeat   float64       // changes are repeated, after newer ones
+	Late     float64       // changes are delayed
+	MaxDelay time.Duration // maximum delay; 50 ms if zero
 }
 
-// AllFaults is a bad day.
+// AllFaults injects every kind of fault.
 var AllFaults = Rates{Unknown: 0.2, Conflict: 0.2, Repeat: 0.2, Late: 0.2}
 
-// Counts are how often what went wrong, so that a test can see that it was tested.
+// Counts are the numbers of injected faults, for a test to check that faults occurred.
 type Counts struct {
 	UnknownDone, UnknownNotDone, Conflicts, Repeated, Late, Failed int
 }
 
-// Faults is a store that goes wrong in the ways that the interface allows to a
-// networked store. What it says to have been done has been done.
+// Faults is a store with the faults that the interface allows to a networked store. Acknowledged
+// changes have always been made.
 type Faults struct {
 	store.Store
 	rates Rates
@@ -56,14 +56,14 @@ func (f *Faults) Fail(err error) {
 	f.fail = err
 }
 
-// Counts returns what has gone wrong so far.
+// Counts returns the numbers of faults so far.
 func (f *Faults) Counts() Counts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.counts
 }
 
-// hit reports whether something of that rate goes wrong now, and counts it.
+// hit decides whether a fault of that rate occurs now, and counts it.
 func (f *Faults) hit(rate float64, count *int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,7 +84,7 @@ func (f *Faults) failing() error {
 	return fmt.Errorf("fault: %w", f.fail)
 }
 
-// Apply is the wrapped store's, with unknown outcomes, false conflicts and Fail.
+// Apply implements store.Store, with unknown outcomes, false conflicts and Fail.
 func (f *Faults) Apply(ctx context.Context, fence store.Fence, conds []store.Cond, ops []store.Op) (store.Rev, error) {
 	if err := f.failing(); err != nil {
 		return 0, err
@@ -102,8 +102,8 @@ func (f *Faults) Apply(ctx context.Context, fence store.Fence, conds []store.Con
 	return rev, err
 }
 
-// Acquire is the wrapped store's, with unknown outcomes: a lease may be held by
-// no holder until its ttl is over.
+// Acquire implements store.Store, with unknown outcomes: a lease may have no holder until its ttl
+// is over.
 func (f *Faults) Acquire(ctx context.Context, name string, ttl time.Duration) (store.Lease, error) {
 	if err := f.failing(); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (f *Faults) Acquire(ctx context.Context, name string, ttl time.Duration) (s
 	return l, err
 }
 
-// Watch is the wrapped store's, with late and repeated changes. None is left out.
+// Watch implements store.Store, with late and repeated changes. It omits none.
 func (f *Faults) Watch(ctx context.Context, prefix string, from store.Rev) iter.Seq2[store.Change, error] {
 	return func(yield func(store.Change, error) bool) {
 		var recent []store.Change
@@ -138,7 +138,7 @@ func (f *Faults) Watch(ctx context.Context, prefix string, from store.Rev) iter.
 			}
 			recent = append(recent[max(0, len(recent)-7):], c)
 			if f.hit(f.rates.Repeat, &f.counts.Repeated) {
-				// As after a reconnection: from some point on, all of it again.
+				// Repeat all changes from some point on, as after a reconnection.
 				for _, old := range recent[f.below(len(recent)):] {
 					if !yield(old, nil) {
 						return

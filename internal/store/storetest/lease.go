@@ -15,7 +15,7 @@ import (
 // ttl is long enough for a real store to renew within it, and short enough to wait for.
 const ttl = 2 * time.Second
 
-// inTime runs f, in a bubble where time passes at once if the store can.
+// inTime runs f, in a bubble with simulated time if the store supports it.
 func (b Backend) inTime(t *testing.T, name string, f func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) {
 		if b.Bubble {
@@ -44,7 +44,7 @@ func ended(l store.Lease) bool {
 	}
 }
 
-// acquireEventually waits for a lease that was lost to be free.
+// acquireEventually waits for a lost lease to become free.
 func acquireEventually(t testing.TB, s store.Store, name string, ttl time.Duration) store.Lease {
 	t.Helper()
 	for range 1000 {
@@ -121,7 +121,7 @@ func testFence(t *testing.T, b Backend) {
 				for range terms {
 					l, err := s.Acquire(ctx, "ctl", time.Hour)
 					for ; errors.Is(err, store.ErrHeld); l, err = s.Acquire(ctx, "ctl", time.Hour) {
-						<-free // its holder will say when it is done
+						<-free // its holder signals when it is done
 					}
 					if err != nil {
 						t.Errorf("acquire: %v", err)

@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// model is what a store must be, as simply as can be said.
+// model is the simplest correct store.
 type model struct {
 	records   map[string]store.Record
 	sequences map[string]uint64
@@ -26,7 +26,7 @@ type model struct {
 	lastEpoch uint64
 }
 
-// expect returns whether an apply must succeed, without performing it.
+// expect returns the expected error of an apply, without performing it.
 func (m *model) expect(f store.Fence, conds []store.Cond) error {
 	if f != (store.Fence{}) && (f.Epoch == 0 || m.epochs[f.Lease] != f.Epoch) {
 		return store.ErrFenced
@@ -81,9 +81,8 @@ func (m *model) snapshot(prefix string) []store.Record {
 	return records
 }
 
-// testModel compares random histories with the model. It assumes sequence
-// numbers without gaps, which the interface does not promise; a store that has
-// gaps needs this relaxed.
+// testModel compares random histories with the model. It assumes sequence numbers without gaps,
+// which the interface does not promise. Relax this for a store that has gaps.
 func testModel(t *testing.T, b Backend) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ctx := context.Background()
@@ -243,7 +242,7 @@ func testModel(t *testing.T, b Backend) {
 	})
 }
 
-// below is the part of a change at and below prefix, found without the help of package local.
+// below returns the part of a change at and below prefix. It does not use package local.
 func below(c store.Change, prefix string) (store.Change, bool) {
 	c.Put = slices.DeleteFunc(slices.Clone(c.Put), func(r store.Record) bool { return !store.Under(prefix, r.Key) })
 	c.Deleted = slices.DeleteFunc(slices.Clone(c.Deleted), func(k string) bool { return !store.Under(prefix, k) })

@@ -1,6 +1,5 @@
-// Package storetest tests stores: it has the suite that every implementation must
-// pass, and a store that fails in all the ways that the interface allows, to test
-// the callers against.
+// Package storetest tests stores. It has the suite that every implementation must pass, and a
+// store that fails in all the ways that the interface allows, to test callers with.
 package storetest
 
 import (
@@ -18,10 +17,10 @@ import (
 type Backend struct {
 	// Open opens the store kept in dir, an empty directory at first.
 	Open func(dir string) (store.Store, error)
-	// Durable: what was acknowledged is there after Close and Open.
+	// Durable means that acknowledged changes survive Close and Open.
 	Durable bool
-	// Bubble: it can run inside a testing/synctest bubble, because it waits
-	// for nothing but channels and timers.
+	// Bubble means that the store can run inside a testing/synctest bubble, because it waits only
+	// for channels and timers.
 	Bubble bool
 }
 
@@ -70,7 +69,7 @@ func add(prefix, value string) store.Op {
 	return store.Op{Kind: store.Append, Key: prefix, Value: []byte(value)}
 }
 
-// must applies ops that have to succeed.
+// must applies ops and fails the test on an error.
 func must(t testing.TB, s store.Store, ops ...store.Op) store.Rev {
 	t.Helper()
 	rev, err := s.Apply(context.Background(), store.Fence{}, nil, ops)
@@ -100,7 +99,7 @@ func all(t testing.TB, s store.Store, prefix string) []store.Record {
 	return records
 }
 
-// text is a list of records in one line, without revisions.
+// text returns a list of records on one line, without revisions.
 func text(records []store.Record) string {
 	var b bytes.Buffer
 	for i, r := range records {

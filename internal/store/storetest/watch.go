@@ -133,7 +133,7 @@ func testWatch(t *testing.T, b Backend) {
 	t.Run("compacted", func(t *testing.T) {
 		s := b.open(t)
 		first := must(t, s, put("a", "1"))
-		// A watch that does not keep up is told so; it does not make the store hold everything.
+		// A watch that falls behind gets an error; the store does not keep all changes for it.
 		var last error
 		seen, n := first, 0
 		big := strings.Repeat("v", store.MaxValue)
@@ -158,7 +158,7 @@ func testWatch(t *testing.T, b Backend) {
 			}
 		}
 		wantErr(t, "watch left behind", last, store.ErrCompacted)
-		// The way on.
+		// It can resume from a snapshot.
 		records, rev, err := s.Snapshot(t.Context(), "")
 		if err != nil || len(records) != 2 {
 			t.Fatalf("%d records, %v", len(records), err)
@@ -170,7 +170,7 @@ func testWatch(t *testing.T, b Backend) {
 	})
 }
 
-// testConcurrent has many writers and watches at once.
+// testConcurrent runs many writers and a watch concurrently.
 func testConcurrent(t *testing.T, b Backend) {
 	ctx, s := t.Context(), b.open(t)
 	const writers, each = 16, 25
@@ -213,7 +213,7 @@ func testConcurrent(t *testing.T, b Backend) {
 	}
 }
 
-// increment adds one to a counter under a condition, however often it takes.
+// increment adds one to a counter under a condition, and retries until it succeeds.
 func increment(t testing.TB, ctx context.Context, s store.Store, key string, extra ...store.Op) {
 	for {
 		r := get(t, s, key)
