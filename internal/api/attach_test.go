@@ -79,7 +79,7 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// A terminal that ends says how, and who attaches can go away in each way.
+// The end of a terminal reports its cause, and clients can disconnect in every way.
 func TestAttachEnds(t *testing.T) {
 	entered, left := make(chan struct{}, 1), make(chan error, 1)
 	var how error
@@ -146,7 +146,7 @@ func TestAttachUnread(t *testing.T) {
 	<-left
 }
 
-// Who cannot speak the protocol is told which one it is.
+// A client that does not speak the protocol gets its name.
 func TestAttachRefused(t *testing.T) {
 	s := start(t, canned{attach: echo}, "", fastTimeouts())
 	for _, head := range []string{

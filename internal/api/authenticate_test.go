@@ -61,7 +61,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestCaller: an agent is who its token says.
+// TestCaller checks that the token identifies the agent.
 func TestCaller(t *testing.T) {
 	s := start(t, canned{full: true}, "", fastTimeouts())
 	for given, want := range map[string]error{"good": nil, "stale": token.ErrStale, "": ErrUnauthorized} {

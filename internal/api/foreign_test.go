@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Who may not open the socket of a project is told whose it is.
+// The error for a user who may not open the socket of a project names the owner.
 func TestPermissionError(t *testing.T) {
 	dir := t.TempDir()
 	socket, me := filepath.Join(dir, "daemon.sock"), os.Geteuid()

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Without a daemon, what is there comes first, then that nothing follows.
+// Without a daemon, the existing items come first, and then ErrDown.
 func TestFinite(t *testing.T) {
 	for _, follow := range []bool{false, true} {
 		c := Local(func(s *Server) {

@@ -22,10 +22,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testTimeout bounds a wait that only a failure makes that long.
+// testTimeout bounds a wait that takes so long only if the test fails.
 const testTimeout = 20 * time.Second
 
-// fastTimeouts is the pace of servers that a test should not wait for.
+// fastTimeouts are timeouts for servers that a test should not wait for.
 func fastTimeouts() timeouts {
 	p := defaultTimeouts()
 	p.begin = 10 * time.Millisecond

@@ -174,7 +174,7 @@ func TestErrorsSurvive(t *testing.T) {
 	}
 }
 
-// An error in the middle of a stream is told apart from its end.
+// An error in the middle of a stream is distinguished from its end.
 func TestErrorAfterItems(t *testing.T) {
 	f := fleet()
 	c := serve(t, f)

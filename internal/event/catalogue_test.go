@@ -51,7 +51,7 @@ func sources(t *testing.T) (code, tests map[string]*ast.File, texts map[string]s
 	return code, tests, texts
 }
 
-// constants are the names of the constants of type Type, by value.
+// constants returns the names of the constants of type Type, by value.
 func constants(t *testing.T, file *ast.File) map[Type]string {
 	t.Helper()
 	found := map[Type]string{}
@@ -72,7 +72,7 @@ func constants(t *testing.T, file *ast.File) map[Type]string {
 	return found
 }
 
-// mentions are the identifiers of a file: x in this package, event.x elsewhere.
+// mentions returns the identifiers of a file: x in this package, event.x elsewhere.
 func mentions(path string, file *ast.File) map[string]bool {
 	own := strings.HasPrefix(path, filepath.Join("..", "event"))
 	found := map[string]bool{}
@@ -153,8 +153,8 @@ func values(texts map[string]string) (all []string) {
 	return all
 }
 
-// Outside this package a type is a constant: none is made of a string, but to
-// compare it with what is in a log.
+// Outside this package types are constants, never converted from strings, except to compare them
+// with the contents of a log.
 func TestTypesAreConstants(t *testing.T) {
 	code, _, _ := sources(t)
 	for path, file := range code {
@@ -190,8 +190,8 @@ func isEvent(x ast.Expr) bool {
 	return ok && id.Name == "event"
 }
 
-// What is appended under another name is kept, under the name that says so; what
-// another version has written stays as it is.
+// An event with an undeclared type is kept as events.unnamed; events of other versions stay
+// unchanged.
 func TestUndeclaredTypes(t *testing.T) {
 	l := openLog(t, Config{})
 	l.Append(Event{Type: "unknown", Message: "a"})

@@ -248,7 +248,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Events that come one after the other are written together, unless somebody waits.
+// Events in quick succession are written together, unless a caller waits.
 func TestGather(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := openLog(t, Config{Store: memory.New()})
@@ -273,7 +273,7 @@ func TestGather(t *testing.T) {
 	})
 }
 
-// Who waits for a mark does not wait for a store that turns bad meanwhile.
+// SyncTo does not wait for a store that fails meanwhile.
 func TestSyncToBadStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := storetest.NewFaults(memory.New(), 1, storetest.Rates{})
@@ -508,7 +508,7 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// A cursor that is further than the log is of a log that is no more.
+// A cursor past the end of the log belongs to a log that no longer exists.
 func TestReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := openLog(t, Config{})
@@ -574,7 +574,7 @@ func (s *scans) Scan(ctx context.Context, prefix, after string, limit int) ([]st
 	return s.Store.Scan(ctx, prefix, after, limit)
 }
 
-// A follower that keeps up is told what was written, and does not read it back.
+// A follower that keeps up gets events as they are written, without reading the store.
 func TestFollowReadsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scans{Store: memory.New()}

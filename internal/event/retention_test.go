@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/memory"
 )
 
-// removing tells of each step in which events are removed, before it is done.
+// removing calls before for each step in which events are removed.
 type removing struct {
 	store.Store
 	before func()

@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// counting counts what it is told to report.
+// counting counts the reported errors.
 type counting struct {
 	testing.TB
 	errors int

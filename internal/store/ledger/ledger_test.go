@@ -27,10 +27,10 @@ type thing struct {
 	Name string `json:"name"`
 }
 
-// view is what a test sees of a ledger by its index alone.
+// view is the content of a ledger as reported to its index.
 type view map[uint64]string
 
-// open opens a ledger whose index is followed, and checked against what it is told.
+// open opens a ledger, and checks that the calls of its index are consistent.
 func open(t interface {
 	Fatalf(string, ...any)
 	Helper()
@@ -175,7 +175,7 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// A write that was given up and lands later is seen, and its number not used again.
+// A write that was given up and lands later is noticed, and its number is not reused.
 func TestLateWrite(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
@@ -225,7 +225,7 @@ func (s *lateStore) Apply(ctx context.Context, f store.Fence, conds []store.Cond
 	return s.Store.Apply(ctx, f, conds, ops)
 }
 
-// A bad record costs itself: it stays, and its number is not given again.
+// A bad record affects only itself: it stays, and its number is not reused.
 func TestBadRecords(t *testing.T) {
 	ctx := t.Context()
 	for name, value := range map[string]string{"no JSON": "{", "another type": "[1]", "not checked": `{}`, "empty": ""} {
@@ -256,7 +256,7 @@ func TestBadRecords(t *testing.T) {
 	}
 }
 
-// Many who write at once get numbers of their own, in SQLite as in memory.
+// Concurrent writers get distinct numbers, in SQLite as in memory.
 func TestConcurrent(t *testing.T) {
 	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"))
 	if err != nil {

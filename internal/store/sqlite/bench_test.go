@@ -68,7 +68,7 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// benchTurn is how often a second the writers write.
+// benchTurn returns the number of writes per second.
 func benchTurn(b *testing.B, keys int, write func(key string, value []byte) error) float64 {
 	var n atomic.Int64
 	var wg sync.WaitGroup

@@ -12,8 +12,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// Whatever somebody does to the files of an open store, nothing that was
-// acknowledged is lost, and it goes on.
+// Whatever happens to the files of an open store, no acknowledged change is lost, and the store
+// continues to work.
 func TestMaintain(t *testing.T) {
 	for name, harm := range map[string]func(t *testing.T, path string) error{
 		"nothing":           func(*testing.T, string) error { return nil },
@@ -121,7 +121,7 @@ func TestReadAfterCut(t *testing.T) {
 	}
 }
 
-// Where it cannot be made again it goes on as it is, until it can.
+// If the files cannot be written again, the store continues with the old ones until they can.
 func TestMaintainFullDisk(t *testing.T) {
 	dir := mountTmpfs(t, "4m")
 	path := filepath.Join(dir, "state.db")

@@ -124,8 +124,8 @@ func TestMarkRestored(t *testing.T) {
 	}
 }
 
-// What was acknowledged after the files were harmed is in the new ones, also if
-// the process is killed before it looks after them.
+// Changes that were acknowledged after the files were damaged are in the new files, even if the
+// process is killed before Maintain runs.
 func TestHarmedAndKilled(t *testing.T) {
 	for name, harm := range map[string]func(path string) error{
 		"truncated":     func(path string) error { return os.Truncate(path, 0) },
@@ -191,7 +191,7 @@ func TestTruncatedLarge(t *testing.T) {
 	}
 }
 
-// What is in the log comes into the file soon, so that the file alone is no empty store.
+// Maintain copies the log into the main file, so the file alone is not an empty store.
 func TestCheckpoint(t *testing.T) {
 	s := mustOpen(t, fill(t, 100))
 	mustApply(t, s, put("a", "1"))

@@ -115,7 +115,7 @@ func TestPowerCutIsReal(t *testing.T) {
 	}
 }
 
-// TestPowerCut cuts the power under writers and looks what is left.
+// TestPowerCut cuts the power during writes and checks what is left.
 func TestPowerCut(t *testing.T) {
 	d := newDisk(t)
 	path := filepath.Join(d.dir, "state.db")
