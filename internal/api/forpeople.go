@@ -51,7 +51,8 @@ func (c *call) deny(rt *route, who token.Caller, pid int) error {
 	if pid == 0 {
 		from = fmt.Sprintf("%s (incarnation %d)", who.Name(), who.Incarnation)
 	}
-	return fmt.Errorf("%w: %s, and %s comes from %s; %s", ErrUnauthorized, onlyPeople(rt), request, from, c.alternative(rt))
+	return fmt.Errorf("%w: %s, and %s comes from %s; %s", ErrUnauthorized, onlyPeople(rt), request, from,
+		c.alternative(rt))
 }
 
 // alternative returns what an agent can do instead of using a route that is refused to it.

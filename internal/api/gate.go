@@ -207,7 +207,8 @@ func (g *gate) evict(which func(*connection) bool) bool {
 	var oldest *connection
 	before := time.Now().Add(-minIdle)
 	for c := range g.conns {
-		if !c.idleSince.IsZero() && c.idleSince.Before(before) && which(c) && (oldest == nil || c.idleSince.Before(oldest.idleSince)) {
+		idle := !c.idleSince.IsZero() && c.idleSince.Before(before)
+		if idle && which(c) && (oldest == nil || c.idleSince.Before(oldest.idleSince)) {
 			oldest = c
 		}
 	}

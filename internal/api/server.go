@@ -63,7 +63,9 @@ type Server struct {
 
 // NewServer returns a server whose only route is its description.
 func NewServer(a Access, logger *slog.Logger) *Server {
-	s := &Server{access: a, logger: logger, timeouts: defaultTimeouts(), limits: defaultLimits(), mux: http.NewServeMux()}
+	s := &Server{
+		access: a, logger: logger, timeouts: defaultTimeouts(), limits: defaultLimits(), mux: http.NewServeMux(),
+	}
 	s.description = sync.OnceValue(s.describe)
 	s.mux.Handle("/", s.handler((*call).notFound))
 	s.add(&route{method: http.MethodGet, path: "/v1/openapi.json", serve: func(c *call) error {

@@ -236,8 +236,9 @@ func poolEntries() []Entry {
 // have.
 func supervisorEntries() (entries []Entry) {
 	for _, e := range childEntries() {
-		what := strings.TrimPrefix(string(e.Type), "agent.")
-		entries = append(entries, Entry{Type("supervisor." + what), "as `" + string(e.Type) + "`, of a supervisor", nil})
+		ofAgent := string(e.Type)
+		ofSupervisor := "supervisor." + strings.TrimPrefix(ofAgent, "agent.")
+		entries = append(entries, Entry{Type(ofSupervisor), "as `" + ofAgent + "`, of a supervisor", nil})
 	}
 	return append(entries,
 		Entry{SupervisorPaused, "a limit lets nothing start below the supervisor until a person resumes it",

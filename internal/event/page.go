@@ -13,8 +13,10 @@ import (
 const pageHead = "" +
 	"# Events\n" +
 	"\n" +
-	"The daemon appends what happens to the event log in its store. `coppice events` shows the log, orders fire on its\n" +
-	"events ([orders.md](orders.md)), and the API streams it. This page is made from the code. It lists all types of events.\n" +
+	"The daemon appends what happens to the event log in its store. `coppice events` shows the log, " +
+	"orders fire on its\n" +
+	"events ([orders.md](orders.md)), and the API streams it. This page is made from the code. It lists " +
+	"all types of events.\n" +
 	"\n" +
 	"```sh\n" +
 	"coppice events -n 20 -f                     # the last 20, and what follows\n" +
@@ -22,9 +24,12 @@ const pageHead = "" +
 	"coppice events --type agent.crashed --json\n" +
 	"```\n" +
 	"\n" +
-	"A type is written in full or as a pattern: `*` stands for any characters, `?` for one, `[ab]` for one of some. A type or\n" +
-	"a pattern that no event can have is refused, with a suggestion: in `coppice events --type`, in the API, and as `on` of an\n" +
-	"order, with its place in the file. In an order of a `city.toml` it is a notice, since Gas City has types of its own.\n" +
+	"A type is written in full or as a pattern: `*` stands for any characters, `?` for one, `[ab]` for " +
+	"one of some. A type or\n" +
+	"a pattern that no event can have is refused, with a suggestion: in `coppice events --type`, in the " +
+	"API, and as `on` of an\n" +
+	"order, with its place in the file. In an order of a `city.toml` it is a notice, since Gas City has " +
+	"types of its own.\n" +
 	"\n" +
 	"With `--json` an event is an object on a line. Fields that do not apply are missing:\n" +
 	"\n" +
@@ -36,7 +41,8 @@ const pageHead = "" +
 	"| `type` | one of the types below |\n" +
 	"| `path` | the agent, supervisor or pool that it is about; `orders/NAME` for an order |\n" +
 	"| `incarnation` | the incarnation that it is about |\n" +
-	"| `actor` | the cause: `supervisor`, `controller`, `orders`, `user`, the name of a person, or the path of an agent |\n" +
+	"| `actor` | the cause: `supervisor`, `controller`, `orders`, `user`, the name of a person, or the " +
+	"path of an agent |\n" +
 	"| `message` | a line for people |\n" +
 	"| `data` | an object with fields that depend on the type; it may get more of them |\n" +
 	"| `truncated` | how many bytes of `message` and `data` were cut |\n" +
@@ -60,7 +66,8 @@ func Page() []byte {
 			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", e.Type, e.Doc, fields(e.Fields))
 		}
 	}
-	b.WriteString("\nLogs of earlier versions may hold events of type `unknown`: `agent.misbehaved` is their name now.\n")
+	b.WriteString("\nLogs of earlier versions may hold events of type `unknown`: " +
+		"`agent.misbehaved` is their name now.\n")
 	return b.Bytes()
 }
 

@@ -32,7 +32,9 @@ func (f Filter) CheckTypes() error {
 // catalogue.
 func CheckPattern(pattern string) error {
 	shown := fmt.Sprintf("%.100q", pattern)
-	e := &PatternError{"there is no event type " + shown, "write a type such as agent.crashed, or a pattern such as agent.*"}
+	e := &PatternError{
+		"there is no event type " + shown, "write a type such as agent.crashed, or a pattern such as agent.*",
+	}
 	if _, err := path.Match(pattern, ""); err != nil {
 		e.Problem = shown + " is not a pattern of event types"
 		return e

@@ -154,8 +154,11 @@ func (s *sup) spec(name string) (term, error) {
 		id = c.id
 	}
 	cs, err := s.handle.ChildSpec(id)
-	if s.simple && errors.Is(err, supervisor.ErrNotFound) && (s.instance(name) != nil || id == s.startSpec.Children[0].ID) {
-		cs, err = s.startSpec.Children[0], nil // a dead pid, or the ID of the template itself
+	if s.simple && errors.Is(err, supervisor.ErrNotFound) {
+		template := s.startSpec.Children[0]
+		if s.instance(name) != nil || id == template.ID { // a dead pid, or the ID of the template itself
+			cs, err = template, nil
+		}
 	}
 	if err != nil {
 		return failure(err)

@@ -193,7 +193,8 @@ func (s *Store) save(ctx context.Context, now files) error {
 			}
 		}
 	}
-	errors.Join(s.readers.Close(), s.writer.conn.close(), s.writer.db.Close()) // errors do not matter: the files are gone
+	// Errors do not matter: the old files are of no use.
+	errors.Join(s.readers.Close(), s.writer.conn.close(), s.writer.db.Close())
 	s.writer.conn = nil
 	s.writer.mark.close()
 	for _, suffix := range fileSuffixes[1:] {
