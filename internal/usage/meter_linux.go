@@ -1,10 +1,12 @@
 package usage
 
 import (
+	"bytes"
+	"fmt"
+	"os"
 	"time"
 
-	"github.com/prometheus/procfs"
-
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
 	"github.com/coppice-dev/coppice/internal/status"
 )
@@ -12,7 +14,7 @@ import (
 // Meter measures what agents use between two samples.
 type Meter struct {
 	at  time.Time
-	cpu map[processID]float64 // seconds so far
+	cpu map[processID]time.Duration // so far
 }
 
 // processID identifies a process even if its pid is used again.
@@ -24,61 +26,50 @@ type processID struct {
 // Sample returns what each agent of this machine uses, including its descendants and its
 // shim, by path. Processes that this user cannot read are not counted.
 func (m *Meter) Sample(nodes []status.Node, daemon status.Controller) map[string]Resources {
-	fs, err := procfs.NewDefaultFS()
+	usages, err := proc.Usages()
 	if err != nil {
 		return nil
 	}
-	all, err := fs.AllProcs()
-	if err != nil {
-		return nil
-	}
-	stats := make(map[int]procfs.ProcStat, len(all))
 	children := map[int][]int{}
-	for _, p := range all {
-		if st, err := p.Stat(); err == nil { // else it has ended
-			stats[st.PID] = st
-			children[st.PPID] = append(children[st.PPID], st.PID)
-		}
+	for pid, u := range usages {
+		children[u.Parent] = append(children[u.Parent], pid)
 	}
 	now := time.Now()
-	passed := now.Sub(m.at).Seconds()
+	elapsed := now.Sub(m.at)
 	before := m.cpu
-	m.at, m.cpu = now, make(map[processID]float64)
+	m.at, m.cpu = now, make(map[processID]time.Duration)
 	used := map[string]Resources{}
 	for _, n := range nodes {
-		if _, ok := stats[n.PID]; n.PID == 0 || n.Host != daemon.Host || !ok {
+		if _, ok := usages[n.PID]; n.PID == 0 || n.Host != daemon.Host || !ok {
 			continue
 		}
-		var u Resources
-		for _, pid := range family(n.PID, isShim, stats, children) {
-			st := stats[pid]
-			id := processID{pid, st.Starttime}
-			m.cpu[id] = st.CPUTime()
-			if last, ok := before[id]; ok && passed > 0 {
-				u.CPU += max(0, st.CPUTime()-last) / passed
+		var sum Resources
+		for _, pid := range family(n.PID, isShim, usages, children) {
+			u := usages[pid]
+			id := processID{pid, u.Start}
+			m.cpu[id] = u.CPU
+			if last, ok := before[id]; ok && elapsed > 0 {
+				sum.CPU += max(0, u.CPU-last).Seconds() / elapsed.Seconds()
 			}
-			u.Memory += uint64(max(0, st.ResidentMemory()))
+			sum.Memory += u.Memory
 		}
-		used[n.Path] = u
+		used[n.Path] = sum
 	}
 	return used
 }
 
 // isShim reports whether a process is the shim of an agent.
 func isShim(pid int) bool {
-	p, err := procfs.NewProc(pid)
-	if err != nil {
-		return false
-	}
-	args, err := p.CmdLine()
-	return err == nil && len(args) > 2 && args[1] == "shim" && args[2] == server.RunArg
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	args := bytes.SplitN(line, []byte{0}, 4)
+	return err == nil && len(args) == 4 && string(args[1]) == "shim" && string(args[2]) == server.RunArg
 }
 
 // family returns an agent, its shim and the descendants of both. A descendant whose parent
 // has exited is a child of the shim.
-func family(agent int, isShim func(pid int) bool, stats map[int]procfs.ProcStat, children map[int][]int) []int {
+func family(agent int, isShim func(pid int) bool, usages map[int]proc.Usage, children map[int][]int) []int {
 	todo := []int{agent}
-	if parent := stats[agent].PPID; parent > 1 && isShim(parent) {
+	if parent := usages[agent].Parent; parent > 1 && isShim(parent) {
 		todo = []int{parent}
 	}
 	seen := map[int]bool{}

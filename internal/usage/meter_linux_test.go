@@ -9,8 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/procfs"
-
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
@@ -20,19 +19,19 @@ func TestFamily(t *testing.T) {
 	// has lost its parent; 30 and 40 are a server of tmux with two agents.
 	parents := map[int]int{1: 0, 10: 1, 20: 1, 21: 20, 22: 21, 23: 20, 24: 23, 30: 1, 31: 30, 32: 31, 40: 30, 50: 1, 51: 50}
 	isShim := func(pid int) bool { return pid == 20 }
-	stats, children := map[int]procfs.ProcStat{}, map[int][]int{}
+	usages, children := map[int]proc.Usage{}, map[int][]int{}
 	for pid, parent := range parents {
-		stats[pid] = procfs.ProcStat{PID: pid, PPID: parent}
+		usages[pid] = proc.Usage{Parent: parent}
 		children[parent] = append(children[parent], pid)
 	}
 	for agent, want := range map[int][]int{21: {20, 21, 22, 23, 24}, 31: {31, 32}, 40: {40}, 50: {50, 51}} {
-		got := family(agent, isShim, stats, children)
+		got := family(agent, isShim, usages, children)
 		if slices.Sort(got); !slices.Equal(got, want) {
 			t.Errorf("%d: %v, want %v", agent, got, want)
 		}
 	}
 	children[24] = []int{21} // pids that were used again while we looked
-	if got := family(21, isShim, stats, children); len(got) != 5 {
+	if got := family(21, isShim, usages, children); len(got) != 5 {
 		t.Error(got)
 	}
 }

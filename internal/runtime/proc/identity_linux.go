@@ -18,7 +18,9 @@ import (
 type procStat struct {
 	state                  byte   // field 3
 	parent, group, session int    // fields 4 to 6
+	cpu                    uint64 // fields 14 and 15: in user mode and in the kernel, in ticks
 	start                  uint64 // field 22
+	resident               uint64 // field 24: pages
 }
 
 // parseStat reads the content of /proc/PID/stat. The second field, the name
@@ -27,17 +29,23 @@ type procStat struct {
 func parseStat(b []byte) (procStat, error) {
 	i := bytes.LastIndexByte(b, ')')
 	f := bytes.Fields(b[i+1:])
-	if i < 0 || len(f) < 20 || len(f[0]) != 1 {
+	if i < 0 || len(f) < 22 || len(f[0]) != 1 {
 		return procStat{}, fmt.Errorf("not a process status: %.200q", b)
 	}
 	parent, err1 := strconv.Atoi(string(f[1]))
 	group, err2 := strconv.Atoi(string(f[2]))
 	session, err3 := strconv.Atoi(string(f[3]))
-	start, err4 := strconv.ParseUint(string(f[19]), 10, 64)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	user, err4 := strconv.ParseUint(string(f[11]), 10, 64)
+	system, err5 := strconv.ParseUint(string(f[12]), 10, 64)
+	start, err6 := strconv.ParseUint(string(f[19]), 10, 64)
+	resident, err7 := strconv.ParseInt(string(f[21]), 10, 64)
+	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
 		return procStat{}, fmt.Errorf("not a process status: %w", err)
 	}
-	return procStat{state: f[0][0], parent: parent, group: group, session: session, start: start}, nil
+	return procStat{
+		state: f[0][0], parent: parent, group: group, session: session,
+		cpu: user + system, start: start, resident: uint64(max(0, resident)),
+	}, nil
 }
 
 // ended: the first thread has. The others may go on without it.

@@ -25,7 +25,7 @@ func TestParseStat(t *testing.T) {
 		"looks like a field": "42 () R 7 7 7 (x)" + statTail,
 	} {
 		st, err := parseStat([]byte(in))
-		if want := (procStat{state: 'S', parent: 1, group: 42, session: 42, start: 123456}); err != nil || st != want {
+		if want := (procStat{state: 'S', parent: 1, group: 42, session: 42, cpu: 11, start: 123456, resident: 9}); err != nil || st != want {
 			t.Errorf("%s: %+v, %v; want %+v", name, st, err, want)
 		}
 	}
@@ -38,7 +38,13 @@ func TestParseStat(t *testing.T) {
 
 func FuzzParseStat(f *testing.F) {
 	f.Add([]byte("42 (a) S 9 (b) c)" + statTail))
-	f.Fuzz(func(t *testing.T, b []byte) { parseStat(b) })
+	f.Fuzz(func(t *testing.T, b []byte) {
+		parseStat(b)
+		want, _ := parseStat([]byte("42 (sh)" + statTail))
+		if st, err := parseStat([]byte("42 (" + string(b) + ")" + statTail)); st != want || err != nil {
+			t.Errorf("a process named %q: %+v, %v", b, st, err)
+		}
+	})
 }
 
 func TestIdentity(t *testing.T) {
