@@ -104,7 +104,7 @@ func TestUnresponsiveAgents(t *testing.T) {
 		t.Errorf("who answers: %+v", n)
 	}
 	if all := f.events(event.AgentResponsive, "t/answers"); len(all) == 0 {
-		t.Error("no event says that an agent that answers gets on again")
+		t.Error("no event says that an agent that answers is responsive again")
 	}
 	if all := f.events(event.AgentCrashed, "t/answers"); len(all) != 0 {
 		t.Errorf("who answers: %v", all)
@@ -454,7 +454,7 @@ func TestAgentReady(t *testing.T) {
 					t.Errorf("%+v", n)
 				}
 			}
-			if got := f.read("other.txt"); !strings.Contains(got, "t/other does not say itself when it is ready") {
+			if got := f.read("other.txt"); !strings.Contains(got, "t/other does not report itself that it is ready") {
 				t.Errorf("ready of another: %q", got)
 			}
 		})

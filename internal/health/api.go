@@ -15,7 +15,7 @@ import (
 // may say so before the daemon knows that it was started.
 const readyRetry = 50 * time.Millisecond
 
-var errStarting = fmt.Errorf("%w: its start is not finished", api.ErrConflict)
+var errStarting = fmt.Errorf("%w: the agent is still starting", api.ErrConflict)
 
 // Ready handles the route Ready. It waits until the start of the agent is known.
 func (m *Monitor) Ready(ctx context.Context, who token.Caller) error {
@@ -36,8 +36,8 @@ func (m *Monitor) Ready(ctx context.Context, who token.Caller) error {
 		case a.Ready.Notify:
 			err = m.opts.Fleet.Ready(ctx, who)
 		case a.Ready.Stated():
-			return fmt.Errorf("%w: %s does not say itself when it is ready; "+
-				"that takes ready = { notify = true } in the file", api.ErrConflict, who.Path)
+			return fmt.Errorf("%w: %s does not report itself that it is ready; set ready = { notify = true } in the file",
+				api.ErrConflict, who.Path)
 		default: // it becomes ready with the end of its start
 			err = errStarting
 		}
@@ -75,8 +75,7 @@ func (m *Monitor) API(path string) *Info {
 		ProgressTimeout: s.Timeouts.Progress.Seconds(), Unresponsive: s.Suspected, Waiting: s.Waiting,
 	}
 	if s.Heard {
-		age := time.Since(s.Heartbeat).Seconds()
-		v.Heartbeat = &age
+		v.Heartbeat = new(time.Since(s.Heartbeat).Seconds())
 	}
 	if s.Number != nil || s.Note != "" || s.Timeouts.Progress > 0 {
 		v.ProgressAge = time.Since(s.Progress).Seconds()
@@ -89,7 +88,7 @@ func Evidence(v *Info) (facts []string) {
 	if v == nil {
 		return nil
 	}
-	of := func(seconds float64) string {
+	limit := func(seconds float64) string {
 		if seconds == 0 {
 			return ""
 		}
@@ -98,22 +97,22 @@ func Evidence(v *Info) (facts []string) {
 	age := func(seconds float64) string { return liveness.Brief(duration(seconds).Round(time.Second)) }
 	switch {
 	case v.Heartbeat != nil:
-		facts = append(facts, fmt.Sprintf("last heartbeat %s ago%s", age(*v.Heartbeat), of(v.HeartbeatTimeout)))
+		facts = append(facts, fmt.Sprintf("last heartbeat %s ago%s", age(*v.Heartbeat), limit(v.HeartbeatTimeout)))
 	case v.HeartbeatTimeout > 0:
-		facts = append(facts, "no heartbeat yet"+of(v.HeartbeatTimeout))
+		facts = append(facts, "no heartbeat yet"+limit(v.HeartbeatTimeout))
 	}
 	if claim := liveness.Claim(v.Progress, v.Note); claim != "" || v.ProgressTimeout > 0 {
 		if claim == "" {
-			claim = "none claimed"
+			claim = "not reported"
 		}
 		facts = append(facts,
-			fmt.Sprintf("progress %s, unchanged for %s%s", claim, age(v.ProgressAge), of(v.ProgressTimeout)))
+			fmt.Sprintf("progress %s, unchanged for %s%s", claim, age(v.ProgressAge), limit(v.ProgressTimeout)))
 	}
 	switch {
 	case v.Waiting && (v.HeartbeatTimeout > 0 || v.ProgressTimeout > 0):
 		facts = append(facts, "it waits for a person or a task, and may be silent until then")
 	case v.Unresponsive:
-		facts = append(facts, "it is unresponsive: it is ended as a failure, and restarted, unless it reports soon")
+		facts = append(facts, "it is unresponsive: unless it reports soon, it is failed and restarted")
 	}
 	return facts
 }

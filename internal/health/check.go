@@ -83,7 +83,7 @@ func (i *Incarnation) probe(ctx context.Context, s runtime.Session, a liveness.A
 		seen += " is " + doing
 		data["process"] = doing
 	} else {
-		seen += " lives"
+		seen += " is running"
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

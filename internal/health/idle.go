@@ -75,7 +75,7 @@ func (i *Incarnation) runIdle(ctx context.Context, agent Agent, a *spec.Agent) {
 		}
 		now = time.Now()
 		clock.excuse(i.m.excused(i.who.Path, now)) // since the runtime was asked
-		if idle := clock.update(last, now); idle <= a.IdleTimeout {
+		if idle := clock.update(last, now, now.Round(0)); idle <= a.IdleTimeout {
 			i.setIdle(0, 0)
 			timer.Reset(a.IdleTimeout - idle + idleMargin)
 		} else {
@@ -166,9 +166,7 @@ func (m *Monitor) Activity(path string) (at Activity, ok bool) {
 	}
 	now := time.Now()
 	since := m.excused(path, now)
-	return Activity{
-		Last: last, Idle: max(0, now.Sub(latest(last, since))), Counts: !since.Equal(now),
-	}, true
+	return Activity{Last: last, Idle: max(0, now.Sub(latest(last, since))), Counts: !since.Equal(now)}, true
 }
 
 // logIdleUnknown logs, once for each agent, that its idle_timeout has no effect.

@@ -45,7 +45,7 @@ func TestIdleClock(t *testing.T) {
 					time.Sleep(l.after)
 					now := time.Now()
 					last := begin.Round(0).Add(l.last)
-					if got := c.updateAt(last, now, now.Round(0).Add(l.set)); got != l.want {
+					if got := c.update(last, now, now.Round(0).Add(l.set)); got != l.want {
 						t.Errorf("update %d: idle for %v, want %v", n, got, l.want)
 					}
 				}

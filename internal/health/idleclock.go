@@ -12,14 +12,9 @@ type idleClock struct {
 	since time.Time     // from then on it counts; zero: from the beginning
 }
 
-// update takes the time of the last input or output, and returns for how long the incarnation has
-// been idle.
-func (c *idleClock) update(last, now time.Time) time.Duration {
-	return c.updateAt(last, now, now.Round(0))
-}
-
-// updateAt is update with both clocks: wall has no reading of the monotonic one.
-func (c *idleClock) updateAt(last, now, wall time.Time) time.Duration {
+// update takes the time of the last input or output, and returns how long the incarnation has been
+// idle. The current time is given by both clocks: wall has no monotonic reading.
+func (c *idleClock) update(last, now, wall time.Time) time.Duration {
 	if c.seen.IsZero() || !last.Equal(c.last) {
 		age := max(0, wall.Sub(last.Round(0)))
 		if !c.seen.IsZero() { // it was there at the last update, or has come since

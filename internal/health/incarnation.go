@@ -3,6 +3,7 @@ package health
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
@@ -18,8 +19,10 @@ type Incarnation struct {
 	ended context.Context // over when the incarnation is
 	end   context.CancelFunc
 
-	requests sync.WaitGroup // calls of Await
-	wrapper  *wrapperProbe  // used by RunWrapperProbes alone
+	requests   sync.WaitGroup // calls of Await
+	wrapper    *wrapperProbe  // used only by RunWrapperProbes
+	seesDrains atomic.Bool
+	failed     atomic.Bool
 
 	mu           sync.Mutex
 	agent        Agent     // nil before Start
@@ -30,8 +33,6 @@ type Incarnation struct {
 	untilDrained map[*context.CancelCauseFunc]bool // see UntilDrained
 	timer        *time.Timer                       // until the next check
 	checking     bool                              // a check is under way
-	seesDrains   bool                              // it asks whether it is to finish
-	failed       bool                              // it has ended as a failure, or could not start
 	over         bool
 
 	idle        time.Duration // longer than its idle_timeout; 0: it is not
@@ -54,43 +55,23 @@ func (i *Incarnation) Ready() bool {
 
 // SetFailed records that the incarnation has ended as a failure, or could not start.
 func (i *Incarnation) SetFailed() {
-	if i == nil {
-		return
+	if i != nil {
+		i.failed.Store(true)
 	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.failed = true
 }
 
 // Failed reports whether SetFailed was called.
-func (i *Incarnation) Failed() bool {
-	if i == nil {
-		return false
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.failed
-}
+func (i *Incarnation) Failed() bool { return i != nil && i.failed.Load() }
 
-// SetSeesDrains records that the incarnation asks whether it is to finish, so that it can be drained.
+// SetSeesDrains records that the incarnation asks whether it is drained, so that draining it has an effect.
 func (i *Incarnation) SetSeesDrains() {
-	if i == nil {
-		return
+	if i != nil {
+		i.seesDrains.Store(true)
 	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.seesDrains = true
 }
 
 // SeesDrains reports whether SetSeesDrains was called.
-func (i *Incarnation) SeesDrains() bool {
-	if i == nil {
-		return false
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.seesDrains
-}
+func (i *Incarnation) SeesDrains() bool { return i != nil && i.seesDrains.Load() }
 
 // arm sets the timer to the next check. Needs mu.
 func (i *Incarnation) arm() {
@@ -122,7 +103,7 @@ func (m *Monitor) Request(who token.Caller) {
 }
 
 func (i *Incarnation) logRecovery() {
-	e := i.m.event(event.AgentResponsive, i.who, i.who.Path+" gets on again")
+	e := i.m.event(event.AgentResponsive, i.who, i.who.Path+" is responsive again")
 	e.Actor = i.who.Path
 	i.m.opts.Append(e)
 }

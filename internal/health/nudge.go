@@ -148,7 +148,7 @@ func (m *Monitor) runNudge(ctx context.Context, a *spec.Agent, o runtime.Observa
 		p.Kill()
 		<-p.Done()
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return fmt.Errorf("it has not ended within %v", nudgeTimeout)
+			return fmt.Errorf("has not ended within %v", nudgeTimeout)
 		}
 		return ctx.Err()
 	}

@@ -21,7 +21,7 @@ type watchdog struct {
 }
 
 // ErrTriggered is the failure of an agent that sent WATCHDOG=trigger.
-var ErrTriggered = errors.New("watchdog: it has found itself broken (WATCHDOG=trigger)")
+var ErrTriggered = errors.New("watchdog: the agent has reported a failure (WATCHDOG=trigger)")
 
 // judge returns why the incarnation is to be failed. If it is not, it may be silent until next; zero:
 // for ever.
@@ -48,7 +48,7 @@ func (w watchdog) judge(n sdnotify.Notice, now time.Time) (next time.Time, reaso
 	}
 	switch {
 	case stopping:
-		return time.Time{}, fmt.Errorf("watchdog: it said that it stops, and has not ended within %v", period)
+		return time.Time{}, fmt.Errorf("watchdog: has not ended within %v of STOPPING=1", period)
 	case n.Heard.Sub(last) > watchdogInterval: // less: a message that was under way
 		return time.Time{}, fmt.Errorf("watchdog: no WATCHDOG=1 for %v", period)
 	}
@@ -79,11 +79,9 @@ func (w watchdog) run(agent Agent) {
 	wait := watchdogInterval
 	for {
 		due := time.Now().Add(wait)
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-agent.Context().Done():
-			timer.Stop()
 			return
 		}
 		wait = watchdogInterval

@@ -49,7 +49,7 @@ func TestWatchdogJudge(t *testing.T) {
 		{"extended less", v, sdnotify.Notice{Since: at(0), Until: at(10 * s)}, 29 * s, "", 30 * s},
 		{"stopping", v, sdnotify.Notice{Since: at(0), Stopping: at(20 * s)}, 69 * s, "", 70 * s},
 		{"stopping for too long", v, sdnotify.Notice{Since: at(0), Stopping: at(20 * s)}, 70 * s,
-			"watchdog: it said that it stops, and has not ended within 50s", 0},
+			"watchdog: has not ended within 50s of STOPPING=1", 0},
 		{"stopping without a watchdog", free, sdnotify.Notice{Since: at(0), Stopping: at(20 * s)}, 1000 * s, "", 0},
 		{"triggered", v, sdnotify.Notice{Since: at(0), Triggered: true, Alive: at(1 * s)}, 1 * s, ErrTriggered.Error(), 0},
 		{"triggered without a watchdog", free, sdnotify.Notice{Since: at(0), Triggered: true}, 1 * s, ErrTriggered.Error(), 0},

@@ -27,7 +27,7 @@ type ProgramGoneError struct {
 func (e *ProgramGoneError) LastOutput() []string { return e.Output }
 
 func (e *ProgramGoneError) Error() string {
-	return fmt.Sprintf("none of its processes is %s, while what it was started in lives on",
+	return fmt.Sprintf("none of its processes is %s, while its wrapper still runs",
 		strings.Join(e.Names, " or "))
 }
 
@@ -55,11 +55,9 @@ func (p *wrapperProbe) update(runs bool, uptime time.Duration) (gone bool) {
 // function pause returns the time between two checks.
 func (m *Monitor) RunWrapperProbes(ctx context.Context, pause func() time.Duration) {
 	for {
-		t := time.NewTimer(pause())
 		select {
-		case <-t.C:
+		case <-time.After(pause()):
 		case <-ctx.Done():
-			t.Stop()
 			return
 		}
 		m.probeWrappers(ctx)
@@ -95,7 +93,7 @@ func (m *Monitor) probeWrappers(ctx context.Context) {
 	}
 	programs, err := proc.Programs(ids)
 	if err != nil {
-		m.opts.Logger.Debug("cannot tell which programs run", "error", err)
+		m.opts.Logger.Debug("cannot list running programs", "error", err)
 		return
 	}
 	for id, p := range living {

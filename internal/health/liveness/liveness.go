@@ -24,7 +24,7 @@ const (
 // look that comes later than asked for by more than a pulse shows that the daemon that
 // watches was away (stopped, or starved), so that signs may have been missed:
 // that time does not count.
-const pulse = time.Second
+const pollInterval = time.Second
 
 // Timeouts are what an agent promises. Zero: that is not watched.
 type Timeouts struct {
@@ -89,8 +89,8 @@ type clock struct {
 type stage uint8
 
 const (
-	calm stage = iota
-	looked
+	healthy stage = iota
+	probed
 	nudged
 	failed
 )
@@ -108,7 +108,7 @@ func (w *Watch) Begin(now time.Time, t Timeouts) {
 // under suspicion of being silent.
 func (w *Watch) Sign(now time.Time) (recovered bool) {
 	w.heard = true
-	return w.beat.kept(now)
+	return w.beat.reset(now)
 }
 
 // Progress is a Sign with a claim of how far the agent is. What is nil or
@@ -118,14 +118,13 @@ func (w *Watch) Progress(now time.Time, number *int64, note string) (recovered b
 	recovered = w.Sign(now)
 	changed := false
 	if number != nil && (w.number == nil || *w.number != *number) {
-		n := *number
-		w.number, changed = &n, true
+		w.number, changed = new(*number), true
 	}
 	if note != "" && w.note != note {
 		w.note, changed = note, true
 	}
 	if changed {
-		recovered = w.step.kept(now) || recovered
+		recovered = w.step.reset(now) || recovered
 	}
 	return recovered
 }
@@ -136,8 +135,8 @@ func (w *Watch) Wait(now time.Time, waits bool) {
 	switch {
 	case waits && w.waiting.IsZero():
 		w.waiting = now
-		w.beat.calm()
-		w.step.calm()
+		w.beat.clear()
+		w.step.clear()
 	case !waits && !w.waiting.IsZero():
 		w.hold(w.waiting, now)
 		w.waiting = time.Time{}
@@ -156,7 +155,7 @@ func (w *Watch) Tick(now time.Time, known bool) Action {
 	if w.due.IsZero() || now.Before(w.due) {
 		return Action{}
 	}
-	if now.Sub(w.due) > pulse {
+	if now.Sub(w.due) > pollInterval {
 		w.hold(w.due, now)
 	}
 	var a Action
@@ -173,7 +172,7 @@ func (w *Watch) Tick(now time.Time, known bool) Action {
 			w.due = time.Time{}
 		}
 	case !known:
-		w.due = now.Add(pulse)
+		w.due = now.Add(pollInterval)
 	default:
 		w.due = w.next(now)
 	}
@@ -199,29 +198,29 @@ func (w *Watch) hold(from, to time.Time) {
 }
 
 // kept restarts the clock.
-func (c *clock) kept(now time.Time) (recovered bool) {
+func (c *clock) reset(now time.Time) (recovered bool) {
 	c.last, c.since = now, now
-	return c.calm()
+	return c.clear()
 }
 
-// calm drops a suspicion, and reports whether there was one.
-func (c *clock) calm() bool {
-	was := c.stage
-	if was != failed {
-		c.stage = calm
+// clear drops a suspicion, and reports whether there was one.
+func (c *clock) clear() bool {
+	if c.stage != probed && c.stage != nudged {
+		return false
 	}
-	return was == looked || was == nudged
+	c.stage = healthy
+	return true
 }
 
 func (c *clock) hold(from, to time.Time) {
-	c.since = held(c.since, from, to)
-	if c.stage != calm {
-		c.warned = held(c.warned, from, to)
+	c.since = shift(c.since, from, to)
+	if c.stage != healthy {
+		c.warned = shift(c.warned, from, to)
 	}
 }
 
-// held is a time that counts as long after from, up to to, as it was before.
-func held(t, from, to time.Time) time.Time {
+// shift moves t by the part of the time between from and to that comes after t.
+func shift(t, from, to time.Time) time.Time {
 	if t.After(from) {
 		from = t
 	}
@@ -234,13 +233,13 @@ func (c *clock) tick(now time.Time) Action {
 		return Action{}
 	}
 	switch {
-	case c.stage == calm && now.Sub(c.since) >= c.timeout:
-		c.stage, c.warned = looked, now
+	case c.stage == healthy && now.Sub(c.since) >= c.timeout:
+		c.stage, c.warned = probed, now
 		return Action{Step: Probe, Cause: c.cause}
-	case c.stage == looked && c.nudge:
+	case c.stage == probed && c.nudge:
 		c.stage, c.warned = nudged, now
 		return Action{Step: Nudge, Cause: c.cause}
-	case (c.stage == looked || c.stage == nudged) && now.Sub(c.warned) >= grace(c.timeout):
+	case (c.stage == probed || c.stage == nudged) && now.Sub(c.warned) >= grace(c.timeout):
 		return Action{Step: Fail, Cause: c.cause}
 	}
 	return Action{}
@@ -253,15 +252,15 @@ func (c *clock) next(now time.Time) time.Time {
 	switch {
 	case c.timeout <= 0:
 		return time.Time{}
-	case c.stage == calm:
+	case c.stage == healthy:
 		return c.since.Add(c.timeout)
 	}
 	// Under suspicion each pulse is looked for, so that one in which no daemon
 	// watched is noticed.
-	if over := c.warned.Add(grace(c.timeout)); over.Before(now.Add(pulse)) {
-		return over
+	if end := c.warned.Add(grace(c.timeout)); end.Before(now.Add(pollInterval)) {
+		return end
 	}
-	return now.Add(pulse)
+	return now.Add(pollInterval)
 }
 
 // reason says why an action is taken. A failure is final.
@@ -270,7 +269,7 @@ func (w *Watch) reason(a Action, now time.Time) string {
 	what, timeout := "no heartbeat", "heartbeat_timeout"
 	if a.Cause == Progress {
 		c, what, timeout = &w.step, "no progress", "progress_timeout"
-		if claim := w.claim(); claim != "" {
+		if claim := Claim(w.number, w.note); claim != "" {
 			what += " since " + claim
 		}
 	}
@@ -283,9 +282,6 @@ func (w *Watch) reason(a Action, now time.Time) string {
 	}
 	return text
 }
-
-// claim is how far the agent says it is, in words; "" if it has said nothing.
-func (w *Watch) claim() string { return Claim(w.number, w.note) }
 
 // Claim is a claim of progress in words, such as 42 "parsing"; "" for none.
 func Claim(number *int64, note string) string {
@@ -338,6 +334,6 @@ func (w *Watch) State() State {
 	return State{
 		Timeouts: Timeouts{w.beat.timeout, w.step.timeout, w.beat.nudge},
 		Heard:    w.heard, Heartbeat: w.beat.last, Progress: w.step.last, Number: w.number, Note: w.note,
-		Waiting: !w.waiting.IsZero(), Suspected: w.beat.stage != calm || w.step.stage != calm,
+		Waiting: !w.waiting.IsZero(), Suspected: w.beat.stage != healthy || w.step.stage != healthy,
 	}
 }

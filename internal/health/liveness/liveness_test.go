@@ -10,13 +10,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-func begun(t Timeouts, now time.Time) *Watch {
+func newWatch(t Timeouts, now time.Time) *Watch {
 	w := new(Watch)
 	w.Begin(now, t)
 	return w
 }
-
-func number(n int64) *int64 { return &n }
 
 // Each line is what is heard and when, and what is done about it and when. The
 // watcher looks when it is due.
@@ -83,7 +81,7 @@ func TestLadder(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			begin := time.Now()
-			w := begun(tt.t, begin)
+			w := newWatch(tt.t, begin)
 			var got []string
 			tickTo := func(end time.Duration) {
 				for due := w.Due(); !due.IsZero() && due.Sub(begin) <= end; due = w.Due() {
@@ -109,7 +107,7 @@ func TestLadder(t *testing.T) {
 // What is not known is no reason to act, however long.
 func TestUnknown(t *testing.T) {
 	now := time.Now()
-	w := begun(Timeouts{Heartbeat: time.Minute, Nudge: true}, now)
+	w := newWatch(Timeouts{Heartbeat: time.Minute, Nudge: true}, now)
 	for range 10_000 {
 		if a := w.Tick(w.Due(), false); a.Step != None {
 			t.Fatalf("%v though nothing is known", a)
@@ -136,7 +134,7 @@ func TestUnknown(t *testing.T) {
 // A watcher that was away fails no agent for that time.
 func TestAway(t *testing.T) {
 	begin := time.Now()
-	w := begun(Timeouts{Heartbeat: time.Minute}, begin)
+	w := newWatch(Timeouts{Heartbeat: time.Minute}, begin)
 	back := begin.Add(10 * time.Hour)
 	if a := w.Tick(back, true); a.Step != Probe || a.Reason != "no heartbeat for 1m (heartbeat_timeout 1m)" {
 		t.Fatalf("after it was away: %v", a)
@@ -174,7 +172,7 @@ func TestProperties(t *testing.T) {
 		}
 		begin := time.Now()
 		now := begin
-		w := begun(timeouts, now)
+		w := newWatch(timeouts, now)
 		// The model: how long each promise was not kept, of the time that counts.
 		silence := [2]time.Duration{}
 		seen := [2]time.Duration{} // and how much of it somebody could have acted on
@@ -231,7 +229,7 @@ func TestProperties(t *testing.T) {
 			step(end)
 			for c := range ladder {
 				if known && !waits && limits[c] > 0 && ladder[0] != Fail && ladder[1] != Fail &&
-					seen[c] >= limits[c]+grace(limits[c])+2*pulse {
+					seen[c] >= limits[c]+grace(limits[c])+2*pollInterval {
 					t.Fatalf("%v of silence, limit %v, and only %v", seen[c], limits[c], ladder[c])
 				}
 			}
@@ -266,7 +264,7 @@ func TestProperties(t *testing.T) {
 // With the real timers of a daemon, which may be late.
 func TestTimers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := begun(Timeouts{Heartbeat: time.Minute, Nudge: true}, time.Now())
+		w := newWatch(Timeouts{Heartbeat: time.Minute, Nudge: true}, time.Now())
 		begin, signs := time.Now(), time.NewTicker(40*time.Second)
 		defer signs.Stop()
 		quiet := time.After(10*time.Minute + 10*time.Second)
@@ -291,11 +289,11 @@ func TestTimers(t *testing.T) {
 
 func TestState(t *testing.T) {
 	now := time.Now()
-	w := begun(Timeouts{Heartbeat: time.Minute, Progress: time.Hour}, now)
+	w := newWatch(Timeouts{Heartbeat: time.Minute, Progress: time.Hour}, now)
 	if w.State().Heard {
 		t.Error("heard before it has said anything")
 	}
-	w.Progress(now.Add(time.Second), number(42), "")
+	w.Progress(now.Add(time.Second), new(int64(42)), "")
 	w.Progress(now.Add(2*time.Second), nil, "parsing")
 	w.Sign(now.Add(3 * time.Second))
 	s := w.State()
