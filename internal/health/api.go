@@ -11,8 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// readyRetry is the delay between two attempts to tell a runtime that an agent is ready: the agent
-// may say so before the daemon knows that it was started.
+// readyRetry is the delay between two attempts to tell a runtime that an agent is ready. The agent
+// may report that before the daemon knows of its start.
 const readyRetry = 50 * time.Millisecond
 
 var errStarting = fmt.Errorf("%w: the agent is still starting", api.ErrConflict)
@@ -38,7 +38,7 @@ func (m *Monitor) Ready(ctx context.Context, who token.Caller) error {
 		case a.Ready.Stated():
 			return fmt.Errorf("%w: %s does not report itself that it is ready; set ready = { notify = true } in the file",
 				api.ErrConflict, who.Path)
-		default: // it becomes ready with the end of its start
+		default: // it becomes ready when its start is finished
 			err = errStarting
 		}
 		if err == nil {
@@ -58,7 +58,7 @@ func (m *Monitor) Heartbeat(who token.Caller, b Beat) {
 	m.heartbeat(who, func(w *liveness.Watch, now time.Time) bool { return w.Progress(now, b.Progress, note) })
 }
 
-// API returns the health of an agent for its users; nil if there is nothing to say.
+// API returns the health of an agent as the API shows it, or nil if nothing is known.
 func (m *Monitor) API(path string) *Info {
 	i := m.Latest(path)
 	if i == nil {

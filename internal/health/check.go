@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// Texts that are typed into the terminal of an agent that is not heard of.
+// Texts that are typed into the terminal of an unresponsive agent.
 const (
 	silentText = "coppice: there was no sign of you for some time. Please run: coppice agent heartbeat"
 	stuckText  = "coppice: your progress is the same for some time. Please run: coppice agent heartbeat --progress N"
@@ -21,7 +21,8 @@ const (
 // probeTimeout bounds what is read from a runtime about a suspected agent.
 const probeTimeout = 2 * time.Second
 
-// check does what is due by the liveness of the incarnation: probe, nudge, or fail it.
+// check takes the next step against an unresponsive incarnation, if one is due: it probes, nudges
+// or fails it.
 func (i *Incarnation) check(ctx context.Context) {
 	i.mu.Lock()
 	agent := i.agent
@@ -73,8 +74,8 @@ func (i *Incarnation) log(kind event.Type, message string, a liveness.Action, da
 	i.m.opts.Append(i.m.event(kind, i.who, message).With(data))
 }
 
-// probe logs what can be seen of a suspected agent from outside. Output does not count as a sign of
-// life, but helps to understand what happened.
+// probe logs what can be observed of a suspected agent from outside. Output does not count as a sign
+// of life, but helps to understand what happened.
 func (i *Incarnation) probe(ctx context.Context, s runtime.Session, a liveness.Action, state liveness.State) {
 	o := s.Observe()
 	seen := fmt.Sprintf("process %d", o.PID)

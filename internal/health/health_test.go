@@ -21,10 +21,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// noSession does nothing that a session does.
+// noSession panics in all methods that fakeAgent does not replace.
 type noSession struct{ runtime.Session }
 
-// fakeAgent is an agent, and its session, that says what its test wants.
+// fakeAgent is an agent and its session with prepared answers.
 type fakeAgent struct {
 	noSession
 	ctx context.Context
@@ -157,7 +157,7 @@ func (f *fakeFleet) logged() string {
 	return strings.Join(all, " ")
 }
 
-// A silent agent is probed, nudged and failed; one that says something is left alone.
+// A silent agent is probed, nudged and failed. A sign of life ends that.
 func TestHeartbeatTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := watch(t, &spec.Agent{HeartbeatTimeout: time.Minute, Nudge: spec.Nudge{Type: true}})
@@ -225,7 +225,7 @@ func TestAwait(t *testing.T) {
 	})
 }
 
-// An agent is failed for being idle, unless it waits for a person or is asked to finish.
+// An idle agent is failed, unless it waits for a person or is drained.
 func TestIdleTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := watch(t, &spec.Agent{IdleTimeout: time.Minute})
@@ -256,7 +256,7 @@ func TestIdleTimeout(t *testing.T) {
 
 func (f *fakeFleet) Leaving() bool { return f.agent.Leaving() }
 
-// That a runtime cannot tell whether an agent is idle is logged once.
+// A runtime that cannot tell whether an agent is idle is logged once.
 func TestIdleUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &spec.Agent{IdleTimeout: time.Minute}

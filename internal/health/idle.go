@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// idleRetry is the longest time between two checks whether an agent that is excused still is, and
-	// between two attempts to learn what the runtime cannot tell now.
+	// idleRetry is the longest time between two checks of an excused agent, and between two attempts
+	// to get the last activity from a runtime that cannot tell it now.
 	idleRetry = time.Second
-	// idleMargin is added to the time after which an agent can have become idle.
+	// idleMargin is added to the time after which an agent may be idle, so that a check is not early.
 	idleMargin = time.Millisecond
 )
 
-// watchIdle begins to watch whether an incarnation is idle for longer than its idle_timeout, instead
-// of the watch that there was.
+// watchIdle starts to watch whether an incarnation exceeds its idle_timeout. It replaces an earlier
+// watch of the incarnation.
 func (m *Monitor) watchIdle(i *Incarnation, a *spec.Agent) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -36,15 +36,15 @@ func (m *Monitor) watchIdle(i *Incarnation, a *spec.Agent) {
 	}
 }
 
-// runIdle checks an incarnation when it could have become idle, and requests a reconciliation if it
-// has. An incarnation is excused while it waits for a person, and when it was asked to finish.
+// runIdle checks an incarnation whenever its idle_timeout may have passed, and requests a
+// reconciliation if it has. An incarnation is excused while it waits for a person or is drained.
 func (i *Incarnation) runIdle(ctx context.Context, agent Agent, a *spec.Agent) {
 	var clock idleClock
 	s := agent.Session()
 	o := s.Observe()
 	defer i.setIdle(0, 0)
 	if ready := i.readyAt(); !o.StartedAt.Before(i.m.created) && ready.After(o.StartedAt) {
-		clock.excuse(ready) // one that an earlier daemon has started has been idle before
+		clock.excuse(ready) // not if an earlier daemon started it: then the time before counts
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -69,7 +69,7 @@ func (i *Incarnation) runIdle(ctx context.Context, agent Agent, a *spec.Agent) {
 		case errors.Is(err, errNoActivity):
 			i.m.logIdleUnknown(i, a)
 			return
-		case err != nil: // it cannot be told now
+		case err != nil: // unknown at the moment
 			timer.Reset(idleRetry)
 			continue
 		}
@@ -92,14 +92,14 @@ func (i *Incarnation) readyAt() time.Time {
 	return i.ready
 }
 
-// setIdle records for how long the incarnation is idle, or that it is not if that is 0.
+// setIdle records how long the incarnation has been idle; 0 means that it is not.
 func (i *Incarnation) setIdle(idle, timeout time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.idle, i.idleTimeout = idle, timeout
 }
 
-// Idle returns for how long the incarnation is idle if that is longer than it may be, otherwise 0.
+// Idle returns how long the incarnation has been idle if that exceeds its idle_timeout, otherwise 0.
 func (i *Incarnation) Idle() time.Duration {
 	if i == nil {
 		return 0
@@ -109,8 +109,8 @@ func (i *Incarnation) Idle() time.Duration {
 	return i.idle
 }
 
-// excused returns until when an agent could be idle with good reason: now if it may be, zero if it
-// never could.
+// excused returns the time until which idleness of an agent does not count: now if it is excused at
+// the moment, zero if it never was.
 func (m *Monitor) excused(path string, now time.Time) time.Time {
 	i := m.Latest(path)
 	if i == nil || m.opts.Fleet.Draining(path) {
@@ -124,10 +124,10 @@ func (m *Monitor) excused(path string, now time.Time) time.Time {
 	return i.waited
 }
 
-// errNoActivity: the runtime does not know when an agent reads and writes.
+// errNoActivity is returned for a runtime that does not record input and output.
 var errNoActivity = errors.New("the runtime cannot tell when an agent reads or writes")
 
-// lastActivity returns when an incarnation has last read or written something, or was started if
+// lastActivity returns the time of the last input or output of an incarnation, or of its start if
 // that was later.
 func lastActivity(s runtime.Session) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), runtimeTimeout)
@@ -146,15 +146,15 @@ func lastActivity(s runtime.Session) (time.Time, error) {
 	return latest(last, o.StartedAt), nil
 }
 
-// Activity is when an agent has last read or written something.
+// Activity is the last input or output of an agent.
 type Activity struct {
 	Last   time.Time
-	Idle   time.Duration // as far as it counts for idle_timeout
+	Idle   time.Duration // the part since then that counts for idle_timeout
 	Counts bool          // the agent is not excused now
 }
 
-// Activity returns when an agent has last read or written something. It reports false if that is
-// not known, or does not matter because the agent has no idle_timeout.
+// Activity returns the last activity of an agent. It reports false if that is unknown, or if the
+// agent has no idle_timeout.
 func (m *Monitor) Activity(path string) (at Activity, ok bool) {
 	a, i := m.opts.Fleet.Spec(path), m.running(path)
 	if a == nil || a.IdleTimeout <= 0 || i == nil {
@@ -183,8 +183,8 @@ func (m *Monitor) logIdleUnknown(i *Incarnation, a *spec.Agent) {
 		With(map[string]any{"runtime": a.Runtime.String()}))
 }
 
-// FailIdle fails the incarnation of an agent that is idle: its supervisor and its limits decide what
-// comes next. It does nothing if the agent was active since.
+// FailIdle fails the incarnation of an agent that is idle. Its supervisor and its limits decide what
+// follows. FailIdle does nothing if the agent has become active.
 func (m *Monitor) FailIdle(path string) {
 	i := m.running(path)
 	if i == nil {

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// An idleClock counts from what the runtime tells, by a clock that is never set.
+// An idleClock counts from the time that the runtime reports, by a clock that is never set.
 func TestIdleClock(t *testing.T) {
 	const s = time.Second
 	type update struct {
-		after time.Duration // the one before, by the monotonic clock
-		last  time.Duration // what the runtime tells, by the wall clock, from the beginning
-		set   time.Duration // how far the wall clock has been set since
+		after time.Duration // since the update before, by the monotonic clock
+		last  time.Duration // the last activity by the wall clock, since the beginning
+		set   time.Duration // by how much the wall clock has been set
 		want  time.Duration
 	}
 	for _, tt := range []struct {
 		name    string
 		updates []update
-		excused int // how many updates come before an excuse; 0: none
+		excused int // the number of updates before an excuse; 0: no excuse
 	}{
 		{name: "from the last activity", updates: []update{{10 * s, 3 * s, 0, 7 * s}, {5 * s, 3 * s, 0, 12 * s},
 			{5 * s, 19 * s, 0, s}}},
@@ -40,7 +40,7 @@ func TestIdleClock(t *testing.T) {
 				for n, l := range tt.updates {
 					if tt.excused > 0 && n == tt.excused {
 						c.excuse(time.Now())
-						c.excuse(begin) // an earlier one takes nothing back
+						c.excuse(begin) // an earlier excuse has no effect
 					}
 					time.Sleep(l.after)
 					now := time.Now()

@@ -11,12 +11,12 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// Incarnation tracks the health of one incarnation of an agent, from Register to End.
+// Incarnation tracks the health of one incarnation of an agent, from Monitor.Add to Monitor.End.
 type Incarnation struct {
 	m     *Monitor
 	who   token.Caller
 	since time.Time
-	ended context.Context // over when the incarnation is
+	ended context.Context // done when the incarnation has ended
 	end   context.CancelFunc
 
 	requests   sync.WaitGroup // calls of Await
@@ -35,12 +35,12 @@ type Incarnation struct {
 	checking     bool                              // a check is under way
 	over         bool
 
-	idle        time.Duration // longer than its idle_timeout; 0: it is not
-	idleTimeout time.Duration // that was in force then
-	stopIdle    func()        // ends the watch over its idleness; nil if there is none
+	idle        time.Duration // see Idle
+	idleTimeout time.Duration // in force when idle was set
+	stopIdle    func()        // stops runIdle; nil if it does not run
 }
 
-// Since returns when the incarnation was registered.
+// Since returns when the incarnation was added.
 func (i *Incarnation) Since() time.Time { return i.since }
 
 // Ended is closed when the incarnation has ended.
@@ -83,7 +83,7 @@ func (i *Incarnation) arm() {
 	}
 }
 
-// heartbeat records something that an incarnation said, and logs when that ends a suspicion.
+// heartbeat records a sign of life of an incarnation, and logs if that ends a suspicion.
 func (m *Monitor) heartbeat(who token.Caller, record func(*liveness.Watch, time.Time) (recovered bool)) {
 	i := m.Incarnation(who)
 	if i == nil {

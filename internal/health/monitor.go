@@ -1,10 +1,10 @@
-// Package health watches running agents and fails those that no longer do their work: agents that
-// send no heartbeats or make no progress, that miss their sd_notify watchdog, that are idle for too
-// long, or whose program is gone while the wrapper that it was started in lives on.
+// Package health watches running agents and fails those that no longer do their work. These are
+// agents that send no heartbeats or make no progress, that miss their sd_notify watchdog, that are
+// idle for too long, or whose program has exited while its wrapper still runs.
 //
-// The package decides that an incarnation is unhealthy and why. How its process is then ended, and
-// whether it is restarted, is up to the caller: see Agent and Fleet. Package health/liveness is the
-// state machine behind heartbeats and progress.
+// The package decides that an incarnation is unhealthy and why. The caller ends its process and
+// decides whether to restart it: see Agent and Fleet. Package health/liveness is the state machine
+// behind heartbeats and progress.
 package health
 
 import (
@@ -25,23 +25,24 @@ import (
 // Agent is the process of a running incarnation.
 type Agent interface {
 	Session() runtime.Session
-	// Context ends when the incarnation has ended, is killed, or goes on without the daemon.
+	// Context is done when the incarnation has ended, is killed, or is left running by a daemon that
+	// stops.
 	Context() context.Context
 	// Leaving reports whether the incarnation has been asked to stop, or was failed.
 	Leaving() bool
 	// Fail ends the incarnation as a failure with a reason. It sends sig or, if that is 0, the
-	// agent's stop signal, and SIGKILL after the grace period. It returns at once, and reports
-	// false if the incarnation has ended or is leaving already.
+	// agent's stop signal, and SIGKILL after the grace period. It does not wait for the end. It
+	// reports false if the incarnation has ended or is leaving already.
 	Fail(reason error, sig syscall.Signal) bool
 }
 
-// Fleet answers what a Monitor asks about agents other than how they run.
+// Fleet gives a Monitor access to the specifications of agents and to other features.
 type Fleet interface {
 	// Spec returns the current specification of an agent; nil if it is not part of the fleet.
 	Spec(path string) *spec.Agent
-	// HasQuestion reports whether a question that the incarnation has asked is open.
+	// HasQuestion reports whether the incarnation has an open question.
 	HasQuestion(who token.Caller) bool
-	// Draining reports whether an agent is asked to finish.
+	// Draining reports whether an agent is being drained.
 	Draining(path string) bool
 	// Ready tells the runtime of an incarnation that it is ready.
 	Ready(ctx context.Context, who token.Caller) error
@@ -53,7 +54,7 @@ type Fleet interface {
 type Options struct {
 	Fleet     Fleet
 	Append    func(event.Event)                    // writes to the event log
-	Reconcile func()                               // requests a reconciliation, which calls FailIdle where that is due
+	Reconcile func()                               // requests a reconciliation, which calls FailIdle for idle agents
 	Go        func(work func(ctx context.Context)) // runs work in the background
 	Logger    *slog.Logger
 }
@@ -78,7 +79,7 @@ func New(o Options) *Monitor {
 	}
 }
 
-// Add adds an incarnation that exists from now on. It may call the API before it is ready.
+// Add adds a new incarnation, which may call the API before it is ready.
 func (m *Monitor) Add(who token.Caller) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -109,14 +110,14 @@ func (m *Monitor) Start(who token.Caller, agent Agent, a *spec.Agent) {
 	m.watchIdle(i, a)
 }
 
-// Update applies a changed specification to an agent that runs.
+// Update applies a changed specification to a running agent.
 func (m *Monitor) Update(path string, a *spec.Agent) {
 	if i := m.running(path); i != nil {
 		m.watchIdle(i, a)
 	}
 }
 
-// End removes an incarnation that has ended. When it returns, no call of Await waits in its name.
+// End removes an incarnation that has ended. When it returns, no call of Await for it is running.
 func (m *Monitor) End(who token.Caller) {
 	m.mu.Lock()
 	i := m.incarnations[who.Path]
@@ -136,14 +137,14 @@ func (m *Monitor) End(who token.Caller) {
 	i.requests.Wait()
 }
 
-// Forget drops what is known of an agent that is no longer part of the fleet.
+// Forget drops the state of an agent that is no longer part of the fleet.
 func (m *Monitor) Forget(path string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.terminals, path)
 }
 
-// Incarnation returns an incarnation that was registered and has not ended, or nil.
+// Incarnation returns an incarnation that was added and has not ended, or nil.
 func (m *Monitor) Incarnation(who token.Caller) *Incarnation {
 	if i := m.Latest(who.Path); i != nil && i.who == who {
 		return i
@@ -151,7 +152,7 @@ func (m *Monitor) Incarnation(who token.Caller) *Incarnation {
 	return nil
 }
 
-// Latest returns the incarnation of an agent that was registered last, nil if it has ended.
+// Latest returns the latest incarnation of an agent, or nil if that has ended.
 func (m *Monitor) Latest(path string) *Incarnation {
 	m.mu.Lock()
 	defer m.mu.Unlock()

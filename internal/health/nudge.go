@@ -15,20 +15,21 @@ import (
 )
 
 const (
-	nudgeTimeout = 10 * time.Second // for all of a nudge
+	nudgeTimeout = 10 * time.Second // for a whole nudge
 	nudgeEnv     = proc.EnvPrefix + "NUDGE"
 	maxNudge     = 200 // bytes
-	// enterDelay is the time between a line and Enter.
+	// enterDelay is the time between a typed line and Enter. Some programs take a line that arrives
+	// together with its end for a paste.
 	enterDelay = 200 * time.Millisecond
 )
 
 var errTyping = errors.New("a person is attached and may be typing")
 
-// Nudge reminds a running agent of something in the way that its specification names, and logs the
+// Nudge reminds a running agent of something, in the way that its specification names, and logs the
 // result. It does nothing if the specification names none.
 //
-// The text is typed into a terminal, whose program takes it for that of a person. It must consist of
-// words that are written in this program, and of ids, never of what others say.
+// The text may be typed into a terminal, whose program takes it for the input of a person. It must
+// consist of constant words and of ids, never of text from other sources.
 func (m *Monitor) Nudge(ctx context.Context, path, text string) {
 	a, i := m.opts.Fleet.Spec(path), m.running(path)
 	if a == nil || i == nil {
@@ -65,7 +66,7 @@ func (m *Monitor) Nudge(ctx context.Context, path, text string) {
 	m.opts.Append(m.event(event.AgentNudged, i.who, message).With(data))
 }
 
-// harmless keeps the characters of a text that mean nothing to any shell.
+// harmless keeps only the characters of a text that have no special meaning in any shell.
 func harmless(text string) string {
 	text = strings.Map(func(r rune) rune {
 		switch {
@@ -77,9 +78,9 @@ func harmless(text string) string {
 	return text[:min(len(text), maxNudge)]
 }
 
-// terminal tracks who types into the terminal of an agent.
+// terminal coordinates input to the terminal of an agent.
 type terminal struct {
-	people int           // who may type at any moment; needs the mutex of the Monitor
+	people int           // attached people, who may type at any moment; guarded by Monitor.mu
 	line   chan struct{} // holds a token while a line is being typed
 }
 
@@ -111,7 +112,7 @@ func (m *Monitor) typeLine(ctx context.Context, path string, s runtime.Session, 
 	if err := s.Write(ctx, []byte(line)); err != nil {
 		return err
 	}
-	select { // some programs take a line that comes together with its end for a paste
+	select {
 	case <-time.After(enterDelay):
 	case <-ctx.Done():
 		return ctx.Err()
@@ -130,8 +131,8 @@ func (m *Monitor) BeginTyping(path string) (stop func()) {
 	return func() { add(-1) }
 }
 
-// runNudge runs the command that nudges an agent. It has no token of the agent: what it says is not
-// said by the agent.
+// runNudge runs the command that nudges an agent. The command has no token, so it cannot act as the
+// agent.
 func (m *Monitor) runNudge(ctx context.Context, a *spec.Agent, o runtime.Observation, text string) error {
 	command, err := m.opts.Fleet.Command(a, o)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// No shell sees more than words in a nudge.
+// A nudge contains no character that is special to a shell.
 func TestHarmless(t *testing.T) {
 	for in, want := range map[string]string{
 		silentText: silentText, stuckText: stuckText,

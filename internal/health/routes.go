@@ -9,22 +9,21 @@ import (
 
 // The routes by which agents report their own health.
 var (
-	// Ready says that the agent that calls has started. ErrConflict if something else decides that; no
-	// error if it is ready already.
+	// Ready reports that the calling agent has started. It returns api.ErrConflict if the agent does
+	// not report its own readiness, and no error if it is ready already.
 	Ready = api.Route[api.None, api.None]{
 		Method: "POST", Path: "/ready", For: api.Agents,
 		ID: "ready", Summary: "The calling agent has started",
 		Doc: "Only where its readiness is its own to tell (ready = { notify = true }), or when it is ready already.",
 	}
-	// Heartbeat says that the agent that calls is alive and, with a Beat that is not empty, its progress.
+	// Heartbeat reports that the calling agent is alive and, with a non-empty Beat, its progress.
 	Heartbeat = api.Route[Beat, api.None]{
 		Method: "POST", Path: "/heartbeat", For: api.Agents,
 		ID: "heartbeat", Summary: "The calling agent lives, and is so far",
 	}
 )
 
-// Beat is a heartbeat. The daemon cuts the note to api.MaxNote bytes and makes it plain: what an agent
-// says is a claim.
+// Beat is a heartbeat. The daemon cuts the note to api.MaxNote bytes and removes control characters.
 type Beat struct {
 	_        struct{} `doc:"A heartbeat. What is left away is as it was said last; an empty one is fine."`
 	Progress *int64   `json:"progress,omitempty" doc:"How far the agent is, by its own measure."`
@@ -44,7 +43,7 @@ type Info struct {
 	Waiting          bool     `json:"waiting,omitempty" doc:"It waits for a person or a task, and may be silent meanwhile."`
 }
 
-// Register has a server answer what agents report.
+// Register adds the handlers of the routes to a server.
 func (m *Monitor) Register(s *api.Server) {
 	Ready.Handle(s, func(ctx context.Context, who token.Caller, _ api.None) (none api.None, err error) {
 		return none, m.Ready(ctx, who)

@@ -8,11 +8,11 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// ErrDraining is the cause with which contexts of UntilDrained end.
+// ErrDraining is the cause with which UntilDrained cancels contexts.
 var ErrDraining = errors.New("the agent is asked to finish")
 
-// Await calls wait, which waits in the name of an incarnation for an answer or a task. It ends the
-// context of wait with the incarnation. Meanwhile the incarnation need not give signs of life.
+// Await calls wait, which waits on behalf of an incarnation for an answer or a task. The context of
+// wait ends with the incarnation. Meanwhile the incarnation need not give signs of life.
 func (m *Monitor) Await(ctx context.Context, who token.Caller, wait func(context.Context) error) error {
 	i := m.Incarnation(who)
 	if i == nil || !i.beginAwait() {
@@ -49,7 +49,8 @@ func (i *Incarnation) endAwait() {
 	i.updateWaiting()
 }
 
-// UntilDrained returns a context that ends when the incarnation is drained, now or later.
+// UntilDrained returns a context that is canceled when the incarnation is drained, or at once if it
+// is already. The caller must call the function that it returns.
 func (m *Monitor) UntilDrained(ctx context.Context, who token.Caller) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	i := m.Incarnation(who)
@@ -74,8 +75,8 @@ func (m *Monitor) UntilDrained(ctx context.Context, who token.Caller) (context.C
 	}
 }
 
-// Drain ends the contexts of UntilDrained of an agent that is asked to finish. It reports false if
-// no incarnation of it exists.
+// Drain cancels the contexts that UntilDrained returned for an agent. It reports false if the agent
+// has no incarnation.
 func (m *Monitor) Drain(path string) (exists bool) {
 	i := m.Latest(path)
 	if i == nil {
@@ -100,7 +101,7 @@ func (m *Monitor) AwaitsTask(path string) bool {
 	return len(i.untilDrained) > 0
 }
 
-// QuestionsChanged tells that a question of an agent was asked, or is no longer open.
+// QuestionsChanged must be called when an agent has asked a question, and when one is closed.
 func (m *Monitor) QuestionsChanged(path string) {
 	if i := m.Latest(path); i != nil {
 		i.mu.Lock()
@@ -109,8 +110,8 @@ func (m *Monitor) QuestionsChanged(path string) {
 	}
 }
 
-// updateWaiting finds out whether the incarnation waits: a call of Await is under way, or a question
-// that it has asked is open. Needs mu.
+// updateWaiting determines whether the incarnation waits: a call of Await is under way, or it has an
+// open question. Needs mu.
 func (i *Incarnation) updateWaiting() {
 	waiting := i.waits > 0 || i.m.opts.Fleet.HasQuestion(i.who)
 	now := time.Now()

@@ -15,16 +15,16 @@ import (
 // watchdog fails an incarnation that misses its sd_notify watchdog. All times are readings of the
 // monotonic clock, which stands still while the machine is suspended.
 type watchdog struct {
-	period time.Duration // from one WATCHDOG=1 to the next; 0: it may be silent for ever
-	grace  time.Duration // the least time that it may take to end once it has sent STOPPING=1
-	since  time.Time     // since when no message was missed
+	period time.Duration // the longest time between two WATCHDOG=1; 0: unlimited
+	grace  time.Duration // the least time to stop after STOPPING=1
+	since  time.Time     // from then on the daemon has missed no message
 }
 
 // ErrTriggered is the failure of an agent that sent WATCHDOG=trigger.
 var ErrTriggered = errors.New("watchdog: the agent has reported a failure (WATCHDOG=trigger)")
 
-// judge returns why the incarnation is to be failed. If it is not, it may be silent until next; zero:
-// for ever.
+// judge returns the reason to fail the incarnation, if there is one. Otherwise next is the time until
+// which it may be silent; zero means no limit.
 func (w watchdog) judge(n sdnotify.Notice, now time.Time) (next time.Time, reason error) {
 	switch {
 	case n.Since.IsZero(): // there is no listener
@@ -49,7 +49,7 @@ func (w watchdog) judge(n sdnotify.Notice, now time.Time) (next time.Time, reaso
 	switch {
 	case stopping:
 		return time.Time{}, fmt.Errorf("watchdog: has not ended within %v of STOPPING=1", period)
-	case n.Heard.Sub(last) > watchdogInterval: // less: a message that was under way
+	case n.Heard.Sub(last) > watchdogInterval: // within the interval it was sent together with the last one
 		return time.Time{}, fmt.Errorf("watchdog: no WATCHDOG=1 for %v", period)
 	}
 	return time.Time{}, fmt.Errorf("watchdog: nothing heard for %v", period)
@@ -67,8 +67,8 @@ func latest(first time.Time, more ...time.Time) time.Time {
 const (
 	// watchdogInterval is the longest time between two checks.
 	watchdogInterval = time.Second
-	// watchdogLate is how late a check may run. After that the daemon itself was stopped or starved,
-	// and may not have received in time what was sent.
+	// watchdogLate is the largest delay of a check. A later one shows that the daemon itself was
+	// stopped or starved, and may have received messages too late.
 	watchdogLate = time.Second
 )
 
@@ -109,11 +109,11 @@ func (w watchdog) run(agent Agent) {
 	}
 }
 
-// runtimeTimeout bounds a question to a runtime.
+// runtimeTimeout bounds a query of a runtime.
 const runtimeTimeout = 5 * time.Second
 
-// answers reports whether the process that runs the incarnation answers: then Observe returns all
-// that was sent before the question.
+// answers reports whether the runtime of a living incarnation answers. Then Observe returns all
+// messages that were sent before the call.
 func answers(s runtime.Session) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), runtimeTimeout)
 	defer cancel()

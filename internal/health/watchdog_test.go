@@ -123,7 +123,7 @@ func TestWatchdogRun(t *testing.T) {
 	}
 }
 
-// A watchdog ends with the incarnation, or when the daemon leaves that running.
+// A watchdog stops when the incarnation ends, or when the daemon leaves it running.
 func TestWatchdogEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAgent(t)

@@ -12,18 +12,18 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// The program of an agent can be gone while the wrapper that it was started in lives on: a shell in
-// a terminal, or a script that does not notice. The process of such an incarnation does not exit.
-// For agents that name their programs (process_names), the monitor checks whether one of them runs,
-// and otherwise keeps the last output and fails the incarnation.
+// The program of an agent can exit while its wrapper, such as an interactive shell or a script,
+// still runs. The process of such an incarnation does not exit. For agents that name their programs
+// (process_names), the monitor checks whether one of them runs. If none does, it keeps the last
+// output and fails the incarnation.
 
-// ProgramGoneError is the failure of an incarnation whose program is gone while its wrapper runs.
+// ProgramGoneError is the failure of an incarnation whose program has exited while its wrapper runs.
 type ProgramGoneError struct {
 	Names  []string // of the programs
-	Output []string // the last lines of it
+	Output []string // the last lines of the agent
 }
 
-// LastOutput returns the last output of the agent: what its wrapper wrote when that was killed is none.
+// LastOutput returns the last output of the agent before its wrapper was killed.
 func (e *ProgramGoneError) LastOutput() []string { return e.Output }
 
 func (e *ProgramGoneError) Error() string {
@@ -33,12 +33,12 @@ func (e *ProgramGoneError) Error() string {
 
 // wrapperProbe is the state of the checks of one incarnation.
 type wrapperProbe struct {
-	seen   bool // its program ran
-	missed bool // at the last check it did not: once is no proof, programs replace each other
+	seen   bool // the program has run
+	missed bool // it did not run at the last check; one miss is no proof, since programs replace each other
 }
 
 // update takes the result of a check, and reports whether the program is gone. A program that was
-// never seen may take as long as a start may take.
+// never seen has as much time as a start.
 func (p *wrapperProbe) update(runs bool, uptime time.Duration) (gone bool) {
 	if runs {
 		p.seen, p.missed = true, false
@@ -51,8 +51,8 @@ func (p *wrapperProbe) update(runs bool, uptime time.Duration) (gone bool) {
 	return gone
 }
 
-// RunWrapperProbes checks all agents that name their programs, again and again until ctx ends. The
-// function pause returns the time between two checks.
+// RunWrapperProbes checks all agents that name their programs repeatedly until ctx ends, with the
+// delay that pause returns before each check.
 func (m *Monitor) RunWrapperProbes(ctx context.Context, pause func() time.Duration) {
 	for {
 		select {
@@ -122,13 +122,14 @@ func (m *Monitor) started() (all []*Incarnation) {
 	return all
 }
 
-// showsReady reports whether an agent became ready because its program has shown that: then it ran.
+// showsReady reports whether an agent becomes ready by an action of its program. Then the program of
+// a ready agent has run.
 func showsReady(a *spec.Agent) bool {
 	r := a.Ready
 	return r.Log != "" || r.TCP != "" || r.HTTP != "" || len(r.Exec) > 0 || r.Notify
 }
 
-// maxComm is how many bytes the kernel keeps of the name of a program.
+// maxComm is the length to which the kernel cuts the name of a program, in bytes.
 const maxComm = 15
 
 func runsAny(programs, names []string) bool {
@@ -137,7 +138,7 @@ func runsAny(programs, names []string) bool {
 	})
 }
 
-// lastLines is how many lines of output are kept of an incarnation whose program is gone.
+// lastLines is the number of output lines that a ProgramGoneError keeps.
 const lastLines = 10
 
 // failWrapper fails an incarnation whose program is gone.

@@ -1,11 +1,9 @@
-// Package liveness decides when an agent that runs is unhealthy: it has been
-// silent for longer than it promised, or makes no progress. One silence is not
-// enough: the agent is probed, nudged, given some more time, and only then
-// failed, with the reason.
+// Package liveness decides when a running agent is unhealthy: it has been silent for longer than its
+// heartbeat timeout, or has made no progress for longer than its progress timeout. Such an agent is
+// first probed, then nudged, and failed only after a grace period.
 //
-// A Watch is a pure state machine: it takes what was heard and the time, and
-// returns what to do. Times must be readings of the monotonic clock, as time.Now
-// returns them.
+// A Watch is a pure state machine: it takes signs of life and the time, and returns what to do. Times
+// must be readings of the monotonic clock, as time.Now returns them.
 package liveness
 
 import (
@@ -13,27 +11,26 @@ import (
 	"time"
 )
 
-// Bounds of the time between the nudge, or the probe of an agent that cannot be
-// nudged, and the failure. In between it is half of the timeout.
+// Bounds of the grace period between the nudge and the failure, or between the probe and the failure
+// of an agent that cannot be nudged. Within the bounds it is half of the timeout.
 const (
 	minGrace = 5 * time.Second
 	maxGrace = 5 * time.Minute
 )
 
-// pulse is the time between two looks at an agent that is under suspicion. A
-// look that comes later than asked for by more than a pulse shows that the daemon that
-// watches was away (stopped, or starved), so that signs may have been missed:
-// that time does not count.
+// pollInterval is the time between two ticks while an agent is under suspicion. A tick that is late
+// by more than that shows that the daemon was stopped or starved. Signs of life may have been missed
+// then, so the delay does not count.
 const pollInterval = time.Second
 
-// Timeouts are what an agent promises. Zero: that is not watched.
+// Timeouts are the limits of an agent. A limit of zero is not watched.
 type Timeouts struct {
-	Heartbeat time.Duration // the longest time without any sign of it
-	Progress  time.Duration // the longest time in which its progress stays the same
-	Nudge     bool          // there is a way to nudge it
+	Heartbeat time.Duration // the longest time without a sign of life
+	Progress  time.Duration // the longest time without a change of the reported progress
+	Nudge     bool          // the agent can be nudged
 }
 
-// Cause is which of the two promises an action is about.
+// Cause is the timeout that caused an action.
 type Cause uint8
 
 const (
@@ -43,49 +40,48 @@ const (
 
 func (c Cause) String() string { return [...]string{"heartbeat", "progress"}[c] }
 
-// Step is what is to be done.
+// Step is a step to take.
 type Step uint8
 
 const (
 	None  Step = iota
-	Probe      // look what the agent does, and tell
+	Probe      // log what the agent does
 	Nudge      // remind it
 	Fail       // end it as a failure
 )
 
 func (s Step) String() string { return [...]string{"none", "probe", "nudge", "fail"}[s] }
 
-// Action is what Tick wants to be done.
+// Action is what the caller of Tick must do.
 type Action struct {
 	Step   Step
 	Cause  Cause
 	Reason string // in words, unless Step is None
 }
 
-// Watch is what is known of how one incarnation gets on. The zero value takes in
-// what it says, and expects nothing of it until Begin. It is for one goroutine
-// at a time.
+// Watch tracks the liveness of one incarnation. The zero value records signs of life, but expects
+// none before Begin. A Watch is not safe for concurrent use.
 type Watch struct {
 	beat, step clock
 	heard      bool
 	number     *int64
 	note       string
-	waiting    time.Time // since when it waits for a person; zero: it does not
-	due        time.Time // when Tick is to be called again; zero: never
+	waiting    time.Time // when it began to wait for a person; zero: it does not wait
+	due        time.Time // when Tick must be called again; zero: never
 }
 
-// clock is one of the two promises.
+// clock tracks one of the two timeouts.
 type clock struct {
 	cause   Cause
 	timeout time.Duration
 	nudge   bool
-	last    time.Time // when it was kept last
-	since   time.Time // the same, without the time that does not count
+	last    time.Time // of the last sign or change
+	since   time.Time // last, moved by the time that does not count
 	stage   stage
-	warned  time.Time // when the stage was reached
+	warned  time.Time // when the stage was reached, moved likewise
 }
 
-// stage is how far up the ladder a clock is.
+// stage is the last step that was taken for a clock.
 type stage uint8
 
 const (
@@ -95,25 +91,23 @@ const (
 	failed
 )
 
-// Begin begins to expect something of an incarnation: it has become ready, or
-// is taken over from another watcher, and what that one knew does not count.
+// Begin starts the clocks of an incarnation that has become ready or was adopted.
 func (w *Watch) Begin(now time.Time, t Timeouts) {
 	w.beat = clock{cause: Heartbeat, timeout: t.Heartbeat, nudge: t.Nudge, last: now, since: now}
 	w.step = clock{cause: Progress, timeout: t.Progress, nudge: t.Nudge, last: now, since: now}
 	w.due = w.next(now)
 }
 
-// Sign says that something was heard of the agent: a heartbeat, a call,
-// WATCHDOG=1. It reports whether that ends an episode: the agent was
-// under suspicion of being silent.
+// Sign records a sign of life: a heartbeat, a call of the API, or WATCHDOG=1. It reports whether the
+// agent was under suspicion for its silence and has recovered.
 func (w *Watch) Sign(now time.Time) (recovered bool) {
 	w.heard = true
 	return w.beat.reset(now)
 }
 
-// Progress is a Sign with a claim of how far the agent is. What is nil or
-// empty is as it was. It reports whether an episode is over; a claim that says nothing
-// new ends only that of silence.
+// Progress is a Sign with a report of progress; a nil number or an empty note means no change. It
+// reports whether the agent has recovered. A report without a change ends only a suspicion for
+// silence.
 func (w *Watch) Progress(now time.Time, number *int64, note string) (recovered bool) {
 	recovered = w.Sign(now)
 	changed := false
@@ -129,8 +123,8 @@ func (w *Watch) Progress(now time.Time, number *int64, note string) (recovered b
 	return recovered
 }
 
-// Wait says whether the agent waits for a person from now on. While it does
-// both clocks stand still, and whatever it was suspected of is forgotten.
+// Wait records whether the agent waits for a person from now on. While it waits, both clocks stand
+// still. A suspicion is dropped when the wait begins.
 func (w *Watch) Wait(now time.Time, waits bool) {
 	switch {
 	case waits && w.waiting.IsZero():
@@ -144,13 +138,12 @@ func (w *Watch) Wait(now time.Time, waits bool) {
 	w.due = w.next(now)
 }
 
-// Due is when Tick is to be called; zero: there is nothing to wait for. It
-// may move to a later time, never to an earlier one, but by Wait.
+// Due returns the time to call Tick, or zero if nothing can become due. Only Wait moves it to an
+// earlier time.
 func (w *Watch) Due() time.Time { return w.due }
 
-// Tick says what is to be done now; Due is when to ask again. known says
-// whether the agent is known to be alive at this moment: what is not known
-// is no reason to act.
+// Tick returns the action that is due now; Due returns when to call it again. It takes no action
+// unless the agent is known to be alive at this moment.
 func (w *Watch) Tick(now time.Time, known bool) Action {
 	if w.due.IsZero() || now.Before(w.due) {
 		return Action{}
@@ -167,7 +160,7 @@ func (w *Watch) Tick(now time.Time, known bool) Action {
 	switch {
 	case a.Step != None:
 		a.Reason = w.reason(a, now)
-		w.due = now // there may be more
+		w.due = now // another action may be due
 		if a.Step == Fail {
 			w.due = time.Time{}
 		}
@@ -179,7 +172,7 @@ func (w *Watch) Tick(now time.Time, known bool) Action {
 	return a
 }
 
-// next is when something can be due, if nothing is now.
+// next returns the earliest time at which an action can be due, given that none is now.
 func (w *Watch) next(now time.Time) time.Time {
 	if !w.waiting.IsZero() || w.beat.stage == failed || w.step.stage == failed {
 		return time.Time{}
@@ -191,13 +184,13 @@ func (w *Watch) next(now time.Time) time.Time {
 	return next
 }
 
-// hold makes the time between from and to not count.
+// hold excludes the time between from and to from both clocks.
 func (w *Watch) hold(from, to time.Time) {
 	w.beat.hold(from, to)
 	w.step.hold(from, to)
 }
 
-// kept restarts the clock.
+// reset restarts the clock, and reports whether that ends a suspicion.
 func (c *clock) reset(now time.Time) (recovered bool) {
 	c.last, c.since = now, now
 	return c.clear()
@@ -227,7 +220,7 @@ func shift(t, from, to time.Time) time.Time {
 	return t.Add(max(0, to.Sub(from)))
 }
 
-// tick takes one step up the ladder, if it is time.
+// tick takes the next step if it is due.
 func (c *clock) tick(now time.Time) Action {
 	if c.timeout <= 0 {
 		return Action{}
@@ -247,7 +240,7 @@ func (c *clock) tick(now time.Time) Action {
 
 func grace(timeout time.Duration) time.Duration { return min(max(timeout/2, minGrace), maxGrace) }
 
-// next is when tick can have something to do; zero: never.
+// next returns the earliest time at which tick can take a step; zero: never.
 func (c *clock) next(now time.Time) time.Time {
 	switch {
 	case c.timeout <= 0:
@@ -255,15 +248,14 @@ func (c *clock) next(now time.Time) time.Time {
 	case c.stage == healthy:
 		return c.since.Add(c.timeout)
 	}
-	// Under suspicion each pulse is looked for, so that one in which no daemon
-	// watched is noticed.
+	// Ticks come at every pollInterval, so that a time without a daemon is noticed.
 	if end := c.warned.Add(grace(c.timeout)); end.Before(now.Add(pollInterval)) {
 		return end
 	}
 	return now.Add(pollInterval)
 }
 
-// reason says why an action is taken. A failure is final.
+// reason returns why an action is taken. After a failure the clock has no further steps.
 func (w *Watch) reason(a Action, now time.Time) string {
 	c := &w.beat
 	what, timeout := "no heartbeat", "heartbeat_timeout"
@@ -283,7 +275,7 @@ func (w *Watch) reason(a Action, now time.Time) string {
 	return text
 }
 
-// Claim is a claim of progress in words, such as 42 "parsing"; "" for none.
+// Claim returns reported progress as text, such as 42 "parsing"; "" if there is none.
 func Claim(number *int64, note string) string {
 	switch {
 	case number == nil && note == "":
@@ -296,7 +288,7 @@ func Claim(number *int64, note string) string {
 	return fmt.Sprintf("%d %q", *number, note)
 }
 
-// Brief is a duration as people write it: no more than two units.
+// Brief formats a duration for prose, with at most two units and no zeros: "5s", "1h30m".
 func Brief(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -317,19 +309,19 @@ func Brief(d time.Duration) string {
 	return fmt.Sprintf("%dm", m)
 }
 
-// State is a Watch for people.
+// State is a snapshot of a Watch.
 type State struct {
 	Timeouts
-	Heard     bool      // there was a sign of it
-	Heartbeat time.Time // when the last one was; when it was begun to be watched if there was none
-	Progress  time.Time // when what follows has changed; the same if it has not
-	Number    *int64    // as last claimed; nil if never
+	Heard     bool      // there was a sign of life
+	Heartbeat time.Time // of the last sign of life, or of Begin if there was none
+	Progress  time.Time // of the last change of Number or Note, or of Begin if there was none
+	Number    *int64    // as last reported; nil if never
 	Note      string
 	Waiting   bool // for a person
-	Suspected bool // of being silent, or of not getting on
+	Suspected bool // for its silence or lack of progress
 }
 
-// State says what is known.
+// State returns a snapshot.
 func (w *Watch) State() State {
 	return State{
 		Timeouts: Timeouts{w.beat.timeout, w.step.timeout, w.beat.nudge},

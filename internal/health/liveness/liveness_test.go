@@ -16,8 +16,8 @@ func newWatch(t Timeouts, now time.Time) *Watch {
 	return w
 }
 
-// Each line is what is heard and when, and what is done about it and when. The
-// watcher looks when it is due.
+// Each case lists the signs of life and their times, and the actions that follow. Tick is called
+// when it is due.
 func TestLadder(t *testing.T) {
 	const m = time.Minute
 	type input func(w *Watch, now time.Time) bool
@@ -104,7 +104,7 @@ func TestLadder(t *testing.T) {
 	}
 }
 
-// What is not known is no reason to act, however long.
+// Tick takes no action while it is unknown whether the agent is alive.
 func TestUnknown(t *testing.T) {
 	now := time.Now()
 	w := newWatch(Timeouts{Heartbeat: time.Minute, Nudge: true}, now)
@@ -131,7 +131,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// A watcher that was away fails no agent for that time.
+// Time in which the daemon did not run does not count.
 func TestAway(t *testing.T) {
 	begin := time.Now()
 	w := newWatch(Timeouts{Heartbeat: time.Minute}, begin)
@@ -160,9 +160,8 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// Whatever is heard and whenever: an agent that keeps its promises is never
-// suspected, and one that is failed was looked at before, nudged if that can
-// be, and silent for the timeout and the grace of the time that counts.
+// For any sequence of signs, an agent that keeps its timeouts is never suspected. An agent that is
+// failed was probed before, nudged if possible, and silent for the timeout and the grace period.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		timeouts := Timeouts{
@@ -173,9 +172,9 @@ func TestProperties(t *testing.T) {
 		begin := time.Now()
 		now := begin
 		w := newWatch(timeouts, now)
-		// The model: how long each promise was not kept, of the time that counts.
+		// The model: the time that counts since the last sign, for each timeout.
 		silence := [2]time.Duration{}
-		seen := [2]time.Duration{} // and how much of it somebody could have acted on
+		seen := [2]time.Duration{} // the part of it in which the agent was known to be alive
 		limits := [2]time.Duration{timeouts.Heartbeat, timeouts.Progress}
 		ladder := [2]Step{}
 		waits, known := false, true
@@ -186,7 +185,7 @@ func TestProperties(t *testing.T) {
 			}
 			silence[c], seen[c], ladder[c] = 0, 0, None
 		}
-		pass := func(d time.Duration) { // with somebody who looks when it is due
+		pass := func(d time.Duration) { // calls Tick whenever it is due
 			end := now.Add(d)
 			step := func(to time.Time) {
 				if !waits {
@@ -261,7 +260,7 @@ func TestProperties(t *testing.T) {
 	})
 }
 
-// With the real timers of a daemon, which may be late.
+// A Watch works with real timers, as in the daemon.
 func TestTimers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWatch(Timeouts{Heartbeat: time.Minute, Nudge: true}, time.Now())
