@@ -22,28 +22,28 @@ func (m *Manager) Draining(who token.Caller) *Info {
 // AckDrain notes that an agent says that it has finished. ErrConflict without a request.
 func (m *Manager) AckDrain(who token.Caller) error {
 	d := m.of(who.Path)
-	if d == nil || d.incarnation != who.Incarnation {
+	if d == nil || d.Incarnation != who.Incarnation {
 		return fmt.Errorf("%w: %s was not asked to finish", api.ErrConflict, who.Path)
 	}
 	if isClosed(d.acknowledged) {
 		return nil
 	}
-	said := d.record()
-	said.Finished = true
+	finished := d.current()
+	finished.Finished = true
 	if err := m.Record(event.Event{
 		Type: event.AgentFinished, Path: who.Path, Incarnation: who.Incarnation, Actor: who.Path,
 		Message: who.Path + " says that it has finished",
-	}, said.op()); err != nil {
+	}, finished.op()); err != nil {
 		m.Logger.Warn("cannot persist that a drained agent has finished", "path", who.Path, "error", err)
 	}
 	d.close(d.acknowledged)
-	m.Changed(d.path)
+	m.Changed(d.Path)
 	return nil
 }
 
 // Exited notes that an incarnation has exited.
 func (m *Manager) Exited(path string, incarnation uint64) {
-	if d := m.of(path); d != nil && d.incarnation == incarnation {
+	if d := m.of(path); d != nil && d.Incarnation == incarnation {
 		d.close(d.exited)
 		m.Changed(path)
 	}
@@ -54,7 +54,7 @@ func (m *Manager) Exited(path string, incarnation uint64) {
 // not know yet that the incarnation has exited, would start the agent again.
 func (m *Manager) AwaitStop(asked context.Context, path string, incarnation uint64) {
 	d := m.of(path)
-	if d == nil || d.incarnation != incarnation || d.renews() {
+	if d == nil || d.Incarnation != incarnation || d.renews() {
 		return // to be started again is what was meant
 	}
 	select {
@@ -62,11 +62,9 @@ func (m *Manager) AwaitStop(asked context.Context, path string, incarnation uint
 	case <-asked.Done():
 		return
 	}
-	timer := time.NewTimer(maxHold)
-	defer timer.Stop()
 	select {
 	case <-asked.Done():
 	case <-d.canceled:
-	case <-timer.C:
+	case <-time.After(maxHold):
 	}
 }

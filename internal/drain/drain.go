@@ -46,12 +46,8 @@ func (r record) op() store.Op {
 
 // drain is a drain in progress.
 type drain struct {
-	path        string
-	incarnation uint64
-	reason      string
-	pool        bool
-	counted     bool
-	deadline    time.Time // on the monotonic clock
+	record             // as it was begun; see renews
+	deadline time.Time // on the monotonic clock
 
 	acknowledged chan struct{} // closed when the agent says that it has finished
 	exited       chan struct{} // closed when the incarnation has exited
@@ -59,20 +55,18 @@ type drain struct {
 	done         chan struct{} // closed when the agent is stopped, or may go on
 	err          error         // why it is not stopped; valid after done
 
-	mu      sync.Mutex
-	saved   record
-	decided bool   // the agent is being stopped, or may go on
-	why     string // what has made its pool stop it
+	mu       sync.Mutex
+	stopOnly bool   // a person has asked for a stop since: the agent is not started again
+	decided  bool   // the agent is being stopped, or may go on
+	why      string // the reason of its pool to stop it
 }
 
 // newDrain returns a drain that ends after a time at the latest.
 func newDrain(r record, left time.Duration) *drain {
 	d := &drain{
-		path: r.Path, incarnation: r.Incarnation, reason: r.Reason, pool: r.Pool, counted: r.Counted,
-		deadline:     time.Now().Add(left),
+		record: r, deadline: time.Now().Add(left),
 		acknowledged: make(chan struct{}), exited: make(chan struct{}),
 		canceled: make(chan struct{}), done: make(chan struct{}),
-		saved: r,
 	}
 	if r.Finished {
 		close(d.acknowledged)
@@ -111,21 +105,25 @@ func (d *drain) decision() string {
 	return d.why
 }
 
-// record returns what the store keeps.
-func (d *drain) record() record {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.saved
+// current returns the record of the drain as it is now.
+func (d *drain) current() record {
+	r := d.record
+	r.Renew = d.renews()
+	return r
 }
 
 // renews reports whether the agent is started again afterwards.
-func (d *drain) renews() bool { return d.record().Renew }
+func (d *drain) renews() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.Renew && !d.stopOnly
+}
 
 // stopAfterwards makes it a drain that ends with a stop.
 func (d *drain) stopAfterwards() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.saved.Renew = false
+	d.stopOnly = true
 }
 
 // wait waits until the agent is stopped.
@@ -140,8 +138,8 @@ func (d *drain) wait(ctx context.Context) error {
 
 func (d *drain) state() State {
 	return State{
-		Incarnation: d.incarnation, Reason: d.reason, Deadline: d.deadline,
-		Finished: isClosed(d.acknowledged), Exited: isClosed(d.exited), Renew: d.renews(), Pool: d.pool,
+		Incarnation: d.Incarnation, Reason: d.Reason, Deadline: d.deadline,
+		Finished: isClosed(d.acknowledged), Exited: isClosed(d.exited), Renew: d.renews(), Pool: d.Pool,
 	}
 }
 

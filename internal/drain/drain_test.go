@@ -78,8 +78,8 @@ func (f *fleet) DropRestart(string, string)            {}
 func (f *fleet) ChecksDrains(token.Caller)             {}
 func (f *fleet) Nudge(context.Context, string, string) {}
 
-// rig is a Manager over a fleet with the agents t/a and t/b, which run as incarnation 3.
-type rig struct {
+// harness is a Manager over a fleet with the agents t/a and t/b, which run as incarnation 3.
+type harness struct {
 	*Manager
 	t      *testing.T
 	fleet  *fleet
@@ -89,11 +89,11 @@ type rig struct {
 	events []string
 }
 
-func newRig(t *testing.T, db store.Store) *rig {
+func newHarness(t *testing.T, db store.Store) *harness {
 	running := supervisor.ChildInfo{State: supervisor.Running, Incarnation: 3}
 	launched := make(chan struct{})
 	close(launched)
-	r := &rig{t: t, fleet: &fleet{children: map[string]supervisor.ChildInfo{"t/a": running, "t/b": running}}}
+	r := &harness{t: t, fleet: &fleet{children: map[string]supervisor.ChildInfo{"t/a": running, "t/b": running}}}
 	r.ctx, r.end = context.WithCancel(t.Context())
 	r.Manager = New(Options{
 		Store: db, Logger: slog.New(slog.DiscardHandler), Agents: r.fleet, Launched: launched,
@@ -110,7 +110,7 @@ func newRig(t *testing.T, db store.Store) *rig {
 	return r
 }
 
-func (r *rig) wants(calls string, events ...string) {
+func (r *harness) wants(calls string, events ...string) {
 	r.t.Helper()
 	synctest.Wait()
 	r.fleet.mu.Lock()
@@ -126,7 +126,7 @@ func (r *rig) wants(calls string, events ...string) {
 }
 
 // stored returns how many drains the store has.
-func (r *rig) stored() int {
+func (r *harness) stored() int {
 	all, _, err := r.Store.Snapshot(r.t.Context(), prefix)
 	if err != nil {
 		r.t.Fatal(err)
@@ -140,36 +140,36 @@ var third = token.Caller{Path: "t/a", Incarnation: 3}
 func TestDrain(t *testing.T) {
 	const asked, drained = "agent.draining: t/a is asked to finish within 1m: lunch", "agent.drained: t/a "
 	for name, c := range map[string]struct {
-		happens func(r *rig)
+		happens func(r *harness)
 		takes   time.Duration
 		calls   string
 		err     error
 		events  []string
 	}{
 		"acknowledged": {
-			happens: func(r *rig) { r.AckDrain(third); r.AckDrain(third) }, calls: "suspend t/a",
+			happens: func(r *harness) { r.AckDrain(third); r.AckDrain(third) }, calls: "suspend t/a",
 			events: []string{asked, "agent.finished: t/a says that it has finished", drained + "has finished, and is stopped"},
 		},
 		"exited": {
-			happens: func(r *rig) { r.Exited("t/a", 2); r.Exited("t/a", 3) }, calls: "suspend t/a",
+			happens: func(r *harness) { r.Exited("t/a", 2); r.Exited("t/a", 3) }, calls: "suspend t/a",
 			events: []string{asked, drained + "has ended, and is stopped"},
 		},
 		"too late": {
-			happens: func(*rig) {}, takes: time.Minute, calls: "suspend t/a",
+			happens: func(*harness) {}, takes: time.Minute, calls: "suspend t/a",
 			events: []string{asked, drained + "did not finish in time, and is stopped"},
 		},
 		"canceled": {
-			happens: func(r *rig) { r.Cancel(r.ctx, "t/a") }, err: api.ErrConflict,
+			happens: func(r *harness) { r.Cancel(r.ctx, "t/a") }, err: api.ErrConflict,
 			events: []string{asked, "agent.drain_ended: t/a need no longer finish"},
 		},
 		"supervisor is busy": {
-			happens: func(r *rig) { r.fleet.busy = 3; r.Exited("t/a", 3) }, takes: 3 * retryDelay, calls: "suspend t/a",
+			happens: func(r *harness) { r.fleet.busy = 3; r.Exited("t/a", 3) }, takes: 3 * retryDelay, calls: "suspend t/a",
 			events: []string{asked, drained + "has ended, and is stopped"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, memory.New())
+				r := newHarness(t, memory.New())
 				begun, done := time.Now(), make(chan error, 1)
 				go func() {
 					done <- r.Drain(r.ctx, Request{Path: "t/a", Timeout: 60, Reason: "lunch"})
@@ -201,7 +201,7 @@ func TestDrain(t *testing.T) {
 // The drain of a supervisor is that of all agents below it. What does not run is stopped at once.
 func TestDrainBelow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, memory.New())
+		r := newHarness(t, memory.New())
 		r.fleet.children["t/b"] = supervisor.ChildInfo{State: supervisor.Restarting}
 		done := make(chan error, 1)
 		go func() { done <- r.Drain(r.ctx, Request{Path: "t"}) }()
@@ -224,7 +224,7 @@ func TestDrainBelow(t *testing.T) {
 // An incarnation counts as drained until it is replaced, although its drain is over.
 func TestRenewing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, memory.New())
+		r := newHarness(t, memory.New())
 		defer r.end()
 		r.fleet.onRenew = func(path string, incarnation uint64) {
 			if !r.IsDraining(path, incarnation) || r.IsDraining(path, incarnation+1) || r.Has(path) {
@@ -246,7 +246,7 @@ func TestRenewing(t *testing.T) {
 // A drain that ends with a new start ends with a stop after a person has asked for that.
 func TestRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, memory.New())
+		r := newHarness(t, memory.New())
 		r.Renew("t/a", 3, "drifted: env", time.Minute, true)
 		r.Renew("t/b", 3, "drifted: env", time.Minute, false)
 		if s, ok := r.Of("t/a"); !ok || !s.Renew || r.Stops("t/a") {
@@ -275,7 +275,7 @@ func TestRenew(t *testing.T) {
 // An exit is held back until the supervisor has asked for a stop, and never for ever.
 func TestAwaitStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, memory.New())
+		r := newHarness(t, memory.New())
 		held := func(path string, incarnation uint64, then func(cancel func())) time.Duration {
 			asked, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -309,7 +309,7 @@ func TestAwaitStop(t *testing.T) {
 // What becomes of an instance that its pool no longer wants is up to the pool.
 func TestSurplus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, memory.New())
+		r := newHarness(t, memory.New())
 		r.BeginSurplus("t/a", 3, "too many", time.Minute)
 		time.Sleep(time.Hour)
 		if s, ok := r.Of("t/a"); !ok || !s.Pool || s.API().Left != 0 {
@@ -342,7 +342,7 @@ func TestRestore(t *testing.T) {
 	ended := &Past{Incarnation: 3, Wanted: true, Ended: true}
 	for name, c := range map[string]struct {
 		past    *Past
-		kind    func(*rig)
+		kind    func(*harness)
 		left    time.Duration // 0: the drain is over
 		event   string
 		suspend bool
@@ -362,15 +362,15 @@ func TestRestore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				db := memory.New()
-				r := newRig(t, db)
+				r := newHarness(t, db)
 				if c.kind == nil {
-					c.kind = func(r *rig) { go r.Drain(r.ctx, Request{Path: "t/a", Timeout: 60}) }
+					c.kind = func(r *harness) { go r.Drain(r.ctx, Request{Path: "t/a", Timeout: 60}) }
 				}
 				c.kind(r)
 				synctest.Wait()
 				r.end() // the daemon is killed
 				time.Sleep(10 * time.Second)
-				r, suspended := newRig(t, db), false
+				r, suspended := newHarness(t, db), false
 				defer r.end()
 				if err := r.Restore(t.Context(), func(string) (Past, bool) {
 					if c.past == nil {
@@ -399,8 +399,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-func renewed(r *rig) { r.Renew("t/a", 3, "", time.Minute, false) }
-func surplus(r *rig) { r.BeginSurplus("t/a", 3, "", time.Minute) }
+func renewed(r *harness) { r.Renew("t/a", 3, "", time.Minute, false) }
+func surplus(r *harness) { r.BeginSurplus("t/a", 3, "", time.Minute) }
 
 // A clock that was set back gives an agent no more time than it had.
 func TestClockSetBack(t *testing.T) {

@@ -86,7 +86,7 @@ func (m *Manager) IsDraining(path string, incarnation uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if d := m.byPath[path]; d != nil {
-		return d.incarnation == incarnation
+		return d.Incarnation == incarnation
 	}
 	return m.renewing[path] == incarnation
 }
@@ -147,7 +147,7 @@ func (m *Manager) begin(r record, timeout time.Duration, actor string) *drain {
 	if err != nil { // as a stop by hand, it does not depend on the store; a pool asks again
 		m.Logger.Warn("cannot persist a drain", "path", r.Path, "error", err)
 	}
-	if !d.pool {
+	if !d.Pool {
 		m.Go(func(ctx context.Context) { m.finish(ctx, d) })
 	}
 	m.Go(func(ctx context.Context) { m.Agents.Nudge(ctx, r.Path, nudgeText) })
@@ -178,7 +178,7 @@ func (m *Manager) Cancel(ctx context.Context, path string) bool {
 		d.wait(ctx)
 		return false
 	}
-	m.end(path, d.incarnation, event.Event{
+	m.end(path, d.Incarnation, event.Event{
 		Type: event.AgentDrainEnded, Actor: "user", Message: path + " need no longer finish",
 	})
 	close(d.canceled)
@@ -186,7 +186,6 @@ func (m *Manager) Cancel(ctx context.Context, path string) bool {
 }
 
 func errNotDrained(path string) error {
-	return fmt.Errorf("%w: %s is no longer being drained: it was started by hand, or the daemon that "+
-		"was asked kept no record",
-		api.ErrConflict, path)
+	return fmt.Errorf("%w: %s is no longer being drained: it was started by hand, or the daemon that was asked "+
+		"kept no record", api.ErrConflict, path)
 }

@@ -18,10 +18,10 @@ func (m *Manager) BeginSurplus(path string, incarnation uint64, reason string, t
 // CancelSurplus lets an instance go on that its pool wants again.
 func (m *Manager) CancelSurplus(path string) {
 	d := m.of(path)
-	if d == nil || !d.pool || !d.decide("") {
+	if d == nil || !d.Pool || !d.decide("") {
 		return
 	}
-	m.end(path, d.incarnation, event.Event{
+	m.end(path, d.Incarnation, event.Event{
 		Type: event.AgentDrainEnded, Actor: "controller",
 		Message: path + " need no longer finish: its pool wants it again",
 	})
@@ -32,7 +32,7 @@ func (m *Manager) CancelSurplus(path string) {
 
 // DecideSurplus notes that the pool of an instance stops it, and why.
 func (m *Manager) DecideSurplus(path, why string) {
-	if d := m.of(path); d != nil && d.pool {
+	if d := m.of(path); d != nil && d.Pool {
 		d.decide(why)
 	}
 }
@@ -40,12 +40,12 @@ func (m *Manager) DecideSurplus(path, why string) {
 // Conclude ends the drain of an agent that has been removed from the fleet.
 func (m *Manager) Conclude(ctx context.Context, path string) {
 	d := m.of(path)
-	if d == nil || !d.pool {
+	if d == nil || !d.Pool {
 		m.Cancel(ctx, path)
 		return
 	}
 	d.decide("is no longer in the file")
-	m.end(path, d.incarnation, event.Event{
+	m.end(path, d.Incarnation, event.Event{
 		Type: event.AgentDrained, Actor: "controller",
 		Message: fmt.Sprintf("%s %s, and is stopped", path, d.decision()),
 	}.With(map[string]any{"finished": isClosed(d.acknowledged)}))

@@ -26,12 +26,12 @@ func (m *Manager) Restore(
 ) error {
 	stored, _, err := m.Store.Snapshot(ctx, prefix)
 	if err != nil {
-		return fmt.Errorf("reading who was asked to finish: %w", err)
+		return fmt.Errorf("reading drains: %w", err)
 	}
 	for _, s := range stored {
 		var r record
 		if json.Unmarshal(s.Value, &r) != nil || r.Path == "" || r.key() != s.Key {
-			m.Logger.Warn("cannot read a drain and ignores it", "key", s.Key)
+			m.Logger.Warn("cannot read a drain; ignoring it", "key", s.Key)
 			continue
 		}
 		over := event.Event{Type: event.AgentDrainEnded, Actor: "controller", Message: r.Path + ": the drain is over"}
@@ -70,7 +70,7 @@ func (m *Manager) Resume() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, d := range m.byPath {
-		if !d.pool {
+		if !d.Pool {
 			m.Go(func(ctx context.Context) { m.finish(ctx, d) })
 		}
 	}

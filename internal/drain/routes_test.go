@@ -11,7 +11,7 @@ import (
 
 // The routes check what they are asked, and an agent sees and ends its own drain alone.
 func TestRoutes(t *testing.T) {
-	r := newRig(t, memory.New())
+	r := newHarness(t, memory.New())
 	d := apitest.Serve(t, r.Register)
 	ctx, people, agent := t.Context(), d.People(), d.Agent("t/a")
 	for _, req := range []Request{{}, {Path: "t\n"}, {Path: "t/a", Timeout: -1}, {Path: "t/a", Timeout: 604801}} {

@@ -73,15 +73,13 @@ func (m *Manager) Renew(path string, incarnation uint64, reason string, within t
 // If the daemon ends before, the next one goes on.
 func (m *Manager) finish(ctx context.Context, d *drain) {
 	defer d.close(d.done)
-	d.err = fmt.Errorf("%s: %w", d.path, api.ErrStopping)
-	timer := time.NewTimer(d.left())
-	defer timer.Stop()
+	d.err = fmt.Errorf("%s: %w", d.Path, api.ErrStopping)
 	how := "has finished"
 	select {
 	case <-d.acknowledged:
 	case <-d.exited:
 		how = "has ended"
-	case <-timer.C:
+	case <-time.After(d.left()):
 		how = "did not finish in time"
 	case <-d.canceled:
 	case <-ctx.Done():
@@ -90,7 +88,7 @@ func (m *Manager) finish(ctx context.Context, d *drain) {
 	switch {
 	case !d.decide(""):
 		<-d.canceled
-		d.err = errNotDrained(d.path)
+		d.err = errNotDrained(d.Path)
 	case d.renews():
 		m.renew(ctx, d, how)
 	default:
@@ -103,7 +101,7 @@ func (m *Manager) stop(ctx context.Context, d *drain, how string) {
 	var stopped []store.Op
 	for {
 		var err error
-		if stopped, err = m.Agents.Suspend(ctx, d.path); err == nil {
+		if stopped, err = m.Agents.Suspend(ctx, d.Path); err == nil {
 			break
 		}
 		if ctx.Err() != nil || errors.Is(err, api.ErrStopping) {
@@ -115,8 +113,8 @@ func (m *Manager) stop(ctx context.Context, d *drain, how string) {
 			return
 		}
 	}
-	m.end(d.path, d.incarnation, event.Event{
-		Type: event.AgentDrained, Actor: "controller", Message: fmt.Sprintf("%s %s, and is stopped", d.path, how),
+	m.end(d.Path, d.Incarnation, event.Event{
+		Type: event.AgentDrained, Actor: "controller", Message: fmt.Sprintf("%s %s, and is stopped", d.Path, how),
 	}.With(map[string]any{"finished": isClosed(d.acknowledged)}), stopped...)
 	d.err = nil
 }
@@ -124,14 +122,14 @@ func (m *Manager) stop(ctx context.Context, d *drain, how string) {
 // renew starts a drained agent again. If that is not possible now, the drain is over
 // all the same, and the reconciler starts it.
 func (m *Manager) renew(ctx context.Context, d *drain, how string) {
-	defer m.Changed(d.path)
-	defer m.setRenewing(d.path, 0)
-	m.setRenewing(d.path, d.incarnation) // or the reconciler would drain it once more until it is replaced
-	m.end(d.path, d.incarnation, event.Event{
+	defer m.Changed(d.Path)
+	defer m.setRenewing(d.Path, 0)
+	m.setRenewing(d.Path, d.Incarnation) // or the reconciler would drain it once more until it is replaced
+	m.end(d.Path, d.Incarnation, event.Event{
 		Type: event.AgentDrainEnded, Actor: "controller",
-		Message: fmt.Sprintf("%s %s, and is started again", d.path, how),
+		Message: fmt.Sprintf("%s %s, and is started again", d.Path, how),
 	}.With(map[string]any{"finished": isClosed(d.acknowledged)}))
-	m.Agents.Renew(ctx, d.path, d.incarnation, d.counted)
+	m.Agents.Renew(ctx, d.Path, d.Incarnation, d.Counted)
 }
 
 func (m *Manager) setRenewing(path string, incarnation uint64) {

@@ -5,7 +5,33 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/health/liveness"
+	"github.com/coppice-dev/coppice/internal/spec"
 )
+
+// Info is a pool as the API shows it: how many instances it has and wants.
+type Info struct {
+	_         struct{} `schema:"Pool" doc:"How many instances a pool has and wants."`
+	Size      int      `json:"size" minimum:"0" doc:"How many there should be."`
+	Instances int      `json:"instances" minimum:"0" doc:"How many live, those that are to finish among them."`
+	Draining  int      `json:"draining" minimum:"0" doc:"How many are to finish."`
+	Min       int      `json:"min" minimum:"0" doc:"How many there are at least."`
+	Max       int      `json:"max" minimum:"0" doc:"How many there may be."`
+	Answer    int      `json:"answer" doc:"The last good answer of the check; without meaning unless it has answered."`
+	Answered  bool     `json:"answered" doc:"The check has given a good answer."`
+	// CheckedAt is when the last check ended, Error why it has given no answer.
+	CheckedAt *time.Time `json:"checked_at,omitempty" doc:"When the last check ended."`
+	Error     string     `json:"error,omitempty" doc:"Why the last check has given no answer; what the last good one said holds."`
+	Checking  bool       `json:"checking" doc:"A check runs."`
+	Booting   bool       `json:"booting" doc:"on_boot runs, and nothing is started before its end."`
+	Retired   bool       `json:"retired" doc:"It is no longer in the file: its instances may finish, and it ends with the last one."`
+}
+
+// At is a pool and where it is.
+type At struct {
+	_    struct{} `schema:"PoolAt" doc:"A pool and where it is."`
+	Path string   `json:"path" doc:"Of the supervisor that is the pool."`
+	Pool Info     `json:"pool"`
+}
 
 // API returns the pool at a path as the API shows it; nil if there is none.
 func (m *Manager) API(path string) *Info {
@@ -29,10 +55,8 @@ func (c *Controller) api() *Info {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.template.Pool
-	s := &Info{
-		Retired: c.retired, Size: c.wantedSize(), Min: p.Min, Max: p.Ceiling(),
-		Answered: c.demand.Known, Answer: c.demand.Asked, Checking: c.checking && p.Check != nil, Booting: !c.booted,
-	}
+	s := newInfo(p, c.wantedSize(), c.demand, c.checkedAt)
+	s.Retired, s.Checking, s.Booting = c.retired, c.checking && p.Check != nil, !c.booted
 	for _, m := range c.members(seen) {
 		if m.Lives {
 			s.Instances++
@@ -41,12 +65,17 @@ func (c *Controller) api() *Info {
 			}
 		}
 	}
-	if !c.checkedAt.IsZero() && p.Check != nil {
-		at := c.checkedAt
-		s.CheckedAt = &at
+	return s
+}
+
+// newInfo returns what the API shows of the size of a pool and of its check.
+func newInfo(p *spec.Pool, size int, d Demand, checkedAt time.Time) *Info {
+	s := &Info{Size: size, Min: p.Min, Max: p.Ceiling(), Answered: d.Known, Answer: d.Asked}
+	if !checkedAt.IsZero() && p.Check != nil {
+		s.CheckedAt = &checkedAt
 	}
-	if c.demand.Problem != nil {
-		s.Error = c.demand.Problem.Error()
+	if d.Problem != nil {
+		s.Error = d.Problem.Error()
 	}
 	return s
 }
@@ -63,9 +92,7 @@ func (m *Manager) Explain(path string, runs bool) (x Explanation) {
 	if d, ok := m.Drains.Of(path); ok && d.Pool {
 		above, _ := cut(path)
 		x.Hint = "its pool says how many it wants: coppice explain " + above
-		return x
-	}
-	if c := m.Of(path); c != nil {
+	} else if c := m.Of(path); c != nil {
 		return c.explain(runs)
 	}
 	return x
@@ -91,7 +118,7 @@ func (c *Controller) explain(runs bool) (x Explanation) {
 		x.Evidence = append(x.Evidence, "the check has not answered yet: until then it is the minimum")
 	}
 	if c.demand.Problem != nil {
-		x.Evidence = append(x.Evidence, fmt.Sprintf("the last check, %v ago, gave no answer, so that this holds: %v",
+		x.Evidence = append(x.Evidence, fmt.Sprintf("the last check, %v ago, failed, so the last answer still holds: %v",
 			max(0, now.Sub(c.checkedAt)).Round(100*time.Millisecond), c.demand.Problem))
 	}
 	if !runs {

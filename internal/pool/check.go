@@ -1,9 +1,12 @@
 package pool
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -62,7 +65,7 @@ func (r *Runner) Clear(ctx context.Context) error {
 		return nil
 	}
 	if err := r.sweeper.Sweep(ctx, envChecks+"="+r.project); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return fmt.Errorf("what the checks of the last daemon have started cannot be ended: %w", err)
+		return fmt.Errorf("ending processes of the checks of the last daemon: %w", err)
 	}
 	return nil
 }
@@ -81,12 +84,6 @@ func (r *Runner) sweep(ctx context.Context, c Check) error {
 	return err
 }
 
-func (r *Runner) hasLeft(c Check) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.left[c.Mark]
-}
-
 // Run runs a check to its end and returns its answer. A check that takes longer
 // than its timeout, that writes too much, or that runs when ctx ends, is killed. With a
 // check ends everything that it has started, in whatever session; the next one
@@ -98,9 +95,12 @@ func (r *Runner) Run(ctx context.Context, c Check) (int, error) {
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}
-	if r.hasLeft(c) {
+	r.mu.Lock()
+	left := r.left[c.Mark]
+	r.mu.Unlock()
+	if left {
 		if err := r.sweep(ctx, c); err != nil {
-			return 0, fmt.Errorf("what the last check has started cannot be ended: %w", err)
+			return 0, fmt.Errorf("ending processes of the last check: %w", err)
 		}
 	}
 	defer r.sweep(context.WithoutCancel(ctx), c)
@@ -132,4 +132,20 @@ func lastLine(stderr []byte) string {
 		return ""
 	}
 	return ": " + spec.Quote(text)
+}
+
+// parseAnswer reads what a check has printed: one integer, with white space
+// around it. One that is out of range is the nearest that is not.
+func parseAnswer(stdout []byte) (int, error) {
+	text := string(bytes.TrimSpace(stdout))
+	if text == "" {
+		return 0, errors.New("it has printed nothing, expected an integer")
+	}
+	digits := strings.TrimPrefix(strings.TrimPrefix(text, "+"), "-")
+	n, err := strconv.ParseInt(text, 10, 64)
+	// What is out of range is not always read to its end.
+	if err != nil && !errors.Is(err, strconv.ErrRange) || strings.Trim(digits, "0123456789") != "" {
+		return 0, fmt.Errorf("it has printed %s, expected an integer", spec.Quote(text))
+	}
+	return int(min(max(n, math.MinInt32), math.MaxInt32)), nil
 }

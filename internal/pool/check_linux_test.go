@@ -14,8 +14,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// patient is longer than any test waits for something that happens.
-const patient = time.Minute
+// waitTimeout is longer than any test waits for something that happens.
+const waitTimeout = time.Minute
 
 func shell(t *testing.T, script string, timeout time.Duration) Check {
 	t.Helper()
@@ -41,7 +41,7 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			n, err := NewRunner(t.Name()).Run(t.Context(), shell(t, tt.script, patient))
+			n, err := NewRunner(t.Name()).Run(t.Context(), shell(t, tt.script, waitTimeout))
 			got := strconv.Itoa(n)
 			if err != nil {
 				got = err.Error()
@@ -55,7 +55,7 @@ func TestRun(t *testing.T) {
 
 func TestRunMissing(t *testing.T) {
 	t.Parallel()
-	c := shell(t, "", patient)
+	c := shell(t, "", waitTimeout)
 	c.Argv = []string{"./nothing"}
 	if _, err := NewRunner(t.Name()).Run(t.Context(), c); !errors.Is(err, proc.ErrCommand) {
 		t.Errorf("got %v", err)
@@ -82,7 +82,7 @@ func left(t *testing.T, file string) (alive []string) {
 		if err != nil {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), patient)
+		ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 		if id.AwaitDeath(ctx) != nil {
 			alive = append(alive, word)
 		}
@@ -91,9 +91,9 @@ func left(t *testing.T, file string) (alive []string) {
 	return alive
 }
 
-// brood starts a process in the group of the check and one in a session of its
+// startChildren starts a process in the group of the check and one in a session of its
 // own, neither of which is in the middle of an exec when it goes on.
-const brood = `mkfifo never; sh -c 'echo $$ >> pids; : > one; read x < never' & setsid sh -c 'echo $$ >> pids; : > two; read x < never' &
+const startChildren = `mkfifo never; sh -c 'echo $$ >> pids; : > one; read x < never' & setsid sh -c 'echo $$ >> pids; : > two; read x < never' &
 	while ! test -e one || ! test -e two; do sleep 0.01; done; : > up; `
 
 // TestRunLeavesNothing: with a check ends all that it has started, when it
@@ -102,7 +102,7 @@ func TestRunLeavesNothing(t *testing.T) {
 	t.Parallel()
 	t.Run("ends", func(t *testing.T) {
 		t.Parallel()
-		c := shell(t, brood+"echo 5", patient)
+		c := shell(t, startChildren+"echo 5", waitTimeout)
 		if n, err := NewRunner(t.Name()).Run(t.Context(), c); n != 5 || err != nil {
 			t.Errorf("got %d, %v", n, err)
 		}
@@ -112,7 +112,7 @@ func TestRunLeavesNothing(t *testing.T) {
 	})
 	t.Run("hangs", func(t *testing.T) {
 		t.Parallel()
-		c := shell(t, brood+"echo 5; wait", 3*time.Second)
+		c := shell(t, startChildren+"echo 5; wait", 3*time.Second)
 		_, err := NewRunner(t.Name()).Run(t.Context(), c)
 		if err == nil || err.Error() != "it has not ended within 3s" {
 			t.Errorf("got %v", err)
@@ -126,11 +126,11 @@ func TestRunLeavesNothing(t *testing.T) {
 	})
 	t.Run("is given up", func(t *testing.T) {
 		t.Parallel()
-		c := shell(t, brood+"wait", patient)
+		c := shell(t, startChildren+"wait", waitTimeout)
 		enough := errors.New("the controller ends")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		go func() {
-			for deadline := time.Now().Add(patient); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(waitTimeout); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 				if _, err := os.Stat(filepath.Join(c.Dir, "up")); err == nil {
 					break
 				}
@@ -150,7 +150,7 @@ func TestRunLeavesNothing(t *testing.T) {
 // before the next one begins, and nothing else.
 func TestClear(t *testing.T) {
 	t.Parallel()
-	c := shell(t, `kill -0 $(cat pids) 2>/dev/null && echo 1 || echo 0`, patient)
+	c := shell(t, `kill -0 $(cat pids) 2>/dev/null && echo 1 || echo 0`, waitTimeout)
 	start := func(mark string) *proc.Process {
 		p, err := proc.Start(proc.Command{Argv: []string{"sleep", "600"}, Env: append(c.Env, envChecks+"="+mark)}, proc.Output{})
 		if err != nil {
@@ -179,13 +179,13 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// TestRunBeside: checks do not wait for each other.
-func TestRunBeside(t *testing.T) {
+// TestRunConcurrently: checks do not wait for each other.
+func TestRunConcurrently(t *testing.T) {
 	t.Parallel()
 	dir, r := t.TempDir(), NewRunner(t.Name())
 	answers := make(chan error, 2)
 	for _, script := range []string{"touch a; while ! test -e b; do sleep 0.01; done; echo 1", "touch b; while ! test -e a; do sleep 0.01; done; echo 1"} {
-		c := shell(t, script, patient)
+		c := shell(t, script, waitTimeout)
 		c.Dir = dir
 		c.Mark += script[:7]
 		go func() {

@@ -19,7 +19,9 @@ type Controller struct {
 	checkNow chan struct{} // holds a token when the check is to run at once
 	gone     chan struct{} // closed when the fleet no longer has the pool
 	first    chan struct{} // closed when the fleet has what the first check has asked for, or never will
-	once     sync.Once
+
+	// closeFirst closes first. It may be called more than once.
+	closeFirst func()
 
 	mu        sync.Mutex
 	template  *spec.Agent
@@ -42,10 +44,11 @@ type Controller struct {
 const retryDelay = 500 * time.Millisecond
 
 func newController(m *Manager, path string, template *spec.Agent) *Controller {
+	first := make(chan struct{})
 	return &Controller{
 		m: m, path: path, template: template,
 		wake: make(chan struct{}, 1), checkNow: make(chan struct{}, 1),
-		gone: make(chan struct{}), first: make(chan struct{}),
+		gone: make(chan struct{}), first: first, closeFirst: sync.OnceFunc(func() { close(first) }),
 		adding: make(map[string]bool), removing: make(map[string]bool),
 	}
 }
@@ -53,13 +56,10 @@ func newController(m *Manager, path string, template *spec.Agent) *Controller {
 // Path returns the path of the pool.
 func (c *Controller) Path() string { return c.path }
 
-// settleFirst ends the wait of AwaitFirst.
-func (c *Controller) settleFirst() { c.once.Do(func() { close(c.first) }) }
-
 // run runs the control loop. It ends with the daemon, or when the file no longer has the
 // pool and all of its instances are gone.
 func (c *Controller) run(ctx context.Context) {
-	defer c.settleFirst()
+	defer c.closeFirst()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -156,7 +156,7 @@ func (c *Controller) reconcile() (next time.Time) {
 	if changed || over {
 		c.apply()
 	} else if c.asked && c.applying == 0 {
-		c.settleFirst()
+		c.closeFirst()
 	}
 	return next
 }

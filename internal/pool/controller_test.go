@@ -124,8 +124,8 @@ func (f *fakeFleet) DecideSurplus(path, why string) {
 	})
 }
 
-// rig is a Manager of the pool t/w.
-type rig struct {
+// harness is a Manager of the pool t/w.
+type harness struct {
 	*Manager
 	t     *testing.T
 	fleet *fakeFleet
@@ -136,9 +136,9 @@ type rig struct {
 	err   error
 }
 
-func newRig(t *testing.T, db store.Store) *rig {
+func newHarness(t *testing.T, db store.Store) *harness {
 	f := &fakeFleet{living: make(map[string]Instance), drains: make(map[string]drain.State), pending: make(map[string]bool)}
-	r := &rig{t: t, fleet: f, db: db}
+	r := &harness{t: t, fleet: f, db: db}
 	ctx, end := context.WithCancel(t.Context())
 	r.end = end
 	r.Manager = NewManager(Options{
@@ -168,13 +168,13 @@ func declared(p spec.Pool) map[string]*spec.Node {
 }
 
 // answers lets the check say something, now.
-func (r *rig) answers(n int, err error) {
+func (r *harness) answers(n int, err error) {
 	r.fleet.do(func() { r.says, r.err = n, err })
 	r.CheckAll()
 	synctest.Wait()
 }
 
-func (r *rig) lives(want string) {
+func (r *harness) lives(want string) {
 	r.t.Helper()
 	synctest.Wait()
 	r.fleet.mu.Lock()
@@ -184,7 +184,7 @@ func (r *rig) lives(want string) {
 	}
 }
 
-func (r *rig) finishes(path string) {
+func (r *harness) finishes(path string) {
 	r.fleet.do(func() {
 		d := r.fleet.drains[path]
 		d.Finished = true
@@ -193,7 +193,7 @@ func (r *rig) finishes(path string) {
 	r.Wake(path)
 }
 
-func (r *rig) logged(want ...string) {
+func (r *harness) logged(want ...string) {
 	r.t.Helper()
 	r.fleet.mu.Lock()
 	defer r.fleet.mu.Unlock()
@@ -208,7 +208,7 @@ var three = spec.Pool{
 
 func TestController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, memory.New())
+		r := newHarness(t, memory.New())
 		defer r.end()
 		r.says = 7
 		if err := r.Restore(t.Context(), declared(three), nil, false); err != nil {
@@ -261,7 +261,7 @@ func TestController(t *testing.T) {
 // What cannot be applied is taken back, and tried again.
 func TestApplyFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, memory.New())
+		r := newHarness(t, memory.New())
 		defer r.end()
 		r.fleet.broken = errors.New("the store is gone")
 		r.Start()
@@ -280,7 +280,7 @@ func TestApplyFails(t *testing.T) {
 // The first instances of a pool that does not run are not waited for.
 func TestAwaitFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, memory.New())
+		r := newHarness(t, memory.New())
 		defer r.end()
 		r.fleet.stopped = true
 		r.Start()
@@ -295,7 +295,7 @@ func TestAwaitFirst(t *testing.T) {
 func TestRetire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
-		r := newRig(t, db)
+		r := newHarness(t, db)
 		r.says = 3
 		r.Start()
 		r.Adjust(declared(three), nil)
@@ -315,7 +315,7 @@ func TestRetire(t *testing.T) {
 		r.lives("w-2 w-3")
 		r.end() // the daemon is killed
 
-		next := newRig(t, db)
+		next := newHarness(t, db)
 		defer next.end()
 		next.fleet.living, next.fleet.drains = r.fleet.living, r.fleet.drains
 		if err := next.Restore(t.Context(), nil, []string{"t/w/w-2", "t/w/w-3", "t/other"}, false); err != nil {
@@ -341,7 +341,7 @@ func TestRetire(t *testing.T) {
 func TestRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
-		r := newRig(t, db)
+		r := newHarness(t, db)
 		r.says = 2
 		r.Start()
 		r.Adjust(declared(spec.Pool{Max: 3, Check: []string{"q"}}), nil)
@@ -359,7 +359,7 @@ func TestRestore(t *testing.T) {
 			{true, []string{"t/w/w-2"}, nil, "w-2"},
 			{true, nil, nil, ""},
 		} {
-			next := newRig(t, db)
+			next := newHarness(t, db)
 			file := declared(spec.Pool{Max: 3, Check: []string{"q"}})
 			if err := next.Restore(t.Context(), file, c.running, c.orderly); err != nil {
 				t.Fatal(err)

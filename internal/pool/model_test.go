@@ -11,9 +11,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// world is a pool whose plans are carried out at once, but for the end of who is
+// poolModel is a pool whose plans are carried out at once, but for the end of who is
 // removed, which takes its time.
-type world struct {
+type poolModel struct {
 	agent   *spec.Agent
 	demand  Demand
 	now     time.Time
@@ -21,9 +21,9 @@ type world struct {
 	lastGot int // the last good answer; -1 before there was one
 }
 
-func (w *world) wanted() []string { return w.agent.Instances(w.demand.Size(w.agent.Pool)) }
+func (w *poolModel) wanted() []string { return w.agent.Instances(w.demand.Size(w.agent.Pool)) }
 
-func (w *world) find(name string) *Member {
+func (w *poolModel) find(name string) *Member {
 	i := slices.IndexFunc(w.members, func(m Member) bool { return m.Name == name })
 	if i < 0 {
 		return nil
@@ -32,7 +32,7 @@ func (w *world) find(name string) *Member {
 }
 
 // patrol plans and carries out, and holds the plan to the rules.
-func (w *world) patrol(t *rapid.T) {
+func (w *poolModel) patrol(t *rapid.T) {
 	wanted := w.wanted()
 	steps, next := Plan(w.now, wanted, w.members)
 	lowest := 1 << 30 // of those who are asked, which go from the end
@@ -87,8 +87,8 @@ func (w *world) patrol(t *rapid.T) {
 	}
 }
 
-// settled: what is wanted exists, and nothing else but what still has time.
-func (w *world) settled(t *rapid.T) {
+// checkConverged: what is wanted exists, and nothing else but what still has time.
+func (w *poolModel) checkConverged(t *rapid.T) {
 	for range 3 { // those who are removed go, those who come back come
 		w.patrol(t)
 		w.members = slices.DeleteFunc(w.members, func(m Member) bool { return m.Leaving })
@@ -124,7 +124,7 @@ func TestPoolModel(t *testing.T) {
 		return p
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{agent: &spec.Agent{Name: "w", Pool: somePool.Draw(t, "pool")}, now: noon, lastGot: -1}
+		w := &poolModel{agent: &spec.Agent{Name: "w", Pool: somePool.Draw(t, "pool")}, now: noon, lastGot: -1}
 		some := func() *Member {
 			if len(w.members) == 0 {
 				t.Skip("no members")
@@ -162,14 +162,14 @@ func TestPoolModel(t *testing.T) {
 			},
 			"reload":  func(t *rapid.T) { w.agent = &spec.Agent{Name: "w", Pool: somePool.Draw(t, "pool")}; w.sort() },
 			"patrol":  w.patrol,
-			"settled": w.settled,
+			"settled": w.checkConverged,
 			"":        func(*rapid.T) {},
 		})
 	})
 }
 
 // sort puts members into the order of the file.
-func (w *world) sort() {
+func (w *poolModel) sort() {
 	order := w.agent.Sorted(names(w.members))
 	slices.SortFunc(w.members, func(a, b Member) int { return slices.Index(order, a.Name) - slices.Index(order, b.Name) })
 }

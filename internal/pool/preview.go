@@ -21,8 +21,8 @@ type preview struct {
 	suspended bool     // by the file: its check does not run
 	running   []string // names of instances that run, or may
 
-	demand Demand
-	at     time.Time
+	demand    Demand
+	checkedAt time.Time
 }
 
 // EnvironFunc returns the user and the environment of commands of a pool; see Fleet.
@@ -93,7 +93,7 @@ func (p *preview) check(ctx context.Context, r *Runner, socket string, environOf
 			n, err = r.Run(ctx, newCheck(p.template, user, append(env, environ(p.template, p.size())...), mark))
 		}
 	}
-	p.demand, p.at = p.demand.Answered(n, err), time.Now()
+	p.demand, p.checkedAt = p.demand.Answered(n, err), time.Now()
 }
 
 // size returns how many instances there should be. While the check has not answered, what
@@ -134,15 +134,7 @@ func (p *preview) surplus() (all []RoundAction) {
 
 // api returns the pool as the API shows it.
 func (p *preview) api() At {
-	s := Info{
-		Size: p.size(), Instances: len(p.running), Min: p.template.Pool.Min, Max: p.template.Pool.Ceiling(),
-		Answer: p.demand.Asked, Answered: p.demand.Known,
-	}
-	if p.template.Pool.Check != nil && !p.at.IsZero() {
-		s.CheckedAt = &p.at
-	}
-	if p.demand.Problem != nil {
-		s.Error = p.demand.Problem.Error()
-	}
-	return At{Path: p.path, Pool: s}
+	s := newInfo(p.template.Pool, p.size(), p.demand, p.checkedAt)
+	s.Instances = len(p.running)
+	return At{Path: p.path, Pool: *s}
 }

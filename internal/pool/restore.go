@@ -76,7 +76,7 @@ func (m *Manager) restoreRetired(ctx context.Context) error {
 		var kept savedPool
 		if json.Unmarshal(s.Value, &kept) != nil || kept.Template == nil || kept.Template.Pool == nil ||
 			retiredKey(kept.Path) != s.Key {
-			m.Logger.Warn("cannot read a retired pool and stops its instances", "key", s.Key)
+			m.Logger.Warn("cannot read a retired pool; stopping its instances", "key", s.Key)
 			continue
 		}
 		if m.byPath[kept.Path] != nil {
@@ -85,7 +85,7 @@ func (m *Manager) restoreRetired(ctx context.Context) error {
 		}
 		c := newController(m, kept.Path, kept.Template)
 		c.retired, c.booted = true, true
-		c.settleFirst()
+		c.closeFirst()
 		m.byPath[kept.Path] = c
 	}
 	return nil

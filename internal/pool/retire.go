@@ -57,7 +57,7 @@ func (c *Controller) retire() bool {
 		return false
 	}
 	c.retired = true
-	c.settleFirst()
+	c.closeFirst()
 	left := instances(len(c.names) + len(c.removing))
 	c.m.Append(event.Event{
 		Type: event.PoolRetired, Path: c.path, Actor: "controller",
