@@ -264,7 +264,7 @@ func TestRuntimeChanges(t *testing.T) {
 	end()
 	unseen.awaitEnd(t)
 	f.rewrite(agents(inTmux)...)
-	if out := f.do("doctor"); !strings.Contains(out, "t/a lives in runtime proc") {
+	if out := f.do("doctor"); !strings.Contains(out, "t/a runs in runtime proc") {
 		t.Errorf("doctor: %s", out)
 	}
 	f.up()

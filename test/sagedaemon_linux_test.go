@@ -251,7 +251,7 @@ func TestSageInDaemonRefused(t *testing.T) {
 	}{
 		"error":    {"", "agent A { on start { print(1 + true); } }\nrun A;", []string{"p.sg:1:", "p.sg is not valid"}},
 		"no run":   {"", "agent A { }", []string{"runs nothing"}},
-		"twice":    {"[[supervisor]]\nname = \"s\"\nchildren = [\"db\"]\n", "supervisor R { strategy: OneForOne children { \"db\" { } } }\nrun R;", []string{`"db" is a child of the supervisor "s" and of the program`}},
+		"twice":    {"[[supervisor]]\nname = \"s\"\nchildren = [\"db\"]\n", "supervisor R { strategy: OneForOne children { \"db\" { } } }\nrun R;", []string{`"db" is a child of both the supervisor "s" and the program`}},
 		"one name": {"", "agent db { on start { } }\nsupervisor R { strategy: OneForOne children { db { } } }\nrun R;", []string{`"db" is both in the file and in the program`}},
 		"unknown":  {"", "supervisor R { strategy: OneForOne children { \"bd\" { } } }\nrun R;", []string{"p.sg:1:47", "its agents are db"}},
 	} {

@@ -97,7 +97,7 @@ func TestSagePlainWarnings(t *testing.T) {
 	write(t, filepath.Join(dir, "main.sg"), "agent Main {\n    @persistent n: Int\n\n    on start {\n        self.n += 1;\n    }\n}\n\nrun Main;\n")
 	r := launch(t, dir, "run", "main.sg")
 	r.wantExit(exitOK)
-	const want = "coppice: warning: beliefs are forgotten when the program ends: there is no grove.toml that says where to keep them (agent Main)\n"
+	const want = "coppice: warning: beliefs are lost when the program ends; a grove.toml can name a file for them (agent Main)\n"
 	if got := r.err.String(); got != want {
 		t.Errorf("%q", got)
 	}

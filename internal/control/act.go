@@ -40,7 +40,7 @@ func (m *Manager) Act(ctx context.Context, path string, action Action) (Acted, e
 	before, _ := sup.Child(id)
 	if w, _ := m.Reconcile.Waits(path); w.For != "" && before.State == supervisor.Waiting &&
 		(action == Start || action == Resume) {
-		return none, fmt.Errorf("%w: %s waits for %s and is started by itself then; see: coppice explain %s",
+		return none, fmt.Errorf("%w: %s waits for %s and starts on its own then; see: coppice explain %s",
 			api.ErrConflict, path, w.For, path)
 	}
 	already := Acted{Already: []string{path}}
@@ -51,16 +51,16 @@ func (m *Manager) Act(ctx context.Context, path string, action Action) (Acted, e
 		return none, fmt.Errorf("%w: %s was stopped by hand, not suspended; start it with: coppice start %[2]s",
 			api.ErrConflict, path)
 	}
-	goesOn := false
+	drainCanceled := false
 	if d, ok := m.Drains.Of(path); action.starts() && (!ok || !d.Renew || action == Restart) {
-		goesOn = m.Drains.Cancel(ctx, path)
+		drainCanceled = m.Drains.Cancel(ctx, path)
 	}
 	if action != Reset {
 		m.Restarts.Drop(path, 0, fmt.Sprintf("%s was asked for %s", action, asker(by)))
 	}
 	done, err := m.actOn(ctx, sup, id, action)
 	switch {
-	case errors.Is(err, supervisor.ErrRunning) && goesOn:
+	case errors.Is(err, supervisor.ErrRunning) && drainCanceled:
 		done = Acted{Changed: 1}
 	case errors.Is(err, supervisor.ErrRunning):
 		return already, nil // meanwhile
@@ -74,7 +74,7 @@ func (m *Manager) Act(ctx context.Context, path string, action Action) (Acted, e
 		actor = order.PathOf(by)
 	}
 	m.Log.Append(event.Event{
-		Type: requested(action), Path: path, Actor: actor,
+		Type: eventTypes[action], Path: path, Actor: actor,
 		Message: fmt.Sprintf("%s: %s asked for %s", path, action, asker(by)),
 	})
 	m.waitDurable(ctx, path, before, action)
@@ -106,32 +106,17 @@ func isAlready(i supervisor.ChildInfo, action Action) bool {
 // resumes reports whether the resume of what a child is in is about the child:
 // it, or something in it, may be suspended.
 func (m *Manager) resumes(path string, i supervisor.ChildInfo) bool {
-	if m.Triggers.HeldBy(path) == supervisor.ReasonSuspended {
-		return true
-	}
-	return journal.Suspended(i.State, i.Reason) || i.Sub != nil
+	return i.Sub != nil || journal.Suspended(i.State, i.Reason) || m.Triggers.HeldBy(path) == supervisor.ReasonSuspended
 }
 
-// requested is the event of an action that was asked for by hand.
-func requested(action Action) event.Type {
-	switch action {
-	case Reset:
-		return event.AgentReset
-	case Suspend:
-		return event.AgentSuspended
-	case Resume:
-		return event.AgentResumed
-	case Start:
-		return event.AgentStartRequested
-	case Restart:
-		return event.AgentRestartRequested
-	}
-	return event.AgentStopRequested
+// eventTypes are the types of the events that log requested actions.
+var eventTypes = map[Action]event.Type{
+	Start: event.AgentStartRequested, Stop: event.AgentStopRequested, Restart: event.AgentRestartRequested,
+	Reset: event.AgentReset, Suspend: event.AgentSuspended, Resume: event.AgentResumed,
 }
 
 // actBelow does something to all children of a supervisor at the same time.
-func (m *Manager) actBelow(ctx context.Context, sup *supervisor.Supervisor, action Action) (all Acted,
-	err error) {
+func (m *Manager) actBelow(ctx context.Context, sup *supervisor.Supervisor, action Action) (all Acted, err error) {
 	children, err := sup.Children()
 	if err != nil {
 		return all, Error(sup.Path(), err)
@@ -159,8 +144,7 @@ func (m *Manager) actBelow(ctx context.Context, sup *supervisor.Supervisor, acti
 		if action == Resume && !m.resumes(path, child) {
 			continue
 		}
-		action, ok := m.actionBelow(path, child, action)
-		if ok {
+		if action, ok := m.actionBelow(path, child, action); ok {
 			wg.Go(func() {
 				done[i], errs[i] = m.Act(ctx, path, action)
 				if action == Stop && m.Once && errors.Is(errs[i], api.ErrStopping) {
@@ -185,8 +169,7 @@ func (m *Manager) actBelow(ctx context.Context, sup *supervisor.Supervisor, acti
 }
 
 // actOn does something to a child.
-func (m *Manager) actOn(ctx context.Context, sup *supervisor.Supervisor, id string, action Action) (Acted,
-	error) {
+func (m *Manager) actOn(ctx context.Context, sup *supervisor.Supervisor, id string, action Action) (Acted, error) {
 	one := Acted{Changed: 1}
 	path := sup.Path() + "/" + id
 	if m.Triggers.Has(path) {
@@ -194,8 +177,7 @@ func (m *Manager) actOn(ctx context.Context, sup *supervisor.Supervisor, id stri
 	}
 	info, err := sup.Child(id)
 	if errors.Is(err, supervisor.ErrNotFound) && (action == Start || action == Restart) {
-		spec, known := m.Tree.Fleet().Specs[path]
-		if known {
+		if spec, known := m.Tree.Fleet().Specs[path]; known {
 			spec.Saved = &supervisor.Saved{Incarnation: m.Tree.LastIncarnation(path)}
 			_, err = sup.StartChild(ctx, spec)
 		}
@@ -208,8 +190,7 @@ func (m *Manager) actOn(ctx context.Context, sup *supervisor.Supervisor, id stri
 		info.State == supervisor.Running) {
 		return m.actBelow(ctx, info.Sub, action)
 	}
-	by := api.OrderOf(ctx)
-	if action.starts() && by != "" {
+	if by := api.OrderOf(ctx); action.starts() && by != "" {
 		return one, m.startForOrder(ctx, sup, info, by)
 	}
 	return one, m.actOnChild(ctx, sup, info, action)
@@ -284,8 +265,7 @@ func heldForOrder(path string, s supervisor.State) error {
 
 // countedForOrder is the answer to an order whose start counts for a limit.
 func countedForOrder(path string, err error) error {
-	var limit *supervisor.LimitError
-	if errors.As(err, &limit) {
+	if limit, ok := errors.AsType[*supervisor.LimitError](err); ok {
 		return fmt.Errorf("%w: %s was %w, and is held by its limit (%v); see: coppice explain %s",
 			api.ErrConflict, path, limit.Exit.Err, limit.Limit, path)
 	}

@@ -13,7 +13,7 @@ func TestEventTypes(t *testing.T) {
 		Start: event.AgentStartRequested, Stop: event.AgentStopRequested, Restart: event.AgentRestartRequested,
 		Reset: event.AgentReset, Suspend: event.AgentSuspended, Resume: event.AgentResumed,
 	} {
-		got[want] = requested(action)
+		got[want] = eventTypes[action]
 	}
 	for want, is := range got {
 		if is != want {

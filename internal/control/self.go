@@ -21,20 +21,19 @@ const minRestartAge = time.Second
 // that it will come.
 func (m *Manager) RequestRestart(ctx context.Context, who token.Caller, reason string) error {
 	if m.Triggers.Has(who.Path) {
-		return fmt.Errorf("%w: a run of %s is not restarted, it ends, and its Aidefile says what follows",
+		return fmt.Errorf("%w: a run of %s cannot be restarted; end it, and its Aidefile decides what follows",
 			api.ErrConflict, who.Path)
 	}
 	if m.Drains.Has(who.Path) {
-		return fmt.Errorf("%w: %s is asked to finish, and is stopped then", api.ErrConflict, who.Path)
+		return fmt.Errorf("%w: %s is being drained", api.ErrConflict, who.Path)
 	}
 	if m.Health.Incarnation(who).Failed() {
-		return fmt.Errorf("%w: %s has failed; what comes next is decided as after every failure", api.ErrConflict,
-			who.Path)
+		return fmt.Errorf("%w: %s has failed; its restart policy decides what follows", api.ErrConflict, who.Path)
 	}
 	return m.Restarts.Request(ctx, who, reason)
 }
 
-var errNotStarted = errors.New("it could not be started; what comes next is decided as after every failure")
+var errNotStarted = errors.New("it could not be started; its restart policy decides what follows")
 
 // RestartRequested restarts the agent of an incarnation that has asked for it, as a restart by hand
 // does, unless that has a successor or no longer asks for it.

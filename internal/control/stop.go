@@ -4,8 +4,9 @@ import (
 	"context"
 	pathpkg "path"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -44,26 +45,23 @@ func (m *Manager) AdoptBelow(ctx context.Context, path string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, adoptTime)
 	defer cancel()
-	ensure := func(path string) {
+	ensure := func(path string) error {
 		if sup, id, err := m.Tree.Locate(path); err == nil {
 			sup.EnsureChild(ctx, id) // unless it was started meanwhile
 		}
+		return nil
 	}
 	for _, at := range m.Tree.Fleet().Order { // parents first
 		if above[at] {
 			ensure(at)
 		}
 	}
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, maxAdoptions)
+	var g errgroup.Group
+	g.SetLimit(maxAdoptions)
 	for _, path := range agents {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			ensure(path)
-		})
+		g.Go(func() error { return ensure(path) })
 	}
-	wg.Wait()
+	g.Wait()
 }
 
 // StopChild stops a child by calling stop; with a supervisor, all agents below it in their order. That

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	pathpkg "path"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
@@ -17,26 +18,12 @@ import (
 // suspensionKey is there while a person has suspended the whole project.
 const suspensionKey = "project/suspended"
 
-// suspension is that a person has suspended the whole project: nothing is
-// started until it is resumed, whatever the file says and becomes. Agents that
-// were stopped by hand before stay so after that.
+// suspension is the suspension of the whole project by a person: nothing starts
+// until it is resumed, whatever the file says. Agents that were stopped by hand
+// before stay stopped after that.
 type suspension struct {
-	changing sync.Mutex // held while it begins or ends
-
-	mu    sync.Mutex
-	since time.Time // zero: it is not suspended
-}
-
-func (s *suspension) begun() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.since
-}
-
-func (s *suspension) set(since time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.since = since
+	changing sync.Mutex                // held while it begins or ends
+	since    atomic.Pointer[time.Time] // nil: the project is not suspended
 }
 
 // Restore reads whether a person has suspended the project before.
@@ -52,12 +39,12 @@ func (m *Manager) Restore(ctx context.Context) error {
 	if json.Unmarshal(stored[0].Value, &since) != nil || since.IsZero() {
 		since = m.Started // what a person has decided holds, whenever that was
 	}
-	m.suspension.set(since)
+	m.suspension.since.Store(&since)
 	return nil
 }
 
 // IsProjectSuspended reports whether a person has suspended the project.
-func (m *Manager) IsProjectSuspended() bool { return !m.suspension.begun().IsZero() }
+func (m *Manager) IsProjectSuspended() bool { return m.suspension.since.Load() != nil }
 
 // SuspendedBy returns why a node of the fleet is suspended, such as "the project is suspended" or
 // "the file suspends it"; "" if it is not.
@@ -76,9 +63,9 @@ func (m *Manager) SuspendedBy(path string) string {
 
 // ProjectSuspended says why the whole project does not run, and what to do; "" if it does.
 func (m *Manager) ProjectSuspended() string {
-	since := m.suspension.begun()
+	since := m.suspension.since.Load()
 	switch {
-	case !since.IsZero():
+	case since != nil:
 		return fmt.Sprintf("suspended by hand since %s; go on with: coppice resume",
 			since.Local().Format(time.DateTime))
 	case m.Tree.Fleet().Tree.Root.Suspended:
@@ -115,7 +102,7 @@ func (m *Manager) suspendProject(ctx context.Context) error {
 	root := m.Tree.Root().Path()
 	if !m.IsProjectSuspended() {
 		since := time.Now()
-		m.suspension.set(since)
+		m.suspension.since.Store(&since)
 		value, _ := json.Marshal(since) // a time of this century
 		var ops []store.Op
 		if !m.Once {
@@ -123,7 +110,7 @@ func (m *Manager) suspendProject(ctx context.Context) error {
 		}
 		if err := m.Journal.Write(event.Event{
 			Type: event.ProjectSuspended, Path: root, Actor: "user",
-			Message: root + " is suspended by hand, with all in it",
+			Message: root + " is suspended by hand, with everything in it",
 		}, ops...); err != nil {
 			m.Logger.Warn("cannot persist the suspension of the project", "error", err)
 		}
@@ -139,7 +126,7 @@ func (m *Manager) resumeProject(ctx context.Context) error {
 	m.suspension.changing.Lock()
 	defer m.suspension.changing.Unlock()
 	root := m.Tree.Root().Path()
-	m.suspension.set(time.Time{})
+	m.suspension.since.Store(nil)
 	if err := m.Journal.Write(event.Event{
 		Type: event.ProjectResumed, Path: root, Actor: "user", Message: root + " is resumed by hand",
 	}, store.Op{Kind: store.Delete, Key: suspensionKey}); err != nil {
@@ -180,13 +167,8 @@ func (m *Manager) actOnProject(ctx context.Context, action Action) (done Acted, 
 
 // checkSuspended refuses to start what is suspended.
 func (m *Manager) checkSuspended(path string, action Action) error {
-	switch action {
-	case Start, Restart, Resume:
-	default:
-		return nil
-	}
 	switch why := m.SuspendedBy(path); {
-	case why == "":
+	case why == "" || !action.starts():
 		return nil
 	case m.IsProjectSuspended():
 		return fmt.Errorf("%w: %s: %s; go on with: coppice resume", api.ErrConflict, path, why)

@@ -69,7 +69,7 @@ func TestDependenciesInGroups(t *testing.T) {
 				if nodes, err = p.status.Nodes(context.Background(), "s/c"); err != nil || nodes[0].State != "waiting" || nodes[0].Reason != "waits for t/s/b" {
 					t.Errorf("c is %+v, %v", nodes, err)
 				}
-				if _, err := p.control.Act(context.Background(), "s/b", control.Start); !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "t/s/b waits for t/db and is started by itself then") {
+				if _, err := p.control.Act(context.Background(), "s/b", control.Start); !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "t/s/b waits for t/db and starts on its own then") {
 					t.Errorf("start: %v", err)
 				}
 				s.plays("t/db", slow)

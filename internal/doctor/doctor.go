@@ -114,13 +114,13 @@ func (d *doctor) daemon(ctx context.Context) {
 	case err == nil:
 		d.note("daemon", LevelProblem, "", "process %d answers, but does not hold the lock", status.Controller.PID)
 	case locked:
-		d.note("daemon", LevelProblem, fmt.Sprintf("if it hangs: kill -9 %d; agents go on, the "+
-			"next daemon takes them over", holder.PID),
+		d.note("daemon", LevelProblem,
+			fmt.Sprintf("if it hangs: kill -9 %d; agents keep running, and the next daemon adopts them", holder.PID),
 			"process %d holds the lock, but does not answer: %v", holder.PID, err)
 	case errors.Is(err, api.ErrUnauthorized):
 		d.note("daemon", LevelProblem, "", "%v", err)
 	default:
-		d.note("daemon", LevelOK, "coppice up -d", "none runs")
+		d.note("daemon", LevelOK, "coppice up -d", "not running")
 	}
 }
 
@@ -138,10 +138,10 @@ func (d *doctor) store(ctx context.Context) {
 	}
 	switch {
 	case d.running:
-		d.note("store", LevelOK, "", "in the hands of the daemon; see coppice status")
+		d.note("store", LevelOK, "", "in use by the daemon; see coppice status")
 		return
 	case !sqlite.Exists(path):
-		d.note("store", LevelOK, "", "there is none yet")
+		d.note("store", LevelOK, "", "does not exist yet")
 		return
 	}
 	db, err := sqlite.Open(ctx, path)
@@ -152,8 +152,7 @@ func (d *doctor) store(ctx context.Context) {
 		d.note("store", LevelOK, "", "%s is sound", path)
 		return
 	}
-	var damaged *sqlite.FileError
-	if !errors.As(err, &damaged) || !d.fix {
+	if _, damaged := errors.AsType[*sqlite.FileError](err); !damaged || !d.fix {
 		d.note("store", LevelProblem, "coppice doctor --fix", "%v", err)
 		return
 	}
@@ -186,12 +185,12 @@ func (d *doctor) slots(ctx context.Context) {
 			a := d.declared(o.Path)
 			switch {
 			case o.Life == runtime.Unknown:
-				d.note("agents", LevelProblem, "", "%s: cannot tell whether it lives: %s", o.Path, o.Detail)
+				d.note("agents", LevelProblem, "", "%s: unknown whether it runs: %s", o.Path, o.Detail)
 			case o.Life == runtime.Alive && d.agents != nil && a == nil:
 				d.orphan(ctx, rt, o)
 			case o.Life == runtime.Alive && a != nil && a.Runtime.String() != rt.Kind():
 				d.note("agents", LevelWarning, "coppice up moves it",
-					"%s lives in runtime %s, process %d, but the file says %v", o.Path, rt.Kind(), o.PID, a.Runtime)
+					"%s runs in runtime %s, process %d, but the file says %v", o.Path, rt.Kind(), o.PID, a.Runtime)
 				alive++
 			case o.Life == runtime.Alive:
 				alive++
@@ -253,14 +252,14 @@ func isDir(path string) bool {
 func (d *doctor) orphan(ctx context.Context, rt runtime.Runtime, o runtime.Observation) {
 	if !d.fix || d.running {
 		d.note("agents", LevelProblem, "coppice up, or coppice doctor --fix, stops it",
-			"%s lives, process %d, but the file does not name it", o.Path, o.PID)
+			"%s runs, process %d, but is not in the file", o.Path, o.PID)
 		return
 	}
 	if err := agent.Evict(ctx, rt, o.Path, supervisor.DefaultShutdown); err != nil {
-		d.note("agents", LevelProblem, "", "%s cannot be stopped: %v", o.Path, err)
+		d.note("agents", LevelProblem, "", "stopping %s: %v", o.Path, err)
 		return
 	}
-	d.note("agents", LevelFixed, "", "%s, which the file does not name, was stopped", o.Path)
+	d.note("agents", LevelFixed, "", "%s, which is not in the file, was stopped", o.Path)
 }
 
 func (d *doctor) disk() {
@@ -271,7 +270,7 @@ func (d *doctor) disk() {
 	}
 	free := st.Bavail * uint64(st.Bsize)
 	if free < minFree {
-		d.note("disk", LevelProblem, "make room; agents run on meanwhile, but nothing new is remembered",
+		d.note("disk", LevelProblem, "free some space; agents keep running, but nothing can be saved",
 			"%d MiB free in %s", free>>20, d.project.Dir)
 		return
 	}
@@ -306,7 +305,7 @@ func (d *doctor) groups() {
 	}
 	if len(cpu) > 0 {
 		slices.Sort(cpu)
-		d.note("limits", LevelWarning, "", "cpu of %s is not enforced: only control groups know of cores",
+		d.note("limits", LevelWarning, "", "cpu of %s is not enforced, since that needs control groups",
 			strings.Join(cpu, ", "))
 	}
 }

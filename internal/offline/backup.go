@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/job"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/project/load"
-	"github.com/coppice-dev/coppice/internal/reconcile"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
@@ -35,26 +35,24 @@ func Backup(ctx context.Context, file, to string) (store.Rev, error) {
 }
 
 // openConfigured opens the project of a file with its settings. Its store is in a file.
-func openConfigured(file string) (project.Project, reconcile.Loaded, error) {
-	tree, _, err := load.Tree(file)
-	if err != nil {
-		return project.Project{}, reconcile.Loaded{}, err
+func openConfigured(file string) (p project.Project, tree *spec.Tree, err error) {
+	if tree, _, err = load.Tree(file); err != nil {
+		return p, nil, err
 	}
-	p, err := project.Open(file)
-	if err != nil {
-		return project.Project{}, reconcile.Loaded{}, err
+	if p, err = project.Open(file); err != nil {
+		return p, nil, err
 	}
 	p = p.Keeping(tree.Persistence)
 	if p.Database() == "" {
-		return project.Project{}, reconcile.Loaded{}, errInMemory
+		return p, nil, errInMemory
 	}
-	return p, reconcile.Loaded{Tree: tree}, nil
+	return p, tree, nil
 }
 
 // Restore puts a backup in the place of the store of a project. Nothing may run: the
 // error is a *project.LockedError while there is a daemon. The next daemon finds an orderly end.
 func Restore(ctx context.Context, file, from string, logger *slog.Logger) (r sqlite.Restored, err error) {
-	p, loaded, err := openConfigured(file)
+	p, tree, err := openConfigured(file)
 	if err != nil {
 		return r, err
 	}
@@ -63,7 +61,7 @@ func Restore(ctx context.Context, file, from string, logger *slog.Logger) (r sql
 		return r, err
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
-	if err := requireIdle(ctx, p, loaded, logger); err != nil {
+	if err := requireIdle(ctx, p, tree, logger); err != nil {
 		return r, err
 	}
 	if r, err = sqlite.Restore(ctx, p.Database(), from); err != nil {
@@ -74,15 +72,15 @@ func Restore(ctx context.Context, file, from string, logger *slog.Logger) (r sql
 		Message: fmt.Sprintf("%d records were restored from the backup %s, of revision %d", r.Records, from, r.Rev),
 	}
 	if err := writeEvents(ctx, p, logger, []event.Event{e}, true); err != nil {
-		return r, fmt.Errorf("the backup is restored, but that cannot be written down: %w", err)
+		return r, fmt.Errorf("the backup is restored, but logging that failed: %w", err)
 	}
 	p.WriteExitRecord(nil)
 	return r, nil
 }
 
 // requireIdle returns an error if agents or orders of the project run without a daemon.
-func requireIdle(ctx context.Context, p project.Project, loaded reconcile.Loaded, logger *slog.Logger) error {
-	seen, err := p.Observe(ctx, loaded.Tree, logger)
+func requireIdle(ctx context.Context, p project.Project, tree *spec.Tree, logger *slog.Logger) error {
+	seen, err := p.Observe(ctx, tree, logger)
 	if err != nil {
 		return err
 	}
@@ -104,7 +102,7 @@ func requireIdle(ctx context.Context, p project.Project, loaded reconcile.Loaded
 		}
 	}
 	if len(running) > 0 {
-		return fmt.Errorf("%s still run without a daemon, and would not fit the backup; stop them with: coppice down",
+		return fmt.Errorf("%s still run without a daemon, and would not match the backup; stop them with: coppice down",
 			strings.Join(running, ", "))
 	}
 	return nil

@@ -82,7 +82,7 @@ func Stop(ctx context.Context, file string, logger *slog.Logger) (stopped Stoppe
 	for _, a := range result.Stopped {
 		events = append(events, event.Event{
 			Time: time.Now(), Type: event.AgentStopped, Path: a.Path, Incarnation: a.Incarnation, Actor: "user",
-			Message: fmt.Sprintf("%s stopped: its controller had been killed", a.Path),
+			Message: fmt.Sprintf("%s stopped: its daemon had been killed", a.Path),
 		})
 	}
 	var errs []error
@@ -90,7 +90,7 @@ func Stop(ctx context.Context, file string, logger *slog.Logger) (stopped Stoppe
 		errs = append(errs, fmt.Errorf("stopping %s: %w", path, result.Failed[path]))
 	}
 	if err := writeEvents(ctx, p.Keeping(tree.Persistence), logger, events, len(errs) == 0); err != nil {
-		errs = append(errs, fmt.Errorf("recording that they are stopped: %w", err))
+		errs = append(errs, fmt.Errorf("logging the stopped agents: %w", err))
 	}
 	return stopped, errors.Join(errs...)
 }

@@ -55,15 +55,15 @@ func (f *fleet) child(name string) (supervisor.ChildSpec, error) {
 		return supervisor.ChildSpec{}, fmt.Errorf("%s names no agent %s", config.FileName, spec.Quote(name))
 	}
 	if a.Runtime != spec.Proc || a.Terminal {
-		return supervisor.ChildSpec{}, fmt.Errorf("agent %s wants a terminal, which a program has none to "+
-			"give; let the daemon run it", spec.Quote(name))
+		return supervisor.ChildSpec{}, fmt.Errorf("agent %s needs a terminal, which only the daemon provides",
+			spec.Quote(name))
 	}
 	if a.Notify {
-		return supervisor.ChildSpec{}, fmt.Errorf("agent %s speaks of itself by sd_notify, which "+
-			"only the daemon listens to", spec.Quote(name))
+		return supervisor.ChildSpec{}, fmt.Errorf("agent %s uses sd_notify, which only the daemon supports",
+			spec.Quote(name))
 	}
 	if a.User != "" {
-		return supervisor.ChildSpec{}, fmt.Errorf("agent %s has a user of its own, which only the daemon can give it",
+		return supervisor.ChildSpec{}, fmt.Errorf("agent %s has its own user, which only the daemon supports",
 			spec.Quote(name))
 	}
 	_, signal, _ := spec.ParseSignal(a.Shutdown.Signal) // was checked

@@ -103,7 +103,7 @@ type fileError struct {
 }
 
 func withFaults(err error) error {
-	if all := (config.Errors)(nil); errors.As(err, &all) {
+	if all, ok := errors.AsType[config.Errors](err); ok {
 		return &fileError{err, all}
 	}
 	return err

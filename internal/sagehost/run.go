@@ -81,13 +81,12 @@ func Open(ctx context.Context, p *load.Program, info *check.Info, o RunOptions) 
 }
 
 // beliefs opens the store that the project names.
-func (p *Program) beliefs(ctx context.Context, at *load.Program, info *check.Info,
-	l *slog.Logger) (host.Beliefs, error) {
+func (p *Program) beliefs(
+	ctx context.Context, at *load.Program, info *check.Info, l *slog.Logger,
+) (host.Beliefs, error) {
 	if at.Settings == nil {
 		if name := persists(info); name != "" {
-			l.Warn("beliefs are forgotten when the program ends: "+
-				"there is no grove.toml that says where to keep them",
-				"agent", name)
+			l.Warn("beliefs are lost when the program ends; a grove.toml can name a file for them", "agent", name)
 		}
 		return host.NewMemory(), nil
 	}
@@ -106,20 +105,20 @@ func (p *Program) beliefs(ctx context.Context, at *load.Program, info *check.Inf
 		return nil, err
 	}
 	p.store = store
-	book, problems, err := belief.Open(ctx, store)
+	beliefs, problems, err := belief.Open(ctx, store)
 	if err != nil {
 		return nil, err
 	}
 	for _, problem := range problems {
 		l.Warn(problem.Message, "agent", problem.Path, "belief", problem.Name)
 	}
-	return Beliefs{Store: book}, nil
+	return Beliefs{Store: beliefs}, nil
 }
 
 // persists returns the name of an agent with persistent beliefs, "" if there is none.
 func persists(info *check.Info) string {
 	for _, a := range info.Agents {
-		if len(persistentOf(a)) > 0 {
+		if len(persistentBeliefs(a)) > 0 {
 			return a.Object.Name
 		}
 	}

@@ -109,7 +109,7 @@ func (b *builder) child(name string) (supervisor.ChildSpec, error) {
 	case b.agents[name] == nil:
 		return supervisor.ChildSpec{}, fmt.Errorf("there is no agent %s in the project's file", spec.Quote(name))
 	case b.taken[name]:
-		return supervisor.ChildSpec{}, fmt.Errorf("the agent %s is a child already, expected one place for each",
+		return supervisor.ChildSpec{}, fmt.Errorf("the agent %s is already a child of another supervisor",
 			spec.Quote(name))
 	}
 	b.taken[name] = true
@@ -133,7 +133,7 @@ func (b *builder) node(s *supervisor.Spec, of *check.Supervisor) *spec.Node {
 		default:
 			n.Children = append(n.Children, spec.Child{Agent: &spec.Agent{
 				Name: c.ID, Runtime: spec.InProcess, Run: c.Run, Revision: b.revision, Restart: c.Restart,
-				Beliefs:  persistentOf(declared.Agent),
+				Beliefs:  persistentBeliefs(declared.Agent),
 				Ready:    spec.Ready{Notify: c.WaitReady},
 				Shutdown: spec.Shutdown{Signal: spec.DefaultSignal, Grace: supervisor.DefaultShutdown},
 			}})
@@ -142,8 +142,8 @@ func (b *builder) node(s *supervisor.Spec, of *check.Supervisor) *spec.Node {
 	return n
 }
 
-// persistentOf returns the persistent beliefs of an agent.
-func persistentOf(a *check.Agent) (beliefs []spec.Belief) {
+// persistentBeliefs returns the persistent beliefs of an agent.
+func persistentBeliefs(a *check.Agent) (beliefs []spec.Belief) {
 	for _, f := range a.Decl.Fields() {
 		if f.Persistent {
 			beliefs = append(beliefs, spec.Belief{Name: f.Name.Name, Persistent: true})
@@ -165,16 +165,14 @@ func merge(tree *spec.Tree, node *spec.Node) error {
 	}
 	for _, c := range tree.All() {
 		if own[c.Name()] { // what depends on it could mean both
-			return fmt.Errorf("%s is both in the file and in the program, expected another name for one of the two",
-				spec.Quote(c.Name()))
+			return fmt.Errorf("%s is both in the file and in the program; rename one of the two", spec.Quote(c.Name()))
 		}
 		if c.Node == nil {
 			continue
 		}
 		for _, below := range c.Node.Children {
 			if taken[below.Name()] {
-				return fmt.Errorf("the agent %s is a child of the supervisor %s and of the program, expected one "+
-					"place for each; remove one of the two",
+				return fmt.Errorf("the agent %s is a child of both the supervisor %s and the program; remove one of the two",
 					spec.Quote(below.Name()), spec.Quote(c.Node.Name))
 			}
 		}

@@ -53,10 +53,7 @@ const (
 // it was asked. Zero: it is killed without being asked. Order may be nil.
 func New(order *spec.StartOrder, allowed map[string]time.Duration, now time.Time) *Plan {
 	p := &Plan{begun: now, agents: make(map[string]*agent, len(allowed))}
-	p.order = order.StopOrder(func(path string) bool {
-		_, lives := allowed[path]
-		return lives
-	})
+	p.order = order.StopOrder(func(path string) bool { _, ok := allowed[path]; return ok })
 	for path, d := range allowed {
 		p.add(path, d, order.Has(path))
 	}
@@ -112,8 +109,8 @@ type Step struct {
 
 // Step returns what to do now.
 func (p *Plan) Step(now time.Time) (s Step) {
-	for again := true; again; {
-		again = false
+	for changed := true; changed; {
+		changed = false
 		for _, path := range p.order.Free() {
 			if a := p.agents[path]; a != nil {
 				a.free = true
@@ -122,7 +119,7 @@ func (p *Plan) Step(now time.Time) (s Step) {
 		s.Next = time.Time{}
 		for _, path := range p.paths {
 			a := p.agents[path]
-			due, what := p.due(a)
+			due, next := p.due(a)
 			if a.state == over || due.IsZero() {
 				continue
 			}
@@ -132,9 +129,9 @@ func (p *Plan) Step(now time.Time) (s Step) {
 				}
 				continue
 			}
-			again = true
-			a.state, a.since = what, now
-			switch what {
+			changed = true
+			a.state, a.since = next, now
+			switch next {
 			case asked:
 				s.Late = s.Late || !a.free
 				if a.allowed > 0 { // else it is killed in the next turn
@@ -160,14 +157,11 @@ func (p *Plan) due(a *agent) (at time.Time, next state) {
 		}
 		return p.begun.Add(p.longest), asked
 	case asked:
-		own := a.since.Add(a.allowed)
-		if a.free {
-			return own, killed
+		end := a.since.Add(a.allowed)
+		if last := p.begun.Add(2*p.longest + KillTime); !a.free && last.After(end) {
+			end = last
 		}
-		if last := p.begun.Add(2*p.longest + KillTime); last.After(own) {
-			return last, killed
-		}
-		return own, killed
+		return end, killed
 	case killed:
 		return a.since.Add(KillTime), over
 	}

@@ -5,20 +5,18 @@ import "time"
 // Do carries out the plan until it is over, or hurry or end is closed.
 func (r *Run) Do(hurry, end <-chan struct{}) {
 	defer close(r.over)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	for {
 		next, over := r.step()
 		if over {
 			return
 		}
-		timer.Stop()
+		var due <-chan time.Time
 		if !next.IsZero() {
-			timer.Reset(time.Until(next))
+			due = time.After(time.Until(next))
 		}
 		select {
 		case <-r.changed:
-		case <-timer.C:
+		case <-due:
 		case <-hurry:
 			return
 		case <-end:

@@ -21,12 +21,12 @@ type fleet struct {
 	begun    time.Time
 
 	mu   sync.Mutex
-	last map[string]*player
+	last map[string]*fakeAgent
 	log  []string
 }
 
-// player is an agent that ends so long after it was asked.
-type player struct {
+// fakeAgent is an agent that ends some time after it was asked.
+type fakeAgent struct {
 	fleet *fleet
 	path  string
 	takes time.Duration
@@ -36,10 +36,10 @@ type player struct {
 	since time.Time
 }
 
-func (p *player) Gone() <-chan struct{} { return p.gone }
-func (p *player) Kill()                 { p.once.Do(func() { close(p.kill) }) }
+func (p *fakeAgent) Gone() <-chan struct{} { return p.gone }
+func (p *fakeAgent) Kill()                 { p.once.Do(func() { close(p.kill) }) }
 
-func (p *player) Overdue(allowed time.Duration) time.Duration {
+func (p *fakeAgent) Overdue(allowed time.Duration) time.Duration {
 	p.fleet.mu.Lock()
 	defer p.fleet.mu.Unlock()
 	if took := time.Since(p.since); !p.since.IsZero() && took >= allowed {
@@ -49,7 +49,7 @@ func (p *player) Overdue(allowed time.Duration) time.Duration {
 	return 0
 }
 
-func (f *fleet) say(format string, args ...any) {
+func (f *fleet) logf(format string, args ...any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.log = append(f.log, fmt.Sprintf("%v %s", time.Since(f.begun), fmt.Sprintf(format, args...)))
@@ -64,8 +64,8 @@ func (f *fleet) of(path string) Process {
 	return nil
 }
 
-func (f *fleet) lives(path string, takes time.Duration) *player {
-	p := &player{fleet: f, path: path, takes: takes, gone: make(chan struct{}), kill: make(chan struct{})}
+func (f *fleet) lives(path string, takes time.Duration) *fakeAgent {
+	p := &fakeAgent{fleet: f, path: path, takes: takes, gone: make(chan struct{}), kill: make(chan struct{})}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.last[path] = p
@@ -73,7 +73,7 @@ func (f *fleet) lives(path string, takes time.Duration) *player {
 }
 
 // stop is what its supervisor calls.
-func (p *player) stop() {
+func (p *fakeAgent) stop() {
 	within, ordered := p.fleet.sequence.Await(context.Background(), p.path)
 	if !ordered || within == 0 {
 		p.Kill()
@@ -83,9 +83,9 @@ func (p *player) stop() {
 	p.fleet.mu.Unlock()
 	select {
 	case <-time.After(p.takes):
-		p.fleet.say("%s ended", p.path)
+		p.fleet.logf("%s ended", p.path)
 	case <-p.kill:
-		p.fleet.say("%s killed", p.path)
+		p.fleet.logf("%s killed", p.path)
 	}
 	close(p.gone)
 }
@@ -103,7 +103,7 @@ func newFleet(t *testing.T, order string) *fleet {
 	if problems != nil {
 		t.Fatal(problems)
 	}
-	return &fleet{order: tree.StartOrder(), begun: time.Now(), last: make(map[string]*player)}
+	return &fleet{order: tree.StartOrder(), begun: time.Now(), last: make(map[string]*fakeAgent)}
 }
 
 func (f *fleet) begin(starting map[string]<-chan struct{}) *Run {
@@ -114,12 +114,12 @@ func (f *fleet) begin(starting map[string]<-chan struct{}) *Run {
 	return f.sequence.Begin(Scope{
 		Path: "p", Order: f.order, Living: living, Starting: starting, Of: f.of,
 		Allowed: func(string) time.Duration { return 10 * time.Second },
-		Late:    func() { f.say("late") },
-		Overdue: func(path string, waited time.Duration) { f.say("%s overdue after %v", path, waited) },
+		Late:    func() { f.logf("late") },
+		Overdue: func(path string, waited time.Duration) { f.logf("%s overdue after %v", path, waited) },
 	})
 }
 
-func (f *fleet) told(t *testing.T, want ...string) {
+func (f *fleet) wantLog(t *testing.T, want ...string) {
 	t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -144,7 +144,7 @@ func TestRun(t *testing.T) {
 		}
 		run.Do(nil, nil)
 		run.End()
-		f.told(t, "3s p/web ended", "5s p/api ended", "6s p/db ended", "10s p/other overdue after 10s", "10s p/other killed")
+		f.wantLog(t, "3s p/web ended", "5s p/api ended", "6s p/db ended", "10s p/other overdue after 10s", "10s p/other killed")
 		if f.sequence.Covers("p/db") {
 			t.Error("it is over, and covers")
 		}
@@ -173,7 +173,7 @@ func TestRunWithStarts(t *testing.T) {
 		}()
 		run.Do(nil, nil)
 		run.End()
-		f.told(t, "6s p/unknown ended", "7s p/api ended", "8s p/db ended")
+		f.wantLog(t, "6s p/unknown ended", "7s p/api ended", "8s p/db ended")
 	})
 }
 
@@ -194,7 +194,7 @@ func TestRunInAHurry(t *testing.T) {
 		}()
 		run.Do(hurry, nil)
 		<-db.gone
-		f.told(t, "3s p/db ended")
+		f.wantLog(t, "3s p/db ended")
 		f.last["p/api"].Kill()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errors.New("killed"))
@@ -213,13 +213,13 @@ func TestRunIsLate(t *testing.T) {
 		}
 		run := f.begin(nil)
 		run.Scope.Late = func() {
-			f.say("late")
+			f.logf("late")
 			go f.last["p/api"].stop()
 			go f.last["p/db"].stop()
 		}
 		go f.last["p/web"].stop()
 		run.Do(nil, nil)
 		run.End()
-		f.told(t, "10s late", "10s p/web overdue after 10s", "10s p/web killed", "20s p/api overdue after 10s", "20s p/api killed", "20s p/db overdue after 10s", "20s p/db killed")
+		f.wantLog(t, "10s late", "10s p/web overdue after 10s", "10s p/web killed", "20s p/api overdue after 10s", "20s p/api killed", "20s p/db overdue after 10s", "20s p/db killed")
 	})
 }

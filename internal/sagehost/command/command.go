@@ -26,8 +26,8 @@ func (Runner) RunCommand(ctx context.Context, c host.Command) (host.CommandResul
 	case err != nil || r.Exit.Kind == supervisor.Normal:
 		return result, err
 	}
-	var exit *proc.ExitError
-	if !errors.As(r.Exit.Err, &exit) {
+	exit, ok := errors.AsType[*proc.ExitError](r.Exit.Err)
+	if !ok {
 		return result, fmt.Errorf("%v", r.Exit)
 	}
 	result.ExitCode, result.Failure = exit.Code, exit.Error()
