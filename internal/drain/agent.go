@@ -10,16 +10,17 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// maxHold bounds how long AwaitStop holds back an exit.
+// maxHold is the longest time for which AwaitStop delays an exit.
 const maxHold = 2 * time.Second
 
-// Draining returns the drain of an agent that asks for it; nil if it has none.
+// Draining returns the drain of the calling agent, or nil if it has none.
 func (m *Manager) Draining(who token.Caller) *Info {
 	m.Agents.ChecksDrains(who)
 	return m.API(who.Path)
 }
 
-// AckDrain notes that an agent says that it has finished. ErrConflict without a request.
+// AckDrain records that the calling agent has finished. The error is api.ErrConflict if it is not
+// drained.
 func (m *Manager) AckDrain(who token.Caller) error {
 	d := m.of(who.Path)
 	if d == nil || d.Incarnation != who.Incarnation {
@@ -41,7 +42,7 @@ func (m *Manager) AckDrain(who token.Caller) error {
 	return nil
 }
 
-// Exited notes that an incarnation has exited.
+// Exited records that an incarnation has exited.
 func (m *Manager) Exited(path string, incarnation uint64) {
 	if d := m.of(path); d != nil && d.Incarnation == incarnation {
 		d.close(d.exited)
@@ -49,13 +50,13 @@ func (m *Manager) Exited(path string, incarnation uint64) {
 	}
 }
 
-// AwaitStop holds back the exit of a drained incarnation, for a bounded time, until its
-// supervisor has asked it to stop, which ends asked. Otherwise the supervisor, which does
-// not know yet that the incarnation has exited, would start the agent again.
+// AwaitStop delays the exit of a drained incarnation, for a bounded time, until its supervisor has
+// asked it to stop, which ends asked. Otherwise the supervisor would see an exit that nothing has
+// asked for, and restart the agent.
 func (m *Manager) AwaitStop(asked context.Context, path string, incarnation uint64) {
 	d := m.of(path)
 	if d == nil || d.Incarnation != incarnation || d.renews() {
-		return // to be started again is what was meant
+		return // a restart is intended
 	}
 	select {
 	case <-m.Launched:

@@ -1,11 +1,9 @@
-// Package drain asks agents to finish what they do before they are stopped or started again.
+// Package drain asks agents to finish their work before they are stopped or restarted.
 //
-// A drain belongs to one incarnation of an agent. It ends when the agent acknowledges
-// that it has finished, when the incarnation exits, when the time of the drain is over, or
-// when the drain is canceled. The agent is then stopped, or started again, by the Manager
-// for drains of people and of the reconciler, and by the pool of an instance for drains
-// that the pool has begun. Drains are kept in the store until they end, so that the next
-// daemon continues them.
+// A drain belongs to one incarnation of an agent. It ends when the agent acknowledges that it has
+// finished, when the incarnation exits, at the deadline, or when the drain is canceled. The Manager
+// then stops or restarts the agent, except for a drain that the pool of an instance has begun: there
+// the pool decides. The store keeps drains until they end, so that the next daemon continues them.
 package drain
 
 import (
@@ -21,7 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// record is what the store keeps of a drain.
+// record is the stored form of a drain.
 type record struct {
 	Path        string    `json:"path"`
 	Incarnation uint64    `json:"incarnation"`
@@ -29,12 +27,12 @@ type record struct {
 	Until       time.Time `json:"until"`
 	SavedAt     time.Time `json:"saved_at"` // by the same clock as Until
 	Finished    bool      `json:"finished,omitempty"`
-	Renew       bool      `json:"renew,omitempty"`   // start the agent again afterwards
-	Counted     bool      `json:"counted,omitempty"` // that start counts for its limit; see reconcile.Action
+	Renew       bool      `json:"renew,omitempty"`   // restart the agent afterwards
+	Counted     bool      `json:"counted,omitempty"` // the restart counts for its limit; see reconcile.Action
 	Pool        bool      `json:"pool,omitempty"`    // begun by the pool of the instance
 }
 
-// prefix is the part of the store that holds the drains.
+// prefix is the prefix of the store keys of drains.
 const prefix = "drains"
 
 func (r record) key() string { return prefix + "/" + store.PathKey(r.Path) }
@@ -49,19 +47,19 @@ type drain struct {
 	record             // as it was begun; see renews
 	deadline time.Time // on the monotonic clock
 
-	acknowledged chan struct{} // closed when the agent says that it has finished
+	acknowledged chan struct{} // closed when the agent has acknowledged that it has finished
 	exited       chan struct{} // closed when the incarnation has exited
-	canceled     chan struct{} // closed when the agent may go on
-	done         chan struct{} // closed when the agent is stopped, or may go on
-	err          error         // why it is not stopped; valid after done
+	canceled     chan struct{} // closed when the drain is canceled
+	done         chan struct{} // closed when the agent is stopped, or the drain is canceled
+	err          error         // why the agent is not stopped; valid after done
 
 	mu       sync.Mutex
 	stopOnly bool   // a person has asked for a stop since: the agent is not started again
-	decided  bool   // the agent is being stopped, or may go on
+	decided  bool   // the agent is being stopped, or the drain is canceled
 	why      string // the reason of its pool to stop it
 }
 
-// newDrain returns a drain that ends after a time at the latest.
+// newDrain returns a drain whose deadline is after the time that is left.
 func newDrain(r record, left time.Duration) *drain {
 	d := &drain{
 		record: r, deadline: time.Now().Add(left),
@@ -77,7 +75,7 @@ func newDrain(r record, left time.Duration) *drain {
 // left returns the time until the deadline.
 func (d *drain) left() time.Duration { return max(0, time.Until(d.deadline)) }
 
-// close closes one of the channels, unless it is closed.
+// close closes one of the channels, unless it is closed already.
 func (d *drain) close(c chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -86,8 +84,7 @@ func (d *drain) close(c chan struct{}) {
 	}
 }
 
-// decide reports whether the caller is the first to decide what becomes of the agent, for
-// which why may be a reason.
+// decide reports whether the caller is the first to decide how the drain ends, and records why.
 func (d *drain) decide(why string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -112,14 +109,14 @@ func (d *drain) current() record {
 	return r
 }
 
-// renews reports whether the agent is started again afterwards.
+// renews reports whether the agent is restarted afterwards.
 func (d *drain) renews() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.Renew && !d.stopOnly
 }
 
-// stopAfterwards makes it a drain that ends with a stop.
+// stopAfterwards makes the drain end with a stop instead of a restart.
 func (d *drain) stopAfterwards() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -154,12 +151,12 @@ func isClosed(c <-chan struct{}) bool {
 
 // State describes a drain at one moment.
 type State struct {
-	Incarnation uint64 // that was asked to finish
+	Incarnation uint64 // the drained incarnation
 	Reason      string
 	Deadline    time.Time // when it is stopped in any case
 	Finished    bool      // it has acknowledged that it has finished
 	Exited      bool      // it has exited
-	Renew       bool      // the agent is started again afterwards
+	Renew       bool      // the agent is restarted afterwards
 	Pool        bool      // its pool has begun the drain, and ends it
 }
 
@@ -168,7 +165,7 @@ func (s State) API() *Info {
 	return &Info{Reason: s.Reason, Left: s.left().Seconds(), Finished: s.Finished}
 }
 
-// Notices is a notice.Source: what an agent that is drained is told. It knows then that it is to finish.
+// Notices is a notice.Source that tells an agent of its drain.
 func (m *Manager) Notices(_ context.Context, who token.Caller, _ string) ([]notice.Notice, error) {
 	m.Agents.ChecksDrains(who)
 	if s, ok := m.Of(who.Path); ok && s.Incarnation == who.Incarnation {
@@ -177,7 +174,7 @@ func (m *Manager) Notices(_ context.Context, who token.Caller, _ string) ([]noti
 	return nil, nil
 }
 
-// notice returns what the agent is told.
+// notice returns the notice for the drained agent.
 func (s State) notice() notice.Notice {
 	text := "You are asked to finish what you do"
 	if s.Reason != "" {

@@ -21,7 +21,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// fleet is a fleet of agents that do what they are told at once.
+// fleet is a fleet of agents that start and stop at once.
 type fleet struct {
 	onRenew  func(path string, incarnation uint64) // may be nil
 	mu       sync.Mutex
@@ -125,7 +125,7 @@ func (r *harness) wants(calls string, events ...string) {
 	r.mu.Unlock()
 }
 
-// stored returns how many drains the store has.
+// stored returns the number of drains in the store.
 func (r *harness) stored() int {
 	all, _, err := r.Store.Snapshot(r.t.Context(), prefix)
 	if err != nil {
@@ -198,7 +198,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// The drain of a supervisor is that of all agents below it. What does not run is stopped at once.
+// Draining a supervisor drains all agents below it. Agents that do not run are stopped at once.
 func TestDrainBelow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, memory.New())
@@ -243,7 +243,7 @@ func TestRenewing(t *testing.T) {
 	})
 }
 
-// A drain that ends with a new start ends with a stop after a person has asked for that.
+// A drain that would end with a restart ends with a stop if a person has asked for one.
 func TestRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, memory.New())
@@ -272,7 +272,7 @@ func TestRenew(t *testing.T) {
 	})
 }
 
-// An exit is held back until the supervisor has asked for a stop, and never for ever.
+// AwaitStop delays an exit until the supervisor has asked for a stop, for a bounded time.
 func TestAwaitStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, memory.New())
@@ -306,7 +306,7 @@ func TestAwaitStop(t *testing.T) {
 	})
 }
 
-// What becomes of an instance that its pool no longer wants is up to the pool.
+// The pool decides what happens to a drained surplus instance.
 func TestSurplus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, memory.New())
@@ -335,7 +335,7 @@ func TestSurplus(t *testing.T) {
 	})
 }
 
-// The next daemon goes on with the drains of the previous one.
+// The next daemon continues the drains of the previous one.
 func TestRestore(t *testing.T) {
 	const over = "agent.drain_ended: t/a: the drain is over"
 	wanted := func(incarnation uint64) *Past { return &Past{Incarnation: incarnation, Wanted: true} }
@@ -402,7 +402,7 @@ func TestRestore(t *testing.T) {
 func renewed(r *harness) { r.Renew("t/a", 3, "", time.Minute, false) }
 func surplus(r *harness) { r.BeginSurplus("t/a", 3, "", time.Minute) }
 
-// A clock that was set back gives an agent no more time than it had.
+// A clock that was set back does not extend a drain.
 func TestClockSetBack(t *testing.T) {
 	now := time.Now()
 	for name, c := range map[string]struct {
@@ -419,7 +419,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// What is typed into a terminal has to be words that mean nothing to a shell.
+// The nudge is typed into a terminal, so it must contain nothing that is special to a shell.
 func TestNudgeText(t *testing.T) {
 	if !regexp.MustCompile(`^[a-zA-Z .,:-]*$`).MatchString(nudgeText) {
 		t.Errorf("%q has characters that a nudge leaves out", nudgeText)

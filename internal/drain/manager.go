@@ -15,42 +15,43 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// nudgeText reminds an agent that it is drained. It has to be plain words: see TestNudgeText.
+// nudgeText reminds an agent that it is drained. It must have no special characters: see
+// TestNudgeText.
 const nudgeText = "coppice: you are asked to finish what you do. Please run: coppice agent hook"
 
-// Agents are the agents of the fleet, as far as drains need them.
+// Agents gives drains access to the agents of the fleet.
 type Agents interface {
-	// Below returns the agents at and below a path, which people may have shortened.
+	// Below returns the agents at and below a path, whose first segment may be left out.
 	Below(path string) ([]string, error)
-	// Child returns what the supervisor of an agent knows of it.
+	// Child returns an agent as its supervisor sees it.
 	Child(path string) (supervisor.ChildInfo, error)
-	// StopNow stops an agent as a person does.
+	// StopNow stops an agent as if a person had asked for it.
 	StopNow(ctx context.Context, path string) error
-	// Suspend stops an agent that was drained, and returns what the store has to know of that.
+	// Suspend stops a drained agent, and returns the resulting changes of the store.
 	Suspend(ctx context.Context, path string) ([]store.Op, error)
-	// Renew starts an agent again, unless the incarnation is over.
+	// Renew restarts an agent, unless the incarnation has ended.
 	Renew(ctx context.Context, path string, incarnation uint64, counted bool)
-	// DropRestart forgets the restart that an agent has asked for.
+	// DropRestart drops the restart that an agent has asked for.
 	DropRestart(path, why string)
 	// StopWaiting ends the requests in which an agent waits for work. It reports false if the
 	// agent has exited.
 	StopWaiting(path string) bool
-	// ChecksDrains notes that an agent checks whether it is to finish.
+	// ChecksDrains records that an agent checks whether it is drained.
 	ChecksDrains(who token.Caller)
 	// Nudge reminds an agent of something.
 	Nudge(ctx context.Context, path, text string)
 }
 
-// Options connect a Manager with the rest of the daemon. All are needed.
+// Options connect a Manager with the rest of the daemon. All are required.
 type Options struct {
 	Store  store.Store
 	Logger *slog.Logger
 	Agents Agents
-	// Record writes an event with what follows from it, and returns when the store has both.
+	// Record writes an event together with changes of the store, and returns when they are stored.
 	Record func(event.Event, ...store.Op) error
 	// Go runs a function in the background, with a context that ends with the daemon.
 	Go func(func(context.Context))
-	// Changed is called when something has changed in the drain of an agent.
+	// Changed is called when the drain of an agent has changed.
 	Changed func(path string)
 	// Launched is closed when the supervisors run.
 	Launched <-chan struct{}
@@ -61,7 +62,7 @@ type Manager struct {
 	Options
 	mu       sync.Mutex
 	byPath   map[string]*drain
-	renewing map[string]uint64 // incarnations that are being replaced, by path; their drains are over
+	renewing map[string]uint64 // incarnations being replaced after the end of their drain, by path
 }
 
 // New returns a Manager without drains; see Restore.
@@ -69,7 +70,7 @@ func New(o Options) *Manager {
 	return &Manager{Options: o, byPath: make(map[string]*drain), renewing: make(map[string]uint64)}
 }
 
-// Of returns the drain of an agent; false if it has none.
+// Of returns the drain of an agent, or false if it has none.
 func (m *Manager) Of(path string) (State, bool) {
 	d := m.of(path)
 	if d == nil {
@@ -81,7 +82,7 @@ func (m *Manager) Of(path string) (State, bool) {
 // Has reports whether an agent is drained.
 func (m *Manager) Has(path string) bool { return m.of(path) != nil }
 
-// IsDraining reports whether an incarnation of an agent is drained, or is being replaced after that.
+// IsDraining reports whether an incarnation is drained, or is being replaced after that.
 func (m *Manager) IsDraining(path string, incarnation uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,7 +92,7 @@ func (m *Manager) IsDraining(path string, incarnation uint64) bool {
 	return m.renewing[path] == incarnation
 }
 
-// Stops reports whether an agent is drained to be stopped, not to be started again.
+// Stops reports whether an agent is drained and stopped afterwards, rather than restarted.
 func (m *Manager) Stops(path string) bool {
 	d := m.of(path)
 	return d != nil && !d.renews()
@@ -104,7 +105,7 @@ func (m *Manager) Len() int {
 	return len(m.byPath)
 }
 
-// API returns the drain of an agent as the API shows it; nil if it has none.
+// API returns the drain of an agent as the API shows it, or nil if it has none.
 func (m *Manager) API(path string) *Info {
 	if s, ok := m.Of(path); ok {
 		return s.API()
@@ -118,8 +119,7 @@ func (m *Manager) of(path string) *drain {
 	return m.byPath[path]
 }
 
-// begin begins a drain, unless the agent has one, and returns the one that the agent
-// has then.
+// begin begins a drain and returns it. If the agent is drained already, it returns that drain.
 func (m *Manager) begin(r record, timeout time.Duration, actor string) *drain {
 	now := time.Now()
 	r.Until, r.SavedAt = now.Add(timeout), now
@@ -144,7 +144,7 @@ func (m *Manager) begin(r record, timeout time.Duration, actor string) *drain {
 	err := m.Record(event.Event{
 		Type: event.AgentDraining, Path: r.Path, Incarnation: r.Incarnation, Actor: actor, Message: message,
 	}.With(map[string]any{"reason": r.Reason, "until": r.Until}), r.op())
-	if err != nil { // as a stop by hand, it does not depend on the store; a pool asks again
+	if err != nil { // like a stop by hand, a drain works without the store
 		m.Logger.Warn("cannot persist a drain", "path", r.Path, "error", err)
 	}
 	if !d.Pool {
@@ -154,7 +154,7 @@ func (m *Manager) begin(r record, timeout time.Duration, actor string) *drain {
 	return d
 }
 
-// end forgets a drain, and writes an event with what follows from that.
+// end removes a drain, and writes an event together with changes of the store.
 func (m *Manager) end(path string, incarnation uint64, e event.Event, ops ...store.Op) {
 	e.Path, e.Incarnation = path, incarnation
 	m.mu.Lock()
@@ -167,8 +167,8 @@ func (m *Manager) end(path string, incarnation uint64, e event.Event, ops ...sto
 	}
 }
 
-// Cancel lets an agent go on, because a person wants it to run. It reports whether the agent
-// goes on: one that has no drain, or that is being stopped already, does not.
+// Cancel cancels the drain of an agent, because a person wants it to run. It reports false if the
+// agent has no drain or is being stopped already.
 func (m *Manager) Cancel(ctx context.Context, path string) bool {
 	d := m.of(path)
 	if d == nil {

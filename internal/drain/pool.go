@@ -8,14 +8,14 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// BeginSurplus asks an instance to finish that its pool no longer wants. The pool decides
-// what becomes of the instance then.
+// BeginSurplus drains an instance that its pool no longer wants. The pool decides what happens to the
+// instance afterwards.
 func (m *Manager) BeginSurplus(path string, incarnation uint64, reason string, timeout time.Duration) {
 	m.Agents.DropRestart(path, "it is asked to finish")
 	m.begin(record{Path: path, Incarnation: incarnation, Reason: reason, Pool: true}, timeout, "controller")
 }
 
-// CancelSurplus lets an instance go on that its pool wants again.
+// CancelSurplus cancels the drain of an instance that its pool wants again.
 func (m *Manager) CancelSurplus(path string) {
 	d := m.of(path)
 	if d == nil || !d.Pool || !d.decide("") {
@@ -30,7 +30,7 @@ func (m *Manager) CancelSurplus(path string) {
 	d.close(d.done)
 }
 
-// DecideSurplus notes that the pool of an instance stops it, and why.
+// DecideSurplus records that the pool of an instance stops it, and why.
 func (m *Manager) DecideSurplus(path, why string) {
 	if d := m.of(path); d != nil && d.Pool {
 		d.decide(why)

@@ -10,17 +10,17 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// Past describes an agent as the previous daemon has left it.
+// Past is the state in which the previous daemon has left an agent.
 type Past struct {
 	Incarnation uint64
-	Wanted      bool // the fleet has it, and goes on where the previous daemon was
+	Wanted      bool // the fleet has it, and continues from the state of the previous daemon
 	Ended       bool // the incarnation has exited
 	Suspended   bool
 }
 
-// Restore reads the drains that the previous daemon has begun. past returns how that has left
-// an agent, false if nothing is known; suspend makes it a stopped one in the records,
-// as the drain would have, and returns what the store has to know of that.
+// Restore reads the drains that the previous daemon has begun. past returns the state in which that
+// daemon has left an agent, or false if it is unknown. suspend marks an agent as stopped in the
+// records, as the end of a drain does, and returns the change of the store.
 func (m *Manager) Restore(
 	ctx context.Context, past func(path string) (Past, bool), suspend func(path string) store.Op,
 ) error {
@@ -55,8 +55,8 @@ func (m *Manager) Restore(
 	return nil
 }
 
-// left returns the time until the deadline of a drain of the previous daemon. A clock
-// that was set back since shows by the time of saving.
+// left returns the time until the deadline of a drain of the previous daemon. If the clock was set
+// back since, the time of saving is used instead of the current time.
 func (r record) left() time.Duration {
 	now := time.Now()
 	if now.Before(r.SavedAt) {
@@ -65,7 +65,7 @@ func (r record) left() time.Duration {
 	return min(max(r.Until.Sub(now), 0), MaxTimeout)
 }
 
-// Resume goes on with the restored drains, except for those of pools, which do so themselves.
+// Resume continues the restored drains, except for those of pools, which the pools continue.
 func (m *Manager) Resume() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

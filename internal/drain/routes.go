@@ -11,9 +11,9 @@ import (
 
 // The routes of drains.
 var (
-	// Begin asks an agent, with a supervisor all below it, to finish, waits until it says that it has,
-	// or for as long as the request allows, and stops it. The drain goes on if the caller leaves, and
-	// if the daemon ends. One that is drained already is waited for.
+	// Begin drains an agent, or all agents below a supervisor, and returns when they are stopped. The
+	// drains continue if the caller disconnects or the daemon stops. For an agent that is drained
+	// already it waits for the end of that drain.
 	Begin = api.Route[Request, api.None]{
 		Method: "POST", Path: "/drain", For: api.People,
 		ID: "drain", Summary: "Ask agents to finish, and stop them then",
@@ -21,26 +21,27 @@ var (
 			"or their time is over, and are stopped. The drain goes on without the caller, and without the daemon in " +
 			"the next one.",
 	}
-	// Check returns the drain of the agent that calls.
+	// Check returns the drain of the calling agent.
 	Check = api.Route[api.None, CheckResponse]{
 		Method: "GET", Path: "/drain", For: api.Agents,
 		ID: "draining", Summary: "Whether the calling agent is to finish",
 		Returns: "Whether it is.",
 	}
-	// Acknowledge says that the agent that calls has finished. ErrConflict without a request.
+	// Acknowledge reports that the calling agent has finished. The error is api.ErrConflict if it is
+	// not drained.
 	Acknowledge = api.Route[api.None, api.None]{
 		Method: "POST", Path: "/drain/ack", For: api.Agents,
 		ID: "ackDrain", Summary: "The calling agent has finished, and may be stopped",
 	}
 )
 
-// DefaultTimeout is how long an agent may take to finish by default, MaxTimeout how long at most.
+// Bounds of the time in which an agent has to finish.
 const (
 	DefaultTimeout = 5 * time.Minute
 	MaxTimeout     = 7 * 24 * time.Hour
 )
 
-// Request says which agents are to finish.
+// Request selects the agents to drain.
 type Request struct {
 	_       struct{} `schema:"DrainRequest" doc:"Who is to finish."`
 	Path    string   `json:"path" maxLength:"1024" doc:"An agent, or a supervisor for all below it."`
@@ -49,7 +50,7 @@ type Request struct {
 	Again   bool     `json:"again,omitempty" doc:"The request was made before, and its answer was lost: no agent is drained again, and it is a conflict if the drain was ended since."`
 }
 
-// Info says that an agent is to finish.
+// Info is the drain of an agent as the API shows it.
 type Info struct {
 	_        struct{} `schema:"Drain" doc:"An agent is to finish what it does."`
 	Reason   string   `json:"reason,omitempty" doc:"Why, as the caller has said."`
@@ -57,13 +58,13 @@ type Info struct {
 	Finished bool     `json:"finished,omitempty" doc:"It has, as it says."`
 }
 
-// CheckResponse says whether an agent is to finish.
+// CheckResponse is the answer of Check.
 type CheckResponse struct {
 	_     struct{} `schema:"DrainCheck" doc:"Whether an agent is to finish."`
-	Drain *Info    `json:"drain,omitempty"` // nil: go on
+	Drain *Info    `json:"drain,omitempty"` // nil: the agent is not drained
 }
 
-// Register has a server answer the routes of drains.
+// Register adds the handlers of the routes to a server.
 func (m *Manager) Register(s *api.Server) {
 	Begin.Handle(s, func(ctx context.Context, _ token.Caller, r Request) (none api.None, err error) {
 		if err := api.CheckPath(r.Path); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/memory"
 )
 
-// The routes check what they are asked, and an agent sees and ends its own drain alone.
+// The routes validate requests, and an agent can see and end only its own drain.
 func TestRoutes(t *testing.T) {
 	r := newHarness(t, memory.New())
 	d := apitest.Serve(t, r.Register)

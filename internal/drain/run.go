@@ -14,11 +14,11 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// retryDelay is the time between two attempts to stop an agent that was drained.
+// retryDelay is the time between two attempts to stop a drained agent.
 const retryDelay = 500 * time.Millisecond
 
-// Drain drains an agent, with a supervisor all below it. It returns when they are stopped; the drains
-// go on if ctx ends.
+// Drain drains an agent, or all agents below a supervisor. It returns when they are stopped, or when
+// ctx ends; the drains continue then.
 func (m *Manager) Drain(ctx context.Context, req Request) error {
 	agents, err := m.Agents.Below(req.Path)
 	if err != nil {
@@ -47,7 +47,7 @@ func (m *Manager) drain(ctx context.Context, path string, timeout time.Duration,
 		d.stopAfterwards()
 		return d.wait(ctx)
 	}
-	if req.Again { // what became of the drain is known, if its end is
+	if req.Again { // the drain of the lost answer has ended
 		if info.State == supervisor.Suspended {
 			return nil
 		}
@@ -61,16 +61,16 @@ func (m *Manager) drain(ctx context.Context, path string, timeout time.Duration,
 	return m.begin(r, timeout, "user").wait(ctx)
 }
 
-// Renew asks an incarnation to finish within some time, and starts the agent again then.
-// If counted, that start counts for its limit.
+// Renew drains an incarnation for at most the given time, and restarts the agent then. If counted is
+// set, the restart counts for its limit.
 func (m *Manager) Renew(path string, incarnation uint64, reason string, within time.Duration, counted bool) {
 	m.begin(record{
 		Path: path, Incarnation: incarnation, Reason: proc.OneLine(reason, api.MaxNote), Renew: true, Counted: counted,
 	}, within, "controller")
 }
 
-// finish stops an agent, or starts it again, when it has finished or its time is over.
-// If the daemon ends before, the next one goes on.
+// finish stops or restarts an agent when it has finished or its deadline is reached. If the daemon
+// stops before, the next one continues.
 func (m *Manager) finish(ctx context.Context, d *drain) {
 	defer d.close(d.done)
 	d.err = fmt.Errorf("%s: %w", d.Path, api.ErrStopping)
@@ -96,7 +96,7 @@ func (m *Manager) finish(ctx context.Context, d *drain) {
 	}
 }
 
-// stop stops a drained agent. It tries until that succeeds: its supervisor may be restarting.
+// stop stops a drained agent. It retries until that succeeds, since the supervisor may be restarting.
 func (m *Manager) stop(ctx context.Context, d *drain, how string) {
 	var stopped []store.Op
 	for {
@@ -119,12 +119,12 @@ func (m *Manager) stop(ctx context.Context, d *drain, how string) {
 	d.err = nil
 }
 
-// renew starts a drained agent again. If that is not possible now, the drain is over
-// all the same, and the reconciler starts it.
+// renew restarts a drained agent. If that fails, the drain is over nevertheless, and the reconciler
+// starts the agent.
 func (m *Manager) renew(ctx context.Context, d *drain, how string) {
 	defer m.Changed(d.Path)
 	defer m.setRenewing(d.Path, 0)
-	m.setRenewing(d.Path, d.Incarnation) // or the reconciler would drain it once more until it is replaced
+	m.setRenewing(d.Path, d.Incarnation) // otherwise the reconciler would drain it once more
 	m.end(d.Path, d.Incarnation, event.Event{
 		Type: event.AgentDrainEnded, Actor: "controller",
 		Message: fmt.Sprintf("%s %s, and is started again", d.Path, how),

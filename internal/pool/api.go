@@ -18,7 +18,7 @@ type Info struct {
 	Max       int      `json:"max" minimum:"0" doc:"How many there may be."`
 	Answer    int      `json:"answer" doc:"The last good answer of the check; without meaning unless it has answered."`
 	Answered  bool     `json:"answered" doc:"The check has given a good answer."`
-	// CheckedAt is when the last check ended, Error why it has given no answer.
+	// CheckedAt is the end of the last check, and Error is why it failed.
 	CheckedAt *time.Time `json:"checked_at,omitempty" doc:"When the last check ended."`
 	Error     string     `json:"error,omitempty" doc:"Why the last check has given no answer; what the last good one said holds."`
 	Checking  bool       `json:"checking" doc:"A check runs."`
@@ -26,14 +26,14 @@ type Info struct {
 	Retired   bool       `json:"retired" doc:"It is no longer in the file: its instances may finish, and it ends with the last one."`
 }
 
-// At is a pool and where it is.
+// At is a pool and its path.
 type At struct {
 	_    struct{} `schema:"PoolAt" doc:"A pool and where it is."`
 	Path string   `json:"path" doc:"Of the supervisor that is the pool."`
 	Pool Info     `json:"pool"`
 }
 
-// API returns the pool at a path as the API shows it; nil if there is none.
+// API returns the pool at a path as the API shows it, or nil if there is none.
 func (m *Manager) API(path string) *Info {
 	if c := m.Of(path); c != nil {
 		return c.api()
@@ -80,14 +80,14 @@ func newInfo(p *spec.Pool, size int, d Demand, checkedAt time.Time) *Info {
 	return s
 }
 
-// Explanation is what a pool adds to the explanation of a node. What is empty stays as it is.
+// Explanation is the part of a pool in the explanation of a node. Empty fields add nothing.
 type Explanation struct {
 	Rule, Next, Hint string
 	Evidence         []string
 }
 
-// Explain says what there is to say of a pool, or of an instance that its pool no longer
-// wants. runs is whether the node runs.
+// Explain explains a pool, or an instance that its pool no longer wants. runs reports whether the
+// node runs.
 func (m *Manager) Explain(path string, runs bool) (x Explanation) {
 	if d, ok := m.Drains.Of(path); ok && d.Pool {
 		above, _ := cut(path)

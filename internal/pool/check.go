@@ -17,49 +17,48 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// envCheck marks a check and all that it starts, so that nothing of it stays.
-// envChecks marks all checks of a project, so that nothing of theirs stays when
-// the program that runs them is killed.
+// envCheck marks a check and all processes that it starts, which are ended with it. envChecks marks
+// all checks of a project, for the next daemon if this one is killed.
 const (
 	envCheck  = proc.EnvPrefix + "CHECK"
 	envChecks = proc.EnvPrefix + "CHECKS"
 )
 
-// maxOutput is how many bytes a check may write to stdout and to stderr.
+// maxOutput is the number of bytes that a check may write to stdout, and to stderr.
 const maxOutput = 64 << 10
 
-// maxChecks is how many checks run at the same time. It is more than a machine
-// has cores, as those that wait for something must not hold up the others.
+// maxChecks is the number of checks that run in parallel. It exceeds the usual number of cores,
+// since checks that wait for something must not delay the others.
 const maxChecks = 32
 
 // Check is a command that prints how many instances are wanted.
 type Check struct {
 	Argv    []string
 	Dir     string
-	Env     []string // complete, as KEY=value; without envCheck and envChecks
-	Mark    string   // value of envCheck that nothing else on this machine has
+	Env     []string // complete, as KEY=value, except for envCheck and envChecks
+	Mark    string   // the value of envCheck, unique on this machine
 	Timeout time.Duration
 	// NoNewPrivileges and User are those of proc.Command.
 	NoNewPrivileges bool
 	User            *account.Account
 }
 
-// Runner runs checks in parallel, not too many at a time. NewRunner makes it.
+// Runner runs checks in parallel, at most maxChecks at a time. NewRunner makes it.
 type Runner struct {
-	project string // value of envChecks; nothing is cleared if it is empty
+	project string // the value of envChecks; nothing is cleared if it is empty
 	sweeper proc.Sweeper
 	slots   chan struct{}
 	mu      sync.Mutex
-	left    map[string]bool // marks of checks of which something could not be ended
+	left    map[string]bool // marks of checks with processes that could not be ended
 }
 
-// NewRunner makes a Runner for a project, whose name nothing else on this machine has.
+// NewRunner makes a Runner for a project, whose name must be unique on this machine.
 func NewRunner(project string) *Runner {
 	return &Runner{project: project, slots: make(chan struct{}, maxChecks), left: make(map[string]bool)}
 }
 
-// Clear ends all checks of the project and what they have started: those of a
-// program that was killed, when it is called before the first Run.
+// Clear ends all checks of the project and all processes that they have started. Before the first
+// Run these are the checks of a daemon that was killed.
 func (r *Runner) Clear(ctx context.Context) error {
 	if r.project == "" {
 		return nil
@@ -70,7 +69,7 @@ func (r *Runner) Clear(ctx context.Context) error {
 	return nil
 }
 
-// sweep ends what a check has started. What cannot be ended is remembered.
+// sweep ends the processes of a check. It remembers a check whose processes cannot be ended.
 func (r *Runner) sweep(ctx context.Context, c Check) error {
 	err := r.sweeper.Sweep(ctx, envCheck+"="+c.Mark)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -84,10 +83,9 @@ func (r *Runner) sweep(ctx context.Context, c Check) error {
 	return err
 }
 
-// Run runs a check to its end and returns its answer. A check that takes longer
-// than its timeout, that writes too much, or that runs when ctx ends, is killed. With a
-// check ends everything that it has started, in whatever session; the next one
-// with its mark does not begin before that.
+// Run runs a check to its end and returns its answer. A check is killed if it exceeds its timeout,
+// writes too much, or still runs when ctx ends. All processes that a check has started end with it,
+// in any session. The next check with its mark does not begin before that.
 func (r *Runner) Run(ctx context.Context, c Check) (int, error) {
 	select {
 	case r.slots <- struct{}{}:
@@ -124,7 +122,7 @@ func (r *Runner) Run(ctx context.Context, c Check) (int, error) {
 	return n, err
 }
 
-// lastLine returns the last line that a check has written to stderr.
+// lastLine returns the last line of stderr, for the end of an error text.
 func lastLine(stderr []byte) string {
 	text := strings.TrimSpace(string(stderr))
 	text = proc.Plain(strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:]))
@@ -134,8 +132,8 @@ func lastLine(stderr []byte) string {
 	return ": " + spec.Quote(text)
 }
 
-// parseAnswer reads what a check has printed: one integer, with white space
-// around it. One that is out of range is the nearest that is not.
+// parseAnswer reads the output of a check: one integer, which may be surrounded by white space. A
+// number out of range becomes the nearest one in range.
 func parseAnswer(stdout []byte) (int, error) {
 	text := string(bytes.TrimSpace(stdout))
 	if text == "" {
@@ -143,7 +141,7 @@ func parseAnswer(stdout []byte) (int, error) {
 	}
 	digits := strings.TrimPrefix(strings.TrimPrefix(text, "+"), "-")
 	n, err := strconv.ParseInt(text, 10, 64)
-	// What is out of range is not always read to its end.
+	// ParseInt stops early at a number out of range, so the rest is checked here.
 	if err != nil && !errors.Is(err, strconv.ErrRange) || strings.Trim(digits, "0123456789") != "" {
 		return 0, fmt.Errorf("it has printed %s, expected an integer", spec.Quote(text))
 	}

@@ -62,8 +62,8 @@ func TestRunMissing(t *testing.T) {
 	}
 }
 
-// left says which of the processes whose numbers are in a file stay alive. One
-// that was killed takes its time to die.
+// left returns the processes, of those whose ids are in a file, that stay alive. A killed process
+// takes a moment to end.
 func left(t *testing.T, file string) (alive []string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -96,8 +96,8 @@ func left(t *testing.T, file string) (alive []string) {
 const startChildren = `mkfifo never; sh -c 'echo $$ >> pids; : > one; read x < never' & setsid sh -c 'echo $$ >> pids; : > two; read x < never' &
 	while ! test -e one || ! test -e two; do sleep 0.01; done; : > up; `
 
-// TestRunLeavesNothing: with a check ends all that it has started, when it
-// ends by itself, takes too long, or is given up.
+// All processes that a check has started end with it, whether it exits, exceeds its timeout or is
+// canceled.
 func TestRunLeavesNothing(t *testing.T) {
 	t.Parallel()
 	t.Run("ends", func(t *testing.T) {
@@ -146,8 +146,7 @@ func TestRunLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestClear: what the checks of a program that was killed have left is gone
-// before the next one begins, and nothing else.
+// Clear ends the processes of checks of a killed daemon, and no others.
 func TestClear(t *testing.T) {
 	t.Parallel()
 	c := shell(t, `kill -0 $(cat pids) 2>/dev/null && echo 1 || echo 0`, waitTimeout)

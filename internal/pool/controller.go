@@ -9,16 +9,16 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Controller runs the control loop of one pool: a goroutine that learns how many instances are
-// wanted and what becomes of those that exist, lets Plan decide, and carries that out.
-// Nothing blocks it: checks, starts and stops run in the background and wake it when they are done.
+// Controller runs the control loop of one pool. The loop observes the instances and the answers of
+// the check, lets Plan decide, and carries out the steps. It never blocks: checks, starts and stops
+// run in the background and wake it when they are done.
 type Controller struct {
 	m        *Manager
 	path     string
 	wake     chan struct{} // holds a token when there may be something to decide
-	checkNow chan struct{} // holds a token when the check is to run at once
+	checkNow chan struct{} // holds a token when the check should run at once
 	gone     chan struct{} // closed when the fleet no longer has the pool
-	first    chan struct{} // closed when the fleet has what the first check has asked for, or never will
+	first    chan struct{} // closed when the fleet has the instances of the first answer, or never will
 
 	// closeFirst closes first. It may be called more than once.
 	closeFirst func()
@@ -26,11 +26,11 @@ type Controller struct {
 	mu        sync.Mutex
 	template  *spec.Agent
 	demand    Demand
-	size      int             // that was logged last
+	size      int             // the size that was logged last
 	laid      []string        // instances that the fleet has
-	names     []string        // instances that the fleet should have, those that are drained among them
-	adding    map[string]bool // of names: not in the fleet yet
-	removing  map[string]bool // not of names: not stopped yet
+	names     []string        // instances that the fleet should have, including drained ones
+	adding    map[string]bool // the part of names that is not in the fleet yet
+	removing  map[string]bool // instances not in names that are not stopped yet
 	applying  int             // goroutines that change the fleet
 	retired   bool            // the file no longer has the pool: its instances may finish
 	booted    bool            // on_boot has run
@@ -56,8 +56,7 @@ func newController(m *Manager, path string, template *spec.Agent) *Controller {
 // Path returns the path of the pool.
 func (c *Controller) Path() string { return c.path }
 
-// run runs the control loop. It ends with the daemon, or when the file no longer has the
-// pool and all of its instances are gone.
+// run runs the control loop until the daemon stops, or until a retired pool has no instances left.
 func (c *Controller) run(ctx context.Context) {
 	defer c.closeFirst()
 	ctx, cancel := context.WithCancel(ctx)
@@ -115,9 +114,8 @@ func (c *Controller) boot(ctx context.Context) {
 	c.mu.Unlock()
 }
 
-// reconcile decides what is to be done, and begins it. It returns when to decide again if
-// nothing happens before; zero for never. It decides nothing while the instances
-// cannot be observed.
+// reconcile plans the next steps and begins them. It returns when to plan again if nothing happens
+// before; zero means never. It plans nothing while the instances cannot be observed.
 func (c *Controller) reconcile() (next time.Time) {
 	now := time.Now()
 	seen, known := c.observe()
@@ -169,7 +167,7 @@ func (c *Controller) background(f func(context.Context)) {
 	})
 }
 
-// apply gives the fleet the instances that it should have, in the background. Needs mu.
+// apply makes the fleet match names, in the background. Needs mu.
 func (c *Controller) apply() {
 	c.applying++
 	c.background(func(ctx context.Context) {
@@ -184,7 +182,7 @@ func (c *Controller) apply() {
 				return
 			}
 			c.m.Logger.Warn("cannot change a pool", "path", c.path, "error", err)
-			select { // above all because the store cannot be read
+			select {
 			case <-time.After(retryDelay):
 			case <-ctx.Done():
 				return
@@ -193,7 +191,7 @@ func (c *Controller) apply() {
 	})
 }
 
-// Lay makes the instances that the fleet should have those that Layout returns. undo takes that back.
+// Lay makes Layout return the instances that the fleet should have. undo reverts that.
 func (c *Controller) Lay() (undo func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,8 +204,8 @@ func (c *Controller) Lay() (undo func()) {
 	}
 }
 
-// laidOut returns the instances that the fleet has, and what the instances that there are, or
-// should be, are made of; nil if there are none.
+// laidOut returns the instances that the fleet has, and the template of the pool. The template is
+// nil if the pool has no instances and wants none.
 func (c *Controller) laidOut() (instances []string, template *spec.Agent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,7 +215,7 @@ func (c *Controller) laidOut() (instances []string, template *spec.Agent) {
 	return c.laid, template
 }
 
-// Listed notes that the supervisors know of the instances that Lay has laid out.
+// Listed records that the supervisors know the instances of the last Lay.
 func (c *Controller) Listed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -226,7 +224,7 @@ func (c *Controller) Listed() {
 	}
 }
 
-// Removed notes that an instance has been stopped and removed.
+// Removed records that an instance has been stopped and removed.
 func (c *Controller) Removed(name string) {
 	c.mu.Lock()
 	delete(c.removing, name)

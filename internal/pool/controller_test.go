@@ -24,7 +24,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// fleet is a fleet with the pool t/w, whose instances start and stop at once, and its drains.
+// fakeFleet is a fleet with the pool t/w, whose instances start and stop at once, and its drains.
 type fakeFleet struct {
 	mu      sync.Mutex
 	stopped bool // the supervisor of the pool does not run
@@ -162,12 +162,12 @@ func newHarness(t *testing.T, db store.Store) *harness {
 	return r
 }
 
-// declared returns what a file has that has the pool t/w.
+// declared returns the pools of a file with the pool t/w.
 func declared(p spec.Pool) map[string]*spec.Node {
 	return map[string]*spec.Node{"t/w": {Name: "w", Template: &spec.Agent{Name: "w", Pool: &p}}}
 }
 
-// answers lets the check say something, now.
+// answers sets the answer of the check, and runs it.
 func (r *harness) answers(n int, err error) {
 	r.fleet.do(func() { r.says, r.err = n, err })
 	r.CheckAll()
@@ -258,7 +258,7 @@ func TestController(t *testing.T) {
 	})
 }
 
-// What cannot be applied is taken back, and tried again.
+// A change of the fleet that fails is undone, and tried again.
 func TestApplyFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, memory.New())
@@ -277,7 +277,7 @@ func TestApplyFails(t *testing.T) {
 	})
 }
 
-// The first instances of a pool that does not run are not waited for.
+// AwaitFirst does not wait for a pool that does not run.
 func TestAwaitFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, memory.New())
@@ -291,7 +291,7 @@ func TestAwaitFirst(t *testing.T) {
 	})
 }
 
-// A retired pool lets its instances finish, also with the next daemon, and is gone with the last one.
+// A retired pool drains its instances, also with the next daemon, and is removed with the last one.
 func TestRetire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
@@ -337,7 +337,7 @@ func TestRetire(t *testing.T) {
 	})
 }
 
-// The next daemon goes on with the size that the check has asked for, unless everything was stopped in order.
+// The next daemon keeps the size that the check has asked for, unless the shutdown was orderly.
 func TestRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
@@ -372,7 +372,7 @@ func TestRestore(t *testing.T) {
 	})
 }
 
-// The store has all that the instances of a retired pool are made of, except for their beliefs.
+// The store keeps the whole template of a retired pool, except for its beliefs.
 func TestRetiredIsKept(t *testing.T) {
 	a := &spec.Agent{
 		Name: "w", Command: []string{"x", "\x00\xff"}, Dir: "/d", Env: map[string]string{"A": "b"}, Files: []string{"f"},

@@ -16,11 +16,10 @@ import (
 const (
 	poolEnv     = proc.EnvPrefix + "POOL"      // the name of the pool
 	instanceEnv = proc.EnvPrefix + "INSTANCE"  // the number of the instance
-	sizeEnv     = proc.EnvPrefix + "POOL_SIZE" // how many instances there should be; of checks and on_boot
+	sizeEnv     = proc.EnvPrefix + "POOL_SIZE" // the wanted number of instances; only for checks and on_boot
 )
 
-// InstanceEnviron returns what an instance of a pool finds in its environment in addition to
-// what every agent does.
+// InstanceEnviron returns the additional environment of an instance of a pool.
 func InstanceEnviron(i spec.Instance) []string {
 	if i == (spec.Instance{}) {
 		return nil
@@ -28,13 +27,12 @@ func InstanceEnviron(i spec.Instance) []string {
 	return []string{poolEnv + "=" + i.Pool, instanceEnv + "=" + strconv.Itoa(i.Number)}
 }
 
-// environ returns what commands of a pool with that many instances find in their environment
-// in addition to what its instances do.
+// environ returns the additional environment of checks and hooks of a pool of that size.
 func environ(template *spec.Agent, size int) []string {
 	return []string{poolEnv + "=" + template.Name, sizeEnv + "=" + strconv.Itoa(size)}
 }
 
-// environ is the function of that name for the pool as it is. Needs mu.
+// environ returns the additional environment of checks and hooks. Needs mu.
 func (c *Controller) environ() []string { return environ(c.template, c.demand.Size(c.template.Pool)) }
 
 // newCheck returns the check of a pool that has one.
@@ -45,14 +43,13 @@ func newCheck(template *spec.Agent, user *account.Account, env []string, mark st
 	}
 }
 
-// answer is what a check has said.
+// answer is the result of a check.
 type answer struct {
 	n   int
 	err error
 }
 
-// check begins a check. It reports false if that is of no use now: one runs already, or the pool
-// does not run.
+// check begins a check. It reports false if one runs already or the pool does not run.
 func (c *Controller) check(ctx context.Context, answers chan<- answer) bool {
 	if c.isRetired() || !c.m.Fleet.Runs(c.path) {
 		return false
@@ -73,7 +70,7 @@ func (c *Controller) check(ctx context.Context, answers chan<- answer) bool {
 	default:
 		check := newCheck(template, user, append(env, c.environ()...), c.m.Socket+" "+c.path)
 		c.m.Go(func(context.Context) {
-			var a answer // for which there is room, as this is the only check
+			var a answer // sending it cannot block, since this is the only check
 			defer func() { answers <- a }()
 			select {
 			case <-c.m.cleared:
@@ -87,8 +84,8 @@ func (c *Controller) check(ctx context.Context, answers chan<- answer) bool {
 	return true
 }
 
-// answered takes the answer of a check. It logs a failure if the last check did not fail in
-// the same way.
+// answered takes the answer of a check. It logs a failure unless the last check failed in the same
+// way.
 func (c *Controller) answered(a answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +105,7 @@ func (c *Controller) answered(a answer) {
 	}
 }
 
-// wantedSize returns how many instances there should be. Needs mu.
+// wantedSize returns the wanted number of instances. Needs mu.
 func (c *Controller) wantedSize() int {
 	if c.retired {
 		return 0
@@ -116,8 +113,7 @@ func (c *Controller) wantedSize() int {
 	return c.demand.Size(c.template.Pool)
 }
 
-// updateSize returns how many instances there should be, and logs and stores that if it has
-// changed. Needs mu.
+// updateSize returns the wanted number of instances, and logs and stores a change. Needs mu.
 func (c *Controller) updateSize() int {
 	size := c.wantedSize()
 	if size == c.size || c.retired {

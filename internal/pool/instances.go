@@ -5,21 +5,21 @@ import "slices"
 // observed is an instance as its supervisor sees it.
 type observed struct {
 	Instance
-	coming bool // it is about to be taken over, or to be started
+	coming bool // it is about to be adopted or started
 }
 
-// observe returns the instances by name; false if it cannot be known how they are. A retired
-// pool that does not run has no instances, except for those that have yet to be taken over.
+// observe returns the instances by name, and false if their state is unknown. A retired pool that
+// does not run has no instances, except for those that are still to be adopted.
 func (c *Controller) observe() (seen map[string]observed, known bool) {
 	if c.isStopping() {
 		return nil, false
 	}
-	pending := c.pending() // first: what has been taken over since is observed
+	pending := c.pending() // before the rest, so that an instance adopted meanwhile is observed
 	if !c.m.Fleet.Runs(c.path) {
 		return nil, c.isRetired() && len(pending) == 0
 	}
 	instances, known := c.m.Fleet.Instances(c.path)
-	if !known || c.isStopping() { // agents that the daemon has let go of look as if they had exited
+	if !known || c.isStopping() { // agents that a stopping daemon has released look as if they had exited
 		return nil, false
 	}
 	seen = make(map[string]observed, len(instances))
@@ -38,8 +38,8 @@ func (c *Controller) isStopping() bool {
 	}
 }
 
-// pending returns the instances that are to be taken over, or that the reconciler is
-// starting. Others that wait do so until they may be started.
+// pending returns the instances that are about to be adopted, or that the reconciler is starting.
+// Other waiting instances may not start yet.
 func (c *Controller) pending() map[string]bool {
 	c.mu.Lock()
 	names := slices.Clone(c.names)
@@ -53,7 +53,7 @@ func (c *Controller) pending() map[string]bool {
 	return pending
 }
 
-// members returns the instances as Plan sees them. Needs mu.
+// members returns the instances as input of Plan. Needs mu.
 func (c *Controller) members(seen map[string]observed) []Member {
 	all := slices.Clone(c.names)
 	for name := range c.removing {
@@ -71,7 +71,7 @@ func (c *Controller) members(seen map[string]observed) []Member {
 			m.Lives = i.Lives
 			m.Again = c.fresh && i.Completed
 		default:
-			m.Again = c.fresh // temporary, and exited
+			m.Again = c.fresh // a temporary one that has exited
 		}
 		if d, ok := c.m.Drains.Of(c.path + "/" + name); ok && !d.Pool {
 			m.Held = true

@@ -18,23 +18,24 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// Fleet is the tree of agents that the pools are parts of.
+// Fleet is the tree of agents that contains the pools.
 type Fleet interface {
 	// Interval returns the time between two checks.
 	Interval() time.Duration
 	// Runs reports whether the supervisor of a pool runs and is not suspended.
 	Runs(path string) bool
-	// Instances returns what the supervisor of a pool knows of its instances; false if it does
-	// not answer.
+	// Instances returns the instances of a pool as its supervisor sees them, and false if that
+	// does not answer.
 	Instances(path string) ([]Instance, bool)
-	// IsPending reports whether an instance is about to be taken over, or to be started.
+	// IsPending reports whether an instance is about to be adopted or started.
 	IsPending(path string) bool
-	// Apply gives the fleet the instances that a pool should have. It calls Lay of the pool,
-	// Listed when the supervisors know of the new instances, and Removed for each instance that
-	// it has stopped and removed. It returns when all of that is done. A pool that the fleet no longer
-	// has is left as it is. An error means that nothing has changed.
+	// Apply makes the fleet have the instances that a pool should have. It calls Lay of the pool,
+	// Listed when the supervisors know the new instances, and Removed for each instance that it
+	// has stopped and removed. It returns when all of that is done. It ignores a pool that the
+	// fleet no longer has. An error means that nothing has changed.
 	Apply(ctx context.Context, c *Controller) error
-	// Environ returns the user and the environment of commands of a pool; nil is the user of the daemon.
+	// Environ returns the user and the environment of commands of a pool. A nil user is that of the
+	// daemon.
 	Environ(path string, template *spec.Agent) (*account.Account, []string, error)
 	// Boot runs the hook on_boot of a pool, with more variables in its environment.
 	Boot(ctx context.Context, path string, template *spec.Agent, more []string)
@@ -45,9 +46,9 @@ type Instance struct {
 	Name        string
 	Incarnation uint64
 	Lives       bool // it runs, starts or stops
-	Completed   bool // it has ended for good
+	Completed   bool // its restart policy does not restart it
 	Waits       bool // it has not been started yet
-	Deferred    bool // it waits until the reconciler starts it
+	Deferred    bool // the reconciler starts it later
 }
 
 // Drains asks instances to finish. *drain.Manager implements it.
@@ -58,19 +59,19 @@ type Drains interface {
 	DecideSurplus(path, why string)
 }
 
-// Options connect a Manager with the rest of the daemon. All but Check are needed.
+// Options connect a Manager with the rest of the daemon. All except Check are required.
 type Options struct {
 	Store  store.Store
 	Logger *slog.Logger
 	Fleet  Fleet
 	Drains Drains
-	// Append writes an event with what follows from it.
+	// Append writes an event together with changes of the store.
 	Append func(event.Event, ...store.Op)
 	// Go runs a function in the background, with a context that ends with the daemon.
 	Go       func(func(context.Context))
 	Stopping <-chan struct{} // closed when the daemon is asked to stop
 	Ended    <-chan struct{} // closed when it has stopped
-	Socket   string          // of the daemon: no other daemon has it
+	Socket   string          // of the daemon; unique on this machine
 	// Check runs a check; nil: as a process.
 	Check func(context.Context, Check) (int, error)
 }
@@ -79,7 +80,7 @@ type Options struct {
 type Manager struct {
 	Options
 	clear   func(context.Context) error // ends the checks of the previous daemon
-	cleared chan struct{}               // closed when that is done: no check runs before
+	cleared chan struct{}               // closed when clear has returned; no check runs before
 	mu      sync.Mutex
 	byPath  map[string]*Controller
 }
@@ -97,7 +98,7 @@ func NewManager(o Options) *Manager {
 	return m
 }
 
-// Of returns the controller of the pool at a path; nil if there is none.
+// Of returns the controller of the pool at a path, or nil if there is none.
 func (m *Manager) Of(path string) *Controller {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -107,7 +108,7 @@ func (m *Manager) Of(path string) *Controller {
 // Has reports whether there is a pool at a path.
 func (m *Manager) Has(path string) bool { return m.Of(path) != nil }
 
-// all returns the pools by path.
+// all returns the pools sorted by path.
 func (m *Manager) all() []*Controller {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,8 +117,8 @@ func (m *Manager) all() []*Controller {
 	})
 }
 
-// Layout returns the tree of a file with the instances that its pools have at the moment,
-// and with those pools that it no longer has and that still have some.
+// Layout returns the tree of a file with the current instances of its pools. It includes pools that
+// are no longer in the file but still have instances.
 func (m *Manager) Layout(file *spec.Tree) *spec.Tree {
 	declared := file.Pools()
 	laid, retired := make(map[string][]string), make(map[string]*spec.Agent)
@@ -131,8 +132,9 @@ func (m *Manager) Layout(file *spec.Tree) *spec.Tree {
 	return file.Retain(retired).Layout(laid)
 }
 
-// Adjust makes the pools those of a file that has been applied; kept has those as well
-// that the fleet keeps until their last instance has finished. It returns the pools that are retired by that.
+// Adjust changes the pools to those of a file that has been applied. Of the pools that are no longer
+// declared, those in kept stay until their last instance has finished. It returns the pools that are
+// newly retired.
 func (m *Manager) Adjust(declared, kept map[string]*spec.Node) (retired []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -159,7 +161,7 @@ func (m *Manager) Adjust(declared, kept map[string]*spec.Node) (retired []string
 	return retired
 }
 
-// Wake lets the pool at a path decide again, and the pool that has an instance at it.
+// Wake wakes the control loop of the pool at a path, and of the pool with an instance at the path.
 func (m *Manager) Wake(path string) {
 	above, _ := cut(path)
 	for _, at := range []string{above, path} {
@@ -176,8 +178,8 @@ func (m *Manager) CheckAll() {
 	}
 }
 
-// Start lets the pools begin. It first ends the checks that the previous daemon has left,
-// also those of pools that are gone.
+// Start starts the control loops. No check runs before all checks of the previous daemon have been
+// ended, including those of pools that no longer exist.
 func (m *Manager) Start() {
 	m.Go(func(ctx context.Context) {
 		defer close(m.cleared)
@@ -190,11 +192,11 @@ func (m *Manager) Start() {
 	}
 }
 
-// pauseOfWait is the time after which AwaitFirst looks whether a pool still runs.
+// pauseOfWait is the interval at which AwaitFirst checks whether a pool still runs.
 const pauseOfWait = 500 * time.Millisecond
 
-// AwaitFirst waits until the fleet has the instances that the first checks of the pools have
-// asked for, except for pools that do not run.
+// AwaitFirst waits until the fleet has the instances that the first checks have asked for. It does
+// not wait for pools that do not run.
 func (m *Manager) AwaitFirst(ctx context.Context) error {
 	for _, c := range m.all() {
 		for arrived := false; !arrived; {
@@ -213,8 +215,8 @@ func (m *Manager) AwaitFirst(ctx context.Context) error {
 	return nil
 }
 
-// MayStart returns an error if an agent is an instance that its pool no longer wants: a person
-// cannot start it then.
+// MayStart returns an error if an agent is an instance that its pool no longer wants, and which a
+// person therefore cannot start.
 func (m *Manager) MayStart(path string) error {
 	if d, ok := m.Drains.Of(path); !ok || !d.Pool {
 		return nil
@@ -224,7 +226,7 @@ func (m *Manager) MayStart(path string) error {
 		"coppice explain %s says how many it wants", api.ErrConflict, path, above)
 }
 
-// signal puts a token into a channel that has room for one.
+// signal puts a token into a channel with a buffer of one, unless it holds one.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -232,7 +234,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// cut splits the path of an instance into that of its pool and its name.
+// cut splits the path of an instance into the path of its pool and its name.
 func cut(path string) (above, name string) {
 	i := strings.LastIndexByte(path, '/')
 	return path[:max(0, i)], path[i+1:]

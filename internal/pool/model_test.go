@@ -11,8 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// poolModel is a pool whose plans are carried out at once, but for the end of who is
-// removed, which takes its time.
+// poolModel is a pool whose plans are carried out at once, except that a removed instance takes some
+// time to end.
 type poolModel struct {
 	agent   *spec.Agent
 	demand  Demand
@@ -31,7 +31,7 @@ func (w *poolModel) find(name string) *Member {
 	return &w.members[i]
 }
 
-// patrol plans and carries out, and holds the plan to the rules.
+// patrol plans, checks the plan and carries it out.
 func (w *poolModel) patrol(t *rapid.T) {
 	wanted := w.wanted()
 	steps, next := Plan(w.now, wanted, w.members)
@@ -87,7 +87,7 @@ func (w *poolModel) patrol(t *rapid.T) {
 	}
 }
 
-// checkConverged: what is wanted exists, and nothing else but what still has time.
+// checkConverged checks that exactly the wanted instances exist, except for those that still drain.
 func (w *poolModel) checkConverged(t *rapid.T) {
 	for range 3 { // those who are removed go, those who come back come
 		w.patrol(t)
@@ -109,11 +109,10 @@ func (w *poolModel) checkConverged(t *rapid.T) {
 	}
 }
 
-// TestPoolModel lets checks answer and fail, instances finish, die, be held, time
-// pass and the file change at random, and holds every plan to the rules: no member that
-// works is stopped before they have said so or their time is over; the surplus
-// goes from the end; a member that is wanted again goes on; and it ends up at the size
-// that was asked for last.
+// Random checks, exits, drains by people, delays and changes of the file lead to plans that keep the
+// rules. No working member is stopped before it has finished or its time is over. Surplus members
+// are drained from the end. A member that is wanted again keeps running. The pool ends up with the
+// size that was asked for last.
 func TestPoolModel(t *testing.T) {
 	somePool := rapid.Custom(func(t *rapid.T) *spec.Pool {
 		p := &spec.Pool{Min: rapid.IntRange(0, 2).Draw(t, "min"), DrainTimeout: time.Duration(rapid.IntRange(1, 9).Draw(t, "drain timeout")) * time.Second}

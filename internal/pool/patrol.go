@@ -9,8 +9,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// Patrol compares what runs with what is wanted, pools included, now instead of when something happens
-// or its interval is over, and returns what there is to do. It does not wait for what it does.
+// Patrol reconciles at once, including pools, and returns the planned actions. It does not wait for
+// their end.
 var Patrol = api.Route[PatrolRequest, Round]{
 	Method: "POST", Path: "/patrol", For: api.People,
 	ID: "patrol", Summary: "Compare what runs with what is wanted, now",
@@ -19,13 +19,13 @@ var Patrol = api.Route[PatrolRequest, Round]{
 	Returns: "What there is to do.",
 }
 
-// PatrolRequest says whether anything is done.
+// PatrolRequest selects whether the plan is carried out.
 type PatrolRequest struct {
 	_      struct{} `open:"true" doc:"What to do about it."`
 	DryRun bool     `json:"dry_run,omitempty" doc:"Only say what there is to do."`
 }
 
-// Round is what there is to do.
+// Round is the result of a patrol.
 type Round struct {
 	_       struct{}      `open:"true" doc:"What there is to do so that what runs is what is wanted."`
 	Actions []RoundAction `json:"actions" doc:"In order."`
@@ -33,7 +33,7 @@ type Round struct {
 	Pools   []At          `json:"pools" doc:"All pools, and what their checks have said last."`
 }
 
-// RoundAction is something that a round does.
+// RoundAction is one planned action.
 type RoundAction struct {
 	_      struct{} `open:"true" doc:"Something to do."`
 	Action string   `json:"action" doc:"stop, suspend, start, renew (stop and start again) or drain (ask to finish, and renew then; an instance that its pool does not want is stopped then). Readers must expect others."`
@@ -43,7 +43,7 @@ type RoundAction struct {
 	Reason string   `json:"reason" doc:"Why, for people."`
 }
 
-// RoundDelay is something that would be done, and waits.
+// RoundDelay is an action that has to wait.
 type RoundDelay struct {
 	_     struct{}   `open:"true" doc:"Something that would be done, and waits."`
 	Path  string     `json:"path" doc:"Of an agent or supervisor."`
@@ -52,7 +52,7 @@ type RoundDelay struct {
 	Cause string     `json:"cause,omitempty" doc:"Of a renewal, as of an action."`
 }
 
-// newRound returns what a plan and the pools say that there is to do.
+// newRound returns a plan and the pools as the API shows them.
 func newRound(res reconcile.Result, pools []At) Round {
 	r := Round{Actions: []RoundAction{}, Delays: []RoundDelay{}, Pools: pools}
 	for _, a := range res.Actions {
@@ -70,25 +70,25 @@ func newRound(res reconcile.Result, pools []At) Round {
 	return r
 }
 
-// scanTimeout bounds the wait of a client for a look at what the loop does not observe by itself.
+// scanTimeout bounds Reconciler.Scan, for which a client waits.
 const scanTimeout = 5 * time.Second
 
-// Reconciler is what a Patroller needs of reconciliation.
+// Reconciler is the part of reconciliation that a Patroller needs.
 type Reconciler interface {
-	// Scan looks for what a plan depends on and that is not observed all the time: orphans and the
-	// content of files. The plan is made without what ctx ends.
+	// Scan looks for orphans and changed files, which are not observed all the time. The plan
+	// ignores whatever is not found before ctx ends.
 	Scan(ctx context.Context)
 	Plan() reconcile.Result
 	Enqueue() // requests a pass
 }
 
-// Patroller makes rounds on request.
+// Patroller serves the route Patrol.
 type Patroller struct {
 	Pools      *Manager
 	Reconciler Reconciler
 }
 
-// Patrol makes a round. With dry, nothing is done.
+// Patrol plans, and requests a reconciliation and all checks unless dry is set.
 func (p Patroller) Patrol(ctx context.Context, dry bool) (Round, error) {
 	select {
 	case <-p.Pools.Stopping:
@@ -106,7 +106,7 @@ func (p Patroller) Patrol(ctx context.Context, dry bool) (Round, error) {
 	return newRound(res, p.Pools.All()), nil
 }
 
-// Register has a server answer requests for rounds.
+// Register adds the handler of the route to a server.
 func (p Patroller) Register(s *api.Server) {
 	Patrol.Handle(s, func(ctx context.Context, _ token.Caller, r PatrolRequest) (Round, error) {
 		return p.Patrol(ctx, r.DryRun)

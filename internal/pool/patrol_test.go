@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/reconcile"
 )
 
-// planned is a reconciler that has a plan.
+// planned is a Reconciler with a prepared plan.
 type planned struct {
 	res               reconcile.Result
 	scanned, enqueued int
@@ -24,7 +24,7 @@ func (p *planned) Scan(context.Context)   { p.scanned++ }
 func (p *planned) Plan() reconcile.Result { return p.res }
 func (p *planned) Enqueue()               { p.enqueued++ }
 
-// A patrol shows what was planned after a look at the machine, and requests a pass unless it is dry.
+// A patrol returns the plan that follows a scan, and requests a pass unless it is a dry run.
 func TestPatrol(t *testing.T) {
 	until := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	r := &planned{res: reconcile.Result{

@@ -1,9 +1,8 @@
 // Package pool decides how many instances of an agent a pool runs, and adds and retires them.
 //
-// The instances of a pool are the first so many of a row of names. How many are wanted is what a
-// check command prints, within bounds. Surplus instances are drained, not killed: an instance
-// that is drained is stopped when it has finished or its time is over, and goes on
-// if it is wanted again before that.
+// The instances of a pool have the first names of a fixed sequence. A check command prints the wanted
+// number, which is limited by bounds. Surplus instances are drained: such an instance is stopped when
+// it has finished or its drain timeout is over, and keeps running if it is wanted again before that.
 //
 // Plan decides: it is pure, and knows neither clock nor process. A Controller runs the control
 // loop of one pool, the Manager holds the pools of a project, and the Runner runs the checks.
@@ -16,19 +15,17 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Demand holds what is known of how many instances are wanted. Its zero value
-// knows nothing.
+// Demand is the result of the checks of a pool so far.
 type Demand struct {
-	// Asked is the last good answer of the check, as it was given; valid if Known.
+	// Asked is the last good answer of the check, before it is limited; valid if Known.
 	Asked int
 	Known bool
-	// Problem is why the last check has given no answer; nil if it has.
+	// Problem is the error of the last check, if it failed.
 	Problem error
 }
 
-// Answered returns the demand after a check. A check that failed leaves the last good answer
-// in force: a queue that cannot be read is not an empty queue, and instances that work must not
-// be stopped for that.
+// Answered returns the demand after a check. After a failed check the last good answer stays in
+// force: a queue that cannot be read is not an empty queue, so no working instance may be stopped.
 func (d Demand) Answered(n int, err error) Demand {
 	if err != nil {
 		d.Problem = err
@@ -37,8 +34,8 @@ func (d Demand) Answered(n int, err error) Demand {
 	return Demand{Asked: n, Known: true}
 }
 
-// Size returns how many instances there should be: what was asked for, within the bounds, or the
-// minimum before the first answer.
+// Size returns the wanted number of instances: the last answer within the bounds, or the minimum
+// before the first answer.
 func (d Demand) Size(p *spec.Pool) int {
 	if !d.Known {
 		return p.Clamp(p.Min)
@@ -49,33 +46,33 @@ func (d Demand) Size(p *spec.Pool) int {
 // Member describes an instance that the pool has in the tree.
 type Member struct {
 	Name string
-	// Lives: something of it runs, or may run. What waits for its restart, is
-	// held by a limit or was stopped by hand does not, and is not asked to finish.
+	// Lives is set if a process of the instance runs or may run. An instance that waits for its
+	// restart, is held by a limit or was stopped by hand does not live, and is not drained.
 	Lives bool
-	// Held: a person has asked it to finish. The pool leaves it alone while it lives.
+	// Held is set if a person drains the instance. The pool ignores it while it lives.
 	Held bool
-	// Drain is not nil if the pool has asked it to finish.
+	// Drain is not nil if the pool drains the instance.
 	Drain *Drain
-	// Leaving: it is being removed, which is not undone.
+	// Leaving is set while the instance is being removed, which cannot be undone.
 	Leaving bool
-	// Again: its restart policy has let it end for good, and it was asked for since.
+	// Again is set if the instance has ended without a restart, and the check has asked for it since.
 	Again bool
 }
 
-// Drain describes an instance that was asked to finish.
+// Drain describes the drain of an instance.
 type Drain struct {
-	Finished bool      // it says that it has
-	Until    time.Time // then it is stopped in any case
+	Finished bool      // the instance has acknowledged that it has finished
+	Until    time.Time // the deadline, at which it is stopped in any case
 }
 
-// Verb says what a Step does.
+// Verb is the kind of a Step.
 type Verb uint8
 
 const (
 	Add         Verb = iota // start an instance that does not exist
-	BeginDrain              // ask it to finish
-	CancelDrain             // it need no longer finish
-	Remove                  // stop it, if it lives, and remove it
+	BeginDrain              // ask an instance to finish
+	CancelDrain             // let a drained instance continue
+	Remove                  // stop an instance, if it lives, and remove it
 )
 
 // Step is one action on an instance, with its reason.
@@ -95,12 +92,12 @@ const (
 	whyTooLong  = "did not finish in time"
 )
 
-// Plan returns what is to be done so that the members become the wanted instances,
-// and when to plan again if nothing happens before; zero for never. wanted is in
-// the order in which instances are started; members are in the same order, with
-// those behind them that could not be wanted at all. The surplus goes from
-// the end. Nothing is planned for what is as it should be, or on its way there: of a
-// plan that is carried out, only the return of those who were removed is left.
+// Plan returns the steps that turn the members into the wanted instances, and when to plan again if
+// nothing happens before; zero means never.
+//
+// wanted is in the order in which instances are started. members are in the same order, followed by
+// those that can no longer be wanted. Surplus members are drained from the end. An instance that is
+// removed is added again by a later plan, after it is gone.
 func Plan(now time.Time, wanted []string, members []Member) (steps []Step, next time.Time) {
 	byName := make(map[string]Member, len(members))
 	for _, m := range members {
@@ -113,13 +110,13 @@ func Plan(now time.Time, wanted []string, members []Member) (steps []Step, next 
 		case !exists:
 			steps = append(steps, Step{Add, name, whyWanted})
 		case m.Again && !m.Lives && !m.Leaving:
-			steps = append(steps, Step{Remove, name, whyEnded}) // and starts again when it is gone
+			steps = append(steps, Step{Remove, name, whyEnded}) // and is added again when it is gone
 		case m.Drain == nil || m.Leaving:
-			// As it should be, or in its way: it is added when it is gone.
+			// It is as it should be, or is added again when it is gone.
 		case m.Lives && !m.Drain.Finished && now.Before(m.Drain.Until):
 			steps = append(steps, Step{CancelDrain, name, whyAgain})
 		default:
-			// It has finished what it was for, and is added again when it is gone.
+			// It has finished, and is added again when it is gone.
 			steps = append(steps, Step{Remove, name, m.over(now)})
 		}
 	}
@@ -141,7 +138,7 @@ func Plan(now time.Time, wanted []string, members []Member) (steps []Step, next 
 	return steps, next
 }
 
-// over says why the drain of a member is over; "" if it is not.
+// over returns why the drain of a member is over, or "" if it is not.
 func (m Member) over(now time.Time) string {
 	switch {
 	case m.Drain.Finished:

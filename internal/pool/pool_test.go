@@ -46,9 +46,8 @@ func TestDemand(t *testing.T) {
 	}
 }
 
-// member reads "NAME", with "!" for one that does not live, "?5s" for one that
-// has 5 s to finish, "+" for one that says that it has, "h" for one that is held,
-// "x" for one that leaves, "a" for one that has ended and was asked for again.
+// member parses "NAME" with flags: "!" does not live, "?5s" drains with 5 s left, "+" has finished,
+// "h" held, "x" leaving, "a" has ended and was asked for again.
 func member(text string) Member {
 	name, marks, _ := strings.Cut(text, ":")
 	m := Member{Name: name, Lives: !strings.Contains(marks, "!"), Held: strings.Contains(marks, "h"), Leaving: strings.Contains(marks, "x"), Again: strings.Contains(marks, "a")}
@@ -138,7 +137,7 @@ func TestParseAnswer(t *testing.T) {
 	}
 }
 
-// FuzzParseAnswer: nothing panics, and what is taken is what a person would read.
+// parseAnswer does not panic, and accepts only numbers as a person would read them.
 func FuzzParseAnswer(f *testing.F) {
 	for _, s := range []string{"3", " -1 ", "9999999999999999999999", "x", "", "3 4", "\xff", "１"} {
 		f.Add([]byte(s))

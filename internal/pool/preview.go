@@ -14,12 +14,12 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// preview is a pool of a project that has no daemon, as a daemon would have it.
+// preview is a pool of a project without a daemon, in the state that a daemon would start with.
 type preview struct {
 	path      string
 	template  *spec.Agent
-	suspended bool     // by the file: its check does not run
-	running   []string // names of instances that run, or may
+	suspended bool     // by the file, so its check does not run
+	running   []string // names of instances that run or may run
 
 	demand    Demand
 	checkedAt time.Time
@@ -28,9 +28,9 @@ type preview struct {
 // EnvironFunc returns the user and the environment of commands of a pool; see Fleet.
 type EnvironFunc func(path string, template *spec.Agent) (*account.Account, []string, error)
 
-// Preview returns what a daemon would do first in a tree, and starts nothing but the checks of pools: the
-// numbers that they print decide what there is to do. running is what was found in the runtimes, and socket
-// that of the daemon. The end of ctx ends the checks, too.
+// Preview returns the first actions of a daemon with a tree. It runs only the checks of pools, whose
+// answers decide the actions. running is the content of the runtimes, and socket the path of the
+// daemon's socket. The checks end with ctx.
 func Preview(ctx context.Context, tree *spec.Tree, config fleet.Config, running []runtime.Observation, socket string,
 	environ EnvironFunc,
 ) (Round, error) {
@@ -89,15 +89,16 @@ func (p *preview) check(ctx context.Context, r *Runner, socket string, environOf
 		var user *account.Account
 		var env []string
 		if user, env, err = environOf(p.path, p.template); err == nil {
-			mark := fmt.Sprintf("preview by %d of %s %s", os.Getpid(), socket, p.path) // a daemon may start meanwhile
+			// The mark differs from the daemon's, since a daemon may start meanwhile.
+			mark := fmt.Sprintf("preview by %d of %s %s", os.Getpid(), socket, p.path)
 			n, err = r.Run(ctx, newCheck(p.template, user, append(env, environ(p.template, p.size())...), mark))
 		}
 	}
 	p.demand, p.checkedAt = p.demand.Answered(n, err), time.Now()
 }
 
-// size returns how many instances there should be. While the check has not answered, what
-// runs is taken for what the last daemon knew.
+// size returns the wanted number of instances. Before an answer of the check it assumes that the
+// last daemon wanted the instances that run.
 func (p *preview) size() int {
 	if !p.demand.Known {
 		return p.template.Pool.Clamp(len(p.running))
@@ -114,7 +115,7 @@ func (p *preview) instances() []string {
 	return names
 }
 
-// surplus returns what becomes of instances that run and are not wanted.
+// surplus returns the actions on instances that run and are not wanted.
 func (p *preview) surplus() (all []RoundAction) {
 	if p.suspended {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// demandPrefix is the part of the store that holds the last answers of the checks.
+// demandPrefix is the prefix of the store keys of the last answers of checks.
 const demandPrefix = "pools"
 
 // savedDemand is the last good answer of the check of a pool.
@@ -25,9 +25,9 @@ func demandOp(path string, d Demand) store.Op {
 	return store.Op{Kind: store.Put, Key: demandPrefix + "/" + store.PathKey(path), Value: value}
 }
 
-// Restore readies the pools of a file as the previous daemon has left them: with the
-// instances among the agents that have not exited as far as is known, and those that are to
-// be started at once. What was wanted then is forgotten if everything was stopped in order.
+// Restore creates the pools of a file in the state in which the previous daemon has left them. They
+// have the instances among running, which are the agents that may run, and those to start at once.
+// The last answers of checks are dropped after an orderly shutdown.
 func (m *Manager) Restore(ctx context.Context, declared map[string]*spec.Node, running []string, orderly bool) error {
 	stored, _, err := m.Store.Snapshot(ctx, demandPrefix)
 	if err != nil {
@@ -65,8 +65,8 @@ func (m *Manager) Restore(ctx context.Context, declared map[string]*spec.Node, r
 	return err
 }
 
-// restoreRetired restores the pools that were retired and that the file has not got back.
-// Those of which nothing is left go at once. Needs mu.
+// restoreRetired restores the pools that were retired and are still not in the file. Those without
+// instances are then removed at once. Needs mu.
 func (m *Manager) restoreRetired(ctx context.Context) error {
 	stored, _, err := m.Store.Snapshot(ctx, retiredPrefix)
 	if err != nil {
@@ -91,7 +91,7 @@ func (m *Manager) restoreRetired(ctx context.Context) error {
 	return nil
 }
 
-// Adopt adds instances that run and that their pools do not know of. It reports whether there are any.
+// Adopt adds running instances that their pools do not know yet. It reports whether there are any.
 func (m *Manager) Adopt(running []string) (more bool) {
 	for _, path := range running {
 		above, name := cut(path)
@@ -102,7 +102,7 @@ func (m *Manager) Adopt(running []string) (more bool) {
 	return more
 }
 
-// adopt adds an instance, and reports false if the pool has it.
+// adopt adds an instance, and reports false if the pool has it already.
 func (c *Controller) adopt(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// This file is about retired pools, which the file no longer has. They stay in the
-// fleet, and want no instances, until the last of their instances has finished. The store has
-// their templates until then, for the next daemon.
+// A pool that is no longer in the file is retired. It stays in the fleet, with a wanted size of 0,
+// until the last of its instances has finished. Until then the store keeps its template for the next
+// daemon.
 
 // Reasons of the drains of instances.
 const (
@@ -20,7 +20,7 @@ const (
 	retiredReason = "its pool is no longer in the file"
 )
 
-// retiredPrefix is the part of the store that holds the retired pools.
+// retiredPrefix is the prefix of the store keys of retired pools.
 const retiredPrefix = "retired"
 
 // savedPool is a retired pool.
@@ -31,7 +31,7 @@ type savedPool struct {
 
 func retiredKey(path string) string { return retiredPrefix + "/" + store.PathKey(path) }
 
-// retiredOp writes a retired pool, without the initial beliefs of its instances, which have started.
+// retiredOp writes a retired pool, without the initial beliefs, which only new instances would need.
 func retiredOp(path string, template *spec.Agent) store.Op {
 	kept := *template
 	kept.Beliefs = nil
@@ -48,8 +48,7 @@ func (c *Controller) isRetired() bool {
 	return c.retired
 }
 
-// retire lets the instances finish, because the file no longer has the pool. It reports false if
-// the pool was retired before.
+// retire makes the pool a retired one, whose instances finish. It reports false if it is one already.
 func (c *Controller) retire() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +66,7 @@ func (c *Controller) retire() bool {
 	return true
 }
 
-// declare applies what the file says of the pool.
+// declare applies the template of the pool in the file.
 func (c *Controller) declare(template *spec.Agent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,7 +88,7 @@ func returned(path string) event.Event {
 	}
 }
 
-// logRemoved logs that nothing is left of a retired pool.
+// logRemoved logs that a retired pool has no instances left.
 func (c *Controller) logRemoved() {
 	if !c.isRetired() {
 		return
@@ -100,7 +99,7 @@ func (c *Controller) logRemoved() {
 	}, store.Op{Kind: store.Delete, Key: retiredKey(c.path)})
 }
 
-// surplusReason returns why instances that are too many are asked to finish. Needs mu.
+// surplusReason returns the reason of drains of surplus instances. Needs mu.
 func (c *Controller) surplusReason() string {
 	if c.retired {
 		return retiredReason
