@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Act does something to a node; see the route Act.
+// Act carries out an action on a node; see the route Act.
 func (m *Manager) Act(ctx context.Context, path string, action Action) (Acted, error) {
 	none, by := Acted{Already: []string{}}, api.OrderOf(ctx)
 	path = m.Tree.Fleet().Resolve(path)
@@ -81,7 +81,7 @@ func (m *Manager) Act(ctx context.Context, path string, action Action) (Acted, e
 	return done, nil
 }
 
-// asker says who has asked for an action: a person, or an order of that name.
+// asker names the origin of an action: a person, or the order with that name.
 func asker(order string) string {
 	if order == "" {
 		return "by hand"
@@ -89,22 +89,22 @@ func asker(order string) string {
 	return "by order " + order
 }
 
-// isAlready reports whether a child is what an action makes of it.
+// isAlready reports whether a child is already in the state that an action leads to.
 func isAlready(i supervisor.ChildInfo, action Action) bool {
 	switch action {
 	case Start, Resume:
 		return i.Sub == nil && (i.State == supervisor.Running || i.State == supervisor.Starting)
 	case Stop:
 		return journal.StoppedByHand(i.State, i.Reason)
-	case Suspend: // what has ended for good is not brought back by a resume, either
+	case Suspend: // a resume does not start a completed agent, either
 		return i.State == supervisor.Suspended ||
 			i.State == supervisor.Stopped && reconcile.PhaseOf(&i) == reconcile.Completed
 	}
 	return false
 }
 
-// resumes reports whether the resume of what a child is in is about the child:
-// it, or something in it, may be suspended.
+// resumes reports whether resuming the supervisor of a child includes the child: it, or something
+// below it, may be suspended.
 func (m *Manager) resumes(path string, i supervisor.ChildInfo) bool {
 	return i.Sub != nil || journal.Suspended(i.State, i.Reason) || m.Triggers.HeldBy(path) == supervisor.ReasonSuspended
 }
@@ -115,7 +115,7 @@ var eventTypes = map[Action]event.Type{
 	Reset: event.AgentReset, Suspend: event.AgentSuspended, Resume: event.AgentResumed,
 }
 
-// actBelow does something to all children of a supervisor at the same time.
+// actBelow carries out an action on all children of a supervisor in parallel.
 func (m *Manager) actBelow(ctx context.Context, sup *supervisor.Supervisor, action Action) (all Acted, err error) {
 	children, err := sup.Children()
 	if err != nil {
@@ -148,7 +148,7 @@ func (m *Manager) actBelow(ctx context.Context, sup *supervisor.Supervisor, acti
 			wg.Go(func() {
 				done[i], errs[i] = m.Act(ctx, path, action)
 				if action == Stop && m.Once && errors.Is(errs[i], api.ErrStopping) {
-					// The others have ended, and so the run ends, with all its agents.
+					// All other agents have ended, which ends the run with this one.
 					done[i], errs[i] = Acted{Already: []string{path}}, nil
 				}
 			})
@@ -159,7 +159,7 @@ func (m *Manager) actBelow(ctx context.Context, sup *supervisor.Supervisor, acti
 		all.Changed += d.Changed
 		all.Already = append(all.Already, d.Already...)
 	}
-	if action == Resume { // of a supervisor, not of each in it
+	if action == Resume { // the answer names the supervisor, not its children
 		all.Already = nil
 		if all.Changed == 0 {
 			all.Already = []string{sup.Path()}
@@ -168,7 +168,7 @@ func (m *Manager) actBelow(ctx context.Context, sup *supervisor.Supervisor, acti
 	return all, errors.Join(errs...)
 }
 
-// actOn does something to a child.
+// actOn carries out an action on a child.
 func (m *Manager) actOn(ctx context.Context, sup *supervisor.Supervisor, id string, action Action) (Acted, error) {
 	one := Acted{Changed: 1}
 	path := sup.Path() + "/" + id
@@ -196,7 +196,7 @@ func (m *Manager) actOn(ctx context.Context, sup *supervisor.Supervisor, id stri
 	return one, m.actOnChild(ctx, sup, info, action)
 }
 
-// actOnChild does something to an agent, or to a supervisor as a whole.
+// actOnChild carries out an action on an agent, or on a supervisor as a whole.
 func (m *Manager) actOnChild(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo,
 	action Action) error {
 	switch action {
@@ -206,7 +206,7 @@ func (m *Manager) actOnChild(ctx context.Context, sup *supervisor.Supervisor, in
 		return StartChild(ctx, sup, info)
 	case Restart:
 		return finish(ctx, func(ctx context.Context) error {
-			defer sup.Hold()() // nothing else may run, and the run goes on
+			defer sup.Hold()() // otherwise the run ends if no other agent runs
 			if err := m.suspendChild(ctx, sup, info, stopReason(action)); err != nil {
 				return err
 			}
@@ -220,8 +220,8 @@ func (m *Manager) actOnChild(ctx context.Context, sup *supervisor.Supervisor, in
 		api.ErrInvalid, action)
 }
 
-// startForOrder starts an agent or a supervisor, or starts it again, as its limit allows:
-// orders come again and again, above all those that fire on the events of such a start.
+// startForOrder starts or restarts an agent or a supervisor within its limit. Orders repeat, above
+// all those that fire on the events of such a start.
 func (m *Manager) startForOrder(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo,
 	name string) error {
 	path := sup.Path() + "/" + info.ID
@@ -229,7 +229,7 @@ func (m *Manager) startForOrder(ctx context.Context, sup *supervisor.Supervisor,
 		return heldForOrder(path, info.State)
 	}
 	err := finish(ctx, func(ctx context.Context) error {
-		if info.Sub != nil { // all in it stop in their order
+		if info.Sub != nil { // its agents stop in order
 			if err := m.suspendChild(ctx, sup, info, stopReason(Restart)); err != nil {
 				return err
 			}
@@ -240,8 +240,8 @@ func (m *Manager) startForOrder(ctx context.Context, sup *supervisor.Supervisor,
 	return countedForOrder(path, err)
 }
 
-// finish calls do, which goes on when ctx ends: what was begun is done, whether its
-// client waits for it or not.
+// finish calls do with a context that does not end with ctx, and returns when ctx ends. So an action
+// is completed even if its client disconnects.
 func finish(ctx context.Context, do func(context.Context) error) error {
 	done := make(chan error, 1)
 	go func() { done <- do(context.WithoutCancel(ctx)) }()
@@ -257,13 +257,13 @@ func isHeldByLimit(s supervisor.State) bool {
 	return s == supervisor.Quarantined || s == supervisor.GivenUp || s == supervisor.Paused
 }
 
-// heldForOrder is the error of an order that asks for the start of what a limit holds.
+// heldForOrder returns the error for an order that starts a node that a limit holds.
 func heldForOrder(path string, s supervisor.State) error {
 	return fmt.Errorf("%w: %s is held by its limit (%v), which an order does not lift; see: coppice explain %s",
 		api.ErrConflict, path, s, path)
 }
 
-// countedForOrder is the answer to an order whose start counts for a limit.
+// countedForOrder returns the error for an order whose start counts for a limit.
 func countedForOrder(path string, err error) error {
 	if limit, ok := errors.AsType[*supervisor.LimitError](err); ok {
 		return fmt.Errorf("%w: %s was %w, and is held by its limit (%v); see: coppice explain %s",
@@ -272,7 +272,7 @@ func countedForOrder(path string, err error) error {
 	return err
 }
 
-// StartChild starts what is down, and what a delay or a limit holds back.
+// StartChild starts a child that is down, or that a delay or a limit holds back.
 func StartChild(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo) error {
 	switch info.State {
 	case supervisor.Restarting, supervisor.Quarantined, supervisor.GivenUp:

@@ -1,8 +1,8 @@
 // Package control starts, stops, restarts, resets, suspends and resumes the nodes of a running tree,
-// and the project as a whole, when a person or an order asks for it.
+// and the project as a whole, at the request of a person or an order.
 //
-// What was stopped by hand stays down until it is started by hand, and what was suspended until it is
-// resumed; both hold for the next daemon, too.
+// A node that was stopped by hand stays down until it is started by hand, and a suspended one until
+// it is resumed. Both hold for the next daemon, too.
 package control
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Options connect a Manager with the rest of the daemon. All are needed.
+// Options connect a Manager with the rest of the daemon. All are required.
 type Options struct {
 	Store   store.Store
 	Log     *event.Log
@@ -37,15 +37,15 @@ type Options struct {
 	Triggers  Triggers
 	// MayStart returns an error for an instance that its pool no longer wants.
 	MayStart func(path string) error
-	// Once: the tree runs once, and a suspension of the project ends with it.
+	// Once is set if the tree runs once; a suspension of the project then ends with it.
 	Once    bool
-	Started time.Time // when the daemon was
-	// End stops everything in order and ends the daemon; with keep, agents go on without it. It
-	// returns when the daemon has begun to.
+	Started time.Time // when the daemon was started
+	// End begins to stop everything in order and to end the daemon. With keep, agents continue
+	// without it.
 	End func(keep bool)
 }
 
-// Drains are the agents that are asked to finish.
+// Drains are the drains of agents. *drain.Manager implements it.
 type Drains interface {
 	Has(path string) bool
 	Of(path string) (drain.State, bool)
@@ -57,10 +57,10 @@ type Triggers interface {
 	// Has reports whether triggers start the runs of an agent.
 	Has(path string) bool
 	// HeldBy returns why the triggers of an agent are ignored although its supervisor does not
-	// list it as suspended; NoReason if they are not.
+	// list it as suspended, or NoReason if they are not ignored.
 	HeldBy(path string) supervisor.Reason
-	// Act carries out an action on such an agent. It calls before with the state of the agent first,
-	// and returns its error if that says that nothing else is to be done.
+	// Act carries out an action on such an agent. It first calls before with the state of the agent.
+	// If that reports that the action is done, Act returns its error.
 	Act(ctx context.Context, path string, action Action, before func(
 		info supervisor.ChildInfo, restartCounted func(cause error) error) (done bool, err error)) error
 }
@@ -71,5 +71,5 @@ type Manager struct {
 	suspension suspension
 }
 
-// New returns a Manager of a tree that need not run yet; see Restore.
+// New returns a Manager of a tree, which need not run yet; see Restore.
 func New(o Options) *Manager { return &Manager{Options: o} }

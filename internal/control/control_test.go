@@ -22,7 +22,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// TestAct: what each action makes of an agent, and what it answers.
+// TestAct tests the resulting state and the answer of each action on an agent.
 func TestAct(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t, memory.New())
@@ -56,7 +56,7 @@ func TestAct(t *testing.T) {
 	})
 }
 
-// TestSuspendProject: the suspension of the project holds for the next daemon, until it is resumed.
+// The suspension of the project holds for the next daemon, until it is resumed.
 func TestSuspendProject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
@@ -81,7 +81,7 @@ func TestSuspendProject(t *testing.T) {
 	})
 }
 
-// none has no drains and no triggers.
+// none implements Drains and Triggers without any.
 type none struct{}
 
 func (none) Has(string) bool                     { return false }

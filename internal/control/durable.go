@@ -7,9 +7,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// waitDurable waits until what was done to a node by hand is on the disk: it has to hold
-// even if the controller is killed right after its answer. It waits for a moment at most,
-// so that people are served while the disk is full, too.
+// waitDurable waits until an action on a node is stored, since it must hold even if the daemon is
+// killed right after its answer. The wait is bounded, so that actions work while the disk is full.
 func (m *Manager) waitDurable(ctx context.Context, path string, before supervisor.ChildInfo, action Action) {
 	suspended := supervisor.Suspended.String()
 	var done func(*agent.Record) bool
@@ -31,7 +30,7 @@ func (m *Manager) waitDurable(ctx context.Context, path string, before superviso
 	m.Journal.AwaitRecord(ctx, path, done)
 }
 
-// stopReason is why an action stops something.
+// stopReason returns the reason of the stop that belongs to an action.
 func stopReason(action Action) supervisor.Reason {
 	switch action {
 	case Suspend:

@@ -6,7 +6,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// TestEventTypes: each action of people has an event type of its own.
+// Each action has its own event type.
 func TestEventTypes(t *testing.T) {
 	got := map[event.Type]event.Type{}
 	for action, want := range map[Action]event.Type{

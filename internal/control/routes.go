@@ -11,8 +11,9 @@ import (
 
 // The routes by which people act on a fleet.
 var (
-	// Act does something to a node, and with a supervisor to all below it, and returns when it is
-	// done. What is so already is no error. The first segment of the path may be left out.
+	// Act carries out an action on a node, and for a supervisor on all nodes below it. It returns
+	// when that is done. A node that is already in the wanted state is no error. The first segment of
+	// the path may be left out.
 	Act = api.Route[ActRequest, Acted]{
 		Method: "POST", Path: "/act", For: api.People,
 		ID: "act", Summary: "Do something to a node",
@@ -25,8 +26,8 @@ var (
 		ID: "down", Summary: "Stop everything in order and end the daemon",
 		Doc: "The answer comes when it has begun to.",
 	}
-	// RequestRestart asks for another incarnation of the agent that calls, which counts as no failure.
-	// It returns when it is certain that it will come. api.ErrConflict while the agent is drained.
+	// RequestRestart asks for a restart of the calling agent, which counts as no failure. It returns
+	// when the restart is certain. The error is api.ErrConflict while the agent is drained.
 	RequestRestart = api.Route[RestartRequest, api.None]{
 		Method: "POST", Path: "/restart", For: api.Agents,
 		ID: "requestRestart", Summary: "The calling agent wants to be restarted",
@@ -36,24 +37,24 @@ var (
 	}
 )
 
-// Action is what Act does.
+// Action is an action on a node.
 type Action string
 
 const (
-	Start   Action = "start"   // what is stopped, suspended or held back by a limit
-	Stop    Action = "stop"    // until Start; survives the daemon
-	Restart Action = "restart" // stop and start; no failure is counted
-	Reset   Action = "reset"   // counters and limits are cleared; what is held starts
-	Suspend Action = "suspend" // as Stop, for what will be resumed
-	Resume  Action = "resume"  // what is suspended, or paused by a limit
+	Start   Action = "start"   // starts a node that is stopped, suspended or held by a limit
+	Stop    Action = "stop"    // stops until Start, also for the next daemon
+	Restart Action = "restart" // stops and starts; counts no failure
+	Reset   Action = "reset"   // clears counters and limits; starts a node that was held
+	Suspend Action = "suspend" // stops until Resume
+	Resume  Action = "resume"  // starts a node that is suspended, or paused by a limit
 )
 
-// starts reports whether what an action is done to runs afterwards.
+// starts reports whether a node runs after an action.
 func (a Action) starts() bool { return a == Start || a == Resume || a == Restart }
 
 var actions = []Action{Start, Stop, Restart, Reset, Suspend, Resume}
 
-// ActRequest says what is to be done.
+// ActRequest is a request for an action.
 type ActRequest struct {
 	_ struct{} `doc:"What to do, and to whom."`
 
@@ -61,7 +62,7 @@ type ActRequest struct {
 	Action Action `json:"action" enum:"start,stop,restart,reset,suspend,resume" doc:"start what is stopped, suspended or held back by a limit; stop until start, also for the next daemon; restart without counting a failure; reset counters and limits; suspend what will be resumed; resume what is suspended or paused by a limit."`
 }
 
-// Acted is what Act has done.
+// Acted is the result of Act.
 type Acted struct {
 	_ struct{} `doc:"What was done."`
 
@@ -69,21 +70,21 @@ type Acted struct {
 	Already []string `json:"already" doc:"Paths of agents that ran already, of a start or resume, or were stopped by hand already, of a stop or suspend."`
 }
 
-// DownRequest says how the daemon is to end.
+// DownRequest selects how the daemon ends.
 type DownRequest struct {
 	_ struct{} `doc:"How to end."`
 
 	Keep bool `json:"keep,omitempty" doc:"Leave the agents running; the next daemon takes them over."`
 }
 
-// RestartRequest says why an agent wants to be restarted.
+// RestartRequest is the request of an agent for its restart.
 type RestartRequest struct {
 	_ struct{} `doc:"Why an agent wants to be restarted."`
 
 	Reason string `json:"reason" doc:"For people; cut to 256 bytes."`
 }
 
-// Register makes a server answer requests of people and agents to act on nodes.
+// Register adds the handlers of all routes to a server.
 func (m *Manager) Register(s *api.Server) {
 	Register(s, m)
 	RequestRestart.Handle(s, func(ctx context.Context, who token.Caller, r RestartRequest) (none api.None, err error) {
@@ -91,13 +92,13 @@ func (m *Manager) Register(s *api.Server) {
 	})
 }
 
-// Actor does what people ask for: a Manager, or a stand-in for one.
+// Actor carries out requests of people. *Manager implements it.
 type Actor interface {
 	Act(ctx context.Context, path string, action Action) (Acted, error)
 	Down(ctx context.Context, keep bool) error
 }
 
-// Register makes a server answer requests of people by an Actor.
+// Register adds the handlers of the routes for people to a server.
 func Register(s *api.Server, a Actor) {
 	Act.Handle(s, func(ctx context.Context, _ token.Caller, req ActRequest) (Acted, error) {
 		if err := api.CheckPath(req.Path); err != nil {

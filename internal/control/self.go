@@ -13,12 +13,11 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// minRestartAge is how long an incarnation runs at least before a restart that it asks for: one
-// that always asks at once must not spin.
+// minRestartAge is the least age of an incarnation at a restart that it has asked for, so that an
+// agent that always asks at once does not spin.
 const minRestartAge = time.Second
 
-// RequestRestart asks for another incarnation in the name of an agent. It returns when it is certain
-// that it will come.
+// RequestRestart requests a restart on behalf of the calling agent; see the route RequestRestart.
 func (m *Manager) RequestRestart(ctx context.Context, who token.Caller, reason string) error {
 	if m.Triggers.Has(who.Path) {
 		return fmt.Errorf("%w: a run of %s cannot be restarted; end it, and its Aidefile decides what follows",
@@ -35,8 +34,8 @@ func (m *Manager) RequestRestart(ctx context.Context, who token.Caller, reason s
 
 var errNotStarted = errors.New("it could not be started; its restart policy decides what follows")
 
-// RestartRequested restarts the agent of an incarnation that has asked for it, as a restart by hand
-// does, unless that has a successor or no longer asks for it.
+// RestartRequested restarts an incarnation that has requested that, unless it has a successor or its
+// request was dropped.
 func (m *Manager) RestartRequested(ctx context.Context, who token.Caller) error {
 	if i := m.Health.Incarnation(who); i != nil {
 		var ended <-chan struct{} // nil before it runs
@@ -67,12 +66,12 @@ func (m *Manager) RestartRequested(ctx context.Context, who token.Caller) error 
 		return agent.ErrOvertaken
 	}
 	if _, err = sup.ReplaceCounted(ctx, id, supervisor.ReasonRequested); err == nil {
-		m.waitDurable(ctx, who.Path, info, Restart) // before the request is forgotten
+		m.waitDurable(ctx, who.Path, info, Restart) // before the request is removed
 	}
 	return err
 }
 
-// Notices is a notice.Source: what an agent that has asked for a restart is told.
+// Notices is a notice.Source that tells an agent of the restart that it has requested.
 func (m *Manager) Notices(_ context.Context, who token.Caller, _ string) ([]notice.Notice, error) {
 	if _, asked := m.Restarts.Of(who); !asked {
 		return nil, nil

@@ -19,15 +19,15 @@ func (m *Manager) suspendChild(ctx context.Context, sup *supervisor.Supervisor, 
 	return m.StopChild(ctx, path, info, func(ctx context.Context) error { return sup.SuspendChild(ctx, info.ID, why) })
 }
 
-// adoptTime is how long a stop waits until agents that were found running are adopted.
+// adoptTime is the time for which a stop waits for adoptions.
 const adoptTime = time.Second
 
-// maxAdoptions bounds the agents that are adopted at the same time.
+// maxAdoptions is the number of agents that are adopted in parallel.
 const maxAdoptions = 16
 
-// AdoptBelow has the agents at and below a path adopted that were found running: a supervisor can
-// stop only what it has. One that is not ready by the end of adoptTime is being started then, and is
-// stopped with that.
+// AdoptBelow adopts the agents at and below a path that were found running, since a supervisor can
+// stop only its own children. An agent that is not adopted within adoptTime counts as starting, and
+// its start is stopped.
 func (m *Manager) AdoptBelow(ctx context.Context, path string) {
 	var agents []string
 	above := make(map[string]bool) // supervisors of these, at and below path
@@ -64,8 +64,8 @@ func (m *Manager) AdoptBelow(ctx context.Context, path string) {
 	g.Wait()
 }
 
-// StopChild stops a child by calling stop; with a supervisor, all agents below it in their order. That
-// goes on when ctx ends.
+// StopChild stops a child by calling stop. The agents of a supervisor stop in order, which continues
+// when ctx ends.
 func (m *Manager) StopChild(
 	ctx context.Context, path string, child supervisor.ChildInfo, stop func(context.Context) error,
 ) error {
@@ -75,10 +75,11 @@ func (m *Manager) StopChild(
 	return m.stopBelow(ctx, path, stop)
 }
 
-// stopBelow stops a part of the tree; stop tells the supervisors. It goes on when ctx ends.
+// stopBelow stops a part of the tree in order, while stop stops its supervisors. It continues when ctx
+// ends.
 func (m *Manager) stopBelow(ctx context.Context, path string, stop func(context.Context) error) error {
 	return finish(ctx, func(ctx context.Context) error { return m.Stopper.Stop(ctx, path, stop) })
 }
 
-// below reports whether a path is that of a node, or of something in it.
+// below reports whether a path is that of a node or of a descendant.
 func below(path, node string) bool { return path == node || strings.HasPrefix(path, node+"/") }

@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// suspensionKey is there while a person has suspended the whole project.
+// suspensionKey is the store key of the suspension of the project.
 const suspensionKey = "project/suspended"
 
 // suspension is the suspension of the whole project by a person: nothing starts
@@ -26,7 +26,7 @@ type suspension struct {
 	since    atomic.Pointer[time.Time] // nil: the project is not suspended
 }
 
-// Restore reads whether a person has suspended the project before.
+// Restore reads the suspension of the project from the store.
 func (m *Manager) Restore(ctx context.Context) error {
 	stored, _, err := m.Store.Snapshot(ctx, suspensionKey)
 	if err != nil {
@@ -37,7 +37,7 @@ func (m *Manager) Restore(ctx context.Context) error {
 	}
 	var since time.Time
 	if json.Unmarshal(stored[0].Value, &since) != nil || since.IsZero() {
-		since = m.Started // what a person has decided holds, whenever that was
+		since = m.Started // the suspension holds, even if its time is damaged
 	}
 	m.suspension.since.Store(&since)
 	return nil
@@ -46,8 +46,7 @@ func (m *Manager) Restore(ctx context.Context) error {
 // IsProjectSuspended reports whether a person has suspended the project.
 func (m *Manager) IsProjectSuspended() bool { return m.suspension.since.Load() != nil }
 
-// SuspendedBy returns why a node of the fleet is suspended, such as "the project is suspended" or
-// "the file suspends it"; "" if it is not.
+// SuspendedBy returns why a node is suspended by the project or by the file, or "" if it is not.
 func (m *Manager) SuspendedBy(path string) string {
 	f := m.Tree.Fleet()
 	switch {
@@ -61,7 +60,8 @@ func (m *Manager) SuspendedBy(path string) string {
 	return ""
 }
 
-// ProjectSuspended says why the whole project does not run, and what to do; "" if it does.
+// ProjectSuspended returns why the whole project is suspended and how to resume it, or "" if it is
+// not.
 func (m *Manager) ProjectSuspended() string {
 	since := m.suspension.since.Load()
 	switch {
@@ -74,9 +74,8 @@ func (m *Manager) ProjectSuspended() string {
 	return ""
 }
 
-// Suspended reports whether a node is not to run because it, something above it
-// or the project is suspended, by a person or by the file. The empty path is
-// that of the project. A stop by hand counts as one.
+// Suspended reports whether a node, a supervisor above it or the project is suspended, by a person or
+// by the file. A stop by hand counts as a suspension. The empty path means the project.
 func (m *Manager) Suspended(path string) bool {
 	path = m.Tree.Fleet().Resolve(path)
 	if m.SuspendedBy(path) != "" {
@@ -85,7 +84,7 @@ func (m *Manager) Suspended(path string) bool {
 	for ; path != m.Tree.Fleet().Tree.Root.Name; path = pathpkg.Dir(path) {
 		sup := m.Tree.Find(pathpkg.Dir(path))
 		if sup == nil {
-			continue // something above it does not run, and says why
+			continue // a supervisor above it does not run, and is checked next
 		}
 		if info, err := sup.Child(pathpkg.Base(path)); err == nil && info.State == supervisor.Suspended {
 			return true
@@ -94,8 +93,8 @@ func (m *Manager) Suspended(path string) bool {
 	return false
 }
 
-// suspendProject stops everything until resumeProject. A caller that does not have to
-// wait for that may return before: it holds from the beginning.
+// suspendProject stops everything until resumeProject. The suspension holds from the beginning, also
+// if ctx ends.
 func (m *Manager) suspendProject(ctx context.Context) error {
 	m.suspension.changing.Lock()
 	defer m.suspension.changing.Unlock()
@@ -121,7 +120,7 @@ func (m *Manager) suspendProject(ctx context.Context) error {
 	})
 }
 
-// resumeProject lets everything start again that was not stopped by itself.
+// resumeProject starts everything again that was not stopped or suspended on its own.
 func (m *Manager) resumeProject(ctx context.Context) error {
 	m.suspension.changing.Lock()
 	defer m.suspension.changing.Unlock()
@@ -140,7 +139,7 @@ func (m *Manager) resumeProject(ctx context.Context) error {
 	return m.Reconcile.AwaitIdle(ctx)
 }
 
-// actOnProject does something to everything.
+// actOnProject carries out an action on the whole tree.
 func (m *Manager) actOnProject(ctx context.Context, action Action) (done Acted, err error) {
 	root := m.Tree.Root().Path()
 	switch action {
@@ -165,7 +164,7 @@ func (m *Manager) actOnProject(ctx context.Context, action Action) (done Acted, 
 	return m.actBelow(ctx, m.Tree.Root(), action)
 }
 
-// checkSuspended refuses to start what is suspended.
+// checkSuspended returns an error if an action would start a suspended node.
 func (m *Manager) checkSuspended(path string, action Action) error {
 	switch why := m.SuspendedBy(path); {
 	case why == "" || !action.starts():

@@ -18,13 +18,13 @@ type Tree struct {
 	Root  func() *supervisor.Supervisor // nil before the tree is launched
 	// State returns the state of the whole tree: Running, Stopping, Stopped.
 	State func() supervisor.State
-	// Session returns the last session of an agent; nil if there was none yet.
+	// Session returns the last session of an agent, or nil if there was none yet.
 	Session func(path string) runtime.Session
 	// LastStart returns the incarnation of the last start in the log; 0 if none is known.
 	LastStart func(path string) uint64
 }
 
-// Find returns the running supervisor of a path; nil if there is none.
+// Find returns the running supervisor of a path, or nil if there is none.
 func (t *Tree) Find(path string) *supervisor.Supervisor {
 	s := t.Root()
 	for s != nil && s.Path() != path {
@@ -42,8 +42,8 @@ func (t *Tree) Find(path string) *supervisor.Supervisor {
 	return s
 }
 
-// Child looks up a child. Its supervisor no longer lists a temporary one that has ended,
-// but the file still names it.
+// Child looks up a child. It also finds a temporary child that has ended, which its supervisor no
+// longer lists.
 func (t *Tree) Child(sup *supervisor.Supervisor, id string) (supervisor.ChildInfo, error) {
 	info, err := sup.Child(id)
 	if errors.Is(err, supervisor.ErrNotFound) {
@@ -52,7 +52,7 @@ func (t *Tree) Child(sup *supervisor.Supervisor, id string) (supervisor.ChildInf
 	return info, err
 }
 
-// Unlisted returns what is known of a node that no supervisor lists.
+// Unlisted describes a node that no supervisor lists.
 func (t *Tree) Unlisted(path string) supervisor.ChildInfo {
 	info := supervisor.ChildInfo{
 		ID: pathpkg.Base(path), State: supervisor.Stopped, Reason: supervisor.ReasonTemporary,
@@ -78,7 +78,7 @@ func (t *Tree) LastIncarnation(path string) uint64 {
 	return n
 }
 
-// Locate returns the supervisor of a node that is not the root, and its ID there.
+// Locate returns the supervisor of a node other than the root, and its ID there.
 func (t *Tree) Locate(path string) (*supervisor.Supervisor, string, error) {
 	if f := t.Fleet(); f.Agents[path] == nil && f.Nodes[path] == nil {
 		return nil, "", f.NotFound(path)
@@ -99,7 +99,7 @@ func Error(path string, err error) error {
 	case errors.Is(err, supervisor.ErrNotFound):
 		return fmt.Errorf("%s: %w", path, api.ErrNotFound)
 	case errors.Is(err, api.ErrInvalid), errors.Is(err, api.ErrConflict):
-		return err // which says so itself
+		return err
 	case errors.Is(err, supervisor.ErrRunning):
 		return fmt.Errorf("%w: %s is already running", api.ErrConflict, path)
 	case errors.Is(err, supervisor.ErrNoSupervisor), errors.Is(err, supervisor.ErrStopping):

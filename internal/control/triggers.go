@@ -9,8 +9,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// actOnTriggered carries out an action on an agent with an Aidefile. An order lifts no
-// limit, and what it restarts counts for the limit.
+// actOnTriggered carries out an action on an agent with an Aidefile. An order does not lift a limit,
+// and its restarts count for the limit.
 func (m *Manager) actOnTriggered(ctx context.Context, path string, action Action) error {
 	act := func(ctx context.Context) error {
 		return m.Triggers.Act(ctx, path, action, func(
@@ -33,9 +33,9 @@ func (m *Manager) actOnTriggered(ctx context.Context, path string, action Action
 	return act(ctx)
 }
 
-// actionBelow returns the action on a child, when one on all children of its supervisor
-// was asked for; false if there is none. To start a supervisor lets agents with an
-// Aidefile wait for their triggers, and those without a run are not restarted.
+// actionBelow returns the action on a child that follows from an action on its supervisor, or false
+// if there is none. Starting a supervisor makes agents with an Aidefile wait for their triggers.
+// Restarting it restarts only those with a run.
 func (m *Manager) actionBelow(path string, i supervisor.ChildInfo, action Action) (Action, bool) {
 	switch {
 	case !m.Triggers.Has(path):
@@ -47,8 +47,8 @@ func (m *Manager) actionBelow(path string, i supervisor.ChildInfo, action Action
 	return action, true
 }
 
-// forgottenBelow returns the agents with an Aidefile below a supervisor that it does not
-// list, as they are temporary and their last run has ended.
+// forgottenBelow returns the agents with an Aidefile that their supervisor does not list, since they
+// are temporary and their last run has ended.
 func (m *Manager) forgottenBelow(sup string, listed []supervisor.ChildInfo) (all []supervisor.ChildInfo) {
 	n := m.Tree.Fleet().Nodes[sup]
 	if n == nil {

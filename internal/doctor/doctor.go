@@ -1,4 +1,4 @@
-// Package doctor checks all that the daemon of a project depends on.
+// Package doctor checks everything that the daemon of a project depends on.
 package doctor
 
 import (
@@ -26,12 +26,12 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Finding is what one check has found.
+// Finding is the result of one check.
 type Finding struct {
 	Check  string `json:"check"`
 	Level  string `json:"level"` // ok, warning, problem, fixed
 	Detail string `json:"detail"`
-	Fix    string `json:"fix,omitempty"` // what to do
+	Fix    string `json:"fix,omitempty"` // the remedy
 }
 
 // Levels of a Finding.
@@ -42,11 +42,11 @@ const (
 	LevelFixed   = "fixed"
 )
 
-// minFree is how much room a disk needs for the state to be safe.
+// minFree is the free space in bytes below which the state is not safe.
 const minFree = 64 << 20
 
-// Check looks at all that a daemon of the project depends on. It changes
-// something only if fix, and only what no running daemon has in its hands.
+// Check checks everything that the daemon of a project depends on. With fix it repairs what it can,
+// except for things that a running daemon uses.
 func Check(ctx context.Context, file string, fix bool) ([]Finding, error) {
 	p, err := project.Open(file)
 	if err != nil {
@@ -66,10 +66,10 @@ func Check(ctx context.Context, file string, fix bool) ([]Finding, error) {
 type doctor struct {
 	project project.Project
 	fix     bool
-	running bool                   // a daemon has the project
+	running bool                   // a daemon runs
 	holder  int                    // its process id
-	agents  map[string]*spec.Agent // of the file, by path; nil if it cannot be read
-	tmux    bool                   // some of them are in tmux
+	agents  map[string]*spec.Agent // of the file, by path; nil if the file cannot be read
+	tmux    bool                   // some agents run in tmux
 	found   []Finding
 }
 
@@ -94,7 +94,7 @@ func (d *doctor) config(file string) {
 	d.note("file", LevelOK, "", "%s, %d agents", file, len(d.agents))
 }
 
-// daemon checks that the lock and the socket tell the same.
+// daemon checks that the lock and the socket agree.
 func (d *doctor) daemon(ctx context.Context) {
 	holder, locked := d.project.Locked()
 	d.running, d.holder = locked, holder.PID
@@ -168,7 +168,7 @@ func (d *doctor) store(ctx context.Context) {
 	d.note("store", LevelFixed, "", "%s: %d records saved%s", report.Problem, report.Salvaged, aside)
 }
 
-// slots looks for agents that are not wanted, and for those in an unknown state.
+// slots looks for orphans, for agents in the wrong runtime, and for those in an unknown state.
 func (d *doctor) slots(ctx context.Context) {
 	alive, sure := 0, true
 	look := func(rt runtime.Runtime, err error) {
@@ -212,7 +212,7 @@ func (d *doctor) slots(ctx context.Context) {
 	}
 }
 
-// declared is the agent of a path in the file; for an instance of a pool that is the pool.
+// declared returns the agent of a path in the file. For an instance of a pool that is the pool.
 func (d *doctor) declared(path string) *spec.Agent {
 	above := path[:max(0, strings.LastIndexByte(path, '/'))]
 	if pool := d.agents[above]; pool != nil && pool.Pool != nil {
@@ -221,12 +221,12 @@ func (d *doctor) declared(path string) *spec.Agent {
 	return d.agents[path]
 }
 
-// certainTime is how long what cannot be told may take to show: a shim that is
-// just ending is there, and does not answer.
+// certainTime bounds the wait for an unknown state to become known: a shim that is about to exit
+// still exists, but does not answer.
 const certainTime = 2 * time.Second
 
-// certain lists the slots of a runtime, again and again while there is one of
-// which nothing can be told, for as long as that may pass.
+// certain lists the slots of a runtime. It retries for up to certainTime while the state of a slot is
+// unknown.
 func certain(ctx context.Context, rt runtime.Runtime) ([]runtime.Observation, error) {
 	late := time.Now().Add(certainTime)
 	for pause := 10 * time.Millisecond; ; pause *= 2 {
@@ -248,7 +248,7 @@ func isDir(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-// orphan is an agent that lives and is not in the file.
+// orphan reports an agent that runs but is not in the file, and stops it if it may.
 func (d *doctor) orphan(ctx context.Context, rt runtime.Runtime, o runtime.Observation) {
 	if !d.fix || d.running {
 		d.note("agents", LevelProblem, "coppice up, or coppice doctor --fix, stops it",
@@ -277,8 +277,8 @@ func (d *doctor) disk() {
 	d.note("disk", LevelOK, "", "%d MiB free", free>>20)
 }
 
-// groups looks where the daemon has control groups for its agents; without a
-// daemon, where one would that is started now.
+// groups checks the control groups that the daemon has for its agents, or that a daemon would have if
+// it were started now.
 func (d *doctor) groups() {
 	pid := 0
 	if d.running {
@@ -287,7 +287,7 @@ func (d *doctor) groups() {
 	const fix = "coppice install writes a systemd unit that has all of it (systemd 254)"
 	tree, err := cgroup.Find(pid)
 	if err == nil {
-		tree.Foresee() // a daemon turns them on with its first agent
+		tree.Foresee() // a daemon enables controllers with its first agent
 	}
 	switch {
 	case err != nil:
@@ -310,7 +310,7 @@ func (d *doctor) groups() {
 	}
 }
 
-// programs looks for what is only needed by some.
+// programs checks programs and settings that only some projects need.
 func (d *doctor) programs(ctx context.Context) {
 	switch version, err := tmux.Version(ctx); {
 	case err == nil:

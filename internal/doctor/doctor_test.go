@@ -18,7 +18,7 @@ name = "a"
 command = ["sleep", "1"]
 `
 
-// levels returns the levels of the findings, by their check.
+// levels returns the levels of the findings by check.
 func levels(t *testing.T, config string, fix bool) map[string]string {
 	t.Helper()
 	found, err := Check(t.Context(), config, fix)
@@ -47,7 +47,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// A process that holds the lock and does not answer is a problem.
+// A process that holds the lock but does not answer is a problem.
 func TestSilentDaemon(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "coppice.toml")
 	if err := os.WriteFile(config, []byte(file), 0o600); err != nil {

@@ -34,7 +34,7 @@ func Backup(ctx context.Context, file, to string) (store.Rev, error) {
 	return sqlite.Backup(ctx, p.Database(), to)
 }
 
-// openConfigured opens the project of a file with its settings. Its store is in a file.
+// openConfigured opens the project of a file with its settings. It fails if the store is in memory.
 func openConfigured(file string) (p project.Project, tree *spec.Tree, err error) {
 	if tree, _, err = load.Tree(file); err != nil {
 		return p, nil, err
@@ -49,8 +49,8 @@ func openConfigured(file string) (p project.Project, tree *spec.Tree, err error)
 	return p, tree, nil
 }
 
-// Restore puts a backup in the place of the store of a project. Nothing may run: the
-// error is a *project.LockedError while there is a daemon. The next daemon finds an orderly end.
+// Restore replaces the store of a project by a backup. Nothing of the project may run. The error is a
+// *project.LockedError if a daemon runs. The next daemon finds an orderly shutdown.
 func Restore(ctx context.Context, file, from string, logger *slog.Logger) (r sqlite.Restored, err error) {
 	p, tree, err := openConfigured(file)
 	if err != nil {

@@ -21,7 +21,7 @@ name = "a"
 command = ["sleep", "1"]
 `
 
-// newProject returns the file of a project, and the project.
+// newProject creates a project, and returns its file and the project.
 func newProject(t *testing.T, content string) (string, project.Project) {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "coppice.toml")
@@ -38,7 +38,7 @@ func newProject(t *testing.T, content string) (string, project.Project) {
 	return config, p
 }
 
-// keep writes a record, and returns the value that it had.
+// keep writes a record, and returns its value before.
 func keep(t *testing.T, p project.Project, value string) (before string) {
 	t.Helper()
 	ctx := context.Background()
@@ -60,7 +60,7 @@ func keep(t *testing.T, p project.Project, value string) (before string) {
 	return before
 }
 
-// A restored store is as it was when it was backed up, and the next daemon finds an orderly end.
+// A restored store has the content of the backup, and the next daemon finds an orderly shutdown.
 func TestBackup(t *testing.T) {
 	config, p := newProject(t, file)
 	keep(t, p, "old")

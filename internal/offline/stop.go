@@ -1,5 +1,5 @@
-// Package offline works with a project that has no daemon: it stops what a killed daemon has left,
-// and copies or replaces the store.
+// Package offline works on projects without a daemon. It stops the agents and jobs that a killed
+// daemon has left running, and copies or replaces the store.
 package offline
 
 import (
@@ -31,9 +31,9 @@ type Stopped struct {
 	Late   []shutdown.Overdue
 }
 
-// Stop stops the agents and the runs of orders of a project whose daemon was killed, the agents
-// as package shutdown says. The next daemon finds an orderly end. The error is a *project.LockedError if a
-// daemon runs after all.
+// Stop stops the agents and the runs of orders of a project whose daemon was killed. Package shutdown
+// defines the order of the agents. The next daemon finds an orderly shutdown. The error is a
+// *project.LockedError if a daemon runs.
 func Stop(ctx context.Context, file string, logger *slog.Logger) (stopped Stopped, err error) {
 	p, err := project.Open(file)
 	if err != nil {
@@ -53,7 +53,7 @@ func Stop(ctx context.Context, file string, logger *slog.Logger) (stopped Stoppe
 		}
 	}()
 	tree, _, err := load.Tree(file)
-	if err != nil { // what runs has to stop, also if the file cannot be used
+	if err != nil { // agents must stop even if the file is invalid
 		tree = &spec.Tree{Root: &spec.Node{Name: "?"}, Patrol: spec.DefaultPatrol()}
 	}
 	runtimes, end, err := p.OpenRuntimes(ctx, tree, logger, nil)
@@ -65,7 +65,7 @@ func Stop(ctx context.Context, file string, logger *slog.Logger) (stopped Stoppe
 	if err != nil {
 		return stopped, err
 	}
-	// Slots of unknown state are stopped, too: StopOffline waits until their state is known.
+	// Slots in an unknown state are stopped, too: StopOffline waits until their state is known.
 	all = slices.DeleteFunc(all, func(s agent.Slot) bool { return !s.Lives() })
 	if stopped.Orders, err = job.HaltAll(ctx, job.Options{Dir: p.Jobs(), Logger: logger}); err != nil {
 		return stopped, err
@@ -98,8 +98,8 @@ func Stop(ctx context.Context, file string, logger *slog.Logger) (stopped Stoppe
 // closeTimeout bounds the wait for the last events to be written.
 const closeTimeout = 5 * time.Second
 
-// writeEvents appends events to the log of a project that has no daemon. If orderly, the next daemon
-// finds that the last one has stopped everything in order.
+// writeEvents appends events to the log of a project without a daemon. If orderly is set, the next
+// daemon finds an orderly shutdown.
 func writeEvents(
 	ctx context.Context, p project.Project, logger *slog.Logger, events []event.Event, orderly bool,
 ) (err error) {
@@ -127,7 +127,7 @@ func writeEvents(
 	return log.Close(end)
 }
 
-// endChecks ends the checks of pools and orders of a project that has no daemon.
+// endChecks ends the checks of pools and orders of a project without a daemon.
 func endChecks(ctx context.Context, p project.Project) error {
 	socket, err := endpoint.Path(p.Dir)
 	if err != nil {

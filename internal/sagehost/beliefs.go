@@ -13,8 +13,8 @@ import (
 // Beliefs implements host.Beliefs with the store of all agents' beliefs.
 type Beliefs struct {
 	Store *belief.Store
-	// Opened reports whether an agent's beliefs are opened by the controller, before
-	// it starts; nil: none are. Those of agents that others summon never are.
+	// Opened reports whether the daemon opens the beliefs of an agent before its start; nil means
+	// never. It does not open those of summoned agents.
 	Opened func(path string) bool
 }
 
@@ -27,7 +27,7 @@ func (b Beliefs) OpenBeliefs(ctx context.Context, a host.Agent, names []string) 
 			declared[i] = spec.Belief{Name: name, Persistent: true}
 		}
 		b.Store.Declare(a.Path, declared)
-		// A damaged record costs its belief the value; a list of beliefs shows that.
+		// A belief with a damaged record loses its value, which the list of beliefs shows.
 		life := belief.Life{Incarnation: a.Incarnation, ID: rand.Text()}
 		if _, err := b.Store.Begin(ctx, a.Path, life); err != nil {
 			return nil, err

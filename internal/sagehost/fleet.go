@@ -11,9 +11,9 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// fleet holds the agents of the project's coppice.toml, which supervisors of a
-// program may have as children: trees mix. They are direct children of this
-// program and end with it; agents that outlive it need the daemon.
+// fleet holds the agents of the project's coppice.toml, which supervisors of a program can have as
+// children. They are child processes of this process and end with it. Agents that must outlive it
+// need the daemon.
 type fleet struct {
 	agents map[string]*spec.Agent // by name
 	output func(string, uint64, proc.Line)
@@ -27,9 +27,8 @@ func newFleet(file string, output func(string, uint64, proc.Line)) (*fleet, erro
 	return &fleet{agents: processes(tree), output: output}, nil
 }
 
-// processes returns the agents of a tree that programs can have as children, by
-// name. The file's defaults do not hold in a program: restarts are immediate and
-// count in the supervisor of the program, as OTP has it.
+// processes returns the agents of a tree that programs can have as children, by name. The defaults of
+// the file do not apply in a program: as in OTP, restarts are immediate and count for the supervisor.
 func processes(tree *spec.Tree) map[string]*spec.Agent {
 	agents := map[string]*spec.Agent{}
 	for _, c := range tree.All() {
@@ -48,7 +47,7 @@ func processes(tree *spec.Tree) map[string]*spec.Agent {
 	return agents
 }
 
-// child is an agent as a child; its restart policy is the program's.
+// child returns an agent as a child. The program sets its restart policy.
 func (f *fleet) child(name string) (supervisor.ChildSpec, error) {
 	a := f.agents[name]
 	if a == nil {

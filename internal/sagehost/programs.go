@@ -28,9 +28,9 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Programs are the programs of a controller. Their agents are functions of this
-// process and leaves of the controller's tree; their output goes to the slots of
-// a runtime, and their beliefs into the store of those of all agents.
+// Programs holds the programs of a daemon. Their agents are functions of this process and leaves of
+// the daemon's tree. Their output goes to the slots of a runtime, and their beliefs to the store of
+// all agents' beliefs.
 type Programs struct {
 	log   *slog.Logger
 	trace io.Writer // see run.Options
@@ -38,8 +38,8 @@ type Programs struct {
 	mu      sync.Mutex
 	runtime *inproc.Runtime         // nil until SetRuntime
 	store   *belief.Store           // nil until SetBeliefs
-	agents  map[string]*spec.Agent  // of programs by path; the controller opens their beliefs
-	running map[string]*run.Program // by the path of their topmost node
+	agents  map[string]*spec.Agent  // agents of programs by path; the daemon opens their beliefs
+	running map[string]*run.Program // by the path of the topmost node
 	opened  []*run.Program
 }
 
@@ -50,11 +50,11 @@ func NewPrograms(l *slog.Logger, trace io.Writer) *Programs {
 	}
 }
 
-// Sources are what a tree is made of: files, the directories in which a change
-// may change it, and the revision of each part.
+// Sources are the inputs of a tree: files, the directories to watch for changes, and the revision of
+// each part.
 type Sources struct{ Files, Dirs, Revisions []string }
 
-// With returns both.
+// With returns the union of both.
 func (s Sources) With(more Sources) Sources {
 	return Sources{
 		Files:     slices.Concat(s.Files, more.Files),
@@ -63,16 +63,15 @@ func (s Sources) With(more Sources) Sources {
 	}
 }
 
-// Project returns the program of a project, named by its grove.toml, as a tree.
-// Its records are stored where the project has its beliefs. The sources are
-// valid also with an error, as far as they are known.
+// Project returns the program of a project, named by its grove.toml, as a tree. Its records are stored
+// together with the beliefs of the project. With an error, the sources are those read so far.
 func (p *Programs) Project(file string) (*spec.Tree, []*config.Notice, Sources, error) {
 	absolute, err := filepath.Abs(file)
 	if err != nil {
 		return nil, nil, Sources{}, err
 	}
 	sources := Sources{[]string{absolute}, []string{filepath.Dir(absolute)}, []string{""}}
-	if text, _, err := load.Read(absolute); err == nil { // a FIFO is an error
+	if text, _, err := load.Read(absolute); err == nil { // load.Read refuses a FIFO
 		sum := sha256.Sum256([]byte(text))
 		sources.Revisions[0] = hex.EncodeToString(sum[:])
 	}
@@ -83,7 +82,7 @@ func (p *Programs) Project(file string) (*spec.Tree, []*config.Notice, Sources, 
 	}
 	notices := files.grove.Notices
 	if program.Base, err = os.Getwd(); err != nil {
-		program.Base = "" // diagnostics have the whole path, then
+		program.Base = "" // diagnostics then show absolute paths
 	}
 	agents := map[string]*spec.Agent{}
 	if program.Fleet.File != "" {
@@ -113,9 +112,8 @@ func (p *Programs) Project(file string) (*spec.Tree, []*config.Notice, Sources, 
 	return tree, notices, sources, nil
 }
 
-// Merge adds the program that a tree names to it. Agents of the tree that are
-// children of the program move there. The sources are those of the program, valid
-// also with an error.
+// Merge adds the program that a tree names to the tree. Agents of the tree that are children of the
+// program move there. The returned sources are those of the program, also with an error.
 func (p *Programs) Merge(tree *spec.Tree) (Sources, error) {
 	root := tree.Root
 	program, err := load.Find(Projects{}, root.Program)
@@ -155,9 +153,8 @@ func (p *Programs) open(program *load.Program, agents map[string]*spec.Agent) (*
 	return part, nil
 }
 
-// put records where in a tree a program is, and its agents. An agent that has
-// not changed keeps its identity: what runs goes on with what it has, such as
-// its mailbox.
+// put records the path of a program and its agents. An unchanged agent keeps its identity, so that a
+// running one keeps its state, such as its mailbox.
 func (p *Programs) put(path string, program *run.Program, tree *spec.Tree) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,8 +178,7 @@ func (p *Programs) put(path string, program *run.Program, tree *spec.Tree) {
 	visit(tree.Root, tree.Root.Name)
 }
 
-// SetRuntime takes the runtime whose slots the agents are in from those of the
-// controller.
+// SetRuntime selects the runtime with the slots of the agents from those of the daemon.
 func (p *Programs) SetRuntime(all []runtime.Runtime) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,7 +189,7 @@ func (p *Programs) SetRuntime(all []runtime.Runtime) {
 	}
 }
 
-// SetBeliefs sets where beliefs are stored. A nil p has no programs.
+// SetBeliefs sets the store of beliefs. It does nothing if p is nil.
 func (p *Programs) SetBeliefs(b *belief.Store) {
 	if p == nil {
 		return
@@ -203,8 +199,8 @@ func (p *Programs) SetBeliefs(b *belief.Store) {
 	p.store = b
 }
 
-// Traced returns an event handler that adds events of supervisors of programs to
-// their traces and calls next, which may be nil.
+// Traced returns an event handler that adds the events of programs' supervisors to their traces, and
+// then calls next, which may be nil.
 func (p *Programs) Traced(next func(supervisor.Event)) func(supervisor.Event) {
 	if p.trace == nil {
 		return next
@@ -228,7 +224,7 @@ func (p *Programs) traceEvent(e supervisor.Event) {
 	}
 }
 
-// Close releases all programs. None of their agents may still run.
+// Close closes all programs. None of their agents may still run.
 func (p *Programs) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -240,7 +236,7 @@ func (p *Programs) Close() error {
 	return errors.Join(errs...)
 }
 
-// daemonHost implements host.Host for the programs of a controller.
+// daemonHost implements host.Host for the programs of a daemon.
 type daemonHost struct {
 	*Programs
 	command.Runner
@@ -248,8 +244,8 @@ type daemonHost struct {
 
 var errNoBeliefs = errors.New("no beliefs are stored here")
 
-// beliefs returns the store of beliefs. The controller opens the beliefs of agents in its
-// tree before they start.
+// beliefs returns the store of beliefs. The daemon opens the beliefs of agents in its tree before they
+// start.
 func (h daemonHost) beliefs() (Beliefs, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -296,8 +292,7 @@ func (h daemonHost) Print(path string, stderr bool, line string) {
 	}
 }
 
-// Started reports a start to the runtime, which ignores an agent that has been
-// stopped meanwhile.
+// Started reports a start to the runtime, which ignores an agent that was stopped meanwhile.
 func (h daemonHost) Started(ctx context.Context, a host.Agent) {
 	if r := h.slots(); r != nil {
 		_ = r.Ready(ctx, a.Path, a.Incarnation)

@@ -18,7 +18,7 @@ type Projects struct{}
 // Settings reads the grove.toml in dir or above it.
 func (Projects) Settings(dir string) (*load.Settings, error) { return new(recorder).Settings(dir) }
 
-// recorder is Projects with the last grove.toml that was read.
+// recorder is a Projects that records the last grove.toml that was read.
 type recorder struct {
 	Projects
 	grove *grove.Grove
@@ -53,9 +53,8 @@ func settingsOf(path string, g *grove.Grove) *load.Settings {
 	return s
 }
 
-// Fleet reads the coppice.toml next to a grove.toml, else the nearest one above
-// that names the program. One that names another program, or that cannot be
-// read, has nothing to do with it.
+// Fleet reads the coppice.toml next to a grove.toml. Without one, it reads the nearest one above the
+// program, and ignores it if it cannot be read or does not name the program.
 func (Projects) Fleet(program string) (load.Fleet, error) {
 	dir := filepath.Dir(program)
 	if info, err := os.Stat(program); err == nil && info.IsDir() {
@@ -96,7 +95,7 @@ func fleetOf(file string, tree *spec.Tree) load.Fleet {
 	return f
 }
 
-// fileError is an error about files with what load.Faults looks for.
+// fileError is an error about files with the method that load.Faults looks for.
 type fileError struct {
 	error
 	all config.Errors

@@ -21,8 +21,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// RunOptions are the streams of a program that runs without a daemon, and the
-// functions that are told of it. Those without a comment may be nil.
+// RunOptions are the streams and callbacks of a program that runs without a daemon. All except Out
+// and Err may be nil.
 type RunOptions struct {
 	Out, Err io.Writer // of print and print_err; not nil
 	In       io.Reader // of read_line and read_all
@@ -33,29 +33,29 @@ type RunOptions struct {
 	Logger  *slog.Logger
 }
 
-// Program is a program that runs without a daemon, with what it needs around it.
+// Program is a program that runs without a daemon.
 type Program struct {
 	*run.Program
-	store io.Closer // of its beliefs; nil if they are in memory
+	store io.Closer // the store of beliefs; nil if they are in memory
 }
 
-// InUseError means that another run of a program has its beliefs open.
+// InUseError means that another run of a program uses its beliefs.
 type InUseError struct{ Path string }
 
-// Error names the file and what to do.
+// Error names the file and the remedies.
 func (e *InUseError) Error() string {
 	return fmt.Sprintf("another run of this program keeps its beliefs in %s; stop it first, or give this one "+
 		"another file by [persistence] path in grove.toml", e.Path)
 }
 
-// standalone implements host.Host for a program that runs by itself.
+// standalone implements host.Host for a program that runs without a daemon.
 type standalone struct {
 	host.Beliefs
 	host.Output
 	command.Runner
 }
 
-// Open prepares a program that was checked without errors.
+// Open prepares a program whose check has found no errors.
 func Open(ctx context.Context, p *load.Program, info *check.Info, o RunOptions) (*Program, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	program := new(Program)
@@ -115,7 +115,7 @@ func (p *Program) beliefs(
 	return Beliefs{Store: beliefs}, nil
 }
 
-// persists returns the name of an agent with persistent beliefs, "" if there is none.
+// persists returns the name of an agent with persistent beliefs, or "" if there is none.
 func persists(info *check.Info) string {
 	for _, a := range info.Agents {
 		if len(persistentBeliefs(a)) > 0 {
@@ -125,7 +125,7 @@ func persists(info *check.Info) string {
 	return ""
 }
 
-// Close releases everything. Nothing of the program may still run.
+// Close closes the program and its store. Nothing of the program may still run.
 func (p *Program) Close() error {
 	var err error
 	if p.Program != nil {

@@ -24,7 +24,7 @@ type InvalidError struct {
 	Diagnostics []diag.Diagnostic
 }
 
-// Error shows all of them.
+// Error shows all diagnostics.
 func (e *InvalidError) Error() string {
 	var b strings.Builder
 	_ = diag.Write(&b, e.Diagnostics, false)
@@ -33,17 +33,17 @@ func (e *InvalidError) Error() string {
 
 // part is a program as a part of a desired tree.
 type part struct {
-	// node is what it runs. An agent that is run alone is the only child of a
-	// supervisor of its name, which fails if the agent does.
+	// node is the topmost node. An agent that runs alone is the only child of a supervisor with its
+	// name, which fails if the agent does.
 	node     *spec.Node
 	program  *run.Program
 	warnings []diag.Diagnostic // of the checker
 	sources  Sources
 }
 
-// build checks a program and makes nodes and agents of it; agents are those that
-// it can have as children, by name. It fails with an *InvalidError if the program
-// has errors. The result is never nil: its sources are valid also with an error.
+// build checks a program and converts it to nodes and agents. agents are those that it can have as
+// children, by name. The error is an *InvalidError if the program has errors. The result is never nil:
+// its sources are valid also with an error.
 func build(p *load.Program, agents map[string]*spec.Agent, o run.Options) (*part, error) {
 	built := &part{sources: Sources{[]string{p.Entry}, []string{filepath.Dir(p.Entry)}, []string{""}}}
 	info, diagnostics, err := p.Check(nil)
@@ -75,9 +75,8 @@ func build(p *load.Program, agents map[string]*spec.Agent, o run.Options) (*part
 	return built, nil
 }
 
-// sourcesOf returns the files of a program that was checked. Their revision names
-// their text and the model that they ask: all that an agent does may follow from
-// any of it.
+// sourcesOf returns the files of a checked program. The revision covers their text and the model that
+// they use, since the behavior of every agent may depend on any of it.
 func sourcesOf(p *load.Program, info *check.Info) Sources {
 	s := Sources{Files: p.Files(info)}
 	for _, file := range s.Files {
@@ -95,15 +94,15 @@ func sourcesOf(p *load.Program, info *check.Info) Sources {
 	return s
 }
 
-// builder makes nodes of the supervisors that a program has when it runs by
-// itself, so that only one place says what a program means.
+// builder converts the supervisors of a program to nodes. It starts from the supervisors that the
+// program has when it runs on its own, so that a program means the same in both cases.
 type builder struct {
 	agents   map[string]*spec.Agent
 	taken    map[string]bool
 	revision string
 }
 
-// child takes the place of a child in quotes, until node replaces it.
+// child returns a placeholder for a child in quotes, which node replaces.
 func (b *builder) child(name string) (supervisor.ChildSpec, error) {
 	switch {
 	case b.agents[name] == nil:
@@ -116,8 +115,7 @@ func (b *builder) child(name string) (supervisor.ChildSpec, error) {
 	return supervisor.ChildSpec{ID: name}, nil
 }
 
-// node makes a node of a supervisor, whose children are in the order of the
-// program.
+// node converts a supervisor to a node. The children keep the order of the program.
 func (b *builder) node(s *supervisor.Spec, of *check.Supervisor) *spec.Node {
 	n := &spec.Node{Name: s.Name, Strategy: s.Strategy, Limit: s.Limit, AutoShutdown: s.AutoShutdown, InOrder: true}
 	for i, c := range s.Children {
@@ -164,7 +162,7 @@ func merge(tree *spec.Tree, node *spec.Node) error {
 		}
 	}
 	for _, c := range tree.All() {
-		if own[c.Name()] { // what depends on it could mean both
+		if own[c.Name()] { // a dependency on this name would be ambiguous
 			return fmt.Errorf("%s is both in the file and in the program; rename one of the two", spec.Quote(c.Name()))
 		}
 		if c.Node == nil {
@@ -178,13 +176,13 @@ func merge(tree *spec.Tree, node *spec.Node) error {
 		}
 	}
 	root.Children = slices.DeleteFunc(root.Children, func(c spec.Child) bool { return taken[c.Name()] })
-	// A program that has ended has not failed, and the root restarts one that has.
+	// The root restarts a program that has failed, but not one that has ended normally.
 	node.Restart = supervisor.Transient
 	root.Children = append(root.Children, spec.Child{Node: node})
 	return checkNames(tree)
 }
 
-// checkNames refuses names that no path can hold, and trees that are too deep.
+// checkNames returns an error for names that are invalid in paths, and for trees that are too deep.
 func checkNames(tree *spec.Tree) error {
 	var check func(n *spec.Node, level int) error
 	check = func(n *spec.Node, level int) error {

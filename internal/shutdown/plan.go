@@ -1,13 +1,12 @@
-// Package shutdown stops the agents of a part of the tree in order and in
-// bounded time. Plan decides who is asked and who is killed when, without a
-// clock; Sequence and Run carry that out, while the supervisors stop their
-// children as ever: an agent whose supervisor asks it to stop waits for its turn.
+// Package shutdown stops the agents of a part of the tree in order and in bounded time. Plan decides
+// which agents are asked to stop or killed, and when, without a clock. Sequence and Run carry that
+// out, while the supervisors stop their children as usual: an agent whose supervisor asks it to stop
+// waits for its turn.
 //
-// All agents are asked at once, except those that others depend on, which are
-// asked when those have ended. Each has a time of its own from then on. One that
-// lives longer is killed, again not before those that depend on it. With W for
-// the longest of these times, every agent has been asked after W, and been killed
-// after 2W and twice KillTime.
+// An agent is asked to stop when all agents that depend on it have ended, so most are asked at once.
+// From then on it has its own grace period. An agent that exceeds it is killed, but not before the
+// agents that depend on it. With W for the longest grace period, every agent has been asked after W,
+// and has been killed after 2W plus twice KillTime.
 package shutdown
 
 import (
@@ -18,26 +17,25 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// KillTime is how long an agent that was killed may take to end. One that takes
-// longer is left behind: no more can be done.
+// KillTime is the time that a killed agent has to end. An agent that takes longer is abandoned.
 const KillTime = supervisor.KillGrace
 
 // Plan is the order in which agents are stopped. It is not safe for concurrent use.
 type Plan struct {
 	order   *spec.StopOrder
 	begun   time.Time
-	longest time.Duration // of all times
+	longest time.Duration // the longest grace period
 	agents  map[string]*agent
 	paths   []string // in the order of Step
 }
 
-// agent is one of those that are stopped.
+// agent is an agent that is being stopped.
 type agent struct {
-	allowed time.Duration
-	known   bool // to the order
-	free    bool // nothing that depends on it lives
+	allowed time.Duration // its grace period
+	known   bool          // to the order
+	free    bool          // nothing that depends on it lives
 	state   state
-	since   time.Time // of the state
+	since   time.Time // the beginning of the state
 }
 
 type state uint8
@@ -46,11 +44,11 @@ const (
 	living state = iota
 	asked
 	killed
-	over // ended, or left behind
+	over // ended or abandoned
 )
 
-// New plans to stop agents, each with the time it may take to end once
-// it was asked. Zero: it is killed without being asked. Order may be nil.
+// New plans to stop agents, each with its grace period. An agent with a grace period of zero is killed
+// without being asked. order may be nil.
 func New(order *spec.StartOrder, allowed map[string]time.Duration, now time.Time) *Plan {
 	p := &Plan{begun: now, agents: make(map[string]*agent, len(allowed))}
 	p.order = order.StopOrder(func(path string) bool { _, ok := allowed[path]; return ok })
@@ -67,8 +65,8 @@ func (p *Plan) add(path string, allowed time.Duration, known bool) {
 	p.longest = max(p.longest, allowed)
 }
 
-// Join adds an agent that has been started after all. It is in no order: it
-// goes at once.
+// Join adds an agent that was started during the shutdown. It has no place in the order and is stopped
+// at once.
 func (p *Plan) Join(path string, allowed time.Duration) {
 	if a := p.agents[path]; a != nil && a.state != over {
 		return
@@ -79,8 +77,7 @@ func (p *Plan) Join(path string, allowed time.Duration) {
 	p.add(path, allowed, false)
 }
 
-// Ended notes that an agent has ended. It reports whether that came late: it
-// had to be killed for it.
+// Ended records that an agent has ended. It reports whether the agent had to be killed.
 func (p *Plan) Ended(path string) (forced bool) {
 	a := p.agents[path]
 	if a == nil || a.state == over {
@@ -92,22 +89,21 @@ func (p *Plan) Ended(path string) (forced bool) {
 	return forced
 }
 
-// Left reports whether an agent is no longer waited for: it has ended, or does not end.
+// Left reports whether an agent has ended, was abandoned, or is unknown.
 func (p *Plan) Left(path string) bool { return p.agents[path] == nil || p.agents[path].state == over }
 
-// Step is what to do at a moment. Each agent is asked once at most, killed once
-// at most and left once at most.
+// Step is a set of actions that are due. Each agent is asked, killed and abandoned at most once.
 type Step struct {
-	Ask  []string // to end
-	Kill []string // who did not in the time that was allowed
-	Left []string // they do not end, and are no longer waited for
-	// Late: from now on no agent waits for its turn.
+	Ask  []string // agents to ask to stop
+	Kill []string // agents that have exceeded their grace period
+	Left []string // agents that are abandoned, since they did not end when killed
+	// Late is set if an agent is asked before its turn: from now on none waits for it.
 	Late bool
-	// Next is when time alone changes something; zero: never.
+	// Next is when the passing of time makes another action due; zero: never.
 	Next time.Time
 }
 
-// Step returns what to do now.
+// Step returns the actions that are due now.
 func (p *Plan) Step(now time.Time) (s Step) {
 	for changed := true; changed; {
 		changed = false
@@ -134,7 +130,7 @@ func (p *Plan) Step(now time.Time) (s Step) {
 			switch next {
 			case asked:
 				s.Late = s.Late || !a.free
-				if a.allowed > 0 { // else it is killed in the next turn
+				if a.allowed > 0 { // else the next pass of the loop kills it
 					s.Ask = append(s.Ask, path)
 				}
 			case killed:
@@ -148,7 +144,7 @@ func (p *Plan) Step(now time.Time) (s Step) {
 	return s
 }
 
-// due is when an agent comes into its next state, if nothing else happens.
+// due returns when an agent enters its next state if nothing else happens.
 func (p *Plan) due(a *agent) (at time.Time, next state) {
 	switch a.state {
 	case living:
@@ -168,7 +164,7 @@ func (p *Plan) due(a *agent) (at time.Time, next state) {
 	return time.Time{}, over
 }
 
-// Over reports whether no agent is waited for.
+// Over reports whether all agents have ended or are abandoned.
 func (p *Plan) Over() bool {
 	for _, a := range p.agents {
 		if a.state != over {
@@ -178,5 +174,5 @@ func (p *Plan) Over() bool {
 	return true
 }
 
-// Bound is how long all of it takes at most.
+// Bound returns the longest duration of the whole plan.
 func (p *Plan) Bound() time.Duration { return 2*p.longest + 2*KillTime }

@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// order makes the order of agents, each with those that it depends on.
+// order returns the start order of agents, each with its dependencies.
 func order(t interface{ Fatalf(string, ...any) }, needs map[string][]string) *spec.StartOrder {
 	var decls []spec.Decl
 	for _, name := range slices.Sorted(maps.Keys(needs)) {
@@ -28,8 +28,8 @@ func order(t interface{ Fatalf(string, ...any) }, needs map[string][]string) *sp
 
 const never = -1 * time.Second
 
-// simulate runs a shutdown in which agents end so long after they were asked,
-// or killed, and returns what was done, as "0s ask a b".
+// simulate runs a shutdown in which agents end some time after they were asked or killed. It returns
+// the actions, such as "0s ask a b".
 func simulate(p *Plan, afterAsk, afterKill map[string]time.Duration) (log []string, took time.Duration) {
 	start := p.begun
 	now := start
@@ -153,8 +153,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// Random agents with random dependencies, of which some take their time, some
-// have to be killed and some do not end at all.
+// A plan keeps its bounds for random dependencies and agents. Some agents are slow, some must be
+// killed, and some do not end at all.
 func TestPlanProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "agents")

@@ -6,7 +6,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 )
 
-// GetReport waits until all agents have been stopped because the daemon ends, and returns how.
+// GetReport waits until all agents have been stopped because the daemon stops, and reports the result.
 var GetReport = api.Route[api.None, Report]{
 	Method: "GET", Path: "/farewell", For: api.People,
 	ID: "farewell", Summary: "How the fleet was stopped",
@@ -22,8 +22,8 @@ type Report struct {
 	Overdue []Overdue `json:"overdue" doc:"Those that had to be killed."`
 }
 
-// Overdue is an agent that was asked to end and did not in the time that it had.
-// It is also the data of event.AgentOverdue.
+// Overdue is an agent that did not end within its grace period. It is also the data of
+// event.AgentOverdue.
 type Overdue struct {
 	_ struct{} `doc:"An agent that was asked to end and did not in the time that it had."`
 
@@ -32,7 +32,7 @@ type Overdue struct {
 	Waited float64 `json:"waited_seconds" doc:"How long it was waited for."`
 }
 
-// Who names the agent with its process, unless that had ended when it was looked at.
+// Who names the agent and, if it is known, its process.
 func (o Overdue) Who() string {
 	if o.PID == 0 {
 		return o.Path

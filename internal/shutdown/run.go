@@ -25,7 +25,8 @@ func (r *Run) Do(hurry, end <-chan struct{}) {
 	}
 }
 
-// step does what is due, and returns when there is more to do unless something happens before.
+// step takes the actions that are due. It returns when the next is due if nothing happens before, and
+// whether the plan is over.
 func (r *Run) step() (next time.Time, over bool) {
 	r.mu.Lock()
 	step := r.plan.Step(time.Now())
@@ -44,18 +45,19 @@ func (r *Run) step() (next time.Time, over bool) {
 	}
 	for _, path := range step.Kill {
 		p := r.Of(path)
-		if p == nil || isClosed(p.Gone()) { // its start is being given up, which ends it, too
+		if p == nil || isClosed(p.Gone()) { // its start is being canceled, which ends it
 			continue
 		}
 		if waited := p.Overdue(0); waited > 0 {
 			r.Overdue(path, max(waited, r.Allowed(path)))
 			p.Kill()
-		} // else it has not been asked yet, and is killed when it is
+		} // else it has not been asked yet: Await then returns no grace period, and it is killed
 	}
 	return step.Next, over
 }
 
-// watch tells the plan when an agent has ended, or what has come of a start.
+// watch waits until an agent has ended, or until a start has finished and the started agent has
+// ended. It records that in the plan.
 func (r *Run) watch(path string, done <-chan struct{}) {
 	for {
 		select {
@@ -72,8 +74,8 @@ func (r *Run) watch(path string, done <-chan struct{}) {
 	}
 }
 
-// ended notes that an agent has ended. One that has taken all its time was killed,
-// by its shim.
+// ended records that an agent has ended. An agent that has used up its grace period was killed by its
+// shim.
 func (r *Run) ended(path string, p Process) {
 	if allowed := r.Allowed(path); p != nil && allowed > 0 {
 		if waited := p.Overdue(allowed); waited > 0 {
@@ -86,7 +88,7 @@ func (r *Run) ended(path string, p Process) {
 	r.wake()
 }
 
-// wake has the next step taken now.
+// wake makes Do take the next step now.
 func (r *Run) wake() {
 	select {
 	case r.changed <- struct{}{}:

@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// fleet plays agents and their supervisors, which ask all of them to stop at once.
+// fleet simulates agents and their supervisors, which ask all of them to stop at once.
 type fleet struct {
 	sequence Sequence
 	order    *spec.StartOrder
@@ -72,7 +72,7 @@ func (f *fleet) lives(path string, takes time.Duration) *fakeAgent {
 	return p
 }
 
-// stop is what its supervisor calls.
+// stop stops the agent as its supervisor does.
 func (p *fakeAgent) stop() {
 	within, ordered := p.fleet.sequence.Await(context.Background(), p.path)
 	if !ordered || within == 0 {
@@ -128,7 +128,7 @@ func (f *fleet) wantLog(t *testing.T, want ...string) {
 	}
 }
 
-// Agents whose supervisors ask them at once end in the order of their dependencies.
+// Agents that are all asked at once end in the order of their dependencies.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, "db; api < db; web < api; other")
@@ -151,7 +151,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// What a start under way brings is waited for, and what begins to live meanwhile ends too.
+// A run waits for starts that are under way, and stops agents that are started meanwhile.
 func TestRunWithStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, "db; api < db; web < api")
@@ -204,7 +204,7 @@ func TestRunInAHurry(t *testing.T) {
 	})
 }
 
-// A supervisor that asks its children one after the other is told when time is short.
+// Late is called when a supervisor that asks its children one after the other is too slow.
 func TestRunIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, "db; api < db; web < api")

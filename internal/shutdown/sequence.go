@@ -10,37 +10,37 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// boundSlack is how much longer supervisors wait than a run can take.
+// boundSlack is the time by which the stop timeout of supervisors exceeds the longest run.
 const boundSlack = 5 * time.Second
 
-// Process is an incarnation of an agent. Its Stop, which its supervisor calls, asks
-// Sequence.Await when it may begin to end.
+// Process is an incarnation of an agent. Its supervisor calls its Stop, which waits for its turn by
+// Sequence.Await.
 type Process interface {
 	Gone() <-chan struct{} // closed when it has ended
 	Kill()
-	// Overdue returns the time since it began to end, or which it took for that, if
-	// that is not less than what it was allowed and was not returned before; else 0.
+	// Overdue returns the time that the incarnation has taken to end so far, or in total. It returns
+	// 0 if that is less than allowed, or was returned before.
 	Overdue(allowed time.Duration) time.Duration
 }
 
-// Sequence knows which parts of a tree are being stopped. The zero value is ready.
+// Sequence tracks the parts of a tree that are being stopped. The zero value is ready to use.
 type Sequence struct {
 	mu   sync.Mutex
 	runs []*Run // the oldest first
 }
 
-// Scope is a part of a tree that is to be stopped.
+// Scope is a part of a tree to stop.
 type Scope struct {
 	Path     string // "": everything
 	Order    *spec.StartOrder
 	Living   map[string]Process         // by path
-	Starting map[string]<-chan struct{} // closed when it is known what has come of a start
-	// Allowed is how long an agent may take to end once it was asked. Zero: it is killed.
+	Starting map[string]<-chan struct{} // closed when a start has finished
+	// Allowed returns the grace period of an agent. Zero means that it is killed.
 	Allowed func(path string) time.Duration
-	// Of returns the last incarnation of an agent; nil if there was none.
+	// Of returns the last incarnation of an agent, or nil if there was none.
 	Of func(path string) Process
-	// Late is called when all supervisors are to ask what they have at once: one that
-	// asks its children one after the other would take longer than the plan.
+	// Late is called when all supervisors must ask all of their children at once. A supervisor that
+	// stops them one after the other would take longer than the plan.
 	Late func()
 	// Overdue is called when an agent did not end in time.
 	Overdue func(path string, waited time.Duration)
@@ -52,7 +52,7 @@ type Run struct {
 	sequence *Sequence
 	bound    time.Duration
 	changed  chan struct{} // holds a token when the plan may have something new
-	over     chan struct{} // closed when the plan is carried out no longer
+	over     chan struct{} // closed when Do returns
 
 	mu     sync.Mutex
 	plan   *Plan
@@ -60,7 +60,7 @@ type Run struct {
 	killed map[string]bool
 }
 
-// Begin plans to stop a part of the tree. The caller has its supervisors stop, too.
+// Begin plans to stop a part of the tree. The caller must stop its supervisors, too.
 func (s *Sequence) Begin(scope Scope) *Run {
 	r := &Run{
 		Scope: scope, sequence: s, changed: make(chan struct{}, 1), over: make(chan struct{}),
@@ -90,14 +90,14 @@ func (s *Sequence) Begin(scope Scope) *Run {
 	return r
 }
 
-// End forgets the run: what is asked to stop from now on does not wait.
+// End removes the run. An agent that is asked to stop from now on does not wait.
 func (r *Run) End() {
 	r.sequence.mu.Lock()
 	defer r.sequence.mu.Unlock()
 	r.sequence.runs = slices.DeleteFunc(r.sequence.runs, func(other *Run) bool { return other == r })
 }
 
-// covering returns the run that stops a path; nil if there is none.
+// covering returns the run that stops a path, or nil if there is none.
 func (s *Sequence) covering(path string) *Run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,8 +112,8 @@ func (s *Sequence) covering(path string) *Run {
 // Covers reports whether a run stops a path.
 func (s *Sequence) Covers(path string) bool { return s.covering(path) != nil }
 
-// Bound returns how long it may take to stop an agent, from when its supervisor asks
-// for it; 0 if no run stops it.
+// Bound returns the longest time between the request of a supervisor to stop an agent and its end, or
+// 0 if no run stops it.
 func (s *Sequence) Bound(path string) time.Duration {
 	if r := s.covering(path); r != nil {
 		return r.bound
@@ -121,8 +121,8 @@ func (s *Sequence) Bound(path string) time.Duration {
 	return 0
 }
 
-// Await waits until it is an agent's turn to end, or ctx ends. It returns how long
-// the agent may take to end from now on. It reports false, at once, if no run stops it.
+// Await waits until it is the turn of an agent to end, or ctx ends. It returns the grace period of the
+// agent from now on. If no run stops the agent, it reports false at once.
 func (s *Sequence) Await(ctx context.Context, path string) (within time.Duration, ordered bool) {
 	r := s.covering(path)
 	if r == nil {
@@ -141,8 +141,8 @@ func (s *Sequence) Await(ctx context.Context, path string) (within time.Duration
 	return r.Allowed(path), true
 }
 
-// turn is closed when an agent may begin to end. One that the plan does not know, or
-// that has ended and lives again, joins it.
+// turn returns a channel that is closed when it is the turn of an agent. An agent that the plan does
+// not know, or that was started again, joins the plan.
 func (r *Run) turn(path string) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()

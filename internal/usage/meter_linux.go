@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// Meter measures what agents use between two samples.
+// Meter measures the resources that agents use between two samples.
 type Meter struct {
 	at  time.Time
 	cpu map[processID]time.Duration // so far
@@ -23,8 +23,8 @@ type processID struct {
 	started uint64
 }
 
-// Sample returns what each agent of this machine uses, including its descendants and its
-// shim, by path. Processes that this user cannot read are not counted.
+// Sample returns the resources of each agent on this machine by path, including its descendants and
+// its shim. Processes that this user cannot read are not counted.
 func (m *Meter) Sample(nodes []status.Node, daemon status.Controller) map[string]Resources {
 	usages, err := proc.Usages()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 
 func TestFamily(t *testing.T) {
 	t.Parallel()
-	// 10 is the daemon, 20 a shim with the agent 21, its child 22, and 23, which
-	// has lost its parent; 30 and 40 are a server of tmux with two agents.
+	// 10 is the daemon. 20 is a shim with the agent 21, its child 22, and 23, whose parent has exited.
+	// 30 is a tmux server with the agents 31 and 40.
 	parents := map[int]int{1: 0, 10: 1, 20: 1, 21: 20, 22: 21, 23: 20, 24: 23, 30: 1, 31: 30, 32: 31, 40: 30, 50: 1, 51: 50}
 	isShim := func(pid int) bool { return pid == 20 }
 	usages, children := map[int]proc.Usage{}, map[int][]int{}
@@ -30,13 +30,13 @@ func TestFamily(t *testing.T) {
 			t.Errorf("%d: %v, want %v", agent, got, want)
 		}
 	}
-	children[24] = []int{21} // pids that were used again while we looked
+	children[24] = []int{21} // a cycle, which reused pids can cause
 	if got := family(21, isShim, usages, children); len(got) != 5 {
 		t.Error(got)
 	}
 }
 
-// What a grandchild uses is the agent's.
+// The resources of a grandchild count for the agent.
 func TestMeter(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("/bin/sh", "-c", "(/bin/sh -c 'echo up; while :; do :; done'; :) & wait")

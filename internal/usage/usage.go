@@ -1,4 +1,4 @@
-// Package usage measures how much processor time and memory agents use.
+// Package usage measures the processor time and memory of agents.
 package usage
 
 import "fmt"
@@ -9,16 +9,16 @@ type Resources struct {
 	Memory uint64  // bytes
 }
 
-// Add adds what another agent uses.
+// Add adds the resources of another agent.
 func (r *Resources) Add(other Resources) {
 	r.CPU += other.CPU
 	r.Memory += other.Memory
 }
 
-// Processor returns the processor time in percent of a core.
+// Processor formats the processor time in percent of a core.
 func (r Resources) Processor() string { return fmt.Sprintf("%.0f%%", r.CPU*100) }
 
-// Bytes returns the memory in the largest unit that leaves at least one digit.
+// Bytes formats the memory in the largest unit in which it is at least one.
 func (r Resources) Bytes() string {
 	const k = 1 << 10
 	size := float64(r.Memory) / k
