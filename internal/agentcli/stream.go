@@ -63,25 +63,21 @@ type Stream struct {
 func (s *Stream) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
-		end := bytes.IndexByte(p, '\n')
-		part := p
-		if end >= 0 {
-			part = p[:end]
-		}
+		part, rest, ended := bytes.Cut(p, []byte{'\n'})
 		if !s.skip {
 			s.line = append(s.line, part...)
 			s.skip = len(s.line) > maxObject
 		}
-		if end < 0 {
+		if !ended {
 			break
 		}
-		if !s.skip {
-			s.read(s.line)
-		} else {
+		if s.skip {
 			s.drop()
+		} else {
+			s.read(s.line)
 		}
 		s.line, s.skip = s.line[:0], false
-		p = p[end+1:]
+		p = rest
 	}
 	if cap(s.line) > maxObject/4 && len(s.line) == 0 {
 		s.line = nil
@@ -118,7 +114,7 @@ func (s *Stream) read(line []byte) {
 	if opens {
 		s.drop() // one that never ended: within objects lines are indented
 	}
-	depth, whole := braces(line)
+	depth, whole := countBraces(line)
 	switch {
 	case !whole: // it was cut off in a string
 		s.drop()
@@ -140,71 +136,74 @@ func (s *Stream) drop() { s.block, s.depth = nil, 0 }
 
 // braces counts those that a line leaves open; whole is false if it ends in a
 // string, as no line of JSON does.
-func braces(line []byte) (depth int, whole bool) {
-	within := false
+func countBraces(line []byte) (depth int, whole bool) {
+	inString := false
 	for i := 0; i < len(line); i++ {
 		switch c := line[i]; {
-		case within && c == '\\':
+		case inString && c == '\\':
 			i++
 		case c == '"':
-			within = !within
-		case within:
+			inString = !inString
+		case inString:
 		case c == '{':
 			depth++
 		case c == '}':
 			depth--
 		}
 	}
-	return depth, !within
+	return depth, !inString
 }
 
 // object reads an object that a command has printed.
 func (s *Stream) object(text []byte) {
 	var o printed
-	var other *json.UnmarshalTypeError // a field of another type is none
-	if err := json.Unmarshal(text, &o); err != nil && !errors.As(err, &other) {
-		return
+	if err := json.Unmarshal(text, &o); err != nil {
+		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok { // a field of another type is ignored
+			return
+		}
 	}
 	switch o.Type {
 	case "assistant": // claude
 		s.ended = false
 		if n, ok := o.Message.Usage.sum(); ok {
-			s.message(o.Message.ID, n)
+			s.addMessage(o.Message.ID, n)
 		}
 		for _, c := range o.Message.Content {
 			if c.Type == "text" && o.Parent == "" {
-				s.says(c.Text)
+				s.setAnswer(c.Text)
 			}
 		}
 	case "user", "system", "stream_event", "tool_use", "tool_result", "rate_limit_event", "item.started",
 		"item.updated":
 	case "item.completed": // codex
 		if o.Item.Type == "agent_message" {
-			s.says(o.Item.Text)
+			s.setAnswer(o.Item.Text)
 		}
 	case "turn.started":
 		s.ended = false
 	case "turn.completed", "turn.failed":
 		s.ended, s.failed = true, o.Type == "turn.failed"
 		if n, ok := o.Usage.sum(); ok {
-			s.all(n)
+			s.setTotal(n)
 		}
 		if s.failed {
-			s.says(o.Error.Message)
+			s.setAnswer(o.Error.Message)
 		}
 	case "message": // gemini
 		if o.Role == "assistant" && o.Delta {
-			s.answer = end(s.answer + o.Content)
+			s.answer = lastPart(s.answer + o.Content)
 		} else if o.Role == "assistant" {
-			s.says(o.Content)
+			s.setAnswer(o.Content)
 		}
 	case "step_start": // opencode
 		s.ended = false
 	case "step_finish":
 		s.ended = o.Part.Reason != "tool-calls"
-		s.step(o.Part.Tokens.sum())
+		if n, ok := o.Part.Tokens.sum(); ok {
+			s.counted, s.sum = true, Add(s.sum, n)
+		}
 	case "text":
-		s.says(o.Part.Text)
+		s.setAnswer(o.Part.Text)
 	case "error": // of the others it is something that they go on after
 		s.failed = s.failed || o.Session != ""
 	default:
@@ -225,7 +224,7 @@ func (s *Stream) result(o *printed) {
 		n, known = o.counts.sum()
 	}
 	if known {
-		s.all(n)
+		s.setTotal(n)
 	}
 	if o.Type != "" && o.Type != "result" {
 		return
@@ -240,18 +239,18 @@ func (s *Stream) result(o *printed) {
 	s.ended, s.failed = true, failed
 	switch {
 	case o.Result != "":
-		s.says(o.Result)
+		s.setAnswer(o.Result)
 	case o.Response != "":
-		s.says(o.Response)
+		s.setAnswer(o.Response)
 	case failed && o.Error.Message != "":
-		s.says(o.Error.Message)
+		s.setAnswer(o.Error.Message)
 	case failed && len(o.Errors) > 0:
-		s.says(strings.Join(o.Errors, "; "))
+		s.setAnswer(strings.Join(o.Errors, "; "))
 	}
 }
 
 // message counts a message, of which the last word is the highest.
-func (s *Stream) message(id string, n int64) {
+func (s *Stream) addMessage(id string, n int64) {
 	s.counted = true
 	if id == "" || len(id) > 200 || len(s.messages) >= maxMessages {
 		s.sum = Add(s.sum, n)
@@ -266,24 +265,17 @@ func (s *Stream) message(id string, n int64) {
 	}
 }
 
-// step counts a step, if it said how many tokens it had.
-func (s *Stream) step(n int64, ok bool) {
-	if ok {
-		s.counted, s.sum = true, Add(s.sum, n)
-	}
-}
-
 // all notes what a command says of all of it: the last word is the one that counts.
-func (s *Stream) all(n int64) { s.counted, s.total = true, n }
+func (s *Stream) setTotal(n int64) { s.counted, s.total = true, n }
 
-func (s *Stream) says(text string) {
+func (s *Stream) setAnswer(text string) {
 	if strings.TrimSpace(text) != "" {
-		s.answer = end(text)
+		s.answer = lastPart(text)
 	}
 }
 
-// end is the end of a text.
-func end(text string) string {
+// lastPart returns the last maxText bytes of a text.
+func lastPart(text string) string {
 	if over := len(text) - maxText; over > 0 {
 		text = strings.ToValidUTF8(text[over:], "")
 	}

@@ -188,7 +188,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d bytes of an object are kept", len(s.block))
 	}
 	for i := range maxMessages + 10 {
-		s.message(fmt.Sprint(i), 1)
+		s.addMessage(fmt.Sprint(i), 1)
 	}
 	if r := s.Report(); len(s.messages) > maxMessages || r.Tokens != maxMessages+10 {
 		t.Errorf("%d messages, %+v", len(s.messages), r)

@@ -69,8 +69,8 @@ func amount(n number) (int64, bool) {
 	return max(0, v), err == nil
 }
 
-// added is the sum of those that are there.
-func added(all ...number) (sum int64, ok bool) {
+// total adds the numbers that are present.
+func total(all ...number) (sum int64, ok bool) {
 	for _, n := range all {
 		if v, is := amount(n); is {
 			sum, ok = Add(sum, v), true
@@ -96,8 +96,8 @@ type counts struct {
 }
 
 func (c counts) sum() (int64, bool) {
-	in, some := added(c.Input)
-	if n, ok := added(c.Output, c.Written); ok || some {
+	in, some := total(c.Input)
+	if n, ok := total(c.Output, c.Written); ok || some {
 		return Add(without(in, c.Cached), n), true
 	}
 	if n, ok := amount(c.Total); ok {
@@ -115,7 +115,7 @@ type modelCounts map[string]struct {
 
 func (m modelCounts) sum() (sum int64, ok bool) {
 	for _, c := range m {
-		if n, is := added(c.Input, c.Output, c.Written); is {
+		if n, is := total(c.Input, c.Output, c.Written); is {
 			sum, ok = Add(sum, n), true
 		}
 	}
@@ -156,7 +156,7 @@ type step struct {
 	} `json:"cache"`
 }
 
-func (s step) sum() (int64, bool) { return added(s.Input, s.Output, s.Reasoning, s.Cache.Write) }
+func (s step) sum() (int64, bool) { return total(s.Input, s.Output, s.Reasoning, s.Cache.Write) }
 
 // Read reads all that a command has printed.
 func Read(out []byte) Report {
@@ -169,7 +169,7 @@ func Read(out []byte) Report {
 // ReadUsage reads what a command wrote to its usage file: a line for each call,
 // which is a number of tokens or an object with a usage, or one such object.
 func ReadUsage(text []byte) Report {
-	var total Report
+	var sum Report
 	for line := range bytes.Lines(text) {
 		line = bytes.TrimSpace(line)
 		n, err := strconv.ParseInt(string(line), 10, 64)
@@ -179,13 +179,13 @@ func ReadUsage(text []byte) Report {
 			n, known = r.Tokens, r.Known
 		}
 		if known {
-			total.Tokens, total.Known = Add(total.Tokens, n), true
+			sum.Tokens, sum.Known = Add(sum.Tokens, n), true
 		}
 	}
-	if !total.Known {
+	if !sum.Known {
 		if r := Read(text); r.Known {
-			total.Tokens, total.Known = r.Tokens, true
+			sum.Tokens, sum.Known = r.Tokens, true
 		}
 	}
-	return total
+	return sum
 }

@@ -1,6 +1,10 @@
 package aidefile
 
-import "github.com/coppice-dev/coppice/supervisor"
+import (
+	"slices"
+
+	"github.com/coppice-dev/coppice/supervisor"
+)
 
 // State is the state of an agent as its triggers see it.
 type State uint8
@@ -41,12 +45,7 @@ func StateOf(s supervisor.State, ran bool, triggers []Trigger) State {
 }
 
 func onlyManual(triggers []Trigger) bool {
-	for _, t := range triggers {
-		if t.Kind != Manual {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(triggers, func(t Trigger) bool { return t.Kind != Manual })
 }
 
 // Decision tells whether a trigger starts a run, and why.
@@ -61,8 +60,7 @@ func Decide(s State) Decision {
 	case Idle, Done:
 		return Decision{Run: true, Reason: "it was idle"}
 	case GivenUp:
-		return Decision{Run: true, Reason: "it was given up: it runs once for each trigger " +
-			"until it succeeds or is reset"}
+		return Decision{Run: true, Reason: "it was given up: it runs once for each trigger until it succeeds or is reset"}
 	case Running:
 		return Decision{Reason: "the run before it is still in progress"}
 	case backingOff:
@@ -70,5 +68,5 @@ func Decide(s State) Decision {
 	case Stopped:
 		return Decision{Reason: "it was stopped by hand, until it is started by hand"}
 	}
-	return Decision{Reason: "its supervisor does not run it now"}
+	return Decision{Reason: "its supervisor is not ready to run it"}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -45,11 +46,11 @@ type taken struct {
 func (q *Queue) Next(open []Ticket, whole bool) (Ticket, bool) {
 	open = slices.Clone(open)
 	slices.SortFunc(open, func(a, b Ticket) int { return a.Number - b.Number })
-	for n := range q.taken {
-		if _, found := slices.BinarySearchFunc(open, n, func(t Ticket, n int) int { return t.Number - n }); whole &&
-			!found {
-			delete(q.taken, n)
-		}
+	if whole {
+		maps.DeleteFunc(q.taken, func(n int, _ *taken) bool {
+			_, found := slices.BinarySearchFunc(open, n, func(t Ticket, n int) int { return t.Number - n })
+			return !found
+		})
 	}
 	for _, t := range open {
 		if known := q.taken[t.Number]; known == nil || known.Mark != mark(t.Task()) {
@@ -106,11 +107,7 @@ func (q *Queue) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &all); err != nil {
 		return err
 	}
-	for n, t := range all {
-		if t == nil {
-			delete(all, n)
-		}
-	}
+	maps.DeleteFunc(all, func(_ int, t *taken) bool { return t == nil })
 	q.taken = all
 	return nil
 }

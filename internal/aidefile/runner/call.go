@@ -47,8 +47,8 @@ func (r *Runner) call(ctx context.Context, last error) error {
 	if err != nil {
 		return err
 	}
-	r.env["COPPICE_TRY"], r.env["COPPICE_TOKENS"], r.env["COPPICE_USAGE"], r.env["COPPICE_PROMPT"] = fmt.Sprint(
-		r.meter.Calls()), fmt.Sprint(r.meter.Left()), usage, path
+	r.env["COPPICE_TRY"], r.env["COPPICE_TOKENS"] = fmt.Sprint(r.meter.Calls()), fmt.Sprint(r.meter.Left())
+	r.env["COPPICE_USAGE"], r.env["COPPICE_PROMPT"] = usage, path
 	r.output = new(output)
 	exit, err := r.execute(ctx, argv, in, r.output)
 	r.output.close()
@@ -119,8 +119,9 @@ func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, o *out
 			o.Write(data)
 		}
 	}}
-	p, err := proc.Start(proc.Command{Argv: argv, Dir: filepath.Dir(r.request.Aidefile), Env: r.environ(), Stdin: in},
-		out)
+	p, err := proc.Start(proc.Command{
+		Argv: argv, Dir: filepath.Dir(r.request.Aidefile), Env: r.environ(), Stdin: in,
+	}, out)
 	if err != nil {
 		return supervisor.Exit{}, err
 	}
@@ -186,8 +187,8 @@ func (r *Runner) arguments(prompt string) ([]string, error) {
 	}
 	for i, word := range argv {
 		if len(word) > maxArgument {
-			return nil, fmt.Errorf("%w: its argument %d has %d bytes, expected at most %d; it finds the task "+
-				"on its standard input, too", errArguments, i, len(word), maxArgument)
+			return nil, fmt.Errorf("%w: its argument %d has %d bytes, expected at most %d; the task is on its "+
+				"standard input, too", errArguments, i, len(word), maxArgument)
 		}
 	}
 	return argv, nil

@@ -14,9 +14,9 @@ import (
 )
 
 // next is another run of the same chain.
-func (b *bench) next() *bench {
+func (b *harness) next() *harness {
 	request := b.request
-	n := &bench{t: b.t, dir: b.dir}
+	n := &harness{t: b.t, dir: b.dir}
 	n.Runner = New(request, b.Runner.dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir}, &n.out, &n.out)
 	n.checkInterval = b.checkInterval
 	n.Tell = func(s string) { n.told = append(n.told, s) }
@@ -26,7 +26,7 @@ func (b *bench) next() *bench {
 // The runs of a chain have a budget together, as each is a program of its own.
 func TestChain(t *testing.T) {
 	const use = `printf x >>calls; echo '{"usage":{"output_tokens":60}}'; test -e ok`
-	b := newBench(t, "[budget]\ntokens = 100\nchain_tokens = 150\nmax_retries = 0\n[hooks]\non_spawn = [\"h.sh\"]\n", use)
+	b := newHarness(t, "[budget]\ntokens = 100\nchain_tokens = 150\nmax_retries = 0\n[hooks]\non_spawn = [\"h.sh\"]\n", use)
 	b.write("h.sh", "printf h >>hooks")
 	b.request.Chain = time.Now()
 	b.run(context.Background(), aidefile.Failed, "exit code 1 (60 tokens)")
@@ -61,7 +61,7 @@ func TestChain(t *testing.T) {
 
 // Without such a budget each run has one of its own.
 func TestABudgetForEachRun(t *testing.T) {
-	b := newBench(t, "[budget]\ntokens = 100\nmax_retries = 0\n", `echo '{"usage":{"output_tokens":60}}'; exit 1`)
+	b := newHarness(t, "[budget]\ntokens = 100\nmax_retries = 0\n", `echo '{"usage":{"output_tokens":60}}'; exit 1`)
 	for range 5 {
 		if b.run(context.Background(), aidefile.Failed, "exit code 1 (60 tokens)"); b.meter.Tokens != 100 {
 			t.Errorf("it had %d tokens", b.meter.Tokens)
@@ -72,7 +72,7 @@ func TestABudgetForEachRun(t *testing.T) {
 
 // A run that is killed has spent what it said by then.
 func TestAKilledRunHasSpent(t *testing.T) {
-	b := newBench(t, "[budget]\nchain_tokens = 1000\n", `echo '{"type":"assistant","message":{"id":"a","usage":{"output_tokens":300}}}'; sleep 600`)
+	b := newHarness(t, "[budget]\nchain_tokens = 1000\n", `echo '{"type":"assistant","message":{"id":"a","usage":{"output_tokens":300}}}'; sleep 600`)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -97,7 +97,7 @@ func TestAKilledRunHasSpent(t *testing.T) {
 
 func TestADamagedChain(t *testing.T) {
 	for _, text := range []string{"", "{", `{"began":"0001-01-01T00:00:00Z","tokens":-5}`, `{"began":"0001-01-01T00:00:00Z","tokens":"x"}`, `[]`} {
-		b := newBench(t, "[budget]\nchain_tokens = 1000\n", "true")
+		b := newHarness(t, "[budget]\nchain_tokens = 1000\n", "true")
 		if err := os.WriteFile(filepath.Join(b.Runner.dir, spentName), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -137,14 +137,14 @@ func TestTokensOnTheOutput(t *testing.T) {
 			} else if rest, ok := strings.CutSuffix(text, "!"); ok {
 				script, text = "cat said; exit 1", rest
 			}
-			b := newBench(t, "[budget]\ntokens = 1000\nmax_retries = 0\n", script)
+			b := newHarness(t, "[budget]\ntokens = 1000\nmax_retries = 0\n", script)
 			b.write("said", text)
 			if b.run(context.Background(), c.result, c.reason); b.meter.Used() != c.tokens {
 				t.Errorf("%d tokens, expected %d", b.meter.Used(), c.tokens)
 			}
 		})
 	}
-	b := newBench(t, "", "cat said")
+	b := newHarness(t, "", "cat said")
 	b.write("said", message("a", 5)+"\n"+result+"\n")
 	b.run(context.Background(), aidefile.Succeeded, "")
 	if summary, err := os.ReadFile(filepath.Join(b.Runner.dir, summaryName)); err != nil || !strings.HasSuffix(string(summary), "\n\nall is up\n") {
@@ -154,7 +154,7 @@ func TestTokensOnTheOutput(t *testing.T) {
 
 // A line that never ends costs bounded memory, and no tokens are lost after it.
 func TestAHugeOutput(t *testing.T) {
-	b := newBench(t, "", `head -c 40000000 /dev/zero | tr '\0' x; echo; echo '{"usage":{"output_tokens":7}}'`)
+	b := newHarness(t, "", `head -c 40000000 /dev/zero | tr '\0' x; echo; echo '{"usage":{"output_tokens":7}}'`)
 	b.Runner.out = b.secrets.writer(io.Discard)
 	if b.run(context.Background(), aidefile.Succeeded, "success (7 tokens)"); len(b.output.tail) > 2*maxTail {
 		t.Errorf("%d bytes are kept", len(b.output.tail))
@@ -178,7 +178,7 @@ func TestSourcesOfUsage(t *testing.T) {
 		{aidefile.FromFile, `mkfifo "$COPPICE_USAGE"`, 0},
 		{aidefile.FromNowhere, `echo 7 >"$COPPICE_USAGE"`, 0},
 	} {
-		b := newBench(t, "", `echo '{"usage":{"output_tokens":30}}'; `+c.script)
+		b := newHarness(t, "", `echo '{"usage":{"output_tokens":30}}'; `+c.script)
 		b.request.Settings.Usage = c.source
 		if b.run(context.Background(), aidefile.Succeeded, ""); b.meter.Used() != c.tokens {
 			t.Errorf("%v, %s: %d tokens, expected %d", c.source, c.script, b.meter.Used(), c.tokens)

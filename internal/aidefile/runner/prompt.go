@@ -124,7 +124,7 @@ func (r *Runner) prompt(last error) string {
 		}
 	}
 	if all := r.workspace(); len(all) > 0 {
-		part("Workspace", "Beside the current directory you may read:\n- %s", strings.Join(all, "\n- "))
+		part("Workspace", "Besides the current directory you may read:\n- %s", strings.Join(all, "\n- "))
 	}
 	output := fmt.Sprintf("When you end, write a summary of at most %d tokens between "+
 		"<aide-summary> and </aide-summary>.", r.file.Output.MaxSummaryTokens)

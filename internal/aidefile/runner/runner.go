@@ -6,6 +6,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -88,10 +89,7 @@ func replace(path string, text []byte) error {
 		return err
 	}
 	_, err = f.Write(text)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
+	if err = cmp.Or(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
@@ -118,8 +116,7 @@ func Main(args []string) int {
 	r := New(request, filepath.Dir(args[0]), os.Environ(), os.Stdout, os.Stderr)
 	r.Tell = func(status string) { sd.SdNotify(false, "STATUS="+status) }
 	result := r.Run(ctx)
-	var s *stopped
-	if errors.As(context.Cause(ctx), &s) {
+	if s, ok := errors.AsType[*stopped](context.Cause(ctx)); ok {
 		return 128 + int(s.signal)
 	}
 	return result.Code()
@@ -171,7 +168,7 @@ func New(q RunRequest, dir string, env []string, out, errs io.Writer) *Runner {
 // Run makes the run.
 func (r *Runner) Run(ctx context.Context) aidefile.Result {
 	result, reason := r.work(ctx)
-	if stoppedBy(ctx) {
+	if isStopped(ctx) {
 		return r.close(aidefile.Failed, "stopped")
 	}
 	if r.file == nil || r.output == nil && result == aidefile.Spent {
@@ -201,15 +198,15 @@ func (r *Runner) Run(ctx context.Context) aidefile.Result {
 		r.endChain()
 	}
 	fmt.Fprintln(r.out, summary)
-	if stoppedBy(ctx) {
+	if isStopped(ctx) {
 		return r.close(aidefile.Failed, "stopped")
 	}
 	return r.close(result, reason)
 }
 
-func stoppedBy(ctx context.Context) bool {
-	var s *stopped
-	return errors.As(context.Cause(ctx), &s)
+func isStopped(ctx context.Context) bool {
+	_, ok := errors.AsType[*stopped](context.Cause(ctx))
+	return ok
 }
 
 // close reports the result of the run.
@@ -276,8 +273,7 @@ func (r *Runner) work(ctx context.Context) (aidefile.Result, string) {
 		if ctx.Err() != nil {
 			return resultOf(err, aidefile.Failed), err.Error()
 		}
-		var spent *aidefile.Exhausted
-		if errors.As(err, &spent) {
+		if _, exhausted := errors.AsType[*aidefile.Exhausted](err); exhausted {
 			return aidefile.BudgetExhausted, err.Error()
 		}
 		if errors.Is(err, proc.ErrCommand) || errors.Is(err, errArguments) {
@@ -320,8 +316,7 @@ func (t *timedOut) Error() string { return fmt.Sprintf("it has not ended within 
 
 // resultOf returns the result of a run that ends with an error.
 func resultOf(err error, otherwise aidefile.Result) aidefile.Result {
-	var t *timedOut
-	if errors.As(err, &t) {
+	if _, ok := errors.AsType[*timedOut](err); ok {
 		return aidefile.TimedOut
 	}
 	return otherwise

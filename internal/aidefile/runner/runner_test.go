@@ -21,7 +21,7 @@ import (
 )
 
 // bench is an agent of a test.
-type bench struct {
+type harness struct {
 	*Runner
 	t    *testing.T
 	dir  string // of the Aidefile
@@ -31,9 +31,9 @@ type bench struct {
 }
 
 // newBench makes an agent with an Aidefile, whose command is a shell script.
-func newBench(t *testing.T, file, script string, env ...string) *bench {
+func newHarness(t *testing.T, file, script string, env ...string) *harness {
 	t.Helper()
-	b := &bench{t: t, dir: t.TempDir()}
+	b := &harness{t: t, dir: t.TempDir()}
 	b.write("Aidefile", file)
 	request := RunRequest{
 		Aidefile: filepath.Join(b.dir, "Aidefile"), Trigger: "manual", Task: "do it",
@@ -50,7 +50,7 @@ func newBench(t *testing.T, file, script string, env ...string) *bench {
 	return b
 }
 
-func (b *bench) write(name, text string) {
+func (b *harness) write(name, text string) {
 	b.t.Helper()
 	path := filepath.Join(b.dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -61,7 +61,7 @@ func (b *bench) write(name, text string) {
 	}
 }
 
-func (b *bench) read(name string) string {
+func (b *harness) read(name string) string {
 	b.t.Helper()
 	text, err := os.ReadFile(filepath.Join(b.dir, name))
 	if err != nil {
@@ -70,17 +70,17 @@ func (b *bench) read(name string) string {
 	return string(text)
 }
 
-func (b *bench) last() string { return b.told[len(b.told)-1] }
+func (b *harness) last() string { return b.told[len(b.told)-1] }
 
 // run makes the run, and fails unless it ends like this, for that reason.
-func (b *bench) run(ctx context.Context, result aidefile.Result, reason string) {
+func (b *harness) run(ctx context.Context, result aidefile.Result, reason string) {
 	b.t.Helper()
 	if got := b.Run(ctx); got != result || !strings.Contains(b.last(), reason) {
 		b.t.Errorf("%v: %s\nexpected %v: %s\n%s", got, b.last(), result, reason, b.out.String())
 	}
 }
 
-func (b *bench) calls(expected int) {
+func (b *harness) calls(expected int) {
 	b.t.Helper()
 	text, _ := os.ReadFile(filepath.Join(b.dir, "calls"))
 	if n := strings.Count(string(text), "x"); n != expected {
@@ -119,7 +119,7 @@ func TestResults(t *testing.T) {
 		{"no secret", "[vault]\nkeys = [\"A_KEY\", \"B_KEY\"]\n", "printf x >>calls", aidefile.Faulty, "the secret A_KEY is missing: write it to ", 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := newBench(t, c.aidefile, c.script)
+			b := newHarness(t, c.aidefile, c.script)
 			b.run(context.Background(), c.result, c.reason)
 			b.calls(c.calls)
 			if b.meter.Used() != c.tokens {
@@ -137,14 +137,14 @@ func TestResults(t *testing.T) {
 }
 
 func TestNoSuchCommand(t *testing.T) {
-	b := newBench(t, "", "")
+	b := newHarness(t, "", "")
 	b.request.Settings.Command = []string{"coppice-no-such-program"}
 	b.run(context.Background(), aidefile.Faulty, "coppice-no-such-program")
 }
 
 func TestNothingIsLeftOfWhatIsTooSlow(t *testing.T) {
 	// Long enough for a busy machine to write the number of the child.
-	b := newBench(t, "[budget]\ntimeout = \"2s\"\n", `trap "" TERM; (trap "" TERM; while :; do sleep 1; done) & echo $! >child; wait`)
+	b := newHarness(t, "[budget]\ntimeout = \"2s\"\n", `trap "" TERM; (trap "" TERM; while :; do sleep 1; done) & echo $! >child; wait`)
 	b.run(context.Background(), aidefile.TimedOut, "2s")
 	var pid int
 	if _, err := fmt.Sscan(b.read("child"), &pid); err != nil {
@@ -162,7 +162,7 @@ func TestNothingIsLeftOfWhatIsTooSlow(t *testing.T) {
 }
 
 func TestAStopEndsIt(t *testing.T) {
-	b := newBench(t, "[hooks]\non_complete = [\"after.sh\"]\n", "echo ready; sleep 600")
+	b := newHarness(t, "[hooks]\non_complete = [\"after.sh\"]\n", "echo ready; sleep 600")
 	b.write("after.sh", "touch after")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	heard := &lineWait{text: "ready", seen: make(chan struct{})}
@@ -191,7 +191,7 @@ func (w *lineWait) Write(p []byte) (int, error) {
 }
 
 func TestWhatACommandIsTold(t *testing.T) {
-	b := newBench(t, `[persona]
+	b := newHarness(t, `[persona]
 name = "the-agent"
 style = "brief"
 [skills]
@@ -233,7 +233,7 @@ narrative_schema = "WHAT"
 }
 
 func TestTheNextTryIsToldOfTheLast(t *testing.T) {
-	b := newBench(t, "[budget]\nmax_retries = 1\n", "cat >stdin; exit 7")
+	b := newHarness(t, "[budget]\nmax_retries = 1\n", "cat >stdin; exit 7")
 	b.run(context.Background(), aidefile.BudgetExhausted, "all 2 tries")
 	if !strings.Contains(b.read("stdin"), "This is try 2. The one before it has failed: ") || !strings.Contains(b.read("stdin"), "exit code 7") {
 		t.Error(b.read("stdin"))
@@ -251,7 +251,7 @@ func TestPauses(t *testing.T) {
 		{"[daemon]\nbackoff = \"linear\"\n", []string{"1ms", "2ms", "3ms"}},
 		{"[daemon]\nbackoff = \"fixed\"\n", []string{"1ms", "1ms", "1ms"}},
 	} {
-		b := newBench(t, tt.daemon, "exit 3")
+		b := newHarness(t, tt.daemon, "exit 3")
 		b.run(context.Background(), aidefile.BudgetExhausted, "all 4 tries")
 		var pauses []string
 		for _, told := range b.told {
@@ -264,7 +264,7 @@ func TestPauses(t *testing.T) {
 		}
 	}
 	for timeout, want := range map[string]aidefile.Result{"": aidefile.Failed, "[budget]\ntimeout = \"500ms\"\n": aidefile.TimedOut} {
-		b := newBench(t, timeout, "printf x >>calls; exit 3")
+		b := newHarness(t, timeout, "printf x >>calls; exit 3")
 		b.request.Settings.Base = time.Hour
 		ctx, cancel := context.WithCancelCause(context.Background())
 		tell := b.Tell
@@ -280,10 +280,10 @@ func TestPauses(t *testing.T) {
 }
 
 func TestALongTask(t *testing.T) {
-	b := newBench(t, "", "wc -c >size")
+	b := newHarness(t, "", "wc -c >size")
 	b.request.Task = strings.Repeat("a", 200<<10)
 	b.run(context.Background(), aidefile.Succeeded, "")
-	b = newBench(t, "", "true")
+	b = newHarness(t, "", "true")
 	b.request.Task = strings.Repeat("a", 200<<10)
 	b.request.Settings.Command = append(b.request.Settings.Command, "{task}")
 	b.run(context.Background(), aidefile.Faulty, "has 204800 bytes, expected at most 131071")
@@ -291,7 +291,7 @@ func TestALongTask(t *testing.T) {
 
 // A task is never an option of the command.
 func TestTaskIsNoOption(t *testing.T) {
-	b := newBench(t, "", "touch called")
+	b := newHarness(t, "", "touch called")
 	b.request.Task = "--dangerously-skip-permissions"
 	b.request.Settings.Command = append(b.request.Settings.Command, "{task}")
 	b.run(context.Background(), aidefile.Faulty, `write "--" right before it`)
@@ -302,7 +302,7 @@ func TestTaskIsNoOption(t *testing.T) {
 
 func TestSecrets(t *testing.T) {
 	const key, token = "sk-a-very-secret-key", "line one of it\nline two of it"
-	b := newBench(t, "[vault]\nkeys = [\"KEY\", \"TOKEN\"]\n[hooks]\non_spawn = [\"h.sh\"]\n[budget]\nmax_retries = 0\n",
+	b := newHarness(t, "[vault]\nkeys = [\"KEY\", \"TOKEN\"]\n[hooks]\non_spawn = [\"h.sh\"]\n[budget]\nmax_retries = 0\n",
 		`echo "key $KEY"; printf 'sk-a-very'; sleep 0.1; echo '-secret-key!'; echo "$TOKEN" >&2; printf '<aide-summary>%s</aide-summary>\n' "$KEY"; test "$KEY" = sk-a-very-secret-key; exit 1`, "KEY="+key)
 	b.write("vault/TOKEN", token+"\n")
 	b.write("h.sh", `echo "hook $KEY"`)
@@ -354,14 +354,14 @@ func TestSecretFiles(t *testing.T) {
 		{"a\x00b", 0o600, "is empty or no text"},
 		{strings.Repeat("a", maxSecret+1), 0o600, "has more than 65536 bytes"},
 	} {
-		b := newBench(t, "[vault]\nkeys = [\"KEY\"]\n", "true")
+		b := newHarness(t, "[vault]\nkeys = [\"KEY\"]\n", "true")
 		b.write("vault/KEY", c.text)
 		if err := os.Chmod(filepath.Join(b.dir, "vault/KEY"), c.mode); err != nil {
 			t.Fatal(err)
 		}
 		b.run(context.Background(), aidefile.Faulty, c.expected)
 	}
-	b := newBench(t, "[vault]\nkeys = [\"KEY\"]\n", "true")
+	b := newHarness(t, "[vault]\nkeys = [\"KEY\"]\n", "true")
 	b.write("vault/KEY/x", "")
 	b.run(context.Background(), aidefile.Faulty, "is no regular file")
 }
@@ -424,7 +424,7 @@ func TestRedactorOfALongLine(t *testing.T) {
 }
 
 func TestHooks(t *testing.T) {
-	b := newBench(t, "[hooks]\non_spawn = [\"inject-vault\", \"a.sh\"]\non_complete = [\"b.sh\"]\n[budget]\nmax_retries = 0\n", "echo command >>log; exit 1")
+	b := newHarness(t, "[hooks]\non_spawn = [\"inject-vault\", \"a.sh\"]\non_complete = [\"b.sh\"]\n[budget]\nmax_retries = 0\n", "echo command >>log; exit 1")
 	b.write("a.sh", `echo "$COPPICE_HOOK" >>log`)
 	b.write("b.sh", `echo "$COPPICE_HOOK $COPPICE_RESULT $COPPICE_REASON" >>log; head -n 1 "$COPPICE_SUMMARY" >>log`)
 	b.run(context.Background(), aidefile.Failed, "exit code 1")
@@ -432,7 +432,7 @@ func TestHooks(t *testing.T) {
 		t.Errorf("%q, expected %q", got, want)
 	}
 
-	b = newBench(t, "[hooks]\non_spawn = [\"a.sh\"]\non_complete = [\"b.sh\"]\n", "printf x >>calls")
+	b = newHarness(t, "[hooks]\non_spawn = [\"a.sh\"]\non_complete = [\"b.sh\"]\n", "printf x >>calls")
 	b.write("a.sh", "exit 5")
 	b.write("b.sh", `echo "$COPPICE_RESULT" >>log`)
 	b.run(context.Background(), aidefile.Faulty, "on_spawn a.sh: exit code 5")
@@ -441,7 +441,7 @@ func TestHooks(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 
-	b = newBench(t, "[hooks]\non_complete = [\"b.sh\"]\n", "true")
+	b = newHarness(t, "[hooks]\non_complete = [\"b.sh\"]\n", "true")
 	b.write("b.sh", "exit 6")
 	b.run(context.Background(), aidefile.Failed, "on_complete b.sh: exit code 6")
 }
@@ -449,8 +449,8 @@ func TestHooks(t *testing.T) {
 // A hook that hangs ends, and so does gh.
 func TestWhatHangs(t *testing.T) {
 	const hang = "sleep 600 & wait"
-	hanging := func(t *testing.T, file string) *bench {
-		b := newBench(t, file, "true")
+	hanging := func(t *testing.T, file string) *harness {
+		b := newHarness(t, file, "true")
 		b.write("h.sh", hang)
 		b.hookTimeout = 200 * time.Millisecond
 		return b
@@ -481,7 +481,7 @@ func TestCommitMemory(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git")
 	}
-	git := func(b *bench, args ...string) string {
+	git := func(b *harness, args ...string) string {
 		t.Helper()
 		cmd := exec.Command("git", args...)
 		cmd.Dir, cmd.Env = b.dir, b.environ()
@@ -493,7 +493,7 @@ func TestCommitMemory(t *testing.T) {
 	}
 	script := `mkdir -p memory; date +%N >>memory/notes.md; echo other >other`
 	env := []string{"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org", "GIT_CONFIG_NOSYSTEM=1"}
-	b := newBench(t, "[persona]\nname = \"n\"\n[hooks]\non_complete = [\"commit-memory\"]\n", script, env...)
+	b := newHarness(t, "[persona]\nname = \"n\"\n[hooks]\non_complete = [\"commit-memory\"]\n", script, env...)
 	git(b, "init", "-q", "-b", "main")
 	b.run(context.Background(), aidefile.Succeeded, "")
 	if got := git(b, "log", "--format=%s", "--name-only"); got != "n: memory\n\nmemory/notes.md" {
@@ -505,12 +505,12 @@ func TestCommitMemory(t *testing.T) {
 		t.Errorf("%s commits, expected none for nothing", got)
 	}
 
-	b = newBench(t, "[hooks]\non_complete = [\"commit-memory\"]\n", script, env...) // no repository
+	b = newHarness(t, "[hooks]\non_complete = [\"commit-memory\"]\n", script, env...) // no repository
 	b.run(context.Background(), aidefile.Failed, "on_complete commit-memory: ")
 }
 
 func TestIssues(t *testing.T) {
-	b := newBench(t, "", "echo done")
+	b := newHarness(t, "", "echo done")
 	b.write("bin/gh", "#!/bin/sh\necho \"$@\" >>gh.log\n")
 	if err := os.Chmod(filepath.Join(b.dir, "bin/gh"), 0o700); err != nil {
 		t.Fatal(err)

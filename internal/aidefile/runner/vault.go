@@ -21,8 +21,13 @@ const maxSecret = 64 << 10
 // secrets holds the secrets of a run.
 type secrets struct {
 	byName map[string]string
-	hidden [][]byte // the lines of their values, longest first
-	names  []string // of each of these
+	hidden []hiddenLine // longest first
+}
+
+// hiddenLine is a line of the value of a secret.
+type hiddenLine struct {
+	text []byte
+	name string // of the secret
 }
 
 // find reads the secrets from the environment or the directory vault.
@@ -41,18 +46,7 @@ func (s *secrets) find(names []string, vault string, env map[string]string) erro
 		s.byName[name] = value
 		s.hide(name, value)
 	}
-	type pair struct {
-		text []byte
-		name string
-	}
-	all := make([]pair, len(s.hidden))
-	for i := range all {
-		all[i] = pair{s.hidden[i], s.names[i]}
-	}
-	slices.SortStableFunc(all, func(a, b pair) int { return cmp.Compare(len(b.text), len(a.text)) })
-	for i := range all {
-		s.hidden[i], s.names[i] = all[i].text, all[i].name
-	}
+	slices.SortStableFunc(s.hidden, func(a, b hiddenLine) int { return cmp.Compare(len(b.text), len(a.text)) })
 	return errors.Join(missing...)
 }
 
@@ -99,9 +93,9 @@ func (s *secrets) hide(name, value string) {
 	for text := range strings.Lines(value) {
 		text = strings.TrimSpace(text)
 		for _, spelled := range []string{text, quoted(text)} {
-			if len(spelled) >= minHidden && !slices.ContainsFunc(s.hidden,
-				func(h []byte) bool { return string(h) == spelled }) {
-				s.hidden, s.names = append(s.hidden, []byte(spelled)), append(s.names, name)
+			known := slices.ContainsFunc(s.hidden, func(h hiddenLine) bool { return string(h.text) == spelled })
+			if len(spelled) >= minHidden && !known {
+				s.hidden = append(s.hidden, hiddenLine{[]byte(spelled), name})
 			}
 		}
 	}
@@ -124,9 +118,9 @@ func (s *secrets) redact(text string) string {
 }
 
 func (s *secrets) replace(text []byte) []byte {
-	for i, h := range s.hidden {
-		if bytes.Contains(text, h) {
-			text = bytes.ReplaceAll(text, h, []byte("["+s.names[i]+"]"))
+	for _, h := range s.hidden {
+		if bytes.Contains(text, h.text) {
+			text = bytes.ReplaceAll(text, h.text, []byte("["+h.name+"]"))
 		}
 	}
 	return text
@@ -137,7 +131,7 @@ func (s *secrets) longest() int {
 	if len(s.hidden) == 0 {
 		return 0
 	}
-	return len(s.hidden[0])
+	return len(s.hidden[0].text)
 }
 
 // writer returns a writer to w that redacts the secrets.
@@ -171,8 +165,8 @@ func (r *redactor) ready() int {
 		end = max(0, len(r.pending)-r.s.longest()+1)
 		// A secret across the cut is kept for the next write.
 		for _, h := range r.s.hidden {
-			for from := max(0, end-len(h)+1); from < end; from++ {
-				if bytes.HasPrefix(r.pending[from:], h) {
+			for from := max(0, end-len(h.text)+1); from < end; from++ {
+				if bytes.HasPrefix(r.pending[from:], h.text) {
 					end = from
 				}
 			}

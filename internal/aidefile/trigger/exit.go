@@ -21,11 +21,11 @@ func (r reportedRun) Exit() supervisor.Exit {
 	if exit.Clean() {
 		return exit
 	}
-	var code *proc.ExitError
-	if errors.As(exit.Err, &code) && code.Signal == 0 && code.Code == aidefile.Spent.Code() {
+	code, ok := errors.AsType[*proc.ExitError](exit.Err)
+	killed := ok && code.Signal != 0 // so the status is not about the end
+	if ok && !killed && code.Code == aidefile.Spent.Code() {
 		exit.Err = fmt.Errorf("%w: %w", exit.Err, supervisor.ErrDoNotRestart)
 	}
-	killed := code != nil && code.Signal != 0 // so the status is not about the end
 	if status := r.lastStatus(exit.Err); status != "" && !killed {
 		exit.Err = &statusError{status, exit.Err}
 	}

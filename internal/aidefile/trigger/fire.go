@@ -47,16 +47,13 @@ func (m *Manager) tryFire(ctx context.Context, path string, a *agent, q runner.R
 		return fmt.Errorf("%w: %s", ErrSkipped, aidefile.Decide(aidefile.Stopped).Reason)
 	}
 	if m.Agents.IsDraining(path) {
-		return fmt.Errorf("%w: it is to finish, and to stay down", ErrSkipped)
+		return fmt.Errorf("%w: it is being drained", ErrSkipped)
 	}
 	t, err := m.target(path, a)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrSkipped, err)
 	}
-	return t.fire(ctx, func(aidefile.Decision) error {
-		m.recordFired(path, a, q)
-		return nil
-	})
+	return t.fire(ctx, func() { m.recordFired(path, a, q) })
 }
 
 // recordFired keeps the request of the run that begins, and records the event.

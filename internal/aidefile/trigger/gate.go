@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -91,7 +92,7 @@ func (g *runGate) wrap(start starter) starter {
 		r := &run{Process: p, done: make(chan struct{})}
 		go func() {
 			<-p.Done()
-			g.exited(p.Exit(), r.isAsked())
+			g.exited(p.Exit(), r.asked.Load())
 			close(r.done)
 		}()
 		return r, nil
@@ -101,27 +102,13 @@ func (g *runGate) wrap(start starter) starter {
 // run is a process whose gate gets its exit before its supervisor does.
 type run struct {
 	supervisor.Process
-	done chan struct{}
-
-	mu    sync.Mutex
-	asked bool
+	done  chan struct{}
+	asked atomic.Bool // it was asked to stop
 }
 
 func (r *run) Done() <-chan struct{} { return r.done }
-func (r *run) Stop()                 { r.ask(); r.Process.Stop() }
-func (r *run) Kill()                 { r.ask(); r.Process.Kill() }
-
-func (r *run) ask() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.asked = true
-}
-
-func (r *run) isAsked() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.asked
-}
+func (r *run) Stop()                 { r.asked.Store(true); r.Process.Stop() }
+func (r *run) Kill()                 { r.asked.Store(true); r.Process.Kill() }
 
 // exitedRun is a run that has exited.
 type exitedRun supervisor.Exit

@@ -179,8 +179,8 @@ func listIssues(ctx context.Context, file *aidefile.Agent, timeout time.Duration
 	defer cancel()
 	argv := []string{"gh", "issue", "list", "--state", "open", "--label", file.File.Label, "--limit",
 		fmt.Sprint(maxIssues), "--json", "number,title,body"}
-	r, err := proc.Run(ctx, proc.Command{Argv: argv, Dir: filepath.Dir(file.Path), Env: os.Environ()}, "",
-		maxIssueBytes)
+	command := proc.Command{Argv: argv, Dir: filepath.Dir(file.Path), Env: os.Environ()}
+	r, err := proc.Run(ctx, command, "", maxIssueBytes)
 	switch {
 	case errors.Is(err, proc.ErrCommand):
 		return nil, fmt.Errorf("%w; the trigger issue needs the command line of GitHub, https://cli.github.com", err)
@@ -207,12 +207,12 @@ func (m *Manager) recordPoll(path string, a *agent, err error) {
 	case text == "":
 		m.Log.Append(event.Event{
 			Type: event.AgentTriggerFailed, Path: path, Actor: "controller",
-			Message: path + ": its issues can be looked at again",
+			Message: path + ": its issues can be listed again",
 		}.With(map[string]any{"trigger": "issue", "recovered": true}))
 	default:
 		m.Log.Append(event.Event{
 			Type: event.AgentTriggerFailed, Path: path, Actor: "controller",
-			Message: fmt.Sprintf("%s: its issues cannot be looked at, which is tried again: %s", path, text),
+			Message: fmt.Sprintf("%s: its issues cannot be listed; trying again: %s", path, text),
 		}.With(map[string]any{"trigger": "issue", "error": text}))
 	}
 }

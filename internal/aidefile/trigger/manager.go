@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"reflect"
 	"sync"
 	"time"
@@ -218,11 +219,7 @@ func (t Target) mustReset(p aidefile.Policy) bool {
 func (m *Manager) all() map[string]*agent {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := make(map[string]*agent, len(m.byPath))
-	for path, a := range m.byPath {
-		all[path] = a
-	}
-	return all
+	return maps.Clone(m.byPath)
 }
 
 // target returns where an agent is in the tree.

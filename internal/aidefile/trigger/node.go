@@ -2,7 +2,6 @@ package trigger
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
@@ -43,7 +42,8 @@ func (m *Manager) API(path string, i supervisor.ChildInfo) (*Info, *time.Time) {
 	if fired := a.request.Fired; !fired.IsZero() {
 		n.Task, n.FiredBy, n.Fired = firstLine(a.request.Task), source(a.request), &fired
 	}
-	if slices.Contains([]aidefile.State{aidefile.Idle, aidefile.Done, aidefile.GivenUp}, s) {
+	switch s {
+	case aidefile.Idle, aidefile.Done, aidefile.GivenUp:
 		return n, n.NextFire
 	}
 	return n, nil

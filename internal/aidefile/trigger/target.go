@@ -32,9 +32,8 @@ func (t Target) state() (supervisor.State, error) {
 }
 
 // fire starts a run if the state of the agent permits one, and returns when it has begun.
-// It calls before, which may be nil, once that is decided; an error of before prevents the
-// run. The error wraps ErrSkipped if no run is started.
-func (t Target) fire(ctx context.Context, before func(aidefile.Decision) error) error {
+// It calls before once that is decided. The error wraps ErrSkipped if no run is started.
+func (t Target) fire(ctx context.Context, before func()) error {
 	s, err := t.state()
 	if err != nil {
 		return skipped(err)
@@ -43,11 +42,7 @@ func (t Target) fire(ctx context.Context, before func(aidefile.Decision) error) 
 	if !d.Run {
 		return fmt.Errorf("%w: %s", ErrSkipped, d.Reason)
 	}
-	if before != nil {
-		if err := before(d); err != nil {
-			return err
-		}
-	}
+	before()
 	return skipped(t.begin(ctx))
 }
 

@@ -18,19 +18,19 @@ import (
 var errFailed = errors.New("failed")
 
 // life is a run of a test: it lasts, and ends as it is told.
-type life struct {
+type fakeRun struct {
 	done chan struct{}
 	stop chan struct{}
 	exit supervisor.Exit
 }
 
-func (l *life) Done() <-chan struct{} { return l.done }
-func (l *life) Exit() supervisor.Exit { return l.exit }
-func (l *life) Stop()                 { close(l.stop) }
-func (l *life) Kill()                 {}
+func (l *fakeRun) Done() <-chan struct{} { return l.done }
+func (l *fakeRun) Exit() supervisor.Exit { return l.exit }
+func (l *fakeRun) Stop()                 { close(l.stop) }
+func (l *fakeRun) Kill()                 {}
 
-func live(d time.Duration, exit supervisor.Exit) *life {
-	l := &life{done: make(chan struct{}), stop: make(chan struct{}), exit: exit}
+func newFakeRun(d time.Duration, exit supervisor.Exit) *fakeRun {
+	l := &fakeRun{done: make(chan struct{}), stop: make(chan struct{}), exit: exit}
 	go func() {
 		defer close(l.done)
 		select {
@@ -43,15 +43,15 @@ func live(d time.Duration, exit supervisor.Exit) *life {
 }
 
 // rig is an agent in a tree.
-type rig struct {
+type harness struct {
 	Target
-	begun []time.Time       // when its runs began
-	next  func(n int) *life // the n-th run, counted from 0; nil: it cannot be started
+	begun []time.Time          // when its runs began
+	next  func(n int) *fakeRun // the n-th run, counted from 0; nil: it cannot be started
 	limit []supervisor.Event
 }
 
-func newRig(t testing.TB, p aidefile.Policy, next func(n int) *life) *rig {
-	r := &rig{next: next}
+func newHarness(t testing.TB, p aidefile.Policy, next func(n int) *fakeRun) *harness {
+	r := &harness{next: next}
 	r.gate = newRunGate(p, false)
 	restart, backoff, limit := p.Child(0)
 	r.ID = "agent"
@@ -78,8 +78,8 @@ func newRig(t testing.TB, p aidefile.Policy, next func(n int) *life) *rig {
 	return r
 }
 
-func (r *rig) fire(t testing.TB) error {
-	err := r.Target.fire(context.Background(), nil)
+func (r *harness) fire(t testing.TB) error {
+	err := r.Target.fire(context.Background(), func() {})
 	if err != nil && !errors.Is(err, ErrSkipped) {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func (r *rig) fire(t testing.TB) error {
 	return err
 }
 
-func (r *rig) state(t testing.TB) supervisor.State {
+func (r *harness) state(t testing.TB) supervisor.State {
 	s, err := r.Target.state()
 	if err != nil {
 		t.Fatal(err)
@@ -95,13 +95,13 @@ func (r *rig) state(t testing.TB) supervisor.State {
 	return s
 }
 
-func (r *rig) end() {
+func (r *harness) end() {
 	r.Supervisor.Stop()
 	r.Supervisor.Wait()
 }
 
 // sleeps are the times between the end of a run of so long and the next.
-func (r *rig) sleeps(run time.Duration) (all []float64) {
+func (r *harness) sleeps(run time.Duration) (all []float64) {
 	for i := 1; i < len(r.begun); i++ {
 		all = append(all, (r.begun[i].Sub(r.begun[i-1]) - run).Seconds())
 	}
@@ -109,15 +109,15 @@ func (r *rig) sleeps(run time.Duration) (all []float64) {
 }
 
 // script is runs that end well where it says so; the last letter goes on.
-func script(s string) func(int) *life {
-	return func(n int) *life {
+func script(s string) func(int) *fakeRun {
+	return func(n int) *fakeRun {
 		switch s[min(n, len(s)-1)] {
 		case '+':
-			return live(time.Second, supervisor.Exit{Kind: supervisor.Normal})
+			return newFakeRun(time.Second, supervisor.Exit{Kind: supervisor.Normal})
 		case '!': // cannot be started
 			return nil
 		}
-		return live(time.Second, supervisor.Exit{Kind: supervisor.Failure, Err: errFailed})
+		return newFakeRun(time.Second, supervisor.Exit{Kind: supervisor.Failure, Err: errFailed})
 	}
 }
 
@@ -160,7 +160,7 @@ func TestChains(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, c.policy, script(c.runs))
+				r := newHarness(t, c.policy, script(c.runs))
 				defer r.end()
 				if err := r.fire(t); err != nil {
 					t.Fatal(err)
@@ -193,7 +193,7 @@ func TestChains(t *testing.T) {
 
 func TestAFiringDuringARunOrASleepIsSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, aidefile.Kept(), script("-"))
+		r := newHarness(t, aidefile.Kept(), script("-"))
 		defer r.end()
 		r.fire(t)
 		if err := r.fire(t); !errors.Is(err, ErrSkipped) {
@@ -212,7 +212,7 @@ func TestAFiringDuringARunOrASleepIsSkipped(t *testing.T) {
 
 func TestAfterGivingUpEachFiringIsOneRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, policy(supervisor.Transient, 2, supervisor.Fixed), script("-----+--+"))
+		r := newHarness(t, policy(supervisor.Transient, 2, supervisor.Fixed), script("-----+--+"))
 		defer r.end()
 		runs := func() int {
 			before := len(r.begun)
@@ -241,7 +241,7 @@ func TestAfterGivingUpEachFiringIsOneRun(t *testing.T) {
 // Each agent counts for itself.
 func TestAgentsOfOneSupervisor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, policy(supervisor.Transient, 2, supervisor.Fixed), script("-"))
+		r := newHarness(t, policy(supervisor.Transient, 2, supervisor.Fixed), script("-"))
 		defer r.end()
 		runs := 0
 		other := Target{Supervisor: r.Supervisor, ID: "other", gate: newRunGate(policy(supervisor.Transient, 4, supervisor.Exponential), false)}
@@ -249,11 +249,11 @@ func TestAgentsOfOneSupervisor(t *testing.T) {
 		other.spec = supervisor.ChildSpec{ID: other.ID, Restart: restart, Backoff: backoff, Limit: limit, Start: other.gate.wrap(
 			func(context.Context) (supervisor.Process, error) {
 				runs++
-				return live(time.Second, supervisor.Exit{Kind: supervisor.Failure, Err: errFailed}), nil
+				return newFakeRun(time.Second, supervisor.Exit{Kind: supervisor.Failure, Err: errFailed}), nil
 			})}
 		r.fire(t)
 		time.Sleep(1500 * time.Millisecond)
-		if err := other.fire(context.Background(), nil); err != nil { // while the first is in a sleep
+		if err := other.fire(context.Background(), func() {}); err != nil { // while the first is in a sleep
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
@@ -267,7 +267,7 @@ func TestAgentsOfOneSupervisor(t *testing.T) {
 
 func TestAStopInALongSleepIsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, aidefile.Kept(), script("-"))
+		r := newHarness(t, aidefile.Kept(), script("-"))
 		r.fire(t)
 		time.Sleep(11*time.Second + 511*time.Second + time.Second) // in the sleep of 300 s
 		synctest.Wait()
@@ -284,7 +284,7 @@ func TestAStopInALongSleepIsAtOnce(t *testing.T) {
 
 func TestNothingElseBeginsARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, policy(supervisor.Permanent, 10, supervisor.Fixed), script("-"))
+		r := newHarness(t, policy(supervisor.Permanent, 10, supervisor.Fixed), script("-"))
 		defer r.end()
 		ctx := context.Background()
 		// As a supervisor does that restarts all its children.
@@ -353,11 +353,11 @@ func TestModel(t *testing.T) {
 		ends := rapid.SliceOfN(rapid.Bool(), 80, 80).Draw(rt, "ends")
 		fires := rapid.SliceOfN(rapid.IntRange(0, 900), 1, 12).Draw(rt, "fires") // seconds between them
 		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t, p, func(n int) *life {
+			r := newHarness(t, p, func(n int) *fakeRun {
 				if ends[n%len(ends)] {
-					return live(time.Second, supervisor.Exit{Kind: supervisor.Normal})
+					return newFakeRun(time.Second, supervisor.Exit{Kind: supervisor.Normal})
 				}
-				return live(time.Second, supervisor.Exit{Kind: supervisor.Failure, Err: errFailed})
+				return newFakeRun(time.Second, supervisor.Exit{Kind: supervisor.Failure, Err: errFailed})
 			})
 			defer r.end()
 			begin := time.Now()
@@ -432,12 +432,12 @@ func TestADay(t *testing.T) {
 				midnight := time.Now()
 				fails := func(at time.Duration) bool { return at >= c.outage[0] && at < c.outage[1] }
 				p := policy(c.restart, c.max, supervisor.Exponential)
-				r := newRig(t, p, nil)
-				r.next = func(int) *life {
+				r := newHarness(t, p, nil)
+				r.next = func(int) *fakeRun {
 					if fails(time.Since(midnight)) {
-						return live(run, supervisor.Exit{Kind: supervisor.Failure, Err: errFailed})
+						return newFakeRun(run, supervisor.Exit{Kind: supervisor.Failure, Err: errFailed})
 					}
-					return live(run, supervisor.Exit{Kind: supervisor.Normal})
+					return newFakeRun(run, supervisor.Exit{Kind: supervisor.Normal})
 				}
 				ctx, cancel := context.WithCancel(context.Background())
 				fired, skipped := 0, 0

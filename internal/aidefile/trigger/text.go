@@ -60,7 +60,7 @@ func (a *Info) Evidence() (all []string) {
 			max(0, time.Since(*a.Fired)).Round(time.Second), a.Task))
 	}
 	if a.Failing != "" {
-		all = append(all, "its issues cannot be looked at: "+a.Failing)
+		all = append(all, "its issues cannot be listed: "+a.Failing)
 	}
 	return all
 }

@@ -72,12 +72,10 @@ func watchSchedules(ctx context.Context, schedules []aidefile.Schedule, fire fun
 		if next.IsZero() {
 			return
 		}
-		timer := time.NewTimer(min(max(0, time.Until(next)), maxTimer))
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
-		case <-timer.C:
+		case <-time.After(min(time.Until(next), maxTimer)):
 		}
 		for _, due := range clock.Tick(wallTime()) {
 			if ctx.Err() != nil {
@@ -101,11 +99,9 @@ func poll(ctx context.Context, every, slowest time.Duration, ask func(context.Co
 		} else {
 			pause = max(every, min(2*pause, slowest))
 		}
-		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
-		case <-timer.C:
+		case <-time.After(pause):
 		}
 	}
 }
