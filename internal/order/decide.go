@@ -118,14 +118,17 @@ func (en *entry) gate(g Gate, now Now) (open bool, reason string) {
 		}
 		return false, "its condition does not hold"
 	case Event:
-		if n := len(en.pending); n > 0 {
-			if wait := en.paced(now); wait > 0 {
-				return false, fmt.Sprintf("%d %s, but it was fired too often: %v remaining", n,
-					plural(n, "event", "events"), round(wait))
-			}
-			return true, fmt.Sprintf("%d %s", n, plural(n, "event", "events"))
+		events := fmt.Sprintf("%d events", len(en.pending))
+		switch len(en.pending) {
+		case 0:
+			return false, "no event"
+		case 1:
+			events = "1 event"
 		}
-		return false, "no event"
+		if wait := en.paced(now); wait > 0 {
+			return false, fmt.Sprintf("%s, but it was fired too often: %v remaining", events, round(wait))
+		}
+		return true, events
 	}
 	return false, "only by hand"
 }
@@ -137,18 +140,11 @@ func round(d time.Duration) time.Duration {
 	return d.Round(time.Millisecond)
 }
 
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
-}
-
 // schedule puts an entry into the queues.
 func (e *Engine) schedule(en *entry, now Now) {
 	e.walls.set(en, en.next, !en.next.IsZero())
-	after, ok := en.waits(e, now)
-	en.up.after = after
+	var ok bool
+	en.up.after, ok = en.waits(e, now)
 	e.ups.set(en, time.Time{}, ok)
 }
 

@@ -135,10 +135,9 @@ func (e *Engine) Refused(a Action, now Now) {
 	switch a.Do {
 	case Fire:
 		en.running = max(0, en.running-1)
-		waiting := a.before.Waiting
 		en.causes = joined(en.causes, a.Causes)
 		en.s.Lead, en.s.LeadAt, en.s.PacedAt = a.before.Lead, a.before.LeadAt, a.before.PacedAt
-		en.s.Fired, en.s.Asked, en.s.Runs, en.s.Waiting = a.before.Fired, a.before.Asked, a.before.Runs, waiting
+		en.s.Fired, en.s.Asked, en.s.Runs, en.s.Waiting = a.before.Fired, a.before.Asked, a.before.Runs, a.before.Waiting
 		if len(a.taken) > 0 {
 			en.s.Cursor, en.pending = a.before.Cursor, append(a.taken, en.pending...)
 		}

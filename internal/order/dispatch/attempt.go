@@ -189,7 +189,7 @@ func (r *activeRun) createTask(ctx context.Context, o *spec.Order) {
 	begin := d.o.Clock().Wall
 	rec.StartedAt = begin.Round(0)
 	if d.o.Task == nil {
-		rec.Status, rec.Error, rec.EndedAt = order.Failed, "there are no tasks here", begin.Round(0)
+		rec.Status, rec.Error, rec.EndedAt = order.Failed, "tasks are not available", begin.Round(0)
 		return
 	}
 	t := *o.Task

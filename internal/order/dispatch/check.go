@@ -105,13 +105,11 @@ func (c *checker) run(ctx context.Context, o *spec.Order) (ok bool, last []strin
 	if err != nil {
 		return false, []string{err.Error()}
 	}
-	limit := time.NewTimer(g.Limit)
-	defer limit.Stop()
 	select {
 	case <-p.Done():
 		<-p.Drained()
 		return p.Exit().Kind == supervisor.Normal, p.LastOutput()
-	case <-limit.C:
+	case <-time.After(g.Limit):
 	case <-ctx.Done():
 	}
 	p.Kill()

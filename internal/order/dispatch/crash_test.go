@@ -40,7 +40,7 @@ func daemonMain(args []string) int {
 	}
 	ctx := context.Background()
 	db, err := sqlite.Open(ctx, filepath.Join(dir, "state.db"))
-	for late := time.Now().Add(patience); errors.Is(err, sqlite.ErrInUse) && time.Now().Before(late); {
+	for late := time.Now().Add(waitTimeout); errors.Is(err, sqlite.ErrInUse) && time.Now().Before(late); {
 		time.Sleep(10 * time.Millisecond) // what the last one was about to start has its files for a moment
 		db, err = sqlite.Open(ctx, filepath.Join(dir, "state.db"))
 	}
@@ -52,7 +52,7 @@ func daemonMain(args []string) int {
 	if err != nil {
 		return fail(err)
 	}
-	jobs, err := job.Open(job.Options{Dir: filepath.Join(dir, "errands"), Logger: slog.New(slog.DiscardHandler)})
+	jobs, err := job.Open(job.Options{Dir: filepath.Join(dir, "jobs"), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return fail(err)
 	}
@@ -131,7 +131,7 @@ func TestKilled(t *testing.T) {
 	}
 	for range *kills {
 		cmd, out := daemon()
-		timer := time.AfterFunc(2*patience, func() { cmd.Process.Kill() })
+		timer := time.AfterFunc(2*waitTimeout, func() { cmd.Process.Kill() })
 		for seen := 0; seen < *perKill && out.Scan(); seen++ {
 		}
 		cmd.Process.Kill()
@@ -141,7 +141,7 @@ func TestKilled(t *testing.T) {
 		cmd.Wait()
 	}
 	cmd, out := daemon("last")
-	timer := time.AfterFunc(5*patience, func() { cmd.Process.Kill() })
+	timer := time.AfterFunc(5*waitTimeout, func() { cmd.Process.Kill() })
 	defer timer.Stop()
 	status := make(map[string]string)
 	for out.Scan() {

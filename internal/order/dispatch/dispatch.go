@@ -132,10 +132,7 @@ func Open(ctx context.Context, o Options) (*Dispatcher, error) {
 }
 
 func (o *Options) setDefaults() {
-	o.History = cmp.Or(o.History, 20)
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.History, o.Logger = cmp.Or(o.History, 20), cmp.Or(o.Logger, slog.Default())
 	if o.Clock == nil {
 		o.Clock = clock
 	}

@@ -26,7 +26,7 @@ func on(types ...string) spec.Gate {
 }
 
 func TestRun(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	o := p.sh("a", `echo "hello $GREETING"; echo $COPPICE_ORDER $COPPICE_ORDER_RUN $COPPICE_ORDER_ATTEMPT; pwd; exit 3`, every(time.Hour))
 	o.Env = map[string]string{"GREETING": "world"}
 	p.open(o)
@@ -43,14 +43,14 @@ func TestRun(t *testing.T) {
 	if all := p.d.List(); len(all) != 1 || all[0].Last.Number != 1 || all[0].Due || !strings.HasPrefix(all[0].Why, "cooldown: ") {
 		t.Errorf("%+v", all)
 	}
-	p.pass(time.Hour)
+	p.advance(time.Hour)
 	if r := p.runs("a", 2)[0]; r.Number != 2 {
 		t.Errorf("%+v", r)
 	}
 }
 
 func TestByHand(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	if err := syscall.Mkfifo(p.path("go"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -85,11 +85,11 @@ func TestByHand(t *testing.T) {
 // than a tick ran several times at once.
 func TestOneAtATime(t *testing.T) {
 	for name, gate := range map[string]spec.Gate{
-		"condition": {Kind: spec.Condition, Check: []string{"true"}, Limit: patience, Every: time.Millisecond},
+		"condition": {Kind: spec.Condition, Check: []string{"true"}, Limit: waitTimeout, Every: time.Millisecond},
 		"cooldown":  every(time.Millisecond),
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := at(t)
+			p := newHarness(t)
 			p.open(p.sh("a", "mkdir alone || { echo two; exit 1; }; for i in 1 2 3; do sleep 0.01; done; rmdir alone", gate))
 			for _, r := range p.runs("a", 5) {
 				if r.Status.Over() && r.Status != order.Completed {
@@ -102,14 +102,14 @@ func TestOneAtATime(t *testing.T) {
 
 // Fault of the original: an event order with a command fired at every tick.
 func TestEventOnce(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	d := p.open(p.sh("a", `cat >>got; echo "$COPPICE_EVENTS" >>count; echo "$COPPICE_EVENT" >>env`, on("task.closed")))
 	p.log.Append(event.Event{Type: "task.closed", Path: "x/1"})
 	p.log.Append(event.Event{Type: "task.created"})
 	p.runs("a", 1)
 	p.close(true)
 	p.open(p.sh("a", `cat >>got; echo "$COPPICE_EVENTS" >>count`, on("task.closed")))
-	p.pass(time.Hour)
+	p.advance(time.Hour)
 	n, err := p.d.Run(ctxOf(t), "a", "user")
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestEventOnce(t *testing.T) {
 // Fault of the original: at the timeout the shell was killed, and what it had
 // started kept the run going.
 func TestTimeout(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	o := p.sh("a", "sleep 4321 & echo started; sleep 4321")
 	o.Timeout = 200 * time.Millisecond
 	d := p.open(o)
@@ -140,7 +140,7 @@ func TestTimeout(t *testing.T) {
 
 // Fault of the original: a cooldown forgot its last run with the history.
 func TestHistoryIsBounded(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	o := p.sh("a", "echo $COPPICE_ORDER_RUN")
 	d := p.open(o, p.sh("weekly", "true", every(168*time.Hour)))
 	p.runs("weekly", 1)
@@ -164,18 +164,18 @@ func TestHistoryIsBounded(t *testing.T) {
 	if v, err := d.Show("a"); err != nil || v.State.Runs != 25 {
 		t.Errorf("%+v, %v", v, err)
 	}
-	p.pass(167 * time.Hour)
+	p.advance(167 * time.Hour)
 	p.close(true)
 	p.open(o, p.sh("weekly", "true", every(168*time.Hour)))
 	if all := p.runs("weekly", 1); len(all) != 1 {
 		t.Errorf("%+v", all)
 	}
-	p.pass(2 * time.Hour)
+	p.advance(2 * time.Hour)
 	p.runs("weekly", 2)
 }
 
 func TestRetries(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	o := p.sh("a", `cat >>in; echo $COPPICE_ORDER_ATTEMPT >>attempts; [ $COPPICE_ORDER_ATTEMPT -ge 3 ]`, on("task.edited"))
 	o.Retries, o.Backoff = 5, supervisor.Backoff{Kind: supervisor.Fixed, Base: 10 * time.Millisecond}
 	p.open(o)
@@ -194,7 +194,7 @@ func TestRetries(t *testing.T) {
 }
 
 func TestRetriesEnd(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	o := p.sh("a", "exit 1", every(time.Hour))
 	o.Retries, o.Backoff = 2, supervisor.Backoff{Kind: supervisor.Fixed, Base: time.Millisecond}
 	p.open(o)
@@ -205,7 +205,7 @@ func TestRetriesEnd(t *testing.T) {
 
 // A run goes on without a dispatcher, and the next one is told of its end.
 func TestOutlives(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	if err := syscall.Mkfifo(p.path("go"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestOutlives(t *testing.T) {
 	p.open(o)
 	until(t, "it has begun", func() bool { return p.read("ran") != "" })
 	p.close(true)
-	p.pass(2 * time.Hour)
+	p.advance(2 * time.Hour)
 	d := p.open(o)
 	if v, err := d.Show("a"); err != nil || v.Running != 1 || v.Due {
 		t.Errorf("%+v, %v", v, err)
@@ -234,7 +234,7 @@ func TestOutlives(t *testing.T) {
 
 // One that is just being started when the dispatcher ends goes on, too.
 func TestOutlivesItsStart(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	o := p.sh("a", "echo end", every(time.Hour))
 	for n := range 10 {
 		p.open(o)
@@ -244,7 +244,7 @@ func TestOutlivesItsStart(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		p.close(true)
-		p.pass(2 * time.Hour)
+		p.advance(2 * time.Hour)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestOutlivesItsStart(t *testing.T) {
 // was, and interrupted if the machine has been booted since.
 func TestWrittenAndNotStarted(t *testing.T) {
 	for boot, want := range map[string]order.Status{"one": order.Completed, "two": order.Interrupted} {
-		p := at(t)
+		p := newHarness(t)
 		o := p.sh("a", "echo x >>ran")
 		p.open(o)
 		p.close(true)
@@ -273,7 +273,7 @@ func TestWrittenAndNotStarted(t *testing.T) {
 }
 
 func TestCloseStopsRuns(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	if err := syscall.Mkfifo(p.path("go"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +289,7 @@ func TestCloseStopsRuns(t *testing.T) {
 }
 
 func TestTask(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	o := &spec.Order{Name: "a", Task: &spec.OrderTask{Title: "look", Pool: "workers"}, Gates: []spec.Gate{on("task.edited")}, Timeout: time.Minute, Dir: p.dir}
 	p.open(o)
 	p.log.Append(event.Event{Type: "task.edited", Message: "something"})
@@ -300,14 +300,14 @@ func TestTask(t *testing.T) {
 }
 
 func TestSkipped(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	schedule, err := cron.Parse("* * * * *", time.UTC)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.held = "its pool is suspended"
 	p.open(p.sh("a", "true", spec.Gate{Kind: spec.Cron, Schedule: schedule}))
-	p.pass(time.Minute)
+	p.advance(time.Minute)
 	until(t, "it is skipped", func() bool {
 		events, _, err := p.log.Read(ctxOf(t), 0, event.Filter{Types: []string{"order.skipped"}}, 0)
 		return err == nil && len(events) == 1 && strings.Contains(events[0].Message, "its pool is suspended")
@@ -318,8 +318,8 @@ func TestSkipped(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	p := at(t)
-	gate := spec.Gate{Kind: spec.Condition, Check: []string{"/bin/sh", "-c", "echo looked; [ -e open ]; r=$?; echo x >>looks; exit $r"}, Limit: patience, Every: time.Hour}
+	p := newHarness(t)
+	gate := spec.Gate{Kind: spec.Condition, Check: []string{"/bin/sh", "-c", "echo looked; [ -e open ]; r=$?; echo x >>looks; exit $r"}, Limit: waitTimeout, Every: time.Hour}
 	d := p.open(p.sh("a", "rm open; echo x >>ran", gate))
 	until(t, "it was tried by itself", func() bool { return p.read("looks") != "" }) // and not again for an hour
 	v, said, err := d.Check(ctxOf(t), "a")
@@ -332,13 +332,13 @@ func TestCheck(t *testing.T) {
 	if v, _, err := d.Check(ctxOf(t), "a"); err != nil || !v.Due || v.Why != "its condition holds" {
 		t.Errorf("%+v, %v", v, err)
 	}
-	p.pass(time.Hour)
+	p.advance(time.Hour)
 	p.runs("a", 1)
 }
 
 // A check that takes too long has failed, with all that it has started.
 func TestCheckTimeout(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	gate := spec.Gate{Kind: spec.Condition, Check: []string{"/bin/sh", "-c", "sleep 4322 & sleep 4322"}, Limit: 50 * time.Millisecond, Every: time.Hour}
 	d := p.open(p.sh("a", "true", gate))
 	if v, _, err := d.Check(ctxOf(t), "a"); err != nil || v.Due {
@@ -348,8 +348,8 @@ func TestCheckTimeout(t *testing.T) {
 
 // A check leaves nothing behind, in whatever session.
 func TestCheckLeavesNothing(t *testing.T) {
-	p := at(t)
-	gate := spec.Gate{Kind: spec.Condition, Check: []string{"/bin/sh", "-c", "setsid sh -c 'echo $$ >>pids; exec sleep 4324' & while ! [ -s pids ]; do sleep 0.01; done"}, Limit: patience, Every: time.Hour}
+	p := newHarness(t)
+	gate := spec.Gate{Kind: spec.Condition, Check: []string{"/bin/sh", "-c", "setsid sh -c 'echo $$ >>pids; exec sleep 4324' & while ! [ -s pids ]; do sleep 0.01; done"}, Limit: waitTimeout, Every: time.Hour}
 	p.held = "not now"
 	d := p.open(p.sh("a", "true", gate))
 	if _, _, err := d.Check(ctxOf(t), "a"); err != nil {
@@ -366,14 +366,14 @@ func TestCheckLeavesNothing(t *testing.T) {
 }
 
 func TestEnable(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	o := p.sh("a", "true", every(time.Hour))
 	d := p.open(o)
 	p.runs("a", 1)
 	if err := d.Enable(ctxOf(t), "a", false); err != nil {
 		t.Fatal(err)
 	}
-	p.pass(2 * time.Hour)
+	p.advance(2 * time.Hour)
 	p.close(true)
 	d = p.open(o)
 	if v, err := d.Show("a"); err != nil || v.Enabled || !strings.HasPrefix(v.Why, "it is disabled by hand") {
@@ -389,7 +389,7 @@ func TestEnable(t *testing.T) {
 }
 
 func TestReplace(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	d := p.open(p.sh("a", "true", every(time.Hour)))
 	p.runs("a", 1)
 	d.Replace([]*spec.Order{p.sh("b", "true", every(time.Hour))})
@@ -398,18 +398,18 @@ func TestReplace(t *testing.T) {
 		t.Error(err)
 	}
 	d.Replace([]*spec.Order{p.sh("a", "true", every(time.Hour))})
-	p.pass(30 * time.Minute)
+	p.advance(30 * time.Minute)
 	if v, err := d.Show("a"); err != nil || v.State.Runs != 1 {
 		t.Errorf("%+v, %v", v, err)
 	}
-	p.pass(31 * time.Minute)
+	p.advance(31 * time.Minute)
 	p.runs("a", 2)
 }
 
 // A storm of events: each is handed over exactly once, in order.
 func TestStorm(t *testing.T) {
 	const n = 10_000
-	p := at(t)
+	p := newHarness(t)
 	p.open(p.sh("a", "cat >>got", on("task.commented")))
 	begin := time.Now()
 	for i := range n {
@@ -438,7 +438,7 @@ func TestStorm(t *testing.T) {
 // An order is known for good once it is in force: what comes to pass then is not
 // from before it, though the daemon be killed at once.
 func TestKnownAtOnce(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	p.open(p.sh("a", "true", on("task.edited")))
 	if records, _, err := p.store.Snapshot(ctxOf(t), statePrefix); err != nil || len(records) != 1 {
 		t.Errorf("%v, %v", records, err)
@@ -448,7 +448,7 @@ func TestKnownAtOnce(t *testing.T) {
 // The same storm, over dispatchers that come and go in the middle of it.
 func TestStormOverRestarts(t *testing.T) {
 	const n, lives = 10_000, 10
-	p := at(t)
+	p := newHarness(t)
 	o := p.sh("a", "cat >>got", on("task.commented"))
 	for life := range lives {
 		p.open(o)
@@ -478,7 +478,7 @@ func TestStormOverRestarts(t *testing.T) {
 	}
 }
 
-func put(t *testing.T, p *place, key string, value []byte) {
+func put(t *testing.T, p *harness, key string, value []byte) {
 	t.Helper()
 	if _, err := p.store.Apply(ctxOf(t), store.Fence{}, nil, []store.Op{{Kind: store.Put, Key: key, Value: value}}); err != nil {
 		t.Fatal(err)

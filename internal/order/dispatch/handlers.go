@@ -46,7 +46,7 @@ func count(n, otherwise uint64) int { return int(min(cmp.Or(n, otherwise), maxCo
 // canFire returns an error unless the dispatcher fires orders.
 func (h handlers) canFire() error {
 	if h.d.o.Jobs == nil {
-		return fmt.Errorf("%w: no orders are fired here", api.ErrConflict)
+		return fmt.Errorf("%w: orders do not fire here", api.ErrConflict)
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (h handlers) next(_ context.Context, _ token.Caller, req NextRequest) (Time
 	case errors.Is(err, order.ErrUnknown):
 		return Times{}, h.failed(req.Name, err)
 	case err != nil:
-		return Times{}, fmt.Errorf("%w: when order %s fires next is not known: %w", api.ErrConflict, req.Name, err)
+		return Times{}, fmt.Errorf("%w: the next times of order %s are unknown: %w", api.ErrConflict, req.Name, err)
 	}
 	return Times{Times: append([]time.Time{}, times...)}, nil
 }
@@ -220,8 +220,7 @@ func info(v View) Info {
 		})
 	}
 	if v.Last != nil {
-		last := runInfo(Past{Run: *v.Last})
-		i.Last = &last
+		i.Last = new(runInfo(Past{Run: *v.Last}))
 	}
 	return i
 }
@@ -243,6 +242,5 @@ func timePtr(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
-	t = t.Round(0)
-	return &t
+	return new(t.Round(0))
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func TestRequests(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	yearly, err := cron.Parse("0 0 1 1 *", time.UTC)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestRequests(t *testing.T) {
 }
 
 func TestRequestsFail(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	c := apitest.Serve(t, p.open(p.sh("backup", "true")).Register).People()
 	ctx := ctxOf(t)
 	get := func(name string) error { _, err := Get.Call(ctx, c, Name{Name: name}); return err }
@@ -81,7 +81,7 @@ func TestRequestsFail(t *testing.T) {
 		{"an impossible name", act(ActRequest{Name: "a\x00", Action: RunOrder}), api.ErrInvalid, "control character"},
 		{"no ID of a run", run("7x"), api.ErrInvalid, ""},
 		{"an unknown run", run("r-9"), api.ErrNotFound, "no run r-9"},
-		{"times of an order without a clock", unknowable, api.ErrConflict, "not known"},
+		{"times of an order without a clock", unknowable, api.ErrConflict, "are unknown"},
 	} {
 		if !errors.Is(tt.err, tt.kind) || !strings.Contains(tt.err.Error(), tt.says) {
 			t.Errorf("%s: %v", tt.what, tt.err)
@@ -91,7 +91,7 @@ func TestRequestsFail(t *testing.T) {
 
 // Without a runner of jobs orders are shown and not fired.
 func TestWithoutJobs(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	log, err := event.Open(event.Config{Store: p.store})
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestWithoutJobs(t *testing.T) {
 		t.Errorf("List: %+v, %v", all, err)
 	}
 	_, err = Act.Call(ctxOf(t), c, ActRequest{Name: "a", Action: RunOrder})
-	if !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "no orders are fired here") {
+	if !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "orders do not fire here") {
 		t.Errorf("Act: %v", err)
 	}
 }

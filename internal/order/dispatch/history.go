@@ -46,15 +46,13 @@ func (h *history) index(n uint64, before, now *order.Run) {
 	h.mu.Lock()
 	switch {
 	case before == nil:
-		all := append(h.byOrder[now.Order], n)
-		for i := len(all) - 1; i > 0 && all[i-1] > all[i]; i-- {
-			all[i-1], all[i] = all[i], all[i-1]
-		}
-		h.byOrder[now.Order] = all
+		all := h.byOrder[now.Order]
+		i, _ := slices.BinarySearch(all, n)
+		h.byOrder[now.Order] = slices.Insert(all, i, n)
 	case now == nil:
 		all := h.byOrder[before.Order]
-		if i := slices.Index(all, n); i >= 0 {
-			h.byOrder[before.Order] = append(all[:i:i], all[i+1:]...)
+		if i, found := slices.BinarySearch(all, n); found {
+			h.byOrder[before.Order] = slices.Delete(all, i, i+1)
 		}
 	}
 	h.mu.Unlock()
@@ -84,12 +82,10 @@ func (h *history) numbers(name string) []uint64 {
 }
 
 // get returns a run.
-func (h *history) get(n uint64) (*order.Run, bool) {
-	var r *order.Run
+func (h *history) get(n uint64) (r *order.Run, ok bool) {
 	h.runs.View(func() {
 		if found := h.runs.Get(n); found != nil {
-			copied := *found
-			r = &copied
+			r = new(*found)
 		}
 	})
 	return r, r != nil

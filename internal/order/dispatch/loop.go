@@ -43,15 +43,12 @@ func (d *Dispatcher) loop() {
 		if len(actions) > 0 {
 			continue
 		}
-		timer := time.NewTimer(wait)
 		select {
 		case <-d.wake:
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-d.ctx.Done():
-			timer.Stop()
 			return
 		}
-		timer.Stop()
 	}
 }
 

@@ -23,17 +23,17 @@ func TestMain(m *testing.M) {
 	runtimetest.Main(m, map[string]func([]string) int{"shim": server.Main, daemonArg: daemonMain})
 }
 
-const patience = 60 * time.Second
+const waitTimeout = 60 * time.Second
 
 func ctxOf(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
 
 // place is where dispatchers of a test live, one after the other.
-type place struct {
+type harness struct {
 	t       testing.TB
 	dir     string
 	store   store.Store
@@ -48,18 +48,18 @@ type place struct {
 	jobs    *job.Runner
 }
 
-func at(t testing.TB) *place {
+func newHarness(t testing.TB) *harness {
 	t.Helper()
 	db := memory.New()
-	p := &place{t: t, dir: t.TempDir(), store: db, boot: "one", tasks: make(map[string]spec.OrderTask)}
+	p := &harness{t: t, dir: t.TempDir(), store: db, boot: "one", tasks: make(map[string]spec.OrderTask)}
 	t.Cleanup(func() {
 		p.close(false)
-		r, err := job.Open(job.Options{Dir: filepath.Join(p.dir, "errands")})
+		r, err := job.Open(job.Options{Dir: filepath.Join(p.dir, "jobs")})
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 		defer cancel()
 		if err := r.End(ctx); err != nil {
 			t.Error(err)
@@ -70,7 +70,7 @@ func at(t testing.TB) *place {
 	return p
 }
 
-func (p *place) clock() order.Now {
+func (p *harness) clock() order.Now {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := clock()
@@ -78,7 +78,7 @@ func (p *place) clock() order.Now {
 }
 
 // pass lets time pass, as orders see it.
-func (p *place) pass(d time.Duration) {
+func (p *harness) advance(d time.Duration) {
 	p.mu.Lock()
 	p.ahead += d
 	p.mu.Unlock()
@@ -88,10 +88,10 @@ func (p *place) pass(d time.Duration) {
 }
 
 // open begins a dispatcher.
-func (p *place) open(all ...*spec.Order) *Dispatcher {
+func (p *harness) open(all ...*spec.Order) *Dispatcher {
 	p.t.Helper()
 	var err error
-	if p.jobs, err = job.Open(job.Options{Dir: filepath.Join(p.dir, "errands")}); err != nil {
+	if p.jobs, err = job.Open(job.Options{Dir: filepath.Join(p.dir, "jobs")}); err != nil {
 		p.t.Fatal(err)
 	}
 	if p.log, err = event.Open(event.Config{Store: p.store}); err != nil {
@@ -125,11 +125,11 @@ func (p *place) open(all ...*spec.Order) *Dispatcher {
 }
 
 // close ends the dispatcher.
-func (p *place) close(keep bool) {
+func (p *harness) close(keep bool) {
 	if p.d == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	p.d.Close(ctx, keep)
 	p.d = nil
@@ -139,10 +139,10 @@ func (p *place) close(keep bool) {
 	}
 }
 
-func (p *place) path(name string) string { return filepath.Join(p.dir, name) }
+func (p *harness) path(name string) string { return filepath.Join(p.dir, name) }
 
 // sh is an order that runs a script, in the directory of the place.
-func (p *place) sh(name, script string, gates ...spec.Gate) *spec.Order {
+func (p *harness) sh(name, script string, gates ...spec.Gate) *spec.Order {
 	return &spec.Order{
 		Name: name, Command: []string{"/bin/sh", "-c", script}, Dir: p.dir, Gates: gates, Timeout: time.Minute,
 	}
@@ -150,7 +150,7 @@ func (p *place) sh(name, script string, gates ...spec.Gate) *spec.Order {
 
 // runs waits until an order has that many runs that have ended, and returns
 // them, the newest first.
-func (p *place) runs(name string, n int) []Past {
+func (p *harness) runs(name string, n int) []Past {
 	p.t.Helper()
 	for {
 		moved := p.d.history.next()
@@ -171,14 +171,14 @@ func (p *place) runs(name string, n int) []Past {
 		}
 		select {
 		case <-moved:
-		case <-time.After(patience):
+		case <-time.After(waitTimeout):
 			p.t.Fatalf("order %s has %d runs that have ended, not %d: %+v", name, ended, n, past)
 		}
 	}
 }
 
 // fifo makes a FIFO that a script waits for; release lets it go on.
-func (p *place) fifo(name string) (release func()) {
+func (p *harness) fifo(name string) (release func()) {
 	p.t.Helper()
 	if err := syscall.Mkfifo(p.path(name), 0o600); err != nil {
 		p.t.Fatal(err)
@@ -197,7 +197,7 @@ func (p *place) fifo(name string) (release func()) {
 }
 
 // read is the content of a file of the place; "" if there is none.
-func (p *place) read(name string) string {
+func (p *harness) read(name string) string {
 	b, err := os.ReadFile(p.path(name))
 	if err != nil && !os.IsNotExist(err) {
 		p.t.Fatal(err)
@@ -208,7 +208,7 @@ func (p *place) read(name string) string {
 // until polls a condition.
 func until(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !f(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(waitTimeout); !f(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("in vain: " + what)
 		}

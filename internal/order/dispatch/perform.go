@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,15 +77,16 @@ func (d *Dispatcher) check(o *spec.Order) {
 func (d *Dispatcher) written(actions []order.Action, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, a := range actions {
-		if err == nil {
+	if err == nil {
+		for _, a := range actions {
 			d.states[a.Order.Name] = a.State
 		}
+		return
 	}
-	for i := len(actions) - 1; i >= 0 && err != nil; i-- { // in reverse order
-		d.engine.Refused(actions[i], d.o.Clock())
+	for _, a := range slices.Backward(actions) {
+		d.engine.Refused(a, d.o.Clock())
 	}
-	if err != nil && d.ctx.Err() == nil {
+	if d.ctx.Err() == nil {
 		d.o.Logger.Error("cannot store the states of orders; trying again", "orders", len(actions),
 			"error", err)
 	}
@@ -126,10 +128,6 @@ func (d *Dispatcher) fire(ctx context.Context, fires []order.Action) (runs []ord
 
 // runEvent returns an event about a run. again tells that another attempt follows.
 func runEvent(t event.Type, r order.Run, message string, again bool) event.Event {
-	actor := "orders"
-	if r.By != "" {
-		actor = r.By
-	}
 	data := map[string]any{"order": r.Order, "run": ID(r.Number), "attempt": r.Attempt, "reason": r.Reason}
 	if again {
 		data["again"] = true
@@ -155,7 +153,9 @@ func runEvent(t event.Type, r order.Run, message string, again bool) event.Event
 	if r.Events != nil {
 		data["events"] = r.Events.Count
 	}
-	return event.Event{Type: t, Path: order.PathOf(r.Order), Actor: actor, Message: message}.With(data)
+	return event.Event{
+		Type: t, Path: order.PathOf(r.Order), Actor: cmp.Or(r.By, "orders"), Message: message,
+	}.With(data)
 }
 
 func stateKey(name string) string { return statePrefix + "/" + name }
@@ -188,18 +188,16 @@ func (d *Dispatcher) save(ctx context.Context, actions []order.Action) error {
 			last[op.Key] = len(ops)
 			ops = append(ops, op)
 		}
-		if a.Do == order.Slow {
-			ops = append(ops, d.o.Log.Op(event.Event{
-				Type: event.OrderPaced, Path: order.PathOf(a.Order.Name), Actor: "orders",
-				Message: fmt.Sprintf("order %s may trigger itself: %s", a.Order.Name, a.Reason),
-			}.With(map[string]any{"order": a.Order.Name, "reason": a.Reason})))
+		e := event.Event{Path: order.PathOf(a.Order.Name), Actor: "orders"}
+		switch a.Do {
+		case order.Slow:
+			e.Type, e.Message = event.OrderPaced, fmt.Sprintf("order %s may trigger itself: %s", a.Order.Name, a.Reason)
+		case order.Drop:
+			e.Type, e.Message = event.OrderSkipped, fmt.Sprintf("order %s skipped: %s", a.Order.Name, a.Reason)
+		default:
+			continue
 		}
-		if a.Do == order.Drop {
-			ops = append(ops, d.o.Log.Op(event.Event{
-				Type: event.OrderSkipped, Path: order.PathOf(a.Order.Name), Actor: "orders",
-				Message: fmt.Sprintf("order %s skipped: %s", a.Order.Name, a.Reason),
-			}.With(map[string]any{"order": a.Order.Name, "reason": a.Reason})))
-		}
+		ops = append(ops, d.o.Log.Op(e.With(map[string]any{"order": a.Order.Name, "reason": a.Reason})))
 	}
 	for pause := time.Millisecond; ; pause = min(2*pause, time.Second) {
 		_, err := d.o.Store.Apply(ctx, store.Fence{}, nil, ops)

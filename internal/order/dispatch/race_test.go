@@ -25,7 +25,7 @@ type gated struct {
 	states []order.State
 }
 
-func gate(p *place) *gated {
+func gate(p *harness) *gated {
 	g := &gated{Store: p.store, hold: make(chan struct{}), held: make(chan struct{})}
 	p.store = g
 	return g
@@ -60,7 +60,7 @@ func (g *gated) Apply(ctx context.Context, f store.Fence, conds []store.Cond, op
 
 // What was decided before is never written over what a person has decided since.
 func TestEnableIsNotUndone(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	g := gate(p)
 	hold := g.hold
 	d := p.open(p.sh("a", "true", every(time.Hour)))
@@ -95,7 +95,7 @@ func TestEnableIsNotUndone(t *testing.T) {
 
 // A run that is being written down when everything is to end is stopped as all others are.
 func TestCloseStopsWhatBegins(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	g := gate(p)
 	hold := g.hold
 	d := p.open(p.sh("a", "exec sleep 4323", every(time.Hour)))
@@ -120,7 +120,7 @@ func TestCloseStopsWhatBegins(t *testing.T) {
 
 // Each of several callers that fire an order gets the number of its own run.
 func TestRunIsOnesOwn(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	o := p.sh("a", "true", every(time.Millisecond))
 	o.Overlap = order.Allow
 	d := p.open(o)
@@ -163,7 +163,7 @@ func failing(o *spec.Order) *spec.Order {
 
 // What is stopped while it waits for another attempt is over, a command or a task.
 func TestStopWhileWaiting(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	p.noTasks = errors.New("no room")
 	task := failing(&spec.Order{Name: "task", Task: &spec.OrderTask{Title: "look"}, Timeout: time.Minute, Dir: p.dir})
 	d := p.open(failing(p.sh("command", "exit 1")), task)
@@ -185,7 +185,7 @@ func TestStopWhileWaiting(t *testing.T) {
 
 // Who stops an order does not find it running once more because somebody had asked for that.
 func TestStopWithdraws(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	o := p.sh("a", "exec sleep 4325")
 	o.Overlap = order.Queue
 	d := p.open(o)
@@ -207,7 +207,7 @@ func TestStopWithdraws(t *testing.T) {
 
 // An order that is removed is not tried again; what goes on goes on to its end.
 func TestRemoved(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	release := p.fifo("go")
 	d := p.open(failing(p.sh("a", "exit 1")), failing(p.sh("b", "echo x >ran; read x <go; exit 1")))
 	n, err := d.Run(ctxOf(t), "a", "user")
@@ -232,7 +232,7 @@ func TestRemoved(t *testing.T) {
 
 // A command that goes on is followed to its end though its order is one of tasks by now.
 func TestBecomesATask(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	release := p.fifo("go")
 	d := p.open(p.sh("a", "echo x >ran; read x <go; echo end"))
 	n, err := d.Run(ctxOf(t), "a", "user")
@@ -253,7 +253,7 @@ func TestBecomesATask(t *testing.T) {
 
 // Runs of orders that were removed long ago are forgotten.
 func TestLongRemoved(t *testing.T) {
-	p := at(t)
+	p := newHarness(t)
 	d := p.open(p.sh("a", "echo x"), p.sh("b", "echo x"))
 	for _, name := range []string{"a", "b"} {
 		n, err := d.Run(ctxOf(t), name, "user")
@@ -265,7 +265,7 @@ func TestLongRemoved(t *testing.T) {
 		}
 	}
 	p.close(true)
-	p.pass(forgetAfter + time.Hour)
+	p.advance(forgetAfter + time.Hour)
 	d = p.open(p.sh("b", "echo x"))
 	until(t, "it is forgotten", func() bool {
 		_, err := d.History(ctxOf(t), "a", 1)

@@ -141,10 +141,8 @@ func (d *Dispatcher) ended(r *activeRun) {
 func (r *activeRun) awaitAttempt(ctx context.Context) bool {
 	rec := &r.record
 	// Bounded, however the clock is set.
-	timer := time.NewTimer(min(time.Until(rec.RetryAt), supervisor.DefaultBackoffCap))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(min(time.Until(rec.RetryAt), supervisor.DefaultBackoffCap)):
 	case <-ctx.Done():
 	}
 	now := r.d.o.Clock()
