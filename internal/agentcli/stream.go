@@ -1,19 +1,17 @@
-// Package agentcli reads what the command lines of language models print while
-// they work: how many tokens they have used, whether they have failed, and what
-// they answer. It knows the JSON of claude (json, stream-json), codex (exec
-// --json), gemini (json, stream-json) and opencode (json), and that of any
-// command that prints an object with a usage. It starts nothing and reads no file.
+// Package agentcli parses the output of the command lines of language models: the tokens that they
+// have used, whether they have failed, and their answer. It supports the JSON of claude (json,
+// stream-json), codex (exec --json), gemini (json, stream-json) and opencode (json), and of any
+// command that prints an object with a usage. It starts no process and reads no file.
 //
-// Structured fields decide, and never words. What is no JSON, or of a kind that
-// is not known, says nothing: their formats grow.
+// Only structured fields count, never words. Other text and unknown kinds of objects are ignored,
+// since the formats grow.
 //
-// # What is counted
+// # Tokens
 //
-// Tokens are those of the input and of the output together. Input that was read
-// from a cache is not counted, as it costs next to nothing; input that was
-// written to one is. Some command lines tell of each message, some only of all
-// at the end; a total replaces what was counted before, unless it is less: one
-// that has crashed may end with zeros.
+// Tokens are the sum of input and output. Input that was read from a cache costs next to nothing and
+// is not counted, but input that was written to a cache is. Some command lines report each message,
+// others only a total at the end. A total replaces the sum of the messages unless it is less, since a
+// command line that has crashed may report zeros.
 package agentcli
 
 import (
@@ -24,42 +22,41 @@ import (
 	"strings"
 )
 
-// Report is what a command has said of itself, beside its exit code.
+// Report is what a command has reported about itself, apart from its exit code.
 type Report struct {
-	Tokens int64  // of input and output
-	Known  bool   // it said how many
-	Failed bool   // it said that it has failed, whatever its exit code
-	Text   string // its answer, if it is not all that it printed
-	// Ended says that Tokens are all there will be: the command has told of its
-	// end, and need not be kept from using more.
+	Tokens int64  // input and output
+	Known  bool   // it has reported its tokens
+	Failed bool   // it has reported a failure, whatever its exit code
+	Text   string // its answer; empty if it has not marked one
+	// Ended is set if the command has reported its end: it will use no more tokens.
 	Ended bool
 }
 
-// Bounds of what a stream is remembered by.
+// Bounds of the memory that a stream uses.
 const (
-	maxObject   = 16 << 20 // bytes of an object; a longer one says nothing
-	maxText     = 1 << 20  // bytes of an answer, of which the end is kept
-	maxMessages = 100_000  // that are told apart
+	maxObject   = 16 << 20 // bytes of an object; a longer one is ignored
+	maxText     = 1 << 20  // bytes of an answer, whose end is kept
+	maxMessages = 100_000  // messages that are told apart
 )
 
-// Stream reads the output of one call of a command, as it comes. The zero Stream
-// has read nothing. It may be used by one goroutine at a time.
+// Stream parses the output of one call of a command as it is written. The zero value is ready to use.
+// A Stream is not safe for concurrent use.
 type Stream struct {
-	line    []byte // that has not ended yet
-	skip    bool   // the line is too long: to its end
-	block   []byte // of an object that has several lines
-	depth   int    // of braces that are open in it
-	counted bool   // anything was
+	line    []byte // the line that has not ended yet
+	skip    bool   // the rest of the line is skipped, since it is too long
+	block   []byte // the lines so far of an object with several lines
+	depth   int    // the number of open braces in block
+	counted bool   // tokens were reported
 
-	messages map[string]int64 // tokens by message, which may be told of several times
-	sum      int64            // of messages, and of steps, which are told of once
-	total    int64            // what the command says of all of it
+	messages map[string]int64 // tokens by message, which may be reported several times
+	sum      int64            // tokens of messages, and of steps, which are reported once
+	total    int64            // the total that the command has reported
 
 	failed, ended bool
 	answer        string
 }
 
-// Write reads more. It never fails.
+// Write parses more output. It never fails.
 func (s *Stream) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
@@ -85,7 +82,7 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close says that nothing more will come: the last line is at its end. It never fails.
+// Close ends the last line. It never fails.
 func (s *Stream) Close() error {
 	if !s.skip {
 		s.read(s.line)
@@ -95,13 +92,13 @@ func (s *Stream) Close() error {
 	return nil
 }
 
-// Report is what is known by now, from lines that have ended.
+// Report returns what the command has reported so far, in lines that have ended.
 func (s *Stream) Report() Report {
 	return Report{Tokens: max(s.sum, s.total), Known: s.counted, Failed: s.failed, Ended: s.ended,
 		Text: strings.TrimSpace(s.answer)}
 }
 
-// read reads a line: an object, a part of one, or nothing of interest.
+// read parses a line: an object, a part of one, or other text.
 func (s *Stream) read(line []byte) {
 	opens := bytes.HasPrefix(line, []byte("{"))
 	if s.depth == 0 {
@@ -112,11 +109,11 @@ func (s *Stream) read(line []byte) {
 		return
 	}
 	if opens {
-		s.drop() // one that never ended: within objects lines are indented
+		s.drop() // the object before never ended: its lines would be indented
 	}
 	depth, whole := countBraces(line)
 	switch {
-	case !whole: // it was cut off in a string
+	case !whole: // the line ends in a string
 		s.drop()
 	case opens && depth == 0:
 		s.object(line)
@@ -134,8 +131,8 @@ func (s *Stream) read(line []byte) {
 
 func (s *Stream) drop() { s.block, s.depth = nil, 0 }
 
-// braces counts those that a line leaves open; whole is false if it ends in a
-// string, as no line of JSON does.
+// countBraces returns the number of braces that a line leaves open. whole is false if the line ends
+// in a string, which no line of JSON does.
 func countBraces(line []byte) (depth int, whole bool) {
 	inString := false
 	for i := 0; i < len(line); i++ {
@@ -154,7 +151,7 @@ func countBraces(line []byte) (depth int, whole bool) {
 	return depth, !inString
 }
 
-// object reads an object that a command has printed.
+// object parses an object that a command has printed.
 func (s *Stream) object(text []byte) {
 	var o printed
 	if err := json.Unmarshal(text, &o); err != nil {
@@ -204,14 +201,14 @@ func (s *Stream) object(text []byte) {
 		}
 	case "text":
 		s.setAnswer(o.Part.Text)
-	case "error": // of the others it is something that they go on after
+	case "error": // opencode; the other command lines continue after one
 		s.failed = s.failed || o.Session != ""
 	default:
 		s.result(&o)
 	}
 }
 
-// result reads what is said of all of a call.
+// result handles the final report of a call.
 func (s *Stream) result(o *printed) {
 	n, known := o.ModelUsage.sum()
 	if !known {
@@ -233,7 +230,7 @@ func (s *Stream) result(o *printed) {
 		o.Status == "error" || o.Error.Type != "" || o.Error.Message != ""
 	_, stats := o.Stats.sum()
 	if o.Type == "" && !failed && o.Response == "" && o.Result == "" && !stats {
-		s.ended = s.ended && !known // a command that tells of its use alone may go on
+		s.ended = s.ended && !known // a command that reports only its tokens may continue
 		return
 	}
 	s.ended, s.failed = true, failed
@@ -249,7 +246,7 @@ func (s *Stream) result(o *printed) {
 	}
 }
 
-// message counts a message, of which the last word is the highest.
+// addMessage counts a message. Of several reports of a message the highest counts.
 func (s *Stream) addMessage(id string, n int64) {
 	s.counted = true
 	if id == "" || len(id) > 200 || len(s.messages) >= maxMessages {
@@ -265,7 +262,7 @@ func (s *Stream) addMessage(id string, n int64) {
 	}
 }
 
-// all notes what a command says of all of it: the last word is the one that counts.
+// setTotal records the total of a command. The last total counts.
 func (s *Stream) setTotal(n int64) { s.counted, s.total = true, n }
 
 func (s *Stream) setAnswer(text string) {
@@ -282,7 +279,7 @@ func lastPart(text string) string {
 	return text
 }
 
-// Add is the sum of tokens, without overflow; what is negative is nothing.
+// Add adds tokens without overflow. Negative numbers count as 0.
 func Add(a, b int64) int64 {
 	a, b = max(0, a), max(0, b)
 	if a > math.MaxInt64-b {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What the command lines print, shortened where it is of no interest.
+// Output of the command lines, shortened.
 const (
 	claudeInit   = `{"type":"system","subtype":"init","cwd":"/x","session_id":"s","tools":["Bash"],"model":"m","permissionMode":"default"}` + "\n"
 	claudeFirst  = `{"type":"assistant","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"thinking","thinking":"hm"}],"stop_reason":null,"usage":{"input_tokens":3,"cache_creation_input_tokens":8885,"cache_read_input_tokens":15000,"output_tokens":2,"service_tier":"standard"}},"parent_tool_use_id":null,"session_id":"s"}` + "\n"
@@ -150,7 +150,7 @@ func TestReadUsage(t *testing.T) {
 	}
 }
 
-// A text means the same however it is cut into writes.
+// The report does not depend on how the output is split into writes.
 func TestStreamInPieces(t *testing.T) {
 	all := []string{claudeInit, claudeFirst, claudeAgain, claudeTool, claudeBelow, claudeLimit, claudeResult, claudeZeros, codexBegin, codexItem, codexEnd, codexFail, gemini, geminiStream, geminiFailed,
 		openStep, openText, openLast, openError, "{\n", "}\n", "\"", "\n", "x\n", `{"a":{`}
@@ -171,7 +171,7 @@ func TestStreamInPieces(t *testing.T) {
 	})
 }
 
-// However much is printed, little of it is kept.
+// A Stream uses bounded memory for any output.
 func TestBounds(t *testing.T) {
 	var s Stream
 	for range 40 {

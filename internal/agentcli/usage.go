@@ -6,8 +6,7 @@ import (
 	"strconv"
 )
 
-// printed is an object as any of the command lines prints it, as far as it is
-// of interest.
+// printed has the relevant fields of the objects of all command lines.
 type printed struct {
 	Type string `json:"type"`
 
@@ -17,9 +16,9 @@ type printed struct {
 	Result         string      `json:"result"`
 	Errors         []string    `json:"errors"`
 	TerminalReason string      `json:"terminal_reason"`
-	Parent         string      `json:"parent_tool_use_id"` // of a message of an agent below it
-	Usage          counts      `json:"usage"`              // of codex, too
-	ModelUsage     modelCounts `json:"modelUsage"`         // of all models, also for agents below it
+	Parent         string      `json:"parent_tool_use_id"` // set in messages of subagents
+	Usage          counts      `json:"usage"`              // codex, too
+	ModelUsage     modelCounts `json:"modelUsage"`         // by model, including subagents
 	Message        struct {
 		ID      string `json:"id"`
 		Usage   counts `json:"usage"`
@@ -55,10 +54,10 @@ type printed struct {
 		Tokens step   `json:"tokens"`
 	} `json:"part"`
 
-	counts // of a command of one's own
+	counts // of other commands
 }
 
-// number is a number of tokens; what is no whole number is none.
+// number is a number of tokens. Anything except a whole number is ignored.
 type number = *json.Number
 
 func amount(n number) (int64, bool) {
@@ -79,7 +78,7 @@ func total(all ...number) (sum int64, ok bool) {
 	return sum, ok
 }
 
-// without is n less a part of it.
+// without returns n minus a part of it.
 func without(n int64, part number) int64 {
 	p, _ := amount(part)
 	return max(0, n-p)
@@ -89,8 +88,8 @@ func without(n int64, part number) int64 {
 type counts struct {
 	Input   number `json:"input_tokens"`
 	Output  number `json:"output_tokens"`
-	Written number `json:"cache_creation_input_tokens"` // beside Input
-	Cached  number `json:"cached_input_tokens"`         // a part of Input
+	Written number `json:"cache_creation_input_tokens"` // not included in Input
+	Cached  number `json:"cached_input_tokens"`         // included in Input
 	Total   number `json:"total_tokens"`
 	Tokens  number `json:"tokens"`
 }
@@ -122,7 +121,7 @@ func (m modelCounts) sum() (sum int64, ok bool) {
 	return sum, ok
 }
 
-// stats are tokens as gemini spells them: in a stream of all, otherwise by model.
+// stats are tokens as gemini spells them: a total in a stream, otherwise by model.
 type stats struct {
 	Total  number `json:"total_tokens"`
 	Cached number `json:"cached"`
@@ -158,7 +157,7 @@ type step struct {
 
 func (s step) sum() (int64, bool) { return total(s.Input, s.Output, s.Reasoning, s.Cache.Write) }
 
-// Read reads all that a command has printed.
+// Read parses the whole output of a command.
 func Read(out []byte) Report {
 	var s Stream
 	s.Write(out)
@@ -166,8 +165,8 @@ func Read(out []byte) Report {
 	return s.Report()
 }
 
-// ReadUsage reads what a command wrote to its usage file: a line for each call,
-// which is a number of tokens or an object with a usage, or one such object.
+// ReadUsage parses the usage file of a command. The file has a line for each call, with a number of
+// tokens or an object with a usage, or it is one such object.
 func ReadUsage(text []byte) Report {
 	var sum Report
 	for line := range bytes.Lines(text) {

@@ -12,13 +12,12 @@
 // which counts attempts from 0, with a cap of 300 s. Only a run that exits cleanly is a
 // success and resets the count, however long a failing run lasts.
 //
-// What differs is who starts the agent: a trigger instead of the start of the tree. A
-// trigger restarts a child that is down as a person would (RestartChild), and Decide tells
-// when it may. No counter is kept here, and those of the supervisor are not restored by
-// the next daemon.
+// The difference is that a trigger starts the agent, not the start of the tree. A trigger
+// restarts a child that is down as a person would (RestartChild), if Decide permits it.
+// No counter is kept here, and the next daemon does not restore those of the supervisor.
 //
 // A run is a process (package runner) in the same runtimes as other agents. It outlives
-// the daemon, and its exit code tells how it ended.
+// the daemon, and its exit code is its result.
 //
 // # Details
 //
@@ -188,7 +187,7 @@ type Agent struct {
 type Settings struct {
 	// Command is the command that a run calls, with placeholders (see package runner).
 	Command []string `json:"command"`
-	// Usage tells where the command reports the tokens it has used.
+	// Usage is where the command reports the tokens that it has used.
 	Usage Source `json:"usage"`
 	// PollInterval is the time between two listings of the issues.
 	PollInterval time.Duration `json:"-"`
@@ -199,7 +198,7 @@ type Settings struct {
 	Vault string `json:"vault"`
 }
 
-// Source tells where a command reports how many tokens it has used.
+// Source is the place where a command reports the tokens that it has used.
 type Source uint8
 
 const (

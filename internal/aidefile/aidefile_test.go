@@ -95,7 +95,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// The flow of the original's tests, and what holds for all meters.
+// A Meter counts tokens and calls, and ends with either.
 func TestBudget(t *testing.T) {
 	m := Meter{Budget: Budget{Tokens: 100_000, MaxRetries: 3}}
 	for _, n := range []int64{30_000, 70_000} {
@@ -143,7 +143,7 @@ func TestBudget(t *testing.T) {
 	})
 }
 
-// What the runs of a chain may use.
+// Within limits a run to the tokens that its chain has left.
 func TestBudgetOfAChain(t *testing.T) {
 	for _, c := range []struct {
 		chain, spent, tokens int64
@@ -246,7 +246,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// What becomes of an issue by the end of its run, also for the next daemon.
+// An issue is taken, ended or freed by its run, also for the next daemon.
 func TestQueueRemembers(t *testing.T) {
 	open := []Ticket{{Number: 1, Title: "one"}, {Number: 2, Title: "two"}, {Number: 3, Title: "three"}}
 	next := func(q *Queue, open []Ticket, whole bool) int {
@@ -299,7 +299,7 @@ func TestQueueRemembers(t *testing.T) {
 	}
 }
 
-// minutes is every so many minutes.
+// minutes is a Schedule with an interval in minutes.
 type minutes int
 
 func (m minutes) step() time.Duration            { return time.Duration(m) * time.Minute }
@@ -341,7 +341,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// Whatever the clock on the wall does, what is due has just come, and nothing is due twice.
+// For any changes of the wall clock, a time that is due has just come, and none is due twice.
 func TestClockHoldsForAllTimes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

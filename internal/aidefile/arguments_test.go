@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What replaces a placeholder is never an option of the command.
+// The value of a placeholder never becomes an option of the command.
 func TestArguments(t *testing.T) {
 	const bad = "--dangerously-skip-permissions"
 	for _, tt := range []struct {

@@ -2,8 +2,8 @@ package aidefile
 
 import "time"
 
-// Clock tells when the schedules of an agent are due. Schedules are in wall clock time, so
-// a Clock handles changes of the wall clock:
+// Clock determines when the schedules of an agent are due. Schedules are in wall clock time,
+// so a Clock handles changes of the wall clock:
 //
 //   - Nothing is due for a time before the Clock was made.
 //   - A time that was noticed more than Grace too late, because the machine slept or the

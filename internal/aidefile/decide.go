@@ -23,8 +23,8 @@ func (s State) String() string {
 	return [...]string{"idle", "done", "running", "backing off", "given up", "stopped", "held"}[s]
 }
 
-// StateOf returns the state of an agent from that of its supervisor. ran tells whether it
-// has had a run.
+// StateOf returns the state of an agent from its state in the supervisor. ran is set if it has
+// had a run.
 func StateOf(s supervisor.State, ran bool, triggers []Trigger) State {
 	switch s {
 	case supervisor.Stopped:
@@ -48,13 +48,13 @@ func onlyManual(triggers []Trigger) bool {
 	return !slices.ContainsFunc(triggers, func(t Trigger) bool { return t.Kind != Manual })
 }
 
-// Decision tells whether a trigger starts a run, and why.
+// Decision is the decision whether a trigger starts a run, with its reason.
 type Decision struct {
 	Run    bool
 	Reason string
 }
 
-// Decide tells whether a trigger starts a run of an agent in a state.
+// Decide decides whether a trigger starts a run of an agent in a state.
 func Decide(s State) Decision {
 	switch s {
 	case Idle, Done:

@@ -41,8 +41,8 @@ type taken struct {
 	Over bool   `json:"over,omitempty"` // its run has ended and none follows
 }
 
-// Next returns the first open issue without a run. whole tells that open has all open
-// issues, so that others can be forgotten.
+// Next returns the first open issue without a run. whole is set if the list is complete, so
+// that all other issues can be dropped.
 func (q *Queue) Next(open []Ticket, whole bool) (Ticket, bool) {
 	open = slices.Clone(open)
 	slices.SortFunc(open, func(a, b Ticket) int { return a.Number - b.Number })
@@ -91,7 +91,7 @@ func (q *Queue) FreeAll(but int) {
 	}
 }
 
-// Reset forgets all issues, and returns how many there were.
+// Reset drops all issues, and returns their number.
 func (q *Queue) Reset() int {
 	n := len(q.taken)
 	clear(q.taken)

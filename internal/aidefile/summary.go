@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Result tells how a run has ended.
+// Result is the result of a run.
 type Result uint8
 
 const (

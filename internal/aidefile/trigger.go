@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Kind says what a trigger waits for.
+// Kind is the kind of event that a trigger waits for.
 type Kind uint8
 
 const (
@@ -14,7 +14,7 @@ const (
 	Issue              // an open issue on GitHub with the agent's label
 )
 
-// Schedule tells when a trigger is due. Next returns the first time after another.
+// Schedule is the schedule of a trigger. Next returns the first time after another.
 type Schedule interface {
 	Next(after time.Time) time.Time
 	String() string

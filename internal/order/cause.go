@@ -7,9 +7,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// causes tracks which orders have led to an event, so that no order fires on its own
-// effects, also through other orders. The log tells: order.fired names the causes of a run,
-// and the order of a run is the actor of what the run asks of the daemon.
+// causes tracks which orders have led to an event, so that no order fires on its own effects, also
+// through other orders. It uses the log: order.fired names the causes of a run, and the order of a
+// run is the actor of the actions that the run requests from the daemon.
 type causes struct {
 	runs map[string]*chains // by order
 }
@@ -34,10 +34,10 @@ func (c *causes) chainsOf(order string) *chains {
 	return ch
 }
 
-// fired notes the causes of the run that an order begins now.
+// fired records the causes of the run that an order begins now.
 func (c *causes) fired(order string, of []string) { c.chainsOf(order).last = of }
 
-// began notes the causes of a run, and ended that it has no further effects.
+// began records the causes of a run, and ended that it has no further effects.
 func (c *causes) began(order, run string, of []string) { c.chainsOf(order).open[run] = of }
 
 func (c *causes) ended(order, run string) {
@@ -69,7 +69,7 @@ func orderOf(e event.Event) string {
 	return ""
 }
 
-// observe keeps what an event tells about the causes of runs.
+// observe updates the causes of runs from an event.
 func (c *causes) observe(e event.Event) {
 	if e.Type != event.OrderFired && e.Type != event.OrderCompleted && e.Type != event.OrderFailed {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// tellRun writes what an order's run does: it begins, asks for something, and ends.
+// tellRun logs the events of a run: it begins, requests an action, and ends.
 func (s *sim) tellRun(name string, made event.Type) {
 	n := len(s.led[name])
 	run := fmt.Sprint("r-", n)
@@ -22,7 +22,7 @@ func (s *sim) tellRun(name string, made event.Type) {
 	s.step()
 }
 
-// Orders that fire each other do so once around.
+// Orders that fire each other in a circle do so only once.
 func TestOrdersThatFireEachOther(t *testing.T) {
 	s := start(t, order("a", on("x", "z")), order("b", on("y")), order("c", on("y")), order("d", on("order.completed")))
 	s.event("x") // by somebody else
@@ -38,7 +38,7 @@ func TestOrdersThatFireEachOther(t *testing.T) {
 	s.event("z")
 	s.want(t, "a []") // of which nothing before is a cause
 
-	// An order that asks for another one has led to it, too.
+	// An order that requests a run of another one is a cause of that run, too.
 	s.tellRun("a", "y")
 	s.want(t, "b [a]", "c [a]", "d [a]")
 	if _, err := s.e.Ask("a", PathOf("b"), nil, s.now); err == nil {
@@ -67,8 +67,8 @@ func TestCausesOutliveTheDaemon(t *testing.T) {
 	s.want(t)
 }
 
-// What cannot be followed, such as an agent that works off what an order has made,
-// fires an order without end, but no faster than its pace.
+// Effects that the log does not show as such fire an order endlessly, but no faster than its pace. An
+// example is an agent that works on the tasks of an order.
 func TestPace(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		s := start(t, order("a", on("x")))

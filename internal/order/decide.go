@@ -72,7 +72,7 @@ func (e *Engine) decide(en *entry, now Now) {
 	}
 }
 
-// handleTimes handles the times of the schedules that have come.
+// handleTimes handles the times of schedules that have come.
 func (e *Engine) handleTimes(en *entry, now Now) {
 	if en.next.IsZero() || en.next.After(now.Wall) {
 		return

@@ -25,7 +25,7 @@ type Action struct {
 	Order  *Order
 	State  State
 	Reason string   // why it fires, or does not
-	By     string   // who fired it, if not its gates
+	By     string   // the person or order that fired it; "" for its gates
 	Events *Batch   // of the run
 	Causes []string // orders that have led to the run, sorted
 	// Asker is the asker of Ask, if the run was asked for.
@@ -52,7 +52,7 @@ type Engine struct {
 	due       []*entry // to be decided about
 }
 
-// entry is an order with what the engine knows of it.
+// entry is an order with its state in the engine.
 type entry struct {
 	o       *Order
 	s       State

@@ -24,7 +24,7 @@ func TestCooldown(t *testing.T) {
 	s.wantFired("a 01T00:00:30", "a 02T00:00:30", "a 03T00:00:30")
 }
 
-// Fault of the original: a cooldown that is longer than records are kept.
+// A cooldown may be longer than the history is kept.
 func TestCooldownOverRestarts(t *testing.T) {
 	s := start(t, order("weekly", every(168*time.Hour)))
 	for range 14 {
@@ -36,7 +36,7 @@ func TestCooldownOverRestarts(t *testing.T) {
 	}
 }
 
-// The clock may be set as anybody likes, while the daemon lives or not.
+// The clock may be set at any time, also while no daemon runs.
 func TestCooldownAndTheClock(t *testing.T) {
 	for _, step := range []time.Duration{365 * 24 * time.Hour, -365 * 24 * time.Hour, 90 * time.Minute, -90 * time.Minute} {
 		for _, lives := range []bool{true, false} {
@@ -56,7 +56,7 @@ func TestCooldownAndTheClock(t *testing.T) {
 			}
 		}
 	}
-	// Over a boot only the calendar is there, and one that was set back costs an interval.
+	// Across a boot only the calendar is known, and setting it back costs an interval.
 	s := start(t, order("a", every(time.Hour)))
 	s.now.Boot, s.now.Up, s.now.Wall = "two", time.Minute, s.now.Wall.Add(-365*24*time.Hour)
 	s.open()
@@ -80,7 +80,7 @@ func TestCron(t *testing.T) {
 	}
 }
 
-// No minute is lost when a tick is slow.
+// A slow tick loses no minute.
 func TestCronSlowTick(t *testing.T) {
 	s := start(t, order("a", at(t, "0 3 * * *")))
 	s.run(2*time.Hour + 59*time.Minute + 29*time.Second)
@@ -115,7 +115,7 @@ func TestCronMissed(t *testing.T) {
 	s.wantFired("a 05T04:00:30")
 }
 
-// Times from before an order existed do not count, nor those of a schedule that it did not have.
+// Times before an order existed do not count, nor those of a schedule before it had that.
 func TestCronBefore(t *testing.T) {
 	up := order("a", at(t, "0 0 * * *"))
 	up.CatchUp = true
@@ -185,7 +185,7 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// What waits for its turn is not forgotten with the daemon.
+// A queued run survives the daemon.
 func TestQueueOverRestart(t *testing.T) {
 	o := order("a", at(t, "0 1,2 * * *"))
 	o.Overlap = Queue
@@ -214,7 +214,7 @@ func TestCondition(t *testing.T) {
 	}
 }
 
-// What a check has said is forgotten where it cannot be followed, and is not asked for again at once.
+// The result of a check that cannot fire the order is dropped, and the check does not run again at once.
 func TestConditionDoesNotSpin(t *testing.T) {
 	o := order("a", when(), at(t, "0 0 1 1 *"))
 	o.All = true
@@ -283,7 +283,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A tick of 10,000 orders of which none is due, and one of 10,000 that all are.
+// The benchmarks step 10,000 orders, with none due and with all due.
 func BenchmarkTick(b *testing.B) {
 	schedule, err := cron.Parse("0 * * * *", time.UTC)
 	if err != nil {

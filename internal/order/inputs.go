@@ -17,9 +17,9 @@ var (
 	ErrCaused    = errors.New("it has led to the order that asks for it")
 )
 
-// Ask fires an order by hand, whatever its gates say. queued tells that it fires after the
-// run in progress. The next Step returns the action, with the asker. by may be the path of
-// an order whose run asks for it.
+// Ask fires an order by hand, regardless of its gates. queued reports that it fires after the run in
+// progress. The next Step returns the action, with the asker. by may be the path of an order whose
+// run asks for it.
 func (e *Engine) Ask(name, by string, asker any, now Now) (queued bool, err error) {
 	en := e.entries[name]
 	var led []string
@@ -56,8 +56,8 @@ func (e *Engine) Withdraw(name string) {
 	}
 }
 
-// Enable sets whether the gates of an order fire it, whatever its file says. What happened
-// while they could not does not count.
+// Enable sets whether the gates of an order fire it, regardless of its file. Events and times while
+// they could not fire it do not count.
 func (e *Engine) Enable(name string, on bool, now Now) error {
 	en := e.entries[name]
 	if en == nil {
@@ -116,7 +116,7 @@ func (e *Engine) Began(name string) {
 	}
 }
 
-// Ended notes that a run has ended and no attempt follows.
+// Ended records that a run has ended and no attempt follows.
 func (e *Engine) Ended(name string) {
 	if en := e.entries[name]; en != nil {
 		en.running = max(0, en.running-1)
@@ -147,7 +147,7 @@ func (e *Engine) Refused(a Action, now Now) {
 	e.touch(en)
 }
 
-// Checked notes the result of the check of an order.
+// Checked records the result of the check of an order.
 func (e *Engine) Checked(name string, ok bool, now Now) {
 	en := e.entries[name]
 	if en == nil || !en.check.running {

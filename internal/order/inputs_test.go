@@ -92,7 +92,7 @@ func TestSuspended(t *testing.T) {
 	}
 }
 
-// A time that comes while nothing may fire is made up for once, where that is asked for.
+// A time that comes while nothing may fire is made up for once if catch_up is set.
 func TestSuspendedCatchUp(t *testing.T) {
 	o := order("a", at(t, "0 * * * *"))
 	o.CatchUp = true
@@ -156,7 +156,7 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// A person's wish that waits for the end of a run is fulfilled for a disabled order, too.
+// A run that a person has queued starts for a disabled order, too.
 func TestAskedWhileDisabled(t *testing.T) {
 	o := order("a", at(t, "0 * * * *"))
 	o.Disabled, o.Overlap = true, Queue
@@ -180,7 +180,7 @@ func TestAskedWhileDisabled(t *testing.T) {
 	}
 }
 
-// One whose target may not work is not fired, and is looked at again.
+// An order that is held does not fire, and is checked again later.
 func TestHeld(t *testing.T) {
 	s := start(t, order("a", on("x")), order("b", on("x")))
 	reason := "its pool is suspended"
@@ -205,7 +205,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// Fault of the original: one event fired at every tick.
+// An event fires an order once, not at every tick.
 func TestEventOnce(t *testing.T) {
 	s := start(t, order("a", on("bead.closed")))
 	s.event("bead.closed")
@@ -218,7 +218,7 @@ func TestEventOnce(t *testing.T) {
 	}
 }
 
-// A storm of events while runs go on: each belongs to one run.
+// Each of many events during runs belongs to exactly one run.
 func TestEventStorm(t *testing.T) {
 	s := start(t, order("a", on("bead.*")))
 	s.event("bead.closed", "bead.closed") // seen
@@ -259,7 +259,7 @@ func TestEventsOfItself(t *testing.T) {
 	}
 }
 
-// What could not be written has not happened, and nothing of it is lost.
+// A firing that could not be stored is undone, and nothing is lost.
 func TestRefused(t *testing.T) {
 	s := start(t, order("a", on("x")), order("b", at(t, "0 * * * *")))
 	s.full = true
@@ -297,7 +297,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// However many are asked for, and however far apart: they are found at once, and end with the calendar.
+// Next is fast for any number of times at any distance, and ends with the calendar.
 func TestNextIsBounded(t *testing.T) {
 	seldom := order("seldom", at(t, "* * * * * *"), every(24*365*10*time.Hour))
 	seldom.All = true

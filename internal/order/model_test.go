@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Whatever happens in whatever order: what an engine has promised holds.
+// The guarantees of an engine hold for random inputs.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		overlap := spec.Overlap(rapid.IntRange(0, 2).Draw(rt, "overlap"))
@@ -68,7 +68,7 @@ func TestModel(t *testing.T) {
 				}
 			},
 		})
-		// In the end all that waits is handed over.
+		// In the end all pending events are handed to runs.
 		s.full, s.truth, s.length = false, true, 0
 		s.e.Suspend(false)
 		s.run(3 * time.Hour)

@@ -1,6 +1,6 @@
 // Package order decides when a command or a task that waits for its gates is due. An Engine
-// is a pure state machine: its caller tells it the time and what has happened, and it
-// answers what to do. It starts nothing, writes nothing, and examines only what is due.
+// is a pure state machine: its caller passes it the time and events, and it returns actions.
+// It starts nothing, writes nothing, and examines only orders that are due.
 //
 // It guarantees the following to a caller that stores the State of each firing before it
 // carries it out:
@@ -12,8 +12,8 @@
 //   - A cooldown counts the time since the last run began: by the clock of the machine since
 //     boot, which cannot be set, and across a boot by the calendar, but never backwards.
 //   - Each event counts once, and belongs to one run.
-//   - No order fires on its own effects, as far as the log tells; and events fire it at a
-//     bounded pace.
+//   - No order fires on its own effects, if the log shows them as such; and events fire it at
+//     a bounded pace.
 package order
 
 import (
@@ -60,9 +60,9 @@ func schedules(o *Order) string {
 	return strings.Join(all, "; ")
 }
 
-// wants reports whether an event counts for the order. Events that it has caused do not, as
-// that would never end: those of its own runs, of what these have asked for, and of runs of
-// other orders that follow from that.
+// wants reports whether an event counts for the order. Events that it has caused do not count, since
+// that would never end: those of its own runs, of actions that these have requested, and of runs of
+// other orders that follow.
 func wants(o *Order, e event.Event, causes []string) bool {
 	g := o.Gate(Event)
 	return g != nil && !slices.Contains(causes, o.Name) && Filter(g.On).Match(e) && e.Type != event.EventsCompacted &&

@@ -14,7 +14,7 @@ type Run struct {
 	Number  uint64    `json:"number"`
 	Order   string    `json:"order"`
 	Reason  string    `json:"reason"`
-	By      string    `json:"by,omitempty"` // who fired it; its gates if empty
+	By      string    `json:"by,omitempty"` // the person or order that fired it; its gates if empty
 	Status  Status    `json:"status"`
 	Attempt int       `json:"attempt"` // from 1
 	FiredAt time.Time `json:"fired_at"`
@@ -27,14 +27,14 @@ type Run struct {
 	Signal   string        `json:"signal,omitempty"`
 	Error    string        `json:"error,omitempty"`
 	Duration time.Duration `json:"duration_ns,omitempty"` // of the last attempt
-	Task     string        `json:"task,omitempty"`        // that was made
+	Task     string        `json:"task,omitempty"`        // the task that was created
 	Events   *Batch        `json:"events,omitempty"`
 	Causes   []string      `json:"causes,omitempty"` // orders that have led to it
 	Timeout  time.Duration `json:"timeout_ns,omitempty"`
 	Boot     string        `json:"boot,omitempty"` // of the machine, when the attempt was stored
 }
 
-// Status tells how far a run is.
+// Status is the status of a run.
 type Status string
 
 // Statuses of a run.
@@ -62,7 +62,7 @@ func Retry(o *Order, attempt int, s Status) (delay time.Duration, again bool) {
 // MaxName bounds the name of an order, in bytes.
 const MaxName = 100
 
-// CheckName returns an error that tells what is wrong with the name of an order.
+// CheckName returns an error if the name of an order is invalid.
 func CheckName(name string) error {
 	switch {
 	case name == "":

@@ -10,8 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// sim drives an engine through simulated time, and remembers what it
-// has written.
+// sim drives an engine through simulated time, and stores its states.
 type sim struct {
 	t      testing.TB
 	e      *Engine
@@ -29,12 +28,12 @@ type sim struct {
 	full   bool // nothing can be written
 	steps  int
 	count  map[string]int // runs that go on
-	most   int            // at once, of one order
+	most   int            // concurrent runs of one order
 	given  map[string][]Batch
 	log    []event.Type
 	causes []string              // "name [causes]" of each run, since want
 	led    map[string][][]string // causes of all runs
-	slow   int                   // how often it was told that an order is held to its pace
+	slow   int                   // the number of Slow actions
 }
 
 type ending struct {
@@ -51,7 +50,7 @@ func start(t testing.TB, orders ...*Order) *sim {
 	return s
 }
 
-// open begins another life of the daemon.
+// open starts another daemon.
 func (s *sim) open() {
 	s.e = New(s.orders, s.states, s.seq, s.now)
 	clear(s.count)
@@ -62,7 +61,7 @@ func (s *sim) open() {
 	s.step()
 }
 
-// replace makes others the orders of the engine, as a change of the file does.
+// replace replaces the orders of the engine, as a change of the file does.
 func (s *sim) replace(all ...*Order) {
 	s.orders = all
 	for _, gone := range s.e.Replace(all, s.states, s.e.Seen(), s.now) {
@@ -134,7 +133,7 @@ func (s *sim) do(a Action) {
 	}
 }
 
-// run lets the daemon run for a while: it wakes when the engine says so.
+// run lets the daemon run for a while. It wakes after Engine.Wait.
 func (s *sim) run(d time.Duration) {
 	until := s.now.Up + d
 	for s.now.Up < until {

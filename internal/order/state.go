@@ -37,21 +37,21 @@ type State struct {
 	Created time.Time `json:"created"` // when the order was first in force
 	// Fired is when its last run began; zero if there is none.
 	Fired Stamp `json:"fired,omitzero"`
-	// Considered: all times of Schedules up to this one are handled.
+	// Considered is the time up to which all times of Schedules are handled.
 	Considered time.Time `json:"considered"`
 	Schedules  string    `json:"schedules,omitempty"`
 	// Waiting is a time of its schedules that has come and could not fire yet.
 	Waiting time.Time `json:"waiting,omitzero"`
-	// Cursor: all events up to this one belong to a run or do not count.
+	// Cursor is the number of the event up to which all events belong to a run or do not count.
 	Cursor uint64 `json:"cursor"`
-	// Asked: it was asked to run once more after the run in progress.
+	// Asked is set if another run was requested to follow the one in progress.
 	Asked bool `json:"asked,omitempty"`
-	// Off: it was disabled or not in the file at the last decision. What happens meanwhile
-	// does not count for it.
+	// Off is set if the order was disabled or not in the file at the last decision. Events and
+	// times do not count for it meanwhile.
 	Off bool `json:"off,omitempty"`
-	// ByHand is what a person has decided, if anything.
+	// ByHand is the choice of a person, if any.
 	ByHand Choice `json:"by_hand,omitempty"`
-	// Lead tells how far the runs that events have fired were ahead of their pace at LeadAt.
+	// Lead is how far the runs that events have fired were ahead of their pace at LeadAt.
 	Lead   time.Duration `json:"lead_ns,omitempty"`
 	LeadAt Stamp         `json:"lead_at,omitzero"`
 	// PacedAt is when events began to fire it at that pace only; zero if they fire it freely.

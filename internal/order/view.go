@@ -14,7 +14,7 @@ type View struct {
 	Enabled bool
 	Running int
 	Pending int // events that wait
-	// Due: it would fire now. Why tells the reason, or what prevents it.
+	// Due is set if the order would fire now. Why is the reason, or what prevents it.
 	Due bool
 	Why string
 	// Next is when its gates may open next; zero if the clock does not decide that.
@@ -117,7 +117,7 @@ func (en *entry) nextOf(g Gate, now Now) time.Time {
 
 // Next returns the next n times at which an order fires, if the clock alone decides that:
 // those of its schedules, or those of its cooldown if no run takes longer. There are fewer
-// if the calendar ends before, with the year 9999. The error tells why there are none.
+// if the calendar ends before, with the year 9999. The error says why there are none.
 func (e *Engine) Next(name string, now Now, n int) (all []time.Time, err error) {
 	all, err = e.next(name, now, n)
 	return slices.DeleteFunc(all, func(at time.Time) bool { return at.Year() > lastYear }), err

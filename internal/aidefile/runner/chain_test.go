@@ -23,7 +23,7 @@ func (b *harness) next() *harness {
 	return n
 }
 
-// The runs of a chain have a budget together, as each is a program of its own.
+// The runs of a chain share a budget, although each is a process of its own.
 func TestChain(t *testing.T) {
 	const use = `printf x >>calls; echo '{"usage":{"output_tokens":60}}'; test -e ok`
 	b := newHarness(t, "[budget]\ntokens = 100\nchain_tokens = 150\nmax_retries = 0\n[hooks]\non_spawn = [\"h.sh\"]\n", use)
@@ -59,7 +59,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// Without such a budget each run has one of its own.
+// Without a budget of the chain each run has its own budget.
 func TestABudgetForEachRun(t *testing.T) {
 	b := newHarness(t, "[budget]\ntokens = 100\nmax_retries = 0\n", `echo '{"usage":{"output_tokens":60}}'; exit 1`)
 	for range 5 {
@@ -70,7 +70,7 @@ func TestABudgetForEachRun(t *testing.T) {
 	}
 }
 
-// A run that is killed has spent what it said by then.
+// The tokens that a killed run has reported count for the chain.
 func TestAKilledRunHasSpent(t *testing.T) {
 	b := newHarness(t, "[budget]\nchain_tokens = 1000\n", `echo '{"type":"assistant","message":{"id":"a","usage":{"output_tokens":300}}}'; sleep 600`)
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -105,8 +105,8 @@ func TestADamagedChain(t *testing.T) {
 	}
 }
 
-// What the command lines of models print is counted while they print it, or at
-// their end, and ends them when it is too much.
+// The tokens that command lines of models print are counted at once or at their end. A call that
+// exceeds the budget is ended.
 func TestTokensOnTheOutput(t *testing.T) {
 	message := func(id string, n int) string {
 		return fmt.Sprintf(`{"type":"assistant","message":{"id":%q,"content":[{"type":"text","text":"step"}],"usage":{"input_tokens":4,"cache_read_input_tokens":5000,"output_tokens":%d}}}`, id, n)
@@ -161,7 +161,7 @@ func TestAHugeOutput(t *testing.T) {
 	}
 }
 
-// Which of its words counts is for the project to say.
+// The project selects where the command reports its tokens.
 func TestSourcesOfUsage(t *testing.T) {
 	for _, c := range []struct {
 		source aidefile.Source

@@ -7,8 +7,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/agentcli"
 )
 
-// output keeps what a call of the command prints: its reports about itself and the end of
-// its text.
+// output collects the output of a call of the command: its reports about itself and the end of its
+// text.
 type output struct {
 	mu     sync.Mutex
 	stream agentcli.Stream

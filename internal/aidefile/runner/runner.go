@@ -1,8 +1,8 @@
 // Package runner makes one run of an agent with an Aidefile. A run is a program of its own,
 // which the runtime of the agent starts and which outlives the daemon. It reads the Aidefile
 // and the secrets, runs the hooks, and calls the command of the project until it succeeds or
-// the budget is used up. Then it stores a summary, runs the last hooks, and exits with a code
-// that tells the result (aidefile.Result). It restarts nothing.
+// the budget is used up. Then it stores a summary, runs the last hooks, and exits with the code of
+// its result (aidefile.Result). It restarts nothing.
 package runner
 
 import (
@@ -32,7 +32,7 @@ const Arg = "aide-run"
 // Argv returns the command of an incarnation: the program exe with the file of a RunRequest.
 func Argv(exe, request string) []string { return []string{exe, Arg, request} }
 
-// RunRequest describes a run that is to be made.
+// RunRequest describes a run to make.
 type RunRequest struct {
 	Aidefile string            `json:"aidefile"` // absolute path
 	Settings aidefile.Settings `json:"settings"`
@@ -129,7 +129,7 @@ func (s *stopped) Error() string { return "stopped" }
 
 // Runner makes one run.
 type Runner struct {
-	// Tell is called with a line about what the run does.
+	// Tell is called with a line about the progress of the run.
 	Tell func(string)
 
 	request  RunRequest

@@ -20,7 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// bench is an agent of a test.
+// harness is an agent with an Aidefile, and a run of it.
 type harness struct {
 	*Runner
 	t    *testing.T
@@ -30,7 +30,7 @@ type harness struct {
 	told []string
 }
 
-// newBench makes an agent with an Aidefile, whose command is a shell script.
+// newHarness creates an agent with an Aidefile whose command is a shell script.
 func newHarness(t *testing.T, file, script string, env ...string) *harness {
 	t.Helper()
 	b := &harness{t: t, dir: t.TempDir()}
@@ -72,7 +72,7 @@ func (b *harness) read(name string) string {
 
 func (b *harness) last() string { return b.told[len(b.told)-1] }
 
-// run makes the run, and fails unless it ends like this, for that reason.
+// run makes the run, and fails the test unless it ends with the result for the reason.
 func (b *harness) run(ctx context.Context, result aidefile.Result, reason string) {
 	b.t.Helper()
 	if got := b.Run(ctx); got != result || !strings.Contains(b.last(), reason) {
@@ -143,7 +143,7 @@ func TestNoSuchCommand(t *testing.T) {
 }
 
 func TestNothingIsLeftOfWhatIsTooSlow(t *testing.T) {
-	// Long enough for a busy machine to write the number of the child.
+	// Long enough for a busy machine to write the pid of the child.
 	b := newHarness(t, "[budget]\ntimeout = \"2s\"\n", `trap "" TERM; (trap "" TERM; while :; do sleep 1; done) & echo $! >child; wait`)
 	b.run(context.Background(), aidefile.TimedOut, "2s")
 	var pid int
@@ -240,8 +240,8 @@ func TestTheNextTryIsToldOfTheLast(t *testing.T) {
 	}
 }
 
-// Between two tries is the pause of the policy, and none after the last; a stop
-// and the timeout end it at once.
+// The delay of the policy comes between two attempts, and none after the last. A stop and the timeout
+// end it at once.
 func TestPauses(t *testing.T) {
 	for _, tt := range []struct {
 		daemon string
@@ -289,7 +289,7 @@ func TestALongTask(t *testing.T) {
 	b.run(context.Background(), aidefile.Faulty, "has 204800 bytes, expected at most 131071")
 }
 
-// A task is never an option of the command.
+// A task never becomes an option of the command.
 func TestTaskIsNoOption(t *testing.T) {
 	b := newHarness(t, "", "touch called")
 	b.request.Task = "--dangerously-skip-permissions"
@@ -321,7 +321,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// What prints JSON writes some letters in another way.
+// A secret is also hidden in the spelling of JSON.
 func TestSecretsInJSON(t *testing.T) {
 	for _, c := range []struct{ secret, line string }{
 		{`pass"word\end`, `{"result":"it is pass\"word\\end, really"}`},
@@ -366,7 +366,7 @@ func TestSecretFiles(t *testing.T) {
 	b.run(context.Background(), aidefile.Faulty, "is no regular file")
 }
 
-// However a text is cut into writes, nothing of a secret gets through, and all else does.
+// For any split into writes, no part of a secret is written, and all other text is.
 func TestRedactor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &secrets{}
@@ -400,7 +400,7 @@ func TestRedactor(t *testing.T) {
 	})
 }
 
-// A line without an end is passed on, too.
+// A line without an end is written, too.
 func TestRedactorOfALongLine(t *testing.T) {
 	s := &secrets{}
 	if err := s.find([]string{"KEY"}, "", map[string]string{"KEY": "secret-value"}); err != nil {
@@ -446,7 +446,7 @@ func TestHooks(t *testing.T) {
 	b.run(context.Background(), aidefile.Failed, "on_complete b.sh: exit code 6")
 }
 
-// A hook that hangs ends, and so does gh.
+// A hook that hangs is ended, and so is gh.
 func TestWhatHangs(t *testing.T) {
 	const hang = "sleep 600 & wait"
 	hanging := func(t *testing.T, file string) *harness {

@@ -11,10 +11,9 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Act carries out an action that was asked for by hand. It calls before with the state of
-// the agent first, and returns its error if that says that nothing else is to be done.
-// restartCounted restarts the agent as its limit allows.
-// The context of a restart must not end before the restart is done.
+// Act carries out an action that a person or an order has asked for. It first calls before with the
+// state of the agent, and returns its error if that reports done. restartCounted restarts the agent
+// as its limit allows. The context of a restart must not end before the restart is done.
 func (m *Manager) Act(ctx context.Context, path string, action control.Action,
 	before func(info supervisor.ChildInfo, restartCounted func(cause error) error) (done bool, err error)) error {
 	a := m.of(path)
@@ -83,7 +82,7 @@ func (m *Manager) start(ctx context.Context, path string, a *agent, t Target, in
 	return control.StartChild(ctx, t.Supervisor, info)
 }
 
-// resume has an agent wait for its triggers again.
+// resume makes an agent wait for its triggers again.
 func resume(ctx context.Context, a *agent, t Target, info supervisor.ChildInfo, forgotten bool) error {
 	a.hold(supervisor.NoReason)
 	switch {
@@ -124,7 +123,7 @@ func (m *Manager) reset(ctx context.Context, path string, a *agent, t Target, in
 	return t.Supervisor.Reset(t.ID)
 }
 
-// resetChain forgets the tokens that the chain of runs has used.
+// resetChain begins a new chain of runs, which has used no tokens.
 func (a *agent) resetChain() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -39,7 +39,7 @@ func (a *agent) restore(file string) {
 	}
 }
 
-// policy returns the policy that is in force.
+// policy returns the current policy.
 func (a *agent) policy() aidefile.Policy {
 	a.mu.Lock()
 	defer a.mu.Unlock()

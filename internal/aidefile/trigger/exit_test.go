@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// The exit of a run is the status that it sent last, unless a signal has ended it.
+// The exit of a run carries the status that it sent last, unless a signal has ended it.
 func TestReportedRun(t *testing.T) {
 	const status = "try 1 of 4, 100 tokens left"
 	for _, tt := range []struct {

@@ -29,7 +29,7 @@ func (m *Manager) fire(ctx context.Context, path string, q runner.RunRequest) er
 	err := m.tryFire(ctx, path, a, q)
 	select {
 	case <-m.Stopping:
-		return err // of a daemon that stops no event is needed
+		return err // a daemon that stops logs no event
 	default:
 	}
 	if errors.Is(err, ErrSkipped) && ctx.Err() == nil {
@@ -93,7 +93,7 @@ func (m *Manager) recordSkipped(path string, q runner.RunRequest, reason string,
 	}.With(data))
 }
 
-// source names what has asked for a run.
+// source names the origin of a run.
 func source(q runner.RunRequest) string {
 	switch {
 	case q.Issue > 0:

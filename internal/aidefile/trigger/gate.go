@@ -18,16 +18,16 @@ type starter = func(context.Context) (supervisor.Process, error)
 // runs. It stops the start of a supervisor, and a restart of all its children, from
 // beginning a run. Each agent has a gate of its own.
 type runGate struct {
-	// ended, unless nil, is called with the exit of each run before its supervisor gets
-	// it. asked tells whether the run was asked to stop, follows whether the policy has
-	// another run follow. Set it before the first start.
+	// ended, unless nil, is called with the exit of each run before its supervisor gets it.
+	// asked is set if the run was asked to stop, and follows if another run follows by policy.
+	// Set ended before the first start.
 	ended func(exit supervisor.Exit, asked, follows bool)
 
 	policy aidefile.Policy
 
 	mu      sync.Mutex
 	fired   bool // a trigger has started a run that has not passed yet
-	follows bool // the chain goes on
+	follows bool // another run of the chain follows
 }
 
 // newRunGate returns a gate, which is open if a run is in progress or pending.

@@ -59,8 +59,8 @@ func (m *Manager) queue(path string) *aidefile.Queue {
 	return m.queues[key]
 }
 
-// issueOps returns the operations that store which issues the agent has taken, if that
-// has changed since they were returned last.
+// issueOps returns the operations that store the issues that the agent has taken, if these have
+// changed since the last call.
 func (a *agent) issueOps(path string) []store.Op {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -69,7 +69,7 @@ func (a *agent) issueOps(path string) []store.Op {
 	}
 	value, err := json.Marshal(a.queue)
 	if err != nil || len(value) > store.MaxValue {
-		return nil // tens of thousands of issues are kept in memory alone
+		return nil // tens of thousands of issues are kept only in memory
 	}
 	a.changed = false
 	return []store.Op{{Kind: store.Put, Key: issuesKey(path), Value: value}}
@@ -88,7 +88,7 @@ func (a *agent) runEnded(exit supervisor.Exit, asked, follows bool) {
 	switch {
 	case exit.Kind == supervisor.Normal:
 		a.queue.End(q.Issue)
-		// The run that follows a success is not for this issue, which is done.
+		// The issue is done, so a run that follows is not for it.
 		q.Issue, q.Task = 0, aidefile.Trigger{Kind: aidefile.Issue}.Task()
 	case asked, exit.Kind == supervisor.Lost && !follows: // not a failure of the agent
 		a.queue.Free(q.Issue)

@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// What gh says when it cannot tell of the issues, and when there are many.
+// Failures of gh are reported, and long lists of issues are read.
 func TestListIssues(t *testing.T) {
 	for _, c := range []struct {
 		name, gh string // a shell script, or "" for none
@@ -79,8 +79,8 @@ type fleet struct {
 
 func (f fleet) Aidefile(string) *aidefile.Agent { return f.file }
 
-// The event of a reset may come when the next run has begun. The issue of that run stays
-// taken; the issue of a run that was stopped during a delay does not.
+// The event of a reset may arrive after the next run has begun. The issue of that run stays taken,
+// unlike the issue of a run that was stopped during a delay.
 func TestIssueAfterAReset(t *testing.T) {
 	file := &aidefile.Agent{Path: "/Aidefile", File: aidefile.Default()}
 	m := New(Options{Agents: fleet{file: file}})

@@ -18,9 +18,9 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Agents are the agents of the fleet, as far as triggers need them.
+// Agents gives triggers access to the agents of the fleet.
 type Agents interface {
-	// FullPath completes a path that a person may have shortened.
+	// FullPath completes a path whose first segment may be left out.
 	FullPath(path string) string
 	// Has reports whether the fleet has an agent.
 	Has(path string) bool
@@ -28,10 +28,9 @@ type Agents interface {
 	Aidefile(path string) *aidefile.Agent
 	// Locate returns the supervisor of an agent and its ID there.
 	Locate(path string) (*supervisor.Supervisor, string, error)
-	// ChildSpec returns the specification with which an agent is started that its
-	// supervisor has forgotten.
+	// ChildSpec returns the specification to start an agent that its supervisor has forgotten.
 	ChildSpec(path string) supervisor.ChildSpec
-	// IsDraining reports whether an agent is asked to finish and stay down.
+	// IsDraining reports whether an agent is drained and stays down afterwards.
 	IsDraining(path string) bool
 	// Hold records that an agent that its supervisor has forgotten stays down.
 	Hold(path string, why supervisor.Reason)
@@ -40,7 +39,7 @@ type Agents interface {
 	Release(path string) bool
 }
 
-// Options connect a Manager with the rest of the daemon. All are needed, except Dir.
+// Options connect a Manager with the rest of the daemon. All except Dir are required.
 type Options struct {
 	Store  store.Store
 	Log    *event.Log
@@ -49,7 +48,7 @@ type Options struct {
 	// Dir has a directory for each agent, with the request of its last run and its
 	// files; if it is empty no requests are written.
 	Dir string
-	// Once: the tree runs once, so an agent that only a person starts runs at once.
+	// Once is set if the tree runs once; an agent that only a person starts then runs at once.
 	Once bool
 	// Go runs a function in the background, with a context that ends with the daemon.
 	Go func(func(context.Context))
@@ -97,7 +96,7 @@ func (m *Manager) HeldBy(path string) supervisor.Reason {
 	return supervisor.NoReason
 }
 
-// Past is what the records of the previous daemon say about an agent.
+// Past is the state of an agent in the records of the previous daemon.
 type Past struct {
 	State    string           // of a supervisor.State; "" if there is no record
 	NextAt   time.Time        // of a pending restart
@@ -106,9 +105,8 @@ type Past struct {
 	Orderly  bool             // the daemon stopped its agents
 }
 
-// Add adds an agent, and returns what its supervisor knows of it before its first start.
-// A run that is in progress or pending goes on; otherwise none begins with the tree. No
-// count of restarts survives the daemon.
+// Add adds an agent, and returns the saved state for its supervisor. A run that is in progress or
+// pending continues; otherwise none begins with the tree. No count of restarts survives the daemon.
 func (m *Manager) Add(path string, file *aidefile.Agent, s *supervisor.Saved, p Past) *supervisor.Saved {
 	if s == nil {
 		s = new(supervisor.Saved)
@@ -134,7 +132,7 @@ func (m *Manager) Add(path string, file *aidefile.Agent, s *supervisor.Saved, p 
 	return s
 }
 
-// add adds an agent unless it is known. goesOn tells that a run is in progress or pending.
+// add adds an agent unless it is known. goesOn is set if a run is in progress or pending.
 func (m *Manager) add(path string, file *aidefile.Agent, goesOn bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -222,7 +220,7 @@ func (m *Manager) all() map[string]*agent {
 	return maps.Clone(m.byPath)
 }
 
-// target returns where an agent is in the tree.
+// target returns the place of an agent in the tree.
 func (m *Manager) target(path string, a *agent) (Target, error) {
 	sup, id, err := m.Agents.Locate(path)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// API returns what the API shows of an agent with an Aidefile, and when its schedules are
-// due next if it waits for them. It returns nil for other agents.
+// API returns an agent with an Aidefile as the API shows it, and when its schedules are due next if it
+// waits for them. It returns nil for other agents.
 func (m *Manager) API(path string, i supervisor.ChildInfo) (*Info, *time.Time) {
 	a := m.of(path)
 	if a == nil {

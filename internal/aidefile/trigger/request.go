@@ -12,8 +12,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 )
 
-// Launch returns the command of an agent with an Aidefile, and what is added to its
-// environment: the secrets that the daemon has in its own.
+// Launch returns the command of an agent with an Aidefile, and additions to its environment: the
+// secrets in the environment of the daemon.
 func (m *Manager) Launch(path string, file *aidefile.Agent) (argv, env []string) {
 	for _, key := range file.File.Vault {
 		if value, ok := os.LookupEnv(key); ok {

@@ -20,7 +20,7 @@ var Fire = api.Route[FireRequest, api.None]{
 		"now, because one is in progress or pending, or the agent was stopped by hand.",
 }
 
-// FireRequest says which agent is to run.
+// FireRequest names the agent to run.
 type FireRequest struct {
 	_ struct{} `doc:"Which agent is to run."`
 
@@ -48,7 +48,7 @@ type Info struct {
 // MaxTask bounds FireRequest.Task, in bytes.
 const MaxTask = 256 << 10
 
-// Register makes a server answer requests about triggers.
+// Register adds the handler of the route to a server.
 func (m *Manager) Register(s *api.Server) { Fire.Handle(s, m.handleFire) }
 
 func (m *Manager) handleFire(ctx context.Context, _ token.Caller, req FireRequest) (none api.None, err error) {

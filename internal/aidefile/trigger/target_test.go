@@ -17,7 +17,7 @@ import (
 
 var errFailed = errors.New("failed")
 
-// life is a run of a test: it lasts, and ends as it is told.
+// fakeRun is a run that lasts some time and ends with a prepared exit.
 type fakeRun struct {
 	done chan struct{}
 	stop chan struct{}
@@ -42,7 +42,7 @@ func newFakeRun(d time.Duration, exit supervisor.Exit) *fakeRun {
 	return l
 }
 
-// rig is an agent in a tree.
+// harness is an agent below a supervisor.
 type harness struct {
 	Target
 	begun []time.Time          // when its runs began
@@ -100,7 +100,7 @@ func (r *harness) end() {
 	r.Supervisor.Wait()
 }
 
-// sleeps are the times between the end of a run of so long and the next.
+// sleeps returns the delays between runs of a known duration, in seconds.
 func (r *harness) sleeps(run time.Duration) (all []float64) {
 	for i := 1; i < len(r.begun); i++ {
 		all = append(all, (r.begun[i].Sub(r.begun[i-1]) - run).Seconds())
@@ -108,7 +108,8 @@ func (r *harness) sleeps(run time.Duration) (all []float64) {
 	return all
 }
 
-// script is runs that end well where it says so; the last letter goes on.
+// script returns runs that succeed for "+" and cannot be started for "!". Others fail, and the last
+// letter repeats.
 func script(s string) func(int) *fakeRun {
 	return func(n int) *fakeRun {
 		switch s[min(n, len(s)-1)] {
@@ -125,7 +126,7 @@ func policy(r supervisor.Restart, most int, b supervisor.BackoffKind) aidefile.P
 	return aidefile.Policy{Restart: r, MaxRestarts: most, Backoff: b}
 }
 
-// From one firing, how many runs, and the sleeps between them.
+// A chain of one firing has the expected runs and delays.
 func TestChains(t *testing.T) {
 	const always, onFailure, never = supervisor.Permanent, supervisor.Transient, supervisor.Temporary
 	const exp, lin, fix = supervisor.Exponential, supervisor.Linear, supervisor.Fixed
@@ -238,7 +239,7 @@ func TestAfterGivingUpEachFiringIsOneRun(t *testing.T) {
 	})
 }
 
-// Each agent counts for itself.
+// Each agent has its own count.
 func TestAgentsOfOneSupervisor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, policy(supervisor.Transient, 2, supervisor.Fixed), script("-"))
@@ -287,7 +288,7 @@ func TestNothingElseBeginsARun(t *testing.T) {
 		r := newHarness(t, policy(supervisor.Permanent, 10, supervisor.Fixed), script("-"))
 		defer r.end()
 		ctx := context.Background()
-		// As a supervisor does that restarts all its children.
+		// A supervisor that restarts all of its children does this.
 		if _, err := r.Supervisor.RestartChild(ctx, r.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -311,7 +312,7 @@ func TestNothingElseBeginsARun(t *testing.T) {
 	})
 }
 
-// model is aide in a few lines: what follows the end of a run.
+// model is a simple implementation of the policy: it decides what follows a run.
 type model struct {
 	policy  aidefile.Policy
 	count   int // consecutive restarts
@@ -343,7 +344,7 @@ func (m *model) ended(success bool) (sleep time.Duration, again bool, gaveUp boo
 	return min(sleep, 300*time.Second), true, false
 }
 
-// Random agents, random ends, firings at random times: the tree does what the model says.
+// The tree follows the model for random policies, exits and firings.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := policy(
@@ -371,7 +372,7 @@ func TestModel(t *testing.T) {
 					sleep, again, _ := m.ended(success)
 					if !again {
 						next = -1
-						// Busy until its end: the firings are not within it, see below.
+						// The run lasts until the next firing, which is never within it; see below.
 						continue
 					}
 					next += time.Second + sleep
@@ -411,8 +412,8 @@ type every time.Duration
 func (e every) Next(t time.Time) time.Time { return t.Truncate(time.Duration(e)).Add(time.Duration(e)) }
 func (e every) String() string             { return fmt.Sprint(time.Duration(e)) }
 
-// A day of aide's uptime-monitor: its cron begins it, and from then on it
-// is kept alive, whatever its cron does.
+// A schedule starts a monitor with the policy always, which then runs all day, whatever its schedule
+// does.
 func TestADay(t *testing.T) {
 	const run = 20 * time.Second
 	for _, c := range []struct {
@@ -457,7 +458,7 @@ func TestADay(t *testing.T) {
 				<-ended
 				r.end()
 
-				// The day as aide's description tells it.
+				// The expected course of the day.
 				var expected []time.Duration
 				m := model{policy: p}
 				free := time.Duration(0)

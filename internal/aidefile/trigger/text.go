@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile"
 )
 
-// Reason tells people why an agent is in its state, "" if its supervisor knows.
+// Reason explains the state of an agent, or returns "" if its supervisor does.
 func (a *Info) Reason() string {
 	switch a.State {
 	case aidefile.Idle.String():
@@ -21,8 +21,7 @@ func (a *Info) Reason() string {
 	return ""
 }
 
-// Outlook tells people what happens to an agent next and what they can do, "" if its
-// supervisor knows.
+// Outlook returns what happens to an agent next and what people can do, or "" if its supervisor does.
 func (a *Info) Outlook(path string) (next, hint string) {
 	switch a.State {
 	case aidefile.Idle.String(), aidefile.Done.String():
@@ -37,7 +36,7 @@ func (a *Info) Outlook(path string) (next, hint string) {
 	return "", ""
 }
 
-// when tells people when triggers start a run.
+// when returns the condition under which triggers start a run.
 func when(triggers []string) string {
 	all := make([]string, len(triggers))
 	for i, t := range triggers {
@@ -53,7 +52,7 @@ func when(triggers []string) string {
 	return strings.Join(all, " or ")
 }
 
-// Evidence tells people what is known of the runs of an agent.
+// Evidence returns facts about the runs of an agent.
 func (a *Info) Evidence() (all []string) {
 	if a.Fired != nil {
 		all = append(all, fmt.Sprintf("its last run was started by %s, %v ago: %s", a.FiredBy,
@@ -65,7 +64,7 @@ func (a *Info) Evidence() (all []string) {
 	return all
 }
 
-// because tells people why the agent was given up.
+// because returns why the agent was given up.
 func (a *Info) because() string {
 	if a.Spent {
 		return "as its chain of runs has used up its tokens"

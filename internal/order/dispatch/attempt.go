@@ -14,19 +14,19 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// hasJob reports whether an earlier dispatcher has started a command for the run, whatever
-// the order is now.
+// hasJob reports whether an earlier dispatcher has started a command for the run, even if the order
+// has changed since.
 func (r *activeRun) hasJob() bool {
 	all, err := r.d.o.Jobs.List(r.d.ctx)
 	if err != nil {
-		return true // the attempt finds out
+		return true // the attempt will find out
 	}
 	_, found := all[jobID(&r.record)]
 	return found
 }
 
-// attempt runs the command once when there is a slot for it, and notes how it ended. o is
-// nil if the order was removed.
+// attempt runs the command once when a slot is free, and records the result. o is nil if the order was
+// removed.
 func (r *activeRun) attempt(ctx context.Context, o *spec.Order) (output []string) {
 	if r.noteStop(); r.record.Status.Over() && !r.old {
 		return nil
@@ -94,8 +94,8 @@ func short(text string) string {
 	return text
 }
 
-// startJob starts or finds the command, and repeats that until it is known whether it
-// runs. fs.ErrNotExist tells that nothing is left of the command, and that it may have run.
+// startJob starts or finds the command, and retries until it is known whether it runs. The error is
+// fs.ErrNotExist if nothing is left of the command, which may have run.
 func (r *activeRun) startJob(ctx context.Context, o *spec.Order) (*job.Job, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		j, err := r.tryStartJob(ctx, o)
@@ -144,7 +144,7 @@ func (r *activeRun) tryStartJob(ctx context.Context, o *spec.Order) (*job.Job, e
 	return j, err
 }
 
-// jobSpec returns the job of the run as far as its record tells.
+// jobSpec returns the part of the job that follows from the record of the run.
 func (r *activeRun) jobSpec() job.Spec {
 	return job.Spec{ID: jobID(&r.record), Attempt: uint64(r.record.Attempt), Timeout: r.record.Timeout}
 }

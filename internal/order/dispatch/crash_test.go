@@ -29,9 +29,8 @@ var (
 
 const daemonArg = "orders-daemon"
 
-// daemonMain is a daemon that runs orders in a directory, and says "fired" for
-// each run until it is killed. With "last" nothing new is fired, and it ends
-// when all runs have.
+// daemonMain is a daemon that runs orders in a directory, and prints "fired" for each run until it is
+// killed. With "last" it fires nothing new, and exits when all runs have ended.
 func daemonMain(args []string) int {
 	dir, last := args[0], len(args) > 1
 	fail := func(err error) int {
@@ -110,7 +109,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// However often the daemon is killed: no run begins twice, and none is forgotten.
+// No run begins twice and none is lost, however often the daemon is killed.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	exe, err := os.Executable()

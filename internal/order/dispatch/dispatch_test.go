@@ -81,8 +81,7 @@ func TestByHand(t *testing.T) {
 	}
 }
 
-// Faults of the original: conditions and cooldowns with runs that take longer
-// than a tick ran several times at once.
+// Conditions and cooldowns do not start a second run while a long one is in progress.
 func TestOneAtATime(t *testing.T) {
 	for name, gate := range map[string]spec.Gate{
 		"condition": {Kind: spec.Condition, Check: []string{"true"}, Limit: waitTimeout, Every: time.Millisecond},
@@ -100,7 +99,7 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-// Fault of the original: an event order with a command fired at every tick.
+// An event fires a command once, not at every tick.
 func TestEventOnce(t *testing.T) {
 	p := newHarness(t)
 	d := p.open(p.sh("a", `cat >>got; echo "$COPPICE_EVENTS" >>count; echo "$COPPICE_EVENT" >>env`, on("task.closed")))
@@ -121,8 +120,7 @@ func TestEventOnce(t *testing.T) {
 	_ = d
 }
 
-// Fault of the original: at the timeout the shell was killed, and what it had
-// started kept the run going.
+// At the timeout the whole command is killed, not only its shell.
 func TestTimeout(t *testing.T) {
 	p := newHarness(t)
 	o := p.sh("a", "sleep 4321 & echo started; sleep 4321")
@@ -138,7 +136,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// Fault of the original: a cooldown forgot its last run with the history.
+// A cooldown remembers the last run even if the history does not.
 func TestHistoryIsBounded(t *testing.T) {
 	p := newHarness(t)
 	o := p.sh("a", "echo $COPPICE_ORDER_RUN")
@@ -203,7 +201,7 @@ func TestRetriesEnd(t *testing.T) {
 	}
 }
 
-// A run goes on without a dispatcher, and the next one is told of its end.
+// A run continues without a dispatcher, and the next one records its end.
 func TestOutlives(t *testing.T) {
 	p := newHarness(t)
 	if err := syscall.Mkfifo(p.path("go"), 0o600); err != nil {
@@ -232,7 +230,7 @@ func TestOutlives(t *testing.T) {
 	p.runs("a", 2)
 }
 
-// One that is just being started when the dispatcher ends goes on, too.
+// A run that is being started when the dispatcher ends continues, too.
 func TestOutlivesItsStart(t *testing.T) {
 	p := newHarness(t)
 	o := p.sh("a", "echo end", every(time.Hour))
@@ -248,8 +246,8 @@ func TestOutlivesItsStart(t *testing.T) {
 	}
 }
 
-// A run that was written down is started by the next dispatcher if nothing of it
-// was, and interrupted if the machine has been booted since.
+// A recorded run that was not started is started by the next dispatcher, or recorded as interrupted if
+// the machine was booted since.
 func TestWrittenAndNotStarted(t *testing.T) {
 	for boot, want := range map[string]order.Status{"one": order.Completed, "two": order.Interrupted} {
 		p := newHarness(t)
@@ -336,7 +334,7 @@ func TestCheck(t *testing.T) {
 	p.runs("a", 1)
 }
 
-// A check that takes too long has failed, with all that it has started.
+// A check that exceeds its limit fails, and all of its processes are ended.
 func TestCheckTimeout(t *testing.T) {
 	p := newHarness(t)
 	gate := spec.Gate{Kind: spec.Condition, Check: []string{"/bin/sh", "-c", "sleep 4322 & sleep 4322"}, Limit: 50 * time.Millisecond, Every: time.Hour}
@@ -346,7 +344,7 @@ func TestCheckTimeout(t *testing.T) {
 	}
 }
 
-// A check leaves nothing behind, in whatever session.
+// A check leaves no process behind, in any session.
 func TestCheckLeavesNothing(t *testing.T) {
 	p := newHarness(t)
 	gate := spec.Gate{Kind: spec.Condition, Check: []string{"/bin/sh", "-c", "setsid sh -c 'echo $$ >>pids; exec sleep 4324' & while ! [ -s pids ]; do sleep 0.01; done"}, Limit: waitTimeout, Every: time.Hour}
@@ -406,7 +404,7 @@ func TestReplace(t *testing.T) {
 	p.runs("a", 2)
 }
 
-// A storm of events: each is handed over exactly once, in order.
+// Each of many events is handed to a run exactly once, in order.
 func TestStorm(t *testing.T) {
 	const n = 10_000
 	p := newHarness(t)
@@ -435,8 +433,8 @@ func TestStorm(t *testing.T) {
 	t.Logf("%d runs", p.d.List()[0].State.Runs)
 }
 
-// An order is known for good once it is in force: what comes to pass then is not
-// from before it, though the daemon be killed at once.
+// A new order is stored before Open returns: later events count for it even if the daemon is killed at
+// once.
 func TestKnownAtOnce(t *testing.T) {
 	p := newHarness(t)
 	p.open(p.sh("a", "true", on("task.edited")))
@@ -445,7 +443,7 @@ func TestKnownAtOnce(t *testing.T) {
 	}
 }
 
-// The same storm, over dispatchers that come and go in the middle of it.
+// Events are handed over exactly once across restarts of the dispatcher, too.
 func TestStormOverRestarts(t *testing.T) {
 	const n, lives = 10_000, 10
 	p := newHarness(t)

@@ -19,7 +19,7 @@ import (
 // handlers answer requests about orders.
 type handlers struct{ d *Dispatcher }
 
-// Register makes a server answer requests about orders.
+// Register adds the handlers of all routes to a server.
 func (d *Dispatcher) Register(s *api.Server) {
 	h := handlers{d}
 	d.RegisterReadOnly(s)
@@ -28,7 +28,7 @@ func (d *Dispatcher) Register(s *api.Server) {
 	Act.Handle(s, h.act)
 }
 
-// RegisterReadOnly makes a server answer the requests that no running daemon is needed for.
+// RegisterReadOnly adds the handlers of the routes that need no running daemon.
 func (d *Dispatcher) RegisterReadOnly(s *api.Server) {
 	h := handlers{d}
 	List.Handle(s, h.list)
@@ -173,7 +173,7 @@ func (h handlers) act(ctx context.Context, _ token.Caller, req ActRequest) (done
 	return done, h.failed(req.Name, err)
 }
 
-// Counts summarizes the orders; nil if there are none.
+// Counts summarizes the orders. It returns nil if there are none.
 func (d *Dispatcher) Counts() *order.Counts {
 	all := d.List()
 	if len(all) == 0 {

@@ -89,7 +89,7 @@ func TestRequestsFail(t *testing.T) {
 	}
 }
 
-// Without a runner of jobs orders are shown and not fired.
+// Without a job.Runner orders are shown, but do not fire.
 func TestWithoutJobs(t *testing.T) {
 	p := newHarness(t)
 	log, err := event.Open(event.Config{Store: p.store})

@@ -153,8 +153,7 @@ func (h *history) output(ctx context.Context, r *order.Run) []string {
 	return out.Lines
 }
 
-// record makes a change, and repeats it until the store has it. It reports false if ctx
-// ends before.
+// record makes a change, and retries until it is stored. It reports false if ctx ends before.
 func (h *history) record(ctx context.Context, change func(*ledger.Change[order.Run])) bool {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		writing, cancel := context.WithTimeout(ctx, writeTimeout)

@@ -32,17 +32,17 @@ func ctxOf(t testing.TB) context.Context {
 	return ctx
 }
 
-// place is where dispatchers of a test live, one after the other.
+// harness holds the state that successive dispatchers of a test share.
 type harness struct {
 	t       testing.TB
 	dir     string
 	store   store.Store
 	mu      sync.Mutex
-	ahead   time.Duration // how far the clock is set, and time has passed
+	ahead   time.Duration // by how much the clock is advanced
 	held    string
 	boot    string
 	tasks   map[string]spec.OrderTask
-	noTasks error // why none can be made
+	noTasks error // the error of creating a task
 	d       *Dispatcher
 	log     *event.Log
 	jobs    *job.Runner
@@ -87,7 +87,7 @@ func (p *harness) advance(d time.Duration) {
 	}
 }
 
-// open begins a dispatcher.
+// open opens a dispatcher.
 func (p *harness) open(all ...*spec.Order) *Dispatcher {
 	p.t.Helper()
 	var err error
@@ -124,7 +124,7 @@ func (p *harness) open(all ...*spec.Order) *Dispatcher {
 	return p.d
 }
 
-// close ends the dispatcher.
+// close closes the dispatcher.
 func (p *harness) close(keep bool) {
 	if p.d == nil {
 		return
@@ -141,15 +141,14 @@ func (p *harness) close(keep bool) {
 
 func (p *harness) path(name string) string { return filepath.Join(p.dir, name) }
 
-// sh is an order that runs a script, in the directory of the place.
+// sh returns an order that runs a script in the directory of the harness.
 func (p *harness) sh(name, script string, gates ...spec.Gate) *spec.Order {
 	return &spec.Order{
 		Name: name, Command: []string{"/bin/sh", "-c", script}, Dir: p.dir, Gates: gates, Timeout: time.Minute,
 	}
 }
 
-// runs waits until an order has that many runs that have ended, and returns
-// them, the newest first.
+// runs waits until n runs of an order have ended, and returns its runs, the newest first.
 func (p *harness) runs(name string, n int) []Past {
 	p.t.Helper()
 	for {
@@ -177,13 +176,13 @@ func (p *harness) runs(name string, n int) []Past {
 	}
 }
 
-// fifo makes a FIFO that a script waits for; release lets it go on.
+// fifo creates a FIFO that a script reads from; release unblocks the script.
 func (p *harness) fifo(name string) (release func()) {
 	p.t.Helper()
 	if err := syscall.Mkfifo(p.path(name), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
-	// Opened for both, so that it never waits for a script that is gone.
+	// With O_RDWR, opening does not block without a reader.
 	f, err := os.OpenFile(p.path(name), os.O_RDWR, 0)
 	if err != nil {
 		p.t.Fatal(err)
@@ -196,7 +195,7 @@ func (p *harness) fifo(name string) (release func()) {
 	}
 }
 
-// read is the content of a file of the place; "" if there is none.
+// read returns the content of a file, or "" if there is none.
 func (p *harness) read(name string) string {
 	b, err := os.ReadFile(p.path(name))
 	if err != nil && !os.IsNotExist(err) {

@@ -126,7 +126,7 @@ func (d *Dispatcher) fire(ctx context.Context, fires []order.Action) (runs []ord
 	return runs, nil
 }
 
-// runEvent returns an event about a run. again tells that another attempt follows.
+// runEvent returns an event about a run. again is set if another attempt follows.
 func runEvent(t event.Type, r order.Run, message string, again bool) event.Event {
 	data := map[string]any{"order": r.Order, "run": ID(r.Number), "attempt": r.Attempt, "reason": r.Reason}
 	if again {

@@ -15,8 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// gated is a store whose writes of runs can be held up, and that remembers what
-// states were written.
+// gated is a store whose writes of runs can be blocked, and which records the written states.
 type gated struct {
 	store.Store
 	mu     sync.Mutex
@@ -58,7 +57,7 @@ func (g *gated) Apply(ctx context.Context, f store.Fence, conds []store.Cond, op
 	return rev, err
 }
 
-// What was decided before is never written over what a person has decided since.
+// An earlier decision never overwrites a later one of a person in the store.
 func TestEnableIsNotUndone(t *testing.T) {
 	p := newHarness(t)
 	g := gate(p)
@@ -93,7 +92,7 @@ func TestEnableIsNotUndone(t *testing.T) {
 	}
 }
 
-// A run that is being written down when everything is to end is stopped as all others are.
+// A run that is being recorded when everything stops is stopped like all others.
 func TestCloseStopsWhatBegins(t *testing.T) {
 	p := newHarness(t)
 	g := gate(p)
@@ -161,7 +160,7 @@ func failing(o *spec.Order) *spec.Order {
 	return o
 }
 
-// What is stopped while it waits for another attempt is over, a command or a task.
+// A run that is stopped while it waits for another attempt has ended, for a command and for a task.
 func TestStopWhileWaiting(t *testing.T) {
 	p := newHarness(t)
 	p.noTasks = errors.New("no room")
@@ -183,7 +182,7 @@ func TestStopWhileWaiting(t *testing.T) {
 	}
 }
 
-// Who stops an order does not find it running once more because somebody had asked for that.
+// Stopping an order also drops its queued run.
 func TestStopWithdraws(t *testing.T) {
 	p := newHarness(t)
 	o := p.sh("a", "exec sleep 4325")
@@ -205,7 +204,7 @@ func TestStopWithdraws(t *testing.T) {
 	}
 }
 
-// An order that is removed is not tried again; what goes on goes on to its end.
+// A removed order gets no further attempt, but a run in progress continues to its end.
 func TestRemoved(t *testing.T) {
 	p := newHarness(t)
 	release := p.fifo("go")
@@ -230,7 +229,7 @@ func TestRemoved(t *testing.T) {
 	}
 }
 
-// A command that goes on is followed to its end though its order is one of tasks by now.
+// A running command is followed to its end even if its order now creates tasks.
 func TestBecomesATask(t *testing.T) {
 	p := newHarness(t)
 	release := p.fifo("go")
@@ -251,7 +250,7 @@ func TestBecomesATask(t *testing.T) {
 	}
 }
 
-// Runs of orders that were removed long ago are forgotten.
+// Runs of orders that were removed long ago are deleted.
 func TestLongRemoved(t *testing.T) {
 	p := newHarness(t)
 	d := p.open(p.sh("a", "echo x"), p.sh("b", "echo x"))

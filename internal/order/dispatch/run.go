@@ -43,8 +43,8 @@ func numberOf(jobID string) (uint64, bool) {
 	return n, err == nil
 }
 
-// activeRun is a run that this dispatcher sees through to its end, in a goroutine of its
-// own. That goroutine alone uses record and old.
+// activeRun is a run in progress. Its own goroutine follows it to its end, and alone uses record and
+// old.
 type activeRun struct {
 	d      *Dispatcher
 	record order.Run
@@ -55,16 +55,16 @@ type activeRun struct {
 	// The lock of the dispatcher guards these.
 	starting bool     // its command is being started, and may run already
 	job      *job.Job // of the current attempt; nil between attempts
-	stop     string   // why the run is to end; "" if it is not
+	stop     string   // why the run must end; "" if it need not
 }
 
-// Reasons for which a run is to end.
+// Reasons to end a run.
 const (
 	stoppedRun   = "it was stopped"
 	removedOrder = "the order was removed from the file"
 )
 
-// begin starts to see a run through to its end. The caller holds the lock.
+// begin starts the goroutine of a run. The caller holds the lock.
 func (d *Dispatcher) begin(record order.Run, old bool) {
 	ctx, cancel := context.WithCancel(d.ctx)
 	r := &activeRun{d: d, record: record, old: old, order: record.Order, cancel: cancel}
@@ -89,7 +89,7 @@ func (r *activeRun) halt(why string) {
 	}
 }
 
-// run makes attempts until the run has ended, each as the order is defined by then.
+// run makes attempts until the run has ended, each with the current definition of the order.
 func (r *activeRun) run(ctx context.Context) {
 	for {
 		if r.record.Status == order.Waiting {
@@ -136,8 +136,8 @@ func (d *Dispatcher) ended(r *activeRun) {
 	d.poke()
 }
 
-// awaitAttempt waits until the next attempt is due and records that it begins, or that
-// there is none. It reports false if the next daemon has to do that.
+// awaitAttempt waits until the next attempt is due and records that it begins, or that the run has
+// ended. It reports false if the next daemon has to do that.
 func (r *activeRun) awaitAttempt(ctx context.Context) bool {
 	rec := &r.record
 	// Bounded, however the clock is set.
@@ -160,14 +160,14 @@ func (r *activeRun) awaitAttempt(ctx context.Context) bool {
 	return r.d.history.record(r.d.ctx, func(c *ledger.Change[order.Run]) { c.Put(rec.Number, *rec) })
 }
 
-// stopReason returns why the run is to end; "" if it is not.
+// stopReason returns why the run must end, or "" if it need not.
 func (r *activeRun) stopReason() string {
 	r.d.mu.Lock()
 	defer r.d.mu.Unlock()
 	return r.stop
 }
 
-// noteStop ends the record of a run that is to end before its attempt begins.
+// noteStop ends the record of a run that must end before its attempt begins.
 func (r *activeRun) noteStop() {
 	if stop := r.stopReason(); stop != "" {
 		r.record.Status, r.record.Error = order.Stopped, stop+" before it began"
@@ -217,7 +217,7 @@ func (d *Dispatcher) isActive(n uint64) bool {
 	return d.active[n] != nil
 }
 
-// inForce returns the current order of a name; nil if there is none.
+// inForce returns the current order with a name, or nil if there is none.
 func (d *Dispatcher) inForce(name string) *spec.Order {
 	d.mu.Lock()
 	defer d.mu.Unlock()
