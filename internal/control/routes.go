@@ -16,24 +16,24 @@ var (
 	// the path may be left out.
 	Act = api.Route[ActRequest, Acted]{
 		Method: "POST", Path: "/act", For: api.People,
-		ID: "act", Summary: "Do something to a node",
-		Doc:     "The answer comes when it is done.",
-		Returns: "It is done, or was so already.",
+		ID: "act", Summary: "Start, stop, restart, reset, suspend or resume a node",
+		Doc:     "The answer comes when that is done.",
+		Returns: "The action is done, or was not necessary.",
 	}
 	// Down stops everything in order and ends the daemon.
 	Down = api.Route[DownRequest, api.None]{
 		Method: "POST", Path: "/down", For: api.People,
 		ID: "down", Summary: "Stop everything in order and end the daemon",
-		Doc: "The answer comes when it has begun to.",
+		Doc: "The answer comes when the shutdown has begun.",
 	}
 	// RequestRestart asks for a restart of the calling agent, which counts as no failure. It returns
 	// when the restart is certain. The error is api.ErrConflict while the agent is drained.
 	RequestRestart = api.Route[RestartRequest, api.None]{
 		Method: "POST", Path: "/restart", For: api.Agents,
-		ID: "requestRestart", Summary: "The calling agent wants to be restarted",
-		Doc: "It counts as no failure, and comes once for an incarnation, however often it is asked for. The " +
-			"answer comes when it is certain, not when it is done.",
-		Returns: "It will be.",
+		ID: "requestRestart", Summary: "Request a restart of the calling agent",
+		Doc: "The restart counts as no failure, and comes once for an incarnation, however often it is requested. " +
+			"The answer comes when the restart is certain, not when it is done.",
+		Returns: "The agent will be restarted.",
 	}
 )
 
@@ -56,30 +56,30 @@ var actions = []Action{Start, Stop, Restart, Reset, Suspend, Resume}
 
 // ActRequest is a request for an action.
 type ActRequest struct {
-	_ struct{} `doc:"What to do, and to whom."`
+	_ struct{} `doc:"An action on a node."`
 
-	Path   string `json:"path" maxLength:"1024" doc:"The node; with a supervisor, all below it."`
-	Action Action `json:"action" enum:"start,stop,restart,reset,suspend,resume" doc:"start what is stopped, suspended or held back by a limit; stop until start, also for the next daemon; restart without counting a failure; reset counters and limits; suspend what will be resumed; resume what is suspended or paused by a limit."`
+	Path   string `json:"path" maxLength:"1024" doc:"The node; for a supervisor, all nodes below it."`
+	Action Action `json:"action" enum:"start,stop,restart,reset,suspend,resume" doc:"start a node that is stopped, suspended or held by a limit; stop it until start, also for the next daemon; restart it without counting a failure; reset its counters and limits; suspend it until resume; resume it if it is suspended or paused by a limit."`
 }
 
 // Acted is the result of Act.
 type Acted struct {
-	_ struct{} `doc:"What was done."`
+	_ struct{} `doc:"The result of an action."`
 
-	Changed int      `json:"changed" minimum:"0" doc:"How many nodes it was done to."`
-	Already []string `json:"already" doc:"Paths of agents that ran already, of a start or resume, or were stopped by hand already, of a stop or suspend."`
+	Changed int      `json:"changed" minimum:"0" doc:"The number of nodes that were changed."`
+	Already []string `json:"already" doc:"Paths of agents that were already in the wanted state: running, for start and resume, or stopped by hand, for stop and suspend."`
 }
 
 // DownRequest selects how the daemon ends.
 type DownRequest struct {
-	_ struct{} `doc:"How to end."`
+	_ struct{} `doc:"How the daemon ends."`
 
-	Keep bool `json:"keep,omitempty" doc:"Leave the agents running; the next daemon takes them over."`
+	Keep bool `json:"keep,omitempty" doc:"Leave the agents running; the next daemon adopts them."`
 }
 
 // RestartRequest is the request of an agent for its restart.
 type RestartRequest struct {
-	_ struct{} `doc:"Why an agent wants to be restarted."`
+	_ struct{} `doc:"The request of an agent for its restart."`
 
 	Reason string `json:"reason" doc:"For people; cut to 256 bytes."`
 }

@@ -16,22 +16,21 @@ var (
 	// already it waits for the end of that drain.
 	Begin = api.Route[Request, api.None]{
 		Method: "POST", Path: "/drain", For: api.People,
-		ID: "drain", Summary: "Ask agents to finish, and stop them then",
-		Doc: "With a supervisor all agents below it. The answer comes when they have said that they have finished, " +
-			"or their time is over, and are stopped. The drain goes on without the caller, and without the daemon in " +
-			"the next one.",
+		ID: "drain", Summary: "Drain agents, then stop them",
+		Doc: "For a supervisor, all agents below it. The answer comes when the agents have finished, or their time " +
+			"is over, and they are stopped. The drain continues if the caller disconnects, and with the next daemon.",
 	}
 	// Check returns the drain of the calling agent.
 	Check = api.Route[api.None, CheckResponse]{
 		Method: "GET", Path: "/drain", For: api.Agents,
-		ID: "draining", Summary: "Whether the calling agent is to finish",
-		Returns: "Whether it is.",
+		ID: "draining", Summary: "Whether the calling agent is drained",
+		Returns: "The drain, if there is one.",
 	}
 	// Acknowledge reports that the calling agent has finished. The error is api.ErrConflict if it is
 	// not drained.
 	Acknowledge = api.Route[api.None, api.None]{
 		Method: "POST", Path: "/drain/ack", For: api.Agents,
-		ID: "ackDrain", Summary: "The calling agent has finished, and may be stopped",
+		ID: "ackDrain", Summary: "Report that the drained agent has finished",
 	}
 )
 
@@ -43,24 +42,24 @@ const (
 
 // Request selects the agents to drain.
 type Request struct {
-	_       struct{} `schema:"DrainRequest" doc:"Who is to finish."`
-	Path    string   `json:"path" maxLength:"1024" doc:"An agent, or a supervisor for all below it."`
-	Timeout float64  `json:"timeout_seconds,omitempty" minimum:"0" maximum:"604800" doc:"How long they may take; 300 if it is not given or 0."`
+	_       struct{} `schema:"DrainRequest" doc:"The agents to drain."`
+	Path    string   `json:"path" maxLength:"1024" doc:"An agent, or a supervisor for all agents below it."`
+	Timeout float64  `json:"timeout_seconds,omitempty" minimum:"0" maximum:"604800" doc:"How long they may take; 300 if it is missing or 0."`
 	Reason  string   `json:"reason,omitempty" doc:"For the agents and for people; cut to 256 bytes."`
-	Again   bool     `json:"again,omitempty" doc:"The request was made before, and its answer was lost: no agent is drained again, and it is a conflict if the drain was ended since."`
+	Again   bool     `json:"again,omitempty" doc:"The request was made before and its answer was lost: no agent is drained again, and it is a conflict if the drain was canceled since."`
 }
 
 // Info is the drain of an agent as the API shows it.
 type Info struct {
-	_        struct{} `schema:"Drain" doc:"An agent is to finish what it does."`
-	Reason   string   `json:"reason,omitempty" doc:"Why, as the caller has said."`
-	Left     float64  `json:"left_seconds" minimum:"0" doc:"Until it is stopped in any case."`
-	Finished bool     `json:"finished,omitempty" doc:"It has, as it says."`
+	_        struct{} `schema:"Drain" doc:"A drain of an agent."`
+	Reason   string   `json:"reason,omitempty" doc:"The reason that the caller has given."`
+	Left     float64  `json:"left_seconds" minimum:"0" doc:"Time until it is stopped in any case."`
+	Finished bool     `json:"finished,omitempty" doc:"The agent has acknowledged that it has finished."`
 }
 
 // CheckResponse is the answer of Check.
 type CheckResponse struct {
-	_     struct{} `schema:"DrainCheck" doc:"Whether an agent is to finish."`
+	_     struct{} `schema:"DrainCheck" doc:"Whether an agent is drained."`
 	Drain *Info    `json:"drain,omitempty"` // nil: the agent is not drained
 }
 

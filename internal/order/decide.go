@@ -31,7 +31,7 @@ func (e *Engine) decide(en *entry, now Now) {
 		en.held, en.check.ok = true, false
 		if !en.s.Waiting.IsZero() && !en.o.CatchUp {
 			e.drop(en, held, now)
-			en.told = held
+			en.skip = held
 		}
 		return
 	}

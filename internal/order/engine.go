@@ -66,7 +66,7 @@ type entry struct {
 		next    time.Duration // not before
 	}
 	hold  time.Duration // time before which it does not fire, as an action could not be stored
-	told  string        // the reason for skipping it that was reported
+	skip  string        // the last reported reason for skipping it
 	held  bool          // it was held at the last decision
 	wall  place
 	up    place
@@ -284,7 +284,7 @@ func (e *Engine) fire(en *entry, reason, by string, now Now) {
 	en.s.Runs++
 	en.running++
 	en.check.ok = false
-	en.told, en.dirty = "", false
+	en.skip, en.dirty = "", false
 	a.State = en.s
 	e.out = append(e.out, a)
 	if len(en.pending) > 0 {
@@ -297,7 +297,7 @@ func (e *Engine) drop(en *entry, reason string, now Now) {
 	en.s.Waiting = time.Time{}
 	en.s.Skips++
 	en.s.Skipped, en.s.SkippedAt = reason, now.Wall.Round(0)
-	if en.told == reason { // which was reported already
+	if en.skip == reason { // which was reported already
 		return
 	}
 	en.dirty = false

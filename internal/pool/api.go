@@ -10,26 +10,26 @@ import (
 
 // Info is a pool as the API shows it: how many instances it has and wants.
 type Info struct {
-	_         struct{} `schema:"Pool" doc:"How many instances a pool has and wants."`
-	Size      int      `json:"size" minimum:"0" doc:"How many there should be."`
-	Instances int      `json:"instances" minimum:"0" doc:"How many live, those that are to finish among them."`
-	Draining  int      `json:"draining" minimum:"0" doc:"How many are to finish."`
-	Min       int      `json:"min" minimum:"0" doc:"How many there are at least."`
-	Max       int      `json:"max" minimum:"0" doc:"How many there may be."`
-	Answer    int      `json:"answer" doc:"The last good answer of the check; without meaning unless it has answered."`
+	_         struct{} `schema:"Pool" doc:"The actual and wanted instances of a pool."`
+	Size      int      `json:"size" minimum:"0" doc:"The wanted number of instances."`
+	Instances int      `json:"instances" minimum:"0" doc:"The number of running instances, including drained ones."`
+	Draining  int      `json:"draining" minimum:"0" doc:"The number of drained instances."`
+	Min       int      `json:"min" minimum:"0" doc:"The least number of instances."`
+	Max       int      `json:"max" minimum:"0" doc:"The greatest number of instances."`
+	Answer    int      `json:"answer" doc:"The last good answer of the check; meaningless unless answered is true."`
 	Answered  bool     `json:"answered" doc:"The check has given a good answer."`
 	// CheckedAt is the end of the last check, and Error is why it failed.
 	CheckedAt *time.Time `json:"checked_at,omitempty" doc:"When the last check ended."`
-	Error     string     `json:"error,omitempty" doc:"Why the last check has given no answer; what the last good one said holds."`
-	Checking  bool       `json:"checking" doc:"A check runs."`
-	Booting   bool       `json:"booting" doc:"on_boot runs, and nothing is started before its end."`
-	Retired   bool       `json:"retired" doc:"It is no longer in the file: its instances may finish, and it ends with the last one."`
+	Error     string     `json:"error,omitempty" doc:"Why the last check failed; the last good answer stays in force."`
+	Checking  bool       `json:"checking" doc:"The check is running."`
+	Booting   bool       `json:"booting" doc:"on_boot is running; no instance starts before its end."`
+	Retired   bool       `json:"retired" doc:"The pool is no longer in the file; it is removed when its last instance has finished."`
 }
 
 // At is a pool and its path.
 type At struct {
-	_    struct{} `schema:"PoolAt" doc:"A pool and where it is."`
-	Path string   `json:"path" doc:"Of the supervisor that is the pool."`
+	_    struct{} `schema:"PoolAt" doc:"A pool and its path."`
+	Path string   `json:"path" doc:"The path of the pool."`
 	Pool Info     `json:"pool"`
 }
 

@@ -13,43 +13,43 @@ import (
 // their end.
 var Patrol = api.Route[PatrolRequest, Round]{
 	Method: "POST", Path: "/patrol", For: api.People,
-	ID: "patrol", Summary: "Compare what runs with what is wanted, now",
-	Doc: "The daemon does so by itself when something happens and when its interval is over. The answer does not " +
-		"wait for what is done.",
-	Returns: "What there is to do.",
+	ID: "patrol", Summary: "Reconcile now",
+	Doc: "The daemon also reconciles on its own, after changes and at its interval. The answer does not wait for the " +
+		"end of the actions.",
+	Returns: "The planned actions.",
 }
 
 // PatrolRequest selects whether the plan is carried out.
 type PatrolRequest struct {
-	_      struct{} `open:"true" doc:"What to do about it."`
-	DryRun bool     `json:"dry_run,omitempty" doc:"Only say what there is to do."`
+	_      struct{} `open:"true" doc:"How to reconcile."`
+	DryRun bool     `json:"dry_run,omitempty" doc:"Only return the plan, and take no action."`
 }
 
 // Round is the result of a patrol.
 type Round struct {
-	_       struct{}      `open:"true" doc:"What there is to do so that what runs is what is wanted."`
-	Actions []RoundAction `json:"actions" doc:"In order."`
-	Delays  []RoundDelay  `json:"delays" doc:"What waits."`
-	Pools   []At          `json:"pools" doc:"All pools, and what their checks have said last."`
+	_       struct{}      `open:"true" doc:"The plan of a reconciliation."`
+	Actions []RoundAction `json:"actions" doc:"The actions, in order."`
+	Delays  []RoundDelay  `json:"delays" doc:"Actions that have to wait."`
+	Pools   []At          `json:"pools" doc:"All pools, with the last answers of their checks."`
 }
 
 // RoundAction is one planned action.
 type RoundAction struct {
-	_      struct{} `open:"true" doc:"Something to do."`
-	Action string   `json:"action" doc:"stop, suspend, start, renew (stop and start again) or drain (ask to finish, and renew then; an instance that its pool does not want is stopped then). Readers must expect others."`
-	Path   string   `json:"path" doc:"Of an agent or supervisor."`
-	Cause  string   `json:"cause,omitempty" doc:"Of a renewal: restart requested or drifted. Readers must expect others."`
-	Fields []string `json:"fields,omitempty" doc:"That have drifted, such as env.MODEL."`
-	Reason string   `json:"reason" doc:"Why, for people."`
+	_      struct{} `open:"true" doc:"A planned action."`
+	Action string   `json:"action" doc:"stop, suspend, start, renew (restart) or drain (drain, then restart, or stop an instance that its pool does not want). Readers must expect others."`
+	Path   string   `json:"path" doc:"An agent or supervisor."`
+	Cause  string   `json:"cause,omitempty" doc:"The cause of a restart: restart requested or drifted. Readers must expect others."`
+	Fields []string `json:"fields,omitempty" doc:"The fields that have drifted, such as env.MODEL."`
+	Reason string   `json:"reason" doc:"The reason, for people."`
 }
 
 // RoundDelay is an action that has to wait.
 type RoundDelay struct {
-	_     struct{}   `open:"true" doc:"Something that would be done, and waits."`
-	Path  string     `json:"path" doc:"Of an agent or supervisor."`
-	For   string     `json:"for,omitempty" doc:"What has to be ready first."`
-	Until *time.Time `json:"until,omitempty" doc:"When its limit lets it be started once more."`
-	Cause string     `json:"cause,omitempty" doc:"Of a renewal, as of an action."`
+	_     struct{}   `open:"true" doc:"An action that has to wait."`
+	Path  string     `json:"path" doc:"An agent or supervisor."`
+	For   string     `json:"for,omitempty" doc:"The agents that must be ready first."`
+	Until *time.Time `json:"until,omitempty" doc:"When its limit permits another start."`
+	Cause string     `json:"cause,omitempty" doc:"The cause, as in an action."`
 }
 
 // newRound returns a plan and the pools as the API shows them.

@@ -15,34 +15,34 @@ import (
 // begun. The error wraps api.ErrConflict if none may begin now.
 var Fire = api.Route[FireRequest, api.None]{
 	Method: "POST", Path: "/fire", For: api.People, MaxBody: MaxTask + 4096,
-	ID: "fire", Summary: "Start a run of an agent of an Aidefile",
-	Doc: "As one of its triggers does. The answer comes when the run has begun; 409 if none is to begin " +
-		"now, because one is in progress or pending, or the agent was stopped by hand.",
+	ID: "fire", Summary: "Start a run of an agent with an Aidefile",
+	Doc: "Like one of its triggers. The answer comes when the run has begun; 409 if none may begin now, because " +
+		"one is in progress or pending, or the agent was stopped by hand.",
 }
 
 // FireRequest names the agent to run.
 type FireRequest struct {
-	_ struct{} `doc:"Which agent is to run."`
+	_ struct{} `doc:"The agent to run."`
 
 	Path string `json:"path" doc:"The agent." maxLength:"1024"`
-	Task string `json:"task,omitempty" doc:"What is to be done; at most 262144 bytes."`
+	Task string `json:"task,omitempty" doc:"The task; at most 262144 bytes."`
 }
 
 // Info describes an agent with an Aidefile.
 type Info struct {
-	_ struct{} `schema:"Aide" doc:"What is particular about an agent of an Aidefile."`
+	_ struct{} `schema:"Aide" doc:"The state of an agent with an Aidefile."`
 
 	State       string     `json:"state" doc:"idle, done, running, backing off, given up, stopped, held"`
 	Triggers    []string   `json:"triggers" doc:"As the Aidefile spells them."`
 	NextFire    *time.Time `json:"next_fire,omitempty" doc:"When its schedules are due next."`
 	Restart     string     `json:"restart" doc:"always, on-failure, never"`
 	Restarts    int        `json:"consecutive_restarts" doc:"Restarts since its last success."`
-	MaxRestarts int        `json:"max_restarts" doc:"How many there may be before it is given up."`
+	MaxRestarts int        `json:"max_restarts" doc:"The number of restarts after which it is given up."`
 	Fired       *time.Time `json:"fired,omitempty" doc:"When its last run, or chain of runs, was started."`
 	FiredBy     string     `json:"fired_by,omitempty" doc:"What started it."`
-	Task        string     `json:"task,omitempty" doc:"The first line of what it was told."`
-	Failing     string     `json:"failing,omitempty" doc:"Why its issues cannot be looked at."`
-	Spent       bool       `json:"spent,omitempty" doc:"It was given up, as its chain of runs has used up its tokens."`
+	Task        string     `json:"task,omitempty" doc:"The first line of its task."`
+	Failing     string     `json:"failing,omitempty" doc:"Why its issues cannot be listed."`
+	Spent       bool       `json:"spent,omitempty" doc:"It was given up because its chain of runs has used up its tokens."`
 }
 
 // MaxTask bounds FireRequest.Task, in bytes.

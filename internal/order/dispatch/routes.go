@@ -19,21 +19,21 @@ var (
 	Get = api.Route[Name, Info]{
 		Method: "GET", Path: "/order", For: api.People,
 		ID: "order", Summary: "One order",
-		Doc:     "What is known of it.",
+		Doc:     "With its gates and its last run.",
 		Returns: "The order.",
 	}
 	// Check runs the check of an order and returns the order with the output of the check.
 	Check = api.Route[Name, Info]{
 		Method: "GET", Path: "/order/check", For: api.People,
 		ID: "checkOrder", Summary: "Whether an order is due",
-		Doc:     "Its check is run for that, if it has one. Nothing is fired.",
-		Returns: "The order, and what its check has said.",
+		Doc:     "This runs its check, if it has one. Nothing is fired.",
+		Returns: "The order, and the output of its check.",
 	}
 	// Next returns when an order fires next.
 	Next = api.Route[NextRequest, Times]{
 		Method: "GET", Path: "/order/next", For: api.People,
 		ID: "nextOrder", Summary: "When an order fires next",
-		Doc:     "As far as the clock decides that; if it does not, that is a conflict.",
+		Doc:     "It is a conflict if the clock does not decide that.",
 		Returns: "The times.",
 	}
 	// Runs returns the last runs of an order, newest first.
@@ -53,9 +53,9 @@ var (
 	// Act fires, stops, enables or disables an order.
 	Act = api.Route[ActRequest, ActResult]{
 		Method: "POST", Path: "/order/act", For: api.People,
-		ID: "actOnOrder", Summary: "Do something with an order",
-		Doc:     "Its answer does not wait for the end of a run.",
-		Returns: "What has come of it.",
+		ID: "actOnOrder", Summary: "Run, stop, enable or disable an order",
+		Doc:     "The answer does not wait for the end of a run.",
+		Returns: "The result.",
 	}
 )
 
@@ -84,34 +84,34 @@ type RunRequest struct {
 
 // Info describes an order.
 type Info struct {
-	_ struct{} `schema:"Order" doc:"A command or a task that waits for its gates, and how it gets on."`
+	_ struct{} `schema:"Order" doc:"A command or a task that waits for its gates, and its state."`
 
 	Name        string     `json:"name" doc:"Its name."`
-	Description string     `json:"description,omitempty" doc:"What it is for."`
-	Exec        []string   `json:"exec,omitempty" doc:"What it runs."`
-	Task        string     `json:"task,omitempty" doc:"The title of the task that it makes."`
-	Pool        string     `json:"pool,omitempty" doc:"The pool of that."`
-	Match       string     `json:"match" doc:"any or all of the gates."`
-	Gates       []GateInfo `json:"gates" doc:"What opens it."`
+	Description string     `json:"description,omitempty" doc:"Its purpose."`
+	Exec        []string   `json:"exec,omitempty" doc:"The command that it runs."`
+	Task        string     `json:"task,omitempty" doc:"The title of the task that it creates."`
+	Pool        string     `json:"pool,omitempty" doc:"The pool of that task."`
+	Match       string     `json:"match" doc:"Whether any or all of the gates must be open."`
+	Gates       []GateInfo `json:"gates" doc:"Its gates."`
 	Enabled     bool       `json:"enabled" doc:"Its gates may fire it."`
 	ByHand      string     `json:"by_hand,omitempty" doc:"enabled or disabled, if a person has decided that."`
-	Due         bool       `json:"due" doc:"It would be fired now."`
+	Due         bool       `json:"due" doc:"It would fire now."`
 	Reason      string     `json:"reason" doc:"Why it is due, or not."`
 	NextAt      *time.Time `json:"next_at,omitempty" doc:"When the clock may open it next."`
-	Running     int        `json:"running" minimum:"0" doc:"How many of its runs go on."`
-	Pending     int        `json:"pending" minimum:"0" doc:"How many events wait for it."`
-	Runs        uint64     `json:"runs" doc:"How many runs ever began."`
-	Skips       uint64     `json:"skips" doc:"How many firings were skipped."`
+	Running     int        `json:"running" minimum:"0" doc:"The number of its runs in progress."`
+	Pending     int        `json:"pending" minimum:"0" doc:"The number of events that wait for its next run."`
+	Runs        uint64     `json:"runs" doc:"The number of runs so far."`
+	Skips       uint64     `json:"skips" doc:"The number of skipped firings."`
 	Skipped     string     `json:"skipped,omitempty" doc:"Why it was skipped last."`
-	SkippedAt   *time.Time `json:"skipped_at,omitempty" doc:"And when."`
+	SkippedAt   *time.Time `json:"skipped_at,omitempty" doc:"When it was skipped last."`
 	Last        *RunInfo   `json:"last,omitempty"`
-	Overlap     string     `json:"overlap" doc:"What becomes of a firing while it runs: skip, queue or allow."`
-	CatchUp     bool       `json:"catch_up" doc:"A time that was missed is made up for."`
+	Overlap     string     `json:"overlap" doc:"What happens if it fires during a run: skip, queue or allow."`
+	CatchUp     bool       `json:"catch_up" doc:"Missed times are made up for by one run."`
 	Timeout     float64    `json:"timeout_seconds" doc:"How long a run may take."`
-	Retries     int        `json:"retries" minimum:"0" doc:"How often a run that has failed is tried again."`
+	Retries     int        `json:"retries" minimum:"0" doc:"How often a failed run is tried again."`
 	Dir         string     `json:"dir" doc:"Its working directory."`
-	Source      string     `json:"source" doc:"Where it is written: file:line:column."`
-	Said        []string   `json:"said,omitempty" doc:"What its check has just written."`
+	Source      string     `json:"source" doc:"Its place in a file: file:line:column."`
+	Said        []string   `json:"said,omitempty" doc:"The output of its check."`
 }
 
 // GateInfo describes a gate of an order.
@@ -130,10 +130,10 @@ type RunInfo struct {
 	_ struct{} `schema:"OrderRun" doc:"A run of an order."`
 
 	ID        string     `json:"id" doc:"Such as r-7."`
-	Order     string     `json:"order" doc:"Of which order."`
+	Order     string     `json:"order" doc:"Its order."`
 	Status    string     `json:"status" doc:"running, retrying, completed, failed, timed out, stopped or interrupted. Readers must expect others."`
 	Reason    string     `json:"reason" doc:"Why it was fired."`
-	By        string     `json:"by,omitempty" doc:"Who fired it, if not its gates."`
+	By        string     `json:"by,omitempty" doc:"The person or order that fired it; missing if its gates did."`
 	Attempt   int        `json:"attempt" doc:"The last attempt, from 1."`
 	FiredAt   time.Time  `json:"fired_at" doc:"When it was fired."`
 	StartedAt *time.Time `json:"started_at,omitempty" doc:"When the last attempt began."`
@@ -141,11 +141,11 @@ type RunInfo struct {
 	RetryAt   *time.Time `json:"retry_at,omitempty" doc:"When the next one begins."`
 	Duration  float64    `json:"duration_seconds" doc:"How long the last attempt took."`
 	Code      *int       `json:"code,omitempty" doc:"Its exit code, if it has one."`
-	Signal    string     `json:"signal,omitempty" doc:"What ended it, if that was a signal."`
+	Signal    string     `json:"signal,omitempty" doc:"The signal that ended it, if one did."`
 	Error     string     `json:"error,omitempty" doc:"Why it has not completed."`
-	Task      string     `json:"task,omitempty" doc:"The task that it has made."`
-	Events    int        `json:"events,omitempty" minimum:"0" doc:"How many events were handed over to it."`
-	Output    []string   `json:"output,omitempty" doc:"The last lines that it wrote."`
+	Task      string     `json:"task,omitempty" doc:"The task that it has created."`
+	Events    int        `json:"events,omitempty" minimum:"0" doc:"The number of events that were passed to it."`
+	Output    []string   `json:"output,omitempty" doc:"The last lines of its output."`
 }
 
 // Times are the next times at which an order fires.
@@ -171,7 +171,7 @@ func Actions() []Action { return []Action{RunOrder, StopOrder, EnableOrder, Disa
 
 // ActRequest asks for an action on an order.
 type ActRequest struct {
-	_ struct{} `schema:"OrderAct" doc:"What is to be done with an order."`
+	_ struct{} `schema:"OrderAct" doc:"An action on an order."`
 
 	Name   string `json:"name" doc:"The order."`
 	Action Action `json:"action" doc:"run, stop, enable or disable."`
@@ -180,9 +180,9 @@ type ActRequest struct {
 
 // ActResult is the result of an action on an order.
 type ActResult struct {
-	_ struct{} `schema:"OrderActed" doc:"What has come of it."`
+	_ struct{} `schema:"OrderActed" doc:"The result of an action on an order."`
 
 	Run     string `json:"run,omitempty" doc:"The run that began."`
-	Queued  bool   `json:"queued,omitempty" doc:"It runs when the run that goes on has ended."`
-	Stopped int    `json:"stopped,omitempty" minimum:"0" doc:"How many runs were asked to stop."`
+	Queued  bool   `json:"queued,omitempty" doc:"It runs when the run in progress has ended."`
+	Stopped int    `json:"stopped,omitempty" minimum:"0" doc:"The number of runs that were asked to stop."`
 }
