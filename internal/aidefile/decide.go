@@ -58,9 +58,9 @@ type Decision struct {
 func Decide(s State) Decision {
 	switch s {
 	case Idle, Done:
-		return Decision{Run: true, Reason: "it was idle"}
+		return Decision{true, "it was idle"}
 	case GivenUp:
-		return Decision{Run: true, Reason: "it was given up: it runs once for each trigger until it succeeds or is reset"}
+		return Decision{true, "it was given up: it runs once for each trigger until it succeeds or is reset"}
 	case Running:
 		return Decision{Reason: "the run before it is still in progress"}
 	case backingOff:

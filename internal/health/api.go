@@ -36,8 +36,8 @@ func (m *Monitor) Ready(ctx context.Context, who token.Caller) error {
 		case a.Ready.Notify:
 			err = m.opts.Fleet.Ready(ctx, who)
 		case a.Ready.Stated():
-			return fmt.Errorf("%w: %s does not report itself that it is ready; set ready = { notify = true } in the file",
-				api.ErrConflict, who.Path)
+			return fmt.Errorf("%w: %s does not report itself that it is ready; "+
+				"set ready = { notify = true } in the file", api.ErrConflict, who.Path)
 		default: // it becomes ready when its start is finished
 			err = errStarting
 		}

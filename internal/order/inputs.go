@@ -137,7 +137,8 @@ func (e *Engine) Refused(a Action, now Now) {
 		en.running = max(0, en.running-1)
 		en.causes = joined(en.causes, a.Causes)
 		en.s.Lead, en.s.LeadAt, en.s.PacedAt = a.before.Lead, a.before.LeadAt, a.before.PacedAt
-		en.s.Fired, en.s.Asked, en.s.Runs, en.s.Waiting = a.before.Fired, a.before.Asked, a.before.Runs, a.before.Waiting
+		en.s.Fired, en.s.Waiting = a.before.Fired, a.before.Waiting
+		en.s.Asked, en.s.Runs = a.before.Asked, a.before.Runs
 		if len(a.taken) > 0 {
 			en.s.Cursor, en.pending = a.before.Cursor, append(a.taken, en.pending...)
 		}

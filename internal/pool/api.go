@@ -118,7 +118,7 @@ func (c *Controller) explain(runs bool) (x Explanation) {
 		x.Evidence = append(x.Evidence, "the check has not answered yet: until then it is the minimum")
 	}
 	if c.demand.Problem != nil {
-		x.Evidence = append(x.Evidence, fmt.Sprintf("the last check, %v ago, failed, so the last answer still holds: %v",
+		x.Evidence = append(x.Evidence, fmt.Sprintf("the last check, %v ago, failed, so this still holds: %v",
 			max(0, now.Sub(c.checkedAt)).Round(100*time.Millisecond), c.demand.Problem))
 	}
 	if !runs {

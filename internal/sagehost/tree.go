@@ -170,8 +170,8 @@ func merge(tree *spec.Tree, node *spec.Node) error {
 		}
 		for _, below := range c.Node.Children {
 			if taken[below.Name()] {
-				return fmt.Errorf("the agent %s is a child of both the supervisor %s and the program; remove one of the two",
-					spec.Quote(below.Name()), spec.Quote(c.Node.Name))
+				return fmt.Errorf("the agent %s is a child of both the supervisor %s and the program; "+
+					"remove one of the two", spec.Quote(below.Name()), spec.Quote(c.Node.Name))
 			}
 		}
 	}
