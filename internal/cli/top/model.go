@@ -5,9 +5,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"charm.land/bubbles/v2/key"
-	"charm.land/bubbles/v2/textinput"
 	"charm.land/bubbles/v2/viewport"
 	tea "charm.land/bubbletea/v2"
 
@@ -42,7 +43,8 @@ type topModel struct {
 
 	rows     []status.Node // of nodes, as they are shown
 	order    topOrder
-	filter   textinput.Model
+	filter   string // not a textinput of bubbles, whose clipboard searches PATH whenever coppice starts
+	typing   bool   // the filter is being edited
 	selected string // path
 	at       int    // row of it
 	above    int    // rows that are scrolled away
@@ -94,11 +96,8 @@ type (
 func newTopModel(fleet topFleet, p terminal.Paint, first topData) *topModel {
 	m := &topModel{
 		fleet: fleet, keys: newTopKeys(), paint: p, topData: first,
-		filter: textinput.New(), log: newLogView(), manual: viewport.New(),
+		log: newLogView(), manual: viewport.New(),
 	}
-	m.filter.Prompt = "/"
-	m.filter.SetStyles(textinput.Styles{})
-	m.filter.KeyMap.Paste.SetEnabled(false) // the terminal pastes
 	m.arrange()
 	m.choose(firstChoice(m.nodes, m.status.Attention))
 	return m
@@ -129,8 +128,8 @@ func (m *topModel) update(msg tea.Msg) tea.Cmd {
 		m.note = ""
 		return m.key(msg)
 	case tea.PasteMsg:
-		if m.filter.Focused() {
-			return m.typed(msg)
+		if m.typing {
+			m.setFilter(m.filter + msg.Content)
 		}
 	case drawMsg:
 		m.log.take(m.fleet.output())
@@ -177,8 +176,9 @@ func (m *topModel) key(msg tea.KeyPressMsg) tea.Cmd {
 		return m.keyInHelp(msg)
 	case m.screen == showLog:
 		return m.keyInLog(msg)
-	case m.filter.Focused():
-		return m.keyInFilter(msg)
+	case m.typing:
+		m.keyInFilter(msg)
+		return nil
 	}
 	return m.keyInList(msg)
 }
@@ -193,10 +193,9 @@ func (m *topModel) keyInList(msg tea.KeyPressMsg) tea.Cmd {
 		m.screen = showHelp
 		m.manual.GotoTop()
 	case key.Matches(msg, k.filter):
-		m.filter.CursorEnd()
-		return m.filter.Focus()
+		m.typing = true
 	case key.Matches(msg, k.back):
-		m.filter.Reset()
+		m.filter = ""
 		m.arrange()
 	case key.Matches(msg, k.sort):
 		m.order = (m.order + 1) % topOrders
@@ -241,30 +240,41 @@ func (m *topModel) move(msg tea.KeyPressMsg) bool {
 }
 
 // keyInFilter takes what is typed: letters are text, never commands.
-func (m *topModel) keyInFilter(msg tea.KeyPressMsg) tea.Cmd {
+func (m *topModel) keyInFilter(msg tea.KeyPressMsg) {
 	switch msg.String() {
 	case "esc":
-		m.filter.Blur()
-		m.filter.Reset()
+		m.typing, m.filter = false, ""
 		m.arrange()
-		return nil
 	case "enter":
-		m.filter.Blur()
-		return nil
+		m.typing = false
 	case "up", "down", "pgup", "pgdown":
 		m.move(msg)
-		return nil
+	case "backspace", "ctrl+h":
+		_, n := utf8.DecodeLastRuneInString(m.filter)
+		m.setFilter(m.filter[:len(m.filter)-n])
+	case "ctrl+w", "alt+backspace":
+		rest := strings.TrimRight(m.filter, " ")
+		m.setFilter(rest[:strings.LastIndex(rest, " ")+1])
+	case "ctrl+u":
+		m.setFilter("")
+	default:
+		m.setFilter(m.filter + msg.Text)
 	}
-	return m.typed(msg)
 }
 
-func (m *topModel) typed(msg tea.Msg) (cmd tea.Cmd) {
+// setFilter filters the rows by the printable part of a text. If the selected row is hidden, the
+// first agent that matches is selected, and never the root by accident.
+func (m *topModel) setFilter(text string) {
 	was := m.selected
-	m.filter, cmd = m.filter.Update(msg)
-	if m.arrange(); m.selected != was { // the first that matches, but not the root by the way
+	m.filter = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, text)
+	if m.arrange(); m.selected != was {
 		m.pick(max(0, slices.IndexFunc(m.rows, func(n status.Node) bool { return n.Kind == "agent" })))
 	}
-	return cmd
 }
 
 func (m *topModel) keyInLog(msg tea.KeyPressMsg) tea.Cmd {
@@ -296,7 +306,7 @@ func (m *topModel) keyInHelp(msg tea.KeyPressMsg) tea.Cmd {
 // arrange rebuilds the rows, after which the same node is selected, or the one
 // in its row if it is not there any longer.
 func (m *topModel) arrange() {
-	m.rows = arrange(m.nodes, m.used, m.order, m.filter.Value())
+	m.rows = arrange(m.nodes, m.used, m.order, m.filter)
 	if i := slices.IndexFunc(m.rows, func(n status.Node) bool { return n.Path == m.selected }); i >= 0 {
 		m.at = i
 		return

@@ -118,9 +118,6 @@ func (d *topTest) press(keys ...string) (quit bool) {
 		if cmd == nil || d.m.note != "" && !strings.HasSuffix(d.m.note, " …") { // or it only waits
 			continue
 		}
-		if d.m.filter.Focused() {
-			continue
-		}
 		switch msg := cmd().(type) {
 		case tea.QuitMsg:
 			quit = true
@@ -236,7 +233,14 @@ func TestTopFilter(t *testing.T) {
 	d.press("s")
 	d.shows("stop t/fla? y/N")
 	d.press("n", "/", "backspace")
-	d.shows("/fl")
+	d.shows("/fl\x1b[7m")
+	d.press("ü", "backspace", " ", "n", "o", "ctrl+w")
+	d.shows("/fl \x1b[7m")
+	d.press("ctrl+w")
+	d.shows("/\x1b[7m")
+	d.press("backspace", "a", "b", "ctrl+u")
+	d.m.Update(tea.PasteMsg{Content: "f\tl\x1b[31m\n"})
+	d.shows("/fl[31m\x1b[7m")
 	d.press("esc", "/", "S", "T", "O", "P")
 	d.shows("> fla  ", "1 of 6")
 	d.press("esc", "/", "x")

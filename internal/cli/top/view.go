@@ -98,6 +98,9 @@ func (m *topModel) silence() string {
 	return "no output yet"
 }
 
+// cursor is a space in reverse video, also without colours.
+const cursor = "\x1b[7m \x1b[0m"
+
 // keyLine is the line between the tree and the output: what is asked, what is
 // typed, what came of the last key, or else the keys.
 func (m *topModel) keyLine() string {
@@ -105,13 +108,13 @@ func (m *topModel) keyLine() string {
 	switch {
 	case m.asked != nil:
 		return p.Bold(proc.Plain(confirmation(m.asked.action, m.nodes, m.asked.path, m.width)))
-	case m.filter.Focused():
+	case m.typing:
 		help := fmt.Sprintf("%d of %d; Enter keeps it, Esc clears it", len(m.rows), len(m.nodes))
-		return m.filter.View() + "  " + p.Dim(help)
+		return "/" + proc.Plain(m.filter) + cursor + " " + p.Dim(help)
 	case m.note != "":
 		return proc.Plain(strings.ReplaceAll(m.note, "\n", "; "))
-	case m.filter.Value() != "":
-		typed := proc.Plain("/" + m.filter.Value())
+	case m.filter != "":
+		typed := proc.Plain("/" + m.filter)
 		keys := []key.Binding{m.keys.help, m.keys.back}
 		return p.Bold(typed) + "  " + p.Dim(shortHelp(keys, m.width-ansi.StringWidth(typed)-2))
 	}
@@ -157,7 +160,7 @@ func scrolled(v viewport.Model) []string {
 func (m *topModel) table() []string {
 	nodes := m.rows
 	names := show.Branches(nodes)
-	if m.order != byTree || m.filter.Value() != "" {
+	if m.order != byTree || m.filter != "" {
 		names = flatNames(nodes)
 	}
 	columns := show.TreeColumns(nodes)
