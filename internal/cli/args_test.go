@@ -34,7 +34,7 @@ func TestWrongArguments(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	root := newRoot(&command.Streams{Out: &out, Err: &out})
+	root := newRoot(&command.Streams{Out: &out, Err: &out}, nil)
 	for _, cmd := range root.Commands() {
 		if cmd.Name() != "completion" { // the library's own
 			walk(cmd)

@@ -14,19 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/coppice-dev/coppice/internal/cli/act"
-	"github.com/coppice-dev/coppice/internal/cli/agent"
-	"github.com/coppice-dev/coppice/internal/cli/belief"
 	"github.com/coppice-dev/coppice/internal/cli/command"
-	"github.com/coppice-dev/coppice/internal/cli/look"
-	"github.com/coppice-dev/coppice/internal/cli/mail"
-	"github.com/coppice-dev/coppice/internal/cli/order"
-	"github.com/coppice-dev/coppice/internal/cli/run"
-	"github.com/coppice-dev/coppice/internal/cli/sage"
-	"github.com/coppice-dev/coppice/internal/cli/task"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
-	"github.com/coppice-dev/coppice/internal/cli/top"
-	"github.com/coppice-dev/coppice/internal/cli/write"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
@@ -35,8 +24,9 @@ import (
 func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 	proc.SealInherited()
 	s := &command.Streams{In: stdin, Out: stdout, Err: stderr}
-	root := newRoot(s)
-	root.SetArgs(frontFile(args))
+	args = frontFile(args)
+	root := newRoot(s, args)
+	root.SetArgs(args)
 	err := root.Execute()
 	if err == nil {
 		return command.ExitOK
@@ -63,10 +53,11 @@ func frontFile(args []string) []string {
 
 // NewCommand returns the command coppice with all commands below it.
 func NewCommand(stdin *os.File, stdout, stderr io.Writer) *cobra.Command {
-	return newRoot(&command.Streams{In: stdin, Out: stdout, Err: stderr})
+	return newRoot(&command.Streams{In: stdin, Out: stdout, Err: stderr}, nil)
 }
 
-func newRoot(s *command.Streams) *cobra.Command {
+// newRoot returns the command coppice with the commands below it that args can need.
+func newRoot(s *command.Streams, args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "coppice",
 		Short: "Keep agents running",
@@ -85,27 +76,19 @@ coppice.toml names, restarts what fails, and stops everything in order.`,
 	root.SetErr(s.Err)
 	root.Flags().StringP("file", "f", "", "the `FILE` of the project, or its directory, for any command that has one")
 	root.MarkFlagFilename("file", "toml")
-	root.AddCommand(
-		run.NewRun(s), write.NewValidate(s), write.NewInit(s), newMan(s), newVersion(s),
-		run.NewUp(s), run.NewDown(s), run.NewReload(s), run.NewPatrol(s), look.NewDoctor(s), run.NewBackup(s),
-		run.NewRestore(s), run.NewInstall(s),
-		write.NewConfig(s), write.NewSchema(s), write.NewAdd(s),
-		look.NewStatus(s), look.NewPs(s), look.NewTree(s), top.New(s), look.NewLogs(s), look.NewAttach(s),
-		look.NewEvents(s), look.NewExplain(s),
-		act.NewDrain(s), act.NewFire(s),
-		belief.New(s), agent.New(s), agent.NewMCP(s),
-		mail.NewInbox(s), mail.NewAnswer(s), mail.New(s, mail.ForPeople(s)), task.New(s, task.ForPeople(s)),
-		order.New(s),
-		sage.New(s),
-	)
-	root.AddCommand(act.NewActs(s)...)
-	root.AddCommand(sage.OldCommands(s)...)
+	needed := constructorsFor(args)
+	for _, c := range needed {
+		root.AddCommand(c.build(s))
+	}
 	root.SetFlagErrorFunc(unknownFlag)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), helpText(cmd)) })
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
-	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+	if len(needed) == 1 {
+		root.CompletionOptions.DisableDefaultCmd = true
+	} else {
+		root.InitDefaultCompletionCmd()
+		completion, _, _ := root.Find([]string{"completion"})
 		completion.Short = "Generate the completion script for a shell"
 	}
 	asGroup(root)

@@ -1,24 +1,95 @@
 package cli
 
-// groups are the headings of the list of commands, and the commands below each, in
-// the order in which help shows them.
-func groups() []struct {
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/cli/act"
+	"github.com/coppice-dev/coppice/internal/cli/agent"
+	"github.com/coppice-dev/coppice/internal/cli/belief"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/look"
+	"github.com/coppice-dev/coppice/internal/cli/mail"
+	"github.com/coppice-dev/coppice/internal/cli/order"
+	"github.com/coppice-dev/coppice/internal/cli/run"
+	"github.com/coppice-dev/coppice/internal/cli/sage"
+	"github.com/coppice-dev/coppice/internal/cli/task"
+	"github.com/coppice-dev/coppice/internal/cli/top"
+	"github.com/coppice-dev/coppice/internal/cli/write"
+)
+
+// group is a heading of the list of commands, with the commands below it in the order of help.
+// The commands of a group without a title are hidden.
+type group struct {
 	title    string
-	commands []string
-} {
-	return []struct {
-		title    string
-		commands []string
-	}{
-		{"Run", []string{"run", "up", "down", "reload", "patrol", "install", "backup", "restore"}},
-		{"Look", []string{"status", "ps", "tree", "top", "logs", "attach", "events", "explain", "inbox", "doctor"}},
-		{"Act", []string{
-			"start", "stop", "restart", "suspend", "resume", "reset", "drain", "fire",
-			"answer", "mail", "task", "order", "belief",
+	commands []constructor
+}
+
+// constructor builds a command below the root. The root itself builds those without a function.
+type constructor struct {
+	names string // the name, then the aliases
+	build func(*command.Streams) *cobra.Command
+}
+
+// groups returns the constructors of all commands below the root.
+func groups() []group {
+	return []group{
+		{"Run", []constructor{
+			{"run", run.NewRun}, {"up", run.NewUp}, {"down", run.NewDown}, {"reload", run.NewReload},
+			{"patrol", run.NewPatrol}, {"install", run.NewInstall}, {"backup", run.NewBackup},
+			{"restore", run.NewRestore},
 		}},
-		{"Write", []string{"init", "add", "validate", "config", "schema"}},
-		{"For agents", []string{"agent", "mcp"}},
-		{"Sage", []string{"sage"}},
-		{"Other", []string{"help", "man", "completion", "version"}},
+		{"Look", []constructor{
+			{"status", look.NewStatus}, {"ps ls", look.NewPs}, {"tree", look.NewTree}, {"top", top.New},
+			{"logs", look.NewLogs}, {"attach", look.NewAttach}, {"events", look.NewEvents},
+			{"explain", look.NewExplain}, {"inbox", mail.NewInbox}, {"doctor", look.NewDoctor},
+		}},
+		{"Act", []constructor{
+			{"start", act.NewStart}, {"stop", act.NewStop}, {"restart", act.NewRestart},
+			{"suspend", act.NewSuspend}, {"resume", act.NewResume}, {"reset", act.NewReset},
+			{"drain", act.NewDrain}, {"fire", act.NewFire}, {"answer", mail.NewAnswer}, {"mail", mail.New},
+			{"task", task.New}, {"order", order.New}, {"belief", belief.New},
+		}},
+		{"Write", []constructor{
+			{"init", write.NewInit}, {"add", write.NewAdd}, {"validate", write.NewValidate},
+			{"config", write.NewConfig}, {"schema", write.NewSchema},
+		}},
+		{"For agents", []constructor{{"agent", agent.New}, {"mcp", agent.NewMCP}}},
+		{"Sage", []constructor{{"sage", sage.New}}},
+		{"Other", []constructor{{"help", nil}, {"man", newMan}, {"completion", nil}, {"version", newVersion}}},
+		{"", []constructor{ // the former names of the commands of sage
+			{"new", hidden(sage.NewNew)}, {"check", hidden(sage.NewCheck)}, {"test", hidden(sage.NewTest)},
+			{"fmt", hidden(sage.NewFmt)}, {"lsp", hidden(sage.NewLSP)},
+		}},
 	}
+}
+
+func hidden(build func(*command.Streams) *cobra.Command) func(*command.Streams) *cobra.Command {
+	return func(s *command.Streams) *cobra.Command {
+		cmd := build(s)
+		cmd.Hidden = true
+		return cmd
+	}
+}
+
+// constructorsFor returns the constructor of the command that args, as frontFile leaves them, begin
+// with. If there is none, it returns all: help, completion and suggestions need them.
+func constructorsFor(args []string) (all []constructor) {
+	for len(args) > 0 && strings.HasPrefix(args[0], "--file=") {
+		args = args[1:]
+	}
+	for _, g := range groups() {
+		for _, c := range g.commands {
+			switch {
+			case c.build == nil:
+			case len(args) > 0 && slices.Contains(strings.Fields(c.names), args[0]):
+				return []constructor{c}
+			default:
+				all = append(all, c)
+			}
+		}
+	}
+	return all
 }

@@ -77,12 +77,14 @@ func commandGroups(cmd *cobra.Command) (all []commandGroup) {
 	}
 	for _, g := range groups() {
 		next := commandGroup{title: g.title}
-		for _, name := range g.commands {
-			if sub := named[name]; sub != nil {
+		for _, c := range g.commands {
+			if sub := named[strings.Fields(c.names)[0]]; sub != nil && !sub.Hidden {
 				next.commands = append(next.commands, sub)
 			}
 		}
-		all = append(all, next)
+		if len(next.commands) > 0 {
+			all = append(all, next)
+		}
 	}
 	return all
 }

@@ -44,7 +44,7 @@ var shortVerbs = strings.Fields(`Add Answer Archive Ask Attach Check Claim Close
 // in a few words what it does.
 func TestHelpTexts(t *testing.T) {
 	t.Parallel()
-	root := newRoot(&command.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
+	root := newRoot(&command.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, nil)
 	seen := 0
 	eachCommand(root, func(cmd *cobra.Command) {
 		seen++
@@ -73,15 +73,20 @@ func TestHelpTexts(t *testing.T) {
 // commands in the order of groups; each command is under exactly one of them.
 func TestHelpGroups(t *testing.T) {
 	t.Parallel()
-	root := newRoot(&command.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
+	root := newRoot(&command.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, nil)
 	var listed, want []string
 	for _, line := range regexp.MustCompile(`(?m)^(?:([A-Z][A-Za-z ]+):$|  ([a-z]+)  )`).FindAllStringSubmatch(helpOf(root), -1) {
 		listed = append(listed, line[1]+line[2])
 	}
 	groupsOf := map[string]int{}
 	for _, g := range groups() {
-		want = append(append(want, g.title), g.commands...)
-		for _, name := range g.commands {
+		if g.title == "" {
+			continue
+		}
+		want = append(want, g.title)
+		for _, c := range g.commands {
+			name, _, _ := strings.Cut(c.names, " ")
+			want = append(want, name)
 			groupsOf[name]++
 		}
 	}
@@ -96,6 +101,35 @@ func TestHelpGroups(t *testing.T) {
 		}
 		if got := groupsOf[cmd.Name()]; got != expected {
 			t.Errorf("%s is in %d groups, expected %d", cmd.Name(), got, expected)
+		}
+	}
+}
+
+// Each constructor builds the command whose names it has, and a run that names the command
+// directly builds no other one.
+func TestConstructors(t *testing.T) {
+	t.Parallel()
+	s := &command.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}
+	all := constructorsFor(nil)
+	for _, c := range all {
+		cmd := c.build(s)
+		if names := strings.Join(append([]string{cmd.Name()}, cmd.Aliases...), " "); names != c.names {
+			t.Errorf("the constructor of %q builds %q", c.names, names)
+		}
+		for name := range strings.FieldsSeq(c.names) {
+			for _, args := range [][]string{{name}, {name, "-h"}, {"--file=a", "--file=ps", name, "ps"}} {
+				if got := constructorsFor(args); len(got) != 1 || got[0].names != c.names {
+					t.Errorf("%q needs %d commands, expected %s alone", args, len(got), c.names)
+				}
+			}
+		}
+	}
+	for _, line := range []string{
+		"", "help", "help ps", "completion bash", "__complete p", "-h", "--version", "-f", "--file d ps", "-x ps", "pss",
+		"--file=ps", "ls_", "-- ps",
+	} {
+		if got := constructorsFor(strings.Fields(line)); len(got) != len(all) {
+			t.Errorf("%q needs %d commands, expected %d", line, len(got), len(all))
 		}
 	}
 }

@@ -28,11 +28,11 @@ coppice-run.1 and so on. man looks in the directory man1 of each directory in MA
 			return nil
 		},
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err
 			}
-			pages := manPages(cmd.Root())
+			pages := manPages(newRoot(s, nil))
 			for name, text := range pages {
 				if err := os.WriteFile(filepath.Join(args[0], name), []byte(text), 0o644); err != nil {
 					return err

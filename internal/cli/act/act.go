@@ -16,20 +16,31 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// NewActs are the commands that do something to agents.
-func NewActs(s *command.Streams) []*cobra.Command {
-	return []*cobra.Command{
-		newAct(s, control.Start, "started", "Start agents that are stopped or held back", ""),
-		newAct(s, control.Stop, "stopped", "Stop agents until they are started by hand",
-			"\nOnly coppice start starts them again; resume, restarts of the daemon and changes of the file do not."),
-		newAct(s, control.Restart, "restarted", "Stop agents and start them again", "\nIt counts as no failure."),
-		newAct(s, control.Reset, "reset", "Reset failure counts, and start held agents", ""),
-		newAct(s, control.Suspend, "suspended", "Stop agents until they are resumed",
-			"\nWithout a path, or with \".\", the whole project is: nothing starts until "+
-				"coppice\nresume, also in later daemons."),
-		newAct(s, control.Resume, "resumed", "Resume suspended or paused agents", "\nWithout a path, or with \".\", "+
-			"the whole project does. What was stopped or\nsuspended by itself stays so."),
-	}
+func NewStart(s *command.Streams) *cobra.Command {
+	return newAct(s, control.Start, "started", "Start agents that are stopped or held back", "")
+}
+
+func NewStop(s *command.Streams) *cobra.Command {
+	return newAct(s, control.Stop, "stopped", "Stop agents until they are started by hand",
+		"\nOnly coppice start starts them again; resume, restarts of the daemon and changes of the file do not.")
+}
+
+func NewRestart(s *command.Streams) *cobra.Command {
+	return newAct(s, control.Restart, "restarted", "Stop agents and start them again", "\nIt counts as no failure.")
+}
+
+func NewReset(s *command.Streams) *cobra.Command {
+	return newAct(s, control.Reset, "reset", "Reset failure counts, and start held agents", "")
+}
+
+func NewSuspend(s *command.Streams) *cobra.Command {
+	return newAct(s, control.Suspend, "suspended", "Stop agents until they are resumed",
+		"\nWithout a path, or with \".\", the whole project is: nothing starts until coppice\nresume, also in later daemons.")
+}
+
+func NewResume(s *command.Streams) *cobra.Command {
+	return newAct(s, control.Resume, "resumed", "Resume suspended or paused agents",
+		"\nWithout a path, or with \".\", the whole project does. What was stopped or\nsuspended by itself stays so.")
 }
 
 func newAct(s *command.Streams, action control.Action, done, short, more string) *cobra.Command {

@@ -28,7 +28,7 @@ answers, they wait for one.`,
 	}
 	cmd.AddCommand(newEnv(s), newReady(), newHeartbeat(), newRequestRestart(), newHook(s),
 		newDrainCheck(s), newDrainAck(),
-		belief.NewOwn(s), newOutcome(s), mail.New(s, mail.ForAgents()), newAsk(s), task.New(s, task.ForAgents()))
+		belief.NewOwn(s), newOutcome(s), mail.NewOwn(s), newAsk(s), task.NewOwn(s))
 	return cmd
 }
 

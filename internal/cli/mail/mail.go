@@ -27,26 +27,28 @@ type mailbox struct {
 	look        command.Via // see command.Remote.Look
 }
 
-func ForAgents() mailbox {
-	return mailbox{
-		list: "inbox", short: "Send and read messages", send: "coppice agent mail send",
-		long: `Send messages to agents and people, and read those for this agent. The mailbox belongs
-to the agent, not to one incarnation.`,
-		flags: func(*cobra.Command) {}, ask: command.AskAsAgent, look: command.AskAsAgent,
-	}
-}
-
-func ForPeople(s *command.Streams) mailbox {
+// New returns the commands for people.
+func New(s *command.Streams) *cobra.Command {
 	r := command.NewRemote(s)
-	return mailbox{
+	return newGroup(s, mailbox{
 		list: "ls", short: "Read mail from agents, and write to them", send: "coppice mail send",
 		long: `Read mail from agents, and write to them. All people share one mailbox. coppice inbox
 shows it together with the questions of agents.`,
 		flags: r.Flags, ask: r.Ask, look: r.Look,
-	}
+	})
 }
 
-func New(s *command.Streams, b mailbox) *cobra.Command {
+// NewOwn returns the commands for agents.
+func NewOwn(s *command.Streams) *cobra.Command {
+	return newGroup(s, mailbox{
+		list: "inbox", short: "Send and read messages", send: "coppice agent mail send",
+		long: `Send messages to agents and people, and read those for this agent. The mailbox belongs
+to the agent, not to one incarnation.`,
+		flags: func(*cobra.Command) {}, ask: command.AskAsAgent, look: command.AskAsAgent,
+	})
+}
+
+func newGroup(s *command.Streams, b mailbox) *cobra.Command {
 	cmd := &cobra.Command{Use: "mail", Short: b.short, Long: b.long}
 	cmd.AddCommand(newSend(s, b), newList(s, b), newRead(s, b), newArchive(b))
 	for _, sub := range cmd.Commands() {

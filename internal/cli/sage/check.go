@@ -21,7 +21,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/load"
 )
 
-func newCheck(s *command.Streams) *cobra.Command {
+func NewCheck(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [FILE|DIR]",
 		Short: "Check a Sage program without running it",

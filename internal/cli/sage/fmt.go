@@ -20,7 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax/printer"
 )
 
-func newFmt(s *command.Streams) *cobra.Command {
+func NewFmt(s *command.Streams) *cobra.Command {
 	f := formatting{s: s}
 	cmd := &cobra.Command{
 		Use:   "fmt [PATH...]",

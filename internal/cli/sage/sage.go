@@ -26,25 +26,11 @@ func New(s *command.Streams) *cobra.Command {
 		Short: "Write, check and test Sage programs",
 		Long:  `Write, check, format and test programs in Sage, a language for agents and supervisors. Run one with: coppice run FILE.sg`,
 	}
-	cmd.AddCommand(newSageCommands(s)...)
+	cmd.AddCommand(NewNew(s), NewCheck(s), NewTest(s), NewFmt(s), NewLSP(s))
 	return cmd
 }
 
-func newSageCommands(s *command.Streams) []*cobra.Command {
-	return []*cobra.Command{newNew(s), newCheck(s), newTest(s), newFmt(s), newLSP(s)}
-}
-
-// OldCommands returns the commands of newSage under the names that they had
-// before: coppice check is coppice sage check.
-func OldCommands(s *command.Streams) []*cobra.Command {
-	old := newSageCommands(s)
-	for _, cmd := range old {
-		cmd.Hidden = true
-	}
-	return old
-}
-
-func newLSP(s *command.Streams) *cobra.Command {
+func NewLSP(s *command.Streams) *cobra.Command {
 	var stdio bool
 	cmd := &cobra.Command{
 		Use:   "lsp",
@@ -72,7 +58,7 @@ themselves.`,
 	return cmd
 }
 
-func newNew(s *command.Streams) *cobra.Command {
+func NewNew(s *command.Streams) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "new NAME",

@@ -22,7 +22,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/test"
 )
 
-func newTest(s *command.Streams) *cobra.Command {
+func NewTest(s *command.Streams) *cobra.Command {
 	t := testRun{s: s}
 	cmd := &cobra.Command{
 		Use:   "test [FILE|DIR]",

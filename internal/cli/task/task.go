@@ -32,28 +32,30 @@ type worker struct {
 	completion func(func(context.Context, *api.Client, []string) ([]cobra.Completion, error)) cobra.CompletionFunc
 }
 
-func ForAgents() worker {
-	return worker{
-		command: "coppice agent task", short: "Claim tasks and report on them", agent: true,
-		long: `Claim tasks and report on them. A claim belongs to this incarnation: when it ends, the
-task is open again. coppice agent hook shows pending tasks.`,
-		flags: func(*cobra.Command) {}, ask: command.AskAsAgent, look: command.AskAsAgent,
-		by: func() string { return "" },
-	}
-}
-
-func ForPeople(s *command.Streams) worker {
+// New returns the commands for people.
+func New(s *command.Streams) *cobra.Command {
 	r := command.NewRemote(s)
-	return worker{
+	return newGroup(s, worker{
 		command: "coppice task", short: "Add, list and edit tasks",
 		long: `Add, list and edit tasks, the durable work of agents. A task is ready when it is open,
 its time has come, and its dependencies and children are closed. One incarnation of an agent
 claims it at a time; when that ends, the task is open again.`,
 		flags: r.Flags, ask: r.Ask, look: r.Look, by: command.UserName, completion: r.Complete,
-	}
+	})
 }
 
-func New(s *command.Streams, w worker) *cobra.Command {
+// NewOwn returns the commands for agents.
+func NewOwn(s *command.Streams) *cobra.Command {
+	return newGroup(s, worker{
+		command: "coppice agent task", short: "Claim tasks and report on them", agent: true,
+		long: `Claim tasks and report on them. A claim belongs to this incarnation: when it ends, the
+task is open again. coppice agent hook shows pending tasks.`,
+		flags: func(*cobra.Command) {}, ask: command.AskAsAgent, look: command.AskAsAgent,
+		by: func() string { return "" },
+	})
+}
+
+func newGroup(s *command.Streams, w worker) *cobra.Command {
 	cmd := &cobra.Command{Use: "task", Short: w.short, Long: w.long}
 	cmd.AddCommand(newAdd(s, w), newList(s, w), newShow(s, w), newEdit(s, w), newComment(s, w),
 		newClaim(s, w), newDep(s, w))
