@@ -96,7 +96,7 @@ func TestAgentOutcomeRefused(t *testing.T) {
 		{"until", "outcome blocked --approach a --obstacle b --until tomorrow", "", `--until is "tomorrow", expected task=ID, service=NAME or person=`},
 		{"not-before", "outcome deferred --approach a --obstacle b --not-before tomorrow", "", `--not-before: not_before is "tomorrow", expected a duration such as 30m`},
 		{"subtask", "outcome decomposed --approach a --obstacle b --subtask everything", "", `--subtask is "everything", expected "ID: OBJECTIVE"`},
-		{"json and more", "outcome completed --json -", "{}", "--json brings all there is to say"},
+		{"json and more", "outcome completed --json -", "{}", "--json cannot be combined"},
 		{"json is none", "outcome --json -", "{\n 'kind'", "outcome: 2:2: invalid character"},
 		{"json without end", "outcome --json -", strings.Repeat("[", outcome.MaxBytes+1), "- has more than 65536 bytes"},
 		{"no such file", "outcome --json nowhere.json", "", "nowhere.json: no such file"},

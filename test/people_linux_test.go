@@ -386,7 +386,7 @@ func TestPeopleMistakes(t *testing.T) {
 		{3, "mail send b -m x", `there is no agent "b" in the file; did you mean "a"?`},
 		{3, "mail send poeple -m x", `did you mean "people"?`},
 		{2, "mail send t -m x", "t is a supervisor"},
-		{2, "mail send -m x", "whom it is to is missing"},
+		{2, "mail send -m x", "missing recipient"},
 		{2, "mail send a b", "have to be quoted"},
 		{2, "mail send a -m", "flag needs an argument"},
 		{2, "mail send a -s " + strings.Repeat("s", 257) + " -m x", "257 bytes, at most 256"},

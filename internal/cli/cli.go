@@ -91,15 +91,15 @@ coppice.toml names, restarts what fails, and stops everything in order.`,
 		completion, _, _ := root.Find([]string{"completion"})
 		completion.Short = "Generate the completion script for a shell"
 	}
-	asGroup(root)
-	asUsage(root)
+	setUpGroups(root)
+	setUsageErrors(root)
 	return root
 }
 
-// asGroup gives the commands that only hold others something to do: show what
+// setUpGroups gives the commands that only hold others something to do: show what
 // they hold, and refuse what they do not. Cobra would take a command that is
 // spelled wrong for a wish for help, and succeed.
-func asGroup(cmd *cobra.Command) {
+func setUpGroups(cmd *cobra.Command) {
 	if !cmd.HasSubCommands() {
 		return
 	}
@@ -112,7 +112,7 @@ func asGroup(cmd *cobra.Command) {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	cmd.DisableFlagsInUseLine = true
 	for _, sub := range cmd.Commands() {
-		asGroup(sub)
+		setUpGroups(sub)
 	}
 }
 
@@ -190,9 +190,9 @@ func newHelp(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// asUsage gives wrong arguments, of any command, the exit code for that, and
+// setUsageErrors gives wrong arguments, of any command, the exit code for that, and
 // flags that exclude each other, too.
-func asUsage(cmd *cobra.Command) {
+func setUsageErrors(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := cmp.Or(check(cmd, args), cmd.ValidateFlagGroups()); err != nil {
@@ -202,6 +202,6 @@ func asUsage(cmd *cobra.Command) {
 		}
 	}
 	for _, sub := range cmd.Commands() {
-		asUsage(sub)
+		setUsageErrors(sub)
 	}
 }

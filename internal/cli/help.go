@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// helpColumns is the width of help: that of the narrowest terminal in use.
-const helpColumns = 80
+// helpWidth is the width of help: that of the narrowest terminal in use.
+const helpWidth = 80
 
 // helpText returns what --help prints: what the command is for, how it is called,
 // the commands below it and its flags.
@@ -19,7 +19,7 @@ func helpText(cmd *cobra.Command) string {
 	if about == "" {
 		about = cmd.Short + "."
 	}
-	fmt.Fprintf(&b, "%s\n\nUsage:\n", filled(about, helpColumns))
+	fmt.Fprintf(&b, "%s\n\nUsage:\n", fillLines(about, helpWidth))
 	if cmd.Runnable() && !cmd.HasSubCommands() {
 		fmt.Fprintf(&b, "  %s\n", cmd.UseLine())
 	}
@@ -39,10 +39,10 @@ func helpText(cmd *cobra.Command) string {
 		}
 	}
 	if cmd.HasAvailableLocalFlags() {
-		fmt.Fprintf(&b, "\nFlags:\n%s", cmd.LocalFlags().FlagUsagesWrapped(helpColumns))
+		fmt.Fprintf(&b, "\nFlags:\n%s", cmd.LocalFlags().FlagUsagesWrapped(helpWidth))
 	}
 	if cmd.HasAvailableInheritedFlags() {
-		fmt.Fprintf(&b, "\nGlobal flags:\n%s", cmd.InheritedFlags().FlagUsagesWrapped(helpColumns))
+		fmt.Fprintf(&b, "\nGlobal flags:\n%s", cmd.InheritedFlags().FlagUsagesWrapped(helpWidth))
 	}
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "\nMore on a command: %s COMMAND --help\n", cmd.CommandPath())
@@ -89,9 +89,9 @@ func commandGroups(cmd *cobra.Command) (all []commandGroup) {
 	return all
 }
 
-// filled breaks the lines of each paragraph at a width. Lines that begin with a
+// fillLines breaks the lines of each paragraph at a width. Lines that begin with a
 // space are kept as they are.
-func filled(text string, width int) string {
+func fillLines(text string, width int) string {
 	var b strings.Builder
 	column := 0 // 0 at the beginning of a line
 	for line := range strings.Lines(text) {

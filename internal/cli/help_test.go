@@ -13,8 +13,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 )
 
-// helpWidth is the width of the narrowest terminal that help is written for.
-const helpWidth = 80
+// terminalWidth is the width of the narrowest terminal that help is written for.
+const terminalWidth = 80
 
 // eachCommand calls do with each command, hidden ones too.
 func eachCommand(cmd *cobra.Command, do func(*cobra.Command)) {
@@ -49,7 +49,7 @@ func TestHelpTexts(t *testing.T) {
 	eachCommand(root, func(cmd *cobra.Command) {
 		seen++
 		for line := range strings.Lines(helpOf(cmd)) {
-			if line = strings.TrimRight(line, "\n"); utf8.RuneCountInString(line) > helpWidth {
+			if line = strings.TrimRight(line, "\n"); utf8.RuneCountInString(line) > terminalWidth {
 				t.Errorf("%s --help has a line of %d columns: %s", cmd.CommandPath(), utf8.RuneCountInString(line), line)
 			}
 		}
@@ -148,7 +148,7 @@ func TestFilled(t *testing.T) {
 		"äöü äöü äöü":                      "äöü äöü\näöü",
 		"end\n\n":                          "end",
 	} {
-		if got := filled(text, 10); got != want {
+		if got := fillLines(text, 10); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

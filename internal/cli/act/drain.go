@@ -42,8 +42,8 @@ interrupted or the daemon is replaced; coppice start ends it.`,
 				var mu sync.Mutex
 				for i, path := range paths {
 					wg.Go(func() {
-						if errs[i] = drainOne(ctx, c, drain.Request{Path: path, Timeout: timeout.Seconds(),
-							Reason: reason}); errs[i] == nil {
+						req := drain.Request{Path: path, Timeout: timeout.Seconds(), Reason: reason}
+						if errs[i] = drainOne(ctx, c, req); errs[i] == nil {
 							mu.Lock()
 							defer mu.Unlock()
 							fmt.Fprintf(s.Out, "%s drained\n", proc.Plain(path))
@@ -52,8 +52,7 @@ interrupted or the daemon is replaced; coppice start ends it.`,
 				}
 				wg.Wait()
 				for _, err := range errs {
-					if errors.Is(err, api.ErrDown) || errors.Is(err, api.ErrStopping) || ctx.Err() != nil &&
-						err != nil {
+					if err != nil && (ctx.Err() != nil || errors.Is(err, api.ErrDown) || errors.Is(err, api.ErrStopping)) {
 						return err // the others say the same
 					}
 				}
@@ -73,7 +72,7 @@ func drainOne(ctx context.Context, c *api.Client, req drain.Request) error {
 	_, err := drain.Begin.Call(ctx, c, req)
 	if errors.Is(err, api.ErrLost) {
 		req.Again = true
-		err = api.Retry(ctx, command.AgentPatience, func() error {
+		err = api.Retry(ctx, command.AgentTimeout, func() error {
 			_, err := drain.Begin.Call(ctx, c, req)
 			return err
 		})

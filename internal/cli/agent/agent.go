@@ -3,7 +3,6 @@
 package agent
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -15,7 +14,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/mail"
 	"github.com/coppice-dev/coppice/internal/cli/task"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/token"
 )
 
 func New(s *command.Streams) *cobra.Command {
@@ -42,20 +40,14 @@ func newEnv(s *command.Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var who token.Caller
-			if err := command.AskAsAgent(func(ctx context.Context, c *api.Client) error {
-				who, err = access.Whoami.Call(ctx, c, api.None{})
-				return err
-			}); err != nil {
+			caller, err := command.Call(command.AskAsAgent, access.Whoami, api.None{})
+			if err != nil {
 				return err
 			}
-			if s.JSON {
-				return s.PrintJSON(map[string]any{"agent": who.Path, "incarnation": who.Incarnation,
-					"socket": me.Socket})
-			}
-			return s.PrintLines(fmt.Sprintf("%s=%s", proc.EnvAgent, proc.Plain(who.Path)),
-				fmt.Sprintf("%s=%d", proc.EnvIncarnation, who.Incarnation),
-				fmt.Sprintf("%s=%s", proc.EnvSocket, proc.Plain(me.Socket)))
+			return s.PrintLine(
+				map[string]any{"agent": caller.Path, "incarnation": caller.Incarnation, "socket": me.Socket},
+				fmt.Sprintf("%s=%s\n%s=%d\n%s=%s", proc.EnvAgent, proc.Plain(caller.Path),
+					proc.EnvIncarnation, caller.Incarnation, proc.EnvSocket, proc.Plain(me.Socket)))
 		},
 	}
 	s.JSONFlag(cmd, "one object")

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +18,7 @@ import (
 )
 
 func newAsk(s *command.Streams) *cobra.Command {
-	var a asker
+	var a askFlags
 	cmd := &cobra.Command{
 		Use:   "ask TEXT",
 		Short: "Ask people and wait for the answer",
@@ -46,7 +45,11 @@ finds no answer yet.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch {
 			case a.status != "":
-				return a.look(s)
+				q, err := command.Call(command.AskAsAgent, question.Get, question.ID{ID: a.status})
+				if err != nil {
+					return err
+				}
+				return report(s, q)
 			case a.withdraw != "":
 				_, err := command.Call(command.AskAsAgent, question.Withdraw, question.ID{ID: a.withdraw})
 				return err
@@ -58,7 +61,7 @@ finds no answer yet.`,
 	f.StringSliceVar(&a.list, "options", nil, "the possible answers, a `LIST` separated by commas")
 	f.StringArrayVar(&a.options, "option", nil,
 		"a possible answer; can be repeated, and `TEXT` may have commas")
-	f.StringVar(&a.byDefault, "default", "", "the `ANSWER` if there is none at the deadline")
+	f.StringVar(&a.defaultAnswer, "default", "", "the `ANSWER` if there is none at the deadline")
 	f.Var((*timespan.Flag)(&a.deadline), "deadline", "the longest time to wait, such as 30m or 2d")
 	f.BoolVar(&a.noWait, "no-wait", false, "print the id of the question and return; the answer comes by mail")
 	f.StringVar(&a.status, "status", "", "print the answer to question `ID`")
@@ -68,16 +71,16 @@ finds no answer yet.`,
 	return cmd
 }
 
-// asker is an agent's question and how it is asked.
-type asker struct {
+// askFlags is an agent's question and how it is asked.
+type askFlags struct {
 	list, options    []string
-	byDefault        string
+	defaultAnswer    string
 	deadline         time.Duration
 	noWait           bool
 	status, withdraw string
 }
 
-func (a *asker) ask(s *command.Streams, text string) error {
+func (a *askFlags) ask(s *command.Streams, text string) error {
 	if text == "-" {
 		var err error
 		if text, err = s.ReadText(question.MaxText, "question"); err != nil {
@@ -89,7 +92,7 @@ func (a *asker) ask(s *command.Streams, text string) error {
 			a.deadline)
 	}
 	req := question.AskRequest{
-		Text: text, Options: append(a.list, a.options...), Default: a.byDefault, Deadline: a.deadline.Seconds(),
+		Text: text, Options: append(a.list, a.options...), Default: a.defaultAnswer, Deadline: a.deadline.Seconds(),
 		Key: rand.Text(),
 	}
 	q, err := command.Call(command.AskAsAgent, question.Ask, req)
@@ -99,33 +102,21 @@ func (a *asker) ask(s *command.Streams, text string) error {
 	if a.noWait {
 		return s.PrintLine(q, proc.Plain(q.ID))
 	}
-	id := q.ID
-	err = command.AskAsAgentFor(command.Always, func(ctx context.Context, c *api.Client) (err error) {
-		q, err = question.Await.Call(ctx, c, question.ID{ID: id})
-		return err
-	})
-	if err != nil {
+	forever := func(do func(context.Context, *api.Client) error) error {
+		return command.AskAsAgentFor(command.NoTimeout, do)
+	}
+	if q, err = command.Call(forever, question.Await, question.ID{ID: q.ID}); err != nil {
 		return err
 	}
-	return a.tell(s, q)
+	return report(s, q)
 }
 
-func (a *asker) look(s *command.Streams) error {
-	q, err := command.Call(command.AskAsAgent, question.Get, question.ID{ID: a.status})
-	if err != nil {
-		return err
-	}
-	return a.tell(s, q)
-}
-
-// tell prints how a question has ended, and then says that the agent knows it:
+// report prints how a question has ended, and then says that the agent knows it:
 // who is killed before that is told again.
-func (a *asker) tell(s *command.Streams, q question.Question) error {
+func report(s *command.Streams, q question.Question) error {
 	var result error
-	var lines []string
 	switch q.State {
 	case question.Answered:
-		lines = terminal.PlainLines(q.Answer)
 	case question.Open:
 		result = command.Exitf(command.ExitHuman, "%s is not answered yet", proc.Plain(q.ID))
 	case question.Expired:
@@ -137,16 +128,13 @@ func (a *asker) tell(s *command.Streams, q question.Question) error {
 	switch {
 	case s.JSON:
 		err = s.PrintJSON(q)
-	case lines != nil:
-		_, err = fmt.Fprintln(s.Out, strings.Join(lines, "\n"))
+	case q.State == question.Answered:
+		err = s.PrintLines(terminal.PlainText(q.Answer))
 	}
 	if err != nil || q.State == question.Open {
 		return errors.Join(err, result)
 	}
-	if err := command.AskAsAgent(func(ctx context.Context, c *api.Client) error {
-		_, err := question.Take.Call(ctx, c, question.ID{ID: q.ID})
-		return err
-	}); err != nil {
+	if _, err := command.Call(command.AskAsAgent, question.Take, question.ID{ID: q.ID}); err != nil {
 		// The agent has what it wanted; the worst that follows is that it gets it again.
 		fmt.Fprintf(s.Err, "coppice: the daemon was not told that the answer has arrived: %v\n",
 			proc.Plain(err.Error()))

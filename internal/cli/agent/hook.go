@@ -16,9 +16,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// hookPatience is how long a look for news waits for a daemon: it is done often,
+// hookTimeout is how long a look for news waits for a daemon: it is done often,
 // and an agent waits for it.
-const hookPatience = 2 * time.Second
+const hookTimeout = 2 * time.Second
 
 func newHook(s *command.Streams) *cobra.Command {
 	var inject bool
@@ -35,7 +35,7 @@ is empty if nothing is pending, and the exit code is always 0.`,
 		RunE: func(*cobra.Command, []string) error {
 			var notices []notice.Notice
 			key := rand.Text()
-			err := command.AskAsAgentFor(hookPatience, func(ctx context.Context, c *api.Client) (err error) {
+			err := command.AskAsAgentFor(hookTimeout, func(ctx context.Context, c *api.Client) (err error) {
 				notices, err = notice.Hook.Call(ctx, c, notice.HookRequest{Key: key})
 				return err
 			})
@@ -46,17 +46,16 @@ is empty if nothing is pending, and the exit code is always 0.`,
 			case err != nil:
 				return err
 			case inject && len(notices) > 0:
-				return s.PrintLines(injected(notices)...)
+				return s.PrintLines(promptLines(notices)...)
 			case inject:
 				return nil
-			case s.JSON:
-				err = s.PrintJSON(notices)
-			case len(notices) > 0:
-				lines := make([]string, len(notices))
-				for i, n := range notices {
-					lines[i] = noticeLine(n)
-				}
-				err = s.PrintLines(lines...)
+			case s.JSON || len(notices) > 0:
+				err = s.Print(notices, func(terminal.Paint, int) (lines []string) {
+					for _, n := range notices {
+						lines = append(lines, noticeLine(n))
+					}
+					return lines
+				})
 			}
 			if err == nil && len(notices) == 0 {
 				err = command.Exit(command.ExitFailure, nil)
@@ -74,9 +73,9 @@ func noticeLine(n notice.Notice) string {
 	return proc.Plain(n.Kind) + ": " + proc.Plain(strings.ReplaceAll(n.Text, "\n", " "))
 }
 
-// injected marks notices as what they are. Words of others that are among them
+// promptLines marks notices as what they are. Words of others that are among them
 // cannot pretend to be the end of it.
-func injected(notices []notice.Notice) []string {
+func promptLines(notices []notice.Notice) []string {
 	lines := []string{"<coppice-notices>"}
 	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 	for _, n := range notices {

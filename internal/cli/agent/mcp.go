@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -66,8 +65,8 @@ func actor() (act func(context.Context, time.Duration, func(context.Context, *ap
 			func() {}
 	}
 	client := api.DialAgent(me.Socket, me.Token)
-	return func(ctx context.Context, patience time.Duration, do func(context.Context, *api.Client) error) error {
-		return api.Retry(ctx, patience, func() error { return do(ctx, client) })
+	return func(ctx context.Context, timeout time.Duration, do func(context.Context, *api.Client) error) error {
+		return api.Retry(ctx, timeout, func() error { return do(ctx, client) })
 	}, client.Close
 }
 
@@ -87,14 +86,10 @@ func printMCPConfig(s *command.Streams) error {
 	config := map[string]map[string]server{"mcpServers": {"coppice": {self, []string{"mcp"}, map[string]string{
 		proc.EnvSocket: passed(proc.EnvSocket), proc.EnvToken: passed(proc.EnvToken),
 	}}}}
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
+	e := json.NewEncoder(s.Out)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	if err := e.Encode(config); err != nil {
-		return err
-	}
-	if _, err := s.Out.Write(text.Bytes()); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Err, `

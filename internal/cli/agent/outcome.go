@@ -24,7 +24,7 @@ type outcomeFlags struct {
 
 func newOutcome(s *command.Streams) *cobra.Command {
 	var f outcomeFlags
-	kinds := make([]string, 0, 6)
+	var kinds []string
 	for _, k := range outcome.Kinds() {
 		kinds = append(kinds, string(k))
 	}
@@ -95,8 +95,7 @@ func (f *outcomeFlags) read(cmd *cobra.Command, args []string, stdin io.Reader, 
 	error) {
 	if f.json != "" {
 		if len(args) > 0 || cmd.Flags().NFlag() > 1 {
-			return outcome.Outcome{}, errors.New("--json brings all there is to say; leave the kind " +
-				"and the other flags away")
+			return outcome.Outcome{}, errors.New("--json cannot be combined with KIND or other flags")
 		}
 		data, err := readUpTo(f.json, stdin, outcome.MaxBytes)
 		if err != nil {
@@ -113,8 +112,7 @@ func (f *outcomeFlags) read(cmd *cobra.Command, args []string, stdin io.Reader, 
 		return outcome.Outcome{}, err
 	}
 	o, err := outcome.New(r)
-	var wrong *outcome.Error
-	if errors.As(err, &wrong) && len(wrong.Missing) > 0 {
+	if wrong, ok := errors.AsType[*outcome.Error](err); ok {
 		for i, field := range wrong.Missing {
 			wrong.Missing[i] = flagOf(field)
 		}
@@ -180,7 +178,7 @@ func (f *outcomeFlags) report(kind outcome.Kind, now time.Time) (outcome.Report,
 }
 
 // readUpTo reads a file, or stdin for "-", that has at most that many bytes.
-func readUpTo(file string, stdin io.Reader, most int64) ([]byte, error) {
+func readUpTo(file string, stdin io.Reader, limit int64) ([]byte, error) {
 	from := stdin
 	if file != "-" {
 		f, err := os.Open(file)
@@ -190,12 +188,12 @@ func readUpTo(file string, stdin io.Reader, most int64) ([]byte, error) {
 		defer f.Close()
 		from = f
 	}
-	data, err := io.ReadAll(io.LimitReader(from, most+1))
+	data, err := io.ReadAll(io.LimitReader(from, limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", file, err)
 	}
-	if int64(len(data)) > most {
-		return nil, fmt.Errorf("%s has more than %d bytes", file, most)
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s has more than %d bytes", file, limit)
 	}
 	return data, nil
 }

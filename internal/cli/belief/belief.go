@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,25 +37,8 @@ func newLs(s *command.Streams) *cobra.Command {
 		Short: "List the beliefs of agents",
 		Args:  command.AtMostOne("path"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			agents, err := command.Call(r.Look, belief.List, belief.ListRequest{Path: strings.Join(args, "")})
-			if err != nil {
-				return err
-			}
-			if s.JSON {
-				return s.PrintJSON(agents)
-			}
-			var rows [][]string
-			for _, a := range agents {
-				for _, b := range a.Beliefs {
-					note := b.Problem
-					if !a.Known {
-						note = strings.TrimSuffix("the agent is no longer in the file; "+note, "; ")
-					}
-					rows = append(rows, append([]string{proc.Plain(a.Path)},
-						append(beliefRow(b), proc.Plain(note))...))
-				}
-			}
-			return printBeliefs(s, append([]string{"AGENT"}, append(beliefHeader(), "NOTE")...), rows)
+			req := belief.ListRequest{Path: strings.Join(args, "")}
+			return command.Show(s, r.Look, belief.List, req, agentLines)
 		},
 		ValidArgsFunction: r.CompletePath(false),
 	}
@@ -63,9 +47,9 @@ func newLs(s *command.Streams) *cobra.Command {
 	return cmd
 }
 
-func beliefHeader() []string { return []string{"BELIEF", "TYPE", "PERSISTENT", "ORIGIN", "VALUE"} }
+var header = []string{"BELIEF", "TYPE", "PERSISTENT", "ORIGIN", "VALUE"}
 
-func beliefRow(b belief.Info) []string {
+func row(b belief.Info) []string {
 	v, keeps := b.Value.Brief(60), "no"
 	if b.Value == "" {
 		v = fmt.Sprintf("(%d bytes)", b.Size)
@@ -76,9 +60,19 @@ func beliefRow(b belief.Info) []string {
 	return []string{proc.Plain(b.Name), proc.Plain(b.Type), keeps, proc.Plain(b.Origin), v}
 }
 
-func printBeliefs(s *command.Streams, header []string, rows [][]string) error {
-	width, tty := terminal.Size(s.Out)
-	return s.PrintLines(terminal.Table(header, rows, width, terminal.BoldHeader(terminal.NewPaint(tty)))...)
+// agentLines returns a table of the beliefs of several agents.
+func agentLines(agents []belief.AgentInfo, p terminal.Paint, width int) []string {
+	var rows [][]string
+	for _, a := range agents {
+		for _, b := range a.Beliefs {
+			note := b.Problem
+			if !a.Known {
+				note = strings.TrimSuffix("the agent is no longer in the file; "+note, "; ")
+			}
+			rows = append(rows, slices.Concat([]string{proc.Plain(a.Path)}, row(b), []string{proc.Plain(note)}))
+		}
+	}
+	return terminal.Table(slices.Concat([]string{"AGENT"}, header, []string{"NOTE"}), rows, width, terminal.BoldHeader(p))
 }
 
 func newGet(s *command.Streams) *cobra.Command {

@@ -1,9 +1,11 @@
 package belief
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -136,13 +138,10 @@ func newDiff(s *command.Streams) *cobra.Command {
 			}
 			return r.Look(func(ctx context.Context, c *api.Client) error {
 				diffs, err := compare(ctx, c, doc)
-				if err == nil {
-					err = printDiffs(s, diffs)
+				if err != nil || len(diffs) == 0 {
+					return err
 				}
-				if err == nil && len(diffs) > 0 {
-					err = command.Exit(command.ExitFailure, nil)
-				}
-				return err
+				return cmp.Or(printDiffs(s, diffs), command.Exit(command.ExitFailure, nil))
 			})
 		},
 	}
@@ -188,12 +187,7 @@ func compare(ctx context.Context, c *api.Client, doc belief.Document) (diffs []b
 		return nil, err
 	}
 	doc = doc.Of(status.Project)
-	var paths []string
-	for path := range doc.Agents {
-		paths = append(paths, path)
-	}
-	slices.Sort(paths)
-	for _, path := range paths {
+	for _, path := range slices.Sorted(maps.Keys(doc.Agents)) {
 		have, err := belief.Export.Call(ctx, c, belief.ExportRequest{Path: path})
 		if err != nil && !errors.Is(err, api.ErrNotFound) {
 			return nil, err

@@ -9,6 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 )
 
 func NewOwn(s *command.Streams) *cobra.Command {
@@ -18,7 +19,7 @@ func NewOwn(s *command.Streams) *cobra.Command {
 		Long: `Read and set beliefs of the agent that calls this: named JSON values. Persistent ones
 are kept for its next incarnation.`,
 	}
-	cmd.AddCommand(newOwnGet(s), newOwnSet(s), newOwnRm(s), newOwnLs(s))
+	cmd.AddCommand(newOwnGet(s), newOwnSet(s), newOwnRm(), newOwnLs(s))
 	return cmd
 }
 
@@ -46,22 +47,19 @@ func newOwnLs(s *command.Streams) *cobra.Command {
 		Short: "List the beliefs of this agent",
 		Args:  command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			list, err := command.Call(command.AskAsAgent, belief.ReadOwn, belief.OwnRequest{})
-			if err != nil {
-				return err
-			}
-			if s.JSON {
-				return s.PrintJSON(list)
-			}
-			var rows [][]string
-			for _, b := range list {
-				rows = append(rows, beliefRow(b))
-			}
-			return printBeliefs(s, beliefHeader(), rows)
+			return command.Show(s, command.AskAsAgent, belief.ReadOwn, belief.OwnRequest{}, ownLines)
 		},
 	}
 	s.JSONFlag(cmd, "an array of objects")
 	return cmd
+}
+
+func ownLines(list []belief.Info, p terminal.Paint, width int) []string {
+	rows := make([][]string, len(list))
+	for i, b := range list {
+		rows[i] = row(b)
+	}
+	return terminal.Table(header, rows, width, terminal.BoldHeader(p))
 }
 
 func newOwnSet(s *command.Streams) *cobra.Command {
@@ -87,7 +85,7 @@ afterwards, the next incarnation has it, if it is persistent.`,
 	return cmd
 }
 
-func newOwnRm(*command.Streams) *cobra.Command {
+func newOwnRm() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm NAME...",
 		Short: "Remove beliefs, or reset declared ones",

@@ -75,8 +75,7 @@ func parseGiven(name string, text []byte, asString bool) (v value.Value, err err
 		return v, nil
 	}
 	hint := ""
-	var limit *value.LimitError
-	if !asString && !errors.As(err, &limit) {
+	if _, large := errors.AsType[*value.LimitError](err); !asString && !large {
 		short := proc.Plain(string(text[:min(len(text), 40)]))
 		if len(text) > 40 || strings.ContainsAny(short, "'\"\n") {
 			short = "..."

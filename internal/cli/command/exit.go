@@ -54,10 +54,10 @@ func (e *exitError) Unwrap() error { return e.err }
 
 // ExitCode returns the exit code for an error.
 func ExitCode(err error) int {
-	var coded *exitError
-	switch {
-	case errors.As(err, &coded):
+	if coded, ok := errors.AsType[*exitError](err); ok {
 		return coded.code
+	}
+	switch {
 	case errors.Is(err, api.ErrNotFound):
 		return ExitNotFound
 	case errors.Is(err, api.ErrDown), errors.Is(err, api.ErrStopping):

@@ -74,7 +74,7 @@ func (r *Remote) Find() (string, error) {
 	}
 	dir, e := filepath.Abs(r.File) // a directory, or here
 	for ; e == nil; dir = filepath.Dir(dir) {
-		if info, e := os.Stat(filepath.Join(dir, endpoint.Dir)); e == nil && info.IsDir() {
+		if IsDir(filepath.Join(dir, endpoint.Dir)) {
 			return filepath.Join(dir, config.FileName), nil
 		}
 		if dir == filepath.Dir(dir) || r.File != "" {
@@ -144,12 +144,11 @@ func (r *Remote) Look(do func(context.Context, *api.Client) error) error {
 		return down
 	}
 	records, err := daemon.OpenRecords(ctx, file)
-	var locked *project.LockedError
-	switch {
-	case errors.As(err, &locked):
+	if locked, ok := errors.AsType[*project.LockedError](err); ok {
 		return fmt.Errorf("%w\nprocess %d has the project and does not answer; it is starting or stopping", down,
 			locked.Holder.PID)
-	case err != nil:
+	}
+	if err != nil {
 		return Exitf(ExitNoDaemon, "%w\nits records cannot be read: %w", down, err)
 	}
 	defer records.Close()

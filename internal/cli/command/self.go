@@ -19,8 +19,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// AgentPatience bounds how long an agent waits for a daemon to answer.
-const AgentPatience = time.Minute
+// AgentTimeout bounds how long an agent waits for a daemon to answer.
+const AgentTimeout = time.Minute
 
 // Self reads from the environment which agent runs this program.
 func Self() (proc.Self, error) {
@@ -42,11 +42,11 @@ func Self() (proc.Self, error) {
 // program. While no daemon answers do is called again and again: it has to be
 // something that may be done twice.
 func AskAsAgent(do func(context.Context, *api.Client) error) error {
-	return AskAsAgentFor(AgentPatience, do)
+	return AskAsAgentFor(AgentTimeout, do)
 }
 
 // AskAsAgentFor does as AskAsAgent, and waits that long for a daemon.
-func AskAsAgentFor(patience time.Duration, do func(context.Context, *api.Client) error) error {
+func AskAsAgentFor(timeout time.Duration, do func(context.Context, *api.Client) error) error {
 	me, err := Self()
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func AskAsAgentFor(patience time.Duration, do func(context.Context, *api.Client)
 	defer client.Close()
 	ctx, stop := UntilSignal(context.Background())
 	defer stop()
-	return api.Retry(ctx, patience, func() error { return do(ctx, client) })
+	return api.Retry(ctx, timeout, func() error { return do(ctx, client) })
 }
 
 // isOwnSocket reports whether the daemon at a socket is that of the agent that this
@@ -115,6 +115,6 @@ func UserName() string {
 	return cmp.Or(proc.Plain(u.Username), mail.People)
 }
 
-// Always makes an agent wait for the next daemon too: a person may take longer to answer than
+// NoTimeout makes an agent wait for the next daemon too: a person may take longer to answer than
 // any daemon lives.
-const Always = math.MaxInt64 / 2 * time.Nanosecond
+const NoTimeout = math.MaxInt64 / 2 * time.Nanosecond

@@ -33,8 +33,13 @@ func (s *Streams) Print(v any, lines func(p terminal.Paint, width int) []string)
 	if s.JSON {
 		return s.PrintJSON(v)
 	}
+	return s.PrintLines(lines(s.Paint())...)
+}
+
+// Paint returns how the output is painted, and its width in columns; 0 if that is unknown.
+func (s *Streams) Paint() (p terminal.Paint, width int) {
 	width, tty := terminal.Size(s.Out)
-	return s.PrintLines(lines(terminal.NewPaint(tty), width)...)
+	return terminal.NewPaint(tty), width
 }
 
 // PrintLine prints a value as JSON if that is asked for, or else as a line.
@@ -64,16 +69,21 @@ func (s *Streams) Complain(message string) {
 	io.WriteString(s.Err, strings.Join(terminal.WrapAll(strings.Split("coppice: "+message, "\n"), 4, width), "\n")+"\n")
 }
 
-// ReadText reads the standard input, of at most so many bytes.
+// ReadText reads a text of at most so many bytes from the standard input.
 func (s *Streams) ReadText(most int, what string) (string, error) {
-	text, err := io.ReadAll(io.LimitReader(s.In, int64(most)+1))
+	return ReadText(s.In, "the standard input", most, what)
+}
+
+// ReadText reads a text of at most so many bytes. Errors name its source and what it is for.
+func ReadText(from io.Reader, source string, most int, what string) (string, error) {
+	text, err := io.ReadAll(io.LimitReader(from, int64(most)+1))
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("reading the %s from the standard input: %w", what, err)
+		return "", fmt.Errorf("reading the %s from %s: %w", what, source, err)
 	case len(text) > most:
-		return "", Usagef("the standard input has more than %d bytes, which a %s may have", most, what)
+		return "", Usagef("%s has more than %d bytes, the limit of a %s", source, most, what)
 	case !utf8.Valid(text):
-		return "", Usagef("the %s on the standard input is not UTF-8", what)
+		return "", Usagef("the %s in %s is not UTF-8", what, source)
 	}
 	return strings.TrimRight(string(text), "\n"), nil
 }

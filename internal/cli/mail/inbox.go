@@ -2,6 +2,7 @@ package mail
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,8 +65,7 @@ func inboxLines(questions []question.Question, messages []mail.Message, now time
 			answers = terminal.Cell(strings.Join(q.Options, " | "))
 		}
 		rows = append(rows, []string{terminal.Cell(q.ID), terminal.Cell(q.From), terminal.Age(q.At, now),
-			terminal.Cell(q.Text), answers,
-			terminal.Cell(unanswered(q, now))})
+			terminal.Cell(q.Text), answers, terminal.Cell(deadlineText(q, now))})
 	}
 	for _, m := range messages {
 		rows = append(rows, []string{terminal.Cell(m.ID), terminal.Cell(m.From), terminal.Age(m.At, now),
@@ -82,16 +82,12 @@ func inboxLines(questions []question.Question, messages []mail.Message, now time
 	return lines
 }
 
-// unanswered says when a question ends without an answer, and how.
-func unanswered(q question.Question, now time.Time) string {
+// deadlineText says when a question ends without an answer, and how.
+func deadlineText(q question.Question, now time.Time) string {
 	if q.Deadline.IsZero() {
 		return "-"
 	}
-	then := "no answer"
-	if q.Default != "" {
-		then = q.Default
-	}
-	return fmt.Sprintf("in %s: %s", timespan.Short(max(0, q.Deadline.Sub(now))), then)
+	return fmt.Sprintf("in %s: %s", timespan.Short(max(0, q.Deadline.Sub(now))), cmp.Or(q.Default, "no answer"))
 }
 
 func NewAnswer(s *command.Streams) *cobra.Command {
@@ -119,8 +115,7 @@ answer counts; a second person is told who has answered.`,
 				if err != nil {
 					return err
 				}
-				return s.PrintLines(fmt.Sprintf("%s of %s is answered: %s", terminal.Cell(q.ID),
-					terminal.Cell(q.From),
+				return s.PrintLines(fmt.Sprintf("%s of %s is answered: %s", terminal.Cell(q.ID), terminal.Cell(q.From),
 					terminal.Cell(q.Answer)))
 			})
 		},
@@ -157,7 +152,7 @@ func answerTo(s *command.Streams, ctx context.Context, q question.Question, word
 			return "", err
 		}
 	}
-	return option(strings.TrimSpace(text), q.Options), nil
+	return chosenOption(strings.TrimSpace(text), q.Options), nil
 }
 
 // prompt reads a line that the user types.
@@ -195,13 +190,13 @@ func questionLines(q question.Question, now time.Time) []string {
 		lines = append(lines, "")
 	}
 	if !q.Deadline.IsZero() {
-		lines = append(lines, "without an answer "+proc.Plain(unanswered(q, now)))
+		lines = append(lines, "without an answer "+proc.Plain(deadlineText(q, now)))
 	}
 	return lines
 }
 
-// option is the option that a number stands for, unless an option is called so.
-func option(text string, options []string) string {
+// chosenOption is the option that a number stands for, unless an option is called so.
+func chosenOption(text string, options []string) string {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > len(options) || slices.Contains(options, text) {
 		return text

@@ -2,7 +2,6 @@
 package mail
 
 import (
-	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -76,7 +75,7 @@ command returns when the message is durable.`,
 				return fmt.Errorf("unexpected argument %q; texts of several words have to be quoted: -m 'TEXT'",
 					args[1])
 			case len(args) == 0 && req.ReplyTo == "":
-				return errors.New("whom it is to is missing: the path of an agent, or people")
+				return errors.New(`missing recipient: an agent's path, or "people"`)
 			}
 			return nil
 		},
@@ -112,13 +111,10 @@ func newList(s *command.Streams, b mailbox) *cobra.Command {
 		Short: "List unread messages",
 		Args:  command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			messages, err := command.Call(b.look, mail.List, mail.ListRequest{All: all})
-			if err != nil {
-				return err
-			}
-			return s.Print(messages, func(p terminal.Paint, width int) []string {
-				return mailLines(messages, all, time.Now(), width, p)
-			})
+			return command.Show(s, b.look, mail.List, mail.ListRequest{All: all},
+				func(messages []mail.Message, p terminal.Paint, width int) []string {
+					return mailLines(messages, all, time.Now(), width, p)
+				})
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "also read and archived messages")
@@ -158,31 +154,25 @@ func newRead(s *command.Streams, b mailbox) *cobra.Command {
 		Short: "Show messages, and mark them as read",
 		Args:  command.SomeIDs("message", "mail "+b.list),
 		RunE: func(_ *cobra.Command, ids []string) error {
-			messages, err := command.Call(b.look, mail.Read, mail.IDs{IDs: ids})
-			if err != nil {
-				return err
-			}
-			if s.JSON {
-				return s.PrintJSON(messages)
-			}
-			_, tty := terminal.Size(s.Out)
-			p := terminal.NewPaint(tty)
-			var lines []string
-			for i, m := range messages {
-				if i > 0 {
-					lines = append(lines, "", p.Dim("---"), "")
-				}
-				lines = append(lines, letter(m, time.Now(), p)...)
-			}
-			return s.PrintLines(lines...)
+			return command.Show(s, b.look, mail.Read, mail.IDs{IDs: ids}, allMessageLines)
 		},
 	}
 	s.JSONFlag(cmd, "an array of objects")
 	return cmd
 }
 
-// letter is a message as people read it.
-func letter(m mail.Message, now time.Time, p terminal.Paint) []string {
+func allMessageLines(messages []mail.Message, p terminal.Paint, _ int) (lines []string) {
+	for i, m := range messages {
+		if i > 0 {
+			lines = append(lines, "", p.Dim("---"), "")
+		}
+		lines = append(lines, messageLines(m, time.Now(), p)...)
+	}
+	return lines
+}
+
+// messageLines returns a message with its header.
+func messageLines(m mail.Message, now time.Time, p terminal.Paint) []string {
 	from := m.From
 	if m.Incarnation > 0 {
 		from = fmt.Sprintf("%s, incarnation %d", m.From, m.Incarnation)
@@ -207,7 +197,7 @@ func newArchive(b mailbox) *cobra.Command {
 		Short: "Archive messages",
 		Long: `Archive messages, read or unread. Archived messages are listed with --all, and are
 removed after 30 days.`,
-		Args: command.SomeIDs("message", cmp.Or("mail "+b.list)),
+		Args: command.SomeIDs("message", "mail "+b.list),
 		RunE: func(_ *cobra.Command, ids []string) error {
 			_, err := command.Call(b.ask, mail.Archive, mail.IDs{IDs: ids})
 			return err

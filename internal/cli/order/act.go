@@ -30,14 +30,10 @@ out, and 1 if it failed.`,
 				switch {
 				case err != nil:
 					return err
-				case done.Queued && s.JSON:
-					return s.PrintJSON(done)
 				case done.Queued:
-					return s.PrintLines(proc.Plain(args[0]) + " is running; it runs once more after that")
-				case !wait && s.JSON:
-					return s.PrintJSON(done)
+					return s.PrintLine(done, proc.Plain(args[0])+" is running; it runs once more after that")
 				case !wait:
-					return s.PrintLines(done.Run)
+					return s.PrintLine(done, done.Run)
 				}
 				return awaitRun(ctx, s, c, done.Run)
 			})
@@ -51,7 +47,7 @@ out, and 1 if it failed.`,
 // awaitRun waits for the end of a run, also where another daemon goes on with it.
 func awaitRun(ctx context.Context, s *command.Streams, c *api.Client, id string) error {
 	var run dispatch.RunInfo
-	err := api.Retry(ctx, command.AgentPatience, func() (err error) {
+	err := api.Retry(ctx, command.AgentTimeout, func() (err error) {
 		run, err = dispatch.GetRun.Call(ctx, c, dispatch.RunRequest{ID: id, Wait: true})
 		return err
 	})
@@ -94,13 +90,11 @@ after 5 s. Its gates may fire it again: see coppice order disable.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			req := dispatch.ActRequest{Name: args[0], Action: dispatch.StopOrder, By: command.UserName()}
 			done, err := command.Call(r.Ask, dispatch.Act, req)
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case s.JSON:
-				return s.PrintJSON(map[string]any{"order": args[0], "stopped": done.Stopped})
 			}
-			return s.PrintLines(fmt.Sprintf("%s asked to stop", terminal.Plural(done.Stopped, "run")))
+			return s.PrintLine(map[string]any{"order": args[0], "stopped": done.Stopped},
+				terminal.Plural(done.Stopped, "run")+" asked to stop")
 		},
 	}
 	s.JSONFlag(cmd, "an object with the number of runs")
@@ -119,17 +113,12 @@ func newSwitch(s *command.Streams, r *command.Remote, action dispatch.Action) *c
 		Long: short + `. This stays so across restarts of the daemon. coppice order run fires it in
 any case.`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return r.Ask(func(ctx context.Context, c *api.Client) error {
-				_, err := dispatch.Act.Call(ctx, c, dispatch.ActRequest{Name: args[0], Action: action,
-					By: command.UserName()})
-				switch {
-				case err != nil:
-					return err
-				case s.JSON:
-					return s.PrintJSON(map[string]any{"order": args[0], "enabled": on})
-				}
-				return s.PrintLines(proc.Plain(args[0]) + " " + string(action) + "d")
-			})
+			req := dispatch.ActRequest{Name: args[0], Action: action, By: command.UserName()}
+			if _, err := command.Call(r.Ask, dispatch.Act, req); err != nil {
+				return err
+			}
+			return s.PrintLine(map[string]any{"order": args[0], "enabled": on},
+				proc.Plain(args[0])+" "+string(action)+"d")
 		},
 	}
 	s.JSONFlag(cmd, "an object that says whether it is enabled")

@@ -85,15 +85,17 @@ func gatesText(o dispatch.Info) string {
 	if len(o.Gates) == 0 {
 		return "manual"
 	}
-	var all []string
-	for _, g := range o.Gates {
-		text := g.Text
+	all := make([]string, len(o.Gates))
+	for i, g := range o.Gates {
+		all[i] = g.Text
 		if g.Kind == "condition" {
-			text = "condition"
+			all[i] = "condition"
 		}
-		all = append(all, text)
 	}
-	return strings.Join(all, map[bool]string{true: " and ", false: " or "}[o.Match == "all"])
+	if o.Match == "all" {
+		return strings.Join(all, " and ")
+	}
+	return strings.Join(all, " or ")
 }
 
 func orderState(o dispatch.Info) string {
@@ -131,17 +133,14 @@ func newHistory(s *command.Streams, r *command.Remote) *cobra.Command {
 			if count < 1 || count > 1000 {
 				return command.Usagef("--lines is %d, expected 1 to 1000", count)
 			}
-			all, err := command.Call(r.Look, dispatch.Runs, dispatch.RunsRequest{Name: args[0], Count: uint64(count)})
-			switch {
-			case err != nil:
-				return err
-			case s.JSON:
-				return s.PrintJSON(all)
-			case len(all) == 0:
-				return s.PrintLines(proc.Plain(args[0]) + " has never run")
-			}
-			width, tty := terminal.Size(s.Out)
-			return s.PrintLines(runLines(all, output, time.Now(), width, terminal.NewPaint(tty))...)
+			req := dispatch.RunsRequest{Name: args[0], Count: uint64(count)}
+			return command.Show(s, r.Look, dispatch.Runs, req,
+				func(all []dispatch.RunInfo, p terminal.Paint, width int) []string {
+					if len(all) == 0 {
+						return []string{proc.Plain(args[0]) + " has never run"}
+					}
+					return runLines(all, output, time.Now(), width, p)
+				})
 		},
 	}
 	cmd.Flags().IntVarP(&count, "lines", "n", count, "the last `N` runs")
@@ -169,8 +168,7 @@ func runLines(all []dispatch.RunInfo, output bool, now time.Time, width int, p t
 			why += "; " + r.Error
 		}
 		rows[i] = []string{terminal.Cell(r.ID), proc.Plain(r.Status), terminal.Clock(r.FiredAt, now), took, code,
-			fmt.Sprint(r.Attempt),
-			terminal.Cell(why)}
+			fmt.Sprint(r.Attempt), terminal.Cell(why)}
 	}
 	lines := terminal.Table([]string{"RUN", "STATUS", "FIRED", "TOOK", "CODE", "TRY", "WHY"}, rows, width,
 		terminal.BoldHeader(p))

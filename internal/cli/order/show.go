@@ -33,14 +33,14 @@ func orderDetail(o dispatch.Info, p terminal.Paint, _ int) []string {
 	if o.Description != "" {
 		lines[0] += "  " + proc.Plain(o.Description)
 	}
-	fact := func(name, value string) {
+	field := func(name, value string) {
 		if value != "" {
 			lines = append(lines, p.Dim(fmt.Sprintf("%-9s", name))+proc.Plain(value))
 		}
 	}
-	fact("state", orderState(o)+": "+o.Reason)
+	field("state", orderState(o)+": "+o.Reason)
 	if o.ByHand != "" && !strings.HasSuffix(o.Reason, "by hand") {
-		fact("", o.ByHand+" by hand")
+		field("", o.ByHand+" by hand")
 	}
 	for _, g := range o.Gates {
 		text := g.Text + ": " + g.Reason
@@ -51,41 +51,41 @@ func orderDetail(o dispatch.Info, p terminal.Paint, _ int) []string {
 		default:
 			text += ", next " + terminal.Clock(*g.NextAt, now) + " (" + terminal.UntilText(g.NextAt, now) + ")"
 		}
-		fact("gate", text)
+		field("gate", text)
 	}
 	if len(o.Gates) > 1 {
-		fact("match", o.Match)
+		field("match", o.Match)
 	}
 	if o.Task != "" {
 		text := o.Task
 		if o.Pool != "" {
 			text += " (pool " + o.Pool + ")"
 		}
-		fact("task", text)
+		field("task", text)
 	} else {
-		fact("exec", strings.Join(o.Exec, " "))
-		fact("dir", o.Dir)
+		field("exec", strings.Join(o.Exec, " "))
+		field("dir", o.Dir)
 	}
-	fact("timeout", timespan.Short(time.Duration(o.Timeout*float64(time.Second))))
-	fact("overlap", o.Overlap)
+	field("timeout", timespan.Short(time.Duration(o.Timeout*float64(time.Second))))
+	field("overlap", o.Overlap)
 	if o.Retries > 0 {
-		fact("retries", fmt.Sprint(o.Retries))
+		field("retries", fmt.Sprint(o.Retries))
 	}
 	if o.CatchUp {
-		fact("catch_up", "true")
+		field("catch_up", "true")
 	}
 	if o.Pending > 0 {
-		fact("events", fmt.Sprintf("%d wait", o.Pending))
+		field("events", fmt.Sprintf("%d wait", o.Pending))
 	}
-	fact("last", lastText(o.Last, now))
+	field("last", lastText(o.Last, now))
 	if o.Last != nil && o.Last.Error != "" {
-		fact("", o.Last.Error)
+		field("", o.Last.Error)
 	}
-	fact("runs", fmt.Sprintf("%d, %d skipped", o.Runs, o.Skips))
+	field("runs", fmt.Sprintf("%d, %d skipped", o.Runs, o.Skips))
 	if o.Skipped != "" && o.SkippedAt != nil {
-		fact("skipped", terminal.Clock(*o.SkippedAt, now)+": "+o.Skipped)
+		field("skipped", terminal.Clock(*o.SkippedAt, now)+": "+o.Skipped)
 	}
-	fact("source", o.Source)
+	field("source", o.Source)
 	return lines
 }
 

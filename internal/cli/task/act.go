@@ -86,7 +86,7 @@ lasts until you close or release the task.`
 
 // awaitTask claims a task in the name of an agent once there is one.
 func awaitTask(t task.ClaimRequest, timeout time.Duration) (got []task.Task, err error) {
-	begun, patience := time.Now(), command.Always
+	begun, patience := time.Now(), command.NoTimeout
 	if timeout > 0 {
 		patience = timeout
 	}

@@ -32,11 +32,9 @@ The whole file is checked first: if a line is wrong, or dependencies form a cycl
 are listed and nothing is imported. --skip-bad skips wrong lines. Dependencies are written
 before the tasks that need them: an interrupted import leaves no task that could be claimed too
 early. Import the file again to complete it.`,
-		Example: "  coppice task import .beads/issues.jsonl --check\n  coppice task import .beads/issues.jsonl",
-		Args:    command.AtMostOne("file"),
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return []string{"jsonl"}, cobra.ShellCompDirectiveFilterFileExt
-		},
+		Example:           "  coppice task import .beads/issues.jsonl --check\n  coppice task import .beads/issues.jsonl",
+		Args:              command.AtMostOne("file"),
+		ValidArgsFunction: cobra.FixedCompletions([]string{"jsonl"}, cobra.ShellCompDirectiveFilterFileExt),
 		RunE: func(_ *cobra.Command, args []string) error {
 			file, size, done, err := wholeFile(s, args)
 			if err != nil {

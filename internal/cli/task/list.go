@@ -98,8 +98,7 @@ func taskLines(tasks []task.Task, now time.Time, width int, p terminal.Paint) []
 	rows := make([][]string, len(tasks))
 	for i, t := range tasks {
 		rows[i] = []string{terminal.Cell(t.ID), fmt.Sprint(t.Priority), taskState(t), terminal.Cell(taskFor(t)),
-			terminal.Age(t.CreatedAt, now),
-			terminal.Cell(taskTitle(t))}
+			terminal.Age(t.CreatedAt, now), terminal.Cell(taskTitle(t))}
 	}
 	return terminal.Table([]string{"ID", "P", "STATE", "FOR", "AGE", "TITLE"}, rows, width, terminal.BoldHeader(p))
 }
@@ -144,13 +143,8 @@ func newShow(s *command.Streams, w worker) *cobra.Command {
 		Short: "Show a task with its comments and children",
 		Args:  oneTask(w),
 		RunE: func(_ *cobra.Command, args []string) error {
-			d, err := command.Call(w.look, task.Show, task.ShowRequest{ID: args[0]})
-			if err != nil {
-				return err
-			}
-			return s.Print(d, func(p terminal.Paint, _ int) []string {
-				return detailLines(d, time.Now(), p)
-			})
+			return command.Show(s, w.look, task.Show, task.ShowRequest{ID: args[0]},
+				func(d task.Detail, p terminal.Paint, _ int) []string { return detailLines(d, time.Now(), p) })
 		},
 	}
 	s.JSONFlag(cmd, "an object with task, text, comments and children")
@@ -172,7 +166,7 @@ func detailLines(d task.Detail, now time.Time, p terminal.Paint) []string {
 		}
 		return strings.TrimSuffix(terminal.Clock(t, now)+" by "+by, " by ")
 	}
-	fact("state", whyTask(t, now))
+	fact("state", stateText(t, now))
 	fact("priority", fmt.Sprint(t.Priority))
 	fact("type", t.Type)
 	fact("labels", strings.Join(t.Labels, ", "))
@@ -210,8 +204,8 @@ func detailLines(d task.Detail, now time.Time, p terminal.Paint) []string {
 	return lines
 }
 
-// whyTask says how far a task is, and why not further.
-func whyTask(t task.Task, now time.Time) string {
+// stateText says how far a task is, and why not further.
+func stateText(t task.Task, now time.Time) string {
 	switch {
 	case t.Claim != nil && t.Claim.Incarnation > 0:
 		return fmt.Sprintf("in progress at %s, incarnation %d, since %s", t.Claim.By, t.Claim.Incarnation,

@@ -132,7 +132,7 @@ title and the rest the text.`,
 			if err != nil {
 				return err
 			}
-			warnOfNobody(s, w, made)
+			warnUnclaimable(s, w, made)
 			return s.PrintLine(made, proc.Plain(made.ID))
 		},
 	}
@@ -171,25 +171,10 @@ the claim on it.`,
 		Args: oneTask(w),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			changed := cmd.Flags().Changed
-			for name, to := range map[string]struct {
-				field **string
-				value *string
-			}{"title": {&e.Title, &title}, "type": {&e.Type, &kind}, "pool": {&e.Pool, &pool},
-				"assignee": {&e.Assignee, &assignee}, "parent": {&e.Parent, &parent}} {
-				if changed(name) {
-					*to.field = to.value
-				}
-			}
-			if changed("priority") {
-				e.Priority = &priority
-			}
-			if changed("max-claims") {
-				e.MaxClaims = &maxClaims
-			}
-			if changed("status") {
-				st := task.Status(status)
-				e.Status = &st
-			}
+			e.Title, e.Type = given(changed("title"), title), given(changed("type"), kind)
+			e.Pool, e.Assignee = given(changed("pool"), pool), given(changed("assignee"), assignee)
+			e.Parent, e.Status = given(changed("parent"), parent), given(changed("status"), task.Status(status))
+			e.Priority, e.MaxClaims = given(changed("priority"), priority), given(changed("max-claims"), maxClaims)
 			if changed("not-before") {
 				at, err := notBefore(when, time.Now())
 				if err != nil {
@@ -209,7 +194,7 @@ the claim on it.`,
 				return err
 			}
 			if changed("pool") || changed("assignee") {
-				warnOfNobody(s, w, t)
+				warnUnclaimable(s, w, t)
 			}
 			return s.PrintLine(t, proc.Plain(t.ID)+" is changed")
 		},
@@ -232,6 +217,14 @@ the claim on it.`,
 	s.JSONFlag(cmd, "the task as an object")
 	w.complete(cmd)
 	return cmd
+}
+
+// given returns a pointer to the value of a flag; nil if the flag was not given.
+func given[T any](changed bool, v T) *T {
+	if !changed {
+		return nil
+	}
+	return &v
 }
 
 // oneTask checks the arguments of a command that is about one task.

@@ -2,7 +2,6 @@ package task
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"slices"
@@ -62,16 +61,7 @@ func (f *textFlags) read(s *command.Streams, most int, what string) (string, err
 		return "", command.Usagef("reading the %s: %w", what, err)
 	}
 	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, int64(most)+1))
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("reading the %s: %w", what, err)
-	case len(text) > most:
-		return "", command.Usagef("%s has more than %d bytes, which a %s may have", f.file, most, what)
-	case !utf8.Valid(text):
-		return "", command.Usagef("%s is not UTF-8, as a %s has to be", f.file, what)
-	}
-	return strings.TrimRight(string(text), "\n"), nil
+	return command.ReadText(file, f.file, most, what)
 }
 
 // notBefore reads when a task can be claimed at the earliest: a time, or how
@@ -91,9 +81,9 @@ func notBefore(text string, now time.Time) (time.Time, error) {
 	return now.Add(d), nil
 }
 
-// warnOfNobody says so if no agent does a task, which is most often a slip of the pen. It
+// warnUnclaimable says so if no agent does a task, which is most often a slip of the pen. It
 // is none where the agent comes later, or a person does it.
-func warnOfNobody(s *command.Streams, w worker, t task.Task) {
+func warnUnclaimable(s *command.Streams, w worker, t task.Task) {
 	if w.agent || t.Pool == "" && t.Assignee == "" {
 		return
 	}

@@ -11,12 +11,12 @@ import (
 // Inert escapes the control characters that JSON allows in strings and that a terminal
 // would act on.
 func Inert(line []byte) []byte {
-	if bytes.IndexFunc(line, hidden) < 0 {
+	if bytes.IndexFunc(line, isControl) < 0 {
 		return line
 	}
 	escaped := make([]byte, 0, len(line)+len(line)/8)
 	for _, r := range string(line) {
-		if hidden(r) {
+		if isControl(r) {
 			escaped = fmt.Appendf(escaped, `\u%04x`, r)
 		} else {
 			escaped = utf8.AppendRune(escaped, r)
@@ -41,5 +41,5 @@ func (w InertWriter) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// hidden reports whether a terminal acts on a character instead of showing it.
-func hidden(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+// isControl reports whether a terminal acts on a character instead of showing it.
+func isControl(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }

@@ -33,9 +33,9 @@ const maxSequence = 64
 // maxMode is more than any private mode has as its number.
 const maxMode = 9999
 
-// resting are the private modes that are on in a terminal at rest: the cursor
+// onByDefault are the private modes that are on in a terminal at rest: the cursor
 // and the wrapping of lines. All others are off.
-func resting(mode int) bool { return mode == 25 || mode == 7 }
+func onByDefault(mode int) bool { return mode == 25 || mode == 7 }
 
 // Write implements io.Writer.
 func (m *Modes) Write(p []byte) (int, error) {
@@ -91,9 +91,9 @@ func (m *Modes) Restore() {
 	var b strings.Builder
 	for _, mode := range slices.Sorted(maps.Keys(m.set)) {
 		switch on := m.set[mode]; {
-		case on && !resting(mode):
+		case on && !onByDefault(mode):
 			fmt.Fprintf(&b, "\x1b[?%dl", mode)
-		case !on && resting(mode):
+		case !on && onByDefault(mode):
 			fmt.Fprintf(&b, "\x1b[?%dh", mode)
 		}
 	}

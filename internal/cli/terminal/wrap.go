@@ -19,7 +19,7 @@ func Wrap(line string, hang, width int) []string {
 	var lines []string
 	current, column := strings.Repeat(" ", lead), lead
 	empty := true // nothing but the indentation is there
-	for _, piece := range unbroken(text) {
+	for _, piece := range splitUnbreakable(text) {
 		n := ansi.StringWidth(piece)
 		if !empty && column+1+n > width {
 			lines = append(lines, strings.TrimRight(current, " "))
@@ -33,9 +33,9 @@ func Wrap(line string, hang, width int) []string {
 	return append(lines, current)
 }
 
-// unbroken splits text at its spaces, except within a command of coppice: that ends
+// splitUnbreakable splits text at its spaces, except within a command of coppice: that ends
 // with its line, or in front of a comma, a semicolon or a closing parenthesis.
-func unbroken(text string) (pieces []string) {
+func splitUnbreakable(text string) (pieces []string) {
 	command := false
 	for word := range strings.SplitSeq(text, " ") {
 		if command {

@@ -48,9 +48,7 @@ running daemon reads the new file by itself.`,
 			}
 			return addAidefiles(s, path, dirs)
 		},
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 	}
 	command.ConfigFlag(cmd, &file)
 	return cmd
@@ -67,7 +65,7 @@ func addAidefiles(s *command.Streams, path string, dirs []string) error {
 	if err != nil {
 		return err
 	}
-	known, err := knownAidefiles(path, isNew)
+	listed, err := listedAidefiles(path, isNew)
 	if err != nil {
 		return command.Exitf(command.ExitConfig, "%w\nmend this first: coppice validate", err)
 	}
@@ -89,10 +87,10 @@ func addAidefiles(s *command.Streams, path string, dirs []string) error {
 		if err != nil {
 			return err
 		}
-		if name, ok := known[absolute]; ok {
+		if name, ok := listed[absolute]; ok {
 			return fmt.Errorf("%s is in %s already, as %s", dir, path, name)
 		}
-		known[absolute] = f.Persona.Name
+		listed[absolute] = f.Persona.Name
 		written := filepath.Dir(absolute)
 		if short, err := filepath.Rel(project, written); err == nil {
 			written = short
@@ -134,27 +132,27 @@ func aidefileOf(dir string) (string, error) {
 	return path, nil
 }
 
-// knownAidefiles are those that the file names already, with their agents.
-func knownAidefiles(path string, isNew bool) (map[string]string, error) {
-	known := map[string]string{}
+// listedAidefiles are those that the file names already, with their agents.
+func listedAidefiles(path string, isNew bool) (map[string]string, error) {
+	listed := map[string]string{}
 	if isNew {
-		return known, nil
+		return listed, nil
 	}
 	l, err := config.LoadUnchecked(path)
 	if l.Tree == nil {
 		// A file without agents is about to get its first ones; anything else is wrong.
-		if bad := (config.Errors)(nil); errors.As(err, &bad) && len(bad) == 1 &&
+		if bad, ok := errors.AsType[config.Errors](err); ok && len(bad) == 1 &&
 			strings.HasPrefix(bad[0].Message, "nothing to run") {
-			return known, nil
+			return listed, nil
 		}
 		return nil, err
 	}
 	for _, child := range l.Tree.All() {
 		if child.Agent != nil && child.Agent.Aide != nil {
-			known[child.Agent.Aide.Path] = child.Agent.Name
+			listed[child.Agent.Aide.Path] = child.Agent.Name
 		}
 	}
-	return known, nil
+	return listed, nil
 }
 
 // replaceChecked writes a new version of a file in place of it, if it is valid.
@@ -179,17 +177,14 @@ func replaceChecked(path, text string, isNew bool) error {
 	}
 	defer os.Remove(draft.Name())
 	_, err = draft.WriteString(text)
-	err = errors.Join(err, draft.Chmod(mode), draft.Close())
-	if err != nil {
+	if err := errors.Join(err, draft.Chmod(mode), draft.Close()); err != nil {
 		return err
 	}
 	if _, err := config.LoadUnchecked(draft.Name()); err != nil {
-		var bad config.Errors
-		if errors.As(err, &bad) {
-			for _, e := range bad {
-				if e.File == draft.Name() {
-					e.File = path
-				}
+		bad, _ := errors.AsType[config.Errors](err)
+		for _, e := range bad {
+			if e.File == draft.Name() {
+				e.File = path
 			}
 		}
 		return command.Exitf(command.ExitConfig, "nothing was added:\n%w", err)

@@ -76,15 +76,7 @@ func newConfigExplain(s *command.Streams) *cobra.Command {
 agent.web.env.MODEL, daemon.max_restarts, or agent.web for all keys of an agent. For a key that
 is not set, it prints the default.`,
 		Example: `  coppice config explain agent.web.env.MODEL`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			switch len(args) {
-			case 0:
-				return errors.New("the key is missing; coppice config show shows them")
-			case 1:
-				return nil
-			}
-			return fmt.Errorf("unexpected argument %q: %s takes one key", args[1], cmd.CommandPath())
-		},
+		Args:    command.One("key", "the key is missing; coppice config show shows them"),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if path, err := command.FindConfig(file); err == nil && len(args) == 0 {
 				l, _ := config.LoadUnchecked(path)
@@ -164,8 +156,8 @@ of coppice.toml:
 coppice validate also checks what depends on several values, other files and the machine.`,
 		Example: `  coppice schema > coppice.schema.json`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return fmt.Errorf("unexpected argument %q: %s takes one file", args[1], cmd.CommandPath())
+			if err := command.AtMostOne("file")(cmd, args); err != nil {
+				return err
 			}
 			if len(args) == 1 && strings.EqualFold(args[0], aidefile.FileName) {
 				args[0] = aidefile.FileName

@@ -20,13 +20,7 @@ func NewInit(s *command.Streams) *cobra.Command {
 		Short: "Write a coppice.toml to start from",
 		Long: `Write a commented coppice.toml that runs as it is, here or in DIR. An existing file is
 not changed.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return fmt.Errorf("unexpected argument %q, expected one directory; see %s --help", args[1],
-					cmd.CommandPath())
-			}
-			return nil
-		},
+		Args: command.AtMostOne("directory"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := "."
 			if len(args) == 1 {
@@ -47,13 +41,9 @@ not changed.`,
 			if err != nil {
 				return err
 			}
-			if _, err := f.WriteString(config.Template); err != nil {
-				f.Close()
+			_, err = f.WriteString(config.Template)
+			if err := errors.Join(err, f.Close()); err != nil {
 				os.Remove(path) // half a file would be in the way of the next try
-				return err
-			}
-			if err := f.Close(); err != nil {
-				os.Remove(path)
 				return err
 			}
 			fmt.Fprintf(s.Out, "wrote %s; run it with: coppice run%s\n", path, flag)

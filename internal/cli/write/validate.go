@@ -42,7 +42,7 @@ starting anything. Each error is one line, FILE:LINE:COLUMN; the exit code is th
 			case err != nil:
 				return command.Exit(command.ExitConfig, nil)
 			case !s.JSON:
-				fmt.Fprintf(s.Out, "%s is valid: %s\n", path, v.counts())
+				fmt.Fprintf(s.Out, "%s is valid: %s\n", path, v.summary())
 			}
 			return nil
 		},
@@ -83,15 +83,13 @@ func validate(path string) (validation, error) {
 	for _, n := range notices {
 		v.Warnings = append(v.Warnings, faultOf((*config.Error)(n)))
 	}
-	var bad config.Errors
-	switch {
-	case errors.As(err, &bad):
+	if bad, ok := errors.AsType[config.Errors](err); ok {
 		for _, e := range bad {
 			v.Errors = append(v.Errors, faultOf(e))
 		}
-	case err != nil:
+	} else if err != nil {
 		v.Errors = append(v.Errors, fault{File: path, Message: err.Error()})
-	default:
+	} else {
 		for _, c := range tree.All() {
 			switch a := c.Declared(); {
 			case a == nil:
@@ -108,8 +106,8 @@ func validate(path string) (validation, error) {
 	return v, err
 }
 
-// counts says what is in a file, in words.
-func (v validation) counts() string {
+// summary says what is in a file, in words.
+func (v validation) summary() string {
 	text := terminal.Plural(v.Agents, "agent")
 	if v.Pools > 0 {
 		text += fmt.Sprintf(" (%s)", terminal.Plural(v.Pools, "pool"))
