@@ -40,6 +40,9 @@ func (w *LineWriter) Write(line []byte) {
 	}
 }
 
+// WriteLine writes a line without its end.
+func (w *LineWriter) WriteLine(line string) { w.Write([]byte(line + "\n")) }
+
 // Close returns the first error. Nothing is written after it: the last lines
 // are the last ones, whatever a straggler that left its group has to say.
 func (w *LineWriter) Close() error {
@@ -61,28 +64,24 @@ func NewPlainView(w io.Writer, tty bool, stop *Stopper) *PlainView {
 }
 
 func (v *PlainView) Event(e supervisor.Event) {
-	if entry, text := show.Describe(e); text != "" {
-		v.Write(fmt.Appendf(nil, "%s %s %s\n", entry.Path, v.paint.Dim("*"),
-			show.PaintEvent(v.paint, entry.Type, proc.Plain(text))))
+	if line := show.SupervisorLine(e, v.paint); line != "" {
+		v.WriteLine(line)
 	}
 }
 
 func (v *PlainView) Output(path string, _ uint64, line proc.Line) {
-	if line.Partial { // it comes as a whole
-		return
+	if !line.Partial { // the whole line follows
+		v.WriteLine(show.OutputLine(path, proc.Plain(line.Text), v.paint))
 	}
-	v.Write(fmt.Appendf(nil, "%s %s %s\n", path, v.paint.Dim("|"), proc.Plain(line.Text)))
 }
 
-func (v *PlainView) Order(e event.Event) {
-	v.Write(fmt.Appendf(nil, "%s\n", show.OrderLine(e, v.paint)))
-}
+func (v *PlainView) Order(e event.Event) { v.WriteLine(show.OrderLine(e, v.paint)) }
 
 func (v *PlainView) Watch(ctx context.Context, _ *daemon.Controller) { <-ctx.Done() }
 
 func (v *PlainView) Close(summary []string) error {
 	for _, line := range summary {
-		v.Write([]byte(line + "\n"))
+		v.WriteLine(line)
 	}
 	return v.LineWriter.Close()
 }

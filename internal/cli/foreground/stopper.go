@@ -21,15 +21,15 @@ type Stopper struct {
 	mu     sync.Mutex
 	fleet  interface{ Stop(keep bool) } // its second Stop kills; nil: it is not there yet
 	by     syscall.Signal               // the first one
-	wish   string                       // what it came as, for people: a signal, or a key
+	cause  string                       // what it came as, for people: a signal, or a key
 	since  time.Time                    // of it
 	killed bool                         // it was asked again
 	reload chan struct{}                // what SIGHUP means instead; nil: it ends the fleet, too
 }
 
-// twice is how soon the same wish may come again and still be one: timeout(1)
+// repeatTime is how soon the same wish may come again and still be one: timeout(1)
 // and some shells signal both the process and its group.
-const twice = 200 * time.Millisecond
+const repeatTime = 200 * time.Millisecond
 
 // NewStopper also returns the context that ends with the first signal or key.
 func NewStopper() (*Stopper, context.Context) {
@@ -51,7 +51,7 @@ func (s *Stopper) Signal(sig syscall.Signal) (kill bool) {
 	switch {
 	case s.by == 0:
 		s.begin(sig, unix.SignalName(sig))
-	case s.fleet != nil && time.Since(s.since) > twice:
+	case s.fleet != nil && time.Since(s.since) > repeatTime:
 		s.fleet.Stop(false) // which it has been asked for already
 		s.fleet.Stop(false)
 		s.killed = true
@@ -69,8 +69,8 @@ func (s *Stopper) Key(name string) {
 	}
 }
 
-func (s *Stopper) begin(sig syscall.Signal, wish string) {
-	s.by, s.wish, s.since = sig, wish, time.Now()
+func (s *Stopper) begin(sig syscall.Signal, cause string) {
+	s.by, s.cause, s.since = sig, cause, time.Now()
 	s.cancel()
 }
 
@@ -99,12 +99,12 @@ func (s *Stopper) Kills() bool {
 func (s *Stopper) Cause() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.wish
+	return s.cause
 }
 
 // Signalled returns the error with which a command ends after a signal.
-func (s *Stopper) Signalled(sig syscall.Signal) error {
-	return command.Exitf(command.ExitSignalled+int(sig), "stopped by %s", s.Cause())
+func (s *Stopper) Signalled() error {
+	return command.Exitf(command.ExitSignalled+int(s.First()), "stopped by %s", s.Cause())
 }
 
 // Reloads lets SIGHUP mean what it does to daemons, unless there is a terminal

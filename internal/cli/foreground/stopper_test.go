@@ -25,7 +25,7 @@ func TestStopper(t *testing.T) {
 			t.Errorf("first %v, asked %v", s.First(), ctx.Err())
 		}
 		s.Control(&fleet)
-		time.Sleep(twice)
+		time.Sleep(repeatTime)
 		if s.Signal(2) || s.Kills() || fleet != 0 { // still the same wish
 			t.Error("that killed")
 		}

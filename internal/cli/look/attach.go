@@ -144,9 +144,9 @@ func terminalSizes(w io.Writer) (sizes <-chan [2]uint16, stop func()) {
 // The keys that leave a terminal: Ctrl-] as for telnet, Ctrl-P Ctrl-Q as for
 // containers. Others go to the agent, a Ctrl-P when the next key is there.
 const (
-	keyLeave  = 0x1d
-	keyLeave1 = 0x10
-	keyLeave2 = 0x11
+	keyDetach       = 0x1d
+	keyDetachFirst  = 0x10
+	keyDetachSecond = 0x11
 )
 
 // detachReader is what is typed until one of these keys, which end it.
@@ -171,15 +171,15 @@ func (d *detachReader) Read(p []byte) (int, error) {
 		n, err := d.r.Read(in)
 		out := p[:0]
 		for _, key := range in[:n] {
-			if key == keyLeave || d.begun && key == keyLeave2 {
+			if key == keyDetach || d.begun && key == keyDetachSecond {
 				d.ended = true
 				close(d.left)
 				return len(out), io.EOF
 			}
 			if d.begun {
-				out = append(out, keyLeave1)
+				out = append(out, keyDetachFirst)
 			}
-			if d.begun = key == keyLeave1; !d.begun {
+			if d.begun = key == keyDetachFirst; !d.begun {
 				out = append(out, key)
 			}
 		}

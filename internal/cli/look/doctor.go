@@ -2,8 +2,8 @@ package look
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,7 +11,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/doctor"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
 func NewDoctor(s *command.Streams) *cobra.Command {
@@ -37,16 +36,9 @@ there is a problem.`,
 			if err != nil {
 				return err
 			}
-			bad := false
-			for _, f := range found {
-				bad = bad || f.Level == doctor.LevelProblem
-			}
-			if s.JSON {
-				err = json.NewEncoder(s.Out).Encode(found)
-			} else {
-				err = printFindings(s, found)
-			}
-			if err == nil && bad {
+			err = s.Print(found, func(p terminal.Paint, _ int) []string { return findingLines(found, p) })
+			isProblem := func(f doctor.Finding) bool { return f.Level == doctor.LevelProblem }
+			if err == nil && slices.ContainsFunc(found, isProblem) {
 				return command.Exit(command.ExitFailure, nil)
 			}
 			return err
@@ -58,9 +50,7 @@ there is a problem.`,
 	return cmd
 }
 
-func printFindings(s *command.Streams, found []doctor.Finding) error {
-	_, tty := terminal.Size(s.Out)
-	p := terminal.NewPaint(tty)
+func findingLines(found []doctor.Finding, p terminal.Paint) (lines []string) {
 	for _, f := range found {
 		level := fmt.Sprintf("%-8s", f.Level)
 		switch f.Level {
@@ -71,17 +61,12 @@ func printFindings(s *command.Streams, found []doctor.Finding) error {
 		default:
 			level = p.Red(level)
 		}
-		details := strings.Split(f.Detail, "\n")
-		for i := range details {
-			details[i] = proc.Plain(details[i])
-		}
-		line := fmt.Sprintf("%s %-9s %s", level, f.Check, strings.Join(details, "\n"+strings.Repeat(" ", 19)))
+		details := strings.Join(terminal.PlainLines(f.Detail), "\n"+strings.Repeat(" ", 19))
+		line := fmt.Sprintf("%s %-9s %s", level, f.Check, details)
 		if f.Fix != "" {
 			line += p.Dim("; " + f.Fix)
 		}
-		if _, err := fmt.Fprintln(s.Out, line); err != nil {
-			return err
-		}
+		lines = append(lines, line)
 	}
-	return nil
+	return lines
 }

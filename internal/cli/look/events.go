@@ -40,8 +40,7 @@ A log that was restored from a backup, or has lost events, begins a new epoch. W
 				return command.Usagef("--lines: %d is negative", q.Last)
 			}
 			return r.Look(func(ctx context.Context, c *api.Client) error {
-				_, tty := terminal.Size(s.Out)
-				p := terminal.NewPaint(tty)
+				p, _ := s.Paint()
 				for e, err := range feed.Events(ctx, c, q) {
 					if err != nil {
 						return err

@@ -56,7 +56,7 @@ func explainLines(x status.Explanation, now time.Time, p terminal.Paint) []strin
 	if !at.IsZero() {
 		head += fmt.Sprintf(" for %s, since %s", timespan.Short(max(0, now.Sub(at))), terminal.Clock(at, now))
 	}
-	lines := []string{head, p.Dim(proc.Plain(whatItIs(n)))}
+	lines := []string{head, p.Dim(proc.Plain(nodeSummary(n)))}
 	field := func(label string, texts ...string) {
 		for _, text := range texts {
 			if text != "" {
@@ -96,8 +96,8 @@ func explainLines(x status.Explanation, now time.Time, p terminal.Paint) []strin
 	return lines
 }
 
-// whatItIs is what does not change about a node, and its counters.
-func whatItIs(n status.Node) string {
+// nodeSummary is what does not change about a node, and its counters.
+func nodeSummary(n status.Node) string {
 	parts := []string{n.Kind}
 	for _, part := range []struct{ format, value string }{
 		{"%s", n.Strategy}, {"in %s", n.Runtime}, {"on %s", n.Host}, {"as user %s", proc.Plain(n.User)},

@@ -119,8 +119,8 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 // checkPattern says what is wrong with a regular expression, and where.
 func checkPattern(pattern string) error {
 	_, err := regexp.Compile(pattern)
-	var wrong *syntax.Error
-	if !errors.As(err, &wrong) {
+	wrong, ok := errors.AsType[*syntax.Error](err)
+	if !ok {
 		return err
 	}
 	at := strings.Index(pattern, wrong.Expr)
@@ -190,7 +190,7 @@ func (p *logPrinter) print(l output.Line) error {
 		b.WriteString(end)
 	}
 	if l.Between != nil {
-		text := p.paint.Dim(betweenLine(l, time.Now())) + "\n"
+		text := p.paint.Dim(separatorLine(l, time.Now())) + "\n"
 		switch {
 		case p.live, p.begun[l.Path] && (p.follow || l.Between.Began != 0):
 			b.WriteString(text)
@@ -226,16 +226,13 @@ func (p *logPrinter) print(l output.Line) error {
 	return err
 }
 
-// betweenLine separates the output of two incarnations.
-func betweenLine(l output.Line, now time.Time) string {
+// separatorLine separates the output of two incarnations.
+func separatorLine(l output.Line, now time.Time) string {
 	at := func(t time.Time) string {
 		if t.IsZero() {
 			return ""
 		}
-		if t = t.Local(); t.Format(time.DateOnly) != now.Local().Format(time.DateOnly) {
-			return " " + t.Format(time.DateTime)
-		}
-		return " " + t.Format(time.TimeOnly)
+		return " " + terminal.Clock(t, now)
 	}
 	var parts []string
 	if b := l.Between; b.Ended != 0 {

@@ -43,24 +43,22 @@ func listProjects(s *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	all := askProjects(ctx, opened, command.ProjectTimeout)
+	all := queryProjects(ctx, opened, command.ProjectTimeout)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if s.JSON {
-		return s.PrintJSON(all)
-	}
-	if len(all) == 0 {
+	if len(all) == 0 && !s.JSON {
 		_, err := fmt.Fprintln(s.Err, "coppice: no project of yours has a daemon; start one with: coppice up -d")
 		return err
 	}
-	width, tty := terminal.Size(s.Out)
-	return s.PrintLines(projectTable(all, time.Now(), width, terminal.NewPaint(tty))...)
+	return s.Print(all, func(p terminal.Paint, width int) []string {
+		return projectTable(all, time.Now(), width, p)
+	})
 }
 
-// askProjects asks all projects at the same time, and takes those that have not
+// queryProjects asks all projects at the same time, and takes those that have not
 // answered in time for hanging. What is no project is left out.
-func askProjects(ctx context.Context, opened []project.Opened, timeout time.Duration) []runningProject {
+func queryProjects(ctx context.Context, opened []project.Opened, timeout time.Duration) []runningProject {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	all := make([]*runningProject, len(opened))
@@ -68,7 +66,7 @@ func askProjects(ctx context.Context, opened []project.Opened, timeout time.Dura
 	for i, o := range opened {
 		asked.Go(func() {
 			answer := make(chan *runningProject, 1)
-			go func() { answer <- askProject(ctx, o) }() // which may hang with its file system
+			go func() { answer <- queryProject(ctx, o) }() // which may hang with its file system
 			select {
 			case all[i] = <-answer:
 			case <-ctx.Done():
@@ -93,8 +91,8 @@ func askProjects(ctx context.Context, opened []project.Opened, timeout time.Dura
 
 const notAnswering = "not answering"
 
-// askProject asks one project; nil if the process does not have it.
-func askProject(ctx context.Context, o project.Opened) *runningProject {
+// queryProject asks one project; nil if the process does not have it.
+func queryProject(ctx context.Context, o project.Opened) *runningProject {
 	since, holds := o.Holds()
 	if !holds {
 		return nil

@@ -25,7 +25,7 @@ func TestProjectsTimeout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all := askProjects(t.Context(), []project.Opened{{Project: p, PID: os.Getpid()}}, 30*time.Second); len(all) != 0 {
+	if all := queryProjects(t.Context(), []project.Opened{{Project: p, PID: os.Getpid()}}, 30*time.Second); len(all) != 0 {
 		t.Errorf("%+v", all)
 	}
 }

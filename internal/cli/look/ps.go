@@ -4,7 +4,6 @@ package look
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -59,15 +58,15 @@ func listNodes(s *command.Streams, r *command.Remote, path []string, columns fun
 // psColumns returns the columns of ps.
 func psColumns() []show.Column {
 	return []show.Column{
-		{Name: "PATH", Text: func(_ int, n status.Node, _ time.Time) string { return proc.Plain(n.Path) }},
-		{Name: "KIND", Text: func(_ int, n status.Node, _ time.Time) string { return proc.Plain(n.Kind) }},
+		show.NodeColumn("PATH", func(n status.Node) string { return proc.Plain(n.Path) }),
+		show.NodeColumn("KIND", func(n status.Node) string { return proc.Plain(n.Kind) }),
 		show.StateColumn(),
-		{Name: "PID", Text: func(_ int, n status.Node, _ time.Time) string {
+		show.NodeColumn("PID", func(n status.Node) string {
 			if n.PID == 0 {
 				return "-"
 			}
 			return fmt.Sprint(n.PID)
-		}},
+		}),
 		show.IncarnationColumn(), show.StartsColumn(), show.UptimeColumn(), show.NextAtColumn(), show.ReasonColumn(),
 	}
 }

@@ -45,7 +45,7 @@ func NewStatus(s *command.Streams) *cobra.Command {
 
 func statusLines(st status.Status, now time.Time, p terminal.Paint) []string {
 	line := func(label, format string, args ...any) string {
-		return p.Dim(fmt.Sprintf("%-8s", label)) + " " + proc.Plain(fmt.Sprintf(format, args...))
+		return labelled(label, proc.Plain(fmt.Sprintf(format, args...)), p)
 	}
 	total := 0
 	for _, n := range st.Summary {
@@ -57,7 +57,7 @@ func statusLines(st status.Status, now time.Time, p terminal.Paint) []string {
 	}
 	d := st.Controller
 	lines := []string{
-		p.Dim("project ") + " " + p.Bold(proc.Plain(st.Project)),
+		labelled("project", p.Bold(proc.Plain(st.Project)), p),
 		line("daemon", "pid %d on %s, version %s, up %s", d.PID, d.Host, d.Version,
 			timespan.Short(time.Duration(d.Uptime*float64(time.Second)))),
 		agents,
@@ -66,15 +66,13 @@ func statusLines(st status.Status, now time.Time, p terminal.Paint) []string {
 		lines[1] = line("daemon", "not running; start it with: coppice up -d")
 	}
 	if st.Suspended != "" {
-		lines = append(lines, p.Dim(fmt.Sprintf("%-8s", "state"))+" "+show.PaintState(p, "suspended",
-			proc.Plain(st.Suspended)))
+		lines = append(lines, labelled("state", show.PaintState(p, "suspended", proc.Plain(st.Suspended)), p))
 	}
 	store := line("store", "%s %s", st.Store.Kind, st.Store.Path)
 	if !st.Store.OK {
 		store += " " + p.Red("takes no writes: "+proc.Plain(st.Store.Error))
 	}
-	lines = append(lines, store)
-	lines = append(lines, configLines(st, now, p)...)
+	lines = append(append(lines, store), configLines(st, now, p)...)
 	lines = append(lines, attentionLines(st, now, p)...)
 	for _, p := range st.Pools {
 		lines = append(lines, line("pool", "%s: %s", p.Path, show.PoolText(p.Pool)))
@@ -87,11 +85,15 @@ func statusLines(st status.Status, now time.Time, p terminal.Paint) []string {
 			terminal.Plural(in.Mail, "message")))
 	}
 	if n := st.Inbox.Parked; n > 0 {
-		text := line("tasks", "%s parked after failed claims: coppice task ls --status parked", terminal.Plural(n,
-			"task"))
+		text := line("tasks", "%s parked after failed claims: coppice task ls --status parked", terminal.Plural(n, "task"))
 		lines = append(lines, show.PaintState(p, show.NeedsInput, text))
 	}
 	return lines
+}
+
+// labelled returns a line of status that begins with a label.
+func labelled(label, text string, p terminal.Paint) string {
+	return p.Dim(fmt.Sprintf("%-8s", label)) + " " + text
 }
 
 // configLines names the file in force. What is wrong with a later version is
@@ -101,7 +103,7 @@ func configLines(st status.Status, now time.Time, p terminal.Paint) []string {
 	if st.Controller.PID != 0 {
 		text += fmt.Sprintf(", loaded %s ago", timespan.Short(max(0, now.Sub(st.Config.LoadedAt))))
 	}
-	lines := []string{p.Dim(fmt.Sprintf("%-8s", "config")) + " " + proc.Plain(text)}
+	lines := []string{labelled("config", proc.Plain(text), p)}
 	if st.Controller.PID != 0 || st.Config.LastError == "" {
 		return lines
 	}
@@ -127,7 +129,7 @@ func attentionLines(st status.Status, now time.Time, p terminal.Paint) (lines []
 		}
 		for i, text := range show.AttentionOf(a, faults, now, p) {
 			if i == 0 {
-				text = p.Dim(fmt.Sprintf("%-8s", label)) + " " + text
+				text = labelled(label, text, p)
 			} else {
 				text = "           " + text
 			}

@@ -55,14 +55,16 @@ and exits with 0 if there is nothing to stop.`,
 					what = "the agents go on"
 				} else if report, err := shutdown.GetReport.Call(ctx, c, api.None{}); err == nil {
 					// A daemon that has ended already tells nothing.
-					tellOverdue(s, report.Overdue)
+					printOverdue(s, report.Overdue)
 				}
 				if err := untilDown(ctx, c, st.Controller.PID); err != nil {
 					return err
 				}
-				if killed, err := killed(r); err != nil {
+				file, err := r.Find()
+				if err != nil {
 					return err
-				} else if killed && !keep { // before it has stopped everything, maybe
+				}
+				if !keep && project.Killed(file) { // perhaps before it had stopped everything
 					if _, err := stopOrphans(ctx, r, s); err != nil {
 						return err
 					}
@@ -77,8 +79,8 @@ and exits with 0 if there is nothing to stop.`,
 	return cmd
 }
 
-// tellOverdue lists who had to be killed.
-func tellOverdue(s *command.Streams, all []shutdown.Overdue) {
+// printOverdue lists who had to be killed.
+func printOverdue(s *command.Streams, all []shutdown.Overdue) {
 	for _, late := range all {
 		waited := time.Duration(late.Waited * float64(time.Second)).Round(100 * time.Millisecond)
 		fmt.Fprintf(s.Out, "%s did not stop within %v, and was killed\n", proc.Plain(late.Who()), waited)
@@ -114,7 +116,7 @@ func stopOrphans(ctx context.Context, r *command.Remote, s *command.Streams) (an
 	for _, path := range stopped.Agents {
 		fmt.Fprintf(s.Out, "%s stopped\n", proc.Plain(path))
 	}
-	tellOverdue(s, stopped.Late)
+	printOverdue(s, stopped.Late)
 	if err != nil || len(stopped.Agents) == 0 && stopped.Orders == 0 {
 		return false, err
 	}
@@ -126,30 +128,22 @@ func stopOrphans(ctx context.Context, r *command.Remote, s *command.Streams) (an
 	return true, err
 }
 
-// killed reports whether the last daemon of the project was killed.
-func killed(r *command.Remote) (bool, error) {
-	file, err := r.Find()
-	if err != nil {
-		return false, err
-	}
-	return project.Killed(file), nil
-}
-
 // untilDown waits until the daemon with that pid has ended: it no longer
 // answers, or another daemon does, and its process is gone.
 func untilDown(ctx context.Context, c *api.Client, pid int) error {
-	gone := endOf(pid)
+	gone := exitCheck(pid)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	silent := false
-	for patience := time.Now().Add(10 * time.Second); ; {
+	var deadline time.Time
+	for {
 		if !silent {
 			st, err := status.Get.Call(ctx, c, api.None{})
 			silent = errors.Is(err, api.ErrDown) || err == nil && st.Controller.PID != pid
-			patience = time.Now().Add(10 * time.Second)
+			deadline = time.Now().Add(10 * time.Second)
 		}
 		// It lets go of its socket before it ends, and of its lock when it ends.
-		if silent && (gone() || time.Now().After(patience)) {
+		if silent && (gone() || time.Now().After(deadline)) {
 			return nil
 		}
 		select {
@@ -160,9 +154,9 @@ func untilDown(ctx context.Context, c *api.Client, pid int) error {
 	}
 }
 
-// endOf returns what reports whether a process has ended, also if its parent has
+// exitCheck returns what reports whether a process has ended, also if its parent has
 // not collected it yet, which may be never.
-func endOf(pid int) (gone func() bool) {
+func exitCheck(pid int) (gone func() bool) {
 	id, unknown := proc.Identify(pid)
 	return func() bool {
 		return pid <= 0 || pid == os.Getpid() || syscall.Kill(pid, 0) == syscall.ESRCH || unknown == nil &&

@@ -8,7 +8,7 @@ import (
 )
 
 // A daemon that is not collected has ended all the same.
-func TestEndOfUncollected(t *testing.T) {
+func TestExitCheckOfZombie(t *testing.T) {
 	cmd := exec.Command("cat")
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -18,7 +18,7 @@ func TestEndOfUncollected(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cmd.Wait()
-	gone := endOf(cmd.Process.Pid)
+	gone := exitCheck(cmd.Process.Pid)
 	if gone() {
 		t.Error("it runs, and is taken for gone")
 	}

@@ -154,12 +154,7 @@ func lingers() bool {
 // inUnit reports whether a process with these control groups, as in /proc/PID/cgroup,
 // is in a unit.
 func inUnit(groups, name string) bool {
-	for line := range strings.Lines(groups) {
-		if slices.Contains(strings.Split(strings.TrimSpace(line), "/"), name) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strings.FieldsFunc(groups, func(r rune) bool { return r == '/' || r == '\n' }), name)
 }
 
 // unitName is the name of a project's unit: its directory, in the characters

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/show"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -35,13 +35,7 @@ its last valid version.`,
 		Args:              command.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			return r.Ask(func(ctx context.Context, c *api.Client) error {
-				round, err := pool.Patrol.Call(ctx, c, pool.PatrolRequest{DryRun: dry})
-				if err != nil {
-					return err
-				}
-				return errors.Join(printRound(s, round), refusedFile(ctx, c))
-			})
+			return r.Ask(func(ctx context.Context, c *api.Client) error { return patrol(ctx, s, c, dry) })
 		},
 	}
 	r.Flags(cmd)
@@ -50,46 +44,54 @@ its last valid version.`,
 	return cmd
 }
 
+// patrol has a daemon compare its agents with the file, and prints what it did or would do.
+func patrol(ctx context.Context, s *command.Streams, c *api.Client, dry bool) error {
+	round, err := pool.Patrol.Call(ctx, c, pool.PatrolRequest{DryRun: dry})
+	if err != nil {
+		return err
+	}
+	return errors.Join(printRound(s, round), rejectedFile(ctx, c))
+}
+
 // refusedFile is the error that what a round was about is not what the file says
 // now, as that is at fault.
-func refusedFile(ctx context.Context, c *api.Client) error {
+func rejectedFile(ctx context.Context, c *api.Client) error {
 	st, err := status.Get.Call(ctx, c, api.None{})
 	if err == nil && st.Config.LastError != "" {
-		var lines []string
-		for line := range strings.SplitSeq(st.Config.LastError, "\n") {
-			lines = append(lines, proc.Plain(line))
-		}
 		err = command.Exitf(command.ExitConfig, "the file was rejected, and the previous version stays in force:\n%s",
-			strings.Join(lines, "\n"))
+			terminal.PlainText(st.Config.LastError))
 	}
 	return err
 }
 
 func printRound(s *command.Streams, r pool.Round) error {
-	if s.JSON {
-		return s.PrintJSON(r)
+	return s.Print(r, func(terminal.Paint, int) []string { return roundLines(r, time.Now()) })
+}
+
+func roundLines(r pool.Round, now time.Time) (lines []string) {
+	line := func(what, path, format string, args ...any) {
+		text := fmt.Sprintf("%-7s %s: ", what, path) + fmt.Sprintf(format, args...)
+		lines = append(lines, proc.Plain(text))
 	}
-	var lines []string
 	for _, p := range r.Pools {
-		lines = append(lines, proc.Plain(fmt.Sprintf("%-7s %s: %s; %s", "pool", p.Path, show.PoolText(p.Pool),
-			show.CheckText(p.Pool, time.Now()))))
+		line("pool", p.Path, "%s; %s", show.PoolText(p.Pool), show.CheckText(p.Pool, now))
 	}
 	for _, a := range r.Actions {
-		lines = append(lines, proc.Plain(fmt.Sprintf("%-7s %s: %s", a.Action, a.Path, a.Reason)))
+		line(a.Action, a.Path, "%s", a.Reason)
 	}
 	for _, d := range r.Delays {
 		switch {
 		case d.For != "":
-			lines = append(lines, proc.Plain(fmt.Sprintf("%-7s %s: for %s", "wait", d.Path, d.For)))
+			line("wait", d.Path, "for %s", d.For)
 		case d.Until != nil:
-			lines = append(lines, proc.Plain(fmt.Sprintf("%-7s %s: %s, but started too often; until %s", "wait",
-				d.Path, d.Cause, d.Until.Local().Format(time.DateTime))))
+			line("wait", d.Path, "%s, but started too often; until %s", d.Cause,
+				d.Until.Local().Format(time.DateTime))
 		}
 	}
 	if len(r.Actions)+len(r.Delays) == 0 {
 		lines = append(lines, "nothing to do: what runs is what the file says")
 	}
-	return s.PrintLines(lines...)
+	return lines
 }
 
 func NewReload(s *command.Streams) *cobra.Command {

@@ -129,15 +129,14 @@ func run(s *command.Streams, path string, trace sage.Trace) error {
 	if err := v.Close(sum.lines()); err != nil && failed == nil {
 		failed = fmt.Errorf("writing to the standard output: %w", err)
 	}
-	var limit *supervisor.LimitError
-	var bad config.Errors
-	switch sig := stop.First(); {
-	case errors.As(failed, &bad): // as validate says it
+	if bad, ok := errors.AsType[config.Errors](failed); ok { // as validate says it
 		fmt.Fprintln(s.Err, bad)
 		return command.Exit(command.ExitConfig, nil)
-	case sig != 0:
-		return stop.Signalled(sig)
-	case errors.As(failed, &limit):
+	}
+	if stop.First() != 0 {
+		return stop.Signalled()
+	}
+	if limit, ok := errors.AsType[*supervisor.LimitError](failed); ok {
 		return command.Exit(command.ExitFailure, limit)
 	}
 	return failed

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -97,10 +98,7 @@ func (s *summary) lines() []string {
 // counted lists paths with their counts, most first.
 func counted(m map[string]int) string {
 	paths := slices.SortedFunc(maps.Keys(m), func(a, b string) int {
-		if m[a] != m[b] {
-			return m[b] - m[a]
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(m[b]-m[a], strings.Compare(a, b))
 	})
 	parts := make([]string, len(paths))
 	for i, p := range paths {

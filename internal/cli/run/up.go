@@ -28,7 +28,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/project/load"
@@ -89,30 +88,26 @@ func upDry(s *command.Streams, path string) error {
 	}
 	ctx, stop := command.UntilSignal(context.Background())
 	defer stop()
-	var round pool.Round
-	var refused error
-	if _, locked := p.Locked(); locked {
-		var socket string
-		if socket, err = endpoint.Path(p.Dir); err == nil {
-			ctx, cancel := context.WithTimeout(ctx, dryTime)
-			defer cancel()
-			client := api.Dial(socket)
-			defer client.Close()
-			if round, err = pool.Patrol.Call(ctx, client, pool.PatrolRequest{DryRun: true}); err == nil {
-				refused = refusedFile(ctx, client)
-			}
+	if _, locked := p.Locked(); !locked {
+		round, err := daemon.Preview(ctx, path, slog.New(slog.NewTextHandler(s.Err, nil)))
+		if err != nil {
+			return coded(err)
 		}
-	} else {
-		round, err = daemon.Preview(ctx, path, slog.New(slog.NewTextHandler(s.Err, nil)))
+		return printRound(s, round)
 	}
+	socket, err := endpoint.Path(p.Dir)
 	if err != nil {
-		return coded(err)
+		return err
 	}
-	return errors.Join(printRound(s, round), refused)
+	ctx, cancel := context.WithTimeout(ctx, previewTimeout)
+	defer cancel()
+	client := api.Dial(socket)
+	defer client.Close()
+	return patrol(ctx, s, client, true)
 }
 
-// dryTime bounds the wait for a daemon.
-const dryTime = 30 * time.Second
+// previewTimeout bounds the wait for a daemon.
+const previewTimeout = 30 * time.Second
 
 // readyFD is where a daemon in the background reports to the command that
 // started it: the descriptor after the standard ones.
@@ -121,33 +116,33 @@ const (
 	readyEnv = "COPPICE_READY_FD"
 )
 
-// readiness is what it says there, one line of JSON.
-type readiness struct {
+// readyReport is what it says there, one line of JSON.
+type readyReport struct {
 	Message string             `json:"message"`
 	Unwell  []status.Attention `json:"unwell,omitempty"` // what is not well
 	Code    int                `json:"code"`
 	Holder  int                `json:"holder,omitempty"` // process of another daemon, which has the project
 }
 
-// settleTime is how long a daemon waits before it reports, for agents that end
+// readyDelay is how long a daemon waits before it reports, for agents that end
 // at once.
-const settleTime = 500 * time.Millisecond
+const readyDelay = 500 * time.Millisecond
 
 // up is the daemon.
 func up(s *command.Streams, path string) error {
-	tell := func(readiness) {}
+	report := func(readyReport) {}
 	if os.Getenv(readyEnv) == fmt.Sprint(readyFD) {
 		os.Unsetenv(readyEnv)
 		syscall.CloseOnExec(readyFD)
 		pipe := os.NewFile(readyFD, "ready")
-		tell = func(r readiness) {
+		report = func(r readyReport) {
 			json.NewEncoder(pipe).Encode(r)
 			pipe.Close()
-			tell = func(readiness) {}
+			report = func(readyReport) {}
 		}
 	}
 	logger := slog.New(slog.NewTextHandler(s.Err, nil))
-	told, cancel := context.WithCancel(context.Background())
+	printing, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	to, closeTrace, err := sage.Trace{}.Open(s) // as the environment says
 	if err != nil {
@@ -159,39 +154,34 @@ func up(s *command.Streams, path string) error {
 		Config: path, Logger: logger, Trace: to, Hurry: stop.Reloads(),
 		Up: func(c *daemon.Controller, socket string) {
 			fmt.Fprintf(s.Out, "up, process %d, socket %s\n", os.Getpid(), socket)
-			go printEvents(told, s.Out, c)
+			go printEvents(printing, s.Out, c)
 		},
 		Ready: func(c *daemon.Controller) {
 			select {
-			case <-time.After(settleTime):
+			case <-time.After(readyDelay):
 			case <-c.Ended(): // which is reported as an error
 				return
 			}
-			r := readiness{Message: "up"}
+			r := readyReport{Message: "up"}
 			if st, err := c.Model().Status(context.Background()); err == nil {
-				r = readiness{Message: summaryOf(c, st), Unwell: unwell(st)}
+				r = readyReport{Message: summaryOf(c, st), Unwell: unwell(st)}
 			}
-			tell(r)
+			report(r)
 		},
 	})
 	if err != nil {
-		r := readiness{Message: err.Error(), Code: command.ExitCode(err)}
-		var locked *project.LockedError
-		if errors.As(err, &locked) {
+		r := readyReport{Message: err.Error(), Code: command.ExitCode(err)}
+		if locked, ok := errors.AsType[*project.LockedError](err); ok {
 			r.Holder = locked.Holder.PID
 		}
-		tell(r)
+		report(r)
 	}
 	return err
 }
 
-// coded gives the errors of a daemon their exit codes.
+// coded gives errors of the configuration their exit code.
 func coded(err error) error {
-	var bad config.Errors
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &bad):
+	if _, ok := errors.AsType[config.Errors](err); ok {
 		return command.Exit(command.ExitConfig, err)
 	}
 	return err
@@ -310,30 +300,30 @@ func upDetached(s *command.Streams, path string) error {
 	cmd.ExtraFiles = []*os.File{w}
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", readyEnv, readyFD))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		w.Close()
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
 		return err
 	}
-	w.Close()
 	line, err := bufio.NewReader(io.LimitReader(r, 1<<20)).ReadBytes('\n')
-	var rep readiness
-	if err != nil || json.Unmarshal(line, &rep) != nil {
+	var report readyReport
+	if err != nil || json.Unmarshal(line, &report) != nil {
 		cmd.Wait()
 		return fmt.Errorf("the daemon ended before it was up; see its log: %s", p.Log())
 	}
-	if rep.Holder != 0 { // it has come first
+	switch {
+	case report.Holder != 0: // it has come first
 		cmd.Wait()
-		return alreadyUp(s, p, rep.Holder)
-	}
-	if rep.Code != 0 {
+		return alreadyUp(s, p, report.Holder)
+	case report.Code != 0:
 		cmd.Wait()
-		return command.Exit(rep.Code, errors.New(rep.Message))
+		return command.Exit(report.Code, errors.New(report.Message))
 	}
-	fmt.Fprintln(s.Out, rep.Message)
+	fmt.Fprintln(s.Out, report.Message)
 	if err := cmd.Process.Release(); err != nil {
 		return err
 	}
-	return unwellError(rep.Unwell)
+	return unwellError(report.Unwell)
 }
 
 // alreadyUp says that a daemon has the project, which is what was asked for, and what

@@ -31,13 +31,7 @@ here. A FILE that is a module of its project is checked as a part of it.
 
 Each error and warning is shown with its place, the line and what to do. The exit code is 1 if
 there is an error, and 0 with warnings alone.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return fmt.Errorf("%d arguments, expected one file or directory; see %s --help", len(args),
-					cmd.CommandPath())
-			}
-			return nil
-		},
+		Args: AtMostOne,
 		RunE: func(_ *cobra.Command, args []string) error {
 			path := ""
 			if len(args) > 0 {
@@ -60,30 +54,32 @@ there is an error, and 0 with warnings alone.`,
 	return cmd
 }
 
-// noProgram is the error of a command that is for Sage programs where there is
-// none. Who has a fleet here means its file.
-func noProgram(err error) error {
-	if file, e := command.FindConfig(""); e == nil {
-		err = fmt.Errorf("%w; this command is for Sage programs, %s is checked by: coppice validate", err,
-			filepath.Base(file))
+// notFound returns the error of a command if err means that there is no usable project for path.
+func notFound(s *command.Streams, path string, err error) error {
+	if bad, ok := errors.AsType[config.Errors](err); ok {
+		fmt.Fprintln(s.Err, bad)
+		return command.Exit(command.ExitConfig, nil)
 	}
-	return command.Exit(command.ExitConfig, err)
+	if errors.Is(err, fs.ErrNotExist) && path == "" {
+		if file, e := command.FindConfig(""); e == nil { // of a fleet, which may be meant
+			err = fmt.Errorf("%w; this command is for Sage programs, %s is checked by: coppice validate", err,
+				filepath.Base(file))
+		}
+		return command.Exit(command.ExitConfig, err)
+	}
+	if _, ok := errors.AsType[*load.NoProjectError](err); ok {
+		return command.Exitf(command.ExitConfig, "%s", proc.Plain(err.Error()))
+	}
+	return nil
 }
 
 // findProgram finds the program that a command is about.
 func findProgram(s *command.Streams, path string) (*load.Program, error) {
 	program, err := load.Find(sagehost.Projects{}, path)
-	var bad config.Errors
-	var none *load.NoProjectError
-	switch {
-	case errors.As(err, &bad):
-		fmt.Fprintln(s.Err, bad)
-		return nil, command.Exit(command.ExitConfig, nil)
-	case errors.Is(err, fs.ErrNotExist) && path == "":
-		return nil, noProgram(err)
-	case errors.As(err, &none):
-		return nil, command.Exitf(command.ExitConfig, "%s", proc.Plain(err.Error()))
-	case err != nil:
+	if err := notFound(s, path, err); err != nil {
+		return nil, err
+	}
+	if err != nil {
 		return nil, errors.New(proc.Plain(err.Error()))
 	}
 	if program.Settings != nil {
@@ -134,28 +130,28 @@ func reportCheck(s *command.Streams, program *load.Program, info *check.Info, di
 	return err
 }
 
-// placed is a diagnostic as --json shows it. Lines and columns count from 1,
+// jsonDiagnostic is a diagnostic as --json shows it. Lines and columns count from 1,
 // columns in characters.
-type placed struct {
-	File     string `json:"file"`
-	Line     int    `json:"line"`
-	Column   int    `json:"column"`
-	End      point  `json:"end"`
-	Code     string `json:"code"`
-	Severity string `json:"severity"`
-	Message  string `json:"message"`
-	Help     string `json:"help"`
+type jsonDiagnostic struct {
+	File     string       `json:"file"`
+	Line     int          `json:"line"`
+	Column   int          `json:"column"`
+	End      jsonPosition `json:"end"`
+	Code     string       `json:"code"`
+	Severity string       `json:"severity"`
+	Message  string       `json:"message"`
+	Help     string       `json:"help"`
 }
 
-type point struct {
+type jsonPosition struct {
 	Line   int `json:"line"`
 	Column int `json:"column"`
 }
 
-func diagnosticJSON(d diag.Diagnostic) placed {
+func diagnosticJSON(d diag.Diagnostic) jsonDiagnostic {
 	start, end := d.Span.Position(), d.Span.After().Position()
-	return placed{
-		File: start.Name, Line: start.Line, Column: start.Column, End: point{end.Line, end.Column},
+	return jsonDiagnostic{
+		File: start.Name, Line: start.Line, Column: start.Column, End: jsonPosition{end.Line, end.Column},
 		Code: d.Code, Severity: d.Severity.String(), Message: d.Message, Help: d.Help,
 	}
 }

@@ -21,7 +21,7 @@ import (
 )
 
 func NewFmt(s *command.Streams) *cobra.Command {
-	f := formatting{s: s}
+	f := formatting{s: s, seen: map[string]bool{}}
 	cmd := &cobra.Command{
 		Use:   "fmt [PATH...]",
 		Short: "Format Sage programs",
@@ -77,13 +77,10 @@ func (f *formatting) path(path string) {
 }
 
 func (f *formatting) file(path string) {
-	if clean := filepath.Clean(path); f.seen[clean] {
+	if f.seen[filepath.Clean(path)] {
 		return
-	} else if f.seen == nil {
-		f.seen = map[string]bool{clean: true}
-	} else {
-		f.seen[clean] = true
 	}
+	f.seen[filepath.Clean(path)] = true
 	c, diagnostics, err := format.Read(path)
 	switch {
 	case err != nil:
@@ -128,11 +125,11 @@ func (f *formatting) input() {
 // note tells that a file has been changed, or would be.
 func (f *formatting) note(name, before, after string) {
 	f.changed = true
+	name = proc.Plain(name)
 	if !f.diff {
-		f.print(proc.Plain(name) + "\n")
+		f.print(name + "\n")
 		return
 	}
-	name = proc.Plain(name)
 	text := string(diff.Diff(name, []byte(before), name+" (formatted)", []byte(after)))
 	if _, tty := terminal.Size(f.s.Out); tty {
 		lines := strings.Split(text, "\n")

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// pauseTime is how long Ctrl-Z waits for agents that have something to do before.
-const pauseTime = time.Second
+// pauseTimeout is how long Ctrl-Z waits for agents that have something to do before.
+const pauseTimeout = time.Second
 
-// pausable is what can be told that its process is about to be stopped.
-type pausable interface {
+// pauser is what can be told that its process is about to be stopped.
+type pauser interface {
 	Pause(context.Context)
 	Resume()
 }
 
-// listenPause lets the agents of a program know when their process is stopped by
+// pauseOnStop lets the agents of a program know when their process is stopped by
 // SIGTSTP (Ctrl-Z): they pause before that, and resume when it goes on.
-func listenPause(on pausable) (release func()) {
+func pauseOnStop(on pauser) (release func()) {
 	stops, goesOn := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(stops, syscall.SIGTSTP)
 	quit, over := make(chan struct{}), make(chan struct{})
@@ -31,7 +31,7 @@ func listenPause(on pausable) (release func()) {
 			case <-quit:
 				return
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), pauseTime)
+			ctx, cancel := context.WithTimeout(context.Background(), pauseTimeout)
 			on.Pause(ctx)
 			cancel()
 			signal.Notify(goesOn, syscall.SIGCONT)

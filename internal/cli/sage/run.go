@@ -1,6 +1,7 @@
 package sage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,11 +48,7 @@ func (t *Trace) Add(cmd *cobra.Command) {
 
 // Open opens where the trace goes; nil without a trace.
 func (t Trace) Open(s *command.Streams) (io.Writer, func() error, error) {
-	file := t.file
-	if file == "" {
-		file = os.Getenv(traceFileEnv)
-	}
-	if file != "" {
+	if file := cmp.Or(t.file, os.Getenv(traceFileEnv)); file != "" {
 		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 		if err != nil {
 			return nil, nil, fmt.Errorf("opening the file of the trace: %w", err)
@@ -114,7 +111,7 @@ func (v *sageView) Write(p []byte) (int, error) {
 			Data: foreground.OutputData("stdout", false)})
 	case v.tty: // it may come from a model
 		for line := range strings.SplitSeq(text, "\n") {
-			v.out.Write([]byte(proc.Plain(line) + "\n"))
+			v.out.WriteLine(proc.Plain(line))
 		}
 	default:
 		v.out.Write(p)
@@ -128,7 +125,7 @@ func (v *sageView) output(path string, incarnation uint64, line proc.Line) {
 		v.json.Output(path, incarnation, line)
 		return
 	}
-	v.out.Write(fmt.Appendf(nil, "%s %s %s\n", path, v.paint.Dim("|"), proc.Plain(line.Text)))
+	v.out.WriteLine(show.OutputLine(path, proc.Plain(line.Text), v.paint))
 }
 
 func (v *sageView) event(e supervisor.Event) {
@@ -144,9 +141,8 @@ func (v *sageView) event(e supervisor.Event) {
 			return
 		}
 	}
-	if entry, text := show.Describe(e); text != "" && !v.alone {
-		v.err.Write(fmt.Appendf(nil, "%s %s %s\n", proc.Plain(entry.Path), v.paint.Dim("*"),
-			show.PaintEvent(v.paint, entry.Type, proc.Plain(text))))
+	if line := show.SupervisorLine(e, v.paint); line != "" && !v.alone {
+		v.err.WriteLine(line)
 	}
 }
 
@@ -194,19 +190,17 @@ func Run(s *command.Streams, path string, trace Trace) error {
 		Logger: slog.New(foreground.PlainLog{Level: slog.LevelWarn, Write: func(line []byte) { v.err.Write(line) }}),
 	})
 	if err != nil {
-		var bad config.Errors
-		if errors.As(err, &bad) {
+		if bad, ok := errors.AsType[config.Errors](err); ok {
 			fmt.Fprintln(s.Err, bad)
 			return command.Exit(command.ExitConfig, nil)
 		}
-		var setting *sagerun.SettingsError
-		if errors.As(err, &setting) {
+		if _, ok := errors.AsType[*sagerun.SettingsError](err); ok {
 			return command.Exit(command.ExitConfig, err)
 		}
 		return err
 	}
 	stop.Control(on)
-	defer listenPause(on)()
+	defer pauseOnStop(on)()
 	asked := context.AfterFunc(ctx, func() { on.Stop(false) })
 	failed := on.Run(context.Background())
 	asked()
@@ -216,8 +210,8 @@ func Run(s *command.Streams, path string, trace Trace) error {
 	if err := v.close(); err != nil && failed == nil {
 		failed = fmt.Errorf("writing to the standard output: %w", err)
 	}
-	if sig := stop.First(); sig != 0 {
-		return stop.Signalled(sig)
+	if stop.First() != 0 {
+		return stop.Signalled()
 	}
 	if failed != nil {
 		return errors.New(proc.Plain(failed.Error()))

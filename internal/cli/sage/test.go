@@ -2,9 +2,7 @@ package sage
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"time"
 
@@ -12,8 +10,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/foreground"
-	"github.com/coppice-dev/coppice/internal/cli/terminal"
-	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/sagehost"
 	"github.com/coppice-dev/coppice/sage/diag"
@@ -41,11 +37,7 @@ has errors.`,
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			path := ""
-			if len(args) > 0 {
-				path = args[0]
-			}
-			return t.run(path)
+			return t.run(strings.Join(args, ""))
 		},
 	}
 	cmd.Flags().StringVar(&t.filter, "filter", "", "run only the tests with `TEXT` in file::name")
@@ -74,17 +66,10 @@ type testLine struct {
 
 func (t *testRun) run(path string) error {
 	programs, err := load.FindTests(sagehost.Projects{}, path)
-	var bad config.Errors
-	var none *load.NoProjectError
-	switch {
-	case errors.As(err, &bad):
-		fmt.Fprintln(t.s.Err, bad)
-		return command.Exit(command.ExitConfig, nil)
-	case errors.Is(err, fs.ErrNotExist) && path == "":
-		return noProgram(err)
-	case errors.As(err, &none):
-		return command.Exitf(command.ExitConfig, "%s", proc.Plain(err.Error()))
-	case err != nil:
+	if err := notFound(t.s, path, err); err != nil {
+		return err
+	}
+	if err != nil {
 		t.fail(err)
 	}
 	stop, ctx := foreground.NewStopper()
@@ -97,15 +82,15 @@ func (t *testRun) run(path string) error {
 			_ = showDiagnostics(t.s.Err, diagnostics)
 		},
 	})
-	if sig := stop.First(); sig != 0 {
-		return stop.Signalled(sig)
+	if stop.First() != 0 {
+		return stop.Signalled()
 	}
 	if !t.s.JSON {
-		how := "ok"
+		result := "ok"
 		if t.failed > 0 || t.broken {
-			how = "failed"
+			result = "failed"
 		}
-		fmt.Fprintf(t.s.Out, "%s: %d passed, %d failed (%v)\n", how, t.passed, t.failed,
+		fmt.Fprintf(t.s.Out, "%s: %d passed, %d failed (%v)\n", result, t.passed, t.failed,
 			time.Since(begin).Round(time.Millisecond))
 	}
 	if t.failed > 0 || t.broken {
@@ -138,23 +123,19 @@ func (t *testRun) result(r eval.TestResult) {
 		_ = w.Encode(line)
 		return
 	}
-	_, tty := terminal.Size(t.s.Out)
-	paint := terminal.NewPaint(tty)
-	how := paint.Green("PASS")
+	paint, _ := t.s.Paint()
+	result := paint.Green("PASS")
 	if r.Err != nil {
-		how = paint.Red("FAIL")
+		result = paint.Red("FAIL")
 	}
-	fmt.Fprintf(t.s.Out, "%s %s::%s (%v)\n", how, proc.Plain(at.Name), proc.Plain(r.Name),
+	fmt.Fprintf(t.s.Out, "%s %s::%s (%v)\n", result, proc.Plain(at.Name), proc.Plain(r.Name),
 		r.Duration.Round(10*time.Microsecond))
 	if r.Err == nil {
 		return
 	}
 	for _, text := range []string{line.Error, strings.TrimRight(r.Output, "\n")} {
-		if text == "" {
-			continue
-		}
-		for l := range strings.SplitSeq(text, "\n") {
-			fmt.Fprintf(t.s.Out, "     %s\n", proc.Plain(l))
+		for l := range strings.Lines(text) {
+			fmt.Fprintf(t.s.Out, "     %s\n", proc.Plain(strings.TrimSuffix(l, "\n")))
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,9 +19,13 @@ type Column struct {
 	Text func(i int, n status.Node, now time.Time) string
 }
 
-// TreeColumns returns the columns that each picture of a tree begins with.
-func TreeColumns(nodes []status.Node) []Column {
-	names := Branches(nodes)
+// NodeColumn returns a column whose cells depend on the node alone.
+func NodeColumn(name string, text func(status.Node) string) Column {
+	return Column{name, func(_ int, n status.Node, _ time.Time) string { return text(n) }}
+}
+
+// TreeColumns returns the columns that each picture of a tree begins with, below these names.
+func TreeColumns(names []string) []Column {
 	return []Column{
 		{"NAME", func(i int, _ status.Node, _ time.Time) string { return names[i] }},
 		StateColumn(), IncarnationColumn(), StartsColumn(),
@@ -29,57 +34,50 @@ func TreeColumns(nodes []status.Node) []Column {
 
 // IncarnationColumn shows the number of the incarnation.
 func IncarnationColumn() Column {
-	return Column{"INC", func(_ int, n status.Node, _ time.Time) string {
+	return NodeColumn("INC", func(n status.Node) string {
 		if n.Incarnation == 0 {
 			return "-"
 		}
 		return fmt.Sprint(n.Incarnation)
-	}}
+	})
 }
 
 // StartsColumn shows how much of its limit a node has used up. The header names what most limits count.
 func StartsColumn() Column {
-	return Column{"STARTS", func(_ int, n status.Node, _ time.Time) string {
+	return NodeColumn("STARTS", func(n status.Node) string {
 		return proc.Plain(strings.NewReplacer(" starts", "", " restarts in a row", " in a row").Replace(n.Starts()))
-	}}
+	})
 }
 
 // StateColumn shows the state.
 func StateColumn() Column {
-	return Column{"STATE", func(_ int, n status.Node, _ time.Time) string { return proc.Plain(State(n)) }}
+	return NodeColumn("STATE", func(n status.Node) string { return proc.Plain(State(n)) })
 }
 
 // UptimeColumn shows for how long a node has been running.
-func UptimeColumn() Column {
-	return Column{"UPTIME", func(_ int, n status.Node, _ time.Time) string { return uptime(n) }}
-}
+func UptimeColumn() Column { return NodeColumn("UPTIME", uptime) }
 
 // NextColumn shows when a node starts again, or why it does not.
 func NextColumn() Column {
-	return Column{"NEXT", func(_ int, n status.Node, now time.Time) string { return next(n, now) }}
+	return Column{"NEXT", func(_ int, n status.Node, now time.Time) string { return nextText(n, now) }}
 }
 
 // NextAtColumn shows when a node starts again.
 func NextAtColumn() Column {
-	return Column{"NEXT", func(_ int, n status.Node, now time.Time) string {
-		if at := nextTry(n, now); at != "" {
-			return at
-		}
-		return "-"
-	}}
+	return Column{"NEXT", func(_ int, n status.Node, now time.Time) string { return cmp.Or(untilNextStart(n, now), "-") }}
 }
 
 // ReasonColumn shows why a node is in its state.
 func ReasonColumn() Column {
-	return Column{"REASON", func(_ int, n status.Node, _ time.Time) string {
+	return NodeColumn("REASON", func(n status.Node) string {
 		if State(n) == NeedsInput {
-			return asks(n)
+			return questionText(n)
 		}
 		if n.Kind == "agent" && State(n) == StateRunning {
-			return "" // why it was started, at some time
+			return "" // reasonText it was started, at some time
 		}
-		return why(n)
-	}}
+		return reasonText(n)
+	})
 }
 
 // StatusColumn shows what agents report of themselves, and the size of pools. It is left out if
@@ -88,10 +86,10 @@ func StatusColumn(nodes []status.Node) []Column {
 	if !slices.ContainsFunc(nodes, func(n status.Node) bool { return n.StatusText != "" || n.Pool != nil }) {
 		return nil
 	}
-	return []Column{{"STATUS", func(_ int, n status.Node, _ time.Time) string {
+	return []Column{NodeColumn("STATUS", func(n status.Node) string {
 		if n.Pool != nil {
 			return PoolText(*n.Pool)
 		}
 		return proc.Plain(n.StatusText)
-	}}}
+	})}
 }

@@ -124,12 +124,12 @@ func TestDescribe(t *testing.T) {
 			"suspended: suspended until it is resumed"},
 		{supervisor.EventsLost{EventHeader: root, N: 3}, "3 events were lost: too many at once"},
 	} {
-		if _, got := Describe(test.event); got != test.want {
+		if _, got := describe(test.event); got != test.want {
 			t.Errorf("%T: %q, want %q", test.event, got, test.want)
 		}
 	}
 	for _, e := range everyEvent() {
-		if _, text := Describe(e); strings.ContainsAny(text, "\n") {
+		if _, text := describe(e); strings.ContainsAny(text, "\n") {
 			t.Errorf("%T is described by %q", e, text)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 // no room for all. Why nodes do not run, and what comes next, stays.
 var expendable = []string{"KIND", "PID", "INC", "STARTS", "NEXT"}
 
-// sentence is how much room a column of text is given before others have to go.
-const sentence = 30
+// maxTextColumn is how much room a column of text is given before others have to go.
+const maxTextColumn = 30
 
 // Narrow chooses the columns of a list that is shown once on a terminal of a
 // width, 0 if there is no bound: where it is too wide, those go first that say
@@ -26,29 +26,29 @@ func Narrow(nodes []status.Node, columns []Column, width int) []Column {
 		return columns
 	}
 	text := func(c Column) bool { return c.Name == "REASON" || c.Name == "STATUS" }
-	widths, blank, taken := map[string]int{}, map[string]bool{}, -2
+	widths, empty, taken := map[string]int{}, map[string]bool{}, -2
 	now := time.Now()
 	for _, c := range columns {
-		w, says := ansi.StringWidth(c.Name), false
+		w, hasText := ansi.StringWidth(c.Name), false
 		for i, n := range nodes {
 			cell := c.Text(i, n, now)
-			w, says = max(w, ansi.StringWidth(cell)), says || cell != "" && cell != "-"
+			w, hasText = max(w, ansi.StringWidth(cell)), hasText || cell != "" && cell != "-"
 		}
 		if text(c) {
-			w = min(w, sentence)
+			w = min(w, maxTextColumn)
 		}
-		widths[c.Name], blank[c.Name] = w+2, !says
+		widths[c.Name], empty[c.Name] = w+2, !hasText
 		taken += w + 2
 	}
-	gone := map[string]bool{}
+	dropped := map[string]bool{}
 	for _, all := range []bool{false, true} {
 		for _, name := range expendable {
-			if taken > width && !gone[name] && (blank[name] || all && name != "NEXT") {
-				gone[name], taken = true, taken-widths[name]
+			if taken > width && !dropped[name] && (empty[name] || all && name != "NEXT") {
+				dropped[name], taken = true, taken-widths[name]
 			}
 		}
 	}
-	columns = slices.DeleteFunc(slices.Clone(columns), func(c Column) bool { return gone[c.Name] })
+	columns = slices.DeleteFunc(slices.Clone(columns), func(c Column) bool { return dropped[c.Name] })
 	for i, c := range columns[:max(0, len(columns)-1)] {
 		if text(c) {
 			room := widths[c.Name] - 2 + max(0, width-taken)
@@ -61,9 +61,9 @@ func Narrow(nodes []status.Node, columns []Column, width int) []Column {
 }
 
 const (
-	minName = 16 // columns that a name has at least
-	midName = 24 // columns that are worth more to a name than INC
-	minText = 14 // columns that names leave to a text, if it is that long
+	minNameWidth       = 16 // columns that a name has at least
+	preferredNameWidth = 24 // columns that are worth more to a name than INC
+	minTextWidth       = 14 // columns that names leave to a text, if it is that long
 )
 
 // FitColumns makes room in a table that is always as wide as the screen: names,
@@ -85,18 +85,18 @@ func FitColumns(nodes []status.Node, columns []Column, width int) []Column {
 	for _, c := range columns[1:] {
 		switch c.Name {
 		case "NEXT", "STATUS", "REASON":
-			texts += 2 + min(widths[c.Name], minText)
+			texts += 2 + min(widths[c.Name], minTextWidth)
 		default:
 			fixed += 2 + widths[c.Name]
 		}
 	}
-	least := min(minName, widths[names.Name])
+	least := min(minNameWidth, widths[names.Name])
 	for _, name := range []string{"INC", "STARTS", "CPU", "MEM", "UPTIME"} {
-		wish := least
+		needed := least
 		if name == "INC" {
-			wish = min(midName, widths[names.Name]) + texts
+			needed = min(preferredNameWidth, widths[names.Name]) + texts
 		}
-		if w, ok := widths[name]; ok && fixed+wish > width {
+		if w, ok := widths[name]; ok && fixed+needed > width {
 			fixed -= 2 + w
 			columns = slices.DeleteFunc(slices.Clone(columns), func(c Column) bool { return c.Name == name })
 		}
@@ -107,8 +107,7 @@ func FitColumns(nodes []status.Node, columns []Column, width int) []Column {
 	}
 	columns = slices.Clone(columns)
 	columns[0].Text = func(i int, n status.Node, now time.Time) string {
-		return terminal.Shorten(names.Text(i, n,
-			now), room)
+		return terminal.Shorten(names.Text(i, n, now), room)
 	}
 	return columns
 }

@@ -69,7 +69,7 @@ func NodeTable(nodes []status.Node, columns []Column, most, width int, p termina
 	}
 	hidden := 0
 	if most > 0 {
-		rows, states, hidden = fit(rows, states, most)
+		rows, states, hidden = chooseRows(rows, states, most)
 	}
 	header := make([]string, len(columns))
 	for i, c := range columns {
@@ -92,35 +92,35 @@ func NodeTable(nodes []status.Node, columns []Column, most, width int, p termina
 	return lines
 }
 
-// fit chooses at most n rows and says how many it left out. Those that do not
+// chooseRows chooses at most n rows and says how many it left out. Those that do not
 // simply run come first: they are why somebody looks. The order stays.
-func fit(rows [][]string, states []string, n int) ([][]string, []string, int) {
+func chooseRows(rows [][]string, states []string, n int) ([][]string, []string, int) {
 	hidden := len(rows) - n
 	if hidden <= 0 {
 		return rows, states, 0
 	}
 	n-- // for the line that says so
-	troubled := 0
+	notRunning := 0
 	for _, s := range states[1:] {
 		if s != StateRunning {
-			troubled++
+			notRunning++
 		}
 	}
-	sound := max(0, n-1-troubled) // how many that run there is room for
-	keptRows, keptStates := rows[:1:1], states[:1:1]
+	running := max(0, n-1-notRunning) // how many that run there is room for
+	chosenRows, chosenStates := rows[:1:1], states[:1:1]
 	for i, s := range states[1:] {
-		if len(keptRows) == n {
+		if len(chosenRows) == n {
 			break
 		}
 		if s == StateRunning {
-			if sound == 0 {
+			if running == 0 {
 				continue
 			}
-			sound--
+			running--
 		}
-		keptRows, keptStates = append(keptRows, rows[i+1]), append(keptStates, s)
+		chosenRows, chosenStates = append(chosenRows, rows[i+1]), append(chosenStates, s)
 	}
-	return keptRows, keptStates, len(rows) - len(keptRows)
+	return chosenRows, chosenStates, len(rows) - len(chosenRows)
 }
 
 // SortMark follows the name of the column that rows are sorted by.

@@ -29,7 +29,7 @@ func TestFit(t *testing.T) {
 		for i := range rows {
 			rows[i] = []string{fmt.Sprint(i)}
 		}
-		got, states, hidden := fit(rows, test.states, test.n)
+		got, states, hidden := chooseRows(rows, test.states, test.n)
 		if text := strings.Join(slices.Concat(got...), " "); text != test.want || hidden != test.hidden || len(states) != len(got) {
 			t.Errorf("%v in %d: %s and %d more, want %s and %d", test.states, test.n, text, hidden, test.want, test.hidden)
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// asks is what an agent waits for.
-func asks(n status.Node) string {
+// questionText is what an agent waits for.
+func questionText(n status.Node) string {
 	text := n.NeedsInput.ID + ": " + n.NeedsInput.Text
 	if more := n.NeedsInput.Open - 1; more > 0 {
 		text += fmt.Sprintf(" (and %d more)", more)
@@ -29,26 +29,26 @@ func uptime(n status.Node) string {
 	return "-"
 }
 
-// next says when a node starts again, or why it does not.
-func next(n status.Node, now time.Time) string {
+// nextText says when a node starts again, or why it does not.
+func nextText(n status.Node, now time.Time) string {
 	switch State(n) {
 	case NeedsInput:
-		return asks(n)
+		return questionText(n)
 	case StateRunning, StateStarting:
 		return ""
 	}
-	if at := nextTry(n, now); at != "" {
-		return withExit(n, "in "+at)
+	if at := untilNextStart(n, now); at != "" {
+		return withLastExit(n, "in "+at)
 	}
-	return why(n)
+	return reasonText(n)
 }
 
-// why says why a node is in its state.
-func why(n status.Node) string {
+// reasonText says why a node is in its state.
+func reasonText(n status.Node) string {
 	if n.Kind == "agent" && n.State == StateRunning && n.Loop != "" {
 		return "its last exit: " + proc.Plain(exitText(n))
 	}
-	return withExit(n, n.Reason)
+	return withLastExit(n, n.Reason)
 }
 
 // exitText says how a node ended last.
@@ -62,16 +62,16 @@ func exitText(n status.Node) string {
 	return "completed: " + n.ExitError
 }
 
-// nextTry is the time until a node starts again, "" if it will not.
-func nextTry(n status.Node, now time.Time) string {
+// untilNextStart is the time until a node starts again, "" if it will not.
+func untilNextStart(n status.Node, now time.Time) string {
 	if n.NextAt == nil || n.NextAt.IsZero() {
 		return ""
 	}
 	return timespan.Short(max(0, n.NextAt.Sub(now)).Round(100 * time.Millisecond))
 }
 
-// withExit adds how a node that does not run has ended.
-func withExit(n status.Node, text string) string {
+// withLastExit adds how a node that does not run has ended.
+func withLastExit(n status.Node, text string) string {
 	if !n.Failed || n.State == StateRunning || n.State == StateStarting || n.State == stateDegraded {
 		return proc.Plain(text)
 	}

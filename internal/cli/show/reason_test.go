@@ -17,7 +17,7 @@ func TestReasonOfCrashLoop(t *testing.T) {
 	if got := ReasonColumn().Text(0, n, now); got != "its last exit: exit code 3" {
 		t.Errorf("REASON: %q", got)
 	}
-	if got := next(n, now); got != "its last exit: exit code 3" {
+	if got := nextText(n, now); got != "its last exit: exit code 3" {
 		t.Errorf("NEXT: %q", got)
 	}
 	n.State = "restarting"

@@ -17,31 +17,31 @@ type topKeys struct {
 	stop, start, restart, attach                         key.Binding
 }
 
-func bind(help, does string, keys ...string) key.Binding {
+func newBinding(help, does string, keys ...string) key.Binding {
 	return key.NewBinding(key.WithKeys(keys...), key.WithHelp(help, does))
 }
 
 func newTopKeys() topKeys {
 	return topKeys{
-		up:       bind("↑ k", "up", "up", "k"),
-		down:     bind("↓ j", "down", "down", "j"),
-		pageUp:   bind("PgUp", "up: by a screen", "pgup", "ctrl+b"),
-		pageDown: bind("PgDn", "down: by a screen", "pgdown", "ctrl+f"),
-		first:    bind("Home g", "first: to the first row", "home", "g"),
-		last:     bind("End G", "last: to the last row; in a log, follow it", "end", "G"),
-		left:     bind("← h", "left: in a log that is not wrapped", "left", "h"),
-		right:    bind("→ l", "right: in a log that is not wrapped", "right", "l"),
-		log:      bind("Enter", "log: the output of the agent, on the whole screen", "enter"),
-		filter:   bind("/", "filter: rows whose path or state has the text", "/"),
-		sort:     bind("o", "sort: by the next column", "o"),
-		wrap:     bind("w", "wrap: long lines of output, or cut them", "w"),
-		stop:     bind("s", "stop: asks first", "s"),
-		start:    bind("S", "start", "S"),
-		restart:  bind("r", "restart: asks first", "r"),
-		attach:   bind("a", "attach: to the terminal of the agent", "a"),
-		help:     bind("?", "help: all keys", "?"),
-		back:     bind("Esc", "back: to the tree; there, no filter", "esc"),
-		quit:     bind("q", "quit: or back to the tree", "q"),
+		up:       newBinding("↑ k", "up", "up", "k"),
+		down:     newBinding("↓ j", "down", "down", "j"),
+		pageUp:   newBinding("PgUp", "up: by a screen", "pgup", "ctrl+b"),
+		pageDown: newBinding("PgDn", "down: by a screen", "pgdown", "ctrl+f"),
+		first:    newBinding("Home g", "first: to the first row", "home", "g"),
+		last:     newBinding("End G", "last: to the last row; in a log, follow it", "end", "G"),
+		left:     newBinding("← h", "left: in a log that is not wrapped", "left", "h"),
+		right:    newBinding("→ l", "right: in a log that is not wrapped", "right", "l"),
+		log:      newBinding("Enter", "log: the output of the agent, on the whole screen", "enter"),
+		filter:   newBinding("/", "filter: rows whose path or state has the text", "/"),
+		sort:     newBinding("o", "sort: by the next column", "o"),
+		wrap:     newBinding("w", "wrap: long lines of output, or cut them", "w"),
+		stop:     newBinding("s", "stop: asks first", "s"),
+		start:    newBinding("S", "start", "S"),
+		restart:  newBinding("r", "restart: asks first", "r"),
+		attach:   newBinding("a", "attach: to the terminal of the agent", "a"),
+		help:     newBinding("?", "help: all keys", "?"),
+		back:     newBinding("Esc", "back: to the tree; there, no filter", "esc"),
+		quit:     newBinding("q", "quit: or back to the tree", "q"),
 	}
 }
 
@@ -68,8 +68,8 @@ type runKeys struct{ quit, interrupt key.Binding }
 
 func newRunKeys() runKeys {
 	return runKeys{
-		quit:      bind("q", "stop: all agents in order, after a question", "q"),
-		interrupt: bind("Ctrl-C", "stop without asking: once more kills", "ctrl+c"),
+		quit:      newBinding("q", "stop: all agents in order, after a question", "q"),
+		interrupt: newBinding("Ctrl-C", "stop without asking: once more kills", "ctrl+c"),
 	}
 }
 

@@ -41,31 +41,31 @@ type Live struct {
 	*lastLines
 	mu      sync.Mutex
 	ends    status.Endings
-	partial map[origin]string // lines that have no end yet
+	partial map[outputSource]string // lines that have no end yet
 }
 
 // origin is a stream of an agent.
-type origin struct {
+type outputSource struct {
 	path   string
 	stream proc.Stream
 }
 
 // A terminal is not as high, nor as wide.
 const (
-	keepLines = 512
-	keepText  = 4 << 10 // bytes
+	maxLines     = 512
+	maxLineBytes = 4 << 10 // bytes
 )
 
 // summaryLines is what follows the last picture: the summary and the reason.
 const summaryLines = 4
 
 // frame is the time between two pictures.
-const frame = 100 * time.Millisecond
+const frameInterval = 100 * time.Millisecond
 
 func NewLive(in, out *os.File, stop *foreground.Stopper) *Live {
 	return &Live{
-		in: in, out: out, stop: stop, paint: terminal.NewPaint(true), lastLines: newLastLines(keepLines),
-		partial: map[origin]string{},
+		in: in, out: out, stop: stop, paint: terminal.NewPaint(true), lastLines: newLastLines(maxLines),
+		partial: map[outputSource]string{},
 	}
 }
 
@@ -114,12 +114,12 @@ func (l *lastLines) tail(n int) []string {
 	return out
 }
 
-// shown is a line of output as a picture can have it: what was overwritten is
+// displayLine is a line of output as a picture can have it: what was overwritten is
 // gone, a tab has no width of its own, and the terminal would break the line.
-func shown(text string) string {
+func displayLine(text string) string {
 	text = proc.OnScreen(text)
-	if len(text) > keepText { // no terminal is wider
-		text = strings.ToValidUTF8(text[:keepText], "")
+	if len(text) > maxLineBytes { // no terminal is wider
+		text = strings.ToValidUTF8(text[:maxLineBytes], "")
 	}
 	return strings.ReplaceAll(text, "\t", "    ")
 }
@@ -141,20 +141,19 @@ func (v *Live) nodes(c *daemon.Controller) []status.Node {
 
 // Write takes what the log of the daemon has to say.
 func (v *Live) Write(p []byte) (int, error) {
-	v.add("coppice " + v.paint.Dim("!") + " " + shown(strings.TrimRight(string(p), "\n")))
+	v.add("coppice " + v.paint.Dim("!") + " " + displayLine(strings.TrimRight(string(p), "\n")))
 	return len(p), nil
 }
 
 func (v *Live) Event(e supervisor.Event) {
 	v.ends.Observe(e)
-	if entry, text := show.Describe(e); text != "" {
-		v.add(fmt.Sprintf("%s %s %s", entry.Path, v.paint.Dim("*"), show.PaintEvent(v.paint, entry.Type,
-			proc.Plain(text))))
+	if line := show.SupervisorLine(e, v.paint); line != "" {
+		v.add(line)
 	}
 }
 
 func (v *Live) Output(path string, _ uint64, line proc.Line) {
-	text, from := fmt.Sprintf("%s %s %s", path, v.paint.Dim("|"), shown(line.Text)), origin{path, line.Stream}
+	text, from := show.OutputLine(path, displayLine(line.Text), v.paint), outputSource{path, line.Stream}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if line.Partial {
@@ -170,7 +169,7 @@ func (v *Live) Output(path string, _ uint64, line proc.Line) {
 func (v *Live) newest(n int) []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	from := slices.SortedFunc(maps.Keys(v.partial), func(a, b origin) int {
+	from := slices.SortedFunc(maps.Keys(v.partial), func(a, b outputSource) int {
 		return cmp.Or(strings.Compare(a.path, b.path), cmp.Compare(a.stream, b.stream))
 	})
 	from = from[:max(0, min(len(from), (n+1)/2))]
@@ -210,7 +209,7 @@ type liveModel struct {
 	began         time.Time
 	width, height int
 	ended         bool
-	asked         bool // q: whether that is meant
+	pending       bool // q: whether that is meant
 }
 
 type (
@@ -218,7 +217,7 @@ type (
 	endMsg  struct{}
 )
 
-func tick() tea.Cmd { return tea.Tick(frame, func(time.Time) tea.Msg { return tickMsg{} }) }
+func tick() tea.Cmd { return tea.Tick(frameInterval, func(time.Time) tea.Msg { return tickMsg{} }) }
 
 func (m *liveModel) Init() tea.Cmd { return tick() }
 
@@ -245,15 +244,15 @@ func (m *liveModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 func (m *liveModel) key(msg tea.KeyPressMsg) {
-	k, asked := newRunKeys(), m.asked
-	m.asked = false
+	k, pending := newRunKeys(), m.pending
+	m.pending = false
 	switch {
 	case key.Matches(msg, k.interrupt):
 		m.view.stop.Signal(syscall.SIGINT)
-	case asked && strings.EqualFold(msg.String(), "y"):
+	case pending && strings.EqualFold(msg.String(), "y"):
 		m.view.stop.Key("q")
-	case key.Matches(msg, k.quit) && !asked:
-		m.asked = m.view.stop.First() == 0 && len(m.nodes) > 0
+	case key.Matches(msg, k.quit) && !pending:
+		m.pending = m.view.stop.First() == 0 && len(m.nodes) > 0
 	}
 }
 
@@ -270,7 +269,7 @@ func (m *liveModel) keyLine() string {
 		text = "stopping; Ctrl-C again kills"
 	case sig != 0:
 		text = "stopping; Ctrl-C kills"
-	case m.asked:
+	case m.pending:
 		return p.Bold(proc.Plain(confirmation(control.Stop, m.nodes, m.nodes[0].Path, width)))
 	}
 	return p.Dim(ansi.Truncate(text, width, "…"))
@@ -286,7 +285,7 @@ func (m *liveModel) lines() []string {
 	if m.height > 0 {
 		most = max(2, m.height*2/3-2)
 	}
-	columns := append(show.TreeColumns(m.nodes), show.UptimeColumn(), show.NextColumn())
+	columns := append(show.TreeColumns(show.Branches(m.nodes)), show.UptimeColumn(), show.NextColumn())
 	lines := append(show.NodeTable(m.nodes, show.FitColumns(m.nodes, columns, m.width), most, m.width, p), m.keyLine())
 	room := m.height - len(lines) - 1
 	if m.ended {

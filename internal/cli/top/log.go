@@ -21,9 +21,9 @@ type logTail struct {
 // after that waits, so that the text stays where it is.
 type logView struct {
 	logTail
-	newest logTail
-	view   viewport.Model
-	held   bool // it has been scrolled up
+	newest     logTail
+	view       viewport.Model
+	scrolledUp bool // it has been scrolled up
 
 	laidOut bool // for this size
 	wrapped bool
@@ -39,7 +39,7 @@ func newLogView() logView {
 func (v *logView) take(o logTail) {
 	before := v.newest
 	v.newest = o
-	if !v.held && (o.n != before.n || !slices.Equal(o.lines, before.lines)) {
+	if !v.scrolledUp && (o.n != before.n || !slices.Equal(o.lines, before.lines)) {
 		v.logTail, v.laidOut = o, false
 	}
 }
@@ -49,7 +49,7 @@ func (v *logView) waiting() int { return max(0, v.newest.n-v.n) }
 
 // follow goes to the end and stays there.
 func (v *logView) follow() {
-	v.held, v.laidOut = false, false
+	v.scrolledUp, v.laidOut = false, false
 	v.logTail = v.newest
 }
 
@@ -68,7 +68,7 @@ func (v *logView) fit(width, height int, wrap bool) {
 		lines = terminal.WrapLines(lines, width)
 	}
 	v.view.SetContentLines(lines)
-	if !v.held {
+	if !v.scrolledUp {
 		v.view.GotoBottom()
 	}
 }
@@ -79,7 +79,7 @@ func (v *logView) key(msg tea.KeyPressMsg, k topKeys) {
 		return
 	}
 	scroll(&v.view, msg, k)
-	if v.held = !v.view.AtBottom(); !v.held {
+	if v.scrolledUp = !v.view.AtBottom(); !v.scrolledUp {
 		v.follow()
 	}
 }

@@ -20,8 +20,8 @@ import (
 
 // topFleet is what top shows and acts on.
 type topFleet interface {
-	// look returns how the fleet is now.
-	look() (topData, error)
+	// fetch returns how the fleet is now.
+	fetch() (snapshot, error)
 	// act does something to a node and returns when it is done.
 	act(path string, action control.Action) error
 	// follow makes output that of another agent; "": of none.
@@ -38,7 +38,7 @@ type topModel struct {
 	fleet topFleet
 	keys  topKeys
 	paint terminal.Paint
-	topData
+	snapshot
 	err error // why the data is old
 
 	rows     []status.Node // of nodes, as they are shown
@@ -49,13 +49,13 @@ type topModel struct {
 	at       int    // row of it
 	above    int    // rows that are scrolled away
 
-	asked  *topAction // that is to be confirmed
-	note   string     // what came of the last key
-	noted  int        // counts notes
-	cut    bool       // long lines of output are cut, not wrapped
-	screen topScreen
-	log    logView
-	manual viewport.Model
+	pending   *topAction // that is to be confirmed
+	note      string     // what came of the last key
+	noteID    int        // counts notes
+	truncated bool       // long lines of output are cut, not wrapped
+	screen    topScreen
+	log       logView
+	helpView  viewport.Model
 
 	width, height int
 }
@@ -77,42 +77,42 @@ type topAction struct {
 
 const (
 	// lookEvery is the time between two looks, and the one over which use is measured.
-	lookEvery = time.Second
+	refreshInterval = time.Second
 	// noteTime is how long a note stands in place of the keys.
-	noteTime = 5 * time.Second
+	noteDuration = 5 * time.Second
 )
 
 type (
-	lookMsg struct {
-		topData
+	snapshotMsg struct {
+		snapshot
 		err error
 	}
-	noteMsg  string
-	goneMsg  int // the number of the note whose time is over
-	drawMsg  struct{}
-	againMsg struct{}
+	noteMsg        string
+	noteExpiredMsg int // the number of the note whose time is over
+	drawMsg        struct{}
+	refreshMsg     struct{}
 )
 
-func newTopModel(fleet topFleet, p terminal.Paint, first topData) *topModel {
+func newTopModel(fleet topFleet, p terminal.Paint, first snapshot) *topModel {
 	m := &topModel{
-		fleet: fleet, keys: newTopKeys(), paint: p, topData: first,
-		log: newLogView(), manual: viewport.New(),
+		fleet: fleet, keys: newTopKeys(), paint: p, snapshot: first,
+		log: newLogView(), helpView: viewport.New(),
 	}
-	m.arrange()
-	m.choose(firstChoice(m.nodes, m.status.Attention))
+	m.updateRows()
+	m.selectRow(m.row(initialSelection(m.nodes, m.status.Attention)))
 	return m
 }
 
-// look asks the fleet how it is.
-func (m *topModel) look() tea.Msg {
-	d, err := m.fleet.look()
-	return lookMsg{d, err}
+// fetch asks the fleet how it is.
+func (m *topModel) fetch() tea.Msg {
+	d, err := m.fleet.fetch()
+	return snapshotMsg{d, err}
 }
 
 // draw makes new output visible.
-func draw() tea.Cmd { return tea.Tick(frame, func(time.Time) tea.Msg { return drawMsg{} }) }
+func draw() tea.Cmd { return tea.Tick(frameInterval, func(time.Time) tea.Msg { return drawMsg{} }) }
 
-func (m *topModel) Init() tea.Cmd { return tea.Batch(m.look, draw()) }
+func (m *topModel) Init() tea.Cmd { return tea.Batch(m.fetch, draw()) }
 
 func (m *topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	cmd := m.update(msg)
@@ -135,29 +135,29 @@ func (m *topModel) update(msg tea.Msg) tea.Cmd {
 		m.log.take(m.fleet.output())
 		return draw()
 	case noteMsg:
-		return m.say(string(msg)) // the next look shows what came of it
-	case goneMsg:
-		if int(msg) == m.noted {
+		return m.showNote(string(msg)) // the next look shows what came of it
+	case noteExpiredMsg:
+		if int(msg) == m.noteID {
 			m.note = ""
 		}
-	case lookMsg:
+	case snapshotMsg:
 		if m.err = msg.err; msg.err == nil {
-			m.topData = msg.topData
-			m.arrange()
+			m.snapshot = msg.snapshot
+			m.updateRows()
 		}
-		return tea.Tick(lookEvery, func(time.Time) tea.Msg { return againMsg{} })
-	case againMsg:
-		return m.look
+		return tea.Tick(refreshInterval, func(time.Time) tea.Msg { return refreshMsg{} })
+	case refreshMsg:
+		return m.fetch
 	}
 	return nil
 }
 
 // say shows a note for a while.
-func (m *topModel) say(note string) tea.Cmd {
-	m.noted++
+func (m *topModel) showNote(note string) tea.Cmd {
+	m.noteID++
 	m.note = note
-	number := m.noted
-	return tea.Tick(noteTime, func(time.Time) tea.Msg { return goneMsg(number) })
+	number := m.noteID
+	return tea.Tick(noteDuration, func(time.Time) tea.Msg { return noteExpiredMsg(number) })
 }
 
 func (m *topModel) key(msg tea.KeyPressMsg) tea.Cmd {
@@ -165,22 +165,23 @@ func (m *topModel) key(msg tea.KeyPressMsg) tea.Cmd {
 		return tea.Quit
 	}
 	switch {
-	case m.asked != nil:
-		asked := *m.asked
-		m.asked = nil
+	case m.pending != nil:
+		pending := *m.pending
+		m.pending = nil
 		if s := msg.String(); s == "y" || s == "Y" {
-			return m.act(asked)
+			return m.act(pending)
 		}
-		return m.say(fmt.Sprintf("%s: not done", asked.action))
+		return m.showNote(fmt.Sprintf("%s: not done", pending.action))
 	case m.screen == showHelp:
-		return m.keyInHelp(msg)
+		m.keyInHelp(msg)
 	case m.screen == showLog:
-		return m.keyInLog(msg)
+		m.keyInLog(msg)
 	case m.typing:
 		m.keyInFilter(msg)
-		return nil
+	default:
+		return m.keyInList(msg)
 	}
-	return m.keyInList(msg)
+	return nil
 }
 
 func (m *topModel) keyInList(msg tea.KeyPressMsg) tea.Cmd {
@@ -191,24 +192,24 @@ func (m *topModel) keyInList(msg tea.KeyPressMsg) tea.Cmd {
 		return tea.Quit
 	case key.Matches(msg, k.help):
 		m.screen = showHelp
-		m.manual.GotoTop()
+		m.helpView.GotoTop()
 	case key.Matches(msg, k.filter):
 		m.typing = true
 	case key.Matches(msg, k.back):
 		m.filter = ""
-		m.arrange()
+		m.updateRows()
 	case key.Matches(msg, k.sort):
 		m.order = (m.order + 1) % topOrders
-		m.arrange()
+		m.updateRows()
 	case key.Matches(msg, k.wrap):
-		m.cut = !m.cut
+		m.truncated = !m.truncated
 	case m.selected == "":
 	case key.Matches(msg, k.log):
 		return m.open()
 	case key.Matches(msg, k.stop):
-		m.asked = &topAction{control.Stop, m.selected}
+		m.pending = &topAction{control.Stop, m.selected}
 	case key.Matches(msg, k.restart):
-		m.asked = &topAction{control.Restart, m.selected}
+		m.pending = &topAction{control.Restart, m.selected}
 	case key.Matches(msg, k.start):
 		return m.act(topAction{control.Start, m.selected})
 	case key.Matches(msg, k.attach):
@@ -222,17 +223,17 @@ func (m *topModel) move(msg tea.KeyPressMsg) bool {
 	k, page := m.keys, max(1, m.visible()-1)
 	switch {
 	case key.Matches(msg, k.up):
-		m.pick(m.at - 1)
+		m.selectRow(m.at - 1)
 	case key.Matches(msg, k.down):
-		m.pick(m.at + 1)
+		m.selectRow(m.at + 1)
 	case key.Matches(msg, k.pageUp):
-		m.pick(m.at - page)
+		m.selectRow(m.at - page)
 	case key.Matches(msg, k.pageDown):
-		m.pick(m.at + page)
+		m.selectRow(m.at + page)
 	case key.Matches(msg, k.first):
-		m.pick(0)
+		m.selectRow(0)
 	case key.Matches(msg, k.last):
-		m.pick(len(m.rows) - 1)
+		m.selectRow(len(m.rows) - 1)
 	default:
 		return false
 	}
@@ -244,7 +245,7 @@ func (m *topModel) keyInFilter(msg tea.KeyPressMsg) {
 	switch msg.String() {
 	case "esc":
 		m.typing, m.filter = false, ""
-		m.arrange()
+		m.updateRows()
 	case "enter":
 		m.typing = false
 	case "up", "down", "pgup", "pgdown":
@@ -272,12 +273,12 @@ func (m *topModel) setFilter(text string) {
 		}
 		return -1
 	}, text)
-	if m.arrange(); m.selected != was {
-		m.pick(max(0, slices.IndexFunc(m.rows, func(n status.Node) bool { return n.Kind == "agent" })))
+	if m.updateRows(); m.selected != was {
+		m.selectRow(max(0, slices.IndexFunc(m.rows, func(n status.Node) bool { return n.Kind == "agent" })))
 	}
 }
 
-func (m *topModel) keyInLog(msg tea.KeyPressMsg) tea.Cmd {
+func (m *topModel) keyInLog(msg tea.KeyPressMsg) {
 	k := m.keys
 	switch {
 	case key.Matches(msg, k.back, k.quit, k.log):
@@ -285,44 +286,40 @@ func (m *topModel) keyInLog(msg tea.KeyPressMsg) tea.Cmd {
 		m.log.follow()
 	case key.Matches(msg, k.help):
 		m.screen = showHelp
-		m.manual.GotoTop()
+		m.helpView.GotoTop()
 	case key.Matches(msg, k.wrap):
-		m.cut = !m.cut
+		m.truncated = !m.truncated
 	default:
 		m.log.key(msg, k)
 	}
-	return nil
 }
 
-func (m *topModel) keyInHelp(msg tea.KeyPressMsg) tea.Cmd {
+func (m *topModel) keyInHelp(msg tea.KeyPressMsg) {
 	if key.Matches(msg, m.keys.back, m.keys.quit, m.keys.help) {
 		m.screen = showList
-		return nil
+	} else {
+		scroll(&m.helpView, msg, m.keys)
 	}
-	scroll(&m.manual, msg, m.keys)
-	return nil
 }
 
-// arrange rebuilds the rows, after which the same node is selected, or the one
+// updateRows rebuilds the rows, after which the same node is selected, or the one
 // in its row if it is not there any longer.
-func (m *topModel) arrange() {
+func (m *topModel) updateRows() {
 	m.rows = arrange(m.nodes, m.used, m.order, m.filter)
-	if i := slices.IndexFunc(m.rows, func(n status.Node) bool { return n.Path == m.selected }); i >= 0 {
+	if i := m.row(m.selected); i >= 0 {
 		m.at = i
 		return
 	}
-	m.pick(m.at)
+	m.selectRow(m.at)
 }
 
-// choose selects a node by its path.
-func (m *topModel) choose(path string) {
-	if i := slices.IndexFunc(m.rows, func(n status.Node) bool { return n.Path == path }); i >= 0 {
-		m.pick(i)
-	}
+// row returns the row of a node; -1 if it has none.
+func (m *topModel) row(path string) int {
+	return slices.IndexFunc(m.rows, func(n status.Node) bool { return n.Path == path })
 }
 
 // pick selects a row, or the nearest one that there is, and follows its output.
-func (m *topModel) pick(row int) {
+func (m *topModel) selectRow(row int) {
 	m.at = max(0, min(row, len(m.rows)-1))
 	path, output := "", ""
 	if len(m.rows) > 0 {
@@ -350,7 +347,7 @@ func (m *topModel) node() (n status.Node, ok bool) {
 func (m *topModel) open() tea.Cmd {
 	n, ok := m.node()
 	if !ok || n.Kind != "agent" {
-		return m.say(m.selected + " is a supervisor, which has no output of its own; select an agent")
+		return m.showNote(m.selected + " is a supervisor, which has no output of its own; select an agent")
 	}
 	m.screen = showLog
 	return nil
@@ -362,7 +359,7 @@ func (m *topModel) attach() tea.Cmd {
 		return nil
 	}
 	if err := look.Attachable(n); err != nil {
-		return m.say(err.Error())
+		return m.showNote(err.Error())
 	}
 	return m.fleet.attach(n.Path, func(err error) tea.Msg {
 		if err != nil {
@@ -373,7 +370,7 @@ func (m *topModel) attach() tea.Cmd {
 }
 
 func (m *topModel) act(a topAction) tea.Cmd {
-	m.noted++ // it stands until it is done
+	m.noteID++ // it stands until it is done
 	m.note = fmt.Sprintf("%s %s …", a.action, a.path)
 	return func() tea.Msg {
 		if err := m.fleet.act(a.path, a.action); err != nil {

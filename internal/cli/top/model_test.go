@@ -23,36 +23,36 @@ import (
 	"github.com/coppice-dev/coppice/internal/usage"
 )
 
-// stillFleet is a fleet that does nothing but to note what it is asked for.
-type stillFleet struct {
-	data     topData
+// fakeFleet is a fleet that does nothing but to note what it is asked for.
+type fakeFleet struct {
+	data     snapshot
 	calls    []string
 	fails    error
 	followed string
 	text     map[string][]string
 }
 
-func (f *stillFleet) look() (topData, error) { return f.data, f.fails }
+func (f *fakeFleet) fetch() (snapshot, error) { return f.data, f.fails }
 
-func (f *stillFleet) act(path string, action control.Action) error {
+func (f *fakeFleet) act(path string, action control.Action) error {
 	f.calls = append(f.calls, fmt.Sprint(action, " ", path))
 	return f.fails
 }
 
-func (f *stillFleet) follow(path string) { f.followed = path }
+func (f *fakeFleet) follow(path string) { f.followed = path }
 
-func (f *stillFleet) output() logTail {
+func (f *fakeFleet) output() logTail {
 	lines := f.text[f.followed]
 	return logTail{lines, len(lines)}
 }
 
-func (f *stillFleet) attach(path string, done func(error) tea.Msg) tea.Cmd {
+func (f *fakeFleet) attach(path string, done func(error) tea.Msg) tea.Cmd {
 	f.calls = append(f.calls, "attach "+path)
 	return func() tea.Msg { return done(f.fails) }
 }
 
 // shopFleet is a root with a supervisor of two agents, and two agents more.
-func shopFleet() *stillFleet {
+func shopFleet() *fakeFleet {
 	agent := func(path, state string) status.Node {
 		n := status.Node{Path: path, Kind: "agent", State: state, Incarnation: 1, LimitMax: 5}
 		if state == show.StateRunning {
@@ -60,8 +60,8 @@ func shopFleet() *stillFleet {
 		}
 		return n
 	}
-	f := &stillFleet{text: map[string][]string{}}
-	f.data = topData{
+	f := &fakeFleet{text: map[string][]string{}}
+	f.data = snapshot{
 		status: status.Status{Project: "t", Summary: map[string]int{"running": 3}, Controller: status.Controller{Uptime: 90}},
 		nodes: []status.Node{
 			{Path: "t", Kind: "supervisor", State: show.StateRunning, Strategy: "one_for_one"},
@@ -82,11 +82,11 @@ func shopFleet() *stillFleet {
 // topTest drives a model as Bubble Tea does, but for time.
 type topTest struct {
 	*testing.T
-	*stillFleet
+	*fakeFleet
 	m *topModel
 }
 
-func newTopTest(t *testing.T, f *stillFleet, width, height int) *topTest {
+func newTopTest(t *testing.T, f *fakeFleet, width, height int) *topTest {
 	d := &topTest{t, f, newTopModel(f, terminal.Paint{}, f.data)}
 	d.m.Update(tea.WindowSizeMsg{Width: width, Height: height})
 	d.m.Update(drawMsg{})
@@ -94,7 +94,7 @@ func newTopTest(t *testing.T, f *stillFleet, width, height int) *topTest {
 }
 
 // named are the keys that are no letters.
-var named = map[string]rune{
+var specialKeys = map[string]rune{
 	"up": tea.KeyUp, "down": tea.KeyDown, "left": tea.KeyLeft, "right": tea.KeyRight,
 	"pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown,
 	"home": tea.KeyHome, "end": tea.KeyEnd, "enter": tea.KeyEnter, "esc": tea.KeyEscape, "backspace": tea.KeyBackspace,
@@ -102,7 +102,7 @@ var named = map[string]rune{
 
 // keyOf is the message of a key.
 func keyOf(name string) tea.KeyPressMsg {
-	if code, ok := named[name]; ok {
+	if code, ok := specialKeys[name]; ok {
 		return tea.KeyPressMsg{Code: code}
 	}
 	if letter, ok := strings.CutPrefix(name, "ctrl+"); ok {
@@ -144,16 +144,16 @@ func (d *topTest) shows(texts ...string) {
 func TestTopFirstChoice(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		change func(d *topData)
+		change func(d *snapshot)
 		want   string
 	}{
-		"first agent":       {func(*topData) {}, "t/shop/web"},
-		"needs a person":    {func(d *topData) { d.status.Attention = []status.Attention{{Path: "coppice.toml"}, {Path: "t/api"}} }, "t/api"},
-		"paused supervisor": {func(d *topData) { d.status.Attention = []status.Attention{{Path: "t/shop"}} }, "t/shop"},
-		"the root itself":   {func(d *topData) { d.status.Attention = []status.Attention{{Path: "t"}} }, "t/shop/web"},
-		"an older daemon":   {func(d *topData) { d.nodes[5].State = "quarantined" }, "t/fla"},
-		"no agents":         {func(d *topData) { d.nodes = d.nodes[:2] }, "t/shop"},
-		"nothing but root":  {func(d *topData) { d.nodes = d.nodes[:1] }, "t"},
+		"first agent":       {func(*snapshot) {}, "t/shop/web"},
+		"needs a person":    {func(d *snapshot) { d.status.Attention = []status.Attention{{Path: "coppice.toml"}, {Path: "t/api"}} }, "t/api"},
+		"paused supervisor": {func(d *snapshot) { d.status.Attention = []status.Attention{{Path: "t/shop"}} }, "t/shop"},
+		"the root itself":   {func(d *snapshot) { d.status.Attention = []status.Attention{{Path: "t"}} }, "t/shop/web"},
+		"an older daemon":   {func(d *snapshot) { d.nodes[5].State = "quarantined" }, "t/fla"},
+		"no agents":         {func(d *snapshot) { d.nodes = d.nodes[:2] }, "t/shop"},
+		"nothing but root":  {func(d *snapshot) { d.nodes = d.nodes[:1] }, "t"},
 	} {
 		f := shopFleet()
 		test.change(&f.data)
@@ -215,13 +215,13 @@ func TestTopFilter(t *testing.T) {
 		t.Errorf("%q, %s is selected, %s followed", d.calls, d.m.selected, d.followed)
 	}
 	for _, letter := range []string{"s", "q", "r", "S", "?", "o", "j", "y", "G", "w"} {
-		if d.press(letter) || d.m.asked != nil || d.m.screen != showList || d.m.order != byTree {
+		if d.press(letter) || d.m.pending != nil || d.m.screen != showList || d.m.order != byTree {
 			t.Errorf("%s is a command while one types", letter)
 		}
 	}
 	d.shows("nothing matches")
 	d.press("s", "enter", "s", "a", "enter") // nothing is selected
-	if d.calls != nil || d.m.asked != nil {
+	if d.calls != nil || d.m.pending != nil {
 		t.Errorf("%q", d.calls)
 	}
 	d.press("esc")
@@ -296,7 +296,7 @@ func TestTopMoves(t *testing.T) {
 	}
 	d.press("end")
 	f.data.nodes = f.data.nodes[:10]
-	d.m.Update(lookMsg{topData: f.data})
+	d.m.Update(snapshotMsg{snapshot: f.data})
 	if d.m.selected != "t/z03" {
 		t.Errorf("%s is selected", d.m.selected)
 	}
@@ -315,22 +315,22 @@ func TestTopNotes(t *testing.T) {
 	d.press("down")
 	d.shows(keys)
 	d.press("S")
-	old := d.m.noted
+	old := d.m.noteID
 	d.press("S")
-	d.m.Update(goneMsg(old)) // of the note before
+	d.m.Update(noteExpiredMsg(old)) // of the note before
 	d.shows("it will; not")
-	d.m.Update(goneMsg(d.m.noted))
+	d.m.Update(noteExpiredMsg(d.m.noteID))
 	d.shows(keys)
-	d.m.Update(lookMsg{err: errors.New("no daemon is running")})
+	d.m.Update(snapshotMsg{err: errors.New("no daemon is running")})
 	d.shows("no daemon is running", keys, "t/shop/flaky")
-	d.m.Update(lookMsg{topData: f.data})
+	d.m.Update(snapshotMsg{snapshot: f.data})
 	if strings.Contains(d.screen(), "no daemon") {
 		t.Error(d.screen())
 	}
 	d.press("a")
 	d.shows("has no terminal")
 	f.data.nodes[3].Terminal = true
-	d.m.Update(lookMsg{topData: f.data})
+	d.m.Update(snapshotMsg{snapshot: f.data})
 	d.press("a")
 	if !slices.Contains(d.calls, "attach t/shop/flaky") {
 		t.Errorf("%q", d.calls)
@@ -364,7 +364,7 @@ func TestTopLog(t *testing.T) {
 	d.press("?")
 	d.shows("── keys ──")
 	d.press("esc")
-	if d.press("q"); d.m.screen != showList || d.calls != nil || d.m.asked != nil {
+	if d.press("q"); d.m.screen != showList || d.calls != nil || d.m.pending != nil {
 		t.Errorf("screen %d, %q", d.m.screen, d.calls)
 	}
 	d.press("down")
@@ -394,7 +394,7 @@ func TestTopSizes(t *testing.T) {
 		{Path: "t/日本語\u202e\x1b[2J" + strings.Repeat("語", 20), Kind: "agent", State: show.StateRunning, Uptime: 1},
 	}, f.data.nodes[4:]...)...)
 	hostile := "\x1b[2J\x1b]52;c;eA==\x07hostile\u009b2J\u202e\xff " + strings.Repeat("x語", 300)
-	f.text["t/shop/web"] = []string{shown(hostile), shown("1%\r2%")}
+	f.text["t/shop/web"] = []string{displayLine(hostile), displayLine("1%\r2%")}
 	for _, size := range [][2]int{{80, 24}, {120, 40}, {200, 50}, {40, 10}, {20, 4}, {20, 5}, {1, 1}, {3, 2}, {0, 0}} {
 		d := newTopTest(t, f, size[0], size[1])
 		for _, keys := range [][]string{

@@ -2,7 +2,7 @@ package top
 
 import (
 	"cmp"
-	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -58,17 +58,13 @@ func arrange(nodes []status.Node, used map[string]usage.Resources, order topOrde
 		case byStarts:
 			return cmp.Or(cmp.Compare(b.InWindow, a.InWindow), cmp.Compare(b.Restarts, a.Restarts))
 		case byUptime: // what has started last comes first, what does not run last
-			return cmp.Or(-compareBool(a.Uptime > 0, b.Uptime > 0), cmp.Compare(a.Uptime, b.Uptime))
+			uptime := func(n status.Node) float64 { return cmp.Or(max(0, n.Uptime), math.Inf(1)) }
+			return cmp.Compare(uptime(a), uptime(b))
 		}
 		return 0
 	}
 	slices.SortStableFunc(rows, compare)
 	return rows
-}
-
-func compareBool(a, b bool) int {
-	number := map[bool]int{true: 1}
-	return number[a] - number[b]
 }
 
 // urgency is small for what is likely to need a person, large for what runs.
@@ -88,9 +84,9 @@ func urgency(n status.Node) int {
 	return 4
 }
 
-// firstChoice is the node that is selected at first: what needs a person, or
+// initialSelection is the node that is selected at first: what needs a person, or
 // else the first agent. It is never the root, on which every key acts on all.
-func firstChoice(nodes []status.Node, attention []status.Attention) string {
+func initialSelection(nodes []status.Node, attention []status.Attention) string {
 	if len(nodes) == 0 {
 		return ""
 	}
@@ -113,8 +109,8 @@ func firstChoice(nodes []status.Node, attention []status.Attention) string {
 	return choice
 }
 
-// flatNames are the paths of nodes without the name of the project, for a list.
-func flatNames(rows []status.Node) []string {
+// relativePaths are the paths of nodes without the name of the project, for a list.
+func relativePaths(rows []status.Node) []string {
 	names := make([]string, len(rows))
 	for i, n := range rows {
 		_, name, below := strings.Cut(n.Path, "/")
@@ -144,10 +140,7 @@ func agentsBelow(nodes []status.Node, path string) (count int) {
 func confirmation(action control.Action, nodes []status.Node, path string, width int) string {
 	i := slices.IndexFunc(nodes, func(n status.Node) bool { return n.Path == path })
 	count := agentsBelow(nodes, path)
-	all := fmt.Sprintf("%d agents", count)
-	if count == 1 {
-		all = "1 agent"
-	}
+	all := terminal.Plural(count, "agent")
 	before, after := string(action)+" ", "? y/N"
 	switch {
 	case i == 0:

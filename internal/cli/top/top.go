@@ -54,7 +54,7 @@ share counts for each. Stop and restart ask first.
 func top(ctx context.Context, c *api.Client, in, out *os.File) error {
 	under, cancel := context.WithCancel(ctx)
 	f := &liveFleet{ctx: under, client: c}
-	first, err := f.look() // no daemon is an answer, not a screen
+	first, err := f.fetch() // no daemon is an answer, not a screen
 	if err != nil {
 		cancel()
 		return err
@@ -72,8 +72,8 @@ func top(ctx context.Context, c *api.Client, in, out *os.File) error {
 	return err
 }
 
-// topData is what the daemon and the machine say at a moment.
-type topData struct {
+// snapshot is what the daemon and the machine say at a moment.
+type snapshot struct {
 	status status.Status
 	nodes  []status.Node
 	used   map[string]usage.Resources
@@ -84,14 +84,14 @@ type liveFleet struct {
 	ctx    context.Context
 	client *api.Client
 	meter  usage.Meter
-	tail   tailing
+	tail   logFollower
 }
 
 // lookTime is how long a look may take.
-const lookTime = 10 * time.Second
+const snapshotTimeout = 10 * time.Second
 
-func (f *liveFleet) look() (d topData, err error) {
-	ctx, cancel := context.WithTimeout(f.ctx, lookTime)
+func (f *liveFleet) fetch() (d snapshot, err error) {
+	ctx, cancel := context.WithTimeout(f.ctx, snapshotTimeout)
 	defer cancel()
 	if d.status, err = status.Get.Call(ctx, f.client, api.None{}); err != nil {
 		return d, err
@@ -110,7 +110,7 @@ func (f *liveFleet) act(path string, action control.Action) error {
 
 func (f *liveFleet) follow(path string) {
 	f.tail.stop()
-	f.tail = tailing{}
+	f.tail = logFollower{}
 	if path != "" {
 		f.tail.follow(f.ctx, f.client, path)
 	}
@@ -121,7 +121,7 @@ func (f *liveFleet) output() logTail {
 		return logTail{}
 	}
 	o := f.tail.lines.output()
-	if text := f.tail.begun.Load(); text != nil && *text != "" {
+	if text := f.tail.partial.Load(); text != nil && *text != "" {
 		o.lines = append(o.lines, *text)
 	}
 	return o
@@ -132,39 +132,38 @@ func (f *liveFleet) attach(path string, done func(error) tea.Msg) tea.Cmd {
 }
 
 // keepLog is how many lines of output can be scrolled through.
-const keepLog = 2000
+const maxLogLines = 2000
 
-// tailing follows the output of one agent at a time.
-type tailing struct {
-	lines  *lastLines
-	begun  *atomic.Pointer[string] // the line after those, which has no end yet
-	cancel context.CancelFunc
-	ended  chan struct{}
+// logFollower follows the output of one agent at a time.
+type logFollower struct {
+	lines   *lastLines
+	partial *atomic.Pointer[string] // the line after those, which has no end yet
+	cancel  context.CancelFunc
+	ended   *sync.WaitGroup
 }
 
 // follow shows the output of another agent from now on.
-func (t *tailing) follow(ctx context.Context, c *api.Client, path string) {
+func (t *logFollower) follow(ctx context.Context, c *api.Client, path string) {
 	ctx, cancel := context.WithCancel(ctx)
-	lines, begun, ended := newLastLines(keepLog), &atomic.Pointer[string]{}, make(chan struct{})
-	*t = tailing{lines, begun, cancel, ended}
-	var both sync.WaitGroup
-	both.Go(func() {
+	lines, partial, running := newLastLines(maxLogLines), &atomic.Pointer[string]{}, &sync.WaitGroup{}
+	*t = logFollower{lines, partial, cancel, running}
+	running.Go(func() {
 		for ctx.Err() == nil {
 			for text, err := range output.Unfinished(ctx, c, path) {
 				if err != nil {
 					break // also of a daemon that is too old for it
 				}
-				text = shown(text)
-				begun.Store(&text)
+				text = displayLine(text)
+				partial.Store(&text)
 			}
-			begun.Store(nil)
-			pause(ctx)
+			partial.Store(nil)
+			waitForRetry(ctx)
 		}
 	})
-	both.Go(func() {
+	running.Go(func() {
 		for ctx.Err() == nil {
-			again := true
-			q := output.Query{Paths: []string{path}, Lines: keepLog, Follow: true}
+			first := true
+			q := output.Query{Paths: []string{path}, Lines: maxLogLines, Follow: true}
 			for line, err := range output.Logs(ctx, c, q) {
 				if err != nil {
 					break
@@ -172,33 +171,29 @@ func (t *tailing) follow(ctx context.Context, c *api.Client, path string) {
 				if line.Between != nil || line.Live {
 					continue
 				}
-				if again {
+				if first {
 					lines.clear()
 				}
-				again = false
-				lines.add(shown(line.Line))
+				first = false
+				lines.add(displayLine(line.Line))
 			}
-			pause(ctx)
+			waitForRetry(ctx)
 		}
 	})
-	go func() {
-		defer close(ended)
-		both.Wait()
-	}()
 }
 
 // pause is before another try: there is no more, or no daemon answers; both may change.
-func pause(ctx context.Context) {
+func waitForRetry(ctx context.Context) {
 	select {
 	case <-time.After(time.Second):
 	case <-ctx.Done():
 	}
 }
 
-func (t *tailing) stop() {
+func (t *logFollower) stop() {
 	if t.cancel != nil {
 		t.cancel()
-		<-t.ended
+		t.ended.Wait()
 	}
 }
 

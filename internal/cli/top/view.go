@@ -49,11 +49,11 @@ func (m *topModel) lines() []string {
 func (m *topModel) fit() {
 	switch m.screen {
 	case showLog:
-		m.log.fit(m.width, m.height-2, !m.cut)
+		m.log.fit(m.width, m.height-2, !m.truncated)
 	case showHelp:
-		m.manual.SetWidth(m.width)
-		m.manual.SetHeight(max(1, m.height-2))
-		m.manual.SetContentLines(helpLines(m.keys.all()))
+		m.helpView.SetWidth(m.width)
+		m.helpView.SetHeight(max(1, m.height-2))
+		m.helpView.SetContentLines(helpLines(m.keys.all()))
 	}
 }
 
@@ -81,14 +81,14 @@ func (m *topModel) listLines() []string {
 	}
 	lines = append(lines, m.keyLine(), m.title(proc.Plain(m.selected)))
 	room := m.height - len(lines)
-	if text := m.silence(); len(m.log.newest.lines) == 0 && text != "" {
+	if text := m.placeholder(); len(m.log.newest.lines) == 0 && text != "" {
 		return append(lines, p.Dim(text))
 	}
-	return append(lines, lastRows(m.log.newest.lines, m.width, room, !m.cut)...)
+	return append(lines, lastRows(m.log.newest.lines, m.width, room, !m.truncated)...)
 }
 
 // silence is said in place of output.
-func (m *topModel) silence() string {
+func (m *topModel) placeholder() string {
 	switch n, ok := m.node(); {
 	case !ok:
 		return ""
@@ -106,8 +106,8 @@ const cursor = "\x1b[7m \x1b[0m"
 func (m *topModel) keyLine() string {
 	p := m.paint
 	switch {
-	case m.asked != nil:
-		return p.Bold(proc.Plain(confirmation(m.asked.action, m.nodes, m.asked.path, m.width)))
+	case m.pending != nil:
+		return p.Bold(proc.Plain(confirmation(m.pending.action, m.nodes, m.pending.path, m.width)))
 	case m.typing:
 		help := fmt.Sprintf("%d of %d; Enter keeps it, Esc clears it", len(m.rows), len(m.nodes))
 		return "/" + proc.Plain(m.filter) + cursor + " " + p.Dim(help)
@@ -128,7 +128,7 @@ func (m *topModel) title(text string) string {
 
 func (m *topModel) logLines() []string {
 	title := proc.Plain(m.selected)
-	if m.log.held {
+	if m.log.scrolledUp {
 		title += fmt.Sprintf(" (%d%%, %d new below)", int(100*m.log.view.ScrollPercent()), m.log.waiting())
 	}
 	lines := append([]string{m.title(title)}, scrolled(m.log.view)...)
@@ -143,7 +143,7 @@ func (m *topModel) logLines() []string {
 }
 
 func (m *topModel) helpLines() []string {
-	lines := append([]string{m.title("keys")}, scrolled(m.manual)...)
+	lines := append([]string{m.title("keys")}, scrolled(m.helpView)...)
 	return append(lines, m.paint.Dim("Esc goes back"))
 }
 
@@ -161,19 +161,11 @@ func (m *topModel) table() []string {
 	nodes := m.rows
 	names := show.Branches(nodes)
 	if m.order != byTree || m.filter != "" {
-		names = flatNames(nodes)
+		names = relativePaths(nodes)
 	}
-	columns := show.TreeColumns(nodes)
-	columns[0].Text = func(i int, _ status.Node, _ time.Time) string { return names[i] }
-	columns = append(columns,
-		show.Column{Name: "CPU", Text: func(_ int, n status.Node, _ time.Time) string {
-			return m.use(n,
-				usage.Resources.Processor)
-		}},
-		show.Column{Name: "MEM", Text: func(_ int, n status.Node, _ time.Time) string {
-			return m.use(n,
-				usage.Resources.Bytes)
-		}},
+	columns := append(show.TreeColumns(names),
+		show.NodeColumn("CPU", func(n status.Node) string { return m.use(n, usage.Resources.Processor) }),
+		show.NodeColumn("MEM", func(n status.Node) string { return m.use(n, usage.Resources.Bytes) }),
 		show.UptimeColumn(), show.NextColumn())
 	columns = append(columns, show.StatusColumn(nodes)...)
 	width := max(0, m.width-2)
@@ -193,8 +185,8 @@ func (m *topModel) headline() string {
 	}
 	states := show.StateCounts(m.status.Summary, m.paint)
 	if n := m.status.NeedsInput; n > 0 {
-		states = append(states, show.PaintState(m.paint, show.NeedsInput, fmt.Sprintf("%d need input: coppice inbox",
-			n)))
+		text := fmt.Sprintf("%d need input: coppice inbox", n)
+		states = append(states, show.PaintState(m.paint, show.NeedsInput, text))
 	}
 	up := time.Duration(m.status.Controller.Uptime * float64(time.Second)).Truncate(time.Second)
 	return fmt.Sprintf("%s  up %s  %s", m.paint.Bold(proc.Plain(m.status.Project)), timespan.Short(up),
