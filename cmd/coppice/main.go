@@ -1,4 +1,4 @@
-// Command coppice keeps agents running.
+// Command coppice supervises AI agents and other long-running commands.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	// These run beside each agent: nothing is set up for them that they do not need.
+	// These run next to each agent, so they skip the setup of the other commands.
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "shim":

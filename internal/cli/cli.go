@@ -1,5 +1,5 @@
-// Package cli implements the commands: each parses its flags, calls the packages
-// that do the work, and prints what they return.
+// Package cli implements the commands. Each parses its flags, calls other packages, and prints the
+// result.
 package cli
 
 import (
@@ -31,14 +31,14 @@ func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 	if err == nil {
 		return command.ExitOK
 	}
-	if message := terminal.PlainText(err.Error()); message != "" { // it may quote a damaged file
+	if message := terminal.PlainText(err.Error()); message != "" { // it may quote hostile text
 		s.Complain(message)
 	}
 	return command.ExitCode(err)
 }
 
-// frontFile gives a file that is named in front of the command the form that all
-// commands know: of some, -f is another flag.
+// frontFile rewrites -f FILE before the command as --file=FILE, because -f has another meaning for
+// some commands.
 func frontFile(args []string) []string {
 	for i := 0; i < len(args) && strings.HasPrefix(args[i], "-"); i++ {
 		switch file, short := strings.CutPrefix(args[i], "-f"); {
@@ -51,12 +51,12 @@ func frontFile(args []string) []string {
 	return args
 }
 
-// NewCommand returns the command coppice with all commands below it.
+// NewCommand returns the root command with all commands.
 func NewCommand(stdin *os.File, stdout, stderr io.Writer) *cobra.Command {
 	return newRoot(&command.Streams{In: stdin, Out: stdout, Err: stderr}, nil)
 }
 
-// newRoot returns the command coppice with the commands below it that args can need.
+// newRoot returns the root command with the commands that args can need.
 func newRoot(s *command.Streams, args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "coppice",
@@ -96,9 +96,8 @@ coppice.toml names, restarts what fails, and stops everything in order.`,
 	return root
 }
 
-// setUpGroups gives the commands that only hold others something to do: show what
-// they hold, and refuse what they do not. Cobra would take a command that is
-// spelled wrong for a wish for help, and succeed.
+// setUpGroups makes commands that only group others print their help, and reject unknown commands.
+// cobra would show help for a misspelled command, and succeed.
 func setUpGroups(cmd *cobra.Command) {
 	if !cmd.HasSubCommands() {
 		return
@@ -129,7 +128,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return fmt.Errorf("unknown command %q; see %s --help", name, cmd.CommandPath())
 }
 
-// unknownFlag says what is wrong with a flag, and which was probably meant.
+// unknownFlag explains a flag error, and suggests the flag that was probably meant.
 func unknownFlag(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
@@ -183,15 +182,15 @@ func newHelp(root *cobra.Command) *cobra.Command {
 			if len(rest) > 0 {
 				return command.UsageError(unknownCommand(cmd, rest[0]))
 			}
-			cmd.InitDefaultHelpFlag() // Help lists them, but only a run adds them
+			cmd.InitDefaultHelpFlag() // cobra adds these flags only when it runs the command
 			cmd.InitDefaultVersionFlag()
 			return cmd.Help()
 		},
 	}
 }
 
-// setUsageErrors gives wrong arguments, of any command, the exit code for that, and
-// flags that exclude each other, too.
+// setUsageErrors gives invalid arguments and flags that exclude each other the exit code for usage
+// errors.
 func setUsageErrors(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {

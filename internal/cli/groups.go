@@ -27,7 +27,7 @@ type group struct {
 	commands []constructor
 }
 
-// constructor builds a command below the root. The root itself builds those without a function.
+// constructor builds a command below the root. cobra builds those with a nil function.
 type constructor struct {
 	names string // the name, then the aliases
 	build func(*command.Streams) *cobra.Command
@@ -59,7 +59,7 @@ func groups() []group {
 		{"For agents", []constructor{{"agent", agent.New}, {"mcp", agent.NewMCP}}},
 		{"Sage", []constructor{{"sage", sage.New}}},
 		{"Other", []constructor{{"help", nil}, {"man", newMan}, {"completion", nil}, {"version", newVersion}}},
-		{"", []constructor{ // the former names of the commands of sage
+		{"", []constructor{ // former names of the sage commands
 			{"new", hidden(sage.NewNew)}, {"check", hidden(sage.NewCheck)}, {"test", hidden(sage.NewTest)},
 			{"fmt", hidden(sage.NewFmt)}, {"lsp", hidden(sage.NewLSP)},
 		}},
@@ -74,8 +74,8 @@ func hidden(build func(*command.Streams) *cobra.Command) func(*command.Streams) 
 	}
 }
 
-// constructorsFor returns the constructor of the command that args, as frontFile leaves them, begin
-// with. If there is none, it returns all: help, completion and suggestions need them.
+// constructorsFor returns the constructor of the command that args begin with, after the flags that
+// frontFile leaves. If there is none, it returns all: help, completion and suggestions need them.
 func constructorsFor(args []string) (all []constructor) {
 	for len(args) > 0 && strings.HasPrefix(args[0], "--file=") {
 		args = args[1:]

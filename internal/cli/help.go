@@ -8,11 +8,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// helpWidth is the width of help: that of the narrowest terminal in use.
+// helpWidth is the width of help texts, for the narrowest common terminal.
 const helpWidth = 80
 
-// helpText returns what --help prints: what the command is for, how it is called,
-// the commands below it and its flags.
+// helpText returns the output of --help: description, usage, commands and flags.
 func helpText(cmd *cobra.Command) string {
 	var b strings.Builder
 	about := cmd.Long
@@ -50,14 +49,14 @@ func helpText(cmd *cobra.Command) string {
 	return b.String()
 }
 
-// commandGroup is a heading of the list of commands, and the commands below it.
+// commandGroup is a heading of the command list with its commands.
 type commandGroup struct {
 	title    string
 	commands []*cobra.Command
 }
 
-// commandGroups returns the commands below one that help lists: below the root in
-// the order of groups, elsewhere under one heading.
+// commandGroups returns the visible commands below cmd: those of the root in groups, others under
+// one heading.
 func commandGroups(cmd *cobra.Command) (all []commandGroup) {
 	if !cmd.HasAvailableSubCommands() {
 		return nil
@@ -89,11 +88,10 @@ func commandGroups(cmd *cobra.Command) (all []commandGroup) {
 	return all
 }
 
-// fillLines breaks the lines of each paragraph at a width. Lines that begin with a
-// space are kept as they are.
+// fillLines wraps paragraphs to a width. Lines that begin with a space stay as they are.
 func fillLines(text string, width int) string {
 	var b strings.Builder
-	column := 0 // 0 at the beginning of a line
+	column := 0 // 0 at the start of a line
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		if line == "" || line[0] == ' ' {

@@ -44,8 +44,8 @@ coppice-run.1 and so on. man looks in the directory man1 of each directory in MA
 	}
 }
 
-// manPages returns the manual pages of a command and of those below it that help
-// lists, by file name.
+// manPages returns the manual pages of a command and of the visible commands below it, by file
+// name.
 func manPages(cmd *cobra.Command) map[string]string {
 	cmd.InitDefaultHelpFlag()
 	all := map[string]string{manName(cmd) + ".1": manPage(cmd)}
@@ -125,7 +125,7 @@ func manFlag(b *strings.Builder, f *pflag.Flag) {
 	fmt.Fprintf(b, "\n%s\n", roff(usage))
 }
 
-// manText writes text as paragraphs; lines that begin with a space keep their form.
+// manText writes paragraphs. Lines that begin with a space keep their layout.
 func manText(b *strings.Builder, text string) {
 	literal, begun := false, false
 	end := func() {
@@ -162,7 +162,7 @@ func manText(b *strings.Builder, text string) {
 	end()
 }
 
-// roff escapes text, so that it is shown as it is and can be copied to a shell.
+// roff escapes text so that it is shown literally and can be copied to a shell.
 func roff(text string) string {
 	text = strings.NewReplacer(
 		`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`, `"`, `\(dq`,

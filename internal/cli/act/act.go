@@ -45,7 +45,7 @@ func NewResume(s *command.Streams) *cobra.Command {
 
 func newAct(s *command.Streams, action control.Action, done, short, more string) *cobra.Command {
 	r := command.NewRemote(s)
-	whole := action == control.Suspend || action == control.Resume // may be about the project
+	whole := action == control.Suspend || action == control.Resume // can apply to the project
 	already := "is already running"
 	if action == control.Stop || action == control.Suspend {
 		already = "is already stopped"
@@ -87,7 +87,7 @@ func newAct(s *command.Streams, action control.Action, done, short, more string)
 						fmt.Fprintf(s.Out, "%s has nothing in it\n", proc.Plain(path))
 					case err == nil:
 					case ctx.Err() != nil, errors.Is(err, api.ErrDown), errors.Is(err, api.ErrStopping):
-						return errors.Join(append(failed, err)...) // the others would say the same
+						return errors.Join(append(failed, err)...) // the others would fail for the same reason
 					default:
 						failed = append(failed, err)
 					}

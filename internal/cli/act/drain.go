@@ -53,7 +53,7 @@ interrupted or the daemon is replaced; coppice start ends it.`,
 				wg.Wait()
 				for _, err := range errs {
 					if err != nil && (ctx.Err() != nil || errors.Is(err, api.ErrDown) || errors.Is(err, api.ErrStopping)) {
-						return err // the others say the same
+						return err // the others failed for the same reason
 					}
 				}
 				return errors.Join(errs...)
@@ -67,7 +67,7 @@ interrupted or the daemon is replaced; coppice start ends it.`,
 	return cmd
 }
 
-// drainOne waits for a drain, also where another daemon goes on with it.
+// drainOne drains one path and waits for the end, even if another daemon takes over.
 func drainOne(ctx context.Context, c *api.Client, req drain.Request) error {
 	_, err := drain.Begin.Call(ctx, c, req)
 	if errors.Is(err, api.ErrLost) {

@@ -71,7 +71,7 @@ finds no answer yet.`,
 	return cmd
 }
 
-// askFlags is an agent's question and how it is asked.
+// askFlags are the flags of ask.
 type askFlags struct {
 	list, options    []string
 	defaultAnswer    string
@@ -111,8 +111,8 @@ func (a *askFlags) ask(s *command.Streams, text string) error {
 	return report(s, q)
 }
 
-// report prints how a question has ended, and then says that the agent knows it:
-// who is killed before that is told again.
+// report prints the result of a question, and then confirms to the daemon that the agent has it. An
+// agent that is killed in between gets the answer again.
 func report(s *command.Streams, q question.Question) error {
 	var result error
 	switch q.State {
@@ -135,7 +135,7 @@ func report(s *command.Streams, q question.Question) error {
 		return errors.Join(err, result)
 	}
 	if _, err := command.Call(command.AskAsAgent, question.Take, question.ID{ID: q.ID}); err != nil {
-		// The agent has what it wanted; the worst that follows is that it gets it again.
+		// The agent has its answer; at worst it gets it twice.
 		fmt.Fprintf(s.Err, "coppice: the daemon was not told that the answer has arrived: %v\n",
 			proc.Plain(err.Error()))
 	}

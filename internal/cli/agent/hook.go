@@ -16,8 +16,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// hookTimeout is how long a look for news waits for a daemon: it is done often,
-// and an agent waits for it.
+// hookTimeout bounds the wait for a daemon. It is short because hook runs often and blocks the
+// agent.
 const hookTimeout = 2 * time.Second
 
 func newHook(s *command.Streams) *cobra.Command {
@@ -73,8 +73,8 @@ func noticeLine(n notice.Notice) string {
 	return proc.Plain(n.Kind) + ": " + proc.Plain(strings.ReplaceAll(n.Text, "\n", " "))
 }
 
-// promptLines marks notices as what they are. Words of others that are among them
-// cannot pretend to be the end of it.
+// promptLines marks notices as coming from Coppice. It escapes their text, so that no message can
+// forge the end mark.
 func promptLines(notices []notice.Notice) []string {
 	lines := []string{"<coppice-notices>"}
 	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")

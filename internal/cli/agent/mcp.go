@@ -48,11 +48,11 @@ func serveMCP(s *command.Streams) error {
 	})
 }
 
-// actor is how the server acts as the agent that runs this program; if there
-// is none, it fails and says so.
+// actor returns a function that calls the daemon as the agent running this program. Outside of an
+// agent, the function returns an error that explains this.
 func actor() (act func(context.Context, time.Duration, func(context.Context, *api.Client) error) error, done func()) {
 	me, err := command.Self()
-	// Clients hand on the name of a variable that they do not have.
+	// Some clients pass the reference itself if a variable is not set.
 	if strings.HasPrefix(me.Socket, "${") || strings.HasPrefix(me.Token, "${") {
 		err = fmt.Errorf("%s and %s are not set", proc.EnvSocket, proc.EnvToken)
 	}
@@ -70,7 +70,7 @@ func actor() (act func(context.Context, time.Duration, func(context.Context, *ap
 	}, client.Close
 }
 
-// printMCPConfig prints what clients read to stdout, and to stderr what people do with it.
+// printMCPConfig prints the configuration to stdout, and instructions for people to stderr.
 func printMCPConfig(s *command.Streams) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -81,7 +81,7 @@ func printMCPConfig(s *command.Streams) error {
 		Args    []string          `json:"args"`
 		Env     map[string]string `json:"env"`
 	}
-	// With a default, so that what is not set is empty and not the text itself.
+	// The empty default keeps the reference itself from becoming the value.
 	passed := func(name string) string { return "${" + name + ":-}" }
 	config := map[string]map[string]server{"mcpServers": {"coppice": {self, []string{"mcp"}, map[string]string{
 		proc.EnvSocket: passed(proc.EnvSocket), proc.EnvToken: passed(proc.EnvToken),
@@ -99,5 +99,5 @@ Put this into .mcp.json in the directory that the agent works in, or let Claude 
 	return nil
 }
 
-// shellQuoted is a word for a shell.
+// shellQuoted quotes a word for a shell.
 func shellQuoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/outcome/claim"
 )
 
-// outcomeFlags are what is said of an outcome on a command line.
+// outcomeFlags are the flags that describe an outcome.
 type outcomeFlags struct {
 	summary, approach, obstacle, recommendation, notes, notBefore, until, question string
 	discoveries, explored, dependencies, subtasks                                  []string
@@ -90,7 +90,7 @@ JSON, one of
 	return cmd
 }
 
-// read makes an outcome of what was given.
+// read builds the outcome from the arguments and flags.
 func (f *outcomeFlags) read(cmd *cobra.Command, args []string, stdin io.Reader, now time.Time) (outcome.Outcome,
 	error) {
 	if f.json != "" {
@@ -120,7 +120,7 @@ func (f *outcomeFlags) read(cmd *cobra.Command, args []string, stdin io.Reader, 
 	return o, err
 }
 
-// flagOf is the flag that brings a field, or the field where JSON does.
+// flagOf returns the flag that sets a field, or the name of the field if only JSON can set it.
 func flagOf(field string) string {
 	switch field {
 	case "context.approach", "context.obstacle":
@@ -177,7 +177,7 @@ func (f *outcomeFlags) report(kind outcome.Kind, now time.Time) (outcome.Report,
 	return r, nil
 }
 
-// readUpTo reads a file, or stdin for "-", that has at most that many bytes.
+// readUpTo reads a file of at most limit bytes; "-" is stdin.
 func readUpTo(file string, stdin io.Reader, limit int64) ([]byte, error) {
 	from := stdin
 	if file != "-" {

@@ -136,7 +136,7 @@ func printRaw(ctx context.Context, s *command.Streams, c *api.Client, path, name
 	return s.PrintLines(text)
 }
 
-// printValues prints the value of a single belief, else an object of all.
+// printValues prints the value of a single belief, or an object of all.
 func printValues(s *command.Streams, list []belief.Info, single, asString bool) error {
 	if s.JSON {
 		return s.PrintJSON(list)

@@ -76,7 +76,7 @@ func export(ctx context.Context, s *command.Streams, c *api.Client, path string)
 	return doc, nil
 }
 
-// writeWhole writes a file that is never there half.
+// writeWhole writes a file atomically.
 func writeWhole(path string, doc belief.Document) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -180,7 +180,7 @@ func readDocument(stdin *os.File, path string) (belief.Document, error) {
 	return doc, err
 }
 
-// compare says what is to change for the beliefs to be those of a document.
+// compare returns the changes that importing a document would make.
 func compare(ctx context.Context, c *api.Client, doc belief.Document) (diffs []belief.Difference, err error) {
 	status, err := status.Get.Call(ctx, c, api.None{})
 	if err != nil {

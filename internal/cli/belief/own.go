@@ -94,8 +94,8 @@ func newOwnRm() *cobra.Command {
 	}
 }
 
-// changeOwn changes beliefs of the agent. Where an earlier attempt was cut off,
-// what it was to remove may be gone.
+// changeOwn changes beliefs of this agent. A repeated attempt accepts that a belief is already
+// gone, because the first may have removed it before its answer was lost.
 func changeOwn(step belief.OwnChange) error {
 	again := false
 	return command.AskAsAgent(func(ctx context.Context, c *api.Client) error {

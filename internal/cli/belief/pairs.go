@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
-// checkPairs checks the arguments of a command that sets beliefs.
+// checkPairs checks the arguments of the set commands.
 func checkPairs(args []string) error {
 	if len(args) == 2 && args[1] == "-" {
 		return nil
@@ -30,7 +30,7 @@ func checkPairs(args []string) error {
 	return nil
 }
 
-// parsePairs reads the values that such a command sets.
+// parsePairs parses the arguments of the set commands.
 func parsePairs(stdin *os.File, args []string, asString bool) (value.Named, error) {
 	set := make(value.Named, len(args))
 	if len(args) == 2 && args[1] == "-" {
@@ -59,12 +59,12 @@ func parsePairs(stdin *os.File, args []string, asString bool) (value.Named, erro
 	return set, nil
 }
 
-// readBounded reads at most one byte more than most, so that what is too large shows.
+// readBounded reads at most one byte more than most, so that the caller can detect an excess.
 func readBounded(f *os.File, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most+1))
 }
 
-// parseGiven reads a value as somebody has written it.
+// parseGiven parses a value from the command line or standard input.
 func parseGiven(name string, text []byte, asString bool) (v value.Value, err error) {
 	if asString {
 		v, err = value.Text(string(text))

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// NoArgs refuses arguments. Users who give one mostly mean the file.
+// NoArgs rejects arguments, with a hint: users who give one mostly mean the file.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -26,7 +26,7 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())
 }
 
-// AtMostOne checks the arguments of a command that takes one of these, or none.
+// AtMostOne accepts no argument or one.
 func AtMostOne(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 {
@@ -36,19 +36,19 @@ func AtMostOne(what string) cobra.PositionalArgs {
 	}
 }
 
-// One checks that there is exactly one argument, and says what is missing without any.
+// One requires exactly one argument. The error is missing if there is none.
 func One(what, missing string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		return cmp.Or(Some(missing)(cmd, args), AtMostOne(what)(cmd, args))
 	}
 }
 
-// OnePath checks the arguments of a command that takes one path.
+// OnePath requires exactly one path.
 func OnePath(cmd *cobra.Command, args []string) error {
 	return One("path", "the path of an agent is missing; coppice ps lists them")(cmd, args)
 }
 
-// Some checks that there is an argument, and says what is missing if not.
+// Some requires an argument. The error is missing if there is none.
 func Some(missing string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -58,7 +58,7 @@ func Some(missing string) cobra.PositionalArgs {
 	}
 }
 
-// SomeIDs checks the arguments of a command that takes ids.
+// SomeIDs requires an ID; list is the command that lists them.
 func SomeIDs(what, list string) cobra.PositionalArgs {
 	return Some("the id of a " + what + " is missing; " + list + " lists them")
 }

@@ -2,7 +2,7 @@ package command
 
 import "runtime/debug"
 
-// Version returns the version of the module, or the commit that it was built from.
+// Version returns the version of the module, or the commit of the build.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -19,28 +19,27 @@ const (
 	exitAuth      = 77
 	ExitConfig    = 78
 	ExitTimeout   = 124
-	ExitSignalled = 128 // plus the signal's number
+	ExitSignalled = 128 // plus the number of the signal
 )
 
-// exitError is an error with an exit code of its own.
+// exitError is an error with its own exit code.
 type exitError struct {
 	code int
 	err  error
 }
 
-// Exit returns an error that ends the program with an exit code. The message of err, if
-// it is not nil, is printed as the last line.
+// Exit returns an error with an exit code. If err is nil, the program ends without a message.
 func Exit(code int, err error) error { return &exitError{code, err} }
 
-// Exitf calls Exit with an error of this text.
+// Exitf is Exit with a formatted error.
 func Exitf(code int, format string, args ...any) error {
 	return Exit(code, fmt.Errorf(format, args...))
 }
 
-// Usagef calls UsageError with an error of this text.
+// Usagef is UsageError with a formatted error.
 func Usagef(format string, args ...any) error { return UsageError(fmt.Errorf(format, args...)) }
 
-// UsageError returns an error about wrong arguments or flags.
+// UsageError returns an error about invalid arguments or flags.
 func UsageError(err error) error { return &exitError{ExitUsage, err} }
 
 func (e *exitError) Error() string {
@@ -52,7 +51,7 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// ExitCode returns the exit code for an error.
+// ExitCode returns the exit code of an error.
 func ExitCode(err error) int {
 	if coded, ok := errors.AsType[*exitError](err); ok {
 		return coded.code

@@ -13,17 +13,17 @@ import (
 	"github.com/coppice-dev/coppice/internal/config/grove"
 )
 
-// ConfigFlag adds the flag that names the file.
+// ConfigFlag adds --file, which names the configuration.
 func ConfigFlag(cmd *cobra.Command, path *string) { configFlagShort(cmd, path, "f") }
 
-// configFlagShort adds the flag with another short form, or none.
+// configFlagShort adds --file with this short form, or none.
 func configFlagShort(cmd *cobra.Command, path *string, short string) {
 	cmd.Flags().StringVarP(path, "file", short, "",
 		"the `FILE` of the project, or its directory (default: the one here or above)")
 	cmd.MarkFlagFilename("file", "toml")
 }
 
-// FindFleet returns the coppice.toml that a command is about, as FindConfig does; a grove.toml is an error.
+// FindFleet returns the coppice.toml of a command as FindConfig does, but a grove.toml is an error.
 func FindFleet(flag string) (string, error) {
 	path, err := FindConfig(flag)
 	if err == nil && grove.Is(path) {
@@ -33,8 +33,8 @@ func FindFleet(flag string) (string, error) {
 	return path, err
 }
 
-// nearestConfig is the coppice.toml in a directory or above, or a grove.toml that is
-// nearer: the program of that project is then the whole fleet.
+// nearestConfig returns the coppice.toml in a directory or above it, or a nearer grove.toml, whose
+// program is then the whole fleet.
 func nearestConfig(dir string) (string, error) {
 	path, err := config.Find(dir)
 	grove, e := grove.Find(dir)
@@ -48,8 +48,8 @@ func nearestConfig(dir string) (string, error) {
 	return path, err
 }
 
-// FindConfig returns the file that a command is about. The flag names it, or the
-// directory that it is in.
+// FindConfig returns the configuration of a command. The flag names the file or its directory; by
+// default it is in the current directory or above.
 func FindConfig(flag string) (string, error) {
 	dir := "."
 	if flag != "" {
@@ -74,14 +74,14 @@ func FindConfig(flag string) (string, error) {
 	if err != nil {
 		return "", Exit(ExitConfig, err)
 	}
-	// The file in this very directory needs no long path in front of each error.
+	// Errors get a short path if the file is in the directory itself.
 	if e == nil && filepath.Dir(path) == absolute {
 		path = filepath.Join(dir, filepath.Base(path))
 	}
 	return path, nil
 }
 
-// IsDir reports whether there is a directory at a path.
+// IsDir reports whether path is a directory.
 func IsDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()

@@ -24,19 +24,19 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// Remote finds the project that a command is about, and calls its daemon.
+// Remote finds the project of a command and calls its daemon.
 type Remote struct {
 	File string
 	s    *Streams
 }
 
-// NewRemote returns the project of a command with these streams.
+// NewRemote returns a Remote that prints notes to these streams.
 func NewRemote(s *Streams) *Remote { return &Remote{s: s} }
 
-// Via calls do with a client of a daemon.
+// Via calls do with a client of a daemon, as Remote.Ask, Remote.Look and AskAsAgent do.
 type Via func(do func(context.Context, *api.Client) error) error
 
-// Call calls a route of that daemon.
+// Call calls a route through via.
 func Call[Req, Resp any](via Via, route api.Route[Req, Resp], req Req) (resp Resp, err error) {
 	err = via(func(ctx context.Context, c *api.Client) (err error) {
 		resp, err = route.Call(ctx, c, req)
@@ -45,7 +45,7 @@ func Call[Req, Resp any](via Via, route api.Route[Req, Resp], req Req) (resp Res
 	return resp, err
 }
 
-// Show calls a route and prints the answer as Streams.Print does.
+// Show calls a route and prints the answer with Streams.Print.
 func Show[Req, Resp any](s *Streams, via Via, route api.Route[Req, Resp], req Req,
 	lines func(answer Resp, p terminal.Paint, width int) []string,
 ) error {
@@ -59,11 +59,11 @@ func Show[Req, Resp any](s *Streams, via Via, route api.Route[Req, Resp], req Re
 // Flags adds the flag that names the project's file.
 func (r *Remote) Flags(cmd *cobra.Command) { ConfigFlag(cmd, &r.File) }
 
-// LongFlags adds the flag without its short form, for commands whose -f means to follow.
+// LongFlags adds --file without -f, for commands whose -f means to follow.
 func (r *Remote) LongFlags(cmd *cobra.Command) { configFlagShort(cmd, &r.File, "") }
 
-// Find returns the file of the project. Where it is gone, it is where it was: a
-// daemon that has lost its file goes on, and has to be asked and stopped.
+// Find returns the configuration of the project. If the file is gone, it returns its former path:
+// the daemon still runs, and must be reachable.
 func (r *Remote) Find() (string, error) {
 	file, err := FindConfig(r.File)
 	if err == nil && r.File != "" && !exists(file) && !exists(filepath.Join(filepath.Dir(file), endpoint.Dir)) {
@@ -72,7 +72,7 @@ func (r *Remote) Find() (string, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return file, err
 	}
-	dir, e := filepath.Abs(r.File) // a directory, or here
+	dir, e := filepath.Abs(r.File) // empty means the current directory
 	for ; e == nil; dir = filepath.Dir(dir) {
 		if IsDir(filepath.Join(dir, endpoint.Dir)) {
 			return filepath.Join(dir, config.FileName), nil
@@ -84,8 +84,8 @@ func (r *Remote) Find() (string, error) {
 	return file, err
 }
 
-// dial returns a client of the project's daemon. What agents and orders run is
-// part of a project wherever it is: where there is no file, theirs is meant.
+// dial returns a client of the project's daemon. Without a project here, a program that an agent or
+// order runs gets the daemon of that agent or order.
 func (r *Remote) dial() (*api.Client, error) {
 	file, err := r.Find()
 	own := os.Getenv(proc.EnvSocket)
@@ -105,7 +105,7 @@ func (r *Remote) dial() (*api.Client, error) {
 	return api.Dial(socket), nil
 }
 
-// Ask calls do with a client, and with a context that ends with a signal.
+// Ask calls do with a client, and a context that a signal cancels.
 func (r *Remote) Ask(do func(context.Context, *api.Client) error) error {
 	client, err := r.dial()
 	if err != nil {
@@ -125,8 +125,8 @@ func (r *Remote) Ask(do func(context.Context, *api.Client) error) error {
 	return err
 }
 
-// Look calls do as Ask does, for commands that only read. While no daemon runs, the client
-// reads what the last one has saved; a line on the error output says so.
+// Look is Ask for commands that only read. Without a daemon, the client reads the stored records,
+// and a note on standard error says so.
 func (r *Remote) Look(do func(context.Context, *api.Client) error) error {
 	client, err := r.dial()
 	if err != nil {
@@ -140,7 +140,7 @@ func (r *Remote) Look(do func(context.Context, *api.Client) error) error {
 		return do(ctx, client)
 	}
 	file, err := r.Find()
-	if err != nil { // an agent's socket, and no file
+	if err != nil { // the client was for an agent's socket
 		return down
 	}
 	records, err := daemon.OpenRecords(ctx, file)
@@ -166,7 +166,7 @@ func (r *Remote) Look(do func(context.Context, *api.Client) error) error {
 	return do(ctx, local)
 }
 
-// Complete returns a completion that asks the daemon; it offers nothing while none answers.
+// Complete returns a completion that calls the daemon. Without a daemon it completes nothing.
 func (r *Remote) Complete(words func(ctx context.Context, c *api.Client, args []string) ([]cobra.Completion, error),
 ) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) (all []cobra.Completion, _ cobra.ShellCompDirective) {
@@ -180,8 +180,8 @@ func (r *Remote) Complete(words func(ctx context.Context, c *api.Client, args []
 	}
 }
 
-// CompletePath offers the paths of the running fleet, without the first
-// segment. Of a command that takes one path it offers nothing after that.
+// CompletePath completes paths of the running fleet, without the first segment. If many is false,
+// it completes one argument only.
 func (r *Remote) CompletePath(many bool) cobra.CompletionFunc {
 	return r.Complete(func(ctx context.Context, c *api.Client, args []string) (paths []cobra.Completion, _ error) {
 		if len(args) > 0 && !many {
@@ -190,7 +190,7 @@ func (r *Remote) CompletePath(many bool) cobra.CompletionFunc {
 		nodes, err := status.List.Call(ctx, c, status.ListRequest{})
 		for _, n := range nodes {
 			_, path, below := strings.Cut(n.Path, "/")
-			// What a shell would have to quote cannot be completed.
+			// Names that a shell would have to quote cannot be completed.
 			if below && !slices.Contains(args, path) && path == proc.Plain(path) && !strings.ContainsAny(path, "\t\n") {
 				paths = append(paths, cobra.CompletionWithDesc(path, show.State(n)))
 			}
@@ -199,5 +199,5 @@ func (r *Remote) CompletePath(many bool) cobra.CompletionFunc {
 	})
 }
 
-// ProjectTimeout bounds the wait for the answer of one project when all are listed.
+// ProjectTimeout bounds the wait for the daemon of one project.
 const ProjectTimeout = 3 * time.Second

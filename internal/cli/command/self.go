@@ -22,7 +22,7 @@ import (
 // AgentTimeout bounds how long an agent waits for a daemon to answer.
 const AgentTimeout = time.Minute
 
-// Self reads from the environment which agent runs this program.
+// Self returns the agent that runs this program, from the environment.
 func Self() (proc.Self, error) {
 	me := proc.Self{Agent: os.Getenv(proc.EnvAgent), Socket: os.Getenv(proc.EnvSocket), Token: os.Getenv(proc.EnvToken)}
 	fmt.Sscan(os.Getenv(proc.EnvIncarnation), &me.Incarnation)
@@ -38,14 +38,13 @@ func Self() (proc.Self, error) {
 	return me, nil
 }
 
-// AskAsAgent calls do with a client that acts as the agent which runs this
-// program. While no daemon answers do is called again and again: it has to be
-// something that may be done twice.
+// AskAsAgent calls do with a client that acts as the agent running this program. It repeats do
+// while no daemon answers, so do must be idempotent.
 func AskAsAgent(do func(context.Context, *api.Client) error) error {
 	return AskAsAgentFor(AgentTimeout, do)
 }
 
-// AskAsAgentFor does as AskAsAgent, and waits that long for a daemon.
+// AskAsAgentFor is AskAsAgent with another timeout.
 func AskAsAgentFor(timeout time.Duration, do func(context.Context, *api.Client) error) error {
 	me, err := Self()
 	if err != nil {
@@ -58,15 +57,14 @@ func AskAsAgentFor(timeout time.Duration, do func(context.Context, *api.Client) 
 	return api.Retry(ctx, timeout, func() error { return do(ctx, client) })
 }
 
-// isOwnSocket reports whether the daemon at a socket is that of the agent that this
-// program is part of, which may reach it by another one.
+// isOwnSocket reports whether a socket belongs to the daemon of the agent that runs this program.
+// An agent of another user reaches that daemon by another socket.
 func isOwnSocket(socket string) bool {
 	own := os.Getenv(proc.EnvSocket)
 	return own == socket || own == endpoint.GuestPath(socket, uint32(os.Geteuid()))
 }
 
-// OwnToken returns the token of the agent that this program is part of; empty if
-// it is of none.
+// OwnToken returns the token of the agent that runs this program; empty outside of an agent.
 func OwnToken() string {
 	if me, err := Self(); err == nil {
 		return me.Token
@@ -74,8 +72,8 @@ func OwnToken() string {
 	return ""
 }
 
-// OnlyPeople returns an error if an agent of the project at a file runs this program. It guards
-// commands for people that ask no daemon.
+// OnlyPeople returns an error if an agent of the project runs this program. It guards commands that
+// call no daemon, which would check the caller.
 func OnlyPeople(file, what string) error {
 	socket, err := endpoint.Path(filepath.Dir(file))
 	if err != nil || OwnToken() == "" || !isOwnSocket(socket) {
@@ -86,8 +84,8 @@ func OnlyPeople(file, what string) error {
 		what, proc.Plain(os.Getenv(proc.EnvAgent)))
 }
 
-// UntilSignal returns a context that ends with the first signal, whose exit
-// code is that of its cause. The next one ends the program.
+// UntilSignal returns a context that the first signal cancels; the cause has its exit code. The
+// second signal ends the program.
 func UntilSignal(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
@@ -106,7 +104,7 @@ func UntilSignal(parent context.Context) (ctx context.Context, stop func()) {
 	}
 }
 
-// UserName returns the name of the user, for others to read.
+// UserName returns the name of the user.
 func UserName() string {
 	u, err := user.Current()
 	if err != nil {
@@ -115,6 +113,5 @@ func UserName() string {
 	return cmp.Or(proc.Plain(u.Username), mail.People)
 }
 
-// NoTimeout makes an agent wait for the next daemon too: a person may take longer to answer than
-// any daemon lives.
+// NoTimeout makes an agent wait forever, across daemons: people may take long to answer.
 const NoTimeout = math.MaxInt64 / 2 * time.Nanosecond

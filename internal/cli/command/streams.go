@@ -1,5 +1,4 @@
-// Package command is what all commands share: where they read and write, how they end, and how
-// they reach the daemon of a project.
+// Package command has what all commands share: streams, exit codes, and calls of the daemon.
 package command
 
 import (
@@ -15,20 +14,19 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 )
 
-// Streams holds where a command reads and writes, and how.
+// Streams are the input and outputs of a command.
 type Streams struct {
 	In       *os.File
 	Out, Err io.Writer
-	JSON     bool // JSON is asked for, see JSONFlag
+	JSON     bool // print JSON; set by the flag that JSONFlag adds
 }
 
-// JSONFlag adds the flag that asks for JSON.
+// JSONFlag adds --json; what describes the JSON.
 func (s *Streams) JSONFlag(cmd *cobra.Command, what string) {
 	cmd.Flags().BoolVar(&s.JSON, "json", false, "print "+what)
 }
 
-// Print prints a value as JSON if that is asked for, or else as lines for people: in colour
-// if p is on, and at most so many columns wide if width is positive.
+// Print prints v as JSON with --json, and otherwise the lines. width is 0 if it is unknown.
 func (s *Streams) Print(v any, lines func(p terminal.Paint, width int) []string) error {
 	if s.JSON {
 		return s.PrintJSON(v)
@@ -36,18 +34,18 @@ func (s *Streams) Print(v any, lines func(p terminal.Paint, width int) []string)
 	return s.PrintLines(lines(s.Paint())...)
 }
 
-// Paint returns how the output is painted, and its width in columns; 0 if that is unknown.
+// Paint returns the paint for the output, and its width in columns; 0 if that is unknown.
 func (s *Streams) Paint() (p terminal.Paint, width int) {
 	width, tty := terminal.Size(s.Out)
 	return terminal.NewPaint(tty), width
 }
 
-// PrintLine prints a value as JSON if that is asked for, or else as a line.
+// PrintLine prints v as JSON with --json, and otherwise a line.
 func (s *Streams) PrintLine(v any, line string) error {
 	return s.Print(v, func(terminal.Paint, int) []string { return []string{line} })
 }
 
-// PrintJSON prints one value, indented on a terminal.
+// PrintJSON prints v as JSON, indented on a terminal.
 func (s *Streams) PrintJSON(v any) error {
 	e := json.NewEncoder(terminal.InertWriter{W: s.Out})
 	e.SetEscapeHTML(false)
@@ -63,18 +61,19 @@ func (s *Streams) PrintLines(lines ...string) error {
 	return err
 }
 
-// Complain prints an error or a warning, wrapped where a terminal shows it.
+// Complain prints an error or a warning, wrapped to the width of the terminal.
 func (s *Streams) Complain(message string) {
 	width, _ := terminal.Size(s.Err)
 	io.WriteString(s.Err, strings.Join(terminal.WrapAll(strings.Split("coppice: "+message, "\n"), 4, width), "\n")+"\n")
 }
 
-// ReadText reads a text of at most so many bytes from the standard input.
+// ReadText reads at most that many bytes of UTF-8 from standard input.
 func (s *Streams) ReadText(most int, what string) (string, error) {
 	return ReadText(s.In, "the standard input", most, what)
 }
 
-// ReadText reads a text of at most so many bytes. Errors name its source and what it is for.
+// ReadText reads at most that many bytes of UTF-8, without trailing newlines. Errors name the
+// source and what the text is for.
 func ReadText(from io.Reader, source string, most int, what string) (string, error) {
 	text, err := io.ReadAll(io.LimitReader(from, int64(most)+1))
 	switch {

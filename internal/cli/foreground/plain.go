@@ -20,8 +20,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// LineWriter writes whole lines, one at a time. After an error it drops
-// everything, so that a reader that is gone delays nothing.
+// LineWriter writes whole lines, one at a time. After an error it discards them, so a missing
+// reader delays nothing.
 type LineWriter struct {
 	W    io.Writer
 	Stop *Stopper
@@ -40,11 +40,11 @@ func (w *LineWriter) Write(line []byte) {
 	}
 }
 
-// WriteLine writes a line without its end.
+// WriteLine writes a line and a newline.
 func (w *LineWriter) WriteLine(line string) { w.Write([]byte(line + "\n")) }
 
-// Close returns the first error. Nothing is written after it: the last lines
-// are the last ones, whatever a straggler that left its group has to say.
+// Close returns the first error. Later lines are discarded, so that the summary is the end even if
+// a stray process still writes.
 func (w *LineWriter) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,7 +93,7 @@ func NewJSONView(w io.Writer, stop *Stopper) *JSONView {
 	return &JSONView{LineWriter{W: w, Stop: stop}}
 }
 
-// Record is the form of a line of --json.
+// Record is a line of the --json output.
 type Record struct {
 	Time        time.Time       `json:"time"`
 	Type        string          `json:"type"`
@@ -103,7 +103,7 @@ type Record struct {
 	Data        json.RawMessage `json:"data,omitempty"`
 }
 
-// OutputData returns the data of a line of output.
+// OutputData returns the data of an agent.output record.
 func OutputData(stream string, more bool) json.RawMessage {
 	data, _ := json.Marshal(struct {
 		Stream string `json:"stream"`
@@ -114,7 +114,7 @@ func OutputData(stream string, more bool) json.RawMessage {
 
 func (v *JSONView) Put(r Record) {
 	line, err := json.Marshal(r)
-	if err != nil { // only data could be at fault, and it is strings and numbers
+	if err != nil { // only Data could cause this, and it has only strings and numbers
 		line, _ = json.Marshal(Record{Time: r.Time, Type: r.Type, Path: r.Path, Message: err.Error()})
 	}
 	v.Write(append(terminal.Inert(line), '\n'))
@@ -149,14 +149,14 @@ func (v *JSONView) Watch(ctx context.Context, _ *daemon.Controller) { <-ctx.Done
 
 func (v *JSONView) Close([]string) error { return v.LineWriter.Close() }
 
-// PlainLog handles slog records for people: each is one line, as all others that a command writes.
+// PlainLog is a slog handler that writes one line for people per record.
 type PlainLog struct {
 	Level slog.Level
 	Write func([]byte)
 	attrs []slog.Attr
 }
 
-// Enabled is part of slog.Handler.
+// Enabled implements slog.Handler.
 func (h PlainLog) Enabled(_ context.Context, l slog.Level) bool { return l >= h.Level }
 
 // Handle writes a line such as "coppice: warning: MESSAGE (agent shop/db)".
@@ -183,11 +183,11 @@ func (h PlainLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// WithAttrs is part of slog.Handler.
+// WithAttrs implements slog.Handler.
 func (h PlainLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 	h.attrs = append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)
 	return h
 }
 
-// WithGroup is part of slog.Handler. Nothing here has groups.
+// WithGroup implements slog.Handler; nothing here uses groups.
 func (h PlainLog) WithGroup(string) slog.Handler { return h }

@@ -1,4 +1,4 @@
-// Package foreground runs a fleet or a program in the process of a command: signals end it, and
+// Package foreground runs a fleet or program in the process of a command. Signals stop it, and
 // lines of text or JSON show it.
 package foreground
 
@@ -15,36 +15,36 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 )
 
-// Stopper ends a fleet: the first time it is asked in order, then brutally.
+// Stopper stops a fleet: in order at the first signal, and by killing at the second.
 type Stopper struct {
-	cancel context.CancelFunc // asks in order
+	cancel context.CancelFunc // starts the orderly stop
 	mu     sync.Mutex
-	fleet  interface{ Stop(keep bool) } // its second Stop kills; nil: it is not there yet
-	by     syscall.Signal               // the first one
-	cause  string                       // what it came as, for people: a signal, or a key
-	since  time.Time                    // of it
-	killed bool                         // it was asked again
-	reload chan struct{}                // what SIGHUP means instead; nil: it ends the fleet, too
+	fleet  interface{ Stop(keep bool) } // the second Stop(false) kills; nil before the start
+	by     syscall.Signal               // the first signal
+	cause  string                       // its name, or that of the key
+	since  time.Time                    // when it came
+	killed bool                         // a second signal has come
+	reload chan struct{}                // receives SIGHUP; if nil, SIGHUP stops the fleet
 }
 
-// repeatTime is how soon the same wish may come again and still be one: timeout(1)
-// and some shells signal both the process and its group.
+// repeatTime is the time within which a repeated signal counts as one. timeout(1) and some shells
+// signal both the process and its group.
 const repeatTime = 200 * time.Millisecond
 
-// NewStopper also returns the context that ends with the first signal or key.
+// NewStopper returns a Stopper, and a context that the first signal or key cancels.
 func NewStopper() (*Stopper, context.Context) {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Stopper{cancel: cancel}, ctx
 }
 
-// Control hands over the fleet.
+// Control sets the fleet to stop.
 func (s *Stopper) Control(fleet interface{ Stop(keep bool) }) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fleet = fleet
 }
 
-// Signal takes a signal, and reports whether it was the one that kills.
+// Signal handles a signal, and reports whether it kills the fleet.
 func (s *Stopper) Signal(sig syscall.Signal) (kill bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *Stopper) Signal(sig syscall.Signal) (kill bool) {
 	case s.by == 0:
 		s.begin(sig, unix.SignalName(sig))
 	case s.fleet != nil && time.Since(s.since) > repeatTime:
-		s.fleet.Stop(false) // which it has been asked for already
+		s.fleet.Stop(false) // in case the first has not arrived yet
 		s.fleet.Stop(false)
 		s.killed = true
 		return true
@@ -60,7 +60,7 @@ func (s *Stopper) Signal(sig syscall.Signal) (kill bool) {
 	return false
 }
 
-// Key ends the fleet in order, as an interrupt does, because of a key. It never kills.
+// Key stops the fleet in order, as an interrupt does. It never kills.
 func (s *Stopper) Key(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,21 +74,21 @@ func (s *Stopper) begin(sig syscall.Signal, cause string) {
 	s.cancel()
 }
 
-// Broken ends a fleet whose output has no reader.
+// Broken stops the fleet because its output has no reader.
 func (s *Stopper) Broken() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cancel()
 }
 
-// First returns the first signal; 0 if there was none.
+// First returns the first signal, or 0.
 func (s *Stopper) First() syscall.Signal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.by
 }
 
-// Kills reports whether it was asked again, and kills.
+// Kills reports whether a second signal is killing the fleet.
 func (s *Stopper) Kills() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,13 +102,13 @@ func (s *Stopper) Cause() string {
 	return s.cause
 }
 
-// Signalled returns the error with which a command ends after a signal.
+// Signalled returns the error of a command that a signal has stopped.
 func (s *Stopper) Signalled() error {
 	return command.Exitf(command.ExitSignalled+int(s.First()), "stopped by %s", s.Cause())
 }
 
-// Reloads lets SIGHUP mean what it does to daemons, unless there is a terminal
-// whose end it may tell. It is for before listen.
+// Reloads makes SIGHUP reload, as it does in daemons, and returns the channel of requests. With a
+// terminal, SIGHUP may mean a hangup, so Reloads does nothing. Call it before Listen.
 func (s *Stopper) Reloads() <-chan struct{} {
 	terminal, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err == nil {
@@ -119,17 +119,17 @@ func (s *Stopper) Reloads() <-chan struct{} {
 	return s.reload
 }
 
-// Listen takes the signals of the process, until release. After the one that
-// kills they have their usual effect again, so that a third ends a coppice
-// that hangs because its output is not read.
+// Listen handles the signals of the process until release. After the signal that kills, further
+// ones have their default effect. So a third one ends a coppice that hangs because its output is
+// not read.
 func (s *Stopper) Listen() (release func()) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup(1) wants it
+	if !signal.Ignored(syscall.SIGHUP) { // nohup(1) ignores it
 		signal.Notify(signals, syscall.SIGHUP)
 	}
-	// A reader that goes away shows in the error of a write. To ignore the
-	// signal would make every agent ignore it, too.
+	// A reader that closes the pipe shows in the write error. Ignoring SIGPIPE instead would make
+	// the agents inherit that.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	done, ended := make(chan struct{}), make(chan struct{})
@@ -141,7 +141,7 @@ func (s *Stopper) Listen() (release func()) {
 				if sig == syscall.SIGHUP && s.reload != nil {
 					select {
 					case s.reload <- struct{}{}:
-					default: // it has been asked for already
+					default: // a reload is already requested
 					}
 					continue
 				}

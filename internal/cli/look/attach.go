@@ -41,10 +41,9 @@ on. Any number of people can watch an agent; one can type.`,
 	return cmd
 }
 
-// Attach connects a terminal with that of an agent until one of them has
-// enough, and leaves the terminal as it was.
+// Attach connects a terminal to that of an agent until either side ends, and then restores it.
 func Attach(ctx context.Context, c *api.Client, path string, watch bool, in *os.File, out, messages io.Writer) error {
-	// A path that leads nowhere must not flash the screen.
+	// An unknown path must not flash the screen.
 	nodes, err := status.List.Call(ctx, c, status.ListRequest{Path: path})
 	if err != nil {
 		return err
@@ -77,7 +76,7 @@ func Attach(ctx context.Context, c *api.Client, path string, watch bool, in *os.
 	typed := &detachReader{r: input, left: make(chan struct{})}
 	fmt.Fprintf(messages, "attached to %s; Ctrl-] leaves it\r\n", proc.Plain(path))
 	err = api.Attach(ctx, c, path, typed, screen, sizes)
-	// From here on, no other reader may take what is typed.
+	// After this, the input must not be read here any longer; the caller may read it.
 	if input.Cancel() {
 		typed.close()
 	}
@@ -95,7 +94,7 @@ func Attach(ctx context.Context, c *api.Client, path string, watch bool, in *os.
 	return err
 }
 
-// Attachable fails with the reason why there is no terminal to attach to.
+// Attachable returns an error if an agent has no terminal to attach to, with the reason.
 func Attachable(n status.Node) error {
 	switch {
 	case n.Kind != "agent":
@@ -110,7 +109,7 @@ func Attachable(n status.Node) error {
 	return nil
 }
 
-// terminalSizes sends the size of the terminal that w is, now and whenever it changes.
+// terminalSizes sends the size of the terminal w, now and whenever it changes.
 func terminalSizes(w io.Writer) (sizes <-chan [2]uint16, stop func()) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -141,25 +140,25 @@ func terminalSizes(w io.Writer) (sizes <-chan [2]uint16, stop func()) {
 	}
 }
 
-// The keys that leave a terminal: Ctrl-] as for telnet, Ctrl-P Ctrl-Q as for
-// containers. Others go to the agent, a Ctrl-P when the next key is there.
+// The keys that detach: Ctrl-] as in telnet, or Ctrl-P Ctrl-Q as in Docker. All others go to the
+// agent; Ctrl-P goes once the next key shows that it is not the first half.
 const (
 	keyDetach       = 0x1d
 	keyDetachFirst  = 0x10
 	keyDetachSecond = 0x11
 )
 
-// detachReader is what is typed until one of these keys, which end it.
+// detachReader passes on the typed keys until those that detach.
 type detachReader struct {
 	r    io.Reader
-	left chan struct{} // closed by the keys
+	left chan struct{} // closed when the keys are typed
 
 	mu    sync.Mutex
 	begun bool // the last key was Ctrl-P
 	ended bool
 }
 
-// Read may return one byte more than the reader below did, so it reads one less.
+// Read may return one byte more than the underlying reader, so it asks for one less.
 func (d *detachReader) Read(p []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -190,7 +189,7 @@ func (d *detachReader) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// close waits for a Read that was cancelled; no other will be.
+// close waits for a cancelled Read, and prevents further ones.
 func (d *detachReader) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -82,7 +82,7 @@ func explainLines(x status.Explanation, now time.Time, p terminal.Paint) []strin
 		for _, e := range x.History {
 			if e.Path == n.Path {
 				e.Message = e.Text()
-				e.Path = "" // which the heading names
+				e.Path = "" // the heading has it
 			}
 			lines = append(lines, "  "+show.EventLine(e, now, p))
 		}
@@ -96,7 +96,7 @@ func explainLines(x status.Explanation, now time.Time, p terminal.Paint) []strin
 	return lines
 }
 
-// nodeSummary is what does not change about a node, and its counters.
+// nodeSummary lists the fixed properties of a node, and its counters.
 func nodeSummary(n status.Node) string {
 	parts := []string{n.Kind}
 	for _, part := range []struct{ format, value string }{
@@ -131,13 +131,13 @@ func nodeSummary(n status.Node) string {
 	return strings.Join(parts, ", ")
 }
 
-// claimLines are what an agent has claimed, the last first.
+// claimLines lists the outcomes that an agent has claimed, the latest first.
 func claimLines(claims []api.Claim, now time.Time) []string {
 	const shown = 3
 	var lines []string
 	for i := len(claims) - 1; i >= 0 && len(lines) < shown; i-- {
 		c := claims[i]
-		text := string(c.Report.Kind) // of a later version, for all we know
+		text := string(c.Report.Kind) // possibly from a later version
 		if o, err := outcome.New(c.Report); err == nil {
 			text = o.String()
 		}

@@ -96,7 +96,7 @@ restarted, a line says how it ended: --- PATH: incarnation 3 ended ... ---.
 	return cmd
 }
 
-// parseSince reads a time, or how long ago it was.
+// parseSince parses a time, or a duration before now.
 func parseSince(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -116,7 +116,7 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 		"--since is %.100q, expected how long ago, such as 10m, or a time such as 2026-01-02T15:04:05Z", text)
 }
 
-// checkPattern says what is wrong with a regular expression, and where.
+// checkPattern returns an error with the column if a regular expression is invalid.
 func checkPattern(pattern string) error {
 	_, err := regexp.Compile(pattern)
 	wrong, ok := errors.AsType[*syntax.Error](err)

@@ -35,7 +35,7 @@ type runningProject struct {
 	Since     time.Time `json:"since,omitzero"`
 }
 
-// listProjects shows the projects of this user that have a daemon.
+// listProjects lists the projects of this user that have a daemon.
 func listProjects(s *command.Streams) error {
 	ctx, stop := command.UntilSignal(context.Background())
 	defer stop()
@@ -56,8 +56,8 @@ func listProjects(s *command.Streams) error {
 	})
 }
 
-// queryProjects asks all projects at the same time, and takes those that have not
-// answered in time for hanging. What is no project is left out.
+// queryProjects queries all projects in parallel. One that does not answer in time is reported as
+// such; processes without a project are left out.
 func queryProjects(ctx context.Context, opened []project.Opened, timeout time.Duration) []runningProject {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -66,20 +66,20 @@ func queryProjects(ctx context.Context, opened []project.Opened, timeout time.Du
 	for i, o := range opened {
 		asked.Go(func() {
 			answer := make(chan *runningProject, 1)
-			go func() { answer <- queryProject(ctx, o) }() // which may hang with its file system
+			go func() { answer <- queryProject(ctx, o) }() // hangs if the file system of the project does
 			select {
 			case all[i] = <-answer:
 			case <-ctx.Done():
 				select {
 				case all[i] = <-answer:
-				case <-time.After(timeout / 4): // it is told that the time is over
+				case <-time.After(timeout / 4): // it has noticed the timeout by then
 					all[i] = &runningProject{Dir: o.Project.Dir, PID: o.PID, Error: notAnswering}
 				}
 			}
 		})
 	}
 	asked.Wait()
-	found := []runningProject{} // never null
+	found := []runningProject{} // an empty array in JSON, not null
 	for _, p := range all {
 		if p != nil {
 			found = append(found, *p)
@@ -91,7 +91,7 @@ func queryProjects(ctx context.Context, opened []project.Opened, timeout time.Du
 
 const notAnswering = "not answering"
 
-// queryProject asks one project; nil if the process does not have it.
+// queryProject queries one project. It returns nil if the process does not hold its lock.
 func queryProject(ctx context.Context, o project.Opened) *runningProject {
 	since, holds := o.Holds()
 	if !holds {

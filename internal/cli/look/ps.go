@@ -1,4 +1,4 @@
-// Package look has the commands that show what runs, and why something does not.
+// Package look has the commands that show what runs and why.
 package look
 
 import (
@@ -45,8 +45,8 @@ that does not answer within 3 s is shown with the reason.`,
 	return cmd
 }
 
-// listNodes prints nodes, all or those at and below a path, in these columns and one for
-// what agents say of themselves.
+// listNodes prints all nodes, or those at and below a path. It adds a column for the status texts
+// of agents.
 func listNodes(s *command.Streams, r *command.Remote, path []string, columns func([]status.Node) []show.Column) error {
 	return command.Show(s, r.Look, status.List, status.ListRequest{Path: strings.Join(path, "")},
 		func(nodes []status.Node, p terminal.Paint, width int) []string {

@@ -91,13 +91,13 @@ func statusLines(st status.Status, now time.Time, p terminal.Paint) []string {
 	return lines
 }
 
-// labelled returns a line of status that begins with a label.
+// labelled returns a line of status with its label.
 func labelled(label, text string, p terminal.Paint) string {
 	return p.Dim(fmt.Sprintf("%-8s", label)) + " " + text
 }
 
-// configLines names the file in force. What is wrong with a later version is
-// in the attention of a daemon; without one, the file has just been read.
+// configLines shows the file in force. A running daemon reports errors of a newer version under
+// attention; without a daemon they are shown here.
 func configLines(st status.Status, now time.Time, p terminal.Paint) []string {
 	text := fmt.Sprintf("%s, revision %.12s", st.Config.Path, st.Config.Revision)
 	if st.Controller.PID != 0 {
@@ -116,7 +116,8 @@ func configLines(st status.Status, now time.Time, p terminal.Paint) []string {
 	return lines
 }
 
-// attentionLines lists what is not well or needs a person. Of a rejected file it has all faults.
+// attentionLines lists what is unhealthy or needs a person. For a rejected file it lists all
+// errors.
 func attentionLines(st status.Status, now time.Time, p terminal.Paint) (lines []string) {
 	for i, a := range st.Attention {
 		label := "needs"
@@ -139,7 +140,7 @@ func attentionLines(st status.Status, now time.Time, p terminal.Paint) (lines []
 	return lines
 }
 
-// orderCounts is how the orders get on, in a line.
+// orderCounts summarizes the state of all orders in a line.
 func orderCounts(c order.Counts, now time.Time) string {
 	parts := []string{fmt.Sprint(c.Total)}
 	add := func(n int, what string) {

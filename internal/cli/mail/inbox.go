@@ -82,7 +82,7 @@ func inboxLines(questions []question.Question, messages []mail.Message, now time
 	return lines
 }
 
-// deadlineText says when a question ends without an answer, and how.
+// deadlineText returns when a question expires, and with which answer.
 func deadlineText(q question.Question, now time.Time) string {
 	if q.Deadline.IsZero() {
 		return "-"
@@ -124,8 +124,8 @@ answer counts; a second person is told who has answered.`,
 	return cmd
 }
 
-// answerTo is what the user answers to a question, from the arguments or else
-// from the terminal. What has ended needs no answer, and the daemon says so.
+// answerTo returns the answer of the user, from the arguments or else from the terminal. For a
+// closed question it returns a placeholder, which the daemon rejects with the reason.
 func answerTo(s *command.Streams, ctx context.Context, q question.Question, words []string) (string, error) {
 	text := strings.TrimSpace(strings.Join(words, " "))
 	switch {
@@ -155,7 +155,7 @@ func answerTo(s *command.Streams, ctx context.Context, q question.Question, word
 	return chosenOption(strings.TrimSpace(text), q.Options), nil
 }
 
-// prompt reads a line that the user types.
+// prompt reads a line from the terminal.
 func prompt(s *command.Streams, ctx context.Context) (string, error) {
 	input, err := cancelreader.NewReader(s.In)
 	if err != nil {
@@ -176,7 +176,7 @@ func prompt(s *command.Streams, ctx context.Context) (string, error) {
 	return line, nil
 }
 
-// questionLines is a question as it is put to a person.
+// questionLines formats a question for the terminal.
 func questionLines(q question.Question, now time.Time) []string {
 	lines := []string{fmt.Sprintf("%s asks, %s ago:", proc.Plain(q.From), terminal.Age(q.At, now)), ""}
 	for _, line := range terminal.PlainLines(q.Text) {
@@ -195,7 +195,7 @@ func questionLines(q question.Question, now time.Time) []string {
 	return lines
 }
 
-// chosenOption is the option that a number stands for, unless an option is called so.
+// chosenOption returns the option with a number, unless the text is itself an option.
 func chosenOption(text string, options []string) string {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > len(options) || slices.Contains(options, text) {
@@ -204,7 +204,7 @@ func chosenOption(text string, options []string) string {
 	return options[n-1]
 }
 
-// completeQuestion offers the open questions, and then the options.
+// completeQuestion completes open questions, and then the options of one.
 func completeQuestion(ctx context.Context, c *api.Client, args []string) (words []cobra.Completion, _ error) {
 	if len(args) > 1 {
 		return nil, nil

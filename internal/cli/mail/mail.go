@@ -1,4 +1,4 @@
-// Package mail has the commands for messages, and for the answers to questions of agents.
+// Package mail has the commands for messages and for answering questions of agents.
 package mail
 
 import (
@@ -16,17 +16,17 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// mailbox is whose mail the commands deal with.
+// mailbox configures the commands for the mailbox of people or of an agent.
 type mailbox struct {
-	list, short string // name of the command that lists it, and what the group is for
+	list, short string // name of the list command; description of the group
 	long        string
-	send        string // the command that replies
+	send        string // the full send command
 	flags       func(*cobra.Command)
 	ask         command.Via
-	look        command.Via // see command.Remote.Look
+	look        command.Via // for reading, see command.Remote.Look
 }
 
-// New returns the commands for people.
+// New returns the mail commands for people.
 func New(s *command.Streams) *cobra.Command {
 	r := command.NewRemote(s)
 	return newGroup(s, mailbox{
@@ -37,7 +37,7 @@ shows it together with the questions of agents.`,
 	})
 }
 
-// NewOwn returns the commands for agents.
+// NewOwn returns the mail commands for agents.
 func NewOwn(s *command.Streams) *cobra.Command {
 	return newGroup(s, mailbox{
 		list: "inbox", short: "Send and read messages", send: "coppice agent mail send",

@@ -44,7 +44,7 @@ out, and 1 if it failed.`,
 	return cmd
 }
 
-// awaitRun waits for the end of a run, also where another daemon goes on with it.
+// awaitRun waits for the end of a run, even if another daemon takes over.
 func awaitRun(ctx context.Context, s *command.Streams, c *api.Client, id string) error {
 	var run dispatch.RunInfo
 	err := api.Retry(ctx, command.AgentTimeout, func() (err error) {

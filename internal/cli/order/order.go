@@ -80,7 +80,7 @@ func orderLines(all []dispatch.Info, p terminal.Paint, width int) []string {
 		terminal.BoldHeader(p))
 }
 
-// gatesText is the gates of an order in short.
+// gatesText summarizes the gates of an order.
 func gatesText(o dispatch.Info) string {
 	if len(o.Gates) == 0 {
 		return "manual"
@@ -112,7 +112,7 @@ func orderState(o dispatch.Info) string {
 	return "waits"
 }
 
-// lastText is how the last run has ended.
+// lastText describes the last run.
 func lastText(r *dispatch.RunInfo, now time.Time) string {
 	switch {
 	case r == nil:

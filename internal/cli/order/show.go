@@ -46,7 +46,7 @@ func orderDetail(o dispatch.Info, p terminal.Paint, _ int) []string {
 		text := g.Text + ": " + g.Reason
 		switch {
 		case g.NextAt == nil:
-		case g.Kind == order.Cron.String() && !g.Open: // its reason says when, in the time zone of its schedule
+		case g.Kind == order.Cron.String() && !g.Open: // its reason has the time, in the time zone of the schedule
 			text += " (" + terminal.UntilText(g.NextAt, now) + ")"
 		default:
 			text += ", next " + terminal.Clock(*g.NextAt, now) + " (" + terminal.UntilText(g.NextAt, now) + ")"
@@ -89,7 +89,7 @@ func orderDetail(o dispatch.Info, p terminal.Paint, _ int) []string {
 	return lines
 }
 
-// exitUnknown is the exit code of a check that could not be made.
+// exitUnknown is the exit code if the check failed.
 const exitUnknown = 2
 
 func newCheck(s *command.Streams, r *command.Remote) *cobra.Command {
@@ -108,7 +108,7 @@ Exit codes: 0 if it is due, 1 if it is not, 2 if that is unknown, 3 if there is 
 				err = s.Print(o, func(terminal.Paint, int) []string { return checkLines(o, time.Now()) })
 			}
 			switch {
-			case err != nil && command.ExitCode(err) == command.ExitFailure: // which is: it is not due
+			case err != nil && command.ExitCode(err) == command.ExitFailure: // this code means not due
 				return command.Exit(exitUnknown, err)
 			case err == nil && !o.Due:
 				return command.Exit(command.ExitFailure, nil)

@@ -84,7 +84,7 @@ lasts until you close or release the task.`
 	return cmd
 }
 
-// awaitTask claims a task in the name of an agent once there is one.
+// awaitTask claims a task for an agent, and waits until one is ready.
 func awaitTask(t task.ClaimRequest, timeout time.Duration) (got []task.Task, err error) {
 	begun, patience := time.Now(), command.NoTimeout
 	if timeout > 0 {
@@ -108,7 +108,7 @@ func awaitTask(t task.ClaimRequest, timeout time.Duration) (got []task.Task, err
 	return got, err
 }
 
-// newActs are the commands that do one thing to tasks.
+// newActs returns the commands that change the state of tasks.
 func newActs(s *command.Streams, w worker) []*cobra.Command {
 	var all []*cobra.Command
 	for _, act := range []struct {
@@ -154,10 +154,10 @@ ends. They still wait for their dependencies.`},
 	return all
 }
 
-// complete offers the tasks that are not closed.
+// complete completes the IDs of tasks that are not closed.
 func (w worker) complete(cmd *cobra.Command) {
 	if w.completion == nil {
-		return // New completes nothing then
+		return // newGroup disables completion then
 	}
 	cmd.ValidArgsFunction = w.completion(func(ctx context.Context, c *api.Client, _ []string) (words []cobra.Completion,
 		_ error) {

@@ -101,7 +101,8 @@ early. Import the file again to complete it.`,
 	return cmd
 }
 
-// wholeFile is a file, or the standard input, as one that can be read twice.
+// wholeFile returns a file that can be read twice. It copies standard input and pipes to a
+// temporary file.
 func wholeFile(s *command.Streams, args []string) (file *os.File, size int64, done func(), err error) {
 	file, done = s.In, func() {}
 	if len(args) > 0 && args[0] != "-" {
@@ -126,7 +127,7 @@ func wholeFile(s *command.Streams, args []string) (file *os.File, size int64, do
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	os.Remove(spool.Name()) // it is there for as long as it is open
+	os.Remove(spool.Name()) // it exists until it is closed
 	if size, err = io.Copy(spool, file); err != nil {
 		spool.Close()
 		return nil, 0, nil, fmt.Errorf("reading the standard input: %w", err)
@@ -147,7 +148,7 @@ unknown fields.`,
 			if output == "" || output == "-" {
 				return w.export(s.Out)
 			}
-			// A file is there as a whole or not at all.
+			// The rename makes the file appear complete or not at all.
 			temp, err := os.CreateTemp(filepath.Dir(output), ".export-")
 			if err != nil {
 				return err

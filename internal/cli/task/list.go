@@ -103,7 +103,7 @@ func taskLines(tasks []task.Task, now time.Time, width int, p terminal.Paint) []
 	return terminal.Table([]string{"ID", "P", "STATE", "FOR", "AGE", "TITLE"}, rows, width, terminal.BoldHeader(p))
 }
 
-// taskState is how far a task is, in a word.
+// taskState returns the state of a task in one word.
 func taskState(t task.Task) string {
 	switch {
 	case t.Ready:
@@ -116,7 +116,7 @@ func taskState(t task.Task) string {
 	return proc.Plain(string(t.Status))
 }
 
-// taskTitle is the title of a task, with why it is parked if it is.
+// taskTitle returns the title of a task, and the reason if it is parked.
 func taskTitle(t task.Task) string {
 	if t.Status == task.Parked {
 		return t.Title + " (" + t.Reason + ")"
@@ -124,7 +124,7 @@ func taskTitle(t task.Task) string {
 	return t.Title
 }
 
-// taskFor is who does a task, or is to do it.
+// taskFor returns the claimant of a task, or else its assignee or pool.
 func taskFor(t task.Task) string {
 	switch {
 	case t.Claim != nil:
@@ -204,7 +204,7 @@ func detailLines(d task.Detail, now time.Time, p terminal.Paint) []string {
 	return lines
 }
 
-// stateText says how far a task is, and why not further.
+// stateText describes the state of a task, and what it waits for.
 func stateText(t task.Task, now time.Time) string {
 	switch {
 	case t.Claim != nil && t.Claim.Incarnation > 0:

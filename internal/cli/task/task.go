@@ -18,21 +18,21 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// worker is for whom the commands of tasks act.
+// worker configures the commands for those who use them: people or agents.
 type worker struct {
-	command string // the group, as it is called
+	command string // the command line of the group
 	short   string
 	long    string
 	agent   bool
 	flags   func(*cobra.Command)
 	ask     command.Via
-	look    command.Via   // see command.Remote.Look
-	by      func() string // name of the person
-	// completion is command.Remote.Complete; nil completes nothing
+	look    command.Via   // for reading, see command.Remote.Look
+	by      func() string // the name of the person; empty for agents
+	// completion is command.Remote.Complete; nil disables completion.
 	completion func(func(context.Context, *api.Client, []string) ([]cobra.Completion, error)) cobra.CompletionFunc
 }
 
-// New returns the commands for people.
+// New returns the task commands for people.
 func New(s *command.Streams) *cobra.Command {
 	r := command.NewRemote(s)
 	return newGroup(s, worker{
@@ -44,7 +44,7 @@ claims it at a time; when that ends, the task is open again.`,
 	})
 }
 
-// NewOwn returns the commands for agents.
+// NewOwn returns the task commands for agents.
 func NewOwn(s *command.Streams) *cobra.Command {
 	return newGroup(s, worker{
 		command: "coppice agent task", short: "Claim tasks and report on them", agent: true,
@@ -227,12 +227,12 @@ func given[T any](changed bool, v T) *T {
 	return &v
 }
 
-// oneTask checks the arguments of a command that is about one task.
+// oneTask checks the arguments of a command that takes one task.
 func oneTask(w worker) cobra.PositionalArgs {
 	return command.One("task", "the id of a task is missing; "+w.command+" ls lists them")
 }
 
-// changeTask does something to a task, and says so.
+// changeTask calls a route that changes a task, and reports the result.
 func changeTask[Req any](s *command.Streams, w worker, route api.Route[Req, task.Task], req Req, done string) error {
 	return command.Show(s, w.ask, route, req, func(t task.Task, _ terminal.Paint, _ int) []string {
 		return []string{proc.Plain(t.ID) + " is " + done}

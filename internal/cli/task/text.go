@@ -20,7 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
-// plainArguments refuses what is not UTF-8, which JSON would change without a word.
+// plainArguments rejects arguments and flags that are not UTF-8; JSON would change them silently.
 func plainArguments(cmd *cobra.Command, args []string) (err error) {
 	check := func(what, text string) {
 		if err == nil && !utf8.ValidString(text) {
@@ -34,7 +34,7 @@ func plainArguments(cmd *cobra.Command, args []string) (err error) {
 	return err
 }
 
-// textFlags are where the text of a task or a comment comes from.
+// textFlags are the flags that name the text of a task or comment.
 type textFlags struct{ text, file string }
 
 func (f *textFlags) add(cmd *cobra.Command, what string) {
@@ -44,7 +44,7 @@ func (f *textFlags) add(cmd *cobra.Command, what string) {
 	cmd.MarkFlagFilename("text-file")
 }
 
-// given reports whether there is a text, and read reads it.
+// given reports whether one of the flags was given.
 func (f *textFlags) given(cmd *cobra.Command) bool {
 	return cmd.Flags().Changed("message") || cmd.Flags().Changed("text-file")
 }
@@ -64,8 +64,7 @@ func (f *textFlags) read(s *command.Streams, most int, what string) (string, err
 	return command.ReadText(file, f.file, most, what)
 }
 
-// notBefore reads when a task can be claimed at the earliest: a time, or how
-// long from now.
+// notBefore parses the earliest time of a claim: a time, or a duration from now.
 func notBefore(text string, now time.Time) (time.Time, error) {
 	if text == "" || text == "none" {
 		return time.Time{}, nil
@@ -81,15 +80,15 @@ func notBefore(text string, now time.Time) (time.Time, error) {
 	return now.Add(d), nil
 }
 
-// warnUnclaimable says so if no agent does a task, which is most often a slip of the pen. It
-// is none where the agent comes later, or a person does it.
+// warnUnclaimable warns if no agent can claim a task, most often because of a typing error. It is
+// only a warning, because the agent may be added later, and people claim tasks too.
 func warnUnclaimable(s *command.Streams, w worker, t task.Task) {
 	if w.agent || t.Pool == "" && t.Assignee == "" {
 		return
 	}
 	nodes, err := command.Call(w.ask, status.List, status.ListRequest{})
 	if err != nil {
-		return // the task is there all the same
+		return // the task was created all the same
 	}
 	var names, paths []string
 	for _, n := range nodes {

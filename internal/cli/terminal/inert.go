@@ -8,8 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Inert escapes the control characters that JSON allows in strings and that a terminal
-// would act on.
+// Inert escapes control characters that JSON allows in strings but terminals interpret.
 func Inert(line []byte) []byte {
 	if bytes.IndexFunc(line, isControl) < 0 {
 		return line
@@ -25,7 +24,7 @@ func Inert(line []byte) []byte {
 	return escaped
 }
 
-// InertWriter writes JSON through Inert. Each call of Write gets whole values.
+// InertWriter writes JSON through Inert. Each Write must get complete values.
 type InertWriter struct{ W io.Writer }
 
 // Write implements io.Writer.
@@ -41,5 +40,5 @@ func (w InertWriter) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// isControl reports whether a terminal acts on a character instead of showing it.
+// isControl reports whether a terminal interprets a character instead of showing it.
 func isControl(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }

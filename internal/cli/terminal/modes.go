@@ -9,32 +9,31 @@ import (
 	"strings"
 )
 
-// Modes passes the output of an agent to a terminal and tracks the modes that it sets, such
-// as the alternate screen, the mouse, a hidden cursor and bracketed paste, so that Restore
-// can reset them.
+// Modes passes output of an agent to a terminal and tracks the modes that it sets, such as the
+// alternate screen, the mouse, a hidden cursor and bracketed paste. Restore resets them.
 type Modes struct {
 	W     io.Writer // the terminal
 	state uint8
-	text  []byte       // of the sequence so far
-	set   map[int]bool // private modes, as they were set last
-	drawn bool         // anything was shown at all
+	text  []byte       // parameters of the current sequence
+	set   map[int]bool // last value of each private mode
+	drawn bool         // anything was written
 }
 
-// States of the reader of sequences.
+// States of the parser of control sequences.
 const (
 	inText uint8 = iota
 	afterEscape
 	inSequence
 )
 
-// maxSequence is more than any sequence that sets modes has, in bytes.
+// maxSequence is longer than any sequence that sets modes, in bytes.
 const maxSequence = 64
 
-// maxMode is more than any private mode has as its number.
+// maxMode is greater than the number of any private mode.
 const maxMode = 9999
 
-// onByDefault are the private modes that are on in a terminal at rest: the cursor
-// and the wrapping of lines. All others are off.
+// onByDefault reports whether a private mode is on after a reset: the cursor and line wrapping. All
+// others are off.
 func onByDefault(mode int) bool { return mode == 25 || mode == 7 }
 
 // Write implements io.Writer.
@@ -64,7 +63,7 @@ func (m *Modes) next(c byte) {
 	}
 }
 
-// sequence notes CSI ? n ; n ... h or l.
+// sequence records the modes of CSI ? n ; n ... h or l.
 func (m *Modes) sequence(text string, final byte) {
 	numbers, private := strings.CutPrefix(text, "?")
 	if !private || final != 'h' && final != 'l' {

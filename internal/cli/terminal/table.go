@@ -11,8 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
-// Table aligns rows under a header; cell paints a cell of a row (0 is the
-// header). No line is wider than width, if that is positive.
+// Table aligns rows under a header. cell paints a cell; row 0 is the header. Lines are cut at
+// width, if that is positive.
 func Table(header []string, rows [][]string, width int, cell func(row, column int, text string) string) []string {
 	widths := make([]int, len(header))
 	all := append([][]string{header}, rows...)
@@ -39,7 +39,7 @@ func Table(header []string, rows [][]string, width int, cell func(row, column in
 	return lines
 }
 
-// Cell makes any text fit for one cell of a table.
+// Cell makes text safe and short enough for a cell of a table.
 func Cell(text string) string {
 	text = strings.NewReplacer("\n", " ", "\t", " ").Replace(text)
 	return ansi.Truncate(proc.Plain(text), 100, "…")
@@ -48,7 +48,7 @@ func Cell(text string) string {
 // Age returns the time since at.
 func Age(at, now time.Time) string { return timespan.Short(max(0, now.Sub(at)).Truncate(time.Second)) }
 
-// BoldHeader returns what paints the header of a Table, and nothing else.
+// BoldHeader returns a cell function for Table that paints only the header.
 func BoldHeader(p Paint) func(row, column int, text string) string {
 	return func(row, _ int, text string) string {
 		if row == 0 {
@@ -58,7 +58,7 @@ func BoldHeader(p Paint) func(row, column int, text string) string {
 	}
 }
 
-// PlainLines returns the lines of a text without what would act on a terminal.
+// PlainLines returns the lines of a text without control sequences.
 func PlainLines(text string) []string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	for i, line := range lines {
@@ -67,7 +67,7 @@ func PlainLines(text string) []string {
 	return lines
 }
 
-// PlainText returns a text of several lines without what would act on a terminal.
+// PlainText returns a text of several lines without control sequences.
 func PlainText(text string) string { return strings.Join(PlainLines(text), "\n") }
 
 // Plural returns a number of things, such as "2 agents".
@@ -78,8 +78,7 @@ func Plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Shorten cuts text in its middle, so that both its beginning and its end, in
-// which names differ, can be read.
+// Shorten cuts text in its middle. Both ends stay readable, because names differ there.
 func Shorten(text string, width int) string {
 	all := ansi.StringWidth(text)
 	if width <= 0 || all <= width {
@@ -97,7 +96,7 @@ func UntilText(at *time.Time, now time.Time) string {
 		return "-"
 	case !at.After(now):
 		return "now"
-	case at.Year()-now.Year() > 100: // which no duration can hold for long
+	case at.Year()-now.Year() > 100: // close to the limit of time.Duration
 		return fmt.Sprintf("in %d years", at.Year()-now.Year())
 	}
 	return "in " + timespan.Short(at.Sub(now))
@@ -119,7 +118,7 @@ func WrapLines(lines []string, width int) []string {
 	return rows
 }
 
-// Clock returns a time of day, with the date unless it is today's.
+// Clock returns the time of day, with the date unless it is today.
 func Clock(at, now time.Time) string {
 	at = at.Local()
 	if at.Format(time.DateOnly) == now.Local().Format(time.DateOnly) {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Size returns the width of a terminal in columns, 0 if it is unknown, and whether w is a
-// terminal that shows text as it is written.
+// Size returns the width of a terminal in columns, 0 if it is unknown. ok reports whether w is a
+// terminal that interprets control sequences.
 func Size(w io.Writer) (width int, ok bool) {
 	f, isFile := w.(*os.File)
 	if !isFile || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
@@ -26,7 +26,7 @@ func Size(w io.Writer) (width int, ok bool) {
 // Paint colours text, or leaves it as it is.
 type Paint struct{ On bool }
 
-// NewPaint paints on a terminal, unless NO_COLOR asks not to (no-color.org).
+// NewPaint colours text on a terminal, unless NO_COLOR is set (no-color.org).
 func NewPaint(tty bool) Paint { return Paint{tty && os.Getenv("NO_COLOR") == ""} }
 
 // SGR wraps text in a Select Graphic Rendition sequence.

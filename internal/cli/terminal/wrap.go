@@ -6,9 +6,9 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Wrap breaks a line of text at spaces so that no part is wider than width, if width is
-// positive. Continuations are indented by hang columns. It breaks neither commands of
-// coppice nor words that are wider than a line.
+// Wrap breaks a line of text at spaces so that no part is wider than width, if width is positive.
+// Continuation lines are indented by hang columns. Commands of coppice, which users copy, and words
+// wider than a line are not broken.
 func Wrap(line string, hang, width int) []string {
 	if width <= 0 || ansi.StringWidth(line) <= width {
 		return []string{line}
@@ -18,7 +18,7 @@ func Wrap(line string, hang, width int) []string {
 	hang = min(max(hang, lead), width/2)
 	var lines []string
 	current, column := strings.Repeat(" ", lead), lead
-	empty := true // nothing but the indentation is there
+	empty := true // current has only the indentation
 	for _, piece := range splitUnbreakable(text) {
 		n := ansi.StringWidth(piece)
 		if !empty && column+1+n > width {
@@ -33,8 +33,8 @@ func Wrap(line string, hang, width int) []string {
 	return append(lines, current)
 }
 
-// splitUnbreakable splits text at its spaces, except within a command of coppice: that ends
-// with its line, or in front of a comma, a semicolon or a closing parenthesis.
+// splitUnbreakable splits text at spaces, except within a command of coppice. A command ends with
+// its line, or before a comma, a semicolon or a closing parenthesis.
 func splitUnbreakable(text string) (pieces []string) {
 	command := false
 	for word := range strings.SplitSeq(text, " ") {

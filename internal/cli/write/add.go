@@ -54,7 +54,7 @@ running daemon reads the new file by itself.`,
 	return cmd
 }
 
-// addAidefiles adds tables to the file at path, which may not exist yet.
+// addAidefiles adds an agent table for each directory to the file at path, which may not exist yet.
 func addAidefiles(s *command.Streams, path string, dirs []string) error {
 	before, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -110,7 +110,7 @@ func addAidefiles(s *command.Streams, path string, dirs []string) error {
 	return nil
 }
 
-// aidefileOf is the Aidefile that an argument means.
+// aidefileOf returns the Aidefile that an argument names.
 func aidefileOf(dir string) (string, error) {
 	info, err := os.Stat(dir)
 	switch {
@@ -132,7 +132,7 @@ func aidefileOf(dir string) (string, error) {
 	return path, nil
 }
 
-// listedAidefiles are those that the file names already, with their agents.
+// listedAidefiles returns the Aidefiles in the configuration, with the names of their agents.
 func listedAidefiles(path string, isNew bool) (map[string]string, error) {
 	listed := map[string]string{}
 	if isNew {
@@ -140,7 +140,7 @@ func listedAidefiles(path string, isNew bool) (map[string]string, error) {
 	}
 	l, err := config.LoadUnchecked(path)
 	if l.Tree == nil {
-		// A file without agents is about to get its first ones; anything else is wrong.
+		// A file without agents is fine here, since some are about to be added.
 		if bad, ok := errors.AsType[config.Errors](err); ok && len(bad) == 1 &&
 			strings.HasPrefix(bad[0].Message, "nothing to run") {
 			return listed, nil
@@ -155,8 +155,8 @@ func listedAidefiles(path string, isNew bool) (map[string]string, error) {
 	return listed, nil
 }
 
-// replaceChecked writes a new version of a file in place of it, if it is valid.
-// It is checked where it will be, as paths in it are relative to that.
+// replaceChecked replaces a file if the new text is valid. It validates a draft in the same
+// directory, because paths in the file are relative to it.
 func replaceChecked(path, text string, isNew bool) error {
 	mode := fs.FileMode(0o644)
 	target := path

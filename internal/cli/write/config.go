@@ -28,7 +28,7 @@ from.`,
 	return cmd
 }
 
-// configuration is the whole configuration as JSON.
+// configuration is the JSON output of config show.
 type configuration struct {
 	Files    []string        `json:"files"`
 	Revision string          `json:"revision"`

@@ -26,7 +26,7 @@ not changed.`,
 			if len(args) == 1 {
 				dir = args[0]
 			}
-			flag := "" // what the other commands need to find it
+			flag := "" // the flag with which other commands find the file
 			if filepath.Clean(dir) != "." {
 				flag = " -f " + filepath.Join(dir, config.FileName)
 			}
@@ -43,7 +43,7 @@ not changed.`,
 			}
 			_, err = f.WriteString(config.Template)
 			if err := errors.Join(err, f.Close()); err != nil {
-				os.Remove(path) // half a file would be in the way of the next try
+				os.Remove(path) // a partial file would block the next attempt
 				return err
 			}
 			fmt.Fprintf(s.Out, "wrote %s; run it with: coppice run%s\n", path, flag)

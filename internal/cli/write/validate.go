@@ -52,24 +52,24 @@ starting anything. Each error is one line, FILE:LINE:COLUMN; the exit code is th
 	return cmd
 }
 
-// validation is what validate --json prints.
+// validation is the JSON output of validate.
 type validation struct {
 	File        string  `json:"file"`
 	Valid       bool    `json:"valid"`
 	Agents      int     `json:"agents"`      // a pool counts as one
-	Pools       int     `json:"pools"`       // of the agents
-	Supervisors int     `json:"supervisors"` // without the root
+	Pools       int     `json:"pools"`       // how many of the agents are pools
+	Supervisors int     `json:"supervisors"` // excluding the root
 	Orders      int     `json:"orders"`
 	Errors      []fault `json:"errors"`
-	Warnings    []fault `json:"warnings"` // what is not supported
+	Warnings    []fault `json:"warnings"` // settings that are not supported
 
 	notices []*config.Notice
 }
 
-// fault is one fault of a file.
+// fault is an error or warning about a file.
 type fault struct {
 	File    string `json:"file"`
-	Line    int    `json:"line"`   // from 1; 0 where it is the file as a whole
+	Line    int    `json:"line"`   // from 1; 0 for the whole file
 	Column  int    `json:"column"` // from 1, in characters; 0 with line 0
 	Key     string `json:"key,omitempty"`
 	Message string `json:"message"`
@@ -106,7 +106,7 @@ func validate(path string) (validation, error) {
 	return v, err
 }
 
-// summary says what is in a file, in words.
+// summary counts the contents of the file in words.
 func (v validation) summary() string {
 	text := terminal.Plural(v.Agents, "agent")
 	if v.Pools > 0 {
