@@ -11,8 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 )
 
-// Wrong arguments are refused in our own words, which say what to do, and not
-// in those of the library.
+// Invalid arguments are rejected with our own helpful errors, not with those of cobra.
 func TestWrongArguments(t *testing.T) {
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
@@ -36,7 +35,7 @@ func TestWrongArguments(t *testing.T) {
 	var out bytes.Buffer
 	root := newRoot(&command.Streams{Out: &out, Err: &out}, nil)
 	for _, cmd := range root.Commands() {
-		if cmd.Name() != "completion" { // the library's own
+		if cmd.Name() != "completion" { // of cobra itself
 			walk(cmd)
 		}
 	}

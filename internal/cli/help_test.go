@@ -13,10 +13,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 )
 
-// terminalWidth is the width of the narrowest terminal that help is written for.
+// terminalWidth is the width of the narrowest terminal that help must fit.
 const terminalWidth = 80
 
-// eachCommand calls do with each command, hidden ones too.
+// eachCommand calls do with each command, including hidden ones.
 func eachCommand(cmd *cobra.Command, do func(*cobra.Command)) {
 	do(cmd)
 	for _, sub := range cmd.Commands() {
@@ -24,7 +24,7 @@ func eachCommand(cmd *cobra.Command, do func(*cobra.Command)) {
 	}
 }
 
-// helpOf returns what --help of a command prints.
+// helpOf returns the output of --help.
 func helpOf(cmd *cobra.Command) string {
 	var out bytes.Buffer
 	cmd.SetOut(&out)
@@ -34,14 +34,13 @@ func helpOf(cmd *cobra.Command) string {
 	return out.String()
 }
 
-// Verbs that the one-line description of a command may begin with.
+// shortVerbs are the verbs that short descriptions begin with.
 var shortVerbs = strings.Fields(`Add Answer Archive Ask Attach Check Claim Close Comment Compare Copy
 	Disable Drain Edit Enable Export Fire Forget Format Generate Import Install Keep List Open Print Read Reconcile
 	Record Release Reload Remove Report Request Reset Restart Restore Resume Retry Run Send Serve Set Show Start Stop Suspend
 	Test Watch Write`)
 
-// The help of every command fits a terminal of 80 columns, and its description says
-// in a few words what it does.
+// Each help text fits 80 columns, and each short description is brief and begins with a verb.
 func TestHelpTexts(t *testing.T) {
 	t.Parallel()
 	root := newRoot(&command.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, nil)
@@ -69,8 +68,7 @@ func TestHelpTexts(t *testing.T) {
 	}
 }
 
-// The list of commands has a heading for each thing that one does, with the
-// commands in the order of groups; each command is under exactly one of them.
+// Help lists the groups and their commands in order; each visible command is in exactly one group.
 func TestHelpGroups(t *testing.T) {
 	t.Parallel()
 	root := newRoot(&command.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, nil)
@@ -105,8 +103,8 @@ func TestHelpGroups(t *testing.T) {
 	}
 }
 
-// Each constructor builds the command whose names it has, and a run that names the command
-// directly builds no other one.
+// Each constructor builds the command with its names. Arguments that begin with a name need no
+// other constructor.
 func TestConstructors(t *testing.T) {
 	t.Parallel()
 	s := &command.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}

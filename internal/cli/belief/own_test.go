@@ -13,7 +13,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// A removal whose answer was lost is done again; that the belief is gone by then is no error.
+// A removal is repeated if its answer was lost. The repetition succeeds even though the belief is
+// already gone.
 func TestRemoveAgain(t *testing.T) {
 	dir, err := os.MkdirTemp("", "own")
 	if err != nil {

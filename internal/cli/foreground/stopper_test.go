@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// stops counts how often a fleet is asked to stop.
+// stops counts the Stop(false) calls of a fleet.
 type stops int
 
 func (n *stops) Stop(keep bool) {
@@ -20,20 +20,20 @@ func TestStopper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fleet stops
 		s, ctx := NewStopper()
-		s.Signal(15) // before there is a fleet
+		s.Signal(15) // before the fleet is set
 		if s.First() != 15 || ctx.Err() == nil {
 			t.Errorf("first %v, asked %v", s.First(), ctx.Err())
 		}
 		s.Control(&fleet)
 		time.Sleep(repeatTime)
-		if s.Signal(2) || s.Kills() || fleet != 0 { // still the same wish
+		if s.Signal(2) || s.Kills() || fleet != 0 { // counts as the same signal
 			t.Error("that killed")
 		}
 		time.Sleep(time.Nanosecond)
 		if !s.Signal(2) || !s.Kills() || s.First() != 15 {
 			t.Error("that did not kill")
 		}
-		if fleet != 2 { // the second one kills, whether or not the first has come already
+		if fleet != 2 { // two calls kill, whether or not the first has arrived yet
 			t.Errorf("asked %d times, want twice", fleet)
 		}
 

@@ -33,7 +33,7 @@ func TestDetachKeys(t *testing.T) {
 	}
 }
 
-// chunks is a reader of at most so many bytes at a time.
+// chunks is a reader that returns at most n bytes at a time.
 type chunks struct {
 	text string
 	n    int

@@ -137,18 +137,18 @@ type logPrinter struct {
 	paint  terminal.Paint
 	times  bool
 	follow bool
-	live   bool              // what comes is new
-	prefix bool              // lines say whose they are
-	width  int               // of the prefix
-	colour map[string]string // of agents
-	ends   map[string]string // that are printed only if something follows
-	begun  map[string]bool   // agents of which something was printed
+	live   bool              // past lines are done; new ones follow
+	prefix bool              // lines begin with the path
+	width  int               // width of the prefix
+	colour map[string]string // colours of agents
+	ends   map[string]string // separators to print only if more output follows
+	begun  map[string]bool   // agents that have printed output
 }
 
 // maxPrefix bounds the width to which prefixes are aligned.
 const maxPrefix = 40
 
-// logColours are those of prefixes, one agent after the other.
+// logColours are the colours of prefixes, in turn.
 var logColours = [...]string{"36", "33", "32", "35", "34", "96", "93", "92", "95", "94"}
 
 func newLogPrinter(ctx context.Context, c *api.Client, s *command.Streams, q output.Query) (*logPrinter, error) {
@@ -202,7 +202,7 @@ func (p *logPrinter) print(l output.Line) error {
 	}
 	p.begun[l.Path] = true
 	if p.times {
-		at := fmt.Sprintf("%-29s", "-") // it is not known
+		at := fmt.Sprintf("%-29s", "-") // the time is unknown
 		if !l.Time.IsZero() {
 			at = l.Time.Local().Format("2006-01-02T15:04:05.000Z07:00")
 		}
@@ -219,7 +219,7 @@ func (p *logPrinter) print(l output.Line) error {
 	}
 	text := proc.Plain
 	if p.tty {
-		text = proc.OnScreen // what was overwritten is only in pipes
+		text = proc.OnScreen // terminals do not show overwritten text
 	}
 	b.WriteString(text(l.Line) + "\n")
 	_, err := io.WriteString(p.out, b.String())

@@ -50,8 +50,7 @@ func TestCheckPattern(t *testing.T) {
 	}
 }
 
-// What separates two incarnations is between lines. When they are followed, what
-// happens from then on is shown in any case.
+// Separators of incarnations appear between lines. When following, new ones always appear.
 func TestLogPrinter(t *testing.T) {
 	at := time.Now()
 	began := func(n uint64) output.Line {

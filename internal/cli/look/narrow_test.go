@@ -14,8 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/status/statustest"
 )
 
-// On a narrow terminal a list keeps what somebody looks for: the state, the
-// reason and what comes next.
+// On a narrow terminal a list keeps the state, the reason and the next start.
 func TestNarrow(t *testing.T) {
 	nodes, _ := statustest.Sample().Nodes(t.Context(), "")
 	names := func(columns []show.Column) string {

@@ -10,10 +10,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/project"
 )
 
-// A project whose file system hangs does not keep the others from being listed.
+// A project on a hung file system does not block the list of the others.
 func TestProjectsTimeout(t *testing.T) {
 	t.Parallel()
-	// A pipe without a writer is no lock, and opening it would block.
+	// A pipe without a writer is not a lock file, and opening it would block.
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, ".coppice"), 0o700); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// TestOfflineStatus checks that status without a daemon says that the file is invalid.
+// Without a daemon, status reports that the file is invalid.
 func TestOfflineStatus(t *testing.T) {
 	t.Parallel()
 	offline := status.Status{

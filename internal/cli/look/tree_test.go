@@ -19,7 +19,7 @@ func TestBranches(t *testing.T) {
 		{"a a/b a/b/c a/b/d a/e a/e/f", "a|├─ b|│  ├─ c|│  └─ d|└─ e|   └─ f"},
 		{"a a/b a/b/c a/b/c/d a/e", "a|├─ b|│  └─ c|│     └─ d|└─ e"},
 		{"a/b a/b/c", "a/b|└─ c"},
-		// What no daemon says is no reason to panic.
+		// Nodes that no daemon returns must not panic.
 		{"a a/b/c/d", "a|└─ d"},
 		{"a/b/c a x/y", "a/b/c|a|y"},
 	} {
@@ -33,7 +33,7 @@ func TestBranches(t *testing.T) {
 	}
 }
 
-// Colours come on a terminal and nowhere else.
+// Colours appear only on a terminal, and not with NO_COLOR.
 func TestTablePainted(t *testing.T) {
 	nodes, _ := statustest.Sample().Nodes(t.Context(), "")
 	for _, no := range []string{"", "1"} {

@@ -85,7 +85,7 @@ coppice down. The log begins a new epoch.`,
 	return cmd
 }
 
-// backupFile is the argument of backup and restore.
+// backupFile requires exactly one argument.
 func backupFile(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("%s takes one argument, the file of the backup", cmd.CommandPath())

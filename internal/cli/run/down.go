@@ -54,7 +54,7 @@ and exits with 0 if there is nothing to stop.`,
 				if keep {
 					what = "the agents go on"
 				} else if report, err := shutdown.GetReport.Call(ctx, c, api.None{}); err == nil {
-					// A daemon that has ended already tells nothing.
+					// The daemon may have ended before it could answer.
 					printOverdue(s, report.Overdue)
 				}
 				if err := untilDown(ctx, c, st.Controller.PID); err != nil {
@@ -79,7 +79,7 @@ and exits with 0 if there is nothing to stop.`,
 	return cmd
 }
 
-// printOverdue lists who had to be killed.
+// printOverdue lists the agents that had to be killed.
 func printOverdue(s *command.Streams, all []shutdown.Overdue) {
 	for _, late := range all {
 		waited := time.Duration(late.Waited * float64(time.Second)).Round(100 * time.Millisecond)
@@ -87,8 +87,7 @@ func printOverdue(s *command.Streams, all []shutdown.Overdue) {
 	}
 }
 
-// alreadyDown stops what lives without a daemon, unless that is to go on, and says
-// what there was to do.
+// alreadyDown stops agents that run without a daemon, unless keep is set, and prints the result.
 func alreadyDown(ctx context.Context, r *command.Remote, s *command.Streams, keep bool) error {
 	note := "already down: no daemon is running"
 	if !keep {
@@ -102,7 +101,8 @@ func alreadyDown(ctx context.Context, r *command.Remote, s *command.Streams, kee
 	return err
 }
 
-// stopOrphans stops what lives without a daemon, and reports whether there was any.
+// stopOrphans stops agents and orders that run without a daemon, and reports whether there were
+// any.
 func stopOrphans(ctx context.Context, r *command.Remote, s *command.Streams) (any bool, err error) {
 	file, err := r.Find()
 	if err == nil {
@@ -128,8 +128,8 @@ func stopOrphans(ctx context.Context, r *command.Remote, s *command.Streams) (an
 	return true, err
 }
 
-// untilDown waits until the daemon with that pid has ended: it no longer
-// answers, or another daemon does, and its process is gone.
+// untilDown waits until the daemon with a pid has ended: it no longer answers, and its process is
+// gone.
 func untilDown(ctx context.Context, c *api.Client, pid int) error {
 	gone := exitCheck(pid)
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -142,7 +142,7 @@ func untilDown(ctx context.Context, c *api.Client, pid int) error {
 			silent = errors.Is(err, api.ErrDown) || err == nil && st.Controller.PID != pid
 			deadline = time.Now().Add(10 * time.Second)
 		}
-		// It lets go of its socket before it ends, and of its lock when it ends.
+		// The daemon closes its socket before it ends, and releases its lock when it ends.
 		if silent && (gone() || time.Now().After(deadline)) {
 			return nil
 		}
@@ -154,8 +154,8 @@ func untilDown(ctx context.Context, c *api.Client, pid int) error {
 	}
 }
 
-// exitCheck returns what reports whether a process has ended, also if its parent has
-// not collected it yet, which may be never.
+// exitCheck returns a function that reports whether a process has ended. A zombie counts as ended,
+// because its parent may never reap it.
 func exitCheck(pid int) (gone func() bool) {
 	id, unknown := proc.Identify(pid)
 	return func() bool {

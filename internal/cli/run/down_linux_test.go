@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A daemon that is not collected has ended all the same.
+// A zombie counts as ended.
 func TestExitCheckOfZombie(t *testing.T) {
 	cmd := exec.Command("cat")
 	in, err := cmd.StdinPipe()

@@ -97,23 +97,23 @@ func install(s *command.Streams, path string) error {
 		"to undo it: systemctl --user disable --now "+done.name+", and remove the file")...)
 }
 
-// What has become of the file of a unit.
+// Results of writing the unit file; the argument is its path.
 const (
 	unitSame     = "%s is up to date"
 	unitWritten  = "wrote %s"
 	unitReplaced = "replaced %s"
 )
 
-// installed is what is known when a unit has been written.
+// installed describes the situation after the unit was written.
 type installed struct {
 	name   string
-	change string // a format for the name of the file
-	daemon int    // process of the daemon of the project; 0 if none runs
-	inUnit bool   // systemd runs that daemon, by this unit
-	linger bool   // the user's units go on without a session
+	change string // one of the formats above
+	daemon int    // pid of the running daemon, or 0
+	inUnit bool   // the daemon runs in this unit
+	linger bool   // the user's units run without a session
 }
 
-// steps returns what is left to do.
+// steps returns the remaining steps for the user.
 func (i installed) steps() (lines []string) {
 	switch {
 	case i.daemon == 0:
@@ -140,8 +140,8 @@ func (i installed) steps() (lines []string) {
 	return lines
 }
 
-// lingers reports whether systemd keeps the units of this user without a session.
-// It notes that in a directory.
+// lingers reports whether systemd keeps the units of this user running without a session; see
+// loginctl(1).
 func lingers() bool {
 	me, err := user.Current()
 	if err != nil {
@@ -151,14 +151,13 @@ func lingers() bool {
 	return err == nil
 }
 
-// inUnit reports whether a process with these control groups, as in /proc/PID/cgroup,
-// is in a unit.
+// inUnit reports whether these control groups, as in /proc/PID/cgroup, are in a unit.
 func inUnit(groups, name string) bool {
 	return slices.Contains(strings.FieldsFunc(groups, func(r rune) bool { return r == '/' || r == '\n' }), name)
 }
 
-// unitName is the name of a project's unit: its directory, in the characters
-// that units may have.
+// unitName returns the name of a project's unit: its directory, in the characters valid in unit
+// names.
 func unitName(dir string) string {
 	return "coppice-" + strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '.' {
@@ -168,11 +167,12 @@ func unitName(dir string) string {
 	}, strings.Trim(dir, "/")) + ".service"
 }
 
-// unitText returns the unit. systemd reads % as its own specifiers, and words as
-// a shell does. KillMode=process: agents are the daemon's to stop, and go on
-// when it is replaced. Delegate: each agent gets a control group, with limits;
-// the daemon has to be in one of its own for that, or it could not be started
-// again beside agents that live (systemd 254; before, limits are not enforced).
+// unitText returns the unit; see systemd.service(5) for its syntax.
+//
+// KillMode=process leaves the agents to the daemon, so that they survive its restart. Delegate=
+// lets the daemon give each agent a control group with limits. The daemon must then run in a group
+// of its own (DelegateSubgroup=, systemd 254): otherwise it could not start again while agents run.
+// Older versions of systemd do not enforce the limits.
 func unitText(dir, exe, file, path string) (string, error) {
 	for _, p := range []string{dir, exe, file} {
 		if unfitForUnit(p) {
@@ -205,8 +205,7 @@ WantedBy=default.target
 
 func workingDirectory(dir string) string { return "WorkingDirectory=" + escapeUnit(dir) + "\n" }
 
-// unitPath returns the directories of a PATH that a unit can have: those that mean
-// the same wherever a program is started.
+// unitPath returns the directories of a PATH that can be written to a unit, without relative ones.
 func unitPath(path string) string {
 	var dirs []string
 	for _, dir := range filepath.SplitList(path) {
@@ -217,8 +216,8 @@ func unitPath(path string) string {
 	return strings.Join(dirs, string(filepath.ListSeparator))
 }
 
-// unfitForUnit reports whether a path would end its line in a unit, or be read as
-// another one: systemd takes text in UTF-8, and cuts spaces off its end.
+// unfitForUnit reports whether a unit cannot hold a path: it would end the line, or be read as
+// another path.
 func unfitForUnit(path string) bool {
 	return !utf8.ValidString(path) || strings.ContainsFunc(path, unicode.IsControl) ||
 		strings.HasSuffix(path, `\`) || strings.TrimSpace(path) != path
@@ -226,7 +225,7 @@ func unfitForUnit(path string) bool {
 
 func escapeUnit(text string) string { return strings.ReplaceAll(text, "%", "%%") }
 
-// quoteUnit quotes a word; in commands, systemd reads $ as a variable.
+// quoteUnit quotes a word for a unit. In commands, systemd expands $.
 func quoteUnit(word string, command bool) string {
 	word = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%").Replace(word)
 	if command {

@@ -44,7 +44,7 @@ its last valid version.`,
 	return cmd
 }
 
-// patrol has a daemon compare its agents with the file, and prints what it did or would do.
+// patrol requests a reconciliation, and prints what it did or would do.
 func patrol(ctx context.Context, s *command.Streams, c *api.Client, dry bool) error {
 	round, err := pool.Patrol.Call(ctx, c, pool.PatrolRequest{DryRun: dry})
 	if err != nil {
@@ -53,8 +53,8 @@ func patrol(ctx context.Context, s *command.Streams, c *api.Client, dry bool) er
 	return errors.Join(printRound(s, round), rejectedFile(ctx, c))
 }
 
-// refusedFile is the error that what a round was about is not what the file says
-// now, as that is at fault.
+// rejectedFile returns an error if the file has errors: the reconciliation used its last valid
+// version.
 func rejectedFile(ctx context.Context, c *api.Client) error {
 	st, err := status.Get.Call(ctx, c, api.None{})
 	if err == nil && st.Config.LastError != "" {

@@ -1,4 +1,4 @@
-// Package run has the commands that start and end a daemon, and look after what it keeps.
+// Package run has the commands that start and stop a daemon, and manage its state.
 package run
 
 import (
@@ -81,19 +81,19 @@ standard output, events of its supervisors to standard error. The exit codes are
 	return cmd
 }
 
-// view shows a run. Its methods may be called from many goroutines.
+// view shows a run. Its methods may be called concurrently.
 type view interface {
 	Event(e supervisor.Event)
 	Output(path string, incarnation uint64, line proc.Line)
-	// Order shows an event about an Order.
+	// Order shows an event of an order.
 	Order(e event.Event)
 	// Watch shows the fleet until ctx is done.
 	Watch(ctx context.Context, c *daemon.Controller)
-	// Close shows what is left to show, then the summary.
+	// Close shows remaining output, and then the summary.
 	Close(summary []string) error
 }
 
-// run runs a fleet from its start to its end.
+// run runs a fleet to its end.
 func run(s *command.Streams, path string, trace sage.Trace) error {
 	to, closeTrace, err := trace.Open(s)
 	if err != nil {
@@ -129,7 +129,7 @@ func run(s *command.Streams, path string, trace sage.Trace) error {
 	if err := v.Close(sum.lines()); err != nil && failed == nil {
 		failed = fmt.Errorf("writing to the standard output: %w", err)
 	}
-	if bad, ok := errors.AsType[config.Errors](failed); ok { // as validate says it
+	if bad, ok := errors.AsType[config.Errors](failed); ok { // in the format of validate
 		fmt.Fprintln(s.Err, bad)
 		return command.Exit(command.ExitConfig, nil)
 	}
@@ -142,11 +142,11 @@ func run(s *command.Streams, path string, trace sage.Trace) error {
 	return failed
 }
 
-// showOrders shows what becomes of orders from the beginning of a run on.
+// showOrders shows the events of orders since the start of a run.
 func showOrders(ctx context.Context, c *daemon.Controller, began time.Time, v view) {
 	for e, err := range c.Events(ctx, event.Query{Filter: event.Filter{Types: []string{"order.*"}}, Follow: true}) {
 		if err != nil {
-			return // at the end; what the log has to say of itself is not for here
+			return // the run has ended; errors of the event log are not shown
 		}
 		if strings.HasPrefix(string(e.Type), "order.") && !e.Time.Before(began) {
 			v.Order(e)
@@ -154,10 +154,9 @@ func showOrders(ctx context.Context, c *daemon.Controller, began time.Time, v vi
 	}
 }
 
-// serve is the daemon in this process, until its end. Signals stop the
-// fleet, in order and then brutally.
+// serve runs the daemon in this process. Signals stop the fleet, in order and then by killing.
 func serve(ctx context.Context, stop *foreground.Stopper, o daemon.ServeOptions) error {
-	release := stop.Listen() // before the first agent: no signal may leave one behind
+	release := stop.Listen() // before the first agent starts, so that no signal leaves one behind
 	defer release()
 	up := o.Up
 	o.Version = command.Version()
@@ -166,13 +165,13 @@ func serve(ctx context.Context, stop *foreground.Stopper, o daemon.ServeOptions)
 		up(c, socket)
 	}
 	err := daemon.Serve(ctx, o)
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil { // asked to end before it had begun
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil { // stopped before it had started
 		return nil
 	}
 	return coded(err)
 }
 
-// newView chooses how a run is shown.
+// newView returns the view for the flags and the terminal.
 func newView(s *command.Streams, stop *foreground.Stopper) view {
 	out, ok := s.Out.(*os.File)
 	tty := ok && term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb"

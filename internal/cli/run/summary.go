@@ -13,16 +13,16 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// summary gathers from the events what is worth knowing after a run. Events
-// come from one goroutine, and lines is called after the last one.
+// summary collects what is worth knowing after a run from its events. Events come from one
+// goroutine; lines is called after the last one.
 type summary struct {
 	crashes map[string]int // by path
-	group   string         // whose failure restarted a group last
+	group   string         // supervisor of the last restart, whose siblings may follow
 	groups  map[string]int // group restarts, by the path of the supervisor
-	peers   map[string]int // siblings that these restarted, by the same
+	peers   map[string]int // siblings restarted with them, by the path of the supervisor
 	delays  int
 	longest time.Duration
-	whose   string // longest
+	whose   string // path of the longest delay
 	limits  []string
 }
 
@@ -70,8 +70,8 @@ func (s *summary) decided(h supervisor.EventHeader, d supervisor.Decision) {
 	}
 }
 
-// lines says what happened: a line each for groups, delays and limits, if
-// there were any, or else one for the failures.
+// lines returns a line each for group restarts, delays and limits. If there were none, it returns
+// one for failures.
 func (s *summary) lines() []string {
 	var out []string
 	if len(s.groups) > 0 {
@@ -95,7 +95,7 @@ func (s *summary) lines() []string {
 	return out
 }
 
-// counted lists paths with their counts, most first.
+// counted lists paths with their counts, the highest first.
 func counted(m map[string]int) string {
 	paths := slices.SortedFunc(maps.Keys(m), func(a, b string) int {
 		return cmp.Or(m[b]-m[a], strings.Compare(a, b))

@@ -80,7 +80,7 @@ uses their last results.`,
 	return cmd
 }
 
-// upDry says what a daemon would do, or has to do if there is one.
+// upDry prints what a daemon would do first, or what a running daemon is about to do.
 func upDry(s *command.Streams, path string) error {
 	p, err := project.Open(path)
 	if err != nil {
@@ -106,29 +106,27 @@ func upDry(s *command.Streams, path string) error {
 	return patrol(ctx, s, client, true)
 }
 
-// previewTimeout bounds the wait for a daemon.
+// previewTimeout bounds the call of a running daemon.
 const previewTimeout = 30 * time.Second
 
-// readyFD is where a daemon in the background reports to the command that
-// started it: the descriptor after the standard ones.
+// readyFD is the descriptor on which a background daemon reports to the command that started it.
 const (
 	readyFD  = 3
 	readyEnv = "COPPICE_READY_FD"
 )
 
-// readyReport is what it says there, one line of JSON.
+// readyReport is that report, one line of JSON.
 type readyReport struct {
 	Message string             `json:"message"`
-	Unwell  []status.Attention `json:"unwell,omitempty"` // what is not well
+	Unwell  []status.Attention `json:"unwell,omitempty"` // problems
 	Code    int                `json:"code"`
-	Holder  int                `json:"holder,omitempty"` // process of another daemon, which has the project
+	Holder  int                `json:"holder,omitempty"` // pid of another daemon that holds the project
 }
 
-// readyDelay is how long a daemon waits before it reports, for agents that end
-// at once.
+// readyDelay is how long a daemon waits before its report, to notice agents that exit at once.
 const readyDelay = 500 * time.Millisecond
 
-// up is the daemon.
+// up runs the daemon.
 func up(s *command.Streams, path string) error {
 	report := func(readyReport) {}
 	if os.Getenv(readyEnv) == fmt.Sprint(readyFD) {
@@ -144,7 +142,7 @@ func up(s *command.Streams, path string) error {
 	logger := slog.New(slog.NewTextHandler(s.Err, nil))
 	printing, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	to, closeTrace, err := sage.Trace{}.Open(s) // as the environment says
+	to, closeTrace, err := sage.Trace{}.Open(s) // the environment may ask for a trace
 	if err != nil {
 		return err
 	}
@@ -159,7 +157,7 @@ func up(s *command.Streams, path string) error {
 		Ready: func(c *daemon.Controller) {
 			select {
 			case <-time.After(readyDelay):
-			case <-c.Ended(): // which is reported as an error
+			case <-c.Ended(): // reported as an error below
 				return
 			}
 			r := readyReport{Message: "up"}
@@ -179,7 +177,7 @@ func up(s *command.Streams, path string) error {
 	return err
 }
 
-// coded gives errors of the configuration their exit code.
+// coded adds the exit code to configuration errors.
 func coded(err error) error {
 	if _, ok := errors.AsType[config.Errors](err); ok {
 		return command.Exit(command.ExitConfig, err)
@@ -187,7 +185,7 @@ func coded(err error) error {
 	return err
 }
 
-// printEvents prints what happens under a controller, from its beginning, a line each.
+// printEvents prints the events of a controller, a line each.
 func printEvents(ctx context.Context, w io.Writer, c *daemon.Controller) {
 	for e, err := range c.Events(ctx, event.Query{After: c.Before(), Follow: true}) {
 		if err != nil {
@@ -197,7 +195,7 @@ func printEvents(ctx context.Context, w io.Writer, c *daemon.Controller) {
 	}
 }
 
-// summaryOf returns the fleet in a line.
+// summaryOf summarizes the fleet in a line.
 func summaryOf(c *daemon.Controller, st status.Status) string {
 	total := 0
 	for _, n := range st.Summary {
@@ -218,10 +216,11 @@ func summaryOf(c *daemon.Controller, st status.Status) string {
 	return line
 }
 
-// maxStopped is how many paths a summary names.
+// maxStopped is how many paths stoppedByHand returns.
 const maxStopped = 5
 
-// stoppedByHand returns the paths of what only a start brings back; without what is in a supervisor that was stopped.
+// stoppedByHand returns the paths of nodes that only a start brings back, without those in a
+// stopped supervisor.
 func stoppedByHand(c *daemon.Controller) (paths []string) {
 	nodes, err := c.Model().Nodes(context.Background(), "")
 	if err != nil {
@@ -243,12 +242,12 @@ func stoppedByHand(c *daemon.Controller) (paths []string) {
 	return paths
 }
 
-// unwell returns what in a fleet does not run as it should, as coppice status shows it.
+// unwell returns what does not run as it should, without rejected files and open questions.
 func unwell(st status.Status) []status.Attention {
 	return slices.DeleteFunc(st.Attention, func(a status.Attention) bool { return !a.Unwell() })
 }
 
-// unwellError is the end of up -d while something is not well; nil if nothing is.
+// unwellError lists problems as the error of up -d; nil if there are none.
 func unwellError(all []status.Attention) error {
 	if len(all) == 0 {
 		return nil
@@ -265,7 +264,7 @@ func unwellError(all []status.Attention) error {
 // upDetached starts the daemon in the background and waits for its readiness.
 func upDetached(s *command.Streams, path string) error {
 	_, notices, err := load.Tree(path)
-	if err != nil { // say it here, not in a log file
+	if err != nil { // report errors here, not in the log file
 		return command.Exit(command.ExitConfig, err)
 	}
 	for _, n := range notices {
@@ -312,7 +311,7 @@ func upDetached(s *command.Streams, path string) error {
 		return fmt.Errorf("the daemon ended before it was up; see its log: %s", p.Log())
 	}
 	switch {
-	case report.Holder != 0: // it has come first
+	case report.Holder != 0: // another daemon was faster
 		cmd.Wait()
 		return alreadyUp(s, p, report.Holder)
 	case report.Code != 0:
@@ -326,8 +325,7 @@ func upDetached(s *command.Streams, path string) error {
 	return unwellError(report.Unwell)
 }
 
-// alreadyUp says that a daemon has the project, which is what was asked for, and what
-// is not well there. One that does not answer yet has nothing to say.
+// alreadyUp reports that a daemon is already running, with its problems if it answers.
 func alreadyUp(s *command.Streams, p project.Project, pid int) error {
 	const message = "%s is already up, process %d; it follows the file by itself\n"
 	if _, err := fmt.Fprintf(s.Out, message, proc.Plain(p.Dir), pid); err != nil {
@@ -346,5 +344,5 @@ func alreadyUp(s *command.Streams, p project.Project, pid int) error {
 			fmt.Fprintln(s.Out, e)
 		}
 	}
-	return nil // as with start and stop: it is what was asked for
+	return nil // the daemon is up, as requested
 }

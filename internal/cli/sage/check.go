@@ -54,14 +54,15 @@ there is an error, and 0 with warnings alone.`,
 	return cmd
 }
 
-// notFound returns the error of a command if err means that there is no usable project for path.
+// notFound returns the error of a command if err means that path has no usable project; nil
+// otherwise.
 func notFound(s *command.Streams, path string, err error) error {
 	if bad, ok := errors.AsType[config.Errors](err); ok {
 		fmt.Fprintln(s.Err, bad)
 		return command.Exit(command.ExitConfig, nil)
 	}
 	if errors.Is(err, fs.ErrNotExist) && path == "" {
-		if file, e := command.FindConfig(""); e == nil { // of a fleet, which may be meant
+		if file, e := command.FindConfig(""); e == nil { // the user may mean this fleet
 			err = fmt.Errorf("%w; this command is for Sage programs, %s is checked by: coppice validate", err,
 				filepath.Base(file))
 		}
@@ -73,7 +74,7 @@ func notFound(s *command.Streams, path string, err error) error {
 	return nil
 }
 
-// findProgram finds the program that a command is about.
+// findProgram finds the program that a path names, and prints notices about its settings.
 func findProgram(s *command.Streams, path string) (*load.Program, error) {
 	program, err := load.Find(sagehost.Projects{}, path)
 	if err := notFound(s, path, err); err != nil {
@@ -90,7 +91,7 @@ func findProgram(s *command.Streams, path string) (*load.Program, error) {
 	return program, nil
 }
 
-// reportCheck shows what was found.
+// reportCheck prints the diagnostics and the result.
 func reportCheck(s *command.Streams, program *load.Program, info *check.Info, diagnostics []diag.Diagnostic) error {
 	errs, warnings := 0, 0
 	for _, d := range diagnostics {
@@ -130,8 +131,8 @@ func reportCheck(s *command.Streams, program *load.Program, info *check.Info, di
 	return err
 }
 
-// jsonDiagnostic is a diagnostic as --json shows it. Lines and columns count from 1,
-// columns in characters.
+// jsonDiagnostic is the JSON output for one diagnostic. Lines and columns count from 1, columns in
+// characters.
 type jsonDiagnostic struct {
 	File     string       `json:"file"`
 	Line     int          `json:"line"`

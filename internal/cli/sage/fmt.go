@@ -49,13 +49,13 @@ A file with errors is not changed; its errors are shown, and the exit code is 1.
 	return cmd
 }
 
-// formatting is one run of coppice sage fmt.
+// formatting is the state of one run of fmt.
 type formatting struct {
 	s               *command.Streams
 	check, diff     bool
 	changed, failed bool
 	seen            map[string]bool
-	shown           bool // a diagnostic has been shown
+	shown           bool // diagnostics were shown
 }
 
 func (f *formatting) path(path string) {
@@ -101,7 +101,7 @@ func (f *formatting) file(path string) {
 	f.note(path, c.Before, c.After)
 }
 
-// input formats the standard input.
+// input formats standard input.
 func (f *formatting) input() {
 	text, err := load.ReadAll(f.s.In)
 	if err != nil {
@@ -122,7 +122,7 @@ func (f *formatting) input() {
 	}
 }
 
-// note tells that a file has been changed, or would be.
+// note reports that a file was changed, or would be.
 func (f *formatting) note(name, before, after string) {
 	f.changed = true
 	name = proc.Plain(name)

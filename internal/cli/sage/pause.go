@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// pauseTimeout is how long Ctrl-Z waits for agents that have something to do before.
+// pauseTimeout bounds how long Ctrl-Z waits for the pause handlers of agents.
 const pauseTimeout = time.Second
 
-// pauser is what can be told that its process is about to be stopped.
+// pauser is a program that can prepare for a stop of its process.
 type pauser interface {
 	Pause(context.Context)
 	Resume()
 }
 
-// pauseOnStop lets the agents of a program know when their process is stopped by
-// SIGTSTP (Ctrl-Z): they pause before that, and resume when it goes on.
+// pauseOnStop pauses the agents of a program before SIGTSTP (Ctrl-Z) stops the process, and resumes
+// them when it continues.
 func pauseOnStop(on pauser) (release func()) {
 	stops, goesOn := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(stops, syscall.SIGTSTP)
@@ -36,7 +36,7 @@ func pauseOnStop(on pauser) (release func()) {
 			cancel()
 			signal.Notify(goesOn, syscall.SIGCONT)
 			if syscall.Kill(os.Getpid(), syscall.SIGSTOP) == nil {
-				select { // it is stopped a moment after that
+				select { // the stop takes effect a moment later
 				case <-goesOn:
 				case <-quit:
 				}

@@ -27,16 +27,16 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Trace say whether a Sage program is traced, and where to.
+// Trace holds the flags that trace a Sage program.
 type Trace struct {
 	on   bool
 	file string
 }
 
-// Variables that ask for a trace, as flags do.
+// Environment variables for the same.
 const (
-	traceEnv     = "SAGE_TRACE"      // not empty and not 0: to the error output
-	traceFileEnv = "SAGE_TRACE_FILE" // a file
+	traceEnv     = "SAGE_TRACE"      // any value except 0: trace to standard error
+	traceFileEnv = "SAGE_TRACE_FILE" // the file to append the trace to
 )
 
 func (t *Trace) Add(cmd *cobra.Command) {
@@ -46,7 +46,8 @@ func (t *Trace) Add(cmd *cobra.Command) {
 	cmd.MarkFlagFilename("trace-file")
 }
 
-// Open opens where the trace goes; nil without a trace.
+// Open opens the output of the trace, which is nil without one, and returns a function that closes
+// it.
 func (t Trace) Open(s *command.Streams) (io.Writer, func() error, error) {
 	if file := cmp.Or(t.file, os.Getenv(traceFileEnv)); file != "" {
 		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
@@ -61,7 +62,7 @@ func (t Trace) Open(s *command.Streams) (io.Writer, func() error, error) {
 	return nil, func() error { return nil }, nil
 }
 
-// AtMostOne refuses more than one argument.
+// AtMostOne accepts no argument or one.
 func AtMostOne(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return fmt.Errorf("%d arguments, expected one file or directory; see %s --help", len(args), cmd.CommandPath())
@@ -69,7 +70,7 @@ func AtMostOne(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// validProgram finds and checks the program that a command runs; it shows what is wrong.
+// validProgram finds and checks a program, and shows its errors and warnings.
 func validProgram(s *command.Streams, path string) (*load.Program, *check.Info, error) {
 	program, err := findProgram(s, path)
 	if err != nil {
@@ -90,26 +91,25 @@ func validProgram(s *command.Streams, path string) (*load.Program, *check.Info, 
 	return program, info, nil
 }
 
-// sageView shows a Sage program: what it prints as it is, and what
-// supervisors do next to it.
+// sageView shows a running Sage program: its output, and the events of its supervisors.
 type sageView struct {
-	json  *foreground.JSONView // nil for people
+	json  *foreground.JSONView // nil without --json
 	out   foreground.LineWriter
 	err   foreground.LineWriter
-	tty   bool // of the output
+	tty   bool // the output is a terminal
 	paint terminal.Paint
 	alone bool // an agent without a supervisor of its own
 	root  string
 }
 
-// Write takes what the program prints: one line, with its end.
+// Write receives one line of program output, with its newline.
 func (v *sageView) Write(p []byte) (int, error) {
 	text := strings.TrimSuffix(string(p), "\n")
 	switch {
 	case v.json != nil:
 		v.json.Put(foreground.Record{Time: time.Now(), Type: "agent.output", Path: v.root, Message: text,
 			Data: foreground.OutputData("stdout", false)})
-	case v.tty: // it may come from a model
+	case v.tty: // a model may have written it
 		for line := range strings.SplitSeq(text, "\n") {
 			v.out.WriteLine(proc.Plain(line))
 		}
@@ -119,7 +119,7 @@ func (v *sageView) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// output takes what a process writes that is a child of the program.
+// output receives output of a child process of the program.
 func (v *sageView) output(path string, incarnation uint64, line proc.Line) {
 	if v.json != nil {
 		v.json.Output(path, incarnation, line)
@@ -154,7 +154,7 @@ func (v *sageView) close() error {
 	return v.out.Close()
 }
 
-// Run runs a Sage program from its start to its end.
+// Run runs a Sage program to its end.
 func Run(s *command.Streams, path string, trace Trace) error {
 	program, info, err := validProgram(s, path)
 	if err != nil {

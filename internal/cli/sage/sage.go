@@ -1,4 +1,4 @@
-// Package sage has the commands about programs in Sage, and runs them.
+// Package sage has the commands for Sage programs.
 package sage
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/lsp"
 )
 
-// New groups the commands for people who write Sage programs.
+// New returns the group of commands for Sage programs.
 func New(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sage",
@@ -40,8 +40,7 @@ completion, definition, references, rename, formatting and symbols. Editors star
 themselves.`,
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			// The standard input cannot be closed while it is read; what is in
-			// between can.
+			// A blocked read of standard input cannot be cancelled, but a pipe can be closed.
 			in, from := io.Pipe()
 			go func() {
 				_, err := io.Copy(from, s.In)
@@ -54,7 +53,7 @@ themselves.`,
 		},
 	}
 	cmd.Flags().BoolVar(&stdio, "stdio", true, "use the standard input and output, which is all there is")
-	_ = cmd.Flags().MarkHidden("stdio") // editors add it to whatever they start
+	_ = cmd.Flags().MarkHidden("stdio") // editors pass it to every language server
 	return cmd
 }
 

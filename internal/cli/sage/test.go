@@ -45,7 +45,7 @@ has errors.`,
 	return cmd
 }
 
-// testRun is one run of coppice sage test.
+// testRun is the state of one run of test.
 type testRun struct {
 	s              *command.Streams
 	filter         string
@@ -53,7 +53,7 @@ type testRun struct {
 	broken         bool // a program could not be tested
 }
 
-// testLine is a test as --json shows it.
+// testLine is the JSON output for one test.
 type testLine struct {
 	File       string  `json:"file"`
 	Line       int     `json:"line"`
@@ -99,7 +99,7 @@ func (t *testRun) run(path string) error {
 	return nil
 }
 
-// fail shows why a program could not be tested.
+// fail reports that a program could not be tested.
 func (t *testRun) fail(err error) {
 	t.broken = true
 	fmt.Fprintf(t.s.Err, "coppice: %s\n", proc.Plain(err.Error()))

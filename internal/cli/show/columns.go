@@ -1,5 +1,5 @@
-// Package show turns nodes of the tree, their states and events into text: the columns of ps, tree
-// and top, and the lines of events.
+// Package show formats nodes, states and events as text: the columns of ps, tree and top, and the
+// lines of events.
 package show
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// Column describes a column of a table of nodes.
+// Column is a column of a table of nodes.
 type Column struct {
 	Name string
 	Text func(i int, n status.Node, now time.Time) string
@@ -24,7 +24,7 @@ func NodeColumn(name string, text func(status.Node) string) Column {
 	return Column{name, func(_ int, n status.Node, _ time.Time) string { return text(n) }}
 }
 
-// TreeColumns returns the columns that each picture of a tree begins with, below these names.
+// TreeColumns returns the columns that every tree begins with; names are the cells of the first.
 func TreeColumns(names []string) []Column {
 	return []Column{
 		{"NAME", func(i int, _ status.Node, _ time.Time) string { return names[i] }},
@@ -42,7 +42,8 @@ func IncarnationColumn() Column {
 	})
 }
 
-// StartsColumn shows how much of its limit a node has used up. The header names what most limits count.
+// StartsColumn shows how much of its limit a node has used. The header names what most limits
+// count.
 func StartsColumn() Column {
 	return NodeColumn("STARTS", func(n status.Node) string {
 		return proc.Plain(strings.NewReplacer(" starts", "", " restarts in a row", " in a row").Replace(n.Starts()))
@@ -54,7 +55,7 @@ func StateColumn() Column {
 	return NodeColumn("STATE", func(n status.Node) string { return proc.Plain(State(n)) })
 }
 
-// UptimeColumn shows for how long a node has been running.
+// UptimeColumn shows how long a node has been running.
 func UptimeColumn() Column { return NodeColumn("UPTIME", uptime) }
 
 // NextColumn shows when a node starts again, or why it does not.
@@ -74,14 +75,14 @@ func ReasonColumn() Column {
 			return questionText(n)
 		}
 		if n.Kind == "agent" && State(n) == StateRunning {
-			return "" // reasonText it was started, at some time
+			return "" // its reason is only why it was started
 		}
 		return reasonText(n)
 	})
 }
 
-// StatusColumn shows what agents report of themselves, and the size of pools. It is left out if
-// all cells would be empty.
+// StatusColumn shows the status texts of agents and the sizes of pools. It is left out if all cells
+// would be empty.
 func StatusColumn(nodes []status.Node) []Column {
 	if !slices.ContainsFunc(nodes, func(n status.Node) bool { return n.StatusText != "" || n.Pool != nil }) {
 		return nil

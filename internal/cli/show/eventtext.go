@@ -12,8 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// EventLine returns an event as a line for people: without its number, and without
-// the date if that is today's.
+// EventLine formats an event for people, without its number. The date is left out if it is today.
 func EventLine(e event.Event, now time.Time, p terminal.Paint) string {
 	var b strings.Builder
 	b.WriteString(p.Dim(terminal.Clock(e.Time, now)) + " " + PaintEvent(p, e.Type, proc.Plain(string(e.Type))))
@@ -26,13 +25,13 @@ func EventLine(e event.Event, now time.Time, p terminal.Paint) string {
 	if e.Message != "" {
 		b.WriteString(" " + proc.Plain(strings.ReplaceAll(e.Text(), "\n", " ")))
 	}
-	if e.Actor != "" && e.Actor != "supervisor" && e.Actor != "controller" { // whose work it is
+	if e.Actor != "" && e.Actor != "supervisor" && e.Actor != "controller" { // the usual actors
 		b.WriteString(p.Dim(" (by " + proc.Plain(e.Actor) + ")"))
 	}
 	return b.String()
 }
 
-// PaintEvent colours text by the type of an event: green is good, yellow passes, red needs a look.
+// PaintEvent colours text by event type: green for good, yellow for transitions, red for problems.
 func PaintEvent(p terminal.Paint, t event.Type, text string) string {
 	_, what, _ := strings.Cut(string(t), ".")
 	switch what {
@@ -47,7 +46,8 @@ func PaintEvent(p terminal.Paint, t event.Type, text string) string {
 	return text
 }
 
-// describe returns an event as it is stored and in words; "" if it is not worth a line.
+// describe translates an event to its stored form and a text, which is empty if the event is not
+// worth a line.
 func describe(e supervisor.Event) (event.Event, string) {
 	entry, text := journal.Translate(e)
 	if journal.Nested(e) || entry.Type == event.SupervisorEnded {
@@ -56,7 +56,7 @@ func describe(e supervisor.Event) (event.Event, string) {
 	return entry, text
 }
 
-// SupervisorLine returns an event of a supervisor as "PATH * TEXT"; "" if it is not worth a line.
+// SupervisorLine formats an event as "PATH * TEXT"; it is empty if the event is not worth a line.
 func SupervisorLine(e supervisor.Event, p terminal.Paint) string {
 	entry, text := describe(e)
 	if text == "" {
@@ -65,12 +65,12 @@ func SupervisorLine(e supervisor.Event, p terminal.Paint) string {
 	return line(entry.Path, p.Dim("*"), PaintEvent(p, entry.Type, proc.Plain(text)))
 }
 
-// OrderLine returns an event about an order in the form of those about agents.
+// OrderLine formats an event of an order like one of an agent.
 func OrderLine(e event.Event, p terminal.Paint) string {
 	return line(e.Path, p.Dim("*"), PaintEvent(p, e.Type, proc.Plain(strings.ReplaceAll(e.Text(), "\n", " "))))
 }
 
-// OutputLine returns a line of output, which is safe to show, as "PATH | TEXT".
+// OutputLine formats a line of output as "PATH | TEXT"; text must be safe to show.
 func OutputLine(path, text string, p terminal.Paint) string { return line(path, p.Dim("|"), text) }
 
 func line(path, mark, text string) string { return proc.Plain(path) + " " + mark + " " + text }

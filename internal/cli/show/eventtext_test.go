@@ -12,10 +12,10 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// header makes the event be about t/s/a.
+// header belongs to an event of t/s/a.
 var header = supervisor.EventHeader{Supervisor: "t/s", ID: "a", Incarnation: 2}
 
-// everyEvent has each type of event, and each row of limits.
+// everyEvent returns an event of each type, and with each kind of limit.
 func everyEvent() []supervisor.Event {
 	h, failed := header, supervisor.Exit{Kind: supervisor.Failure, Err: fmt.Errorf("exit code 7")}
 	root := supervisor.EventHeader{Supervisor: "t", Type: supervisor.SupervisorType}
@@ -44,7 +44,7 @@ func everyEvent() []supervisor.Event {
 	}
 }
 
-// The page about the output names every type of --json, with all its data.
+// The docs page documents each type of --json with all of its data, and no others.
 func TestTypesAreDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/output.md")

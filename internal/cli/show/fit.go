@@ -10,17 +10,15 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// expendable are the columns that a list of nodes gives up first where there is
-// no room for all. Why nodes do not run, and what comes next, stays.
+// expendable are the columns to drop first when space is short. The reason and the next start stay.
 var expendable = []string{"KIND", "PID", "INC", "STARTS", "NEXT"}
 
-// maxTextColumn is how much room a column of text is given before others have to go.
+// maxTextColumn is the width that a text column keeps before other columns are dropped.
 const maxTextColumn = 30
 
-// Narrow chooses the columns of a list that is shown once on a terminal of a
-// width, 0 if there is no bound: where it is too wide, those go first that say
-// nothing, then those that are expendable. NEXT goes only if it says nothing.
-// Text in front of other columns gets no more than its share.
+// Narrow drops columns until a table fits into width, if that is positive. Columns without
+// information go first, then expendable ones; NEXT goes only if it is empty. Text before the last
+// column is cut to its share.
 func Narrow(nodes []status.Node, columns []Column, width int) []Column {
 	if width <= 0 {
 		return columns
@@ -61,14 +59,13 @@ func Narrow(nodes []status.Node, columns []Column, width int) []Column {
 }
 
 const (
-	minNameWidth       = 16 // columns that a name has at least
-	preferredNameWidth = 24 // columns that are worth more to a name than INC
-	minTextWidth       = 14 // columns that names leave to a text, if it is that long
+	minNameWidth       = 16 // the least width of a name
+	preferredNameWidth = 24 // the width of a name before INC is shown
+	minTextWidth       = 14 // the width that names leave for a text
 )
 
-// FitColumns makes room in a table that is always as wide as the screen: names,
-// in the first column, are shortened so that what follows can be seen, and where
-// that is not enough some of the columns after them go. Texts are cut by the table.
+// FitColumns fits a table into the width of a screen. It shortens names, in the first column, to
+// leave space for texts; if that is not enough, it drops columns. The table cuts the texts.
 func FitColumns(nodes []status.Node, columns []Column, width int) []Column {
 	if width <= 0 || len(columns) == 0 {
 		return columns

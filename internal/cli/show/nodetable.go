@@ -10,16 +10,15 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// Branches draws the names of nodes, which come parents first, as a tree
-// below the first of them.
+// Branches draws the names of nodes as a tree below the first node. Parents come before their
+// children.
 func Branches(nodes []status.Node) []string {
 	names := make([]string, len(nodes))
 	if len(nodes) == 0 {
 		return names
 	}
 	base := strings.Count(nodes[0].Path, "/")
-	// From the end: a node is the last of its siblings if none was seen since
-	// the one above it.
+	// Going backwards, a node is the last sibling if no sibling was seen since its parent.
 	last := make([]bool, len(nodes))
 	seen := map[int]bool{} // by depth
 	for i := len(nodes) - 1; i >= 0; i-- {
@@ -28,7 +27,7 @@ func Branches(nodes []status.Node) []string {
 		seen[depth] = true
 		delete(seen, depth+1)
 	}
-	var above []bool // by depth: whether that branch is the last of its siblings
+	var above []bool // by depth: the branch is the last sibling
 	for i, n := range nodes {
 		depth := max(0, strings.Count(n.Path, "/")-base)
 		above = append(above[:min(max(0, depth-1), len(above))], last[i])
@@ -56,8 +55,8 @@ func Branches(nodes []status.Node) []string {
 	return names
 }
 
-// NodeTable returns a table of nodes, a line each after the header. At most so many
-// nodes are shown if most is positive; a last line says how many are not.
+// NodeTable returns a header and a line per node. If most is positive, at most that many rows are
+// shown, and a last line counts the rest.
 func NodeTable(nodes []status.Node, columns []Column, most, width int, p terminal.Paint) []string {
 	now := time.Now()
 	rows, states := make([][]string, len(nodes)), make([]string, len(nodes))
@@ -92,21 +91,21 @@ func NodeTable(nodes []status.Node, columns []Column, most, width int, p termina
 	return lines
 }
 
-// chooseRows chooses at most n rows and says how many it left out. Those that do not
-// simply run come first: they are why somebody looks. The order stays.
+// chooseRows selects at most n rows, in their order, and returns how many it hides. Nodes that are
+// not running come first: they are what users look for.
 func chooseRows(rows [][]string, states []string, n int) ([][]string, []string, int) {
 	hidden := len(rows) - n
 	if hidden <= 0 {
 		return rows, states, 0
 	}
-	n-- // for the line that says so
+	n-- // for the line that counts the hidden rows
 	notRunning := 0
 	for _, s := range states[1:] {
 		if s != StateRunning {
 			notRunning++
 		}
 	}
-	running := max(0, n-1-notRunning) // how many that run there is room for
+	running := max(0, n-1-notRunning) // how many running nodes still fit
 	chosenRows, chosenStates := rows[:1:1], states[:1:1]
 	for i, s := range states[1:] {
 		if len(chosenRows) == n {
@@ -123,5 +122,5 @@ func chooseRows(rows [][]string, states []string, n int) ([][]string, []string, 
 	return chosenRows, chosenStates, len(rows) - len(chosenRows)
 }
 
-// SortMark follows the name of the column that rows are sorted by.
+// SortMark marks the header of the sort column.
 const SortMark = "▼"

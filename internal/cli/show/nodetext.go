@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// questionText is what an agent waits for.
+// questionText returns the question that an agent waits for.
 func questionText(n status.Node) string {
 	text := n.NeedsInput.ID + ": " + n.NeedsInput.Text
 	if more := n.NeedsInput.Open - 1; more > 0 {
@@ -29,7 +29,7 @@ func uptime(n status.Node) string {
 	return "-"
 }
 
-// nextText says when a node starts again, or why it does not.
+// nextText returns when a node starts again, or why it does not.
 func nextText(n status.Node, now time.Time) string {
 	switch State(n) {
 	case NeedsInput:
@@ -43,7 +43,7 @@ func nextText(n status.Node, now time.Time) string {
 	return reasonText(n)
 }
 
-// reasonText says why a node is in its state.
+// reasonText returns why a node is in its state.
 func reasonText(n status.Node) string {
 	if n.Kind == "agent" && n.State == StateRunning && n.Loop != "" {
 		return "its last exit: " + proc.Plain(exitText(n))
@@ -51,7 +51,7 @@ func reasonText(n status.Node) string {
 	return withLastExit(n, n.Reason)
 }
 
-// exitText says how a node ended last.
+// exitText describes the last exit of a node.
 func exitText(n status.Node) string {
 	switch {
 	case n.ExitKind != supervisor.Normal.String():
@@ -62,7 +62,7 @@ func exitText(n status.Node) string {
 	return "completed: " + n.ExitError
 }
 
-// untilNextStart is the time until a node starts again, "" if it will not.
+// untilNextStart returns the time until a node starts again; empty if it will not.
 func untilNextStart(n status.Node, now time.Time) string {
 	if n.NextAt == nil || n.NextAt.IsZero() {
 		return ""
@@ -70,7 +70,7 @@ func untilNextStart(n status.Node, now time.Time) string {
 	return timespan.Short(max(0, n.NextAt.Sub(now)).Round(100 * time.Millisecond))
 }
 
-// withLastExit adds how a node that does not run has ended.
+// withLastExit appends the last exit of a node that does not run.
 func withLastExit(n status.Node, text string) string {
 	if !n.Failed || n.State == StateRunning || n.State == StateStarting || n.State == stateDegraded {
 		return proc.Plain(text)
@@ -78,13 +78,13 @@ func withLastExit(n status.Node, text string) string {
 	return strings.TrimSpace(proc.Plain(text + " (" + n.LastExit + ")"))
 }
 
-// Since returns when a node came into its state: its start if it runs, otherwise its last
-// event; zero if that is unknown.
+// Since returns when a node entered its state: its start if it runs, otherwise its last event. It
+// is zero if that is unknown.
 func Since(x status.Explanation) time.Time {
 	switch {
 	case State(x.Node) == NeedsInput:
 		return x.Node.NeedsInput.At
-	case x.Node.Loop != "" && x.Node.State != StateRunning: // for longer than since its last end
+	case x.Node.Loop != "" && x.Node.State != StateRunning: // the loop began before the last exit
 		return time.Time{}
 	case (x.Node.State == StateRunning || x.Node.State == StateStarting) && x.Node.StartedAt != nil:
 		return *x.Node.StartedAt

@@ -8,8 +8,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// TestReasonOfCrashLoop checks that an agent in a crash loop is explained by its last
-// exit while it runs, and not said to be in that loop only since its last end.
+// A running agent in a crash loop is explained by its last exit. Since does not claim that the loop
+// began only then.
 func TestReasonOfCrashLoop(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
-// The states that more than paint depends on, as the daemon spells them.
+// States of nodes in the API that more than colours depend on.
 const (
 	StateRunning   = "running"
 	StateStarting  = "starting"
@@ -25,15 +25,15 @@ const (
 	stateDegraded  = status.Degraded
 )
 
-// What is shown instead of the state of an agent that runs, where it matters more.
+// States shown instead of running, where they matter more.
 const (
-	Draining   = "draining"    // it is to finish
-	NeedsInput = "needs input" // it waits for a person
-	CrashLoop  = "crash loop"  // it fails again and again
+	Draining   = "draining"    // finishing its work
+	NeedsInput = "needs input" // waiting for a person
+	CrashLoop  = "crash loop"  // fails repeatedly
 	GivenUp    = "given up"    // its limit was reached
 )
 
-// State returns the state of a node as people see it.
+// State returns the state of a node to show to people.
 func State(n status.Node) string {
 	switch {
 	case n.Aide != nil && n.State == StateStopped:
@@ -49,7 +49,7 @@ func State(n status.Node) string {
 	return StateWords(n.State)
 }
 
-// PaintState colours text by a state: green runs, yellow passes, red needs a look.
+// PaintState colours text by state: green for running, yellow for transitions, red for problems.
 func PaintState(p terminal.Paint, state, text string) string {
 	switch StateWords(state) {
 	case StateRunning:
@@ -62,10 +62,10 @@ func PaintState(p terminal.Paint, state, text string) string {
 	return p.Dim(text)
 }
 
-// StateWords spells a state of the API for people.
+// StateWords returns a state of the API as words.
 func StateWords(state string) string { return strings.ReplaceAll(state, "_", " ") }
 
-// PoolText returns the size of a pool in a line.
+// PoolText summarizes the size of a pool in a line.
 func PoolText(p pool.Info) string {
 	if p.Retired {
 		return fmt.Sprintf("no longer in the file, %d live, %d to finish", p.Instances, p.Draining)
@@ -83,7 +83,7 @@ func PoolText(p pool.Info) string {
 	return terminal.Cell(proc.Plain(text))
 }
 
-// CheckText explains the size of a pool: the last answer of its check, and when.
+// CheckText explains the size of a pool by the last result of its check.
 func CheckText(p pool.Info, now time.Time) string {
 	ago := ""
 	if p.CheckedAt != nil {
@@ -106,8 +106,8 @@ func CheckText(p pool.Info, now time.Time) string {
 	return "its check is not asked"
 }
 
-// AttentionOf describes what is wrong: path and state, the reason and what happens next;
-// more faults of a file; the last line of output; and the command that helps.
+// AttentionOf describes a problem: path, state, reason and next start; further errors of a file;
+// the last line of output; and the command that helps.
 func AttentionOf(a status.Attention, faults []string, now time.Time, p terminal.Paint) []string {
 	if len(faults) > 0 {
 		a.Reason, faults = faults[0], faults[1:]
@@ -129,7 +129,7 @@ func AttentionOf(a status.Attention, faults []string, now time.Time, p terminal.
 	return append(lines, p.Dim("-> ")+proc.Plain(a.Command))
 }
 
-// StateCounts says how many agents are in each state.
+// StateCounts returns the number of agents in each state.
 func StateCounts(summary map[string]int, p terminal.Paint) (counts []string) {
 	for _, state := range slices.Sorted(maps.Keys(summary)) {
 		if n := summary[state]; n > 0 {

@@ -81,8 +81,8 @@ func (m *Modes) sequence(text string, final byte) {
 	}
 }
 
-// Restore resets the modes that were set, and always the text attributes, the keypad and
-// the character set.
+// Restore resets the modes that were set, and always the text attributes, the keypad and the
+// character set.
 func (m *Modes) Restore() {
 	if !m.drawn {
 		return

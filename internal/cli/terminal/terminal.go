@@ -23,7 +23,7 @@ func Size(w io.Writer) (width int, ok bool) {
 	return width, true
 }
 
-// Paint colours text, or leaves it as it is.
+// Paint colours text if it is on.
 type Paint struct{ On bool }
 
 // NewPaint colours text on a terminal, unless NO_COLOR is set (no-color.org).

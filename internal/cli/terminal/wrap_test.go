@@ -7,8 +7,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// TestWrap checks that lines break at spaces alone, that commands to copy stay whole, and
-// that nothing is wrapped where the width is unknown, as on a pipe.
+// Lines break only at spaces, commands stay whole, and nothing is wrapped if the width is unknown.
 func TestWrap(t *testing.T) {
 	t.Parallel()
 	const command = "           -> coppice logs shop/indexer-of-all-things, then coppice reset shop/indexer-of-all-things"

@@ -9,8 +9,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// topKeys are the keys of top. The help on the screen, that of the command and
-// docs/top.md are made from them, or compared with them.
+// topKeys are the keys of top. The help on the screen and of the command are generated from them,
+// and tests compare docs/top.md with them.
 type topKeys struct {
 	up, down, pageUp, pageDown, first, last, left, right key.Binding
 	log, filter, sort, wrap, help, back, quit            key.Binding
@@ -45,7 +45,7 @@ func newTopKeys() topKeys {
 	}
 }
 
-// all are all keys, as they are explained.
+// all returns all keys in the order of the help.
 func (k topKeys) all() []key.Binding {
 	return []key.Binding{
 		k.up, k.down, k.pageUp, k.pageDown, k.first, k.last, k.left, k.right,
@@ -53,8 +53,8 @@ func (k topKeys) all() []key.Binding {
 	}
 }
 
-// inList and inLog are the keys that are named below the list and a log, what
-// matters most first: there may not be room for all.
+// inList and inLog return the keys to name below the list and a log. The most important come first,
+// since the line may be cut.
 func (k topKeys) inList() []key.Binding {
 	return []key.Binding{k.help, k.quit, k.log, k.filter, k.sort, k.stop, k.restart, k.attach, k.start}
 }
@@ -75,8 +75,7 @@ func newRunKeys() runKeys {
 
 func (k runKeys) all() []key.Binding { return []key.Binding{k.quit, k.interrupt} }
 
-// shortHelp names keys in a line of at most so many columns, each with the word
-// that its help begins with.
+// shortHelp names keys in one line of at most width columns, each with the first word of its help.
 func shortHelp(keys []key.Binding, width int) string {
 	keys = slices.Clone(keys)
 	for i, k := range keys {
@@ -89,7 +88,7 @@ func shortHelp(keys []key.Binding, width int) string {
 	return ansi.Truncate(m.ShortHelpView(keys), max(width, 0), "…")
 }
 
-// helpLines explains keys, a line each.
+// helpLines explains keys, one line each.
 func helpLines(keys []key.Binding) []string {
 	widest := 0
 	for _, k := range keys {

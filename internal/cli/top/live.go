@@ -29,9 +29,9 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Live shows the tree above the last lines of output, drawn again a few
-// times a second. Lines go into a ring and are never waited for: a terminal is
-// slower than a fleet. When the run has ended the last picture stays.
+// Live is the live view of run: the tree above the last lines of output, redrawn several times a
+// second. Lines go to a ring buffer, so that a slow terminal never delays the fleet. The last frame
+// stays after the run.
 type Live struct {
 	in, out *os.File
 	stop    *foreground.Stopper
@@ -41,25 +41,25 @@ type Live struct {
 	*lastLines
 	mu      sync.Mutex
 	ends    status.Endings
-	partial map[outputSource]string // lines that have no end yet
+	partial map[outputSource]string // unfinished lines
 }
 
-// origin is a stream of an agent.
+// outputSource is an output stream of an agent.
 type outputSource struct {
 	path   string
 	stream proc.Stream
 }
 
-// A terminal is not as high, nor as wide.
+// No terminal is that high or wide.
 const (
 	maxLines     = 512
-	maxLineBytes = 4 << 10 // bytes
+	maxLineBytes = 4 << 10
 )
 
-// summaryLines is what follows the last picture: the summary and the reason.
+// summaryLines is the space for what run prints below the last frame: the summary and the reason.
 const summaryLines = 4
 
-// frame is the time between two pictures.
+// frameInterval is the time between two frames.
 const frameInterval = 100 * time.Millisecond
 
 func NewLive(in, out *os.File, stop *foreground.Stopper) *Live {
@@ -69,11 +69,11 @@ func NewLive(in, out *os.File, stop *foreground.Stopper) *Live {
 	}
 }
 
-// lastLines is a ring of lines.
+// lastLines is a ring buffer of lines.
 type lastLines struct {
 	mu    sync.Mutex
 	lines []string
-	n     int // lines ever
+	n     int // total number of lines added
 }
 
 func newLastLines(keep int) *lastLines { return &lastLines{lines: make([]string, keep)} }
@@ -98,7 +98,7 @@ func (l *lastLines) last(n int) []string {
 	return l.tail(n)
 }
 
-// output is all that there is.
+// output returns all lines that are kept.
 func (l *lastLines) output() logTail {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,17 +114,17 @@ func (l *lastLines) tail(n int) []string {
 	return out
 }
 
-// displayLine is a line of output as a picture can have it: what was overwritten is
-// gone, a tab has no width of its own, and the terminal would break the line.
+// displayLine prepares a line of output for the screen: without overwritten text, long lines or
+// tabs, whose width varies.
 func displayLine(text string) string {
 	text = proc.OnScreen(text)
-	if len(text) > maxLineBytes { // no terminal is wider
+	if len(text) > maxLineBytes {
 		text = strings.ToValidUTF8(text[:maxLineBytes], "")
 	}
 	return strings.ReplaceAll(text, "\t", "    ")
 }
 
-// nodes is the tree as it is now; nothing once it has ended.
+// nodes returns the current tree; nil once it has ended.
 func (v *Live) nodes(c *daemon.Controller) []status.Node {
 	all, err := c.Model().Nodes(context.Background(), "")
 	if err != nil || len(all) <= 1 {
@@ -132,14 +132,14 @@ func (v *Live) nodes(c *daemon.Controller) []status.Node {
 	}
 	for i := range all[1:] {
 		if n := &all[1+i]; n.State == show.StateStopped && n.LastExit == "" {
-			// It is temporary, and its supervisor has forgotten it.
+			// The agent is temporary, and its supervisor has dropped it.
 			v.ends.Complete(n)
 		}
 	}
 	return all
 }
 
-// Write takes what the log of the daemon has to say.
+// Write receives log lines of the daemon.
 func (v *Live) Write(p []byte) (int, error) {
 	v.add("coppice " + v.paint.Dim("!") + " " + displayLine(strings.TrimRight(string(p), "\n")))
 	return len(p), nil
@@ -164,8 +164,8 @@ func (v *Live) Output(path string, _ uint64, line proc.Line) {
 	v.add(text)
 }
 
-// newest is the end of what there is to show, in so many lines at most: below
-// the last lines those that have no end yet, which get half of the room.
+// newest returns at most n lines: the last ones, then unfinished ones, which get up to half of the
+// space.
 func (v *Live) newest(n int) []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -201,7 +201,7 @@ func (v *Live) Close(summary []string) error {
 	return v.err
 }
 
-// liveModel is the program that draws.
+// liveModel is the Bubble Tea model of Live.
 type liveModel struct {
 	view          *Live
 	fleet         *daemon.Controller
@@ -209,7 +209,7 @@ type liveModel struct {
 	began         time.Time
 	width, height int
 	ended         bool
-	pending       bool // q: whether that is meant
+	pending       bool // q was pressed, and is to be confirmed
 }
 
 type (
@@ -228,7 +228,7 @@ func (m *liveModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.KeyPressMsg:
 		m.key(msg)
 	case tickMsg:
-		if nodes := m.view.nodes(m.fleet); nodes != nil { // keep the last word of a fleet that has ended
+		if nodes := m.view.nodes(m.fleet); nodes != nil { // keep the last state of a fleet that has ended
 			status.KeepLimits(nodes, m.nodes)
 			m.nodes = nodes
 		}
@@ -256,7 +256,7 @@ func (m *liveModel) key(msg tea.KeyPressMsg) {
 	}
 }
 
-// keyLine is the line between the tree and the output.
+// keyLine returns the line between the tree and the output.
 func (m *liveModel) keyLine() string {
 	p, width := m.view.paint, max(m.width, 20)
 	text := shortHelp(newRunKeys().all(), width)
@@ -277,10 +277,10 @@ func (m *liveModel) keyLine() string {
 
 func (m *liveModel) View() tea.View { return tea.NewView(strings.Join(m.lines(), "\n")) }
 
-// lines is the picture, not higher than the terminal.
+// lines returns the lines of the frame, at most as many as the terminal has.
 func (m *liveModel) lines() []string {
 	p := m.view.paint
-	// The tree may be higher than the terminal; the output gets at least a third of it.
+	// The output gets at least a third of the terminal, even if the tree is higher.
 	most := 0
 	if m.height > 0 {
 		most = max(2, m.height*2/3-2)
@@ -292,7 +292,7 @@ func (m *liveModel) lines() []string {
 		room -= summaryLines
 	}
 	lines = append(lines, lastRows(m.view.newest(max(0, room)), m.width, room, true)...)
-	if m.ended { // Bubble Tea erases the last line when it leaves
+	if m.ended { // Bubble Tea erases the last line when it quits
 		if m.height > 0 {
 			lines = lines[:min(len(lines), m.height-1)]
 		}

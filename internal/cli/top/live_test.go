@@ -17,7 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// q asks, Ctrl-C does not; what stopped a run is said as it was.
+// q asks and Ctrl-C does not. The cause of the stop is named correctly.
 func TestLiveKeys(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -53,7 +53,7 @@ func TestLiveKeys(t *testing.T) {
 	}
 }
 
-// A line that has no end yet is shown below the others until it has one.
+// An unfinished line is shown below the others until it is complete.
 func TestLivePartial(t *testing.T) {
 	t.Parallel()
 	v := NewLive(nil, nil, nil)

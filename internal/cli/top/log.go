@@ -11,21 +11,21 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 )
 
-// logTail is the end of an agent's output at a moment.
+// logTail is the end of an agent's output at one moment.
 type logTail struct {
-	lines []string // as they are shown
-	n     int      // lines ever
+	lines []string // ready to show
+	n     int      // total number of lines
 }
 
-// logView shows output: its end, unless somebody has scrolled up. What comes
-// after that waits, so that the text stays where it is.
+// logView shows the end of the output. After scrolling up, the text stays still and newer lines
+// wait in newest.
 type logView struct {
 	logTail
 	newest     logTail
 	view       viewport.Model
-	scrolledUp bool // it has been scrolled up
+	scrolledUp bool
 
-	laidOut bool // for this size
+	laidOut bool // the view has the current text and size
 	wrapped bool
 }
 
@@ -35,7 +35,7 @@ func newLogView() logView {
 	return v
 }
 
-// take takes in new output.
+// take receives new output.
 func (v *logView) take(o logTail) {
 	before := v.newest
 	v.newest = o
@@ -44,16 +44,16 @@ func (v *logView) take(o logTail) {
 	}
 }
 
-// waiting is how many lines have come since it was scrolled up.
+// waiting returns how many lines have arrived since scrolling up.
 func (v *logView) waiting() int { return max(0, v.newest.n-v.n) }
 
-// follow goes to the end and stays there.
+// follow scrolls to the end and stays there.
 func (v *logView) follow() {
 	v.scrolledUp, v.laidOut = false, false
 	v.logTail = v.newest
 }
 
-// fit lays the text out for a screen.
+// fit lays out the text for the size of the screen.
 func (v *logView) fit(width, height int, wrap bool) {
 	height = max(1, height)
 	if v.laidOut && v.wrapped == wrap && v.view.Width() == width && v.view.Height() == height {
@@ -84,7 +84,7 @@ func (v *logView) key(msg tea.KeyPressMsg, k topKeys) {
 	}
 }
 
-// scroll moves what is shown of a text.
+// scroll handles the keys that scroll a view.
 func scroll(v *viewport.Model, msg tea.KeyPressMsg, k topKeys) {
 	v.KeyMap = viewport.KeyMap{
 		Up: k.up, Down: k.down, PageUp: k.pageUp, PageDown: k.pageDown, Left: k.left, Right: k.right,
@@ -99,7 +99,7 @@ func scroll(v *viewport.Model, msg tea.KeyPressMsg, k topKeys) {
 	}
 }
 
-// lastRows are the last rows of lines, wrapped or cut.
+// lastRows returns the last n rows of lines, wrapped or cut.
 func lastRows(lines []string, width, n int, wrap bool) []string {
 	lines = lines[max(0, len(lines)-max(0, n)):]
 	if !wrap {

@@ -18,41 +18,41 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// topFleet is what top shows and acts on.
+// topFleet is the fleet that top shows and acts on.
 type topFleet interface {
-	// fetch returns how the fleet is now.
+	// fetch returns the current state of the fleet.
 	fetch() (snapshot, error)
-	// act does something to a node and returns when it is done.
+	// act performs an action on a node and returns when it is done.
 	act(path string, action control.Action) error
-	// follow makes output that of another agent; "": of none.
+	// follow switches output to an agent; an empty path stops it.
 	follow(path string)
-	// output is the end of the output of the agent that is followed.
+	// output returns the end of the output of the followed agent.
 	output() logTail
-	// attach connects the terminal with that of an agent.
+	// attach attaches the terminal to an agent.
 	attach(path string, done func(error) tea.Msg) tea.Cmd
 }
 
-// topModel is the screen of top. Its methods change it alone: what they want of
-// the fleet is done by commands.
+// topModel is the Bubble Tea model of top. Its methods change only the model; commands call the
+// fleet.
 type topModel struct {
 	fleet topFleet
 	keys  topKeys
 	paint terminal.Paint
 	snapshot
-	err error // why the data is old
+	err error // of the last fetch, which left the snapshot as it was
 
-	rows     []status.Node // of nodes, as they are shown
+	rows     []status.Node // the nodes that match the filter, in order
 	order    topOrder
 	filter   string // not a textinput of bubbles, whose clipboard searches PATH whenever coppice starts
 	typing   bool   // the filter is being edited
-	selected string // path
-	at       int    // row of it
-	above    int    // rows that are scrolled away
+	selected string // path of the selected node
+	at       int    // row of the selected node
+	above    int    // rows scrolled out above
 
-	pending   *topAction // that is to be confirmed
-	note      string     // what came of the last key
-	noteID    int        // counts notes
-	truncated bool       // long lines of output are cut, not wrapped
+	pending   *topAction // waits for confirmation
+	note      string     // the result of the last key
+	noteID    int        // number of the current note
+	truncated bool       // cut long lines of output instead of wrapping them
 	screen    topScreen
 	log       logView
 	helpView  viewport.Model
@@ -60,7 +60,7 @@ type topModel struct {
 	width, height int
 }
 
-// topScreen is what fills the screen.
+// topScreen is a view that fills the screen.
 type topScreen int
 
 const (
@@ -69,16 +69,17 @@ const (
 	showHelp
 )
 
-// topAction is something to do to a node.
+// topAction is an action on a node.
 type topAction struct {
 	action control.Action
 	path   string
 }
 
 const (
-	// lookEvery is the time between two looks, and the one over which use is measured.
+	// refreshInterval is the time between two snapshots, over which the use of resources is
+	// measured.
 	refreshInterval = time.Second
-	// noteTime is how long a note stands in place of the keys.
+	// noteDuration is how long a note replaces the keys.
 	noteDuration = 5 * time.Second
 )
 
@@ -88,7 +89,7 @@ type (
 		err error
 	}
 	noteMsg        string
-	noteExpiredMsg int // the number of the note whose time is over
+	noteExpiredMsg int // the number of the expired note
 	drawMsg        struct{}
 	refreshMsg     struct{}
 )
@@ -103,13 +104,13 @@ func newTopModel(fleet topFleet, p terminal.Paint, first snapshot) *topModel {
 	return m
 }
 
-// fetch asks the fleet how it is.
+// fetch gets a snapshot.
 func (m *topModel) fetch() tea.Msg {
 	d, err := m.fleet.fetch()
 	return snapshotMsg{d, err}
 }
 
-// draw makes new output visible.
+// draw schedules the next frame.
 func draw() tea.Cmd { return tea.Tick(frameInterval, func(time.Time) tea.Msg { return drawMsg{} }) }
 
 func (m *topModel) Init() tea.Cmd { return tea.Batch(m.fetch, draw()) }
@@ -135,7 +136,7 @@ func (m *topModel) update(msg tea.Msg) tea.Cmd {
 		m.log.take(m.fleet.output())
 		return draw()
 	case noteMsg:
-		return m.showNote(string(msg)) // the next look shows what came of it
+		return m.showNote(string(msg)) // the next snapshot shows the effect
 	case noteExpiredMsg:
 		if int(msg) == m.noteID {
 			m.note = ""
@@ -152,7 +153,7 @@ func (m *topModel) update(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// say shows a note for a while.
+// showNote shows a note for noteDuration.
 func (m *topModel) showNote(note string) tea.Cmd {
 	m.noteID++
 	m.note = note
@@ -218,7 +219,7 @@ func (m *topModel) keyInList(msg tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// move moves the selection, if that is what a key is for.
+// move moves the selection if a key does that, and reports whether it does.
 func (m *topModel) move(msg tea.KeyPressMsg) bool {
 	k, page := m.keys, max(1, m.visible()-1)
 	switch {
@@ -240,7 +241,7 @@ func (m *topModel) move(msg tea.KeyPressMsg) bool {
 	return true
 }
 
-// keyInFilter takes what is typed: letters are text, never commands.
+// keyInFilter edits the filter. Letters are text, never commands.
 func (m *topModel) keyInFilter(msg tea.KeyPressMsg) {
 	switch msg.String() {
 	case "esc":
@@ -263,8 +264,8 @@ func (m *topModel) keyInFilter(msg tea.KeyPressMsg) {
 	}
 }
 
-// setFilter filters the rows by the printable part of a text. If the selected row is hidden, the
-// first agent that matches is selected, and never the root by accident.
+// setFilter filters the rows by the printable part of a text. If the selected row is hidden, it
+// selects the first matching agent, never the root by accident.
 func (m *topModel) setFilter(text string) {
 	was := m.selected
 	m.filter = strings.Map(func(r rune) rune {
@@ -302,8 +303,8 @@ func (m *topModel) keyInHelp(msg tea.KeyPressMsg) {
 	}
 }
 
-// updateRows rebuilds the rows, after which the same node is selected, or the one
-// in its row if it is not there any longer.
+// updateRows rebuilds the rows. The selected node stays selected; if it is gone, the node in its
+// row is.
 func (m *topModel) updateRows() {
 	m.rows = arrange(m.nodes, m.used, m.order, m.filter)
 	if i := m.row(m.selected); i >= 0 {
@@ -313,12 +314,12 @@ func (m *topModel) updateRows() {
 	m.selectRow(m.at)
 }
 
-// row returns the row of a node; -1 if it has none.
+// row returns the row of a node, or -1.
 func (m *topModel) row(path string) int {
 	return slices.IndexFunc(m.rows, func(n status.Node) bool { return n.Path == path })
 }
 
-// pick selects a row, or the nearest one that there is, and follows its output.
+// selectRow selects a row, or the nearest one, and follows its output.
 func (m *topModel) selectRow(row int) {
 	m.at = max(0, min(row, len(m.rows)-1))
 	path, output := "", ""
@@ -335,7 +336,7 @@ func (m *topModel) selectRow(row int) {
 	}
 }
 
-// node is the selected one.
+// node returns the selected node.
 func (m *topModel) node() (n status.Node, ok bool) {
 	if m.at < len(m.rows) && m.rows[m.at].Path == m.selected {
 		return m.rows[m.at], true
@@ -343,7 +344,7 @@ func (m *topModel) node() (n status.Node, ok bool) {
 	return n, false
 }
 
-// open shows the output of the selected agent, and that alone.
+// open shows the output of the selected agent on the whole screen.
 func (m *topModel) open() tea.Cmd {
 	n, ok := m.node()
 	if !ok || n.Kind != "agent" {
@@ -370,7 +371,7 @@ func (m *topModel) attach() tea.Cmd {
 }
 
 func (m *topModel) act(a topAction) tea.Cmd {
-	m.noteID++ // it stands until it is done
+	m.noteID++ // so that no timer clears it before the action is done
 	m.note = fmt.Sprintf("%s %s …", a.action, a.path)
 	return func() tea.Msg {
 		if err := m.fleet.act(a.path, a.action); err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/usage"
 )
 
-// fakeFleet is a fleet that does nothing but to note what it is asked for.
+// fakeFleet is a fleet with fixed data that records calls.
 type fakeFleet struct {
 	data     snapshot
 	calls    []string
@@ -51,7 +51,7 @@ func (f *fakeFleet) attach(path string, done func(error) tea.Msg) tea.Cmd {
 	return func() tea.Msg { return done(f.fails) }
 }
 
-// shopFleet is a root with a supervisor of two agents, and two agents more.
+// shopFleet returns a root with a supervisor of two agents, and two more agents.
 func shopFleet() *fakeFleet {
 	agent := func(path, state string) status.Node {
 		n := status.Node{Path: path, Kind: "agent", State: state, Incarnation: 1, LimitMax: 5}
@@ -79,7 +79,7 @@ func shopFleet() *fakeFleet {
 	return f
 }
 
-// topTest drives a model as Bubble Tea does, but for time.
+// topTest drives a model as Bubble Tea does, except for timers.
 type topTest struct {
 	*testing.T
 	*fakeFleet
@@ -93,14 +93,14 @@ func newTopTest(t *testing.T, f *fakeFleet, width, height int) *topTest {
 	return d
 }
 
-// named are the keys that are no letters.
+// specialKeys are the keys that are not letters.
 var specialKeys = map[string]rune{
 	"up": tea.KeyUp, "down": tea.KeyDown, "left": tea.KeyLeft, "right": tea.KeyRight,
 	"pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown,
 	"home": tea.KeyHome, "end": tea.KeyEnd, "enter": tea.KeyEnter, "esc": tea.KeyEscape, "backspace": tea.KeyBackspace,
 }
 
-// keyOf is the message of a key.
+// keyOf returns the message of a key.
 func keyOf(name string) tea.KeyPressMsg {
 	if code, ok := specialKeys[name]; ok {
 		return tea.KeyPressMsg{Code: code}
@@ -111,11 +111,11 @@ func keyOf(name string) tea.KeyPressMsg {
 	return tea.KeyPressMsg{Code: []rune(name)[0], Text: name}
 }
 
-// press presses keys and waits for what they do; it reports whether top ends.
+// press presses keys and runs their commands. It reports whether top quits.
 func (d *topTest) press(keys ...string) (quit bool) {
 	for _, k := range keys {
 		_, cmd := d.m.Update(keyOf(k))
-		if cmd == nil || d.m.note != "" && !strings.HasSuffix(d.m.note, " …") { // or it only waits
+		if cmd == nil || d.m.note != "" && !strings.HasSuffix(d.m.note, " …") { // it is only a timer
 			continue
 		}
 		switch msg := cmd().(type) {
@@ -140,7 +140,7 @@ func (d *topTest) shows(texts ...string) {
 	}
 }
 
-// What is selected at first is never the root.
+// The initial selection is never the root.
 func TestTopFirstChoice(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -164,7 +164,7 @@ func TestTopFirstChoice(t *testing.T) {
 	}
 }
 
-// What does harm asks first, and says how many agents it is about.
+// Destructive actions ask first, and name the number of agents.
 func TestTopAsks(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -208,7 +208,7 @@ func TestTopAsks(t *testing.T) {
 func TestTopFilter(t *testing.T) {
 	t.Parallel()
 	d := newTopTest(t, shopFleet(), 80, 24)
-	// Letters are text, whatever they mean elsewhere.
+	// Letters are text, whatever they do elsewhere.
 	d.press("/", "f", "l", "a")
 	d.shows("/fla", "2 of 6", "> shop/flaky", "  fla ")
 	if d.calls != nil || d.m.selected != "t/shop/flaky" || d.followed != "t/shop/flaky" {
@@ -246,7 +246,7 @@ func TestTopFilter(t *testing.T) {
 	d.press("esc", "/", "x")
 	d.shows("nothing matches")
 	d.press("backspace")
-	if d.m.selected != "t/shop/web" || len(d.m.rows) != 6 { // not the root
+	if d.m.selected != "t/shop/web" || len(d.m.rows) != 6 { // the root is not selected
 		t.Errorf("%s of %d is selected", d.m.selected, len(d.m.rows))
 	}
 }
@@ -275,7 +275,7 @@ func TestTopSort(t *testing.T) {
 	}
 }
 
-// The selection stays on its node, and near it when that is gone.
+// The selection stays on its node, and near its row when the node is gone.
 func TestTopMoves(t *testing.T) {
 	t.Parallel()
 	f := shopFleet()
@@ -302,7 +302,7 @@ func TestTopMoves(t *testing.T) {
 	}
 }
 
-// A note does not stand in place of the keys for ever, an error never does.
+// A note expires; an error never does, but leaves the keys visible.
 func TestTopNotes(t *testing.T) {
 	t.Parallel()
 	f := shopFleet()
@@ -317,7 +317,7 @@ func TestTopNotes(t *testing.T) {
 	d.press("S")
 	old := d.m.noteID
 	d.press("S")
-	d.m.Update(noteExpiredMsg(old)) // of the note before
+	d.m.Update(noteExpiredMsg(old)) // of the previous note
 	d.shows("it will; not")
 	d.m.Update(noteExpiredMsg(d.m.noteID))
 	d.shows(keys)
@@ -358,9 +358,9 @@ func TestTopLog(t *testing.T) {
 	d.press("end")
 	d.shows("one more")
 	f.text["t/shop/web"] = append(f.text["t/shop/web"], "and another")
-	d.press() // it follows
+	d.press() // it follows the output
 	d.shows("and another")
-	d.press("s") // acts on nothing here
+	d.press("s") // does nothing here
 	d.press("?")
 	d.shows("── keys ──")
 	d.press("esc")
@@ -382,7 +382,7 @@ func TestTopLog(t *testing.T) {
 	}
 }
 
-// Whatever the size, nothing is wider or higher, and what can be pressed is there.
+// At any size, no line is too wide, no screen too high, and the keys are shown.
 func TestTopSizes(t *testing.T) {
 	t.Parallel()
 	f := shopFleet()
@@ -419,8 +419,7 @@ func TestTopSizes(t *testing.T) {
 	d.shows("> ", "? help")
 }
 
-// The help names each key, no key means two things, and the keys that the
-// program looks for are those that it names.
+// The help names each key, no key has two meanings, and the bindings match the help.
 func TestTopKeys(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}
@@ -459,7 +458,7 @@ func TestTopKeys(t *testing.T) {
 	}
 }
 
-// The page and the help of the command have the keys that there are, and no others.
+// The docs page and the help of the command list exactly the existing keys.
 func TestTopKeysDocs(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../docs/top.md")

@@ -14,8 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/usage"
 )
 
-// topOrder is how the rows of top follow each other: as a tree, or as a list of
-// agents by a column.
+// topOrder is the order of the rows: the tree, or agents sorted by a column.
 type topOrder int
 
 const (
@@ -26,16 +25,16 @@ const (
 	byMemory
 	byStarts
 	byUptime
-	topOrders // how many there are
+	topOrders // the number of orders
 )
 
-// column is the header of what is sorted by.
+// column returns the header of the sort column.
 func (o topOrder) column() string {
 	return [...]string{"", "NAME", "STATE", "CPU", "MEM", "STARTS", "UPTIME"}[o]
 }
 
-// arrange returns the rows of top: the whole tree, or those nodes that match a
-// filter, agents alone if they are sorted.
+// arrange returns the rows to show: the whole tree, or the nodes that match a filter. A sorted list
+// has only agents.
 func arrange(nodes []status.Node, used map[string]usage.Resources, order topOrder, filter string) []status.Node {
 	if order == byTree && filter == "" {
 		return nodes
@@ -57,7 +56,7 @@ func arrange(nodes []status.Node, used map[string]usage.Resources, order topOrde
 			return cmp.Compare(used[b.Path].Memory, used[a.Path].Memory)
 		case byStarts:
 			return cmp.Or(cmp.Compare(b.InWindow, a.InWindow), cmp.Compare(b.Restarts, a.Restarts))
-		case byUptime: // what has started last comes first, what does not run last
+		case byUptime: // the latest start first, agents that do not run last
 			uptime := func(n status.Node) float64 { return cmp.Or(max(0, n.Uptime), math.Inf(1)) }
 			return cmp.Compare(uptime(a), uptime(b))
 		}
@@ -67,7 +66,7 @@ func arrange(nodes []status.Node, used map[string]usage.Resources, order topOrde
 	return rows
 }
 
-// urgency is small for what is likely to need a person, large for what runs.
+// urgency ranks states: low for those likely to need a person, high for running.
 func urgency(n status.Node) int {
 	switch show.State(n) {
 	case "quarantined", show.GivenUp, "paused", show.CrashLoop:
@@ -84,8 +83,8 @@ func urgency(n status.Node) int {
 	return 4
 }
 
-// initialSelection is the node that is selected at first: what needs a person, or
-// else the first agent. It is never the root, on which every key acts on all.
+// initialSelection returns the node to select first: one that needs attention, or else the first
+// agent. It is never the root, where every key acts on all agents.
 func initialSelection(nodes []status.Node, attention []status.Attention) string {
 	if len(nodes) == 0 {
 		return ""
@@ -109,7 +108,7 @@ func initialSelection(nodes []status.Node, attention []status.Attention) string 
 	return choice
 }
 
-// relativePaths are the paths of nodes without the name of the project, for a list.
+// relativePaths returns the paths of nodes without the project name.
 func relativePaths(rows []status.Node) []string {
 	names := make([]string, len(rows))
 	for i, n := range rows {
@@ -135,8 +134,8 @@ func agentsBelow(nodes []status.Node, path string) (count int) {
 	return count
 }
 
-// confirmation asks whether an action on a node is meant, in at most so many
-// columns: how many agents it is about can always be read.
+// confirmation asks to confirm an action, in at most width columns. The number of affected agents
+// is always visible.
 func confirmation(action control.Action, nodes []status.Node, path string, width int) string {
 	i := slices.IndexFunc(nodes, func(n status.Node) bool { return n.Path == path })
 	count := agentsBelow(nodes, path)

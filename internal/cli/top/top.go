@@ -1,5 +1,5 @@
-// Package top draws the tree of a fleet on a terminal, again and again: the command top, and the live
-// picture of run.
+// Package top has the command top, and the live view of run. Both redraw the tree of a fleet on a
+// terminal.
 package top
 
 import (
@@ -50,11 +50,11 @@ share counts for each. Stop and restart ask first.
 	return cmd
 }
 
-// top shows the screen until the person or ctx ends it.
+// top shows the screen until the user quits or ctx ends.
 func top(ctx context.Context, c *api.Client, in, out *os.File) error {
 	under, cancel := context.WithCancel(ctx)
 	f := &liveFleet{ctx: under, client: c}
-	first, err := f.fetch() // no daemon is an answer, not a screen
+	first, err := f.fetch() // without a daemon, fail before drawing anything
 	if err != nil {
 		cancel()
 		return err
@@ -72,14 +72,14 @@ func top(ctx context.Context, c *api.Client, in, out *os.File) error {
 	return err
 }
 
-// snapshot is what the daemon and the machine say at a moment.
+// snapshot is the state of the daemon and the use of resources at one moment.
 type snapshot struct {
 	status status.Status
 	nodes  []status.Node
 	used   map[string]usage.Resources
 }
 
-// liveFleet is the fleet of a daemon.
+// liveFleet implements topFleet with a daemon.
 type liveFleet struct {
 	ctx    context.Context
 	client *api.Client
@@ -87,7 +87,7 @@ type liveFleet struct {
 	tail   logFollower
 }
 
-// lookTime is how long a look may take.
+// snapshotTimeout bounds the calls for one snapshot.
 const snapshotTimeout = 10 * time.Second
 
 func (f *liveFleet) fetch() (d snapshot, err error) {
@@ -131,18 +131,18 @@ func (f *liveFleet) attach(path string, done func(error) tea.Msg) tea.Cmd {
 	return tea.Exec(&attaching{fleet: f, path: path}, done)
 }
 
-// keepLog is how many lines of output can be scrolled through.
+// maxLogLines is the number of lines of output kept for scrolling.
 const maxLogLines = 2000
 
 // logFollower follows the output of one agent at a time.
 type logFollower struct {
 	lines   *lastLines
-	partial *atomic.Pointer[string] // the line after those, which has no end yet
+	partial *atomic.Pointer[string] // the unfinished last line
 	cancel  context.CancelFunc
 	ended   *sync.WaitGroup
 }
 
-// follow shows the output of another agent from now on.
+// follow starts to follow the output of an agent.
 func (t *logFollower) follow(ctx context.Context, c *api.Client, path string) {
 	ctx, cancel := context.WithCancel(ctx)
 	lines, partial, running := newLastLines(maxLogLines), &atomic.Pointer[string]{}, &sync.WaitGroup{}
@@ -151,7 +151,7 @@ func (t *logFollower) follow(ctx context.Context, c *api.Client, path string) {
 		for ctx.Err() == nil {
 			for text, err := range output.Unfinished(ctx, c, path) {
 				if err != nil {
-					break // also of a daemon that is too old for it
+					break // also if the daemon is too old to have this route
 				}
 				text = displayLine(text)
 				partial.Store(&text)
@@ -182,7 +182,7 @@ func (t *logFollower) follow(ctx context.Context, c *api.Client, path string) {
 	})
 }
 
-// pause is before another try: there is no more, or no daemon answers; both may change.
+// waitForRetry waits before the next attempt: more output or another daemon may come.
 func waitForRetry(ctx context.Context) {
 	select {
 	case <-time.After(time.Second):
@@ -197,7 +197,7 @@ func (t *logFollower) stop() {
 	}
 }
 
-// attaching is an attach as Bubble Tea runs programs in its place.
+// attaching implements tea.ExecCommand: it attaches while Bubble Tea releases the terminal.
 type attaching struct {
 	fleet *liveFleet
 	path  string

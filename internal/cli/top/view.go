@@ -23,7 +23,7 @@ func (m *topModel) View() tea.View {
 	return v
 }
 
-// lines is the screen, no higher and no wider than the terminal.
+// lines returns the lines of the screen, cut to the size of the terminal.
 func (m *topModel) lines() []string {
 	var lines []string
 	switch m.screen {
@@ -45,7 +45,7 @@ func (m *topModel) lines() []string {
 	return lines
 }
 
-// fit lays out what can be scrolled for the size of the screen.
+// fit adapts the scrollable views to the size of the screen.
 func (m *topModel) fit() {
 	switch m.screen {
 	case showLog:
@@ -57,15 +57,15 @@ func (m *topModel) fit() {
 	}
 }
 
-// visible is how many rows of the tree there is room for: the output below has
-// at least a third of the screen.
+// visible returns how many rows of the tree fit. The output below gets at least a third of the
+// screen.
 func (m *topModel) visible() int { return max(1, min(len(m.rows), m.height*2/3-3)) }
 
 func (m *topModel) listLines() []string {
 	p := m.paint
 	tree := m.table()
 	rows := m.visible()
-	m.above = max(0, min(m.above, m.at, len(tree)-1-rows), m.at-rows+1) // the selected row is in sight
+	m.above = max(0, min(m.above, m.at, len(tree)-1-rows), m.at-rows+1) // keep the selected row visible
 	lines := []string{m.headline(), "  " + tree[0]}
 	for i, line := range tree[1:] {
 		switch {
@@ -87,7 +87,7 @@ func (m *topModel) listLines() []string {
 	return append(lines, lastRows(m.log.newest.lines, m.width, room, !m.truncated)...)
 }
 
-// silence is said in place of output.
+// placeholder returns the text shown when there is no output.
 func (m *topModel) placeholder() string {
 	switch n, ok := m.node(); {
 	case !ok:
@@ -98,11 +98,11 @@ func (m *topModel) placeholder() string {
 	return "no output yet"
 }
 
-// cursor is a space in reverse video, also without colours.
+// cursor is a space in reverse video, which also works without colours.
 const cursor = "\x1b[7m \x1b[0m"
 
-// keyLine is the line between the tree and the output: what is asked, what is
-// typed, what came of the last key, or else the keys.
+// keyLine returns the line between the tree and the output: a question, the filter, a note, or the
+// keys.
 func (m *topModel) keyLine() string {
 	p := m.paint
 	switch {
@@ -147,7 +147,7 @@ func (m *topModel) helpLines() []string {
 	return append(lines, m.paint.Dim("Esc goes back"))
 }
 
-// scrolled is what can be seen of a text.
+// scrolled returns the visible lines of a view.
 func scrolled(v viewport.Model) []string {
 	lines := strings.Split(v.View(), "\n")
 	for i, line := range lines {
@@ -156,7 +156,7 @@ func scrolled(v viewport.Model) []string {
 	return lines
 }
 
-// table is the header and the rows, which leave room for a mark before them.
+// table returns the header and the rows, leaving space for the selection mark.
 func (m *topModel) table() []string {
 	nodes := m.rows
 	names := show.Branches(nodes)
@@ -178,7 +178,7 @@ func (m *topModel) table() []string {
 	return show.NodeTable(nodes, columns, 0, width, m.paint)
 }
 
-// headline is how the fleet is, or why that is not known.
+// headline returns the state of the fleet, or why it is unknown.
 func (m *topModel) headline() string {
 	if m.err != nil {
 		return m.paint.Red(proc.Plain(strings.ReplaceAll(m.err.Error(), "\n", "; ")))
@@ -193,7 +193,7 @@ func (m *topModel) headline() string {
 		strings.Join(states, "  "))
 }
 
-// use returns what an agent uses, or all agents below a supervisor.
+// use returns the resources of an agent, or of all agents below a supervisor.
 func (m *topModel) use(n status.Node, text func(usage.Resources) string) string {
 	if n.Kind == "agent" {
 		u, ok := m.used[n.Path]
