@@ -22,8 +22,8 @@ func shellTOML(name string, keys ...string) string {
 done`, name), keys...)
 }
 
-// shells is a fleet of such agents, and b, which does nothing.
-func shells(t *testing.T, dir string, keys map[string]string) *fleet {
+// newShellFleet is a fleet of such agents, and b, which does nothing.
+func newShellFleet(t *testing.T, dir string, keys map[string]string) *fleet {
 	t.Helper()
 	toml := []string{agentTOML("b", "exec sleep 1000")}
 	for name, key := range keys {
@@ -60,9 +60,9 @@ func (f *fleet) inAgent(name, script string) (out string, code int) {
 	return out[:at], code
 }
 
-// disguises are ways in which an agent runs a command without its token, from
+// evasions are ways in which an agent runs a command without its token, from
 // the plainest to a process that has left its parents and has no variable of the agent.
-func disguises(command string) map[string]string {
+func evasions(command string) map[string]string {
 	bare := `env -i PATH="$PATH" ` + command
 	return map[string]string{
 		"with its token":         command,
@@ -94,11 +94,11 @@ func (f *fleet) denials() (all []event.Event) {
 // people, whatever it does to its token, environment and parents.
 func TestAgentIsNoPerson(t *testing.T) {
 	t.Parallel()
-	f := shells(t, project(t), map[string]string{"a": ""})
+	f := newShellFleet(t, project(t), map[string]string{"a": ""})
 	if out, code := f.inAgent("a", "coppice agent ask Really? --no-wait"); code != 0 {
 		t.Fatal(out)
 	}
-	for name, script := range disguises("coppice answer q-1 yes") {
+	for name, script := range evasions("coppice answer q-1 yes") {
 		out, code := f.inAgent("a", script)
 		if code != exitAuth || name != "as a wrong incarnation" && !strings.Contains(out, "agent t/a (incarnation 1") {
 			t.Errorf("%s: exit code %d: %s", name, code, out)
@@ -159,8 +159,8 @@ func TestAgentIsNoPerson(t *testing.T) {
 func TestAgentInTmuxIsNoPerson(t *testing.T) {
 	needTmux(t)
 	t.Parallel()
-	f := shells(t, project(t), map[string]string{"a": `runtime = "tmux"`})
-	scripts := disguises("coppice stop b")
+	f := newShellFleet(t, project(t), map[string]string{"a": `runtime = "tmux"`})
+	scripts := evasions("coppice stop b")
 	scripts["as an orphan"] = strings.Replace(scripts["as an orphan"], "env -i PATH=\"$PATH\"", "env -u COPPICE_TOKEN", 1)
 	for _, how := range []string{"run-shell", "new-window -d -n extra"} {
 		scripts["by "+how] = fmt.Sprintf(`out=$(mktemp -u "$PWD/leftXXXXXX")
@@ -219,7 +219,7 @@ done`))
 // A project that an agent runs itself is that agent's: there it is a person.
 func TestAgentWithAProject(t *testing.T) {
 	t.Parallel()
-	f := shells(t, project(t), map[string]string{"a": ""})
+	f := newShellFleet(t, project(t), map[string]string{"a": ""})
 	inner := filepath.Join(f.dir, "inner")
 	if err := os.Mkdir(inner, 0o700); err != nil {
 		t.Fatal(err)
@@ -247,7 +247,7 @@ func TestAgentWithAProject(t *testing.T) {
 // make a daemon that is part of an agent and ends with it.
 func TestAgentWithoutADaemon(t *testing.T) {
 	t.Parallel()
-	f := shells(t, project(t), map[string]string{"a": ""})
+	f := newShellFleet(t, project(t), map[string]string{"a": ""})
 	f.crash()
 	for _, command := range []string{"down", "doctor --fix", "up", "up -d", "run"} {
 		if out, code := f.inAgent("a", "coppice "+command); code != exitAuth || !strings.Contains(out, "t/a") {

@@ -30,7 +30,7 @@ exec sleep 1000`))
 	}
 	said := func(n int) string {
 		t.Helper()
-		until(t, "the agent's answer", func() bool { _, err := os.Stat(filepath.Join(f.dir, fmt.Sprint("env.", n))); return err == nil })
+		eventually(t, "the agent's answer", func() bool { _, err := os.Stat(filepath.Join(f.dir, fmt.Sprint("env.", n))); return err == nil })
 		return read("env.", n)
 	}
 	if got, want := said(1), "COPPICE_AGENT=t/a\nCOPPICE_INCARNATION=1\nCOPPICE_SOCKET="; !strings.HasPrefix(got, want) {

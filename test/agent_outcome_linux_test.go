@@ -23,8 +23,8 @@ func (f *fleet) environ(name string, incarnation int) []string {
 	return append(os.Environ(), "COPPICE_SOCKET="+socket, "COPPICE_TOKEN="+f.token(name, incarnation))
 }
 
-// speakAs runs a command as an incarnation of a speaker.
-func (f *fleet) speakAs(environ []string, stdin string, args ...string) (string, int) {
+// runAs runs a command as an incarnation of a speaker.
+func (f *fleet) runAs(environ []string, stdin string, args ...string) (string, int) {
 	f.t.Helper()
 	cmd := exec.Command("coppice", append([]string{"agent"}, args...)...)
 	cmd.Dir, cmd.Env, cmd.Stdin = f.dir, environ, strings.NewReader(stdin)
@@ -39,13 +39,13 @@ func (f *fleet) speakAs(environ []string, stdin string, args ...string) (string,
 // What an agent claims is kept and shown, and nothing else comes of it.
 func TestAgentOutcome(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, keeping("a"))
+	f := newFleet(t, tokenKeeperTOML("a"))
 	f.do("up", "-d")
 	env := f.environ("a", 1)
 	before := f.node("t/a")
 	claim := func(args ...string) {
 		t.Helper()
-		if out, code := f.speakAs(env, "", append([]string{"outcome"}, args...)...); code != 0 || out != "" {
+		if out, code := f.runAs(env, "", append([]string{"outcome"}, args...)...); code != 0 || out != "" {
 			t.Errorf("%v: exit code %d: %s", args, code, out)
 		}
 	}
@@ -67,10 +67,10 @@ func TestAgentOutcome(t *testing.T) {
 	}
 	f.do("restart", "a")
 	next := f.environ("a", 2)
-	if out, code := f.speakAs(env, "", "outcome", "completed"); code != exitAuth || !strings.Contains(out, "incarnation 1 of t/a") {
+	if out, code := f.runAs(env, "", "outcome", "completed"); code != exitAuth || !strings.Contains(out, "incarnation 1 of t/a") {
 		t.Errorf("a stale token: %d, %s", code, out)
 	}
-	if out, code := f.speakAs(next, `{"kind":"completed","summary":"at \u001b[31mlast"}`, "outcome", "--json", "-"); code != 0 {
+	if out, code := f.runAs(next, `{"kind":"completed","summary":"at \u001b[31mlast"}`, "outcome", "--json", "-"); code != 0 {
 		t.Errorf("--json: %d, %s", code, out)
 	}
 	shown := f.do("explain", "a")
@@ -105,7 +105,7 @@ func TestAgentOutcomeRefused(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f := &fleet{t: t, dir: t.TempDir()}
 			env := []string{"PATH=" + os.Getenv("PATH")}
-			out, code := f.speakAs(env, test.stdin, strings.Fields(test.args)...)
+			out, code := f.runAs(env, test.stdin, strings.Fields(test.args)...)
 			if code != exitUsage || !strings.Contains(out, test.want) {
 				t.Errorf("exit code %d: %s\nwant %s", code, out, test.want)
 			}

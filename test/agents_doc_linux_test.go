@@ -21,11 +21,11 @@ func TestAgentsDoc(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(data)
-	dir := project(t, block(t, text, "toml"), keeping("other"))
+	dir := project(t, block(t, text, "toml"), tokenKeeperTOML("other"))
 	write(t, filepath.Join(dir, "writer.sh"), strings.Replace(block(t, text, "sh"), "\n", "\nexport GORACE=atexit_sleep_ms=0\n", 1))
 	f := fleetOf(t, dir)
 	f.do("up", "-d")
-	until(t, "the second page", func() bool {
+	eventually(t, "the second page", func() bool {
 		v := f.node("t/writer").Vitals
 		return v != nil && v.Progress != nil && *v.Progress >= 2 && strings.HasPrefix(v.Note, "page ")
 	})

@@ -15,17 +15,17 @@ import (
 	"github.com/coppice-dev/coppice/internal/event/feed"
 )
 
-// aider is a project with one agent of an Aidefile, called a, whose command is
+// aidefileFleet is a project with one agent of an Aidefile, called a, whose command is
 // a shell script that runs in its directory.
-type aider struct {
+type aidefileFleet struct {
 	*fleet
 	home string // its directory
 }
 
-// countRun is how scripts begin: a line in the file runs for each.
-const countRun = "echo \"$COPPICE_INCARNATION $COPPICE_TRIGGER\" >>runs\n"
+// recordRun is how scripts begin: a line in the file runs for each.
+const recordRun = "echo \"$COPPICE_INCARNATION $COPPICE_TRIGGER\" >>runs\n"
 
-func newAider(t *testing.T, aidefile, script string, settings ...string) *aider {
+func newAidefileFleet(t *testing.T, aidefile, script string, settings ...string) *aidefileFleet {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -36,17 +36,17 @@ func newAider(t *testing.T, aidefile, script string, settings ...string) *aider 
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(home, "Aidefile"), aidefile)
-	toml := fmt.Sprintf("[aide]\ncommand = [\"/bin/sh\", \"-c\", '''\n%s%s''']\n%s\n\n[[agent]]\naidefile = \"agents/a\"\n", countRun, script, strings.Join(settings, "\n"))
-	return &aider{fleetIn(t, dir, toml), home}
+	toml := fmt.Sprintf("[aide]\ncommand = [\"/bin/sh\", \"-c\", '''\n%s%s''']\n%s\n\n[[agent]]\naidefile = \"agents/a\"\n", recordRun, script, strings.Join(settings, "\n"))
+	return &aidefileFleet{fleetIn(t, dir, toml), home}
 }
 
 // runs are the lines that its runs have written.
-func (a *aider) runs() []string {
+func (a *aidefileFleet) runs() []string {
 	data, _ := os.ReadFile(filepath.Join(a.home, "runs"))
 	return strings.FieldsFunc(string(data), func(r rune) bool { return r == '\n' })
 }
 
-func (a *aider) wantRuns(n int) {
+func (a *aidefileFleet) wantRuns(n int) {
 	a.t.Helper()
 	if got := a.runs(); len(got) != n {
 		a.t.Fatalf("%d runs, want %d: %q", len(got), n, got)
@@ -54,7 +54,7 @@ func (a *aider) wantRuns(n int) {
 }
 
 // awaitEvents waits until there are so many events of a type.
-func (a *aider) awaitEvents(typ event.Type, n int) {
+func (a *aidefileFleet) awaitEvents(typ event.Type, n int) {
 	a.t.Helper()
 	count := 0
 	if err := a.ask(func(ctx context.Context, c *api.Client) error {
@@ -72,7 +72,7 @@ func (a *aider) awaitEvents(typ event.Type, n int) {
 	}
 }
 
-func (a *aider) touch(name string) { write(a.t, filepath.Join(a.home, name), "") }
+func (a *aidefileFleet) touch(name string) { write(a.t, filepath.Join(a.home, name), "") }
 
 const (
 	noRetry  = "[budget]\nmax_retries = 0\n"
@@ -83,7 +83,7 @@ const (
 // A chain of failures ends; each firing after that is one run; a reset starts over, and so does a success.
 func TestAidefileGivesUp(t *testing.T) {
 	t.Parallel()
-	a := newAider(t, onceMore, "test -e ok", soon)
+	a := newAidefileFleet(t, onceMore, "test -e ok", soon)
 	a.up()
 	if n := a.node("t/a"); n.Aide == nil || n.Aide.State != "idle" || n.Incarnation != 0 {
 		t.Fatalf("it does not wait: %+v, %+v", n, n.Aide)
@@ -134,7 +134,7 @@ func TestAidefileFailures(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			a := newAider(t, c.aidefile+"[daemon]\nmax_restarts = 1\n", c.script, soon)
+			a := newAidefileFleet(t, c.aidefile+"[daemon]\nmax_restarts = 1\n", c.script, soon)
 			write(t, filepath.Join(a.home, "bad.sh"), "exit 9\n")
 			a.up()
 			a.do("fire", "a")
@@ -150,7 +150,7 @@ func TestAidefileFailures(t *testing.T) {
 // A change of its Aidefile holds from the next run of the chain on; one that is gone, or faulty, fails the run and nothing else.
 func TestAidefileChangesInAChain(t *testing.T) {
 	t.Parallel()
-	a := newAider(t, noRetry+"[daemon]\nmax_restarts = 6\nbackoff = \"fixed\"\n", `echo "$COPPICE_STYLE" >>styles; read x <gate; exit 1`, soon)
+	a := newAidefileFleet(t, noRetry+"[daemon]\nmax_restarts = 6\nbackoff = \"fixed\"\n", `echo "$COPPICE_STYLE" >>styles; read x <gate; exit 1`, soon)
 	release := fifo(t, a.home, "gate")
 	path := filepath.Join(a.home, "Aidefile")
 	before, err := os.ReadFile(path)
@@ -160,15 +160,15 @@ func TestAidefileChangesInAChain(t *testing.T) {
 	styles := func() string { text, _ := os.ReadFile(filepath.Join(a.home, "styles")); return string(text) }
 	a.up()
 	a.do("fire", "a")
-	until(t, "the first run", func() bool { return styles() == "\n" })
+	eventually(t, "the first run", func() bool { return styles() == "\n" })
 	write(t, path, string(before)+"[persona]\nstyle = \"brief\"\n") // the daemon is not asked to look
 	release()
-	until(t, "the second run", func() bool { return styles() == "\nbrief\n" })
+	eventually(t, "the second run", func() bool { return styles() == "\nbrief\n" })
 	if err := os.Remove(path); err != nil { // in a run
 		t.Fatal(err)
 	}
 	release()
-	until(t, "a run without an Aidefile", func() bool { return strings.Contains(a.node("t/a").LastExit, "faulty: ") })
+	eventually(t, "a run without an Aidefile", func() bool { return strings.Contains(a.node("t/a").LastExit, "faulty: ") })
 	write(t, path, string(before))
 	a.do("stop", "a")
 	if n := a.node("t/a"); n.State != "stopped" {
@@ -176,14 +176,14 @@ func TestAidefileChangesInAChain(t *testing.T) {
 	}
 	so := styles()
 	a.do("start", "a")
-	until(t, "a run with it", func() bool { return styles() == so+"\n" })
+	eventually(t, "a run with it", func() bool { return styles() == so+"\n" })
 }
 
 // A chain that has used up its tokens is given up at once, and starts over with a reset or a trigger.
 func TestAidefileChainOfRuns(t *testing.T) {
 	t.Parallel()
 	detectRaces(t)
-	a := newAider(t, "[budget]\nmax_retries = 0\nchain_tokens = 100\n[daemon]\nmax_restarts = 9\nbackoff = \"fixed\"\n", `echo '{"usage":{"output_tokens":60}}'; exit 1`, soon)
+	a := newAidefileFleet(t, "[budget]\nmax_retries = 0\nchain_tokens = 100\n[daemon]\nmax_restarts = 9\nbackoff = \"fixed\"\n", `echo '{"usage":{"output_tokens":60}}'; exit 1`, soon)
 	a.up()
 	a.do("fire", "a")
 	a.awaitEvents(event.AgentGaveUp, 1)
@@ -208,7 +208,7 @@ func TestAidefileChainOfRuns(t *testing.T) {
 // Without [daemon] a firing is one run, whatever its end.
 func TestAidefileSingleShot(t *testing.T) {
 	t.Parallel()
-	a := newAider(t, noRetry, `cat >stdin; exit 3`, soon)
+	a := newAidefileFleet(t, noRetry, `cat >stdin; exit 3`, soon)
 	a.up()
 	a.do("fire", "a", "the first task")
 	a.awaitEvents(event.AgentCrashed, 1)
@@ -225,13 +225,13 @@ func TestAidefileSingleShot(t *testing.T) {
 
 	// Stopped by hand, it stays so, also in the next life of the daemon.
 	a.do("stop", "a")
-	a.refused(1, []string{"fire", "a"}, "it was stopped by hand")
+	a.wantFailure(1, []string{"fire", "a"}, "it was stopped by hand")
 	a.do("down")
 	a.up()
 	if n := a.node("t/a"); n.State != "stopped" {
 		t.Errorf("%+v", n)
 	}
-	a.refused(1, []string{"fire", "a"}, "it was stopped by hand")
+	a.wantFailure(1, []string{"fire", "a"}, "it was stopped by hand")
 	if skipped := a.events(event.AgentFireSkipped, "t/a"); len(skipped) != 2 {
 		t.Errorf("skipped: %v", skipped)
 	}
@@ -242,13 +242,13 @@ func TestAidefileSingleShot(t *testing.T) {
 	a.do("start", "a")
 	a.awaitEvents(event.AgentCrashed, 3)
 	a.wantRuns(3)
-	a.refused(3, []string{"fire", "missing"}, "missing")
+	a.wantFailure(3, []string{"fire", "missing"}, "missing")
 }
 
 // A schedule fires by itself, and not during a run.
 func TestAidefileCron(t *testing.T) {
 	t.Parallel()
-	a := newAider(t, "[trigger]\non = \"cron:* * * * * *\"\n", "if [ -e slow ]; then : >waiting; read x <gate; fi")
+	a := newAidefileFleet(t, "[trigger]\non = \"cron:* * * * * *\"\n", "if [ -e slow ]; then : >waiting; read x <gate; fi")
 	release := fifo(t, a.home, "gate")
 	a.up()
 	a.awaitEvents(event.AgentExited, 2)
@@ -262,7 +262,7 @@ func TestAidefileCron(t *testing.T) {
 		t.Errorf("%+v", n.Aide)
 	}
 	a.touch("slow")
-	until(t, "a run that waits", func() bool { _, err := os.Stat(filepath.Join(a.home, "waiting")); return err == nil })
+	eventually(t, "a run that waits", func() bool { _, err := os.Stat(filepath.Join(a.home, "waiting")); return err == nil })
 	before := len(a.runs())
 	a.awaitEvents(event.AgentFireSkipped, len(a.events(event.AgentFireSkipped, "t/a"))+2)
 	if n := a.node("t/a"); n.State != "running" || len(a.runs()) != before {
@@ -276,18 +276,18 @@ func TestAidefileCron(t *testing.T) {
 		t.Fatal(err)
 	}
 	release()
-	until(t, "the next run", func() bool { return len(a.runs()) > before })
+	eventually(t, "the next run", func() bool { return len(a.runs()) > before })
 }
 
 // A run outlives its daemon, and its end is dealt with by the next one, also if
 // no daemon was there to see it.
 func TestAidefileDaemonKilledInARun(t *testing.T) {
 	t.Parallel()
-	a := newAider(t, onceMore, "read x <gate; test -e ok", soon)
+	a := newAidefileFleet(t, onceMore, "read x <gate; test -e ok", soon)
 	release := fifo(t, a.home, "gate")
 	a.up()
 	a.do("fire", "a", "the task")
-	until(t, "the run", func() bool { return len(a.runs()) == 1 })
+	eventually(t, "the run", func() bool { return len(a.runs()) == 1 })
 	before := a.node("t/a")
 	a.crash()
 	a.up()
@@ -309,7 +309,7 @@ func TestAidefileDaemonKilledInARun(t *testing.T) {
 	a.wantRuns(1)
 	a.touch("ok")
 	a.up()
-	until(t, "the run after the unobserved failure", func() bool { return len(a.runs()) == 2 })
+	eventually(t, "the run after the unobserved failure", func() bool { return len(a.runs()) == 2 })
 	if n := a.node("t/a"); n.InWindow != 1 || n.Aide.Task != "the task" {
 		t.Errorf("%+v, %+v", n, n.Aide)
 	}
@@ -322,14 +322,14 @@ func TestAidefileDaemonKilledInARun(t *testing.T) {
 // with a count that starts over, and ends at once when everything does.
 func TestAidefileDaemonKilledInASleep(t *testing.T) {
 	t.Parallel()
-	a := newAider(t, onceMore, "exit 1", `backoff_base = "5m"`)
+	a := newAidefileFleet(t, onceMore, "exit 1", `backoff_base = "5m"`)
 	a.up()
 	a.do("fire", "a")
 	n := a.awaitState("t/a", "restarting")
 	if n.NextAt == nil || n.InWindow != 1 || n.Aide.State != "backing off" {
 		t.Fatalf("%+v, %+v", n, n.Aide)
 	}
-	a.refused(1, []string{"fire", "a"}, "a restart is pending")
+	a.wantFailure(1, []string{"fire", "a"}, "a restart is pending")
 	next := *n.NextAt
 	a.crash()
 	a.up()
@@ -339,11 +339,11 @@ func TestAidefileDaemonKilledInASleep(t *testing.T) {
 	}
 	a.wantRuns(1)
 	a.do("start", "a") // now
-	until(t, "the run", func() bool { return len(a.runs()) == 2 })
+	eventually(t, "the run", func() bool { return len(a.runs()) == 2 })
 	a.awaitState("t/a", "restarting")
 	begun := time.Now()
 	a.do("down")
-	if d := time.Since(begun); d > patience {
+	if d := time.Since(begun); d > waitTimeout {
 		t.Errorf("down took %v", d)
 	}
 	a.up()
@@ -373,7 +373,7 @@ func TestAidefileAlone(t *testing.T) {
 	f.do("fire", "uptime")
 	root := filepath.Base(dir)
 	f.awaitState(root+"/uptime", "stopped")
-	until(t, "the run", func() bool { return len(f.events(event.AgentExited, root+"/uptime")) == 1 })
+	eventually(t, "the run", func() bool { return len(f.events(event.AgentExited, root+"/uptime")) == 1 })
 	if text, _ := os.ReadFile(filepath.Join(dir, "arguments")); string(text) != "-p --output-format stream-json --verbose\n" {
 		t.Errorf("arguments %q", text)
 	}
@@ -388,7 +388,7 @@ func TestAidefileAlone(t *testing.T) {
 // One life of the tree is one run of what only a person starts.
 func TestRunOfAnAidefile(t *testing.T) {
 	t.Parallel()
-	a := newAider(t, noRetry, "echo here I am; exit 0")
+	a := newAidefileFleet(t, noRetry, "echo here I am; exit 0")
 	r := launch(t, a.dir, "run")
 	r.wantExit(0)
 	a.wantRuns(1)
@@ -400,7 +400,7 @@ func TestRunOfAnAidefile(t *testing.T) {
 // Its secrets are known to the run alone.
 func TestAidefileSecrets(t *testing.T) {
 	t.Parallel()
-	a := newAider(t, noRetry+"[vault]\nkeys = [\"FROM_ENV\", \"FROM_FILE\"]\n", `echo "$FROM_ENV and $FROM_FILE"; test "$FROM_ENV" = a-value-of-the-environment`, `vault = "secrets"`)
+	a := newAidefileFleet(t, noRetry+"[vault]\nkeys = [\"FROM_ENV\", \"FROM_FILE\"]\n", `echo "$FROM_ENV and $FROM_FILE"; test "$FROM_ENV" = a-value-of-the-environment`, `vault = "secrets"`)
 	a.env = []string{"FROM_ENV=a-value-of-the-environment"}
 	if err := os.Mkdir(filepath.Join(a.dir, "secrets"), 0o700); err != nil {
 		t.Fatal(err)
@@ -420,7 +420,7 @@ func TestAidefileSecrets(t *testing.T) {
 // What an Aidefile says holds once it is written: its triggers and its policy.
 func TestAidefileChanges(t *testing.T) {
 	t.Parallel()
-	a := newAider(t, "", "true")
+	a := newAidefileFleet(t, "", "true")
 	a.up()
 	if n := a.node("t/a"); strings.Join(n.Aide.Triggers, " ") != "manual" || n.Aide.Restart != "never" {
 		t.Fatalf("%+v", n.Aide)
@@ -432,7 +432,7 @@ func TestAidefileChanges(t *testing.T) {
 	}
 	a.awaitEvents(event.AgentExited, 1)
 	write(t, filepath.Join(a.home, "Aidefile"), "[daemon]\nrestart = \"sometimes\"\n")
-	a.refused(1, []string{"reload"}, `agents/a/Aidefile:2:11: restart is "sometimes"`)
+	a.wantFailure(1, []string{"reload"}, `agents/a/Aidefile:2:11: restart is "sometimes"`)
 	write(t, filepath.Join(a.home, "Aidefile"), "")
 	a.do("reload")
 	if n := a.node("t/a"); strings.Join(n.Aide.Triggers, " ") != "manual" || n.Aide.NextFire != nil {
@@ -446,7 +446,7 @@ func TestAidefileRemoved(t *testing.T) {
 	for name, policy := range map[string]string{"never": "", "on-failure": "[daemon]\n"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newAider(t, noRetry+policy, "true")
+			a := newAidefileFleet(t, noRetry+policy, "true")
 			a.up()
 			a.do("fire", "a", "the task")
 			a.awaitEvents(event.AgentExited, 1)
@@ -460,7 +460,7 @@ func TestAidefileRemoved(t *testing.T) {
 			}
 			write(t, filepath.Join(a.dir, "coppice.toml"), "[[agent]]\nname = \"other\"\ncommand = \"sleep 1011\"\n[project]\nname = \"t\"\n")
 			a.do("reload")
-			until(t, "its directory to be removed", func() bool { return left() == 0 })
+			eventually(t, "its directory to be removed", func() bool { return left() == 0 })
 		})
 	}
 }
@@ -468,23 +468,23 @@ func TestAidefileRemoved(t *testing.T) {
 // A run that is stopped takes all that it has started with it.
 func TestAidefileStop(t *testing.T) {
 	t.Parallel()
-	a := newAider(t, "[daemon]\nrestart = \"always\"\n", "exec ./work.sh", soon)
+	a := newAidefileFleet(t, "[daemon]\nrestart = \"always\"\n", "exec ./work.sh", soon)
 	write(t, filepath.Join(a.home, "work.sh"), "#!/bin/sh\nsleep 1011 &\nsleep 1012\n")
 	a.up()
 	a.do("fire", "a")
-	until(t, "the run", func() bool { return a.copies("sleep 1011")+a.copies("sleep 1012") == 2 })
+	eventually(t, "the run", func() bool { return a.countProcesses("sleep 1011")+a.countProcesses("sleep 1012") == 2 })
 	a.do("stop", "a")
 	if n := a.node("t/a"); n.State != "stopped" {
 		t.Errorf("%+v", n)
 	}
-	if left := a.copies("sleep 1011") + a.copies("sleep 1012"); left != 0 {
+	if left := a.countProcesses("sleep 1011") + a.countProcesses("sleep 1012"); left != 0 {
 		t.Errorf("%d processes are left", left)
 	}
 	a.do("start", "a")
-	until(t, "the run", func() bool { return a.copies("sleep 1012") == 1 })
+	eventually(t, "the run", func() bool { return a.countProcesses("sleep 1012") == 1 })
 	if err := syscall.Kill(a.node("t/a").PID, syscall.SIGKILL); err != nil { // the runner itself
 		t.Fatal(err)
 	}
-	until(t, "the run after it", func() bool { return len(a.runs()) == 3 && a.copies("sleep 1012") == 1 })
+	eventually(t, "the run after it", func() bool { return len(a.runs()) == 3 && a.countProcesses("sleep 1012") == 1 })
 	a.do("stop", "a")
 }

@@ -8,7 +8,7 @@ import (
 // An agent that waits for its trigger has not failed, and is not about to start.
 func TestAidefileIdle(t *testing.T) {
 	t.Parallel()
-	a := newAider(t, "[trigger]\non = \"cron:0 4 1 1 *\"\n", `true`)
+	a := newAidefileFleet(t, "[trigger]\non = \"cron:0 4 1 1 *\"\n", `true`)
 	if out := a.do("up", "--dry-run"); out != "nothing to do: what runs is what the file says\n" {
 		t.Errorf("a dry run: %q", out)
 	}

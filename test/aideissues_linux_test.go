@@ -9,16 +9,16 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// github is a repository with issues, as gh tells of it: a file for each in the
+// fakeGitHub is a repository with issues, as gh tells of it: a file for each in the
 // directory open. The file broken has gh fail, the file locked has it close none.
-type github struct {
+type fakeGitHub struct {
 	t   *testing.T
 	dir string
 }
 
-func newGithub(t *testing.T, issues ...string) *github {
+func newFakeGitHub(t *testing.T, issues ...string) *fakeGitHub {
 	t.Helper()
-	g := &github{t, t.TempDir()}
+	g := &fakeGitHub{t, t.TempDir()}
 	write(t, filepath.Join(g.dir, "gh"), `#!/bin/sh
 cd "`+g.dir+`" || exit 9
 case "$1 $2" in
@@ -36,44 +36,44 @@ esac
 	return g
 }
 
-// aider is newAider whose daemon finds this gh.
-func (g *github) aider(aidefile, script string, settings ...string) *aider {
+// aidefileFleet is newAider whose daemon finds this gh.
+func (g *fakeGitHub) aider(aidefile, script string, settings ...string) *aidefileFleet {
 	g.t.Helper()
-	a := newAider(g.t, aidefile, script, settings...)
+	a := newAidefileFleet(g.t, aidefile, script, settings...)
 	a.env = []string{"PATH=" + g.dir + ":" + os.Getenv("PATH")}
 	return a
 }
 
-func (g *github) set(name string) { write(g.t, filepath.Join(g.dir, name), "") }
+func (g *fakeGitHub) set(name string) { write(g.t, filepath.Join(g.dir, name), "") }
 
-func (g *github) unset(name string) {
+func (g *fakeGitHub) unset(name string) {
 	g.t.Helper()
 	if err := os.Remove(filepath.Join(g.dir, name)); err != nil {
 		g.t.Fatal(err)
 	}
 }
 
-func (g *github) open(issues ...string) {
+func (g *fakeGitHub) open(issues ...string) {
 	for _, n := range issues {
 		write(g.t, filepath.Join(g.dir, "open", n), "")
 	}
 }
 
-func (g *github) left() int {
+func (g *fakeGitHub) remaining() int {
 	all, _ := os.ReadDir(filepath.Join(g.dir, "open"))
 	return len(all)
 }
 
-func (g *github) read(name string) string {
+func (g *fakeGitHub) read(name string) string {
 	text, _ := os.ReadFile(filepath.Join(g.dir, name))
 	return string(text)
 }
 
-// awaitLooks waits until gh was asked so many times more.
-func (g *github) awaitLooks(n int) {
+// awaitCalls waits until gh was asked so many times more.
+func (g *fakeGitHub) awaitCalls(n int) {
 	g.t.Helper()
 	before := strings.Count(g.read("list.log"), "\n")
-	until(g.t, "more looks at the issues", func() bool { return strings.Count(g.read("list.log"), "\n") >= before+n })
+	eventually(g.t, "more looks at the issues", func() bool { return strings.Count(g.read("list.log"), "\n") >= before+n })
 }
 
 const onIssues = "[trigger]\non = \"issue\"\nlabel = \"bot\"\n"
@@ -81,7 +81,7 @@ const onIssues = "[trigger]\non = \"issue\"\nlabel = \"bot\"\n"
 // Issues are taken one after the other, told to the agent, and closed when done.
 func TestAidefileIssues(t *testing.T) {
 	t.Parallel()
-	g := newGithub(t)
+	g := newFakeGitHub(t)
 	g.set("broken")
 	a := g.aider(noRetry+onIssues, `printf '%s\n' "$COPPICE_ISSUE $COPPICE_TASK" >>tasks; test "$COPPICE_ISSUE" != 5`, `poll_interval = "20ms"`)
 	a.up()
@@ -91,7 +91,7 @@ func TestAidefileIssues(t *testing.T) {
 	}
 	g.open("5", "7", "8")
 	g.unset("broken")
-	until(t, "two issues to be closed", func() bool { return g.left() == 1 })
+	eventually(t, "two issues to be closed", func() bool { return g.remaining() == 1 })
 	a.awaitEvents(event.AgentExited, 2)
 	data, _ := os.ReadFile(filepath.Join(a.home, "tasks"))
 	if want := "5 title 5\n\nbody\n7 title 7\n\nbody\n8 title 8\n\nbody\n"; string(data) != want {
@@ -104,68 +104,68 @@ func TestAidefileIssues(t *testing.T) {
 		t.Errorf("asked by %q", text)
 	}
 	// Issue 5 has failed and stays open. It is not tried again, until it is asked for.
-	g.awaitLooks(3)
+	g.awaitCalls(3)
 	a.wantRuns(3)
 	a.do("reset", "a")
-	until(t, "another try", func() bool { return len(a.runs()) == 4 })
+	eventually(t, "another try", func() bool { return len(a.runs()) == 4 })
 }
 
 // The next daemon knows which issues were done, and which have failed: neither is run again.
 func TestAidefileIssuesAfterTheDaemon(t *testing.T) {
 	t.Parallel()
-	g := newGithub(t, "5", "7")
+	g := newFakeGitHub(t, "5", "7")
 	g.set("locked") // so that 7 stays open when it is done
 	a := g.aider(noRetry+onIssues, `test "$COPPICE_ISSUE" != 5`, `poll_interval = "20ms"`)
 	a.up()
 	a.awaitEvents(event.AgentExited, 1)
 	a.awaitEvents(event.AgentCrashed, 1)
-	g.awaitLooks(3)
+	g.awaitCalls(3)
 	a.wantRuns(2)
 	a.do("down")
 	a.up()
-	g.awaitLooks(3)
+	g.awaitCalls(3)
 	a.wantRuns(2)
 	a.crash()
 	a.up()
-	g.awaitLooks(3)
+	g.awaitCalls(3)
 	a.wantRuns(2)
 	a.do("reset", "a")
 	a.awaitEvents(event.AgentCrashed, 2)
 	a.awaitEvents(event.AgentExited, 2)
 	a.do("down")
 	a.up()
-	g.awaitLooks(3)
+	g.awaitCalls(3)
 	a.wantRuns(4)
 	g.open("9")
-	until(t, "the new one", func() bool { return len(a.runs()) == 5 })
+	eventually(t, "the new one", func() bool { return len(a.runs()) == 5 })
 }
 
 // An issue whose run was stopped before its end has neither been done nor failed.
 func TestAidefileIssueOfAStoppedRun(t *testing.T) {
 	t.Parallel()
-	g := newGithub(t, "5")
+	g := newFakeGitHub(t, "5")
 	a := g.aider(noRetry+onIssues, `[ -e ok ] || read x <gate`, `poll_interval = "20ms"`)
 	fifo(t, a.home, "gate")
 	a.up()
-	until(t, "the run", func() bool { return len(a.runs()) == 1 })
+	eventually(t, "the run", func() bool { return len(a.runs()) == 1 })
 	a.crash() // the run goes on, and the next daemon takes it over
 	a.up()
 	a.do("stop", "a")
 	g.awaitNothing(a, 1)
 	a.do("resume", "a")
-	until(t, "it to be taken again", func() bool { return len(a.runs()) == 2 })
+	eventually(t, "it to be taken again", func() bool { return len(a.runs()) == 2 })
 	a.do("down")
 	a.touch("ok")
 	a.up()
-	until(t, "it to be taken again", func() bool { return len(a.runs()) == 3 })
+	eventually(t, "it to be taken again", func() bool { return len(a.runs()) == 3 })
 	a.awaitEvents(event.AgentExited, 1)
-	until(t, "it to be closed", func() bool { return g.left() == 0 })
-	g.awaitLooks(3)
+	eventually(t, "it to be closed", func() bool { return g.remaining() == 0 })
+	g.awaitCalls(3)
 	a.wantRuns(3)
 }
 
 // awaitNothing sees that an agent that is stopped is not started, though there are issues.
-func (g *github) awaitNothing(a *aider, runs int) {
+func (g *fakeGitHub) awaitNothing(a *aidefileFleet, runs int) {
 	g.t.Helper()
 	if n := a.node("t/a"); n.State != "stopped" || n.Aide.State != "stopped" {
 		g.t.Errorf("%+v, %+v", n, n.Aide)
@@ -176,10 +176,10 @@ func (g *github) awaitNothing(a *aider, runs int) {
 // What follows a success is about no issue that is done.
 func TestAidefileAlwaysAfterAnIssue(t *testing.T) {
 	t.Parallel()
-	g := newGithub(t, "5")
+	g := newFakeGitHub(t, "5")
 	a := g.aider(noRetry+onIssues+"[daemon]\nrestart = \"always\"\n", `printf '%s\n' "${COPPICE_ISSUE:-none}" >>issues`, `poll_interval = "20ms"`, soon)
 	a.up()
-	until(t, "three runs", func() bool { return len(a.runs()) >= 3 })
+	eventually(t, "three runs", func() bool { return len(a.runs()) >= 3 })
 	a.do("down")
 	text, _ := os.ReadFile(filepath.Join(a.home, "issues"))
 	if first, rest, _ := strings.Cut(string(text), "\n"); first != "5" || strings.ReplaceAll(rest, "none\n", "") != "" {
@@ -190,18 +190,18 @@ func TestAidefileAlwaysAfterAnIssue(t *testing.T) {
 // A chain for an issue ends when it is given up, and the issue with it.
 func TestAidefileIssueGivenUp(t *testing.T) {
 	t.Parallel()
-	g := newGithub(t, "5")
+	g := newFakeGitHub(t, "5")
 	a := g.aider(onceMore+onIssues, `exit 1`, `poll_interval = "20ms"`, soon)
 	a.up()
 	a.awaitEvents(event.AgentGaveUp, 1)
-	g.awaitLooks(3)
+	g.awaitCalls(3)
 	a.wantRuns(3)
 	a.do("down")
 	a.up()
-	g.awaitLooks(3)
+	g.awaitCalls(3)
 	a.wantRuns(3)
 	a.do("reset", "a")
 	a.awaitEvents(event.AgentGaveUp, 2)
-	g.awaitLooks(3)
+	g.awaitCalls(3)
 	a.wantRuns(6)
 }

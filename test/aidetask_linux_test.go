@@ -21,7 +21,7 @@ func TestFireWithOption(t *testing.T) {
 		f.do("up", "-d")
 		called := filepath.Join(dir, "called")
 		if !runs {
-			if out := f.code(exitUsage, "fire", "mon", "--", bad); !strings.Contains(out, `write "--" right before it`) {
+			if out := f.wantCode(exitUsage, "fire", "mon", "--", bad); !strings.Contains(out, `write "--" right before it`) {
 				t.Errorf("%s", out)
 			}
 			if n := f.node("t/mon"); n.Incarnation != 0 {
@@ -30,7 +30,7 @@ func TestFireWithOption(t *testing.T) {
 			continue
 		}
 		f.do("fire", "mon", "--", bad)
-		until(t, "the call", func() bool { data, _ := os.ReadFile(called); return string(data) == "-- "+bad+"\n" })
+		eventually(t, "the call", func() bool { data, _ := os.ReadFile(called); return string(data) == "-- "+bad+"\n" })
 	}
 }
 
@@ -38,7 +38,7 @@ func TestFireWithOption(t *testing.T) {
 func TestLowerMaxRestarts(t *testing.T) {
 	t.Parallel()
 	const policy = noRetry + "[daemon]\nbackoff = \"fixed\"\nmax_restarts = "
-	a := newAider(t, policy+"5\n", "false", `backoff_base = "5m"`)
+	a := newAidefileFleet(t, policy+"5\n", "false", `backoff_base = "5m"`)
 	a.up()
 	a.do("fire", "a")
 	a.awaitState("t/a", "restarting")

@@ -15,7 +15,7 @@ import (
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", sleeper)+remembers)
-	f.refused(1, []string{"backup", "b.db"}, "no such file")
+	f.wantFailure(1, []string{"backup", "b.db"}, "no such file")
 	f.do("up", "-d")
 	f.do("belief", "set", "a", "x=5")
 	f.do("task", "add", "to be done")
@@ -25,19 +25,19 @@ func TestBackupAndRestore(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(f.dir, "b.db")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	f.refused(1, []string{"backup", "b.db"}, "b.db exists")
-	f.refused(1, []string{"restore", "b.db"}, "a daemon is already running for")
+	f.wantFailure(1, []string{"backup", "b.db"}, "b.db exists")
+	f.wantFailure(1, []string{"restore", "b.db"}, "a daemon is already running for")
 	f.do("belief", "set", "a", "x=6")
 	epoch := f.lastEvent().Epoch
 	agent := f.node("t/a").PID
 	f.crash()
-	f.refused(1, []string{"restore", "b.db"}, "t/a still run without a daemon", "coppice down")
+	f.wantFailure(1, []string{"restore", "b.db"}, "t/a still run without a daemon", "coppice down")
 	f.do("up", "-d")
 	if pid := f.node("t/a").PID; pid != agent {
 		t.Errorf("process %d, was %d", pid, agent)
 	}
 	f.do("down")
-	f.do("backup", "later.db") // without a daemon
+	f.do("backup", "later.db") // environWithout a daemon
 
 	check := func(x int) {
 		t.Helper()
@@ -91,10 +91,10 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	write(t, filepath.Join(f.dir, "half.db"), string(data[:len(data)/2]))
 	write(t, filepath.Join(f.dir, "text.db"), "a letter")
-	f.refused(1, []string{"restore", "half.db"}, "half.db cannot be restored")
-	f.refused(1, []string{"restore", "text.db"}, "text.db cannot be restored", "no SQLite database")
-	f.refused(1, []string{"restore", "none.db"}, "none.db", "no such file")
-	f.refused(2, []string{"restore"}, "takes one argument")
+	f.wantFailure(1, []string{"restore", "half.db"}, "half.db cannot be restored")
+	f.wantFailure(1, []string{"restore", "text.db"}, "text.db cannot be restored", "no SQLite database")
+	f.wantFailure(1, []string{"restore", "none.db"}, "none.db", "no such file")
+	f.wantFailure(2, []string{"restore"}, "takes one argument")
 	f.do("up", "-d")
 	if x := f.belief("a", "x"); !strings.Contains(x, "5") {
 		t.Errorf("x is %q", x)
@@ -105,6 +105,6 @@ func TestBackupOfMemory(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", sleeper), "[persistence]\nbackend = \"memory\"\n")
 	for _, command := range []string{"backup", "restore"} {
-		f.refused(1, []string{command, "b.db"}, "in memory")
+		f.wantFailure(1, []string{command, "b.db"}, "in memory")
 	}
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
-// counter is an agent that counts its lives:
+// counterTOML is an agent that counts its lives:
 // it goes on from its checkpoint, and says so when it has written the next one.
-func counter(name, keys string) string {
+func counterTOML(name, keys string) string {
 	return agentTOML(name, `n=$(coppice agent belief get check_count) || exit 9
 n=$((n + 1))
 coppice agent belief set check_count=$n square=$((n * n)) || exit 9
@@ -34,11 +34,11 @@ threshold = 100
 
 `
 
-// said waits until an incarnation has done what it begins with.
-func (f *fleet) said(name string, incarnation int) string {
+// awaitWritten waits until an incarnation has done what it begins with.
+func (f *fleet) awaitWritten(name string, incarnation int) string {
 	f.t.Helper()
 	path := filepath.Join(f.dir, fmt.Sprint(name, ".", incarnation))
-	until(f.t, path, func() bool { _, err := os.Stat(path); return err == nil })
+	eventually(f.t, path, func() bool { _, err := os.Stat(path); return err == nil })
 	data, err := os.ReadFile(path)
 	if err != nil {
 		f.t.Fatal(err)
@@ -51,8 +51,8 @@ func (f *fleet) belief(path string, name ...string) string {
 	return strings.TrimSpace(f.do(append([]string{"belief", "get", path}, name...)...))
 }
 
-// refused runs a command that must fail with that code and say all that.
-func (f *fleet) refused(code int, args []string, parts ...string) {
+// wantFailure runs a command that must fail with that code and say all that.
+func (f *fleet) wantFailure(code int, args []string, parts ...string) {
 	f.t.Helper()
 	out, err := f.try(args...)
 	var exit *exec.ExitError
@@ -71,12 +71,12 @@ func (f *fleet) refused(code int, args []string, parts ...string) {
 // flags and no other directory are needed for that (P3).
 func TestBeliefsSurvive(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, counter("left", counts), counter("right", counts))
+	f := newFleet(t, counterTOML("left", counts), counterTOML("right", counts))
 	f.do("up", "-d")
 	c := f.client()
 	want := func(name string, n int) {
 		t.Helper()
-		if got, want := f.said(name, n), fmt.Sprintf(`{"check_count":%d,"threshold":100}`, n); got != want {
+		if got, want := f.awaitWritten(name, n), fmt.Sprintf(`{"check_count":%d,"threshold":100}`, n); got != want {
 			t.Errorf("incarnation %d of %s: %s, want %s", n, name, got, want)
 		}
 		if got, want := f.belief(name, "square"), fmt.Sprint(n*n); got != want {
@@ -86,11 +86,11 @@ func TestBeliefsSurvive(t *testing.T) {
 	want("left", 1)
 	want("right", 1)
 
-	f.crashAgain(c, "t/left") // SIGKILL of the agent
+	f.crashAgent(c, "t/left") // SIGKILL of the agent
 	want("left", 2)
 	want("right", 1)
 
-	killed(t, parent(t, peek(t, c, "t/left").PID)) // its shim
+	killAndWait(t, parent(t, currentNode(t, c, "t/left").PID)) // its shim
 	want("left", 3)
 
 	f.do("belief", "set", "left", "threshold=5") // of this life, also for the next daemon
@@ -100,7 +100,7 @@ func TestBeliefsSurvive(t *testing.T) {
 		t.Errorf("threshold is %s for the next daemon", got)
 	}
 	want("left", 3)
-	f.crashAgain(c, "t/left")
+	f.crashAgent(c, "t/left")
 	want("left", 4)
 
 	f.do("down")
@@ -112,8 +112,8 @@ func TestBeliefsSurvive(t *testing.T) {
 	want("right", 2)
 }
 
-// idle is an agent that says its token and waits.
-func idle(name, keys string) string {
+// idleTOML is an agent that says its token and waits.
+func idleTOML(name, keys string) string {
 	return agentTOML(name, `echo "$COPPICE_TOKEN" > "tmp.$$" && mv "tmp.$$" "`+name+`.$COPPICE_INCARNATION"
 exec sleep 1000`) + keys
 }
@@ -126,7 +126,7 @@ func (f *fleet) asIncarnation(name string, incarnation int, stdin string, args .
 		f.t.Fatal(err)
 	}
 	cmd := exec.Command("coppice", append([]string{"agent"}, args...)...)
-	cmd.Env = append(os.Environ(), "COPPICE_SOCKET="+socket, "COPPICE_TOKEN="+f.said(name, incarnation))
+	cmd.Env = append(os.Environ(), "COPPICE_SOCKET="+socket, "COPPICE_TOKEN="+f.awaitWritten(name, incarnation))
 	cmd.Stdin = strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
@@ -139,14 +139,14 @@ func (f *fleet) asIncarnation(name string, incarnation int, stdin string, args .
 // Every verb of an agent, what it refuses, and that an incarnation that is over has none of them.
 func TestAgentBelief(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, idle("a", `[agent.beliefs]
+	f := newFleet(t, idleTOML("a", `[agent.beliefs]
 n = { type = "int", persistent = true }
 note = { initial = "none" }
 big = { type = "any", persistent = true }
 
-`), idle("free", ""))
+`), idleTOML("free", ""))
 	f.do("up", "-d")
-	f.said("free", 1)
+	f.awaitWritten("free", 1)
 	for _, tt := range []struct {
 		agent, args, stdin string
 		code               int
@@ -187,7 +187,7 @@ big = { type = "any", persistent = true }
 		}
 	}
 	f.do("restart", "a")
-	f.said("a", 2)
+	f.awaitWritten("a", 2)
 	for _, verb := range []string{"get n", "set n=1", "rm n", "ls"} {
 		out, code := f.asIncarnation("a", 1, "", strings.Split("belief "+verb, " ")...)
 		if code != exitAuth || !strings.Contains(out, "incarnation 1 of t/a") {
@@ -200,9 +200,9 @@ big = { type = "any", persistent = true }
 // that the error names, whatever way it takes.
 func TestBeliefLimits(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, idle("a", ""))
+	f := newFleet(t, idleTOML("a", ""))
 	f.do("up", "-d")
-	agent := api.DialAgent(must(endpoint.Path(f.dir)), f.said("a", 1))
+	agent := api.DialAgent(must(endpoint.Path(f.dir)), f.awaitWritten("a", 1))
 	defer agent.Close()
 	var err error
 	n := 0
@@ -237,14 +237,14 @@ func must[T any](v T, err error) T {
 // What people can do, with agents that run, that do not, and that are no longer in the file.
 func TestBeliefCommands(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, idle("a", `[agent.beliefs]
+	f := newFleet(t, idleTOML("a", `[agent.beliefs]
 n = { type = "int", initial = 3, persistent = true }
 t = { type = "string" }
 
-`), idle("old", ""))
+`), idleTOML("old", ""))
 	f.do("up", "-d")
-	f.said("a", 1)
-	f.said("old", 1)
+	f.awaitWritten("a", 1)
+	f.awaitWritten("old", 1)
 	f.do("belief", "set", "a", "n=4", `t="live"`)
 	f.do("belief", "set", "t/old", "x=[1, 2]", `y="z"`)
 	if got, want := f.do("belief", "ls"), `AGENT  BELIEF  TYPE    PERSISTENT  ORIGIN  VALUE   NOTE
@@ -255,13 +255,13 @@ t/old  y       any     yes         kept    "z"
 `; got != want {
 		t.Errorf("ls:\n%s\nwant\n%s", got, want)
 	}
-	f.refused(exitNotFound, []string{"belief", "ls", "missing"}, "missing")
-	f.refused(exitNotFound, []string{"belief", "set", "missing", "x=1"}, "missing")
-	f.refused(exitUsage, []string{"belief", "set", "t", "x=1"}, "t is a supervisor")
-	f.refused(exitUsage, []string{"belief", "set", "a", "n=x"}, "not JSON")
-	f.refused(exitUsage, []string{"belief", "set", "a"}, "NAME=JSON")
-	f.refused(exitUsage, []string{"belief", "rm", "a"}, "--all")
-	f.refused(exitUsage, []string{"belief", "get", "a", "--raw"}, "one name")
+	f.wantFailure(exitNotFound, []string{"belief", "ls", "missing"}, "missing")
+	f.wantFailure(exitNotFound, []string{"belief", "set", "missing", "x=1"}, "missing")
+	f.wantFailure(exitUsage, []string{"belief", "set", "t", "x=1"}, "t is a supervisor")
+	f.wantFailure(exitUsage, []string{"belief", "set", "a", "n=x"}, "not JSON")
+	f.wantFailure(exitUsage, []string{"belief", "set", "a"}, "NAME=JSON")
+	f.wantFailure(exitUsage, []string{"belief", "rm", "a"}, "--all")
+	f.wantFailure(exitUsage, []string{"belief", "get", "a", "--raw"}, "one name")
 	if got := f.do("events", "--type", "belief.*", "--json"); strings.Count(got, "\n") != 2 || !strings.Contains(got, "n, t set") {
 		t.Errorf("events:\n%s", got)
 	}
@@ -291,7 +291,7 @@ t/old  y       any     yes         kept    "z"
 	f.do("belief", "diff", export)
 	f.do("stop", "a")
 	f.do("belief", "set", "a", "n=5")
-	f.refused(exitUsage, []string{"belief", "set", "a", `t="x"`}, "not persistent and the agent does not run")
+	f.wantFailure(exitUsage, []string{"belief", "set", "a", `t="x"`}, "not persistent and the agent does not run")
 	f.do("belief", "rm", "old", "y")
 	differences := "~ t/a n = 4, was 5\n+ t/old y = \"z\"\n"
 	if out, err := f.try("belief", "diff", export); out != differences || err == nil {
@@ -305,7 +305,7 @@ t/old  y       any     yes         kept    "z"
 	}
 	f.do("belief", "diff", export)
 	f.do("start", "a")
-	f.said("a", 2)
+	f.awaitWritten("a", 2)
 	if got := f.belief("a"); got != `{"n":4,"t":""}` {
 		t.Errorf("the next one: %s", got)
 	}
@@ -332,7 +332,7 @@ t/old  y       any     yes         kept    "z"
 
 	// An agent that is no longer in the file keeps its own until somebody removes them.
 	f.do("down")
-	write(t, filepath.Join(f.dir, "coppice.toml"), "[project]\nname = \"t\"\n\n"+idle("a", "")+idle("new", ""))
+	write(t, filepath.Join(f.dir, "coppice.toml"), "[project]\nname = \"t\"\n\n"+idleTOML("a", "")+idleTOML("new", ""))
 	f.do("up", "-d")
 	if got := f.do("belief", "ls", "old"); !strings.Contains(got, "t/old  x") || !strings.Contains(got, "the agent is no longer in the file") {
 		t.Errorf("ls:\n%s", got)
@@ -343,13 +343,13 @@ t/old  y       any     yes         kept    "z"
 		t.Errorf("new: %s", got)
 	}
 	f.do("belief", "rm", "old", "--all")
-	f.refused(exitNotFound, []string{"belief", "get", "old"})
+	f.wantFailure(exitNotFound, []string{"belief", "get", "old"})
 }
 
 // A record that is damaged costs that belief its value, and stays readable. (P8)
 func TestBeliefDamage(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, idle("a", "[agent.beliefs]\nn = { type = \"int\", initial = 3, persistent = true }\nm = { type = \"int\", persistent = true }\n\n"))
+	f := newFleet(t, idleTOML("a", "[agent.beliefs]\nn = { type = \"int\", initial = 3, persistent = true }\nm = { type = \"int\", persistent = true }\n\n"))
 	f.do("up", "-d")
 	f.do("belief", "set", "a", "n=4", "m=5")
 	f.do("down")
@@ -362,7 +362,7 @@ func TestBeliefDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.do("up", "-d")
-	f.said("a", 2)
+	f.awaitWritten("a", 2)
 	if got := f.belief("a"); got != `{"m":5,"n":3}` {
 		t.Errorf("beliefs: %s", got)
 	}
@@ -387,12 +387,12 @@ func TestBeliefDamage(t *testing.T) {
 // daemon; the project says so.
 func TestMemoryBackend(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, "[persistence]\nbackend = \"memory\"\n\n", counter("c", counts))
+	f := newFleet(t, "[persistence]\nbackend = \"memory\"\n\n", counterTOML("c", counts))
 	f.do("up", "-d")
 	c := f.client()
-	f.said("c", 1)
-	f.crashAgain(c, "t/c")
-	if got := f.said("c", 2); got != `{"check_count":2,"threshold":100}` {
+	f.awaitWritten("c", 1)
+	f.crashAgent(c, "t/c")
+	if got := f.awaitWritten("c", 2); got != `{"check_count":2,"threshold":100}` {
 		t.Errorf("restarted: %s", got)
 	}
 	if s := f.status().Store; s.Kind != "memory" || s.Path != "" || !s.OK {
@@ -434,7 +434,7 @@ func TestUpAgainWithoutState(t *testing.T) {
 	f := newFleet(t, toml...)
 	for round := range 2 {
 		f.do("up", "-d")
-		until(t, "who does not obey", func() bool { return f.has("ready") })
+		eventually(t, "who does not obey", func() bool { return f.has("ready") })
 		s := f.status()
 		if s.Summary["running"] != 8 {
 			t.Fatalf("round %d: %+v", round, s.Summary)
@@ -455,9 +455,9 @@ func TestUpAgainWithoutState(t *testing.T) {
 // The file of the state is where [persistence] says, for every command.
 func TestPersistencePath(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, "[persistence]\nbackend = \"sqlite\"\npath = \".sage/guardian.db\"\n\n", counter("c", counts))
+	f := newFleet(t, "[persistence]\nbackend = \"sqlite\"\npath = \".sage/guardian.db\"\n\n", counterTOML("c", counts))
 	f.do("up", "-d")
-	f.said("c", 1)
+	f.awaitWritten("c", 1)
 	db := filepath.Join(f.dir, ".sage", "guardian.db")
 	if s := f.status().Store; s.Kind != "sqlite" || s.Path != db {
 		t.Errorf("status: %+v", s)
@@ -468,7 +468,7 @@ func TestPersistencePath(t *testing.T) {
 		t.Errorf("doctor:\n%s", got)
 	}
 	f.do("up", "-d")
-	if got := f.said("c", 2); got != `{"check_count":2,"threshold":100}` {
+	if got := f.awaitWritten("c", 2); got != `{"check_count":2,"threshold":100}` {
 		t.Errorf("the next one: %s", got)
 	}
 	if _, err := os.Stat(filepath.Join(f.dir, ".coppice", "state.db")); !errors.Is(err, os.ErrNotExist) {
@@ -505,7 +505,7 @@ check_count = { type = "int", initial = 0, persistent = true }
 alert_count = { type = "int", initial = 0, persistent = true }
 `)
 	f.up()
-	until(t, "the third life", func() bool { return f.belief("query-monitor", "check_count") == "3" })
+	eventually(t, "the third life", func() bool { return f.belief("query-monitor", "check_count") == "3" })
 	if got := f.belief("query-monitor", "alert_count"); got != "2" {
 		t.Errorf("alert_count is %s after two failures", got)
 	}

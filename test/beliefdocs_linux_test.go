@@ -21,7 +21,7 @@ func TestBeliefDocs(t *testing.T) {
 	write(t, filepath.Join(f.dir, "monitor.sh"), block(t, page, "sh"))
 	checked := func(n int) {
 		t.Helper()
-		until(t, "a check", func() bool { return strings.Contains(f.do("logs", "query-monitor"), "check "+string(rune('0'+n))) })
+		eventually(t, "a check", func() bool { return strings.Contains(f.do("logs", "query-monitor"), "check "+string(rune('0'+n))) })
 	}
 	shown := block(t, page, "console")
 	var got strings.Builder

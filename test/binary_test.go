@@ -14,10 +14,10 @@ import (
 // Commands and daemons run without the race detector, which makes each start three times as
 // expensive, except in tests that call detectRaces.
 var (
-	// detecting is the path of a coppice with the race detector, if these tests have it.
-	detecting string
-	// detectors has the names of the tests that run detecting.
-	detectors sync.Map
+	// racePath is the path of a coppice with the race detector, if these tests have it.
+	racePath string
+	// raceTests has the names of the tests that run detecting.
+	raceTests sync.Map
 )
 
 // underRaceDetector reports whether this process has the race detector.
@@ -33,7 +33,7 @@ func underRaceDetector() bool {
 
 // installPlain builds coppice without the race detector into dir and puts that in front of PATH.
 func installPlain(dir string) (err error) {
-	if detecting, err = exec.LookPath("coppice"); err != nil {
+	if racePath, err = exec.LookPath("coppice"); err != nil {
 		return err
 	}
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", dir, root+"/cmd/coppice").CombinedOutput(); err != nil {
@@ -44,14 +44,14 @@ func installPlain(dir string) (err error) {
 
 // detectRaces lets the daemon of a test, its shims and the commands that the test itself runs
 // have the race detector.
-func detectRaces(t *testing.T) { detectors.Store(t.Name(), nil) }
+func detectRaces(t *testing.T) { raceTests.Store(t.Name(), nil) }
 
 // command returns a command that runs coppice for a test.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	cmd := exec.Command("coppice", args...)
 	name, _, _ := strings.Cut(t.Name(), "/")
-	if _, ok := detectors.Load(name); ok && detecting != "" {
-		cmd.Path, cmd.Err = detecting, nil
+	if _, ok := raceTests.Load(name); ok && racePath != "" {
+		cmd.Path, cmd.Err = racePath, nil
 	}
 	return cmd
 }

@@ -91,7 +91,7 @@ func (f *fleet) ask(do func(context.Context, *api.Client) error) error {
 	f.t.Helper()
 	client := f.dial()
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(f.t.Context(), waitTimeout)
 	defer cancel()
 	return do(ctx, client)
 }

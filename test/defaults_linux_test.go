@@ -29,7 +29,7 @@ func TestOneAgentLeavesTheOthersAlone(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, agents, tables)
 			f.up()
-			until(t, "some restarts", func() bool { return f.node("t/hello").Incarnation >= 4 })
+			eventually(t, "some restarts", func() bool { return f.node("t/hello").Incarnation >= 4 })
 			if n := f.node("t/a"); n.State != "running" || n.Incarnation != 1 {
 				t.Errorf("the other one: %+v", n)
 			}
@@ -92,7 +92,7 @@ func TestRepairedAgentIsReleased(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	f.happens(event.AgentDrifted, "changed since it failed: command", func() {
+	f.awaitAfter(event.AgentDrifted, "changed since it failed: command", func() {
 		f.rewrite(agentTOML("a", `exec sleep 1000`, "max_restarts = 2"))
 	})
 	f.awaitState("t/a", "running")

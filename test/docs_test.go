@@ -88,7 +88,7 @@ func TestDocsCommands(t *testing.T) {
 				t.Errorf("%s: %q: there is no such command", name, call)
 				continue
 			}
-			if cmd.HasSubCommands() && len(rest) > 0 && known(cmd, rest[0]) {
+			if cmd.HasSubCommands() && len(rest) > 0 && isUnknownCommand(cmd, rest[0]) {
 				t.Errorf("%s: %q: there is no such command below %s", name, call, cmd.CommandPath())
 			}
 			cmd.InitDefaultHelpFlag()
@@ -110,9 +110,9 @@ func TestDocsCommands(t *testing.T) {
 	}
 }
 
-// known reports whether a word is one that the commands below a group could be
+// isUnknownCommand reports whether a word is one that the commands below a group could be
 // called by, and none of them is.
-func known(cmd *cobra.Command, word string) bool {
+func isUnknownCommand(cmd *cobra.Command, word string) bool {
 	return regexp.MustCompile(`^[a-z-]+$`).MatchString(word) && !strings.HasPrefix(word, "-") &&
 		!slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.Name() == word || c.HasAlias(word) })
 }

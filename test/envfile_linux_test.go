@@ -13,16 +13,16 @@ func TestEnvFile(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", `printf %s "$SECRET" > seen.$COPPICE_INCARNATION; echo "$COPPICE_INCARNATION: ${#SECRET}, $PORT, $EMPTY."; exec sleep 1000`,
 		`env_file = ["x.env", "y.env"]`, `env = { PORT = "80" }`))
-	f.put("y.env", "PORT=90\nEMPTY=\n")
+	f.replaceFile("y.env", "PORT=90\nEMPTY=\n")
 	out, err := f.try("up", "-d")
 	if err == nil || !strings.Contains(out, "coppice.toml:10:13: env_file: "+f.dir+"/x.env: no such file, expected variables as KEY=VALUE") {
 		t.Errorf("without the file: %v\n%s", err, out)
 	}
-	f.put("x.env", "export SECRET='pa$$word' # of the shop\nPORT=1\nEMPTY=no\n")
+	f.replaceFile("x.env", "export SECRET='pa$$word' # of the shop\nPORT=1\nEMPTY=no\n")
 	f.up()
 	client := f.dial()
 	defer client.Close()
-	f.awaitSays(client, "a", "1: 8, 80, .")
+	f.awaitSaid(client, "a", "1: 8, 80, .")
 	if seen, err := os.ReadFile(filepath.Join(f.dir, "seen.1")); string(seen) != "pa$$word" {
 		t.Errorf("the secret is %q, %v", seen, err)
 	}
@@ -30,7 +30,7 @@ func TestEnvFile(t *testing.T) {
 		t.Errorf("the secret is shown:\n%s", out)
 	}
 	f.do("patrol") // what is in the files is known by then
-	f.put("x.env", "SECRET\n")
+	f.replaceFile("x.env", "SECRET\n")
 	if out, _ := f.try("patrol"); !strings.HasPrefix(out, "nothing to do") { // it may say that the configuration is refused
 		t.Errorf("of a file that is wrong: %q", out)
 	}
@@ -38,8 +38,8 @@ func TestEnvFile(t *testing.T) {
 	if out, _ := f.try("patrol"); !strings.HasPrefix(out, "nothing to do") {
 		t.Errorf("of a file that is gone: %q", out)
 	}
-	f.put("x.env", "SECRET=new\nEMPTY=no\n")
-	until(t, "the change", func() bool {
+	f.replaceFile("x.env", "SECRET=new\nEMPTY=no\n")
+	eventually(t, "the change", func() bool {
 		f.try("patrol")
 		return strings.Contains(f.do("logs", "a", "-n", "1"), "2: 3, 80, .")
 	})

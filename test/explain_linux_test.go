@@ -18,7 +18,7 @@ func TestExplainDependency(t *testing.T) {
 	f.awaitStates("back/db restarting")
 	release() // not before: while both ran, back would be ready
 	f.awaitStates("back/cache running")
-	until(t, "the wait", func() bool { return strings.Contains(f.explain("t/api").Rule, "waits for") })
+	eventually(t, "the wait", func() bool { return strings.Contains(f.explain("t/api").Rule, "waits for") })
 	x := f.explain("t/api")
 	evidence := strings.Join(x.Evidence, "\n")
 	if x.Rule != "it waits for t/back" || !strings.Contains(x.Next, "as soon as t/back is ready") || x.Hint != "coppice explain t/back" ||
@@ -32,7 +32,7 @@ func TestExplainDependency(t *testing.T) {
 
 func TestExplainIdle(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, idler("a", "max_restarts = 2", `restart_window = "1h"`), agentTOML("b", "echo up; exec sleep 1000", `idle_timeout = "1h"`))
+	f := newFleet(t, idlerTOML("a", "max_restarts = 2", `restart_window = "1h"`), agentTOML("b", "echo up; exec sleep 1000", `idle_timeout = "1h"`))
 	f.up()
 	f.awaitState("t/a", "quarantined")
 	if e := strings.Join(f.explain("t/a").Evidence, "\n"); !strings.Contains(e, "killed 2 times because it was idle, last at 20") {

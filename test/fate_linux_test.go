@@ -29,7 +29,7 @@ func TestFate(t *testing.T) {
 	end := fifo(t, f.dir, "go")
 	f.do("up", "-d")
 	end()
-	until(t, "the end of the daemon", func() bool {
+	eventually(t, "the end of the daemon", func() bool {
 		out, _ := f.try("ps")
 		return strings.Contains(out, "the last daemon ended") // it has let go of everything
 	})

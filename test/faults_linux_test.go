@@ -23,11 +23,11 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
 
-// until asks again and again until done: for what no event tells, such as
+// eventually asks again and again until done: for what no event tells, such as
 // all that happens while events cannot be written.
-func until(t *testing.T, what string, done func() bool) {
+func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !done(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(waitTimeout); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s did not come", what)
 		}
@@ -42,8 +42,8 @@ func (f *fleet) client() *api.Client {
 	return c
 }
 
-// peek is a node as it is now; zero if the daemon does not answer.
-func peek(t *testing.T, c *api.Client, path string) (n status.Node) {
+// currentNode is a node as it is now; zero if the daemon does not answer.
+func currentNode(t *testing.T, c *api.Client, path string) (n status.Node) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	nodes, err := status.List.Call(ctx, c, status.ListRequest{Path: path})
@@ -53,10 +53,10 @@ func peek(t *testing.T, c *api.Client, path string) (n status.Node) {
 	return nodes[0]
 }
 
-// crashAgain kills an agent and waits for its successor.
-func (f *fleet) crashAgain(c *api.Client, path string) status.Node {
+// crashAgent kills an agent and waits for its successor.
+func (f *fleet) crashAgent(c *api.Client, path string) status.Node {
 	f.t.Helper()
-	before := peek(f.t, c, path)
+	before := currentNode(f.t, c, path)
 	if before.State != "running" || before.PID <= 0 {
 		f.t.Fatalf("%s does not run: %+v", path, before)
 	}
@@ -64,15 +64,15 @@ func (f *fleet) crashAgain(c *api.Client, path string) status.Node {
 		f.t.Fatal(err)
 	}
 	var after status.Node
-	until(f.t, "the successor of "+path, func() bool {
-		after = peek(f.t, c, path)
+	eventually(f.t, "the successor of "+path, func() bool {
+		after = currentNode(f.t, c, path)
 		return after.State == "running" && after.Incarnation == before.Incarnation+1 && after.PID > 0
 	})
 	return after
 }
 
-// killed kills a process and waits for its end.
-func killed(t *testing.T, pid int) {
+// killAndWait kills a process and waits for its end.
+func killAndWait(t *testing.T, pid int) {
 	t.Helper()
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -102,19 +102,19 @@ func (f *fleet) history() (told map[string]int, all []event.Event) {
 	return told, all
 }
 
-// awaitTold waits until the log has a start, which takes it a moment.
-func (f *fleet) awaitTold(path string, incarnation uint64) {
+// awaitLogged waits until the log has a start, which takes it a moment.
+func (f *fleet) awaitLogged(path string, incarnation uint64) {
 	f.t.Helper()
 	what := fmt.Sprintf("agent.started %s %d", path, incarnation)
-	until(f.t, what, func() bool {
+	eventually(f.t, what, func() bool {
 		told, _ := f.history()
 		return told[what] > 0
 	})
 }
 
-// complete checks that each life of an agent up to last was told once, and
+// checkHistory checks that each life of an agent up to last was told once, and
 // each but the last has ended once.
-func complete(t *testing.T, told map[string]int, path string, last uint64) {
+func checkHistory(t *testing.T, told map[string]int, path string, last uint64) {
 	t.Helper()
 	for n := uint64(1); n <= last; n++ {
 		if got := told[fmt.Sprintf("agent.started %s %d", path, n)]; got != 1 {
@@ -132,8 +132,8 @@ func complete(t *testing.T, told map[string]int, path string, last uint64) {
 	}
 }
 
-// copies counts the processes of the project whose command line has mark.
-func (f *fleet) copies(mark string) (n int) {
+// countProcesses counts the processes of the project whose command line has mark.
+func (f *fleet) countProcesses(mark string) (n int) {
 	f.t.Helper()
 	for _, p := range processesIn(f.t, f.dir) {
 		if strings.Contains(p.name, mark) && !strings.Contains(p.name, "coppice") {
@@ -164,8 +164,8 @@ func mountedFleet(t *testing.T, size string, toml ...string) *fleet {
 	return fleetIn(t, dir, toml...)
 }
 
-// fill takes all the room of a file system, and returns what gives it back.
-func fill(t *testing.T, dir string) (room func()) {
+// fillDisk takes all the room of a file system, and returns what gives it back.
+func fillDisk(t *testing.T, dir string) (room func()) {
 	t.Helper()
 	name := filepath.Join(dir, "filler")
 	f, err := os.Create(name)
@@ -192,7 +192,7 @@ func fill(t *testing.T, dir string) (room func()) {
 const quick = `backoff = { kind = "fixed", base = "10ms" }`
 
 // While the disk is full agents go on and are restarted, and what happened is
-// written down when there is room again.
+// outputBuffer down when there is room again.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	f := mountedFleet(t, "8m",
@@ -201,13 +201,13 @@ func TestDiskFull(t *testing.T) {
 		agentTOML("crasher", `exec sleep 1001`, quick, "max_restarts = 100"))
 	f.do("up", "-d")
 	c := f.client()
-	steady := peek(t, c, "t/steady")
-	f.awaitTold("t/crasher", f.crashAgain(c, "t/crasher").Incarnation)
-	room := fill(t, f.dir)
+	steady := currentNode(t, c, "t/steady")
+	f.awaitLogged("t/crasher", f.crashAgent(c, "t/crasher").Incarnation)
+	room := fillDisk(t, f.dir)
 	for range 4 {
-		f.crashAgain(c, "t/crasher")
+		f.crashAgent(c, "t/crasher")
 	}
-	until(t, "word of the full disk", func() bool { return !f.status().Store.OK })
+	eventually(t, "word of the full disk", func() bool { return !f.status().Store.OK })
 	if s := f.status(); !strings.Contains(s.Store.Error, "full") {
 		t.Errorf("status says of the store: %q", s.Store.Error)
 	}
@@ -216,21 +216,21 @@ func TestDiskFull(t *testing.T) {
 	}
 	f.do("stop", "t/loud") // people are served, too
 	f.do("start", "t/loud")
-	if got := peek(t, c, "t/steady"); got.PID != steady.PID || got.State != "running" {
+	if got := currentNode(t, c, "t/steady"); got.PID != steady.PID || got.State != "running" {
 		t.Errorf("steady: %+v, before: %+v", got, steady)
 	}
 	room()
-	until(t, "recovery", func() bool { return f.status().Store.OK })
-	last := f.crashAgain(c, "t/crasher")
-	f.awaitTold("t/crasher", last.Incarnation)
+	eventually(t, "recovery", func() bool { return f.status().Store.OK })
+	last := f.crashAgent(c, "t/crasher")
+	f.awaitLogged("t/crasher", last.Incarnation)
 	told, _ := f.history()
-	complete(t, told, "t/crasher", last.Incarnation)
+	checkHistory(t, told, "t/crasher", last.Incarnation)
 	for _, want := range []string{"store.degraded  0", "store.recovered  0", "agent.started t/steady 1"} {
 		if told[want] != 1 {
 			t.Errorf("%s: %d times; there are %v", want, told[want], told)
 		}
 	}
-	if n := f.copies("sleep 1001"); n != 1 {
+	if n := f.countProcesses("sleep 1001"); n != 1 {
 		t.Errorf("%d copies of the crasher", n)
 	}
 }
@@ -244,28 +244,28 @@ func TestDiskFullAndKilled(t *testing.T) {
 		agentTOML("crasher", `exec sleep 1001`, quick, "max_restarts = 100"))
 	f.do("up", "-d")
 	c := f.client()
-	steady := peek(t, c, "t/steady")
-	f.awaitTold("t/crasher", 1) // what this daemon never writes down the next one cannot count
-	room := fill(t, f.dir)
+	steady := currentNode(t, c, "t/steady")
+	f.awaitLogged("t/crasher", 1) // what this daemon never writes down the next one cannot count
+	room := fillDisk(t, f.dir)
 	for range 3 {
-		f.crashAgain(c, "t/crasher")
+		f.crashAgent(c, "t/crasher")
 	}
 	f.crash()
 	f.do("up", "-d")
-	if got := peek(t, c, "t/steady"); got.PID != steady.PID {
+	if got := currentNode(t, c, "t/steady"); got.PID != steady.PID {
 		t.Errorf("steady: %+v, before: %+v", got, steady)
 	}
-	if got := peek(t, c, "t/crasher"); got.Incarnation != 4 || got.State != "running" {
+	if got := currentNode(t, c, "t/crasher"); got.Incarnation != 4 || got.State != "running" {
 		t.Errorf("crasher: %+v", got)
 	}
-	if n := peek(t, c, "t/crasher"); n.Restarts != 3 || n.InWindow != 4 { // a kill gives no fresh budget
+	if n := currentNode(t, c, "t/crasher"); n.Restarts != 3 || n.InWindow != 4 { // a kill gives no fresh budget
 		t.Errorf("the restarts that could not be written are not counted: %+v", n)
 	}
-	f.crashAgain(c, "t/crasher")
+	f.crashAgent(c, "t/crasher")
 	room()
-	until(t, "recovery", func() bool { return f.status().Store.OK })
-	last := f.crashAgain(c, "t/crasher")
-	f.awaitTold("t/crasher", last.Incarnation)
+	eventually(t, "recovery", func() bool { return f.status().Store.OK })
+	last := f.crashAgent(c, "t/crasher")
+	f.awaitLogged("t/crasher", last.Incarnation)
 	told, _ := f.history()
 	if told["events.dropped t/crasher 3"] != 1 {
 		t.Errorf("no word of what is not in the log: %v", told)
@@ -275,13 +275,13 @@ func TestDiskFullAndKilled(t *testing.T) {
 			t.Errorf("the start of %d was told %d times: %v", n, got, told)
 		}
 	}
-	if n := f.copies("sleep 1001"); n != 1 {
+	if n := f.countProcesses("sleep 1001"); n != 1 {
 		t.Errorf("%d copies of the crasher", n)
 	}
 }
 
-// immutable makes files that root cannot write either, even if they are open.
-func immutable(t *testing.T, on bool, files ...string) {
+// setImmutable makes files that root cannot write either, even if they are open.
+func setImmutable(t *testing.T, on bool, files ...string) {
 	t.Helper()
 	const flag = 0x10 // FS_IMMUTABLE_FL
 	for _, name := range files {
@@ -316,33 +316,33 @@ func TestStoreReadOnly(t *testing.T) {
 		agentTOML("crasher", `exec sleep 1001`, quick, "max_restarts = 100"))
 	f.do("up", "-d")
 	c := f.client()
-	steady := peek(t, c, "t/steady")
+	steady := currentNode(t, c, "t/steady")
 	// Not state.db-shm: it is mapped into memory, and the kernel ends who writes
 	// into the mapping of an immutable file.
 	files := []string{".coppice/state.db", ".coppice/state.db-wal"}
 	for i := range files {
 		files[i] = filepath.Join(f.dir, files[i])
 	}
-	t.Cleanup(func() { immutable(t, false, files...) })
-	immutable(t, true, files...)
+	t.Cleanup(func() { setImmutable(t, false, files...) })
+	setImmutable(t, true, files...)
 	probe, err := os.OpenFile(files[0], os.O_RDWR, 0)
 	if err == nil {
 		probe.Close()
 		t.Skip("immutable files can be written here")
 	}
 	for range 3 {
-		f.crashAgain(c, "t/crasher")
+		f.crashAgent(c, "t/crasher")
 	}
-	until(t, "word of the read-only store", func() bool { return !f.status().Store.OK })
+	eventually(t, "word of the read-only store", func() bool { return !f.status().Store.OK })
 	if s := f.status(); !strings.Contains(s.Store.Error, "read-only") {
 		t.Errorf("status says of the store: %q", s.Store.Error)
 	}
 	f.do("stop", "t/crasher")
 	f.do("start", "t/crasher")
-	immutable(t, false, files...)
-	until(t, "recovery", func() bool { return f.status().Store.OK })
-	last := f.crashAgain(c, "t/crasher")
-	f.awaitTold("t/crasher", last.Incarnation)
+	setImmutable(t, false, files...)
+	eventually(t, "recovery", func() bool { return f.status().Store.OK })
+	last := f.crashAgent(c, "t/crasher")
+	f.awaitLogged("t/crasher", last.Incarnation)
 	told, _ := f.history()
 	if last.Incarnation != 6 || told["agent.started t/crasher 6"] != 1 || told["agent.crashed t/crasher 3"] != 1 || told["agent.stopped t/crasher 4"] != 1 {
 		t.Errorf("the last is %d; %v", last.Incarnation, told)
@@ -350,7 +350,7 @@ func TestStoreReadOnly(t *testing.T) {
 	if told["store.degraded  0"] != 1 || told["store.recovered  0"] != 1 {
 		t.Errorf("no word of it in the log: %v", told)
 	}
-	if got := peek(t, c, "t/steady"); got.PID != steady.PID {
+	if got := currentNode(t, c, "t/steady"); got.PID != steady.PID {
 		t.Errorf("steady: %+v, before: %+v", got, steady)
 	}
 }
@@ -365,7 +365,7 @@ func TestClockSetBack(t *testing.T) {
 		agentTOML("held", `[ $COPPICE_INCARNATION -gt 3 ] || exit 1; exec sleep 1002`, quick, `max_restarts = 2`, `restart_window = "5s"`, `on_limit = "quarantine"`))
 	f.up()
 	c := f.client()
-	lives := peek(t, c, "t/lives")
+	lives := currentNode(t, c, "t/lives")
 	f.awaitState("t/held", "quarantined")
 	f.awaitState("t/delayed", "restarting")
 	f.crash()
@@ -400,15 +400,15 @@ func TestClockSetBack(t *testing.T) {
 	db.Close()
 	f.do("up", "-d")
 	for _, path := range []string{"t/delayed", "t/held"} {
-		if n := peek(t, c, path); n.NextAt != nil && time.Until(*n.NextAt) > 5*time.Second {
+		if n := currentNode(t, c, path); n.NextAt != nil && time.Until(*n.NextAt) > 5*time.Second {
 			t.Errorf("%s is tried again in %v", path, time.Until(*n.NextAt))
 		}
-		until(t, path, func() bool { return peek(t, c, path).State == "running" })
+		eventually(t, path, func() bool { return currentNode(t, c, path).State == "running" })
 	}
-	if n := peek(t, c, "t/lives"); n.PID != lives.PID || n.State != "running" {
+	if n := currentNode(t, c, "t/lives"); n.PID != lives.PID || n.State != "running" {
 		t.Errorf("lives: %+v, before %+v", n, lives)
 	}
-	f.crashAgain(c, "t/lives")
+	f.crashAgent(c, "t/lives")
 	f.history() // in order of their numbers, whatever their times say
 }
 
@@ -426,11 +426,11 @@ func TestDaemonSocketDeleted(t *testing.T) {
 		t.Errorf("a second daemon: %v: %s", err, out)
 	}
 	c := f.client()
-	until(t, "the socket", func() bool { return peek(t, c, "t/a").PID == node.PID })
+	eventually(t, "the socket", func() bool { return currentNode(t, c, "t/a").PID == node.PID })
 	if after := f.status(); after.Controller.PID != before.Controller.PID {
 		t.Errorf("another daemon answers: %+v, before %+v", after, before)
 	}
-	until(t, "word of it in the log", func() bool {
+	eventually(t, "word of it in the log", func() bool {
 		told, _ := f.history()
 		return told["socket.restored  0"] == 1
 	})
@@ -447,7 +447,7 @@ func TestStateDirectoryRemoved(t *testing.T) {
 			f := newFleet(t, agentTOML("a", `trap 'echo hup' HUP; echo up; while :; do echo 1007; sleep 0.1; done`), agentTOML("crasher", `exec sleep 1001`, quick, "max_restarts = 100"))
 			f.do("up", "-d")
 			c := f.client()
-			before := peek(t, c, "t/a")
+			before := currentNode(t, c, "t/a")
 			state := filepath.Join(f.dir, ".coppice")
 			dir := filepath.Join(state, removed)
 			if removed == "slot" {
@@ -460,24 +460,24 @@ func TestStateDirectoryRemoved(t *testing.T) {
 			if err := os.RemoveAll(dir); err != nil { // the shim may be making it again already
 				t.Log(err)
 			}
-			f.crashAgain(c, "t/crasher")
+			f.crashAgent(c, "t/crasher")
 			if out, err := f.try("up", "-d"); err != nil || !strings.Contains(out, "is already up, process ") {
 				t.Errorf("a second daemon: %v: %s", err, out)
 			}
 			// It is made again, with the log, while the agent lives.
-			until(t, "output", func() bool {
+			eventually(t, "output", func() bool {
 				out, err := f.try("logs", "-n", "5", "t/a")
 				return err == nil && strings.Contains(out, "1007")
 			})
-			until(t, "word of it in the log", func() bool {
+			eventually(t, "word of it in the log", func() bool {
 				told, _ := f.history()
 				return told["slot.restored t/a 1"] >= 1
 			})
-			if got := peek(t, c, "t/a"); got.PID != before.PID || got.Incarnation != 1 {
+			if got := currentNode(t, c, "t/a"); got.PID != before.PID || got.Incarnation != 1 {
 				t.Errorf("a: %+v, before %+v", got, before)
 			}
 			if removed == "" {
-				until(t, "the store", func() bool {
+				eventually(t, "the store", func() bool {
 					told, _ := f.history()
 					return told["store.restored  0"] == 1 && told["lock.restored  0"] == 1
 				})
@@ -489,7 +489,7 @@ func TestStateDirectoryRemoved(t *testing.T) {
 			if told, _ := f.history(); told["agent.started t/a 1"] != 1 || told["slot.restored t/a 1"] != last["slot.restored t/a 1"] {
 				t.Errorf("told: %v, before %v", told, last)
 			}
-			if got := peek(t, c, "t/a"); got.PID != before.PID || got.Incarnation != 1 {
+			if got := currentNode(t, c, "t/a"); got.PID != before.PID || got.Incarnation != 1 {
 				t.Errorf("after another daemon has come: %+v, before %+v", got, before)
 			}
 		})
@@ -505,19 +505,19 @@ func TestSlotsRemovedWithoutDaemon(t *testing.T) {
 			f := newFleet(t, agentTOML("a", `exec sleep 1000`), agentTOML("b", `exec sleep 1001`))
 			f.do("up", "-d")
 			c := f.client()
-			a, b := peek(t, c, "t/a"), peek(t, c, "t/b")
+			a, b := currentNode(t, c, "t/a"), currentNode(t, c, "t/b")
 			f.crash()
-			until(t, "the removal", func() bool { // the shims look after their slots when a daemon has gone
+			eventually(t, "the removal", func() bool { // the shims look after their slots when a daemon has gone
 				return os.RemoveAll(filepath.Join(f.dir, ".coppice", removed)) == nil
 			})
 			f.do("up", "-d")
-			if got := peek(t, c, "t/a"); got.PID != a.PID {
+			if got := currentNode(t, c, "t/a"); got.PID != a.PID {
 				t.Errorf("a: %+v, before %+v", got, a)
 			}
-			if got := peek(t, c, "t/b"); got.PID != b.PID {
+			if got := currentNode(t, c, "t/b"); got.PID != b.PID {
 				t.Errorf("b: %+v, before %+v", got, b)
 			}
-			if n := f.copies("sleep 100"); n != 2 {
+			if n := f.countProcesses("sleep 100"); n != 2 {
 				t.Errorf("%d agents run, want 2", n)
 			}
 		})
@@ -541,10 +541,10 @@ func TestSlotFilesDamaged(t *testing.T) {
 				agentTOML("unseen", `exec sleep 1002`, quick, "max_restarts = 100"))
 			f.do("up", "-d")
 			c := f.client()
-			lives, unseen := peek(t, c, "t/lives"), peek(t, c, "t/unseen")
-			f.crashAgain(c, "t/ends")
+			lives, unseen := currentNode(t, c, "t/lives"), currentNode(t, c, "t/unseen")
+			f.crashAgent(c, "t/ends")
 			f.crash()
-			killed(t, unseen.PID)
+			killAndWait(t, unseen.PID)
 			for _, file := range []string{"slot.json", "exit.json"} {
 				found, _ := filepath.Glob(filepath.Join(f.dir, ".coppice", "run", "*", file))
 				for _, name := range found {
@@ -558,13 +558,13 @@ func TestSlotFilesDamaged(t *testing.T) {
 				}
 			}
 			f.up()
-			if got := peek(t, c, "t/lives"); got.PID != lives.PID || got.State != "running" {
+			if got := currentNode(t, c, "t/lives"); got.PID != lives.PID || got.State != "running" {
 				t.Errorf("lives: %+v, before %+v", got, lives)
 			}
-			until(t, "the restart", func() bool {
-				return peek(t, c, "t/unseen").Incarnation == 2 && peek(t, c, "t/unseen").State == "running"
+			eventually(t, "the restart", func() bool {
+				return currentNode(t, c, "t/unseen").Incarnation == 2 && currentNode(t, c, "t/unseen").State == "running"
 			})
-			if n := f.copies("sleep 100"); n != 3 {
+			if n := f.countProcesses("sleep 100"); n != 3 {
 				t.Errorf("%d agents run, want 3", n)
 			}
 		})

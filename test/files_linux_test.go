@@ -12,8 +12,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// put writes a file of a fleet at once: no reader sees half of it.
-func (f *fleet) put(name, text string) {
+// replaceFile writes a file of a fleet at once: no reader sees half of it.
+func (f *fleet) replaceFile(name, text string) {
 	f.t.Helper()
 	file := filepath.Join(f.dir, name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -35,27 +35,27 @@ func TestLiveReloadOfIncludes(t *testing.T) {
 		return "[[agent]]\nname = \"" + name + "\"\ncommand = \"sleep 1000\"\n" + more
 	}
 	f := newFleet(t)
-	f.put("agents/a.toml", sleeper("a", ""))
-	f.put("coppice.toml", "include = [\"agents/*.toml\"]\n[project]\nname = \"t\"\n")
+	f.replaceFile("agents/a.toml", sleeper("a", ""))
+	f.replaceFile("coppice.toml", "include = [\"agents/*.toml\"]\n[project]\nname = \"t\"\n")
 	f.do("up", "-d")
 	a := f.node("t/a").PID
-	f.happens(event.ConfigReloaded, "1 added", func() { f.put("agents/b.toml", sleeper("b", "")) })
-	f.happens(event.ConfigRejected, "agents/b.toml:4:1", func() { f.put("agents/b.toml", sleeper("b", "comand = 1\n")) })
+	f.awaitAfter(event.ConfigReloaded, "1 added", func() { f.replaceFile("agents/b.toml", sleeper("b", "")) })
+	f.awaitAfter(event.ConfigRejected, "agents/b.toml:4:1", func() { f.replaceFile("agents/b.toml", sleeper("b", "comand = 1\n")) })
 	if s := f.status(); !strings.Contains(s.Config.LastError, `agents/b.toml:4:1: unknown key "comand"`) {
 		t.Errorf("the status says %q", s.Config.LastError)
 	}
-	f.happens(event.ConfigReloaded, "1 removed", func() {
+	f.awaitAfter(event.ConfigReloaded, "1 removed", func() {
 		if err := os.Remove(filepath.Join(f.dir, "agents/b.toml")); err != nil {
 			t.Fatal(err)
 		}
 	})
-	f.happens(event.ConfigRejected, "nothing to run", func() {
+	f.awaitAfter(event.ConfigRejected, "nothing to run", func() {
 		if err := os.Rename(filepath.Join(f.dir, "agents"), filepath.Join(f.dir, "gone")); err != nil {
 			t.Fatal(err)
 		}
 	})
-	f.put("gone/c.toml", sleeper("c", "")+sleeper("d", ""))
-	f.happens(event.ConfigReloaded, "2 added", func() {
+	f.replaceFile("gone/c.toml", sleeper("c", "")+sleeper("d", ""))
+	f.awaitAfter(event.ConfigReloaded, "2 added", func() {
 		if err := os.Rename(filepath.Join(f.dir, "gone"), filepath.Join(f.dir, "agents")); err != nil {
 			t.Fatal(err)
 		}
@@ -81,14 +81,14 @@ func TestCity(t *testing.T) {
 	if out := f.do("up", "-d"); !strings.Contains(out, "orchard-city is up") || !strings.Contains(out, "city.toml:24:2: beads is not supported: ") {
 		t.Errorf("up -d says %s", out)
 	}
-	f.happens(event.AgentStarted, "orchard--picker-2", func() {}) // as many as there are trees
+	f.awaitAfter(event.AgentStarted, "orchard--picker-2", func() {}) // as many as there are trees
 	for path, want := range map[string]string{
 		"mayor":                             "holds office in autumn",
 		"clerk":                             "clerk writes, in winter: --book the big one",
 		"orchard--picker/orchard--picker-1": "orchard/picker picks in orchard, with a large basket\n",
 	} {
 		r := newCoppice(t, "logs", "-f", "orchard-city/"+path)
-		r.begin(dir)
+		r.start(dir)
 		r.out.await(t, path+": "+want, func() bool { return strings.Contains(r.out.String(), want) })
 	}
 	for path, want := range map[string]string{"mayor": "3 starts in 5m0s", "clerk": "3 starts in 5m0s"} {
@@ -100,8 +100,8 @@ func TestCity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.happens(event.ConfigReloaded, "1 added", func() {
-		f.put("orchard.toml", string(orchard)+"\n[[agent]]\nname = \"owl\"\nstart_command = \"sleep 1000\"\n")
+	f.awaitAfter(event.ConfigReloaded, "1 added", func() {
+		f.replaceFile("orchard.toml", string(orchard)+"\n[[agent]]\nname = \"owl\"\nstart_command = \"sleep 1000\"\n")
 	})
 	f.awaitState("orchard-city/owl", "running")
 }
@@ -133,11 +133,11 @@ func TestCityOfPacks(t *testing.T) {
 	f.do("task", "add", "pick", "--pool", "hill--picker")
 	f.do("patrol")
 	f.awaitIn("orchard/hill--picker/boskoop", ".gc/trees/hill/pickers/boskoop")
-	until(t, "the task of an order", func() bool { return strings.Contains(f.do("task", "ls", "--pool", "dog"), "daily-report") })
+	eventually(t, "the task of an order", func() bool { return strings.Contains(f.do("task", "ls", "--pool", "dog"), "daily-report") })
 	f.do("patrol")
 	f.awaitIn("orchard/dog/dog-1", ".gc/agents/dogs/dog-1")
-	f.happens(event.ConfigReloaded, "1 added", func() {
-		f.put("new/owl/agent.toml", "scope = \"rig\"\n")
+	f.awaitAfter(event.ConfigReloaded, "1 added", func() {
+		f.replaceFile("new/owl/agent.toml", "scope = \"rig\"\n")
 		if err := os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "packs/orchard/agents")); err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestCityOfPacks(t *testing.T) {
 // awaitIn waits until an agent works in a directory of the fleet.
 func (f *fleet) awaitIn(path, dir string) {
 	f.t.Helper()
-	until(f.t, path+" is in "+dir, func() bool {
+	eventually(f.t, path+" is in "+dir, func() bool {
 		want, err := filepath.EvalSymlinks(filepath.Join(f.dir, dir))
 		if err != nil {
 			return false

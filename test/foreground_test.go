@@ -37,7 +37,7 @@ func TestRunAnswers(t *testing.T) {
 		t.Errorf("logs: %q", out)
 	}
 	// A line that has no end yet can be seen, until it has one.
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	for text, err := range output.Unfinished(ctx, f.client(), "bar") {
 		if err != nil {
@@ -169,7 +169,7 @@ func TestNoLineIsLost(t *testing.T) {
 	}
 	defer read.Close()
 	r.Stdout = write
-	r.begin(dir)
+	r.start(dir)
 	write.Close()
 	next := map[string]int{}
 	ends := 0

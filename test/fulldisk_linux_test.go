@@ -26,7 +26,7 @@ func TestUpOnFullDisk(t *testing.T) {
 			t.Parallel()
 			f := mountedFleet(t, "8m", agentTOML("a", sleeper)+remembers, agentTOML("b", `exec sleep 1001`, quick, "max_restarts = 100"))
 			before(f)
-			room := fill(t, f.dir)
+			room := fillDisk(t, f.dir)
 			if out := f.do("up", "-d"); !strings.Contains(out, "2 of 2 agents running") || !strings.Contains(out, "state cannot be kept: ") || !strings.Contains(out, "no space left") {
 				t.Errorf("up: %s", out)
 			}
@@ -34,7 +34,7 @@ func TestUpOnFullDisk(t *testing.T) {
 				t.Errorf("status: %+v", s.Store)
 			}
 			c := f.client()
-			f.crashAgain(c, "t/b")
+			f.crashAgent(c, "t/b")
 			if out, err := f.try("belief", "set", "a", "x=6"); err == nil || !strings.Contains(out, "no space left") {
 				t.Errorf("set: %v: %s", err, out)
 			}
@@ -43,19 +43,19 @@ func TestUpOnFullDisk(t *testing.T) {
 					t.Errorf("x is %q", x)
 				}
 			}
-			last := peek(t, c, "t/b")
+			last := currentNode(t, c, "t/b")
 			room()
-			until(t, "recovery", func() bool { return f.status().Store.OK })
-			f.awaitTold("t/b", last.Incarnation)
+			eventually(t, "recovery", func() bool { return f.status().Store.OK })
+			f.awaitLogged("t/b", last.Incarnation)
 			told, _ := f.history()
 			if told["store.degraded  0"] != 1 || told["store.recovered  0"] != 1 || told["store.restored  0"] != 0 {
 				t.Errorf("told: %v", told)
 			}
 			f.do("belief", "set", "a", "x=6")
-			a := peek(t, c, "t/a")
+			a := currentNode(t, c, "t/a")
 			f.crash()
 			f.do("up", "-d")
-			if got := peek(t, c, "t/a"); got.PID != a.PID {
+			if got := currentNode(t, c, "t/a"); got.PID != a.PID {
 				t.Errorf("a: %+v, before %+v", got, a)
 			}
 			if x := f.belief("a", "x"); !strings.Contains(x, "6") {

@@ -72,12 +72,12 @@ case "$*" in *json*) echo '{"result": "all is well", "usage": {"input_tokens": 5
 		t.Fatalf("it does not end with coppice top, which takes a terminal:\n%s", commands[0])
 	}
 	sh(evening)
-	until(t, "the end of all tasks but the one that always fails", func() bool {
+	eventually(t, "the end of all tasks but the one that always fails", func() bool {
 		return f.do("task", "ls", "--count") == "1\n" && f.do("task", "ls", "--status", "parked", "--count") == "1\n"
 	})
 
 	sh(commands[1])
-	until(t, "the reviewer's success", func() bool { return strings.Contains(f.do("logs", "reviewer"), "STATUS: success") })
+	eventually(t, "the reviewer's success", func() bool { return strings.Contains(f.do("logs", "reviewer"), "STATUS: success") })
 
 	out := sh(commands[2])
 	for _, want := range []string{`closed +pool coder +\S+ +The login button`, `parked +pool coder +\S+ +Update the dependencies`, `1 task parked`, `closed +pool coder +\S+ +Find the slowest test`, `exit code 1`, `coder drained`, `night is down`} {

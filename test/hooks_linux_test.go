@@ -12,8 +12,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// diary is an agent whose hooks and whose life write down what happens.
-func diary(script string, keys ...string) string {
+// diaryTOML is an agent whose hooks and whose life write down what happens.
+func diaryTOML(script string, keys ...string) string {
 	note := func(hook string) string {
 		return fmt.Sprintf(`%s = '''echo "$COPPICE_INCARNATION $COPPICE_HOOK" >> diary'''`, hook)
 	}
@@ -29,7 +29,7 @@ func (f *fleet) diary() []string {
 
 func (f *fleet) awaitDiary(want ...string) {
 	f.t.Helper()
-	until(f.t, strings.Join(want, ", "), func() bool { return slices.Equal(f.diary(), want) || len(f.diary()) > len(want) })
+	eventually(f.t, strings.Join(want, ", "), func() bool { return slices.Equal(f.diary(), want) || len(f.diary()) > len(want) })
 	if got := f.diary(); !slices.Equal(got, want) {
 		f.t.Fatalf("diary: %q, want %q", got, want)
 	}
@@ -41,14 +41,14 @@ func TestHooks(t *testing.T) {
 	detectRaces(t)
 	dir := project(t)
 	release := fifo(t, dir, "crash")
-	f := fleetIn(t, dir, diary(`[ $COPPICE_INCARNATION = 1 ] || { trap 'echo "$COPPICE_INCARNATION end" >> diary; exit 0' TERM; : > up; while :; do sleep 0.02; done; }
+	f := fleetIn(t, dir, diaryTOML(`[ $COPPICE_INCARNATION = 1 ] || { trap 'echo "$COPPICE_INCARNATION end" >> diary; exit 0' TERM; : > up; while :; do sleep 0.02; done; }
 read x < crash; exit 7`))
 	f.do("up", "-d")
 	f.awaitDiary("1 on_waking", "1 main", "1 on_start")
 	release()
 	first := []string{"1 on_waking", "1 main", "1 on_start", "1 on_error failure 7", "2 on_waking", "2 main", "2 on_start"}
 	f.awaitDiary(first...)
-	until(t, "the trap", func() bool { _, err := os.Stat(filepath.Join(f.dir, "up")); return err == nil })
+	eventually(t, "the trap", func() bool { _, err := os.Stat(filepath.Join(f.dir, "up")); return err == nil })
 	f.do("stop", "a")
 	f.awaitDiary(append(first, "2 on_resting", "2 end")...)
 	var hooks []string
@@ -68,7 +68,7 @@ func TestHooksActAsTheirAgent(t *testing.T) {
 	f.up()
 	f.awaitState("t/a", "running")
 	for _, name := range []string{"waking.1", "error.1", "waking.2"} {
-		until(t, name, func() bool {
+		eventually(t, name, func() bool {
 			data, _ := os.ReadFile(filepath.Join(f.dir, name))
 			return strings.HasPrefix(string(data), "COPPICE_AGENT=t/a\nCOPPICE_INCARNATION="+name[len(name)-1:]+"\n")
 		})
@@ -87,7 +87,7 @@ func TestHooksFail(t *testing.T) {
 	)
 	f.do("up", "-d")
 	for path, want := range map[string]string{"waking": "on_waking: exit code 4", "starting": "on_start: exit code 5", "slow": "on_waking: it has not ended within 300ms"} {
-		until(t, path+" to be down", func() bool { return f.node("t/"+path).State == "stopped" })
+		eventually(t, path+" to be down", func() bool { return f.node("t/"+path).State == "stopped" })
 		if told := f.events(event.AgentStartFailed, "t/"+path); len(told) != 1 || !strings.Contains(told[0].Message, want) {
 			t.Errorf("%s: no failed start with %q in %v", path, want, told)
 		}
@@ -104,7 +104,7 @@ func TestHooksFail(t *testing.T) {
 		t.Errorf("not stopped: %+v", n)
 	}
 	for n := range 7 {
-		if left := f.copies(fmt.Sprint("sleep 100", n+1)); left != 0 {
+		if left := f.countProcesses(fmt.Sprint("sleep 100", n+1)); left != 0 {
 			t.Errorf("sleep 100%d: %d left", n+1, left)
 		}
 	}
@@ -126,7 +126,7 @@ func TestHooksOfKilledDaemon(t *testing.T) {
 	t.Cleanup(func() { first.Wait() })
 	f.awaitDiary("main", "start")
 	f.crash()
-	until(t, "the end of the hook", func() bool { return f.copies("sleep 1008") == 0 })
+	eventually(t, "the end of the hook", func() bool { return f.countProcesses("sleep 1008") == 0 })
 	write(t, filepath.Join(dir, "go"), "")
 	f.do("up", "-d")
 	f.awaitState("t/a", "running")

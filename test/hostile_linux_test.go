@@ -49,7 +49,7 @@ func connect(t *testing.T, path string) (net.Conn, error) {
 	c, err := net.Dial("unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)))
 	if err == nil {
 		t.Cleanup(func() { c.Close() })
-		c.SetDeadline(time.Now().Add(patience))
+		c.SetDeadline(time.Now().Add(waitTimeout))
 	}
 	return c, err
 }
@@ -162,7 +162,7 @@ func TestIdleConnections(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	c := f.client()
-	agent, daemon := peek(t, c, "t/a"), f.status().Controller.PID
+	agent, daemon := currentNode(t, c, "t/a"), f.status().Controller.PID
 	c.Close()
 	socket, err := endpoint.Path(f.dir)
 	if err != nil {
@@ -184,8 +184,8 @@ func TestIdleConnections(t *testing.T) {
 		t.Errorf("the daemon has %d of 160 descriptors, %v", len(fds), err)
 	}
 	for range 3 { // another shim is started, which takes descriptors
-		killed(t, parent(t, agent.PID))
-		until(t, "the successor", func() bool {
+		killAndWait(t, parent(t, agent.PID))
+		eventually(t, "the successor", func() bool {
 			for _, p := range processesIn(t, f.dir) {
 				if strings.HasPrefix(p.name, "sleep 1001") && p.pid != agent.PID {
 					agent.PID = p.pid
@@ -198,8 +198,8 @@ func TestIdleConnections(t *testing.T) {
 	for _, conn := range idle {
 		conn.Close()
 	}
-	until(t, "an answer", func() bool { return peek(t, c, "t/a").Incarnation == 4 })
-	if n := peek(t, c, "t/a"); n.PID != agent.PID || n.Restarts != 3 {
+	eventually(t, "an answer", func() bool { return currentNode(t, c, "t/a").Incarnation == 4 })
+	if n := currentNode(t, c, "t/a"); n.PID != agent.PID || n.Restarts != 3 {
 		t.Errorf("%+v", n)
 	}
 }
@@ -240,9 +240,9 @@ func TestHostileFleetOutput(t *testing.T) {
 	events.out.awaitText(t, "started, 0 agents taken over") // from its first event on
 	c := f.client()
 	for _, path := range []string{"t/ends", "t/unready"} {
-		until(t, path, func() bool { return peek(t, c, path).State == "given_up" })
+		eventually(t, path, func() bool { return currentNode(t, c, path).State == "given_up" })
 	}
-	until(t, "output", func() bool { return strings.Contains(f.do("logs", "t/a"), "mark") })
+	eventually(t, "output", func() bool { return strings.Contains(f.do("logs", "t/a"), "mark") })
 	for _, args := range [][]string{
 		{"logs", "t/a"}, {"logs", "t/ends"}, {"ps"}, {"tree"}, {"events"}, {"status"}, {"explain", "t/ends"}, {"explain", "t/unready"}, {"doctor"},
 		{"logs", "--json", "t/a"}, {"ps", "--json"}, {"events", "--json"}, {"explain", "--json", "t/ends"}, {"status", "--json"},
@@ -251,7 +251,7 @@ func TestHostileFleetOutput(t *testing.T) {
 		if err != nil {
 			t.Errorf("%v: %v: %s", args, err, out)
 		}
-		harmless(t, strings.Join(args, " "), out)
+		checkHarmless(t, strings.Join(args, " "), out)
 		if slices.Contains(args, "--json") {
 			for dec := json.NewDecoder(strings.NewReader(out)); ; {
 				var v any
@@ -266,10 +266,10 @@ func TestHostileFleetOutput(t *testing.T) {
 	}
 	log, err := os.ReadFile(filepath.Join(f.dir, ".coppice", "daemon.log"))
 	if err == nil {
-		harmless(t, "daemon.log", string(log))
+		checkHarmless(t, "daemon.log", string(log))
 	}
-	harmless(t, "up", events.out.String())
-	harmless(t, "up, errors", events.err.String())
+	checkHarmless(t, "up", events.out.String())
+	checkHarmless(t, "up, errors", events.err.String())
 	f.do("down")
 	events.wantExit(0)
 
@@ -286,12 +286,12 @@ func TestHostileFleetOutput(t *testing.T) {
 			t.Errorf("the agent has named the terminal %q", title)
 		}
 		s.tmux("send-keys", "q")
-		s.ended(0)
+		s.wantEnd(0)
 	})
 }
 
 // harmless: nothing of a text acts upon a terminal.
-func harmless(t *testing.T, what, text string) {
+func checkHarmless(t *testing.T, what, text string) {
 	t.Helper()
 	if !utf8.ValidString(text) {
 		t.Errorf("%s is not UTF-8: %q", what, text)
@@ -323,7 +323,7 @@ func TestHostileAgentNames(t *testing.T) {
 		if !errors.As(err, &exit) || exit.ExitCode() != exitConfig || !strings.Contains(out, "coppice.toml:") {
 			t.Errorf("%q: %v: %s", name, err, out)
 		}
-		harmless(t, name, out)
+		checkHarmless(t, name, out)
 		found, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), "*"))
 		inside, _ := os.ReadDir(dir)
 		if len(found) != 1 || len(inside) != 1 {
@@ -347,7 +347,7 @@ func TestHostileAgentNames(t *testing.T) {
 		if n := f.node("t/" + name); n.State != "running" {
 			t.Errorf("%q: %+v", name, n)
 		}
-		until(t, "the output of "+name, func() bool { return strings.Contains(f.do("logs", "t/"+name), "I am ") })
+		eventually(t, "the output of "+name, func() bool { return strings.Contains(f.do("logs", "t/"+name), "I am ") })
 	}
 	slots, _ := os.ReadDir(filepath.Join(dir, ".coppice", "run"))
 	found, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), "*"))
@@ -370,7 +370,7 @@ func TestTwoDaemons(t *testing.T) {
 	before := f.node("t/a")
 	f.crash()
 	for round := range rounds {
-		both := []*subject{newCoppice(t, "up"), newCoppice(t, "up")}
+		both := []*childProcess{newCoppice(t, "up"), newCoppice(t, "up")}
 		for _, s := range both {
 			s.Dir = f.dir
 			if err := s.Start(); err != nil {
@@ -379,13 +379,13 @@ func TestTwoDaemons(t *testing.T) {
 			s.ended = make(chan struct{})
 			go func() { s.Wait(); close(s.ended) }()
 		}
-		var won, lost *subject
+		var won, lost *childProcess
 		select {
 		case <-both[0].ended:
 			won, lost = both[1], both[0]
 		case <-both[1].ended:
 			won, lost = both[0], both[1]
-		case <-time.After(patience):
+		case <-time.After(waitTimeout):
 			t.Fatal("both run")
 		}
 		if want := fmt.Sprintf("a daemon is already running for %s: process %d", f.dir, won.Process.Pid); !strings.Contains(lost.err.String(), want) {

@@ -12,15 +12,15 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// idler is an agent that does nothing.
-func idler(name string, keys ...string) string {
+// idlerTOML is an agent that does nothing.
+func idlerTOML(name string, keys ...string) string {
 	return agentTOML(name, "echo up; exec sleep 1000", append([]string{`idle_timeout = "300ms"`}, keys...)...)
 }
 
 // Who neither reads nor writes is killed and restarted, and its limit counts that.
 func TestIdleKilled(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, idler("a", "max_restarts = 3", `restart_window = "1h"`),
+	f := newFleet(t, idlerTOML("a", "max_restarts = 3", `restart_window = "1h"`),
 		agentTOML("chatty", "while :; do echo x; sleep 0.02; done", `idle_timeout = "30s"`))
 	f.do("up", "-d")
 	f.awaitState("t/a", "quarantined")
@@ -41,7 +41,7 @@ func TestIdleKilled(t *testing.T) {
 // answer counts from then on.
 func TestIdleWaitingForPerson(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, idler("clock", "max_restarts = 4", `restart_window = "1h"`),
+	f := newFleet(t, idlerTOML("clock", "max_restarts = 4", `restart_window = "1h"`),
 		agentTOML("asks", `[ $COPPICE_INCARNATION = 1 ] && coppice agent ask "Go on?" > answer; exec sleep 1000`, `idle_timeout = "300ms"`))
 	f.up()
 	q := f.awaitQuestion(1)
@@ -50,7 +50,7 @@ func TestIdleWaitingForPerson(t *testing.T) {
 		t.Fatalf("who waits for a person: %+v", n)
 	}
 	f.do("answer", q.ID, "yes")
-	until(t, "its next incarnation", func() bool { return f.node("t/asks").Incarnation >= 2 })
+	eventually(t, "its next incarnation", func() bool { return f.node("t/asks").Incarnation >= 2 })
 	if killed := f.events(event.AgentIdleKilled, "t/asks"); len(killed) == 0 {
 		t.Error("it was not because it was idle")
 	}
@@ -67,13 +67,13 @@ func TestIdleOutlivesDaemon(t *testing.T) {
 			f := newFleet(t, agentTOML("a", "echo up; exec sleep 1000", `idle_timeout = "5s"`, `runtime = "`+runtime+`"`, `restart = "temporary"`))
 			f.do("up", "-d")
 			n := f.awaitState("t/a", "running")
-			until(t, "its output", func() bool { out, _ := f.try("logs", "t/a"); return out != "" })
+			eventually(t, "its output", func() bool { out, _ := f.try("logs", "t/a"); return out != "" })
 			said := time.Now()
 			f.crash()
 			// As long as a new count would still take when the old one is over.
-			until(t, "some time", func() bool { return time.Since(said) > 4*time.Second })
+			eventually(t, "some time", func() bool { return time.Since(said) > 4*time.Second })
 			f.do("up", "-d")
-			until(t, "its end", func() bool { return len(f.events(event.AgentIdleKilled, "t/a")) > 0 })
+			eventually(t, "its end", func() bool { return len(f.events(event.AgentIdleKilled, "t/a")) > 0 })
 			e := f.events(event.AgentIdleKilled, "t/a")[0]
 			var data map[string]float64
 			if err := json.Unmarshal(e.Data, &data); err != nil || e.Incarnation != n.Incarnation {
@@ -103,7 +103,7 @@ func TestIdleTimeoutChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, file, string(slices.Concat(text, []byte("idle_timeout = \"300ms\"\n"))))
-	until(t, "its end", func() bool { return len(f.events(event.AgentIdleKilled, "t/a")) == 1 })
+	eventually(t, "its end", func() bool { return len(f.events(event.AgentIdleKilled, "t/a")) == 1 })
 	if e := f.events(event.AgentIdleKilled, "t/a")[0]; e.Incarnation != 1 {
 		t.Errorf("%+v", e)
 	}

@@ -25,7 +25,7 @@ func TestUpLeavesDescriptors(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	r.SetReadDeadline(time.Now().Add(patience))
+	r.SetReadDeadline(time.Now().Add(waitTimeout))
 	if n, err := r.Read(make([]byte, 1)); n != 0 || err == nil || os.IsTimeout(err) {
 		t.Errorf("%d, %v, want the end of the pipe", n, err)
 	}

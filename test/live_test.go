@@ -71,7 +71,7 @@ func (s *screen) text() string { return strings.TrimRight(s.tmux("capture-pane",
 func (s *screen) await(pattern string) string {
 	s.t.Helper()
 	re := regexp.MustCompile("(?m)" + pattern)
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(waitTimeout); ; time.Sleep(20 * time.Millisecond) {
 		text := s.text()
 		if re.MatchString(text) {
 			return text
@@ -82,10 +82,10 @@ func (s *screen) await(pattern string) string {
 	}
 }
 
-// ended waits for the end of the command; the terminal must be as it was.
-func (s *screen) ended(code int) string {
+// wantEnd waits for the end of the command; the terminal must be as it was.
+func (s *screen) wantEnd(code int) string {
 	s.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(waitTimeout); ; time.Sleep(20 * time.Millisecond) {
 		rc, err := os.ReadFile(filepath.Join(s.dir, "rc"))
 		if err == nil {
 			if got := strings.TrimSpace(string(rc)); got != fmt.Sprint(code) {
@@ -165,7 +165,7 @@ func TestLiveView(t *testing.T) {
 	s.tmux("send-keys", "q")
 	s.await(`^q stop  Ctrl-C`)
 	s.tmux("send-keys", "q", "y")
-	text = s.ended(130)
+	text = s.wantEnd(130)
 	for _, want := range []string{
 		`^t \(one_for_one\) +stopped `,
 		`^├─ back \(rest_for_one\) +stopped `,
@@ -185,7 +185,7 @@ func TestLiveView(t *testing.T) {
 func TestLiveViewEnds(t *testing.T) {
 	t.Parallel()
 	dir := project(t, agentTOML("a", `[ $COPPICE_INCARNATION = 2 ] || exit 1; echo fine`, `restart = "on-failure"`))
-	text := newScreen(t, dir, 80, 24, "coppice run").ended(0)
+	text := newScreen(t, dir, 80, 24, "coppice run").wantEnd(0)
 	for _, want := range []string{
 		`^└─ a +stopped +2 +2/20 in 1h +- +ended well, restarts on fail.*…$`,
 		`^ended after \d+m?s$`,
@@ -207,7 +207,7 @@ func TestLiveViewSecondCtrlCKills(t *testing.T) {
 	s.tmux("send-keys", "q", "C-c")           // the question is no obstacle
 	s.await(`^stopping; Ctrl-C again kills$`)
 	s.await(`^├─ a +stopping`)
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(waitTimeout); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(dir, "rc")); err == nil {
 			break
 		}
@@ -215,7 +215,7 @@ func TestLiveViewSecondCtrlCKills(t *testing.T) {
 			s.tmux("send-keys", "C-c")
 		}
 	}
-	if text := s.ended(130); !strings.Contains(text, "t/a * stopped: killed") || !strings.Contains(text, "coppice: stopped by SIGINT") {
+	if text := s.wantEnd(130); !strings.Contains(text, "t/a * stopped: killed") || !strings.Contains(text, "coppice: stopped by SIGINT") {
 		t.Errorf("the agent was not killed:\n%s", text)
 	}
 }
@@ -230,7 +230,7 @@ func TestTinyTerminal(t *testing.T) {
 	}
 	s.await(`^NAME`)
 	s.tmux("send-keys", "C-c")
-	s.ended(130)
+	s.wantEnd(130)
 }
 
 func TestMoreAgentsThanLines(t *testing.T) {
@@ -250,7 +250,7 @@ func TestMoreAgentsThanLines(t *testing.T) {
 		}
 	}
 	s.tmux("send-keys", "q", "y")
-	text = s.ended(130)
+	text = s.wantEnd(130)
 	if !strings.Contains(text, "ended after") || strings.Count(text, "NAME ") != 1 {
 		t.Errorf("the last picture:\n%s", text)
 	}
@@ -282,7 +282,7 @@ func TestColours(t *testing.T) {
 				t.Errorf("live view: %v, want %v in %q", got, test.live, painted)
 			}
 			release()
-			if text := s.ended(0); !strings.Contains(text, "t/a | done\n") {
+			if text := s.wantEnd(0); !strings.Contains(text, "t/a | done\n") {
 				t.Errorf("the last screen:\n%s", text)
 			}
 		})
@@ -313,7 +313,7 @@ func TestTerminal(t *testing.T) {
 			r.Env = append(os.Environ(), "TERM=xterm-256color")
 			r.Stdin, r.Stdout, r.Stderr = slave, slave, slave
 			r.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-			r.begin(dir)
+			r.start(dir)
 			shown := make(chan struct{})
 			go func() {
 				defer close(shown)

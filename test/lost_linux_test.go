@@ -39,9 +39,9 @@ func TestLostStoreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, command := range [][]string{{"up", "-d"}, {"up"}, {"run"}} {
-				f.refused(1, command, "cannot be used", "coppice restore FILE", "coppice doctor --fix")
+				f.wantFailure(1, command, "cannot be used", "coppice restore FILE", "coppice doctor --fix")
 			}
-			f.refused(1, []string{"doctor"}, "problem", "coppice restore FILE", "coppice doctor --fix")
+			f.wantFailure(1, []string{"doctor"}, "problem", "coppice restore FILE", "coppice doctor --fix")
 			f.do("doctor", "--fix")
 			f.do("up", "-d")
 			last := f.lastEvent()
@@ -120,7 +120,7 @@ func TestStoreEmptiedLive(t *testing.T) {
 	if err := os.Truncate(f.state("state.db"), 0); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "word of it in the log", func() bool {
+	eventually(t, "word of it in the log", func() bool {
 		told, _ := f.history()
 		return told["store.restored  0"] == 1
 	})
@@ -175,7 +175,7 @@ func TestDamagedRecord(t *testing.T) {
 	}
 	data[i+len(key)+20] ^= 1
 	write(t, f.state("state.db"), string(data))
-	f.refused(1, []string{"doctor"}, "problem", key)
+	f.wantFailure(1, []string{"doctor"}, "problem", key)
 	f.do("up", "-d")
 	all := f.eventsOf()
 	if len(all) < len(events) || all[0].Seq != 1 || all[1].Seq != 2 || all[1].Type != event.Unreadable || all[2].Seq != 3 {
@@ -184,7 +184,7 @@ func TestDamagedRecord(t *testing.T) {
 	if x := f.belief("a", "x"); !strings.Contains(x, "5") {
 		t.Errorf("x is %q", x)
 	}
-	until(t, "word of it in the log", func() bool {
+	eventually(t, "word of it in the log", func() bool {
 		return slices.ContainsFunc(f.eventsOf(), func(e event.Event) bool {
 			return e.Type == event.StoreDamaged && strings.Contains(e.Message, key)
 		})

@@ -62,7 +62,7 @@ func TestLSPWithEditorClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", script, modules, "coppice", "sage", "lsp", "--stdio")
 	cmd.Stdin, cmd.WaitDelay = bytes.NewReader(stdin), 5*time.Second

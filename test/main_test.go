@@ -57,18 +57,18 @@ func TestMain(m *testing.M) {
 			os.Exit(runner.Main(os.Args[2:]))
 		}
 	}
-	testscript.Main(checked{m}, map[string]func(){
+	testscript.Main(checkedMain{m}, map[string]func(){
 		"coppice": func() {
 			os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		},
 		"coppice-test-say":   func() { runtimetest.Say(os.Args[1:]) },
-		"coppice-test-pulse": pulse,
+		"coppice-test-pulse": systemdService,
 	})
 }
 
-// pulse is a service that knows nothing of coppice: what it says and when is
+// systemdService is a service that knows nothing of coppice: what it says and when is
 // up to a library that was written for systemd.
-func pulse() {
+func systemdService() {
 	period, err := sd.SdWatchdogEnabled(true)
 	if err != nil || period == 0 {
 		panic(fmt.Sprint("no watchdog: ", err))
@@ -81,9 +81,9 @@ func pulse() {
 	}
 }
 
-type checked struct{ *testing.M }
+type checkedMain struct{ *testing.M }
 
-func (m checked) Run() int {
+func (m checkedMain) Run() int {
 	os.Unsetenv("NO_COLOR") // of the developer
 	os.Setenv("GORACE", raceOptions)
 	// Under nohup SIGHUP is ignored, and would be by all that is started here.
@@ -97,7 +97,7 @@ func (m checked) Run() int {
 
 // runDetecting runs the tests with and without the race detector in what they start, and
 // fails if any process has found a race, even one whose output nothing reads.
-func (m checked) runDetecting() (code int) {
+func (m checkedMain) runDetecting() (code int) {
 	dir, err := os.MkdirTemp("", "coppice-test")
 	if err == nil {
 		defer os.RemoveAll(dir)
@@ -119,7 +119,7 @@ func (m checked) runDetecting() (code int) {
 	return m.run()
 }
 
-func (m checked) run() int {
+func (m checkedMain) run() int {
 	code := m.M.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
@@ -128,8 +128,8 @@ func (m checked) run() int {
 	return code
 }
 
-// patience bounds every wait of these tests; only a failure takes that long.
-const patience = 2 * time.Minute
+// waitTimeout bounds every wait of these tests; only a failure takes that long.
+const waitTimeout = 2 * time.Minute
 
 // agentTOML is an agent that runs a shell script.
 func agentTOML(name, script string, keys ...string) string {
@@ -190,16 +190,16 @@ func fifo(t *testing.T, dir, name string) (release func()) {
 	}
 }
 
-// written collects what a command writes, and lets a test wait for it.
-type written struct {
+// outputBuffer collects what a command writes, and lets a test wait for it.
+type outputBuffer struct {
 	mu     sync.Mutex
 	change chan struct{} // closed and replaced with each write
 	buf    bytes.Buffer
 }
 
-func newWritten() *written { return &written{change: make(chan struct{})} }
+func newOutputBuffer() *outputBuffer { return &outputBuffer{change: make(chan struct{})} }
 
-func (f *written) Write(p []byte) (int, error) {
+func (f *outputBuffer) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	close(f.change)
@@ -207,22 +207,22 @@ func (f *written) Write(p []byte) (int, error) {
 	return f.buf.Write(p)
 }
 
-func (f *written) String() string {
+func (f *outputBuffer) String() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.buf.String()
 }
 
 // lines are those that are complete.
-func (f *written) lines() []string {
+func (f *outputBuffer) lines() []string {
 	all := strings.Split(f.String(), "\n")
 	return all[:len(all)-1]
 }
 
 // await waits until done likes what there is.
-func (f *written) await(t *testing.T, what string, done func() bool) {
+func (f *outputBuffer) await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	late := time.After(patience)
+	late := time.After(waitTimeout)
 	for {
 		f.mu.Lock()
 		change := f.change
@@ -238,40 +238,42 @@ func (f *written) await(t *testing.T, what string, done func() bool) {
 	}
 }
 
-func (f *written) awaitText(t *testing.T, text string) {
+func (f *outputBuffer) awaitText(t *testing.T, text string) {
 	t.Helper()
 	f.await(t, fmt.Sprintf("%q", text), func() bool { return strings.Contains(f.String(), text) })
 }
 
-// subject is a coppice that was started by a test.
-type subject struct {
+// childProcess is a coppice that was started by a test.
+type childProcess struct {
 	*exec.Cmd
 	t        *testing.T
-	out, err *written
+	out, err *outputBuffer
 	ended    chan struct{}
 }
 
 // launch starts coppice in dir.
-func launch(t *testing.T, dir string, args ...string) *subject {
+func launch(t *testing.T, dir string, args ...string) *childProcess {
 	t.Helper()
 	r := newCoppice(t, args...)
-	r.begin(dir)
+	r.start(dir)
 	return r
 }
 
-func newCoppice(t *testing.T, args ...string) *subject { return newSubject(t, command(t, args...)) }
-
-func newRunning(t *testing.T, name string, args ...string) *subject {
-	return newSubject(t, exec.Command(name, args...))
+func newCoppice(t *testing.T, args ...string) *childProcess {
+	return newChildProcess(t, command(t, args...))
 }
 
-func newSubject(t *testing.T, cmd *exec.Cmd) *subject {
-	r := &subject{Cmd: cmd, t: t, out: newWritten(), err: newWritten()}
+func newChildCommand(t *testing.T, name string, args ...string) *childProcess {
+	return newChildProcess(t, exec.Command(name, args...))
+}
+
+func newChildProcess(t *testing.T, cmd *exec.Cmd) *childProcess {
+	r := &childProcess{Cmd: cmd, t: t, out: newOutputBuffer(), err: newOutputBuffer()}
 	r.Stdout, r.Stderr = r.out, r.err
 	return r
 }
 
-func (r *subject) begin(dir string) {
+func (r *childProcess) start(dir string) {
 	r.t.Helper()
 	r.Dir = dir
 	r.WaitDelay = 5 * time.Second
@@ -289,7 +291,7 @@ func (r *subject) begin(dir string) {
 	})
 }
 
-func (r *subject) signal(sig syscall.Signal) {
+func (r *childProcess) signal(sig syscall.Signal) {
 	r.t.Helper()
 	if err := r.Process.Signal(sig); err != nil {
 		r.t.Fatal(err)
@@ -297,17 +299,17 @@ func (r *subject) signal(sig syscall.Signal) {
 }
 
 // exit waits for the end and returns the exit code.
-func (r *subject) exit() int {
+func (r *childProcess) exit() int {
 	r.t.Helper()
 	select {
 	case <-r.ended:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		r.t.Fatalf("coppice did not end; stdout:\n%s\nstderr:\n%s", r.out, r.err)
 	}
 	return r.ProcessState.ExitCode()
 }
 
-func (r *subject) wantExit(code int) {
+func (r *childProcess) wantExit(code int) {
 	r.t.Helper()
 	if got := r.exit(); got != code {
 		r.t.Fatalf("exit code %d, want %d; stdout:\n%s\nstderr:\n%s", got, code, r.out, r.err)
@@ -332,7 +334,7 @@ func (r report) String() string {
 }
 
 // reports parses what coppice run --json has written so far.
-func (r *subject) reports() []report {
+func (r *childProcess) reports() []report {
 	r.t.Helper()
 	var all []report
 	for _, line := range r.out.lines() {
@@ -351,7 +353,7 @@ func (r *subject) reports() []report {
 }
 
 // awaitReport waits for a report; message may be "" for any.
-func (r *subject) awaitReport(what, message string) report {
+func (r *childProcess) awaitReport(what, message string) report {
 	r.t.Helper()
 	var found report
 	r.out.await(r.t, cmp.Or(message, what), func() bool {

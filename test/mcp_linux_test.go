@@ -61,16 +61,16 @@ type mcpClient struct {
 	t      *testing.T
 	ctx    context.Context
 	cmd    *exec.Cmd
-	errors *written
+	errors *outputBuffer
 }
 
 func (f *fleet) mcp(environ []string) *mcpClient {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	f.t.Cleanup(cancel)
 	cmd := exec.Command("coppice", "mcp")
 	cmd.Dir, cmd.Env = f.dir, environ
-	c := &mcpClient{t: f.t, ctx: ctx, cmd: cmd, errors: newWritten()}
+	c := &mcpClient{t: f.t, ctx: ctx, cmd: cmd, errors: newOutputBuffer()}
 	cmd.Stderr = c.errors
 	var err error
 	c.ClientSession, err = sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(ctx, &sdk.CommandTransport{Command: cmd}, nil)
@@ -125,7 +125,7 @@ func toolsOf(uses []toolUse) (names []string) {
 // mcpFleet is a fleet for everyTool: of a, who uses the tools, and of b.
 func mcpFleet(t *testing.T) *fleet {
 	t.Helper()
-	f := newFleet(t, keeping("a"), keeping("b"))
+	f := newFleet(t, tokenKeeperTOML("a"), tokenKeeperTOML("b"))
 	f.do("up", "-d")
 	f.do("mail", "send", "a", "-s", "hello", "-m", "for a")
 	bead := json.RawMessage(`{"id":"work-1","title":"Work","description":"all of it","coppice":{"pool":"a"}}`)
@@ -207,7 +207,7 @@ func TestMCPAsk(t *testing.T) {
 	}
 	open := func(n int) {
 		t.Helper()
-		until(t, "a question", func() bool { return strings.Contains(f.do("inbox", "--json"), fmt.Sprintf(`"q-%d"`, n)) })
+		eventually(t, "a question", func() bool { return strings.Contains(f.do("inbox", "--json"), fmt.Sprintf(`"q-%d"`, n)) })
 	}
 	go asked(c.ctx, "Deploy?")
 	open(1)
@@ -242,7 +242,7 @@ func TestMCPDrain(t *testing.T) {
 	f := mcpFleet(t)
 	c := f.mcp(f.environ("b", 1))
 	drain := launch(t, f.dir, "drain", "b", "--reason", "new release")
-	until(t, "the drain", func() bool {
+	eventually(t, "the drain", func() bool {
 		text, failed := c.use("drain_check", nil)
 		if failed {
 			t.Fatal(text)
@@ -320,7 +320,7 @@ func TestMCPReferenceClient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, "node", script, modules, "coppice", "mcp")
 		cmd.Dir, cmd.Env, cmd.Stdin, cmd.WaitDelay = f.dir, environ, bytes.NewReader(stdin), 5*time.Second

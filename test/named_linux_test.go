@@ -25,7 +25,7 @@ func TestNamed(t *testing.T) {
 			t.Errorf("explain %s:\n%s", name, out)
 		}
 	}
-	until(t, "the output of db", func() bool { return strings.Contains(f.do("logs", "db"), "I am db") })
+	eventually(t, "the output of db", func() bool { return strings.Contains(f.do("logs", "db"), "I am db") })
 	f.do("stop", "db")
 	f.awaitStates("backend/db stopped")
 	f.do("start", "db")
@@ -74,5 +74,5 @@ func TestElsewhere(t *testing.T) {
 	if out := f.do("start", "a"); out != "t/a is already running\n" {
 		t.Errorf("start of what runs: %q", out)
 	}
-	f.refused(exitUsage, []string{"fire", "a"}, "t/a has no Aidefile")
+	f.wantFailure(exitUsage, []string{"fire", "a"}, "t/a has no Aidefile")
 }

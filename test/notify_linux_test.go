@@ -18,8 +18,8 @@ import (
 
 const readyNotify = `ready = { notify = true }`
 
-// failure is the error of an event, and the rest of its data.
-func failure(t *testing.T, e event.Event) (string, map[string]any) {
+// failureData is the error of an event, and the rest of its data.
+func failureData(t *testing.T, e event.Event) (string, map[string]any) {
 	t.Helper()
 	var data map[string]any
 	if err := json.Unmarshal(e.Data, &data); err != nil {
@@ -66,7 +66,7 @@ func TestWatchdogFrozen(t *testing.T) {
 	if len(crashes) != 1 {
 		t.Fatalf("crashes: %v", crashes)
 	}
-	if text, _ := failure(t, crashes[0]); text != "watchdog: nothing heard for 3s" {
+	if text, _ := failureData(t, crashes[0]); text != "watchdog: nothing heard for 3s" {
 		t.Errorf("the reason is %q", text)
 	}
 	if n := f.node("t/a"); n.Restarts != 1 || n.LastExit != "watchdog: nothing heard for 3s" {
@@ -80,7 +80,7 @@ func TestWatchdogFrozen(t *testing.T) {
 // awaitStatus waits until an agent that runs says something.
 func (f *fleet) awaitStatus(path, status string) (n status.Node) {
 	f.t.Helper()
-	until(f.t, path+" to say "+status, func() bool {
+	eventually(f.t, path+" to say "+status, func() bool {
 		n = f.node(path)
 		return n.StatusText == status && n.State == "running"
 	})
@@ -172,17 +172,17 @@ func TestAnnouncedEnd(t *testing.T) {
 		f.awaitNode("t/a", "is condemned", func(n status.Node) bool { return n.Incarnation == 4 && n.State == "running" })
 		if exits := f.events(event.AgentExited, "t/a"); len(exits) != 1 {
 			t.Errorf("exits: %v", exits)
-		} else if _, data := failure(t, exits[0]); data["announced"] != true || data["status_text"] != "that was it" || data["exit"] != "normal" {
+		} else if _, data := failureData(t, exits[0]); data["announced"] != true || data["status_text"] != "that was it" || data["exit"] != "normal" {
 			t.Errorf("exit: %v", data)
 		}
 		crashes := f.events(event.AgentCrashed, "t/a")
 		if len(crashes) != 2 {
 			t.Fatalf("crashes: %v", crashes)
 		}
-		if text, data := failure(t, crashes[0]); text != "exit code 4" || data["announced"] != nil || data["errno"] != 28.0 || data["status_text"] != "no space" {
+		if text, data := failureData(t, crashes[0]); text != "exit code 4" || data["announced"] != nil || data["errno"] != 28.0 || data["status_text"] != "no space" {
 			t.Errorf("failure: %v", data)
 		}
-		if text, _ := failure(t, crashes[1]); !strings.Contains(text, "WATCHDOG=trigger") {
+		if text, _ := failureData(t, crashes[1]); !strings.Contains(text, "WATCHDOG=trigger") {
 			t.Errorf("the reason is %q", text)
 		}
 	})
@@ -205,14 +205,14 @@ func TestCoppiceInCoppice(t *testing.T) {
 	if x := f.explain("t/inner"); !strings.Contains(fmt.Sprint(x.Evidence), "its watchdog") {
 		t.Errorf("evidence: %q", x.Evidence)
 	}
-	until(t, "a sign of life", func() bool { return strings.Contains(fmt.Sprint(f.explain("t/inner").Evidence), "heard of it") })
+	eventually(t, "a sign of life", func() bool { return strings.Contains(fmt.Sprint(f.explain("t/inner").Evidence), "heard of it") })
 
 	// It ends when it is asked to, by somebody else.
 	inner.do("down")
 	n := f.awaitNode("t/inner", "comes back", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 2 })
 	if exits := f.events(event.AgentExited, "t/inner"); len(exits) != 1 {
 		t.Errorf("exits: %v", exits)
-	} else if _, data := failure(t, exits[0]); data["announced"] != true {
+	} else if _, data := failureData(t, exits[0]); data["announced"] != true {
 		t.Errorf("exit: %v", data)
 	}
 
@@ -225,7 +225,7 @@ func TestCoppiceInCoppice(t *testing.T) {
 	if len(crashes) != 1 {
 		t.Fatalf("crashes: %v", crashes)
 	}
-	if text, _ := failure(t, crashes[0]); text != "watchdog: nothing heard for 5s" {
+	if text, _ := failureData(t, crashes[0]); text != "watchdog: nothing heard for 5s" {
 		t.Errorf("the reason is %q", text)
 	}
 	if a := inner.awaitState("t/a", "running"); a.PID == 0 {

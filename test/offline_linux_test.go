@@ -32,8 +32,8 @@ func offlineFleet(t *testing.T) *fleet {
 	f.awaitEvent(event.MailSent, "t/asks", 0)
 	client := f.dial()
 	defer client.Close()
-	f.awaitSays(client, "a", "hello")
-	f.awaitSays(client, "held", "held")
+	f.awaitSaid(client, "a", "hello")
+	f.awaitSaid(client, "held", "held")
 	f.do("stop", "held")
 	return f
 }

@@ -68,33 +68,33 @@ gate = "manual"
 	if out := f.do("order", "ls"); !strings.Contains(out, "says so") || !strings.Contains(out, "cron 30 2 * * * (Europe/Berlin)") || strings.Count(out, "\n") != 7 {
 		t.Errorf("order ls:\n%s", out)
 	}
-	if out := f.code(1, "order", "run", "hello", "--wait"); !strings.Contains(out, "hello r-") || !strings.Contains(out, "exit code 3") {
+	if out := f.wantCode(1, "order", "run", "hello", "--wait"); !strings.Contains(out, "hello r-") || !strings.Contains(out, "exit code 3") {
 		t.Errorf("order run:\n%s", out)
 	}
-	if out := f.code(124, "order", "run", "late", "--wait"); !strings.Contains(out, "has taken too long") {
+	if out := f.wantCode(124, "order", "run", "late", "--wait"); !strings.Contains(out, "has taken too long") {
 		t.Errorf("order run:\n%s", out)
 	}
-	if out := f.code(1, "order", "check", "late"); !strings.Contains(out, "not due: not before") || !strings.Contains(out, "next fire in") {
+	if out := f.wantCode(1, "order", "check", "late"); !strings.Contains(out, "not due: not before") || !strings.Contains(out, "next fire in") {
 		t.Errorf("order check:\n%s", out)
 	}
 	if out := f.do("order", "next", "late", "--count", "3"); strings.Count(out, "02:30:00 +0") != 3 {
 		t.Errorf("order next:\n%s", out)
 	}
-	if out := f.code(1, "order", "next", "hello"); !strings.Contains(out, "does not wait for the clock: manual") {
+	if out := f.wantCode(1, "order", "next", "hello"); !strings.Contains(out, "does not wait for the clock: manual") {
 		t.Errorf("order next:\n%s", out)
 	}
-	if out := f.code(3, "order", "run", "helo"); !strings.Contains(out, `did you mean "hello"?`) {
+	if out := f.wantCode(3, "order", "run", "helo"); !strings.Contains(out, `did you mean "hello"?`) {
 		t.Errorf("order run:\n%s", out)
 	}
-	if out := f.code(1, "order", "check", "careful"); !strings.Contains(out, "its condition does not hold\n  looked") {
+	if out := f.wantCode(1, "order", "check", "careful"); !strings.Contains(out, "its condition does not hold\n  looked") {
 		t.Errorf("order check:\n%s", out)
 	}
 	if err := os.WriteFile(filepath.Join(f.dir, "open"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f.code(0, "order", "check", "careful")
-	f.code(3, "order", "check", "carefull")
-	f.code(2, "order", "check")
+	f.wantCode(0, "order", "check", "careful")
+	f.wantCode(3, "order", "check", "carefull")
+	f.wantCode(2, "order", "check")
 
 	// A task is made for its pool, and the event of that is handed over.
 	if out := f.do("order", "run", "triage", "--wait"); !strings.HasPrefix(out, "task t-") {
@@ -112,7 +112,7 @@ gate = "manual"
 	f.do("order", "run", "long")
 	f.crash()
 	f.do("up", "-d")
-	if out := f.code(1, "order", "run", "long"); !strings.Contains(out, "is running") {
+	if out := f.wantCode(1, "order", "run", "long"); !strings.Contains(out, "is running") {
 		t.Errorf("order run:\n%s", out)
 	}
 	release()
@@ -133,7 +133,7 @@ gate = "manual"
 	f.do("reload")
 	f.awaitEvent(event.OrderCompleted, "orders/new", 0)
 	f.do("order", "disable", "new")
-	if out := f.code(3, "order", "show", "nwe"); out != "coppice: there is no order \"nwe\"; did you mean \"new\"?\n" {
+	if out := f.wantCode(3, "order", "show", "nwe"); out != "coppice: there is no order \"nwe\"; did you mean \"new\"?\n" {
 		t.Errorf("an order that is not there: %s", out)
 	}
 	if out := f.do("order", "show", "new"); !strings.Contains(out, "disabled by hand") {
@@ -143,7 +143,7 @@ gate = "manual"
 
 	// Nothing fires while the project is suspended.
 	f.do("suspend", "t")
-	if out := f.code(1, "order", "run", "triage"); !strings.Contains(out, "suspended") {
+	if out := f.wantCode(1, "order", "run", "triage"); !strings.Contains(out, "suspended") {
 		t.Errorf("order run:\n%s", out)
 	}
 	f.do("resume", "t")
@@ -155,7 +155,7 @@ gate = "manual"
 		t.Errorf("status:\n%s", out)
 	}
 	f.do("down")
-	f.code(69, "order", "check", "careful")
+	f.wantCode(69, "order", "check", "careful")
 }
 
 // Each command about orders says what it has to say as JSON, too.
@@ -181,7 +181,7 @@ func TestOrdersInJSON(t *testing.T) {
 		{"disable a", 0, `{"enabled":false,"order":"a"}`},
 		{"enable a", 0, `{"enabled":true,"order":"a"}`},
 	} {
-		out := f.code(c.code, append(append([]string{"order"}, strings.Fields(c.args)...), "--json")...)
+		out := f.wantCode(c.code, append(append([]string{"order"}, strings.Fields(c.args)...), "--json")...)
 		if !strings.Contains(out, c.want) || !json.Valid([]byte(out)) {
 			t.Errorf("order %s --json, want %s:\n%s", c.args, c.want, out)
 		}

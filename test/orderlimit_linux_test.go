@@ -59,7 +59,7 @@ gate = "manual"
 	if len(asked) != 4 || asked[0].Actor != "orders/again" {
 		t.Errorf("restarts were asked for by %v", asked)
 	}
-	if out := f.code(exitFailure, "order", "run", "lift", "--wait"); !strings.Contains(out, "which an order does not lift") {
+	if out := f.wantCode(exitFailure, "order", "run", "lift", "--wait"); !strings.Contains(out, "which an order does not lift") {
 		t.Errorf("an order lifts it: %s", out)
 	}
 	if n := f.node("t/a"); n.State != "quarantined" {
@@ -98,7 +98,7 @@ gate = "manual"
 // The same holds for a supervisor, and for an agent of an Aidefile.
 func TestOrderThatRestartsMoreThanAnAgent(t *testing.T) {
 	t.Parallel()
-	a := newAider(t, "[daemon]\nmax_restarts = 3\n", "exec sleep 1000", `
+	a := newAidefileFleet(t, "[daemon]\nmax_restarts = 3\n", "exec sleep 1000", `
 [supervision]
 max_restarts = 4
 within_seconds = 3600
@@ -133,7 +133,7 @@ gate = "manual"
 		t.Errorf("the agent of an Aidefile: %+v, want one run and 3 restarts", n)
 	}
 	for _, name := range []string{"lift", "run"} {
-		if out := a.code(exitFailure, "order", "run", name, "--wait"); !strings.Contains(out, "which an order does not lift") {
+		if out := a.wantCode(exitFailure, "order", "run", name, "--wait"); !strings.Contains(out, "which an order does not lift") {
 			t.Errorf("an order lifts it: %s", out)
 		}
 	}
@@ -176,7 +176,7 @@ task = "read it"
 	if !strings.Contains(string(pong.Data), `"causes":["ping"]`) {
 		t.Errorf("pong was fired: %s", pong.Data)
 	}
-	f.code(exitFailure, "order", "run", "call", "--wait") // what came before it has been looked at
+	f.wantCode(exitFailure, "order", "run", "call", "--wait") // what came before it has been looked at
 	if out := f.do("order", "history", "callee", "-o"); !strings.Contains(out, "it has led to the order that asks for it: call, callee") {
 		t.Errorf("an order runs what has led to it: %s", out)
 	}
@@ -206,7 +206,7 @@ task = "read it"
 		t.Errorf("inbox: %s", out)
 	}
 	f.do("answer", "q-1", "disable")
-	until(t, "busy to be disabled", func() bool {
+	eventually(t, "busy to be disabled", func() bool {
 		o, err := dispatch.Get.Call(t.Context(), c, dispatch.Name{Name: "busy"})
 		return err == nil && o.ByHand == "disabled"
 	})

@@ -30,7 +30,7 @@ func TestReaderGoesAway(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.Stdout = write
-			r.begin(dir)
+			r.start(dir)
 			write.Close()
 			if _, err := bufio.NewReader(read).ReadString('\n'); err != nil {
 				t.Fatal(err)
@@ -55,7 +55,7 @@ func TestReaderDoesNotRead(t *testing.T) {
 	}
 	defer read.Close()
 	r.Stdout = write
-	r.begin(dir)
+	r.start(dir)
 	write.Close()
 	if _, err := io.ReadFull(read, make([]byte, 4096)); err != nil { // it runs, and writes
 		t.Fatal(err)
@@ -73,16 +73,16 @@ func TestReaderDoesNotRead(t *testing.T) {
 	r.wantExit(143)
 }
 
-// discard counts what it is given and keeps nothing, but the most memory that
+// discardWriter counts what it is given and keeps nothing, but the most memory that
 // the process which writes it has had.
-type discard struct {
+type discardWriter struct {
 	n, marks int
 	process  func() int // pid
 	peak     int        // kB
 	looked   int
 }
 
-func (d *discard) Write(p []byte) (int, error) {
+func (d *discardWriter) Write(p []byte) (int, error) {
 	d.n += len(p)
 	d.marks += bytes.Count(p, []byte{'#'})
 	if d.n-d.looked > 1_000_000 {
@@ -105,9 +105,9 @@ func TestEndlessLine(t *testing.T) {
 			t.Parallel()
 			dir := project(t, agentTOML("a", fmt.Sprintf(`head -c %d /dev/zero | tr '\0' '#'`, size), `restart = "never"`))
 			r := newCoppice(t, strings.Fields("run "+flag)...)
-			out := &discard{process: func() int { return r.Process.Pid }}
+			out := &discardWriter{process: func() int { return r.Process.Pid }}
 			r.Stdout = out
-			r.begin(dir)
+			r.start(dir)
 			r.wantExit(0)
 			if out.marks != size {
 				t.Errorf("%d bytes of output, want %d", out.marks, size)
@@ -211,7 +211,7 @@ func TestKilled(t *testing.T) {
 		agentTOML("b", `trap '' HUP INT; echo "up $$"; exec sleep 1001`),
 		agentTOML("c", `echo "up $COPPICE_INCARNATION $$"; [ -e once ] || exec sleep 1002`, `restart = "on-failure"`))
 	release := fifo(t, dir, "go")
-	ups := func(r *subject, n int) {
+	ups := func(r *childProcess, n int) {
 		r.out.await(t, "the agents", func() bool {
 			return len(regexp.MustCompile(`(?m)^t/. \| up `).FindAllString(r.out.String(), -1)) == n
 		})

@@ -19,8 +19,8 @@ func atSIGTERM(name, does string, keys ...string) string {
 	return agentTOML(name, `trap '`+does+`; exit 0' TERM; echo up; while :; do sleep 0.02; done`, append([]string{`ready = { log = "up" }`}, keys...)...)
 }
 
-// meets is an agent that ends only when another one has been asked to end, too.
-func meets(name, other string, keys ...string) string {
+// meetsTOML is an agent that ends only when another one has been asked to end, too.
+func meetsTOML(name, other string, keys ...string) string {
 	return atSIGTERM(name, `: > `+name+`.asked; until [ -e `+other+`.asked ]; do sleep 0.02; done`, append(keys, `shutdown = { grace = "10m" }`)...)
 }
 
@@ -34,7 +34,7 @@ func supervisorTOML(name string, children []string, keys ...string) string {
 // these would end.
 func TestDownAsksAllAtOnce(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, supervisorTOML("s", []string{"b"}), meets("a", "b"), meets("b", "a"))
+	f := newFleet(t, supervisorTOML("s", []string{"b"}), meetsTOML("a", "b"), meetsTOML("b", "a"))
 	f.do("up", "-d")
 	if out := f.do("down"); strings.Contains(out, "did not stop") {
 		t.Errorf("down says:\n%s", out)
@@ -44,7 +44,7 @@ func TestDownAsksAllAtOnce(t *testing.T) {
 // So are the agents of a supervisor that is stopped, and no others.
 func TestStopOfSupervisorAsksAllAtOnce(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, supervisorTOML("s", []string{"a", "t"}), supervisorTOML("t", []string{"b"}), meets("a", "b"), meets("b", "a"),
+	f := newFleet(t, supervisorTOML("s", []string{"a", "t"}), supervisorTOML("t", []string{"b"}), meetsTOML("a", "b"), meetsTOML("b", "a"),
 		agentTOML("other", "exec sleep 1000"))
 	f.do("up", "-d")
 	f.do("stop", "s")
@@ -131,9 +131,9 @@ func TestDownInTheMiddle(t *testing.T) {
 			}
 			f := newFleet(t, c.toml)
 			up := newCoppice(t, "up")
-			up.begin(f.dir)
+			up.start(f.dir)
 			up.out.await(t, "the socket", func() bool { return strings.Contains(up.out.String(), "up, process") })
-			until(t, c.state, func() bool {
+			eventually(t, c.state, func() bool {
 				out, err := f.try("ps", "--json")
 				return err == nil && strings.Contains(out, `"state":"`+c.state+`"`)
 			})

@@ -56,11 +56,11 @@ func TestPatrolOfRefusedFile(t *testing.T) {
 		t.Errorf("at first: %q", out)
 	}
 	f.edit("name = \"a\"", "name = \"a\"\ncomand = \"x\"")
-	until(t, "the refusal", func() bool { return strings.Contains(f.do("status"), " rejected: ") })
+	eventually(t, "the refusal", func() bool { return strings.Contains(f.do("status"), " rejected: ") })
 	for _, args := range [][]string{{"patrol"}, {"patrol", "--dry-run"}, {"up", "--dry-run"}, {"patrol", "--json"}} {
-		f.refused(exitConfig, args, "the file was rejected, and the previous version stays in force:\ncoppice.toml:", `unknown key "comand" in [[agent]]`)
+		f.wantFailure(exitConfig, args, "the file was rejected, and the previous version stays in force:\ncoppice.toml:", `unknown key "comand" in [[agent]]`)
 	}
 	f.edit("\ncomand = \"x\"", "")
-	until(t, "the repair", func() bool { return !strings.Contains(f.do("status"), " rejected: ") })
+	eventually(t, "the repair", func() bool { return !strings.Contains(f.do("status"), " rejected: ") })
 	f.do("up", "--dry-run")
 }

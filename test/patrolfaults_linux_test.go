@@ -29,18 +29,18 @@ func TestFileIsGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.happens(event.ConfigRejected, "coppice.toml", func() { os.Remove(file) })
+	f.awaitAfter(event.ConfigRejected, "coppice.toml", func() { os.Remove(file) })
 	if out := f.do("status"); !strings.Contains(out, "coppice.toml") || !strings.Contains(out, "no such file") {
 		t.Errorf("the status says %s", out)
 	}
 	if n := f.node("t/a"); n.PID != a.PID {
 		t.Errorf("%+v, before %+v", n, a)
 	}
-	f.happens(event.ConfigReloaded, "1 added", func() { f.replace(string(text) + agentTOML("b", `exec sleep 1000`)) })
+	f.awaitAfter(event.ConfigReloaded, "1 added", func() { f.replace(string(text) + agentTOML("b", `exec sleep 1000`)) })
 	if s := f.status(); s.Config.LastError != "" {
 		t.Errorf("the status still says %s", s.Config.LastError)
 	}
-	f.happens(event.ConfigRejected, "coppice.toml", func() { os.Remove(file) })
+	f.awaitAfter(event.ConfigRejected, "coppice.toml", func() { os.Remove(file) })
 	f.do("down")
 	if out, err := f.try("status"); err == nil || !strings.Contains(out, "no daemon is running here") {
 		t.Errorf("after the end: %s", out)
@@ -87,7 +87,7 @@ func TestStrangers(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("it lives")
 	}
-	until(t, "its slot to go", func() bool {
+	eventually(t, "its slot to go", func() bool {
 		all, err := slots.List(context.Background())
 		return err == nil && len(all) == 1
 	})

@@ -25,8 +25,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// keeping is an agent that leaves its token where a test finds it.
-func keeping(name string) string {
+// tokenKeeperTOML is an agent that leaves its token where a test finds it.
+func tokenKeeperTOML(name string) string {
 	return agentTOML(name, `echo "$COPPICE_TOKEN" > new.`+name+`; mv new.`+name+` token.`+name+`."$COPPICE_INCARNATION"
 exec sleep 1000`)
 }
@@ -35,7 +35,7 @@ exec sleep 1000`)
 func (f *fleet) token(name string, incarnation int) string {
 	f.t.Helper()
 	path := filepath.Join(f.dir, fmt.Sprintf("token.%s.%d", name, incarnation))
-	until(f.t, path, func() bool { _, err := os.Stat(path); return err == nil })
+	eventually(f.t, path, func() bool { _, err := os.Stat(path); return err == nil })
 	data, err := os.ReadFile(path)
 	if err != nil {
 		f.t.Fatal(err)
@@ -44,7 +44,7 @@ func (f *fleet) token(name string, incarnation int) string {
 }
 
 // asAgent is a command of an agent that a test runs in its place.
-func (f *fleet) asAgent(name string, incarnation int, args ...string) *subject {
+func (f *fleet) asAgent(name string, incarnation int, args ...string) *childProcess {
 	f.t.Helper()
 	socket, err := endpoint.Path(f.dir)
 	if err != nil {
@@ -52,20 +52,20 @@ func (f *fleet) asAgent(name string, incarnation int, args ...string) *subject {
 	}
 	r := newCoppice(f.t, append([]string{"agent"}, args...)...)
 	r.Env = append(os.Environ(), "COPPICE_SOCKET="+socket, "COPPICE_TOKEN="+f.token(name, incarnation))
-	r.begin(f.dir)
+	r.start(f.dir)
 	return r
 }
 
-// agentDo runs a command of an agent to its end.
-func (f *fleet) agentDo(code int, name string, incarnation int, args ...string) string {
+// wantAgentCode runs a command of an agent to its end.
+func (f *fleet) wantAgentCode(code int, name string, incarnation int, args ...string) string {
 	f.t.Helper()
 	r := f.asAgent(name, incarnation, args...)
 	r.wantExit(code)
 	return r.out.String() + r.err.String()
 }
 
-// code runs a command and returns what it says, which must end so.
-func (f *fleet) code(code int, args ...string) string {
+// wantCode runs a command and returns what it says, which must end so.
+func (f *fleet) wantCode(code int, args ...string) string {
 	f.t.Helper()
 	out, err := f.try(args...)
 	var exit *exec.ExitError
@@ -82,7 +82,7 @@ func (f *fleet) code(code int, args ...string) string {
 func (f *fleet) awaitQuestion(n int) question.Question {
 	f.t.Helper()
 	var open []question.Question
-	until(f.t, "the question", func() bool {
+	eventually(f.t, "the question", func() bool {
 		var err error
 		if open, err = question.List.Call(f.t.Context(), f.client(), question.ListRequest{All: false}); err != nil {
 			f.t.Fatal(err)
@@ -95,7 +95,7 @@ func (f *fleet) awaitQuestion(n int) question.Question {
 func (f *fleet) awaitFile(name string) string {
 	f.t.Helper()
 	path := filepath.Join(f.dir, name)
-	until(f.t, name, func() bool { _, err := os.Stat(path); return err == nil })
+	eventually(f.t, name, func() bool { _, err := os.Stat(path); return err == nil })
 	data, err := os.ReadFile(path)
 	if err != nil {
 		f.t.Fatal(err)
@@ -136,7 +136,7 @@ func TestAskAndDie(t *testing.T) {
 	if err := syscall.Kill(-n.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the successor", func() bool { return f.node("t/a").Incarnation == 2 })
+	eventually(t, "the successor", func() bool { return f.node("t/a").Incarnation == 2 })
 	if out := f.do("answer", q.ID, "1"); !strings.Contains(out, "q-1 of t/a is answered: yes") {
 		t.Errorf("%s", out)
 	}
@@ -147,7 +147,7 @@ func TestAskAndDie(t *testing.T) {
 	if err != nil || len(all) != 1 || all[0].State != question.Answered || all[0].Answer != "yes" {
 		t.Errorf("%+v, %v", all, err)
 	}
-	until(t, "that the answer was taken", func() bool {
+	eventually(t, "that the answer was taken", func() bool {
 		q, err := question.Get.Call(t.Context(), f.client(), question.ID{ID: "q-1"})
 		return err == nil && !q.TakenAt.IsZero()
 	})
@@ -189,7 +189,7 @@ func TestAnswerWhileDown(t *testing.T) {
 	if got := strings.Join(told, " "); got != "question.asked question.answered mail.sent" {
 		t.Errorf("events: %s", got)
 	}
-	until(t, "that the answer was taken", func() bool {
+	eventually(t, "that the answer was taken", func() bool {
 		q, err := question.Get.Call(t.Context(), f.client(), question.ID{ID: q.ID})
 		return err == nil && !q.TakenAt.IsZero()
 	})
@@ -198,12 +198,12 @@ func TestAnswerWhileDown(t *testing.T) {
 // Two people answer at once: one of them does, and the other is told who.
 func TestTwoAnswers(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, keeping("a"))
+	f := newFleet(t, tokenKeeperTOML("a"))
 	f.do("up", "-d")
-	if id := f.agentDo(0, "a", 1, "ask", "Really?", "--no-wait"); id != "q-1\n" {
+	if id := f.wantAgentCode(0, "a", 1, "ask", "Really?", "--no-wait"); id != "q-1\n" {
 		t.Fatalf("%q", id)
 	}
-	answers := []*subject{launch(t, f.dir, "answer", "q-1", "one"), launch(t, f.dir, "answer", "q-1", "two")}
+	answers := []*childProcess{launch(t, f.dir, "answer", "q-1", "one"), launch(t, f.dir, "answer", "q-1", "two")}
 	codes := []int{answers[0].exit(), answers[1].exit()}
 	if codes[0]+codes[1] != 1 {
 		t.Fatalf("exit codes %v: %s %s", codes, answers[0].err, answers[1].err)
@@ -216,13 +216,13 @@ func TestTwoAnswers(t *testing.T) {
 		t.Errorf("the second one is told: %s", said)
 	}
 	// The agent did not wait: it comes by mail, which takes it.
-	if out := f.agentDo(0, "a", 1, "mail", "inbox"); !strings.Contains(out, "Answer to q-1: Really?") {
+	if out := f.wantAgentCode(0, "a", 1, "mail", "inbox"); !strings.Contains(out, "Answer to q-1: Really?") {
 		t.Errorf("%s", out)
 	}
-	if out := f.agentDo(0, "a", 1, "mail", "read", "m-1"); !strings.Contains(out, winner) {
+	if out := f.wantAgentCode(0, "a", 1, "mail", "read", "m-1"); !strings.Contains(out, winner) {
 		t.Errorf("%s", out)
 	}
-	if id := f.agentDo(0, "a", 1, "ask", "Really?", "--no-wait"); id != "q-2\n" {
+	if id := f.wantAgentCode(0, "a", 1, "ask", "Really?", "--no-wait"); id != "q-2\n" {
 		t.Errorf("what was read is asked again: %q", id)
 	}
 }
@@ -243,7 +243,7 @@ func TestDeadlineWithoutDaemon(t *testing.T) {
 	if q, err := question.Get.Call(t.Context(), f.client(), question.ID{ID: q.ID}); err != nil || q.By != question.ByDeadline {
 		t.Errorf("%+v, %v", q, err)
 	}
-	if out := f.code(1, "answer", q.ID, "yes"); !strings.Contains(out, `got its default "no" at its deadline`) {
+	if out := f.wantCode(1, "answer", q.ID, "yes"); !strings.Contains(out, `got its default "no" at its deadline`) {
 		t.Errorf("%s", out)
 	}
 }
@@ -252,16 +252,16 @@ func TestDeadlineWithoutDaemon(t *testing.T) {
 // there is none waits for the next.
 func TestMailSurvives(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, keeping("a"), keeping("b"))
+	f := newFleet(t, tokenKeeperTOML("a"), tokenKeeperTOML("b"))
 	f.do("up", "-d")
-	f.agentDo(0, "a", 1, "mail", "send", "b", "-s", "first", "-m", "the text")
+	f.wantAgentCode(0, "a", 1, "mail", "send", "b", "-s", "first", "-m", "the text")
 	f.crash()
 	f.token("a", 1)
 	waiting := f.asAgent("a", 1, "mail", "send", "t/b", "-m", "the second")
 	f.do("up", "-d")
 	waiting.wantExit(0)
-	until(t, "both", func() bool { return strings.Count(f.agentDo(0, "b", 1, "mail", "inbox"), "\n") == 3 })
-	out := f.agentDo(0, "b", 1, "mail", "read", "m-1", "m-2")
+	eventually(t, "both", func() bool { return strings.Count(f.wantAgentCode(0, "b", 1, "mail", "inbox"), "\n") == 3 })
+	out := f.wantAgentCode(0, "b", 1, "mail", "read", "m-1", "m-2")
 	for _, want := range []string{"from    t/a, incarnation 1", "subject first", "the text", "subject the second"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -270,15 +270,15 @@ func TestMailSurvives(t *testing.T) {
 	f.crash()
 	f.do("up", "-d")
 	var all []mail.Message
-	if err := json.Unmarshal([]byte(f.agentDo(0, "b", 1, "mail", "inbox", "--json")), &all); err != nil || len(all) != 0 || all == nil {
+	if err := json.Unmarshal([]byte(f.wantAgentCode(0, "b", 1, "mail", "inbox", "--json")), &all); err != nil || len(all) != 0 || all == nil {
 		t.Errorf("%+v, %v", all, err)
 	}
-	f.agentDo(0, "b", 1, "mail", "archive", "m-1")
-	if out := f.agentDo(0, "b", 1, "mail", "inbox", "--all"); !strings.Contains(out, "archived") || !strings.Contains(out, "read") {
+	f.wantAgentCode(0, "b", 1, "mail", "archive", "m-1")
+	if out := f.wantAgentCode(0, "b", 1, "mail", "inbox", "--all"); !strings.Contains(out, "archived") || !strings.Contains(out, "read") {
 		t.Errorf("%s", out)
 	}
-	f.agentDo(0, "b", 1, "mail", "send", "--reply-to", "m-2", "-m", "thank you")
-	if out := f.agentDo(0, "a", 1, "mail", "inbox"); !strings.Contains(out, "Re: the second") {
+	f.wantAgentCode(0, "b", 1, "mail", "send", "--reply-to", "m-2", "-m", "thank you")
+	if out := f.wantAgentCode(0, "a", 1, "mail", "inbox"); !strings.Contains(out, "Re: the second") {
 		t.Errorf("%s", out)
 	}
 }
@@ -286,7 +286,7 @@ func TestMailSurvives(t *testing.T) {
 // Each incarnation is told once of what is unread.
 func TestMailDelivered(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, keeping("a"))
+	f := newFleet(t, tokenKeeperTOML("a"))
 	f.do("up", "-d")
 	socket, err := endpoint.Path(f.dir)
 	if err != nil {
@@ -314,7 +314,7 @@ func TestMailDelivered(t *testing.T) {
 	if got := deliver(1, "x") + "/" + deliver(1, ""); got != "one two/" {
 		t.Errorf("again: %s", got)
 	}
-	f.agentDo(0, "a", 1, "mail", "read", "m-1")
+	f.wantAgentCode(0, "a", 1, "mail", "read", "m-1")
 	f.do("restart", "a")
 	if got := deliver(2, "y"); got != "two" {
 		t.Errorf("the successor: %s", got)
@@ -329,14 +329,14 @@ func TestMailDelivered(t *testing.T) {
 // An incarnation that has ended can say nothing, in any verb.
 func TestStaleMail(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, keeping("a"))
+	f := newFleet(t, tokenKeeperTOML("a"))
 	f.do("up", "-d")
 	f.token("a", 1)
 	f.do("restart", "a")
 	for _, verb := range []string{
 		"mail send people -m x", "mail inbox", "mail read m-1", "mail archive m-1", "ask x", "ask x --no-wait", "ask --status q-1", "ask --withdraw q-1",
 	} {
-		if out := f.agentDo(exitAuth, "a", 1, strings.Fields(verb)...); !strings.Contains(out, "incarnation 1 of t/a") {
+		if out := f.wantAgentCode(exitAuth, "a", 1, strings.Fields(verb)...); !strings.Contains(out, "incarnation 1 of t/a") {
 			t.Errorf("%s: %s", verb, out)
 		}
 	}
@@ -349,18 +349,18 @@ func TestStaleMail(t *testing.T) {
 // successor: that is told by mail.
 func TestStaleAsker(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, keeping("a"))
+	f := newFleet(t, tokenKeeperTOML("a"))
 	f.do("up", "-d")
 	left := f.asAgent("a", 1, "ask", "Deploy?", "--options", "yes,no")
 	q := f.awaitQuestion(1)
-	until(t, "its wait", func() bool { v := f.node("t/a").Vitals; return v != nil && v.Waiting })
+	eventually(t, "its wait", func() bool { v := f.node("t/a").Vitals; return v != nil && v.Waiting })
 	f.do("restart", "a")
 	left.wantExit(exitAuth)
 	if out := left.err.String(); !strings.Contains(out, "incarnation 1 of t/a") {
 		t.Errorf("%s", out)
 	}
 	f.do("answer", q.ID, "yes")
-	if out := f.agentDo(0, "a", 2, "mail", "inbox"); !strings.Contains(out, "Answer to q-1: Deploy?") {
+	if out := f.wantAgentCode(0, "a", 2, "mail", "inbox"); !strings.Contains(out, "Answer to q-1: Deploy?") {
 		t.Errorf("the successor has the mail %q", out)
 	}
 }
@@ -368,7 +368,7 @@ func TestStaleAsker(t *testing.T) {
 // Each way to end has its exit code, and each mistake an error that helps.
 func TestPeopleMistakes(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, keeping("a"))
+	f := newFleet(t, tokenKeeperTOML("a"))
 	f.do("up", "-d")
 	huge := filepath.Join(f.dir, "huge")
 	write(t, huge, strings.Repeat("x", mail.MaxBody+1))
@@ -395,7 +395,7 @@ func TestPeopleMistakes(t *testing.T) {
 		if test.args == "mail" {
 			test.code = 0
 		}
-		if out := f.code(test.code, strings.Fields(test.args)...); !strings.Contains(out, test.want) {
+		if out := f.wantCode(test.code, strings.Fields(test.args)...); !strings.Contains(out, test.want) {
 			t.Errorf("%s: %s, want %q", test.args, out, test.want)
 		}
 	}
@@ -425,7 +425,7 @@ func TestPeopleMistakes(t *testing.T) {
 		{1, []string{"ask", "--withdraw", "q-1"}, "was withdrawn by t/"},
 		{0, []string{"mail", "send", "human", "-m", "x"}, "sent to people"},
 	} {
-		if out := f.agentDo(test.code, "a", 1, test.args...); !strings.Contains(out, test.want) {
+		if out := f.wantAgentCode(test.code, "a", 1, test.args...); !strings.Contains(out, test.want) {
 			t.Errorf("%s: %s, want %q", test.args, out, test.want)
 		}
 	}
@@ -437,7 +437,7 @@ func TestPeopleMistakes(t *testing.T) {
 		}
 		r := newCoppice(t, "mail", "send", "a")
 		r.Stdin = in
-		r.begin(f.dir)
+		r.start(f.dir)
 		r.wantExit(2)
 		in.Close()
 		if !strings.Contains(r.err.String(), want) {
@@ -445,26 +445,26 @@ func TestPeopleMistakes(t *testing.T) {
 		}
 	}
 	// Outside of an agent.
-	if out := f.code(2, "agent", "ask", "x"); !strings.Contains(out, "no agent of coppice runs this") {
+	if out := f.wantCode(2, "agent", "ask", "x"); !strings.Contains(out, "no agent of coppice runs this") {
 		t.Errorf("%s", out)
 	}
-	if out := f.code(0, "inbox", "--json"); !strings.HasPrefix(out, `{"mail":[{"id":"m-`) || !strings.Contains(out, `"questions":[]`) {
+	if out := f.wantCode(0, "inbox", "--json"); !strings.HasPrefix(out, `{"mail":[{"id":"m-`) || !strings.Contains(out, `"questions":[]`) {
 		t.Errorf("%s", out)
 	}
-	if out := f.code(2, "answer", f.agentAsks("a", "Which?"), "", ""); !strings.Contains(out, "the answer is missing: coppice answer q-") {
+	if out := f.wantCode(2, "answer", f.agentAsks("a", "Which?"), "", ""); !strings.Contains(out, "the answer is missing: coppice answer q-") {
 		t.Errorf("%s", out)
 	}
 }
 
 func (f *fleet) agentAsks(name, text string) string {
 	f.t.Helper()
-	return strings.TrimSpace(f.agentDo(0, name, 1, "ask", text, "--no-wait"))
+	return strings.TrimSpace(f.wantAgentCode(0, name, 1, "ask", text, "--no-wait"))
 }
 
 // Whatever agents and people write, nothing of it reaches a terminal as it is.
 func TestHostileMail(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, keeping("a"))
+	f := newFleet(t, tokenKeeperTOML("a"))
 	f.do("up", "-d")
 	const evil = "\x1b]0;title\x07\x1b[2J\u009b31mred\u202egnp.exe \x00\r\n\x1b[8mhidden\xff\xfe tail"
 	socket, err := endpoint.Path(f.dir)
@@ -517,9 +517,9 @@ func TestHostileMail(t *testing.T) {
 			t.Errorf("%s says nothing", args)
 		}
 	}
-	check("read by the agent", f.agentDo(0, "a", 1, "mail", "read", "m-2"))
-	check("the answer", f.agentDo(0, "a", 1, "ask", "--status", "q-1"))
-	check("the answer in JSON", f.agentDo(0, "a", 1, "ask", "--status", "q-1", "--json"))
+	check("read by the agent", f.wantAgentCode(0, "a", 1, "mail", "read", "m-2"))
+	check("the answer", f.wantAgentCode(0, "a", 1, "ask", "--status", "q-1"))
+	check("the answer in JSON", f.wantAgentCode(0, "a", 1, "ask", "--status", "q-1", "--json"))
 	messages, err := mail.Read.Call(ctx, agent, mail.IDs{IDs: []string{"m-2"}})
 	if err != nil || !strings.Contains(messages[0].Body, "\x1b[8mhidden\uFFFD") {
 		t.Errorf("programs get what was written: %+v, %v", messages, err)
@@ -529,9 +529,9 @@ func TestHostileMail(t *testing.T) {
 // On a terminal the options are offered, and Ctrl-C answers nothing.
 func TestAnswerOnTerminal(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, keeping("a"))
+	f := newFleet(t, tokenKeeperTOML("a"))
 	f.do("up", "-d")
-	f.agentDo(0, "a", 1, "ask", "Deploy now?", "--options", "yes,no", "--default", "no", "--deadline", "1h", "--no-wait")
+	f.wantAgentCode(0, "a", 1, "ask", "Deploy now?", "--options", "yes,no", "--default", "no", "--deadline", "1h", "--no-wait")
 	answerOn(t, f.dir, "\x03", 130, "")
 	answerOn(t, f.dir, "\n", 2, "there was no answer")
 	answerOn(t, f.dir, "2\n", 0, "q-1 of t/a is answered: no")
@@ -546,7 +546,7 @@ func answerOn(t *testing.T, dir, typed string, code int, text string) {
 	r := newCoppice(t, "answer", "q-1")
 	r.Stdin, r.Stdout, r.Stderr = slave, slave, slave
 	r.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	r.begin(dir)
+	r.start(dir)
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -573,7 +573,7 @@ func answerOn(t *testing.T, dir, typed string, code int, text string) {
 func TestMailUnderKills(t *testing.T) {
 	t.Parallel()
 	detectRaces(t)
-	f := newFleet(t, keeping("a"))
+	f := newFleet(t, tokenKeeperTOML("a"))
 	f.do("up", "-d")
 	socket, err := endpoint.Path(f.dir)
 	if err != nil {
@@ -588,7 +588,7 @@ func TestMailUnderKills(t *testing.T) {
 		defer c.Close()
 		for n := 0; ctx.Err() == nil; n++ {
 			key := fmt.Sprint("key ", n)
-			err := api.Retry(context.Background(), patience, func() error {
+			err := api.Retry(context.Background(), waitTimeout, func() error {
 				_, err := mail.Send.Call(context.Background(), c, mail.SendRequest{To: "a", Subject: key, Key: key})
 				if err == nil && n%10 == 0 {
 					_, err = question.Ask.Call(context.Background(), c, question.AskRequest{Text: key, Key: key})
@@ -615,7 +615,7 @@ func TestMailUnderKills(t *testing.T) {
 			case <-more:
 			case err := <-ended:
 				t.Fatal("it has ended: ", err)
-			case <-time.After(patience):
+			case <-time.After(waitTimeout):
 				t.Fatal("nothing is acknowledged")
 			}
 		}

@@ -15,9 +15,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// works is an instance that learns that it is to finish when it is nudged, and
+// drainingScript is an instance that learns that it is to finish when it is nudged, and
 // has finished when there is a file ok.NUMBER.
-const works = `trap 'coppice agent drain-check && {
+const drainingScript = `trap 'coppice agent drain-check && {
 	: > told.$COPPICE_INSTANCE
 	while ! [ -e ok.$COPPICE_INSTANCE ]; do sleep 0.05; done
 	coppice agent drain-ack
@@ -27,8 +27,8 @@ echo "$COPPICE_POOL $COPPICE_INSTANCE $COPPICE_AGENT" > "env.$COPPICE_INSTANCE"
 echo here
 while :; do sleep 1000 & wait; done`
 
-// rounds lets pools ask five times a second.
-const rounds = "[daemon]\npatrol_interval = \"200ms\"\n\n"
+// fastChecks lets pools ask five times a second.
+const fastChecks = "[daemon]\npatrol_interval = \"200ms\"\n\n"
 
 // poolTOML is a pool w of instances that run a script, with the keys of its pool.
 func poolTOML(script string, keys ...string) string {
@@ -36,8 +36,8 @@ func poolTOML(script string, keys ...string) string {
 	return agent + "[agent.pool]\n" + strings.Join(keys, "\n") + "\n\n"
 }
 
-// prints makes the check "cat size" print something, from one moment to the next.
-func (f *fleet) prints(text string) {
+// setCheckOutput makes the check "cat size" print something, from one moment to the next.
+func (f *fleet) setCheckOutput(text string) {
 	f.t.Helper()
 	file := filepath.Join(f.dir, "size")
 	write(f.t, file+".new", text+"\n")
@@ -66,7 +66,7 @@ func (f *fleet) awaitInstances(want string) {
 			f.t.Logf("the instances are %s", got)
 		}
 	}()
-	until(f.t, want, func() bool { got = f.instances(); return got == want })
+	eventually(f.t, want, func() bool { got = f.instances(); return got == want })
 }
 
 func (f *fleet) awaitPool(what string, done func(pool.Info) bool) {
@@ -74,8 +74,8 @@ func (f *fleet) awaitPool(what string, done func(pool.Info) bool) {
 	f.awaitNode("t/w", what, func(n status.Node) bool { return n.Pool != nil && done(*n.Pool) })
 }
 
-// living counts the processes of instances, of all daemons.
-func (f *fleet) living() (n int) {
+// countRunning counts the processes of instances, of all daemons.
+func (f *fleet) countRunning() (n int) {
 	for _, p := range processesIn(f.t, f.dir) {
 		if strings.HasPrefix(p.name, "/bin/sh -c") && strings.Contains(p.name, "told.$COPPICE_INSTANCE") {
 			n++
@@ -91,13 +91,13 @@ func (f *fleet) touch(name string) { write(f.t, filepath.Join(f.dir, name), "") 
 func TestPool(t *testing.T) {
 	t.Parallel()
 	detectRaces(t)
-	f := newFleet(t, rounds, poolTOML(works, `min = 1`, `max = 11`, `check = "cat size"`, `drain_timeout = "10m"`))
-	f.prints("2")
+	f := newFleet(t, fastChecks, poolTOML(drainingScript, `min = 1`, `max = 11`, `check = "cat size"`, `drain_timeout = "10m"`))
+	f.setCheckOutput("2")
 	f.do("up", "-d")
 	if got, want := f.instances(), "w-1 1 running, w-2 1 running"; got != want {
 		t.Errorf("when it is up there is %s, want %s", got, want)
 	}
-	f.prints("99")
+	f.setCheckOutput("99")
 	var all []string
 	for i := range 11 {
 		all = append(all, fmt.Sprintf("w-%d 1 running", i+1))
@@ -107,7 +107,7 @@ func TestPool(t *testing.T) {
 		t.Errorf("the last one is told %q, want %q", got, want)
 	}
 	pid := f.node("t/w/w-3").PID
-	f.prints("-5")
+	f.setCheckOutput("-5")
 	for i := range 10 {
 		f.awaitFile(fmt.Sprintf("told.%d", i+2))
 	}
@@ -120,8 +120,8 @@ func TestPool(t *testing.T) {
 	if out := f.do("explain", "w"); !strings.Contains(out, "the check said -5 last") || !strings.Contains(out, "1 instance wanted, of 1..11 that may be") {
 		t.Errorf("the explanation is\n%s", out)
 	}
-	f.refused(1, []string{"start", "w/w-3"}, "t/w/w-3 is no longer wanted by its pool")
-	f.prints("3") // two of them go on
+	f.wantFailure(1, []string{"start", "w/w-3"}, "t/w/w-3 is no longer wanted by its pool")
+	f.setCheckOutput("3") // two of them go on
 	f.awaitPool("wants three", func(p pool.Info) bool { return p.Size == 3 && p.Draining == 8 })
 	for i := 4; i <= 11; i++ {
 		f.touch(fmt.Sprintf("ok.%d", i))
@@ -153,7 +153,7 @@ func TestPool(t *testing.T) {
 		t.Errorf("the sizes were %s", got)
 	}
 	f.do("stop", "w")
-	if n := f.living(); n != 0 {
+	if n := f.countRunning(); n != 0 {
 		t.Errorf("the pool is stopped, and %d of it live", n)
 	}
 	f.do("start", "w")
@@ -163,10 +163,10 @@ func TestPool(t *testing.T) {
 // Who does not finish in time is stopped.
 func TestPoolDrainTimeout(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, rounds, poolTOML(works, `max = 2`, `check = "cat size"`, `drain_timeout = "1s"`, `on_death = "echo $COPPICE_INSTANCE >> deaths"`))
-	f.prints("2")
+	f := newFleet(t, fastChecks, poolTOML(drainingScript, `max = 2`, `check = "cat size"`, `drain_timeout = "1s"`, `on_death = "echo $COPPICE_INSTANCE >> deaths"`))
+	f.setCheckOutput("2")
 	f.do("up", "-d")
-	f.prints("1")
+	f.setCheckOutput("1")
 	f.awaitInstances("w-1 1 running")
 	all := f.events(event.AgentDrained, "t/w/w-2")
 	if len(all) != 1 || all[0].Message != "t/w/w-2 did not finish in time, and is stopped" {
@@ -184,24 +184,24 @@ func TestPoolHooks(t *testing.T) {
 	hooks := []string{`min = 2`, `max = 3`, `check = "cat size"`, `drain_timeout = "10m"`,
 		`on_boot = "ls env.* >> boots 2>/dev/null; echo boot of $COPPICE_POOL >> boots"`,
 		`on_death = "echo $COPPICE_INSTANCE $COPPICE_INCARNATION $COPPICE_EXIT ${COPPICE_EXIT_CODE-}${COPPICE_EXIT_SIGNAL-} >> deaths"`}
-	script := `trap 'exit 0' USR2; ` + works
-	f := newFleet(t, rounds, poolTOML(script, hooks...))
+	script := `trap 'exit 0' USR2; ` + drainingScript
+	f := newFleet(t, fastChecks, poolTOML(script, hooks...))
 	var deaths []string
 	died := func(line string) {
 		t.Helper()
 		deaths = append(deaths, line)
 		want := strings.Join(deaths, "\n") + "\n"
-		until(t, line, func() bool { return f.has("deaths") && strings.Count(f.read("deaths"), "\n") >= len(deaths) })
+		eventually(t, line, func() bool { return f.has("deaths") && strings.Count(f.read("deaths"), "\n") >= len(deaths) })
 		if got := f.read("deaths"); got != want {
 			t.Fatalf("deaths are\n%swant\n%s", got, want)
 		}
 	}
-	f.prints("3")
+	f.setCheckOutput("3")
 	f.do("up", "-d")
 	if got := f.read("boots"); got != "boot of w\n" {
 		t.Errorf("before the first instance there is %q", got)
 	}
-	killed(t, f.node("t/w/w-1").PID)
+	killAndWait(t, f.node("t/w/w-1").PID)
 	died("1 1 killed SIGKILL")
 	f.awaitInstances("w-1 2 running, w-2 1 running, w-3 1 running")
 	if err := syscall.Kill(f.node("t/w/w-2").PID, syscall.SIGUSR2); err != nil { // it ends by itself, and with 0
@@ -213,11 +213,11 @@ func TestPoolHooks(t *testing.T) {
 	f.do("restart", "w/w-1")
 	f.do("stop", "w/w-2")
 	f.do("start", "w/w-2")
-	f.prints("2")
+	f.setCheckOutput("2")
 	f.awaitFile("told.3")
 	f.touch("ok.3")
 	f.awaitInstances("w-1 3 running, w-2 3 running")
-	f.happens(event.ConfigReloaded, "", func() { f.rewrite(rounds, poolTOML("export CHANGED=1; "+script, hooks...)) })
+	f.awaitAfter(event.ConfigReloaded, "", func() { f.rewrite(fastChecks, poolTOML("export CHANGED=1; "+script, hooks...)) })
 	f.awaitInstances("w-1 4 running, w-2 4 running")
 	f.crash()
 	f.do("up", "-d")
@@ -228,12 +228,12 @@ func TestPoolHooks(t *testing.T) {
 	// A death without a daemon is told by the next one.
 	pid := f.node("t/w/w-2").PID
 	f.crash()
-	killed(t, pid)
+	killAndWait(t, pid)
 	f.up()
 	died("2 4 killed SIGKILL")
 	f.awaitInstances("w-1 4 running, w-2 5 running")
 	// Who is to finish and crashes over it has died all the same.
-	f.prints("3")
+	f.setCheckOutput("3")
 	f.awaitInstances("w-1 4 running, w-2 5 running, w-3 2 running")
 	if err := os.Remove(filepath.Join(f.dir, "told.3")); err != nil {
 		t.Fatal(err)
@@ -241,9 +241,9 @@ func TestPoolHooks(t *testing.T) {
 	if err := os.Remove(filepath.Join(f.dir, "ok.3")); err != nil {
 		t.Fatal(err)
 	}
-	f.prints("2")
+	f.setCheckOutput("2")
 	f.awaitFile("told.3")
-	killed(t, f.node("t/w/w-3").PID)
+	killAndWait(t, f.node("t/w/w-3").PID)
 	died("3 2 killed SIGKILL")
 	f.awaitInstances("w-1 4 running, w-2 5 running")
 	f.do("down")
@@ -255,7 +255,7 @@ func TestPoolHooks(t *testing.T) {
 // A check that fails changes nothing, delays nothing, and leaves nothing, however it fails.
 func TestPoolBadChecks(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, rounds, poolTOML(works, `max = 5`, `check = "./check"`, `check_timeout = "3s"`))
+	f := newFleet(t, fastChecks, poolTOML(drainingScript, `max = 5`, `check = "./check"`, `check_timeout = "3s"`))
 	becomes := func(script string) {
 		t.Helper()
 		file := filepath.Join(f.dir, "check")
@@ -288,7 +288,7 @@ func TestPoolBadChecks(t *testing.T) {
 	becomes("echo 3")
 	f.awaitInstances(two + ", w-3 1 running")
 	f.awaitPool("answers", func(p pool.Info) bool { return p.Error == "" })
-	if f.copies("sleep 1001") > 0 {
+	if f.countProcesses("sleep 1001") > 0 {
 		t.Error("what a check has started is still there")
 	}
 	if all := f.events(event.PoolCheckFailed, "t/w"); len(all) != 6 {
@@ -303,11 +303,11 @@ func TestPoolBadChecks(t *testing.T) {
 // one goes on with both, and none is there twice.
 func TestPoolOfKilledDaemon(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, rounds, poolTOML(works, `max = 4`, `check = "./check"`, `drain_timeout = "10m"`, `check_timeout = "10m"`))
+	f := newFleet(t, fastChecks, poolTOML(drainingScript, `max = 4`, `check = "./check"`, `drain_timeout = "10m"`, `check_timeout = "10m"`))
 	write(t, filepath.Join(f.dir, "check"), "#!/bin/sh\nn=$(cat size)\n[ -e hang ] && { : > hangs; sleep 1002; }\necho $n\n")
-	f.prints("3")
+	f.setCheckOutput("3")
 	f.do("up", "-d")
-	f.prints("1")
+	f.setCheckOutput("1")
 	f.awaitFile("told.3")
 	f.awaitFile("told.2")
 	f.touch("hang")
@@ -320,7 +320,7 @@ func TestPoolOfKilledDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.do("up", "-d")
-	if f.copies("sleep 1002") > 0 {
+	if f.countProcesses("sleep 1002") > 0 {
 		t.Error("the check of the last daemon still hangs")
 	}
 	if got := f.instances(); got != "w-1 1 running, w-2 1 running" {
@@ -334,12 +334,12 @@ func TestPoolOfKilledDaemon(t *testing.T) {
 	if d := f.node("t/w/w-2").Drain; d == nil || d.Left > 600 {
 		t.Errorf("the second one is still to finish: %+v", d)
 	}
-	f.prints("2")
+	f.setCheckOutput("2")
 	f.awaitPool("lets it go on", func(p pool.Info) bool { return p.Size == 2 && p.Draining == 0 })
 	f.touch("ok.2") // it was told once, and says that it has finished, which no longer matters
-	f.prints("3")
+	f.setCheckOutput("3")
 	f.awaitInstances("w-1 1 running, w-2 1 running, w-3 2 running")
-	if n := f.living(); n != 3 {
+	if n := f.countRunning(); n != 3 {
 		t.Errorf("there are %d instances", n)
 	}
 }
@@ -349,7 +349,7 @@ func TestPoolOfKilledDaemon(t *testing.T) {
 func TestPoolCheckOfKilledDaemon(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	hangs := poolTOML(works, `check = "./check"`, `check_timeout = "10m"`)
+	hangs := poolTOML(drainingScript, `check = "./check"`, `check_timeout = "10m"`)
 	write(t, filepath.Join(f.dir, "check"), "#!/bin/sh\n[ -e hang ] && { setsid sleep 1004 & sleep 1005; }\necho 0\n")
 	another := chatterTOML("a", "sleep 1006")
 	leaves := func() {
@@ -359,20 +359,20 @@ func TestPoolCheckOfKilledDaemon(t *testing.T) {
 		f.do("up", "-d")
 		f.touch("hang")
 		f.do("patrol")
-		until(t, "both of them", func() bool { return f.copies("sleep 1004") == 1 && f.copies("sleep 1005") == 1 })
+		eventually(t, "both of them", func() bool { return f.countProcesses("sleep 1004") == 1 && f.countProcesses("sleep 1005") == 1 })
 		f.crash()
-		if f.copies("sleep 1004") != 1 {
+		if f.countProcesses("sleep 1004") != 1 {
 			t.Error("the check of the last daemon no longer runs")
 		}
 	}
 	leaves()
 	f.rewrite(another)
 	f.do("up", "-d")
-	until(t, "their end", func() bool { return f.copies("sleep 1004")+f.copies("sleep 1005") == 0 })
+	eventually(t, "their end", func() bool { return f.countProcesses("sleep 1004")+f.countProcesses("sleep 1005") == 0 })
 	f.do("down")
 	leaves()
 	f.do("down")
-	if n := f.copies("sleep 1004") + f.copies("sleep 1005"); n > 0 {
+	if n := f.countProcesses("sleep 1004") + f.countProcesses("sleep 1005"); n > 0 {
 		t.Errorf("after coppice down %d of a check are left", n)
 	}
 }
@@ -385,13 +385,13 @@ func TestPoolReload(t *testing.T) {
 	write(t, filepath.Join(f.dir, "crew"), "# who there is\nada\nbob\n\ncid\n")
 	becomes := func(keys ...string) {
 		t.Helper()
-		f.rewrite(rounds, poolTOML(works, append(keys, `check = "cat size"`, `drain_timeout = "1s"`)...))
+		f.rewrite(fastChecks, poolTOML(drainingScript, append(keys, `check = "cat size"`, `drain_timeout = "1s"`)...))
 		if out, err := f.try("reload"); err != nil {
 			t.Fatalf("reload: %v: %s", err, out)
 		}
 	}
-	f.prints("9")
-	f.rewrite(rounds, poolTOML(works, `max = 2`, `check = "cat size"`, `drain_timeout = "1s"`))
+	f.setCheckOutput("9")
+	f.rewrite(fastChecks, poolTOML(drainingScript, `max = 2`, `check = "cat size"`, `drain_timeout = "1s"`))
 	f.do("up", "-d")
 	f.awaitInstances("w-1 1 running, w-2 1 running")
 	pid := f.node("t/w/w-1").PID
@@ -422,7 +422,7 @@ func TestPoolReload(t *testing.T) {
 // asks the checks itself, with one it shows what they have said last. It starts and stops no instance.
 func TestPoolDryRun(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, "[daemon]\npatrol_interval = \"1h\"\n\n", poolTOML(works, `max = 4`, `check = "echo asked >> asked; cat size"`, `drain_timeout = "10m"`))
+	f := newFleet(t, "[daemon]\npatrol_interval = \"1h\"\n\n", poolTOML(drainingScript, `max = 4`, `check = "echo asked >> asked; cat size"`, `drain_timeout = "10m"`))
 	says := func(want string, command ...string) {
 		t.Helper()
 		out := regexp.MustCompile(`, [0-9.hms]+ ago`).ReplaceAllString(f.do(command...), "")
@@ -430,12 +430,12 @@ func TestPoolDryRun(t *testing.T) {
 			t.Errorf("%q says\n%s\nwant\n%s", command, got, want)
 		}
 	}
-	f.prints("3")
+	f.setCheckOutput("3")
 	says(`pool    t/w: 3 wanted (0..4), 0 live; its check said 3
 start   t/w/w-1: it does not run
 start   t/w/w-2: it does not run
 start   t/w/w-3: it does not run`, "up", "--dry-run")
-	if n := f.living(); n != 0 || f.has(".coppice") {
+	if n := f.countRunning(); n != 0 || f.has(".coppice") {
 		t.Errorf("after a dry run %d live", n)
 	}
 	if err := os.Remove(filepath.Join(f.dir, "size")); err != nil {
@@ -444,12 +444,12 @@ start   t/w/w-3: it does not run`, "up", "--dry-run")
 	if out := f.do("up", "-n"); !strings.Contains(out, "0 wanted (0..4), 0 live; the check fails: exit code 1") || !strings.Contains(out, "; no check has answered yet") || !strings.Contains(out, "nothing to do") {
 		t.Errorf("with a check that fails it says\n%s", out)
 	}
-	f.prints("3")
+	f.setCheckOutput("3")
 	f.do("up", "-d")
 	f.awaitInstances("w-1 1 running, w-2 1 running, w-3 1 running")
 	asked := f.read("asked")
 	const atRest = "pool    t/w: 3 wanted (0..4), 3 live; its check said 3\nnothing to do: what runs is what the file says"
-	f.prints("1")
+	f.setCheckOutput("1")
 	says(atRest, "up", "--dry-run")
 	says(atRest, "patrol", "--dry-run")
 	if f.read("asked") != asked {
@@ -468,10 +468,10 @@ drain   t/w/w-2: no longer wanted`, "up", "--dry-run")
 	if out := f.do("up", "-n"); !strings.Contains(out, "3 wanted (0..4), 3 live; the check fails") || !strings.Contains(out, "nothing to do") {
 		t.Errorf("with a check that fails it says\n%s", out)
 	}
-	if n := f.living(); n != 3 || f.has("told.3") {
+	if n := f.countRunning(); n != 3 || f.has("told.3") {
 		t.Errorf("after dry runs %d live", n)
 	}
-	f.prints("3")
+	f.setCheckOutput("3")
 	f.do("up", "-d")
 	f.awaitInstances("w-1 1 running, w-2 1 running, w-3 1 running")
 }
@@ -480,11 +480,11 @@ drain   t/w/w-2: no longer wanted`, "up", "--dry-run")
 // daemon; and what has taken its place in the file starts when the last one is gone.
 func TestPoolRetires(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, rounds, poolTOML(works, `max = 3`, `check = "cat size"`, `drain_timeout = "10m"`, `on_death = "echo $COPPICE_INSTANCE >> deaths"`))
-	f.prints("3")
+	f := newFleet(t, fastChecks, poolTOML(drainingScript, `max = 3`, `check = "cat size"`, `drain_timeout = "10m"`, `on_death = "echo $COPPICE_INSTANCE >> deaths"`))
+	f.setCheckOutput("3")
 	f.do("up", "-d")
 	f.awaitInstances("w-1 1 running, w-2 1 running, w-3 1 running")
-	f.happens(event.ConfigReloaded, "1 removed", func() { f.rewrite(chatterTOML("w", "echo alone > alone; sleep 1003")) })
+	f.awaitAfter(event.ConfigReloaded, "1 removed", func() { f.rewrite(chatterTOML("w", "echo alone > alone; sleep 1003")) })
 	for i := range 3 {
 		f.awaitFile(fmt.Sprintf("told.%d", i+1))
 	}
@@ -507,16 +507,16 @@ func TestPoolRetires(t *testing.T) {
 			t.Errorf("%s is process %d, was %d", n.Path, n.PID, was.PID)
 		}
 	}
-	killed(t, f.node("t/w/w-3").PID) // and has died, over it
+	killAndWait(t, f.node("t/w/w-3").PID) // and has died, over it
 	f.awaitInstances("w-2 1 running")
-	until(t, "a death", func() bool { return f.has("deaths") && f.read("deaths") == "3\n" })
+	eventually(t, "a death", func() bool { return f.has("deaths") && f.read("deaths") == "3\n" })
 	if f.has("alone") {
 		t.Error("the agent runs beside the last instance")
 	}
 	f.touch("ok.2")
 	f.awaitFile("alone")
-	if n := f.node("t/w"); n.Kind != "agent" || f.living() != 0 {
-		t.Errorf("there is %+v, and %d live", n, f.living())
+	if n := f.node("t/w"); n.Kind != "agent" || f.countRunning() != 0 {
+		t.Errorf("there is %+v, and %d live", n, f.countRunning())
 	}
 	for kind, want := range map[event.Type]int{event.PoolRetired: 1, event.PoolRemoved: 1, event.PoolReturned: 0} {
 		if all := f.events(kind, "t/w"); len(all) != want {
@@ -532,7 +532,7 @@ func TestPoolsDoc(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := project(t, rounds, block(t, string(data), "toml"))
+	dir := project(t, fastChecks, block(t, string(data), "toml"))
 	write(t, filepath.Join(dir, "worker.sh"), strings.Replace(block(t, string(data), "sh"), "\n", "\nexport GORACE=atexit_sleep_ms=0\n", 1))
 	for _, name := range []string{"queue/a", "queue/b", "queue/c", "queue/d", "queue/e", "queue/f"} {
 		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700); err != nil {
@@ -542,7 +542,7 @@ func TestPoolsDoc(t *testing.T) {
 	}
 	f := fleetOf(t, dir)
 	f.do("up", "-d")
-	until(t, "the end of the work", func() bool {
+	eventually(t, "the end of the work", func() bool {
 		done, _ := filepath.Glob(filepath.Join(dir, "done", "*"))
 		return len(done) == 6
 	})

@@ -23,7 +23,7 @@ func TestPortOfSomebodyElse(t *testing.T) {
 	ready := fmt.Sprintf(`ready = { tcp = "%s", timeout = "2s" }`, l.Addr())
 	limit := []string{"max_restarts = 1", `restart_window = "1h"`, ready}
 	f := newFleet(t, agentTOML("api", "exec sleep 1000", limit...), agentTOML("web", "exec sleep 1000", append(limit, inTmux)...))
-	said := f.code(exitFailure, "up", "-d")
+	said := f.wantCode(exitFailure, "up", "-d")
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	held := fmt.Sprintf("port %s is held by pid %d", port, os.Getpid())
 	if strings.Count(said, held) != 2 {

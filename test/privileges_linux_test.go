@@ -50,7 +50,7 @@ func TestNoNewPrivileges(t *testing.T) {
 		if n.NoNewPrivileges != (want == "1") || strings.Contains(text, "no new privileges") != n.NoNewPrivileges {
 			t.Errorf("%s: shown as %v, and as %s", name, n.NoNewPrivileges, text)
 		}
-		until(t, "the hook of "+name, func() bool {
+		eventually(t, "the hook of "+name, func() bool {
 			data, _ := os.ReadFile(filepath.Join(f.dir, name+".hook"))
 			return strings.Join(strings.Fields(string(data)), " ") == "NoNewPrivs: "+want
 		})

@@ -92,7 +92,7 @@ func TestAllProjects(t *testing.T) {
 	install := func(dir string, code int) (out, errs string) {
 		r := newCoppice(t, "install")
 		r.Env = append(os.Environ(), "XDG_CONFIG_HOME="+config)
-		r.begin(dir)
+		r.start(dir)
 		r.wantExit(code)
 		return r.out.String(), r.err.String()
 	}

@@ -139,10 +139,10 @@ func TestReadmeCommands(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	r := newRunning(t, "/bin/sh", "-ec", fleet)
+	r := newChildCommand(t, "/bin/sh", "-ec", fleet)
 	r.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
 	r.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as the shell of a terminal does
-	r.begin(dir)
+	r.start(dir)
 	r.out.awaitText(t, "garden/pipeline/worker | working for you\n")
 	r.out.awaitText(t, "garden * started\n")
 	r.out.awaitText(t, "garden/hello * ended after ")
@@ -181,7 +181,7 @@ func TestReadmeDaemon(t *testing.T) {
 	for _, line := range lines {
 		if strings.HasPrefix(line, "coppice explain") {
 			r := newCoppice(t, "events", "-f")
-			r.begin(dir)
+			r.start(dir)
 			r.out.awaitText(t, "garden/hello#1 ended")
 			r.signal(syscall.SIGINT)
 		}
@@ -199,7 +199,7 @@ func TestReadmeDaemon(t *testing.T) {
 }
 
 // times makes durations equal: those of the last picture are of another day.
-func times(text string) string {
+func maskDurations(text string) string {
 	text = regexp.MustCompile(`(after|by) [0-9.]+(ms|s)`).ReplaceAllString(text, "$1 T")
 	return regexp.MustCompile(` +\d+(\.\d)?s$`).ReplaceAllString(text, " T")
 }
@@ -236,10 +236,10 @@ func TestReadmeDemo(t *testing.T) {
 		}
 		seen := map[string]bool{}
 		for _, l := range lines {
-			seen[times(l)] = true
+			seen[maskDurations(l)] = true
 		}
 		for _, l := range picture[split+1:] {
-			if !seen[times(l)] {
+			if !seen[maskDurations(l)] {
 				t.Errorf("the README shows %q, which never comes; there are:\n%s", l, strings.Join(slices.Sorted(maps.Keys(seen)), "\n"))
 			}
 		}
@@ -251,11 +251,11 @@ func TestReadmeDemo(t *testing.T) {
 		// At some moment it looks like that; columns may be wider.
 		var lines []string
 		for _, l := range picture[:split+1] {
-			l = regexp.MustCompile(` +`).ReplaceAllString(regexp.QuoteMeta(times(l)), ` +`)
+			l = regexp.MustCompile(` +`).ReplaceAllString(regexp.QuoteMeta(maskDurations(l)), ` +`)
 			lines = append(lines, strings.TrimSuffix(l, " +T")+` *\S*`)
 		}
 		s.await(strings.Join(lines, "\n"))
-		text := s.ended(0)
+		text := s.wantEnd(0)
 		if !strings.Contains(text, strings.Join(summary, "\n")+"\n") {
 			t.Errorf("no summary in the last picture:\n%s", text)
 		}

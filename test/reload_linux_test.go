@@ -22,11 +22,11 @@ func (f *fleet) replace(text string) {
 	}
 }
 
-// happens waits for an event whose message has some words in it.
-func (f *fleet) happens(kind event.Type, words string, do func()) {
+// awaitAfter waits for an event whose message has some words in it.
+func (f *fleet) awaitAfter(kind event.Type, words string, do func()) {
 	f.t.Helper()
 	r := newCoppice(f.t, "events", "-f", "--type", string(kind))
-	r.begin(f.dir)
+	r.start(f.dir)
 	defer r.signal(syscall.SIGINT)
 	do()
 	r.out.await(f.t, string(kind)+" "+words, func() bool { return strings.Contains(r.out.String(), words) })
@@ -42,19 +42,19 @@ func TestLiveReload(t *testing.T) {
 	f.replace(project + sleeper("a") + sleeper("b"))
 	f.do("up", "-d")
 	a := f.node("t/a").PID
-	f.happens(event.ConfigReloaded, "1 added, 1 removed", func() { f.replace(project + sleeper("a") + sleeper("c")) })
+	f.awaitAfter(event.ConfigReloaded, "1 added, 1 removed", func() { f.replace(project + sleeper("a") + sleeper("c")) })
 	f.awaitState("t/c", "running")
 	if n := f.node("t/a"); n.PID != a || n.State != "running" {
 		t.Errorf("t/a is %+v, was process %d", n, a)
 	}
-	f.happens(event.ConfigRejected, "coppice.toml:3:1", func() { f.replace(project + "agent = 1\n" + sleeper("d")) })
+	f.awaitAfter(event.ConfigRejected, "coppice.toml:3:1", func() { f.replace(project + "agent = 1\n" + sleeper("d")) })
 	if s := f.status(); !strings.Contains(s.Config.LastError, "coppice.toml:3:1") {
 		t.Errorf("the status says %q", s.Config.LastError)
 	}
 	if out, err := f.try("reload"); err == nil || !strings.Contains(out, "coppice.toml:3:1") {
 		t.Errorf("reload: %v: %s", err, out)
 	}
-	f.happens(event.ConfigReloaded, "2 added", func() { f.replace(project + sleeper("a") + sleeper("c") + sleeper("e") + sleeper("f")) })
+	f.awaitAfter(event.ConfigReloaded, "2 added", func() { f.replace(project + sleeper("a") + sleeper("c") + sleeper("e") + sleeper("f")) })
 	if s := f.status(); s.Config.LastError != "" {
 		t.Errorf("the status still says %q", s.Config.LastError)
 	}

@@ -67,8 +67,8 @@ func coppice(t *testing.T, dir string, code int, args ...string) (out, err strin
 	return r.out.String(), r.err.String()
 }
 
-// same compares text line by line, without regard to how wide columns are.
-func same(t *testing.T, what, got string, want ...string) {
+// wantSameText compares text line by line, without regard to how wide columns are.
+func wantSameText(t *testing.T, what, got string, want ...string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
 	for i := range lines {
@@ -83,7 +83,7 @@ func TestPs(t *testing.T) {
 	t.Parallel()
 	dir, _ := daemonOf(t, statustest.Sample())
 	out, _ := coppice(t, dir, 0, "ps")
-	same(t, "ps", strings.ReplaceAll(out, "1h00m", "T"),
+	wantSameText(t, "ps", strings.ReplaceAll(out, "1h00m", "T"),
 		"PATH KIND STATE PID INC STARTS UPTIME NEXT REASON",
 		"app supervisor running - - 2/5 restarts in 1m T -",
 		"app/back supervisor running - 1 - T -",
@@ -116,7 +116,7 @@ func TestTreeCommand(t *testing.T) {
 	t.Parallel()
 	dir, _ := daemonOf(t, statustest.Sample())
 	out, _ := coppice(t, dir, 0, "tree")
-	same(t, "tree", strings.ReplaceAll(out, "1h00m", "T"),
+	wantSameText(t, "tree", strings.ReplaceAll(out, "1h00m", "T"),
 		"NAME STATE INC STARTS UPTIME NEXT REASON",
 		"app (one_for_one) running - 2/5 restarts in 1m T -",
 		"├─ back (rest_for_one) running 1 - T -",
@@ -125,7 +125,7 @@ func TestTreeCommand(t *testing.T) {
 		"├─ worker given up 11 shared - - limit reached, given up until reset (exit code 1)",
 		"└─ red stopped - - - - stopped on request")
 	out, _ = coppice(t, dir, 0, "tree", "app/back")
-	same(t, "a part", strings.ReplaceAll(out, "1h00m", "T"),
+	wantSameText(t, "a part", strings.ReplaceAll(out, "1h00m", "T"),
 		"NAME STATE INC STARTS UPTIME NEXT REASON",
 		"app/back (rest_for_one) running 1 - T -",
 		"├─ db running 3 1/10 in a row T -",
@@ -137,7 +137,7 @@ func TestStatusCommand(t *testing.T) {
 	f := statustest.Sample()
 	dir, _ := daemonOf(t, f)
 	out, _ := coppice(t, dir, 0, "status")
-	same(t, "status", strings.ReplaceAll(out, fmt.Sprint(os.Getpid()), "P"),
+	wantSameText(t, "status", strings.ReplaceAll(out, fmt.Sprint(os.Getpid()), "P"),
 		"project app",
 		"daemon pid P on n1, version v1.2.3, up 1h00m",
 		"agents 4: 1 given up, 1 restarting, 1 running, 1 stopped",
@@ -294,7 +294,7 @@ func TestLogsCommand(t *testing.T) {
 	}
 	f.Print("app/worker", "dig")
 	out, _ = coppice(t, dir, 0, "logs", "-n", "1")
-	same(t, "all agents", out, "app/back/db | line 149 red", "app/worker | dig")
+	wantSameText(t, "all agents", out, "app/back/db | line 149 red", "app/worker | dig")
 	r := launch(t, dir, "logs", "-f", "-n", "1", "back/db")
 	r.out.awaitText(t, "line 149 red\n")
 	f.Print("app/back/db", "one more")
@@ -314,7 +314,7 @@ func TestEventsCommand(t *testing.T) {
 	f.Publish(event.Event{Time: at, Type: event.AgentStarted, Path: "app/back/db", Incarnation: 3, Message: "up\nand \x1b[31mred"})
 	f.Publish(event.Event{Time: at, Type: event.AgentCrashed, Path: "app/worker", Actor: "patrol"})
 	out, _ := coppice(t, dir, 0, "events")
-	same(t, "events", out,
+	wantSameText(t, "events", out,
 		"1 2020-01-02 03:04:05 agent.started app/back/db#3 up and red",
 		"2 2020-01-02 03:04:05 agent.crashed app/worker (by patrol)")
 	for args, want := range map[string]string{

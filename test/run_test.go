@@ -71,7 +71,7 @@ func TestSignalStopsAll(t *testing.T) {
 				}
 			}
 			// It is asked before its supervisor says so.
-			if took := at["agent.stopped c 1"].Sub(at["agent.stopping c 1"]); took < grace*9/10 || took > grace+patience/3 {
+			if took := at["agent.stopped c 1"].Sub(at["agent.stopping c 1"]); took < grace*9/10 || took > grace+waitTimeout/3 {
 				t.Errorf("the stubborn agent was killed after %v, its grace is %v", took, grace)
 			}
 			for _, a := range []string{"s/a", "s/b", "d"} {
@@ -110,8 +110,8 @@ func TestHangUpIgnored(t *testing.T) {
 	t.Parallel()
 	dir := project(t, agentTOML("a", `echo "up $$"; read x < go; echo went; exec sleep 1000`))
 	release := fifo(t, dir, "go")
-	r := newRunning(t, "/bin/sh", "-c", "trap '' HUP; exec coppice run")
-	r.begin(dir)
+	r := newChildCommand(t, "/bin/sh", "-c", "trap '' HUP; exec coppice run")
+	r.start(dir)
 	r.out.awaitText(t, "up ")
 	r.signal(syscall.SIGHUP)
 	release()
@@ -185,7 +185,7 @@ func TestGroupRestarts(t *testing.T) {
 				}
 				want = append(want, last)
 			}
-			until(t, fmt.Sprintf("%v to run, and no others", want), func() bool {
+			eventually(t, fmt.Sprintf("%v to run, and no others", want), func() bool {
 				var alive []string
 				for _, p := range processesIn(t, dir) {
 					for who, pid := range ups() {

@@ -33,7 +33,7 @@ func needTmux(t *testing.T) {
 func (f *fleet) awaitNode(path, what string, done func(status.Node) bool) (n status.Node) {
 	f.t.Helper()
 	r := newCoppice(f.t, "events", "-f", "--json")
-	r.begin(f.dir)
+	r.start(f.dir)
 	defer r.signal(syscall.SIGINT)
 	r.out.await(f.t, path+" "+what, func() bool {
 		n = f.node(path)
@@ -160,7 +160,7 @@ func TestDamagedSlots(t *testing.T) {
 		write(t, slot, `{"vers`)
 	}
 	f.up()
-	if after := f.node("t/tmux"); after.PID != before.PID || after.Incarnation != 1 || after.State != "running" || after.Uptime < 0 || after.Uptime > patience.Seconds() {
+	if after := f.node("t/tmux"); after.PID != before.PID || after.Incarnation != 1 || after.State != "running" || after.Uptime < 0 || after.Uptime > waitTimeout.Seconds() {
 		t.Errorf("tmux: %+v, before: %+v", after, before)
 	}
 	f.awaitNode("t/proc", "runs again", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 2 })
@@ -206,19 +206,19 @@ func TestAttachRefused(t *testing.T) {
 	f := newFleet(t, agentTOML("plain", `exec sleep 1000`), agentTOML("proc", `exec sleep 1000`, `terminal = true`))
 	f.do("up", "-d")
 	s := newScreen(t, f.dir, 80, 24, "coppice attach plain")
-	if text := s.ended(1); strings.Contains(text, "attached") || !strings.Contains(text, "has no terminal") {
+	if text := s.wantEnd(1); strings.Contains(text, "attached") || !strings.Contains(text, "has no terminal") {
 		t.Errorf("attach to pipes: %s", text)
 	}
 	for _, watch := range [][]string{{"attach", "plain"}, {"attach", "--watch", "plain"}} {
-		if out := f.code(1, watch...); !strings.Contains(out, "terminal = true") {
+		if out := f.wantCode(1, watch...); !strings.Contains(out, "terminal = true") {
 			t.Errorf("%q: %s", watch, out)
 		}
 	}
-	if out := f.code(2, "attach", "proc"); !strings.Contains(out, "coppice attach --watch proc only shows") {
+	if out := f.wantCode(2, "attach", "proc"); !strings.Contains(out, "coppice attach --watch proc only shows") {
 		t.Errorf("attach on pipes: %s", out)
 	}
 	f.do("stop", "proc")
-	if out := f.code(1, "attach", "proc"); out != "coppice: not possible now: t/proc is stopped; see: coppice explain t/proc\n" {
+	if out := f.wantCode(1, "attach", "proc"); out != "coppice: not possible now: t/proc is stopped; see: coppice explain t/proc\n" {
 		t.Errorf("attach to what is stopped: %s", out)
 	}
 }
@@ -282,7 +282,7 @@ func TestRuntimeChanges(t *testing.T) {
 		t.Errorf("stopped: %+v", n)
 	}
 	f.awaitNode("t/unseen", "runs at once: it runs something else now", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 2 })
-	until(t, "its end", func() bool { return len(f.events(event.AgentCrashed, "t/unseen")) > 0 })
+	eventually(t, "its end", func() bool { return len(f.events(event.AgentCrashed, "t/unseen")) > 0 })
 	if n := len(f.events(event.AgentCrashed, "t/unseen")); n != 1 {
 		t.Errorf("the end of unseen was told %d times", n)
 	}
@@ -313,8 +313,8 @@ func (f *fleet) coppiceIn(env []string, args ...string) (string, int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// without is the environment of the test without a variable, and with others.
-func without(name string, others ...string) []string {
+// environWithout is the environment of the test without a variable, and with others.
+func environWithout(name string, others ...string) []string {
 	var env []string
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, name+"=") {
@@ -339,7 +339,7 @@ func TestNoTmux(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	env := without("PATH", "PATH="+bin)
+	env := environWithout("PATH", "PATH="+bin)
 	if out, code := f.coppiceIn(env, "up", "-d"); code != 0 {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
@@ -410,7 +410,7 @@ func TestAgentTerminal(t *testing.T) {
 	t.Parallel()
 	const look = `tty; [ -t 1 ] && echo "out: $TERM" || echo pipe; exec sleep 1000`
 	f := newFleet(t, agentTOML("terminal", look, `terminal = true`, `ready = { log = "out: |pipe" }`), agentTOML("pipes", look, `ready = { log = "out: |pipe" }`))
-	if out, code := f.coppiceIn(without("TERM"), "up", "-d"); code != 0 { // as a service manager starts it
+	if out, code := f.coppiceIn(environWithout("TERM"), "up", "-d"); code != 0 { // as a service manager starts it
 		t.Fatal(out)
 	}
 	if out := f.do("logs", "t/terminal"); !regexp.MustCompile(`^/dev/pts/\d+\r?\nout: xterm-256color`).MatchString(out) {
@@ -444,7 +444,7 @@ func TestPersist(t *testing.T) {
 			f.awaitState("t/delayed", "restarting")
 			f.do("stop", "t/delayed") // nothing of it runs
 			f.awaitState("t/delayed", "stopped")
-			until(t, "the record of the stop", func() bool { return len(f.events("agent.changed", "t/delayed")) > 0 })
+			eventually(t, "the record of the stop", func() bool { return len(f.events("agent.changed", "t/delayed")) > 0 })
 			forgotten := map[string][]string{"most": {"t/quarantined"}, "nothing": {"t/given_up", "t/quarantined", "t/restarting"}}[name]
 			held := map[string]string{
 				"t/given_up": "given_up", "t/quarantined": "quarantined", "t/restarting": "restarting",

@@ -42,9 +42,9 @@ supervisor Guard {
 run Guard;
 `
 
-// says are the lines that an agent has said.
-func (f *fleet) says(c *api.Client, path string) (lines []string) {
-	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+// saidLines are the lines that an agent has said.
+func (f *fleet) saidLines(c *api.Client, path string) (lines []string) {
+	ctx, cancel := context.WithTimeout(f.t.Context(), waitTimeout)
 	defer cancel()
 	for line, err := range output.Logs(ctx, c, output.Query{Paths: []string{path}, Lines: 100}) {
 		if err != nil {
@@ -57,15 +57,15 @@ func (f *fleet) says(c *api.Client, path string) (lines []string) {
 	return lines
 }
 
-func (f *fleet) awaitSays(c *api.Client, path string, want ...string) {
+func (f *fleet) awaitSaid(c *api.Client, path string, want ...string) {
 	f.t.Helper()
-	until(f.t, fmt.Sprintf("%s saying %q", path, want), func() bool { return slices.Equal(f.says(c, path), want) })
+	eventually(f.t, fmt.Sprintf("%s saying %q", path, want), func() bool { return slices.Equal(f.saidLines(c, path), want) })
 }
 
 // awaitHistory waits for an event, written "TYPE PATH INCARNATION".
 func (f *fleet) awaitHistory(what string) {
 	f.t.Helper()
-	until(f.t, what, func() bool {
+	eventually(f.t, what, func() bool {
 		told, _ := f.history()
 		return told[what] > 0
 	})
@@ -84,9 +84,9 @@ func TestSageInDaemon(t *testing.T) {
 	}
 	f.do("up", "-d")
 	c := f.client()
-	f.awaitSays(c, "t/Guard/Counter", "waking 0", "count 1")
-	f.awaitSays(c, "t/Guard/Counter-2", "waking 0", "count 10")
-	f.awaitSays(c, "t/Guard/Inner/Boss", "Helper: help 1")
+	f.awaitSaid(c, "t/Guard/Counter", "waking 0", "count 1")
+	f.awaitSaid(c, "t/Guard/Counter-2", "waking 0", "count 10")
+	f.awaitSaid(c, "t/Guard/Inner/Boss", "Helper: help 1")
 	f.awaitHistory("agent.exited t/Guard/Setup 1")
 	db := f.node("t/Guard/db").PID
 	if db <= 0 {
@@ -101,7 +101,7 @@ func TestSageInDaemon(t *testing.T) {
 		t.Errorf("explain:\n%s", got)
 	}
 	f.do("restart", "Guard/Counter")
-	f.awaitSays(c, "t/Guard/Counter", "waking 0", "count 1", "resting", "waking 1", "count 2")
+	f.awaitSaid(c, "t/Guard/Counter", "waking 0", "count 1", "resting", "waking 1", "count 2")
 	f.do("stop", "Guard/Counter-2")
 	if n := f.node("t/Guard/Counter-2"); n.State != "stopped" {
 		t.Errorf("%+v", n)
@@ -112,8 +112,8 @@ func TestSageInDaemon(t *testing.T) {
 
 	f.crash()
 	f.do("up", "-d")
-	f.awaitSays(c, "t/Guard/Counter", "waking 0", "count 1", "resting", "waking 1", "count 2", "waking 2", "count 3")
-	f.awaitSays(c, "t/Guard/Inner/Boss", "Helper: help 1", "Helper: help 2")
+	f.awaitSaid(c, "t/Guard/Counter", "waking 0", "count 1", "resting", "waking 1", "count 2", "waking 2", "count 3")
+	f.awaitSaid(c, "t/Guard/Inner/Boss", "Helper: help 1", "Helper: help 2")
 	if n := f.node("t/Guard/Counter-2"); n.State != "stopped" {
 		t.Errorf("what was stopped by hand is %s", n.State)
 	}
@@ -127,12 +127,12 @@ func TestSageInDaemon(t *testing.T) {
 		t.Errorf("the end of the daemon was counted: %+v", n)
 	}
 	f.do("start", "Guard/Counter-2")
-	f.awaitSays(c, "t/Guard/Counter-2", "waking 0", "count 10", "resting", "waking 10", "count 20")
+	f.awaitSaid(c, "t/Guard/Counter-2", "waking 0", "count 10", "resting", "waking 10", "count 20")
 
 	// A daemon that leaves its agents alone cannot leave these: they rest.
 	f.do("down", "--keep-agents")
 	f.do("up", "-d")
-	f.awaitSays(c, "t/Guard/Counter-2", "waking 0", "count 10", "resting", "waking 10", "count 20", "resting", "waking 20", "count 30")
+	f.awaitSaid(c, "t/Guard/Counter-2", "waking 0", "count 10", "resting", "waking 10", "count 20", "resting", "waking 20", "count 30")
 	if n := f.node("t/Guard/db"); n.PID != db {
 		t.Errorf("db is process %d, was %d", n.PID, db)
 	}
@@ -168,18 +168,18 @@ func TestSageReload(t *testing.T) {
 	write(t, filepath.Join(f.dir, "p", "lib.sg"), lib)
 	f.do("up", "-d")
 	c := f.client()
-	f.awaitSays(c, "t/S/A", "one 2")
+	f.awaitSaid(c, "t/S/A", "one 2")
 	db := f.node("t/S/db").PID
 
 	write(t, filepath.Join(f.dir, "p", "main.sg"), text("two"))
-	f.awaitSays(c, "t/S/A", "one 2", "two 4")
+	f.awaitSaid(c, "t/S/A", "one 2", "two 4")
 	write(t, filepath.Join(f.dir, "p", "lib.sg"), "pub fn twice(n: Int) -> Int { return true; }\n")
 	f.awaitHistory("config.rejected  0")
 	if got := f.status().Config.LastError; !strings.Contains(got, "E011") || !strings.Contains(got, "lib.sg:1:") {
 		t.Errorf("the reason is %q", got)
 	}
 	write(t, filepath.Join(f.dir, "p", "lib.sg"), strings.Replace(lib, "* 2", "* 3", 1))
-	f.awaitSays(c, "t/S/A", "one 2", "two 4", "two 9")
+	f.awaitSaid(c, "t/S/A", "one 2", "two 4", "two 9")
 
 	if n := f.node("t/S/db"); n.PID != db || n.Incarnation != 1 {
 		t.Errorf("db was touched: %+v", n)
@@ -189,7 +189,7 @@ func TestSageReload(t *testing.T) {
 	}
 	// The program is gone, its agents are, too, and the process is the file's again.
 	write(t, filepath.Join(f.dir, "coppice.toml"), "[project]\nname = \"t\"\n"+agentTOML("db", "exec sleep 1000"))
-	until(t, "the file alone", func() bool {
+	eventually(t, "the file alone", func() bool {
 		nodes, err := status.List.Call(t.Context(), c, status.ListRequest{})
 		return err == nil && !slices.ContainsFunc(nodes, func(n status.Node) bool { return strings.HasPrefix(n.Path, "t/S") }) &&
 			slices.ContainsFunc(nodes, func(n status.Node) bool { return n.Path == "t/db" && n.State == "running" })
@@ -215,13 +215,13 @@ run Root;
 	f := fleetOf(t, dir)
 	r := launch(t, dir, "run")
 	r.out.awaitText(t, "count 1\n")
-	f.refused(exitFailure, []string{"up"}, "the store is in use", "coppice run")
+	f.wantFailure(exitFailure, []string{"up"}, "the store is in use", "coppice run")
 	r.signal(syscall.SIGTERM)
 	r.exit()
 
 	f.up()
 	c := f.client()
-	f.awaitSays(c, "Root/Counter", "count 2")
+	f.awaitSaid(c, "Root/Counter", "count 2")
 	if got := f.do("ps"); !strings.Contains(got, "Root/Counter") {
 		t.Errorf("ps:\n%s", got)
 	}
@@ -259,7 +259,7 @@ func TestSageInDaemonRefused(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, "program = \"p.sg\"\n", agentTOML("db", "exec sleep 1000"), c.toml)
 			write(t, filepath.Join(f.dir, "p.sg"), c.program)
-			f.refused(exitConfig, []string{"validate"}, c.says...)
+			f.wantFailure(exitConfig, []string{"validate"}, c.says...)
 			for _, command := range [][]string{{"up"}, {"up", "-d"}, {"run"}} {
 				out, err := f.try(command...)
 				if err == nil {
@@ -274,7 +274,7 @@ func TestSageInDaemonRefused(t *testing.T) {
 		})
 	}
 	f := newFleet(t, "program = \"none.sg\"\n", agentTOML("db", "exec sleep 1000"))
-	f.refused(exitConfig, []string{"validate"}, "coppice.toml:4:11: ", "none.sg", "coppice sage new")
+	f.wantFailure(exitConfig, []string{"validate"}, "coppice.toml:4:11: ", "none.sg", "coppice sage new")
 }
 
 // A fleet with a program that is run ends when both have, and shows what agents say.
@@ -318,7 +318,7 @@ run Order;
 	f.do("up", "-d")
 	const want = "A wake-B awake-B B wake-B awake-B B C C "
 	var got []byte
-	until(t, "all children running", func() bool {
+	eventually(t, "all children running", func() bool {
 		got, _ = os.ReadFile(filepath.Join(f.dir, "order"))
 		return len(got) >= len(want)
 	})
@@ -336,7 +336,7 @@ func TestSageChildrenStopInReverseOrder(t *testing.T) {
 			`ready = { log = "set" }`)
 	}
 	f := newFleet(t, "program = \"guard.sg\"\n\n", polite("one"), polite("two"), polite("deep"))
-	f.put("guard.sg", `
+	f.replaceFile("guard.sg", `
 agent Middle { on message(m: Int) { } on resting { print("resting"); } }
 supervisor Inner { strategy: OneForAll children { "deep" { restart: Permanent } } }
 supervisor Guard {

@@ -40,7 +40,7 @@ run S;
 	}
 	for len(turns()) < 4 { // the agent may not have come to wait when it is asked
 		r.signal(syscall.SIGTSTP)
-		until(t, "the stop", func() bool {
+		eventually(t, "the stop", func() bool {
 			text, err := os.ReadFile(stat)
 			if err != nil {
 				t.Fatal(err)

@@ -51,7 +51,7 @@ func TestRunProgramSignal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, "coppice", "run", path)
 		out, err := cmd.StdoutPipe()
@@ -91,7 +91,7 @@ func TestRunProgramBrokenPipe(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "coppice", "run", path)
 	out, err := cmd.StdoutPipe()

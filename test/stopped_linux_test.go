@@ -37,7 +37,7 @@ func TestStoppedAndSuspended(t *testing.T) {
 	if n := f.node("t"); n.State != "running" {
 		t.Errorf("the root is %s while something runs", n.State)
 	}
-	if out := f.code(1, "resume", "a"); !strings.Contains(out, "t/a was stopped by hand, not suspended; start it with: coppice start t/a") {
+	if out := f.wantCode(1, "resume", "a"); !strings.Contains(out, "t/a was stopped by hand, not suspended; start it with: coppice start t/a") {
 		t.Errorf("a resume of what was stopped: %s", out)
 	}
 	if out := f.do("suspend", "a"); out != "t/a is already stopped\n" {

@@ -10,7 +10,7 @@ import (
 )
 
 // noProcesses fails the test if a process of the project is left, once a command has
-// said that everything is stopped. What was killed takes a moment to go, and
+// awaitWritten that everything is stopped. What was killed takes a moment to go, and
 // shims end by themselves.
 func (f *fleet) noProcesses() {
 	f.t.Helper()
@@ -76,7 +76,7 @@ func TestDownOfADaemonKilledMeanwhile(t *testing.T) {
 		agentTOML("b", "exec sleep 1000"))
 	f.do("up", "-d")
 	down := newCoppice(t, "down")
-	down.begin(f.dir)
+	down.start(f.dir)
 	f.awaitFile("asked")
 	f.crash()
 	write(t, filepath.Join(f.dir, "go"), "")
@@ -96,13 +96,13 @@ func TestDownTwiceAtOnce(t *testing.T) {
 		agentTOML("waits", "exec sleep 1000", `depends_on = ["starts"]`),
 		supervisorTOML("s", []string{"x", "y"}, `strategy = "one_for_all"`), agentTOML("x", "exec sleep 1000"), agentTOML("y", "exec sleep 1000", `depends_on = ["starts"]`))
 	up := newCoppice(t, "up")
-	up.begin(f.dir)
+	up.start(f.dir)
 	up.out.await(t, "the socket", func() bool { return strings.Contains(up.out.String(), "up, process") })
 	f.awaitStates("forks running", "starts starting", "waits waiting", "s/x running", "s/y waiting")
 	one, other := newCoppice(t, "down"), newCoppice(t, "down")
-	one.begin(f.dir)
-	other.begin(f.dir)
-	for _, down := range []*subject{one, other} {
+	one.start(f.dir)
+	other.start(f.dir)
+	for _, down := range []*childProcess{one, other} {
 		down.exit()
 		if out := down.out.String() + down.err.String(); !strings.Contains(out, "t is down") && !strings.Contains(out, "no daemon") {
 			t.Errorf("down says:\n%s", out)

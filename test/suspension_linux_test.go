@@ -23,7 +23,7 @@ func (f *fleet) edit(old, by string) {
 // awaitStates waits for states of nodes, given as "a running".
 func (f *fleet) awaitStates(want ...string) {
 	f.t.Helper()
-	until(f.t, strings.Join(want, ", "), func() bool {
+	eventually(f.t, strings.Join(want, ", "), func() bool {
 		for _, w := range want {
 			name, state, _ := strings.Cut(w, " ")
 			if out, err := f.try("ps", "--json"); err != nil || !strings.Contains(out, `"path":"t/`+name+`"`) || f.node("t/"+name).State != state {
@@ -71,7 +71,7 @@ func TestSuspendProject(t *testing.T) {
 			f.do("up", "-d")
 			quiet("after an end")
 			f.edit("[[supervisor]]", agentTOML("d", sleep)+"[[supervisor]]")
-			until(t, "the new agent", func() bool { out, _ := f.try("ps"); return strings.Contains(out, "t/d") })
+			eventually(t, "the new agent", func() bool { out, _ := f.try("ps"); return strings.Contains(out, "t/d") })
 			f.do("reload")
 			f.awaitStates("d suspended")
 			for _, p := range processesIn(t, f.dir) {

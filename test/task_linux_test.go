@@ -44,13 +44,13 @@ func (f *fleet) add(args ...string) string {
 func TestTasks(t *testing.T) {
 	t.Parallel()
 	detectRaces(t)
-	f := newFleet(t, keeping("a"), keeping("b"))
+	f := newFleet(t, tokenKeeperTOML("a"), tokenKeeperTOML("b"))
 	f.do("up", "-d")
 	if out := f.do("task", "ls", "--json"); out != "[]\n" {
 		t.Errorf("%q", out)
 	}
-	f.agentDo(1, "a", 1, "hook")
-	if out := f.agentDo(1, "a", 1, "hook", "--json"); out != "[]\n" {
+	f.wantAgentCode(1, "a", 1, "hook")
+	if out := f.wantAgentCode(1, "a", 1, "hook", "--json"); out != "[]\n" {
 		t.Errorf("%q", out)
 	}
 	first := f.add("The", "first", "--pool", "a", "-p", "1", "-l", "bug", "-m", "what is\nto be done")
@@ -58,27 +58,27 @@ func TestTasks(t *testing.T) {
 	if !strings.HasPrefix(first, "t-") || first == second {
 		t.Errorf("%s, %s", first, second)
 	}
-	if out := f.agentDo(0, "a", 1, "hook"); !strings.Contains(out, first+" is ready in your pool: The first") || strings.Contains(out, second) {
+	if out := f.wantAgentCode(0, "a", 1, "hook"); !strings.Contains(out, first+" is ready in your pool: The first") || strings.Contains(out, second) {
 		t.Errorf("%s", out)
 	}
 	var notices []notice.Notice
-	if out := f.agentDo(0, "a", 1, "hook", "--json"); json.Unmarshal([]byte(out), &notices) != nil || len(notices) != 1 || notices[0].Kind != "task" || notices[0].ID != first {
+	if out := f.wantAgentCode(0, "a", 1, "hook", "--json"); json.Unmarshal([]byte(out), &notices) != nil || len(notices) != 1 || notices[0].Kind != "task" || notices[0].ID != first {
 		t.Errorf("%s", out)
 	}
-	f.agentDo(1, "b", 1, "hook")
-	if out := f.agentDo(1, "b", 1, "task", "claim"); !strings.Contains(out, "no task is ready") {
+	f.wantAgentCode(1, "b", 1, "hook")
+	if out := f.wantAgentCode(1, "b", 1, "task", "claim"); !strings.Contains(out, "no task is ready") {
 		t.Errorf("%s", out)
 	}
-	if out := f.agentDo(0, "a", 1, "task", "claim"); out != first+"  The first\n" {
+	if out := f.wantAgentCode(0, "a", 1, "task", "claim"); out != first+"  The first\n" {
 		t.Errorf("%s", out)
 	}
-	if out := f.agentDo(0, "a", 1, "hook"); !strings.Contains(out, first+" is yours and in progress") {
+	if out := f.wantAgentCode(0, "a", 1, "hook"); !strings.Contains(out, first+" is yours and in progress") {
 		t.Errorf("%s", out)
 	}
-	if out := f.agentDo(1, "b", 1, "task", "close", first); !strings.Contains(out, "in progress at t/a, incarnation 1") {
+	if out := f.wantAgentCode(1, "b", 1, "task", "close", first); !strings.Contains(out, "in progress at t/a, incarnation 1") {
 		t.Errorf("%s", out)
 	}
-	f.agentDo(0, "a", 1, "task", "comment", first, "half of it is done")
+	f.wantAgentCode(0, "a", 1, "task", "comment", first, "half of it is done")
 	for args, want := range map[string]string{
 		"task ls":            "in_progress  t/a",
 		"task show " + first: "in progress at t/a, incarnation 1",
@@ -104,20 +104,20 @@ func TestTasks(t *testing.T) {
 	if err := syscall.Kill(-f.node("t/a").PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "that it is open again", func() bool { return f.task(first).Ready })
+	eventually(t, "that it is open again", func() bool { return f.task(first).Ready })
 	f.token("a", 2)
-	if out, code := f.speakAs(env, "", "task", "close", first); code != exitAuth {
+	if out, code := f.runAs(env, "", "task", "close", first); code != exitAuth {
 		t.Errorf("exit code %d: %s", code, out)
 	}
-	if out, code := f.speakAs(env, "", "hook"); code != exitAuth || !strings.Contains(out, "over") {
+	if out, code := f.runAs(env, "", "hook"); code != exitAuth || !strings.Contains(out, "over") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
-	f.agentDo(0, "a", 2, "task", "claim", first)
-	f.agentDo(0, "a", 2, "task", "close", first, "-r", "done at last")
+	f.wantAgentCode(0, "a", 2, "task", "claim", first)
+	f.wantAgentCode(0, "a", 2, "task", "close", first, "-r", "done at last")
 	if got := f.task(first); got.Status != task.Closed || got.ClosedBy != "t/a" || got.Claims != 2 || got.Reason != "done at last" {
 		t.Errorf("%+v", got)
 	}
-	if out := f.agentDo(0, "a", 2, "hook"); !strings.Contains(out, second+" is assigned to you: second") {
+	if out := f.wantAgentCode(0, "a", 2, "hook"); !strings.Contains(out, second+" is assigned to you: second") {
 		t.Errorf("%s", out)
 	}
 	var told []string
@@ -136,7 +136,7 @@ func TestTasks(t *testing.T) {
 		"task dep add " + second + " " + second: exitUsage, "task ls --status dome": exitUsage, "task close " + second + " --outcome complete": exitUsage,
 		"task add x -p 9": exitUsage, "task add x --not-before soon": exitUsage,
 	} {
-		f.code(code, strings.Fields(args)...)
+		f.wantCode(code, strings.Fields(args)...)
 	}
 }
 
@@ -144,33 +144,33 @@ func TestTasks(t *testing.T) {
 // death, and is given up by the next one if the agent has died meanwhile.
 func TestClaimOverDaemon(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, keeping("lives"), keeping("dies"))
+	f := newFleet(t, tokenKeeperTOML("lives"), tokenKeeperTOML("dies"))
 	f.do("up", "-d")
 	mine, lost := f.add("mine", "-a", "lives"), f.add("lost", "-a", "dies")
-	f.agentDo(0, "lives", 1, "task", "claim", mine)
-	f.agentDo(0, "dies", 1, "task", "claim", lost)
+	f.wantAgentCode(0, "lives", 1, "task", "claim", mine)
+	f.wantAgentCode(0, "dies", 1, "task", "claim", lost)
 	pid := f.node("t/dies").PID
 	f.crash()
 	if err := syscall.Kill(-pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	waiting := f.asAgent("lives", 1, "task", "comment", mine, "I am still here") // until there is a daemon
+	waiting := f.asAgent("lives", 1, "task", "comment", mine, "I am still here") // eventually there is a daemon
 	f.up()
 	waiting.wantExit(0)
-	until(t, "that it is open again", func() bool { return f.task(lost).Ready })
+	eventually(t, "that it is open again", func() bool { return f.task(lost).Ready })
 	if got := f.task(mine); got.Claim == nil || got.Claim.By != "t/lives" || got.Claim.Incarnation != 1 || got.Comments != 1 {
 		t.Errorf("%+v", got)
 	}
-	f.agentDo(0, "lives", 1, "task", "close", mine)
+	f.wantAgentCode(0, "lives", 1, "task", "close", mine)
 }
 
 // The daemon is killed again and again while tasks are made, claimed and
 // closed: what was acknowledged is there, and all of it.
 func TestTasksKill(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, keeping("a"))
+	f := newFleet(t, tokenKeeperTOML("a"))
 	f.do("up", "-d")
-	const rounds, writers = 4, 4
+	const fastChecks, writers = 4, 4
 	socket, err := endpoint.Path(f.dir)
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +178,7 @@ func TestTasksKill(t *testing.T) {
 	token := f.token("a", 1)
 	var mu sync.Mutex
 	made, closed := map[string]string{}, map[string]bool{} // acknowledged
-	for round := range rounds {
+	for round := range fastChecks {
 		var wg sync.WaitGroup
 		enough := make(chan struct{})
 		var once sync.Once
@@ -278,7 +278,7 @@ func TestTasksKill(t *testing.T) {
 // What comes from a file of beads goes back to one as it was.
 func TestTaskFile(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, keeping("a"))
+	f := newFleet(t, tokenKeeperTOML("a"))
 	f.do("up", "-d")
 	const beads = `{"id":"bd-1","title":"One","description":"d","status":"open","priority":1,"issue_type":"task","created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z","strange":{"b":1,"a":[2.0]}}
 {"id":"bd-2","title":"Two","status":"open","priority":2,"issue_type":"task","created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z","dependencies":[{"issue_id":"bd-2","depends_on_id":"bd-1","type":"blocks"}]}
@@ -302,14 +302,14 @@ func TestTaskFile(t *testing.T) {
 	}
 	r := newCoppice(t, "task", "import", "--json")
 	r.Stdin = strings.NewReader(beads)
-	r.begin(f.dir)
+	r.start(f.dir)
 	r.wantExit(0)
 	var report struct{ Created, Updated, Unchanged, Skipped int }
 	if err := json.Unmarshal([]byte(r.out.String()), &report); err != nil || report.Unchanged != 2 || report.Created != 0 {
 		t.Errorf("%s, %v", r.out, err)
 	}
 	write(t, filepath.Join(f.dir, "bad.jsonl"), beads+"{\"id\":\"bd-3\"}\n{\"id\":\"bd-4\",\"title\":\"Four\"}\nnothing\n")
-	out := f.code(exitUsage, "task", "import", "bad.jsonl")
+	out := f.wantCode(exitUsage, "task", "import", "bad.jsonl")
 	for _, want := range []string{"nothing was imported", "\nbad.jsonl:3:1: ", "title is missing", "\nbad.jsonl:5:2: "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -324,18 +324,18 @@ func TestTaskFile(t *testing.T) {
 	if got := f.task("bd-2"); got.Ready || !slices.Equal(got.WaitsFor, []string{"bd-1"}) {
 		t.Errorf("%+v", got)
 	}
-	f.code(exitUsage, "task", "import", "nowhere.jsonl")
-	f.code(exitUsage, "task", "import", ".")
+	f.wantCode(exitUsage, "task", "import", "nowhere.jsonl")
+	f.wantCode(exitUsage, "task", "import", ".")
 }
 
 // Tasks of orders are removed when they have ended long enough ago.
 func TestTaskPurge(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, "[daemon]\nwisp_gc_interval = \"20ms\"\nwisp_ttl = \"30ms\"\n\n", keeping("a"))
+	f := newFleet(t, "[daemon]\nwisp_gc_interval = \"20ms\"\nwisp_ttl = \"30ms\"\n\n", tokenKeeperTOML("a"))
 	f.do("up", "-d")
 	gone, kept := f.add("gone", "--ephemeral"), f.add("kept")
 	f.do("task", "close", gone, kept)
-	until(t, "the end of it", func() bool {
+	eventually(t, "the end of it", func() bool {
 		_, err := task.Show.Call(t.Context(), f.client(), task.ShowRequest{ID: gone})
 		return errors.Is(err, api.ErrNotFound)
 	})
@@ -355,9 +355,9 @@ func TestTasksDoc(t *testing.T) {
 		t.Fatal(err)
 	}
 	claims, old, _ := strings.Cut(string(data), "## Old tasks")
-	f := newFleet(t, block(t, old, "toml"), keeping("worker"))
+	f := newFleet(t, block(t, old, "toml"), tokenKeeperTOML("worker"))
 	f.do("validate")
-	f.rewrite(block(t, claims, "toml"), keeping("worker"))
+	f.rewrite(block(t, claims, "toml"), tokenKeeperTOML("worker"))
 	f.do("up", "-d")
 	person, agent, there := strings.Cut(block(t, string(data), "sh"), "# in an agent")
 	if !there {

@@ -24,7 +24,7 @@ func TestClaimsKill(t *testing.T) {
 	const agents, each, tasks, kills = 8, 8, 400, 3
 	blocks := make([]string, agents)
 	for i := range blocks {
-		blocks[i] = keeping(fmt.Sprint("a", i))
+		blocks[i] = tokenKeeperTOML(fmt.Sprint("a", i))
 	}
 	f := newFleet(t, blocks...)
 	f.do("up", "-d")
@@ -158,7 +158,7 @@ esac
 	}
 	f.do("up", "-d")
 	good, bad, killer := f.add("good", "--pool", "a"), f.add("this one fails", "-a", "a"), f.add("kills its agent", "--pool", "a")
-	until(t, "the end of the work", func() bool {
+	eventually(t, "the end of the work", func() bool {
 		return f.task(good).Status == task.Closed && f.task(bad).Status == task.Parked && f.task(killer).Status == task.Closed
 	})
 	if got := f.task(killer); got.Claims != 2 || got.ClosedBy != "t/a" || f.node("t/a").Incarnation < 5 {

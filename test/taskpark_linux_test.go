@@ -12,7 +12,7 @@ import (
 )
 
 // A task that makes its agents fail is parked, over daemons that are killed,
-// until a person lets it go; it says why, and how.
+// eventually a person lets it go; it says why, and how.
 func TestPoisonTask(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "[daemon]\nmax_restarts = 0\nmax_claims = 2\n\n", agentTOML("coder", `coppice agent task claim -q || exec sleep 1000; exit 7`))
@@ -20,7 +20,7 @@ func TestPoisonTask(t *testing.T) {
 	id := f.add("bad thing", "--pool", "coder", "--max-claims", "4")
 	parked := func() {
 		t.Helper()
-		until(t, "that it is parked", func() bool { return f.task(id).Status == task.Parked })
+		eventually(t, "that it is parked", func() bool { return f.task(id).Status == task.Parked })
 	}
 	// The agent looks once in its life.
 	wake := func() {
@@ -29,7 +29,7 @@ func TestPoisonTask(t *testing.T) {
 	}
 	f.awaitState("t/coder", "running")
 	wake()
-	until(t, "a claim", func() bool { return f.task(id).FailedClaims > 0 })
+	eventually(t, "a claim", func() bool { return f.task(id).FailedClaims > 0 })
 	f.crash()
 	f.up()
 	parked()
@@ -70,12 +70,12 @@ func TestPoisonTask(t *testing.T) {
 // What people and the daemon do to an agent is no failure of it.
 func TestStopsDoNotPark(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, "[daemon]\nmax_claims = 1\n\n", keeping("a"))
+	f := newFleet(t, "[daemon]\nmax_claims = 1\n\n", tokenKeeperTOML("a"))
 	f.do("up", "-d")
 	id := f.add("long", "--pool", "a")
 	life := 1
 	for _, how := range [][]string{{"stop", "a"}, {"restart", "a"}, {"drain", "a", "--timeout", "10ms"}, {"down"}} {
-		f.agentDo(0, "a", life, "task", "claim", id)
+		f.wantAgentCode(0, "a", life, "task", "claim", id)
 		f.do(how...)
 		switch how[0] {
 		case "stop", "drain":
@@ -85,20 +85,20 @@ func TestStopsDoNotPark(t *testing.T) {
 		}
 		life++
 		f.token("a", life)
-		until(t, "that it is open again", func() bool { return f.task(id).Ready })
+		eventually(t, "that it is open again", func() bool { return f.task(id).Ready })
 	}
-	f.agentDo(0, "a", life, "task", "claim", id)
-	f.rewrite("[daemon]\nmax_claims = 1\n\n", strings.Replace(keeping("a"), "sleep 1000", "sleep 1001", 1))
+	f.wantAgentCode(0, "a", life, "task", "claim", id)
+	f.rewrite("[daemon]\nmax_claims = 1\n\n", strings.Replace(tokenKeeperTOML("a"), "sleep 1000", "sleep 1001", 1))
 	f.do("reload")
 	life++
 	f.token("a", life)
-	until(t, "that it is open again", func() bool { return f.task(id).Ready })
+	eventually(t, "that it is open again", func() bool { return f.task(id).Ready })
 	if got := f.task(id); got.FailedClaims != 0 || got.Claims != life-1 {
 		t.Errorf("%+v", got)
 	}
-	f.agentDo(0, "a", life, "task", "claim", id)
+	f.wantAgentCode(0, "a", life, "task", "claim", id)
 	syscall.Kill(-f.node("t/a").PID, syscall.SIGSEGV)
-	until(t, "that it is parked", func() bool { return f.task(id).Status == task.Parked })
+	eventually(t, "that it is parked", func() bool { return f.task(id).Status == task.Parked })
 	if got := f.task(id).Reason; got != "claimed once without a result, last: t/a: ended by SIGSEGV" {
 		t.Errorf("%s", got)
 	}

@@ -10,17 +10,17 @@ import (
 // What is not text is refused and not changed; an agent without a question is told so.
 func TestTaskTexts(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, keeping("worker"))
+	f := newFleet(t, tokenKeeperTOML("worker"))
 	f.do("up", "-d")
 	for _, args := range [][]string{{"x\xff"}, {"x", "-l", "\xff"}, {"x", "--pool", "\xff"}, {"x", "-m", "\xff"}, {"x\ny"}, {"x\x1b[31m"}, {" "}} {
-		f.code(exitUsage, append([]string{"task", "add"}, args...)...)
+		f.wantCode(exitUsage, append([]string{"task", "add"}, args...)...)
 	}
 	// with is what a command says that gets this on its standard input.
 	with := func(code int, input string, args ...string) (out, err string) {
 		t.Helper()
 		r := newCoppice(t, args...)
 		r.Stdin = strings.NewReader(input)
-		r.begin(f.dir)
+		r.start(f.dir)
 		r.wantExit(code)
 		return r.out.String(), r.err.String()
 	}

@@ -35,9 +35,9 @@ func TestClaimWait(t *testing.T) {
 	const agents = 4
 	var blocks []string
 	for n := range agents {
-		blocks = append(blocks, keeping(fmt.Sprint("a", n)))
+		blocks = append(blocks, tokenKeeperTOML(fmt.Sprint("a", n)))
 	}
-	f := newFleet(t, append(blocks, keeping("slow"), keeping("drained"))...)
+	f := newFleet(t, append(blocks, tokenKeeperTOML("slow"), tokenKeeperTOML("drained"))...)
 	f.do("up", "-d")
 	var ends []chan waited
 	for n := range agents {
@@ -53,9 +53,9 @@ func TestClaimWait(t *testing.T) {
 			t.Errorf("%s: %+v", args, end)
 		}
 	}
-	f.agentDo(exitUsage, "slow", 1, "task", "claim", "--timeout", "1s")
+	f.wantAgentCode(exitUsage, "slow", 1, "task", "claim", "--timeout", "1s")
 	drained := f.waitFor("drained", 1)
-	until(t, "that it waits", func() bool { return f.isWaiting("t/drained") })
+	eventually(t, "that it waits", func() bool { return f.isWaiting("t/drained") })
 	drain := exec.Command("coppice", "drain", "drained", "--timeout", "10m")
 	drain.Dir = f.dir
 	if err := drain.Start(); err != nil {
@@ -64,13 +64,13 @@ func TestClaimWait(t *testing.T) {
 	if end := <-drained; end.code != exitFailure || !strings.Contains(end.out, "asked to finish") {
 		t.Errorf("%+v", end)
 	}
-	f.agentDo(exitFailure, "drained", 1, "task", "claim", "--wait")
-	f.agentDo(0, "drained", 1, "drain-ack")
+	f.wantAgentCode(exitFailure, "drained", 1, "task", "claim", "--wait")
+	f.wantAgentCode(0, "drained", 1, "drain-ack")
 	if err := drain.Wait(); err != nil {
 		t.Error(err)
 	}
 	over := f.waitFor("slow", 1)
-	until(t, "that it waits", func() bool { return f.isWaiting("t/slow") })
+	eventually(t, "that it waits", func() bool { return f.isWaiting("t/slow") })
 	f.do("restart", "slow")
 	if end := <-over; end.code != exitAuth {
 		t.Errorf("%+v", end)

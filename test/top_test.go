@@ -84,7 +84,7 @@ func TestAttachCommand(t *testing.T) {
 			if test.keys == nil {
 				stop()
 			}
-			text := s.ended(test.code)
+			text := s.wantEnd(test.code)
 			if !regexp.MustCompile("(?m)" + test.says).MatchString(text) {
 				t.Errorf("no %s on the screen:\n%s", test.says, text)
 			}
@@ -110,7 +110,7 @@ func TestAttachSignal(t *testing.T) {
 		r := newCoppice(t, args...)
 		r.Stdin, r.Stdout, r.Stderr = slave, slave, slave
 		r.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-		r.begin(dir)
+		r.start(dir)
 		read := make(chan struct{})
 		go func() {
 			defer close(read)
@@ -219,7 +219,7 @@ func TestTop(t *testing.T) {
 	serveFor(t, dir, f)
 	s.await(`^app  up`)
 	s.tmux("send-keys", "q")
-	s.ended(0)
+	s.wantEnd(0)
 }
 
 // Whatever ends it, the terminal is as it was.
@@ -235,7 +235,7 @@ func TestTopEnds(t *testing.T) {
 	var n int
 	fmt.Sscan(string(pid), &n)
 	syscall.Kill(n, syscall.SIGTERM)
-	s.ended(143)
+	s.wantEnd(143)
 }
 
 // Of a line that overwrites itself the last state is shown on a terminal; pipes
@@ -247,5 +247,5 @@ func TestLogsOverwritten(t *testing.T) {
 	dir, _ := daemonOf(t, f)
 	s := newScreen(t, dir, 80, 24, "sh -c 'coppice logs app/worker; echo piped:; coppice logs app/worker | cat'")
 	s.await(`^at 2%\npiped:\nat 1% at 2%$`)
-	s.ended(0)
+	s.wantEnd(0)
 }

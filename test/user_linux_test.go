@@ -148,7 +148,7 @@ func TestUserOfAgent(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"stop.out", "untold.out", "elsewhere.out", "left"} {
-		until(t, name, func() bool {
+		eventually(t, name, func() bool {
 			data, _ := os.ReadFile(filepath.Join(dir, "work", name))
 			return strings.Contains(string(data), "exit ")
 		})
@@ -195,7 +195,7 @@ func TestUserOfAgent(t *testing.T) {
 		t.Errorf("on_waking ran as %s", got)
 	}
 	f.do("mail", "send", "bound", "-m", "hello")
-	until(t, "the nudge", func() bool {
+	eventually(t, "the nudge", func() bool {
 		data, _ := os.ReadFile(filepath.Join(dir, "work/nudge.out"))
 		return string(data) == "61234 61235\n"
 	})
@@ -220,9 +220,9 @@ func TestUserOfAgent(t *testing.T) {
 		}
 	}
 	f.awaitNode("t/guest", "comes back", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 2 })
-	until(t, "one of each", func() bool { return f.copies("sleep 1001") == 1 })
+	eventually(t, "one of each", func() bool { return f.countProcesses("sleep 1001") == 1 })
 	f.do("stop", "guest")
-	if left := f.copies("sleep 1001"); left != 0 {
+	if left := f.countProcesses("sleep 1001"); left != 0 {
 		t.Errorf("%d orphans are left", left)
 	}
 	if told := f.events(event.AccessDenied, "t/guest"); len(told) == 0 {

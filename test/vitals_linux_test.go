@@ -118,7 +118,7 @@ func TestWaitingForAPerson(t *testing.T) {
 coppice agent ask 'which one?' --options a,b > answer; exec sleep 1000`, `heartbeat_timeout = "1s"`, `progress_timeout = "2s"`),
 		chatterTOML("silent", `[ $COPPICE_INCARNATION -lt 3 ] || { `+beats+`; }; exec sleep 1000`, `heartbeat_timeout = "1s"`))
 	f.do("up", "-d")
-	until(t, "the question", func() bool { return f.node("t/asks").NeedsInput != nil })
+	eventually(t, "the question", func() bool { return f.node("t/asks").NeedsInput != nil })
 	f.awaitNode("t/silent", "is ended", func(n status.Node) bool { return n.Incarnation == 2 })
 	f.crash()
 	f.do("up", "-d")
@@ -131,7 +131,7 @@ coppice agent ask 'which one?' --options a,b > answer; exec sleep 1000`, `heartb
 		t.Errorf("while it waits: %v", all)
 	}
 	f.do("answer", n.NeedsInput.ID, "b")
-	until(t, "the answer", func() bool { return f.has("answer") && f.read("answer") == "b\n" })
+	eventually(t, "the answer", func() bool { return f.has("answer") && f.read("answer") == "b\n" })
 	f.awaitNode("t/asks", "is ended", func(n status.Node) bool { return n.Incarnation == 2 })
 }
 
@@ -144,7 +144,7 @@ coppice agent hook > hook.$COPPICE_INCARNATION.2; echo $? > code.$COPPICE_INCARN
 	f.do("mail", "send", "a", "--subject", "Look <here>", "-m", "at this")
 	want := "mail: From people: Look <here>. Run \"coppice agent mail read m-1\" to read it.\n"
 	for _, n := range []string{"1", "2"} {
-		until(t, "what the hook says", func() bool { return f.has("code."+n) && f.read("code."+n) != "" })
+		eventually(t, "what the hook says", func() bool { return f.has("code."+n) && f.read("code."+n) != "" })
 		if got := f.read("hook." + n + ".1"); got != want {
 			t.Errorf("hook says %q, want %q", got, want)
 		}
@@ -153,7 +153,7 @@ coppice agent hook > hook.$COPPICE_INCARNATION.2; echo $? > code.$COPPICE_INCARN
 		}
 		f.do("restart", "a")
 	}
-	until(t, "the nudge", func() bool {
+	eventually(t, "the nudge", func() bool {
 		return f.has("nudged") && f.read("nudged") == "coppice: there is mail for you, m-1. Please run: coppice agent mail read m-1\n"
 	})
 }
@@ -181,24 +181,24 @@ func TestNudgeByTyping(t *testing.T) {
 				all := f.events(event.AgentNudged, "t/a")
 				return len(all) == 1 && decode(t, all[0])["error"] == "a person is attached and may be typing"
 			}
-			until(t, "a nudge that is not given", refused)
+			eventually(t, "a nudge that is not given", refused)
 			if f.has("typed") {
 				t.Errorf("%q was typed beside a person", f.read("typed"))
 			}
 			leave()
 			<-left
 			// When the daemon sees them leave is not told; until then nudges are refused.
-			until(t, "a nudge that is given", func() bool {
+			eventually(t, "a nudge that is given", func() bool {
 				before := len(f.events(event.AgentNudged, "t/a"))
 				f.do("mail", "send", "a", "--subject", "hello")
 				var all []event.Event
-				until(t, "a nudge", func() bool {
+				eventually(t, "a nudge", func() bool {
 					all = f.events(event.AgentNudged, "t/a")
 					return len(all) > before
 				})
 				return decode(t, all[len(all)-1])["error"] == nil
 			})
-			until(t, "what is typed", func() bool { return f.has("typed") && f.read("typed") != "" })
+			eventually(t, "what is typed", func() bool { return f.has("typed") && f.read("typed") != "" })
 			if got := f.read("typed"); !regexp.MustCompile(`^coppice: there is mail for you, m-\d+\. Please run: coppice agent mail read m-\d+\n$`).MatchString(got) {
 				t.Errorf("%q was typed", got)
 			}
@@ -217,7 +217,7 @@ func TestHeartbeatsOverDaemons(t *testing.T) {
 	heard := func(n status.Node) bool {
 		return n.Vitals != nil && n.Vitals.Heartbeat != nil && n.Vitals.Progress != nil && strings.HasPrefix(n.Vitals.Note, "step ")
 	}
-	until(t, "the first heartbeat", func() bool { return heard(f.node("t/beats")) })
+	eventually(t, "the first heartbeat", func() bool { return heard(f.node("t/beats")) })
 	if out := f.do("explain", "beats"); !regexp.MustCompile(`last heartbeat \S+ ago; the limit is 4s`).MatchString(out) ||
 		!regexp.MustCompile(`progress \d+ "step \d+", unchanged for \S+; the limit is 1m`).MatchString(out) {
 		t.Errorf("explain: %s", out)
@@ -227,7 +227,7 @@ func TestHeartbeatsOverDaemons(t *testing.T) {
 	}
 	f.crash()
 	f.do("up", "-d")
-	until(t, "a heartbeat after that", func() bool { return heard(f.node("t/beats")) })
+	eventually(t, "a heartbeat after that", func() bool { return heard(f.node("t/beats")) })
 	f.awaitNode("t/silent", "is ended", func(n status.Node) bool { return n.Incarnation == 2 })
 	adopted, seen := f.events(event.AgentAdopted, "t/silent"), f.events(event.AgentUnresponsive, "t/silent")
 	if len(adopted) != 1 || len(seen) == 0 {
@@ -246,7 +246,7 @@ func TestHeartbeatIsAClaim(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, chatterTOML("a", `coppice agent heartbeat --progress -3 --note "$(printf 'a\033[2Jb\nc%0300d' 0)" && touch said; exec sleep 1000`))
 	f.do("up", "-d")
-	until(t, "the heartbeat", func() bool { return f.has("said") })
+	eventually(t, "the heartbeat", func() bool { return f.has("said") })
 	v := f.node("t/a").Vitals
 	if v == nil || v.Progress == nil || *v.Progress != -3 || len(v.Note) > api.MaxNote || !strings.HasPrefix(v.Note, "ab c00") || !strings.HasSuffix(v.Note, "…") {
 		t.Errorf("%+v", v)
@@ -260,8 +260,8 @@ func TestRequestRestart(t *testing.T) {
 	f := newFleet(t, chatterTOML("a", `[ $COPPICE_INCARNATION -gt 2 ] || while coppice agent request-restart "again, please"; do touch asked.$COPPICE_INCARNATION; done
 exec sleep 1000`, `max_restarts = 1`, `on_limit = "escalate"`))
 	f.do("up", "-d")
-	until(t, "the answer to the first one", func() bool { return f.has("asked.1") })
-	until(t, "the answer to the second one", func() bool { return f.has("asked.2") })
+	eventually(t, "the answer to the first one", func() bool { return f.has("asked.1") })
+	eventually(t, "the answer to the second one", func() bool { return f.has("asked.2") })
 	f.crash()
 	f.do("up", "-d")
 	n := f.awaitNode("t/a", "is restarted again", func(n status.Node) bool { return n.Incarnation == 3 && n.State == "running" })
@@ -272,7 +272,7 @@ exec sleep 1000`, `max_restarts = 1`, `on_limit = "escalate"`))
 	if len(all) != 2 || !strings.HasSuffix(all[0].Message, ": again, please") {
 		t.Errorf("requests: %v", all)
 	}
-	until(t, "the end of the requests", func() bool { return len(f.events(event.AgentRestartEnded, "t/a")) == 2 })
+	eventually(t, "the end of the requests", func() bool { return len(f.events(event.AgentRestartEnded, "t/a")) == 2 })
 	f.do("restart", "a")
 	if n := f.node("t/a"); n.Incarnation != 4 {
 		t.Errorf("after a restart by hand: %+v", n)
@@ -286,14 +286,14 @@ func TestRequestedRestartComes(t *testing.T) {
 	f.do("up", "-d")
 	for range 4 {
 		var n uint64
-		until(t, "the next request", func() bool {
+		eventually(t, "the next request", func() bool {
 			n = f.node("t/a").Incarnation
 			return f.has(fmt.Sprint("asked.", n))
 		})
 		time.Sleep(time.Duration(rand.Int64N(int64(1200 * time.Millisecond)))) // for the daemon to be anywhere
 		f.crash()
 		f.do("up", "-d")
-		until(t, "the restart", func() bool { return f.node("t/a").Incarnation > n })
+		eventually(t, "the restart", func() bool { return f.node("t/a").Incarnation > n })
 	}
 	if all := f.events(event.AgentCrashed, "t/a"); len(all) != 0 {
 		t.Errorf("crashes: %v", all)
@@ -314,7 +314,7 @@ children = ["acks", "ends"]
 		chatterTOML("deaf", `exec sleep 1000`),
 		chatterTOML("early", `coppice agent drain-ack 2> early.txt; coppice agent hook || echo $? >> early.txt; touch early.done; exec sleep 1000`))
 	f.do("up", "-d")
-	until(t, "what an agent says without being asked", func() bool { return f.has("early.done") })
+	eventually(t, "what an agent says without being asked", func() bool { return f.has("early.done") })
 	if got := f.read("early.txt"); !strings.Contains(got, "t/early was not asked to finish") || !strings.HasSuffix(got, "\n1\n") {
 		t.Errorf("drain-ack and hook without a drain: %q", got)
 	}
@@ -375,10 +375,10 @@ func TestDrainOverDaemons(t *testing.T) {
 		chatterTOML("goes-on", `exec sleep 1000`))
 	finish, end := fifo(t, f.dir, "finish"), fifo(t, f.dir, "end")
 	f.do("up", "-d")
-	var waiting []*subject
+	var waiting []*childProcess
 	for path, timeout := range map[string]string{"a": "10m", "slow": "3s", "unseen": "10m", "goes-on": "10m"} {
 		r := newCoppice(t, "drain", path, "--timeout", timeout)
-		r.begin(f.dir)
+		r.start(f.dir)
 		f.awaitNode("t/"+path, "is asked to finish", func(n status.Node) bool { return n.Drain != nil || n.State == "stopped" })
 		if path != "goes-on" {
 			waiting = append(waiting, r)
@@ -441,14 +441,14 @@ func TestAgentReady(t *testing.T) {
 			}
 			release := fifo(t, f.dir, "go")
 			up := newCoppice(t, "up", "-d")
-			up.begin(f.dir)
-			until(t, "the daemon", func() bool { _, err := f.try("status"); return err == nil })
+			up.start(f.dir)
+			eventually(t, "the daemon", func() bool { _, err := f.try("status"); return err == nil })
 			for _, path := range []string{"t/first", "t/second"} {
-				until(t, "the turn of "+path, func() bool { return f.node(path).State == "starting" })
+				eventually(t, "the turn of "+path, func() bool { return f.node(path).State == "starting" })
 				release()
 			}
 			up.wantExit(0)
-			until(t, "the word of the second one, again", func() bool { return f.has("said") && f.has("none") })
+			eventually(t, "the word of the second one, again", func() bool { return f.has("said") && f.has("none") })
 			for _, path := range []string{"t/first", "t/second", "t/other", "t/none"} {
 				if n := f.node(path); n.State != "running" || n.Incarnation != 1 {
 					t.Errorf("%+v", n)
@@ -466,7 +466,7 @@ func TestNudgesDoNotMix(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, chatterTOML("a", `stty -echo; : > ready; while read -r line; do echo "$line" >> typed; done`, `terminal = true`, `nudge = { type = true }`))
 	f.do("up", "-d")
-	until(t, "who reads", func() bool { return f.has("ready") })
+	eventually(t, "who reads", func() bool { return f.has("ready") })
 	var want []string
 	c := f.client()
 	var sent sync.WaitGroup
@@ -480,7 +480,7 @@ func TestNudgesDoNotMix(t *testing.T) {
 	}
 	sent.Wait()
 	var got []string
-	until(t, "four lines", func() bool {
+	eventually(t, "four lines", func() bool {
 		got = nil
 		if f.has("typed") {
 			got = strings.Split(strings.TrimSpace(f.read("typed")), "\n")
