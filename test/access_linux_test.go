@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/question"
 )
 
-// shellTOML is an agent that runs what a test tells it: see inAgent.
+// shellTOML returns an agent that runs the scripts of inAgent.
 func shellTOML(name string, keys ...string) string {
 	return agentTOML(name, fmt.Sprintf(`while :; do
 	read -r script < %[1]s.fifo
@@ -22,7 +22,7 @@ func shellTOML(name string, keys ...string) string {
 done`, name), keys...)
 }
 
-// newShellFleet is a fleet of such agents, and b, which does nothing.
+// newShellFleet returns a fleet of such agents, and b, which does nothing.
 func newShellFleet(t *testing.T, dir string, keys map[string]string) *fleet {
 	t.Helper()
 	toml := []string{agentTOML("b", "exec sleep 1000")}
@@ -39,7 +39,7 @@ func newShellFleet(t *testing.T, dir string, keys map[string]string) *fleet {
 	return f
 }
 
-// inAgent has an agent run a script, and returns what that says and its exit code.
+// inAgent runs a script in an agent, and returns its output and exit code.
 func (f *fleet) inAgent(name, script string) (out string, code int) {
 	f.t.Helper()
 	file, err := os.CreateTemp(f.dir, "script")
@@ -60,8 +60,8 @@ func (f *fleet) inAgent(name, script string) (out string, code int) {
 	return out[:at], code
 }
 
-// evasions are ways in which an agent runs a command without its token, from
-// the plainest to a process that has left its parents and has no variable of the agent.
+// evasions are ways for an agent to run a command without its token. They range from unsetting it
+// to a detached process without any variable of the agent.
 func evasions(command string) map[string]string {
 	bare := `env -i PATH="$PATH" ` + command
 	return map[string]string{
@@ -77,7 +77,7 @@ sed '$d' $left; exit $(tail -n 1 $left)`,
 	}
 }
 
-// denials are the events about what agents were refused.
+// denials returns the events about refused requests of agents.
 func (f *fleet) denials() (all []event.Event) {
 	f.t.Helper()
 	for line := range strings.Lines(f.do("events", "--json", "--type", "access.denied")) {
@@ -90,8 +90,8 @@ func (f *fleet) denials() (all []event.Event) {
 	return all
 }
 
-// An agent cannot answer its own question, nor do anything else that is for
-// people, whatever it does to its token, environment and parents.
+// An agent cannot answer its own question or do anything else reserved for people, whatever it does
+// to its token, environment and parents.
 func TestAgentIsNoPerson(t *testing.T) {
 	t.Parallel()
 	f := newShellFleet(t, project(t), map[string]string{"a": ""})
@@ -117,7 +117,7 @@ func TestAgentIsNoPerson(t *testing.T) {
 			}
 		}
 	}
-	// It may look, and act as itself.
+	// It may read, and act as itself.
 	for _, command := range []string{
 		"ps", "status", "tree", "explain b", "events -n 1", "inbox", "logs b", "belief ls b", "task ls", "mail ls",
 		"agent env", "agent heartbeat", "agent mail send people -m hi", "agent task add x", "agent belief set x=5",
@@ -154,8 +154,8 @@ func TestAgentIsNoPerson(t *testing.T) {
 	}
 }
 
-// The same holds for an agent in tmux, for other windows of its server, and for
-// what the server runs. Only an orphan without a variable of the agent is not found.
+// The same holds for an agent in tmux, for other windows of its server, and for what the server
+// runs. Only an orphan without a variable of the agent is not recognized.
 func TestAgentInTmuxIsNoPerson(t *testing.T) {
 	needTmux(t)
 	t.Parallel()
@@ -180,8 +180,8 @@ sed '$d' $out; exit $(tail -n 1 $out)`, how)
 	}
 }
 
-// A daemon that has just started knows whose process it is before it has taken
-// over all agents, and a new incarnation from its first moment.
+// A daemon knows the processes of agents before it has adopted them all, and those of a new
+// incarnation from the start.
 func TestAgentIsNoPersonAtFirst(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("b", "exec sleep 1000"), agentTOML("a", `while :; do
@@ -210,13 +210,13 @@ done`))
 			t.Errorf("%+v", e)
 		}
 	}
-	// Each daemon tells of them once a minute.
+	// Each daemon reports them once a minute.
 	if n := len(f.denials()); n == 0 || n > 6+int(time.Since(began)/time.Minute) {
 		t.Errorf("%d commands are told of by %d events", len(codes), n)
 	}
 }
 
-// A project that an agent runs itself is that agent's: there it is a person.
+// In a project that an agent runs itself, the agent counts as a person.
 func TestAgentWithAProject(t *testing.T) {
 	t.Parallel()
 	f := newShellFleet(t, project(t), map[string]string{"a": ""})
@@ -243,8 +243,8 @@ func TestAgentWithAProject(t *testing.T) {
 	}
 }
 
-// Without a daemon a command refuses by itself what would stop the fleet, and to
-// make a daemon that is part of an agent and ends with it.
+// Without a daemon, commands themselves refuse to let an agent stop the fleet, or start a daemon
+// that would end with the agent.
 func TestAgentWithoutADaemon(t *testing.T) {
 	t.Parallel()
 	f := newShellFleet(t, project(t), map[string]string{"a": ""})

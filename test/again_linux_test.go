@@ -2,7 +2,7 @@ package test
 
 import "testing"
 
-// What is so already is said, and is no error.
+// Actions without effect are reported, and are not errors.
 func TestAgain(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", `exec sleep 1000`),
@@ -19,7 +19,7 @@ func TestAgain(t *testing.T) {
 		{[]string{"stop", "a"}, "t/a is already stopped\n"},
 		{[]string{"suspend", "a"}, "t/a is already stopped\n"},
 		{[]string{"start", "a"}, "a started\n"},
-		// The others of a supervisor are started.
+		// The other agents of a supervisor are started.
 		{[]string{"stop", "c", "d"}, "c stopped\nd stopped\n"},
 		{[]string{"start", "s"}, "t/s/b is already running\ns started\n"},
 		{[]string{"start", "s"}, "t/s/b is already running\nt/s/c is already running\nt/s/d is already running\n"},

@@ -12,8 +12,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
 )
 
-// An agent knows who it is and proves it; what is left of an incarnation that
-// is over cannot speak for its successor.
+// An agent knows its identity and proves it. Remains of an old incarnation cannot act for its
+// successor.
 func TestAgentToken(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", `echo "$COPPICE_TOKEN" > "token.$COPPICE_INCARNATION"
@@ -46,7 +46,7 @@ exec sleep 1000`))
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	// The next daemon knows it, too.
+	// The next daemon accepts the token too.
 	f.crash()
 	f.do("up", "-d")
 	if out, err := asAgent(1); err != nil || !strings.Contains(out, `"incarnation":1`) {
@@ -64,7 +64,7 @@ exec sleep 1000`))
 	}
 }
 
-// What is no token at all is told at once, whether a daemon answers or not.
+// An invalid token is rejected at once, with or without a daemon.
 func TestNoToken(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"a\nb", "a b", "ä", "\x1b[2J"} {

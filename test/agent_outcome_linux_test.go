@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// environ is that of an incarnation of an agent that is keeping its token.
+// environ returns the environment of an incarnation of an agent that saves its token.
 func (f *fleet) environ(name string, incarnation int) []string {
 	f.t.Helper()
 	socket, err := endpoint.Path(f.dir)
@@ -23,7 +23,7 @@ func (f *fleet) environ(name string, incarnation int) []string {
 	return append(os.Environ(), "COPPICE_SOCKET="+socket, "COPPICE_TOKEN="+f.token(name, incarnation))
 }
 
-// runAs runs a command as an incarnation of a speaker.
+// runAs runs a command in the environment of an incarnation.
 func (f *fleet) runAs(environ []string, stdin string, args ...string) (string, int) {
 	f.t.Helper()
 	cmd := exec.Command("coppice", append([]string{"agent"}, args...)...)
@@ -36,7 +36,7 @@ func (f *fleet) runAs(environ []string, stdin string, args ...string) (string, i
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// What an agent claims is kept and shown, and nothing else comes of it.
+// The outcome that an agent claims is stored and shown, and has no other effect.
 func TestAgentOutcome(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, tokenKeeperTOML("a"))

@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// What docs/agents.md shows is so.
+// The examples in docs/agents.md work.
 func TestAgentsDoc(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(filepath.Join(root, "docs", "agents.md"))
@@ -43,14 +43,14 @@ func TestAgentsDoc(t *testing.T) {
 		t.Errorf("%v", all)
 	}
 
-	// Each command is there, works as it is shown, and is shown.
+	// Each command exists, works as shown, and is in the page.
 	var listed []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `(coppice agent ([a-z-]+).*?)` \\|").FindAllStringSubmatch(text, -1) {
 		listed = append(listed, row[2])
 		cmd := exec.Command("sh", "-c", row[1])
 		cmd.Env = f.environ("other", 1)
 		if row[2] == "request-restart" {
-			cmd.Env = append(cmd.Env, "COPPICE_TOKEN=unknown") // the others need this incarnation
+			cmd.Env = append(cmd.Env, "COPPICE_TOKEN=unknown") // the other tests need this incarnation
 		}
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError

@@ -15,14 +15,14 @@ import (
 	"github.com/coppice-dev/coppice/internal/event/feed"
 )
 
-// aidefileFleet is a project with one agent of an Aidefile, called a, whose command is
-// a shell script that runs in its directory.
+// aidefileFleet is a project with one agent with an Aidefile, called a. Its command is a shell
+// script that runs in its directory.
 type aidefileFleet struct {
 	*fleet
 	home string // its directory
 }
 
-// recordRun is how scripts begin: a line in the file runs for each.
+// recordRun begins scripts: it appends a line for each run.
 const recordRun = "echo \"$COPPICE_INCARNATION $COPPICE_TRIGGER\" >>runs\n"
 
 func newAidefileFleet(t *testing.T, aidefile, script string, settings ...string) *aidefileFleet {
@@ -40,7 +40,7 @@ func newAidefileFleet(t *testing.T, aidefile, script string, settings ...string)
 	return &aidefileFleet{fleetIn(t, dir, toml), home}
 }
 
-// runs are the lines that its runs have written.
+// runs returns the lines that the runs have written.
 func (a *aidefileFleet) runs() []string {
 	data, _ := os.ReadFile(filepath.Join(a.home, "runs"))
 	return strings.FieldsFunc(string(data), func(r rune) bool { return r == '\n' })
@@ -53,7 +53,7 @@ func (a *aidefileFleet) wantRuns(n int) {
 	}
 }
 
-// awaitEvents waits until there are so many events of a type.
+// awaitEvents waits for n events of a type.
 func (a *aidefileFleet) awaitEvents(typ event.Type, n int) {
 	a.t.Helper()
 	count := 0
@@ -80,7 +80,8 @@ const (
 	onceMore = noRetry + "[daemon]\nmax_restarts = 2\nbackoff = \"fixed\"\n"
 )
 
-// A chain of failures ends; each firing after that is one run; a reset starts over, and so does a success.
+// A chain of failures ends, and each trigger after that is one run. A reset or a success starts
+// over.
 func TestAidefileGivesUp(t *testing.T) {
 	t.Parallel()
 	a := newAidefileFleet(t, onceMore, "test -e ok", soon)
@@ -118,7 +119,7 @@ func TestAidefileGivesUp(t *testing.T) {
 	a.wantRuns(8)
 }
 
-// Whatever a run has failed of is a failure, which is followed by a restart, and then given up.
+// Every kind of failure is followed by a restart, until the agent gives up.
 func TestAidefileFailures(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, aidefile, script, expected string }{
@@ -147,7 +148,8 @@ func TestAidefileFailures(t *testing.T) {
 	}
 }
 
-// A change of its Aidefile holds from the next run of the chain on; one that is gone, or faulty, fails the run and nothing else.
+// A changed Aidefile applies from the next run of the chain. A missing or invalid one fails only
+// the run.
 func TestAidefileChangesInAChain(t *testing.T) {
 	t.Parallel()
 	a := newAidefileFleet(t, noRetry+"[daemon]\nmax_restarts = 6\nbackoff = \"fixed\"\n", `echo "$COPPICE_STYLE" >>styles; read x <gate; exit 1`, soon)
@@ -161,10 +163,10 @@ func TestAidefileChangesInAChain(t *testing.T) {
 	a.up()
 	a.do("fire", "a")
 	eventually(t, "the first run", func() bool { return styles() == "\n" })
-	write(t, path, string(before)+"[persona]\nstyle = \"brief\"\n") // the daemon is not asked to look
+	write(t, path, string(before)+"[persona]\nstyle = \"brief\"\n") // the daemon is not told
 	release()
 	eventually(t, "the second run", func() bool { return styles() == "\nbrief\n" })
-	if err := os.Remove(path); err != nil { // in a run
+	if err := os.Remove(path); err != nil { // during a run
 		t.Fatal(err)
 	}
 	release()
@@ -179,7 +181,7 @@ func TestAidefileChangesInAChain(t *testing.T) {
 	eventually(t, "a run with it", func() bool { return styles() == so+"\n" })
 }
 
-// A chain that has used up its tokens is given up at once, and starts over with a reset or a trigger.
+// A chain that has used up its tokens is given up at once, and starts over with a reset or trigger.
 func TestAidefileChainOfRuns(t *testing.T) {
 	t.Parallel()
 	detectRaces(t)
@@ -205,7 +207,7 @@ func TestAidefileChainOfRuns(t *testing.T) {
 	a.wantRuns(5)
 }
 
-// Without [daemon] a firing is one run, whatever its end.
+// Without [daemon], a trigger is one run, whatever its result.
 func TestAidefileSingleShot(t *testing.T) {
 	t.Parallel()
 	a := newAidefileFleet(t, noRetry, `cat >stdin; exit 3`, soon)
@@ -223,7 +225,7 @@ func TestAidefileSingleShot(t *testing.T) {
 		t.Errorf("it was told %q, %v", text, err)
 	}
 
-	// Stopped by hand, it stays so, also in the next life of the daemon.
+	// An agent stopped by hand stays stopped under the next daemon.
 	a.do("stop", "a")
 	a.wantFailure(1, []string{"fire", "a"}, "it was stopped by hand")
 	a.do("down")
@@ -245,7 +247,7 @@ func TestAidefileSingleShot(t *testing.T) {
 	a.wantFailure(3, []string{"fire", "missing"}, "missing")
 }
 
-// A schedule fires by itself, and not during a run.
+// A schedule fires on its own, and not during a run.
 func TestAidefileCron(t *testing.T) {
 	t.Parallel()
 	a := newAidefileFleet(t, "[trigger]\non = \"cron:* * * * * *\"\n", "if [ -e slow ]; then : >waiting; read x <gate; fi")
@@ -279,8 +281,8 @@ func TestAidefileCron(t *testing.T) {
 	eventually(t, "the next run", func() bool { return len(a.runs()) > before })
 }
 
-// A run outlives its daemon, and its end is dealt with by the next one, also if
-// no daemon was there to see it.
+// A run outlives its daemon. The next daemon handles its end, even if it happened while no daemon
+// ran.
 func TestAidefileDaemonKilledInARun(t *testing.T) {
 	t.Parallel()
 	a := newAidefileFleet(t, onceMore, "read x <gate; test -e ok", soon)
@@ -318,8 +320,8 @@ func TestAidefileDaemonKilledInARun(t *testing.T) {
 	a.wantRuns(2)
 }
 
-// What waits in a sleep of five minutes waits on after a crash of the daemon,
-// with a count that starts over, and ends at once when everything does.
+// A wait of five minutes continues after a crash of the daemon, with a new count, and ends at once
+// when everything stops.
 func TestAidefileDaemonKilledInASleep(t *testing.T) {
 	t.Parallel()
 	a := newAidefileFleet(t, onceMore, "exit 1", `backoff_base = "5m"`)
@@ -353,7 +355,7 @@ func TestAidefileDaemonKilledInASleep(t *testing.T) {
 	a.wantRuns(2)
 }
 
-// A directory with an Aidefile is a project, with the command line of claude as its command.
+// A directory with an Aidefile is a project that runs claude.
 func TestAidefileAlone(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -385,7 +387,7 @@ func TestAidefileAlone(t *testing.T) {
 	}
 }
 
-// One life of the tree is one run of what only a person starts.
+// An agent without triggers runs once per start of the tree.
 func TestRunOfAnAidefile(t *testing.T) {
 	t.Parallel()
 	a := newAidefileFleet(t, noRetry, "echo here I am; exit 0")
@@ -397,7 +399,7 @@ func TestRunOfAnAidefile(t *testing.T) {
 	}
 }
 
-// Its secrets are known to the run alone.
+// Secrets are visible only to the run.
 func TestAidefileSecrets(t *testing.T) {
 	t.Parallel()
 	a := newAidefileFleet(t, noRetry+"[vault]\nkeys = [\"FROM_ENV\", \"FROM_FILE\"]\n", `echo "$FROM_ENV and $FROM_FILE"; test "$FROM_ENV" = a-value-of-the-environment`, `vault = "secrets"`)
@@ -417,7 +419,7 @@ func TestAidefileSecrets(t *testing.T) {
 	}
 }
 
-// What an Aidefile says holds once it is written: its triggers and its policy.
+// New triggers and policies of an Aidefile apply once it is written.
 func TestAidefileChanges(t *testing.T) {
 	t.Parallel()
 	a := newAidefileFleet(t, "", "true")
@@ -440,7 +442,7 @@ func TestAidefileChanges(t *testing.T) {
 	}
 }
 
-// Of an agent that is gone nothing is left behind: what it was told may be private.
+// Nothing is left of a removed agent, because its input may be private.
 func TestAidefileRemoved(t *testing.T) {
 	t.Parallel()
 	for name, policy := range map[string]string{"never": "", "on-failure": "[daemon]\n"} {
@@ -465,7 +467,7 @@ func TestAidefileRemoved(t *testing.T) {
 	}
 }
 
-// A run that is stopped takes all that it has started with it.
+// Stopping a run stops all its processes.
 func TestAidefileStop(t *testing.T) {
 	t.Parallel()
 	a := newAidefileFleet(t, "[daemon]\nrestart = \"always\"\n", "exec ./work.sh", soon)

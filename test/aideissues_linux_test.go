@@ -9,8 +9,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// fakeGitHub is a repository with issues, as gh tells of it: a file for each in the
-// directory open. The file broken has gh fail, the file locked has it close none.
+// fakeGitHub stands in for gh, with a file for each issue in the directory open. The file broken
+// makes gh fail; the file locked prevents it from closing issues.
 type fakeGitHub struct {
 	t   *testing.T
 	dir string
@@ -36,7 +36,7 @@ esac
 	return g
 }
 
-// aidefileFleet is newAider whose daemon finds this gh.
+// aider returns an aidefileFleet whose daemon finds this gh.
 func (g *fakeGitHub) aider(aidefile, script string, settings ...string) *aidefileFleet {
 	g.t.Helper()
 	a := newAidefileFleet(g.t, aidefile, script, settings...)
@@ -69,7 +69,7 @@ func (g *fakeGitHub) read(name string) string {
 	return string(text)
 }
 
-// awaitCalls waits until gh was asked so many times more.
+// awaitCalls waits for n more calls of gh.
 func (g *fakeGitHub) awaitCalls(n int) {
 	g.t.Helper()
 	before := strings.Count(g.read("list.log"), "\n")
@@ -78,7 +78,7 @@ func (g *fakeGitHub) awaitCalls(n int) {
 
 const onIssues = "[trigger]\non = \"issue\"\nlabel = \"bot\"\n"
 
-// Issues are taken one after the other, told to the agent, and closed when done.
+// Issues are taken one at a time, passed to the agent, and closed when done.
 func TestAidefileIssues(t *testing.T) {
 	t.Parallel()
 	g := newFakeGitHub(t)
@@ -103,18 +103,18 @@ func TestAidefileIssues(t *testing.T) {
 	if text := g.read("list.log"); !strings.HasPrefix(text, "issue list --state open --label bot --limit 1000 --json number,title,body\n") {
 		t.Errorf("asked by %q", text)
 	}
-	// Issue 5 has failed and stays open. It is not tried again, until it is asked for.
+	// Issue 5 has failed and stays open. It is retried only on request.
 	g.awaitCalls(3)
 	a.wantRuns(3)
 	a.do("reset", "a")
 	eventually(t, "another try", func() bool { return len(a.runs()) == 4 })
 }
 
-// The next daemon knows which issues were done, and which have failed: neither is run again.
+// The next daemon knows which issues are done and which have failed; it runs neither.
 func TestAidefileIssuesAfterTheDaemon(t *testing.T) {
 	t.Parallel()
 	g := newFakeGitHub(t, "5", "7")
-	g.set("locked") // so that 7 stays open when it is done
+	g.set("locked") // keep 7 open when it is done
 	a := g.aider(noRetry+onIssues, `test "$COPPICE_ISSUE" != 5`, `poll_interval = "20ms"`)
 	a.up()
 	a.awaitEvents(event.AgentExited, 1)
@@ -140,7 +140,7 @@ func TestAidefileIssuesAfterTheDaemon(t *testing.T) {
 	eventually(t, "the new one", func() bool { return len(a.runs()) == 5 })
 }
 
-// An issue whose run was stopped before its end has neither been done nor failed.
+// An issue whose run was stopped is neither done nor failed.
 func TestAidefileIssueOfAStoppedRun(t *testing.T) {
 	t.Parallel()
 	g := newFakeGitHub(t, "5")
@@ -148,7 +148,7 @@ func TestAidefileIssueOfAStoppedRun(t *testing.T) {
 	fifo(t, a.home, "gate")
 	a.up()
 	eventually(t, "the run", func() bool { return len(a.runs()) == 1 })
-	a.crash() // the run goes on, and the next daemon takes it over
+	a.crash() // the run continues, and the next daemon adopts it
 	a.up()
 	a.do("stop", "a")
 	g.awaitNothing(a, 1)
@@ -164,7 +164,7 @@ func TestAidefileIssueOfAStoppedRun(t *testing.T) {
 	a.wantRuns(3)
 }
 
-// awaitNothing sees that an agent that is stopped is not started, though there are issues.
+// awaitNothing checks that a stopped agent is not started although there are issues.
 func (g *fakeGitHub) awaitNothing(a *aidefileFleet, runs int) {
 	g.t.Helper()
 	if n := a.node("t/a"); n.State != "stopped" || n.Aide.State != "stopped" {
@@ -173,7 +173,7 @@ func (g *fakeGitHub) awaitNothing(a *aidefileFleet, runs int) {
 	a.wantRuns(runs)
 }
 
-// What follows a success is about no issue that is done.
+// A restart after a success does not concern an issue that is done.
 func TestAidefileAlwaysAfterAnIssue(t *testing.T) {
 	t.Parallel()
 	g := newFakeGitHub(t, "5")
@@ -187,7 +187,7 @@ func TestAidefileAlwaysAfterAnIssue(t *testing.T) {
 	}
 }
 
-// A chain for an issue ends when it is given up, and the issue with it.
+// Giving up the chain of an issue ends the issue too.
 func TestAidefileIssueGivenUp(t *testing.T) {
 	t.Parallel()
 	g := newFakeGitHub(t, "5")

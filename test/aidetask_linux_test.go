@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A person who fires an agent with what would be an option is told so at once.
+// A task that looks like an option is rejected at once.
 func TestFireWithOption(t *testing.T) {
 	t.Parallel()
 	const bad = "--dangerously-skip-permissions"
@@ -34,7 +34,7 @@ func TestFireWithOption(t *testing.T) {
 	}
 }
 
-// A lower max_restarts holds at once, also for a restart that is pending.
+// A lower max_restarts applies at once, also to a pending restart.
 func TestLowerMaxRestarts(t *testing.T) {
 	t.Parallel()
 	const policy = noRetry + "[daemon]\nbackoff = \"fixed\"\nmax_restarts = "

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is spelled wrong is answered with what was probably meant.
+// Misspelled words are answered with a suggestion.
 func TestMisspelled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

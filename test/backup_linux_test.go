@@ -10,8 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// What a backup of a running fleet has is there after it was restored, also where all
-// of the state was lost.
+// Restoring the backup of a running fleet brings its state back, even if all state was lost.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", sleeper)+remembers)
@@ -77,7 +76,7 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 }
 
-// What is no backup is refused with the reason, and changes nothing.
+// An invalid backup is rejected with the reason, and changes nothing.
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", sleeper)+remembers)

@@ -17,8 +17,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
-// counterTOML is an agent that counts its lives:
-// it goes on from its checkpoint, and says so when it has written the next one.
+// counterTOML returns an agent that counts its incarnations. It continues from its checkpoint, and
+// reports when it has written the next one.
 func counterTOML(name, keys string) string {
 	return agentTOML(name, `n=$(coppice agent belief get check_count) || exit 9
 n=$((n + 1))
@@ -34,7 +34,7 @@ threshold = 100
 
 `
 
-// awaitWritten waits until an incarnation has done what it begins with.
+// awaitWritten waits for the file that an incarnation writes, and returns its content.
 func (f *fleet) awaitWritten(name string, incarnation int) string {
 	f.t.Helper()
 	path := filepath.Join(f.dir, fmt.Sprint(name, ".", incarnation))
@@ -51,7 +51,7 @@ func (f *fleet) belief(path string, name ...string) string {
 	return strings.TrimSpace(f.do(append([]string{"belief", "get", path}, name...)...))
 }
 
-// wantFailure runs a command that must fail with that code and say all that.
+// wantFailure runs a command that must fail with a code and with these texts.
 func (f *fleet) wantFailure(code int, args []string, parts ...string) {
 	f.t.Helper()
 	out, err := f.try(args...)
@@ -66,9 +66,8 @@ func (f *fleet) wantFailure(code int, args []string, parts ...string) {
 	}
 }
 
-// Persistent beliefs are there again after the end of the agent, of its shim
-// and of the daemon; siblings of one kind have their own (P2, P9, P10); no
-// flags and no other directory are needed for that (P3).
+// Persistent beliefs survive the end of the agent, its shim and the daemon. Siblings of one kind
+// have their own (P2, P9, P10). No flags or other directories are needed (P3).
 func TestBeliefsSurvive(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, counterTOML("left", counts), counterTOML("right", counts))
@@ -93,7 +92,7 @@ func TestBeliefsSurvive(t *testing.T) {
 	killAndWait(t, parent(t, currentNode(t, c, "t/left").PID)) // its shim
 	want("left", 3)
 
-	f.do("belief", "set", "left", "threshold=5") // of this life, also for the next daemon
+	f.do("belief", "set", "left", "threshold=5") // volatile, but the next daemon has it too
 	f.crash()
 	f.do("up", "-d")
 	if got := f.belief("left", "threshold"); got != "5" {
@@ -112,7 +111,7 @@ func TestBeliefsSurvive(t *testing.T) {
 	want("right", 2)
 }
 
-// idleTOML is an agent that says its token and waits.
+// idleTOML returns an agent that writes its token and waits.
 func idleTOML(name, keys string) string {
 	return agentTOML(name, `echo "$COPPICE_TOKEN" > "tmp.$$" && mv "tmp.$$" "`+name+`.$COPPICE_INCARNATION"
 exec sleep 1000`) + keys
@@ -136,7 +135,7 @@ func (f *fleet) asIncarnation(name string, incarnation int, stdin string, args .
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// Every verb of an agent, what it refuses, and that an incarnation that is over has none of them.
+// All belief commands of agents, their errors, and their rejection for an old incarnation.
 func TestAgentBelief(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, idleTOML("a", `[agent.beliefs]
@@ -196,8 +195,7 @@ big = { type = "any", persistent = true }
 	}
 }
 
-// An agent that writes without end, or values without bounds, is stopped by a limit
-// that the error names, whatever way it takes.
+// An agent that writes endlessly hits a limit that the error names, by whatever command.
 func TestBeliefLimits(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, idleTOML("a", ""))
@@ -234,7 +232,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// What people can do, with agents that run, that do not, and that are no longer in the file.
+// The commands for people, with agents that run, that do not, and that are no longer in the file.
 func TestBeliefCommands(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, idleTOML("a", `[agent.beliefs]
@@ -330,7 +328,7 @@ t/old  y       any     yes         kept    "z"
 		}
 	}
 
-	// An agent that is no longer in the file keeps its own until somebody removes them.
+	// An agent that is no longer in the file keeps its beliefs until they are removed.
 	f.do("down")
 	write(t, filepath.Join(f.dir, "coppice.toml"), "[project]\nname = \"t\"\n\n"+idleTOML("a", "")+idleTOML("new", ""))
 	f.do("up", "-d")
@@ -338,7 +336,7 @@ t/old  y       any     yes         kept    "z"
 		t.Errorf("ls:\n%s", got)
 	}
 	write(t, export, strings.ReplaceAll(strings.ReplaceAll(want, "t/old", "shop/new"), `"t"`, `"shop"`))
-	f.do("belief", "import", export) // of a project of another name
+	f.do("belief", "import", export) // exported from a project with another name
 	if got := f.belief("new"); got != `{"x":[1,2],"y":"z"}` {
 		t.Errorf("new: %s", got)
 	}
@@ -346,7 +344,7 @@ t/old  y       any     yes         kept    "z"
 	f.wantFailure(exitNotFound, []string{"belief", "get", "old"})
 }
 
-// A record that is damaged costs that belief its value, and stays readable. (P8)
+// A damaged record loses the value of one belief, and stays readable. (P8)
 func TestBeliefDamage(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, idleTOML("a", "[agent.beliefs]\nn = { type = \"int\", initial = 3, persistent = true }\nm = { type = \"int\", persistent = true }\n\n"))
@@ -383,8 +381,7 @@ func TestBeliefDamage(t *testing.T) {
 	}
 }
 
-// P1: with the backend memory beliefs outlive every incarnation, though not the
-// daemon; the project says so.
+// P1: in memory, beliefs survive every incarnation but not the daemon, and the project says so.
 func TestMemoryBackend(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "[persistence]\nbackend = \"memory\"\n\n", counterTOML("c", counts))
@@ -423,8 +420,8 @@ func TestMemoryBackend(t *testing.T) {
 	}
 }
 
-// What was stopped in order has not failed, also where the order is forgotten:
-// a fleet with more agents than restarts are allowed comes up again.
+// An orderly stop is not a failure, even without state: a fleet with more agents than allowed
+// restarts starts again.
 func TestUpAgainWithoutState(t *testing.T) {
 	t.Parallel()
 	toml := []string{"[persistence]\nbackend = \"memory\"\n\n", agentTOML("stubborn", "trap '' TERM; : > ready; while :; do sleep 0.2; done", `shutdown = { grace = "50ms" }`)}
@@ -452,7 +449,7 @@ func TestUpAgainWithoutState(t *testing.T) {
 	}
 }
 
-// The file of the state is where [persistence] says, for every command.
+// [persistence] sets the path of the state for every command.
 func TestPersistencePath(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "[persistence]\nbackend = \"sqlite\"\npath = \".sage/guardian.db\"\n\n", counterTOML("c", counts))
@@ -476,8 +473,7 @@ func TestPersistencePath(t *testing.T) {
 	}
 }
 
-// P4, P5 and P6: an agent by itself, one that was added later, and several
-// beliefs at once: all have beliefs, in a run as well.
+// P4, P5 and P6: a lone agent, a later one, and several beliefs at once all work, also in a run.
 func TestBeliefsOfARun(t *testing.T) {
 	t.Parallel()
 	dir := project(t, agentTOML("c", `n=$(coppice agent belief get check_count) || exit 9
@@ -492,8 +488,8 @@ coppice agent belief get check_count square threshold`, `restart = "never"`)+cou
 	}
 }
 
-// QueryMonitor: what is there again is validated before the agent
-// starts, and what it fails of is counted after its end, each by a hook.
+// QueryMonitor: hooks validate the beliefs before the agent starts, and count its failures after it
+// ends.
 func TestBeliefsInHooks(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("query-monitor", `coppice agent belief set check_count=$(($(coppice agent belief get check_count) + 1)) || exit 9

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What docs/beliefs.md shows is so.
+// The examples in docs/beliefs.md work.
 func TestBeliefDocs(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(filepath.Join(root, "docs", "beliefs.md"))

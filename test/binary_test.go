@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// Commands and daemons run without the race detector, which makes each start three times as
-// expensive, except in tests that call detectRaces.
+// Commands and daemons run without the race detector, which triples the cost of each start, except
+// in tests that call detectRaces.
 var (
-	// racePath is the path of a coppice with the race detector, if these tests have it.
+	// racePath is the path of a coppice with the race detector, if the tests have it.
 	racePath string
-	// raceTests has the names of the tests that run detecting.
+	// raceTests has the names of the tests that use it.
 	raceTests sync.Map
 )
 
@@ -31,7 +31,7 @@ func underRaceDetector() bool {
 	return false
 }
 
-// installPlain builds coppice without the race detector into dir and puts that in front of PATH.
+// installPlain builds coppice without the race detector into dir, and prepends dir to PATH.
 func installPlain(dir string) (err error) {
 	if racePath, err = exec.LookPath("coppice"); err != nil {
 		return err
@@ -42,8 +42,7 @@ func installPlain(dir string) (err error) {
 	return os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
 }
 
-// detectRaces lets the daemon of a test, its shims and the commands that the test itself runs
-// have the race detector.
+// detectRaces enables the race detector in the daemon of a test, its shims and its commands.
 func detectRaces(t *testing.T) { raceTests.Store(t.Name(), nil) }
 
 // command returns a command that runs coppice for a test.
@@ -56,7 +55,7 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// races returns what the race detectors of all processes have reported into dir.
+// races returns the reports of all race detectors.
 func races(dir string) (text string) {
 	reports, _ := filepath.Glob(filepath.Join(dir, "*"))
 	for _, report := range reports {

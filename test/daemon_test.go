@@ -23,11 +23,11 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// fleet is a project with a daemon, driven by the commands that a user has.
+// fleet is a project with a daemon, driven by commands.
 type fleet struct {
 	t   *testing.T
 	dir string
-	env []string // of its commands and its daemon, besides that of the tests
+	env []string // added to the environment of its commands and daemon
 }
 
 func newFleet(t *testing.T, toml ...string) *fleet {
@@ -35,7 +35,7 @@ func newFleet(t *testing.T, toml ...string) *fleet {
 	return fleetOf(t, project(t, toml...))
 }
 
-// fleetIn is newFleet in a directory that is there already.
+// fleetIn is newFleet in an existing directory.
 func fleetIn(t *testing.T, dir string, toml ...string) *fleet {
 	t.Helper()
 	projectIn(t, dir, toml...)
@@ -75,7 +75,7 @@ func (f *fleet) do(args ...string) string {
 	return out
 }
 
-// up starts a daemon in the background. Agents may fail right after their start.
+// up starts a daemon in the background. Agents may fail right after the start.
 func (f *fleet) up() string {
 	f.t.Helper()
 	out, err := f.try("up", "-d")
@@ -85,8 +85,7 @@ func (f *fleet) up() string {
 	return out
 }
 
-// ask asks the daemon itself: a command is a process, which takes longer than
-// all that these tests wait for.
+// ask calls the daemon directly, which is faster than a command.
 func (f *fleet) ask(do func(context.Context, *api.Client) error) error {
 	f.t.Helper()
 	client := f.dial()
@@ -156,7 +155,7 @@ func (f *fleet) crash() {
 	f.t.Fatalf("the daemon %d is not there", pid)
 }
 
-// awaitState waits for a node's state, by the events that lead to it.
+// awaitState waits for a node's state by following events.
 func (f *fleet) awaitState(path, state string) (n status.Node) {
 	f.t.Helper()
 	if err := f.ask(func(ctx context.Context, c *api.Client) error {
@@ -199,7 +198,7 @@ func TestDaemonIsKilled(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 69 {
 		t.Errorf("status without a daemon: %v, want exit code 69: %s", err, out)
 	}
-	// What ends while no daemon runs is dealt with as if it ended later.
+	// Agents that end while no daemon runs are handled as if they ended later.
 	unseen := awaitOne(t, f.dir, "read x")
 	release()
 	unseen.awaitEnd(t)
@@ -240,7 +239,7 @@ func TestDaemonIsKilled(t *testing.T) {
 	}
 	f.do("start", "t/stopped")
 	f.do("reset", "t/limited")
-	f.do("start", "t/brief") // temporary, and forgotten by its supervisor
+	f.do("start", "t/brief") // temporary, so its supervisor has dropped it
 	f.awaitNode("t/brief", "the end of another life", func(n status.Node) bool {
 		return n.State == "stopped" && n.Incarnation == 2 && n.LastExit == "normal"
 	})
@@ -249,7 +248,7 @@ func TestDaemonIsKilled(t *testing.T) {
 	}
 }
 
-// awaitOne returns the process of a directory whose command line contains text.
+// awaitOne waits for a process of a directory whose command line contains text.
 func awaitOne(t *testing.T, dir, text string) process {
 	t.Helper()
 	for _, p := range processesIn(t, dir) {
@@ -262,7 +261,7 @@ func awaitOne(t *testing.T, dir, text string) process {
 	return process{}
 }
 
-// Exactly one of many daemons that are started at once gets the project.
+// Exactly one of many daemons started at once gets the project.
 func TestOneDaemon(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", `exec sleep 1000`))
@@ -319,7 +318,7 @@ func TestDownKeepsAgents(t *testing.T) {
 	}
 }
 
-// What was done by hand holds from the moment the command has returned.
+// Manual actions are durable when the command returns.
 func TestActsAreDurable(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", `exec sleep 1000`))

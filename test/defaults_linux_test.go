@@ -8,8 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// TestOneAgentLeavesTheOthersAlone runs a file with no tables but its agents: one
-// that ends at once does not end the run, nor the daemon.
+// With default settings, an agent that exits at once ends neither the run nor the daemon.
 func TestOneAgentLeavesTheOthersAlone(t *testing.T) {
 	t.Parallel()
 	const agents = "[[agent]]\nname = \"a\"\ncommand = \"sleep 1000\"\n\n[[agent]]\nname = \"hello\"\ncommand = \"echo hello\"\n\n"
@@ -43,8 +42,7 @@ func TestOneAgentLeavesTheOthersAlone(t *testing.T) {
 	}
 }
 
-// TestUpNamesWhatIsNotWell checks that up -d ends with 1 where an agent does not
-// run, names it with its reason, and leaves the daemon up.
+// up -d exits with 1 if an agent does not run, names it with the reason, and leaves the daemon up.
 func TestUpNamesWhatIsNotWell(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t,
@@ -78,8 +76,7 @@ func TestUpNamesWhatIsNotWell(t *testing.T) {
 	}
 }
 
-// TestRepairedAgentIsReleased checks that a quarantined agent runs soon after the
-// file was repaired.
+// A quarantined agent runs soon after the file was repaired.
 func TestRepairedAgentIsReleased(t *testing.T) {
 	t.Parallel()
 	broken := agentTOML("a", `echo no such table; echo; exit 3`, "max_restarts = 2")

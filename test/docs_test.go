@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli"
 )
 
-// pages are the README and all of docs/, by name.
+// pages returns README.md and the pages of docs/, by name.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -42,11 +42,10 @@ var (
 	fenced  = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
 	inline  = regexp.MustCompile("`(coppice [a-z-][^`\n]*)`")
 	quoted  = regexp.MustCompile(`'[^']*'|"[^"]*"`)
-	another = regexp.MustCompile(`\s#|[|;&)>]`) // what comes next is no part of the command
+	another = regexp.MustCompile(`\s#|[|;&)>]`) // the rest is not part of the command
 )
 
-// commandsIn are the calls of coppice that a page shows: at the beginning of
-// lines of code, and inline.
+// commandsIn returns the coppice commands in a page, in code blocks and inline.
 func commandsIn(page string) (all []string) {
 	for _, block := range fenced.FindAllStringSubmatch(page, -1) {
 		if block[1] != "sh" && block[1] != "console" && block[1] != "" {
@@ -69,7 +68,7 @@ func commandsIn(page string) (all []string) {
 	return all
 }
 
-// Each command that a page shows is there, with each of its flags.
+// Each command in a page exists, with each of its flags.
 func TestDocsCommands(t *testing.T) {
 	t.Parallel()
 	seen := 0
@@ -82,7 +81,7 @@ func TestDocsCommands(t *testing.T) {
 			top := cli.NewCommand(nil, io.Discard, io.Discard)
 			cmd, rest, err := top.Find(words)
 			if len(words) > 0 && words[0] == "shim" {
-				continue // which the daemon calls
+				continue // only the daemon calls it
 			}
 			if err != nil || cmd == top && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
 				t.Errorf("%s: %q: there is no such command", name, call)
@@ -110,15 +109,14 @@ func TestDocsCommands(t *testing.T) {
 	}
 }
 
-// isUnknownCommand reports whether a word is one that the commands below a group could be
-// called by, and none of them is.
+// isUnknownCommand reports whether a word looks like the name of a command below a group but is
+// none.
 func isUnknownCommand(cmd *cobra.Command, word string) bool {
 	return regexp.MustCompile(`^[a-z-]+$`).MatchString(word) && !strings.HasPrefix(word, "-") &&
 		!slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.Name() == word || c.HasAlias(word) })
 }
 
-// Each file that a page shows is one: what it names need not be on this machine,
-// and parts of a file may name what is in another part.
+// Each configuration file in a page is valid, except that commands and other parts may be missing.
 func TestDocsFiles(t *testing.T) {
 	t.Parallel()
 	missing := regexp.MustCompile(`does not exist|nothing to run|is not in PATH|cannot be run|no such file|there is no user|may not change the user|no agent is called|there are no orders`)
@@ -137,7 +135,7 @@ func TestDocsFiles(t *testing.T) {
 				write(t, file, "[project]\nname = \"t\"\n")
 				file = filepath.Join(dir, "orders", "one.toml")
 			case name == "docs/grove.md" || name == "docs/aidefile-reference.md":
-				continue // whose packages check them
+				continue // their packages check them
 			}
 			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 				t.Fatal(err)

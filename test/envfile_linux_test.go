@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A file of the environment is read at each start and never shown. A change of it
-// starts the agent again; one that is wrong does not.
+// An environment file is read at each start and never shown. A change restarts the agent; an
+// invalid file does not.
 func TestEnvFile(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", `printf %s "$SECRET" > seen.$COPPICE_INCARNATION; echo "$COPPICE_INCARNATION: ${#SECRET}, $PORT, $EMPTY."; exec sleep 1000`,
@@ -29,9 +29,9 @@ func TestEnvFile(t *testing.T) {
 	if out := f.do("explain", "a") + f.do("config", "show") + f.do("ps", "--json") + f.do("events", "--json"); strings.Contains(out, "pa$$word") {
 		t.Errorf("the secret is shown:\n%s", out)
 	}
-	f.do("patrol") // what is in the files is known by then
+	f.do("patrol") // the files have been read by then
 	f.replaceFile("x.env", "SECRET\n")
-	if out, _ := f.try("patrol"); !strings.HasPrefix(out, "nothing to do") { // it may say that the configuration is refused
+	if out, _ := f.try("patrol"); !strings.HasPrefix(out, "nothing to do") { // the configuration may be rejected
 		t.Errorf("of a file that is wrong: %q", out)
 	}
 	os.Remove(filepath.Join(f.dir, "x.env"))
@@ -46,7 +46,7 @@ func TestEnvFile(t *testing.T) {
 	if out := f.do("events"); !strings.Contains(out, "x.env") || strings.Contains(out, "pa$$word") {
 		t.Errorf("events:\n%s", out)
 	}
-	// Read at each start, whatever asks for it.
+	// The file is read at each start, whatever the cause.
 	os.Remove(filepath.Join(f.dir, "x.env"))
 	if out, err := f.try("restart", "a"); err == nil && !strings.Contains(f.do("explain", "a"), "x.env: no such file") {
 		t.Errorf("restarted without the file: %s\n%s", out, f.do("explain", "a"))

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// explain says what keeps an agent from running, also through supervisors.
+// explain names what keeps an agent from running, also through supervisors.
 func TestExplainDependency(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t,
@@ -16,7 +16,7 @@ func TestExplainDependency(t *testing.T) {
 	release := fifo(t, f.dir, "go")
 	f.up()
 	f.awaitStates("back/db restarting")
-	release() // not before: while both ran, back would be ready
+	release() // not earlier, or back would be ready while both run
 	f.awaitStates("back/cache running")
 	eventually(t, "the wait", func() bool { return strings.Contains(f.explain("t/api").Rule, "waits for") })
 	x := f.explain("t/api")

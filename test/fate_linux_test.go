@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Who finds no daemon is told what has become of it.
+// Without a daemon, commands report how the last one ended.
 func TestFate(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", `exec sleep 1000`))
@@ -31,12 +31,12 @@ func TestFate(t *testing.T) {
 	end()
 	eventually(t, "the end of the daemon", func() bool {
 		out, _ := f.try("ps")
-		return strings.Contains(out, "the last daemon ended") // it has let go of everything
+		return strings.Contains(out, "the last daemon ended") // it has released everything
 	})
 	says("after its limit", "limit reached (0 restarts")
 }
 
-// A limit is shown once: of the supervisor whose children share it.
+// A limit is shown once, for the supervisor whose children share it.
 func TestWhoseLimit(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "[supervision]\nmax_restarts = 7\non_limit = \"escalate\"\n\n",

@@ -23,8 +23,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
 
-// eventually asks again and again until done: for what no event tells, such as
-// all that happens while events cannot be written.
+// eventually polls until done, for changes that no event announces, such as those while events
+// cannot be written.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(waitTimeout); !done(); time.Sleep(10 * time.Millisecond) {
@@ -34,7 +34,7 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// client asks the daemon without a process for each question.
+// client returns a client that calls the daemon without a process per call.
 func (f *fleet) client() *api.Client {
 	f.t.Helper()
 	c := f.dial()
@@ -42,7 +42,7 @@ func (f *fleet) client() *api.Client {
 	return c
 }
 
-// currentNode is a node as it is now; zero if the daemon does not answer.
+// currentNode returns a node; zero if the daemon does not answer.
 func currentNode(t *testing.T, c *api.Client, path string) (n status.Node) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -84,7 +84,7 @@ func killAndWait(t *testing.T, pid int) {
 	p.awaitEnd(t)
 }
 
-// history reads all events, whose numbers must have no gap, and counts them.
+// history reads all events, checks that their numbers have no gaps, and counts them.
 func (f *fleet) history() (told map[string]int, all []event.Event) {
 	f.t.Helper()
 	told = map[string]int{}
@@ -102,7 +102,7 @@ func (f *fleet) history() (told map[string]int, all []event.Event) {
 	return told, all
 }
 
-// awaitLogged waits until the log has a start, which takes it a moment.
+// awaitLogged waits until the log has a start.
 func (f *fleet) awaitLogged(path string, incarnation uint64) {
 	f.t.Helper()
 	what := fmt.Sprintf("agent.started %s %d", path, incarnation)
@@ -112,8 +112,8 @@ func (f *fleet) awaitLogged(path string, incarnation uint64) {
 	})
 }
 
-// checkHistory checks that each life of an agent up to last was told once, and
-// each but the last has ended once.
+// checkHistory checks that each incarnation up to last was logged once, and that all but the last
+// have ended once.
 func checkHistory(t *testing.T, told map[string]int, path string, last uint64) {
 	t.Helper()
 	for n := uint64(1); n <= last; n++ {
@@ -143,7 +143,7 @@ func (f *fleet) countProcesses(mark string) (n int) {
 	return n
 }
 
-// mounted makes a fleet on a small file system of its own.
+// mountedFleet makes a fleet on a small file system of its own.
 func mountedFleet(t *testing.T, size string, toml ...string) *fleet {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -164,7 +164,7 @@ func mountedFleet(t *testing.T, size string, toml ...string) *fleet {
 	return fleetIn(t, dir, toml...)
 }
 
-// fillDisk takes all the room of a file system, and returns what gives it back.
+// fillDisk fills a file system, and returns a function that frees the space.
 func fillDisk(t *testing.T, dir string) (room func()) {
 	t.Helper()
 	name := filepath.Join(dir, "filler")
@@ -191,8 +191,8 @@ func fillDisk(t *testing.T, dir string) (room func()) {
 
 const quick = `backoff = { kind = "fixed", base = "10ms" }`
 
-// While the disk is full agents go on and are restarted, and what happened is
-// outputBuffer down when there is room again.
+// On a full disk agents keep running and are restarted. Events are written once there is space
+// again.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	f := mountedFleet(t, "8m",
@@ -214,7 +214,7 @@ func TestDiskFull(t *testing.T) {
 	if out := f.do("status"); !strings.Contains(out, "full") {
 		t.Errorf("status does not say that the disk is full:\n%s", out)
 	}
-	f.do("stop", "t/loud") // people are served, too
+	f.do("stop", "t/loud") // commands work too
 	f.do("start", "t/loud")
 	if got := currentNode(t, c, "t/steady"); got.PID != steady.PID || got.State != "running" {
 		t.Errorf("steady: %+v, before: %+v", got, steady)
@@ -235,8 +235,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// A daemon that dies on a full disk has a successor, which takes over and
-// starts nothing twice.
+// A daemon that dies on a full disk has a successor, which adopts the agents and starts nothing
+// twice.
 func TestDiskFullAndKilled(t *testing.T) {
 	t.Parallel()
 	f := mountedFleet(t, "8m", "[supervision]\npersist = true\n\n",
@@ -245,7 +245,7 @@ func TestDiskFullAndKilled(t *testing.T) {
 	f.do("up", "-d")
 	c := f.client()
 	steady := currentNode(t, c, "t/steady")
-	f.awaitLogged("t/crasher", 1) // what this daemon never writes down the next one cannot count
+	f.awaitLogged("t/crasher", 1) // the next daemon can count only what this one has written
 	room := fillDisk(t, f.dir)
 	for range 3 {
 		f.crashAgent(c, "t/crasher")
@@ -258,7 +258,7 @@ func TestDiskFullAndKilled(t *testing.T) {
 	if got := currentNode(t, c, "t/crasher"); got.Incarnation != 4 || got.State != "running" {
 		t.Errorf("crasher: %+v", got)
 	}
-	if n := currentNode(t, c, "t/crasher"); n.Restarts != 3 || n.InWindow != 4 { // a kill gives no fresh budget
+	if n := currentNode(t, c, "t/crasher"); n.Restarts != 3 || n.InWindow != 4 { // a kill does not reset the limit
 		t.Errorf("the restarts that could not be written are not counted: %+v", n)
 	}
 	f.crashAgent(c, "t/crasher")
@@ -270,7 +270,7 @@ func TestDiskFullAndKilled(t *testing.T) {
 	if told["events.dropped t/crasher 3"] != 1 {
 		t.Errorf("no word of what is not in the log: %v", told)
 	}
-	for n := uint64(4); n <= last.Incarnation; n++ { // who knew of those before was killed
+	for n := uint64(4); n <= last.Incarnation; n++ { // the daemon that knew the earlier ones was killed
 		if got := told[fmt.Sprintf("agent.started t/crasher %d", n)]; got != 1 {
 			t.Errorf("the start of %d was told %d times: %v", n, got, told)
 		}
@@ -280,7 +280,7 @@ func TestDiskFullAndKilled(t *testing.T) {
 	}
 }
 
-// setImmutable makes files that root cannot write either, even if they are open.
+// setImmutable makes files that even root cannot write, although they are open.
 func setImmutable(t *testing.T, on bool, files ...string) {
 	t.Helper()
 	const flag = 0x10 // FS_IMMUTABLE_FL
@@ -317,8 +317,8 @@ func TestStoreReadOnly(t *testing.T) {
 	f.do("up", "-d")
 	c := f.client()
 	steady := currentNode(t, c, "t/steady")
-	// Not state.db-shm: it is mapped into memory, and the kernel ends who writes
-	// into the mapping of an immutable file.
+	// Not state.db-shm: it is mapped into memory, and the kernel kills a process that writes into
+	// the mapping of an immutable file.
 	files := []string{".coppice/state.db", ".coppice/state.db-wal"}
 	for i := range files {
 		files[i] = filepath.Join(f.dir, files[i])
@@ -355,8 +355,8 @@ func TestStoreReadOnly(t *testing.T) {
 	}
 }
 
-// A clock that was set back an hour while no daemon ran keeps no agent waiting
-// for an hour: what the last one has left is as if it came from the future.
+// A clock set back by an hour while no daemon runs delays no agent by an hour, although the stored
+// times are in the future.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t,
@@ -409,10 +409,10 @@ func TestClockSetBack(t *testing.T) {
 		t.Errorf("lives: %+v, before %+v", n, lives)
 	}
 	f.crashAgent(c, "t/lives")
-	f.history() // in order of their numbers, whatever their times say
+	f.history() // ordered by number, whatever their times
 }
 
-// The socket comes back within seconds, with the same daemon behind it.
+// A removed socket comes back within seconds, with the same daemon.
 func TestDaemonSocketDeleted(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", `exec sleep 1000`))
@@ -436,7 +436,7 @@ func TestDaemonSocketDeleted(t *testing.T) {
 	})
 }
 
-// A state directory that is removed under a running fleet loses logs, and nothing else.
+// Removing the state directory under a running fleet loses logs, and nothing else.
 func TestStateDirectoryRemoved(t *testing.T) {
 	t.Parallel()
 	for name, removed := range map[string]string{
@@ -457,14 +457,14 @@ func TestStateDirectoryRemoved(t *testing.T) {
 				}
 				dir = found[0]
 			}
-			if err := os.RemoveAll(dir); err != nil { // the shim may be making it again already
+			if err := os.RemoveAll(dir); err != nil { // the shim may be recreating it already
 				t.Log(err)
 			}
 			f.crashAgent(c, "t/crasher")
 			if out, err := f.try("up", "-d"); err != nil || !strings.Contains(out, "is already up, process ") {
 				t.Errorf("a second daemon: %v: %s", err, out)
 			}
-			// It is made again, with the log, while the agent lives.
+			// It is recreated with the log while the agent runs.
 			eventually(t, "output", func() bool {
 				out, err := f.try("logs", "-n", "5", "t/a")
 				return err == nil && strings.Contains(out, "1007")
@@ -483,7 +483,7 @@ func TestStateDirectoryRemoved(t *testing.T) {
 				})
 			}
 			last, _ := f.history()
-			// The next daemon finds it, and all that was known.
+			// The next daemon finds the agent and its state.
 			f.crash()
 			f.do("up", "-d")
 			if told, _ := f.history(); told["agent.started t/a 1"] != 1 || told["slot.restored t/a 1"] != last["slot.restored t/a 1"] {
@@ -507,7 +507,7 @@ func TestSlotsRemovedWithoutDaemon(t *testing.T) {
 			c := f.client()
 			a, b := currentNode(t, c, "t/a"), currentNode(t, c, "t/b")
 			f.crash()
-			eventually(t, "the removal", func() bool { // the shims look after their slots when a daemon has gone
+			eventually(t, "the removal", func() bool { // shims check their slots when a daemon has gone
 				return os.RemoveAll(filepath.Join(f.dir, ".coppice", removed)) == nil
 			})
 			f.do("up", "-d")
@@ -524,7 +524,7 @@ func TestSlotsRemovedWithoutDaemon(t *testing.T) {
 	}
 }
 
-// What a killed machine leaves of the files of a slot is dealt with.
+// A daemon copes with slot files that a power loss has damaged.
 func TestSlotFilesDamaged(t *testing.T) {
 	t.Parallel()
 	half := func(b []byte) []byte { return b[:len(b)/2] }

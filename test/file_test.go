@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/status/statustest"
 )
 
-// The project is named by its file or its directory, behind or in front of the command.
+// The project is named by its file or directory, before or after the command.
 func TestFileFlag(t *testing.T) {
 	t.Parallel()
 	f := statustest.Sample()
@@ -37,7 +37,7 @@ func TestFileFlag(t *testing.T) {
 	stop()
 	r.wantExit(69)
 
-	// A directory is that one, and none above it.
+	// A directory means itself, not one above it.
 	within := filepath.Join(dir, "within")
 	if err := os.Mkdir(within, 0o700); err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestFileFlag(t *testing.T) {
 	if _, errs := coppice(t, nowhere, 78, "ps", "-f", within); !strings.Contains(errs, "no coppice.toml in "+within) {
 		t.Error(errs)
 	}
-	coppice(t, within, 0, "ps") // which is looked for, above
+	coppice(t, within, 0, "ps") // found in a directory above
 	if _, out := coppice(t, nowhere, 78, "-f", dir, "validate"); !strings.Contains(out, file+":1:1: nothing to run") {
 		t.Error(out)
 	}
@@ -54,7 +54,7 @@ func TestFileFlag(t *testing.T) {
 	}
 }
 
-// The commands for Sage programs name the one that a fleet has instead.
+// In a fleet, the commands for Sage programs name their counterparts.
 func TestCheckOfFleet(t *testing.T) {
 	t.Parallel()
 	dir := project(t, agentTOML("a", "exec sleep 1000"))
@@ -68,7 +68,7 @@ func TestCheckOfFleet(t *testing.T) {
 	}
 }
 
-// validation is what validate --json prints.
+// validation is the output of validate --json.
 type validation struct {
 	Valid                 bool
 	Agents, Pools, Orders int

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// replaceFile writes a file of a fleet at once: no reader sees half of it.
+// replaceFile replaces a file of a fleet atomically.
 func (f *fleet) replaceFile(name, text string) {
 	f.t.Helper()
 	file := filepath.Join(f.dir, name)
@@ -27,8 +27,8 @@ func (f *fleet) replaceFile(name, text string) {
 	}
 }
 
-// Files that are included are watched, those that appear, too; a directory of
-// them that goes away and comes back, as well.
+// Included files are watched, also new ones, and also if their directory is removed and created
+// again.
 func TestLiveReloadOfIncludes(t *testing.T) {
 	t.Parallel()
 	sleeper := func(name, more string) string {
@@ -67,7 +67,7 @@ func TestLiveReloadOfIncludes(t *testing.T) {
 	}
 }
 
-// The example of a city runs, and says what of it does not.
+// The example city runs, and reports its unsupported settings.
 func TestCity(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -81,7 +81,7 @@ func TestCity(t *testing.T) {
 	if out := f.do("up", "-d"); !strings.Contains(out, "orchard-city is up") || !strings.Contains(out, "city.toml:24:2: beads is not supported: ") {
 		t.Errorf("up -d says %s", out)
 	}
-	f.awaitAfter(event.AgentStarted, "orchard--picker-2", func() {}) // as many as there are trees
+	f.awaitAfter(event.AgentStarted, "orchard--picker-2", func() {}) // as many as trees
 	for path, want := range map[string]string{
 		"mayor":                             "holds office in autumn",
 		"clerk":                             "clerk writes, in winter: --book the big one",
@@ -106,9 +106,8 @@ func TestCity(t *testing.T) {
 	f.awaitState("orchard-city/owl", "running")
 }
 
-// A city of packs runs: agents of the city and of a rig, each in a directory of
-// its own that need not exist; a pool has as many instances as there are tasks,
-// those of an order of a pack among them.
+// A city of packs runs. Agents of the city and of a rig have directories that need not exist. A
+// pool has as many instances as tasks, including those of an order of a pack.
 func TestCityOfPacks(t *testing.T) {
 	t.Parallel()
 	archive, err := txtar.ParseFile("../internal/config/gascity/testdata/cities/town.txtar")
@@ -145,7 +144,7 @@ func TestCityOfPacks(t *testing.T) {
 	f.awaitState("orchard/hill--owl", "running")
 }
 
-// awaitIn waits until an agent works in a directory of the fleet.
+// awaitIn waits until an agent runs in a directory of the fleet.
 func (f *fleet) awaitIn(path, dir string) {
 	f.t.Helper()
 	eventually(f.t, path+" is in "+dir, func() bool {

@@ -18,7 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/usage"
 )
 
-// A run answers to the same commands as a daemon.
+// A run answers the same commands as a daemon.
 func TestRunAnswers(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", polite), agentTOML("b", `echo "up $$"; read x < go; echo last words; exit 3`, `restart = "never"`),
@@ -36,7 +36,7 @@ func TestRunAnswers(t *testing.T) {
 	if out := f.do("logs", "b"); !strings.HasPrefix(out, "up ") {
 		t.Errorf("logs: %q", out)
 	}
-	// A line that has no end yet can be seen, until it has one.
+	// An unfinished line is visible until it is complete.
 	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	for text, err := range output.Unfinished(ctx, f.client(), "bar") {
@@ -73,7 +73,7 @@ func TestRunAnswers(t *testing.T) {
 	}
 }
 
-// One controller for each project, whichever it is.
+// A project has one controller, a run or a daemon.
 func TestOneController(t *testing.T) {
 	t.Parallel()
 	for first, second := range map[string]string{"run": "up", "up": "run"} {
@@ -93,8 +93,8 @@ func TestOneController(t *testing.T) {
 	}
 }
 
-// A run is one life of the tree: numbers, limits and stops start over, only
-// the logs go on. Nothing else is left of it.
+// A run starts with fresh numbers, limits and stops; only the logs continue. It leaves nothing
+// else.
 func TestRunBeginsAfresh(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t,
@@ -129,7 +129,7 @@ func TestRunBeginsAfresh(t *testing.T) {
 			t.Errorf("left behind: %q", left)
 		}
 	}
-	// To a daemon after that, what a limit held is as new; numbers go on.
+	// A later daemon starts with fresh limits, and numbers continue.
 	f.up()
 	if n := f.awaitState("t/fails", "given_up"); n.Incarnation != 6 {
 		t.Errorf("%+v", n)
@@ -139,7 +139,7 @@ func TestRunBeginsAfresh(t *testing.T) {
 	}
 }
 
-// A directory that nothing can be kept in is named, with what to do.
+// A directory that cannot hold state is reported, with a remedy.
 func TestUnusableDirectory(t *testing.T) {
 	t.Parallel()
 	dir := project(t, agentTOML("a", sleeper))
@@ -154,8 +154,8 @@ func TestUnusableDirectory(t *testing.T) {
 	}
 }
 
-// All that an agent writes is shown once, in order, also its last lines and
-// also when it is faster than its reader.
+// All output of an agent is shown once and in order, including its last lines, even if the reader
+// is slower.
 func TestNoLineIsLost(t *testing.T) {
 	t.Parallel()
 	const n = 100_000
@@ -195,7 +195,7 @@ func TestNoLineIsLost(t *testing.T) {
 	}
 }
 
-// What agents in tmux write is shown, too, from the first line to the last.
+// Output of agents in tmux is shown from the first line to the last.
 func TestRunInTmux(t *testing.T) {
 	needTmux(t)
 	t.Parallel()

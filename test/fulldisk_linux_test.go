@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// On a full disk up starts what it can, says so, and is whole when there is room.
+// On a full disk, up starts what it can, reports that, and recovers when there is space.
 func TestUpOnFullDisk(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(f *fleet){

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The night of docs/guides/night.md, with somebody who stands in for claude: what
-// is shown there is written to its files, and the commands are run as they are.
+// The guide docs/guides/night.md works with a stand-in for claude: its files are written and its
+// commands run as shown.
 func TestGuideNight(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -35,7 +35,7 @@ func TestGuideNight(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		// What takes its time in a night need not here.
+		// Shorten what takes long in a real night.
 		write(t, file, strings.NewReplacer(`base = "10s"`, `base = "100ms"`, "sleep 1;", "sleep 0.2;", "[project]\n", "[daemon]\npatrol_interval = \"200ms\"\n\n[project]\n").Replace(b[2]))
 	}
 	if len(commands) != 3 {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// The commands of Sage do the same under the names that they had before, which help
-// does not list.
+// The sage commands also work under their former names, which help does not list.
 func TestOldSageCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// diaryTOML is an agent whose hooks and whose life write down what happens.
+// diaryTOML returns an agent whose hooks and command write what happens to a file.
 func diaryTOML(script string, keys ...string) string {
 	note := func(hook string) string {
 		return fmt.Sprintf(`%s = '''echo "$COPPICE_INCARNATION $COPPICE_HOOK" >> diary'''`, hook)
@@ -35,7 +35,7 @@ func (f *fleet) awaitDiary(want ...string) {
 	}
 }
 
-// The hooks of a life run in one order, in every incarnation.
+// The hooks run in the same order in every incarnation.
 func TestHooks(t *testing.T) {
 	t.Parallel()
 	detectRaces(t)
@@ -60,7 +60,7 @@ read x < crash; exit 7`))
 	}
 }
 
-// Hooks may keep what they want to keep: their token is that of the incarnation.
+// Hooks can set beliefs: their token is that of the incarnation.
 func TestHooksActAsTheirAgent(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", `[ $COPPICE_INCARNATION = 2 ] && exec sleep 1000; exit 1`, `restart = "on-failure"`,
@@ -75,7 +75,7 @@ func TestHooksActAsTheirAgent(t *testing.T) {
 	}
 }
 
-// A hook that fails or does not end fails the start, or nothing.
+// A hook that fails or hangs fails the start, or has no effect, depending on the hook.
 func TestHooksFail(t *testing.T) {
 	t.Parallel()
 	quick := `timeout = "300ms"`
@@ -110,8 +110,7 @@ func TestHooksFail(t *testing.T) {
 	}
 }
 
-// A daemon that is killed while a hook runs leaves no hook behind, and the next
-// one takes the turn.
+// A daemon killed during a hook leaves no hook behind, and the next daemon continues.
 func TestHooksOfKilledDaemon(t *testing.T) {
 	t.Parallel()
 	dir := project(t)
@@ -131,7 +130,7 @@ func TestHooksOfKilledDaemon(t *testing.T) {
 	f.do("up", "-d")
 	f.awaitState("t/a", "running")
 	f.awaitDiary("main", "start", "start")
-	// What has been recorded is not done again.
+	// Recorded hooks do not run again.
 	f.crash()
 	f.do("up", "-d")
 	f.awaitState("t/a", "running")

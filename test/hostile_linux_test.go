@@ -26,7 +26,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// sockets are all that a fleet listens on, by their names below its state.
+// sockets returns all sockets of a fleet, by their names below its state.
 func (f *fleet) sockets() (all []string) {
 	f.t.Helper()
 	filepath.WalkDir(filepath.Join(f.dir, ".coppice"), func(path string, d fs.DirEntry, err error) error {
@@ -38,7 +38,7 @@ func (f *fleet) sockets() (all []string) {
 	return all
 }
 
-// connect reaches a socket whose path may be longer than an address.
+// connect connects to a socket, even if its path is too long for an address.
 func connect(t *testing.T, path string) (net.Conn, error) {
 	t.Helper()
 	dir, err := os.Open(filepath.Dir(path))
@@ -54,7 +54,7 @@ func connect(t *testing.T, path string) (net.Conn, error) {
 	return c, err
 }
 
-// rss is the resident memory of a process in KiB.
+// rss returns the resident memory of a process in KiB.
 func rss(t *testing.T, pid int) int {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -69,7 +69,7 @@ func rss(t *testing.T, pid int) int {
 	return kB
 }
 
-// Whatever comes in through any socket of a fleet, it goes on.
+// No input on any socket stops a fleet.
 func TestGarbageOnAllSockets(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t,
@@ -96,7 +96,7 @@ func TestGarbageOnAllSockets(t *testing.T) {
 			if err != nil {
 				t.Fatalf("before %.20q: %v", send, err)
 			}
-			io.WriteString(c, send) // may fail: it is hung up on
+			io.WriteString(c, send) // may fail: the server closes the connection
 			c.(*net.UnixConn).CloseWrite()
 			c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
 			io.Copy(io.Discard, c)
@@ -138,7 +138,7 @@ func (f *fleet) nodes() (nodes []status.Node) {
 	return nodes
 }
 
-// parent is that of a process: of an agent, its shim.
+// parent returns the parent of a process; that of an agent is its shim.
 func parent(t *testing.T, pid int) int {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -152,7 +152,7 @@ func parent(t *testing.T, pid int) int {
 	return ppid
 }
 
-// Callers that say nothing, however many, take nothing away that the fleet needs.
+// Silent connections, however many, do not use up what the fleet needs.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", `exec sleep 1001`, quick, "max_restarts = 100"))
@@ -183,7 +183,7 @@ func TestIdleConnections(t *testing.T) {
 	if fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", daemon)); err != nil || len(fds) > 120 {
 		t.Errorf("the daemon has %d of 160 descriptors, %v", len(fds), err)
 	}
-	for range 3 { // another shim is started, which takes descriptors
+	for range 3 { // start another shim, which needs descriptors
 		killAndWait(t, parent(t, agent.PID))
 		eventually(t, "the successor", func() bool {
 			for _, p := range processesIn(t, f.dir) {
@@ -204,7 +204,7 @@ func TestIdleConnections(t *testing.T) {
 	}
 }
 
-// Those who wait get their turn although idle ones do not leave by themselves.
+// Waiting callers are served although idle connections stay open.
 func TestIdleConnectionsAreEnded(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", `exec sleep 1000`))
@@ -225,7 +225,7 @@ func TestIdleConnectionsAreEnded(t *testing.T) {
 	}
 }
 
-// hostile is what an agent may print.
+// hostile is hostile output of an agent.
 const hostile = `printf 'a\033[2J\033]0;title\007\033[31mred\n\233\063\061mC1 \302\233\063\061m\n\342\200\256reversed\n\000\001\010\010back\rover\n\377\376bad\n\033P+q544e\033\\ \033[6n\033]52;c;ZWNobwo=\007clip\n'`
 
 // Control sequences of agents do not reach the terminal of a viewer, except with attach.
@@ -235,9 +235,9 @@ func TestHostileFleetOutput(t *testing.T) {
 		agentTOML("a", hostile+`; echo mark; exec sleep 1000`),
 		agentTOML("ends", hostile+`; exit 3`, `restart = "on-failure"`, `max_restarts = 1`, `on_limit = "give_up"`, quick),
 		agentTOML("unready", hostile+`; exec sleep 1000`, `ready = { log = "never", timeout = "200ms" }`, `max_restarts = 1`, `on_limit = "give_up"`, quick))
-	events := launch(t, f.dir, "up") // in the foreground it prints what happens
+	events := launch(t, f.dir, "up") // in the foreground it prints events
 	events.out.awaitText(t, "up, process")
-	events.out.awaitText(t, "started, 0 agents taken over") // from its first event on
+	events.out.awaitText(t, "started, 0 agents taken over") // from the first event
 	c := f.client()
 	for _, path := range []string{"t/ends", "t/unready"} {
 		eventually(t, path, func() bool { return currentNode(t, c, path).State == "given_up" })
@@ -290,7 +290,7 @@ func TestHostileFleetOutput(t *testing.T) {
 	})
 }
 
-// harmless: nothing of a text acts upon a terminal.
+// checkHarmless checks that no part of a text acts on a terminal.
 func checkHarmless(t *testing.T, what, text string) {
 	t.Helper()
 	if !utf8.ValidString(text) {
@@ -305,7 +305,7 @@ func checkHarmless(t *testing.T, what, text string) {
 	}
 }
 
-// No name of an agent leads out of the project.
+// No agent name leads out of the project.
 func TestHostileAgentNames(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
@@ -330,7 +330,7 @@ func TestHostileAgentNames(t *testing.T) {
 			t.Errorf("%q: there are %v and %v", name, found, inside)
 		}
 	}
-	// Strange ones that are names have slots of their own, in their place.
+	// Strange but valid names have slots of their own, in the right place.
 	names := []string{"ünï→日本", "a b", "a%2fb", "$(touch x)", "a;b", "~", "a*", `\"`, "CON", "A", "a", "con.", "%", "..a"}
 	var toml []string
 	for _, name := range names {
@@ -357,8 +357,8 @@ func TestHostileAgentNames(t *testing.T) {
 	}
 }
 
-// Of two daemons that are started at once one wins, and the other says who,
-// whether the one before has ended in order or was killed.
+// Of two daemons started at once one wins, and the other names it, whether the previous one was
+// killed or not.
 func TestTwoDaemons(t *testing.T) {
 	t.Parallel()
 	rounds := 100
@@ -405,7 +405,7 @@ func TestTwoDaemons(t *testing.T) {
 	}
 }
 
-// Another user gets nowhere, even where the modes of files would let them.
+// Another user gets no access, even if file modes would allow it.
 func TestOtherUser(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -455,7 +455,7 @@ func TestOtherUser(t *testing.T) {
 	}
 }
 
-// TestAskAsOtherUser is the other user of TestOtherUser, and does nothing otherwise.
+// TestAskAsOtherUser runs as the other user of TestOtherUser; it does nothing otherwise.
 func TestAskAsOtherUser(t *testing.T) {
 	sockets := os.Getenv("CLI_TEST_SOCKETS")
 	if sockets == "" {

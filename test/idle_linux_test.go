@@ -12,12 +12,12 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// idlerTOML is an agent that does nothing.
+// idlerTOML returns an agent that does nothing.
 func idlerTOML(name string, keys ...string) string {
 	return agentTOML(name, "echo up; exec sleep 1000", append([]string{`idle_timeout = "300ms"`}, keys...)...)
 }
 
-// Who neither reads nor writes is killed and restarted, and its limit counts that.
+// An agent that neither reads nor writes is killed and restarted, and that counts for its limit.
 func TestIdleKilled(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, idlerTOML("a", "max_restarts = 3", `restart_window = "1h"`),
@@ -37,8 +37,7 @@ func TestIdleKilled(t *testing.T) {
 	}
 }
 
-// A person that an agent waits for may take any time. What it does after the
-// answer counts from then on.
+// Waiting for a person is not idling. Idle time counts from the answer.
 func TestIdleWaitingForPerson(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, idlerTOML("clock", "max_restarts = 4", `restart_window = "1h"`),
@@ -56,7 +55,7 @@ func TestIdleWaitingForPerson(t *testing.T) {
 	}
 }
 
-// For how long an agent is idle does not begin again with a new daemon.
+// Idle time continues across daemons.
 func TestIdleOutlivesDaemon(t *testing.T) {
 	t.Parallel()
 	for _, runtime := range []string{"proc", "tmux"} {
@@ -91,7 +90,7 @@ func TestIdleOutlivesDaemon(t *testing.T) {
 	}
 }
 
-// A time that is changed in the file holds for who lives.
+// A changed idle time applies to running agents.
 func TestIdleTimeoutChanged(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", "echo up; exec sleep 1000", `restart = "temporary"`))

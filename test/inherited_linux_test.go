@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Neither a daemon in the background nor its agents keep what the shell that has started
-// it had open, such as the lock of flock(1) or the pipe of a script that waits for its end.
+// A background daemon and its agents do not keep descriptors of the shell open, such as the lock of
+// flock(1) or a pipe of a script.
 func TestUpLeavesDescriptors(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", sleeper))

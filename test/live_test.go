@@ -17,15 +17,15 @@ import (
 	"golang.org/x/term"
 )
 
-// screen is a terminal that somebody looks at: a pane of a tmux of its own.
+// screen is a terminal: a pane of its own tmux server.
 type screen struct {
 	t      *testing.T
 	dir    string
 	socket string
 }
 
-// newScreen runs a shell command in dir on a terminal. Afterwards the files
-// rc, before and after in dir have its exit code and what stty -a said.
+// newScreen runs a shell command in dir on a terminal. Afterwards the files rc, before and after in
+// dir have its exit code and the output of stty -a.
 func newScreen(t *testing.T, dir string, columns, rows int, command string) *screen {
 	t.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {
@@ -49,7 +49,7 @@ func newScreen(t *testing.T, dir string, columns, rows int, command string) *scr
 	})
 	s.tmux("start-server", ";", "set", "-g", "status", "off", ";", "set", "-g", "remain-on-exit", "on", ";",
 		"new-session", "-d", "-x", fmt.Sprint(columns), "-y", fmt.Sprint(rows), "-c", dir,
-		// A Ctrl-C that comes too late must not end the screen.
+		// A late Ctrl-C must not end the screen.
 		"trap : INT; stty -a > before; "+command+"; rc=$?; trap '' INT; stty -a > after; echo $rc > rc.new; mv rc.new rc; exec cat")
 	return s
 }
@@ -67,7 +67,7 @@ func (s *screen) tmux(args ...string) string {
 
 func (s *screen) text() string { return strings.TrimRight(s.tmux("capture-pane", "-p"), "\n") + "\n" }
 
-// await looks at the screen until it matches. tmux has nothing to wait for.
+// await polls the screen until it matches, because tmux has no way to wait.
 func (s *screen) await(pattern string) string {
 	s.t.Helper()
 	re := regexp.MustCompile("(?m)" + pattern)
@@ -82,7 +82,7 @@ func (s *screen) await(pattern string) string {
 	}
 }
 
-// wantEnd waits for the end of the command; the terminal must be as it was.
+// wantEnd waits for the end of the command, and checks that the terminal is as before.
 func (s *screen) wantEnd(code int) string {
 	s.t.Helper()
 	for end := time.Now().Add(waitTimeout); ; time.Sleep(20 * time.Millisecond) {
@@ -143,7 +143,7 @@ func TestLiveView(t *testing.T) {
 			t.Errorf("no %s on the screen:\n%s", want, text)
 		}
 	}
-	// The time of the next try counts down.
+	// The time until the next start counts down.
 	left := regexp.MustCompile(`in (\d\.\d)s`)
 	if was := left.FindStringSubmatch(text); was != nil {
 		s.await(fmt.Sprintf(`in ([0-%c]\.\d)s`, was[1][0]-1))
@@ -203,8 +203,8 @@ func TestLiveViewSecondCtrlCKills(t *testing.T) {
 	t.Parallel()
 	dir := project(t, agentTOML("a", stubborn, `shutdown = { grace = "10m" }`), agentTOML("bar", `printf '1%%\r2%%'; exec sleep 1000`))
 	s := newScreen(t, dir, 80, 24, "coppice run")
-	s.await(`^t/a \| up(?s:.*)^t/bar \| 2%$`) // also before the line has an end
-	s.tmux("send-keys", "q", "C-c")           // the question is no obstacle
+	s.await(`^t/a \| up(?s:.*)^t/bar \| 2%$`) // also an unfinished line
+	s.tmux("send-keys", "q", "C-c")           // the question does not prevent this
 	s.await(`^stopping; Ctrl-C again kills$`)
 	s.await(`^├─ a +stopping`)
 	for end := time.Now().Add(waitTimeout); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
@@ -243,7 +243,7 @@ func TestMoreAgentsThanLines(t *testing.T) {
 	s := newScreen(t, dir, 80, 24, "coppice run")
 	s.await(`^t \* started$`)
 	text := s.await(`^├─ a000 +running(?s:.*)^└─ broken +restarting `)
-	// What is wrong is seen, however long the list.
+	// Problems are visible however long the list is.
 	for _, want := range []string{`^└─ broken +restarting .* in [34]m`, `^… and \d+ more$`, `^q stop  Ctrl-C`} {
 		if !regexp.MustCompile("(?m)" + want).MatchString(text) {
 			t.Errorf("no %s on the screen:\n%s", want, text)
@@ -289,7 +289,7 @@ func TestColours(t *testing.T) {
 	}
 }
 
-// The modes of a terminal are restored, and its loss ends the fleet.
+// Terminal modes are restored, and a lost terminal ends the fleet.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"signal", "key", "hang-up", "kill"} {
@@ -364,7 +364,7 @@ func TestTerminal(t *testing.T) {
 			slave.Close()
 			master.Close()
 			<-shown
-			if how == "kill" { // the agents go on
+			if how == "kill" { // the agents keep running
 				launch(t, dir, "down").wantExit(0)
 			}
 		})

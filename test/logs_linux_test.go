@@ -11,9 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/output"
 )
 
-// Several agents and a whole supervisor are followed as one: over restarts of an
-// agent, rotations of its log and the death of the daemon each line is printed
-// exactly once. Afterwards the same is there to be read, with a daemon and without.
+// logs -f follows several agents and a supervisor. Across restarts, log rotation and a crash of the
+// daemon, each line appears once. Later, logs shows the same, with and without a daemon.
 func TestLogsOfAFleet(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t,

@@ -20,8 +20,8 @@ x = { type = "int", persistent = true }
 
 func (f *fleet) state(name string) string { return filepath.Join(f.dir, ".coppice", name) }
 
-// A store that was emptied or removed while no daemon ran is not replaced by a new one
-// in silence: up refuses, and says what can be done.
+// A store emptied or removed while no daemon ran is not silently replaced: up refuses, and explains
+// the options.
 func TestLostStoreRefused(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(db string) error{
@@ -82,7 +82,7 @@ func (f *fleet) lastEvent() event.Event {
 	return all[0]
 }
 
-// Without the log of a daemon that was killed, changes are missing, or none were in it.
+// Without the journal of a killed daemon, changes may be missing.
 func TestLostLogRefused(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", sleeper)+remembers)
@@ -103,7 +103,7 @@ func TestLostLogRefused(t *testing.T) {
 	}
 }
 
-// What is acknowledged after the file was emptied is there for the next daemon.
+// Changes acknowledged after the file was emptied are there for the next daemon.
 func TestStoreEmptiedLive(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", sleeper)+remembers)
@@ -131,7 +131,7 @@ func TestStoreEmptiedLive(t *testing.T) {
 	}
 }
 
-// Where nothing is left that tells what was there, the slots do.
+// If nothing else is left, the slots show that there was state.
 func TestStoreRemovedWithMark(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", sleeper)+remembers)
@@ -155,7 +155,7 @@ func TestStoreRemovedWithMark(t *testing.T) {
 	}
 }
 
-// A record that the disk has changed costs only itself, and is named everywhere.
+// A record that the disk has corrupted affects only itself, and is reported everywhere.
 func TestDamagedRecord(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", sleeper)+remembers)
@@ -201,7 +201,7 @@ func TestDamagedRecord(t *testing.T) {
 	}
 }
 
-// What is quoted from a damaged or a stranger's store does not act on the terminal.
+// Text quoted from a damaged or foreign store does not act on the terminal.
 func TestDamagedStoreQuotedPlainly(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", sleeper))

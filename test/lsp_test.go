@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The language client of VS Code, which shares nothing with ours.
+// The VS Code language client, which shares no code with ours, works.
 func TestLSPWithEditorClient(t *testing.T) {
 	t.Parallel()
 	modules, script := nodeClient(t, "lspclient")

@@ -66,8 +66,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// systemdService is a service that knows nothing of coppice: what it says and when is
-// up to a library that was written for systemd.
+// systemdService is a service that uses only a library for systemd and knows nothing of coppice.
 func systemdService() {
 	period, err := sd.SdWatchdogEnabled(true)
 	if err != nil || period == 0 {
@@ -84,19 +83,20 @@ func systemdService() {
 type checkedMain struct{ *testing.M }
 
 func (m checkedMain) Run() int {
-	os.Unsetenv("NO_COLOR") // of the developer
+	os.Unsetenv("NO_COLOR") // the developer may have set it
 	os.Setenv("GORACE", raceOptions)
-	// Under nohup SIGHUP is ignored, and would be by all that is started here.
+	// Under nohup SIGHUP is ignored, and child processes would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
-	// What another user runs by TestOtherUser cannot build anything, and starts no coppice.
+	// The process that TestOtherUser runs as another user cannot build anything, and starts no
+	// coppice.
 	if underRaceDetector() && os.Getenv("CLI_TEST_SOCKETS") == "" {
 		return m.runDetecting()
 	}
 	return m.run()
 }
 
-// runDetecting runs the tests with and without the race detector in what they start, and
-// fails if any process has found a race, even one whose output nothing reads.
+// runDetecting runs the tests with race detectors in child processes. It fails if any process
+// reports a race, even if nothing reads its output.
 func (m checkedMain) runDetecting() (code int) {
 	dir, err := os.MkdirTemp("", "coppice-test")
 	if err == nil {
@@ -128,19 +128,19 @@ func (m checkedMain) run() int {
 	return code
 }
 
-// waitTimeout bounds every wait of these tests; only a failure takes that long.
+// waitTimeout bounds every wait of these tests; only failures take that long.
 const waitTimeout = 2 * time.Minute
 
-// agentTOML is an agent that runs a shell script.
+// agentTOML returns an agent that runs a shell script.
 func agentTOML(name, script string, keys ...string) string {
 	if !strings.Contains(strings.Join(keys, "\n"), "backoff") {
-		keys = append([]string{`backoff = "none"`}, keys...) // or most tests would wait
+		keys = append([]string{`backoff = "none"`}, keys...) // most tests must not wait
 	}
 	return fmt.Sprintf("[[agent]]\nname = %q\ncommand = [\"/bin/sh\", \"-c\", '''\n%s\n''']\n%s\n\n", name, script, strings.Join(keys, "\n"))
 }
 
-// project makes a directory with a coppice.toml whose project is called "t".
-// No process may work in it when the test ends.
+// project makes a directory with a coppice.toml of a project called "t". When the test ends, no
+// process may run in it.
 func project(t *testing.T, toml ...string) (dir string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -156,7 +156,7 @@ func projectIn(t *testing.T, dir string, toml ...string) {
 	t.Cleanup(func() {
 		for _, p := range processesIn(t, dir) {
 			if !t.Failed() {
-				p.awaitEnd(t) // what was killed takes a moment to go
+				p.awaitEnd(t) // killed processes take a moment to end
 			}
 			p.kill()
 		}
@@ -171,7 +171,7 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// fifo makes a named pipe that an agent can wait at, and returns what lets it go on.
+// fifo makes a named pipe for an agent to wait on, and returns a function that releases it.
 func fifo(t *testing.T, dir, name string) (release func()) {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -180,7 +180,7 @@ func fifo(t *testing.T, dir, name string) (release func()) {
 	}
 	return func() {
 		t.Helper()
-		// Not blocking in open: a test whose agent is gone must not hang.
+		// O_RDWR does not block: a test whose agent is gone must not hang.
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -190,7 +190,7 @@ func fifo(t *testing.T, dir, name string) (release func()) {
 	}
 }
 
-// outputBuffer collects what a command writes, and lets a test wait for it.
+// outputBuffer collects output, and lets a test wait for it.
 type outputBuffer struct {
 	mu     sync.Mutex
 	change chan struct{} // closed and replaced with each write
@@ -213,13 +213,13 @@ func (f *outputBuffer) String() string {
 	return f.buf.String()
 }
 
-// lines are those that are complete.
+// lines returns the complete lines.
 func (f *outputBuffer) lines() []string {
 	all := strings.Split(f.String(), "\n")
 	return all[:len(all)-1]
 }
 
-// await waits until done likes what there is.
+// await waits until done reports true; it is called after each write.
 func (f *outputBuffer) await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	late := time.After(waitTimeout)
@@ -243,7 +243,7 @@ func (f *outputBuffer) awaitText(t *testing.T, text string) {
 	f.await(t, fmt.Sprintf("%q", text), func() bool { return strings.Contains(f.String(), text) })
 }
 
-// childProcess is a coppice that was started by a test.
+// childProcess is a process that a test has started.
 type childProcess struct {
 	*exec.Cmd
 	t        *testing.T
@@ -368,8 +368,8 @@ func (r *childProcess) awaitReport(what, message string) report {
 	return found
 }
 
-// nodeClient finds a client of tools/NAME that runs in node, and what was
-// installed for it by make deps. In CI it must be there.
+// nodeClient finds a client in tools/NAME that runs in Node.js, and its modules, which make deps
+// installs. In CI they are required.
 func nodeClient(t *testing.T, name string) (modules, script string) {
 	t.Helper()
 	modules, err := filepath.Abs(filepath.Join(root, ".cache", name))

@@ -19,7 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// toolUse is a call of a tool by a client, and what is in the answer.
+// toolUse is a call of a tool, and text expected in the answer.
 type toolUse struct {
 	Tool      string         `json:"tool"`
 	Arguments map[string]any `json:"arguments"`
@@ -27,7 +27,7 @@ type toolUse struct {
 	fails     bool
 }
 
-// everyTool uses each tool once.
+// everyTool returns one call of each tool.
 func everyTool() []toolUse {
 	return []toolUse{
 		{Tool: "ready", want: "noted"},
@@ -55,7 +55,7 @@ func everyTool() []toolUse {
 	}
 }
 
-// mcpClient is a client of coppice mcp, as an agent has it.
+// mcpClient is a client of coppice mcp in the environment of an agent.
 type mcpClient struct {
 	*sdk.ClientSession
 	t      *testing.T
@@ -101,7 +101,7 @@ func said(r *sdk.CallToolResult) string {
 	return strings.Join(all, "\n")
 }
 
-// names are those of all tools.
+// names returns the names of all tools.
 func (c *mcpClient) names() (names []string) {
 	c.t.Helper()
 	for tool, err := range c.Tools(c.ctx, nil) {
@@ -122,7 +122,7 @@ func toolsOf(uses []toolUse) (names []string) {
 	return slices.Compact(names)
 }
 
-// mcpFleet is a fleet for everyTool: of a, who uses the tools, and of b.
+// mcpFleet returns a fleet for everyTool: a uses the tools, and b receives.
 func mcpFleet(t *testing.T) *fleet {
 	t.Helper()
 	f := newFleet(t, tokenKeeperTOML("a"), tokenKeeperTOML("b"))
@@ -135,8 +135,7 @@ func mcpFleet(t *testing.T) *fleet {
 	return f
 }
 
-// Every tool does what it says, for a real agent of a real daemon; and none
-// does anything for an incarnation that is over.
+// Every tool works for a real agent and daemon, and none works for an old incarnation.
 func TestMCP(t *testing.T) {
 	t.Parallel()
 	f := mcpFleet(t)
@@ -144,7 +143,7 @@ func TestMCP(t *testing.T) {
 	if got, want := c.names(), toolsOf(everyTool()); !slices.Equal(got, want) {
 		t.Errorf("there are %v, tested are %v", got, want)
 	}
-	// Values stay what they are.
+	// Values are passed unchanged.
 	const exact = `{"n":9007199254740993,"x":1.10,"text":"<&>\u2028é"}`
 	if text, failed := c.use("belief_set", json.RawMessage(`{"values":`+exact+`}`)); failed {
 		t.Error(text)
@@ -154,7 +153,7 @@ func TestMCP(t *testing.T) {
 		t.Errorf("%s became %s", exact, text)
 	}
 
-	// A daemon that is away is waited for.
+	// Calls wait for a daemon.
 	f.crash()
 	waiting := make(chan string, 1)
 	go func() {
@@ -179,19 +178,19 @@ func TestMCP(t *testing.T) {
 		t.Errorf("explain:\n%s", shown)
 	}
 
-	f.environ("a", 2) // it has asked for that
+	f.environ("a", 2) // it has requested this restart
 	for _, u := range everyTool() {
 		if text, failed := c.use(u.Tool, u.Arguments); !failed || !strings.Contains(text, "incarnation 1 of t/a") || !strings.Contains(text, "Stop working") {
 			t.Errorf("%s with a stale token: failed is %v: %s", u.Tool, failed, text)
 		}
 	}
-	// It ends with its input, by itself.
+	// The server ends when its input does.
 	if err := c.Close(); err != nil || c.cmd.ProcessState.ExitCode() != 0 || c.errors.String() != "" {
 		t.Errorf("%v, %v, stderr: %s", err, c.cmd.ProcessState, c.errors)
 	}
 }
 
-// An agent that waits for a person delays no other, outlives the daemon, and gets the answer once.
+// A call that waits for a person delays no other, survives the daemon, and gets the answer once.
 func TestMCPAsk(t *testing.T) {
 	t.Parallel()
 	f := mcpFleet(t)
@@ -220,7 +219,7 @@ func TestMCPAsk(t *testing.T) {
 	if got, want := <-answers, `{"question":"q-1","state":"answered","answer":"yes","by":"`; !strings.HasPrefix(got, want) {
 		t.Errorf("answer %s, want %s", got, want)
 	}
-	// One that is cancelled leaves the question, whose answer comes by mail.
+	// A cancelled call leaves the question open; the answer comes by mail.
 	ctx, cancel := context.WithCancel(c.ctx)
 	go asked(ctx, "And now?")
 	open(2)
@@ -236,7 +235,7 @@ func TestMCPAsk(t *testing.T) {
 	}
 }
 
-// An agent learns that it is to finish, and says that it has.
+// An agent learns that it is being drained, and acknowledges it.
 func TestMCPDrain(t *testing.T) {
 	t.Parallel()
 	f := mcpFleet(t)
@@ -258,7 +257,7 @@ func TestMCPDrain(t *testing.T) {
 	}
 }
 
-// What others have written reaches a model as data, whatever it pretends to be.
+// Text of others reaches a model as data, whatever it pretends to be.
 func TestMCPMailIsData(t *testing.T) {
 	t.Parallel()
 	f := mcpFleet(t)
@@ -283,7 +282,7 @@ func TestMCPMailIsData(t *testing.T) {
 	}
 }
 
-// Where there is no agent the server starts all the same, and each tool says why it does nothing.
+// Outside of an agent the server starts too, and each tool explains why it does nothing.
 func TestMCPOutside(t *testing.T) {
 	t.Parallel()
 	f := &fleet{t: t, dir: t.TempDir()}
@@ -303,7 +302,7 @@ func TestMCPOutside(t *testing.T) {
 	}
 }
 
-// The reference client, which shares nothing with ours, finds the same.
+// The reference client, which shares no code with ours, gets the same results.
 func TestMCPReferenceClient(t *testing.T) {
 	t.Parallel()
 	modules, script := nodeClient(t, "mcpclient")
@@ -351,7 +350,7 @@ func TestMCPReferenceClient(t *testing.T) {
 			t.Errorf("%s: %+v", u.Tool, a)
 		}
 	}
-	// Many at once, and one that is none.
+	// Concurrent calls, and an invalid one.
 	many := slices.Repeat([]toolUse{{"outcome", map[string]any{"kind": "completed"}, "", false}}, 200)
 	many = append(many, toolUse{Tool: "outcome", Arguments: map[string]any{"kind": "deferred"}}, toolUse{Tool: "no_such_tool"})
 	got = play(f.environ("a", 2), many)
@@ -368,8 +367,7 @@ func TestMCPReferenceClient(t *testing.T) {
 	}
 }
 
-// What is printed is what a client needs: with it, as Claude Code expands it,
-// the server works.
+// The printed configuration works in a client that expands it as Claude Code does.
 func TestMCPPrintConfig(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -405,7 +403,7 @@ func TestMCPPrintConfig(t *testing.T) {
 	}
 }
 
-// What docs/mcp.md shows is so.
+// The examples in docs/mcp.md work.
 func TestMCPDocs(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(filepath.Join(root, "docs", "mcp.md"))

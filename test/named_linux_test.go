@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// A node is called by as much of its path as leaves no doubt; who calls it
-// wrong is told what it is called.
+// A node can be named by any unambiguous end of its path; errors list the candidates.
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	sleep := "exec sleep 1000"
@@ -49,8 +48,7 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// What an order runs is part of the project in whatever directory; what is in
-// another project is part of that.
+// A command of an order belongs to its project in any directory, except inside another project.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", "exec sleep 1000"),

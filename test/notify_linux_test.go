@@ -18,7 +18,7 @@ import (
 
 const readyNotify = `ready = { notify = true }`
 
-// failureData is the error of an event, and the rest of its data.
+// failureData returns the error of an event, and the rest of its data.
 func failureData(t *testing.T, e event.Event) (string, map[string]any) {
 	t.Helper()
 	var data map[string]any
@@ -29,7 +29,7 @@ func failureData(t *testing.T, e event.Event) (string, map[string]any) {
 	return text, data
 }
 
-// eachRuntime runs a test for agents of both kinds.
+// eachRuntime runs a test for agents of both runtimes.
 func eachRuntime(t *testing.T, test func(t *testing.T, keys ...string)) {
 	t.Run("proc", func(t *testing.T) {
 		t.Parallel()
@@ -42,8 +42,8 @@ func eachRuntime(t *testing.T, test func(t *testing.T, keys ...string)) {
 	})
 }
 
-// A service that is frozen is replaced, with the reason. (In tmux it cannot be: tmux
-// continues what was stopped.)
+// A frozen service is replaced, with the reason. (In tmux it cannot freeze: tmux continues stopped
+// processes.)
 func TestWatchdogFrozen(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", `exec coppice-test-pulse`, readyNotify, `watchdog = "3s"`))
@@ -77,7 +77,7 @@ func TestWatchdogFrozen(t *testing.T) {
 	}
 }
 
-// awaitStatus waits until an agent that runs says something.
+// awaitStatus waits for a status text of a running agent.
 func (f *fleet) awaitStatus(path, status string) (n status.Node) {
 	f.t.Helper()
 	eventually(f.t, path+" to say "+status, func() bool {
@@ -87,7 +87,7 @@ func (f *fleet) awaitStatus(path, status string) (n status.Node) {
 	return n
 }
 
-// sayer is an agent that says what the test wants.
+// sayer returns an agent that sends the notifications that the test wants.
 func sayer(t *testing.T, dir string) (script string, say func(words ...string)) {
 	t.Helper()
 	words := filepath.Join(dir, "words")
@@ -111,8 +111,8 @@ func sayer(t *testing.T, dir string) (script string, say func(words ...string)) 
 	}
 }
 
-// No agent is failed for what was said while no daemon was there, or one that
-// did not run; the next one knows what was said before.
+// No agent fails for what it did while no daemon ran. The next daemon knows the earlier
+// notifications.
 func TestWatchdogWithoutDaemon(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, keys ...string) {
 		dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -128,7 +128,7 @@ func TestWatchdogWithoutDaemon(t *testing.T) {
 		pulse := f.node("t/b")
 		before := f.awaitStatus("t/a", "before")
 		f.crash()
-		time.Sleep(4 * time.Second) // longer than the watchdog of both
+		time.Sleep(4 * time.Second) // longer than both watchdogs
 		f.do("up", "-d")
 		if n := f.node("t/a"); n.PID != before.PID || n.StatusText != "before" {
 			t.Errorf("after the daemon came back: %+v, before: %+v", n, before)
@@ -136,7 +136,8 @@ func TestWatchdogWithoutDaemon(t *testing.T) {
 		say("WATCHDOG=1\nSTATUS=after")
 		f.awaitStatus("t/a", "after")
 
-		// It is silent now. A daemon that does not run for a while has not heard that.
+		// The agent is silent now, but a daemon that was stopped for a while cannot blame it for
+		// that.
 		pid := f.status().Controller.PID
 		syscall.Kill(pid, syscall.SIGSTOP)
 		time.Sleep(4 * time.Second)
@@ -151,7 +152,7 @@ func TestWatchdogWithoutDaemon(t *testing.T) {
 	})
 }
 
-// What an agent says before its end is told with it.
+// The last status of an agent is reported with its exit.
 func TestAnnouncedEnd(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, keys ...string) {
 		dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -188,7 +189,7 @@ func TestAnnouncedEnd(t *testing.T) {
 	})
 }
 
-// A daemon that was written for systemd is an agent as it is: coppice itself.
+// A service written for systemd is an agent without changes: here coppice itself.
 func TestCoppiceInCoppice(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("inner", `exec coppice up`, `dir = "inner"`, readyNotify, `watchdog = "5s"`, `shutdown = { grace = "20s" }`))
@@ -207,7 +208,7 @@ func TestCoppiceInCoppice(t *testing.T) {
 	}
 	eventually(t, "a sign of life", func() bool { return strings.Contains(fmt.Sprint(f.explain("t/inner").Evidence), "heard of it") })
 
-	// It ends when it is asked to, by somebody else.
+	// It ends when something else stops it.
 	inner.do("down")
 	n := f.awaitNode("t/inner", "comes back", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 2 })
 	if exits := f.events(event.AgentExited, "t/inner"); len(exits) != 1 {
@@ -231,7 +232,7 @@ func TestCoppiceInCoppice(t *testing.T) {
 	if a := inner.awaitState("t/a", "running"); a.PID == 0 {
 		t.Errorf("the inner agent: %+v", a)
 	}
-	f.do("down") // before somebody looks what the inner one has left
+	f.do("down") // before the check for processes of the inner one
 }
 
 func TestSystemdNotifyAgent(t *testing.T) {

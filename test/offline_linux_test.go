@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// offlineFleet is a fleet that has run, and of which there is something to show.
+// offlineFleet returns a fleet that has run and has state to show.
 func offlineFleet(t *testing.T) *fleet {
 	f := newFleet(t,
 		agentTOML("a", `echo hello; exec sleep 1000`),
@@ -38,7 +38,7 @@ func offlineFleet(t *testing.T) *fleet {
 	return f
 }
 
-// readsOffline is what each command that reads shows of it without a daemon.
+// readsOffline lists the output of each reading command without a daemon.
 var readsOffline = map[string]string{
 	"ps": "never", "tree": "silent", "events": "agent.started", "logs a": "hello", "logs held": "held", "logs silent": "",
 	"explain a": "no daemon is running", "task ls": "sweep the yard", "order ls": "nightly", "order show nightly": "0 3 * * *",
@@ -85,8 +85,8 @@ func (f *fleet) checkOffline(fate string) {
 	}
 }
 
-// stateFiles describes the files of the store and the daemon. Those of the slots
-// belong to their shims, which live.
+// stateFiles describes the files of the store and the daemon, without those of slots, whose shims
+// run.
 func (f *fleet) stateFiles() (all string) {
 	f.t.Helper()
 	out, err := exec.Command("find", filepath.Join(f.dir, ".coppice"), "-maxdepth", "1", "-type", "f", "-printf", `%P %s %m %T@\n`).CombinedOutput()
@@ -120,7 +120,7 @@ func (f *fleet) wantStates(want map[string]string) {
 	}
 }
 
-// What a daemon leaves can be read without one, and is not changed by that.
+// The state of a daemon can be read without one, and reading does not change it.
 func TestOffline(t *testing.T) {
 	t.Parallel()
 	f := offlineFleet(t)
@@ -164,8 +164,7 @@ func TestOffline(t *testing.T) {
 	f.wantStates(map[string]string{"t/a": "stopped", "t/silent": "stopped", "t/held": "stopped"})
 }
 
-// What is there can be read where nothing can be written, and without a file that
-// can be used.
+// State can be read on a read-only file system, and with an invalid file.
 func TestOfflineDamage(t *testing.T) {
 	t.Parallel()
 	f := offlineFleet(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 )
 
-// awaitEvent waits for an event of a type about a path, from the beginning on.
+// awaitEvent waits for an event of a type about a path, after a number.
 func (f *fleet) awaitEvent(kind event.Type, path string, after uint64) (found event.Event) {
 	f.t.Helper()
 	if err := f.ask(func(ctx context.Context, c *api.Client) error {
@@ -96,7 +96,7 @@ gate = "manual"
 	f.wantCode(3, "order", "check", "carefull")
 	f.wantCode(2, "order", "check")
 
-	// A task is made for its pool, and the event of that is handed over.
+	// A task is added to its pool, with the event as its text.
 	if out := f.do("order", "run", "triage", "--wait"); !strings.HasPrefix(out, "task t-") {
 		t.Errorf("order run:\n%s", out)
 	}
@@ -108,7 +108,7 @@ gate = "manual"
 		t.Errorf("heard %q, %v", heard, err)
 	}
 
-	// A run goes on without the daemon.
+	// A run continues without the daemon.
 	f.do("order", "run", "long")
 	f.crash()
 	f.do("up", "-d")
@@ -121,7 +121,7 @@ gate = "manual"
 		t.Errorf("order history:\n%s", out)
 	}
 
-	// A change of the file is one of the orders.
+	// A change of the file changes the orders.
 	file := filepath.Join(f.dir, "coppice.toml")
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -158,7 +158,7 @@ gate = "manual"
 	f.wantCode(69, "order", "check", "careful")
 }
 
-// Each command about orders says what it has to say as JSON, too.
+// Each order command has JSON output.
 func TestOrdersInJSON(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "[[order]]\nname = \"a\"\nexec = \"exec sleep 1000\"\nschedule = \"@yearly\"\n[[order]]\nname = \"b\"\nexec = \"echo hello\"\ngate = \"manual\"\n")
@@ -166,7 +166,7 @@ func TestOrdersInJSON(t *testing.T) {
 	for _, c := range []struct {
 		args string
 		code int
-		want string // what is in the answer
+		want string // text in the answer
 	}{
 		{"ls", 0, `[{"name":"a",`},
 		{"show a", 0, `{"name":"a",`},
@@ -188,7 +188,7 @@ func TestOrdersInJSON(t *testing.T) {
 	}
 }
 
-// A run that the daemon is stopped in the middle of is stopped, too.
+// Stopping the daemon stops the runs of orders.
 func TestDownStopsOrders(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "[[order]]\nname = \"a\"\nexec = \"exec sleep 1000\"\ninterval = \"1h\"\n")
@@ -201,7 +201,7 @@ func TestDownStopsOrders(t *testing.T) {
 	}
 }
 
-// A run goes on while something may come, and shows what becomes of orders.
+// coppice run continues while orders may fire, and shows their events.
 func TestRunWaitsForWhatComes(t *testing.T) {
 	t.Parallel()
 	const ending = `exit 0`

@@ -9,9 +9,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 )
 
-// An order that restarts an agent on the events of that agent would go on for
-// ever. Its restarts count for the limit of the agent, which holds in the end
-// and says which order it was. It is a person who lifts that.
+// An order that restarts an agent on its own events would loop forever. The restarts count for the
+// limit of the agent, which finally holds it and names the order; only a person lifts that.
 func TestOrderThatTriggersItself(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", "exec sleep 1000", "max_restarts = 5", `restart_window = "1h"`), agentTOML("b", "exec sleep 1000"), `
@@ -38,7 +37,7 @@ name = "once"
 exec = "coppice restart b"
 gate = "manual"
 `)
-	f.try("up", "-d") // which may see the end of it
+	f.try("up", "-d") // it may report the end of this
 	if n := f.awaitState("t/a", "quarantined"); n.Incarnation != 5 {
 		t.Errorf("incarnation %d, the limit is 5 starts", n.Incarnation)
 	}
@@ -69,7 +68,7 @@ gate = "manual"
 	f.do("reset", "a")
 	f.awaitState("t/a", "running")
 
-	// What an order's run writes does not fire that order.
+	// Events of a run do not fire its own order.
 	f.do("task", "add", "first")
 	f.awaitEvent(event.OrderCompleted, "orders/more", 0)
 	f.do("order", "disable", "more")
@@ -95,7 +94,7 @@ gate = "manual"
 	}
 }
 
-// The same holds for a supervisor, and for an agent of an Aidefile.
+// The same holds for a supervisor and for an agent with an Aidefile.
 func TestOrderThatRestartsMoreThanAnAgent(t *testing.T) {
 	t.Parallel()
 	a := newAidefileFleet(t, "[daemon]\nmax_restarts = 3\n", "exec sleep 1000", `
@@ -142,8 +141,8 @@ gate = "manual"
 	a.awaitState("t/s", "running")
 }
 
-// Two orders that fire each other do so once. What cannot be followed is fired at
-// a bounded pace, and a person is asked about it.
+// Two orders that fire each other do so once. If the cause cannot be traced, the rate is bounded
+// and a person is asked.
 func TestOrdersThatFireEachOther(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", "exec sleep 1000"), `

@@ -17,7 +17,7 @@ import (
 	"unicode/utf8"
 )
 
-// A reader that goes away ends the fleet; nothing stays behind.
+// Closing the output ends the fleet and leaves nothing behind.
 func TestReaderGoesAway(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"", "--json"} {
@@ -44,7 +44,7 @@ func TestReaderGoesAway(t *testing.T) {
 	}
 }
 
-// A reader that does not read holds up agents; it must not hold up their end.
+// A reader that does not read blocks agents, but must not block stopping them.
 func TestReaderDoesNotRead(t *testing.T) {
 	t.Parallel()
 	dir := project(t, agentTOML("a", `yes; echo never`), agentTOML("b", sleeper))
@@ -57,13 +57,13 @@ func TestReaderDoesNotRead(t *testing.T) {
 	r.Stdout = write
 	r.start(dir)
 	write.Close()
-	if _, err := io.ReadFull(read, make([]byte, 4096)); err != nil { // it runs, and writes
+	if _, err := io.ReadFull(read, make([]byte, 4096)); err != nil { // wait until it writes
 		t.Fatal(err)
 	}
 	agents := processesIn(t, dir)
 	r.signal(syscall.SIGTERM)
 	for _, p := range agents {
-		if p.pid != r.Process.Pid && !strings.HasPrefix(p.name, "coppice shim") { // which has what was not read
+		if p.pid != r.Process.Pid && !strings.HasPrefix(p.name, "coppice shim") { // which holds the unread output
 			p.awaitEnd(t)
 		}
 	}
@@ -73,8 +73,8 @@ func TestReaderDoesNotRead(t *testing.T) {
 	r.wantExit(143)
 }
 
-// discardWriter counts what it is given and keeps nothing, but the most memory that
-// the process which writes it has had.
+// discardWriter discards and counts what is written, and tracks the peak memory of the writing
+// process.
 type discardWriter struct {
 	n, marks int
 	process  func() int // pid
@@ -87,7 +87,7 @@ func (d *discardWriter) Write(p []byte) (int, error) {
 	d.marks += bytes.Count(p, []byte{'#'})
 	if d.n-d.looked > 1_000_000 {
 		d.looked = d.n
-		// What wait(2) says begins with the memory of this process.
+		// The peak that wait(2) reports includes the memory of this process before exec.
 		if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.process())); err == nil {
 			if _, rest, ok := strings.Cut(string(status), "VmHWM:"); ok {
 				fmt.Sscan(rest, &d.peak)
@@ -97,7 +97,7 @@ func (d *discardWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// 100 MB without a line end are passed on in parts, and not kept.
+// A line of 100 MB is passed on in parts, and not kept.
 func TestEndlessLine(t *testing.T) {
 	t.Parallel()
 	for flag, size := range map[string]int{"": 100_000_000, "--json": 10_000_000} {
@@ -115,7 +115,7 @@ func TestEndlessLine(t *testing.T) {
 			if most := size + size/100; out.n > most {
 				t.Errorf("%d bytes in all, want at most %d", out.n, most)
 			}
-			// Generous, for the race detector; without it 40 MB are enough.
+			// This allows for the race detector; otherwise 40 MB are enough.
 			if mb := out.peak >> 10; mb > 150 || mb == 0 && runtime.GOOS == "linux" {
 				t.Errorf("it needed %d MB", mb)
 			} else {
@@ -128,7 +128,7 @@ func TestEndlessLine(t *testing.T) {
 // hidden reports whether a terminal acts on a character instead of showing it.
 func hidden(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
-// What agents print cannot reach the terminal, and is valid text.
+// Output of agents is shown as valid text and cannot act on the terminal.
 func TestHostileOutput(t *testing.T) {
 	t.Parallel()
 	script := `printf 'a\033[2Jb\033]0;title\007c\302\233Hd\342\200\256e\377f\000g\bh\ti\rj\n'; head -c 300000 /dev/urandom; echo; echo last`
@@ -165,8 +165,8 @@ func TestHostileOutput(t *testing.T) {
 	r.awaitReport("agent.output a 1", "last")
 }
 
-// After the summary nothing comes: the last line of a descendant that holds
-// the pipe while it is killed was there before.
+// The summary comes last, even after the output of a descendant that holds the pipe until it is
+// killed.
 func TestSummaryComesLast(t *testing.T) {
 	t.Parallel()
 	dir := project(t, agentTOML("a", `[ $COPPICE_INCARNATION = 2 ] || exit 1
@@ -183,7 +183,7 @@ func TestSummaryComesLast(t *testing.T) {
 	}
 }
 
-// Agents do not inherit how coppice deals with signals.
+// Agents do not inherit the signal settings of coppice.
 func TestAgentsGetDefaultSignals(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -191,8 +191,8 @@ func TestAgentsGetDefaultSignals(t *testing.T) {
 	}
 	r := launch(t, project(t, agentTOML("a", `grep -E '^Sig(Ign|Blk)' /proc/self/status`, `restart = "never"`)), "run")
 	r.wantExit(0)
-	// But for what is not coppice's to undo: a C library keeps signals 32 and
-	// above for itself, and they may have been ignored before.
+	// Except for signals that coppice cannot restore: a C library reserves 32 and above, and they
+	// may have been ignored before.
 	for _, what := range []string{"SigBlk", "SigIgn"} {
 		_, rest, _ := strings.Cut(r.out.String(), what+":\t")
 		mask, err := strconv.ParseUint(rest[:min(16, len(rest))], 16, 64)
@@ -202,8 +202,8 @@ func TestAgentsGetDefaultSignals(t *testing.T) {
 	}
 }
 
-// Agents outlive a coppice that is killed. The next run takes over what lives,
-// and shows what it writes from then on; down stops what is left without a daemon.
+// Agents survive a killed coppice. The next run adopts them and shows their further output; down
+// stops them without a daemon.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	dir := project(t,
@@ -221,7 +221,7 @@ func TestKilled(t *testing.T) {
 	r.signal(syscall.SIGKILL)
 	r.exit()
 
-	// What ends meanwhile begins again, from the start.
+	// Agents that end meanwhile start again, from the beginning.
 	write(t, dir+"/once", "")
 	pid := regexp.MustCompile(`(?m)^t/c \| up 1 (\d+)$`).FindStringSubmatch(r.out.String())
 	for _, p := range processesIn(t, dir) {
@@ -279,7 +279,7 @@ func TestKilled(t *testing.T) {
 	r.wantExit(0)
 }
 
-// Whatever an agent leaves behind, in whatever group or session, goes with it.
+// All processes that an agent leaves behind end with it, whatever their group or session.
 func TestEscape(t *testing.T) {
 	t.Parallel()
 	dir := project(t, agentTOML("a", `setsid sh -c 'echo > away; exec sleep 1000' & read x < away; exit 0`, `restart = "never"`))

@@ -13,25 +13,23 @@ import (
 	"github.com/coppice-dev/coppice/internal/shutdown"
 )
 
-// atSIGTERM is an agent that does something when it is asked to end, and ends
-// when that is done.
+// atSIGTERM returns an agent that does something at SIGTERM, and then ends.
 func atSIGTERM(name, does string, keys ...string) string {
 	return agentTOML(name, `trap '`+does+`; exit 0' TERM; echo up; while :; do sleep 0.02; done`, append([]string{`ready = { log = "up" }`}, keys...)...)
 }
 
-// meetsTOML is an agent that ends only when another one has been asked to end, too.
+// meetsTOML returns an agent that ends only after another one was asked to end, too.
 func meetsTOML(name, other string, keys ...string) string {
 	return atSIGTERM(name, `: > `+name+`.asked; until [ -e `+other+`.asked ]; do sleep 0.02; done`, append(keys, `shutdown = { grace = "10m" }`)...)
 }
 
-// supervisorTOML is a supervisor.
+// supervisorTOML returns a supervisor.
 func supervisorTOML(name string, children []string, keys ...string) string {
 	list, _ := json.Marshal(children)
 	return "[[supervisor]]\nname = \"" + name + "\"\nchildren = " + string(list) + "\n" + strings.Join(keys, "\n") + "\n\n"
 }
 
-// All agents are asked to end at the same time: one after the other, neither of
-// these would end.
+// All agents are stopped in parallel: one at a time, neither of these would end.
 func TestDownAsksAllAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, supervisorTOML("s", []string{"b"}), meetsTOML("a", "b"), meetsTOML("b", "a"))
@@ -41,7 +39,7 @@ func TestDownAsksAllAtOnce(t *testing.T) {
 	}
 }
 
-// So are the agents of a supervisor that is stopped, and no others.
+// The agents of a stopped supervisor are stopped in parallel, and no others.
 func TestStopOfSupervisorAsksAllAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, supervisorTOML("s", []string{"a", "t"}), supervisorTOML("t", []string{"b"}), meetsTOML("a", "b"), meetsTOML("b", "a"),
@@ -62,8 +60,8 @@ func TestStopOfSupervisorAsksAllAtOnce(t *testing.T) {
 	f.awaitState("t/s/t/b", "running")
 }
 
-// What others depend on is asked when they have ended; so are the children of a
-// rest_for_one supervisor, from the last to the first.
+// Dependencies stop after their dependants, and children of a rest_for_one supervisor in reverse
+// order.
 func TestDownOfDependencies(t *testing.T) {
 	t.Parallel()
 	writes := func(name string, keys ...string) string {
@@ -80,8 +78,7 @@ func TestDownOfDependencies(t *testing.T) {
 	}
 }
 
-// Who does not end in time is killed, and named: all of them together take no
-// longer than one.
+// Agents that do not stop in time are killed and named. Together they take no longer than one.
 func TestDownOfStubbornAgents(t *testing.T) {
 	t.Parallel()
 	stubborn := func(name string) string {
@@ -110,7 +107,7 @@ func TestDownOfStubbornAgents(t *testing.T) {
 	f.do("down")
 }
 
-// A down ends what is on its way, whatever it waits for.
+// down stops pending starts and restarts, whatever they wait for.
 func TestDownInTheMiddle(t *testing.T) {
 	t.Parallel()
 	detectRaces(t)

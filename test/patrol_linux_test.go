@@ -8,8 +8,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// What ends is acted on when it ends, and what follows from that as well: the
-// next round of this patrol is a day off.
+// Exits are handled immediately, and so are their consequences: the next reconciliation is a day
+// away.
 func TestExitNeedsNoRound(t *testing.T) {
 	t.Parallel()
 	for _, runtime := range []string{"proc", "tmux"} {
@@ -46,8 +46,8 @@ func TestExitNeedsNoRound(t *testing.T) {
 	}
 }
 
-// A round is about the last file that was accepted. Where that is not the one
-// on the disk, no client is told that what runs is what the file says, and no more.
+// A reconciliation uses the last valid file. If the file on disk is invalid, patrol never claims
+// that everything matches it.
 func TestPatrolOfRefusedFile(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", "exec sleep 1000"))

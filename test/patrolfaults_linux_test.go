@@ -17,8 +17,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// A file that is gone changes nothing, and the daemon is still to be asked; when
-// it is back, with its directory or without, it is in force.
+// A missing file changes nothing, and commands still work. When it returns, with or without its
+// directory, it applies.
 func TestFileIsGone(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", `exec sleep 1000`))
@@ -47,8 +47,8 @@ func TestFileIsGone(t *testing.T) {
 	}
 }
 
-// What runs in a slot of the project and is no agent of it is stopped, while
-// its daemon lives; what people do in its tmux server is theirs.
+// A process in a slot of the project that is not an agent is stopped; other windows of its tmux
+// server are left alone.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	needTmux(t)
@@ -57,7 +57,7 @@ func TestStrangers(t *testing.T) {
 	a, b := f.node("t/a"), f.node("t/b")
 	server := func(args ...string) error {
 		cmd := exec.Command("tmux", append([]string{"-S", "tmux"}, args...)...)
-		cmd.Dir = filepath.Join(f.dir, ".coppice", "tmux") // a socket's name is short
+		cmd.Dir = filepath.Join(f.dir, ".coppice", "tmux") // the name of a socket must be short
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			err = fmt.Errorf("tmux %v: %w: %s", args, err, out)

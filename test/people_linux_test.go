@@ -25,13 +25,13 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// tokenKeeperTOML is an agent that leaves its token where a test finds it.
+// tokenKeeperTOML returns an agent that writes its token to a file.
 func tokenKeeperTOML(name string) string {
 	return agentTOML(name, `echo "$COPPICE_TOKEN" > new.`+name+`; mv new.`+name+` token.`+name+`."$COPPICE_INCARNATION"
 exec sleep 1000`)
 }
 
-// token is that of an incarnation, once it has left it.
+// token waits for the token of an incarnation.
 func (f *fleet) token(name string, incarnation int) string {
 	f.t.Helper()
 	path := filepath.Join(f.dir, fmt.Sprintf("token.%s.%d", name, incarnation))
@@ -43,7 +43,7 @@ func (f *fleet) token(name string, incarnation int) string {
 	return strings.TrimSpace(string(data))
 }
 
-// asAgent is a command of an agent that a test runs in its place.
+// asAgent starts a command as an agent.
 func (f *fleet) asAgent(name string, incarnation int, args ...string) *childProcess {
 	f.t.Helper()
 	socket, err := endpoint.Path(f.dir)
@@ -56,7 +56,7 @@ func (f *fleet) asAgent(name string, incarnation int, args ...string) *childProc
 	return r
 }
 
-// wantAgentCode runs a command of an agent to its end.
+// wantAgentCode runs a command as an agent; it must exit with a code.
 func (f *fleet) wantAgentCode(code int, name string, incarnation int, args ...string) string {
 	f.t.Helper()
 	r := f.asAgent(name, incarnation, args...)
@@ -64,7 +64,7 @@ func (f *fleet) wantAgentCode(code int, name string, incarnation int, args ...st
 	return r.out.String() + r.err.String()
 }
 
-// wantCode runs a command and returns what it says, which must end so.
+// wantCode runs a command that must exit with a code, and returns its output.
 func (f *fleet) wantCode(code int, args ...string) string {
 	f.t.Helper()
 	out, err := f.try(args...)
@@ -103,14 +103,14 @@ func (f *fleet) awaitFile(name string) string {
 	return string(data)
 }
 
-// asksTOML is an agent that asks with these arguments and keeps the answer.
+// asksTOML returns an agent that asks with these arguments and saves the answer.
 func asksTOML(name string, args string) string {
 	return agentTOML(name, fmt.Sprintf(`coppice agent ask %s > new.%s 2>&1; echo "exit code $?" >> new.%[2]s
 mv new.%[2]s answer."$COPPICE_INCARNATION"
 exec sleep 1000`, args, name))
 }
 
-// An agent asks and is killed; its successor asks again and gets the one answer.
+// An agent asks and is killed. Its successor asks again and gets the one answer.
 func TestAskAndDie(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, asksTOML("a", `'Deploy now?' --options yes,no`))
@@ -159,8 +159,8 @@ func TestAskAndDie(t *testing.T) {
 	}
 }
 
-// An answer that comes while the agent is down is there when it asks again, and
-// comes by mail as long as it does not.
+// An answer given while the agent is down is there when it asks again; until then it is in the
+// mail.
 func TestAnswerWhileDown(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, asksTOML("a", `'Deploy now?'`))
@@ -174,7 +174,7 @@ func TestAnswerWhileDown(t *testing.T) {
 	if got := f.awaitFile("answer.2"); got != "yes, but carefully\nexit code 0\n" {
 		t.Errorf("the agent got %q", got)
 	}
-	// What it knows is no news: the mail that was on its way is put away.
+	// A known answer is not news: the mail about it is archived.
 	var told []string
 	for _, line := range strings.Split(strings.TrimSpace(f.do("events", "--json", "--type", "mail.*", "--type", "question.*")), "\n") {
 		var e event.Event
@@ -195,7 +195,7 @@ func TestAnswerWhileDown(t *testing.T) {
 	})
 }
 
-// Two people answer at once: one of them does, and the other is told who.
+// If two people answer at once, one answer counts, and the other person is told whose.
 func TestTwoAnswers(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, tokenKeeperTOML("a"))
@@ -215,7 +215,7 @@ func TestTwoAnswers(t *testing.T) {
 	if said := loser.err.String(); !strings.Contains(said, "q-1 was answered by") || !strings.Contains(said, fmt.Sprintf("%q", winner)) {
 		t.Errorf("the second one is told: %s", said)
 	}
-	// The agent did not wait: it comes by mail, which takes it.
+	// The agent did not wait, so the answer comes by mail.
 	if out := f.wantAgentCode(0, "a", 1, "mail", "inbox"); !strings.Contains(out, "Answer to q-1: Really?") {
 		t.Errorf("%s", out)
 	}
@@ -227,15 +227,15 @@ func TestTwoAnswers(t *testing.T) {
 	}
 }
 
-// A deadline that passes while no daemon runs is kept by the next one, and the
-// agent that has waited all the time gets the default.
+// A deadline that passes while no daemon runs is applied by the next one, and the waiting agent
+// gets the default.
 func TestDeadlineWithoutDaemon(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, asksTOML("a", `'Deploy now?' --options yes,no --default no --deadline 3s`))
 	f.do("up", "-d")
 	q := f.awaitQuestion(1)
 	f.crash()
-	time.Sleep(time.Until(q.Deadline) + 100*time.Millisecond) // nothing happens there that could be waited for
+	time.Sleep(time.Until(q.Deadline) + 100*time.Millisecond) // no event announces this
 	f.do("up", "-d")
 	if got := f.awaitFile("answer.1"); got != "no\nexit code 0\n" {
 		t.Errorf("the agent got %q", got)
@@ -248,8 +248,7 @@ func TestDeadlineWithoutDaemon(t *testing.T) {
 	}
 }
 
-// What was sent is there after SIGKILL of the daemon, and what is sent while
-// there is none waits for the next.
+// Mail survives SIGKILL of the daemon. Mail sent without a daemon waits for the next one.
 func TestMailSurvives(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, tokenKeeperTOML("a"), tokenKeeperTOML("b"))
@@ -283,7 +282,7 @@ func TestMailSurvives(t *testing.T) {
 	}
 }
 
-// Each incarnation is told once of what is unread.
+// Each incarnation is notified once of unread mail.
 func TestMailDelivered(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, tokenKeeperTOML("a"))
@@ -326,7 +325,7 @@ func TestMailDelivered(t *testing.T) {
 	}
 }
 
-// An incarnation that has ended can say nothing, in any verb.
+// An ended incarnation can send nothing, by any command.
 func TestStaleMail(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, tokenKeeperTOML("a"))
@@ -345,8 +344,8 @@ func TestStaleMail(t *testing.T) {
 	}
 }
 
-// What an incarnation has left behind waits for no answer in the place of the
-// successor: that is told by mail.
+// A process of an old incarnation cannot wait for an answer instead of the successor, who gets it
+// by mail.
 func TestStaleAsker(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, tokenKeeperTOML("a"))
@@ -365,7 +364,7 @@ func TestStaleAsker(t *testing.T) {
 	}
 }
 
-// Each way to end has its exit code, and each mistake an error that helps.
+// Each result has its exit code, and each mistake a helpful error.
 func TestPeopleMistakes(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, tokenKeeperTOML("a"))
@@ -429,7 +428,7 @@ func TestPeopleMistakes(t *testing.T) {
 			t.Errorf("%s: %s, want %q", test.args, out, test.want)
 		}
 	}
-	// Bodies from the standard input.
+	// Texts from standard input.
 	for file, want := range map[string]string{huge: "more than 65536 bytes", "/dev/zero": "more than 65536 bytes", "/dev/null": "neither a subject nor a body"} {
 		in, err := os.Open(file)
 		if err != nil {
@@ -461,7 +460,7 @@ func (f *fleet) agentAsks(name, text string) string {
 	return strings.TrimSpace(f.wantAgentCode(0, name, 1, "ask", text, "--no-wait"))
 }
 
-// Whatever agents and people write, nothing of it reaches a terminal as it is.
+// Text of agents and people never reaches a terminal unescaped.
 func TestHostileMail(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, tokenKeeperTOML("a"))
@@ -526,7 +525,7 @@ func TestHostileMail(t *testing.T) {
 	}
 }
 
-// On a terminal the options are offered, and Ctrl-C answers nothing.
+// On a terminal the options are offered, and Ctrl-C gives no answer.
 func TestAnswerOnTerminal(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, tokenKeeperTOML("a"))
@@ -568,8 +567,8 @@ func answerOn(t *testing.T, dir, typed string, code int, text string) {
 	<-read
 }
 
-// Whenever the daemon is killed: what was acknowledged is there, and nothing
-// twice, though everything is tried until it is acknowledged.
+// Wherever the daemon is killed, acknowledged mail and questions are there, and nothing is there
+// twice although everything is retried.
 func TestMailUnderKills(t *testing.T) {
 	t.Parallel()
 	detectRaces(t)
@@ -582,7 +581,7 @@ func TestMailUnderKills(t *testing.T) {
 	token := f.token("a", 1)
 	ctx, stop := context.WithCancel(t.Context())
 	var sent, asked []string                                     // acknowledged
-	ended, more := make(chan error, 1), make(chan struct{}, 100) // so far ahead of the kills at most
+	ended, more := make(chan error, 1), make(chan struct{}, 100) // how far this may run ahead of the kills
 	go func() {
 		c := api.DialAgent(socket, token)
 		defer c.Close()
@@ -610,7 +609,7 @@ func TestMailUnderKills(t *testing.T) {
 		ended <- nil
 	}()
 	for range 6 {
-		for range 3 { // between two kills some are acknowledged
+		for range 3 { // some must be acknowledged between two kills
 			select {
 			case <-more:
 			case err := <-ended:
@@ -619,7 +618,7 @@ func TestMailUnderKills(t *testing.T) {
 				t.Fatal("nothing is acknowledged")
 			}
 		}
-		for len(more) > 0 { // which lets it go on while the daemon is killed
+		for len(more) > 0 { // let it continue while the daemon is killed
 			<-more
 		}
 		f.crash()
@@ -650,7 +649,7 @@ func TestMailUnderKills(t *testing.T) {
 		t.Errorf("%d messages and %d questions were acknowledged; there are\n%v\n%v", len(sent), len(asked), gotSent, gotAsked)
 	}
 	t.Logf("%d messages and %d questions over 6 kills", len(sent), len(asked))
-	// The log tells of each of them once, too.
+	// The log has each of them once, too.
 	if out := f.do("events", "--type", "mail.sent", "--type", "question.asked"); strings.Count(out, "\n") != len(sent)+len(asked) {
 		t.Errorf("%d events for %d messages and %d questions", strings.Count(out, "\n"), len(sent), len(asked))
 	}

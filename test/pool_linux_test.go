@@ -15,8 +15,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// drainingScript is an instance that learns that it is to finish when it is nudged, and
-// has finished when there is a file ok.NUMBER.
+// drainingScript is an instance that notices its drain when nudged. It finishes when the file
+// ok.NUMBER exists.
 const drainingScript = `trap 'coppice agent drain-check && {
 	: > told.$COPPICE_INSTANCE
 	while ! [ -e ok.$COPPICE_INSTANCE ]; do sleep 0.05; done
@@ -27,16 +27,16 @@ echo "$COPPICE_POOL $COPPICE_INSTANCE $COPPICE_AGENT" > "env.$COPPICE_INSTANCE"
 echo here
 while :; do sleep 1000 & wait; done`
 
-// fastChecks lets pools ask five times a second.
+// fastChecks makes pools run their checks five times a second.
 const fastChecks = "[daemon]\npatrol_interval = \"200ms\"\n\n"
 
-// poolTOML is a pool w of instances that run a script, with the keys of its pool.
+// poolTOML returns a pool w of instances that run a script, with keys of the pool.
 func poolTOML(script string, keys ...string) string {
 	agent := chatterTOML("w", script, `nudge = { signal = "USR1" }`, `ready = { log = "here" }`, `shutdown = { grace = "2s" }`)
 	return agent + "[agent.pool]\n" + strings.Join(keys, "\n") + "\n\n"
 }
 
-// setCheckOutput makes the check "cat size" print something, from one moment to the next.
+// setCheckOutput atomically changes the output of the check "cat size".
 func (f *fleet) setCheckOutput(text string) {
 	f.t.Helper()
 	file := filepath.Join(f.dir, "size")
@@ -46,7 +46,7 @@ func (f *fleet) setCheckOutput(text string) {
 	}
 }
 
-// instances are the nodes below the pool by name, with their numbers.
+// instances returns the instances of the pool by name, with their numbers.
 func (f *fleet) instances() string {
 	f.t.Helper()
 	var all []string
@@ -74,7 +74,7 @@ func (f *fleet) awaitPool(what string, done func(pool.Info) bool) {
 	f.awaitNode("t/w", what, func(n status.Node) bool { return n.Pool != nil && done(*n.Pool) })
 }
 
-// countRunning counts the processes of instances, of all daemons.
+// countRunning counts the processes of instances, under any daemon.
 func (f *fleet) countRunning() (n int) {
 	for _, p := range processesIn(f.t, f.dir) {
 		if strings.HasPrefix(p.name, "/bin/sh -c") && strings.Contains(p.name, "told.$COPPICE_INSTANCE") {
@@ -86,8 +86,7 @@ func (f *fleet) countRunning() (n int) {
 
 func (f *fleet) touch(name string) { write(f.t, filepath.Join(f.dir, name), "") }
 
-// A pool grows and shrinks as its check says: a surplus instance
-// finishes first, or has had the time to.
+// A pool follows its check. Surplus instances drain before they stop.
 func TestPool(t *testing.T) {
 	t.Parallel()
 	detectRaces(t)
@@ -102,7 +101,7 @@ func TestPool(t *testing.T) {
 	for i := range 11 {
 		all = append(all, fmt.Sprintf("w-%d 1 running", i+1))
 	}
-	f.awaitInstances(strings.Join(all, ", ")) // w-10 behind w-9
+	f.awaitInstances(strings.Join(all, ", ")) // w-10 comes after w-9
 	if got, want := f.read("env.11"), "w 11 t/w/w-11\n"; got != want {
 		t.Errorf("the last one is told %q, want %q", got, want)
 	}
@@ -121,7 +120,7 @@ func TestPool(t *testing.T) {
 		t.Errorf("the explanation is\n%s", out)
 	}
 	f.wantFailure(1, []string{"start", "w/w-3"}, "t/w/w-3 is no longer wanted by its pool")
-	f.setCheckOutput("3") // two of them go on
+	f.setCheckOutput("3") // two of them continue
 	f.awaitPool("wants three", func(p pool.Info) bool { return p.Size == 3 && p.Draining == 8 })
 	for i := 4; i <= 11; i++ {
 		f.touch(fmt.Sprintf("ok.%d", i))
@@ -160,7 +159,7 @@ func TestPool(t *testing.T) {
 	f.awaitInstances("w-1 2 running, w-2 2 running, w-3 2 running")
 }
 
-// Who does not finish in time is stopped.
+// An instance that does not drain in time is stopped.
 func TestPoolDrainTimeout(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, fastChecks, poolTOML(drainingScript, `max = 2`, `check = "cat size"`, `drain_timeout = "1s"`, `on_death = "echo $COPPICE_INSTANCE >> deaths"`))
@@ -177,8 +176,8 @@ func TestPoolDrainTimeout(t *testing.T) {
 	}
 }
 
-// on_death is for deaths: not for what people, pools, files and daemons end. on_boot
-// comes before the first instance of each daemon.
+// on_death runs for failures only, not for what people, pools, files and daemons stop. on_boot runs
+// before the first instance of each daemon.
 func TestPoolHooks(t *testing.T) {
 	t.Parallel()
 	hooks := []string{`min = 2`, `max = 3`, `check = "cat size"`, `drain_timeout = "10m"`,
@@ -204,7 +203,7 @@ func TestPoolHooks(t *testing.T) {
 	killAndWait(t, f.node("t/w/w-1").PID)
 	died("1 1 killed SIGKILL")
 	f.awaitInstances("w-1 2 running, w-2 1 running, w-3 1 running")
-	if err := syscall.Kill(f.node("t/w/w-2").PID, syscall.SIGUSR2); err != nil { // it ends by itself, and with 0
+	if err := syscall.Kill(f.node("t/w/w-2").PID, syscall.SIGUSR2); err != nil { // it exits on its own, with 0
 		t.Fatal(err)
 	}
 	died("2 1 normal")
@@ -225,14 +224,14 @@ func TestPoolHooks(t *testing.T) {
 	if got := strings.Count(f.read("boots"), "boot of w\n"); got != 2 {
 		t.Errorf("on_boot has run %d times", got)
 	}
-	// A death without a daemon is told by the next one.
+	// The next daemon reports a death that happened without one.
 	pid := f.node("t/w/w-2").PID
 	f.crash()
 	killAndWait(t, pid)
 	f.up()
 	died("2 4 killed SIGKILL")
 	f.awaitInstances("w-1 4 running, w-2 5 running")
-	// Who is to finish and crashes over it has died all the same.
+	// An instance that crashes while draining has died too.
 	f.setCheckOutput("3")
 	f.awaitInstances("w-1 4 running, w-2 5 running, w-3 2 running")
 	if err := os.Remove(filepath.Join(f.dir, "told.3")); err != nil {
@@ -252,7 +251,7 @@ func TestPoolHooks(t *testing.T) {
 	}
 }
 
-// A check that fails changes nothing, delays nothing, and leaves nothing, however it fails.
+// A failing check changes and delays nothing, and leaves nothing behind, however it fails.
 func TestPoolBadChecks(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, fastChecks, poolTOML(drainingScript, `max = 5`, `check = "./check"`, `check_timeout = "3s"`))
@@ -299,8 +298,8 @@ func TestPoolBadChecks(t *testing.T) {
 	}
 }
 
-// The daemon is killed in the middle of a drain, while a check hangs. The next
-// one goes on with both, and none is there twice.
+// The daemon is killed during a drain and a hanging check. The next one continues with both, and
+// duplicates neither.
 func TestPoolOfKilledDaemon(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, fastChecks, poolTOML(drainingScript, `max = 4`, `check = "./check"`, `drain_timeout = "10m"`, `check_timeout = "10m"`))
@@ -344,8 +343,7 @@ func TestPoolOfKilledDaemon(t *testing.T) {
 	}
 }
 
-// What the check of a daemon that was killed has started is ended by the next
-// daemon, also if that has no pool.
+// The next daemon ends the check of a killed daemon, even if it has no pool.
 func TestPoolCheckOfKilledDaemon(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -377,8 +375,7 @@ func TestPoolCheckOfKilledDaemon(t *testing.T) {
 	}
 }
 
-// A change of the file holds at once, and touches no instance that works. Names come
-// from a file.
+// A change of the file applies at once and touches no working instance. Names come from a file.
 func TestPoolReload(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -418,8 +415,8 @@ func TestPoolReload(t *testing.T) {
 	}
 }
 
-// A dry run says what there will be, not only the minimum: without a daemon it
-// asks the checks itself, with one it shows what they have said last. It starts and stops no instance.
+// A dry run shows the wanted size, not only the minimum. Without a daemon it runs the checks; with
+// one it uses their last results. It starts and stops no instance.
 func TestPoolDryRun(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "[daemon]\npatrol_interval = \"1h\"\n\n", poolTOML(drainingScript, `max = 4`, `check = "echo asked >> asked; cat size"`, `drain_timeout = "10m"`))
@@ -476,8 +473,8 @@ drain   t/w/w-2: no longer wanted`, "up", "--dry-run")
 	f.awaitInstances("w-1 1 running, w-2 1 running, w-3 1 running")
 }
 
-// A pool that is removed from the file is drained, also over the death of the
-// daemon; and what has taken its place in the file starts when the last one is gone.
+// A pool removed from the file is drained, also across a crash of the daemon. Its replacement
+// starts when the last instance is gone.
 func TestPoolRetires(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, fastChecks, poolTOML(drainingScript, `max = 3`, `check = "cat size"`, `drain_timeout = "10m"`, `on_death = "echo $COPPICE_INSTANCE >> deaths"`))
@@ -507,7 +504,7 @@ func TestPoolRetires(t *testing.T) {
 			t.Errorf("%s is process %d, was %d", n.Path, n.PID, was.PID)
 		}
 	}
-	killAndWait(t, f.node("t/w/w-3").PID) // and has died, over it
+	killAndWait(t, f.node("t/w/w-3").PID) // and dies during the drain
 	f.awaitInstances("w-2 1 running")
 	eventually(t, "a death", func() bool { return f.has("deaths") && f.read("deaths") == "3\n" })
 	if f.has("alone") {
@@ -525,7 +522,7 @@ func TestPoolRetires(t *testing.T) {
 	}
 }
 
-// What docs/pools.md shows is so.
+// The examples in docs/pools.md work.
 func TestPoolsDoc(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(filepath.Join(root, "docs", "pools.md"))

@@ -10,11 +10,11 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// A port that somebody else has does not make an agent ready. Who has it is said
-// wherever people look.
+// A port that another process holds does not make an agent ready. The holder is named wherever
+// users look.
 func TestPortOfSomebodyElse(t *testing.T) {
-	// Not in parallel: what other tests fork holds this listener until its exec, and a process
-	// that is younger than the agent may serve for it.
+	// Not parallel: forked processes of other tests hold this listener until their exec, and a
+	// process younger than the agent may count as its own.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// statusField is a field of /proc/PID/status.
+// statusField returns a field of /proc/PID/status.
 func statusField(t *testing.T, pid int, field string) string {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -25,7 +25,7 @@ func statusField(t *testing.T, pid int, field string) string {
 	return strings.Join(strings.Fields(string(m[1])), " ")
 }
 
-// Agents and their commands cannot gain privileges, in whatever they run; the daemon keeps its own.
+// Agents and their commands cannot gain privileges; the daemon keeps its own.
 func TestNoNewPrivileges(t *testing.T) {
 	needTmux(t)
 	t.Parallel()

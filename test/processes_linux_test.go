@@ -14,7 +14,7 @@ import (
 
 const canSeeProcesses = true
 
-// process is a process of the machine, by a handle that cannot mean another one.
+// process is a process, identified by a pidfd.
 type process struct {
 	pid   int
 	name  string
@@ -31,7 +31,7 @@ func processesIn(t *testing.T, dir string) []process {
 	var found []process
 	for _, link := range links {
 		if at, err := os.Readlink(link); err != nil || at != dir && !strings.HasPrefix(at, dir+"/") {
-			continue // not there, or not ours
+			continue // it does not exist, or is not ours
 		}
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(link)))
 		fd, err := unix.PidfdOpen(pid, 0)
@@ -42,7 +42,7 @@ func processesIn(t *testing.T, dir string) []process {
 		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		name := strings.TrimSpace(strings.ReplaceAll(string(command), "\x00", " "))
 		if name == "" {
-			continue // has ended, or does so
+			continue // it has ended, or is ending
 		}
 		found = append(found, process{pid, name, fd})
 	}

@@ -6,7 +6,7 @@ import "testing"
 
 const canSeeProcesses = false
 
-// process cannot be found here.
+// process is not supported here.
 type process struct {
 	pid  int
 	name string

@@ -23,8 +23,8 @@ type runningProject struct {
 	Agents, Attention int
 }
 
-// All projects of a user are listed: those that answer, one that hangs, and one
-// whose directory has a hostile name. Files that only look like a lock are none.
+// All projects of a user are listed: running ones, a hanging one, and one with a hostile directory
+// name. Files that only resemble a lock are ignored.
 func TestAllProjects(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a\x1b[2Jb")
@@ -87,7 +87,7 @@ func TestAllProjects(t *testing.T) {
 		t.Errorf("a file is taken for the lock of a daemon: %s", out)
 	}
 
-	// install says how to hand over to the unit that it writes, here and the next time.
+	// install prints the steps of the handover to its unit, at the first and later runs.
 	config := t.TempDir()
 	install := func(dir string, code int) (out, errs string) {
 		r := newCoppice(t, "install")

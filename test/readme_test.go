@@ -19,7 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// What the README shows is what happens.
+// The examples in the README work.
 
 // root is the directory of the module.
 const root = ".."
@@ -51,17 +51,17 @@ func TestReadmeFile(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 
-	// It runs as it is, and api waits for db.
+	// It runs unchanged, and api waits for db.
 	r = launch(t, dir, "run")
 	r.out.awaitText(t, "/backend/api | serving\n")
-	before, _, _ := strings.Cut(r.out.String(), "/backend/api ") // its output may come before the news of its start
+	before, _, _ := strings.Cut(r.out.String(), "/backend/api ") // its output may come before the event of its start
 	if !strings.Contains(before, "/backend/db | listening\n") {
 		t.Errorf("api does not wait for db:\n%s", r.out)
 	}
 	r.signal(syscall.SIGINT)
 	r.wantExit(exitSignalled + int(syscall.SIGINT))
 
-	// The error that it shows, at the place where it says.
+	// The error in the README appears at the place it names.
 	want := readmeBlock(t, "", "did you mean")
 	write(t, filepath.Join(dir, "coppice.toml"), "# One\n[project]\nname = \"shop\"\n\n[[agent]]\nname = \"db\"\ncomand = \"./db.sh\"\n")
 	r = launch(t, dir, "validate")
@@ -166,7 +166,7 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
-// Each of the README's commands of every day says what it should.
+// Each everyday command of the README works.
 func TestReadmeDaemon(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "garden")
@@ -198,7 +198,7 @@ func TestReadmeDaemon(t *testing.T) {
 	}
 }
 
-// times makes durations equal: those of the last picture are of another day.
+// maskDurations replaces durations, which vary.
 func maskDurations(text string) string {
 	text = regexp.MustCompile(`(after|by) [0-9.]+(ms|s)`).ReplaceAllString(text, "$1 T")
 	return regexp.MustCompile(` +\d+(\.\d)?s$`).ReplaceAllString(text, " T")
@@ -210,7 +210,7 @@ func TestReadmeDemo(t *testing.T) {
 	picture := strings.Split(strings.TrimSpace(readmeBlock(t, "", "NAME ")), "\n")
 	split := slices.IndexFunc(picture, func(l string) bool { return strings.Contains(l, "Ctrl-C") })
 	summary := strings.Split(strings.TrimSpace(readmeBlock(t, "", "group restarts:")), "\n")
-	// A project of its own for each: one fleet, one coppice.
+	// Each run has its own project, because a project has one fleet.
 	example := func(t *testing.T) (file string) {
 		dir := t.TempDir()
 		if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "examples", "fleet"))); err != nil {
@@ -248,7 +248,7 @@ func TestReadmeDemo(t *testing.T) {
 	t.Run("terminal", func(t *testing.T) {
 		t.Parallel()
 		s := newScreen(t, t.TempDir(), 140, 40, "coppice run -f "+example(t))
-		// At some moment it looks like that; columns may be wider.
+		// At some moment the screen matches, except for the width of columns.
 		var lines []string
 		for _, l := range picture[:split+1] {
 			l = regexp.MustCompile(` +`).ReplaceAllString(regexp.QuoteMeta(maskDurations(l)), ` +`)
@@ -282,7 +282,7 @@ func TestReadmeInstall(t *testing.T) {
 	}
 }
 
-// The defaults in the table of limits are those of the code.
+// The defaults in the table of limits match the code.
 func TestReadmeLimits(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(root, "README.md"))

@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// replace replaces the file of a fleet, as editors do.
+// replace replaces the file of a fleet atomically, as editors do.
 func (f *fleet) replace(text string) {
 	f.t.Helper()
 	file := filepath.Join(f.dir, "coppice.toml")
@@ -22,7 +22,7 @@ func (f *fleet) replace(text string) {
 	}
 }
 
-// awaitAfter waits for an event whose message has some words in it.
+// awaitAfter calls do and waits for an event whose message contains these words.
 func (f *fleet) awaitAfter(kind event.Type, words string, do func()) {
 	f.t.Helper()
 	r := newCoppice(f.t, "events", "-f", "--type", string(kind))
@@ -32,7 +32,7 @@ func (f *fleet) awaitAfter(kind event.Type, words string, do func()) {
 	r.out.await(f.t, string(kind)+" "+words, func() bool { return strings.Contains(r.out.String(), words) })
 }
 
-// A change of the file is noticed, and touches only what differs.
+// A change of the file is noticed, and restarts only what differs.
 func TestLiveReload(t *testing.T) {
 	t.Parallel()
 	detectRaces(t)

@@ -22,7 +22,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/status/statustest"
 )
 
-// daemonOf serves a fleet as the daemon of a new project, whose directory it returns.
+// daemonOf serves a fleet as the daemon of a new project, and returns its directory.
 func daemonOf(t *testing.T, f *statustest.Fleet) (dir string, stop func()) {
 	t.Helper()
 	dir = project(t)
@@ -67,7 +67,7 @@ func coppice(t *testing.T, dir string, code int, args ...string) (out, err strin
 	return r.out.String(), r.err.String()
 }
 
-// wantSameText compares text line by line, without regard to how wide columns are.
+// wantSameText compares text line by line, ignoring the width of columns.
 func wantSameText(t *testing.T, what, got string, want ...string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
@@ -207,7 +207,7 @@ func TestActCommands(t *testing.T) {
 			t.Errorf("%s: %q", action, out)
 		}
 	}
-	// One that fails does not keep the others from being tried.
+	// A failure does not prevent the others.
 	out, errs := coppice(t, dir, 3, "stop", "none", "back/db")
 	if out != "back/db stopped\n" || errs != "coppice: none: no such node\n" {
 		t.Errorf("%q, %q", out, errs)
@@ -221,7 +221,7 @@ func TestActCommands(t *testing.T) {
 	}
 }
 
-// Each command says with its exit code what is wrong, and where to turn.
+// Each command has the right exit code, and an error with a remedy.
 func TestRemoteErrors(t *testing.T) {
 	t.Parallel()
 	dir, _ := daemonOf(t, statustest.Sample())
@@ -326,7 +326,7 @@ func TestEventsCommand(t *testing.T) {
 			t.Errorf("%s: %s, want %s", args, out, want)
 		}
 	}
-	// It follows over the end of one daemon and the start of another.
+	// It continues across the end of one daemon and the start of another.
 	r := launch(t, dir, "events", "-f", "--json")
 	r.out.await(t, "both", func() bool { return len(r.out.lines()) == 2 })
 	f.Publish(event.Event{Time: at, Type: "a.b"})
@@ -349,7 +349,7 @@ func TestDownCommand(t *testing.T) {
 		if keep {
 			args, want = append(args, "--keep-agents"), "app is down; the agents go on\n"
 		}
-		// The daemon is this process, which does not end: so say it is another.
+		// The daemon is this process, which does not end, so claim another pid.
 		st, _ := f.Status(t.Context())
 		st.Controller.PID = 0
 		f.SetStatus(st)
@@ -376,7 +376,7 @@ func TestDownCommand(t *testing.T) {
 	}
 }
 
-// A shell completes the paths of what runs.
+// Shells complete the paths of running nodes.
 func TestCompletePaths(t *testing.T) {
 	t.Parallel()
 	dir, stop := daemonOf(t, statustest.Sample())

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// saver saves its work when it is asked to stop, which takes longer than its
-// shell lives.
+// saver saves its work at a stop, which takes longer than its shell lives.
 const saver = `#!/bin/sh
 trap 'sleep 0.3; echo saved > "$1"; exit 0' TERM
 trap '' PIPE
@@ -17,8 +16,8 @@ echo up
 while :; do sleep 0.05; done
 `
 
-// What a shell has started saves its work when the fleet is stopped, and what
-// does not end is named, with a daemon and without.
+// Child processes of a shell can save their work when the fleet stops. Those that do not end are
+// named, with and without a daemon.
 func TestDownGivesTheRestItsGrace(t *testing.T) {
 	t.Parallel()
 	keys := "\nready = { log = \"up\" }\nshutdown = { grace = \"10m\" }\n\n"

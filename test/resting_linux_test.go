@@ -7,8 +7,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// Who is in a supervisor that does not run is in the file all the same: it is
-// listed and counted, and says what keeps it.
+// Agents in a stopped supervisor are still listed and counted, with the reason.
 func TestBelowWhatDoesNotRun(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("db", "exec sleep 1000", "suspended = true"),
@@ -51,7 +50,7 @@ func TestBelowWhatDoesNotRun(t *testing.T) {
 	}
 }
 
-// What has ended for good keeps the number of its last life.
+// A completed agent keeps the number of its last incarnation.
 func TestEndedForGood(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("once", "exit 3", `restart = "never"`), agentTOML("a", "exec sleep 1000"))
@@ -64,8 +63,7 @@ func TestEndedForGood(t *testing.T) {
 	}
 }
 
-// What has ended with a run is over: a daemon after it starts everything, and
-// has nothing to tell of before.
+// State of a run ends with it: a later daemon starts everything, and reports nothing from before.
 func TestUpAfterRun(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("first", "exit 0", `restart = "never"`), agentTOML("last", "sleep 0.1", `restart = "never"`, `depends_on = ["first"]`))

@@ -12,16 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Scripts of agents. polite ends when asked, stubborn does not; both say when
-// they are about to wait.
+// Scripts of agents: polite ends on request, stubborn does not. Both report when they begin to
+// wait.
 const (
 	polite   = `trap 'echo bye; exit 0' TERM; echo "up $$"; while :; do sleep 1000 & wait $!; done`
 	stubborn = `trap '' TERM INT; echo "up $$"; while :; do sleep 1000; done`
 	sleeper  = `echo "up $$"; exec sleep 1000`
 )
 
-// All agents are asked at the same time; those of a rest_for_one supervisor one
-// after the other, from the last to the first.
+// All agents are stopped in parallel, but those of a rest_for_one supervisor in reverse order.
 func TestSignalStopsAll(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
@@ -70,7 +69,7 @@ func TestSignalStopsAll(t *testing.T) {
 					}
 				}
 			}
-			// It is asked before its supervisor says so.
+			// The agent is stopped before its supervisor reports it.
 			if took := at["agent.stopped c 1"].Sub(at["agent.stopping c 1"]); took < grace*9/10 || took > grace+waitTimeout/3 {
 				t.Errorf("the stubborn agent was killed after %v, its grace is %v", took, grace)
 			}
@@ -81,7 +80,7 @@ func TestSignalStopsAll(t *testing.T) {
 	}
 }
 
-// sameSignal is the time within which a second signal counts as the first one.
+// sameSignal is the time within which a repeated signal counts as one.
 const sameSignal = 200 * time.Millisecond
 
 func TestSecondSignalKills(t *testing.T) {
@@ -92,7 +91,7 @@ func TestSecondSignalKills(t *testing.T) {
 	first := time.Now()
 	r.signal(syscall.SIGINT)
 	r.awaitReport("agent.stopping a 1", "")
-	<-time.After(sameSignal) // before that, it is the same wish
+	<-time.After(sameSignal) // earlier it counts as the same signal
 	r.signal(syscall.SIGINT)
 	<-r.ended
 	if took := time.Since(first); took < sameSignal {
@@ -105,7 +104,7 @@ func TestSecondSignalKills(t *testing.T) {
 	r.wantExit(130)
 }
 
-// An agent that nohup(1) protects is not stopped by the end of a terminal.
+// An agent under nohup(1) survives the end of a terminal.
 func TestHangUpIgnored(t *testing.T) {
 	t.Parallel()
 	dir := project(t, agentTOML("a", `echo "up $$"; read x < go; echo went; exec sleep 1000`))
@@ -175,8 +174,8 @@ func TestGroupRestarts(t *testing.T) {
 			if d := cmp.Diff(test.want, got); d != "" {
 				t.Errorf("events (-want +got):\n%s", d)
 			}
-			// Exactly the last incarnations run. One that becomes its program at this
-			// moment is not seen.
+			// Exactly the last incarnations run. One that is just executing its program is not
+			// seen.
 			var want []string
 			for _, a := range []string{"a", "b", "c"} {
 				last := a + " 1"
@@ -269,7 +268,7 @@ func TestBackoffDelays(t *testing.T) {
 	}
 }
 
-// The fleet has ended when its agents have, not when those let go of a pipe.
+// The fleet ends with its agents, even if a pipe is still held open.
 func TestGrandchildHoldsThePipe(t *testing.T) {
 	t.Parallel()
 	dir := project(t, agentTOML("a", `trap '' HUP TERM; sleep 1000 & echo parent leaves`, `restart = "never"`))

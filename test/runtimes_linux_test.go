@@ -18,7 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// needTmux skips a test where there is no tmux, but not where all tests have to run.
+// needTmux skips a test without tmux, except where all tests are required.
 func needTmux(t *testing.T) {
 	t.Helper()
 	if _, err := tmux.Version(context.Background()); err != nil {
@@ -29,7 +29,7 @@ func needTmux(t *testing.T) {
 	}
 }
 
-// awaitNode waits until a node is as done wants it, looking with each event.
+// awaitNode waits until done accepts a node, checking after each event.
 func (f *fleet) awaitNode(path, what string, done func(status.Node) bool) (n status.Node) {
 	f.t.Helper()
 	r := newCoppice(f.t, "events", "-f", "--json")
@@ -50,7 +50,7 @@ func (f *fleet) explain(path string) (x status.Explanation) {
 	return x
 }
 
-// events are all those of a type about a path.
+// events returns all events of a type about a path.
 func (f *fleet) events(kind event.Type, path string) (all []event.Event) {
 	f.t.Helper()
 	for _, line := range strings.Split(strings.TrimSpace(f.do("events", "--json")), "\n") {
@@ -73,7 +73,7 @@ func (f *fleet) rewrite(toml ...string) {
 
 const inTmux = `runtime = "tmux"`
 
-// An agent in tmux crashes, comes back, outlives its daemon, and ends unseen.
+// An agent in tmux crashes, restarts, survives its daemon, and ends while none runs.
 func TestTmuxAgent(t *testing.T) {
 	needTmux(t)
 	t.Parallel()
@@ -120,7 +120,7 @@ func TestTmuxAgent(t *testing.T) {
 	f.do("down")
 	if left := processesIn(t, f.dir); len(left) > 0 {
 		for _, p := range left {
-			p.awaitEnd(t) // the server of tmux, too
+			p.awaitEnd(t) // including the tmux server
 		}
 	}
 	f.do("up", "-d")
@@ -133,7 +133,7 @@ func TestTmuxAgent(t *testing.T) {
 	}
 }
 
-// A slot whose record is damaged is that of its agent all the same.
+// A slot with a damaged record still belongs to its agent.
 func TestDamagedSlots(t *testing.T) {
 	needTmux(t)
 	t.Parallel()
@@ -166,7 +166,7 @@ func TestDamagedSlots(t *testing.T) {
 	f.awaitNode("t/proc", "runs again", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 2 })
 }
 
-// A person attaches to agents with a terminal, by coppice and by tmux itself.
+// People attach to agents with a terminal, through coppice and through tmux itself.
 func TestAttachTerminals(t *testing.T) {
 	needTmux(t)
 	t.Parallel()
@@ -198,8 +198,7 @@ func TestAttachTerminals(t *testing.T) {
 	}
 }
 
-// Where there is nothing to attach to, attach says so, and what to do, before it
-// takes the terminal.
+// Without a terminal to attach to, attach says so with a remedy, before it changes the terminal.
 func TestAttachRefused(t *testing.T) {
 	needTmux(t)
 	t.Parallel()
@@ -223,7 +222,7 @@ func TestAttachRefused(t *testing.T) {
 	}
 }
 
-// However the runtime of an agent changes, it runs once.
+// An agent runs once, however its runtime changes.
 func TestRuntimeChanges(t *testing.T) {
 	needTmux(t)
 	t.Parallel()
@@ -250,7 +249,7 @@ func TestRuntimeChanges(t *testing.T) {
 		t.Helper()
 		found := 0
 		for _, p := range processesIn(t, f.dir) {
-			if strings.Contains(p.name, "sleep 12321") { // or the shell that is about to become that
+			if strings.Contains(p.name, "sleep 12321") { // or the shell before its exec
 				found++
 			}
 		}
@@ -301,7 +300,7 @@ func TestRuntimeChanges(t *testing.T) {
 	f.awaitNode("t/unseen", "runs", func(n status.Node) bool { return n.State == "running" && n.Runtime == "proc" })
 }
 
-// coppiceIn runs coppice with a changed environment.
+// coppiceIn runs coppice in another environment.
 func (f *fleet) coppiceIn(env []string, args ...string) (string, int) {
 	f.t.Helper()
 	cmd := command(f.t, args...)
@@ -313,7 +312,7 @@ func (f *fleet) coppiceIn(env []string, args ...string) (string, int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// environWithout is the environment of the test without a variable, and with others.
+// environWithout returns the environment without a variable, and with others.
 func environWithout(name string, others ...string) []string {
 	var env []string
 	for _, kv := range os.Environ() {
@@ -324,7 +323,7 @@ func environWithout(name string, others ...string) []string {
 	return append(env, others...)
 }
 
-// tmux is needed only by agents that use it.
+// Only agents that use tmux need it.
 func TestNoTmux(t *testing.T) {
 	needTmux(t)
 	t.Parallel()
@@ -358,7 +357,7 @@ func TestNoTmux(t *testing.T) {
 	if out, code := f.coppiceIn(env, "up", "-d"); code != 1 || !strings.Contains(out, "only tmux can tell") || !regexp.MustCompile(`kill \d\d+`).MatchString(out) {
 		t.Errorf("exit code %d: %s", code, out)
 	}
-	f.do("up", "-d") // which stops what is no longer wanted
+	f.do("up", "-d") // which stops removed agents
 	for _, p := range processesIn(t, f.dir) {
 		if strings.Contains(p.name, "tmux") {
 			p.awaitEnd(t)
@@ -366,7 +365,7 @@ func TestNoTmux(t *testing.T) {
 	}
 }
 
-// What the file limits is limited, in the process itself.
+// Limits in the file apply to the process itself.
 func TestAgentLimits(t *testing.T) {
 	needTmux(t)
 	t.Parallel()
@@ -410,7 +409,7 @@ func TestAgentTerminal(t *testing.T) {
 	t.Parallel()
 	const look = `tty; [ -t 1 ] && echo "out: $TERM" || echo pipe; exec sleep 1000`
 	f := newFleet(t, agentTOML("terminal", look, `terminal = true`, `ready = { log = "out: |pipe" }`), agentTOML("pipes", look, `ready = { log = "out: |pipe" }`))
-	if out, code := f.coppiceIn(environWithout("TERM"), "up", "-d"); code != 0 { // as a service manager starts it
+	if out, code := f.coppiceIn(environWithout("TERM"), "up", "-d"); code != 0 { // as under a service manager
 		t.Fatal(out)
 	}
 	if out := f.do("logs", "t/terminal"); !regexp.MustCompile(`^/dev/pts/\d+\r?\nout: xterm-256color`).MatchString(out) {
@@ -421,8 +420,8 @@ func TestAgentTerminal(t *testing.T) {
 	}
 }
 
-// What limits have decided survives the daemon, but for quarantines, or as the
-// file says. What people have decided does.
+// Decisions of limits survive the daemon, except for quarantines, or as the file says. Decisions of
+// people always do.
 func TestPersist(t *testing.T) {
 	t.Parallel()
 	for name, persist := range map[string]string{"most": "", "all": "persist = true", "nothing": "persist = false"} {
@@ -442,7 +441,7 @@ func TestPersist(t *testing.T) {
 			f.up()
 			f.do("stop", "t/by_hand")
 			f.awaitState("t/delayed", "restarting")
-			f.do("stop", "t/delayed") // nothing of it runs
+			f.do("stop", "t/delayed") // no process of it runs
 			f.awaitState("t/delayed", "stopped")
 			eventually(t, "the record of the stop", func() bool { return len(f.events("agent.changed", "t/delayed")) > 0 })
 			forgotten := map[string][]string{"most": {"t/quarantined"}, "nothing": {"t/given_up", "t/quarantined", "t/restarting"}}[name]

@@ -42,7 +42,7 @@ supervisor Guard {
 run Guard;
 `
 
-// saidLines are the lines that an agent has said.
+// saidLines returns the lines that an agent has printed.
 func (f *fleet) saidLines(c *api.Client, path string) (lines []string) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), waitTimeout)
 	defer cancel()
@@ -71,9 +71,8 @@ func (f *fleet) awaitHistory(what string) {
 	})
 }
 
-// Agents of a program live in the daemon, beside processes of the file that are
-// its children. A daemon that is killed takes them along, and the next one starts
-// them again, each once, with what they believe; temporary ones stay ended.
+// Agents of a program run in the daemon, next to processes as their children. They end with a
+// killed daemon; the next one starts each once with its beliefs, except temporary ones.
 func TestSageInDaemon(t *testing.T) {
 	t.Parallel()
 	detectRaces(t)
@@ -93,7 +92,7 @@ func TestSageInDaemon(t *testing.T) {
 		t.Fatal("db does not run")
 	}
 
-	// As all others: tree, explain, restart, stop, start, beliefs.
+	// They support the usual commands: tree, explain, restart, stop, start, beliefs.
 	if got := f.do("tree"); !strings.Contains(got, "Guard (one_for_one)") || !strings.Contains(got, "Inner (one_for_all)") {
 		t.Errorf("tree:\n%s", got)
 	}
@@ -129,7 +128,7 @@ func TestSageInDaemon(t *testing.T) {
 	f.do("start", "Guard/Counter-2")
 	f.awaitSaid(c, "t/Guard/Counter-2", "waking 0", "count 10", "resting", "waking 10", "count 20")
 
-	// A daemon that leaves its agents alone cannot leave these: they rest.
+	// down --keep-agents cannot keep these agents, so it rests them.
 	f.do("down", "--keep-agents")
 	f.do("up", "-d")
 	f.awaitSaid(c, "t/Guard/Counter-2", "waking 0", "count 10", "resting", "waking 10", "count 20", "resting", "waking 20", "count 30")
@@ -150,8 +149,8 @@ func TestSageInDaemon(t *testing.T) {
 	}
 }
 
-// A program that is changed while it runs: what is no program is refused, and what
-// is one takes the place of that which runs, with its beliefs.
+// A program changes while it runs. An invalid version is rejected; a valid one replaces the running
+// one and keeps its beliefs.
 func TestSageReload(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "program = \"p\"\n\n", agentTOML("db", "exec sleep 1000"))
@@ -187,7 +186,7 @@ func TestSageReload(t *testing.T) {
 	if n := f.node("t/S/A"); n.InWindow != 0 {
 		t.Errorf("changes were counted: %+v", n)
 	}
-	// The program is gone, its agents are, too, and the process is the file's again.
+	// Without the program its agents are gone, and the process belongs to the file again.
 	write(t, filepath.Join(f.dir, "coppice.toml"), "[project]\nname = \"t\"\n"+agentTOML("db", "exec sleep 1000"))
 	eventually(t, "the file alone", func() bool {
 		nodes, err := status.List.Call(t.Context(), c, status.ListRequest{})
@@ -196,8 +195,7 @@ func TestSageReload(t *testing.T) {
 	})
 }
 
-// The program of a grove.toml is a whole fleet, and its beliefs are where the
-// project says, whether it is run or kept.
+// The program of a grove.toml is a whole fleet. Its beliefs are in the same place under run and up.
 func TestGroveInDaemon(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -242,7 +240,7 @@ run Root;
 	}
 }
 
-// What is wrong with the program is said before anything runs.
+// Errors of the program are reported before anything runs.
 func TestSageInDaemonRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -277,7 +275,7 @@ func TestSageInDaemonRefused(t *testing.T) {
 	f.wantFailure(exitConfig, []string{"validate"}, "coppice.toml:4:11: ", "none.sg", "coppice sage new")
 }
 
-// A fleet with a program that is run ends when both have, and shows what agents say.
+// A run of a fleet with a program ends when both have, and shows the output of its agents.
 func TestSageInRun(t *testing.T) {
 	t.Parallel()
 	dir := project(t, "program = \"p.sg\"\n", agentTOML("job", "echo from the job", `restart = "never"`))
@@ -300,8 +298,7 @@ run S;
 	}
 }
 
-// A program starts in its order in a daemon, too: each on waking is over before
-// the next child starts.
+// In a daemon too, a program starts in order: each on waking ends before the next child starts.
 func TestSageOrderInDaemon(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "program = \"order.sg\"\n\n", agentTOML("other", "exec sleep 1000"))
@@ -327,8 +324,7 @@ run Order;
 	}
 }
 
-// The children of a supervisor of a program are stopped one after the other, in
-// reverse order, as OTP's are: by hand and with the daemon.
+// Children of a program supervisor stop in reverse order, as in OTP: by hand and with the daemon.
 func TestSageChildrenStopInReverseOrder(t *testing.T) {
 	t.Parallel()
 	polite := func(name string) string {

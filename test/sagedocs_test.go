@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Each program in docs/sage is formatted, checked without a warning, and prints
-// what it says; tests in it pass. One that says "// Error: CODE" has that error.
+// Each program in docs/sage is formatted, valid without warnings, and prints what it says; its
+// tests pass. One with "// Error: CODE" has that error.
 func TestSageDocs(t *testing.T) {
 	t.Parallel()
 	wanted := regexp.MustCompile(`(?m)^// Error: (\w+)$`)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// sageExamples copies the examples to where they may leave something behind.
+// sageExamples copies the examples to a writable directory.
 func sageExamples(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -20,8 +20,8 @@ func sageExamples(t *testing.T) (dir string) {
 	return dir
 }
 
-// Each example prints what it says at its end, in whatever order its agents come
-// to it, and ends as it says. There is one for each section of the language's page.
+// Each example prints the output in its last comment, in any order of agents, and exits as stated.
+// There is one for each section of the language page.
 func TestSageExamples(t *testing.T) {
 	t.Parallel()
 	dir := sageExamples(t)
@@ -58,7 +58,7 @@ func TestSageExamples(t *testing.T) {
 	r.wantExit(exitOK)
 }
 
-// The guardian gives up after ten restarts, and remembers its checks.
+// The guardian gives up after ten restarts, and keeps its counts.
 func TestSageGuardian(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(sageExamples(t), "guardian")
@@ -82,7 +82,7 @@ func TestSageGuardian(t *testing.T) {
 	}
 }
 
-// A process of a file and an agent of a program under one supervisor.
+// A process and an agent of a program run under one supervisor.
 func TestSageMixedExample(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(sageExamples(t), "mixed")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Faults of the original that only show in a whole project, by their numbers.
+// Defects of the original implementation that show only in whole projects, by number.
 
 // sageTree makes a project of files, written as "path text".
 func sageTree(t *testing.T, files ...string) (dir string) {
@@ -24,8 +24,8 @@ func sageTree(t *testing.T, files ...string) (dir string) {
 	return dir
 }
 
-// S9: children of a supervisor are in other modules. P3: without an argument, in
-// whatever directory of the project, the settings and modules are the project's.
+// S9: children of a supervisor may be in other modules. P3: without an argument, settings and
+// modules are those of the project, in any directory below it.
 func TestS9P3ModulesAndSettings(t *testing.T) {
 	t.Parallel()
 	dir := sageTree(t,
@@ -35,7 +35,7 @@ func TestS9P3ModulesAndSettings(t *testing.T) {
 	)
 	for i, from := range []string{dir, filepath.Join(dir, "src")} {
 		r := launch(t, from, "run")
-		r.wantExit(exitFailure) // a permanent child that ends at once: one restart, as the settings say
+		r.wantExit(exitFailure) // a permanent child that exits at once: one restart, by the settings
 		want := [][]string{{"worker 2\n", "worker 4\n"}, {"worker 6\n", "worker 8\n"}}[i]
 		for _, line := range want {
 			if strings.Count(r.out.String(), line) != 1 {
@@ -60,7 +60,7 @@ func TestS10ToolsUnderSupervisors(t *testing.T) {
 	}
 }
 
-// S11, F5: what is not supported is an error with its place, not a program that does something else.
+// S11, F5: unsupported features are errors with their place, and do not run as something else.
 func TestS11HandlersAreRefused(t *testing.T) {
 	t.Parallel()
 	dir := sageTree(t, "src/main.sg agent A { on start { yield(1); } }\nsupervisor S { strategy: OneForOne children { A { restart: Transient handler Infer: Fast } } }\nrun S;\n")
@@ -71,7 +71,7 @@ func TestS11HandlersAreRefused(t *testing.T) {
 	}
 }
 
-// P8: a database that cannot be opened is one error at the start, and no storm of restarts.
+// P8: a database that cannot be opened is one error at the start, without restarts.
 func TestP8NoDatabase(t *testing.T) {
 	t.Parallel()
 	dir := sageTree(t, "src/main.sg agent A { @persistent n: Int on start { print(\"started\"); } }\nsupervisor S { strategy: OneForOne children { A { restart: Permanent } } }\nrun S;\n",
@@ -83,7 +83,7 @@ func TestP8NoDatabase(t *testing.T) {
 	}
 }
 
-// L8: the command checks all that there is to check. L9: each error is in its own file.
+// L8: check reports everything. L9: each error names its own file.
 func TestL8L9TheWholeCheck(t *testing.T) {
 	t.Parallel()
 	dir := sageTree(t,

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Ctrl-Z: agents pause before their process is stopped, and resume when it goes on.
+// Ctrl-Z: agents pause before the process stops, and resume when it continues.
 func TestSagePause(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -38,7 +38,7 @@ run S;
 		}
 		return all
 	}
-	for len(turns()) < 4 { // the agent may not have come to wait when it is asked
+	for len(turns()) < 4 { // the agent may not be waiting yet
 		r.signal(syscall.SIGTSTP)
 		eventually(t, "the stop", func() bool {
 			text, err := os.ReadFile(stat)

@@ -18,8 +18,8 @@ func sageProject(t *testing.T, program string) (dir string) {
 	return dir
 }
 
-// A signal stops all agents in reverse order, each with its on resting, also
-// one that is in an endless loop.
+// A signal stops all agents in reverse order, each with its on resting, even one in an endless
+// loop.
 func TestSageStops(t *testing.T) {
 	t.Parallel()
 	dir := sageProject(t, `
@@ -37,7 +37,7 @@ run S;
 	}
 }
 
-// What was set is there after SIGKILL, and siblings of one kind do not share it.
+// Beliefs survive SIGKILL, and siblings of one kind do not share them.
 func TestSageRemembers(t *testing.T) {
 	t.Parallel()
 	dir := sageProject(t, `
@@ -62,7 +62,7 @@ run S;
 		for _, step := range []int{1, 10} {
 			r.out.awaitText(t, fmt.Sprintf("%d: %d\n", step, step*n))
 		}
-		if n == 2 { // nothing else may write to it meanwhile
+		if n == 2 { // nothing else may write it at the same time
 			other := launch(t, dir, "run")
 			other.wantExit(exitFailure)
 			if text := other.err.String(); !strings.Contains(text, "another run of this program keeps its beliefs in "+filepath.Join(dir, ".sage", "checkpoints.db")) {
@@ -77,7 +77,7 @@ run S;
 	}
 }
 
-// A directory without a project is a fault of the configuration, named or not.
+// A directory without a project is a configuration error, named or not.
 func TestSageNoProject(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

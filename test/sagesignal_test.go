@@ -43,7 +43,7 @@ supervisor S {
 run S;
 `
 
-// A signal stops a program in reverse order, with all that is to be done at the end.
+// A signal stops a program in reverse order, with all cleanup.
 func TestRunProgramSignal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "app.sg")
@@ -83,7 +83,7 @@ func TestRunProgramSignal(t *testing.T) {
 	}
 }
 
-// A program whose output has no reader ends.
+// A program ends if its output has no reader.
 func TestRunProgramBrokenPipe(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "app.sg")

@@ -13,7 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The commands as people use them: testdata/script.
+// Sessions of commands in testdata/script.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -68,7 +68,7 @@ func scriptMake(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(os.WriteFile(path, []byte("[[agent]]\nname = \"caf\xe9\"\ncommand = \"true\"\n"), 0o644))
 	case "utf16":
 		ts.Check(os.WriteFile(path, []byte("\xff\xfe[\x00"), 0o644))
-	case "sparse": // 100 MB that take no room
+	case "sparse": // 100 MB that use no disk space
 		ts.Check(os.WriteFile(path, nil, 0o644))
 		ts.Check(os.Truncate(path, 100<<20))
 	case "long": // 100,000 agents

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A checkout, or a directory that other users can write to, may hold a .coppice that
-// was made by a stranger. Nothing outside of it is written or changed through its links.
+// A .coppice in a checkout or shared directory may come from a stranger. Nothing outside of it is
+// written or changed through its links.
 func TestLinksInStateDirectory(t *testing.T) {
 	t.Parallel()
 	const content = "not ours\n"
@@ -66,7 +66,7 @@ func TestLinksInStateDirectory(t *testing.T) {
 	}
 }
 
-// The directory of the state is this user's own and no link.
+// The state directory must belong to this user and not be a link.
 func TestForeignStateDirectory(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", sleeper))
@@ -123,7 +123,7 @@ func TestLinksInSlot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.try("up", "-d") // whether or not it can be started
+	f.try("up", "-d") // it may fail
 	f.try("down")
 	if text, _ := os.ReadFile(target); len(text) > 0 {
 		t.Errorf("written through a link: %.200q", text)

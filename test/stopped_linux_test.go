@@ -9,10 +9,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// A stop by hand and a suspension are told apart: what was stopped stays so until
-// a start, over reloads, resumes, crashes and ends of the daemon; a resume brings
-// back what the suspension has held, and nothing else. The reason of each stop is
-// what has happened.
+// A manual stop and a suspension are distinct. A stop lasts until a start, across reloads, resumes,
+// crashes and daemons. A resume brings back exactly what was suspended. Each stop has its true
+// reason.
 func TestStoppedAndSuspended(t *testing.T) {
 	t.Parallel()
 	sleep := "exec sleep 1000"
@@ -25,7 +24,7 @@ func TestStoppedAndSuspended(t *testing.T) {
 	want := func(when string, states ...string) {
 		t.Helper()
 		f.awaitStates(states...)
-		inS := f.node("t/s").State == "running" // else what is in it says that of s
+		inS := f.node("t/s").State == "running" // otherwise the reason of its children is that of s
 		for path, hand := range map[string]bool{"t/a": true, "t/s/d": inS, "t/b": false, "t/s/c": false, "t/s/once": false} {
 			if n := f.node(path); n.StoppedByHand != hand {
 				t.Errorf("%s, %s is stopped by hand: %v", when, path, n.StoppedByHand)
@@ -43,7 +42,7 @@ func TestStoppedAndSuspended(t *testing.T) {
 	if out := f.do("suspend", "a"); out != "t/a is already stopped\n" {
 		t.Errorf("a suspension of what was stopped: %s", out)
 	}
-	f.do("suspend", "b", "c") // one by one
+	f.do("suspend", "b", "c") // individually
 	f.awaitStates("a stopped", "b suspended", "s suspended", "s/c suspended", "s/d stopped", "s/once stopped")
 	if root := f.node("t"); root.State != "suspended" || root.Reason != "nothing in it runs" {
 		t.Errorf("the root, with nothing that runs: %+v", root)
@@ -64,7 +63,7 @@ func TestStoppedAndSuspended(t *testing.T) {
 		t.Errorf("resuming what is in s: %s", out)
 	}
 	want("with s", "s/c running", "s/d stopped", "b suspended")
-	f.do("suspend", "s") // as a whole
+	f.do("suspend", "s") // the whole supervisor
 	want("s as a whole", "s suspended", "s/c suspended")
 	f.do("resume", "s")
 	want("and again", "s running", "s/c running", "s/d stopped", "s/once stopped")
@@ -124,7 +123,7 @@ func TestStoppedAndSuspended(t *testing.T) {
 	}
 }
 
-// A supervisor that its limit has paused asks what to do, and the answer does it.
+// A supervisor that its limit has paused asks what to do, and the answer is carried out.
 func TestPausedSupervisorIsAnswered(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, supervisorTOML("s", []string{"a"}, `on_limit = "pause"`, "max_restarts = 1"),

@@ -9,9 +9,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// noProcesses fails the test if a process of the project is left, once a command has
-// awaitWritten that everything is stopped. What was killed takes a moment to go, and
-// shims end by themselves.
+// noProcesses fails the test if a process of the project is left after a command has reported that
+// everything stopped. Killed processes take a moment to end, and shims end on their own.
 func (f *fleet) noProcesses() {
 	f.t.Helper()
 	for _, p := range processesIn(f.t, f.dir) {
@@ -21,8 +20,8 @@ func (f *fleet) noProcesses() {
 	}
 }
 
-// A daemon that was killed has left agents and runs of orders: all of them are
-// stopped without it, in the order of a fleet, and who does not stop is named.
+// down stops the agents and order runs of a killed daemon in the order of the fleet, and names
+// those that do not stop.
 func TestDownAfterAKilledDaemon(t *testing.T) {
 	t.Parallel()
 	writes := func(name string, keys ...string) string {
@@ -50,7 +49,7 @@ func TestDownAfterAKilledDaemon(t *testing.T) {
 	f.do("down")
 }
 
-// The runs of orders are stopped where there is nothing else to stop.
+// Runs of orders are stopped even if nothing else runs.
 func TestDownAfterAKilledDaemonOfOrdersAlone(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", "exec sleep 1000", "suspended = true"),
@@ -63,13 +62,12 @@ func TestDownAfterAKilledDaemonOfOrdersAlone(t *testing.T) {
 		t.Errorf("down says:\n%s", out)
 	}
 	f.noProcesses()
-	f.do("up", "-d") // which learns how the run has ended
+	f.do("up", "-d") // which records how the run ended
 	f.awaitEvent(event.OrderFailed, "orders/long", 0)
 	f.do("down")
 }
 
-// A daemon that is killed while it stops everything: the command that has asked
-// for that goes on without it.
+// If the daemon is killed while it stops everything, down continues without it.
 func TestDownOfADaemonKilledMeanwhile(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, atSIGTERM("a", ": > asked; until [ -e go ]; do sleep 0.02; done", `shutdown = { grace = "100s" }`),
@@ -87,8 +85,8 @@ func TestDownOfADaemonKilledMeanwhile(t *testing.T) {
 	f.noProcesses()
 }
 
-// Two who ask at the same time are both told the end, and nothing is left of
-// agents that put processes aside, nor of those that are being started.
+// Two concurrent downs both report the end. Nothing is left of agents that detach processes, or of
+// those that are starting.
 func TestDownTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("forks", `setsid sleep 1000 & (setsid sleep 1000 &) ; trap "" TERM; echo up; while :; do sleep 0.05; done`, `ready = { log = "up" }`),
@@ -108,7 +106,7 @@ func TestDownTwiceAtOnce(t *testing.T) {
 			t.Errorf("down says:\n%s", out)
 		}
 	}
-	if code := up.exit(); code != 0 && code != 1 { // the second may come in time to kill them
+	if code := up.exit(); code != 0 && code != 1 { // the second may arrive in time to kill them
 		t.Errorf("exit code %d: %s", code, up.err)
 	}
 	f.noProcesses()

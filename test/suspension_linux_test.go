@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// edit replaces a part of the file of the project.
+// edit replaces a part of the project file.
 func (f *fleet) edit(old, by string) {
 	f.t.Helper()
 	file := filepath.Join(f.dir, "coppice.toml")
@@ -34,8 +34,8 @@ func (f *fleet) awaitStates(want ...string) {
 	})
 }
 
-// A suspended project runs nothing, whatever happens, until it is resumed; what
-// was stopped by itself before stays so.
+// A suspended project runs nothing until it is resumed. Nodes stopped individually before stay
+// stopped.
 func TestSuspendProject(t *testing.T) {
 	t.Parallel()
 	sleep := "exec sleep 1000"
@@ -63,7 +63,7 @@ func TestSuspendProject(t *testing.T) {
 			if out, err := f.try("start", "a"); err == nil || !strings.Contains(out, "the project is suspended; go on with: coppice resume") {
 				t.Errorf("start: %v, %s", err, out)
 			}
-			f.do("suspend", ".") // which it is
+			f.do("suspend", ".") // it already is
 			f.crash()
 			f.do("up", "-d")
 			quiet("after a crash")
@@ -93,7 +93,7 @@ func TestSuspendProject(t *testing.T) {
 	}
 }
 
-// The file can suspend the project, too.
+// The file can also suspend the project.
 func TestSuspendedInFile(t *testing.T) {
 	t.Parallel()
 	detectRaces(t)

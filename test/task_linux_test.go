@@ -23,7 +23,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// task is a task as the daemon says it is.
+// task returns a task of the daemon.
 func (f *fleet) task(id string) task.Task {
 	f.t.Helper()
 	d, err := task.Show.Call(f.t.Context(), f.client(), task.ShowRequest{ID: id})
@@ -33,14 +33,14 @@ func (f *fleet) task(id string) task.Task {
 	return d.Task
 }
 
-// add makes a task and returns its id.
+// add adds a task and returns its id.
 func (f *fleet) add(args ...string) string {
 	f.t.Helper()
 	return strings.TrimSpace(f.do(append([]string{"task", "add"}, args...)...))
 }
 
-// A task goes from who makes it to an agent, back when that is killed, to its
-// successor, and is done; what comes from the dead is refused.
+// A task goes to an agent, back when that is killed, to its successor, and is done. Requests of the
+// dead incarnation are rejected.
 func TestTasks(t *testing.T) {
 	t.Parallel()
 	detectRaces(t)
@@ -140,8 +140,8 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// A claim is the incarnation's, not the daemon's: it holds over the daemon's
-// death, and is given up by the next one if the agent has died meanwhile.
+// A claim belongs to the incarnation: it survives the daemon. The next daemon releases it if the
+// agent has died meanwhile.
 func TestClaimOverDaemon(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, tokenKeeperTOML("lives"), tokenKeeperTOML("dies"))
@@ -164,8 +164,8 @@ func TestClaimOverDaemon(t *testing.T) {
 	f.wantAgentCode(0, "lives", 1, "task", "close", mine)
 }
 
-// The daemon is killed again and again while tasks are made, claimed and
-// closed: what was acknowledged is there, and all of it.
+// The daemon is killed repeatedly while tasks are added, claimed and closed. Everything
+// acknowledged is there.
 func TestTasksKill(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, tokenKeeperTOML("a"))
@@ -260,7 +260,7 @@ func TestTasksKill(t *testing.T) {
 				t.Errorf("%s is half claimed", id)
 			}
 		}
-		// What was not acknowledged and is there all the same was the last of each writer.
+		// An unacknowledged task that exists was the last of its writer.
 		if len(there) > len(made)+writers*(round+1) {
 			t.Errorf("there are %d tasks, %d were acknowledged", len(there), len(made))
 		}
@@ -275,7 +275,7 @@ func TestTasksKill(t *testing.T) {
 	}
 }
 
-// What comes from a file of beads goes back to one as it was.
+// Beads from a file are exported unchanged.
 func TestTaskFile(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, tokenKeeperTOML("a"))
@@ -328,7 +328,7 @@ func TestTaskFile(t *testing.T) {
 	f.wantCode(exitUsage, "task", "import", ".")
 }
 
-// Tasks of orders are removed when they have ended long enough ago.
+// Tasks of orders are removed some time after they were closed.
 func TestTaskPurge(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "[daemon]\nwisp_gc_interval = \"20ms\"\nwisp_ttl = \"30ms\"\n\n", tokenKeeperTOML("a"))
@@ -347,7 +347,7 @@ func TestTaskPurge(t *testing.T) {
 	}
 }
 
-// What docs/tasks.md shows works as it is shown.
+// The examples in docs/tasks.md work.
 func TestTasksDoc(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(filepath.Join(root, "docs", "tasks.md"))

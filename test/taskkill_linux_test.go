@@ -17,8 +17,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// 64 claimers of 8 agents race for tasks, and the daemon is killed under them again and
-// again: no task is claimed twice, none is lost, though answers are.
+// 64 claimers of 8 agents race for tasks while the daemon is killed repeatedly. No task is claimed
+// twice or lost, although answers are.
 func TestClaimsKill(t *testing.T) {
 	t.Parallel()
 	const agents, each, tasks, kills = 8, 8, 400, 3
@@ -41,9 +41,9 @@ func TestClaimsKill(t *testing.T) {
 	var mu sync.Mutex
 	owner := map[string]string{}
 	closed, lost := 0, 0               // tasks; answers
-	next := make(chan struct{})        // closed when there is another daemon
-	enough := make(chan struct{}, 100) // a token each time that a daemon has done enough
-	// again asks until there is an answer, of whichever daemon.
+	next := make(chan struct{})        // closed when the next daemon runs
+	enough := make(chan struct{}, 100) // a token whenever a daemon has done enough
+	// again repeats a call until a daemon answers.
 	again := func(ask func() error) error {
 		for {
 			mu.Lock()
@@ -137,8 +137,7 @@ func TestClaimsKill(t *testing.T) {
 	t.Logf("%d requests had no answer", lost)
 }
 
-// The script of docs/tasks.md does its work, has what fails parked, and does
-// again what it was killed over.
+// The script of docs/tasks.md works, parks failing tasks, and repeats what it was killed during.
 func TestTaskScript(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(filepath.Join(root, "docs", "tasks.md"))

@@ -11,8 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// A task that makes its agents fail is parked, over daemons that are killed,
-// eventually a person lets it go; it says why, and how.
+// A task that makes its agents fail is parked, across killed daemons, until a person retries it. It
+// states why and how.
 func TestPoisonTask(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "[daemon]\nmax_restarts = 0\nmax_claims = 2\n\n", agentTOML("coder", `coppice agent task claim -q || exec sleep 1000; exit 7`))
@@ -22,7 +22,7 @@ func TestPoisonTask(t *testing.T) {
 		t.Helper()
 		eventually(t, "that it is parked", func() bool { return f.task(id).Status == task.Parked })
 	}
-	// The agent looks once in its life.
+	// The agent claims once per incarnation.
 	wake := func() {
 		t.Helper()
 		syscall.Kill(f.node("t/coder").PID, syscall.SIGKILL)
@@ -57,7 +57,7 @@ func TestPoisonTask(t *testing.T) {
 	f.do("task", "edit", id, "--max-claims", "0")
 	f.do("task", "retry", id)
 	wake()
-	parked() // it has fresh claims, as many as the file says
+	parked() // its count of failed claims starts over
 	if got := f.task(id); got.FailedClaims != 2 || got.Claims != 6 {
 		t.Errorf("%+v", got)
 	}
@@ -67,7 +67,7 @@ func TestPoisonTask(t *testing.T) {
 	}
 }
 
-// What people and the daemon do to an agent is no failure of it.
+// Stops by people and the daemon do not count as failures.
 func TestStopsDoNotPark(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "[daemon]\nmax_claims = 1\n\n", tokenKeeperTOML("a"))

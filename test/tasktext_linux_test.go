@@ -7,7 +7,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// What is not text is refused and not changed; an agent without a question is told so.
+// Invalid text is rejected, not changed. A missing question is an error.
 func TestTaskTexts(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, tokenKeeperTOML("worker"))
@@ -15,7 +15,7 @@ func TestTaskTexts(t *testing.T) {
 	for _, args := range [][]string{{"x\xff"}, {"x", "-l", "\xff"}, {"x", "--pool", "\xff"}, {"x", "-m", "\xff"}, {"x\ny"}, {"x\x1b[31m"}, {" "}} {
 		f.wantCode(exitUsage, append([]string{"task", "add"}, args...)...)
 	}
-	// with is what a command says that gets this on its standard input.
+	// with returns the output of a command with this standard input.
 	with := func(code int, input string, args ...string) (out, err string) {
 		t.Helper()
 		r := newCoppice(t, args...)

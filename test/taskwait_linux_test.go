@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// waitFor begins a claim of an agent that waits, and returns its end.
+// waitFor starts a waiting claim of an agent, and returns its result.
 func (f *fleet) waitFor(name string, incarnation int, args ...string) (end chan waited) {
 	f.t.Helper()
 	cmd := exec.Command("coppice", append([]string{"agent", "task", "claim", "-q", "--wait"}, args...)...)
@@ -28,8 +28,8 @@ type waited struct {
 	code int
 }
 
-// Agents that wait have the tasks that come, each one of them, over a daemon that
-// is killed; what is not given ends with a code of its own.
+// Waiting agents get new tasks, each once, across a killed daemon. Other results have their own
+// exit codes.
 func TestClaimWait(t *testing.T) {
 	t.Parallel()
 	const agents = 4
@@ -98,7 +98,7 @@ func TestClaimWait(t *testing.T) {
 	}
 }
 
-// isWaiting reports whether an agent waits for an answer of the daemon.
+// isWaiting reports whether an agent waits for the daemon.
 func (f *fleet) isWaiting(path string) bool {
 	f.t.Helper()
 	x, err := status.Explain.Call(f.t.Context(), f.client(), status.ExplainRequest{Path: path})

@@ -19,8 +19,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/status/statustest"
 )
 
-// fullScreen is an agent that takes over the terminal: the other screen, no
-// cursor, the mouse. It shows the size and each key, and ends with x.
+// fullScreen is an agent that takes over the terminal: alternate screen, hidden cursor, mouse. It
+// shows the size and each key, and ends with x.
 func fullScreen(ctx context.Context, _ string, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error {
 	fmt.Fprint(output, "\x1b[?1049h\x1b[?25l\x1b[?1000h\x1b[H\x1b[2Jhello\r\n")
 	keys := make(chan byte)
@@ -92,7 +92,7 @@ func TestAttachCommand(t *testing.T) {
 	}
 }
 
-// A signal leaves the terminal as it was, and who only watches never changes it.
+// A signal restores the terminal, and attach --watch never changes it.
 func TestAttachSignal(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"attach", "back/db"}, {"attach", "--watch", "back/db"}} {
@@ -140,7 +140,7 @@ func TestTop(t *testing.T) {
 		}
 		return nil
 	}
-	// An agent that really runs, with a child: its use is measured.
+	// A real agent with a child process, whose resources are measured.
 	agent := exec.Command("/bin/sh", "-c", "(while :; do :; done) & wait")
 	agent.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := agent.Start(); err != nil {
@@ -193,7 +193,7 @@ func TestTop(t *testing.T) {
 	s.await(`^key 122$`)
 	s.tmux("send-keys", "C-]")
 	s.await(`^> │  ├─ db`)
-	// Letters of a filter are no commands.
+	// Letters of a filter are not commands.
 	s.tmux("send-keys", "/", "w", "o", "r")
 	s.await(`^> worker (?s:.*)^/wor +1 of \d`)
 	s.tmux("send-keys", "Enter")
@@ -222,7 +222,7 @@ func TestTop(t *testing.T) {
 	s.wantEnd(0)
 }
 
-// Whatever ends it, the terminal is as it was.
+// However top ends, the terminal is restored.
 func TestTopEnds(t *testing.T) {
 	t.Parallel()
 	dir, _ := daemonOf(t, statustest.Sample())
@@ -238,8 +238,7 @@ func TestTopEnds(t *testing.T) {
 	s.wantEnd(143)
 }
 
-// Of a line that overwrites itself the last state is shown on a terminal; pipes
-// get all of it.
+// A terminal shows the last state of a line that overwrites itself; pipes get all of it.
 func TestLogsOverwritten(t *testing.T) {
 	t.Parallel()
 	f := statustest.Sample()

@@ -15,11 +15,11 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// otherUser has no name, and nothing in these tests but what is given to it.
+// otherUser has no name, and only the files that a test gives it.
 const otherUser = 61234
 
-// openProject is a project that another user can reach, with its directory "work", which is that
-// user's own, and "bin", which has the commands of these tests.
+// openProject returns a project that another user can reach. Its directory "work" belongs to that
+// user, and "bin" has the commands of these tests.
 func openProject(t *testing.T) (dir string) {
 	t.Helper()
 	dir = project(t)
@@ -77,8 +77,8 @@ func copyProgram(from, to string) error {
 	return err
 }
 
-// guestScript tries what an agent of another user may and may not do, and writes down what it was
-// told; then it waits to be asked to speak again.
+// guestScript tries what an agent of another user may and may not do, and writes down the answers.
+// Then it waits for further requests.
 const guestScript = `
 try() { name=$1; shift; "$@" > $name.new 2>&1; echo "exit $?" >> $name.new; mv $name.new $name.out; }
 try ids sh -c 'echo $(id -u) $(id -g) $(id -G)'
@@ -97,10 +97,10 @@ setsid sleep 1001 &
 while sleep 0.05; do [ ! -e again ] || [ -e again.out ] || try again coppice agent belief set page=2; done
 `
 
-// An agent runs as another user, with all that belongs to it: it can do what agents can, also with
-// the next daemon, and nothing else, and nothing of it outlives it.
+// An agent runs as another user with all its processes. It can do what agents can, also with the
+// next daemon, and nothing more. Nothing of it outlives it.
 func TestUserOfAgent(t *testing.T) {
-	if os.Geteuid() != 0 { // then there are none, which is tested below
+	if os.Geteuid() != 0 { // only root can do this; see the test below
 		t.Skip("only root can start agents as other users")
 	}
 	t.Parallel()
@@ -162,7 +162,7 @@ func TestUserOfAgent(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	// Each process with the number of that user is an agent, and no other user gets in.
+	// Each process of that user is an agent, and no other user gets access.
 	for uid, want := range map[uint32]string{otherUser: "only people can ", otherUser + 1: "belongs to user ", 0: ""} {
 		cmd := exec.Command(filepath.Join(dir, "bin", "coppice"), "stop", "t/plain")
 		cmd.Dir, cmd.Env = "/", []string{"COPPICE_SOCKET=" + socket}
@@ -201,7 +201,7 @@ func TestUserOfAgent(t *testing.T) {
 	})
 	f.awaitStatus("t/pulse", "at work")
 
-	// The next daemon is spoken to as this one was.
+	// The next daemon is reached the same way.
 	f.crash()
 	f.do("up", "-d")
 	if after := f.awaitState("t/guest", "running"); after.PID != n.PID {
@@ -234,7 +234,7 @@ func TestUserOfAgent(t *testing.T) {
 	}
 }
 
-// socket is where the daemon of the project listens.
+// socket returns the socket of the daemon.
 func (f *fleet) socket() string {
 	f.t.Helper()
 	socket, err := endpoint.Path(f.dir)
@@ -244,7 +244,7 @@ func (f *fleet) socket() string {
 	return socket
 }
 
-// A user that an agent cannot have is refused before anything starts, with the place.
+// An impossible user is rejected before anything starts, with the place in the file.
 func TestUserRefused(t *testing.T) {
 	t.Parallel()
 	dir := openProject(t)

@@ -24,7 +24,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// beats is an agent that gets on for ever.
+// beats is an agent that makes progress forever.
 const beats = `n=0; while :; do n=$((n+1)); coppice agent heartbeat --progress $n --note "step $n"; sleep 0.3; done`
 
 // chatterTOML is agentTOML for a script that calls coppice often.
@@ -55,8 +55,8 @@ func decode(t *testing.T, e event.Event) (data map[string]any) {
 	return data
 }
 
-// Agents that live and do not get on are looked at, nudged, ended with the
-// reason and restarted; those that answer are not.
+// Agents that stop responding are detected, nudged, and restarted with the reason. Responding ones
+// are not.
 func TestUnresponsiveAgents(t *testing.T) {
 	t.Parallel()
 	detectRaces(t)
@@ -111,7 +111,7 @@ func TestUnresponsiveAgents(t *testing.T) {
 	}
 }
 
-// An agent that waits for a person may be silent, whichever its daemon is.
+// An agent that waits for a person may be silent, under any daemon.
 func TestWaitingForAPerson(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, chatterTOML("asks", `[ $COPPICE_INCARNATION = 1 ] || { `+beats+`; }
@@ -135,7 +135,7 @@ coppice agent ask 'which one?' --options a,b > answer; exec sleep 1000`, `heartb
 	f.awaitNode("t/asks", "is ended", func(n status.Node) bool { return n.Incarnation == 2 })
 }
 
-// The hook tells of mail and answers, once to each incarnation.
+// The hook reports mail and answers, once per incarnation.
 func TestHookTellsOfMail(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, chatterTOML("a", `while ! coppice agent hook > hook.$COPPICE_INCARNATION.1; do sleep 0.1; done
@@ -158,7 +158,7 @@ coppice agent hook > hook.$COPPICE_INCARNATION.2; echo $? > code.$COPPICE_INCARN
 	})
 }
 
-// A line is typed into a terminal, unless a person may be typing there.
+// A nudge types a line into a terminal, unless a person may be typing.
 func TestNudgeByTyping(t *testing.T) {
 	for _, kind := range []string{"proc", "tmux"} {
 		t.Run(kind, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestNudgeByTyping(t *testing.T) {
 			}
 			leave()
 			<-left
-			// When the daemon sees them leave is not told; until then nudges are refused.
+			// Nothing announces when the daemon sees them leave; until then nudges are refused.
 			eventually(t, "a nudge that is given", func() bool {
 				before := len(f.events(event.AgentNudged, "t/a"))
 				f.do("mail", "send", "a", "--subject", "hello")
@@ -206,8 +206,7 @@ func TestNudgeByTyping(t *testing.T) {
 	}
 }
 
-// Heartbeats are heard by the next daemon, too, and what the last one has not
-// heard counts for no agent.
+// Heartbeats reach the next daemon, and those missed by the last one count against no agent.
 func TestHeartbeatsOverDaemons(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t,
@@ -241,7 +240,7 @@ func TestHeartbeatsOverDaemons(t *testing.T) {
 	}
 }
 
-// What an agent says is made fit to be shown.
+// Texts of agents are made safe to show.
 func TestHeartbeatIsAClaim(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, chatterTOML("a", `coppice agent heartbeat --progress -3 --note "$(printf 'a\033[2Jb\nc%0300d' 0)" && touch said; exec sleep 1000`))
@@ -253,8 +252,8 @@ func TestHeartbeatIsAClaim(t *testing.T) {
 	}
 }
 
-// An agent asks to be restarted: that is no failure, and happens once, also
-// when the daemon is killed right after it has said yes.
+// A requested restart is not a failure and happens once, even if the daemon is killed right after
+// acknowledging it.
 func TestRequestRestart(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, chatterTOML("a", `[ $COPPICE_INCARNATION -gt 2 ] || while coppice agent request-restart "again, please"; do touch asked.$COPPICE_INCARNATION; done
@@ -279,7 +278,7 @@ exec sleep 1000`, `max_restarts = 1`, `on_limit = "escalate"`))
 	}
 }
 
-// Whenever the daemon is killed: a restart that was acknowledged comes.
+// Wherever the daemon is killed, an acknowledged restart happens.
 func TestRequestedRestartComes(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, chatterTOML("a", `coppice agent request-restart && touch asked.$COPPICE_INCARNATION; exec sleep 1000`))
@@ -290,7 +289,7 @@ func TestRequestedRestartComes(t *testing.T) {
 			n = f.node("t/a").Incarnation
 			return f.has(fmt.Sprint("asked.", n))
 		})
-		time.Sleep(time.Duration(rand.Int64N(int64(1200 * time.Millisecond)))) // for the daemon to be anywhere
+		time.Sleep(time.Duration(rand.Int64N(int64(1200 * time.Millisecond)))) // so that the daemon can be anywhere
 		f.crash()
 		f.do("up", "-d")
 		eventually(t, "the restart", func() bool { return f.node("t/a").Incarnation > n })
@@ -302,7 +301,7 @@ func TestRequestedRestartComes(t *testing.T) {
 
 const drains = `while ! coppice agent drain-check; do sleep 0.1; done; `
 
-// Agents finish what they do, and are stopped then.
+// Draining agents finish their work and are then stopped.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, `[[supervisor]]
@@ -344,7 +343,7 @@ children = ["acks", "ends"]
 	if all := f.events(event.AgentDrained, "t/deaf"); len(all) != 1 || decode(t, all[0])["finished"] != false {
 		t.Errorf("events: %v", all)
 	}
-	// A drain is a stop by hand: it lasts until a start by hand.
+	// A drain is a manual stop: it lasts until a manual start.
 	f.do("drain", "deaf")
 	f.do("down")
 	f.do("up", "-d")
@@ -365,7 +364,7 @@ children = ["acks", "ends"]
 	}
 }
 
-// A daemon that is killed leaves its drains to the next one.
+// A killed daemon leaves its drains to the next one.
 func TestDrainOverDaemons(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t,
@@ -415,7 +414,7 @@ func TestDrainOverDaemons(t *testing.T) {
 	}
 }
 
-// An agent says itself when it is ready, from wherever in its tree.
+// An agent reports its readiness from anywhere in its process tree.
 func TestAgentReady(t *testing.T) {
 	t.Parallel()
 	script := func(say string) string { return `read x < go; ` + say + `; exec sleep 1000` }
@@ -461,7 +460,7 @@ func TestAgentReady(t *testing.T) {
 	}
 }
 
-// Two nudges at once are two lines.
+// Two concurrent nudges are two lines.
 func TestNudgesDoNotMix(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, chatterTOML("a", `stty -echo; : > ready; while read -r line; do echo "$line" >> typed; done`, `terminal = true`, `nudge = { type = true }`))
@@ -492,7 +491,7 @@ func TestNudgesDoNotMix(t *testing.T) {
 	}
 }
 
-// Who asks what has become of a drain stops nothing that runs, or will, since.
+// Repeating a drain request after a lost answer stops nothing that was started since.
 func TestAskingForADrainStopsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", "exit 1", `backoff = { kind = "fixed", base = "1h", cap = "1h" }`))
@@ -504,8 +503,7 @@ func TestAskingForADrainStopsNothing(t *testing.T) {
 	}
 }
 
-// Hooks do not get round what is decided after a failure, and do not make an
-// agent spin, by asking for restarts.
+// Restart requests of hooks do not bypass decisions after a failure, and cannot make an agent loop.
 func TestRequestRestartInHooks(t *testing.T) {
 	t.Parallel()
 	const ask = `coppice agent request-restart 2>> said.$COPPICE_HOOK; echo $? >> said.$COPPICE_HOOK`

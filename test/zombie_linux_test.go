@@ -10,8 +10,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// An agent below a shell dies, and the shell lives on: that is its death, told
-// once with its last words, and it comes back.
+// If the agent below a shell dies while the shell lives on, that counts as its exit, is reported
+// once with its last output, and it restarts.
 func TestZombies(t *testing.T) {
 	t.Parallel()
 	for _, runtime := range []string{"proc", "tmux"} {
