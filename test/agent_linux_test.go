@@ -72,7 +72,7 @@ func TestNoToken(t *testing.T) {
 		cmd.Env = append(os.Environ(), "COPPICE_SOCKET="+filepath.Join(t.TempDir(), "none"), "COPPICE_TOKEN="+token)
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != exitAuth || !strings.Contains(string(out), "COPPICE_TOKEN is no token") {
+		if !errors.As(err, &exit) || exit.ExitCode() != exitAuth || !strings.Contains(string(out), "COPPICE_TOKEN is not a token") {
 			t.Errorf("%q: %v, %s", token, err, out)
 		}
 	}

@@ -100,7 +100,7 @@ func TestAgentOutcomeRefused(t *testing.T) {
 		{"json is none", "outcome --json -", "{\n 'kind'", "outcome: 2:2: invalid character"},
 		{"json without end", "outcome --json -", strings.Repeat("[", outcome.MaxBytes+1), "- has more than 65536 bytes"},
 		{"no such file", "outcome --json nowhere.json", "", "nowhere.json: no such file"},
-		{"outside of an agent", "outcome completed", "", "no agent of coppice runs this: COPPICE_SOCKET and COPPICE_TOKEN are not set"},
+		{"outside of an agent", "outcome completed", "", "not in an agent of coppice: COPPICE_SOCKET and COPPICE_TOKEN are not set"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := &fleet{t: t, dir: t.TempDir()}

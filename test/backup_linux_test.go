@@ -36,7 +36,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Errorf("process %d, was %d", pid, agent)
 	}
 	f.do("down")
-	f.do("backup", "later.db") // environWithout a daemon
+	f.do("backup", "later.db") // without a daemon
 
 	check := func(x int) {
 		t.Helper()

@@ -155,7 +155,7 @@ big = { type = "any", persistent = true }
 		{"a", "belief set n=9007199254740993 note=\"x\\n<&>\"", "", 0, ""},
 		{"a", "belief get n note", "", 0, `{"n":9007199254740993,"note":"x\n<&>"}` + "\n"},
 		{"a", "belief get --string note", "", 0, "x\n<&>\n"},
-		{"a", "belief get --string n", "", exitFailure, "coppice: n is no string but int 9007199254740993\n"},
+		{"a", "belief get --string n", "", exitFailure, "coppice: n is not a string but int 9007199254740993\n"},
 		{"a", "belief set note --string -", "from stdin\n", 0, ""},
 		{"a", "belief get note", "", 0, `"from stdin\n"` + "\n"},
 		{"a", "belief set big -", `{"a": [1.50, "ü"]}`, 0, ""},

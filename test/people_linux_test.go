@@ -444,7 +444,7 @@ func TestPeopleMistakes(t *testing.T) {
 		}
 	}
 	// Outside of an agent.
-	if out := f.wantCode(2, "agent", "ask", "x"); !strings.Contains(out, "no agent of coppice runs this") {
+	if out := f.wantCode(2, "agent", "ask", "x"); !strings.Contains(out, "not in an agent of coppice") {
 		t.Errorf("%s", out)
 	}
 	if out := f.wantCode(0, "inbox", "--json"); !strings.HasPrefix(out, `{"mail":[{"id":"m-`) || !strings.Contains(out, `"questions":[]`) {
@@ -532,7 +532,7 @@ func TestAnswerOnTerminal(t *testing.T) {
 	f.do("up", "-d")
 	f.wantAgentCode(0, "a", 1, "ask", "Deploy now?", "--options", "yes,no", "--default", "no", "--deadline", "1h", "--no-wait")
 	answerOn(t, f.dir, "\x03", 130, "")
-	answerOn(t, f.dir, "\n", 2, "there was no answer")
+	answerOn(t, f.dir, "\n", 2, "the answer is empty")
 	answerOn(t, f.dir, "2\n", 0, "q-1 of t/a is answered: no")
 }
 

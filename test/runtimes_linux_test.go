@@ -179,7 +179,7 @@ func TestAttachTerminals(t *testing.T) {
 		s.tmux("send-keys", "polly", "Enter")
 		s.await("^heard polly")
 		s.tmux("send-keys", "C-]")
-		s.await("t/" + name + " goes on without you")
+		s.await("t/" + name + " keeps running")
 	}
 	_, command, ok := strings.Cut(f.explain("t/tmux").Hint, "offers: ")
 	if !ok {

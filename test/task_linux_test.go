@@ -154,7 +154,7 @@ func TestClaimOverDaemon(t *testing.T) {
 	if err := syscall.Kill(-pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	waiting := f.asAgent("lives", 1, "task", "comment", mine, "I am still here") // eventually there is a daemon
+	waiting := f.asAgent("lives", 1, "task", "comment", mine, "I am still here") // until a daemon answers
 	f.up()
 	waiting.wantExit(0)
 	eventually(t, "that it is open again", func() bool { return f.task(lost).Ready })
@@ -284,13 +284,13 @@ func TestTaskFile(t *testing.T) {
 {"id":"bd-2","title":"Two","status":"open","priority":2,"issue_type":"task","created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z","dependencies":[{"issue_id":"bd-2","depends_on_id":"bd-1","type":"blocks"}]}
 `
 	write(t, filepath.Join(f.dir, "issues.jsonl"), beads)
-	if out := f.do("task", "import", "issues.jsonl", "--check"); out != "2 tasks, all right\n" {
+	if out := f.do("task", "import", "issues.jsonl", "--check"); out != "2 tasks, all valid\n" {
 		t.Errorf("%s", out)
 	}
 	if out := f.do("task", "export"); out != "" {
 		t.Errorf("%s", out)
 	}
-	if out := f.do("task", "import", "issues.jsonl"); out != "2 tasks made, 0 changed, 0 as they were\n" {
+	if out := f.do("task", "import", "issues.jsonl"); out != "2 tasks added, 0 changed, 0 unchanged\n" {
 		t.Errorf("%s", out)
 	}
 	if out := f.do("task", "export"); out != beads {
@@ -318,7 +318,7 @@ func TestTaskFile(t *testing.T) {
 	if _, err := task.Show.Call(t.Context(), f.client(), task.ShowRequest{ID: "bd-4"}); !errors.Is(err, api.ErrNotFound) {
 		t.Errorf("%v", err)
 	}
-	if out := f.do("task", "import", "bad.jsonl", "--skip-bad"); !strings.Contains(out, "1 tasks made, 0 changed, 2 as they were, 2 left out") {
+	if out := f.do("task", "import", "bad.jsonl", "--skip-bad"); !strings.Contains(out, "1 task added, 0 changed, 2 unchanged, 2 skipped") {
 		t.Errorf("%s", out)
 	}
 	if got := f.task("bd-2"); got.Ready || !slices.Equal(got.WaitsFor, []string{"bd-1"}) {

@@ -36,9 +36,9 @@ func TestTaskTexts(t *testing.T) {
 		t.Errorf("%+v, %v", d, err)
 	}
 	for args, want := range map[string]string{
-		"x --pool worke":  `waits for the pool "worke", of which there are no agents; did you mean "worker"?`,
-		"x --pool build":  `waits for the pool "build", of which there are no agents`,
-		"x -a wroker":     `is for wroker, who is no agent of this project; did you mean "worker"?`,
+		"x --pool worke":  `waits for the pool "worke", which has no agents; did you mean "worker"?`,
+		"x --pool build":  `waits for the pool "build", which has no agents`,
+		"x -a wroker":     `is assigned to wroker, which is not an agent of this project; did you mean "worker"?`,
 		"x --pool worker": "", "x -a worker": "", "x -a ann": "", "x": "",
 	} {
 		if _, told := with(0, "", append([]string{"task", "add"}, strings.Fields(args)...)...); !strings.Contains(told, want) || (want == "") != (told == "") {

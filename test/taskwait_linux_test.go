@@ -61,7 +61,7 @@ func TestClaimWait(t *testing.T) {
 	if err := drain.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if end := <-drained; end.code != exitFailure || !strings.Contains(end.out, "asked to finish") {
+	if end := <-drained; end.code != exitFailure || !strings.Contains(end.out, "being drained") {
 		t.Errorf("%+v", end)
 	}
 	f.wantAgentCode(exitFailure, "drained", 1, "task", "claim", "--wait")

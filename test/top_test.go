@@ -61,8 +61,8 @@ func TestAttachCommand(t *testing.T) {
 		code int
 		says string
 	}{
-		"leave":       {[]string{"C-]"}, 0, `^back/db goes on without you$`},
-		"leave twice": {[]string{"C-p", "C-q"}, 0, `^back/db goes on without you$`},
+		"leave":       {[]string{"C-]"}, 0, `^back/db keeps running$`},
+		"leave twice": {[]string{"C-p", "C-q"}, 0, `^back/db keeps running$`},
 		"ended":       {[]string{"x"}, 0, `^back/db has ended$`},
 		"daemon ends": {nil, 69, `^coppice: daemon is stopping$`},
 	} {

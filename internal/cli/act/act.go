@@ -40,7 +40,7 @@ func NewSuspend(s *command.Streams) *cobra.Command {
 
 func NewResume(s *command.Streams) *cobra.Command {
 	return newAct(s, control.Resume, "resumed", "Resume suspended or paused agents",
-		"\nWithout a path, or with \".\", the whole project does. What was stopped or\nsuspended by itself stays so.")
+		"\nWithout a path, or with \".\", the whole project does. What was stopped or\nsuspended individually stays so.")
 }
 
 func newAct(s *command.Streams, action control.Action, done, short, more string) *cobra.Command {
@@ -84,7 +84,7 @@ func newAct(s *command.Streams, action control.Action, done, short, more string)
 					case err == nil && acted.Changed > 0:
 						fmt.Fprintf(s.Out, "%s %s\n", proc.Plain(path), done)
 					case err == nil && len(acted.Already) == 0:
-						fmt.Fprintf(s.Out, "%s has nothing in it\n", proc.Plain(path))
+						fmt.Fprintf(s.Out, "%s contains no agents\n", proc.Plain(path))
 					case err == nil:
 					case ctx.Err() != nil, errors.Is(err, api.ErrDown), errors.Is(err, api.ErrStopping):
 						return errors.Join(append(failed, err)...) // the others would fail for the same reason
@@ -121,7 +121,7 @@ stopped by hand; in the last two cases use coppice start. An agent that gave up 
 				return fmt.Errorf("unexpected argument %q: %s takes one path and one task, which needs quotes",
 					args[2], cmd.CommandPath())
 			case len(args) == 2 && strings.TrimSpace(args[1]) == "":
-				return errors.New("the task is empty; leave it out if there is nothing to say")
+				return errors.New("the task is empty; omit it to fire without a task")
 			case len(args) == 2 && len(args[1]) > trigger.MaxTask:
 				return fmt.Errorf("the task has %d bytes, expected at most %d; write it to a file that it names",
 					len(args[1]), trigger.MaxTask)

@@ -136,7 +136,7 @@ func report(s *command.Streams, q question.Question) error {
 	}
 	if _, err := command.Call(command.AskAsAgent, question.Take, question.ID{ID: q.ID}); err != nil {
 		// The agent has its answer; at worst it gets it twice.
-		fmt.Fprintf(s.Err, "coppice: the daemon was not told that the answer has arrived: %v\n",
+		fmt.Fprintf(s.Err, "coppice: cannot confirm the answer to the daemon: %v\n",
 			proc.Plain(err.Error()))
 	}
 	return result

@@ -57,7 +57,7 @@ JSON, one of
   coppice agent outcome --json - < outcome.json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return fmt.Errorf("unexpected argument %q; what belongs to the kind is said by flags", args[1])
+				return fmt.Errorf("unexpected argument %q; flags describe the outcome", args[1])
 			}
 			return nil
 		},

@@ -153,7 +153,7 @@ func printValues(s *command.Streams, list []belief.Info, single, asString bool) 
 	_, tty := terminal.Size(s.Out)
 	switch raw, ok := v.Raw(); {
 	case asString && !ok:
-		return fmt.Errorf("%s is no string but %s", list[0].Name, value.Describe(v))
+		return fmt.Errorf("%s is not a string but %s", list[0].Name, value.Describe(v))
 	case asString && tty:
 		text = proc.Plain(raw)
 	case asString:

@@ -158,7 +158,7 @@ func (r *Remote) Look(do func(context.Context, *api.Client) error) error {
 	}
 	r.s.Complain(proc.Plain(note))
 	if err := records.FileError(); err != nil {
-		r.s.Complain("the file cannot be used, so its agents are those on record: " +
+		r.s.Complain("the file is invalid, so agents are shown as recorded: " +
 			proc.Plain(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
 	local := api.Local(records.Register)

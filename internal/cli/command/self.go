@@ -27,13 +27,13 @@ func Self() (proc.Self, error) {
 	me := proc.Self{Agent: os.Getenv(proc.EnvAgent), Socket: os.Getenv(proc.EnvSocket), Token: os.Getenv(proc.EnvToken)}
 	fmt.Sscan(os.Getenv(proc.EnvIncarnation), &me.Incarnation)
 	if me.Socket == "" || me.Token == "" {
-		return me, Usagef("no agent of coppice runs this: %s and %s are not set; "+
-			"these commands are for programs that coppice.toml names, and what those start",
+		return me, Usagef("not in an agent of coppice: %s and %s are not set; "+
+			"these commands are for programs that coppice.toml starts",
 			proc.EnvSocket, proc.EnvToken)
 	}
 	if strings.ContainsFunc(me.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return me, Exitf(exitAuth, "%s is no token: it has blanks, line ends or other "+
-			"characters that no token has", proc.EnvToken)
+		return me, Exitf(exitAuth, "%s is not a token: it has blanks, line ends or other "+
+			"invalid characters", proc.EnvToken)
 	}
 	return me, nil
 }

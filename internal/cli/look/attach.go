@@ -85,7 +85,7 @@ func Attach(ctx context.Context, c *api.Client, path string, watch bool, in *os.
 	what := "has ended"
 	select {
 	case <-typed.left:
-		what, err = "goes on without you", nil
+		what, err = "keeps running", nil
 	default:
 	}
 	if err == nil {

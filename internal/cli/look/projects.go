@@ -48,7 +48,7 @@ func listProjects(s *command.Streams) error {
 		return context.Cause(ctx)
 	}
 	if len(all) == 0 && !s.JSON {
-		_, err := fmt.Fprintln(s.Err, "coppice: no project of yours has a daemon; start one with: coppice up -d")
+		_, err := fmt.Fprintln(s.Err, "coppice: none of your projects has a daemon; start one with: coppice up -d")
 		return err
 	}
 	return s.Print(all, func(p terminal.Paint, width int) []string {
@@ -111,7 +111,7 @@ func queryProject(ctx context.Context, o project.Opened) *runningProject {
 	st, err := status.Get.Call(ctx, client, api.None{})
 	switch {
 	case errors.Is(err, api.ErrDown):
-		p.Error = "starts, or ends"
+		p.Error = "starting or stopping"
 	case ctx.Err() != nil:
 		p.Error = notAnswering
 	case err != nil:

@@ -171,7 +171,7 @@ func prompt(s *command.Streams, ctx context.Context) (string, error) {
 	case err != nil && !errors.Is(err, io.EOF):
 		return "", fmt.Errorf("reading from the terminal: %w", err)
 	case strings.TrimSpace(line) == "":
-		return "", command.Usagef("there was no answer")
+		return "", command.Usagef("the answer is empty")
 	}
 	return line, nil
 }

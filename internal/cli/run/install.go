@@ -122,10 +122,10 @@ func (i installed) steps() (lines []string) {
 		lines = append(lines, fmt.Sprintf("its daemon runs, process %d", i.daemon))
 	case i.inUnit:
 		lines = append(lines, fmt.Sprintf(
-			"its daemon runs as the unit was before, process %d; replace it, while the agents go on, with:", i.daemon))
+			"its daemon runs the previous unit, process %d; replace it, while the agents keep running, with:", i.daemon))
 	default:
 		lines = append(lines, fmt.Sprintf(
-			"a daemon runs without the unit, process %d; hand the agents over, while they go on, with:", i.daemon))
+			"a daemon runs without the unit, process %d; hand the running agents over with:", i.daemon))
 	}
 	if i.daemon != 0 && (!i.inUnit || i.change != unitSame) {
 		lines = append(lines, "  systemctl --user daemon-reload", "  coppice down --keep-agents")
@@ -135,7 +135,7 @@ func (i installed) steps() (lines []string) {
 	}
 	if !i.linger {
 		lines = append(lines,
-			"systemd ends it when you log out, unless you allow your units to go on, with:", "  loginctl enable-linger")
+			"systemd stops it when you log out, unless you let your units keep running with:", "  loginctl enable-linger")
 	}
 	return lines
 }

@@ -25,7 +25,7 @@ func NewPatrol(s *command.Streams) *cobra.Command {
 		Use:   "patrol",
 		Short: "Reconcile running agents with the file now",
 		Long: `Compare the running agents with the file now, and start, stop or restart what differs.
-The daemon does this by itself after each event, and every patrol_interval.
+The daemon also does this after each event, and every patrol_interval.
 
 It prints how many instances each pool wants by the last result of its check, and then each
 action and each wait with its reason. It starts the checks again without waiting for them;
@@ -99,7 +99,7 @@ func NewReload(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reload",
 		Short: "Reload the configuration now",
-		Long: `Make the daemon read its file now. It does so by itself when the file changes, and on
+		Long: `Make the daemon read its file now. It also does so when the file changes, and on
 SIGHUP if it has no terminal.
 
 New agents are started, removed ones are stopped, and agents whose command or environment

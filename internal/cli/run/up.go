@@ -327,7 +327,7 @@ func upDetached(s *command.Streams, path string) error {
 
 // alreadyUp reports that a daemon is already running, with its problems if it answers.
 func alreadyUp(s *command.Streams, p project.Project, pid int) error {
-	const message = "%s is already up, process %d; it follows the file by itself\n"
+	const message = "%s is already up, process %d; it reloads the file when it changes\n"
 	if _, err := fmt.Fprintf(s.Out, message, proc.Plain(p.Dir), pid); err != nil {
 		return err
 	}

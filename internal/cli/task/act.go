@@ -103,7 +103,7 @@ func awaitTask(t task.ClaimRequest, timeout time.Duration) (got []task.Task, err
 	case timeout > 0 && time.Since(begun) >= timeout:
 		err = command.Exitf(command.ExitTimeout, "no task was ready within %v", timeout)
 	default:
-		err = errors.New("no task is given to this agent: it is asked to finish")
+		err = errors.New("no task for this agent: it is being drained")
 	}
 	return got, err
 }

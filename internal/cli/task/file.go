@@ -46,7 +46,7 @@ early. Import the file again to complete it.`,
 			if skipBad {
 				skip = func(e *transfer.LineError) {
 					if skipped++; skipped <= 100 {
-						fmt.Fprintf(s.Err, "coppice: left out: %s\n", proc.Plain(e.Error()))
+						fmt.Fprintf(s.Err, "coppice: skipped: %s\n", proc.Plain(e.Error()))
 					}
 				}
 			}
@@ -59,7 +59,7 @@ early. Import the file again to complete it.`,
 				return command.Usagef("nothing was imported:\n%s", terminal.PlainText(err.Error()))
 			}
 			if check {
-				return s.PrintLines(fmt.Sprintf("%d tasks, all right", len(plan.Order)))
+				return s.PrintLines(fmt.Sprintf("%s, all valid", terminal.Plural(len(plan.Order), "task")))
 			}
 			var sum task.ImportReport
 			err = w.ask(func(ctx context.Context, c *api.Client) error {
@@ -81,16 +81,15 @@ early. Import the file again to complete it.`,
 				return nil
 			})
 			if err != nil {
-				return fmt.Errorf("%w\nbefore that %d tasks were made and %d changed; import the file "+
-					"again when this is put right", err, sum.Created, sum.Updated)
+				return fmt.Errorf("%w\nbefore that, %d tasks were added and %d changed; fix this and import the file again", err, sum.Created, sum.Updated)
 			}
 			if s.JSON {
 				return s.PrintJSON(map[string]int{"created": sum.Created, "updated": sum.Updated,
 					"unchanged": sum.Unchanged, "skipped": skipped})
 			}
-			line := fmt.Sprintf("%d tasks made, %d changed, %d as they were", sum.Created, sum.Updated, sum.Unchanged)
+			line := fmt.Sprintf("%s added, %d changed, %d unchanged", terminal.Plural(sum.Created, "task"), sum.Updated, sum.Unchanged)
 			if skipped > 0 {
-				line += fmt.Sprintf(", %d left out", skipped)
+				line += fmt.Sprintf(", %d skipped", skipped)
 			}
 			return s.PrintLines(line)
 		},

@@ -198,7 +198,7 @@ func detailLines(d task.Detail, now time.Time, p terminal.Paint) []string {
 		lines = append(append(lines, ""), terminal.PlainLines(d.Text)...)
 	}
 	for _, c := range d.Comments {
-		lines = append(lines, "", p.Dim(proc.Plain(cmp.Or(c.By, "somebody"))+", "+terminal.Clock(c.At, now)+":"))
+		lines = append(lines, "", p.Dim(proc.Plain(cmp.Or(c.By, "unknown"))+", "+terminal.Clock(c.At, now)+":"))
 		lines = append(lines, terminal.PlainLines(c.Text)...)
 	}
 	return lines

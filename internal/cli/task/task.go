@@ -111,7 +111,7 @@ title and the rest the text.`,
 			}
 			if d.Title == "-" {
 				if text.given(cmd) {
-					return command.Usagef("there are two texts: with - for a title the standard input has both")
+					return command.Usagef("two texts given: with - as the title, standard input has both")
 				}
 				text.text = "-"
 			}
@@ -255,7 +255,7 @@ func newComment(s *command.Streams, w worker) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 2 && text.given(cmd):
-				return command.Usagef("there are two texts")
+				return command.Usagef("two texts given, expected one")
 			case len(args) == 2:
 				text.text = args[1]
 			case !text.given(cmd):

@@ -212,7 +212,7 @@ func (a *attaching) SetStderr(w io.Writer) { a.err = w }
 
 func (a *attaching) Run() error {
 	if a.in == nil {
-		return fmt.Errorf("attaching to %s: the input is no terminal", a.path)
+		return fmt.Errorf("attaching to %s: the input is not a terminal", a.path)
 	}
 	return look.Attach(a.fleet.ctx, a.fleet.client, a.path, false, a.in, a.out, a.err)
 }

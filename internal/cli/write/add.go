@@ -25,7 +25,7 @@ func NewAdd(s *command.Streams) *cobra.Command {
 		Short: "Add agents with an Aidefile to coppice.toml",
 		Long: `Add agents with an Aidefile to the end of coppice.toml, which keeps its comments. A
 missing coppice.toml is created here. Nothing is written unless the whole file is valid then. A
-running daemon reads the new file by itself.`,
+running daemon reloads the file.`,
 		Example: `  coppice add agents/uptime agents/writer`,
 		Args:    command.Some("the directory of an Aidefile is missing, such as agents/uptime"),
 		RunE: func(_ *cobra.Command, dirs []string) error {
@@ -67,7 +67,7 @@ func addAidefiles(s *command.Streams, path string, dirs []string) error {
 	}
 	listed, err := listedAidefiles(path, isNew)
 	if err != nil {
-		return command.Exitf(command.ExitConfig, "%w\nmend this first: coppice validate", err)
+		return command.Exitf(command.ExitConfig, "%w\nfix this first: coppice validate", err)
 	}
 	text := string(before)
 	if isNew {
@@ -121,7 +121,7 @@ func aidefileOf(dir string) (string, error) {
 	}
 	if !info.IsDir() {
 		if filepath.Base(dir) != aidefile.FileName {
-			return "", fmt.Errorf("%s is no directory, expected that of an Aidefile", dir)
+			return "", fmt.Errorf("%s is not a directory, expected one with an Aidefile", dir)
 		}
 		return dir, nil
 	}

@@ -136,7 +136,7 @@ func originLines(found []config.Origin) (lines []string) {
 		}
 	}
 	if len(found) == 0 {
-		line("it is there, and empty")
+		line("it is set, and empty")
 	}
 	return lines
 }
