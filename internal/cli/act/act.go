@@ -35,12 +35,14 @@ func NewReset(s *command.Streams) *cobra.Command {
 
 func NewSuspend(s *command.Streams) *cobra.Command {
 	return newAct(s, control.Suspend, "suspended", "Stop agents until they are resumed",
-		"\nWithout a path, or with \".\", the whole project is: nothing starts until coppice\nresume, also in later daemons.")
+		"\nWithout a path, or with \".\", the whole project is: nothing starts until coppice\n"+
+			"resume, also in later daemons.")
 }
 
 func NewResume(s *command.Streams) *cobra.Command {
 	return newAct(s, control.Resume, "resumed", "Resume suspended or paused agents",
-		"\nWithout a path, or with \".\", the whole project does. What was stopped or\nsuspended individually stays so.")
+		"\nWithout a path, or with \".\", the whole project does. What was stopped or\n"+
+			"suspended individually stays so.")
 }
 
 func newAct(s *command.Streams, action control.Action, done, short, more string) *cobra.Command {

@@ -52,7 +52,8 @@ interrupted or the daemon is replaced; coppice start ends it.`,
 				}
 				wg.Wait()
 				for _, err := range errs {
-					if err != nil && (ctx.Err() != nil || errors.Is(err, api.ErrDown) || errors.Is(err, api.ErrStopping)) {
+					if err != nil &&
+						(ctx.Err() != nil || errors.Is(err, api.ErrDown) || errors.Is(err, api.ErrStopping)) {
 						return err // the others failed for the same reason
 					}
 				}

@@ -72,7 +72,8 @@ func agentLines(agents []belief.AgentInfo, p terminal.Paint, width int) []string
 			rows = append(rows, slices.Concat([]string{proc.Plain(a.Path)}, row(b), []string{proc.Plain(note)}))
 		}
 	}
-	return terminal.Table(slices.Concat([]string{"AGENT"}, header, []string{"NOTE"}), rows, width, terminal.BoldHeader(p))
+	all := slices.Concat([]string{"AGENT"}, header, []string{"NOTE"})
+	return terminal.Table(all, rows, width, terminal.BoldHeader(p))
 }
 
 func newGet(s *command.Streams) *cobra.Command {

@@ -85,7 +85,8 @@ func statusLines(st status.Status, now time.Time, p terminal.Paint) []string {
 			terminal.Plural(in.Mail, "message")))
 	}
 	if n := st.Inbox.Parked; n > 0 {
-		text := line("tasks", "%s parked after failed claims: coppice task ls --status parked", terminal.Plural(n, "task"))
+		text := line("tasks", "%s parked after failed claims: coppice task ls --status parked",
+			terminal.Plural(n, "task"))
 		lines = append(lines, show.PaintState(p, show.NeedsInput, text))
 	}
 	return lines

@@ -17,7 +17,8 @@ func NewTree(s *command.Streams) *cobra.Command {
 		Args:  command.AtMostOne("path"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return listNodes(s, r, args, func(nodes []status.Node) []show.Column {
-				return append(show.TreeColumns(show.Branches(nodes)), show.UptimeColumn(), show.NextAtColumn(), show.ReasonColumn())
+				return append(show.TreeColumns(show.Branches(nodes)),
+					show.UptimeColumn(), show.NextAtColumn(), show.ReasonColumn())
 			})
 		},
 		ValidArgsFunction: r.CompletePath(false),

@@ -122,7 +122,8 @@ func (i installed) steps() (lines []string) {
 		lines = append(lines, fmt.Sprintf("its daemon runs, process %d", i.daemon))
 	case i.inUnit:
 		lines = append(lines, fmt.Sprintf(
-			"its daemon runs the previous unit, process %d; replace it, while the agents keep running, with:", i.daemon))
+			"its daemon runs the previous unit, process %d; replace it, while the agents keep running, with:",
+			i.daemon))
 	default:
 		lines = append(lines, fmt.Sprintf(
 			"a daemon runs without the unit, process %d; hand the running agents over with:", i.daemon))
@@ -135,7 +136,8 @@ func (i installed) steps() (lines []string) {
 	}
 	if !i.linger {
 		lines = append(lines,
-			"systemd stops it when you log out, unless you let your units keep running with:", "  loginctl enable-linger")
+			"systemd stops it when you log out, unless you let your units keep running with:",
+			"  loginctl enable-linger")
 	}
 	return lines
 }

@@ -65,7 +65,9 @@ func NextColumn() Column {
 
 // NextAtColumn shows when a node starts again.
 func NextAtColumn() Column {
-	return Column{"NEXT", func(_ int, n status.Node, now time.Time) string { return cmp.Or(untilNextStart(n, now), "-") }}
+	return Column{"NEXT", func(_ int, n status.Node, now time.Time) string {
+		return cmp.Or(untilNextStart(n, now), "-")
+	}}
 }
 
 // ReasonColumn shows why a node is in its state.
