@@ -32,7 +32,8 @@ The whole file is checked first: if a line is wrong, or dependencies form a cycl
 are listed and nothing is imported. --skip-bad skips wrong lines. Dependencies are written
 before the tasks that need them: an interrupted import leaves no task that could be claimed too
 early. Import the file again to complete it.`,
-		Example:           "  coppice task import .beads/issues.jsonl --check\n  coppice task import .beads/issues.jsonl",
+		Example: "  coppice task import .beads/issues.jsonl --check\n" +
+			"  coppice task import .beads/issues.jsonl",
 		Args:              command.AtMostOne("file"),
 		ValidArgsFunction: cobra.FixedCompletions([]string{"jsonl"}, cobra.ShellCompDirectiveFilterFileExt),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -81,13 +82,15 @@ early. Import the file again to complete it.`,
 				return nil
 			})
 			if err != nil {
-				return fmt.Errorf("%w\nbefore that, %d tasks were added and %d changed; fix this and import the file again", err, sum.Created, sum.Updated)
+				return fmt.Errorf("%w\nbefore that, %d tasks were added and %d changed; "+
+					"fix this and import the file again", err, sum.Created, sum.Updated)
 			}
 			if s.JSON {
 				return s.PrintJSON(map[string]int{"created": sum.Created, "updated": sum.Updated,
 					"unchanged": sum.Unchanged, "skipped": skipped})
 			}
-			line := fmt.Sprintf("%s added, %d changed, %d unchanged", terminal.Plural(sum.Created, "task"), sum.Updated, sum.Unchanged)
+			line := fmt.Sprintf("%s added, %d changed, %d unchanged", terminal.Plural(sum.Created, "task"), sum.Updated,
+				sum.Unchanged)
 			if skipped > 0 {
 				line += fmt.Sprintf(", %d skipped", skipped)
 			}

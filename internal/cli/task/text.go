@@ -106,8 +106,8 @@ func warnUnclaimable(s *command.Streams, w worker, t task.Task) {
 	switch {
 	case t.Assignee != "":
 		if hint := meant(t.Assignee); hint != "" && !slices.Contains(paths, t.Assignee) {
-			fmt.Fprintf(s.Err, "coppice: %s is assigned to %s, which is not an agent of this project%s\n", proc.Plain(t.ID),
-				proc.Plain(t.Assignee), proc.Plain(hint))
+			fmt.Fprintf(s.Err, "coppice: %s is assigned to %s, which is not an agent of this project%s\n",
+				proc.Plain(t.ID), proc.Plain(t.Assignee), proc.Plain(hint))
 		}
 	case !slices.Contains(names, t.Pool):
 		fmt.Fprintf(s.Err, "coppice: %s waits for the pool %q, which has no agents%s\n", proc.Plain(t.ID),
