@@ -27,9 +27,6 @@ func (s *Service) Register(server *api.Server) {
 func (s *Service) RegisterReadOnly(server *api.Server) {
 	List.Handle(server, s.list)
 	Read.Handle(server, func(ctx context.Context, who token.Caller, req IDs) ([]Message, error) {
-		if err := req.check(); err != nil {
-			return nil, err
-		}
 		return s.Peek(ctx, mailbox(who), req.IDs)
 	})
 }
@@ -62,9 +59,6 @@ func (s *Service) send(ctx context.Context, who token.Caller, req SendRequest) (
 }
 
 func (s *Service) read(ctx context.Context, who token.Caller, req IDs) ([]Message, error) {
-	if err := req.check(); err != nil {
-		return nil, err
-	}
 	messages, err := s.Read(ctx, mailbox(who), who.Incarnation, req.IDs)
 	if err != nil {
 		return nil, err
@@ -73,9 +67,6 @@ func (s *Service) read(ctx context.Context, who token.Caller, req IDs) ([]Messag
 }
 
 func (s *Service) archive(ctx context.Context, who token.Caller, req IDs) (none api.None, err error) {
-	if err := req.check(); err != nil {
-		return none, err
-	}
 	messages, err := s.Archive(ctx, mailbox(who), req.IDs)
 	if err != nil {
 		return none, err
@@ -89,13 +80,6 @@ func (s *Service) handled(ctx context.Context, messages []Message) error {
 		return nil
 	}
 	return s.o.Handled(ctx, messages)
-}
-
-func (r IDs) check() error {
-	if len(r.IDs) == 0 {
-		return fmt.Errorf("%w: there are no ids", api.ErrInvalid)
-	}
-	return nil
 }
 
 // address is the mailbox that somebody means: that of an agent, whose first

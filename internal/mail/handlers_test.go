@@ -109,7 +109,7 @@ func TestRefused(t *testing.T) {
 		"s":       {kind: api.ErrInvalid, text: "t/s is a supervisor"},
 		"writers": {kind: api.ErrNotFound, text: `did you mean "writer"?`},
 		"pepole":  {kind: api.ErrNotFound, text: `did you mean "people"?`},
-		"":        {kind: api.ErrInvalid, text: "whom it is to is missing"},
+		"":        {kind: api.ErrInvalid, text: "missing recipient"},
 	} {
 		sent, err := Send.Call(t.Context(), people, SendRequest{To: to, Subject: "x"})
 		if !errors.Is(err, want.kind) || err != nil && !strings.Contains(err.Error(), want.text) || sent.To != want.to {

@@ -94,22 +94,30 @@ func (p Post) normalise() (Post, error) {
 	p.Body = strings.ToValidUTF8(p.Body, "\uFFFD")
 	switch {
 	case len(p.Body) > MaxBody:
-		return p,
-			fmt.Errorf("%w: the body has %d bytes, at most %d are allowed; write it to a file and send its path",
-				ErrInvalid, len(p.Body), MaxBody)
+		return p, invalid("the body has %d bytes, at most %d are allowed; write it to a file and send its path",
+			len(p.Body), MaxBody)
 	case len(p.Subject) > MaxSubject:
-		return p, fmt.Errorf("%w: the subject has %d bytes, at most %d are allowed; the body takes more", ErrInvalid,
+		return p, invalid("the subject has %d bytes, at most %d are allowed; put the rest into the body",
 			len(p.Subject), MaxSubject)
 	case strings.ContainsFunc(p.Subject, unicode.IsControl):
-		return p, fmt.Errorf("%w: the subject is not one line of plain text: %.80q", ErrInvalid, p.Subject)
-	case len(p.Key) > MaxKey || !utf8.ValidString(p.Key):
-		return p, fmt.Errorf("%w: the key has %d bytes, expected UTF-8 with at most %d", ErrInvalid, len(p.Key), MaxKey)
+		return p, invalid("the subject is not one line of plain text: %.80q", p.Subject)
 	case p.Subject == "" && strings.TrimSpace(p.Body) == "" && p.ReplyTo == "":
-		return p, fmt.Errorf("%w: it has neither a subject nor a body", ErrInvalid)
+		return p, invalid("it has neither a subject nor a body")
 	case p.To == "" && p.ReplyTo == "":
-		return p, fmt.Errorf("%w: whom it is to is missing", ErrInvalid)
+		return p, invalid(`missing recipient: an agent's path, or "people"`)
 	}
-	return p, nil
+	return p, checkKey(p.Key)
+}
+
+func checkKey(key string) error {
+	if len(key) > MaxKey || !utf8.ValidString(key) {
+		return invalid("the key has %d bytes, expected UTF-8 with at most %d", len(key), MaxKey)
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
 
 // maxTitle bounds the part of a body that stands in for a subject, in runes.
@@ -119,24 +127,23 @@ const maxTitle = 60
 // text: without control characters, also those that change the direction of writing.
 func Title(text string) string {
 	for line := range strings.Lines(text) {
-		line = strings.Join(strings.FieldsFunc(line, blank), " ")
-		if line == "" {
-			continue
-		}
+		line = strings.Join(strings.FieldsFunc(line, isBlank), " ")
 		if r := []rune(line); len(r) > maxTitle {
 			return string(r[:maxTitle-1]) + "…"
 		}
-		return line
+		if line != "" {
+			return line
+		}
 	}
 	return ""
 }
 
-func blank(r rune) bool {
+func isBlank(r rune) bool {
 	return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
-// reply is the subject of a reply.
-func reply(subject string) string {
+// replySubject is the subject of a reply.
+func replySubject(subject string) string {
 	if strings.HasPrefix(subject, "Re: ") {
 		return subject
 	}

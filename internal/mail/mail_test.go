@@ -62,7 +62,7 @@ func TestNormalise(t *testing.T) {
 		"body alone":      {Post{To: "a", Body: "b"}, ""},
 		"largest":         {Post{To: "a", Subject: strings.Repeat("s", MaxSubject), Body: strings.Repeat("b", MaxBody)}, ""},
 		"nothing":         {Post{To: "a", Body: " \n"}, "neither a subject nor a body"},
-		"no recipient":    {Post{Body: "b"}, "whom it is to"},
+		"no recipient":    {Post{Body: "b"}, "missing recipient"},
 		"reply":           {Post{ReplyTo: "m-1", Body: "b"}, ""},
 		"body too large":  {Post{To: "a", Body: strings.Repeat("b", MaxBody+1)}, "65537 bytes, at most 65536"},
 		"subject too":     {Post{To: "a", Subject: strings.Repeat("s", MaxSubject+1)}, "257 bytes, at most 256"},
@@ -103,7 +103,7 @@ func FuzzTitle(f *testing.F) {
 		if utf8.RuneCountInString(got) > maxTitle || len(got) > MaxSubject || strings.ContainsAny(got, "\n\x1b\x00\t") || !utf8.ValidString(got) {
 			t.Errorf("%q", got)
 		}
-		if r := reply(got); len(r) > MaxSubject || reply(r) != r {
+		if r := replySubject(got); len(r) > MaxSubject || replySubject(r) != r {
 			t.Errorf("reply %q", r)
 		}
 	})
@@ -287,18 +287,18 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
-// Settle archives what its addressee knows, and nothing that was read.
-func TestSettle(t *testing.T) {
+// ArchiveSent archives what its addressee knows, and nothing that was read.
+func TestArchiveSent(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
 	b := open(t, s)
 	for range 2 {
 		m := send(t, b, Post{From: People, To: "t/b", Subject: "x", Key: "k"})
-		if err := b.Settle(t.Context(), People, "k"); err != nil || b.Unread("t/b") != 0 || m.ID != "m-1" {
+		if err := b.ArchiveSent(t.Context(), People, "k"); err != nil || b.Unread("t/b") != 0 || m.ID != "m-1" {
 			t.Errorf("%v, %d unread", err, b.Unread("t/b"))
 		}
 	}
-	if err := b.Settle(t.Context(), People, "none"); err != nil {
+	if err := b.ArchiveSent(t.Context(), People, "none"); err != nil {
 		t.Error(err)
 	}
 }

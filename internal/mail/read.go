@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/coppice-dev/coppice/internal/store/ledger"
 )
@@ -12,6 +11,25 @@ import (
 // Peek returns messages of a mailbox with their bodies, and leaves them as they
 // are. ErrNotFound: one is not there; ErrLost: its body is not.
 func (s *Service) Peek(ctx context.Context, address string, ids []string) ([]Message, error) {
+	return s.withBodies(ctx, address, ids, func(*record) bool { return false })
+}
+
+// Read is Peek, and marks the messages as read by that incarnation of the
+// agent, 0 for people. Either all of them are, or none.
+func (s *Service) Read(ctx context.Context, address string, incarnation uint64, ids []string) ([]Message, error) {
+	return s.withBodies(ctx, address, ids, func(r *record) bool {
+		if !r.ReadAt.IsZero() {
+			return false
+		}
+		r.ReadAt, r.ReadBy = now(), incarnation
+		return true
+	})
+}
+
+// withBodies changes messages of a mailbox once their bodies have been read, and returns both.
+func (s *Service) withBodies(
+	ctx context.Context, address string, ids []string, change func(*record) bool,
+) ([]Message, error) {
 	numbers, err := parseIDs(ids)
 	if err != nil {
 		return nil, err
@@ -19,52 +37,20 @@ func (s *Service) Peek(ctx context.Context, address string, ids []string) ([]Mes
 	if err := s.each(ctx, address, numbers, func(*record) bool { return false }); err != nil {
 		return nil, err
 	}
-	bodies := make(map[uint64]string, len(numbers))
+	bodies := make(map[string]string, len(numbers)) // by id
 	for _, n := range numbers {
-		if bodies[n], err = s.body(ctx, n); err != nil {
+		if bodies[id(n)], err = s.body(ctx, n); err != nil {
 			return nil, err
 		}
 	}
-	return s.withBodies(numbers, bodies), nil
-}
-
-// Read is Peek, and marks the messages as read by that incarnation of the
-// agent, 0 for people. Either all of them are, or none.
-func (s *Service) Read(ctx context.Context, address string, incarnation uint64, ids []string) ([]Message, error) {
-	unmarked, err := s.Peek(ctx, address, ids)
-	if err != nil {
+	if err := s.each(ctx, address, numbers, change); err != nil {
 		return nil, err
 	}
-	numbers, err := parseIDs(ids)
-	if err != nil {
-		return nil, err
-	}
-	bodies := make(map[uint64]string, len(numbers))
-	for _, m := range unmarked {
-		n, _ := parseID(m.ID)
-		bodies[n] = m.Body
-	}
-	err = s.each(ctx, address, numbers, func(r *record) bool {
-		if !r.ReadAt.IsZero() {
-			return false
-		}
-		r.ReadAt, r.ReadBy = time.Now().UTC().Round(0), incarnation
-		return true
-	})
-	if err != nil {
-		return nil, err
-	}
-	return s.withBodies(numbers, bodies), nil
-}
-
-// withBodies is get, with bodies that were read before.
-func (s *Service) withBodies(numbers []uint64, bodies map[uint64]string) []Message {
 	messages := s.get(numbers)
 	for i := range messages {
-		n, _ := parseID(messages[i].ID)
-		messages[i].Body = bodies[n]
+		messages[i].Body = bodies[messages[i].ID]
 	}
-	return messages
+	return messages, nil
 }
 
 // Archive puts messages of a mailbox away and returns them without their
@@ -97,13 +83,13 @@ func archive(r *record) bool {
 	if !r.ArchivedAt.IsZero() {
 		return false
 	}
-	r.ArchivedAt = time.Now().UTC().Round(0)
+	r.ArchivedAt = now()
 	return true
 }
 
-// Settle archives what was sent under a key if it is unread: its addressee has
+// ArchiveSent archives what was sent under a key if it is unread: its addressee has
 // learned the same in another way.
-func (s *Service) Settle(ctx context.Context, from, key string) error {
+func (s *Service) ArchiveSent(ctx context.Context, from, key string) error {
 	return s.ledger.Update(ctx, func(c *ledger.Change[record]) error {
 		n, ok := s.sent[sender{from, key}]
 		if !ok {
@@ -121,74 +107,61 @@ func (s *Service) Settle(ctx context.Context, from, key string) error {
 // once. At most maxBatch come at a time. With a key, the same messages come again
 // when the same key does, for a caller whose answer was lost.
 func (s *Service) Deliver(ctx context.Context, address string, incarnation uint64, key string) ([]Message, error) {
-	if len(key) > MaxKey {
-		return nil, fmt.Errorf("%w: the key has %d bytes, at most %d are allowed", ErrInvalid, len(key), MaxKey)
+	if err := checkKey(key); err != nil {
+		return nil, err
 	}
-	var told []Message
+	var delivered []Message
 	err := s.ledger.Update(ctx, func(c *ledger.Change[record]) error {
-		told = nil
-		at := s.boxes[address]
-		if at == nil {
-			return nil
-		}
+		delivered = nil
+		numbers := s.numbers(address)
 		if key != "" {
-			for _, n := range at.numbers {
+			for _, n := range numbers {
 				if r := s.ledger.Get(n); r.Told == incarnation && r.ToldKey == key {
-					told = append(told, r.Message)
+					delivered = append(delivered, r.Message)
 				}
 			}
 		}
-		if len(told) > 0 {
+		if len(delivered) > 0 {
 			return nil
 		}
-		for _, n := range at.numbers {
+		for _, n := range numbers {
 			r := *s.ledger.Get(n)
 			if !r.Unread() || r.Told >= incarnation {
 				continue
 			}
 			r.Told, r.ToldKey = incarnation, key
 			c.Put(n, r)
-			if told = append(told, r.Message); len(told) == maxBatch {
-				return nil
+			if delivered = append(delivered, r.Message); len(delivered) == maxBatch {
+				break
 			}
 		}
 		return nil
 	})
-	return told, err
+	return delivered, err
 }
 
 // Begin tells that an incarnation of an agent starts. Where numbers begin
 // again, as they do with each run, what one of that number was told of before it
 // was told to somebody else.
 func (s *Service) Begin(ctx context.Context, address string, incarnation uint64) error {
-	for more := true; more; {
+	for {
+		changed := 0
 		err := s.ledger.Update(ctx, func(c *ledger.Change[record]) error {
-			more = false
-			at := s.boxes[address]
-			if at == nil {
-				return nil
-			}
-			changed := 0
-			for _, n := range at.numbers {
+			changed = 0
+			for _, n := range s.numbers(address) {
 				r := *s.ledger.Get(n)
-				if !r.Unread() || r.Told < incarnation {
-					continue
+				if changed < maxBatch && r.Unread() && r.Told >= incarnation {
+					r.Told, r.ToldKey = 0, ""
+					c.Put(n, r)
+					changed++
 				}
-				if changed == maxBatch {
-					more = true
-					return nil
-				}
-				r.Told, r.ToldKey = 0, ""
-				c.Put(n, r)
-				changed++
 			}
 			return nil
 		})
-		if err != nil {
+		if err != nil || changed < maxBatch {
 			return err
 		}
 	}
-	return nil
 }
 
 // each lets change do something to copies of messages of a mailbox, and writes
@@ -210,8 +183,8 @@ func (s *Service) each(ctx context.Context, address string, numbers []uint64, ch
 
 // parseIDs reads ids and leaves out repetitions.
 func parseIDs(ids []string) ([]uint64, error) {
-	if len(ids) > maxBatch {
-		return nil, fmt.Errorf("%w: %d ids, at most %d are allowed at a time", ErrInvalid, len(ids), maxBatch)
+	if len(ids) == 0 || len(ids) > maxBatch {
+		return nil, invalid("there are %d ids, expected 1 to %d", len(ids), maxBatch)
 	}
 	var numbers []uint64
 	for _, text := range ids {

@@ -74,6 +74,9 @@ func (at *box) count(r *record, by int) {
 
 type sender struct{ from, key string }
 
+// now returns the time as it is stored.
+func now() time.Time { return time.Now().UTC().Round(0) }
+
 // Open reads what has been sent.
 func Open(ctx context.Context, o Options) (*Service, error) {
 	if o.Logger == nil {
@@ -100,7 +103,7 @@ func check(n uint64, r *record) error {
 }
 
 // index keeps the mailboxes up to date.
-func (s *Service) index(n uint64, before, now *record) {
+func (s *Service) index(n uint64, before, after *record) {
 	if before != nil {
 		at := s.boxes[before.To]
 		if i, found := slices.BinarySearch(at.numbers, n); found {
@@ -109,17 +112,17 @@ func (s *Service) index(n uint64, before, now *record) {
 		at.count(before, -1)
 		delete(s.sent, sender{before.From, before.Key})
 	}
-	if now != nil {
-		at := s.boxes[now.To]
+	if after != nil {
+		at := s.boxes[after.To]
 		if at == nil {
 			at = &box{}
-			s.boxes[now.To] = at
+			s.boxes[after.To] = at
 		}
 		i, _ := slices.BinarySearch(at.numbers, n)
 		at.numbers = slices.Insert(at.numbers, i, n)
-		at.count(now, 1)
-		if now.Key != "" {
-			s.sent[sender{now.From, now.Key}] = n
+		at.count(after, 1)
+		if after.Key != "" {
+			s.sent[sender{after.From, after.Key}] = n
 		}
 	}
 }
@@ -140,9 +143,9 @@ func (s *Service) Send(ctx context.Context, p Post) (sent Message, fresh bool, e
 			return err
 		}
 		if n, ok := s.sent[sender{p.From, p.Key}]; ok && p.Key != "" {
-			if sent, fresh = s.ledger.Get(n).Message, false; sent.To != p.To || sent.Subject != p.Subject ||
-				sent.Size != len(p.Body) {
-				return fmt.Errorf("%w: the key %.40q is that of another message, %s", ErrInvalid, p.Key, sent.ID)
+			sent, fresh = s.ledger.Get(n).Message, false
+			if sent.To != p.To || sent.Subject != p.Subject || sent.Size != len(p.Body) {
+				return invalid("the key %.40q is that of another message, %s", p.Key, sent.ID)
 			}
 			return nil
 		}
@@ -157,7 +160,7 @@ func (s *Service) Send(ctx context.Context, p Post) (sent Message, fresh bool, e
 		n := c.Add(func(n uint64) record {
 			sent = Message{
 				ID: id(n), From: p.From, Incarnation: p.Incarnation, To: p.To, Subject: p.Subject, Size: len(p.Body),
-				At: time.Now().UTC().Round(0), ReplyTo: p.ReplyTo, Question: p.Question,
+				At: now(), ReplyTo: p.ReplyTo, Question: p.Question,
 			}
 			return record{Message: sent, Key: p.Key}
 		})
@@ -194,45 +197,38 @@ func (s *Service) complete(p *Post) error {
 				p.To = to.To
 			}
 		}
-		p.Subject = cmp.Or(p.Subject, reply(to.Subject))
+		p.Subject = cmp.Or(p.Subject, replySubject(to.Subject))
 	}
 	p.Subject = cmp.Or(p.Subject, Title(p.Body))
 	return nil
 }
 
+// maxPruned bounds the expired messages that one change removes.
+const maxPruned = 10
+
 // prune removes what a mailbox need not keep: at least what a new message needs
 // the room of, a little of what is over its time.
 func (s *Service) prune(c *ledger.Change[record], at *box) {
-	remove := func(n uint64) {
-		c.Delete(n)
-		c.Also(store.Op{Kind: store.Delete, Key: s.bodyKey(n)})
-	}
-	if len(at.numbers) >= MaxMessages {
-		// Of what can go, what was archived comes first; then what was read.
-		for _, goes := range []func(*record) bool{
-			func(r *record) bool { return !r.ArchivedAt.IsZero() },
-			func(r *record) bool { return !r.Unread() },
-		} {
-			for _, n := range at.numbers {
-				if goes(s.ledger.Get(n)) {
-					remove(n)
-					return
-				}
+	archived := func(r *record) bool { return !r.ArchivedAt.IsZero() }
+	read := func(r *record) bool { return !r.Unread() }
+	old := func(r *record) bool { return archived(r) && time.Since(r.ArchivedAt) > KeepArchive }
+	remove := func(most int, removable func(*record) bool) (removed int) {
+		for _, n := range at.numbers {
+			if removed < most && removable(s.ledger.Get(n)) {
+				c.Delete(n)
+				c.Also(store.Op{Kind: store.Delete, Key: s.bodyKey(n)})
+				removed++
 			}
 		}
-		return
+		return removed
 	}
-	if at.archived == 0 {
-		return
-	}
-	const some = 10
-	removed := 0
-	for _, n := range at.numbers {
-		r := s.ledger.Get(n)
-		if removed < some && !r.ArchivedAt.IsZero() && time.Since(r.ArchivedAt) > KeepArchive {
-			remove(n)
-			removed++
+	switch {
+	case len(at.numbers) >= MaxMessages:
+		if at.archived == 0 || remove(1, archived) == 0 {
+			remove(1, read)
 		}
+	case at.archived > 0:
+		remove(maxPruned, old)
 	}
 }
 
@@ -241,17 +237,21 @@ func (s *Service) prune(c *ledger.Change[record], at *box) {
 func (s *Service) List(address string, all bool) []Message {
 	var list []Message
 	s.ledger.View(func() {
-		at := s.boxes[address]
-		if at == nil {
-			return
-		}
-		for _, n := range at.numbers {
+		for _, n := range s.numbers(address) {
 			if r := s.ledger.Get(n); all || r.Unread() {
 				list = append(list, r.Message)
 			}
 		}
 	})
 	return list
+}
+
+// numbers returns the messages of a mailbox, oldest first. It is called under the lock of the ledger.
+func (s *Service) numbers(address string) []uint64 {
+	if at := s.boxes[address]; at != nil {
+		return at.numbers
+	}
+	return nil
 }
 
 // Unread returns the number of unread messages in a mailbox.

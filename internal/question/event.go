@@ -24,11 +24,11 @@ func changedEvent(q Question) event.Event {
 			data["default"] = mail.Title(q.Default)
 		}
 	case Answered:
-		e.Type, e.Actor, e.Message = event.QuestionAnswered, q.By,
-			fmt.Sprintf("%s of %s was answered by %s", q.ID, q.From, q.By)
+		e.Type, e.Actor = event.QuestionAnswered, q.By
+		e.Message = fmt.Sprintf("%s of %s was answered by %s", q.ID, q.From, q.By)
 		if q.By == ByDeadline {
-			e.Actor, e.Message = "controller", fmt.Sprintf("%s of %s got its default answer at its deadline", q.ID,
-				q.From)
+			e.Actor = "controller"
+			e.Message = fmt.Sprintf("%s of %s got its default answer at its deadline", q.ID, q.From)
 		}
 		data["by"] = q.By
 		if slices.Contains(q.Options, q.Answer) {
@@ -36,8 +36,8 @@ func changedEvent(q Question) event.Event {
 			data["answer"] = q.Answer
 		}
 	case Expired:
-		e.Type, e.Actor, e.Message = event.QuestionExpired, "controller",
-			fmt.Sprintf("%s of %s has expired without an answer", q.ID, q.From)
+		e.Type, e.Actor = event.QuestionExpired, "controller"
+		e.Message = fmt.Sprintf("%s of %s has expired without an answer", q.ID, q.From)
 	default:
 		e.Type, e.Message = event.QuestionWithdrawn, fmt.Sprintf("%s was withdrawn by %s", q.ID, q.From)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/mail"
@@ -36,12 +37,12 @@ func (s *Service) RegisterReadOnly(server *api.Server) {
 
 func (s *Service) ask(ctx context.Context, who token.Caller, req AskRequest) (Question, error) {
 	if most := MaxDeadline.Seconds(); req.Deadline < 0 || req.Deadline > most {
-		return Question{}, fmt.Errorf("%w: deadline_seconds is %v, expected up to %.0f", api.ErrInvalid, req.Deadline,
-			most)
+		return Question{}, fmt.Errorf("%w: deadline_seconds is %v, expected up to %.0f", api.ErrInvalid,
+			req.Deadline, most)
 	}
 	q, _, err := s.Ask(ctx, Draft{
 		From: who.Path, Incarnation: who.Incarnation, Text: req.Text, Options: req.Options, Default: req.Default,
-		Within: req.within(), Key: req.Key,
+		Within: time.Duration(req.Deadline * float64(time.Second)), Key: req.Key,
 	})
 	return q, err
 }
@@ -58,7 +59,7 @@ func (s *Service) await(ctx context.Context, who token.Caller, req ID) (q Questi
 func (s *Service) take(ctx context.Context, who token.Caller, req ID) (Question, error) {
 	q, err := s.Take(ctx, who.Path, req.ID)
 	if err == nil && q.State != Open && s.o.Mail != nil {
-		err = s.o.Mail.Settle(ctx, mail.People, answerKey(q))
+		err = s.o.Mail.ArchiveSent(ctx, mail.People, answerKey(q))
 	}
 	return q, err
 }

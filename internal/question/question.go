@@ -96,75 +96,75 @@ func parseID(text string) (uint64, error) {
 }
 
 // normalise makes a question fit to be asked, or says why it is not.
-func (a Draft) normalise() (Draft, error) {
-	invalid := func(format string, args ...any) (Draft, error) {
-		return a, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
-	}
-	a.Text = strings.TrimSpace(strings.ToValidUTF8(a.Text, "\uFFFD"))
-	a.Default = strings.TrimSpace(strings.ToValidUTF8(a.Default, "\uFFFD"))
+func (d Draft) normalise() (Draft, error) {
+	d.Text, d.Default = clean(d.Text), clean(d.Default)
 	options := []string{}
-	for _, o := range a.Options {
-		o = strings.TrimSpace(strings.ToValidUTF8(o, "\uFFFD"))
+	for _, o := range d.Options {
+		o = clean(o)
 		switch {
 		case o == "":
-			return invalid("one of the options is empty")
+			return d, invalid("one of the options is empty")
 		case len(o) > MaxOption:
-			return invalid("an option has %d bytes, at most %d are allowed: %.40q", len(o), MaxOption, o)
+			return d, invalid("an option has %d bytes, at most %d are allowed: %.40q", len(o), MaxOption, o)
 		case strings.ContainsFunc(o, unicode.IsControl):
-			return invalid("an option is not one line of plain text: %.80q", o)
+			return d, invalid("an option is not one line of plain text: %.80q", o)
 		case slices.ContainsFunc(options, func(other string) bool { return strings.EqualFold(o, other) }):
-			return invalid("the option %q is there twice", o)
+			return d, invalid("the option %q is given twice", o)
 		}
 		options = append(options, o)
 	}
-	a.Options = options
+	d.Options = options
 	switch {
-	case a.Text == "":
-		return invalid("the question has no text")
-	case len(a.Text) > MaxText:
-		return invalid("the question has %d bytes, at most %d are allowed", len(a.Text), MaxText)
+	case d.Text == "":
+		return d, invalid("the question has no text")
+	case len(d.Text) > MaxText:
+		return d, invalid("the question has %d bytes, at most %d are allowed", len(d.Text), MaxText)
 	case len(options) > MaxOptions:
-		return invalid("there are %d options, at most %d are allowed", len(options), MaxOptions)
+		return d, invalid("there are %d options, at most %d are allowed", len(options), MaxOptions)
 	case len(options) == 1:
-		return invalid("there is one option only, which leaves nothing to ask")
-	case a.Within < 0 || a.Within > MaxDeadline:
-		return invalid("the deadline is %v from now, expected up to %v", a.Within, MaxDeadline)
-	case a.Default != "" && a.Within == 0:
-		return invalid("there is a default and no deadline at which it would be the answer")
-	case len(a.Key) > MaxOption || !utf8.ValidString(a.Key):
-		return invalid("the key has %d bytes, expected UTF-8 with at most %d", len(a.Key), MaxOption)
+		return d, invalid("there is one option only, which leaves nothing to ask")
+	case d.Within < 0 || d.Within > MaxDeadline:
+		return d, invalid("the deadline is %v from now, expected up to %v", d.Within, MaxDeadline)
+	case d.Default != "" && d.Within == 0:
+		return d, invalid("there is a default and no deadline at which it would be the answer")
+	case len(d.Key) > MaxOption || !utf8.ValidString(d.Key):
+		return d, invalid("the key has %d bytes, expected UTF-8 with at most %d", len(d.Key), MaxOption)
 	}
-	if a.Default != "" {
+	if d.Default != "" {
 		var err error
-		if a.Default, err = fit(a.Default, options); err != nil {
-			return a, fmt.Errorf("the default: %w", err)
+		if d.Default, err = matchOption(d.Default, options); err != nil {
+			return d, fmt.Errorf("the default: %w", err)
 		}
 	}
-	return a, nil
+	return d, nil
 }
 
-// fit returns an answer as it is kept: one of the options as it is spelled there,
+func clean(text string) string { return strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD")) }
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// matchOption returns an answer as it is kept: one of the options as it is spelled there,
 // or any text where there are none.
-func fit(answer string, options []string) (string, error) {
-	answer = strings.TrimSpace(strings.ToValidUTF8(answer, "\uFFFD"))
+func matchOption(answer string, options []string) (string, error) {
+	answer = clean(answer)
 	switch {
 	case answer == "":
-		return "", fmt.Errorf("%w: the answer is empty", ErrInvalid)
+		return "", invalid("the answer is empty")
 	case len(answer) > MaxText:
-		return "", fmt.Errorf("%w: the answer has %d bytes, at most %d are allowed", ErrInvalid, len(answer), MaxText)
+		return "", invalid("the answer has %d bytes, at most %d are allowed", len(answer), MaxText)
 	case len(options) == 0:
 		return answer, nil
 	}
-	for _, o := range options {
-		if strings.EqualFold(answer, o) {
-			return o, nil
-		}
+	if i := slices.IndexFunc(options, func(o string) bool { return strings.EqualFold(answer, o) }); i >= 0 {
+		return options[i], nil
 	}
 	hint := ""
 	if near := suggest.Nearest(answer, options); near != "" {
 		hint = fmt.Sprintf("; did you mean %q?", near)
 	}
-	return "", fmt.Errorf("%w: %.80q is none of the options, which are %s%s", ErrInvalid, answer, quoted(options), hint)
+	return "", invalid("%.80q is none of the options, which are %s%s", answer, quoted(options), hint)
 }
 
 func quoted(options []string) string {
@@ -175,8 +175,8 @@ func quoted(options []string) string {
 	return strings.Join(all, ", ")
 }
 
-// ended returns the error for an answer that comes too late.
-func (q Question) ended() error {
+// errEnded returns the error for an answer that comes too late.
+func (q Question) errEnded() error {
 	at := q.EndedAt.Local().Format(time.DateTime)
 	switch {
 	case q.State == Answered && q.By == ByDeadline:
@@ -193,9 +193,9 @@ func (q Question) ended() error {
 
 func (q Question) answer(text, by string, now time.Time) (Question, error) {
 	if q.State != Open {
-		return q, q.ended()
+		return q, q.errEnded()
 	}
-	text, err := fit(text, q.Options)
+	text, err := matchOption(text, q.Options)
 	if err != nil {
 		return q, err
 	}
@@ -203,11 +203,11 @@ func (q Question) answer(text, by string, now time.Time) (Question, error) {
 	return q, nil
 }
 
-// lapse ends a question at its deadline.
-func (q Question) lapse(now time.Time) (Question, error) {
+// expire ends a question at its deadline.
+func (q Question) expire(now time.Time) (Question, error) {
 	switch {
 	case q.State != Open:
-		return q, q.ended()
+		return q, q.errEnded()
 	case q.Default != "":
 		q.State, q.Answer, q.By, q.EndedAt = Answered, q.Default, ByDeadline, now
 	default:
@@ -218,7 +218,7 @@ func (q Question) lapse(now time.Time) (Question, error) {
 
 func (q Question) withdraw(now time.Time) (Question, error) {
 	if q.State != Open {
-		return q, q.ended()
+		return q, q.errEnded()
 	}
 	q.State, q.EndedAt = Withdrawn, now
 	return q, nil
@@ -232,8 +232,8 @@ func (q Question) take(now time.Time) (Question, error) {
 	return q, nil
 }
 
-// left is how long a question has until its deadline, at the time now of a
+// timeLeft is how long a question has until its deadline, at the time now of a
 // clock that may have been set since it was asked: never longer than at first.
-func (q Question) left(now time.Time) time.Duration {
+func (q Question) timeLeft(now time.Time) time.Duration {
 	return min(q.Deadline.Sub(now), q.Deadline.Sub(q.At))
 }

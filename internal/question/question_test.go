@@ -110,8 +110,8 @@ func TestTransitions(t *testing.T) {
 	open := Question{ID: "q-1", State: Open, Options: []string{"yes", "no"}, Default: "no"}
 	free := Question{ID: "q-2", State: Open}
 	answered, _ := open.answer("YES", "ann", at)
-	lapsed, _ := open.lapse(at)
-	expired, _ := free.lapse(at)
+	lapsed, _ := open.expire(at)
+	expired, _ := free.expire(at)
 	withdrawn, _ := free.withdraw(at)
 	for name, test := range map[string]struct{ got, want Question }{
 		"answered":  {answered, Question{State: Answered, Answer: "yes", By: "ann"}},
@@ -129,7 +129,7 @@ func TestTransitions(t *testing.T) {
 		}
 		// What has ended has ended, and says how.
 		_, a := test.got.answer("no", "bob", at)
-		_, l := test.got.lapse(at)
+		_, l := test.got.expire(at)
 		_, w := test.got.withdraw(at)
 		for _, err := range []error{a, l, w} {
 			if !errors.Is(err, ErrEnded) || !strings.Contains(err.Error(), at.Local().Format(time.DateTime)) || !strings.Contains(err.Error(), test.want.By) || !strings.Contains(err.Error(), test.want.Answer) {
@@ -150,7 +150,7 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-func TestLeft(t *testing.T) {
+func TestTimeLeft(t *testing.T) {
 	at := time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
 	q := Question{At: at, Deadline: at.Add(time.Hour)}
 	for now, want := range map[time.Time]time.Duration{
@@ -159,7 +159,7 @@ func TestLeft(t *testing.T) {
 		at.Add(2 * time.Hour):         -time.Hour,
 		at.Add(-24 * 365 * time.Hour): time.Hour, // the clock was set back
 	} {
-		if got := q.left(now); got != want {
+		if got := q.timeLeft(now); got != want {
 			t.Errorf("%v: %v, want %v", now, got, want)
 		}
 	}

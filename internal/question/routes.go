@@ -1,10 +1,6 @@
 package question
 
-import (
-	"time"
-
-	"github.com/coppice-dev/coppice/internal/api"
-)
+import "github.com/coppice-dev/coppice/internal/api"
 
 // The routes of questions: agents ask them, and people answer.
 var (
@@ -84,9 +80,6 @@ type AskRequest struct {
 	Deadline float64  `json:"deadline_seconds,omitempty" minimum:"0" doc:"Until the deadline, from now; none if 0."`
 	Key      string   `json:"key,omitempty" maxLength:"256" doc:"What is asked again under the same key is the same question."`
 }
-
-// within is the deadline as a duration.
-func (r AskRequest) within() time.Duration { return time.Duration(r.Deadline * float64(time.Second)) }
 
 // AnswerRequest is the answer to a question.
 type AnswerRequest struct {

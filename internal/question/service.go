@@ -44,8 +44,8 @@ type Log interface {
 // Mail sends messages to agents.
 type Mail interface {
 	Send(context.Context, mail.Post) (sent mail.Message, fresh bool, err error)
-	// Settle archives what was sent under a key if it is unread.
-	Settle(ctx context.Context, from, key string) error
+	// ArchiveSent archives what was sent under a key if it is unread.
+	ArchiveSent(ctx context.Context, from, key string) error
 }
 
 // Service keeps all questions and answers requests about them. Methods that
@@ -111,26 +111,27 @@ func check(n uint64, r *record) error {
 }
 
 // index keeps what is derived from the questions up to date.
-func (s *Service) index(n uint64, before, now *record) {
-	if before != nil && (now == nil || now.From != before.From) {
+func (s *Service) index(n uint64, before, after *record) {
+	if before != nil && (after == nil || after.From != before.From) {
 		s.asked[before.From] = slices.DeleteFunc(s.asked[before.From], func(other uint64) bool { return other == n })
 	}
-	if now != nil && (before == nil || now.From != before.From) {
-		i, _ := slices.BinarySearch(s.asked[now.From], n)
-		s.asked[now.From] = slices.Insert(s.asked[now.From], i, n)
+	if after != nil && (before == nil || after.From != before.From) {
+		i, _ := slices.BinarySearch(s.asked[after.From], n)
+		s.asked[after.From] = slices.Insert(s.asked[after.From], i, n)
+	}
+	open := after != nil && after.State == Open
+	if !open {
+		s.wake(n)
 	}
 	switch _, timed := s.due[n]; {
-	case now == nil || now.State != Open || now.Deadline.IsZero():
+	case !open || after.Deadline.IsZero():
 		delete(s.due, n)
 	case !timed:
 		// A deadline that was read is one of the wall clock: from here on, what
 		// is left of it counts.
-		at := time.Now()
-		s.due[n] = at.Add(now.left(at))
+		now := time.Now()
+		s.due[n] = now.Add(after.timeLeft(now))
 		signal(s.changed)
-	}
-	if now == nil || now.State != Open {
-		s.wake(n)
 	}
 }
 
@@ -154,35 +155,34 @@ func signal(c chan<- struct{}) {
 // agent has an open one with that text, or one that was answered and whose
 // answer it has not taken: a restarted agent that asks again gets what came
 // while it was down. Nor is it where the same Key was used.
-func (s *Service) Ask(ctx context.Context, a Draft) (q Question, fresh bool, err error) {
-	if a, err = a.normalise(); err != nil {
+func (s *Service) Ask(ctx context.Context, d Draft) (q Question, fresh bool, err error) {
+	if d, err = d.normalise(); err != nil {
 		return Question{}, false, err
 	}
 	err = s.ledger.Update(ctx, func(c *ledger.Change[record]) error {
 		fresh = false
-		same, open := s.same(a)
+		same, open := s.same(d)
 		switch {
-		case same != nil && same.Text != a.Text:
-			return fmt.Errorf("%w: the key %.40q is that of another question, %s", ErrInvalid, a.Key, same.ID)
+		case same != nil && same.Text != d.Text:
+			return invalid("the key %.40q is that of another question, %s", d.Key, same.ID)
 		case same != nil:
 			q = same.Question
 			return nil
 		case open >= MaxOpen:
 			return fmt.Errorf("%w: %s has %d, and can ask more when some have been answered or withdrawn", ErrTooMany,
-				a.From, open)
+				d.From, open)
 		}
 		fresh = true
-		s.prune(c, a.From)
+		s.prune(c, d.From)
 		c.Add(func(n uint64) record {
 			q = Question{
-				ID: id(n), From: a.From, Incarnation: a.Incarnation, Text: a.Text, Options: a.Options,
-				Default: a.Default,
-				At:      now(), State: Open,
+				ID: id(n), From: d.From, Incarnation: d.Incarnation, Text: d.Text, Options: d.Options,
+				Default: d.Default, At: now(), State: Open,
 			}
-			if a.Within > 0 {
-				q.Deadline = q.At.Add(a.Within)
+			if d.Within > 0 {
+				q.Deadline = q.At.Add(d.Within)
 			}
-			return record{Question: q, Key: a.Key}
+			return record{Question: q, Key: d.Key}
 		})
 		s.log(c, q)
 		return nil
@@ -194,39 +194,33 @@ func (s *Service) Ask(ctx context.Context, a Draft) (q Question, fresh bool, err
 }
 
 // same finds the question that asking would repeat, and counts those that are open.
-func (s *Service) same(a Draft) (same *record, open int) {
-	for _, n := range s.asked[a.From] {
+func (s *Service) same(d Draft) (same *record, open int) {
+	byKey := false
+	for _, n := range s.asked[d.From] {
 		r := s.ledger.Get(n)
 		if r.State == Open {
 			open++
 		}
-		again := r.Text == a.Text && (r.State == Open || r.State == Answered && r.TakenAt.IsZero())
-		if keyed := a.Key != "" && r.Key == a.Key; keyed || again && same == nil {
+		repeats := r.Text == d.Text && (r.State == Open || r.State == Answered && r.TakenAt.IsZero())
+		if !byKey && d.Key != "" && r.Key == d.Key {
+			same, byKey = r, true
+		} else if same == nil && repeats {
 			same = r
-			if keyed {
-				return same, open
-			}
 		}
 	}
 	return same, open
 }
 
+// maxPruned bounds the questions that one change removes.
+const maxPruned = 10
+
 // prune forgets questions of an agent that have ended long ago, or are too many.
 func (s *Service) prune(c *ledger.Change[record], agent string) {
-	const some = 10
-	ended := 0
-	for _, n := range s.asked[agent] {
-		if s.ledger.Get(n).State != Open {
-			ended++
-		}
-	}
+	ended := slices.DeleteFunc(slices.Clone(s.asked[agent]), func(n uint64) bool { return s.ledger.Get(n).State == Open })
 	removed := 0
-	for _, n := range s.asked[agent] {
-		q := s.ledger.Get(n)
-		if q.State == Open || removed == some {
-			continue
-		}
-		if ended-removed >= MaxEnded || time.Since(q.EndedAt) > KeepEnded {
+	for _, n := range ended {
+		old := time.Since(s.ledger.Get(n).EndedAt) > KeepEnded
+		if removed < maxPruned && (old || len(ended)-removed >= MaxEnded) {
 			c.Delete(n)
 			removed++
 		}
@@ -245,10 +239,10 @@ func now() time.Time { return time.Now().UTC().Round(0) }
 // Answer answers an open question. The first answer is the answer: after it
 // the error is ErrEnded. One that is none of the options is ErrInvalid.
 func (s *Service) Answer(ctx context.Context, id, answer, by string) (Question, error) {
-	by = strings.TrimSpace(strings.ToValidUTF8(by, "\uFFFD"))
+	by = clean(by)
 	if by == "" || len(by) > MaxOption || by == ByDeadline || strings.ContainsFunc(by, unicode.IsControl) {
-		return Question{}, fmt.Errorf("%w: who answers is called %.40q, expected a name of up to %d "+
-			"bytes in one line, and not %q", ErrInvalid, by, MaxOption, ByDeadline)
+		return Question{}, invalid("the name of the answerer is %.40q, expected one line of up to %d bytes, not %q",
+			by, MaxOption, ByDeadline)
 	}
 	return s.end(ctx, "", id, func(q Question) (Question, error) { return q.answer(answer, by, now()) })
 }
@@ -265,9 +259,9 @@ func (s *Service) Take(ctx context.Context, agent, id string) (Question, error) 
 }
 
 // end is a change that closes a question.
-func (s *Service) end(ctx context.Context, agent, id string, how func(Question) (Question, error)) (Question, error) {
+func (s *Service) end(ctx context.Context, agent, id string, change func(Question) (Question, error)) (Question, error) {
 	waited := s.Waited(id) // now: who waits goes with the change
-	q, err := s.change(ctx, agent, id, how)
+	q, err := s.change(ctx, agent, id, change)
 	if err != nil {
 		return q, err
 	}
@@ -281,8 +275,9 @@ func (s *Service) end(ctx context.Context, agent, id string, how func(Question) 
 }
 
 // change does something to a question, of that agent if one is given.
-func (s *Service) change(ctx context.Context, agent, id string, how func(Question) (Question, error)) (q Question,
-	err error) {
+func (s *Service) change(
+	ctx context.Context, agent, id string, change func(Question) (Question, error),
+) (q Question, err error) {
 	n, err := parseID(id)
 	if err != nil {
 		return Question{}, err
@@ -293,7 +288,7 @@ func (s *Service) change(ctx context.Context, agent, id string, how func(Questio
 			return err
 		}
 		after := *r
-		if after.Question, err = how(r.Question); err != nil {
+		if after.Question, err = change(r.Question); err != nil {
 			return err
 		}
 		if q = after.Question; q.State != r.State {

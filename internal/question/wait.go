@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -15,8 +14,8 @@ func (s *Service) Get(agent, id string) (q Question, err error) {
 		return Question{}, err
 	}
 	s.ledger.View(func() {
-		r, e := s.find(agent, n)
-		if err = e; err == nil {
+		var r *record
+		if r, err = s.find(agent, n); err == nil {
 			q = r.Question
 		}
 	})
@@ -69,22 +68,18 @@ func (s *Service) Waited(id string) bool {
 func (s *Service) List(agent string, all bool) []Question {
 	var list []Question
 	s.ledger.View(func() {
-		for from, numbers := range s.asked {
-			if agent != "" && from != agent {
-				continue
-			}
-			for _, n := range numbers {
-				if q := s.ledger.Get(n); all || q.State == Open {
-					list = append(list, q.Question)
-				}
+		var numbers []uint64
+		for from, asked := range s.asked {
+			if agent == "" || agent == from {
+				numbers = append(numbers, asked...)
 			}
 		}
-	})
-	slices.SortFunc(list, func(a, b Question) int {
-		if len(a.ID) != len(b.ID) { // numbers without leading zeros
-			return len(a.ID) - len(b.ID)
+		slices.Sort(numbers)
+		for _, n := range numbers {
+			if q := s.ledger.Get(n); all || q.State == Open {
+				list = append(list, q.Question)
+			}
 		}
-		return strings.Compare(a.ID, b.ID)
 	})
 	return list
 }
@@ -117,13 +112,13 @@ func (s *Service) watch(ctx context.Context) {
 	defer timer.Stop()
 	retry := time.Duration(0)
 	for ctx.Err() == nil {
-		n, due, ok := s.earliest()
 		wait := time.Hour
+		n, due, ok := s.earliest()
 		if ok {
 			wait = time.Until(due)
 		}
 		if wait <= 0 {
-			_, err := s.end(ctx, "", id(n), func(q Question) (Question, error) { return q.lapse(now()) })
+			_, err := s.end(ctx, "", id(n), func(q Question) (Question, error) { return q.expire(now()) })
 			if err == nil || errors.Is(err, ErrEnded) || errors.Is(err, ErrNotFound) {
 				retry = 0
 				continue
