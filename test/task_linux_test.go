@@ -231,7 +231,7 @@ func TestTasksKill(t *testing.T) {
 		f.crash()
 		<-stopped
 		f.do("up", "-d")
-		all, err := task.ListAll(t.Context(), f.client(), task.Filter{All: true})
+		all, err := task.ListAll(t.Context(), f.client(), task.Filter{All: true}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +269,7 @@ func TestTasksKill(t *testing.T) {
 		t.Error("nothing was closed")
 	}
 	created := f.events(event.TaskCreated, "")
-	all, err := task.ListAll(t.Context(), f.client(), task.Filter{All: true})
+	all, err := task.ListAll(t.Context(), f.client(), task.Filter{All: true}, 0)
 	if err != nil || len(created) != len(all) {
 		t.Errorf("%d tasks, and %d events of their making; %v", len(all), len(created), err)
 	}

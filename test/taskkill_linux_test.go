@@ -118,7 +118,7 @@ func TestClaimsKill(t *testing.T) {
 		mu.Unlock()
 	}
 	claimers.Wait()
-	all, err := task.ListAll(t.Context(), f.client(), task.Filter{All: true})
+	all, err := task.ListAll(t.Context(), f.client(), task.Filter{All: true}, 0)
 	if err != nil || len(all) != tasks || len(owner) != tasks {
 		t.Fatalf("%d tasks, %d of them claimed; %v", len(all), len(owner), err)
 	}

@@ -32,7 +32,7 @@ func (s *Step) Import(r, before *Record, kept []byte) error {
 		return err
 	}
 	s.put(r)
-	if err := s.refuseCircle(r.ID); err != nil {
+	if err := s.refuseCycle(r.ID); err != nil {
 		return err
 	}
 	if before != nil { // the text is in what the import has brought

@@ -24,33 +24,32 @@ func (t *Task) Check() error {
 		most       int
 	}{
 		{"title", t.Title, MaxTitle}, {"type", t.Type, MaxName}, {"pool", t.Pool, MaxName},
-		{"assignee", t.Assignee, MaxName},
-		{"origin", t.Origin, MaxName}, {"reason", t.Reason, MaxReason},
-		{"name of who created it", t.CreatedBy, MaxName},
+		{"assignee", t.Assignee, MaxName}, {"origin", t.Origin, MaxName}, {"reason", t.Reason, MaxReason},
+		{"creator", t.CreatedBy, MaxName},
 	} {
 		lines := text.name == "reason"
 		if err := CheckText(text.name, text.text, text.most, lines); err != nil {
 			return err
 		}
 	}
+	if err := checkOneOf("status", t.Status, Statuses()...); err != nil {
+		return err
+	}
+	if t.Outcome != "" {
+		if err := checkOneOf("outcome", t.Outcome, Outcomes()...); err != nil {
+			return err
+		}
+	}
 	switch {
-	case !slices.Contains(Statuses(), t.Status):
-		return fmt.Errorf("%w: the status is %.40q, expected %s%s", ErrInvalid, t.Status, list(Statuses()),
-			meant(string(t.Status), Statuses()))
-	case t.Outcome != "" && !slices.Contains(Outcomes(), t.Outcome):
-		return fmt.Errorf("%w: the outcome is %.40q, expected %s%s", ErrInvalid, t.Outcome, list(Outcomes()),
-			meant(string(t.Outcome), Outcomes()))
 	case t.MaxClaims < 0 || t.MaxClaims > spec.MaxClaims:
-		return fmt.Errorf(
-			"%w: max_claims is %d, expected 1 to %d, or 0 for what the file says",
-			ErrInvalid, t.MaxClaims, spec.MaxClaims,
-		)
+		return fmt.Errorf("%w: max_claims is %d, expected 1 to %d, or 0 for what the file says",
+			ErrInvalid, t.MaxClaims, spec.MaxClaims)
 	case t.Priority < 0 || t.Priority > MaxPriority:
 		return fmt.Errorf("%w: the priority is %d, expected 0 (most urgent) to %d", ErrInvalid, t.Priority, MaxPriority)
 	case len(t.Labels) > MaxLabels:
 		return fmt.Errorf("%w: it has %d labels, at most %d are allowed", ErrInvalid, len(t.Labels), MaxLabels)
 	case len(t.DependsOn)+len(t.Links) > MaxDepends:
-		return fmt.Errorf("%w: it depends on %d tasks, with its other links; at most %d are allowed", ErrInvalid,
+		return fmt.Errorf("%w: it has %d dependencies and links, at most %d are allowed", ErrInvalid,
 			len(t.DependsOn)+len(t.Links), MaxDepends)
 	}
 	for _, label := range t.Labels {
@@ -93,24 +92,20 @@ func CheckText(name, text string, most int, lines bool) error {
 	return nil
 }
 
-// list is what can be said, in words.
-func list[S ~string](all []S) string {
-	words := make([]string, len(all))
-	for i, s := range all {
+// checkOneOf returns an ErrInvalid unless a word is one of those that are known.
+func checkOneOf[S ~string](name string, word S, known ...S) error {
+	if slices.Contains(known, word) {
+		return nil
+	}
+	words := make([]string, len(known))
+	for i, s := range known {
 		words[i] = string(s)
 	}
-	return strings.Join(words, ", ")
-}
-
-func meant[S ~string](word string, all []S) string {
-	words := make([]string, len(all))
-	for i, s := range all {
-		words[i] = string(s)
+	hint := ""
+	if near := suggest.Nearest(string(word), words); near != "" {
+		hint = fmt.Sprintf("; did you mean %q?", near)
 	}
-	if near := suggest.Nearest(word, words); near != "" && near != word {
-		return fmt.Sprintf("; did you mean %q?", near)
-	}
-	return ""
+	return fmt.Errorf("%w: the %s is %.40q, expected %s%s", ErrInvalid, name, word, strings.Join(words, ", "), hint)
 }
 
 // Sorted is a list without what is twice in it or empty, in order; nil if nothing is left.

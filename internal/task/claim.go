@@ -3,7 +3,6 @@ package task
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -187,22 +186,12 @@ func (s *Step) Finish(who Who, id string, e Ending) (Task, error) {
 		}
 		if n := s.state.index.open[r.ID]; n > 0 && !e.Force {
 			return fmt.Errorf("%w: %s has %d children that are not closed: %s; close them first, or "+
-				"only the parent with --force", ErrConflict, r.ID, n, strings.Join(s.state.openParts(r), ", "))
+				"only the parent with --force", ErrConflict, r.ID, n, strings.Join(s.state.index.openChildren(r.ID), ", "))
 		}
 		r.Status, r.Claim, r.NotBefore = Closed, nil, time.Time{}
 		r.Outcome, r.Reason, r.ClosedBy, r.ClosedAt = e.Outcome, e.Reason, who.String(), now()
 		return s.save(r, who, Ended, e.Reason)
 	})
-}
-
-// openParts are some children that are not closed.
-func (s *State) openParts(r *Record) (all []string) {
-	for _, id := range slices.Sorted(maps.Keys(s.index.parts[r.ID])) {
-		if s.index.isOpen(id) && len(all) < maxShown {
-			all = append(all, id)
-		}
-	}
-	return all
 }
 
 // Reopen makes a closed task open again.

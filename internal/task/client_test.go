@@ -43,7 +43,7 @@ func TestListAll(t *testing.T) {
 			}
 			client := api.Local(func(s *api.Server) { task.List.Handle(s, handler) })
 			defer client.Close()
-			got, err := task.ListAll(t.Context(), client, task.Filter{Limit: test.limit})
+			got, err := task.ListAll(t.Context(), client, task.Filter{}, test.limit)
 			if err != nil || !slices.Equal(sizes, test.want) {
 				t.Errorf("the answers had %v tasks, want %v; %v", sizes, test.want, err)
 			}

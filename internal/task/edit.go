@@ -12,13 +12,8 @@ import (
 // Create makes a task. Where one was made under the same key before, it is that
 // one, whatever became of it, and fresh is false.
 func (s *Step) Create(who Who, d Draft) (t Task, fresh bool, err error) {
-	if err := CheckText("text", d.Text, MaxText, true); err != nil {
-		return t, false, err
-	}
-	if err := CheckText("key", d.Key, MaxName, false); err != nil {
-		return t, false, err
-	}
-	if err := s.state.alive(who); err != nil {
+	if err := cmp.Or(CheckText("text", d.Text, MaxText, true), CheckText("key", d.Key, MaxName, false),
+		s.state.alive(who)); err != nil {
 		return t, false, err
 	}
 	if id, made := s.state.index.keys[d.Key]; made && d.Key != "" {
@@ -42,32 +37,23 @@ func (s *State) draft(who Who, d Draft) (*Record, error) {
 	if err := s.full(); err != nil {
 		return nil, err
 	}
-	switch d.Status {
-	case "", Open, Blocked, Deferred:
-	default:
-		return nil, fmt.Errorf("%w: a new task is open, blocked or deferred, not %.40q%s", ErrInvalid, d.Status,
-			meant(string(d.Status), []Status{Open, Blocked, Deferred}))
+	status := cmp.Or(d.Status, Open)
+	if err := checkOneOf("status of a new task", status, Open, Blocked, Deferred); err != nil {
+		return nil, err
 	}
 	r := &Record{Task: Task{
-		Title: strings.TrimSpace(d.Title), Type: cmp.Or(d.Type, "task"), Status: cmp.Or(d.Status, Open),
-		Priority: DefaultPriority, Labels: Sorted(d.Labels),
-		Pool: d.Pool, Assignee: d.Assignee, NotBefore: d.NotBefore, Ephemeral: d.Ephemeral, Origin: d.Origin,
-		MaxClaims: d.MaxClaims,
+		Title: strings.TrimSpace(d.Title), Type: cmp.Or(d.Type, "task"), Status: status,
+		Priority: DefaultPriority, Labels: Sorted(d.Labels), Pool: d.Pool, Assignee: d.Assignee,
+		NotBefore: d.NotBefore, Ephemeral: d.Ephemeral, Origin: d.Origin, MaxClaims: d.MaxClaims,
 		CreatedAt: now(), CreatedBy: who.String(),
 	}, Key: d.Key}
-	if d.Priority != nil {
-		r.Priority = *d.Priority
-	}
+	set(&r.Priority, d.Priority)
 	var err error
 	if r.DependsOn, err = s.all(d.DependsOn); err != nil {
 		return nil, err
 	}
-	if d.Parent != "" {
-		parent, err := s.parent(d.Parent)
-		if err != nil {
-			return nil, err
-		}
-		r.Parent = parent
+	if r.Parent, err = s.parent(d.Parent); err != nil {
+		return nil, err
 	}
 	r.ID, r.Number = s.next()
 	return r, nil
@@ -119,22 +105,15 @@ func (s *State) edit(r *Record, e Edit) (err error) {
 	set(&r.NotBefore, e.NotBefore)
 	r.Title = strings.TrimSpace(r.Title)
 	if e.Status != nil {
-		switch *e.Status {
-		case Open, Blocked, Deferred:
-		default:
-			return fmt.Errorf("%w: the status can be made open, blocked or deferred, not %.40q; claim and close "+
-				"are commands of their own", ErrInvalid, *e.Status)
+		if err := checkOneOf("new status", *e.Status, Open, Blocked, Deferred); err != nil {
+			return fmt.Errorf("%w; claim and close are commands of their own", err)
 		}
 		if r.closed() {
 			return closedAlready(r, "coppice task reopen "+r.ID)
 		}
 		r.Status, r.Claim = *e.Status, nil
 	}
-	switch {
-	case e.Parent == nil:
-	case *e.Parent == "":
-		r.Parent = ""
-	default:
+	if e.Parent != nil {
 		if r.Parent, err = s.parent(*e.Parent); err != nil {
 			return err
 		}

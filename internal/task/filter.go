@@ -1,32 +1,14 @@
 package task
 
 import (
-	"fmt"
 	"iter"
 	"slices"
 )
 
-// Filter selects tasks. The zero value selects all that are not closed.
-type Filter struct {
-	Statuses []Status // one of them; all but Closed if there are none
-	All      bool     // closed ones, too
-	Ready    bool     // only what can be claimed
-	Active   bool     // only what can be claimed, and what is claimed
-	Pool     string
-	Assignee string   // or who has claimed it
-	Labels   []string // all of them
-	Type     string
-	Parent   string
-	Limit    int // the first so many, 0 for all
-	// After is a task, in the order of the list: only those that come after it.
-	After string
-}
-
 func (f Filter) check() error {
-	for _, s := range f.Statuses {
-		if !slices.Contains(Statuses(), s) {
-			return fmt.Errorf("%w: the status is %.40q, expected %s%s", ErrInvalid, s, list(Statuses()),
-				meant(string(s), Statuses()))
+	for _, status := range f.Statuses {
+		if err := checkOneOf("status", Status(status), Statuses()...); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -37,7 +19,7 @@ func (f Filter) match(x *Index, e *entry) bool {
 	t := &e.Task
 	ready := e.ready(x)
 	switch {
-	case len(f.Statuses) > 0 && !slices.Contains(f.Statuses, e.effective(x.now)),
+	case len(f.Statuses) > 0 && !slices.Contains(f.Statuses, string(e.effective(x.now))),
 		len(f.Statuses) == 0 && !f.All && t.closed(),
 		f.Ready && !ready,
 		f.Active && !ready && t.Status != InProgress,
@@ -47,12 +29,7 @@ func (f Filter) match(x *Index, e *entry) bool {
 		f.Parent != "" && t.Parent != f.Parent:
 		return false
 	}
-	for _, label := range f.Labels {
-		if !slices.Contains(t.Labels, label) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(f.Labels, func(l string) bool { return !slices.Contains(t.Labels, l) })
 }
 
 // ready counts ready tasks, next to their status.
@@ -75,12 +52,14 @@ func (f Filter) counted() []Status {
 		}
 		return []Status{ready, InProgress}
 	case len(f.Statuses) > 0:
-		if slices.Contains(f.Statuses, Open) || slices.Contains(f.Statuses, Deferred) {
+		var all []Status
+		for _, s := range Sorted(f.Statuses) {
+			all = append(all, Status(s))
+		}
+		if slices.Contains(all, Open) || slices.Contains(all, Deferred) {
 			return nil
 		}
-		all := slices.Clone(f.Statuses)
-		slices.Sort(all)
-		return slices.Compact(all)
+		return all
 	case f.All:
 		return append(stored, Closed)
 	}
@@ -91,7 +70,7 @@ func (f Filter) counted() []Status {
 // after one of them, all if that is nil.
 func (x *Index) selected(f Filter, after *Record) iter.Seq[*entry] {
 	all := x.live.after(after)
-	if f.All || len(f.Statuses) > 0 && slices.Contains(f.Statuses, Closed) {
+	if f.All || len(f.Statuses) > 0 && slices.Contains(f.Statuses, string(Closed)) {
 		all = merged(all, x.over.after(after))
 	}
 	return func(yield func(*entry) bool) {

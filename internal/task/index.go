@@ -276,17 +276,22 @@ const maxShown = 20
 
 // waitsFor names what a task waits for.
 func (x *Index) waitsFor(r *Record) (all []string) {
-	for _, id := range r.DependsOn {
+	for _, id := range slices.Concat(r.DependsOn, x.openChildren(r.ID)) {
 		if x.isOpen(id) && len(all) < maxShown {
 			all = append(all, id)
 		}
 	}
-	if x.open[r.ID] == 0 || len(all) == maxShown {
-		return all
+	return all
+}
+
+// openChildren returns the first children of a task that are not closed, sorted.
+func (x *Index) openChildren(id string) (all []string) {
+	if x.open[id] == 0 {
+		return nil
 	}
-	for _, id := range slices.Sorted(maps.Keys(x.parts[r.ID])) {
-		if x.isOpen(id) && len(all) < maxShown {
-			all = append(all, id)
+	for _, child := range slices.Sorted(maps.Keys(x.parts[id])) {
+		if x.isOpen(child) && len(all) < maxShown {
+			all = append(all, child)
 		}
 	}
 	return all
@@ -310,10 +315,10 @@ func (x *Index) shown(r *Record) Task {
 	return t
 }
 
-// circle is a way from a task back to it along what waits for what, nil if
+// cycle is a way from a task back to it along what waits for what, nil if
 // there is none. It goes backwards: what is new waits for much, and is waited
 // for by little.
-func (x *Index) circle(id string) []string {
+func (x *Index) cycle(id string) []string {
 	waitsFor := map[string]string{} // by which each task was reached
 	queue := []string{id}
 	for len(queue) > 0 {
@@ -321,11 +326,11 @@ func (x *Index) circle(id string) []string {
 		queue = queue[1:]
 		for waiter := range x.before(at) {
 			if waiter == id {
-				way := []string{id}
+				path := []string{id}
 				for ; at != id; at = waitsFor[at] {
-					way = append(way, at)
+					path = append(path, at)
 				}
-				return append(way, id)
+				return append(path, id)
 			}
 			if _, seen := waitsFor[waiter]; !seen {
 				waitsFor[waiter] = at

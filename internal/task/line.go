@@ -69,14 +69,13 @@ func (x *Index) head(at Place, more *int) (all []Task) {
 	return all
 }
 
-// following are the first so many tasks after an id, in the order of their ids; all
-// of them if most is 0.
-func (x *Index) following(after string, most int) (all []*Record) {
+// Following returns the first tasks after an id, in the order of their ids.
+func (s *State) Following(after string, most int) (all []*Record) {
 	last := line{less: func(a, b *entry) bool { return a.ID > b.ID }} // the last of them at its head
-	for id, e := range x.entries {
+	for id, e := range s.index.entries {
 		switch {
 		case id <= after:
-		case most == 0 || len(last.entries) < most:
+		case len(last.entries) < most:
 			heap.Push(&last, &entry{Record: e.Record})
 		case id < last.entries[0].ID:
 			last.entries[0].Record = e.Record

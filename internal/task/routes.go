@@ -38,7 +38,7 @@ var (
 		ID: "listTasks", Summary: "List tasks", Doc: listDoc, Returns: "The tasks.",
 	}
 	// Count returns how many tasks are selected.
-	Count = api.Route[Selection, Counted]{
+	Count = api.Route[Filter, Counted]{
 		Method: "GET", Path: "/tasks/count", For: both,
 		ID: "countTasks", Summary: "Count tasks", Doc: "All that are selected.", Returns: "How many there are.",
 	}
@@ -107,8 +107,8 @@ var (
 	}
 )
 
-// Selection is a Filter in a request, without its Limit and After.
-type Selection struct {
+// Filter selects tasks. The zero value selects all that are not closed.
+type Filter struct {
 	Statuses []string `json:"status,omitempty" doc:"Only tasks of these statuses: open, in_progress, blocked, deferred, parked, closed. All but closed if there are none."`
 	Pool     string   `json:"pool,omitempty" doc:"Only tasks of this pool."`
 	Assignee string   `json:"assignee,omitempty" doc:"Only tasks that are assigned to this agent or person, or claimed by it."`
@@ -122,7 +122,7 @@ type Selection struct {
 
 // ListRequest says which tasks are listed.
 type ListRequest struct {
-	Selection
+	Filter
 	Limit uint64 `json:"limit,omitempty" doc:"The first so many, at most 5000; 0 is 5000."`
 	After string `json:"after,omitempty" doc:"Only tasks that come after the one with this id: the last one of the page before. 409 if that is gone."`
 }

@@ -116,27 +116,27 @@ func (s *State) Children(r *Record, most int) []string {
 
 // List returns tasks by priority, then by age. The error is ErrConflict if the task
 // that it is to begin after is gone.
-func (s *State) List(f Filter) (all []Task, err error) {
+func (s *State) List(f Filter, limit int, afterID string) (all []Task, err error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
 	var after *Record
-	if f.After != "" {
-		if after, err = s.Find(f.After); err != nil {
-			return nil, fmt.Errorf("%w: %.100q no longer exists, nor its place in the "+
-				"list; begin again", ErrConflict, f.After)
+	if afterID != "" {
+		if after, err = s.Find(afterID); err != nil {
+			return nil, fmt.Errorf("%w: %.100q no longer exists, nor its place in the list; begin again", ErrConflict,
+				afterID)
 		}
 	}
 	for e := range s.index.selected(f, after) {
 		all = append(all, s.Show(e.Record))
-		if len(all) == f.Limit {
+		if len(all) == limit {
 			break
 		}
 	}
 	return all, nil
 }
 
-// Count returns how many tasks a filter selects, without regard to its Limit and After.
+// Count returns how many tasks a filter selects.
 // What selects by status and pool alone is not looked for: it is counted already.
 func (s *State) Count(f Filter) (n int, err error) {
 	if err := f.check(); err != nil {
@@ -156,10 +156,6 @@ func (s *State) Count(f Filter) (n int, err error) {
 
 // Parked returns the number of parked tasks.
 func (s *State) Parked() int { return s.index.counts[tally{status: Parked, all: true}] }
-
-// Following are the first so many tasks after an id, in the order of their ids; all
-// of them if most is 0.
-func (s *State) Following(after string, most int) []*Record { return s.index.following(after, most) }
 
 // Hook is what there is for an agent to do.
 type Hook struct {
@@ -239,6 +235,9 @@ func (s *State) all(ids []string) ([]string, error) {
 
 // parent is a task that can have children.
 func (s *State) parent(id string) (string, error) {
+	if id == "" {
+		return "", nil
+	}
 	r, err := s.Find(id)
 	if err != nil {
 		return "", err

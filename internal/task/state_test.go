@@ -152,7 +152,7 @@ func BenchmarkAsk(b *testing.B) {
 	})
 	b.Run("page", func(b *testing.B) {
 		for b.Loop() {
-			if all, err := s.List(Filter{Limit: 20, Pool: "p1"}); err != nil || len(all) != 20 {
+			if all, err := s.List(Filter{Pool: "p1"}, 20, ""); err != nil || len(all) != 20 {
 				b.Fatal(len(all), err)
 			}
 		}

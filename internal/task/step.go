@@ -104,7 +104,7 @@ func (s *Step) save(r *Record, who Who, kind Kind, note string) error {
 	}
 	s.put(r)
 	if before == nil || before.Parent != r.Parent || !slices.Equal(before.DependsOn, r.DependsOn) {
-		if err := s.refuseCircle(r.ID); err != nil {
+		if err := s.refuseCycle(r.ID); err != nil {
 			return err
 		}
 	}
@@ -116,15 +116,21 @@ func (s *Step) save(r *Record, who Who, kind Kind, note string) error {
 	return nil
 }
 
-// refuseCircle is an error that names the circle that a task is part of.
-func (s *Step) refuseCircle(id string) error {
-	if way := s.state.index.circle(id); way != nil {
-		const most = 20
-		if len(way) > most {
-			way = slices.Concat(way[:most-2], []string{"..."}, way[len(way)-1:])
-		}
-		return fmt.Errorf("%w: tasks would wait for each other in a circle: %s (a task waits for those it depends "+
-			"on, and for its children)", ErrInvalid, strings.Join(way, " -> "))
+// refuseCycle returns an ErrInvalid that names the cycle a task is part of, if it is part of one.
+func (s *Step) refuseCycle(id string) error {
+	if path := s.state.index.cycle(id); path != nil {
+		return CycleError(path)
 	}
 	return nil
+}
+
+// CycleError returns an ErrInvalid for tasks that wait for each other: each for the next one,
+// and the last one is the first.
+func CycleError(path []string) error {
+	const most = 20
+	if len(path) > most {
+		path = slices.Concat(path[:most-2], []string{"..."}, path[len(path)-1:])
+	}
+	return fmt.Errorf("%w: dependency cycle: %s (a task waits for its dependencies and for its children)",
+		ErrInvalid, strings.Join(path, " -> "))
 }

@@ -161,7 +161,7 @@ func (w worker) complete(cmd *cobra.Command) {
 	}
 	cmd.ValidArgsFunction = w.completion(func(ctx context.Context, c *api.Client, _ []string) (words []cobra.Completion,
 		_ error) {
-		tasks, err := task.ListAll(ctx, c, task.Filter{All: strings.HasPrefix(cmd.Use, "reopen"), Limit: 200})
+		tasks, err := task.ListAll(ctx, c, task.Filter{All: strings.HasPrefix(cmd.Use, "reopen")}, 200)
 		for _, t := range tasks {
 			words = append(words, cobra.CompletionWithDesc(t.ID, terminal.Cell(t.Title)))
 		}

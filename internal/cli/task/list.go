@@ -18,7 +18,7 @@ import (
 
 func newList(s *command.Streams, w worker) *cobra.Command {
 	var f task.Filter
-	var statuses []string
+	var limit int
 	var mine, count bool
 	cmd := &cobra.Command{
 		Use:     "ls",
@@ -29,20 +29,17 @@ func newList(s *command.Streams, w worker) *cobra.Command {
 			w.command + " ls --pool web --active --count",
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			for _, st := range statuses {
-				f.Statuses = append(f.Statuses, task.Status(st))
-			}
-			if f.Limit < 0 {
-				return command.Usagef("--limit is %d, expected a number from 0 up", f.Limit)
+			if limit < 0 {
+				return command.Usagef("--limit is %d, expected a number from 0 up", limit)
 			}
 			if count && !mine {
-				counted, err := command.Call(w.ask, task.Count, task.Select(f))
+				counted, err := command.Call(w.ask, task.Count, f)
 				if err != nil {
 					return err
 				}
 				n := counted.Count
-				if f.Limit > 0 {
-					n = min(n, f.Limit)
+				if limit > 0 {
+					n = min(n, limit)
 				}
 				return s.PrintLines(fmt.Sprint(n))
 			}
@@ -51,7 +48,7 @@ func newList(s *command.Streams, w worker) *cobra.Command {
 				if mine {
 					tasks, err = task.Todo.Call(ctx, c, api.None{})
 				} else {
-					tasks, err = task.ListAll(ctx, c, f)
+					tasks, err = task.ListAll(ctx, c, f, limit)
 				}
 				return err
 			})
@@ -67,7 +64,7 @@ func newList(s *command.Streams, w worker) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&statuses, "status", nil,
+	flags.StringSliceVar(&f.Statuses, "status", nil,
 		"of this `STATUS`: open, in_progress, blocked, deferred, parked, closed; can be repeated")
 	flags.BoolVar(&f.Ready, "ready", false, "only ready tasks")
 	flags.BoolVar(&f.Active, "active", false, "only ready and claimed tasks")
@@ -77,7 +74,7 @@ func newList(s *command.Streams, w worker) *cobra.Command {
 	flags.StringSliceVarP(&f.Labels, "label", "l", nil, "with this `LABEL`; can be repeated")
 	flags.StringVarP(&f.Type, "type", "t", "", "of this `TYPE`")
 	flags.StringVar(&f.Parent, "parent", "", "children of the task of this `ID`")
-	flags.IntVarP(&f.Limit, "limit", "n", 0, "the first `N`; 0 for all")
+	flags.IntVarP(&limit, "limit", "n", 0, "the first `N`; 0 for all")
 	if w.agent {
 		flags.BoolVar(&mine, "mine", false, "what this agent has claimed, and the first that it can claim")
 		for _, other := range []string{"status", "ready", "all", "active", "pool", "assignee", "label", "type",

@@ -328,8 +328,8 @@ func TestImportComments(t *testing.T) {
 	wantErr(t, err, task.ErrInvalid, "1001 comments, at most 1000")
 }
 
-// A circle with what is here already is refused, and what was before it stays.
-func TestImportCircle(t *testing.T) {
+// A cycle with what is here already is refused, and what was before it stays.
+func TestImportCycle(t *testing.T) {
 	q := fresh(t)
 	bring(t, q, `{"id":"a","title":"t","dependencies":[{"depends_on_id":"b"}]}`) // there is no b yet, which holds nothing up
 	if !find(t, q, "a").Ready {
@@ -344,7 +344,7 @@ func TestImportCircle(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := q.Import(t.Context(), ann, []*transfer.Bead{ok, b, ok})
-	wantErr(t, err, task.ErrInvalid, "b: ", "circle: b -> a -> b")
+	wantErr(t, err, task.ErrInvalid, "b: ", "cycle: b -> a -> b")
 	if r != (task.ImportReport{Created: 1}) || find(t, q, "c").Title != "t" {
 		t.Errorf("%+v", r)
 	}
@@ -410,7 +410,7 @@ func TestImportFaults(t *testing.T) {
 			t.Errorf("exported\n%swant\n%s", all[b.ID()], line)
 		}
 	}
-	ready, err := q.List(t.Context(), task.Filter{Ready: true})
+	ready, err := q.List(t.Context(), task.Filter{Ready: true}, 0, "")
 	if err != nil || len(ready) != 1 || ready[0].ID != fmt.Sprint("b-", n-1) {
 		t.Errorf("%d are ready, %v", len(ready), err)
 	}

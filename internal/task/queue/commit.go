@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -64,14 +65,14 @@ func (q *Queue) begin(ctx context.Context, decide func(*task.Step) error) (s *st
 	}
 	q.pending = append(q.pending, s)
 	q.setAlarm()
-	q.poke()
+	signal(q.wake)
 	return s, true, nil
 }
 
 // addOps adds to a step what is written next to the records.
 func (q *Queue) addOps(s *step) error {
 	for _, w := range s.Writes {
-		s.ops = append(s.ops, q.records.op(w))
+		s.ops = append(s.ops, writeOp(w))
 	}
 	if q.also != nil {
 		for _, e := range s.Events {
@@ -151,7 +152,7 @@ func (q *Queue) update(ctx context.Context, decide func(*task.Step) error) error
 // view lets f read, and returns when what it has seen is durable. It may be
 // called more than once.
 func (q *Queue) view(ctx context.Context, f func(*task.State)) error {
-	const patience = 10
+	const maxAttempts = 10
 	for n := 1; ; n++ {
 		s, _, err := q.begin(ctx, func(*task.Step) error {
 			f(q.state)
@@ -160,17 +161,9 @@ func (q *Queue) view(ctx context.Context, f func(*task.State)) error {
 		if err != nil {
 			return err
 		}
-		if err = s.wait(ctx); err == nil || n == patience || ctx.Err() != nil {
+		if err = s.wait(ctx); err == nil || n == maxAttempts || ctx.Err() != nil {
 			return err
 		}
-	}
-}
-
-// poke wakes the writer.
-func (q *Queue) poke() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
 	}
 }
 
@@ -236,7 +229,7 @@ func (q *Queue) take() (steps []*step, ops []store.Op) {
 		changed := make([]store.Op, len(s.Changes))
 		size := s.bytes
 		for i, c := range s.Changes {
-			changed[i] = q.records.changed(c)
+			changed[i] = changeOp(c)
 			size += len(changed[i].Key) + len(changed[i].Value)
 		}
 		n := s.size()
@@ -289,15 +282,31 @@ func (q *Queue) fail(first int, err error) {
 // reload makes what is held what is stored, however long that takes; false if
 // the queue is closed.
 func (q *Queue) reload() bool {
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		err := q.load(q.ctx)
-		if err == nil {
+	for range attempts(q.ctx) {
+		if q.load(q.ctx) == nil {
 			return true
 		}
-		select {
-		case <-time.After(pause):
-		case <-q.ctx.Done():
-			return false
+	}
+	return false
+}
+
+// attempts yields at once, and again after growing pauses until ctx ends.
+func attempts(ctx context.Context) iter.Seq[time.Duration] {
+	return func(yield func(time.Duration) bool) {
+		for pause := minPause; yield(pause); pause = min(2*pause, maxPause) {
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return
+			}
 		}
+	}
+}
+
+// signal wakes what waits for a token.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }

@@ -114,7 +114,7 @@ func TestDirty(t *testing.T) {
 		synctest.Wait()
 		go func() { b <- second(q.Claim(ctx, agent("t/b", 1), task.Claiming{ID: id})) }()
 		go func() {
-			all, err := q.List(ctx, task.Filter{})
+			all, err := q.List(ctx, task.Filter{}, 0, "")
 			if err != nil {
 				t.Error(err)
 			}
@@ -153,7 +153,7 @@ func TestCloseUnderWay(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		}
-		if _, err := q.List(t.Context(), task.Filter{}); !errors.Is(err, store.ErrClosed) {
+		if _, err := q.List(t.Context(), task.Filter{}, 0, ""); !errors.Is(err, store.ErrClosed) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -180,7 +180,7 @@ func TestBadRecords(t *testing.T) {
 	}
 	q = openQueue(t, s)
 	defer q.Close()
-	all, err := q.List(ctx, task.Filter{All: true})
+	all, err := q.List(ctx, task.Filter{All: true}, 0, "")
 	if err != nil || ids(all) != "later good" || all[0].Status != task.Blocked || all[0].Ready {
 		t.Errorf("%+v, %v", all, err)
 	}

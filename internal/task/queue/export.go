@@ -26,15 +26,14 @@ func (q *Queue) Export(ctx context.Context, after string) (p task.BeadPage, err 
 	}
 	more := len(tasks) > pageTasks
 	tasks = tasks[:min(len(tasks), pageTasks)]
-	texts := values{records: &q.records, part: task.TextPart, after: after}
-	brought := values{records: &q.records, part: task.BroughtPart, after: after}
+	texts, brought := q.records.values(task.TextPart, after), q.records.values(task.BroughtPart, after)
 	bytes := 0
 	for i, r := range tasks {
 		if bytes > pageBytes {
 			p.Next = tasks[i-1].ID
 			return p, nil
 		}
-		bead, err := q.records.export(ctx, r, &texts, &brought)
+		bead, err := q.records.export(ctx, r, texts, brought)
 		if err != nil {
 			return p, fmt.Errorf("%s: %w", r.ID, err)
 		}
@@ -48,13 +47,9 @@ func (q *Queue) Export(ctx context.Context, after string) (p task.BeadPage, err 
 }
 
 func (s *records) export(ctx context.Context, r *task.Record, texts, brought *values) (json.RawMessage, error) {
-	var text *string
-	value, err := texts.get(ctx, r.ID)
+	text, err := texts.get(ctx, r.ID)
 	if err != nil {
 		return nil, err
-	}
-	if value != nil {
-		text = new(string(value))
 	}
 	var kept []byte
 	if r.Brought {
@@ -73,7 +68,7 @@ func (s *records) export(ctx context.Context, r *task.Record, texts, brought *va
 	}
 	bead, err := transfer.Write(&r.Task, text, comments[:min(len(comments), r.Comments)], kept)
 	if err != nil {
-		s.complain(s.key(task.BroughtPart, r.ID), err)
+		s.complain(key(task.BroughtPart, r.ID), err)
 	}
 	return bead, nil
 }

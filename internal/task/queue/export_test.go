@@ -54,7 +54,7 @@ func TestExportImport(t *testing.T) {
 				made, _, err := q.Create(ctx, ann, d)
 				if err == nil {
 					all = append(all, made.ID)
-				} else if !strings.Contains(err.Error(), "circle") {
+				} else if !strings.Contains(err.Error(), "cycle") {
 					t.Fatal(err)
 				}
 				continue

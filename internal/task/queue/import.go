@@ -1,24 +1,24 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/task/transfer"
 )
 
-// fate tells what an import has done with a bead.
-type fate int
+// outcome tells what an import has done with a bead.
+type outcome int
 
 const (
-	unchanged fate = iota
+	unchanged outcome = iota
 	created
 	updated
 )
@@ -37,29 +37,25 @@ func (q *Queue) Import(
 	case <-ctx.Done():
 		return report, context.Cause(ctx)
 	}
-	ahead, err := q.ahead(ctx, beads)
+	ahead, err := q.writeAhead(ctx, beads)
 	if err != nil {
 		return report, err
 	}
-	fates := make([]fate, len(beads))
-	done := 0 // beads whose fate is known
+	outcomes := make([]outcome, len(beads))
+	done := 0 // beads whose outcome is durable
 	for done < len(beads) && err == nil {
 		var steps []*step
 		for i := done; i < len(beads) && err == nil; i++ {
 			var s *step
-			var f fate
-			if s, f, err = (&arrival{q: q, bead: beads[i], ahead: ahead[beads[i].ID()]}).bring(ctx); err == nil {
-				fates[i] = f
+			if s, outcomes[i], err = q.importBead(ctx, beads[i], ahead[beads[i].ID()]); err == nil {
 				steps = append(steps, s)
 			}
 		}
 		for _, s := range steps {
-			e := s.wait(ctx)
-			if errors.Is(e, errAgain) {
+			if e := s.wait(ctx); errors.Is(e, errAgain) {
 				err = nil // what comes after it was decided on what is not so
 				break
-			}
-			if e != nil {
+			} else if e != nil {
 				err = e
 				break
 			}
@@ -69,32 +65,25 @@ func (q *Queue) Import(
 			err = fmt.Errorf("%s: %w", beads[done].ID(), err)
 		}
 	}
-	for _, f := range fates[:done] {
-		switch f {
-		case created:
-			report.Created++
-		case updated:
-			report.Updated++
-		default:
-			report.Unchanged++
-		}
+	var counts [updated + 1]int
+	for _, o := range outcomes[:done] {
+		counts[o]++
 	}
+	report = task.ImportReport{Created: counts[created], Updated: counts[updated], Unchanged: counts[unchanged]}
 	if n := report.Created + report.Updated; n > 0 {
-		told := q.update(ctx, func(s *task.Step) error {
+		eventErr := q.update(ctx, func(s *task.Step) error {
 			s.Tell(task.Event{Kind: task.Imported, By: who, Of: n})
 			return nil
 		})
-		if err == nil {
-			err = told
-		}
+		err = cmp.Or(err, eventErr)
 	}
 	return report, err
 }
 
-// ahead writes what is kept of beads whose tasks are not there yet, and returns
+// writeAhead writes what is kept of beads whose tasks are not there yet, and returns
 // their ids. It is not read before those are, so that it needs no order, and many
 // writes share a commit.
-func (q *Queue) ahead(ctx context.Context, beads []*transfer.Bead) (written map[string]bool, err error) {
+func (q *Queue) writeAhead(ctx context.Context, beads []*transfer.Bead) (written map[string]bool, err error) {
 	var fresh []*transfer.Bead
 	err = q.view(ctx, func(s *task.State) {
 		written, fresh = make(map[string]bool, len(beads)), fresh[:0]
@@ -122,7 +111,7 @@ func (q *Queue) ahead(ctx context.Context, beads []*transfer.Bead) (written map[
 		})
 	}
 	for _, b := range fresh {
-		op := q.records.op(task.Write{Part: task.BroughtPart, ID: b.ID(), Value: b.Kept()})
+		op := writeOp(task.Write{Part: task.BroughtPart, ID: b.ID(), Value: b.Kept()})
 		n := len(op.Key) + len(op.Value)
 		if len(ops) == writeOps || len(ops) > 0 && bytes+n > writeBytes {
 			flush()
@@ -140,42 +129,38 @@ func (q *Queue) ahead(ctx context.Context, beads []*transfer.Bead) (written map[
 
 // apply writes what no other program writes, so that it can be written again.
 func (s *records) apply(ctx context.Context, ops []store.Op) error {
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
+	for range attempts(ctx) {
 		_, err := s.store.Apply(ctx, store.Fence{}, nil, ops)
 		if !errors.Is(err, store.ErrUnknown) && !errors.Is(err, store.ErrConflict) {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
 	}
+	return context.Cause(ctx)
 }
 
-// arrival is a bead that is imported.
-type arrival struct {
-	q     *Queue
-	bead  *transfer.Bead
-	ahead bool // what is kept of it was written ahead
-}
-
-// bring makes a task of the bead, in a step that may not be durable yet.
-func (a *arrival) bring(ctx context.Context) (*step, fate, error) {
+// importBead makes a task of a bead, in a step that may not be durable yet. ahead says that what is
+// kept of the bead was written ahead.
+func (q *Queue) importBead(ctx context.Context, bead *transfer.Bead, ahead bool) (*step, outcome, error) {
 	for {
-		if err := a.q.lock(ctx); err != nil {
+		if err := q.lock(ctx); err != nil {
 			return nil, 0, err
 		}
-		before := a.q.state.Record(a.bead.ID())
-		a.q.mu.Unlock()
-		if before != nil && !a.bead.Task().UpdatedAt.After(before.UpdatedAt) {
-			return a.q.bringNothing(ctx)
+		before := q.state.Record(bead.ID())
+		q.mu.Unlock()
+		if before != nil && !bead.Task().UpdatedAt.After(before.UpdatedAt) {
+			// It holds with what was decided before it.
+			s, _, err := q.begin(ctx, func(*task.Step) error { return nil })
+			return s, unchanged, err
 		}
-		comments, err := a.q.records.news(ctx, before, a.bead.Comments())
+		comments, err := q.records.newComments(ctx, before, bead.Comments())
 		if err != nil {
 			return nil, 0, err
 		}
-		s, err := a.replace(ctx, before, comments)
+		var kept []byte
+		if before != nil || !ahead {
+			kept = bead.Kept()
+		}
+		s, err := q.replace(ctx, task.Bring(bead.Task(), before), before, comments, kept)
 		switch {
 		case errors.Is(err, errAgain):
 		case err != nil:
@@ -188,8 +173,8 @@ func (a *arrival) bring(ctx context.Context) (*step, fate, error) {
 	}
 }
 
-// news are comments that a task has not.
-func (s *records) news(
+// newComments are comments that a task has not.
+func (s *records) newComments(
 	ctx context.Context, r *task.Record, comments []task.SavedComment,
 ) ([]task.SavedComment, error) {
 	if r == nil || r.Comments == 0 || len(comments) == 0 {
@@ -206,18 +191,13 @@ func (s *records) news(
 	}), nil
 }
 
-// replace puts the task of the bead in the place of the one before, which is nil if there
+// replace puts a record in the place of the one before, which is nil if there
 // is none, as long as that is so; errAgain if it is not.
-func (a *arrival) replace(
-	ctx context.Context, before *task.Record, comments []task.SavedComment,
+func (q *Queue) replace(
+	ctx context.Context, r, before *task.Record, comments []task.SavedComment, kept []byte,
 ) (*step, error) {
-	r := task.Bring(a.bead.Task(), before)
 	if n := r.Comments + len(comments); n > task.MaxComments {
 		return nil, fmt.Errorf("%w: it would have %d comments, at most %d are kept", task.ErrFull, n, task.MaxComments)
-	}
-	var kept []byte
-	if before != nil || !a.ahead {
-		kept = a.bead.Kept()
 	}
 	// What does not fit into one step is written before it. It is not read
 	// until the task says that there are so many comments.
@@ -229,8 +209,8 @@ func (a *arrival) replace(
 			for n = 1; n < min(some, len(comments)) && size(comments[:n+1]) <= store.MaxValue/2; n++ {
 			}
 		}
-		s, _, err := a.q.begin(ctx, func(s *task.Step) error {
-			if a.q.state.Record(a.bead.ID()) != before {
+		s, _, err := q.begin(ctx, func(s *task.Step) error {
+			if q.state.Record(r.ID) != before {
 				return errAgain
 			}
 			for _, c := range comments[:n] {
@@ -249,16 +229,6 @@ func (a *arrival) replace(
 		}
 		comments = comments[n:]
 	}
-}
-
-// bringNothing is for a bead that changes nothing: it holds with what was decided before it.
-func (q *Queue) bringNothing(ctx context.Context) (*step, fate, error) {
-	s, _, err := q.begin(ctx, func(*task.Step) error { return nil })
-	if s == nil {
-		s = &step{done: make(chan struct{})}
-		close(s.done)
-	}
-	return s, unchanged, err
 }
 
 func size(comments []task.SavedComment) (n int) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/coppice-dev/coppice/internal/store"
 )
@@ -31,12 +30,12 @@ type mark struct {
 // errAgain if another writer has written, ErrUnknown if ctx is over
 // before it is known, and else that of the store, which has done nothing.
 func (m *marker) apply(ctx context.Context, number uint64, ops []store.Op) error {
-	name, key := fmt.Sprintf("%s/%d", m.nonce, m.writes), m.records.markerKey()
+	name := fmt.Sprintf("%s/%d", m.nonce, m.writes)
 	m.writes++
 	value, _ := json.Marshal(mark{Name: name, Number: number})
-	ops = append([]store.Op{{Kind: store.Put, Key: key, Value: value}}, ops...)
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		rev, err := m.records.store.Apply(ctx, store.Fence{}, []store.Cond{{Key: key, Rev: m.rev}}, ops)
+	ops = append([]store.Op{{Kind: store.Put, Key: markerKey, Value: value}}, ops...)
+	for range attempts(ctx) {
+		rev, err := m.records.store.Apply(ctx, store.Fence{}, []store.Cond{{Key: markerKey, Rev: m.rev}}, ops)
 		if err == nil {
 			m.rev = rev
 			return nil
@@ -44,34 +43,30 @@ func (m *marker) apply(ctx context.Context, number uint64, ops []store.Op) error
 		if !errors.Is(err, store.ErrUnknown) && !errors.Is(err, store.ErrConflict) {
 			return err
 		}
-		there, lookErr := m.read(ctx)
+		stored, readErr := m.read(ctx)
 		switch {
-		case lookErr != nil && ctx.Err() != nil:
-			return fmt.Errorf("%w; looking whether it was done: %w", store.ErrUnknown, lookErr)
-		case lookErr != nil: // look once more; to write once more does no harm either
-		case there.Name == name:
-			m.rev = there.rev
+		case readErr != nil && ctx.Err() != nil:
+			return fmt.Errorf("%w; looking whether it was done: %w", store.ErrUnknown, readErr)
+		case readErr != nil: // look once more; to write once more does no harm either
+		case stored.Name == name:
+			m.rev = stored.rev
 			return nil
-		case there.rev != m.rev:
+		case stored.rev != m.rev:
 			return errAgain
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", store.ErrUnknown, context.Cause(ctx))
-		}
 	}
+	return fmt.Errorf("%w: %w", store.ErrUnknown, context.Cause(ctx))
 }
 
 // read returns what is stored.
-func (m *marker) read(ctx context.Context) (there mark, err error) {
-	r, found, err := m.records.one(ctx, m.records.markerKey())
+func (m *marker) read(ctx context.Context) (stored mark, err error) {
+	r, found, err := m.records.one(ctx, markerKey)
 	if err != nil || !found {
 		return mark{}, err
 	}
-	if err := json.Unmarshal(r.Value, &there); err != nil {
+	if err := json.Unmarshal(r.Value, &stored); err != nil {
 		m.records.complain(r.Key, err)
 	}
-	there.rev = r.Rev
-	return there, nil
+	stored.rev = r.Rev
+	return stored, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -145,6 +146,10 @@ func describe(tasks []task.Task) string {
 // says, also for a queue that is opened anew.
 func TestModel(t *testing.T) {
 	var faults storetest.Counts
+	var statuses []string
+	for _, s := range task.Statuses() {
+		statuses = append(statuses, string(s))
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		inner := memory.New()
 		defer inner.Close()
@@ -417,7 +422,7 @@ func TestModel(t *testing.T) {
 				s.Fail(nil)
 			},
 			"": func(t *rapid.T) {
-				all, err := q.List(ctx, task.Filter{All: true})
+				all, err := q.List(ctx, task.Filter{All: true}, 0, "")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -427,9 +432,9 @@ func TestModel(t *testing.T) {
 				f := task.Filter{
 					Ready: rapid.Bool().Draw(t, "ready"), Active: rapid.Bool().Draw(t, "active"), All: rapid.Bool().Draw(t, "all"),
 					Pool:     rapid.SampledFrom([]string{"", "p", "q"}).Draw(t, "of pool"),
-					Statuses: rapid.SliceOfN(rapid.SampledFrom(task.Statuses()), 0, 2).Draw(t, "statuses"),
+					Statuses: rapid.SliceOfN(rapid.SampledFrom(statuses), 0, 2).Draw(t, "statuses"),
 				}
-				some, err := q.List(ctx, f)
+				some, err := q.List(ctx, f, 0, "")
 				if n, err2 := q.Count(ctx, f); err != nil || err2 != nil || n != len(some) {
 					t.Fatalf("%+v: %d are counted, %v, and %d listed, %v", f, n, err2, len(some), err)
 				}
@@ -448,7 +453,7 @@ func checkIndex(t fataler, q *Queue) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	x := task.NewIndex()
-	for _, r := range q.state.Following("", 0) {
+	for _, r := range q.state.Following("", math.MaxInt) {
 		x.Add(r)
 	}
 	fresh := task.NewState("", nil, nil)
@@ -456,7 +461,7 @@ func checkIndex(t fataler, q *Queue) {
 	now := time.Now()
 	answers := func(s *task.State) string {
 		s.Advance(now)
-		all, err := s.List(task.Filter{All: true})
+		all, err := s.List(task.Filter{All: true}, 0, "")
 		tasks, _ := json.Marshal(all)
 		text := fmt.Sprintf("%s %v", tasks, err)
 		for _, f := range []task.Filter{{}, {Ready: true}, {Active: true}, {Pool: "p"}, {Pool: "p", Ready: true}} {
@@ -565,7 +570,7 @@ func TestTwoWriters(t *testing.T) {
 	}
 	b := openQueue(t, s) // which knows all of them
 	defer b.Close()
-	circles := make(chan error, tasks)
+	cycles := make(chan error, tasks)
 	var wg sync.WaitGroup
 	for i := 0; i < tasks; i += 2 {
 		x, y := all[i].ID, all[i+1].ID
@@ -574,21 +579,21 @@ func TestTwoWriters(t *testing.T) {
 			if err != nil && !errors.Is(err, task.ErrInvalid) {
 				t.Errorf("%v", err)
 			}
-			circles <- err
+			cycles <- err
 		}
 		wg.Go(func() { edit(a, x, y) })
 		wg.Go(func() { edit(b, y, x) })
 	}
 	wg.Wait()
-	close(circles)
+	close(cycles)
 	refused := 0
-	for err := range circles {
+	for err := range cycles {
 		if err != nil {
 			refused++
 		}
 	}
 	if refused != tasks/2 {
-		t.Errorf("%d of %d circles were refused", refused, tasks/2)
+		t.Errorf("%d of %d cycles were refused", refused, tasks/2)
 	}
 	var mu sync.Mutex
 	claimed := map[string]int{}

@@ -63,7 +63,7 @@ func TestParking(t *testing.T) {
 	if got := find(t, q, made.ID); got.Status != task.Parked || got.Reason != reason {
 		t.Fatalf("after a restart: %+v", got)
 	}
-	all, err := q.List(t.Context(), task.Filter{Statuses: []task.Status{task.Parked}})
+	all, err := q.List(t.Context(), task.Filter{Statuses: []string{string(task.Parked)}}, 0, "")
 	if err != nil || len(all) != 1 || q.Parked() != 1 {
 		t.Errorf("%v, %d, %v", all, q.Parked(), err)
 	}

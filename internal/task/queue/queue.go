@@ -66,10 +66,8 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 		o.MaxClaims = func() int { return spec.DefaultMaxClaims }
 	}
 	q := &Queue{
-		records: records{
-			store: o.Store, prefix: "work", logger: cmp.Or(o.Logger, slog.Default()), bad: make(map[string]bool),
-		},
-		also: o.Also, wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		records: records{store: o.Store, logger: cmp.Or(o.Logger, slog.Default()), bad: make(map[string]bool)},
+		also:    o.Also, wake: make(chan struct{}, 1), ended: make(chan struct{}),
 		importing: make(chan struct{}, 1), waiters: make(waiters),
 	}
 	q.marker = marker{records: &q.records, nonce: rand.Text()}

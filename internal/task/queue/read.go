@@ -16,11 +16,11 @@ func read[T any](ctx context.Context, q *Queue, look func(*task.State) (T, error
 
 // List returns tasks by priority, then by age. The error is ErrConflict if the task
 // that it is to begin after is gone.
-func (q *Queue) List(ctx context.Context, f task.Filter) ([]task.Task, error) {
-	return read(ctx, q, func(s *task.State) ([]task.Task, error) { return s.List(f) })
+func (q *Queue) List(ctx context.Context, f task.Filter, limit int, after string) ([]task.Task, error) {
+	return read(ctx, q, func(s *task.State) ([]task.Task, error) { return s.List(f, limit, after) })
 }
 
-// Count returns how many tasks a filter selects, without regard to its Limit and After.
+// Count returns how many tasks a filter selects.
 func (q *Queue) Count(ctx context.Context, f task.Filter) (int, error) {
 	return read(ctx, q, func(s *task.State) (int, error) { return s.Count(f) })
 }

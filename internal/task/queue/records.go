@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"strings"
+	"slices"
 	"sync"
 
 	"github.com/coppice-dev/coppice/internal/store"
@@ -16,31 +16,28 @@ import (
 // taskPart holds the records of tasks, next to their other parts.
 const taskPart task.Part = "tasks"
 
+// Keys of what is stored.
+const (
+	prefix    = "work"
+	markerKey = prefix + "/marker"
+)
+
 // records reads what is stored of tasks.
 type records struct {
 	store  store.Store
-	prefix string
 	logger *slog.Logger
 
 	mu  sync.Mutex
 	bad map[string]bool // keys of records that cannot be read
 }
 
-func (s *records) markerKey() string { return s.prefix + "/marker" }
+func key(part task.Part, id string) string { return prefix + "/" + string(part) + "/" + id }
 
-func (s *records) key(part task.Part, id string) string {
-	return s.prefix + "/" + string(part) + "/" + id
-}
-
-func (s *records) commentKey(id string, n int) string {
-	return fmt.Sprintf("%s/%04d", s.key(task.CommentPart, id), n)
-}
-
-// op returns the operation of a write next to a record.
-func (s *records) op(w task.Write) store.Op {
-	op := store.Op{Kind: store.Put, Key: s.key(w.Part, w.ID), Value: w.Value}
+// writeOp returns the operation of a write next to a record.
+func writeOp(w task.Write) store.Op {
+	op := store.Op{Kind: store.Put, Key: key(w.Part, w.ID), Value: w.Value}
 	if w.Part == task.CommentPart {
-		op.Key = s.commentKey(w.ID, w.N)
+		op.Key = fmt.Sprintf("%s/%04d", op.Key, w.N)
 	}
 	if w.Value == nil {
 		op.Kind = store.Delete
@@ -48,20 +45,19 @@ func (s *records) op(w task.Write) store.Op {
 	return op
 }
 
-// changed returns the operation that writes a change of a record.
-func (s *records) changed(c task.Changed) store.Op {
-	key := s.key(taskPart, c.ID)
+// changeOp returns the operation that writes a change of a record.
+func changeOp(c task.Changed) store.Op {
 	if c.After == nil {
-		return store.Op{Kind: store.Delete, Key: key}
+		return store.Op{Kind: store.Delete, Key: key(taskPart, c.ID)}
 	}
 	value, _ := json.Marshal(c.After) // texts, numbers and times
-	return store.Op{Kind: store.Put, Key: key, Value: value}
+	return store.Op{Kind: store.Put, Key: key(taskPart, c.ID), Value: value}
 }
 
 // all reads all tasks. number is the highest that one of them has.
 func (s *records) all(ctx context.Context) (x *task.Index, number uint64, err error) {
 	x = task.NewIndex()
-	under := s.prefix + "/" + string(taskPart)
+	under := prefix + "/" + string(taskPart)
 	for stored, err := range store.All(ctx, s.store, under) {
 		if err != nil {
 			return nil, 0, fmt.Errorf("reading %s: %w", under, err)
@@ -84,13 +80,11 @@ func (s *records) decode(stored store.Record) (*task.Record, error) {
 	if err := json.Unmarshal(stored.Value, r); err != nil {
 		return nil, err
 	}
-	if s.key(taskPart, r.ID) != stored.Key {
+	if key(taskPart, r.ID) != stored.Key {
 		return nil, fmt.Errorf("it says that it is task %q", r.ID)
 	}
 	r.Ready, r.WaitsFor = false, nil
-	switch r.Status {
-	case task.Open, task.InProgress, task.Blocked, task.Deferred, task.Parked, task.Closed:
-	default: // of a later version: nothing can be done about it before that
+	if !slices.Contains(task.Statuses(), r.Status) { // of a later version: nothing can be done about it before that
 		s.complain(stored.Key, fmt.Errorf("its status is %q", r.Status))
 		r.Status = task.Blocked
 	}
@@ -124,24 +118,24 @@ func (s *records) one(ctx context.Context, key string) (store.Record, bool, erro
 
 // text returns the text of a task: the one written here, or else that of its bead.
 func (s *records) text(ctx context.Context, r *task.Record) (string, error) {
-	stored, found, err := s.one(ctx, s.key(task.TextPart, r.ID))
+	stored, found, err := s.one(ctx, key(task.TextPart, r.ID))
 	if err != nil || found || !r.Brought {
 		return string(stored.Value), err
 	}
-	key := s.key(task.BroughtPart, r.ID)
-	if stored, _, err = s.one(ctx, key); err != nil {
+	brought := key(task.BroughtPart, r.ID)
+	if stored, _, err = s.one(ctx, brought); err != nil {
 		return "", err
 	}
 	text, err := transfer.Text(stored.Value)
 	if err != nil {
-		s.complain(key, err)
+		s.complain(brought, err)
 	}
 	return text, nil
 }
 
 // comments are all that are stored of a task, oldest first.
 func (s *records) comments(ctx context.Context, id string) (all []task.SavedComment, _ error) {
-	for r, err := range store.All(ctx, s.store, s.key(task.CommentPart, id)) {
+	for r, err := range store.All(ctx, s.store, key(task.CommentPart, id)) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the comments of %s: %w", id, err)
 		}
@@ -159,39 +153,41 @@ func (s *records) comments(ctx context.Context, id string) (all []task.SavedComm
 // their ids; it is read in portions.
 type values struct {
 	*records
-	part  task.Part
-	after string // the id that was asked for last
-	read  []store.Record
-	over  bool // there are no more than those
+	part task.Part
+	from string // the key after which the next portion begins
+	read []store.Record
+	over bool // there are no more than those
+}
+
+func (s *records) values(part task.Part, after string) *values {
+	v := &values{records: s, part: part}
+	if after != "" {
+		v.from = key(part, after)
+	}
+	return v
 }
 
 // get returns the part of a task, nil if there is none. Ids have to rise.
 func (v *values) get(ctx context.Context, id string) ([]byte, error) {
 	const some = 500
-	key := v.key(v.part, id)
+	wanted := key(v.part, id)
 	for {
-		for len(v.read) > 0 && v.read[0].Key < key {
+		for len(v.read) > 0 && v.read[0].Key < wanted {
 			v.read = v.read[1:]
 		}
 		if len(v.read) > 0 || v.over {
 			break
 		}
-		// Records before the one that is asked for are not needed.
-		prefix := strings.TrimSuffix(v.key(v.part, ""), "/")
-		from := ""
-		if v.after != "" {
-			from = v.key(v.part, v.after)
+		under := prefix + "/" + string(v.part)
+		var err error
+		if v.read, _, err = v.store.Scan(ctx, under, v.from, some); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", under, err)
 		}
-		read, _, err := v.store.Scan(ctx, prefix, from, some)
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", prefix, err)
+		if v.over = len(v.read) == 0; !v.over {
+			v.from = v.read[len(v.read)-1].Key
 		}
-		if v.over = len(read) == 0; !v.over {
-			v.after = strings.TrimPrefix(read[len(read)-1].Key, prefix+"/")
-		}
-		v.read = read
 	}
-	if len(v.read) == 0 || v.read[0].Key != key {
+	if len(v.read) == 0 || v.read[0].Key != wanted {
 		return nil, nil
 	}
 	if v.read[0].Value == nil {

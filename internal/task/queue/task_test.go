@@ -157,7 +157,7 @@ func TestCreate(t *testing.T) {
 		"text":          {task.Draft{Title: "a", Text: strings.Repeat("x", task.MaxText+1)}, task.ErrInvalid, "at most 262144"},
 		"no UTF-8":      {task.Draft{Title: "a", Text: "\xff"}, task.ErrInvalid, "UTF-8"},
 		"priority":      {task.Draft{Title: "a", Priority: &no}, task.ErrInvalid, "-1, expected 0 (most urgent) to 4"},
-		"status":        {task.Draft{Title: "a", Status: "closed"}, task.ErrInvalid, "not \"closed\""},
+		"status":        {task.Draft{Title: "a", Status: "closed"}, task.ErrInvalid, `a new task is "closed", expected open, blocked, deferred`},
 		"status typo":   {task.Draft{Title: "a", Status: "defered"}, task.ErrInvalid, `did you mean "deferred"`},
 		"parent":        {task.Draft{Title: "a", Parent: "web-zzz"}, task.ErrNotFound, "web-zzz"},
 		"depends on":    {task.Draft{Title: "a", DependsOn: []string{"../x"}}, task.ErrNotFound, "../x"},
@@ -171,7 +171,7 @@ func TestCreate(t *testing.T) {
 			wantErr(t, err, test.kind, test.words)
 		})
 	}
-	if all, err := q.List(ctx, task.Filter{}); err != nil || len(all) != 2 {
+	if all, err := q.List(ctx, task.Filter{}, 0, ""); err != nil || len(all) != 2 {
 		t.Errorf("%v, %v", all, err)
 	}
 }
@@ -233,14 +233,14 @@ func TestPages(t *testing.T) {
 		priority := n * 7 % 5
 		create(t, q, task.Draft{Title: fmt.Sprint(n), Priority: &priority})
 	}
-	all, err := q.List(t.Context(), task.Filter{})
+	all, err := q.List(t.Context(), task.Filter{}, 0, "")
 	if err != nil || len(all) != 30 {
 		t.Fatalf("%d tasks, %v", len(all), err)
 	}
 	for _, limit := range []int{1, 7, 30, 31} {
 		var got []task.Task
 		for after := ""; ; after = got[len(got)-1].ID {
-			page, err := q.List(t.Context(), task.Filter{Limit: limit, After: after})
+			page, err := q.List(t.Context(), task.Filter{}, limit, after)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -252,7 +252,7 @@ func TestPages(t *testing.T) {
 			t.Errorf("pages of %d:\n%s\nwant\n%s", limit, ids(got), ids(all))
 		}
 	}
-	_, err = q.List(t.Context(), task.Filter{After: "web-gone"})
+	_, err = q.List(t.Context(), task.Filter{}, 0, "web-gone")
 	wantErr(t, err, task.ErrConflict, "web-gone", "begin again")
 }
 
@@ -267,7 +267,7 @@ func TestDepends(t *testing.T) {
 	_, err := q.Claim(ctx, ann, task.Claiming{ID: b.ID})
 	wantErr(t, err, task.ErrConflict, "waits for "+a.ID)
 	_, err = q.Edit(ctx, ann, a.ID, task.Edit{AddDepends: []string{b.ID}})
-	wantErr(t, err, task.ErrInvalid, "circle", a.ID+" -> "+b.ID+" -> "+a.ID)
+	wantErr(t, err, task.ErrInvalid, "cycle: ", a.ID+" -> "+b.ID+" -> "+a.ID)
 	_, err = q.Edit(ctx, ann, a.ID, task.Edit{Parent: &b.ID}) // b waits for a, its child, and for a: fine
 	if err != nil {
 		t.Error(err)
@@ -277,7 +277,7 @@ func TestDepends(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = q.Edit(ctx, ann, b.ID, task.Edit{Parent: &a.ID})
-	wantErr(t, err, task.ErrInvalid, "circle")
+	wantErr(t, err, task.ErrInvalid, "cycle")
 	finish(t, q, ann, a.ID)
 	if b = find(t, q, b.ID); !b.Ready || b.WaitsFor != nil {
 		t.Errorf("%+v", b)
@@ -345,7 +345,7 @@ func TestDeath(t *testing.T) {
 			if err := q.GiveBack(ctx, "t/a"); err != nil {
 				t.Fatal(err)
 			}
-			ready, err := q.List(ctx, task.Filter{Ready: true})
+			ready, err := q.List(ctx, task.Filter{Ready: true}, 0, "")
 			if err != nil || len(ready) != 30 || ready[0].Claim != nil || ready[0].Claims != 1 {
 				t.Errorf("%d, %v", len(ready), err)
 			}
@@ -392,7 +392,7 @@ func TestSweep(t *testing.T) {
 	if err := q.Sweep(t.Context(), func(path string) bool { return path == "t/unknown" }); err != nil {
 		t.Fatal(err)
 	}
-	ready, err := q.List(t.Context(), task.Filter{Ready: true})
+	ready, err := q.List(t.Context(), task.Filter{Ready: true}, 0, "")
 	if err != nil || ids(ready) != "t/died" || ready[0].Reason != "incarnation 1 of t/died is over" {
 		t.Errorf("%+v, %v", ready, err)
 	}
@@ -523,7 +523,7 @@ func TestPurge(t *testing.T) {
 		time.Sleep(time.Second)
 		purge(40)
 		purge(0)
-		left, err := q.List(ctx, task.Filter{All: true})
+		left, err := q.List(ctx, task.Filter{All: true}, 0, "")
 		if err != nil || len(left) != 11 {
 			t.Errorf("%d are left, %v", len(left), err)
 		}

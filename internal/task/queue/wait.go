@@ -118,7 +118,7 @@ func (all waiters) wake(at task.Place, ready int) {
 		if w.woken == nil {
 			w.woken = l
 			l.woken++
-			w.poke()
+			signal(w.wake)
 		}
 	}
 }
@@ -128,17 +128,9 @@ func (all waiters) recheck(path string) {
 	if l := all[task.AssignedTo(path)]; l != nil {
 		for _, w := range l.all {
 			if w.who.Path == path {
-				w.poke()
+				signal(w.wake)
 			}
 		}
-	}
-}
-
-// poke lets a waiter look.
-func (w *waiter) poke() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
 	}
 }
 

@@ -114,17 +114,15 @@ func (s *Service) resolve(ctx context.Context, f task.Filter) (_ task.Filter, er
 }
 
 func (s *Service) list(ctx context.Context, _ token.Caller, req task.ListRequest) ([]task.Task, error) {
-	f := req.Filter()
-	f.After, f.Limit = req.After, int(min(cmp.Or(req.Limit, task.MaxPage), task.MaxPage))
-	f, err := s.resolve(ctx, f)
+	f, err := s.resolve(ctx, req.Filter)
 	if err != nil {
 		return nil, err
 	}
-	return s.queue.List(ctx, f)
+	return s.queue.List(ctx, f, int(min(cmp.Or(req.Limit, task.MaxPage), task.MaxPage)), req.After)
 }
 
-func (s *Service) count(ctx context.Context, _ token.Caller, req task.Selection) (c task.Counted, err error) {
-	f, err := s.resolve(ctx, req.Filter())
+func (s *Service) count(ctx context.Context, _ token.Caller, f task.Filter) (c task.Counted, err error) {
+	f, err = s.resolve(ctx, f)
 	if err == nil {
 		c.Count, err = s.queue.Count(ctx, f)
 	}

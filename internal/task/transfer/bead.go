@@ -43,13 +43,13 @@ func ParseBead(line []byte) (*Bead, error) {
 	if len(line) > task.MaxBead {
 		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are allowed", task.ErrInvalid, len(line), task.MaxBead)
 	}
+	var b *Bead
 	rest, err := parseObject(line)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", task.ErrInvalid, err)
-	}
-	b, err := readBead(rest)
 	if err == nil {
-		err = b.take()
+		b, err = readBead(rest)
+	}
+	if err == nil {
+		err = b.takeComments()
 	}
 	if err == nil {
 		err = b.check()
@@ -57,10 +57,7 @@ func ParseBead(line []byte) (*Bead, error) {
 	if err != nil && !errors.Is(err, task.ErrInvalid) {
 		err = fmt.Errorf("%w: %w", task.ErrInvalid, err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return b, nil
+	return b, err
 }
 
 // ID is the bead's own.
@@ -73,7 +70,7 @@ func (b *Bead) Task() task.Task { return b.task }
 func (b *Bead) Comments() []task.SavedComment { return b.comments }
 
 // Kept returns what is to be kept of the bead, for Write and Text: all but its comments.
-func (b *Bead) Kept() []byte { return plainJSON(b.rest) }
+func (b *Bead) Kept() []byte { return b.rest.json() }
 
 // extras are what tasks have and beads have not.
 type extras struct {
@@ -102,9 +99,9 @@ func extrasOf(t *task.Task) extras {
 	return x
 }
 
-// give gives a task that was read its extras. One that another program has taken
+// apply gives a task that was read its extras. One that another program has taken
 // out of blocked is no longer parked, and its claims count from 0.
-func (x extras) give(t *task.Task) {
+func (x extras) apply(t *task.Task) {
 	t.Pool, t.Origin, t.Ephemeral, t.MaxClaims = x.Pool, x.Origin, x.Ephemeral, x.MaxClaims
 	switch {
 	case x.Parked == "":
@@ -148,7 +145,7 @@ func readBead(rest object) (*Bead, error) {
 		oneLine(t.CreatedBy)
 	t.Labels = task.Sorted(t.Labels)
 	t.Status = statusOf(status)
-	more.give(t)
+	more.apply(t)
 	t.CreatedAt, t.NotBefore = t.CreatedAt.UTC(), t.NotBefore.UTC()
 	if t.UpdatedAt = t.UpdatedAt.UTC(); t.UpdatedAt.IsZero() {
 		t.UpdatedAt = t.CreatedAt
@@ -165,20 +162,20 @@ func readBead(rest object) (*Bead, error) {
 		t.ClosedAt = time.Time{}
 	}
 	all, err := dependencies(rest)
-	held := pinned || template
+	blocked := pinned || template
 	for _, d := range all {
 		switch {
-		case d.holds():
+		case d.blocks():
 			t.DependsOn = append(t.DependsOn, d.on)
-		case d.kind == parentChild && t.Parent == "" && !d.outside():
+		case d.kind == parentChild && t.Parent == "" && !d.isExternal():
 			t.Parent = d.on
 		default:
-			held = held || d.kind == conditional || d.kind == blocks || d.kind == waitsFor
+			blocked = blocked || d.kind == conditional || d.kind == blocks || d.kind == waitsFor
 			t.Links = append(t.Links, task.Link{Type: d.kind, ID: d.on})
 		}
 	}
 	t.DependsOn = task.Sorted(t.DependsOn)
-	if held && (t.Status == task.Open || t.Status == task.Deferred) {
+	if blocked && (t.Status == task.Open || t.Status == task.Deferred) {
 		t.Status = task.Blocked // by what is no task here: somebody has to look at it
 	}
 	return b, err
@@ -214,11 +211,11 @@ type dependency struct {
 	raw      json.RawMessage
 }
 
-// outside reports whether it is on something of another project.
-func (d dependency) outside() bool { return strings.HasPrefix(d.on, external) }
+// isExternal reports whether it is on something of another project.
+func (d dependency) isExternal() bool { return strings.HasPrefix(d.on, external) }
 
-// holds reports whether a task waits until what it is on is closed.
-func (d dependency) holds() bool { return (d.kind == blocks || d.kind == waitsFor) && !d.outside() }
+// blocks reports whether a task waits until what it is on is closed.
+func (d dependency) blocks() bool { return (d.kind == blocks || d.kind == waitsFor) && !d.isExternal() }
 
 func dependencies(rest object) (all []dependency, err error) {
 	var list []json.RawMessage
@@ -233,7 +230,7 @@ func dependencies(rest object) (all []dependency, err error) {
 		}
 		switch {
 		case err != nil:
-		case d.outside():
+		case d.isExternal():
 			err = task.CheckText("id", d.on, task.MaxName, false)
 		default:
 			err = task.CheckID(d.on)
@@ -247,9 +244,9 @@ func dependencies(rest object) (all []dependency, err error) {
 	return all, nil
 }
 
-// take takes the comments out of what is kept of a bead, and leaves the place
+// takeComments takes the comments out of what is kept of a bead, and leaves the place
 // where they were.
-func (b *Bead) take() error {
+func (b *Bead) takeComments() error {
 	var list []json.RawMessage
 	if err := b.rest.read("comments", "an array of objects", &list); err != nil {
 		return err
@@ -274,7 +271,7 @@ func (b *Bead) take() error {
 		if c.Text != "" {
 			o.set("text", "")
 		}
-		c.Brought = plainJSON(o)
+		c.Brought = o.json()
 		b.comments = append(b.comments, c)
 	}
 	if len(list) > 0 {
@@ -299,7 +296,7 @@ func (b *Bead) check() error {
 		n -= len(m.value)
 	}
 	if n > maxRest {
-		return fmt.Errorf("it has %d bytes beside its description and comments, at most %d are allowed", n, maxRest)
+		return fmt.Errorf("it has %d bytes apart from its description and comments, at most %d are allowed", n, maxRest)
 	}
 	return task.CheckText("description", text, task.MaxText, true)
 }

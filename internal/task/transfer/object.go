@@ -52,9 +52,10 @@ func splitObject(data []byte) (object, error) {
 		return nil, fmt.Errorf("it is %.40s, expected a JSON object {...}", bytes.TrimSpace(data))
 	}
 	var o object
+	seen := make(map[string]bool)
 	for s.at++; ; s.at++ { // behind the brace, or a comma
 		if s.space(); s.data[s.at] == '}' {
-			break
+			return o, nil
 		}
 		m := member{key: s.value()}
 		m.name = unquote(m.key)
@@ -63,24 +64,15 @@ func splitObject(data []byte) (object, error) {
 		s.space()
 		m.at = s.at
 		m.value = s.value()
+		if seen[m.name] {
+			return nil, &placed{m.at, fmt.Errorf("%q is in it twice", m.name)}
+		}
+		seen[m.name] = true
 		o = append(o, m)
 		if s.space(); s.data[s.at] == '}' {
-			break
+			return o, nil
 		}
 	}
-	names := make([]string, len(o))
-	for i, m := range o {
-		names[i] = m.name
-	}
-	slices.Sort(names)
-	for i := 1; i < len(names); i++ {
-		if names[i] == names[i-1] {
-			again := slices.IndexFunc(o, func(m member) bool { return m.name == names[i] })
-			again += 1 + slices.IndexFunc(o[again+1:], func(m member) bool { return m.name == names[i] })
-			return nil, &placed{o[again].at, fmt.Errorf("%q is in it twice", names[i])}
-		}
-	}
-	return o, nil
 }
 
 // scan finds where the parts of a text end that is known to be JSON.
@@ -208,8 +200,8 @@ func (o *object) remove(name string) {
 	*o = slices.DeleteFunc(*o, func(m member) bool { return m.name == name })
 }
 
-// MarshalJSON writes the members in their order.
-func (o object) MarshalJSON() ([]byte, error) {
+// json writes the members in their order.
+func (o object) json() json.RawMessage {
 	b := append(make([]byte, 0, o.size()), '{')
 	for i, m := range o {
 		if i > 0 {
@@ -217,7 +209,7 @@ func (o object) MarshalJSON() ([]byte, error) {
 		}
 		b = append(append(append(b, m.key...), ':'), m.value...)
 	}
-	return append(b, '}'), nil
+	return append(b, '}')
 }
 
 // size is how many bytes the object has as JSON.
@@ -231,10 +223,6 @@ func (o object) size() int {
 
 // plainJSON is a value as JSON, in which no character is escaped that need not be.
 func plainJSON(v any) json.RawMessage {
-	if o, ok := v.(object); ok {
-		raw, _ := o.MarshalJSON() // as they came
-		return raw
-	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

@@ -43,7 +43,7 @@ func FuzzObject(f *testing.F) {
 				t.Errorf("%q: %q is %q, want %q; %v", data, name, got[name], small.String(), err)
 			}
 		}
-		all := plainJSON(o)
+		all := o.json()
 		var small bytes.Buffer
 		if err := json.Compact(&small, data); err != nil || small.String() != string(all) || o.size() != len(all) {
 			t.Errorf("%q became %q of %d bytes; %v", data, all, o.size(), err)

@@ -9,7 +9,6 @@ import (
 	"io"
 	"iter"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/coppice-dev/coppice/internal/task"
@@ -18,12 +17,12 @@ import (
 // Plan is a file of beads that was read and found right, all of it.
 type Plan struct {
 	file  io.ReaderAt
-	lines []lineOf
+	lines []beadLine
 	Order []int // indexes of lines, those that are waited for first
 }
 
-// lineOf is where a bead is.
-type lineOf struct {
+// beadLine is where a bead is.
+type beadLine struct {
 	number int // from 1
 	offset int64
 	length int
@@ -72,8 +71,7 @@ func ReadPlan(name string, file io.ReaderAt, size int64, skip func(*LineError)) 
 		at := offset
 		offset += int64(len(line))
 		if errors.Is(err, bufio.ErrBufferFull) {
-			bad(number, 1, fmt.Errorf("%w: it has more than %d bytes, which a bead may have", task.ErrInvalid,
-				task.MaxBead))
+			bad(number, 1, fmt.Errorf("%w: it has more than %d bytes", task.ErrInvalid, task.MaxBead))
 			for errors.Is(err, bufio.ErrBufferFull) {
 				line, err = r.ReadSlice('\n')
 				offset += int64(len(line))
@@ -84,16 +82,13 @@ func ReadPlan(name string, file io.ReaderAt, size int64, skip func(*LineError)) 
 			return nil, fmt.Errorf("reading line %d: %w", number, err)
 		}
 		if text := bytes.TrimSpace(line); len(text) > 0 {
-			b, parseErr := ParseBead(text)
-			switch {
-			case parseErr != nil:
-				bad(number, column(line, text, parseErr), parseErr)
-			case has(byID, b.ID()):
-				bad(number, 1, fmt.Errorf("%w: %s is in line %d already", task.ErrInvalid, b.ID(),
-					p.lines[byID[b.ID()]].number))
-			default:
+			if b, err := ParseBead(text); err != nil {
+				bad(number, column(line, text, err), err)
+			} else if first, twice := byID[b.ID()]; twice {
+				bad(number, 1, fmt.Errorf("%w: %s is in line %d already", task.ErrInvalid, b.ID(), p.lines[first].number))
+			} else {
 				byID[b.ID()] = len(p.lines)
-				p.lines = append(p.lines, lineOf{number, at, len(line), b.ID(), b.task.DependsOn, b.task.Parent})
+				p.lines = append(p.lines, beadLine{number, at, len(line), b.ID(), b.task.DependsOn, b.task.Parent})
 			}
 		}
 		if err == io.EOF {
@@ -119,8 +114,6 @@ func column(line, text []byte, err error) int {
 	}
 	return utf8.RuneCount(line[:at]) + 1
 }
-
-func has(m map[string]int, id string) bool { _, ok := m[id]; return ok }
 
 // graph is what waits for what in a file, by indexes of lines. Tasks that are
 // only named in it come after those.
@@ -183,62 +176,55 @@ func (p *Plan) sort(byID map[string]int, bad func(line, column int, err error)) 
 		}
 	}
 	if len(p.Order) < len(p.lines) {
-		p.circles(g, bad)
+		p.reportCycles(g, bad)
 	}
 }
 
-// circles names each circle once. What is left over and in none waits for one.
-func (p *Plan) circles(g *graph, bad func(line, column int, err error)) {
-	behind := map[int]int{} // something that is left over, too
+// reportCycles names each cycle once. What is left over and in none waits for one.
+func (p *Plan) reportCycles(g *graph, bad func(line, column int, err error)) {
+	waitsFor := map[int]int{} // something that is left over, too
 	for on, all := range g.waiters {
 		for _, waiter := range all {
 			if g.missing[on] > 0 && g.missing[waiter] > 0 {
-				behind[waiter] = on
+				waitsFor[waiter] = on
 			}
 		}
 	}
-	told := map[int]bool{}
+	reported := map[int]bool{}
 	for start := range p.lines {
-		if g.missing[start] == 0 || told[start] {
+		if g.missing[start] == 0 || reported[start] {
 			continue
 		}
 		// Who goes on from one to what it waits for comes round.
 		at := map[int]int{}
-		var way []int
-		for i := start; !told[i]; i = behind[i] {
+		var path []int
+		for i := start; !reported[i]; i = waitsFor[i] {
 			if from, seen := at[i]; seen {
-				p.tellCircle(g, way[from:], told, bad)
+				p.reportCycle(g, path[from:], reported, bad)
 				break
 			}
-			at[i] = len(way)
-			way = append(way, i)
+			at[i] = len(path)
+			path = append(path, i)
 		}
-		if !told[start] {
-			told[start] = true
-			bad(p.lines[start].number, 1, fmt.Errorf("%w: %s waits for tasks that wait for each other in a circle",
-				task.ErrInvalid, p.lines[start].id))
+		if !reported[start] {
+			reported[start] = true
+			bad(p.lines[start].number, 1, fmt.Errorf("%w: %s waits for tasks in a dependency cycle", task.ErrInvalid,
+				p.lines[start].id))
 		}
 	}
 }
 
-func (p *Plan) tellCircle(g *graph, way []int, told map[int]bool, bad func(line, column int, err error)) {
+func (p *Plan) reportCycle(g *graph, path []int, reported map[int]bool, bad func(line, column int, err error)) {
 	// It begins at the first of its lines.
-	first := slices.Index(way, slices.Min(way))
-	way = slices.Concat(way[first:], way[:first])
-	const most = 20
+	first := slices.Index(path, slices.Min(path))
+	path = slices.Concat(path[first:], path[:first])
 	var names []string
-	for n, i := range way {
-		told[i] = true
-		if n < most {
-			names = append(names, g.names[i])
-		}
+	for _, i := range path {
+		reported[i] = true
+		names = append(names, g.names[i])
 	}
-	if len(way) > most {
-		names = append(names, "...")
-	}
-	bad(p.lines[way[0]].number, 1, fmt.Errorf("%w: tasks wait for each other in a circle: %s -> %s (a task waits "+
-		"for those it depends on, and for its children)",
-		task.ErrInvalid, strings.Join(names, " -> "), p.lines[way[0]].id))
+	line := p.lines[path[0]]
+	bad(line.number, 1, task.CycleError(append(names, line.id)))
 }
 
 // Batches yields the beads in their order, as they were written, in portions

@@ -35,17 +35,17 @@ func TestPlanErrors(t *testing.T) {
 		"not UTF-8":    {"{\"id\":\"a\",\"title\":\"\xff\"}", []string{"not UTF-8"}},
 		"huge": {"{\"id\":\"a\",\"title\":\"t\",\"x\":\"" + strings.Repeat("x", 3*task.MaxBead) + "\"}\n{\"id\":\"b\"}\n",
 			[]string{"f:1:", "more than 1048576 bytes", "f:2:", "title is missing"}},
-		"large rest": {"{\"id\":\"a\",\"title\":\"t\",\"x\":\"" + strings.Repeat("x", maxRest) + "\"}", []string{"beside its description and comments"}},
+		"large rest": {"{\"id\":\"a\",\"title\":\"t\",\"x\":\"" + strings.Repeat("x", maxRest) + "\"}", []string{"apart from its description and comments"}},
 		"itself":     {`{"id":"a","title":"t","dependencies":[{"depends_on_id":"a"}]}`, []string{"a depends on itself"}},
-		"circle": {`{"id":"a","title":"t","dependencies":[{"depends_on_id":"b","type":"blocks"}]}
+		"cycle": {`{"id":"a","title":"t","dependencies":[{"depends_on_id":"b","type":"blocks"}]}
 {"id":"b","title":"t","dependencies":[{"depends_on_id":"c"}]}
 {"id":"c","title":"t","dependencies":[{"depends_on_id":"a"}]}
 {"id":"d","title":"t","dependencies":[{"depends_on_id":"a"}]}
-{"id":"e","title":"t"}`, []string{"a (line 1) -> b (line 2) -> c (line 3) -> a", "f:4:", "d waits for tasks that wait for each other"}},
+{"id":"e","title":"t"}`, []string{"a (line 1) -> b (line 2) -> c (line 3) -> a", "f:4:", "d waits for tasks in a dependency cycle"}},
 		"child that waits for its parent": {`{"id":"a","title":"t"}
-{"id":"b","title":"t","dependencies":[{"depends_on_id":"a","type":"parent-child"},{"depends_on_id":"a","type":"blocks"}]}`, []string{"circle: a (line 1) -> b (line 2) -> a"}},
+{"id":"b","title":"t","dependencies":[{"depends_on_id":"a","type":"parent-child"},{"depends_on_id":"a","type":"blocks"}]}`, []string{"cycle: a (line 1) -> b (line 2) -> a"}},
 		"through a task that is not there": {`{"id":"a","title":"t","dependencies":[{"depends_on_id":"b","type":"parent-child"},{"depends_on_id":"b","type":"blocks"}]}`,
-			[]string{"f:1:", "circle: a (line 1) -> b (not in the file) -> a"}},
+			[]string{"f:1:", "cycle: a (line 1) -> b (not in the file) -> a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ReadPlan("f", strings.NewReader(test.file), int64(len(test.file)), nil)
@@ -62,7 +62,7 @@ func TestPlanErrors(t *testing.T) {
 			if err != nil || (skipped > 0) != (test.want != nil) {
 				t.Fatalf("%v, %d skipped", err, skipped)
 			}
-			if name == "circle" && (len(p.Order) != 1 || skipped != 2) {
+			if name == "cycle" && (len(p.Order) != 1 || skipped != 2) {
 				t.Errorf("%d issues, %d skipped", len(p.Order), skipped)
 			}
 		})

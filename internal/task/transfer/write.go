@@ -10,38 +10,29 @@ import (
 // Write makes a bead of a task, with its text unless that is nil, and with what was kept
 // of the bead that it was made of. What that says and is still so stays as it is written
 // there. The error is that kept cannot be read: the bead is written without it.
-func Write(t *task.Task, text *string, comments []task.SavedComment, kept []byte) (json.RawMessage, error) {
+func Write(t *task.Task, text []byte, comments []task.SavedComment, kept []byte) (json.RawMessage, error) {
 	var before object
 	var err error
 	if kept != nil {
 		before, err = parseObject(kept)
 	}
-	if text == nil {
-		brought, _ := description(before)
-		text = &brought
+	oldText, _ := description(before)
+	newText := oldText
+	if text != nil {
+		newText = string(text)
 	}
-	return newBead(t, *text, comments, before), err
-}
-
-// newBead is Write, from what was kept; nil if nothing was.
-func newBead(t *task.Task, text string, comments []task.SavedComment, kept object) json.RawMessage {
+	was, readErr := readBead(before)
+	if readErr != nil {
+		before, was = nil, &Bead{}
+	}
 	now := *t
 	if now.Claim != nil {
 		now.Assignee = now.Claim.By
 	}
-	was := &Bead{}
-	if kept != nil {
-		if b, err := readBead(kept); err == nil {
-			was = b
-		} else {
-			kept = nil
-		}
-	}
-	o := slices.Clone(kept)
-	fresh := kept == nil
+	o := slices.Clone(before)
 	put := func(name string, same bool, value any, there bool) {
 		switch {
-		case same && !fresh:
+		case same && before != nil:
 		case there:
 			o.set(name, value)
 		default:
@@ -50,8 +41,7 @@ func newBead(t *task.Task, text string, comments []task.SavedComment, kept objec
 	}
 	put("id", now.ID == was.task.ID, now.ID, true)
 	put("title", now.Title == was.task.Title, now.Title, true)
-	had, _ := description(kept)
-	put("description", text == had, text, true)
+	put("description", newText == oldText, newText, true)
 	status := now.Status
 	if status == task.Parked {
 		status = task.Blocked
@@ -73,13 +63,13 @@ func newBead(t *task.Task, text string, comments []task.SavedComment, kept objec
 	put("defer_until", now.NotBefore.Equal(was.task.NotBefore), now.NotBefore, !now.NotBefore.IsZero())
 	put("dependencies", slices.Equal(now.DependsOn, was.task.DependsOn) && now.Parent == was.task.Parent &&
 		slices.Equal(now.Links, was.task.Links),
-		beadDependencies(&now, kept), len(now.DependsOn)+len(now.Links) > 0 || now.Parent != "")
+		beadDependencies(&now, before), len(now.DependsOn)+len(now.Links) > 0 || now.Parent != "")
 	if len(comments) > 0 {
 		o.set("comments", beadComments(now.ID, comments))
 	}
-	more, before := extrasOf(&now), extrasOf(&was.task)
-	put("coppice", more == before, more, more != extras{})
-	return plainJSON(o)
+	more := extrasOf(&now)
+	put("coppice", more == extrasOf(&was.task), more, more != extras{})
+	return o.json(), err
 }
 
 // beadDependencies are those of a task, as they were written where they were.
@@ -96,8 +86,7 @@ func beadDependencies(t *task.Task, kept object) []json.RawMessage {
 	all := []json.RawMessage{}
 	for _, l := range links {
 		i := slices.IndexFunc(before, func(d dependency) bool {
-			return d.on == l.ID &&
-				(d.kind == l.Type || l.Type == blocks && d.holds())
+			return d.on == l.ID && (d.kind == l.Type || l.Type == blocks && d.blocks())
 		})
 		if i >= 0 {
 			all = append(all, before[i].raw)
@@ -108,7 +97,7 @@ func beadDependencies(t *task.Task, kept object) []json.RawMessage {
 		o.set("depends_on_id", l.ID)
 		o.set("type", l.Type)
 		o.set("created_at", t.UpdatedAt)
-		all = append(all, plainJSON(o))
+		all = append(all, o.json())
 	}
 	return all
 }
@@ -125,7 +114,7 @@ func beadComments(id string, comments []task.SavedComment) []json.RawMessage {
 		} else if c.Text != "" {
 			o.set("text", c.Text)
 		}
-		all[i] = plainJSON(o)
+		all[i] = o.json()
 	}
 	return all
 }
