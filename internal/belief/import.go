@@ -1,6 +1,7 @@
 package belief
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ func (b *Store) Export(ctx context.Context, path string) (value.Named, []string,
 	if err := b.settle(ctx, a); err != nil {
 		return nil, nil, err
 	}
-	all, unreadable := value.Named{}, []string(nil)
+	all, unreadable := value.Named{}, []string{}
 	for _, name := range a.stored.names() {
 		switch e := a.stored.of[name]; {
 		case e.damage != "":
@@ -72,8 +73,8 @@ func (b *Store) Import(ctx context.Context, path string, values value.Named) err
 			return err
 		}
 	}
-	if n := len(values); n > MaxBeliefs {
-		return tooMany(path, n)
+	if err := (usage{count: len(values)}).check(path); err != nil {
+		return err
 	}
 	a := b.agent(path)
 	if err := a.take(ctx); err != nil {
@@ -142,36 +143,20 @@ func batches(size func(name string) int, names []string) (all [][]string) {
 // stage checks values and writes them where they are not visible.
 func (b *Store) stage(ctx context.Context, a *agent, values value.Named) error {
 	names := slices.Sorted(maps.Keys(values))
-	count, bytes := len(a.stored.of), a.stored.bytes
-	var old []string
 	a.mu.RLock()
+	u, life := a.usage(), a.life
 	err := a.lasting(values)
 	for _, name := range names {
 		if err == nil {
-			_, err = a.admit(name, values[name])
+			_, err = a.replace(&u, name, values[name])
 		}
-		if was := a.stored.of[name]; was == nil {
-			count, bytes = count+1, bytes+len(name)
-		} else {
-			bytes -= was.size
-			if was.damage != "" || a.misfit(name, was) != "" {
-				old = append(old, name)
-			}
-		}
-		bytes += len(values[name])
 	}
-	life := a.life
 	a.mu.RUnlock()
-	switch {
-	case err != nil:
+	if err = cmp.Or(err, u.check(a.path)); err != nil {
 		return err
-	case count > MaxBeliefs:
-		return tooMany(a.path, count)
-	case bytes > MaxBytes:
-		return tooMuch(a.path, bytes)
 	}
 	b.unstage(ctx, a)
-	for _, name := range old {
+	for _, name := range u.unusable {
 		if err := b.setAside(ctx, a, name); err != nil {
 			return err
 		}
@@ -233,14 +218,4 @@ func (b *Store) finish(ctx context.Context, a *agent) error {
 func unfinished(a *agent, err error) error {
 	return fmt.Errorf("an import of %s is decided and not finished yet; it goes on with the next access: %w", a.path,
 		err)
-}
-
-func tooMany(path string, n int) error {
-	return &value.LimitError{What: path, Have: n, Max: MaxBeliefs, Unit: "beliefs",
-		Hint: "put several values into one list or map, or remove some with coppice belief rm"}
-}
-
-func tooMuch(path string, bytes int) error {
-	return &value.LimitError{What: "all beliefs of " + path, Have: bytes, Max: MaxBytes, Unit: "bytes",
-		Hint: "keep large things in files and their paths in beliefs"}
 }

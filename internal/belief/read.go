@@ -13,20 +13,19 @@ import (
 
 // Belief is a belief with its current value.
 type Belief struct {
-	Name  string
-	Type  value.Type // declared; Any for what is not
-	Value value.Value
-	Size  int    // bytes of the value, also where it is not given
-	From  Origin // where the value is from
-	// Persistent: it outlives the incarnation. Declared: by the file, in force.
-	Persistent, Declared bool
-	// Incarnation wrote it, or a Person, at Time; zero if it was never written.
-	Incarnation uint64
-	Time        time.Time
-	// Problem is why what is kept is not what holds, or why nothing can be read.
-	Problem string
-	// Aside: an earlier record that could not be used is still kept.
-	Aside bool
+	_ struct{} `open:"true" doc:"A named value of an agent."`
+
+	Name        string      `json:"name" doc:"Its name."`
+	Type        string      `json:"type" enum:"any,bool,int,float,string,list,map" doc:"What the file declares; any if nothing."`
+	Value       value.Value `json:"value,omitempty" doc:"Any JSON. Not there where it is left out, or cannot be read."`
+	Size        int         `json:"size" minimum:"0" doc:"Bytes of the value."`
+	Origin      Origin      `json:"origin" doc:"Where the value is from: kept (it has been set), initial, zero (of its type), or leftover (kept, of a belief that the file does not declare)."`
+	Persistent  bool        `json:"persistent" doc:"It outlives the incarnation."`
+	Declared    bool        `json:"declared" doc:"The file declares it."`
+	Incarnation uint64      `json:"incarnation,omitempty" minimum:"1" doc:"The life that set it; not there if a person did."`
+	Time        time.Time   `json:"time,omitzero" doc:"When it was set."`
+	Problem     string      `json:"problem,omitempty" doc:"Why what is kept is not what holds."`
+	Aside       bool        `json:"aside,omitempty" doc:"An earlier record that could not be used is kept, too; see /v1/beliefs/raw."`
 }
 
 // Origin tells where a value is from.
@@ -42,12 +41,14 @@ const (
 
 // Agent is an agent of which something is declared or kept.
 type Agent struct {
-	Path        string
-	Known       bool   // the file names it
-	Incarnation uint64 // that is open; 0 if none
-	Count       int    // of its records
-	Bytes       int    // of their names and values
-	Beliefs     []Belief
+	_ struct{} `schema:"AgentBeliefs" open:"true" doc:"The beliefs of one agent."`
+
+	Path        string   `json:"path" doc:"Path of the agent."`
+	Known       bool     `json:"known" doc:"The file names the agent."`
+	Incarnation uint64   `json:"incarnation,omitempty" minimum:"1" doc:"The life that is open; not there if none is."`
+	Count       int      `json:"count" minimum:"0" doc:"Records that are kept."`
+	Bytes       int      `json:"bytes" minimum:"0" doc:"Bytes of their names and values."`
+	Beliefs     []Belief `json:"beliefs" doc:"Its beliefs, sorted by name."`
 }
 
 // Get returns beliefs of an agent with their values, as they were at one
@@ -101,7 +102,7 @@ func (a *agent) look(by uint64, names []string) (list []Belief, complete bool, e
 	}
 	for _, name := range names {
 		l, ok := a.belief(name)
-		if !ok || l.From == Leftover && by != Person {
+		if !ok || l.Origin == Leftover && by != Person {
 			return nil, false, a.missing(name)
 		}
 		list = append(list, l)
@@ -115,21 +116,14 @@ func (a *agent) look(by uint64, names []string) (list []Belief, complete bool, e
 
 // list is all that an agent has, sorted by name. The caller holds mu.
 func (a *agent) list(leftovers bool) []Belief {
-	names := make(map[string]bool, len(a.stored.of))
-	for name := range a.decls {
-		names[name] = true
-	}
-	for name := range a.stored.of {
-		names[name] = true
-	}
+	names := slices.AppendSeq(slices.Collect(maps.Keys(a.decls)), maps.Keys(a.stored.of))
 	if leftovers {
-		for name := range a.aside.of {
-			names[name] = true
-		}
+		names = slices.AppendSeq(names, maps.Keys(a.aside.of))
 	}
+	slices.Sort(names)
 	all := make([]Belief, 0, len(names))
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if l, ok := a.belief(name); ok && (leftovers || l.From != Leftover) {
+	for _, name := range slices.Compact(names) {
+		if l, ok := a.belief(name); ok && (leftovers || l.Origin != Leftover) {
 			all = append(all, l)
 		}
 	}
@@ -144,12 +138,14 @@ func (a *agent) belief(name string) (l Belief, ok bool) {
 	if !declared {
 		d.Persistent = true
 	}
-	l = Belief{Name: name, Type: d.Type, Declared: declared, Persistent: d.Persistent, Aside: a.aside.of[name] != nil}
+	l = Belief{
+		Name: name, Type: d.Type.String(), Declared: declared, Persistent: d.Persistent, Aside: a.aside.of[name] != nil,
+	}
 	if e != nil && e.damage == "" && a.holds(e, d.Persistent) {
 		if l.Problem = a.misfit(name, e); l.Problem == "" {
-			l.Value, l.Size, l.From, l.Incarnation, l.Time = e.value, e.size, Kept, e.Incarnation, e.Time
+			l.Value, l.Size, l.Origin, l.Incarnation, l.Time = e.value, e.size, Kept, e.Incarnation, e.Time
 			if !declared && a.decls != nil {
-				l.From = Leftover
+				l.Origin = Leftover
 			}
 			return l, true
 		}
@@ -158,15 +154,14 @@ func (a *agent) belief(name string) (l Belief, ok bool) {
 		l.Problem = "its record cannot be read: " + e.damage
 	}
 	if declared {
-		l.From = Initial
+		l.Origin = Initial
 		if d.Initial == "" {
-			l.From = Zero
+			l.Origin = Zero
 		}
-		l.Value = d.Start()
-		l.Size = len(l.Value)
+		l.Value, l.Size = d.Start(), len(d.Start())
 		return l, true
 	}
-	l.From = Leftover
+	l.Origin = Leftover
 	return l, l.Problem != "" || l.Aside
 }
 
@@ -176,8 +171,10 @@ func (b *Store) Agents(path string) []Agent {
 	var list []Agent
 	for _, a := range b.all(path) {
 		a.mu.RLock()
-		l := Agent{Path: a.path, Known: a.known, Incarnation: a.life.Incarnation, Beliefs: a.list(true)}
-		l.Count, l.Bytes = len(a.stored.of), a.stored.bytes
+		l := Agent{
+			Path: a.path, Known: a.known, Incarnation: a.life.Incarnation,
+			Count: len(a.stored.of), Bytes: a.stored.bytes, Beliefs: a.list(true),
+		}
 		a.mu.RUnlock()
 		if len(l.Beliefs) > 0 {
 			list = append(list, l)

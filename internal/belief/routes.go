@@ -1,8 +1,6 @@
 package belief
 
 import (
-	"time"
-
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/value"
 )
@@ -21,7 +19,7 @@ const limitsDoc = "The answer comes when it is durable. At most 64 values and 1 
 // agent, which need not run.
 var (
 	// ReadOwn returns beliefs of the calling agent with their values.
-	ReadOwn = api.Route[OwnRequest, []Info]{
+	ReadOwn = api.Route[OwnRequest, []Belief]{
 		Method: "GET", Path: "/beliefs", For: api.Agents,
 		ID: "ownBeliefs", Summary: "The beliefs of the calling agent",
 		Returns: "Those that are named, in that order, or all, sorted; as they were at one moment.",
@@ -33,7 +31,7 @@ var (
 		Doc: limitsDoc,
 	}
 	// List returns the beliefs of the agents at and below a path, without large values.
-	List = api.Route[ListRequest, []AgentInfo]{
+	List = api.Route[ListRequest, []Agent]{
 		Method: "GET", Path: "/beliefs", For: api.People,
 		ID: "beliefs", Summary: "The beliefs of all agents", Doc: "Values of more than 4 KiB are left out.",
 		Returns: "Agents of which something is declared or kept, sorted by path.",
@@ -44,7 +42,7 @@ var (
 		ID: "changeBeliefs", Summary: "Change beliefs of an agent, which need not run", Doc: limitsDoc,
 	}
 	// Read returns beliefs of an agent with their values.
-	Read = api.Route[ReadRequest, []Info]{
+	Read = api.Route[ReadRequest, []Belief]{
 		Method: "GET", Path: "/beliefs/agent", For: api.People,
 		ID: "beliefsOfAgent", Summary: "The beliefs of one agent with their values",
 		Returns: "Those that are named, in that order, or all, sorted.",
@@ -94,35 +92,6 @@ type RawRequest struct {
 // ExportRequest names an agent.
 type ExportRequest struct {
 	Path string `json:"path" doc:"Path of the agent; the first segment may be left out."`
-}
-
-// Info is a Belief in an answer.
-type Info struct {
-	_ struct{} `schema:"Belief" open:"true" doc:"A named value of an agent."`
-
-	Name        string      `json:"name" doc:"Its name."`
-	Type        string      `json:"type" enum:"any,bool,int,float,string,list,map" doc:"What the file declares; any if nothing."`
-	Value       value.Value `json:"value,omitempty" doc:"Any JSON. Not there where it is left out, or cannot be read."`
-	Size        int         `json:"size" minimum:"0" doc:"Bytes of the value."`
-	Origin      string      `json:"origin" doc:"Where the value is from: kept (it has been set), initial, zero (of its type), or leftover (kept, of a belief that the file does not declare)."`
-	Persistent  bool        `json:"persistent" doc:"It outlives the incarnation."`
-	Declared    bool        `json:"declared" doc:"The file declares it."`
-	Incarnation uint64      `json:"incarnation,omitempty" minimum:"1" doc:"The life that set it; not there if a person did."`
-	Time        *time.Time  `json:"time,omitempty" doc:"When it was set."`
-	Problem     string      `json:"problem,omitempty" doc:"Why what is kept is not what holds."`
-	Aside       bool        `json:"aside,omitempty" doc:"An earlier record that could not be used is kept, too; see /v1/beliefs/raw."`
-}
-
-// AgentInfo is an Agent in an answer.
-type AgentInfo struct {
-	_ struct{} `schema:"AgentBeliefs" open:"true" doc:"The beliefs of one agent."`
-
-	Path        string `json:"path" doc:"Path of the agent."`
-	Known       bool   `json:"known" doc:"The file names the agent."`
-	Incarnation uint64 `json:"incarnation,omitempty" minimum:"1" doc:"The life that is open; not there if none is."`
-	Count       int    `json:"count" minimum:"0" doc:"Records that are kept."`
-	Bytes       int    `json:"bytes" minimum:"0" doc:"Bytes of their names and values."`
-	Beliefs     []Info `json:"beliefs" doc:"Its beliefs, sorted by name."`
 }
 
 // OwnChange is a step of an agent: all of it is done, or nothing.

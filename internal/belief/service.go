@@ -51,9 +51,9 @@ func NewService(ctx context.Context, o ServiceOptions) (*Service, []Problem, err
 // Register has a server answer requests about beliefs.
 func (s *Service) Register(server *api.Server) {
 	s.RegisterReadOnly(server)
-	ReadOwn.Handle(server, func(ctx context.Context, who token.Caller, req OwnRequest) ([]Info, error) {
+	ReadOwn.Handle(server, func(ctx context.Context, who token.Caller, req OwnRequest) ([]Belief, error) {
 		list, err := s.Store.Get(ctx, who.Path, who.Incarnation, req.Names...)
-		return infos(list), apiError(err)
+		return list, apiError(err)
 	})
 	ChangeOwn.Handle(server, func(ctx context.Context, who token.Caller, req OwnChange) (none api.None, _ error) {
 		step := Step{Path: who.Path, By: who.Incarnation, Set: req.Set, Delete: req.Delete}
@@ -66,13 +66,13 @@ func (s *Service) Register(server *api.Server) {
 // RegisterReadOnly has a server answer the requests that change nothing.
 func (s *Service) RegisterReadOnly(server *api.Server) {
 	List.Handle(server, s.list)
-	Read.Handle(server, func(ctx context.Context, _ token.Caller, req ReadRequest) ([]Info, error) {
+	Read.Handle(server, func(ctx context.Context, _ token.Caller, req ReadRequest) ([]Belief, error) {
 		path, err := s.resolve(req.Path)
 		if err != nil {
 			return nil, err
 		}
 		list, err := s.Store.Get(ctx, path, Person, req.Names...)
-		return infos(list), apiError(err)
+		return list, apiError(err)
 	})
 	ReadRaw.Handle(server, func(ctx context.Context, _ token.Caller, req RawRequest) (raw RawRecords, err error) {
 		path, err := s.resolve(req.Path)
@@ -88,12 +88,6 @@ func (s *Service) RegisterReadOnly(server *api.Server) {
 			return e, err
 		}
 		e.Beliefs, e.Unreadable, err = s.Store.Export(ctx, path)
-		if e.Beliefs == nil {
-			e.Beliefs = value.Named{}
-		}
-		if e.Unreadable == nil {
-			e.Unreadable = []string{}
-		}
 		return e, apiError(err)
 	})
 }
@@ -138,7 +132,7 @@ func errSupervisor(path string) error {
 	return fmt.Errorf("%w: %s is a supervisor; agents have beliefs", api.ErrInvalid, path)
 }
 
-func (s *Service) list(_ context.Context, _ token.Caller, req ListRequest) (list []AgentInfo, err error) {
+func (s *Service) list(_ context.Context, _ token.Caller, req ListRequest) ([]Agent, error) {
 	from := ""
 	if req.Path != "" {
 		from = s.o.Tree.Full(req.Path)
@@ -150,13 +144,7 @@ func (s *Service) list(_ context.Context, _ token.Caller, req ListRequest) (list
 			return nil, s.o.Tree.NotFound(from)
 		}
 	}
-	for _, a := range agents {
-		list = append(list, AgentInfo{
-			Path: a.Path, Known: a.Known, Incarnation: a.Incarnation, Count: a.Count, Bytes: a.Bytes,
-			Beliefs: infos(a.Beliefs),
-		})
-	}
-	return list, nil
+	return agents, nil
 }
 
 func (s *Service) change(ctx context.Context, _ token.Caller, req ChangeRequest) (none api.None, err error) {
@@ -164,7 +152,7 @@ func (s *Service) change(ctx context.Context, _ token.Caller, req ChangeRequest)
 	case req.Path == "":
 		return none, fmt.Errorf("%w: path is missing", api.ErrInvalid)
 	case req.Clear && len(req.Set)+len(req.Delete) > 0:
-		return none, fmt.Errorf("%w: clear stands beside set or delete", api.ErrInvalid)
+		return none, fmt.Errorf("%w: clear cannot be combined with set or delete", api.ErrInvalid)
 	}
 	path, err := s.resolve(req.Path)
 	if err != nil {
@@ -215,22 +203,6 @@ func (s *Service) recordChange(path string, set, removed []string) {
 		Type: event.BeliefChanged, Path: path, Incarnation: s.o.Tree.LastIncarnation(path), Actor: "user",
 		Message: fmt.Sprintf("%s: beliefs changed by hand: %s", path, strings.Join(parts, "; ")),
 	}.With(map[string]any{"set": set[:min(most, len(set))], "removed": removed[:min(most, len(removed))]}))
-}
-
-// infos converts beliefs for an answer.
-func infos(list []Belief) []Info {
-	all := make([]Info, len(list))
-	for i, b := range list {
-		all[i] = Info{
-			Name: b.Name, Type: b.Type.String(), Value: b.Value, Size: b.Size, Origin: string(b.From),
-			Persistent: b.Persistent, Declared: b.Declared, Incarnation: b.Incarnation, Problem: b.Problem,
-			Aside: b.Aside,
-		}
-		if !b.Time.IsZero() {
-			all[i].Time = &b.Time
-		}
-	}
-	return all
 }
 
 // apiError makes an error of a Store one of the API, with the same text.

@@ -22,19 +22,14 @@ type Step struct {
 	Delete []string
 }
 
-// size returns the bytes of names and values in the step.
-func (s Step) size() int {
-	n := 0
-	for name, v := range s.Set {
-		n += len(name) + len(v)
-	}
-	return n
-}
-
 // check finds what is wrong with a step whatever the state.
 func (s Step) check() error {
 	if wrong := CheckPath(s.Path); wrong != "" {
 		return fmt.Errorf("%w: %s", ErrRefused, wrong)
+	}
+	if n := len(s.Set) + len(s.Delete); n > MaxStep {
+		return fmt.Errorf("%s: %w", s.Path, &value.LimitError{What: "a step", Have: n, Max: MaxStep, Unit: "values",
+			Hint: "make several steps, or one value of several"})
 	}
 	for _, name := range slices.Concat(slices.Sorted(maps.Keys(s.Set)), s.Delete) {
 		if wrong := spec.CheckBeliefName(name); wrong != "" {
@@ -49,22 +44,17 @@ func (s Step) check() error {
 			return fmt.Errorf("%s of %s: %w", name, s.Path, value.TooLarge(n))
 		}
 	}
-	seen := maps.Clone(s.Set)
-	for _, name := range s.Delete {
-		if _, twice := seen[name]; twice {
+	for i, name := range s.Delete {
+		if _, set := s.Set[name]; set || slices.Contains(s.Delete[:i], name) {
 			return fmt.Errorf("%w: %s of %s is changed twice in one step", ErrRefused, name, s.Path)
 		}
-		if seen == nil {
-			seen = make(map[string]value.Value)
-		}
-		seen[name] = ""
 	}
-	if n := len(s.Set) + len(s.Delete); n > MaxStep {
-		return fmt.Errorf("%s: %w", s.Path, &value.LimitError{What: "a step", Have: n, Max: MaxStep, Unit: "values",
-			Hint: "make several steps, or one value of several"})
+	size := 0
+	for name, v := range s.Set {
+		size += len(name) + len(v)
 	}
-	if n := s.size(); n > MaxStepBytes {
-		return fmt.Errorf("%s: %w", s.Path, &value.LimitError{What: "a step", Have: n, Max: MaxStepBytes,
+	if size > MaxStepBytes {
+		return fmt.Errorf("%s: %w", s.Path, &value.LimitError{What: "a step", Have: size, Max: MaxStepBytes,
 			Unit: "bytes", Hint: "make several steps"})
 	}
 	return nil
@@ -123,34 +113,23 @@ func (a *agent) plan(s Step) (w *write, old []string, err error) {
 		return nil, nil, err
 	}
 	w = &write{}
-	now := time.Now().UTC()
-	count, bytes := len(a.stored.of), a.stored.bytes
+	u, now := a.usage(), time.Now().UTC()
 	for _, name := range slices.Sorted(maps.Keys(s.Set)) {
-		v, was := s.Set[name], a.stored.of[name]
 		h := header{Incarnation: s.By, Life: a.life.ID, Time: now}
-		if h.Transient, err = a.admit(name, v); err != nil {
+		if h.Transient, err = a.replace(&u, name, s.Set[name]); err != nil {
 			return nil, nil, err
 		}
-		if was == nil {
-			count, bytes = count+1, bytes+len(name)
-		} else {
-			bytes -= was.size
-		}
-		if was != nil && (was.damage != "" || a.misfit(name, was) != "") {
-			old = append(old, name)
-		}
-		bytes += len(v)
-		w.put(&a.stored, name, h.encode(v), newEntry(h, v, 0))
+		w.put(&a.stored, name, h.encode(s.Set[name]), newEntry(h, s.Set[name], 0))
 	}
 	for _, name := range s.Delete {
 		was := a.stored.of[name]
 		_, declared := a.decls[name]
 		switch {
 		case was != nil:
-			count, bytes = count-1, bytes-len(name)-was.size
+			u.count, u.bytes = u.count-1, u.bytes-len(name)-was.size
 			w.remove(&a.stored, name)
 			if was.damage != "" && s.By != Person {
-				old = append(old, name)
+				u.unusable = append(u.unusable, name)
 			}
 		case s.By == Person && a.aside.of[name] != nil:
 		case !declared:
@@ -164,13 +143,47 @@ func (a *agent) plan(s Step) (w *write, old []string, err error) {
 		return nil, nil, &value.LimitError{What: "a step", Have: n, Max: store.MaxOps, Unit: "records",
 			Hint: "remove some first"}
 	}
-	if count > MaxBeliefs && len(s.Set) > 0 {
-		return nil, nil, tooMany(a.path, count)
+	if len(s.Set) > 0 {
+		err = u.check(a.path)
 	}
-	if bytes > MaxBytes && len(s.Set) > 0 {
-		return nil, nil, tooMuch(a.path, bytes)
+	return w, u.unusable, err
+}
+
+// usage is how much is stored of an agent, as a change would leave it.
+type usage struct {
+	count, bytes int
+	unusable     []string // names whose records have to be set aside before that
+}
+
+func (a *agent) usage() usage { return usage{count: len(a.stored.of), bytes: a.stored.bytes} }
+
+// replace adds a new value to the usage, if its declaration allows it. The caller holds mu.
+func (a *agent) replace(u *usage, name string, v value.Value) (transient bool, err error) {
+	if transient, err = a.admit(name, v); err != nil {
+		return false, err
 	}
-	return w, old, nil
+	if was := a.stored.of[name]; was == nil {
+		u.count, u.bytes = u.count+1, u.bytes+len(name)
+	} else {
+		u.bytes -= was.size
+		if was.damage != "" || a.misfit(name, was) != "" {
+			u.unusable = append(u.unusable, name)
+		}
+	}
+	u.bytes += len(v)
+	return transient, nil
+}
+
+func (u usage) check(path string) error {
+	switch {
+	case u.count > MaxBeliefs:
+		return &value.LimitError{What: path, Have: u.count, Max: MaxBeliefs, Unit: "beliefs",
+			Hint: "put several values into one list or map, or remove some with coppice belief rm"}
+	case u.bytes > MaxBytes:
+		return &value.LimitError{What: "all beliefs of " + path, Have: u.bytes, Max: MaxBytes, Unit: "bytes",
+			Hint: "keep large things in files and their paths in beliefs"}
+	}
+	return nil
 }
 
 // admit checks a value against its declaration.
@@ -221,18 +234,14 @@ func (b *Store) Clear(ctx context.Context, path string) ([]string, error) {
 	var names []string
 	if a != nil {
 		a.mu.RLock()
-		names = a.stored.names()
-		for name := range a.aside.of {
-			if a.stored.of[name] == nil {
-				names = append(names, name)
-			}
-		}
+		names = slices.AppendSeq(a.stored.names(), maps.Keys(a.aside.of))
 		a.mu.RUnlock()
 	}
 	if len(names) == 0 {
 		return nil, fmt.Errorf("%w: nothing is kept of %s", ErrNotFound, path)
 	}
 	slices.Sort(names)
+	names = slices.Compact(names)
 	for some := range slices.Chunk(names, store.MaxOps/2) {
 		if err := b.Apply(ctx, Step{Path: path, Delete: some}); err != nil && !errors.Is(err, ErrNotFound) {
 			return nil, err

@@ -96,7 +96,7 @@ type agent struct {
 func Open(ctx context.Context, s store.Store) (*Store, []Problem, error) {
 	b := &Store{store: s, agents: make(map[string]*agent)}
 	var problems []Problem
-	for _, under := range []string{prefix, asidePrefix, stagedPrefix, importPrefix} {
+	for i, under := range prefixes {
 		for r, err := range store.All(ctx, s, under) {
 			if err != nil {
 				return nil, nil, fmt.Errorf("reading the beliefs: %w", err)
@@ -108,7 +108,7 @@ func Open(ctx context.Context, s store.Store) (*Store, []Problem, error) {
 				continue
 			}
 			e := decode(r)
-			b.agent(path).under(under).put(name, e)
+			b.agent(path).parts()[i].put(name, e)
 			if e.damage != "" && under == prefix {
 				problems = append(problems, Problem{path, name,
 					"its record cannot be read: " + e.damage +
@@ -126,18 +126,11 @@ func Open(ctx context.Context, s store.Store) (*Store, []Problem, error) {
 	return b, problems, nil
 }
 
-// under are the records of an agent under a prefix.
-func (a *agent) under(in string) *records {
-	switch in {
-	case asidePrefix:
-		return &a.aside
-	case stagedPrefix:
-		return &a.staged
-	case importPrefix:
-		return &a.imports
-	}
-	return &a.stored
-}
+// prefixes are where the records are, in the order of agent.parts.
+var prefixes = []string{prefix, asidePrefix, stagedPrefix, importPrefix}
+
+// parts are the records of an agent, one for each of the prefixes.
+func (a *agent) parts() []*records { return []*records{&a.stored, &a.aside, &a.staged, &a.imports} }
 
 // agent returns the agent of a path, which is made if there is none.
 func (b *Store) agent(path string) *agent {
@@ -146,8 +139,8 @@ func (b *Store) agent(path string) *agent {
 	a := b.agents[path]
 	if a == nil {
 		a = &agent{path: path, turn: make(chan struct{}, 1)}
-		for _, in := range []string{prefix, asidePrefix, stagedPrefix, importPrefix} {
-			*a.under(in) = newRecords(in, path)
+		for i, part := range a.parts() {
+			*part = newRecords(prefixes[i], path)
 		}
 		a.turn <- struct{}{}
 		b.agents[path] = a

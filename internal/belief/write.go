@@ -104,10 +104,8 @@ func (b *Store) commit(ctx context.Context, a *agent, w *write) error {
 }
 
 func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false
@@ -179,7 +177,7 @@ func (b *Store) forget(a *agent) {
 
 // refresh reads the records of an agent again and returns errForeign.
 func (b *Store) refresh(ctx context.Context, a *agent) error {
-	for _, into := range []*records{&a.stored, &a.aside, &a.staged, &a.imports} {
+	for _, into := range a.parts() {
 		fresh := newRecords(into.prefix, a.path)
 		for r, err := range store.All(ctx, b.store, into.prefix+"/"+a.path) {
 			if err != nil {

@@ -42,7 +42,7 @@ func (b Beliefs) OpenBeliefs(ctx context.Context, a host.Agent, names []string) 
 	}
 	values := map[string]string{}
 	for _, one := range all {
-		if one.From == belief.Kept {
+		if one.Origin == belief.Kept {
 			values[one.Name] = string(one.Value)
 		}
 	}

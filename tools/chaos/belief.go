@@ -31,7 +31,7 @@ func believe(dir, name string) error {
 	c := api.DialAgent(os.Getenv("COPPICE_SOCKET"), os.Getenv("COPPICE_TOKEN"))
 	defer c.Close()
 	ctx := context.Background()
-	var found []belief.Info
+	var found []belief.Belief
 	if err := patiently(func() (err error) {
 		found, err = belief.ReadOwn.Call(ctx, c, belief.OwnRequest{Names: []string{"n", "square", "text", "life"}})
 		return err

@@ -49,7 +49,7 @@ func newLs(s *command.Streams) *cobra.Command {
 
 var header = []string{"BELIEF", "TYPE", "PERSISTENT", "ORIGIN", "VALUE"}
 
-func row(b belief.Info) []string {
+func row(b belief.Belief) []string {
 	v, keeps := b.Value.Brief(60), "no"
 	if b.Value == "" {
 		v = fmt.Sprintf("(%d bytes)", b.Size)
@@ -57,11 +57,11 @@ func row(b belief.Info) []string {
 	if b.Persistent {
 		keeps = "yes"
 	}
-	return []string{proc.Plain(b.Name), proc.Plain(b.Type), keeps, proc.Plain(b.Origin), v}
+	return []string{proc.Plain(b.Name), proc.Plain(b.Type), keeps, proc.Plain(string(b.Origin)), v}
 }
 
 // agentLines returns a table of the beliefs of several agents.
-func agentLines(agents []belief.AgentInfo, p terminal.Paint, width int) []string {
+func agentLines(agents []belief.Agent, p terminal.Paint, width int) []string {
 	var rows [][]string
 	for _, a := range agents {
 		for _, b := range a.Beliefs {
@@ -138,7 +138,7 @@ func printRaw(ctx context.Context, s *command.Streams, c *api.Client, path, name
 }
 
 // printValues prints the value of a single belief, or an object of all.
-func printValues(s *command.Streams, list []belief.Info, single, asString bool) error {
+func printValues(s *command.Streams, list []belief.Belief, single, asString bool) error {
 	if s.JSON {
 		return s.PrintJSON(list)
 	}

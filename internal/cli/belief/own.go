@@ -54,7 +54,7 @@ func newOwnLs(s *command.Streams) *cobra.Command {
 	return cmd
 }
 
-func ownLines(list []belief.Info, p terminal.Paint, width int) []string {
+func ownLines(list []belief.Belief, p terminal.Paint, width int) []string {
 	rows := make([][]string, len(list))
 	for i, b := range list {
 		rows[i] = row(b)
