@@ -18,21 +18,11 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString("outcome")
-	if e.Kind != "" {
-		fmt.Fprintf(&b, " %s", e.Kind)
-	}
-	sep := ": "
+	parts := e.Wrong
 	if len(e.Missing) > 0 {
-		fmt.Fprintf(&b, "%smissing %s", sep, strings.Join(e.Missing, ", "))
-		sep = "; "
+		parts = slices.Concat([]string{"missing " + strings.Join(e.Missing, ", ")}, e.Wrong)
 	}
-	for _, w := range e.Wrong {
-		b.WriteString(sep + w)
-		sep = "; "
-	}
-	return b.String()
+	return strings.TrimSpace("outcome "+string(e.Kind)) + ": " + strings.Join(parts, "; ")
 }
 
 // maxWrong bounds an error: who has a hundred subtasks wrong learns enough from a few.
@@ -50,49 +40,49 @@ func (e *Error) wrong(format string, args ...any) {
 	}
 }
 
-// filled: a field with nothing but blanks says nothing.
-func filled(s string) bool { return strings.TrimSpace(s) != "" }
+// notBlank: a field with nothing but blanks says nothing.
+func notBlank(s string) bool { return strings.TrimSpace(s) != "" }
 
 // check says everything that is wrong with the fields, nil if nothing is.
-func check(f Report) error {
+func check(r Report) error {
 	e := &Error{}
-	if !slices.Contains(Kinds(), f.Kind) {
-		unknown(e, "kind", f.Kind, Kinds())
+	if !slices.Contains(Kinds(), r.Kind) {
+		unknown(e, "kind", r.Kind, Kinds())
 		return e
 	}
-	e.Kind = f.Kind
+	e.Kind = r.Kind
 	switch {
-	case f.Context != nil:
-		checkContext(e, *f.Context)
-	case f.Kind != Completed:
+	case r.Context != nil:
+		checkContext(e, *r.Context)
+	case r.Kind != Completed:
 		e.Missing = append(e.Missing, "context.approach", "context.obstacle")
 	}
-	waits := f.Context != nil && f.Context.Obstacle.Kind == MissingPrerequisite
-	e.need(f.Kind != Deferred || f.NotBefore != nil || waits, "not_before")
-	e.need(f.Kind != Decomposed || len(f.Subtasks) > 0, "subtasks")
-	e.need(f.Kind != Blocked || f.Condition != nil, "condition")
-	e.need(f.Kind != Escalated || filled(f.Question), "question")
-	e.foreign(f.NotBefore != nil, "not_before", Deferred, Retryable)
-	e.foreign(len(f.Subtasks) > 0, "subtasks", Decomposed)
-	e.foreign(f.Condition != nil, "condition", Blocked)
-	e.foreign(f.Question != "", "question", Escalated)
-	if f.Condition != nil {
-		if kinds := []ConditionKind{TaskDone, ServiceUp, PersonHas}; !slices.Contains(kinds, f.Condition.Kind) {
-			unknown(e, "condition.kind", f.Condition.Kind, kinds)
+	waits := r.Context != nil && r.Context.Obstacle.Kind == MissingPrerequisite
+	e.need(r.Kind != Deferred || r.NotBefore != nil || waits, "not_before")
+	e.need(r.Kind != Decomposed || len(r.Subtasks) > 0, "subtasks")
+	e.need(r.Kind != Blocked || r.Condition != nil, "condition")
+	e.need(r.Kind != Escalated || notBlank(r.Question), "question")
+	e.notAllowed(r.NotBefore != nil, "not_before", Deferred, Retryable)
+	e.notAllowed(len(r.Subtasks) > 0, "subtasks", Decomposed)
+	e.notAllowed(r.Condition != nil, "condition", Blocked)
+	e.notAllowed(r.Question != "", "question", Escalated)
+	if r.Condition != nil {
+		if kinds := []ConditionKind{TaskDone, ServiceUp, PersonHas}; !slices.Contains(kinds, r.Condition.Kind) {
+			unknown(e, "condition.kind", r.Condition.Kind, kinds)
 		}
-		e.need(filled(f.Condition.What), "condition.what")
+		e.need(notBlank(r.Condition.What), "condition.what")
 	}
-	checkSubtasks(e, f.Subtasks)
-	if f.NotBefore != nil && (f.NotBefore.Year() < 1 || f.NotBefore.Year() > 9999) {
-		e.wrong("not_before is in the year %d, expected one from 1 to 9999", f.NotBefore.Year())
+	checkSubtasks(e, r.Subtasks)
+	if r.NotBefore != nil && (r.NotBefore.Year() < 1 || r.NotBefore.Year() > 9999) {
+		e.wrong("not_before is in the year %d, expected one from 1 to 9999", r.NotBefore.Year())
 	}
-	for field, text := range f.texts() {
+	r.texts(func(field, text string) {
 		if !utf8.ValidString(text) {
 			e.wrong("%s is not UTF-8", field)
 		}
-	}
+	})
 	if len(e.Missing) == 0 && len(e.Wrong) == 0 {
-		e.checkSize(f)
+		e.checkSize(r)
 	}
 	if len(e.Missing) == 0 && len(e.Wrong) == 0 {
 		return nil
@@ -100,42 +90,35 @@ func check(f Report) error {
 	return e
 }
 
-// foreign: what another kind means would be passed over in silence.
-func (e *Error) foreign(there bool, field string, of ...Kind) {
+// notAllowed: what another kind means would be passed over in silence.
+func (e *Error) notAllowed(there bool, field string, of ...Kind) {
 	if there && !slices.Contains(of, e.Kind) {
-		e.wrong("%s belongs to %s", field, join(of, " and "))
+		e.wrong("%s belongs to %s", field, strings.Join(words(of), " and "))
 	}
 }
 
-func unknown[S ~string](e *Error, field string, got S, all []S) {
+func unknown[S ~string](e *Error, field string, got S, known []S) {
 	if got == "" {
 		e.Missing = append(e.Missing, field)
 		return
 	}
-	text := fmt.Sprintf("unknown %s %.40q, expected one of %s", field, got, join(all, ", "))
-	names := make([]string, len(all))
-	for i, s := range all {
-		names[i] = string(s)
-	}
-	if near := suggest.Nearest(string(got), names); near != "" {
+	text := fmt.Sprintf("unknown %s %.40q, expected one of %s", field, got, strings.Join(words(known), ", "))
+	if near := suggest.Nearest(string(got), words(known)); near != "" {
 		text += fmt.Sprintf("; did you mean %q?", near)
 	}
 	e.wrong("%s", text)
 }
 
-func join[S ~string](all []S, sep string) string {
-	var b strings.Builder
+func words[S ~string](all []S) []string {
+	words := make([]string, len(all))
 	for i, s := range all {
-		if i > 0 {
-			b.WriteString(sep)
-		}
-		b.WriteString(string(s))
+		words[i] = string(s)
 	}
-	return b.String()
+	return words
 }
 
 func checkContext(e *Error, c Context) {
-	e.need(filled(c.Approach), "context.approach")
+	e.need(notBlank(c.Approach), "context.approach")
 	if c.Obstacle == (Obstacle{}) {
 		e.need(false, "context.obstacle")
 		return
@@ -147,7 +130,7 @@ func checkSubtasks(e *Error, subtasks []Subtask) {
 	ids := make(map[string]int, len(subtasks)) // in lower case
 	for i, s := range subtasks {
 		at := fmt.Sprintf("subtasks[%d]", i)
-		e.need(filled(s.Objective), at+".objective")
+		e.need(notBlank(s.Objective), at+".objective")
 		e.need(s.ID != "", at+".id")
 		if s.ID == "" {
 			continue
@@ -160,8 +143,8 @@ func checkSubtasks(e *Error, subtasks []Subtask) {
 		}
 		ids[strings.ToLower(s.ID)] = i
 	}
-	waits := make([]int, len(subtasks))   // how many must be done before
-	frees := make([][]int, len(subtasks)) // who waits for it
+	waits := make([]int, len(subtasks))     // how many must be done before
+	waiters := make([][]int, len(subtasks)) // which wait for it
 	for i, s := range subtasks {
 		for _, id := range s.DependsOn {
 			other, ok := ids[strings.ToLower(id)]
@@ -170,26 +153,23 @@ func checkSubtasks(e *Error, subtasks []Subtask) {
 				continue
 			}
 			waits[i]++
-			frees[other] = append(frees[other], i)
+			waiters[other] = append(waiters[other], i)
 		}
 	}
-	var free []int
+	var done []int
 	for i, n := range waits {
 		if n == 0 {
-			free = append(free, i)
+			done = append(done, i)
 		}
 	}
-	done := 0
-	for ; len(free) > 0; done++ {
-		i := free[len(free)-1]
-		free = free[:len(free)-1]
-		for _, j := range frees[i] {
-			if waits[j]--; waits[j] == 0 {
-				free = append(free, j)
+	for next := 0; next < len(done); next++ {
+		for _, i := range waiters[done[next]] {
+			if waits[i]--; waits[i] == 0 {
+				done = append(done, i)
 			}
 		}
 	}
-	if done < len(subtasks) {
+	if len(done) < len(subtasks) {
 		i := slices.IndexFunc(waits, func(n int) bool { return n > 0 })
 		e.wrong("subtasks[%d] %.80q waits for itself, through depends_on", i, subtasks[i].ID)
 	}
@@ -206,8 +186,8 @@ func validID(id string) bool {
 }
 
 // checkSize names the longest part of what is too long.
-func (e *Error) checkSize(f Report) {
-	data, err := json.Marshal(f)
+func (e *Error) checkSize(r Report) {
+	data, err := json.Marshal(r)
 	if err != nil {
 		e.wrong("%v", err)
 		return
@@ -217,12 +197,12 @@ func (e *Error) checkSize(f Report) {
 	}
 	part, longest := "", 0
 	sizes := map[string]int{}
-	for field, text := range f.texts() {
+	r.texts(func(field, text string) {
 		top, _, _ := strings.Cut(field, "[")
 		if sizes[top] += len(text); sizes[top] > longest || sizes[top] == longest && top < part {
 			part, longest = top, sizes[top]
 		}
-	}
+	})
 	e.wrong("%s", tooLong(len(data), part))
 }
 

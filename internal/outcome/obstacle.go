@@ -43,15 +43,15 @@ func (o Obstacle) check(e *Error) {
 	need := func(ok bool, field string) { e.need(ok, "context.obstacle."+field) }
 	switch o.Kind {
 	case MissingPrerequisite:
-		need(filled(o.TaskID), "task_id")
-		need(filled(o.Reason), "reason")
+		need(notBlank(o.TaskID), "task_id")
+		need(notBlank(o.Reason), "reason")
 	case ArchitecturalGap, OtherObstacle:
-		need(filled(o.Description), "description")
+		need(notBlank(o.Description), "description")
 	case ModelLimitation:
-		need(filled(o.Model), "model")
-		need(filled(o.ErrorClass), "error_class")
+		need(notBlank(o.Model), "model")
+		need(notBlank(o.ErrorClass), "error_class")
 	case ExternalDependency:
-		need(filled(o.Service), "service")
+		need(notBlank(o.Service), "service")
 	case ScopeTooLarge:
 		need(o.EstimatedFiles != 0, "estimated_files")
 		need(o.MaxFiles != 0, "max_files")

@@ -8,8 +8,6 @@
 package outcome
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -106,22 +104,21 @@ const (
 	PersonHas ConditionKind = "person"  // a person has done or decided it
 )
 
-// Outcome is one that was checked. Only New and the decoders make it; the
-// zero value is none, and cannot be written.
+// Outcome is one that was checked. New makes it; the zero value is none.
 type Outcome struct{ report Report }
 
 // New makes an outcome, or fails with an *Error that names everything that is
-// missing or wrong. It keeps nothing of f that the caller could change.
-func New(f Report) (Outcome, error) {
-	f = f.clone()
-	if f.NotBefore != nil {
-		t := f.NotBefore.UTC().Round(0)
-		f.NotBefore = &t
+// missing or wrong. It keeps nothing of r that the caller could change.
+func New(r Report) (Outcome, error) {
+	r = r.clone()
+	if r.NotBefore != nil {
+		t := r.NotBefore.UTC().Round(0)
+		r.NotBefore = &t
 	}
-	if err := check(f); err != nil {
+	if err := check(r); err != nil {
 		return Outcome{}, err
 	}
-	return Outcome{f}, nil
+	return Outcome{r}, nil
 }
 
 // Kind is empty in the zero Outcome.
@@ -133,71 +130,42 @@ func (o Outcome) Report() Report { return o.report.clone() }
 // String is the outcome in a line: its kind, and what was in the way or done.
 // The text is as it was given, but for its end: not fit for a terminal.
 func (o Outcome) String() string {
-	f := o.report
-	text := f.Summary
-	if f.Context != nil {
-		text = f.Context.Obstacle.String()
+	r := o.report
+	text := r.Summary
+	if r.Context != nil {
+		text = r.Context.Obstacle.String()
 	}
 	text = strings.TrimSpace(text)
 	if i := strings.IndexAny(text, "\r\n"); i >= 0 {
 		text = text[:i] + " …"
 	}
 	if text == "" {
-		return string(f.Kind)
+		return string(r.Kind)
 	}
-	return string(f.Kind) + ": " + text
+	return string(r.Kind) + ": " + text
 }
 
-// MarshalJSON writes what New was given.
-func (o Outcome) MarshalJSON() ([]byte, error) {
-	if o.report.Kind == "" {
-		return nil, &Error{Missing: []string{"kind"}}
-	}
-	return json.Marshal(o.report)
-}
-
-// UnmarshalJSON reads an outcome that was kept. What it does not know beside
-// the fields it does is passed over; an unknown kind, or a lack of what the kind
-// needs, is an error for this one.
-func (o *Outcome) UnmarshalJSON(data []byte) error {
-	if len(data) > MaxBytes {
-		return &Error{Wrong: []string{tooLong(len(data), "")}}
-	}
-	var f *Report
-	if err := json.Unmarshal(data, &f); err != nil {
-		return fmt.Errorf("outcome: %w", err)
-	}
-	if f == nil {
-		return fmt.Errorf("outcome: expected an object, not null")
-	}
-	made, err := New(*f)
-	if err == nil {
-		*o = made
-	}
-	return err
-}
-
-func (f Report) clone() Report {
-	if f.Context != nil {
-		c := *f.Context
+func (r Report) clone() Report {
+	if r.Context != nil {
+		c := *r.Context
 		c.Discoveries = list(c.Discoveries)
 		c.Explored.Files = list(c.Explored.Files)
 		c.Explored.Dependencies = list(c.Explored.Dependencies)
-		f.Context = &c
+		r.Context = &c
 	}
-	if f.NotBefore != nil {
-		t := *f.NotBefore
-		f.NotBefore = &t
+	if r.NotBefore != nil {
+		t := *r.NotBefore
+		r.NotBefore = &t
 	}
-	if f.Condition != nil {
-		c := *f.Condition
-		f.Condition = &c
+	if r.Condition != nil {
+		c := *r.Condition
+		r.Condition = &c
 	}
-	f.Subtasks = list(f.Subtasks)
-	for i := range f.Subtasks {
-		f.Subtasks[i].DependsOn = list(f.Subtasks[i].DependsOn)
+	r.Subtasks = list(r.Subtasks)
+	for i := range r.Subtasks {
+		r.Subtasks[i].DependsOn = list(r.Subtasks[i].DependsOn)
 	}
-	return f
+	return r
 }
 
 // list copies a list; an empty one is none, so that it is the same when it is read again.

@@ -42,12 +42,12 @@ func TestWholeRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			data, err := json.Marshal(o)
+			data, err := json.Marshal(o.Report())
 			if err != nil {
 				t.Fatal(err)
 			}
-			var again Outcome
-			if err := json.Unmarshal(data, &again); err != nil {
+			again, err := decode(data)
+			if err != nil {
 				t.Fatal(err)
 			}
 			if d := cmp.Diff(o.Report(), again.Report()); d != "" {
@@ -142,8 +142,8 @@ func TestNeeds(t *testing.T) {
 			if !errors.As(err, &e) {
 				t.Errorf("%T is no *Error", err)
 			}
-			if _, err := json.Marshal(o); err == nil {
-				t.Error("an outcome that was not made can be written")
+			if o.Kind() != "" {
+				t.Errorf("an error and an outcome: %v", o)
 			}
 		})
 	}
@@ -199,12 +199,12 @@ func TestCannotBeChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, _ := json.Marshal(o)
+	before, _ := json.Marshal(o.report)
 	for _, g := range []Report{f, o.Report()} {
 		g.Context.Approach, g.Context.Discoveries[0], g.Context.Explored.Files[0] = "", "", ""
 		g.Subtasks[0].ID, g.Subtasks[1].DependsOn[0] = "", ""
 	}
-	if after, _ := json.Marshal(o); string(after) != string(before) {
+	if after, _ := json.Marshal(o.report); string(after) != string(before) {
 		t.Errorf("was %s\nis  %s", before, after)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"strings"
 	"time"
 
@@ -20,14 +19,14 @@ func Parse(data []byte) (Outcome, error) {
 	if len(data) > MaxBytes {
 		return Outcome{}, &Error{Wrong: []string{tooLong(len(data), "")}}
 	}
-	var f *Report
-	if err := strict(data, &f); err != nil {
+	var r *Report
+	if err := strict(data, &r); err != nil {
 		return Outcome{}, fmt.Errorf("outcome: %w", err)
 	}
-	if f == nil {
+	if r == nil {
 		return Outcome{}, errors.New("outcome: expected an object, not null")
 	}
-	return New(*f)
+	return New(*r)
 }
 
 // ParseTime reads a time as people and models write it: RFC 3339, or a duration from now.
@@ -43,14 +42,13 @@ func ParseTime(text string, now time.Time) (time.Time, error) {
 	return at, nil
 }
 
-// names are those of all fields, for suggestions.
-func names() []string {
+// fieldNames are those of all fields, for suggestions.
+func fieldNames() []string {
 	return []string{
 		"kind", "summary", "context", "not_before", "subtasks", "condition", "question", "approach", "obstacle",
-		"discoveries", "recommendation",
-		"explored_state", "files", "dependencies", "notes", "id", "objective", "depends_on", "definition_of_done",
-		"what", "task_id", "reason",
-		"description", "model", "error_class", "service", "estimated_files", "max_files",
+		"discoveries", "recommendation", "explored_state", "files", "dependencies", "notes", "id", "objective",
+		"depends_on", "definition_of_done", "what", "task_id", "reason", "description", "model", "error_class",
+		"service", "estimated_files", "max_files",
 	}
 }
 
@@ -63,7 +61,7 @@ func strict(data []byte, into any) error {
 		if _, err = d.Token(); err == io.EOF {
 			return nil
 		}
-		return fmt.Errorf("%s: something follows the object", place(data, d.InputOffset()))
+		return fmt.Errorf("%s: something follows the object", position(data, d.InputOffset()))
 	}
 	at := d.InputOffset()
 	var syntax *json.SyntaxError
@@ -80,58 +78,52 @@ func strict(data []byte, into any) error {
 	}
 	text := strings.TrimPrefix(err.Error(), "json: ")
 	if name, ok := strings.CutPrefix(text, "unknown field "); ok {
-		if near := suggest.Nearest(strings.Trim(name, `"`), names()); near != "" {
+		if near := suggest.Nearest(strings.Trim(name, `"`), fieldNames()); near != "" {
 			text += fmt.Sprintf("; did you mean %q?", near)
 		}
 		return errors.New(text) // the decoder has read on: it does not know where that was
 	}
-	return fmt.Errorf("%s: %.300s", place(data, at), text)
+	return fmt.Errorf("%s: %.300s", position(data, at), text)
 }
 
-// place is where an offset is, as line:column.
-func place(data []byte, offset int64) string {
+// position is where an offset is, as line:column.
+func position(data []byte, offset int64) string {
 	before := data[:min(max(offset-1, 0), int64(len(data)))]
 	line := bytes.Count(before, []byte("\n")) + 1
 	return fmt.Sprintf("%d:%d", line, len(before)-bytes.LastIndexByte(before, '\n'))
 }
 
-// texts yields all text of the fields with the field it is in.
-func (f Report) texts() iter.Seq2[string, string] {
-	return func(yield func(string, string) bool) {
-		one := func(field, text string) bool { return text == "" || yield(field, text) }
-		all := func(field string, texts []string) bool {
-			for i, t := range texts {
-				if !one(fmt.Sprintf("%s[%d]", field, i), t) {
-					return false
-				}
-			}
-			return true
+// texts calls visit with all text of a report and the field it is in.
+func (r Report) texts(visit func(field, text string)) {
+	list := func(field string, texts []string) {
+		for i, t := range texts {
+			visit(fmt.Sprintf("%s[%d]", field, i), t)
 		}
-		if !one("summary", f.Summary) || !one("question", f.Question) {
-			return
-		}
-		if c := f.Context; c != nil {
-			o := c.Obstacle
-			if !one("context.approach", c.Approach) || !one("context.recommendation", c.Recommendation) ||
-				!all("context.discoveries", c.Discoveries) ||
-				!all("context.explored_state.files", c.Explored.Files) ||
-				!all("context.explored_state.dependencies", c.Explored.Dependencies) ||
-				!one("context.explored_state.notes", c.Explored.Notes) || !one("context.obstacle.task_id", o.TaskID) ||
-				!one("context.obstacle.reason", o.Reason) || !one("context.obstacle.description", o.Description) ||
-				!one("context.obstacle.model", o.Model) ||
-				!one("context.obstacle.error_class", o.ErrorClass) || !one("context.obstacle.service", o.Service) {
-				return
-			}
-		}
-		if f.Condition != nil && !one("condition.what", f.Condition.What) {
-			return
-		}
-		for i, s := range f.Subtasks {
-			at := fmt.Sprintf("subtasks[%d]", i)
-			if !one(at+".id", s.ID) || !one(at+".objective", s.Objective) ||
-				!one(at+".definition_of_done", s.DefinitionOfDone) || !all(at+".depends_on", s.DependsOn) {
-				return
-			}
-		}
+	}
+	visit("summary", r.Summary)
+	visit("question", r.Question)
+	if c := r.Context; c != nil {
+		visit("context.approach", c.Approach)
+		visit("context.recommendation", c.Recommendation)
+		list("context.discoveries", c.Discoveries)
+		list("context.explored_state.files", c.Explored.Files)
+		list("context.explored_state.dependencies", c.Explored.Dependencies)
+		visit("context.explored_state.notes", c.Explored.Notes)
+		visit("context.obstacle.task_id", c.Obstacle.TaskID)
+		visit("context.obstacle.reason", c.Obstacle.Reason)
+		visit("context.obstacle.description", c.Obstacle.Description)
+		visit("context.obstacle.model", c.Obstacle.Model)
+		visit("context.obstacle.error_class", c.Obstacle.ErrorClass)
+		visit("context.obstacle.service", c.Obstacle.Service)
+	}
+	if r.Condition != nil {
+		visit("condition.what", r.Condition.What)
+	}
+	for i, s := range r.Subtasks {
+		at := fmt.Sprintf("subtasks[%d]", i)
+		visit(at+".id", s.ID)
+		visit(at+".objective", s.Objective)
+		visit(at+".definition_of_done", s.DefinitionOfDone)
+		list(at+".depends_on", s.DependsOn)
 	}
 }

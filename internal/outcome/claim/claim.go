@@ -5,14 +5,10 @@ package claim
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -73,10 +69,7 @@ func (s *Service) Register(server *api.Server) {
 }
 
 // Begin notes which incarnation of an agent lives, by its token.
-func (s *Service) Begin(path, token string) {
-	sum := sha256.Sum256([]byte(token))
-	s.lives.Store(path, hex.EncodeToString(sum[:8]))
-}
+func (s *Service) Begin(path, secret string) { s.lives.Store(path, token.ID(secret)[:16]) }
 
 // record is a claim in the store, under a number of its own.
 type record struct {
@@ -88,30 +81,26 @@ type record struct {
 
 const prefix = "claims"
 
-// key is the prefix of an agent's claims. Names may hold what keys may not.
-func key(path string) string {
-	parts := strings.Split(path, "/")
-	for i, p := range parts {
-		parts[i] = url.PathEscape(p)
-	}
-	return prefix + "/" + strings.Join(parts, "/")
-}
+// key is the prefix of an agent's claims.
+func key(path string) string { return prefix + "/" + store.PathKey(path) }
 
 // Record records what an incarnation claims.
 func (s *Service) Record(ctx context.Context, who token.Caller, o outcome.Outcome) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	past, err := s.of(ctx, who.Path)
+	claims, err := s.of(ctx, who.Path)
 	if err != nil {
 		return err
 	}
 	life, _ := s.lives.Load(who.Path)
-	r := record{Path: who.Path, Claim: api.Claim{Incarnation: who.Incarnation, Time: time.Now(), Report: o.Report()},
-		number: 1}
+	r := record{
+		Path: who.Path, number: 1,
+		Claim: api.Claim{Incarnation: who.Incarnation, Time: time.Now(), Report: o.Report()},
+	}
 	r.Life, _ = life.(string)
 	message := fmt.Sprintf("%s claims: %s", who.Path, o)
-	if n := len(past); n > 0 {
-		last := past[n-1]
+	if n := len(claims); n > 0 {
+		last := claims[n-1]
 		r.number = last.number + 1
 		if last.Incarnation == who.Incarnation && last.Life == r.Life {
 			switch {
@@ -130,8 +119,8 @@ func (s *Service) Record(ctx context.Context, who token.Caller, o outcome.Outcom
 		return fmt.Errorf("the claim of %s: %w", who.Path, err)
 	}
 	ops := []store.Op{{Kind: store.Put, Key: store.SequenceKey(key(who.Path), r.number), Value: value}}
-	if len(past) >= keep && r.Revisions == 0 {
-		ops = append(ops, store.Op{Kind: store.Delete, Key: store.SequenceKey(key(who.Path), past[0].number)})
+	if len(claims) >= keep && r.Revisions == 0 {
+		ops = append(ops, store.Op{Kind: store.Delete, Key: store.SequenceKey(key(who.Path), claims[0].number)})
 	}
 	s.o.Log.Append(event.Event{
 		Time: r.Time, Type: event.AgentClaimed, Path: who.Path, Incarnation: who.Incarnation, Actor: who.Path,
