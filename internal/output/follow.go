@@ -12,56 +12,53 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 )
 
-// lookInterval is how often a follower looks for agents that are new, and into the
+// scanInterval is how often a follower looks for agents that are new, and into the
 // logs of those that do not run. Agents that run tell when they write.
-const lookInterval = 200 * time.Millisecond
+const scanInterval = 200 * time.Millisecond
 
 // follow yields what comes, until ctx ends, the reader has enough, or the controller ends.
 func (r *logReader) follow(ctx context.Context, yield func(Line, error) bool) {
-	var hearing sync.WaitGroup
-	defer hearing.Wait()
+	var followers sync.WaitGroup
+	defer followers.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	look := time.NewTicker(lookInterval)
-	defer look.Stop()
-	due := true
+	tick := time.NewTicker(scanInterval)
+	defer tick.Stop()
+	scan := true
 	for {
-		if due {
-			if err := r.look(ctx, &hearing); err != nil {
+		if scan {
+			if err := r.scan(ctx, &followers); err != nil {
 				yield(Line{}, err)
 				return
 			}
 		}
-		due = false
-		over := false
+		scan = false
+		ended := false
 		select {
-		case <-r.kick:
-		case <-look.C:
-			due = true
-		case <-r.o.opts.Ended:
-			over = true
+		case <-r.wake:
+		case <-tick.C:
+			scan = true
+		case <-r.service.opts.Ended:
+			ended = true
 		case <-ctx.Done():
 			return
 		}
 		for more := true; more; {
-			var going bool
-			if more, going = r.pass(yield); !going {
-				return
-			}
-			if ctx.Err() != nil {
+			var reading bool
+			if more, reading = r.pass(yield); !reading || ctx.Err() != nil {
 				return
 			}
 		}
-		if over {
+		if ended {
 			return
 		}
 	}
 }
 
-// look opens the logs of agents that are new, hears from those that run when they
+// scan opens the logs of agents that are new, hears from those that run when they
 // write, and marks the others to be looked into.
-func (r *logReader) look(ctx context.Context, hearing *sync.WaitGroup) error {
-	paths, err := r.o.agents(r.q.Paths)
+func (r *logReader) scan(ctx context.Context, followers *sync.WaitGroup) error {
+	paths, err := r.service.agents(r.q.Paths)
 	if err != nil {
 		paths = nil // what was asked for is gone; it may come back
 	}
@@ -73,34 +70,34 @@ func (r *logReader) look(ctx context.Context, hearing *sync.WaitGroup) error {
 		}
 	}
 	for _, s := range r.order {
-		if s.heard != nil {
+		if s.session != nil {
 			select {
-			case <-s.quiet:
+			case <-s.unfollowed:
 			default:
 				continue
 			}
 		}
 		r.mark(s)
-		session := r.o.session(s.path)
-		if session == nil || session == s.heard {
+		session := r.service.session(s.path)
+		if session == nil || session == s.session {
 			continue
 		}
-		if err := r.moved(s); err != nil {
+		if err := r.reopen(s); err != nil {
 			return err
 		}
-		s.heard, s.quiet = session, make(chan struct{})
-		quiet := s.quiet
-		hearing.Go(func() {
-			defer close(quiet)
+		s.session, s.unfollowed = session, make(chan struct{})
+		unfollowed := s.unfollowed
+		followers.Go(func() {
+			defer close(unfollowed)
 			_ = session.Follow(ctx, func() { r.mark(s) }) // without it, it is looked into
 		})
 	}
 	return nil
 }
 
-// moved opens the log of an agent that runs in another runtime than before.
-func (r *logReader) moved(s *logSource) error {
-	file, err := r.o.file(s.path)
+// reopen opens the log of an agent that runs in another runtime than before.
+func (r *logReader) reopen(s *logSource) error {
+	file, err := r.service.file(s.path)
 	if err != nil || file == s.file {
 		return nil
 	}
@@ -119,14 +116,14 @@ func (r *logReader) mark(s *logSource) {
 	r.dirty[s] = true
 	r.mu.Unlock()
 	select {
-	case r.kick <- struct{}{}:
+	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
 // pass yields some of what has come, in the order of time, and reports whether there
 // is more and whether the reader goes on.
-func (r *logReader) pass(yield func(Line, error) bool) (more, going bool) {
+func (r *logReader) pass(yield func(Line, error) bool) (more, reading bool) {
 	r.mu.Lock()
 	dirty := slices.Collect(maps.Keys(r.dirty))
 	clear(r.dirty)
@@ -143,7 +140,8 @@ func (r *logReader) pass(yield func(Line, error) bool) (more, going bool) {
 			}
 		})
 		if err != nil {
-			return false, yield(Line{}, fmt.Errorf("reading the log of %s: %w", s.path, err)) && false
+			yield(Line{}, fmt.Errorf("reading the log of %s: %w", s.path, err))
+			return false, false
 		}
 		if left {
 			r.mark(s)

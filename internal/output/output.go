@@ -46,25 +46,25 @@ type Service struct{ opts Options }
 func New(o Options) *Service { return &Service{o} }
 
 // Register has a server answer the routes of the output of agents.
-func (o *Service) Register(s *api.Server) {
-	HandleLogs(s, o.Logs)
-	HandleUnfinished(s, o.Unfinished)
-	api.HandleAttach(s, o.Attach)
+func (s *Service) Register(server *api.Server) {
+	HandleLogs(server, s.Logs)
+	HandleUnfinished(server, s.Unfinished)
+	api.HandleAttach(server, s.Attach)
 }
 
 // RegisterReadOnly has a server answer from the logs alone, while no daemon runs.
 // What follows ends with api.ErrDown.
-func (o *Service) RegisterReadOnly(s *api.Server) {
-	HandleLogs(s, func(ctx context.Context, q Query) iter.Seq2[Line, error] {
+func (s *Service) RegisterReadOnly(server *api.Server) {
+	HandleLogs(server, func(ctx context.Context, q Query) iter.Seq2[Line, error] {
 		follow := q.Follow
 		q.Follow = false
-		return api.Finite(o.Logs(ctx, q), follow)
+		return api.Finite(s.Logs(ctx, q), follow)
 	})
 }
 
 // Last returns the last lines that the slots of an agent keep. fs.ErrNotExist: none does.
-func (o *Service) Last(path string, n int) ([]string, error) {
-	file, err := o.file(path)
+func (s *Service) Last(path string, n int) ([]string, error) {
+	file, err := s.file(path)
 	if err != nil {
 		return nil, err
 	}
@@ -72,24 +72,24 @@ func (o *Service) Last(path string, n int) ([]string, error) {
 }
 
 // Attach connects a person with an agent's terminal, see runtime.Attachment.
-func (o *Service) Attach(
+func (s *Service) Attach(
 	ctx context.Context, path string, input io.Reader, output io.Writer, sizes <-chan [2]uint16,
 ) error {
-	path = o.opts.Tree.Full(path)
+	path = s.opts.Tree.Full(path)
 	switch {
-	case o.opts.Tree.HasSupervisor(path):
+	case s.opts.Tree.HasSupervisor(path):
 		return fmt.Errorf("%s is a supervisor, which has no output of its own: %w", path, api.ErrConflict)
-	case !o.opts.Tree.HasAgent(path):
-		return o.opts.Tree.NotFound(path)
+	case !s.opts.Tree.HasAgent(path):
+		return s.opts.Tree.NotFound(path)
 	}
-	s := o.session(path)
-	if s == nil {
+	session := s.session(path)
+	if session == nil {
 		return notStarted(path)
 	}
 	if input != nil {
-		defer o.opts.Typing(path)()
+		defer s.opts.Typing(path)()
 	}
-	err := s.Attach(ctx, runtime.Attachment{Input: input, Output: output, Sizes: sizes})
+	err := session.Attach(ctx, runtime.Attachment{Input: input, Output: output, Sizes: sizes})
 	if errors.Is(err, runtime.ErrUnsupported) {
 		err = fmt.Errorf("%w: it was started without a terminal; coppice restart %s gives it what the file says",
 			api.ErrConflict, path)
@@ -98,14 +98,14 @@ func (o *Service) Attach(
 }
 
 // session returns the last session of an agent; nil if there was none yet.
-func (o *Service) session(path string) runtime.Session { return o.opts.Agents.Session(path) }
+func (s *Service) session(path string) runtime.Session { return s.opts.Agents.Session(path) }
 
 // file returns the file that keeps the output of an agent: of its slot in the runtime that it belongs
 // in, or else of another slot. fs.ErrNotExist: there is none yet, and the name is that of the first.
 // Links are not followed: to read one is refused.
-func (o *Service) file(path string) (string, error) {
+func (s *Service) file(path string) (string, error) {
 	name, missing := "", fs.ErrNotExist
-	if home := o.opts.Agents.Home(path); home != nil {
+	if home := s.opts.Agents.Home(path); home != nil {
 		file, err := home.Log(path)
 		if err != nil {
 			return "", err
@@ -115,7 +115,7 @@ func (o *Service) file(path string) (string, error) {
 		}
 		name = file
 	}
-	runtimes := o.opts.Agents.Runtimes()
+	runtimes := s.opts.Agents.Runtimes()
 	for _, kind := range slices.Sorted(maps.Keys(runtimes)) {
 		if file, err := runtimes[kind].Log(path); err == nil {
 			if _, err := os.Lstat(file); err == nil {
@@ -127,8 +127,8 @@ func (o *Service) file(path string) (string, error) {
 }
 
 // agents returns the agents whose output some paths mean, in start order; all without a path.
-func (o *Service) agents(paths []string) ([]string, error) {
-	tree := o.opts.Tree
+func (s *Service) agents(paths []string) ([]string, error) {
+	tree := s.opts.Tree
 	if len(paths) == 0 {
 		paths = []string{""}
 	}
@@ -151,8 +151,8 @@ func (o *Service) agents(paths []string) ([]string, error) {
 }
 
 // neverStarted returns an error for an agent that has no log and never had one.
-func (o *Service) neverStarted(path string) error {
-	if _, err := o.file(path); errors.Is(err, fs.ErrNotExist) && o.opts.Tree.LastIncarnation(path) == 0 {
+func (s *Service) neverStarted(path string) error {
+	if _, err := s.file(path); errors.Is(err, fs.ErrNotExist) && s.opts.Tree.LastIncarnation(path) == 0 {
 		return notStarted(path)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,9 +19,9 @@ import (
 
 // Logs yields lines of the output of agents, in the order of time. It reads files alone, so that
 // nothing is missed or repeated over restarts of an agent.
-func (o *Service) Logs(ctx context.Context, q Query) iter.Seq2[Line, error] {
+func (s *Service) Logs(ctx context.Context, q Query) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
-		r, err := o.open(ctx, q)
+		r, err := s.open(ctx, q)
 		if err != nil {
 			yield(Line{}, err)
 			return
@@ -35,33 +36,33 @@ func (o *Service) Logs(ctx context.Context, q Query) iter.Seq2[Line, error] {
 
 // logReader reads the logs of agents as one.
 type logReader struct {
-	o       *Service
+	service *Service
 	q       Query
 	grep    *regexp.Regexp // nil: every line
 	began   time.Time
 	sources map[string]*logSource // by path
 	order   []*logSource
 
-	kick  chan struct{} // some are dirty
+	wake  chan struct{} // holds a token while some are dirty
 	mu    sync.Mutex
 	dirty map[*logSource]bool // there may be more
 }
 
 // logSource is the log of an agent.
 type logSource struct {
-	path   string
-	file   string
-	tail   *logfile.Tail
-	screen []string        // instead of it
-	last   time.Time       // of the lines passed on, which are in order
-	heard  runtime.Session // tells when there is more; nil: none does
-	quiet  chan struct{}   // closed when it no longer does
+	path       string
+	file       string
+	tail       *logfile.Tail
+	screen     []string        // instead of it
+	last       time.Time       // of the lines passed on, which are in order
+	session    runtime.Session // tells when there is more; nil: none does
+	unfollowed chan struct{}   // closed when it no longer does
 }
 
-func (o *Service) open(ctx context.Context, q Query) (*logReader, error) {
+func (s *Service) open(ctx context.Context, q Query) (*logReader, error) {
 	r := &logReader{
-		o: o, q: q, began: time.Now(), sources: make(map[string]*logSource),
-		kick: make(chan struct{}, 1), dirty: make(map[*logSource]bool),
+		service: s, q: q, began: time.Now(), sources: make(map[string]*logSource),
+		wake: make(chan struct{}, 1), dirty: make(map[*logSource]bool),
 	}
 	var err error
 	if q.Grep != "" {
@@ -69,12 +70,12 @@ func (o *Service) open(ctx context.Context, q Query) (*logReader, error) {
 			return nil, fmt.Errorf("%w: parameter grep: %w", api.ErrInvalid, err)
 		}
 	}
-	paths, err := o.agents(q.Paths)
+	paths, err := s.agents(q.Paths)
 	if err != nil {
 		return nil, err
 	}
-	if len(q.Paths) == 1 && len(paths) == 1 && paths[0] == o.opts.Tree.Full(q.Paths[0]) && !q.Follow {
-		if err := o.neverStarted(paths[0]); err != nil {
+	if len(q.Paths) == 1 && len(paths) == 1 && paths[0] == s.opts.Tree.Full(q.Paths[0]) && !q.Follow {
+		if err := s.neverStarted(paths[0]); err != nil {
 			return nil, err
 		}
 	}
@@ -96,28 +97,30 @@ func (r *logReader) close() {
 // add opens the log of an agent; that of one that came late, from when the reader began.
 func (r *logReader) add(ctx context.Context, path string, late bool) error {
 	s := &logSource{path: path}
-	s.file, _ = r.o.file(path)
+	s.file, _ = r.service.file(path)
 	var err error
-	if after, ok := r.q.After[path]; ok {
-		var m logfile.Mark
-		if m, err = logfile.ParseMark(after); err != nil {
-			return fmt.Errorf("%w: parameter after: %w", api.ErrInvalid, err)
+	after, resumed := r.q.After[path]
+	switch {
+	case resumed:
+		m, markErr := logfile.ParseMark(after)
+		if markErr != nil {
+			return fmt.Errorf("%w: parameter after: %w", api.ErrInvalid, markErr)
 		}
 		s.tail, err = logfile.From(s.file, m)
-	} else if late {
+	case late:
 		s.tail, err = logfile.Since(s.file, r.began)
-	} else if !r.q.Since.IsZero() {
+	case !r.q.Since.IsZero():
 		s.tail, err = logfile.Since(s.file, r.q.Since)
-	} else if r.grep != nil {
+	case r.grep != nil:
 		s.tail, err = logfile.From(s.file, logfile.Mark{})
-	} else {
+	default:
 		s.tail, err = logfile.Last(s.file, r.q.Lines)
 	}
 	if err != nil {
 		return fmt.Errorf("reading the log of %s: %w", path, err)
 	}
 	if r.grep == nil && r.q.Since.IsZero() && !r.q.Follow && r.q.Lines > 0 {
-		if p, ok := r.o.session(path).(interface {
+		if p, ok := r.service.session(path).(interface {
 			Screen(context.Context, int) ([]string, bool)
 		}); ok {
 			s.screen, _ = p.Screen(ctx, r.q.Lines)
@@ -146,8 +149,8 @@ func (r *logReader) line(s *logSource, l logfile.Line) (line Line, shown bool) {
 	return line, true
 }
 
-// past yields the lines of a source that are there.
-func (r *logReader) past(ctx context.Context, s *logSource) iter.Seq2[Line, error] {
+// stored yields the lines of a source that are there.
+func (r *logReader) stored(ctx context.Context, s *logSource) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		if s.screen != nil {
 			for _, text := range s.screen {
@@ -176,16 +179,16 @@ func (r *logReader) past(ctx context.Context, s *logSource) iter.Seq2[Line, erro
 	}
 }
 
-// lastOfPast is past without all but the last lines that are wanted.
-func (r *logReader) lastOfPast(ctx context.Context, s *logSource) iter.Seq2[Line, error] {
+// lastStored is stored without all but the last lines that are wanted.
+func (r *logReader) lastStored(ctx context.Context, s *logSource) iter.Seq2[Line, error] {
 	_, resumed := r.q.After[s.path]
 	if r.q.Lines < 0 || resumed || r.q.Follow && r.grep == nil && r.q.Since.IsZero() {
-		return r.past(ctx, s)
+		return r.stored(ctx, s)
 	}
 	return func(yield func(Line, error) bool) {
 		var last []Line
 		first, lines := 0, 0
-		for l, err := range r.past(ctx, s) {
+		for l, err := range r.stored(ctx, s) {
 			if err != nil {
 				yield(l, err)
 				return
@@ -195,7 +198,7 @@ func (r *logReader) lastOfPast(ctx context.Context, s *logSource) iter.Seq2[Line
 				lines -= isLine(last[first])
 			}
 			if first > len(last)/2 { // now and then, so that it costs nothing
-				last, first = append(last[:0], last[first:]...), 0
+				last, first = slices.Delete(last, 0, first), 0
 			}
 		}
 		for _, l := range last[first:] {
@@ -223,7 +226,7 @@ func (r *logReader) history(ctx context.Context, yield func(Line, error) bool) b
 	}()
 	for i, s := range r.order {
 		h := &logHead{order: i}
-		h.next, h.stop = iter.Pull2(r.lastOfPast(ctx, s))
+		h.next, h.stop = iter.Pull2(r.lastStored(ctx, s))
 		if h.pull() {
 			heads = append(heads, h)
 		}
@@ -253,12 +256,11 @@ type logHead struct {
 	order int
 }
 
-func (p *logHead) pull() (ok bool) {
-	if p.line, p.err, ok = p.next(); ok && p.line.Time.After(p.at) {
-		p.at = p.line.Time
-	}
-	if !ok {
-		p.stop()
+func (h *logHead) pull() (ok bool) {
+	if h.line, h.err, ok = h.next(); !ok {
+		h.stop()
+	} else if h.line.Time.After(h.at) {
+		h.at = h.line.Time
 	}
 	return ok
 }
@@ -273,7 +275,7 @@ func (h logHeap) Less(i, j int) bool {
 }
 func (h *logHeap) Pop() any {
 	last := len(*h) - 1
-	p := (*h)[last]
+	head := (*h)[last]
 	*h = (*h)[:last]
-	return p
+	return head
 }

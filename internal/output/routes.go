@@ -95,7 +95,10 @@ const (
 
 // query returns what a request asks for.
 func (r logsRequest) query() (Query, error) {
-	q := Query{Paths: slices.DeleteFunc(r.Paths, isEmpty), Lines: defaultLines, Grep: r.Grep, Follow: r.Follow}
+	q := Query{
+		Paths: slices.DeleteFunc(r.Paths, isEmpty), Lines: defaultLines, Grep: r.Grep, Follow: r.Follow,
+		After: make(map[string]string),
+	}
 	if r.Since != "" {
 		at, err := time.Parse(time.RFC3339, r.Since)
 		if err != nil {
@@ -117,9 +120,6 @@ func (r logsRequest) query() (Query, error) {
 		position, path, ok := strings.Cut(after, " ")
 		if !ok || path == "" {
 			return q, fmt.Errorf("%w: parameter after is %.100q, expected a position and a path", api.ErrInvalid, after)
-		}
-		if q.After == nil {
-			q.After = make(map[string]string)
 		}
 		q.After[path] = position
 	}
@@ -160,7 +160,8 @@ func Unfinished(ctx context.Context, c *api.Client, path string) iter.Seq2[strin
 // daemon: see api.Stream. It neither repeats nor misses a line.
 func Logs(ctx context.Context, c *api.Client, q Query) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
-		f := &following{q: q, start: time.Now(), after: maps.Clone(q.After)}
+		f := &follower{q: q, start: time.Now(), after: make(map[string]string)}
+		maps.Copy(f.after, q.After)
 		var all iter.Seq2[Line, error]
 		if q.Follow {
 			all = logs.Follow(ctx, c, f.request)
@@ -178,9 +179,6 @@ func Logs(ctx context.Context, c *api.Client, q Query) iter.Seq2[Line, error] {
 				f.live = true
 			}
 			if line.Position != "" {
-				if f.after == nil {
-					f.after = make(map[string]string)
-				}
 				f.after[line.Path] = line.Position
 			}
 			if !yield(line, err) {
@@ -190,8 +188,8 @@ func Logs(ctx context.Context, c *api.Client, q Query) iter.Seq2[Line, error] {
 	}
 }
 
-// following is what a client knows of the lines that it follows.
-type following struct {
+// follower is what a client knows of the lines that it follows.
+type follower struct {
 	q     Query
 	start time.Time
 	live  bool              // all that was there before has come
@@ -202,7 +200,7 @@ type following struct {
 const maxAfter = 12 << 10
 
 // request returns the request of the next connection.
-func (f *following) request() (logsRequest, error) {
+func (f *follower) request() (logsRequest, error) {
 	since, lines := f.q.Since, f.q.Lines
 	if f.live { // agents that had said nothing by then
 		since, lines = f.start, -1

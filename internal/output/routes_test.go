@@ -72,7 +72,7 @@ func TestRequests(t *testing.T) {
 // had written nothing it wants all that they have written since it began.
 func TestFollowerGoesOn(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	f := &following{q: Query{Paths: []string{"x"}, Lines: 5, Follow: true}, start: began}
+	f := &follower{q: Query{Paths: []string{"x"}, Lines: 5, Follow: true}, start: began}
 	check := func(what string, want logsRequest) {
 		t.Helper()
 		want.Paths, want.Follow = []string{"x"}, true
