@@ -51,7 +51,7 @@ func (h orderHost) environ(declared map[string]string) []string {
 
 // submit creates the task of a run.
 func (h orderHost) submit(ctx context.Context, key string, t spec.OrderTask) (string, error) {
-	made, err := h.c.work.Submit(ctx, task.Who{Name: order.PathOf(t.Order)}, task.Draft{
+	made, err := h.c.work.Submit(ctx, task.Actor{Name: order.PathOf(t.Order)}, task.Draft{
 		Title: t.Title, Text: t.Text, Priority: t.Priority, Labels: t.Labels, Pool: t.Pool, Assignee: t.Assignee,
 		Ephemeral: true, Origin: "order:" + t.Order, Key: "order-run:" + key,
 	})

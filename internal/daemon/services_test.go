@@ -52,7 +52,7 @@ func TestAnswersAsDescribed(t *testing.T) {
 		defer p.close()
 		time.Sleep(time.Minute)
 		for _, title := range []string{"one", "two"} {
-			if _, err := p.work.Submit(t.Context(), task.Who{Name: "user"}, task.Draft{Title: title}); err != nil {
+			if _, err := p.work.Submit(t.Context(), task.Actor{Name: "user"}, task.Draft{Title: title}); err != nil {
 				t.Fatal(err)
 			}
 		}

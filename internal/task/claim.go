@@ -27,8 +27,8 @@ const maxPools = 100
 func AssignedTo(name string) Place { return Place{assignee: name} }
 
 // Places returns the places of the tasks that can be claimed, in the order of asking.
-func (c Claiming) Places(who Who) []Place {
-	all := []Place{{assignee: who.String()}}
+func (c Claiming) Places(actor Actor) []Place {
+	all := []Place{{assignee: actor.String()}}
 	for _, pool := range c.Pools {
 		if pool != "" && !slices.Contains(all, Place{pool: pool}) {
 			all = append(all, Place{pool: pool})
@@ -43,7 +43,7 @@ func (c Claiming) Places(who Who) []Place {
 // Claim binds a task to who asks: to one incarnation of an agent, until it
 // closes or releases the task, or is over itself. The error is ErrNothing where
 // nothing is ready. One may have claimed several tasks.
-func (s *Step) Claim(who Who, c Claiming) (Task, error) {
+func (s *Step) Claim(actor Actor, c Claiming) (Task, error) {
 	if err := CheckText("key", c.Key, MaxName, false); err != nil {
 		return Task{}, err
 	}
@@ -51,90 +51,90 @@ func (s *Step) Claim(who Who, c Claiming) (Task, error) {
 		return Task{}, fmt.Errorf("%w: %d pools are asked for, at most %d are allowed", ErrInvalid, len(c.Pools),
 			maxPools)
 	}
-	if err := s.state.alive(who); err != nil {
+	if err := s.state.checkAlive(actor); err != nil {
 		return Task{}, err
 	}
-	r, err := s.state.wanted(who, c)
+	r, err := s.state.findClaimable(actor, c)
 	if err != nil {
 		return Task{}, err
 	}
-	if holds(who, r) {
+	if holdsClaim(actor, r) {
 		return s.state.Show(r), nil
 	}
 	after := *r
 	after.Status, after.NotBefore = InProgress, time.Time{}
 	after.Claim = &Holder{
-		By: who.String(), Incarnation: who.Incarnation, Life: s.state.lives[who.Path].ID, At: now(), Key: c.Key,
+		By: actor.String(), Incarnation: actor.Incarnation, Life: s.state.lives[actor.Path].ID, At: now(), Key: c.Key,
 	}
 	after.Claims++
-	if err := s.save(&after, who, Claimed, ""); err != nil {
+	if err := s.save(&after, actor, Claimed, ""); err != nil {
 		return Task{}, err
 	}
 	return s.state.Show(&after), nil
 }
 
-// holds reports whether somebody has claimed a task.
-func holds(who Who, r *Record) bool {
+// holdsClaim reports whether somebody has claimed a task.
+func holdsClaim(actor Actor, r *Record) bool {
 	c := r.Claim
-	return c != nil && c.By == who.String() && c.Incarnation == who.Incarnation
+	return c != nil && c.By == actor.String() && c.Incarnation == actor.Incarnation
 }
 
-// wanted is the task that somebody can claim, or has claimed already.
-func (s *State) wanted(who Who, c Claiming) (*Record, error) {
-	held := s.index.claimed[who.String()]
+// findClaimable is the task that somebody can claim, or has claimed already.
+func (s *State) findClaimable(actor Actor, c Claiming) (*Record, error) {
+	held := s.index.claimed[actor.String()]
 	if c.Key != "" {
 		for id := range held {
-			if r := s.Record(id); holds(who, r) && r.Claim.Key == c.Key {
+			if r := s.Record(id); holdsClaim(actor, r) && r.Claim.Key == c.Key {
 				return r, nil
 			}
 		}
 	}
 	if c.ID != "" {
 		r, err := s.Find(c.ID)
-		if err != nil || holds(who, r) {
+		if err != nil || holdsClaim(actor, r) {
 			return r, err
 		}
-		if err := s.claimable(who, r); err != nil {
+		if err := s.checkClaimable(actor, r); err != nil {
 			return nil, err
 		}
-		return r, roomFor(who, held)
+		return r, checkHeldTasks(actor, held)
 	}
-	for _, at := range c.Places(who) {
+	for _, at := range c.Places(actor) {
 		if r := s.index.first(at); r != nil {
-			return r, roomFor(who, held)
+			return r, checkHeldTasks(actor, held)
 		}
 	}
 	return nil, ErrNothing
 }
 
-// roomFor refuses an agent that takes and takes.
-func roomFor(who Who, held map[string]bool) error {
-	if !who.Person() && len(held) >= MaxHeld {
+// checkHeldTasks refuses an agent that takes and takes.
+func checkHeldTasks(actor Actor, held map[string]bool) error {
+	if !actor.Person() && len(held) >= MaxHeld {
 		return fmt.Errorf("%w: %s has claimed %d tasks, and can claim more when it has closed or released some",
-			ErrFull, who, len(held))
+			ErrFull, actor, len(held))
 	}
 	return nil
 }
 
-// claimable says why a task cannot be claimed, nil if it can.
-func (s *State) claimable(who Who, r *Record) error {
+// checkClaimable says why a task cannot be claimed, nil if it can.
+func (s *State) checkClaimable(actor Actor, r *Record) error {
 	switch waits := s.index.waitsFor(r); {
 	case r.closed():
-		return closedAlready(r, "coppice task reopen "+r.ID)
+		return errClosed(r, "coppice task reopen "+r.ID)
 	case r.Claim != nil:
 		return fmt.Errorf("%w: %s is in progress at %s since %s", ErrConflict, r.ID, r.Claim.name(),
 			r.Claim.At.Format(time.RFC3339))
 	case r.Status == InProgress:
 		return fmt.Errorf("%w: %s is in progress, as it was imported; it can be had after: coppice task retry %[2]s",
 			ErrConflict, r.ID)
-	case r.Assignee != "" && r.Assignee != who.String() && !who.Person():
+	case r.Assignee != "" && r.Assignee != actor.String() && !actor.Person():
 		return fmt.Errorf("%w: %s is assigned to %s", ErrConflict, r.ID, r.Assignee)
 	case len(waits) > 0:
 		return fmt.Errorf("%w: %s waits for %s", ErrConflict, r.ID, strings.Join(waits, ", "))
 	case r.effective(s.index.now) == Deferred && !r.NotBefore.IsZero():
 		return fmt.Errorf("%w: %s is put off until %s", ErrConflict, r.ID, r.NotBefore.Format(time.RFC3339))
 	case r.Status == Parked:
-		return parkedAlready(r)
+		return errParked(r)
 	case r.Status != Open && r.effective(s.index.now) != Open:
 		return fmt.Errorf("%w: %s is %s; open it with: coppice task edit %[2]s --status open", ErrConflict, r.ID,
 			r.Status)
@@ -143,22 +143,22 @@ func (s *State) claimable(who Who, r *Record) error {
 }
 
 // Release gives a task that was claimed back: it is open again.
-func (s *Step) Release(who Who, id, reason string) (Task, error) {
-	return s.change(who, id, func(r *Record) error {
+func (s *Step) Release(actor Actor, id, reason string) (Task, error) {
+	return s.change(actor, id, func(r *Record) error {
 		switch {
 		case r.closed():
-			return closedAlready(r, "coppice task reopen "+r.ID)
+			return errClosed(r, "coppice task reopen "+r.ID)
 		case r.Status == Open && r.Claim == nil:
-			return errSame
+			return errUnchanged
 		case r.Status == Parked:
-			return parkedAlready(r)
+			return errParked(r)
 		case r.Status != InProgress:
 			return fmt.Errorf("%w: %s is %s, and not claimed", ErrConflict, r.ID, r.Status)
 		}
-		if err := mayChange(who, r); err != nil {
+		if err := checkHolder(actor, r); err != nil {
 			return err
 		}
-		return s.giveBack(r, who, Released, reason)
+		return s.giveBack(r, actor, Released, reason)
 	})
 }
 
@@ -171,68 +171,68 @@ type Ending struct {
 
 // Finish closes a task, by whom it was claimed, by a person, or by an agent if
 // nobody has claimed it. To close it once more in the same way changes nothing.
-func (s *Step) Finish(who Who, id string, e Ending) (Task, error) {
+func (s *Step) Finish(actor Actor, id string, e Ending) (Task, error) {
 	e.Outcome = cmp.Or(e.Outcome, Completed)
 	e.Reason = strings.TrimSpace(e.Reason)
-	return s.change(who, id, func(r *Record) error {
+	return s.change(actor, id, func(r *Record) error {
 		if r.closed() {
-			if r.ClosedBy == who.String() && cmp.Or(r.Outcome, Completed) == e.Outcome && r.Reason == e.Reason {
-				return errSame
+			if r.ClosedBy == actor.String() && cmp.Or(r.Outcome, Completed) == e.Outcome && r.Reason == e.Reason {
+				return errUnchanged
 			}
-			return closedAlready(r, "coppice task reopen "+r.ID)
+			return errClosed(r, "coppice task reopen "+r.ID)
 		}
-		if err := mayChange(who, r); err != nil {
+		if err := checkHolder(actor, r); err != nil {
 			return err
 		}
-		if n := s.state.index.open[r.ID]; n > 0 && !e.Force {
+		if n := s.state.index.openCount[r.ID]; n > 0 && !e.Force {
 			return fmt.Errorf("%w: %s has %d children that are not closed: %s; close them first, or "+
 				"only the parent with --force", ErrConflict, r.ID, n, strings.Join(s.state.index.openChildren(r.ID), ", "))
 		}
 		r.Status, r.Claim, r.NotBefore = Closed, nil, time.Time{}
-		r.Outcome, r.Reason, r.ClosedBy, r.ClosedAt = e.Outcome, e.Reason, who.String(), now()
-		return s.save(r, who, Ended, e.Reason)
+		r.Outcome, r.Reason, r.ClosedBy, r.ClosedAt = e.Outcome, e.Reason, actor.String(), now()
+		return s.save(r, actor, Ended, e.Reason)
 	})
 }
 
 // Reopen makes a closed task open again.
-func (s *Step) Reopen(who Who, id, reason string) (Task, error) {
-	return s.change(who, id, func(r *Record) error {
+func (s *Step) Reopen(actor Actor, id, reason string) (Task, error) {
+	return s.change(actor, id, func(r *Record) error {
 		if !r.closed() {
 			switch r.Status {
 			case Open:
-				return errSame
+				return errUnchanged
 			case Parked:
-				return parkedAlready(r)
+				return errParked(r)
 			}
 			return fmt.Errorf("%w: %s is %s, not closed", ErrConflict, r.ID, r.Status)
 		}
-		return s.reopen(r, who, reason)
+		return s.reopen(r, actor, reason)
 	})
 }
 
 // Retry lets a task be done now, whatever has held it: closed, blocked, put off,
 // or in progress at somebody, who loses it; a person can do so with a parked
 // one, too. It still waits for other tasks.
-func (s *Step) Retry(who Who, id, reason string) (Task, error) {
-	return s.change(who, id, func(r *Record) error {
+func (s *Step) Retry(actor Actor, id, reason string) (Task, error) {
+	return s.change(actor, id, func(r *Record) error {
 		if r.Status == Open && r.NotBefore.IsZero() {
-			return errSame
+			return errUnchanged
 		}
-		switch err := mayChange(who, r); {
+		switch err := checkHolder(actor, r); {
 		case err != nil:
 			return err
-		case r.Status == Parked && !who.Person():
-			return parkedAlready(r)
-		case r.Claim != nil && !who.Person():
-			return s.giveBack(r, who, Reopened, reason)
+		case r.Status == Parked && !actor.Person():
+			return errParked(r)
+		case r.Claim != nil && !actor.Person():
+			return s.giveBack(r, actor, Reopened, reason)
 		}
-		return s.reopen(r, who, reason)
+		return s.reopen(r, actor, reason)
 	})
 }
 
-func (s *Step) reopen(r *Record, who Who, reason string) error {
+func (s *Step) reopen(r *Record, actor Actor, reason string) error {
 	r.Status, r.Claim, r.NotBefore = Open, nil, time.Time{}
 	r.Outcome, r.ClosedBy, r.ClosedAt, r.Reason = "", "", time.Time{}, strings.TrimSpace(reason)
-	r.forgetFailures(who)
-	return s.save(r, who, Reopened, r.Reason)
+	r.forgetFailures(actor)
+	return s.save(r, actor, Reopened, r.Reason)
 }

@@ -51,15 +51,15 @@ type Edit struct {
 	RemoveDepends []string   `json:"remove_depends,omitempty" doc:"Tasks it is not to depend on."`
 }
 
-// same reports whether nothing has been changed.
-func same(a, b *Task) bool {
+// equal reports whether nothing has been changed.
+func equal(a, b *Task) bool {
 	x, _ := json.Marshal(a)
 	y, _ := json.Marshal(b)
 	return string(x) == string(y)
 }
 
-// edited says what an edit is about.
-func edited(e Edit) string {
+// editedFields says what an edit is about.
+func editedFields(e Edit) string {
 	var all []string
 	for name, there := range map[string]bool{
 		"title": e.Title != nil, "text": e.Text != nil, "type": e.Type != nil, "status": e.Status != nil,

@@ -11,30 +11,30 @@ import (
 
 // Create makes a task. Where one was made under the same key before, it is that
 // one, whatever became of it, and fresh is false.
-func (s *Step) Create(who Who, d Draft) (t Task, fresh bool, err error) {
+func (s *Step) Create(actor Actor, d Draft) (t Task, fresh bool, err error) {
 	if err := cmp.Or(CheckText("text", d.Text, MaxText, true), CheckText("key", d.Key, MaxName, false),
-		s.state.alive(who)); err != nil {
+		s.state.checkAlive(actor)); err != nil {
 		return t, false, err
 	}
 	if id, made := s.state.index.keys[d.Key]; made && d.Key != "" {
 		return s.state.Show(s.state.Record(id)), false, nil
 	}
-	r, err := s.state.draft(who, d)
+	r, err := s.state.draft(actor, d)
 	if err != nil {
 		return t, false, err
 	}
 	if d.Text != "" {
 		s.write(TextPart, r.ID, []byte(d.Text))
 	}
-	if err := s.save(r, who, Created, ""); err != nil {
+	if err := s.save(r, actor, Created, ""); err != nil {
 		return t, false, err
 	}
 	return s.state.Show(r), true, nil
 }
 
 // draft makes the record of a new task.
-func (s *State) draft(who Who, d Draft) (*Record, error) {
-	if err := s.full(); err != nil {
+func (s *State) draft(actor Actor, d Draft) (*Record, error) {
+	if err := s.checkCapacity(); err != nil {
 		return nil, err
 	}
 	status := cmp.Or(d.Status, Open)
@@ -45,53 +45,53 @@ func (s *State) draft(who Who, d Draft) (*Record, error) {
 		Title: strings.TrimSpace(d.Title), Type: cmp.Or(d.Type, "task"), Status: status,
 		Priority: DefaultPriority, Labels: Sorted(d.Labels), Pool: d.Pool, Assignee: d.Assignee,
 		NotBefore: d.NotBefore, Ephemeral: d.Ephemeral, Origin: d.Origin, MaxClaims: d.MaxClaims,
-		CreatedAt: now(), CreatedBy: who.String(),
+		CreatedAt: now(), CreatedBy: actor.String(),
 	}, Key: d.Key}
 	set(&r.Priority, d.Priority)
 	var err error
-	if r.DependsOn, err = s.all(d.DependsOn); err != nil {
+	if r.DependsOn, err = s.resolveAll(d.DependsOn); err != nil {
 		return nil, err
 	}
-	if r.Parent, err = s.parent(d.Parent); err != nil {
+	if r.Parent, err = s.resolveParent(d.Parent); err != nil {
 		return nil, err
 	}
-	r.ID, r.Number = s.next()
+	r.ID, r.Number = s.nextID()
 	return r, nil
 }
 
 // Edit changes a task. An agent cannot change what somebody else has claimed.
-func (s *Step) Edit(who Who, id string, e Edit) (Task, error) {
+func (s *Step) Edit(actor Actor, id string, e Edit) (Task, error) {
 	if e.Text != nil {
 		if err := CheckText("text", *e.Text, MaxText, true); err != nil {
 			return Task{}, err
 		}
 	}
-	return s.change(who, id, func(r *Record) error {
-		if err := mayChange(who, r); err != nil {
+	return s.change(actor, id, func(r *Record) error {
+		if err := checkHolder(actor, r); err != nil {
 			return err
 		}
-		before, kind, note := *r, Edited, edited(e)
+		before, kind, note := *r, Edited, editedFields(e)
 		if err := s.state.edit(r, e); err != nil {
 			return err
 		}
 		if e.Status != nil {
 			switch {
-			case who.Person() && r.Status == Open:
-				r.forgetFailures(who)
-			case before.Status == Parked && !who.Person():
-				return parkedAlready(&before)
-			case before.Claim != nil && !who.Person() && r.Status == Open:
-				if s.countFailure(r, who.String()+" has given it back") {
+			case actor.Person() && r.Status == Open:
+				r.forgetFailures(actor)
+			case before.Status == Parked && !actor.Person():
+				return errParked(&before)
+			case before.Claim != nil && !actor.Person() && r.Status == Open:
+				if s.countFailure(r, actor.String()+" has given it back") {
 					kind, note = Withheld, r.Reason
 				}
 			}
 		}
 		if e.Text != nil {
 			s.write(TextPart, r.ID, []byte(*e.Text))
-		} else if same(&before.Task, &r.Task) {
-			return errSame
+		} else if equal(&before.Task, &r.Task) {
+			return errUnchanged
 		}
-		return s.save(r, who, kind, note)
+		return s.save(r, actor, kind, note)
 	})
 }
 
@@ -109,20 +109,20 @@ func (s *State) edit(r *Record, e Edit) (err error) {
 			return fmt.Errorf("%w; claim and close are commands of their own", err)
 		}
 		if r.closed() {
-			return closedAlready(r, "coppice task reopen "+r.ID)
+			return errClosed(r, "coppice task reopen "+r.ID)
 		}
 		r.Status, r.Claim = *e.Status, nil
 	}
 	if e.Parent != nil {
-		if r.Parent, err = s.parent(*e.Parent); err != nil {
+		if r.Parent, err = s.resolveParent(*e.Parent); err != nil {
 			return err
 		}
 	}
-	remove, err := s.named(e.RemoveDepends, r.DependsOn)
+	remove, err := s.resolveAmong(e.RemoveDepends, r.DependsOn)
 	if err != nil {
 		return err
 	}
-	more, err := s.all(e.AddDepends)
+	more, err := s.resolveAll(e.AddDepends)
 	if err != nil {
 		return err
 	}
@@ -141,10 +141,10 @@ func without(all, some []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(some, s) })
 }
 
-// mayChange: people may do everything, and so may who has claimed a task. Others
-// leave it alone.
-func mayChange(who Who, r *Record) error {
-	if c := r.Claim; c != nil && !who.Person() && (c.By != who.Path || c.Incarnation != who.Incarnation) {
+// checkHolder: people may do everything, and so may who has claimed a task. Others
+// dequeue it alone.
+func checkHolder(actor Actor, r *Record) error {
+	if c := r.Claim; c != nil && !actor.Person() && (c.By != actor.Path || c.Incarnation != actor.Incarnation) {
 		return fmt.Errorf("%w: %s is in progress at %s since %s", ErrConflict, r.ID, c.name(),
 			c.At.Format(time.RFC3339))
 	}
@@ -158,46 +158,46 @@ func (c *Holder) name() string {
 	return fmt.Sprintf("%s, incarnation %d", c.By, c.Incarnation)
 }
 
-func closedAlready(r *Record, next string) error {
+func errClosed(r *Record, next string) error {
 	how := string(cmp.Or(r.Outcome, Completed))
 	return fmt.Errorf("%w: %s is closed (%s by %s at %s); open it again with: %s", ErrConflict, r.ID, how,
 		cmp.Or(r.ClosedBy, "somebody"), r.ClosedAt.Format(time.RFC3339), next)
 }
 
-// keptKeys bounds the requests of comments that a task remembers.
-const keptKeys = 4
+// maxCommentKeys bounds the requests of comments that a task remembers.
+const maxCommentKeys = 4
 
 // Comment adds what somebody says to a task. With the key of one of the last
 // comments, which may be empty for none, it has been said already.
-func (s *Step) Comment(who Who, id, text, key string) (Task, error) {
+func (s *Step) Comment(actor Actor, id, text, key string) (Task, error) {
 	if strings.TrimSpace(text) == "" {
 		return Task{}, fmt.Errorf("%w: the comment is empty", ErrInvalid)
 	}
 	if err := cmp.Or(CheckText("comment", text, MaxComment, true), CheckText("key", key, MaxName, false)); err != nil {
 		return Task{}, err
 	}
-	return s.change(who, id, func(r *Record) error {
-		if key != "" && slices.Contains(r.Said, key) {
-			return errSame
+	return s.change(actor, id, func(r *Record) error {
+		if key != "" && slices.Contains(r.CommentKeys, key) {
+			return errUnchanged
 		}
 		if r.Comments >= MaxComments {
 			return fmt.Errorf("%w: %s has %d comments, which is as many as are kept; write on in a new "+
 				"task that is a child of it", ErrFull, r.ID, r.Comments)
 		}
 		s.AddComment(r, SavedComment{
-			Comment: Comment{By: who.String(), Incarnation: who.Incarnation, At: now(), Text: text},
+			Comment: Comment{By: actor.String(), Incarnation: actor.Incarnation, At: now(), Text: text},
 		})
 		if key != "" {
-			r.Said = append(slices.Clone(r.Said[max(0, len(r.Said)-keptKeys+1):]), key)
+			r.CommentKeys = append(slices.Clone(r.CommentKeys[max(0, len(r.CommentKeys)-maxCommentKeys+1):]), key)
 		}
-		return s.save(r, who, Commented, "")
+		return s.save(r, actor, Commented, "")
 	})
 }
 
 // SavedComment is a comment as it is stored.
 type SavedComment struct {
 	Comment
-	Brought json.RawMessage `json:"brought,omitempty"` // what else an import has said of it
+	Imported json.RawMessage `json:"brought,omitempty"` // what else an import has said of it
 }
 
 // AddComment counts a comment of a task, which is not saved yet, and writes it.

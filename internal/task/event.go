@@ -4,11 +4,11 @@ package task
 type Event struct {
 	Kind Kind
 	Task Task // afterwards
-	By   Who
+	By   Actor
 	Held *Holder // the claim that the task had before
-	// Of is how many tasks it happened to, where it is more than one.
-	Of   int
-	Note string // in words; may be empty
+	// Count is how many tasks it happened to, where it is more than one.
+	Count int
+	Note  string // in words; may be empty
 }
 
 // Kind says what has happened.
@@ -24,6 +24,6 @@ const (
 	Ended     Kind = "closed"
 	Withheld  Kind = "parked"
 	Reopened  Kind = "reopened"
-	Imported  Kind = "imported" // Of tasks at once
-	Purged    Kind = "purged"   // Of tasks at once
+	Imported  Kind = "imported" // Count tasks at once
+	Purged    Kind = "purged"   // Count tasks at once
 )

@@ -33,12 +33,12 @@ func (f Filter) match(x *Index, e *entry) bool {
 }
 
 // ready counts ready tasks, next to their status.
-const ready Status = "ready"
+const statusReady Status = "ready"
 
-// counted are the statuses whose counts make up what a filter selects; nil if
+// countedStatuses are the statuses whose counts make up what a filter selects; nil if
 // it selects by something else. What is open and what is deferred changes with
 // the time, and is counted as it is stored.
-func (f Filter) counted() []Status {
+func (f Filter) countedStatuses() []Status {
 	stored := []Status{Open, InProgress, Blocked, Deferred, Parked}
 	switch {
 	case f.Assignee != "" || f.Type != "" || f.Parent != "" || len(f.Labels) > 0:
@@ -48,9 +48,9 @@ func (f Filter) counted() []Status {
 			return nil
 		}
 		if f.Ready {
-			return []Status{ready}
+			return []Status{statusReady}
 		}
-		return []Status{ready, InProgress}
+		return []Status{statusReady, InProgress}
 	case len(f.Statuses) > 0:
 		var all []Status
 		for _, s := range Sorted(f.Statuses) {
@@ -69,9 +69,9 @@ func (f Filter) counted() []Status {
 // selected are the tasks that a filter selects, in the order of the list: those
 // after one of them, all if that is nil.
 func (x *Index) selected(f Filter, after *Record) iter.Seq[*entry] {
-	all := x.live.after(after)
+	all := x.unfinished.after(after)
 	if f.All || len(f.Statuses) > 0 && slices.Contains(f.Statuses, string(Closed)) {
-		all = merged(all, x.over.after(after))
+		all = merge(all, x.finished.after(after))
 	}
 	return func(yield func(*entry) bool) {
 		for e := range all {

@@ -9,14 +9,14 @@ import (
 // come about, and nothing that is mistaken for something else.
 const idLetters = "bcdfghjkmnpqrstvwxz23456789"
 
-const idLeast = 3 // letters
+const minSuffix = 3 // letters
 
-// ending is the end of the n-th id, from 0. The numbers of each length are
+// idSuffix is the end of the n-th id, from 0. The numbers of each length are
 // mixed by a map that is one to one, so that ids which follow each other look
 // nothing alike and none comes twice.
-func ending(n uint64) string {
+func idSuffix(n uint64) string {
 	const base = uint64(len(idLetters)) // 3³: what is no multiple of 3 has an inverse
-	length, size := idLeast, base*base*base
+	length, size := minSuffix, base*base*base
 	for n >= size {
 		n -= size
 		length++

@@ -7,7 +7,7 @@ func TestEnding(t *testing.T) {
 	const n = 19683 + 60_000 // all of three letters, and some of four
 	seen := make(map[string]bool, n)
 	for i := range uint64(n) {
-		id := ending(i)
+		id := idSuffix(i)
 		if want := 3; i < 19683 && len(id) != want || i >= 19683 && len(id) != 4 {
 			t.Fatalf("%d: %s", i, id)
 		}
@@ -17,7 +17,7 @@ func TestEnding(t *testing.T) {
 		seen[id] = true
 	}
 	for i := range uint64(1000) {
-		if a, b := ending(i), ending(i+1); a[0] == b[0] && a[1] == b[1] {
+		if a, b := idSuffix(i), idSuffix(i+1); a[0] == b[0] && a[1] == b[1] {
 			t.Errorf("%s, then %s", a, b)
 		}
 	}

@@ -12,14 +12,14 @@ import (
 // Record is a task as it is stored. It is never changed, only replaced.
 type Record struct {
 	Task
-	Number  uint64   `json:"number"`            // counts tasks in the order in which they came
-	Key     string   `json:"key,omitempty"`     // of the request that made it
-	Said    []string `json:"said,omitempty"`    // keys of the last comments
-	Brought bool     `json:"brought,omitempty"` // by an import: there is a record of what else was said of it
+	Number      uint64   `json:"number"`            // counts tasks in the order in which they came
+	Key         string   `json:"key,omitempty"`     // of the request that made it
+	CommentKeys []string `json:"said,omitempty"`    // keys of the last comments
+	Imported    bool     `json:"brought,omitempty"` // by an import: there is a record of what else was said of it
 }
 
 // before is the order in which tasks are done, and listed.
-func (r *Record) before(other *Record) int {
+func (r *Record) compare(other *Record) int {
 	return cmp.Or(
 		cmp.Compare(r.Priority, other.Priority),
 		r.CreatedAt.Compare(other.CreatedAt),
@@ -30,33 +30,33 @@ func (r *Record) before(other *Record) int {
 // entry is a task in memory.
 type entry struct {
 	*Record
-	in *line // where it stands, nil if it is neither ready nor waits for its time
-	at int   // and where there
+	heap *taskHeap // where it stands, nil if it is neither ready nor waits for its time
+	pos  int       // and where there
 }
 
 // Index is all tasks and what follows from them.
 type Index struct {
-	entries map[string]*entry
-	keys    map[string]string          // ids by the keys of the requests that made them
-	parts   map[string]map[string]bool // of a task: its children
-	open    map[string]int             // how many of those are not closed
-	waiters map[string]map[string]bool // which depend on it
-	claimed map[string]map[string]bool // by whom
-	counts  map[tally]int
-	live    sequence // what is not closed
-	over    sequence // and what is
-	ready   map[Place]*line
-	timed   *line // what waits for its time
-	now     time.Time
-	lined   func(Place) // is called when a task has become ready there; may be nil
+	entries    map[string]*entry
+	keys       map[string]string          // ids by the keys of the requests that made them
+	children   map[string]map[string]bool // of a task: its children
+	openCount  map[string]int             // how many of those are not closed
+	waiters    map[string]map[string]bool // which depend on it
+	claimed    map[string]map[string]bool // by whom
+	counts     map[countKey]int
+	unfinished sequence // what is not closed
+	finished   sequence // and what is
+	ready      map[Place]*taskHeap
+	deferred   *taskHeap // what waits for its time
+	now        time.Time
+	onReady    func(Place) // is called when a task has become ready there; may be nil
 }
 
 // Place lines up the ready tasks of an assignee, or of a pool.
 type Place struct{ assignee, pool string }
 
-// tally is a key by which tasks are counted: their stored status, and their pool, or
+// countKey is a key by which tasks are counted: their stored status, and their pool, or
 // all of that status.
-type tally struct {
+type countKey struct {
 	status Status
 	pool   string
 	all    bool
@@ -66,12 +66,12 @@ type tally struct {
 func NewIndex() *Index {
 	return &Index{
 		now:     time.Now(),
-		entries: make(map[string]*entry), keys: make(map[string]string), parts: make(map[string]map[string]bool),
-		open:    make(map[string]int),
-		waiters: make(map[string]map[string]bool), claimed: make(map[string]map[string]bool),
-		ready:  make(map[Place]*line),
-		counts: make(map[tally]int),
-		timed:  &line{less: func(a, b *entry) bool { return a.NotBefore.Before(b.NotBefore) }},
+		entries: make(map[string]*entry), keys: make(map[string]string), children: make(map[string]map[string]bool),
+		openCount: make(map[string]int),
+		waiters:   make(map[string]map[string]bool), claimed: make(map[string]map[string]bool),
+		ready:    make(map[Place]*taskHeap),
+		counts:   make(map[countKey]int),
+		deferred: &taskHeap{less: func(a, b *entry) bool { return a.NotBefore.Before(b.NotBefore) }},
 	}
 }
 
@@ -93,7 +93,7 @@ func (x *Index) set(id string, r *Record) (before *Record) {
 	if e != nil {
 		before, wasOpen = e.Record, !e.closed()
 		x.unlink(before)
-		x.leave(e)
+		x.dequeue(e)
 		x.sequenceOf(before).remove(before)
 	}
 	switch {
@@ -108,18 +108,18 @@ func (x *Index) set(id string, r *Record) (before *Record) {
 	isOpen := r != nil && !r.closed()
 	if r != nil {
 		x.link(r)
-		x.stand(e)
+		x.enqueue(e)
 		x.sequenceOf(r).add(e)
 	}
 	if before != nil && before.Parent != "" {
-		x.again(before.Parent)
+		x.requeue(before.Parent)
 	}
 	if r != nil && r.Parent != "" && (before == nil || before.Parent != r.Parent) {
-		x.again(r.Parent)
+		x.requeue(r.Parent)
 	}
 	if wasOpen != isOpen {
 		for waiter := range x.waiters[id] {
-			x.again(waiter)
+			x.requeue(waiter)
 		}
 	}
 	return before
@@ -128,14 +128,14 @@ func (x *Index) set(id string, r *Record) (before *Record) {
 // sequenceOf returns the sequence that lists a task.
 func (x *Index) sequenceOf(r *Record) *sequence {
 	if r.closed() {
-		return &x.over
+		return &x.finished
 	}
-	return &x.live
+	return &x.unfinished
 }
 
 // count adds tasks of a status and pool to the counts.
 func (x *Index) count(status Status, pool string, n int) {
-	for _, at := range []tally{{status: status, pool: pool}, {status: status, all: true}} {
+	for _, at := range []countKey{{status: status, pool: pool}, {status: status, all: true}} {
 		if x.counts[at] += n; x.counts[at] == 0 {
 			delete(x.counts, at)
 		}
@@ -148,9 +148,9 @@ func (x *Index) link(r *Record) {
 		x.keys[r.Key] = r.ID
 	}
 	if r.Parent != "" {
-		add(x.parts, r.Parent, r.ID)
+		add(x.children, r.Parent, r.ID)
 		if !r.closed() {
-			x.open[r.Parent]++
+			x.openCount[r.Parent]++
 		}
 	}
 	for _, id := range r.DependsOn {
@@ -167,10 +167,10 @@ func (x *Index) unlink(r *Record) {
 		delete(x.keys, r.Key)
 	}
 	if r.Parent != "" {
-		remove(x.parts, r.Parent, r.ID)
+		remove(x.children, r.Parent, r.ID)
 		if !r.closed() {
-			if x.open[r.Parent]--; x.open[r.Parent] == 0 {
-				delete(x.open, r.Parent)
+			if x.openCount[r.Parent]--; x.openCount[r.Parent] == 0 {
+				delete(x.openCount, r.Parent)
 			}
 		}
 	}
@@ -195,43 +195,43 @@ func remove(sets map[string]map[string]bool, key, id string) {
 	}
 }
 
-// again puts a task where it belongs, as something it waits for has changed.
-func (x *Index) again(id string) {
+// requeue puts a task where it belongs, as something it waits for has changed.
+func (x *Index) requeue(id string) {
 	if e := x.entries[id]; e != nil {
-		x.leave(e)
-		x.stand(e)
+		x.dequeue(e)
+		x.enqueue(e)
 	}
 }
 
 // ready reports whether a task can be claimed.
-func (e *entry) ready(x *Index) bool { return e.in != nil && e.in != x.timed }
+func (e *entry) ready(x *Index) bool { return e.heap != nil && e.heap != x.deferred }
 
-func (x *Index) leave(e *entry) {
+func (x *Index) dequeue(e *entry) {
 	if e.ready(x) {
-		x.count(ready, e.Pool, -1)
+		x.count(statusReady, e.Pool, -1)
 	}
-	if e.in != nil {
-		heap.Remove(e.in, e.at)
+	if e.heap != nil {
+		heap.Remove(e.heap, e.pos)
 	}
 }
 
-// stand lines a task up if it is ready, or would be but for the time.
-func (x *Index) stand(e *entry) {
+// enqueue lines a task up if it is ready, or would be but for the time.
+func (x *Index) enqueue(e *entry) {
 	if e.Status != Open && (e.Status != Deferred || e.NotBefore.IsZero()) || x.waits(e.Record) {
 		return
 	}
 	if x.now.Before(e.NotBefore) {
-		heap.Push(x.timed, e)
+		heap.Push(x.deferred, e)
 		return
 	}
 	at := placeOf(&e.Task)
 	if x.ready[at] == nil {
-		x.ready[at] = &line{less: func(a, b *entry) bool { return a.before(b.Record) < 0 }}
+		x.ready[at] = &taskHeap{less: func(a, b *entry) bool { return a.compare(b.Record) < 0 }}
 	}
 	heap.Push(x.ready[at], e)
-	x.count(ready, e.Pool, 1)
-	if x.lined != nil {
-		x.lined(at)
+	x.count(statusReady, e.Pool, 1)
+	if x.onReady != nil {
+		x.onReady(at)
 	}
 }
 
@@ -245,10 +245,10 @@ func placeOf(t *Task) Place {
 // advance lets the time go on: what has waited for it is ready.
 func (x *Index) advance(now time.Time) {
 	x.now = now
-	for len(x.timed.entries) > 0 && !now.Before(x.timed.entries[0].NotBefore) {
-		e := x.timed.entries[0]
-		x.leave(e)
-		x.stand(e)
+	for len(x.deferred.entries) > 0 && !now.Before(x.deferred.entries[0].NotBefore) {
+		e := x.deferred.entries[0]
+		x.dequeue(e)
+		x.enqueue(e)
 	}
 }
 
@@ -263,7 +263,7 @@ func (x *Index) first(at Place) *Record {
 // waits reports whether something is not closed that a task waits for. What is
 // not there any more holds nothing up.
 func (x *Index) waits(r *Record) bool {
-	return x.open[r.ID] > 0 || slices.ContainsFunc(r.DependsOn, x.isOpen)
+	return x.openCount[r.ID] > 0 || slices.ContainsFunc(r.DependsOn, x.isOpen)
 }
 
 func (x *Index) isOpen(id string) bool {
@@ -286,10 +286,10 @@ func (x *Index) waitsFor(r *Record) (all []string) {
 
 // openChildren returns the first children of a task that are not closed, sorted.
 func (x *Index) openChildren(id string) (all []string) {
-	if x.open[id] == 0 {
+	if x.openCount[id] == 0 {
 		return nil
 	}
-	for _, child := range slices.Sorted(maps.Keys(x.parts[id])) {
+	for _, child := range slices.Sorted(maps.Keys(x.children[id])) {
 		if x.isOpen(child) && len(all) < maxShown {
 			all = append(all, child)
 		}
@@ -297,8 +297,8 @@ func (x *Index) openChildren(id string) (all []string) {
 	return all
 }
 
-// shown is a task as others see it.
-func (x *Index) shown(r *Record) Task {
+// view is a task as others see it.
+func (x *Index) view(r *Record) Task {
 	t := r.Task
 	if e := x.entries[r.ID]; e != nil && e.Record == r {
 		t.Ready = e.ready(x)
@@ -324,7 +324,7 @@ func (x *Index) cycle(id string) []string {
 	for len(queue) > 0 {
 		at := queue[0]
 		queue = queue[1:]
-		for waiter := range x.before(at) {
+		for waiter := range x.waitersOf(at) {
 			if waiter == id {
 				path := []string{id}
 				for ; at != id; at = waitsFor[at] {
@@ -342,7 +342,7 @@ func (x *Index) cycle(id string) []string {
 }
 
 // before yields the tasks that wait for one, closed or not.
-func (x *Index) before(id string) iter.Seq[string] {
+func (x *Index) waitersOf(id string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for waiter := range x.waiters[id] {
 			if !yield(waiter) {

@@ -15,49 +15,49 @@ type end struct {
 	failure string // of the agent; empty if it was asked to end
 }
 
-// GiveBack makes the first so many tasks open again that incarnations of an agent have
+// ReleaseOrphans makes the first so many tasks open again that incarnations of an agent have
 // claimed that do not live.
-func (s *Step) GiveBack(path string, most int) error {
+func (s *Step) ReleaseOrphans(path string, most int) error {
 	all := s.state.orphans(path)
 	for _, r := range all[:min(len(all), most)] {
 		after := *r
-		if err := s.orphaned(&after); err != nil {
+		if err := s.endOrphan(&after); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// orphaned ends the claim of an incarnation that has ended. The claim has failed
+// endOrphan ends the claim of an incarnation that has ended. The claim has failed
 // if the agent has.
-func (s *Step) orphaned(r *Record) error {
+func (s *Step) endOrphan(r *Record) error {
 	path, reason := r.Claim.By, fmt.Sprintf("incarnation %d of %s is over", r.Claim.Incarnation, r.Claim.By)
 	failure := ""
 	if e := s.state.ends[path]; e.life == (Life{r.Claim.Incarnation, r.Claim.Life}) && e.failure != "" {
-		failure, reason = path+": "+e.failure, cut(reason+": "+e.failure)
+		failure, reason = path+": "+e.failure, truncate(reason+": "+e.failure)
 	}
-	return s.endClaim(r, Who{Name: controller}, Released, reason, failure)
+	return s.endClaim(r, Actor{Name: controller}, Released, reason, failure)
 }
 
 // giveBack ends the claim of a task that is not closed. Where its agent does so,
 // the claim has failed.
-func (s *Step) giveBack(r *Record, who Who, kind Kind, reason string) error {
+func (s *Step) giveBack(r *Record, actor Actor, kind Kind, reason string) error {
 	reason = strings.TrimSpace(reason)
 	failure := ""
-	if r.forgetFailures(who); r.Claim != nil && !who.Person() {
-		failure = strings.TrimSuffix(who.String()+" has given it back: "+reason, ": ")
+	if r.forgetFailures(actor); r.Claim != nil && !actor.Person() {
+		failure = strings.TrimSuffix(actor.String()+" has given it back: "+reason, ": ")
 	}
-	return s.endClaim(r, who, kind, reason, failure)
+	return s.endClaim(r, actor, kind, reason, failure)
 }
 
 // endClaim makes a task open again that was claimed. A failure of its agent
 // counts, and parks the task once there are too many.
-func (s *Step) endClaim(r *Record, who Who, kind Kind, reason, failure string) error {
+func (s *Step) endClaim(r *Record, actor Actor, kind Kind, reason, failure string) error {
 	r.Status, r.Claim, r.Reason = Open, nil, reason
 	if failure != "" && s.countFailure(r, failure) {
 		kind = Withheld
 	}
-	return s.save(r, who, kind, r.Reason)
+	return s.save(r, actor, kind, r.Reason)
 }
 
 // countFailure counts a claim that has failed, and reports whether that has
@@ -73,12 +73,12 @@ func (s *Step) countFailure(r *Record, failure string) (parked bool) {
 		times = fmt.Sprintf("%d times", r.FailedClaims)
 	}
 	r.Status, r.Claim = Parked, nil
-	r.Reason = fmt.Sprintf("claimed %s without a result, last: %s", times, cut(failure))
+	r.Reason = fmt.Sprintf("claimed %s without a result, last: %s", times, truncate(failure))
 	return true
 }
 
-// cut is the beginning of a text that may be too long for a reason.
-func cut(text string) string {
+// truncate is the beginning of a text that may be too long for a reason.
+func truncate(text string) string {
 	if len(text) <= maxFailure {
 		return text
 	}
@@ -86,14 +86,14 @@ func cut(text string) string {
 }
 
 // forgetFailures forgets the claims that have failed, if a person makes the task open.
-func (r *Record) forgetFailures(who Who) {
-	if who.Person() {
+func (r *Record) forgetFailures(actor Actor) {
+	if actor.Person() {
 		r.FailedClaims = 0
 	}
 }
 
-// parkedAlready is the error of what a parked task does not allow.
-func parkedAlready(r *Record) error {
+// errParked is the error of what a parked task does not allow.
+func errParked(r *Record) error {
 	return fmt.Errorf(
 		"%w: %s is parked: %s; a person can let it be tried again: coppice task retry %[2]s",
 		ErrConflict, r.ID, r.Reason,

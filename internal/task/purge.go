@@ -9,7 +9,7 @@ import (
 // no child is open, in the order of their ids.
 func (s *State) Outdated(old time.Time) (all []string) {
 	for id, e := range s.index.entries {
-		if s.outdated(e.Record, old) {
+		if s.isOutdated(e.Record, old) {
 			all = append(all, id)
 		}
 	}
@@ -17,8 +17,8 @@ func (s *State) Outdated(old time.Time) (all []string) {
 	return all
 }
 
-func (s *State) outdated(r *Record, old time.Time) bool {
-	return r != nil && r.Ephemeral && r.closed() && !r.ClosedAt.After(old) && s.index.open[r.ID] == 0
+func (s *State) isOutdated(r *Record, old time.Time) bool {
+	return r != nil && r.Ephemeral && r.closed() && !r.ClosedAt.After(old) && s.index.openCount[r.ID] == 0
 }
 
 // Purge removes the first of some tasks that are outdated, as many as a step has room
@@ -28,7 +28,7 @@ func (s *Step) Purge(ids []string, old time.Time) (rest []string) {
 	for i, id := range ids {
 		rest = ids[i:]
 		r := s.state.Record(id)
-		if !s.state.outdated(r, old) {
+		if !s.state.isOutdated(r, old) {
 			rest = ids[i+1:]
 			continue
 		}
@@ -48,13 +48,13 @@ func (s *Step) Purge(ids []string, old time.Time) (rest []string) {
 			break
 		}
 		s.write(TextPart, id, nil)
-		s.write(BroughtPart, id, nil)
+		s.write(ImportedPart, id, nil)
 		s.set(id, nil)
 		n++
 		rest = ids[i+1:]
 	}
 	if n > 0 {
-		s.Tell(Event{Kind: Purged, By: Who{Name: controller}, Of: n})
+		s.Emit(Event{Kind: Purged, By: Actor{Name: controller}, Count: n})
 	}
 	return rest
 }

@@ -17,12 +17,12 @@ const maxChunk = 512
 // find is where a task is, or would be: the chunk, and the place in that.
 func (s *sequence) find(r *Record) (chunk, at int) {
 	chunk, _ = slices.BinarySearchFunc(s.chunks, r, func(c []*entry, r *Record) int {
-		return c[len(c)-1].before(r)
+		return c[len(c)-1].compare(r)
 	})
 	if chunk == len(s.chunks) {
 		return chunk, 0
 	}
-	at, _ = slices.BinarySearchFunc(s.chunks[chunk], r, func(e *entry, r *Record) int { return e.before(r) })
+	at, _ = slices.BinarySearchFunc(s.chunks[chunk], r, func(e *entry, r *Record) int { return e.compare(r) })
 	return chunk, at
 }
 
@@ -65,7 +65,7 @@ func (s *sequence) after(r *Record) iter.Seq[*entry] {
 		}
 		for ; chunk < len(s.chunks); chunk, at = chunk+1, 0 {
 			for _, e := range s.chunks[chunk][at:] {
-				if r != nil && e.before(r) <= 0 {
+				if r != nil && e.compare(r) <= 0 {
 					continue // the task itself
 				}
 				if !yield(e) {
@@ -76,14 +76,14 @@ func (s *sequence) after(r *Record) iter.Seq[*entry] {
 	}
 }
 
-// merged are two sequences as one.
-func merged(a, b iter.Seq[*entry]) iter.Seq[*entry] {
+// merge are two sequences as one.
+func merge(a, b iter.Seq[*entry]) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		next, stop := iter.Pull(b)
 		defer stop()
 		other, more := next()
 		for e := range a {
-			for ; more && other.before(e.Record) < 0; other, more = next() {
+			for ; more && other.compare(e.Record) < 0; other, more = next() {
 				if !yield(other) {
 					return
 				}

@@ -12,7 +12,7 @@ func TestSequence(t *testing.T) {
 	var s sequence
 	var want []*entry
 	r := rand.New(rand.NewPCG(1, 2))
-	order := func(e *entry, r *Record) int { return e.before(r) }
+	order := func(e *entry, r *Record) int { return e.compare(r) }
 	begin := time.Unix(0, 0)
 	for n := range 20_000 {
 		if n > 12_000 || len(want) > 0 && r.IntN(3) == 0 {

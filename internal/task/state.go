@@ -35,7 +35,7 @@ func NewState(project string, maxClaims func() int, ready func(Place)) *State {
 // highest that was given to a task.
 func (s *State) Replace(x *Index, number uint64) {
 	s.index, s.number = x, max(number, s.number)
-	x.lined = s.ready
+	x.onReady = s.ready
 }
 
 // Step begins a decision.
@@ -46,10 +46,10 @@ func (s *State) Advance(now time.Time) { s.index.advance(now) }
 
 // NextTime is the first time that a task waits for; false if none waits for its time.
 func (s *State) NextTime() (time.Time, bool) {
-	if len(s.index.timed.entries) == 0 {
+	if len(s.index.deferred.entries) == 0 {
 		return time.Time{}, false
 	}
-	return s.index.timed.entries[0].NotBefore, true
+	return s.index.deferred.entries[0].NotBefore, true
 }
 
 // ReadyAt returns the number of tasks that are ready at a place.
@@ -81,10 +81,10 @@ func (s *State) End(path string, incarnation uint64, failure string) bool {
 	return true
 }
 
-// alive reports ErrStale unless a person asks, or the incarnation that lives.
-func (s *State) alive(who Who) error {
-	if life := s.lives[who.Path]; !who.Person() && (life.Incarnation != who.Incarnation || who.Incarnation == 0) {
-		return fmt.Errorf("%w: it is %d of %s", ErrStale, who.Incarnation, who.Path)
+// checkAlive reports ErrStale unless a person asks, or the incarnation that lives.
+func (s *State) checkAlive(actor Actor) error {
+	if life := s.lives[actor.Path]; !actor.Person() && (life.Incarnation != actor.Incarnation || actor.Incarnation == 0) {
+		return fmt.Errorf("%w: incarnation %d of %s", ErrStale, actor.Incarnation, actor.Path)
 	}
 	return nil
 }
@@ -94,8 +94,8 @@ func (s *State) Record(id string) *Record { return s.index.get(id) }
 
 // Find is the task that an id means, whose beginning may be left out.
 func (s *State) Find(id string) (*Record, error) {
-	for _, full := range []string{id, s.prefix + "-" + id} {
-		if r := s.Record(full); r != nil {
+	for _, checkCapacity := range []string{id, s.prefix + "-" + id} {
+		if r := s.Record(checkCapacity); r != nil {
 			return r, nil
 		}
 	}
@@ -106,11 +106,11 @@ func (s *State) Find(id string) (*Record, error) {
 }
 
 // Show is a task as others see it.
-func (s *State) Show(r *Record) Task { return s.index.shown(r) }
+func (s *State) Show(r *Record) Task { return s.index.view(r) }
 
 // Children are some of the children of a task, in the order of their ids.
 func (s *State) Children(r *Record, most int) []string {
-	all := slices.Sorted(maps.Keys(s.index.parts[r.ID]))
+	all := slices.Sorted(maps.Keys(s.index.children[r.ID]))
 	return all[:min(len(all), most)]
 }
 
@@ -142,9 +142,9 @@ func (s *State) Count(f Filter) (n int, err error) {
 	if err := f.check(); err != nil {
 		return 0, err
 	}
-	if statuses := f.counted(); statuses != nil {
+	if statuses := f.countedStatuses(); statuses != nil {
 		for _, status := range statuses {
-			n += s.index.counts[tally{status: status, pool: f.Pool, all: f.Pool == ""}]
+			n += s.index.counts[countKey{status: status, pool: f.Pool, all: f.Pool == ""}]
 		}
 		return n, nil
 	}
@@ -155,7 +155,7 @@ func (s *State) Count(f Filter) (n int, err error) {
 }
 
 // Parked returns the number of parked tasks.
-func (s *State) Parked() int { return s.index.counts[tally{status: Parked, all: true}] }
+func (s *State) Parked() int { return s.index.counts[countKey{status: Parked, all: true}] }
 
 // Hook is what there is for an agent to do.
 type Hook struct {
@@ -166,28 +166,28 @@ type Hook struct {
 }
 
 // Hook says what there is for an incarnation to do.
-func (s *State) Hook(who Who, pools []string) (h Hook) {
+func (s *State) Hook(actor Actor, pools []string) (h Hook) {
 	var mine []*Record
-	for id := range s.index.claimed[who.String()] {
-		if r := s.Record(id); holds(who, r) {
+	for id := range s.index.claimed[actor.String()] {
+		if r := s.Record(id); holdsClaim(actor, r) {
 			mine = append(mine, r)
 		}
 	}
-	slices.SortFunc(mine, (*Record).before)
+	slices.SortFunc(mine, (*Record).compare)
 	for _, r := range mine {
 		h.Mine = append(h.Mine, s.Show(r))
 	}
-	h.Ready = s.index.head(Place{assignee: who.String()}, &h.More)
+	h.Ready = s.index.firstReady(Place{assignee: actor.String()}, &h.More)
 	for _, pool := range pools {
 		if pool != "" {
-			h.Pool = append(h.Pool, s.index.head(Place{pool: pool}, &h.More)...)
+			h.Pool = append(h.Pool, s.index.firstReady(Place{pool: pool}, &h.More)...)
 		}
 	}
 	return h
 }
 
-// Holders are the agents of which a claim is an orphan.
-func (s *State) Holders() (all []string) {
+// OrphanHolders are the agents of which a claim is an orphan.
+func (s *State) OrphanHolders() (all []string) {
 	for by := range s.index.claimed {
 		if len(s.orphans(by)) > 0 {
 			all = append(all, by)
@@ -197,13 +197,13 @@ func (s *State) Holders() (all []string) {
 	return all
 }
 
-// Orphaned reports whether an agent has tasks that no incarnation of it that lives
+// HasOrphans reports whether an agent has tasks that no incarnation of it that lives
 // has claimed.
-func (s *State) Orphaned(path string) bool { return len(s.orphans(path)) > 0 }
+func (s *State) HasOrphans(path string) bool { return len(s.orphans(path)) > 0 }
 
 func (s *State) orphans(path string) (all []*Record) {
 	for id := range s.index.claimed[path] {
-		if r := s.Record(id); s.orphan(r) {
+		if r := s.Record(id); s.isOrphan(r) {
 			all = append(all, r)
 		}
 	}
@@ -211,8 +211,8 @@ func (s *State) orphans(path string) (all []*Record) {
 	return all
 }
 
-// orphan reports whether a task was claimed by an incarnation that does not live.
-func (s *State) orphan(r *Record) bool {
+// isOrphan reports whether a task was claimed by an incarnation that does not live.
+func (s *State) isOrphan(r *Record) bool {
 	if r.Claim == nil || r.Claim.Incarnation == 0 {
 		return false
 	}
@@ -221,7 +221,7 @@ func (s *State) orphan(r *Record) bool {
 }
 
 // all are the tasks that ids mean.
-func (s *State) all(ids []string) ([]string, error) {
+func (s *State) resolveAll(ids []string) ([]string, error) {
 	var all []string
 	for _, id := range ids {
 		r, err := s.Find(id)
@@ -234,7 +234,7 @@ func (s *State) all(ids []string) ([]string, error) {
 }
 
 // parent is a task that can have children.
-func (s *State) parent(id string) (string, error) {
+func (s *State) resolveParent(id string) (string, error) {
 	if id == "" {
 		return "", nil
 	}
@@ -250,15 +250,15 @@ func (s *State) parent(id string) (string, error) {
 }
 
 // named are those that ids mean, which may be gone, of those that are there.
-func (s *State) named(ids, there []string) ([]string, error) {
+func (s *State) resolveAmong(ids, there []string) ([]string, error) {
 	var all []string
 	for _, id := range ids {
-		full := s.prefix + "-" + id
+		checkCapacity := s.prefix + "-" + id
 		switch {
 		case slices.Contains(there, id):
 			all = append(all, id)
-		case slices.Contains(there, full):
-			all = append(all, full)
+		case slices.Contains(there, checkCapacity):
+			all = append(all, checkCapacity)
 		default:
 			return nil, fmt.Errorf("%w: it does not depend on %.100q", ErrInvalid, id)
 		}
@@ -267,18 +267,18 @@ func (s *State) named(ids, there []string) ([]string, error) {
 }
 
 // next is the id and the number of a new task.
-func (s *State) next() (string, uint64) {
+func (s *State) nextID() (string, uint64) {
 	for {
 		s.number++
-		id := s.prefix + "-" + ending(s.number-1)
+		id := s.prefix + "-" + idSuffix(s.number-1)
 		if s.Record(id) == nil { // an import may have brought it
 			return id, s.number
 		}
 	}
 }
 
-// full refuses one task more than are kept.
-func (s *State) full() error {
+// checkCapacity refuses one task more than are kept.
+func (s *State) checkCapacity() error {
 	if n := len(s.index.entries); n >= MaxTasks {
 		return fmt.Errorf("%w: there are %d, which is as many as are kept", ErrFull, n)
 	}

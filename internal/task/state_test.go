@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var ann = Who{Name: "ann"}
+var ann = Actor{Name: "ann"}
 
 func newState() *State { return NewState("web", func() int { return 3 }, func(Place) {}) }
 
@@ -18,14 +18,14 @@ func newState() *State { return NewState("web", func() int { return 3 }, func(Pl
 func TestUndo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newState()
-		agents := []Who{{Path: "t/a", Incarnation: 1}, {Path: "t/b", Incarnation: 1}}
+		agents := []Actor{{Path: "t/a", Incarnation: 1}, {Path: "t/b", Incarnation: 1}}
 		for _, a := range agents {
 			s.Begin(a.Path, Life{Incarnation: 1})
 		}
 		var ids []string
 		pool := rapid.SampledFrom([]string{"", "p"})
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
-			who := rapid.SampledFrom(append(agents, ann)).Draw(t, "who")
+			actor := rapid.SampledFrom(append(agents, ann)).Draw(t, "who")
 			id := "none"
 			if len(ids) > 0 {
 				id = rapid.SampledFrom(ids).Draw(t, "id")
@@ -40,21 +40,21 @@ func TestUndo(t *testing.T) {
 				if id != "none" && rapid.Bool().Draw(t, "waits") {
 					d.DependsOn = []string{id}
 				}
-				if made, _, err = step.Create(who, d); err == nil {
+				if made, _, err = step.Create(actor, d); err == nil {
 					ids = append(ids, made.ID)
 				}
 			case 2:
-				_, err = step.Claim(who, Claiming{Pools: []string{"p"}, Any: true})
+				_, err = step.Claim(actor, Claiming{Pools: []string{"p"}, Any: true})
 			case 3:
-				_, err = step.Finish(who, id, Ending{Force: true})
+				_, err = step.Finish(actor, id, Ending{Force: true})
 			case 4:
-				_, err = step.Retry(who, id, "")
+				_, err = step.Retry(actor, id, "")
 			case 5:
 				later := time.Now().Add(time.Hour)
-				_, err = step.Edit(who, id, Edit{Parent: new(rapid.SampledFrom(append(ids, "")).Draw(t, "parent")), NotBefore: &later})
+				_, err = step.Edit(actor, id, Edit{Parent: new(rapid.SampledFrom(append(ids, "")).Draw(t, "parent")), NotBefore: &later})
 			case 6:
 				s.End("t/a", 1, "crashed")
-				err = step.GiveBack("t/a", 10)
+				err = step.ReleaseOrphans("t/a", 10)
 				s.Begin("t/a", Life{Incarnation: 1})
 			}
 			if err != nil || rapid.Bool().Draw(t, "undo") {
@@ -82,7 +82,7 @@ func describe(t *rapid.T, x *Index) string {
 	for at, l := range x.ready {
 		var ids []string
 		for i, e := range l.entries {
-			if e.at != i || e.in != l || i > 0 && l.Less(i, (i-1)/2) {
+			if e.pos != i || e.heap != l || i > 0 && l.Less(i, (i-1)/2) {
 				t.Fatalf("%s stands where it should not", e.ID)
 			}
 			ids = append(ids, e.ID)
@@ -92,10 +92,10 @@ func describe(t *rapid.T, x *Index) string {
 		}
 	}
 	slices.Sort(all)
-	for r := range merged(x.live.after(nil), x.over.after(nil)) {
+	for r := range merge(x.unfinished.after(nil), x.finished.after(nil)) {
 		all = append(all, r.ID)
 	}
-	return fmt.Sprint(all, x.counts, len(x.timed.entries), x.keys, x.parts, x.open, x.waiters, x.claimed)
+	return fmt.Sprint(all, x.counts, len(x.deferred.entries), x.keys, x.children, x.openCount, x.waiters, x.claimed)
 }
 
 // A task that is no longer outdated when it is to be removed stays, and is not asked for again.

@@ -32,9 +32,9 @@ type Part string
 
 // All of them.
 const (
-	TextPart    Part = "texts"    // what is to be done
-	BroughtPart Part = "brought"  // what an import has said of it
-	CommentPart Part = "comments" // one of its comments
+	TextPart     Part = "texts"    // what is to be done
+	ImportedPart Part = "brought"  // what an import has said of it
+	CommentPart  Part = "comments" // one of its comments
 )
 
 // Write is a change of what is stored next to the record of a task.
@@ -45,8 +45,8 @@ type Write struct {
 	Value []byte // nil: it is removed
 }
 
-// errSame: it is so already, and nothing is to be written.
-var errSame = errors.New("it is so already")
+// errUnchanged: it is so already, and nothing is to be written.
+var errUnchanged = errors.New("it is so already")
 
 // Size returns the number that MaxStep bounds.
 func (s *Step) Size() int { return len(s.Changes) + len(s.Writes) + len(s.Events) }
@@ -58,8 +58,8 @@ func (s *Step) Undo() {
 	}
 }
 
-// Tell adds something that has happened.
-func (s *Step) Tell(e Event) { s.Events = append(s.Events, e) }
+// Emit adds something that has happened.
+func (s *Step) Emit(e Event) { s.Events = append(s.Events, e) }
 
 // put replaces a task.
 func (s *Step) put(r *Record) { s.set(r.ID, r) }
@@ -74,8 +74,8 @@ func (s *Step) write(part Part, id string, value []byte) {
 }
 
 // change replaces a task by what how makes of a copy, on behalf of someone.
-func (s *Step) change(who Who, id string, how func(*Record) error) (Task, error) {
-	if err := s.state.alive(who); err != nil {
+func (s *Step) change(actor Actor, id string, how func(*Record) error) (Task, error) {
+	if err := s.state.checkAlive(actor); err != nil {
 		return Task{}, err
 	}
 	r, err := s.state.Find(id)
@@ -84,7 +84,7 @@ func (s *Step) change(who Who, id string, how func(*Record) error) (Task, error)
 	}
 	after := *r
 	switch err := how(&after); {
-	case errors.Is(err, errSame):
+	case errors.Is(err, errUnchanged):
 		return s.state.Show(r), nil
 	case err != nil:
 		return Task{}, err
@@ -94,7 +94,7 @@ func (s *Step) change(who Who, id string, how func(*Record) error) (Task, error)
 
 // save checks a task and makes it part of the step, with what is to be told of it.
 // What it waits for must not wait for it.
-func (s *Step) save(r *Record, who Who, kind Kind, note string) error {
+func (s *Step) save(r *Record, actor Actor, kind Kind, note string) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
@@ -108,11 +108,11 @@ func (s *Step) save(r *Record, who Who, kind Kind, note string) error {
 			return err
 		}
 	}
-	e := Event{Kind: kind, Task: s.state.Show(r), By: who, Note: note}
+	e := Event{Kind: kind, Task: s.state.Show(r), By: actor, Note: note}
 	if before != nil {
 		e.Held = before.Claim
 	}
-	s.Tell(e)
+	s.Emit(e)
 	return nil
 }
 

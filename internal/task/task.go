@@ -157,8 +157,8 @@ type Detail struct {
 	Children []string  `json:"children" doc:"Ids of its children, at most 200."`
 }
 
-// Who does something: an incarnation of an agent, or a person.
-type Who struct {
+// Actor does something: an incarnation of an agent, or a person.
+type Actor struct {
 	Path        string // of an agent; "" if it is a person
 	Incarnation uint64
 	Name        string // of a person
@@ -170,7 +170,7 @@ const People = "people"
 // controller is the author of changes that the daemon makes on its own.
 const controller = "controller"
 
-func (w Who) String() string {
+func (w Actor) String() string {
 	switch {
 	case w.Path != "":
 		return w.Path
@@ -181,7 +181,7 @@ func (w Who) String() string {
 }
 
 // Person reports whether it is none of the agents.
-func (w Who) Person() bool { return w.Path == "" }
+func (w Actor) Person() bool { return w.Path == "" }
 
 // Life is one incarnation of an agent.
 type Life struct {

@@ -44,7 +44,7 @@ func openQueue(ctx context.Context, dir string, n int) (queue, error) {
 	return &throughQueue{q, db}, nil
 }
 
-func who(i int) task.Who { return task.Who{Path: fmt.Sprint("bench/a", i), Incarnation: 1} }
+func who(i int) task.Actor { return task.Actor{Path: fmt.Sprint("bench/a", i), Incarnation: 1} }
 
 func (q *throughQueue) add(ctx context.Context, i int) error {
 	_, _, err := q.q.Create(ctx, who(i), task.Draft{Title: title, Text: text, Pool: pool})

@@ -233,7 +233,7 @@ func TestExportChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	finish(t, q, ann, "bd-1.1")
-	if _, err := q.Comment(ctx, task.Who{Name: "eve"}, "bd-1", "third", ""); err != nil {
+	if _, err := q.Comment(ctx, task.Actor{Name: "eve"}, "bd-1", "third", ""); err != nil {
 		t.Fatal(err)
 	}
 	native := create(t, q, task.Draft{Title: "native", Pool: "p", DependsOn: []string{"bd-1"}})

@@ -23,11 +23,11 @@ type step struct {
 	bytes int        // of ops
 
 	done chan struct{} // closed when it is known what became of it
-	err  error         // errAgain: nothing, and it has to be decided again
+	err  error         // errRetry: nothing, and it has to be decided again
 }
 
-// errAgain: what a decision was taken on is not so.
-var errAgain = errors.New("decide again")
+// errRetry: what a decision was taken on is not so.
+var errRetry = errors.New("decide again")
 
 // Bounds on what one write holds. One op is the marker's.
 const (
@@ -64,7 +64,7 @@ func (q *Queue) begin(ctx context.Context, decide func(*task.Step) error) (s *st
 		return q.last(), false, err
 	}
 	q.pending = append(q.pending, s)
-	q.setAlarm()
+	q.setTimer()
 	signal(q.wake)
 	return s, true, nil
 }
@@ -104,13 +104,13 @@ func (q *Queue) lock(ctx context.Context) error {
 		case q.closed:
 			q.mu.Unlock()
 			return store.ErrClosed
-		case q.loaded == nil:
+		case q.loading == nil:
 			return nil
 		}
-		loaded := q.loaded
+		loading := q.loading
 		q.mu.Unlock()
 		select {
-		case <-loaded:
+		case <-loading:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -139,7 +139,7 @@ func (q *Queue) update(ctx context.Context, decide func(*task.Step) error) error
 			return err
 		}
 		switch e := s.wait(ctx); {
-		case mine && !errors.Is(e, errAgain):
+		case mine && !errors.Is(e, errRetry):
 			return e
 		case !mine && e == nil:
 			return err
@@ -168,16 +168,16 @@ func (q *Queue) view(ctx context.Context, f func(*task.State)) error {
 }
 
 // write is the writer.
-func (q *Queue) write() {
-	defer close(q.ended)
+func (q *Queue) runWriter() {
+	defer close(q.stopped)
 	for {
-		steps, ops := q.take()
+		steps, ops := q.nextBatch()
 		if len(steps) == 0 {
 			select {
 			case <-q.wake:
 				continue
 			case <-q.ctx.Done():
-				q.fail(0, store.ErrClosed)
+				q.rollBack(0, store.ErrClosed)
 				return
 			}
 		}
@@ -193,24 +193,24 @@ func (q *Queue) write() {
 			for _, s := range steps {
 				close(s.done)
 			}
-		case errors.Is(err, errAgain), errors.Is(err, store.ErrUnknown):
-			q.fail(len(steps), err)
+		case errors.Is(err, errRetry), errors.Is(err, store.ErrUnknown):
+			q.rollBack(len(steps), err)
 			if !q.reload() {
-				q.fail(0, store.ErrClosed)
+				q.rollBack(0, store.ErrClosed)
 				return
 			}
 		default:
 			if q.ctx.Err() != nil {
 				err = store.ErrClosed // and nothing was done
 			}
-			q.fail(len(steps), err)
+			q.rollBack(len(steps), err)
 		}
 	}
 }
 
-// take is the next steps to be written, and the ops they come to: of a key that
+// nextBatch is the next steps to be written, and the ops they come to: of a key that
 // several of them change, the last word.
-func (q *Queue) take() (steps []*step, ops []store.Op) {
+func (q *Queue) nextBatch() (steps []*step, ops []store.Op) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	count, bytes := 0, 0
@@ -248,22 +248,22 @@ func (q *Queue) take() (steps []*step, ops []store.Op) {
 	return steps, ops
 }
 
-// fail takes back all that is decided and not written: the first steps have
+// rollBack takes back all that is decided and not written: the first steps have
 // failed with err, those after them have to be decided anew.
-func (q *Queue) fail(first int, err error) {
+func (q *Queue) rollBack(first int, err error) {
 	q.mu.Lock()
 	failed := q.pending
 	q.pending = nil
 	for _, s := range slices.Backward(failed) {
 		s.Undo()
 	}
-	if errors.Is(err, errAgain) || errors.Is(err, store.ErrUnknown) {
-		q.loaded = make(chan struct{}) // no decision is taken before it is known what is stored
+	if errors.Is(err, errRetry) || errors.Is(err, store.ErrUnknown) {
+		q.loading = make(chan struct{}) // no decision is taken before it is known what is stored
 	}
 	closed := q.closed || errors.Is(err, store.ErrClosed)
-	if q.closed = closed; closed && q.loaded != nil {
-		close(q.loaded)
-		q.loaded = nil
+	if q.closed = closed; closed && q.loading != nil {
+		close(q.loading)
+		q.loading = nil
 	}
 	q.mu.Unlock()
 	for i, s := range failed {
@@ -273,7 +273,7 @@ func (q *Queue) fail(first int, err error) {
 		case closed:
 			s.err = store.ErrClosed
 		default:
-			s.err = errAgain
+			s.err = errRetry
 		}
 		close(s.done)
 	}

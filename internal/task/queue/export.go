@@ -26,7 +26,7 @@ func (q *Queue) Export(ctx context.Context, after string) (p task.BeadPage, err 
 	}
 	more := len(tasks) > pageTasks
 	tasks = tasks[:min(len(tasks), pageTasks)]
-	texts, brought := q.records.values(task.TextPart, after), q.records.values(task.BroughtPart, after)
+	texts, brought := q.records.values(task.TextPart, after), q.records.values(task.ImportedPart, after)
 	bytes := 0
 	for i, r := range tasks {
 		if bytes > pageBytes {
@@ -52,7 +52,7 @@ func (s *records) export(ctx context.Context, r *task.Record, texts, brought *va
 		return nil, err
 	}
 	var kept []byte
-	if r.Brought {
+	if r.Imported {
 		if kept, err = brought.get(ctx, r.ID); err != nil {
 			return nil, err
 		}
@@ -68,7 +68,7 @@ func (s *records) export(ctx context.Context, r *task.Record, texts, brought *va
 	}
 	bead, err := transfer.Write(&r.Task, text, comments[:min(len(comments), r.Comments)], kept)
 	if err != nil {
-		s.complain(key(task.BroughtPart, r.ID), err)
+		s.logBadRecord(key(task.ImportedPart, r.ID), err)
 	}
 	return bead, nil
 }

@@ -29,7 +29,7 @@ const (
 // what has been written by an import that is cut off is sound. What fails is
 // named by its id, and what comes after it is not done.
 func (q *Queue) Import(
-	ctx context.Context, who task.Who, beads []*transfer.Bead,
+	ctx context.Context, actor task.Actor, beads []*transfer.Bead,
 ) (report task.ImportReport, err error) {
 	select { // what is written ahead is that of one import
 	case q.importing <- struct{}{}:
@@ -52,7 +52,7 @@ func (q *Queue) Import(
 			}
 		}
 		for _, s := range steps {
-			if e := s.wait(ctx); errors.Is(e, errAgain) {
+			if e := s.wait(ctx); errors.Is(e, errRetry) {
 				err = nil // what comes after it was decided on what is not so
 				break
 			} else if e != nil {
@@ -72,7 +72,7 @@ func (q *Queue) Import(
 	report = task.ImportReport{Created: counts[created], Updated: counts[updated], Unchanged: counts[unchanged]}
 	if n := report.Created + report.Updated; n > 0 {
 		eventErr := q.update(ctx, func(s *task.Step) error {
-			s.Tell(task.Event{Kind: task.Imported, By: who, Of: n})
+			s.Emit(task.Event{Kind: task.Imported, By: actor, Count: n})
 			return nil
 		})
 		err = cmp.Or(err, eventErr)
@@ -111,7 +111,7 @@ func (q *Queue) writeAhead(ctx context.Context, beads []*transfer.Bead) (written
 		})
 	}
 	for _, b := range fresh {
-		op := writeOp(task.Write{Part: task.BroughtPart, ID: b.ID(), Value: b.Kept()})
+		op := writeOp(task.Write{Part: task.ImportedPart, ID: b.ID(), Value: b.Kept()})
 		n := len(op.Key) + len(op.Value)
 		if len(ops) == writeOps || len(ops) > 0 && bytes+n > writeBytes {
 			flush()
@@ -160,9 +160,9 @@ func (q *Queue) importBead(ctx context.Context, bead *transfer.Bead, ahead bool)
 		if before != nil || !ahead {
 			kept = bead.Kept()
 		}
-		s, err := q.replace(ctx, task.Bring(bead.Task(), before), before, comments, kept)
+		s, err := q.replace(ctx, task.NewImported(bead.Task(), before), before, comments, kept)
 		switch {
-		case errors.Is(err, errAgain):
+		case errors.Is(err, errRetry):
 		case err != nil:
 			return nil, 0, err
 		case before != nil:
@@ -211,7 +211,7 @@ func (q *Queue) replace(
 		}
 		s, _, err := q.begin(ctx, func(s *task.Step) error {
 			if q.state.Record(r.ID) != before {
-				return errAgain
+				return errRetry
 			}
 			for _, c := range comments[:n] {
 				s.AddComment(r, c)
@@ -233,7 +233,7 @@ func (q *Queue) replace(
 
 func size(comments []task.SavedComment) (n int) {
 	for _, c := range comments {
-		n += len(c.Text) + len(c.Brought) + 1<<10
+		n += len(c.Text) + len(c.Imported) + 1<<10
 	}
 	return n
 }

@@ -27,7 +27,7 @@ type mark struct {
 }
 
 // apply writes ops until it is known whether they were written. Its error is
-// errAgain if another writer has written, ErrUnknown if ctx is over
+// errRetry if another writer has written, ErrUnknown if ctx is over
 // before it is known, and else that of the store, which has done nothing.
 func (m *marker) apply(ctx context.Context, number uint64, ops []store.Op) error {
 	name := fmt.Sprintf("%s/%d", m.nonce, m.writes)
@@ -52,7 +52,7 @@ func (m *marker) apply(ctx context.Context, number uint64, ops []store.Op) error
 			m.rev = stored.rev
 			return nil
 		case stored.rev != m.rev:
-			return errAgain
+			return errRetry
 		}
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnknown, context.Cause(ctx))
@@ -60,12 +60,12 @@ func (m *marker) apply(ctx context.Context, number uint64, ops []store.Op) error
 
 // read returns what is stored.
 func (m *marker) read(ctx context.Context) (stored mark, err error) {
-	r, found, err := m.records.one(ctx, markerKey)
+	r, found, err := m.records.get(ctx, markerKey)
 	if err != nil || !found {
 		return mark{}, err
 	}
 	if err := json.Unmarshal(r.Value, &stored); err != nil {
-		m.records.complain(r.Key, err)
+		m.records.logBadRecord(r.Key, err)
 	}
 	stored.rev = r.Rev
 	return stored, nil

@@ -40,15 +40,15 @@ type modelTask struct {
 }
 
 // open ends a claim, or what else has held a task.
-func (t *modelTask) open(who task.Who) {
+func (t *modelTask) open(actor task.Actor) {
 	held := t.holder != ""
 	t.status, t.holder, t.life = task.Open, "", 0
 	switch {
-	case held && !who.Person():
+	case held && !actor.Person():
 		if t.failed++; t.failed >= spec.DefaultMaxClaims {
 			t.status = task.Parked
 		}
-	case who.Person():
+	case actor.Person():
 		t.failed = 0
 	}
 }
@@ -116,8 +116,8 @@ func (m *model) next(pool string) *modelTask {
 	return best
 }
 
-func (m *model) mayChange(who task.Who, t *modelTask) bool {
-	return t.holder == "" || who.Person() || t.holder == who.Path && t.life == who.Incarnation
+func (m *model) mayChange(actor task.Actor, t *modelTask) bool {
+	return t.holder == "" || actor.Person() || t.holder == actor.Path && t.life == actor.Incarnation
 }
 
 func (m *model) describe() string {
@@ -164,7 +164,7 @@ func TestModel(t *testing.T) {
 		defer func() { q.Close() }()
 		m := &model{map[string]*modelTask{}, map[string]uint64{}, map[string]uint64{}}
 		ctx := context.Background()
-		people := func(t *rapid.T) task.Who {
+		people := func(t *rapid.T) task.Actor {
 			path := rapid.SampledFrom([]string{"t/a", "t/b", ""}).Draw(t, "who")
 			if path == "" {
 				return ann
@@ -177,8 +177,8 @@ func TestModel(t *testing.T) {
 			}
 			return rapid.SampledFrom(slices.Sorted(maps.Keys(m.tasks))).Draw(t, name)
 		}
-		alive := func(who task.Who) bool {
-			return who.Person() || m.lives[who.Path] == who.Incarnation && who.Incarnation > 0
+		alive := func(actor task.Actor) bool {
+			return actor.Person() || m.lives[actor.Path] == actor.Incarnation && actor.Incarnation > 0
 		}
 		// want is what a call must have said.
 		want := func(t *rapid.T, err error, kinds ...error) bool {
@@ -209,7 +209,7 @@ func TestModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"create": func(t *rapid.T) {
 				n++
-				who := people(t)
+				actor := people(t)
 				d := task.Draft{Title: fmt.Sprint(n), Text: "x", Pool: rapid.SampledFrom([]string{"p", "q", ""}).Draw(t, "pool")}
 				priority := rapid.IntRange(0, 2).Draw(t, "priority")
 				d.Priority = &priority
@@ -222,12 +222,12 @@ func TestModel(t *testing.T) {
 					d.DependsOn = []string{some(t, "dep")}
 					known.deps = d.DependsOn
 				}
-				made, fresh, err := q.Create(ctx, who, d)
+				made, fresh, err := q.Create(ctx, actor, d)
 				m.tasks["new"] = known
 				circular := m.circular("new")
 				delete(m.tasks, "new")
 				switch {
-				case !alive(who):
+				case !alive(actor):
 					want(t, err, task.ErrStale)
 				case d.Parent != "" && m.tasks[d.Parent].status == task.Closed:
 					want(t, err, task.ErrConflict)
@@ -247,7 +247,7 @@ func TestModel(t *testing.T) {
 				m.last[path]++
 				m.lives[path] = m.last[path]
 				q.Begin(path, lifeOf(m.last[path]))
-				want(t, q.GiveBack(ctx, path))
+				want(t, q.ReleaseOrphans(ctx, path))
 				dies(path, false)
 			},
 			"end": func(t *rapid.T) {
@@ -255,15 +255,15 @@ func TestModel(t *testing.T) {
 				failure := rapid.SampledFrom([]string{"", "exit code 1"}).Draw(t, "failure")
 				q.End(path, m.last[path], failure)
 				delete(m.lives, path)
-				want(t, q.GiveBack(ctx, path))
+				want(t, q.ReleaseOrphans(ctx, path))
 				dies(path, failure != "")
 			},
 			"claim next": func(t *rapid.T) {
-				who := people(t)
-				got, err := q.Claim(ctx, who, task.Claiming{Pools: []string{"p", "q"}})
+				actor := people(t)
+				got, err := q.Claim(ctx, actor, task.Claiming{Pools: []string{"p", "q"}})
 				best := cmp.Or(m.next("p"), m.next("q"))
 				switch {
-				case !alive(who):
+				case !alive(actor):
 					want(t, err, task.ErrStale)
 				case best == nil:
 					want(t, err, task.ErrNothing)
@@ -272,39 +272,39 @@ func TestModel(t *testing.T) {
 					if got.ID != best.id {
 						t.Fatalf("%s comes first, want %s", got.ID, best.id)
 					}
-					best.status, best.holder, best.life = task.InProgress, who.String(), who.Incarnation
+					best.status, best.holder, best.life = task.InProgress, actor.String(), actor.Incarnation
 					best.claims++
 				}
 			},
 			"claim one": func(t *rapid.T) {
-				who, id := people(t), some(t, "id")
+				actor, id := people(t), some(t, "id")
 				known := m.tasks[id]
-				_, err := q.Claim(ctx, who, task.Claiming{ID: id})
+				_, err := q.Claim(ctx, actor, task.Claiming{ID: id})
 				switch {
-				case !alive(who):
+				case !alive(actor):
 					want(t, err, task.ErrStale)
-				case known.holder == who.String() && known.life == who.Incarnation:
+				case known.holder == actor.String() && known.life == actor.Incarnation:
 					want(t, err)
 				case !m.ready(id):
 					want(t, err, task.ErrConflict)
 				default:
 					want(t, err)
-					known.status, known.holder, known.life = task.InProgress, who.String(), who.Incarnation
+					known.status, known.holder, known.life = task.InProgress, actor.String(), actor.Incarnation
 					known.claims++
 				}
 			},
 			"close": func(t *rapid.T) {
-				who, id := people(t), some(t, "id")
+				actor, id := people(t), some(t, "id")
 				known := m.tasks[id]
-				_, err := q.Finish(ctx, who, id, task.Ending{Reason: fmt.Sprint(n)})
+				_, err := q.Finish(ctx, actor, id, task.Ending{Reason: fmt.Sprint(n)})
 				switch {
-				case !alive(who):
+				case !alive(actor):
 					want(t, err, task.ErrStale)
 				case known.status == task.Closed: // by somebody, for a reason, at times the same
 					if err != nil {
 						want(t, err, task.ErrConflict)
 					}
-				case !m.mayChange(who, known), m.openChildren(id):
+				case !m.mayChange(actor, known), m.openChildren(id):
 					want(t, err, task.ErrConflict)
 				default:
 					want(t, err)
@@ -312,44 +312,44 @@ func TestModel(t *testing.T) {
 				}
 			},
 			"release": func(t *rapid.T) {
-				who, id := people(t), some(t, "id")
+				actor, id := people(t), some(t, "id")
 				known := m.tasks[id]
-				_, err := q.Release(ctx, who, id, "")
+				_, err := q.Release(ctx, actor, id, "")
 				switch {
-				case !alive(who):
+				case !alive(actor):
 					want(t, err, task.ErrStale)
 				case known.status == task.Open:
 					want(t, err)
-				case known.status != task.InProgress, !m.mayChange(who, known):
+				case known.status != task.InProgress, !m.mayChange(actor, known):
 					want(t, err, task.ErrConflict)
 				default:
 					want(t, err)
-					known.open(who)
+					known.open(actor)
 				}
 			},
 			"reopen or retry": func(t *rapid.T) {
-				who, id := people(t), some(t, "id")
+				actor, id := people(t), some(t, "id")
 				known := m.tasks[id]
 				verb, retry := q.Reopen, rapid.Bool().Draw(t, "retry")
 				if retry {
 					verb = q.Retry
 				}
-				_, err := verb(ctx, who, id, "")
+				_, err := verb(ctx, actor, id, "")
 				switch {
-				case !alive(who):
+				case !alive(actor):
 					want(t, err, task.ErrStale)
 				case known.status == task.Open:
 					want(t, err)
-				case !retry && known.status != task.Closed, !m.mayChange(who, known),
-					known.status == task.Parked && !who.Person():
+				case !retry && known.status != task.Closed, !m.mayChange(actor, known),
+					known.status == task.Parked && !actor.Person():
 					want(t, err, task.ErrConflict)
 				default:
 					want(t, err)
-					known.open(who)
+					known.open(actor)
 				}
 			},
 			"edit": func(t *rapid.T) {
-				who, id := people(t), some(t, "id")
+				actor, id := people(t), some(t, "id")
 				known := m.tasks[id]
 				before := *known
 				var e task.Edit
@@ -372,13 +372,13 @@ func TestModel(t *testing.T) {
 				if status != "" {
 					e.Status = &status
 				}
-				_, err := q.Edit(ctx, who, id, e)
+				_, err := q.Edit(ctx, actor, id, e)
 				ok := false
 				switch {
-				case !alive(who):
+				case !alive(actor):
 					want(t, err, task.ErrStale)
-				case !m.mayChange(who, &before), status != "" && before.status == task.Closed,
-					status != "" && before.status == task.Parked && !who.Person():
+				case !m.mayChange(actor, &before), status != "" && before.status == task.Closed,
+					status != "" && before.status == task.Parked && !actor.Person():
 					want(t, err, task.ErrConflict)
 				case m.circular(id):
 					want(t, err, task.ErrInvalid)
@@ -388,14 +388,14 @@ func TestModel(t *testing.T) {
 				if !ok {
 					*known = before
 				} else if status == task.Open {
-					known.open(who)
+					known.open(actor)
 				} else if status != "" {
 					known.status, known.holder, known.life = status, "", 0
 				}
 			},
 			"comment": func(t *rapid.T) {
-				who, id := people(t), some(t, "id")
-				if _, err := q.Comment(ctx, who, id, "x", ""); alive(who) {
+				actor, id := people(t), some(t, "id")
+				if _, err := q.Comment(ctx, actor, id, "x", ""); alive(actor) {
 					want(t, err)
 					m.tasks[id].comments++
 				} else {
@@ -468,8 +468,8 @@ func checkIndex(t fataler, q *Queue) {
 			n, err := s.Count(f)
 			text += fmt.Sprint(" ", n, err)
 		}
-		for _, who := range []task.Who{{}, agent("t/a", 1), agent("t/b", 1)} {
-			h, _ := json.Marshal(s.Hook(who, []string{"p", "q", "r"}))
+		for _, actor := range []task.Actor{{}, agent("t/a", 1), agent("t/b", 1)} {
+			h, _ := json.Marshal(s.Hook(actor, []string{"p", "q", "r"}))
 			text += fmt.Sprintf("\n%s", h)
 		}
 		return text
@@ -535,7 +535,7 @@ func TestDrain(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// Who died last has given back what others may have missed.
+	// Actor died last has given back what others may have missed.
 	for {
 		got, err := q.Claim(ctx, ann, task.Claiming{Pools: []string{"p"}})
 		if err != nil {

@@ -14,11 +14,11 @@ import (
 // claimAndDie lets the next incarnation of an agent claim a task and end.
 func claimAndDie(t *testing.T, q *Queue, path string, life uint64, id, failure string) {
 	t.Helper()
-	who := agent(path, life)
-	begin(t, q, who)
-	claim(t, q, who, task.Claiming{ID: id})
+	actor := agent(path, life)
+	begin(t, q, actor)
+	claim(t, q, actor, task.Claiming{ID: id})
 	q.End(path, life, failure)
-	if err := q.GiveBack(t.Context(), path); err != nil {
+	if err := q.ReleaseOrphans(t.Context(), path); err != nil {
 		t.Fatalf("%v", err)
 	}
 }
@@ -104,60 +104,60 @@ func TestWhatParks(t *testing.T) {
 	blocked, deferred, open := task.Blocked, task.Deferred, task.Open
 	for _, tt := range []struct {
 		how   string
-		end   func(q *Queue, who task.Who, id string) error
+		end   func(q *Queue, actor task.Actor, id string) error
 		count int
 	}{
-		{"the agent failed", func(q *Queue, who task.Who, _ string) error {
-			q.End(who.Path, who.Incarnation, "exit code 1")
-			return q.GiveBack(t.Context(), who.Path)
+		{"the agent failed", func(q *Queue, actor task.Actor, _ string) error {
+			q.End(actor.Path, actor.Incarnation, "exit code 1")
+			return q.ReleaseOrphans(t.Context(), actor.Path)
 		}, 1},
-		{"the agent was stopped", func(q *Queue, who task.Who, _ string) error {
-			q.End(who.Path, who.Incarnation, "")
-			return q.GiveBack(t.Context(), who.Path)
+		{"the agent was stopped", func(q *Queue, actor task.Actor, _ string) error {
+			q.End(actor.Path, actor.Incarnation, "")
+			return q.ReleaseOrphans(t.Context(), actor.Path)
 		}, 0},
-		{"a successor, and nobody knows how it ended", func(q *Queue, who task.Who, _ string) error {
-			q.Begin(who.Path, lifeOf(who.Incarnation+1))
-			return q.GiveBack(t.Context(), who.Path)
+		{"a successor, and nobody knows how it ended", func(q *Queue, actor task.Actor, _ string) error {
+			q.Begin(actor.Path, lifeOf(actor.Incarnation+1))
+			return q.ReleaseOrphans(t.Context(), actor.Path)
 		}, 0},
-		{"another life of that number failed", func(q *Queue, who task.Who, _ string) error {
-			q.Begin(who.Path, task.Life{Incarnation: who.Incarnation, ID: "another"})
-			q.End(who.Path, who.Incarnation, "exit code 1")
-			return q.GiveBack(t.Context(), who.Path)
+		{"another life of that number failed", func(q *Queue, actor task.Actor, _ string) error {
+			q.Begin(actor.Path, task.Life{Incarnation: actor.Incarnation, ID: "another"})
+			q.End(actor.Path, actor.Incarnation, "exit code 1")
+			return q.ReleaseOrphans(t.Context(), actor.Path)
 		}, 0},
-		{"the agent failed, and its successor is first", func(q *Queue, who task.Who, _ string) error {
-			q.End(who.Path, who.Incarnation, "exit code 1")
-			q.Begin(who.Path, lifeOf(who.Incarnation+1))
-			return q.GiveBack(t.Context(), who.Path)
+		{"the agent failed, and its successor is first", func(q *Queue, actor task.Actor, _ string) error {
+			q.End(actor.Path, actor.Incarnation, "exit code 1")
+			q.Begin(actor.Path, lifeOf(actor.Incarnation+1))
+			return q.ReleaseOrphans(t.Context(), actor.Path)
 		}, 1},
-		{"the agent gave it back", func(q *Queue, who task.Who, id string) error {
-			return second(q.Release(t.Context(), who, id, "no idea"))
+		{"the agent gave it back", func(q *Queue, actor task.Actor, id string) error {
+			return second(q.Release(t.Context(), actor, id, "no idea"))
 		}, 1},
-		{"the agent made it open", func(q *Queue, who task.Who, id string) error {
-			return second(q.Edit(t.Context(), who, id, task.Edit{Status: &open}))
+		{"the agent made it open", func(q *Queue, actor task.Actor, id string) error {
+			return second(q.Edit(t.Context(), actor, id, task.Edit{Status: &open}))
 		}, 1},
-		{"the agent retried it", func(q *Queue, who task.Who, id string) error {
-			return second(q.Retry(t.Context(), who, id, ""))
+		{"the agent retried it", func(q *Queue, actor task.Actor, id string) error {
+			return second(q.Retry(t.Context(), actor, id, ""))
 		}, 1},
-		{"the agent put it off", func(q *Queue, who task.Who, id string) error {
-			return second(q.Edit(t.Context(), who, id, task.Edit{Status: &deferred}))
+		{"the agent put it off", func(q *Queue, actor task.Actor, id string) error {
+			return second(q.Edit(t.Context(), actor, id, task.Edit{Status: &deferred}))
 		}, 0},
-		{"the agent is held up", func(q *Queue, who task.Who, id string) error {
-			return second(q.Edit(t.Context(), who, id, task.Edit{Status: &blocked}))
+		{"the agent is held up", func(q *Queue, actor task.Actor, id string) error {
+			return second(q.Edit(t.Context(), actor, id, task.Edit{Status: &blocked}))
 		}, 0},
-		{"a person gave it back", func(q *Queue, _ task.Who, id string) error {
+		{"a person gave it back", func(q *Queue, _ task.Actor, id string) error {
 			return second(q.Release(t.Context(), ann, id, ""))
 		}, 0},
-		{"the agent closed it", func(q *Queue, who task.Who, id string) error {
-			return second(q.Finish(t.Context(), who, id, task.Ending{Outcome: task.Failed}))
+		{"the agent closed it", func(q *Queue, actor task.Actor, id string) error {
+			return second(q.Finish(t.Context(), actor, id, task.Ending{Outcome: task.Failed}))
 		}, 0},
 	} {
 		t.Run(tt.how, func(t *testing.T) {
 			q := fresh(t)
-			who := agent("t/a", 1)
+			actor := agent("t/a", 1)
 			made := create(t, q, task.Draft{Title: "x", MaxClaims: 2})
-			begin(t, q, who)
-			claim(t, q, who, task.Claiming{ID: made.ID})
-			if err := tt.end(q, who, made.ID); err != nil {
+			begin(t, q, actor)
+			claim(t, q, actor, task.Claiming{ID: made.ID})
+			if err := tt.end(q, actor, made.ID); err != nil {
 				t.Fatal(err)
 			}
 			if got := find(t, q, made.ID); got.FailedClaims != tt.count {

@@ -43,17 +43,17 @@ type Queue struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	wake    chan struct{} // holds a token while there is something to write
-	ended   chan struct{}
+	stopped chan struct{}
 	// importing holds a token while beads are imported.
 	importing chan struct{}
 
 	mu      sync.Mutex
 	state   *task.State
 	waiters waiters
-	alarm   *time.Timer   // set while somebody waits and tasks wait for their time
-	alarmAt time.Time     // the first such time
+	timer   *time.Timer   // set while somebody waits and tasks wait for their time
+	timerAt time.Time     // the first such time
 	pending []*step       // decided, and not durable yet
-	loaded  chan struct{} // nil; or closed when what is held is what is stored again
+	loading chan struct{} // nil; or closed when what is held is what is stored again
 	closed  bool
 
 	marker marker // the writer's own
@@ -67,7 +67,7 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	}
 	q := &Queue{
 		records: records{store: o.Store, logger: cmp.Or(o.Logger, slog.Default()), bad: make(map[string]bool)},
-		also:    o.Also, wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		also:    o.Also, wake: make(chan struct{}, 1), stopped: make(chan struct{}),
 		importing: make(chan struct{}, 1), waiters: make(waiters),
 	}
 	q.marker = marker{records: &q.records, nonce: rand.Text()}
@@ -77,18 +77,18 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 		q.cancel()
 		return nil, fmt.Errorf("opening the tasks: %w", err)
 	}
-	go q.write()
+	go q.runWriter()
 	return q, nil
 }
 
 // Close ends the queue. What is not durable by then is refused.
 func (q *Queue) Close() {
 	q.cancel()
-	<-q.ended
+	<-q.stopped
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.alarm != nil {
-		q.alarm.Stop()
+	if q.timer != nil {
+		q.timer.Stop()
 	}
 }
 
@@ -100,7 +100,7 @@ func (q *Queue) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x, number, err := q.records.all(ctx)
+	x, number, err := q.records.loadAll(ctx)
 	if err != nil {
 		return err
 	}
@@ -111,10 +111,10 @@ func (q *Queue) load(ctx context.Context) error {
 	for at := range q.waiters {
 		q.waiters.wake(at, q.state.ReadyAt(at))
 	}
-	q.setAlarm()
-	if q.loaded != nil {
-		close(q.loaded)
-		q.loaded = nil
+	q.setTimer()
+	if q.loading != nil {
+		close(q.loading)
+		q.loading = nil
 	}
 	return nil
 }
@@ -130,53 +130,53 @@ func (q *Queue) change(ctx context.Context, decide func(*task.Step) (task.Task, 
 
 // Create makes a task. Where one was made under the same key before, it is that
 // one, whatever became of it, and fresh is false.
-func (q *Queue) Create(ctx context.Context, who task.Who, d task.Draft) (t task.Task, fresh bool, err error) {
+func (q *Queue) Create(ctx context.Context, actor task.Actor, d task.Draft) (t task.Task, fresh bool, err error) {
 	err = q.update(ctx, func(s *task.Step) (err error) {
-		t, fresh, err = s.Create(who, d)
+		t, fresh, err = s.Create(actor, d)
 		return err
 	})
 	return t, fresh && err == nil, err
 }
 
 // Edit changes a task. An agent cannot change what somebody else has claimed.
-func (q *Queue) Edit(ctx context.Context, who task.Who, id string, e task.Edit) (task.Task, error) {
-	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Edit(who, id, e) })
+func (q *Queue) Edit(ctx context.Context, actor task.Actor, id string, e task.Edit) (task.Task, error) {
+	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Edit(actor, id, e) })
 }
 
 // Comment adds what somebody says to a task. With the key of one of the last
 // comments, which may be empty for none, it has been said already.
-func (q *Queue) Comment(ctx context.Context, who task.Who, id, text, key string) (task.Task, error) {
-	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Comment(who, id, text, key) })
+func (q *Queue) Comment(ctx context.Context, actor task.Actor, id, text, key string) (task.Task, error) {
+	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Comment(actor, id, text, key) })
 }
 
 // Claim binds a task to who asks: to one incarnation of an agent, until it
 // closes or releases the task, or is over itself. The error is ErrNothing where
 // nothing is ready. One may have claimed several tasks.
-func (q *Queue) Claim(ctx context.Context, who task.Who, c task.Claiming) (task.Task, error) {
-	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Claim(who, c) })
+func (q *Queue) Claim(ctx context.Context, actor task.Actor, c task.Claiming) (task.Task, error) {
+	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Claim(actor, c) })
 }
 
 // Release gives a task that was claimed back: it is open again.
-func (q *Queue) Release(ctx context.Context, who task.Who, id, reason string) (task.Task, error) {
-	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Release(who, id, reason) })
+func (q *Queue) Release(ctx context.Context, actor task.Actor, id, reason string) (task.Task, error) {
+	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Release(actor, id, reason) })
 }
 
 // Finish closes a task, by whom it was claimed, by a person, or by an agent if
 // it is not claimed. To close it once more in the same way changes nothing.
-func (q *Queue) Finish(ctx context.Context, who task.Who, id string, e task.Ending) (task.Task, error) {
-	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Finish(who, id, e) })
+func (q *Queue) Finish(ctx context.Context, actor task.Actor, id string, e task.Ending) (task.Task, error) {
+	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Finish(actor, id, e) })
 }
 
 // Reopen makes a closed task open again.
-func (q *Queue) Reopen(ctx context.Context, who task.Who, id, reason string) (task.Task, error) {
-	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Reopen(who, id, reason) })
+func (q *Queue) Reopen(ctx context.Context, actor task.Actor, id, reason string) (task.Task, error) {
+	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Reopen(actor, id, reason) })
 }
 
 // Retry lets a task be done now, whatever has held it: closed, blocked, put off,
 // or in progress at somebody, who loses it; a person can do so with a parked
 // one, too. It still waits for other tasks.
-func (q *Queue) Retry(ctx context.Context, who task.Who, id, reason string) (task.Task, error) {
-	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Retry(who, id, reason) })
+func (q *Queue) Retry(ctx context.Context, actor task.Actor, id, reason string) (task.Task, error) {
+	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Retry(actor, id, reason) })
 }
 
 // Begin says that an incarnation lives, see task.State.Begin. Call GiveBack for what
@@ -202,32 +202,32 @@ func (q *Queue) End(path string, incarnation uint64, failure string) {
 // of agents of which it is not known, which keep names.
 func (q *Queue) Sweep(ctx context.Context, keep func(path string) bool) error {
 	var holders []string
-	if err := q.view(ctx, func(s *task.State) { holders = s.Holders() }); err != nil {
+	if err := q.view(ctx, func(s *task.State) { holders = s.OrphanHolders() }); err != nil {
 		return err
 	}
 	var errs []error
 	for _, path := range holders {
 		if !keep(path) {
-			errs = append(errs, q.GiveBack(ctx, path))
+			errs = append(errs, q.ReleaseOrphans(ctx, path))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// GiveBack makes open again what incarnations of an agent have claimed that do
+// ReleaseOrphans makes open again what incarnations of an agent have claimed that do
 // not live. It costs nothing if there is nothing.
-func (q *Queue) GiveBack(ctx context.Context, path string) error {
+func (q *Queue) ReleaseOrphans(ctx context.Context, path string) error {
 	const some = task.MaxStep / 4
 	for {
 		if err := q.lock(ctx); err != nil {
 			return err
 		}
-		left := q.state.Orphaned(path)
+		left := q.state.HasOrphans(path)
 		q.mu.Unlock()
 		if !left {
 			return nil
 		}
-		if err := q.update(ctx, func(s *task.Step) error { return s.GiveBack(path, some) }); err != nil {
+		if err := q.update(ctx, func(s *task.Step) error { return s.ReleaseOrphans(path, some) }); err != nil {
 			return fmt.Errorf("giving back what %s had claimed: %w", path, err)
 		}
 	}

@@ -33,8 +33,8 @@ func (q *Queue) Parked() int {
 }
 
 // Hook says what there is for an incarnation to do.
-func (q *Queue) Hook(ctx context.Context, who task.Who, pools []string) (task.Hook, error) {
-	return read(ctx, q, func(s *task.State) (task.Hook, error) { return s.Hook(who, pools), nil })
+func (q *Queue) Hook(ctx context.Context, actor task.Actor, pools []string) (task.Hook, error) {
+	return read(ctx, q, func(s *task.State) (task.Hook, error) { return s.Hook(actor, pools), nil })
 }
 
 // Find returns a task as it is listed.

@@ -55,7 +55,7 @@ func changeOp(c task.Changed) store.Op {
 }
 
 // all reads all tasks. number is the highest that one of them has.
-func (s *records) all(ctx context.Context) (x *task.Index, number uint64, err error) {
+func (s *records) loadAll(ctx context.Context) (x *task.Index, number uint64, err error) {
 	x = task.NewIndex()
 	under := prefix + "/" + string(taskPart)
 	for stored, err := range store.All(ctx, s.store, under) {
@@ -64,7 +64,7 @@ func (s *records) all(ctx context.Context) (x *task.Index, number uint64, err er
 		}
 		r, err := s.decode(stored)
 		if err != nil {
-			s.complain(stored.Key, err)
+			s.logBadRecord(stored.Key, err)
 			continue
 		}
 		number = max(number, r.Number)
@@ -85,14 +85,14 @@ func (s *records) decode(stored store.Record) (*task.Record, error) {
 	}
 	r.Ready, r.WaitsFor = false, nil
 	if !slices.Contains(task.Statuses(), r.Status) { // of a later version: nothing can be done about it before that
-		s.complain(stored.Key, fmt.Errorf("its status is %q", r.Status))
+		s.logBadRecord(stored.Key, fmt.Errorf("its status is %q", r.Status))
 		r.Status = task.Blocked
 	}
 	return r, nil
 }
 
-// complain logs a bad record, once.
-func (s *records) complain(key string, err error) {
+// logBadRecord logs a bad record, once.
+func (s *records) logBadRecord(key string, err error) {
 	s.mu.Lock()
 	logged := s.bad[key]
 	s.bad[key] = true
@@ -103,7 +103,7 @@ func (s *records) complain(key string, err error) {
 }
 
 // one is the value of one record, nil if there is none.
-func (s *records) one(ctx context.Context, key string) (store.Record, bool, error) {
+func (s *records) get(ctx context.Context, key string) (store.Record, bool, error) {
 	some, _, err := s.store.Snapshot(ctx, key)
 	if err != nil {
 		return store.Record{}, false, fmt.Errorf("reading %s: %w", key, err)
@@ -118,17 +118,17 @@ func (s *records) one(ctx context.Context, key string) (store.Record, bool, erro
 
 // text returns the text of a task: the one written here, or else that of its bead.
 func (s *records) text(ctx context.Context, r *task.Record) (string, error) {
-	stored, found, err := s.one(ctx, key(task.TextPart, r.ID))
-	if err != nil || found || !r.Brought {
+	stored, found, err := s.get(ctx, key(task.TextPart, r.ID))
+	if err != nil || found || !r.Imported {
 		return string(stored.Value), err
 	}
-	brought := key(task.BroughtPart, r.ID)
-	if stored, _, err = s.one(ctx, brought); err != nil {
+	brought := key(task.ImportedPart, r.ID)
+	if stored, _, err = s.get(ctx, brought); err != nil {
 		return "", err
 	}
 	text, err := transfer.Text(stored.Value)
 	if err != nil {
-		s.complain(brought, err)
+		s.logBadRecord(brought, err)
 	}
 	return text, nil
 }
@@ -141,7 +141,7 @@ func (s *records) comments(ctx context.Context, id string) (all []task.SavedComm
 		}
 		var c task.SavedComment
 		if err := json.Unmarshal(r.Value, &c); err != nil {
-			s.complain(r.Key, err)
+			s.logBadRecord(r.Key, err)
 			c.Text = "(this comment cannot be read)"
 		}
 		all = append(all, c)

@@ -25,10 +25,10 @@ type fataler interface {
 	Fatalf(string, ...any)
 }
 
-var ann = task.Who{Name: "ann"}
+var ann = task.Actor{Name: "ann"}
 
-func agent(path string, incarnation uint64) task.Who {
-	return task.Who{Path: path, Incarnation: incarnation}
+func agent(path string, incarnation uint64) task.Actor {
+	return task.Actor{Path: path, Incarnation: incarnation}
 }
 
 func lifeOf(incarnation uint64) task.Life {
@@ -74,19 +74,19 @@ func create(t fataler, q *Queue, d task.Draft) task.Task {
 	return made
 }
 
-func begin(t fataler, q *Queue, who task.Who) {
+func begin(t fataler, q *Queue, actor task.Actor) {
 	t.Helper()
-	q.Begin(who.Path, lifeOf(who.Incarnation))
-	if err := q.GiveBack(context.Background(), who.Path); err != nil {
+	q.Begin(actor.Path, lifeOf(actor.Incarnation))
+	if err := q.ReleaseOrphans(context.Background(), actor.Path); err != nil {
 		t.Fatalf("%v", err)
 	}
 }
 
-func claim(t fataler, q *Queue, who task.Who, c task.Claiming) task.Task {
+func claim(t fataler, q *Queue, actor task.Actor, c task.Claiming) task.Task {
 	t.Helper()
-	got, err := q.Claim(context.Background(), who, c)
+	got, err := q.Claim(context.Background(), actor, c)
 	if err != nil {
-		t.Fatalf("%s claims %+v: %v", who, c, err)
+		t.Fatalf("%s claims %+v: %v", actor, c, err)
 	}
 	return got
 }
@@ -100,9 +100,9 @@ func find(t fataler, q *Queue, id string) task.Task {
 	return got
 }
 
-func finish(t fataler, q *Queue, who task.Who, id string) {
+func finish(t fataler, q *Queue, actor task.Actor, id string) {
 	t.Helper()
-	if _, err := q.Finish(context.Background(), who, id, task.Ending{}); err != nil {
+	if _, err := q.Finish(context.Background(), actor, id, task.Ending{}); err != nil {
 		t.Fatalf("closing %s: %v", id, err)
 	}
 }
@@ -342,7 +342,7 @@ func TestDeath(t *testing.T) {
 			other := create(t, q, task.Draft{Title: "other", Pool: "p"})
 			claim(t, q, b, task.Claiming{ID: other.ID})
 			over(q)
-			if err := q.GiveBack(ctx, "t/a"); err != nil {
+			if err := q.ReleaseOrphans(ctx, "t/a"); err != nil {
 				t.Fatal(err)
 			}
 			ready, err := q.List(ctx, task.Filter{Ready: true}, 0, "")

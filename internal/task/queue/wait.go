@@ -18,33 +18,33 @@ import (
 
 // waiter waits for a task at some places.
 type waiter struct {
-	who    task.Who
+	actor  task.Actor
 	places []task.Place
 	wake   chan struct{} // holds a token when it is to look
-	woken  *waitingLine  // for a task of which it is to look; nil if it is not
+	woken  *waitQueue    // for a task of which it is to look; nil if it is not
 }
 
-// waitingLine is those who wait at a place, in the order in which they came.
-type waitingLine struct {
+// waitQueue is those who wait at a place, in the order in which they came.
+type waitQueue struct {
 	all   []*waiter
 	woken int // how many of them are to look, for a task of this place
 }
 
 // waiters are all that wait, by the places of the tasks that they wait for. The lock of
 // the queue guards them.
-type waiters map[task.Place]*waitingLine
+type waiters map[task.Place]*waitQueue
 
-// maxAlarm bounds a wait for the clock, which may be set while that lasts.
-const maxAlarm = time.Minute
+// maxTimer bounds a wait for the clock, which may be set while that lasts.
+const maxTimer = time.Minute
 
 // Await claims the first task that is ready, as Claim does, and waits until
 // there is one. It ends with ErrStale when the incarnation is over, with
 // store.ErrClosed when the queue is, and with the cause of ctx when that is.
-func (q *Queue) Await(ctx context.Context, who task.Who, c task.Claiming) (task.Task, error) {
+func (q *Queue) Await(ctx context.Context, actor task.Actor, c task.Claiming) (task.Task, error) {
 	if c.ID != "" {
 		return task.Task{}, fmt.Errorf("%w: a task that is named is claimed without waiting", task.ErrInvalid)
 	}
-	w := &waiter{who: who, places: c.Places(who), wake: make(chan struct{}, 1)}
+	w := &waiter{actor: actor, places: c.Places(actor), wake: make(chan struct{}, 1)}
 	defer func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
@@ -52,11 +52,11 @@ func (q *Queue) Await(ctx context.Context, who task.Who, c task.Claiming) (task.
 	}()
 	for {
 		t, err := q.change(ctx, func(s *task.Step) (task.Task, error) {
-			w.looks()
-			t, err := s.Claim(who, c)
+			w.clearWakeup()
+			t, err := s.Claim(actor, c)
 			if errors.Is(err, task.ErrNothing) {
 				q.waiters.add(w)
-				q.setAlarm()
+				q.setTimer()
 			}
 			return t, err
 		})
@@ -78,7 +78,7 @@ func (all waiters) add(w *waiter) {
 	for _, at := range w.places {
 		l := all[at]
 		if l == nil {
-			l = &waitingLine{}
+			l = &waitQueue{}
 			all[at] = l
 		}
 		if !slices.Contains(l.all, w) {
@@ -89,7 +89,7 @@ func (all waiters) add(w *waiter) {
 
 // leave ends a wait. Another waiter gets what it was woken for and has not taken.
 func (all waiters) leave(w *waiter, ready func(task.Place) int) {
-	w.looks()
+	w.clearWakeup()
 	for _, at := range w.places {
 		l := all[at]
 		if l == nil {
@@ -127,15 +127,15 @@ func (all waiters) wake(at task.Place, ready int) {
 func (all waiters) recheck(path string) {
 	if l := all[task.AssignedTo(path)]; l != nil {
 		for _, w := range l.all {
-			if w.who.Path == path {
+			if w.actor.Path == path {
 				signal(w.wake)
 			}
 		}
 	}
 }
 
-// looks notes that a waiter looks now.
-func (w *waiter) looks() {
+// clearWakeup notes that a waiter looks now.
+func (w *waiter) clearWakeup() {
 	if w.woken != nil {
 		w.woken.woken--
 		w.woken = nil
@@ -146,25 +146,25 @@ func (w *waiter) looks() {
 	}
 }
 
-// setAlarm makes the queue advance its time while somebody waits. Needs mu.
-func (q *Queue) setAlarm() {
+// setTimer makes the queue advance its time while somebody waits. Needs mu.
+func (q *Queue) setTimer() {
 	at, there := q.state.NextTime()
-	if len(q.waiters) == 0 || !there || q.alarm != nil && q.alarmAt.Equal(at) {
+	if len(q.waiters) == 0 || !there || q.timer != nil && q.timerAt.Equal(at) {
 		return
 	}
-	if q.alarm != nil {
-		q.alarm.Stop()
+	if q.timer != nil {
+		q.timer.Stop()
 	}
-	q.alarmAt = at
-	q.alarm = time.AfterFunc(max(0, min(time.Until(at), maxAlarm)), q.ring)
+	q.timerAt = at
+	q.timer = time.AfterFunc(max(0, min(time.Until(at), maxTimer)), q.onTimer)
 }
 
-// ring advances the time.
-func (q *Queue) ring() {
+// onTimer advances the time.
+func (q *Queue) onTimer() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.alarm = nil; !q.closed {
+	if q.timer = nil; !q.closed {
 		q.state.Advance(time.Now())
-		q.setAlarm()
+		q.setTimer()
 	}
 }

@@ -30,22 +30,22 @@ func (c *counted) Done() <-chan struct{} {
 
 // awaiting lets an incarnation of an agent wait for a task of a pool.
 type awaiting struct {
-	who  task.Who
-	ctx  *counted
-	stop context.CancelFunc
-	done chan struct{}
-	got  task.Task
-	err  error
+	actor task.Actor
+	ctx   *counted
+	stop  context.CancelFunc
+	done  chan struct{}
+	got   task.Task
+	err   error
 }
 
 func await(t *testing.T, q *Queue, path string, c task.Claiming) *awaiting {
-	a := &awaiting{who: agent(path, 1), done: make(chan struct{})}
-	begin(t, q, a.who)
+	a := &awaiting{actor: agent(path, 1), done: make(chan struct{})}
+	begin(t, q, a.actor)
 	ctx, stop := context.WithCancel(t.Context())
 	a.ctx, a.stop = &counted{Context: ctx}, stop
 	go func() {
 		defer close(a.done)
-		a.got, a.err = q.Await(a.ctx, a.who, c)
+		a.got, a.err = q.Await(a.ctx, a.actor, c)
 	}()
 	synctest.Wait()
 	return a
@@ -58,10 +58,10 @@ func (a *awaiting) want(t *testing.T, title string) {
 	select {
 	case <-a.done:
 	default:
-		t.Fatalf("%s waits, want %s", a.who, title)
+		t.Fatalf("%s waits, want %s", a.actor, title)
 	}
-	if a.err != nil || a.got.Title != title || a.got.Claim.By != a.who.Path {
-		t.Fatalf("%s got %+v, %v, want %s", a.who, a.got, a.err, title)
+	if a.err != nil || a.got.Title != title || a.got.Claim.By != a.actor.Path {
+		t.Fatalf("%s got %+v, %v, want %s", a.actor, a.got, a.err, title)
 	}
 }
 
@@ -70,7 +70,7 @@ func (a *awaiting) waits(t *testing.T) {
 	synctest.Wait()
 	select {
 	case <-a.done:
-		t.Fatalf("%s got %+v, %v, want it to wait", a.who, a.got, a.err)
+		t.Fatalf("%s got %+v, %v, want it to wait", a.actor, a.got, a.err)
 	default:
 	}
 }
@@ -124,7 +124,7 @@ func TestAwait(t *testing.T) {
 				t.Fatal(err)
 			}
 			q.End("t/b", 1, "")
-			if err := q.GiveBack(t.Context(), "t/b"); err != nil {
+			if err := q.ReleaseOrphans(t.Context(), "t/b"); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -173,8 +173,8 @@ func TestAwaitInTurn(t *testing.T) {
 		for n, a := range all {
 			if n >= tasks {
 				a.waits(t)
-				if looks := a.ctx.waits.Load(); looks != 1 {
-					t.Errorf("%s has looked %d times, and nothing was there for it", a.who, looks)
+				if clearWakeup := a.ctx.waits.Load(); clearWakeup != 1 {
+					t.Errorf("%s has looked %d times, and nothing was there for it", a.actor, clearWakeup)
 				}
 				continue
 			}
@@ -182,7 +182,7 @@ func TestAwaitInTurn(t *testing.T) {
 			case <-a.done:
 				titles[a.got.Title] = true
 			default:
-				t.Errorf("%s waits, and was among the first", a.who)
+				t.Errorf("%s waits, and was among the first", a.actor)
 			}
 		}
 		if len(titles) != tasks {
@@ -252,9 +252,9 @@ func TestAwaitEnds(t *testing.T) {
 		q.Close()
 		<-a.done
 		wantErr(t, a.err, store.ErrClosed)
-		_, err := q.Await(t.Context(), a.who, ofP)
+		_, err := q.Await(t.Context(), a.actor, ofP)
 		wantErr(t, err, store.ErrClosed)
-		_, err = q.Await(t.Context(), a.who, task.Claiming{ID: "x"})
+		_, err = q.Await(t.Context(), a.actor, task.Claiming{ID: "x"})
 		wantErr(t, err, task.ErrInvalid)
 	})
 }
@@ -271,16 +271,16 @@ func TestAwaitFaults(t *testing.T) {
 	var got []string
 	var all sync.WaitGroup
 	for n := range waiters {
-		who := agent(fmt.Sprint("t/a", n), 1)
-		begin(t, q, who)
+		actor := agent(fmt.Sprint("t/a", n), 1)
+		begin(t, q, actor)
 		all.Go(func() {
 			for range each {
-				known, err := q.Await(t.Context(), who, ofP)
+				known, err := q.Await(t.Context(), actor, ofP)
 				for errors.Is(err, store.ErrUnknown) {
-					known, err = q.Await(t.Context(), who, ofP)
+					known, err = q.Await(t.Context(), actor, ofP)
 				}
 				if err != nil {
-					t.Errorf("%s: %v", who, err)
+					t.Errorf("%s: %v", actor, err)
 					return
 				}
 				mu.Lock()

@@ -36,8 +36,8 @@ func logEntry(e task.Event) event.Event {
 		entry.Path, entry.Incarnation = e.Held.By, e.Held.Incarnation
 	}
 	if e.Kind == task.Imported || e.Kind == task.Purged {
-		entry.Message = fmt.Sprintf(entries[e.Kind].message, e.Of)
-		return entry.With(map[string]any{"count": e.Of})
+		entry.Message = fmt.Sprintf(entries[e.Kind].message, e.Count)
+		return entry.With(map[string]any{"count": e.Count})
 	}
 	entry.Message = fmt.Sprintf(entries[e.Kind].message, fmt.Sprintf("%s (%s)", t.ID, mail.Title(t.Title)))
 	if e.Kind == task.Ended {

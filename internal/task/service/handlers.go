@@ -87,18 +87,18 @@ func orEmpty[T any](list []T) []T {
 }
 
 // claimant is the caller as one who claims tasks; name is a person's.
-func claimant(who token.Caller, name string) task.Who {
+func claimant(who token.Caller, name string) task.Actor {
 	if who == (token.Caller{}) {
-		return task.Who{Name: cmp.Or(strings.TrimSpace(name), task.People)}
+		return task.Actor{Name: cmp.Or(strings.TrimSpace(name), task.People)}
 	}
-	return task.Who{Path: who.Path, Incarnation: who.Incarnation}
+	return task.Actor{Path: who.Path, Incarnation: who.Incarnation}
 }
 
 // author is the caller as one who changes tasks without a claim. An order's run
 // changes them in the name of the order, so that it does not fire the order again.
-func author(ctx context.Context, who token.Caller, name string) task.Who {
+func author(ctx context.Context, who token.Caller, name string) task.Actor {
 	if by := api.OrderOf(ctx); by != "" {
-		return task.Who{Name: order.PathOf(by)}
+		return task.Actor{Name: order.PathOf(by)}
 	}
 	return claimant(who, name)
 }

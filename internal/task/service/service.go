@@ -135,26 +135,26 @@ func (s *Service) retry(warning string, do func(context.Context) error) {
 // Start lets an incarnation, which has a token, claim tasks.
 func (s *Service) Start(who token.Caller, secret string) {
 	s.queue.Begin(who.Path, task.Life{Incarnation: who.Incarnation, ID: token.ID(secret)})
-	s.giveBack(who.Path)
+	s.releaseOrphans(who.Path)
 }
 
 // Exited gives back what an incarnation has claimed, with how it has failed, if it has.
 func (s *Service) Exited(who token.Caller, failure string) {
 	s.queue.End(who.Path, who.Incarnation, failure)
-	s.giveBack(who.Path)
+	s.releaseOrphans(who.Path)
 }
 
-func (s *Service) giveBack(path string) {
+func (s *Service) releaseOrphans(path string) {
 	s.retry("tasks that an agent had claimed cannot be given back yet",
-		func(ctx context.Context) error { return s.queue.GiveBack(ctx, path) })
+		func(ctx context.Context) error { return s.queue.ReleaseOrphans(ctx, path) })
 }
 
 // Submit creates a task for an order, and tells the agent to which it is assigned.
-func (s *Service) Submit(ctx context.Context, by task.Who, d task.Draft) (task.Task, error) {
+func (s *Service) Submit(ctx context.Context, by task.Actor, d task.Draft) (task.Task, error) {
 	return s.submit(ctx, token.Caller{}, by, d)
 }
 
-func (s *Service) submit(ctx context.Context, caller token.Caller, by task.Who, d task.Draft) (t task.Task, err error) {
+func (s *Service) submit(ctx context.Context, caller token.Caller, by task.Actor, d task.Draft) (t task.Task, err error) {
 	if d.Assignee, err = s.assignee(d.Assignee); err != nil {
 		return t, err
 	}
@@ -198,16 +198,16 @@ func (s *Service) Notices(ctx context.Context, who token.Caller, _ string) ([]no
 		return nil, apiError(err)
 	}
 	var all []notice.Notice
-	tell := func(tasks []task.Task, format string) {
+	add := func(tasks []task.Task, format string) {
 		for _, t := range tasks {
 			text := fmt.Sprintf(format, t.ID, mail.Title(t.Title))
 			all = append(all, notice.Notice{Kind: "task", ID: t.ID, Text: text})
 		}
 	}
-	tell(h.Mine, "%[1]s is yours and in progress: %[2]s. Run \"coppice agent task show %[1]s\" to read it, "+
+	add(h.Mine, "%[1]s is yours and in progress: %[2]s. Run \"coppice agent task show %[1]s\" to read it, "+
 		"\"coppice agent task close %[1]s\" when it is done.")
-	tell(h.Ready, "%[1]s is assigned to you: %[2]s. Run \"coppice agent task claim %[1]s\" to begin it.")
-	tell(h.Pool, "%[1]s is ready in your pool: %[2]s. Run \"coppice agent task claim\" to begin what comes first.")
+	add(h.Ready, "%[1]s is assigned to you: %[2]s. Run \"coppice agent task claim %[1]s\" to begin it.")
+	add(h.Pool, "%[1]s is ready in your pool: %[2]s. Run \"coppice agent task claim\" to begin what comes first.")
 	if h.More > 0 {
 		all = append(all, notice.Notice{Kind: "task", Text: fmt.Sprintf("%d more tasks are ready for you.", h.More)})
 	}

@@ -236,7 +236,7 @@ func dependencies(rest object) (all []dependency, err error) {
 			err = task.CheckID(d.on)
 		}
 		if err != nil {
-			return nil, &placed{rest.find("dependencies").at, fmt.Errorf("dependencies[%d]: %w", i, err)}
+			return nil, &positionError{rest.find("dependencies").at, fmt.Errorf("dependencies[%d]: %w", i, err)}
 		}
 		d.kind = cmp.Or(oneLine(d.kind), blocks)
 		all = append(all, d)
@@ -265,13 +265,13 @@ func (b *Bead) takeComments() error {
 			err = fmt.Errorf("it has %d bytes", len(raw))
 		}
 		if err != nil {
-			return &placed{b.rest.find("comments").at, fmt.Errorf("comments[%d]: %w", i, err)}
+			return &positionError{b.rest.find("comments").at, fmt.Errorf("comments[%d]: %w", i, err)}
 		}
 		c.By, c.At = oneLine(c.By), c.At.UTC()
 		if c.Text != "" {
 			o.set("text", "")
 		}
-		c.Brought = o.json()
+		c.Imported = o.json()
 		b.comments = append(b.comments, c)
 	}
 	if len(list) > 0 {

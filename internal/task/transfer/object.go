@@ -21,13 +21,13 @@ type member struct {
 	at    int             // where the value is in the text, in bytes
 }
 
-// placed is an error that has a place in a text.
-type placed struct {
+// positionError is an error that has a place in a text.
+type positionError struct {
 	at int // in bytes, from 0
 	error
 }
 
-func (p *placed) Unwrap() error { return p.error }
+func (p *positionError) Unwrap() error { return p.error }
 
 // parseObject reads one object and nothing else. What it returns shares data.
 func parseObject(data []byte) (object, error) {
@@ -40,49 +40,49 @@ func parseObject(data []byte) (object, error) {
 		if err := d.Decode(&value); err != nil {
 			return nil, jsonError(err, len(data))
 		}
-		return nil, &placed{int(d.InputOffset()), errors.New("something follows the object")}
+		return nil, &positionError{int(d.InputOffset()), errors.New("something follows the object")}
 	}
 	return splitObject(data)
 }
 
 // splitObject is parseObject of what is known to be JSON.
 func splitObject(data []byte) (object, error) {
-	s := scan{data: data}
-	if s.space(); s.data[s.at] != '{' {
+	s := scanner{data: data}
+	if s.skipSpace(); s.data[s.at] != '{' {
 		return nil, fmt.Errorf("it is %.40s, expected a JSON object {...}", bytes.TrimSpace(data))
 	}
 	var o object
 	seen := make(map[string]bool)
 	for s.at++; ; s.at++ { // behind the brace, or a comma
-		if s.space(); s.data[s.at] == '}' {
+		if s.skipSpace(); s.data[s.at] == '}' {
 			return o, nil
 		}
 		m := member{key: s.value()}
 		m.name = unquote(m.key)
-		s.space() // and a colon
+		s.skipSpace() // and a colon
 		s.at++
-		s.space()
+		s.skipSpace()
 		m.at = s.at
 		m.value = s.value()
 		if seen[m.name] {
-			return nil, &placed{m.at, fmt.Errorf("%q is in it twice", m.name)}
+			return nil, &positionError{m.at, fmt.Errorf("%q is in it twice", m.name)}
 		}
 		seen[m.name] = true
 		o = append(o, m)
-		if s.space(); s.data[s.at] == '}' {
+		if s.skipSpace(); s.data[s.at] == '}' {
 			return o, nil
 		}
 	}
 }
 
-// scan finds where the parts of a text end that is known to be JSON.
-type scan struct {
+// scanner finds where the parts of a text end that is known to be JSON.
+type scanner struct {
 	data []byte
 	at   int
 }
 
-// space passes over spaces.
-func (s *scan) space() (some bool) {
+// skipSpace passes over spaces.
+func (s *scanner) skipSpace() (some bool) {
 	for ; s.at < len(s.data) && isSpace(s.data[s.at]); s.at++ {
 		some = true
 	}
@@ -92,7 +92,7 @@ func (s *scan) space() (some bool) {
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
 // value passes over a value, and returns it without the spaces in it.
-func (s *scan) value() json.RawMessage {
+func (s *scanner) value() json.RawMessage {
 	from, depth, spaces := s.at, 0, false
 	for {
 		switch s.data[s.at] {
@@ -119,7 +119,7 @@ func (s *scan) value() json.RawMessage {
 		if depth == 0 {
 			break
 		}
-		spaces = s.space() || spaces
+		spaces = s.skipSpace() || spaces
 	}
 	value := s.data[from:s.at:s.at]
 	if !spaces {
@@ -148,9 +148,9 @@ func jsonError(err error, size int) error {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		return &placed{size, errors.New("it ends in the middle of the JSON")}
+		return &positionError{size, errors.New("it ends in the middle of the JSON")}
 	case errors.As(err, &syntax):
-		return &placed{int(max(syntax.Offset, 1)) - 1, fmt.Errorf("it is no JSON: %w", err)}
+		return &positionError{int(max(syntax.Offset, 1)) - 1, fmt.Errorf("it is no JSON: %w", err)}
 	}
 	return fmt.Errorf("it is no JSON: %w", err)
 }
@@ -176,7 +176,7 @@ func (o object) read(name, expected string, into any) error {
 		return nil
 	}
 	if err := json.Unmarshal(m.value, into); err != nil {
-		return &placed{m.at, fmt.Errorf("%s is %.60s, expected %s", name, m.value, expected)}
+		return &positionError{m.at, fmt.Errorf("%s is %.60s, expected %s", name, m.value, expected)}
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func ReadPlan(name string, file io.ReaderAt, size int64, skip func(*LineError)) 
 	p := &Plan{file: file}
 	var wrong []error
 	n := 0
-	bad := func(line, column int, err error) {
+	report := func(line, column int, err error) {
 		e := &LineError{name, line, column, err}
 		if skip != nil {
 			skip(e)
@@ -71,7 +71,7 @@ func ReadPlan(name string, file io.ReaderAt, size int64, skip func(*LineError)) 
 		at := offset
 		offset += int64(len(line))
 		if errors.Is(err, bufio.ErrBufferFull) {
-			bad(number, 1, fmt.Errorf("%w: it has more than %d bytes", task.ErrInvalid, task.MaxBead))
+			report(number, 1, fmt.Errorf("%w: it has more than %d bytes", task.ErrInvalid, task.MaxBead))
 			for errors.Is(err, bufio.ErrBufferFull) {
 				line, err = r.ReadSlice('\n')
 				offset += int64(len(line))
@@ -83,9 +83,9 @@ func ReadPlan(name string, file io.ReaderAt, size int64, skip func(*LineError)) 
 		}
 		if text := bytes.TrimSpace(line); len(text) > 0 {
 			if b, err := ParseBead(text); err != nil {
-				bad(number, column(line, text, err), err)
+				report(number, column(line, text, err), err)
 			} else if first, twice := byID[b.ID()]; twice {
-				bad(number, 1, fmt.Errorf("%w: %s is in line %d already", task.ErrInvalid, b.ID(), p.lines[first].number))
+				report(number, 1, fmt.Errorf("%w: %s is in line %d already", task.ErrInvalid, b.ID(), p.lines[first].number))
 			} else {
 				byID[b.ID()] = len(p.lines)
 				p.lines = append(p.lines, beadLine{number, at, len(line), b.ID(), b.task.DependsOn, b.task.Parent})
@@ -95,7 +95,7 @@ func ReadPlan(name string, file io.ReaderAt, size int64, skip func(*LineError)) 
 			break
 		}
 	}
-	p.sort(byID, bad)
+	p.sort(byID, report)
 	if n > len(wrong) {
 		wrong = append(wrong, fmt.Errorf("and %d more", n-len(wrong)))
 	}
@@ -108,7 +108,7 @@ func ReadPlan(name string, file io.ReaderAt, size int64, skip func(*LineError)) 
 // column is where in a line an error is about its text.
 func column(line, text []byte, err error) int {
 	at := bytes.Index(line, text)
-	var p *placed
+	var p *positionError
 	if errors.As(err, &p) {
 		at += min(p.at, len(text))
 	}
@@ -155,33 +155,33 @@ func (p *Plan) graph(byID map[string]int) *graph {
 
 // sort puts what is waited for before what waits for it, and else leaves the
 // order as it is. What is in a circle, or waits for one, is left over.
-func (p *Plan) sort(byID map[string]int, bad func(line, column int, err error)) {
+func (p *Plan) sort(byID map[string]int, report func(line, column int, err error)) {
 	g := p.graph(byID)
-	var free ints
+	var ready intHeap
 	for i, n := range g.missing {
 		if n == 0 {
-			free = append(free, i)
+			ready = append(ready, i)
 		}
 	}
-	heap.Init(&free)
-	for len(free) > 0 {
-		i := heap.Pop(&free).(int)
+	heap.Init(&ready)
+	for len(ready) > 0 {
+		i := heap.Pop(&ready).(int)
 		if i < len(p.lines) {
 			p.Order = append(p.Order, i)
 		}
 		for _, waiter := range g.waiters[i] {
 			if g.missing[waiter]--; g.missing[waiter] == 0 {
-				heap.Push(&free, waiter)
+				heap.Push(&ready, waiter)
 			}
 		}
 	}
 	if len(p.Order) < len(p.lines) {
-		p.reportCycles(g, bad)
+		p.reportCycles(g, report)
 	}
 }
 
 // reportCycles names each cycle once. What is left over and in none waits for one.
-func (p *Plan) reportCycles(g *graph, bad func(line, column int, err error)) {
+func (p *Plan) reportCycles(g *graph, report func(line, column int, err error)) {
 	waitsFor := map[int]int{} // something that is left over, too
 	for on, all := range g.waiters {
 		for _, waiter := range all {
@@ -195,12 +195,12 @@ func (p *Plan) reportCycles(g *graph, bad func(line, column int, err error)) {
 		if g.missing[start] == 0 || reported[start] {
 			continue
 		}
-		// Who goes on from one to what it waits for comes round.
+		// Actor goes on from one to what it waits for comes round.
 		at := map[int]int{}
 		var path []int
 		for i := start; !reported[i]; i = waitsFor[i] {
 			if from, seen := at[i]; seen {
-				p.reportCycle(g, path[from:], reported, bad)
+				p.reportCycle(g, path[from:], reported, report)
 				break
 			}
 			at[i] = len(path)
@@ -208,13 +208,13 @@ func (p *Plan) reportCycles(g *graph, bad func(line, column int, err error)) {
 		}
 		if !reported[start] {
 			reported[start] = true
-			bad(p.lines[start].number, 1, fmt.Errorf("%w: %s waits for tasks in a dependency cycle", task.ErrInvalid,
+			report(p.lines[start].number, 1, fmt.Errorf("%w: %s waits for tasks in a dependency cycle", task.ErrInvalid,
 				p.lines[start].id))
 		}
 	}
 }
 
-func (p *Plan) reportCycle(g *graph, path []int, reported map[int]bool, bad func(line, column int, err error)) {
+func (p *Plan) reportCycle(g *graph, path []int, reported map[int]bool, report func(line, column int, err error)) {
 	// It begins at the first of its lines.
 	first := slices.Index(path, slices.Min(path))
 	path = slices.Concat(path[first:], path[:first])
@@ -224,7 +224,7 @@ func (p *Plan) reportCycle(g *graph, path []int, reported map[int]bool, bad func
 		names = append(names, g.names[i])
 	}
 	line := p.lines[path[0]]
-	bad(line.number, 1, task.CycleError(append(names, line.id)))
+	report(line.number, 1, task.CycleError(append(names, line.id)))
 }
 
 // Batches yields the beads in their order, as they were written, in portions
@@ -254,14 +254,14 @@ func (p *Plan) Batches() iter.Seq2[[][]byte, error] {
 	}
 }
 
-// ints is a heap of numbers.
-type ints []int
+// intHeap is a heap of numbers.
+type intHeap []int
 
-func (h ints) Len() int           { return len(h) }
-func (h ints) Less(i, j int) bool { return h[i] < h[j] }
-func (h ints) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *ints) Push(v any)        { *h = append(*h, v.(int)) }
-func (h *ints) Pop() any {
+func (h intHeap) Len() int           { return len(h) }
+func (h intHeap) Less(i, j int) bool { return h[i] < h[j] }
+func (h intHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *intHeap) Push(v any)        { *h = append(*h, v.(int)) }
+func (h *intHeap) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]
 	return last

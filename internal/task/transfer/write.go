@@ -105,7 +105,7 @@ func beadDependencies(t *task.Task, kept object) []json.RawMessage {
 func beadComments(id string, comments []task.SavedComment) []json.RawMessage {
 	all := make([]json.RawMessage, len(comments))
 	for i, c := range comments {
-		o, err := parseObject(c.Brought)
+		o, err := parseObject(c.Imported)
 		if err != nil { // said here
 			o.set("issue_id", id)
 			o.set("author", c.By)

@@ -2,12 +2,12 @@ package task
 
 import "cmp"
 
-// Bring makes a record of a task that an import has brought. before is the record that
+// NewImported makes a record of a task that an import has brought. before is the record that
 // it replaces; nil if there is none.
-func Bring(t Task, before *Record) *Record {
-	r := &Record{Task: t, Brought: true}
+func NewImported(t Task, before *Record) *Record {
+	r := &Record{Task: t, Imported: true}
 	if before != nil {
-		r.keep(before)
+		r.keepLocal(before)
 	}
 	if r.CreatedAt.IsZero() {
 		r.CreatedAt = now()
@@ -22,7 +22,7 @@ func Bring(t Task, before *Record) *Record {
 // else the import has said of the task; nil if that is written already.
 func (s *Step) Import(r, before *Record, kept []byte) error {
 	if before == nil {
-		if err := s.state.full(); err != nil {
+		if err := s.state.checkCapacity(); err != nil {
 			return err
 		}
 		s.state.number++
@@ -39,14 +39,14 @@ func (s *Step) Import(r, before *Record, kept []byte) error {
 		s.write(TextPart, r.ID, nil)
 	}
 	if kept != nil {
-		s.write(BroughtPart, r.ID, kept)
+		s.write(ImportedPart, r.ID, kept)
 	}
 	return nil
 }
 
-// keep keeps what is a task's own when a newer bead comes.
-func (r *Record) keep(before *Record) {
-	r.Number, r.Key, r.Said, r.Claims, r.Comments = before.Number, before.Key, before.Said, before.Claims,
+// keepLocal keeps what is a task's own when a newer bead comes.
+func (r *Record) keepLocal(before *Record) {
+	r.Number, r.Key, r.CommentKeys, r.Claims, r.Comments = before.Number, before.Key, before.CommentKeys, before.Claims,
 		before.Comments
 	if r.Pool == "" {
 		r.Pool = before.Pool
@@ -62,7 +62,7 @@ func (r *Record) keep(before *Record) {
 	case before.Status != Parked:
 		r.FailedClaims = before.FailedClaims
 	}
-	if before.Claim != nil && !r.closed() { // who does it goes on
+	if before.Claim != nil && !r.closed() { // actor does it goes on
 		r.Status, r.Claim, r.Assignee = before.Status, before.Claim, before.Assignee
 	}
 }
