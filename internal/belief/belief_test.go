@@ -286,7 +286,7 @@ func TestDamageAndChangedTypes(t *testing.T) {
 	}
 	b.Declare("app/m", monitor)
 	problems = begin(t, b, "app/m", 1)
-	if len(problems) != 1 || problems[0].Name != "check_count" || !strings.Contains(problems[0].Message, "kept as string, and the file declares int") {
+	if len(problems) != 1 || problems[0].Name != "check_count" || !strings.Contains(problems[0].Message, "stored as string, and the file declares int") {
 		t.Errorf("problems: %v", problems)
 	}
 	// threshold is no longer persistent; extra is not declared.

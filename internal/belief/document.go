@@ -35,7 +35,7 @@ type AgentValues map[string]value.Named
 func (a *AgentValues) UnmarshalJSON(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return errors.New("agents is no object, expected one with a path for each agent")
+		return errors.New("agents is not an object, expected one with a path for each agent")
 	}
 	*a = make(AgentValues)
 	for d.More() {

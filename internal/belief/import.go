@@ -19,7 +19,7 @@ import (
 func (b *Store) Export(ctx context.Context, path string) (value.Named, []string, error) {
 	a := b.find(path)
 	if a == nil {
-		return nil, nil, fmt.Errorf("%w: nothing is known of %s", ErrNotFound, spec.Quote(path))
+		return nil, nil, fmt.Errorf("%w: there is no agent %s", ErrNotFound, spec.Quote(path))
 	}
 	if err := a.take(ctx); err != nil {
 		return nil, nil, err
@@ -216,6 +216,6 @@ func (b *Store) finish(ctx context.Context, a *agent) error {
 }
 
 func unfinished(a *agent, err error) error {
-	return fmt.Errorf("an import of %s is decided and not finished yet; it goes on with the next access: %w", a.path,
+	return fmt.Errorf("finishing an import of %s; the next access continues it: %w", a.path,
 		err)
 }

@@ -42,7 +42,7 @@ func (b *Store) Begin(ctx context.Context, path string, life Life) ([]Problem, e
 		e := a.stored.of[name]
 		if wrong := a.misfit(name, e); wrong != "" {
 			problems = append(problems, Problem{path, name,
-				wrong + "; the initial value holds. coppice belief get --raw shows what is kept"})
+				wrong + "; the initial value holds. coppice belief get --raw shows the stored record"})
 		}
 		if e.Transient && e.Life != life.ID && e.damage == "" {
 			old = append(old, name)

@@ -60,7 +60,7 @@ func (b *Store) Get(ctx context.Context, path string, by uint64, names ...string
 		if by != Person {
 			return nil, (&agent{path: path}).may(by)
 		}
-		return nil, fmt.Errorf("%w: nothing is known of %s", ErrNotFound, spec.Quote(path))
+		return nil, fmt.Errorf("%w: there is no agent %s", ErrNotFound, spec.Quote(path))
 	}
 	list, complete, err := a.look(by, names)
 	if err != nil || complete {
@@ -188,7 +188,7 @@ func (b *Store) Agents(path string) []Agent {
 func (b *Store) Raw(ctx context.Context, path, name string) (record, aside []byte, err error) {
 	a := b.find(path)
 	if a == nil {
-		return nil, nil, fmt.Errorf("%w: nothing is known of %s", ErrNotFound, spec.Quote(path))
+		return nil, nil, fmt.Errorf("%w: there is no agent %s", ErrNotFound, spec.Quote(path))
 	}
 	if wrong := spec.CheckBeliefName(name); wrong != "" {
 		return nil, nil, fmt.Errorf("%w: %s", ErrRefused, wrong)

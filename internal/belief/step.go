@@ -199,7 +199,7 @@ func (a *agent) admit(name string, v value.Value) (transient bool, err error) {
 		return false, fmt.Errorf("%w: belief %s of %s is %s, expected a value of type %v", ErrRefused, name, a.path,
 			value.Describe(v), d.Type)
 	case !d.Persistent && a.life.ID == "":
-		return false, fmt.Errorf("%w: belief %s of %s is not persistent and the agent does not run, so that the "+
+		return false, fmt.Errorf("%w: belief %s of %s is not persistent and the agent is not running: the "+
 			"value would be lost; change initial in the file", ErrRefused, name, a.path)
 	}
 	return !d.Persistent, nil
@@ -212,7 +212,7 @@ func (a *agent) misfit(name string, e *entry) string {
 	if !ok || e.damage != "" || !a.holds(e, d.Persistent) || e.fits(d.Type) {
 		return ""
 	}
-	return fmt.Sprintf("it is kept as %v, and the file declares %v", e.typ, d.Type)
+	return fmt.Sprintf("it is stored as %v, and the file declares %v", e.typ, d.Type)
 }
 
 // setAside copies a record that a new value is about to replace and that
@@ -238,7 +238,7 @@ func (b *Store) Clear(ctx context.Context, path string) ([]string, error) {
 		a.mu.RUnlock()
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("%w: nothing is kept of %s", ErrNotFound, path)
+		return nil, fmt.Errorf("%w: no beliefs of %s are stored", ErrNotFound, path)
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)

@@ -37,7 +37,7 @@ const (
 // Errors of a Store; those of the store come through.
 var (
 	// ErrStale: who asks is not the incarnation that is open.
-	ErrStale = errors.New("this incarnation is over")
+	ErrStale = errors.New("this incarnation has ended")
 	// ErrNotFound: there is no such belief, or no such agent.
 	ErrNotFound = errors.New("no such belief")
 	// ErrRefused: the step is wrong, whatever the state: a name, a type.
@@ -112,7 +112,7 @@ func Open(ctx context.Context, s store.Store) (*Store, []Problem, error) {
 			if e.damage != "" && under == prefix {
 				problems = append(problems, Problem{path, name,
 					"its record cannot be read: " + e.damage +
-						"; the initial value holds. coppice belief get --raw shows the record"})
+						"; the initial value holds. coppice belief get --raw shows it"})
 			}
 		}
 	}

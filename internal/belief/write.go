@@ -54,7 +54,7 @@ const (
 
 // errForeign: somebody else has changed the records, as when the files of the
 // store were replaced. The projection was read again.
-var errForeign = errors.New("the beliefs have been changed by somebody else meanwhile")
+var errForeign = errors.New("the beliefs were changed by another program")
 
 // commit performs a write and makes the projection agree. The caller has the
 // turn. When it returns ErrUnknown, nothing is known of the write, and the
@@ -199,7 +199,7 @@ func (b *Store) refresh(ctx context.Context, a *agent) error {
 func (b *Store) settle(ctx context.Context, a *agent) error {
 	if a.pending != nil {
 		if err := b.commit(ctx, a, a.pending); err != nil && !errors.Is(err, errForeign) {
-			return fmt.Errorf("whether the last write of %s was done is not known yet: %w", a.path, err)
+			return fmt.Errorf("the outcome of the last write of %s is not known yet: %w", a.path, err)
 		}
 	}
 	return b.finish(ctx, a)

@@ -96,7 +96,7 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 // check refuses records that are no messages.
 func check(n uint64, r *record) error {
 	if r.ID != id(n) || r.From == "" || r.To == "" || r.Size < 0 {
-		return errors.New("it is no message of that number")
+		return errors.New("the record is not a message with that number")
 	}
 	r.Body = ""
 	return nil

@@ -91,7 +91,7 @@ func (s *Service) Attach(
 	}
 	err := session.Attach(ctx, runtime.Attachment{Input: input, Output: output, Sizes: sizes})
 	if errors.Is(err, runtime.ErrUnsupported) {
-		err = fmt.Errorf("%w: it was started without a terminal; coppice restart %s gives it what the file says",
+		err = fmt.Errorf("%w: it was started without a terminal; to apply the file, run: coppice restart %s",
 			api.ErrConflict, path)
 	}
 	return err

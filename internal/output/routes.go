@@ -223,7 +223,7 @@ func (f *follower) request() (logsRequest, error) {
 		r.After = append(r.After, after)
 	}
 	if size > maxAfter {
-		return r, fmt.Errorf("%w: the output of %d agents is too much to go on with", api.ErrLost, len(f.after))
+		return r, fmt.Errorf("%w: cannot resume the output of %d agents: the positions do not fit into a request", api.ErrLost, len(f.after))
 	}
 	return r, nil
 }

@@ -102,7 +102,7 @@ func (s *Service) Close() {
 func check(n uint64, r *record) error {
 	known := r.State == Open || r.State == Answered || r.State == Expired || r.State == Withdrawn
 	if r.ID != id(n) || r.From == "" || !known {
-		return errors.New("it is no question of that number")
+		return errors.New("the record is not a question with that number")
 	}
 	if r.Options == nil {
 		r.Options = []string{}

@@ -124,7 +124,7 @@ func (s *Service) watch(ctx context.Context) {
 				continue
 			}
 			if retry == 0 && ctx.Err() == nil {
-				s.o.Logger.Warn("the deadline of a question has passed and cannot be written yet", "question", id(n),
+				s.o.Logger.Warn("cannot save that a question has reached its deadline; retrying", "question", id(n),
 					"error", err)
 			}
 			retry = min(max(2*retry, minRetry), maxRetry)

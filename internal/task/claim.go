@@ -48,7 +48,7 @@ func (s *Step) Claim(actor Actor, c Claiming) (Task, error) {
 		return Task{}, err
 	}
 	if len(c.Pools) > maxPools {
-		return Task{}, fmt.Errorf("%w: %d pools are asked for, at most %d are allowed", ErrInvalid, len(c.Pools),
+		return Task{}, fmt.Errorf("%w: %d pools are named, at most %d are allowed", ErrInvalid, len(c.Pools),
 			maxPools)
 	}
 	if err := s.state.checkAlive(actor); err != nil {
@@ -110,7 +110,7 @@ func (s *State) findClaimable(actor Actor, c Claiming) (*Record, error) {
 // checkHeldTasks refuses an agent that takes and takes.
 func checkHeldTasks(actor Actor, held map[string]bool) error {
 	if !actor.Person() && len(held) >= MaxHeld {
-		return fmt.Errorf("%w: %s has claimed %d tasks, and can claim more when it has closed or released some",
+		return fmt.Errorf("%w: %s has claimed %d tasks; it must close or release some first",
 			ErrFull, actor, len(held))
 	}
 	return nil
@@ -125,14 +125,14 @@ func (s *State) checkClaimable(actor Actor, r *Record) error {
 		return fmt.Errorf("%w: %s is in progress at %s since %s", ErrConflict, r.ID, r.Claim.name(),
 			r.Claim.At.Format(time.RFC3339))
 	case r.Status == InProgress:
-		return fmt.Errorf("%w: %s is in progress, as it was imported; it can be had after: coppice task retry %[2]s",
+		return fmt.Errorf("%w: %s was imported as in progress; release it with: coppice task retry %[2]s",
 			ErrConflict, r.ID)
 	case r.Assignee != "" && r.Assignee != actor.String() && !actor.Person():
 		return fmt.Errorf("%w: %s is assigned to %s", ErrConflict, r.ID, r.Assignee)
 	case len(waits) > 0:
 		return fmt.Errorf("%w: %s waits for %s", ErrConflict, r.ID, strings.Join(waits, ", "))
 	case r.effective(s.index.now) == Deferred && !r.NotBefore.IsZero():
-		return fmt.Errorf("%w: %s is put off until %s", ErrConflict, r.ID, r.NotBefore.Format(time.RFC3339))
+		return fmt.Errorf("%w: %s is deferred until %s", ErrConflict, r.ID, r.NotBefore.Format(time.RFC3339))
 	case r.Status == Parked:
 		return errParked(r)
 	case r.Status != Open && r.effective(s.index.now) != Open:

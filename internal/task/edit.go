@@ -106,7 +106,7 @@ func (s *State) edit(r *Record, e Edit) (err error) {
 	r.Title = strings.TrimSpace(r.Title)
 	if e.Status != nil {
 		if err := checkOneOf("new status", *e.Status, Open, Blocked, Deferred); err != nil {
-			return fmt.Errorf("%w; claim and close are commands of their own", err)
+			return fmt.Errorf("%w; to claim or close a task, use the claim and close commands", err)
 		}
 		if r.closed() {
 			return errClosed(r, "coppice task reopen "+r.ID)
@@ -181,8 +181,7 @@ func (s *Step) Comment(actor Actor, id, text, key string) (Task, error) {
 			return errUnchanged
 		}
 		if r.Comments >= MaxComments {
-			return fmt.Errorf("%w: %s has %d comments, which is as many as are kept; write on in a new "+
-				"task that is a child of it", ErrFull, r.ID, r.Comments)
+			return fmt.Errorf("%w: %s has %d comments, the maximum; continue in a child task", ErrFull, r.ID, r.Comments)
 		}
 		s.AddComment(r, SavedComment{
 			Comment: Comment{By: actor.String(), Incarnation: actor.Incarnation, At: now(), Text: text},

@@ -67,7 +67,7 @@ func CheckID(id string) error {
 		ok = ok && (letter || i > 0 && strings.ContainsRune("._-", r))
 	}
 	if !ok {
-		return fmt.Errorf("%w: %.40q is no id, expected up to %d letters, digits, dots and dashes, such as web-x4k",
+		return fmt.Errorf("%w: %.40q is not an id, expected up to %d letters, digits, dots and dashes, such as web-x4k",
 			ErrInvalid, id, most)
 	}
 	return nil

@@ -95,7 +95,7 @@ func (r *Record) forgetFailures(actor Actor) {
 // errParked is the error of what a parked task does not allow.
 func errParked(r *Record) error {
 	return fmt.Errorf(
-		"%w: %s is parked: %s; a person can let it be tried again: coppice task retry %[2]s",
+		"%w: %s is parked: %s; a person can reopen it with: coppice task retry %[2]s",
 		ErrConflict, r.ID, r.Reason,
 	)
 }

@@ -243,7 +243,7 @@ func (s *State) resolveParent(id string) (string, error) {
 		return "", err
 	}
 	if r.closed() {
-		return "", fmt.Errorf("%w: %s is closed, and a parent is not before its children; open it first: "+
+		return "", fmt.Errorf("%w: %s is closed and cannot get children; reopen it with: "+
 			"coppice task reopen %[2]s", ErrConflict, r.ID)
 	}
 	return r.ID, nil
@@ -280,7 +280,7 @@ func (s *State) nextID() (string, uint64) {
 // checkCapacity refuses one task more than are kept.
 func (s *State) checkCapacity() error {
 	if n := len(s.index.entries); n >= MaxTasks {
-		return fmt.Errorf("%w: there are %d, which is as many as are kept", ErrFull, n)
+		return fmt.Errorf("%w: there are %d, the maximum", ErrFull, n)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ var (
 	// ErrNothing: there is nothing to be claimed.
 	ErrNothing = errors.New("no task is ready")
 	// ErrStale: who asks is not the incarnation that lives.
-	ErrStale = errors.New("this incarnation is over")
+	ErrStale = errors.New("this incarnation has ended")
 )
 
 // Status is the stage of a task.

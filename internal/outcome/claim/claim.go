@@ -107,7 +107,7 @@ func (s *Service) Record(ctx context.Context, who token.Caller, o outcome.Outcom
 			case same(last.Report, r.Report):
 				return nil
 			case last.Revisions >= maxRevisions:
-				return fmt.Errorf("%w: incarnation %d of %s has revised its outcome %d times, and that is enough",
+				return fmt.Errorf("%w: incarnation %d of %s has revised its outcome %d times, the maximum",
 					api.ErrConflict, who.Incarnation, who.Path, last.Revisions)
 			}
 			r.number, r.Revisions = last.number, last.Revisions+1
@@ -129,7 +129,7 @@ func (s *Service) Record(ctx context.Context, who token.Caller, o outcome.Outcom
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
 	if err := s.o.Log.SyncTo(ctx, s.o.Log.Mark()); err != nil {
-		return fmt.Errorf("%w: the outcome is not durable yet, say it again later: %w", api.ErrConflict,
+		return fmt.Errorf("%w: the outcome is not durable yet; repeat it later: %w", api.ErrConflict,
 			cmp.Or(s.o.Log.Err(), err))
 	}
 	return nil
@@ -156,7 +156,7 @@ func (s *Service) of(ctx context.Context, path string) ([]record, error) {
 		}
 		r := record{}
 		if err := json.Unmarshal(at.Value, &r); err != nil {
-			s.o.Logger.Warn("a claim cannot be read", "key", at.Key, "error", err)
+			s.o.Logger.Warn("cannot read a claim", "key", at.Key, "error", err)
 			r = record{} // half of it is no claim
 		}
 		r.number = number
@@ -170,7 +170,7 @@ func (s *Service) of(ctx context.Context, path string) ([]record, error) {
 func (s *Service) List(ctx context.Context, path string) []api.Claim {
 	all, err := s.of(ctx, path)
 	if err != nil {
-		s.o.Logger.Warn("what an agent has claimed cannot be read", "path", path, "error", err)
+		s.o.Logger.Warn("cannot read the claims of an agent", "path", path, "error", err)
 	}
 	claims := []api.Claim{}
 	for _, r := range all {

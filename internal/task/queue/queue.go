@@ -228,7 +228,7 @@ func (q *Queue) ReleaseOrphans(ctx context.Context, path string) error {
 			return nil
 		}
 		if err := q.update(ctx, func(s *task.Step) error { return s.ReleaseOrphans(path, some) }); err != nil {
-			return fmt.Errorf("giving back what %s had claimed: %w", path, err)
+			return fmt.Errorf("releasing the tasks of %s: %w", path, err)
 		}
 	}
 }

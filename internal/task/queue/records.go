@@ -81,7 +81,7 @@ func (s *records) decode(stored store.Record) (*task.Record, error) {
 		return nil, err
 	}
 	if key(taskPart, r.ID) != stored.Key {
-		return nil, fmt.Errorf("it says that it is task %q", r.ID)
+		return nil, fmt.Errorf("its id is %q", r.ID)
 	}
 	r.Ready, r.WaitsFor = false, nil
 	if !slices.Contains(task.Statuses(), r.Status) { // of a later version: nothing can be done about it before that
@@ -98,7 +98,7 @@ func (s *records) logBadRecord(key string, err error) {
 	s.bad[key] = true
 	s.mu.Unlock()
 	if !logged {
-		s.logger.Warn("the record of a task cannot be read and is left alone", "key", key, "error", err)
+		s.logger.Warn("cannot read the record of a task; leaving it as it is", "key", key, "error", err)
 	}
 }
 

@@ -415,7 +415,7 @@ func TestNotBefore(t *testing.T) {
 			t.Errorf("%+v, %+v", later, off)
 		}
 		_, err := q.Claim(ctx, ann, task.Claiming{ID: later.ID})
-		wantErr(t, err, task.ErrConflict, "put off until")
+		wantErr(t, err, task.ErrConflict, "deferred until")
 		_, err = q.Claim(ctx, ann, task.Claiming{ID: off.ID})
 		wantErr(t, err, task.ErrConflict, "--status open")
 		time.Sleep(time.Hour)

@@ -75,7 +75,7 @@ func (s *Service) Parked() int { return s.queue.Parked() }
 // Run gives back what incarnations that have ended had claimed, in the background, and
 // removes old tasks. pending reports whether it is not known yet if an agent lives.
 func (s *Service) Run(pending func(path string) bool) {
-	s.retry("tasks that were claimed by agents that have ended cannot be given back yet",
+	s.retry("cannot release the tasks of agents that have exited; retrying",
 		func(ctx context.Context) error { return s.queue.Sweep(ctx, pending) })
 	s.o.Background(s.purge)
 }
@@ -93,7 +93,7 @@ func (s *Service) purge(ctx context.Context) {
 			if time.Since(last) >= p.GCInterval {
 				last = time.Now()
 				if _, err := s.queue.Purge(ctx, p.TTL); err != nil && ctx.Err() == nil {
-					s.o.Logger.Warn("tasks that have ended cannot be removed", "error", err)
+					s.o.Logger.Warn("cannot remove old closed tasks", "error", err)
 				}
 			}
 			wait = min(wait, p.GCInterval)
@@ -145,7 +145,7 @@ func (s *Service) Exited(who token.Caller, failure string) {
 }
 
 func (s *Service) releaseOrphans(path string) {
-	s.retry("tasks that an agent had claimed cannot be given back yet",
+	s.retry("cannot release the tasks of an agent that has exited; retrying",
 		func(ctx context.Context) error { return s.queue.ReleaseOrphans(ctx, path) })
 }
 

@@ -139,7 +139,7 @@ func readBead(rest object) (*Bead, error) {
 		}
 	}
 	if kind != "" && kind != "issue" {
-		return nil, fmt.Errorf("_type is %.40q, and only an issue can become a task", kind)
+		return nil, fmt.Errorf("_type is %.40q, expected issue", kind)
 	}
 	t.Title, t.Type, t.Assignee, t.CreatedBy = oneLine(t.Title), oneLine(t.Type), oneLine(t.Assignee),
 		oneLine(t.CreatedBy)

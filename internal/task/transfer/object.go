@@ -65,7 +65,7 @@ func splitObject(data []byte) (object, error) {
 		m.at = s.at
 		m.value = s.value()
 		if seen[m.name] {
-			return nil, &positionError{m.at, fmt.Errorf("%q is in it twice", m.name)}
+			return nil, &positionError{m.at, fmt.Errorf("member %q appears twice", m.name)}
 		}
 		seen[m.name] = true
 		o = append(o, m)
@@ -148,11 +148,11 @@ func jsonError(err error, size int) error {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		return &positionError{size, errors.New("it ends in the middle of the JSON")}
+		return &positionError{size, errors.New("the JSON ends in the middle")}
 	case errors.As(err, &syntax):
-		return &positionError{int(max(syntax.Offset, 1)) - 1, fmt.Errorf("it is no JSON: %w", err)}
+		return &positionError{int(max(syntax.Offset, 1)) - 1, fmt.Errorf("it is not JSON: %w", err)}
 	}
-	return fmt.Errorf("it is no JSON: %w", err)
+	return fmt.Errorf("it is not JSON: %w", err)
 }
 
 // find is the member of a name, nil if it is not there or null.
