@@ -147,10 +147,10 @@ func TestNoCollisions(t *testing.T) {
 			mustSet(t, b, path, Person, fmt.Sprintf("%s=%d", name, 100*i+j))
 		}
 	}
-	for _, book := range []*Store{b, open(t, s)} {
+	for _, st := range []*Store{b, open(t, s)} {
 		for i, path := range paths {
 			for j, name := range names {
-				got, err := book.Get(context.Background(), path, Person, name)
+				got, err := st.Get(context.Background(), path, Person, name)
 				if err != nil || string(got[0].Value) != fmt.Sprint(100*i+j) {
 					t.Errorf("%s %s: %v, %v, want %d", path, name, got, err, 100*i+j)
 				}
@@ -253,14 +253,14 @@ func TestLargeValues(t *testing.T) {
 	b := open(t, s)
 	large := value.Value(`["` + strings.Repeat("y", maxInMemory) + `"]`)
 	mustSet(t, b, "app/a", Person, "large="+string(large), "small=1")
-	for _, book := range []*Store{b, open(t, s)} {
-		if got := book.agents["app/a"].stored.of["large"].value; got != "" {
+	for _, st := range []*Store{b, open(t, s)} {
+		if got := st.agents["app/a"].stored.entries["large"].value; got != "" {
 			t.Errorf("%d bytes in memory", len(got))
 		}
-		if got := text(t, book, "app/a", Person); got != "large="+string(large)+" small=1" {
+		if got := text(t, st, "app/a", Person); got != "large="+string(large)+" small=1" {
 			t.Errorf("%.60s", got)
 		}
-		if l := book.Agents("")[0].Beliefs; l[0].Value != "" || l[0].Size != len(large) || l[1].Value != "1" {
+		if l := st.Agents("")[0].Beliefs; l[0].Value != "" || l[0].Size != len(large) || l[1].Value != "1" {
 			t.Errorf("listed: %.100v", l)
 		}
 	}
@@ -303,7 +303,7 @@ func TestDamageAndChangedTypes(t *testing.T) {
 			t.Errorf("%s: %q, aside %q, %v", name, record, aside, err)
 		}
 	}
-	b = open2(t, s)
+	b = openDamaged(t, s)
 	b.Declare("app/m", monitor)
 	if p := begin(t, b, "app/m", 2); len(p) != 0 {
 		t.Errorf("problems after new values: %v", p)
@@ -320,8 +320,8 @@ func TestDamageAndChangedTypes(t *testing.T) {
 	}
 }
 
-// open2 is open where some problems are expected.
-func open2(t *testing.T, s store.Store) *Store {
+// openDamaged is open where some problems are expected.
+func openDamaged(t *testing.T, s store.Store) *Store {
 	t.Helper()
 	b, _, err := Open(context.Background(), s)
 	if err != nil {
@@ -351,7 +351,7 @@ func TestUndeclared(t *testing.T) {
 }
 
 // A change of the file holds from the next incarnation on.
-func TestDeclaredAnew(t *testing.T) {
+func TestRedeclare(t *testing.T) {
 	b := open(t, memory.New())
 	b.Declare("app/a", nil)
 	begin(t, b, "app/a", 1)

@@ -21,23 +21,23 @@ func (b *Store) Export(ctx context.Context, path string) (value.Named, []string,
 	if a == nil {
 		return nil, nil, fmt.Errorf("%w: there is no agent %s", ErrNotFound, spec.Quote(path))
 	}
-	if err := a.take(ctx); err != nil {
+	if err := a.lock(ctx); err != nil {
 		return nil, nil, err
 	}
-	defer a.give()
-	if err := b.settle(ctx, a); err != nil {
+	defer a.unlock()
+	if err := b.resolvePending(ctx, a); err != nil {
 		return nil, nil, err
 	}
 	all, unreadable := value.Named{}, []string{}
 	for _, name := range a.stored.names() {
-		switch e := a.stored.of[name]; {
+		switch e := a.stored.entries[name]; {
 		case e.damage != "":
 			unreadable = append(unreadable, name)
 		case e.Transient:
 		case e.value != "":
 			all[name] = e.value
 		default:
-			v, err := b.fetch(ctx, a, name)
+			v, err := b.readValue(ctx, a, name)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -47,8 +47,8 @@ func (b *Store) Export(ctx context.Context, path string) (value.Named, []string,
 	return all, unreadable, nil
 }
 
-// fetch reads a value that is not in memory. The caller has the turn.
-func (b *Store) fetch(ctx context.Context, a *agent, name string) (value.Value, error) {
+// readValue reads a value that is not in memory. The caller has the turn.
+func (b *Store) readValue(ctx context.Context, a *agent, name string) (value.Value, error) {
 	r, _, err := b.read(ctx, a.stored.key(name))
 	if err != nil {
 		return "", fmt.Errorf("reading %s of %s: %w", name, a.path, err)
@@ -77,11 +77,11 @@ func (b *Store) Import(ctx context.Context, path string, values value.Named) err
 		return err
 	}
 	a := b.agent(path)
-	if err := a.take(ctx); err != nil {
+	if err := a.lock(ctx); err != nil {
 		return err
 	}
-	defer a.give()
-	if err := b.settle(ctx, a); err != nil {
+	defer a.unlock()
+	if err := b.resolvePending(ctx, a); err != nil {
 		return err
 	}
 	if err := b.stage(ctx, a, values); err != nil {
@@ -104,7 +104,7 @@ func (b *Store) Import(ctx context.Context, path string, values value.Named) err
 func (b *Store) importStep(ctx context.Context, s Step) error {
 	a := b.agent(s.Path)
 	a.mu.RLock()
-	err := a.lasting(s.Set)
+	err := a.checkPersistent(s.Set)
 	a.mu.RUnlock()
 	if err != nil || len(s.Set) == 0 {
 		return err
@@ -112,11 +112,11 @@ func (b *Store) importStep(ctx context.Context, s Step) error {
 	return b.Apply(ctx, s)
 }
 
-// lasting refuses values of beliefs that do not outlive the incarnation: they
+// checkPersistent refuses values of beliefs that do not outlive the incarnation: they
 // are never exported, and nothing would be left of them.
-func (a *agent) lasting(values value.Named) error {
+func (a *agent) checkPersistent(values value.Named) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if d, ok := a.decls[name]; ok && !d.Persistent {
+		if d, ok := a.inForce[name]; ok && !d.Persistent {
 			return fmt.Errorf("%w: belief %s of %s is not persistent, expected only persistent ones in an import",
 				ErrRefused, name, a.path)
 		}
@@ -145,7 +145,7 @@ func (b *Store) stage(ctx context.Context, a *agent, values value.Named) error {
 	names := slices.Sorted(maps.Keys(values))
 	a.mu.RLock()
 	u, life := a.usage(), a.life
-	err := a.lasting(values)
+	err := a.checkPersistent(values)
 	for _, name := range names {
 		if err == nil {
 			_, err = a.replace(&u, name, values[name])
@@ -189,33 +189,33 @@ func (b *Store) unstage(ctx context.Context, a *agent) {
 
 // finish moves what was staged and decided to its place. The caller has the turn.
 func (b *Store) finish(ctx context.Context, a *agent) error {
-	if len(a.imports.of) == 0 {
+	if len(a.imports.entries) == 0 {
 		return nil
 	}
-	for _, some := range batches(func(name string) int { return len(name) + a.staged.of[name].size },
+	for _, some := range batches(func(name string) int { return len(name) + a.staged.entries[name].size },
 		a.staged.names()) {
 		w := &write{}
 		for _, name := range some {
 			r, _, err := b.read(ctx, a.staged.key(name))
 			if err != nil {
-				return unfinished(a, err)
+				return errUnfinished(a, err)
 			}
 			w.put(&a.stored, name, r.Value, decode(r))
 			w.remove(&a.staged, name)
 		}
 		if err := b.commit(ctx, a, w); err != nil {
-			return unfinished(a, err)
+			return errUnfinished(a, err)
 		}
 	}
 	w := &write{}
 	w.remove(&a.imports, importName)
 	if err := b.commit(ctx, a, w); err != nil {
-		return unfinished(a, err)
+		return errUnfinished(a, err)
 	}
 	return nil
 }
 
-func unfinished(a *agent, err error) error {
+func errUnfinished(a *agent, err error) error {
 	return fmt.Errorf("finishing an import of %s; the next access continues it: %w", a.path,
 		err)
 }

@@ -122,8 +122,8 @@ func TestImport(t *testing.T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for path, a := range b.agents {
-		if len(a.staged.of)+len(a.imports.of) > 0 || a.unknown {
-			t.Errorf("%s: left %d and %d", path, len(a.staged.of), len(a.imports.of))
+		if len(a.staged.entries)+len(a.imports.entries) > 0 || a.unknown {
+			t.Errorf("%s: left %d and %d", path, len(a.staged.entries), len(a.imports.entries))
 		}
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// patience is how long the start of an agent waits for a store that does not
+// beginTimeout is how long the start of an agent waits for a store that does not
 // say what became of a write.
-const patience = 5 * time.Second
+const beginTimeout = 5 * time.Second
 
 // Begin opens an incarnation, or takes it over: from here on it may write, and
 // nobody before it. It waits for the write under way, and fails only if ctx
@@ -24,23 +24,23 @@ func (b *Store) Begin(ctx context.Context, path string, life Life) ([]Problem, e
 	if again {
 		return nil, nil
 	}
-	if err := a.take(ctx); err != nil {
+	if err := a.lock(ctx); err != nil {
 		return nil, err
 	}
-	defer a.give()
+	defer a.unlock()
 	var problems []Problem
-	settling, cancel := context.WithTimeout(ctx, patience)
+	settling, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()
-	if err := b.settle(settling, a); err != nil {
+	if err := b.resolvePending(settling, a); err != nil {
 		problems = append(problems, Problem{Path: path, Message: err.Error()})
 	}
 	a.mu.Lock()
 	a.life = life
-	a.enact()
+	a.applyDeclaration()
 	var old []string // what an earlier life has left and can no longer be read
 	for _, name := range a.stored.names() {
-		e := a.stored.of[name]
-		if wrong := a.misfit(name, e); wrong != "" {
+		e := a.stored.entries[name]
+		if wrong := a.typeProblem(name, e); wrong != "" {
 			problems = append(problems, Problem{path, name,
 				wrong + "; the initial value holds. coppice belief get --raw shows the stored record"})
 		}
@@ -74,6 +74,6 @@ func (b *Store) End(path string, incarnation uint64) {
 	defer a.mu.Unlock()
 	if a.life.Incarnation == incarnation {
 		a.life = Life{}
-		a.enact()
+		a.applyDeclaration()
 	}
 }

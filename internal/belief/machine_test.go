@@ -22,15 +22,15 @@ import (
 
 // machine is a Store over a store that goes wrong, beside a model that does not.
 type machine struct {
-	t     *rapid.T
-	inner store.Store
-	seed  uint64
-	store *storetest.Faults
-	book  *Store
-	life  map[string]uint64                 // open incarnations
-	last  uint64                            // incarnation of all
-	kept  map[string]map[string]value.Value // persistent values
-	now   map[string]map[string]value.Value // of this life
+	t       *rapid.T
+	inner   store.Store
+	seed    uint64
+	store   *storetest.Faults
+	beliefs *Store
+	life    map[string]uint64                 // open incarnations
+	last    uint64                            // incarnation of all
+	kept    map[string]map[string]value.Value // persistent values
+	now     map[string]map[string]value.Value // of this life
 }
 
 var declared = []spec.Belief{
@@ -44,15 +44,15 @@ func (m *machine) reopen() {
 	m.seed++
 	m.store = storetest.NewFaults(m.inner, m.seed, storetest.Rates{Unknown: 0.3, Conflict: 0.3})
 	for {
-		book, problems, err := Open(context.Background(), m.store)
+		beliefs, problems, err := Open(context.Background(), m.store)
 		if err == nil && len(problems) == 0 {
-			m.book = book
+			m.beliefs = beliefs
 			break
 		}
 		m.t.Fatal(err, problems)
 	}
-	m.book.Declare("app/d", declared)
-	m.book.Declare("app/f", nil)
+	m.beliefs.Declare("app/d", declared)
+	m.beliefs.Declare("app/f", nil)
 }
 
 // expected is what an agent sees now.
@@ -69,7 +69,7 @@ func (m *machine) expected(path string) map[string]value.Value {
 }
 
 func (m *machine) check(path string) {
-	list, err := m.book.Get(context.Background(), path, m.life[path])
+	list, err := m.beliefs.Get(context.Background(), path, m.life[path])
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestMachine(t *testing.T) {
 			"begin": func(t *rapid.T) {
 				path := paths.Draw(t, "path")
 				m.last++
-				if _, err := m.book.Begin(context.Background(), path, Life{m.last, fmt.Sprint("life", m.last)}); err != nil {
+				if _, err := m.beliefs.Begin(context.Background(), path, Life{m.last, fmt.Sprint("life", m.last)}); err != nil {
 					t.Fatal(err)
 				}
 				m.life[path] = m.last
@@ -102,14 +102,14 @@ func TestMachine(t *testing.T) {
 			},
 			"end": func(t *rapid.T) {
 				path := paths.Draw(t, "path")
-				m.book.End(path, m.life[path])
+				m.beliefs.End(path, m.life[path])
 				delete(m.life, path)
 				clear(m.now[path])
 			},
 			"crash": func(t *rapid.T) {
 				m.reopen()
 				for path, n := range m.life { // all live on
-					if _, err := m.book.Begin(context.Background(), path, Life{n, fmt.Sprint("life", n)}); err != nil {
+					if _, err := m.beliefs.Begin(context.Background(), path, Life{n, fmt.Sprint("life", n)}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -140,7 +140,7 @@ func TestMachine(t *testing.T) {
 						}
 					}
 				}
-				err := m.book.Apply(context.Background(), s)
+				err := m.beliefs.Apply(context.Background(), s)
 				if late {
 					if !errors.Is(err, ErrStale) {
 						t.Fatalf("a stale step: %v", err)
@@ -178,7 +178,7 @@ func TestSuccession(t *testing.T) {
 			b := open(t, f)
 			var agents sync.WaitGroup
 			for a := range 4 {
-				agents.Go(func() { succeed(t, b, fmt.Sprint("app/a", a), 25) })
+				agents.Go(func() { runIncarnations(t, b, fmt.Sprint("app/a", a), 25) })
 			}
 			agents.Wait()
 			if c := f.Counts(); rates.Unknown > 0 && (c.UnknownDone == 0 || c.UnknownNotDone == 0 || c.Conflicts == 0) {
@@ -188,9 +188,9 @@ func TestSuccession(t *testing.T) {
 	}
 }
 
-func succeed(t *testing.T, b *Store, path string, rounds uint64) {
+func runIncarnations(t *testing.T, b *Store, path string, rounds uint64) {
 	ctx := context.Background()
-	triple := func(by uint64) (n int) {
+	readTriple := func(by uint64) (n int) {
 		list, err := b.Get(ctx, path, by)
 		if err != nil {
 			t.Error(err)
@@ -208,7 +208,7 @@ func succeed(t *testing.T, b *Store, path string, rounds uint64) {
 	acknowledged := 0
 	for i := uint64(1); i <= rounds; i++ {
 		begin(t, b, path, i)
-		first := triple(i)
+		first := readTriple(i)
 		if first != acknowledged {
 			t.Errorf("%s: incarnation %d starts from %d, acknowledged was %d", path, i, first, acknowledged)
 		}
@@ -236,9 +236,9 @@ func succeed(t *testing.T, b *Store, path string, rounds uint64) {
 			t.Fatal("no progress")
 		}
 		begin(t, b, path, i+rounds) // as a successor would
-		now := triple(i + rounds)
+		now := readTriple(i + rounds)
 		acknowledged = <-ended
-		if later := triple(i + rounds); later != now || now != acknowledged {
+		if later := readTriple(i + rounds); later != now || now != acknowledged {
 			t.Errorf("%s: %d when it began, %d later, %d acknowledged", path, now, later, acknowledged)
 		}
 	}

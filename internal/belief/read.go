@@ -58,23 +58,23 @@ func (b *Store) Get(ctx context.Context, path string, by uint64, names ...string
 	a := b.find(path)
 	if a == nil {
 		if by != Person {
-			return nil, (&agent{path: path}).may(by)
+			return nil, (&agent{path: path}).checkIncarnation(by)
 		}
 		return nil, fmt.Errorf("%w: there is no agent %s", ErrNotFound, spec.Quote(path))
 	}
-	list, complete, err := a.look(by, names)
+	list, complete, err := a.snapshot(by, names)
 	if err != nil || complete {
 		return list, err
 	}
 	// Large values are read, and must not be written meanwhile.
-	if err := a.take(ctx); err != nil {
+	if err := a.lock(ctx); err != nil {
 		return nil, err
 	}
-	defer a.give()
-	if err := b.settle(ctx, a); err != nil {
+	defer a.unlock()
+	if err := b.resolvePending(ctx, a); err != nil {
 		return nil, err
 	}
-	if list, _, err = a.look(by, names); err != nil {
+	if list, _, err = a.snapshot(by, names); err != nil {
 		return nil, err
 	}
 	for i := range list {
@@ -82,19 +82,19 @@ func (b *Store) Get(ctx context.Context, path string, by uint64, names ...string
 		if l.Value != "" || l.Problem != "" || l.Size == 0 {
 			continue // or there is nothing but what was set aside
 		}
-		if l.Value, err = b.fetch(ctx, a, l.Name); err != nil {
+		if l.Value, err = b.readValue(ctx, a, l.Name); err != nil {
 			return nil, err
 		}
 	}
 	return list, nil
 }
 
-// look is Get without the values that are not in memory; complete is false if
+// snapshot is Get without the values that are not in memory; complete is false if
 // there are such.
-func (a *agent) look(by uint64, names []string) (list []Belief, complete bool, err error) {
+func (a *agent) snapshot(by uint64, names []string) (list []Belief, complete bool, err error) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	if err := a.may(by); err != nil {
+	if err := a.checkIncarnation(by); err != nil {
 		return nil, false, err
 	}
 	if len(names) == 0 {
@@ -103,7 +103,7 @@ func (a *agent) look(by uint64, names []string) (list []Belief, complete bool, e
 	for _, name := range names {
 		l, ok := a.belief(name)
 		if !ok || l.Origin == Leftover && by != Person {
-			return nil, false, a.missing(name)
+			return nil, false, a.errMissing(name)
 		}
 		list = append(list, l)
 	}
@@ -116,9 +116,9 @@ func (a *agent) look(by uint64, names []string) (list []Belief, complete bool, e
 
 // list is all that an agent has, sorted by name. The caller holds mu.
 func (a *agent) list(leftovers bool) []Belief {
-	names := slices.AppendSeq(slices.Collect(maps.Keys(a.decls)), maps.Keys(a.stored.of))
+	names := slices.AppendSeq(slices.Collect(maps.Keys(a.inForce)), maps.Keys(a.stored.entries))
 	if leftovers {
-		names = slices.AppendSeq(names, maps.Keys(a.aside.of))
+		names = slices.AppendSeq(names, maps.Keys(a.aside.entries))
 	}
 	slices.Sort(names)
 	all := make([]Belief, 0, len(names))
@@ -133,18 +133,18 @@ func (a *agent) list(leftovers bool) []Belief {
 // belief returns a belief with its current value; ok is false if there is none of that name.
 // Its value is empty where it has to be read. The caller holds mu.
 func (a *agent) belief(name string) (l Belief, ok bool) {
-	d, declared := a.decls[name]
-	e := a.stored.of[name]
+	d, declared := a.inForce[name]
+	e := a.stored.entries[name]
 	if !declared {
 		d.Persistent = true
 	}
 	l = Belief{
-		Name: name, Type: d.Type.String(), Declared: declared, Persistent: d.Persistent, Aside: a.aside.of[name] != nil,
+		Name: name, Type: d.Type.String(), Declared: declared, Persistent: d.Persistent, Aside: a.aside.entries[name] != nil,
 	}
-	if e != nil && e.damage == "" && a.holds(e, d.Persistent) {
-		if l.Problem = a.misfit(name, e); l.Problem == "" {
+	if e != nil && e.damage == "" && a.isCurrent(e, d.Persistent) {
+		if l.Problem = a.typeProblem(name, e); l.Problem == "" {
 			l.Value, l.Size, l.Origin, l.Incarnation, l.Time = e.value, e.size, Kept, e.Incarnation, e.Time
-			if !declared && a.decls != nil {
+			if !declared && a.inForce != nil {
 				l.Origin = Leftover
 			}
 			return l, true
@@ -173,7 +173,7 @@ func (b *Store) Agents(path string) []Agent {
 		a.mu.RLock()
 		l := Agent{
 			Path: a.path, Known: a.known, Incarnation: a.life.Incarnation,
-			Count: len(a.stored.of), Bytes: a.stored.bytes, Beliefs: a.list(true),
+			Count: len(a.stored.entries), Bytes: a.stored.bytes, Beliefs: a.list(true),
 		}
 		a.mu.RUnlock()
 		if len(l.Beliefs) > 0 {
@@ -204,7 +204,7 @@ func (b *Store) Raw(ctx context.Context, path, name string) (record, aside []byt
 	if kept.Value == nil && old.Value == nil {
 		a.mu.RLock()
 		defer a.mu.RUnlock()
-		return nil, nil, a.missing(name)
+		return nil, nil, a.errMissing(name)
 	}
 	return kept.Value, old.Value, nil
 }

@@ -66,7 +66,7 @@ const maxPath = store.MaxKey - len(importPrefix) - spec.MaxBeliefName - 2
 type header struct {
 	Incarnation uint64    `json:"incarnation"` // that wrote it; 0 for a person
 	Life        string    `json:"life,omitempty"`
-	Transient   bool      `json:"transient,omitempty"` // holds for that life alone
+	Transient   bool      `json:"transient,omitempty"` // isCurrent for that life alone
 	Time        time.Time `json:"time"`
 }
 
@@ -83,30 +83,30 @@ type entry struct {
 // records are those of one agent under one prefix.
 type records struct {
 	prefix, path string
-	of           map[string]*entry // by name
+	entries      map[string]*entry // by name
 	bytes        int               // of names and values
 }
 
 func newRecords(prefix, path string) records {
-	return records{prefix: prefix, path: path, of: make(map[string]*entry)}
+	return records{prefix: prefix, path: path, entries: make(map[string]*entry)}
 }
 
 func (r *records) key(name string) string { return key(r.prefix, r.path, name) }
 
 // put enters a record, or takes it out if e is nil.
 func (r *records) put(name string, e *entry) {
-	if old := r.of[name]; old != nil {
+	if old := r.entries[name]; old != nil {
 		r.bytes -= len(name) + old.size
-		delete(r.of, name)
+		delete(r.entries, name)
 	}
 	if e != nil {
 		r.bytes += len(name) + e.size
-		r.of[name] = e
+		r.entries[name] = e
 	}
 }
 
 // names are sorted.
-func (r *records) names() []string { return slices.Sorted(maps.Keys(r.of)) }
+func (r *records) names() []string { return slices.Sorted(maps.Keys(r.entries)) }
 
 // encode makes the record of a value.
 func (h header) encode(v value.Value) []byte {

@@ -70,26 +70,26 @@ func (b *Store) Apply(ctx context.Context, s Step) error {
 	a := b.find(s.Path)
 	if a == nil {
 		if s.By != Person {
-			return (&agent{path: s.Path}).may(s.By)
+			return (&agent{path: s.Path}).checkIncarnation(s.By)
 		}
 		a = b.agent(s.Path)
 	}
-	if err := a.take(ctx); err != nil {
+	if err := a.lock(ctx); err != nil {
 		return err
 	}
-	defer a.give()
+	defer a.unlock()
 	// The first change of the files of a store is seen once.
 	for range 3 {
 		err := b.apply(ctx, a, s)
-		if !errors.Is(err, errForeign) {
+		if !errors.Is(err, errChangedElsewhere) {
 			return err
 		}
 	}
-	return errForeign
+	return errChangedElsewhere
 }
 
 func (b *Store) apply(ctx context.Context, a *agent, s Step) error {
-	if err := b.settle(ctx, a); err != nil {
+	if err := b.resolvePending(ctx, a); err != nil {
 		return err
 	}
 	a.mu.RLock()
@@ -109,7 +109,7 @@ func (b *Store) apply(ctx context.Context, a *agent, s Step) error {
 // plan is the write that a step asks for, and the names whose records have to be
 // set aside before it. The caller holds mu.
 func (a *agent) plan(s Step) (w *write, old []string, err error) {
-	if err := a.may(s.By); err != nil {
+	if err := a.checkIncarnation(s.By); err != nil {
 		return nil, nil, err
 	}
 	w = &write{}
@@ -122,8 +122,8 @@ func (a *agent) plan(s Step) (w *write, old []string, err error) {
 		w.put(&a.stored, name, h.encode(s.Set[name]), newEntry(h, s.Set[name], 0))
 	}
 	for _, name := range s.Delete {
-		was := a.stored.of[name]
-		_, declared := a.decls[name]
+		was := a.stored.entries[name]
+		_, declared := a.inForce[name]
 		switch {
 		case was != nil:
 			u.count, u.bytes = u.count-1, u.bytes-len(name)-was.size
@@ -131,11 +131,11 @@ func (a *agent) plan(s Step) (w *write, old []string, err error) {
 			if was.damage != "" && s.By != Person {
 				u.unusable = append(u.unusable, name)
 			}
-		case s.By == Person && a.aside.of[name] != nil:
+		case s.By == Person && a.aside.entries[name] != nil:
 		case !declared:
-			return nil, nil, a.missing(name)
+			return nil, nil, a.errMissing(name)
 		}
-		if s.By == Person && a.aside.of[name] != nil {
+		if s.By == Person && a.aside.entries[name] != nil {
 			w.remove(&a.aside, name)
 		}
 	}
@@ -155,18 +155,18 @@ type usage struct {
 	unusable     []string // names whose records have to be set aside before that
 }
 
-func (a *agent) usage() usage { return usage{count: len(a.stored.of), bytes: a.stored.bytes} }
+func (a *agent) usage() usage { return usage{count: len(a.stored.entries), bytes: a.stored.bytes} }
 
 // replace adds a new value to the usage, if its declaration allows it. The caller holds mu.
 func (a *agent) replace(u *usage, name string, v value.Value) (transient bool, err error) {
-	if transient, err = a.admit(name, v); err != nil {
+	if transient, err = a.checkValue(name, v); err != nil {
 		return false, err
 	}
-	if was := a.stored.of[name]; was == nil {
+	if was := a.stored.entries[name]; was == nil {
 		u.count, u.bytes = u.count+1, u.bytes+len(name)
 	} else {
 		u.bytes -= was.size
-		if was.damage != "" || a.misfit(name, was) != "" {
+		if was.damage != "" || a.typeProblem(name, was) != "" {
 			u.unusable = append(u.unusable, name)
 		}
 	}
@@ -186,15 +186,15 @@ func (u usage) check(path string) error {
 	return nil
 }
 
-// admit checks a value against its declaration.
-func (a *agent) admit(name string, v value.Value) (transient bool, err error) {
-	if a.decls == nil {
+// checkValue checks a value against its declaration.
+func (a *agent) checkValue(name string, v value.Value) (transient bool, err error) {
+	if a.inForce == nil {
 		return false, nil
 	}
-	d, ok := a.decls[name]
+	d, ok := a.inForce[name]
 	switch {
 	case !ok:
-		return false, fmt.Errorf("%w (an agent that declares beliefs can set no others)", a.missing(name))
+		return false, fmt.Errorf("%w (an agent that declares beliefs can set no others)", a.errMissing(name))
 	case !d.Type.Fits(v):
 		return false, fmt.Errorf("%w: belief %s of %s is %s, expected a value of type %v", ErrRefused, name, a.path,
 			value.Describe(v), d.Type)
@@ -205,11 +205,11 @@ func (a *agent) admit(name string, v value.Value) (transient bool, err error) {
 	return !d.Persistent, nil
 }
 
-// misfit says why a record that can be read is not of the type that is declared
+// typeProblem says why a record that can be read is not of the type that is declared
 // now, or "".
-func (a *agent) misfit(name string, e *entry) string {
-	d, ok := a.decls[name]
-	if !ok || e.damage != "" || !a.holds(e, d.Persistent) || e.fits(d.Type) {
+func (a *agent) typeProblem(name string, e *entry) string {
+	d, ok := a.inForce[name]
+	if !ok || e.damage != "" || !a.isCurrent(e, d.Persistent) || e.fits(d.Type) {
 		return ""
 	}
 	return fmt.Sprintf("it is stored as %v, and the file declares %v", e.typ, d.Type)
@@ -234,7 +234,7 @@ func (b *Store) Clear(ctx context.Context, path string) ([]string, error) {
 	var names []string
 	if a != nil {
 		a.mu.RLock()
-		names = slices.AppendSeq(a.stored.names(), maps.Keys(a.aside.of))
+		names = slices.AppendSeq(a.stored.names(), maps.Keys(a.aside.entries))
 		a.mu.RUnlock()
 	}
 	if len(names) == 0 {

@@ -73,22 +73,22 @@ type Store struct {
 
 // agent is the beliefs of one agent.
 type agent struct {
-	path string
-	turn chan struct{} // holds a token while no call writes, fetches or begins
+	path      string
+	writeLock chan struct{} // isCurrent a token while no call writes, fetches or begins
 
 	pending *write // of an unknown outcome; belongs to the holder of the turn
 
-	mu      sync.RWMutex // of what follows; changed only by the holder of the turn, and by End and Declare
-	unknown bool         // there is a pending write
-	known   bool         // the file names the agent
-	next    []spec.Belief
-	decls   map[string]spec.Belief // in force; nil if anything goes
-	order   []string               // names of decls
-	life    Life                   // zero if none is open
-	stored  records
-	aside   records
-	staged  records
-	imports records
+	mu       sync.RWMutex // of what follows; changed only by the holder of the turn, and by End and Declare
+	unknown  bool         // there is a pending write
+	known    bool         // the file names the agent
+	declared []spec.Belief
+	inForce  map[string]spec.Belief // in force; nil if anything goes
+	order    []string               // names of decls
+	life     Life                   // zero if none is open
+	stored   records
+	aside    records
+	staged   records
+	imports  records
 }
 
 // Open reads what the store holds. Problems are records that cannot be read;
@@ -118,7 +118,7 @@ func Open(ctx context.Context, s store.Store) (*Store, []Problem, error) {
 	}
 	for _, a := range b.all("") {
 		// An import that was decided is finished before anybody reads, one that was not is forgotten.
-		a.unknown = len(a.imports.of) > 0
+		a.unknown = len(a.imports.entries) > 0
 		if !a.unknown {
 			b.unstage(ctx, a)
 		}
@@ -138,11 +138,11 @@ func (b *Store) agent(path string) *agent {
 	defer b.mu.Unlock()
 	a := b.agents[path]
 	if a == nil {
-		a = &agent{path: path, turn: make(chan struct{}, 1)}
+		a = &agent{path: path, writeLock: make(chan struct{}, 1)}
 		for i, part := range a.parts() {
 			*part = newRecords(prefixes[i], path)
 		}
-		a.turn <- struct{}{}
+		a.writeLock <- struct{}{}
 		b.agents[path] = a
 	}
 	return a
@@ -168,17 +168,17 @@ func (b *Store) all(path string) []*agent {
 	return all
 }
 
-// take waits for the turn, until ctx ends.
-func (a *agent) take(ctx context.Context) error {
+// lock waits for the turn, until ctx ends.
+func (a *agent) lock(ctx context.Context) error {
 	select {
-	case <-a.turn:
+	case <-a.writeLock:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for another write of %s: %w", a.path, context.Cause(ctx))
 	}
 }
 
-func (a *agent) give() { a.turn <- struct{}{} }
+func (a *agent) unlock() { a.writeLock <- struct{}{} }
 
 // Declare says which beliefs an agent of the file has. It holds from its next
 // incarnation on; at once if none is open.
@@ -186,26 +186,26 @@ func (b *Store) Declare(path string, beliefs []spec.Belief) {
 	a := b.agent(path)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.known, a.next = true, beliefs
+	a.known, a.declared = true, beliefs
 	if a.life == (Life{}) {
-		a.enact()
+		a.applyDeclaration()
 	}
 }
 
-// enact puts the last declaration into force.
-func (a *agent) enact() {
-	a.decls, a.order = nil, nil
-	for _, d := range a.next {
-		if a.decls == nil {
-			a.decls = make(map[string]spec.Belief, len(a.next))
+// applyDeclaration puts the last declaration into force.
+func (a *agent) applyDeclaration() {
+	a.inForce, a.order = nil, nil
+	for _, d := range a.declared {
+		if a.inForce == nil {
+			a.inForce = make(map[string]spec.Belief, len(a.declared))
 		}
-		a.decls[d.Name] = d
+		a.inForce[d.Name] = d
 		a.order = append(a.order, d.Name)
 	}
 }
 
-// may returns an ErrStale if it is not the turn of an incarnation.
-func (a *agent) may(by uint64) error {
+// checkIncarnation returns an ErrStale if it is not the turn of an incarnation.
+func (a *agent) checkIncarnation(by uint64) error {
 	if by == Person || a.life.Incarnation == by {
 		return nil
 	}
@@ -216,16 +216,16 @@ func (a *agent) may(by uint64) error {
 	return fmt.Errorf("%w: incarnation %d of %s; %s", ErrStale, by, a.path, open)
 }
 
-// missing is the error for a name that nothing has.
-func (a *agent) missing(name string) error {
+// errMissing is the error for a name that nothing has.
+func (a *agent) errMissing(name string) error {
 	names := a.order
-	if a.decls == nil {
+	if a.inForce == nil {
 		names = a.stored.names()
 	}
 	hint := ""
 	if near := suggest.Nearest(name, names); near != "" {
 		hint = fmt.Sprintf("; did you mean %s?", spec.Quote(near))
-	} else if a.decls != nil {
+	} else if a.inForce != nil {
 		hint = "; it declares " + brief(names)
 	}
 	return fmt.Errorf("%w: %s has no belief %s%s", ErrNotFound, a.path, spec.Quote(name), hint)
@@ -240,9 +240,9 @@ func brief(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// holds reports whether a record is a value of the belief now: it was written
+// isCurrent reports whether a record is a value of the belief now: it was written
 // to last, or in this very life.
-func (a *agent) holds(e *entry, persistent bool) bool {
+func (a *agent) isCurrent(e *entry, persistent bool) bool {
 	return e != nil && (persistent && !e.Transient || e.Life != "" && e.Life == a.life.ID)
 }
 

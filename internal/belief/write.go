@@ -37,7 +37,7 @@ func (w *write) remove(in *records, name string) {
 
 func (w *write) replace(in *records, name string, e *entry) (key string) {
 	c := store.Cond{Key: in.key(name)}
-	if old := in.of[name]; old != nil {
+	if old := in.entries[name]; old != nil {
 		c.Rev = old.rev
 	}
 	w.conds = append(w.conds, c)
@@ -52,12 +52,12 @@ const (
 	lastWait  = 200 * time.Millisecond
 )
 
-// errForeign: somebody else has changed the records, as when the files of the
+// errChangedElsewhere: somebody else has changed the records, as when the files of the
 // store were replaced. The projection was read again.
-var errForeign = errors.New("the beliefs were changed by another program")
+var errChangedElsewhere = errors.New("the beliefs were changed by another program")
 
 // commit performs a write and makes the projection agree. The caller has the
-// turn. When it returns ErrUnknown, nothing is known of the write, and the
+// writeLock. When it returns ErrUnknown, nothing is known of the write, and the
 // agent has to be settled before anything else is done.
 func (b *Store) commit(ctx context.Context, a *agent, w *write) error {
 	if len(w.ops) == 0 {
@@ -68,7 +68,7 @@ func (b *Store) commit(ctx context.Context, a *agent, w *write) error {
 	for n := 1; ; n++ {
 		rev, err := b.store.Apply(ctx, store.Fence{}, w.conds, w.ops)
 		if err == nil {
-			b.done(a, w, rev)
+			b.markDone(a, w, rev)
 			return nil
 		}
 		switch {
@@ -80,11 +80,11 @@ func (b *Store) commit(ctx context.Context, a *agent, w *write) error {
 			case e != nil:
 				err = e
 			case found.done && unknown:
-				b.done(a, w, found.rev)
+				b.markDone(a, w, found.rev)
 				return nil
 			case !found.asBefore:
-				b.forget(a)
-				return b.refresh(ctx, a)
+				b.dropPending(a)
+				return b.reload(ctx, a)
 			}
 			// The store was wrong about the conflict.
 		case !unknown:
@@ -155,8 +155,8 @@ func (b *Store) read(ctx context.Context, key string) (store.Record, bool, error
 	return page[0], true, nil
 }
 
-// done makes the projection agree with a write that was done.
-func (b *Store) done(a *agent, w *write, rev store.Rev) {
+// markDone makes the projection agree with a write that was done.
+func (b *Store) markDone(a *agent, w *write, rev store.Rev) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, e := range w.effects {
@@ -165,18 +165,18 @@ func (b *Store) done(a *agent, w *write, rev store.Rev) {
 		}
 		e.in.put(e.name, e.entry)
 	}
-	a.pending, a.unknown = nil, len(a.imports.of) > 0
+	a.pending, a.unknown = nil, len(a.imports.entries) > 0
 }
 
-// forget gives up a pending write that can no longer have an effect.
-func (b *Store) forget(a *agent) {
+// dropPending gives up a pending write that can no longer have an effect.
+func (b *Store) dropPending(a *agent) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.pending, a.unknown = nil, false
 }
 
-// refresh reads the records of an agent again and returns errForeign.
-func (b *Store) refresh(ctx context.Context, a *agent) error {
+// reload reads the records of an agent again and returns errForeign.
+func (b *Store) reload(ctx context.Context, a *agent) error {
 	for _, into := range a.parts() {
 		fresh := newRecords(into.prefix, a.path)
 		for r, err := range store.All(ctx, b.store, into.prefix+"/"+a.path) {
@@ -191,14 +191,14 @@ func (b *Store) refresh(ctx context.Context, a *agent) error {
 		*into = fresh
 		a.mu.Unlock()
 	}
-	return errForeign
+	return errChangedElsewhere
 }
 
-// settle finds out what became of a write whose outcome was not known, by
+// resolvePending finds out what became of a write whose outcome was not known, by
 // doing it if it was not done. The caller has the turn.
-func (b *Store) settle(ctx context.Context, a *agent) error {
+func (b *Store) resolvePending(ctx context.Context, a *agent) error {
 	if a.pending != nil {
-		if err := b.commit(ctx, a, a.pending); err != nil && !errors.Is(err, errForeign) {
+		if err := b.commit(ctx, a, a.pending); err != nil && !errors.Is(err, errChangedElsewhere) {
 			return fmt.Errorf("the outcome of the last write of %s is not known yet: %w", a.path, err)
 		}
 	}

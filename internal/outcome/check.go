@@ -28,13 +28,13 @@ func (e *Error) Error() string {
 // maxWrong bounds an error: who has a hundred subtasks wrong learns enough from a few.
 const maxWrong = 5
 
-func (e *Error) need(ok bool, field string) {
+func (e *Error) require(ok bool, field string) {
 	if !ok && len(e.Missing) < 20 {
 		e.Missing = append(e.Missing, field)
 	}
 }
 
-func (e *Error) wrong(format string, args ...any) {
+func (e *Error) addWrong(format string, args ...any) {
 	if len(e.Wrong) < maxWrong {
 		e.Wrong = append(e.Wrong, fmt.Sprintf(format, args...))
 	}
@@ -47,7 +47,7 @@ func notBlank(s string) bool { return strings.TrimSpace(s) != "" }
 func check(r Report) error {
 	e := &Error{}
 	if !slices.Contains(Kinds(), r.Kind) {
-		unknown(e, "kind", r.Kind, Kinds())
+		addUnknown(e, "kind", r.Kind, Kinds())
 		return e
 	}
 	e.Kind = r.Kind
@@ -58,27 +58,27 @@ func check(r Report) error {
 		e.Missing = append(e.Missing, "context.approach", "context.obstacle")
 	}
 	waits := r.Context != nil && r.Context.Obstacle.Kind == MissingPrerequisite
-	e.need(r.Kind != Deferred || r.NotBefore != nil || waits, "not_before")
-	e.need(r.Kind != Decomposed || len(r.Subtasks) > 0, "subtasks")
-	e.need(r.Kind != Blocked || r.Condition != nil, "condition")
-	e.need(r.Kind != Escalated || notBlank(r.Question), "question")
+	e.require(r.Kind != Deferred || r.NotBefore != nil || waits, "not_before")
+	e.require(r.Kind != Decomposed || len(r.Subtasks) > 0, "subtasks")
+	e.require(r.Kind != Blocked || r.Condition != nil, "condition")
+	e.require(r.Kind != Escalated || notBlank(r.Question), "question")
 	e.notAllowed(r.NotBefore != nil, "not_before", Deferred, Retryable)
 	e.notAllowed(len(r.Subtasks) > 0, "subtasks", Decomposed)
 	e.notAllowed(r.Condition != nil, "condition", Blocked)
 	e.notAllowed(r.Question != "", "question", Escalated)
 	if r.Condition != nil {
 		if kinds := []ConditionKind{TaskDone, ServiceUp, PersonHas}; !slices.Contains(kinds, r.Condition.Kind) {
-			unknown(e, "condition.kind", r.Condition.Kind, kinds)
+			addUnknown(e, "condition.kind", r.Condition.Kind, kinds)
 		}
-		e.need(notBlank(r.Condition.What), "condition.what")
+		e.require(notBlank(r.Condition.What), "condition.what")
 	}
 	checkSubtasks(e, r.Subtasks)
 	if r.NotBefore != nil && (r.NotBefore.Year() < 1 || r.NotBefore.Year() > 9999) {
-		e.wrong("not_before is in the year %d, expected one from 1 to 9999", r.NotBefore.Year())
+		e.addWrong("not_before is in the year %d, expected one from 1 to 9999", r.NotBefore.Year())
 	}
 	r.texts(func(field, text string) {
 		if !utf8.ValidString(text) {
-			e.wrong("%s is not UTF-8", field)
+			e.addWrong("%s is not UTF-8", field)
 		}
 	})
 	if len(e.Missing) == 0 && len(e.Wrong) == 0 {
@@ -93,11 +93,11 @@ func check(r Report) error {
 // notAllowed: what another kind means would be passed over in silence.
 func (e *Error) notAllowed(there bool, field string, of ...Kind) {
 	if there && !slices.Contains(of, e.Kind) {
-		e.wrong("%s belongs to %s", field, strings.Join(words(of), " and "))
+		e.addWrong("%s belongs to %s", field, strings.Join(words(of), " and "))
 	}
 }
 
-func unknown[S ~string](e *Error, field string, got S, known []S) {
+func addUnknown[S ~string](e *Error, field string, got S, known []S) {
 	if got == "" {
 		e.Missing = append(e.Missing, field)
 		return
@@ -106,7 +106,7 @@ func unknown[S ~string](e *Error, field string, got S, known []S) {
 	if near := suggest.Nearest(string(got), words(known)); near != "" {
 		text += fmt.Sprintf("; did you mean %q?", near)
 	}
-	e.wrong("%s", text)
+	e.addWrong("%s", text)
 }
 
 func words[S ~string](all []S) []string {
@@ -118,9 +118,9 @@ func words[S ~string](all []S) []string {
 }
 
 func checkContext(e *Error, c Context) {
-	e.need(notBlank(c.Approach), "context.approach")
+	e.require(notBlank(c.Approach), "context.approach")
 	if c.Obstacle == (Obstacle{}) {
-		e.need(false, "context.obstacle")
+		e.require(false, "context.obstacle")
 		return
 	}
 	c.Obstacle.check(e)
@@ -130,16 +130,16 @@ func checkSubtasks(e *Error, subtasks []Subtask) {
 	ids := make(map[string]int, len(subtasks)) // in lower case
 	for i, s := range subtasks {
 		at := fmt.Sprintf("subtasks[%d]", i)
-		e.need(notBlank(s.Objective), at+".objective")
-		e.need(s.ID != "", at+".id")
+		e.require(notBlank(s.Objective), at+".objective")
+		e.require(s.ID != "", at+".id")
 		if s.ID == "" {
 			continue
 		}
 		if !validID(s.ID) {
-			e.wrong("%s.id is %.80q, expected a letter or digit and then up to 63 letters, digits, - and _", at, s.ID)
+			e.addWrong("%s.id is %.80q, expected a letter or digit and then up to 63 letters, digits, - and _", at, s.ID)
 		}
 		if other, twice := ids[strings.ToLower(s.ID)]; twice {
-			e.wrong("%s.id %.80q is that of subtasks[%d], too", at, s.ID, other)
+			e.addWrong("%s.id %.80q is that of subtasks[%d], too", at, s.ID, other)
 		}
 		ids[strings.ToLower(s.ID)] = i
 	}
@@ -149,7 +149,7 @@ func checkSubtasks(e *Error, subtasks []Subtask) {
 		for _, id := range s.DependsOn {
 			other, ok := ids[strings.ToLower(id)]
 			if !ok {
-				e.wrong("subtasks[%d].depends_on names %.80q, which is none of the subtasks", i, id)
+				e.addWrong("subtasks[%d].depends_on names %.80q, which is none of the subtasks", i, id)
 				continue
 			}
 			waits[i]++
@@ -171,7 +171,7 @@ func checkSubtasks(e *Error, subtasks []Subtask) {
 	}
 	if len(done) < len(subtasks) {
 		i := slices.IndexFunc(waits, func(n int) bool { return n > 0 })
-		e.wrong("subtasks[%d] %.80q waits for itself, through depends_on", i, subtasks[i].ID)
+		e.addWrong("subtasks[%d] %.80q waits for itself, through depends_on", i, subtasks[i].ID)
 	}
 }
 
@@ -189,7 +189,7 @@ func validID(id string) bool {
 func (e *Error) checkSize(r Report) {
 	data, err := json.Marshal(r)
 	if err != nil {
-		e.wrong("%v", err)
+		e.addWrong("%v", err)
 		return
 	}
 	if len(data) <= MaxBytes {
@@ -203,10 +203,10 @@ func (e *Error) checkSize(r Report) {
 			part, longest = top, sizes[top]
 		}
 	})
-	e.wrong("%s", tooLong(len(data), part))
+	e.addWrong("%s", errTooLong(len(data), part))
 }
 
-func tooLong(n int, part string) string {
+func errTooLong(n int, part string) string {
 	text := fmt.Sprintf("has %d bytes as JSON, expected at most %d", n, MaxBytes)
 	if part != "" {
 		text += "; the longest part of it is " + part

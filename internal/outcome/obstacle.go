@@ -40,26 +40,26 @@ func ObstacleKinds() []ObstacleKind {
 
 // check says which fields the kind lacks.
 func (o Obstacle) check(e *Error) {
-	need := func(ok bool, field string) { e.need(ok, "context.obstacle."+field) }
+	require := func(ok bool, field string) { e.require(ok, "context.obstacle."+field) }
 	switch o.Kind {
 	case MissingPrerequisite:
-		need(notBlank(o.TaskID), "task_id")
-		need(notBlank(o.Reason), "reason")
+		require(notBlank(o.TaskID), "task_id")
+		require(notBlank(o.Reason), "reason")
 	case ArchitecturalGap, OtherObstacle:
-		need(notBlank(o.Description), "description")
+		require(notBlank(o.Description), "description")
 	case ModelLimitation:
-		need(notBlank(o.Model), "model")
-		need(notBlank(o.ErrorClass), "error_class")
+		require(notBlank(o.Model), "model")
+		require(notBlank(o.ErrorClass), "error_class")
 	case ExternalDependency:
-		need(notBlank(o.Service), "service")
+		require(notBlank(o.Service), "service")
 	case ScopeTooLarge:
-		need(o.EstimatedFiles != 0, "estimated_files")
-		need(o.MaxFiles != 0, "max_files")
+		require(o.EstimatedFiles != 0, "estimated_files")
+		require(o.MaxFiles != 0, "max_files")
 	default:
-		unknown(e, "context.obstacle.kind", o.Kind, ObstacleKinds())
+		addUnknown(e, "context.obstacle.kind", o.Kind, ObstacleKinds())
 	}
 	if o.EstimatedFiles < 0 || o.MaxFiles < 0 {
-		e.wrong("context.obstacle has a negative number of files")
+		e.addWrong("context.obstacle has a negative number of files")
 	}
 }
 
@@ -95,7 +95,7 @@ func ParseObstacle(text string) (Obstacle, error) {
 		return Obstacle{Kind: OtherObstacle, Description: text}, nil
 	}
 	var o Obstacle
-	if err := strict([]byte(text), &o); err != nil {
+	if err := decodeStrict([]byte(text), &o); err != nil {
 		return Obstacle{}, fmt.Errorf("obstacle: %w", err)
 	}
 	return o, nil

@@ -148,9 +148,9 @@ func (o Outcome) String() string {
 func (r Report) clone() Report {
 	if r.Context != nil {
 		c := *r.Context
-		c.Discoveries = list(c.Discoveries)
-		c.Explored.Files = list(c.Explored.Files)
-		c.Explored.Dependencies = list(c.Explored.Dependencies)
+		c.Discoveries = cloneNonEmpty(c.Discoveries)
+		c.Explored.Files = cloneNonEmpty(c.Explored.Files)
+		c.Explored.Dependencies = cloneNonEmpty(c.Explored.Dependencies)
 		r.Context = &c
 	}
 	if r.NotBefore != nil {
@@ -161,15 +161,15 @@ func (r Report) clone() Report {
 		c := *r.Condition
 		r.Condition = &c
 	}
-	r.Subtasks = list(r.Subtasks)
+	r.Subtasks = cloneNonEmpty(r.Subtasks)
 	for i := range r.Subtasks {
-		r.Subtasks[i].DependsOn = list(r.Subtasks[i].DependsOn)
+		r.Subtasks[i].DependsOn = cloneNonEmpty(r.Subtasks[i].DependsOn)
 	}
 	return r
 }
 
-// list copies a list; an empty one is none, so that it is the same when it is read again.
-func list[T any](all []T) []T {
+// cloneNonEmpty copies a list; an empty one is none, so that it is the same when it is read again.
+func cloneNonEmpty[T any](all []T) []T {
 	if len(all) == 0 {
 		return nil
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// learned is a context that lacks nothing.
-func learned() *Context {
+// fullContext is a context that lacks nothing.
+func fullContext() *Context {
 	return &Context{
 		Approach:       "patched the parser",
 		Obstacle:       Obstacle{Kind: ArchitecturalGap, Description: "the lexer drops comments"},
@@ -21,23 +21,23 @@ func learned() *Context {
 	}
 }
 
-// whole are fields of every kind that lack nothing.
-func whole() map[Kind]Report {
+// fullReports are fields of every kind that lack nothing.
+func fullReports() map[Kind]Report {
 	later := time.Date(2030, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600))
 	return map[Kind]Report{
 		Completed:  {Kind: Completed, Summary: "done"},
-		Deferred:   {Kind: Deferred, Context: learned(), NotBefore: &later},
-		Decomposed: {Kind: Decomposed, Context: learned(), Subtasks: []Subtask{{ID: "lexer", Objective: "keep comments"}, {ID: "printer", Objective: "print them", DependsOn: []string{"lexer"}, DefinitionOfDone: "a test"}}},
-		Blocked:    {Kind: Blocked, Context: learned(), Condition: &Condition{Kind: TaskDone, What: "T12"}},
-		Retryable:  {Kind: Retryable, Context: learned(), NotBefore: &later},
-		Escalated:  {Kind: Escalated, Context: learned(), Question: "may the boundary be crossed?"},
+		Deferred:   {Kind: Deferred, Context: fullContext(), NotBefore: &later},
+		Decomposed: {Kind: Decomposed, Context: fullContext(), Subtasks: []Subtask{{ID: "lexer", Objective: "keep comments"}, {ID: "printer", Objective: "print them", DependsOn: []string{"lexer"}, DefinitionOfDone: "a test"}}},
+		Blocked:    {Kind: Blocked, Context: fullContext(), Condition: &Condition{Kind: TaskDone, What: "T12"}},
+		Retryable:  {Kind: Retryable, Context: fullContext(), NotBefore: &later},
+		Escalated:  {Kind: Escalated, Context: fullContext(), Question: "may the boundary be crossed?"},
 	}
 }
 
 func TestWholeRoundTrip(t *testing.T) {
 	for _, kind := range Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
-			f := whole()[kind]
+			f := fullReports()[kind]
 			o, err := New(f)
 			if err != nil {
 				t.Fatal(err)
@@ -70,7 +70,7 @@ func TestWholeRoundTrip(t *testing.T) {
 // What each kind needs, and what the error says without it.
 func TestNeeds(t *testing.T) {
 	with := func(kind Kind, change func(*Report)) Report {
-		f := whole()[kind].clone()
+		f := fullReports()[kind].clone()
 		change(&f)
 		return f
 	}
@@ -87,7 +87,7 @@ func TestNeeds(t *testing.T) {
 		{"unknown kind", Report{Kind: "failed"}, `outcome: unknown kind "failed", expected one of completed, deferred, decomposed, blocked, retryable, escalated`},
 		{"mistyped kind", Report{Kind: "Bloked"}, `outcome: unknown kind "Bloked", expected one of completed, deferred, decomposed, blocked, retryable, escalated; did you mean "blocked"?`},
 		{"completed needs nothing", Report{Kind: Completed}, ""},
-		{"completed with a context", Report{Kind: Completed, Context: learned()}, ""},
+		{"completed with a context", Report{Kind: Completed, Context: fullContext()}, ""},
 		{"completed with half a context", Report{Kind: Completed, Context: &Context{Approach: "x"}}, "outcome completed: missing context.obstacle"},
 		{"deferred without anything", Report{Kind: Deferred}, "outcome deferred: missing context.approach, context.obstacle, not_before"},
 		{"decomposed without anything", Report{Kind: Decomposed}, "outcome decomposed: missing context.approach, context.obstacle, subtasks"},
@@ -172,7 +172,7 @@ func TestSubtasks(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := New(Report{Kind: Decomposed, Context: learned(), Subtasks: tt.subtasks})
+			_, err := New(Report{Kind: Decomposed, Context: fullContext(), Subtasks: tt.subtasks})
 			if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error:\n got %v\nwant %s", err, tt.want)
 			}
@@ -186,7 +186,7 @@ func TestErrorIsBounded(t *testing.T) {
 	for i := range many {
 		many[i] = Subtask{ID: "../x", DependsOn: []string{"nobody"}}
 	}
-	_, err := New(Report{Kind: Decomposed, Context: learned(), Subtasks: many})
+	_, err := New(Report{Kind: Decomposed, Context: fullContext(), Subtasks: many})
 	if err == nil || len(err.Error()) > 4096 {
 		t.Errorf("%d bytes", len(err.Error()))
 	}
@@ -194,7 +194,7 @@ func TestErrorIsBounded(t *testing.T) {
 
 // Who has made an outcome cannot change it, nor who reads it.
 func TestCannotBeChanged(t *testing.T) {
-	f := whole()[Decomposed]
+	f := fullReports()[Decomposed]
 	o, err := New(f)
 	if err != nil {
 		t.Fatal(err)

@@ -17,10 +17,10 @@ import (
 // A name that it does not know is an error, for what was meant by it would be lost.
 func Parse(data []byte) (Outcome, error) {
 	if len(data) > MaxBytes {
-		return Outcome{}, &Error{Wrong: []string{tooLong(len(data), "")}}
+		return Outcome{}, &Error{Wrong: []string{errTooLong(len(data), "")}}
 	}
 	var r *Report
-	if err := strict(data, &r); err != nil {
+	if err := decodeStrict(data, &r); err != nil {
 		return Outcome{}, fmt.Errorf("outcome: %w", err)
 	}
 	if r == nil {
@@ -52,8 +52,8 @@ func fieldNames() []string {
 	}
 }
 
-// strict decodes one JSON value without unknown names, and says where it cannot.
-func strict(data []byte, into any) error {
+// decodeStrict decodes one JSON value without unknown names, and says where it cannot.
+func decodeStrict(data []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
@@ -95,7 +95,7 @@ func position(data []byte, offset int64) string {
 
 // texts calls visit with all text of a report and the field it is in.
 func (r Report) texts(visit func(field, text string)) {
-	list := func(field string, texts []string) {
+	cloneNonEmpty := func(field string, texts []string) {
 		for i, t := range texts {
 			visit(fmt.Sprintf("%s[%d]", field, i), t)
 		}
@@ -105,9 +105,9 @@ func (r Report) texts(visit func(field, text string)) {
 	if c := r.Context; c != nil {
 		visit("context.approach", c.Approach)
 		visit("context.recommendation", c.Recommendation)
-		list("context.discoveries", c.Discoveries)
-		list("context.explored_state.files", c.Explored.Files)
-		list("context.explored_state.dependencies", c.Explored.Dependencies)
+		cloneNonEmpty("context.discoveries", c.Discoveries)
+		cloneNonEmpty("context.explored_state.files", c.Explored.Files)
+		cloneNonEmpty("context.explored_state.dependencies", c.Explored.Dependencies)
 		visit("context.explored_state.notes", c.Explored.Notes)
 		visit("context.obstacle.task_id", c.Obstacle.TaskID)
 		visit("context.obstacle.reason", c.Obstacle.Reason)
@@ -124,6 +124,6 @@ func (r Report) texts(visit func(field, text string)) {
 		visit(at+".id", s.ID)
 		visit(at+".objective", s.Objective)
 		visit(at+".definition_of_done", s.DefinitionOfDone)
-		list(at+".depends_on", s.DependsOn)
+		cloneNonEmpty(at+".depends_on", s.DependsOn)
 	}
 }

@@ -101,7 +101,7 @@ func (r *logReader) reopen(s *logSource) error {
 	if err != nil || file == s.file {
 		return nil
 	}
-	tail, err := logfile.Since(file, r.began)
+	tail, err := logfile.Since(file, r.startedAt)
 	if err != nil {
 		return fmt.Errorf("reading the log of %s: %w", s.path, err)
 	}

@@ -39,7 +39,7 @@ type logReader struct {
 	service *Service
 	q       Query
 	grep    *regexp.Regexp // nil: every line
-	began   time.Time
+	startedAt   time.Time
 	sources map[string]*logSource // by path
 	order   []*logSource
 
@@ -61,7 +61,7 @@ type logSource struct {
 
 func (s *Service) open(ctx context.Context, q Query) (*logReader, error) {
 	r := &logReader{
-		service: s, q: q, began: time.Now(), sources: make(map[string]*logSource),
+		service: s, q: q, startedAt: time.Now(), sources: make(map[string]*logSource),
 		wake: make(chan struct{}, 1), dirty: make(map[*logSource]bool),
 	}
 	var err error
@@ -108,7 +108,7 @@ func (r *logReader) add(ctx context.Context, path string, late bool) error {
 		}
 		s.tail, err = logfile.From(s.file, m)
 	case late:
-		s.tail, err = logfile.Since(s.file, r.began)
+		s.tail, err = logfile.Since(s.file, r.startedAt)
 	case !r.q.Since.IsZero():
 		s.tail, err = logfile.Since(s.file, r.q.Since)
 	case r.grep != nil:

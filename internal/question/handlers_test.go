@@ -17,8 +17,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// mailing opens questions whose answers come by mail to the agent t/a.
-func mailing(t *testing.T) (s *Service, post *mail.Service) {
+// withMail opens questions whose answers come by mail to the agent t/a.
+func withMail(t *testing.T) (s *Service, post *mail.Service) {
 	t.Helper()
 	db := memory.New()
 	logger := slog.New(slog.DiscardHandler)
@@ -43,10 +43,10 @@ func mailing(t *testing.T) (s *Service, post *mail.Service) {
 	return s, post
 }
 
-// served is mailing with a server, and clients of it.
-func served(t *testing.T) (s *Service, post *mail.Service, people, agent *api.Client) {
+// withServer is mailing with a server, and clients of it.
+func withServer(t *testing.T) (s *Service, post *mail.Service, people, agent *api.Client) {
 	t.Helper()
-	s, post = mailing(t)
+	s, post = withMail(t)
 	d := apitest.Serve(t, func(server *api.Server) {
 		s.Register(server)
 		post.Register(server)
@@ -56,7 +56,7 @@ func served(t *testing.T) (s *Service, post *mail.Service, people, agent *api.Cl
 
 // An agent asks and waits, a person answers, and the agent gets the answer once.
 func TestAskAndAnswer(t *testing.T) {
-	_, _, people, agent := served(t)
+	_, _, people, agent := withServer(t)
 	ctx := t.Context()
 	q, err := Ask.Call(ctx, agent, AskRequest{Text: "Deploy?", Options: []string{"yes", "no"}, Deadline: 3600})
 	if err != nil || q.State != Open || q.From != "t/a" || q.Incarnation != 1 || q.Deadline.Sub(q.At) != time.Hour {
@@ -95,7 +95,7 @@ func TestAskAndAnswer(t *testing.T) {
 // What somebody waits for, or no agent has asked, does not come by mail.
 func TestNoMail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, post := mailing(t)
+		s, post := withMail(t)
 		for _, from := range []string{"t/a", "t/paused"} {
 			q := ask(t, s, Draft{From: from, Text: "x"})
 			if from == "t/a" {
@@ -112,7 +112,7 @@ func TestNoMail(t *testing.T) {
 // An answer that the agent does not wait for comes by mail. An agent that deals with the message
 // has taken the answer, and the other way round.
 func TestAnswerByMail(t *testing.T) {
-	_, post, people, agent := served(t)
+	_, post, people, agent := withServer(t)
 	ctx := t.Context()
 	answered := func(text string) (q Question, message string) {
 		t.Helper()
@@ -150,7 +150,7 @@ func TestAnswerByMail(t *testing.T) {
 
 // An agent reaches its own questions alone, and a deadline has a bound.
 func TestRefused(t *testing.T) {
-	s, _, people, agent := served(t)
+	s, _, people, agent := withServer(t)
 	ctx := t.Context()
 	other := ask(t, s, Draft{From: "t/b", Text: "x"})
 	for name, call := range map[string]func() (Question, error){

@@ -31,7 +31,7 @@ func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
 		steps := rapid.SliceOfN(rapid.Custom(drawStep), 1, 60).Draw(rt, "steps")
-		synctest.Test(t, func(t *testing.T) { play(t, seed, steps) })
+		synctest.Test(t, func(t *testing.T) { runSteps(t, seed, steps) })
 	})
 }
 
@@ -57,8 +57,8 @@ func drawStep(t *rapid.T) step {
 	}
 }
 
-func play(t *testing.T, seed uint64, steps []step) {
-	inner, e := memory.New(), &told{}
+func runSteps(t *testing.T, seed uint64, steps []step) {
+	inner, e := memory.New(), &endRecorder{}
 	defer inner.Close()
 	s := storetest.NewFaults(inner, seed, storetest.Rates{Unknown: 0.2, Conflict: 0.2})
 	d := open(t, s, e)

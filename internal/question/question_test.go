@@ -30,19 +30,19 @@ type fataler interface {
 	Fatalf(string, ...any)
 }
 
-// told collects the ends that a service tells of.
-type told struct {
+// endRecorder collects the ends that a service tells of.
+type endRecorder struct {
 	mu   sync.Mutex
 	ends []string
 }
 
-func (e *told) ended(q Question, waited bool) {
+func (e *endRecorder) ended(q Question, waited bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ends = append(e.ends, fmt.Sprintf("%s %s %q by %q, waited %v", q.ID, q.State, q.Answer, q.By, waited))
 }
 
-func (e *told) take() string {
+func (e *endRecorder) take() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	all := strings.Join(e.ends, "; ")
@@ -50,7 +50,7 @@ func (e *told) take() string {
 	return all
 }
 
-func open(t fataler, s store.Store, e *told) *Service {
+func open(t fataler, s store.Store, e *endRecorder) *Service {
 	t.Helper()
 	d, err := OpenService(context.Background(), Options{Store: s, Ended: e.ended, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -167,7 +167,7 @@ func TestTimeLeft(t *testing.T) {
 
 // A restarted agent that asks again gets the answer that came meanwhile, once.
 func TestAskAgain(t *testing.T) {
-	s, e := memory.New(), &told{}
+	s, e := memory.New(), &endRecorder{}
 	defer s.Close()
 	d := open(t, s, e)
 	defer func() { d.Close() }()
@@ -220,7 +220,7 @@ func TestAskAgain(t *testing.T) {
 
 // An agent deals with its own questions only.
 func TestOwn(t *testing.T) {
-	s, e := memory.New(), &told{}
+	s, e := memory.New(), &endRecorder{}
 	defer s.Close()
 	d := open(t, s, e)
 	defer d.Close()
@@ -248,7 +248,7 @@ func TestOwn(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	s, e := memory.New(), &told{}
+	s, e := memory.New(), &endRecorder{}
 	defer s.Close()
 	d := open(t, s, e)
 	defer d.Close()
@@ -286,7 +286,7 @@ func TestOneAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	e := &told{}
+	e := &endRecorder{}
 	d := open(t, db, e)
 	defer d.Close()
 	q := ask(t, d, Draft{From: "t/a", Text: "Really?"})
@@ -320,7 +320,7 @@ func TestOneAnswer(t *testing.T) {
 
 func TestDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, e := memory.New(), &told{}
+		s, e := memory.New(), &endRecorder{}
 		defer s.Close()
 		d := open(t, s, e)
 		defer func() { d.Close() }()
@@ -375,7 +375,7 @@ func TestDeadlines(t *testing.T) {
 // A clock that was set back while no daemon ran does not make a deadline later.
 func TestClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, e := memory.New(), &told{}
+		s, e := memory.New(), &endRecorder{}
 		defer s.Close()
 		d := open(t, s, e)
 		q := ask(t, d, Draft{From: "t/a", Text: "x", Within: time.Minute})
@@ -405,7 +405,7 @@ func TestClockSetBack(t *testing.T) {
 // A deadline that the store does not take is tried again.
 func TestDeadlineOnFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner, e := memory.New(), &told{}
+		inner, e := memory.New(), &endRecorder{}
 		defer inner.Close()
 		s := storetest.NewFaults(inner, 1, storetest.Rates{})
 		d := open(t, s, e)
@@ -426,7 +426,7 @@ func TestDeadlineOnFullDisk(t *testing.T) {
 }
 
 func TestWait(t *testing.T) {
-	s, e := memory.New(), &told{}
+	s, e := memory.New(), &endRecorder{}
 	defer s.Close()
 	d := open(t, s, e)
 	defer d.Close()
@@ -497,7 +497,7 @@ func TestEvents(t *testing.T) {
 }
 
 func TestBadRecords(t *testing.T) {
-	s, e := memory.New(), &told{}
+	s, e := memory.New(), &endRecorder{}
 	defer s.Close()
 	d := open(t, s, e)
 	for i := range 5 {

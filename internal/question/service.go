@@ -52,16 +52,16 @@ type Mail interface {
 // change something return when it is durable, with the errors above or those of
 // the store. OpenService, Close.
 type Service struct {
-	o      Options
-	ledger *ledger.Ledger[record]
-	asked  map[string][]uint64  // by agent, rising; guarded by the ledger, as due is
-	due    map[uint64]time.Time // deadlines of what is open, by the monotonic clock
+	o       Options
+	ledger  *ledger.Ledger[record]
+	byAgent map[string][]uint64  // by agent, rising; guarded by the ledger, as due is
+	due     map[uint64]time.Time // deadlines of what is open, by the monotonic clock
 
 	mu      sync.Mutex
 	waiters map[uint64]map[chan struct{}]bool
 	changed chan struct{} // holds a token when a deadline has come or gone
 	stop    context.CancelFunc
-	ended   chan struct{}
+	stopped chan struct{}
 }
 
 // record is a question as it is stored.
@@ -77,8 +77,8 @@ func OpenService(ctx context.Context, o Options) (*Service, error) {
 		o.Logger = slog.Default()
 	}
 	s := &Service{
-		o: o, asked: make(map[string][]uint64), due: make(map[uint64]time.Time),
-		waiters: make(map[uint64]map[chan struct{}]bool), changed: make(chan struct{}, 1), ended: make(chan struct{}),
+		o: o, byAgent: make(map[string][]uint64), due: make(map[uint64]time.Time),
+		waiters: make(map[uint64]map[chan struct{}]bool), changed: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	var err error
 	s.ledger, err = ledger.Open(ctx, ledger.Options[record]{
@@ -95,7 +95,7 @@ func OpenService(ctx context.Context, o Options) (*Service, error) {
 // Close ends what watches the deadlines. The store stays open.
 func (s *Service) Close() {
 	s.stop()
-	<-s.ended
+	<-s.stopped
 }
 
 // check refuses records that are no questions.
@@ -113,11 +113,11 @@ func check(n uint64, r *record) error {
 // index keeps what is derived from the questions up to date.
 func (s *Service) index(n uint64, before, after *record) {
 	if before != nil && (after == nil || after.From != before.From) {
-		s.asked[before.From] = slices.DeleteFunc(s.asked[before.From], func(other uint64) bool { return other == n })
+		s.byAgent[before.From] = slices.DeleteFunc(s.byAgent[before.From], func(other uint64) bool { return other == n })
 	}
 	if after != nil && (before == nil || after.From != before.From) {
-		i, _ := slices.BinarySearch(s.asked[after.From], n)
-		s.asked[after.From] = slices.Insert(s.asked[after.From], i, n)
+		i, _ := slices.BinarySearch(s.byAgent[after.From], n)
+		s.byAgent[after.From] = slices.Insert(s.byAgent[after.From], i, n)
 	}
 	open := after != nil && after.State == Open
 	if !open {
@@ -161,7 +161,7 @@ func (s *Service) Ask(ctx context.Context, d Draft) (q Question, fresh bool, err
 	}
 	err = s.ledger.Update(ctx, func(c *ledger.Change[record]) error {
 		fresh = false
-		same, open := s.same(d)
+		same, open := s.findRepeated(d)
 		switch {
 		case same != nil && same.Text != d.Text:
 			return invalid("the key %.40q is that of another question, %s", d.Key, same.ID)
@@ -193,10 +193,10 @@ func (s *Service) Ask(ctx context.Context, d Draft) (q Question, fresh bool, err
 	return q, fresh, err
 }
 
-// same finds the question that asking would repeat, and counts those that are open.
-func (s *Service) same(d Draft) (same *record, open int) {
+// findRepeated finds the question that asking would repeat, and counts those that are open.
+func (s *Service) findRepeated(d Draft) (same *record, open int) {
 	byKey := false
-	for _, n := range s.asked[d.From] {
+	for _, n := range s.byAgent[d.From] {
 		r := s.ledger.Get(n)
 		if r.State == Open {
 			open++
@@ -216,7 +216,7 @@ const maxPruned = 10
 
 // prune forgets questions of an agent that have ended long ago, or are too many.
 func (s *Service) prune(c *ledger.Change[record], agent string) {
-	ended := slices.DeleteFunc(slices.Clone(s.asked[agent]), func(n uint64) bool { return s.ledger.Get(n).State == Open })
+	ended := slices.DeleteFunc(slices.Clone(s.byAgent[agent]), func(n uint64) bool { return s.ledger.Get(n).State == Open })
 	removed := 0
 	for _, n := range ended {
 		old := time.Since(s.ledger.Get(n).EndedAt) > KeepEnded

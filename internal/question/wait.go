@@ -69,9 +69,9 @@ func (s *Service) List(agent string, all bool) []Question {
 	var list []Question
 	s.ledger.View(func() {
 		var numbers []uint64
-		for from, asked := range s.asked {
+		for from, byAgent := range s.byAgent {
 			if agent == "" || agent == from {
-				numbers = append(numbers, asked...)
+				numbers = append(numbers, byAgent...)
 			}
 		}
 		slices.Sort(numbers)
@@ -87,7 +87,7 @@ func (s *Service) List(agent string, all bool) []Question {
 // Pending returns the oldest open question of an agent, and how many it has.
 func (s *Service) Pending(agent string) (oldest Question, open int) {
 	s.ledger.View(func() {
-		for _, n := range s.asked[agent] {
+		for _, n := range s.byAgent[agent] {
 			if q := s.ledger.Get(n); q.State == Open {
 				if open == 0 {
 					oldest = q.Question
@@ -107,7 +107,7 @@ const (
 
 // watch ends questions at their deadlines: one timer, for the earliest.
 func (s *Service) watch(ctx context.Context) {
-	defer close(s.ended)
+	defer close(s.stopped)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	retry := time.Duration(0)
