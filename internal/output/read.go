@@ -36,12 +36,12 @@ func (s *Service) Logs(ctx context.Context, q Query) iter.Seq2[Line, error] {
 
 // logReader reads the logs of agents as one.
 type logReader struct {
-	service *Service
-	q       Query
-	grep    *regexp.Regexp // nil: every line
-	startedAt   time.Time
-	sources map[string]*logSource // by path
-	order   []*logSource
+	service   *Service
+	q         Query
+	grep      *regexp.Regexp // nil: every line
+	startedAt time.Time
+	sources   map[string]*logSource // by path
+	order     []*logSource
 
 	wake  chan struct{} // holds a token while some are dirty
 	mu    sync.Mutex
