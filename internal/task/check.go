@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
-// Check says what is wrong with a task, whoever made it.
+// Check returns an ErrInvalid if a field of the task is missing, too large or malformed.
 func (t *Task) Check() error {
 	if err := CheckID(t.ID); err != nil {
 		return err
@@ -79,7 +79,8 @@ func (t *Task) Check() error {
 	return nil
 }
 
-// CheckText says what is wrong with a text, of one line unless it may have more.
+// CheckText returns an ErrInvalid if a text is too long, not UTF-8, or not plain text in one line.
+// With lines set, it may have several lines.
 func CheckText(name, text string, most int, lines bool) error {
 	switch {
 	case len(text) > most:
@@ -92,7 +93,7 @@ func CheckText(name, text string, most int, lines bool) error {
 	return nil
 }
 
-// checkOneOf returns an ErrInvalid unless a word is one of those that are known.
+// checkOneOf returns an ErrInvalid unless a word is one of the known ones.
 func checkOneOf[S ~string](name string, word S, known ...S) error {
 	if slices.Contains(known, word) {
 		return nil
@@ -108,7 +109,7 @@ func checkOneOf[S ~string](name string, word S, known ...S) error {
 	return fmt.Errorf("%w: the %s is %.40q, expected %s%s", ErrInvalid, name, word, strings.Join(words, ", "), hint)
 }
 
-// Sorted is a list without what is twice in it or empty, in order; nil if nothing is left.
+// Sorted returns the strings sorted, without empty ones and duplicates; nil if none are left.
 func Sorted(all []string) []string {
 	all = slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == "" })
 	slices.Sort(all)

@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// Claiming says which task somebody wants to do.
+// Claiming selects the task to claim.
 type Claiming struct {
-	// ID is the task; if it is empty, it is the first that is ready: of those
-	// assigned to who asks, then of these pools, one after the other, then of
-	// those that are nobody's if Any.
+	// ID names the task. Without it, the first ready task is claimed: one that is assigned to
+	// the claimant, else one of Pools, in their order. With Any, a task without pool and
+	// assignee comes last.
 	ID    string   `json:"id,omitempty"`
 	Pools []string `json:"pools,omitempty"`
 	Any   bool     `json:"any,omitempty"`
-	// Key is of the request: the same one again gets the same task.
+	// Key makes the request idempotent: the same key gets the same task again.
 	Key string `json:"key,omitempty"`
 }
 
-// maxPools bounds the pools that are asked for at once.
+// maxPools bounds the pools of one request.
 const maxPools = 100
 
-// AssignedTo returns the place of the tasks that are assigned to an agent, or a person.
+// AssignedTo returns the place of the tasks that are assigned to an agent or a person.
 func AssignedTo(name string) Place { return Place{assignee: name} }
 
-// Places returns the places of the tasks that can be claimed, in the order of asking.
+// Places returns the places to search for a ready task, in order.
 func (c Claiming) Places(actor Actor) []Place {
 	all := []Place{{assignee: actor.String()}}
 	for _, pool := range c.Pools {
@@ -40,9 +40,9 @@ func (c Claiming) Places(actor Actor) []Place {
 	return all
 }
 
-// Claim binds a task to who asks: to one incarnation of an agent, until it
-// closes or releases the task, or is over itself. The error is ErrNothing where
-// nothing is ready. One may have claimed several tasks.
+// Claim binds a task to one incarnation of an agent, or to a person. The claim lasts until the
+// task is closed or released, or the incarnation ends. An actor may hold several tasks. The error
+// is ErrNothing if no task is ready.
 func (s *Step) Claim(actor Actor, c Claiming) (Task, error) {
 	if err := CheckText("key", c.Key, MaxName, false); err != nil {
 		return Task{}, err
@@ -73,13 +73,13 @@ func (s *Step) Claim(actor Actor, c Claiming) (Task, error) {
 	return s.state.Show(&after), nil
 }
 
-// holdsClaim reports whether somebody has claimed a task.
+// holdsClaim reports whether an actor has claimed a task.
 func holdsClaim(actor Actor, r *Record) bool {
 	c := r.Claim
 	return c != nil && c.By == actor.String() && c.Incarnation == actor.Incarnation
 }
 
-// findClaimable is the task that somebody can claim, or has claimed already.
+// findClaimable returns the task to claim. It may already be claimed by the actor.
 func (s *State) findClaimable(actor Actor, c Claiming) (*Record, error) {
 	held := s.index.claimed[actor.String()]
 	if c.Key != "" {
@@ -107,7 +107,7 @@ func (s *State) findClaimable(actor Actor, c Claiming) (*Record, error) {
 	return nil, ErrNothing
 }
 
-// checkHeldTasks refuses an agent that takes and takes.
+// checkHeldTasks returns an ErrFull if an agent holds too many tasks.
 func checkHeldTasks(actor Actor, held map[string]bool) error {
 	if !actor.Person() && len(held) >= MaxHeld {
 		return fmt.Errorf("%w: %s has claimed %d tasks; it must close or release some first",
@@ -116,7 +116,7 @@ func checkHeldTasks(actor Actor, held map[string]bool) error {
 	return nil
 }
 
-// checkClaimable says why a task cannot be claimed, nil if it can.
+// checkClaimable returns an error if a task cannot be claimed.
 func (s *State) checkClaimable(actor Actor, r *Record) error {
 	switch waits := s.index.waitsFor(r); {
 	case r.closed():
@@ -142,7 +142,7 @@ func (s *State) checkClaimable(actor Actor, r *Record) error {
 	return nil
 }
 
-// Release gives a task that was claimed back: it is open again.
+// Release opens a claimed task again.
 func (s *Step) Release(actor Actor, id, reason string) (Task, error) {
 	return s.change(actor, id, func(r *Record) error {
 		switch {
@@ -162,15 +162,15 @@ func (s *Step) Release(actor Actor, id, reason string) (Task, error) {
 	})
 }
 
-// Ending says how to close a task.
+// Ending describes how to close a task.
 type Ending struct {
 	Outcome Outcome `json:"outcome,omitempty"` // Completed if empty
 	Reason  string  `json:"reason,omitempty"`
 	Force   bool    `json:"force,omitempty"` // even if it has children that are not closed
 }
 
-// Finish closes a task, by whom it was claimed, by a person, or by an agent if
-// nobody has claimed it. To close it once more in the same way changes nothing.
+// Finish closes a task. A claimed task is closed by its claimant or a person, any other by anyone.
+// Closing it again in the same way changes nothing.
 func (s *Step) Finish(actor Actor, id string, e Ending) (Task, error) {
 	e.Outcome = cmp.Or(e.Outcome, Completed)
 	e.Reason = strings.TrimSpace(e.Reason)
@@ -194,7 +194,7 @@ func (s *Step) Finish(actor Actor, id string, e Ending) (Task, error) {
 	})
 }
 
-// Reopen makes a closed task open again.
+// Reopen opens a closed task again.
 func (s *Step) Reopen(actor Actor, id, reason string) (Task, error) {
 	return s.change(actor, id, func(r *Record) error {
 		if !r.closed() {
@@ -210,9 +210,8 @@ func (s *Step) Reopen(actor Actor, id, reason string) (Task, error) {
 	})
 }
 
-// Retry lets a task be done now, whatever has held it: closed, blocked, put off,
-// or in progress at somebody, who loses it; a person can do so with a parked
-// one, too. It still waits for other tasks.
+// Retry makes a task open now, whether it is closed, blocked, deferred or claimed. A claimant
+// loses it. Only a person can retry a parked task. The task still waits for other tasks.
 func (s *Step) Retry(actor Actor, id, reason string) (Task, error) {
 	return s.change(actor, id, func(r *Record) error {
 		if r.Status == Open && r.NotBefore.IsZero() {

@@ -6,8 +6,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 )
 
-// ListAll returns the first tasks that a filter selects, 0 for all, in priority order. It asks
-// a daemon page by page: where tasks change meanwhile, each is as it was at some moment.
+// ListAll returns the first tasks that a filter selects, in priority order; all of them if limit
+// is 0. It reads page by page, so tasks that change meanwhile are of different moments.
 func ListAll(ctx context.Context, c *api.Client, f Filter, limit int) ([]Task, error) {
 	all := []Task{}
 	for after := ""; ; {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Draft is a task that is to be made.
+// Draft is a task to be created.
 type Draft struct {
 	_ struct{} `open:"true" doc:"What is to be known of a new task."`
 
@@ -23,15 +23,15 @@ type Draft struct {
 	NotBefore time.Time `json:"not_before,omitzero" doc:"When it can be claimed at the earliest."`
 	Ephemeral bool      `json:"ephemeral,omitempty" doc:"To be removed some time after its end."`
 	Origin    string    `json:"origin,omitempty" doc:"What makes it."`
-	// MaxClaims is how many claims may fail before the task is parked; 0 is
-	// what the file says.
+	// MaxClaims is the number of failed claims after which the task is parked; 0 means the
+	// number in the file.
 	MaxClaims int `json:"max_claims,omitempty" minimum:"0" maximum:"1000" doc:"It is parked after so many failed claims; 0 is what the file says."`
-	// Key is what the maker calls this task: what is made again under the same
-	// key, because an answer was lost, is made once, as long as it is kept.
+	// Key is the creator's own name for the task. Creating it again under the same key, as
+	// after a lost answer, returns the existing task.
 	Key string `json:"key,omitempty" doc:"What is made again under the same key is made once."`
 }
 
-// Edit changes fields of a task. Those that are nil stay as they are.
+// Edit changes fields of a task. Fields that are nil keep their value.
 type Edit struct {
 	_ struct{} `open:"true" doc:"What is left out stays as it is."`
 
@@ -51,14 +51,14 @@ type Edit struct {
 	RemoveDepends []string   `json:"remove_depends,omitempty" doc:"Tasks it is not to depend on."`
 }
 
-// equal reports whether nothing has been changed.
+// equal reports whether two tasks have the same fields.
 func equal(a, b *Task) bool {
 	x, _ := json.Marshal(a)
 	y, _ := json.Marshal(b)
 	return string(x) == string(y)
 }
 
-// editedFields says what an edit is about.
+// editedFields names the fields that an edit changes.
 func editedFields(e Edit) string {
 	var all []string
 	for name, there := range map[string]bool{

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Create makes a task. Where one was made under the same key before, it is that
-// one, whatever became of it, and fresh is false.
+// Create creates a task. If one was created under the same key before, it returns that one, even
+// if it is closed by now, and fresh is false.
 func (s *Step) Create(actor Actor, d Draft) (t Task, fresh bool, err error) {
 	if err := cmp.Or(CheckText("text", d.Text, MaxText, true), CheckText("key", d.Key, MaxName, false),
 		s.state.checkAlive(actor)); err != nil {
@@ -32,7 +32,7 @@ func (s *Step) Create(actor Actor, d Draft) (t Task, fresh bool, err error) {
 	return s.state.Show(r), true, nil
 }
 
-// draft makes the record of a new task.
+// draft returns the record of a new task.
 func (s *State) draft(actor Actor, d Draft) (*Record, error) {
 	if err := s.checkCapacity(); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (s *State) draft(actor Actor, d Draft) (*Record, error) {
 	return r, nil
 }
 
-// Edit changes a task. An agent cannot change what somebody else has claimed.
+// Edit changes a task. An agent cannot change a task that another one has claimed.
 func (s *Step) Edit(actor Actor, id string, e Edit) (Task, error) {
 	if e.Text != nil {
 		if err := CheckText("text", *e.Text, MaxText, true); err != nil {
@@ -141,8 +141,8 @@ func without(all, some []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(some, s) })
 }
 
-// checkHolder: people may do everything, and so may who has claimed a task. Others
-// dequeue it alone.
+// checkHolder returns an ErrConflict if an agent may not change a task, since another one has
+// claimed it. People may change any task.
 func checkHolder(actor Actor, r *Record) error {
 	if c := r.Claim; c != nil && !actor.Person() && (c.By != actor.Path || c.Incarnation != actor.Incarnation) {
 		return fmt.Errorf("%w: %s is in progress at %s since %s", ErrConflict, r.ID, c.name(),
@@ -164,11 +164,11 @@ func errClosed(r *Record, next string) error {
 		cmp.Or(r.ClosedBy, "somebody"), r.ClosedAt.Format(time.RFC3339), next)
 }
 
-// maxCommentKeys bounds the requests of comments that a task remembers.
+// maxCommentKeys bounds the keys of comments that a task remembers.
 const maxCommentKeys = 4
 
-// Comment adds what somebody says to a task. With the key of one of the last
-// comments, which may be empty for none, it has been said already.
+// Comment adds a comment to a task. If one of the last comments had the same key, nothing is
+// added. The key may be empty.
 func (s *Step) Comment(actor Actor, id, text, key string) (Task, error) {
 	if strings.TrimSpace(text) == "" {
 		return Task{}, fmt.Errorf("%w: the comment is empty", ErrInvalid)
@@ -196,12 +196,12 @@ func (s *Step) Comment(actor Actor, id, text, key string) (Task, error) {
 // SavedComment is a comment as it is stored.
 type SavedComment struct {
 	Comment
-	Imported json.RawMessage `json:"brought,omitempty"` // what else an import has said of it
+	Imported json.RawMessage `json:"brought,omitempty"` // the rest of an imported comment
 }
 
-// AddComment counts a comment of a task, which is not saved yet, and writes it.
+// AddComment writes a comment and counts it in the record, which the caller saves.
 func (s *Step) AddComment(r *Record, c SavedComment) {
-	value, _ := json.Marshal(c) // texts and a time
+	value, _ := json.Marshal(c) // cannot fail for text and a time
 	s.Writes = append(s.Writes, Write{Part: CommentPart, ID: r.ID, N: r.Comments, Value: value})
 	r.Comments++
 }

@@ -1,20 +1,20 @@
 package task
 
-// Event is something that has happened to a task.
+// Event is a change of a task.
 type Event struct {
 	Kind Kind
-	Task Task // afterwards
+	Task Task // after the change
 	By   Actor
-	Held *Holder // the claim that the task had before
-	// Count is how many tasks it happened to, where it is more than one.
+	Held *Holder // the claim before the change
+	// Count is the number of tasks of an event about several.
 	Count int
-	Note  string // in words; may be empty
+	Note  string // text for people; may be empty
 }
 
-// Kind says what has happened.
+// Kind is the kind of an Event.
 type Kind string
 
-// All of them.
+// Kinds of events.
 const (
 	Created   Kind = "created"
 	Edited    Kind = "edited"
@@ -24,6 +24,6 @@ const (
 	Ended     Kind = "closed"
 	Withheld  Kind = "parked"
 	Reopened  Kind = "reopened"
-	Imported  Kind = "imported" // Count tasks at once
-	Purged    Kind = "purged"   // Count tasks at once
+	Imported  Kind = "imported" // several tasks
+	Purged    Kind = "purged"   // several tasks
 )

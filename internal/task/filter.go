@@ -14,7 +14,7 @@ func (f Filter) check() error {
 	return nil
 }
 
-// match reports whether a task is selected.
+// match reports whether the filter selects a task.
 func (f Filter) match(x *Index, e *entry) bool {
 	t := &e.Task
 	ready := e.ready(x)
@@ -32,12 +32,12 @@ func (f Filter) match(x *Index, e *entry) bool {
 	return !slices.ContainsFunc(f.Labels, func(l string) bool { return !slices.Contains(t.Labels, l) })
 }
 
-// ready counts ready tasks, next to their status.
+// statusReady counts ready tasks, in addition to the count of their status.
 const statusReady Status = "ready"
 
-// countedStatuses are the statuses whose counts make up what a filter selects; nil if
-// it selects by something else. What is open and what is deferred changes with
-// the time, and is counted as it is stored.
+// countedStatuses returns the statuses whose counts add up to the number of selected tasks. It
+// returns nil if the filter selects by anything else. Counts are of stored statuses, so they
+// cannot tell open tasks from those deferred to a time.
 func (f Filter) countedStatuses() []Status {
 	stored := []Status{Open, InProgress, Blocked, Deferred, Parked}
 	switch {
@@ -66,8 +66,8 @@ func (f Filter) countedStatuses() []Status {
 	return stored
 }
 
-// selected are the tasks that a filter selects, in the order of the list: those
-// after one of them, all if that is nil.
+// selected yields the tasks that a filter selects, in list order, starting after a task; all of
+// them if that is nil.
 func (x *Index) selected(f Filter, after *Record) iter.Seq[*entry] {
 	all := x.unfinished.after(after)
 	if f.All || len(f.Statuses) > 0 && slices.Contains(f.Statuses, string(Closed)) {

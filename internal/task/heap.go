@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// taskHeap is tasks of which the first one can be found, and any be taken out.
+// taskHeap is a heap of tasks that implements heap.Interface.
 type taskHeap struct {
 	entries []*entry
 	less    func(a, b *entry) bool
@@ -19,7 +19,7 @@ func (h *taskHeap) Swap(i, j int) {
 	h.entries[i].pos, h.entries[j].pos = i, j
 }
 
-// Push and Pop are part of heap.Interface.
+// Push adds an entry and tells it its position.
 func (h *taskHeap) Push(v any) {
 	e := v.(*entry)
 	e.heap, e.pos = h, len(h.entries)
@@ -35,16 +35,16 @@ func (h *taskHeap) Pop() any {
 	return e
 }
 
-// maxHookTasks bounds the tasks of each kind that are named.
+// maxHookTasks bounds the tasks that Hook lists for one place.
 const maxHookTasks = 5
 
-// firstReady is the first tasks of a place, and counts those that are not among them.
+// firstReady returns the first ready tasks of a place, and adds the number of the others to more.
 func (x *Index) firstReady(at Place, more *int) (all []Task) {
 	h := x.ready[at]
 	if h == nil {
 		return nil
 	}
-	// The first of a heap are found by looking at what follows each of them.
+	// The next smallest element of a heap is always a child of an earlier one.
 	var next []int
 	if len(h.entries) > 0 {
 		next = append(next, 0)
@@ -71,7 +71,7 @@ func (x *Index) firstReady(at Place, more *int) (all []Task) {
 
 // Following returns the first tasks after an id, in the order of their ids.
 func (s *State) Following(after string, most int) (all []*Record) {
-	last := taskHeap{less: func(a, b *entry) bool { return a.ID > b.ID }} // the last of them at its head
+	last := taskHeap{less: func(a, b *entry) bool { return a.ID > b.ID }} // the largest id is at its head
 	for id, e := range s.index.entries {
 		switch {
 		case id <= after:

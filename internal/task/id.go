@@ -5,24 +5,23 @@ import (
 	"strings"
 )
 
-// idLetters make up the end of an id: no vowels, so that no words
-// come about, and nothing that is mistaken for something else.
+// idLetters are the characters of generated ids. They have no vowels, so they form no words, and
+// no characters that look alike.
 const idLetters = "bcdfghjkmnpqrstvwxz23456789"
 
 const minSuffix = 3 // letters
 
-// idSuffix is the end of the n-th id, from 0. The numbers of each length are
-// mixed by a map that is one to one, so that ids which follow each other look
-// nothing alike and none comes twice.
+// idSuffix returns the end of the n-th id, from 0. A one-to-one map scrambles the numbers of each
+// length, so consecutive ids differ and none repeats.
 func idSuffix(n uint64) string {
-	const base = uint64(len(idLetters)) // 3³: what is no multiple of 3 has an inverse
+	const base = uint64(len(idLetters)) // 3³: numbers that are not multiples of 3 have an inverse
 	length, size := minSuffix, base*base*base
 	for n >= size {
 		n -= size
 		length++
 		size *= base
 	}
-	// Close to the golden section of the range, so that neighbours are far apart.
+	// A step close to the golden section of the range keeps neighbours far apart.
 	step := size/1618*1000 + 1
 	for step%3 == 0 {
 		step++
@@ -36,7 +35,7 @@ func idSuffix(n uint64) string {
 	return string(letters)
 }
 
-// idPrefix returns the beginning of all ids of a project, which is that of its name.
+// idPrefix returns the common prefix of a project's ids, which is derived from its name.
 func idPrefix(name string) string {
 	const most = 12
 	prefix := strings.Map(func(r rune) rune {
@@ -57,8 +56,8 @@ func idPrefix(name string) string {
 	return prefix
 }
 
-// CheckID says what is wrong with an id: it is up to 100 letters, digits and
-// . _ - and begins with a letter or a digit.
+// CheckID returns an ErrInvalid unless an id has up to 100 letters, digits, dots, dashes and
+// underscores and begins with a letter or a digit.
 func CheckID(id string) error {
 	const most = 100
 	ok := id != "" && len(id) <= most

@@ -2,8 +2,8 @@ package task
 
 import "cmp"
 
-// NewImported makes a record of a task that an import has brought. before is the record that
-// it replaces; nil if there is none.
+// NewImported returns the record of an imported task. before is the record that it replaces; nil
+// if there is none.
 func NewImported(t Task, before *Record) *Record {
 	r := &Record{Task: t, Imported: true}
 	if before != nil {
@@ -18,8 +18,8 @@ func NewImported(t Task, before *Record) *Record {
 	return r
 }
 
-// Import puts a record that Bring has made in the place of the one before. kept is what
-// else the import has said of the task; nil if that is written already.
+// Import puts a record from NewImported in the place of the one before. kept is the rest of the
+// imported bead; nil if it is stored already.
 func (s *Step) Import(r, before *Record, kept []byte) error {
 	if before == nil {
 		if err := s.state.checkCapacity(); err != nil {
@@ -35,7 +35,7 @@ func (s *Step) Import(r, before *Record, kept []byte) error {
 	if err := s.refuseCycle(r.ID); err != nil {
 		return err
 	}
-	if before != nil { // the text is in what the import has brought
+	if before != nil { // the imported part holds the new text
 		s.write(TextPart, r.ID, nil)
 	}
 	if kept != nil {
@@ -44,7 +44,7 @@ func (s *Step) Import(r, before *Record, kept []byte) error {
 	return nil
 }
 
-// keepLocal keeps what is a task's own when a newer bead comes.
+// keepLocal keeps the fields of the old record that a bead does not have.
 func (r *Record) keepLocal(before *Record) {
 	r.Number, r.Key, r.CommentKeys, r.Claims, r.Comments = before.Number, before.Key, before.CommentKeys, before.Claims,
 		before.Comments
@@ -62,7 +62,7 @@ func (r *Record) keepLocal(before *Record) {
 	case before.Status != Parked:
 		r.FailedClaims = before.FailedClaims
 	}
-	if before.Claim != nil && !r.closed() { // actor does it goes on
+	if before.Claim != nil && !r.closed() { // the claim continues
 		r.Status, r.Claim, r.Assignee = before.Status, before.Claim, before.Assignee
 	}
 }

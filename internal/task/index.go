@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Record is a task as it is stored. It is never changed, only replaced.
+// Record is a task as it is stored. Records are never changed, only replaced.
 type Record struct {
 	Task
-	Number      uint64   `json:"number"`            // counts tasks in the order in which they came
-	Key         string   `json:"key,omitempty"`     // of the request that made it
+	Number      uint64   `json:"number"`            // rises from task to task
+	Key         string   `json:"key,omitempty"`     // of the request that created it
 	CommentKeys []string `json:"said,omitempty"`    // keys of the last comments
-	Imported    bool     `json:"brought,omitempty"` // by an import: there is a record of what else was said of it
+	Imported    bool     `json:"brought,omitempty"` // it has an ImportedPart
 }
 
-// before is the order in which tasks are done, and listed.
+// compare orders tasks by priority, then age: the order in which they are claimed and listed.
 func (r *Record) compare(other *Record) int {
 	return cmp.Or(
 		cmp.Compare(r.Priority, other.Priority),
@@ -27,42 +27,41 @@ func (r *Record) compare(other *Record) int {
 	)
 }
 
-// entry is a task in memory.
+// entry is a task in an Index.
 type entry struct {
 	*Record
-	heap *taskHeap // where it stands, nil if it is neither ready nor waits for its time
-	pos  int       // and where there
+	heap *taskHeap // the heap it is in; nil if it is neither ready nor deferred to a time
+	pos  int       // position in the heap
 }
 
-// Index is all tasks and what follows from them.
+// Index holds all tasks and what is derived from them.
 type Index struct {
 	entries    map[string]*entry
 	keys       map[string]string          // ids by the keys of the requests that made them
-	children   map[string]map[string]bool // of a task: its children
-	openCount  map[string]int             // how many of those are not closed
-	waiters    map[string]map[string]bool // which depend on it
-	claimed    map[string]map[string]bool // by whom
+	children   map[string]map[string]bool // by parent
+	openCount  map[string]int             // children that are not closed, by parent
+	waiters    map[string]map[string]bool // dependents, by dependency
+	claimed    map[string]map[string]bool // by claimant
 	counts     map[countKey]int
-	unfinished sequence // what is not closed
-	finished   sequence // and what is
+	unfinished sequence // tasks that are not closed
+	finished   sequence // closed tasks
 	ready      map[Place]*taskHeap
-	deferred   *taskHeap // what waits for its time
+	deferred   *taskHeap // tasks that wait for a time
 	now        time.Time
-	onReady    func(Place) // is called when a task has become ready there; may be nil
+	onReady    func(Place) // called when a task becomes ready at a place; may be nil
 }
 
-// Place lines up the ready tasks of an assignee, or of a pool.
+// Place is where ready tasks line up: those of one assignee, or of one pool.
 type Place struct{ assignee, pool string }
 
-// countKey is a key by which tasks are counted: their stored status, and their pool, or
-// all of that status.
+// countKey counts tasks of a stored status: those of one pool, or all.
 type countKey struct {
 	status Status
 	pool   string
 	all    bool
 }
 
-// NewIndex makes an Index without tasks, as of now.
+// NewIndex returns an Index without tasks, at the current time.
 func NewIndex() *Index {
 	return &Index{
 		now:     time.Now(),
@@ -75,10 +74,10 @@ func NewIndex() *Index {
 	}
 }
 
-// Add adds a task, or replaces it.
+// Add adds a task or replaces it.
 func (x *Index) Add(r *Record) { x.set(r.ID, r) }
 
-// get is the record of a task, nil if there is none.
+// get returns the record of a task, nil if there is none.
 func (x *Index) get(id string) *Record {
 	if e := x.entries[id]; e != nil {
 		return e.Record
@@ -86,7 +85,7 @@ func (x *Index) get(id string) *Record {
 	return nil
 }
 
-// set replaces a task, or removes it if r is nil, and returns what was there.
+// set replaces a task, or removes it if r is nil. It returns the record before.
 func (x *Index) set(id string, r *Record) (before *Record) {
 	e := x.entries[id]
 	wasOpen := false
@@ -133,7 +132,7 @@ func (x *Index) sequenceOf(r *Record) *sequence {
 	return &x.unfinished
 }
 
-// count adds tasks of a status and pool to the counts.
+// count adds n to the counts of a status and pool.
 func (x *Index) count(status Status, pool string, n int) {
 	for _, at := range []countKey{{status: status, pool: pool}, {status: status, all: true}} {
 		if x.counts[at] += n; x.counts[at] == 0 {
@@ -195,7 +194,7 @@ func remove(sets map[string]map[string]bool, key, id string) {
 	}
 }
 
-// requeue puts a task where it belongs, as something it waits for has changed.
+// requeue moves a task to the right heap after something it waits for has changed.
 func (x *Index) requeue(id string) {
 	if e := x.entries[id]; e != nil {
 		x.dequeue(e)
@@ -215,7 +214,7 @@ func (x *Index) dequeue(e *entry) {
 	}
 }
 
-// enqueue lines a task up if it is ready, or would be but for the time.
+// enqueue adds a task to the heap of its place if it is ready, or to the deferred ones.
 func (x *Index) enqueue(e *entry) {
 	if e.Status != Open && (e.Status != Deferred || e.NotBefore.IsZero()) || x.waits(e.Record) {
 		return
@@ -242,7 +241,7 @@ func placeOf(t *Task) Place {
 	return Place{pool: t.Pool}
 }
 
-// advance lets the time go on: what has waited for it is ready.
+// advance sets the time. Deferred tasks whose time has come become ready.
 func (x *Index) advance(now time.Time) {
 	x.now = now
 	for len(x.deferred.entries) > 0 && !now.Before(x.deferred.entries[0].NotBefore) {
@@ -252,7 +251,7 @@ func (x *Index) advance(now time.Time) {
 	}
 }
 
-// first is the ready task at a place that comes first, nil if there is none.
+// first returns the first ready task of a place, nil if there is none.
 func (x *Index) first(at Place) *Record {
 	if l := x.ready[at]; l != nil && len(l.entries) > 0 {
 		return l.entries[0].Record
@@ -260,8 +259,8 @@ func (x *Index) first(at Place) *Record {
 	return nil
 }
 
-// waits reports whether something is not closed that a task waits for. What is
-// not there any more holds nothing up.
+// waits reports whether a task waits for another one that is not closed. A task that does not
+// exist blocks nothing.
 func (x *Index) waits(r *Record) bool {
 	return x.openCount[r.ID] > 0 || slices.ContainsFunc(r.DependsOn, x.isOpen)
 }
@@ -271,10 +270,10 @@ func (x *Index) isOpen(id string) bool {
 	return r != nil && !r.closed()
 }
 
-// maxShown bounds the tasks that are named of those that one waits for.
+// maxShown bounds the tasks that waitsFor and openChildren return.
 const maxShown = 20
 
-// waitsFor names what a task waits for.
+// waitsFor returns tasks that a task waits for.
 func (x *Index) waitsFor(r *Record) (all []string) {
 	for _, id := range slices.Concat(r.DependsOn, x.openChildren(r.ID)) {
 		if x.isOpen(id) && len(all) < maxShown {
@@ -297,7 +296,7 @@ func (x *Index) openChildren(id string) (all []string) {
 	return all
 }
 
-// view is a task as others see it.
+// view returns a task as it is shown, with the derived fields.
 func (x *Index) view(r *Record) Task {
 	t := r.Task
 	if e := x.entries[r.ID]; e != nil && e.Record == r {
@@ -315,11 +314,10 @@ func (x *Index) view(r *Record) Task {
 	return t
 }
 
-// cycle is a way from a task back to it along what waits for what, nil if
-// there is none. It goes backwards: what is new waits for much, and is waited
-// for by little.
+// cycle returns a path from a task back to itself along its waiters, nil if there is none. It
+// follows waiters and not dependencies: few tasks wait for a new one, which may wait for many.
 func (x *Index) cycle(id string) []string {
-	waitsFor := map[string]string{} // by which each task was reached
+	waitsFor := map[string]string{} // the task from which each one was reached
 	queue := []string{id}
 	for len(queue) > 0 {
 		at := queue[0]
@@ -341,7 +339,7 @@ func (x *Index) cycle(id string) []string {
 	return nil
 }
 
-// before yields the tasks that wait for one, closed or not.
+// waitersOf yields the tasks that wait for a task, closed or not.
 func (x *Index) waitersOf(id string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for waiter := range x.waiters[id] {

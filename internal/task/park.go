@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// maxFailure bounds how much of a failure the reason of a parked task repeats, in bytes.
+// maxFailure bounds the failure text in the reason of a parked task, in bytes.
 const maxFailure = 1000
 
-// end tells how an incarnation has ended.
+// end is the end of an incarnation.
 type end struct {
 	life    Life
-	failure string // of the agent; empty if it was asked to end
+	failure string // empty if the agent did not fail
 }
 
-// ReleaseOrphans makes the first so many tasks open again that incarnations of an agent have
-// claimed that do not live.
+// ReleaseOrphans opens tasks again whose claims belong to ended incarnations of an agent, at most
+// so many.
 func (s *Step) ReleaseOrphans(path string, most int) error {
 	all := s.state.orphans(path)
 	for _, r := range all[:min(len(all), most)] {
@@ -28,8 +28,8 @@ func (s *Step) ReleaseOrphans(path string, most int) error {
 	return nil
 }
 
-// endOrphan ends the claim of an incarnation that has ended. The claim has failed
-// if the agent has.
+// endOrphan ends the claim of an ended incarnation. The claim counts as failed if the agent has
+// failed.
 func (s *Step) endOrphan(r *Record) error {
 	path, reason := r.Claim.By, fmt.Sprintf("incarnation %d of %s is over", r.Claim.Incarnation, r.Claim.By)
 	failure := ""
@@ -39,8 +39,8 @@ func (s *Step) endOrphan(r *Record) error {
 	return s.endClaim(r, Actor{Name: controller}, Released, reason, failure)
 }
 
-// giveBack ends the claim of a task that is not closed. Where its agent does so,
-// the claim has failed.
+// giveBack ends the claim of a task that is not closed. If its agent does so, the claim counts as
+// failed.
 func (s *Step) giveBack(r *Record, actor Actor, kind Kind, reason string) error {
 	reason = strings.TrimSpace(reason)
 	failure := ""
@@ -50,8 +50,8 @@ func (s *Step) giveBack(r *Record, actor Actor, kind Kind, reason string) error 
 	return s.endClaim(r, actor, kind, reason, failure)
 }
 
-// endClaim makes a task open again that was claimed. A failure of its agent
-// counts, and parks the task once there are too many.
+// endClaim opens a claimed task again. A failure of its agent is counted, and parks the task once
+// there are too many.
 func (s *Step) endClaim(r *Record, actor Actor, kind Kind, reason, failure string) error {
 	r.Status, r.Claim, r.Reason = Open, nil, reason
 	if failure != "" && s.countFailure(r, failure) {
@@ -60,8 +60,7 @@ func (s *Step) endClaim(r *Record, actor Actor, kind Kind, reason, failure strin
 	return s.save(r, actor, kind, r.Reason)
 }
 
-// countFailure counts a claim that has failed, and reports whether that has
-// parked the task.
+// countFailure counts a failed claim, and reports whether that parks the task.
 func (s *Step) countFailure(r *Record, failure string) (parked bool) {
 	r.FailedClaims++
 	most := cmp.Or(r.MaxClaims, s.state.maxClaims())
@@ -77,7 +76,7 @@ func (s *Step) countFailure(r *Record, failure string) (parked bool) {
 	return true
 }
 
-// truncate is the beginning of a text that may be too long for a reason.
+// truncate shortens a text to fit into a reason.
 func truncate(text string) string {
 	if len(text) <= maxFailure {
 		return text
@@ -85,14 +84,14 @@ func truncate(text string) string {
 	return strings.ToValidUTF8(text[:maxFailure], "") + " ..."
 }
 
-// forgetFailures forgets the claims that have failed, if a person makes the task open.
+// forgetFailures resets the count of failed claims if a person opens the task.
 func (r *Record) forgetFailures(actor Actor) {
 	if actor.Person() {
 		r.FailedClaims = 0
 	}
 }
 
-// errParked is the error of what a parked task does not allow.
+// errParked returns the error for an action that a parked task does not allow.
 func errParked(r *Record) error {
 	return fmt.Errorf(
 		"%w: %s is parked: %s; a person can reopen it with: coppice task retry %[2]s",

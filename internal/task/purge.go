@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Outdated are the tasks that are ephemeral and were closed before a time, and of which
-// no child is open, in the order of their ids.
+// Outdated returns the ids of closed ephemeral tasks without open children that were closed before
+// a time, sorted.
 func (s *State) Outdated(old time.Time) (all []string) {
 	for id, e := range s.index.entries {
 		if s.isOutdated(e.Record, old) {
@@ -21,8 +21,8 @@ func (s *State) isOutdated(r *Record, old time.Time) bool {
 	return r != nil && r.Ephemeral && r.closed() && !r.ClosedAt.After(old) && s.index.openCount[r.ID] == 0
 }
 
-// Purge removes the first of some tasks that are outdated, as many as a step has room
-// for, with their comments, and returns those that are left. What is no longer outdated stays.
+// Purge removes outdated tasks with their comments, as many as fit into a step. It returns the
+// ids that remain. Tasks that are no longer outdated are skipped.
 func (s *Step) Purge(ids []string, old time.Time) (rest []string) {
 	n := 0
 	for i, id := range ids {
@@ -32,8 +32,8 @@ func (s *Step) Purge(ids []string, old time.Time) (rest []string) {
 			rest = ids[i+1:]
 			continue
 		}
-		// The last comments go first, so that those which are left are whole.
-		const least = 4 // ops for a task without comments, and to tell of all
+		// The last comments go first, so the remaining ones are numbered without gaps.
+		const least = 4 // ops for a task without comments, and for the event
 		room := MaxStep - s.Size() - least
 		after := *r
 		for ; room > 0 && after.Comments > 0; room-- {

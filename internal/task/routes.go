@@ -7,21 +7,21 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 )
 
-// Bounds on bodies with texts in them, in bytes: in JSON a byte may take six.
+// Bounds on bodies with texts, in bytes. JSON may take six bytes for one.
 const (
 	maxTaskBody    = 6*MaxText + 64<<10
 	maxCommentBody = 6*MaxComment + 8<<10
 	maxImportBody  = MaxImportBytes + MaxBead + 64<<10
 )
 
-// Bounds on an import: MaxBead bounds a bead in bytes; the others what is sent at once.
+// Bounds on an import: MaxBead bounds one bead in bytes, the others one request.
 const (
 	MaxBead        = 1 << 20
 	MaxImport      = 1000    // beads
-	MaxImportBytes = 2 << 20 // bytes of them
+	MaxImportBytes = 2 << 20 // bytes of all beads
 )
 
-// MaxPage bounds the tasks that one answer lists.
+// MaxPage bounds the tasks of one answer.
 const MaxPage = 5000
 
 const (
@@ -30,9 +30,9 @@ const (
 	both     = api.People | api.Agents
 )
 
-// The routes of tasks. Who calls is an agent or a person.
+// Routes for tasks. The caller is an agent or a person.
 var (
-	// List returns tasks by pages, see ListAll.
+	// List returns one page of tasks; see ListAll.
 	List = api.Route[ListRequest, []Task]{
 		Method: "GET", Path: "/tasks", For: both,
 		ID: "listTasks", Summary: "List tasks", Doc: listDoc, Returns: "The tasks.",
@@ -76,14 +76,14 @@ var (
 		Method: "POST", Path: "/task/act", For: both,
 		ID: "actOnTask", Summary: "Release, close, reopen or retry a task", Returns: "The task.",
 	}
-	// Todo returns what the calling agent has claimed, and the first that it can claim.
+	// Todo returns the tasks that the calling agent holds, and the first ones that it can claim.
 	Todo = api.Route[api.None, []Task]{
 		Method: "GET", Path: "/todo", For: api.Agents,
 		ID: "todo", Summary: "What the calling agent has claimed, and the first that it can claim",
 		Returns: "The tasks.",
 	}
-	// Await claims a task for the calling agent, and waits until one is ready; none
-	// if the time is over, or the agent is asked to finish.
+	// Await waits until a task is ready, and claims it for the calling agent. It returns none on
+	// a timeout, or when the agent is asked to finish.
 	Await = api.Route[WaitRequest, []Task]{
 		Method: "POST", Path: "/task/await", For: api.Agents, Waits: true,
 		ID: "awaitTask", Summary: "Claim a task as the calling agent, and wait until one is ready",
@@ -99,7 +99,7 @@ var (
 			"is replaced only by what is newer. What fails is named, what was before it is done.",
 		Returns: "What became of them.",
 	}
-	// Export returns tasks as beads, by pages.
+	// Export returns tasks as beads, one page at a time.
 	Export = api.Route[ExportRequest, BeadPage]{
 		Method: "GET", Path: "/tasks/export", For: api.People,
 		ID: "exportTasks", Summary: "Tasks as beads, by pages", Doc: "In the order of their ids.",
@@ -120,7 +120,7 @@ type Filter struct {
 	All      bool     `json:"all,omitempty" doc:"Closed tasks, too."`
 }
 
-// ListRequest says which tasks are listed.
+// ListRequest selects a page of tasks.
 type ListRequest struct {
 	Filter
 	Limit uint64 `json:"limit,omitempty" doc:"The first so many, at most 5000; 0 is 5000."`
@@ -139,7 +139,7 @@ type ShowRequest struct {
 	ID string `json:"id" doc:"The task, such as web-x4k; its beginning may be left out."`
 }
 
-// AddRequest is a task that is to be created.
+// AddRequest asks to create a task.
 type AddRequest struct {
 	_ struct{} `schema:"TaskAdd" open:"true" doc:"A task that is to be made."`
 
@@ -147,7 +147,7 @@ type AddRequest struct {
 	By   string `json:"by,omitempty" doc:"Name of the person who asks; not for agents."`
 }
 
-// EditRequest says what is to be different about a task.
+// EditRequest asks to edit a task.
 type EditRequest struct {
 	_ struct{} `schema:"TaskEdit" open:"true" doc:"What is to be different about a task."`
 
@@ -156,7 +156,7 @@ type EditRequest struct {
 	By   string `json:"by,omitempty" doc:"Name of the person who asks; not for agents."`
 }
 
-// CommentRequest is a comment that is to be added to a task.
+// CommentRequest asks to add a comment.
 type CommentRequest struct {
 	_ struct{} `schema:"TaskComment" open:"true" doc:"Something to be said about a task."`
 
@@ -166,7 +166,7 @@ type CommentRequest struct {
 	By   string `json:"by,omitempty" doc:"Name of the person who asks; not for agents."`
 }
 
-// ClaimRequest says which task is to be claimed.
+// ClaimRequest asks to claim a task.
 type ClaimRequest struct {
 	_ struct{} `schema:"TaskClaim" open:"true" doc:"Which task somebody wants to do: that of the id; or the first that is ready, of those assigned to who asks, then of the pools."`
 
@@ -177,7 +177,7 @@ type ClaimRequest struct {
 	By    string   `json:"by,omitempty" doc:"Name of the person who asks; not for agents."`
 }
 
-// WaitRequest is a claim of an agent that waits until a task is ready.
+// WaitRequest asks to claim a task as soon as one is ready.
 type WaitRequest struct {
 	_ struct{} `schema:"TaskWait" open:"true" doc:"A claim of an agent that waits until a task is ready."`
 
@@ -187,7 +187,7 @@ type WaitRequest struct {
 	Within float64  `json:"within_seconds,omitempty" minimum:"0" doc:"How long it waits at most; 0 or left out: as long as the agent lives."`
 }
 
-// Timeout returns how long it waits at most, 0 for no limit.
+// Timeout returns the longest wait, 0 for no limit.
 func (w WaitRequest) Timeout() time.Duration { return time.Duration(w.Within * float64(time.Second)) }
 
 // Action is an action on a task.
@@ -216,7 +216,7 @@ type ActRequest struct {
 	By      string  `json:"by,omitempty" doc:"Name of the person who asks; not for agents."`
 }
 
-// ImportRequest is beads that are to become tasks, what is waited for first.
+// ImportRequest asks to import beads. Tasks come after those they wait for.
 type ImportRequest struct {
 	_ struct{} `schema:"TaskImport" open:"true" doc:"Beads that are to become tasks."`
 
@@ -224,7 +224,7 @@ type ImportRequest struct {
 	By    string            `json:"by,omitempty" doc:"Name of the person who asks; not for agents."`
 }
 
-// ImportReport counts what an import has done with its beads.
+// ImportReport counts what an import has done.
 type ImportReport struct {
 	_ struct{} `open:"true" doc:"What became of beads."`
 
@@ -233,12 +233,12 @@ type ImportReport struct {
 	Unchanged int `json:"unchanged" minimum:"0" doc:"Tasks that were not."`
 }
 
-// ExportRequest says which page is exported.
+// ExportRequest selects a page of an export.
 type ExportRequest struct {
 	After string `json:"after,omitempty" doc:"Only those after this id."`
 }
 
-// BeadPage is some tasks as beads.
+// BeadPage is one page of an export.
 type BeadPage struct {
 	_ struct{} `open:"true" doc:"Some tasks as beads."`
 

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// sequence is tasks in the order in which they are listed. It is kept in chunks,
-// so that adding and removing one costs no walk over all of them.
+// sequence holds tasks in list order. They are kept in chunks, so adding and removing a task
+// does not move all others.
 type sequence struct {
 	chunks [][]*entry // none is empty
 }
 
-// maxChunk is how many tasks a chunk has at most.
+// maxChunk bounds the tasks of a chunk.
 const maxChunk = 512
 
-// find is where a task is, or would be: the chunk, and the place in that.
+// find returns the chunk and the position of a task, or where it would be inserted.
 func (s *sequence) find(r *Record) (chunk, at int) {
 	chunk, _ = slices.BinarySearchFunc(s.chunks, r, func(c []*entry, r *Record) int {
 		return c[len(c)-1].compare(r)
@@ -26,7 +26,7 @@ func (s *sequence) find(r *Record) (chunk, at int) {
 	return chunk, at
 }
 
-// add adds a task that is not there.
+// add inserts a task that is not in the sequence.
 func (s *sequence) add(e *entry) {
 	chunk, at := s.find(e.Record)
 	if chunk == len(s.chunks) {
@@ -47,7 +47,7 @@ func (s *sequence) add(e *entry) {
 	}
 }
 
-// remove removes a task that is there, as it was when it was added.
+// remove removes a task, given the record with which it was added.
 func (s *sequence) remove(r *Record) {
 	chunk, at := s.find(r)
 	c := slices.Delete(s.chunks[chunk], at, at+1)
@@ -56,7 +56,7 @@ func (s *sequence) remove(r *Record) {
 	}
 }
 
-// after are the tasks that come after one, all if it is nil.
+// after yields the tasks after a record; all if it is nil.
 func (s *sequence) after(r *Record) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		chunk, at := 0, 0
@@ -66,7 +66,7 @@ func (s *sequence) after(r *Record) iter.Seq[*entry] {
 		for ; chunk < len(s.chunks); chunk, at = chunk+1, 0 {
 			for _, e := range s.chunks[chunk][at:] {
 				if r != nil && e.compare(r) <= 0 {
-					continue // the task itself
+					continue // r itself
 				}
 				if !yield(e) {
 					return
@@ -76,7 +76,7 @@ func (s *sequence) after(r *Record) iter.Seq[*entry] {
 	}
 }
 
-// merge are two sequences as one.
+// merge merges two ordered sequences.
 func merge(a, b iter.Seq[*entry]) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		next, stop := iter.Pull(b)

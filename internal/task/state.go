@@ -8,22 +8,21 @@ import (
 	"time"
 )
 
-// State holds the tasks of a project and decides what may happen to them. It knows no
-// store: a Step collects what has to be written. A State is for one goroutine at a time.
+// State holds the tasks of a project and decides what may happen to them. It does no I/O: a Step
+// collects what has to be written. A State is not safe for concurrent use.
 type State struct {
 	index     *Index
 	prefix    string          // of ids
-	number    uint64          // the last that a task was given
-	lives     map[string]Life // of agents
-	ends      map[string]end  // of their last incarnations that have ended
+	number    uint64          // the last one given to a task
+	lives     map[string]Life // running incarnations, by agent
+	ends      map[string]end  // last ended incarnations, by agent
 	maxClaims func() int
 	ready     func(Place)
 }
 
-// NewState makes a State without tasks. The ids of new tasks begin with the name of
-// the project. maxClaims returns how many claims of a task that states no number of its
-// own may fail before the task is parked; 0 is no limit. ready is called when a task has
-// become ready at a place.
+// NewState returns a State without tasks. The ids of new tasks begin with the name of the project.
+// maxClaims returns how many claims may fail before a task is parked that has no number of its
+// own; 0 means no limit. ready is called when a task becomes ready at a place.
 func NewState(project string, maxClaims func() int, ready func(Place)) *State {
 	return &State{
 		index: NewIndex(), prefix: idPrefix(project), maxClaims: maxClaims, ready: ready,
@@ -31,20 +30,20 @@ func NewState(project string, maxClaims func() int, ready func(Place)) *State {
 	}
 }
 
-// Replace makes the tasks of an index those of the State. number is at least the
-// highest that was given to a task.
+// Replace sets the tasks of the State to those of an index. number is at least the highest number
+// of a task.
 func (s *State) Replace(x *Index, number uint64) {
 	s.index, s.number = x, max(number, s.number)
 	x.onReady = s.ready
 }
 
-// Step begins a decision.
+// Step starts a decision.
 func (s *State) Step() *Step { return &Step{state: s} }
 
-// Advance sets the time: tasks that have waited for it are ready.
+// Advance sets the time. Tasks whose time has come become ready.
 func (s *State) Advance(now time.Time) { s.index.advance(now) }
 
-// NextTime is the first time that a task waits for; false if none waits for its time.
+// NextTime returns the earliest time that a task waits for; false if there is none.
 func (s *State) NextTime() (time.Time, bool) {
 	if len(s.index.deferred.entries) == 0 {
 		return time.Time{}, false
@@ -60,17 +59,16 @@ func (s *State) ReadyAt(at Place) int {
 	return 0
 }
 
-// Number is the last that a task was given.
+// Number returns the last number that was given to a task.
 func (s *State) Number() uint64 { return s.number }
 
-// Begin says that an incarnation lives: it can claim from now on, and no other
-// one of that agent can do anything. Its Orphans are those of the others.
+// Begin records that an incarnation has started. From now on it can claim tasks, and earlier
+// incarnations of the agent can do nothing. Their claims are orphans.
 func (s *State) Begin(path string, life Life) { s.lives[path] = life }
 
-// End says that an incarnation has ended: it can no longer do anything. failure
-// says how, if the agent has failed, and is empty if it was asked to end or
-// nothing is known: only failures count against the tasks that it had claimed.
-// It reports whether the incarnation was alive.
+// End records that an incarnation has ended, and reports whether it was the current one. failure
+// describes how the agent failed. It is empty if the agent was asked to stop, or the cause is
+// unknown: only failures count against the tasks that it had claimed.
 func (s *State) End(path string, incarnation uint64, failure string) bool {
 	life := s.lives[path]
 	if life.Incarnation != incarnation {
@@ -81,7 +79,7 @@ func (s *State) End(path string, incarnation uint64, failure string) bool {
 	return true
 }
 
-// checkAlive reports ErrStale unless a person asks, or the incarnation that lives.
+// checkAlive returns an ErrStale if the actor is an incarnation other than the current one.
 func (s *State) checkAlive(actor Actor) error {
 	if life := s.lives[actor.Path]; !actor.Person() && (life.Incarnation != actor.Incarnation || actor.Incarnation == 0) {
 		return fmt.Errorf("%w: incarnation %d of %s", ErrStale, actor.Incarnation, actor.Path)
@@ -89,10 +87,10 @@ func (s *State) checkAlive(actor Actor) error {
 	return nil
 }
 
-// Record is the record of a task, nil if there is none.
+// Record returns the record of a task, nil if there is none.
 func (s *State) Record(id string) *Record { return s.index.get(id) }
 
-// Find is the task that an id means, whose beginning may be left out.
+// Find returns a task by its id. The prefix of the id may be left out.
 func (s *State) Find(id string) (*Record, error) {
 	for _, checkCapacity := range []string{id, s.prefix + "-" + id} {
 		if r := s.Record(checkCapacity); r != nil {
@@ -105,17 +103,17 @@ func (s *State) Find(id string) (*Record, error) {
 	return nil, fmt.Errorf("%w: %s; it never existed or was removed", ErrNotFound, id)
 }
 
-// Show is a task as others see it.
+// Show returns a task as it is shown, with the derived fields.
 func (s *State) Show(r *Record) Task { return s.index.view(r) }
 
-// Children are some of the children of a task, in the order of their ids.
+// Children returns the first children of a task, sorted by id.
 func (s *State) Children(r *Record, most int) []string {
 	all := slices.Sorted(maps.Keys(s.index.children[r.ID]))
 	return all[:min(len(all), most)]
 }
 
-// List returns tasks by priority, then by age. The error is ErrConflict if the task
-// that it is to begin after is gone.
+// List returns tasks by priority, then by age, starting after a task. The error is ErrConflict if
+// that task no longer exists.
 func (s *State) List(f Filter, limit int, afterID string) (all []Task, err error) {
 	if err := f.check(); err != nil {
 		return nil, err
@@ -136,8 +134,8 @@ func (s *State) List(f Filter, limit int, afterID string) (all []Task, err error
 	return all, nil
 }
 
-// Count returns how many tasks a filter selects.
-// What selects by status and pool alone is not looked for: it is counted already.
+// Count returns the number of tasks that a filter selects. Filters by status and pool alone use
+// the counts of the index.
 func (s *State) Count(f Filter) (n int, err error) {
 	if err := f.check(); err != nil {
 		return 0, err
@@ -157,15 +155,15 @@ func (s *State) Count(f Filter) (n int, err error) {
 // Parked returns the number of parked tasks.
 func (s *State) Parked() int { return s.index.counts[countKey{status: Parked, all: true}] }
 
-// Hook is what there is for an agent to do.
+// Hook is the work there is for an agent.
 type Hook struct {
-	Mine  []Task // in progress, by this incarnation
-	Ready []Task // assigned to it
-	Pool  []Task // the first of its pools
-	More  int    // that are ready, and not named
+	Mine  []Task // claimed by this incarnation
+	Ready []Task // assigned to the agent
+	Pool  []Task // the first ones of its pools
+	More  int    // ready tasks that are not listed
 }
 
-// Hook says what there is for an incarnation to do.
+// Hook returns the work there is for an incarnation.
 func (s *State) Hook(actor Actor, pools []string) (h Hook) {
 	var mine []*Record
 	for id := range s.index.claimed[actor.String()] {
@@ -186,7 +184,7 @@ func (s *State) Hook(actor Actor, pools []string) (h Hook) {
 	return h
 }
 
-// OrphanHolders are the agents of which a claim is an orphan.
+// OrphanHolders returns the agents with orphaned claims, sorted.
 func (s *State) OrphanHolders() (all []string) {
 	for by := range s.index.claimed {
 		if len(s.orphans(by)) > 0 {
@@ -197,8 +195,7 @@ func (s *State) OrphanHolders() (all []string) {
 	return all
 }
 
-// HasOrphans reports whether an agent has tasks that no incarnation of it that lives
-// has claimed.
+// HasOrphans reports whether ended incarnations of an agent hold claims.
 func (s *State) HasOrphans(path string) bool { return len(s.orphans(path)) > 0 }
 
 func (s *State) orphans(path string) (all []*Record) {
@@ -211,7 +208,7 @@ func (s *State) orphans(path string) (all []*Record) {
 	return all
 }
 
-// isOrphan reports whether a task was claimed by an incarnation that does not live.
+// isOrphan reports whether a task is claimed by an incarnation that has ended.
 func (s *State) isOrphan(r *Record) bool {
 	if r.Claim == nil || r.Claim.Incarnation == 0 {
 		return false
@@ -220,7 +217,7 @@ func (s *State) isOrphan(r *Record) bool {
 	return life.Incarnation != r.Claim.Incarnation || life.ID != r.Claim.Life
 }
 
-// all are the tasks that ids mean.
+// resolveAll returns the full ids of tasks that must exist.
 func (s *State) resolveAll(ids []string) ([]string, error) {
 	var all []string
 	for _, id := range ids {
@@ -233,7 +230,7 @@ func (s *State) resolveAll(ids []string) ([]string, error) {
 	return Sorted(all), nil
 }
 
-// parent is a task that can have children.
+// resolveParent returns the full id of a task that can have children.
 func (s *State) resolveParent(id string) (string, error) {
 	if id == "" {
 		return "", nil
@@ -249,7 +246,7 @@ func (s *State) resolveParent(id string) (string, error) {
 	return r.ID, nil
 }
 
-// named are those that ids mean, which may be gone, of those that are there.
+// resolveAmong returns full ids out of a list of those that are there. The tasks need not exist.
 func (s *State) resolveAmong(ids, there []string) ([]string, error) {
 	var all []string
 	for _, id := range ids {
@@ -266,18 +263,18 @@ func (s *State) resolveAmong(ids, there []string) ([]string, error) {
 	return all, nil
 }
 
-// next is the id and the number of a new task.
+// nextID returns the id and the number of a new task.
 func (s *State) nextID() (string, uint64) {
 	for {
 		s.number++
 		id := s.prefix + "-" + idSuffix(s.number-1)
-		if s.Record(id) == nil { // an import may have brought it
+		if s.Record(id) == nil { // or an imported task has this id
 			return id, s.number
 		}
 	}
 }
 
-// checkCapacity refuses one task more than are kept.
+// checkCapacity returns an ErrFull if no more tasks can be added.
 func (s *State) checkCapacity() error {
 	if n := len(s.index.entries); n >= MaxTasks {
 		return fmt.Errorf("%w: there are %d, the maximum", ErrFull, n)

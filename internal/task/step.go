@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// MaxStep bounds the changes, writes and events of a step.
+// MaxStep bounds the sum of changes, writes and events of a step.
 const MaxStep = 40
 
-// Step is one decision: what is to change together. It holds in its State at once,
-// and collects what has to be written for it.
+// Step is one decision. Its changes are visible in the State at once, and it collects what has to
+// be written for them together.
 type Step struct {
 	Changes []Changed
 	Writes  []Write
@@ -20,45 +20,45 @@ type Step struct {
 	state   *State
 }
 
-// Changed is a task that a step has replaced, or removed.
+// Changed is a task that a step has replaced or removed.
 type Changed struct {
 	ID     string
 	After  *Record // nil if it was removed
 	before *Record
 }
 
-// Part is one of the things that are stored next to the record of a task.
+// Part is a kind of data that is stored next to the record of a task.
 type Part string
 
-// All of them.
+// Parts of a task.
 const (
-	TextPart     Part = "texts"    // what is to be done
-	ImportedPart Part = "brought"  // what an import has said of it
+	TextPart     Part = "texts"    // the text of the task
+	ImportedPart Part = "brought"  // the rest of an imported bead
 	CommentPart  Part = "comments" // one of its comments
 )
 
-// Write is a change of what is stored next to the record of a task.
+// Write is a change of data next to the record of a task.
 type Write struct {
 	Part  Part
 	ID    string
-	N     int    // of a comment, from 0
-	Value []byte // nil: it is removed
+	N     int    // index of a comment
+	Value []byte // nil removes it
 }
 
-// errUnchanged: it is so already, and nothing is to be written.
+// errUnchanged ends a change that has nothing to do.
 var errUnchanged = errors.New("it is so already")
 
 // Size returns the number that MaxStep bounds.
 func (s *Step) Size() int { return len(s.Changes) + len(s.Writes) + len(s.Events) }
 
-// Undo takes back what the step has changed in its State.
+// Undo reverts the changes of the step in its State.
 func (s *Step) Undo() {
 	for _, c := range slices.Backward(s.Changes) {
 		s.state.index.set(c.ID, c.before)
 	}
 }
 
-// Emit adds something that has happened.
+// Emit adds an event.
 func (s *Step) Emit(e Event) { s.Events = append(s.Events, e) }
 
 // put replaces a task.
@@ -73,7 +73,7 @@ func (s *Step) write(part Part, id string, value []byte) {
 	s.Writes = append(s.Writes, Write{Part: part, ID: id, Value: value})
 }
 
-// change replaces a task by what how makes of a copy, on behalf of someone.
+// change applies a function to a copy of a task, which saves it.
 func (s *Step) change(actor Actor, id string, how func(*Record) error) (Task, error) {
 	if err := s.state.checkAlive(actor); err != nil {
 		return Task{}, err
@@ -92,8 +92,7 @@ func (s *Step) change(actor Actor, id string, how func(*Record) error) (Task, er
 	return s.state.Show(s.state.Record(r.ID)), nil
 }
 
-// save checks a task and makes it part of the step, with what is to be told of it.
-// What it waits for must not wait for it.
+// save checks a task, adds it to the step and emits an event. It refuses dependency cycles.
 func (s *Step) save(r *Record, actor Actor, kind Kind, note string) error {
 	if err := r.Check(); err != nil {
 		return err
@@ -116,7 +115,7 @@ func (s *Step) save(r *Record, actor Actor, kind Kind, note string) error {
 	return nil
 }
 
-// refuseCycle returns an ErrInvalid that names the cycle a task is part of, if it is part of one.
+// refuseCycle returns an ErrInvalid if a task is part of a dependency cycle.
 func (s *Step) refuseCycle(id string) error {
 	if path := s.state.index.cycle(id); path != nil {
 		return CycleError(path)
@@ -124,8 +123,8 @@ func (s *Step) refuseCycle(id string) error {
 	return nil
 }
 
-// CycleError returns an ErrInvalid for tasks that wait for each other: each for the next one,
-// and the last one is the first.
+// CycleError returns an ErrInvalid for a path of tasks that each wait for the next one. The last
+// one is the first.
 func CycleError(path []string) error {
 	const most = 20
 	if len(path) > most {

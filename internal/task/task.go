@@ -1,13 +1,11 @@
-// Package task says what tasks are and what may happen to them: durable pieces of work
-// with an order among them, each of which is done by one incarnation of an agent at a
-// time. A State decides and knows no store; package queue keeps one durably, package
-// transfer reads and writes tasks as other programs do, and package service answers the
-// requests that are declared here.
+// Package task defines tasks and their rules. A task is a durable piece of work that one
+// incarnation of an agent does at a time. A State decides without a store. Package queue stores
+// tasks, package transfer reads and writes beads, and package service handles the routes that are
+// declared here.
 //
-// A task is ready when it is open, its time has come, and all that it waits for
-// is closed: the tasks it depends on, and its own children. Tasks never wait for each
-// other in a circle. A claim is bound to one incarnation; when that has ended,
-// what it had claimed is open again.
+// A task is ready when it is open, its time has come, and everything it waits for is closed: its
+// dependencies and its children. Dependencies never form a cycle. A claim belongs to one
+// incarnation; when that ends, its tasks are open again.
 package task
 
 import (
@@ -15,7 +13,7 @@ import (
 	"time"
 )
 
-// Limits. The errors that name them wrap ErrInvalid or ErrFull.
+// Limits. Errors about them wrap ErrInvalid or ErrFull.
 const (
 	MaxTitle    = 2000      // bytes of a title
 	MaxText     = 256 << 10 // bytes of a text
@@ -24,9 +22,9 @@ const (
 	MaxReason   = 4 << 10   // bytes of a reason
 	MaxName     = 256       // bytes of a pool, an assignee, a type, a label, a key, an id
 	MaxLabels   = 50        // labels of a task
-	MaxDepends  = 200       // tasks that one depends on, and other links of it
-	MaxTasks    = 1_000_000 // that are kept
-	MaxHeld     = 100       // tasks that one incarnation has claimed and not ended
+	MaxDepends  = 200       // dependencies and other links of a task
+	MaxTasks    = 1_000_000 // tasks of a project
+	MaxHeld     = 100       // tasks that one incarnation holds at a time
 )
 
 // Priorities: 0 is the most urgent one.
@@ -35,48 +33,48 @@ const (
 	DefaultPriority = 2
 )
 
-// Errors. What they are about is wrapped around them.
+// Errors. They are wrapped with the details.
 var (
 	ErrNotFound = errors.New("no such task")
 	ErrInvalid  = errors.New("invalid task")
 	ErrConflict = errors.New("not possible now")
 	ErrFull     = errors.New("too many tasks")
-	// ErrNothing: there is nothing to be claimed.
+	// ErrNothing means that there is nothing to claim.
 	ErrNothing = errors.New("no task is ready")
-	// ErrStale: who asks is not the incarnation that lives.
+	// ErrStale means that the caller is not the current incarnation.
 	ErrStale = errors.New("this incarnation has ended")
 )
 
 // Status is the stage of a task.
 type Status string
 
-// All of them.
+// Statuses of a task.
 const (
-	Open       Status = "open"        // to be done
+	Open       Status = "open"        // waits to be claimed
 	InProgress Status = "in_progress" // claimed
-	Blocked    Status = "blocked"     // held up by something that is no task, until somebody opens it
-	Deferred   Status = "deferred"    // put off: until its time, or until somebody opens it
-	Parked     Status = "parked"      // its claims have failed too often: until a person lets it go
+	Blocked    Status = "blocked"     // until it is opened, for a reason that is not another task
+	Deferred   Status = "deferred"    // until a time, or until it is opened
+	Parked     Status = "parked"      // too many claims have failed; until a person opens it
 	Closed     Status = "closed"
 )
 
-// Statuses are all there are.
+// Statuses returns all statuses.
 func Statuses() []Status { return []Status{Open, InProgress, Blocked, Deferred, Parked, Closed} }
 
-// Outcome tells how a task was closed.
+// Outcome is how a task was closed.
 type Outcome string
 
-// All of them.
+// Outcomes of a closed task.
 const (
 	Completed Outcome = "completed"
 	Failed    Outcome = "failed"
 	Cancelled Outcome = "cancelled"
 )
 
-// Outcomes are all there are.
+// Outcomes returns all outcomes.
 func Outcomes() []Outcome { return []Outcome{Completed, Failed, Cancelled} }
 
-// Task is a piece of work. Times are by the clock of the machine.
+// Task is a piece of work. Times are of the wall clock.
 type Task struct {
 	_ struct{} `open:"true" doc:"A piece of work."`
 
@@ -91,17 +89,17 @@ type Task struct {
 	Parent    string   `json:"parent,omitempty" doc:"The task that waits for it."`
 	DependsOn []string `json:"depends_on,omitempty" doc:"Tasks that have to be closed before it can be claimed."`
 	Links     []Link   `json:"links,omitempty" doc:"Other tasks that it has to do with, which hold nothing up."`
-	// NotBefore is when it can be claimed at the earliest.
+	// NotBefore is the earliest time at which the task can be claimed.
 	NotBefore time.Time `json:"not_before,omitzero" doc:"When it can be claimed at the earliest."`
-	// Ephemeral tasks are removed some time after they were closed, see Purge.
+	// Ephemeral tasks are removed some time after they are closed; see Purge.
 	Ephemeral bool   `json:"ephemeral,omitempty" doc:"It is removed some time after it was closed."`
 	Origin    string `json:"origin,omitempty" doc:"What made it, such as order:nightly."`
-	// Claim is who does it, while it is in progress.
+	// Claim is the current claim while the task is in progress.
 	Claim  *Holder `json:"claim,omitempty"`
 	Claims int     `json:"claims,omitempty" minimum:"0" doc:"How often it was claimed."`
-	// FailedClaims counts the claims that ended as a failure of their agent,
-	// since a person has made the task open last. MaxClaims is the number at
-	// which the task is parked; 0 is that of Options.
+	// FailedClaims counts claims that ended with a failure of their agent, since a person last
+	// opened the task. MaxClaims is the number at which the task is parked; 0 means the
+	// configured number.
 	FailedClaims int       `json:"failed_claims,omitempty" minimum:"0" doc:"Claims that ended as a failure of their agent, since a person has made it open last."`
 	MaxClaims    int       `json:"max_claims,omitempty" minimum:"0" maximum:"1000" doc:"After how many of those it is parked; what the file says if it is left out."`
 	Comments     int       `json:"comments,omitempty" minimum:"0" doc:"How many there are."`
@@ -113,12 +111,12 @@ type Task struct {
 	Outcome      Outcome   `json:"outcome,omitempty" enum:"completed,failed,cancelled" doc:"How it was closed."`
 	Reason       string    `json:"reason,omitempty" doc:"For how it was closed, given back or opened again."`
 
-	// What follows from other tasks and the time; it is not stored.
+	// These fields are derived from other tasks and the time, and not stored.
 	Ready    bool     `json:"ready" doc:"It can be claimed now."`
 	WaitsFor []string `json:"waits_for,omitempty" doc:"Tasks that are not closed and that it waits for: those it depends on, and its children; at most 20."`
 }
 
-// Link relates a task to another one.
+// Link is a relation to another task.
 type Link struct {
 	_ struct{} `open:"true" doc:"What a task has to do with another one."`
 
@@ -126,7 +124,7 @@ type Link struct {
 	ID   string `json:"id" doc:"The other task."`
 }
 
-// Holder is the right of one incarnation, or of a person, to do a task.
+// Holder is the claim of an incarnation or a person on a task.
 type Holder struct {
 	_ struct{} `open:"true" doc:"Who does a task."`
 
@@ -137,7 +135,7 @@ type Holder struct {
 	Key         string    `json:"key,omitempty" doc:"Left empty."`
 }
 
-// Comment is a remark of an agent or a person about a task.
+// Comment is a comment of an agent or a person.
 type Comment struct {
 	_ struct{} `open:"true" doc:"What somebody has said about a task."`
 
@@ -147,7 +145,7 @@ type Comment struct {
 	Text        string    `json:"text" doc:"What."`
 }
 
-// Detail is all there is of a task.
+// Detail is a task with its text, comments and children.
 type Detail struct {
 	_ struct{} `open:"true" doc:"All there is of a task."`
 
@@ -157,17 +155,17 @@ type Detail struct {
 	Children []string  `json:"children" doc:"Ids of its children, at most 200."`
 }
 
-// Actor does something: an incarnation of an agent, or a person.
+// Actor is an incarnation of an agent, or a person.
 type Actor struct {
-	Path        string // of an agent; "" if it is a person
+	Path        string // of an agent; "" for a person
 	Incarnation uint64
 	Name        string // of a person
 }
 
-// People is the name of a person without one.
+// People is the name of a person who gives none.
 const People = "people"
 
-// controller is the author of changes that the daemon makes on its own.
+// controller is the actor of changes that the daemon makes on its own.
 const controller = "controller"
 
 func (w Actor) String() string {
@@ -180,18 +178,18 @@ func (w Actor) String() string {
 	return People
 }
 
-// Person reports whether it is none of the agents.
+// Person reports whether the actor is a person.
 func (w Actor) Person() bool { return w.Path == "" }
 
 // Life is one incarnation of an agent.
 type Life struct {
 	Incarnation uint64 // above zero
-	// ID is the incarnation's own: numbers may come again, this does not.
+	// ID is unique to the incarnation. Numbers may repeat; IDs do not.
 	ID string
 }
 
-// effective is the status of a task at a time: what was put off is open when
-// its time has come, and what is open waits for it.
+// effective returns the status of a task at a time: an open or deferred task with a NotBefore is
+// deferred until then, and open afterwards.
 func (t *Task) effective(now time.Time) Status {
 	if t.Status != Open && t.Status != Deferred || t.NotBefore.IsZero() {
 		return t.Status
@@ -202,8 +200,8 @@ func (t *Task) effective(now time.Time) Status {
 	return Open
 }
 
-// closed reports whether a task is over, so that others need not wait for it.
+// closed reports whether a task is closed, so others need not wait for it.
 func (t *Task) closed() bool { return t.Status == Closed }
 
-// now is the time as it is stored.
+// now returns the time as it is stored.
 func now() time.Time { return time.Now().UTC().Round(0) }
