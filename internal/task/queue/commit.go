@@ -12,30 +12,29 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// A step is one decision: what is to change together. It is taken, and holds in
-// memory, at once, so that the next one is taken on what it has left; who asked
-// for it is answered when it is durable. One writer takes the steps that have
-// come meanwhile and writes them together. When that fails, they and all that
-// was decided after them are taken back, and who can is asked again.
+// A step is one decision: changes that are written together. It takes effect in memory at once,
+// so later decisions build on it. Its caller gets the answer when it is durable. One writer
+// collects pending steps and writes them together. If that fails, these steps and all later ones
+// are rolled back, and the later ones are decided again.
 type step struct {
 	*task.Step
 	ops   []store.Op // on other keys than those of the records
 	bytes int        // of ops
 
-	done chan struct{} // closed when it is known what became of it
-	err  error         // errRetry: nothing, and it has to be decided again
+	done chan struct{} // closed when the outcome is known
+	err  error         // errRetry: nothing was written; decide again
 }
 
-// errRetry: what a decision was taken on is not so.
+// errRetry means that a decision was based on steps that were rolled back.
 var errRetry = errors.New("decide again")
 
-// Bounds on what one write holds. One op is the marker's.
+// Bounds on one write, apart from one op for the marker.
 const (
 	writeOps   = store.MaxOps - 1
 	writeBytes = store.MaxApply - 16<<10
 )
 
-// Pace of writes whose outcome is not known.
+// Pauses between attempts while the outcome of a write is unknown.
 const (
 	minPause = time.Millisecond
 	maxPause = 100 * time.Millisecond
@@ -44,9 +43,9 @@ const (
 // size returns the number of operations of the step.
 func (s *step) size() int { return len(s.Changes) + len(s.ops) }
 
-// begin lets decide take a step, without waiting for it to be durable. Where
-// there is nothing to write, or decide has failed and nothing has changed, the
-// step is the last one before, which the decision was taken on; nil if there is none.
+// begin decides a step without waiting for it to be durable. If decide fails or changes nothing,
+// it returns the last pending step, on which the decision was based, and mine is false. That step
+// is nil if none is pending.
 func (q *Queue) begin(ctx context.Context, decide func(*task.Step) error) (s *step, mine bool, err error) {
 	if err := q.lock(ctx); err != nil {
 		return nil, false, err
@@ -69,7 +68,7 @@ func (q *Queue) begin(ctx context.Context, decide func(*task.Step) error) (s *st
 	return s, true, nil
 }
 
-// addOps adds to a step what is written next to the records.
+// addOps adds the operations of a step next to the records.
 func (q *Queue) addOps(s *step) error {
 	for _, w := range s.Writes {
 		s.ops = append(s.ops, writeOp(w))
@@ -88,7 +87,7 @@ func (q *Queue) addOps(s *step) error {
 	return nil
 }
 
-// last is the last step that is not durable yet, nil if all are.
+// last returns the last pending step, nil if there is none.
 func (q *Queue) last() *step {
 	if len(q.pending) == 0 {
 		return nil
@@ -96,7 +95,7 @@ func (q *Queue) last() *step {
 	return q.pending[len(q.pending)-1]
 }
 
-// lock locks the queue once what it holds is what is stored.
+// lock locks the queue once its memory agrees with the store.
 func (q *Queue) lock(ctx context.Context) error {
 	for {
 		q.mu.Lock()
@@ -117,7 +116,7 @@ func (q *Queue) lock(ctx context.Context) error {
 	}
 }
 
-// wait returns when it is known what became of a step.
+// wait returns when the outcome of a step is known.
 func (s *step) wait(ctx context.Context) error {
 	if s == nil {
 		return nil
@@ -130,8 +129,8 @@ func (s *step) wait(ctx context.Context) error {
 	}
 }
 
-// update lets decide take a step and returns when that is durable. Decide may be
-// asked more than once; it is called while the queue is locked.
+// update decides a step and returns when it is durable. It may call decide more than once, with
+// the queue locked.
 func (q *Queue) update(ctx context.Context, decide func(*task.Step) error) error {
 	for {
 		s, mine, err := q.begin(ctx, decide)
@@ -149,8 +148,8 @@ func (q *Queue) update(ctx context.Context, decide func(*task.Step) error) error
 	}
 }
 
-// view lets f read, and returns when what it has seen is durable. It may be
-// called more than once.
+// view calls f with the state, and returns when everything f has seen is durable. It may call f
+// more than once.
 func (q *Queue) view(ctx context.Context, f func(*task.State)) error {
 	const maxAttempts = 10
 	for n := 1; ; n++ {
@@ -167,7 +166,7 @@ func (q *Queue) view(ctx context.Context, f func(*task.State)) error {
 	}
 }
 
-// write is the writer.
+// runWriter writes pending steps until the queue is closed.
 func (q *Queue) runWriter() {
 	defer close(q.stopped)
 	for {
@@ -201,20 +200,20 @@ func (q *Queue) runWriter() {
 			}
 		default:
 			if q.ctx.Err() != nil {
-				err = store.ErrClosed // and nothing was done
+				err = store.ErrClosed // and nothing was written
 			}
 			q.rollBack(len(steps), err)
 		}
 	}
 }
 
-// nextBatch is the next steps to be written, and the ops they come to: of a key that
-// several of them change, the last word.
+// nextBatch returns the next steps to write and their operations. If several steps change a key,
+// only the last change is written.
 func (q *Queue) nextBatch() (steps []*step, ops []store.Op) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	count, bytes := 0, 0
-	last := map[string]int{} // in ops
+	last := map[string]int{} // index in ops, by key
 	put := func(op store.Op) {
 		if op.Kind == store.Append {
 			ops = append(ops, op)
@@ -248,8 +247,8 @@ func (q *Queue) nextBatch() (steps []*step, ops []store.Op) {
 	return steps, ops
 }
 
-// rollBack takes back all that is decided and not written: the first steps have
-// failed with err, those after them have to be decided anew.
+// rollBack reverts all pending steps. The first ones have failed with err; the others are
+// decided again.
 func (q *Queue) rollBack(first int, err error) {
 	q.mu.Lock()
 	failed := q.pending
@@ -258,7 +257,7 @@ func (q *Queue) rollBack(first int, err error) {
 		s.Undo()
 	}
 	if errors.Is(err, errRetry) || errors.Is(err, store.ErrUnknown) {
-		q.loading = make(chan struct{}) // no decision is taken before it is known what is stored
+		q.loading = make(chan struct{}) // no decision until the store has been read
 	}
 	closed := q.closed || errors.Is(err, store.ErrClosed)
 	if q.closed = closed; closed && q.loading != nil {
@@ -279,8 +278,8 @@ func (q *Queue) rollBack(first int, err error) {
 	}
 }
 
-// reload makes what is held what is stored, however long that takes; false if
-// the queue is closed.
+// reload reads the state from the store until that succeeds. It returns false if the queue is
+// closed.
 func (q *Queue) reload() bool {
 	for range attempts(q.ctx) {
 		if q.load(q.ctx) == nil {
@@ -290,7 +289,7 @@ func (q *Queue) reload() bool {
 	return false
 }
 
-// attempts yields at once, and again after growing pauses until ctx ends.
+// attempts yields at once, and then after growing pauses until ctx ends.
 func attempts(ctx context.Context) iter.Seq[time.Duration] {
 	return func(yield func(time.Duration) bool) {
 		for pause := minPause; yield(pause); pause = min(2*pause, maxPause) {
@@ -303,7 +302,7 @@ func attempts(ctx context.Context) iter.Seq[time.Duration] {
 	}
 }
 
-// signal wakes what waits for a token.
+// signal puts a token into a channel unless it has one.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

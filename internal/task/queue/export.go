@@ -9,14 +9,14 @@ import (
 	"github.com/coppice-dev/coppice/internal/task/transfer"
 )
 
-// Bounds on a page.
+// Bounds on a page of an export.
 const (
 	pageTasks = 2000
 	pageBytes = 8 << 20
 )
 
-// Export returns tasks as beads, in the order of their ids: those after one of
-// them, "" for all. Each is as it was at some moment meanwhile.
+// Export returns one page of tasks as beads, sorted by id, starting after an id. Tasks that change
+// meanwhile are of different moments.
 func (q *Queue) Export(ctx context.Context, after string) (p task.BeadPage, err error) {
 	var tasks []*task.Record
 	err = q.view(ctx, func(s *task.State) { tasks = s.Following(after, pageTasks+1) })
@@ -57,7 +57,7 @@ func (s *records) export(ctx context.Context, r *task.Record, texts, brought *va
 			return nil, err
 		}
 		if kept == nil {
-			kept = []byte{} // it is missing, which is an error
+			kept = []byte{} // a missing part is an error
 		}
 	}
 	var comments []task.SavedComment

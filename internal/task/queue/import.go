@@ -23,15 +23,14 @@ const (
 	updated
 )
 
-// Import makes tasks of beads, with their ids. A task that is there already is
-// replaced only by what is newer. Those that are waited for have to come before
-// those that wait for them, as in Plan.Order: each bead becomes one step, and
-// what has been written by an import that is cut off is sound. What fails is
-// named by its id, and what comes after it is not done.
+// Import creates or updates tasks from beads and keeps their ids. An existing task is replaced
+// only by a newer bead. Beads must come after those they wait for, as in Plan.Order. Each bead is
+// one step, so an interrupted import leaves valid tasks. An error names the bead that failed; the
+// beads after it are not imported.
 func (q *Queue) Import(
 	ctx context.Context, actor task.Actor, beads []*transfer.Bead,
 ) (report task.ImportReport, err error) {
-	select { // what is written ahead is that of one import
+	select { // one import at a time writes ahead
 	case q.importing <- struct{}{}:
 		defer func() { <-q.importing }()
 	case <-ctx.Done():
@@ -53,7 +52,7 @@ func (q *Queue) Import(
 		}
 		for _, s := range steps {
 			if e := s.wait(ctx); errors.Is(e, errRetry) {
-				err = nil // what comes after it was decided on what is not so
+				err = nil // the later beads have to be decided again
 				break
 			} else if e != nil {
 				err = e
@@ -80,9 +79,8 @@ func (q *Queue) Import(
 	return report, err
 }
 
-// writeAhead writes what is kept of beads whose tasks are not there yet, and returns
-// their ids. It is not read before those are, so that it needs no order, and many
-// writes share a commit.
+// writeAhead writes the imported part of beads that have no task yet, and returns their ids.
+// Nothing reads it before the task exists, so the order is free and writes can share commits.
 func (q *Queue) writeAhead(ctx context.Context, beads []*transfer.Bead) (written map[string]bool, err error) {
 	var fresh []*transfer.Bead
 	err = q.view(ctx, func(s *task.State) {
@@ -127,7 +125,7 @@ func (q *Queue) writeAhead(ctx context.Context, beads []*transfer.Bead) (written
 	return written, nil
 }
 
-// apply writes what no other program writes, so that it can be written again.
+// apply writes ops that only this queue writes, and that may be repeated.
 func (s *records) apply(ctx context.Context, ops []store.Op) error {
 	for range attempts(ctx) {
 		_, err := s.store.Apply(ctx, store.Fence{}, nil, ops)
@@ -138,8 +136,8 @@ func (s *records) apply(ctx context.Context, ops []store.Op) error {
 	return context.Cause(ctx)
 }
 
-// importBead makes a task of a bead, in a step that may not be durable yet. ahead says that what is
-// kept of the bead was written ahead.
+// importBead imports a bead in a step that may not be durable yet. ahead reports whether its
+// imported part is written already.
 func (q *Queue) importBead(ctx context.Context, bead *transfer.Bead, ahead bool) (*step, outcome, error) {
 	for {
 		if err := q.lock(ctx); err != nil {
@@ -148,7 +146,7 @@ func (q *Queue) importBead(ctx context.Context, bead *transfer.Bead, ahead bool)
 		before := q.state.Record(bead.ID())
 		q.mu.Unlock()
 		if before != nil && !bead.Task().UpdatedAt.After(before.UpdatedAt) {
-			// It holds with what was decided before it.
+			// The answer is valid once the pending steps are durable.
 			s, _, err := q.begin(ctx, func(*task.Step) error { return nil })
 			return s, unchanged, err
 		}
@@ -173,7 +171,7 @@ func (q *Queue) importBead(ctx context.Context, bead *transfer.Bead, ahead bool)
 	}
 }
 
-// newComments are comments that a task has not.
+// newComments returns the comments that a task does not have.
 func (s *records) newComments(
 	ctx context.Context, r *task.Record, comments []task.SavedComment,
 ) ([]task.SavedComment, error) {
@@ -191,16 +189,16 @@ func (s *records) newComments(
 	}), nil
 }
 
-// replace puts a record in the place of the one before, which is nil if there
-// is none, as long as that is so; errAgain if it is not.
+// replace replaces a record, or adds one if before is nil. It returns errRetry if before is no
+// longer the current record.
 func (q *Queue) replace(
 	ctx context.Context, r, before *task.Record, comments []task.SavedComment, kept []byte,
 ) (*step, error) {
 	if n := r.Comments + len(comments); n > task.MaxComments {
 		return nil, fmt.Errorf("%w: it would have %d comments, at most %d are kept", task.ErrFull, n, task.MaxComments)
 	}
-	// What does not fit into one step is written before it. It is not read
-	// until the task says that there are so many comments.
+	// Comments that do not fit into one step are written earlier. Nothing reads them until the
+	// record counts them.
 	const some = task.MaxStep - 10
 	for {
 		last := len(comments) <= some && size(comments) <= store.MaxValue/2

@@ -9,26 +9,24 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// marker writes on condition that one record, which every write changes, is as the
-// write before has left it. So another writer is found out; and where the outcome of a
-// write is not known, the record tells.
+// marker makes every write conditional on one record, which each write changes. This detects
+// other writers. If the outcome of a write is unknown, the record tells.
 type marker struct {
 	records *records
-	nonce   string // of this writer
+	nonce   string // unique to this writer
 	writes  uint64
 	rev     store.Rev
 }
 
-// mark is the record of a marker.
+// mark is the marker's record.
 type mark struct {
 	Name   string `json:"name"`   // of the last write
-	Number uint64 `json:"number"` // the last that a task was given
+	Number uint64 `json:"number"` // last number given to a task
 	rev    store.Rev
 }
 
-// apply writes ops until it is known whether they were written. Its error is
-// errRetry if another writer has written, ErrUnknown if ctx is over
-// before it is known, and else that of the store, which has done nothing.
+// apply writes ops until the outcome is known. The error is errRetry if another writer has
+// written, and ErrUnknown if ctx ends first. After any other error nothing was written.
 func (m *marker) apply(ctx context.Context, number uint64, ops []store.Op) error {
 	name := fmt.Sprintf("%s/%d", m.nonce, m.writes)
 	m.writes++
@@ -47,7 +45,7 @@ func (m *marker) apply(ctx context.Context, number uint64, ops []store.Op) error
 		switch {
 		case readErr != nil && ctx.Err() != nil:
 			return fmt.Errorf("%w; looking whether it was done: %w", store.ErrUnknown, readErr)
-		case readErr != nil: // look once more; to write once more does no harm either
+		case readErr != nil: // repeating the write is harmless
 		case stored.Name == name:
 			m.rev = stored.rev
 			return nil
@@ -58,7 +56,7 @@ func (m *marker) apply(ctx context.Context, number uint64, ops []store.Op) error
 	return fmt.Errorf("%w: %w", store.ErrUnknown, context.Cause(ctx))
 }
 
-// read returns what is stored.
+// read returns the stored mark.
 func (m *marker) read(ctx context.Context) (stored mark, err error) {
 	r, found, err := m.records.get(ctx, markerKey)
 	if err != nil || !found {

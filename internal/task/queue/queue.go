@@ -1,7 +1,6 @@
-// Package queue keeps the tasks of a project durably. A Queue holds what is short of all
-// tasks in memory, decides on that, and writes each decision as one step, on condition
-// that no other program has written meanwhile. Many decisions share one write: see
-// commit.go. Texts and comments are in the store alone.
+// Package queue stores the tasks of a project. A Queue holds all tasks in memory, without texts and
+// comments. It decides there and writes each decision as one step, on condition that no other
+// program has written meanwhile. Many decisions share one write; see commit.go.
 package queue
 
 import (
@@ -22,21 +21,20 @@ import (
 // Options configure a Queue.
 type Options struct {
 	Store store.Store
-	// Name is what the ids of new tasks begin with: that of the project.
+	// Name is the name of the project, with which the ids of new tasks begin.
 	Name string
-	// MaxClaims is how many claims of a task that states no number of its own
-	// may fail before the task is parked; 0 is no limit. spec.DefaultMaxClaims if nil.
+	// MaxClaims returns after how many failed claims a task is parked that has no number of its
+	// own; 0 means never. nil means spec.DefaultMaxClaims.
 	MaxClaims func() int
-	// Also returns what is to be written in one step with something that has
-	// happened; it may be nil. It must be quick, and not call the queue.
+	// Also returns operations to write together with an event; it may be nil. It must be quick
+	// and must not call the queue.
 	Also   func(task.Event) []store.Op
 	Logger *slog.Logger // slog.Default() if nil
 }
 
-// Queue is all tasks of a project. Its methods may be called by many goroutines
-// at once. Those that change something return when that is durable, with the
-// errors of package task or those of the store; after store.ErrUnknown it may
-// have been done.
+// Queue holds all tasks of a project. It is safe for concurrent use. Methods that change something
+// return when the change is durable. Errors are those of package task or of the store; after
+// store.ErrUnknown the change may have happened.
 type Queue struct {
 	records records
 	also    func(task.Event) []store.Op
@@ -44,23 +42,23 @@ type Queue struct {
 	cancel  context.CancelFunc
 	wake    chan struct{} // holds a token while there is something to write
 	stopped chan struct{}
-	// importing holds a token while beads are imported.
+	// importing holds a token during an import.
 	importing chan struct{}
 
 	mu      sync.Mutex
 	state   *task.State
 	waiters waiters
-	timer   *time.Timer   // set while somebody waits and tasks wait for their time
-	timerAt time.Time     // the first such time
-	pending []*step       // decided, and not durable yet
-	loading chan struct{} // nil; or closed when what is held is what is stored again
+	timer   *time.Timer   // set while there are waiters and deferred tasks
+	timerAt time.Time     // the time it is set for
+	pending []*step       // decided but not durable yet
+	loading chan struct{} // while reading from the store; closed when done
 	closed  bool
 
-	marker marker // the writer's own
+	marker marker // used by the writer only
 }
 
-// Open reads what there is to do. No incarnation lives until Begin says so: call
-// Sweep once all that live are known.
+// Open reads the tasks. Initially no incarnation is alive: call Begin for each one, and then
+// Sweep.
 func Open(ctx context.Context, o Options) (*Queue, error) {
 	if o.MaxClaims == nil {
 		o.MaxClaims = func() int { return spec.DefaultMaxClaims }
@@ -81,7 +79,7 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	return q, nil
 }
 
-// Close ends the queue. What is not durable by then is refused.
+// Close stops the queue. Steps that are not durable fail.
 func (q *Queue) Close() {
 	q.cancel()
 	<-q.stopped
@@ -92,10 +90,10 @@ func (q *Queue) Close() {
 	}
 }
 
-// load makes what is held what is stored. Nothing is pending meanwhile.
+// load reads the state from the store. No steps are pending meanwhile.
 func (q *Queue) load(ctx context.Context) error {
-	// The marker comes first: what is written after it was read makes the next
-	// write of this queue conflict.
+	// Read the marker first: if something is written after that, the next write of this queue
+	// conflicts.
 	m, err := q.marker.read(ctx)
 	if err != nil {
 		return err
@@ -119,7 +117,7 @@ func (q *Queue) load(ctx context.Context) error {
 	return nil
 }
 
-// change lets decide change one task.
+// change decides a step that changes one task.
 func (q *Queue) change(ctx context.Context, decide func(*task.Step) (task.Task, error)) (t task.Task, err error) {
 	err = q.update(ctx, func(s *task.Step) (err error) {
 		t, err = decide(s)
@@ -128,8 +126,7 @@ func (q *Queue) change(ctx context.Context, decide func(*task.Step) (task.Task, 
 	return t, err
 }
 
-// Create makes a task. Where one was made under the same key before, it is that
-// one, whatever became of it, and fresh is false.
+// Create creates a task; see task.Step.Create.
 func (q *Queue) Create(ctx context.Context, actor task.Actor, d task.Draft) (t task.Task, fresh bool, err error) {
 	err = q.update(ctx, func(s *task.Step) (err error) {
 		t, fresh, err = s.Create(actor, d)
@@ -138,49 +135,43 @@ func (q *Queue) Create(ctx context.Context, actor task.Actor, d task.Draft) (t t
 	return t, fresh && err == nil, err
 }
 
-// Edit changes a task. An agent cannot change what somebody else has claimed.
+// Edit changes a task; see task.Step.Edit.
 func (q *Queue) Edit(ctx context.Context, actor task.Actor, id string, e task.Edit) (task.Task, error) {
 	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Edit(actor, id, e) })
 }
 
-// Comment adds what somebody says to a task. With the key of one of the last
-// comments, which may be empty for none, it has been said already.
+// Comment adds a comment to a task; see task.Step.Comment.
 func (q *Queue) Comment(ctx context.Context, actor task.Actor, id, text, key string) (task.Task, error) {
 	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Comment(actor, id, text, key) })
 }
 
-// Claim binds a task to who asks: to one incarnation of an agent, until it
-// closes or releases the task, or is over itself. The error is ErrNothing where
-// nothing is ready. One may have claimed several tasks.
+// Claim claims a task; see task.Step.Claim.
 func (q *Queue) Claim(ctx context.Context, actor task.Actor, c task.Claiming) (task.Task, error) {
 	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Claim(actor, c) })
 }
 
-// Release gives a task that was claimed back: it is open again.
+// Release opens a claimed task again.
 func (q *Queue) Release(ctx context.Context, actor task.Actor, id, reason string) (task.Task, error) {
 	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Release(actor, id, reason) })
 }
 
-// Finish closes a task, by whom it was claimed, by a person, or by an agent if
-// it is not claimed. To close it once more in the same way changes nothing.
+// Finish closes a task; see task.Step.Finish.
 func (q *Queue) Finish(ctx context.Context, actor task.Actor, id string, e task.Ending) (task.Task, error) {
 	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Finish(actor, id, e) })
 }
 
-// Reopen makes a closed task open again.
+// Reopen opens a closed task again.
 func (q *Queue) Reopen(ctx context.Context, actor task.Actor, id, reason string) (task.Task, error) {
 	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Reopen(actor, id, reason) })
 }
 
-// Retry lets a task be done now, whatever has held it: closed, blocked, put off,
-// or in progress at somebody, who loses it; a person can do so with a parked
-// one, too. It still waits for other tasks.
+// Retry makes a task open now; see task.Step.Retry.
 func (q *Queue) Retry(ctx context.Context, actor task.Actor, id, reason string) (task.Task, error) {
 	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Retry(actor, id, reason) })
 }
 
-// Begin says that an incarnation lives, see task.State.Begin. Call GiveBack for what
-// others of that agent have claimed.
+// Begin records that an incarnation has started; see task.State.Begin. Call ReleaseOrphans for the
+// claims of earlier ones.
 func (q *Queue) Begin(path string, life task.Life) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -188,8 +179,8 @@ func (q *Queue) Begin(path string, life task.Life) {
 	q.waiters.recheck(path)
 }
 
-// End says that an incarnation has ended, see task.State.End. Call GiveBack for what it
-// had claimed.
+// End records that an incarnation has ended; see task.State.End. Call ReleaseOrphans for its
+// claims.
 func (q *Queue) End(path string, incarnation uint64, failure string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -198,8 +189,7 @@ func (q *Queue) End(path string, incarnation uint64, failure string) {
 	}
 }
 
-// Sweep gives back what was claimed by incarnations that do not live, but those
-// of agents of which it is not known, which keep names.
+// Sweep releases the tasks of all ended incarnations, except those of agents that keep names.
 func (q *Queue) Sweep(ctx context.Context, keep func(path string) bool) error {
 	var holders []string
 	if err := q.view(ctx, func(s *task.State) { holders = s.OrphanHolders() }); err != nil {
@@ -214,8 +204,8 @@ func (q *Queue) Sweep(ctx context.Context, keep func(path string) bool) error {
 	return errors.Join(errs...)
 }
 
-// ReleaseOrphans makes open again what incarnations of an agent have claimed that do
-// not live. It costs nothing if there is nothing.
+// ReleaseOrphans opens tasks again that ended incarnations of an agent have claimed. It is cheap
+// if there are none.
 func (q *Queue) ReleaseOrphans(ctx context.Context, path string) error {
 	const some = task.MaxStep / 4
 	for {
@@ -233,8 +223,8 @@ func (q *Queue) ReleaseOrphans(ctx context.Context, path string) error {
 	}
 }
 
-// Purge removes tasks that are ephemeral and were closed for as long as ttl, and
-// returns how many. What still waits for its children stays.
+// Purge removes ephemeral tasks that were closed at least ttl ago, and returns their number. Tasks
+// with open children stay.
 func (q *Queue) Purge(ctx context.Context, ttl time.Duration) (n int, err error) {
 	old := time.Now().Add(-ttl)
 	var gone []string

@@ -7,15 +7,14 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// read returns what look finds in the state, once that is durable.
+// read returns a value from the state once everything it is based on is durable.
 func read[T any](ctx context.Context, q *Queue, look func(*task.State) (T, error)) (found T, err error) {
 	var failed error
 	err = q.view(ctx, func(s *task.State) { found, failed = look(s) })
 	return found, cmp.Or(err, failed)
 }
 
-// List returns tasks by priority, then by age. The error is ErrConflict if the task
-// that it is to begin after is gone.
+// List returns tasks by priority, then by age; see task.State.List.
 func (q *Queue) List(ctx context.Context, f task.Filter, limit int, after string) ([]task.Task, error) {
 	return read(ctx, q, func(s *task.State) ([]task.Task, error) { return s.List(f, limit, after) })
 }
@@ -32,12 +31,12 @@ func (q *Queue) Parked() int {
 	return q.state.Parked()
 }
 
-// Hook says what there is for an incarnation to do.
+// Hook returns the work there is for an incarnation.
 func (q *Queue) Hook(ctx context.Context, actor task.Actor, pools []string) (task.Hook, error) {
 	return read(ctx, q, func(s *task.State) (task.Hook, error) { return s.Hook(actor, pools), nil })
 }
 
-// Find returns a task as it is listed.
+// Find returns a task without its text and comments.
 func (q *Queue) Find(ctx context.Context, id string) (task.Task, error) {
 	return read(ctx, q, func(s *task.State) (t task.Task, err error) {
 		r, err := s.Find(id)
@@ -48,7 +47,7 @@ func (q *Queue) Find(ctx context.Context, id string) (task.Task, error) {
 	})
 }
 
-// Get returns all there is of a task.
+// Get returns a task with its text, comments and children.
 func (q *Queue) Get(ctx context.Context, id string) (d task.Detail, err error) {
 	const children = 200
 	r, err := read(ctx, q, func(s *task.State) (*task.Record, error) {

@@ -13,16 +13,16 @@ import (
 	"github.com/coppice-dev/coppice/internal/task/transfer"
 )
 
-// taskPart holds the records of tasks, next to their other parts.
+// taskPart holds the records of tasks.
 const taskPart task.Part = "tasks"
 
-// Keys of what is stored.
+// Keys in the store.
 const (
 	prefix    = "work"
 	markerKey = prefix + "/marker"
 )
 
-// records reads what is stored of tasks.
+// records reads and writes the stored data of tasks.
 type records struct {
 	store  store.Store
 	logger *slog.Logger
@@ -33,7 +33,7 @@ type records struct {
 
 func key(part task.Part, id string) string { return prefix + "/" + string(part) + "/" + id }
 
-// writeOp returns the operation of a write next to a record.
+// writeOp returns the operation for a write next to a record.
 func writeOp(w task.Write) store.Op {
 	op := store.Op{Kind: store.Put, Key: key(w.Part, w.ID), Value: w.Value}
 	if w.Part == task.CommentPart {
@@ -45,16 +45,16 @@ func writeOp(w task.Write) store.Op {
 	return op
 }
 
-// changeOp returns the operation that writes a change of a record.
+// changeOp returns the operation for a change of a record.
 func changeOp(c task.Changed) store.Op {
 	if c.After == nil {
 		return store.Op{Kind: store.Delete, Key: key(taskPart, c.ID)}
 	}
-	value, _ := json.Marshal(c.After) // texts, numbers and times
+	value, _ := json.Marshal(c.After) // cannot fail for these types
 	return store.Op{Kind: store.Put, Key: key(taskPart, c.ID), Value: value}
 }
 
-// all reads all tasks. number is the highest that one of them has.
+// loadAll reads all tasks. number is the highest number of a task.
 func (s *records) loadAll(ctx context.Context) (x *task.Index, number uint64, err error) {
 	x = task.NewIndex()
 	under := prefix + "/" + string(taskPart)
@@ -73,8 +73,8 @@ func (s *records) loadAll(ctx context.Context) (x *task.Index, number uint64, er
 	return x, number, nil
 }
 
-// decode reads a record. One that cannot be read costs itself alone: it stays
-// where it is, and is logged.
+// decode reads a record. A record that cannot be read is skipped and logged, and stays in the
+// store.
 func (s *records) decode(stored store.Record) (*task.Record, error) {
 	r := new(task.Record)
 	if err := json.Unmarshal(stored.Value, r); err != nil {
@@ -84,14 +84,14 @@ func (s *records) decode(stored store.Record) (*task.Record, error) {
 		return nil, fmt.Errorf("its id is %q", r.ID)
 	}
 	r.Ready, r.WaitsFor = false, nil
-	if !slices.Contains(task.Statuses(), r.Status) { // of a later version: nothing can be done about it before that
+	if !slices.Contains(task.Statuses(), r.Status) { // of a later version of Coppice
 		s.logBadRecord(stored.Key, fmt.Errorf("its status is %q", r.Status))
 		r.Status = task.Blocked
 	}
 	return r, nil
 }
 
-// logBadRecord logs a bad record, once.
+// logBadRecord logs a record that cannot be read, once.
 func (s *records) logBadRecord(key string, err error) {
 	s.mu.Lock()
 	logged := s.bad[key]
@@ -102,7 +102,7 @@ func (s *records) logBadRecord(key string, err error) {
 	}
 }
 
-// one is the value of one record, nil if there is none.
+// get reads one record.
 func (s *records) get(ctx context.Context, key string) (store.Record, bool, error) {
 	some, _, err := s.store.Snapshot(ctx, key)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *records) get(ctx context.Context, key string) (store.Record, bool, erro
 	return store.Record{}, false, nil
 }
 
-// text returns the text of a task: the one written here, or else that of its bead.
+// text returns the text of a task: the stored one, or else the description of its bead.
 func (s *records) text(ctx context.Context, r *task.Record) (string, error) {
 	stored, found, err := s.get(ctx, key(task.TextPart, r.ID))
 	if err != nil || found || !r.Imported {
@@ -133,7 +133,7 @@ func (s *records) text(ctx context.Context, r *task.Record) (string, error) {
 	return text, nil
 }
 
-// comments are all that are stored of a task, oldest first.
+// comments returns the comments of a task, oldest first.
 func (s *records) comments(ctx context.Context, id string) (all []task.SavedComment, _ error) {
 	for r, err := range store.All(ctx, s.store, key(task.CommentPart, id)) {
 		if err != nil {
@@ -149,14 +149,14 @@ func (s *records) comments(ctx context.Context, id string) (all []task.SavedComm
 	return all, nil
 }
 
-// values reads one part of many tasks, one record each, in the order of
-// their ids; it is read in portions.
+// values reads one part of many tasks in portions. The tasks are asked for in the order of their
+// ids.
 type values struct {
 	*records
 	part task.Part
 	from string // the key after which the next portion begins
 	read []store.Record
-	over bool // there are no more than those
+	over bool // no more records follow
 }
 
 func (s *records) values(part task.Part, after string) *values {
@@ -167,7 +167,7 @@ func (s *records) values(part task.Part, after string) *values {
 	return v
 }
 
-// get returns the part of a task, nil if there is none. Ids have to rise.
+// get returns the part of a task, nil if there is none. Each id must be greater than the last.
 func (v *values) get(ctx context.Context, id string) ([]byte, error) {
 	const some = 500
 	wanted := key(v.part, id)

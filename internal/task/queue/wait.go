@@ -11,35 +11,33 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// Waiters are told of tasks: each task that becomes ready wakes one of those that
-// wait at its place, the one that has waited longest, which then claims as
-// any other caller does. One that finds nothing keeps its turn. No waiter looks unless
-// there is a task, and no more waiters look than there are tasks.
+// A task that becomes ready wakes the waiter that has waited longest at its place. The waiter
+// then claims a task as any other caller does, and keeps its position if it finds none. Never are
+// more waiters awake than there are ready tasks.
 
-// waiter waits for a task at some places.
+// waiter waits for a task at several places.
 type waiter struct {
 	actor  task.Actor
 	places []task.Place
-	wake   chan struct{} // holds a token when it is to look
-	woken  *waitQueue    // for a task of which it is to look; nil if it is not
+	wake   chan struct{} // holds a token when it should look for a task
+	woken  *waitQueue    // the queue that has woken it; nil if none
 }
 
-// waitQueue is those who wait at a place, in the order in which they came.
+// waitQueue holds the waiters at a place, in the order of their arrival.
 type waitQueue struct {
 	all   []*waiter
-	woken int // how many of them are to look, for a task of this place
+	woken int // number of waiters woken for this place
 }
 
-// waiters are all that wait, by the places of the tasks that they wait for. The lock of
-// the queue guards them.
+// waiters holds the wait queues by place, under the lock of the Queue.
 type waiters map[task.Place]*waitQueue
 
-// maxTimer bounds a wait for the clock, which may be set while that lasts.
+// maxTimer bounds a timer, since the wall clock may be set while it runs.
 const maxTimer = time.Minute
 
-// Await claims the first task that is ready, as Claim does, and waits until
-// there is one. It ends with ErrStale when the incarnation is over, with
-// store.ErrClosed when the queue is, and with the cause of ctx when that is.
+// Await claims the first ready task, as Claim does, and waits until there is one. It fails with
+// ErrStale when the incarnation ends, with store.ErrClosed when the queue is closed, and with the
+// cause of ctx.
 func (q *Queue) Await(ctx context.Context, actor task.Actor, c task.Claiming) (task.Task, error) {
 	if c.ID != "" {
 		return task.Task{}, fmt.Errorf("%w: a task that is named is claimed without waiting", task.ErrInvalid)
@@ -73,7 +71,7 @@ func (q *Queue) Await(ctx context.Context, actor task.Actor, c task.Claiming) (t
 	}
 }
 
-// add lets a waiter wait, unless it does.
+// add adds a waiter to the queues of its places.
 func (all waiters) add(w *waiter) {
 	for _, at := range w.places {
 		l := all[at]
@@ -87,7 +85,7 @@ func (all waiters) add(w *waiter) {
 	}
 }
 
-// leave ends a wait. Another waiter gets what it was woken for and has not taken.
+// leave removes a waiter. If it was woken and has claimed nothing, another one is woken.
 func (all waiters) leave(w *waiter, ready func(task.Place) int) {
 	w.clearWakeup()
 	for _, at := range w.places {
@@ -105,7 +103,7 @@ func (all waiters) leave(w *waiter, ready func(task.Place) int) {
 	}
 }
 
-// wake wakes as many of those who wait at a place as there are ready tasks.
+// wake wakes as many waiters at a place as there are ready tasks.
 func (all waiters) wake(at task.Place, ready int) {
 	l := all[at]
 	if l == nil {
@@ -123,7 +121,7 @@ func (all waiters) wake(at task.Place, ready int) {
 	}
 }
 
-// recheck lets the waiters of an agent look whether their incarnation lives.
+// recheck wakes the waiters of an agent, so they notice if their incarnation has ended.
 func (all waiters) recheck(path string) {
 	if l := all[task.AssignedTo(path)]; l != nil {
 		for _, w := range l.all {
@@ -134,7 +132,7 @@ func (all waiters) recheck(path string) {
 	}
 }
 
-// clearWakeup notes that a waiter looks now.
+// clearWakeup marks a waiter as no longer woken. It is called before the waiter looks for tasks.
 func (w *waiter) clearWakeup() {
 	if w.woken != nil {
 		w.woken.woken--
@@ -146,7 +144,7 @@ func (w *waiter) clearWakeup() {
 	}
 }
 
-// setTimer makes the queue advance its time while somebody waits. Needs mu.
+// setTimer sets a timer for the next deferred task if there are waiters. The caller holds mu.
 func (q *Queue) setTimer() {
 	at, there := q.state.NextTime()
 	if len(q.waiters) == 0 || !there || q.timer != nil && q.timerAt.Equal(at) {

@@ -8,8 +8,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// entries are the types and messages of the log's entries, by the kind of event. A message is
-// about the task, or about how many tasks there are.
+// entries maps kinds of events to the types and messages of log entries. The argument of a message
+// is a task, or a number of tasks.
 var entries = map[task.Kind]struct {
 	eventType event.Type
 	message   string
@@ -26,7 +26,7 @@ var entries = map[task.Kind]struct {
 	task.Purged:    {event.TaskPurged, "%v old closed tasks were removed"},
 }
 
-// logEntry is the log's entry of an event of a task.
+// logEntry returns the log entry of an event.
 func logEntry(e task.Event) event.Event {
 	t := e.Task
 	entry := event.Event{

@@ -18,7 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// Register has a server answer requests about tasks.
+// Register adds the handlers of all task routes to a server.
 func (s *Service) Register(server *api.Server) {
 	s.RegisterReadOnly(server)
 	handle(server, task.Count, s.count)
@@ -34,7 +34,7 @@ func (s *Service) Register(server *api.Server) {
 	handle(server, task.Import, s.importBeads)
 }
 
-// RegisterReadOnly has a server answer the requests that need no daemon.
+// RegisterReadOnly adds the handlers that work without a daemon.
 func (s *Service) RegisterReadOnly(server *api.Server) {
 	handle(server, task.List, s.list)
 	handle(server, task.Show, func(ctx context.Context, _ token.Caller, req task.ShowRequest) (task.Detail, error) {
@@ -45,7 +45,7 @@ func (s *Service) RegisterReadOnly(server *api.Server) {
 	handle(server, task.Export, s.export)
 }
 
-// handle registers a handler, whose errors become those of the API.
+// handle registers a handler and translates its errors with apiError.
 func handle[Req, Resp any](
 	server *api.Server, r api.Route[Req, Resp], handler func(context.Context, token.Caller, Req) (Resp, error),
 ) {
@@ -55,7 +55,7 @@ func handle[Req, Resp any](
 	})
 }
 
-// apiError makes an error of a Queue or its store one of the API, with the same text.
+// apiError translates an error of a Queue or its store for the API, with the same text.
 func apiError(err error) error {
 	var kind error
 	switch {
@@ -64,7 +64,7 @@ func apiError(err error) error {
 	case store.Refused(err):
 		kind = api.ErrConflict
 	case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrUnknown):
-		kind = api.ErrStopping // asking the next daemon again gets the same answer
+		kind = api.ErrStopping // a retry with the next daemon gets the answer
 	case errors.Is(err, task.ErrNotFound):
 		kind = api.ErrNotFound
 	case errors.Is(err, task.ErrInvalid):
@@ -86,7 +86,7 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-// claimant is the caller as one who claims tasks; name is a person's.
+// claimant returns the caller as an actor. name is the name of a person.
 func claimant(who token.Caller, name string) task.Actor {
 	if who == (token.Caller{}) {
 		return task.Actor{Name: cmp.Or(strings.TrimSpace(name), task.People)}
@@ -94,8 +94,8 @@ func claimant(who token.Caller, name string) task.Actor {
 	return task.Actor{Path: who.Path, Incarnation: who.Incarnation}
 }
 
-// author is the caller as one who changes tasks without a claim. An order's run
-// changes them in the name of the order, so that it does not fire the order again.
+// author returns the actor of a change that is no claim. Changes by the run of an order are in the
+// name of the order, so that they do not fire it again.
 func author(ctx context.Context, who token.Caller, name string) task.Actor {
 	if by := api.OrderOf(ctx); by != "" {
 		return task.Actor{Name: order.PathOf(by)}
@@ -103,7 +103,7 @@ func author(ctx context.Context, who token.Caller, name string) task.Actor {
 	return claimant(who, name)
 }
 
-// resolve resolves the names in a filter.
+// resolve replaces abbreviated names in a filter by full ones.
 func (s *Service) resolve(ctx context.Context, f task.Filter) (_ task.Filter, err error) {
 	if f.Assignee, err = s.assignee(f.Assignee); err != nil || f.Parent == "" {
 		return f, err
@@ -167,7 +167,7 @@ func (s *Service) claim(ctx context.Context, who token.Caller, req task.ClaimReq
 	return claimed(t, err)
 }
 
-// claimed is a claim that has succeeded, or has found nothing.
+// claimed returns the result of a claim; an empty list if no task was ready.
 func claimed(t task.Task, err error) ([]task.Task, error) {
 	switch {
 	case errors.Is(err, task.ErrNothing):

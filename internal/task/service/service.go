@@ -1,5 +1,4 @@
-// Package service answers requests about tasks, and gives back what agents that have
-// ended had claimed.
+// Package service handles requests about tasks, and releases the tasks of agents that exit.
 package service
 
 import (
@@ -21,14 +20,14 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// Tree tells a Service about the nodes of the project.
+// Tree provides the nodes of the project to a Service.
 type Tree interface {
 	Project() string
-	// Full returns the whole path of a node whose path may be abbreviated.
+	// Full returns the full path of a node, given an abbreviated one.
 	Full(path string) string
 	HasAgent(path string) bool
 	HasSupervisor(path string) bool
-	// Pools returns the pools whose tasks an agent does.
+	// Pools returns the pools whose tasks an agent may claim.
 	Pools(path string) []string
 }
 
@@ -38,25 +37,24 @@ type Options struct {
 	Log    *event.Log
 	Logger *slog.Logger
 	Tree   Tree
-	// Patrol returns what the file says of claims and purges.
+	// Patrol returns the settings for claims and purges.
 	Patrol func() spec.Patrol
-	// Background runs a function until it returns or the daemon ends.
+	// Background runs a function until it returns or the daemon stops.
 	Background func(func(context.Context))
-	// Nudge tells an agent something.
+	// Nudge sends a nudge to an agent.
 	Nudge func(ctx context.Context, path, text string)
-	// Await runs wait, during which an agent is not idle. Where the agent is asked to
-	// finish meanwhile, it returns ErrNothing.
+	// Await runs wait while the agent does not count as idle. It returns ErrNothing if the agent is
+	// asked to finish.
 	Await func(ctx context.Context, who token.Caller, wait func(context.Context) error) error
 }
 
-// Service answers requests about the tasks of a Queue, and gives back what agents
-// that have ended had claimed.
+// Service handles requests about the tasks of a Queue, and releases the tasks of agents that exit.
 type Service struct {
 	queue *queue.Queue
 	o     Options
 }
 
-// Open reads the tasks.
+// Open reads the tasks from the store.
 func Open(ctx context.Context, o Options) (*Service, error) {
 	q, err := queue.Open(ctx, queue.Options{
 		Store: o.Store, Name: o.Tree.Project(), Logger: o.Logger,
@@ -66,25 +64,25 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 	return &Service{q, o}, err
 }
 
-// Close ends the queue. What is not durable by then is refused.
+// Close closes the queue. Steps that are not durable fail.
 func (s *Service) Close() { s.queue.Close() }
 
 // Parked returns the number of parked tasks.
 func (s *Service) Parked() int { return s.queue.Parked() }
 
-// Run gives back what incarnations that have ended had claimed, in the background, and
-// removes old tasks. pending reports whether it is not known yet if an agent lives.
+// Run releases the tasks of ended incarnations in the background, and removes old tasks. pending
+// reports whether it is not known yet if an agent is running.
 func (s *Service) Run(pending func(path string) bool) {
 	s.retry("cannot release the tasks of agents that have exited; retrying",
 		func(ctx context.Context) error { return s.queue.Sweep(ctx, pending) })
 	s.o.Background(s.purge)
 }
 
-// maxPurgeWait bounds the time until a change of the settings of purges takes effect.
+// maxPurgeWait bounds the time until changed purge settings take effect.
 const maxPurgeWait = 30 * time.Second
 
-// purge removes tasks that orders have created some time after their end, if the
-// file says so. The first time is at once: the daemon may end before the interval is over.
+// purge removes old tasks of orders at intervals, if configured. The first pass is immediate, since
+// the daemon may stop before the interval is over.
 func (s *Service) purge(ctx context.Context) {
 	var last time.Time
 	for {
@@ -132,13 +130,14 @@ func (s *Service) retry(warning string, do func(context.Context) error) {
 	})
 }
 
-// Start lets an incarnation, which has a token, claim tasks.
+// Start allows a new incarnation to claim tasks.
 func (s *Service) Start(who token.Caller, secret string) {
 	s.queue.Begin(who.Path, task.Life{Incarnation: who.Incarnation, ID: token.ID(secret)})
 	s.releaseOrphans(who.Path)
 }
 
-// Exited gives back what an incarnation has claimed, with how it has failed, if it has.
+// Exited releases the tasks of an incarnation. failure describes how it failed, and is empty if it
+// did not.
 func (s *Service) Exited(who token.Caller, failure string) {
 	s.queue.End(who.Path, who.Incarnation, failure)
 	s.releaseOrphans(who.Path)
@@ -149,7 +148,7 @@ func (s *Service) releaseOrphans(path string) {
 		func(ctx context.Context) error { return s.queue.ReleaseOrphans(ctx, path) })
 }
 
-// Submit creates a task for an order, and tells the agent to which it is assigned.
+// Submit creates a task for an order, and nudges the assigned agent.
 func (s *Service) Submit(ctx context.Context, by task.Actor, d task.Draft) (task.Task, error) {
 	return s.submit(ctx, token.Caller{}, by, d)
 }
@@ -165,7 +164,7 @@ func (s *Service) submit(ctx context.Context, caller token.Caller, by task.Actor
 	return t, err
 }
 
-// nudge tells an agent of a task that was assigned to it by another.
+// nudge tells an agent about a task that another one has assigned to it.
 func (s *Service) nudge(t task.Task, by token.Caller) {
 	if s.o.Tree.HasAgent(t.Assignee) && t.Assignee != by.Path && t.Ready {
 		s.o.Background(func(ctx context.Context) {
@@ -175,7 +174,7 @@ func (s *Service) nudge(t task.Task, by token.Caller) {
 	}
 }
 
-// assignee is the full path of an agent, or else the name of a person.
+// assignee returns the full path of an agent, or else the name of a person.
 func (s *Service) assignee(name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -191,7 +190,7 @@ func (s *Service) assignee(name string) (string, error) {
 	return name, nil
 }
 
-// Notices is a notice.Source: the tasks that an agent can do.
+// Notices is a notice.Source for the tasks that an agent can work on.
 func (s *Service) Notices(ctx context.Context, who token.Caller, _ string) ([]notice.Notice, error) {
 	h, err := s.queue.Hook(ctx, claimant(who, ""), s.o.Tree.Pools(who.Path))
 	if err != nil {

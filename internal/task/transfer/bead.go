@@ -1,8 +1,7 @@
-// Package transfer reads tasks that other programs have written, and writes them for
-// those. A bead is an issue as the bd tool keeps it: a JSON object a line, in
-// .beads/issues.jsonl. Fields that tasks have too are read; the whole line is
-// kept next to the task, so that an export has what the import has brought. Its
-// description is the text of the task, unless that was edited since.
+// Package transfer reads and writes beads, the issues of the bd tool: one JSON object a line in
+// .beads/issues.jsonl. Fields that tasks also have are read. The whole line is kept with the task,
+// so an export contains everything that was imported. The description is the text of the task
+// until that is edited.
 package transfer
 
 import (
@@ -17,28 +16,28 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// maxRest bounds a bead without its description and comments.
+// maxRest bounds a bead apart from its description and comments, in bytes.
 const maxRest = 256 << 10
 
-// Bead is one that was read.
+// Bead is a parsed bead.
 type Bead struct {
-	task     task.Task // without what follows from where it is imported
+	task     task.Task // without fields that depend on where it is imported
 	comments []task.SavedComment
 	rest     object // the bead without its comments
 }
 
-// Types of dependencies that mean more than that there is one.
+// Types of dependencies with a meaning of their own.
 const (
 	blocks      = "blocks"
-	waitsFor    = "waits-for"          // for the children of another one, too, as all tasks do
-	conditional = "conditional-blocks" // to be done only if the other one fails
+	waitsFor    = "waits-for"          // also for the children of the other issue, as all tasks do
+	conditional = "conditional-blocks" // only if the other issue fails
 	parentChild = "parent-child"
 )
 
-// external is what an id begins with that is of another project.
+// external is the prefix of ids in other projects.
 const external = "external:"
 
-// ParseBead reads a bead. Its error says which member is wrong and what was expected.
+// ParseBead parses a bead. An error names the member that is wrong and what was expected.
 func ParseBead(line []byte) (*Bead, error) {
 	if len(line) > task.MaxBead {
 		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are allowed", task.ErrInvalid, len(line), task.MaxBead)
@@ -60,31 +59,31 @@ func ParseBead(line []byte) (*Bead, error) {
 	return b, err
 }
 
-// ID is the bead's own.
+// ID returns the id of the bead.
 func (b *Bead) ID() string { return b.task.ID }
 
-// Task returns what a task has a field for, but what follows from where it is imported.
+// Task returns the fields that a task has, without those that depend on where it is imported.
 func (b *Bead) Task() task.Task { return b.task }
 
-// Comments returns what was said about the bead.
+// Comments returns the comments of the bead.
 func (b *Bead) Comments() []task.SavedComment { return b.comments }
 
-// Kept returns what is to be kept of the bead, for Write and Text: all but its comments.
+// Kept returns the bead without its comments, to be stored for Write and Text.
 func (b *Bead) Kept() []byte { return b.rest.json() }
 
-// extras are what tasks have and beads have not.
+// extras are the fields that tasks have and beads do not.
 type extras struct {
 	Pool      string       `json:"pool,omitempty"`
 	Origin    string       `json:"origin,omitempty"`
 	Ephemeral bool         `json:"ephemeral,omitempty"`
 	Outcome   task.Outcome `json:"outcome,omitempty"`
-	// Parked is why the task is parked. Its bead is blocked for other programs.
+	// Parked is the reason why a task is parked. To other programs its bead is blocked.
 	Parked       string `json:"parked,omitempty"`
 	FailedClaims int    `json:"failed_claims,omitempty"`
 	MaxClaims    int    `json:"max_claims,omitempty"`
 }
 
-// extrasOf are those of a task. That a task was completed is said by its status.
+// extrasOf returns the extras of a task. The outcome completed follows from the status.
 func extrasOf(t *task.Task) extras {
 	x := extras{
 		Pool: t.Pool, Origin: t.Origin, Ephemeral: t.Ephemeral, Outcome: t.Outcome,
@@ -99,8 +98,8 @@ func extrasOf(t *task.Task) extras {
 	return x
 }
 
-// apply gives a task that was read its extras. One that another program has taken
-// out of blocked is no longer parked, and its claims count from 0.
+// apply sets the extras of a parsed task. If another program has unblocked a parked task, it is no
+// longer parked and its failed claims count from 0.
 func (x extras) apply(t *task.Task) {
 	t.Pool, t.Origin, t.Ephemeral, t.MaxClaims = x.Pool, x.Origin, x.Ephemeral, x.MaxClaims
 	switch {
@@ -111,7 +110,7 @@ func (x extras) apply(t *task.Task) {
 	}
 }
 
-// readBead reads what a task has a field for, but description and comments.
+// readBead reads the fields that a task has, except description and comments.
 func readBead(rest object) (*Bead, error) {
 	const text, number, when = "a text", "an integer from 0 to 4", "a time such as 2026-01-31T12:00:00Z"
 	b := &Bead{rest: rest}
@@ -119,7 +118,7 @@ func readBead(rest object) (*Bead, error) {
 	t.Priority = task.DefaultPriority
 	var kind, status, reason string
 	var more extras
-	var pinned, template bool // what is no work
+	var pinned, template bool // kinds of beads that are not work
 	for _, m := range []struct {
 		name, expected string
 		into           any
@@ -176,12 +175,12 @@ func readBead(rest object) (*Bead, error) {
 	}
 	t.DependsOn = task.Sorted(t.DependsOn)
 	if blocked && (t.Status == task.Open || t.Status == task.Deferred) {
-		t.Status = task.Blocked // by what is no task here: somebody has to look at it
+		t.Status = task.Blocked // by something that is not a task: a person has to look
 	}
 	return b, err
 }
 
-// oneLine makes a text of somebody else one line of plain text.
+// oneLine turns imported text into one line of plain text.
 func oneLine(text string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -191,8 +190,7 @@ func oneLine(text string) string {
 	}, text))
 }
 
-// statusOf is the status of a task whose bead says so. What is not known here
-// is nothing that can be done.
+// statusOf returns the status of a task for that of a bead. An unknown status means blocked.
 func statusOf(status string) task.Status {
 	switch s := task.Status(status); s {
 	case "":
@@ -205,16 +203,16 @@ func statusOf(status string) task.Status {
 	return task.Blocked
 }
 
-// dependency is an element of dependencies.
+// dependency is an element of the member dependencies.
 type dependency struct {
 	on, kind string
 	raw      json.RawMessage
 }
 
-// isExternal reports whether it is on something of another project.
+// isExternal reports whether the dependency is on an issue of another project.
 func (d dependency) isExternal() bool { return strings.HasPrefix(d.on, external) }
 
-// blocks reports whether a task waits until what it is on is closed.
+// blocks reports whether a task waits until the dependency is closed.
 func (d dependency) blocks() bool { return (d.kind == blocks || d.kind == waitsFor) && !d.isExternal() }
 
 func dependencies(rest object) (all []dependency, err error) {
@@ -244,8 +242,7 @@ func dependencies(rest object) (all []dependency, err error) {
 	return all, nil
 }
 
-// takeComments takes the comments out of what is kept of a bead, and leaves the place
-// where they were.
+// takeComments moves the comments out of the kept bead, which keeps the position of the member.
 func (b *Bead) takeComments() error {
 	var list []json.RawMessage
 	if err := b.rest.read("comments", "an array of objects", &list); err != nil {
@@ -301,7 +298,7 @@ func (b *Bead) check() error {
 	return task.CheckText("description", text, task.MaxText, true)
 }
 
-// Text returns the description of a bead that was kept.
+// Text returns the description of a kept bead.
 func Text(kept []byte) (string, error) {
 	o, err := parseObject(kept)
 	if err != nil {
@@ -310,7 +307,7 @@ func Text(kept []byte) (string, error) {
 	return description(o)
 }
 
-// description is the text of a bead.
+// description returns the description of a bead.
 func description(rest object) (text string, err error) {
 	return text, rest.read("description", "a text", &text)
 }

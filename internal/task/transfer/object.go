@@ -10,26 +10,25 @@ import (
 	"unicode/utf8"
 )
 
-// object is a JSON object whose members keep their order, and their names and
-// values as they were written.
+// object is a JSON object that keeps the order of its members and the text of names and values.
 type object []member
 
 type member struct {
 	name  string
 	key   json.RawMessage // the name as it is written
-	value json.RawMessage // without spaces between its parts
-	at    int             // where the value is in the text, in bytes
+	value json.RawMessage // without insignificant white space
+	at    int             // offset of the value in the text
 }
 
-// positionError is an error that has a place in a text.
+// positionError is an error with a position in a text.
 type positionError struct {
-	at int // in bytes, from 0
+	at int // offset in bytes
 	error
 }
 
 func (p *positionError) Unwrap() error { return p.error }
 
-// parseObject reads one object and nothing else. What it returns shares data.
+// parseObject parses one JSON object and nothing else. The result shares memory with data.
 func parseObject(data []byte) (object, error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("it is not UTF-8")
@@ -45,7 +44,7 @@ func parseObject(data []byte) (object, error) {
 	return splitObject(data)
 }
 
-// splitObject is parseObject of what is known to be JSON.
+// splitObject is parseObject for data that is valid JSON.
 func splitObject(data []byte) (object, error) {
 	s := scanner{data: data}
 	if s.skipSpace(); s.data[s.at] != '{' {
@@ -53,7 +52,7 @@ func splitObject(data []byte) (object, error) {
 	}
 	var o object
 	seen := make(map[string]bool)
-	for s.at++; ; s.at++ { // behind the brace, or a comma
+	for s.at++; ; s.at++ { // after the brace or a comma
 		if s.skipSpace(); s.data[s.at] == '}' {
 			return o, nil
 		}
@@ -75,13 +74,13 @@ func splitObject(data []byte) (object, error) {
 	}
 }
 
-// scanner finds where the parts of a text end that is known to be JSON.
+// scanner splits valid JSON into its parts.
 type scanner struct {
 	data []byte
 	at   int
 }
 
-// skipSpace passes over spaces.
+// skipSpace skips white space, and reports whether there was any.
 func (s *scanner) skipSpace() (some bool) {
 	for ; s.at < len(s.data) && isSpace(s.data[s.at]); s.at++ {
 		some = true
@@ -91,7 +90,7 @@ func (s *scanner) skipSpace() (some bool) {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// value passes over a value, and returns it without the spaces in it.
+// value skips a value and returns it without insignificant white space.
 func (s *scanner) value() json.RawMessage {
 	from, depth, spaces := s.at, 0, false
 	for {
@@ -109,9 +108,9 @@ func (s *scanner) value() json.RawMessage {
 		case '}', ']':
 			depth--
 			s.at++
-		case ',', ':': // within a value
+		case ',', ':': // inside a value
 			s.at++
-		default: // a number, or a word
+		default: // a number, true, false or null
 			for s.at < len(s.data) && !isSpace(s.data[s.at]) && bytes.IndexByte([]byte(",}]"), s.data[s.at]) < 0 {
 				s.at++
 			}
@@ -127,12 +126,12 @@ func (s *scanner) value() json.RawMessage {
 	}
 	var small bytes.Buffer
 	if err := json.Compact(&small, value); err != nil {
-		return value // none of what is JSON
+		return value // cannot happen with valid JSON
 	}
 	return small.Bytes()
 }
 
-// unquote is the text that a string of JSON stands for; "" if it is none.
+// unquote returns the value of a JSON string, or "" if raw is not one.
 func unquote(raw json.RawMessage) (text string) {
 	if raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw[1 : len(raw)-1])
@@ -143,7 +142,7 @@ func unquote(raw json.RawMessage) (text string) {
 	return text
 }
 
-// jsonError says what is wrong with a text of so many bytes.
+// jsonError adds a position to a syntax error in a text of size bytes.
 func jsonError(err error, size int) error {
 	var syntax *json.SyntaxError
 	switch {
@@ -155,7 +154,7 @@ func jsonError(err error, size int) error {
 	return fmt.Errorf("it is not JSON: %w", err)
 }
 
-// find is the member of a name, nil if it is not there or null.
+// find returns a member, nil if it is missing or null.
 func (o object) find(name string) *member {
 	for i, m := range o {
 		if m.name == name && string(m.value) != "null" {
@@ -165,13 +164,13 @@ func (o object) find(name string) *member {
 	return nil
 }
 
-// read reads a member into a value, which stays as it is if there is none.
+// read reads a member into a value, which is unchanged if the member is missing.
 func (o object) read(name, expected string, into any) error {
 	m := o.find(name)
 	if m == nil {
 		return nil
 	}
-	if text, ok := into.(*string); ok && m.value[0] == '"' { // what there is most of, without reflection
+	if text, ok := into.(*string); ok && m.value[0] == '"' { // the most frequent case, without reflection
 		*text = unquote(m.value)
 		return nil
 	}
@@ -181,7 +180,7 @@ func (o object) read(name, expected string, into any) error {
 	return nil
 }
 
-// set replaces the value of a member where it is, or adds it at the end.
+// set replaces the value of a member in place, or appends the member.
 func (o *object) set(name string, value any) {
 	raw, ok := value.(json.RawMessage)
 	if !ok {
@@ -200,7 +199,7 @@ func (o *object) remove(name string) {
 	*o = slices.DeleteFunc(*o, func(m member) bool { return m.name == name })
 }
 
-// json writes the members in their order.
+// json returns the object as JSON text.
 func (o object) json() json.RawMessage {
 	b := append(make([]byte, 0, o.size()), '{')
 	for i, m := range o {
@@ -212,7 +211,7 @@ func (o object) json() json.RawMessage {
 	return append(b, '}')
 }
 
-// size is how many bytes the object has as JSON.
+// size returns the length of the JSON text.
 func (o object) size() int {
 	n := len("{}") + max(0, len(o)-1)
 	for _, m := range o {
@@ -221,13 +220,13 @@ func (o object) size() int {
 	return n
 }
 
-// plainJSON is a value as JSON, in which no character is escaped that need not be.
+// plainJSON returns a value as JSON without unnecessary escapes.
 func plainJSON(v any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		return json.RawMessage("null") // none of ours
+		return json.RawMessage("null") // cannot happen with the types in use
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// Plan is a file of beads that was read and found right, all of it.
+// Plan is a file of beads that was read and checked as a whole.
 type Plan struct {
 	file  io.ReaderAt
 	lines []beadLine
-	Order []int // indexes of lines, those that are waited for first
+	Order []int // indexes of lines, dependencies first
 }
 
-// beadLine is where a bead is.
+// beadLine locates a bead in a file.
 type beadLine struct {
 	number int // from 1
 	offset int64
@@ -31,7 +31,7 @@ type beadLine struct {
 	parent string
 }
 
-// LineError is what is wrong with a line.
+// LineError is an error in a line of a file.
 type LineError struct {
 	File   string // its name
 	Line   int    // from 1
@@ -44,13 +44,12 @@ func (e *LineError) Error() string {
 }
 func (e *LineError) Unwrap() error { return e.Err }
 
-// maxLineErrors is how many lines are named that are wrong.
+// maxLineErrors bounds the lines that an error names.
 const maxLineErrors = 100
 
-// ReadPlan reads a file of beads of that name, a line for each. Unless all of it is right, the
-// error is one for each line that is not, joined, up to 100 of them; with skip,
-// they are handed to it instead, and left out, and so are those in circles.
-// Beads are not held in memory.
+// ReadPlan reads and checks a file of beads, one a line. name is used in errors. The error joins
+// those of up to 100 lines. With skip, wrong lines and beads in dependency cycles are passed to it
+// and left out instead. Beads are not held in memory.
 func ReadPlan(name string, file io.ReaderAt, size int64, skip func(*LineError)) (*Plan, error) {
 	p := &Plan{file: file}
 	var wrong []error
@@ -105,7 +104,7 @@ func ReadPlan(name string, file io.ReaderAt, size int64, skip func(*LineError)) 
 	return p, nil
 }
 
-// column is where in a line an error is about its text.
+// column returns the column in a line of an error about its trimmed text.
 func column(line, text []byte, err error) int {
 	at := bytes.Index(line, text)
 	var p *positionError
@@ -115,11 +114,11 @@ func column(line, text []byte, err error) int {
 	return utf8.RuneCount(line[:at]) + 1
 }
 
-// graph is what waits for what in a file, by indexes of lines. Tasks that are
-// only named in it come after those.
+// graph is the dependency graph of a file. Nodes are indexes of lines; tasks that are not in the
+// file come after them.
 type graph struct {
 	names   []string
-	missing []int // how many tasks each waits for
+	missing []int // open dependencies of each node
 	waiters [][]int
 }
 
@@ -153,8 +152,8 @@ func (p *Plan) graph(byID map[string]int) *graph {
 	return g
 }
 
-// sort puts what is waited for before what waits for it, and else leaves the
-// order as it is. What is in a circle, or waits for one, is left over.
+// sort puts beads after those they wait for, and otherwise keeps their order. It reports beads in
+// cycles, and beads that wait for those.
 func (p *Plan) sort(byID map[string]int, report func(line, column int, err error)) {
 	g := p.graph(byID)
 	var ready intHeap
@@ -180,9 +179,9 @@ func (p *Plan) sort(byID map[string]int, report func(line, column int, err error
 	}
 }
 
-// reportCycles names each cycle once. What is left over and in none waits for one.
+// reportCycles reports each cycle once, and the other beads that are left over.
 func (p *Plan) reportCycles(g *graph, report func(line, column int, err error)) {
-	waitsFor := map[int]int{} // something that is left over, too
+	waitsFor := map[int]int{} // one remaining dependency of each remaining node
 	for on, all := range g.waiters {
 		for _, waiter := range all {
 			if g.missing[on] > 0 && g.missing[waiter] > 0 {
@@ -195,7 +194,7 @@ func (p *Plan) reportCycles(g *graph, report func(line, column int, err error)) 
 		if g.missing[start] == 0 || reported[start] {
 			continue
 		}
-		// Actor goes on from one to what it waits for comes round.
+		// Following what is waited for ends in a cycle.
 		at := map[int]int{}
 		var path []int
 		for i := start; !reported[i]; i = waitsFor[i] {
@@ -215,7 +214,7 @@ func (p *Plan) reportCycles(g *graph, report func(line, column int, err error)) 
 }
 
 func (p *Plan) reportCycle(g *graph, path []int, reported map[int]bool, report func(line, column int, err error)) {
-	// It begins at the first of its lines.
+	// Start at the first line of the cycle.
 	first := slices.Index(path, slices.Min(path))
 	path = slices.Concat(path[first:], path[:first])
 	var names []string
@@ -227,8 +226,8 @@ func (p *Plan) reportCycle(g *graph, path []int, reported map[int]bool, report f
 	report(line.number, 1, task.CycleError(append(names, line.id)))
 }
 
-// Batches yields the beads in their order, as they were written, in portions
-// that can be imported at once. The error is of reading.
+// Batches yields the lines of beads in order, in portions for one import request. An error is one
+// of reading the file.
 func (p *Plan) Batches() iter.Seq2[[][]byte, error] {
 	return func(yield func([][]byte, error) bool) {
 		var batch [][]byte
@@ -254,7 +253,7 @@ func (p *Plan) Batches() iter.Seq2[[][]byte, error] {
 	}
 }
 
-// intHeap is a heap of numbers.
+// intHeap is a heap of integers.
 type intHeap []int
 
 func (h intHeap) Len() int           { return len(h) }

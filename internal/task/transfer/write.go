@@ -7,9 +7,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// Write makes a bead of a task, with its text unless that is nil, and with what was kept
-// of the bead that it was made of. What that says and is still so stays as it is written
-// there. The error is that kept cannot be read: the bead is written without it.
+// Write returns a task as a bead. kept is the bead it was imported from, nil if there was none;
+// members that have not changed keep their text. A nil text means the description of kept. If kept
+// cannot be read, Write returns the error and a bead without it.
 func Write(t *task.Task, text []byte, comments []task.SavedComment, kept []byte) (json.RawMessage, error) {
 	var before object
 	var err error
@@ -72,7 +72,7 @@ func Write(t *task.Task, text []byte, comments []task.SavedComment, kept []byte)
 	return o.json(), err
 }
 
-// beadDependencies are those of a task, as they were written where they were.
+// beadDependencies returns the dependencies of a task. Those that were imported keep their text.
 func beadDependencies(t *task.Task, kept object) []json.RawMessage {
 	var links []task.Link
 	for _, id := range t.DependsOn {
@@ -106,7 +106,7 @@ func beadComments(id string, comments []task.SavedComment) []json.RawMessage {
 	all := make([]json.RawMessage, len(comments))
 	for i, c := range comments {
 		o, err := parseObject(c.Imported)
-		if err != nil { // said here
+		if err != nil { // it was not imported
 			o.set("issue_id", id)
 			o.set("author", c.By)
 			o.set("text", c.Text)
