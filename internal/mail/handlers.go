@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// Register has a server answer requests about mail.
+// Register adds the handlers of all mail routes to a server.
 func (s *Service) Register(server *api.Server) {
 	List.Handle(server, s.list)
 	Send.Handle(server, s.send)
@@ -23,7 +23,7 @@ func (s *Service) Register(server *api.Server) {
 	})
 }
 
-// RegisterReadOnly is Register for while no daemon runs: what is read stays unread.
+// RegisterReadOnly adds the handlers that work without a daemon. Reading marks nothing as read.
 func (s *Service) RegisterReadOnly(server *api.Server) {
 	List.Handle(server, s.list)
 	Read.Handle(server, func(ctx context.Context, who token.Caller, req IDs) ([]Message, error) {
@@ -31,7 +31,7 @@ func (s *Service) RegisterReadOnly(server *api.Server) {
 	})
 }
 
-// mailbox is the address of a caller.
+// mailbox returns the address of a caller.
 func mailbox(who token.Caller) string {
 	if who == (token.Caller{}) {
 		return People
@@ -74,7 +74,7 @@ func (s *Service) archive(ctx context.Context, who token.Caller, req IDs) (none 
 	return none, s.handled(ctx, messages)
 }
 
-// handled tells of messages that an agent has read or archived.
+// handled passes on messages that an agent has read or archived.
 func (s *Service) handled(ctx context.Context, messages []Message) error {
 	if len(messages) == 0 || messages[0].To == People || s.o.Handled == nil {
 		return nil
@@ -82,9 +82,8 @@ func (s *Service) handled(ctx context.Context, messages []Message) error {
 	return s.o.Handled(ctx, messages)
 }
 
-// address is the mailbox that somebody means: that of an agent, whose first
-// segment may be left out, or that of people, who have some more names unless
-// agents are called so.
+// address returns the address that a name stands for. The first segment of an agent's path may be
+// left out. The names human and user stand for people unless an agent has that name.
 func (s *Service) address(to string) (string, error) {
 	project := s.o.Agents.Project()
 	name := strings.Trim(to, "/")
@@ -113,11 +112,11 @@ func (s *Service) address(to string) (string, error) {
 	return "", api.NewError(api.ErrNotFound, fmt.Sprintf("there is no agent %.200q in the file%s", to, hint))
 }
 
-// startTimeout bounds how long the start of an incarnation waits for its mailbox.
+// startTimeout bounds the time that Start may delay the start of an incarnation.
 const startTimeout = 2 * time.Second
 
-// Start readies the mailbox of an incarnation that starts, see Begin. Where that
-// takes too long, the incarnation starts all the same.
+// Start prepares the mailbox of an incarnation that starts; see Begin. It logs a failure, which
+// does not stop the incarnation from starting.
 func (s *Service) Start(path string, incarnation uint64) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -126,7 +125,7 @@ func (s *Service) Start(path string, incarnation uint64) {
 	}
 }
 
-// sentEvent is the log's entry of a message: it has no body.
+// sentEvent returns the log entry of a message. It does not contain the body.
 func sentEvent(m Message) event.Event {
 	e := event.Event{
 		Type: event.MailSent, Actor: m.From, Incarnation: m.Incarnation,

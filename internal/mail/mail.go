@@ -1,6 +1,5 @@
-// Package mail carries messages between agents and people, who are not there at
-// the same time: what was sent is kept until it was read, over the deaths of
-// agents, daemons and machines.
+// Package mail carries messages between agents and people. Messages are stored, so sender and
+// recipient need not run at the same time.
 package mail
 
 import (
@@ -15,22 +14,22 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/ledger"
 )
 
-// People is the address of the mailbox that all people share. All other
-// addresses are full paths of agents.
+// People is the address of the mailbox that all people share. All other addresses are full paths
+// of agents.
 const People = "people"
 
-// Limits. The errors that name them wrap ErrInvalid or ErrFull.
+// Limits. Errors about them wrap ErrInvalid or ErrFull.
 const (
 	MaxBody     = 64 << 10            // bytes of a body
 	MaxSubject  = 256                 // bytes of a subject
 	MaxKey      = 128                 // bytes of the sender's key
 	MaxUnread   = 1000                // unread messages of a mailbox
-	MaxMessages = 10_000              // messages of a mailbox; the oldest that were read go first
-	maxBatch    = 40                  // messages that are read, archived or told of in one step
-	KeepArchive = 30 * 24 * time.Hour // how long what was archived is kept at least, unless MaxMessages is reached
+	MaxMessages = 10_000              // messages of a mailbox; the oldest read ones are removed first
+	maxBatch    = 40                  // messages that are read, archived or delivered at a time
+	KeepArchive = 30 * 24 * time.Hour // minimum age of removed messages, unless MaxMessages is reached
 )
 
-// Errors. What they are about is wrapped around them.
+// Errors. They are wrapped with the details.
 var (
 	ErrNotFound = api.NewError(api.ErrNotFound, "no such message")
 	ErrInvalid  = api.NewError(api.ErrInvalid, "invalid message")
@@ -38,7 +37,7 @@ var (
 	ErrLost     = errors.New("the text of the message is lost")
 )
 
-// Message is one message. Times are by the clock of the machine, for people.
+// Message is a message. Times are of the wall clock.
 type Message struct {
 	_           struct{}  `doc:"A message."`
 	ID          string    `json:"id" doc:"Such as m-7; never used twice."`
@@ -57,29 +56,29 @@ type Message struct {
 	Told        uint64    `json:"told,omitempty" doc:"The last incarnation that was told of it."`
 }
 
-// Unread reports whether its addressee still has to see it.
+// Unread reports whether the message is neither read nor archived.
 func (m *Message) Unread() bool { return m.ReadAt.IsZero() && m.ArchivedAt.IsZero() }
 
-// Post is a message that is to be sent.
+// Post is a message to be sent.
 type Post struct {
 	From        string // People, or the full path of an agent
 	Incarnation uint64 // of that agent
 	To          string // as From; "" to reply
 	Subject     string // the beginning of the body if empty
 	Body        string
-	ReplyTo     string // a message that the sender has got or sent
+	ReplyTo     string // a message that the sender has received or sent
 	Question    string
-	// Key is what the sender calls this message: what is sent again under the
-	// same key, because an answer was lost, is delivered once. "" for none.
+	// Key is the sender's own name for the message; may be empty. A message that is sent again
+	// under the same key, as after a lost answer, is delivered once.
 	Key string
 }
 
-// prefixID comes before the number in the id of a message.
+// prefixID is the prefix of message ids.
 const prefixID = "m-"
 
 func id(n uint64) string { return ledger.ID(prefixID, n) }
 
-// parseID is the reverse of id.
+// parseID returns the number in an id.
 func parseID(text string) (uint64, error) {
 	n, err := ledger.ParseID(prefixID, text)
 	if err != nil {
@@ -88,7 +87,7 @@ func parseID(text string) (uint64, error) {
 	return n, nil
 }
 
-// normalise makes a post fit to be sent, or says why it is not.
+// normalise cleans up a post, and returns an ErrInvalid if it cannot be sent.
 func (p Post) normalise() (Post, error) {
 	p.Subject = strings.TrimSpace(strings.ToValidUTF8(p.Subject, "\uFFFD"))
 	p.Body = strings.ToValidUTF8(p.Body, "\uFFFD")
@@ -120,11 +119,11 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// maxTitle bounds the part of a body that stands in for a subject, in runes.
+// maxTitle bounds a Title, in runes.
 const maxTitle = 60
 
-// Title is the first line of a text that says something, in short and as plain
-// text: without control characters, also those that change the direction of writing.
+// Title returns the first line of a text that is not blank, shortened. Control characters are
+// removed, including those that change the writing direction.
 func Title(text string) string {
 	for line := range strings.Lines(text) {
 		line = strings.Join(strings.FieldsFunc(line, isBlank), " ")
@@ -142,7 +141,7 @@ func isBlank(r rune) bool {
 	return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
-// replySubject is the subject of a reply.
+// replySubject returns the subject of a reply.
 func replySubject(subject string) string {
 	if strings.HasPrefix(subject, "Re: ") {
 		return subject

@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// Notices is a notice.Source: the messages that Deliver returns.
+// Notices is a notice.Source for the messages that Deliver returns.
 func (s *Service) Notices(ctx context.Context, who token.Caller, key string) (all []notice.Notice, err error) {
 	messages, err := s.Deliver(ctx, who.Path, who.Incarnation, key)
 	for _, m := range messages {

@@ -8,14 +8,13 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/ledger"
 )
 
-// Peek returns messages of a mailbox with their bodies, and leaves them as they
-// are. ErrNotFound: one is not there; ErrLost: its body is not.
+// Peek returns messages of a mailbox with their bodies, without marking them as read. The error is
+// ErrNotFound if a message is missing, and ErrLost if a body is.
 func (s *Service) Peek(ctx context.Context, address string, ids []string) ([]Message, error) {
 	return s.withBodies(ctx, address, ids, func(*record) bool { return false })
 }
 
-// Read is Peek, and marks the messages as read by that incarnation of the
-// agent, 0 for people. Either all of them are, or none.
+// Read is Peek, and marks all of the messages as read by an incarnation of the agent; 0 for people.
 func (s *Service) Read(ctx context.Context, address string, incarnation uint64, ids []string) ([]Message, error) {
 	return s.withBodies(ctx, address, ids, func(r *record) bool {
 		if !r.ReadAt.IsZero() {
@@ -26,7 +25,7 @@ func (s *Service) Read(ctx context.Context, address string, incarnation uint64, 
 	})
 }
 
-// withBodies changes messages of a mailbox once their bodies have been read, and returns both.
+// withBodies reads the bodies of messages, applies change to all of them and returns them.
 func (s *Service) withBodies(
 	ctx context.Context, address string, ids []string, change func(*record) bool,
 ) ([]Message, error) {
@@ -53,9 +52,8 @@ func (s *Service) withBodies(
 	return messages, nil
 }
 
-// Archive puts messages of a mailbox away and returns them without their
-// bodies: they are no longer unread, and may be removed when they are old.
-// Either all of them are, or none (ErrNotFound).
+// Archive marks messages as archived and returns them without their bodies. Archived messages are
+// not unread, and are removed when they are old. If one is missing, none is archived.
 func (s *Service) Archive(ctx context.Context, address string, ids []string) ([]Message, error) {
 	numbers, err := parseIDs(ids)
 	if err != nil {
@@ -67,7 +65,7 @@ func (s *Service) Archive(ctx context.Context, address string, ids []string) ([]
 	return s.get(numbers), nil
 }
 
-// get returns messages, those that are still there.
+// get returns those of the messages that still exist.
 func (s *Service) get(numbers []uint64) (messages []Message) {
 	s.ledger.View(func() {
 		for _, n := range numbers {
@@ -87,8 +85,8 @@ func archive(r *record) bool {
 	return true
 }
 
-// ArchiveSent archives what was sent under a key if it is unread: its addressee has
-// learned the same in another way.
+// ArchiveSent archives the message that was sent under a key, if it is unread. Callers use it when
+// the recipient has got the content in another way.
 func (s *Service) ArchiveSent(ctx context.Context, from, key string) error {
 	return s.ledger.Update(ctx, func(c *ledger.Change[record]) error {
 		n, ok := s.sent[sender{from, key}]
@@ -102,10 +100,9 @@ func (s *Service) ArchiveSent(ctx context.Context, from, key string) error {
 	})
 }
 
-// Deliver returns the unread messages that an incarnation of an agent has not
-// been told of yet, without their bodies, and notes that it has: each of them
-// once. At most maxBatch come at a time. With a key, the same messages come again
-// when the same key does, for a caller whose answer was lost.
+// Deliver returns the unread messages that an incarnation has not been shown yet, without their
+// bodies, and marks them as shown. It returns at most maxBatch messages at a time. The same key
+// returns the same messages again, for a caller whose answer was lost.
 func (s *Service) Deliver(ctx context.Context, address string, incarnation uint64, key string) ([]Message, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
@@ -140,9 +137,8 @@ func (s *Service) Deliver(ctx context.Context, address string, incarnation uint6
 	return delivered, err
 }
 
-// Begin tells that an incarnation of an agent starts. Where numbers begin
-// again, as they do with each run, what one of that number was told of before it
-// was told to somebody else.
+// Begin prepares the mailbox for a new incarnation. Numbers of incarnations start again with each
+// run, so messages that were shown to this number or a later one before count as not shown.
 func (s *Service) Begin(ctx context.Context, address string, incarnation uint64) error {
 	for {
 		changed := 0
@@ -164,8 +160,8 @@ func (s *Service) Begin(ctx context.Context, address string, incarnation uint64)
 	}
 }
 
-// each lets change do something to copies of messages of a mailbox, and writes
-// those that it has changed.
+// each applies change to copies of messages of a mailbox, and writes those for which it returns
+// true.
 func (s *Service) each(ctx context.Context, address string, numbers []uint64, change func(*record) bool) error {
 	return s.ledger.Update(ctx, func(c *ledger.Change[record]) error {
 		for _, n := range numbers {
@@ -181,7 +177,7 @@ func (s *Service) each(ctx context.Context, address string, numbers []uint64, ch
 	})
 }
 
-// parseIDs reads ids and leaves out repetitions.
+// parseIDs parses ids and removes duplicates.
 func parseIDs(ids []string) ([]uint64, error) {
 	if len(ids) == 0 || len(ids) > maxBatch {
 		return nil, invalid("there are %d ids, expected 1 to %d", len(ids), maxBatch)
@@ -199,7 +195,7 @@ func parseIDs(ids []string) ([]uint64, error) {
 	return numbers, nil
 }
 
-// body reads the body of a message, which never changes.
+// body reads the body of a message. Bodies never change.
 func (s *Service) body(ctx context.Context, n uint64) (string, error) {
 	key := s.bodyKey(n)
 	records, _, err := s.o.Store.Snapshot(ctx, key)

@@ -2,7 +2,7 @@ package mail
 
 import "github.com/coppice-dev/coppice/internal/api"
 
-// The routes of mail. Who calls is an agent or people; each has one mailbox.
+// Routes for mail. The caller is an agent or people; each has one mailbox.
 var (
 	// List returns the messages of the caller's mailbox, without their bodies.
 	List = api.Route[ListRequest, []Message]{
@@ -11,9 +11,9 @@ var (
 		Doc:     "Oldest first, without bodies: what is unread, or all.",
 		Returns: "The messages.",
 	}
-	// Send returns when the message is durable.
+	// Send sends a message and returns when it is durable.
 	Send = api.Route[SendRequest, Message]{
-		// In JSON a byte may take six.
+		// JSON may take six bytes for one.
 		Method: "POST", Path: "/mail/send", For: api.People | api.Agents, MaxBody: 6*MaxBody + 8<<10,
 		ID: "sendMail", Summary: "Send a message as the caller",
 		Doc: "The answer comes when the message is durable. The request may have 400 KiB, the " +
@@ -27,13 +27,13 @@ var (
 		Doc:     "They are marked as read: all of them or, if one is not there, none. At most 40 at a time.",
 		Returns: "The messages with their bodies.",
 	}
-	// Archive puts messages away.
+	// Archive marks messages as archived.
 	Archive = api.Route[IDs, api.None]{
 		Method: "POST", Path: "/mail/archive", For: api.People | api.Agents,
 		ID: "archiveMail", Summary: "Put messages of the caller away",
 		Doc: "All of them or, if one is not there, none. At most 40 at a time.",
 	}
-	// Deliver returns the unread messages that an incarnation was not told of yet.
+	// Deliver returns the unread messages that an incarnation has not been shown yet.
 	Deliver = api.Route[DeliverRequest, []Message]{
 		Method: "POST", Path: "/mail/deliver", For: api.Agents,
 		ID: "deliverMail", Summary: "What the incarnation was not told of yet",
@@ -43,12 +43,12 @@ var (
 	}
 )
 
-// ListRequest says which messages are listed.
+// ListRequest selects the messages to list.
 type ListRequest struct {
 	All bool `json:"all,omitempty" doc:"All that is kept, not only what is waiting."`
 }
 
-// SendRequest is a message that is to be sent.
+// SendRequest is a message to be sent.
 type SendRequest struct {
 	_ struct{} `schema:"MailRequest" doc:"A message that is to be sent."`
 
@@ -59,13 +59,13 @@ type SendRequest struct {
 	Key     string `json:"key,omitempty" maxLength:"128" doc:"What is sent again under the same key is delivered once."`
 }
 
-// IDs are messages of the caller's mailbox.
+// IDs names messages of the caller's mailbox.
 type IDs struct {
 	_   struct{} `schema:"MailIDs" doc:"Messages of the caller's mailbox."`
 	IDs []string `json:"ids" doc:"Such as m-7."`
 }
 
-// DeliverRequest says which delivery is asked for.
+// DeliverRequest identifies a delivery.
 type DeliverRequest struct {
 	_   struct{} `doc:"Which delivery is asked for."`
 	Key string   `json:"key,omitempty" maxLength:"128" doc:"With the same key the same messages come again."`

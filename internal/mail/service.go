@@ -14,35 +14,35 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/ledger"
 )
 
-// Options configure a Service. Those that are functions may be nil.
+// Options configure a Service. Fields that are functions may be nil.
 type Options struct {
 	Store  store.Store
 	Logger *slog.Logger // slog.Default() if nil
-	Log    Log          // nil: nothing is written to it
-	Agents Directory    // to whom mail can be sent; only requests need it
-	// Arrived is told of each new message to an agent.
+	Log    Log          // nil: no events are written
+	Agents Directory    // the possible recipients; needed for requests only
+	// Arrived is called for each new message to an agent.
 	Arrived func(Message)
-	// Handled is told of messages that an agent has read or archived.
+	// Handled is called with messages that an agent has read or archived.
 	Handled func(context.Context, []Message) error
 }
 
-// Log is the log of events.
+// Log is the event log.
 type Log interface {
-	// Op returns what is to be written with the event, in one step.
+	// Op returns the operation that writes an event.
 	Op(event.Event) store.Op
 }
 
-// Directory knows the agents that there are.
+// Directory provides the agents of the project.
 type Directory interface {
 	Project() string // the first segment of all paths
 	HasAgent(path string) bool
 	HasSupervisor(path string) bool
-	Agents() []string // the paths of all, sorted
+	Agents() []string // all paths, sorted
 }
 
-// Service keeps all mailboxes and answers requests about them. What it holds of
-// a message in memory is all but its body. Methods that change something return
-// when it is durable, with the errors above or those of the store.
+// Service holds all mailboxes and handles requests about them. Everything except bodies is kept in
+// memory. Methods that change something return when the change is durable. Errors are those of
+// this package or of the store.
 type Service struct {
 	o      Options
 	ledger *ledger.Ledger[record]
@@ -54,7 +54,7 @@ type Service struct {
 type record struct {
 	Message
 	Key     string `json:"key,omitempty"`
-	ToldKey string `json:"told_key,omitempty"` // of the delivery that has told of it
+	ToldKey string `json:"told_key,omitempty"` // of the delivery to incarnation Told
 }
 
 type box struct {
@@ -62,7 +62,7 @@ type box struct {
 	unread, archived int
 }
 
-// count adds a message to the counts, or takes it out of them.
+// count adds a message to the counts; with by = -1 it removes it.
 func (at *box) count(r *record, by int) {
 	if r.Unread() {
 		at.unread += by
@@ -77,7 +77,7 @@ type sender struct{ from, key string }
 // now returns the time as it is stored.
 func now() time.Time { return time.Now().UTC().Round(0) }
 
-// Open reads what has been sent.
+// Open reads the mailboxes from the store.
 func Open(ctx context.Context, o Options) (*Service, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -93,7 +93,7 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 	return s, nil
 }
 
-// check refuses records that are no messages.
+// check refuses records that are not messages.
 func check(n uint64, r *record) error {
 	if r.ID != id(n) || r.From == "" || r.To == "" || r.Size < 0 {
 		return errors.New("the record is not a message with that number")
@@ -102,7 +102,7 @@ func check(n uint64, r *record) error {
 	return nil
 }
 
-// index keeps the mailboxes up to date.
+// index updates the mailboxes after a change of a record.
 func (s *Service) index(n uint64, before, after *record) {
 	if before != nil {
 		at := s.boxes[before.To]
@@ -129,10 +129,9 @@ func (s *Service) index(n uint64, before, after *record) {
 
 func (s *Service) bodyKey(n uint64) string { return store.SequenceKey("mail/bodies", n) }
 
-// Send delivers a message, which it returns without its body. Where a message
-// was sent under the same key before, it is that one, whatever became of it; a
-// different one under the same key is an ErrInvalid. ErrFull says that the
-// addressee has too much to read, ErrNotFound that there is nothing to reply to.
+// Send delivers a message and returns it without its body. If the sender has sent the same message
+// under the same key before, it returns that one; a different message is an ErrInvalid. ErrFull
+// means that the recipient has too many unread messages, ErrNotFound that ReplyTo does not exist.
 func (s *Service) Send(ctx context.Context, p Post) (sent Message, fresh bool, err error) {
 	if p, err = p.normalise(); err != nil {
 		return Message{}, false, err
@@ -179,7 +178,7 @@ func (s *Service) Send(ctx context.Context, p Post) (sent Message, fresh bool, e
 	return sent, fresh, nil
 }
 
-// complete fills in what a reply need not say, and the subject.
+// complete fills in the recipient and subject of a reply, and a missing subject.
 func (s *Service) complete(p *Post) error {
 	if p.ReplyTo != "" {
 		n, err := parseID(p.ReplyTo)
@@ -193,7 +192,7 @@ func (s *Service) complete(p *Post) error {
 		p.ReplyTo = to.ID
 		if p.To == "" {
 			p.To = to.From
-			if p.To == p.From { // more to what the sender has said before
+			if p.To == p.From { // a reply to the sender's own message goes to the same recipient
 				p.To = to.To
 			}
 		}
@@ -206,8 +205,8 @@ func (s *Service) complete(p *Post) error {
 // maxPruned bounds the expired messages that one change removes.
 const maxPruned = 10
 
-// prune removes what a mailbox need not keep: at least what a new message needs
-// the room of, a little of what is over its time.
+// prune makes room in a mailbox for one message, or removes some expired messages. Archived
+// messages go first, then read ones.
 func (s *Service) prune(c *ledger.Change[record], at *box) {
 	archived := func(r *record) bool { return !r.ArchivedAt.IsZero() }
 	read := func(r *record) bool { return !r.Unread() }
@@ -232,8 +231,8 @@ func (s *Service) prune(c *ledger.Change[record], at *box) {
 	}
 }
 
-// List returns the messages of a mailbox, oldest first, without their bodies:
-// those that are unread, or all that are kept.
+// List returns the messages of a mailbox, oldest first, without their bodies. Unless all is set, it
+// returns only unread messages.
 func (s *Service) List(address string, all bool) []Message {
 	var list []Message
 	s.ledger.View(func() {
@@ -246,7 +245,7 @@ func (s *Service) List(address string, all bool) []Message {
 	return list
 }
 
-// numbers returns the messages of a mailbox, oldest first. It is called under the lock of the ledger.
+// numbers returns the numbers of the messages of a mailbox, rising. The caller holds the ledger.
 func (s *Service) numbers(address string) []uint64 {
 	if at := s.boxes[address]; at != nil {
 		return at.numbers

@@ -1,5 +1,5 @@
 // Package notice tells an agent what it should know now: that it is asked to finish or about to be
-// restarted, and which messages, answers and tasks there are for it.
+// restarted, and which messages, answers and tasks it has.
 package notice
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// Hook returns what there is for the agent that calls, what presses most first.
+// Hook returns the notices for the calling agent, the most urgent first.
 var Hook = api.Route[HookRequest, []Notice]{
 	Method: "POST", Path: "/hook", For: api.Agents,
 	ID: "hook", Summary: "What there is for the calling agent now",
@@ -17,7 +17,7 @@ var Hook = api.Route[HookRequest, []Notice]{
 	Returns: "What there is, what presses most first.",
 }
 
-// HookRequest says how to ask again.
+// HookRequest identifies a call, so that it can be repeated.
 type HookRequest struct {
 	_ struct{} `doc:"How to ask again."`
 
@@ -33,11 +33,11 @@ type Notice struct {
 	Text string `json:"text" doc:"A line, which may contain words of others."`
 }
 
-// Source returns what a feature has to tell an incarnation. What it tells only once, it tells again
-// when the same key comes again.
+// Source returns the notices of a feature for an incarnation. Notices that are given only once are
+// given again for the same key.
 type Source func(ctx context.Context, who token.Caller, key string) ([]Notice, error)
 
-// Register makes a server answer with what the sources return, in their order.
+// Register adds a handler that returns the notices of all sources, in their order.
 func Register(s *api.Server, sources ...Source) {
 	Hook.Handle(s, func(ctx context.Context, who token.Caller, req HookRequest) (all []Notice, err error) {
 		for _, source := range sources {

@@ -8,8 +8,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/mail"
 )
 
-// changedEvent is the log's entry of what has become of a question. What was
-// answered is in it only where it is one of the options.
+// changedEvent returns the log entry for the state of a question. It contains the answer only if
+// that is one of the options.
 func changedEvent(q Question) event.Event {
 	e := event.Event{Path: q.From, Incarnation: q.Incarnation, Actor: q.From}
 	data := map[string]any{"id": q.ID, "question": mail.Title(q.Text)}

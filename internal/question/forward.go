@@ -10,10 +10,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/mail"
 )
 
-// answerKey is what the message with the end of a question is sent under, once.
+// answerKey returns the key under which the outcome of a question is mailed, so it is sent once.
 func answerKey(q Question) string { return "answer to " + q.ID }
 
-// Forward sends an agent by mail the answers that it has not taken and does not wait for.
+// Forward mails an agent the answers that it has not taken and does not wait for.
 func (s *Service) Forward(path string) {
 	for _, q := range s.List(path, true) {
 		ended := q.State == Answered || q.State == Expired
@@ -23,11 +23,11 @@ func (s *Service) Forward(path string) {
 	}
 }
 
-// mailTimeout bounds how long the end of a question, or of an incarnation, waits for the mail.
+// mailTimeout bounds the time that mail may delay the end of a question or an incarnation.
 const mailTimeout = 2 * time.Second
 
-// forward tells an agent by mail how its question has ended. What fails now is
-// tried again when the agent or the controller has ended.
+// forward mails an agent the outcome of its question. After a failure it is tried again when the
+// agent exits or the daemon restarts.
 func (s *Service) forward(q Question) {
 	if s.o.Mail == nil || q.State == Withdrawn || !s.o.IsAgent(q.From) {
 		return
@@ -54,8 +54,7 @@ func (s *Service) forward(q Question) {
 	}
 }
 
-// TakeMailed takes the answers that were among messages which their agent has
-// read or archived.
+// TakeMailed takes the answers in messages that their agent has read or archived.
 func (s *Service) TakeMailed(ctx context.Context, messages []mail.Message) error {
 	for _, m := range messages {
 		if m.Question == "" || m.To == mail.People {

@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// Register has a server answer requests about questions.
+// Register adds the handlers of all question routes to a server.
 func (s *Service) Register(server *api.Server) {
 	s.RegisterReadOnly(server)
 	Ask.Handle(server, s.ask)
@@ -25,7 +25,7 @@ func (s *Service) Register(server *api.Server) {
 	})
 }
 
-// RegisterReadOnly is Register for while no daemon runs.
+// RegisterReadOnly adds the handlers that work without a daemon.
 func (s *Service) RegisterReadOnly(server *api.Server) {
 	List.Handle(server, func(_ context.Context, _ token.Caller, req ListRequest) ([]Question, error) {
 		return s.List("", req.All), nil
@@ -55,7 +55,7 @@ func (s *Service) await(ctx context.Context, who token.Caller, req ID) (q Questi
 	return q, err
 }
 
-// take notes that an agent knows an answer: what came by mail, too, is no longer news.
+// take takes an answer, and archives the mail about it.
 func (s *Service) take(ctx context.Context, who token.Caller, req ID) (Question, error) {
 	q, err := s.Take(ctx, who.Path, req.ID)
 	if err == nil && q.State != Open && s.o.Mail != nil {

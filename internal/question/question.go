@@ -1,6 +1,5 @@
-// Package question lets agents ask people and wait for the answer, for as long as
-// it takes: a question outlives the agent that asked, the daemon and the
-// machine, is answered once, from anywhere, and has its deadline in any case.
+// Package question lets agents ask people and wait for the answer. A question outlives the agent
+// and the daemon, is answered once, and keeps its deadline.
 package question
 
 import (
@@ -17,41 +16,41 @@ import (
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
-// Limits. The errors that name them wrap ErrInvalid or ErrTooMany.
+// Limits. Errors about them wrap ErrInvalid or ErrTooMany.
 const (
 	MaxText     = 16 << 10 // bytes of a question, and of an answer
 	MaxOptions  = 20
 	MaxOption   = 256                  // bytes of an option, of a name and of a key
 	MaxOpen     = 100                  // open questions of an agent
-	MaxEnded    = 200                  // questions of an agent that have ended; the oldest are forgotten
-	MaxDeadline = 366 * 24 * time.Hour // from asking
+	MaxEnded    = 200                  // ended questions of an agent; the oldest are removed
+	MaxDeadline = 366 * 24 * time.Hour // counted from the time of asking
 	KeepEnded   = 30 * 24 * time.Hour
 )
 
-// Errors. What they are about is wrapped around them.
+// Errors. They are wrapped with the details.
 var (
 	ErrNotFound = api.NewError(api.ErrNotFound, "no such question")
 	ErrInvalid  = api.NewError(api.ErrInvalid, "not accepted")
 	ErrTooMany  = api.NewError(api.ErrConflict, "too many open questions")
-	// ErrEnded: the question was answered before, has expired or was withdrawn.
-	// The error says which, by whom and when.
+	// ErrEnded means that the question was answered, withdrawn or has expired. The error says
+	// which, by whom and when.
 	ErrEnded = api.NewError(api.ErrConflict, "the question is no longer open")
 )
 
-// State tells whether a question is open, and how it has ended.
+// State is the state of a question.
 type State string
 
 const (
 	Open      State = "open"
-	Answered  State = "answered" // by a person, or by its default at the deadline
-	Expired   State = "expired"  // its deadline has passed, and it had no default
+	Answered  State = "answered" // by a person, or with its default at the deadline
+	Expired   State = "expired"  // at its deadline, without a default
 	Withdrawn State = "withdrawn"
 )
 
 // ByDeadline is the author of an answer that is the default at the deadline.
 const ByDeadline = "deadline"
 
-// Question is one question. Times are by the clock of the machine, for people.
+// Question is a question. Times are of the wall clock.
 type Question struct {
 	_           struct{}  `doc:"A question to people."`
 	ID          string    `json:"id" doc:"Such as q-7; never used twice."`
@@ -69,7 +68,7 @@ type Question struct {
 	TakenAt     time.Time `json:"taken_at,omitzero" doc:"When the agent has got the answer."`
 }
 
-// Draft is a question that is to be asked.
+// Draft is a question to be asked.
 type Draft struct {
 	From        string
 	Incarnation uint64
@@ -77,8 +76,8 @@ type Draft struct {
 	Options     []string
 	Default     string        // the answer at the deadline; "" for none
 	Within      time.Duration // until the deadline; 0 for none
-	// Key is what the agent calls this question: what is asked again under the
-	// same key is the same question, whatever became of it. "" for none.
+	// Key is the agent's own name for the question; may be empty. Asking again under the same key
+	// returns the same question, even if it has ended.
 	Key string
 }
 
@@ -86,7 +85,7 @@ const prefixID = "q-"
 
 func id(n uint64) string { return ledger.ID(prefixID, n) }
 
-// parseID is the reverse of id.
+// parseID returns the number in an id.
 func parseID(text string) (uint64, error) {
 	n, err := ledger.ParseID(prefixID, text)
 	if err != nil {
@@ -95,7 +94,7 @@ func parseID(text string) (uint64, error) {
 	return n, nil
 }
 
-// normalise makes a question fit to be asked, or says why it is not.
+// normalise cleans up a draft, and returns an ErrInvalid if it cannot be asked.
 func (d Draft) normalise() (Draft, error) {
 	d.Text, d.Default = clean(d.Text), clean(d.Default)
 	options := []string{}
@@ -145,8 +144,8 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// matchOption returns an answer as it is kept: one of the options as it is spelled there,
-// or any text where there are none.
+// matchOption returns an answer as it is stored: the spelling of the matching option, or the text
+// itself if there are no options.
 func matchOption(answer string, options []string) (string, error) {
 	answer = clean(answer)
 	switch {
@@ -175,7 +174,7 @@ func quoted(options []string) string {
 	return strings.Join(all, ", ")
 }
 
-// errEnded returns the error for an answer that comes too late.
+// errEnded returns the error for a change of a question that has ended.
 func (q Question) errEnded() error {
 	at := q.EndedAt.Local().Format(time.DateTime)
 	switch {
@@ -189,7 +188,7 @@ func (q Question) errEnded() error {
 	return fmt.Errorf("%w: %s was withdrawn by %s at %s", ErrEnded, q.ID, q.From, at)
 }
 
-// The transitions of a question. Each returns the question after it.
+// The transitions of a question. Each returns the changed question.
 
 func (q Question) answer(text, by string, now time.Time) (Question, error) {
 	if q.State != Open {
@@ -224,7 +223,7 @@ func (q Question) withdraw(now time.Time) (Question, error) {
 	return q, nil
 }
 
-// take notes that the agent knows how its question ended, if it has.
+// take marks the outcome as known to the agent, if the question has ended.
 func (q Question) take(now time.Time) (Question, error) {
 	if q.State != Open && q.TakenAt.IsZero() {
 		q.TakenAt = now
@@ -232,8 +231,8 @@ func (q Question) take(now time.Time) (Question, error) {
 	return q, nil
 }
 
-// timeLeft is how long a question has until its deadline, at the time now of a
-// clock that may have been set since it was asked: never longer than at first.
+// timeLeft returns the time until the deadline. It never exceeds the original time, in case the
+// clock was set back since.
 func (q Question) timeLeft(now time.Time) time.Duration {
 	return min(q.Deadline.Sub(now), q.Deadline.Sub(q.At))
 }

@@ -2,30 +2,30 @@ package question
 
 import "github.com/coppice-dev/coppice/internal/api"
 
-// The routes of questions: agents ask them, and people answer.
+// Routes for questions. Agents ask, and people answer.
 var (
-	// List returns the questions that are open, or all that are kept.
+	// List returns open questions, or all that are stored.
 	List = api.Route[ListRequest, []Question]{
 		Method: "GET", Path: "/questions", For: api.People,
 		ID: "questions", Summary: "What agents ask people",
 		Doc:     "In the order in which they were asked: those that are open, or all.",
 		Returns: "The questions.",
 	}
-	// Get returns a question, to an agent only its own.
+	// Get returns a question. An agent gets only its own.
 	Get = api.Route[ID, Question]{
 		Method: "GET", Path: "/question", For: api.People | api.Agents,
 		ID: "question", Summary: "One question",
 		Doc:     "An agent gets only its own.",
 		Returns: "The question.",
 	}
-	// Answer answers an open question. ErrEnded says who was first.
+	// Answer answers an open question. ErrEnded names the first answer.
 	Answer = api.Route[AnswerRequest, Question]{
 		Method: "POST", Path: "/answer", For: api.People, MaxBody: maxBody,
 		ID: "answer", Summary: "Answer a question",
 		Doc:     "A question is answered once: a failure with the code conflict says who was first.",
 		Returns: "The question, answered.",
 	}
-	// Ask asks people in the name of an agent, and does not wait for the answer.
+	// Ask asks a question on behalf of an agent, without waiting for the answer.
 	Ask = api.Route[AskRequest, Question]{
 		Method: "POST", Path: "/ask", For: api.Agents, MaxBody: maxBody,
 		ID: "ask", Summary: "Ask people",
@@ -33,22 +33,22 @@ var (
 			"open question with that text, or one whose answer it has not taken, it is that one.",
 		Returns: "The question.",
 	}
-	// Await returns a question of an agent once it is closed. Who has
-	// seen the answer says so by Take.
+	// Await returns a question of an agent once it has ended. A caller that has seen the answer
+	// calls Take.
 	Await = api.Route[ID, Question]{
 		Method: "GET", Path: "/question/await", For: api.Agents, Waits: true,
 		ID: "awaitAnswer", Summary: "Wait for an answer",
 		Doc:     "A stream, as that of events, of one message: the question once it is closed.",
 		Returns: "A stream of one question.",
 	}
-	// Take notes that an agent knows how its question ended.
+	// Take marks the outcome of a question as known to its agent.
 	Take = api.Route[ID, Question]{
 		Method: "POST", Path: "/question/take", For: api.Agents,
 		ID: "takeAnswer", Summary: "Note that the agent has got the answer",
 		Doc:     "When it asks the same again, that is a new question. One that is open stays as it is.",
 		Returns: "The question.",
 	}
-	// Withdraw ends an open question of an agent.
+	// Withdraw withdraws an open question of an agent.
 	Withdraw = api.Route[ID, Question]{
 		Method: "POST", Path: "/question/withdraw", For: api.Agents,
 		ID: "withdraw", Summary: "Withdraw an open question",
@@ -56,22 +56,22 @@ var (
 	}
 )
 
-// maxBody is the body of a request with a question or an answer, in bytes: in
-// JSON a byte may take six.
+// maxBody bounds the body of a request with a question or an answer, in bytes. JSON may take six
+// bytes for one.
 const maxBody = 6*(MaxText+MaxOptions*MaxOption) + 8<<10
 
-// ListRequest says which questions are listed.
+// ListRequest selects the questions to list.
 type ListRequest struct {
 	All bool `json:"all,omitempty" doc:"All that is kept, not only what is waiting."`
 }
 
-// ID is one question.
+// ID names a question.
 type ID struct {
 	_  struct{} `schema:"QuestionID" doc:"One question."`
 	ID string   `json:"id" doc:"The question, such as q-7."`
 }
 
-// AskRequest is a question that is to be asked.
+// AskRequest is a question to be asked.
 type AskRequest struct {
 	_        struct{} `doc:"A question that is to be asked."`
 	Text     string   `json:"text" doc:"At most 16 KiB."`

@@ -18,48 +18,47 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// Options configure a Service. Those that are functions may be nil.
+// Options configure a Service. Fields that are functions may be nil.
 type Options struct {
 	Store  store.Store
 	Logger *slog.Logger // slog.Default() if nil
-	Log    Log          // nil: nothing is written to it
-	Mail   Mail         // for answers that the agent does not wait for; nil: they are not sent
-	// IsAgent reports whether there is such an agent, to which mail can be sent.
+	Log    Log          // nil: no events are written
+	Mail   Mail         // sends answers that the agent does not wait for; may be nil
+	// IsAgent reports whether a path is that of an agent, which can get mail.
 	IsAgent func(path string) bool
-	// Await waits in the name of an incarnation, not longer than that lives.
+	// Await runs wait on behalf of an incarnation, no longer than that lives.
 	Await func(ctx context.Context, who token.Caller, wait func(context.Context) error) error
-	// Asked is told of each new question.
+	// Asked is called for each new question.
 	Asked func(Question)
-	// Ended is told of each question that has ended, once that is durable, and
-	// whether somebody waits for it; from any goroutine.
+	// Ended is called for each question that has ended, once that is durable. waited reports
+	// whether a call of Wait was in progress. It may be called from any goroutine.
 	Ended func(q Question, waited bool)
 }
 
-// Log is the log of events.
+// Log is the event log.
 type Log interface {
-	// Op returns what is to be written with the event, in one step.
+	// Op returns the operation that writes an event.
 	Op(event.Event) store.Op
 }
 
 // Mail sends messages to agents.
 type Mail interface {
 	Send(context.Context, mail.Post) (sent mail.Message, fresh bool, err error)
-	// ArchiveSent archives what was sent under a key if it is unread.
+	// ArchiveSent archives the message that was sent under a key, if it is unread.
 	ArchiveSent(ctx context.Context, from, key string) error
 }
 
-// Service keeps all questions and answers requests about them. Methods that
-// change something return when it is durable, with the errors above or those of
-// the store. OpenService, Close.
+// Service holds all questions and handles requests about them. Methods that change something return
+// when the change is durable. Errors are those of this package or of the store.
 type Service struct {
 	o       Options
 	ledger  *ledger.Ledger[record]
-	byAgent map[string][]uint64  // by agent, rising; guarded by the ledger, as due is
-	due     map[uint64]time.Time // deadlines of what is open, by the monotonic clock
+	byAgent map[string][]uint64  // numbers, rising; guarded by the ledger, as is due
+	due     map[uint64]time.Time // deadlines of open questions, by the monotonic clock
 
 	mu      sync.Mutex
 	waiters map[uint64]map[chan struct{}]bool
-	changed chan struct{} // holds a token when a deadline has come or gone
+	changed chan struct{} // holds a token when a deadline was added
 	stop    context.CancelFunc
 	stopped chan struct{}
 }
@@ -70,8 +69,8 @@ type record struct {
 	Key string `json:"key,omitempty"`
 }
 
-// OpenService reads what was asked. Questions whose deadline has passed while no daemon
-// looked are dealt with at once.
+// OpenService reads the questions from the store. Questions whose deadline has passed meanwhile end
+// at once.
 func OpenService(ctx context.Context, o Options) (*Service, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -92,13 +91,13 @@ func OpenService(ctx context.Context, o Options) (*Service, error) {
 	return s, nil
 }
 
-// Close ends what watches the deadlines. The store stays open.
+// Close stops watching the deadlines. The store stays open.
 func (s *Service) Close() {
 	s.stop()
 	<-s.stopped
 }
 
-// check refuses records that are no questions.
+// check refuses records that are not questions.
 func check(n uint64, r *record) error {
 	known := r.State == Open || r.State == Answered || r.State == Expired || r.State == Withdrawn
 	if r.ID != id(n) || r.From == "" || !known {
@@ -110,7 +109,7 @@ func check(n uint64, r *record) error {
 	return nil
 }
 
-// index keeps what is derived from the questions up to date.
+// index updates what is derived from the questions after a change of a record.
 func (s *Service) index(n uint64, before, after *record) {
 	if before != nil && (after == nil || after.From != before.From) {
 		s.byAgent[before.From] = slices.DeleteFunc(s.byAgent[before.From], func(other uint64) bool { return other == n })
@@ -127,15 +126,15 @@ func (s *Service) index(n uint64, before, after *record) {
 	case !open || after.Deadline.IsZero():
 		delete(s.due, n)
 	case !timed:
-		// A deadline that was read is one of the wall clock: from here on, what
-		// is left of it counts.
+		// A stored deadline is of the wall clock. From here on, the remaining time is measured
+		// with the monotonic clock.
 		now := time.Now()
 		s.due[n] = now.Add(after.timeLeft(now))
 		signal(s.changed)
 	}
 }
 
-// wake ends the waits for a question.
+// wake wakes the calls that wait for a question.
 func (s *Service) wake(n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,10 +150,9 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// Ask asks a question, and reports whether it is a new one. It is not where the
-// agent has an open one with that text, or one that was answered and whose
-// answer it has not taken: a restarted agent that asks again gets what came
-// while it was down. Nor is it where the same Key was used.
+// Ask asks a question, and reports whether it is new. It is not new if the same Key was used, or if
+// the agent has an open question with the same text, or an answered one whose answer it has not
+// taken. So a restarted agent that asks again gets the answer that came while it was down.
 func (s *Service) Ask(ctx context.Context, d Draft) (q Question, fresh bool, err error) {
 	if d, err = d.normalise(); err != nil {
 		return Question{}, false, err
@@ -193,7 +191,7 @@ func (s *Service) Ask(ctx context.Context, d Draft) (q Question, fresh bool, err
 	return q, fresh, err
 }
 
-// findRepeated finds the question that asking would repeat, and counts those that are open.
+// findRepeated returns the question that a draft repeats, and the number of open ones.
 func (s *Service) findRepeated(d Draft) (same *record, open int) {
 	byKey := false
 	for _, n := range s.byAgent[d.From] {
@@ -214,7 +212,7 @@ func (s *Service) findRepeated(d Draft) (same *record, open int) {
 // maxPruned bounds the questions that one change removes.
 const maxPruned = 10
 
-// prune forgets questions of an agent that have ended long ago, or are too many.
+// prune removes ended questions of an agent that are old or too many.
 func (s *Service) prune(c *ledger.Change[record], agent string) {
 	ended := slices.DeleteFunc(slices.Clone(s.byAgent[agent]), func(n uint64) bool { return s.ledger.Get(n).State == Open })
 	removed := 0
@@ -227,7 +225,7 @@ func (s *Service) prune(c *ledger.Change[record], agent string) {
 	}
 }
 
-// log adds the event of a question that was asked or has ended to a change.
+// log adds the event of a question to a change.
 func (s *Service) log(c *ledger.Change[record], q Question) {
 	if s.o.Log != nil {
 		c.Also(s.o.Log.Op(changedEvent(q)))
@@ -236,8 +234,8 @@ func (s *Service) log(c *ledger.Change[record], q Question) {
 
 func now() time.Time { return time.Now().UTC().Round(0) }
 
-// Answer answers an open question. The first answer is the answer: after it
-// the error is ErrEnded. One that is none of the options is ErrInvalid.
+// Answer answers an open question. Only the first answer counts: later ones get ErrEnded. An answer
+// that is none of the options is an ErrInvalid.
 func (s *Service) Answer(ctx context.Context, id, answer, by string) (Question, error) {
 	by = clean(by)
 	if by == "" || len(by) > MaxOption || by == ByDeadline || strings.ContainsFunc(by, unicode.IsControl) {
@@ -247,20 +245,20 @@ func (s *Service) Answer(ctx context.Context, id, answer, by string) (Question, 
 	return s.end(ctx, "", id, func(q Question) (Question, error) { return q.answer(answer, by, now()) })
 }
 
-// Withdraw ends an open question of an agent, which no longer needs the answer.
+// Withdraw ends an open question whose answer the agent no longer needs.
 func (s *Service) Withdraw(ctx context.Context, agent, id string) (Question, error) {
 	return s.end(ctx, agent, id, func(q Question) (Question, error) { return q.withdraw(now()) })
 }
 
-// Take notes that an agent knows how its question ended: asking the same again
-// is a new question from then on. One that is open stays as it is.
+// Take marks the outcome of a question as known to its agent. Asking the same again is a new
+// question from then on. An open question stays as it is.
 func (s *Service) Take(ctx context.Context, agent, id string) (Question, error) {
 	return s.change(ctx, agent, id, func(q Question) (Question, error) { return q.take(now()) })
 }
 
-// end is a change that closes a question.
+// end is change for a change that ends the question.
 func (s *Service) end(ctx context.Context, agent, id string, change func(Question) (Question, error)) (Question, error) {
-	waited := s.Waited(id) // now: who waits goes with the change
+	waited := s.Waited(id) // before the change ends the waits
 	q, err := s.change(ctx, agent, id, change)
 	if err != nil {
 		return q, err
@@ -274,7 +272,7 @@ func (s *Service) end(ctx context.Context, agent, id string, change func(Questio
 	return q, nil
 }
 
-// change does something to a question, of that agent if one is given.
+// change changes a question; of an agent, if one is given.
 func (s *Service) change(
 	ctx context.Context, agent, id string, change func(Question) (Question, error),
 ) (q Question, err error) {
@@ -302,7 +300,7 @@ func (s *Service) change(
 	return q, err
 }
 
-// find returns a question, of that agent if one is given.
+// find returns a question; of an agent, if one is given.
 func (s *Service) find(agent string, n uint64) (*record, error) {
 	r := s.ledger.Get(n)
 	switch {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Get returns a question, of that agent if one is given.
+// Get returns a question; of an agent, if one is given.
 func (s *Service) Get(agent, id string) (q Question, err error) {
 	n, err := parseID(id)
 	if err != nil {
@@ -22,7 +22,7 @@ func (s *Service) Get(agent, id string) (q Question, err error) {
 	return q, err
 }
 
-// Wait returns a question of an agent once it is closed.
+// Wait returns a question of an agent once it has ended.
 func (s *Service) Wait(ctx context.Context, agent, id string) (Question, error) {
 	n, err := parseID(id)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Service) Wait(ctx context.Context, agent, id string) (Question, error) 
 	}
 }
 
-// Waited reports whether somebody waits for a question now.
+// Waited reports whether a call of Wait for a question is in progress.
 func (s *Service) Waited(id string) bool {
 	n, err := parseID(id)
 	s.mu.Lock()
@@ -63,8 +63,8 @@ func (s *Service) Waited(id string) bool {
 	return err == nil && len(s.waiters[n]) > 0
 }
 
-// List returns the questions of an agent, or of all if it is "": those that are
-// open, or all that are kept. They are in the order in which they were asked.
+// List returns the questions of an agent, or of all agents if it is empty, in the order in which
+// they were asked. Unless all is set, it returns only open ones.
 func (s *Service) List(agent string, all bool) []Question {
 	var list []Question
 	s.ledger.View(func() {
@@ -84,7 +84,7 @@ func (s *Service) List(agent string, all bool) []Question {
 	return list
 }
 
-// Pending returns the oldest open question of an agent, and how many it has.
+// Pending returns the oldest open question of an agent, and the number of open ones.
 func (s *Service) Pending(agent string) (oldest Question, open int) {
 	s.ledger.View(func() {
 		for _, n := range s.byAgent[agent] {
@@ -99,13 +99,13 @@ func (s *Service) Pending(agent string) (oldest Question, open int) {
 	return oldest, open
 }
 
-// Pace of a deadline that the store does not take.
+// Bounds on the pause between attempts to end a question.
 const (
 	minRetry = 50 * time.Millisecond
 	maxRetry = 5 * time.Second
 )
 
-// watch ends questions at their deadlines: one timer, for the earliest.
+// watch ends questions at their deadlines, with one timer for the earliest.
 func (s *Service) watch(ctx context.Context) {
 	defer close(s.stopped)
 	timer := time.NewTimer(0)
@@ -139,7 +139,7 @@ func (s *Service) watch(ctx context.Context) {
 	}
 }
 
-// earliest is the open question whose deadline comes first.
+// earliest returns the open question with the earliest deadline.
 func (s *Service) earliest() (n uint64, due time.Time, ok bool) {
 	s.ledger.View(func() {
 		for number, at := range s.due {
