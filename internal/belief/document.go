@@ -14,24 +14,24 @@ import (
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
-// Version of the format of documents.
+// Version is the version of the document format.
 const Version = 1
 
 // MaxDocument bounds a document, in bytes.
 const MaxDocument = 256 << 20
 
-// Document is the beliefs of agents in a file, to be carried away and brought back.
+// Document is a file with the beliefs of agents, for export and import.
 type Document struct {
 	Version int         `json:"version"`
 	Project string      `json:"project"` // the first segment of the paths
 	Agents  AgentValues `json:"agents"`  // by path
 }
 
-// AgentValues are the values of agents by path. Reading them is as strict as reading
-// value.Named, and checks paths and names.
+// AgentValues holds the values of agents by path. Decoding is as strict as that of value.Named,
+// and checks paths and names.
 type AgentValues map[string]value.Named
 
-// UnmarshalJSON reads an object of objects.
+// UnmarshalJSON decodes an object of objects.
 func (a *AgentValues) UnmarshalJSON(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -43,7 +43,7 @@ func (a *AgentValues) UnmarshalJSON(text []byte) error {
 		if err != nil {
 			return err
 		}
-		path := t.(string) // or it would be no JSON
+		path := t.(string) // keys of JSON objects are strings
 		if wrong := CheckPath(path); wrong != "" {
 			return errors.New(wrong)
 		}
@@ -64,8 +64,8 @@ func (a *AgentValues) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// ParseDocument reads a document. Errors begin with a line and a column, and
-// say which agent and which belief is wrong.
+// ParseDocument parses a document. Errors begin with a line and a column, and name the agent and
+// the belief.
 func ParseDocument(text []byte) (Document, error) {
 	if len(text) > MaxDocument {
 		return Document{}, DocumentTooLarge(len(text))
@@ -106,13 +106,13 @@ func ParseDocument(text []byte) (Document, error) {
 	}
 }
 
-// DocumentTooLarge is the error for a document of so many bytes, or more.
+// DocumentTooLarge returns the error for a document of at least so many bytes.
 func DocumentTooLarge(bytes int) error {
 	return &value.LimitError{What: "the file", Have: bytes, Max: MaxDocument, Unit: "bytes",
 		Hint: "export and import agents one by one"}
 }
 
-// Write writes the document with sorted keys, a line for each belief or more.
+// Write writes the document as indented JSON with sorted keys.
 func (d Document) Write(w io.Writer) error {
 	var flat, b bytes.Buffer
 	e := json.NewEncoder(&flat)
@@ -127,8 +127,8 @@ func (d Document) Write(w io.Writer) error {
 	return err
 }
 
-// Of is the document for a project of another name: paths that begin with the
-// name of the document's own begin with the other one.
+// Of returns the document for another project: the project's name at the beginning of paths is
+// replaced.
 func (d Document) Of(project string) Document {
 	agents := make(AgentValues, len(d.Agents))
 	for path, values := range d.Agents {
@@ -143,7 +143,7 @@ func (d Document) Of(project string) Document {
 // Difference is a belief that an import would change.
 type Difference struct {
 	Path, Name string
-	Have, Want value.Value // Have is empty where nothing is kept
+	Have, Want value.Value // Have is empty if nothing is stored
 }
 
 func (d Difference) String() string {
@@ -154,8 +154,8 @@ func (d Difference) String() string {
 	return fmt.Sprintf("~ %s %s = %s, was %s", d.Path, d.Name, d.Want.Brief(most), d.Have.Brief(most))
 }
 
-// Differences are what has to change of an agent's values, sorted by name. What
-// is kept and not wanted stays.
+// Differences returns what an import would change of an agent's values, sorted by name. Values
+// that are not wanted stay.
 func Differences(path string, have, wanted value.Named) []Difference {
 	var all []Difference
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {

@@ -14,8 +14,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
-// Export returns what is kept of an agent and outlives its incarnations, and
-// the names of records that cannot be read.
+// Export returns the stored persistent beliefs of an agent, and the names of records that cannot be
+// read.
 func (b *Store) Export(ctx context.Context, path string) (value.Named, []string, error) {
 	a := b.find(path)
 	if a == nil {
@@ -47,7 +47,7 @@ func (b *Store) Export(ctx context.Context, path string) (value.Named, []string,
 	return all, unreadable, nil
 }
 
-// readValue reads a value that is not in memory. The caller has the turn.
+// readValue reads a value that is not in memory. The caller holds the write lock.
 func (b *Store) readValue(ctx context.Context, a *agent, name string) (value.Value, error) {
 	r, _, err := b.read(ctx, a.stored.key(name))
 	if err != nil {
@@ -60,10 +60,10 @@ func (b *Store) readValue(ctx context.Context, a *agent, name string) (value.Val
 	return v, nil
 }
 
-// Import sets any number of persistent beliefs of an agent on behalf of a
-// person, all of them or none, also where the store cannot take so much in one
-// step: they are staged, then it is decided, and then they are moved to their
-// places, by the next Store if this one does not come to it.
+// Import sets persistent beliefs of an agent on behalf of a person, all of them or none. If the
+// store cannot take them in one step, they are staged first. One write then commits the import, and
+// the values are moved into place. If that is interrupted, the next access or the next Store
+// finishes it.
 func (b *Store) Import(ctx context.Context, path string, values value.Named) error {
 	if s := (Step{Path: path, Set: values}); s.check() == nil {
 		return b.importStep(ctx, s)
@@ -100,7 +100,7 @@ func (b *Store) Import(ctx context.Context, path string, values value.Named) err
 	return b.finish(ctx, a)
 }
 
-// importStep is Import of what fits into one step.
+// importStep is Import for values that fit into one step.
 func (b *Store) importStep(ctx context.Context, s Step) error {
 	a := b.agent(s.Path)
 	a.mu.RLock()
@@ -112,8 +112,8 @@ func (b *Store) importStep(ctx context.Context, s Step) error {
 	return b.Apply(ctx, s)
 }
 
-// checkPersistent refuses values of beliefs that do not outlive the incarnation: they
-// are never exported, and nothing would be left of them.
+// checkPersistent returns an ErrRefused if a belief is not persistent. Such a value would be lost,
+// and is never exported.
 func (a *agent) checkPersistent(values value.Named) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if d, ok := a.inForce[name]; ok && !d.Persistent {
@@ -124,7 +124,7 @@ func (a *agent) checkPersistent(values value.Named) error {
 	return nil
 }
 
-// batches are the names of values in portions that a step of the store has room for.
+// batches splits names into portions whose values fit into one write.
 func batches(size func(name string) int, names []string) (all [][]string) {
 	const most = store.MaxOps / 2
 	bytes, from := 0, 0
@@ -174,7 +174,7 @@ func (b *Store) stage(ctx context.Context, a *agent, values value.Named) error {
 	return nil
 }
 
-// unstage forgets what was staged and never decided, as far as the store lets it.
+// unstage removes staged values that were not committed. It stops at the first error.
 func (b *Store) unstage(ctx context.Context, a *agent) {
 	for some := range slices.Chunk(a.staged.names(), store.MaxOps) {
 		w := &write{}
@@ -187,7 +187,7 @@ func (b *Store) unstage(ctx context.Context, a *agent) {
 	}
 }
 
-// finish moves what was staged and decided to its place. The caller has the turn.
+// finish moves the values of a committed import into place. The caller holds the write lock.
 func (b *Store) finish(ctx context.Context, a *agent) error {
 	if len(a.imports.entries) == 0 {
 		return nil

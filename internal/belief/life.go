@@ -8,14 +8,12 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// beginTimeout is how long the start of an agent waits for a store that does not
-// say what became of a write.
+// beginTimeout bounds the time that Begin waits for the outcome of an earlier write.
 const beginTimeout = 5 * time.Second
 
-// Begin opens an incarnation, or takes it over: from here on it may write, and
-// nobody before it. It waits for the write under way, and fails only if ctx
-// ends meanwhile. Where the store does not say what became of the last write,
-// it goes on with a Problem, and reads fail until that is known.
+// Begin opens an incarnation, or adopts it. From now on it may write, and no earlier one may. Begin
+// waits for the current write, and fails only if ctx ends. If the outcome of the last write remains
+// unknown, Begin returns a Problem, and reads fail until the outcome is known.
 func (b *Store) Begin(ctx context.Context, path string, life Life) ([]Problem, error) {
 	a := b.agent(path)
 	a.mu.RLock()
@@ -37,7 +35,7 @@ func (b *Store) Begin(ctx context.Context, path string, life Life) ([]Problem, e
 	a.mu.Lock()
 	a.life = life
 	a.applyDeclaration()
-	var old []string // what an earlier life has left and can no longer be read
+	var old []string // transient beliefs of earlier lives
 	for _, name := range a.stored.names() {
 		e := a.stored.entries[name]
 		if wrong := a.typeProblem(name, e); wrong != "" {
@@ -58,13 +56,13 @@ func (b *Store) Begin(ctx context.Context, path string, life Life) ([]Problem, e
 			w.remove(&a.stored, name)
 		}
 		if b.commit(ctx, a, w) != nil {
-			break // they have no effect; it is only tidier without them
+			break // they have no effect, and are removed later
 		}
 	}
 	return problems, nil
 }
 
-// End closes an incarnation, if it is the one that is open.
+// End closes an incarnation if it is the open one.
 func (b *Store) End(path string, incarnation uint64) {
 	a := b.find(path)
 	if a == nil {

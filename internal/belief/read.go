@@ -28,18 +28,18 @@ type Belief struct {
 	Aside       bool        `json:"aside,omitempty" doc:"An earlier record that could not be used is kept, too; see /v1/beliefs/raw."`
 }
 
-// Origin tells where a value is from.
+// Origin is the source of a value.
 type Origin string
 
 // Origins.
 const (
-	Kept     Origin = "kept"     // somebody has set it
-	Initial  Origin = "initial"  // the declaration says so
-	Zero     Origin = "zero"     // that of its type
-	Leftover Origin = "leftover" // kept, of a belief that the file no longer declares
+	Kept     Origin = "kept"     // it was set
+	Initial  Origin = "initial"  // the initial value of the declaration
+	Zero     Origin = "zero"     // the zero value of the type
+	Leftover Origin = "leftover" // set, but no longer declared in the file
 )
 
-// Agent is an agent of which something is declared or kept.
+// Agent is an agent with declared or stored beliefs.
 type Agent struct {
 	_ struct{} `schema:"AgentBeliefs" open:"true" doc:"The beliefs of one agent."`
 
@@ -51,9 +51,9 @@ type Agent struct {
 	Beliefs     []Belief `json:"beliefs" doc:"Its beliefs, sorted by name."`
 }
 
-// Get returns beliefs of an agent with their values, as they were at one
-// moment: those that are named, in that order, or all that it has, sorted. By is
-// who asks, and is refused with ErrStale as for Apply. A person sees leftovers, too.
+// Get returns beliefs of an agent with their values, as they were at one moment: the named ones in
+// that order, or all of them, sorted. by is the caller, as in Apply; a caller that is not the open
+// incarnation gets ErrStale. A person also sees leftovers.
 func (b *Store) Get(ctx context.Context, path string, by uint64, names ...string) ([]Belief, error) {
 	a := b.find(path)
 	if a == nil {
@@ -66,7 +66,7 @@ func (b *Store) Get(ctx context.Context, path string, by uint64, names ...string
 	if err != nil || complete {
 		return list, err
 	}
-	// Large values are read, and must not be written meanwhile.
+	// Large values have to be read from the store, without writes meanwhile.
 	if err := a.lock(ctx); err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (b *Store) Get(ctx context.Context, path string, by uint64, names ...string
 	for i := range list {
 		l := &list[i]
 		if l.Value != "" || l.Problem != "" || l.Size == 0 {
-			continue // or there is nothing but what was set aside
+			continue // or there is only a record that was set aside
 		}
 		if l.Value, err = b.readValue(ctx, a, l.Name); err != nil {
 			return nil, err
@@ -89,8 +89,7 @@ func (b *Store) Get(ctx context.Context, path string, by uint64, names ...string
 	return list, nil
 }
 
-// snapshot is Get without the values that are not in memory; complete is false if
-// there are such.
+// snapshot is Get without values that are not in memory. complete is false if there are any.
 func (a *agent) snapshot(by uint64, names []string) (list []Belief, complete bool, err error) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -114,7 +113,7 @@ func (a *agent) snapshot(by uint64, names []string) (list []Belief, complete boo
 	return list, complete, nil
 }
 
-// list is all that an agent has, sorted by name. The caller holds mu.
+// list returns all beliefs of an agent, sorted by name. The caller holds mu.
 func (a *agent) list(leftovers bool) []Belief {
 	names := slices.AppendSeq(slices.Collect(maps.Keys(a.inForce)), maps.Keys(a.stored.entries))
 	if leftovers {
@@ -130,8 +129,8 @@ func (a *agent) list(leftovers bool) []Belief {
 	return all
 }
 
-// belief returns a belief with its current value; ok is false if there is none of that name.
-// Its value is empty where it has to be read. The caller holds mu.
+// belief returns a belief with its current value, which is empty if it is not in memory. ok is
+// false if there is no belief of that name. The caller holds mu.
 func (a *agent) belief(name string) (l Belief, ok bool) {
 	d, declared := a.inForce[name]
 	e := a.stored.entries[name]
@@ -165,8 +164,8 @@ func (a *agent) belief(name string) (l Belief, ok bool) {
 	return l, l.Problem != "" || l.Aside
 }
 
-// Agents lists the agents at and below a path, "" for all, of which something is
-// declared or kept. Values that are not in memory are left out.
+// Agents returns the agents at and below a path that have declared or stored beliefs; all of them
+// if the path is empty. Values that are not in memory are left out.
 func (b *Store) Agents(path string) []Agent {
 	var list []Agent
 	for _, a := range b.all(path) {
@@ -183,8 +182,7 @@ func (b *Store) Agents(path string) []Agent {
 	return list
 }
 
-// Raw is the record of a belief as the store has it, and the one that was set
-// aside; nil where there is none.
+// Raw returns the stored record of a belief, and the one that was set aside; nil if there is none.
 func (b *Store) Raw(ctx context.Context, path, name string) (record, aside []byte, err error) {
 	a := b.find(path)
 	if a == nil {

@@ -15,26 +15,25 @@ import (
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
-// Where the records are.
+// Prefixes of keys in the store.
 const (
 	prefix       = "beliefs"
-	asidePrefix  = "beliefs-aside"   // what a new value has replaced that could not be read or used
-	stagedPrefix = "beliefs-staged"  // of an import that needs many steps
-	importPrefix = "beliefs-imports" // that such an import is decided, under importName
+	asidePrefix  = "beliefs-aside"   // unusable records that a new value has replaced
+	stagedPrefix = "beliefs-staged"  // values of an import that needs many steps
+	importPrefix = "beliefs-imports" // marks such an import as committed, under importName
 	importName   = "_"
 )
 
-// maxInMemory is the size of values that are kept in memory. Larger ones are
-// read when they are asked for, so that 100 agents cannot fill the daemon.
+// maxInMemory bounds the values that are kept in memory, in bytes. Larger ones are read on demand,
+// so many agents cannot exhaust the memory of the daemon.
 const maxInMemory = 4 << 10
 
-// key is the key of a belief's record. A path's segments and the names of
-// beliefs have no slash, so that the last one tells the two apart: no two
-// beliefs of any agents have one key. All that names may hold, keys may, too;
-// escaping would only make long paths too long.
+// key returns the key of a belief's record. Names of nodes and beliefs contain no slash, so no two
+// beliefs have the same key. They are not escaped: keys allow all characters of names, and escaping
+// could make a long path too long.
 func key(prefix, path, name string) string { return prefix + "/" + path + "/" + name }
 
-// parseKey is the inverse of key. ok is false for what key never returns.
+// parseKey is the inverse of key. ok is false for keys that key never returns.
 func parseKey(prefix, key string) (path, name string, ok bool) {
 	rest, ok := strings.CutPrefix(key, prefix+"/")
 	i := strings.LastIndexByte(rest, '/')
@@ -45,7 +44,7 @@ func parseKey(prefix, key string) (path, name string, ok bool) {
 	return path, name, CheckPath(path) == "" && spec.CheckBeliefName(name) == ""
 }
 
-// CheckPath says what is wrong with the path of an agent, or "".
+// CheckPath returns what is wrong with the path of an agent, or "".
 func CheckPath(path string) string {
 	if len(path) > maxPath {
 		return fmt.Sprintf("the path %s has %d bytes, expected at most %d", spec.Quote(path), len(path), maxPath)
@@ -58,15 +57,14 @@ func CheckPath(path string) string {
 	return ""
 }
 
-// maxPath leaves room for the rest of the key. The deepest path of a tree has
-// 584 bytes.
+// maxPath leaves room for the rest of the key. The longest path of a tree has 584 bytes.
 const maxPath = store.MaxKey - len(importPrefix) - spec.MaxBeliefName - 2
 
 // header is a record without its value.
 type header struct {
-	Incarnation uint64    `json:"incarnation"` // that wrote it; 0 for a person
+	Incarnation uint64    `json:"incarnation"` // the writer; 0 for a person
 	Life        string    `json:"life,omitempty"`
-	Transient   bool      `json:"transient,omitempty"` // isCurrent for that life alone
+	Transient   bool      `json:"transient,omitempty"` // valid for that life only
 	Time        time.Time `json:"time"`
 }
 
@@ -75,12 +73,12 @@ type entry struct {
 	header
 	rev    store.Rev
 	size   int         // bytes of the value; of the record if it is damaged
-	typ    value.Type  // the narrowest
+	typ    value.Type  // the narrowest type
 	value  value.Value // empty if it is too large to be kept in memory
 	damage string      // why the record cannot be read
 }
 
-// records are those of one agent under one prefix.
+// records holds the records of one agent under one prefix.
 type records struct {
 	prefix, path string
 	entries      map[string]*entry // by name
@@ -93,7 +91,7 @@ func newRecords(prefix, path string) records {
 
 func (r *records) key(name string) string { return key(r.prefix, r.path, name) }
 
-// put enters a record, or takes it out if e is nil.
+// put sets an entry, or removes it if e is nil.
 func (r *records) put(name string, e *entry) {
 	if old := r.entries[name]; old != nil {
 		r.bytes -= len(name) + old.size
@@ -105,10 +103,10 @@ func (r *records) put(name string, e *entry) {
 	}
 }
 
-// names are sorted.
+// names returns the names, sorted.
 func (r *records) names() []string { return slices.Sorted(maps.Keys(r.entries)) }
 
-// encode makes the record of a value.
+// encode returns the record for a value.
 func (h header) encode(v value.Value) []byte {
 	b := make([]byte, 0, len(v)+160)
 	b = append(b, `{"incarnation":`...)
@@ -127,7 +125,7 @@ func (h header) encode(v value.Value) []byte {
 	return append(b, '}')
 }
 
-// decode reads a record. One that cannot be read is an entry with damage.
+// decode decodes a record. If it cannot be read, the entry has the damage set.
 func decode(r store.Record) *entry {
 	h, v, err := parseRecord(r.Value)
 	if err != nil {

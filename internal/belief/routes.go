@@ -5,8 +5,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
-// Bounds on bodies: more than what a step or all beliefs of an agent may have, so
-// that errors name the limits of the beliefs.
+// Bounds on bodies. They exceed the limits of beliefs, so errors name those limits.
 const (
 	maxStepBody   = 4 << 20
 	maxImportBody = 40 << 20
@@ -15,8 +14,8 @@ const (
 const limitsDoc = "The answer comes when it is durable. At most 64 values and 1 MiB; a value has at most " +
 	"512 KiB, an agent at most 1,000 beliefs and 16 MiB of them."
 
-// The routes of beliefs. An agent reads and changes its own; people those of any
-// agent, which need not run.
+// Routes for beliefs. An agent reads and changes its own beliefs; people those of any agent, which
+// need not run.
 var (
 	// ReadOwn returns beliefs of the calling agent with their values.
 	ReadOwn = api.Route[OwnRequest, []Belief]{
@@ -24,7 +23,7 @@ var (
 		ID: "ownBeliefs", Summary: "The beliefs of the calling agent",
 		Returns: "Those that are named, in that order, or all, sorted; as they were at one moment.",
 	}
-	// ChangeOwn changes beliefs of the calling agent, and returns when that is durable.
+	// ChangeOwn changes beliefs of the calling agent, and returns when the change is durable.
 	ChangeOwn = api.Route[OwnChange, api.None]{
 		Method: "POST", Path: "/beliefs", For: api.Agents, MaxBody: maxStepBody,
 		ID: "changeOwnBeliefs", Summary: "Change beliefs of the calling agent, all that is said or nothing",
@@ -36,7 +35,7 @@ var (
 		ID: "beliefs", Summary: "The beliefs of all agents", Doc: "Values of more than 4 KiB are left out.",
 		Returns: "Agents of which something is declared or kept, sorted by path.",
 	}
-	// Change changes beliefs of an agent, and returns when that is durable.
+	// Change changes beliefs of an agent, and returns when the change is durable.
 	Change = api.Route[ChangeRequest, api.None]{
 		Method: "POST", Path: "/beliefs", For: api.People, MaxBody: maxStepBody,
 		ID: "changeBeliefs", Summary: "Change beliefs of an agent, which need not run", Doc: limitsDoc,
@@ -47,13 +46,13 @@ var (
 		ID: "beliefsOfAgent", Summary: "The beliefs of one agent with their values",
 		Returns: "Those that are named, in that order, or all, sorted.",
 	}
-	// ReadRaw returns the records of a belief as they are kept.
+	// ReadRaw returns the stored records of a belief.
 	ReadRaw = api.Route[RawRequest, RawRecords]{
 		Method: "GET", Path: "/beliefs/raw", For: api.People,
 		ID: "rawBelief", Summary: "The records of a belief as they are kept, also where they cannot be read",
 		Returns: "The records.",
 	}
-	// Export returns what is kept of an agent and outlives it.
+	// Export returns the stored persistent beliefs of an agent.
 	Export = api.Route[ExportRequest, Exported]{
 		Method: "GET", Path: "/beliefs/export", For: api.People,
 		ID: "exportBeliefs", Summary: "What is kept of an agent and outlives it",
@@ -67,17 +66,17 @@ var (
 	}
 )
 
-// OwnRequest says which beliefs of the calling agent are read.
+// OwnRequest selects beliefs of the calling agent.
 type OwnRequest struct {
 	Names []string `json:"name,omitempty" doc:"Name of a belief; all if there is none."`
 }
 
-// ListRequest says which agents are listed.
+// ListRequest selects the agents to list.
 type ListRequest struct {
 	Path string `json:"path,omitempty" doc:"Only agents at and below this path."`
 }
 
-// ReadRequest says which beliefs of an agent are read.
+// ReadRequest selects beliefs of an agent.
 type ReadRequest struct {
 	Path  string   `json:"path" doc:"Path of the agent; the first segment may be left out."`
 	Names []string `json:"name,omitempty" doc:"Name of a belief; all if there is none."`
@@ -94,7 +93,7 @@ type ExportRequest struct {
 	Path string `json:"path" doc:"Path of the agent; the first segment may be left out."`
 }
 
-// OwnChange is a step of an agent: all of it is done, or nothing.
+// OwnChange is a change by an agent. It is applied as a whole or not at all.
 type OwnChange struct {
 	_ struct{} `schema:"BeliefStep" doc:"What changes at once."`
 
@@ -102,7 +101,7 @@ type OwnChange struct {
 	Delete []string    `json:"delete,omitempty" doc:"Names of beliefs that go. One that is declared is then what it is initially."`
 }
 
-// ChangeRequest is a step of a person.
+// ChangeRequest is a change by a person.
 type ChangeRequest struct {
 	_ struct{} `schema:"BeliefChange" doc:"What changes at once, of one agent."`
 
@@ -112,7 +111,7 @@ type ChangeRequest struct {
 	Clear  bool        `json:"clear,omitempty" doc:"Remove all that is kept of the agent; stands alone."`
 }
 
-// RawRecords are the records of a belief, which may be anything; none if empty.
+// RawRecords holds the records of a belief, which may be any bytes; empty if there are none.
 type RawRecords struct {
 	_ struct{} `schema:"RawBelief" open:"true" doc:"The records of a belief."`
 
@@ -120,7 +119,7 @@ type RawRecords struct {
 	Aside  []byte `json:"aside,omitempty" doc:"An earlier one that was replaced without ever being read or used."`
 }
 
-// Exported is the stored beliefs of an agent.
+// Exported holds the stored beliefs of an agent.
 type Exported struct {
 	_ struct{} `schema:"BeliefExport" open:"true" doc:"What is kept of an agent."`
 
@@ -128,7 +127,7 @@ type Exported struct {
 	Unreadable []string    `json:"unreadable" doc:"Names whose records cannot be read."`
 }
 
-// ImportRequest adds beliefs to those that are stored of an agent.
+// ImportRequest sets beliefs of an agent. Other stored beliefs stay.
 type ImportRequest struct {
 	_ struct{} `schema:"BeliefImport" doc:"What is to be kept of an agent."`
 

@@ -16,15 +16,15 @@ import (
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
-// Tree tells a Service about the nodes of the project.
+// Tree provides the nodes of the project to a Service.
 type Tree interface {
-	// Full returns the whole path of a node whose path may be abbreviated.
+	// Full returns the full path of a node, given an abbreviated one.
 	Full(path string) string
 	HasAgent(path string) bool
 	HasSupervisor(path string) bool
-	// NotFound returns the error of a path at which no node is.
+	// NotFound returns the error for a path without a node.
 	NotFound(path string) error
-	// LastIncarnation returns the number of the last incarnation of an agent, 0 if none is known.
+	// LastIncarnation returns the number of an agent's last incarnation, 0 if none is known.
 	LastIncarnation(path string) uint64
 }
 
@@ -36,7 +36,7 @@ type ServiceOptions struct {
 	Tree   Tree
 }
 
-// Service answers requests about the beliefs of a Store.
+// Service handles requests about the beliefs of a Store.
 type Service struct {
 	Store *Store
 	o     ServiceOptions
@@ -48,7 +48,7 @@ func NewService(ctx context.Context, o ServiceOptions) (*Service, []Problem, err
 	return &Service{all, o}, problems, err
 }
 
-// Register has a server answer requests about beliefs.
+// Register adds the handlers of all belief routes to a server.
 func (s *Service) Register(server *api.Server) {
 	s.RegisterReadOnly(server)
 	ReadOwn.Handle(server, func(ctx context.Context, who token.Caller, req OwnRequest) ([]Belief, error) {
@@ -63,7 +63,7 @@ func (s *Service) Register(server *api.Server) {
 	Import.Handle(server, s.importAll)
 }
 
-// RegisterReadOnly has a server answer the requests that change nothing.
+// RegisterReadOnly adds the handlers that change nothing.
 func (s *Service) RegisterReadOnly(server *api.Server) {
 	List.Handle(server, s.list)
 	Read.Handle(server, func(ctx context.Context, _ token.Caller, req ReadRequest) ([]Belief, error) {
@@ -92,14 +92,14 @@ func (s *Service) RegisterReadOnly(server *api.Server) {
 	})
 }
 
-// Start opens the beliefs of an incarnation, which has a token.
+// Start opens the beliefs of a new incarnation. secret is its token.
 func (s *Service) Start(ctx context.Context, who token.Caller, secret string) error {
 	problems, err := s.Store.Begin(ctx, who.Path, Life{Incarnation: who.Incarnation, ID: token.ID(secret)})
 	s.Report(problems)
 	return err
 }
 
-// Report logs problems, and records each as an event.
+// Report logs problems and records each of them as an event.
 func (s *Service) Report(problems []Problem) {
 	for _, p := range problems {
 		what := p.Path
@@ -114,7 +114,7 @@ func (s *Service) Report(problems []Problem) {
 	}
 }
 
-// resolve returns the path of an agent that has beliefs, or may have some.
+// resolve returns the full path of an agent that is in the file or has stored beliefs.
 func (s *Service) resolve(path string) (string, error) {
 	full := s.o.Tree.Full(path)
 	switch {
@@ -122,7 +122,7 @@ func (s *Service) resolve(path string) (string, error) {
 		return full, nil
 	case s.o.Tree.HasSupervisor(full):
 		return "", errSupervisor(full)
-	case len(s.Store.Agents(path)) > 0: // of a project that had another name
+	case len(s.Store.Agents(path)) > 0: // stored under another project name
 		return path, nil
 	}
 	return "", s.o.Tree.NotFound(full)
@@ -170,7 +170,7 @@ func (s *Service) change(ctx context.Context, _ token.Caller, req ChangeRequest)
 	return none, apiError(err)
 }
 
-// importAll sets beliefs of an agent, which need not be in the file yet.
+// importAll imports beliefs of an agent, which need not be in the file yet.
 func (s *Service) importAll(ctx context.Context, _ token.Caller, req ImportRequest) (none api.None, err error) {
 	if req.Path == "" {
 		return none, fmt.Errorf("%w: path is missing", api.ErrInvalid)
@@ -185,7 +185,8 @@ func (s *Service) importAll(ctx context.Context, _ token.Caller, req ImportReque
 	return none, apiError(err)
 }
 
-// recordChange appends the event of a change by a person. Those of agents are too many.
+// recordChange records a change by a person as an event. Changes by agents are too frequent for
+// that.
 func (s *Service) recordChange(path string, set, removed []string) {
 	var parts []string
 	for what, names := range map[string][]string{"set": set, "removed": removed} {
@@ -205,7 +206,7 @@ func (s *Service) recordChange(path string, set, removed []string) {
 	}.With(map[string]any{"set": set[:min(most, len(set))], "removed": removed[:min(most, len(removed))]}))
 }
 
-// apiError makes an error of a Store one of the API, with the same text.
+// apiError translates an error of a Store for the API, with the same text.
 func apiError(err error) error {
 	var limit *value.LimitError
 	var kind error

@@ -13,16 +13,16 @@ import (
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
-// Step changes beliefs of an agent at once: all of them or none.
+// Step is a change of an agent's beliefs that is applied as a whole or not at all.
 type Step struct {
 	Path string
-	By   uint64 // the incarnation that asks, or Person
+	By   uint64 // the calling incarnation, or Person
 	Set  value.Named
-	// Delete names beliefs that go. A declared one is then what it is initially.
+	// Delete names beliefs to remove. A declared one gets its initial value again.
 	Delete []string
 }
 
-// check finds what is wrong with a step whatever the state.
+// check returns an error if a step is invalid in any state.
 func (s Step) check() error {
 	if wrong := CheckPath(s.Path); wrong != "" {
 		return fmt.Errorf("%w: %s", ErrRefused, wrong)
@@ -60,9 +60,9 @@ func (s Step) check() error {
 	return nil
 }
 
-// Apply performs a step and returns when it is durable. Unless the error is
-// store.ErrUnknown, a step that fails has changed nothing, and what the store
-// does not take at present (store.Refused) may be tried again.
+// Apply applies a step and returns when it is durable. A step that fails has changed nothing,
+// unless the error is store.ErrUnknown. After an error for which store.Refused is true it may be
+// repeated.
 func (b *Store) Apply(ctx context.Context, s Step) error {
 	if err := s.check(); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (b *Store) Apply(ctx context.Context, s Step) error {
 		return err
 	}
 	defer a.unlock()
-	// The first change of the files of a store is seen once.
+	// The first change after the files of the store were replaced fails once.
 	for range 3 {
 		err := b.apply(ctx, a, s)
 		if !errors.Is(err, errChangedElsewhere) {
@@ -106,8 +106,8 @@ func (b *Store) apply(ctx context.Context, a *agent, s Step) error {
 	return b.commit(ctx, a, w)
 }
 
-// plan is the write that a step asks for, and the names whose records have to be
-// set aside before it. The caller holds mu.
+// plan returns the write for a step, and the names whose records have to be set aside before it.
+// The caller holds mu.
 func (a *agent) plan(s Step) (w *write, old []string, err error) {
 	if err := a.checkIncarnation(s.By); err != nil {
 		return nil, nil, err
@@ -139,7 +139,7 @@ func (a *agent) plan(s Step) (w *write, old []string, err error) {
 			w.remove(&a.aside, name)
 		}
 	}
-	if n := len(w.ops); n > store.MaxOps { // each that was set aside goes along
+	if n := len(w.ops); n > store.MaxOps { // records set aside are removed, too
 		return nil, nil, &value.LimitError{What: "a step", Have: n, Max: store.MaxOps, Unit: "records",
 			Hint: "remove some first"}
 	}
@@ -149,15 +149,15 @@ func (a *agent) plan(s Step) (w *write, old []string, err error) {
 	return w, u.unusable, err
 }
 
-// usage is how much is stored of an agent, as a change would leave it.
+// usage is how much an agent would store after a change.
 type usage struct {
 	count, bytes int
-	unusable     []string // names whose records have to be set aside before that
+	unusable     []string // names whose records have to be set aside first
 }
 
 func (a *agent) usage() usage { return usage{count: len(a.stored.entries), bytes: a.stored.bytes} }
 
-// replace adds a new value to the usage, if its declaration allows it. The caller holds mu.
+// replace adds a new value to the usage if its declaration allows it. The caller holds mu.
 func (a *agent) replace(u *usage, name string, v value.Value) (transient bool, err error) {
 	if transient, err = a.checkValue(name, v); err != nil {
 		return false, err
@@ -186,7 +186,7 @@ func (u usage) check(path string) error {
 	return nil
 }
 
-// checkValue checks a value against its declaration.
+// checkValue checks a value against its declaration, and reports whether it is transient.
 func (a *agent) checkValue(name string, v value.Value) (transient bool, err error) {
 	if a.inForce == nil {
 		return false, nil
@@ -205,8 +205,7 @@ func (a *agent) checkValue(name string, v value.Value) (transient bool, err erro
 	return !d.Persistent, nil
 }
 
-// typeProblem says why a record that can be read is not of the type that is declared
-// now, or "".
+// typeProblem returns why a readable record does not have the declared type, or "".
 func (a *agent) typeProblem(name string, e *entry) string {
 	d, ok := a.inForce[name]
 	if !ok || e.damage != "" || !a.isCurrent(e, d.Persistent) || e.fits(d.Type) {
@@ -215,8 +214,7 @@ func (a *agent) typeProblem(name string, e *entry) string {
 	return fmt.Sprintf("it is stored as %v, and the file declares %v", e.typ, d.Type)
 }
 
-// setAside copies a record that a new value is about to replace and that
-// nobody has been able to use.
+// setAside copies a record that could not be used and that a new value is about to replace.
 func (b *Store) setAside(ctx context.Context, a *agent, name string) error {
 	r, ok, err := b.read(ctx, a.stored.key(name))
 	if err != nil || !ok {
@@ -227,8 +225,8 @@ func (b *Store) setAside(ctx context.Context, a *agent, name string) error {
 	return b.commit(ctx, a, w)
 }
 
-// Clear removes all that is stored of an agent, in as many steps as it takes,
-// and returns the names.
+// Clear removes everything that is stored of an agent, in several steps if needed. It returns the
+// names.
 func (b *Store) Clear(ctx context.Context, path string) ([]string, error) {
 	a := b.find(path)
 	var names []string

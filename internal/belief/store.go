@@ -1,14 +1,14 @@
-// Package belief keeps the beliefs of agents: named values of each agent, written
-// through to the store, so that the next incarnation continues from what was
-// acknowledged to the last one.
+// Package belief stores the beliefs of agents. A belief is a named value. Values are written
+// through to the store, so the next incarnation continues from what was acknowledged to the last
+// one.
 //
-// A Store holds the beliefs of all agents of a project. Each belief is one
-// record. An agent's writes are done one after the other, each as one atomic
-// step, and those of different agents at once, so that they share a commit of
-// the store. What may write is the incarnation that is open, or a person: Begin
-// of the next incarnation waits for the write under way and refuses all later
-// ones of its predecessor, so that no incarnation starts from a value that then
-// changes.
+// A Store holds the beliefs of all agents of a project, one record each. Writes of an agent are
+// serialized, each as one atomic step. Writes of different agents run concurrently, so they can
+// share a commit of the store.
+//
+// Only the open incarnation and people may write. Begin of the next incarnation waits for the
+// current write and refuses later ones of its predecessor. So the values that an incarnation starts
+// from do not change afterwards.
 package belief
 
 import (
@@ -34,25 +34,25 @@ const (
 	MaxStepBytes = 1 << 20         // names and values of one step
 )
 
-// Errors of a Store; those of the store come through.
+// Errors of a Store. Errors of the underlying store are returned as they are.
 var (
-	// ErrStale: who asks is not the incarnation that is open.
+	// ErrStale means that the caller is not the open incarnation.
 	ErrStale = errors.New("this incarnation has ended")
-	// ErrNotFound: there is no such belief, or no such agent.
+	// ErrNotFound means that there is no such belief or no such agent.
 	ErrNotFound = errors.New("no such belief")
-	// ErrRefused: the step is wrong, whatever the state: a name, a type.
+	// ErrRefused means that a step is invalid, as with a wrong name or type.
 	ErrRefused = errors.New("refused")
 )
 
-// Person stands for a person where an incarnation is asked for.
+// Person is the caller of a step by a person, in place of an incarnation.
 const Person = 0
 
-// Life is one incarnation of an agent.
+// Life identifies an incarnation of an agent.
 type Life struct {
 	Incarnation uint64 // above zero
-	// ID is the incarnation's own, secret, and the same for
-	// the daemon that takes it over: numbers may come again, this does not. What is not
-	// persistent holds for as long as the life that wrote it.
+	// ID is unique to the incarnation and secret. It stays the same when another daemon adopts the
+	// incarnation, while numbers may repeat. Beliefs that are not persistent last as long as the
+	// life that wrote them.
 	ID string
 }
 
@@ -62,8 +62,8 @@ type Problem struct {
 	Message    string
 }
 
-// Store keeps the beliefs of all agents. Its methods may be called by many
-// goroutines. It must be the only one that writes to its part of the store.
+// Store holds the beliefs of all agents. It is safe for concurrent use. No other program may write
+// to its part of the underlying store.
 type Store struct {
 	store store.Store
 
@@ -71,28 +71,28 @@ type Store struct {
 	agents map[string]*agent // by path
 }
 
-// agent is the beliefs of one agent.
+// agent holds the beliefs of one agent.
 type agent struct {
 	path      string
-	writeLock chan struct{} // isCurrent a token while no call writes, fetches or begins
+	writeLock chan struct{} // holds a token while it is free
 
-	pending *write // of an unknown outcome; belongs to the holder of the turn
+	pending *write // a write of unknown outcome; guarded by the write lock
 
-	mu       sync.RWMutex // of what follows; changed only by the holder of the turn, and by End and Declare
-	unknown  bool         // there is a pending write
+	mu       sync.RWMutex // guards the rest, which only holders of the write lock, End and Declare change
+	unknown  bool         // there is a pending write or unfinished import
 	known    bool         // the file names the agent
 	declared []spec.Belief
-	inForce  map[string]spec.Belief // in force; nil if anything goes
-	order    []string               // names of decls
-	life     Life                   // zero if none is open
+	inForce  map[string]spec.Belief // declarations in force; nil if anything may be set
+	order    []string               // names in force, as declared
+	life     Life                   // the open incarnation; zero if there is none
 	stored   records
 	aside    records
 	staged   records
 	imports  records
 }
 
-// Open reads what the store holds. Problems are records that cannot be read;
-// they cost their own belief its value, nothing else.
+// Open reads all beliefs. Problems are records that cannot be read; each affects only its own
+// belief.
 func Open(ctx context.Context, s store.Store) (*Store, []Problem, error) {
 	b := &Store{store: s, agents: make(map[string]*agent)}
 	var problems []Problem
@@ -117,7 +117,8 @@ func Open(ctx context.Context, s store.Store) (*Store, []Problem, error) {
 		}
 	}
 	for _, a := range b.all("") {
-		// An import that was decided is finished before anybody reads, one that was not is forgotten.
+		// A committed import is finished before the next read; one that was not committed is
+		// dropped.
 		a.unknown = len(a.imports.entries) > 0
 		if !a.unknown {
 			b.unstage(ctx, a)
@@ -126,13 +127,13 @@ func Open(ctx context.Context, s store.Store) (*Store, []Problem, error) {
 	return b, problems, nil
 }
 
-// prefixes are where the records are, in the order of agent.parts.
+// prefixes are the prefixes of the records, in the order of agent.parts.
 var prefixes = []string{prefix, asidePrefix, stagedPrefix, importPrefix}
 
-// parts are the records of an agent, one for each of the prefixes.
+// parts returns the records of an agent, one for each of the prefixes.
 func (a *agent) parts() []*records { return []*records{&a.stored, &a.aside, &a.staged, &a.imports} }
 
-// agent returns the agent of a path, which is made if there is none.
+// agent returns the agent with a path, and adds it if needed.
 func (b *Store) agent(path string) *agent {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -148,14 +149,14 @@ func (b *Store) agent(path string) *agent {
 	return a
 }
 
-// find returns the agent of a path, nil if there is none.
+// find returns the agent with a path, nil if there is none.
 func (b *Store) find(path string) *agent {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.agents[path]
 }
 
-// all are the agents at and below a path, sorted; "" is everywhere.
+// all returns the agents at and below a path, sorted; all of them if the path is empty.
 func (b *Store) all(path string) []*agent {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -168,7 +169,7 @@ func (b *Store) all(path string) []*agent {
 	return all
 }
 
-// lock waits for the turn, until ctx ends.
+// lock takes the write lock, waiting until ctx ends.
 func (a *agent) lock(ctx context.Context) error {
 	select {
 	case <-a.writeLock:
@@ -180,8 +181,8 @@ func (a *agent) lock(ctx context.Context) error {
 
 func (a *agent) unlock() { a.writeLock <- struct{}{} }
 
-// Declare says which beliefs an agent of the file has. It holds from its next
-// incarnation on; at once if none is open.
+// Declare sets the declared beliefs of an agent. They apply from its next incarnation on; at once
+// if none is open.
 func (b *Store) Declare(path string, beliefs []spec.Belief) {
 	a := b.agent(path)
 	a.mu.Lock()
@@ -204,7 +205,7 @@ func (a *agent) applyDeclaration() {
 	}
 }
 
-// checkIncarnation returns an ErrStale if it is not the turn of an incarnation.
+// checkIncarnation returns an ErrStale if an incarnation is not the open one.
 func (a *agent) checkIncarnation(by uint64) error {
 	if by == Person || a.life.Incarnation == by {
 		return nil
@@ -216,7 +217,7 @@ func (a *agent) checkIncarnation(by uint64) error {
 	return fmt.Errorf("%w: incarnation %d of %s; %s", ErrStale, by, a.path, open)
 }
 
-// errMissing is the error for a name that nothing has.
+// errMissing returns the error for a belief that does not exist.
 func (a *agent) errMissing(name string) error {
 	names := a.order
 	if a.inForce == nil {
@@ -231,7 +232,7 @@ func (a *agent) errMissing(name string) error {
 	return fmt.Errorf("%w: %s has no belief %s%s", ErrNotFound, a.path, spec.Quote(name), hint)
 }
 
-// brief lists names, not all if there are many.
+// brief lists names, at most 20 of them.
 func brief(names []string) string {
 	const most = 20
 	if len(names) > most {
@@ -240,15 +241,14 @@ func brief(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// isCurrent reports whether a record is a value of the belief now: it was written
-// to last, or in this very life.
+// isCurrent reports whether a record holds a current value: a persistent one, or one of this life.
 func (a *agent) isCurrent(e *entry, persistent bool) bool {
 	return e != nil && (persistent && !e.Transient || e.Life != "" && e.Life == a.life.ID)
 }
 
-// fits is value.Type.Fits for a value that may not be at hand.
+// fits is value.Type.Fits for a value that may not be in memory.
 func (e *entry) fits(t value.Type) bool {
-	if e.value == "" { // a large one is no number
+	if e.value == "" { // a large value is not a number
 		return t == value.Any || t == e.typ
 	}
 	return t.Fits(e.value)

@@ -9,28 +9,28 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// write is one Apply and what it does to the projection. Each op has a
-// condition on the revision that it replaces, so that doing it again is safe:
-// of all attempts one takes effect at most, also of one that comes late.
+// write is one atomic write and its effect on the memory. Each op has a condition on the revision
+// that it replaces, so repeating the write is safe: at most one attempt takes effect, even a late
+// one.
 type write struct {
 	conds   []store.Cond
 	ops     []store.Op
 	effects []effect
 }
 
-// effect is the entry that an op leaves; nil if it removes it.
+// effect is the entry after an op; nil if the op removes it.
 type effect struct {
 	in    *records
 	name  string
 	entry *entry
 }
 
-// put adds a record to the write.
+// put adds the write of a record.
 func (w *write) put(in *records, name string, record []byte, e *entry) {
 	w.ops = append(w.ops, store.Op{Kind: store.Put, Key: w.replace(in, name, e), Value: record})
 }
 
-// remove adds the end of a record to the write.
+// remove adds the removal of a record.
 func (w *write) remove(in *records, name string) {
 	w.ops = append(w.ops, store.Op{Kind: store.Delete, Key: w.replace(in, name, nil)})
 }
@@ -45,20 +45,19 @@ func (w *write) replace(in *records, name string, e *entry) (key string) {
 	return c.Key
 }
 
-// Pace of attempts where the outcome is unknown.
+// Attempts while the outcome of a write is unknown, and the pauses between them.
 const (
 	attempts  = 12
 	firstWait = time.Millisecond
 	lastWait  = 200 * time.Millisecond
 )
 
-// errChangedElsewhere: somebody else has changed the records, as when the files of the
-// store were replaced. The projection was read again.
+// errChangedElsewhere means that something else has changed the records, such as a replacement of
+// the store's files. They were read again.
 var errChangedElsewhere = errors.New("the beliefs were changed by another program")
 
-// commit performs a write and makes the projection agree. The caller has the
-// writeLock. When it returns ErrUnknown, nothing is known of the write, and the
-// agent has to be settled before anything else is done.
+// commit performs a write and updates the memory. The caller holds the write lock. After ErrUnknown
+// the outcome is unknown, and resolvePending has to be called before anything else.
 func (b *Store) commit(ctx context.Context, a *agent, w *write) error {
 	if len(w.ops) == 0 {
 		return nil
@@ -86,9 +85,9 @@ func (b *Store) commit(ctx context.Context, a *agent, w *write) error {
 				b.dropPending(a)
 				return b.reload(ctx, a)
 			}
-			// The store was wrong about the conflict.
+			// The conflict was spurious.
 		case !unknown:
-			return err // and nothing was done
+			return err // and nothing was written
 		}
 		if n == attempts || !pause(ctx, wait) {
 			if !unknown {
@@ -112,7 +111,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// outcome is what the store says of a write's first record, which tells of all.
+// outcome is the state of a write's first record, which tells whether the write was done.
 type outcome struct {
 	asBefore bool // the write has not been done
 	done     bool
@@ -131,7 +130,7 @@ func (b *Store) outcome(ctx context.Context, w *write) (outcome, error) {
 		o.done = !o.asBefore && !ok
 	}
 	if o.done && !ok {
-		// Of the others the revision is known only to the store; deletes need none.
+		// After a delete, the revision is that of another record of the write.
 		for _, op := range w.ops {
 			if op.Kind == store.Put {
 				p, _, err := b.read(ctx, op.Key)
@@ -146,7 +145,7 @@ func (b *Store) outcome(ctx context.Context, w *write) (outcome, error) {
 	return o, nil
 }
 
-// read reads one record; the zero one if there is none.
+// read reads one record.
 func (b *Store) read(ctx context.Context, key string) (store.Record, bool, error) {
 	page, _, err := b.store.Scan(ctx, key, "", 1)
 	if err != nil || len(page) == 0 || page[0].Key != key {
@@ -155,7 +154,7 @@ func (b *Store) read(ctx context.Context, key string) (store.Record, bool, error
 	return page[0], true, nil
 }
 
-// markDone makes the projection agree with a write that was done.
+// markDone updates the memory after a write.
 func (b *Store) markDone(a *agent, w *write, rev store.Rev) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -168,14 +167,14 @@ func (b *Store) markDone(a *agent, w *write, rev store.Rev) {
 	a.pending, a.unknown = nil, len(a.imports.entries) > 0
 }
 
-// dropPending gives up a pending write that can no longer have an effect.
+// dropPending drops a pending write that can no longer take effect.
 func (b *Store) dropPending(a *agent) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.pending, a.unknown = nil, false
 }
 
-// reload reads the records of an agent again and returns errForeign.
+// reload reads the records of an agent again and returns errChangedElsewhere.
 func (b *Store) reload(ctx context.Context, a *agent) error {
 	for _, into := range a.parts() {
 		fresh := newRecords(into.prefix, a.path)
@@ -194,8 +193,8 @@ func (b *Store) reload(ctx context.Context, a *agent) error {
 	return errChangedElsewhere
 }
 
-// resolvePending finds out what became of a write whose outcome was not known, by
-// doing it if it was not done. The caller has the turn.
+// resolvePending completes a write whose outcome is unknown, and an unfinished import. The caller
+// holds the write lock.
 func (b *Store) resolvePending(ctx context.Context, a *agent) error {
 	if a.pending != nil {
 		if err := b.commit(ctx, a, a.pending); err != nil && !errors.Is(err, errChangedElsewhere) {
