@@ -10,11 +10,11 @@ import (
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
-// Error is why an outcome cannot be made.
+// Error reports why a Report is not a valid outcome.
 type Error struct {
-	Kind    Kind     // as far as it is known
+	Kind    Kind     // empty if it is not valid
 	Missing []string // fields, as paths: "context.approach"
-	Wrong   []string // what else is not right, each with its field and what was expected
+	Wrong   []string // other problems, each with its field and what was expected
 }
 
 func (e *Error) Error() string {
@@ -25,7 +25,7 @@ func (e *Error) Error() string {
 	return strings.TrimSpace("outcome "+string(e.Kind)) + ": " + strings.Join(parts, "; ")
 }
 
-// maxWrong bounds an error: who has a hundred subtasks wrong learns enough from a few.
+// maxWrong bounds the problems in an error, since a few are enough to learn from.
 const maxWrong = 5
 
 func (e *Error) require(ok bool, field string) {
@@ -40,10 +40,10 @@ func (e *Error) addWrong(format string, args ...any) {
 	}
 }
 
-// notBlank: a field with nothing but blanks says nothing.
+// notBlank reports whether a text has more than white space.
 func notBlank(s string) bool { return strings.TrimSpace(s) != "" }
 
-// check says everything that is wrong with the fields, nil if nothing is.
+// check returns an *Error with all problems of a report, nil if there are none.
 func check(r Report) error {
 	e := &Error{}
 	if !slices.Contains(Kinds(), r.Kind) {
@@ -90,7 +90,7 @@ func check(r Report) error {
 	return e
 }
 
-// notAllowed: what another kind means would be passed over in silence.
+// notAllowed adds a problem if a field is set that the kind does not use: it would be ignored.
 func (e *Error) notAllowed(there bool, field string, of ...Kind) {
 	if there && !slices.Contains(of, e.Kind) {
 		e.addWrong("%s belongs to %s", field, strings.Join(words(of), " and "))
@@ -143,8 +143,8 @@ func checkSubtasks(e *Error, subtasks []Subtask) {
 		}
 		ids[strings.ToLower(s.ID)] = i
 	}
-	waits := make([]int, len(subtasks))     // how many must be done before
-	waiters := make([][]int, len(subtasks)) // which wait for it
+	waits := make([]int, len(subtasks))     // number of subtasks to do first
+	waiters := make([][]int, len(subtasks)) // subtasks that wait for it
 	for i, s := range subtasks {
 		for _, id := range s.DependsOn {
 			other, ok := ids[strings.ToLower(id)]
@@ -185,7 +185,7 @@ func validID(id string) bool {
 	return len(id) <= 64
 }
 
-// checkSize names the longest part of what is too long.
+// checkSize adds a problem that names the largest part of a report that is too long.
 func (e *Error) checkSize(r Report) {
 	data, err := json.Marshal(r)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Obstacle is what was in the way, told apart by Kind so that many of one kind
-// show a pattern. Which of the other fields it needs depends on Kind.
+// Obstacle describes what prevented an attempt from completing. The kinds make frequent obstacles
+// visible. Which other fields are needed depends on Kind.
 type Obstacle struct {
 	Kind           ObstacleKind `json:"kind"`
 	TaskID         string       `json:"task_id,omitempty"`
@@ -19,26 +19,26 @@ type Obstacle struct {
 	MaxFiles       int          `json:"max_files,omitempty"`
 }
 
-// ObstacleKind is what an Obstacle is.
+// ObstacleKind is the kind of an Obstacle.
 type ObstacleKind string
 
 const (
-	MissingPrerequisite ObstacleKind = "missing_prerequisite" // another task goes first: TaskID, Reason
-	// what the work is done on does not support it yet: Description
+	MissingPrerequisite ObstacleKind = "missing_prerequisite" // another task has to be done first: TaskID, Reason
+	// the code base does not support it yet: Description
 	ArchitecturalGap   ObstacleKind = "architectural_gap"
 	ModelLimitation    ObstacleKind = "model_limitation"    // a model gave no valid answer: Model, ErrorClass
-	ExternalDependency ObstacleKind = "external_dependency" // something outside is down or not there: Service
+	ExternalDependency ObstacleKind = "external_dependency" // an external service is down or missing: Service
 	ScopeTooLarge      ObstacleKind = "scope_too_large"     // it must be divided: EstimatedFiles, MaxFiles
 	OtherObstacle      ObstacleKind = "other"               // Description
 )
 
-// ObstacleKinds are all there are.
+// ObstacleKinds returns all kinds.
 func ObstacleKinds() []ObstacleKind {
 	return []ObstacleKind{MissingPrerequisite, ArchitecturalGap, ModelLimitation, ExternalDependency, ScopeTooLarge,
 		OtherObstacle}
 }
 
-// check says which fields the kind lacks.
+// check adds the fields that the kind lacks to an error.
 func (o Obstacle) check(e *Error) {
 	require := func(ok bool, field string) { e.require(ok, "context.obstacle."+field) }
 	switch o.Kind {
@@ -63,7 +63,7 @@ func (o Obstacle) check(e *Error) {
 	}
 }
 
-// String is the obstacle in words.
+// String returns the obstacle in words.
 func (o Obstacle) String() string {
 	var what string
 	switch o.Kind {
@@ -87,9 +87,9 @@ func (o Obstacle) String() string {
 	return strings.ReplaceAll(string(o.Kind), "_", " ") + ": " + what
 }
 
-// ParseObstacle reads what people and models write: a JSON object such as
-// {"kind":"external_dependency","service":"the registry"}, or plain text, which
-// is an obstacle of the kind "other". New checks it.
+// ParseObstacle parses the text of a person or a model. It is a JSON object such as
+// {"kind":"external_dependency","service":"the registry"}, or plain text, which makes an obstacle
+// of the kind "other". New checks it.
 func ParseObstacle(text string) (Obstacle, error) {
 	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
 		return Obstacle{Kind: OtherObstacle, Description: text}, nil

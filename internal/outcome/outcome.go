@@ -1,10 +1,9 @@
-// Package outcome describes how a try at a piece of work has ended, so that what
-// was learned in it is not lost: the next try, or a person, begins with it instead
-// of finding it out again. There are six kinds and no others, and none of
-// them is "failed": a try that did not complete its work says what it did, what
-// was in its way and what it found, or it cannot be made.
+// Package outcome describes how an attempt at a piece of work has ended. It keeps what was learned,
+// so that the next attempt, or a person, can start from there. There are six kinds of outcomes, and
+// none of them is "failed": an attempt that did not complete its work has to say what it tried,
+// what prevented it and what it found.
 //
-// What becomes of the work is decided elsewhere, by Kind alone.
+// Other packages decide what happens to the work, by Kind alone.
 package outcome
 
 import (
@@ -13,64 +12,64 @@ import (
 	"time"
 )
 
-// Kind is what an outcome is. The set is closed: see Kinds.
+// Kind is the kind of an outcome: one of Kinds.
 type Kind string
 
 const (
 	Completed  Kind = "completed"  // the work is done
-	Deferred   Kind = "deferred"   // not now: back into the queue with what was learned
-	Decomposed Kind = "decomposed" // too large: done when its subtasks are
+	Deferred   Kind = "deferred"   // not now: back into the queue, with what was learned
+	Decomposed Kind = "decomposed" // too large: done when its subtasks are done
 	Blocked    Kind = "blocked"    // parked until a condition holds
 	Retryable  Kind = "retryable"  // the same again may work: a flaky test, a timeout, an answer that could not be read
 	Escalated  Kind = "escalated"  // a person has to decide
 )
 
-// Kinds are all there are.
+// Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{Completed, Deferred, Decomposed, Blocked, Retryable, Escalated} }
 
-// MaxBytes is how long the JSON of an outcome may be.
+// MaxBytes bounds the JSON of an outcome.
 const MaxBytes = 64 << 10
 
-// Report is what an outcome is made of; New checks it. Text is UTF-8.
+// Report is the content of an outcome. New checks it. Texts are UTF-8.
 type Report struct {
 	Kind Kind `json:"kind"`
-	// Summary is what was done, in a line or a few.
+	// Summary is what was done, in one or a few lines.
 	Summary string `json:"summary,omitempty"`
-	// Context is what every kind but Completed needs.
+	// Context is required by all kinds except Completed.
 	Context *Context `json:"context,omitempty"`
-	// NotBefore is when to try again at the earliest. Deferred needs it, unless
-	// its obstacle is a MissingPrerequisite, which says what to wait for;
-	// Retryable may have it. What has passed already is no wait.
+	// NotBefore is the earliest time for the next attempt. Deferred requires it, unless its
+	// obstacle is a MissingPrerequisite, which names what to wait for. Retryable may have it. A
+	// time in the past means no wait.
 	NotBefore *time.Time `json:"not_before,omitempty"`
-	// Subtasks are what Decomposed needs: one at least.
+	// Subtasks are required by Decomposed: at least one.
 	Subtasks []Subtask `json:"subtasks,omitempty"`
-	// Condition is what Blocked needs.
+	// Condition is required by Blocked.
 	Condition *Condition `json:"condition,omitempty"`
-	// Question is what Escalated needs: what the person has to decide.
+	// Question is required by Escalated: what a person has to decide.
 	Question string `json:"question,omitempty"`
 }
 
-// Context is what was learned in a try that did not complete its work.
+// Context is what was learned in an attempt that did not complete its work.
 type Context struct {
-	// Approach is what was attempted; needed.
+	// Approach is what was attempted. Required.
 	Approach string `json:"approach"`
-	// Obstacle is what was in the way; needed.
+	// Obstacle is what prevented completion. Required.
 	Obstacle Obstacle `json:"obstacle"`
-	// Discoveries are what was found out about the work and what it is done on.
+	// Discoveries are findings about the work and its environment.
 	Discoveries []string `json:"discoveries,omitempty"`
-	// Recommendation is what the next try should do.
+	// Recommendation is what the next attempt should do.
 	Recommendation string `json:"recommendation,omitempty"`
-	// Explored is what need not be looked at again.
+	// Explored lists what need not be looked at again.
 	Explored Explored `json:"explored_state,omitzero"`
 }
 
-// IsZero reports whether there is nothing in it.
+// IsZero reports whether the context is empty.
 func (c Context) IsZero() bool {
 	return c.Approach == "" && c.Obstacle == Obstacle{} && c.Recommendation == "" && len(c.Discoveries) == 0 &&
 		len(c.Explored.Files)+len(c.Explored.Dependencies) == 0 && c.Explored.Notes == ""
 }
 
-// Explored is what was looked at.
+// Explored lists what was looked at.
 type Explored struct {
 	Files        []string `json:"files,omitempty"`
 	Dependencies []string `json:"dependencies,omitempty"`
@@ -79,36 +78,36 @@ type Explored struct {
 
 // Subtask is a part of work that was too large.
 type Subtask struct {
-	// ID names it among its siblings: a letter or digit, then up to 63
-	// letters, digits, "-" and "_". It becomes part of names of files and
-	// branches, so that no two may differ in case alone.
+	// ID names the subtask among its siblings: a letter or digit, then up to 63 letters, digits,
+	// "-" and "_". It becomes part of the names of files and branches, so IDs must differ in more
+	// than case.
 	ID        string `json:"id"`
 	Objective string `json:"objective"`
-	// DependsOn are IDs of siblings that must be done before; never in a circle.
+	// DependsOn lists the IDs of siblings to do first. They must not form a cycle.
 	DependsOn        []string `json:"depends_on,omitempty"`
 	DefinitionOfDone string   `json:"definition_of_done,omitempty"`
 }
 
-// Condition is what parked work waits for.
+// Condition is what blocked work waits for.
 type Condition struct {
 	Kind ConditionKind `json:"kind"`
 	What string        `json:"what"` // the task, the service, or what the person has to do
 }
 
-// ConditionKind is who makes a Condition hold.
+// ConditionKind is the kind of a Condition.
 type ConditionKind string
 
 const (
 	TaskDone  ConditionKind = "task"    // a task is completed
-	ServiceUp ConditionKind = "service" // something outside works again
+	ServiceUp ConditionKind = "service" // an external service works again
 	PersonHas ConditionKind = "person"  // a person has done or decided it
 )
 
-// Outcome is one that was checked. New makes it; the zero value is none.
+// Outcome is a checked Report. The zero value is not an outcome.
 type Outcome struct{ report Report }
 
-// New makes an outcome, or fails with an *Error that names everything that is
-// missing or wrong. It keeps nothing of r that the caller could change.
+// New returns an outcome, or an *Error that names everything that is missing or wrong. It shares no
+// memory with r.
 func New(r Report) (Outcome, error) {
 	r = r.clone()
 	if r.NotBefore != nil {
@@ -121,14 +120,14 @@ func New(r Report) (Outcome, error) {
 	return Outcome{r}, nil
 }
 
-// Kind is empty in the zero Outcome.
+// Kind returns the kind; empty for the zero Outcome.
 func (o Outcome) Kind() Kind { return o.report.Kind }
 
-// Report returns a copy of what the outcome is made of.
+// Report returns a copy of the content.
 func (o Outcome) Report() Report { return o.report.clone() }
 
-// String is the outcome in a line: its kind, and what was in the way or done.
-// The text is as it was given, but for its end: not fit for a terminal.
+// String returns the outcome in one line: its kind, and the obstacle or summary. The text is not
+// sanitized for terminals.
 func (o Outcome) String() string {
 	r := o.report
 	text := r.Summary
@@ -168,7 +167,7 @@ func (r Report) clone() Report {
 	return r
 }
 
-// cloneNonEmpty copies a list; an empty one is none, so that it is the same when it is read again.
+// cloneNonEmpty copies a list. An empty one becomes nil, as after encoding and decoding.
 func cloneNonEmpty[T any](all []T) []T {
 	if len(all) == 0 {
 		return nil

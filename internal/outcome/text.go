@@ -13,8 +13,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
-// Parse reads an outcome that somebody has written: one JSON object as a Report is.
-// A name that it does not know is an error, for what was meant by it would be lost.
+// Parse parses an outcome that a person or a model has written as a JSON object like Report. An
+// unknown field is an error, since its content would be lost.
 func Parse(data []byte) (Outcome, error) {
 	if len(data) > MaxBytes {
 		return Outcome{}, &Error{Wrong: []string{errTooLong(len(data), "")}}
@@ -29,7 +29,7 @@ func Parse(data []byte) (Outcome, error) {
 	return New(*r)
 }
 
-// ParseTime reads a time as people and models write it: RFC 3339, or a duration from now.
+// ParseTime parses a time in RFC 3339, or a duration from now.
 func ParseTime(text string, now time.Time) (time.Time, error) {
 	if d, err := timespan.Parse(text); err == nil {
 		return now.Add(d), nil
@@ -42,7 +42,7 @@ func ParseTime(text string, now time.Time) (time.Time, error) {
 	return at, nil
 }
 
-// fieldNames are those of all fields, for suggestions.
+// fieldNames returns the names of all fields, for suggestions.
 func fieldNames() []string {
 	return []string{
 		"kind", "summary", "context", "not_before", "subtasks", "condition", "question", "approach", "obstacle",
@@ -52,7 +52,7 @@ func fieldNames() []string {
 	}
 }
 
-// decodeStrict decodes one JSON value without unknown names, and says where it cannot.
+// decodeStrict decodes one JSON value without unknown fields. Errors begin with their position.
 func decodeStrict(data []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -86,14 +86,14 @@ func decodeStrict(data []byte, into any) error {
 	return fmt.Errorf("%s: %.300s", position(data, at), text)
 }
 
-// position is where an offset is, as line:column.
+// position returns the line and column of an offset.
 func position(data []byte, offset int64) string {
 	before := data[:min(max(offset-1, 0), int64(len(data)))]
 	line := bytes.Count(before, []byte("\n")) + 1
 	return fmt.Sprintf("%d:%d", line, len(before)-bytes.LastIndexByte(before, '\n'))
 }
 
-// texts calls visit with all text of a report and the field it is in.
+// texts calls visit for each text of a report, with the name of its field.
 func (r Report) texts(visit func(field, text string)) {
 	cloneNonEmpty := func(field string, texts []string) {
 		for i, t := range texts {

@@ -12,11 +12,11 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 )
 
-// scanInterval is how often a follower looks for agents that are new, and into the
-// logs of those that do not run. Agents that run tell when they write.
+// scanInterval is the interval at which a follower looks for new agents, and into the logs of
+// agents that do not run. Running agents signal when they write.
 const scanInterval = 200 * time.Millisecond
 
-// follow yields what comes, until ctx ends, the reader has enough, or the controller ends.
+// follow yields new lines until ctx ends, the consumer stops, or the controller ends.
 func (r *logReader) follow(ctx context.Context, yield func(Line, error) bool) {
 	var followers sync.WaitGroup
 	defer followers.Wait()
@@ -55,12 +55,12 @@ func (r *logReader) follow(ctx context.Context, yield func(Line, error) bool) {
 	}
 }
 
-// scan opens the logs of agents that are new, hears from those that run when they
-// write, and marks the others to be looked into.
+// scan opens the logs of new agents, follows the sessions of running ones, and marks the other
+// logs.
 func (r *logReader) scan(ctx context.Context, followers *sync.WaitGroup) error {
 	paths, err := r.service.agents(r.q.Paths)
 	if err != nil {
-		paths = nil // what was asked for is gone; it may come back
+		paths = nil // the paths are gone, and may come back
 	}
 	for _, path := range paths {
 		if r.sources[path] == nil {
@@ -89,13 +89,13 @@ func (r *logReader) scan(ctx context.Context, followers *sync.WaitGroup) error {
 		unfollowed := s.unfollowed
 		followers.Go(func() {
 			defer close(unfollowed)
-			_ = session.Follow(ctx, func() { r.mark(s) }) // without it, it is looked into
+			_ = session.Follow(ctx, func() { r.mark(s) }) // on failure the log is scanned
 		})
 	}
 	return nil
 }
 
-// reopen opens the log of an agent that runs in another runtime than before.
+// reopen opens the log of an agent that has moved to another runtime.
 func (r *logReader) reopen(s *logSource) error {
 	file, err := r.service.file(s.path)
 	if err != nil || file == s.file {
@@ -110,7 +110,7 @@ func (r *logReader) reopen(s *logSource) error {
 	return nil
 }
 
-// mark notes that there may be more in a log.
+// mark notes that there may be more lines in a log.
 func (r *logReader) mark(s *logSource) {
 	r.mu.Lock()
 	r.dirty[s] = true
@@ -121,8 +121,8 @@ func (r *logReader) mark(s *logSource) {
 	}
 }
 
-// pass yields some of what has come, in the order of time, and reports whether there
-// is more and whether the reader goes on.
+// pass yields some of the new lines, ordered by time. It reports whether there are more, and
+// whether the consumer goes on reading.
 func (r *logReader) pass(yield func(Line, error) bool) (more, reading bool) {
 	r.mu.Lock()
 	dirty := slices.Collect(maps.Keys(r.dirty))

@@ -1,5 +1,5 @@
-// Package output shows what agents write: their logs, the line that they are writing, and
-// their terminals. It reads the files of the runtimes, with a daemon and without.
+// Package output shows what agents write: their logs, the line they are writing, and their
+// terminals. It reads the files of the runtimes, with a daemon or without.
 package output
 
 import (
@@ -20,21 +20,22 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 )
 
-// Tree is the tree of the project.
+// Tree provides the nodes of the project.
 type Tree interface {
-	Full(path string) string    // the path that somebody means by a part of it
-	NotFound(path string) error // that there is no node of that path
-	HasAgent(path string) bool  // whether it names an agent
+	Full(path string) string    // the full path, given an abbreviated one
+	NotFound(path string) error // the error for a path without a node
+	HasAgent(path string) bool  // whether there is such an agent
 	HasSupervisor(path string) bool
 	StartOrder() []string // the paths of all nodes
 	LastIncarnation(path string) uint64
 }
 
-// Options are what a Service is made of.
+// Options configure a Service.
 type Options struct {
 	Tree   Tree
 	Agents *agent.Manager
-	// Typing is told that somebody types into the terminal of an agent, until done is called.
+	// Typing is called when a person starts to type into an agent's terminal, and done when that
+	// ends.
 	Typing func(path string) (done func())
 	Ended  <-chan struct{} // closed when nothing more will be written
 }
@@ -42,18 +43,18 @@ type Options struct {
 // Service shows the output of the agents of a project.
 type Service struct{ opts Options }
 
-// New returns the output of the agents of a project.
+// New returns a Service for the agents of a project.
 func New(o Options) *Service { return &Service{o} }
 
-// Register has a server answer the routes of the output of agents.
+// Register adds the handlers of all output routes to a server.
 func (s *Service) Register(server *api.Server) {
 	HandleLogs(server, s.Logs)
 	HandleUnfinished(server, s.Unfinished)
 	api.HandleAttach(server, s.Attach)
 }
 
-// RegisterReadOnly has a server answer from the logs alone, while no daemon runs.
-// What follows ends with api.ErrDown.
+// RegisterReadOnly adds the handler of logs that works without a daemon. A query that follows ends
+// with api.ErrDown.
 func (s *Service) RegisterReadOnly(server *api.Server) {
 	HandleLogs(server, func(ctx context.Context, q Query) iter.Seq2[Line, error] {
 		follow := q.Follow
@@ -62,7 +63,8 @@ func (s *Service) RegisterReadOnly(server *api.Server) {
 	})
 }
 
-// Last returns the last lines that the slots of an agent keep. fs.ErrNotExist: none does.
+// Last returns the last lines in the log of an agent. The error is fs.ErrNotExist if there is no
+// log.
 func (s *Service) Last(path string, n int) ([]string, error) {
 	file, err := s.file(path)
 	if err != nil {
@@ -71,7 +73,7 @@ func (s *Service) Last(path string, n int) ([]string, error) {
 	return logfile.Peek(file, n)
 }
 
-// Attach connects a person with an agent's terminal, see runtime.Attachment.
+// Attach connects a person with an agent's terminal; see runtime.Attachment.
 func (s *Service) Attach(
 	ctx context.Context, path string, input io.Reader, output io.Writer, sizes <-chan [2]uint16,
 ) error {
@@ -97,12 +99,12 @@ func (s *Service) Attach(
 	return err
 }
 
-// session returns the last session of an agent; nil if there was none yet.
+// session returns the last session of an agent, nil if there was none yet.
 func (s *Service) session(path string) runtime.Session { return s.opts.Agents.Session(path) }
 
-// file returns the file that keeps the output of an agent: of its slot in the runtime that it belongs
-// in, or else of another slot. fs.ErrNotExist: there is none yet, and the name is that of the first.
-// Links are not followed: to read one is refused.
+// file returns the log file of an agent: that of its slot in its current runtime, or else of
+// another slot. If none exists, it returns the name of the first and fs.ErrNotExist. Links are not
+// followed; reading one fails.
 func (s *Service) file(path string) (string, error) {
 	name, missing := "", fs.ErrNotExist
 	if home := s.opts.Agents.Home(path); home != nil {
@@ -126,7 +128,8 @@ func (s *Service) file(path string) (string, error) {
 	return name, missing
 }
 
-// agents returns the agents whose output some paths mean, in start order; all without a path.
+// agents returns the agents at and below some paths, in start order; all of them if there are no
+// paths.
 func (s *Service) agents(paths []string) ([]string, error) {
 	tree := s.opts.Tree
 	if len(paths) == 0 {
@@ -150,7 +153,7 @@ func (s *Service) agents(paths []string) ([]string, error) {
 	return all, nil
 }
 
-// neverStarted returns an error for an agent that has no log and never had one.
+// neverStarted returns an error if an agent has no log and has never run.
 func (s *Service) neverStarted(path string) error {
 	if _, err := s.file(path); errors.Is(err, fs.ErrNotExist) && s.opts.Tree.LastIncarnation(path) == 0 {
 		return notStarted(path)

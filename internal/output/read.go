@@ -17,8 +17,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// Logs yields lines of the output of agents, in the order of time. It reads files alone, so that
-// nothing is missed or repeated over restarts of an agent.
+// Logs yields lines of agents' output, ordered by time. It reads log files only, so no line is
+// missed or repeated when an agent restarts.
 func (s *Service) Logs(ctx context.Context, q Query) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		r, err := s.open(ctx, q)
@@ -34,7 +34,7 @@ func (s *Service) Logs(ctx context.Context, q Query) iter.Seq2[Line, error] {
 	}
 }
 
-// logReader reads the logs of agents as one.
+// logReader merges the logs of agents.
 type logReader struct {
 	service   *Service
 	q         Query
@@ -45,18 +45,18 @@ type logReader struct {
 
 	wake  chan struct{} // holds a token while some are dirty
 	mu    sync.Mutex
-	dirty map[*logSource]bool // there may be more
+	dirty map[*logSource]bool // logs that may have more lines
 }
 
-// logSource is the log of an agent.
+// logSource is the log of one agent.
 type logSource struct {
 	path       string
 	file       string
 	tail       *logfile.Tail
-	screen     []string        // instead of it
-	last       time.Time       // of the lines passed on, which are in order
-	session    runtime.Session // tells when there is more; nil: none does
-	unfollowed chan struct{}   // closed when it no longer does
+	screen     []string        // the screen of the terminal, shown instead of the log
+	last       time.Time       // of the emitted lines, which are in order
+	session    runtime.Session // the session that is followed; nil if none is
+	unfollowed chan struct{}   // closed when it is no longer followed
 }
 
 func (s *Service) open(ctx context.Context, q Query) (*logReader, error) {
@@ -94,7 +94,8 @@ func (r *logReader) close() {
 	}
 }
 
-// add opens the log of an agent; that of one that came late, from when the reader began.
+// add opens the log of an agent. If the agent is late, lines from before the reader started are
+// skipped.
 func (r *logReader) add(ctx context.Context, path string, late bool) error {
 	s := &logSource{path: path}
 	s.file, _ = r.service.file(path)
@@ -131,7 +132,7 @@ func (r *logReader) add(ctx context.Context, path string, late bool) error {
 	return nil
 }
 
-// line is what is shown of a line of a log.
+// line returns the line to show for a line of a log; shown is false if there is none.
 func (r *logReader) line(s *logSource, l logfile.Line) (line Line, shown bool) {
 	if r.grep != nil && (l.Between != nil || !r.grep.MatchString(proc.Plain(l.Text))) {
 		return line, false
@@ -149,7 +150,7 @@ func (r *logReader) line(s *logSource, l logfile.Line) (line Line, shown bool) {
 	return line, true
 }
 
-// stored yields the lines of a source that are there.
+// stored yields the lines that are in a log now.
 func (r *logReader) stored(ctx context.Context, s *logSource) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		if s.screen != nil {
@@ -179,7 +180,7 @@ func (r *logReader) stored(ctx context.Context, s *logSource) iter.Seq2[Line, er
 	}
 }
 
-// lastStored is stored without all but the last lines that are wanted.
+// lastStored yields the last lines of stored, as many as the query asks for.
 func (r *logReader) lastStored(ctx context.Context, s *logSource) iter.Seq2[Line, error] {
 	_, resumed := r.q.After[s.path]
 	if r.q.Lines < 0 || resumed || r.q.Follow && r.grep == nil && r.q.Since.IsZero() {
@@ -197,7 +198,7 @@ func (r *logReader) lastStored(ctx context.Context, s *logSource) iter.Seq2[Line
 			for lines += isLine(l); lines > r.q.Lines; first++ {
 				lines -= isLine(last[first])
 			}
-			if first > len(last)/2 { // now and then, so that it costs nothing
+			if first > len(last)/2 { // amortized
 				last, first = slices.Delete(last, 0, first), 0
 			}
 		}
@@ -216,7 +217,7 @@ func isLine(l Line) int {
 	return 1
 }
 
-// history yields what is there, in the order of time, and reports whether it is all.
+// history yields the stored lines of all logs, ordered by time. It returns false if it ended early.
 func (r *logReader) history(ctx context.Context, yield func(Line, error) bool) bool {
 	var heads logHeap
 	defer func() {
@@ -246,13 +247,13 @@ func (r *logReader) history(ctx context.Context, yield func(Line, error) bool) b
 	return true
 }
 
-// logHead is the next line of a source.
+// logHead is the next line of a log.
 type logHead struct {
 	next  func() (Line, error, bool)
 	stop  func()
 	line  Line
 	err   error
-	at    time.Time // never before that of the last one: a source is in order
+	at    time.Time // never decreases within a log
 	order int
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 )
 
-// The routes of output, but for that of terminals, which is api.HandleAttach.
+// Routes for output. The route for terminals is api.HandleAttach.
 var (
 	logs = api.Stream[logsRequest, Line]{
 		Path: "/logs", ID: "logs", Summary: "Output of agents",
@@ -30,19 +30,19 @@ var (
 	}
 )
 
-// Query says which output is wanted.
+// Query selects output.
 type Query struct {
-	Paths  []string  // of agents, and of supervisors, which mean all agents below them; none: all
-	Lines  int       // the last ones of each agent; negative: all that there are
-	Since  time.Time // those written from then on; zero: at any time
-	Grep   string    // those that match, a regular expression (RE2); empty: all
-	Follow bool      // those that come, too, also of agents that are started later
-	// After is where to go on, by the path of an agent: the Position of its last line
-	// that is known. For those agents it counts instead of Lines and Since.
+	Paths  []string  // of agents, or of supervisors for all agents below them; empty: all agents
+	Lines  int       // the last lines of each agent; negative: all
+	Since  time.Time // only lines from then on; zero: all
+	Grep   string    // only lines that match this regular expression (RE2); empty: all
+	Follow bool      // also new lines, including those of agents that start later
+	// After holds the Position of the last known line, by the path of an agent. For these agents it
+	// replaces Lines and Since.
 	After map[string]string
 }
 
-// Line is a line of the output of an agent, or the place between two incarnations.
+// Line is a line of an agent's output, or the boundary between two incarnations.
 type Line struct {
 	_ struct{} `schema:"LogLine" doc:"A line of an agent's output, or the place between two of its incarnations."`
 
@@ -50,25 +50,24 @@ type Line struct {
 	Line        string    `json:"line" doc:"The line, without its end. It may contain escape sequences."`
 	Time        time.Time `json:"time,omitzero" doc:"When it was written, to 10 ms."`
 	Incarnation uint64    `json:"incarnation,omitempty" doc:"Which incarnation has written it."` // 0: not known
-	Between     *Between  `json:"between,omitempty"`                                             // there is no line then
+	Between     *Between  `json:"between,omitempty"`                                             // Line is empty then
 	Position    string    `json:"position,omitempty" doc:"Where a follower goes on."`
-	// Live is the only field of one message to a follower: what comes is new. Follow
-	// passes it on once, however often it connects.
+	// Live is the only field of one message to a follower: all later lines are new. Followers get
+	// it once, even after they connect again.
 	Live bool `json:"live,omitempty" doc:"All that was there has come; there is no line."`
 }
 
-// Between is where the output of an incarnation ends, where that of the next one
-// begins, or both.
+// Between marks the end of an incarnation's output, the beginning of the next one's, or both.
 type Between struct {
 	_ struct{} `doc:"Where the output of an incarnation ends, where that of the next one begins, or both."`
 
 	Ended   uint64    `json:"ended,omitempty" doc:"The incarnation that has ended."` // 0: none
 	EndedAt time.Time `json:"ended_at,omitzero" doc:"When it has."`
 	Exit    string    `json:"exit,omitempty" doc:"How it has ended."`                // empty: not known
-	Began   uint64    `json:"began,omitempty" doc:"The incarnation that has begun."` // at the time of the message; 0: none
+	Began   uint64    `json:"began,omitempty" doc:"The incarnation that has begun."` // at Time; 0: none
 }
 
-// UnfinishedLine is what there is of a line.
+// UnfinishedLine is the text of a line that is not complete.
 type UnfinishedLine struct {
 	_ struct{} `doc:"What there is of a line."`
 
@@ -93,7 +92,7 @@ const (
 	allLines     = 1_000_000
 )
 
-// query returns what a request asks for.
+// query returns the Query for a request.
 func (r logsRequest) query() (Query, error) {
 	q := Query{
 		Paths: slices.DeleteFunc(r.Paths, isEmpty), Lines: defaultLines, Grep: r.Grep, Follow: r.Follow,
@@ -126,7 +125,7 @@ func (r logsRequest) query() (Query, error) {
 	return q, nil
 }
 
-// HandleLogs has a server answer with lines of output.
+// HandleLogs adds a handler that answers with lines of output.
 func HandleLogs(s *api.Server, lines func(context.Context, Query) iter.Seq2[Line, error]) {
 	logs.Handle(s, func(ctx context.Context, r logsRequest) iter.Seq2[Line, error] {
 		q, err := r.query()
@@ -137,15 +136,15 @@ func HandleLogs(s *api.Server, lines func(context.Context, Query) iter.Seq2[Line
 	})
 }
 
-// HandleUnfinished has a server answer with unfinished lines.
+// HandleUnfinished adds a handler that answers with unfinished lines.
 func HandleUnfinished(s *api.Server, lines func(ctx context.Context, path string) iter.Seq2[UnfinishedLine, error]) {
 	unfinished.Handle(s, func(ctx context.Context, r unfinishedRequest) iter.Seq2[UnfinishedLine, error] {
 		return lines(ctx, r.Path)
 	})
 }
 
-// Unfinished yields the line that an agent is writing, from the daemon of a client. See
-// Service.Unfinished. It ends with an error when the connection is lost.
+// Unfinished yields the line that an agent is writing, from a daemon; see Service.Unfinished. It
+// ends with an error when the connection is lost.
 func Unfinished(ctx context.Context, c *api.Client, path string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for line, err := range unfinished.Open(ctx, c, unfinishedRequest{path}) {
@@ -156,8 +155,8 @@ func Unfinished(ctx context.Context, c *api.Client, path string) iter.Seq2[strin
 	}
 }
 
-// Logs yields output from the daemon of a client. A query that follows survives the
-// daemon: see api.Stream. It neither repeats nor misses a line.
+// Logs yields output from a daemon. A query that follows continues after the daemon restarts, as in
+// api.Stream, without missing or repeating lines.
 func Logs(ctx context.Context, c *api.Client, q Query) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		f := &follower{q: q, start: time.Now(), after: make(map[string]string)}
@@ -174,7 +173,7 @@ func Logs(ctx context.Context, c *api.Client, q Query) iter.Seq2[Line, error] {
 		for line, err := range all {
 			if err == nil && line.Live {
 				if f.live {
-					continue // on an earlier connection
+					continue // was passed on after an earlier connection
 				}
 				f.live = true
 			}
@@ -188,21 +187,21 @@ func Logs(ctx context.Context, c *api.Client, q Query) iter.Seq2[Line, error] {
 	}
 }
 
-// follower is what a client knows of the lines that it follows.
+// follower is the state of a client that follows logs.
 type follower struct {
 	q     Query
 	start time.Time
-	live  bool              // all that was there before has come
+	live  bool              // all earlier lines have been received
 	after map[string]string // positions, by path
 }
 
-// maxAfter bounds the positions in a request, in bytes: it has to fit into a request line.
+// maxAfter bounds the positions in a request, in bytes, since they have to fit into a request line.
 const maxAfter = 12 << 10
 
-// request returns the request of the next connection.
+// request returns the request for the next connection.
 func (f *follower) request() (logsRequest, error) {
 	since, lines := f.q.Since, f.q.Lines
-	if f.live { // agents that had said nothing by then
+	if f.live { // for agents that had written nothing by then
 		since, lines = f.start, -1
 	}
 	r := logsRequest{Paths: f.q.Paths, Grep: f.q.Grep, Follow: f.q.Follow}
@@ -228,5 +227,5 @@ func (f *follower) request() (logsRequest, error) {
 	return r, nil
 }
 
-// isEmpty reports whether a parameter was given without a value, as forms do.
+// isEmpty reports whether a repeated parameter has an empty value, as forms may send.
 func isEmpty(s string) bool { return s == "" }

@@ -9,9 +9,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 )
 
-// Unfinished yields what there is of the last line of an agent's output while its end is
-// not written, such as a progress bar: at once, whenever it has changed, and over restarts;
-// "" when there is none. Of a runtime that cannot tell it yields nothing.
+// Unfinished yields the last line of an agent's output while it is incomplete, such as a progress
+// bar. It yields whenever the line changes, also after restarts; "" means that there is none. If
+// the runtime does not support this, it yields nothing.
 func (s *Service) Unfinished(ctx context.Context, path string) iter.Seq2[UnfinishedLine, error] {
 	return func(yield func(UnfinishedLine, error) bool) {
 		path := s.opts.Tree.Full(path)
@@ -35,7 +35,7 @@ func (s *Service) Unfinished(ctx context.Context, path string) iter.Seq2[Unfinis
 			if session := s.session(path); session != nil && session != seen {
 				seen = session
 				if u, ok := session.(runtime.Unfinished); ok {
-					_ = u.Unfinished(ctx, emit) // of a shim that cannot tell there is nothing to show
+					_ = u.Unfinished(ctx, emit) // old shims do not support it
 					emit("")
 				}
 			}
@@ -51,17 +51,17 @@ func (s *Service) Unfinished(ctx context.Context, path string) iter.Seq2[Unfinis
 }
 
 const (
-	partialTimeout = time.Second // for an agent's runtime to tell what there is
-	maxRereads     = 3           // of an agent that writes all the time
+	partialTimeout = time.Second // for the runtime to answer
+	maxRereads     = 3           // of a log that keeps growing
 )
 
-// unfinished passes on the last line of a source while its end is not written. The log
-// of a terminal has it; that of other output has whole lines, and the runtime the rest.
+// unfinished emits the last line of a log while it is incomplete. The log of a terminal contains
+// it. Other logs have complete lines only, and the runtime has the rest.
 func (r *logReader) unfinished(ctx context.Context, s *logSource, emit func(logfile.Line)) error {
 	var partial logfile.Line
 	for range maxRereads {
 		partial = partialLine(ctx, r.service.session(s.path))
-		grown := false // it may have become one of the lines that have come
+		grown := false // the partial line may be complete by now
 		if err := s.tail.Next(func(l logfile.Line) { grown = true; emit(l) }); err != nil {
 			return err
 		}
@@ -80,8 +80,8 @@ func (r *logReader) unfinished(ctx context.Context, s *logSource, emit func(logf
 	return nil
 }
 
-// partialLine returns what the incarnation of a session has written of its last line,
-// without text if that is nothing or cannot be told.
+// partialLine returns the incomplete last line of a session; without text if there is none or the
+// runtime cannot tell.
 func partialLine(ctx context.Context, s runtime.Session) (l logfile.Line) {
 	u, ok := s.(runtime.Unfinished)
 	if !ok {

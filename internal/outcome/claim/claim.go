@@ -1,5 +1,5 @@
-// Package claim keeps what agents say of how their work has ended. It is shown,
-// and nothing else follows from it.
+// Package claim stores what agents report about the end of their work. Claims are shown to people,
+// and have no other effect.
 package claim
 
 import (
@@ -19,18 +19,18 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// Bounds on what agents claim.
+// Bounds on claims.
 const (
-	keep          = 20              // of an agent; the oldest go first
-	maxRevisions  = 100             // of a claim: each is an event
-	recordTimeout = 5 * time.Second // for the store to take it
+	keep          = 20              // claims of an agent; the oldest are removed
+	maxRevisions  = 100             // revisions of a claim; each is an event
+	recordTimeout = 5 * time.Second // for a claim to become durable
 )
 
-// Report records how the work of an agent has ended, and returns when that is
-// durable. It is what the agent says, not what is so: nothing happens because of
-// it. The next one of the same incarnation takes its place, so it may be repeated.
+// Report records how the work of an agent has ended, and returns when that is durable. It is a
+// claim of the agent, and nothing else happens because of it. A later report of the same
+// incarnation replaces it, so it may be repeated.
 var Report = api.Route[outcome.Report, api.None]{
-	// Twice the bound: JSON may be written with more blanks and escapes than needed.
+	// Twice the bound, since JSON may contain more white space and escapes than needed.
 	Method: "POST", Path: "/outcome", For: api.Agents, MaxBody: 2 * outcome.MaxBytes,
 	ID: "claimOutcome", Summary: "Say how the calling agent's work has ended",
 	Doc: "It is recorded as a claim of the incarnation, in the place of the one that it made before; " +
@@ -38,26 +38,26 @@ var Report = api.Route[outcome.Report, api.None]{
 	Returns: "It is durable.",
 }
 
-// Options are what a Service is made of.
+// Options configure a Service.
 type Options struct {
 	Store  store.Store
 	Log    *event.Log
 	Logger *slog.Logger
 }
 
-// Service keeps claims, and records those of the agents that call. New makes one.
+// Service stores claims, and handles the reports of agents.
 type Service struct {
 	o  Options
-	mu sync.Mutex // held while one is recorded
-	// lives tells the incarnation of a path from one of an earlier life of the
-	// tree that had the same number.
+	mu sync.Mutex // held while a claim is recorded
+	// lives identifies the incarnation of each path, since numbers repeat when the tree is started
+	// again.
 	lives sync.Map // path -> string
 }
 
-// New returns a Service of the claims in a store.
+// New returns a Service for the claims in a store.
 func New(o Options) *Service { return &Service{o: o} }
 
-// Register has a server answer requests about claims.
+// Register adds the handler of reports to a server.
 func (s *Service) Register(server *api.Server) {
 	Report.Handle(server, func(ctx context.Context, who token.Caller, r outcome.Report) (none api.None, err error) {
 		o, err := outcome.New(r)
@@ -68,10 +68,10 @@ func (s *Service) Register(server *api.Server) {
 	})
 }
 
-// Begin notes which incarnation of an agent lives, by its token.
+// Begin sets the current incarnation of an agent, by its token.
 func (s *Service) Begin(path, secret string) { s.lives.Store(path, token.ID(secret)[:16]) }
 
-// record is a claim in the store, under a number of its own.
+// record is a stored claim. Each one has a number.
 type record struct {
 	Path string `json:"path"`
 	Life string `json:"life,omitempty"`
@@ -81,10 +81,10 @@ type record struct {
 
 const prefix = "claims"
 
-// key is the prefix of an agent's claims.
+// key returns the key prefix of an agent's claims.
 func key(path string) string { return prefix + "/" + store.PathKey(path) }
 
-// Record records what an incarnation claims.
+// Record stores a claim of an incarnation.
 func (s *Service) Record(ctx context.Context, who token.Caller, o outcome.Outcome) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,8 +141,7 @@ func same(a, b outcome.Report) bool {
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-// of reads what an agent has claimed, oldest first. What cannot be read
-// is left out.
+// of returns the claims of an agent, oldest first. Claims that cannot be read are empty.
 func (s *Service) of(ctx context.Context, path string) ([]record, error) {
 	stored, _, err := s.o.Store.Snapshot(ctx, key(path))
 	if err != nil {
@@ -157,7 +156,7 @@ func (s *Service) of(ctx context.Context, path string) ([]record, error) {
 		r := record{}
 		if err := json.Unmarshal(at.Value, &r); err != nil {
 			s.o.Logger.Warn("cannot read a claim", "key", at.Key, "error", err)
-			r = record{} // half of it is no claim
+			r = record{} // not a partly decoded one
 		}
 		r.number = number
 		all = append(all, r)
@@ -166,7 +165,7 @@ func (s *Service) of(ctx context.Context, path string) ([]record, error) {
 	return all, nil
 }
 
-// List returns the claims of an agent as its explanation shows them.
+// List returns the claims of an agent that can be read, oldest first.
 func (s *Service) List(ctx context.Context, path string) []api.Claim {
 	all, err := s.of(ctx, path)
 	if err != nil {
