@@ -16,16 +16,16 @@ type Belief struct {
 	_ struct{} `open:"true" doc:"A named value of an agent."`
 
 	Name        string      `json:"name" doc:"Its name."`
-	Type        string      `json:"type" enum:"any,bool,int,float,string,list,map" doc:"What the file declares; any if nothing."`
-	Value       value.Value `json:"value,omitempty" doc:"Any JSON. Not there where it is left out, or cannot be read."`
-	Size        int         `json:"size" minimum:"0" doc:"Bytes of the value."`
-	Origin      Origin      `json:"origin" doc:"Where the value is from: kept (it has been set), initial, zero (of its type), or leftover (kept, of a belief that the file does not declare)."`
+	Type        string      `json:"type" enum:"any,bool,int,float,string,list,map" doc:"The declared type; any if there is none."`
+	Value       value.Value `json:"value,omitempty" doc:"Any JSON. Missing if it is left out or cannot be read."`
+	Size        int         `json:"size" minimum:"0" doc:"Size of the value in bytes."`
+	Origin      Origin      `json:"origin" doc:"Origin of the value: kept (it was set), initial, zero (of its type), or leftover (set, but not declared in the file)."`
 	Persistent  bool        `json:"persistent" doc:"It outlives the incarnation."`
 	Declared    bool        `json:"declared" doc:"The file declares it."`
-	Incarnation uint64      `json:"incarnation,omitempty" minimum:"1" doc:"The life that set it; not there if a person did."`
+	Incarnation uint64      `json:"incarnation,omitempty" minimum:"1" doc:"The incarnation that set it; missing if a person did."`
 	Time        time.Time   `json:"time,omitzero" doc:"When it was set."`
-	Problem     string      `json:"problem,omitempty" doc:"Why what is kept is not what holds."`
-	Aside       bool        `json:"aside,omitempty" doc:"An earlier record that could not be used is kept, too; see /v1/beliefs/raw."`
+	Problem     string      `json:"problem,omitempty" doc:"Why the stored value is not used."`
+	Aside       bool        `json:"aside,omitempty" doc:"An earlier record that could not be used is also stored; see /v1/beliefs/raw."`
 }
 
 // Origin is the source of a value.
@@ -44,9 +44,9 @@ type Agent struct {
 	_ struct{} `schema:"AgentBeliefs" open:"true" doc:"The beliefs of one agent."`
 
 	Path        string   `json:"path" doc:"Path of the agent."`
-	Known       bool     `json:"known" doc:"The file names the agent."`
-	Incarnation uint64   `json:"incarnation,omitempty" minimum:"1" doc:"The life that is open; not there if none is."`
-	Count       int      `json:"count" minimum:"0" doc:"Records that are kept."`
+	Known       bool     `json:"known" doc:"The agent is in the file."`
+	Incarnation uint64   `json:"incarnation,omitempty" minimum:"1" doc:"The open incarnation; missing if there is none."`
+	Count       int      `json:"count" minimum:"0" doc:"Number of stored records."`
 	Bytes       int      `json:"bytes" minimum:"0" doc:"Bytes of their names and values."`
 	Beliefs     []Belief `json:"beliefs" doc:"Its beliefs, sorted by name."`
 }

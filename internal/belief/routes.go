@@ -11,7 +11,7 @@ const (
 	maxImportBody = 40 << 20
 )
 
-const limitsDoc = "The answer comes when it is durable. At most 64 values and 1 MiB; a value has at most " +
+const limitsDoc = "Answers when the change is durable. At most 64 values and 1 MiB; a value has at most " +
 	"512 KiB, an agent at most 1,000 beliefs and 16 MiB of them."
 
 // Routes for beliefs. An agent reads and changes its own beliefs; people those of any agent, which
@@ -20,20 +20,20 @@ var (
 	// ReadOwn returns beliefs of the calling agent with their values.
 	ReadOwn = api.Route[OwnRequest, []Belief]{
 		Method: "GET", Path: "/beliefs", For: api.Agents,
-		ID: "ownBeliefs", Summary: "The beliefs of the calling agent",
-		Returns: "Those that are named, in that order, or all, sorted; as they were at one moment.",
+		ID: "ownBeliefs", Summary: "Get beliefs of the calling agent",
+		Returns: "The named beliefs in that order, or all of them, sorted; as they were at one moment.",
 	}
 	// ChangeOwn changes beliefs of the calling agent, and returns when the change is durable.
 	ChangeOwn = api.Route[OwnChange, api.None]{
 		Method: "POST", Path: "/beliefs", For: api.Agents, MaxBody: maxStepBody,
-		ID: "changeOwnBeliefs", Summary: "Change beliefs of the calling agent, all that is said or nothing",
+		ID: "changeOwnBeliefs", Summary: "Change beliefs of the calling agent, all or none",
 		Doc: limitsDoc,
 	}
 	// List returns the beliefs of the agents at and below a path, without large values.
 	List = api.Route[ListRequest, []Agent]{
 		Method: "GET", Path: "/beliefs", For: api.People,
-		ID: "beliefs", Summary: "The beliefs of all agents", Doc: "Values of more than 4 KiB are left out.",
-		Returns: "Agents of which something is declared or kept, sorted by path.",
+		ID: "beliefs", Summary: "List the beliefs of all agents", Doc: "Values of more than 4 KiB are left out.",
+		Returns: "The agents with declared or stored beliefs, sorted by path.",
 	}
 	// Change changes beliefs of an agent, and returns when the change is durable.
 	Change = api.Route[ChangeRequest, api.None]{
@@ -43,26 +43,26 @@ var (
 	// Read returns beliefs of an agent with their values.
 	Read = api.Route[ReadRequest, []Belief]{
 		Method: "GET", Path: "/beliefs/agent", For: api.People,
-		ID: "beliefsOfAgent", Summary: "The beliefs of one agent with their values",
-		Returns: "Those that are named, in that order, or all, sorted.",
+		ID: "beliefsOfAgent", Summary: "Get beliefs of an agent with their values",
+		Returns: "The named beliefs in that order, or all of them, sorted.",
 	}
 	// ReadRaw returns the stored records of a belief.
 	ReadRaw = api.Route[RawRequest, RawRecords]{
 		Method: "GET", Path: "/beliefs/raw", For: api.People,
-		ID: "rawBelief", Summary: "The records of a belief as they are kept, also where they cannot be read",
+		ID: "rawBelief", Summary: "Get the stored records of a belief, even if they are damaged",
 		Returns: "The records.",
 	}
 	// Export returns the stored persistent beliefs of an agent.
 	Export = api.Route[ExportRequest, Exported]{
 		Method: "GET", Path: "/beliefs/export", For: api.People,
-		ID: "exportBeliefs", Summary: "What is kept of an agent and outlives it",
-		Returns: "Its persistent values.",
+		ID: "exportBeliefs", Summary: "Export the persistent beliefs of an agent",
+		Returns: "The persistent values.",
 	}
 	// Import sets any number of beliefs of an agent, all of them or none.
 	Import = api.Route[ImportRequest, api.None]{
 		Method: "POST", Path: "/beliefs/import", For: api.People, MaxBody: maxImportBody,
-		ID: "importBeliefs", Summary: "Set any number of beliefs of an agent, all of them or none",
-		Doc: "What is not named stays as it is. The answer comes when it is durable.",
+		ID: "importBeliefs", Summary: "Set any number of beliefs of an agent, all or none",
+		Doc: "Other beliefs stay. Answers when the change is durable.",
 	}
 )
 
@@ -95,33 +95,33 @@ type ExportRequest struct {
 
 // OwnChange is a change by an agent. It is applied as a whole or not at all.
 type OwnChange struct {
-	_ struct{} `schema:"BeliefStep" doc:"What changes at once."`
+	_ struct{} `schema:"BeliefStep" doc:"Changes of beliefs, applied all or none."`
 
 	Set    value.Named `json:"set,omitempty" doc:"Names and their values, any JSON."`
-	Delete []string    `json:"delete,omitempty" doc:"Names of beliefs that go. One that is declared is then what it is initially."`
+	Delete []string    `json:"delete,omitempty" doc:"Names of beliefs to remove. A declared one gets its initial value again."`
 }
 
 // ChangeRequest is a change by a person.
 type ChangeRequest struct {
-	_ struct{} `schema:"BeliefChange" doc:"What changes at once, of one agent."`
+	_ struct{} `schema:"BeliefChange" doc:"Changes of an agent's beliefs, applied all or none."`
 
 	Path   string      `json:"path" doc:"Path of the agent."`
 	Set    value.Named `json:"set,omitempty" doc:"Names and their values, any JSON."`
-	Delete []string    `json:"delete,omitempty" doc:"Names of beliefs that go."`
-	Clear  bool        `json:"clear,omitempty" doc:"Remove all that is kept of the agent; stands alone."`
+	Delete []string    `json:"delete,omitempty" doc:"Names of beliefs to remove."`
+	Clear  bool        `json:"clear,omitempty" doc:"Remove all stored beliefs of the agent; cannot be combined with set or delete."`
 }
 
 // RawRecords holds the records of a belief, which may be any bytes; empty if there are none.
 type RawRecords struct {
 	_ struct{} `schema:"RawBelief" open:"true" doc:"The records of a belief."`
 
-	Record []byte `json:"record,omitempty" doc:"The record as it is in the store."`
-	Aside  []byte `json:"aside,omitempty" doc:"An earlier one that was replaced without ever being read or used."`
+	Record []byte `json:"record,omitempty" doc:"The stored record."`
+	Aside  []byte `json:"aside,omitempty" doc:"An earlier record that was replaced because it could not be used."`
 }
 
 // Exported holds the stored beliefs of an agent.
 type Exported struct {
-	_ struct{} `schema:"BeliefExport" open:"true" doc:"What is kept of an agent."`
+	_ struct{} `schema:"BeliefExport" open:"true" doc:"The stored beliefs of an agent."`
 
 	Beliefs    value.Named `json:"beliefs" doc:"Names and values."`
 	Unreadable []string    `json:"unreadable" doc:"Names whose records cannot be read."`
@@ -129,8 +129,8 @@ type Exported struct {
 
 // ImportRequest sets beliefs of an agent. Other stored beliefs stay.
 type ImportRequest struct {
-	_ struct{} `schema:"BeliefImport" doc:"What is to be kept of an agent."`
+	_ struct{} `schema:"BeliefImport" doc:"Beliefs to set."`
 
-	Path    string      `json:"path" doc:"Path of the agent, whole."`
+	Path    string      `json:"path" doc:"Full path of the agent."`
 	Beliefs value.Named `json:"beliefs" doc:"Names and values."`
 }

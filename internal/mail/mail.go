@@ -40,20 +40,20 @@ var (
 // Message is a message. Times are of the wall clock.
 type Message struct {
 	_           struct{}  `doc:"A message."`
-	ID          string    `json:"id" doc:"Such as m-7; never used twice."`
-	From        string    `json:"from" doc:"Path of the agent that has sent it, or people."`
+	ID          string    `json:"id" doc:"Such as m-7; never reused."`
+	From        string    `json:"from" doc:"Path of the sending agent, or people."`
 	Incarnation uint64    `json:"incarnation,omitempty" doc:"Of that agent."`
 	To          string    `json:"to" doc:"Path of an agent, or people."`
 	Subject     string    `json:"subject" doc:"One line."`
-	Body        string    `json:"body,omitempty" doc:"The text; only where it was read."`
+	Body        string    `json:"body,omitempty" doc:"The text; only in answers to read."`
 	Size        int       `json:"size" minimum:"0" doc:"Bytes of the body."`
 	At          time.Time `json:"at" doc:"When it was sent."`
 	ReplyTo     string    `json:"reply_to,omitempty" doc:"The message that it replies to."`
-	Question    string    `json:"question,omitempty" doc:"The question that it is the answer to."`
-	ReadAt      time.Time `json:"read_at,omitzero" doc:"When it was read first."`
-	ReadBy      uint64    `json:"read_by,omitempty" doc:"By which incarnation of the agent."`
-	ArchivedAt  time.Time `json:"archived_at,omitzero" doc:"When it was put away."`
-	Told        uint64    `json:"told,omitempty" doc:"The last incarnation that was told of it."`
+	Question    string    `json:"question,omitempty" doc:"The question that it answers."`
+	ReadAt      time.Time `json:"read_at,omitzero" doc:"When it was first read."`
+	ReadBy      uint64    `json:"read_by,omitempty" doc:"The incarnation of the agent that read it."`
+	ArchivedAt  time.Time `json:"archived_at,omitzero" doc:"When it was archived."`
+	Told        uint64    `json:"told,omitempty" doc:"The last incarnation to which it was delivered."`
 }
 
 // Unread reports whether the message is neither read nor archived.

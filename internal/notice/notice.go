@@ -12,25 +12,25 @@ import (
 // Hook returns the notices for the calling agent, the most urgent first.
 var Hook = api.Route[HookRequest, []Notice]{
 	Method: "POST", Path: "/hook", For: api.Agents,
-	ID: "hook", Summary: "What there is for the calling agent now",
-	Doc:     "Each message is told once to an incarnation, as mail/deliver does; all else as long as it is so.",
-	Returns: "What there is, what presses most first.",
+	ID: "hook", Summary: "Get pending work and messages of the calling agent",
+	Doc:     "Messages are returned once to each incarnation, as by mail/deliver; other notices as long as they apply.",
+	Returns: "The notices, the most urgent first.",
 }
 
 // HookRequest identifies a call, so that it can be repeated.
 type HookRequest struct {
-	_ struct{} `doc:"How to ask again."`
+	_ struct{} `doc:"Identifies a call."`
 
-	Key string `json:"key,omitempty" doc:"What was told under this key is told again: for a caller whose answer was lost."`
+	Key string `json:"key,omitempty" doc:"The same key returns the same messages again, after a lost answer."`
 }
 
 // Notice is something that an agent should know.
 type Notice struct {
-	_ struct{} `doc:"Something that an agent should know."`
+	_ struct{} `doc:"A notice for an agent."`
 
-	Kind string `json:"kind" doc:"What it is: drain, restart, mail, answer, task. Readers must expect others."`
-	ID   string `json:"id,omitempty" doc:"Of the message, or the task."`
-	Text string `json:"text" doc:"A line, which may contain words of others."`
+	Kind string `json:"kind" doc:"Kind: drain, restart, mail, answer or task. There may be others in the future."`
+	ID   string `json:"id,omitempty" doc:"Id of the message or task."`
+	Text string `json:"text" doc:"One line. It may contain text from other agents and people."`
 }
 
 // Source returns the notices of a feature for an incarnation. Notices that are given only once are

@@ -17,15 +17,15 @@ import (
 // Routes for output. The route for terminals is api.HandleAttach.
 var (
 	logs = api.Stream[logsRequest, Line]{
-		Path: "/logs", ID: "logs", Summary: "Output of agents",
-		Doc: "The last lines of each agent, in the order of time. A follower gets a message with live alone when all " +
-			"that was there has come.",
+		Path: "/logs", ID: "logs", Summary: "Get the output of agents",
+		Doc: "The last lines of each agent, ordered by time. A follower gets a message with only live when all " +
+			"stored lines have been sent.",
 		Returns: "A stream of lines.",
 	}
 	unfinished = api.Stream[unfinishedRequest, UnfinishedLine]{
-		Path: "/logs/unfinished", ID: "unfinished", Summary: "The line that an agent is writing",
-		Doc: "What there is of the last line of an agent's output while its end was not written, such as a progress " +
-			"bar: at once, whenever that has changed, and over restarts.",
+		Path: "/logs/unfinished", ID: "unfinished", Summary: "Get the line that an agent is writing",
+		Doc: "The last line of an agent's output while it is incomplete, such as a progress " +
+			"bar. It is sent again whenever it changes, also after restarts.",
 		Returns: "A stream of texts.",
 	}
 )
@@ -44,43 +44,43 @@ type Query struct {
 
 // Line is a line of an agent's output, or the boundary between two incarnations.
 type Line struct {
-	_ struct{} `schema:"LogLine" doc:"A line of an agent's output, or the place between two of its incarnations."`
+	_ struct{} `schema:"LogLine" doc:"A line of an agent's output, or the boundary between two of its incarnations."`
 
 	Path        string    `json:"path" doc:"The agent."`
-	Line        string    `json:"line" doc:"The line, without its end. It may contain escape sequences."`
-	Time        time.Time `json:"time,omitzero" doc:"When it was written, to 10 ms."`
-	Incarnation uint64    `json:"incarnation,omitempty" doc:"Which incarnation has written it."` // 0: not known
-	Between     *Between  `json:"between,omitempty"`                                             // Line is empty then
-	Position    string    `json:"position,omitempty" doc:"Where a follower goes on."`
+	Line        string    `json:"line" doc:"The line without its line break. It may contain escape sequences."`
+	Time        time.Time `json:"time,omitzero" doc:"When it was written, with a precision of 10 ms."`
+	Incarnation uint64    `json:"incarnation,omitempty" doc:"The incarnation that wrote it."` // 0: not known
+	Between     *Between  `json:"between,omitempty"`                                          // Line is empty then
+	Position    string    `json:"position,omitempty" doc:"The position after this line, for after."`
 	// Live is the only field of one message to a follower: all later lines are new. Followers get
 	// it once, even after they connect again.
-	Live bool `json:"live,omitempty" doc:"All that was there has come; there is no line."`
+	Live bool `json:"live,omitempty" doc:"All stored lines have been sent; this message has no line."`
 }
 
 // Between marks the end of an incarnation's output, the beginning of the next one's, or both.
 type Between struct {
-	_ struct{} `doc:"Where the output of an incarnation ends, where that of the next one begins, or both."`
+	_ struct{} `doc:"The end of an incarnation's output, the beginning of the next one's, or both."`
 
 	Ended   uint64    `json:"ended,omitempty" doc:"The incarnation that has ended."` // 0: none
-	EndedAt time.Time `json:"ended_at,omitzero" doc:"When it has."`
-	Exit    string    `json:"exit,omitempty" doc:"How it has ended."`                // empty: not known
-	Began   uint64    `json:"began,omitempty" doc:"The incarnation that has begun."` // at Time; 0: none
+	EndedAt time.Time `json:"ended_at,omitzero" doc:"When it ended."`
+	Exit    string    `json:"exit,omitempty" doc:"How it ended."`                  // empty: not known
+	Began   uint64    `json:"began,omitempty" doc:"The incarnation that started."` // at Time; 0: none
 }
 
 // UnfinishedLine is the text of a line that is not complete.
 type UnfinishedLine struct {
-	_ struct{} `doc:"What there is of a line."`
+	_ struct{} `doc:"An incomplete line."`
 
-	Text string `json:"text" doc:"What was written so far, or the last 4 KiB of it. It may contain escape sequences. Empty: there is no such line now."`
+	Text string `json:"text" doc:"The text so far, or its last 4 KiB. It may contain escape sequences. Empty if there is no incomplete line."`
 }
 
 type logsRequest struct {
-	Paths  []string `json:"path,omitempty" doc:"An agent, or a supervisor, which means all agents below it; may be repeated. Without one: all."`
-	Lines  *uint64  `json:"n,omitempty" default:"100" maximum:"1000000" doc:"How many of the lines that are there, of each agent; 1000000 is all. The default is 100, and all with since or grep."`
-	Since  string   `json:"since,omitempty" doc:"Only lines that were written from this time on, as in RFC 3339."`
-	Grep   string   `json:"grep,omitempty" doc:"Only lines that match this regular expression (RE2) without their escape sequences."`
-	After  []string `json:"after,omitempty" doc:"Where to go on with an agent: the position of the last line that is known of it, a space, and its path; may be repeated."`
-	Follow bool     `json:"follow,omitempty" doc:"Wait for more."`
+	Paths  []string `json:"path,omitempty" doc:"An agent, or a supervisor for all agents below it; may be repeated. Default: all agents."`
+	Lines  *uint64  `json:"n,omitempty" default:"100" maximum:"1000000" doc:"Number of stored lines of each agent; 1000000 means all. Default: 100, or all with since or grep."`
+	Since  string   `json:"since,omitempty" doc:"Only lines from this time on, in RFC 3339."`
+	Grep   string   `json:"grep,omitempty" doc:"Only lines that match this regular expression (RE2). Escape sequences are ignored."`
+	After  []string `json:"after,omitempty" doc:"Resume an agent: the position of its last known line, a space, and its path; may be repeated."`
+	Follow bool     `json:"follow,omitempty" doc:"Wait for new lines."`
 }
 
 type unfinishedRequest struct {
@@ -222,7 +222,8 @@ func (f *follower) request() (logsRequest, error) {
 		r.After = append(r.After, after)
 	}
 	if size > maxAfter {
-		return r, fmt.Errorf("%w: cannot resume the output of %d agents: the positions do not fit into a request", api.ErrLost, len(f.after))
+		return r, fmt.Errorf("%w: cannot resume the output of %d agents: the positions do not fit into a request",
+			api.ErrLost, len(f.after))
 	}
 	return r, nil
 }

@@ -53,19 +53,19 @@ const ByDeadline = "deadline"
 // Question is a question. Times are of the wall clock.
 type Question struct {
 	_           struct{}  `doc:"A question to people."`
-	ID          string    `json:"id" doc:"Such as q-7; never used twice."`
-	From        string    `json:"from" doc:"Path of the agent that asks."` // or of a paused supervisor
+	ID          string    `json:"id" doc:"Such as q-7; never reused."`
+	From        string    `json:"from" doc:"Path of the asking agent."` // or of a paused supervisor
 	Incarnation uint64    `json:"incarnation" doc:"Of that agent."`
 	Text        string    `json:"text" doc:"The question."`
-	Options     []string  `json:"options" doc:"One of them is the answer; any text is where there are none."`
+	Options     []string  `json:"options" doc:"The possible answers; empty if any text is allowed."`
 	Default     string    `json:"default,omitempty" doc:"The answer at the deadline."`
-	Deadline    time.Time `json:"deadline,omitzero" doc:"Until when it can be answered."`
+	Deadline    time.Time `json:"deadline,omitzero" doc:"Last time at which it can be answered."`
 	At          time.Time `json:"at" doc:"When it was asked."`
-	State       State     `json:"state" enum:"open,answered,expired,withdrawn" doc:"How far it has come."`
+	State       State     `json:"state" enum:"open,answered,expired,withdrawn" doc:"State of the question."`
 	Answer      string    `json:"answer,omitempty" doc:"The answer."`
-	By          string    `json:"by,omitempty" doc:"Who has given it; deadline if it is the default."`
-	EndedAt     time.Time `json:"ended_at,omitzero" doc:"When it was closed."`
-	TakenAt     time.Time `json:"taken_at,omitzero" doc:"When the agent has got the answer."`
+	By          string    `json:"by,omitempty" doc:"Author of the answer; deadline for the default."`
+	EndedAt     time.Time `json:"ended_at,omitzero" doc:"When it ended."`
+	TakenAt     time.Time `json:"taken_at,omitzero" doc:"When the agent took the answer."`
 }
 
 // Draft is a question to be asked.

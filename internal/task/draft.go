@@ -8,47 +8,47 @@ import (
 
 // Draft is a task to be created.
 type Draft struct {
-	_ struct{} `open:"true" doc:"What is to be known of a new task."`
+	_ struct{} `open:"true" doc:"A new task."`
 
 	Title     string    `json:"title" doc:"One line, at most 2000 bytes."`
 	Text      string    `json:"text,omitempty" doc:"At most 256 KiB."`
-	Type      string    `json:"type,omitempty" doc:"task if it is left out."`
-	Priority  *int      `json:"priority,omitempty" minimum:"0" maximum:"4" doc:"2 if it is left out."`
-	Status    Status    `json:"status,omitempty" enum:"open,blocked,deferred" doc:"open if it is left out."`
+	Type      string    `json:"type,omitempty" doc:"Default: task."`
+	Priority  *int      `json:"priority,omitempty" minimum:"0" maximum:"4" doc:"Default: 2."`
+	Status    Status    `json:"status,omitempty" enum:"open,blocked,deferred" doc:"Default: open."`
 	Labels    []string  `json:"labels,omitempty" doc:"At most 50."`
-	Pool      string    `json:"pool,omitempty" doc:"Whose agents may do it."`
-	Assignee  string    `json:"assignee,omitempty" doc:"Who is to do it."`
-	Parent    string    `json:"parent,omitempty" doc:"The task that it is a part of."`
+	Pool      string    `json:"pool,omitempty" doc:"The pool whose agents may claim it."`
+	Assignee  string    `json:"assignee,omitempty" doc:"The agent or person that is to do it."`
+	Parent    string    `json:"parent,omitempty" doc:"The task that waits for this one."`
 	DependsOn []string  `json:"depends_on,omitempty" doc:"At most 200."`
-	NotBefore time.Time `json:"not_before,omitzero" doc:"When it can be claimed at the earliest."`
-	Ephemeral bool      `json:"ephemeral,omitempty" doc:"To be removed some time after its end."`
-	Origin    string    `json:"origin,omitempty" doc:"What makes it."`
+	NotBefore time.Time `json:"not_before,omitzero" doc:"Earliest time at which it can be claimed."`
+	Ephemeral bool      `json:"ephemeral,omitempty" doc:"The task is removed some time after it is closed."`
+	Origin    string    `json:"origin,omitempty" doc:"The origin of the task."`
 	// MaxClaims is the number of failed claims after which the task is parked; 0 means the
 	// number in the file.
-	MaxClaims int `json:"max_claims,omitempty" minimum:"0" maximum:"1000" doc:"It is parked after so many failed claims; 0 is what the file says."`
+	MaxClaims int `json:"max_claims,omitempty" minimum:"0" maximum:"1000" doc:"Number of failed claims after which it is parked; 0 means the configured number."`
 	// Key is the creator's own name for the task. Creating it again under the same key, as
 	// after a lost answer, returns the existing task.
-	Key string `json:"key,omitempty" doc:"What is made again under the same key is made once."`
+	Key string `json:"key,omitempty" doc:"A task with the same key is created only once."`
 }
 
 // Edit changes fields of a task. Fields that are nil keep their value.
 type Edit struct {
-	_ struct{} `open:"true" doc:"What is left out stays as it is."`
+	_ struct{} `open:"true" doc:"Missing fields keep their value."`
 
 	Title         *string    `json:"title,omitempty" doc:"One line."`
 	Text          *string    `json:"text,omitempty" doc:"At most 256 KiB."`
-	Type          *string    `json:"type,omitempty" doc:"Any word."`
-	Status        *Status    `json:"status,omitempty" enum:"open,blocked,deferred" doc:"Who has claimed it loses it."`
+	Type          *string    `json:"type,omitempty" doc:"One line."`
+	Status        *Status    `json:"status,omitempty" enum:"open,blocked,deferred" doc:"The claimant loses the task."`
 	Priority      *int       `json:"priority,omitempty" minimum:"0" maximum:"4" doc:"0 is the most urgent."`
-	MaxClaims     *int       `json:"max_claims,omitempty" minimum:"0" maximum:"1000" doc:"It is parked after so many failed claims; 0 is what the file says."`
+	MaxClaims     *int       `json:"max_claims,omitempty" minimum:"0" maximum:"1000" doc:"Number of failed claims after which it is parked; 0 means the configured number."`
 	Pool          *string    `json:"pool,omitempty" doc:"Empty for none."`
 	Assignee      *string    `json:"assignee,omitempty" doc:"Empty for none."`
 	Parent        *string    `json:"parent,omitempty" doc:"Empty for none."`
 	NotBefore     *time.Time `json:"not_before,omitempty" doc:"0001-01-01T00:00:00Z for none."`
-	AddLabels     []string   `json:"add_labels,omitempty" doc:"Labels it is to have."`
-	RemoveLabels  []string   `json:"remove_labels,omitempty" doc:"Labels it is not to have."`
-	AddDepends    []string   `json:"add_depends,omitempty" doc:"Tasks it is to depend on."`
-	RemoveDepends []string   `json:"remove_depends,omitempty" doc:"Tasks it is not to depend on."`
+	AddLabels     []string   `json:"add_labels,omitempty" doc:"Labels to add."`
+	RemoveLabels  []string   `json:"remove_labels,omitempty" doc:"Labels to remove."`
+	AddDepends    []string   `json:"add_depends,omitempty" doc:"Dependencies to add."`
+	RemoveDepends []string   `json:"remove_depends,omitempty" doc:"Dependencies to remove."`
 }
 
 // equal reports whether two tasks have the same fields.

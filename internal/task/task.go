@@ -78,47 +78,47 @@ func Outcomes() []Outcome { return []Outcome{Completed, Failed, Cancelled} }
 type Task struct {
 	_ struct{} `open:"true" doc:"A piece of work."`
 
-	ID        string   `json:"id" doc:"Such as web-x4k; never used twice."`
+	ID        string   `json:"id" doc:"Such as web-x4k; never reused."`
 	Title     string   `json:"title" doc:"One line."`
 	Type      string   `json:"type,omitempty" doc:"task, bug, feature, epic, chore, or any other word."`
-	Status    Status   `json:"status" enum:"open,in_progress,blocked,deferred,parked,closed" doc:"What was put off is open when its time has come."`
+	Status    Status   `json:"status" enum:"open,in_progress,blocked,deferred,parked,closed" doc:"A deferred task is open once its time has come."`
 	Priority  int      `json:"priority" minimum:"0" maximum:"4" doc:"0 is the most urgent."`
 	Labels    []string `json:"labels,omitempty" doc:"Sorted."`
-	Pool      string   `json:"pool,omitempty" doc:"Whose agents may do it."`
-	Assignee  string   `json:"assignee,omitempty" doc:"Path of the agent, or the person, that is to do it."`
-	Parent    string   `json:"parent,omitempty" doc:"The task that waits for it."`
-	DependsOn []string `json:"depends_on,omitempty" doc:"Tasks that have to be closed before it can be claimed."`
-	Links     []Link   `json:"links,omitempty" doc:"Other tasks that it has to do with, which hold nothing up."`
+	Pool      string   `json:"pool,omitempty" doc:"The pool whose agents may claim it."`
+	Assignee  string   `json:"assignee,omitempty" doc:"The agent or person that is to do it."`
+	Parent    string   `json:"parent,omitempty" doc:"The task that waits for this one."`
+	DependsOn []string `json:"depends_on,omitempty" doc:"Tasks that must be closed before it can be claimed."`
+	Links     []Link   `json:"links,omitempty" doc:"Relations to other tasks, which block nothing."`
 	// NotBefore is the earliest time at which the task can be claimed.
-	NotBefore time.Time `json:"not_before,omitzero" doc:"When it can be claimed at the earliest."`
+	NotBefore time.Time `json:"not_before,omitzero" doc:"Earliest time at which it can be claimed."`
 	// Ephemeral tasks are removed some time after they are closed; see Purge.
-	Ephemeral bool   `json:"ephemeral,omitempty" doc:"It is removed some time after it was closed."`
-	Origin    string `json:"origin,omitempty" doc:"What made it, such as order:nightly."`
+	Ephemeral bool   `json:"ephemeral,omitempty" doc:"The task is removed some time after it is closed."`
+	Origin    string `json:"origin,omitempty" doc:"Origin of the task, such as order:nightly."`
 	// Claim is the current claim while the task is in progress.
 	Claim  *Holder `json:"claim,omitempty"`
-	Claims int     `json:"claims,omitempty" minimum:"0" doc:"How often it was claimed."`
+	Claims int     `json:"claims,omitempty" minimum:"0" doc:"Number of claims."`
 	// FailedClaims counts claims that ended with a failure of their agent, since a person last
 	// opened the task. MaxClaims is the number at which the task is parked; 0 means the
 	// configured number.
-	FailedClaims int       `json:"failed_claims,omitempty" minimum:"0" doc:"Claims that ended as a failure of their agent, since a person has made it open last."`
-	MaxClaims    int       `json:"max_claims,omitempty" minimum:"0" maximum:"1000" doc:"After how many of those it is parked; what the file says if it is left out."`
-	Comments     int       `json:"comments,omitempty" minimum:"0" doc:"How many there are."`
-	CreatedAt    time.Time `json:"created_at" doc:"When it was made."`
-	CreatedBy    string    `json:"created_by,omitempty" doc:"By whom."`
-	UpdatedAt    time.Time `json:"updated_at" doc:"When it was changed last."`
+	FailedClaims int       `json:"failed_claims,omitempty" minimum:"0" doc:"Number of claims that ended with a failure of the agent, since a person last opened the task."`
+	MaxClaims    int       `json:"max_claims,omitempty" minimum:"0" maximum:"1000" doc:"Number of failed claims after which it is parked. Default: the configured number."`
+	Comments     int       `json:"comments,omitempty" minimum:"0" doc:"Number of comments."`
+	CreatedAt    time.Time `json:"created_at" doc:"When it was created."`
+	CreatedBy    string    `json:"created_by,omitempty" doc:"The agent or person."`
+	UpdatedAt    time.Time `json:"updated_at" doc:"When it was last changed."`
 	ClosedAt     time.Time `json:"closed_at,omitzero" doc:"When it was closed."`
-	ClosedBy     string    `json:"closed_by,omitempty" doc:"By whom."`
+	ClosedBy     string    `json:"closed_by,omitempty" doc:"The agent or person."`
 	Outcome      Outcome   `json:"outcome,omitempty" enum:"completed,failed,cancelled" doc:"How it was closed."`
-	Reason       string    `json:"reason,omitempty" doc:"For how it was closed, given back or opened again."`
+	Reason       string    `json:"reason,omitempty" doc:"Reason of the last close, release or reopen."`
 
 	// These fields are derived from other tasks and the time, and not stored.
 	Ready    bool     `json:"ready" doc:"It can be claimed now."`
-	WaitsFor []string `json:"waits_for,omitempty" doc:"Tasks that are not closed and that it waits for: those it depends on, and its children; at most 20."`
+	WaitsFor []string `json:"waits_for,omitempty" doc:"Open tasks that it waits for: dependencies and children; at most 20."`
 }
 
 // Link is a relation to another task.
 type Link struct {
-	_ struct{} `open:"true" doc:"What a task has to do with another one."`
+	_ struct{} `open:"true" doc:"A relation to another task."`
 
 	Type string `json:"type" doc:"related, discovered-from, ..."`
 	ID   string `json:"id" doc:"The other task."`
@@ -126,31 +126,31 @@ type Link struct {
 
 // Holder is the claim of an incarnation or a person on a task.
 type Holder struct {
-	_ struct{} `open:"true" doc:"Who does a task."`
+	_ struct{} `open:"true" doc:"A claim on a task."`
 
 	By          string    `json:"by" doc:"Path of the agent, or name of the person."`
 	Incarnation uint64    `json:"incarnation,omitempty" doc:"Of the agent."`
-	Life        string    `json:"life,omitempty" doc:"Left empty."`
-	At          time.Time `json:"at" doc:"Since when."`
-	Key         string    `json:"key,omitempty" doc:"Left empty."`
+	Life        string    `json:"life,omitempty" doc:"Always empty."`
+	At          time.Time `json:"at" doc:"Time of the claim."`
+	Key         string    `json:"key,omitempty" doc:"Always empty."`
 }
 
 // Comment is a comment of an agent or a person.
 type Comment struct {
-	_ struct{} `open:"true" doc:"What somebody has said about a task."`
+	_ struct{} `open:"true" doc:"A comment on a task."`
 
 	By          string    `json:"by" doc:"Path of the agent, or name of the person."`
 	Incarnation uint64    `json:"incarnation,omitempty" doc:"Of the agent."`
-	At          time.Time `json:"at" doc:"When."`
-	Text        string    `json:"text" doc:"What."`
+	At          time.Time `json:"at" doc:"Time of the comment."`
+	Text        string    `json:"text" doc:"The comment."`
 }
 
 // Detail is a task with its text, comments and children.
 type Detail struct {
-	_ struct{} `open:"true" doc:"All there is of a task."`
+	_ struct{} `open:"true" doc:"A task with its text, comments and children."`
 
 	Task     Task      `json:"task"`
-	Text     string    `json:"text" doc:"What is to be done, at length."`
+	Text     string    `json:"text" doc:"The description."`
 	Comments []Comment `json:"comments" doc:"Oldest first."`
 	Children []string  `json:"children" doc:"Ids of its children, at most 200."`
 }

@@ -32,8 +32,8 @@ const (
 var Report = api.Route[outcome.Report, api.None]{
 	// Twice the bound, since JSON may contain more white space and escapes than needed.
 	Method: "POST", Path: "/outcome", For: api.Agents, MaxBody: 2 * outcome.MaxBytes,
-	ID: "claimOutcome", Summary: "Say how the calling agent's work has ended",
-	Doc: "It is recorded as a claim of the incarnation, in the place of the one that it made before; " +
+	ID: "claimOutcome", Summary: "Report how the calling agent's work has ended",
+	Doc: "It is recorded as a claim of the incarnation and replaces its previous one; " +
 		"nothing is started, stopped or restarted because of it.",
 	Returns: "It is durable.",
 }
