@@ -54,7 +54,7 @@ func mustSet(t testing.TB, b *Store, path string, by uint64, pairs ...string) {
 	}
 }
 
-// text is what an incarnation, or a person, sees.
+// text returns the beliefs as an incarnation, or a person, sees them.
 func text(t testing.TB, b *Store, path string, by uint64) string {
 	t.Helper()
 	list, err := b.Get(context.Background(), path, by)
@@ -88,9 +88,8 @@ var monitor = []spec.Belief{
 	{Name: "seen", Type: value.List},
 }
 
-// What an incarnation starts from: the checkpoint, else the initial value, else
-// the type's zero; what is not persistent is as it was in the beginning. (Seed
-// "Integration with Persistence" and "Belief Initialisation"; P4, P5, P7.)
+// An incarnation starts from the stored value, else the initial value, else the zero value of the
+// type. Beliefs that are not persistent start from their initial value.
 func TestStartOfIncarnation(t *testing.T) {
 	s := memory.New()
 	b := open(t, s)
@@ -107,7 +106,7 @@ func TestStartOfIncarnation(t *testing.T) {
 		t.Errorf("after a step: %s, want %s", got, want)
 	}
 
-	// The daemon is replaced, the incarnation is not: nothing of it is lost.
+	// Another daemon adopts the incarnation, which keeps all its values.
 	b = open(t, s)
 	b.Declare("app/m", monitor)
 	begin(t, b, "app/m", 1)
@@ -127,7 +126,7 @@ func TestStartOfIncarnation(t *testing.T) {
 		}
 		want(t, "predecessor", set(b, "app/m", 1, "check_count=8"), ErrStale, "incarnation 1 of app/m", "incarnation 2 is open")
 	}
-	// The numbers come again in the next run, the life does not.
+	// Numbers repeat in the next run; lives do not.
 	if _, err := b.Begin(context.Background(), "app/m", Life{2, "another"}); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +135,8 @@ func TestStartOfIncarnation(t *testing.T) {
 	}
 }
 
-// P2: siblings of one kind, children and beliefs of one name, names that look like keys: none share a record.
+// No two beliefs share a record: siblings, children and beliefs of one name, names that look like
+// keys.
 func TestNoCollisions(t *testing.T) {
 	s := memory.New()
 	b := open(t, s)
@@ -195,13 +195,13 @@ func TestRefusals(t *testing.T) {
 	if got := text(t, b, "app/m", Person); !strings.HasPrefix(got, "check_count=3 ") {
 		t.Errorf("set by a person while no agent runs: %s", got)
 	}
-	// A step is all or nothing.
+	// A step is applied as a whole or not at all.
 	if set(b, "app/free", 1, "a=1", "b=2", "/=3") == nil || text(t, b, "app/free", 1) != "" {
 		t.Errorf("half a step: %s", text(t, b, "app/free", 1))
 	}
 }
 
-// An agent that writes too much is stopped by a limit that the error names.
+// An agent that writes too much hits a limit that the error names.
 func TestLimits(t *testing.T) {
 	b := open(t, memory.New())
 	begin(t, b, "app/a", 1)
@@ -225,7 +225,7 @@ func TestLimits(t *testing.T) {
 
 	n := 0
 	var err error
-	for i := 0; i < 10_000 && err == nil; i++ { // an agent that has lost its way
+	for i := 0; i < 10_000 && err == nil; i++ { // an agent in an endless loop
 		if err = set(b, "app/a", 1, fmt.Sprintf("b%d=1", i)); err == nil {
 			n++
 		}
@@ -234,7 +234,7 @@ func TestLimits(t *testing.T) {
 	if n != MaxBeliefs-MaxStep-1 {
 		t.Errorf("%d beliefs were taken beside the first %d", n, MaxStep+1)
 	}
-	mustSet(t, b, "app/a", 1, "b0=2") // what is there can still change
+	mustSet(t, b, "app/a", 1, "b0=2") // existing beliefs can still change
 	begin(t, b, "app/b", 1)
 	err = nil
 	for i := 0; i < 100 && err == nil; i++ {
@@ -247,7 +247,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Large values are not held in memory, and are read whole.
+// Large values are not kept in memory, and can be read.
 func TestLargeValues(t *testing.T) {
 	s := memory.New()
 	b := open(t, s)
@@ -266,8 +266,8 @@ func TestLargeValues(t *testing.T) {
 	}
 }
 
-// A record that cannot be read, or is of another type now, costs that one
-// belief its value; what was kept stays where a person can get at it.
+// A record that is damaged or has the wrong type affects only its own belief. A person can still
+// read the stored record.
 func TestDamageAndChangedTypes(t *testing.T) {
 	ctx, s := context.Background(), memory.New()
 	b := open(t, s)
@@ -315,12 +315,12 @@ func TestDamageAndChangedTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	left, _, _ := s.Snapshot(ctx, "")
-	if len(left) != 2 { // those that name no belief
+	if len(left) != 2 { // records that do not belong to a belief
 		t.Errorf("left: %v", left)
 	}
 }
 
-// openDamaged is open where some problems are expected.
+// openDamaged is open for a store with problems.
 func openDamaged(t *testing.T, s store.Store) *Store {
 	t.Helper()
 	b, _, err := Open(context.Background(), s)
@@ -330,7 +330,7 @@ func openDamaged(t *testing.T, s store.Store) *Store {
 	return b
 }
 
-// An agent that declares nothing keeps what it likes, and its successors have it.
+// An agent that declares nothing can store anything, and its next incarnations have it.
 func TestUndeclared(t *testing.T) {
 	s := memory.New()
 	b := open(t, s)
@@ -350,7 +350,7 @@ func TestUndeclared(t *testing.T) {
 	}
 }
 
-// A change of the file holds from the next incarnation on.
+// A changed declaration applies from the next incarnation on.
 func TestRedeclare(t *testing.T) {
 	b := open(t, memory.New())
 	b.Declare("app/a", nil)
@@ -361,7 +361,7 @@ func TestRedeclare(t *testing.T) {
 	want(t, "undeclared", set(b, "app/a", 2, "anything=1"), ErrNotFound)
 }
 
-// P8: a store that takes nothing costs writes their success, not the agent its start.
+// If the store takes no writes, writes fail, and an agent can still start.
 func TestStoreRefuses(t *testing.T) {
 	f := storetest.NewFaults(memory.New(), 1, storetest.Rates{})
 	b := open(t, f)
@@ -378,8 +378,7 @@ func TestStoreRefuses(t *testing.T) {
 	mustSet(t, b, "app/m", 2, "check_count=2")
 }
 
-// While it is not known whether a write was done no reader sees either value, and
-// what is seen afterwards no longer changes.
+// While the outcome of a write is unknown, reads fail. What is read afterwards no longer changes.
 func TestUnknownOutcome(t *testing.T) {
 	for _, unknown := range []error{store.ErrUnknown, fmt.Errorf("lost: %w", store.ErrUnknown)} {
 		f := storetest.NewFaults(memory.New(), 1, storetest.Rates{})

@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
-// dying is a store whose process is killed after so many writes.
+// dying is a store that fails after a number of writes, as if the process were killed.
 type dying struct {
 	store.Store
 	left *int
@@ -29,8 +29,8 @@ func (d dying) Apply(ctx context.Context, f store.Fence, c []store.Cond, o []sto
 	return d.Store.Apply(ctx, f, c, o)
 }
 
-// An import is all or nothing, also where it takes many steps and the daemon is
-// killed between any two of them; and it leaves nothing behind.
+// An import is applied as a whole or not at all, even if it takes many steps and the daemon is
+// killed between any two of them. It leaves nothing else in the store.
 func TestImportIsAtomic(t *testing.T) {
 	ctx := context.Background()
 	old, new := value.Named{"kept": "0"}, value.Named{"kept": "0"}
@@ -40,7 +40,7 @@ func TestImportIsAtomic(t *testing.T) {
 		new[fmt.Sprint("large", i%3)] = value.Value(`"` + strings.Repeat("x", 400<<10) + `"`)
 	}
 	for i := range 10 {
-		new[fmt.Sprint("n", i)] = "1" // is not in the import
+		new[fmt.Sprint("n", i)] = "1" // not part of the import
 	}
 	given := maps.Clone(new)
 	for i := range 10 {
@@ -102,7 +102,7 @@ func TestImport(t *testing.T) {
 		t.Errorf("too many: %v", err)
 	}
 	delete(many, "n0")
-	for range 3 { // with faults on the way
+	for range 3 { // with store faults
 		if err := b.Import(ctx, "app/x", many); err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
-// machine is a Store over a store that goes wrong, beside a model that does not.
+// machine compares a Store on a faulty store with a model.
 type machine struct {
 	t       *rapid.T
 	inner   store.Store
@@ -28,9 +28,9 @@ type machine struct {
 	store   *storetest.Faults
 	beliefs *Store
 	life    map[string]uint64                 // open incarnations
-	last    uint64                            // incarnation of all
+	last    uint64                            // the last number given to any agent
 	kept    map[string]map[string]value.Value // persistent values
-	now     map[string]map[string]value.Value // of this life
+	now     map[string]map[string]value.Value // transient values of this life
 }
 
 var declared = []spec.Belief{
@@ -55,7 +55,7 @@ func (m *machine) reopen() {
 	m.beliefs.Declare("app/f", nil)
 }
 
-// expected is what an agent sees now.
+// expected returns what an agent should see.
 func (m *machine) expected(path string) map[string]value.Value {
 	want := make(map[string]value.Value)
 	if path == "app/d" {
@@ -82,8 +82,8 @@ func (m *machine) check(path string) {
 	}
 }
 
-// Whatever goes wrong, what was acknowledged is there, in this book and in the
-// next one, and nothing else.
+// With any faults, acknowledged values are there, also after the Store is opened again, and nothing
+// else is.
 func TestMachine(t *testing.T) {
 	paths := rapid.SampledFrom([]string{"app/d", "app/f"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -108,7 +108,7 @@ func TestMachine(t *testing.T) {
 			},
 			"crash": func(t *rapid.T) {
 				m.reopen()
-				for path, n := range m.life { // all live on
+				for path, n := range m.life { // all incarnations survive
 					if _, err := m.beliefs.Begin(context.Background(), path, Life{n, fmt.Sprint("life", n)}); err != nil {
 						t.Fatal(err)
 					}
@@ -168,9 +168,8 @@ func TestMachine(t *testing.T) {
 	})
 }
 
-// Incarnations that write as fast as they can are replaced: each successor
-// starts from what was acknowledged last or from a step that was under way,
-// whole, and that does not change under it.
+// Incarnations that write continuously are replaced. Each one starts from the last acknowledged
+// step, or a whole step that was in progress, and what it sees does not change.
 func TestSuccession(t *testing.T) {
 	for name, rates := range map[string]storetest.Rates{"sound": {}, "faults": {Unknown: 0.3, Conflict: 0.3}} {
 		t.Run(name, func(t *testing.T) {
@@ -244,7 +243,7 @@ func runIncarnations(t *testing.T, b *Store, path string, rounds uint64) {
 	}
 }
 
-// Writes of many agents share commits; those of one wait for each other.
+// Writes of different agents run concurrently; those of one agent do not.
 func TestWritesAreConcurrent(t *testing.T) {
 	const agents = 8
 	arrived := make(chan struct{}, agents)
@@ -294,7 +293,7 @@ func FuzzRecord(f *testing.F) {
 		}
 		h, v, _ := parseRecord(data)
 		if strings.ContainsFunc(h.Life, func(r rune) bool { return r < ' ' || r > '~' }) {
-			return // which is never written
+			return // such a life is never written
 		}
 		again, w, err := parseRecord(h.encode(v))
 		if err != nil || w != v || again.Incarnation != h.Incarnation || again.Life != h.Life || again.Transient != h.Transient || !again.Time.Equal(h.Time) {

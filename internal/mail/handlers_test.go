@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/memory"
 )
 
-// tree is a Directory with the supervisor t/s and some agents in it.
+// tree is a Directory with the supervisor t/s and some agents.
 type tree []string
 
 func (d tree) Project() string                { return "t" }
@@ -23,7 +23,7 @@ func (d tree) HasAgent(path string) bool      { return slices.Contains(d, path) 
 func (d tree) HasSupervisor(path string) bool { return path == "t/s" }
 func (d tree) Agents() []string               { return d }
 
-// events is a Log that only remembers.
+// events is a Log that collects events.
 type events []event.Event
 
 func (l *events) Op(e event.Event) store.Op {
@@ -31,7 +31,7 @@ func (l *events) Op(e event.Event) store.Op {
 	return store.Op{Kind: store.Put, Key: "events/last", Value: []byte(e.Message)}
 }
 
-// Agents and people send each other messages through the API, each with their own mailbox.
+// Agents and people exchange messages through the API, each with their own mailbox.
 func TestHandlers(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
@@ -62,7 +62,7 @@ func TestHandlers(t *testing.T) {
 	if _, err := Read.Call(ctx, a, IDs{IDs: []string{sent.ID}}); !errors.Is(err, api.ErrNotFound) {
 		t.Errorf("the message of another agent is read: %v", err)
 	}
-	for range 2 { // with the same key the same again
+	for range 2 { // the same key delivers the same messages
 		if told, err := Deliver.Call(ctx, b, DeliverRequest{Key: "d"}); err != nil || ids(told) != sent.ID {
 			t.Errorf("%+v, %v", told, err)
 		}
@@ -91,7 +91,7 @@ func TestHandlers(t *testing.T) {
 	}
 }
 
-// What cannot be sent is refused with a reason, and with the code of its kind.
+// An invalid message is refused with a reason and a code.
 func TestRefused(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
@@ -129,7 +129,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Without a daemon people see what has come, and nothing is marked.
+// Without a daemon people can read messages, and nothing is marked.
 func TestReadOnly(t *testing.T) {
 	s := memory.New()
 	defer s.Close()

@@ -109,7 +109,7 @@ func FuzzTitle(f *testing.F) {
 	})
 }
 
-// What was sent under a key is sent once, whatever has become of it.
+// A message is sent once under a key, even if it was archived since.
 func TestKeys(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
@@ -131,7 +131,7 @@ func TestKeys(t *testing.T) {
 	if _, _, err := b.Send(t.Context(), p); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), first.ID) {
 		t.Errorf("another message under the same key: %v", err)
 	}
-	p.From = "t/c" // has keys of its own
+	p.From = "t/c" // keys belong to a sender
 	if m := send(t, b, p); m.ID == first.ID {
 		t.Errorf("%+v", m)
 	}
@@ -170,7 +170,7 @@ func TestReadAndArchive(t *testing.T) {
 	if got := ids(b.List("t/b", false)); got != one.ID+" "+two.ID || b.Unread("t/b") != 2 {
 		t.Errorf("inbox: %s, %d unread", got, b.Unread("t/b"))
 	}
-	// One that is not there, or somebody else's: none is read.
+	// If one message is missing or of another mailbox, none is read.
 	for _, id := range []string{other.ID, "m-77", "x"} {
 		if _, err := b.Read(ctx, "t/b", 3, []string{one.ID, id}); !errors.Is(err, ErrNotFound) {
 			t.Errorf("%s: %v", id, err)
@@ -206,7 +206,7 @@ func TestReadAndArchive(t *testing.T) {
 	}
 }
 
-// A body that is gone costs its own message.
+// A lost body affects only its own message.
 func TestLostBody(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
@@ -223,7 +223,7 @@ func TestLostBody(t *testing.T) {
 	}
 }
 
-// Each incarnation is told of what is unread once.
+// Unread messages are delivered once to each incarnation.
 func TestDeliver(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
@@ -258,7 +258,7 @@ func TestDeliver(t *testing.T) {
 	}
 	want("the successor", told(2, "k2"), "m-2 m-4")
 	want("again", told(2, "k3"), "")
-	// Numbers that begin again belong to others.
+	// After numbers restart, they belong to other incarnations.
 	if err := b.Begin(ctx, "t/b", 3); err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestDeliver(t *testing.T) {
 	if rest, _ := b.Deliver(ctx, "t/b", 2, ""); len(rest) != 2 {
 		t.Errorf("then %d", len(rest))
 	}
-	if err := b.Begin(ctx, "t/b", 1); err != nil { // of more than one step
+	if err := b.Begin(ctx, "t/b", 1); err != nil { // takes several steps
 		t.Fatal(err)
 	}
 	if all, _ := b.Deliver(ctx, "t/b", 1, ""); len(all) != maxBatch {
@@ -287,7 +287,7 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
-// ArchiveSent archives what its addressee knows, and nothing that was read.
+// ArchiveSent archives an unread message.
 func TestArchiveSent(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
@@ -320,8 +320,8 @@ func TestFull(t *testing.T) {
 	send(t, b, Post{From: "t/a", To: "t/b", Subject: "x"})
 }
 
-// A mailbox never has more than its limit: what was archived goes first, then
-// what was read, never what is unread.
+// A mailbox keeps to its limit: archived messages are removed first, then read ones, and never
+// unread ones.
 func TestMost(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
@@ -355,7 +355,7 @@ func TestMost(t *testing.T) {
 	}
 }
 
-// What was archived is removed after its time.
+// Old archived messages are removed.
 func TestArchiveAges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
@@ -382,7 +382,7 @@ func TestArchiveAges(t *testing.T) {
 	})
 }
 
-// What was acknowledged is in the file.
+// Acknowledged messages are in the file.
 func TestSQLite(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state.db")
 	for i := range 3 {
@@ -405,7 +405,7 @@ func TestSQLite(t *testing.T) {
 	}
 }
 
-// Records that are no messages cost themselves.
+// Invalid records affect no other ones.
 func TestBadRecords(t *testing.T) {
 	s := memory.New()
 	defer s.Close()

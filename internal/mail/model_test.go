@@ -15,15 +15,15 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/storetest"
 )
 
-// letterModel is what a message should be like.
+// letterModel is the model of a message.
 type letterModel struct {
 	from, to, body string
 	read, archived bool
 	told           uint64
 }
 
-// Against a store on a bad day, opened again at any time: no message is lost,
-// none is delivered twice, and each incarnation is told of each once.
+// With store faults, and after the mailboxes are opened again at any time, no message is lost or
+// duplicated, and each is delivered once to each incarnation.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		inner := memory.New()

@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// TestHook: an agent gets what all sources have for it, in their order, and each of them its key.
+// An agent gets the notices of all sources in their order, and each source gets the key.
 func TestHook(t *testing.T) {
 	failed := errors.New("the disk is full")
 	var fails bool

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fullContext is a context that lacks nothing.
+// fullContext returns a complete context.
 func fullContext() *Context {
 	return &Context{
 		Approach:       "patched the parser",
@@ -21,7 +21,7 @@ func fullContext() *Context {
 	}
 }
 
-// fullReports are fields of every kind that lack nothing.
+// fullReports returns a complete report of each kind.
 func fullReports() map[Kind]Report {
 	later := time.Date(2030, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600))
 	return map[Kind]Report{
@@ -67,7 +67,7 @@ func TestWholeRoundTrip(t *testing.T) {
 	}
 }
 
-// What each kind needs, and what the error says without it.
+// Each kind requires certain fields, and the error names those that are missing.
 func TestNeeds(t *testing.T) {
 	with := func(kind Kind, change func(*Report)) Report {
 		f := fullReports()[kind].clone()
@@ -180,7 +180,7 @@ func TestSubtasks(t *testing.T) {
 	}
 }
 
-// An error stays short however much is wrong.
+// Errors are bounded.
 func TestErrorIsBounded(t *testing.T) {
 	many := make([]Subtask, 2000)
 	for i := range many {
@@ -192,7 +192,7 @@ func TestErrorIsBounded(t *testing.T) {
 	}
 }
 
-// Who has made an outcome cannot change it, nor who reads it.
+// Neither the caller of New nor a reader can change an outcome.
 func TestCannotBeChanged(t *testing.T) {
 	f := fullReports()[Decomposed]
 	o, err := New(f)

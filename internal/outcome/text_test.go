@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// decode reads an outcome that was stored, as people and programs see it.
+// decode reads a stored outcome, as its readers do.
 func decode(data []byte) (Outcome, error) {
 	var r Report
 	if err := json.Unmarshal(data, &r); err != nil {
@@ -46,7 +46,7 @@ func TestDecodeStored(t *testing.T) {
 	}
 }
 
-// What somebody writes is read to the letter.
+// Parse is strict.
 func TestParse(t *testing.T) {
 	tests := []struct{ name, in, want string }{
 		{"nothing", "", "expected a JSON object, found nothing"},
@@ -98,7 +98,7 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-// Whatever is read is whole, bounded, and the same when it is written and read again.
+// Anything that can be read is complete, bounded, and unchanged by a round trip.
 func FuzzOutcome(f *testing.F) {
 	for _, fields := range fullReports() {
 		data, err := json.Marshal(fields)

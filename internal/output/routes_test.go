@@ -20,7 +20,7 @@ import (
 
 func number(n uint64) *uint64 { return &n }
 
-// What a client asks for is what the server reads from the request.
+// The server reads the query that the client has sent.
 func TestRequests(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 600_000_000, time.UTC)
 	for name, test := range map[string]struct {
@@ -68,8 +68,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// A follower that was cut off goes on behind the last line of each agent; of those that
-// had written nothing it wants all that they have written since it began.
+// A follower that connects again continues after the last line of each agent. For agents without
+// lines it asks for everything since it started.
 func TestFollowerGoesOn(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	f := &follower{q: Query{Paths: []string{"x"}, Lines: 5, Follow: true}, start: began}
@@ -94,7 +94,7 @@ func TestFollowerGoesOn(t *testing.T) {
 	}
 }
 
-// A follower gets each line once, and that it is up to date once, over two connections.
+// Over two connections, a follower gets each line once, and the live message once.
 func TestFollowTwoConnections(t *testing.T) {
 	lines := []Line{
 		{Path: "x/a", Line: "1", Position: "p1"}, {Live: true}, {Path: "x/a", Line: "2", Position: "p2"},

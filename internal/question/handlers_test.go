@@ -17,7 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// withMail opens questions whose answers come by mail to the agent t/a.
+// withMail opens a Service whose answers are mailed to the agent t/a.
 func withMail(t *testing.T) (s *Service, post *mail.Service) {
 	t.Helper()
 	db := memory.New()
@@ -43,7 +43,7 @@ func withMail(t *testing.T) (s *Service, post *mail.Service) {
 	return s, post
 }
 
-// withServer is mailing with a server, and clients of it.
+// withServer is withMail with a server and clients.
 func withServer(t *testing.T) (s *Service, post *mail.Service, people, agent *api.Client) {
 	t.Helper()
 	s, post = withMail(t)
@@ -92,7 +92,7 @@ func TestAskAndAnswer(t *testing.T) {
 	}
 }
 
-// What somebody waits for, or no agent has asked, does not come by mail.
+// No mail is sent if a caller waits for the answer, or no agent has asked.
 func TestNoMail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, post := withMail(t)
@@ -109,8 +109,8 @@ func TestNoMail(t *testing.T) {
 	})
 }
 
-// An answer that the agent does not wait for comes by mail. An agent that deals with the message
-// has taken the answer, and the other way round.
+// An answer that the agent does not wait for is mailed. Reading the message takes the answer, and
+// taking the answer archives the message.
 func TestAnswerByMail(t *testing.T) {
 	_, post, people, agent := withServer(t)
 	ctx := t.Context()
@@ -148,7 +148,7 @@ func TestAnswerByMail(t *testing.T) {
 	}
 }
 
-// An agent reaches its own questions alone, and a deadline has a bound.
+// An agent reaches only its own questions, and deadlines are bounded.
 func TestRefused(t *testing.T) {
 	s, _, people, agent := withServer(t)
 	ctx := t.Context()
@@ -173,7 +173,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Each state has an event of its own.
+// Each state has its own event type.
 func TestEventTypes(t *testing.T) {
 	for state, want := range map[State]event.Type{
 		Open: event.QuestionAsked, Answered: event.QuestionAnswered,

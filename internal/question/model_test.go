@@ -16,7 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/storetest"
 )
 
-// modelQuestion is what a question should be like.
+// modelQuestion is the model of a question.
 type modelQuestion struct {
 	from, text, key, byDefault string
 	due                        time.Time
@@ -25,8 +25,8 @@ type modelQuestion struct {
 	taken                      bool
 }
 
-// Against a store on a bad day, opened again at any time, with the clock
-// running: each question ends once, as its first end says, and is told once.
+// With store faults, restarts at any time and a running clock, each question ends once, and Ended
+// is called once.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
@@ -35,7 +35,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// step is one thing that happens. It is drawn before the clock of the bubble runs.
+// step is one action. Steps are drawn before the bubble's clock runs.
 type step struct {
 	what, from, text, key, answer string
 	n                             uint64
@@ -63,7 +63,7 @@ func runSteps(t *testing.T, seed uint64, steps []step) {
 	s := storetest.NewFaults(inner, seed, storetest.Rates{Unknown: 0.2, Conflict: 0.2})
 	d := open(t, s, e)
 	defer func() { d.Close() }()
-	var model []*modelQuestion // the number is the index and 1
+	var model []*modelQuestion // by number - 1
 	var ends []string
 	end := func(n int, state State, answer, by string) {
 		m := model[n]
@@ -91,7 +91,7 @@ func runSteps(t *testing.T, seed uint64, steps []step) {
 		}
 		return nil
 	}
-	// wantErr is what a change of a question by its agent, or by people, must say.
+	// wantErr returns the expected error of a change by people, or by the agent itself.
 	wantErr := func(st step, own bool) error {
 		switch m := at(st.n); {
 		case m == nil || own && m.from != st.from:
@@ -140,7 +140,7 @@ func runSteps(t *testing.T, seed uint64, steps []step) {
 				if model = append(model, m); err != nil || !fresh || q.ID != id(uint64(len(model))) {
 					t.Fatalf("step %d %+v: %+v, %v", i, st, q, err)
 				}
-				// What the store took of the time is before the deadline.
+				// The deadline counts from the time of asking, before the store's retries.
 				if m.due = q.Deadline; (st.within > 0) != !q.Deadline.IsZero() {
 					t.Fatalf("step %d %+v: %+v", i, st, q)
 				}
@@ -180,7 +180,8 @@ func runSteps(t *testing.T, seed uint64, steps []step) {
 			}
 			s.Fail(nil)
 		}
-		// The store's retries take milliseconds, so steps end at half minutes and deadlines are between them.
+		// The store's retries take milliseconds. Steps end at half minutes, and deadlines lie
+		// between them.
 		const beat = time.Minute / 2
 		time.Sleep(time.Until(time.Now().Truncate(beat).Add(2 * beat)))
 		synctest.Wait()

@@ -30,7 +30,7 @@ type fataler interface {
 	Fatalf(string, ...any)
 }
 
-// endRecorder collects the ends that a service tells of.
+// endRecorder collects the calls of Ended.
 type endRecorder struct {
 	mu   sync.Mutex
 	ends []string
@@ -127,7 +127,7 @@ func TestTransitions(t *testing.T) {
 		if err != nil || err2 != nil || !taken.TakenAt.Equal(at.Add(1)) || !again.TakenAt.Equal(at.Add(1)) {
 			t.Errorf("%s, taken: %+v, %v", name, again, err)
 		}
-		// What has ended has ended, and says how.
+		// A question that has ended cannot change, and the error says how it ended.
 		_, a := test.got.answer("no", "bob", at)
 		_, l := test.got.expire(at)
 		_, w := test.got.withdraw(at)
@@ -199,7 +199,7 @@ func TestAskAgain(t *testing.T) {
 	if fresh.ID == first.ID || fresh.State != Open {
 		t.Errorf("%+v", fresh)
 	}
-	// The same key is the same question, even when it is over.
+	// The same key means the same question, even after it has ended.
 	a.Key = "first"
 	if q := ask(t, d, a); q.ID != first.ID || q.TakenAt.IsZero() {
 		t.Errorf("%+v", q)
@@ -208,7 +208,7 @@ func TestAskAgain(t *testing.T) {
 	if _, _, err := d.Ask(ctx, a); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), first.ID) {
 		t.Error(err)
 	}
-	// One that was withdrawn or has expired is asked again.
+	// A withdrawn or expired question can be asked again.
 	if _, err := d.Withdraw(ctx, "t/a", fresh.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestAskAgain(t *testing.T) {
 	}
 }
 
-// An agent deals with its own questions only.
+// An agent has access to its own questions only.
 func TestOwn(t *testing.T) {
 	s, e := memory.New(), &endRecorder{}
 	defer s.Close()
@@ -279,7 +279,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Of many who answer at once one wins, and the others are told who it was.
+// If many people answer at once, one answer counts, and the others learn whose.
 func TestOneAnswer(t *testing.T) {
 	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"))
 	if err != nil {
@@ -354,7 +354,7 @@ func TestDeadlines(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 
-		// One that passes while no daemon runs is dealt with at once.
+		// A deadline that passes without a daemon takes effect when one starts.
 		ask(t, d, Draft{From: "t/a", Text: "alone", Default: "yes", Within: time.Minute})
 		ask(t, d, Draft{From: "t/a", Text: "with time", Within: time.Hour})
 		d.Close()
@@ -372,7 +372,7 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// A clock that was set back while no daemon ran does not make a deadline later.
+// Setting the clock back while no daemon runs does not postpone a deadline.
 func TestClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, e := memory.New(), &endRecorder{}
@@ -384,7 +384,7 @@ func TestClockSetBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// As if it had been asked next year.
+		// As if it had been asked a year later.
 		year := strings.NewReplacer("2000-01-01T", "2001-01-01T").Replace(string(records[0].Value))
 		if _, err := s.Apply(t.Context(), store.Fence{}, nil, []store.Op{{Kind: store.Put, Key: records[0].Key, Value: []byte(year)}}); err != nil {
 			t.Fatal(err)
@@ -402,7 +402,7 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// A deadline that the store does not take is tried again.
+// A deadline that cannot be stored is retried.
 func TestDeadlineOnFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, e := memory.New(), &endRecorder{}
@@ -464,14 +464,14 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// typesOnly is a Log of the types of its events.
+// typesOnly is a Log that stores the types of events.
 type typesOnly struct{}
 
 func (typesOnly) Op(e event.Event) store.Op {
 	return store.Op{Kind: store.Append, Key: "log", Value: []byte(e.Type)}
 }
 
-// The event of a change is there with it, and not without it.
+// The event of a change is written together with the change.
 func TestEvents(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
@@ -480,7 +480,7 @@ func TestEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	for range 2 { // the second one is the same question
+	for range 2 { // the second call returns the same question
 		ask(t, d, Draft{From: "t/a", Text: "x", Key: "k"})
 	}
 	d.Answer(t.Context(), "q-1", "y", "ann")
@@ -511,7 +511,7 @@ func TestBadRecords(t *testing.T) {
 	}
 	d = open(t, s, e)
 	defer d.Close()
-	if q, err := d.Wait(t.Context(), "t/a", "q-4"); err != nil || q.State != Expired { // a deadline of long ago
+	if q, err := d.Wait(t.Context(), "t/a", "q-4"); err != nil || q.State != Expired { // its deadline is long ago
 		t.Errorf("%+v, %v", q, err)
 	}
 	if all := d.List("", true); len(all) != 2 || all[1].ID != "q-5" || all[0].Options == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// However many tasks there are, an answer holds a page of them, and ListAll returns them all.
+// An answer holds one page of tasks, and ListAll returns all pages.
 func TestListAll(t *testing.T) {
 	for _, test := range []struct {
 		there, limit int

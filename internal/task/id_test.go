@@ -2,7 +2,7 @@ package task
 
 import "testing"
 
-// No id comes twice, whatever its length, and none looks like the one before.
+// Ids are unique, and consecutive ones look different.
 func TestEnding(t *testing.T) {
 	const n = 19683 + 60_000 // all of three letters, and some of four
 	seen := make(map[string]bool, n)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A sequence is a sorted list, whatever is added and removed.
+// A sequence equals a sorted list after any additions and removals.
 func TestSequence(t *testing.T) {
 	var s sequence
 	var want []*entry

@@ -13,8 +13,7 @@ var ann = Actor{Name: "ann"}
 
 func newState() *State { return NewState("web", func() int { return 3 }, func(Place) {}) }
 
-// A step that is taken back leaves the index as it was, and one that is not leaves it as
-// if it were made from the tasks.
+// Undo restores the index. A step that stays leaves the index as if it were built from the tasks.
 func TestUndo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newState()
@@ -76,7 +75,7 @@ func TestUndo(t *testing.T) {
 	})
 }
 
-// describe writes down what an index has derived from its tasks.
+// describe returns what an index has derived from its tasks.
 func describe(t *rapid.T, x *Index) string {
 	var all []string
 	for at, l := range x.ready {
@@ -98,7 +97,7 @@ func describe(t *rapid.T, x *Index) string {
 	return fmt.Sprint(all, x.counts, len(x.deferred.entries), x.keys, x.children, x.openCount, x.waiters, x.claimed)
 }
 
-// A task that is no longer outdated when it is to be removed stays, and is not asked for again.
+// A task that was reopened since it was outdated stays, and Purge does not return it again.
 func TestPurgeOfWhatWasOpened(t *testing.T) {
 	s := newState()
 	step := s.Step()
@@ -126,7 +125,7 @@ func TestPurgeOfWhatWasOpened(t *testing.T) {
 	}
 }
 
-// BenchmarkAsk asks for what a pool's check and a first page ask for.
+// BenchmarkAsk measures the queries of a pool's check and of a first page.
 func BenchmarkAsk(b *testing.B) {
 	const tasks = 100_000
 	s := newState()

@@ -43,7 +43,7 @@ func completed(t *testing.T, summary string) outcome.Outcome {
 	return o
 }
 
-// claimsAs are the claims of a path in short: incarnation, revisions, summary.
+// claimsAs returns the claims of a path in short: incarnation, revisions, summary.
 func claimsAs(c *Service, path string) string {
 	var all []string
 	for _, x := range c.List(context.Background(), path) {
@@ -64,8 +64,8 @@ func claimEvents(t *testing.T, c *Service) (messages []string) {
 	return messages
 }
 
-// An incarnation has one claim, which it may revise; the next one, and one of
-// another life with the same number, have theirs.
+// An incarnation has one claim, which it may revise. The next one, and one of another life with the
+// same number, have their own.
 func TestClaims(t *testing.T) {
 	ctx := context.Background()
 	s := memory.New()
@@ -79,14 +79,14 @@ func TestClaims(t *testing.T) {
 	}
 	c.Begin("t/a b", "token 1")
 	say(1, "half")
-	say(1, "half") // a repetition, for which there is no event
+	say(1, "half") // a repetition has no event
 	say(1, "whole")
-	c = open(t, s) // the next, which has taken the incarnation over
+	c = open(t, s) // the next daemon, which has adopted the incarnation
 	c.Begin("t/a b", "token 1")
 	say(1, "whole again")
 	c.Begin("t/a b", "token 2")
 	say(2, "more")
-	c.Begin("t/a b", "token 3") // numbers begin again
+	c.Begin("t/a b", "token 3") // numbers start again
 	say(2, "another life")
 	if got, want := claimsAs(c, "t/a b"), "1 2 whole again; 2 0 more; 2 0 another life"; got != want {
 		t.Errorf("claims: %s\nwant    %s", got, want)
@@ -98,7 +98,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// What is kept has a bound, and so have revisions.
+// The numbers of claims and revisions are bounded.
 func TestClaimsAreBounded(t *testing.T) {
 	ctx := context.Background()
 	s := memory.New()
@@ -110,7 +110,7 @@ func TestClaimsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Others have theirs, whatever they are called.
+	// Agents below have their own claims, whatever their names.
 	below := "t/a/" + strings.Repeat("0", 19) + "7"
 	if err := c.Record(ctx, token.Caller{Path: below, Incarnation: 1}, completed(t, "below")); err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func TestClaimsAreBounded(t *testing.T) {
 	}
 }
 
-// A record that cannot be read costs itself; it is the oldest that goes first all the same.
+// A claim that cannot be read affects no other one, and the oldest is still removed first.
 func TestClaimsDamaged(t *testing.T) {
 	ctx := context.Background()
 	s := memory.New()
@@ -158,14 +158,14 @@ func TestClaimsDamaged(t *testing.T) {
 	}
 }
 
-// full is a store that takes nothing.
+// full is a store that takes no writes.
 type full struct{ store.Store }
 
 func (full) Apply(context.Context, store.Fence, []store.Cond, []store.Op) (store.Rev, error) {
 	return 0, store.ErrFull
 }
 
-// Who is told that it is recorded can rely on it.
+// Record returns only when the claim is durable.
 func TestClaimIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
@@ -178,7 +178,7 @@ func TestClaimIsDurable(t *testing.T) {
 	})
 }
 
-// An agent says how its work has ended through the API, and only what is whole is taken.
+// An agent can report through the API, and incomplete reports are refused.
 func TestReport(t *testing.T) {
 	s := memory.New()
 	defer s.Close()

@@ -21,7 +21,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/task/transfer"
 )
 
-// beads is a file with all that there is in one.
+// beads is a file with all features of beads.
 const beads = `{"id":"bd-1","title":"Epic","description":"all\nof <it> & \"more\"","status":"open","priority":1,"issue_type":"epic","created_at":"2026-01-02T03:04:05.123456789-08:00","updated_at":"2026-01-02T03:04:05.5-08:00","labels":["b","a"],"comments":[{"id":7,"issue_id":"bd-1","author":"ann","text":"first","created_at":"2026-01-02T03:04:06Z","mood":"fine"},{"id":8,"issue_id":"bd-1","author":"bob","text":"","created_at":"2026-01-02T03:04:07Z"}]}
 {"id":"bd-1.1","title":"Child","description":"","design":"as before","acceptance_criteria":"it works","notes":"n","status":"in_progress","priority":0,"issue_type":"bug","assignee":"ann","estimated_minutes":30,"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z","external_ref":"gh-9","dependencies":[{"issue_id":"bd-1.1","depends_on_id":"bd-1","type":"parent-child","created_at":"2026-01-02T03:04:05Z","created_by":"ann"},{"issue_id":"bd-1.1","depends_on_id":"bd-a3f8","type":"blocks","created_at":"2026-01-02T03:04:05Z","created_by":"ann","metadata":"{}"},{"issue_id":"bd-1.1","depends_on_id":"bd-old","type":"discovered-from","created_at":"2026-01-02T03:04:05Z","created_by":"ann"}]}
 
@@ -30,7 +30,7 @@ const beads = `{"id":"bd-1","title":"Epic","description":"all\nof <it> & \"more\
 {"id":"bd-hook","title":"Hooked","status":"hooked","priority":2,"issue_type":"task","created_at":"2026-01-02T03:04:05Z","defer_until":"2030-01-01T00:00:00Z"}
 `
 
-// plan reads a file of beads.
+// plan parses a file of beads.
 func plan(t fataler, text string) *transfer.Plan {
 	t.Helper()
 	p, err := transfer.ReadPlan("f", strings.NewReader(text), int64(len(text)), nil)
@@ -64,7 +64,7 @@ func bring(t fataler, q *Queue, text string) (sum task.ImportReport) {
 	return sum
 }
 
-// exported are all tasks as beads, by their ids.
+// exported returns all tasks as beads, by id.
 func exported(t fataler, q *Queue) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -86,7 +86,7 @@ func exported(t fataler, q *Queue) map[string]string {
 	}
 }
 
-// What an import has brought is exported as it came, letter by letter.
+// An unchanged bead is exported byte by byte as it was imported.
 func TestRoundTrip(t *testing.T) {
 	q := fresh(t)
 	if got := bring(t, q, beads); got != (task.ImportReport{Created: 5}) {
@@ -138,7 +138,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// What holds a bead up holds its task up; what no task can stand for blocks it until somebody looks.
+// Dependencies of a bead block its task. Anything else that blocks a bead makes the task blocked.
 func TestHeldBeads(t *testing.T) {
 	for members, want := range map[string]string{
 		`"dependencies":[{"depends_on_id":"a","type":"blocks"}]`:                      "open, waits for [a]",
@@ -187,7 +187,7 @@ func TestHeldBeads(t *testing.T) {
 	}
 }
 
-// The text of an imported task is what it was edited to, nothing included, until a newer bead comes.
+// The text of an imported task is the edited one, even if empty, until a newer bead comes.
 func TestImportedText(t *testing.T) {
 	file, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "db"))
 	if err != nil {
@@ -220,7 +220,7 @@ func TestImportedText(t *testing.T) {
 	}
 }
 
-// What was changed is exported as it is now, and all else as it came.
+// Changed fields are exported with their new values, all others as they were imported.
 func TestExportChanged(t *testing.T) {
 	q := fresh(t)
 	bring(t, q, beads)
@@ -253,7 +253,7 @@ func TestExportChanged(t *testing.T) {
 	if strings.Contains(all["bd-1.1"], "bd-a3f8") {
 		t.Errorf("%s", all["bd-1.1"])
 	}
-	// Another project gets all of it, and has the same.
+	// An import into another project gives the same tasks.
 	var file strings.Builder
 	for _, bead := range all {
 		file.WriteString(bead + "\n")
@@ -270,7 +270,7 @@ func TestExportChanged(t *testing.T) {
 	}
 }
 
-// A task is replaced by what is newer; who does it goes on, and comments of both are kept.
+// A newer bead replaces a task. Its claim continues, and comments of both are kept.
 func TestImportNewer(t *testing.T) {
 	q := fresh(t)
 	ctx := t.Context()
@@ -309,7 +309,7 @@ func TestImportNewer(t *testing.T) {
 	}
 }
 
-// Many comments are brought in several steps, of which nobody sees a part.
+// Many comments are imported in several steps, none of which is visible on its own.
 func TestImportComments(t *testing.T) {
 	q := fresh(t)
 	var list []string
@@ -328,10 +328,10 @@ func TestImportComments(t *testing.T) {
 	wantErr(t, err, task.ErrInvalid, "1001 comments, at most 1000")
 }
 
-// A cycle with what is here already is refused, and what was before it stays.
+// A cycle with existing tasks is refused, and earlier beads stay imported.
 func TestImportCycle(t *testing.T) {
 	q := fresh(t)
-	bring(t, q, `{"id":"a","title":"t","dependencies":[{"depends_on_id":"b"}]}`) // there is no b yet, which holds nothing up
+	bring(t, q, `{"id":"a","title":"t","dependencies":[{"depends_on_id":"b"}]}`) // b does not exist and blocks nothing
 	if !find(t, q, "a").Ready {
 		t.Error("it waits for nothing")
 	}
@@ -355,14 +355,14 @@ func TestImportCycle(t *testing.T) {
 	checkIndex(t, q)
 }
 
-// More tasks than a page has are exported in several, in the order of their ids.
+// An export has as many pages as needed, ordered by id.
 func TestExportPages(t *testing.T) {
 	q := fresh(t)
 	var file strings.Builder
 	const n = 2*pageTasks + 10
 	for i := range n {
 		fmt.Fprintf(&file, `{"id":"b-%d","title":"%d"`, i, i)
-		if i%3 == 0 { // there are not always texts
+		if i%3 == 0 { // some tasks have no text
 			fmt.Fprintf(&file, `,"description":"text %d"`, i)
 		}
 		file.WriteString("}\n")
@@ -389,7 +389,7 @@ func TestExportPages(t *testing.T) {
 	}
 }
 
-// An import under faults does the same.
+// An import works in spite of store faults.
 func TestImportFaults(t *testing.T) {
 	inner := memory.New()
 	defer inner.Close()
@@ -417,8 +417,8 @@ func TestImportFaults(t *testing.T) {
 	checkIndex(t, q)
 }
 
-// Whatever a file has in it: it is refused by its lines, or what is imported
-// comes back the same, and is known when it comes once more.
+// Any file is either refused with errors for its lines, or exported as it was imported and known
+// when it is imported again.
 func FuzzBeads(f *testing.F) {
 	f.Add([]byte(beads))
 	for line := range strings.Lines(beads) {
@@ -467,7 +467,7 @@ func FuzzBeads(f *testing.F) {
 			if json.Unmarshal([]byte(bead), &a) != nil || json.Unmarshal([]byte(want[id]), &b) != nil {
 				t.Fatalf("%s became %s", want[id], bead)
 			}
-			for _, added := range []string{"created_at", "updated_at"} { // times there must be
+			for _, added := range []string{"created_at", "updated_at"} { // times that are always exported
 				if b[added] == nil || zeroTime(b[added]) {
 					delete(a, added)
 					delete(b, added)

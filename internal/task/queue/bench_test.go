@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// stores are those that are measured.
+// stores are the stores to measure.
 var stores = map[string]func(*testing.B) store.Store{
 	"memory": func(*testing.B) store.Store { return memory.New() },
 	"sqlite": func(b *testing.B) store.Store {
@@ -43,7 +43,7 @@ func fill(b *testing.B, q *Queue, n int) {
 	}
 }
 
-// 64 agents drain 10,000 tasks; each is done once.
+// BenchmarkDrain lets 64 agents drain 10,000 tasks.
 func BenchmarkDrain(b *testing.B) {
 	for name, open := range stores {
 		b.Run(name, func(b *testing.B) {
@@ -90,7 +90,7 @@ func BenchmarkDrain(b *testing.B) {
 	}
 }
 
-// A claim, and its release, among 100,000 tasks.
+// BenchmarkClaim measures a claim and a release among 100,000 tasks.
 func BenchmarkClaim(b *testing.B) {
 	for _, n := range []int{1000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -111,7 +111,7 @@ func BenchmarkClaim(b *testing.B) {
 	}
 }
 
-// 100,000 beads are imported, exported, and read again by a new daemon.
+// BenchmarkBeads imports 100,000 beads, exports them and opens the queue again.
 func BenchmarkBeads(b *testing.B) {
 	const n = 100_000
 	for b.Loop() {

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// gated is a store whose writes wait to be let through, or to fail.
+// gated is a store whose writes wait until the test lets them through or fails them.
 type gated struct {
 	store.Store
 	gate   chan error // nil: let through
@@ -32,7 +32,7 @@ func (g *gated) Apply(ctx context.Context, f store.Fence, conds []store.Cond, op
 	return g.Store.Apply(ctx, f, conds, ops)
 }
 
-// bubble is a queue on a gated store, in a bubble of its own.
+// bubble runs a test with a queue on a gated store in a synctest bubble.
 func bubble(t *testing.T, do func(t *testing.T, q *Queue, g *gated)) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := memory.New()
@@ -44,8 +44,8 @@ func bubble(t *testing.T, do func(t *testing.T, q *Queue, g *gated)) {
 	})
 }
 
-// Decisions that come while one is being written are written together, each on
-// what the one before has left, and the last word on a task holds.
+// Decisions during a write are written together. Each builds on the one before, and the last state
+// of a task is written.
 func TestGroup(t *testing.T) {
 	bubble(t, func(t *testing.T, q *Queue, g *gated) {
 		ctx := t.Context()
@@ -94,8 +94,7 @@ func TestGroup(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// Nobody is told of what is not durable, neither that it is so nor that
-// something else is not possible because of it.
+// No caller gets an answer that is based on steps that are not durable.
 func TestDirty(t *testing.T) {
 	bubble(t, func(t *testing.T, q *Queue, g *gated) {
 		ctx := t.Context()
@@ -124,7 +123,7 @@ func TestDirty(t *testing.T) {
 		if len(a)+len(b)+len(list) > 0 {
 			t.Fatal("somebody was told of what is not written")
 		}
-		g.gate <- store.ErrFull // a has not got it after all
+		g.gate <- store.ErrFull // the claim of a fails after all
 		synctest.Wait()
 		if err := <-a; !errors.Is(err, store.ErrFull) {
 			t.Errorf("%v", err)
@@ -139,7 +138,7 @@ func TestDirty(t *testing.T) {
 	})
 }
 
-// A queue that is closed with something under way says so to all who wait.
+// Closing a queue during a write fails all pending calls.
 func TestCloseUnderWay(t *testing.T) {
 	bubble(t, func(t *testing.T, q *Queue, g *gated) {
 		errs := make(chan error, 2)
@@ -161,8 +160,8 @@ func TestCloseUnderWay(t *testing.T) {
 
 func third[A, B any](_ A, _ B, err error) error { return err }
 
-// A record that cannot be read costs itself alone; one of a later version can be
-// seen, and nobody works on it.
+// A record that cannot be read affects no other one. A task with an unknown status is listed, and
+// cannot be claimed.
 func TestBadRecords(t *testing.T) {
 	s := memory.New()
 	defer s.Close()

@@ -16,8 +16,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// What is exported makes the same tasks elsewhere, which are exported as the same beads;
-// where they came from it changes nothing.
+// An import of exported beads creates the same tasks, which are exported as the same beads. In the
+// original queue it changes nothing.
 func TestExportImport(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		here, there := memory.New(), memory.New()
@@ -73,7 +73,7 @@ func TestExportImport(t *testing.T) {
 			case 4:
 				_, err = q.Retry(ctx, ann, id, word.Draw(t, "reason"))
 			}
-			_ = err // what is not possible now changes nothing
+			_ = err // a refused change has no effect
 		}
 		beads := exported(t, q)
 		var file strings.Builder
@@ -95,7 +95,7 @@ func TestExportImport(t *testing.T) {
 			if err != nil || otherErr != nil {
 				t.Fatal(err, otherErr)
 			}
-			for _, d := range []*task.Detail{&want, &got} { // what no bead says
+			for _, d := range []*task.Detail{&want, &got} { // beads do not have these fields
 				for i := range d.Comments {
 					d.Comments[i].Incarnation = 0
 				}

@@ -23,9 +23,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// modelTask is what a task should be like.
+// modelTask is the model of a task.
 type modelTask struct {
-	n         int // in the order of making
+	n         int // in order of creation
 	id, title string
 	status    task.Status
 	priority  int
@@ -35,11 +35,11 @@ type modelTask struct {
 	holder    string
 	life      uint64
 	claims    int
-	failed    int // claims, since a person has opened it
+	failed    int // failed claims since a person has opened it
 	comments  int
 }
 
-// open ends a claim, or what else has held a task.
+// open ends a claim, or opens the task otherwise.
 func (t *modelTask) open(actor task.Actor) {
 	held := t.holder != ""
 	t.status, t.holder, t.life = task.Open, "", 0
@@ -59,7 +59,7 @@ type model struct {
 	last  map[string]uint64
 }
 
-// behind is what a task waits for.
+// behind returns the tasks that a task waits for.
 func (m *model) behind(id string) []string {
 	all := slices.Clone(m.tasks[id].deps)
 	for other, t := range m.tasks {
@@ -105,7 +105,7 @@ func (m *model) openChildren(id string) bool {
 
 func (m *model) ready(id string) bool { return m.tasks[id].status == task.Open && !m.waits(id) }
 
-// next is the task that a pool has first.
+// next returns the first ready task of a pool.
 func (m *model) next(pool string) *modelTask {
 	var best *modelTask
 	for id, t := range m.tasks {
@@ -142,8 +142,7 @@ func describe(tasks []task.Task) string {
 	return strings.Join(all, "\n")
 }
 
-// Whatever a store does that the interface allows, tasks are as a plain map
-// says, also for a queue that is opened anew.
+// With any store faults, and after the queue is opened again, tasks are as in a plain map.
 func TestModel(t *testing.T) {
 	var faults storetest.Counts
 	var statuses []string
@@ -180,7 +179,7 @@ func TestModel(t *testing.T) {
 		alive := func(actor task.Actor) bool {
 			return actor.Person() || m.lives[actor.Path] == actor.Incarnation && actor.Incarnation > 0
 		}
-		// want is what a call must have said.
+		// want checks the error of a call.
 		want := func(t *rapid.T, err error, kinds ...error) bool {
 			t.Helper()
 			if len(kinds) == 0 {
@@ -447,7 +446,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// checkIndex holds what a queue answers against what a State with the same tasks does.
+// checkIndex compares the answers of a queue with those of a State that is built from the same
+// tasks.
 func checkIndex(t fataler, q *Queue) {
 	t.Helper()
 	q.mu.Lock()
@@ -479,8 +479,7 @@ func checkIndex(t fataler, q *Queue) {
 	}
 }
 
-// Agents that die at any time drain a queue: each task is closed once, by who
-// had claimed it.
+// Agents that exit at any time drain a queue: each task is closed once, by its claimant.
 func TestDrain(t *testing.T) {
 	const agents, tasks = 16, 300
 	inner := memory.New()
@@ -512,7 +511,7 @@ func TestDrain(t *testing.T) {
 					t.Errorf("claiming: %v", err)
 					return
 				}
-				if i%7 == n%7 { // it dies at work
+				if i%7 == n%7 { // it exits while it holds the task
 					q.End(path, me.Incarnation, "")
 					if _, err := q.Finish(ctx, me, got.ID, task.Ending{}); !errors.Is(err, task.ErrStale) {
 						t.Errorf("the dead close: %v", err)
@@ -535,7 +534,7 @@ func TestDrain(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// Actor died last has given back what others may have missed.
+	// The last agent to exit has released what others may have missed.
 	for {
 		got, err := q.Claim(ctx, ann, task.Claiming{Pools: []string{"p"}})
 		if err != nil {
@@ -555,8 +554,7 @@ func TestDrain(t *testing.T) {
 	checkIndex(t, q)
 }
 
-// Two daemons that believe to be the only one neither claim a task twice nor
-// build a circle between them.
+// Two queues on one store neither claim a task twice nor create a dependency cycle.
 func TestTwoWriters(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
@@ -568,7 +566,7 @@ func TestTwoWriters(t *testing.T) {
 	for i := range tasks {
 		all = append(all, create(t, a, task.Draft{Title: fmt.Sprint(i), Pool: "p"}))
 	}
-	b := openQueue(t, s) // which knows all of them
+	b := openQueue(t, s) // with all tasks in memory
 	defer b.Close()
 	cycles := make(chan error, tasks)
 	var wg sync.WaitGroup

@@ -23,7 +23,7 @@ func claimAndDie(t *testing.T, q *Queue, path string, life uint64, id, failure s
 	}
 }
 
-// noteKinds is an Options.Also that notes what happens.
+// noteKinds is an Options.Also that collects the kinds of events.
 func noteKinds(to *[]task.Kind) func(task.Event) []store.Op {
 	return func(e task.Event) []store.Op {
 		*to = append(*to, e.Kind)
@@ -31,7 +31,7 @@ func noteKinds(to *[]task.Kind) func(task.Event) []store.Op {
 	}
 }
 
-// A task whose agents fail is parked with the reason, and stays so until a person lets it go.
+// A task whose agents fail is parked with the reason, until a person opens it.
 func TestParking(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
@@ -99,7 +99,7 @@ func TestParking(t *testing.T) {
 	}
 }
 
-// Only claims that end as a failure of the agent count.
+// Only claims that end with a failure of the agent count.
 func TestWhatParks(t *testing.T) {
 	blocked, deferred, open := task.Blocked, task.Deferred, task.Open
 	for _, tt := range []struct {
@@ -167,7 +167,7 @@ func TestWhatParks(t *testing.T) {
 	}
 }
 
-// A task's own number holds before that of the file; 0 in the file is no limit.
+// The number of a task overrides the configured one, and 0 means no limit.
 func TestMaxClaims(t *testing.T) {
 	for _, tt := range []struct{ own, file, parkedAfter int }{{0, 2, 2}, {1, 2, 1}, {4, 2, 4}, {2, 0, 2}, {0, 0, 0}} {
 		s := memory.New()
@@ -193,7 +193,7 @@ func TestMaxClaims(t *testing.T) {
 	}
 }
 
-// What parks a task goes with it as a bead, and comes back.
+// The fields of a parked task are part of its bead.
 func TestParkedBead(t *testing.T) {
 	q := fresh(t)
 	made := create(t, q, task.Draft{Title: "poison", Pool: "p", MaxClaims: 2})
@@ -216,7 +216,7 @@ func TestParkedBead(t *testing.T) {
 	if again := exported(t, other); again[made.ID] != beads[made.ID] || again[tried.ID] != beads[tried.ID] {
 		t.Errorf("%s, want %s", again, beads)
 	}
-	// Another program that knows nothing of this keeps none of it.
+	// Another program that drops these fields removes the reason.
 	later := strings.NewReplacer(`"updated_at":"20`, `"updated_at":"21`)
 	cutOff, _, _ := strings.Cut(later.Replace(beads[made.ID]), `,"coppice":`)
 	bring(t, q, cutOff+"}\n")
@@ -224,7 +224,7 @@ func TestParkedBead(t *testing.T) {
 	if got.Status != task.Parked || got.Reason != want.Reason || got.FailedClaims != 2 || got.MaxClaims != 2 {
 		t.Errorf("%+v", got)
 	}
-	// Another program has opened it: that is a person's decision.
+	// Another program has opened it, which counts as a person's decision.
 	line := strings.Replace(beads[made.ID], `"status":"blocked"`, `"status":"open"`, 1)
 	third := fresh(t)
 	bring(t, third, line+"\n")

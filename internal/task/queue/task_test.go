@@ -53,7 +53,7 @@ func openWith(t fataler, o Options) *Queue {
 	return q
 }
 
-// fresh is a queue in memory that ends with the test.
+// fresh returns a queue in memory that is closed after the test.
 func fresh(t *testing.T) *Queue {
 	t.Helper()
 	s := memory.New()
@@ -184,7 +184,7 @@ func numbers(n int) string {
 	return strings.Join(all, " ")
 }
 
-// What comes first is what is most urgent, and of that what is oldest.
+// The most urgent task comes first, and of those the oldest.
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
@@ -226,7 +226,7 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// Pages of a list are the list.
+// Pages of a list add up to the list.
 func TestPages(t *testing.T) {
 	q := fresh(t)
 	for n := range 30 {
@@ -321,8 +321,7 @@ func TestChildren(t *testing.T) {
 	}
 }
 
-// What an incarnation has claimed is open again when it is over, however that
-// is found out, and it can do nothing more.
+// The claims of an incarnation end with it, however that is detected, and it can do nothing more.
 func TestDeath(t *testing.T) {
 	for how, over := range map[string]func(*Queue){
 		"ended":       func(q *Queue) { q.End("t/a", 1, "") },
@@ -373,7 +372,7 @@ func TestDeath(t *testing.T) {
 	}
 }
 
-// A daemon that starts gives back what was claimed by those who died meanwhile.
+// A new daemon releases the tasks of agents that have exited meanwhile.
 func TestSweep(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
@@ -396,7 +395,7 @@ func TestSweep(t *testing.T) {
 	if err != nil || ids(ready) != "t/died" || ready[0].Reason != "incarnation 1 of t/died is over" {
 		t.Errorf("%+v, %v", ready, err)
 	}
-	// It is the one that lives, and goes on.
+	// This incarnation is still alive and continues.
 	if h, err := q.Hook(t.Context(), agent("t/lives", 1), nil); err != nil || ids(h.Mine) != "t/lives" {
 		t.Errorf("%+v, %v", h, err)
 	}
@@ -448,7 +447,7 @@ func TestFinish(t *testing.T) {
 	} {
 		wantErr(t, err, task.ErrConflict, "in progress at t/a, incarnation 1")
 	}
-	for range 2 { // the second time as the answer was lost
+	for range 2 { // repeated, as after a lost answer
 		got, err := q.Finish(ctx, a, one.ID, task.Ending{Outcome: task.Failed, Reason: "no luck"})
 		if err != nil || got.Status != task.Closed || got.Outcome != task.Failed || got.Reason != "no luck" || got.ClosedBy != "t/a" || got.Claim != nil {
 			t.Errorf("%+v, %v", got, err)
@@ -471,7 +470,7 @@ func TestComments(t *testing.T) {
 	ctx := t.Context()
 	one := create(t, q, task.Draft{Title: "one"})
 	for i := range 10 {
-		for range 2 { // each twice, as the answer was lost
+		for range 2 { // each repeated, as after a lost answer
 			if _, err := q.Comment(ctx, ann, one.ID, fmt.Sprint(i), fmt.Sprint("key", i)); err != nil {
 				t.Fatal(err)
 			}
@@ -487,7 +486,7 @@ func TestComments(t *testing.T) {
 	wantErr(t, err, task.ErrInvalid, "at most 65536")
 }
 
-// Tasks of orders are removed some time after their end, and no other ones.
+// Ephemeral tasks are removed some time after they are closed, and no others.
 func TestPurge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
@@ -507,7 +506,7 @@ func TestPurge(t *testing.T) {
 		}
 		kept := create(t, q, task.Draft{Title: "kept"})
 		finish(t, q, ann, kept.ID)
-		time.Sleep(10 * day) // their age is nothing that counts
+		time.Sleep(10 * day) // the age of a task does not count
 		for _, known := range all[:40] {
 			finish(t, q, ann, known.ID)
 		}
@@ -533,7 +532,7 @@ func TestPurge(t *testing.T) {
 		time.Sleep(day)
 		purge(10)
 		records, _, err := s.Snapshot(ctx, "work")
-		if err != nil || len(records) != 2 { // the marker, and the one that is kept
+		if err != nil || len(records) != 2 { // the marker and the remaining task
 			t.Errorf("%d records are left, %v", len(records), err)
 		}
 	})

@@ -17,7 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// counted is a context that counts how often somebody begins to wait for its end.
+// counted is a context that counts the calls of Done.
 type counted struct {
 	context.Context
 	waits atomic.Int32
@@ -51,7 +51,7 @@ func await(t *testing.T, q *Queue, path string, c task.Claiming) *awaiting {
 	return a
 }
 
-// want waits for a claim, which has to come at once.
+// want checks for a claim, which must have happened already.
 func (a *awaiting) want(t *testing.T, title string) {
 	t.Helper()
 	synctest.Wait()
@@ -75,7 +75,7 @@ func (a *awaiting) waits(t *testing.T) {
 	}
 }
 
-// waiting runs a test with a queue in a bubble.
+// waiting runs a test with a queue in a synctest bubble.
 func waiting(t *testing.T, do func(t *testing.T, q *Queue)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
@@ -93,7 +93,7 @@ func waiting(t *testing.T, do func(t *testing.T, q *Queue)) {
 
 var ofP = task.Claiming{Pools: []string{"p"}}
 
-// A waiter has a task as soon as there is one, whatever has made it ready.
+// A waiter gets a task as soon as one is ready, for any reason.
 func TestAwait(t *testing.T) {
 	soon := func() time.Time { return time.Now().Add(time.Hour) }
 	for _, tt := range []struct {
@@ -154,7 +154,7 @@ func TestAwait(t *testing.T) {
 	}
 }
 
-// Tasks go to those who have waited longest, each to one; the others are not woken.
+// Tasks go to those that have waited longest, one each. The others are not woken.
 func TestAwaitInTurn(t *testing.T) {
 	waiting(t, func(t *testing.T, q *Queue) {
 		const waiters, tasks = 100, 30
@@ -198,7 +198,7 @@ func TestAwaitInTurn(t *testing.T) {
 	})
 }
 
-// What ends a wait, and hands on what the waiter was woken for.
+// A wait that ends passes on the task for which it was woken.
 func TestAwaitEnds(t *testing.T) {
 	waiting(t, func(t *testing.T, q *Queue) {
 		dies, leaves, stays := await(t, q, "t/dies", ofP), await(t, q, "t/leaves", ofP), await(t, q, "t/stays", ofP)
@@ -211,7 +211,7 @@ func TestAwaitEnds(t *testing.T) {
 		wantErr(t, leaves.err, context.Canceled)
 		create(t, q, task.Draft{Title: "x", Pool: "p"})
 		stays.want(t, "x")
-		// One that is woken and cannot have it hands it on.
+		// A woken waiter that cannot claim the task passes it on.
 		greedy := agent("t/greedy", 1)
 		begin(t, q, greedy)
 		for n := range task.MaxHeld {
@@ -223,12 +223,12 @@ func TestAwaitEnds(t *testing.T) {
 		hungry.want(t, "y")
 		<-full.done
 		wantErr(t, full.err, task.ErrFull)
-		// A successor takes the place of what has not said its end.
+		// A new incarnation replaces one whose end was not recorded.
 		old := await(t, q, "t/old", ofP)
 		q.Begin("t/old", lifeOf(2))
 		<-old.done
 		wantErr(t, old.err, task.ErrStale)
-		// One that takes what is its own leaves what it was woken for.
+		// A woken waiter that claims another task leaves this one to the next.
 		both, next := await(t, q, "t/both", ofP), await(t, q, "t/next", ofP)
 		q.mu.Lock()
 		go create(t, q, task.Draft{Title: "pool", Pool: "p"})
@@ -259,7 +259,7 @@ func TestAwaitEnds(t *testing.T) {
 	})
 }
 
-// Whatever the store does, each task goes to one waiter, and none is forgotten.
+// With store faults, each task goes to one waiter, and no waiter is forgotten.
 func TestAwaitFaults(t *testing.T) {
 	inner := memory.New()
 	defer inner.Close()

@@ -7,7 +7,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// TestEventTypes: each kind of Event has an event type of its own in the log.
+// Each kind of Event has its own event type in the log.
 func TestEventTypes(t *testing.T) {
 	for kind, want := range map[task.Kind]event.Type{
 		task.Created: event.TaskCreated, task.Edited: event.TaskEdited, task.Commented: event.TaskCommented,

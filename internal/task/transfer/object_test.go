@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Objects are taken apart as encoding/json does it, and put together again.
+// Objects are parsed as by encoding/json, and written as they were.
 func FuzzObject(f *testing.F) {
 	for _, text := range []string{
 		`{}`, ` { } `, `{"a":1}`, `{"a":{"b":[1,2,{"c":"}"}]},"\u0061b":"x\\\"y"}`, "{ \"a\" :\t[ 1 , true ] ,\n\"b\": -1.5e+3 , \"c\":null}", `{"a":1,"a":2}`,

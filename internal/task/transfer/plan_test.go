@@ -7,7 +7,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// What is wrong is named by its line, all of it at once.
+// All errors of a file are reported at once, with their lines.
 func TestPlanErrors(t *testing.T) {
 	for name, test := range map[string]struct {
 		file string
