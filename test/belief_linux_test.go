@@ -289,7 +289,7 @@ t/old  y       any     yes         kept    "z"
 	f.do("belief", "diff", export)
 	f.do("stop", "a")
 	f.do("belief", "set", "a", "n=5")
-	f.wantFailure(exitUsage, []string{"belief", "set", "a", `t="x"`}, "not persistent and the agent does not run")
+	f.wantFailure(exitUsage, []string{"belief", "set", "a", `t="x"`}, "not persistent and the agent is not running")
 	f.do("belief", "rm", "old", "y")
 	differences := "~ t/a n = 4, was 5\n+ t/old y = \"z\"\n"
 	if out, err := f.try("belief", "diff", export); out != differences || err == nil {

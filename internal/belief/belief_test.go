@@ -232,7 +232,7 @@ func TestLimits(t *testing.T) {
 	}
 	limit("10,000 beliefs", err, MaxBeliefs, "coppice belief rm")
 	if n != MaxBeliefs-MaxStep-1 {
-		t.Errorf("%d beliefs were taken beside the first %d", n, MaxStep+1)
+		t.Errorf("%d beliefs were accepted in addition to the first %d", n, MaxStep+1)
 	}
 	mustSet(t, b, "app/a", 1, "b0=2") // existing beliefs can still change
 	begin(t, b, "app/b", 1)

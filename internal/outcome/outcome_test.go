@@ -162,7 +162,7 @@ func TestSubtasks(t *testing.T) {
 		{"a diamond", []Subtask{part("a"), part("b", "a"), part("c", "a"), part("d", "b", "c", "b")}, ""},
 		{"no id and no objective", []Subtask{{}}, "missing subtasks[0].objective, subtasks[0].id"},
 		{"itself", []Subtask{part("a", "a")}, `subtasks[0] "a" waits for itself, through depends_on`},
-		{"a circle beside others", []Subtask{part("a"), part("b", "a", "d"), part("c", "b"), part("d", "c")}, `subtasks[1] "b" waits for itself`},
+		{"a cycle among others", []Subtask{part("a"), part("b", "a", "d"), part("c", "b"), part("d", "c")}, `subtasks[1] "b" waits for itself`},
 		{"unknown", []Subtask{part("a", "sub-1")}, `subtasks[0].depends_on names "sub-1", which is none of the subtasks`},
 		{"twice", []Subtask{part("a"), part("A")}, `subtasks[1].id "A" is that of subtasks[0], too`},
 		{"a path", []Subtask{part("../../etc")}, `subtasks[0].id is "../../etc", expected a letter or digit and then`},
@@ -184,7 +184,7 @@ func TestSubtasks(t *testing.T) {
 func TestErrorIsBounded(t *testing.T) {
 	many := make([]Subtask, 2000)
 	for i := range many {
-		many[i] = Subtask{ID: "../x", DependsOn: []string{"nobody"}}
+		many[i] = Subtask{ID: "../x", DependsOn: []string{"none"}}
 	}
 	_, err := New(Report{Kind: Decomposed, Context: fullContext(), Subtasks: many})
 	if err == nil || len(err.Error()) > 4096 {

@@ -121,7 +121,7 @@ func TestDirty(t *testing.T) {
 		}()
 		synctest.Wait()
 		if len(a)+len(b)+len(list) > 0 {
-			t.Fatal("somebody was told of what is not written")
+			t.Fatal("a caller got an answer before the write")
 		}
 		g.gate <- store.ErrFull // the claim of a fails after all
 		synctest.Wait()

@@ -115,7 +115,7 @@ func TestWhatParks(t *testing.T) {
 			q.End(actor.Path, actor.Incarnation, "")
 			return q.ReleaseOrphans(t.Context(), actor.Path)
 		}, 0},
-		{"a successor, and nobody knows how it ended", func(q *Queue, actor task.Actor, _ string) error {
+		{"a new incarnation, and the end is unknown", func(q *Queue, actor task.Actor, _ string) error {
 			q.Begin(actor.Path, lifeOf(actor.Incarnation+1))
 			return q.ReleaseOrphans(t.Context(), actor.Path)
 		}, 0},

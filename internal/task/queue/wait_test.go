@@ -186,7 +186,7 @@ func TestAwaitInTurn(t *testing.T) {
 			}
 		}
 		if len(titles) != tasks {
-			t.Errorf("%d tasks have gone to somebody", len(titles))
+			t.Errorf("%d tasks were claimed", len(titles))
 		}
 		for _, a := range all[tasks:] {
 			a.stop()
@@ -295,6 +295,6 @@ func TestAwaitFaults(t *testing.T) {
 	all.Wait()
 	slices.Sort(got)
 	if n := len(slices.Compact(got)); n != waiters*each {
-		t.Errorf("%d tasks have gone to somebody, want %d", n, waiters*each)
+		t.Errorf("%d tasks were claimed, want %d", n, waiters*each)
 	}
 }
