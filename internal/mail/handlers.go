@@ -121,7 +121,8 @@ func (s *Service) Start(path string, incarnation uint64) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	if err := s.Begin(ctx, path, incarnation); err != nil {
-		s.o.Logger.Warn("cannot mark older mail as undelivered; the agent may not see it in notices", "path", path, "error", err)
+		s.o.Logger.Warn("cannot mark older mail as undelivered; the agent may not see it in notices",
+			"path", path, "error", err)
 	}
 }
 

@@ -214,7 +214,8 @@ const maxPruned = 10
 
 // prune removes ended questions of an agent that are old or too many.
 func (s *Service) prune(c *ledger.Change[record], agent string) {
-	ended := slices.DeleteFunc(slices.Clone(s.byAgent[agent]), func(n uint64) bool { return s.ledger.Get(n).State == Open })
+	isOpen := func(n uint64) bool { return s.ledger.Get(n).State == Open }
+	ended := slices.DeleteFunc(slices.Clone(s.byAgent[agent]), isOpen)
 	removed := 0
 	for _, n := range ended {
 		old := time.Since(s.ledger.Get(n).EndedAt) > KeepEnded
@@ -257,7 +258,9 @@ func (s *Service) Take(ctx context.Context, agent, id string) (Question, error) 
 }
 
 // end is change for a change that ends the question.
-func (s *Service) end(ctx context.Context, agent, id string, change func(Question) (Question, error)) (Question, error) {
+func (s *Service) end(
+	ctx context.Context, agent, id string, change func(Question) (Question, error),
+) (Question, error) {
 	waited := s.Waited(id) // before the change ends the waits
 	q, err := s.change(ctx, agent, id, change)
 	if err != nil {

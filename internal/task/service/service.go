@@ -153,7 +153,9 @@ func (s *Service) Submit(ctx context.Context, by task.Actor, d task.Draft) (task
 	return s.submit(ctx, token.Caller{}, by, d)
 }
 
-func (s *Service) submit(ctx context.Context, caller token.Caller, by task.Actor, d task.Draft) (t task.Task, err error) {
+func (s *Service) submit(
+	ctx context.Context, caller token.Caller, by task.Actor, d task.Draft,
+) (t task.Task, err error) {
 	if d.Assignee, err = s.assignee(d.Assignee); err != nil {
 		return t, err
 	}
