@@ -138,7 +138,8 @@ func (a *agent) belief(name string) (l Belief, ok bool) {
 		d.Persistent = true
 	}
 	l = Belief{
-		Name: name, Type: d.Type.String(), Declared: declared, Persistent: d.Persistent, Aside: a.aside.entries[name] != nil,
+		Name: name, Type: d.Type.String(), Declared: declared, Persistent: d.Persistent,
+		Aside: a.aside.entries[name] != nil,
 	}
 	if e != nil && e.damage == "" && a.isCurrent(e, d.Persistent) {
 		if l.Problem = a.typeProblem(name, e); l.Problem == "" {

@@ -136,7 +136,8 @@ func checkSubtasks(e *Error, subtasks []Subtask) {
 			continue
 		}
 		if !validID(s.ID) {
-			e.addWrong("%s.id is %.80q, expected a letter or digit and then up to 63 letters, digits, - and _", at, s.ID)
+			e.addWrong("%s.id is %.80q, expected a letter or digit and then up to 63 letters, digits, - and _",
+				at, s.ID)
 		}
 		if other, twice := ids[strings.ToLower(s.ID)]; twice {
 			e.addWrong("%s.id %.80q is that of subtasks[%d], too", at, s.ID, other)

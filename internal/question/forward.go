@@ -49,7 +49,8 @@ func (s *Service) forward(q Question) {
 		Question: q.ID, Key: answerKey(q),
 	})
 	if err != nil {
-		s.o.Logger.Warn("cannot send the answer to a question to its agent; retrying later", "question", q.ID, "path", q.From,
+		s.o.Logger.Warn("cannot send the answer to a question to its agent; retrying later", "question", q.ID,
+			"path", q.From,
 			"error", err)
 	}
 }

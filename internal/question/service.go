@@ -112,7 +112,8 @@ func check(n uint64, r *record) error {
 // index updates what is derived from the questions after a change of a record.
 func (s *Service) index(n uint64, before, after *record) {
 	if before != nil && (after == nil || after.From != before.From) {
-		s.byAgent[before.From] = slices.DeleteFunc(s.byAgent[before.From], func(other uint64) bool { return other == n })
+		isN := func(other uint64) bool { return other == n }
+		s.byAgent[before.From] = slices.DeleteFunc(s.byAgent[before.From], isN)
 	}
 	if after != nil && (before == nil || after.From != before.From) {
 		i, _ := slices.BinarySearch(s.byAgent[after.From], n)

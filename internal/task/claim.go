@@ -185,8 +185,9 @@ func (s *Step) Finish(actor Actor, id string, e Ending) (Task, error) {
 			return err
 		}
 		if n := s.state.index.openCount[r.ID]; n > 0 && !e.Force {
+			children := strings.Join(s.state.index.openChildren(r.ID), ", ")
 			return fmt.Errorf("%w: %s has %d children that are not closed: %s; close them first, or "+
-				"only the parent with --force", ErrConflict, r.ID, n, strings.Join(s.state.index.openChildren(r.ID), ", "))
+				"only the parent with --force", ErrConflict, r.ID, n, children)
 		}
 		r.Status, r.Claim, r.NotBefore = Closed, nil, time.Time{}
 		r.Outcome, r.Reason, r.ClosedBy, r.ClosedAt = e.Outcome, e.Reason, actor.String(), now()

@@ -181,7 +181,8 @@ func (s *Step) Comment(actor Actor, id, text, key string) (Task, error) {
 			return errUnchanged
 		}
 		if r.Comments >= MaxComments {
-			return fmt.Errorf("%w: %s has %d comments, the maximum; continue in a child task", ErrFull, r.ID, r.Comments)
+			return fmt.Errorf("%w: %s has %d comments, the maximum; continue in a child task",
+				ErrFull, r.ID, r.Comments)
 		}
 		s.AddComment(r, SavedComment{
 			Comment: Comment{By: actor.String(), Incarnation: actor.Incarnation, At: now(), Text: text},

@@ -81,7 +81,8 @@ func (s *State) End(path string, incarnation uint64, failure string) bool {
 
 // checkAlive returns an ErrStale if the actor is an incarnation other than the current one.
 func (s *State) checkAlive(actor Actor) error {
-	if life := s.lives[actor.Path]; !actor.Person() && (life.Incarnation != actor.Incarnation || actor.Incarnation == 0) {
+	alive := actor.Incarnation != 0 && s.lives[actor.Path].Incarnation == actor.Incarnation
+	if !actor.Person() && !alive {
 		return fmt.Errorf("%w: incarnation %d of %s", ErrStale, actor.Incarnation, actor.Path)
 	}
 	return nil

@@ -84,7 +84,8 @@ func ReadPlan(name string, file io.ReaderAt, size int64, skip func(*LineError)) 
 			if b, err := ParseBead(text); err != nil {
 				report(number, column(line, text, err), err)
 			} else if first, twice := byID[b.ID()]; twice {
-				report(number, 1, fmt.Errorf("%w: %s is already in line %d", task.ErrInvalid, b.ID(), p.lines[first].number))
+				report(number, 1, fmt.Errorf("%w: %s is already in line %d", task.ErrInvalid, b.ID(),
+					p.lines[first].number))
 			} else {
 				byID[b.ID()] = len(p.lines)
 				p.lines = append(p.lines, beadLine{number, at, len(line), b.ID(), b.task.DependsOn, b.task.Parent})
