@@ -18,6 +18,7 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,7 +51,7 @@ type setting struct {
 // settings translates limits; zero lifts a limit. Of controllers that are
 // missing nothing is said, and enforced does not have their limits.
 func settings(l runtime.Limits, has controllers) (list []setting, enforced runtime.Limits) {
-	if has.memory {
+	if has&memory != 0 {
 		enforced.Memory = max(0, l.Memory)
 		group, swap := "0", "max"
 		if l.Memory > 0 {
@@ -63,7 +64,7 @@ func settings(l runtime.Limits, has controllers) (list []setting, enforced runti
 			setting{file: "memory.swap.max", value: swap, optional: true},
 			setting{file: "memory.max", value: number(uint64(enforced.Memory))})
 	}
-	if has.cpu {
+	if has&cpu != 0 {
 		quota := "max"
 		if l.CPU > 0 {
 			enforced.CPU = l.CPU
@@ -72,7 +73,7 @@ func settings(l runtime.Limits, has controllers) (list []setting, enforced runti
 		}
 		list = append(list, setting{file: "cpu.max", value: fmt.Sprint(quota, " ", cpuPeriod.Microseconds())})
 	}
-	if has.pids {
+	if has&pids != 0 {
 		n := l.Processes
 		if enforced.Processes = n; n > 0 {
 			n = max(n, minProcesses)
@@ -92,35 +93,40 @@ func number(n uint64) string {
 	return fmt.Sprint(n)
 }
 
-// controllers are those that the groups of agents have.
-type controllers struct{ memory, cpu, pids bool }
+// controllers is a set of controllers of control groups.
+type controllers uint8
 
-func enabled(subtree string) (c controllers) {
-	for name := range strings.FieldsSeq(subtree) {
-		switch name {
-		case "memory":
-			c.memory = true
-		case "cpu":
-			c.cpu = true
-		case "pids":
-			c.pids = true
+const (
+	memory controllers = 1 << iota
+	cpu
+	pids
+)
+
+// controllerNames holds the names of the controllers in the order of their bits.
+var controllerNames = [...]string{"memory", "cpu", "pids"}
+
+// parseControllers reads the content of cgroup.controllers or cgroup.subtree_control.
+func parseControllers(text string) (c controllers) {
+	for name := range strings.FieldsSeq(text) {
+		if i := slices.Index(controllerNames[:], name); i >= 0 {
+			c |= 1 << i
 		}
 	}
 	return c
 }
 
-// missing names the controllers that are not there, for people.
-func (c controllers) missing() (names []string) {
-	for _, e := range []struct {
-		has  bool
-		name string
-	}{{c.memory, "memory"}, {c.cpu, "cpu"}, {c.pids, "pids"}} {
-		if !e.has {
-			names = append(names, e.name)
+// names returns the names of the controllers in the set.
+func (c controllers) names() (names []string) {
+	for i, name := range controllerNames {
+		if c&(1<<i) != 0 {
+			names = append(names, name)
 		}
 	}
 	return names
 }
+
+// missing returns the controllers that are not in the set.
+func (c controllers) missing() controllers { return (memory | cpu | pids) &^ c }
 
 // valid refuses names that would lead elsewhere or mean something to the kernel.
 func valid(name string) error {

@@ -218,7 +218,7 @@ func fake(t *testing.T, files ...string) string {
 // What the kernel is told, and that it is told once.
 func TestPrepare(t *testing.T) {
 	base := t.TempDir()
-	g, err := (&Tree{base: base, has: controllers{memory: true, cpu: true}}).Group(Prefix + "x")
+	g, err := (&Tree{base: base, has: memory | cpu}).Group(Prefix + "x")
 	if err != nil {
 		t.Fatal(err)
 	}

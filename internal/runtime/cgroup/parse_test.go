@@ -70,13 +70,13 @@ func FuzzParse(f *testing.F) {
 		if err == nil && !path.IsAbs(dir) {
 			t.Fatalf("%q is mounted at %q", p, dir)
 		}
-		enabled(mounts)
+		parseControllers(mounts)
 		value(mounts, "populated")
 	})
 }
 
 func TestSettings(t *testing.T) {
-	all := controllers{memory: true, cpu: true, pids: true}
+	all := memory | cpu | pids
 	for _, c := range []struct {
 		name     string
 		limits   runtime.Limits
@@ -84,23 +84,23 @@ func TestSettings(t *testing.T) {
 		want     map[string]string
 		enforced runtime.Limits
 	}{
-		{"nothing can be done", runtime.Limits{Memory: 1, CPU: 1, Processes: 1}, controllers{}, map[string]string{}, runtime.Limits{}},
+		{"nothing can be done", runtime.Limits{Memory: 1, CPU: 1, Processes: 1}, 0, map[string]string{}, runtime.Limits{}},
 		{"all lifted", runtime.Limits{OpenFiles: 7}, all, map[string]string{
 			"memory.oom.group": "0", "memory.swap.max": "max", "memory.max": "max", "cpu.max": "max 100000", "pids.max": "max",
 		}, runtime.Limits{}},
 		{"all set", runtime.Limits{Memory: 512 << 20, CPU: 1.5, Processes: 100, OpenFiles: 7}, all, map[string]string{
 			"memory.oom.group": "1", "memory.swap.max": "0", "memory.max": "536870912", "cpu.max": "150000 100000", "pids.max": "100",
 		}, runtime.Limits{Memory: 512 << 20, CPU: 1.5, Processes: 100}},
-		{"only memory", runtime.Limits{Memory: 1 << 20, CPU: 2}, controllers{memory: true}, map[string]string{
+		{"only memory", runtime.Limits{Memory: 1 << 20, CPU: 2}, memory, map[string]string{
 			"memory.oom.group": "1", "memory.swap.max": "0", "memory.max": "1048576",
 		}, runtime.Limits{Memory: 1 << 20}},
-		{"too small for the kernel", runtime.Limits{CPU: 1e-9, Processes: 1}, controllers{cpu: true, pids: true}, map[string]string{
+		{"too small for the kernel", runtime.Limits{CPU: 1e-9, Processes: 1}, cpu | pids, map[string]string{
 			"cpu.max": "1000 100000", "pids.max": "16",
 		}, runtime.Limits{CPU: 1e-9, Processes: 1}},
-		{"too large for the kernel", runtime.Limits{CPU: 1e300, Processes: 1 << 63}, controllers{cpu: true, pids: true}, map[string]string{
+		{"too large for the kernel", runtime.Limits{CPU: 1e300, Processes: 1 << 63}, cpu | pids, map[string]string{
 			"cpu.max": "8796093022208 100000", "pids.max": "max",
 		}, runtime.Limits{CPU: 1e300, Processes: 1 << 63}},
-		{"negative", runtime.Limits{CPU: -1, Memory: -1}, controllers{cpu: true, memory: true}, map[string]string{
+		{"negative", runtime.Limits{CPU: -1, Memory: -1}, cpu | memory, map[string]string{
 			"memory.oom.group": "0", "memory.swap.max": "max", "memory.max": "max", "cpu.max": "max 100000",
 		}, runtime.Limits{}},
 	} {

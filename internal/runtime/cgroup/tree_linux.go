@@ -104,71 +104,61 @@ func (t *Tree) read() {
 		t.denied = err.Error()
 		return
 	}
-	t.has = enabled(string(b))
+	t.has = parseControllers(string(b))
 }
 
 // Enable turns on the controllers for the groups, as far as possible. Call it
 // in the process that Find was asked about, before it starts others.
 func (t *Tree) Enable() {
 	t.leave()
-	b, err := os.ReadFile(filepath.Join(t.base, "cgroup.controllers"))
-	if err != nil {
-		t.denied = err.Error()
-		return
-	}
-	offered := enabled(string(b))
-	var denied []string
-	for _, name := range t.has.missing() {
-		if !strings.Contains(" "+strings.TrimSpace(string(b))+" ", " "+name+" ") {
-			continue
+	t.turnOn(func(wanted controllers) (denied []string) {
+		for _, name := range wanted.names() {
+			err := write(filepath.Join(t.base, "cgroup.subtree_control"), "+"+name)
+			if errors.Is(err, syscall.EBUSY) {
+				return append(denied, t.busy())
+			}
+			if err != nil {
+				denied = append(denied, err.Error())
+			}
 		}
-		err := write(filepath.Join(t.base, "cgroup.subtree_control"), "+"+name)
-		switch {
-		case errors.Is(err, syscall.EBUSY):
-			denied = append(denied, t.busy())
-		case err != nil:
-			denied = append(denied, err.Error())
-		}
-		if errors.Is(err, syscall.EBUSY) {
-			break
-		}
-	}
-	t.denied = strings.Join(append(denied, t.absent(offered)...), "; ")
+		return denied
+	})
 	t.read()
-}
-
-func (t *Tree) busy() string {
-	return fmt.Sprintf("%s has processes of its own, where it should have a group %s with the daemon", t.base, Leaf)
-}
-
-func (t *Tree) absent(offered controllers) []string {
-	if absent := offered.missing(); len(absent) > 0 {
-		return []string{fmt.Sprintf("%s does not have the controllers %s", t.base, strings.Join(absent, ", "))}
-	}
-	return nil
 }
 
 // Foresee makes CPU and Missing tell what holds once the process has called Enable,
 // whether it has done that or not. It changes no group.
 func (t *Tree) Foresee() {
+	t.turnOn(func(wanted controllers) []string {
+		if wanted == 0 {
+			return nil
+		}
+		if why := t.refuses(); why != "" {
+			return []string{why}
+		}
+		t.has |= wanted
+		return nil
+	})
+}
+
+// turnOn calls enable with the controllers that the groups lack and could have, and
+// notes why the rest are missing: because enable says so, or because there are none.
+func (t *Tree) turnOn(enable func(wanted controllers) (denied []string)) {
 	b, err := os.ReadFile(filepath.Join(t.base, "cgroup.controllers"))
 	if err != nil {
 		t.denied = err.Error()
 		return
 	}
-	offered := enabled(string(b))
-	var denied []string
-	more := controllers{memory: offered.memory && !t.has.memory, cpu: offered.cpu && !t.has.cpu, pids: offered.pids &&
-		!t.has.pids}
-	if more != (controllers{}) {
-		if why := t.refuses(); why != "" {
-			denied = append(denied, why)
-		} else {
-			t.has = controllers{memory: t.has.memory || offered.memory, cpu: t.has.cpu || offered.cpu,
-				pids: t.has.pids || offered.pids}
-		}
+	offered := parseControllers(string(b))
+	denied := enable(offered &^ t.has)
+	if absent := offered.missing().names(); len(absent) > 0 {
+		denied = append(denied, fmt.Sprintf("%s does not have the controllers %s", t.base, strings.Join(absent, ", ")))
 	}
-	t.denied = strings.Join(append(denied, t.absent(offered)...), "; ")
+	t.denied = strings.Join(denied, "; ")
+}
+
+func (t *Tree) busy() string {
+	return fmt.Sprintf("%s has processes of its own, where it should have a group %s with the daemon", t.base, Leaf)
 }
 
 // refuses says why the kernel would not turn on a controller for the groups; "" if it would.
@@ -221,11 +211,11 @@ func (t *Tree) leave() {
 func (t *Tree) Dir() string { return t.base }
 
 // CPU reports whether processor time can be limited now.
-func (t *Tree) CPU() bool { return t.has.cpu }
+func (t *Tree) CPU() bool { return t.has&cpu != 0 }
 
 // Missing says which controllers the groups lack, and why; "" if none.
 func (t *Tree) Missing() string {
-	names := t.has.missing()
+	names := t.has.missing().names()
 	if len(names) == 0 {
 		return ""
 	}
