@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -125,8 +126,15 @@ func (r *Runner) Repair() []string { return r.shims.Repair() }
 // Job is a command that was started.
 type Job struct {
 	spec    Spec
-	session runtime.Session
+	session session
 	done    chan struct{}
+}
+
+// session is the part of a runtime.Session that a Job needs.
+type session interface {
+	supervisor.Process
+	Observe() runtime.Observation
+	Peek(ctx context.Context, n int) ([]string, error)
 }
 
 // Start starts a job. An attempt that was started before, whether it still runs or has
@@ -184,9 +192,7 @@ func (j *Job) watch(closed <-chan struct{}) {
 		if began := j.session.Observe().StartedAt; !began.IsZero() {
 			left = min(left, max(0, left-time.Since(began)))
 		}
-		timer := time.NewTimer(left + grace + overtime)
-		defer timer.Stop()
-		late = timer.C
+		late = time.After(left + grace + overtime)
 	}
 	for {
 		select {
@@ -203,10 +209,28 @@ func (j *Job) watch(closed <-chan struct{}) {
 
 // failed returns a job that could not be started.
 func failed(spec Spec, err error) *Job {
-	j := &Job{spec: spec, session: failedStart{err, time.Now()}, done: make(chan struct{})}
-	close(j.done)
-	return j
+	done := make(chan struct{})
+	close(done)
+	return &Job{spec: spec, session: failedStart{err, time.Now(), done}, done: done}
 }
+
+// failedStart is the session of a command that could not be started.
+type failedStart struct {
+	err  error
+	at   time.Time
+	done chan struct{}
+}
+
+func (s failedStart) Done() <-chan struct{} { return s.done }
+func (s failedStart) Exit() supervisor.Exit {
+	return supervisor.Exit{Kind: supervisor.Failure, Err: s.err}
+}
+func (failedStart) Stop() {}
+func (failedStart) Kill() {}
+func (s failedStart) Observe() runtime.Observation {
+	return runtime.Observation{Life: runtime.Dead, StartedAt: s.at, ExitedAt: s.at, Exit: s.Exit()}
+}
+func (failedStart) Peek(context.Context, int) ([]string, error) { return nil, nil }
 
 // Done is closed when the job has ended, unless the Runner was closed before.
 func (j *Job) Done() <-chan struct{} { return j.done }
@@ -271,8 +295,8 @@ func (j *Job) Result(ctx context.Context) Result {
 func bounded(lines []string) []string {
 	lines = lines[max(0, len(lines)-maxLines):]
 	kept, size := make([]string, 0, len(lines)), 0
-	for i := len(lines) - 1; i >= 0; i-- {
-		line := proc.Plain(lines[i])
+	for _, line := range slices.Backward(lines) {
+		line = proc.Plain(line)
 		if size += len(line) + 1; size > MaxBytes {
 			if len(kept) == 0 {
 				kept = append(kept, strings.ToValidUTF8(line[:MaxBytes-1], ""))
@@ -281,9 +305,7 @@ func bounded(lines []string) []string {
 		}
 		kept = append(kept, line)
 	}
-	for i, j := 0, len(kept)-1; i < j; i, j = i+1, j-1 {
-		kept[i], kept[j] = kept[j], kept[i]
-	}
+	slices.Reverse(kept)
 	return kept
 }
 
@@ -297,14 +319,15 @@ func (r *Runner) input(spec Spec) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return "", fmt.Errorf("writing input of job %s: %w", spec.ID, err)
+	err = os.MkdirAll(filepath.Dir(file), 0o700)
+	if err == nil {
+		// A job that runs already may have the old file open, which a rename leaves alone.
+		err = private.WriteFile(file+".new", spec.Input)
 	}
-	// A job that runs already may have the old file open, which a rename leaves alone.
-	if err := private.WriteFile(file+".new", spec.Input); err != nil {
-		return "", fmt.Errorf("writing input of job %s: %w", spec.ID, err)
+	if err == nil {
+		err = os.Rename(file+".new", file)
 	}
-	if err := os.Rename(file+".new", file); err != nil {
+	if err != nil {
 		return "", fmt.Errorf("writing input of job %s: %w", spec.ID, err)
 	}
 	return filepath.Abs(file)
@@ -339,45 +362,43 @@ func (r *Runner) Forget(ctx context.Context, id string) error {
 	return r.shims.Remove(ctx, id)
 }
 
-// halt stops all running jobs concurrently: it asks them first and kills them after
-// proc.DefaultGrace. Their results are kept.
-func (r *Runner) halt(ctx context.Context) error {
+// halt stops all running jobs concurrently and returns how many there were. It asks them
+// to stop and kills them after proc.DefaultGrace. Their results are kept.
+func (r *Runner) halt(ctx context.Context) (running int, err error) {
 	all, err := r.List(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	var living []runtime.Session
+	var sessions []runtime.Session
 	var errs []error
-	for id, lives := range all {
-		if !lives {
+	for id, runs := range all {
+		if !runs {
 			continue
 		}
+		running++
 		s, err := r.shims.Adopt(ctx, id)
 		switch {
 		case err == nil:
 			s.Stop()
-			living = append(living, s)
+			sessions = append(sessions, s)
 		case !errors.Is(err, fs.ErrNotExist):
 			errs = append(errs, fmt.Errorf("stopping job %s: %w", id, err))
 		}
 	}
-	grace := time.NewTimer(proc.DefaultGrace)
-	defer grace.Stop()
-	over := grace.C
-	for i := 0; i < len(living); {
+	grace := time.After(proc.DefaultGrace)
+	for i := 0; i < len(sessions); {
 		select {
-		case <-living[i].Done():
+		case <-sessions[i].Done():
 			i++
-		case <-over:
-			for _, s := range living[i:] {
+		case <-grace:
+			for _, s := range sessions[i:] {
 				s.Kill()
 			}
-			over = nil
 		case <-ctx.Done():
-			return errors.Join(append(errs, ctx.Err())...)
+			return running, errors.Join(append(errs, ctx.Err())...)
 		}
 	}
-	return errors.Join(errs...)
+	return running, errors.Join(errs...)
 }
 
 // HaltAll stops the running jobs that a killed daemon has left in a directory, and returns
@@ -391,18 +412,12 @@ func HaltAll(ctx context.Context, o Options) (stopped int, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	all, err := r.List(ctx)
-	for _, running := range all {
-		if running {
-			stopped++
-		}
-	}
-	return stopped, errors.Join(err, r.halt(ctx))
+	return r.halt(ctx)
 }
 
 // End halts and forgets all jobs, for a daemon that will not come back.
 func (r *Runner) End(ctx context.Context) error {
-	if err := r.halt(ctx); err != nil {
+	if _, err := r.halt(ctx); err != nil {
 		return err
 	}
 	all, err := r.List(ctx)

@@ -162,7 +162,7 @@ func TestHalt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := r.halt(ctxOf(t)); err != nil {
+	if _, err := r.halt(ctxOf(t)); err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range all {
