@@ -79,7 +79,7 @@ func (f *fleet) child(name string) (supervisor.ChildSpec, error) {
 func (f *fleet) start(ctx context.Context, a *spec.Agent, signal syscall.Signal) (supervisor.Process, error) {
 	self, _ := supervisor.SelfOf(ctx)
 	cmd := proc.Command{
-		Argv: a.Command, Dir: a.Dir, StopSignal: signal, Grace: a.Shutdown.Grace,
+		Argv: a.Command, Dir: a.Dir, StopSignal: signal,
 		Env:             proc.Environ(a.Env, proc.Self{Agent: self.Path, Incarnation: self.Incarnation}),
 		NoNewPrivileges: a.NoNewPrivileges,
 	}

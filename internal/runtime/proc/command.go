@@ -13,8 +13,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/account"
 )
 
-// Command says what to run. It is a plain value; Start does not keep
-// references to its slices beyond the call, but for Success.
+// Command describes a process to start. It is a plain value; Start does not keep
+// references to its slices.
 type Command struct {
 	// Argv is the program and its arguments. A program without a slash is
 	// looked for in the PATH of Env, one with a slash is relative to Dir.
@@ -56,16 +56,9 @@ type Command struct {
 
 	// StopSignal asks the process group to end; SIGTERM if zero.
 	StopSignal syscall.Signal
-
-	// Grace is the time from StopSignal to SIGKILL where no supervisor
-	// decides that: when a start is given up. DefaultGrace if zero.
-	Grace time.Duration
-
-	// Success are the exit codes that are a normal end; only 0 if empty.
-	Success []int
 }
 
-// DefaultGrace is Command.Grace if that is zero.
+// DefaultGrace is the time from the stop signal to SIGKILL if none is configured.
 const DefaultGrace = 5 * time.Second
 
 // ErrCommand is wrapped by the errors of Start and LookPath that will not go
@@ -190,14 +183,22 @@ func (c *Command) explain(file string, err error) error {
 		if _, e := LookPath(file, c.Dir, c.Env); e != nil {
 			return e
 		}
-		if errors.Is(err, syscall.ENOENT) {
-			return fmt.Errorf("%w: %s: the interpreter that its first line names does not exist: %w", ErrCommand,
-				file, err)
-		}
-		return fmt.Errorf("%w: %s: %w", ErrCommand, file, err)
+	}
+	return ExecError(file, err)
+}
+
+// ExecError explains an error of execve for a file that exists and is executable.
+func ExecError(file string, err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOENT):
+		return fmt.Errorf("%w: %s: the interpreter that its first line names does not exist: %w", ErrCommand, file, err)
 	case errors.Is(err, syscall.ENOEXEC):
 		return fmt.Errorf("%w: %s is neither a program for this machine nor a script with a #! line: %w", ErrCommand,
 			file, err)
+	case errors.Is(err, syscall.E2BIG):
+		return fmt.Errorf("%w: arguments and environment are too large: %w", ErrCommand, err)
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("%w: %s: %w", ErrCommand, file, err)
 	}
-	return fmt.Errorf("run %s: %w", file, err)
+	return fmt.Errorf("run %s: %w", strings.ToValidUTF8(file, "\uFFFD"), err)
 }

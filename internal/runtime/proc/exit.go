@@ -2,7 +2,6 @@ package proc
 
 import (
 	"fmt"
-	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -54,20 +53,16 @@ func (a Asked) sentIt(s syscall.Signal) bool { return a.Sent&(1<<(uint(s)&63)) !
 // was asked for is a shutdown: death by a signal that was sent after Stop, and
 // the exit codes of programs that handle it, be it 0 or the shells' 128+signal.
 // Everything else is judged as if no stop had been asked for.
-func Classify(ws syscall.WaitStatus, success []int, a Asked, tail func() []string) supervisor.Exit {
-	if len(success) == 0 {
-		success = []int{0}
-	}
+func Classify(ws syscall.WaitStatus, a Asked, tail func() []string) supervisor.Exit {
 	code, sig := ws.ExitStatus(), syscall.Signal(0)
 	if ws.Signaled() {
 		code, sig = -1, ws.Signal()
 	}
-	good := sig == 0 && slices.Contains(success, code)
 	switch {
-	case a.Stop && (good || code == 0 || code > 128 && a.sentIt(syscall.Signal(code-128))),
+	case a.Stop && (code == 0 || code > 128 && a.sentIt(syscall.Signal(code-128))),
 		a.Stop && sig != 0 && a.sentIt(sig) && !(sig == syscall.SIGKILL && a.Kill):
 		return supervisor.Exit{Kind: supervisor.ShutDown}
-	case good:
+	case code == 0:
 		return supervisor.Exit{Kind: supervisor.Normal}
 	case sig == syscall.SIGKILL && a.Kill:
 		return supervisor.Exit{Kind: supervisor.Killed, Err: supervisor.ErrKilled}

@@ -23,16 +23,6 @@ const (
 	Dead
 )
 
-func (o Observation) String() string {
-	switch o {
-	case Alive:
-		return "alive"
-	case Dead:
-		return "dead"
-	}
-	return "unknown"
-}
-
 // killTree sends SIGKILL to the process and its descendants, if it is still
 // the one that was meant.
 func (id Identity) killTree() {
@@ -62,4 +52,13 @@ func Descendants(pid int) ([]Identity, error) {
 type member struct {
 	Identity
 	group int
+}
+
+// Lineage says where a living process belongs.
+type Lineage struct {
+	// Processes are the process itself, its parent, the parent of that, and so
+	// on, up to the first process that this one can see.
+	Processes []Identity
+	// Group is the path of its control group (cgroup v2); empty if it has none.
+	Group string
 }

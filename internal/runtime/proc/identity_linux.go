@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"strconv"
 	"strings"
@@ -221,19 +222,39 @@ func childrenOf(pid int) []int {
 	return pids
 }
 
-// parents lists the children of every process there is.
+// parents lists the children of every process.
 func parents() (map[int][]int, error) {
 	pids, err := PIDs()
-	if err != nil {
-		return nil, err
-	}
 	all := make(map[int][]int, len(pids))
-	for _, p := range pids {
-		if st, err := readStat(p); err == nil {
-			all[st.parent] = append(all[st.parent], p)
+	for pid, st := range readStats(pids) {
+		all[st.parent] = append(all[st.parent], pid)
+	}
+	return all, err
+}
+
+// readStats reads the status of some processes; those that have ended are missing.
+func readStats(pids []int) map[int]procStat {
+	stats := make(map[int]procStat, len(pids))
+	for _, pid := range pids {
+		if st, err := readStat(pid); err == nil {
+			stats[pid] = st
 		}
 	}
-	return all, nil
+	return stats
+}
+
+// ancestry iterates over a process, its parent, the parent of that, and so on, as far
+// as stats has them. A chain that was damaged by changes while it was read ends.
+func ancestry(pid int, stats map[int]procStat) iter.Seq2[int, procStat] {
+	return func(yield func(int, procStat) bool) {
+		for range len(stats) {
+			st, known := stats[pid]
+			if !known || !yield(pid, st) {
+				return
+			}
+			pid = st.parent
+		}
+	}
 }
 
 // inTree reports whether pid is the leader, in its group, or a descendant.
@@ -287,23 +308,18 @@ func Kin(id Identity) []Identity {
 	if err != nil {
 		return nil
 	}
-	stats := make(map[int]procStat, len(pids))
-	for _, p := range pids {
-		if st, err := readStat(p); err == nil {
-			stats[p] = st
+	stats := readStats(pids)
+	belongs := func(pid int) bool {
+		for pid, st := range ancestry(pid, stats) {
+			if pid == id.PID || st.group == id.PID || st.session == id.PID {
+				return true
+			}
 		}
-	}
-	var belongs func(pid, depth int) bool
-	belongs = func(pid, depth int) bool {
-		st, ok := stats[pid]
-		if !ok || depth > len(stats) {
-			return false
-		}
-		return pid == id.PID || st.group == id.PID || st.session == id.PID || belongs(st.parent, depth+1)
+		return false
 	}
 	kin := []Identity{id}
 	for pid, st := range stats {
-		if pid != id.PID && belongs(pid, 0) && (!st.ended() || threads(pid)) {
+		if pid != id.PID && belongs(pid) && (!st.ended() || threads(pid)) {
 			kin = append(kin, Identity{PID: pid, Start: st.start, Boot: id.Boot})
 		}
 	}
@@ -311,4 +327,18 @@ func Kin(id Identity) []Identity {
 		return nil
 	}
 	return kin
+}
+
+// Doing is what a process does at this moment, in a few words; "" if that cannot
+// be told.
+func Doing(pid int) string {
+	st, err := readStat(pid)
+	if err != nil {
+		return ""
+	}
+	return map[byte]string{
+		'R': "running", 'S': "sleeping", 'D': "waiting for a device", 'I': "idle",
+		'T': "stopped by a signal (state T)", 't': "stopped by a debugger (state t)",
+		'Z': "ended, and not yet collected",
+	}[st.state]
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"strconv"
+	"strings"
 )
 
 const (
@@ -73,15 +75,21 @@ func groupOf(pid int) string {
 // EnvironmentOf returns the environment that a process was started with; nil if
 // it cannot be read.
 func EnvironmentOf(pid int) map[string]string {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	entries, err := readEnviron(pid)
 	if err != nil {
 		return nil
 	}
 	env := make(map[string]string)
-	for entry := range bytes.SplitSeq(b, []byte{0}) {
-		if name, value, ok := bytes.Cut(entry, []byte("=")); ok {
-			env[string(name)] = string(value)
+	for entry := range entries {
+		if name, value, ok := strings.Cut(entry, "="); ok {
+			env[name] = value
 		}
 	}
 	return env
+}
+
+// readEnviron iterates over the environment entries of a process. A zombie has none.
+func readEnviron(pid int) (iter.Seq[string], error) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	return strings.SplitSeq(string(b), "\x00"), err
 }

@@ -92,12 +92,7 @@ func listenerOf(at netip.AddrPort, agent, reaper int) error {
 	if len(inodes) == 0 || err != nil {
 		return nil // of another network namespace, or gone since
 	}
-	var holders []int
-	for _, pid := range pids {
-		if holds(pid, inodes) {
-			holders = append(holders, pid)
-		}
-	}
+	holders := slices.DeleteFunc(pids, func(pid int) bool { return !holds(pid, inodes) })
 	own, foreign := newKinship(agent, reaper), (*ForeignError)(nil)
 	for _, pid := range holders {
 		if own.has(pid) || own.mayServe(pid) {
@@ -188,20 +183,17 @@ func (k *kinship) mayServe(pid int) bool {
 	if k.ended || EnvironmentOf(pid)[EnvAgent] != "" {
 		return false
 	}
-	return st.start > k.start || slices.Contains(portHolders(), comm(pid))
+	return st.start > k.start || slices.Contains(portHolders, comm(pid))
 }
 
 // portHolders are programs that hold ports for others: container engines and
 // their networks, and systemd for the services that it starts by socket.
-func portHolders() []string {
-	return []string{
-		"systemd", "docker-proxy", "dockerd", "rootlesskit", "rootlessport", "slirp4netns", "pasta", "pasta.avx2",
-		"passt",
-		"passt.avx2", "gvproxy", "conmon", "containerd-shim", "k3s", "kubelet", "kube-proxy",
-	}
+var portHolders = []string{
+	"systemd", "docker-proxy", "dockerd", "rootlesskit", "rootlessport", "slirp4netns", "pasta", "pasta.avx2", "passt",
+	"passt.avx2", "gvproxy", "conmon", "containerd-shim", "k3s", "kubelet", "kube-proxy",
 }
 
-// comm is the name that the kernel has for a process, of at most 15 bytes.
+// comm returns the name that the kernel has for a process, of at most 15 bytes.
 func comm(pid int) string {
 	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
 	return strings.TrimSuffix(string(b), "\n")

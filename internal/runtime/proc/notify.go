@@ -52,7 +52,7 @@ func ListenNotify(socket string, hear func(sdnotify.Notice, sdnotify.Urgency)) (
 		}
 	}
 	if err != nil {
-		forgetNotify(n.Path())
+		ForgetNotify(n.Path())
 		return nil, fmt.Errorf("notify socket: %w", err)
 	}
 	return n, nil
@@ -84,16 +84,12 @@ func notifyDir(socket string) (string, error) {
 	return dir, nil
 }
 
-// ForgetNotify removes a socket without a listener.
+// ForgetNotify removes a socket that has no listener, with its directory.
 func ForgetNotify(socket string) {
 	if filepath.Base(socket) == notifyName {
-		forgetNotify(socket)
+		os.Remove(socket)
+		os.Remove(filepath.Dir(socket))
 	}
-}
-
-func forgetNotify(socket string) {
-	os.Remove(socket)
-	os.Remove(filepath.Dir(socket))
 }
 
 const notifyName = "notify"
@@ -148,7 +144,7 @@ func (n *NotifySocket) Said() sdnotify.Notice {
 // removes the socket.
 func (n *NotifySocket) Close() {
 	n.Leave()
-	forgetNotify(n.Path())
+	ForgetNotify(n.Path())
 }
 
 // Leave is Close for a process that goes on: the place stays, for the listener that
@@ -184,12 +180,10 @@ func (n *NotifySocket) listen() {
 		}
 		n.take(msg[:size], control[:oobn])
 		if count++; count == burst {
-			rest := time.NewTimer(time.Second - time.Since(begin))
 			select {
-			case <-rest.C:
+			case <-time.After(time.Second - time.Since(begin)):
 			case <-n.leave.Done(): // the deadline says it, too
 			}
-			rest.Stop()
 			begin, count = time.Now(), 0
 		}
 	}
@@ -226,7 +220,7 @@ func (n *NotifySocket) take(b, control []byte) {
 	}
 }
 
-// wait is that of a gate.
+// wait is the waitFunc of a Notify probe.
 func (n *NotifySocket) wait(ctx context.Context, p Subject) error {
 	n.Listen(p.PID())
 	select {
@@ -250,9 +244,9 @@ func (n *NotifySocket) wait(ctx context.Context, p Subject) error {
 	return errors.New("READY=1 was not sent to NOTIFY_SOCKET")
 }
 
-func (probe Notify) arm(*Command, *Output) (gate, error) {
+func (probe Notify) arm(*Command, *Output) (waitFunc, error) {
 	if probe.On == nil {
-		return gate{}, errors.New("notify probe without a socket")
+		return nil, errors.New("notify probe without a socket")
 	}
-	return gate{wait: probe.On.wait}, nil
+	return probe.On.wait, nil
 }

@@ -261,7 +261,6 @@ func newStream(kind Stream, r *os.File, out *recorder) *stream {
 // for settleTime at most. A deadline in the past wakes up the pumps: the exit
 // was seen, from now on they take what is there.
 func settle(streams []*stream) {
-	var late <-chan time.Time
 	for _, s := range streams {
 		select {
 		case <-s.settled:
@@ -269,17 +268,8 @@ func settle(streams []*stream) {
 			s.r.SetReadDeadline(time.Unix(1, 0))
 		}
 	}
+	late := time.After(settleTime)
 	for _, s := range streams {
-		select {
-		case <-s.settled:
-			continue
-		default:
-		}
-		if late == nil {
-			t := time.NewTimer(settleTime)
-			defer t.Stop()
-			late = t.C
-		}
 		select {
 		case <-s.settled:
 		case <-late:

@@ -12,22 +12,20 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // Probe says when a started process is ready. The set of types is closed:
 // Log, TCP, HTTP, Exec and Notify.
 type Probe interface {
-	// arm prepares for one start; it may add to the command and the output.
-	arm(cmd *Command, out *Output) (gate, error)
+	// arm prepares the probe for one start. It may add to the command and the output.
+	arm(cmd *Command, out *Output) (waitFunc, error)
 }
 
-// gate is a Probe for one incarnation. wait returns nil when the process is
-// ready, or when ctx is done, with what was wrong at the last look.
-type gate struct {
-	wait func(ctx context.Context, p Subject) error
-	drop func() // called when the start has failed; nil: nothing to do
-}
+// waitFunc waits for the readiness of one incarnation. It returns nil when the process
+// is ready, and the problem that it saw last when ctx is done.
+type waitFunc func(ctx context.Context, p Subject) error
 
 // Log is ready when a line of stdout or stderr, made Plain, matches.
 type Log struct{ Pattern *regexp.Regexp }
@@ -57,28 +55,15 @@ type Subject interface {
 	Exit() supervisor.Exit // valid once Done is closed
 }
 
-// Arm prepares a Probe for one start that something else than this package
-// carries out: it may add to the environment of cmd, and puts itself before
-// the Line function of out. One of the two functions must be called: await
-// waits and fails as that of Begin does; drop is for a start
-// that has failed.
-func Arm(ready Probe, cmd *Command, out *Output) (await func(context.Context, Subject) error, drop func(), err error) {
-	g, err := ready.arm(cmd, out)
+// Arm prepares a Probe for a start that another package carries out. It may add to the
+// environment of cmd, and wraps the Line function of out. The returned function waits
+// and fails as that of Begin does.
+func Arm(ready Probe, cmd *Command, out *Output) (func(context.Context, Subject) error, error) {
+	wait, err := ready.arm(cmd, out)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	drop = func() {
-		if g.drop != nil {
-			g.drop()
-		}
-	}
-	return func(ctx context.Context, p Subject) error {
-		err := awaitReady(ctx, p, g)
-		if err != nil {
-			drop()
-		}
-		return err
-	}, drop, nil
+	return func(ctx context.Context, p Subject) error { return awaitReady(ctx, p, wait) }, nil
 }
 
 // Pace of the probes that have to ask.
@@ -91,8 +76,8 @@ const (
 // errEnded is the cause that ends a wait when the process does.
 var errEnded = errors.New("process ended")
 
-// awaitReady waits for the gate, for the end of the process, or for ctx.
-func awaitReady(ctx context.Context, p Subject, g gate) error {
+// awaitReady waits until the process is ready, until it ends, or until ctx is done.
+func awaitReady(ctx context.Context, p Subject, wait waitFunc) error {
 	wctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
@@ -102,7 +87,7 @@ func awaitReady(ctx context.Context, p Subject, g gate) error {
 		case <-wctx.Done():
 		}
 	}()
-	last := g.wait(wctx, p)
+	last := wait(wctx, p)
 	switch {
 	case last == nil:
 		return nil
@@ -125,12 +110,12 @@ func awaitReady(ctx context.Context, p Subject, g gate) error {
 	return last
 }
 
-func (l Log) arm(_ *Command, out *Output) (gate, error) {
+func (l Log) arm(_ *Command, out *Output) (waitFunc, error) {
 	if l.Pattern == nil {
-		return gate{}, errors.New("log probe without a pattern")
+		return nil, errors.New("log probe without a pattern")
 	}
 	found := make(chan struct{})
-	var once sync.Once
+	match := sync.OnceFunc(func() { close(found) })
 	pass, wanted := out.Line, out.Wanted
 	out.Wanted = func() bool {
 		select {
@@ -148,11 +133,11 @@ func (l Log) arm(_ *Command, out *Output) (gate, error) {
 		case <-found: // matching costs; one match is enough
 		default:
 			if l.Pattern.MatchString(Plain(line.Text)) {
-				once.Do(func() { close(found) })
+				match()
 			}
 		}
 	}
-	return gate{wait: func(ctx context.Context, _ Subject) error {
+	return func(ctx context.Context, _ Subject) error {
 		select {
 		case <-found:
 			return nil
@@ -164,10 +149,10 @@ func (l Log) arm(_ *Command, out *Output) (gate, error) {
 		default:
 			return fmt.Errorf("no line of output has matched %q", l.Pattern)
 		}
-	}}, nil
+	}, nil
 }
 
-func (t TCP) arm(cmd *Command, _ *Output) (gate, error) {
+func (t TCP) arm(cmd *Command, _ *Output) (waitFunc, error) {
 	var d net.Dialer
 	reaper := reaperOf(cmd)
 	return polling(func(ctx context.Context, p Subject) error {
@@ -188,10 +173,10 @@ func reaperOf(cmd *Command) int {
 	return os.Getpid()
 }
 
-func (h HTTP) arm(cmd *Command, _ *Output) (gate, error) {
+func (h HTTP) arm(cmd *Command, _ *Output) (waitFunc, error) {
 	req, err := http.NewRequest(http.MethodGet, h.URL, nil)
 	if err != nil {
-		return gate{}, fmt.Errorf("http probe: %w", err)
+		return nil, fmt.Errorf("http probe: %w", err)
 	}
 	reaper := reaperOf(cmd)
 	client := &http.Client{
@@ -216,13 +201,13 @@ func (h HTTP) arm(cmd *Command, _ *Output) (gate, error) {
 	}), nil
 }
 
-func (e Exec) arm(cmd *Command, _ *Output) (gate, error) {
+func (e Exec) arm(cmd *Command, _ *Output) (waitFunc, error) {
 	probe := Command{
 		Argv: e.Argv, Dir: cmd.Dir, Env: cmd.Env, Reaper: cmd.Reaper, NoNewPrivileges: cmd.NoNewPrivileges,
 		User: cmd.User,
 	}
 	if err := probe.Check(); err != nil {
-		return gate{}, fmt.Errorf("exec probe: %w", err)
+		return nil, fmt.Errorf("exec probe: %w", err)
 	}
 	return polling(func(ctx context.Context, _ Subject) error {
 		p, err := Start(probe, Output{})
@@ -252,29 +237,66 @@ func lastWords(p *Process) string {
 	return fmt.Sprintf(": %.200q", Plain(out[len(out)-1]))
 }
 
-// polling makes a gate of a question that is asked again and again.
-func polling(try func(context.Context, Subject) error) gate {
-	return gate{wait: func(ctx context.Context, p Subject) error {
+// polling returns a waitFunc that repeats a try until it succeeds.
+func polling(try func(context.Context, Subject) error) waitFunc {
+	return func(ctx context.Context, p Subject) error {
 		last := errors.New("no try has ended")
-		timer := time.NewTimer(0)
-		defer timer.Stop()
-		for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				return last
-			}
+		for pause := firstPause; ctx.Err() == nil; pause = min(pause*3/2, lastPause) {
 			tctx, cancel := context.WithTimeout(ctx, tryTime)
 			err := try(tctx, p)
 			cancel()
 			switch {
 			case err == nil:
 				return nil
-			case ctx.Err() != nil: // interrupted: says nothing
+			case ctx.Err() != nil: // the try was interrupted
 				return last
 			}
 			last = err
-			timer.Reset(pause)
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+			}
 		}
-	}}
+		return last
+	}
+}
+
+// Readiness is the Probe of an agent's condition; nil where it has none. on is
+// where the agent speaks of itself, which only a condition to do so needs.
+func Readiness(r spec.Ready, on *NotifySocket) (Probe, error) {
+	switch {
+	case r.Log != "":
+		re, err := regexp.Compile(r.Log)
+		if err != nil {
+			return nil, fmt.Errorf("ready.log: %w", err)
+		}
+		return Log{Pattern: re}, nil
+	case r.TCP != "":
+		return TCP{Address: r.TCP}, nil
+	case r.HTTP != "":
+		return HTTP{URL: r.HTTP}, nil
+	case len(r.Exec) > 0:
+		return Exec{Argv: r.Exec}, nil
+	case r.Notify:
+		return Notify{On: on}, nil
+	}
+	return nil, nil
+}
+
+// Begin is Start with a readiness condition; a nil ready is satisfied by a
+// program that could be loaded. The function that it returns must be called,
+// once: it waits until ready says so, and fails when the process ends before
+// that (an error that wraps supervisor.ErrNotReady and the *ExitError) or when
+// its context is done first (an error that wraps its cause and says what the
+// probe saw last). It leaves it to the caller to stop the process then.
+func Begin(cmd Command, out Output, ready Probe) (*Process, func(context.Context) error, error) {
+	await := func(context.Context, Subject) error { return nil }
+	if ready != nil {
+		var err error
+		if await, err = Arm(ready, &cmd, &out); err != nil {
+			return nil, nil, err
+		}
+	}
+	p, err := Start(cmd, out)
+	return p, func(ctx context.Context) error { return await(ctx, p) }, err
 }

@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +48,7 @@ func startReady(ctx context.Context, cmd Command, out Output, ready Probe) (_ *P
 		}()
 	}
 	if err = await(ctx); err != nil {
-		if !p.End(cmp.Or(cmd.Grace, DefaultGrace)) {
+		if !p.End(DefaultGrace) {
 			err = fmt.Errorf("%w; process %d could not be killed", err, p.pid)
 		}
 		return nil, err
@@ -255,7 +254,7 @@ func TestStartGivenUp(t *testing.T) {
 				defer timer.Stop()
 			}
 			cmd := sh(`trap '' TERM; echo "pid $$"; while :; do sleep 1000; done`)
-			cmd.Grace = 10 * time.Millisecond
+			cmd.StopSignal = syscall.SIGKILL
 			_, out, err := startChild(t, ctx, cmd, tt.probe)
 			if !errors.Is(err, cause) || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("error = %v, want %v and %q", err, cause, tt.says)

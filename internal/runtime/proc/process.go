@@ -19,7 +19,6 @@ import (
 type Process struct {
 	pid     int
 	stop    syscall.Signal
-	success []int
 	os      *leader
 	out     *recorder
 	streams []*stream // one for a terminal, else stdout and stderr
@@ -72,7 +71,6 @@ func Start(cmd Command, out Output) (*Process, error) {
 	}
 	p := &Process{
 		stop:    cmd.stopSignal(),
-		success: cmd.Success,
 		reaper:  cmd.Reaper,
 		out:     newRecorder(out),
 		done:    make(chan struct{}),
@@ -256,12 +254,10 @@ func (p *Process) End(grace time.Duration) bool {
 }
 
 func (p *Process) endsWithin(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-p.done:
 		return true
-	case <-t.C:
+	case <-time.After(d):
 		return false
 	}
 }
@@ -316,7 +312,7 @@ func (p *Process) watch() {
 	}
 	settle(p.streams)
 	if ok {
-		p.exit = Classify(status, p.success, asked, p.out.last)
+		p.exit = Classify(status, asked, p.out.last)
 	} else {
 		p.exit = supervisor.Exit{Kind: supervisor.Lost, Err: errLost}
 	}

@@ -16,17 +16,14 @@ import (
 
 func TestExit(t *testing.T) {
 	tests := []struct {
-		name    string
-		script  string
-		success []int
-		kind    supervisor.ExitKind
-		code    int
-		signal  syscall.Signal
+		name   string
+		script string
+		kind   supervisor.ExitKind
+		code   int
+		signal syscall.Signal
 	}{
 		{name: "success", script: "exit 0", kind: supervisor.Normal},
 		{name: "failure", script: "exit 3", kind: supervisor.Failure, code: 3},
-		{name: "declared success", script: "exit 3", success: []int{0, 3}, kind: supervisor.Normal},
-		{name: "0 is no success unless declared", script: "exit 0", success: []int{3}, kind: supervisor.Failure},
 		{name: "signal", script: "kill -SEGV $$", kind: supervisor.Failure, code: -1, signal: syscall.SIGSEGV},
 		{name: "SIGTERM from elsewhere", script: "kill -TERM $$", kind: supervisor.Failure, code: -1, signal: syscall.SIGTERM},
 		{name: "SIGKILL by somebody else", script: "kill -KILL $$", kind: supervisor.Killed, code: -1, signal: syscall.SIGKILL},
@@ -34,9 +31,7 @@ func TestExit(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			cmd := sh(tt.script)
-			cmd.Success = tt.success
-			p, _ := start(t, cmd)
+			p, _ := start(t, sh(tt.script))
 			e := exitOf(t, p)
 			if e.Kind != tt.kind {
 				t.Fatalf("exit = %v, want %v", e, tt.kind)
@@ -321,17 +316,17 @@ func TestLookPath(t *testing.T) {
 func TestClassifyIsCleanOnlyAfterStop(t *testing.T) {
 	noTail := func() []string { return nil }
 	term := syscall.WaitStatus(syscall.SIGTERM)
-	if e := Classify(term, nil, Asked{Sent: 1 << 15}, noTail); e.Kind != supervisor.Failure {
+	if e := Classify(term, Asked{Sent: 1 << 15}, noTail); e.Kind != supervisor.Failure {
 		t.Errorf("SIGTERM sent by Signal alone = %v, want a failure", e)
 	}
-	if e := Classify(term, nil, Asked{Stop: true, Sent: 1 << 15}, noTail); e.Kind != supervisor.ShutDown {
+	if e := Classify(term, Asked{Stop: true, Sent: 1 << 15}, noTail); e.Kind != supervisor.ShutDown {
 		t.Errorf("SIGTERM after Stop = %v", e)
 	}
-	if e := Classify(term|0x80, nil, Asked{}, noTail); !e.Err.(*ExitError).CoreDumped {
+	if e := Classify(term|0x80, Asked{}, noTail); !e.Err.(*ExitError).CoreDumped {
 		t.Errorf("core dump not seen: %v", e)
 	}
 	kill := syscall.WaitStatus(syscall.SIGKILL)
-	if e := Classify(kill, nil, Asked{Stop: true, Sent: 1 << 9}, noTail); e.Kind != supervisor.ShutDown {
+	if e := Classify(kill, Asked{Stop: true, Sent: 1 << 9}, noTail); e.Kind != supervisor.ShutDown {
 		t.Errorf("SIGKILL as the stop signal = %v", e)
 	}
 }

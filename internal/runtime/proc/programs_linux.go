@@ -23,12 +23,7 @@ func Programs(ids []Identity) (map[Identity][]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the processes: %w", err)
 	}
-	stats := make(map[int]procStat, len(pids))
-	for _, p := range pids {
-		if st, err := readStat(p); err == nil {
-			stats[p] = st
-		}
-	}
+	stats := readStats(pids)
 	byPID := make(map[int]Identity, len(ids))
 	for _, id := range ids {
 		byPID[id.PID] = id
@@ -58,7 +53,7 @@ func Programs(ids []Identity) (map[Identity][]string, error) {
 	return found, nil
 }
 
-// owners are those of some processes that another one belongs to.
+// owners returns those of some processes that another one belongs to.
 func owners(pid int, stats map[int]procStat, byPID map[int]Identity) map[Identity]bool {
 	own := make(map[Identity]bool)
 	note := func(pid int) {
@@ -66,27 +61,18 @@ func owners(pid int, stats map[int]procStat, byPID map[int]Identity) map[Identit
 			own[id] = true
 		}
 	}
-	st := stats[pid]
-	note(st.group)
-	note(st.session)
-	for depth := 0; depth <= len(stats); depth++ {
-		note(pid)
-		st, ok := stats[pid]
-		if !ok || st.parent == pid {
-			break
-		}
-		pid = st.parent
+	note(stats[pid].group)
+	note(stats[pid].session)
+	note(pid)
+	for _, st := range ancestry(pid, stats) {
+		note(st.parent)
 	}
 	return own
 }
 
 // programs are the names that a process goes by.
 func programs(pid int) ([]string, error) {
-	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	if err != nil {
-		return nil, err
-	}
-	names := []string{string(bytes.TrimSuffix(comm, []byte("\n")))}
+	names := []string{comm(pid)}
 	f, err := os.Open(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
 		return nil, err

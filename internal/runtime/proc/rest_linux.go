@@ -23,27 +23,17 @@ func restAmong(pids []int, leader Identity, kin []Identity) ([]Identity, error) 
 	if err != nil {
 		return nil, fmt.Errorf("what is left of process %d: %w", leader.PID, err)
 	}
-	stats := make(map[int]procStat, len(pids))
-	for _, pid := range pids {
-		if st, err := readStat(pid); err == nil {
-			stats[pid] = st
-		}
-	}
+	stats := readStats(pids)
 	// A leader's number is given to no other process while its group or its
 	// session has a member. If it was, none of those that have it now is ours.
 	st, taken := stats[leader.PID]
 	ours := boot == leader.Boot && (!taken || st.start == leader.Start)
 	belongs := func(pid int) bool {
-		for range len(stats) {
-			st, known := stats[pid]
-			switch {
-			case !known:
-				return false
-			case ours && (st.group == leader.PID || st.session == leader.PID),
-				slices.Contains(kin, Identity{PID: pid, Start: st.start, Boot: boot}):
+		for pid, st := range ancestry(pid, stats) {
+			if ours && (st.group == leader.PID || st.session == leader.PID) ||
+				slices.Contains(kin, Identity{PID: pid, Start: st.start, Boot: boot}) {
 				return true
 			}
-			pid = st.parent
 		}
 		return false
 	}

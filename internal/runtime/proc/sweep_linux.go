@@ -1,12 +1,10 @@
 package proc
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -82,13 +80,11 @@ func (s *Sweeper) run() {
 	for {
 		s.mu.Lock()
 		r := s.next
-		s.next = nil
+		s.next, s.running = nil, r != nil
+		s.mu.Unlock()
 		if r == nil {
-			s.running = false
-			s.mu.Unlock()
 			return
 		}
-		s.mu.Unlock()
 		r.err = r.kill()
 		close(r.done)
 	}
@@ -121,56 +117,44 @@ func (r *round) kill() error {
 	return fmt.Errorf("processes come faster than they can be killed, the last one is %d", last[0].PID)
 }
 
-// entries are those with this prefix in the environments of all processes.
+// entries returns the entries with this prefix in the environments of all processes.
 func entries(prefix string) (map[string]struct{}, error) {
 	found := make(map[string]struct{})
 	pids, err := PIDs()
 	for _, pid := range pids {
-		env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-		if err != nil {
-			continue // ended, or somebody else's
-		}
-		for kv := range bytes.SplitSeq(env, []byte{0}) {
-			if bytes.HasPrefix(kv, []byte(prefix)) {
-				found[string(kv)] = struct{}{}
+		env, _ := readEnviron(pid) // none of a process that has ended or belongs to another user
+		for kv := range env {
+			if strings.HasPrefix(kv, prefix) {
+				found[kv] = struct{}{}
 			}
 		}
 	}
 	return found, err
 }
 
-// marked lists the living processes with one of the entries. Those of other
-// users cannot be looked into, and are none.
+// marked lists the running processes with one of the entries. The environments of other
+// users' processes cannot be read, so these are never listed.
 func marked(marks map[string]struct{}) ([]Identity, error) {
 	pids, err := PIDs()
 	if err != nil {
 		return nil, err
 	}
 	var found []Identity
-	self := os.Getpid()
 	for _, pid := range pids {
-		if pid == self {
+		if pid == os.Getpid() || !hasMark(pid, marks) {
 			continue
 		}
-		env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ") // empty for a zombie
-		if err != nil {
-			continue
-		}
-		if !hasMark(env, marks) {
-			continue
-		}
-		id, err := Identify(pid)
-		if err == nil && Observe(id) != Dead {
+		if id, err := Identify(pid); err == nil && Observe(id) != Dead {
 			found = append(found, id)
 		}
 	}
 	return found, nil
 }
 
-// hasMark looks for the marker in an environment as the kernel shows it.
-func hasMark(env []byte, marks map[string]struct{}) bool {
-	for kv := range bytes.SplitSeq(env, []byte{0}) {
-		if _, ok := marks[string(kv)]; ok {
+func hasMark(pid int, marks map[string]struct{}) bool {
+	env, _ := readEnviron(pid)
+	for kv := range env {
+		if _, ok := marks[kv]; ok {
 			return true
 		}
 	}

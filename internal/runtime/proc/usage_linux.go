@@ -18,7 +18,7 @@ const tick = time.Second / 100
 
 // Usages returns the usage of all processes by pid, except of those that this user cannot read.
 func Usages() (map[int]Usage, error) {
-	pids, err := readNumbers("/proc")
+	pids, err := PIDs()
 	if err != nil {
 		return nil, err
 	}

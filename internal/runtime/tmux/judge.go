@@ -98,7 +98,7 @@ func (v verdict) exit(asked proc.Asked, tail []string) supervisor.Exit {
 	if v.pane.signal == 0 {
 		ws = syscall.WaitStatus(v.pane.status << 8)
 	}
-	return proc.Classify(ws, nil, asked, func() []string { return tail })
+	return proc.Classify(ws, asked, func() []string { return tail })
 }
 
 // at is when it ended: seen now, or as far as tmux remembers.

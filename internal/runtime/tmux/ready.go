@@ -23,21 +23,20 @@ type readiness struct {
 
 // arm prepares for the readiness of an incarnation that is about to start or of
 // one that has been adopted. One without a condition is ready at once.
-func arm(c spec.Ready, cmd *proc.Command, speaks *proc.NotifySocket) (ready *readiness, drop func(), err error) {
+func arm(c spec.Ready, cmd *proc.Command, speaks *proc.NotifySocket) (*readiness, error) {
 	p, err := proc.Readiness(c, speaks)
 	if err != nil {
-		return nil, nil, fmt.Errorf("readiness condition: %w", err)
+		return nil, fmt.Errorf("readiness condition: %w", err)
 	}
 	if p == nil {
-		return &readiness{}, func() {}, nil
+		return &readiness{}, nil
 	}
 	var out proc.Output
-	ready = new(readiness)
-	if ready.await, drop, err = proc.Arm(p, cmd, &out); err != nil {
-		return nil, nil, fmt.Errorf("readiness condition: %w", err)
+	await, err := proc.Arm(p, cmd, &out)
+	if err != nil {
+		return nil, fmt.Errorf("readiness condition: %w", err)
 	}
-	ready.line = out.Line
-	return ready, drop, nil
+	return &readiness{await: await, line: out.Line}, nil
 }
 
 // again arms the condition of an incarnation that was adopted before it was ready.
@@ -52,8 +51,7 @@ func (ses *session) again() (*readiness, error) {
 			cmd.Env = append(cmd.Env, kv)
 		}
 	}
-	ready, _, err := arm(ses.rec.Condition, &cmd, ses.speaks)
-	return ready, err
+	return arm(ses.rec.Condition, &cmd, ses.speaks)
 }
 
 // environ returns the environment of the agent's process. In the middle of an

@@ -25,13 +25,6 @@ func speak(socket string, news chan<- struct{}) (*proc.NotifySocket, error) {
 	})
 }
 
-// hush removes a place that was not announced.
-func hush(speaks *proc.NotifySocket) {
-	if speaks != nil {
-		speaks.Close()
-	}
-}
-
 // listenAgain listens to an incarnation that lived before this program did.
 func (ses *session) listenAgain() {
 	if ses.rec.Socket == "" {

@@ -113,16 +113,15 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 		}
 		cmd.Env = speaks.Environ(cmd.Env, l.Watchdog)
 	}
-	ready, drop, err := arm(l.Ready, &cmd, speaks)
-	if err != nil {
-		hush(speaks)
-		return nil, fmt.Errorf("%w: %w", proc.ErrCommand, err)
-	}
-	dropped := drop
-	drop = func() { dropped(); hush(speaks) }
 	fail := func(err error) error {
-		drop()
+		if speaks != nil {
+			speaks.Close()
+		}
 		return err
+	}
+	ready, err := arm(l.Ready, &cmd, speaks)
+	if err != nil {
+		return nil, fail(fmt.Errorf("%w: %w", proc.ErrCommand, err))
 	}
 	l.Env = cmd.Env
 	packed, err := wire.NewLaunch(l)
@@ -178,12 +177,10 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 	ses.speaks, ses.news = speaks, news
 	switch {
 	case err == nil && m.Type == pane.Error:
-		drop()
-		return nil, s.failed(ctx, rec, m.Failure.Err())
+		return nil, fail(s.failed(ctx, rec, m.Failure.Err()))
 	case !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE):
 		kill(rec.Agent)
-		drop()
-		return nil, fmt.Errorf("%w: the launcher does not answer: %w", runtime.ErrUnknown, err)
+		return nil, fail(fmt.Errorf("%w: the launcher does not answer: %w", runtime.ErrUnknown, err))
 	}
 	ses.live(ready)
 	ses.listen(rec.Begin)

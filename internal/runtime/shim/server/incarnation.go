@@ -187,7 +187,7 @@ func (s *server) forkWith(l *runtime.Launch, run *incarnation, speaks *proc.Noti
 	}
 	cmd := proc.Command{
 		Argv: l.Argv, Dir: l.Dir, Env: append(slices.Clip(l.Env), wire.MarkerEnv+"="+wire.Marker(s.dir)),
-		StopSignal: l.StopSignal, Grace: run.grace, Input: l.Input, Reaper: &s.reaper,
+		StopSignal: l.StopSignal, Input: l.Input, Reaper: &s.reaper,
 		NoNewPrivileges: l.NoNewPrivileges, User: l.User,
 	}
 	if speaks != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strings"
 	"syscall"
 	"time"
 
@@ -75,20 +74,7 @@ func become(l kinds.Launch, server int) error {
 			return err
 		}
 	}
-	err = syscall.Exec(file, l.Argv, l.Env)
-	switch {
-	case errors.Is(err, syscall.ENOENT):
-		return fmt.Errorf("%w: %s: the interpreter that its first line names does not exist: %w", proc.ErrCommand,
-			file, err)
-	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%w: %s is neither a program for this machine nor a script with a #! line: %w",
-			proc.ErrCommand, file, err)
-	case errors.Is(err, syscall.E2BIG):
-		return fmt.Errorf("%w: arguments and environment are too large: %w", proc.ErrCommand, err)
-	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("%w: %s: %w", proc.ErrCommand, file, err)
-	}
-	return fmt.Errorf("run %s: %w", strings.ToValidUTF8(file, "\uFFFD"), err)
+	return proc.ExecError(file, syscall.Exec(file, l.Argv, l.Env))
 }
 
 // limit bounds this process and those that it starts, each for itself. There

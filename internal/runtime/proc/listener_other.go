@@ -1,8 +1,0 @@
-//go:build !linux
-
-package proc
-
-import "net/netip"
-
-// listenerOf cannot tell whose a listener is.
-func listenerOf(netip.AddrPort, int, int) error { return nil }
