@@ -132,10 +132,10 @@ func (x *index) close() {
 }
 
 // prune removes the indexes of log files that are gone.
-func prune(file string, names func(int) string) {
+func prune(file string) {
 	present := make(map[string]bool)
 	for i := range maxKept {
-		st, err := os.Lstat(names(i))
+		st, err := os.Lstat(rotated(file, i))
 		if err != nil {
 			break
 		}

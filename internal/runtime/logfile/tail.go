@@ -6,7 +6,6 @@ package logfile
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -84,20 +83,13 @@ type Tail struct {
 	passed      int64 // Unix ms of the last Between at offset; 0 if there was none
 }
 
-func (t *Tail) name(i int) string {
-	if i == 0 {
-		return t.file
-	}
-	return fmt.Sprintf("%s.%d", t.file, i)
-}
-
 // kept opens a file by its number. While the files are renamed there is a gap.
 func (t *Tail) kept(i int) (f *os.File, err error) {
 	for range 20 {
-		if f, err = private.OpenFile(t.name(i), os.O_RDONLY); !errors.Is(err, fs.ErrNotExist) {
+		if f, err = private.OpenFile(rotated(t.file, i), os.O_RDONLY); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
-		if _, e := os.Lstat(t.name(i + 1)); e != nil {
+		if _, e := os.Lstat(rotated(t.file, i+1)); e != nil {
 			break
 		}
 		time.Sleep(time.Millisecond) //nolint:forbidigo // the process that renames does not say when it is done
@@ -294,7 +286,7 @@ func (t *Tail) passOver(emit func(Line)) {
 func (t *Tail) advance(emit func(Line)) bool {
 	for range 3 {
 		for i := 1; i < maxKept; i++ {
-			if same(t.f, t.name(i)) {
+			if same(t.f, rotated(t.file, i)) {
 				if done, ok := t.open(i-1, i); done {
 					return ok
 				}
@@ -313,11 +305,11 @@ func (t *Tail) advance(emit func(Line)) bool {
 // open goes on with a file by its number, if the last one still has its own; where
 // it does not, open is not done. The number is negative if none is left.
 func (t *Tail) open(i, last int) (done, ok bool) {
-	f, err := private.OpenFile(t.name(i), os.O_RDONLY)
+	f, err := private.OpenFile(rotated(t.file, i), os.O_RDONLY)
 	if err != nil {
 		return true, false // not yet
 	}
-	if last >= 0 && !same(t.f, t.name(last)) {
+	if last >= 0 && !same(t.f, rotated(t.file, last)) {
 		f.Close()
 		return false, false
 	}

@@ -2,6 +2,7 @@ package logfile
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -50,13 +51,7 @@ func NewWriter(file string) *Writer {
 func (l *Writer) Limit(c runtime.Log) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.max, l.keep = c.MaxSize, c.Keep
-	if l.max <= 0 {
-		l.max = defaultMaxSize
-	}
-	if l.keep <= 0 {
-		l.keep = defaultKeep
-	}
+	l.max, l.keep = cmp.Or(max(0, c.MaxSize), defaultMaxSize), cmp.Or(max(0, c.Keep), defaultKeep)
 }
 
 // Touch notes that there was activity.
@@ -162,18 +157,14 @@ func (l *Writer) Append(b []byte) {
 // fits returns how much of b may go into the file: whole lines, or a single one
 // that is too long for any file. 0: the file is full.
 func (l *Writer) fits(b []byte) int {
-	room := l.max - l.size
-	switch {
-	case int64(len(b)) <= room:
+	free := l.max - l.size
+	if int64(len(b)) <= free {
 		return len(b)
-	case room > 0 && bytes.LastIndexByte(b[:room], '\n') >= 0:
-		return bytes.LastIndexByte(b[:room], '\n') + 1
-	case l.size > 0:
-		return 0
-	case bytes.IndexByte(b, '\n') >= 0:
-		return bytes.IndexByte(b, '\n') + 1
 	}
-	return len(b)
+	if n := bytes.LastIndexByte(b[:max(0, free)], '\n') + 1; n > 0 || l.size > 0 {
+		return n
+	}
+	return cmp.Or(bytes.IndexByte(b, '\n')+1, len(b))
 }
 
 // stamp notes in the index when what comes is written.
@@ -209,21 +200,10 @@ func (l *Writer) settle() {
 		return
 	}
 	l.seen = now
-	there, err := os.Stat(l.file)
-	own, ownErr := l.f.Stat()
-	if err == nil && ownErr == nil && os.SameFile(there, own) {
-		return
+	if _, err := os.Stat(l.file); same(l.f, l.file) || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return // unchanged, or it cannot be looked at
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return // who cannot see cannot tell
-	}
-	old := l.f
-	l.f = nil
-	if l.open() {
-		old.Close()
-		return
-	}
-	l.f = old
+	l.reopen()
 }
 
 func (l *Writer) open() bool {
@@ -251,25 +231,34 @@ func (l *Writer) open() bool {
 // rotate makes output.log output.log.1, that .2, and so on. If the directory
 // is gone, what comes goes to the old file until it is back.
 func (l *Writer) rotate() {
-	name := func(i int) string {
-		if i == 0 {
-			return l.file
-		}
-		return fmt.Sprintf("%s.%d", l.file, i)
-	}
 	for i := l.keep - 1; i >= 0; i-- {
-		os.Rename(name(i), name(i+1))
+		os.Rename(rotated(l.file, i), rotated(l.file, i+1))
 	}
-	for i := l.keep + 1; os.Remove(name(i)) == nil; i++ { // of a time when more were kept
+	for i := l.keep + 1; os.Remove(rotated(l.file, i)) == nil; i++ { // of a time when more were kept
 	}
+	if l.reopen() {
+		prune(l.file)
+	}
+}
+
+// reopen opens the log again. If that fails, output continues to go to the old file.
+func (l *Writer) reopen() bool {
 	old := l.f
 	l.f = nil
-	if l.open() {
-		old.Close()
-		prune(l.file, name)
-		return
+	if !l.open() {
+		l.f = old
+		return false
 	}
-	l.f = old
+	old.Close()
+	return true
+}
+
+// rotated returns the name of a log file by its number; the current one has number 0.
+func rotated(file string, i int) string {
+	if i == 0 {
+		return file
+	}
+	return fmt.Sprintf("%s.%d", file, i)
 }
 
 // Tail returns the last bytes of the log, from the beginning of a line.
@@ -290,10 +279,8 @@ func (l *Writer) Tail(n int64) []byte {
 	if _, err := f.ReadAt(b, from); err != nil {
 		return nil
 	}
-	for i := 0; from > 0 && i < len(b); i++ {
-		if b[i] == '\n' {
-			return b[i+1:]
-		}
+	if from > 0 {
+		return b[bytes.IndexByte(b, '\n')+1:]
 	}
 	return b
 }
