@@ -59,7 +59,7 @@ func TestUpNamesWhatIsNotWell(t *testing.T) {
 		"t is up: 1 of 5 agents running", "not well:",
 		`t/loops restarting: it ended with exit code 0; restart = "on-failure" would leave it stopped; 1/20 starts in 1h`, "-> coppice explain t/loops",
 		"t/crashes restarting: exit code 3; 1/20 starts in 1h", "| no luck", "-> coppice logs t/crashes",
-		"t/unready restarting: not ready within the start timeout: no line of output has matched \"never\"; 1/20 starts in 1h",
+		"t/unready restarting: not ready within the start timeout: no line of output matched \"never\"; 1/20 starts in 1h",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)

@@ -36,9 +36,9 @@ var (
 	// ErrUnsupported: this kind of runtime cannot do that.
 	ErrUnsupported = errors.New("not supported by this runtime")
 	// ErrOverdue: the incarnation has lived for longer than its Launch.Timeout.
-	ErrOverdue = errors.New("it has not ended in time")
+	ErrOverdue = errors.New("timeout exceeded")
 	// ErrWriter: somebody else is attached as the writer.
-	ErrWriter = errors.New("somebody else is typing")
+	ErrWriter = errors.New("another client has the input")
 )
 
 // Launch is what one incarnation of an agent runs.

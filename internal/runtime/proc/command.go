@@ -200,5 +200,5 @@ func ExecError(file string, err error) error {
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.ENOTDIR):
 		return fmt.Errorf("%w: %s: %w", ErrCommand, file, err)
 	}
-	return fmt.Errorf("run %s: %w", strings.ToValidUTF8(file, "\uFFFD"), err)
+	return fmt.Errorf("running %s: %w", strings.ToValidUTF8(file, "\uFFFD"), err)
 }

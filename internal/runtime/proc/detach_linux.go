@@ -45,7 +45,7 @@ func Detach(file string, argv, env []string, dir string, files []*os.File) (*Det
 		Dir: dir, Env: env, Files: fds, Sys: &syscall.SysProcAttr{Setsid: true},
 	}, nil)
 	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", file, err)
+		return nil, fmt.Errorf("running %s: %w", file, err)
 	}
 	id, err := Identify(l.pid)
 	if err != nil {
@@ -75,7 +75,7 @@ func (id Identity) AwaitDeath(ctx context.Context) error {
 		if Observe(id) == Dead {
 			return nil
 		}
-		return fmt.Errorf("wait for process %d: %w", id.PID, err)
+		return fmt.Errorf("waiting for process %d: %w", id.PID, err)
 	}
 	f := os.NewFile(uintptr(fd), "pidfd")
 	defer f.Close()
@@ -84,7 +84,7 @@ func (id Identity) AwaitDeath(ctx context.Context) error {
 	// others still hold files and locks.
 	boot, err := bootID()
 	if err != nil {
-		return fmt.Errorf("wait for process %d: %w", id.PID, err)
+		return fmt.Errorf("waiting for process %d: %w", id.PID, err)
 	}
 	if st, err := readStat(id.PID); boot != id.Boot || err == nil && st.start != id.Start {
 		return nil

@@ -46,8 +46,8 @@ type Asked struct {
 }
 
 // Note adds a signal that is sent.
-func (a *Asked) Note(s syscall.Signal)       { a.Sent |= 1 << (uint(s) & 63) }
-func (a Asked) sentIt(s syscall.Signal) bool { return a.Sent&(1<<(uint(s)&63)) != 0 }
+func (a *Asked) Note(s syscall.Signal)        { a.Sent |= 1 << (uint(s) & 63) }
+func (a Asked) wasSent(s syscall.Signal) bool { return a.Sent&(1<<(uint(s)&63)) != 0 }
 
 // Classify decides what the end of a process means to its supervisor. What
 // was asked for is a shutdown: death by a signal that was sent after Stop, and
@@ -59,8 +59,8 @@ func Classify(ws syscall.WaitStatus, a Asked, tail func() []string) supervisor.E
 		code, sig = -1, ws.Signal()
 	}
 	switch {
-	case a.Stop && (code == 0 || code > 128 && a.sentIt(syscall.Signal(code-128))),
-		a.Stop && sig != 0 && a.sentIt(sig) && !(sig == syscall.SIGKILL && a.Kill):
+	case a.Stop && (code == 0 || code > 128 && a.wasSent(syscall.Signal(code-128))),
+		a.Stop && sig != 0 && a.wasSent(sig) && !(sig == syscall.SIGKILL && a.Kill):
 		return supervisor.Exit{Kind: supervisor.ShutDown}
 	case code == 0:
 		return supervisor.Exit{Kind: supervisor.Normal}

@@ -97,11 +97,11 @@ var bootID = sync.OnceValues(func() (string, error) {
 func Identify(pid int) (Identity, error) {
 	boot, err := bootID()
 	if err != nil {
-		return Identity{}, fmt.Errorf("identify process %d: %w", pid, err)
+		return Identity{}, fmt.Errorf("identifying process %d: %w", pid, err)
 	}
 	st, err := readStat(pid)
 	if err != nil {
-		return Identity{}, fmt.Errorf("identify process %d: %w", pid, err)
+		return Identity{}, fmt.Errorf("identifying process %d: %w", pid, err)
 	}
 	return Identity{PID: pid, Start: st.start, Boot: boot}, nil
 }
@@ -159,7 +159,7 @@ func (id Identity) Signal(sig syscall.Signal) error {
 	case Dead:
 		return os.ErrProcessDone
 	case Unknown:
-		return fmt.Errorf("process %d is not known to be the one that was meant", id.PID)
+		return fmt.Errorf("signaling process %d: its identity is unknown", id.PID)
 	}
 	if err == nil {
 		err = unix.PidfdSendSignal(fd, sig, nil, 0)
@@ -177,13 +177,13 @@ func (id Identity) Signal(sig syscall.Signal) error {
 func descendants(pid int) ([]member, error) {
 	boot, err := bootID()
 	if err != nil {
-		return nil, fmt.Errorf("descendants of process %d: %w", pid, err)
+		return nil, fmt.Errorf("listing descendants of process %d: %w", pid, err)
 	}
 	children := childrenOf
 	if _, err := os.Stat("/proc/thread-self/children"); err != nil {
 		all, err := parents()
 		if err != nil {
-			return nil, fmt.Errorf("descendants of process %d: %w", pid, err)
+			return nil, fmt.Errorf("listing descendants of process %d: %w", pid, err)
 		}
 		children = func(pid int) []int { return all[pid] }
 	}

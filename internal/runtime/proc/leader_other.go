@@ -25,7 +25,7 @@ func startLeader(file string, cmd *Command, files [3]*os.File) (*leader, error) 
 		return nil, NoNewPrivileges()
 	}
 	if cmd.User != nil {
-		return nil, fmt.Errorf("%w: to run as another user needs Linux: %w", ErrCommand, errors.ErrUnsupported)
+		return nil, fmt.Errorf("%w: running as another user needs Linux: %w", ErrCommand, errors.ErrUnsupported)
 	}
 	p, err := os.StartProcess(file, cmd.Argv, &os.ProcAttr{
 		Dir:   cmd.Dir,

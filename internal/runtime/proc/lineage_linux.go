@@ -17,14 +17,14 @@ const (
 	maxLineage = 10_000
 )
 
-var errMoving = errors.New("its parents change faster than they can be read")
+var errMoving = errors.New("its parents changed while they were read")
 
 // LineageOf follows the parents of a process. It wraps os.ErrProcessDone if the
 // process has ended.
 func LineageOf(pid int) (l Lineage, err error) {
 	boot, err := bootID()
 	if err != nil {
-		return Lineage{}, fmt.Errorf("parents of process %d: %w", pid, err)
+		return Lineage{}, fmt.Errorf("listing parents of process %d: %w", pid, err)
 	}
 	for range lineageTries {
 		if l.Processes, err = chain(pid, boot); err == nil {
@@ -35,7 +35,7 @@ func LineageOf(pid int) (l Lineage, err error) {
 			break
 		}
 	}
-	return Lineage{}, fmt.Errorf("parents of process %d: %w", pid, err)
+	return Lineage{}, fmt.Errorf("listing parents of process %d: %w", pid, err)
 }
 
 // chain reads the parents of a process once. A parent that ends hands its

@@ -19,7 +19,7 @@ func (e *ForeignError) Error() string {
 	if e.Agent != "" {
 		return held + "belongs to agent " + Plain(e.Agent)
 	}
-	return held + "is not of this agent"
+	return held + "is not part of this agent"
 }
 
 // checkOwner returns a *ForeignError if the listener that has accepted conn is

@@ -104,7 +104,7 @@ func TestListenerOwner(t *testing.T) {
 	another, its := serving(t, EnvAgent+"=t/b", EnvIncarnation+"=3", EnvSocket+"=/s")
 	earlier, old := serving(t, EnvAgent+"=t/a", EnvIncarnation+"=2", EnvSocket+"=/s")
 	for name, c := range map[string]struct{ address, want string }{
-		"was there before":       {before, fmt.Sprintf("is held by pid %d (%s), which is not of this agent", holder, comm(holder))},
+		"was there before":       {before, fmt.Sprintf("is held by pid %d (%s), which is not part of this agent", holder, comm(holder))},
 		"descends":               {child, ""},
 		"may be started for it":  {later, ""},
 		"has left, but names it": {escaped, ""},
@@ -148,7 +148,7 @@ func TestForeignListener(t *testing.T) {
 		}
 	}))
 	defer srv.Close()
-	held := fmt.Sprintf("is held by pid %d (%s), which is not of this agent", os.Getpid(), comm(os.Getpid()))
+	held := fmt.Sprintf("is held by pid %d (%s), which is not part of this agent", os.Getpid(), comm(os.Getpid()))
 
 	cmd := sh("read x; exit 3")
 	cmd.Stdin = stdin

@@ -18,34 +18,34 @@ import (
 // NotifySocket listens to what one incarnation says of itself, until its end: a
 // program may go on sending and must not get an error for it.
 type NotifySocket struct {
-	dir    string
-	conn   *net.UnixConn
-	hear   func(sdnotify.Notice, sdnotify.Urgency)
-	ready  chan struct{} // closed when the process is
-	once   sync.Once     // for that
-	leader int
-	read   sync.Once       // begins to
-	leave  context.Context // done when no more is waited for
-	left   context.CancelFunc
-	ended  chan struct{} // closed when reading has ended
+	dir        string
+	conn       *net.UnixConn
+	onNotice   func(sdnotify.Notice, sdnotify.Urgency)
+	ready      chan struct{} // closed when the process is
+	readyOnce  sync.Once     // for that
+	leader     int
+	listenOnce sync.Once       // begins to
+	ctx        context.Context // done when no more is waited for
+	cancel     context.CancelFunc
+	ended      chan struct{} // closed when reading has ended
 
-	mu   sync.Mutex
-	said sdnotify.Notice
-	last error // why the latest READY=1 was not accepted
+	mu       sync.Mutex
+	notice   sdnotify.Notice
+	rejected error // why the latest READY=1 was not accepted
 }
 
 // ListenNotify listens at a place that was made before, for a process that was
 // told so, or at a fresh one if socket is empty. hear is told, from one
 // goroutine, what was said by the time and how soon it matters; nothing is if it
 // is nil. Listen or Close has to be called.
-func ListenNotify(socket string, hear func(sdnotify.Notice, sdnotify.Urgency)) (*NotifySocket, error) {
+func ListenNotify(socket string, onNotice func(sdnotify.Notice, sdnotify.Urgency)) (*NotifySocket, error) {
 	dir, err := notifyDir(socket)
 	if err != nil {
 		return nil, fmt.Errorf("notify socket: %w", err)
 	}
-	n := &NotifySocket{dir: dir, hear: hear, ready: make(chan struct{}), ended: make(chan struct{})}
-	n.leave, n.left = context.WithCancel(context.Background())
-	n.said.Since = time.Now()
+	n := &NotifySocket{dir: dir, onNotice: onNotice, ready: make(chan struct{}), ended: make(chan struct{})}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.notice.Since = time.Now()
 	if n.conn, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: n.Path(), Net: "unixgram"}); err == nil {
 		if err = passCredentials(n.conn); err != nil {
 			n.conn.Close()
@@ -119,25 +119,25 @@ func (n *NotifySocket) Environ(env []string, watchdog time.Duration) []string {
 }
 
 // Recall tells what was said before this one listened. It comes before Listen.
-func (n *NotifySocket) Recall(before sdnotify.Notice) { n.said.Recall(before) }
+func (n *NotifySocket) Recall(before sdnotify.Notice) { n.notice.Recall(before) }
 
 // Listen begins to read, now that it is known whose messages count: those of the
 // process and its descendants.
 func (n *NotifySocket) Listen(leader int) {
-	n.read.Do(func() {
+	n.listenOnce.Do(func() {
 		n.leader = leader
 		go n.listen()
 	})
 }
 
 // Ready is READY=1 from the process, which has come by another way.
-func (n *NotifySocket) Ready() { n.once.Do(func() { close(n.ready) }) }
+func (n *NotifySocket) Ready() { n.readyOnce.Do(func() { close(n.ready) }) }
 
 // Said is what was said so far.
 func (n *NotifySocket) Said() sdnotify.Notice {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.said
+	return n.notice
 }
 
 // Close reads what was sent before it was called, without waiting for more, and
@@ -150,19 +150,19 @@ func (n *NotifySocket) Close() {
 // Leave is Close for a process that goes on: the place stays, for the listener that
 // listens there next.
 func (n *NotifySocket) Leave() {
-	n.left()
+	n.cancel()
 	n.conn.SetReadDeadline(time.Unix(1, 0))
-	n.read.Do(func() { close(n.ended) })
+	n.listenOnce.Do(func() { close(n.ended) })
 	<-n.ended
 	n.conn.Close()
 }
 
 const (
-	// burst is how many messages are read in a second at most. Who sends more
+	// maxPerSecond is how many messages are read in a second at most. Who sends more
 	// has to wait, and nothing else has to wait for that.
-	burst = 200
-	// mostLeft bounds what is read at the end. The kernel lets much less wait.
-	mostLeft = 10_000
+	maxPerSecond = 200
+	// maxPending bounds what is read at the end. The kernel lets much less wait.
+	maxPending = 10_000
 )
 
 // listen reads messages until Leave is called, and then what is there already.
@@ -178,42 +178,42 @@ func (n *NotifySocket) listen() {
 		if err != nil {
 			return
 		}
-		n.take(msg[:size], control[:oobn])
-		if count++; count == burst {
+		n.handle(msg[:size], control[:oobn])
+		if count++; count == maxPerSecond {
 			select {
 			case <-time.After(time.Second - time.Since(begin)):
-			case <-n.leave.Done(): // the deadline says it, too
+			case <-n.ctx.Done(): // the deadline says it, too
 			}
 			begin, count = time.Now(), 0
 		}
 	}
-	for range mostLeft {
+	for range maxPending {
 		size, oobn, err := receiveNow(n.conn, msg, control)
 		if err != nil {
 			return
 		}
-		n.take(msg[:size], control[:oobn])
+		n.handle(msg[:size], control[:oobn])
 	}
 }
 
 // take deals with one message.
-func (n *NotifySocket) take(b, control []byte) {
+func (n *NotifySocket) handle(b, control []byte) {
 	pid, known := sender(control)
 	m := sdnotify.Parse(b)
 	if known && !inTree(pid, n.leader) {
 		if m.Ready {
 			n.mu.Lock()
-			n.last = fmt.Errorf("READY=1 came from process %d, which is none of this agent's or has ended", pid)
+			n.rejected = fmt.Errorf("READY=1 came from process %d, which is not part of this agent or has ended", pid)
 			n.mu.Unlock()
 		}
 		return
 	}
 	n.mu.Lock()
-	urgency := n.said.Hear(m, time.Now(), Plain)
-	said := n.said
+	urgency := n.notice.Hear(m, time.Now(), Plain)
+	notice := n.notice
 	n.mu.Unlock()
-	if n.hear != nil {
-		n.hear(said, urgency)
+	if n.onNotice != nil {
+		n.onNotice(notice, urgency)
 	}
 	if m.Ready {
 		n.Ready()
@@ -238,8 +238,8 @@ func (n *NotifySocket) wait(ctx context.Context, p Subject) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.last != nil {
-		return n.last
+	if n.rejected != nil {
+		return n.rejected
 	}
 	return errors.New("READY=1 was not sent to NOTIFY_SOCKET")
 }

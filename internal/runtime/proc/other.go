@@ -16,7 +16,7 @@ import (
 
 // Identify is not implemented here; it returns errors.ErrUnsupported.
 func Identify(pid int) (Identity, error) {
-	return Identity{}, fmt.Errorf("identify process %d: %w", pid, errors.ErrUnsupported)
+	return Identity{}, fmt.Errorf("identifying process %d: %w", pid, errors.ErrUnsupported)
 }
 
 // Observe cannot tell here.
@@ -27,11 +27,11 @@ func (id Identity) Ended() bool { return false }
 
 // Signal is not implemented here; it returns errors.ErrUnsupported.
 func (id Identity) Signal(syscall.Signal) error {
-	return fmt.Errorf("signal process %d: %w", id.PID, errors.ErrUnsupported)
+	return fmt.Errorf("signaling process %d: %w", id.PID, errors.ErrUnsupported)
 }
 
 func descendants(pid int) ([]member, error) {
-	return nil, fmt.Errorf("descendants of process %d: %w", pid, errors.ErrUnsupported)
+	return nil, fmt.Errorf("listing descendants of process %d: %w", pid, errors.ErrUnsupported)
 }
 
 // PIDs is not implemented here; it returns errors.ErrUnsupported.
@@ -62,7 +62,7 @@ func (id Identity) AwaitDeath(context.Context) error { return errors.ErrUnsuppor
 
 // LineageOf is known on Linux alone.
 func LineageOf(pid int) (Lineage, error) {
-	return Lineage{}, fmt.Errorf("parents of process %d: %w", pid, errors.ErrUnsupported)
+	return Lineage{}, fmt.Errorf("listing parents of process %d: %w", pid, errors.ErrUnsupported)
 }
 
 // EnvironmentOf is known on Linux alone.
@@ -97,7 +97,7 @@ func NoNewPrivileges() error {
 
 // Programs needs /proc.
 func Programs([]Identity) (map[Identity][]string, error) {
-	return nil, fmt.Errorf("list the processes: %w", errors.ErrUnsupported)
+	return nil, fmt.Errorf("listing processes: %w", errors.ErrUnsupported)
 }
 
 // Collect has nothing to do here: there are no subreapers.
@@ -110,7 +110,7 @@ func (r *Reaper) Childless() bool { return false }
 
 // Rest is not implemented here; it returns errors.ErrUnsupported.
 func Rest(leader Identity, _ []Identity) ([]Identity, error) {
-	return nil, fmt.Errorf("what is left of process %d: %w", leader.PID, errors.ErrUnsupported)
+	return nil, fmt.Errorf("listing what is left of process %d: %w", leader.PID, errors.ErrUnsupported)
 }
 
 func (p *Process) rest() ([]Identity, error) { return nil, errors.ErrUnsupported }

@@ -81,10 +81,10 @@ func (s Stream) String() string {
 
 // Times of the drain after the exit of the leader.
 const (
-	settleTime = 50 * time.Millisecond  // that Done waits for a slow Output.Line
-	lingerIdle = 200 * time.Millisecond // without output, while somebody still holds the pipe
-	lingerMax  = time.Second            // in all
-	settleMax  = 1 << 20                // bytes; a pipe does not hold more
+	flushTimeout = 50 * time.Millisecond  // that Done waits for a slow Output.Line
+	lingerIdle   = 200 * time.Millisecond // without output, while somebody still holds the pipe
+	lingerMax    = time.Second            // in all
+	maxFlush     = 1 << 20                // bytes; a pipe does not hold more
 )
 
 // partialTime is the time between two calls of Output.Partial for a stream.
@@ -98,18 +98,18 @@ type recorder struct {
 	raw    func(Stream, []byte)
 	sinkMu sync.Mutex
 
-	partial func(Line)
-	begun   [2]begun // lines, by stream; guarded by sinkMu
+	partial    func(Line)
+	unfinished [2]unfinishedLine // lines, by stream; guarded by sinkMu
 
 	// The tails have a lock of their own: they must be readable while sink blocks.
-	tailMu sync.Mutex
-	keep   int
-	tails  [2]ring // one for each stream: a flood on one must not wash away the last words on the other
-	count  uint64
+	tailMu   sync.Mutex
+	tailSize int
+	tails    [2]ring // one for each stream: a flood on one must not wash away the last words on the other
+	count    uint64
 }
 
 // begun is a line whose end was not read yet.
-type begun struct {
+type unfinishedLine struct {
 	text  []byte
 	timer bool // it is passed on soon
 }
@@ -126,22 +126,22 @@ type tailLine struct {
 }
 
 func newRecorder(o Output) *recorder {
-	r := &recorder{sink: o.Line, wanted: o.Wanted, lines: o.Lines, raw: o.Raw, partial: o.Partial, keep: o.Tail}
+	r := &recorder{sink: o.Line, wanted: o.Wanted, lines: o.Lines, raw: o.Raw, partial: o.Partial, tailSize: o.Tail}
 	if o.Tail == 0 {
-		r.keep = DefaultTail
+		r.tailSize = DefaultTail
 	}
 	return r
 }
 
 // pass passes on lines that were read at once, or a part of one (more).
-func (r *recorder) pass(now time.Time, kind Stream, text []byte, more bool) {
-	r.remember(kind, text)
+func (r *recorder) emit(now time.Time, kind Stream, text []byte, more bool) {
+	r.addTail(kind, text)
 	if r.sink == nil && r.lines == nil {
 		return
 	}
 	r.sinkMu.Lock()
 	defer r.sinkMu.Unlock()
-	b := &r.begun[kind-Stdout]
+	b := &r.unfinished[kind-Stdout]
 	b.text = b.text[:0]
 	if r.lines != nil {
 		r.lines(kind, text)
@@ -157,17 +157,17 @@ func (r *recorder) pass(now time.Time, kind Stream, text []byte, more bool) {
 var newline = []byte{'\n'}
 
 // begin notes what was read of a line without its end.
-func (r *recorder) begin(kind Stream, text []byte) {
+func (r *recorder) setUnfinished(kind Stream, text []byte) {
 	if r.partial == nil || len(text) == 0 {
 		return
 	}
 	r.sinkMu.Lock()
 	defer r.sinkMu.Unlock()
-	b := &r.begun[kind-Stdout]
+	b := &r.unfinished[kind-Stdout]
 	b.text = append(b.text[:0], visible(text)...)
 	if !b.timer {
 		b.timer = true
-		time.AfterFunc(partialTime, func() { r.passPartial(kind) })
+		time.AfterFunc(partialTime, func() { r.emitUnfinished(kind) })
 	}
 }
 
@@ -184,11 +184,11 @@ func visible(text []byte) []byte {
 	return text[:maxPartial]
 }
 
-// passPartial passes on a line without its end, unless that has come meanwhile.
-func (r *recorder) passPartial(kind Stream) {
+// emitUnfinished passes on a line without its end, unless that has come meanwhile.
+func (r *recorder) emitUnfinished(kind Stream) {
 	r.sinkMu.Lock()
 	defer r.sinkMu.Unlock()
-	b := &r.begun[kind-Stdout]
+	b := &r.unfinished[kind-Stdout]
 	b.timer = false
 	if len(b.text) > 0 {
 		text := bytes.ToValidUTF8(b.text, []byte("\uFFFD"))
@@ -197,13 +197,13 @@ func (r *recorder) passPartial(kind Stream) {
 }
 
 // remember keeps the last of some lines, and looks at no others.
-func (r *recorder) remember(kind Stream, text []byte) {
-	if r.keep <= 0 {
+func (r *recorder) addTail(kind Stream, text []byte) {
+	if r.tailSize <= 0 {
 		return
 	}
 	text = bytes.TrimSuffix(text, newline)
 	start := len(text)
-	for range r.keep {
+	for range r.tailSize {
 		if start = bytes.LastIndexByte(text[:start], '\n'); start < 0 {
 			break
 		}
@@ -212,7 +212,7 @@ func (r *recorder) remember(kind Stream, text []byte) {
 	defer r.tailMu.Unlock()
 	for line := range bytes.SplitSeq(text[start+1:], newline) {
 		r.count++
-		r.tails[kind-Stdout].add(r.count, line, r.keep)
+		r.tails[kind-Stdout].add(r.count, line, r.tailSize)
 	}
 }
 
@@ -232,7 +232,7 @@ func (r *ring) add(number uint64, text []byte, keep int) {
 }
 
 // last returns the tails of both streams in the order of their arrival.
-func (r *recorder) last() []string {
+func (r *recorder) tail() []string {
 	r.tailMu.Lock()
 	defer r.tailMu.Unlock()
 	all := slices.Concat(r.tails[0].lines, r.tails[1].lines)
@@ -250,28 +250,28 @@ type stream struct {
 	r       *os.File
 	out     *recorder
 	split   splitter
-	settled chan struct{} // closed when what was written before the exit has been passed on
+	flushed chan struct{} // closed when what was written before the exit has been passed on
 }
 
 func newStream(kind Stream, r *os.File, out *recorder) *stream {
-	return &stream{kind: kind, r: r, out: out, settled: make(chan struct{})}
+	return &stream{kind: kind, r: r, out: out, flushed: make(chan struct{})}
 }
 
 // settle waits until the streams have passed on what is in their pipes now,
-// for settleTime at most. A deadline in the past wakes up the pumps: the exit
+// for flushTimeout at most. A deadline in the past wakes up the pumps: the exit
 // was seen, from now on they take what is there.
-func settle(streams []*stream) {
+func flush(streams []*stream) {
 	for _, s := range streams {
 		select {
-		case <-s.settled:
+		case <-s.flushed:
 		default:
 			s.r.SetReadDeadline(time.Unix(1, 0))
 		}
 	}
-	late := time.After(settleTime)
+	late := time.After(flushTimeout)
 	for _, s := range streams {
 		select {
-		case <-s.settled:
+		case <-s.flushed:
 		case <-late:
 			return
 		}
@@ -286,8 +286,8 @@ func (s *stream) pump() {
 	if open {
 		open = s.readPresent()
 	}
-	s.split.rest(s.pass(time.Now()))
-	close(s.settled)
+	s.split.finish(s.emitter(time.Now()))
+	close(s.flushed)
 	if !open {
 		return
 	}
@@ -300,7 +300,7 @@ func (s *stream) pump() {
 		}
 		return s.r.SetReadDeadline(time.Now().Add(wait))
 	})
-	s.split.rest(s.pass(time.Now()))
+	s.split.finish(s.emitter(time.Now()))
 }
 
 // read passes on what comes until the pipe ends or a deadline expires, and
@@ -311,7 +311,7 @@ func (s *stream) read(before func() error) (open bool) {
 			return true
 		}
 		n, err := s.r.Read(s.split.space())
-		s.took(n)
+		s.handle(n)
 		if err != nil {
 			return errors.Is(err, os.ErrDeadlineExceeded)
 		}
@@ -325,7 +325,7 @@ func (s *stream) readPresent() (open bool) {
 	if err != nil {
 		return false
 	}
-	for total := 0; total < settleMax; {
+	for total := 0; total < maxFlush; {
 		var n int
 		var rerr error
 		if err := rc.Control(func(fd uintptr) { n, rerr = syscall.Read(int(fd), s.split.space()) }); err != nil {
@@ -340,22 +340,22 @@ func (s *stream) readPresent() (open bool) {
 			return false
 		}
 		total += n
-		s.took(n)
+		s.handle(n)
 	}
 	return true
 }
 
 // took passes on n bytes that were read into the splitter's space.
-func (s *stream) took(n int) {
+func (s *stream) handle(n int) {
 	if n > 0 && s.out.raw != nil {
 		s.out.sinkMu.Lock()
 		s.out.raw(s.kind, s.split.space()[:n])
 		s.out.sinkMu.Unlock()
 	}
-	s.split.took(n, s.pass(time.Now()))
-	s.out.begin(s.kind, s.split.buf)
+	s.split.consume(n, s.emitter(time.Now()))
+	s.out.setUnfinished(s.kind, s.split.buf)
 }
 
-func (s *stream) pass(now time.Time) func(text []byte, more bool) {
-	return func(text []byte, more bool) { s.out.pass(now, s.kind, text, more) }
+func (s *stream) emitter(now time.Time) func(text []byte, more bool) {
+	return func(text []byte, more bool) { s.out.emit(now, s.kind, text, more) }
 }

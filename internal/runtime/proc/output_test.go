@@ -38,11 +38,11 @@ func TestStreamAfterTheExit(t *testing.T) {
 	out := newLines()
 	s, w := newPipeStream(t, Output{Line: out.add})
 	w.WriteString(strings.Repeat("line\n", 10000) + "no end")
-	s.r.SetReadDeadline(time.Unix(1, 0)) // as settle does
+	s.r.SetReadDeadline(time.Unix(1, 0)) // as flush does
 	ended := pumpOf(s)
-	wait(t, "the settling", s.settled)
+	wait(t, "the flush", s.flushed)
 	if got := out.texts(); len(got) != 10001 || got[10000] != "no end" {
-		t.Errorf("%d lines when settled", len(got))
+		t.Errorf("%d lines when flushed", len(got))
 	}
 	w.WriteString("late\n")
 	w.Close()
@@ -66,8 +66,8 @@ func TestStreamFloodAfterTheExit(t *testing.T) {
 		}
 	}()
 	ended := pumpOf(s)
-	settle([]*stream{s})
-	wait(t, "the settling", s.settled)
+	flush([]*stream{s})
+	wait(t, "the flush", s.flushed)
 	wait(t, "the end", ended)
 	wait(t, "the end of the flood", flooded)
 	if n == 0 {
@@ -82,18 +82,18 @@ func TestTail(t *testing.T) {
 		{Stream: Stderr, Text: "e1"}, {Stream: Stdout, Text: "o1"}, {Stream: Stderr, Text: "e2"}, {Stream: Stderr, Text: "e3"},
 		{Stream: Stdout, Text: "o2"}, {Stream: Stdout, Text: "o3"}, {Stream: Stdout, Text: "o4"},
 	} {
-		r.pass(time.Time{}, l.Stream, []byte(l.Text+"\n"), false)
+		r.emit(time.Time{}, l.Stream, []byte(l.Text+"\n"), false)
 	}
-	if got, want := r.last(), []string{"e2", "e3", "o3", "o4"}; !reflect.DeepEqual(got, want) {
+	if got, want := r.tail(), []string{"e2", "e3", "o3", "o4"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("tail = %q, want %q", got, want)
 	}
-	r.pass(time.Time{}, Stdout, []byte("\n"+strings.Repeat("€", maxTailLine)), true)
-	if got := r.last(); len(got[3]) > maxTailLine+len("…") || !strings.HasSuffix(got[3], "€…") {
+	r.emit(time.Time{}, Stdout, []byte("\n"+strings.Repeat("€", maxTailLine)), true)
+	if got := r.tail(); len(got[3]) > maxTailLine+len("…") || !strings.HasSuffix(got[3], "€…") {
 		t.Errorf("long line of %d bytes in the tail", len(got[3]))
 	}
 	none := newRecorder(Output{Tail: -1})
-	none.pass(time.Time{}, Stdout, []byte("x\n"), false)
-	if got := none.last(); len(got) != 0 {
+	none.emit(time.Time{}, Stdout, []byte("x\n"), false)
+	if got := none.tail(); len(got) != 0 {
 		t.Errorf("tail = %q, want none", got)
 	}
 }
@@ -119,7 +119,7 @@ func TestLinesAtOnce(t *testing.T) {
 	if single == 0 || single >= n/2 {
 		t.Errorf("%d lines were made, wanted was less than half of %d", single, n)
 	}
-	if got := s.out.last(); len(got) != DefaultTail || got[0] != "line" {
+	if got := s.out.tail(); len(got) != DefaultTail || got[0] != "line" {
 		t.Errorf("tail = %q", got)
 	}
 }
@@ -135,8 +135,8 @@ func TestPartialLines(t *testing.T) {
 			for text != "" {
 				n := copy(s.space(), text)
 				text = text[n:]
-				s.took(n, func(text []byte, more bool) { r.pass(time.Now(), Stdout, text, more) })
-				r.begin(Stdout, s.buf)
+				s.consume(n, func(text []byte, more bool) { r.emit(time.Now(), Stdout, text, more) })
+				r.setUnfinished(Stdout, s.buf)
 			}
 		}
 		var got []string

@@ -13,7 +13,7 @@ import (
 // It cannot be undone. The caller has locked its goroutine to the thread.
 func NoNewPrivileges() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("set no_new_privileges: %w", err)
+		return fmt.Errorf("setting no_new_privileges: %w", err)
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func Arm(ready Probe, cmd *Command, out *Output) (func(context.Context, Subject)
 const (
 	firstPause = 5 * time.Millisecond // between two tries, growing by half
 	lastPause  = time.Second
-	tryTime    = 5 * time.Second // of one try
+	tryTimeout = 5 * time.Second // of one try
 )
 
 // errEnded is the cause that ends a wait when the process does.
@@ -147,7 +147,7 @@ func (l Log) arm(_ *Command, out *Output) (waitFunc, error) {
 		case <-found: // it ended right after the line: it was ready, and then it ended
 			return nil
 		default:
-			return fmt.Errorf("no line of output has matched %q", l.Pattern)
+			return fmt.Errorf("no line of output matched %q", l.Pattern)
 		}
 	}, nil
 }
@@ -219,17 +219,17 @@ func (e Exec) arm(cmd *Command, _ *Output) (waitFunc, error) {
 		case <-ctx.Done():
 			p.Kill()
 			p.endsWithin(supervisor.KillGrace)
-			return fmt.Errorf("%s has not ended within %v", e.Argv[0], tryTime)
+			return fmt.Errorf("%s has not ended within %v", e.Argv[0], tryTimeout)
 		}
 		if exit := p.Exit(); exit.Kind != supervisor.Normal {
-			return fmt.Errorf("%s: %w%s", e.Argv[0], exit.Err, lastWords(p))
+			return fmt.Errorf("%s: %w%s", e.Argv[0], exit.Err, lastLine(p))
 		}
 		return nil
 	}), nil
 }
 
-// lastWords is the last line that a process wrote, as a suffix to an error.
-func lastWords(p *Process) string {
+// lastLine is the last line that a process wrote, as a suffix to an error.
+func lastLine(p *Process) string {
 	out := p.LastOutput()
 	if len(out) == 0 {
 		return ""
@@ -240,9 +240,9 @@ func lastWords(p *Process) string {
 // polling returns a waitFunc that repeats a try until it succeeds.
 func polling(try func(context.Context, Subject) error) waitFunc {
 	return func(ctx context.Context, p Subject) error {
-		last := errors.New("no try has ended")
+		last := errors.New("no try has completed")
 		for pause := firstPause; ctx.Err() == nil; pause = min(pause*3/2, lastPause) {
-			tctx, cancel := context.WithTimeout(ctx, tryTime)
+			tctx, cancel := context.WithTimeout(ctx, tryTimeout)
 			err := try(tctx, p)
 			cancel()
 			switch {

@@ -230,12 +230,12 @@ func TestStartGivenUp(t *testing.T) {
 		probe Probe
 		says  string
 	}{
-		"log":       {Log{regexp.MustCompile("never")}, `no line of output has matched "never"`},
+		"log":       {Log{regexp.MustCompile("never")}, `no line of output matched "never"`},
 		"tcp":       {TCP{"127.0.0.1:1"}, "connection refused"},
 		"http":      {HTTP{"http://127.0.0.1:1/"}, "connection refused"},
-		"http hang": {HTTP{"http://" + slow.Addr().String()}, "no try has ended"},
+		"http hang": {HTTP{"http://" + slow.Addr().String()}, "no try has completed"},
 		"exec":      {Exec{[]string{"sh", "-c", "echo not yet; echo >" + tried + "; exit 1"}}, `exit code 1: "not yet"`},
-		"exec hang": {Exec{[]string{"sleep", "1000"}}, "no try has ended"},
+		"exec hang": {Exec{[]string{"sleep", "1000"}}, "no try has completed"},
 		"notify":    {Notify{}, "READY=1 was not sent"},
 	}
 	for name, tt := range tests {

@@ -45,7 +45,7 @@ type Process struct {
 var _ supervisor.Process = (*Process)(nil)
 
 // errLost is the Err of a Lost exit.
-var errLost = errors.New("somebody else has collected its exit status")
+var errLost = errors.New("another process collected its exit status")
 
 // Start runs the command. When it returns, the program has been loaded
 // (execve succeeded); an error means that nothing runs. Errors that another
@@ -91,7 +91,7 @@ func Start(cmd Command, out Output) (*Process, error) {
 	case cmd.Input:
 		r, w, err := os.Pipe()
 		if err != nil {
-			return fail(fmt.Errorf("make a pipe for stdin: %w", err))
+			return fail(fmt.Errorf("making a pipe for stdin: %w", err))
 		}
 		opened = append(opened, w)
 		defer r.Close()
@@ -101,7 +101,7 @@ func Start(cmd Command, out Output) (*Process, error) {
 	default:
 		null, err := os.Open(os.DevNull)
 		if err != nil {
-			return nil, fmt.Errorf("open stdin: %w", err)
+			return nil, fmt.Errorf("opening stdin: %w", err)
 		}
 		defer null.Close()
 		child[0] = null
@@ -112,14 +112,14 @@ func Start(cmd Command, out Output) (*Process, error) {
 		}
 		r, w, err := os.Pipe()
 		if err != nil {
-			return fail(fmt.Errorf("make a pipe for %v: %w", kind, err))
+			return fail(fmt.Errorf("making a pipe for %v: %w", kind, err))
 		}
 		opened = append(opened, r, w)
 		defer w.Close()
 		child[i+1] = w
 		p.streams = append(p.streams, newStream(kind, r, p.out))
 	}
-	if err := cmd.own(child); err != nil {
+	if err := cmd.chownFiles(child); err != nil {
 		return fail(err)
 	}
 	l, err := startLeader(file, &cmd, child)
@@ -145,7 +145,7 @@ func Start(cmd Command, out Output) (*Process, error) {
 
 // own gives the ends that the process was made of terminal and pipes to its
 // user: a program may open them again, as /dev/stdout for example.
-func (c *Command) own(child [3]*os.File) error {
+func (c *Command) chownFiles(child [3]*os.File) error {
 	if c.User == nil {
 		return nil
 	}
@@ -154,7 +154,7 @@ func (c *Command) own(child [3]*os.File) error {
 			continue // a file of others
 		}
 		if err := f.Chown(int(c.User.UID), -1); err != nil {
-			return fmt.Errorf("give %s to user %s: %w", f.Name(), c.User.Name, err)
+			return fmt.Errorf("giving %s to user %s: %w", f.Name(), c.User.Name, err)
 		}
 	}
 	return nil
@@ -186,7 +186,7 @@ func (p *Process) Exit() supervisor.Exit {
 func (p *Process) Drained() <-chan struct{} { return p.drained }
 
 // LastOutput returns the last lines so far, oldest first.
-func (p *Process) LastOutput() []string { return p.out.last() }
+func (p *Process) LastOutput() []string { return p.out.tail() }
 
 // Identity names this very process, also for another program after a restart
 // of this one. It returns os.ErrProcessDone once the process has been reaped.
@@ -310,9 +310,9 @@ func (p *Process) watch() {
 	if p.input != nil && !p.terminal {
 		p.input.Close()
 	}
-	settle(p.streams)
+	flush(p.streams)
 	if ok {
-		p.exit = Classify(status, asked, p.out.last)
+		p.exit = Classify(status, asked, p.out.tail)
 	} else {
 		p.exit = supervisor.Exit{Kind: supervisor.Lost, Err: errLost}
 	}

@@ -21,7 +21,7 @@ const maxArguments = 4 << 10
 func Programs(ids []Identity) (map[Identity][]string, error) {
 	pids, err := PIDs()
 	if err != nil {
-		return nil, fmt.Errorf("list the processes: %w", err)
+		return nil, fmt.Errorf("listing processes: %w", err)
 	}
 	stats := readStats(pids)
 	byPID := make(map[int]Identity, len(ids))

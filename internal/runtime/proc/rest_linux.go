@@ -12,7 +12,7 @@ import (
 func Rest(leader Identity, kin []Identity) ([]Identity, error) {
 	pids, err := PIDs()
 	if err != nil {
-		return nil, fmt.Errorf("list the processes: %w", err)
+		return nil, fmt.Errorf("listing processes: %w", err)
 	}
 	return restAmong(pids, leader, kin)
 }
@@ -21,7 +21,7 @@ func Rest(leader Identity, kin []Identity) ([]Identity, error) {
 func restAmong(pids []int, leader Identity, kin []Identity) ([]Identity, error) {
 	boot, err := bootID()
 	if err != nil {
-		return nil, fmt.Errorf("what is left of process %d: %w", leader.PID, err)
+		return nil, fmt.Errorf("listing what is left of process %d: %w", leader.PID, err)
 	}
 	stats := readStats(pids)
 	// A leader's number is given to no other process while its group or its

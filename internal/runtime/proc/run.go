@@ -54,7 +54,7 @@ func Run(ctx context.Context, cmd Command, input string, limit int) (Result, err
 	if input != "" {
 		r, w, err := os.Pipe()
 		if err != nil {
-			return Result{}, fmt.Errorf("make a pipe for stdin: %w", err)
+			return Result{}, fmt.Errorf("making a pipe for stdin: %w", err)
 		}
 		defer r.Close()
 		cmd.Stdin, in = r, w
@@ -91,7 +91,7 @@ func Run(ctx context.Context, cmd Command, input string, limit int) (Result, err
 	if failed != nil {
 		p.Kill()
 		if !p.endsWithin(supervisor.KillGrace) {
-			failed = fmt.Errorf("%w; and process %d has not ended %v after it was killed", failed, p.PID(),
+			failed = fmt.Errorf("%w; process %d has not ended %v after SIGKILL", failed, p.PID(),
 				supervisor.KillGrace)
 		}
 	}

@@ -34,7 +34,7 @@ func (s *splitter) space() []byte {
 // took says that n bytes were read into space, and emits what is complete: whole
 // lines, each with its line end, or a part of one that is too long, without.
 // What is emitted is valid until the next call.
-func (s *splitter) took(n int, emit func(text []byte, more bool)) {
+func (s *splitter) consume(n int, emit func(text []byte, more bool)) {
 	scanned := len(s.buf)
 	s.buf = s.buf[:scanned+n]
 	s.filled = len(s.buf) == cap(s.buf)
@@ -58,7 +58,7 @@ func (s *splitter) took(n int, emit func(text []byte, more bool)) {
 }
 
 // rest emits what is left at the end of the stream, as a line.
-func (s *splitter) rest(emit func(text []byte, more bool)) {
+func (s *splitter) finish(emit func(text []byte, more bool)) {
 	if len(s.buf) > 0 {
 		emit(append(valid(s.buf), '\n'), false)
 	}

@@ -29,9 +29,9 @@ func feed(s *splitter, stream string, n int) (got []part) {
 		space := s.space()
 		k := copy(space[:min(n, len(space))], stream)
 		stream = stream[k:]
-		s.took(k, emit)
+		s.consume(k, emit)
 	}
-	s.rest(emit)
+	s.finish(emit)
 	return got
 }
 
@@ -101,7 +101,7 @@ func TestSplitterShrinks(t *testing.T) {
 		for len(text) > 0 {
 			n := copy(s.space(), text)
 			text = text[n:]
-			s.took(n, drop)
+			s.consume(n, drop)
 			if cap(s.buf) > MaxLine+1 {
 				t.Fatalf("buffer of %d bytes", cap(s.buf))
 			}

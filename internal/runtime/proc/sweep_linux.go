@@ -35,8 +35,8 @@ type round struct {
 // are found may start others before they die.
 const sweepRounds = 50
 
-// sweepTime bounds a look: a process that cannot die must not hold up the others for ever.
-const sweepTime = 3 * time.Second
+// sweepTimeout bounds a look: a process that cannot die must not hold up the others for ever.
+const sweepTimeout = 3 * time.Second
 
 // Sweep kills all processes with this environment entry (NAME=value), and
 // returns when none is left. Who calls it has made sure that none is started
@@ -91,7 +91,7 @@ func (s *Sweeper) run() {
 }
 
 func (r *round) kill() error {
-	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
+	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
 	defer cancel()
 	var last []Identity
 	for range sweepRounds {
@@ -104,7 +104,7 @@ func (r *round) kill() error {
 		}
 		for _, id := range found {
 			if err := id.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
-				return fmt.Errorf("kill process %d: %w", id.PID, err)
+				return fmt.Errorf("killing process %d: %w", id.PID, err)
 			}
 		}
 		for _, id := range found {
@@ -114,7 +114,7 @@ func (r *round) kill() error {
 		}
 		last = found
 	}
-	return fmt.Errorf("processes come faster than they can be killed, the last one is %d", last[0].PID)
+	return fmt.Errorf("new processes start faster than they can be killed, such as process %d", last[0].PID)
 }
 
 // entries returns the entries with this prefix in the environments of all processes.

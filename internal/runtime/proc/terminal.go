@@ -16,8 +16,8 @@ type Size struct{ Rows, Cols uint16 }
 // DefaultSize is the size of a terminal without viewers.
 var DefaultSize = Size{Rows: 24, Cols: 80}
 
-// writeTime is how long a process may refuse to read its input before Write fails.
-const writeTime = 5 * time.Second
+// writeTimeout is how long a process may refuse to read its input before Write fails.
+const writeTimeout = 5 * time.Second
 
 // ErrNoInput is returned by Write and Resize of a process that has no
 // terminal or whose stdin is not a pipe.
@@ -28,7 +28,7 @@ var ErrNoInput = errors.New("process has no terminal and no input pipe")
 func openTerminal(size Size) (master, tty *os.File, err error) {
 	blocking, tty, err := pty.Open()
 	if err != nil {
-		return nil, nil, fmt.Errorf("open a pseudo terminal: %w", err)
+		return nil, nil, fmt.Errorf("opening a pseudo terminal: %w", err)
 	}
 	defer blocking.Close()
 	fd, err := unix.FcntlInt(blocking.Fd(), unix.F_DUPFD_CLOEXEC, 0)
@@ -37,13 +37,13 @@ func openTerminal(size Size) (master, tty *os.File, err error) {
 	}
 	if err != nil {
 		tty.Close()
-		return nil, nil, fmt.Errorf("open a pseudo terminal: %w", err)
+		return nil, nil, fmt.Errorf("opening a pseudo terminal: %w", err)
 	}
 	master = os.NewFile(uintptr(fd), "terminal")
 	if err := resize(master, size); err != nil {
 		master.Close()
 		tty.Close()
-		return nil, nil, fmt.Errorf("set the size of a pseudo terminal: %w", err)
+		return nil, nil, fmt.Errorf("setting the size of a pseudo terminal: %w", err)
 	}
 	return master, tty, nil
 }
@@ -73,7 +73,7 @@ func (p *Process) Write(data []byte) (int, error) {
 	}
 	p.inputMu.Lock() // what one call writes stays together
 	defer p.inputMu.Unlock()
-	p.input.SetWriteDeadline(time.Now().Add(writeTime))
+	p.input.SetWriteDeadline(time.Now().Add(writeTimeout))
 	return p.input.Write(data)
 }
 
