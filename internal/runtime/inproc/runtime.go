@@ -5,7 +5,6 @@ package inproc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -16,7 +15,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -61,8 +60,6 @@ func Open(o Options) (*Runtime, error) {
 // Kind is "inproc".
 func (r *Runtime) Kind() string { return spec.InProcess.String() }
 
-var errClosed = errors.New("runtime is closed")
-
 // Start begins an incarnation, and returns when it is ready: at once, or when
 // Ready is called if its launch says so. An incarnation that was
 // killed and has not ended yet has been given up: nothing can end a function
@@ -94,7 +91,7 @@ func (r *Runtime) begin(ctx context.Context, l runtime.Launch) (*session, error)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return nil, errClosed
+		return nil, slots.ErrClosed
 	}
 	at, err := r.slot(l.Path)
 	if err != nil {
@@ -102,7 +99,7 @@ func (r *Runtime) begin(ctx context.Context, l runtime.Launch) (*session, error)
 	}
 	if last := at.last; last != nil {
 		switch {
-		case last.lives() && !last.killed():
+		case last.lives() && !last.killed.Load():
 			return nil, fmt.Errorf("%s: %w", l.Path, runtime.ErrBusy)
 		case l.Incarnation <= last.launch.Incarnation && !l.ResetNumbering:
 			return nil, fmt.Errorf("%s, incarnation %d: %w", l.Path, l.Incarnation, runtime.ErrStale)
@@ -125,11 +122,11 @@ func (r *Runtime) slot(path string) (*slot, error) {
 	if at := r.slots[path]; at != nil {
 		return at, nil
 	}
-	name, err := wire.DirName(path)
+	file, err := r.Log(path)
 	if err != nil {
 		return nil, err
 	}
-	at := &slot{said: newSaid(filepath.Join(r.dir, name))}
+	at := &slot{said: &said{file: file}}
 	r.slots[path] = at
 	return at, nil
 }
@@ -187,7 +184,7 @@ func (r *Runtime) Ready(_ context.Context, path string, incarnation uint64) erro
 	case !at.last.lives():
 		return fmt.Errorf("%s: %w", path, runtime.ErrEnded)
 	}
-	if !at.last.isReady() {
+	if !slots.IsClosed(at.last.ready) {
 		close(at.last.ready)
 	}
 	return nil
@@ -207,13 +204,7 @@ func (r *Runtime) List(context.Context) ([]runtime.Observation, error) {
 }
 
 // Log is the name of the log of a slot: see runtime.Runtime.
-func (r *Runtime) Log(path string) (string, error) {
-	name, err := wire.DirName(path)
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(r.dir, name, wire.LogFile), nil
-}
+func (r *Runtime) Log(path string) (string, error) { return slots.LogFile(r.dir, path) }
 
 // Remove forgets a slot, with what was said in it.
 func (r *Runtime) Remove(_ context.Context, path string) error {
@@ -224,11 +215,11 @@ func (r *Runtime) Remove(_ context.Context, path string) error {
 		return fmt.Errorf("%s: %w", path, runtime.ErrBusy)
 	}
 	delete(r.slots, path)
-	name, err := wire.DirName(path)
+	file, err := r.Log(path)
 	if err != nil {
 		return err
 	}
-	return os.RemoveAll(filepath.Join(r.dir, name))
+	return os.RemoveAll(filepath.Dir(file))
 }
 
 // Close ends what lives: asked, and given up after a while.

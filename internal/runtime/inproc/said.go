@@ -15,7 +15,6 @@ import (
 // said is what the agents of a slot say. It costs nothing on the disk while
 // they are silent.
 type said struct {
-	dir  string
 	file string
 
 	mu     sync.Mutex
@@ -24,8 +23,6 @@ type said struct {
 	run    uint64        // incarnation that lives
 	grown  chan struct{} // closed when there is more; nil if no reader waits
 }
-
-func newSaid(dir string) *said { return &said{dir: dir, file: filepath.Join(dir, "output.log")} }
 
 // begin is told of each incarnation.
 func (s *said) begin(incarnation uint64, l runtime.Log) {
@@ -53,7 +50,7 @@ func (s *said) end(incarnation uint64, exit supervisor.Exit) {
 
 // open makes the writer. Needs mu.
 func (s *said) open() {
-	_ = os.MkdirAll(s.dir, 0o700) // the writer tries again, and counts what is lost
+	_ = os.MkdirAll(filepath.Dir(s.file), 0o700) // the writer tries again, and counts what is lost
 	s.writer = logfile.NewWriter(s.file)
 	s.writer.Limit(s.bounds)
 	s.writer.Begin(s.run)
@@ -80,13 +77,6 @@ func (s *said) activity() time.Time {
 		return time.Time{}
 	}
 	return s.writer.Activity()
-}
-
-func (s *said) peek(n int) ([]string, error) {
-	if n <= 0 {
-		return nil, nil
-	}
-	return logfile.Peek(s.file, n)
 }
 
 // more is closed when there is more to read than before it was called.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -19,7 +21,7 @@ type session struct {
 	said    *said
 	started time.Time
 	cancel  context.CancelCauseFunc
-	forced  atomic.Bool   // Kill was called
+	killed  atomic.Bool   // Kill was called
 	ready   chan struct{} // closed when it is; by Runtime.Ready, which needs Runtime.mu
 	done    chan struct{}
 	exit    supervisor.Exit
@@ -56,16 +58,7 @@ func (s *session) run(ctx context.Context) (exit supervisor.Exit) {
 	}
 }
 
-func (s *session) lives() bool {
-	select {
-	case <-s.done:
-		return false
-	default:
-		return true
-	}
-}
-
-func (s *session) killed() bool { return s.forced.Load() }
+func (s *session) lives() bool { return !slots.IsClosed(s.done) }
 
 func (s *session) Done() <-chan struct{} { return s.done }
 
@@ -80,20 +73,19 @@ func (s *session) Stop() { s.cancel(errStopped) }
 
 // Kill asks once more: there is no other way to end a function.
 func (s *session) Kill() {
-	s.forced.Store(true)
+	s.killed.Store(true)
 	s.cancel(supervisor.ErrKilled)
 }
 
 func (s *session) Observe() runtime.Observation {
 	o := runtime.Observation{
 		Path: s.launch.Path, Incarnation: s.launch.Incarnation, SpecHash: s.launch.SpecHash, Token: s.launch.Token,
-		StartedAt: s.started, Life: runtime.Alive, Ready: s.isReady(),
+		StartedAt: s.started, Life: runtime.Alive, Ready: slots.IsClosed(s.ready),
 	}
 	if !s.lives() {
 		o.Life, o.Ready, o.Exit, o.ExitedAt = runtime.Dead, false, s.exit, s.ended
-		return o
 	}
-	return o // it has no process of its own
+	return o
 }
 
 // AwaitReady is part of runtime.Session.
@@ -106,21 +98,12 @@ func (s *session) AwaitReady(ctx context.Context) error {
 	case <-s.done:
 	}
 	switch {
-	case s.isReady():
+	case slots.IsClosed(s.ready):
 		return nil
 	case s.exit.Err == nil:
-		return fmt.Errorf("%w: %v", supervisor.ErrNotReady, s.exit)
+		return slots.NotReady(s.exit)
 	}
 	return s.exit.Err
-}
-
-func (s *session) isReady() bool {
-	select {
-	case <-s.ready:
-		return true
-	default:
-		return false
-	}
 }
 
 // unsupported says why something is not possible.
@@ -145,15 +128,15 @@ func (s *session) Signal(_ context.Context, sig syscall.Signal) error {
 
 func (s *session) Write(context.Context, []byte) error { return s.unsupported("terminal to type into") }
 
-func (s *session) Resize(context.Context, uint16, uint16) error {
-	return s.unsupported("terminal")
-}
+func (s *session) Resize(context.Context, uint16, uint16) error { return s.unsupported("terminal") }
 
 func (s *session) Attach(context.Context, runtime.Attachment) error {
 	return s.unsupported("terminal; see what it says with: coppice logs -f " + s.launch.Path)
 }
 
-func (s *session) Peek(_ context.Context, n int) ([]string, error) { return s.said.peek(n) }
+func (s *session) Peek(_ context.Context, n int) ([]string, error) {
+	return logfile.Peek(s.said.file, n)
+}
 
 func (s *session) LastActivity(context.Context) (time.Time, error) { return s.said.activity(), nil }
 

@@ -12,15 +12,14 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
 // visit makes a connection of its own for an Attach or Follow, so that a slow
 // person never holds up the session. It is closed with ctx.
 func (ses *session) visit(ctx context.Context, m wire.Message) (*link, func(), error) {
-	select {
-	case <-ses.done:
+	if ses.hasEnded() {
 		return nil, nil, runtime.ErrEnded
-	default:
 	}
 	l, _, err := dial(ctx, ses.slot.dir)
 	if err != nil {
@@ -34,7 +33,7 @@ func (ses *session) visit(ctx context.Context, m wire.Message) (*link, func(), e
 		return nil, nil, err
 	}
 	stop1 := context.AfterFunc(ctx, func() { l.c.Close() })
-	stop2 := context.AfterFunc(ses.slot.r.ctx, func() { l.c.Close() })
+	stop2 := context.AfterFunc(ses.slot.r.Ctx, func() { l.c.Close() })
 	return l, func() { stop1(); stop2(); l.c.Close() }, nil
 }
 
@@ -51,7 +50,7 @@ func (ses *session) Attach(ctx context.Context, a runtime.Attachment) error {
 	}
 	defer leave()
 	if a.Input != nil {
-		go ses.type_(ctx, cancel, l, a.Input)
+		go ses.typing(ctx, cancel, l, a.Input)
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		defer cancel(nil)
@@ -83,8 +82,8 @@ func (ses *session) Attach(ctx context.Context, a runtime.Attachment) error {
 	}
 }
 
-// type_ sends what a person types.
-func (ses *session) type_(ctx context.Context, cancel context.CancelCauseFunc, l *link, in io.Reader) {
+// typing sends what a person types.
+func (ses *session) typing(ctx context.Context, cancel context.CancelCauseFunc, l *link, in io.Reader) {
 	buf := make([]byte, 4<<10)
 	for ctx.Err() == nil {
 		n, err := in.Read(buf)
@@ -132,8 +131,8 @@ func (ses *session) Follow(ctx context.Context, grew func()) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case ses.slot.r.ctx.Err() != nil:
-			return errClosed
+		case ses.slot.r.Ctx.Err() != nil:
+			return slots.ErrClosed
 		case ended || errors.Is(err, runtime.ErrEnded) || errors.Is(err, runtime.ErrStale):
 			grew()
 			return nil
@@ -145,7 +144,7 @@ func (ses *session) Follow(ctx context.Context, grew func()) error {
 		case <-time.After(time.Second):
 		case <-ses.done:
 		case <-ctx.Done():
-		case <-ses.slot.r.ctx.Done():
+		case <-ses.slot.r.Ctx.Done():
 		}
 	}
 }

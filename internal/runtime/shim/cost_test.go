@@ -55,7 +55,7 @@ func TestMemoryOfShims(t *testing.T) {
 	} else if testing.Short() {
 		t.Skip("builds the program")
 	}
-	dir := slots(t)
+	dir := slotsDir(t)
 	r, err := Open(Options{Dir: dir, Executable: executable(t)})
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func BenchmarkRestart(b *testing.B) {
 }
 
 func benchmarkRestart(b *testing.B, argv []string, withoutGroups bool) {
-	dir := slots(b)
+	dir := slotsDir(b)
 	r, err := Open(Options{Dir: dir, Executable: executable(b), WithoutGroups: withoutGroups})
 	if err != nil {
 		b.Fatal(err)

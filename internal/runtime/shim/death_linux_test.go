@@ -17,6 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -100,7 +101,7 @@ func allGone(t testing.TB, ids []proc.Identity) {
 func TestShimIsKilled(t *testing.T) {
 	for _, watched := range []bool{true, false} {
 		t.Run(fmt.Sprint("watched=", watched), func(t *testing.T) {
-			dir := slots(t)
+			dir := slotsDir(t)
 			r := open(t, dir)
 			s := start(t, r, sh("app/a", 1, family))
 			ids := append(pids(t, s, 4), shimOf(s))
@@ -134,7 +135,7 @@ func TestShimIsKilled(t *testing.T) {
 
 // The start of the next incarnation makes sure that nothing of the last one lives.
 func TestStartAfterShimWasKilled(t *testing.T) {
-	dir := slots(t)
+	dir := slotsDir(t)
 	r := open(t, dir)
 	s := start(t, r, sh("app/a", 1, family))
 	ids := pids(t, s, 4)
@@ -172,7 +173,7 @@ func awaitStopped(t *testing.T, pid int) {
 
 // A shim that does not answer is alive: nothing is known, nothing is done.
 func TestShimHangs(t *testing.T) {
-	dir := slots(t)
+	dir := slotsDir(t)
 	r := open(t, dir)
 	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))
 	shim := shimOf(s)
@@ -201,7 +202,7 @@ func TestShimHangs(t *testing.T) {
 
 // Kill does not need a shim that answers.
 func TestKillOfAShimThatHangs(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, family))
 	ids := pids(t, s, 4)
 	shimOf(s).Signal(syscall.SIGSTOP)
@@ -218,7 +219,7 @@ func TestKillOfAShimThatHangs(t *testing.T) {
 // SIGTERM, as everybody gets it when the machine goes down, ends the agent as
 // it wants to be ended, and its exit is recorded.
 func TestShimIsTerminated(t *testing.T) {
-	dir := slots(t)
+	dir := slotsDir(t)
 	r := open(t, dir)
 	s := start(t, r, sh("app/a", 1, "trap 'exit 0' TERM; echo pid $$; while :; do sleep 0.05; done"))
 	pids(t, s, 1)
@@ -235,7 +236,7 @@ func TestShimIsTerminated(t *testing.T) {
 }
 
 func TestSameShimForAllIncarnations(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	var first proc.Identity
 	for n := uint64(1); n <= 5; n++ {
 		s := start(t, r, sh("app/a", n, "exit 1"))
@@ -251,9 +252,9 @@ func TestSameShimForAllIncarnations(t *testing.T) {
 
 // A daemon that dies in the middle of starting a shim leaves none behind.
 func TestShimOfNobody(t *testing.T) {
-	dir := slots(t)
+	dir := slotsDir(t)
 	r := open(t, dir)
-	s, err := r.slot("app/a")
+	s, err := r.Get("app/a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +278,7 @@ func TestShimOfNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.close(errClosed)
+	l.close(slots.ErrClosed)
 	if err := m.State.Shim.AwaitDeath(ctxOf(t)); err != nil {
 		t.Errorf("the shim stays: %v", err)
 	}
@@ -296,7 +297,7 @@ func TestRemovedFiles(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := slots(t)
+			dir := slotsDir(t)
 			r := open(t, dir)
 			s := start(t, r, sh("app/a", 1, "exec sleep 1000"))
 			shim := shimOf(s)
@@ -320,7 +321,7 @@ func TestRemovedFiles(t *testing.T) {
 // makes it again when a connection ends; a start that is faster
 // replaces the agent, and never adds one.
 func TestRemovedDirectory(t *testing.T) {
-	dir := slots(t)
+	dir := slotsDir(t)
 	r := open(t, dir)
 	s := start(t, r, sh("app/a", 1, family))
 	ids := append(pids(t, s, 4), shimOf(s))
@@ -391,7 +392,7 @@ func TestDamagedFiles(t *testing.T) {
 		{"empty state", wire.StateFile, "", supervisor.Lost},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := slots(t)
+			dir := slotsDir(t)
 			r := open(t, dir)
 			s := start(t, r, sh("app/a", 1, "exit 0"))
 			wait(t, "the end", s.Done())
@@ -422,7 +423,7 @@ func TestDamagedFiles(t *testing.T) {
 
 // After a boot, nothing of before it lives, whichever process has its pid now.
 func TestBoot(t *testing.T) {
-	dir := slots(t)
+	dir := slotsDir(t)
 	r := open(t, dir)
 	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))
 	r.Close()
@@ -452,7 +453,7 @@ func TestBoot(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	l := sh("app/a", 1, `echo "limits $(ulimit -n) $(ulimit -v) $(ulimit -Hn) $1"; exec sleep 1000`)
 	l.Argv = append(l.Argv, "argument")
 	l.Limits = runtime.Limits{OpenFiles: 123, Memory: 4 << 30}

@@ -50,7 +50,7 @@ func (ses *session) want(what string) {
 	}
 	if !ses.delivers {
 		ses.delivers = true
-		ses.slot.r.background(ses.deliver)
+		ses.slot.r.Background(ses.deliver)
 	}
 }
 
@@ -72,18 +72,14 @@ func (ses *session) deliver() {
 		if ses.overdue() {
 			ses.killShim()
 		}
-		pause := time.NewTimer(deliverPause)
 		select {
 		case <-changed:
-		case <-pause.C:
+		case <-time.After(deliverPause):
 		case <-ses.done:
-			pause.Stop()
 			return
-		case <-ses.slot.r.ctx.Done():
-			pause.Stop()
+		case <-ses.slot.r.Ctx.Done():
 			return
 		}
-		pause.Stop()
 	}
 }
 
@@ -95,7 +91,7 @@ func (ses *session) tell(what string) (delivered bool) {
 		ses.mu.Unlock()
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ses.slot.r.ctx, killTime)
+	ctx, cancel := context.WithTimeout(ses.slot.r.Ctx, killTime)
 	defer cancel()
 	if what == wire.Stop {
 		ses.hurry = cancel
@@ -134,16 +130,14 @@ func (ses *session) overdue() bool {
 // answersAt waits for the end that follows on a Kill, and asks at a time
 // whether the shim is still there to tell it: it may hang since it has answered.
 func (ses *session) answersAt(at time.Time) error {
-	late := time.NewTimer(time.Until(at))
-	defer late.Stop()
 	select {
 	case <-ses.done:
 		return nil
-	case <-ses.slot.r.ctx.Done():
+	case <-ses.slot.r.Ctx.Done():
 		return nil
-	case <-late.C:
+	case <-time.After(time.Until(at)):
 	}
-	ctx, cancel := context.WithTimeout(ses.slot.r.ctx, lookTime)
+	ctx, cancel := context.WithTimeout(ses.slot.r.Ctx, lookTime)
 	defer cancel()
 	_, err := ses.request(ctx, wire.Message{Type: wire.Look})
 	return err

@@ -37,9 +37,9 @@ func (g *groups) find(r *Runtime, off bool) {
 	}
 	// What was left by slots that were deleted. A slot that exists may be
 	// starting now, by another process.
-	prefix := wire.GroupPrefix(r.dir)
+	prefix := wire.GroupPrefix(r.Dir)
 	g.tree.Clean(prefix, func(name string) bool {
-		_, err := os.Lstat(filepath.Join(r.dir, strings.TrimPrefix(name, prefix)))
+		_, err := os.Lstat(filepath.Join(r.Dir, strings.TrimPrefix(name, prefix)))
 		return !errors.Is(err, os.ErrNotExist)
 	})
 }

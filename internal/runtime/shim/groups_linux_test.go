@@ -61,7 +61,7 @@ func TestHiddenDescendantOfAKilledShim(t *testing.T) {
 		{"found without a state", false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := slots(t)
+			dir := slotsDir(t)
 			r := openGroups(t, dir)
 			s := start(t, r, sh("app/a", 1, hidden(filepath.Join(t.TempDir(), "pid"))))
 			ids := pids(t, s, 2)
@@ -102,7 +102,7 @@ func TestHiddenDescendantOfAKilledShim(t *testing.T) {
 
 // Agents are in the group of their slot, one after the other, and shims are not.
 func TestPlaceOfAgents(t *testing.T) {
-	dir := slots(t)
+	dir := slotsDir(t)
 	r := openGroups(t, dir)
 	own := groupOf(t, os.Getpid())
 	var group string
@@ -133,7 +133,7 @@ func TestPlaceOfAgents(t *testing.T) {
 
 // An agent that freezes itself does not keep its successor from starting.
 func TestFrozenGroup(t *testing.T) {
-	r := openGroups(t, slots(t))
+	r := openGroups(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))
 	if err := os.WriteFile(filepath.Join(s.slot.group.Dir(), "cgroup.freeze"), []byte("1"), 0); err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestFrozenGroup(t *testing.T) {
 // A group that somebody has removed comes back, and one that cannot be used
 // keeps no agent from running.
 func TestGroupIsGone(t *testing.T) {
-	r := openGroups(t, slots(t))
+	r := openGroups(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, "exit 0"))
 	wait(t, "the end", s.Done())
 	if err := os.Remove(s.slot.group.Dir()); err != nil {
@@ -161,7 +161,7 @@ func TestGroupIsGone(t *testing.T) {
 	wait(t, "the end", s.Done())
 
 	// One that is beside threads is invalid: the kernel starts nothing in it.
-	around := filepath.Join(r.groups.tree.Dir(), wire.GroupPrefix(r.dir)+"around")
+	around := filepath.Join(r.groups.tree.Dir(), wire.GroupPrefix(r.Dir)+"around")
 	bad := filepath.Join(around, wire.GroupName(s.slot.dir))
 	for _, d := range []string{around, filepath.Join(around, "threads"), bad} {
 		if err := os.Mkdir(d, 0o755); err != nil {
@@ -191,7 +191,7 @@ func TestGroupIsGone(t *testing.T) {
 
 // A state file that names another group does no harm to that.
 func TestGroupOfSomebodyElse(t *testing.T) {
-	dir := slots(t)
+	dir := slotsDir(t)
 	r := openGroups(t, dir)
 	victim := start(t, r, sh("app/victim", 1, "exec sleep 1000"))
 	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))
@@ -222,12 +222,12 @@ func TestGroupOfSomebodyElse(t *testing.T) {
 
 // The groups of deleted slots do not stay for ever, those of others do.
 func TestLeftoverGroups(t *testing.T) {
-	dir := slots(t)
+	dir := slotsDir(t)
 	r := openGroups(t, dir)
 	start(t, r, sh("app/a", 1, "exec sleep 1000"))
 	base := r.groups.tree.Dir()
-	prefix := wire.GroupPrefix(r.dir)
-	if err := os.MkdirAll(filepath.Join(r.dir, "idle"), 0o700); err != nil {
+	prefix := wire.GroupPrefix(r.Dir)
+	if err := os.MkdirAll(filepath.Join(r.Dir, "idle"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	ours, idle, theirs := filepath.Join(base, prefix+"gone"), filepath.Join(base, prefix+"idle"), filepath.Join(base, "coppice-of-somebody-else")
@@ -243,12 +243,12 @@ func TestLeftoverGroups(t *testing.T) {
 			t.Errorf("%s: %v", d, err)
 		}
 	}
-	os.Remove(filepath.Join(r.dir, "idle"))
+	os.Remove(filepath.Join(r.Dir, "idle"))
 }
 
 // A fork bomb is over at the end of the grace period and not much later.
 func TestForkBomb(t *testing.T) {
-	r := openGroups(t, slots(t))
+	r := openGroups(t, slotsDir(t))
 	l := sh("app/a", 1, `trap "" TERM; f() { setsid sh -c 'trap "" TERM; while :; do sleep 1; done' & }; for i in 1 2 3 4 5 6 7 8 9 10; do f; f; f; f; f; done; echo ready; while :; do f; sleep 0.01; done`)
 	l.Grace = 300 * time.Millisecond
 	l.Ready.Log = "ready"

@@ -37,7 +37,7 @@ func raw(t testing.TB, dir string) *net.UnixConn {
 
 // Whatever comes through the socket, the agent goes on and others are served.
 func TestGarbageOnTheSocket(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))
 	hello := `{"type":"hello","v":1,"id":1}` + "\n"
 	for _, c := range []struct {
@@ -89,7 +89,7 @@ func TestGarbageOnTheSocket(t *testing.T) {
 }
 
 func TestTooManyConnections(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))
 	for range 200 {
 		raw(t, s.slot.dir)
@@ -101,7 +101,7 @@ func TestTooManyConnections(t *testing.T) {
 
 // Only this user can reach the socket.
 func TestModes(t *testing.T) {
-	dir := slots(t)
+	dir := slotsDir(t)
 	r := open(t, dir)
 	s := start(t, r, sh("app/a", 1, "echo x"))
 	wait(t, "the end", s.Done()) // the state is written when it runs already
@@ -118,7 +118,7 @@ func TestModes(t *testing.T) {
 
 // A long way to the slots is no hindrance, although a socket address has 108 bytes.
 func TestLongDirectory(t *testing.T) {
-	dir := filepath.Join(slots(t), strings.Repeat("long", 50), strings.Repeat("longer", 40))
+	dir := filepath.Join(slotsDir(t), strings.Repeat("long", 50), strings.Repeat("longer", 40))
 	r := open(t, dir)
 	start(t, r, sh("app/a", 1, "exec sleep 1000"))
 	r.Close()
@@ -136,7 +136,7 @@ func TestLongDirectory(t *testing.T) {
 
 // A viewer that does not read delays nothing and is dropped.
 func TestSlowViewer(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	l := sh("app/a", 1, `read x; head -c 20000000 /dev/zero | tr '\0' 'x'; echo; echo end; exec sleep 1000`)
 	l.Input = true
 	s := start(t, r, l)

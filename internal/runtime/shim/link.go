@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
 // callTime is how long a shim may take for an answer.
@@ -155,14 +156,7 @@ func (l *link) close(why error) {
 	}
 }
 
-func (l *link) lost() bool {
-	select {
-	case <-l.closed:
-		return true
-	default:
-		return false
-	}
-}
+func (l *link) lost() bool { return slots.IsClosed(l.closed) }
 
 // call sends a request and returns its answer. An error of the shim is
 // returned as one. errLinkLost and errSilent leave open whether the request
@@ -190,27 +184,27 @@ func (l *link) call(ctx context.Context, m wire.Message) (*wire.Message, error) 
 		l.close(fmt.Errorf("%w: %w", errLinkLost, err))
 		return nil, l.err
 	}
-	late := time.NewTimer(callTime)
-	defer late.Stop()
 	select {
 	case a := <-answer:
-		if a.Type == wire.Error {
-			return nil, a.Failure.Err()
-		}
-		return a, nil
+		return answered(a)
 	case <-l.closed:
 		select {
 		case a := <-answer:
-			if a.Type == wire.Error {
-				return nil, a.Failure.Err()
-			}
-			return a, nil
+			return answered(a)
 		default:
+			return nil, l.err
 		}
-		return nil, l.err
-	case <-late.C:
+	case <-time.After(callTime):
 		return nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, errSilent)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+}
+
+// answered returns an answer, or the error that it carries.
+func answered(a *wire.Message) (*wire.Message, error) {
+	if a.Type == wire.Error {
+		return nil, a.Failure.Err()
+	}
+	return a, nil
 }

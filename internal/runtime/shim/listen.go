@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
 // settleTime is how long a change of state waits for the lines that came
@@ -35,17 +36,10 @@ func (s *slot) listen() {
 	if s.r.output == nil {
 		return
 	}
-	s.mu.Lock()
-	old := s.heard
-	s.mu.Unlock()
-	if old != nil {
-		select {
-		case <-old.ended:
-		default:
-			return
-		}
+	if old := s.listening(); old != nil && !slots.IsClosed(old.ended) {
+		return
 	}
-	l, err := newListening(s.r.ctx, s.dir) // also of a start that is given up
+	l, err := newListening(s.r.Ctx, s.dir) // also of a start that is given up
 	if err != nil {
 		s.r.log.Warn("the output of an agent cannot be shown", "path", s.path, "error", err)
 		return
@@ -53,8 +47,8 @@ func (s *slot) listen() {
 	s.mu.Lock()
 	s.heard = l
 	s.mu.Unlock()
-	stop := context.AfterFunc(s.r.ctx, func() { l.c.Close() })
-	s.r.background(func() {
+	stop := context.AfterFunc(s.r.Ctx, func() { l.c.Close() })
+	s.r.Background(func() {
 		defer stop()
 		l.run(s)
 	})
@@ -110,12 +104,10 @@ func (l *listening) settle(n uint64) {
 	l.target = max(l.target, n)
 	reached := l.reached
 	l.mu.Unlock()
-	late := time.NewTimer(settleTime)
-	defer late.Stop()
 	select {
 	case <-reached:
 	case <-l.ended:
-	case <-late.C:
+	case <-time.After(settleTime):
 	}
 }
 
@@ -131,29 +123,25 @@ func (l *listening) finish() {
 
 // settle waits for the lines that came before a state.
 func (s *slot) settle(st *wire.State) {
-	s.mu.Lock()
-	l := s.heard
-	s.mu.Unlock()
-	if l != nil && st.Told > 0 {
+	if l := s.listening(); l != nil && st.Told > 0 {
 		l.settle(st.Told)
 	}
 }
 
 // finish waits for the last lines of the slot in dir, whose shim ends.
 func (r *Runtime) finish(dir string) {
-	var l *listening
-	r.mu.Lock()
-	for _, s := range r.slots {
-		if s.dir == dir {
-			s.mu.Lock()
-			l = s.heard
-			s.mu.Unlock()
+	for _, s := range r.All() {
+		if l := s.listening(); s.dir == dir && l != nil {
+			l.finish()
 		}
 	}
-	r.mu.Unlock()
-	if l != nil {
-		l.finish()
-	}
+}
+
+// listening returns the listener of the slot; nil if there is none.
+func (s *slot) listening() *listening {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.heard
 }
 
 // ask sends the request of a connection that is not used for anything else,

@@ -72,7 +72,7 @@ func listenOn(t *testing.T, dir string, output func(string, uint64, proc.Line)) 
 // before the change of state that came after it.
 func TestOutput(t *testing.T) {
 	h := &heard{}
-	r := listenOn(t, slots(t), h.line)
+	r := listenOn(t, slotsDir(t), h.line)
 	var want []string
 	for n := uint64(1); n <= 20; n++ {
 		l := sh("app/a", n, "echo one; echo ready; read x <&3; echo two >&2; printf three; exit 1")
@@ -123,7 +123,7 @@ func TestSlowListener(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	n, last := 0, ""
-	r := listenOn(t, slots(t), func(path string, _ uint64, l proc.Line) {
+	r := listenOn(t, slotsDir(t), func(path string, _ uint64, l proc.Line) {
 		if path != "app/a" {
 			return
 		}
@@ -158,7 +158,7 @@ func TestSlowListener(t *testing.T) {
 
 // An agent whose listener has gone goes on, and the next one hears what comes then.
 func TestListenerGoes(t *testing.T) {
-	dir := slots(t)
+	dir := slotsDir(t)
 	begun, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	r := listenOn(t, dir, func(string, uint64, proc.Line) {
@@ -199,7 +199,7 @@ func TestListenerGoes(t *testing.T) {
 
 // What does not keep to the rules is let go; agents do not wait for it.
 func TestHostileListener(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))
 	c := raw(t, s.slot.dir)
 	io.WriteString(c, `{"type":"hello","v":1,"id":1}`+"\n"+`{"type":"listen","id":2}`+"\n"+`{"type":"kill","id":3,"incarnation":1}`+"\n")

@@ -62,8 +62,8 @@ func openGroups(t testing.TB, dir string) *Runtime {
 	return r
 }
 
-// slots is a directory whose slots are emptied after the test.
-func slots(t testing.TB) string {
+// slotsDir returns a directory whose slots are emptied after the test.
+func slotsDir(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
 	t.Cleanup(func() { empty(t, dir) })

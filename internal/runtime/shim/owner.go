@@ -74,7 +74,7 @@ func (r *Runtime) Owner(l proc.Lineage) (path string, at int) {
 // groupSlot returns the name of the slot in whose control group a path ends, or
 // in a group that was made there; empty if it is none of this runtime.
 func (r *Runtime) groupSlot(group string) (slot string) {
-	prefix := wire.GroupPrefix(r.dir)
+	prefix := wire.GroupPrefix(r.Dir)
 	for name := range strings.SplitSeq(group, "/") {
 		if s, ok := strings.CutPrefix(name, prefix); ok {
 			slot = s
@@ -87,7 +87,7 @@ func (r *Runtime) groupSlot(group string) (slot string) {
 // slot says: a daemon that has just started has not met all shims yet.
 func (r *Runtime) shimAt(id proc.Identity) string {
 	dir, err := os.Readlink("/proc/" + strconv.Itoa(id.PID) + "/cwd")
-	if err != nil || filepath.Dir(dir) != r.dir {
+	if err != nil || filepath.Dir(dir) != r.Dir {
 		return ""
 	}
 	st, err := wire.ReadState(dir)

@@ -12,7 +12,7 @@ import (
 // A process below a shim is its agent's, for a runtime that has started it and
 // for one that only sees its slot; so is what is in the control group of the slot.
 func TestOwner(t *testing.T) {
-	dir := slots(t)
+	dir := slotsDir(t)
 	r := open(t, dir)
 	s, err := r.Start(ctxOf(t), sh("app/a", 1, "sleep 1000"))
 	if err != nil {
@@ -31,8 +31,8 @@ func TestOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	grouped := proc.Lineage{Processes: own.Processes, Group: "/x/" + wire.GroupName(filepath.Join(r.dir, name)) + "/made/by/it"}
-	other := proc.Lineage{Processes: own.Processes, Group: "/x/" + wire.GroupName(filepath.Join(r.dir+"x", name))}
+	grouped := proc.Lineage{Processes: own.Processes, Group: "/x/" + wire.GroupName(filepath.Join(r.Dir, name)) + "/made/by/it"}
+	other := proc.Lineage{Processes: own.Processes, Group: "/x/" + wire.GroupName(filepath.Join(r.Dir+"x", name))}
 	inner := proc.Lineage{Processes: append(append([]proc.Identity{}, own.Processes[0]), agent.Processes...)}
 	reused := proc.Lineage{Processes: append([]proc.Identity{}, agent.Processes...)}
 	reused.Processes[1].Start++

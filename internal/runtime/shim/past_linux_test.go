@@ -19,7 +19,7 @@ import (
 // A slot knows how the last incarnations ended, with the reason,
 // whether its shim lives or not.
 func TestPast(t *testing.T) {
-	dir := slots(t)
+	dir := slotsDir(t)
 	r := open(t, dir)
 	const last = wire.Remembered + 4
 	var s *session
@@ -71,7 +71,7 @@ func TestIntention(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := slots(t)
+			dir := slotsDir(t)
 			r := open(t, dir)
 			s := start(t, r, sh("app/a", 1, "exit 0"))
 			wait(t, "the end", s.Done())
@@ -115,7 +115,7 @@ func intend(t *testing.T, dir string, n uint64) {
 // A launch is repeated by its number only where both sides know it; a launch
 // that differs is sent as it is.
 func TestAgain(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	life := func(n uint64, script string) {
 		t.Helper()
 		s := start(t, r, sh("app/a", n, script))
@@ -163,7 +163,7 @@ func TestAgain(t *testing.T) {
 // What an agent finds when it begins is what is left if its shim is killed at
 // that moment: that it was about to be started, and how the one before it ended.
 func TestRecordsBeforeStart(t *testing.T) {
-	dir := slots(t)
+	dir := slotsDir(t)
 	r := open(t, dir)
 	name, err := wire.DirName("app/a")
 	if err != nil {
@@ -187,7 +187,7 @@ func TestRecordsBeforeStart(t *testing.T) {
 // The end of an incarnation may be told before the answer to its start: what
 // was ready as soon as it existed has been ready all the same.
 func TestEndBeforeAnswer(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))
 	end := wire.NewEnd(supervisor.Exit{Kind: supervisor.Normal}, time.Now())
 	for _, ready := range []bool{true, false} {

@@ -25,10 +25,8 @@ var errHung = errors.New("its shim did not tell how, and was killed because it d
 func (ses *session) probe() {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
-	select {
-	case <-ses.done:
+	if ses.hasEnded() {
 		return
-	default:
 	}
 	if ses.state.Agent == (proc.Identity{}) || !ses.state.Agent.Ended() {
 		ses.dead = false
@@ -40,7 +38,7 @@ func (ses *session) probe() {
 	}
 	if !ses.asking && ses.link != nil {
 		ses.asking = true
-		ses.slot.r.background(ses.askShim)
+		ses.slot.r.Background(ses.askShim)
 	}
 }
 
@@ -70,13 +68,13 @@ func (ses *session) askShim() {
 // answers reports whether the shim answers within a time, or need not: its end
 // is known, or its link is lost, which is found out by others.
 func (ses *session) answers(within time.Duration) bool {
-	ctx, cancel := context.WithTimeout(ses.slot.r.ctx, within)
+	ctx, cancel := context.WithTimeout(ses.slot.r.Ctx, within)
 	defer cancel()
 	for {
 		_, err := ses.request(ctx, wire.Message{Type: wire.Look})
 		switch {
 		case ctx.Err() != nil && err != nil:
-			return ses.slot.r.ctx.Err() != nil
+			return ses.slot.r.Ctx.Err() != nil
 		case !errors.Is(err, errSilent):
 			return err == nil || errors.Is(err, runtime.ErrEnded) || errors.Is(err, errLinkLost)
 		}

@@ -34,7 +34,7 @@ func tendUntilOver(t *testing.T, r *Runtime, s *session) {
 
 // A shim that is stopped does not hide the end of its agent.
 func TestStoppedShimHidesNoEnd(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))
 	shim := shimOf(s)
 	shim.Signal(syscall.SIGSTOP)
@@ -51,7 +51,7 @@ func TestStoppedShimHidesNoEnd(t *testing.T) {
 // counts as lost.
 func TestHungShimHidesNoEnd(t *testing.T) {
 	t.Parallel()
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, "sleep 1000 & echo pid $!; wait"))
 	left := pids(t, s, 1)
 	shim := shimOf(s)
@@ -67,7 +67,7 @@ func TestHungShimHidesNoEnd(t *testing.T) {
 
 // A shim that waits for what is left of its agent answers, and is left alone.
 func TestShimThatAwaitsTheRestIsLeftAlone(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	l := sh("app/a", 1, `sh -c 'trap "" TERM; echo pid $$; until [ -e "$1" ]; do sleep 0.05; done' sh "$1"; :`)
 	l.Argv, l.Grace = append(l.Argv, filepath.Join(t.TempDir(), "go")), 2*patience
 	s := start(t, r, l)

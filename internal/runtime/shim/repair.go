@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
-	"github.com/coppice-dev/coppice/supervisor"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
 // slotFiles are what a slot has as long as its shim lives, and what it is found by.
@@ -24,13 +24,7 @@ var slotFiles = []string{wire.LockFile, wire.SocketFile}
 // the agents whose slots were restored since the last call. It also looks for
 // agents that have ended although their shims do not say so.
 func (r *Runtime) Repair() (restored []string) {
-	r.mu.Lock()
-	var all []*slot
-	for _, s := range r.slots {
-		all = append(all, s)
-	}
-	r.mu.Unlock()
-	for _, s := range all {
+	for _, s := range r.All() {
 		if s.repair() {
 			restored = append(restored, s.path)
 		}
@@ -91,12 +85,8 @@ func (s *slot) heardOf(ses *session) {
 func (s *slot) session() *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.last != nil {
-		select {
-		case <-s.last.done:
-			s.last = nil
-		default:
-		}
+	if s.last != nil && slots.IsClosed(s.last.done) {
+		s.last = nil
 	}
 	return s.last
 }
@@ -114,7 +104,7 @@ func (s *slot) whyLost(st *wire.State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.killed != 0 && s.killed == st.Incarnation {
-		st.End = wire.NewEnd(supervisor.Exit{Kind: supervisor.Lost, Err: errHung}, st.End.At)
+		st.End = wire.NewLost(errHung, st.End.At)
 	}
 }
 

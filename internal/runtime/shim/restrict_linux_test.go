@@ -7,7 +7,7 @@ import (
 
 // A shim of a version that would ignore no_new_privileges is replaced by one that does not.
 func TestOldShimIsReplaced(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, "exit 0"))
 	wait(t, "the end", s.Done())
 	before := shimOf(s)

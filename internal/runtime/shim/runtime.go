@@ -23,6 +23,7 @@
 package shim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,11 +34,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
-	"github.com/coppice-dev/coppice/supervisor"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
 // Options of a Runtime.
@@ -61,167 +61,56 @@ type Options struct {
 
 // Runtime implements runtime.Runtime with shims.
 type Runtime struct {
-	dir     string
+	*slots.Table[*slot]
 	exe     string
 	output  func(string, uint64, proc.Line)
 	log     *slog.Logger
 	sweeper proc.Sweeper
 	groups  groups
 	owners  owners
-
-	ctx    context.Context // of everything that goes on in the background
-	cancel context.CancelCauseFunc
-	wg     sync.WaitGroup
-
-	mu    sync.Mutex
-	slots map[string]*slot // by path
 }
 
 var _ runtime.Runtime = (*Runtime)(nil)
 
-var errClosed = errors.New("runtime is closed")
-
 // Open makes a Runtime.
 func Open(o Options) (*Runtime, error) {
-	dir, err := filepath.Abs(o.Dir)
-	if err != nil {
+	r := &Runtime{exe: o.Executable, output: o.Output, log: o.Logger}
+	var err error
+	if r.Table, err = slots.Open(o.Dir, r.newSlot); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("directory of the slots: %w", err)
-	}
-	if err := private.Dir(dir); err != nil {
-		return nil, fmt.Errorf("directory of the slots: %w", err)
-	}
-	// The directory has one name, whatever links lead to it.
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return nil, fmt.Errorf("directory of the slots: %w", err)
-	}
-	rouse(context.Background(), dir)
-	r := &Runtime{dir: dir, exe: o.Executable, output: o.Output, log: o.Logger, slots: make(map[string]*slot)}
+	rouse(context.Background(), r.Dir)
 	if r.exe == "" {
 		r.exe = "/proc/self/exe" // also when the file has been replaced by a newer one
 	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
-	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	r.groups.find(r, o.WithoutGroups)
 	return r, nil
 }
 
-// Kind is "proc".
+// Kind returns "proc".
 func (r *Runtime) Kind() string { return "proc" }
-
-// Close lets go of all shims; they and their agents go on.
-func (r *Runtime) Close() error {
-	r.mu.Lock()
-	r.cancel(errClosed)
-	for _, s := range r.slots {
-		s.dropIdle()
-	}
-	r.mu.Unlock()
-	r.wg.Wait()
-	return nil
-}
-
-// background runs f unless the runtime is closed.
-func (r *Runtime) background(f func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ctx.Err() == nil {
-		r.wg.Go(f)
-	}
-}
 
 // read runs a link until it or the runtime is closed.
 func (r *Runtime) read(l *link) {
-	stop := context.AfterFunc(r.ctx, func() { l.close(errClosed) })
-	r.background(func() {
+	stop := context.AfterFunc(r.Ctx, func() { l.close(slots.ErrClosed) })
+	r.Background(func() {
 		defer stop()
 		l.run()
 	})
 }
 
-func (r *Runtime) slot(path string) (*slot, error) {
-	name, err := wire.DirName(path)
-	if err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ctx.Err() != nil {
-		return nil, errClosed
-	}
-	s := r.slots[path]
-	if s == nil {
-		s = &slot{r: r, path: path, dir: filepath.Join(r.dir, name), turn: make(chan struct{}, 1)}
-		s.group = r.groups.of(s.dir)
-		r.slots[path] = s
-		r.owners.add(s, proc.Identity{}, proc.Identity{})
-	}
-	return s, nil
-}
-
-// Start begins an incarnation: see runtime.Runtime.
-func (r *Runtime) Start(ctx context.Context, l runtime.Launch) (runtime.Session, error) {
-	s, err := r.slot(l.Path)
-	if err != nil {
-		return nil, err
-	}
-	ses, err := s.start(ctx, l)
-	if err != nil {
-		return nil, fmt.Errorf("start %s, incarnation %d: %w", l.Path, l.Incarnation, err)
-	}
-	if err := ses.startReady(ctx); err != nil {
-		return nil, err // a reason, shown next to the agent's path
-	}
-	return ses, nil
-}
-
-// Adopt takes over what runs or has ended: see runtime.Runtime.
-func (r *Runtime) Adopt(ctx context.Context, path string) (runtime.Session, error) {
-	s, err := r.slot(path)
-	if err != nil {
-		return nil, err
-	}
-	ses, err := s.adopt(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("adopt %s: %w", path, err)
-	}
-	return ses, nil
-}
-
-// Log is the name of the log of a slot: see runtime.Runtime.
-func (r *Runtime) Log(path string) (string, error) {
-	name, err := wire.DirName(path)
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(r.dir, name, wire.LogFile), nil
-}
-
-// Remove forgets a slot: see runtime.Runtime. One that does not exist is forgotten already.
-func (r *Runtime) Remove(ctx context.Context, path string) error {
-	s, err := r.slot(path)
-	if err != nil {
-		return err
-	}
-	if err := s.remove(ctx); err != nil {
-		return fmt.Errorf("remove %s: %w", path, err)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.slots[path] == s {
-		delete(r.slots, path)
-		r.owners.remove(s, s.known())
-	}
-	return nil
+func (r *Runtime) newSlot(path, dir string) *slot {
+	s := &slot{r: r, path: path, dir: dir, turn: make(chan struct{}, 1), group: r.groups.of(dir)}
+	r.owners.add(s, proc.Identity{}, proc.Identity{})
+	return s
 }
 
 // Ready tells a shim that its agent says that it is ready: see runtime.Runtime.
 func (r *Runtime) Ready(ctx context.Context, path string, incarnation uint64) error {
-	s, err := r.slot(path)
+	s, err := r.Get(path)
 	if err != nil {
 		return err
 	}
@@ -232,7 +121,7 @@ func (r *Runtime) Ready(ctx context.Context, path string, incarnation uint64) er
 		return fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
 	}
 	r.read(l)
-	defer l.close(errClosed)
+	defer l.close(slots.ErrClosed)
 	_, err = l.call(ctx, wire.Message{Type: wire.Ready, Incarnation: incarnation})
 	return err
 }
@@ -249,23 +138,18 @@ func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) { ret
 // nil: of all.
 func (r *Runtime) Among(ctx context.Context, which func(name string) bool) ([]runtime.Observation, error) {
 	var mu sync.Mutex
-	var found []*runtime.Observation
+	var all []runtime.Observation
 	if err := r.each(which, func(dir string) {
-		o := look(ctx, dir)
-		mu.Lock()
-		defer mu.Unlock()
-		found = append(found, o)
+		if o := look(ctx, dir); o != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, *o)
+		}
 	}); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("list the slots: %w", context.Cause(ctx))
-	}
-	var all []runtime.Observation
-	for _, o := range found {
-		if o != nil {
-			all = append(all, *o)
-		}
 	}
 	return all, nil
 }
@@ -282,7 +166,7 @@ func (r *Runtime) Quit(ctx context.Context) error {
 		}
 		r.read(l)
 		_, err = l.call(ctx, wire.Message{Type: wire.Quit})
-		l.close(errClosed)
+		l.close(slots.ErrClosed)
 		if err == nil || errors.Is(err, errLinkLost) {
 			r.finish(dir)
 		}
@@ -292,7 +176,7 @@ func (r *Runtime) Quit(ctx context.Context) error {
 // each calls f for the directory of each slot, or of those that are wanted by
 // name, for some at the same time.
 func (r *Runtime) each(which func(name string) bool, f func(dir string)) error {
-	entries, err := os.ReadDir(r.dir)
+	entries, err := os.ReadDir(r.Dir)
 	if err != nil {
 		return fmt.Errorf("list the slots: %w", err)
 	}
@@ -305,7 +189,7 @@ func (r *Runtime) each(which func(name string) bool, f func(dir string)) error {
 		ahead <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-ahead }()
-			f(filepath.Join(r.dir, e.Name()))
+			f(filepath.Join(r.Dir, e.Name()))
 		})
 	}
 	wg.Wait()
@@ -318,7 +202,7 @@ func look(ctx context.Context, dir string) *runtime.Observation {
 	defer cancel()
 	link, st, dialErr := dial(ctx, dir)
 	if dialErr == nil {
-		link.close(errClosed)
+		link.close(slots.ErrClosed)
 		if st.Incarnation == 0 {
 			return nil
 		}
@@ -326,12 +210,8 @@ func look(ctx context.Context, dir string) *runtime.Observation {
 	}
 	locked, err := wire.Locked(dir)
 	unknown := func(st *wire.State, why error) *runtime.Observation {
-		o := &runtime.Observation{Path: st.Path, Incarnation: st.Incarnation, SpecHash: st.SpecHash, Token: st.Token,
-			Detail: why.Error()}
-		if o.Path == "" {
-			o.Path = filepath.Base(dir)
-		}
-		return o
+		return &runtime.Observation{Path: cmp.Or(st.Path, filepath.Base(dir)), Incarnation: st.Incarnation,
+			SpecHash: st.SpecHash, Token: st.Token, Detail: why.Error()}
 	}
 	st, serr := wire.ReadState(dir)
 	switch {
@@ -346,7 +226,7 @@ func look(ctx context.Context, dir string) *runtime.Observation {
 	case proc.Observe(st.Shim) != proc.Dead:
 		return unknown(st, fmt.Errorf("shim %d lives, but does not hold the lock of the slot", st.Shim.PID))
 	}
-	withRecord(dir, st)
+	st.LoadEnd(dir)
 	return withBefore(dir, observation(st))
 }
 
@@ -383,19 +263,4 @@ func observation(st *wire.State) *runtime.Observation {
 	}
 	o.Ready, o.PID = st.Ready, st.Agent.PID
 	return o
-}
-
-// withRecord adds the end of an incarnation whose shim is gone: the exit
-// record or, where that is missing or damaged, that it was lost.
-func withRecord(dir string, st *wire.State) (recorded bool) {
-	record, err := wire.ReadRecord(dir)
-	switch {
-	case err == nil && record.Incarnation == st.Incarnation:
-		st.End = &record.End
-		return true
-	case err == nil || wire.IsMissing(err):
-		err = errors.New("its shim has ended before it")
-	}
-	st.End = wire.NewEnd(supervisor.Exit{Kind: supervisor.Lost, Err: err}, time.Now())
-	return false
 }

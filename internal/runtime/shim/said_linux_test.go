@@ -10,11 +10,12 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
 // However much an agent says, its shim tells little of it, and the last of it.
 func TestSaidIsNoFlood(t *testing.T) {
-	dir := slots(t)
+	dir := slotsDir(t)
 	r := open(t, dir)
 	words := filepath.Join(t.TempDir(), "words")
 	if err := syscall.Mkfifo(words, 0o600); err != nil {
@@ -43,7 +44,7 @@ func TestSaidIsNoFlood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer watch.close(errClosed)
+	defer watch.close(slots.ErrClosed)
 	var told atomic.Int64
 	watch.listen(func(m *wire.Message) {
 		if m.Type == wire.Said {

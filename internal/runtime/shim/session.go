@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -55,25 +56,22 @@ func newSession(s *slot, number uint64) *session {
 // connect gives the session a link.
 func (ses *session) connect(l *link) {
 	ses.mu.Lock()
-	select {
-	case <-ses.done:
+	defer ses.mu.Unlock()
+	if ses.hasEnded() {
 		ses.slot.park(l)
-		ses.mu.Unlock()
 		return
-	default:
 	}
 	ses.link, ses.unsure = l, ""
 	close(ses.changed)
 	ses.changed = make(chan struct{})
 	l.listen(ses.hear)
-	ses.mu.Unlock()
 }
 
 // watch sees the end of the link. look asks first what the shim knows.
 func (ses *session) watch(l *link, look bool) {
-	ses.slot.r.background(func() {
+	ses.slot.r.Background(func() {
 		if look {
-			if m, err := l.call(ses.slot.r.ctx, wire.Message{Type: wire.Look}); err == nil && m.State != nil {
+			if m, err := l.call(ses.slot.r.Ctx, wire.Message{Type: wire.Look}); err == nil && m.State != nil {
 				ses.update(m.State)
 			}
 		}
@@ -81,8 +79,8 @@ func (ses *session) watch(l *link, look bool) {
 		case <-l.closed:
 		case <-ses.done:
 			return
-		case <-ses.slot.r.ctx.Done():
-			l.close(errClosed)
+		case <-ses.slot.r.Ctx.Done():
+			l.close(slots.ErrClosed)
 			return
 		}
 		ses.recover(l)
@@ -103,14 +101,10 @@ func (ses *session) disown() {
 
 // finish closes done. Needs mu.
 func (ses *session) finish() {
-	select {
-	case <-ses.done:
+	if ses.hasEnded() {
 		return
-	default:
 	}
-	select {
-	case <-ses.ready:
-	default:
+	if !slots.IsClosed(ses.ready) {
 		close(ses.ready)
 	}
 	close(ses.done)
@@ -141,10 +135,8 @@ func (ses *session) update(st *wire.State) {
 	ses.slot.settle(st)
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
-	select {
-	case <-ses.done:
+	if ses.hasEnded() {
 		return
-	default:
 	}
 	if st.Incarnation != ses.number {
 		if st.Incarnation > ses.number {
@@ -177,17 +169,14 @@ func (ses *session) update(st *wire.State) {
 // superseded ends a session whose end was missed for good: somebody else has
 // started another incarnation since. Needs mu.
 func (ses *session) superseded() {
-	select {
-	case <-ses.done:
+	if ses.hasEnded() {
 		return
-	default:
 	}
-	err := errors.New("its slot was given to another incarnation")
-	ses.state.End = wire.NewEnd(supervisor.Exit{Kind: supervisor.Lost, Err: err}, time.Now())
+	ses.state.End = wire.NewLost(errors.New("its slot was given to another incarnation"), time.Now())
 	if l := ses.link; l != nil {
 		ses.link = nil
 		l.listen(nil)
-		l.close(errClosed)
+		l.close(slots.ErrClosed)
 	}
 	ses.finish()
 }
@@ -201,12 +190,12 @@ func (ses *session) recover(old *link) {
 	ses.unsure = old.err.Error()
 	ses.mu.Unlock()
 	for {
-		err := ses.slot.take(ses.slot.r.ctx)
+		err := ses.slot.take(ses.slot.r.Ctx)
 		if err == nil {
 			err = ses.find()
 			ses.slot.release()
 		}
-		if err == nil || ses.slot.r.ctx.Err() != nil {
+		if err == nil || ses.slot.r.Ctx.Err() != nil {
 			return
 		}
 		ses.mu.Lock()
@@ -216,19 +205,17 @@ func (ses *session) recover(old *link) {
 		case <-time.After(time.Second):
 		case <-ses.done:
 			return
-		case <-ses.slot.r.ctx.Done():
+		case <-ses.slot.r.Ctx.Done():
 			return
 		}
 	}
 }
 
 func (ses *session) find() error {
-	select {
-	case <-ses.done:
+	if ses.hasEnded() {
 		return nil
-	default:
 	}
-	ctx := ses.slot.r.ctx
+	ctx := ses.slot.r.Ctx
 	l, st, lock, err := ses.slot.find(ctx)
 	if wire.IsMissing(err) { // the slot was removed: nothing lives in it
 		st, err = &wire.State{Incarnation: ses.number + 1}, nil
@@ -243,8 +230,7 @@ func (ses *session) find() error {
 		}
 		if st.Incarnation < ses.number { // the state could not be written then, or is damaged
 			st.Incarnation = ses.number
-			st.End = wire.NewEnd(supervisor.Exit{Kind: supervisor.Lost,
-				Err: errors.New("its shim has ended before it")}, time.Now())
+			st.End = wire.NewLost(wire.ErrShimEnded, time.Now())
 		}
 	}
 	if st.Incarnation < ses.number { // it is another shim, which has not started anything yet
@@ -254,20 +240,21 @@ func (ses *session) find() error {
 	}
 	ses.update(st)
 	if l != nil {
-		select {
-		case <-ses.done:
-			l.close(errClosed)
-		default:
-			ses.connect(l)
-			ses.watch(l, false)
-			ses.slot.r.read(l)
+		if ses.hasEnded() {
+			l.close(slots.ErrClosed)
+			return nil
 		}
+		ses.connect(l)
+		ses.watch(l, false)
+		ses.slot.r.read(l)
 	}
 	return nil
 }
 
 // Done is closed when the end of the incarnation is known for certain.
 func (ses *session) Done() <-chan struct{} { return ses.done }
+
+func (ses *session) hasEnded() bool { return slots.IsClosed(ses.done) }
 
 // Exit is how it ended, once Done is closed.
 func (ses *session) Exit() supervisor.Exit {
@@ -293,31 +280,20 @@ func (ses *session) Observe() runtime.Observation {
 
 // AwaitReady waits until the incarnation is ready.
 func (ses *session) AwaitReady(ctx context.Context) error {
-	select {
-	case <-ses.ready:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-ses.slot.r.ctx.Done():
-		return errClosed
+	if err := ses.slot.r.Await(ctx, ses.ready); err != nil {
+		return err
 	}
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
 	if ses.state.Ready {
 		return nil
 	}
-	exit := ses.state.End.Exit()
-	if errors.Is(exit.Err, supervisor.ErrNotReady) || errors.Is(exit.Err, supervisor.ErrStartTimeout) {
-		return exit.Err
-	}
-	if exit.Err == nil {
-		return fmt.Errorf("%w: %v", supervisor.ErrNotReady, exit)
-	}
-	return fmt.Errorf("%w: %w", supervisor.ErrNotReady, exit.Err)
+	return slots.NotReady(ses.state.End.Exit())
 }
 
-// startReady is the second half of a start. One that is given up is stopped,
+// StartReady is the second half of a start. One that is given up is stopped,
 // and its end awaited: the shim kills it when its grace period is over.
-func (ses *session) startReady(ctx context.Context) error {
+func (ses *session) StartReady(ctx context.Context) error {
 	err := ses.AwaitReady(ctx)
 	if err == nil || ctx.Err() == nil {
 		return err
@@ -326,31 +302,27 @@ func (ses *session) startReady(ctx context.Context) error {
 	select {
 	case <-ses.done:
 		return fmt.Errorf("not ready: %w", err)
-	case <-time.After(ses.graceTime()):
+	case <-time.After(ses.grace + killTime):
 		ses.Kill()
-	case <-ses.slot.r.ctx.Done():
-		return fmt.Errorf("%w: %w", runtime.ErrUnknown, errClosed)
+	case <-ses.slot.r.Ctx.Done():
+		return fmt.Errorf("%w: %w", runtime.ErrUnknown, slots.ErrClosed)
 	}
 	select {
 	case <-ses.done:
 		return fmt.Errorf("not ready: %w", err)
 	case <-time.After(supervisor.KillGrace):
-	case <-ses.slot.r.ctx.Done():
+	case <-ses.slot.r.Ctx.Done():
 	}
 	return fmt.Errorf("%w: start was given up (%w), but its end is not known", runtime.ErrUnknown, err)
 }
-
-func (ses *session) graceTime() time.Duration { return ses.grace + killTime }
 
 // request asks the shim something about this incarnation.
 func (ses *session) request(ctx context.Context, m wire.Message) (*wire.Message, error) {
 	ses.mu.Lock()
 	l := ses.link
 	ses.mu.Unlock()
-	select {
-	case <-ses.done:
+	if ses.hasEnded() {
 		return nil, runtime.ErrEnded
-	default:
 	}
 	if l == nil {
 		return nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, errLinkLost)

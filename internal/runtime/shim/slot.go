@@ -16,6 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/cgroup"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -47,8 +48,8 @@ func (s *slot) take(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-s.r.ctx.Done():
-		return errClosed
+	case <-s.r.Ctx.Done():
+		return slots.ErrClosed
 	}
 }
 
@@ -59,8 +60,8 @@ func (s *slot) park(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.r.ctx.Err() != nil:
-		l.close(errClosed)
+	case s.r.Ctx.Err() != nil:
+		l.close(slots.ErrClosed)
 		return
 	case s.idle != nil && !s.idle.lost():
 		l.close(errLinkLost) // one is enough; who has a call on it calls again
@@ -82,7 +83,7 @@ func (s *slot) unpark() *link {
 
 func (s *slot) dropIdle() {
 	if l := s.unpark(); l != nil {
-		l.close(errClosed)
+		l.close(slots.ErrClosed)
 	}
 }
 
@@ -135,8 +136,8 @@ func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil, nil, nil, context.Cause(ctx)
-		case <-s.r.ctx.Done():
-			return nil, nil, nil, errClosed
+		case <-s.r.Ctx.Done():
+			return nil, nil, nil, slots.ErrClosed
 		}
 	}
 }
@@ -179,10 +180,10 @@ func (s *slot) bury(ctx context.Context) (*wire.State, error) {
 		if record, err := wire.ReadRecord(s.dir); err == nil {
 			st.Incarnation = record.Incarnation
 		}
-		st.End = wire.NewEnd(supervisor.Exit{Kind: supervisor.Lost, Err: err}, time.Now())
+		st.End = wire.NewLost(err, time.Now())
 	case st.Path != s.path:
 		return nil, fmt.Errorf("slot %s belongs to agent %.200q", s.dir, st.Path)
-	case withRecord(s.dir, st):
+	case st.LoadEnd(s.dir):
 		s.leaveGroups(st)
 		return st, nil
 	}
@@ -211,12 +212,12 @@ func (s *slot) bury(ctx context.Context) (*wire.State, error) {
 	return st, nil
 }
 
-// start makes a session of a new incarnation, once its process exists.
-func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
+// Start makes a session of a new incarnation, once its process exists.
+func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, error) {
 	if l.Incarnation == 0 {
 		return nil, errors.New("incarnations are numbered from 1")
 	}
-	if l.Dir == "" || !filepath.IsAbs(l.Dir) {
+	if !filepath.IsAbs(l.Dir) {
 		dir, err := filepath.Abs(l.Dir)
 		if err != nil {
 			return nil, err
@@ -253,7 +254,7 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 		if (l.NoNewPrivileges || l.User != nil) && !link.restricts { // it is of a version that would ignore it
 			ses.disown()
 			_, err := link.call(ctx, wire.Message{Type: wire.Quit})
-			link.close(errClosed)
+			link.close(slots.ErrClosed)
 			if err != nil && !errors.Is(err, errLinkLost) || tries >= 3 {
 				return nil, fmt.Errorf("%w: the shim is of a version without user and "+
 					"no_new_privileges, and does not end: %w",
@@ -266,8 +267,8 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 		}
 		s.launchedBy = nil
 		request.Group = s.place(l.Limits)
-		// Not with ctx: a start that is given up is stopped, see startReady.
-		answer, err := link.call(s.r.ctx, request)
+		// Not with ctx: a start that is given up is stopped, see StartReady.
+		answer, err := link.call(s.r.Ctx, request)
 		switch {
 		case err == nil && answer.State != nil:
 			s.launched, s.launchedBy = l, link
@@ -320,15 +321,15 @@ func (s *slot) open(ctx context.Context, request *wire.Message) (l *link, runnin
 		s.met(st.Shim)
 	}
 	s.r.read(l)
-	if s.r.ctx.Err() != nil {
-		l.close(errClosed)
-		return nil, false, errClosed
+	if s.r.Ctx.Err() != nil {
+		l.close(slots.ErrClosed)
+		return nil, false, slots.ErrClosed
 	}
 	return l, st.Incarnation == request.Incarnation && st.Token == request.Token, nil
 }
 
-// adopt makes a session of the last incarnation.
-func (s *slot) adopt(ctx context.Context) (*session, error) {
+// Adopt makes a session of the last incarnation.
+func (s *slot) Adopt(ctx context.Context) (runtime.Session, error) {
 	if err := s.take(ctx); err != nil {
 		return nil, err
 	}
@@ -346,11 +347,11 @@ func (s *slot) adopt(ctx context.Context) (*session, error) {
 	switch {
 	case st.Incarnation == 0 && st.End == nil:
 		if l != nil {
-			l.close(errClosed)
+			l.close(slots.ErrClosed)
 		}
 		return nil, fmt.Errorf("nothing was ever started: %w", fs.ErrNotExist)
 	case st.Path != s.path && st.Path != "":
-		l.close(errClosed)
+		l.close(slots.ErrClosed)
 		return nil, fmt.Errorf("slot %s belongs to agent %.200q", s.dir, st.Path)
 	}
 	ses := newSession(s, st.Incarnation)
@@ -364,7 +365,15 @@ func (s *slot) adopt(ctx context.Context) (*session, error) {
 	return ses, nil
 }
 
-// remove ends an idle shim and deletes the slot.
+// Remove ends an idle shim and deletes the slot.
+func (s *slot) Remove(ctx context.Context) error {
+	err := s.remove(ctx)
+	if err == nil {
+		s.r.owners.remove(s, s.known())
+	}
+	return err
+}
+
 func (s *slot) remove(ctx context.Context) error {
 	if err := s.take(ctx); err != nil {
 		return err
@@ -388,7 +397,7 @@ func (s *slot) remove(ctx context.Context) error {
 		}
 		s.r.read(l)
 		_, err = l.call(ctx, wire.Message{Type: wire.Quit})
-		l.close(errClosed)
+		l.close(slots.ErrClosed)
 		if err != nil && !errors.Is(err, errLinkLost) {
 			return err
 		}

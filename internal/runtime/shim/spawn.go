@@ -65,10 +65,10 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 		return nil, fmt.Errorf("start a shim: %w", err)
 	}
 	s.met(child.Identity)   // before there is an agent: whose it is has to be known then
-	s.r.background(func() { // reaps it, as long as there is a runtime
+	s.r.Background(func() { // reaps it, as long as there is a runtime
 		select {
 		case <-child.Done():
-		case <-s.r.ctx.Done():
+		case <-s.r.Ctx.Done():
 			child.Release()
 			<-child.Done()
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
 // leaveTime is how long a client of tmux may take to put the person's terminal
@@ -23,14 +24,14 @@ const leaveTime = time.Second
 // AttachCommand is what a person runs in a terminal to sit in the session of
 // an agent with all that tmux offers, and the directory to run it in.
 func (r *Runtime) AttachCommand(path string) (argv []string, dir string, err error) {
-	s, err := r.slot(path)
+	s, err := r.Get(path)
 	if err != nil {
 		return nil, "", err
 	}
-	if socket := filepath.Join(r.dir, socketName); len(socket) < 100 {
+	if socket := filepath.Join(r.Dir, socketName); len(socket) < 100 {
 		return []string{"tmux", "-S", socket, "attach-session", "-t", "=" + s.name}, "", nil
 	}
-	return []string{"tmux", "-S", socketName, "attach-session", "-t", "=" + s.name}, r.dir, nil
+	return []string{"tmux", "-S", socketName, "attach-session", "-t", "=" + s.name}, r.Dir, nil
 }
 
 // Attach connects a person through a client of tmux: see runtime.Session.
@@ -51,7 +52,6 @@ func (ses *session) Attach(ctx context.Context, a runtime.Attachment) error {
 	if a.Input == nil {
 		args = append(args, "-f", "read-only,ignore-size")
 	}
-	size := &pty.Winsize{Rows: 24, Cols: 80}
 	p := ses.info(ctx)
 	if p == nil {
 		if ses.isOver() {
@@ -59,15 +59,12 @@ func (ses *session) Attach(ctx context.Context, a runtime.Attachment) error {
 		}
 		return runtime.ErrUnknown
 	}
-	size.Rows, size.Cols = uint16(p.height), uint16(p.width)
-
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(ses.slot.r.ctx, func() { cancel(errClosed) })
+	stop := context.AfterFunc(ses.slot.r.Ctx, func() { cancel(slots.ErrClosed) })
 	defer stop()
 	cmd := ses.slot.r.command(context.Background(), args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	terminal, err := pty.StartWithAttrs(cmd, size, cmd.SysProcAttr)
+	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: uint16(p.height), Cols: uint16(p.width)})
 	if err != nil {
 		return ses.refused(err)
 	}
@@ -90,11 +87,9 @@ func (ses *session) attached(ctx context.Context, cancel context.CancelCauseFunc
 		case <-ses.done:
 		}
 		cmd.Process.Signal(syscall.SIGTERM)
-		t := time.NewTimer(leaveTime)
-		defer t.Stop()
 		select {
 		case <-gone:
-		case <-t.C:
+		case <-time.After(leaveTime):
 			cmd.Process.Kill()
 		}
 	})

@@ -21,7 +21,7 @@ type serverRecord struct {
 
 func (r *Runtime) lastServer() (proc.Identity, error) {
 	var rec serverRecord
-	err := wire.ReadFile(filepath.Join(r.dir, serverFile), &rec, &rec.Version)
+	err := wire.ReadFile(filepath.Join(r.Dir, serverFile), &rec, &rec.Version)
 	return rec.Server, err
 }
 
@@ -32,7 +32,7 @@ func (r *Runtime) noteServer(id proc.Identity) error {
 	if last, err := r.lastServer(); err == nil && last == id {
 		return nil
 	}
-	return wire.WriteFile(filepath.Join(r.dir, serverFile), &serverRecord{Version: wire.Version, Server: id})
+	return wire.WriteFile(filepath.Join(r.Dir, serverFile), &serverRecord{Version: wire.Version, Server: id})
 }
 
 // admit makes sure that a start cannot make a second server beside one that
@@ -97,9 +97,8 @@ func (r *Runtime) Ready(_ context.Context, path string, incarnation uint64) erro
 
 // watch sees to it that watchServer runs. Needs mu.
 func (r *Runtime) watch() {
-	if !r.watching && r.ctx.Err() == nil {
-		r.watching = true
-		r.wg.Go(r.watchServer)
+	if !r.watching {
+		r.watching = r.Background(r.watchServer)
 	}
 }
 
@@ -135,7 +134,7 @@ func (r *Runtime) watchServer() {
 		select {
 		case <-tick.C:
 		case <-r.poke:
-		case <-r.ctx.Done():
+		case <-r.Ctx.Done():
 			return
 		}
 		r.mu.Lock()
@@ -144,8 +143,8 @@ func (r *Runtime) watchServer() {
 		if idle {
 			continue
 		}
-		_, err := r.call(r.ctx, nil, "display-message", "-p", "#{pid}")
-		if r.ctx.Err() != nil {
+		_, err := r.call(r.Ctx, nil, "display-message", "-p", "#{pid}")
+		if r.Ctx.Err() != nil {
 			return
 		}
 		r.mu.Lock()

@@ -13,7 +13,7 @@ import (
 
 // However long the keeper of the log takes, the end is told when all output is there.
 func TestKeeperSlow(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, `echo up; read x; echo the end; exit 3`))
 	until(t, s, "up")
 	d, leave, err := s.slot.keeper(ctxOf(t))
@@ -33,7 +33,7 @@ func TestKeeperSlow(t *testing.T) {
 	if e := exit(t, s); code(e) != 3 {
 		t.Errorf("exit = %v", e)
 	}
-	if b, err := os.ReadFile(s.logFile()); err != nil || !strings.Contains(string(b), "the end") {
+	if b, err := os.ReadFile(s.slot.logFile()); err != nil || !strings.Contains(string(b), "the end") {
 		t.Errorf("the log at the end: %q, %v", b, err)
 	}
 }

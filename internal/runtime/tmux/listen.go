@@ -14,7 +14,7 @@ func (ses *session) listen(from logfile.Mark) {
 	if r.output == nil {
 		return
 	}
-	t, err := logfile.From(ses.logFile(), from)
+	t, err := logfile.From(ses.slot.logFile(), from)
 	if err != nil {
 		r.log.Warn("the output of an agent cannot be shown", "path", ses.slot.path, "error", err)
 		return
@@ -23,7 +23,7 @@ func (ses *session) listen(from logfile.Mark) {
 	r.mu.Lock()
 	r.listening[ses] = ended
 	r.mu.Unlock()
-	started := r.background(func() {
+	started := r.Background(func() {
 		defer func() {
 			t.Close()
 			close(ended)
@@ -34,7 +34,7 @@ func (ses *session) listen(from logfile.Mark) {
 		err := ses.follow(context.Background(), t, func(line string) {
 			r.output(ses.slot.path, ses.rec.Incarnation, proc.Line{Time: time.Now(), Stream: proc.Stdout, Text: line})
 		})
-		if err != nil && r.ctx.Err() == nil {
+		if err != nil && r.Ctx.Err() == nil {
 			r.log.Warn("lines of output are lost", "path", ses.slot.path, "error", err)
 		}
 	})

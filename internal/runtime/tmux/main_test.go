@@ -59,5 +59,5 @@ func TestConformance(t *testing.T) {
 
 // follow passes the lines of a session's log on, beginning with the last n.
 func follow(ctx context.Context, s runtime.Session, n int, f func(line string)) error {
-	return runtimetest.Lines(ctx, s.(*session).logFile(), s, n, f)
+	return runtimetest.Lines(ctx, s.(*session).slot.logFile(), s, n, f)
 }

@@ -16,10 +16,11 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
 )
 
-func (ses *session) logFile() string { return filepath.Join(ses.slot.dir, wire.LogFile) }
+func (s *slot) logFile() string { return filepath.Join(s.dir, wire.LogFile) }
 
 // Peek returns the last lines of the log, or of the screen where the agent
 // paints that instead of writing lines.
@@ -30,7 +31,7 @@ func (ses *session) Peek(ctx context.Context, n int) ([]string, error) {
 	if lines, ok := ses.Screen(ctx, n); ok {
 		return lines, nil
 	}
-	lines, err := logfile.Peek(ses.logFile(), n)
+	lines, err := logfile.Peek(ses.slot.logFile(), n)
 	return lines, errors.Join(err, ctx.Err())
 }
 
@@ -91,27 +92,25 @@ func (ses *session) follow(ctx context.Context, t *logfile.Tail, f func(string))
 func (ses *session) grows(ctx context.Context, grew func() error) error {
 	fctx, cancel := ses.slot.r.both(ctx)
 	defer cancel()
-	stop := make(chan struct{})
-	defer close(stop)
 	go func() {
 		select {
 		case <-ses.done: // the keeper has gone by then, unless it was lost
 			cancel()
-		case <-stop:
+		case <-fctx.Done():
 		}
 	}()
 	for {
 		if ses.isOver() {
 			return grew()
 		}
-		err := ses.grown(fctx, grew)
+		err := ses.slot.grown(fctx, grew)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case ses.isOver():
 			continue
-		case ses.slot.r.ctx.Err() != nil:
-			return errClosed
+		case ses.slot.r.Ctx.Err() != nil:
+			return slots.ErrClosed
 		case err != nil:
 			return err
 		}
@@ -119,20 +118,18 @@ func (ses *session) grows(ctx context.Context, grew func() error) error {
 		if err := grew(); err != nil {
 			return err
 		}
-		again := time.NewTimer(time.Second)
 		select {
-		case <-again.C:
+		case <-time.After(time.Second):
 			ses.slot.r.tmux(fctx, nil, ses.slot.pipe(ses.rec.Pane, "", ses.rec.Incarnation, ses.rec.Log, true)...)
 		case <-ses.done:
 		case <-fctx.Done():
 		}
-		again.Stop()
 	}
 }
 
 // grown calls f whenever there is more in the log, until the keeper goes or f fails.
-func (ses *session) grown(ctx context.Context, f func() error) error {
-	c, leave, err := ses.slot.keeper(ctx)
+func (s *slot) grown(ctx context.Context, f func() error) error {
+	c, leave, err := s.keeper(ctx)
 	if err != nil {
 		return nil
 	}
@@ -161,7 +158,7 @@ func (ses *session) LastActivity(ctx context.Context) (time.Time, error) {
 	ses.mu.Lock()
 	last := ses.input
 	ses.mu.Unlock()
-	st, err := os.Stat(ses.logFile())
+	st, err := os.Stat(ses.slot.logFile())
 	if err == nil && st.ModTime().After(last) {
 		last = st.ModTime()
 	}

@@ -35,7 +35,7 @@ func (r *Runtime) Quit(ctx context.Context) error {
 	if _, lives := r.Server(); !lives {
 		return nil
 	}
-	entries, err := os.ReadDir(r.dir)
+	entries, err := os.ReadDir(r.Dir)
 	if err != nil {
 		return fmt.Errorf("list the slots: %w", err)
 	}
@@ -45,7 +45,7 @@ func (r *Runtime) Quit(ctx context.Context) error {
 		if !e.IsDir() || answer.err != nil {
 			continue
 		}
-		dir := filepath.Join(r.dir, e.Name())
+		dir := filepath.Join(r.Dir, e.Name())
 		rec, err := readRecord(dir)
 		if err != nil || rec.Server.PID != answer.server {
 			continue

@@ -11,7 +11,7 @@ import (
 // What has ended is closed once its end is recorded; what lives, and what has
 // ended in an unknown way, stays.
 func TestQuit(t *testing.T) {
-	dir := slots(t)
+	dir := slotsDir(t)
 	r := open(t, dir)
 	if _, lives := r.Server(); lives {
 		t.Error("a server lives before anything was started")

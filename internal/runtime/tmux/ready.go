@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -39,9 +38,9 @@ func arm(c spec.Ready, cmd *proc.Command, speaks *proc.NotifySocket) (*readiness
 	return &readiness{await: await, line: out.Line}, nil
 }
 
-// again arms the condition of an incarnation that was adopted before it was ready.
-func (ses *session) again() (*readiness, error) {
-	env, err := ses.environ()
+// rearm arms the condition of an incarnation that was adopted before it was ready.
+func rearm(ses *session) (*readiness, error) {
+	env, err := ses.slot.r.environ(ses.rec.Agent.PID)
 	if err != nil && len(ses.rec.Condition.Exec) > 0 {
 		return nil, err
 	}
@@ -54,12 +53,12 @@ func (ses *session) again() (*readiness, error) {
 	return arm(ses.rec.Condition, &cmd, ses.speaks)
 }
 
-// environ returns the environment of the agent's process. In the middle of an
+// environ returns the environment of an agent's process. In the middle of an
 // execve the kernel shows none, and an agent always has some.
-func (ses *session) environ() ([]byte, error) {
+func (r *Runtime) environ(pid int) ([]byte, error) {
 	for pause := time.Millisecond; ; pause *= 2 {
-		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", ses.rec.Agent.PID))
-		if err != nil || len(env) > 0 || pause > time.Second || !ses.pause(pause) {
+		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if err != nil || len(env) > 0 || pause > time.Second || !r.pause(pause) {
 			return env, err
 		}
 	}
@@ -87,28 +86,24 @@ func (ses *session) awaitCondition(ready *readiness) {
 	adopted := ready == nil
 	if adopted {
 		var err error
-		if ready, err = ses.again(); err != nil {
+		if ready, err = rearm(ses); err != nil {
 			ses.notReady(fmt.Errorf("%w: readiness condition: %w", supervisor.ErrNotReady, err))
 			return
 		}
 	}
-	timeout := ses.rec.Condition.Timeout
-	if timeout <= 0 {
-		timeout = spec.DefaultReadyTimeout
-	}
-	deadline, late := ses.rec.StartedAt.Add(timeout), false
+	deadline, late := ses.rec.StartedAt.Add(ses.rec.readyTimeout()), false
 	if again := time.Now().Add(lookAgain); adopted && deadline.Before(again) {
 		late, deadline = time.Now().After(deadline), again
 	}
-	ctx, cancel := context.WithDeadlineCause(r.ctx, deadline, supervisor.ErrStartTimeout)
+	ctx, cancel := context.WithDeadlineCause(r.Ctx, deadline, supervisor.ErrStartTimeout)
 	defer cancel()
 	// Its lifetime: a condition may go on listening when it is met.
 	over := make(chan struct{})
-	if !r.background(func() {
+	if !r.Background(func() {
 		defer close(over)
 		select {
 		case <-ses.done:
-		case <-r.ctx.Done():
+		case <-r.Ctx.Done():
 		}
 	}) {
 		close(over)
@@ -118,7 +113,7 @@ func (ses *session) awaitCondition(ready *readiness) {
 		fed := make(chan struct{})
 		go func() {
 			defer close(fed)
-			ses.feed(lctx, ready.line)
+			ready.feed(lctx, ses)
 		}()
 		defer func() { stop(); <-fed }()
 	}
@@ -126,7 +121,7 @@ func (ses *session) awaitCondition(ready *readiness) {
 	switch {
 	case err == nil:
 		ses.isReady()
-	case r.ctx.Err() != nil:
+	case r.Ctx.Err() != nil:
 	case late && ses.rec.Condition.Notify && !ses.isOver():
 		ses.isReady() // it may have said so without a listener
 	case ctx.Err() != nil || !ses.isOver():
@@ -134,23 +129,23 @@ func (ses *session) awaitCondition(ready *readiness) {
 	}
 }
 
-// feed passes the output of this incarnation on to a condition.
-func (ses *session) feed(ctx context.Context, line func(proc.Line)) {
-	t, err := logfile.From(filepath.Join(ses.slot.dir, wire.LogFile), ses.rec.Begin)
+// feed passes the output of an incarnation on to its condition.
+func (ready *readiness) feed(ctx context.Context, ses *session) {
+	t, err := logfile.From(ses.slot.logFile(), ses.rec.Begin)
 	if err != nil {
 		return
 	}
 	defer t.Close()
-	ses.follow(ctx, t, func(text string) { line(proc.Line{Time: time.Now(), Stream: proc.Stdout, Text: text}) })
+	ses.follow(ctx, t, func(text string) { ready.line(proc.Line{Time: time.Now(), Stream: proc.Stdout, Text: text}) })
 }
 
 // isReady notes that the condition is met, also for the daemon that adopts it.
 func (ses *session) isReady() {
-	ses.update(func(rec *record) { rec.Ready = true })
+	ses.update(ses.slot.r.Ctx, func(rec *record) { rec.Ready = true })
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
 	ses.rec.Ready = true
-	if !isClosed(ses.ready) {
+	if !slots.IsClosed(ses.ready) {
 		close(ses.ready)
 	}
 }
@@ -160,17 +155,15 @@ func (ses *session) notReady(err error) {
 	ses.mu.Lock()
 	ses.failure = err
 	ses.mu.Unlock()
-	grace := ses.grace()
-	ses.signalKin(ses.stopSignal())
+	ses.signalKin(ses.rec.stopSignal())
+	grace := ses.rec.grace()
 	if grace < 0 {
 		return
 	}
-	t := time.NewTimer(grace)
-	defer t.Stop()
 	select {
 	case <-ses.done:
-	case <-ses.slot.r.ctx.Done():
-	case <-t.C:
+	case <-ses.slot.r.Ctx.Done():
+	case <-time.After(grace):
 		kill(ses.rec.Agent)
 	}
 }

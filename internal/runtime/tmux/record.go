@@ -1,11 +1,13 @@
 package tmux
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -100,14 +102,22 @@ func parseOption(s, dir string) (*record, error) {
 	return rec, rec.check(dir)
 }
 
+// grace returns the time from the stop signal to SIGKILL; negative means no limit.
+func (rec *record) grace() time.Duration { return cmp.Or(rec.Grace, proc.DefaultGrace) }
+
+func (rec *record) stopSignal() syscall.Signal {
+	return cmp.Or(syscall.Signal(rec.Stop), syscall.SIGTERM)
+}
+
+// readyTimeout returns the time that the incarnation has to become ready.
+func (rec *record) readyTimeout() time.Duration {
+	return cmp.Or(max(0, rec.Condition.Timeout), spec.DefaultReadyTimeout)
+}
+
 // outlived: an incarnation that lives after its time to get ready has got
 // ready, although a record of its start does not say so.
 func (rec *record) outlived(now time.Time) {
-	timeout := rec.Condition.Timeout
-	if timeout <= 0 {
-		timeout = spec.DefaultReadyTimeout
-	}
-	rec.Ready = rec.Ready || now.After(rec.StartedAt.Add(timeout))
+	rec.Ready = rec.Ready || now.After(rec.StartedAt.Add(rec.readyTimeout()))
 }
 
 func (rec *record) observation() *runtime.Observation {

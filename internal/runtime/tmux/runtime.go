@@ -14,7 +14,6 @@ package tmux
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -22,10 +21,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
 // Options of a Runtime.
@@ -44,19 +43,14 @@ type Options struct {
 // Runtime implements runtime.Runtime with tmux. The program that uses it must
 // call pane.Main when its first argument is pane.Arg.
 type Runtime struct {
-	dir     string
+	*slots.Table[*slot]
 	output  func(string, uint64, proc.Line)
 	log     *slog.Logger
 	sweeper proc.Sweeper
 	poke    chan struct{} // asks watchServer for a look at once
 	calls   chan struct{} // held by each call of tmux
 
-	ctx    context.Context // of everything that goes on in the background
-	cancel context.CancelCauseFunc
-	wg     sync.WaitGroup
-
-	mu        sync.Mutex
-	slots     map[string]*slot // by path
+	mu        sync.Mutex // may be held when that of Table is taken
 	sessions  map[*session]struct{}
 	listening map[*session]chan struct{} // those that Options.Output is given the lines of, until the last one
 	checked   bool                       // the version of tmux is one that will do
@@ -68,138 +62,34 @@ type Runtime struct {
 
 var _ runtime.Runtime = (*Runtime)(nil)
 
-var errClosed = errors.New("runtime is closed")
-
 // Open makes a Runtime. It needs no tmux yet: see Version.
 func Open(o Options) (*Runtime, error) {
-	dir, err := filepath.Abs(o.Dir)
+	r := &Runtime{
+		output: o.Output, log: o.Logger, poke: make(chan struct{}, 1), calls: make(chan struct{}, maxCalls),
+		sessions: make(map[*session]struct{}), listening: make(map[*session]chan struct{}),
+	}
+	var err error
+	r.Table, err = slots.Open(o.Dir, func(path, dir string) *slot {
+		return &slot{r: r, path: path, name: filepath.Base(dir), dir: dir, turn: make(chan struct{}, 1),
+			writer: make(chan struct{}, 1)}
+	})
 	if err != nil {
 		return nil, err
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("directory of the slots: %w", err)
-	}
-	if err := private.Dir(dir); err != nil {
-		return nil, fmt.Errorf("directory of the slots: %w", err)
-	}
-	// The directory has one name, whatever links lead to it.
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return nil, fmt.Errorf("directory of the slots: %w", err)
-	}
-	r := &Runtime{
-		dir: dir, output: o.Output, log: o.Logger, poke: make(chan struct{}, 1), calls: make(chan struct{}, maxCalls),
-		slots: make(map[string]*slot), sessions: make(map[*session]struct{}),
-		listening: make(map[*session]chan struct{}),
 	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
-	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	return r, nil
 }
 
-// Kind is "tmux".
+// Kind returns "tmux".
 func (r *Runtime) Kind() string { return "tmux" }
-
-// Close lets go of all sessions; they go on.
-func (r *Runtime) Close() error {
-	r.mu.Lock()
-	r.cancel(errClosed)
-	r.mu.Unlock()
-	r.wg.Wait()
-	return nil
-}
-
-// background runs f, and reports that, unless the runtime is closed.
-func (r *Runtime) background(f func()) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ctx.Err() != nil {
-		return false
-	}
-	r.wg.Go(f)
-	return true
-}
 
 // both is a context that ends with ctx or with the runtime.
 func (r *Runtime) both(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(r.ctx, func() { cancel(errClosed) })
+	stop := context.AfterFunc(r.Ctx, func() { cancel(slots.ErrClosed) })
 	return ctx, func() { stop(); cancel(nil) }
-}
-
-func (r *Runtime) slot(path string) (*slot, error) {
-	name, err := wire.DirName(path)
-	if err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ctx.Err() != nil {
-		return nil, errClosed
-	}
-	s := r.slots[path]
-	if s == nil {
-		s = &slot{r: r, path: path, name: name, dir: filepath.Join(r.dir, name), turn: make(chan struct{}, 1),
-			writer: make(chan struct{}, 1)}
-		r.slots[path] = s
-	}
-	return s, nil
-}
-
-// Start begins an incarnation: see runtime.Runtime.
-func (r *Runtime) Start(ctx context.Context, l runtime.Launch) (runtime.Session, error) {
-	s, err := r.slot(l.Path)
-	if err != nil {
-		return nil, err
-	}
-	ses, err := s.start(ctx, l)
-	if err != nil {
-		return nil, fmt.Errorf("start %s, incarnation %d: %w", l.Path, l.Incarnation, err)
-	}
-	if err := ses.startReady(ctx); err != nil {
-		return nil, err // a reason, shown next to the agent's path
-	}
-	return ses, nil
-}
-
-// Adopt takes over what runs or has ended: see runtime.Runtime.
-func (r *Runtime) Adopt(ctx context.Context, path string) (runtime.Session, error) {
-	s, err := r.slot(path)
-	if err != nil {
-		return nil, err
-	}
-	ses, err := s.adopt(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("adopt %s: %w", path, err)
-	}
-	return ses, nil
-}
-
-// Log is the name of the log of a slot: see runtime.Runtime.
-func (r *Runtime) Log(path string) (string, error) {
-	name, err := wire.DirName(path)
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(r.dir, name, wire.LogFile), nil
-}
-
-// Remove forgets a slot: see runtime.Runtime. One that does not exist is forgotten already.
-func (r *Runtime) Remove(ctx context.Context, path string) error {
-	s, err := r.slot(path)
-	if err != nil {
-		return err
-	}
-	if err := s.remove(ctx); err != nil {
-		return fmt.Errorf("remove %s: %w", path, err)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.slots[path] == s {
-		delete(r.slots, path)
-	}
-	return nil
 }
 
 // List looks at all slots: see runtime.Runtime. The server is asked once.
@@ -208,14 +98,14 @@ func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) { ret
 // Among is List of the slots whose directory has a name that is to be looked at;
 // nil: of all.
 func (r *Runtime) Among(ctx context.Context, which func(name string) bool) ([]runtime.Observation, error) {
-	entries, err := os.ReadDir(r.dir)
+	entries, err := os.ReadDir(r.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("list the slots: %w", err)
 	}
 	var dirs []string
 	for _, e := range entries {
 		if e.IsDir() && (which == nil || which(e.Name())) {
-			dirs = append(dirs, filepath.Join(r.dir, e.Name()))
+			dirs = append(dirs, filepath.Join(r.Dir, e.Name()))
 		}
 	}
 	if len(dirs) == 0 {

@@ -44,7 +44,7 @@ const rememberPace = time.Second
 
 // hearOut remembers what the incarnation says for the next listener.
 func (ses *session) hearOut() {
-	ctx := ses.slot.r.ctx
+	ctx := ses.slot.r.Ctx
 	for awaits(ses, ses.news) {
 		ses.remember(ctx)
 		if !awaits(ses, time.After(rememberPace)) {
@@ -65,7 +65,7 @@ func (ses *session) hearOut() {
 
 func (ses *session) remember(ctx context.Context) {
 	said := wire.NewNotice(ses.speaks.Said(), time.Now())
-	ses.updateBy(ctx, func(rec *record) { rec.Said = said })
+	ses.update(ctx, func(rec *record) { rec.Said = said })
 }
 
 // awaits reports whether something has come before the end of the incarnation
@@ -75,7 +75,7 @@ func awaits[T any](ses *session, c <-chan T) bool {
 	case <-c:
 		return true
 	case <-ses.done:
-	case <-ses.slot.r.ctx.Done():
+	case <-ses.slot.r.Ctx.Done():
 	}
 	return false
 }

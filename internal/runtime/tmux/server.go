@@ -96,7 +96,7 @@ func (r *Runtime) check(ctx context.Context) error {
 // the whole one may be longer than a socket address.
 func (r *Runtime) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "tmux", append([]string{"-u", "-S", socketName, "-f", os.DevNull}, args...)...)
-	cmd.Dir = r.dir
+	cmd.Dir = r.Dir
 	for _, kv := range proc.Environ(nil, proc.Self{}) {
 		// What the server is started with is what people get in windows that they open.
 		if !strings.HasPrefix(kv, proc.EnvPrefix) && !strings.HasPrefix(kv, "TERM=") {
@@ -278,7 +278,7 @@ func signalOf(s string) syscall.Signal {
 // wake makes a server whose socket was removed make it again. What else does
 // not answer is left alone.
 func (r *Runtime) wake() {
-	if _, err := os.Lstat(filepath.Join(r.dir, socketName)); err == nil {
+	if _, err := os.Lstat(filepath.Join(r.Dir, socketName)); err == nil {
 		return
 	}
 	r.mu.Lock()

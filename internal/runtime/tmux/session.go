@@ -11,6 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -40,17 +41,8 @@ var _ runtime.Session = (*session)(nil)
 func newSession(s *slot, rec *record) *session {
 	ses := &session{slot: s, rec: rec, ready: make(chan struct{}), done: make(chan struct{}),
 		news: make(chan struct{}, 1)}
-	ses.killed, ses.cancel = context.WithCancel(s.r.ctx)
+	ses.killed, ses.cancel = context.WithCancel(s.r.Ctx)
 	return ses
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }
 
 // live watches an incarnation that lives, to its readiness and its end.
@@ -64,13 +56,13 @@ func (ses *session) live(ready *readiness) {
 	ses.slot.r.living(ses)
 	if ses.speaks != nil {
 		ses.speaks.Listen(ses.rec.Agent.PID)
-		if !ses.slot.r.background(ses.hearOut) {
+		if !ses.slot.r.Background(ses.hearOut) {
 			ses.speaks.Leave()
 		}
 	}
-	ses.slot.r.background(ses.watch)
+	ses.slot.r.Background(ses.watch)
 	if !isReady {
-		ses.slot.r.background(func() { ses.awaitCondition(ready) })
+		ses.slot.r.Background(func() { ses.awaitCondition(ready) })
 	}
 }
 
@@ -85,15 +77,15 @@ const (
 func (ses *session) watch() {
 	r := ses.slot.r
 	for {
-		err := ses.rec.Agent.AwaitDeath(r.ctx)
-		if r.ctx.Err() != nil {
+		err := ses.rec.Agent.AwaitDeath(r.Ctx)
+		if r.Ctx.Err() != nil {
 			return
 		}
 		if err == nil {
 			break
 		}
 		// No pidfd for want of descriptors, or of a newer kernel.
-		if !ses.pause(lastRetry) {
+		if !r.pause(lastRetry) {
 			return
 		}
 	}
@@ -111,27 +103,25 @@ func (ses *session) watch() {
 		ses.mu.Lock()
 		ses.unsure = err.Error()
 		ses.mu.Unlock()
-		if !ses.pause(pause) {
+		if !r.pause(pause) {
 			return
 		}
 	}
 }
 
-// pause reports whether the runtime is still open after that.
-func (ses *session) pause(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
+// pause waits for some time and reports whether the runtime is still open then.
+func (r *Runtime) pause(d time.Duration) bool {
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return true
-	case <-ses.slot.r.ctx.Done():
+	case <-r.Ctx.Done():
 		return false
 	}
 }
 
 // settle finds out how the incarnation ended.
 func (ses *session) settle(seen time.Time) (*wire.End, error) {
-	ctx := ses.slot.r.ctx
+	ctx := ses.slot.r.Ctx
 	ses.mu.Lock()
 	asked, kin := ses.rec.Asked, ses.kin
 	ses.mu.Unlock()
@@ -140,7 +130,7 @@ func (ses *session) settle(seen time.Time) (*wire.End, error) {
 	}
 	unlock, err := ses.slot.lock(ctx)
 	if wire.IsMissing(err) { // the slot was removed: nothing lives in it
-		return lostExit(err, seen), nil
+		return wire.NewLost(err, seen), nil
 	}
 	if err != nil {
 		return nil, err
@@ -151,7 +141,7 @@ func (ses *session) settle(seen time.Time) (*wire.End, error) {
 	case err != nil:
 		return nil, err
 	case f.rec == nil || f.rec.Incarnation != ses.rec.Incarnation:
-		return lostExit(errSuperseded, seen), nil
+		return wire.NewLost(errSuperseded, seen), nil
 	case f.end == nil:
 		return nil, errors.New("its process has ended, but another one is in its place")
 	}
@@ -162,7 +152,7 @@ func (ses *session) settle(seen time.Time) (*wire.End, error) {
 func (ses *session) finish(end *wire.End) {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
-	if isClosed(ses.done) {
+	if slots.IsClosed(ses.done) {
 		return
 	}
 	if ses.failure != nil && !ses.rec.Asked.Stop {
@@ -178,7 +168,7 @@ func (ses *session) finish(end *wire.End) {
 	if ses.ladder != nil {
 		ses.ladder.Stop()
 	}
-	if !isClosed(ses.ready) {
+	if !slots.IsClosed(ses.ready) {
 		close(ses.ready)
 	}
 	close(ses.done)
@@ -188,7 +178,7 @@ func (ses *session) finish(end *wire.End) {
 // Done is closed when the end of the incarnation is known for certain.
 func (ses *session) Done() <-chan struct{} { return ses.done }
 
-func (ses *session) isOver() bool { return isClosed(ses.done) }
+func (ses *session) isOver() bool { return slots.IsClosed(ses.done) }
 
 // Exit is how it ended, once Done is closed.
 func (ses *session) Exit() supervisor.Exit {
@@ -227,66 +217,38 @@ func (ses *session) Observe() runtime.Observation {
 
 // AwaitReady waits until the incarnation is ready.
 func (ses *session) AwaitReady(ctx context.Context) error {
-	select {
-	case <-ses.ready:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-ses.slot.r.ctx.Done():
-		return errClosed
+	if err := ses.slot.r.Await(ctx, ses.ready); err != nil {
+		return err
 	}
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
 	if ses.rec.Ready {
 		return nil
 	}
-	exit := ses.end.Exit()
-	if errors.Is(exit.Err, supervisor.ErrNotReady) || errors.Is(exit.Err, supervisor.ErrStartTimeout) {
-		return exit.Err
-	}
-	if exit.Err == nil {
-		return fmt.Errorf("%w: %v", supervisor.ErrNotReady, exit)
-	}
-	return fmt.Errorf("%w: %w", supervisor.ErrNotReady, exit.Err)
+	return slots.NotReady(ses.end.Exit())
 }
 
-// startReady is the second half of a start. One that is given up is stopped,
+// StartReady is the second half of a start. One that is given up is stopped,
 // and its end awaited.
-func (ses *session) startReady(ctx context.Context) error {
+func (ses *session) StartReady(ctx context.Context) error {
 	err := ses.AwaitReady(ctx)
 	if err == nil || ctx.Err() == nil {
-		if errors.Is(err, errClosed) {
+		if errors.Is(err, slots.ErrClosed) {
 			return fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
 		}
 		return err
 	}
 	ses.Stop()
-	limit := ses.grace()
+	limit := ses.rec.grace()
 	if limit < 0 {
 		ses.Kill() // its caller has given up
 		limit = 0
 	}
-	t := time.NewTimer(limit + supervisor.KillGrace)
-	defer t.Stop()
 	select {
 	case <-ses.done:
 		return fmt.Errorf("not ready: %w", err)
-	case <-t.C:
-	case <-ses.slot.r.ctx.Done():
+	case <-time.After(limit + supervisor.KillGrace):
+	case <-ses.slot.r.Ctx.Done():
 	}
 	return fmt.Errorf("%w: start was given up (%w), but its end is not known", runtime.ErrUnknown, err)
-}
-
-// grace is from the stop signal to SIGKILL; negative: for ever.
-func (ses *session) grace() time.Duration {
-	if ses.rec.Grace == 0 {
-		return proc.DefaultGrace
-	}
-	return ses.rec.Grace
-}
-
-func (ses *session) stopSignal() syscall.Signal {
-	if ses.rec.Stop == 0 {
-		return syscall.SIGTERM
-	}
-	return syscall.Signal(ses.rec.Stop)
 }

@@ -22,15 +22,15 @@ func (ses *session) StopWithin(patience time.Duration) {
 	ses.mu.Lock()
 	again := ses.stopped
 	ses.stopped, ses.rec.Asked.Stop = true, true
-	ses.rec.Asked.Note(ses.stopSignal())
+	ses.rec.Asked.Note(ses.rec.stopSignal())
 	if !again && !ses.isOver() {
-		if grace := ses.grace(); grace >= 0 {
+		if grace := ses.rec.grace(); grace >= 0 {
 			ses.ladder = time.AfterFunc(max(grace, patience), ses.Kill)
 		}
 	}
 	ses.mu.Unlock()
 	if !again {
-		ses.slot.r.background(func() { ses.deliver(ses.stopSignal()) })
+		ses.slot.r.Background(func() { ses.deliver(ses.rec.stopSignal()) })
 	}
 }
 
@@ -41,7 +41,7 @@ func (ses *session) Kill() {
 	ses.rec.Asked.Note(syscall.SIGKILL)
 	ses.mu.Unlock()
 	ses.cancel()
-	ses.slot.r.background(func() { ses.deliver(syscall.SIGKILL) })
+	ses.slot.r.Background(func() { ses.deliver(syscall.SIGKILL) })
 }
 
 // askTime is how long a signal may wait for the note that it was asked for.
@@ -56,14 +56,12 @@ func (ses *session) deliver(sig syscall.Signal) {
 	ses.mu.Lock()
 	asked := ses.rec.Asked
 	ses.mu.Unlock()
-	ses.update(func(rec *record) { rec.Asked = asked })
+	ses.update(ses.slot.r.Ctx, func(rec *record) { rec.Asked = asked })
 	ses.signalKin(sig)
 }
 
 // update changes the state file of the slot, if it is still of this incarnation.
-func (ses *session) update(change func(*record)) { ses.updateBy(ses.slot.r.ctx, change) }
-
-func (ses *session) updateBy(ctx context.Context, change func(*record)) {
+func (ses *session) update(ctx context.Context, change func(*record)) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	unlock, err := ses.slot.lock(ctx)
@@ -122,7 +120,7 @@ func (ses *session) awaitRest() {
 	ctx := ses.killed
 	if !ladder { // a daemon that is gone has asked, and no longer calls Kill
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, max(0, ses.grace()))
+		ctx, cancel = context.WithTimeout(ctx, max(0, ses.rec.grace()))
 		defer cancel()
 	}
 	proc.AwaitRest(ctx, ses.rest)

@@ -15,7 +15,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
-	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // slot is the place of one agent.
@@ -142,11 +141,16 @@ func (s *slot) bury(ctx context.Context, rec *record, v verdict, seen time.Time)
 	}
 	tail := s.flush(ctx, rec)
 	end := wire.NewEnd(v.exit(rec.Asked, tail), v.at(rec, seen))
+	s.recordEnd(rec, end)
+	return end, nil
+}
+
+// recordEnd writes the exit record of an incarnation.
+func (s *slot) recordEnd(rec *record, end *wire.End) {
 	record := &wire.Record{Version: wire.Version, Incarnation: rec.Incarnation, End: *end}
 	if err := wire.WriteFile(filepath.Join(s.dir, wire.ExitFile), record); err != nil {
-		s.r.log.Warn("the end of an incarnation cannot be recorded", "path", s.path, "error", err)
+		s.r.log.Warn("cannot record the end of an incarnation", "path", s.path, "error", err)
 	}
-	return end, nil
 }
 
 // marker is the environment entry of all that runs in the slot.
@@ -209,8 +213,8 @@ func (s *slot) recordOption(ctx context.Context) (string, error) {
 	}
 }
 
-// adopt makes a session of the last incarnation.
-func (s *slot) adopt(ctx context.Context) (*session, error) {
+// Adopt makes a session of the last incarnation.
+func (s *slot) Adopt(ctx context.Context) (runtime.Session, error) {
 	unlock, err := s.lock(ctx)
 	if wire.IsMissing(err) {
 		return nil, fmt.Errorf("nothing was ever started: %w", fs.ErrNotExist)
@@ -234,12 +238,12 @@ func (s *slot) adopt(ctx context.Context) (*session, error) {
 	}
 	ses.listenAgain()
 	ses.live(nil)
-	ses.listen(logfile.End(ses.logFile()))
+	ses.listen(logfile.End(s.logFile()))
 	return ses, nil
 }
 
-// remove closes the session of the slot and deletes what is kept of it.
-func (s *slot) remove(ctx context.Context) error {
+// Remove closes the session of the slot and deletes what is kept of it.
+func (s *slot) Remove(ctx context.Context) error {
 	unlock, err := s.lock(ctx)
 	if wire.IsMissing(err) {
 		return nil
@@ -279,11 +283,6 @@ func (s *slot) pane(f *found) *paneInfo {
 		}
 	}
 	return f.answer.session(s.name)
-}
-
-// lostExit is the end of a session whose slot somebody else has used since.
-func lostExit(err error, at time.Time) *wire.End {
-	return wire.NewEnd(supervisor.Exit{Kind: supervisor.Lost, Err: err}, at)
 }
 
 var errSuperseded = errors.New("another incarnation was started in its slot")

@@ -19,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -38,8 +39,8 @@ const (
 // replaced by a newer one.
 func executable() string { return "/proc/" + strconv.Itoa(os.Getpid()) + "/exe" }
 
-// start makes a session of a new incarnation, once its process exists.
-func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
+// Start makes a session of a new incarnation, once its process exists.
+func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, error) {
 	if l.Incarnation == 0 {
 		return nil, errors.New("incarnations are numbered from 1")
 	}
@@ -103,7 +104,7 @@ func (s *slot) environ(env []string) []string {
 
 // launch begins an incarnation, in the pane of the last one if that is there.
 // Needs the lock.
-func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, old *paneInfo) (*session, error) {
+func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, old *paneInfo) (slots.Session, error) {
 	news := make(chan struct{}, 1)
 	var speaks *proc.NotifySocket
 	if l.Notify || l.Ready.Notify {
@@ -161,7 +162,7 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 		return nil, abandon(err)
 	}
 	rec.StartedAt = time.Now()
-	rec.Begin = logfile.End(filepath.Join(s.dir, wire.LogFile))
+	rec.Begin = logfile.End(s.logFile())
 	if err := rec.write(s.dir); err != nil {
 		return nil, abandon(err)
 	}
@@ -195,11 +196,7 @@ func (s *slot) failed(ctx context.Context, rec *record, err error) error {
 	if werr := rec.Agent.AwaitDeath(ctx); werr != nil {
 		return fmt.Errorf("%w: %w; %w", runtime.ErrUnknown, err, werr)
 	}
-	end := wire.NewEnd(supervisor.Exit{Kind: supervisor.Failure, Err: err}, time.Now())
-	record := &wire.Record{Version: wire.Version, Incarnation: rec.Incarnation, End: *end}
-	if werr := wire.WriteFile(filepath.Join(s.dir, wire.ExitFile), record); werr != nil {
-		s.r.log.Warn("the end of an incarnation cannot be recorded", "path", s.path, "error", werr)
-	}
+	s.recordEnd(rec, wire.NewEnd(supervisor.Exit{Kind: supervisor.Failure, Err: err}, time.Now()))
 	return err
 }
 

@@ -30,8 +30,8 @@ import (
 
 const patience = runtimetest.Patience
 
-// slots is a directory that is emptied after the test; no server is left then.
-func slots(t testing.TB) string {
+// slotsDir returns a directory that is emptied after the test; no server is left then.
+func slotsDir(t testing.TB) string {
 	t.Helper()
 	needTmux(t)
 	dir := filepath.Join(t.TempDir(), "slots 100% #{pid} 'x';")
@@ -158,7 +158,7 @@ func code(e supervisor.Exit) int {
 func command(t testing.TB, r *Runtime, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(ctxOf(t), "tmux", append([]string{"-S", socketName}, args...)...)
-	cmd.Dir = r.dir
+	cmd.Dir = r.Dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("tmux %v: %v: %s", args, err, out)
@@ -167,7 +167,7 @@ func command(t testing.TB, r *Runtime, args ...string) string {
 }
 
 func TestServerKilled(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	var all []*session
 	for i := range 3 {
 		all = append(all, start(t, r, sh(fmt.Sprint("app/", i), 1, "trap '' HUP TERM; echo up; while :; do sleep 1; done")))
@@ -186,7 +186,7 @@ func TestServerKilled(t *testing.T) {
 			t.Errorf("agent %d has survived its server", s.rec.Agent.PID)
 		}
 	}
-	other := open(t, r.dir)
+	other := open(t, r.Dir)
 	list, err := other.List(ctxOf(t))
 	if err != nil || len(list) != 4 {
 		t.Fatalf("%v, %v", list, err)
@@ -206,7 +206,7 @@ func TestServerKilled(t *testing.T) {
 
 // What was not there to see the server die.
 func TestServerKilledUnwatched(t *testing.T) {
-	dir := slots(t)
+	dir := slotsDir(t)
 	r := open(t, dir)
 	s := start(t, r, sh("app/a", 1, forever))
 	r.Close()
@@ -231,7 +231,7 @@ func TestServerKilledUnwatched(t *testing.T) {
 }
 
 func TestServerStopped(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, forever))
 	ending := start(t, r, sh("app/b", 1, "read x; exit 5"))
 	server := s.rec.Server
@@ -254,7 +254,7 @@ func TestServerStopped(t *testing.T) {
 			t.Errorf("start of %s: %v", path, err)
 		}
 	}
-	other := open(t, r.dir) // that has never seen it answer
+	other := open(t, r.Dir) // that has never seen it answer
 	if list, err := other.List(ctxOf(t)); err != nil || len(list) < 2 || list[0].Life != runtime.Unknown {
 		t.Errorf("listed %+v, %v", list, err)
 	}
@@ -300,9 +300,9 @@ func TestServerStopped(t *testing.T) {
 }
 
 func TestSocketRemoved(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, forever))
-	if err := os.Remove(filepath.Join(r.dir, socketName)); err != nil {
+	if err := os.Remove(filepath.Join(r.Dir, socketName)); err != nil {
 		t.Fatal(err)
 	}
 	list, err := r.List(ctxOf(t))
@@ -325,7 +325,7 @@ func TestSocketRemoved(t *testing.T) {
 
 // What was known of the server before it was there refuses no start.
 func TestOldAnswer(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	a := r.panes(ctxOf(t), "0")
 	if a.err == nil {
 		t.Fatal("there is a server")
@@ -337,7 +337,7 @@ func TestOldAnswer(t *testing.T) {
 }
 
 func TestPersonTypes(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, `echo up; while read x; do echo "got $x"; done; exit 3`))
 	until(t, s, "up")
 	argv, dir, err := r.AttachCommand("app/a")
@@ -381,7 +381,7 @@ func TestPersonTypes(t *testing.T) {
 }
 
 func TestSessionClosedByHand(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, "(trap '' HUP; setsid sleep 100001) & "+forever))
 	keep := start(t, r, sh("app/keep", 1, forever))
 	command(t, r, "rename-session", "-t", s.rec.Pane, "renamed:by.hand|x")
@@ -422,7 +422,7 @@ func TestSessionClosedByHand(t *testing.T) {
 }
 
 func TestManySlots(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	const many = 50
 	begin := time.Now()
 	var wg sync.WaitGroup
@@ -444,7 +444,7 @@ func TestManySlots(t *testing.T) {
 	started := time.Since(begin)
 	r.Close()
 	begin = time.Now()
-	r = open(t, r.dir)
+	r = open(t, r.Dir)
 	list, err := r.List(ctxOf(t))
 	if err != nil || len(list) != many {
 		t.Fatalf("%d listed, %v", len(list), err)
@@ -478,7 +478,7 @@ func TestManySlots(t *testing.T) {
 }
 
 func TestHostileOutput(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	file := filepath.Join(t.TempDir(), "out")
 	var b bytes.Buffer
 	nasty := "\x1b]0;title\x07\x1b[2J\x1b[999;999H\x1bPtmux;\x1b\x1b]52;c;aGk=\x07\x1b\\\x1bkname\x1b\\\x1b_x\x1b\\\x1b[?1049h\x1b[?1049l\x1b[6n\x00\xff\xfe\x9b31m#{pid}%H\x1b[?1000h"
@@ -510,7 +510,7 @@ func TestHostileOutput(t *testing.T) {
 	if e := exit(t, s); code(e) != 6 {
 		t.Errorf("exit = %v", e)
 	}
-	got, err := os.ReadFile(s.logFile())
+	got, err := os.ReadFile(s.slot.logFile())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -527,7 +527,7 @@ func TestHostileOutput(t *testing.T) {
 }
 
 func TestScreen(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, `printf '\033[?1049h\033[2J\033[5;1Hsecond\033[2;3Hfirst\n'; echo up; `+forever))
 	until(t, s, "up")
 	lines, err := s.Peek(ctxOf(t), 4)
@@ -537,7 +537,7 @@ func TestScreen(t *testing.T) {
 }
 
 func TestLargeInput(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, "stty raw -echo; echo up; head -c 1000000 | cksum; echo; "+forever))
 	until(t, s, "up")
 	data := make([]byte, 1_000_000)
@@ -564,13 +564,13 @@ func TestLargeInput(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	t.Setenv("SECRET_OF_THE_DAEMON", "x")
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	l := sh("app/a", 1, "")
 	l.Argv = []string{"/usr/bin/env", "-0"}
 	l.Env = []string{"B=2", "TERM=dumb", "A=1 ;", runtimetest.Env()}
 	s := start(t, r, l)
 	exit(t, s)
-	b, err := os.ReadFile(s.logFile())
+	b, err := os.ReadFile(s.slot.logFile())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -587,7 +587,7 @@ func TestEnvironment(t *testing.T) {
 }
 
 func TestStartedDirectly(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	in := filepath.Join(t.TempDir(), "in")
 	if err := os.WriteFile(in, []byte("from a file\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -609,8 +609,8 @@ func TestStartedDirectly(t *testing.T) {
 
 // A daemon that dies while it starts an agent: the launcher does not become it.
 func TestDaemonDiesWhileStarting(t *testing.T) {
-	r := open(t, slots(t))
-	s, err := r.slot("app/a")
+	r := open(t, slotsDir(t))
+	s, err := r.Get("app/a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -641,7 +641,7 @@ func TestDaemonDiesWhileStarting(t *testing.T) {
 }
 
 func TestStateDamaged(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 4, "read x; exit 3"))
 	file := filepath.Join(s.slot.dir, wire.StateFile)
 	for _, content := range []string{"", "{", `{"version":99}`, `{"version":1,"path":"app/b","incarnation":1}`, `{"version":1,"path":"app/a","incarnation":9,"pane":"x; kill-server"}`} {
@@ -675,7 +675,7 @@ func TestStateDamaged(t *testing.T) {
 }
 
 func TestKeeperKilled(t *testing.T) {
-	r := open(t, slots(t))
+	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, `echo up; while read x; do echo "got $x"; done; exit 3`))
 	until(t, s, "up")
 	followed := make(chan string, 100)
@@ -719,7 +719,7 @@ func TestKeeperKilled(t *testing.T) {
 }
 
 func TestReadyAfterAdoption(t *testing.T) {
-	dir := slots(t)
+	dir := slotsDir(t)
 	gate := filepath.Join(t.TempDir(), "gate")
 	if err := syscall.Mkfifo(gate, 0o600); err != nil {
 		t.Fatal(err)
@@ -779,7 +779,7 @@ func TestReadyTimePassesUnseen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := slots(t)
+			dir := slotsDir(t)
 			r := open(t, dir)
 			l := sh("app/a", 1, forever)
 			l.Notify = c.ready.Notify

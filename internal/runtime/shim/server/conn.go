@@ -309,7 +309,7 @@ func (s *server) handle(c *conn, m *wire.Message) (*wire.State, error) {
 		if m.Signal <= 0 || m.Signal > 64 {
 			return nil, fmt.Errorf("there is no signal %d", m.Signal)
 		}
-		return nil, hideDone(run.process.Signal(syscall.Signal(m.Signal)))
+		return nil, requestError(run.process.Signal(syscall.Signal(m.Signal)))
 	case wire.Ready:
 		if run.speaks != nil {
 			run.speaks.Ready()
@@ -343,11 +343,4 @@ func (s *server) typed(c *conn, m *wire.Message) error {
 		return run.resize(m)
 	}
 	return fmt.Errorf("unknown message %.40q from an attached client", m.Type)
-}
-
-func hideDone(err error) error {
-	if errors.Is(err, os.ErrProcessDone) {
-		return runtime.ErrEnded
-	}
-	return err
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
@@ -50,28 +48,9 @@ func execMain(args []string) int {
 		fmt.Fprintf(os.Stderr, "coppice shim exec: limits %q: %v\n", args[0], err)
 		return 2
 	}
-	for _, r := range []struct {
-		name     string
-		resource int
-		value    uint64
-	}{
-		// Memory last: this program needs some itself to get that far.
-		{"open files", unix.RLIMIT_NOFILE, l.OpenFiles},
-		{"processes", unix.RLIMIT_NPROC, l.Processes},
-		{"memory", unix.RLIMIT_AS, uint64(max(0, l.Memory))},
-	} {
-		if r.value == 0 {
-			continue
-		}
-		var now syscall.Rlimit
-		if err := syscall.Getrlimit(r.resource, &now); err == nil {
-			r.value = min(r.value, now.Max)
-		}
-		// syscall's, so that exec does not put back the open files that Go began with.
-		if err := syscall.Setrlimit(r.resource, &syscall.Rlimit{Cur: r.value, Max: r.value}); err != nil {
-			fmt.Fprintf(os.Stderr, "coppice: cannot limit %s to %d: %v\n", r.name, r.value, err)
-			return 126
-		}
+	if err := proc.SetLimits(l.Memory, l.OpenFiles, l.Processes); err != nil {
+		fmt.Fprintf(os.Stderr, "coppice: %v\n", err)
+		return 126
 	}
 	err := syscall.Exec(args[1], args[2:], os.Environ())
 	fmt.Fprintf(os.Stderr, "coppice: run %s: %v\n", args[1], err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -165,22 +166,19 @@ func hasCondition(r spec.Ready) bool {
 	return r.Log != "" || r.TCP != "" || r.HTTP != "" || len(r.Exec) > 0 || r.Notify
 }
 
-// fork starts the process.
-func (s *server) fork(l *runtime.Launch, run *incarnation) (*proc.Process, func(context.Context) error, error) {
+// fork starts the process. await waits for its readiness.
+func (s *server) fork(l *runtime.Launch, run *incarnation) (p *proc.Process, await func(context.Context) error,
+	err error) {
 	speaks, err := s.speak(l, run)
 	if err != nil {
 		return nil, nil, err
 	}
-	process, await, err := s.forkWith(l, run, speaks)
-	if err != nil && speaks != nil {
-		speaks.Close()
-	}
 	run.speaks = speaks
-	return process, await, err
-}
-
-func (s *server) forkWith(l *runtime.Launch, run *incarnation, speaks *proc.NotifySocket) (*proc.Process,
-	func(context.Context) error, error) {
+	defer func() {
+		if err != nil && speaks != nil {
+			speaks.Close()
+		}
+	}()
 	ready, err := proc.Readiness(l.Ready, speaks)
 	if err != nil {
 		return nil, nil, err
@@ -253,10 +251,11 @@ func (s *server) watch(run *incarnation, await func(context.Context) error, l *r
 	}
 	exit := run.group.explain(run.process.Exit()) // before its group goes
 	sweep(&s.reaper, run.group)
+	stopped, overdue := run.asked()
 	switch {
-	case run.wasOverdue() && exit.Kind != supervisor.Normal:
+	case overdue && exit.Kind != supervisor.Normal:
 		exit = supervisor.Exit{Kind: supervisor.Failure, Err: late(l.Timeout, exit.Err)}
-	case notReady != nil && !run.wasStopped():
+	case notReady != nil && !stopped:
 		if exit.Clean() {
 			exit.Kind = supervisor.Failure
 		}
@@ -332,10 +331,11 @@ func (run *incarnation) kill() {
 	}
 }
 
-func (run *incarnation) wasStopped() bool {
+// asked reports whether the incarnation was stopped, and whether its timeout did that.
+func (run *incarnation) asked() (stopped, overdue bool) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	return run.stopped
+	return run.stopped, run.overdue
 }
 
 // bound lets it live no longer than that; for ever if it is 0.
@@ -353,12 +353,6 @@ func (run *incarnation) bound(life time.Duration) {
 		run.process.Stop()
 		time.AfterFunc(max(0, run.grace), run.process.Kill)
 	})
-}
-
-func (run *incarnation) wasOverdue() bool {
-	run.mu.Lock()
-	defer run.mu.Unlock()
-	return run.overdue
 }
 
 // late is the error of one that was; exit is that of its process, if it had one.
@@ -380,20 +374,23 @@ func (run *incarnation) endLadder() {
 	}
 }
 
-// write types data into the terminal or the standard input of the agent.
+// write writes to the terminal or the standard input of the agent.
 func (run *incarnation) write(data []byte) error {
 	_, err := run.process.Write(data)
-	return unsupported(err)
+	return requestError(err)
 }
 
 func (run *incarnation) resize(m *wire.Message) error {
-	return unsupported(run.process.Resize(proc.Size{Rows: m.Rows, Cols: m.Cols}))
+	return requestError(run.process.Resize(proc.Size{Rows: m.Rows, Cols: m.Cols}))
 }
 
-// unsupported returns err; if the agent has no input, as an ErrUnsupported.
-func unsupported(err error) error {
-	if errors.Is(err, proc.ErrNoInput) {
+// requestError translates an error of package proc into one that clients know.
+func requestError(err error) error {
+	switch {
+	case errors.Is(err, proc.ErrNoInput):
 		return fmt.Errorf("%w: %w", runtime.ErrUnsupported, err)
+	case errors.Is(err, os.ErrProcessDone):
+		return runtime.ErrEnded
 	}
 	return err
 }

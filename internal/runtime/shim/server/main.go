@@ -9,7 +9,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -144,25 +143,17 @@ func open() (*server, *net.UnixConn, error) {
 	return s, first, nil
 }
 
-// lastState is what the files say about the last incarnation: its number must
-// be known, the rest is for those who ask. Who starts a shim has made sure
-// that nothing of it lives.
+// lastState returns what the files say about the last incarnation. Its number must be
+// known; the rest is informative. Whoever starts a shim has made sure that nothing of that
+// incarnation runs any longer.
 func lastState(dir string) (wire.State, error) {
 	state, err := wire.ReadState(dir)
+	if wire.IsMissing(err) {
+		return wire.State{}, nil
+	}
 	if err != nil {
-		if wire.IsMissing(err) {
-			err = nil
-		}
 		return wire.State{}, err
 	}
-	record, err := wire.ReadRecord(dir)
-	switch {
-	case err == nil && record.Incarnation == state.Incarnation:
-		state.End = &record.End
-		return *state, nil
-	case err == nil:
-		err = errors.New("no exit record")
-	}
-	state.End = wire.NewEnd(lost(err), time.Now())
+	state.LoadEnd(dir)
 	return *state, nil
 }

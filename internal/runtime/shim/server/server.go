@@ -12,7 +12,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
-	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // server is the shim. Locks are taken in the order records, server, output.
@@ -42,11 +41,6 @@ type server struct {
 	closing  bool // nothing more is started
 	linger   *time.Timer
 	shedding *time.Timer
-}
-
-// lost returns the exit of an incarnation whose end was not observed.
-func lost(why error) supervisor.Exit {
-	return supervisor.Exit{Kind: supervisor.Lost, Err: fmt.Errorf("ended while no daemon watched: %w", why)}
 }
 
 // rest is called when no agent runs: the shim waits a while for the next one.

@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -21,6 +22,11 @@ type End struct {
 // NewEnd describes an exit.
 func NewEnd(e supervisor.Exit, at time.Time) *End {
 	return &End{Kind: e.Kind.String(), Failure: NewFailure(e.Err), At: at}
+}
+
+// NewLost describes the end of an incarnation that was not observed.
+func NewLost(err error, at time.Time) *End {
+	return NewEnd(supervisor.Exit{Kind: supervisor.Lost, Err: err}, at)
 }
 
 // Exit is the exit that the End describes. One of a kind that is not known
@@ -53,43 +59,24 @@ type Exit struct {
 	LastOutput []string `json:"last_output,omitempty"`
 }
 
-// sentinel returns the errors that keep their identity, by name.
-func sentinel(name string) error {
-	switch name {
-	case "busy":
-		return runtime.ErrBusy
-	case "stale":
-		return runtime.ErrStale
-	case "ended":
-		return runtime.ErrEnded
-	case "unknown":
-		return runtime.ErrUnknown
-	case "unsupported":
-		return runtime.ErrUnsupported
-	case "overdue":
-		return runtime.ErrOverdue
-	case "writer":
-		return runtime.ErrWriter
-	case "not ready":
-		return supervisor.ErrNotReady
-	case "timeout":
-		return supervisor.ErrStartTimeout
-	case "killed":
-		return supervisor.ErrKilled
-	case "command":
-		return proc.ErrCommand
-	case "give up":
-		return supervisor.ErrDoNotRestart
-	case "closing":
-		return ErrClosing
-	}
-	return nil
-}
-
-var names = [...]string{
-	"busy", "stale", "ended", "unknown", "unsupported", "overdue", "writer", "not ready", "timeout", "killed",
-	"command",
-	"give up", "closing",
+// sentinels are the errors that keep their identity, with their names in messages.
+var sentinels = [...]struct {
+	name string
+	err  error
+}{
+	{"busy", runtime.ErrBusy},
+	{"stale", runtime.ErrStale},
+	{"ended", runtime.ErrEnded},
+	{"unknown", runtime.ErrUnknown},
+	{"unsupported", runtime.ErrUnsupported},
+	{"overdue", runtime.ErrOverdue},
+	{"writer", runtime.ErrWriter},
+	{"not ready", supervisor.ErrNotReady},
+	{"timeout", supervisor.ErrStartTimeout},
+	{"killed", supervisor.ErrKilled},
+	{"command", proc.ErrCommand},
+	{"give up", supervisor.ErrDoNotRestart},
+	{"closing", ErrClosing},
 }
 
 // ErrClosing: the shim ends because it had nothing to do for long.
@@ -101,13 +88,12 @@ func NewFailure(err error) *Failure {
 		return nil
 	}
 	f := &Failure{Text: err.Error()}
-	for _, name := range names {
-		if errors.Is(err, sentinel(name)) {
-			f.Is = append(f.Is, name)
+	for _, s := range sentinels {
+		if errors.Is(err, s.err) {
+			f.Is = append(f.Is, s.name)
 		}
 	}
-	var e *proc.ExitError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*proc.ExitError](err); ok {
 		f.Exit = &Exit{Code: e.Code, Signal: int(e.Signal), CoreDumped: e.CoreDumped, LastOutput: e.LastOutput}
 	}
 	return f
@@ -119,9 +105,9 @@ func (f *Failure) Err() error {
 		return nil
 	}
 	e := &remoteError{text: f.Text}
-	for _, name := range f.Is {
-		if s := sentinel(name); s != nil {
-			e.wrapped = append(e.wrapped, s)
+	for _, s := range sentinels {
+		if slices.Contains(f.Is, s.name) {
+			e.wrapped = append(e.wrapped, s.err)
 		}
 	}
 	if f.Exit != nil {

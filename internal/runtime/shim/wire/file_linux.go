@@ -64,3 +64,8 @@ func lockCall(f *os.File, cmd int, l *unix.Flock_t) error {
 		}
 	}
 }
+
+// exchange swaps two files that exist, if the file system can do that.
+func exchange(a, b string) error {
+	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
+}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime/cgroup"
 )
@@ -196,8 +198,7 @@ func ReadFile(file string, v any, version *int) error {
 // the new. It is not synced. Only one at a time may do it.
 func WriteFile(file string, v any) error {
 	temp := next(file, "")
-	err := write(temp, v, false)
-	if err != nil {
+	if err := write(temp, v, false); err != nil {
 		return err
 	}
 	return rename(temp, file)
@@ -208,12 +209,10 @@ func WriteFile(file string, v any) error {
 // into its place, and replace does that.
 func WriteSynced(file string, v any, current func(replace func() error) error) error {
 	temp := next(file, ".sync")
-	err := write(temp, v, true)
-	if err != nil {
+	if err := write(temp, v, true); err != nil {
 		return err
 	}
-	err = current(func() error { return rename(temp, file) })
-	if err != nil {
+	if err := current(func() error { return rename(temp, file) }); err != nil {
 		return err
 	}
 	d, err := private.OpenDir(filepath.Dir(file))
@@ -265,4 +264,21 @@ func SameFile(f *os.File, name string) bool {
 	a, err1 := f.Stat()
 	b, err2 := os.Lstat(name)
 	return err1 == nil && err2 == nil && os.SameFile(a, b)
+}
+
+// WakeSignal tells a shim to look whether its files are still there. It is one
+// that does nothing to a program which does not wait for it: a shim that is
+// just being started does not yet.
+const WakeSignal = unix.SIGWINCH
+
+// MakeDir makes the directory of a slot, which must be this user's own.
+func MakeDir(dir string) error {
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = private.Dir(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("slot: %w", err)
+	}
+	return nil
 }

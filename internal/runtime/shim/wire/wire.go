@@ -114,8 +114,23 @@ type State struct {
 	Restricts bool `json:"restricts,omitempty"`
 }
 
-// Alive reports whether the incarnation has not ended.
-func (s *State) Alive() bool { return s.Incarnation > 0 && s.End == nil }
+// ErrShimEnded is the reason for the loss of an incarnation without an exit record.
+var ErrShimEnded = errors.New("its shim ended before it")
+
+// LoadEnd sets the end of an incarnation whose shim has ended, and reports whether it was
+// recorded. Without a valid exit record the incarnation was lost.
+func (s *State) LoadEnd(dir string) (recorded bool) {
+	record, err := ReadRecord(dir)
+	switch {
+	case err == nil && record.Incarnation == s.Incarnation:
+		s.End = &record.End
+		return true
+	case err == nil || IsMissing(err):
+		err = ErrShimEnded
+	}
+	s.End = NewLost(err, time.Now())
+	return false
+}
 
 // ErrTooLong is a message of more than MaxMessage bytes.
 var ErrTooLong = fmt.Errorf("message of more than %d bytes", MaxMessage)

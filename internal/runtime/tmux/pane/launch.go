@@ -66,7 +66,7 @@ func become(l kinds.Launch, server int) error {
 	if err := dieWith(server); err != nil {
 		return err
 	}
-	if err := limit(l.Limits); err != nil {
+	if err := proc.SetLimits(l.Limits.Memory, l.Limits.OpenFiles, l.Limits.Processes); err != nil {
 		return err
 	}
 	if l.NoNewPrivileges {
@@ -75,32 +75,4 @@ func become(l kinds.Launch, server int) error {
 		}
 	}
 	return proc.ExecError(file, syscall.Exec(file, l.Argv, l.Env))
-}
-
-// limit bounds this process and those that it starts, each for itself. There
-// is no such limit for CPU.
-func limit(l kinds.Limits) error {
-	for _, r := range []struct {
-		name     string
-		resource int
-		value    uint64
-	}{
-		// Memory last: this program needs some itself to get to exec.
-		{"open files", unix.RLIMIT_NOFILE, l.OpenFiles},
-		{"processes", rlimitProcesses, l.Processes},
-		{"memory", unix.RLIMIT_AS, uint64(max(0, l.Memory))},
-	} {
-		if r.value == 0 {
-			continue
-		}
-		var now syscall.Rlimit
-		if err := syscall.Getrlimit(r.resource, &now); err == nil {
-			r.value = min(r.value, now.Max)
-		}
-		// syscall's, so that exec does not put back the open files that Go began with.
-		if err := syscall.Setrlimit(r.resource, &syscall.Rlimit{Cur: r.value, Max: r.value}); err != nil {
-			return fmt.Errorf("limit %s to %d: %w", r.name, r.value, err)
-		}
-	}
-	return nil
 }

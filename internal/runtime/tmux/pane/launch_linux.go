@@ -8,8 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const rlimitProcesses = unix.RLIMIT_NPROC
-
 // dieWith ties the life of this process, also as the agent, to that of the
 // tmux server: without it the agent has no terminal and its end is not observed.
 func dieWith(server int) error {
