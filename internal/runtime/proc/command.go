@@ -13,45 +13,46 @@ import (
 	"github.com/coppice-dev/coppice/internal/account"
 )
 
-// Command describes a process to start. It is a plain value; Start does not keep
-// references to its slices.
+// Command describes a process to start. It is a plain value; Start does not keep references to
+// its slices.
 type Command struct {
-	// Argv is the program and its arguments. A program without a slash is
-	// looked for in the PATH of Env, one with a slash is relative to Dir.
+	// Argv is the program and its arguments. A program without a slash is looked up in the PATH
+	// of Env; one with a slash is relative to Dir.
 	Argv []string
 
-	// Dir is the working directory; the current one if empty.
+	// Dir is the working directory; empty means the current one.
 	Dir string
 
 	// Env is the complete environment, as KEY=value. See Environ.
 	Env []string
 
-	// Stdin is handed to the process and stays the caller's to close; nil is /dev/null.
+	// Stdin is passed to the process; the caller still closes it. Nil means /dev/null.
 	Stdin *os.File
 
 	// Input makes stdin a pipe for Process.Write, instead of Stdin.
 	Input bool
 
-	// Terminal makes stdin, stdout and stderr a pseudo terminal of this size
-	// (DefaultSize if zero) that controls a session of the process's own,
-	// instead of Stdin and Input. All output is Stdout then.
+	// Terminal makes stdin, stdout and stderr a pseudo terminal of this size (DefaultSize if
+	// zero), instead of Stdin and Input. It is the controlling terminal of a new session. All
+	// output is Stdout then.
 	Terminal *Size
 
-	// Reaper leaves the process alone, if this program collects orphans.
+	// Reaper must be set if this program collects orphans, so that it does not collect the
+	// process.
 	Reaper *Reaper
 
-	// Group is the directory of a control group (Linux, cgroup v2) in which
-	// the process is born; it stays the caller's to close. Nil is that of this
-	// program. Elsewhere it is ignored.
+	// Group is the directory of the control group (Linux, cgroup v2) in which the process is
+	// created; the caller still closes it. Nil means the group of this program. It is ignored
+	// elsewhere.
 	Group *os.File
 
-	// NoNewPrivileges keeps the process and its descendants from gaining
-	// privileges by what they execute. Linux only; elsewhere Start fails.
+	// NoNewPrivileges keeps the process and its descendants from gaining privileges by execve.
+	// Linux only; elsewhere Start fails.
 	NoNewPrivileges bool
 
-	// User is whom the process runs as, with the groups, where that is not who
-	// runs this program; its output belongs to the user. It changes no
-	// variables. Linux only; elsewhere Start fails.
+	// User is the account that the process runs as, with its groups; nil means that of this
+	// program. The output files belong to the user. Environment variables are not changed. Linux
+	// only; elsewhere Start fails.
 	User *account.Account
 
 	// StopSignal asks the process group to end; SIGTERM if zero.
@@ -61,9 +62,8 @@ type Command struct {
 // DefaultGrace is the time from the stop signal to SIGKILL if none is configured.
 const DefaultGrace = 5 * time.Second
 
-// ErrCommand is wrapped by the errors of Start and LookPath that will not go
-// away by trying again: nothing to run, not found, not executable, a working
-// directory that is none.
+// ErrCommand is wrapped by errors of Start and LookPath that another try cannot cure, such as a
+// program that does not exist or is not executable.
 var ErrCommand = errors.New("command cannot be run")
 
 func (c *Command) stopSignal() syscall.Signal {
@@ -73,7 +73,7 @@ func (c *Command) stopSignal() syscall.Signal {
 	return c.StopSignal
 }
 
-// Check finds what exec would refuse or, worse, cut short without a word.
+// Check finds what execve would refuse or silently cut off.
 func (c *Command) Check() error {
 	if len(c.Argv) == 0 || c.Argv[0] == "" {
 		return fmt.Errorf("%w: no program named", ErrCommand)
@@ -95,9 +95,9 @@ func (c *Command) Check() error {
 	return nil
 }
 
-// LookPath finds the file that a Command with this program, Dir and Env would
-// run. Entries of PATH that are not absolute are skipped, since what they find
-// depends on who asks. Errors wrap ErrCommand and say what is wrong.
+// LookPath returns the file that a Command with this program, Dir and Env would run. It skips
+// relative entries of PATH, since their meaning depends on the caller's directory. Errors wrap
+// ErrCommand.
 func LookPath(program, dir string, env []string) (string, error) {
 	if program == "" {
 		return "", fmt.Errorf("%w: no program named", ErrCommand)
@@ -107,7 +107,7 @@ func LookPath(program, dir string, env []string) (string, error) {
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(dir, file)
 			if !filepath.IsAbs(file) {
-				file = "./" + file // Join cleans it away
+				file = "./" + file // removed by Join
 			}
 		}
 		if err := executable(file); err != nil {
@@ -136,7 +136,7 @@ func LookPath(program, dir string, env []string) (string, error) {
 	return "", fmt.Errorf("%w: %s not found in PATH %s: %w", ErrCommand, program, path, fs.ErrNotExist)
 }
 
-// pathOf is the PATH of an environment; without one, what execvp uses.
+// pathOf returns the PATH of an environment, or the default of execvp.
 func pathOf(env []string) string {
 	for _, kv := range env {
 		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
@@ -159,8 +159,8 @@ func executable(file string) error {
 	return nil
 }
 
-// explain turns the bare errno of fork and exec into what the user can act
-// on. It looks at the files again, so it is for the failing path only.
+// explain turns the bare errno of fork and exec into a useful error. It looks at the files
+// again, so it is for the failing path only.
 func (c *Command) explain(file string, err error) error {
 	if c.User != nil && errors.Is(err, syscall.EACCES) {
 		for _, path := range []string{c.Dir, file} {

@@ -11,26 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Detached is a process that is to outlive this program.
+// Detached is a process that outlives this program.
 type Detached struct {
 	Identity
 	os   *leader
 	done chan struct{}
 }
 
-// Release ends the wait for the process, and with it the goroutine that does
-// so. A process that ends after that stays a zombie until this program ends.
+// Release ends the wait for the process, and the goroutine of the wait. A process that ends
+// after that stays a zombie until this program ends.
 func (d *Detached) Release() {
 	if d.os.pidfd != nil {
 		d.os.pidfd.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 
-// Done is closed when it has ended, or was released.
+// Done is closed when the process has ended or was released.
 func (d *Detached) Done() <-chan struct{} { return d.done }
 
-// Detach starts a program in a session of its own that no end of this program
-// reaches. files become its descriptors from 0 on.
+// Detach starts a program in a new session, which no end of this program affects. Its
+// descriptors from 0 on are files.
 func Detach(file string, argv, env []string, dir string, files []*os.File) (*Detached, error) {
 	fds := make([]uintptr, len(files))
 	for i, f := range files {
@@ -38,7 +38,7 @@ func Detach(file string, argv, env []string, dir string, files []*os.File) (*Det
 		if err != nil {
 			return nil, err
 		}
-		// Not f.Fd(): that would make the file blocking, for both sides of a socket pair's end.
+		// Not f.Fd(): that would make the file blocking, for both ends of a socket pair.
 		rc.Control(func(fd uintptr) { fds[i] = fd })
 	}
 	l, err := forkLeader(file, argv, &syscall.ProcAttr{
@@ -67,8 +67,8 @@ func Detach(file string, argv, env []string, dir string, files []*os.File) (*Det
 	return d, nil
 }
 
-// AwaitDeath waits for the end of a process of whatever parent. It returns
-// nil when that is certain.
+// AwaitDeath waits for the end of a process, which need not be a child. It returns nil when the
+// end is certain.
 func (id Identity) AwaitDeath(ctx context.Context) error {
 	fd, err := unix.PidfdOpen(id.PID, unix.PIDFD_NONBLOCK)
 	if err != nil {
@@ -79,9 +79,9 @@ func (id Identity) AwaitDeath(ctx context.Context) error {
 	}
 	f := os.NewFile(uintptr(fd), "pidfd")
 	defer f.Close()
-	// What the descriptor refers to may be another one. That /proc shows a
-	// zombie is not enough: so it does when the first thread has ended and
-	// others still hold files and locks.
+	// The descriptor may refer to another process, so the identity is checked after it was
+	// opened. A zombie in /proc is no proof of the end: its other threads may still run and hold
+	// locks.
 	boot, err := bootID()
 	if err != nil {
 		return fmt.Errorf("waiting for process %d: %w", id.PID, err)

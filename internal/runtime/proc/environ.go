@@ -7,27 +7,27 @@ import (
 	"strings"
 )
 
-// EnvPrefix begins the names of the variables that Coppice sets itself. They
-// cannot be declared: an agent must not be told that it is another one.
+// EnvPrefix begins the names of the variables that Coppice sets itself. They cannot be declared,
+// so that no agent can be given the identity of another one.
 const EnvPrefix = "COPPICE_"
 
-// inherited are the variables that an agent gets from the environment of this
-// program without being declared: what a program needs to find its files, the
-// user and the language, and nothing that may be a secret.
+// inherited lists the variables that an agent gets from the environment of this program without
+// being declared. Programs need them to find their files, the user and the language. None may be
+// a secret.
 var inherited = []string{
 	"PATH", "HOME", "LANG", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "XDG_RUNTIME_DIR",
 }
 
-// Variables that tell an agent who it is and how to talk to its daemon. One
-// that would be empty is not set.
+// Variables that give an agent its identity and the way to its daemon. A variable whose value
+// would be empty is not set.
 const (
-	EnvAgent       = EnvPrefix + "AGENT"       // its path
-	EnvIncarnation = EnvPrefix + "INCARNATION" // its number
-	EnvSocket      = EnvPrefix + "SOCKET"      // where its daemon listens
+	EnvAgent       = EnvPrefix + "AGENT"       // path of the agent
+	EnvIncarnation = EnvPrefix + "INCARNATION" // number of the incarnation
+	EnvSocket      = EnvPrefix + "SOCKET"      // socket of its daemon
 	EnvToken       = EnvPrefix + "TOKEN"       // proves that a caller is this incarnation
 )
 
-// Self is what an incarnation is told about itself.
+// Self holds the values of the variables that an incarnation gets about itself.
 type Self struct {
 	Agent       string
 	Incarnation uint64
@@ -35,14 +35,14 @@ type Self struct {
 	Token       string
 }
 
-// Environ makes the complete environment of one incarnation, sorted: the
-// inherited short list (and LC_*), over it what was declared, over that what
-// it is told about itself. Declared names that begin with EnvPrefix are left out.
+// Environ returns the complete environment of an incarnation, sorted. Declared variables
+// override the inherited ones (and LC_*), and those of self override both. Declared names with
+// EnvPrefix are left out.
 func Environ(declared map[string]string, self Self) []string {
 	return environ(os.Environ(), declared, self)
 }
 
-// Reissue returns an environment of Environ for another incarnation.
+// Reissue returns an environment made by Environ for another incarnation.
 func Reissue(env []string, incarnation uint64, token string) []string {
 	env = slices.Clone(env)
 	for i, kv := range env {
@@ -85,7 +85,7 @@ func environ(parent []string, declared map[string]string, self Self) []string {
 	return env
 }
 
-// withEnv returns env with one variable set, leaving env as it is.
+// withEnv returns a copy of env with one variable set.
 func withEnv(env []string, key, value string) []string {
 	out := make([]string, 0, len(env)+1)
 	for _, kv := range env {

@@ -9,14 +9,13 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// ExitError is how a process ended that did not end well.
+// ExitError describes the end of a process that failed.
 type ExitError struct {
-	Code       int            // exit code; -1 where a signal ended it
-	Signal     syscall.Signal // what ended it; 0 where it exited by itself
+	Code       int            // exit code; -1 if a signal ended it
+	Signal     syscall.Signal // signal that ended it; 0 if it exited
 	CoreDumped bool
-	// LastOutput are the last lines of stdout and of stderr in the order in
-	// which they were read, as the process wrote them: use Plain before showing
-	// them. Long ones are cut.
+	// LastOutput holds the last lines of stdout and stderr in the order in which they were read.
+	// They are as the process wrote them, but long ones are cut: use Plain before showing them.
 	LastOutput []string
 }
 
@@ -38,21 +37,20 @@ func signalName(s syscall.Signal) string {
 	return fmt.Sprintf("signal %d", int(s))
 }
 
-// Asked is what was asked of a process before it ended.
+// Asked records what was asked of a process before it ended.
 type Asked struct {
 	Stop bool   `json:"stop,omitempty"`
 	Kill bool   `json:"kill,omitempty"`
 	Sent uint64 `json:"sent,omitempty"` // signals that were sent, one bit each
 }
 
-// Note adds a signal that is sent.
+// Note records that a signal is sent.
 func (a *Asked) Note(s syscall.Signal)        { a.Sent |= 1 << (uint(s) & 63) }
 func (a Asked) wasSent(s syscall.Signal) bool { return a.Sent&(1<<(uint(s)&63)) != 0 }
 
-// Classify decides what the end of a process means to its supervisor. What
-// was asked for is a shutdown: death by a signal that was sent after Stop, and
-// the exit codes of programs that handle it, be it 0 or the shells' 128+signal.
-// Everything else is judged as if no stop had been asked for.
+// Classify decides what the end of a process means to its supervisor. After Stop, these ends are
+// a shutdown: exit code 0, death by a signal that was sent, and the exit code 128+signal of a
+// shell for it. Every other end is judged as without Stop.
 func Classify(ws syscall.WaitStatus, a Asked, tail func() []string) supervisor.Exit {
 	code, sig := ws.ExitStatus(), syscall.Signal(0)
 	if ws.Signaled() {
@@ -69,7 +67,7 @@ func Classify(ws syscall.WaitStatus, a Asked, tail func() []string) supervisor.E
 	}
 	kind := supervisor.Failure
 	if sig == syscall.SIGKILL {
-		kind = supervisor.Killed // by the out-of-memory killer, a person, ...
+		kind = supervisor.Killed // such as by the out-of-memory killer or a person
 	}
 	return supervisor.Exit{Kind: kind, Err: &ExitError{
 		Code: code, Signal: sig, CoreDumped: sig != 0 && ws.CoreDump(), LastOutput: tail(),

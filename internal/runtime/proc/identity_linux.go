@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// procStat is what matters of /proc/PID/stat (proc_pid_stat(5)).
+// procStat holds the fields of /proc/PID/stat that are used here (proc_pid_stat(5)).
 type procStat struct {
 	state                  byte   // field 3
 	parent, group, session int    // fields 4 to 6
@@ -24,9 +24,9 @@ type procStat struct {
 	resident               uint64 // field 24: pages
 }
 
-// parseStat reads the content of /proc/PID/stat. The second field, the name
-// in parentheses, is the program's own choice and may contain blanks,
-// parentheses and line ends: what follows begins after the last ")".
+// parseStat parses the content of /proc/PID/stat. The second field, the name in parentheses, is
+// chosen by the program and may contain blanks, parentheses and newlines. The other fields begin
+// after the last ")".
 func parseStat(b []byte) (procStat, error) {
 	i := bytes.LastIndexByte(b, ')')
 	f := bytes.Fields(b[i+1:])
@@ -49,7 +49,7 @@ func parseStat(b []byte) (procStat, error) {
 	}, nil
 }
 
-// ended: the first thread has. The others may go on without it.
+// ended reports whether the first thread has ended. Other threads may still run.
 func (s procStat) ended() bool { return s.state == 'Z' || s.state == 'X' }
 
 // threads reports whether a process whose first thread has ended has others.
@@ -75,7 +75,7 @@ func readStatFile(file string) (procStat, error) {
 		return procStat{}, &fs.PathError{Op: "open", Path: file, Err: err}
 	}
 	defer syscall.Close(fd)
-	var buf [1 << 10]byte // a status has fewer than 400 bytes
+	var buf [1 << 10]byte // a status is shorter than 400 bytes
 	n, err := syscall.Read(fd, buf[:])
 	if err != nil {
 		return procStat{}, &fs.PathError{Op: "read", Path: file, Err: err}
@@ -87,7 +87,7 @@ func readStatFile(file string) (procStat, error) {
 	return st, nil
 }
 
-// bootID stays what it is as long as this process lives.
+// bootID returns the boot id, which cannot change while this process runs.
 var bootID = sync.OnceValues(func() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b)), err
@@ -106,8 +106,8 @@ func Identify(pid int) (Identity, error) {
 	return Identity{PID: pid, Start: st.start, Boot: boot}, nil
 }
 
-// Observe tells whether the process still runs. Dead needs proof: that /proc
-// does not show it (mounted with hidepid, say, or not at all) is none.
+// Observe reports whether the process still runs. Dead needs proof: a process may be missing in
+// /proc because of hidepid, or because /proc is not mounted.
 func Observe(id Identity) Observation {
 	if id.PID <= 0 {
 		return Dead
@@ -131,9 +131,9 @@ func Observe(id Identity) Observation {
 	return Unknown
 }
 
-// Ended is Observe == Dead for a caller that asks often: while the process runs
-// it costs a tenth. It is false while another process has the pid, which a
-// parent that has not collected the process prevents.
+// Ended reports whether Observe returns Dead. While the process runs, it costs a tenth of that.
+// It is false while another process has the pid, which a parent that has not reaped the process
+// prevents.
 func (id Identity) Ended() bool {
 	if fd, err := unix.PidfdOpen(id.PID, unix.PIDFD_NONBLOCK); err == nil {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
@@ -145,10 +145,10 @@ func (id Identity) Ended() bool {
 	return Observe(id) == Dead
 }
 
-// Signal sends a signal to this very process, never to a successor of its
-// pid. It returns os.ErrProcessDone if it has ended.
+// Signal sends a signal to this process, never to another one that got its pid. It returns
+// os.ErrProcessDone if the process has ended.
 func (id Identity) Signal(sig syscall.Signal) error {
-	// A pidfd first: what is observed after it was opened is what it refers to.
+	// The pidfd is opened first, so that it refers to the process that is observed after that.
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	if err == nil {
 		defer unix.Close(fd)
@@ -172,8 +172,8 @@ func (id Identity) Signal(sig syscall.Signal) error {
 	return err
 }
 
-// descendants walks /proc/PID/task/TID/children, which costs what the family
-// has and not what the machine has; kernels without that are searched in full.
+// descendants walks /proc/PID/task/TID/children, whose cost depends on the number of descendants
+// only. On kernels without these files it searches all processes.
 func descendants(pid int) ([]member, error) {
 	boot, err := bootID()
 	if err != nil {
@@ -243,8 +243,8 @@ func readStats(pids []int) map[int]procStat {
 	return stats
 }
 
-// ancestry iterates over a process, its parent, the parent of that, and so on, as far
-// as stats has them. A chain that was damaged by changes while it was read ends.
+// ancestry iterates over a process, its parent, the parent of that, and so on, for those that
+// are in stats. It always ends, even if pids were reused while stats was read.
 func ancestry(pid int, stats map[int]procStat) iter.Seq2[int, procStat] {
 	return func(yield func(int, procStat) bool) {
 		for range len(stats) {
@@ -257,7 +257,7 @@ func ancestry(pid int, stats map[int]procStat) iter.Seq2[int, procStat] {
 	}
 }
 
-// inTree reports whether pid is the leader, in its group, or a descendant.
+// inTree reports whether pid is the leader, in its group, or a descendant of it.
 func inTree(pid, leader int) bool {
 	for range 1000 { // no chain of parents is that long
 		if pid == leader {
@@ -300,9 +300,9 @@ func readNumbers(dir string) ([]int, error) {
 	return n, nil
 }
 
-// Kin lists a living process and all that belong to it: its descendants, and
-// who is in its process group or session although the parents in between have
-// ended. What has another session and no living parent is not found.
+// Kin lists a running process and all that belong to it: its descendants, and the members of its
+// process group and session even if their parents have ended. A process in another session
+// without a running parent is not found.
 func Kin(id Identity) []Identity {
 	pids, err := PIDs()
 	if err != nil {
@@ -323,14 +323,13 @@ func Kin(id Identity) []Identity {
 			kin = append(kin, Identity{PID: pid, Start: st.start, Boot: id.Boot})
 		}
 	}
-	if Observe(id) != Alive { // then its number may have meant another one
+	if Observe(id) != Alive { // its pid may have been reused while stats was read
 		return nil
 	}
 	return kin
 }
 
-// Doing is what a process does at this moment, in a few words; "" if that cannot
-// be told.
+// Doing describes in a few words what a process does now; "" if unknown.
 func Doing(pid int) string {
 	st, err := readStat(pid)
 	if err != nil {

@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leader is the kernel's side of a started process.
+// leader is a started process as the kernel knows it.
 type leader struct {
 	pid   int
-	pidfd *os.File // nil where the kernel has none
+	pidfd *os.File // nil if the kernel has none
 
-	reaped func() // called by reap, unless nil
+	reaped func() // called by reap; may be nil
 }
 
-// startLeader forks and execs. It calls syscall.ForkExec instead of
-// os.StartProcess, which would keep a second pidfd of its own for every child.
+// startLeader forks and execs. It calls syscall.ForkExec instead of os.StartProcess, which would
+// keep a second pidfd for every child.
 func startLeader(file string, cmd *Command, files [3]*os.File) (*leader, error) {
 	terminal := cmd.Terminal != nil
 	attr := &syscall.ProcAttr{
@@ -26,9 +26,9 @@ func startLeader(file string, cmd *Command, files [3]*os.File) (*leader, error) 
 		// Fd also makes the pipes blocking again, which programs expect.
 		Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()},
 		Sys: &syscall.SysProcAttr{
-			Setpgid:   !terminal, // a session has a group of its own
+			Setpgid:   !terminal, // a session has its own group
 			Setsid:    terminal,
-			Setctty:   terminal, // it is stdin, which Ctty is if zero
+			Setctty:   terminal, // the terminal is Ctty 0, stdin
 			Pdeathsig: syscall.SIGKILL,
 		},
 	}
@@ -63,12 +63,12 @@ func forkLeader(file string, argv []string, attr *syscall.ProcAttr, reaper *Reap
 	return l, nil
 }
 
-// await returns when the leader has ended, without reaping it. The result is
-// false if it is no longer ours to reap.
+// await returns when the leader has ended, without reaping it. It reports false if the leader
+// can no longer be reaped here.
 func (l *leader) await() bool {
 	var err error
 	ended := func(idType, id, flags int) bool {
-		var info unix.Siginfo // stays zero while it runs
+		var info unix.Siginfo // stays zero while the process runs
 		for {
 			err = unix.Waitid(idType, id, &info, unix.WEXITED|unix.WNOWAIT|flags, nil)
 			if !errors.Is(err, syscall.EINTR) {
@@ -87,12 +87,12 @@ func (l *leader) await() bool {
 			}
 		}
 	}
-	// No pidfd, or one that cannot be waited for (before Linux 5.4).
+	// There is no pidfd, or it cannot be waited for (before Linux 5.4).
 	ended(unix.P_PID, l.pid, 0)
 	return err == nil
 }
 
-// reap collects the exit status, after await. From here on the process id is free.
+// reap collects the exit status, after await. After it the pid may be reused.
 func (l *leader) reap() (syscall.WaitStatus, bool) {
 	var ws syscall.WaitStatus
 	var err error
@@ -110,7 +110,7 @@ func (l *leader) reap() (syscall.WaitStatus, bool) {
 	return ws, err == nil
 }
 
-// signal reaches the leader alone, before reap.
+// signal signals the leader alone, before reap.
 func (l *leader) signal(sig syscall.Signal) error {
 	if l.pidfd != nil {
 		if rc, err := l.pidfd.SyscallConn(); err == nil {

@@ -9,10 +9,9 @@ import (
 	"syscall"
 )
 
-// leader is the kernel's side of a started process. Without pidfds a thread
-// waits for each, and it is reaped by that: the group is killed a moment after
-// its id could have become free. It stays taken as long as the group has a
-// member, which is the case that matters.
+// leader is a started process as the kernel knows it. Without pidfds a thread waits for each
+// leader, which also reaps it. So the group is killed a moment after its id could have been
+// freed. The id stays in use as long as the group has a member, which is the case that matters.
 type leader struct {
 	pid    int
 	proc   *os.Process

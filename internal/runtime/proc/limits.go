@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SetLimits bounds this process and each process that it starts: the bytes of address
-// space, the open files, and the processes of the user. Zero is no limit.
+// SetLimits limits this process and each process that it starts: the bytes of address space, the
+// open files, and the processes of the user. Zero means no limit.
 func SetLimits(memory int64, openFiles, processes uint64) error {
 	for _, r := range []struct {
 		name     string

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// lineageTries bounds how often a chain of parents is read that changes meanwhile.
+	// lineageTries bounds how often a changing chain of parents is read again.
 	lineageTries = 100
-	// maxLineage bounds the chain: a longer one is damaged.
+	// maxLineage bounds the length of the chain; a longer one is inconsistent.
 	maxLineage = 10_000
 )
 
 var errMoving = errors.New("its parents changed while they were read")
 
-// LineageOf follows the parents of a process. It wraps os.ErrProcessDone if the
-// process has ended.
+// LineageOf follows the parents of a process. The error wraps os.ErrProcessDone if the process
+// has ended.
 func LineageOf(pid int) (l Lineage, err error) {
 	boot, err := bootID()
 	if err != nil {
@@ -38,9 +38,9 @@ func LineageOf(pid int) (l Lineage, err error) {
 	return Lineage{}, fmt.Errorf("listing parents of process %d: %w", pid, err)
 }
 
-// chain reads the parents of a process once. A parent that ends hands its
-// children over, and its pid may be given away: to a process that has started
-// later than the child, which no parent has.
+// chain reads the parents of a process once. When a parent ends, its children get another
+// parent, and its pid may be reused. The new process has started later than the child, which no
+// parent has.
 func chain(pid int, boot string) ([]Identity, error) {
 	st, err := readStat(pid)
 	if err != nil || st.ended() && !threads(pid) {
@@ -58,7 +58,7 @@ func chain(pid int, boot string) ([]Identity, error) {
 	return all, nil
 }
 
-// groupOf reads the control group of a process from the unified hierarchy.
+// groupOf returns the control group of a process in the unified hierarchy.
 func groupOf(pid int) string {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	if err != nil {
@@ -72,8 +72,8 @@ func groupOf(pid int) string {
 	return ""
 }
 
-// EnvironmentOf returns the environment that a process was started with; nil if
-// it cannot be read.
+// EnvironmentOf returns the environment that a process was started with; nil if it cannot be
+// read.
 func EnvironmentOf(pid int) map[string]string {
 	entries, err := readEnviron(pid)
 	if err != nil {

@@ -6,12 +6,13 @@ import (
 	"net/netip"
 )
 
-// ForeignError is the error of a condition that a process of somebody else has met.
+// ForeignError reports that the condition of an agent was met by a process that is not part of
+// it.
 type ForeignError struct {
 	Port  uint16
 	PID   int
 	Name  string // of its program
-	Agent string // the path of the agent that it belongs to; "" if it is no agent's
+	Agent string // path of the agent that the process belongs to; empty if none
 }
 
 func (e *ForeignError) Error() string {
@@ -22,9 +23,9 @@ func (e *ForeignError) Error() string {
 	return held + "is not part of this agent"
 }
 
-// checkOwner returns a *ForeignError if the listener that has accepted conn is
-// known to be of another process than the agent's. reaper is the process that
-// adopts the orphans of this agent alone, 0 if there is none.
+// checkOwner returns a *ForeignError if the listener that accepted conn is known to belong to
+// another process than the agent's. reaper is the process that adopts the orphans of this agent
+// alone; 0 if there is none.
 func checkOwner(conn net.Conn, agent Subject, reaper int) error {
 	local, ok := addrPort(conn.LocalAddr())
 	remote, okay := addrPort(conn.RemoteAddr())

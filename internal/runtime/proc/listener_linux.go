@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// listener is a TCP socket that accepts connections.
+// listener is a listening TCP socket.
 type listener struct {
 	at    netip.AddrPort
 	inode uint64
@@ -20,9 +20,8 @@ type listener struct {
 // stateListen is TCP_LISTEN in /proc/net/tcp.
 const stateListen = "0A"
 
-// parseListeners reads the listeners from the content of /proc/net/tcp or
-// /proc/net/tcp6 (proc_net_tcp in the kernel's documentation). It leaves out
-// lines that it does not understand.
+// parseListeners returns the listeners in the content of /proc/net/tcp or /proc/net/tcp6
+// (proc_net_tcp in the kernel's documentation). It skips lines that it cannot parse.
 func parseListeners(b []byte) (all []listener) {
 	for line := range bytes.Lines(b) {
 		f := bytes.Fields(line)
@@ -38,8 +37,8 @@ func parseListeners(b []byte) (all []listener) {
 	return all
 }
 
-// parseEndpoint reads an address, in words of 32 bits as this machine stores
-// them, and a port.
+// parseEndpoint parses an address, in words of 32 bits in the byte order of this machine, and a
+// port.
 func parseEndpoint(b []byte) (netip.AddrPort, bool) {
 	words, digits, ok := bytes.Cut(b, []byte(":"))
 	raw := make([]byte, hex.DecodedLen(len(words)))
@@ -57,8 +56,8 @@ func parseEndpoint(b []byte) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(addr.Unmap(), uint16(port)), true
 }
 
-// accepting returns the inodes of the listeners that may accept connections to
-// an address: those at the address itself, or else those at all addresses.
+// accepting returns the inodes of the listeners that may accept connections to an address: those
+// at the address itself, or else those at all addresses.
 func accepting(all []listener, at netip.AddrPort) (inodes []uint64) {
 	for _, wild := range []bool{false, true} {
 		for _, l := range all {
@@ -77,9 +76,9 @@ func accepting(all []listener, at netip.AddrPort) (inodes []uint64) {
 	return nil
 }
 
-// listenerOf returns a *ForeignError if a listener is known to belong to a
-// process that is not the agent's. It says nothing where the kernel does not
-// tell, and where the process may hold the port in the agent's name.
+// listenerOf returns a *ForeignError if a listener is known to belong to a process that is not
+// the agent's. It returns nil if the kernel does not tell, or if the process may hold the port
+// on behalf of the agent.
 func listenerOf(at netip.AddrPort, agent, reaper int) error {
 	var all []listener
 	for _, file := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
@@ -90,7 +89,7 @@ func listenerOf(at netip.AddrPort, agent, reaper int) error {
 	inodes := accepting(all, at)
 	pids, err := PIDs()
 	if len(inodes) == 0 || err != nil {
-		return nil // of another network namespace, or gone since
+		return nil // the listener is in another network namespace, or is gone
 	}
 	holders := slices.DeleteFunc(pids, func(pid int) bool { return !holds(pid, inodes) })
 	own, foreign := newKinship(agent, reaper), (*ForeignError)(nil)
@@ -103,7 +102,7 @@ func listenerOf(at netip.AddrPort, agent, reaper int) error {
 		}
 	}
 	if foreign == nil {
-		return nil // a process whose files this one must not see
+		return nil // the files of the process cannot be read here
 	}
 	return foreign
 }
@@ -130,11 +129,11 @@ func holds(pid int, inodes []uint64) bool {
 	return false
 }
 
-// kinship tells whether processes belong to an agent.
+// kinship decides whether processes belong to an agent.
 type kinship struct {
 	byPID map[int]Identity // the agent's process and its reaper
-	start uint64           // of the agent's process
-	ended bool             // the agent's process is gone, and nothing serves for it
+	start uint64           // start time of the agent's process
+	ended bool             // the agent's process is gone, so nothing serves on its behalf
 	env   map[string]string
 }
 
@@ -148,8 +147,8 @@ func newKinship(agent, reaper int) *kinship {
 	return k
 }
 
-// has reports whether a process is the agent's: as Kin says, or below the
-// reaper, or by the variables of the agent's incarnation.
+// has reports whether a process is part of the agent: as Kin decides, because it is below the
+// reaper, or because it has the variables of the agent's incarnation.
 func (k *kinship) has(pid int) bool {
 	stats := map[int]procStat{}
 	for at := pid; at > 0; {
@@ -172,13 +171,13 @@ func (k *kinship) has(pid int) bool {
 	return env[EnvAgent] != ""
 }
 
-// mayServe reports whether a process that is not the agent's may hold a port
-// in its name: it is of no agent, and either has started later, as what a
-// container engine starts for the agent, or holds ports for others.
+// mayServe reports whether a process that is not part of the agent may hold a port on its
+// behalf. That is a process of no agent that was started later, such as by a container engine
+// for the agent, or a program that holds ports for others.
 func (k *kinship) mayServe(pid int) bool {
 	st, err := readStat(pid)
 	if err != nil {
-		return true // it has ended since
+		return true // it has ended meanwhile
 	}
 	if k.ended || EnvironmentOf(pid)[EnvAgent] != "" {
 		return false
@@ -186,14 +185,14 @@ func (k *kinship) mayServe(pid int) bool {
 	return st.start > k.start || slices.Contains(portHolders, comm(pid))
 }
 
-// portHolders are programs that hold ports for others: container engines and
-// their networks, and systemd for the services that it starts by socket.
+// portHolders are programs that hold ports for others: container engines and their networks, and
+// systemd for services with socket activation.
 var portHolders = []string{
 	"systemd", "docker-proxy", "dockerd", "rootlesskit", "rootlessport", "slirp4netns", "pasta", "pasta.avx2", "passt",
 	"passt.avx2", "gvproxy", "conmon", "containerd-shim", "k3s", "kubelet", "kube-proxy",
 }
 
-// comm returns the name that the kernel has for a process, of at most 15 bytes.
+// comm returns the kernel's name of a process, of at most 15 bytes.
 func comm(pid int) string {
 	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
 	return strings.TrimSuffix(string(b), "\n")

@@ -15,29 +15,29 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 )
 
-// NotifySocket listens to what one incarnation says of itself, until its end: a
-// program may go on sending and must not get an error for it.
+// NotifySocket receives what one incarnation reports about itself with sd_notify(3). It stays
+// open until the incarnation ends, since a program may send at any time and must not get an
+// error.
 type NotifySocket struct {
 	dir        string
 	conn       *net.UnixConn
 	onNotice   func(sdnotify.Notice, sdnotify.Urgency)
-	ready      chan struct{} // closed when the process is
-	readyOnce  sync.Once     // for that
+	ready      chan struct{} // closed when the process is ready
+	readyOnce  sync.Once     // closes ready
 	leader     int
-	listenOnce sync.Once       // begins to
-	ctx        context.Context // done when no more is waited for
+	listenOnce sync.Once       // starts or skips listen
+	ctx        context.Context // done when no more messages are awaited
 	cancel     context.CancelFunc
-	ended      chan struct{} // closed when reading has ended
+	ended      chan struct{} // closed when listen has returned
 
 	mu       sync.Mutex
 	notice   sdnotify.Notice
-	rejected error // why the latest READY=1 was not accepted
+	rejected error // why the latest READY=1 was rejected
 }
 
-// ListenNotify listens at a place that was made before, for a process that was
-// told so, or at a fresh one if socket is empty. hear is told, from one
-// goroutine, what was said by the time and how soon it matters; nothing is if it
-// is nil. Listen or Close has to be called.
+// ListenNotify creates a socket at a path that a process has in its environment already, or at a
+// new path if socket is empty. onNotice, which may be nil, is called from one goroutine with the
+// resulting state and how soon it matters. The caller must call Listen or Close.
 func ListenNotify(socket string, onNotice func(sdnotify.Notice, sdnotify.Urgency)) (*NotifySocket, error) {
 	dir, err := notifyDir(socket)
 	if err != nil {
@@ -58,11 +58,11 @@ func ListenNotify(socket string, onNotice func(sdnotify.Notice, sdnotify.Urgency
 	return n, nil
 }
 
-// notifyDir makes the directory of a socket, which only this user can reach.
+// notifyDir creates the directory of a socket, which only this user can enter.
 func notifyDir(socket string) (string, error) {
 	if socket == "" {
 		dir, err := os.MkdirTemp("", "coppice-")
-		if err == nil && len(dir) > 90 { // what sockaddr_un takes is about 100
+		if err == nil && len(dir) > 90 { // sockaddr_un holds about 100 bytes
 			os.Remove(dir)
 			dir, err = os.MkdirTemp("/tmp", "coppice-")
 		}
@@ -84,7 +84,7 @@ func notifyDir(socket string) (string, error) {
 	return dir, nil
 }
 
-// ForgetNotify removes a socket that has no listener, with its directory.
+// ForgetNotify removes a socket without a listener, and its directory.
 func ForgetNotify(socket string) {
 	if filepath.Base(socket) == notifyName {
 		os.Remove(socket)
@@ -94,10 +94,10 @@ func ForgetNotify(socket string) {
 
 const notifyName = "notify"
 
-// Path is where the socket is: the NOTIFY_SOCKET of the process.
+// Path returns the path of the socket: NOTIFY_SOCKET of the process.
 func (n *NotifySocket) Path() string { return filepath.Join(n.dir, notifyName) }
 
-// Admit lets another user than that of this program speak.
+// Admit lets another user send messages.
 func (n *NotifySocket) Admit(uid uint32) error {
 	err := errors.Join(os.Chown(n.Path(), int(uid), -1), os.Chmod(n.Path(), 0o600), os.Chmod(n.dir, 0o711))
 	if err != nil {
@@ -106,10 +106,9 @@ func (n *NotifySocket) Admit(uid uint32) error {
 	return nil
 }
 
-// Environ adds to an environment what a program asks for before it says
-// something: where to, and, if watchdog is positive, how often WATCHDOG=1 has to
-// come. There is no WATCHDOG_PID: it is not known before the process exists, and
-// programs take the rest for theirs without it.
+// Environ adds NOTIFY_SOCKET to an environment and, if watchdog is positive, WATCHDOG_USEC. It
+// does not set WATCHDOG_PID, since the pid is not known before the process exists. Without that,
+// programs take the other variables for theirs.
 func (n *NotifySocket) Environ(env []string, watchdog time.Duration) []string {
 	env = withEnv(env, "NOTIFY_SOCKET", n.Path())
 	if watchdog > 0 {
@@ -118,11 +117,10 @@ func (n *NotifySocket) Environ(env []string, watchdog time.Duration) []string {
 	return env
 }
 
-// Recall tells what was said before this one listened. It comes before Listen.
+// Recall restores what was reported to an earlier listener. Call it before Listen.
 func (n *NotifySocket) Recall(before sdnotify.Notice) { n.notice.Recall(before) }
 
-// Listen begins to read, now that it is known whose messages count: those of the
-// process and its descendants.
+// Listen starts to receive messages. Those of the process and its descendants count.
 func (n *NotifySocket) Listen(leader int) {
 	n.listenOnce.Do(func() {
 		n.leader = leader
@@ -130,25 +128,25 @@ func (n *NotifySocket) Listen(leader int) {
 	})
 }
 
-// Ready is READY=1 from the process, which has come by another way.
+// Ready records a READY=1 of the process that came another way.
 func (n *NotifySocket) Ready() { n.readyOnce.Do(func() { close(n.ready) }) }
 
-// Said is what was said so far.
+// Said returns what was reported so far.
 func (n *NotifySocket) Said() sdnotify.Notice {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.notice
 }
 
-// Close reads what was sent before it was called, without waiting for more, and
-// removes the socket.
+// Close receives what was sent before the call, without waiting for more, and removes the
+// socket.
 func (n *NotifySocket) Close() {
 	n.Leave()
 	ForgetNotify(n.Path())
 }
 
-// Leave is Close for a process that goes on: the place stays, for the listener that
-// listens there next.
+// Leave is like Close but keeps the socket file for the next listener, because the process goes
+// on.
 func (n *NotifySocket) Leave() {
 	n.cancel()
 	n.conn.SetReadDeadline(time.Unix(1, 0))
@@ -158,14 +156,14 @@ func (n *NotifySocket) Leave() {
 }
 
 const (
-	// maxPerSecond is how many messages are read in a second at most. Who sends more
-	// has to wait, and nothing else has to wait for that.
+	// maxPerSecond bounds the messages that are received in a second. A process that sends more
+	// has to wait, and delays nothing else.
 	maxPerSecond = 200
-	// maxPending bounds what is read at the end. The kernel lets much less wait.
+	// maxPending bounds the messages that are received at the end. The kernel queues far fewer.
 	maxPending = 10_000
 )
 
-// listen reads messages until Leave is called, and then what is there already.
+// listen receives messages until Leave is called, and then those that are queued.
 func (n *NotifySocket) listen() {
 	defer close(n.ended)
 	msg, control := make([]byte, sdnotify.MaxMessage+2), make([]byte, controlSize)
@@ -182,7 +180,7 @@ func (n *NotifySocket) listen() {
 		if count++; count == maxPerSecond {
 			select {
 			case <-time.After(time.Second - time.Since(begin)):
-			case <-n.ctx.Done(): // the deadline says it, too
+			case <-n.ctx.Done(): // the read deadline has expired, too
 			}
 			begin, count = time.Now(), 0
 		}
@@ -196,7 +194,7 @@ func (n *NotifySocket) listen() {
 	}
 }
 
-// take deals with one message.
+// handle processes one message.
 func (n *NotifySocket) handle(b, control []byte) {
 	pid, known := sender(control)
 	m := sdnotify.Parse(b)
@@ -228,7 +226,7 @@ func (n *NotifySocket) wait(ctx context.Context, p Subject) error {
 		return nil
 	case <-ctx.Done():
 	}
-	if errors.Is(context.Cause(ctx), errEnded) { // was it ready before that?
+	if errors.Is(context.Cause(ctx), errEnded) { // it may have been ready before that
 		n.Leave()
 	}
 	select {

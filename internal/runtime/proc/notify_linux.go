@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// controlSize has room for the credentials and the 253 descriptors that one message can carry.
+// controlSize is enough for the credentials and the 253 descriptors that a message can carry.
 var controlSize = unix.CmsgSpace(unix.SizeofUcred) + unix.CmsgSpace(253*4)
 
-// passCredentials asks the kernel to say who sent a message.
+// passCredentials asks the kernel to add the sender to each message.
 func passCredentials(c *net.UnixConn) error {
 	rc, err := c.SyscallConn()
 	if err != nil {
@@ -25,8 +25,8 @@ func passCredentials(c *net.UnixConn) error {
 	return serr
 }
 
-// receiveNow reads a message that is there already. Go's own reading would ask
-// for the deadline first.
+// receiveNow receives a queued message. The methods of net.UnixConn would fail because the read
+// deadline has expired.
 func receiveNow(c *net.UnixConn, msg, control []byte) (size, oobn int, err error) {
 	rc, err := c.SyscallConn()
 	if err != nil {
@@ -43,9 +43,9 @@ func receiveNow(c *net.UnixConn, msg, control []byte) (size, oobn int, err error
 	return size, oobn, errors.Join(cerr, err)
 }
 
-// sender takes the sender's pid from the control data of a message. The
-// kernel vouches for it; a message without has no sender. Descriptors
-// are closed: that is how sd_notify_barrier(3) learns that it was heard.
+// sender returns the sender's pid, which the kernel guarantees, from the control data of a
+// message. It is 0 if there is none. Descriptors are closed, which tells sd_notify_barrier(3)
+// that the message was processed.
 func sender(control []byte) (pid int, known bool) {
 	msgs, err := unix.ParseSocketControlMessage(control)
 	if err != nil {

@@ -14,18 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Identify is not implemented here; it returns errors.ErrUnsupported.
+// Identify returns errors.ErrUnsupported.
 func Identify(pid int) (Identity, error) {
 	return Identity{}, fmt.Errorf("identifying process %d: %w", pid, errors.ErrUnsupported)
 }
 
-// Observe cannot tell here.
+// Observe returns Unknown.
 func Observe(Identity) Observation { return Unknown }
 
-// Ended cannot tell here.
+// Ended reports false.
 func (id Identity) Ended() bool { return false }
 
-// Signal is not implemented here; it returns errors.ErrUnsupported.
+// Signal returns errors.ErrUnsupported.
 func (id Identity) Signal(syscall.Signal) error {
 	return fmt.Errorf("signaling process %d: %w", id.PID, errors.ErrUnsupported)
 }
@@ -34,47 +34,47 @@ func descendants(pid int) ([]member, error) {
 	return nil, fmt.Errorf("listing descendants of process %d: %w", pid, errors.ErrUnsupported)
 }
 
-// PIDs is not implemented here; it returns errors.ErrUnsupported.
-func PIDs() ([]int, error) { return nil, fmt.Errorf("list processes: %w", errors.ErrUnsupported) }
+// PIDs returns errors.ErrUnsupported.
+func PIDs() ([]int, error) { return nil, fmt.Errorf("listing processes: %w", errors.ErrUnsupported) }
 
-// Kin finds no process here.
+// Kin returns nil.
 func Kin(Identity) []Identity { return nil }
 
-// Doing is not told here.
+// Doing returns "".
 func Doing(int) string { return "" }
 
-// Detached is a process that is to outlive this program.
+// Detached is not supported.
 type Detached struct{ Identity }
 
-// Release has nothing to do here.
+// Release does nothing.
 func (d *Detached) Release() {}
 
-// Done is closed when it has ended, or was released.
+// Done returns nil.
 func (d *Detached) Done() <-chan struct{} { return nil }
 
-// Detach is not implemented here; it returns errors.ErrUnsupported.
+// Detach returns errors.ErrUnsupported.
 func Detach(string, []string, []string, string, []*os.File) (*Detached, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// AwaitDeath is not implemented here; it returns errors.ErrUnsupported.
+// AwaitDeath returns errors.ErrUnsupported.
 func (id Identity) AwaitDeath(context.Context) error { return errors.ErrUnsupported }
 
-// LineageOf is known on Linux alone.
+// LineageOf returns errors.ErrUnsupported.
 func LineageOf(pid int) (Lineage, error) {
 	return Lineage{}, fmt.Errorf("listing parents of process %d: %w", pid, errors.ErrUnsupported)
 }
 
-// EnvironmentOf is known on Linux alone.
+// EnvironmentOf returns nil.
 func EnvironmentOf(int) map[string]string { return nil }
 
-// listenerOf cannot tell whose a listener is.
+// listenerOf returns nil, since the owner of a listener is unknown.
 func listenerOf(netip.AddrPort, int, int) error { return nil }
 
 const controlSize = 0
 
-// passCredentials does nothing: the sender of a message is unknown here. The socket is in a
-// directory that only this user can enter.
+// passCredentials does nothing, so senders are unknown. Only this user can enter the directory
+// of the socket.
 func passCredentials(*net.UnixConn) error { return nil }
 
 func receiveNow(c *net.UnixConn, msg, _ []byte) (size, oobn int, err error) {
@@ -90,32 +90,32 @@ func sender([]byte) (pid int, known bool) { return 0, false }
 
 func inTree(pid, leader int) bool { return pid == leader }
 
-// NoNewPrivileges needs Linux.
+// NoNewPrivileges returns errors.ErrUnsupported.
 func NoNewPrivileges() error {
 	return fmt.Errorf("%w: no_new_privileges needs Linux: %w", ErrCommand, errors.ErrUnsupported)
 }
 
-// Programs needs /proc.
+// Programs returns errors.ErrUnsupported.
 func Programs([]Identity) (map[Identity][]string, error) {
 	return nil, fmt.Errorf("listing processes: %w", errors.ErrUnsupported)
 }
 
-// Collect has nothing to do here: there are no subreapers.
+// Collect does nothing, since there are no subreapers.
 func (r *Reaper) Collect() {}
 
 func (r *Reaper) collect() {}
 
-// Childless cannot tell here.
+// Childless reports false.
 func (r *Reaper) Childless() bool { return false }
 
-// Rest is not implemented here; it returns errors.ErrUnsupported.
+// Rest returns errors.ErrUnsupported.
 func Rest(leader Identity, _ []Identity) ([]Identity, error) {
 	return nil, fmt.Errorf("listing what is left of process %d: %w", leader.PID, errors.ErrUnsupported)
 }
 
 func (p *Process) rest() ([]Identity, error) { return nil, errors.ErrUnsupported }
 
-// Sweeper is not implemented here.
+// Sweeper is not supported.
 type Sweeper struct{}
 
 // SweepUnused returns errors.ErrUnsupported.

@@ -11,38 +11,36 @@ import (
 	"time"
 )
 
-// Output says where the lines of a process go.
+// Output configures where the lines of a process go. The functions may be nil.
 type Output struct {
-	// Line is called for each line, one at a time. While it blocks, nothing
-	// is read, the pipe fills and the process has to wait when it writes: no
-	// line is lost and nothing else is delayed. Nil: only the tail is kept.
+	// Line is called for each line, one call at a time. While it blocks, nothing is read, so the
+	// pipe fills and the process blocks when it writes. No line is lost.
 	Line func(Line)
 
-	// Wanted reports whether Line has to be called at present; nil: always. It is
-	// asked once for what was read at once.
+	// Wanted reports whether Line must be called at present; nil means always. It is called once
+	// for each read.
 	Wanted func() bool
 
-	// Lines is called with the same as Line, but once for all lines that were read
-	// at once: each ends with a line feed, a part of one that is too long does
-	// not. It is called before Line, with the rules of Line, and must not keep text.
+	// Lines gets the same text as Line, but all lines of a read in one call. Each line ends with
+	// a newline; a part of a line that is too long does not. It is called before Line, with the
+	// rules of Line, and must not keep text.
 	Lines func(s Stream, text []byte)
 
-	// Raw is called with what was read before it is cut into lines, as it
-	// was written, and with the rules of Line. It must not keep data.
+	// Raw gets the output as it was written, before it is split into lines. It follows the rules
+	// of Line and must not keep data.
 	Raw func(s Stream, data []byte)
 
-	// Partial is called with what there is of a line whose end was not written
-	// yet, such as a progress bar, soon after it was read and whenever there is more
-	// of it, but not for each read. It has the rules of Line, which gets the line as a
-	// whole in the end. May be nil.
+	// Partial gets what there is of a line whose end was not written yet, such as a progress
+	// bar. It is called soon after a read, but not for each read. Line gets the whole line in
+	// the end. It follows the rules of Line.
 	Partial func(Line)
 
-	// Tail is how many of the last lines of stdout and of stderr are kept;
-	// DefaultTail if zero, none if negative.
+	// Tail is the number of last lines of stdout and of stderr that are kept: DefaultTail if
+	// zero, none if negative.
 	Tail int
 }
 
-// Bounds of what is kept of the output.
+// Bounds on the output that is kept.
 const (
 	DefaultTail = 20       // lines
 	MaxLine     = 64 << 10 // bytes; longer lines come in parts
@@ -50,21 +48,22 @@ const (
 	maxPartial  = 4 << 10  // bytes of a line without its end
 )
 
-// Line is one line of output, or a part of one that is too long.
+// Line is a line of output, or a part of one that is too long.
 type Line struct {
-	Time   time.Time // when it was read
+	Time   time.Time // time at which it was read
 	Stream Stream
-	// Text is valid UTF-8 (what was not is replaced by U+FFFD) without the
-	// line end. It may contain escape sequences: see Plain.
+	// Text is valid UTF-8, with U+FFFD for what was not, without the line end. It may contain
+	// escape sequences: see Plain.
 	Text string
-	// More: the line was cut at MaxLine bytes and goes on in the next Line of the same stream.
+	// More means that the line was cut at MaxLine bytes and continues in the next Line of the
+	// stream.
 	More bool
-	// Partial: the end of the line has not been written yet. It comes again, and as a
-	// whole in the end; Text is a part of it where it is long.
+	// Partial means that the end of the line was not written yet. The line comes again when it
+	// is complete. Text may be a part of it.
 	Partial bool
 }
 
-// Stream is where a line was written to.
+// Stream is a standard stream of a process.
 type Stream uint8
 
 const (
@@ -79,18 +78,18 @@ func (s Stream) String() string {
 	return "stdout"
 }
 
-// Times of the drain after the exit of the leader.
+// Times and sizes of the drain after the exit of the leader.
 const (
 	flushTimeout = 50 * time.Millisecond  // that Done waits for a slow Output.Line
-	lingerIdle   = 200 * time.Millisecond // without output, while somebody still holds the pipe
-	lingerMax    = time.Second            // in all
-	maxFlush     = 1 << 20                // bytes; a pipe does not hold more
+	lingerIdle   = 200 * time.Millisecond // without output, while another process has the pipe open
+	lingerMax    = time.Second            // in total
+	maxFlush     = 1 << 20                // bytes; a pipe holds no more
 )
 
-// partialTime is the time between two calls of Output.Partial for a stream.
+// partialTime is the minimum time between two calls of Output.Partial for a stream.
 const partialTime = 100 * time.Millisecond
 
-// recorder passes the lines of both streams on, one at a time.
+// recorder passes on the lines of both streams, one at a time.
 type recorder struct {
 	sink   func(Line)
 	wanted func() bool
@@ -99,19 +98,19 @@ type recorder struct {
 	sinkMu sync.Mutex
 
 	partial    func(Line)
-	unfinished [2]unfinishedLine // lines, by stream; guarded by sinkMu
+	unfinished [2]unfinishedLine // by stream; guarded by sinkMu
 
-	// The tails have a lock of their own: they must be readable while sink blocks.
+	// The tails have their own lock, since they must be readable while sink blocks.
 	tailMu   sync.Mutex
 	tailSize int
-	tails    [2]ring // one for each stream: a flood on one must not wash away the last words on the other
+	tails    [2]ring // one for each stream, so that a flood on one does not displace the last lines of the other
 	count    uint64
 }
 
-// begun is a line whose end was not read yet.
+// unfinishedLine is a line whose end was not read yet.
 type unfinishedLine struct {
 	text  []byte
-	timer bool // it is passed on soon
+	timer bool // a timer will pass it on
 }
 
 // ring holds the last lines of a stream.
@@ -121,8 +120,8 @@ type ring struct {
 }
 
 type tailLine struct {
-	number uint64 // among the lines of both streams
-	text   []byte // its own, used again for a later line
+	number uint64 // order among the lines of both streams
+	text   []byte // reused for later lines
 }
 
 func newRecorder(o Output) *recorder {
@@ -133,7 +132,7 @@ func newRecorder(o Output) *recorder {
 	return r
 }
 
-// pass passes on lines that were read at once, or a part of one (more).
+// emit passes on the lines of one read, or a part of a line (more).
 func (r *recorder) emit(now time.Time, kind Stream, text []byte, more bool) {
 	r.addTail(kind, text)
 	if r.sink == nil && r.lines == nil {
@@ -156,7 +155,7 @@ func (r *recorder) emit(now time.Time, kind Stream, text []byte, more bool) {
 
 var newline = []byte{'\n'}
 
-// begin notes what was read of a line without its end.
+// setUnfinished records what was read of a line without its end.
 func (r *recorder) setUnfinished(kind Stream, text []byte) {
 	if r.partial == nil || len(text) == 0 {
 		return
@@ -171,8 +170,8 @@ func (r *recorder) setUnfinished(kind Stream, text []byte) {
 	}
 }
 
-// visible is what matters of a line that is too long to be passed on again and
-// again: what has overwritten the rest, or else its beginning.
+// visible returns the part of a long line that is worth repeating: what has overwritten the
+// rest, or else its beginning.
 func visible(text []byte) []byte {
 	if len(text) <= maxPartial {
 		return text
@@ -184,7 +183,7 @@ func visible(text []byte) []byte {
 	return text[:maxPartial]
 }
 
-// emitUnfinished passes on a line without its end, unless that has come meanwhile.
+// emitUnfinished passes on an unfinished line, unless its end has come meanwhile.
 func (r *recorder) emitUnfinished(kind Stream) {
 	r.sinkMu.Lock()
 	defer r.sinkMu.Unlock()
@@ -196,7 +195,7 @@ func (r *recorder) emitUnfinished(kind Stream) {
 	}
 }
 
-// remember keeps the last of some lines, and looks at no others.
+// addTail adds the last of some lines to the tail, and looks at no others.
 func (r *recorder) addTail(kind Stream, text []byte) {
 	if r.tailSize <= 0 {
 		return
@@ -231,7 +230,7 @@ func (r *ring) add(number uint64, text []byte, keep int) {
 	l.text = append(append(l.text[:0], text[:wholeRunes(text[:maxTailLine])]...), "…"...)
 }
 
-// last returns the tails of both streams in the order of their arrival.
+// tail returns the tails of both streams in the order of arrival.
 func (r *recorder) tail() []string {
 	r.tailMu.Lock()
 	defer r.tailMu.Unlock()
@@ -244,22 +243,22 @@ func (r *recorder) tail() []string {
 	return texts
 }
 
-// stream pumps one pipe.
+// stream reads one pipe.
 type stream struct {
 	kind    Stream
 	r       *os.File
 	out     *recorder
 	split   splitter
-	flushed chan struct{} // closed when what was written before the exit has been passed on
+	flushed chan struct{} // closed when all output from before the exit was passed on
 }
 
 func newStream(kind Stream, r *os.File, out *recorder) *stream {
 	return &stream{kind: kind, r: r, out: out, flushed: make(chan struct{})}
 }
 
-// settle waits until the streams have passed on what is in their pipes now,
-// for flushTimeout at most. A deadline in the past wakes up the pumps: the exit
-// was seen, from now on they take what is there.
+// flush waits until the streams have passed on what is in their pipes now, for at most
+// flushTimeout. An expired read deadline wakes the readers: the process has exited, so they read
+// only what is there.
 func flush(streams []*stream) {
 	for _, s := range streams {
 		select {
@@ -278,8 +277,8 @@ func flush(streams []*stream) {
 	}
 }
 
-// pump reads until the end of the pipe, or, once the exit was seen, until
-// nothing more is to be expected. It owns the reading end.
+// pump reads until the end of the pipe. Once the process has exited, it stops when no more
+// output is expected. It owns the reading end.
 func (s *stream) pump() {
 	defer s.r.Close()
 	open := s.read(func() error { return nil })
@@ -291,7 +290,7 @@ func (s *stream) pump() {
 	if !open {
 		return
 	}
-	// Somebody else holds the pipe: a descendant that is dying, or one that escaped.
+	// Another process has the pipe open: a descendant that is dying, or one that escaped.
 	end := time.Now().Add(lingerMax)
 	s.read(func() error {
 		wait := min(lingerIdle, time.Until(end))
@@ -303,8 +302,8 @@ func (s *stream) pump() {
 	s.split.finish(s.emitter(time.Now()))
 }
 
-// read passes on what comes until the pipe ends or a deadline expires, and
-// reports whether it is the latter. before is called before each read.
+// read passes on output until the pipe ends or a deadline expires, and reports whether the
+// deadline did. before is called before each read.
 func (s *stream) read(before func() error) (open bool) {
 	for {
 		if err := before(); err != nil {
@@ -318,8 +317,8 @@ func (s *stream) read(before func() error) (open bool) {
 	}
 }
 
-// readPresent passes on what is in the pipe, without waiting for more, and
-// reports whether somebody can still write to it.
+// readPresent passes on what is in the pipe without waiting for more. It reports whether a
+// process can still write to it.
 func (s *stream) readPresent() (open bool) {
 	rc, err := s.r.SyscallConn()
 	if err != nil {
@@ -345,7 +344,7 @@ func (s *stream) readPresent() (open bool) {
 	return true
 }
 
-// took passes on n bytes that were read into the splitter's space.
+// handle passes on n bytes that were read into the splitter's space.
 func (s *stream) handle(n int) {
 	if n > 0 && s.out.raw != nil {
 		s.out.sinkMu.Lock()

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NoNewPrivileges keeps the calling thread, and whatever it executes or forks, from gaining
-// privileges by execve: set-user-ID programs run as any other (PR_SET_NO_NEW_PRIVS in prctl(2)).
-// It cannot be undone. The caller has locked its goroutine to the thread.
+// NoNewPrivileges keeps the calling thread, and what it executes or forks, from gaining
+// privileges by execve: set-user-ID programs run like any other (PR_SET_NO_NEW_PRIVS in
+// prctl(2)). It cannot be undone. The caller must have locked its goroutine to the thread.
 func NoNewPrivileges() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("setting no_new_privileges: %w", err)
@@ -18,10 +18,11 @@ func NoNewPrivileges() error {
 	return nil
 }
 
-// forkUnprivileged forks on a thread of its own that cannot gain privileges, which the child
-// inherits: syscall.SysProcAttr has no field for that, and this program is to keep its own. The
-// thread stays until the child has been reaped, because its end would kill the child
-// (PR_SET_PDEATHSIG is about the thread), and ends then, because nothing else may run on it.
+// forkUnprivileged forks on a new thread that cannot gain privileges, which the child inherits.
+// syscall.SysProcAttr has no field for that, and this program must keep its privileges.
+//
+// The thread stays until the child is reaped, because its end would kill the child
+// (PR_SET_PDEATHSIG is about the thread). Then it ends, because nothing else may run on it.
 func forkUnprivileged(fork func() (*leader, error)) (*leader, error) {
 	type result struct {
 		l   *leader
@@ -47,8 +48,8 @@ func forkUnprivileged(fork func() (*leader, error)) (*leader, error) {
 	return r.l, r.err
 }
 
-// onOwnThread runs f on a thread that ends with it. That is never the first one of the program,
-// which cannot end.
+// onOwnThread runs f on a thread that ends after f. It never uses the main thread, which cannot
+// end.
 func onOwnThread(f func()) {
 	runtime.LockOSThread() // without UnlockOSThread the thread ends with the goroutine
 	if unix.Gettid() != os.Getpid() {

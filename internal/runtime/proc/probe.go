@@ -16,48 +16,47 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Probe says when a started process is ready. The set of types is closed:
-// Log, TCP, HTTP, Exec and Notify.
+// Probe determines when a started process is ready. The set of types is closed: Log, TCP, HTTP,
+// Exec and Notify.
 type Probe interface {
 	// arm prepares the probe for one start. It may add to the command and the output.
 	arm(cmd *Command, out *Output) (waitFunc, error)
 }
 
-// waitFunc waits for the readiness of one incarnation. It returns nil when the process
-// is ready, and the problem that it saw last when ctx is done.
+// waitFunc waits for the readiness of one incarnation. It returns nil when the process is ready,
+// and the problem that it saw last when ctx is done.
 type waitFunc func(ctx context.Context, p Subject) error
 
-// Log is ready when a line of stdout or stderr, made Plain, matches.
+// Log succeeds when a line of stdout or stderr, made Plain, matches.
 type Log struct{ Pattern *regexp.Regexp }
 
-// TCP is ready when Address (host:port) accepts a connection. Where it is known
-// that the listener is not of the process, TCP and HTTP are not: see ForeignError.
+// TCP succeeds when Address (host:port) accepts a connection. TCP and HTTP fail with a
+// ForeignError if the listener is known to belong to another process.
 type TCP struct{ Address string }
 
-// HTTP is ready when a GET of URL is answered by 2xx. Redirects are not
-// followed, and no proxy is used.
+// HTTP succeeds when a GET of URL is answered by 2xx. It follows no redirects and uses no proxy.
 type HTTP struct{ URL string }
 
-// Exec is ready when a command ends with code 0. It runs in the Dir, with the
-// Env and with the privileges of the process.
+// Exec succeeds when a command ends with code 0. The command has the Dir, Env and privileges of
+// the process.
 type Exec struct{ Argv []string }
 
-// Notify is ready when the process, or a descendant, sends READY=1 to the
-// socket that it was told of in NOTIFY_SOCKET (sd_notify(3)). Messages of
-// strangers, where the system tells who the sender is, are ignored.
+// Notify succeeds when the process, or a descendant, sends READY=1 to NOTIFY_SOCKET
+// (sd_notify(3)). Messages of other processes are ignored where the system identifies the
+// sender.
 type Notify struct{ On *NotifySocket }
 
-// Subject is the process whose readiness is waited for: a *Process, or one
-// that something else has started.
+// Subject is the process whose readiness is awaited: a *Process, or one that another package
+// started.
 type Subject interface {
 	PID() int
 	Done() <-chan struct{}
-	Exit() supervisor.Exit // valid once Done is closed
+	Exit() supervisor.Exit // valid after Done is closed
 }
 
 // Arm prepares a Probe for a start that another package carries out. It may add to the
-// environment of cmd, and wraps the Line function of out. The returned function waits
-// and fails as that of Begin does.
+// environment of cmd, and wraps the Line function of out. The returned function waits and fails
+// as that of Begin does.
 func Arm(ready Probe, cmd *Command, out *Output) (func(context.Context, Subject) error, error) {
 	wait, err := ready.arm(cmd, out)
 	if err != nil {
@@ -66,14 +65,14 @@ func Arm(ready Probe, cmd *Command, out *Output) (func(context.Context, Subject)
 	return func(ctx context.Context, p Subject) error { return awaitReady(ctx, p, wait) }, nil
 }
 
-// Pace of the probes that have to ask.
+// Times of probes that poll.
 const (
 	firstPause = 5 * time.Millisecond // between two tries, growing by half
 	lastPause  = time.Second
-	tryTimeout = 5 * time.Second // of one try
+	tryTimeout = 5 * time.Second // for one try
 )
 
-// errEnded is the cause that ends a wait when the process does.
+// errEnded is the cause that cancels a wait when the process ends.
 var errEnded = errors.New("process ended")
 
 // awaitReady waits until the process is ready, until it ends, or until ctx is done.
@@ -98,7 +97,7 @@ func awaitReady(ctx context.Context, p Subject, wait waitFunc) error {
 			err = errors.New(e.String())
 		}
 		var foreign *ForeignError
-		if errors.As(last, &foreign) { // which may be why it has ended
+		if errors.As(last, &foreign) { // this may be why it has ended
 			return fmt.Errorf("%w: %w; %w", supervisor.ErrNotReady, err, foreign)
 		}
 		return fmt.Errorf("%w: %w", supervisor.ErrNotReady, err)
@@ -127,10 +126,10 @@ func (l Log) arm(_ *Command, out *Output) (waitFunc, error) {
 	}
 	out.Line = func(line Line) {
 		if pass != nil {
-			pass(line) // first, so that the line comes before the news that it is ready
+			pass(line) // first, so that the line comes before the news of readiness
 		}
 		select {
-		case <-found: // matching costs; one match is enough
+		case <-found: // one match is enough, and matching is expensive
 		default:
 			if l.Pattern.MatchString(Plain(line.Text)) {
 				match()
@@ -144,7 +143,7 @@ func (l Log) arm(_ *Command, out *Output) (waitFunc, error) {
 		case <-ctx.Done():
 		}
 		select {
-		case <-found: // it ended right after the line: it was ready, and then it ended
+		case <-found: // it was ready and ended right after that
 			return nil
 		default:
 			return fmt.Errorf("no line of output matched %q", l.Pattern)
@@ -165,7 +164,7 @@ func (t TCP) arm(cmd *Command, _ *Output) (waitFunc, error) {
 	}), nil
 }
 
-// reaperOf is this process if it adopts the orphans of a command, else 0.
+// reaperOf returns this process if it adopts the orphans of a command, else 0.
 func reaperOf(cmd *Command) int {
 	if cmd.Reaper == nil {
 		return 0
@@ -180,14 +179,15 @@ func (h HTTP) arm(cmd *Command, _ *Output) (waitFunc, error) {
 	}
 	reaper := reaperOf(cmd)
 	client := &http.Client{
-		// A connection for each try: the one to an old incarnation must not answer for the new.
+		// One connection for each try: a connection to an old incarnation must not answer for
+		// the new one.
 		Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return polling(func(ctx context.Context, p Subject) error {
 		var foreign error
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
-			foreign = checkOwner(got.Conn, p, reaper) // while it has the port: the next moment it may be gone
+			foreign = checkOwner(got.Conn, p, reaper) // while the process has the port; it may exit at any moment
 		}})
 		resp, err := client.Do(req.WithContext(ctx))
 		if err != nil {
@@ -228,7 +228,7 @@ func (e Exec) arm(cmd *Command, _ *Output) (waitFunc, error) {
 	}), nil
 }
 
-// lastLine is the last line that a process wrote, as a suffix to an error.
+// lastLine returns the last line that a process wrote, as a suffix to an error.
 func lastLine(p *Process) string {
 	out := p.LastOutput()
 	if len(out) == 0 {
@@ -261,8 +261,8 @@ func polling(try func(context.Context, Subject) error) waitFunc {
 	}
 }
 
-// Readiness is the Probe of an agent's condition; nil where it has none. on is
-// where the agent speaks of itself, which only a condition to do so needs.
+// Readiness returns the Probe for an agent's condition; nil if it has none. on is needed for the
+// condition Notify only.
 func Readiness(r spec.Ready, on *NotifySocket) (Probe, error) {
 	switch {
 	case r.Log != "":
@@ -283,12 +283,12 @@ func Readiness(r spec.Ready, on *NotifySocket) (Probe, error) {
 	return nil, nil
 }
 
-// Begin is Start with a readiness condition; a nil ready is satisfied by a
-// program that could be loaded. The function that it returns must be called,
-// once: it waits until ready says so, and fails when the process ends before
-// that (an error that wraps supervisor.ErrNotReady and the *ExitError) or when
-// its context is done first (an error that wraps its cause and says what the
-// probe saw last). It leaves it to the caller to stop the process then.
+// Begin is Start with a readiness condition; a nil ready is met as soon as the program is
+// loaded. The returned function must be called once. It waits until the process is ready.
+//
+// It fails if the process ends before that, with an error that wraps supervisor.ErrNotReady and
+// the *ExitError. If its context is done first, the error wraps the cause and says what the
+// probe saw last. Then the caller must stop the process.
 func Begin(cmd Command, out Output, ready Probe) (*Process, func(context.Context) error, error) {
 	await := func(context.Context, Subject) error { return nil }
 	if ready != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Process is one incarnation of an agent: a running process group and its
-// output. It implements supervisor.Process. Start makes it.
+// Process is one incarnation of an agent: a running process group and its output. It implements
+// supervisor.Process. Start creates it.
 type Process struct {
 	pid     int
 	stop    syscall.Signal
@@ -25,21 +25,21 @@ type Process struct {
 	reaper  *Reaper
 
 	terminal bool
-	input    *os.File // of Write: the terminal, which its stream closes, or a pipe; nil if neither
+	input    *os.File // for Write: the terminal, which its stream closes, or a pipe; may be nil
 	inputMu  sync.Mutex
 
 	killed  context.Context // done when Kill was called
 	cancel  context.CancelFunc
 	done    chan struct{}
 	drained chan struct{}
-	exit    supervisor.Exit // written before done is closed
+	exit    supervisor.Exit // set before done is closed
 
-	// mu guards what follows, and the process id itself: while it is held
-	// and reaped is false, pid and the group's id mean our process.
+	// mu guards the fields below and the pid itself: while it is held and reaped is false, pid
+	// and the group's id refer to this process.
 	mu      sync.Mutex
 	reaped  bool
 	asked   Asked
-	escaped []Identity // descendants outside the group, seen before a signal was sent
+	escaped []Identity // descendants outside of the group, seen before a signal was sent
 }
 
 var _ supervisor.Process = (*Process)(nil)
@@ -47,9 +47,8 @@ var _ supervisor.Process = (*Process)(nil)
 // errLost is the Err of a Lost exit.
 var errLost = errors.New("another process collected its exit status")
 
-// Start runs the command. When it returns, the program has been loaded
-// (execve succeeded); an error means that nothing runs. Errors that another
-// try cannot cure wrap ErrCommand.
+// Start runs the command. When it returns, the program has been loaded (execve succeeded); after
+// an error nothing runs. Errors that another try cannot cure wrap ErrCommand.
 func Start(cmd Command, out Output) (*Process, error) {
 	if err := cmd.Check(); err != nil {
 		return nil, err
@@ -62,7 +61,7 @@ func Start(cmd Command, out Output) (*Process, error) {
 		}
 	}
 
-	var opened []*os.File // for the error path
+	var opened []*os.File // closed if the start fails
 	fail := func(err error) (*Process, error) {
 		for _, f := range opened {
 			f.Close()
@@ -143,15 +142,15 @@ func Start(cmd Command, out Output) (*Process, error) {
 	return p, nil
 }
 
-// own gives the ends that the process was made of terminal and pipes to its
-// user: a program may open them again, as /dev/stdout for example.
+// chownFiles gives the terminal or pipes that were created for the process to its user, because
+// a program may open them again, for example as /dev/stdout.
 func (c *Command) chownFiles(child [3]*os.File) error {
 	if c.User == nil {
 		return nil
 	}
 	for i, f := range child {
 		if i == 0 && c.Terminal == nil && !c.Input {
-			continue // a file of others
+			continue // a file of the caller
 		}
 		if err := f.Chown(int(c.User.UID), -1); err != nil {
 			return fmt.Errorf("giving %s to user %s: %w", f.Name(), c.User.Name, err)
@@ -160,18 +159,17 @@ func (c *Command) chownFiles(child [3]*os.File) error {
 	return nil
 }
 
-// PID is the process id of the leader, which is also the id of its group.
-// It may mean another process once Done is closed: see Identity.
+// PID returns the pid of the leader, which is also the id of its group. After Done is closed it
+// may be reused: see Identity.
 func (p *Process) PID() int { return p.pid }
 
-// Done is closed when the leader has ended, nothing of its group is left, and
-// what they had written by then has been read (or could not be within 50 ms,
-// because Output.Line blocks). After Stop, what the leader leaves behind goes
-// on until it has ended or Kill is called. Otherwise it is killed at once.
+// Done is closed when the leader has ended, nothing of its group is left, and their output has
+// been read. If Output.Line blocks, it does not wait for the output for more than 50 ms. After
+// Stop, the rest of the group may run until Kill is called. Otherwise it is killed at once.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Exit says how the leader ended; valid once Done is closed. Err is an
-// *ExitError unless the end was clean or asked for.
+// Exit returns how the leader ended; it is valid after Done is closed. Err is an *ExitError
+// unless the exit was clean or requested.
 func (p *Process) Exit() supervisor.Exit {
 	select {
 	case <-p.done:
@@ -181,15 +179,15 @@ func (p *Process) Exit() supervisor.Exit {
 	}
 }
 
-// Drained is closed when Output.Line has been called for the last time: with
-// Done or soon after, at most a second unless Output.Line itself takes longer.
+// Drained is closed after the last call of Output.Line. That is with Done or at most a second
+// later, unless Output.Line itself takes longer.
 func (p *Process) Drained() <-chan struct{} { return p.drained }
 
 // LastOutput returns the last lines so far, oldest first.
 func (p *Process) LastOutput() []string { return p.out.tail() }
 
-// Identity names this very process, also for another program after a restart
-// of this one. It returns os.ErrProcessDone once the process has been reaped.
+// Identity identifies the process, also for another run of this program. It returns
+// os.ErrProcessDone once the process has been reaped.
 func (p *Process) Identity() (Identity, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,8 +197,8 @@ func (p *Process) Identity() (Identity, error) {
 	return Identify(p.pid)
 }
 
-// Signal sends a signal to the leader alone. It returns os.ErrProcessDone
-// once that has been reaped.
+// Signal sends a signal to the leader alone. It returns os.ErrProcessDone once the leader has
+// been reaped.
 func (p *Process) Signal(sig syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -211,10 +209,9 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return p.os.signal(sig)
 }
 
-// Stop sends the stop signal to the whole group, and to descendants outside the
-// group when the leader has ended. What does not run at the moment is
-// continued, so that the signal takes effect. The caller calls Kill when the
-// grace period is over.
+// Stop sends the stop signal to the whole group, and to descendants outside of the group when
+// the leader has ended. Suspended processes are continued, so that the signal takes effect. The
+// caller calls Kill after the grace period.
 func (p *Process) Stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -242,8 +239,7 @@ func (p *Process) Kill() {
 	p.signalGroup(syscall.SIGKILL)
 }
 
-// End is the whole ladder for callers that are no supervisor: Stop, the grace
-// period, Kill. It reports whether the process has ended.
+// End calls Stop and, after the grace period, Kill. It reports whether the process has ended.
 func (p *Process) End(grace time.Duration) bool {
 	p.Stop()
 	if p.endsWithin(grace) {
@@ -262,21 +258,21 @@ func (p *Process) endsWithin(d time.Duration) bool {
 	}
 }
 
-// signalGroup reaches the leader once, with its group: a program that takes
-// a second SIGTERM for impatience must not get two. Needs mu.
+// signalGroup signals each process of the group and the leader exactly once, because a second
+// SIGTERM makes some programs exit immediately. Needs mu.
 func (p *Process) signalGroup(sig syscall.Signal) {
 	err := syscall.Kill(-p.pid, sig)
 	if group, _ := syscall.Getpgid(p.pid); err != nil || group != p.pid {
-		p.os.signal(sig) // it has left its group
+		p.os.signal(sig) // the leader has left its group
 	}
 }
 
-// noteEscaped remembers the descendants outside the group. They are only to
-// be found by their parents, and those are about to die. Needs mu.
+// noteEscaped records the descendants outside of the group. They can be found by their parents
+// only, which are about to die. Needs mu.
 func (p *Process) noteEscaped() {
 	family, err := descendants(p.pid)
 	if err != nil {
-		return // no /proc: what escaped cannot be found
+		return // without /proc, escaped processes cannot be found
 	}
 	for _, m := range family {
 		if m.group != p.pid {
@@ -285,8 +281,8 @@ func (p *Process) noteEscaped() {
 	}
 }
 
-// watch sees the exit. Its order matters: as long as the leader is a zombie
-// its id is taken, so the group that is waited for and killed is certainly ours.
+// watch handles the exit. The order matters: while the leader is a zombie its id is in use, so
+// the group that is waited for and killed is certainly its own.
 func (p *Process) watch() {
 	defer p.cancel()
 	ours := p.os.await()

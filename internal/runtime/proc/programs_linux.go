@@ -10,14 +10,13 @@ import (
 	"syscall"
 )
 
-// maxArguments is how much of an argument vector is looked at for names.
+// maxArguments bounds the part of an argument vector that is searched for names.
 const maxArguments = 4 << 10
 
-// Programs tells for each of some living processes which programs run in it and
-// in all that belongs to it (see Kin): by the names that the kernel has for
-// them, of at most 15 bytes, and by the last segments of their first two
-// arguments, since many are run by an interpreter. Who does not live, or about
-// whom that cannot be told, is missing. It reads the list of processes once.
+// Programs returns the names of the programs that run in each of some processes and in all that
+// belongs to it (see Kin). Names are those of the kernel, of at most 15 bytes, and the last
+// segments of the first two arguments, since many programs are run by an interpreter. Processes
+// that have ended or cannot be read are missing. It reads the list of processes once.
 func Programs(ids []Identity) (map[Identity][]string, error) {
 	pids, err := PIDs()
 	if err != nil {
@@ -37,7 +36,7 @@ func Programs(ids []Identity) (map[Identity][]string, error) {
 		for owner := range owners(pid, stats, byPID) {
 			names, err := programs(pid)
 			switch {
-			case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ESRCH): // ended since
+			case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ESRCH): // it has ended meanwhile
 			case err != nil:
 				faults[owner] = true
 			default:
@@ -70,7 +69,7 @@ func owners(pid int, stats map[int]procStat, byPID map[int]Identity) map[Identit
 	return own
 }
 
-// programs are the names that a process goes by.
+// programs returns the names of a process.
 func programs(pid int) ([]string, error) {
 	names := []string{comm(pid)}
 	f, err := os.Open(fmt.Sprintf("/proc/%d/cmdline", pid))

@@ -2,19 +2,18 @@ package proc
 
 import "sync"
 
-// Reaper collects the children of this program that it did not start: a
-// subreaper is given the orphans among its descendants, and has to. Processes
-// that are started with it (Command.Reaper) are left to those who wait for
-// them. The zero value is ready to use.
+// Reaper collects children that this program did not start: a subreaper is the parent of all
+// orphans among its descendants and must reap them. Processes that were started with
+// Command.Reaper are left to their Process. The zero value is ready to use.
 type Reaper struct {
 	mu  sync.Mutex
 	own map[int]struct{}
 
-	hidden bool // one of our own may hide a stranger that has ended
+	hidden bool // a child that was started here may hide an orphan that has ended
 }
 
-// fork runs f, which makes a child. Until its pid is noted nothing is
-// collected: it may have ended already.
+// fork runs f, which creates a child. Nothing is collected before its pid is recorded, since it
+// may have ended already.
 func (r *Reaper) fork(f func() (pid int, err error)) (int, error) {
 	if r == nil {
 		return f()
@@ -31,7 +30,7 @@ func (r *Reaper) fork(f func() (pid int, err error)) (int, error) {
 	return pid, err
 }
 
-// reap runs f, which collects the child and so frees its pid for a stranger.
+// reap runs f, which collects the child and so frees its pid for an orphan.
 func (r *Reaper) reap(pid int, f func()) {
 	if r == nil {
 		f()

@@ -8,16 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Collect reaps all strangers that have ended. Call it after SIGCHLD.
+// Collect reaps all orphans that have ended. Call it after SIGCHLD.
 func (r *Reaper) Collect() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.collect()
 }
 
-// collect asks for any child that has ended, which costs one call where there
-// is none. One of our own hides those behind it: they are collected when it
-// has been. Needs mu.
+// collect asks for any child that has ended, which is one system call if there is none. A child
+// that was started here hides those behind it, which are collected after it. Needs mu.
 func (r *Reaper) collect() {
 	for {
 		pid, _ := endedChild()
@@ -31,13 +30,13 @@ func (r *Reaper) collect() {
 	}
 }
 
-// Childless reports whether this program has no child, ended or not.
+// Childless reports whether this program has no child, running or ended.
 func (r *Reaper) Childless() bool {
 	_, err := endedChild()
 	return errors.Is(err, syscall.ECHILD)
 }
 
-// endedChild returns the pid of a child that has ended and leaves it a zombie; 0 if none has.
+// endedChild returns the pid of a child that has ended, without reaping it; 0 if there is none.
 func endedChild() (int, error) {
 	for {
 		var info unix.Siginfo
@@ -48,8 +47,8 @@ func endedChild() (int, error) {
 		if err != nil || info.Signo == 0 {
 			return 0, err
 		}
-		// si_pid comes first in the union that x/sys does not name, which is
-		// aligned as a pointer is and follows three ints.
+		// si_pid is the first field of the union that x/sys does not name. It is aligned like a
+		// pointer and follows three ints.
 		const word = unsafe.Sizeof(uintptr(0))
 		const offset = (3*4 + word - 1) / word * word
 		return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), offset))), nil

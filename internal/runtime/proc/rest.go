@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// restPause is the time between two looks at what is left where the kernel
-// does not tell of its end.
+// restPause is the time between two looks at what is left, if the kernel does not report its
+// end.
 const restPause = 50 * time.Millisecond
 
-// awaitRest gives what is left of a process that was asked to stop the rest of
-// its grace period: a shell dies of the stop signal at once, while what it has
-// started still saves its work. It returns when nothing is left or the process
-// is killed. The leader is a zombie until then.
+// awaitRest gives what is left of a stopped process the rest of its grace period. A shell dies
+// of the stop signal immediately, while the commands that it started still save their work. It
+// returns when nothing is left or the process is killed.
 func (p *Process) awaitRest() {
 	p.mu.Lock()
 	asked, missed := p.asked.Stop && !p.asked.Kill, p.escaped
@@ -21,8 +20,8 @@ func (p *Process) awaitRest() {
 	if !asked {
 		return
 	}
-	// What has left the group was not asked: that was up to its parents, which
-	// have ended.
+	// Processes that left the group were not signaled, since that was up to their parents. These
+	// have ended now.
 	for _, id := range missed {
 		id.Signal(p.stop)
 		id.Signal(syscall.SIGCONT)
@@ -30,7 +29,7 @@ func (p *Process) awaitRest() {
 	AwaitRest(p.killed, p.rest)
 }
 
-// AwaitRest returns when list finds nothing, cannot look, or ctx is done.
+// AwaitRest returns when list finds nothing or fails, or when ctx is done.
 func AwaitRest(ctx context.Context, list func() ([]Identity, error)) {
 	for ctx.Err() == nil {
 		left, err := list()

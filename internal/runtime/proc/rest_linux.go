@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Rest lists what still runs of an agent whose leader has ended: its process
-// group, its session, and those of kin that live, each with its descendants.
-// It reads the list of all processes once.
+// Rest lists what still runs of an agent whose leader has ended: its process group, its session,
+// and the processes of kin that still run, each with its descendants. It reads the list of all
+// processes once.
 func Rest(leader Identity, kin []Identity) ([]Identity, error) {
 	pids, err := PIDs()
 	if err != nil {
@@ -17,15 +17,15 @@ func Rest(leader Identity, kin []Identity) ([]Identity, error) {
 	return restAmong(pids, leader, kin)
 }
 
-// restAmong is Rest where the processes that may belong to it are known.
+// restAmong is Rest for a known set of candidates.
 func restAmong(pids []int, leader Identity, kin []Identity) ([]Identity, error) {
 	boot, err := bootID()
 	if err != nil {
 		return nil, fmt.Errorf("listing what is left of process %d: %w", leader.PID, err)
 	}
 	stats := readStats(pids)
-	// A leader's number is given to no other process while its group or its
-	// session has a member. If it was, none of those that have it now is ours.
+	// The leader's pid is not reused while its group or session has a member. If it was reused,
+	// no process in a group or session of that number belongs to the leader.
 	st, taken := stats[leader.PID]
 	ours := boot == leader.Boot && (!taken || st.start == leader.Start)
 	belongs := func(pid int) bool {
@@ -46,8 +46,8 @@ func restAmong(pids []int, leader Identity, kin []Identity) ([]Identity, error) 
 	return rest, nil
 }
 
-// rest lists what still runs of a process whose leader is a zombie. A program
-// that collects orphans has all of it below itself, and need not look further.
+// rest lists what still runs of a process whose leader is a zombie. In a program that collects
+// orphans, all of that is below this program, so other processes are not searched.
 func (p *Process) rest() ([]Identity, error) {
 	leader, err := Identify(p.pid)
 	if err != nil {
@@ -59,7 +59,7 @@ func (p *Process) rest() ([]Identity, error) {
 	if p.reaper == nil {
 		return Rest(leader, kin)
 	}
-	p.reaper.mu.Lock() // a child that is collected meanwhile could hide another one
+	p.reaper.mu.Lock() // reaping a child meanwhile could hide another one
 	family, err := descendants(os.Getpid())
 	p.reaper.mu.Unlock()
 	if err != nil {

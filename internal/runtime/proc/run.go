@@ -11,31 +11,28 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Result is what a command has left that was run to its end.
+// Result is the result of a command that has ended.
 type Result struct {
 	Stdout, Stderr []byte // as they were written
 	Exit           supervisor.Exit
 }
 
-// ErrTooMuchOutput is wrapped by the error of Run for a command that wrote
-// more than it was allowed to.
+// ErrTooMuchOutput is wrapped by the error of Run for a command that wrote more than allowed.
 var ErrTooMuchOutput = errors.New("too much output")
 
-// Run runs a command to its end, for a caller that waits for its answer. Stdin
-// is input (that of cmd if there is none); what the command does not read of it
-// is no error. How it ended is in the Result: a failure of the command is no
-// error of Run.
+// Run runs a command to its end. Stdin is input, or that of cmd if input is empty; the command
+// need not read all of it. The Result has the exit: a command that fails is no error of Run.
 //
-// The error is that of Start; or the cause of ctx, when that is done first; or
-// one that wraps ErrTooMuchOutput, when more than limit bytes were written to
-// stdout or to stderr. The last two come with what was written so far, at most
-// limit bytes of each, and with the process group killed.
+// The error is that of Start, or the cause of ctx if that is done first. It wraps
+// ErrTooMuchOutput if more than limit bytes were written to stdout or stderr. In the last two
+// cases the process group is killed, and the Result has the output so far, at most limit bytes
+// of each.
 func Run(ctx context.Context, cmd Command, input string, limit int) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)
 	}
 	flood := make(chan Stream, 1)
-	var mu sync.Mutex // a command that cannot be killed may go on writing
+	var mu sync.Mutex // a command that cannot be killed may continue to write
 	var written [2][]byte
 	out := Output{Raw: func(s Stream, data []byte) {
 		mu.Lock()
@@ -50,7 +47,7 @@ func Run(ctx context.Context, cmd Command, input string, limit int) (Result, err
 		}
 		*w = append(*w, data...)
 	}}
-	var in *os.File // the end of stdin that is written to
+	var in *os.File // writing end of stdin
 	if input != "" {
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -67,15 +64,15 @@ func Run(ctx context.Context, cmd Command, input string, limit int) (Result, err
 		return Result{}, err
 	}
 	if in != nil {
-		cmd.Stdin.Close() // so that a write fails once there is no reader
+		cmd.Stdin.Close() // so that a write fails when there is no reader
 		fed := make(chan struct{})
 		go func() {
 			defer close(fed)
-			in.WriteString(input) // the command may end without having read all
+			in.WriteString(input) // fails if the command ends before it has read all
 			in.Close()
 		}()
 		defer func() {
-			in.SetWriteDeadline(time.Unix(1, 0)) // a descendant that escaped may hold the other end
+			in.SetWriteDeadline(time.Unix(1, 0)) // an escaped descendant may have the other end open
 			<-fed
 		}()
 	}
@@ -101,7 +98,7 @@ func Run(ctx context.Context, cmd Command, input string, limit int) (Result, err
 	}
 	if failed == nil {
 		select {
-		case s := <-flood: // written just before the end
+		case s := <-flood: // written right before the end
 			failed = tooMuch(s, limit)
 		default:
 		}

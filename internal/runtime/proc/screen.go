@@ -7,12 +7,10 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// OnScreen returns a line of output as a terminal shows it in the end, where
-// programs write over what they have written, as progress bars do: a carriage
-// return goes back to the beginning of the line and a backspace by one column,
-// what follows replaces what was there, and the sequences that erase a line
-// erase it. Everything else is as in Plain, which is what a line without those
-// becomes. The result is Plain, and OnScreen of it is itself.
+// OnScreen returns a line of output as a terminal shows it in the end. Programs overwrite what
+// they have written, for example in progress bars: a carriage return moves to the beginning of
+// the line, a backspace moves back one column, and some sequences erase the line. Everything
+// else is as in Plain. The result is Plain, and OnScreen does not change it again.
 func OnScreen(line string) string {
 	if !strings.ContainsAny(line, "\r\b") && !moves.MatchString(line) {
 		return Plain(line)
@@ -31,22 +29,22 @@ func OnScreen(line string) string {
 			s.at = max(0, s.at-1)
 		case move == "\r" || move[len(move)-1] == 'G':
 			s.at = 0
-		case move == "\x1b[2K": // who clears a line goes on at its beginning
+		case move == "\x1b[2K": // programs that clear a line continue at its beginning
 			s.at, s.cells = 0, s.cells[:0]
-		default: // to its end
+		default: // erases to the end of the line
 			s.cells = s.cells[:min(s.at, len(s.cells))]
 		}
 	}
 	return strings.TrimRight(strings.Join(s.cells, ""), " ")
 }
 
-// moves are what goes to another place in the line or erases a part of it. None
-// of them can be inside of a command string, which they break off.
+// moves matches what moves the cursor in the line or erases a part of the line. None of it can
+// occur inside a command string, which it terminates.
 var moves = regexp.MustCompile("\r|\b|\x1b\\[[02]?K|\x1b\\[[01]?G")
 
 // row is a line of a terminal.
 type row struct {
-	cells []string // one a column; "" is the second half of a wide character
+	cells []string // one for each column; "" is the second half of a wide character
 	at    int
 }
 
@@ -62,7 +60,7 @@ func (s *row) write(text string) {
 		}
 		char, width := ansi.FirstGraphemeCluster(text, ansi.GraphemeWidth)
 		text = text[len(char):]
-		if width <= 0 { // it belongs to what is before it
+		if width <= 0 { // combines with the character before it
 			if last := min(s.at, len(s.cells)) - 1; last >= 0 && last == s.at-1 {
 				s.cells[last] += char
 			}
@@ -71,7 +69,7 @@ func (s *row) write(text string) {
 		s.fill(s.at)
 		s.clear(s.at)
 		s.fill(s.at + width)
-		s.clear(s.at + width) // the second half of what is cut in two
+		s.clear(s.at + width) // the second half of a character that was cut
 		s.cells[s.at] = char
 		for i := 1; i < width; i++ {
 			s.cells[s.at+i] = ""
@@ -80,14 +78,14 @@ func (s *row) write(text string) {
 	}
 }
 
-// fill makes the row reach to a column.
+// fill extends the row to a column.
 func (s *row) fill(to int) {
 	for len(s.cells) < to {
 		s.cells = append(s.cells, " ")
 	}
 }
 
-// clear makes blanks of a wide character that a column would cut in two.
+// clear replaces a wide character that a column would split with blanks.
 func (s *row) clear(column int) {
 	if column >= len(s.cells) || s.cells[column] != "" {
 		return

@@ -5,14 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// splitter cuts a byte stream into lines, as many at once as were read. Its
-// buffer grows from smallBuffer to what MaxLine needs, and no further: an agent
-// that is silent or writes little costs little, one that writes much is read in
-// large pieces.
+// splitter splits a byte stream into lines, all lines of a read at once. Its buffer grows from
+// smallBuffer to what MaxLine needs. So an agent that writes little needs little memory, and
+// much output is read in large pieces.
 type splitter struct {
-	buf    []byte // what was read and not passed on
+	buf    []byte // read, and not emitted
 	filled bool   // the last read has filled the buffer
-	small  int    // reads that a small buffer would have been enough for, in a row
+	small  int    // number of last reads that fit into a small buffer
 }
 
 const (
@@ -20,7 +19,7 @@ const (
 	shrinkAfter = 8 // small reads
 )
 
-// space is where the next read goes; never empty.
+// space returns the buffer for the next read; it is never empty.
 func (s *splitter) space() []byte {
 	if len(s.buf) == cap(s.buf) || s.filled && cap(s.buf) <= MaxLine {
 		grown := make([]byte, len(s.buf), min(max(smallBuffer, 2*cap(s.buf)), MaxLine+1))
@@ -31,9 +30,8 @@ func (s *splitter) space() []byte {
 	return s.buf[len(s.buf):cap(s.buf)]
 }
 
-// took says that n bytes were read into space, and emits what is complete: whole
-// lines, each with its line end, or a part of one that is too long, without.
-// What is emitted is valid until the next call.
+// consume handles n bytes that were read into space. It emits complete lines with their ends, or
+// a part of a line that is too long without one. The text is valid until the next call.
 func (s *splitter) consume(n int, emit func(text []byte, more bool)) {
 	scanned := len(s.buf)
 	s.buf = s.buf[:scanned+n]
@@ -43,7 +41,7 @@ func (s *splitter) consume(n int, emit func(text []byte, more bool)) {
 		start = scanned + i + 1
 		emit(unixLines(s.buf[:start]), false)
 	}
-	if len(s.buf)-start > MaxLine { // the buffer is full and has no line end
+	if len(s.buf)-start > MaxLine { // the buffer is full and has no newline
 		cut := wholeRunes(s.buf[:MaxLine])
 		emit(valid(s.buf[:cut]), true)
 		start = cut
@@ -57,7 +55,7 @@ func (s *splitter) consume(n int, emit func(text []byte, more bool)) {
 	}
 }
 
-// rest emits what is left at the end of the stream, as a line.
+// finish emits what is left at the end of the stream, as a line.
 func (s *splitter) finish(emit func(text []byte, more bool)) {
 	if len(s.buf) > 0 {
 		emit(append(valid(s.buf), '\n'), false)
@@ -65,7 +63,7 @@ func (s *splitter) finish(emit func(text []byte, more bool)) {
 	s.buf = nil
 }
 
-// unixLines makes the line ends those of Unix, and the text valid.
+// unixLines replaces line ends by newlines, and makes the text valid UTF-8.
 func unixLines(b []byte) []byte {
 	if bytes.IndexByte(b, '\r') >= 0 {
 		b = bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
@@ -80,7 +78,7 @@ func valid(b []byte) []byte {
 	return bytes.ToValidUTF8(b, []byte("\uFFFD"))
 }
 
-// wholeRunes is the length of b without a character that is cut off at its end.
+// wholeRunes returns the length of b without an incomplete character at its end.
 func wholeRunes[T ~string | ~[]byte](b T) int {
 	for i := len(b) - 1; i >= 0 && i >= len(b)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(b[i]) {

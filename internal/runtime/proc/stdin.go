@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenStdin opens the file that a process reads as its standard input. Links are followed,
-// since users may name any file. It must be a regular file or a character device: opening a
-// FIFO waits for a writer, and the file may have become one since the configuration was
-// checked. The error is ErrCommand.
+// OpenStdin opens the file that a process reads as its standard input. It follows links, since
+// users may name any file. The file must be a regular file or a character device. A FIFO is
+// refused, because opening it waits for a writer, and the file may have become one since the
+// configuration was checked. The error is ErrCommand.
 func OpenStdin(path string) (*os.File, error) {
 	// O_NOCTTY: a terminal must not become the controlling terminal of a shim.
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)

@@ -11,36 +11,36 @@ import (
 	"time"
 )
 
-// Sweeper kills what agents have left behind, in whatever group or session, by
-// an environment entry that no other process has. A look at all processes serves
-// everybody who waits for one. The zero value is ready for use.
+// Sweeper kills what agents have left behind, in any group or session. It finds the processes by
+// an environment entry that no other process has. One scan of all processes serves all
+// concurrent calls. The zero value is ready to use.
 type Sweeper struct {
 	mu      sync.Mutex
-	next    *round // that has not begun
+	next    *round // has not begun yet
 	running bool
 
 	first     sync.Once
-	before    map[string]struct{} // the entries that living processes had at the first SweepUnused
+	before    map[string]struct{} // entries of the processes that ran at the first SweepUnused
 	beforeErr error
 }
 
-// round is one look at all processes.
+// round is one scan of all processes.
 type round struct {
 	marks map[string]struct{}
 	done  chan struct{}
 	err   error
 }
 
-// sweepRounds is how often the processes of a slot are looked for: those that
-// are found may start others before they die.
+// sweepRounds bounds the scans for a slot. Processes that are found may start others before they
+// die.
 const sweepRounds = 50
 
-// sweepTimeout bounds a look: a process that cannot die must not hold up the others for ever.
+// sweepTimeout bounds a round, because a process that cannot die must not block the others
+// forever.
 const sweepTimeout = 3 * time.Second
 
-// Sweep kills all processes with this environment entry (NAME=value), and
-// returns when none is left. Who calls it has made sure that none is started
-// meanwhile.
+// Sweep kills all processes with this environment entry (NAME=value), and returns when none is
+// left. The caller ensures that none is started meanwhile.
 func (s *Sweeper) Sweep(ctx context.Context, entry string) error {
 	s.mu.Lock()
 	if s.next == nil {
@@ -61,10 +61,9 @@ func (s *Sweeper) Sweep(ctx context.Context, entry string) error {
 	}
 }
 
-// SweepUnused is Sweep for an entry that was given to no process since this
-// Sweeper was made. What processes have of before is found by one look for all
-// entries of the same name: a fleet that is started for the first time has as
-// many of them as agents.
+// SweepUnused is Sweep for an entry that no process got since this Sweeper was created. One scan
+// finds all older entries of the same name: a fleet that starts for the first time has as many
+// of them as agents.
 func (s *Sweeper) SweepUnused(ctx context.Context, entry string) error {
 	s.first.Do(func() {
 		name, _, _ := strings.Cut(entry, "=")
@@ -122,7 +121,7 @@ func entries(prefix string) (map[string]struct{}, error) {
 	found := make(map[string]struct{})
 	pids, err := PIDs()
 	for _, pid := range pids {
-		env, _ := readEnviron(pid) // none of a process that has ended or belongs to another user
+		env, _ := readEnviron(pid) // empty for a process that has ended or belongs to another user
 		for kv := range env {
 			if strings.HasPrefix(kv, prefix) {
 				found[kv] = struct{}{}
@@ -132,8 +131,8 @@ func entries(prefix string) (map[string]struct{}, error) {
 	return found, err
 }
 
-// marked lists the running processes with one of the entries. The environments of other
-// users' processes cannot be read, so these are never listed.
+// marked lists the running processes with one of the entries. It cannot find those of other
+// users, whose environments cannot be read.
 func marked(marks map[string]struct{}) ([]Identity, error) {
 	pids, err := PIDs()
 	if err != nil {

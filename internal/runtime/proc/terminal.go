@@ -10,21 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Size is that of a terminal, in characters.
+// Size is the size of a terminal, in characters.
 type Size struct{ Rows, Cols uint16 }
 
 // DefaultSize is the size of a terminal without viewers.
 var DefaultSize = Size{Rows: 24, Cols: 80}
 
-// writeTimeout is how long a process may refuse to read its input before Write fails.
+// writeTimeout bounds a Write to a process that does not read its input.
 const writeTimeout = 5 * time.Second
 
-// ErrNoInput is returned by Write and Resize of a process that has no
-// terminal or whose stdin is not a pipe.
+// ErrNoInput is returned by Write and Resize for a process that has no terminal or whose stdin
+// is not a pipe.
 var ErrNoInput = errors.New("process has no terminal and no input pipe")
 
-// openTerminal makes a pseudo terminal. The master is a file in the poller,
-// so that deadlines work on it.
+// openTerminal creates a pseudo terminal. The master is in the network poller, so that deadlines
+// work.
 func openTerminal(size Size) (master, tty *os.File, err error) {
 	blocking, tty, err := pty.Open()
 	if err != nil {
@@ -57,21 +57,20 @@ func resize(master *os.File, size Size) error {
 		return err
 	}
 	var serr error
-	// Not master.Fd(): that takes it out of the poller.
+	// Not master.Fd(): that would remove it from the poller.
 	err = rc.Control(func(fd uintptr) {
 		serr = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols})
 	})
 	return errors.Join(err, serr)
 }
 
-// Write types into the terminal, or writes to stdin where that is a pipe. A
-// process that does not read its input makes it fail after 5 seconds with an
-// error that wraps os.ErrDeadlineExceeded.
+// Write writes to the terminal, or to stdin if that is a pipe. If the process does not read its
+// input for 5 seconds, it fails with an error that wraps os.ErrDeadlineExceeded.
 func (p *Process) Write(data []byte) (int, error) {
 	if p.input == nil {
 		return 0, ErrNoInput
 	}
-	p.inputMu.Lock() // what one call writes stays together
+	p.inputMu.Lock() // keeps the data of one call together
 	defer p.inputMu.Unlock()
 	p.input.SetWriteDeadline(time.Now().Add(writeTimeout))
 	return p.input.Write(data)
