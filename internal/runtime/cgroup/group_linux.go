@@ -21,10 +21,10 @@ import (
 // Group is the control group of one agent. It may not exist. Its methods are
 // called by one goroutine at a time.
 type Group struct {
-	dir   string
-	tree  *Tree          // nil if another process has made it
-	told  runtime.Limits // what the kernel was told last
-	valid bool           // told is
+	dir     string
+	tree    *Tree          // nil if another process has made it
+	applied runtime.Limits // what the kernel was told last
+	valid   bool           // told is
 }
 
 // Group returns the group of that name. It is not made by that.
@@ -61,20 +61,20 @@ func (g *Group) Prepare(l runtime.Limits) (enforced runtime.Limits, err error) {
 	case err != nil:
 		return enforced, err
 	default:
-		g.told, g.valid = runtime.Limits{}, true // as the kernel makes them
+		g.applied, g.valid = runtime.Limits{}, true // as the kernel makes them
 	}
 	list, enforced := settings(l, g.tree.has)
-	if g.valid && g.told == enforced {
+	if g.valid && g.applied == enforced {
 		return enforced, nil
 	}
 	g.valid = false
 	for _, s := range list {
 		err := write(filepath.Join(g.dir, s.file), s.value)
 		if err != nil && !(s.optional && errors.Is(err, fs.ErrNotExist)) {
-			return runtime.Limits{}, fmt.Errorf("limit of a control group: %w", err)
+			return runtime.Limits{}, fmt.Errorf("setting limits of a control group: %w", err)
 		}
 	}
-	g.told, g.valid = enforced, true
+	g.applied, g.valid = enforced, true
 	return enforced, nil
 }
 
@@ -98,7 +98,7 @@ func (g *Group) Kill(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("kill the control group %s: %w", g.dir, err)
+		return fmt.Errorf("killing control group %s: %w", g.dir, err)
 	}
 	return nil
 }

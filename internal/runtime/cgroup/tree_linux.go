@@ -133,7 +133,7 @@ func (t *Tree) Foresee() {
 		if wanted == 0 {
 			return nil
 		}
-		if why := t.refuses(); why != "" {
+		if why := t.refusal(); why != "" {
 			return []string{why}
 		}
 		t.has |= wanted
@@ -162,7 +162,7 @@ func (t *Tree) busy() string {
 }
 
 // refuses says why the kernel would not turn on a controller for the groups; "" if it would.
-func (t *Tree) refuses() string {
+func (t *Tree) refusal() string {
 	control := filepath.Join(t.base, "cgroup.subtree_control")
 	if err := unix.Faccessat(unix.AT_FDCWD, control, unix.W_OK, unix.AT_EACCESS); err != nil {
 		return (&os.PathError{Op: "open", Path: control, Err: err}).Error()
@@ -174,14 +174,14 @@ func (t *Tree) refuses() string {
 	if err != nil {
 		return err.Error()
 	}
-	if strings.TrimSpace(string(b)) != "" && !t.leaves() {
+	if strings.TrimSpace(string(b)) != "" && !t.canLeave() {
 		return t.busy()
 	}
 	return ""
 }
 
 // leaves reports whether Enable moves the process into a Leaf.
-func (t *Tree) leaves() bool {
+func (t *Tree) canLeave() bool {
 	if t.base != t.own || strings.HasPrefix(filepath.Base(t.own), Prefix) {
 		return false
 	}
@@ -195,7 +195,7 @@ func (t *Tree) leaves() bool {
 // leave moves this process into a Leaf, if no other process is in its group and no
 // systemd would stumble over that.
 func (t *Tree) leave() {
-	if t.pid != os.Getpid() || !t.leaves() {
+	if t.pid != os.Getpid() || !t.canLeave() {
 		return
 	}
 	leaf := filepath.Join(t.base, Leaf)

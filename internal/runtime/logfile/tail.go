@@ -79,7 +79,7 @@ type Tail struct {
 
 	at          time.Time // of the last entry
 	incarnation uint64
-	over        *Line // an incarnation has ended, which is yet to be passed on
+	pendingEnd  *Line // an incarnation has ended, which is yet to be passed on
 	passed      int64 // Unix ms of the last Between at offset; 0 if there was none
 }
 
@@ -158,14 +158,14 @@ func (t *Tail) Next(emit func(Line)) error {
 	return nil
 }
 
-// someBytes is how much Some reads at once: a log may grow faster than it is read.
-const someBytes = 1 << 20
+// maxSome is how much Some reads at once: a log may grow faster than it is read.
+const maxSome = 1 << 20
 
 // Some passes on some of the lines that have come since, and reports whether there
 // may be more.
 func (t *Tail) Some(emit func(Line)) (more bool, err error) {
 	buf := make([]byte, 32<<10)
-	for left := someBytes; ; {
+	for left := maxSome; ; {
 		if t.f == nil {
 			if err := t.from(Mark{}); err != nil { // all of it is new
 				return false, err
@@ -182,7 +182,7 @@ func (t *Tail) Some(emit func(Line)) (more bool, err error) {
 			return true, nil
 		}
 		if !rotated || !t.advance(emit) {
-			t.passOver(emit)
+			t.emitEnd(emit)
 			return false, nil
 		}
 	}
@@ -225,7 +225,7 @@ func (t *Tail) drain(buf []byte, left *int, emit func(Line)) error {
 // line passes a line on, after what the index says of it. end is the length of its line end.
 func (t *Tail) line(text []byte, end int, emit func(Line)) {
 	t.marks(t.offset, emit)
-	t.passOver(emit)
+	t.emitEnd(emit)
 	t.consume(text, end) // first: emit may ask for the place behind it
 	emit(Line{Text: valid(text), Time: t.at, Incarnation: t.incarnation})
 }
@@ -255,16 +255,16 @@ func (t *Tail) marks(offset int64, emit func(Line)) {
 func (t *Tail) mark(e entry, emit func(Line)) {
 	switch e.mark.Event {
 	case ended:
-		t.passOver(emit)
-		t.over = &Line{
+		t.emitEnd(emit)
+		t.pendingEnd = &Line{
 			Time: e.at, Incarnation: e.mark.Incarnation,
 			Between: &Between{Ended: e.mark.Incarnation, EndedAt: e.at, How: e.mark.How},
 		}
 	case began:
 		b := &Between{Began: e.mark.Incarnation}
-		if t.over != nil {
-			last := *t.over.Between
-			b, t.over = &last, nil
+		if t.pendingEnd != nil {
+			last := *t.pendingEnd.Between
+			b, t.pendingEnd = &last, nil
 			b.Began = e.mark.Incarnation
 		}
 		t.passed = e.at.UnixMilli()
@@ -272,10 +272,10 @@ func (t *Tail) mark(e entry, emit func(Line)) {
 	}
 }
 
-func (t *Tail) passOver(emit func(Line)) {
-	if t.over != nil {
-		l := *t.over
-		t.over = nil
+func (t *Tail) emitEnd(emit func(Line)) {
+	if t.pendingEnd != nil {
+		l := *t.pendingEnd
+		t.pendingEnd = nil
 		t.passed = l.Time.UnixMilli()
 		emit(l)
 	}

@@ -129,7 +129,7 @@ func (l *Writer) Append(b []byte) {
 	l.Touch()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.settle()
+	l.checkFile()
 	if l.f == nil && !l.open() {
 		l.lost += int64(len(b))
 		return
@@ -190,13 +190,13 @@ func (l *Writer) write(b []byte) int {
 	return n
 }
 
-// settleTime is how long output goes on into a file that was removed.
-const settleTime = time.Second
+// checkInterval is how long output goes on into a file that was removed.
+const checkInterval = time.Second
 
 // settle opens another file if somebody has removed the log.
-func (l *Writer) settle() {
+func (l *Writer) checkFile() {
 	now := time.Now()
-	if l.f == nil || now.Sub(l.seen) < settleTime {
+	if l.f == nil || now.Sub(l.seen) < checkInterval {
 		return
 	}
 	l.seen = now

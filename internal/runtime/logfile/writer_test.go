@@ -24,7 +24,7 @@ func TestRemoved(t *testing.T) {
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * settleTime)
+		time.Sleep(2 * checkInterval)
 		w.Append([]byte("second\n"))
 		if b, err := os.ReadFile(file); string(b) != "second\n" {
 			t.Errorf("after the file was removed: %q, %v", b, err)
@@ -32,12 +32,12 @@ func TestRemoved(t *testing.T) {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * settleTime)
+		time.Sleep(2 * checkInterval)
 		w.Append([]byte("nowhere\n")) // to the file that cannot be read
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * settleTime)
+		time.Sleep(2 * checkInterval)
 		w.Append([]byte("third\n"))
 		if b, err := os.ReadFile(file); !strings.HasSuffix(string(b), "third\n") {
 			t.Errorf("after the directory was removed: %q, %v", b, err)

@@ -18,8 +18,8 @@ const (
 	MaxMessage = 4 << 10
 	// MaxStatus bounds Notice.Status, in bytes.
 	MaxStatus = 256
-	// longest is more than any service asks for, and no overflow.
-	longest = 1 << 20 * time.Hour
+	// maxDuration is more than any service asks for, and no overflow.
+	maxDuration = 1 << 20 * time.Hour
 )
 
 // Message is what one message says that matters here. What systemd knows beside
@@ -79,7 +79,7 @@ func Parse(b []byte) Message {
 // microseconds is 0 for what is no number, nothing at all, or for ever.
 func microseconds(text string) time.Duration {
 	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil || n > uint64(longest/time.Microsecond) {
+	if err != nil || n > uint64(maxDuration/time.Microsecond) {
 		return 0
 	}
 	return time.Duration(n) * time.Microsecond
@@ -185,24 +185,24 @@ func shorten(s string) string {
 }
 
 // Pace is how often it may be told what a service says, however often it does.
-type Pace struct{ told time.Time }
+type Pace struct{ last time.Time }
 
 // The shortest times between two tellings. What happens once in a life is told at once.
 const (
-	signPace  = time.Second
-	wordsPace = 250 * time.Millisecond
+	signInterval  = time.Second
+	wordsInterval = 250 * time.Millisecond
 )
 
 // Wait is how long to wait with the next telling; what comes meanwhile is told with it.
 func (p Pace) Wait(u Urgency, now time.Time) time.Duration {
 	switch u {
 	case Sign:
-		return max(0, p.told.Add(signPace).Sub(now))
+		return max(0, p.last.Add(signInterval).Sub(now))
 	case Words:
-		return max(0, p.told.Add(wordsPace).Sub(now))
+		return max(0, p.last.Add(wordsInterval).Sub(now))
 	}
 	return 0
 }
 
 // Told notes that everything was told at now.
-func (p *Pace) Told(now time.Time) { p.told = now }
+func (p *Pace) Told(now time.Time) { p.last = now }

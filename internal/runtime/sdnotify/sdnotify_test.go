@@ -118,7 +118,7 @@ func FuzzHear(f *testing.F) {
 		switch {
 		case len(n.Status) > MaxStatus || !utf8.ValidString(n.Status) || strings.ContainsAny(n.Status, "\n\r\x00"):
 			t.Errorf("status %q", n.Status)
-		case n.Period < 0 || n.Period > longest || m.Extend < 0 || n.Errno < 0 || n.Errno > 4095:
+		case n.Period < 0 || n.Period > maxDuration || m.Extend < 0 || n.Errno < 0 || n.Errno > 4095:
 			t.Errorf("%+v", n)
 		case !n.Until.IsZero() && !n.Until.After(now):
 			t.Errorf("extended to the past: %v", n.Until)
