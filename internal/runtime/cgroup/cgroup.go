@@ -1,18 +1,17 @@
-// Package cgroup bounds and ends an agent as a whole, with everything that it
-// has ever started: a process born in a control group stays in it, whatever
-// it does to its parents, session, environment or descriptors.
+// Package cgroup limits and kills an agent with everything that it has ever started. A process
+// that is created in a control group stays in it, whatever it does to its parents, session,
+// environment or descriptors.
 //
-// It works where the unified hierarchy (cgroup v2) is delegated to this user.
-// Groups are made beside the one that the daemon is in, if that is named Leaf,
-// or else below it. Killing works in both cases. Limits need the controllers,
-// and the kernel gives those only to the children of a group that has no
-// processes of its own: that takes a Leaf (DelegateSubgroup= of systemd 254),
-// the root of all groups, or a daemon that is alone in its group and moves
-// itself into a Leaf. It does not do so below systemd: a unit with enabled
-// controllers cannot be started again while one of its agents lives.
+// It works if the unified hierarchy (cgroup v2) is delegated to this user. Groups are created
+// next to that of the daemon if its name is Leaf, or else below it. Killing works in both cases.
 //
-// An agent that runs as the same user can leave its group on purpose, if it
-// knows of control groups.
+// Limits need the controllers, which the kernel gives only to the children of a group without
+// processes of its own. That takes a Leaf (DelegateSubgroup= of systemd 254), the root of all
+// groups, or a daemon that is alone in its group and moves itself into a Leaf. It does not do so
+// below systemd: a unit with enabled controllers cannot be started again while one of its agents
+// runs.
+//
+// An agent that runs as the same user can leave its group on purpose.
 package cgroup
 
 import (
@@ -31,32 +30,32 @@ const Leaf = "coppice-daemon"
 // Prefix begins the names of all groups of agents.
 const Prefix = "coppice-"
 
-// ErrUnavailable: there are no control groups here for this user. What it is
-// wrapped in says why.
+// ErrUnavailable means that this user cannot have control groups here. It is wrapped with the
+// reason.
 var ErrUnavailable = errors.New("control groups are not available")
 
-// minProcesses is the least limit of processes: the kernel counts threads, and
-// what sets the other limits before the agent runs has some.
+// minProcesses is the smallest limit of processes. The kernel counts threads, and the program
+// that sets the other limits before the agent runs has some.
 const minProcesses = 16
 
-// cpuPeriod is over what time processor time is shared out.
+// cpuPeriod is the period of a quota of processor time.
 const cpuPeriod = 100 * time.Millisecond
 
-// setting is what a controller is told in a file of a group.
+// setting is a value for a file of a group.
 type setting struct {
 	file, value string
 	optional    bool // not all kernels have the file
 }
 
-// settings translates limits; zero lifts a limit. Of controllers that are
-// missing nothing is said, and enforced does not have their limits.
+// settings returns the values that set limits; zero removes a limit. It skips missing
+// controllers, whose limits are not in enforced.
 func settings(l runtime.Limits, has controllers) (list []setting, enforced runtime.Limits) {
 	if has&memory != 0 {
 		enforced.Memory = max(0, l.Memory)
 		group, swap := "0", "max"
 		if l.Memory > 0 {
-			// All of it ends or nothing: half an agent is none. Without swap,
-			// because a limit that is reached by swapping stops the machine.
+			// Kill all processes or none: half an agent is useless. No swap, because reaching a
+			// limit by swapping stops the machine.
 			group, swap = "1", "0"
 		}
 		list = append(list,
@@ -78,7 +77,7 @@ func settings(l runtime.Limits, has controllers) (list []setting, enforced runti
 		if enforced.Processes = n; n > 0 {
 			n = max(n, minProcesses)
 		}
-		if n > 1<<22 { // more than there can be
+		if n > 1<<22 { // more than is possible
 			n = 0
 		}
 		list = append(list, setting{file: "pids.max", value: number(n)})

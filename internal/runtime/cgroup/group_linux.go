@@ -18,16 +18,16 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 )
 
-// Group is the control group of one agent. It may not exist. Its methods are
-// called by one goroutine at a time.
+// Group is the control group of one agent. It may not exist. Its methods must not be called
+// concurrently.
 type Group struct {
 	dir     string
-	tree    *Tree          // nil if another process has made it
-	applied runtime.Limits // what the kernel was told last
-	valid   bool           // told is
+	tree    *Tree          // nil if another process has created it
+	applied runtime.Limits // limits that were written last
+	valid   bool           // whether applied is known
 }
 
-// Group returns the group of that name. It is not made by that.
+// Group returns the group of that name, without creating it.
 func (t *Tree) Group(name string) (*Group, error) {
 	if err := valid(name); err != nil {
 		return nil, err
@@ -35,8 +35,8 @@ func (t *Tree) Group(name string) (*Group, error) {
 	return &Group{dir: filepath.Join(t.base, name), tree: t}, nil
 }
 
-// At returns a group that another process has made. An error means that there
-// is none of this name in that place.
+// At returns a group that another process has created. It fails if there is none in that
+// directory.
 func At(dir string) (*Group, error) {
 	if err := valid(filepath.Base(dir)); err != nil {
 		return nil, err
@@ -47,21 +47,21 @@ func At(dir string) (*Group, error) {
 	return &Group{dir: dir}, nil
 }
 
-// Dir is its directory.
+// Dir returns the directory of the group.
 func (g *Group) Dir() string { return g.dir }
 
-// Prepare makes the group unless it exists, and gives it these limits. It
-// returns those that hold, the others being zero. It is not for groups of At.
+// Prepare creates the group if necessary and sets its limits. It returns those that are
+// enforced, with zero for the others. It must not be called for groups of At.
 func (g *Group) Prepare(l runtime.Limits) (enforced runtime.Limits, err error) {
 	err = os.Mkdir(g.dir, 0o755)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		// Who is born in a frozen group never gets to its program.
+		// A process that is created in a frozen group never runs.
 		write(filepath.Join(g.dir, "cgroup.freeze"), "0")
 	case err != nil:
 		return enforced, err
 	default:
-		g.applied, g.valid = runtime.Limits{}, true // as the kernel makes them
+		g.applied, g.valid = runtime.Limits{}, true // defaults of the kernel
 	}
 	list, enforced := settings(l, g.tree.has)
 	if g.valid && g.applied == enforced {
@@ -78,19 +78,18 @@ func (g *Group) Prepare(l runtime.Limits) (enforced runtime.Limits, err error) {
 	return enforced, nil
 }
 
-// Open opens the group to start a process in it.
+// Open opens the group, to start a process in it.
 func (g *Group) Open() (*os.File, error) {
 	return os.OpenFile(g.dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 }
 
-// killPause is after what time it is looked again whether a group is empty,
-// should the kernel not say so.
+// killPause is the time after which a group is checked again if the kernel does not report that
+// it is empty.
 const killPause = 50 * time.Millisecond
 
-// Kill kills all processes of the group, and of groups that they have made in
-// it, and returns when none is left. A group that does not exist has none. One
-// in which a process was killed is removed, to be made again by Prepare: there are
-// kernels (6.18 is one) that kill at birth each process started in a group for
+// Kill kills all processes of the group and of the groups below it, and returns when none is
+// left. A group that does not exist has none. After a kill the group is removed, and Prepare
+// creates it again: some kernels (such as 6.18) kill each process that is started in a group for
 // which cgroup.kill was ever used.
 func (g *Group) Kill(ctx context.Context) error {
 	err := g.kill(ctx)
@@ -103,7 +102,7 @@ func (g *Group) Kill(ctx context.Context) error {
 	return nil
 }
 
-// gone: the group was removed, before or after the file was opened.
+// gone reports whether the group was removed, before or after the file was opened.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) }
 
 func (g *Group) kill(ctx context.Context) error {
@@ -128,7 +127,7 @@ func (g *Group) kill(ctx context.Context) error {
 	return g.Remove()
 }
 
-// killEach kills without the kernel's help. Frozen processes do not fork.
+// killEach kills without cgroup.kill. Frozen processes do not fork.
 func (g *Group) killEach(ctx context.Context, events *os.File) error {
 	freeze := filepath.Join(g.dir, "cgroup.freeze")
 	if write(freeze, "1") == nil {
@@ -144,9 +143,8 @@ func (g *Group) killEach(ctx context.Context, events *os.File) error {
 	})
 }
 
-// killMembers kills who is in the group. A process id that was read may mean
-// another process by the time it is used, but not once it is held by a
-// descriptor and read again.
+// killMembers kills the members of the group. A pid may be reused after it was read, but not
+// once a descriptor refers to it and it is read again.
 func killMembers(file string) error {
 	before, err := members(file)
 	if err != nil {
@@ -191,7 +189,7 @@ func members(file string) (pids []int, err error) {
 	return pids, err
 }
 
-// await waits until the group is empty, calling again before each look.
+// await waits until the group is empty. It calls again before each look.
 func await(ctx context.Context, events *os.File, again func() error) error {
 	for {
 		if err := again(); err != nil {
@@ -207,14 +205,14 @@ func await(ctx context.Context, events *os.File, again func() error) error {
 		if err != nil {
 			return err
 		}
-		// The read above is what the poll refers to: nothing is missed between.
+		// The poll refers to the read above, so no change in between is missed.
 		rc.Control(func(fd uintptr) {
 			unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLPRI}}, int(killPause.Milliseconds()))
 		})
 	}
 }
 
-// populated reports whether a process lives in the group or below it.
+// populated reports whether a process runs in the group or below it.
 func populated(events *os.File) (bool, error) {
 	b := make([]byte, 256)
 	n, err := events.ReadAt(b, 0)
@@ -228,8 +226,7 @@ func populated(events *os.File) (bool, error) {
 	return v != 0, nil
 }
 
-// Remove removes the group and those that were made in it. It fails if a
-// process lives there.
+// Remove removes the group and the groups below it. It fails if a process runs there.
 func (g *Group) Remove() error {
 	err := os.Remove(g.dir)
 	if err == nil || gone(err) {
@@ -250,8 +247,8 @@ func (g *Group) Remove() error {
 	return nil
 }
 
-// OutOfMemory is how many processes of the group were killed because it had
-// reached its limit of memory; 0 where that cannot be told.
+// OutOfMemory returns how many processes of the group were killed because of its memory limit; 0
+// if unknown.
 func (g *Group) OutOfMemory() uint64 {
 	b, err := os.ReadFile(filepath.Join(g.dir, "memory.events"))
 	if err != nil {

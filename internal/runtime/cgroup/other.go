@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 )
 
-// Tree does not exist here.
+// Tree is not supported.
 type Tree struct{}
 
 // Find returns ErrUnavailable.
@@ -22,13 +22,13 @@ func (*Tree) Enable() {}
 // Foresee does nothing.
 func (*Tree) Foresee() {}
 
-// Dir is "".
+// Dir returns "".
 func (*Tree) Dir() string { return "" }
 
-// CPU is false.
+// CPU reports false.
 func (*Tree) CPU() bool { return false }
 
-// Missing is "".
+// Missing returns "".
 func (*Tree) Missing() string { return "" }
 
 // Clean does nothing.
@@ -37,13 +37,13 @@ func (*Tree) Clean(string, func(string) bool) {}
 // Group returns ErrUnavailable.
 func (*Tree) Group(string) (*Group, error) { return nil, ErrUnavailable }
 
-// Group does not exist here.
+// Group is not supported.
 type Group struct{}
 
 // At returns ErrUnavailable.
 func At(string) (*Group, error) { return nil, ErrUnavailable }
 
-// Dir is "".
+// Dir returns "".
 func (*Group) Dir() string { return "" }
 
 // Prepare returns ErrUnavailable.
@@ -60,5 +60,5 @@ func (*Group) Kill(context.Context) error { return nil }
 // Remove does nothing.
 func (*Group) Remove() error { return nil }
 
-// OutOfMemory is 0.
+// OutOfMemory returns 0.
 func (*Group) OutOfMemory() uint64 { return 0 }

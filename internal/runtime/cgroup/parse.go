@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// ownPath is the place of a process in the unified hierarchy, as the kernel
-// shows it in /proc/PID/cgroup.
+// ownPath returns the place of a process in the unified hierarchy, from /proc/PID/cgroup.
 func ownPath(text string) (string, error) {
 	for line := range strings.Lines(text) {
 		p, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::")
@@ -26,8 +25,8 @@ func ownPath(text string) (string, error) {
 	return "", fmt.Errorf("not in a control group of version 2")
 }
 
-// mountOf finds, in the text of /proc/PID/mountinfo, the directory under which
-// a path of the unified hierarchy can be seen.
+// mountOf finds, in the text of /proc/PID/mountinfo, the directory of a path of the unified
+// hierarchy.
 func mountOf(text, own string) (string, error) {
 	for line := range strings.Lines(text) {
 		before, after, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
@@ -49,8 +48,8 @@ func mountOf(text, own string) (string, error) {
 	return "", fmt.Errorf("control group %s: no file system of type cgroup2 shows it", own)
 }
 
-// unescape undoes what the kernel does to blanks, tabs, line ends and
-// backslashes in the names of mountinfo: a backslash and three octal digits.
+// unescape replaces the escapes of blanks, tabs, newlines and backslashes in mountinfo: a
+// backslash and three octal digits.
 func unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -66,7 +65,7 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// value finds a number in a file of lines "key number".
+// value returns a number of a file with lines "key number".
 func value(text, key string) (uint64, error) {
 	for line := range strings.Lines(text) {
 		if v, ok := strings.CutPrefix(line, key+" "); ok {

@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tree is the place where groups can be made.
+// Tree is a place where groups can be created.
 type Tree struct {
 	base   string // directory of the groups
-	own    string // directory of the process that Find was asked about
+	own    string // directory of the process that Find was called for
 	pid    int
 	has    controllers
 	denied string // why controllers are missing
 }
 
-// Find looks where a process may have groups made, 0 meaning this one. It
-// changes nothing. The error wraps ErrUnavailable.
+// Find returns the place where a process may create groups; 0 means this process. It changes
+// nothing. The error wraps ErrUnavailable.
 func Find(pid int) (*Tree, error) {
 	if pid == 0 {
 		pid = os.Getpid()
@@ -63,7 +63,7 @@ func find(pid int) (*Tree, error) {
 	return t, nil
 }
 
-// baseOf decides where groups are made.
+// baseOf returns the directory in which groups are created.
 func baseOf(own string, writable func(dir string) error) (string, error) {
 	if parent := filepath.Dir(own); filepath.Base(own) == Leaf && writable(parent) == nil {
 		return parent, nil
@@ -74,8 +74,8 @@ func baseOf(own string, writable func(dir string) error) (string, error) {
 	return own, nil
 }
 
-// writable reports whether groups can be made in a directory and processes
-// be started in them: the kernel asks for both permissions.
+// writable returns nil if groups can be created in a directory and processes started in them:
+// the kernel requires both permissions.
 func writable(dir string) error {
 	for _, file := range []string{dir, filepath.Join(dir, "cgroup.procs")} {
 		if err := unix.Faccessat(unix.AT_FDCWD, file, unix.W_OK, unix.AT_EACCESS); err != nil {
@@ -85,7 +85,7 @@ func writable(dir string) error {
 	return nil
 }
 
-// isGroup makes sure that what is written there goes to the kernel.
+// isGroup ensures that the directory belongs to the kernel's file system.
 func isGroup(dir string) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -97,7 +97,7 @@ func isGroup(dir string) error {
 	return nil
 }
 
-// read finds out which controllers the groups have.
+// read reads which controllers the groups have.
 func (t *Tree) read() {
 	b, err := os.ReadFile(filepath.Join(t.base, "cgroup.subtree_control"))
 	if err != nil {
@@ -107,8 +107,8 @@ func (t *Tree) read() {
 	t.has = parseControllers(string(b))
 }
 
-// Enable turns on the controllers for the groups, as far as possible. Call it
-// in the process that Find was asked about, before it starts others.
+// Enable enables as many controllers as possible for the groups. Call it in the process that
+// Find was called for, before it starts others.
 func (t *Tree) Enable() {
 	t.leave()
 	t.turnOn(func(wanted controllers) (denied []string) {
@@ -126,8 +126,8 @@ func (t *Tree) Enable() {
 	t.read()
 }
 
-// Foresee makes CPU and Missing tell what holds once the process has called Enable,
-// whether it has done that or not. It changes no group.
+// Foresee makes CPU and Missing report what holds after the process has called Enable, whether
+// it has or not. It changes no group.
 func (t *Tree) Foresee() {
 	t.turnOn(func(wanted controllers) []string {
 		if wanted == 0 {
@@ -141,8 +141,8 @@ func (t *Tree) Foresee() {
 	})
 }
 
-// turnOn calls enable with the controllers that the groups lack and could have, and
-// notes why the rest are missing: because enable says so, or because there are none.
+// turnOn calls enable with the controllers that the groups lack and could have. It records why
+// the others are missing: because of what enable returns, or because there are none.
 func (t *Tree) turnOn(enable func(wanted controllers) (denied []string)) {
 	b, err := os.ReadFile(filepath.Join(t.base, "cgroup.controllers"))
 	if err != nil {
@@ -161,7 +161,7 @@ func (t *Tree) busy() string {
 	return fmt.Sprintf("%s has processes of its own, where it should have a group %s with the daemon", t.base, Leaf)
 }
 
-// refuses says why the kernel would not turn on a controller for the groups; "" if it would.
+// refusal returns why the kernel would not enable a controller for the groups; "" if it would.
 func (t *Tree) refusal() string {
 	control := filepath.Join(t.base, "cgroup.subtree_control")
 	if err := unix.Faccessat(unix.AT_FDCWD, control, unix.W_OK, unix.AT_EACCESS); err != nil {
@@ -180,7 +180,7 @@ func (t *Tree) refusal() string {
 	return ""
 }
 
-// leaves reports whether Enable moves the process into a Leaf.
+// canLeave reports whether Enable moves the process into a Leaf.
 func (t *Tree) canLeave() bool {
 	if t.base != t.own || strings.HasPrefix(filepath.Base(t.own), Prefix) {
 		return false
@@ -192,8 +192,7 @@ func (t *Tree) canLeave() bool {
 	return err == nil && strings.TrimSpace(string(b)) == strconv.Itoa(t.pid)
 }
 
-// leave moves this process into a Leaf, if no other process is in its group and no
-// systemd would stumble over that.
+// leave moves this process into a Leaf, if it is alone in its group and systemd does not run.
 func (t *Tree) leave() {
 	if t.pid != os.Getpid() || !t.canLeave() {
 		return
@@ -207,13 +206,13 @@ func (t *Tree) leave() {
 	}
 }
 
-// Dir is the directory of the groups.
+// Dir returns the directory of the groups.
 func (t *Tree) Dir() string { return t.base }
 
 // CPU reports whether processor time can be limited now.
 func (t *Tree) CPU() bool { return t.has&cpu != 0 }
 
-// Missing says which controllers the groups lack, and why; "" if none.
+// Missing returns the controllers that the groups lack, and why; "" if none.
 func (t *Tree) Missing() string {
 	names := t.has.missing().names()
 	if len(names) == 0 {
@@ -225,8 +224,8 @@ func (t *Tree) Missing() string {
 	return strings.Join(names, ", ") + ": " + t.denied
 }
 
-// Clean removes empty groups whose name begins with prefix, unless keep says
-// that somebody may be about to use it.
+// Clean removes empty groups whose name begins with prefix, except those that keep reports as
+// possibly in use.
 func (t *Tree) Clean(prefix string, keep func(name string) bool) {
 	entries, err := os.ReadDir(t.base)
 	if err != nil {
@@ -235,12 +234,12 @@ func (t *Tree) Clean(prefix string, keep func(name string) bool) {
 	for _, e := range entries {
 		name := e.Name()
 		if e.IsDir() && strings.HasPrefix(name, prefix) && valid(name) == nil && !keep(name) {
-			os.Remove(filepath.Join(t.base, name)) // fails if it is not empty
+			os.Remove(filepath.Join(t.base, name)) // fails if the group is not empty
 		}
 	}
 }
 
-// write tells the kernel something. It creates no files.
+// write writes to a file of the kernel. It creates no files.
 func write(file, text string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
 	if err != nil {

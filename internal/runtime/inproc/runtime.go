@@ -1,6 +1,6 @@
-// Package inproc runs agents that are functions of this process, above all the
-// agents of Sage programs. They do not outlive the process, so there is never a
-// running one to adopt. Only their output is kept, in a log for each slot.
+// Package inproc runs agents that are functions of this process, such as the agents of Sage
+// programs. They do not outlive the process, so there is never a running one to adopt. Only
+// their output is kept, in a log for each slot.
 package inproc
 
 import (
@@ -20,16 +20,15 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Options are what a Runtime needs.
+// Options configure a Runtime.
 type Options struct {
-	// Dir is the directory of the slots. It is made when the first agent says something.
+	// Dir is the directory of the slots. It is created with the first line of output.
 	Dir string
-	// Output is told each line that an agent says, if it is not nil. While it
-	// blocks, the agent waits.
+	// Output, if not nil, is called for each line of output. While it blocks, the agent waits.
 	Output func(path string, incarnation uint64, line proc.Line)
 }
 
-// Runtime is a runtime.Runtime for agents that are functions. Open makes it.
+// Runtime is a runtime.Runtime for agents that are functions. Open creates it.
 type Runtime struct {
 	dir    string
 	output func(string, uint64, proc.Line)
@@ -37,18 +36,18 @@ type Runtime struct {
 	mu     sync.Mutex
 	closed bool
 	slots  map[string]*slot // by path
-	wg     sync.WaitGroup   // of what lives
+	wg     sync.WaitGroup   // running incarnations
 }
 
 var _ runtime.Runtime = (*Runtime)(nil)
 
-// slot is where one incarnation of an agent lives after the other.
+// slot is the place of one agent.
 type slot struct {
 	said *said
 	last *session // guarded by Runtime.mu
 }
 
-// Open makes a Runtime. It makes nothing on the disk.
+// Open creates a Runtime. It creates no files.
 func Open(o Options) (*Runtime, error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
@@ -57,13 +56,12 @@ func Open(o Options) (*Runtime, error) {
 	return &Runtime{dir: dir, output: o.Output, slots: map[string]*slot{}}, nil
 }
 
-// Kind is "inproc".
+// Kind returns "inproc".
 func (r *Runtime) Kind() string { return spec.InProcess.String() }
 
-// Start begins an incarnation, and returns when it is ready: at once, or when
-// Ready is called if its launch says so. An incarnation that was
-// killed and has not ended yet has been given up: nothing can end a function
-// that does not listen, and its successor lives beside it.
+// Start starts an incarnation and returns when it is ready: immediately, or after a call of
+// Ready if the launch says so. An incarnation that was killed and has not ended is abandoned. A
+// function cannot be forced to end, so its successor runs next to it.
 func (r *Runtime) Start(ctx context.Context, l runtime.Launch) (runtime.Session, error) {
 	if l.Run == nil {
 		return nil, fmt.Errorf("%s runs nothing: %w", l.Path, runtime.ErrUnsupported)
@@ -73,7 +71,7 @@ func (r *Runtime) Start(ctx context.Context, l runtime.Launch) (runtime.Session,
 		return nil, err
 	}
 	if err := s.AwaitReady(ctx); err != nil {
-		if ctx.Err() != nil { // it is given up
+		if ctx.Err() != nil { // the start is given up
 			s.Stop()
 			select {
 			case <-s.done:
@@ -86,7 +84,7 @@ func (r *Runtime) Start(ctx context.Context, l runtime.Launch) (runtime.Session,
 	return s, nil
 }
 
-// begin makes the session of an incarnation and starts its goroutine.
+// begin creates the session of an incarnation and starts its goroutine.
 func (r *Runtime) begin(ctx context.Context, l runtime.Launch) (*session, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,7 +115,7 @@ func (r *Runtime) begin(ctx context.Context, l runtime.Launch) (*session, error)
 	return s, nil
 }
 
-// slot returns the slot of an agent. It needs mu.
+// slot returns the slot of an agent. Needs mu.
 func (r *Runtime) slot(path string) (*slot, error) {
 	if at := r.slots[path]; at != nil {
 		return at, nil
@@ -131,8 +129,8 @@ func (r *Runtime) slot(path string) (*slot, error) {
 	return at, nil
 }
 
-// Say is a line that the agent at path says, or one that it has made and that
-// has no slot of its own: its name is then in front.
+// Say records a line of output of the agent at path. If that has no slot, the line goes to the
+// nearest agent above it, with the rest of the path as a prefix.
 func (r *Runtime) Say(path string, stream proc.Stream, text string) {
 	r.mu.Lock()
 	owner := path
@@ -161,7 +159,7 @@ func (r *Runtime) Say(path string, stream proc.Stream, text string) {
 	}
 }
 
-// Adopt finds what lives or has ended since this process began.
+// Adopt returns the last incarnation of an agent since this process began.
 func (r *Runtime) Adopt(_ context.Context, path string) (runtime.Session, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,7 +188,7 @@ func (r *Runtime) Ready(_ context.Context, path string, incarnation uint64) erro
 	return nil
 }
 
-// List is part of runtime.Runtime. What other processes have left is nothing.
+// List is part of runtime.Runtime. It does not list slots of other processes.
 func (r *Runtime) List(context.Context) ([]runtime.Observation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,10 +201,10 @@ func (r *Runtime) List(context.Context) ([]runtime.Observation, error) {
 	return all, nil
 }
 
-// Log is the name of the log of a slot: see runtime.Runtime.
+// Log is part of runtime.Runtime.
 func (r *Runtime) Log(path string) (string, error) { return slots.LogFile(r.dir, path) }
 
-// Remove forgets a slot, with what was said in it.
+// Remove deletes a slot with its log.
 func (r *Runtime) Remove(_ context.Context, path string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,7 +220,7 @@ func (r *Runtime) Remove(_ context.Context, path string) error {
 	return os.RemoveAll(filepath.Dir(file))
 }
 
-// Close ends what lives: asked, and given up after a while.
+// Close stops all agents and waits for them, for a limited time.
 func (r *Runtime) Close() error {
 	r.mu.Lock()
 	r.closed = true

@@ -12,19 +12,18 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// said is what the agents of a slot say. It costs nothing on the disk while
-// they are silent.
+// said is the output of a slot. It uses no files until there is some.
 type said struct {
 	file string
 
 	mu     sync.Mutex
-	writer *logfile.Writer // nil until something is said
+	writer *logfile.Writer // nil until there is output
 	bounds runtime.Log
-	run    uint64        // incarnation that lives
-	grown  chan struct{} // closed when there is more; nil if no reader waits
+	run    uint64        // running incarnation
+	grown  chan struct{} // closed when there is more output; nil if no reader waits
 }
 
-// begin is told of each incarnation.
+// begin is called for each new incarnation.
 func (s *said) begin(incarnation uint64, l runtime.Log) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,7 +34,7 @@ func (s *said) begin(incarnation uint64, l runtime.Log) {
 	}
 }
 
-// end is told how an incarnation has ended.
+// end is called with the exit of an incarnation.
 func (s *said) end(incarnation uint64, exit supervisor.Exit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +47,7 @@ func (s *said) end(incarnation uint64, exit supervisor.Exit) {
 	s.writer.End(incarnation, exit.String(), !exit.Clean())
 }
 
-// open makes the writer. Needs mu.
+// open creates the writer. Needs mu.
 func (s *said) open() {
 	_ = os.MkdirAll(filepath.Dir(s.file), 0o700) // the writer tries again, and counts what is lost
 	s.writer = logfile.NewWriter(s.file)
@@ -56,7 +55,7 @@ func (s *said) open() {
 	s.writer.Begin(s.run)
 }
 
-// append adds a line. A line that cannot be kept is dropped.
+// append adds a line. It drops a line that cannot be written.
 func (s *said) append(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +78,7 @@ func (s *said) activity() time.Time {
 	return s.writer.Activity()
 }
 
-// more is closed when there is more to read than before it was called.
+// more returns a channel that is closed when there is more to read than before the call.
 func (s *said) more() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +90,7 @@ func (s *said) more() <-chan struct{} {
 
 func (s *said) follow(ctx context.Context, over <-chan struct{}, grew func()) {
 	for {
-		more := s.more() // before reading: then nothing is missed
+		more := s.more() // before reading, so that nothing is missed
 		grew()
 		select {
 		case <-more:

@@ -15,14 +15,14 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// session is one incarnation. What ends is set before done is closed.
+// session is one incarnation. Its end is set before done is closed.
 type session struct {
 	launch  runtime.Launch
 	said    *said
 	started time.Time
 	cancel  context.CancelCauseFunc
 	killed  atomic.Bool   // Kill was called
-	ready   chan struct{} // closed when it is; by Runtime.Ready, which needs Runtime.mu
+	ready   chan struct{} // closed by Runtime.Ready, which needs Runtime.mu
 	done    chan struct{}
 	exit    supervisor.Exit
 	ended   time.Time
@@ -30,7 +30,7 @@ type session struct {
 
 var _ runtime.Session = (*session)(nil)
 
-// live is the whole life of the incarnation.
+// live runs the incarnation to its end.
 func (s *session) live(ctx context.Context) {
 	defer close(s.done)
 	defer s.cancel(nil)
@@ -71,7 +71,7 @@ func (s *session) Exit() supervisor.Exit {
 
 func (s *session) Stop() { s.cancel(errStopped) }
 
-// Kill asks once more: there is no other way to end a function.
+// Kill asks once more, since a function cannot be forced to end.
 func (s *session) Kill() {
 	s.killed.Store(true)
 	s.cancel(supervisor.ErrKilled)
@@ -106,7 +106,7 @@ func (s *session) AwaitReady(ctx context.Context) error {
 	return s.exit.Err
 }
 
-// unsupported says why something is not possible.
+// unsupported returns an error that names the agent and what it lacks.
 func (s *session) unsupported(what string) error {
 	return fmt.Errorf("%s lives inside of the daemon and has no %s: %w", s.launch.Path, what, runtime.ErrUnsupported)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// Last reads the last n whole lines of the log that ends now, and what comes after
-// them; all lines if n is negative.
+// Last reads the last n complete lines of the log, and what comes after them. It reads all lines
+// if n is negative.
 func Last(file string, n int) (*Tail, error) {
 	if n < 0 {
 		return From(file, Mark{})
@@ -21,7 +21,7 @@ func Last(file string, n int) (*Tail, error) {
 	return last(file, n, math.MaxInt64)
 }
 
-// last is Last, of a number of bytes of each file.
+// last is Last, limited to a number of bytes of each file.
 func last(file string, n int, limit int64) (*Tail, error) {
 	t := &Tail{file: file}
 	f, err := t.kept(0)
@@ -54,15 +54,15 @@ func last(file string, n int, limit int64) (*Tail, error) {
 	}
 }
 
-// lastLines finds the beginning of the last n whole lines of a file, or how many it
-// has. It looks at its last bytes, so many of them.
+// lastLines finds the beginning of the last n complete lines of a file, or counts its lines if
+// there are fewer. It examines at most limit bytes.
 func lastLines(f *os.File, n int, limit int64) (found int, offset int64, err error) {
 	end, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return 0, 0, err
 	}
 	buf := make([]byte, 64<<10)
-	ends := 0 // line ends seen
+	ends := 0 // newlines seen
 	first := end
 	for stop := max(0, end-limit); end > 0; {
 		if end <= stop {
@@ -121,9 +121,9 @@ func Since(file string, since time.Time) (*Tail, error) {
 	}
 }
 
-// firstSince finds the first line of a file that was written since a time, and
-// whether the file before it may have some, too. Where it has no times, that of its
-// last change counts for all of it.
+// firstSince finds the first line of a file that was written since a time, and reports whether
+// the file before it may have some, too. If the file has no times, its modification time stands
+// for all lines.
 func firstSince(file string, f *os.File, since time.Time) (offset int64, older bool, err error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -138,7 +138,7 @@ func firstSince(file string, f *os.File, since time.Time) (offset int64, older b
 	for {
 		for _, e := range times.ahead {
 			if !e.at.Before(since) {
-				if older { // what has no time before it, and the file before
+				if older { // includes lines without a time before it, and the file before
 					return 0, true, nil
 				}
 				offset, err = lineStart(f, e.offset)
@@ -156,7 +156,7 @@ func firstSince(file string, f *os.File, since time.Time) (offset int64, older b
 	}
 }
 
-// lineStart is the beginning of the line that an offset is in.
+// lineStart returns the beginning of the line at an offset.
 func lineStart(f *os.File, offset int64) (int64, error) {
 	b := make([]byte, min(offset, proc.MaxLine))
 	n, err := f.ReadAt(b, offset-int64(len(b)))

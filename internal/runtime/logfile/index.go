@@ -13,35 +13,34 @@ import (
 	"github.com/coppice-dev/coppice/internal/private"
 )
 
-// The index of a log file says when its parts were written, and where incarnations
-// begin and end. It lies next to the file and has the inode of the file in its name,
-// so that it stays with it when the file is renamed, and says nothing about another
-// one. It is written before what it is about.
+// The index of a log file records when its parts were written, and where incarnations begin and
+// end. It is next to the log file and has the file's inode in its name. So it stays with a file
+// that is renamed, and does not apply to another file. It is written before the output that it
+// describes.
 //
-// An entry is a line: an offset in the file and a time in Unix milliseconds, both in
-// hex and of a fixed width, and a mark as JSON where there is one. A reader skips
-// what it cannot read: without the index there are no times, and nothing else is lost.
+// An entry is a line: an offset in the file and a time in Unix milliseconds, both in hex with a
+// fixed width, and an optional mark as JSON. A reader skips entries that it cannot parse.
+// Without the index there are no times, but nothing else is lost.
 const (
 	indexName    = "output.times."
 	offsetDigits = 10
 	timeDigits   = 11
 	entrySize    = offsetDigits + 1 + timeDigits
 
-	// indexStep is how much of the time of a line is not known: output that comes
-	// sooner after an entry has none of its own. It bounds the size of an index, too.
+	// indexStep is the precision of the time of a line. Output that comes sooner after an entry
+	// has no entry of its own, which bounds the size of an index.
 	indexStep = 10 * time.Millisecond
-	// maxHow bounds how much is kept of how an incarnation ended, in bytes.
+	// maxHow bounds the description of an end, in bytes.
 	maxHow = 512
-	// maxEntry bounds an entry, in bytes; what is longer is none.
+	// maxEntry bounds an entry, in bytes; longer ones are ignored.
 	maxEntry = 8 << 10
 )
 
-// mark is where an incarnation begins or ends, or where its output goes on in
-// another file.
+// mark records that an incarnation begins or ends, or continues in another file.
 type mark struct {
 	Incarnation uint64 `json:"n"`
-	Event       string `json:"event,omitempty"` // began, ended; empty: it goes on
-	How         string `json:"how,omitempty"`   // it ended
+	Event       string `json:"event,omitempty"` // began, ended; empty if it continues
+	How         string `json:"how,omitempty"`   // description of the end
 }
 
 const (
@@ -66,7 +65,7 @@ func (e entry) append(b []byte) []byte {
 	return append(b, '\n')
 }
 
-// parseEntry reads a line of an index without its end.
+// parseEntry parses a line of an index, without its newline.
 func parseEntry(line []byte) (e entry, ok bool) {
 	if len(line) < entrySize || line[offsetDigits] != ' ' {
 		return e, false
@@ -92,22 +91,22 @@ func indexFile(file string, inode uint64) string {
 
 // index writes the index of a log file.
 type index struct {
-	f    *os.File  // nil: it cannot be written
-	last time.Time // of the last entry
+	f    *os.File  // nil if it cannot be written
+	last time.Time // time of the last entry
 }
 
 // openIndex opens the index of a log file that has this inode and size.
 func openIndex(file string, st os.FileInfo) index {
 	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND
 	if st.Size() == 0 {
-		flags |= os.O_TRUNC // that of another file, whose inode is used again
+		flags |= os.O_TRUNC // the index of another file, whose inode is reused
 	}
 	f, err := private.OpenFile(indexFile(file, inode(st)), flags)
 	if err != nil {
 		return index{}
 	}
 	if st.Size() > 0 {
-		f.WriteString("\n") // an entry may have been cut
+		f.WriteString("\n") // the last entry may be incomplete
 	}
 	return index{f: f}
 }
@@ -131,7 +130,7 @@ func (x *index) close() {
 	}
 }
 
-// prune removes the indexes of log files that are gone.
+// prune removes the indexes of log files that do not exist.
 func prune(file string) {
 	present := make(map[string]bool)
 	for i := range maxKept {
@@ -151,10 +150,10 @@ func prune(file string) {
 
 // times reads the index of an open log file, as far as it is written.
 type times struct {
-	f       *os.File // nil: there is none
+	f       *os.File // nil if there is none
 	log     *os.File
 	partial []byte
-	ahead   []entry // read, and about what comes
+	ahead   []entry // read, but not used yet
 	last    int64   // offset of the last entry that was read
 }
 
@@ -195,7 +194,7 @@ func (t *times) read(file string) bool {
 	var buf [8 << 10]byte
 	n, _ := t.f.Read(buf[:])
 	t.partial = append(t.partial, buf[:n]...)
-	st, err := t.log.Stat() // after reading: an entry is there before what it is about
+	st, err := t.log.Stat() // after reading, since an entry is written before the output that it describes
 	if n == 0 || err != nil {
 		return false
 	}
@@ -206,7 +205,7 @@ func (t *times) read(file string) bool {
 			break
 		}
 		rest = after
-		// An entry about what is not there is damaged, and so is one that goes back.
+		// An entry beyond the end of the log is damaged, and so is one that goes back.
 		if e, ok := parseEntry(line); ok && e.offset >= t.last && e.offset <= st.Size() {
 			t.last = e.offset
 			t.ahead = append(t.ahead, e)
@@ -219,7 +218,7 @@ func (t *times) read(file string) bool {
 	return true
 }
 
-// next returns the entry that holds at an offset or before it, if one is left.
+// next returns the next entry up to an offset, if there is one.
 func (t *times) next(offset int64) (e entry, ok bool) {
 	if len(t.ahead) == 0 || t.ahead[0].offset > offset {
 		return e, false

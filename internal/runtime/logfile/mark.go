@@ -14,20 +14,19 @@ import (
 	"github.com/coppice-dev/coppice/internal/private"
 )
 
-// Mark is a place in a log, for another program or another day. The zero
-// value is the beginning of all that is there.
+// Mark is a position in a log that can be stored. The zero value is the beginning of the log.
 type Mark struct {
 	Inode  uint64 `json:"inode,omitempty"`
 	Offset int64  `json:"offset,omitempty"`
-	Before []byte `json:"before,omitempty"` // what precedes it: inodes are used again
-	// Passed is when the last end or beginning of an incarnation at this place was
-	// that has been passed on, in Unix milliseconds; 0: none was.
+	Before []byte `json:"before,omitempty"` // preceding bytes, because inodes are reused
+	// Passed is the time of the last end or beginning of an incarnation at this position that
+	// was emitted, in Unix milliseconds; 0 if none was.
 	Passed int64 `json:"passed,omitempty"`
 }
 
 const before = 32 // bytes
 
-// End returns the place where the log ends now.
+// End returns the current end of the log.
 func End(file string) Mark {
 	f, err := private.OpenFile(file, os.O_RDONLY)
 	if err != nil {
@@ -41,7 +40,7 @@ func End(file string) Mark {
 	return Mark{Inode: inode(st), Offset: st.Size(), Before: preceding(f, st.Size())}
 }
 
-// Mark returns the place behind what was passed on last.
+// Mark returns the position after the last line that was emitted.
 func (t *Tail) Mark() Mark {
 	if t.f == nil {
 		return Mark{}
@@ -51,12 +50,12 @@ func (t *Tail) Mark() Mark {
 		Passed: t.passed}
 }
 
-// String is the mark as a word, which ParseMark reads.
+// String returns the mark as a word, for ParseMark.
 func (m Mark) String() string {
 	return fmt.Sprintf("%x.%x.%x.%s", m.Inode, m.Offset, m.Passed, base64.RawURLEncoding.EncodeToString(m.Before))
 }
 
-// ParseMark reads what Mark.String has written.
+// ParseMark parses the result of Mark.String.
 func ParseMark(text string) (m Mark, err error) {
 	fields := strings.Split(text, ".")
 	if len(fields) == 4 {
@@ -86,7 +85,7 @@ func inode(st os.FileInfo) uint64 {
 	return 0
 }
 
-// From reads on from a mark. What was rotated away since is skipped.
+// From continues to read at a mark. If that was rotated away, it starts at the oldest file.
 func From(file string, m Mark) (*Tail, error) {
 	t := &Tail{file: file}
 	return t, t.from(m)

@@ -1,6 +1,6 @@
-// Package logfile writes, rotates and reads the output log of a slot. The process that
-// holds the agent's output writes it. Other processes read it from its end and follow
-// it, without any communication with the writer.
+// Package logfile writes, rotates and reads the output log of a slot. It is written by the
+// process that holds the agent's output. Other processes read it from its end and follow it,
+// without any communication with the writer.
 package logfile
 
 import (
@@ -18,28 +18,28 @@ import (
 
 const (
 	maxPeek = 10_000  // lines
-	maxTail = 1 << 20 // bytes of a log file that Peek looks at
-	maxKept = 1000    // rotated files that may be looked for
+	maxTail = 1 << 20 // bytes of a log file that Peek examines
+	maxKept = 1000    // rotated files that are looked for
 )
 
-// Line is what a log consists of: a line, or the place between two incarnations.
+// Line is a line of a log, or the place between two incarnations.
 type Line struct {
 	Text        string    // may contain escape sequences: see proc.Plain
-	Time        time.Time // of its beginning, to 10 ms; zero: not known
-	Incarnation uint64    // that wrote it; 0: not known
-	Between     *Between  // not nil: there is no text
+	Time        time.Time // of its beginning, to 10 ms; zero if unknown
+	Incarnation uint64    // that wrote it; 0 if unknown
+	Between     *Between  // if not nil, there is no text
 }
 
-// Between is where the output of an incarnation ends, where that of the next one
-// begins, or both.
+// Between marks the end of the output of an incarnation, the beginning of that of the next one,
+// or both.
 type Between struct {
-	Ended   uint64 // 0: none has
+	Ended   uint64 // 0 if none has ended
 	EndedAt time.Time
-	How     string // it ended
-	Began   uint64 // 0: none has yet; the time is that of the Line
+	How     string // how it ended
+	Began   uint64 // 0 if none has begun yet; the time is that of the Line
 }
 
-// Texts passes the text of lines on, and nothing else.
+// Texts returns a function that passes on the text of lines only.
 func Texts(f func(string)) func(Line) {
 	return func(l Line) {
 		if l.Between == nil {
@@ -70,20 +70,20 @@ func Peek(file string, n int) ([]string, error) {
 // Tail reads a log that is being written and rotated.
 type Tail struct {
 	file    string
-	f       *os.File // nil: there is none yet
+	f       *os.File // nil if there is none yet
 	inode   uint64
 	times   *times
 	offset  int64  // in f, of the beginning of partial
-	partial []byte // of a line whose end has not been read
-	recent  []byte // precedes partial, as far as a Mark needs it
+	partial []byte // beginning of a line whose end was not read
+	recent  []byte // bytes before partial, for a Mark
 
-	at          time.Time // of the last entry
+	at          time.Time // time of the last entry
 	incarnation uint64
-	pendingEnd  *Line // an incarnation has ended, which is yet to be passed on
+	pendingEnd  *Line // end of an incarnation that was not emitted yet
 	passed      int64 // Unix ms of the last Between at offset; 0 if there was none
 }
 
-// kept opens a file by its number. While the files are renamed there is a gap.
+// kept opens a file by its number. During a rotation a number may be missing for a moment.
 func (t *Tail) kept(i int) (f *os.File, err error) {
 	for range 20 {
 		if f, err = private.OpenFile(rotated(t.file, i), os.O_RDONLY); !errors.Is(err, fs.ErrNotExist) {
@@ -109,11 +109,11 @@ func (t *Tail) start(f *os.File, offset int64) error {
 		t.inode = inode(st)
 	}
 	t.recent = preceding(f, offset)
-	t.skip(func(e entry) bool { return e.offset < offset }) // what the time and the incarnation are here
+	t.skip(func(e entry) bool { return e.offset < offset }) // to know the time and the incarnation here
 	return nil
 }
 
-// skip takes entries without passing anything on, up to the first that is not to be skipped.
+// skip reads entries without emitting anything, up to the first that is not to be skipped.
 func (t *Tail) skip(skipped func(entry) bool) {
 	for {
 		for len(t.times.ahead) > 0 {
@@ -130,7 +130,7 @@ func (t *Tail) skip(skipped func(entry) bool) {
 	}
 }
 
-// hold takes what an entry says of what comes after it.
+// hold applies an entry to what comes after it.
 func (t *Tail) hold(e entry) {
 	t.at = e.at
 	if e.mark != nil {
@@ -138,7 +138,7 @@ func (t *Tail) hold(e entry) {
 	}
 }
 
-// Close lets go of the file.
+// Close closes the file.
 func (t *Tail) Close() {
 	if t.f != nil {
 		t.f.Close()
@@ -147,7 +147,7 @@ func (t *Tail) Close() {
 	}
 }
 
-// Next passes on the lines that have come since.
+// Next emits the lines that were added.
 func (t *Tail) Next(emit func(Line)) error {
 	for more := true; more; {
 		var err error
@@ -158,11 +158,10 @@ func (t *Tail) Next(emit func(Line)) error {
 	return nil
 }
 
-// maxSome is how much Some reads at once: a log may grow faster than it is read.
+// maxSome bounds what Some reads in a call, because a log may grow faster than it is read.
 const maxSome = 1 << 20
 
-// Some passes on some of the lines that have come since, and reports whether there
-// may be more.
+// Some emits some of the lines that were added, and reports whether there may be more.
 func (t *Tail) Some(emit func(Line)) (more bool, err error) {
 	buf := make([]byte, 32<<10)
 	for left := maxSome; ; {
@@ -174,7 +173,7 @@ func (t *Tail) Some(emit func(Line)) (more bool, err error) {
 				return false, nil
 			}
 		}
-		rotated := !same(t.f, t.file) // before reading: then what is read is all of it
+		rotated := !same(t.f, t.file) // before reading: then all of it is read
 		if err := t.drain(buf, &left, emit); err != nil {
 			return false, err
 		}
@@ -188,7 +187,7 @@ func (t *Tail) Some(emit func(Line)) (more bool, err error) {
 	}
 }
 
-// drain reads to the end of the file, or until nothing is left of what may be read.
+// drain reads to the end of the file, or until nothing is left of the limit.
 func (t *Tail) drain(buf []byte, left *int, emit func(Line)) error {
 	for *left > 0 {
 		n, err := t.f.Read(buf)
@@ -222,15 +221,15 @@ func (t *Tail) drain(buf []byte, left *int, emit func(Line)) error {
 	return nil
 }
 
-// line passes a line on, after what the index says of it. end is the length of its line end.
+// line emits a line, after the marks before it. end is the length of its line end.
 func (t *Tail) line(text []byte, end int, emit func(Line)) {
 	t.marks(t.offset, emit)
 	t.emitEnd(emit)
-	t.consume(text, end) // first: emit may ask for the place behind it
+	t.consume(text, end) // first, because emit may ask for the position after it
 	emit(Line{Text: valid(text), Time: t.at, Incarnation: t.incarnation})
 }
 
-// consume goes on behind a line.
+// consume advances past a line.
 func (t *Tail) consume(text []byte, end int) {
 	t.offset += int64(len(text) + end)
 	t.passed = 0
@@ -241,8 +240,8 @@ func (t *Tail) consume(text []byte, end int) {
 	t.recent = append(t.recent[:0], t.recent[max(0, len(t.recent)-before):]...)
 }
 
-// marks takes what the index says up to an offset. The end of an incarnation is
-// held back for a moment: the next one may have begun already.
+// marks applies the entries up to an offset. It holds back the end of an incarnation for a
+// moment, since the next one may have begun already.
 func (t *Tail) marks(offset int64, emit func(Line)) {
 	for e, ok := t.times.next(offset); ok; e, ok = t.times.next(offset) {
 		if e.mark != nil {
@@ -281,8 +280,8 @@ func (t *Tail) emitEnd(emit func(Line)) {
 	}
 }
 
-// advance opens the file that follows the one that was read to its end. It may be
-// renamed at any moment, and for a moment there may be a gap in the names.
+// advance opens the file that follows the one that was read to its end. It may be renamed at any
+// moment, and for a moment a name may be missing.
 func (t *Tail) advance(emit func(Line)) bool {
 	for range 3 {
 		for i := 1; i < maxKept; i++ {
@@ -299,15 +298,15 @@ func (t *Tail) advance(emit func(Line)) bool {
 			Incarnation: t.incarnation})
 		return true
 	}
-	return false // removed; who writes it will make another one
+	return false // removed; the writer will create another one
 }
 
-// open goes on with a file by its number, if the last one still has its own; where
-// it does not, open is not done. The number is negative if none is left.
+// open continues with a file by its number, if the last file still has the number last. If that
+// has changed, done is false. last is negative if the last file is gone.
 func (t *Tail) open(i, last int) (done, ok bool) {
 	f, err := private.OpenFile(rotated(t.file, i), os.O_RDONLY)
 	if err != nil {
-		return true, false // not yet
+		return true, false // does not exist yet
 	}
 	if last >= 0 && !same(t.f, rotated(t.file, last)) {
 		f.Close()
@@ -319,11 +318,11 @@ func (t *Tail) open(i, last int) (done, ok bool) {
 		return true, false
 	}
 	t.recent, t.partial = nil, partial
-	t.offset -= int64(len(partial)) // it is not in this file
+	t.offset -= int64(len(partial)) // partial is not in this file
 	return true, true
 }
 
-// Rest passes on a last line without end.
+// Rest emits a last line without its end.
 func (t *Tail) Rest(emit func(Line)) {
 	if len(t.partial) > 0 {
 		partial := t.partial

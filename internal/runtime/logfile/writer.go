@@ -23,8 +23,8 @@ const (
 	defaultKeep    = 3
 )
 
-// Writer appends to a log what the agents of the slot write. It never fails:
-// what cannot be written is lost, and counted. NewWriter makes it.
+// Writer appends the output of agents to the log of a slot. It never fails: output that cannot
+// be written is lost, and counted. NewWriter creates it.
 type Writer struct {
 	file string
 	last atomic.Int64 // time of the last activity, Unix nanoseconds
@@ -33,31 +33,31 @@ type Writer struct {
 	f     *os.File
 	index index
 	size  int64
-	run   uint64  // incarnation whose output it is; 0: not known
-	marks []entry // that are not written yet: the log is not open, offsets do not count
+	run   uint64  // incarnation that writes; 0 if unknown
+	marks []entry // marks that wait because the log is not open; their offsets are not set
 	max   int64
 	keep  int
-	retry time.Time // when a file that could not be opened is tried again
-	seen  time.Time // when the file was last found in its place
-	lost  int64     // bytes since the last that could be written
+	retry time.Time // when to try again to open a file
+	seen  time.Time // when the file was last checked
+	lost  int64     // bytes since the last successful write
 }
 
-// NewWriter makes a Writer with the defaults of runtime.Log.
+// NewWriter returns a Writer with the defaults of runtime.Log.
 func NewWriter(file string) *Writer {
 	return &Writer{file: file, max: defaultMaxSize, keep: defaultKeep}
 }
 
-// Limit says when the log is rotated and how much of it is kept.
+// Limit sets the size at which the log is rotated and the number of files that are kept.
 func (l *Writer) Limit(c runtime.Log) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.max, l.keep = cmp.Or(max(0, c.MaxSize), defaultMaxSize), cmp.Or(max(0, c.Keep), defaultKeep)
 }
 
-// Touch notes that there was activity.
+// Touch records activity.
 func (l *Writer) Touch() { l.last.Store(time.Now().UnixNano()) }
 
-// Activity is when there was some last; zero if there was none.
+// Activity returns the time of the last activity; zero if there was none.
 func (l *Writer) Activity() time.Time {
 	if n := l.last.Load(); n != 0 {
 		return time.Unix(0, n)
@@ -65,8 +65,8 @@ func (l *Writer) Activity() time.Time {
 	return time.Time{}
 }
 
-// Begin notes that what comes is the output of an incarnation. Nothing is written
-// before there is some.
+// Begin records that the output that follows is that of an incarnation. It writes nothing before
+// there is output.
 func (l *Writer) Begin(incarnation uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,11 +80,11 @@ func (l *Writer) Begin(incarnation uint64) {
 	}
 }
 
-// maxMarks bounds how many marks wait for output.
+// maxMarks bounds the marks that wait for output.
 const maxMarks = 16
 
-// End notes that an incarnation has ended, and how in words. Where nothing was ever
-// written, it writes that only of a failure.
+// End records that an incarnation has ended, and how. If there was no output, only a failure is
+// written.
 func (l *Writer) End(incarnation uint64, how string, failed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +95,7 @@ func (l *Writer) End(incarnation uint64, how string, failed bool) {
 	}
 }
 
-// putMarks writes the marks that wait, each at the end of a line.
+// putMarks writes the waiting marks, each at the end of a line.
 func (l *Writer) putMarks() {
 	for _, e := range l.marks {
 		if !l.endsLine() {
@@ -108,7 +108,7 @@ func (l *Writer) putMarks() {
 	l.marks = nil
 }
 
-// endsLine reports whether the file ends with the end of a line.
+// endsLine reports whether the file ends with a newline.
 func (l *Writer) endsLine() bool {
 	if l.size == 0 {
 		return true
@@ -123,8 +123,7 @@ func (l *Writer) endsLine() bool {
 	return err != nil || b[0] == '\n'
 }
 
-// Append writes b to the log. Where that would become too long it is rotated
-// between two lines of b.
+// Append writes b to the log. If the file gets too long, it is rotated between two lines of b.
 func (l *Writer) Append(b []byte) {
 	l.Touch()
 	l.mu.Lock()
@@ -154,8 +153,8 @@ func (l *Writer) Append(b []byte) {
 	}
 }
 
-// fits returns how much of b may go into the file: whole lines, or a single one
-// that is too long for any file. 0: the file is full.
+// fits returns how much of b may be written to the file: complete lines, or a single one that is
+// too long for any file. 0 means that the file is full.
 func (l *Writer) fits(b []byte) int {
 	free := l.max - l.size
 	if int64(len(b)) <= free {
@@ -167,14 +166,14 @@ func (l *Writer) fits(b []byte) int {
 	return cmp.Or(bytes.IndexByte(b, '\n')+1, len(b))
 }
 
-// stamp notes in the index when what comes is written.
+// stamp adds the time of the following output to the index.
 func (l *Writer) stamp() {
 	if now := time.Unix(0, l.last.Load()); now.Sub(l.index.last).Abs() >= indexStep {
 		l.index.put(entry{offset: l.size, at: now})
 	}
 }
 
-// write writes b to the file, after a note of what was lost before.
+// write writes b to the file, after a note about output that was lost.
 func (l *Writer) write(b []byte) int {
 	if l.lost > 0 {
 		note := fmt.Sprintf("\n[coppice: %d bytes of output could not be written]\n", l.lost)
@@ -190,10 +189,10 @@ func (l *Writer) write(b []byte) int {
 	return n
 }
 
-// checkInterval is how long output goes on into a file that was removed.
+// checkInterval bounds the time that output goes to a file that was removed.
 const checkInterval = time.Second
 
-// settle opens another file if somebody has removed the log.
+// checkFile opens another file if the log was removed.
 func (l *Writer) checkFile() {
 	now := time.Now()
 	if l.f == nil || now.Sub(l.seen) < checkInterval {
@@ -217,7 +216,7 @@ func (l *Writer) open() bool {
 			l.f, l.size = f, st.Size()
 			l.index.close()
 			l.index = openIndex(l.file, st)
-			if l.run != 0 && len(l.marks) == 0 { // else a mark says it
+			if l.run != 0 && len(l.marks) == 0 { // otherwise a mark has it
 				l.index.put(entry{offset: l.size, at: time.Now(), mark: &mark{Incarnation: l.run}})
 			}
 			return true
@@ -228,13 +227,13 @@ func (l *Writer) open() bool {
 	return false
 }
 
-// rotate makes output.log output.log.1, that .2, and so on. If the directory
-// is gone, what comes goes to the old file until it is back.
+// rotate renames output.log to output.log.1, that to .2, and so on. If the directory is gone,
+// output continues to go to the old file.
 func (l *Writer) rotate() {
 	for i := l.keep - 1; i >= 0; i-- {
 		os.Rename(rotated(l.file, i), rotated(l.file, i+1))
 	}
-	for i := l.keep + 1; os.Remove(rotated(l.file, i)) == nil; i++ { // of a time when more were kept
+	for i := l.keep + 1; os.Remove(rotated(l.file, i)) == nil; i++ { // from a time when more were kept
 	}
 	if l.reopen() {
 		prune(l.file)

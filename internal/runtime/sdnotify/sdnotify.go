@@ -1,7 +1,6 @@
-// Package sdnotify understands what services report of themselves, so that daemons
-// which were written for systemd work unchanged: the messages of sd_notify(3),
-// and what is known of a service after it has sent some. It does no I/O and
-// reads no clock.
+// Package sdnotify parses the messages of sd_notify(3), by which services report their state,
+// and keeps the resulting state. So daemons that were written for systemd work unchanged. It
+// does no I/O and reads no clock.
 package sdnotify
 
 import (
@@ -13,32 +12,30 @@ import (
 )
 
 const (
-	// MaxMessage bounds a message, in bytes, as systemd does. Longer ones are
-	// not looked at.
+	// MaxMessage bounds a message, in bytes, as in systemd. Longer messages are ignored.
 	MaxMessage = 4 << 10
 	// MaxStatus bounds Notice.Status, in bytes.
 	MaxStatus = 256
-	// maxDuration is more than any service asks for, and no overflow.
+	// maxDuration is more than any service asks for, and does not overflow.
 	maxDuration = 1 << 20 * time.Hour
 )
 
-// Message is what one message says that matters here. What systemd knows beside
-// that is ignored on purpose: see docs/notify.md.
+// Message is a parsed message. Other assignments that systemd knows are ignored on purpose: see
+// docs/notify.md.
 type Message struct {
 	Ready     bool          // READY=1
-	Reloading bool          // RELOADING=1; over with the next READY=1
+	Reloading bool          // RELOADING=1; ends with the next READY=1
 	Stopping  bool          // STOPPING=1
 	Alive     bool          // WATCHDOG=1
 	Trigger   bool          // WATCHDOG=trigger
-	Period    time.Duration // WATCHDOG_USEC; 0: does not say
-	Extend    time.Duration // EXTEND_TIMEOUT_USEC; 0: does not say
-	Errno     int           // ERRNO; 0: does not say
-	Status    *string       // STATUS, as it was sent; nil: does not say
+	Period    time.Duration // WATCHDOG_USEC; 0 if absent
+	Extend    time.Duration // EXTEND_TIMEOUT_USEC; 0 if absent
+	Errno     int           // ERRNO; 0 if absent
+	Status    *string       // STATUS, as it was sent; nil if absent
 }
 
-// Parse reads a message: assignments, one a line. Lines that are none, that
-// are unknown or whose value makes no sense are left out; a message that is
-// too long, or has a zero byte that is not its last, says nothing at all.
+// Parse parses a message of assignments, one a line. It skips lines that it does not understand.
+// A message that is too long, or has a zero byte before its end, is empty.
 func Parse(b []byte) Message {
 	var m Message
 	b = bytes.TrimSuffix(b, []byte{0})
@@ -76,7 +73,7 @@ func Parse(b []byte) Message {
 	return m
 }
 
-// microseconds is 0 for what is no number, nothing at all, or for ever.
+// microseconds returns 0 for an invalid number, zero, and infinity.
 func microseconds(text string) time.Duration {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || n > uint64(maxDuration/time.Microsecond) {
@@ -85,44 +82,42 @@ func microseconds(text string) time.Duration {
 	return time.Duration(n) * time.Microsecond
 }
 
-// Notice is what a service has said so far.
+// Notice is the state that a service has reported.
 type Notice struct {
-	// Since is when listening began; zero: there is no listener, and nothing
-	// follows from silence.
+	// Since is when listening began. It is zero without a listener; then silence means nothing.
 	Since time.Time
-	// Heard is when the last message came, whatever it said; zero if none has.
+	// Heard is when the last message came; zero if none has.
 	Heard time.Time
-	// Status is what it says that it does: plain text of one line, at most
-	// MaxStatus bytes. Empty if it does not say.
+	// Status is the reported status: one line of plain text, at most MaxStatus bytes. It is
+	// empty if none was reported.
 	Status string
 	// Alive is when the last WATCHDOG=1 came; zero if none has.
 	Alive time.Time
-	// Period is how often WATCHDOG=1 has to come, if it wants something else
-	// than it was told; 0 if not.
+	// Period is the interval of WATCHDOG=1 that the service asked for; 0 if it did not.
 	Period time.Duration
-	// Until is the time before which it is not to be given up (EXTEND_TIMEOUT_USEC).
+	// Until is the time before which the service must not be given up (EXTEND_TIMEOUT_USEC).
 	Until time.Time
-	// Triggered: it has found itself to be broken.
+	// Triggered means that the service has reported that it is broken.
 	Triggered bool
-	// Stopping is when it said that it ends by itself, which is final; zero if it has not.
+	// Stopping is when it reported that it is stopping, which is final; zero if it has not.
 	Stopping time.Time
-	// Reloading: it reads its configuration, until it is ready again.
+	// Reloading means that it reads its configuration, until it is ready again.
 	Reloading bool
-	// Errno is why it fails, as it says; 0 if it does not.
+	// Errno is the reported reason of a failure; 0 if there is none.
 	Errno int
 }
 
-// Urgency is how soon somebody wants to know what a message has changed.
+// Urgency tells how soon a change should be passed on.
 type Urgency uint8
 
 const (
-	Nothing Urgency = iota // has changed
-	Sign                   // of life: it comes again and again
-	Words                  // for people
-	Once                   // what happens once in a life
+	Nothing Urgency = iota // nothing has changed
+	Sign                   // a sign of life, which comes again and again
+	Words                  // text for people
+	Once                   // happens once in the life of a service
 )
 
-// Hear takes in a message that came at now. plain makes text safe for terminals.
+// Hear applies a message that came at now. plain makes text safe for terminals.
 func (n *Notice) Hear(m Message, now time.Time, plain func(string) string) Urgency {
 	urgency := Sign
 	n.Heard = now
@@ -163,15 +158,15 @@ func (n *Notice) Hear(m Message, now time.Time, plain func(string) string) Urgen
 	return urgency
 }
 
-// Recall takes over what was said before somebody else began to listen, but for
-// the signs of life: who is new has not missed any.
+// Recall restores what was reported to an earlier listener, except for signs of life, because
+// the new listener has not missed any.
 func (n *Notice) Recall(before Notice) {
 	n.Status, n.Errno = before.Status, before.Errno
 	n.Triggered, n.Stopping, n.Reloading = before.Triggered, before.Stopping, before.Reloading
 	n.Period = before.Period
 }
 
-// shorten cuts text to MaxStatus bytes, which shows.
+// shorten cuts text to MaxStatus bytes and marks the cut.
 func shorten(s string) string {
 	const more = "…"
 	if len(s) <= MaxStatus {
@@ -184,16 +179,16 @@ func shorten(s string) string {
 	return s[:cut] + more
 }
 
-// Pace is how often it may be told what a service says, however often it does.
+// Pace limits how often changes are passed on.
 type Pace struct{ last time.Time }
 
-// The shortest times between two tellings. What happens once in a life is told at once.
+// The minimum times between two reports. What happens once in a life is reported immediately.
 const (
 	signInterval  = time.Second
 	wordsInterval = 250 * time.Millisecond
 )
 
-// Wait is how long to wait with the next telling; what comes meanwhile is told with it.
+// Wait returns how long to wait before the next report, which includes the changes until then.
 func (p Pace) Wait(u Urgency, now time.Time) time.Duration {
 	switch u {
 	case Sign:
@@ -204,5 +199,5 @@ func (p Pace) Wait(u Urgency, now time.Time) time.Duration {
 	return 0
 }
 
-// Told notes that everything was told at now.
+// Told records that everything was reported at now.
 func (p *Pace) Told(now time.Time) { p.last = now }
