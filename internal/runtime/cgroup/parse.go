@@ -18,7 +18,7 @@ func ownPath(text string) (string, error) {
 		case strings.HasSuffix(p, " (deleted)"):
 			return "", fmt.Errorf("control group %q was removed", p)
 		case !strings.HasPrefix(p, "/"), p == "/..", strings.HasPrefix(p, "/../"):
-			return "", fmt.Errorf("control group %q is outside of what can be seen here", p)
+			return "", fmt.Errorf("control group %q is not visible here", p)
 		}
 		return path.Clean(p), nil
 	}
@@ -72,5 +72,5 @@ func value(text, key string) (uint64, error) {
 			return strconv.ParseUint(strings.TrimSpace(v), 10, 64)
 		}
 	}
-	return 0, fmt.Errorf("there is no %s", key)
+	return 0, fmt.Errorf("no value of %s", key)
 }

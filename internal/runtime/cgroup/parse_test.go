@@ -18,9 +18,9 @@ func TestOwnPath(t *testing.T) {
 		{"8:pids:/x\n", "", "version 2"},
 		{"", "", "version 2"},
 		{"0::/a (deleted)\n", "", "removed"},
-		{"0::/../other\n", "", "outside"},
-		{"0::/..\n", "", "outside"},
-		{"0::relative\n", "", "outside"},
+		{"0::/../other\n", "", "not visible"},
+		{"0::/..\n", "", "not visible"},
+		{"0::relative\n", "", "not visible"},
 	} {
 		got, err := ownPath(c.text)
 		if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
@@ -42,7 +42,7 @@ func TestMountOf(t *testing.T) {
 		{"container", "30 23 0:26 /docker/x /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "/docker/x", "/sys/fs/cgroup"},
 		{"below a container", "30 23 0:26 /docker/x /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "/docker/x/y", "/sys/fs/cgroup/y"},
 		{"beside a container", "30 23 0:26 /docker/x /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "/docker/xy", ""},
-		{"outside of the namespace", "30 23 0:26 /.. /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "/a", ""},
+		{"not visible the namespace", "30 23 0:26 /.. /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "/a", ""},
 		{"blank", `30 23 0:26 / /mnt/a\040b\134c ro - cgroup2 cgroup rw`, "/x", `/mnt/a b\c/x`},
 		{"second", "30 23 0:26 /other /o ro - cgroup2 cgroup rw\n31 23 0:26 / /all rw - cgroup2 cgroup rw\n", "/x", "/all/x"},
 		{"name that looks like it", "30 23 0:26 / /mnt rw - cgroup2fs cgroup2 rw\n", "/x", ""},

@@ -244,6 +244,6 @@ func (r *Runtime) Close() error {
 	case <-ended:
 		return nil
 	case <-time.After(supervisor.DefaultShutdown):
-		return fmt.Errorf("%d agents inside of this process do not end", left)
+		return fmt.Errorf("%d agents in this process do not end", left)
 	}
 }

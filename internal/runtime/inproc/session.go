@@ -108,7 +108,7 @@ func (s *session) AwaitReady(ctx context.Context) error {
 
 // unsupported returns an error that names the agent and what it lacks.
 func (s *session) unsupported(what string) error {
-	return fmt.Errorf("%s lives inside of the daemon and has no %s: %w", s.launch.Path, what, runtime.ErrUnsupported)
+	return fmt.Errorf("%s runs inside the daemon and has no %s: %w", s.launch.Path, what, runtime.ErrUnsupported)
 }
 
 // Signal is part of runtime.Session. TERM, INT and QUIT stop, KILL kills.

@@ -68,7 +68,7 @@ func ParseMark(text string) (m Mark, err error) {
 			return m, nil
 		}
 	}
-	return Mark{}, fmt.Errorf("%.100q is no position in a log", text)
+	return Mark{}, fmt.Errorf("%.100q is not a position in a log", text)
 }
 
 // preceding returns the last bytes before an offset.

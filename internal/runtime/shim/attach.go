@@ -17,7 +17,7 @@ import (
 
 // visit makes a connection of its own for an Attach or Follow, so that a slow
 // person never holds up the session. It is closed with ctx.
-func (ses *session) visit(ctx context.Context, m wire.Message) (*link, func(), error) {
+func (ses *session) dial(ctx context.Context, m wire.Message) (*link, func(), error) {
 	if ses.hasEnded() {
 		return nil, nil, runtime.ErrEnded
 	}
@@ -44,7 +44,7 @@ var errInputEnded = errors.New("input has ended")
 func (ses *session) Attach(ctx context.Context, a runtime.Attachment) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	l, leave, err := ses.visit(ctx, wire.Message{Type: wire.Attach, Writer: a.Input != nil})
+	l, leave, err := ses.dial(ctx, wire.Message{Type: wire.Attach, Writer: a.Input != nil})
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (ses *session) Follow(ctx context.Context, grew func()) error {
 }
 
 func (ses *session) follow(ctx context.Context, grew func()) (ended bool, err error) {
-	l, leave, err := ses.visit(ctx, wire.Message{Type: wire.Follow})
+	l, leave, err := ses.dial(ctx, wire.Message{Type: wire.Follow})
 	if err != nil {
 		return false, err
 	}
@@ -171,7 +171,7 @@ func (ses *session) follow(ctx context.Context, grew func()) (ended bool, err er
 
 // Unfinished is part of runtime.Unfinished.
 func (ses *session) Unfinished(ctx context.Context, f func(text string)) error {
-	l, leave, err := ses.visit(ctx, wire.Message{Type: wire.Unfinished})
+	l, leave, err := ses.dial(ctx, wire.Message{Type: wire.Unfinished})
 	if err != nil {
 		return err // also of a shim that is too old for it
 	}

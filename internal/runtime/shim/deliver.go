@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// killTime is how long a shim may take to carry out a Kill, before it is
+	// killTimeout is how long a shim may take to carry out a Kill, before it is
 	// killed itself. It is well below supervisor.KillGrace.
-	killTime = 3 * time.Second
-	// lookTime is how long it may take for an answer after that.
-	lookTime = time.Second
+	killTimeout = 3 * time.Second
+	// lookTimeout is how long it may take for an answer after that.
+	lookTimeout = time.Second
 	// deliverPause is the time between two tries to deliver a Stop or Kill.
 	deliverPause = 100 * time.Millisecond
 )
@@ -27,7 +27,7 @@ func (ses *session) Stop() { ses.want(wire.Stop) }
 func (ses *session) StopWithin(grace time.Duration) {
 	ses.mu.Lock()
 	if ses.wanted == "" {
-		ses.patience = grace
+		ses.stopGrace = grace
 	}
 	ses.mu.Unlock()
 	ses.Stop()
@@ -44,8 +44,8 @@ func (ses *session) want(what string) {
 	}
 	if what == wire.Kill && ses.killing.IsZero() {
 		ses.killing = time.Now()
-		if ses.hurry != nil {
-			ses.hurry()
+		if ses.cancelStop != nil {
+			ses.cancelStop()
 		}
 	}
 	if !ses.delivers {
@@ -66,7 +66,7 @@ func (ses *session) deliver() {
 		}
 		changed := ses.changed
 		ses.mu.Unlock()
-		if ses.tell(what) {
+		if ses.tryDeliver(what) {
 			continue
 		}
 		if ses.overdue() {
@@ -85,29 +85,29 @@ func (ses *session) deliver() {
 
 // tell tries to deliver something once. A Kill does not wait behind a Stop
 // that is not answered.
-func (ses *session) tell(what string) (delivered bool) {
+func (ses *session) tryDeliver(what string) (delivered bool) {
 	ses.mu.Lock()
 	if ses.link == nil || what != ses.wanted {
 		ses.mu.Unlock()
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ses.slot.r.Ctx, killTime)
+	ctx, cancel := context.WithTimeout(ses.slot.r.Ctx, killTimeout)
 	defer cancel()
 	if what == wire.Stop {
-		ses.hurry = cancel
+		ses.cancelStop = cancel
 	}
 	killing, m := ses.killing, wire.Message{Type: what}
 	if what == wire.Stop {
-		m.Grace = int64(ses.patience)
+		m.Grace = int64(ses.stopGrace)
 	}
 	ses.mu.Unlock()
 	_, err := ses.request(ctx, m)
 	if err == nil && what == wire.Kill {
-		err = ses.answersAt(killing.Add(killTime))
+		err = ses.awaitEndOrAnswer(killing.Add(killTimeout))
 	}
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
-	ses.hurry = nil
+	ses.cancelStop = nil
 	if err == nil || errors.Is(err, runtime.ErrEnded) || errors.Is(err, runtime.ErrStale) {
 		ses.delivered = what
 		return true
@@ -120,16 +120,16 @@ func (ses *session) tell(what string) (delivered bool) {
 func (ses *session) overdue() bool {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
-	if ses.killing.IsZero() || time.Since(ses.killing) < killTime {
+	if ses.killing.IsZero() || time.Since(ses.killing) < killTimeout {
 		return false
 	}
 	ses.killing = time.Now()
 	return true
 }
 
-// answersAt waits for the end that follows on a Kill, and asks at a time
+// awaitEndOrAnswer waits for the end that follows on a Kill, and asks at a time
 // whether the shim is still there to tell it: it may hang since it has answered.
-func (ses *session) answersAt(at time.Time) error {
+func (ses *session) awaitEndOrAnswer(at time.Time) error {
 	select {
 	case <-ses.done:
 		return nil
@@ -137,7 +137,7 @@ func (ses *session) answersAt(at time.Time) error {
 		return nil
 	case <-time.After(time.Until(at)):
 	}
-	ctx, cancel := context.WithTimeout(ses.slot.r.Ctx, lookTime)
+	ctx, cancel := context.WithTimeout(ses.slot.r.Ctx, lookTimeout)
 	defer cancel()
 	_, err := ses.request(ctx, wire.Message{Type: wire.Look})
 	return err

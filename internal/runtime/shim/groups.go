@@ -21,10 +21,10 @@ type groups struct {
 	tree    *cgroup.Tree // nil: there are none
 	why     string       // there are none
 	enabled sync.Once
-	told    sync.Once
+	warned  sync.Once
 }
 
-var errNoGroups = errors.New("control groups are switched off")
+var errNoGroups = errors.New("control groups are disabled")
 
 func (g *groups) find(r *Runtime, off bool) {
 	err := errNoGroups
@@ -65,18 +65,18 @@ func (g *groups) of(dir string) *cgroup.Group {
 
 // place makes the control group for the next incarnation. Without one the
 // agent runs all the same, with what limits can be set for single processes.
-func (s *slot) place(l runtime.Limits) *wire.Group {
+func (s *slot) prepareGroup(l runtime.Limits) *wire.Group {
 	var enforced runtime.Limits
 	why := s.r.groups.why
 	if s.group != nil {
 		var err error
 		if enforced, err = s.group.Prepare(l); err != nil {
-			s.r.log.Warn("an agent gets no control group", "path", s.path, "error", err)
+			s.r.log.Warn("cannot prepare the control group of an agent", "path", s.path, "error", err)
 			return nil
 		}
 		why = s.r.groups.tree.Missing()
 	}
-	s.r.tell(l, enforced, why)
+	s.r.warnUnenforced(l, enforced, why)
 	if s.group == nil {
 		return nil
 	}
@@ -84,27 +84,27 @@ func (s *slot) place(l runtime.Limits) *wire.Group {
 }
 
 // tell says once that limits hold for less than people expect.
-func (r *Runtime) tell(l, enforced runtime.Limits, why string) {
+func (r *Runtime) warnUnenforced(l, enforced runtime.Limits, why string) {
 	cpu, memory, processes := l.CPU > 0 && enforced.CPU == 0, l.Memory > 0 && enforced.Memory == 0, l.Processes > 0 &&
 		enforced.Processes == 0
 	if !cpu && !memory && !processes {
 		return
 	}
-	r.groups.told.Do(func() {
+	r.groups.warned.Do(func() {
 		r.log.Warn("limits need control groups: without them cpu is not limited, memory is limited for each "+
 			"process alone (its address space), "+
 			"and processes are counted over the whole user", "why", why)
 	})
 }
 
-// groupTime bounds the killing of a group: a process that cannot die must not
+// groupTimeout bounds the killing of a group: a process that cannot die must not
 // hold up the slot for ever. It is tried again.
-const groupTime = 3 * time.Second
+const groupTimeout = 3 * time.Second
 
 // killGroups kills what is in the control groups of the slot: where it would
 // be made now, and where the last incarnation was.
 func (s *slot) killGroups(ctx context.Context, st *wire.State) error {
-	ctx, cancel := context.WithTimeout(ctx, groupTime)
+	ctx, cancel := context.WithTimeout(ctx, groupTimeout)
 	defer cancel()
 	for _, g := range s.groupsOf(st) {
 		if err := g.Kill(ctx); err != nil {

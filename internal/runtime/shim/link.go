@@ -17,12 +17,12 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
-// callTime is how long a shim may take for an answer.
-const callTime = 5 * time.Second
+// callTimeout is how long a shim may take for an answer.
+const callTimeout = 5 * time.Second
 
 var (
-	errLinkLost = errors.New("connection to the shim is lost")
-	errSilent   = errors.New("shim does not answer")
+	errLinkLost = errors.New("connection to the shim lost")
+	errSilent   = errors.New("shim does not respond")
 )
 
 // link is a connection to a shim.
@@ -58,7 +58,7 @@ func dial(ctx context.Context, dir string) (*link, *wire.State, error) {
 		if errors.As(err, &op) {
 			err = op.Err
 		}
-		return nil, nil, fmt.Errorf("connect to %s: %w", filepath.Join(dir, wire.SocketFile), err)
+		return nil, nil, fmt.Errorf("connecting to %s: %w", filepath.Join(dir, wire.SocketFile), err)
 	}
 	uc := c.(*net.UnixConn)
 	if err := wire.CheckPeer(uc); err != nil {
@@ -77,9 +77,9 @@ func greet(ctx context.Context, c *net.UnixConn) (*link, *wire.State, error) {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			err = errSilent
 		}
-		return nil, nil, fmt.Errorf("greet the shim: %w", err)
+		return nil, nil, fmt.Errorf("greeting the shim: %w", err)
 	}
-	end := time.Now().Add(callTime)
+	end := time.Now().Add(callTimeout)
 	if t, ok := ctx.Deadline(); ok && t.Before(end) {
 		end = t
 	}
@@ -96,7 +96,7 @@ func greet(ctx context.Context, c *net.UnixConn) (*link, *wire.State, error) {
 			return fail(m.Failure.Err())
 		case m.ID == 1 && m.State != nil:
 			if m.State.Version != wire.Version {
-				return fail(fmt.Errorf("it is of version %d, this program of %d", m.State.Version, wire.Version))
+				return fail(fmt.Errorf("it has version %d, this program has version %d", m.State.Version, wire.Version))
 			}
 			c.SetDeadline(time.Time{})
 			l.id, l.restricts = 1, m.State.Restricts
@@ -112,7 +112,7 @@ func (l *link) send(m *wire.Message) error {
 	}
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	l.c.SetWriteDeadline(time.Now().Add(callTime))
+	l.c.SetWriteDeadline(time.Now().Add(callTimeout))
 	_, err = l.c.Write(b)
 	return err
 }
@@ -194,7 +194,7 @@ func (l *link) call(ctx context.Context, m wire.Message) (*wire.Message, error) 
 		default:
 			return nil, l.err
 		}
-	case <-time.After(callTime):
+	case <-time.After(callTimeout):
 		return nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, errSilent)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)

@@ -13,9 +13,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
-// settleTime is how long a change of state waits for the lines that came
+// lineTimeout is how long a change of state waits for the lines that came
 // before it, if Options.Output is slow.
-const settleTime = 50 * time.Millisecond
+const lineTimeout = 50 * time.Millisecond
 
 // listening passes each line of a slot's agents on to Options.Output.
 type listening struct {
@@ -41,11 +41,11 @@ func (s *slot) listen() {
 	}
 	l, err := newListening(s.r.Ctx, s.dir) // also of a start that is given up
 	if err != nil {
-		s.r.log.Warn("the output of an agent cannot be shown", "path", s.path, "error", err)
+		s.r.log.Warn("cannot show the output of an agent", "path", s.path, "error", err)
 		return
 	}
 	s.mu.Lock()
-	s.heard = l
+	s.listener = l
 	s.mu.Unlock()
 	stop := context.AfterFunc(s.r.Ctx, func() { l.c.Close() })
 	s.r.Background(func() {
@@ -84,14 +84,14 @@ func (l *listening) run(s *slot) {
 			l.reached = nil
 		}
 		if l.last {
-			l.c.SetReadDeadline(time.Now().Add(callTime))
+			l.c.SetReadDeadline(time.Now().Add(callTimeout))
 		}
 		l.mu.Unlock()
 	}
 }
 
-// settle waits until n lines were passed on, for settleTime at most.
-func (l *listening) settle(n uint64) {
+// settle waits until n lines were passed on, for lineTimeout at most.
+func (l *listening) await(n uint64) {
 	l.mu.Lock()
 	if l.passed >= n {
 		l.mu.Unlock()
@@ -107,32 +107,32 @@ func (l *listening) settle(n uint64) {
 	select {
 	case <-reached:
 	case <-l.ended:
-	case <-time.After(settleTime):
+	case <-time.After(lineTimeout):
 	}
 }
 
 // finish waits for the last line of a shim that ends. Options.Output may take
 // as long as it wants for it.
-func (l *listening) finish() {
+func (l *listening) drain() {
 	l.mu.Lock()
 	l.last = true
-	l.c.SetReadDeadline(time.Now().Add(callTime))
+	l.c.SetReadDeadline(time.Now().Add(callTimeout))
 	l.mu.Unlock()
 	<-l.ended
 }
 
 // settle waits for the lines that came before a state.
-func (s *slot) settle(st *wire.State) {
+func (s *slot) awaitLines(st *wire.State) {
 	if l := s.listening(); l != nil && st.Told > 0 {
-		l.settle(st.Told)
+		l.await(st.Told)
 	}
 }
 
 // finish waits for the last lines of the slot in dir, whose shim ends.
-func (r *Runtime) finish(dir string) {
+func (r *Runtime) drain(dir string) {
 	for _, s := range r.All() {
 		if l := s.listening(); s.dir == dir && l != nil {
-			l.finish()
+			l.drain()
 		}
 	}
 }
@@ -141,14 +141,14 @@ func (r *Runtime) finish(dir string) {
 func (s *slot) listening() *listening {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.heard
+	return s.listener
 }
 
 // ask sends the request of a connection that is not used for anything else,
 // and waits for its answer. It closes the connection when that is an error.
 func (l *link) ask(m *wire.Message) error {
 	m.ID = 2
-	l.c.SetReadDeadline(time.Now().Add(callTime))
+	l.c.SetReadDeadline(time.Now().Add(callTimeout))
 	err := l.send(m)
 	for err == nil {
 		var a *wire.Message

@@ -172,7 +172,7 @@ func TestListenerGoes(t *testing.T) {
 	s := start(t, r, sh("app/a", 1, "exec 3<>'"+gate+"'; seq 200000; echo written; read x <&3; echo later"))
 	wait(t, "the first line", begun)
 	s.slot.mu.Lock()
-	s.slot.heard.c.Close() // as if the daemon were killed
+	s.slot.listener.c.Close() // as if the daemon were killed
 	s.slot.mu.Unlock()
 	close(release)
 	h := &heard{}

@@ -192,7 +192,7 @@ func TestEndBeforeAnswer(t *testing.T) {
 	end := wire.NewEnd(supervisor.Exit{Kind: supervisor.Normal}, time.Now())
 	for _, ready := range []bool{true, false} {
 		ses := newSession(s.slot, 2)
-		ses.hear(&wire.Message{Type: wire.Exited, Incarnation: 2, End: end, Ready: ready})
+		ses.handle(&wire.Message{Type: wire.Exited, Incarnation: 2, End: end, Ready: ready})
 		if err := ses.AwaitReady(ctxOf(t)); (err == nil) != ready {
 			t.Errorf("it was ready: %v; AwaitReady: %v", ready, err)
 		}

@@ -14,11 +14,11 @@ import (
 // This file is about agents that have ended while their shim is stopped or
 // hangs, so that it does not tell.
 
-// hangTime is how long a shim may take to answer when its agent has ended and
+// hangTimeout is how long a shim may take to answer when its agent has ended and
 // it has been continued, before it counts as lost.
-const hangTime = 10 * time.Second
+const hangTimeout = 10 * time.Second
 
-var errHung = errors.New("its shim did not tell how, and was killed because it did not answer")
+var errHung = errors.New("its shim did not report how, and was killed because it did not respond")
 
 // probe looks whether the agent has ended. It is called again and again: the
 // second time that it finds it dead, the shim has had time to tell, and is asked.
@@ -43,24 +43,24 @@ func (ses *session) probe() {
 }
 
 // askShim gets the end of an agent out of its shim, or ends the shim: what that
-// leaves behind is killed before the loss is told, see slot.bury.
+// leaves behind is killed before the loss is told, see slot.conclude.
 func (ses *session) askShim() {
 	defer func() {
 		ses.mu.Lock()
 		defer ses.mu.Unlock()
 		ses.asking = false
 	}()
-	if ses.answers(lookTime) {
+	if ses.answers(lookTimeout) {
 		return // it waits for what is left of the agent
 	}
 	ses.mu.Lock()
 	shim := ses.state.Shim
 	ses.mu.Unlock()
-	ses.slot.r.log.Warn("agent has ended and its shim does not answer; the shim is continued",
+	ses.slot.r.log.Warn("agent has ended and its shim does not respond; continuing the shim",
 		"path", ses.slot.path, "pid", shim.PID)
 	shim.Signal(syscall.SIGCONT)
-	if !ses.answers(hangTime) {
-		ses.slot.hung(ses.number)
+	if !ses.answers(hangTimeout) {
+		ses.slot.markHung(ses.number)
 		ses.killShim()
 	}
 }

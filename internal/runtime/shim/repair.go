@@ -39,7 +39,7 @@ func (r *Runtime) Repair() (restored []string) {
 func (s *slot) repair() (restored bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if whole(s.dir) {
+	if hasFiles(s.dir) {
 		// The shim may have noticed before.
 		was := s.lock
 		s.lock, _ = os.Lstat(filepath.Join(s.dir, wire.LockFile))
@@ -52,7 +52,7 @@ func (s *slot) repair() (restored bool) {
 	return restored
 }
 
-func whole(dir string) bool {
+func hasFiles(dir string) bool {
 	for _, name := range slotFiles {
 		if _, err := os.Lstat(filepath.Join(dir, name)); wire.IsMissing(err) {
 			return false
@@ -62,7 +62,7 @@ func whole(dir string) bool {
 }
 
 // met remembers the shim of the slot.
-func (s *slot) met(shim proc.Identity) {
+func (s *slot) setShim(shim proc.Identity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shim != shim {
@@ -74,8 +74,8 @@ func (s *slot) met(shim proc.Identity) {
 	}
 }
 
-// heardOf remembers the session that was heard of last.
-func (s *slot) heardOf(ses *session) {
+// setSession remembers the session that was heard of last.
+func (s *slot) setSession(ses *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = ses
@@ -92,7 +92,7 @@ func (s *slot) session() *session {
 }
 
 // hung notes that the shim of an incarnation is killed because it hangs.
-func (s *slot) hung(incarnation uint64) {
+func (s *slot) markHung(incarnation uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.killed = incarnation
@@ -109,20 +109,20 @@ func (s *slot) whyLost(st *wire.State) {
 }
 
 // known is the shim that was met last; the zero value if none was.
-func (s *slot) known() proc.Identity {
+func (s *slot) lastShim() proc.Identity {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.shim
 }
 
-// rouseTime bounds the wait for shims whose slots were removed.
-const rouseTime = 3 * time.Second
+// wakeShimsTimeout bounds the wait for shims whose slots were removed.
+const wakeShimsTimeout = 3 * time.Second
 
-// rouse finds the shims whose slots were removed while no daemon was there to
+// wakeShims finds the shims whose slots were removed while no daemon was there to
 // repair them: nothing in the directory tells of them, but the kernel knows
 // where they work. They make their slots again, to be found there.
-func rouse(ctx context.Context, dir string) {
-	ctx, cancel := context.WithTimeout(ctx, rouseTime)
+func wakeShims(ctx context.Context, dir string) {
+	ctx, cancel := context.WithTimeout(ctx, wakeShimsTimeout)
 	defer cancel()
 	pids, _ := proc.PIDs()
 	var wg sync.WaitGroup
@@ -132,7 +132,7 @@ func rouse(ctx context.Context, dir string) {
 			continue
 		}
 		at, removed := strings.CutSuffix(at, " (deleted)")
-		if filepath.Dir(at) != dir || !removed && whole(at) {
+		if filepath.Dir(at) != dir || !removed && hasFiles(at) {
 			continue
 		}
 		id, err := proc.Identify(pid)
@@ -143,7 +143,7 @@ func rouse(ctx context.Context, dir string) {
 		wg.Go(func() { // until it is there, or has ended
 			tick := time.NewTicker(5 * time.Millisecond)
 			defer tick.Stop()
-			for !whole(at) && proc.Observe(id) == proc.Alive {
+			for !hasFiles(at) && proc.Observe(id) == proc.Alive {
 				select {
 				case <-tick.C:
 				case <-ctx.Done():

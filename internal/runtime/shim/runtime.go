@@ -79,7 +79,7 @@ func Open(o Options) (*Runtime, error) {
 	if r.Table, err = slots.Open(o.Dir, r.newSlot); err != nil {
 		return nil, err
 	}
-	rouse(context.Background(), r.Dir)
+	wakeShims(context.Background(), r.Dir)
 	if r.exe == "" {
 		r.exe = "/proc/self/exe" // also when the file has been replaced by a newer one
 	}
@@ -114,7 +114,7 @@ func (r *Runtime) Ready(ctx context.Context, path string, incarnation uint64) er
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, listTime)
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	l, _, err := dial(ctx, s.dir)
 	if err != nil {
@@ -127,8 +127,8 @@ func (r *Runtime) Ready(ctx context.Context, path string, incarnation uint64) er
 }
 
 const (
-	listTime  = 2 * time.Second // for one slot
-	listAhead = 16              // slots that are looked at at a time
+	listTimeout = 2 * time.Second // for one slot
+	maxParallel = 16              // slots that are looked at at a time
 )
 
 // List looks at all slots: see runtime.Runtime.
@@ -149,7 +149,7 @@ func (r *Runtime) Among(ctx context.Context, which func(name string) bool) ([]ru
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("list the slots: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("listing the slots: %w", context.Cause(ctx))
 	}
 	return all, nil
 }
@@ -161,14 +161,14 @@ func (r *Runtime) Quit(ctx context.Context) error {
 	return r.each(nil, func(dir string) {
 		l, _, err := dial(ctx, dir)
 		if err != nil {
-			r.finish(dir) // it has ended, or will by itself
+			r.drain(dir) // it has ended, or will by itself
 			return
 		}
 		r.read(l)
 		_, err = l.call(ctx, wire.Message{Type: wire.Quit})
 		l.close(slots.ErrClosed)
 		if err == nil || errors.Is(err, errLinkLost) {
-			r.finish(dir)
+			r.drain(dir)
 		}
 	})
 }
@@ -178,9 +178,9 @@ func (r *Runtime) Quit(ctx context.Context) error {
 func (r *Runtime) each(which func(name string) bool, f func(dir string)) error {
 	entries, err := os.ReadDir(r.Dir)
 	if err != nil {
-		return fmt.Errorf("list the slots: %w", err)
+		return fmt.Errorf("listing the slots: %w", err)
 	}
-	ahead := make(chan struct{}, listAhead)
+	ahead := make(chan struct{}, maxParallel)
 	var wg sync.WaitGroup
 	for _, e := range entries {
 		if !e.IsDir() || which != nil && !which(e.Name()) {
@@ -198,7 +198,7 @@ func (r *Runtime) each(which func(name string) bool, f func(dir string)) error {
 
 // look observes a slot without touching it; nil if there is nothing in it.
 func look(ctx context.Context, dir string) *runtime.Observation {
-	ctx, cancel := context.WithTimeout(ctx, listTime)
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	link, st, dialErr := dial(ctx, dir)
 	if dialErr == nil {
@@ -218,13 +218,13 @@ func look(ctx context.Context, dir string) *runtime.Observation {
 	case err != nil:
 		return unknown(st, err)
 	case locked:
-		return unknown(st, fmt.Errorf("a shim lives, but: %w", dialErr))
+		return unknown(st, fmt.Errorf("a shim is running, but: %w", dialErr))
 	case errors.Is(serr, fs.ErrNotExist):
 		return nil
 	case serr != nil:
 		return unknown(new(wire.State), serr)
 	case proc.Observe(st.Shim) != proc.Dead:
-		return unknown(st, fmt.Errorf("shim %d lives, but does not hold the lock of the slot", st.Shim.PID))
+		return unknown(st, fmt.Errorf("shim %d is running, but does not hold the lock of the slot", st.Shim.PID))
 	}
 	st.LoadEnd(dir)
 	return withBefore(dir, observation(st))

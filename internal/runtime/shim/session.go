@@ -27,21 +27,20 @@ type session struct {
 	ready  chan struct{} // closed when it is ready, or has ended
 	done   chan struct{} // closed when its end is known for certain
 
-	mu        sync.Mutex
-	state     wire.State
-	said      sdnotify.Notice // of itself
-	link      *link
-	changed   chan struct{} // closed and replaced when link has changed
-	unsure    string        // why nothing is known now
-	disowned  bool          // never was one
-	wanted    string        // Stop or Kill
-	delivered string
-	delivers  bool               // a goroutine does
-	patience  time.Duration      // with a Stop, if it is more than the grace period
-	killing   time.Time          // since when a Kill is wanted
-	hurry     context.CancelFunc // gives up waiting for the answer to a Stop; nil: no call waits
-	dead      bool               // the agent was, when probe looked last
-	asking    bool               // askShim runs
+	mu         sync.Mutex
+	state      wire.State
+	said       sdnotify.Notice // of itself
+	link       *link
+	changed    chan struct{} // closed and replaced when link has changed
+	unknown    string        // why nothing is known now
+	wanted     string        // Stop or Kill
+	delivered  string
+	delivers   bool               // a goroutine does
+	stopGrace  time.Duration      // with a Stop, if it is more than the grace period
+	killing    time.Time          // since when a Kill is wanted
+	cancelStop context.CancelFunc // gives up waiting for the answer to a Stop; nil: no call waits
+	dead       bool               // the agent was, when probe looked last
+	asking     bool               // askShim runs
 }
 
 var _ runtime.Session = (*session)(nil)
@@ -61,10 +60,10 @@ func (ses *session) connect(l *link) {
 		ses.slot.park(l)
 		return
 	}
-	ses.link, ses.unsure = l, ""
+	ses.link, ses.unknown = l, ""
 	close(ses.changed)
 	ses.changed = make(chan struct{})
-	l.listen(ses.hear)
+	l.listen(ses.handle)
 }
 
 // watch sees the end of the link. look asks first what the shim knows.
@@ -87,11 +86,10 @@ func (ses *session) watch(l *link, look bool) {
 	})
 }
 
-// disown makes a session of a start that has failed forget its link.
-func (ses *session) disown() {
+// abandon makes a session of a start that has failed forget its link.
+func (ses *session) abandon() {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
-	ses.disowned = true
 	if ses.link != nil {
 		ses.link.listen(nil)
 		ses.link = nil
@@ -111,7 +109,7 @@ func (ses *session) finish() {
 }
 
 // hear takes in what a message of the shim says about the state.
-func (ses *session) hear(m *wire.Message) {
+func (ses *session) handle(m *wire.Message) {
 	switch {
 	case m.Type == wire.Status && m.State != nil:
 		ses.update(m.State)
@@ -132,7 +130,7 @@ func (ses *session) hear(m *wire.Message) {
 // update takes in what the shim says. Of an incarnation that has ended,
 // nothing new can be heard.
 func (ses *session) update(st *wire.State) {
-	ses.slot.settle(st)
+	ses.slot.awaitLines(st)
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
 	if ses.hasEnded() {
@@ -144,8 +142,8 @@ func (ses *session) update(st *wire.State) {
 		}
 		return
 	}
-	ses.slot.met(st.Shim)
-	ses.slot.heardOf(ses)
+	ses.slot.setShim(st.Shim)
+	ses.slot.setSession(ses)
 	wasReady := ses.state.Ready
 	ses.state = *st
 	if st.Said != nil {
@@ -187,7 +185,7 @@ func (ses *session) recover(old *link) {
 	if ses.link == old {
 		ses.link = nil
 	}
-	ses.unsure = old.err.Error()
+	ses.unknown = old.err.Error()
 	ses.mu.Unlock()
 	for {
 		err := ses.slot.take(ses.slot.r.Ctx)
@@ -199,7 +197,7 @@ func (ses *session) recover(old *link) {
 			return
 		}
 		ses.mu.Lock()
-		ses.unsure = err.Error()
+		ses.unknown = err.Error()
 		ses.mu.Unlock()
 		select {
 		case <-time.After(time.Second):
@@ -225,7 +223,7 @@ func (ses *session) find() error {
 	}
 	if lock != nil {
 		defer lock.Close()
-		if st, err = ses.slot.bury(ctx); err != nil {
+		if st, err = ses.slot.conclude(ctx); err != nil {
 			return err
 		}
 		if st.Incarnation < ses.number { // the state could not be written then, or is damaged
@@ -272,8 +270,8 @@ func (ses *session) Observe() runtime.Observation {
 	defer ses.mu.Unlock()
 	o := observation(&ses.state)
 	o.Said = ses.said
-	if ses.state.End == nil && ses.unsure != "" {
-		o.Life, o.Detail = runtime.Unknown, ses.unsure
+	if ses.state.End == nil && ses.unknown != "" {
+		o.Life, o.Detail = runtime.Unknown, ses.unknown
 	}
 	return *o
 }
@@ -302,7 +300,7 @@ func (ses *session) StartReady(ctx context.Context) error {
 	select {
 	case <-ses.done:
 		return fmt.Errorf("not ready: %w", err)
-	case <-time.After(ses.grace + killTime):
+	case <-time.After(ses.grace + killTimeout):
 		ses.Kill()
 	case <-ses.slot.r.Ctx.Done():
 		return fmt.Errorf("%w: %w", runtime.ErrUnknown, slots.ErrClosed)
@@ -313,7 +311,7 @@ func (ses *session) StartReady(ctx context.Context) error {
 	case <-time.After(supervisor.KillGrace):
 	case <-ses.slot.r.Ctx.Done():
 	}
-	return fmt.Errorf("%w: start was given up (%w), but its end is not known", runtime.ErrUnknown, err)
+	return fmt.Errorf("%w: the start was given up (%w), but it is unknown whether the incarnation ended", runtime.ErrUnknown, err)
 }
 
 // request asks the shim something about this incarnation.
@@ -332,14 +330,14 @@ func (ses *session) request(ctx context.Context, m wire.Message) (*wire.Message,
 	switch {
 	case errors.Is(err, errSilent):
 		ses.mu.Lock()
-		ses.unsure = err.Error()
+		ses.unknown = err.Error()
 		ses.mu.Unlock()
 	case errors.Is(err, errLinkLost):
 		err = fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
 	case err == nil:
 		ses.mu.Lock()
 		if ses.link == l {
-			ses.unsure = ""
+			ses.unknown = ""
 		}
 		ses.mu.Unlock()
 	}
@@ -398,7 +396,7 @@ func (ses *session) killShim() {
 	id := ses.state.Shim
 	ses.mu.Unlock()
 	if id != (proc.Identity{}) {
-		ses.slot.r.log.Warn("shim does not answer, and is killed with its agent", "path", ses.slot.path, "pid", id.PID)
+		ses.slot.r.log.Warn("shim does not respond; killing it with its agent", "path", ses.slot.path, "pid", id.PID)
 		id.Signal(syscall.SIGKILL)
 	}
 }

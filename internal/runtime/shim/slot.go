@@ -31,14 +31,14 @@ type slot struct {
 	group      *cgroup.Group  // used by who has the turn; nil if there are none
 	used       bool           // a shim was started here; of who has the turn, too
 
-	mu      sync.Mutex
-	idle    *link         // of an incarnation that has ended, for the next one
-	shim    proc.Identity // that was met last
-	lock    os.FileInfo   // of its lock file
-	missing bool          // it was told to make its files again
-	heard   *listening    // nil: there is no listener
-	last    *session      // the last one that was heard of
-	killed  uint64        // incarnation whose shim was killed because it hung; 0 if none was
+	mu       sync.Mutex
+	idle     *link         // of an incarnation that has ended, for the next one
+	shim     proc.Identity // that was met last
+	lock     os.FileInfo   // of its lock file
+	missing  bool          // it was told to make its files again
+	listener *listening    // nil: there is no listener
+	last     *session      // the last one that was heard of
+	killed   uint64        // incarnation whose shim was killed because it hung; 0 if none was
 }
 
 // take waits for the turn.
@@ -89,9 +89,9 @@ func (s *slot) dropIdle() {
 
 // Times of find.
 const (
-	findTime  = 3 * time.Second        // that a shim may hold the lock and not answer
-	wakeTime  = 300 * time.Millisecond // after which it is told that its socket is missing
-	findPause = 2 * time.Millisecond   // between two tries, doubling
+	findTimeout = 3 * time.Second        // that a shim may hold the lock and not answer
+	wakeTime    = 300 * time.Millisecond // after which it is told that its socket is missing
+	findPause   = 2 * time.Millisecond   // between two tries, doubling
 )
 
 // find connects to the shim of the slot or, if none lives, takes the lock.
@@ -109,7 +109,7 @@ func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 		}
 		lock, err := wire.TryLock(s.dir)
 		switch {
-		case err != nil && wire.IsMissing(err) && proc.Observe(s.known()) == proc.Dead:
+		case err != nil && wire.IsMissing(err) && proc.Observe(s.lastShim()) == proc.Dead:
 			return nil, nil, nil, err
 		case err != nil:
 			return nil, nil, nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
@@ -125,7 +125,7 @@ func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 			pause, derr = 100*time.Millisecond, err
 		}
 		waited := time.Since(begin)
-		if waited > findTime {
+		if waited > findTimeout {
 			return nil, nil, nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, derr)
 		}
 		if waited > wakeTime && !woken {
@@ -144,7 +144,7 @@ func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 
 // wake tells the shim to look whether its files are still there.
 func (s *slot) wake() {
-	id := s.known()
+	id := s.lastShim()
 	if st, err := wire.ReadState(s.dir); err == nil {
 		id = st.Shim
 	}
@@ -161,21 +161,21 @@ func (s *slot) ended(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, wakeTime)
 	defer cancel()
 	if err := st.Shim.AwaitDeath(ctx); err != nil {
-		return false, fmt.Errorf("shim %d lives, but does not hold the lock of the slot: %w", st.Shim.PID, err)
+		return false, fmt.Errorf("shim %d is running, but does not hold the lock of the slot: %w", st.Shim.PID, err)
 	}
 	return true, nil
 }
 
-// bury finds out, with the lock of the slot, how the last incarnation ended,
+// conclude finds out, with the lock of the slot, how the last incarnation ended,
 // and makes sure that nothing of it lives. Incarnation 0: there was none.
-func (s *slot) bury(ctx context.Context) (*wire.State, error) {
+func (s *slot) conclude(ctx context.Context) (*wire.State, error) {
 	st, err := wire.ReadState(s.dir)
 	fresh := wire.IsMissing(err)
 	switch {
 	case fresh:
 		st = &wire.State{Version: wire.Version, Path: s.path}
 	case err != nil: // damaged: what it was cannot be known, but that it has ended is
-		s.r.log.Warn("state of a slot cannot be read", "path", s.path, "error", err)
+		s.r.log.Warn("cannot read the state of a slot", "path", s.path, "error", err)
 		st = &wire.State{Version: wire.Version, Path: s.path}
 		if record, err := wire.ReadRecord(s.dir); err == nil {
 			st.Incarnation = record.Incarnation
@@ -191,21 +191,21 @@ func (s *slot) bury(ctx context.Context) (*wire.State, error) {
 		s.whyLost(st)
 	}
 	if err := s.killGroups(ctx, st); err != nil {
-		return nil, fmt.Errorf("%w: what the last incarnation left behind: %w", runtime.ErrUnknown, err)
+		return nil, fmt.Errorf("%w: killing what the last incarnation left behind: %w", runtime.ErrUnknown, err)
 	}
 	sweep := s.r.sweeper.Sweep
 	if fresh && !s.used {
 		sweep = s.r.sweeper.SweepUnused
 	}
 	if err := sweep(ctx, wire.MarkerEnv+"="+wire.Marker(s.dir)); err != nil {
-		return nil, fmt.Errorf("%w: what the last incarnation left behind: %w", runtime.ErrUnknown, err)
+		return nil, fmt.Errorf("%w: killing what the last incarnation left behind: %w", runtime.ErrUnknown, err)
 	}
 	if st.Incarnation > 0 {
 		// It is settled now; there is no need to look again.
 		record := wire.NewRecord(s.dir, st.Incarnation, *st.End, nil)
 		if err := wire.WriteSynced(filepath.Join(s.dir, wire.ExitFile), record,
 			func(replace func() error) error { return replace() }); err != nil {
-			s.r.log.Warn("a lost incarnation cannot be recorded", "path", s.path, "error", err)
+			s.r.log.Warn("cannot record a lost incarnation", "path", s.path, "error", err)
 		}
 	}
 	s.leaveGroups(st)
@@ -252,7 +252,7 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 			return ses, nil
 		}
 		if (l.NoNewPrivileges || l.User != nil) && !link.restricts { // it is of a version that would ignore it
-			ses.disown()
+			ses.abandon()
 			_, err := link.call(ctx, wire.Message{Type: wire.Quit})
 			link.close(slots.ErrClosed)
 			if err != nil && !errors.Is(err, errLinkLost) || tries >= 3 {
@@ -266,7 +266,7 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 			request.Launch, request.Again = nil, s.launched.Incarnation
 		}
 		s.launchedBy = nil
-		request.Group = s.place(l.Limits)
+		request.Group = s.prepareGroup(l.Limits)
 		// Not with ctx: a start that is given up is stopped, see StartReady.
 		answer, err := link.call(s.r.Ctx, request)
 		switch {
@@ -277,13 +277,13 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 		case err == nil:
 			err = fmt.Errorf("%w: answer without a state", runtime.ErrUnknown)
 		case (errors.Is(err, errLinkLost) || errors.Is(err, wire.ErrClosing)) && tries < 3:
-			ses.disown()
+			ses.abandon()
 			link.close(errLinkLost)
 			continue
 		case errors.Is(err, errLinkLost):
 			err = fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
 		}
-		ses.disown()
+		ses.abandon()
 		s.park(link)
 		return nil, err
 	}
@@ -305,20 +305,20 @@ func (s *slot) open(ctx context.Context, request *wire.Message) (l *link, runnin
 	}
 	if lock != nil {
 		defer lock.Close()
-		if st, err = s.bury(ctx); err != nil {
+		if st, err = s.conclude(ctx); err != nil {
 			return nil, false, err
 		}
 		if st.Token == request.Token {
 			return nil, false, fmt.Errorf("%w: %w", supervisor.ErrNotReady, st.End.Exit().Err)
 		}
 		if request.Incarnation <= st.Incarnation && !request.Launch.ResetNumbering {
-			return nil, false, fmt.Errorf("%w: the last one of the slot is %d", runtime.ErrStale, st.Incarnation)
+			return nil, false, fmt.Errorf("%w: the last incarnation of the slot is %d", runtime.ErrStale, st.Incarnation)
 		}
 		if l, err = s.spawn(ctx, lock); err != nil {
 			return nil, false, err
 		}
 	} else {
-		s.met(st.Shim)
+		s.setShim(st.Shim)
 	}
 	s.r.read(l)
 	if s.r.Ctx.Err() != nil {
@@ -340,7 +340,7 @@ func (s *slot) Adopt(ctx context.Context) (runtime.Session, error) {
 	}
 	if lock != nil {
 		defer lock.Close()
-		if st, err = s.bury(ctx); err != nil {
+		if st, err = s.conclude(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -369,7 +369,7 @@ func (s *slot) Adopt(ctx context.Context) (runtime.Session, error) {
 func (s *slot) Remove(ctx context.Context) error {
 	err := s.remove(ctx)
 	if err == nil {
-		s.r.owners.remove(s, s.known())
+		s.r.owners.remove(s, s.lastShim())
 	}
 	return err
 }
@@ -390,7 +390,7 @@ func (s *slot) remove(ctx context.Context) error {
 		}
 		if lock != nil {
 			defer lock.Close()
-			if _, err := s.bury(ctx); err != nil {
+			if _, err := s.conclude(ctx); err != nil {
 				return err
 			}
 			return os.RemoveAll(s.dir)

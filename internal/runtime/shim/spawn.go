@@ -36,12 +36,12 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 	opened = append(opened, null)
 	last, err := private.OpenFile(filepath.Join(s.dir, wire.ShimLog), os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 	if err != nil {
-		return nil, fmt.Errorf("start a shim: %w", err)
+		return nil, fmt.Errorf("starting a shim: %w", err)
 	}
 	opened = append(opened, last)
 	ours, theirs, err := socketPair()
 	if err != nil {
-		return nil, fmt.Errorf("start a shim: %w", err)
+		return nil, fmt.Errorf("starting a shim: %w", err)
 	}
 	opened = append(opened, theirs)
 
@@ -62,10 +62,10 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 	child, err := proc.Detach(s.r.exe, argv, env, s.dir, files)
 	if err != nil {
 		ours.Close()
-		return nil, fmt.Errorf("start a shim: %w", err)
+		return nil, fmt.Errorf("starting a shim: %w", err)
 	}
-	s.met(child.Identity)   // before there is an agent: whose it is has to be known then
-	s.r.Background(func() { // reaps it, as long as there is a runtime
+	s.setShim(child.Identity) // before there is an agent: whose it is has to be known then
+	s.r.Background(func() {   // reaps it, as long as there is a runtime
 		select {
 		case <-child.Done():
 		case <-s.r.Ctx.Done():
@@ -76,7 +76,7 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 	theirs.Close() // before greeting: the end of the shim has to be seen
 	l, _, err := greet(ctx, ours)
 	if err != nil {
-		return nil, fmt.Errorf("start a shim (%s): %w", s.said(), err)
+		return nil, fmt.Errorf("starting a shim (%s): %w", s.logHint(), err)
 	}
 	return l, nil
 }
@@ -85,7 +85,7 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 const maxShimLog = 1 << 20
 
 // said quotes the last line that a shim of this slot has written to its log, or names the log.
-func (s *slot) said() string {
+func (s *slot) logHint() string {
 	name := filepath.Join(s.dir, wire.ShimLog)
 	text, err := private.ReadFile(name, maxShimLog)
 	if line := strings.TrimSpace(string(text)); err == nil && line != "" {
@@ -104,7 +104,7 @@ func socketPair() (*net.UnixConn, *os.File, error) {
 	}
 	syscall.ForkLock.RUnlock()
 	if err != nil {
-		return nil, nil, fmt.Errorf("socket pair: %w", err)
+		return nil, nil, fmt.Errorf("creating a socket pair: %w", err)
 	}
 	ours, theirs := os.NewFile(uintptr(fds[0]), "shim"), os.NewFile(uintptr(fds[1]), "shim")
 	defer ours.Close()

@@ -36,7 +36,7 @@ func TestShimLogIsNoFile(t *testing.T) {
 			var text string
 			go func() {
 				defer close(said)
-				text = s.said()
+				text = s.logHint()
 			}()
 			wait(t, "what the shim has said", said)
 			if !strings.Contains(text, c.want) {

@@ -17,9 +17,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
-// leaveTime is how long a client of tmux may take to put the person's terminal
+// leaveTimeout is how long a client of tmux may take to put the person's terminal
 // in order, before it is killed.
-const leaveTime = time.Second
+const leaveTimeout = time.Second
 
 // AttachCommand is what a person runs in a terminal to sit in the session of
 // an agent with all that tmux offers, and the directory to run it in.
@@ -37,7 +37,7 @@ func (r *Runtime) AttachCommand(path string) (argv []string, dir string, err err
 // Attach connects a person through a client of tmux: see runtime.Session.
 // tmux's own keys work; one that detaches ends the Attach.
 func (ses *session) Attach(ctx context.Context, a runtime.Attachment) error {
-	if ses.isOver() {
+	if ses.hasEnded() {
 		return runtime.ErrEnded
 	}
 	if a.Input != nil {
@@ -54,7 +54,7 @@ func (ses *session) Attach(ctx context.Context, a runtime.Attachment) error {
 	}
 	p := ses.info(ctx)
 	if p == nil {
-		if ses.isOver() {
+		if ses.hasEnded() {
 			return runtime.ErrEnded
 		}
 		return runtime.ErrUnknown
@@ -66,7 +66,7 @@ func (ses *session) Attach(ctx context.Context, a runtime.Attachment) error {
 	cmd := ses.slot.r.command(context.Background(), args...)
 	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: uint16(p.height), Cols: uint16(p.width)})
 	if err != nil {
-		return ses.refused(err)
+		return ses.commandError(err)
 	}
 	return ses.attached(ctx, cancel, cmd, terminal, a)
 }
@@ -89,7 +89,7 @@ func (ses *session) attached(ctx context.Context, cancel context.CancelCauseFunc
 		cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-gone:
-		case <-time.After(leaveTime):
+		case <-time.After(leaveTimeout):
 			cmd.Process.Kill()
 		}
 	})
@@ -131,10 +131,10 @@ func (ses *session) attached(ctx context.Context, cancel context.CancelCauseFunc
 		return nil
 	case cause != nil:
 		return cause
-	case ses.isOver():
+	case ses.hasEnded():
 		return nil
 	}
-	return ses.refused(werr)
+	return ses.commandError(werr)
 }
 
 // typing passes on what a person types.

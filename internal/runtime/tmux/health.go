@@ -37,17 +37,17 @@ func (r *Runtime) noteServer(id proc.Identity) error {
 
 // admit makes sure that a start cannot make a second server beside one that
 // lives and does not answer.
-func (r *Runtime) admit(ctx context.Context, a answer) error {
+func (r *Runtime) checkServer(ctx context.Context, a answer) error {
 	id, err := r.lastServer()
 	if err != nil && !wire.IsMissing(err) {
-		r.log.Warn("which tmux server runs is not known", "error", err)
+		r.log.Warn("cannot read which tmux server runs", "error", err)
 	}
 	if err != nil || a.err == nil && a.server == id.PID {
 		return nil
 	}
 	// It may be about to end, because its last session was removed, or not
 	// have been there yet when it was asked.
-	ectx, cancel := context.WithTimeout(ctx, exitTime)
+	ectx, cancel := context.WithTimeout(ctx, exitTimeout)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		if a = r.panes(ctx, "0"); a.err == nil && a.server == id.PID {
@@ -67,13 +67,13 @@ func (r *Runtime) admit(ctx context.Context, a answer) error {
 		return context.Cause(ctx)
 	}
 	if a.err == nil {
-		a.err = fmt.Errorf("server %d answers instead", a.server)
+		a.err = fmt.Errorf("server %d responds instead", a.server)
 	}
-	return fmt.Errorf("%w: tmux server %d lives, but does not answer: %w", runtime.ErrUnknown, id.PID, a.err)
+	return fmt.Errorf("%w: tmux server %d is running, but does not respond: %w", runtime.ErrUnknown, id.PID, a.err)
 }
 
 // living adds a session to those that the server is watched for.
-func (r *Runtime) living(ses *session) {
+func (r *Runtime) addSession(ses *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sessions[ses] = struct{}{}
@@ -86,13 +86,13 @@ func (r *Runtime) Ready(_ context.Context, path string, incarnation uint64) erro
 	defer r.mu.Unlock()
 	for ses := range r.sessions {
 		if ses.rec.Path == path && ses.rec.Incarnation == incarnation {
-			if ses.speaks != nil {
-				ses.speaks.Ready()
+			if ses.notify != nil {
+				ses.notify.Ready()
 			}
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: incarnation %d of %s does not live", runtime.ErrStale, incarnation, path)
+	return fmt.Errorf("%w: incarnation %d of %s is not running", runtime.ErrStale, incarnation, path)
 }
 
 // watch sees to it that watchServer runs. Needs mu.
@@ -102,38 +102,38 @@ func (r *Runtime) watch() {
 	}
 }
 
-func (r *Runtime) ended(ses *session) {
+func (r *Runtime) removeSession(ses *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.sessions, ses)
 }
 
 // heard notes what a call has shown: that the server answers, or that it hangs.
-func (r *Runtime) heard(err error) {
+func (r *Runtime) noteAnswer(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.hangs = errors.Is(err, errHangs); r.hangs {
 		r.watch() // nothing else finds out that it answers again
 	}
 	switch {
-	case err == nil && r.silent != "":
-		r.log.Info("tmux server answers again")
-		r.silent = ""
-	case r.hangs && r.silent == "":
-		r.log.Warn("tmux server does not answer", "error", err)
-		r.silent = err.Error()
+	case err == nil && r.serverError != "":
+		r.log.Info("tmux server responds again")
+		r.serverError = ""
+	case r.hangs && r.serverError == "":
+		r.log.Warn("tmux server does not respond", "error", err)
+		r.serverError = err.Error()
 	}
 }
 
 // watchServer looks whether the server answers, from time to time and after
 // each failure. That the answer is missing makes all sessions unknown.
 func (r *Runtime) watchServer() {
-	tick := time.NewTicker(lookTime)
+	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-		case <-r.poke:
+		case <-r.checkNow:
 		case <-r.Ctx.Done():
 			return
 		}
@@ -149,10 +149,10 @@ func (r *Runtime) watchServer() {
 		}
 		r.mu.Lock()
 		if err != nil {
-			if r.silent == "" {
-				r.log.Warn("tmux server does not answer", "error", err)
+			if r.serverError == "" {
+				r.log.Warn("tmux server does not respond", "error", err)
 			}
-			r.silent = err.Error()
+			r.serverError = err.Error()
 		}
 		var cut []proc.Identity
 		for ses := range r.sessions {
@@ -167,7 +167,7 @@ func (r *Runtime) watchServer() {
 			id.Signal(syscall.SIGKILL)
 		}
 		select { // what the call itself has asked for
-		case <-r.poke:
+		case <-r.checkNow:
 		default:
 		}
 	}

@@ -50,9 +50,9 @@ func judge(e evidence) verdict {
 	ours := e.answer.err == nil && e.answer.server == e.rec.Server.PID && e.server == proc.Alive
 	switch {
 	case e.agent == proc.Unknown:
-		return unknown(fmt.Errorf("process %d cannot be looked at", e.rec.Agent.PID))
+		return unknown(fmt.Errorf("the state of process %d is unknown", e.rec.Agent.PID))
 	case !ours && e.server == proc.Dead && e.agent == proc.Alive:
-		v := unknown(fmt.Errorf("process %d lives, but its tmux server has ended", e.rec.Agent.PID))
+		v := unknown(fmt.Errorf("process %d is running, but its tmux server has ended", e.rec.Agent.PID))
 		v.cutOff = true
 		return v
 	case !ours && e.server == proc.Dead:
@@ -60,7 +60,7 @@ func judge(e evidence) verdict {
 	case !ours && e.answer.err != nil:
 		return unknown(e.answer.err)
 	case !ours:
-		return unknown(fmt.Errorf("tmux server %d cannot be reached, %d answers instead", e.rec.Server.PID,
+		return unknown(fmt.Errorf("tmux server %d cannot be reached, server %d responds instead", e.rec.Server.PID,
 			e.answer.server))
 	case e.agent == proc.Alive:
 		return verdict{life: runtime.Alive}
@@ -70,7 +70,7 @@ func judge(e evidence) verdict {
 	case p == nil:
 		return verdict{life: runtime.Dead, lost: errors.New("its tmux session was closed")}
 	case p.pid != e.rec.Agent.PID:
-		return verdict{life: runtime.Dead, lost: errors.New("somebody has started something else in its tmux pane")}
+		return verdict{life: runtime.Dead, lost: errors.New("another program was started in its tmux pane")}
 	case !p.ended:
 		v := unknown(errors.New("tmux has not seen its end yet"))
 		v.pending, v.pane = true, p
@@ -92,7 +92,7 @@ func (v verdict) exit(asked proc.Asked, tail []string) supervisor.Exit {
 			return supervisor.Exit{Kind: supervisor.ShutDown}
 		}
 		return supervisor.Exit{Kind: supervisor.Failure,
-			Err: errors.New("ended by a signal; this version of tmux does not say by which")}
+			Err: errors.New("ended by a signal that this version of tmux does not report")}
 	}
 	ws := syscall.WaitStatus(v.pane.signal)
 	if v.pane.signal == 0 {

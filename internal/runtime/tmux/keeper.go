@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	keeperTime = 6 * time.Second  // for an answer of a keeper, which may have to wait for its turn, or for the disk
-	quietTime  = time.Second      // without output, while somebody still holds the terminal
-	flushTime  = 20 * time.Second // that the last output of an incarnation may take
+	keeperTimeout = 6 * time.Second  // for an answer of a keeper, which may have to wait for its turn, or for the disk
+	quietTime     = time.Second      // without output, while somebody still holds the terminal
+	flushTimeout  = 20 * time.Second // that the last output of an incarnation may take
 )
 
 // keeper connects to the keeper of the slot's log. The connection ends with ctx.
@@ -28,7 +28,7 @@ func (s *slot) keeper(ctx context.Context) (*pane.Conn, func(), error) {
 	defer d.Close()
 	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: inDir(int(d.Fd()), pane.LogSocket), Net: "unix"})
 	if err != nil {
-		return nil, nil, fmt.Errorf("keeper of the log: %w", err)
+		return nil, nil, fmt.Errorf("connecting to the keeper of the log: %w", err)
 	}
 	conn, err := pane.NewConn(c)
 	if err != nil {
@@ -48,7 +48,7 @@ func inDir(fd int, name string) string { return "/proc/self/fd/" + strconv.Itoa(
 // was, then tmux has answered a question, and still nothing more has come,
 // that was it.
 func (s *slot) flush(ctx context.Context, rec *record) (tail []string) {
-	ctx, cancel := context.WithTimeout(ctx, flushTime)
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	c, leave, err := s.keeper(ctx)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *slot) flush(ctx context.Context, rec *record) (tail []string) {
 	}
 	defer leave()
 	ask := func() *pane.Message {
-		c.SetDeadline(time.Now().Add(keeperTime))
+		c.SetDeadline(time.Now().Add(keeperTimeout))
 		if c.Send(&pane.Message{Type: pane.Flush}) != nil {
 			return nil
 		}
@@ -70,7 +70,7 @@ func (s *slot) flush(ctx context.Context, rec *record) (tail []string) {
 	quiet, pause := time.Now(), firstPause // since when nothing has come
 	for {
 		if last == nil {
-			s.r.log.Warn("keeper of the log does not answer: the end of the output may come late", "path", s.path)
+			s.r.log.Warn("keeper of the log does not respond; the end of the output may be late", "path", s.path)
 			return tail
 		}
 		tail = last.Tail
@@ -90,7 +90,7 @@ func (s *slot) flush(ctx context.Context, rec *record) (tail []string) {
 		time.Sleep(pause) //nolint:forbidigo // tmux does not say when it has passed on all output of a pane
 		pause = min(2*pause, lastPause)
 	}
-	c.SetDeadline(time.Now().Add(keeperTime))
+	c.SetDeadline(time.Now().Add(keeperTimeout))
 	c.Send(&pane.Message{Type: pane.Quit})
 	c.Receive() // its end
 	return last.Tail

@@ -16,7 +16,7 @@ func (ses *session) listen(from logfile.Mark) {
 	}
 	t, err := logfile.From(ses.slot.logFile(), from)
 	if err != nil {
-		r.log.Warn("the output of an agent cannot be shown", "path", ses.slot.path, "error", err)
+		r.log.Warn("cannot show the output of an agent", "path", ses.slot.path, "error", err)
 		return
 	}
 	ended := make(chan struct{})
@@ -49,7 +49,7 @@ func (r *Runtime) finish() {
 	r.mu.Lock()
 	var last []chan struct{}
 	for ses, ended := range r.listening {
-		if ses.isOver() {
+		if ses.hasEnded() {
 			last = append(last, ended)
 		}
 	}

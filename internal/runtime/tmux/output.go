@@ -81,7 +81,7 @@ func (ses *session) Follow(ctx context.Context, grew func()) error {
 func (ses *session) follow(ctx context.Context, t *logfile.Tail, f func(string)) error {
 	lines := logfile.Texts(f)
 	err := ses.grows(ctx, func() error { return t.Next(lines) })
-	if err == nil && ses.isOver() {
+	if err == nil && ses.hasEnded() {
 		t.Rest(lines)
 	}
 	return err
@@ -100,14 +100,14 @@ func (ses *session) grows(ctx context.Context, grew func() error) error {
 		}
 	}()
 	for {
-		if ses.isOver() {
+		if ses.hasEnded() {
 			return grew()
 		}
 		err := ses.slot.grown(fctx, grew)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case ses.isOver():
+		case ses.hasEnded():
 			continue
 		case ses.slot.r.Ctx.Err() != nil:
 			return slots.ErrClosed
@@ -162,16 +162,16 @@ func (ses *session) LastActivity(ctx context.Context) (time.Time, error) {
 	if err == nil && st.ModTime().After(last) {
 		last = st.ModTime()
 	}
-	if ses.isOver() {
+	if ses.hasEnded() {
 		return last, nil
 	}
 	out, err := ses.slot.r.tmux(ctx, nil, "list-windows", "-t", ses.rec.Pane, "-F",
 		"#{window_activity} #{session_activity}")
 	if err != nil {
-		if errors.Is(ses.refused(err), runtime.ErrEnded) {
+		if errors.Is(ses.commandError(err), runtime.ErrEnded) {
 			return last, nil
 		}
-		return time.Time{}, ses.refused(err)
+		return time.Time{}, ses.commandError(err)
 	}
 	at, err := parseActivity(out)
 	if err != nil {
@@ -192,7 +192,7 @@ func parseActivity(out string) (last time.Time, err error) {
 	for _, field := range strings.Fields(out) {
 		n, err := strconv.ParseInt(field, 10, 64)
 		if err != nil || n < 0 || n > 1<<40 {
-			return time.Time{}, fmt.Errorf("tmux says about the activity of a window: %.40q", field)
+			return time.Time{}, fmt.Errorf("unexpected window activity from tmux: %.40q", field)
 		}
 		if at := time.Unix(n, 0); at.After(last) {
 			last = at
@@ -203,7 +203,7 @@ func parseActivity(out string) (last time.Time, err error) {
 
 // Write types into the terminal, whatever mode a person has put the pane into.
 func (ses *session) Write(ctx context.Context, data []byte) error {
-	if ses.isOver() {
+	if ses.hasEnded() {
 		return runtime.ErrEnded
 	}
 	if len(data) == 0 {
@@ -218,15 +218,15 @@ func (ses *session) Write(ctx context.Context, data []byte) error {
 	if err != nil {
 		ses.slot.r.tmux(context.WithoutCancel(ctx), nil, "delete-buffer", "-b", buffer)
 	}
-	return ses.refused(err)
+	return ses.commandError(err)
 }
 
-// refused says what the failure of a command means.
-func (ses *session) refused(err error) error {
+// commandError says what the failure of a command means.
+func (ses *session) commandError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case ses.isOver(), proc.Observe(ses.rec.Agent) == proc.Dead:
+	case ses.hasEnded(), proc.Observe(ses.rec.Agent) == proc.Dead:
 		return runtime.ErrEnded
 	}
 	return fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
@@ -235,10 +235,10 @@ func (ses *session) refused(err error) error {
 // Resize changes the size of the window. If somebody is attached, that lasts
 // until their terminal changes its size.
 func (ses *session) Resize(ctx context.Context, rows, cols uint16) error {
-	if ses.isOver() {
+	if ses.hasEnded() {
 		return runtime.ErrEnded
 	}
-	return ses.refused(ses.slot.resize(ctx, ses.rec.Pane, rows, cols))
+	return ses.commandError(ses.slot.resize(ctx, ses.rec.Pane, rows, cols))
 }
 
 func (s *slot) resize(ctx context.Context, pane string, rows, cols uint16) error {

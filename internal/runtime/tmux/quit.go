@@ -37,7 +37,7 @@ func (r *Runtime) Quit(ctx context.Context) error {
 	}
 	entries, err := os.ReadDir(r.Dir)
 	if err != nil {
-		return fmt.Errorf("list the slots: %w", err)
+		return fmt.Errorf("listing the slots: %w", err)
 	}
 	answer := r.panes(ctx, "")
 	var kill []string
@@ -64,7 +64,7 @@ func (r *Runtime) Quit(ctx context.Context) error {
 		return nil
 	}
 	if _, err := r.tmux(ctx, nil, kill...); err != nil && r.panes(ctx, "0").err == nil {
-		return fmt.Errorf("close the panes of agents that have ended: %w", err)
+		return fmt.Errorf("closing the panes of agents that have ended: %w", err)
 	}
 	return nil
 }

@@ -22,8 +22,8 @@ type readiness struct {
 
 // arm prepares for the readiness of an incarnation that is about to start or of
 // one that has been adopted. One without a condition is ready at once.
-func arm(c spec.Ready, cmd *proc.Command, speaks *proc.NotifySocket) (*readiness, error) {
-	p, err := proc.Readiness(c, speaks)
+func arm(c spec.Ready, cmd *proc.Command, notify *proc.NotifySocket) (*readiness, error) {
+	p, err := proc.Readiness(c, notify)
 	if err != nil {
 		return nil, fmt.Errorf("readiness condition: %w", err)
 	}
@@ -50,7 +50,7 @@ func rearm(ses *session) (*readiness, error) {
 			cmd.Env = append(cmd.Env, kv)
 		}
 	}
-	return arm(ses.rec.Condition, &cmd, ses.speaks)
+	return arm(ses.rec.Condition, &cmd, ses.notify)
 }
 
 // environ returns the environment of an agent's process. In the middle of an
@@ -122,9 +122,9 @@ func (ses *session) awaitCondition(ready *readiness) {
 	case err == nil:
 		ses.isReady()
 	case r.Ctx.Err() != nil:
-	case late && ses.rec.Condition.Notify && !ses.isOver():
+	case late && ses.rec.Condition.Notify && !ses.hasEnded():
 		ses.isReady() // it may have said so without a listener
-	case ctx.Err() != nil || !ses.isOver():
+	case ctx.Err() != nil || !ses.hasEnded():
 		ses.notReady(err)
 	}
 }

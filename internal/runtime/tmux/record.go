@@ -40,7 +40,7 @@ type record struct {
 	StartedAt   time.Time     `json:"started_at"`
 	Ready       bool          `json:"ready,omitempty"`
 	Condition   spec.Ready    `json:"condition"`        // of readiness
-	Socket      string        `json:"socket,omitempty"` // where it speaks of itself
+	Socket      string        `json:"socket,omitempty"` // where it notify of itself
 	Said        *wire.Notice  `json:"said,omitempty"`   // there, but for signs of life
 	Dir         []byte        `json:"dir"`              // for commands that look whether it is ready
 	Stop        int           `json:"stop"`             // signal
@@ -96,7 +96,7 @@ func parseOption(s, dir string) (*record, error) {
 		return nil, fmt.Errorf("%s of a session: %w", recordOption, err)
 	}
 	if rec.Version != wire.Version {
-		return nil, fmt.Errorf("%s of a session: version %d, this program knows %d only", recordOption, rec.Version,
+		return nil, fmt.Errorf("%s of a session: unknown version %d, expected %d", recordOption, rec.Version,
 			wire.Version)
 	}
 	return rec, rec.check(dir)

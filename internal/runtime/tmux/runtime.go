@@ -44,20 +44,20 @@ type Options struct {
 // call pane.Main when its first argument is pane.Arg.
 type Runtime struct {
 	*slots.Table[*slot]
-	output  func(string, uint64, proc.Line)
-	log     *slog.Logger
-	sweeper proc.Sweeper
-	poke    chan struct{} // asks watchServer for a look at once
-	calls   chan struct{} // held by each call of tmux
+	output   func(string, uint64, proc.Line)
+	log      *slog.Logger
+	sweeper  proc.Sweeper
+	checkNow chan struct{} // asks watchServer for a look at once
+	calls    chan struct{} // held by each call of tmux
 
-	mu        sync.Mutex // may be held when that of Table is taken
-	sessions  map[*session]struct{}
-	listening map[*session]chan struct{} // those that Options.Output is given the lines of, until the last one
-	checked   bool                       // the version of tmux is one that will do
-	silent    string                     // why the server is not known to work; empty if it is
-	hangs     bool                       // it lives, but does not answer
-	woken     time.Time
-	watching  bool
+	mu          sync.Mutex // may be held when that of Table is taken
+	sessions    map[*session]struct{}
+	listening   map[*session]chan struct{} // those that Options.Output is given the lines of, until the last one
+	checked     bool                       // the version of tmux is one that will do
+	serverError string                     // why the server is not known to work; empty if it is
+	hangs       bool                       // it lives, but does not answer
+	lastWake    time.Time
+	watching    bool
 }
 
 var _ runtime.Runtime = (*Runtime)(nil)
@@ -65,7 +65,7 @@ var _ runtime.Runtime = (*Runtime)(nil)
 // Open makes a Runtime. It needs no tmux yet: see Version.
 func Open(o Options) (*Runtime, error) {
 	r := &Runtime{
-		output: o.Output, log: o.Logger, poke: make(chan struct{}, 1), calls: make(chan struct{}, maxCalls),
+		output: o.Output, log: o.Logger, checkNow: make(chan struct{}, 1), calls: make(chan struct{}, maxCalls),
 		sessions: make(map[*session]struct{}), listening: make(map[*session]chan struct{}),
 	}
 	var err error
@@ -100,7 +100,7 @@ func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) { ret
 func (r *Runtime) Among(ctx context.Context, which func(name string) bool) ([]runtime.Observation, error) {
 	entries, err := os.ReadDir(r.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("list the slots: %w", err)
+		return nil, fmt.Errorf("listing the slots: %w", err)
 	}
 	var dirs []string
 	for _, e := range entries {
@@ -113,7 +113,7 @@ func (r *Runtime) Among(ctx context.Context, which func(name string) bool) ([]ru
 	}
 	answer := r.panes(ctx, "")
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("list the slots: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("listing the slots: %w", context.Cause(ctx))
 	}
 	var all []runtime.Observation
 	for _, dir := range dirs {

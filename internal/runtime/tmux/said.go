@@ -14,7 +14,7 @@ import (
 
 // speak listens at a place that an agent was told of, or will be. news is sent
 // to when what it says has to be remembered.
-func speak(socket string, news chan<- struct{}) (*proc.NotifySocket, error) {
+func listenNotify(socket string, news chan<- struct{}) (*proc.NotifySocket, error) {
 	return proc.ListenNotify(socket, func(_ sdnotify.Notice, u sdnotify.Urgency) {
 		if u >= sdnotify.Words {
 			select {
@@ -25,46 +25,46 @@ func speak(socket string, news chan<- struct{}) (*proc.NotifySocket, error) {
 	})
 }
 
-// listenAgain listens to an incarnation that lived before this program did.
-func (ses *session) listenAgain() {
+// resumeNotify listens to an incarnation that lived before this program did.
+func (ses *session) resumeNotify() {
 	if ses.rec.Socket == "" {
 		return
 	}
-	speaks, err := speak(ses.rec.Socket, ses.news)
+	notify, err := listenNotify(ses.rec.Socket, ses.news)
 	if err != nil {
 		ses.slot.r.log.Warn("cannot listen to an agent", "path", ses.slot.path, "error", err)
 		return
 	}
-	speaks.Recall(ses.rec.Said.Notice(time.Now()))
-	ses.speaks = speaks
+	notify.Recall(ses.rec.Said.Notice(time.Now()))
+	ses.notify = notify
 }
 
-// rememberPace is the shortest time between two notes of what an agent says.
-const rememberPace = time.Second
+// saveInterval is the shortest time between two notes of what an agent says.
+const saveInterval = time.Second
 
 // hearOut remembers what the incarnation says for the next listener.
-func (ses *session) hearOut() {
+func (ses *session) saveNotices() {
 	ctx := ses.slot.r.Ctx
 	for awaits(ses, ses.news) {
-		ses.remember(ctx)
-		if !awaits(ses, time.After(rememberPace)) {
+		ses.saveNotice(ctx)
+		if !awaits(ses, time.After(saveInterval)) {
 			break
 		}
 	}
-	if ses.isOver() {
-		ses.speaks.Close()
+	if ses.hasEnded() {
+		ses.notify.Close()
 		return
 	}
-	ses.speaks.Leave()
+	ses.notify.Leave()
 	select {
 	case <-ses.news: // the last that this program has heard
-		ses.remember(context.WithoutCancel(ctx))
+		ses.saveNotice(context.WithoutCancel(ctx))
 	default:
 	}
 }
 
-func (ses *session) remember(ctx context.Context) {
-	said := wire.NewNotice(ses.speaks.Said(), time.Now())
+func (ses *session) saveNotice(ctx context.Context) {
+	said := wire.NewNotice(ses.notify.Said(), time.Now())
 	ses.update(ctx, func(rec *record) { rec.Said = said })
 }
 

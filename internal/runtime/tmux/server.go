@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	socketName = "tmux"        // of the server, in the directory of the slots
-	serverFile = "server.json" // identity of the server that was started last
-	callTime   = 3 * time.Second
-	lookTime   = 3 * time.Second // between two looks at the server, while agents run
-	wakeTime   = time.Second     // between two times that the server is asked for its socket
-	maxCalls   = 8               // of tmux at a time
-	exitTime   = time.Second     // that a server that has no sessions may take to end
+	socketName    = "tmux"        // of the server, in the directory of the slots
+	serverFile    = "server.json" // identity of the server that was started last
+	callTimeout   = 3 * time.Second
+	checkInterval = 3 * time.Second // between two looks at the server, while agents run
+	wakeInterval  = time.Second     // between two times that the server is asked for its socket
+	maxCalls      = 8               // of tmux at a time
+	exitTimeout   = time.Second     // that a server that has no sessions may take to end
 )
 
 // ErrTmux is wrapped by errors that only another tmux can cure.
@@ -41,7 +41,7 @@ const (
 // Version returns the version of tmux, and an error that wraps ErrTmux and
 // says what to do if there is none or one that is too old.
 func Version(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "tmux", "-V").Output()
 	if errors.Is(err, exec.ErrNotFound) {
@@ -109,9 +109,9 @@ func (r *Runtime) command(ctx context.Context, args ...string) *exec.Cmd {
 }
 
 // errHangs: the server lives, but takes no commands.
-var errHangs = fmt.Errorf("no answer within %v", callTime)
+var errHangs = fmt.Errorf("no response within %v", callTimeout)
 
-// tmux runs commands of tmux and returns what they print. They take callTime
+// tmux runs commands of tmux and returns what they print. They take callTimeout
 // at most, and no time at all while the server is known to hang.
 func (r *Runtime) tmux(ctx context.Context, in io.Reader, args ...string) (string, error) {
 	select { // the server does one thing after the other anyway
@@ -132,7 +132,7 @@ func (r *Runtime) tmux(ctx context.Context, in io.Reader, args ...string) (strin
 // call is a call of tmux that is made in any case. A failure makes the runtime
 // look at the server.
 func (r *Runtime) call(ctx context.Context, in io.Reader, args ...string) (string, error) {
-	tctx, cancel := context.WithTimeout(ctx, callTime)
+	tctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	cmd := r.command(tctx, args...)
 	var out, errs bytes.Buffer
@@ -140,20 +140,20 @@ func (r *Runtime) call(ctx context.Context, in io.Reader, args ...string) (strin
 	err := cmd.Run()
 	switch {
 	case err == nil:
-		r.heard(nil)
+		r.noteAnswer(nil)
 		return out.String(), nil
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	}
 	select {
-	case r.poke <- struct{}{}:
+	case r.checkNow <- struct{}{}:
 	default:
 	}
 	r.wake()
 	switch {
 	case tctx.Err() != nil:
 		err := fmt.Errorf("tmux %s: %w", args[0], errHangs)
-		r.heard(err)
+		r.noteAnswer(err)
 		return "", err
 	case errs.Len() > 0:
 		return "", fmt.Errorf("tmux %s: %.300s", args[0], proc.Plain(strings.TrimSpace(errs.String())))
@@ -230,13 +230,13 @@ func parsePanes(out string) (answer, error) {
 	first, rest, _ := strings.Cut(out, "\n")
 	pid, err := strconv.Atoi(first)
 	if err != nil || pid <= 0 {
-		return a, fmt.Errorf("tmux says its process id is %.40q", first)
+		return a, fmt.Errorf("unexpected process id from tmux: %.40q", first)
 	}
 	a.server = pid
 	for line := range strings.Lines(rest) {
 		f := strings.SplitN(strings.TrimSuffix(line, "\n"), "|", 13)
 		if len(f) != 13 {
-			return answer{}, fmt.Errorf("tmux says about a pane: %.200q", line)
+			return answer{}, fmt.Errorf("unexpected pane from tmux: %.200q", line)
 		}
 		p := paneInfo{id: f[1], status: -1, session: f[12]}
 		var errs [6]error
@@ -260,7 +260,7 @@ func parsePanes(out string) (answer, error) {
 		p.dead = f[3] == "1"
 		p.screen = !p.dead && f[8] == "0" || f[7] == "1"
 		if err := errors.Join(errs[:]...); err != nil {
-			return answer{}, fmt.Errorf("tmux says about a pane: %.200q: %w", line, err)
+			return answer{}, fmt.Errorf("unexpected pane from tmux: %.200q: %w", line, err)
 		}
 		a.all = append(a.all, p)
 	}
@@ -283,8 +283,8 @@ func (r *Runtime) wake() {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if id, err := r.lastServer(); err == nil && time.Since(r.woken) > wakeTime {
-		r.woken = time.Now() // to make it drops who is connecting: not again and again
+	if id, err := r.lastServer(); err == nil && time.Since(r.lastWake) > wakeInterval {
+		r.lastWake = time.Now() // to make it drops who is connecting: not again and again
 		id.Signal(syscall.SIGUSR1)
 	}
 }

@@ -18,22 +18,22 @@ import (
 // session is one incarnation.
 type session struct {
 	slot   *slot
-	speaks *proc.NotifySocket // nil if it is not listened to
+	notify *proc.NotifySocket // nil if it is not listened to
 	news   chan struct{}      // it has said something that has to be remembered
 	ready  chan struct{}      // closed when it is ready, or has ended
 	done   chan struct{}      // closed when its end is known for certain
 	killed context.Context    // done when Kill was called, or the runtime is closed
 	cancel context.CancelFunc
 
-	mu      sync.Mutex
-	rec     *record // only Ready and Asked change
-	end     *wire.End
-	unsure  string // why it is not known how it ended
-	failure error  // why it was ended before it was ready
-	kin     []proc.Identity
-	stopped bool        // Stop was called
-	ladder  *time.Timer // from Stop to Kill
-	input   time.Time   // of the last Write
+	mu        sync.Mutex
+	rec       *record // only Ready and Asked change
+	end       *wire.End
+	unknown   string // why it is not known how it ended
+	failure   error  // why it was ended before it was ready
+	kin       []proc.Identity
+	stopped   bool        // Stop was called
+	killTimer *time.Timer // from Stop to Kill
+	input     time.Time   // of the last Write
 }
 
 var _ runtime.Session = (*session)(nil)
@@ -53,11 +53,11 @@ func (ses *session) live(ready *readiness) {
 		close(ses.ready)
 	}
 	ses.mu.Unlock()
-	ses.slot.r.living(ses)
-	if ses.speaks != nil {
-		ses.speaks.Listen(ses.rec.Agent.PID)
-		if !ses.slot.r.Background(ses.hearOut) {
-			ses.speaks.Leave()
+	ses.slot.r.addSession(ses)
+	if ses.notify != nil {
+		ses.notify.Listen(ses.rec.Agent.PID)
+		if !ses.slot.r.Background(ses.saveNotices) {
+			ses.notify.Leave()
 		}
 	}
 	ses.slot.r.Background(ses.watch)
@@ -90,18 +90,18 @@ func (ses *session) watch() {
 		}
 	}
 	seen := time.Now()
-	if ses.speaks != nil {
-		ses.speaks.Leave() // with its last words
+	if ses.notify != nil {
+		ses.notify.Leave() // with its last words
 	}
 	ses.awaitRest()
 	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
-		end, err := ses.settle(seen)
+		end, err := ses.findEnd(seen)
 		if err == nil {
 			ses.finish(end)
 			return
 		}
 		ses.mu.Lock()
-		ses.unsure = err.Error()
+		ses.unknown = err.Error()
 		ses.mu.Unlock()
 		if !r.pause(pause) {
 			return
@@ -120,7 +120,7 @@ func (r *Runtime) pause(d time.Duration) bool {
 }
 
 // settle finds out how the incarnation ended.
-func (ses *session) settle(seen time.Time) (*wire.End, error) {
+func (ses *session) findEnd(seen time.Time) (*wire.End, error) {
 	ctx := ses.slot.r.Ctx
 	ses.mu.Lock()
 	asked, kin := ses.rec.Asked, ses.kin
@@ -136,14 +136,14 @@ func (ses *session) settle(seen time.Time) (*wire.End, error) {
 		return nil, err
 	}
 	defer unlock()
-	f, err := ses.slot.settle(ctx, seen, asked)
+	f, err := ses.slot.inspect(ctx, seen, asked)
 	switch {
 	case err != nil:
 		return nil, err
 	case f.rec == nil || f.rec.Incarnation != ses.rec.Incarnation:
 		return wire.NewLost(errSuperseded, seen), nil
 	case f.end == nil:
-		return nil, errors.New("its process has ended, but another one is in its place")
+		return nil, errors.New("its process has ended, but another process is in its place")
 	}
 	return f.end, nil
 }
@@ -165,20 +165,20 @@ func (ses *session) finish(end *wire.End) {
 	}
 	ses.end = end
 	ses.cancel()
-	if ses.ladder != nil {
-		ses.ladder.Stop()
+	if ses.killTimer != nil {
+		ses.killTimer.Stop()
 	}
 	if !slots.IsClosed(ses.ready) {
 		close(ses.ready)
 	}
 	close(ses.done)
-	ses.slot.r.ended(ses)
+	ses.slot.r.removeSession(ses)
 }
 
 // Done is closed when the end of the incarnation is known for certain.
 func (ses *session) Done() <-chan struct{} { return ses.done }
 
-func (ses *session) isOver() bool { return slots.IsClosed(ses.done) }
+func (ses *session) hasEnded() bool { return slots.IsClosed(ses.done) }
 
 // Exit is how it ended, once Done is closed.
 func (ses *session) Exit() supervisor.Exit {
@@ -194,21 +194,21 @@ func (ses *session) Exit() supervisor.Exit {
 func (ses *session) Observe() runtime.Observation {
 	r := ses.slot.r
 	r.mu.Lock()
-	silent := r.silent
+	serverError := r.serverError
 	r.mu.Unlock()
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
 	o := ses.rec.observation()
-	if ses.speaks != nil {
-		o.Said = ses.speaks.Said()
+	if ses.notify != nil {
+		o.Said = ses.notify.Said()
 	}
 	switch {
 	case ses.end != nil:
 		o.Life, o.Exit, o.ExitedAt = runtime.Dead, ses.end.Exit(), ses.end.At
-	case ses.unsure != "":
-		o.Detail = ses.unsure
-	case silent != "":
-		o.Detail = silent
+	case ses.unknown != "":
+		o.Detail = ses.unknown
+	case serverError != "":
+		o.Detail = serverError
 	default:
 		o.Life, o.Ready, o.PID = runtime.Alive, ses.rec.Ready, ses.rec.Agent.PID
 	}
@@ -250,5 +250,5 @@ func (ses *session) StartReady(ctx context.Context) error {
 	case <-time.After(limit + supervisor.KillGrace):
 	case <-ses.slot.r.Ctx.Done():
 	}
-	return fmt.Errorf("%w: start was given up (%w), but its end is not known", runtime.ErrUnknown, err)
+	return fmt.Errorf("%w: the start was given up (%w), but it is unknown whether the incarnation ended", runtime.ErrUnknown, err)
 }

@@ -18,14 +18,14 @@ import (
 func (ses *session) Stop() { ses.StopWithin(0) }
 
 // StopWithin is Stop with another grace period, where that is longer.
-func (ses *session) StopWithin(patience time.Duration) {
+func (ses *session) StopWithin(extended time.Duration) {
 	ses.mu.Lock()
 	again := ses.stopped
 	ses.stopped, ses.rec.Asked.Stop = true, true
 	ses.rec.Asked.Note(ses.rec.stopSignal())
-	if !again && !ses.isOver() {
+	if !again && !ses.hasEnded() {
 		if grace := ses.rec.grace(); grace >= 0 {
-			ses.ladder = time.AfterFunc(max(grace, patience), ses.Kill)
+			ses.killTimer = time.AfterFunc(max(grace, extended), ses.Kill)
 		}
 	}
 	ses.mu.Unlock()
@@ -44,13 +44,13 @@ func (ses *session) Kill() {
 	ses.slot.r.Background(func() { ses.deliver(syscall.SIGKILL) })
 }
 
-// askTime is how long a signal may wait for the note that it was asked for.
-const askTime = 300 * time.Millisecond
+// noteTimeout is how long a signal may wait for the note that it was asked for.
+const noteTimeout = 300 * time.Millisecond
 
 // deliver notes what was asked, so that the end is understood by the daemon that sees
 // it, and sends a signal.
 func (ses *session) deliver(sig syscall.Signal) {
-	if ses.isOver() {
+	if ses.hasEnded() {
 		return
 	}
 	ses.mu.Lock()
@@ -62,7 +62,7 @@ func (ses *session) deliver(sig syscall.Signal) {
 
 // update changes the state file of the slot, if it is still of this incarnation.
 func (ses *session) update(ctx context.Context, change func(*record)) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
 	defer cancel()
 	unlock, err := ses.slot.lock(ctx)
 	if err == nil {
@@ -74,7 +74,7 @@ func (ses *session) update(ctx context.Context, change func(*record)) {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		ses.slot.r.log.Warn("state of a slot cannot be written", "path", ses.slot.path, "error", err)
+		ses.slot.r.log.Warn("cannot write the state of a slot", "path", ses.slot.path, "error", err)
 	}
 }
 
@@ -112,13 +112,13 @@ func (ses *session) rest() ([]proc.Identity, error) {
 // its grace period.
 func (ses *session) awaitRest() {
 	ses.mu.Lock()
-	asked, ladder := ses.rec.Asked.Stop, ses.stopped
+	asked, hasTimer := ses.rec.Asked.Stop, ses.stopped
 	ses.mu.Unlock()
 	if !asked {
 		return
 	}
 	ctx := ses.killed
-	if !ladder { // a daemon that is gone has asked, and no longer calls Kill
+	if !hasTimer { // a daemon that is gone has asked, and no longer calls Kill
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, max(0, ses.rec.grace()))
 		defer cancel()
@@ -128,7 +128,7 @@ func (ses *session) awaitRest() {
 
 // Signal sends a signal to the agent alone.
 func (ses *session) Signal(_ context.Context, sig syscall.Signal) error {
-	if ses.isOver() {
+	if ses.hasEnded() {
 		return runtime.ErrEnded
 	}
 	if sig <= 0 || sig > 64 {

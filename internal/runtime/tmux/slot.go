@@ -26,12 +26,12 @@ type slot struct {
 }
 
 const (
-	lockTime    = 3 * time.Second // that another program may hold the lock of a slot
-	pendingTime = 3 * time.Second // that tmux may take to see the end of a process
-	signalTime  = time.Second     // that tmux may take to say how one has ended
-	cutTime     = 3 * time.Second // that an agent without a server may take to die
-	firstPause  = time.Millisecond
-	lastPause   = 100 * time.Millisecond
+	lockTimeout    = 3 * time.Second // that another program may hold the lock of a slot
+	pendingTimeout = 3 * time.Second // that tmux may take to see the end of a process
+	signalTimeout  = time.Second     // that tmux may take to say how one has ended
+	cutTimeout     = 3 * time.Second // that an agent without a server may take to die
+	firstPause     = time.Millisecond
+	lastPause      = 100 * time.Millisecond
 )
 
 // lock keeps everybody else, also in other programs, from changing the slot.
@@ -47,8 +47,8 @@ func (s *slot) lock(ctx context.Context) (unlock func(), err error) {
 		if f != nil {
 			return func() { f.Close(); <-s.turn }, nil
 		}
-		if err == nil && time.Since(begin) > lockTime {
-			err = fmt.Errorf("%w: another program works on slot %s", runtime.ErrUnknown, s.dir)
+		if err == nil && time.Since(begin) > lockTimeout {
+			err = fmt.Errorf("%w: another program has locked slot %s", runtime.ErrUnknown, s.dir)
 		}
 		if err == nil {
 			select {
@@ -73,7 +73,7 @@ type found struct {
 // settle finds out what is in the slot, and makes sure that nothing is left of
 // what has ended. seen is when the end was noticed, asked what this program
 // asked for. Needs the lock. ErrUnknown: it cannot be told.
-func (s *slot) settle(ctx context.Context, seen time.Time, asked proc.Asked) (*found, error) {
+func (s *slot) inspect(ctx context.Context, seen time.Time, asked proc.Asked) (*found, error) {
 	filter := "#{==:#{session_name}," + s.name + "}"
 	begin := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
@@ -92,7 +92,7 @@ func (s *slot) settle(ctx context.Context, seen time.Time, asked proc.Asked) (*f
 			return nil, context.Cause(ctx)
 		}
 		v := judge(gather(s.dir, rec, f.answer))
-		if v.pending && v.pane.dead && time.Since(begin) > signalTime {
+		if v.pending && v.pane.dead && time.Since(begin) > signalTimeout {
 			v.life = runtime.Dead // before tmux 3.3, it never says which signal it was
 		}
 		switch {
@@ -104,16 +104,16 @@ func (s *slot) settle(ctx context.Context, seen time.Time, asked proc.Asked) (*f
 		case v.life == runtime.Dead:
 			rec.Asked.Stop, rec.Asked.Kill = rec.Asked.Stop || asked.Stop, rec.Asked.Kill || asked.Kill
 			rec.Asked.Sent |= asked.Sent
-			f.end, err = s.bury(ctx, rec, v, seen)
+			f.end, err = s.conclude(ctx, rec, v, seen)
 			return f, err
-		case v.cutOff && time.Since(begin) < cutTime:
-			s.r.log.Warn("agent lives without its tmux server, and is killed", "path", s.path, "pid", rec.Agent.PID)
+		case v.cutOff && time.Since(begin) < cutTimeout:
+			s.r.log.Warn("agent runs without its tmux server; killing it", "path", s.path, "pid", rec.Agent.PID)
 			kill(rec.Agent)
-		case v.pending && time.Since(begin) < pendingTime:
+		case v.pending && time.Since(begin) < pendingTimeout:
 			// tmux 3.3 misses the end of one child in thirty, for ever. Told
 			// that a child has ended, it looks at all of them.
 			rec.Server.Signal(syscall.SIGCHLD)
-		case !v.cutOff || time.Since(begin) > cutTime:
+		case !v.cutOff || time.Since(begin) > cutTimeout:
 			return nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, v.why)
 		}
 		select {
@@ -133,11 +133,11 @@ func kill(id proc.Identity) {
 	}
 }
 
-// bury kills what an incarnation has left behind, waits for the last of its
+// conclude kills what an incarnation has left behind, waits for the last of its
 // output, and records how it ended.
-func (s *slot) bury(ctx context.Context, rec *record, v verdict, seen time.Time) (*wire.End, error) {
+func (s *slot) conclude(ctx context.Context, rec *record, v verdict, seen time.Time) (*wire.End, error) {
 	if err := s.r.sweeper.Sweep(ctx, s.marker()); err != nil {
-		return nil, fmt.Errorf("%w: what incarnation %d left behind: %w", runtime.ErrUnknown, rec.Incarnation, err)
+		return nil, fmt.Errorf("%w: killing what incarnation %d left behind: %w", runtime.ErrUnknown, rec.Incarnation, err)
 	}
 	tail := s.flush(ctx, rec)
 	end := wire.NewEnd(v.exit(rec.Asked, tail), v.at(rec, seen))
@@ -159,7 +159,7 @@ func (s *slot) marker() string { return wire.MarkerEnv + "=" + wire.Marker(s.dir
 // rebuild finds out what is in a slot whose state file is damaged: the session
 // knows it, too. Without one nothing of it lives, after a sweep.
 func (s *slot) rebuild(ctx context.Context, damage error) (*found, error) {
-	s.r.log.Warn("state of a slot cannot be read", "path", s.path, "error", damage)
+	s.r.log.Warn("cannot read the state of a slot", "path", s.path, "error", damage)
 	out, err := s.recordOption(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w; %w", runtime.ErrUnknown, damage, err)
@@ -174,14 +174,14 @@ func (s *slot) rebuild(ctx context.Context, damage error) (*found, error) {
 		if err := rec.write(s.dir); err != nil {
 			return nil, fmt.Errorf("%w: %w; %w", runtime.ErrUnknown, damage, err)
 		}
-		return s.settle(ctx, time.Now(), proc.Asked{})
+		return s.inspect(ctx, time.Now(), proc.Asked{})
 	}
 	rec := &record{Version: wire.Version, Path: s.path, Incarnation: 1, StartedAt: time.Now()}
 	if last, err := wire.ReadRecord(s.dir); err == nil {
 		rec.Incarnation = last.Incarnation + 1 // at least
 	}
 	f := &found{rec: rec, answer: s.r.panes(ctx, "0")}
-	f.end, err = s.bury(ctx, rec, verdict{lost: damage}, time.Now())
+	f.end, err = s.conclude(ctx, rec, verdict{lost: damage}, time.Now())
 	if err == nil {
 		err = rec.write(s.dir)
 	}
@@ -202,7 +202,7 @@ func (s *slot) recordOption(ctx context.Context) (string, error) {
 		if id, serr := s.r.lastServer(); serr == nil && proc.Observe(id) == proc.Dead {
 			return "", nil
 		}
-		if time.Since(begin) > pendingTime {
+		if time.Since(begin) > pendingTimeout {
 			return "", err
 		}
 		select {
@@ -223,7 +223,7 @@ func (s *slot) Adopt(ctx context.Context) (runtime.Session, error) {
 		return nil, err
 	}
 	defer unlock()
-	f, err := s.settle(ctx, time.Now(), proc.Asked{})
+	f, err := s.inspect(ctx, time.Now(), proc.Asked{})
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +236,7 @@ func (s *slot) Adopt(ctx context.Context) (runtime.Session, error) {
 		ses.finish(f.end)
 		return ses, nil
 	}
-	ses.listenAgain()
+	ses.resumeNotify()
 	ses.live(nil)
 	ses.listen(logfile.End(s.logFile()))
 	return ses, nil
@@ -252,16 +252,16 @@ func (s *slot) Remove(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	f, err := s.settle(ctx, time.Now(), proc.Asked{})
+	f, err := s.inspect(ctx, time.Now(), proc.Asked{})
 	if err != nil {
 		return err
 	}
 	if f.rec != nil && f.end == nil {
-		return fmt.Errorf("%w: incarnation %d lives", runtime.ErrBusy, f.rec.Incarnation)
+		return fmt.Errorf("%w: incarnation %d is running", runtime.ErrBusy, f.rec.Incarnation)
 	}
 	if f.answer.err != nil {
 		if id, err := s.r.lastServer(); err == nil && proc.Observe(id) != proc.Dead {
-			if err := s.r.admit(ctx, f.answer); err != nil {
+			if err := s.r.checkServer(ctx, f.answer); err != nil {
 				return err
 			}
 		}

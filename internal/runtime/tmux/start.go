@@ -31,8 +31,8 @@ const (
 	// viewerTerm is what tmux takes the terminal of an attached person for.
 	viewerTerm = "xterm-256color"
 
-	launchTime  = 10 * time.Second // to the moment in which the launcher becomes the agent
-	launchTries = 3                // of making a pane while an old server is about to end
+	launchTimeout = 10 * time.Second // to the moment in which the launcher becomes the agent
+	launchTries   = 3                // of making a pane while an old server is about to end
 )
 
 // executable names this program for tmux, also when its file has been
@@ -45,7 +45,7 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 		return nil, errors.New("incarnations are numbered from 1")
 	}
 	if l.User != nil {
-		return nil, fmt.Errorf("run as user %s: %w", l.User.Name, runtime.ErrUnsupported)
+		return nil, fmt.Errorf("running as user %s: %w", l.User.Name, runtime.ErrUnsupported)
 	}
 	dir, err := filepath.Abs(l.Dir)
 	if err != nil {
@@ -69,17 +69,17 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 		return nil, err
 	}
 	defer unlock()
-	f, err := s.settle(ctx, time.Now(), proc.Asked{})
+	f, err := s.inspect(ctx, time.Now(), proc.Asked{})
 	if err != nil {
 		return nil, err
 	}
 	if f.rec != nil && f.end == nil {
-		return nil, fmt.Errorf("%w: incarnation %d lives", runtime.ErrBusy, f.rec.Incarnation)
+		return nil, fmt.Errorf("%w: incarnation %d is running", runtime.ErrBusy, f.rec.Incarnation)
 	}
 	if f.rec != nil && l.Incarnation <= f.rec.Incarnation && !l.ResetNumbering {
-		return nil, fmt.Errorf("%w: the last one of the slot is %d", runtime.ErrStale, f.rec.Incarnation)
+		return nil, fmt.Errorf("%w: the last incarnation of the slot is %d", runtime.ErrStale, f.rec.Incarnation)
 	}
-	if err := s.r.admit(ctx, f.answer); err != nil {
+	if err := s.r.checkServer(ctx, f.answer); err != nil {
 		return nil, err
 	}
 	if l.ResetNumbering { // those that follow may have the number of one that has ended
@@ -106,21 +106,21 @@ func (s *slot) environ(env []string) []string {
 // Needs the lock.
 func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, old *paneInfo) (slots.Session, error) {
 	news := make(chan struct{}, 1)
-	var speaks *proc.NotifySocket
+	var notify *proc.NotifySocket
 	if l.Notify || l.Ready.Notify {
 		var err error
-		if speaks, err = speak("", news); err != nil {
+		if notify, err = listenNotify("", news); err != nil {
 			return nil, err
 		}
-		cmd.Env = speaks.Environ(cmd.Env, l.Watchdog)
+		cmd.Env = notify.Environ(cmd.Env, l.Watchdog)
 	}
 	fail := func(err error) error {
-		if speaks != nil {
-			speaks.Close()
+		if notify != nil {
+			notify.Close()
 		}
 		return err
 	}
-	ready, err := arm(l.Ready, &cmd, speaks)
+	ready, err := arm(l.Ready, &cmd, notify)
 	if err != nil {
 		return nil, fail(fmt.Errorf("%w: %w", proc.ErrCommand, err))
 	}
@@ -134,15 +134,15 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 		Ready: ready.await == nil, Condition: l.Ready, Dir: []byte(l.Dir), NoNewPrivileges: l.NoNewPrivileges,
 		Stop: int(l.StopSignal), Grace: l.Grace, Log: l.Log,
 	}
-	if speaks != nil {
-		rec.Socket = speaks.Path()
+	if notify != nil {
+		rec.Socket = notify.Path()
 	}
-	g, err := s.openGate()
+	g, err := s.listenForStart()
 	if err != nil {
 		return nil, fail(err)
 	}
 	defer g.close()
-	lctx, cancel := context.WithTimeoutCause(ctx, launchTime, errors.New("the program in the new pane does not answer"))
+	lctx, cancel := context.WithTimeoutCause(ctx, launchTimeout, errors.New("the program in the new pane does not respond"))
 	defer cancel()
 	abandon := func(err error) error {
 		g.close() // the launcher can no longer become the agent
@@ -171,17 +171,17 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 	err = launcher.Send(&pane.Message{Type: pane.Go, Launch: packed, PID: rec.Server.PID})
 	var m *pane.Message
 	if err == nil {
-		launcher.SetReadDeadline(time.Now().Add(launchTime))
+		launcher.SetReadDeadline(time.Now().Add(launchTimeout))
 		m, err = launcher.Receive()
 	}
 	ses := newSession(s, rec)
-	ses.speaks, ses.news = speaks, news
+	ses.notify, ses.news = notify, news
 	switch {
 	case err == nil && m.Type == pane.Error:
 		return nil, fail(s.failed(ctx, rec, m.Failure.Err()))
 	case !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE):
 		kill(rec.Agent)
-		return nil, fail(fmt.Errorf("%w: the launcher does not answer: %w", runtime.ErrUnknown, err))
+		return nil, fail(fmt.Errorf("%w: the launcher does not respond: %w", runtime.ErrUnknown, err))
 	}
 	ses.live(ready)
 	ses.listen(rec.Begin)
@@ -201,7 +201,7 @@ func (s *slot) failed(ctx context.Context, rec *record, err error) error {
 }
 
 // makePane starts a launcher in a pane, and a keeper for its output.
-func (s *slot) makePane(ctx context.Context, g *gate, rec *record, l runtime.Launch, old *paneInfo) error {
+func (s *slot) makePane(ctx context.Context, g *startListener, rec *record, l runtime.Launch, old *paneInfo) error {
 	rows, cols := l.Rows, l.Cols
 	if rows == 0 || cols == 0 {
 		rows, cols = proc.DefaultSize.Rows, proc.DefaultSize.Cols
@@ -222,7 +222,7 @@ func (s *slot) makePane(ctx context.Context, g *gate, rec *record, l runtime.Lau
 			out, last = s.r.tmux(whole, nil, append(s.newSession(rows, cols), program...)...)
 		}
 		if last == nil {
-			last = rec.born(out)
+			last = rec.parsePane(out)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -232,7 +232,7 @@ func (s *slot) makePane(ctx context.Context, g *gate, rec *record, l runtime.Lau
 		}
 		a := s.r.panes(ctx, "#{==:#{session_name},"+s.name+"}")
 		if a.err != nil {
-			if err := s.r.admit(ctx, a); err != nil { // it hangs, or is about to end
+			if err := s.r.checkServer(ctx, a); err != nil { // it hangs, or is about to end
 				return err
 			}
 		}
@@ -271,15 +271,15 @@ func (s *slot) newSession(rows, cols uint16) []string {
 }
 
 // born takes in what tmux says about a new pane.
-func (rec *record) born(out string) error {
+func (rec *record) parsePane(out string) error {
 	f := strings.Fields(out)
 	if len(f) != 3 {
-		return fmt.Errorf("tmux says about a new pane: %.200q", out)
+		return fmt.Errorf("unexpected new pane from tmux: %.200q", out)
 	}
 	server, err1 := strconv.Atoi(f[0])
 	agent, err2 := strconv.Atoi(f[2])
 	if err := errors.Join(err1, err2); err != nil {
-		return fmt.Errorf("tmux says about a new pane: %.200q: %w", out, err)
+		return fmt.Errorf("unexpected new pane from tmux: %.200q: %w", out, err)
 	}
 	rec.Pane = f[1]
 	var err error
@@ -301,18 +301,18 @@ func (s *slot) describe(ctx context.Context, rec *record) {
 			";", "set-option", "-t", rec.Pane, incarnationOption, strconv.FormatUint(rec.Incarnation, 10))
 	}
 	if err != nil { // the state file says it, too
-		s.r.log.Warn("options of a tmux session cannot be set", "path", s.path, "error", err)
+		s.r.log.Warn("cannot set the options of a tmux session", "path", s.path, "error", err)
 	}
 }
 
-// gate is where the launcher and the keeper of a start say that they are there.
-type gate struct {
+// startListener is where the launcher and the keeper of a start say that they are there.
+type startListener struct {
 	l     *net.UnixListener
 	token string
 	file  string
 }
 
-func (s *slot) openGate() (*gate, error) {
+func (s *slot) listenForStart() (*startListener, error) {
 	d, err := private.OpenDir(s.dir)
 	if err != nil {
 		return nil, err
@@ -325,16 +325,16 @@ func (s *slot) openGate() (*gate, error) {
 		return nil, fmt.Errorf("socket in %s: %w", s.dir, err)
 	}
 	l.SetUnlinkOnClose(false) // its name means another file by then
-	return &gate{l: l, token: rand.Text(), file: file}, nil
+	return &startListener{l: l, token: rand.Text(), file: file}, nil
 }
 
-func (g *gate) close() {
+func (g *startListener) close() {
 	g.l.Close()
 	os.Remove(g.file)
 }
 
 // await waits for both, and returns the connection of the launcher.
-func (g *gate) await(ctx context.Context, launcher int) (*pane.Conn, error) {
+func (g *startListener) await(ctx context.Context, launcher int) (*pane.Conn, error) {
 	stop := context.AfterFunc(ctx, func() { g.l.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	var found *pane.Conn
@@ -354,7 +354,7 @@ func (g *gate) await(ctx context.Context, launcher int) (*pane.Conn, error) {
 		if err != nil {
 			continue
 		}
-		conn.SetReadDeadline(time.Now().Add(launchTime))
+		conn.SetReadDeadline(time.Now().Add(launchTimeout))
 		m, err := conn.Receive()
 		switch {
 		case err == nil && m.Token == g.token && m.Type == pane.Launcher && m.PID == launcher && found == nil:

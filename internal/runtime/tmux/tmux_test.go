@@ -239,7 +239,7 @@ func TestServerStopped(t *testing.T) {
 	t.Cleanup(func() { server.Signal(syscall.SIGCONT) })
 	begin := time.Now()
 	o := life(t, s, runtime.Unknown)
-	if d := time.Since(begin); d > lookTime+callTime+2*time.Second {
+	if d := time.Since(begin); d > checkInterval+callTimeout+2*time.Second {
 		t.Errorf("unknown after %v", d)
 	}
 	if o.Detail == "" {
@@ -273,7 +273,7 @@ func TestServerStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	life(t, ending, runtime.Unknown)
-	if ending.isOver() {
+	if ending.hasEnded() {
 		t.Error("it has ended for certain, and that could not be known")
 	}
 	server.Signal(syscall.SIGCONT)
@@ -331,7 +331,7 @@ func TestOldAnswer(t *testing.T) {
 		t.Fatal("there is a server")
 	}
 	start(t, r, sh("app/a", 1, forever))
-	if err := r.admit(ctxOf(t), a); err != nil {
+	if err := r.checkServer(ctxOf(t), a); err != nil {
 		t.Error(err)
 	}
 }
@@ -491,16 +491,16 @@ func TestHostileOutput(t *testing.T) {
 	}
 	// It ends once all is in the log: what a process writes just before its end,
 	// tmux may throw away: docs/logs.md says so.
-	gate := filepath.Join(t.TempDir(), "gate")
-	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+	startListener := filepath.Join(t.TempDir(), "startListener")
+	if err := syscall.Mkfifo(startListener, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.OpenFile(gate, os.O_RDWR, 0)
+	f, err := os.OpenFile(startListener, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	l := sh("app/a", 1, "stty -opost -echo; cat '"+file+"'; read x < '"+gate+"'; exit 6")
+	l := sh("app/a", 1, "stty -opost -echo; cat '"+file+"'; read x < '"+startListener+"'; exit 6")
 	l.Log = runtime.Log{MaxSize: 32 << 20}
 	s := start(t, r, l)
 	until(t, s, "the end")
@@ -617,7 +617,7 @@ func TestDaemonDiesWhileStarting(t *testing.T) {
 	if err := wire.MakeDir(s.dir); err != nil {
 		t.Fatal(err)
 	}
-	g, err := s.openGate()
+	g, err := s.listenForStart()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -720,17 +720,17 @@ func TestKeeperKilled(t *testing.T) {
 
 func TestReadyAfterAdoption(t *testing.T) {
 	dir := slotsDir(t)
-	gate := filepath.Join(t.TempDir(), "gate")
-	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+	startListener := filepath.Join(t.TempDir(), "startListener")
+	if err := syscall.Mkfifo(startListener, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
 		ready  spec.Ready
 		script string
 	}{
-		"log":    {spec.Ready{Log: "^open$"}, "read x < '" + gate + "'; echo open; " + forever},
-		"notify": {spec.Ready{Notify: true}, "read x < '" + gate + "'; " + os.Args[0] + " notify; " + forever},
-		"exec":   {spec.Ready{Exec: []string{"/bin/sh", "-c", `test -e "$FLAG"`}}, "read x < '" + gate + `'; echo > "$FLAG"; ` + forever},
+		"log":    {spec.Ready{Log: "^open$"}, "read x < '" + startListener + "'; echo open; " + forever},
+		"notify": {spec.Ready{Notify: true}, "read x < '" + startListener + "'; " + os.Args[0] + " notify; " + forever},
+		"exec":   {spec.Ready{Exec: []string{"/bin/sh", "-c", `test -e "$FLAG"`}}, "read x < '" + startListener + `'; echo > "$FLAG"; ` + forever},
 	} {
 		r := open(t, dir)
 		l := sh("app/"+name, 1, c.script)
@@ -740,7 +740,7 @@ func TestReadyAfterAdoption(t *testing.T) {
 		starting := make(chan error, 1)
 		go func() { _, err := r.Start(ctxOf(t), l); starting <- err }()
 		open1 := make(chan *os.File, 1)
-		go func() { f, _ := os.OpenFile(gate, os.O_WRONLY, 0); open1 <- f }()
+		go func() { f, _ := os.OpenFile(startListener, os.O_WRONLY, 0); open1 <- f }()
 		f := <-open1 // the agent runs
 		r.Close()
 		if err := <-starting; err == nil {

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	maxConns  = 64
-	helloTime = 5 * time.Second  // to say hello
-	writeTime = 10 * time.Second // to take what was sent, before a client is dropped
-	maxQueue  = 64               // messages that are not sent yet, before a client is dropped
+	maxConns     = 64
+	helloTimeout = 5 * time.Second  // to say hello
+	writeTimeout = 10 * time.Second // to take what was sent, before a client is dropped
+	maxQueue     = 64               // messages that are not sent yet, before a client is dropped
 )
 
 // conn is a client. One goroutine reads, another one writes.
@@ -49,7 +49,7 @@ func (c *conn) send(b []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.waiting == 0 && !c.shared && b != nil {
-		if b = b[c.try(b):]; len(b) == 0 {
+		if b = b[c.tryWrite(b):]; len(b) == 0 {
 			return
 		}
 	}
@@ -62,7 +62,7 @@ func (c *conn) send(b []byte) {
 }
 
 // try writes what can be written without waiting.
-func (c *conn) try(b []byte) (n int) {
+func (c *conn) tryWrite(b []byte) (n int) {
 	c.raw.Write(func(fd uintptr) bool {
 		n, _ = syscall.Write(int(fd), b) // an error comes again when the writer tries
 		return true
@@ -79,7 +79,7 @@ func (c *conn) sent() {
 
 // left reports whether the client has hung up, although its reader may not have
 // noticed that yet.
-func (c *conn) left() (yes bool) {
+func (c *conn) hungUp() (yes bool) {
 	err := c.raw.Control(func(fd uintptr) {
 		p := []unix.PollFd{{Fd: int32(fd)}} // POLLHUP is always told
 		_, err := unix.Poll(p, 0)
@@ -128,7 +128,7 @@ func (c *conn) put(b []byte) bool {
 	if b == nil {
 		return false
 	}
-	c.c.SetWriteDeadline(time.Now().Add(writeTime))
+	c.c.SetWriteDeadline(time.Now().Add(writeTimeout))
 	_, err := c.c.Write(b)
 	c.c.SetWriteDeadline(time.Time{})
 	return err == nil
@@ -203,7 +203,7 @@ func (s *server) serve(uc *net.UnixConn) {
 	s.mu.Unlock()
 	go c.write()
 
-	err = s.converse(c)
+	err = s.handleRequests(c)
 	if !errors.Is(err, io.EOF) && c.listener == nil {
 		c.answer(&wire.Message{}, nil, err)
 	}
@@ -219,15 +219,15 @@ func (s *server) serve(uc *net.UnixConn) {
 		s.output.listener.CompareAndSwap(c.listener, nil)
 		c.listener.leave()
 	}
-	s.abandoned()
-	s.heal()
-	s.shed()
+	s.closeIfAbandoned()
+	s.restoreFiles()
+	s.releaseMemory()
 }
 
 // converse answers the requests of a client until the connection ends. The error says how it ended; it is never nil.
-func (s *server) converse(c *conn) error {
+func (s *server) handleRequests(c *conn) error {
 	r := wire.NewReader(c.c)
-	c.c.SetReadDeadline(time.Now().Add(helloTime))
+	c.c.SetReadDeadline(time.Now().Add(helloTimeout))
 	m, err := r.Read()
 	switch {
 	case err != nil:
@@ -248,10 +248,10 @@ func (s *server) converse(c *conn) error {
 			return err
 		}
 		if c.listener != nil {
-			return fmt.Errorf("%.40q from a client that listens", m.Type)
+			return fmt.Errorf("unexpected %.40q from a listener", m.Type)
 		}
 		if c.view != nil {
-			if err := s.typed(c, m); err != nil {
+			if err := s.handleInput(c, m); err != nil {
 				return err
 			}
 			continue
@@ -311,8 +311,8 @@ func (s *server) handle(c *conn, m *wire.Message) (*wire.State, error) {
 		}
 		return nil, requestError(run.process.Signal(syscall.Signal(m.Signal)))
 	case wire.Ready:
-		if run.speaks != nil {
-			run.speaks.Ready()
+		if run.notify != nil {
+			run.notify.Ready()
 		}
 		return nil, nil
 	case wire.Write:
@@ -325,14 +325,14 @@ func (s *server) handle(c *conn, m *wire.Message) (*wire.State, error) {
 }
 
 // typed deals with what comes from an attached client.
-func (s *server) typed(c *conn, m *wire.Message) error {
+func (s *server) handleInput(c *conn, m *wire.Message) error {
 	run, err := s.current(m.Incarnation)
 	if err != nil {
 		return nil // it is told by the end of the output
 	}
 	switch {
 	case !s.output.isWriter(c.view):
-		return fmt.Errorf("%.40q from a client that only watches", m.Type)
+		return fmt.Errorf("unexpected %.40q from a client without input", m.Type)
 	case m.Type == wire.Input:
 		s.output.log.Touch()
 		if err := run.write(m.Data); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {

@@ -53,6 +53,6 @@ func execMain(args []string) int {
 		return 126
 	}
 	err := syscall.Exec(args[1], args[2:], os.Environ())
-	fmt.Fprintf(os.Stderr, "coppice: run %s: %v\n", args[1], err)
+	fmt.Fprintf(os.Stderr, "coppice: running %s: %v\n", args[1], err)
 	return 126
 }

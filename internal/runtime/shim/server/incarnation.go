@@ -26,19 +26,19 @@ type incarnation struct {
 	started  chan struct{} // closed when process is set, or will never be
 	process  *proc.Process
 	ended    chan struct{}
-	group    *place             // nil if it has none
-	speaks   *proc.NotifySocket // nil if it is not listened to
+	group    *agentGroup        // nil if it has none
+	notify   *proc.NotifySocket // nil if it is not listened to
 
-	mu      sync.Mutex
-	stopped bool
-	overdue bool
-	ladder  *time.Timer // from the stop signal to SIGKILL
-	limit   *time.Timer // of its life; nil if it has none
+	mu        sync.Mutex
+	stopped   bool
+	overdue   bool
+	killTimer *time.Timer // from the stop signal to SIGKILL
+	lifeTimer *time.Timer // of its life; nil if it has none
 }
 
 // start begins an incarnation. It returns when its process exists.
 func (s *server) start(m *wire.Message) (*wire.State, error) {
-	l, err := s.wanted(m)
+	l, err := s.requestedLaunch(m)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	if run.grace == 0 {
 		run.grace = proc.DefaultGrace
 	}
-	run.group = s.place(m.Group)
+	run.group = s.openGroup(m.Group)
 	if err := s.claim(run, &l, m.Token); err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	}
 	s.output.log.Limit(l.Log)
 	s.output.log.Begin(run.number)
-	s.intend()
+	s.writeIntent()
 	if !s.named { // who finds the slot without its lock must know whom to wait for
 		s.saveState()
 		s.named = true
@@ -81,29 +81,29 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	}
 	id, _ := process.Identity() // zero if it has ended already
 	run.process, s.drained = process, process.Drained()
-	run.bound(l.Timeout)
+	run.limitLifetime(l.Timeout)
 	close(run.started)
 
 	s.mu.Lock()
 	s.launch = l
 	s.state.Agent, s.state.StartedAt = id, time.Now()
 	s.state.Ready = !hasCondition(l.Ready)
-	if run.speaks != nil {
-		s.said.notice = run.speaks.Said()
+	if run.notify != nil {
+		s.said.notice = run.notify.Said()
 	}
 	st := s.snapshot()
 	s.mu.Unlock()
-	if run.speaks != nil {
-		run.speaks.Listen(process.PID())
+	if run.notify != nil {
+		run.notify.Listen(process.PID())
 	}
 	go s.unused.close()
 	go s.watch(run, await, &l)
-	s.shed()
+	s.releaseMemory()
 	return st, nil
 }
 
 // wanted is the launch that a start asks for.
-func (s *server) wanted(m *wire.Message) (runtime.Launch, error) {
+func (s *server) requestedLaunch(m *wire.Message) (runtime.Launch, error) {
 	switch {
 	case m.Launch != nil:
 		return m.Launch.Unpack(), nil
@@ -128,9 +128,9 @@ func (s *server) claim(run *incarnation, l *runtime.Launch, token string) error 
 	case s.closing:
 		return wire.ErrClosing
 	case s.run != nil:
-		return fmt.Errorf("%w: incarnation %d lives", runtime.ErrBusy, s.run.number)
+		return fmt.Errorf("%w: incarnation %d is running", runtime.ErrBusy, s.run.number)
 	case l.Incarnation <= s.state.Incarnation && !l.ResetNumbering:
-		return fmt.Errorf("%w: %d was to be started, the last one of the slot is %d", runtime.ErrStale, l.Incarnation,
+		return fmt.Errorf("%w: cannot start incarnation %d, the last one of the slot is %d", runtime.ErrStale, l.Incarnation,
 			s.state.Incarnation)
 	}
 	s.run = run
@@ -152,7 +152,7 @@ func (s *server) claim(run *incarnation, l *runtime.Launch, token string) error 
 // written when the agent runs already: the file is open and its block there, so
 // that this is one short write, which a signal does not cut in two. Before
 // that, the end of the incarnation before has to be on record.
-func (s *server) intend() {
+func (s *server) writeIntent() {
 	s.records.await(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -169,17 +169,17 @@ func hasCondition(r spec.Ready) bool {
 // fork starts the process. await waits for its readiness.
 func (s *server) fork(l *runtime.Launch, run *incarnation) (p *proc.Process, await func(context.Context) error,
 	err error) {
-	speaks, err := s.speak(l, run)
+	notify, err := s.listenNotify(l, run)
 	if err != nil {
 		return nil, nil, err
 	}
-	run.speaks = speaks
+	run.notify = notify
 	defer func() {
-		if err != nil && speaks != nil {
-			speaks.Close()
+		if err != nil && notify != nil {
+			notify.Close()
 		}
 	}()
-	ready, err := proc.Readiness(l.Ready, speaks)
+	ready, err := proc.Readiness(l.Ready, notify)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -188,8 +188,8 @@ func (s *server) fork(l *runtime.Launch, run *incarnation) (p *proc.Process, awa
 		StopSignal: l.StopSignal, Input: l.Input, Reaper: &s.reaper,
 		NoNewPrivileges: l.NoNewPrivileges, User: l.User,
 	}
-	if speaks != nil {
-		cmd.Env = speaks.Environ(cmd.Env, l.Watchdog)
+	if notify != nil {
+		cmd.Env = notify.Environ(cmd.Env, l.Watchdog)
 	}
 	if l.Terminal {
 		cmd.Terminal = &proc.Size{Rows: l.Rows, Cols: l.Cols}
@@ -235,26 +235,26 @@ func (s *server) watch(run *incarnation, await func(context.Context) error, l *r
 		if notReady == nil {
 			s.mu.Lock()
 			s.state.Ready = true
-			s.tell()
+			s.broadcastState()
 			s.mu.Unlock()
 			s.saveState()
-			s.shed()
+			s.releaseMemory()
 		} else {
 			run.process.End(run.graceOrNever())
 		}
 	}
 	<-run.process.Done()
 	at := time.Now()
-	if run.speaks != nil {
-		run.speaks.Leave() // with its last words
-		s.unused.add(run.speaks)
+	if run.notify != nil {
+		run.notify.Leave() // with its last words
+		s.unused.add(run.notify)
 	}
-	exit := run.group.explain(run.process.Exit()) // before its group goes
+	exit := run.group.explainExit(run.process.Exit()) // before its group goes
 	sweep(&s.reaper, run.group)
 	stopped, overdue := run.asked()
 	switch {
 	case overdue && exit.Kind != supervisor.Normal:
-		exit = supervisor.Exit{Kind: supervisor.Failure, Err: late(l.Timeout, exit.Err)}
+		exit = supervisor.Exit{Kind: supervisor.Failure, Err: overdueError(l.Timeout, exit.Err)}
 	case notReady != nil && !stopped:
 		if exit.Clean() {
 			exit.Kind = supervisor.Failure
@@ -280,7 +280,7 @@ func (s *server) outputEnded() {
 // never missed. The record is synced later still: only a power cut could undo
 // it, and that ends everything else, too.
 func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
-	run.endLadder()
+	run.stopTimers()
 	s.output.log.End(run.number, exit.String(), !exit.Clean()) // before its successor may begin
 	end := wire.NewEnd(exit, at)
 	tell := func() {
@@ -288,13 +288,13 @@ func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
 		s.run = nil
 		s.state.End = end
 		s.broadcast(&wire.Message{Type: wire.Exited, Incarnation: run.number, End: end, Ready: s.state.Ready,
-			Told: s.output.listener.Load().count(), Said: s.said.untold()})
-		s.rest()
+			Told: s.output.listener.Load().count(), Said: s.said.takeNews()})
+		s.startLinger()
 		s.mu.Unlock()
 		close(run.ended)
 	}
 	s.records.add(run.number, end, s, tell)
-	s.shed()
+	s.releaseMemory()
 }
 
 // graceOrNever returns the grace period; if there is none, one that never ends.
@@ -320,7 +320,7 @@ func (run *incarnation) stop(grace time.Duration) {
 	run.stopped = true
 	run.process.Stop()
 	if run.grace >= 0 {
-		run.ladder = time.AfterFunc(max(run.grace, grace), run.process.Kill)
+		run.killTimer = time.AfterFunc(max(run.grace, grace), run.process.Kill)
 	}
 }
 
@@ -339,13 +339,13 @@ func (run *incarnation) asked() (stopped, overdue bool) {
 }
 
 // bound lets it live no longer than that; for ever if it is 0.
-func (run *incarnation) bound(life time.Duration) {
-	if life <= 0 {
+func (run *incarnation) limitLifetime(timeout time.Duration) {
+	if timeout <= 0 {
 		return
 	}
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	run.limit = time.AfterFunc(life, func() {
+	run.lifeTimer = time.AfterFunc(timeout, func() {
 		run.mu.Lock()
 		// Who has been asked to end before is not late, if only he ends.
 		run.overdue = !run.stopped
@@ -356,21 +356,21 @@ func (run *incarnation) bound(life time.Duration) {
 }
 
 // late is the error of one that was; exit is that of its process, if it had one.
-func late(timeout time.Duration, exit error) error {
+func overdueError(timeout time.Duration, exit error) error {
 	if exit == nil || errors.Is(exit, supervisor.ErrKilled) {
 		return fmt.Errorf("%w: %v", runtime.ErrOverdue, timeout)
 	}
 	return fmt.Errorf("%w: %v (%w)", runtime.ErrOverdue, timeout, exit)
 }
 
-func (run *incarnation) endLadder() {
+func (run *incarnation) stopTimers() {
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	if run.limit != nil {
-		run.limit.Stop()
+	if run.lifeTimer != nil {
+		run.lifeTimer.Stop()
 	}
-	if run.ladder != nil {
-		run.ladder.Stop()
+	if run.killTimer != nil {
+		run.killTimer.Stop()
 	}
 }
 

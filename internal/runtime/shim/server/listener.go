@@ -25,7 +25,7 @@ type listener struct {
 	moved   sync.Cond // of what follows
 	open    bool      // the request was answered
 	gone    bool
-	told    uint64 // lines so far
+	lines   uint64 // lines so far
 	pending []byte
 	writing bool
 	spare   []byte
@@ -58,7 +58,7 @@ func (l *listener) line(incarnation uint64, line proc.Line) {
 	}
 	if !l.gone {
 		l.pending = wire.AppendLine(l.pending, wire.Line{Incarnation: incarnation, Line: line})
-		l.told++
+		l.lines++
 	}
 	l.mu.Unlock()
 	l.c.nudge()
@@ -71,7 +71,7 @@ func (l *listener) count() uint64 {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.told
+	return l.lines
 }
 
 func (l *listener) begin() {

@@ -67,13 +67,13 @@ func run() error {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGCHLD, wire.WakeSignal, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGINT)
 	if err := becomeReaper(); err != nil {
-		return fmt.Errorf("become the reaper of the agent's descendants: %w", err)
+		return fmt.Errorf("becoming the reaper of the agent's descendants: %w", err)
 	}
 	if err := s.listen(); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	s.rest()
+	s.startLinger()
 	s.mu.Unlock()
 	go s.serve(first)
 	for {
@@ -83,12 +83,12 @@ func run() error {
 			case syscall.SIGCHLD:
 				s.reaper.Collect()
 			case wire.WakeSignal, syscall.SIGHUP:
-				s.heal()
+				s.restoreFiles()
 			case syscall.SIGTERM:
 				go s.terminate()
 			}
 		case <-s.done:
-			s.note(s.records.sync(s.dir))
+			s.setDetail(s.records.sync(s.dir))
 			s.unused.close()
 			s.output.listener.Load().flush()
 			s.mu.Lock() // a connection that ends may be looking after the socket

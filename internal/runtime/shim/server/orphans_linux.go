@@ -16,15 +16,15 @@ func becomeReaper() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// sweepTime bounds a sweep: a process that cannot die, in a system call that
+// sweepTimeout bounds a sweep: a process that cannot die, in a system call that
 // does not return, must not hide the end of the agent.
-const sweepTime = time.Second
+const sweepTimeout = time.Second
 
 // sweep kills what the agent has left behind, in whatever group or session:
 // all of it are descendants of this process now. The group kills those at
 // once that fork faster than they can be found.
-func sweep(reaper *proc.Reaper, group *place) {
-	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
+func sweep(reaper *proc.Reaper, group *agentGroup) {
+	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
 	defer cancel()
 	for ctx.Err() == nil {
 		reaper.Collect()
@@ -32,7 +32,7 @@ func sweep(reaper *proc.Reaper, group *place) {
 			return
 		}
 		if group != nil {
-			half, cancel := context.WithTimeout(ctx, sweepTime/2)
+			half, cancel := context.WithTimeout(ctx, sweepTimeout/2)
 			group.Kill(half)
 			cancel()
 			group = nil // what is left now has left the group, or cannot die

@@ -10,4 +10,4 @@ import (
 
 func becomeReaper() error { return errors.ErrUnsupported }
 
-func sweep(*proc.Reaper, *place) {}
+func sweep(*proc.Reaper, *agentGroup) {}

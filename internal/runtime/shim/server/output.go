@@ -14,10 +14,10 @@ type output struct {
 	log      *logfile.Writer
 	listener atomic.Pointer[listener] // nil: there is none
 
-	mu     sync.Mutex
-	begun  [2]string // lines that have no end yet, by stream
-	views  map[*view]struct{}
-	writer *view // the one that may type
+	mu         sync.Mutex
+	unfinished [2]string // lines that have no end yet, by stream
+	views      map[*view]struct{}
+	writer     *view // the one that may type
 }
 
 // sinks says where the output of an incarnation goes. The log gets all that was
@@ -38,7 +38,7 @@ func (o *output) sinks(run *incarnation, before <-chan struct{}) proc.Output {
 			l.line(run.number, line)
 		},
 		Partial: func(line proc.Line) {
-			o.setBegun(line.Stream, line.Text)
+			o.setUnfinished(line.Stream, line.Text)
 			l := o.listener.Load()
 			if l == nil {
 				return
@@ -58,7 +58,7 @@ func (o *output) sinks(run *incarnation, before <-chan struct{}) proc.Output {
 	logged := func(stream proc.Stream, data []byte) {
 		o.write(data)
 		if bytes.IndexByte(data, '\n') >= 0 {
-			o.setBegun(stream, "")
+			o.setUnfinished(stream, "")
 		}
 	}
 	if run.terminal {
@@ -79,16 +79,16 @@ func (o *output) write(b []byte) {
 	}
 }
 
-// setBegun notes what there is of a line that has no end yet; "": it has one.
-func (o *output) setBegun(stream proc.Stream, text string) {
+// setUnfinished notes what there is of a line that has no end yet; "": it has one.
+func (o *output) setUnfinished(stream proc.Stream, text string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.begun[stream-proc.Stdout] == text {
+	if o.unfinished[stream-proc.Stdout] == text {
 		return
 	}
-	o.begun[stream-proc.Stdout] = text
+	o.unfinished[stream-proc.Stdout] = text
 	for v := range o.views {
-		if v.begun {
+		if v.unfinished {
 			v.grew = true
 			v.c.nudge()
 		}

@@ -26,7 +26,7 @@ func (r *records) add(incarnation uint64, end *wire.End, s *server, tell func())
 	s.save(wire.ExitFile, r.last)
 	s.output.end()
 	if r.timer == nil {
-		r.timer = time.AfterFunc(syncTime, func() { s.note(r.sync(s.dir)) })
+		r.timer = time.AfterFunc(syncTime, func() { s.setDetail(r.sync(s.dir)) })
 	}
 }
 

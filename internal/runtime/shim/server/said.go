@@ -20,19 +20,19 @@ type said struct {
 }
 
 // speak gives an incarnation a place to speak of itself, if it wants one.
-func (s *server) speak(l *runtime.Launch, run *incarnation) (*proc.NotifySocket, error) {
+func (s *server) listenNotify(l *runtime.Launch, run *incarnation) (*proc.NotifySocket, error) {
 	if !l.Notify && !l.Ready.Notify {
 		return nil, nil
 	}
-	speaks, err := proc.ListenNotify("", func(n sdnotify.Notice, u sdnotify.Urgency) { s.hear(run, n, u) })
+	notify, err := proc.ListenNotify("", func(n sdnotify.Notice, u sdnotify.Urgency) { s.onNotice(run, n, u) })
 	if err != nil || l.User == nil {
-		return speaks, err
+		return notify, err
 	}
-	if err := speaks.Admit(l.User.UID); err != nil {
-		speaks.Close()
+	if err := notify.Admit(l.User.UID); err != nil {
+		notify.Close()
 		return nil, err
 	}
-	return speaks, nil
+	return notify, nil
 }
 
 // unused holds the sockets of incarnations that have ended. To remove them takes
@@ -60,7 +60,7 @@ func (u *unused) close() {
 
 // hear takes in what an incarnation says, and tells it: not more often than
 // a client wants to know it.
-func (s *server) hear(run *incarnation, n sdnotify.Notice, u sdnotify.Urgency) {
+func (s *server) onNotice(run *incarnation, n sdnotify.Notice, u sdnotify.Urgency) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run != run || u == sdnotify.Nothing {
@@ -72,32 +72,32 @@ func (s *server) hear(run *incarnation, n sdnotify.Notice, u sdnotify.Urgency) {
 	at := now.Add(wait)
 	switch {
 	case wait <= 0:
-		s.tellSaid(now)
+		s.broadcastNotice(now)
 	case s.said.due == nil:
 		s.said.dueAt = at
-		s.said.due = time.AfterFunc(wait, func() { s.tellLater(run) })
+		s.said.due = time.AfterFunc(wait, func() { s.broadcastLater(run) })
 	case at.Before(s.said.dueAt):
 		s.said.dueAt = at
 		s.said.due.Reset(wait)
 	}
 }
 
-func (s *server) tellLater(run *incarnation) {
+func (s *server) broadcastLater(run *incarnation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run == run && s.said.news {
-		s.tellSaid(time.Now())
+		s.broadcastNotice(time.Now())
 	}
 }
 
-// tellSaid sends what was said to everybody. Needs mu.
-func (s *server) tellSaid(now time.Time) {
+// broadcastNotice sends what was said to everybody. Needs mu.
+func (s *server) broadcastNotice(now time.Time) {
 	s.said.pace.Told(now)
-	s.broadcast(&wire.Message{Type: wire.Said, Incarnation: s.state.Incarnation, Said: s.said.untold()})
+	s.broadcast(&wire.Message{Type: wire.Said, Incarnation: s.state.Incarnation, Said: s.said.takeNews()})
 }
 
 // untold is what there is to tell, which is told with that; nil if nothing is.
-func (d *said) untold() *wire.Notice {
+func (d *said) takeNews() *wire.Notice {
 	if !d.news {
 		return nil
 	}

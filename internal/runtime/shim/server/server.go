@@ -27,25 +27,25 @@ type server struct {
 	unused  unused
 	saving  sync.Mutex // one file is written after the other
 
-	mu       sync.Mutex
-	lock     *os.File
-	listener *net.UnixListener
-	socket   os.FileInfo // what listener listens on
-	state    wire.State
-	launch   runtime.Launch // the last one
-	named    bool           // the state file names this shim; used by who starts
-	run      *incarnation   // that lives; nil if none
-	said     said           // by the last incarnation
-	conns    map[*conn]struct{}
-	pumping  int  // incarnations whose output has not ended
-	closing  bool // nothing more is started
-	linger   *time.Timer
-	shedding *time.Timer
+	mu           sync.Mutex
+	lock         *os.File
+	listener     *net.UnixListener
+	socket       os.FileInfo // what listener listens on
+	state        wire.State
+	launch       runtime.Launch // the last one
+	named        bool           // the state file names this shim; used by who starts
+	run          *incarnation   // that lives; nil if none
+	said         said           // by the last incarnation
+	conns        map[*conn]struct{}
+	pumping      int  // incarnations whose output has not ended
+	closing      bool // nothing more is started
+	linger       *time.Timer
+	releaseTimer *time.Timer
 }
 
 // rest is called when no agent runs: the shim waits a while for the next one.
 // Needs mu.
-func (s *server) rest() {
+func (s *server) startLinger() {
 	if s.linger != nil {
 		s.linger.Stop()
 	}
@@ -55,7 +55,7 @@ func (s *server) rest() {
 		switch {
 		case s.run != nil:
 		case s.pumping > 0: // who listens is slow
-			s.rest()
+			s.startLinger()
 		default:
 			s.close()
 		}
@@ -84,7 +84,7 @@ func (s *server) quit() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run != nil {
-		return fmt.Errorf("%w: incarnation %d lives", runtime.ErrBusy, s.run.number)
+		return fmt.Errorf("%w: incarnation %d is running", runtime.ErrBusy, s.run.number)
 	}
 	s.close()
 	return nil
@@ -109,7 +109,7 @@ func (s *server) terminate() {
 
 // abandoned is called when a connection has ended: a shim whose starter went
 // away before it started anything is of no use.
-func (s *server) abandoned() {
+func (s *server) closeIfAbandoned() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run == nil && s.state.Shim != s.self && len(s.conns) == 0 {
@@ -118,7 +118,7 @@ func (s *server) abandoned() {
 }
 
 // tell sends the state to everybody. Needs mu.
-func (s *server) tell() {
+func (s *server) broadcastState() {
 	s.broadcast(&wire.Message{Type: wire.Status, Incarnation: s.state.Incarnation, State: s.snapshot()})
 }
 
@@ -152,7 +152,7 @@ func (s *server) current(n uint64) (*incarnation, error) {
 	case s.state.Incarnation == n:
 		return nil, runtime.ErrEnded
 	}
-	return nil, fmt.Errorf("%w: %d was asked for, the last one of the slot is %d", runtime.ErrStale, n,
+	return nil, fmt.Errorf("%w: incarnation %d was requested, the last one of the slot is %d", runtime.ErrStale, n,
 		s.state.Incarnation)
 }
 
@@ -176,14 +176,14 @@ func (s *server) save(name string, v any) {
 	}
 	err := write()
 	if wire.IsMissing(err) {
-		s.heal()
+		s.restoreFiles()
 		err = write()
 	}
-	s.note(err)
+	s.setDetail(err)
 }
 
 // note shows an error of the background in the state.
-func (s *server) note(err error) {
+func (s *server) setDetail(err error) {
 	if err == nil {
 		return
 	}
@@ -197,11 +197,11 @@ func (s *server) note(err error) {
 //
 // A shim that has never collected garbage has nothing to give back: the first
 // collection takes a megabyte for its own records, more than an idle shim holds.
-func (s *server) shed() {
+func (s *server) releaseMemory() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.shedding == nil {
-		s.shedding = time.AfterFunc(shedTime, func() {
+	if s.releaseTimer == nil {
+		s.releaseTimer = time.AfterFunc(releaseDelay, func() {
 			var gc debug.GCStats
 			if debug.ReadGCStats(&gc); gc.NumGC > 0 {
 				debug.FreeOSMemory()
@@ -209,10 +209,10 @@ func (s *server) shed() {
 		})
 		return
 	}
-	s.shedding.Reset(shedTime)
+	s.releaseTimer.Reset(releaseDelay)
 }
 
-const shedTime = time.Second
+const releaseDelay = time.Second
 
 // listen makes the socket. Its directory belongs to this user alone.
 func (s *server) listen() error {
@@ -272,7 +272,7 @@ func (s *server) accept(l *net.UnixListener) {
 // heal makes what is missing in the file system again: somebody has removed
 // the socket, or the whole directory. It does nothing if the slot was taken by
 // another shim meanwhile.
-func (s *server) heal() {
+func (s *server) restoreFiles() {
 	s.mu.Lock()
 	lock, socket := s.lock, s.socket
 	s.mu.Unlock()

@@ -8,30 +8,30 @@ import (
 )
 
 const (
-	maxBehind = 256 << 10 // bytes that a viewer may be behind before it is dropped
-	backlog   = 4 << 10   // bytes that it sees of what was before
+	maxPending = 256 << 10 // bytes that a viewer may be behind before it is dropped
+	backlog    = 4 << 10   // bytes that it sees of what was before
 )
 
 // view is somebody who looks at the output, or wants to know when there is
 // more in the log. Its connection's writer empties it; output.mu guards it.
 type view struct {
-	c       *conn
-	follow  bool
-	begun   bool // it looks only at lines that have no end yet
-	open    bool // it has been told that it may look
-	pending []byte
-	grew    bool
-	ended   bool
-	slow    bool
+	c          *conn
+	follow     bool
+	unfinished bool // it looks only at lines that have no end yet
+	open       bool // it has been told that it may look
+	pending    []byte
+	grew       bool
+	ended      bool
+	slow       bool
 }
 
 func (v *view) add(b []byte) {
 	switch {
-	case v.begun:
+	case v.unfinished:
 		return
 	case v.follow:
 		v.grew = true
-	case len(v.pending)+len(b) > maxBehind:
+	case len(v.pending)+len(b) > maxPending:
 		v.slow, v.pending = true, nil
 	case !v.slow:
 		v.pending = append(v.pending, b...)
@@ -43,17 +43,17 @@ func (v *view) add(b []byte) {
 func (o *output) watch(c *conn, run *incarnation, m *wire.Message) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	v := &view{c: c, follow: m.Type == wire.Follow, begun: m.Type == wire.Unfinished}
+	v := &view{c: c, follow: m.Type == wire.Follow, unfinished: m.Type == wire.Unfinished}
 	if m.Writer {
 		if !run.input {
 			return runtime.ErrUnsupported
 		}
-		if o.writer != nil && !o.writer.c.left() {
+		if o.writer != nil && !o.writer.c.hungUp() {
 			return runtime.ErrWriter
 		}
 		o.writer = v
 	}
-	if v.follow || v.begun {
+	if v.follow || v.unfinished {
 		v.grew = true
 	} else {
 		v.pending = o.log.Tail(backlog)
@@ -87,8 +87,8 @@ func (o *output) take(v *view, incarnation uint64) (m *wire.Message, last bool) 
 		if v.pending = v.pending[n:]; len(v.pending) == 0 {
 			v.pending = nil
 		}
-	case v.grew && v.begun:
-		v.grew, m.Type, m.Data = false, wire.Output, []byte(cmp.Or(o.begun[0], o.begun[1]))
+	case v.grew && v.unfinished:
+		v.grew, m.Type, m.Data = false, wire.Output, []byte(cmp.Or(o.unfinished[0], o.unfinished[1]))
 	case v.grew:
 		v.grew, m.Type = false, wire.Grew
 	case v.ended:

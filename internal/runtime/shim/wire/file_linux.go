@@ -29,14 +29,14 @@ func TryLock(dir string) (*os.File, error) {
 			if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 				return nil, nil
 			}
-			return nil, fmt.Errorf("lock %s: %w", file, err)
+			return nil, fmt.Errorf("locking %s: %w", file, err)
 		}
 		if SameFile(f, file) {
 			return f, nil
 		}
 		f.Close() // the slot was removed before the lock was there; who comes now finds another file
 	}
-	return nil, fmt.Errorf("lock %s: the file is replaced all the time", file)
+	return nil, fmt.Errorf("locking %s: the file is replaced repeatedly", file)
 }
 
 // Locked reports whether somebody holds the lock of a slot.
@@ -51,7 +51,7 @@ func Locked(dir string) (bool, error) {
 	defer f.Close()
 	l := unix.Flock_t{Type: unix.F_RDLCK, Whence: io.SeekStart}
 	if err := lockCall(f, unix.F_OFD_GETLK, &l); err != nil {
-		return false, fmt.Errorf("look at the lock of %s: %w", dir, err)
+		return false, fmt.Errorf("checking the lock of %s: %w", dir, err)
 	}
 	return l.Type != unix.F_UNLCK, nil
 }

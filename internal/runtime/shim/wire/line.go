@@ -64,7 +64,7 @@ func (r *LineReader) Read() (l Line, err error) {
 	var header [lineHeader]byte
 	if _, err := io.ReadFull(r.r, header[:]); err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			err = fmt.Errorf("line of output without its end: %w", err)
+			err = fmt.Errorf("incomplete line of output: %w", err)
 		}
 		return l, err
 	}
@@ -83,7 +83,7 @@ func (r *LineReader) Read() (l Line, err error) {
 	}
 	text := r.buf[:size]
 	if _, err := io.ReadFull(r.r, text); err != nil {
-		return l, fmt.Errorf("line of output without its end: %w", io.ErrUnexpectedEOF)
+		return l, fmt.Errorf("incomplete line of output: %w", io.ErrUnexpectedEOF)
 	}
 	if !utf8.Valid(text) {
 		return l, fmt.Errorf("line of output that is not UTF-8: %.40q", text)

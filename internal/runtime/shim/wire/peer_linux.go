@@ -23,10 +23,10 @@ func CheckPeer(c *net.UnixConn) error {
 		err = serr
 	}
 	if err != nil {
-		return fmt.Errorf("who is at the other end of the socket: %w", err)
+		return fmt.Errorf("identifying the peer of a socket: %w", err)
 	}
 	if int(cred.Uid) != os.Geteuid() && cred.Uid != 0 {
-		return fmt.Errorf("the other end of the socket is process %d of user %d, not of user %d", cred.Pid, cred.Uid,
+		return fmt.Errorf("the peer of the socket is process %d of user %d, not of user %d", cred.Pid, cred.Uid,
 			os.Geteuid())
 	}
 	return nil

@@ -45,7 +45,7 @@ func DirName(path string) (string, error) {
 	case path == "":
 		return "", errors.New("agent without a path")
 	case len(path) > MaxPath:
-		return "", fmt.Errorf("path of an agent has %d bytes, at most %d are possible: %.40q…", len(path), MaxPath,
+		return "", fmt.Errorf("path of an agent has %d bytes, at most %d are allowed: %.40q…", len(path), MaxPath,
 			path)
 	case !utf8.ValidString(path):
 		return "", fmt.Errorf("path of an agent is not UTF-8: %.80q", path)
@@ -189,7 +189,7 @@ func ReadFile(file string, v any, version *int) error {
 		return fmt.Errorf("%s: damaged: %w", file, err)
 	}
 	if *version != Version {
-		return fmt.Errorf("%s: version %d, this program knows %d only", file, *version, Version)
+		return fmt.Errorf("%s: unknown version %d, expected %d", file, *version, Version)
 	}
 	return nil
 }

@@ -162,7 +162,7 @@ func (r *Reader) Read() (*Message, error) {
 			continue
 		}
 		if errors.Is(err, io.EOF) && len(line) > 0 {
-			err = fmt.Errorf("message without its end: %w", io.ErrUnexpectedEOF)
+			err = fmt.Errorf("incomplete message: %w", io.ErrUnexpectedEOF)
 		}
 		return nil, err
 	}

@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	readSize  = 64 << 10
-	tailSize  = 32 << 10 // bytes of output that the last lines are taken from
-	writeTime = 10 * time.Second
-	// answerTime is how long output that does not end delays an answer.
-	answerTime = 500 * time.Millisecond
+	readSize     = 64 << 10
+	tailSize     = 32 << 10 // bytes of output that the last lines are taken from
+	writeTimeout = 10 * time.Second
+	// answerTimeout is how long output that does not end delays an answer.
+	answerTimeout = 500 * time.Millisecond
 )
 
 // keeper writes what tmux pipes to it into the log.
@@ -104,7 +104,7 @@ func (k *keeper) read(f *os.File) error {
 				k.log.End(k.run, "", false)
 				return nil
 			}
-			return fmt.Errorf("read the output of the pane: %w", err)
+			return fmt.Errorf("reading the output of the pane: %w", err)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func (k *keeper) take() error {
 // flush reads what is there, and says what came in all. While more and more comes
 // it says so now and then: who asks waits for an answer.
 func (k *keeper) flush() *Message {
-	for end := time.Now().Add(answerTime); time.Now().Before(end); {
+	for end := time.Now().Add(answerTimeout); time.Now().Before(end); {
 		if err := k.take(); err != nil {
 			break
 		}
@@ -193,7 +193,7 @@ func (k *keeper) accept(l *net.UnixListener) {
 func (k *keeper) serve(c *Conn) {
 	defer c.Close()
 	send := func(m *Message) bool {
-		c.SetWriteDeadline(time.Now().Add(writeTime))
+		c.SetWriteDeadline(time.Now().Add(writeTimeout))
 		return c.Send(m) == nil
 	}
 	for {

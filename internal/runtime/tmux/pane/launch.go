@@ -15,8 +15,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
-// waitTime is how long a launcher waits for the daemon's word.
-const waitTime = time.Minute
+// waitTimeout is how long a launcher waits for the daemon's word.
+const waitTimeout = time.Minute
 
 // launch is the launcher. It does not return if all goes well: the daemon
 // sees the connection close in execve.
@@ -29,7 +29,7 @@ func launch(dir, token string) error {
 	if err != nil {
 		return err
 	}
-	c.SetReadDeadline(time.Now().Add(waitTime))
+	c.SetReadDeadline(time.Now().Add(waitTimeout))
 	m, err := c.Receive()
 	if err != nil {
 		return fmt.Errorf("the start was given up: %w", err)
@@ -38,7 +38,7 @@ func launch(dir, token string) error {
 		return fmt.Errorf("unexpected message %.40q", m.Type)
 	}
 	err = become(m.Launch.Unpack(), m.PID)
-	c.SetWriteDeadline(time.Now().Add(waitTime))
+	c.SetWriteDeadline(time.Now().Add(waitTimeout))
 	return errors.Join(err, c.Send(&Message{Type: Error, Failure: wire.NewFailure(err)}))
 }
 

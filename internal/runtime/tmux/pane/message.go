@@ -71,7 +71,7 @@ func (c *Conn) Receive() (*Message, error) {
 		return nil, fmt.Errorf("message of more than %d bytes", MaxMessage)
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, fmt.Errorf("message without its end: %w", err)
+		return nil, fmt.Errorf("incomplete message: %w", err)
 	}
 	return m, err
 }
@@ -83,7 +83,7 @@ func (c *Conn) Send(m *Message) error {
 		return err
 	}
 	if len(b) >= MaxMessage {
-		return fmt.Errorf("message of %d bytes, at most %d are possible", len(b), MaxMessage)
+		return fmt.Errorf("message of %d bytes, at most %d are allowed", len(b), MaxMessage)
 	}
 	_, err = c.Write(append(b, '\n'))
 	return err

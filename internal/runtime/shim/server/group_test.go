@@ -25,7 +25,7 @@ func TestOutOfMemory(t *testing.T) {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
-	if got := (*place)(nil).explain(supervisor.Exit{}); got.Err != nil {
+	if got := (*agentGroup)(nil).explainExit(supervisor.Exit{}); got.Err != nil {
 		t.Errorf("clean exit: %v", got)
 	}
 }

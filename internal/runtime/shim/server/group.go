@@ -18,7 +18,7 @@ import (
 )
 
 // place is the control group of an incarnation. Nil is none.
-type place struct {
+type agentGroup struct {
 	*cgroup.Group
 	enforced runtime.Limits
 	killed   uint64 // processes that were out of memory before
@@ -26,7 +26,7 @@ type place struct {
 
 // place is where the daemon wants the next incarnation. It has made that
 // group; who else claims to have one is not believed.
-func (s *server) place(g *wire.Group) *place {
+func (s *server) openGroup(g *wire.Group) *agentGroup {
 	if g == nil || filepath.Base(g.Dir) != wire.GroupName(s.dir) {
 		return nil
 	}
@@ -34,14 +34,14 @@ func (s *server) place(g *wire.Group) *place {
 	if err != nil {
 		return nil
 	}
-	p := &place{Group: group, enforced: g.Enforced}
+	p := &agentGroup{Group: group, enforced: g.Enforced}
 	if p.enforced.Memory > 0 {
 		p.killed = group.OutOfMemory()
 	}
 	return p
 }
 
-func (p *place) name() string {
+func (p *agentGroup) name() string {
 	if p == nil {
 		return ""
 	}
@@ -49,7 +49,7 @@ func (p *place) name() string {
 }
 
 // enter opens the group and strikes out what it enforces.
-func (p *place) enter(l *runtime.Limits) (*os.File, error) {
+func (p *agentGroup) enter(l *runtime.Limits) (*os.File, error) {
 	f, err := p.Open()
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (s *server) forkOutside(l *runtime.Launch, run *incarnation, why error) (*p
 }
 
 // explain gives the reason of a death for want of memory.
-func (p *place) explain(e supervisor.Exit) supervisor.Exit {
+func (p *agentGroup) explainExit(e supervisor.Exit) supervisor.Exit {
 	if p == nil || p.enforced.Memory <= 0 || p.OutOfMemory() <= p.killed {
 		return e
 	}
