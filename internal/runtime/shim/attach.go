@@ -15,8 +15,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
-// visit makes a connection of its own for an Attach or Follow, so that a slow
-// person never holds up the session. It is closed with ctx.
+// dial makes a separate connection for an Attach or Follow, so that a slow person never delays
+// the session. It is closed when ctx is done.
 func (ses *session) dial(ctx context.Context, m wire.Message) (*link, func(), error) {
 	if ses.hasEnded() {
 		return nil, nil, runtime.ErrEnded
@@ -40,7 +40,7 @@ func (ses *session) dial(ctx context.Context, m wire.Message) (*link, func(), er
 // errInputEnded ends an Attach.
 var errInputEnded = errors.New("input has ended")
 
-// Attach connects a person: see runtime.Session.
+// Attach is part of runtime.Session.
 func (ses *session) Attach(ctx context.Context, a runtime.Attachment) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -82,14 +82,14 @@ func (ses *session) Attach(ctx context.Context, a runtime.Attachment) error {
 	}
 }
 
-// typing sends what a person types.
+// typing sends the input of a person.
 func (ses *session) typing(ctx context.Context, cancel context.CancelCauseFunc, l *link, in io.Reader) {
 	buf := make([]byte, 4<<10)
 	for ctx.Err() == nil {
 		n, err := in.Read(buf)
 		if n > 0 && ctx.Err() == nil {
 			if err := l.send(&wire.Message{Type: wire.Input, Incarnation: ses.number, Data: buf[:n]}); err != nil {
-				return // the reader of the output sees it, too
+				return // the reader of the output gets an error, too
 			}
 		}
 		if err == io.EOF {
@@ -117,14 +117,13 @@ func (ses *session) sizes(ctx context.Context, l *link, sizes <-chan [2]uint16) 
 	}
 }
 
-// Peek returns the last lines of the log. It is a file: it is there as long
-// as the slot is.
+// Peek reads the log file, which exists as long as the slot does.
 func (ses *session) Peek(ctx context.Context, n int) ([]string, error) {
 	lines, err := logfile.Peek(filepath.Join(ses.slot.dir, wire.LogFile), n)
 	return lines, errors.Join(err, ctx.Err())
 }
 
-// Follow tells when the log has grown: see runtime.Session.
+// Follow is part of runtime.Session.
 func (ses *session) Follow(ctx context.Context, grew func()) error {
 	for {
 		ended, err := ses.follow(ctx, grew)
@@ -173,7 +172,7 @@ func (ses *session) follow(ctx context.Context, grew func()) (ended bool, err er
 func (ses *session) Unfinished(ctx context.Context, f func(text string)) error {
 	l, leave, err := ses.dial(ctx, wire.Message{Type: wire.Unfinished})
 	if err != nil {
-		return err // also of a shim that is too old for it
+		return err // also if the shim is too old for it
 	}
 	defer leave()
 	for {

@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// killTimeout is how long a shim may take to carry out a Kill, before it is
-	// killed itself. It is well below supervisor.KillGrace.
+	// killTimeout is the time that a shim has to carry out a Kill before it is killed itself. It
+	// is well below supervisor.KillGrace.
 	killTimeout = 3 * time.Second
-	// lookTimeout is how long it may take for an answer after that.
+	// lookTimeout bounds its answer after that.
 	lookTimeout = time.Second
 	// deliverPause is the time between two tries to deliver a Stop or Kill.
 	deliverPause = 100 * time.Millisecond
 )
 
-// Stop asks the agent to end, now or as soon as its shim can be reached. It
-// is killed when its grace period is over.
+// Stop asks the agent to end as soon as its shim can be reached. It is killed after its grace
+// period.
 func (ses *session) Stop() { ses.want(wire.Stop) }
 
-// StopWithin is Stop with another grace period, where that is longer.
+// StopWithin is Stop with another grace period, if that is longer.
 func (ses *session) StopWithin(grace time.Duration) {
 	ses.mu.Lock()
 	if ses.wanted == "" {
@@ -33,7 +33,7 @@ func (ses *session) StopWithin(grace time.Duration) {
 	ses.Stop()
 }
 
-// Kill makes the agent end, if need be by killing its shim.
+// Kill makes the agent end, if necessary by killing its shim.
 func (ses *session) Kill() { ses.want(wire.Kill) }
 
 func (ses *session) want(what string) {
@@ -54,7 +54,7 @@ func (ses *session) want(what string) {
 	}
 }
 
-// deliver repeats what is wanted until the shim has it or the agent has ended.
+// deliver repeats the requested Stop or Kill until the shim has it or the agent has ended.
 func (ses *session) deliver() {
 	for {
 		ses.mu.Lock()
@@ -83,8 +83,7 @@ func (ses *session) deliver() {
 	}
 }
 
-// tell tries to deliver something once. A Kill does not wait behind a Stop
-// that is not answered.
+// tryDeliver tries to deliver a request once. A Kill does not wait behind an unanswered Stop.
 func (ses *session) tryDeliver(what string) (delivered bool) {
 	ses.mu.Lock()
 	if ses.link == nil || what != ses.wanted {
@@ -115,8 +114,8 @@ func (ses *session) tryDeliver(what string) (delivered bool) {
 	return false
 }
 
-// overdue reports whether a Kill is wanted for so long that its shim has to go,
-// too. The time begins again then.
+// overdue reports whether a Kill was requested so long ago that its shim must be killed, too.
+// After that the time starts again.
 func (ses *session) overdue() bool {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
@@ -127,8 +126,8 @@ func (ses *session) overdue() bool {
 	return true
 }
 
-// awaitEndOrAnswer waits for the end that follows on a Kill, and asks at a time
-// whether the shim is still there to tell it: it may hang since it has answered.
+// awaitEndOrAnswer waits for the end after a Kill. At a given time it asks whether the shim can
+// still report it, because the shim may hang after its answer.
 func (ses *session) awaitEndOrAnswer(at time.Time) error {
 	select {
 	case <-ses.done:

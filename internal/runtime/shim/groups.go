@@ -14,12 +14,12 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
-// groups are the control groups of the slots: one for each slot, made by the
-// first start and removed with the shim. The agent is born in it, and the
-// shim stays outside, so that killing the group never takes the shim.
+// groups manages the control groups of the slots: one for each slot, created by the first start
+// and removed with the shim. The agent is created in it. The shim stays outside, so killing the
+// group never kills the shim.
 type groups struct {
-	tree    *cgroup.Tree // nil: there are none
-	why     string       // there are none
+	tree    *cgroup.Tree // nil if there are none
+	why     string       // why there are none
 	enabled sync.Once
 	warned  sync.Once
 }
@@ -35,8 +35,8 @@ func (g *groups) find(r *Runtime, off bool) {
 		g.tree, g.why = nil, err.Error()
 		return
 	}
-	// What was left by slots that were deleted. A slot that exists may be
-	// starting now, by another process.
+	// Remove groups of slots that were deleted. Another process may be starting an agent in a
+	// slot that exists.
 	prefix := wire.GroupPrefix(r.Dir)
 	g.tree.Clean(prefix, func(name string) bool {
 		_, err := os.Lstat(filepath.Join(r.Dir, strings.TrimPrefix(name, prefix)))
@@ -44,8 +44,8 @@ func (g *groups) find(r *Runtime, off bool) {
 	})
 }
 
-// enable turns the controllers on. It is done by the first start and not
-// before: who only looks changes nothing.
+// enable enables the controllers. The first start does that, because a runtime that only
+// observes must change nothing.
 func (g *groups) enable() {
 	if g.tree != nil {
 		g.enabled.Do(g.tree.Enable)
@@ -63,8 +63,8 @@ func (g *groups) of(dir string) *cgroup.Group {
 	return group
 }
 
-// place makes the control group for the next incarnation. Without one the
-// agent runs all the same, with what limits can be set for single processes.
+// prepareGroup creates the control group for the next incarnation. Without one the agent runs
+// with the limits that can be set for single processes.
 func (s *slot) prepareGroup(l runtime.Limits) *wire.Group {
 	var enforced runtime.Limits
 	why := s.r.groups.why
@@ -83,7 +83,7 @@ func (s *slot) prepareGroup(l runtime.Limits) *wire.Group {
 	return &wire.Group{Dir: s.group.Dir(), Enforced: enforced}
 }
 
-// tell says once that limits hold for less than people expect.
+// warnUnenforced logs once that limits hold for less than expected.
 func (r *Runtime) warnUnenforced(l, enforced runtime.Limits, why string) {
 	cpu, memory, processes := l.CPU > 0 && enforced.CPU == 0, l.Memory > 0 && enforced.Memory == 0, l.Processes > 0 &&
 		enforced.Processes == 0
@@ -97,12 +97,12 @@ func (r *Runtime) warnUnenforced(l, enforced runtime.Limits, why string) {
 	})
 }
 
-// groupTimeout bounds the killing of a group: a process that cannot die must not
-// hold up the slot for ever. It is tried again.
+// groupTimeout bounds the killing of a group, since a process that cannot die must not block the
+// slot forever. It is tried again.
 const groupTimeout = 3 * time.Second
 
-// killGroups kills what is in the control groups of the slot: where it would
-// be made now, and where the last incarnation was.
+// killGroups kills the processes in the control groups of the slot: the current one, and that of
+// the last incarnation.
 func (s *slot) killGroups(ctx context.Context, st *wire.State) error {
 	ctx, cancel := context.WithTimeout(ctx, groupTimeout)
 	defer cancel()
@@ -114,14 +114,15 @@ func (s *slot) killGroups(ctx context.Context, st *wire.State) error {
 	return nil
 }
 
-// leaveGroups removes them.
+// leaveGroups removes the control groups of the slot.
 func (s *slot) leaveGroups(st *wire.State) {
 	for _, g := range s.groupsOf(st) {
-		g.Remove() // fails if somebody lives there, who is not of the slot then
+		g.Remove() // fails if a process runs there, which then is not of the slot
 	}
 }
 
-// groupsOf does not believe a state file that names the group of somebody else.
+// groupsOf returns the control groups of the slot. It ignores a state file that names another
+// slot's group.
 func (s *slot) groupsOf(st *wire.State) (all []*cgroup.Group) {
 	if s.group != nil {
 		all = append(all, s.group)

@@ -17,7 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
-// callTimeout is how long a shim may take for an answer.
+// callTimeout bounds the answer of a shim.
 const callTimeout = 5 * time.Second
 
 var (
@@ -30,20 +30,20 @@ type link struct {
 	c *net.UnixConn
 	r *wire.Reader
 
-	restricts bool // what the shim can: see wire.State
+	restricts bool // capability of the shim: see wire.State
 
 	writing sync.Mutex
 
 	mu      sync.Mutex
 	id      uint64
 	pending map[uint64]chan *wire.Message
-	update  func(*wire.Message) // told of each state
+	update  func(*wire.Message) // called with each message about the state
 	err     error
 	closed  chan struct{}
 }
 
-// dial connects to the shim of a slot. The socket is reached through the
-// directory's descriptor, because its name may be longer than a socket address.
+// dial connects to the shim of a slot. It reaches the socket through the descriptor of the
+// directory, because the path may be too long for a socket address.
 func dial(ctx context.Context, dir string) (*link, *wire.State, error) {
 	d, err := private.OpenDir(dir)
 	if err != nil {
@@ -68,8 +68,8 @@ func dial(ctx context.Context, dir string) (*link, *wire.State, error) {
 	return greet(ctx, uc)
 }
 
-// greet says hello and returns what the shim answers. The link is used by one
-// goroutine until run is called.
+// greet says hello and returns the answer of the shim. Only one goroutine may use the link until
+// run is called.
 func greet(ctx context.Context, c *net.UnixConn) (*link, *wire.State, error) {
 	l := &link{c: c, r: wire.NewReader(c), pending: make(map[uint64]chan *wire.Message), closed: make(chan struct{})}
 	fail := func(err error) (*link, *wire.State, error) {
@@ -117,14 +117,14 @@ func (l *link) send(m *wire.Message) error {
 	return err
 }
 
-// listen sets who is told of states.
+// listen sets the function that gets messages about the state.
 func (l *link) listen(update func(*wire.Message)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.update = update
 }
 
-// run reads until the connection ends.
+// run reads messages until the connection ends.
 func (l *link) run() {
 	for {
 		m, err := l.r.Read()
@@ -138,7 +138,7 @@ func (l *link) run() {
 		update := l.update
 		l.mu.Unlock()
 		if update != nil {
-			update(m) // answers, too: an end may follow at once
+			update(m) // answers, too, since an end may follow immediately
 		}
 		if answer != nil {
 			answer <- m
@@ -158,9 +158,8 @@ func (l *link) close(why error) {
 
 func (l *link) lost() bool { return slots.IsClosed(l.closed) }
 
-// call sends a request and returns its answer. An error of the shim is
-// returned as one. errLinkLost and errSilent leave open whether the request
-// was carried out, and so does the end of ctx.
+// call sends a request and returns its answer; an Error message is returned as an error. After
+// errLinkLost, errSilent and the end of ctx it is unknown whether the request was carried out.
 func (l *link) call(ctx context.Context, m wire.Message) (*wire.Message, error) {
 	answer := make(chan *wire.Message, 1)
 	l.mu.Lock()
@@ -201,7 +200,7 @@ func (l *link) call(ctx context.Context, m wire.Message) (*wire.Message, error) 
 	}
 }
 
-// answered returns an answer, or the error that it carries.
+// answered returns an answer, or the error in it.
 func answered(a *wire.Message) (*wire.Message, error) {
 	if a.Type == wire.Error {
 		return nil, a.Failure.Err()

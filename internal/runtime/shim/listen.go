@@ -13,11 +13,11 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
-// lineTimeout is how long a change of state waits for the lines that came
-// before it, if Options.Output is slow.
+// lineTimeout bounds how long a change of state waits for earlier lines, if Options.Output is
+// slow.
 const lineTimeout = 50 * time.Millisecond
 
-// listening passes each line of a slot's agents on to Options.Output.
+// listening passes the lines of a slot's agents to Options.Output.
 type listening struct {
 	c     *net.UnixConn
 	r     *wire.LineReader
@@ -25,13 +25,13 @@ type listening struct {
 
 	mu      sync.Mutex
 	passed  uint64 // lines so far
-	target  uint64 // that somebody waits for
+	target  uint64 // number of lines that is awaited
 	reached chan struct{}
-	last    bool // nothing more is written: what does not come soon does not come
+	last    bool // nothing more is written, so lines that do not come soon do not come
 }
 
-// listen sees to it that somebody listens to the shim of the slot, from before
-// anything is started. Needs the turn. A failure costs the output, not the agent.
+// listen ensures that the lines of the slot are listened to, before anything is started. Needs
+// the turn. A failure loses output, but does not affect the agent.
 func (s *slot) listen() {
 	if s.r.output == nil {
 		return
@@ -39,7 +39,7 @@ func (s *slot) listen() {
 	if old := s.listening(); old != nil && !slots.IsClosed(old.ended) {
 		return
 	}
-	l, err := newListening(s.r.Ctx, s.dir) // also of a start that is given up
+	l, err := newListening(s.r.Ctx, s.dir) // also after a start was given up
 	if err != nil {
 		s.r.log.Warn("cannot show the output of an agent", "path", s.path, "error", err)
 		return
@@ -90,7 +90,7 @@ func (l *listening) run(s *slot) {
 	}
 }
 
-// settle waits until n lines were passed on, for lineTimeout at most.
+// await waits until n lines were passed on, for at most lineTimeout.
 func (l *listening) await(n uint64) {
 	l.mu.Lock()
 	if l.passed >= n {
@@ -111,8 +111,8 @@ func (l *listening) await(n uint64) {
 	}
 }
 
-// finish waits for the last line of a shim that ends. Options.Output may take
-// as long as it wants for it.
+// drain waits for the last line of a shim that ends. Options.Output may take as long as it
+// needs.
 func (l *listening) drain() {
 	l.mu.Lock()
 	l.last = true
@@ -121,14 +121,14 @@ func (l *listening) drain() {
 	<-l.ended
 }
 
-// settle waits for the lines that came before a state.
+// awaitLines waits for the lines that came before a state.
 func (s *slot) awaitLines(st *wire.State) {
 	if l := s.listening(); l != nil && st.Told > 0 {
 		l.await(st.Told)
 	}
 }
 
-// finish waits for the last lines of the slot in dir, whose shim ends.
+// drain waits for the last lines of the slot in dir, whose shim ends.
 func (r *Runtime) drain(dir string) {
 	for _, s := range r.All() {
 		if l := s.listening(); s.dir == dir && l != nil {
@@ -144,8 +144,8 @@ func (s *slot) listening() *listening {
 	return s.listener
 }
 
-// ask sends the request of a connection that is not used for anything else,
-// and waits for its answer. It closes the connection when that is an error.
+// ask sends the only request of a connection and waits for its answer. If that is an error, it
+// closes the connection.
 func (l *link) ask(m *wire.Message) error {
 	m.ID = 2
 	l.c.SetReadDeadline(time.Now().Add(callTimeout))

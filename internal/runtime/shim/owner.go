@@ -14,14 +14,14 @@ import (
 
 var _ runtime.Owner = (*Runtime)(nil)
 
-// owners finds agents by what is known of their slots. The zero value is empty.
+// owners maps shims and slots to agents. The zero value is empty.
 type owners struct {
 	mu    sync.Mutex
 	shims map[proc.Identity]string // paths by the shim of the slot
-	slots map[string]string        // and by the name of its directory
+	slots map[string]string        // paths by the name of the directory
 }
 
-// add notes a slot, and its shim unless that is zero, in place of the last one.
+// add adds a slot, and replaces its last shim by another one unless that is zero.
 func (o *owners) add(s *slot, last, shim proc.Identity) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -35,7 +35,7 @@ func (o *owners) add(s *slot, last, shim proc.Identity) {
 	o.slots[filepath.Base(s.dir)] = s.path
 }
 
-// remove forgets a slot.
+// remove removes a slot.
 func (o *owners) remove(s *slot, shim proc.Identity) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -43,8 +43,8 @@ func (o *owners) remove(s *slot, shim proc.Identity) {
 	delete(o.slots, filepath.Base(s.dir))
 }
 
-// Owner finds the agent of a process by its shim, from which no descendant gets
-// away as long as the shim lives, and by the agent's control group.
+// Owner finds the agent of a process by its shim, which stays an ancestor of all descendants as
+// long as it runs, and by the agent's control group.
 func (r *Runtime) Owner(l proc.Lineage) (path string, at int) {
 	name := r.groupSlot(l.Group)
 	r.owners.mu.Lock()
@@ -71,8 +71,8 @@ func (r *Runtime) Owner(l proc.Lineage) (path string, at int) {
 	return path, at
 }
 
-// groupSlot returns the name of the slot in whose control group a path ends, or
-// in a group that was made there; empty if it is none of this runtime.
+// groupSlot returns the name of the slot whose control group a path ends in, or in a group below
+// it; empty if it is none of this runtime.
 func (r *Runtime) groupSlot(group string) (slot string) {
 	prefix := wire.GroupPrefix(r.Dir)
 	for name := range strings.SplitSeq(group, "/") {
@@ -83,8 +83,8 @@ func (r *Runtime) groupSlot(group string) (slot string) {
 	return slot
 }
 
-// shimAt returns the path of the agent whose shim a process is, by what its
-// slot says: a daemon that has just started has not met all shims yet.
+// shimAt returns the path of the agent whose shim a process is, according to the state file. A
+// daemon that has just started does not know all shims yet.
 func (r *Runtime) shimAt(id proc.Identity) string {
 	dir, err := os.Readlink("/proc/" + strconv.Itoa(id.PID) + "/cwd")
 	if err != nil || filepath.Dir(dir) != r.Dir {

@@ -11,17 +11,16 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
-// This file is about agents that have ended while their shim is stopped or
-// hangs, so that it does not tell.
+// This file is about agents that have ended while their shim is stopped or hangs.
 
-// hangTimeout is how long a shim may take to answer when its agent has ended and
-// it has been continued, before it counts as lost.
+// hangTimeout is the time that a shim has to answer, after its agent has ended and it was
+// continued, before it counts as lost.
 const hangTimeout = 10 * time.Second
 
 var errHung = errors.New("its shim did not report how, and was killed because it did not respond")
 
-// probe looks whether the agent has ended. It is called again and again: the
-// second time that it finds it dead, the shim has had time to tell, and is asked.
+// probe checks whether the agent has ended. It is called repeatedly. When it finds the agent
+// dead for the second time, the shim should have reported that, and is asked.
 func (ses *session) probe() {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
@@ -42,8 +41,8 @@ func (ses *session) probe() {
 	}
 }
 
-// askShim gets the end of an agent out of its shim, or ends the shim: what that
-// leaves behind is killed before the loss is told, see slot.conclude.
+// askShim gets the end of an agent from its shim, or kills the shim. What that leaves behind is
+// killed before the loss is reported, see slot.conclude.
 func (ses *session) askShim() {
 	defer func() {
 		ses.mu.Lock()
@@ -51,7 +50,7 @@ func (ses *session) askShim() {
 		ses.asking = false
 	}()
 	if ses.answers(lookTimeout) {
-		return // it waits for what is left of the agent
+		return // the shim waits for the rest of the agent
 	}
 	ses.mu.Lock()
 	shim := ses.state.Shim
@@ -65,8 +64,8 @@ func (ses *session) askShim() {
 	}
 }
 
-// answers reports whether the shim answers within a time, or need not: its end
-// is known, or its link is lost, which is found out by others.
+// answers reports whether the shim answers in time, or need not: its end is known, or its link
+// is lost, which is handled elsewhere.
 func (ses *session) answers(within time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ses.slot.r.Ctx, within)
 	defer cancel()

@@ -17,12 +17,12 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
-// slotFiles are what a slot has as long as its shim lives, and what it is found by.
+// slotFiles are the files that a slot needs as long as its shim runs, so that it is found.
 var slotFiles = []string{wire.LockFile, wire.SocketFile}
 
-// Repair lets the shims make again what was removed of their slots, and returns
-// the agents whose slots were restored since the last call. It also looks for
-// agents that have ended although their shims do not say so.
+// Repair makes shims create removed files of their slots again. It returns the agents whose
+// slots were restored since the last call. It also checks for agents that have ended although
+// their shims do not report it.
 func (r *Runtime) Repair() (restored []string) {
 	for _, s := range r.All() {
 		if s.repair() {
@@ -40,7 +40,7 @@ func (s *slot) repair() (restored bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if hasFiles(s.dir) {
-		// The shim may have noticed before.
+		// The shim may have restored it before.
 		was := s.lock
 		s.lock, _ = os.Lstat(filepath.Join(s.dir, wire.LockFile))
 		restored = s.missing || was != nil && s.lock != nil && !os.SameFile(was, s.lock)
@@ -61,7 +61,7 @@ func hasFiles(dir string) bool {
 	return true
 }
 
-// met remembers the shim of the slot.
+// setShim records the shim of the slot.
 func (s *slot) setShim(shim proc.Identity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,14 +74,14 @@ func (s *slot) setShim(shim proc.Identity) {
 	}
 }
 
-// setSession remembers the session that was heard of last.
+// setSession records the last session that got a message.
 func (s *slot) setSession(ses *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = ses
 }
 
-// session returns the session that was heard of last; nil if it has ended.
+// session returns the last session that got a message; nil if it has ended.
 func (s *slot) session() *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,15 +91,14 @@ func (s *slot) session() *session {
 	return s.last
 }
 
-// hung notes that the shim of an incarnation is killed because it hangs.
+// markHung records that the shim of an incarnation is killed because it hangs.
 func (s *slot) markHung(incarnation uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.killed = incarnation
 }
 
-// whyLost replaces the reason for the loss of an incarnation if its shim was
-// killed because it hung.
+// whyLost sets the reason for the loss of an incarnation whose shim was killed because it hung.
 func (s *slot) whyLost(st *wire.State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +107,7 @@ func (s *slot) whyLost(st *wire.State) {
 	}
 }
 
-// known is the shim that was met last; the zero value if none was.
+// lastShim returns the last known shim of the slot; the zero value if there was none.
 func (s *slot) lastShim() proc.Identity {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,9 +117,8 @@ func (s *slot) lastShim() proc.Identity {
 // wakeShimsTimeout bounds the wait for shims whose slots were removed.
 const wakeShimsTimeout = 3 * time.Second
 
-// wakeShims finds the shims whose slots were removed while no daemon was there to
-// repair them: nothing in the directory tells of them, but the kernel knows
-// where they work. They make their slots again, to be found there.
+// wakeShims finds shims whose slots were removed while no daemon ran. Their working directories
+// in /proc are the only trace of them. It wakes them, so that they create their slots again.
 func wakeShims(ctx context.Context, dir string) {
 	ctx, cancel := context.WithTimeout(ctx, wakeShimsTimeout)
 	defer cancel()
@@ -140,7 +138,7 @@ func wakeShims(ctx context.Context, dir string) {
 			continue
 		}
 		id.Signal(wire.WakeSignal)
-		wg.Go(func() { // until it is there, or has ended
+		wg.Go(func() { // until the slot exists, or the shim has ended
 			tick := time.NewTicker(5 * time.Millisecond)
 			defer tick.Stop()
 			for !hasFiles(at) && proc.Observe(id) == proc.Alive {
@@ -155,7 +153,7 @@ func wakeShims(ctx context.Context, dir string) {
 	wg.Wait()
 }
 
-// isShim tells shims from the agents, which may work anywhere.
+// isShim distinguishes shims from agents, which may have any working directory.
 func isShim(pid int) bool {
 	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	return err == nil && bytes.HasPrefix(line, []byte("coppice\x00shim\x00"+server.RunArg+"\x00"))

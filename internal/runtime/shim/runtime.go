@@ -1,25 +1,20 @@
-// Package shim runs agents so that they outlive the daemon: each has a slot, a
-// directory that a small process of its own (package server) holds as long as
-// it lives. Runtime is the daemon's side. It starts shims, talks to them, and
-// finds them again.
+// Package shim runs agents so that they outlive the daemon. Each agent has a slot, a directory
+// that belongs to a small process of its own (package server) as long as that runs. Runtime is
+// the daemon's side: it starts shims, talks to them, and finds them again.
 //
-// What is believed about a slot rests on evidence, the strongest first:
+// The state of a slot is decided by evidence, the strongest first:
 //
 //  1. An answer on the shim's socket.
-//  2. The lock of the slot, which a shim holds from before its first
-//     instruction to its end. Who gets it knows that no shim lives, and is the
-//     only one to start another.
-//  3. The identity of the shim in the state file, or in the lock file, where it
-//     notes what it is about to start. It must have ended before the slot is
-//     taken over.
-//  4. The exit record. Without one, the last incarnation was lost: the shim
-//     was killed. Its agent has died with it (PDEATHSIG); what that left behind
-//     is in the control group of the slot, where there are any, or carries the
-//     marker of the slot in its environment, and is killed before the loss is
-//     told.
+//  2. The lock of the slot, which a shim holds from before its first instruction to its end. A
+//     process that gets it knows that no shim runs, and is the only one to start another.
+//  3. The identity of the shim in the state file, or in the lock file, where the shim notes what
+//     it is about to start. That shim must have ended before the slot is taken over.
+//  4. The exit record. Without one the last incarnation was lost: its shim was killed, and the
+//     agent died with it (PDEATHSIG). What that left behind is in the control group of the slot,
+//     if there is one, or has the marker of the slot in its environment. It is killed before the
+//     loss is reported.
 //
-// What contradicts itself is unknown, and nothing is done about it but to try
-// again.
+// If the evidence is contradictory, the state is unknown, and all that happens is another try.
 package shim
 
 import (
@@ -40,20 +35,19 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
-// Options of a Runtime.
+// Options configure a Runtime.
 type Options struct {
-	// Dir holds the slots. It is made if it is missing, and must belong to
-	// this user alone.
+	// Dir holds the slots. It is created if necessary, and must belong to this user alone.
 	Dir string
-	// Executable is called with "shim" as its first argument and must run
-	// server.Main then; this program if empty.
+	// Executable is called with "shim" as its first argument and must run server.Main then.
+	// Empty means this program.
 	Executable string
-	// WithoutGroups: agents are not put into control groups, although that is possible.
+	// WithoutGroups disables control groups.
 	WithoutGroups bool
-	// Output is given each line of each agent, those of one agent one at a
-	// time and in order, and before the change of state that followed it
-	// unless it is slow; the agent waits for it when it writes more. Lines
-	// that were written without a listener are in the log only. Nil: all are.
+	// Output, if not nil, gets each line of each agent. The calls for an agent are sequential
+	// and in order, and a line comes before the change of state that followed it, unless Output
+	// is slow. The agent then waits when it writes more. Lines that were written while no daemon
+	// listened are only in the log.
 	Output func(path string, incarnation uint64, line proc.Line)
 	// Logger may be nil.
 	Logger *slog.Logger
@@ -72,7 +66,7 @@ type Runtime struct {
 
 var _ runtime.Runtime = (*Runtime)(nil)
 
-// Open makes a Runtime.
+// Open returns a Runtime.
 func Open(o Options) (*Runtime, error) {
 	r := &Runtime{exe: o.Executable, output: o.Output, log: o.Logger}
 	var err error
@@ -81,7 +75,7 @@ func Open(o Options) (*Runtime, error) {
 	}
 	wakeShims(context.Background(), r.Dir)
 	if r.exe == "" {
-		r.exe = "/proc/self/exe" // also when the file has been replaced by a newer one
+		r.exe = "/proc/self/exe" // also if a newer file has replaced it
 	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
@@ -93,7 +87,7 @@ func Open(o Options) (*Runtime, error) {
 // Kind returns "proc".
 func (r *Runtime) Kind() string { return "proc" }
 
-// read runs a link until it or the runtime is closed.
+// read reads from a link until it or the runtime is closed.
 func (r *Runtime) read(l *link) {
 	stop := context.AfterFunc(r.Ctx, func() { l.close(slots.ErrClosed) })
 	r.Background(func() {
@@ -108,7 +102,7 @@ func (r *Runtime) newSlot(path, dir string) *slot {
 	return s
 }
 
-// Ready tells a shim that its agent says that it is ready: see runtime.Runtime.
+// Ready is part of runtime.Runtime.
 func (r *Runtime) Ready(ctx context.Context, path string, incarnation uint64) error {
 	s, err := r.Get(path)
 	if err != nil {
@@ -128,14 +122,13 @@ func (r *Runtime) Ready(ctx context.Context, path string, incarnation uint64) er
 
 const (
 	listTimeout = 2 * time.Second // for one slot
-	maxParallel = 16              // slots that are looked at at a time
+	maxParallel = 16              // slots that are examined in parallel
 )
 
-// List looks at all slots: see runtime.Runtime.
+// List is part of runtime.Runtime.
 func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) { return r.Among(ctx, nil) }
 
-// Among is List of the slots whose directory has a name that is to be looked at;
-// nil: of all.
+// Among is List for the slots whose directory names are selected; a nil function selects all.
 func (r *Runtime) Among(ctx context.Context, which func(name string) bool) ([]runtime.Observation, error) {
 	var mu sync.Mutex
 	var all []runtime.Observation
@@ -154,14 +147,13 @@ func (r *Runtime) Among(ctx context.Context, which func(name string) bool) ([]ru
 	return all, nil
 }
 
-// Quit ends the shims in which no agent lives, which would otherwise wait for
-// another start for a while, and waits for the last lines that Options.Output
-// is given.
+// Quit ends the shims without a running agent, which would otherwise wait some time for another
+// start. It waits for the last lines for Options.Output.
 func (r *Runtime) Quit(ctx context.Context) error {
 	return r.each(nil, func(dir string) {
 		l, _, err := dial(ctx, dir)
 		if err != nil {
-			r.drain(dir) // it has ended, or will by itself
+			r.drain(dir) // it has ended, or will on its own
 			return
 		}
 		r.read(l)
@@ -173,8 +165,7 @@ func (r *Runtime) Quit(ctx context.Context) error {
 	})
 }
 
-// each calls f for the directory of each slot, or of those that are wanted by
-// name, for some at the same time.
+// each calls f for the directories of the selected slots, some of them in parallel.
 func (r *Runtime) each(which func(name string) bool, f func(dir string)) error {
 	entries, err := os.ReadDir(r.Dir)
 	if err != nil {
@@ -196,7 +187,7 @@ func (r *Runtime) each(which func(name string) bool, f func(dir string)) error {
 	return nil
 }
 
-// look observes a slot without touching it; nil if there is nothing in it.
+// look observes a slot without changing it; it returns nil if the slot is empty.
 func look(ctx context.Context, dir string) *runtime.Observation {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -230,12 +221,11 @@ func look(ctx context.Context, dir string) *runtime.Observation {
 	return withBefore(dir, observation(st))
 }
 
-// Remembers is how many ends before that of its last incarnation a slot knows.
+// Remembers returns how many ends before that of its last incarnation a slot knows.
 func (r *Runtime) Remembers(string) int { return wire.Remembered }
 
-// withBefore adds the ends of the incarnations before the observed one. The
-// exit record is replaced when the next incarnation ends, not when it starts,
-// and keeps the ends before it.
+// withBefore adds the ends of earlier incarnations. The exit record is replaced when the next
+// incarnation ends, not when it starts, and keeps the ends before it.
 func withBefore(dir string, o *runtime.Observation) *runtime.Observation {
 	r, err := wire.ReadRecord(dir)
 	if err != nil {
@@ -250,7 +240,7 @@ func withBefore(dir string, o *runtime.Observation) *runtime.Observation {
 	return o
 }
 
-// observation is the part of a state that everybody may know.
+// observation returns the public part of a state.
 func observation(st *wire.State) *runtime.Observation {
 	o := &runtime.Observation{
 		Path: st.Path, Incarnation: st.Incarnation, SpecHash: st.SpecHash, Token: st.Token,

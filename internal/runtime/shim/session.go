@@ -18,28 +18,27 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// session is one incarnation. It keeps a connection to the shim as long as
-// that lives and the incarnation does.
+// session is one incarnation. It keeps a connection to the shim while both run.
 type session struct {
 	slot   *slot
 	number uint64
 	grace  time.Duration // of a start that is given up
-	ready  chan struct{} // closed when it is ready, or has ended
-	done   chan struct{} // closed when its end is known for certain
+	ready  chan struct{} // closed when it is ready or has ended
+	done   chan struct{} // closed when its end is certain
 
 	mu         sync.Mutex
 	state      wire.State
-	said       sdnotify.Notice // of itself
+	said       sdnotify.Notice // reported by the agent
 	link       *link
-	changed    chan struct{} // closed and replaced when link has changed
-	unknown    string        // why nothing is known now
+	changed    chan struct{} // closed and replaced when link changes
+	unknown    string        // why its state is unknown now
 	wanted     string        // Stop or Kill
 	delivered  string
-	delivers   bool               // a goroutine does
-	stopGrace  time.Duration      // with a Stop, if it is more than the grace period
-	killing    time.Time          // since when a Kill is wanted
-	cancelStop context.CancelFunc // gives up waiting for the answer to a Stop; nil: no call waits
-	dead       bool               // the agent was, when probe looked last
+	delivers   bool               // a goroutine delivers
+	stopGrace  time.Duration      // with a Stop, if it is longer than the grace period
+	killing    time.Time          // time of the first Kill
+	cancelStop context.CancelFunc // gives up waiting for the answer to a Stop; nil if no call waits
+	dead       bool               // the agent was dead in the last probe
 	asking     bool               // askShim runs
 }
 
@@ -66,7 +65,7 @@ func (ses *session) connect(l *link) {
 	l.listen(ses.handle)
 }
 
-// watch sees the end of the link. look asks first what the shim knows.
+// watch handles the end of the link. If look is set, it first asks for the state of the shim.
 func (ses *session) watch(l *link, look bool) {
 	ses.slot.r.Background(func() {
 		if look {
@@ -86,7 +85,7 @@ func (ses *session) watch(l *link, look bool) {
 	})
 }
 
-// abandon makes a session of a start that has failed forget its link.
+// abandon detaches the session of a failed start from its link.
 func (ses *session) abandon() {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
@@ -108,7 +107,7 @@ func (ses *session) finish() {
 	close(ses.done)
 }
 
-// hear takes in what a message of the shim says about the state.
+// handle processes a message of the shim about the state.
 func (ses *session) handle(m *wire.Message) {
 	switch {
 	case m.Type == wire.Status && m.State != nil:
@@ -127,8 +126,7 @@ func (ses *session) handle(m *wire.Message) {
 	}
 }
 
-// update takes in what the shim says. Of an incarnation that has ended,
-// nothing new can be heard.
+// update applies a state from the shim. It ignores a state after the end.
 func (ses *session) update(st *wire.State) {
 	ses.slot.awaitLines(st)
 	ses.mu.Lock()
@@ -154,7 +152,7 @@ func (ses *session) update(st *wire.State) {
 	case st.End != nil:
 		l := ses.link
 		ses.link = nil
-		if l != nil { // before the end is told: a successor starts at once
+		if l != nil { // before the end is reported, because a successor starts immediately
 			l.listen(nil)
 			ses.slot.park(l)
 		}
@@ -164,8 +162,8 @@ func (ses *session) update(st *wire.State) {
 	}
 }
 
-// superseded ends a session whose end was missed for good: somebody else has
-// started another incarnation since. Needs mu.
+// superseded ends a session whose end was missed, because another process has started the next
+// incarnation. Needs mu.
 func (ses *session) superseded() {
 	if ses.hasEnded() {
 		return
@@ -179,7 +177,7 @@ func (ses *session) superseded() {
 	ses.finish()
 }
 
-// recover finds out what has become of the incarnation after a link was lost.
+// recover finds out what happened to the incarnation after a link was lost.
 func (ses *session) recover(old *link) {
 	ses.mu.Lock()
 	if ses.link == old {
@@ -215,7 +213,7 @@ func (ses *session) find() error {
 	}
 	ctx := ses.slot.r.Ctx
 	l, st, lock, err := ses.slot.find(ctx)
-	if wire.IsMissing(err) { // the slot was removed: nothing lives in it
+	if wire.IsMissing(err) { // the slot was removed, so nothing runs in it
 		st, err = &wire.State{Incarnation: ses.number + 1}, nil
 	}
 	if err != nil {
@@ -226,12 +224,12 @@ func (ses *session) find() error {
 		if st, err = ses.slot.conclude(ctx); err != nil {
 			return err
 		}
-		if st.Incarnation < ses.number { // the state could not be written then, or is damaged
+		if st.Incarnation < ses.number { // the state could not be written, or is damaged
 			st.Incarnation = ses.number
 			st.End = wire.NewLost(wire.ErrShimEnded, time.Now())
 		}
 	}
-	if st.Incarnation < ses.number { // it is another shim, which has not started anything yet
+	if st.Incarnation < ses.number { // another shim, which has not started anything yet
 		ses.mu.Lock()
 		ses.superseded()
 		ses.mu.Unlock()
@@ -249,12 +247,12 @@ func (ses *session) find() error {
 	return nil
 }
 
-// Done is closed when the end of the incarnation is known for certain.
+// Done is part of supervisor.Process.
 func (ses *session) Done() <-chan struct{} { return ses.done }
 
 func (ses *session) hasEnded() bool { return slots.IsClosed(ses.done) }
 
-// Exit is how it ended, once Done is closed.
+// Exit is part of supervisor.Process.
 func (ses *session) Exit() supervisor.Exit {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
@@ -264,7 +262,7 @@ func (ses *session) Exit() supervisor.Exit {
 	return ses.state.End.Exit()
 }
 
-// Observe is what is known now, without asking.
+// Observe returns what is known now, without asking the shim.
 func (ses *session) Observe() runtime.Observation {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
@@ -276,7 +274,7 @@ func (ses *session) Observe() runtime.Observation {
 	return *o
 }
 
-// AwaitReady waits until the incarnation is ready.
+// AwaitReady is part of runtime.Session.
 func (ses *session) AwaitReady(ctx context.Context) error {
 	if err := ses.slot.r.Await(ctx, ses.ready); err != nil {
 		return err
@@ -289,8 +287,8 @@ func (ses *session) AwaitReady(ctx context.Context) error {
 	return slots.NotReady(ses.state.End.Exit())
 }
 
-// StartReady is the second half of a start. One that is given up is stopped,
-// and its end awaited: the shim kills it when its grace period is over.
+// StartReady is the second half of a start. A start that is given up is stopped and its end
+// awaited; the shim kills the agent after its grace period.
 func (ses *session) StartReady(ctx context.Context) error {
 	err := ses.AwaitReady(ctx)
 	if err == nil || ctx.Err() == nil {
@@ -314,7 +312,7 @@ func (ses *session) StartReady(ctx context.Context) error {
 	return fmt.Errorf("%w: the start was given up (%w), but it is unknown whether the incarnation ended", runtime.ErrUnknown, err)
 }
 
-// request asks the shim something about this incarnation.
+// request sends the shim a request about this incarnation.
 func (ses *session) request(ctx context.Context, m wire.Message) (*wire.Message, error) {
 	ses.mu.Lock()
 	l := ses.link
@@ -350,7 +348,7 @@ func (ses *session) Signal(ctx context.Context, sig syscall.Signal) error {
 	return err
 }
 
-// Write types into the terminal, or writes to stdin.
+// Write writes to the terminal or to stdin.
 func (ses *session) Write(ctx context.Context, data []byte) error {
 	for len(data) > 0 {
 		n := min(len(data), wire.MaxData)
@@ -368,7 +366,7 @@ func (ses *session) Resize(ctx context.Context, rows, cols uint16) error {
 	return err
 }
 
-// LastActivity is when it last wrote or read something, or was started.
+// LastActivity is part of runtime.Session.
 func (ses *session) LastActivity(ctx context.Context) (time.Time, error) {
 	a, err := ses.request(ctx, wire.Message{Type: wire.Look})
 	if errors.Is(err, runtime.ErrEnded) {
@@ -384,13 +382,13 @@ func (ses *session) LastActivity(ctx context.Context) (time.Time, error) {
 	if a.State == nil {
 		return time.Time{}, runtime.ErrUnknown
 	}
-	if a.State.Activity.Before(a.State.StartedAt) { // of an incarnation before it, or of none
+	if a.State.Activity.Before(a.State.StartedAt) { // it belongs to an earlier incarnation, or there was none
 		return a.State.StartedAt, nil
 	}
 	return a.State.Activity, nil
 }
 
-// kill ends the shim where it does not answer: the agent dies with it.
+// killShim kills a shim that does not respond; the agent dies with it.
 func (ses *session) killShim() {
 	ses.mu.Lock()
 	id := ses.state.Shim

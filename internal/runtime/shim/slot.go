@@ -24,24 +24,24 @@ import (
 type slot struct {
 	r         *Runtime
 	path, dir string
-	turn      chan struct{} // held by who changes what lives in the slot
+	turn      chan struct{} // a mutex for changes of what runs in the slot
 
-	launched   runtime.Launch // the last one; used by who has the turn
-	launchedBy *link          // on which it was, and whose shim still knows it
-	group      *cgroup.Group  // used by who has the turn; nil if there are none
-	used       bool           // a shim was started here; of who has the turn, too
+	launched   runtime.Launch // the last launch; guarded by turn
+	launchedBy *link          // its link, whose shim still knows the launch
+	group      *cgroup.Group  // nil if there are none; guarded by turn
+	used       bool           // a shim was started here; guarded by turn
 
 	mu       sync.Mutex
 	idle     *link         // of an incarnation that has ended, for the next one
-	shim     proc.Identity // that was met last
+	shim     proc.Identity // the last one that is known
 	lock     os.FileInfo   // of its lock file
-	missing  bool          // it was told to make its files again
-	listener *listening    // nil: there is no listener
-	last     *session      // the last one that was heard of
-	killed   uint64        // incarnation whose shim was killed because it hung; 0 if none was
+	missing  bool          // the shim was woken to restore its files
+	listener *listening    // nil if there is none
+	last     *session      // the last one that got a message
+	killed   uint64        // incarnation whose shim was killed because it hung; 0 if none
 }
 
-// take waits for the turn.
+// take locks turn.
 func (s *slot) take(ctx context.Context) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -64,7 +64,7 @@ func (s *slot) park(l *link) {
 		l.close(slots.ErrClosed)
 		return
 	case s.idle != nil && !s.idle.lost():
-		l.close(errLinkLost) // one is enough; who has a call on it calls again
+		l.close(errLinkLost) // one is enough; a call on the other one is repeated
 		return
 	}
 	s.idle = l
@@ -89,13 +89,13 @@ func (s *slot) dropIdle() {
 
 // Times of find.
 const (
-	findTimeout = 3 * time.Second        // that a shim may hold the lock and not answer
-	wakeTime    = 300 * time.Millisecond // after which it is told that its socket is missing
+	findTimeout = 3 * time.Second        // that a shim may hold the lock and not respond
+	wakeTime    = 300 * time.Millisecond // after which it is woken to check its socket
 	findPause   = 2 * time.Millisecond   // between two tries, doubling
 )
 
-// find connects to the shim of the slot or, if none lives, takes the lock.
-// ErrUnknown: neither is possible now.
+// find connects to the shim of the slot or, if none runs, takes the lock. It returns ErrUnknown
+// if neither is possible now.
 func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 	begin := time.Now()
 	woken := false
@@ -118,8 +118,8 @@ func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 			if ok {
 				return nil, nil, lock, nil
 			}
-			// Its file was removed. The shim makes another one and locks it,
-			// now that no other process does.
+			// Its file was removed. The shim creates another one and locks it, now that it is
+			// free.
 			lock.Close()
 			s.wake()
 			pause, derr = 100*time.Millisecond, err
@@ -142,7 +142,7 @@ func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 	}
 }
 
-// wake tells the shim to look whether its files are still there.
+// wake makes the shim check whether its files exist.
 func (s *slot) wake() {
 	id := s.lastShim()
 	if st, err := wire.ReadState(s.dir); err == nil {
@@ -151,8 +151,8 @@ func (s *slot) wake() {
 	id.Signal(wire.WakeSignal)
 }
 
-// ended reports whether the last shim of a slot is really gone: it gives up
-// the lock a moment before that, and it has no lock if its file was removed.
+// ended reports whether the last shim of a slot has ended. It releases the lock a moment before
+// that, and has no lock if its file was removed.
 func (s *slot) ended(ctx context.Context) (bool, error) {
 	st, err := wire.ReadState(s.dir)
 	if err != nil {
@@ -166,15 +166,15 @@ func (s *slot) ended(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// conclude finds out, with the lock of the slot, how the last incarnation ended,
-// and makes sure that nothing of it lives. Incarnation 0: there was none.
+// conclude determines, with the lock of the slot, how the last incarnation ended, and kills what
+// is left of it. Incarnation 0 means that there was none.
 func (s *slot) conclude(ctx context.Context) (*wire.State, error) {
 	st, err := wire.ReadState(s.dir)
 	fresh := wire.IsMissing(err)
 	switch {
 	case fresh:
 		st = &wire.State{Version: wire.Version, Path: s.path}
-	case err != nil: // damaged: what it was cannot be known, but that it has ended is
+	case err != nil: // damaged: only its end is certain
 		s.r.log.Warn("cannot read the state of a slot", "path", s.path, "error", err)
 		st = &wire.State{Version: wire.Version, Path: s.path}
 		if record, err := wire.ReadRecord(s.dir); err == nil {
@@ -201,7 +201,7 @@ func (s *slot) conclude(ctx context.Context) (*wire.State, error) {
 		return nil, fmt.Errorf("%w: killing what the last incarnation left behind: %w", runtime.ErrUnknown, err)
 	}
 	if st.Incarnation > 0 {
-		// It is settled now; there is no need to look again.
+		// The loss is final, so that nothing need be searched again.
 		record := wire.NewRecord(s.dir, st.Incarnation, *st.End, nil)
 		if err := wire.WriteSynced(filepath.Join(s.dir, wire.ExitFile), record,
 			func(replace func() error) error { return replace() }); err != nil {
@@ -212,7 +212,7 @@ func (s *slot) conclude(ctx context.Context) (*wire.State, error) {
 	return st, nil
 }
 
-// Start makes a session of a new incarnation, once its process exists.
+// Start creates a session of a new incarnation, once its process exists.
 func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, error) {
 	if l.Incarnation == 0 {
 		return nil, errors.New("incarnations are numbered from 1")
@@ -248,10 +248,10 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 		ses.grace = max(0, l.Grace)
 		ses.connect(link)
 		if running {
-			ses.watch(link, true) // which fills it in
+			ses.watch(link, true) // sets the state
 			return ses, nil
 		}
-		if (l.NoNewPrivileges || l.User != nil) && !link.restricts { // it is of a version that would ignore it
+		if (l.NoNewPrivileges || l.User != nil) && !link.restricts { // the version of the shim would ignore them
 			ses.abandon()
 			_, err := link.call(ctx, wire.Message{Type: wire.Quit})
 			link.close(slots.ErrClosed)
@@ -289,9 +289,8 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 	}
 }
 
-// open connects to the shim of the slot, and starts one if there is none.
-// running: it has carried out the request already, before the connection that
-// the request was sent on was lost.
+// open connects to the shim of the slot, and starts one if there is none. running means that the
+// shim has carried out the request already, before the connection of the request was lost.
 func (s *slot) open(ctx context.Context, request *wire.Message) (l *link, running bool, err error) {
 	if l := s.unpark(); l != nil {
 		return l, false, nil
@@ -328,7 +327,7 @@ func (s *slot) open(ctx context.Context, request *wire.Message) (l *link, runnin
 	return l, st.Incarnation == request.Incarnation && st.Token == request.Token, nil
 }
 
-// Adopt makes a session of the last incarnation.
+// Adopt creates a session of the last incarnation.
 func (s *slot) Adopt(ctx context.Context) (runtime.Session, error) {
 	if err := s.take(ctx); err != nil {
 		return nil, err

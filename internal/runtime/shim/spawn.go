@@ -17,11 +17,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
-// shimEnv are the variables that a shim is started with, if they are set. It
-// needs little, and the agent gets its own.
+// shimEnv lists the variables that a shim inherits. It needs few, and the agent has its own.
 var shimEnv = []string{"TMPDIR", "XDG_RUNTIME_DIR", "GORACE", "GOCOVERDIR"}
 
-// spawn starts the shim of a slot. The lock passes over to it.
+// spawn starts the shim of a slot and passes the lock on to it.
 func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 	var opened []*os.File
 	defer func() {
@@ -48,7 +47,7 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 	files := make([]*os.File, max(server.LockFD, server.ConnFD)+1)
 	files[0], files[1], files[2] = null, null, last
 	files[server.LockFD], files[server.ConnFD] = lock, theirs
-	// People see in ps which agent it is of.
+	// ps shows the agent of a shim.
 	argv := []string{"coppice", "shim", server.RunArg, proc.Plain(fmt.Sprintf("%.200s", s.path))}
 	env := []string{"GOMAXPROCS=1", wire.MarkerEnv + "=" + wire.Marker(s.dir)}
 	for _, kv := range os.Environ() {
@@ -64,8 +63,8 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 		ours.Close()
 		return nil, fmt.Errorf("starting a shim: %w", err)
 	}
-	s.setShim(child.Identity) // before there is an agent: whose it is has to be known then
-	s.r.Background(func() {   // reaps it, as long as there is a runtime
+	s.setShim(child.Identity) // before there is an agent, whose owner must be known then
+	s.r.Background(func() {   // reaps it while the runtime is open
 		select {
 		case <-child.Done():
 		case <-s.r.Ctx.Done():
@@ -73,7 +72,7 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 			<-child.Done()
 		}
 	})
-	theirs.Close() // before greeting: the end of the shim has to be seen
+	theirs.Close() // before greeting, so that the end of the shim is noticed
 	l, _, err := greet(ctx, ours)
 	if err != nil {
 		return nil, fmt.Errorf("starting a shim (%s): %w", s.logHint(), err)
@@ -81,10 +80,10 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 	return l, nil
 }
 
-// maxShimLog is how much of the log of a shim is read to quote its last line.
+// maxShimLog bounds what is read of the log of a shim.
 const maxShimLog = 1 << 20
 
-// said quotes the last line that a shim of this slot has written to its log, or names the log.
+// logHint quotes the last line in the log of a shim of this slot, or names the log.
 func (s *slot) logHint() string {
 	name := filepath.Join(s.dir, wire.ShimLog)
 	text, err := private.ReadFile(name, maxShimLog)
@@ -96,7 +95,7 @@ func (s *slot) logHint() string {
 }
 
 func socketPair() (*net.UnixConn, *os.File, error) {
-	syscall.ForkLock.RLock() // a child that inherits an end hides that the other one was closed
+	syscall.ForkLock.RLock() // a child that inherits an end would hide that the other one was closed
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err == nil {
 		unix.CloseOnExec(fds[0])

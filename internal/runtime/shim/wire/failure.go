@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// End is how an incarnation ended.
+// End describes how an incarnation ended.
 type End struct {
 	Kind    string    `json:"kind"` // of a supervisor.ExitKind
 	Failure *Failure  `json:"failure,omitempty"`
@@ -24,13 +24,13 @@ func NewEnd(e supervisor.Exit, at time.Time) *End {
 	return &End{Kind: e.Kind.String(), Failure: NewFailure(e.Err), At: at}
 }
 
-// NewLost describes the end of an incarnation that was not observed.
+// NewLost describes an end that was not observed.
 func NewLost(err error, at time.Time) *End {
 	return NewEnd(supervisor.Exit{Kind: supervisor.Lost, Err: err}, at)
 }
 
-// Exit is the exit that the End describes. One of a kind that is not known
-// here, from another version, is a failure.
+// Exit returns the described exit. An exit of an unknown kind, from another version, is a
+// failure.
 func (e *End) Exit() supervisor.Exit {
 	for k := supervisor.Normal; k <= supervisor.Lost; k++ {
 		if k.String() == e.Kind {
@@ -44,14 +44,14 @@ func (e *End) Exit() supervisor.Exit {
 	return supervisor.Exit{Kind: supervisor.Failure, Err: err}
 }
 
-// Failure is an error on its way through a socket or a file.
+// Failure is an error that is sent or stored.
 type Failure struct {
 	Text string   `json:"text"`
-	Is   []string `json:"is,omitempty"` // sentinels that the error wraps, by their names below
+	Is   []string `json:"is,omitempty"` // names of the sentinels that the error wraps
 	Exit *Exit    `json:"exit,omitempty"`
 }
 
-// Exit is a proc.ExitError.
+// Exit is a proc.ExitError that is sent or stored.
 type Exit struct {
 	Code       int      `json:"code"`
 	Signal     int      `json:"signal,omitempty"`
@@ -79,10 +79,10 @@ var sentinels = [...]struct {
 	{"closing", ErrClosing},
 }
 
-// ErrClosing: the shim ends because it had nothing to do for long.
+// ErrClosing means that the shim ends because it was idle.
 var ErrClosing = errors.New("shim is closing")
 
-// NewFailure describes an error; nil for nil.
+// NewFailure describes an error; it returns nil for nil.
 func NewFailure(err error) *Failure {
 	if err == nil {
 		return nil
@@ -99,7 +99,7 @@ func NewFailure(err error) *Failure {
 	return f
 }
 
-// Err is the error that the Failure describes; nil for nil.
+// Err returns the described error; nil for nil.
 func (f *Failure) Err() error {
 	if f == nil {
 		return nil
@@ -126,7 +126,7 @@ func (f *Failure) Err() error {
 	return e
 }
 
-// remoteError has the text of the original and wraps what that did.
+// remoteError has the text of the original error and wraps the same sentinels.
 type remoteError struct {
 	text    string
 	wrapped []error

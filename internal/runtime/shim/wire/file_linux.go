@@ -12,10 +12,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/private"
 )
 
-// TryLock locks a slot; nil if somebody else holds it. The lock is that of
-// an open file description: it can be handed to a shim with the descriptor,
-// without a moment in which it is free, and ends with the last process
-// that has it. Unlike flock it can be looked at without taking it.
+// TryLock locks a slot; it returns nil if another process has the lock. The lock belongs to an
+// open file description. So it can be passed to a shim with the descriptor, without being free
+// for a moment, and ends with the last process that has it. Unlike flock it can be tested
+// without taking it.
 func TryLock(dir string) (*os.File, error) {
 	file := filepath.Join(dir, LockFile)
 	for range 100 {
@@ -34,12 +34,12 @@ func TryLock(dir string) (*os.File, error) {
 		if SameFile(f, file) {
 			return f, nil
 		}
-		f.Close() // the slot was removed before the lock was there; who comes now finds another file
+		f.Close() // the slot was removed before it was locked; the next process finds another file
 	}
 	return nil, fmt.Errorf("locking %s: the file is replaced repeatedly", file)
 }
 
-// Locked reports whether somebody holds the lock of a slot.
+// Locked reports whether a process holds the lock of a slot.
 func Locked(dir string) (bool, error) {
 	f, err := private.OpenFile(filepath.Join(dir, LockFile), os.O_RDONLY)
 	if err != nil {
@@ -65,7 +65,7 @@ func lockCall(f *os.File, cmd int, l *unix.Flock_t) error {
 	}
 }
 
-// exchange swaps two files that exist, if the file system can do that.
+// exchange swaps two existing files, if the file system supports that.
 func exchange(a, b string) error {
 	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 }

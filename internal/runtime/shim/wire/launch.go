@@ -9,15 +9,15 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// Launch is a runtime.Launch on its way to a shim. Arguments, environment and
-// file names are bytes that need not be UTF-8, which JSON strings have to be.
+// Launch is a runtime.Launch that is sent to a shim. Arguments, environment and file names are
+// bytes that need not be UTF-8, unlike JSON strings.
 type Launch struct {
 	runtime.Launch
 	Argv, Env  []byte // separated by NUL
 	Dir, Stdin []byte
 }
 
-// NewLaunch fails if l contains what cannot be carried over as it is.
+// NewLaunch converts a launch. It fails if a value cannot be sent unchanged.
 func NewLaunch(l runtime.Launch) (*Launch, error) {
 	for what, list := range map[string][]string{"argument": l.Argv, "environment entry": l.Env, "directory": {l.Dir},
 		"stdin": {l.Stdin}} {
@@ -45,8 +45,8 @@ func (w *Launch) Unpack() runtime.Launch {
 	return l
 }
 
-// Again is the launch of another incarnation of the same: its number and its
-// token differ, and the variables that tell the agent.
+// Again returns the launch of another incarnation of the same agent. Its number, its token and
+// the variables with them differ.
 func Again(l runtime.Launch, incarnation uint64, token string) runtime.Launch {
 	l.Incarnation, l.Token, l.Env = incarnation, token, proc.Reissue(l.Env, incarnation, token)
 	return l

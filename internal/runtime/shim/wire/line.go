@@ -12,13 +12,13 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// Line is a line of output on a connection that has asked for them with
-// Listen. After the answer to that there are no more messages, only lines:
-// a hundred megabytes in JSON would cost more than the agent that writes them.
+// Line is a line of output on a connection that was opened with Listen. After the answer to that
+// there are only lines, no messages, because JSON would cost more than the agent that writes
+// them.
 //
-// On the wire it is the incarnation and the time in Unix nanoseconds (8 bytes
-// each), a byte with the stream and whether more follows or the end is missing, the length of the
-// text (4 bytes), and the text; numbers are big-endian.
+// A line consists of the incarnation and the time in Unix nanoseconds (8 bytes each), a byte
+// with the stream and flags, the length of the text (4 bytes), and the text. Numbers are
+// big-endian.
 type Line struct {
 	Incarnation uint64
 	proc.Line
@@ -28,12 +28,11 @@ const (
 	lineHeader = 8 + 8 + 1 + 4
 	lineMore   = 1 << 7
 	linePart   = 1 << 6
-	// maxText: what was not UTF-8 has become U+FFFD, which is three bytes long.
+	// maxText allows for U+FFFD, which is three bytes long, in place of each invalid byte.
 	maxText = 3 * proc.MaxLine
 )
 
-// AppendLine appends a line as it is on the wire. Its text is cut at what a
-// reader takes.
+// AppendLine appends the encoding of a line. It truncates the text to what a reader accepts.
 func AppendLine(b []byte, l Line) []byte {
 	text := l.Text[:min(len(l.Text), maxText)]
 	flags := byte(l.Stream)
@@ -59,7 +58,7 @@ type LineReader struct {
 // NewLineReader returns a LineReader of r.
 func NewLineReader(r io.Reader) *LineReader { return &LineReader{r: bufio.NewReaderSize(r, 32<<10)} }
 
-// Read returns the next line. The error is io.EOF only between two of them.
+// Read returns the next line. The error is io.EOF only between two lines.
 func (r *LineReader) Read() (l Line, err error) {
 	var header [lineHeader]byte
 	if _, err := io.ReadFull(r.r, header[:]); err != nil {

@@ -6,10 +6,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 )
 
-// Notice is a sdnotify.Notice on its way through a socket or a file. Its times are
-// how long ago something was, by the monotonic clock of who has heard it: that
-// holds for who reads it by another clock, and if the machine was suspended. In a
-// file they are worth nothing.
+// Notice is a sdnotify.Notice that is sent or stored. Its times are durations before now, by the
+// monotonic clock of the sender, so they hold for a reader with another clock and after a
+// suspend. In a file they are meaningless.
 type Notice struct {
 	Since     time.Duration  `json:"since"`
 	Heard     *time.Duration `json:"heard,omitempty"`
@@ -23,7 +22,7 @@ type Notice struct {
 	Errno     int            `json:"errno,omitempty"`
 }
 
-// NewNotice describes what was said by now; nil if there was no listener.
+// NewNotice describes what was reported by now; it returns nil if there was no listener.
 func NewNotice(n sdnotify.Notice, now time.Time) *Notice {
 	if n.Since.IsZero() {
 		return nil
@@ -42,7 +41,7 @@ func NewNotice(n sdnotify.Notice, now time.Time) *Notice {
 	}
 }
 
-// Notice is what the Notice describes, as it was said by now; nothing for nil.
+// Notice returns the described notice, as reported by now; the zero value for nil.
 func (w *Notice) Notice(now time.Time) sdnotify.Notice {
 	if w == nil {
 		return sdnotify.Notice{}

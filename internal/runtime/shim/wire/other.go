@@ -10,11 +10,11 @@ import (
 
 func exchange(a, b string) error { return errors.ErrUnsupported }
 
-// TryLock is not implemented here; it returns errors.ErrUnsupported.
+// TryLock returns errors.ErrUnsupported.
 func TryLock(string) (*os.File, error) { return nil, errors.ErrUnsupported }
 
-// Locked is not implemented here; it returns errors.ErrUnsupported.
+// Locked returns errors.ErrUnsupported.
 func Locked(string) (bool, error) { return false, errors.ErrUnsupported }
 
-// CheckPeer cannot tell here, and so refuses.
+// CheckPeer returns errors.ErrUnsupported, since the peer is unknown.
 func CheckPeer(*net.UnixConn) error { return errors.ErrUnsupported }

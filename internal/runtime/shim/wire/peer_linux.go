@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CheckPeer refuses a connection whose other end is neither of this user nor of root.
+// CheckPeer refuses a peer that belongs neither to this user nor to root.
 func CheckPeer(c *net.UnixConn) error {
 	rc, err := c.SyscallConn()
 	if err != nil {

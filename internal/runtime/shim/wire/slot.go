@@ -20,26 +20,26 @@ import (
 
 // Files of a slot, in its directory.
 const (
-	LockFile   = "lock"       // locked by the shim as long as it lives; State of what it was about to start last
+	LockFile   = "lock"       // locked by the shim while it runs; State of its last intended start
 	SocketFile = "socket"     // of the shim
 	StateFile  = "slot.json"  // State of the last incarnation, without its end
 	ExitFile   = "exit.json"  // Record of the last incarnation that has ended
-	LogFile    = "output.log" // and output.log.1, .2, ...: what the agent wrote
-	ShimLog    = "shim.log"   // what the shim itself has to say, if it fails
+	LogFile    = "output.log" // the output of the agent; rotated to output.log.1, .2, ...
+	ShimLog    = "shim.log"   // errors of the shim itself
 )
 
-// MarkerEnv is in the environment of everything that runs in a slot. Its
-// value is the Marker of the slot.
+// MarkerEnv is in the environment of everything that runs in a slot. Its value is the Marker of
+// the slot.
 const MarkerEnv = "COPPICE_SLOT"
 
 // MaxPath bounds the path of an agent, in bytes.
 const MaxPath = 4 << 10
 
-// maxFile bounds the files of a slot that are read whole.
+// maxFile bounds the files of a slot that are read completely.
 const maxFile = 4 << 20
 
-// DirName is the name of a slot's directory: the path cannot choose it, and
-// people can still guess which is which.
+// DirName returns the name of a slot's directory. The path cannot choose it, but people can
+// recognize it.
 func DirName(path string) (string, error) {
 	switch {
 	case path == "":
@@ -62,18 +62,17 @@ func DirName(path string) (string, error) {
 	return strings.TrimSuffix(hex.EncodeToString(sum[:8])+"-"+readable.String(), "-"), nil
 }
 
-// Marker tells the processes of a slot from those of all other slots of the
-// machine.
+// Marker distinguishes the processes of a slot from those of all other slots of the machine.
 func Marker(dir string) string {
 	sum := sha256.Sum256([]byte(dir))
 	return hex.EncodeToString(sum[:12])
 }
 
-// GroupPrefix begins the names of the control groups of all slots that are in
-// one directory, and of no others of the machine.
+// GroupPrefix begins the names of the control groups of all slots in a directory, and of no
+// others of the machine.
 func GroupPrefix(slots string) string { return cgroup.Prefix + Marker(slots)[:16] + "-" }
 
-// GroupName is the name of the control group of a slot.
+// GroupName returns the name of the control group of a slot.
 func GroupName(dir string) string { return GroupPrefix(filepath.Dir(dir)) + filepath.Base(dir) }
 
 // Record is the content of ExitFile.
@@ -84,22 +83,21 @@ type Record struct {
 	Before      []Past `json:"past,omitempty"` // oldest first, at most Remembered
 }
 
-// Past is the end of an incarnation that had ended before. All of them may
-// have come while no daemon watched.
+// Past is the end of an earlier incarnation. All of them may have ended while no daemon ran.
 type Past struct {
 	Incarnation uint64 `json:"incarnation"`
 	End         End    `json:"end"`
 }
 
-// Remembered is how many ends a record holds beside the last one: so far may
-// an agent that crashes again and again be ahead of the log of a daemon.
+// Remembered is the number of ends in a record, in addition to the last one. By so many crashes
+// an agent may be ahead of the log of a daemon.
 const Remembered = 8
 
-// maxPastText bounds what is kept of the words of an end in the past, in bytes.
+// maxPastText bounds the text of an earlier end, in bytes.
 const maxPastText = 512
 
-// short is an end without its last output, and not all that was said: a
-// record holds several of them.
+// short returns an end without its last output and with a bounded text, because a record holds
+// several.
 func (e End) short() End {
 	if e.Failure == nil {
 		return e
@@ -117,7 +115,7 @@ func (e End) short() End {
 	return e
 }
 
-// NewRecord is the record of an incarnation that follows on the one in the file.
+// NewRecord returns the record of an incarnation, with the ends in the record before it.
 func NewRecord(dir string, incarnation uint64, end End, last *Record) *Record {
 	r := &Record{Version: Version, Incarnation: incarnation, End: end}
 	if last == nil {
@@ -132,8 +130,9 @@ func NewRecord(dir string, incarnation uint64, end End, last *Record) *Record {
 	return r
 }
 
-// ReadState reads the state file or, if the shim came no further than to start
-// another incarnation, what it had intended. fs.ErrNotExist: nothing was ever started.
+// ReadState reads the state file. If the shim has come no further than intending to start
+// another incarnation, it returns that. The error wraps fs.ErrNotExist if nothing was ever
+// started.
 func ReadState(dir string) (*State, error) {
 	s, intent := new(State), new(State)
 	err := ReadFile(filepath.Join(dir, StateFile), s, &s.Version)
@@ -153,9 +152,8 @@ func ReadState(dir string) (*State, error) {
 	return s, err
 }
 
-// WriteIntent notes in the lock file, which its holder has open, what is about
-// to be started. What is longer from the last time is covered by blanks: to cut
-// it off would be a second step.
+// WriteIntent writes an intended start to the lock file, which its holder has open. Blanks
+// replace the rest of a longer text, because truncating the file would be a second step.
 func WriteIntent(lock *os.File, s *State) error {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -172,14 +170,14 @@ func WriteIntent(lock *os.File, s *State) error {
 	return err
 }
 
-// ReadRecord reads the exit record. fs.ErrNotExist: no incarnation has ended.
+// ReadRecord reads the exit record. The error wraps fs.ErrNotExist if no incarnation has ended.
 func ReadRecord(dir string) (*Record, error) {
 	r := new(Record)
 	err := ReadFile(filepath.Join(dir, ExitFile), r, &r.Version)
 	return r, err
 }
 
-// ReadFile reads a file that WriteFile has written into v, whose version is *version.
+// ReadFile reads a file of WriteFile into v, whose version is *version.
 func ReadFile(file string, v any, version *int) error {
 	b, err := private.ReadFile(file, maxFile)
 	if err != nil {
@@ -194,8 +192,8 @@ func ReadFile(file string, v any, version *int) error {
 	return nil
 }
 
-// WriteFile replaces a file as a whole: who reads it finds the old content or
-// the new. It is not synced. Only one at a time may do it.
+// WriteFile replaces a file atomically, without syncing it. It must not be called concurrently
+// for a file.
 func WriteFile(file string, v any) error {
 	temp := next(file, "")
 	if err := write(temp, v, false); err != nil {
@@ -204,9 +202,8 @@ func WriteFile(file string, v any) error {
 	return rename(temp, file)
 }
 
-// WriteSynced does the same so that a power cut cannot undo it. When the new
-// content is on the disk, current is called and says whether it shall be put
-// into its place, and replace does that.
+// WriteSynced is WriteFile with a sync, so that a power cut cannot undo it. When the new content
+// is on the disk, it calls current, which decides whether to call replace.
 func WriteSynced(file string, v any, current func(replace func() error) error) error {
 	temp := next(file, ".sync")
 	if err := write(temp, v, true); err != nil {
@@ -222,10 +219,9 @@ func WriteSynced(file string, v any, current func(replace func() error) error) e
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// rename puts temp into the place of file. Renaming over a file that exists
-// makes ext4 write the new one to the disk at once, for milliseconds in which
-// an agent is down; exchanging the two does not. The old content stays under
-// the name of temp, for the next time.
+// rename moves temp to file. Renaming over an existing file makes ext4 write the new one to the
+// disk immediately, for milliseconds in which an agent is down. Exchanging the two does not. The
+// old content stays in temp, for the next time.
 func rename(temp, file string) error {
 	if exchange(temp, file) == nil {
 		return nil
@@ -248,7 +244,7 @@ func write(file string, v any, sync bool) error {
 	}
 	n, err := f.Write(append(b, '\n'))
 	if err == nil {
-		err = f.Truncate(int64(n)) // not to 0 before: that, too, makes ext4 write to the disk
+		err = f.Truncate(int64(n)) // not to 0 before, which would also make ext4 write to the disk
 	}
 	if err == nil && sync {
 		err = f.Sync()
@@ -259,19 +255,18 @@ func write(file string, v any, sync bool) error {
 // IsMissing reports whether a file of a slot does not exist.
 func IsMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// SameFile reports whether an open file is the one that has this name.
+// SameFile reports whether an open file has this name.
 func SameFile(f *os.File, name string) bool {
 	a, err1 := f.Stat()
 	b, err2 := os.Lstat(name)
 	return err1 == nil && err2 == nil && os.SameFile(a, b)
 }
 
-// WakeSignal tells a shim to look whether its files are still there. It is one
-// that does nothing to a program which does not wait for it: a shim that is
-// just being started does not yet.
+// WakeSignal makes a shim check whether its files exist. By default the signal is ignored, so it
+// does not affect a shim that is just being started.
 const WakeSignal = unix.SIGWINCH
 
-// MakeDir makes the directory of a slot, which must be this user's own.
+// MakeDir creates the directory of a slot, which must belong to this user alone.
 func MakeDir(dir string) error {
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {

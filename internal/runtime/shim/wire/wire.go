@@ -1,12 +1,11 @@
-// Package wire defines what shims and their clients share: the messages on the
-// socket, the files of a slot, and the lock that proves that a shim is running.
+// Package wire defines what shims and their clients share: the messages on the socket, the files
+// of a slot, and the lock that proves that a shim is running.
 //
-// The protocol is one JSON object a line, of at most MaxMessage bytes. The
-// client speaks first and says hello with the version; the shim answers with
-// its state. After that each request has an ID that its answer repeats, and
-// the shim sends its state, without ID, whenever that has changed. What is said
-// while an agent is down is short: its end, and that it shall be launched again.
-// Only a connection that listens is different: see Line.
+// The protocol is one JSON object a line, of at most MaxMessage bytes. The client first says
+// hello with the version, and the shim answers with its state. After that each request has an ID
+// that its answer repeats, and the shim sends its state without an ID whenever it has changed.
+// The messages that are sent while an agent is down are short: its end, and the request to
+// launch it again. A connection with Listen has another format: see Line.
 package wire
 
 import (
@@ -22,7 +21,7 @@ import (
 )
 
 const (
-	// Version of the protocol and of the files of a slot.
+	// Version is the version of the protocol and of the files of a slot.
 	Version = 1
 	// MaxMessage bounds a message with its line end, in bytes.
 	MaxMessage = 1 << 20
@@ -37,23 +36,23 @@ const (
 	Stop   = "stop"   // the stop signal, and SIGKILL after the grace period
 	Kill   = "kill"   // SIGKILL
 	Signal = "signal" // Signal, to the agent alone
-	Ready  = "ready"  // as the agent says by another way than its notify socket
+	Ready  = "ready"  // the agent has reported readiness by another way than its notify socket
 	Write  = "write"  // Data
 	Resize = "resize" // Rows, Cols
 	Attach = "attach" // Writer; then Input and Resize without answer, and Output from the shim
 	Input  = "input"  // Data
 	Follow = "follow" // then Grew from the shim, whenever the log has
-	// Unfinished asks for what there is of the last line while it has no end: Output
-	// from the shim at once and whenever that has changed.
+	// Unfinished asks for the unfinished last line: Output from the shim, immediately and
+	// whenever it has changed.
 	Unfinished = "unfinished"
-	Listen     = "listen" // to each line of the slot's agents; then Line instead of messages
+	Listen     = "listen" // each line of the slot's agents; then Line instead of messages
 	Look       = "look"   // answered by State
 	Quit       = "quit"   // end the shim, if no agent runs
 	OK         = "ok"
 	Error      = "error" // Failure
 	Status     = "state" // State
-	Exited     = "exit"  // End, Ready, Told, Said; nothing else of the State has changed
-	Said       = "said"  // Said; nothing else of the State has changed
+	Exited     = "exit"  // End, Ready, Told, Said; the rest of the State has not changed
+	Said       = "said"  // Said; the rest of the State has not changed
 	Output     = "output"
 	Grew       = "grew"
 	Ended      = "ended" // the last message of Attach, Follow and Unfinished: the incarnation has ended
@@ -64,40 +63,42 @@ type Message struct {
 	Type        string  `json:"type"`
 	V           int     `json:"v,omitempty"`
 	ID          uint64  `json:"id,omitempty"`
-	Incarnation uint64  `json:"incarnation,omitempty"` // that it is about; of all but hello and look
+	Incarnation uint64  `json:"incarnation,omitempty"` // subject of all messages except hello and look
 	Launch      *Launch `json:"launch,omitempty"`
-	Again       uint64  `json:"again,omitempty"` // launch that of this incarnation once more: see Again
+	Again       uint64  `json:"again,omitempty"` // repeats the launch of this incarnation: see Again
 	Group       *Group  `json:"group,omitempty"` // of a start
-	Token       string  `json:"token,omitempty"` // of a start, to tell one's own from a rival's
+	Token       string  `json:"token,omitempty"` // of a start; distinguishes it from another client's
 	Signal      int     `json:"signal,omitempty"`
-	// of a stop, in nanoseconds: at least so long; that of the launch if it is longer
+	// Grace, of a stop, is the minimum grace period in nanoseconds; the launch may have a longer
+	// one.
 	Grace   int64  `json:"grace,omitempty"`
 	Rows    uint16 `json:"rows,omitempty"`
 	Cols    uint16 `json:"cols,omitempty"`
 	Writer  bool   `json:"writer,omitempty"`
-	Partial bool   `json:"partial,omitempty"` // of a listen: also to lines that have no end yet
+	Partial bool   `json:"partial,omitempty"` // of a listen: also unfinished lines
 	Data    []byte `json:"data,omitempty"`
 	State   *State `json:"state,omitempty"`
 	End     *End   `json:"end,omitempty"`
-	// with End: whether it ever was, as this may come before the answer to its start
+	// Ready, with End, reports whether it ever was ready, because this message may come before
+	// the answer to its start.
 	Ready   bool     `json:"ready,omitempty"`
 	Told    uint64   `json:"told,omitempty"` // with End: see State
-	Said    *Notice  `json:"said,omitempty"` // with End: nil if that has not changed
+	Said    *Notice  `json:"said,omitempty"` // with End: nil if unchanged
 	Failure *Failure `json:"failure,omitempty"`
 }
 
-// Group is the control group that a start happens in.
+// Group is the control group of a start.
 type Group struct {
 	Dir      string         `json:"dir"`
-	Enforced runtime.Limits `json:"enforced"` // the limits of the launch that hold for it as a whole
+	Enforced runtime.Limits `json:"enforced"` // limits of the launch that hold for the whole group
 }
 
-// State is what a shim knows of the last incarnation of its slot. It is also
-// what the slot's state file holds.
+// State is what a shim knows of the last incarnation of its slot. It is also the content of the
+// slot's state file.
 type State struct {
 	Version     int           `json:"version"`
 	Path        string        `json:"path"`
-	Incarnation uint64        `json:"incarnation"` // 0: there was none
+	Incarnation uint64        `json:"incarnation"` // 0 if there was none
 	SpecHash    string        `json:"fingerprint,omitempty"`
 	Token       string        `json:"token,omitempty"`
 	Shim        proc.Identity `json:"shim"`
@@ -106,11 +107,12 @@ type State struct {
 	StartedAt   time.Time     `json:"started_at,omitzero"`
 	Ready       bool          `json:"ready,omitempty"`
 	Activity    time.Time     `json:"activity,omitzero"`
-	Told        uint64        `json:"told,omitempty"` // lines that who listens was sent before
+	Told        uint64        `json:"told,omitempty"` // lines that were sent to the listener before
 	Detail      string        `json:"detail,omitempty"`
-	Said        *Notice       `json:"said,omitempty"` // nil: there is no listener
+	Said        *Notice       `json:"said,omitempty"` // nil if there is no listener
 	End         *End          `json:"end,omitempty"`
-	// Restricts: the shim knows Launch.NoNewPrivileges and Launch.User, which versions before would ignore.
+	// Restricts means that the shim supports Launch.NoNewPrivileges and Launch.User. Older
+	// versions would ignore them.
 	Restricts bool `json:"restricts,omitempty"`
 }
 
@@ -132,17 +134,17 @@ func (s *State) LoadEnd(dir string) (recorded bool) {
 	return false
 }
 
-// ErrTooLong is a message of more than MaxMessage bytes.
+// ErrTooLong is the error of a message of more than MaxMessage bytes.
 var ErrTooLong = fmt.Errorf("message of more than %d bytes", MaxMessage)
 
-// Reader reads messages. It holds no more memory than the messages need.
+// Reader reads messages. It uses no more memory than the messages need.
 type Reader struct{ r *bufio.Reader }
 
 // NewReader returns a Reader of r.
 func NewReader(r io.Reader) *Reader { return &Reader{bufio.NewReaderSize(r, 1<<10)} }
 
-// Read returns the next message. The error is io.EOF only at the end of a
-// message; after another one, nothing more can be read.
+// Read returns the next message. The error is io.EOF only between messages; after another error
+// nothing more can be read.
 func (r *Reader) Read() (*Message, error) {
 	var line []byte
 	for {
@@ -176,8 +178,7 @@ func (r *Reader) Read() (*Message, error) {
 	return m, nil
 }
 
-// Rest is what follows the last message that was read, on a connection on
-// which there are no more messages.
+// Rest returns what follows the last message, on a connection without more messages.
 func (r *Reader) Rest() io.Reader { return r.r }
 
 // Encode returns the message with its line end.
