@@ -87,7 +87,7 @@ func (ses *session) awaitCondition(ready *readiness) {
 	if adopted {
 		var err error
 		if ready, err = rearm(ses); err != nil {
-			ses.notReady(fmt.Errorf("%w: readiness condition: %w", supervisor.ErrNotReady, err))
+			ses.endUnready(fmt.Errorf("%w: readiness condition: %w", supervisor.ErrNotReady, err))
 			return
 		}
 	}
@@ -120,12 +120,12 @@ func (ses *session) awaitCondition(ready *readiness) {
 	err := ready.await(ctx, subject{ses, over})
 	switch {
 	case err == nil:
-		ses.isReady()
+		ses.markReady()
 	case r.Ctx.Err() != nil:
 	case late && ses.rec.Condition.Notify && !ses.hasEnded():
-		ses.isReady() // it may have said so without a listener
+		ses.markReady() // it may have said so without a listener
 	case ctx.Err() != nil || !ses.hasEnded():
-		ses.notReady(err)
+		ses.endUnready(err)
 	}
 }
 
@@ -140,7 +140,7 @@ func (ready *readiness) feed(ctx context.Context, ses *session) {
 }
 
 // isReady notes that the condition is met, also for the daemon that adopts it.
-func (ses *session) isReady() {
+func (ses *session) markReady() {
 	ses.update(ses.slot.r.Ctx, func(rec *record) { rec.Ready = true })
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
@@ -151,7 +151,7 @@ func (ses *session) isReady() {
 }
 
 // notReady ends an incarnation that has not become ready.
-func (ses *session) notReady(err error) {
+func (ses *session) endUnready(err error) {
 	ses.mu.Lock()
 	ses.failure = err
 	ses.mu.Unlock()

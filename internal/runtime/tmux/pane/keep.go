@@ -212,7 +212,7 @@ func (k *keeper) serve(c *Conn) {
 			c.Close() // it is waited for
 			os.Exit(0)
 		case Follow:
-			k.tell(c, send)
+			k.follow(c, send)
 			return
 		default:
 			return
@@ -221,7 +221,7 @@ func (k *keeper) serve(c *Conn) {
 }
 
 // tell says each time when there is more, until the client goes.
-func (k *keeper) tell(c *Conn, send func(*Message) bool) {
+func (k *keeper) follow(c *Conn, send func(*Message) bool) {
 	grew := make(chan struct{}, 1)
 	grew <- struct{}{} // it does not know what came before it was connected
 	k.mu.Lock()
