@@ -17,12 +17,12 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
-// leaveTimeout is how long a client of tmux may take to put the person's terminal
-// in order, before it is killed.
+// leaveTimeout is the time that a client of tmux has to restore the person's terminal before it
+// is killed.
 const leaveTimeout = time.Second
 
-// AttachCommand is what a person runs in a terminal to sit in the session of
-// an agent with all that tmux offers, and the directory to run it in.
+// AttachCommand returns the command that attaches a person's terminal to the session of an agent
+// with all features of tmux, and the directory to run it in.
 func (r *Runtime) AttachCommand(path string) (argv []string, dir string, err error) {
 	s, err := r.Get(path)
 	if err != nil {
@@ -34,8 +34,8 @@ func (r *Runtime) AttachCommand(path string) (argv []string, dir string, err err
 	return []string{"tmux", "-S", socketName, "attach-session", "-t", "=" + s.name}, r.Dir, nil
 }
 
-// Attach connects a person through a client of tmux: see runtime.Session.
-// tmux's own keys work; one that detaches ends the Attach.
+// Attach connects a person through a client of tmux. The keys of tmux work; detaching ends the
+// Attach.
 func (ses *session) Attach(ctx context.Context, a runtime.Attachment) error {
 	if ses.hasEnded() {
 		return runtime.ErrEnded
@@ -73,7 +73,7 @@ func (ses *session) Attach(ctx context.Context, a runtime.Attachment) error {
 
 var errInputEnded = errors.New("input has ended")
 
-// attached carries bytes between a person and a client of tmux until one of them goes.
+// attached copies data between a person and a client of tmux until one of them ends.
 func (ses *session) attached(ctx context.Context, cancel context.CancelCauseFunc, cmd *exec.Cmd, terminal *os.File,
 	a runtime.Attachment) error {
 	var wg sync.WaitGroup
@@ -112,7 +112,7 @@ func (ses *session) attached(ctx context.Context, cancel context.CancelCauseFunc
 		})
 	}
 	_, err := io.Copy(a.Output, terminal)
-	if errors.Is(err, syscall.EIO) { // the other side of a terminal has gone
+	if errors.Is(err, syscall.EIO) { // the other side of the terminal is closed
 		err = nil
 	}
 	if err != nil {
@@ -137,7 +137,7 @@ func (ses *session) attached(ctx context.Context, cancel context.CancelCauseFunc
 	return ses.commandError(werr)
 }
 
-// typing passes on what a person types.
+// typing passes on the input of a person.
 func (ses *session) typing(ctx context.Context, cancel context.CancelCauseFunc, terminal *os.File, in io.Reader) {
 	buf := make([]byte, 4<<10)
 	for ctx.Err() == nil {

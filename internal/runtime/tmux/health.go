@@ -25,7 +25,7 @@ func (r *Runtime) lastServer() (proc.Identity, error) {
 	return rec.Server, err
 }
 
-// noteServer remembers which server the project has.
+// noteServer records the server of the project.
 func (r *Runtime) noteServer(id proc.Identity) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,8 +35,8 @@ func (r *Runtime) noteServer(id proc.Identity) error {
 	return wire.WriteFile(filepath.Join(r.Dir, serverFile), &serverRecord{Version: wire.Version, Server: id})
 }
 
-// admit makes sure that a start cannot make a second server beside one that
-// lives and does not answer.
+// checkServer ensures that a start cannot create a second server next to one that runs but does
+// not respond.
 func (r *Runtime) checkServer(ctx context.Context, a answer) error {
 	id, err := r.lastServer()
 	if err != nil && !wire.IsMissing(err) {
@@ -45,8 +45,8 @@ func (r *Runtime) checkServer(ctx context.Context, a answer) error {
 	if err != nil || a.err == nil && a.server == id.PID {
 		return nil
 	}
-	// It may be about to end, because its last session was removed, or not
-	// have been there yet when it was asked.
+	// The server may be about to end, because its last session was removed, or may have been
+	// starting when it was asked.
 	ectx, cancel := context.WithTimeout(ctx, exitTimeout)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
@@ -72,7 +72,7 @@ func (r *Runtime) checkServer(ctx context.Context, a answer) error {
 	return fmt.Errorf("%w: tmux server %d is running, but does not respond: %w", runtime.ErrUnknown, id.PID, a.err)
 }
 
-// living adds a session to those that the server is watched for.
+// addSession adds a session for which the server is watched.
 func (r *Runtime) addSession(ses *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +80,7 @@ func (r *Runtime) addSession(ses *session) {
 	r.watch()
 }
 
-// Ready notes that an agent says that it is ready: see runtime.Runtime.
+// Ready is part of runtime.Runtime.
 func (r *Runtime) Ready(_ context.Context, path string, incarnation uint64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +95,7 @@ func (r *Runtime) Ready(_ context.Context, path string, incarnation uint64) erro
 	return fmt.Errorf("%w: incarnation %d of %s is not running", runtime.ErrStale, incarnation, path)
 }
 
-// watch sees to it that watchServer runs. Needs mu.
+// watch starts watchServer unless it runs. Needs mu.
 func (r *Runtime) watch() {
 	if !r.watching {
 		r.watching = r.Background(r.watchServer)
@@ -108,12 +108,12 @@ func (r *Runtime) removeSession(ses *session) {
 	delete(r.sessions, ses)
 }
 
-// heard notes what a call has shown: that the server answers, or that it hangs.
+// noteAnswer records the result of a call: the server responds, or it hangs.
 func (r *Runtime) noteAnswer(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.hangs = errors.Is(err, errHangs); r.hangs {
-		r.watch() // nothing else finds out that it answers again
+		r.watch() // nothing else notices when it responds again
 	}
 	switch {
 	case err == nil && r.serverError != "":
@@ -125,8 +125,8 @@ func (r *Runtime) noteAnswer(err error) {
 	}
 }
 
-// watchServer looks whether the server answers, from time to time and after
-// each failure. That the answer is missing makes all sessions unknown.
+// watchServer checks whether the server responds, periodically and after each failure. Without a
+// response the state of all sessions is unknown.
 func (r *Runtime) watchServer() {
 	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
@@ -161,12 +161,12 @@ func (r *Runtime) watchServer() {
 			}
 		}
 		r.mu.Unlock()
-		// Where the system has not done it: an agent without a server has no
-		// terminal, and its end would not be observed.
+		// The system may not have done that: an agent without a server has no terminal, and its
+		// end would not be noticed.
 		for _, id := range cut {
 			id.Signal(syscall.SIGKILL)
 		}
-		select { // what the call itself has asked for
+		select { // a request of the call itself
 		case <-r.checkNow:
 		default:
 		}

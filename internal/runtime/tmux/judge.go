@@ -18,7 +18,7 @@ type evidence struct {
 	end    *wire.End        // its exit record; nil if there is none
 	agent  proc.Observation // of its process
 	server proc.Observation // of the server that it was started in
-	answer answer           // of the server that there is now
+	answer answer           // of the current server
 }
 
 // gather collects the evidence about an incarnation.
@@ -30,18 +30,18 @@ func gather(dir string, rec *record, a answer) evidence {
 	return e
 }
 
-// verdict is what follows from the evidence.
+// verdict is the conclusion from the evidence.
 type verdict struct {
 	life    runtime.Life
-	why     error     // Unknown
-	pending bool      // Unknown, but tmux will know in a moment
-	cutOff  bool      // Unknown: the agent lives on without its server, and has to go
-	end     *wire.End // Dead, as it was recorded
-	pane    *paneInfo // Dead or pending: what tmux says about it; nil: the end was not observed
-	lost    error     // Dead, pane is nil
+	why     error     // if Unknown
+	pending bool      // if Unknown: tmux will know in a moment
+	cutOff  bool      // if Unknown: the agent runs without its server, and must be killed
+	end     *wire.End // if Dead: as it was recorded
+	pane    *paneInfo // if Dead or pending: the pane in tmux; nil if the end was not observed
+	lost    error     // if Dead and pane is nil
 }
 
-// judge decides what is believed about an incarnation.
+// judge decides the state of an incarnation.
 func judge(e evidence) verdict {
 	if e.end != nil {
 		return verdict{life: runtime.Dead, end: e.end}
@@ -79,7 +79,7 @@ func judge(e evidence) verdict {
 	return verdict{life: runtime.Dead, pane: p}
 }
 
-// exit is how an incarnation that is dead, without a record of that, ended.
+// exit returns how a dead incarnation without an exit record has ended.
 func (v verdict) exit(asked proc.Asked, tail []string) supervisor.Exit {
 	if v.pane == nil {
 		return supervisor.Exit{Kind: supervisor.Lost, Err: v.lost}
@@ -101,9 +101,9 @@ func (v verdict) exit(asked proc.Asked, tail []string) supervisor.Exit {
 	return proc.Classify(ws, asked, func() []string { return tail })
 }
 
-// at is when it ended: seen now, or as far as tmux remembers.
+// at returns when the incarnation ended: when that was seen, or earlier if tmux says so.
 func (v verdict) at(rec *record, seen time.Time) time.Time {
-	if v.pane != nil && !v.pane.at.IsZero() && seen.Sub(v.pane.at) > 2*time.Second { // it counts seconds
+	if v.pane != nil && !v.pane.at.IsZero() && seen.Sub(v.pane.at) > 2*time.Second { // tmux counts seconds
 		seen = v.pane.at
 	}
 	if seen.Before(rec.StartedAt) {

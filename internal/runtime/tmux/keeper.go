@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	keeperTimeout = 6 * time.Second  // for an answer of a keeper, which may have to wait for its turn, or for the disk
-	quietTime     = time.Second      // without output, while somebody still holds the terminal
-	flushTimeout  = 20 * time.Second // that the last output of an incarnation may take
+	keeperTimeout = 6 * time.Second  // for an answer of a keeper, which may wait for its turn or for the disk
+	quietTime     = time.Second      // without output, while a process has the terminal open
+	flushTimeout  = 20 * time.Second // for the last output of an incarnation
 )
 
 // keeper connects to the keeper of the slot's log. The connection ends with ctx.
@@ -38,15 +38,14 @@ func (s *slot) keeper(ctx context.Context) (*pane.Conn, func(), error) {
 	return conn, func() { stop(); conn.Close() }, nil
 }
 
-// inDir is a name for a socket that is short enough, wherever the directory is.
+// inDir returns a name for a socket that is short enough, whatever the path of the directory.
 func inDir(fd int, name string) string { return "/proc/self/fd/" + strconv.Itoa(fd) + "/" + name }
 
-// flush waits until all output of an incarnation is in the log, ends its
-// keeper and returns the last lines. tmux knows the status of a process before
-// it has read its last output: after that the pane is dead. It writes to the
-// keeper when it has nothing else to do: when the keeper has read all there
-// was, then tmux has answered a question, and still nothing more has come,
-// that was it.
+// flush waits until all output of an incarnation is in the log, ends its keeper and returns the
+// last lines. tmux may know the exit status of a process before it has read its last output;
+// after that the pane is dead. It writes to the keeper when it has nothing else to do. So all
+// output has arrived if no more comes after two steps: the keeper has read all there was, and
+// then tmux has answered a question.
 func (s *slot) flush(ctx context.Context, rec *record) (tail []string) {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
@@ -67,7 +66,7 @@ func (s *slot) flush(ctx context.Context, rec *record) (tail []string) {
 		return m
 	}
 	last := ask()
-	quiet, pause := time.Now(), firstPause // since when nothing has come
+	quiet, pause := time.Now(), firstPause // time of the last output
 	for {
 		if last == nil {
 			s.r.log.Warn("keeper of the log does not respond; the end of the output may be late", "path", s.path)
@@ -92,11 +91,11 @@ func (s *slot) flush(ctx context.Context, rec *record) (tail []string) {
 	}
 	c.SetDeadline(time.Now().Add(keeperTimeout))
 	c.Send(&pane.Message{Type: pane.Quit})
-	c.Receive() // its end
+	c.Receive() // waits for its end
 	return last.Tail
 }
 
-// pipe is the command of tmux that starts a keeper for a pane.
+// pipe returns the tmux command that starts a keeper for a pane.
 func (s *slot) pipe(id, token string, incarnation uint64, l runtime.Log, onlyIfNone bool) []string {
 	words := []string{"GOMAXPROCS=1", "exec"}
 	for _, a := range append([]string{executable()}, pane.KeepArgs(s.dir, token, incarnation, l)...) {
@@ -109,11 +108,11 @@ func (s *slot) pipe(id, token string, incarnation uint64, l runtime.Log, onlyIfN
 	return append(args, expandable(strings.Join(words, " ")))
 }
 
-// quote makes a word of a shell command.
+// quote returns a word of a shell command.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// expandable keeps tmux from expanding its formats and those of strftime in
-// what it gives to a shell, and from taking a semicolon at the end for its own.
+// expandable escapes a shell command, so that tmux expands no formats, neither its own nor those
+// of strftime.
 func expandable(s string) string {
 	return strings.NewReplacer("#", "##", "%", "%%").Replace(s)
 }

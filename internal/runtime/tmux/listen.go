@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// listen passes the lines of an incarnation on to Options.Output, from a place in its log.
+// listen passes the lines of an incarnation to Options.Output, from a position in its log.
 func (ses *session) listen(from logfile.Mark) {
 	r := ses.slot.r
 	if r.output == nil {

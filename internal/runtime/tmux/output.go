@@ -22,8 +22,8 @@ import (
 
 func (s *slot) logFile() string { return filepath.Join(s.dir, wire.LogFile) }
 
-// Peek returns the last lines of the log, or of the screen where the agent
-// paints that instead of writing lines.
+// Peek returns the last lines of the log, or of the screen if the agent draws on it instead of
+// writing lines.
 func (ses *session) Peek(ctx context.Context, n int) ([]string, error) {
 	if n <= 0 {
 		return nil, nil
@@ -35,7 +35,7 @@ func (ses *session) Peek(ctx context.Context, n int) ([]string, error) {
 	return lines, errors.Join(err, ctx.Err())
 }
 
-// Screen returns the last lines of the screen of an agent that paints it.
+// Screen returns the last lines of the screen of an agent that draws on it.
 func (ses *session) Screen(ctx context.Context, n int) (lines []string, paints bool) {
 	p := ses.info(ctx)
 	if p == nil || !p.screen {
@@ -48,7 +48,8 @@ func (ses *session) Screen(ctx context.Context, n int) (lines []string, paints b
 	return screenLines(out, n), true
 }
 
-// info asks tmux about the pane; nil if it is not known to be this incarnation's.
+// info asks tmux about the pane; it returns nil if the pane is not known to be that of this
+// incarnation.
 func (ses *session) info(ctx context.Context) *paneInfo {
 	a := ses.slot.r.panes(ctx, "#{==:#{pane_id},"+ses.rec.Pane+"}")
 	if a.err != nil || a.server != ses.rec.Server.PID {
@@ -70,14 +71,13 @@ func screenLines(out string, n int) []string {
 	return lines
 }
 
-// Follow tells when the log has grown: see runtime.Session.
+// Follow is part of runtime.Session.
 func (ses *session) Follow(ctx context.Context, grew func()) error {
 	return ses.grows(ctx, func() error { grew(); return nil })
 }
 
-// follow passes on the lines of the log. They are read from the file, the keeper
-// only tells when there are more: however slow f is, no line is missing unless it
-// was rotated away.
+// follow passes on the lines of the log. It reads them from the file; the keeper only reports
+// that there are more. So however slow f is, no line is missing unless it was rotated away.
 func (ses *session) follow(ctx context.Context, t *logfile.Tail, f func(string)) error {
 	lines := logfile.Texts(f)
 	err := ses.grows(ctx, func() error { return t.Next(lines) })
@@ -87,14 +87,14 @@ func (ses *session) follow(ctx context.Context, t *logfile.Tail, f func(string))
 	return err
 }
 
-// grows calls grew at once, and whenever there is more in the log, until ctx is done,
-// the incarnation has ended or grew fails.
+// grows calls grew immediately, and whenever the log has grown, until ctx is done, the
+// incarnation has ended or grew fails.
 func (ses *session) grows(ctx context.Context, grew func() error) error {
 	fctx, cancel := ses.slot.r.both(ctx)
 	defer cancel()
 	go func() {
 		select {
-		case <-ses.done: // the keeper has gone by then, unless it was lost
+		case <-ses.done: // the keeper has ended by then, unless it was lost
 			cancel()
 		case <-fctx.Done():
 		}
@@ -114,7 +114,7 @@ func (ses *session) grows(ctx context.Context, grew func() error) error {
 		case err != nil:
 			return err
 		}
-		// The keeper has gone: the agent has ended, or somebody has killed it.
+		// The keeper has ended: the agent has ended, or the keeper was killed.
 		if err := grew(); err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func (ses *session) grows(ctx context.Context, grew func() error) error {
 	}
 }
 
-// grown calls f whenever there is more in the log, until the keeper goes or f fails.
+// grown calls f whenever the log has grown, until the keeper ends or f fails.
 func (s *slot) grown(ctx context.Context, f func() error) error {
 	c, leave, err := s.keeper(ctx)
 	if err != nil {
@@ -151,9 +151,8 @@ func (s *slot) grown(ctx context.Context, f func() error) error {
 	}
 }
 
-// LastActivity is when the log was written last, something was typed, or
-// something has happened in any window of the session, also in those that
-// people have opened.
+// LastActivity returns the time of the last write to the log, the last input, or the last
+// activity in any window of the session, including those that people have opened.
 func (ses *session) LastActivity(ctx context.Context) (time.Time, error) {
 	ses.mu.Lock()
 	last := ses.input
@@ -177,7 +176,7 @@ func (ses *session) LastActivity(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
 	}
-	// tmux counts seconds: it was at the end of that one, at the latest.
+	// tmux counts seconds, so use the end of that second.
 	if at = at.Add(time.Second - 1); at.After(last) {
 		last = at
 		if now := time.Now(); last.After(now) && last.Sub(now) < time.Second {
@@ -187,7 +186,7 @@ func (ses *session) LastActivity(ctx context.Context) (time.Time, error) {
 	return last, nil
 }
 
-// parseActivity reads the latest of all times that tmux gives, in seconds.
+// parseActivity returns the latest of the times, in seconds, that tmux prints.
 func parseActivity(out string) (last time.Time, err error) {
 	for _, field := range strings.Fields(out) {
 		n, err := strconv.ParseInt(field, 10, 64)
@@ -201,7 +200,7 @@ func parseActivity(out string) (last time.Time, err error) {
 	return last, nil
 }
 
-// Write types into the terminal, whatever mode a person has put the pane into.
+// Write writes to the terminal, whatever mode the pane is in.
 func (ses *session) Write(ctx context.Context, data []byte) error {
 	if ses.hasEnded() {
 		return runtime.ErrEnded
@@ -212,7 +211,7 @@ func (ses *session) Write(ctx context.Context, data []byte) error {
 	ses.mu.Lock()
 	ses.input = time.Now()
 	ses.mu.Unlock()
-	buffer := rand.Text() // others may write, too
+	buffer := rand.Text() // other writers use other buffers
 	_, err := ses.slot.r.tmux(ctx, bytes.NewReader(data),
 		"load-buffer", "-b", buffer, "-", ";", "paste-buffer", "-d", "-r", "-b", buffer, "-t", ses.rec.Pane)
 	if err != nil {
@@ -221,7 +220,7 @@ func (ses *session) Write(ctx context.Context, data []byte) error {
 	return ses.commandError(err)
 }
 
-// commandError says what the failure of a command means.
+// commandError explains the failure of a tmux command.
 func (ses *session) commandError(err error) error {
 	switch {
 	case err == nil:
@@ -232,8 +231,8 @@ func (ses *session) commandError(err error) error {
 	return fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
 }
 
-// Resize changes the size of the window. If somebody is attached, that lasts
-// until their terminal changes its size.
+// Resize changes the size of the window. With an attached client, the size changes again when
+// that of its terminal does.
 func (ses *session) Resize(ctx context.Context, rows, cols uint16) error {
 	if ses.hasEnded() {
 		return runtime.ErrEnded
@@ -244,7 +243,7 @@ func (ses *session) Resize(ctx context.Context, rows, cols uint16) error {
 func (s *slot) resize(ctx context.Context, pane string, rows, cols uint16) error {
 	_, err := s.r.tmux(ctx, nil,
 		"resize-window", "-t", pane, "-x", strconv.Itoa(int(cols)), "-y", strconv.Itoa(int(rows)),
-		// resize-window fixes the size for good.
+		// resize-window makes the size permanent.
 		";", "set-option", "-w", "-u", "-t", pane, "window-size")
 	return err
 }

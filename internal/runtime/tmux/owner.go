@@ -9,9 +9,9 @@ import (
 
 var _ runtime.Owner = (*Runtime)(nil)
 
-// Owner finds the agent of a process by the process in its pane. What else runs
-// below the tmux server belongs to an agent that cannot be named: every agent in
-// it can have the server run a command.
+// Owner finds the agent of a process by the process in its pane. Other processes below the tmux
+// server belong to an agent that cannot be named, because every agent can make the server run a
+// command.
 func (r *Runtime) Owner(l proc.Lineage) (path string, at int) {
 	at = len(l.Processes)
 	r.mu.Lock()

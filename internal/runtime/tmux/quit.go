@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
-// Server is the process of the project's tmux server, and whether it may live.
+// Server returns the pid of the project's tmux server, and whether it may be running.
 func (r *Runtime) Server() (pid int, lives bool) {
 	id, err := r.lastServer()
 	switch {
@@ -23,13 +23,12 @@ func (r *Runtime) Server() (pid int, lives bool) {
 	return id.PID, proc.Observe(id) != proc.Dead
 }
 
-// over reports whether what was started in the pane has ended, which tmux may
-// not know yet.
+// over reports whether the program in the pane has ended, which tmux may not know yet.
 func (p *paneInfo) over() bool { return p.ended || syscall.Kill(p.pid, 0) == syscall.ESRCH }
 
-// Quit closes the panes whose agent has ended, once its end is recorded: logs
-// and records stay, the last screen does not. The server ends with its last
-// pane. Windows that people have opened stay.
+// Quit closes the panes whose agent has ended, after its end is recorded. Logs and records stay;
+// the last screen does not. The server ends with its last pane. Windows that people have opened
+// stay.
 func (r *Runtime) Quit(ctx context.Context) error {
 	r.finish()
 	if _, lives := r.Server(); !lives {

@@ -14,14 +14,14 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// readiness is the wait for one incarnation's condition.
+// readiness waits for the condition of one incarnation.
 type readiness struct {
 	await func(context.Context, proc.Subject) error
-	line  func(proc.Line) // nil: the condition is not about the output
+	line  func(proc.Line) // nil if the condition does not depend on the output
 }
 
-// arm prepares for the readiness of an incarnation that is about to start or of
-// one that has been adopted. One without a condition is ready at once.
+// arm prepares for the readiness of an incarnation that is about to start or was adopted.
+// Without a condition it is ready immediately.
 func arm(c spec.Ready, cmd *proc.Command, notify *proc.NotifySocket) (*readiness, error) {
 	p, err := proc.Readiness(c, notify)
 	if err != nil {
@@ -53,8 +53,8 @@ func rearm(ses *session) (*readiness, error) {
 	return arm(ses.rec.Condition, &cmd, ses.notify)
 }
 
-// environ returns the environment of an agent's process. In the middle of an
-// execve the kernel shows none, and an agent always has some.
+// environ returns the environment of an agent's process. It tries again if that is empty, as it
+// is in the middle of an execve, because an agent always has some.
 func (r *Runtime) environ(pid int) ([]byte, error) {
 	for pause := time.Millisecond; ; pause *= 2 {
 		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
@@ -64,8 +64,8 @@ func (r *Runtime) environ(pid int) ([]byte, error) {
 	}
 }
 
-// subject is the session as a probe sees it. The end of the runtime ends the
-// wait, too, but says nothing about the agent.
+// subject is the session for a probe. Closing the runtime also ends the wait, but says nothing
+// about the agent.
 type subject struct {
 	ses  *session
 	done <-chan struct{}
@@ -75,12 +75,11 @@ func (s subject) PID() int              { return s.ses.rec.Agent.PID }
 func (s subject) Done() <-chan struct{} { return s.done }
 func (s subject) Exit() supervisor.Exit { return s.ses.Exit() }
 
-// lookAgain is the least time for the condition of an incarnation that is taken
-// over: it may have been met since, unobserved.
+// lookAgain is the minimum time for the condition of an adopted incarnation, which may have been
+// met unnoticed.
 const lookAgain = 6 * time.Second
 
-// awaitCondition sees a session through to readiness, or to its end because it
-// was not ready in time.
+// awaitCondition waits until the incarnation is ready, and ends it if it is not ready in time.
 func (ses *session) awaitCondition(ready *readiness) {
 	r := ses.slot.r
 	adopted := ready == nil
@@ -97,7 +96,7 @@ func (ses *session) awaitCondition(ready *readiness) {
 	}
 	ctx, cancel := context.WithDeadlineCause(r.Ctx, deadline, supervisor.ErrStartTimeout)
 	defer cancel()
-	// Its lifetime: a condition may go on listening when it is met.
+	// The condition may continue to listen after it is met, for as long as this channel is open.
 	over := make(chan struct{})
 	if !r.Background(func() {
 		defer close(over)
@@ -123,13 +122,13 @@ func (ses *session) awaitCondition(ready *readiness) {
 		ses.markReady()
 	case r.Ctx.Err() != nil:
 	case late && ses.rec.Condition.Notify && !ses.hasEnded():
-		ses.markReady() // it may have said so without a listener
+		ses.markReady() // it may have sent READY=1 while nothing listened
 	case ctx.Err() != nil || !ses.hasEnded():
 		ses.endUnready(err)
 	}
 }
 
-// feed passes the output of an incarnation on to its condition.
+// feed passes the output of an incarnation to its condition.
 func (ready *readiness) feed(ctx context.Context, ses *session) {
 	t, err := logfile.From(ses.slot.logFile(), ses.rec.Begin)
 	if err != nil {
@@ -139,7 +138,7 @@ func (ready *readiness) feed(ctx context.Context, ses *session) {
 	ses.follow(ctx, t, func(text string) { ready.line(proc.Line{Time: time.Now(), Stream: proc.Stdout, Text: text}) })
 }
 
-// isReady notes that the condition is met, also for the daemon that adopts it.
+// markReady records that the condition is met, also for a daemon that adopts the incarnation.
 func (ses *session) markReady() {
 	ses.update(ses.slot.r.Ctx, func(rec *record) { rec.Ready = true })
 	ses.mu.Lock()
@@ -150,7 +149,7 @@ func (ses *session) markReady() {
 	}
 }
 
-// notReady ends an incarnation that has not become ready.
+// endUnready ends an incarnation that has not become ready.
 func (ses *session) endUnready(err error) {
 	ses.mu.Lock()
 	ses.failure = err

@@ -18,7 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// User options of a session. The first is a record, for a slot whose file is
+// User options of a session. The first one is a record, in case that the file of the slot is
 // damaged; the others are for people.
 const (
 	recordOption      = "@coppice_record"
@@ -26,8 +26,8 @@ const (
 	incarnationOption = "@coppice_incarnation"
 )
 
-// record is the content of a slot's state file: its last incarnation. It is
-// written before the agent runs.
+// record is the content of a slot's state file: its last incarnation. It is written before the
+// agent runs.
 type record struct {
 	Version     int           `json:"version"`
 	Path        string        `json:"path"`
@@ -40,15 +40,15 @@ type record struct {
 	StartedAt   time.Time     `json:"started_at"`
 	Ready       bool          `json:"ready,omitempty"`
 	Condition   spec.Ready    `json:"condition"`        // of readiness
-	Socket      string        `json:"socket,omitempty"` // where it notify of itself
-	Said        *wire.Notice  `json:"said,omitempty"`   // there, but for signs of life
-	Dir         []byte        `json:"dir"`              // for commands that look whether it is ready
+	Socket      string        `json:"socket,omitempty"` // its NOTIFY_SOCKET
+	Said        *wire.Notice  `json:"said,omitempty"`   // reported there, without signs of life
+	Dir         []byte        `json:"dir"`              // for readiness commands
 	Stop        int           `json:"stop"`             // signal
 	Grace       time.Duration `json:"grace"`
 	Log         runtime.Log   `json:"log"`
 	Begin       logfile.Mark  `json:"begin"` // of its output
 	Asked       proc.Asked    `json:"asked"` // before it ended
-	// NoNewPrivileges is that of the launch, for commands that look whether it is ready.
+	// NoNewPrivileges is that of the launch, for readiness commands.
 	NoNewPrivileges bool `json:"no_new_privileges,omitempty"`
 }
 
@@ -60,7 +60,7 @@ func readRecord(dir string) (*record, error) {
 	return rec, rec.check(dir)
 }
 
-// check refuses what somebody else has written.
+// check refuses a record of another program.
 func (rec *record) check(dir string) error {
 	name, err := wire.DirName(rec.Path)
 	switch {
@@ -80,7 +80,7 @@ func (rec *record) write(dir string) error {
 	return wire.WriteFile(filepath.Join(dir, wire.StateFile), rec)
 }
 
-// option is the record as the value of a user option.
+// option returns the record as the value of a user option.
 func (rec *record) option() (string, error) {
 	b, err := json.Marshal(rec)
 	return base64.RawStdEncoding.EncodeToString(b), err
@@ -102,7 +102,7 @@ func parseOption(s, dir string) (*record, error) {
 	return rec, rec.check(dir)
 }
 
-// grace returns the time from the stop signal to SIGKILL; negative means no limit.
+// grace returns the time from the stop signal to SIGKILL; a negative time means no limit.
 func (rec *record) grace() time.Duration { return cmp.Or(rec.Grace, proc.DefaultGrace) }
 
 func (rec *record) stopSignal() syscall.Signal {
@@ -114,8 +114,8 @@ func (rec *record) readyTimeout() time.Duration {
 	return cmp.Or(max(0, rec.Condition.Timeout), spec.DefaultReadyTimeout)
 }
 
-// outlived: an incarnation that lives after its time to get ready has got
-// ready, although a record of its start does not say so.
+// outlived marks an incarnation as ready that still runs after its time to become ready. A
+// record of its start does not say so.
 func (rec *record) outlived(now time.Time) {
 	rec.Ready = rec.Ready || now.After(rec.StartedAt.Add(rec.readyTimeout()))
 }

@@ -1,15 +1,14 @@
-// Package tmux runs agents in a tmux server of the project's own, for people
-// who want to sit in the session: each slot is a session with one window and
-// one pane, in which one incarnation after the other runs.
+// Package tmux runs agents in a tmux server of the project, for people who want to work in the
+// session of an agent. Each slot is a session with one window and one pane, in which one
+// incarnation after the other runs.
 //
-// tmux is trusted with the terminal and with the exit status, and with nothing
-// else. What is believed about a slot rests on evidence (see judge): the exit
-// record, the identity of the agent's process, what the server answers, and the
-// identity of the server. A server that does not answer is unknown, whatever
-// it says to others; one that has ended has taken its agents with it.
+// tmux is trusted with the terminal and with the exit status only. The state of a slot is
+// decided by evidence (see judge): the exit record, the identity of the agent's process, the
+// answers of the server, and the identity of the server. The state is unknown if the server does
+// not respond. If the server has ended, its agents have ended with it.
 //
-// The programs of package pane do the rest: a launcher in the pane turns into
-// the agent on a word of the daemon's, and a keeper writes the output log.
+// The programs of package pane do the rest: a launcher in the pane becomes the agent when the
+// daemon says so, and a keeper writes the output log.
 package tmux
 
 import (
@@ -27,42 +26,42 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
-// Options of a Runtime.
+// Options configure a Runtime.
 type Options struct {
-	// Dir holds the slots and the socket of the server. It is made if it is
-	// missing, and must belong to this user alone.
+	// Dir holds the slots and the socket of the server. It is created if necessary, and must
+	// belong to this user alone.
 	Dir string
-	// Output is given each line of each agent, those of one agent one at a
-	// time and in order. It is read from the log: a slow reader delays nothing,
-	// and what was rotated away meanwhile is missing, which a line says. May be nil.
+	// Output, if not nil, gets each line of each agent, one call at a time for an agent and in
+	// order. The lines are read from the log: a slow reader delays nothing, and misses lines
+	// that are rotated away meanwhile. A line then says so.
 	Output func(path string, incarnation uint64, line proc.Line)
 	// Logger may be nil.
 	Logger *slog.Logger
 }
 
-// Runtime implements runtime.Runtime with tmux. The program that uses it must
-// call pane.Main when its first argument is pane.Arg.
+// Runtime implements runtime.Runtime with tmux. A program that uses it must call pane.Main if
+// its first argument is pane.Arg.
 type Runtime struct {
 	*slots.Table[*slot]
 	output   func(string, uint64, proc.Line)
 	log      *slog.Logger
 	sweeper  proc.Sweeper
-	checkNow chan struct{} // asks watchServer for a look at once
-	calls    chan struct{} // held by each call of tmux
+	checkNow chan struct{} // makes watchServer check the server immediately
+	calls    chan struct{} // a semaphore for calls of tmux
 
-	mu          sync.Mutex // may be held when that of Table is taken
+	mu          sync.Mutex // the lock of Table may be taken while it is held
 	sessions    map[*session]struct{}
-	listening   map[*session]chan struct{} // those that Options.Output is given the lines of, until the last one
-	checked     bool                       // the version of tmux is one that will do
-	serverError string                     // why the server is not known to work; empty if it is
-	hangs       bool                       // it lives, but does not answer
+	listening   map[*session]chan struct{} // sessions whose lines go to Options.Output; each channel is closed after the last line
+	checked     bool                       // the version of tmux is sufficient
+	serverError string                     // why the server is not known to work; empty if it works
+	hangs       bool                       // it runs, but does not respond
 	lastWake    time.Time
 	watching    bool
 }
 
 var _ runtime.Runtime = (*Runtime)(nil)
 
-// Open makes a Runtime. It needs no tmux yet: see Version.
+// Open returns a Runtime. It does not need tmux yet: see Version.
 func Open(o Options) (*Runtime, error) {
 	r := &Runtime{
 		output: o.Output, log: o.Logger, checkNow: make(chan struct{}, 1), calls: make(chan struct{}, maxCalls),
@@ -85,18 +84,17 @@ func Open(o Options) (*Runtime, error) {
 // Kind returns "tmux".
 func (r *Runtime) Kind() string { return "tmux" }
 
-// both is a context that ends with ctx or with the runtime.
+// both returns a context that ends with ctx or with the runtime.
 func (r *Runtime) both(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(r.Ctx, func() { cancel(slots.ErrClosed) })
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// List looks at all slots: see runtime.Runtime. The server is asked once.
+// List is part of runtime.Runtime. It asks the server once.
 func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) { return r.Among(ctx, nil) }
 
-// Among is List of the slots whose directory has a name that is to be looked at;
-// nil: of all.
+// Among is List for the slots whose directory names are selected; a nil function selects all.
 func (r *Runtime) Among(ctx context.Context, which func(name string) bool) ([]runtime.Observation, error) {
 	entries, err := os.ReadDir(r.Dir)
 	if err != nil {
@@ -124,7 +122,7 @@ func (r *Runtime) Among(ctx context.Context, which func(name string) bool) ([]ru
 	return all, nil
 }
 
-// look observes a slot without touching it; nil if there is nothing in it.
+// look observes a slot without changing it; it returns nil if the slot is empty.
 func look(dir string, answer answer) *runtime.Observation {
 	rec, err := readRecord(dir)
 	if wire.IsMissing(err) {

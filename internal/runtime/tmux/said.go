@@ -9,11 +9,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
-// Only this program listens to what an agent in tmux says of itself: what
-// is said while no daemon runs is lost. The next one listens at the same place.
+// Only this program receives what an agent in tmux reports about itself: reports are lost while
+// no daemon runs. The next daemon listens on the same socket.
 
-// speak listens at a place that an agent was told of, or will be. news is sent
-// to when what it says has to be remembered.
+// listenNotify listens on a notify socket. It sends to news when a report must be saved.
 func listenNotify(socket string, news chan<- struct{}) (*proc.NotifySocket, error) {
 	return proc.ListenNotify(socket, func(_ sdnotify.Notice, u sdnotify.Urgency) {
 		if u >= sdnotify.Words {
@@ -25,7 +24,7 @@ func listenNotify(socket string, news chan<- struct{}) (*proc.NotifySocket, erro
 	})
 }
 
-// resumeNotify listens to an incarnation that lived before this program did.
+// resumeNotify listens to an incarnation that was started by an earlier daemon.
 func (ses *session) resumeNotify() {
 	if ses.rec.Socket == "" {
 		return
@@ -39,10 +38,10 @@ func (ses *session) resumeNotify() {
 	ses.notify = notify
 }
 
-// saveInterval is the shortest time between two notes of what an agent says.
+// saveInterval is the minimum time between two saves of reports.
 const saveInterval = time.Second
 
-// hearOut remembers what the incarnation says for the next listener.
+// saveNotices saves what the incarnation reports, for the next daemon.
 func (ses *session) saveNotices() {
 	ctx := ses.slot.r.Ctx
 	for awaits(ses, ses.news) {
@@ -57,7 +56,7 @@ func (ses *session) saveNotices() {
 	}
 	ses.notify.Leave()
 	select {
-	case <-ses.news: // the last that this program has heard
+	case <-ses.news: // the last report that this program has received
 		ses.saveNotice(context.WithoutCancel(ctx))
 	default:
 	}
@@ -68,8 +67,8 @@ func (ses *session) saveNotice(ctx context.Context) {
 	ses.update(ctx, func(rec *record) { rec.Said = said })
 }
 
-// awaits reports whether something has come before the end of the incarnation
-// or of the runtime.
+// awaits reports whether a value was received before the end of the incarnation or of the
+// runtime.
 func awaits[T any](ses *session, c <-chan T) bool {
 	select {
 	case <-c:

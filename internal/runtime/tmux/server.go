@@ -23,23 +23,23 @@ const (
 	socketName    = "tmux"        // of the server, in the directory of the slots
 	serverFile    = "server.json" // identity of the server that was started last
 	callTimeout   = 3 * time.Second
-	checkInterval = 3 * time.Second // between two looks at the server, while agents run
-	wakeInterval  = time.Second     // between two times that the server is asked for its socket
-	maxCalls      = 8               // of tmux at a time
-	exitTimeout   = time.Second     // that a server that has no sessions may take to end
+	checkInterval = 3 * time.Second // between two checks of the server, while agents run
+	wakeInterval  = time.Second     // between two requests to create the socket again
+	maxCalls      = 8               // parallel calls of tmux
+	exitTimeout   = time.Second     // for a server without sessions to end
 )
 
 // ErrTmux is wrapped by errors that only another tmux can cure.
 var ErrTmux = errors.New("tmux cannot be used")
 
-// Oldest version of tmux that will do.
+// Oldest supported version of tmux.
 const (
 	minMajor = 3
 	minMinor = 2
 )
 
-// Version returns the version of tmux, and an error that wraps ErrTmux and
-// says what to do if there is none or one that is too old.
+// Version returns the version of tmux. The error wraps ErrTmux, with a remedy, if tmux is not
+// installed or too old.
 func Version(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -59,8 +59,8 @@ func Version(ctx context.Context) (string, error) {
 	return version, nil
 }
 
-// tooOld judges a version such as 3.3a or next-3.5. Others, such as master or
-// openbsd-7.4, are taken for new.
+// tooOld reports whether a version such as 3.3a or next-3.5 is too old. Other versions, such as
+// master or openbsd-7.4, count as new.
 func tooOld(version string) bool {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "next-"), ".")
 	minor := rest
@@ -75,7 +75,7 @@ func tooOld(version string) bool {
 	return a < minMajor || a == minMajor && b < minMinor
 }
 
-// check makes sure, once, that tmux will do.
+// check ensures, once, that tmux is usable.
 func (r *Runtime) check(ctx context.Context) error {
 	r.mu.Lock()
 	checked := r.checked
@@ -92,13 +92,13 @@ func (r *Runtime) check(ctx context.Context) error {
 	return nil
 }
 
-// command is a call of tmux. The socket's name is relative to the directory:
-// the whole one may be longer than a socket address.
+// command returns a call of tmux. The path of the socket is relative to the directory, because
+// the whole path may be too long for a socket address.
 func (r *Runtime) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "tmux", append([]string{"-u", "-S", socketName, "-f", os.DevNull}, args...)...)
 	cmd.Dir = r.Dir
 	for _, kv := range proc.Environ(nil, proc.Self{}) {
-		// What the server is started with is what people get in windows that they open.
+		// People get the environment of the server in windows that they open.
 		if !strings.HasPrefix(kv, proc.EnvPrefix) && !strings.HasPrefix(kv, "TERM=") {
 			cmd.Env = append(cmd.Env, kv)
 		}
@@ -108,13 +108,13 @@ func (r *Runtime) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// errHangs: the server lives, but takes no commands.
+// errHangs means that the server runs, but processes no commands.
 var errHangs = fmt.Errorf("no response within %v", callTimeout)
 
-// tmux runs commands of tmux and returns what they print. They take callTimeout
-// at most, and no time at all while the server is known to hang.
+// tmux runs commands of tmux and returns their output. They take callTimeout at most, and fail
+// immediately while the server is known to hang.
 func (r *Runtime) tmux(ctx context.Context, in io.Reader, args ...string) (string, error) {
-	select { // the server does one thing after the other anyway
+	select { // the server processes one command after the other anyway
 	case r.calls <- struct{}{}:
 		defer func() { <-r.calls }()
 	case <-ctx.Done():
@@ -129,8 +129,7 @@ func (r *Runtime) tmux(ctx context.Context, in io.Reader, args ...string) (strin
 	return r.call(ctx, in, args...)
 }
 
-// call is a call of tmux that is made in any case. A failure makes the runtime
-// look at the server.
+// call calls tmux in any case. After a failure the server is checked.
 func (r *Runtime) call(ctx context.Context, in io.Reader, args ...string) (string, error) {
 	tctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -161,17 +160,17 @@ func (r *Runtime) call(ctx context.Context, in io.Reader, args ...string) (strin
 	return "", fmt.Errorf("tmux %s: %w", args[0], err)
 }
 
-// paneInfo is what tmux knows of a pane.
+// paneInfo is the state of a pane in tmux.
 type paneInfo struct {
 	session       string
 	id            string
 	pid           int
 	dead          bool // its process has closed the terminal
-	ended         bool // it has ended, and tmux knows how
-	status        int  // exit code; -1 if it has none
+	ended         bool // its process has ended, and tmux knows how
+	status        int  // exit code; -1 if unknown
 	signal        syscall.Signal
-	at            time.Time // of the end, in seconds; zero if this tmux does not say
-	screen        bool      // its program paints the screen instead of writing lines
+	at            time.Time // of the end, in seconds; zero if unknown
+	screen        bool      // its program draws on the screen instead of writing lines
 	width, height int
 	attached      int // clients
 }
@@ -180,9 +179,9 @@ const paneFormat = "#{pid}|#{pane_id}|#{pane_pid}|#{pane_dead}|#{pane_dead_statu
 	"#{pane_dead_time}|" +
 	"#{alternate_on}|#{cursor_flag}|#{window_width}|#{window_height}|#{session_attached}|#{session_name}"
 
-// answer is what the server says about its panes, or why it says nothing.
+// answer is the server's answer about its panes, or why there is none.
 type answer struct {
-	server int // its pid; 0 if it has no pane and so cannot say
+	server int // its pid; 0 if unknown
 	all    []paneInfo
 	err    error
 }
@@ -196,7 +195,7 @@ func (a answer) pane(id string) *paneInfo {
 	return nil
 }
 
-// session finds a pane by the name of its session.
+// session returns the pane of a session.
 func (a answer) session(name string) *paneInfo {
 	for i := range a.all {
 		if a.all[i].session == name {
@@ -206,9 +205,9 @@ func (a answer) session(name string) *paneInfo {
 	return nil
 }
 
-// panes asks the server about the panes that a filter lets through, all if it is empty.
+// panes asks the server about the panes that a filter selects; an empty filter selects all.
 func (r *Runtime) panes(ctx context.Context, filter string) answer {
-	// The first line is always there, and tells the server's pid.
+	// The first line always exists, and has the pid of the server.
 	args := []string{"display-message", "-p", "#{pid}", ";", "list-panes", "-a", "-F", paneFormat}
 	if filter != "" {
 		args = append(args, "-f", filter)
@@ -224,7 +223,7 @@ func (r *Runtime) panes(ctx context.Context, filter string) answer {
 	return a
 }
 
-// parsePanes reads what panes has asked for.
+// parsePanes parses the output of the commands of panes.
 func parsePanes(out string) (answer, error) {
 	var a answer
 	first, rest, _ := strings.Cut(out, "\n")
@@ -267,7 +266,7 @@ func parsePanes(out string) (answer, error) {
 	return a, nil
 }
 
-// signalOf reads a signal, which is a number or, depending on the C library, a name.
+// signalOf parses a signal, which is a number or, depending on the C library, a name.
 func signalOf(s string) syscall.Signal {
 	if n, err := strconv.Atoi(s); err == nil {
 		return syscall.Signal(n)
@@ -275,8 +274,8 @@ func signalOf(s string) syscall.Signal {
 	return unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(s), "SIG"))
 }
 
-// wake makes a server whose socket was removed make it again. What else does
-// not answer is left alone.
+// wake makes a server create its socket again if that was removed. In other cases it does
+// nothing.
 func (r *Runtime) wake() {
 	if _, err := os.Lstat(filepath.Join(r.Dir, socketName)); err == nil {
 		return
@@ -284,7 +283,7 @@ func (r *Runtime) wake() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if id, err := r.lastServer(); err == nil && time.Since(r.lastWake) > wakeInterval {
-		r.lastWake = time.Now() // to make it drops who is connecting: not again and again
+		r.lastWake = time.Now() // not repeatedly, because creating the socket drops connecting clients
 		id.Signal(syscall.SIGUSR1)
 	}
 }

@@ -18,17 +18,17 @@ import (
 // session is one incarnation.
 type session struct {
 	slot   *slot
-	notify *proc.NotifySocket // nil if it is not listened to
-	news   chan struct{}      // it has said something that has to be remembered
-	ready  chan struct{}      // closed when it is ready, or has ended
-	done   chan struct{}      // closed when its end is known for certain
+	notify *proc.NotifySocket // nil if it has none
+	news   chan struct{}      // gets a value when a report must be saved
+	ready  chan struct{}      // closed when it is ready or has ended
+	done   chan struct{}      // closed when its end is certain
 	killed context.Context    // done when Kill was called, or the runtime is closed
 	cancel context.CancelFunc
 
 	mu        sync.Mutex
 	rec       *record // only Ready and Asked change
 	end       *wire.End
-	unknown   string // why it is not known how it ended
+	unknown   string // why it is unknown how it ended
 	failure   error  // why it was ended before it was ready
 	kin       []proc.Identity
 	stopped   bool        // Stop was called
@@ -45,7 +45,7 @@ func newSession(s *slot, rec *record) *session {
 	return ses
 }
 
-// live watches an incarnation that lives, to its readiness and its end.
+// live watches a running incarnation for its readiness and its end.
 func (ses *session) live(ready *readiness) {
 	ses.mu.Lock()
 	isReady := ses.rec.Ready
@@ -66,14 +66,13 @@ func (ses *session) live(ready *readiness) {
 	}
 }
 
-// Pauses between two tries to find out how an incarnation ended.
+// Pauses between tries to find out how an incarnation ended.
 const (
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = time.Second
 )
 
-// watch waits for the end of the agent's process, which the kernel tells, and
-// finds out what it was.
+// watch waits for the end of the agent's process and determines how it ended.
 func (ses *session) watch() {
 	r := ses.slot.r
 	for {
@@ -84,14 +83,14 @@ func (ses *session) watch() {
 		if err == nil {
 			break
 		}
-		// No pidfd for want of descriptors, or of a newer kernel.
+		// No pidfd, for lack of descriptors or on an old kernel.
 		if !r.pause(lastRetry) {
 			return
 		}
 	}
 	seen := time.Now()
 	if ses.notify != nil {
-		ses.notify.Leave() // with its last words
+		ses.notify.Leave() // receives its last messages
 	}
 	ses.awaitRest()
 	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
@@ -119,7 +118,7 @@ func (r *Runtime) pause(d time.Duration) bool {
 	}
 }
 
-// settle finds out how the incarnation ended.
+// findEnd determines how the incarnation ended.
 func (ses *session) findEnd(seen time.Time) (*wire.End, error) {
 	ctx := ses.slot.r.Ctx
 	ses.mu.Lock()
@@ -129,7 +128,7 @@ func (ses *session) findEnd(seen time.Time) (*wire.End, error) {
 		id.Signal(syscall.SIGKILL)
 	}
 	unlock, err := ses.slot.lock(ctx)
-	if wire.IsMissing(err) { // the slot was removed: nothing lives in it
+	if wire.IsMissing(err) { // the slot was removed, so nothing runs in it
 		return wire.NewLost(err, seen), nil
 	}
 	if err != nil {
@@ -175,12 +174,12 @@ func (ses *session) finish(end *wire.End) {
 	ses.slot.r.removeSession(ses)
 }
 
-// Done is closed when the end of the incarnation is known for certain.
+// Done is part of supervisor.Process.
 func (ses *session) Done() <-chan struct{} { return ses.done }
 
 func (ses *session) hasEnded() bool { return slots.IsClosed(ses.done) }
 
-// Exit is how it ended, once Done is closed.
+// Exit is part of supervisor.Process.
 func (ses *session) Exit() supervisor.Exit {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
@@ -190,7 +189,7 @@ func (ses *session) Exit() supervisor.Exit {
 	return ses.end.Exit()
 }
 
-// Observe is what is known now, without asking.
+// Observe returns what is known now, without asking tmux.
 func (ses *session) Observe() runtime.Observation {
 	r := ses.slot.r
 	r.mu.Lock()
@@ -215,7 +214,7 @@ func (ses *session) Observe() runtime.Observation {
 	return *o
 }
 
-// AwaitReady waits until the incarnation is ready.
+// AwaitReady is part of runtime.Session.
 func (ses *session) AwaitReady(ctx context.Context) error {
 	if err := ses.slot.r.Await(ctx, ses.ready); err != nil {
 		return err
@@ -228,8 +227,8 @@ func (ses *session) AwaitReady(ctx context.Context) error {
 	return slots.NotReady(ses.end.Exit())
 }
 
-// StartReady is the second half of a start. One that is given up is stopped,
-// and its end awaited.
+// StartReady is the second half of a start. A start that is given up is stopped and its end
+// awaited.
 func (ses *session) StartReady(ctx context.Context) error {
 	err := ses.AwaitReady(ctx)
 	if err == nil || ctx.Err() == nil {
@@ -241,7 +240,7 @@ func (ses *session) StartReady(ctx context.Context) error {
 	ses.Stop()
 	limit := ses.rec.grace()
 	if limit < 0 {
-		ses.Kill() // its caller has given up
+		ses.Kill() // the caller does not wait any longer
 		limit = 0
 	}
 	select {

@@ -13,11 +13,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// Stop asks the agent and all that belongs to it to end. It is killed when
-// its grace period is over.
+// Stop asks the agent and all its processes to end. They are killed after its grace period.
 func (ses *session) Stop() { ses.StopWithin(0) }
 
-// StopWithin is Stop with another grace period, where that is longer.
+// StopWithin is Stop with another grace period, if that is longer.
 func (ses *session) StopWithin(extended time.Duration) {
 	ses.mu.Lock()
 	again := ses.stopped
@@ -34,7 +33,7 @@ func (ses *session) StopWithin(extended time.Duration) {
 	}
 }
 
-// Kill makes the agent and all that belongs to it end.
+// Kill kills the agent and all its processes.
 func (ses *session) Kill() {
 	ses.mu.Lock()
 	ses.rec.Asked.Kill = true
@@ -44,11 +43,11 @@ func (ses *session) Kill() {
 	ses.slot.r.Background(func() { ses.deliver(syscall.SIGKILL) })
 }
 
-// noteTimeout is how long a signal may wait for the note that it was asked for.
+// noteTimeout bounds the delay of a signal until it is recorded that it was requested.
 const noteTimeout = 300 * time.Millisecond
 
-// deliver notes what was asked, so that the end is understood by the daemon that sees
-// it, and sends a signal.
+// deliver records the requests so far, so that another daemon understands the end, and sends a
+// signal.
 func (ses *session) deliver(sig syscall.Signal) {
 	if ses.hasEnded() {
 		return
@@ -60,7 +59,7 @@ func (ses *session) deliver(sig syscall.Signal) {
 	ses.signalKin(sig)
 }
 
-// update changes the state file of the slot, if it is still of this incarnation.
+// update changes the state file of the slot, if it still belongs to this incarnation.
 func (ses *session) update(ctx context.Context, change func(*record)) {
 	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
 	defer cancel()
@@ -78,10 +77,9 @@ func (ses *session) update(ctx context.Context, change func(*record)) {
 	}
 }
 
-// signalKin sends a signal to the agent and to each process that belongs to
-// it, once. What does not run at the moment is continued, so that it can obey.
-// Who was there is remembered: what is left of them when the agent has ended,
-// and its grace period is over, is killed.
+// signalKin sends a signal to the agent and to each of its processes, once. Suspended processes
+// are continued, so that the signal takes effect. The processes are remembered: those that are
+// left when the agent has ended, and its grace period is over, are killed.
 func (ses *session) signalKin(sig syscall.Signal) {
 	kin := proc.Kin(ses.rec.Agent)
 	if kin == nil {
@@ -108,8 +106,7 @@ func (ses *session) rest() ([]proc.Identity, error) {
 	return proc.Rest(ses.rec.Agent, kin)
 }
 
-// awaitRest gives what is left of an agent that was asked to stop the rest of
-// its grace period.
+// awaitRest gives the remaining processes of a stopped agent the rest of its grace period.
 func (ses *session) awaitRest() {
 	ses.mu.Lock()
 	asked, hasTimer := ses.rec.Asked.Stop, ses.stopped
@@ -118,7 +115,7 @@ func (ses *session) awaitRest() {
 		return
 	}
 	ctx := ses.killed
-	if !hasTimer { // a daemon that is gone has asked, and no longer calls Kill
+	if !hasTimer { // an earlier daemon has stopped it, and no longer calls Kill
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, max(0, ses.rec.grace()))
 		defer cancel()

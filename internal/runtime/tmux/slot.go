@@ -21,20 +21,20 @@ import (
 type slot struct {
 	r               *Runtime
 	path, name, dir string
-	turn            chan struct{} // held by who changes what lives in the slot
-	writer          chan struct{} // held by who types
+	turn            chan struct{} // a mutex for changes of what runs in the slot
+	writer          chan struct{} // a semaphore for the attached writer
 }
 
 const (
 	lockTimeout    = 3 * time.Second // that another program may hold the lock of a slot
-	pendingTimeout = 3 * time.Second // that tmux may take to see the end of a process
-	signalTimeout  = time.Second     // that tmux may take to say how one has ended
-	cutTimeout     = 3 * time.Second // that an agent without a server may take to die
+	pendingTimeout = 3 * time.Second // for tmux to notice the end of a process
+	signalTimeout  = time.Second     // for tmux to report how a process has ended
+	cutTimeout     = 3 * time.Second // for an agent without a server to die
 	firstPause     = time.Millisecond
 	lastPause      = 100 * time.Millisecond
 )
 
-// lock keeps everybody else, also in other programs, from changing the slot.
+// lock keeps all others, also other programs, from changing the slot.
 func (s *slot) lock(ctx context.Context) (unlock func(), err error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -63,16 +63,16 @@ func (s *slot) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// found is what is in a slot.
+// found is the state of a slot.
 type found struct {
-	rec    *record   // nil: nothing was ever started
-	end    *wire.End // nil: it lives
+	rec    *record   // nil if nothing was ever started
+	end    *wire.End // nil if it runs
 	answer answer    // of the server
 }
 
-// settle finds out what is in the slot, and makes sure that nothing is left of
-// what has ended. seen is when the end was noticed, asked what this program
-// asked for. Needs the lock. ErrUnknown: it cannot be told.
+// inspect determines the state of the slot and kills what is left of an incarnation that has
+// ended. seen is when the end was noticed; asked is what this program has requested. Needs the
+// lock. It returns ErrUnknown if the state cannot be determined.
 func (s *slot) inspect(ctx context.Context, seen time.Time, asked proc.Asked) (*found, error) {
 	filter := "#{==:#{session_name}," + s.name + "}"
 	begin := time.Now()
@@ -93,7 +93,7 @@ func (s *slot) inspect(ctx context.Context, seen time.Time, asked proc.Asked) (*
 		}
 		v := judge(gather(s.dir, rec, f.answer))
 		if v.pending && v.pane.dead && time.Since(begin) > signalTimeout {
-			v.life = runtime.Dead // before tmux 3.3, it never says which signal it was
+			v.life = runtime.Dead // before tmux 3.3, it never reports the signal
 		}
 		switch {
 		case v.life == runtime.Alive:
@@ -110,8 +110,8 @@ func (s *slot) inspect(ctx context.Context, seen time.Time, asked proc.Asked) (*
 			s.r.log.Warn("agent runs without its tmux server; killing it", "path", s.path, "pid", rec.Agent.PID)
 			kill(rec.Agent)
 		case v.pending && time.Since(begin) < pendingTimeout:
-			// tmux 3.3 misses the end of one child in thirty, for ever. Told
-			// that a child has ended, it looks at all of them.
+			// tmux 3.3 misses the end of one child in thirty, forever. SIGCHLD makes it check
+			// all of them.
 			rec.Server.Signal(syscall.SIGCHLD)
 		case !v.cutOff || time.Since(begin) > cutTimeout:
 			return nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, v.why)
@@ -124,7 +124,7 @@ func (s *slot) inspect(ctx context.Context, seen time.Time, asked proc.Asked) (*
 	}
 }
 
-// kill ends a process and all that belongs to it.
+// kill kills a process and all that belongs to it.
 func kill(id proc.Identity) {
 	kin := proc.Kin(id)
 	id.Signal(syscall.SIGKILL)
@@ -133,8 +133,8 @@ func kill(id proc.Identity) {
 	}
 }
 
-// conclude kills what an incarnation has left behind, waits for the last of its
-// output, and records how it ended.
+// conclude kills what an incarnation has left behind, waits for the last of its output, and
+// records how it ended.
 func (s *slot) conclude(ctx context.Context, rec *record, v verdict, seen time.Time) (*wire.End, error) {
 	if err := s.r.sweeper.Sweep(ctx, s.marker()); err != nil {
 		return nil, fmt.Errorf("%w: killing what incarnation %d left behind: %w", runtime.ErrUnknown, rec.Incarnation, err)
@@ -153,11 +153,11 @@ func (s *slot) recordEnd(rec *record, end *wire.End) {
 	}
 }
 
-// marker is the environment entry of all that runs in the slot.
+// marker returns the environment entry of all that runs in the slot.
 func (s *slot) marker() string { return wire.MarkerEnv + "=" + wire.Marker(s.dir) }
 
-// rebuild finds out what is in a slot whose state file is damaged: the session
-// knows it, too. Without one nothing of it lives, after a sweep.
+// rebuild determines the state of a slot whose state file is damaged. The session has a copy.
+// Without a session nothing of the slot runs, after a sweep.
 func (s *slot) rebuild(ctx context.Context, damage error) (*found, error) {
 	s.r.log.Warn("cannot read the state of a slot", "path", s.path, "error", damage)
 	out, err := s.recordOption(ctx)
@@ -188,9 +188,8 @@ func (s *slot) rebuild(ctx context.Context, damage error) (*found, error) {
 	return f, err
 }
 
-// recordOption is what the session of the slot says about it; empty if there is no
-// server. One whose last session has ended lives on for a moment and answers with
-// an error.
+// recordOption returns the record in the session of the slot; empty if there is no server. A
+// server whose last session has ended runs for a moment longer and answers with an error.
 func (s *slot) recordOption(ctx context.Context) (string, error) {
 	begin := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
@@ -213,7 +212,7 @@ func (s *slot) recordOption(ctx context.Context) (string, error) {
 	}
 }
 
-// Adopt makes a session of the last incarnation.
+// Adopt creates a session of the last incarnation.
 func (s *slot) Adopt(ctx context.Context) (runtime.Session, error) {
 	unlock, err := s.lock(ctx)
 	if wire.IsMissing(err) {
@@ -242,7 +241,7 @@ func (s *slot) Adopt(ctx context.Context) (runtime.Session, error) {
 	return ses, nil
 }
 
-// Remove closes the session of the slot and deletes what is kept of it.
+// Remove closes the session of the slot and deletes its files.
 func (s *slot) Remove(ctx context.Context) error {
 	unlock, err := s.lock(ctx)
 	if wire.IsMissing(err) {
@@ -267,7 +266,7 @@ func (s *slot) Remove(ctx context.Context) error {
 		}
 	}
 	if p := s.pane(f); p != nil {
-		// By the pane: people may have given the session another name.
+		// By the pane, because people may have renamed the session.
 		if _, err := s.r.tmux(ctx, nil, "kill-session", "-t", p.id); err != nil && s.r.panes(ctx, "0").err == nil {
 			return fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
 		}
@@ -275,7 +274,7 @@ func (s *slot) Remove(ctx context.Context) error {
 	return os.RemoveAll(s.dir)
 }
 
-// pane finds the pane of the slot; nil if there is none.
+// pane returns the pane of the slot; nil if there is none.
 func (s *slot) pane(f *found) *paneInfo {
 	if f.rec != nil && f.answer.server == f.rec.Server.PID {
 		if p := f.answer.pane(f.rec.Pane); p != nil {

@@ -25,21 +25,19 @@ import (
 )
 
 const (
-	// paneTerm is the TERM of all agents: they talk to tmux, whatever the
-	// terminal is that somebody looks at it with.
+	// paneTerm is the TERM of all agents: they talk to tmux, whatever terminal is attached.
 	paneTerm = "screen-256color"
-	// viewerTerm is what tmux takes the terminal of an attached person for.
+	// viewerTerm is what tmux assumes about the terminal of an attached person.
 	viewerTerm = "xterm-256color"
 
-	launchTimeout = 10 * time.Second // to the moment in which the launcher becomes the agent
-	launchTries   = 3                // of making a pane while an old server is about to end
+	launchTimeout = 10 * time.Second // until the launcher becomes the agent
+	launchTries   = 3                // of creating a pane while an old server is about to end
 )
 
-// executable names this program for tmux, also when its file has been
-// replaced by a newer one.
+// executable returns the path of this program for tmux, even if a newer file has replaced it.
 func executable() string { return "/proc/" + strconv.Itoa(os.Getpid()) + "/exe" }
 
-// Start makes a session of a new incarnation, once its process exists.
+// Start creates a session of a new incarnation, once its process exists.
 func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, error) {
 	if l.Incarnation == 0 {
 		return nil, errors.New("incarnations are numbered from 1")
@@ -82,7 +80,7 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 	if err := s.r.checkServer(ctx, f.answer); err != nil {
 		return nil, err
 	}
-	if l.ResetNumbering { // those that follow may have the number of one that has ended
+	if l.ResetNumbering { // the following incarnations may have the number of one that has ended
 		if err := os.Remove(filepath.Join(s.dir, wire.ExitFile)); err != nil && !wire.IsMissing(err) {
 			return nil, err
 		}
@@ -90,7 +88,7 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 	return s.launch(ctx, l, cmd, s.pane(f))
 }
 
-// environ adds to the environment of an agent what belongs to the place where it runs.
+// environ adds to the environment of an agent what depends on where it runs.
 func (s *slot) environ(env []string) []string {
 	marker := s.marker()
 	out := make([]string, 0, len(env)+2)
@@ -102,8 +100,7 @@ func (s *slot) environ(env []string) []string {
 	return append(out, "TERM="+paneTerm, marker)
 }
 
-// launch begins an incarnation, in the pane of the last one if that is there.
-// Needs the lock.
+// launch starts an incarnation, in the pane of the last one if that exists. Needs the lock.
 func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, old *paneInfo) (slots.Session, error) {
 	news := make(chan struct{}, 1)
 	var notify *proc.NotifySocket
@@ -145,7 +142,7 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 	lctx, cancel := context.WithTimeoutCause(ctx, launchTimeout, errors.New("the program in the new pane does not respond"))
 	defer cancel()
 	abandon := func(err error) error {
-		g.close() // the launcher can no longer become the agent
+		g.close() // now the launcher cannot become the agent
 		if rec.Agent.PID != 0 {
 			kill(rec.Agent)
 		}
@@ -167,7 +164,7 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 		return nil, abandon(err)
 	}
 	s.describe(lctx, rec)
-	// From here on it may run, and the start is no longer given up.
+	// From here on the agent may run, and the start is no longer given up.
 	err = launcher.Send(&pane.Message{Type: pane.Go, Launch: packed, PID: rec.Server.PID})
 	var m *pane.Message
 	if err == nil {
@@ -208,13 +205,12 @@ func (s *slot) makePane(ctx context.Context, g *startListener, rec *record, l ru
 	}
 	program := append([]string{executable()}, pane.LaunchArgs(s.dir, g.token)...)
 	var last error
-	// Who gives up in the middle has to know what is there: a call of tmux that
-	// is cut short may have made a pane all the same.
+	// Do not interrupt a call of tmux: it may have created a pane, which abandon must know.
 	whole := context.WithoutCancel(ctx)
 	for range launchTries {
 		var out string
 		if old != nil {
-			// People who sit in the session stay.
+			// Attached clients stay.
 			args := append([]string{"respawn-pane", "-k", "-t", old.id, "--"}, program...)
 			out, last = s.r.tmux(whole, nil, append(args, ";", "display-message", "-p", "-t", old.id,
 				"#{pid} #{pane_id} #{pane_pid}")...)
@@ -253,12 +249,12 @@ func (s *slot) makePane(ctx context.Context, g *startListener, rec *record, l ru
 	return err
 }
 
-// newSession makes the session of the slot, and the server if there is none.
-// The options are the server's: people may change them.
+// newSession returns the commands that create the session of the slot, and the server if there
+// is none. The options are those of the server: people may change them.
 func (s *slot) newSession(rows, cols uint16) []string {
 	return []string{
 		"start-server",
-		";", "set-option", "-g", "remain-on-exit", "on", // the post-mortem
+		";", "set-option", "-g", "remain-on-exit", "on", // for the post-mortem
 		";", "set-option", "-g", "update-environment", "",
 		";", "set-option", "-g", "status", "off", // the agent has the whole window
 		";", "set-option", "-g", "default-terminal", paneTerm,
@@ -270,7 +266,7 @@ func (s *slot) newSession(rows, cols uint16) []string {
 	}
 }
 
-// born takes in what tmux says about a new pane.
+// parsePane parses the output of tmux about a new pane.
 func (rec *record) parsePane(out string) error {
 	f := strings.Fields(out)
 	if len(f) != 3 {
@@ -290,7 +286,7 @@ func (rec *record) parsePane(out string) error {
 	return err
 }
 
-// describe tells the session whose it is.
+// describe sets the options of the session that identify its agent.
 func (s *slot) describe(ctx context.Context, rec *record) {
 	value, err := rec.option()
 	if err == nil {
@@ -300,12 +296,12 @@ func (s *slot) describe(ctx context.Context, rec *record) {
 			strings.TrimRight(proc.Plain(fmt.Sprintf("%.200s", s.path)), ";"),
 			";", "set-option", "-t", rec.Pane, incarnationOption, strconv.FormatUint(rec.Incarnation, 10))
 	}
-	if err != nil { // the state file says it, too
+	if err != nil { // the state file has the data, too
 		s.r.log.Warn("cannot set the options of a tmux session", "path", s.path, "error", err)
 	}
 }
 
-// startListener is where the launcher and the keeper of a start say that they are there.
+// startListener accepts the launcher and the keeper of a start.
 type startListener struct {
 	l     *net.UnixListener
 	token string
@@ -324,7 +320,7 @@ func (s *slot) listenForStart() (*startListener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("socket in %s: %w", s.dir, err)
 	}
-	l.SetUnlinkOnClose(false) // its name means another file by then
+	l.SetUnlinkOnClose(false) // another file may have the name by then
 	return &startListener{l: l, token: rand.Text(), file: file}, nil
 }
 

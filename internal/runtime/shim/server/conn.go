@@ -18,33 +18,33 @@ import (
 
 const (
 	maxConns     = 64
-	helloTimeout = 5 * time.Second  // to say hello
-	writeTimeout = 10 * time.Second // to take what was sent, before a client is dropped
-	maxQueue     = 64               // messages that are not sent yet, before a client is dropped
+	helloTimeout = 5 * time.Second  // for the hello
+	writeTimeout = 10 * time.Second // for a client to take what was sent, before it is dropped
+	maxQueue     = 64               // unsent messages, before a client is dropped
 )
 
-// conn is a client. One goroutine reads, another one writes.
+// conn is a client. One goroutine reads and another one writes.
 type conn struct {
 	s    *server
 	c    *net.UnixConn
 	out  chan []byte
-	wake chan struct{} // the view has something
+	wake chan struct{} // the view or the listener has something to write
 	gone chan struct{}
 	once sync.Once
 
 	mu      sync.Mutex
 	waiting int  // messages in out, and the one that is being written
-	shared  bool // the writer has more to write than what is in out
+	shared  bool // the writer has more to write than out
 	raw     syscall.RawConn
 
 	view        *view     // set by the reader before it answers
-	listener    *listener // the same
+	listener    *listener // set by the reader before it answers
 	incarnation uint64
 }
 
-// send sends a message, or drops the client if it does not read. What the
-// socket takes at once is written here: to wake up the writer takes longer, and
-// an agent may be down meanwhile. The rest is left to the writer.
+// send sends a message, or drops a client that does not read. It writes what the socket takes
+// immediately: waking the writer takes longer, and an agent may be down meanwhile. The writer
+// writes the rest.
 func (c *conn) send(b []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,10 +61,10 @@ func (c *conn) send(b []byte) {
 	}
 }
 
-// try writes what can be written without waiting.
+// tryWrite writes as much as possible without waiting.
 func (c *conn) tryWrite(b []byte) (n int) {
 	c.raw.Write(func(fd uintptr) bool {
-		n, _ = syscall.Write(int(fd), b) // an error comes again when the writer tries
+		n, _ = syscall.Write(int(fd), b) // the writer gets an error again
 		return true
 	})
 	return max(0, n)
@@ -77,11 +77,11 @@ func (c *conn) sent() {
 	c.waiting--
 }
 
-// left reports whether the client has hung up, although its reader may not have
-// noticed that yet.
+// hungUp reports whether the client has hung up, although its reader may not have noticed that
+// yet.
 func (c *conn) hungUp() (yes bool) {
 	err := c.raw.Control(func(fd uintptr) {
-		p := []unix.PollFd{{Fd: int32(fd)}} // POLLHUP is always told
+		p := []unix.PollFd{{Fd: int32(fd)}} // POLLHUP is always reported
 		_, err := unix.Poll(p, 0)
 		yes = err == nil && p[0].Revents&unix.POLLHUP != 0
 	})
@@ -123,7 +123,7 @@ func (c *conn) write() {
 	}
 }
 
-// put writes a message; nil says that the last word was said.
+// put writes a message. Nil, the last message, makes it report false.
 func (c *conn) put(b []byte) bool {
 	if b == nil {
 		return false
@@ -134,7 +134,7 @@ func (c *conn) put(b []byte) bool {
 	return err == nil
 }
 
-// writeMore writes what a view or a listener has got.
+// writeMore writes the output for a view or a listener.
 func (c *conn) writeMore() (more bool) {
 	for {
 		select {
@@ -181,7 +181,7 @@ func (c *conn) answer(request *wire.Message, st *wire.State, err error) {
 	}
 }
 
-// serve deals with one client. Whatever it sends, only its own connection suffers.
+// serve handles one client. Whatever it sends affects only its own connection.
 func (s *server) serve(uc *net.UnixConn) {
 	c := &conn{s: s, c: uc, out: make(chan []byte, maxQueue), wake: make(chan struct{}, 1), gone: make(chan struct{})}
 	if err := wire.CheckPeer(uc); err != nil {
@@ -207,7 +207,7 @@ func (s *server) serve(uc *net.UnixConn) {
 	if !errors.Is(err, io.EOF) && c.listener == nil {
 		c.answer(&wire.Message{}, nil, err)
 	}
-	c.send(nil) // the writer closes when all that was answered is written
+	c.send(nil) // the writer closes the connection after all answers
 	<-c.gone
 	s.mu.Lock()
 	delete(s.conns, c)
@@ -224,7 +224,8 @@ func (s *server) serve(uc *net.UnixConn) {
 	s.releaseMemory()
 }
 
-// converse answers the requests of a client until the connection ends. The error says how it ended; it is never nil.
+// handleRequests answers the requests of a client until the connection ends. The error is never
+// nil.
 func (s *server) handleRequests(c *conn) error {
 	r := wire.NewReader(c.c)
 	c.c.SetReadDeadline(time.Now().Add(helloTimeout))
@@ -324,11 +325,11 @@ func (s *server) handle(c *conn, m *wire.Message) (*wire.State, error) {
 	return nil, fmt.Errorf("unknown request %.40q", m.Type)
 }
 
-// typed deals with what comes from an attached client.
+// handleInput handles a message of an attached client.
 func (s *server) handleInput(c *conn, m *wire.Message) error {
 	run, err := s.current(m.Incarnation)
 	if err != nil {
-		return nil // it is told by the end of the output
+		return nil // the client learns that from the end of the output
 	}
 	switch {
 	case !s.output.isWriter(c.view):

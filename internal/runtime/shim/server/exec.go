@@ -11,16 +11,16 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// limit makes a command that bounds itself before it becomes the agent: Go
-// cannot set limits between fork and exec, and after exec is too late for what
-// the agent starts at once. Without limits the command stays as it is.
+// limit makes a command limit itself before it becomes the agent. Go cannot set limits between
+// fork and exec, and after exec is too late for what the agent starts immediately. Without
+// limits the command stays as it is.
 func limit(cmd *proc.Command, l runtime.Limits) error {
 	l.CPU = 0 // there is no such limit for a process
 	if l == (runtime.Limits{}) {
 		return nil
 	}
 	if len(cmd.Argv) == 0 {
-		return nil // refused by who runs it
+		return nil // refused by proc.Start
 	}
 	file, err := proc.LookPath(cmd.Argv[0], cmd.Dir, cmd.Env)
 	if err != nil {
@@ -37,7 +37,8 @@ func limit(cmd *proc.Command, l runtime.Limits) error {
 	return nil
 }
 
-// execMain is the process between: limits, file, arguments.
+// execMain sets the limits and executes the command. Its arguments are limits, file and
+// arguments.
 func execMain(args []string) int {
 	if len(args) < 3 {
 		fmt.Fprintln(os.Stderr, "coppice shim exec: limits, a file and its arguments are missing")

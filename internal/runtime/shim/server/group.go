@@ -17,15 +17,15 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// place is the control group of an incarnation. Nil is none.
+// agentGroup is the control group of an incarnation; nil means none.
 type agentGroup struct {
 	*cgroup.Group
 	enforced runtime.Limits
-	killed   uint64 // processes that were out of memory before
+	killed   uint64 // processes that were killed for lack of memory before
 }
 
-// place is where the daemon wants the next incarnation. It has made that
-// group; who else claims to have one is not believed.
+// openGroup returns the group for the next incarnation, which the daemon has created. It ignores
+// a group that is not of this slot.
 func (s *server) openGroup(g *wire.Group) *agentGroup {
 	if g == nil || filepath.Base(g.Dir) != wire.GroupName(s.dir) {
 		return nil
@@ -48,7 +48,7 @@ func (p *agentGroup) name() string {
 	return p.Dir()
 }
 
-// enter opens the group and strikes out what it enforces.
+// enter opens the group and removes the limits that it enforces.
 func (p *agentGroup) enter(l *runtime.Limits) (*os.File, error) {
 	f, err := p.Open()
 	if err != nil {
@@ -63,14 +63,13 @@ func (p *agentGroup) enter(l *runtime.Limits) (*os.File, error) {
 	return f, nil
 }
 
-// forkOutside tries again without the group. Whether that is what was wrong
-// cannot be told from the errors: permissions, an old kernel, a group that
-// was removed or divided by somebody.
+// forkOutside forks again without the group. The errors do not tell whether the group was the
+// problem: missing permissions, an old kernel, or a group that was removed or divided.
 func (s *server) forkOutside(l *runtime.Launch, run *incarnation, why error) (*proc.Process,
 	func(context.Context) error, error) {
 	group := run.group
 	run.group = nil
-	group.Remove() // the next one gets a fresh one
+	group.Remove() // the next incarnation gets a new one
 	process, await, err := s.fork(l, run)
 	if err != nil {
 		return nil, nil, err
@@ -82,7 +81,7 @@ func (s *server) forkOutside(l *runtime.Launch, run *incarnation, why error) (*p
 	return process, await, nil
 }
 
-// explain gives the reason of a death for want of memory.
+// explainExit adds the reason if the process was killed for lack of memory.
 func (p *agentGroup) explainExit(e supervisor.Exit) supervisor.Exit {
 	if p == nil || p.enforced.Memory <= 0 || p.OutOfMemory() <= p.killed {
 		return e
@@ -98,7 +97,7 @@ func outOfMemory(e supervisor.Exit, limit int64) supervisor.Exit {
 	return e
 }
 
-// leaveGroup removes the group with the shim, if it is empty.
+// leaveGroup removes the group when the shim ends, if it is empty.
 func (s *server) leaveGroup() {
 	s.mu.Lock()
 	dir := s.state.Group

@@ -17,26 +17,26 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// incarnation is one life of the agent.
+// incarnation is one incarnation of the agent.
 type incarnation struct {
 	number   uint64
 	grace    time.Duration
 	terminal bool
 	input    bool
-	started  chan struct{} // closed when process is set, or will never be
+	started  chan struct{} // closed when process is set, or never will be
 	process  *proc.Process
 	ended    chan struct{}
 	group    *agentGroup        // nil if it has none
-	notify   *proc.NotifySocket // nil if it is not listened to
+	notify   *proc.NotifySocket // nil if it has none
 
 	mu        sync.Mutex
 	stopped   bool
 	overdue   bool
 	killTimer *time.Timer // from the stop signal to SIGKILL
-	lifeTimer *time.Timer // of its life; nil if it has none
+	lifeTimer *time.Timer // ends its lifetime; nil if unlimited
 }
 
-// start begins an incarnation. It returns when its process exists.
+// start starts an incarnation. It returns when its process exists.
 func (s *server) start(m *wire.Message) (*wire.State, error) {
 	l, err := s.requestedLaunch(m)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	s.output.log.Limit(l.Log)
 	s.output.log.Begin(run.number)
 	s.writeIntent()
-	if !s.named { // who finds the slot without its lock must know whom to wait for
+	if !s.named { // a process that finds the slot without its lock must know this shim
 		s.saveState()
 		s.named = true
 	}
@@ -102,7 +102,7 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	return st, nil
 }
 
-// wanted is the launch that a start asks for.
+// requestedLaunch returns the launch that a start asks for.
 func (s *server) requestedLaunch(m *wire.Message) (runtime.Launch, error) {
 	switch {
 	case m.Launch != nil:
@@ -146,12 +146,11 @@ func (s *server) claim(run *incarnation, l *runtime.Launch, token string) error 
 	return nil
 }
 
-// intend notes in the lock file what is about to be started: if this process is
-// killed right after the fork, who comes next must know that there was another
-// incarnation, or would start it a second time. It replaces a state file that is
-// written when the agent runs already: the file is open and its block there, so
-// that this is one short write, which a signal does not cut in two. Before
-// that, the end of the incarnation before has to be on record.
+// writeIntent writes to the lock file what is about to be started. If this process is killed
+// right after the fork, the next shim must know of the incarnation, or it would be started
+// twice. The state file is written only when the agent runs. The lock file is open and its block
+// allocated, so this is one short write, which a signal does not split. The end of the previous
+// incarnation must be recorded before.
 func (s *server) writeIntent() {
 	s.records.await(func() {
 		s.mu.Lock()
@@ -217,7 +216,7 @@ func (s *server) fork(l *runtime.Launch, run *incarnation) (p *proc.Process, awa
 	return proc.Begin(cmd, s.output.sinks(run, s.drained), ready)
 }
 
-// watch sees an incarnation through to its end.
+// watch handles an incarnation until its end.
 func (s *server) watch(run *incarnation, await func(context.Context) error, l *runtime.Launch) {
 	var notReady error
 	ready := l.Ready
@@ -246,10 +245,10 @@ func (s *server) watch(run *incarnation, await func(context.Context) error, l *r
 	<-run.process.Done()
 	at := time.Now()
 	if run.notify != nil {
-		run.notify.Leave() // with its last words
+		run.notify.Leave() // receives its last messages
 		s.unused.add(run.notify)
 	}
-	exit := run.group.explainExit(run.process.Exit()) // before its group goes
+	exit := run.group.explainExit(run.process.Exit()) // before the group is removed
 	sweep(&s.reaper, run.group)
 	stopped, overdue := run.asked()
 	switch {
@@ -272,13 +271,12 @@ func (s *server) outputEnded() {
 	s.pumped(1)
 }
 
-// end tells and records the end of an incarnation. It is told first: the
-// record is written while who was told decides what comes next, and is there
-// before a successor is started, which waits for it. If this process is killed
-// in between, those who were told know the end, and for all others the
-// incarnation is lost, as it is when that happens a moment earlier: the end is
-// never missed. The record is synced later still: only a power cut could undo
-// it, and that ends everything else, too.
+// end reports and records the end of an incarnation. It reports first, so that the record is
+// written while clients decide what comes next. A successor is started only after the record.
+//
+// If this process is killed in between, those who got the report know the end. For all others
+// the incarnation is lost, as if that had happened a moment earlier. The record is synced later
+// still: only a power cut could undo it, and that ends everything else, too.
 func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
 	run.stopTimers()
 	s.output.log.End(run.number, exit.String(), !exit.Clean()) // before its successor may begin
@@ -297,7 +295,7 @@ func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
 	s.releaseMemory()
 }
 
-// graceOrNever returns the grace period; if there is none, one that never ends.
+// graceOrNever returns the grace period, or the longest duration if there is none.
 func (run *incarnation) graceOrNever() time.Duration {
 	if run.grace < 0 {
 		return 1<<63 - 1
@@ -305,8 +303,8 @@ func (run *incarnation) graceOrNever() time.Duration {
 	return run.grace
 }
 
-// stop asks the agent to end, once, and kills it when the grace period is over:
-// its own, or another one that is longer.
+// stop asks the agent to end, once, and kills it after its grace period, or after the given one
+// if that is longer.
 func (run *incarnation) stop(grace time.Duration) {
 	<-run.started
 	if run.process == nil {
@@ -338,7 +336,7 @@ func (run *incarnation) asked() (stopped, overdue bool) {
 	return run.stopped, run.overdue
 }
 
-// bound lets it live no longer than that; for ever if it is 0.
+// limitLifetime ends the incarnation after a time; 0 means never.
 func (run *incarnation) limitLifetime(timeout time.Duration) {
 	if timeout <= 0 {
 		return
@@ -347,7 +345,7 @@ func (run *incarnation) limitLifetime(timeout time.Duration) {
 	defer run.mu.Unlock()
 	run.lifeTimer = time.AfterFunc(timeout, func() {
 		run.mu.Lock()
-		// Who has been asked to end before is not late, if only he ends.
+		// an agent that was stopped before is not overdue
 		run.overdue = !run.stopped
 		run.mu.Unlock()
 		run.process.Stop()
@@ -355,7 +353,8 @@ func (run *incarnation) limitLifetime(timeout time.Duration) {
 	})
 }
 
-// late is the error of one that was; exit is that of its process, if it had one.
+// overdueError returns the error of an incarnation that exceeded its timeout. exit is the error
+// of its process, if any.
 func overdueError(timeout time.Duration, exit error) error {
 	if exit == nil || errors.Is(exit, supervisor.ErrKilled) {
 		return fmt.Errorf("%w: %v", runtime.ErrOverdue, timeout)

@@ -8,36 +8,36 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
-// maxAhead is how many bytes the slot's agents may be ahead of a listener,
-// beside what the socket holds, before they have to wait when they write.
+// maxAhead bounds the bytes that agents may be ahead of a listener, in addition to the socket's
+// buffer, before they have to wait.
 const maxAhead = 256 << 10
 
-// keepAhead is how large a buffer is kept for what comes next.
+// keepAhead bounds the size of a buffer that is reused.
 const keepAhead = 16 << 10
 
-// listener gets each line of the slot's agents as it comes. Unlike a view it
-// misses nothing: when it is slow, the agents wait; when it is gone, they go on.
+// listener gets each line of the slot's agents. Unlike a view it misses nothing: while it is
+// slow, the agents wait. When it is gone, they continue.
 type listener struct {
 	c       *conn
-	partial bool // lines without their end are wanted, too
+	partial bool // unfinished lines are wanted, too
 
 	mu      sync.Mutex
-	moved   sync.Cond // of what follows
+	moved   sync.Cond // signals changes of the fields below
 	open    bool      // the request was answered
 	gone    bool
-	lines   uint64 // lines so far
+	lines   uint64 // number of lines so far
 	pending []byte
 	writing bool
 	spare   []byte
 }
 
-// listenTo makes c the listener of the slot, instead of the one before.
+// listenTo makes c the listener of the slot, and closes the previous one.
 func (s *server) listenTo(c *conn, partial bool) {
 	l := &listener{c: c, partial: partial}
 	l.moved.L = &l.mu
 	c.listener = l
 	s.mu.Lock()
-	delete(s.conns, c) // no more messages are sent to it
+	delete(s.conns, c) // it gets no more messages
 	s.mu.Unlock()
 	if before := s.output.listener.Swap(l); before != nil {
 		before.c.close()
@@ -45,8 +45,8 @@ func (s *server) listenTo(c *conn, partial bool) {
 	}
 }
 
-// line passes a line on, and waits while too much is pending. One without its
-// end waits for nothing: there will be another.
+// line passes on a line, and waits while too much is pending. An unfinished line does not wait,
+// since another one will follow.
 func (l *listener) line(incarnation uint64, line proc.Line) {
 	l.mu.Lock()
 	if line.Partial && (!l.partial || len(l.pending) >= keepAhead) {
@@ -64,7 +64,7 @@ func (l *listener) line(incarnation uint64, line proc.Line) {
 	l.c.nudge()
 }
 
-// count is how many lines were passed on.
+// count returns the number of lines that were passed on.
 func (l *listener) count() uint64 {
 	if l == nil {
 		return 0
@@ -81,7 +81,7 @@ func (l *listener) begin() {
 	l.c.nudge()
 }
 
-// leave releases everything that waits for it.
+// leave releases all waiters.
 func (l *listener) leave() {
 	l.mu.Lock()
 	l.gone, l.pending = true, nil
@@ -101,8 +101,8 @@ func (l *listener) flush() {
 	}
 }
 
-// write is called by the connection's writer, and empties the buffer. It may
-// take as long as it wants: that is what a listener is for.
+// write empties the buffer. The writer of the connection calls it. It may take as long as it
+// needs.
 func (l *listener) write() (ok bool) {
 	for {
 		l.mu.Lock()

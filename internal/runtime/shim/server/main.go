@@ -1,11 +1,10 @@
-// Package server implements the shim: a small process that owns one agent slot,
-// so that the agent outlives the daemon and no exit is missed.
+// Package server implements the shim: a small process that owns the slot of an agent, so that
+// the agent outlives the daemon and no exit is missed.
 //
-// It holds the lock of the slot, the agent's terminal or pipes and its output
-// log, writes the exit record, and answers on a socket in the slot's
-// directory. It stays while its agent is restarted, and ends by itself some
-// time after the last one has ended. It acts on its own only in what was
-// agreed at the start: the time to readiness and the grace period of a stop.
+// It holds the lock of the slot, the agent's terminal or pipes and its output log, writes the
+// exit record, and answers on a socket in the slot's directory. It stays while its agent is
+// restarted, and ends on its own some time after the last incarnation. It acts on its own only
+// as agreed at the start: on the time to readiness, the grace period of a stop, and the timeout.
 package server
 
 import (
@@ -23,26 +22,26 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
-// Descriptors that a shim is started with, beside stdin, stdout and stderr.
+// Descriptors that a shim is started with, in addition to stdin, stdout and stderr.
 const (
-	LockFD = 3 // the lock of the slot, held
-	ConnFD = 4 // a connection to who has started it
+	LockFD = 3 // the locked lock file of the slot
+	ConnFD = 4 // a connection to the process that started it
 )
 
-// What follows the name of the program and "shim" in the arguments.
+// The first argument after the name of the program and "shim".
 const (
-	RunArg  = "run"  // and the path of the agent, for people who look at ps
-	ExecArg = "exec" // limits and a command: see exec.go
+	RunArg  = "run"  // followed by the path of the agent, which ps shows
+	ExecArg = "exec" // followed by limits and a command: see exec.go
 )
 
 // lingerTime is how long a shim without an agent stays.
 const lingerTime = 30 * time.Second
 
-// gcPercent has the first collection at a heap of 2 MB (the minimum of 4 MB scales
-// with it). An idle shim stays below: see shed. A busy one holds little more than it needs.
+// gcPercent makes the first collection start at a heap of 2 MB (the minimum of 4 MB scales with
+// it). An idle shim stays below: see releaseMemory.
 const gcPercent = 50
 
-// Main is the program. The working directory is that of the slot.
+// Main runs a shim. The working directory is that of the slot.
 func Main(args []string) int {
 	if len(args) > 0 && args[0] == ExecArg {
 		return execMain(args[1:])
@@ -91,7 +90,7 @@ func run() error {
 			s.setDetail(s.records.sync(s.dir))
 			s.unused.close()
 			s.output.listener.Load().flush()
-			s.mu.Lock() // a connection that ends may be looking after the socket
+			s.mu.Lock() // a connection that ends may be checking the socket
 			s.listener.Close()
 			s.mu.Unlock()
 			s.leaveGroup()
@@ -100,7 +99,7 @@ func run() error {
 	}
 }
 
-// open takes over what the shim was started with.
+// open takes over the descriptors that the shim was started with.
 func open() (*server, *net.UnixConn, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -143,9 +142,9 @@ func open() (*server, *net.UnixConn, error) {
 	return s, first, nil
 }
 
-// lastState returns what the files say about the last incarnation. Its number must be
-// known; the rest is informative. Whoever starts a shim has made sure that nothing of that
-// incarnation runs any longer.
+// lastState returns what the files say about the last incarnation. Its number must be known; the
+// rest is for clients. The process that starts a shim has ensured that nothing of that
+// incarnation runs.
 func lastState(dir string) (wire.State, error) {
 	state, err := wire.ReadState(dir)
 	if wire.IsMissing(err) {

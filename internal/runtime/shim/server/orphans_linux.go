@@ -16,13 +16,13 @@ func becomeReaper() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// sweepTimeout bounds a sweep: a process that cannot die, in a system call that
-// does not return, must not hide the end of the agent.
+// sweepTimeout bounds a sweep, because a process that cannot die, in a system call that does not
+// return, must not hide the end of the agent.
 const sweepTimeout = time.Second
 
-// sweep kills what the agent has left behind, in whatever group or session:
-// all of it are descendants of this process now. The group kills those at
-// once that fork faster than they can be found.
+// sweep kills what the agent has left behind, in any group or session: all of it is now a
+// descendant of this process. Killing the group also gets processes that fork faster than they
+// can be found.
 func sweep(reaper *proc.Reaper, group *agentGroup) {
 	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
 	defer cancel()
@@ -35,7 +35,7 @@ func sweep(reaper *proc.Reaper, group *agentGroup) {
 			half, cancel := context.WithTimeout(ctx, sweepTimeout/2)
 			group.Kill(half)
 			cancel()
-			group = nil // what is left now has left the group, or cannot die
+			group = nil // what is left has left the group, or cannot die
 			continue
 		}
 		left, err := proc.Descendants(os.Getpid())

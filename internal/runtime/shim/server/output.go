@@ -9,21 +9,21 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// output is what the agents of the slot write: their log, and the clients that see it.
+// output is the output of the slot's agents: their log, and the clients that see it.
 type output struct {
 	log      *logfile.Writer
-	listener atomic.Pointer[listener] // nil: there is none
+	listener atomic.Pointer[listener] // nil if there is none
 
 	mu         sync.Mutex
-	unfinished [2]string // lines that have no end yet, by stream
+	unfinished [2]string // unfinished lines, by stream
 	views      map[*view]struct{}
-	writer     *view // the one that may type
+	writer     *view // the view that may type
 }
 
-// sinks says where the output of an incarnation goes. The log gets all that was
-// read at once in one write. A terminal is logged as it was written, with all
-// that moves the cursor. Single lines are made for a listener only,
-// which gets none before the incarnation before is drained.
+// sinks returns the destinations of an incarnation's output. The log gets each read in one
+// write. The output of a terminal is logged as it was written, with all cursor movements. Single
+// lines are made for a listener only, which gets none before the previous incarnation is
+// drained.
 func (o *output) sinks(run *incarnation, before <-chan struct{}) proc.Output {
 	out := proc.Output{
 		Line: func(line proc.Line) {
@@ -69,7 +69,7 @@ func (o *output) sinks(run *incarnation, before <-chan struct{}) proc.Output {
 	return out
 }
 
-// write appends what the agent writes to the log, and shows it to the views.
+// write appends output to the log and passes it to the views.
 func (o *output) write(b []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -79,7 +79,7 @@ func (o *output) write(b []byte) {
 	}
 }
 
-// setUnfinished notes what there is of a line that has no end yet; "": it has one.
+// setUnfinished records the unfinished line of a stream; "" means that there is none.
 func (o *output) setUnfinished(stream proc.Stream, text string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -9,15 +9,15 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
-// records writes the exit record of the slot: one end after the other.
+// records writes the exit record of the slot, one end after the other.
 type records struct {
 	mu    sync.Mutex
 	last  *wire.Record
-	timer *time.Timer // to the next sync; nil if there is none
+	timer *time.Timer // for the next sync; nil if there is none
 }
 
-// add tells an end and records it. What tell does is done before the file is written,
-// and the views of the incarnation end before its successor may begin.
+// add reports an end with tell, and records it after that. The views of the incarnation end
+// before its successor may begin.
 func (r *records) add(incarnation uint64, end *wire.End, s *server, tell func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -30,14 +30,14 @@ func (r *records) add(incarnation uint64, end *wire.End, s *server, tell func())
 	}
 }
 
-// await calls f when the last end is on record.
+// await calls f when the last end is recorded.
 func (r *records) await(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f()
 }
 
-// forget removes the exit record: those that follow may have the same numbers.
+// forget removes the exit record, because the following ones may have the same numbers.
 func (r *records) forget(dir string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,13 +45,11 @@ func (r *records) forget(dir string) {
 	os.Remove(filepath.Join(dir, wire.ExitFile))
 }
 
-// syncTime is how long after an end its record is synced: not while its
-// successor is being started, and once for all ends of an agent that crashes
-// again and again.
+// syncTime is the time between an end and the sync of its record. So the sync does not delay the
+// start of the successor, and serves all ends of an agent that crashes repeatedly.
 const syncTime = 100 * time.Millisecond
 
-// sync makes the last exit record safe from power cuts. It is not renamed if
-// there is a newer one by then.
+// sync syncs the last exit record to the disk. It does not replace a newer record.
 func (r *records) sync(dir string) error {
 	r.mu.Lock()
 	record := r.last

@@ -10,16 +10,16 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
-// said is what the last incarnation has said of itself, and how far that was told.
+// said is what the last incarnation has reported about itself, and how far clients know it.
 type said struct {
 	notice sdnotify.Notice
 	pace   sdnotify.Pace
-	due    *time.Timer // to the next telling; nil if there is none
+	due    *time.Timer // for the next report; nil if there is none
 	dueAt  time.Time
-	news   bool // there is something to tell
+	news   bool // there is something to report
 }
 
-// speak gives an incarnation a place to speak of itself, if it wants one.
+// listenNotify creates the notify socket of an incarnation, if it wants one.
 func (s *server) listenNotify(l *runtime.Launch, run *incarnation) (*proc.NotifySocket, error) {
 	if !l.Notify && !l.Ready.Notify {
 		return nil, nil
@@ -35,8 +35,8 @@ func (s *server) listenNotify(l *runtime.Launch, run *incarnation) (*proc.Notify
 	return notify, nil
 }
 
-// unused holds the sockets of incarnations that have ended. To remove them takes
-// longer than all else that is done while an agent is down, and waits until it runs.
+// unused holds the sockets of incarnations that have ended. Removing them takes longer than all
+// else that is done while an agent is down, so it waits until the agent runs.
 type unused struct {
 	mu      sync.Mutex
 	sockets []*proc.NotifySocket
@@ -58,8 +58,7 @@ func (u *unused) close() {
 	}
 }
 
-// hear takes in what an incarnation says, and tells it: not more often than
-// a client wants to know it.
+// onNotice handles a report of an incarnation. It passes reports on at a limited rate.
 func (s *server) onNotice(run *incarnation, n sdnotify.Notice, u sdnotify.Urgency) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,13 +89,13 @@ func (s *server) broadcastLater(run *incarnation) {
 	}
 }
 
-// broadcastNotice sends what was said to everybody. Needs mu.
+// broadcastNotice sends the report to all clients. Needs mu.
 func (s *server) broadcastNotice(now time.Time) {
 	s.said.pace.Told(now)
 	s.broadcast(&wire.Message{Type: wire.Said, Incarnation: s.state.Incarnation, Said: s.said.takeNews()})
 }
 
-// untold is what there is to tell, which is told with that; nil if nothing is.
+// takeNews returns what clients do not know yet; nil if there is nothing.
 func (d *said) takeNews() *wire.Notice {
 	if !d.news {
 		return nil

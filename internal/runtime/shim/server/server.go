@@ -19,23 +19,23 @@ type server struct {
 	dir    string
 	self   proc.Identity
 	reaper proc.Reaper
-	done   chan struct{} // closed when the shim is to end
+	done   chan struct{} // closed when the shim has to end
 
 	output  output
 	drained <-chan struct{} // of the last process; used by the next start
 	records records
 	unused  unused
-	saving  sync.Mutex // one file is written after the other
+	saving  sync.Mutex // serializes writes of files
 
 	mu           sync.Mutex
 	lock         *os.File
 	listener     *net.UnixListener
-	socket       os.FileInfo // what listener listens on
+	socket       os.FileInfo // file of the listener
 	state        wire.State
 	launch       runtime.Launch // the last one
-	named        bool           // the state file names this shim; used by who starts
-	run          *incarnation   // that lives; nil if none
-	said         said           // by the last incarnation
+	named        bool           // the state file names this shim; used by start
+	run          *incarnation   // running; nil if none
+	said         said           // of the last incarnation
 	conns        map[*conn]struct{}
 	pumping      int  // incarnations whose output has not ended
 	closing      bool // nothing more is started
@@ -43,8 +43,7 @@ type server struct {
 	releaseTimer *time.Timer
 }
 
-// rest is called when no agent runs: the shim waits a while for the next one.
-// Needs mu.
+// startLinger is called when no agent runs: the shim waits some time for the next one. Needs mu.
 func (s *server) startLinger() {
 	if s.linger != nil {
 		s.linger.Stop()
@@ -54,7 +53,7 @@ func (s *server) startLinger() {
 		defer s.mu.Unlock()
 		switch {
 		case s.run != nil:
-		case s.pumping > 0: // who listens is slow
+		case s.pumping > 0: // a listener is slow
 			s.startLinger()
 		default:
 			s.close()
@@ -62,7 +61,7 @@ func (s *server) startLinger() {
 	})
 }
 
-// close ends the shim. Needs mu; no agent runs.
+// close ends the shim. Needs mu; no agent may run.
 func (s *server) close() {
 	if !s.closing {
 		s.closing = true
@@ -70,8 +69,8 @@ func (s *server) close() {
 	}
 }
 
-// pumped says that the output of n incarnations has ended. A shim that is to
-// end waits for that. Needs mu.
+// pumped records that the output of n incarnations has ended. A closing shim waits for that.
+// Needs mu.
 func (s *server) pumped(n int) {
 	s.pumping -= n
 	if s.closing && s.pumping == 0 {
@@ -90,8 +89,8 @@ func (s *server) quit() error {
 	return nil
 }
 
-// terminate is what SIGTERM asks for, when the machine goes down for example:
-// the agent is stopped as it wants to be, and its end recorded.
+// terminate handles SIGTERM, for example when the machine shuts down: it stops the agent
+// gracefully and records its end.
 func (s *server) terminate() {
 	for {
 		s.mu.Lock()
@@ -107,8 +106,8 @@ func (s *server) terminate() {
 	}
 }
 
-// abandoned is called when a connection has ended: a shim whose starter went
-// away before it started anything is of no use.
+// closeIfAbandoned is called when a connection has ended. A shim whose starter has gone before
+// it started anything is useless.
 func (s *server) closeIfAbandoned() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,12 +116,12 @@ func (s *server) closeIfAbandoned() {
 	}
 }
 
-// tell sends the state to everybody. Needs mu.
+// broadcastState sends the state to all clients. Needs mu.
 func (s *server) broadcastState() {
 	s.broadcast(&wire.Message{Type: wire.Status, Incarnation: s.state.Incarnation, State: s.snapshot()})
 }
 
-// broadcast sends a message to everybody. Needs mu.
+// broadcast sends a message to all clients. Needs mu.
 func (s *server) broadcast(m *wire.Message) {
 	b, err := wire.Encode(m)
 	if err != nil {
@@ -133,7 +132,7 @@ func (s *server) broadcast(m *wire.Message) {
 	}
 }
 
-// snapshot is the state now. Needs mu.
+// snapshot returns the current state. Needs mu.
 func (s *server) snapshot() *wire.State {
 	st := s.state
 	st.Shim, st.Restricts = s.self, true
@@ -142,7 +141,7 @@ func (s *server) snapshot() *wire.State {
 	return &st
 }
 
-// current returns the living incarnation if it is the one that is meant.
+// current returns the running incarnation if it has this number.
 func (s *server) current(n uint64) (*incarnation, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,9 +155,8 @@ func (s *server) current(n uint64) (*incarnation, error) {
 		s.state.Incarnation)
 }
 
-// saveState writes the state file. It is not synced: what it says is of no
-// interest after the machine has ended. A full disk must not keep an agent
-// from running.
+// saveState writes the state file. It is not synced, since its content is useless after the
+// machine has stopped. A full disk must not keep an agent from running.
 func (s *server) saveState() {
 	s.mu.Lock()
 	st := s.state
@@ -182,7 +180,7 @@ func (s *server) save(name string, v any) {
 	s.setDetail(err)
 }
 
-// note shows an error of the background in the state.
+// setDetail shows an error of the background in the state.
 func (s *server) setDetail(err error) {
 	if err == nil {
 		return
@@ -192,11 +190,11 @@ func (s *server) setDetail(err error) {
 	s.state.Detail = err.Error()
 }
 
-// shed gives memory back some time after there was something to do. It is
-// not done at once: a crash is usually followed by a start.
+// releaseMemory returns memory to the system some time after an activity. It waits, because a
+// crash is usually followed by a start.
 //
-// A shim that has never collected garbage has nothing to give back: the first
-// collection takes a megabyte for its own records, more than an idle shim holds.
+// A shim that has never collected garbage has nothing to return. The first collection takes a
+// megabyte for its own records, more than an idle shim uses.
 func (s *server) releaseMemory() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +212,7 @@ func (s *server) releaseMemory() {
 
 const releaseDelay = time.Second
 
-// listen makes the socket. Its directory belongs to this user alone.
+// listen creates the socket. Its directory belongs to this user alone.
 func (s *server) listen() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,8 +221,8 @@ func (s *server) listen() error {
 		return nil // no daemon has to find it
 	default:
 	}
-	// Relative to the working directory: the whole name may be longer than
-	// what a socket address takes.
+	// The name is relative to the working directory, because the whole path may be too long for
+	// a socket address.
 	os.Remove(wire.SocketFile)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: wire.SocketFile, Net: "unix"})
 	if err != nil {
@@ -269,9 +267,8 @@ func (s *server) accept(l *net.UnixListener) {
 	}
 }
 
-// heal makes what is missing in the file system again: somebody has removed
-// the socket, or the whole directory. It does nothing if the slot was taken by
-// another shim meanwhile.
+// restoreFiles creates removed files again: the socket or the whole directory. It does nothing
+// if another shim has taken the slot meanwhile.
 func (s *server) restoreFiles() {
 	s.mu.Lock()
 	lock, socket := s.lock, s.socket

@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	maxPending = 256 << 10 // bytes that a viewer may be behind before it is dropped
-	backlog    = 4 << 10   // bytes that it sees of what was before
+	maxPending = 256 << 10 // unread bytes before a viewer is dropped
+	backlog    = 4 << 10   // bytes of earlier output for a new viewer
 )
 
-// view is somebody who looks at the output, or wants to know when there is
-// more in the log. Its connection's writer empties it; output.mu guards it.
+// view is a client that watches the output, or that wants to know when the log has grown. The
+// writer of its connection empties it. It is guarded by output.mu.
 type view struct {
 	c          *conn
 	follow     bool
-	unfinished bool // it looks only at lines that have no end yet
-	open       bool // it has been told that it may look
+	unfinished bool // it watches unfinished lines only
+	open       bool // its request was answered
 	pending    []byte
 	grew       bool
 	ended      bool
@@ -64,7 +64,7 @@ func (o *output) watch(c *conn, run *incarnation, m *wire.Message) error {
 	o.views[v] = struct{}{}
 	c.view = v
 	select {
-	case <-run.ended: // end may have been there already
+	case <-run.ended: // end may have been called already
 		v.ended = true
 	default:
 	}

@@ -25,11 +25,11 @@ const (
 	readSize     = 64 << 10
 	tailSize     = 32 << 10 // bytes of output that the last lines are taken from
 	writeTimeout = 10 * time.Second
-	// answerTimeout is how long output that does not end delays an answer.
+	// answerTimeout bounds the delay of an answer by output that does not end.
 	answerTimeout = 500 * time.Millisecond
 )
 
-// keeper writes what tmux pipes to it into the log.
+// keeper writes to the log what tmux pipes to it.
 type keeper struct {
 	log *logfile.Writer
 	run uint64 // incarnation
@@ -42,11 +42,11 @@ type keeper struct {
 }
 
 func keep(dir, token, run, maxSize, kept string) error {
-	debug.SetGCPercent(50) // there are many of them: the first collection is at 2 MB, which an idle one stays below
+	debug.SetGCPercent(50) // the first collection is at 2 MB, which an idle keeper stays below
 	if err := os.Chdir(dir); err != nil {
 		return err
 	}
-	// tmux gives it no place to complain.
+	// tmux does not show its errors.
 	if f, err := private.OpenFile(KeeperLog, os.O_WRONLY|os.O_CREATE|os.O_APPEND); err == nil {
 		os.Stderr = f
 	}
@@ -69,7 +69,7 @@ func keep(dir, token, run, maxSize, kept string) error {
 	if err != nil {
 		return err
 	}
-	l.SetUnlinkOnClose(false) // it may be a successor's by then
+	l.SetUnlinkOnClose(false) // it may belong to a successor by then
 	if err := os.Chmod(LogSocket, 0o600); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func keep(dir, token, run, maxSize, kept string) error {
 	return k.read(os.NewFile(0, "pane"))
 }
 
-// read reads to the end of the pipe.
+// read reads until the end of the pipe.
 func (k *keeper) read(f *os.File) error {
 	rc, err := f.SyscallConn()
 	if err != nil {
@@ -109,7 +109,7 @@ func (k *keeper) read(f *os.File) error {
 	}
 }
 
-// take passes on what can be read at once.
+// take passes on what one read returns.
 func (k *keeper) take() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -139,8 +139,8 @@ func (k *keeper) take() error {
 	}
 }
 
-// flush reads what is there, and says what came in all. While more and more comes
-// it says so now and then: who asks waits for an answer.
+// flush reads what is available and returns the total. It returns after answerTimeout even if
+// there is more, since the client waits.
 func (k *keeper) flush() *Message {
 	for end := time.Now().Add(answerTimeout); time.Now().Before(end); {
 		if err := k.take(); err != nil {
@@ -155,7 +155,7 @@ func (k *keeper) flush() *Message {
 // maxLine bounds a line of the tail, in bytes.
 const maxLine = 2 << 10
 
-// lastLines cuts the end of the output into lines.
+// lastLines splits the end of the output into lines.
 func lastLines(b []byte, cut bool) []string {
 	b = bytes.TrimSuffix(b, []byte("\n"))
 	if len(b) == 0 {
@@ -209,7 +209,7 @@ func (k *keeper) serve(c *Conn) {
 		case Quit:
 			k.flush()
 			k.log.End(k.run, "", false)
-			c.Close() // it is waited for
+			c.Close() // the client waits for that
 			os.Exit(0)
 		case Follow:
 			k.follow(c, send)
@@ -220,10 +220,10 @@ func (k *keeper) serve(c *Conn) {
 	}
 }
 
-// tell says each time when there is more, until the client goes.
+// follow reports each time that the log has grown, until the client hangs up.
 func (k *keeper) follow(c *Conn, send func(*Message) bool) {
 	grew := make(chan struct{}, 1)
-	grew <- struct{}{} // it does not know what came before it was connected
+	grew <- struct{}{} // the client does not know the output before its connection
 	k.mu.Lock()
 	k.followers[grew] = struct{}{}
 	k.mu.Unlock()

@@ -15,13 +15,13 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
-// waitTimeout is how long a launcher waits for the daemon's word.
+// waitTimeout is the time that a launcher waits for the daemon.
 const waitTimeout = time.Minute
 
-// launch is the launcher. It does not return if all goes well: the daemon
-// sees the connection close in execve.
+// launch runs the launcher. On success it does not return: the daemon sees the connection close
+// in execve.
 func launch(dir, token string) error {
-	runtime.LockOSThread() // what dieWith asks for belongs to a thread
+	runtime.LockOSThread() // dieWith applies to a thread
 	if err := os.Chdir(dir); err != nil {
 		return err
 	}

@@ -2,5 +2,5 @@
 
 package pane
 
-// dieWith needs Linux. Elsewhere the agent gets SIGHUP when its terminal goes.
+// dieWith does nothing. The agent gets SIGHUP when its terminal closes.
 func dieWith(int) error { return nil }

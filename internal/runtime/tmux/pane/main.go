@@ -1,11 +1,10 @@
-// Package pane implements the programs that Coppice runs inside of a tmux server:
-// for a moment the launcher, which becomes the agent, and for each pane the keeper
-// of its output log, which runs as long as the pane's output is piped to it.
-// Neither needs the daemon.
+// Package pane implements the programs that Coppice runs in a tmux server: for a moment the
+// launcher, which becomes the agent, and for each pane the keeper of its output log, which runs
+// while the output of the pane is piped to it. Neither needs the daemon.
 //
-// The launcher becomes the agent only when the daemon says so, on a connection
-// that the launcher has made. Whatever else goes wrong between the daemon and
-// tmux, nothing runs that the daemon does not know of.
+// The launcher becomes the agent only after a message of the daemon, on a connection that the
+// launcher has made. Whatever else fails between the daemon and tmux, nothing runs that the
+// daemon does not know of.
 package pane
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 )
 
-// Arg is the first argument of a program that is to call Main with the rest.
+// Arg is the first argument of a program that must call Main with the rest.
 const Arg = "pane"
 
 const (
@@ -26,17 +25,17 @@ const (
 	logArg  = "log"
 )
 
-// LaunchArgs are the arguments of a launcher: of Arg, and Main.
+// LaunchArgs returns the arguments of a launcher: Arg, and those of Main.
 func LaunchArgs(dir, token string) []string { return []string{Arg, execArg, dir, token} }
 
-// KeepArgs are the arguments of a keeper of the output of an incarnation. Without a
-// token it goes on where another one was lost, and does not announce itself.
+// KeepArgs returns the arguments of a keeper for the output of an incarnation. Without a token
+// it replaces a keeper that was lost, and does not announce itself.
 func KeepArgs(dir, token string, incarnation uint64, l runtime.Log) []string {
 	return []string{Arg, logArg, dir, token, strconv.FormatUint(incarnation, 10), strconv.FormatInt(l.MaxSize, 10),
 		strconv.Itoa(l.Keep)}
 }
 
-// Main is the program.
+// Main runs a launcher or a keeper.
 func Main(args []string) int {
 	var err error
 	switch {
@@ -55,8 +54,8 @@ func Main(args []string) int {
 	return 0
 }
 
-// hello connects to the daemon that starts an incarnation. The working
-// directory is that of the slot: a socket's whole name may be too long.
+// hello connects to the daemon that starts an incarnation. The working directory is that of the
+// slot, because the whole path of a socket may be too long.
 func hello(role, token string) (*Conn, error) {
 	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: StartSocket, Net: "unix"})
 	if err != nil {

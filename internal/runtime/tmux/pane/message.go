@@ -10,11 +10,11 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
-// Files of a slot that only this package and its callers know.
+// Files of a slot for the programs of this package.
 const (
 	StartSocket = "start"    // of a daemon that starts an incarnation
 	LogSocket   = "keeper"   // of the keeper of the log
-	KeeperLog   = "pane.log" // what the keeper itself has to say, if it fails
+	KeeperLog   = "pane.log" // errors of the keeper itself
 )
 
 // Types of messages.
@@ -24,14 +24,14 @@ const (
 	Go       = "go"       // Launch, and the PID of the tmux server
 	Error    = "error"    // Failure: the launcher could not become the agent
 
-	Flush   = "flush"   // to the keeper; answered by Flushed when nothing is to be read now
+	Flush   = "flush"   // to the keeper; answered by Flushed when no more can be read now
 	Flushed = "flushed" // Received, Tail
-	Follow  = "follow"  // to the keeper; then Grew whenever the log has
+	Follow  = "follow"  // to the keeper; then Grew whenever the log has grown
 	Grew    = "grew"
 	Quit    = "quit" // to the keeper
 )
 
-// Message is any message; a JSON object of at most MaxMessage bytes.
+// Message is any message: a JSON object of at most MaxMessage bytes.
 type Message struct {
 	Type     string        `json:"type"`
 	Token    string        `json:"token,omitempty"`
@@ -42,7 +42,7 @@ type Message struct {
 	Tail     []string      `json:"tail,omitempty"`     // its last lines
 }
 
-// MaxMessage bounds a message: the kernel takes no larger command line and environment.
+// MaxMessage bounds a message. The kernel accepts no larger command line and environment.
 const MaxMessage = 8 << 20
 
 // Conn sends and receives messages.
@@ -52,7 +52,7 @@ type Conn struct {
 	dec   *json.Decoder
 }
 
-// NewConn speaks to the other end of c, which must be this user or root.
+// NewConn returns a Conn over c, whose peer must be this user or root.
 func NewConn(c *net.UnixConn) (*Conn, error) {
 	if err := wire.CheckPeer(c); err != nil {
 		c.Close()
@@ -62,7 +62,7 @@ func NewConn(c *net.UnixConn) (*Conn, error) {
 	return &Conn{UnixConn: c, limit: limit, dec: json.NewDecoder(limit)}, nil
 }
 
-// Receive returns the next message. io.EOF: there is none.
+// Receive returns the next message; io.EOF if there is none.
 func (c *Conn) Receive() (*Message, error) {
 	c.limit.N = MaxMessage
 	m := new(Message)
