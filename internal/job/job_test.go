@@ -22,12 +22,12 @@ func TestMain(m *testing.M) {
 	runtimetest.Main(m, map[string]func([]string) int{"shim": server.Main})
 }
 
-// patience bounds every wait; only a failure takes that long.
-const patience = 60 * time.Second
+// testTimeout bounds every wait; only a failure takes that long.
+const testTimeout = 60 * time.Second
 
 func ctxOf(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -47,7 +47,7 @@ func runner(t testing.TB) (*Runner, string) {
 	dir := filepath.Join(t.TempDir(), "errands")
 	r := open(t, dir)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 		defer cancel()
 		if err := r.End(ctx); err != nil {
 			t.Error(err)
@@ -74,7 +74,7 @@ func end(t testing.TB, e *Job) Result {
 	t.Helper()
 	select {
 	case <-e.Done():
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatal("it does not end")
 	}
 	return e.Result(ctxOf(t))
@@ -152,7 +152,7 @@ func TestInputIsLeftAlone(t *testing.T) {
 func TestHalt(t *testing.T) {
 	r, dir := runner(t)
 	var all []*Job
-	for i := range patience/proc.DefaultGrace + 2 {
+	for i := range testTimeout/proc.DefaultGrace + 2 {
 		fifo := filepath.Join(dir, "..", strconv.Itoa(int(i)))
 		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 			t.Fatal(err)
@@ -222,7 +222,7 @@ func TestTimeoutWithoutARunner(t *testing.T) {
 		t.Fatal(err)
 	}
 	record := filepath.Join(dir, slotOf(t, "a"), wire.ExitFile)
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(testTimeout); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(record); err == nil {
 			break
 		}
@@ -349,12 +349,12 @@ func TestGraceOfTheRest(t *testing.T) {
 	for name, want := range map[string]Outcome{"late": TimedOut, "stopped": Stopped} {
 		saved := filepath.Join(dir, name)
 		j := sh(name, "FOO=bar '"+file+"' '"+saved+"'")
-		j.Grace = 2 * patience
+		j.Grace = 2 * testTimeout
 		if want == TimedOut {
 			j.Timeout = time.Second
 		}
 		e := start(t, r, j)
-		for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) {
 			if _, err := os.Stat(saved + ".begun"); err == nil {
 				break
 			}

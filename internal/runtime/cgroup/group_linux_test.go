@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 20 * time.Second
+const testTimeout = 20 * time.Second
 
 func tree(t *testing.T) *Tree {
 	t.Helper()
@@ -39,7 +39,7 @@ func group(t *testing.T, name string) *Group {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 		defer cancel()
 		if err := errors.Join(g.Kill(ctx), g.Remove()); err != nil {
 			t.Error(err)
@@ -98,7 +98,7 @@ func isEmpty(t *testing.T, g *Group) bool {
 }
 
 func TestKill(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	g := group(t, "kill")
 	if err := g.Kill(ctx); err != nil {
@@ -124,7 +124,7 @@ func TestKill(t *testing.T) {
 
 // Who is started in a group after others were killed in it lives.
 func TestStartAfterKill(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	g := group(t, "again")
 	for range 3 {
@@ -155,7 +155,7 @@ func TestStartAfterKill(t *testing.T) {
 
 // Before Linux 5.14, without cgroup.kill.
 func TestKillEach(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	g := group(t, "each")
 	family(t, g)

@@ -42,7 +42,7 @@ func all(t *testing.T, tail *Tail, err error) string {
 
 // lives writes the output of three incarnations, one second apart: the second one
 // does not finish its last line, the third one is silent.
-func lives(w *Writer) (begin time.Time) {
+func writeIncarnations(w *Writer) (begin time.Time) {
 	begin = time.Now()
 	w.Begin(1)
 	w.Append([]byte("one\ntwo\n"))
@@ -82,7 +82,7 @@ func TestTimes(t *testing.T) {
 				file := filepath.Join(t.TempDir(), "output.log")
 				w := NewWriter(file)
 				w.Limit(runtime.Log{MaxSize: size, Keep: 10})
-				begin := lives(w)
+				begin := writeIncarnations(w)
 				livesShown := livesShown
 				if size == 10 { // each file begins with a time
 					livesShown = strings.Replace(livesShown, "00.000 1 three", "00.005 1 three", 1)
@@ -120,7 +120,7 @@ func TestReadsOnFromEverywhere(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "output.log")
 			w := NewWriter(file)
 			w.Limit(runtime.Log{MaxSize: size, Keep: 10})
-			lives(w)
+			writeIncarnations(w)
 			tail, err := From(file, Mark{})
 			if err != nil {
 				t.Fatal(err)

@@ -152,7 +152,7 @@ func TestForeignListener(t *testing.T) {
 
 	cmd := sh("read x; exit 3")
 	cmd.Stdin = stdin
-	_, _, err := startChild(t, patient(t), cmd, HTTP{srv.URL})
+	_, _, err := startChild(t, testContext(t), cmd, HTTP{srv.URL})
 	var exit *ExitError
 	if !errors.Is(err, supervisor.ErrNotReady) || !errors.As(err, &exit) || exit.Code != 3 || !strings.Contains(err.Error(), held) {
 		t.Errorf("of one that has ended: %v", err)
@@ -163,7 +163,7 @@ func TestForeignListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	ctx, cancel := context.WithCancel(patient(t))
+	ctx, cancel := context.WithCancel(testContext(t))
 	defer cancel()
 	var accepted sync.WaitGroup
 	accepted.Go(func() {

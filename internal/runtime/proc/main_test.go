@@ -110,8 +110,8 @@ func serve() {
 	}))
 }
 
-// patience bounds every wait of these tests; only a failure takes that long.
-const patience = time.Minute
+// testTimeout bounds every wait of these tests; only a failure takes that long.
+const testTimeout = time.Minute
 
 // lines collects output and lets a test wait for a line of it.
 type lines struct {
@@ -150,7 +150,7 @@ func (l *lines) texts() (s []string) {
 func (l *lines) await(t *testing.T, prefix string) string {
 	t.Helper()
 	timeout := false
-	timer := time.AfterFunc(patience, func() {
+	timer := time.AfterFunc(testTimeout, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		timeout = true
@@ -208,8 +208,8 @@ func wait(t *testing.T, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(patience):
-		t.Fatalf("%s did not come within %v", what, patience)
+	case <-time.After(testTimeout):
+		t.Fatalf("%s did not come within %v", what, testTimeout)
 	}
 }
 

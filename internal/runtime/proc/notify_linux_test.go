@@ -24,7 +24,7 @@ func TestNotify(t *testing.T) {
 			cmd := helperCommand(what)
 			stdin, release := gatedStdin(t)
 			cmd.Stdin = stdin
-			p, out, err := startChild(t, patient(t), cmd, Notify{})
+			p, out, err := startChild(t, testContext(t), cmd, Notify{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -42,7 +42,7 @@ func TestSystemdNotify(t *testing.T) {
 	if _, err := LookPath("systemd-notify", "", []string{"PATH=" + os.Getenv("PATH")}); err != nil {
 		t.Skip(err)
 	}
-	if _, _, err := startChild(t, patient(t), sh("systemd-notify --ready; exec sleep 1000"), Notify{}); err != nil {
+	if _, _, err := startChild(t, testContext(t), sh("systemd-notify --ready; exec sleep 1000"), Notify{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -129,7 +129,7 @@ func TestNotifyFlood(t *testing.T) {
 	begin, before := time.Now(), heard.Load()
 	for heard.Load() < before+2*maxPerSecond { // the pace is what is tested
 		time.Sleep(10 * time.Millisecond)
-		if time.Since(begin) > patience {
+		if time.Since(begin) > testTimeout {
 			t.Fatalf("%d messages were read", heard.Load())
 		}
 	}
@@ -195,7 +195,7 @@ func TestNotifyAgain(t *testing.T) {
 
 // A READY=1 of somebody else does not count, and the error says whose it was.
 func TestNotifyFromStranger(t *testing.T) {
-	ctx, cancel := context.WithCancel(patient(t))
+	ctx, cancel := context.WithCancel(testContext(t))
 	defer cancel()
 	out := newLines()
 	result := make(chan error, 1)
@@ -250,7 +250,7 @@ func barrier(t *testing.T, socket string) {
 		t.Fatal(err)
 	}
 	w.Close()
-	r.SetReadDeadline(time.Now().Add(patience))
+	r.SetReadDeadline(time.Now().Add(testTimeout))
 	if _, err := r.Read(make([]byte, 1)); err != io.EOF {
 		t.Fatalf("the descriptor is still open: %v", err)
 	}

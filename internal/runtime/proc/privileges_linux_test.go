@@ -39,7 +39,7 @@ func TestNoNewPrivilegesOfAThread(t *testing.T) {
 	}
 	p.Kill()
 	wait(t, "the exit", p.Done())
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(testTimeout)
 	for threadsThat(t) > 0 && time.Now().Before(deadline) {
 		time.Sleep(time.Millisecond)
 	}

@@ -73,8 +73,8 @@ func startChild(t *testing.T, ctx context.Context, cmd Command, ready Probe) (*P
 	return p, out, err
 }
 
-func patient(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func testContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -94,7 +94,7 @@ func TestLogProbe(t *testing.T) {
 	cmd := sh(`echo starting; read x; printf '\033[32mlistening\033[0m on 1\n' >&2; exec sleep 1000`)
 	stdin, release := gatedStdin(t)
 	cmd.Stdin = stdin
-	ctx, cancel := context.WithCancel(patient(t))
+	ctx, cancel := context.WithCancel(testContext(t))
 	defer cancel()
 	result := make(chan error, 1)
 	go func() {
@@ -114,7 +114,7 @@ func TestLogProbe(t *testing.T) {
 
 func TestLogProbeSeesLineOfEndedProcess(t *testing.T) {
 	for range 20 {
-		p, _, err := startChild(t, patient(t), sh("echo ready; exit 3"), Log{regexp.MustCompile("ready")})
+		p, _, err := startChild(t, testContext(t), sh("echo ready; exit 3"), Log{regexp.MustCompile("ready")})
 		if err != nil {
 			t.Fatalf("it was ready before it ended, but: %v", err)
 		}
@@ -144,7 +144,7 @@ func TestTCPProbe(t *testing.T) {
 	cmd.Stdin = stdin
 	result := make(chan error, 1)
 	go func() {
-		_, _, err := startChild(t, patient(t), cmd, TCP{addr})
+		_, _, err := startChild(t, testContext(t), cmd, TCP{addr})
 		result <- err
 	}()
 	select {
@@ -162,7 +162,7 @@ func TestHTTPProbe(t *testing.T) {
 	addr := freeAddress(t)
 	cmd := helperCommand("serve")
 	cmd.Env = append(cmd.Env, serveEnv+"="+addr)
-	_, out, err := startChild(t, patient(t), cmd, HTTP{"http://" + addr})
+	_, out, err := startChild(t, testContext(t), cmd, HTTP{"http://" + addr})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestExecProbe(t *testing.T) {
 	cmd.Stdin = stdin
 	result := make(chan error, 1)
 	go func() {
-		_, _, err := startChild(t, patient(t), cmd, Exec{[]string{"sh", "-c", `test -e "$FILE"`}})
+		_, _, err := startChild(t, testContext(t), cmd, Exec{[]string{"sh", "-c", `test -e "$FILE"`}})
 		result <- err
 	}()
 	select {
@@ -202,12 +202,12 @@ func TestEndsBeforeReady(t *testing.T) {
 	}
 	for name, probe := range probes {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := startChild(t, patient(t), sh("echo oops >&2; exit 3"), probe)
+			_, _, err := startChild(t, testContext(t), sh("echo oops >&2; exit 3"), probe)
 			var ee *ExitError
 			if !errors.Is(err, supervisor.ErrNotReady) || !errors.As(err, &ee) || ee.Code != 3 || strings.Join(ee.LastOutput, "") != "oops" {
 				t.Errorf("error = %v", err)
 			}
-			if _, _, err = startChild(t, patient(t), sh("exit 0"), probe); !errors.Is(err, supervisor.ErrNotReady) {
+			if _, _, err = startChild(t, testContext(t), sh("exit 0"), probe); !errors.Is(err, supervisor.ErrNotReady) {
 				t.Errorf("error after code 0 = %v", err)
 			}
 		})
@@ -216,7 +216,7 @@ func TestEndsBeforeReady(t *testing.T) {
 
 // Every probe ends with ctx, says what was wrong, and leaves nothing behind.
 func TestStartGivenUp(t *testing.T) {
-	cause := errors.New("out of patience")
+	cause := errors.New("out of testTimeout")
 	slow, err := net.Listen("tcp", "127.0.0.1:0") // accepts, never answers
 	if err != nil {
 		t.Fatal(err)
@@ -269,7 +269,7 @@ func TestStartGivenUp(t *testing.T) {
 func TestBeginErrors(t *testing.T) {
 	before, _ := filepath.Glob(filepath.Join(os.TempDir(), "coppice-*"))
 	for name, probe := range map[string]Probe{"none": nil, "notify": Notify{}, "log": Log{regexp.MustCompile("x")}} {
-		if _, _, err := startChild(t, patient(t), Command{Argv: []string{"/no/such/file"}}, probe); !errors.Is(err, ErrCommand) {
+		if _, _, err := startChild(t, testContext(t), Command{Argv: []string{"/no/such/file"}}, probe); !errors.Is(err, ErrCommand) {
 			t.Errorf("%s: error = %v", name, err)
 		}
 	}
@@ -278,7 +278,7 @@ func TestBeginErrors(t *testing.T) {
 		t.Errorf("left behind: %q", after)
 	}
 	for _, probe := range []Probe{Log{}, HTTP{"http://a b/"}, HTTP{"\x00"}, Exec{}} {
-		if _, _, err := startChild(t, patient(t), sh("exec sleep 1000"), probe); err == nil {
+		if _, _, err := startChild(t, testContext(t), sh("exec sleep 1000"), probe); err == nil {
 			t.Errorf("%#v was accepted", probe)
 		}
 	}

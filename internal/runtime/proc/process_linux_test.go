@@ -30,7 +30,7 @@ func gone(t *testing.T, pid string) {
 	}
 	defer unix.Close(fd)
 	for {
-		k, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience.Milliseconds()))
+		k, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(testTimeout.Milliseconds()))
 		if errors.Is(err, syscall.EINTR) {
 			continue
 		}

@@ -37,7 +37,7 @@ func TestRestHasTheGracePeriod(t *testing.T) {
 			}
 			p, out := start(t, sh(script, file, saved))
 			out.await(t, "ready")
-			if !p.End(2 * patience) {
+			if !p.End(2 * testTimeout) {
 				t.Fatal("it has not ended")
 			}
 			if e := p.Exit(); e.Kind != supervisor.ShutDown {

@@ -17,7 +17,7 @@ import (
 
 // runFor is a context that ends a test which hangs.
 func runFor(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errors.New("the test hangs"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), testTimeout, errors.New("the test hangs"))
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -108,7 +108,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		t.Errorf("%q, %v", r.Stdout, err)
 	}
 	pid := <-child
-	for end := time.Now().Add(patience); syscall.Kill(pid, 0) == nil; {
+	for end := time.Now().Add(testTimeout); syscall.Kill(pid, 0) == nil; {
 		if b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); bytes.Contains(b, []byte(") Z ")) {
 			break // there is no reaper of orphans here
 		}

@@ -69,7 +69,7 @@ while :; do sleep 0.02; done
 					}
 					p, out := start(t, onTerminal(shell, text, dir, stop))
 					out.await(t, "ready")
-					if !p.End(2 * patience) {
+					if !p.End(2 * testTimeout) {
 						t.Fatal("it has not ended")
 					}
 					if e := p.Exit(); name != "own trap" && e.Kind != supervisor.ShutDown {

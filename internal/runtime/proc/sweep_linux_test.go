@@ -22,20 +22,20 @@ func TestSweepUnused(t *testing.T) {
 	const a, b = "SWEEP_TEST=a=1", "SWEEP_TEST=b"
 	old, _ := marked(a)
 	var s Sweeper
-	if err := s.SweepUnused(patient(t), a); err != nil {
+	if err := s.SweepUnused(testContext(t), a); err != nil {
 		t.Fatal(err)
 	}
 	<-old.Done()
 	_, later := marked(b)
-	if err := s.SweepUnused(patient(t), b); err != nil || Observe(later) != Alive {
+	if err := s.SweepUnused(testContext(t), b); err != nil || Observe(later) != Alive {
 		t.Errorf("%v; what was started after the first look is %v", err, Observe(later))
 	}
 	again, _ := marked(a)
-	if err := s.SweepUnused(patient(t), a); err != nil {
+	if err := s.SweepUnused(testContext(t), a); err != nil {
 		t.Fatal(err)
 	}
 	<-again.Done()
-	if err := s.Sweep(patient(t), b); err != nil || Observe(later) != Dead {
+	if err := s.Sweep(testContext(t), b); err != nil || Observe(later) != Dead {
 		t.Errorf("%v; after Sweep it is %v", err, Observe(later))
 	}
 }

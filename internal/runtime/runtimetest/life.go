@@ -19,7 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-func testStartAndEnd(t *testing.T, b *bench) {
+func testStartAndEnd(t *testing.T, b *harness) {
 	r := b.runtime()
 	before := time.Now()
 	s := b.start(r, sh("app/a", 1, forever))
@@ -50,7 +50,7 @@ func testStartAndEnd(t *testing.T, b *bench) {
 	}
 }
 
-func testExits(t *testing.T, b *bench) {
+func testExits(t *testing.T, b *harness) {
 	r := b.runtime()
 	for i, c := range []struct {
 		script string
@@ -82,7 +82,7 @@ func testExits(t *testing.T, b *bench) {
 	}
 }
 
-func testStartThatFails(t *testing.T, b *bench) {
+func testStartThatFails(t *testing.T, b *harness) {
 	r := b.runtime()
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -108,23 +108,23 @@ func testStartThatFails(t *testing.T, b *bench) {
 	b.start(r, sh("app/a", 100, forever))
 }
 
-func testReadiness(t *testing.T, b *bench) {
+func testReadiness(t *testing.T, b *harness) {
 	r := b.runtime()
 	l := sh("app/a", 1, "sleep 0.1; echo I am ready; "+forever)
-	l.Ready = spec.Ready{Log: "^I am re+ady$", Timeout: Patience}
+	l.Ready = spec.Ready{Log: "^I am re+ady$", Timeout: Timeout}
 	if o := b.start(r, l).Observe(); !o.Ready {
 		t.Errorf("after its start: %+v", o)
 	}
 	file := filepath.Join(t.TempDir(), "ready")
 	l = sh("app/b", 1, "sleep 0.1; echo > '"+file+"'; "+forever)
-	l.Ready = spec.Ready{Exec: []string{"/bin/sh", "-c", "test -e '" + file + "'"}, Timeout: Patience}
+	l.Ready = spec.Ready{Exec: []string{"/bin/sh", "-c", "test -e '" + file + "'"}, Timeout: Timeout}
 	b.start(r, l)
 }
 
-func testReadinessFails(t *testing.T, b *bench) {
+func testReadinessFails(t *testing.T, b *harness) {
 	r := b.runtime()
 	l := sh("app/a", 1, "exit 4")
-	l.Ready = spec.Ready{Log: "never", Timeout: Patience}
+	l.Ready = spec.Ready{Log: "never", Timeout: Timeout}
 	_, err := r.Start(b.ctx(), l)
 	var ee *proc.ExitError
 	if !errors.Is(err, supervisor.ErrNotReady) || !errors.As(err, &ee) || ee.Code != 4 {
@@ -142,14 +142,14 @@ func testReadinessFails(t *testing.T, b *bench) {
 	}
 }
 
-func testStartGivenUp(t *testing.T, b *bench) {
+func testStartGivenUp(t *testing.T, b *harness) {
 	r := b.runtime()
 	runs := filepath.Join(t.TempDir(), "runs")
 	if err := syscall.Mkfifo(runs, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	l := sh("app/a", 1, "trap '' TERM; echo x > '"+runs+"'; while :; do sleep 0.1; done")
-	l.Ready = spec.Ready{Log: "never", Timeout: Patience}
+	l.Ready = spec.Ready{Log: "never", Timeout: Timeout}
 	l.Grace = 200 * time.Millisecond
 	ctx, cancel := context.WithCancelCause(context.Background())
 	reason := errors.New("changed my mind")
@@ -168,7 +168,7 @@ func testStartGivenUp(t *testing.T, b *bench) {
 	b.start(r, sh("app/a", 2, forever))
 }
 
-func testBusy(t *testing.T, b *bench) {
+func testBusy(t *testing.T, b *harness) {
 	r := b.runtime()
 	s := b.start(r, sh("app/a", 1, forever))
 	for _, other := range []runtime.Runtime{r, b.runtime()} {
@@ -184,7 +184,7 @@ func testBusy(t *testing.T, b *bench) {
 	}
 }
 
-func testStale(t *testing.T, b *bench) {
+func testStale(t *testing.T, b *harness) {
 	r := b.runtime()
 	b.exit(b.start(r, sh("app/a", 5, "exit 0")))
 	for _, again := range []uint64{1, 4, 5} {
@@ -211,7 +211,7 @@ func testStale(t *testing.T, b *bench) {
 }
 
 // What numbers meant before must not be mistaken for what they mean after a reset.
-func testResetNumbering(t *testing.T, b *bench) {
+func testResetNumbering(t *testing.T, b *harness) {
 	r := b.runtime()
 	b.exit(b.start(r, sh("app/a", 1, "echo before; exit 3")))
 	l := sh("app/a", 1, forever)
@@ -237,7 +237,7 @@ func testResetNumbering(t *testing.T, b *bench) {
 	b.exit(b.start(r, sh("app/a", 2, "exit 0")))
 }
 
-func testStopLadder(t *testing.T, b *bench) {
+func testStopLadder(t *testing.T, b *harness) {
 	r := b.runtime()
 	l := sh("app/a", 1, "trap 'echo asked; exit 0' INT; echo running; while :; do sleep 0.05; done")
 	l.StopSignal = syscall.SIGINT
@@ -265,7 +265,7 @@ func testStopLadder(t *testing.T, b *bench) {
 	s.Kill()
 }
 
-func testKill(t *testing.T, b *bench) {
+func testKill(t *testing.T, b *harness) {
 	s := b.start(b.runtime(), sh("app/a", 1, "trap '' TERM; echo running; while :; do sleep 0.05; done"))
 	b.until(s, "running")
 	s.Kill()
@@ -274,7 +274,7 @@ func testKill(t *testing.T, b *bench) {
 	}
 }
 
-func testSignal(t *testing.T, b *bench) {
+func testSignal(t *testing.T, b *harness) {
 	s := b.start(b.runtime(), sh("app/a", 1, "trap 'echo usr1' USR1; echo running; while :; do sleep 0.05; done"))
 	b.until(s, "running")
 	if err := s.Signal(b.ctx(), syscall.SIGUSR1); err != nil {
@@ -291,7 +291,7 @@ func testSignal(t *testing.T, b *bench) {
 	}
 }
 
-func testAdopt(t *testing.T, b *bench) {
+func testAdopt(t *testing.T, b *harness) {
 	r := b.runtime()
 	l := sh("app/a", 3, "echo hello; "+forever)
 	l.Token = "the token"
@@ -313,7 +313,7 @@ func testAdopt(t *testing.T, b *bench) {
 	b.start(r, sh("app/a", 4, forever))
 }
 
-func testAdoptNothing(t *testing.T, b *bench) {
+func testAdoptNothing(t *testing.T, b *harness) {
 	r := b.runtime()
 	if _, err := r.Adopt(b.ctx(), "app/a"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("adopt of nothing: %v", err)
@@ -323,7 +323,7 @@ func testAdoptNothing(t *testing.T, b *bench) {
 	}
 }
 
-func testAdoptEnded(t *testing.T, b *bench) {
+func testAdoptEnded(t *testing.T, b *harness) {
 	r := b.runtime()
 	pid := b.start(r, sh("app/a", 1, "sleep 0.1; echo last words; exit 9")).Observe().PID
 	r.Close()
@@ -344,14 +344,14 @@ func testAdoptEnded(t *testing.T, b *bench) {
 	}
 }
 
-func testAdoptStarting(t *testing.T, b *bench) {
+func testAdoptStarting(t *testing.T, b *harness) {
 	r := b.runtime()
 	gate := filepath.Join(t.TempDir(), "gate")
 	if err := syscall.Mkfifo(gate, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	l := sh("app/a", 1, "read x < '"+gate+"'; echo ready now; "+forever)
-	l.Ready = spec.Ready{Log: "ready now", Timeout: Patience}
+	l.Ready = spec.Ready{Log: "ready now", Timeout: Timeout}
 	starting := make(chan struct{})
 	var startErr error
 	go func() {
@@ -387,7 +387,7 @@ func testAdoptStarting(t *testing.T, b *bench) {
 	}
 }
 
-func testRace(t *testing.T, b *bench) {
+func testRace(t *testing.T, b *harness) {
 	rs := []runtime.Runtime{b.runtime(), b.runtime(), b.runtime()}
 	for n := uint64(1); n <= 5; n++ {
 		var wg sync.WaitGroup
@@ -415,7 +415,7 @@ func testRace(t *testing.T, b *bench) {
 	}
 }
 
-func testList(t *testing.T, b *bench) {
+func testList(t *testing.T, b *harness) {
 	r := b.runtime()
 	b.start(r, sh("app/a", 1, forever))
 	b.exit(b.start(r, sh("app/b", 4, "exit 3")))
@@ -440,7 +440,7 @@ func testList(t *testing.T, b *bench) {
 	}
 }
 
-func testRemove(t *testing.T, b *bench) {
+func testRemove(t *testing.T, b *harness) {
 	r := b.runtime()
 	b.exit(b.start(r, sh("app/a", 3, "exit 0")))
 	if err := r.Remove(b.ctx(), "app/a"); err != nil {
@@ -455,7 +455,7 @@ func testRemove(t *testing.T, b *bench) {
 	b.start(r, sh("app/a", 1, forever))
 }
 
-func testClose(t *testing.T, b *bench) {
+func testClose(t *testing.T, b *harness) {
 	r := b.runtime()
 	s := b.start(r, sh("app/a", 1, forever))
 	r.Close()

@@ -26,7 +26,7 @@ func openGate(fifo string) error {
 	return errors.Join(err, f.Close())
 }
 
-func testHostileNames(t *testing.T, b *bench) {
+func testHostileNames(t *testing.T, b *harness) {
 	r := b.runtime()
 	outside := filepath.Dir(b.state)
 	before, err := os.ReadDir(outside)
@@ -67,7 +67,7 @@ func testHostileNames(t *testing.T, b *bench) {
 	}
 }
 
-func testHostileOutput(t *testing.T, b *bench) {
+func testHostileOutput(t *testing.T, b *harness) {
 	r := b.runtime()
 	s := b.start(r, sh("app/a", 1, `printf '\033]0;title\007\033[2J\033[31mred\033[0m\n\033[6n\233\000\001\377\376 `+
 		`binary\nover\rwritten\n\033P never ended\n'; echo; echo end; sleep 0.1; exit 3`))
@@ -92,7 +92,7 @@ func testHostileOutput(t *testing.T, b *bench) {
 	}
 }
 
-func testPeek(t *testing.T, b *bench) {
+func testPeek(t *testing.T, b *harness) {
 	r := b.runtime()
 	s := b.start(r, sh("app/a", 1, `i=0; while [ $i -lt 50 ]; do echo line $i; i=$((i+1)); done; `+forever))
 	b.until(s, "line 49")
@@ -125,7 +125,7 @@ func testPeek(t *testing.T, b *bench) {
 	}
 }
 
-func testFollow(t *testing.T, b *bench) {
+func testFollow(t *testing.T, b *harness) {
 	r := b.runtime()
 	gate := filepath.Join(t.TempDir(), "gate")
 	s := b.start(r, sh("app/a", 1, `mkfifo '`+gate+`'; echo one; echo two; echo three; read x < '`+gate+
@@ -154,7 +154,7 @@ func testFollow(t *testing.T, b *bench) {
 }
 
 // log is the log of a session's slot.
-func (b *bench) log(s runtime.Session) string {
+func (b *harness) log(s runtime.Session) string {
 	b.Helper()
 	file, err := b.last.Log(s.Observe().Path)
 	if err != nil {
@@ -178,7 +178,7 @@ func Lines(ctx context.Context, file string, s runtime.Session, n int, f func(li
 	return errors.Join(err, failed)
 }
 
-func testActivity(t *testing.T, b *bench) {
+func testActivity(t *testing.T, b *harness) {
 	before := time.Now().Add(-time.Second)
 	s := b.start(b.runtime(), sh("app/a", 1, "echo hello; "+forever))
 	b.until(s, "hello")
@@ -197,7 +197,7 @@ func testActivity(t *testing.T, b *bench) {
 	}
 }
 
-func testWrite(t *testing.T, b *bench) {
+func testWrite(t *testing.T, b *harness) {
 	r := b.runtime()
 	l := sh("app/a", 1, `while read x; do echo "got $x"; done`)
 	if b.AlwaysTerminal {
@@ -224,7 +224,7 @@ func testWrite(t *testing.T, b *bench) {
 	}
 }
 
-func testAttach(t *testing.T, b *bench) {
+func testAttach(t *testing.T, b *harness) {
 	r := b.runtime()
 	l := sh("app/a", 1, `stty -echo; trap 'echo size $(stty size)' WINCH; echo running; while :; do if read x; `+
 		`then echo "got $x"; fi; done`)
@@ -283,7 +283,7 @@ func testAttach(t *testing.T, b *bench) {
 	}
 }
 
-func testEnvironment(t *testing.T, b *bench) {
+func testEnvironment(t *testing.T, b *harness) {
 	r := b.runtime()
 	l := sh("app/a", 1, `printf '%s|%s|%s|%s\n' "$PWD" "$ODD" "$COPPICE_INCARNATION" "$1" "$GOMAXPROCS"; `+forever)
 	l.Argv = append(l.Argv, "a b\t'\"$x\xff")
@@ -309,13 +309,13 @@ for i in 1 2; do
 done
 `
 
-func testDescendants(t *testing.T, b *bench) {
+func testDescendants(t *testing.T, b *harness) {
 	if _, err := proc.LookPath("setsid", "", []string{"PATH=" + os.Getenv("PATH")}); err != nil {
 		t.Skip(err)
 	}
 	r := b.runtime()
 	collect := func(s runtime.Session) (pids []string) {
-		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 		defer cancel()
 		Lines(ctx, b.log(s), s, 100, func(line string) {
 			word, pid, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -355,7 +355,7 @@ func testDescendants(t *testing.T, b *bench) {
 	}
 }
 
-func testHuge(t *testing.T, b *bench) {
+func testHuge(t *testing.T, b *harness) {
 	if testing.Short() {
 		t.Skip("writes 100 MB")
 	}

@@ -18,7 +18,7 @@ const privilegedUser = 61234
 // testNoNewPrivileges: an agent that cannot gain privileges is marked so by the kernel, with what
 // it starts and with the command that looks whether it is ready, and set-user-ID programs do
 // nothing special. Other agents are not.
-func testNoNewPrivileges(t *testing.T, b *bench) {
+func testNoNewPrivileges(t *testing.T, b *harness) {
 	if goruntime.GOOS != "linux" {
 		t.Skip("no_new_privileges needs Linux")
 	}

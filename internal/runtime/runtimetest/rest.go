@@ -28,11 +28,11 @@ var shells = map[string]string{
 }
 
 // stopNever is a grace period that is over after the test.
-const stopNever = 10 * Patience
+const stopNever = 10 * Timeout
 
 // testRest: what a shell has started has the grace period, too, and the stop is
 // over when it has ended.
-func testRest(t *testing.T, b *bench) {
+func testRest(t *testing.T, b *harness) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "w.sh")
 	if err := os.WriteFile(file, []byte(saver), 0o700); err != nil {
@@ -59,8 +59,8 @@ func testRest(t *testing.T, b *bench) {
 const deaf = `sh -c 'trap "" TERM HUP; echo "member $$"; while :; do sleep 0.05; done'; :`
 
 // testRestKilled: what is left after the grace period is killed, at the end of
-// the ladder, of its life, or of patience.
-func testRestKilled(t *testing.T, b *bench) {
+// the ladder, of its life, or of testTimeout.
+func testRestKilled(t *testing.T, b *harness) {
 	r := b.runtime()
 	const grace = time.Second
 	for name, stop := range map[string]func(runtime.Session){
@@ -87,7 +87,7 @@ func testRestKilled(t *testing.T, b *bench) {
 }
 
 // testRestOfAdopted: a successor of who asked can force it, and sees the end.
-func testRestOfAdopted(t *testing.T, b *bench) {
+func testRestOfAdopted(t *testing.T, b *harness) {
 	r := b.runtime()
 	l := sh("app/a", 1, deaf)
 	l.Grace = stopNever

@@ -29,8 +29,8 @@ type Options struct {
 	SlowOutput bool
 }
 
-// Patience bounds every wait; only a failure takes that long.
-const Patience = 30 * time.Second
+// Timeout bounds every wait; only a failure takes that long.
+const Timeout = 30 * time.Second
 
 // markEnv is in the environment of all agents of a test process.
 const markEnv = "RUNTIMETEST"
@@ -61,7 +61,7 @@ type Open func(t testing.TB, state string) runtime.Runtime
 func Run(t *testing.T, open Open, o Options) {
 	for _, c := range []struct {
 		name string
-		test func(*testing.T, *bench)
+		test func(*testing.T, *harness)
 	}{
 		{"StartAndEnd", testStartAndEnd},
 		{"Exits", testExits},
@@ -104,15 +104,15 @@ func Run(t *testing.T, open Open, o Options) {
 			continue // not part of what this kind promises
 		}
 		t.Run(c.name, func(t *testing.T) {
-			b := &bench{T: t, open: open, Options: o, state: t.TempDir()}
+			b := &harness{T: t, open: open, Options: o, state: t.TempDir()}
 			t.Cleanup(b.clear)
 			c.test(t, b)
 		})
 	}
 }
 
-// bench is what a test works with.
-type bench struct {
+// harness is what a test works with.
+type harness struct {
 	*testing.T
 	Options
 	open  Open
@@ -121,7 +121,7 @@ type bench struct {
 }
 
 // runtime opens a Runtime that is closed at the end of the test, if not before.
-func (b *bench) runtime() runtime.Runtime {
+func (b *harness) runtime() runtime.Runtime {
 	b.Helper()
 	r := b.open(b.T, b.state)
 	b.Cleanup(func() { r.Close() })
@@ -129,17 +129,17 @@ func (b *bench) runtime() runtime.Runtime {
 	return r
 }
 
-func (b *bench) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+func (b *harness) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 	b.Cleanup(cancel)
 	return ctx
 }
 
 // clear kills and forgets all that a test has left.
-func (b *bench) clear() {
+func (b *harness) clear() {
 	r := b.open(b.T, b.state)
 	defer r.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 	defer cancel()
 	all, err := r.List(ctx)
 	if err != nil {
@@ -159,12 +159,12 @@ func (b *bench) clear() {
 	}
 }
 
-func (b *bench) wait(what string, c <-chan struct{}) {
+func (b *harness) wait(what string, c <-chan struct{}) {
 	b.Helper()
 	select {
 	case <-c:
-	case <-time.After(Patience):
-		b.Fatalf("%s did not come within %v", what, Patience)
+	case <-time.After(Timeout):
+		b.Fatalf("%s did not come within %v", what, Timeout)
 	}
 }
 
@@ -181,7 +181,7 @@ func sh(path string, n uint64, script string) runtime.Launch {
 // forever is a script that obeys SIGTERM.
 const forever = "exec sleep 100000"
 
-func (b *bench) start(r runtime.Runtime, l runtime.Launch) runtime.Session {
+func (b *harness) start(r runtime.Runtime, l runtime.Launch) runtime.Session {
 	b.Helper()
 	s, err := r.Start(b.ctx(), l)
 	if err != nil {
@@ -190,7 +190,7 @@ func (b *bench) start(r runtime.Runtime, l runtime.Launch) runtime.Session {
 	return s
 }
 
-func (b *bench) adopt(r runtime.Runtime, path string) runtime.Session {
+func (b *harness) adopt(r runtime.Runtime, path string) runtime.Session {
 	b.Helper()
 	s, err := r.Adopt(b.ctx(), path)
 	if err != nil {
@@ -199,16 +199,16 @@ func (b *bench) adopt(r runtime.Runtime, path string) runtime.Session {
 	return s
 }
 
-func (b *bench) exit(s runtime.Session) supervisor.Exit {
+func (b *harness) exit(s runtime.Session) supervisor.Exit {
 	b.Helper()
 	b.wait("the end", s.Done())
 	return s.Exit()
 }
 
 // until waits for a line of output that begins with prefix, and returns the rest of it.
-func (b *bench) until(s runtime.Session, prefix string) string {
+func (b *harness) until(s runtime.Session, prefix string) string {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 	defer cancel()
 	found, rest := false, ""
 	err := Lines(ctx, b.log(s), s, 1000, func(line string) {
@@ -225,7 +225,7 @@ func (b *bench) until(s runtime.Session, prefix string) string {
 }
 
 // gone waits until a process has ended.
-func (b *bench) gone(pid string) {
+func (b *harness) gone(pid string) {
 	b.Helper()
 	n, err := strconv.Atoi(pid)
 	if err != nil {
@@ -235,7 +235,7 @@ func (b *bench) gone(pid string) {
 	if err != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 	defer cancel()
 	if err := id.AwaitDeath(ctx); err != nil {
 		syscall.Kill(n, syscall.SIGKILL)
@@ -260,9 +260,9 @@ func (w *buffer) Write(p []byte) (int, error) {
 	return w.b.Write(p)
 }
 
-func (w *buffer) await(b *bench, part string) {
+func (w *buffer) await(b *harness, part string) {
 	b.Helper()
-	late := time.After(Patience)
+	late := time.After(Timeout)
 	for {
 		w.mu.Lock()
 		s := w.b.String()

@@ -54,7 +54,7 @@ func Say(args []string) {
 }
 
 // speaker is the launch of an agent that runs Say, and how to tell it what to say.
-func speaker(b *bench, path string, n uint64) (runtime.Launch, func(words ...string)) {
+func speaker(b *harness, path string, n uint64) (runtime.Launch, func(words ...string)) {
 	b.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -86,9 +86,9 @@ func speaker(b *bench, path string, n uint64) (runtime.Launch, func(words ...str
 }
 
 // heard waits until something is known of what an agent says.
-func (b *bench) heard(s runtime.Session, what string, yes func(sdnotify.Notice) bool) sdnotify.Notice {
+func (b *harness) heard(s runtime.Session, what string, yes func(sdnotify.Notice) bool) sdnotify.Notice {
 	b.Helper()
-	for end := time.Now().Add(Patience); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(Timeout); ; time.Sleep(5 * time.Millisecond) {
 		said := s.Observe().Said
 		if yes(said) {
 			return said
@@ -103,7 +103,7 @@ func status(want string) (string, func(sdnotify.Notice) bool) {
 	return want, func(n sdnotify.Notice) bool { return n.Status == want }
 }
 
-func testSaid(t *testing.T, b *bench) {
+func testSaid(t *testing.T, b *harness) {
 	r := b.runtime()
 	l, say := speaker(b, "app/a", 1)
 	l.Watchdog = 90 * time.Second
@@ -164,10 +164,10 @@ func testSaid(t *testing.T, b *bench) {
 	}
 }
 
-func testSaidReady(t *testing.T, b *bench) {
+func testSaidReady(t *testing.T, b *harness) {
 	r := b.runtime()
 	l, say := speaker(b, "app/a", 1)
-	l.Notify, l.Ready = false, spec.Ready{Notify: true, Timeout: Patience}
+	l.Notify, l.Ready = false, spec.Ready{Notify: true, Timeout: Timeout}
 	say("STATUS=about to", "READY=1\nSTATUS=at work")
 	s := b.start(r, l)
 	what, yes := status("at work")

@@ -63,7 +63,7 @@ func pids(t testing.TB, s runtime.Session, n int) []proc.Identity { return pidsA
 // pidsAfter skips those of earlier incarnations.
 func pidsAfter(t testing.TB, s runtime.Session, skip, n int) (all []proc.Identity) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	follow(ctx, s, 100, func(line string) {
 		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "pid "); ok {
@@ -370,7 +370,7 @@ func TestRemovedDirectory(t *testing.T) {
 func removeSlot(t *testing.T, dir string) {
 	t.Helper()
 	err := os.RemoveAll(dir)
-	for end := time.Now().Add(patience); err != nil && time.Now().Before(end); {
+	for end := time.Now().Add(testTimeout); err != nil && time.Now().Before(end); {
 		err = os.RemoveAll(dir)
 	}
 	if err != nil {
@@ -459,7 +459,7 @@ func TestLimits(t *testing.T) {
 	l.Limits = runtime.Limits{OpenFiles: 123, Memory: 4 << 30}
 	s := start(t, r, l)
 	found := false
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	follow(ctx, s, 10, func(line string) {
 		if line == fmt.Sprintf("limits 123 %d 123 argument", 4<<20) {

@@ -31,7 +31,7 @@ func raw(t testing.TB, dir string) *net.UnixConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(testTimeout))
 	return c.(*net.UnixConn)
 }
 
@@ -154,7 +154,7 @@ func TestSlowViewer(t *testing.T) {
 	if err := s.Write(ctxOf(t), []byte("\n")); err != nil {
 		t.Fatal(err)
 	}
-	fctx, found := context.WithTimeout(context.Background(), patience)
+	fctx, found := context.WithTimeout(context.Background(), testTimeout)
 	defer found()
 	ended := false
 	follow(fctx, s, 0, func(line string) {

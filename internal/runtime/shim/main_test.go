@@ -18,12 +18,12 @@ func TestMain(m *testing.M) {
 	runtimetest.Main(m, map[string]func([]string) int{"shim": server.Main, runtimetest.SayArg: runtimetest.SayRole})
 }
 
-// patience bounds every wait of these tests; only a failure takes that long.
-const patience = 20 * time.Second
+// testTimeout bounds every wait of these tests; only a failure takes that long.
+const testTimeout = 20 * time.Second
 
 func ctxOf(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -71,7 +71,7 @@ func slotsDir(t testing.TB) string {
 }
 
 func empty(t testing.TB, dir string) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	r, err := Open(Options{Dir: dir})
 	if err != nil {
@@ -101,8 +101,8 @@ func wait(t testing.TB, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(patience):
-		t.Fatalf("%s did not come within %v", what, patience)
+	case <-time.After(testTimeout):
+		t.Fatalf("%s did not come within %v", what, testTimeout)
 	}
 }
 

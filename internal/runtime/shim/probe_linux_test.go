@@ -16,8 +16,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// tendUntilOver tends the slots, as the daemon does, until a session has ended.
-func tendUntilOver(t *testing.T, r *Runtime, s *session) {
+// repairUntilDone tends the slots, as the daemon does, until a session has ended.
+func repairUntilDone(t *testing.T, r *Runtime, s *session) {
 	t.Helper()
 	deadline := time.After(time.Minute)
 	for {
@@ -40,7 +40,7 @@ func TestStoppedShimHidesNoEnd(t *testing.T) {
 	shim.Signal(syscall.SIGSTOP)
 	awaitStopped(t, shim.PID)
 	syscall.Kill(s.Observe().PID, syscall.SIGKILL)
-	tendUntilOver(t, r, s)
+	repairUntilDone(t, r, s)
 	if e := s.Exit(); e.Kind != supervisor.Killed {
 		t.Errorf("exit = %v, want what the shim has seen", e)
 	}
@@ -57,7 +57,7 @@ func TestHungShimHidesNoEnd(t *testing.T) {
 	shim := shimOf(s)
 	trace(t, shim)
 	syscall.Kill(s.Observe().PID, syscall.SIGKILL)
-	tendUntilOver(t, r, s)
+	repairUntilDone(t, r, s)
 	if e := s.Exit(); e.Kind != supervisor.Lost || e.Err == nil || e.Err.Error() != errHung.Error() {
 		t.Errorf("exit = %v, want that it is lost, and why", e)
 	}
@@ -69,7 +69,7 @@ func TestHungShimHidesNoEnd(t *testing.T) {
 func TestShimThatAwaitsTheRestIsLeftAlone(t *testing.T) {
 	r := open(t, slotsDir(t))
 	l := sh("app/a", 1, `sh -c 'trap "" TERM; echo pid $$; until [ -e "$1" ]; do sleep 0.05; done' sh "$1"; :`)
-	l.Argv, l.Grace = append(l.Argv, filepath.Join(t.TempDir(), "go")), 2*patience
+	l.Argv, l.Grace = append(l.Argv, filepath.Join(t.TempDir(), "go")), 2*testTimeout
 	s := start(t, r, l)
 	member := pids(t, s, 1)[0]
 	leader, err := proc.Identify(s.Observe().PID)

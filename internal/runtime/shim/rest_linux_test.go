@@ -14,7 +14,7 @@ import (
 func TestTerminatedShimAwaitsTheRest(t *testing.T) {
 	saved := filepath.Join(t.TempDir(), "saved")
 	l := sh("app/a", 1, `sh -c 'trap "sleep 0.3; echo > '"$1"'; exit 0" TERM; echo pid $$; while :; do sleep 0.05; done'; :`)
-	l.Argv, l.Grace = append(l.Argv, saved), 2*patience
+	l.Argv, l.Grace = append(l.Argv, saved), 2*testTimeout
 	s := start(t, open(t, slotsDir(t)), l)
 	member := pids(t, s, 1)
 	shim := shimOf(s)

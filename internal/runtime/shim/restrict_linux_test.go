@@ -19,7 +19,7 @@ func TestOldShimIsReplaced(t *testing.T) {
 		}
 		return s.slot.idle != nil
 	}
-	for late := time.Now().Add(patience); !forget() && time.Now().Before(late); {
+	for late := time.Now().Add(testTimeout); !forget() && time.Now().Before(late); {
 		time.Sleep(time.Millisecond)
 	}
 	next := start(t, r, sh("app/a", 2, "exit 0"))
@@ -27,7 +27,7 @@ func TestOldShimIsReplaced(t *testing.T) {
 	if shimOf(next) != before {
 		t.Error("it was replaced although nothing has to be restricted")
 	}
-	for late := time.Now().Add(patience); !forget() && time.Now().Before(late); {
+	for late := time.Now().Add(testTimeout); !forget() && time.Now().Before(late); {
 		time.Sleep(time.Millisecond)
 	}
 	l := sh("app/a", 3, "grep -q 'NoNewPrivs:.*1' /proc/self/status")

@@ -28,7 +28,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-const patience = runtimetest.Patience
+const testTimeout = runtimetest.Timeout
 
 // slotsDir returns a directory that is emptied after the test; no server is left then.
 func slotsDir(t testing.TB) string {
@@ -36,7 +36,7 @@ func slotsDir(t testing.TB) string {
 	needTmux(t)
 	dir := filepath.Join(t.TempDir(), "slots 100% #{pid} 'x';")
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 		defer cancel()
 		r, err := Open(Options{Dir: dir})
 		if err != nil {
@@ -71,7 +71,7 @@ func slotsDir(t testing.TB) string {
 }
 
 func ctxOf(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -80,8 +80,8 @@ func wait(t testing.TB, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(patience):
-		t.Fatalf("%s did not come within %v", what, patience)
+	case <-time.After(testTimeout):
+		t.Fatalf("%s did not come within %v", what, testTimeout)
 	}
 }
 
@@ -113,7 +113,7 @@ func exit(t testing.TB, s runtime.Session) supervisor.Exit {
 // until waits for a line of output with this prefix.
 func until(t testing.TB, s runtime.Session, prefix string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	got := ""
 	err := follow(ctx, s, 1000, func(line string) {
@@ -130,9 +130,9 @@ func until(t testing.TB, s runtime.Session, prefix string) string {
 }
 
 // life waits until a session is believed to live, to be dead or unknown.
-func life(t testing.TB, s runtime.Session, want runtime.Life) runtime.Observation {
+func awaitLife(t testing.TB, s runtime.Session, want runtime.Life) runtime.Observation {
 	t.Helper()
-	late := time.After(patience)
+	late := time.After(testTimeout)
 	for { // an observation is a look, there is nothing to wait for
 		o := s.Observe()
 		if o.Life == want {
@@ -238,7 +238,7 @@ func TestServerStopped(t *testing.T) {
 	server.Signal(syscall.SIGSTOP)
 	t.Cleanup(func() { server.Signal(syscall.SIGCONT) })
 	begin := time.Now()
-	o := life(t, s, runtime.Unknown)
+	o := awaitLife(t, s, runtime.Unknown)
 	if d := time.Since(begin); d > checkInterval+callTimeout+2*time.Second {
 		t.Errorf("unknown after %v", d)
 	}
@@ -272,12 +272,12 @@ func TestServerStopped(t *testing.T) {
 	if err := ending.rec.Agent.AwaitDeath(ctxOf(t)); err != nil {
 		t.Fatal(err)
 	}
-	life(t, ending, runtime.Unknown)
+	awaitLife(t, ending, runtime.Unknown)
 	if ending.hasEnded() {
 		t.Error("it has ended for certain, and that could not be known")
 	}
 	server.Signal(syscall.SIGCONT)
-	life(t, s, runtime.Alive)
+	awaitLife(t, s, runtime.Alive)
 	for {
 		list, err := other.List(ctxOf(t))
 		if err != nil || ctxOf(t).Err() != nil {
@@ -401,7 +401,7 @@ func TestSessionClosedByHand(t *testing.T) {
 	if err := s.Write(ctxOf(t), []byte("x")); err == nil {
 		t.Error("there is nowhere to write to")
 	}
-	if o := life(t, s, runtime.Alive); o.PID != s.rec.Agent.PID {
+	if o := awaitLife(t, s, runtime.Alive); o.PID != s.rec.Agent.PID {
 		t.Errorf("%+v", o)
 	}
 	if _, err := r.Start(ctxOf(t), sh("app/deaf", 2, forever)); !errors.Is(err, runtime.ErrBusy) {
@@ -491,16 +491,16 @@ func TestHostileOutput(t *testing.T) {
 	}
 	// It ends once all is in the log: what a process writes just before its end,
 	// tmux may throw away: docs/logs.md says so.
-	startListener := filepath.Join(t.TempDir(), "startListener")
-	if err := syscall.Mkfifo(startListener, 0o600); err != nil {
+	gate := filepath.Join(t.TempDir(), "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.OpenFile(startListener, os.O_RDWR, 0)
+	f, err := os.OpenFile(gate, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	l := sh("app/a", 1, "stty -opost -echo; cat '"+file+"'; read x < '"+startListener+"'; exit 6")
+	l := sh("app/a", 1, "stty -opost -echo; cat '"+file+"'; read x < '"+gate+"'; exit 6")
 	l.Log = runtime.Log{MaxSize: 32 << 20}
 	s := start(t, r, l)
 	until(t, s, "the end")
@@ -720,27 +720,27 @@ func TestKeeperKilled(t *testing.T) {
 
 func TestReadyAfterAdoption(t *testing.T) {
 	dir := slotsDir(t)
-	startListener := filepath.Join(t.TempDir(), "startListener")
-	if err := syscall.Mkfifo(startListener, 0o600); err != nil {
+	gate := filepath.Join(t.TempDir(), "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
 		ready  spec.Ready
 		script string
 	}{
-		"log":    {spec.Ready{Log: "^open$"}, "read x < '" + startListener + "'; echo open; " + forever},
-		"notify": {spec.Ready{Notify: true}, "read x < '" + startListener + "'; " + os.Args[0] + " notify; " + forever},
-		"exec":   {spec.Ready{Exec: []string{"/bin/sh", "-c", `test -e "$FLAG"`}}, "read x < '" + startListener + `'; echo > "$FLAG"; ` + forever},
+		"log":    {spec.Ready{Log: "^open$"}, "read x < '" + gate + "'; echo open; " + forever},
+		"notify": {spec.Ready{Notify: true}, "read x < '" + gate + "'; " + os.Args[0] + " notify; " + forever},
+		"exec":   {spec.Ready{Exec: []string{"/bin/sh", "-c", `test -e "$FLAG"`}}, "read x < '" + gate + `'; echo > "$FLAG"; ` + forever},
 	} {
 		r := open(t, dir)
 		l := sh("app/"+name, 1, c.script)
 		l.Env = append(l.Env, "FLAG="+filepath.Join(t.TempDir(), "flag"))
 		l.Ready = c.ready
-		l.Ready.Timeout = patience
+		l.Ready.Timeout = testTimeout
 		starting := make(chan error, 1)
 		go func() { _, err := r.Start(ctxOf(t), l); starting <- err }()
 		open1 := make(chan *os.File, 1)
-		go func() { f, _ := os.OpenFile(startListener, os.O_WRONLY, 0); open1 <- f }()
+		go func() { f, _ := os.OpenFile(gate, os.O_WRONLY, 0); open1 <- f }()
 		f := <-open1 // the agent runs
 		r.Close()
 		if err := <-starting; err == nil {
