@@ -41,7 +41,7 @@ func open(t testing.TB, dir string) *Runner {
 	return r
 }
 
-// runner is a Runner that leaves nothing behind.
+// runner returns a Runner that leaves nothing behind.
 func runner(t testing.TB) (*Runner, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "errands")
@@ -148,7 +148,7 @@ func TestInputIsLeftAlone(t *testing.T) {
 	}
 }
 
-// All are stopped at the same time: one after the other they would take longer than is waited for.
+// All are stopped in parallel: one after the other they would exceed the timeout.
 func TestHalt(t *testing.T) {
 	r, dir := runner(t)
 	var all []*Job
@@ -181,7 +181,7 @@ func TestOutputIsBounded(t *testing.T) {
 	}
 }
 
-// alive lists processes that have an argument.
+// alive lists the processes that have an argument.
 func alive(t testing.TB, argument string) (pids []string) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -196,8 +196,8 @@ func alive(t testing.TB, argument string) (pids []string) {
 	return pids
 }
 
-// The whole tree goes when the time is over, and that really ends the run: a
-// child that ignores the signal and holds the output, and one that has left the session.
+// After the timeout the whole tree is killed, and that ends the run: also a child that ignores
+// the signal and has the output open, and one that has left the session.
 func TestTimeout(t *testing.T) {
 	r, _ := runner(t)
 	j := sh("a", "trap '' TERM; setsid sleep 98761 & sleep 98761 & echo started; sleep 98761")
@@ -336,8 +336,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// What the shell of a job has started has its grace period, too, when the time
-// of the job is over or it is asked to stop.
+// The processes that the shell of a job has started also have the grace period, after a timeout
+// and after a stop.
 func TestGraceOfTheRest(t *testing.T) {
 	r, _ := runner(t)
 	dir := t.TempDir()

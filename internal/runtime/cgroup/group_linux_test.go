@@ -31,7 +31,7 @@ func tree(t *testing.T) *Tree {
 	return tr
 }
 
-// group makes a group that is gone after the test.
+// group creates a group that is removed after the test.
 func group(t *testing.T, name string) *Group {
 	t.Helper()
 	g, err := tree(t).Group(fmt.Sprint(Prefix, "test-", os.Getpid(), "-", name))
@@ -51,8 +51,7 @@ func group(t *testing.T, name string) *Group {
 	return g
 }
 
-// family is a group with processes in it, some of them in a group that they
-// have made below it.
+// family starts processes in a group, some of them in a group below it.
 func family(t *testing.T, g *Group) {
 	t.Helper()
 	dir, err := g.Open()
@@ -122,7 +121,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// Who is started in a group after others were killed in it lives.
+// A process that is started in a group after a kill runs.
 func TestStartAfterKill(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
@@ -153,7 +152,7 @@ func TestStartAfterKill(t *testing.T) {
 	}
 }
 
-// Before Linux 5.14, without cgroup.kill.
+// Without cgroup.kill, as before Linux 5.14.
 func TestKillEach(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
@@ -203,7 +202,7 @@ func TestAt(t *testing.T) {
 	}
 }
 
-// fake is a directory with the files of a group.
+// fake creates a directory with the files of a group.
 func fake(t *testing.T, files ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -215,7 +214,7 @@ func fake(t *testing.T, files ...string) string {
 	return dir
 }
 
-// What the kernel is told, and that it is told once.
+// Limits are written to the kernel, and only once.
 func TestPrepare(t *testing.T) {
 	base := t.TempDir()
 	g, err := (&Tree{base: base, has: memory | cpu}).Group(Prefix + "x")
@@ -240,7 +239,7 @@ func TestPrepare(t *testing.T) {
 			t.Errorf("%+v, %v", e, err)
 		}
 		b, err := os.ReadFile(filepath.Join(g.Dir(), "memory.max"))
-		if err != nil || string(b) != "1073741824" { // written twice, it would be longer
+		if err != nil || string(b) != "1073741824" { // a second write would make it longer
 			t.Errorf("memory.max %q, %v", b, err)
 		}
 	}
@@ -287,7 +286,7 @@ func TestBaseOf(t *testing.T) {
 	}
 }
 
-// Which controllers come out of what there is, and what is said of the rest.
+// Which controllers are enabled, and how the missing ones are explained.
 func TestEnable(t *testing.T) {
 	for _, c := range []struct {
 		name, offered, subtree string
@@ -318,8 +317,7 @@ func TestEnable(t *testing.T) {
 	}
 }
 
-// What is foreseen is what Enable would bring about: doctor says the same without a
-// daemon as with one.
+// Foresee predicts the result of Enable: doctor reports the same with and without a daemon.
 func TestForesee(t *testing.T) {
 	for _, c := range []struct {
 		name                          string

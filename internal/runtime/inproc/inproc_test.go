@@ -58,7 +58,7 @@ func TestExits(t *testing.T) {
 		"killed":   {obeys, runtime.Session.Kill, supervisor.ShutDown, ""},
 		"signal":   {obeys, func(s runtime.Session) { s.Signal(context.Background(), syscall.SIGTERM) }, supervisor.ShutDown, ""},
 		"shutdown": {func(context.Context) error { return fmt.Errorf("x: %w", supervisor.ErrShutdown) }, nil, supervisor.ShutDown, ""},
-		// That it was asked to stop does not make a success of a failure.
+		// A failure after a stop is still a failure.
 		"fails at the end": {func(ctx context.Context) error { <-ctx.Done(); return broken }, runtime.Session.Stop, supervisor.Failure, "broken"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestExits(t *testing.T) {
 	}
 }
 
-// One incarnation after the other: never two, never an old number again.
+// Incarnations run one after the other, never two at once, and never with an old number.
 func TestSlots(t *testing.T) {
 	r := open(t, nil)
 	ctx := t.Context()
@@ -131,7 +131,7 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// What was killed and does not end is given up: its successor may start.
+// An incarnation that was killed and does not end is abandoned, so its successor may start.
 func TestGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, err := Open(Options{Dir: t.TempDir()})
@@ -172,7 +172,7 @@ func TestGivenUp(t *testing.T) {
 	})
 }
 
-// What agents say is kept for each of them, also of those that they have made.
+// The output of agents is kept for each of them, also that of agents they have created.
 func TestOutput(t *testing.T) {
 	var mu sync.Mutex
 	var told []string
@@ -214,7 +214,7 @@ func TestOutput(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	s.Stop()
-	if err := <-over; err != nil { // the end of the incarnation is the end of following it
+	if err := <-over; err != nil { // following ends with the incarnation
 		t.Error(err)
 	}
 	if err := r.Remove(t.Context(), "p/a"); err != nil {
@@ -222,8 +222,8 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// An agent that says itself when it is ready has started then. One that ends
-// before has failed to start, and one whose start is given up is stopped.
+// An agent that reports its readiness has started then. One that ends before has failed to
+// start, and one whose start is given up is stopped.
 func TestReadiness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 )
 
-// show is a line as the tests compare it.
+// show formats a line for comparisons.
 func show(l Line) string {
 	at := "-"
 	if !l.Time.IsZero() {
@@ -24,7 +24,7 @@ func show(l Line) string {
 	return fmt.Sprintf("%s %d %s", at, l.Incarnation, l.Text)
 }
 
-// all is what a Tail passes on to the end, with the rest.
+// all returns what a Tail emits to the end, including an unfinished line.
 func all(t *testing.T, tail *Tail, err error) string {
 	t.Helper()
 	if err != nil {
@@ -40,7 +40,7 @@ func all(t *testing.T, tail *Tail, err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// lives writes the output of three incarnations, one second apart: the second one
+// writeIncarnations writes the output of three incarnations, one second apart. The second one
 // does not finish its last line, the third one is silent.
 func writeIncarnations(w *Writer) (begin time.Time) {
 	begin = time.Now()
@@ -73,8 +73,8 @@ const livesShown = `00.000 ended 0 (), began 1
 03.005 ended 2 (exit code 4), began 3
 03.006 ended 3 (), began 0`
 
-// Each line has its time and its incarnation, however often the log was rotated, and
-// from wherever it is read.
+// Each line has its time and its incarnation, however often the log was rotated, and from
+// wherever it is read.
 func TestTimes(t *testing.T) {
 	for _, size := range []int64{1 << 20, 10} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// A reader that goes on from each place in a log reads each thing once.
+// A reader that continues from any position in a log reads everything once.
 func TestReadsOnFromEverywhere(t *testing.T) {
 	for _, size := range []int64{1 << 20, 10} {
 		synctest.Test(t, func(t *testing.T) {
@@ -149,8 +149,8 @@ func TestReadsOnFromEverywhere(t *testing.T) {
 	}
 }
 
-// A follower reads everything once while the log is written and rotated, and each
-// index goes with its file.
+// A follower reads everything once while the log is written and rotated, and each index stays
+// with its file.
 func TestFollowsRotation(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "output.log")
@@ -191,7 +191,7 @@ func TestFollowsRotation(t *testing.T) {
 	}
 }
 
-// A follower that reads while the log is rotated all the time misses nothing.
+// A follower that reads while the log is rotated repeatedly misses nothing.
 func TestFollowsConcurrentRotation(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "output.log")
 	w := NewWriter(file)
@@ -231,7 +231,7 @@ func TestFollowsConcurrentRotation(t *testing.T) {
 	}
 }
 
-// Without a failure nothing is written for an agent that says nothing.
+// Without a failure nothing is written for a silent agent.
 func TestSilent(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "output.log")
 	w := NewWriter(file)
@@ -248,7 +248,7 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// An index that is cut, damaged or not there costs times and nothing else.
+// An index that is cut, damaged or missing costs times and nothing else.
 func FuzzDamagedIndex(f *testing.F) {
 	f.Add([]byte(""))
 	f.Add([]byte("0000000000 00000000000\n"))

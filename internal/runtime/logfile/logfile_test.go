@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 )
 
-// read reads all that there is from a mark.
+// read reads everything after a mark.
 func read(t *testing.T, file string, m Mark) (lines []string) {
 	t.Helper()
 	tail, err := From(file, m)

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/private"
 )
 
-// foreign puts what is no regular file at a name, one kind after the other.
+// foreign creates files of different kinds at a name, none of them regular.
 func foreign(t *testing.T, f func(t *testing.T, put func(name string))) {
 	target := filepath.Join(t.TempDir(), "target")
 	if err := os.WriteFile(target, []byte("a secret\n"), 0o600); err != nil {
@@ -35,8 +35,8 @@ func foreign(t *testing.T, f func(t *testing.T, put func(name string))) {
 	}
 }
 
-// What is no regular file is not read: a link leads out of the slot, and who opens a
-// fifo waits for its other end.
+// Only regular files are read: a link leads out of the slot, and opening a FIFO waits for its
+// other end.
 func TestLogIsNoFile(t *testing.T) {
 	foreign(t, func(t *testing.T, put func(string)) {
 		file := filepath.Join(t.TempDir(), "output.log")
@@ -60,7 +60,7 @@ func TestLogIsNoFile(t *testing.T) {
 	})
 }
 
-// What comes into the place of a log while it is read ends the reading.
+// If something else replaces a log while it is read, the reading ends.
 func TestLogIsReplaced(t *testing.T) {
 	foreign(t, func(t *testing.T, put func(string)) {
 		file := filepath.Join(t.TempDir(), "output.log")
@@ -72,7 +72,7 @@ func TestLogIsReplaced(t *testing.T) {
 		}
 		defer tail.Close()
 		put(file)
-		w.Begin(2) // looks at what is there
+		w.Begin(2) // the existing file is examined
 		var got []string
 		for range 3 {
 			if err := tail.Next(Texts(func(l string) { got = append(got, l) })); err != nil {
@@ -85,7 +85,7 @@ func TestLogIsReplaced(t *testing.T) {
 	})
 }
 
-// Without an index that can be read there are no times, and nothing else is lost.
+// Without a readable index there are no times, and nothing else is lost.
 func TestIndexIsNoFile(t *testing.T) {
 	foreign(t, func(t *testing.T, put func(string)) {
 		file := filepath.Join(t.TempDir(), "output.log")
@@ -102,7 +102,7 @@ func TestIndexIsNoFile(t *testing.T) {
 	})
 }
 
-// A rotated file that is missing ends what is kept.
+// A missing rotated file ends the list of kept files.
 func TestKeptIsNoFile(t *testing.T) {
 	foreign(t, func(t *testing.T, put func(string)) {
 		file := filepath.Join(t.TempDir(), "output.log")

@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 )
 
-// A log that was removed, with its directory or without, is begun again.
+// A log that was removed, with or without its directory, is created again.
 func TestRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "slot")
@@ -45,7 +45,7 @@ func TestRemoved(t *testing.T) {
 	})
 }
 
-// What is written at once is rotated between its lines, however much it is.
+// The text of one write is rotated between its lines, however long it is.
 func TestRotatesWithinAWrite(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "output.log")
 	w := NewWriter(file)
@@ -62,7 +62,7 @@ func TestRotatesWithinAWrite(t *testing.T) {
 	}
 }
 
-// A log that cannot be rotated goes on in the same file.
+// A log that cannot be rotated continues in the same file.
 func TestCannotBeRotated(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "output.log")
 	w := NewWriter(file)

@@ -126,7 +126,7 @@ func TestDescendants(t *testing.T) {
 	ids, err := Descendants(p.PID())
 	check("Descendants", ids, err)
 
-	all, err := parents() // what is used where /proc has no lists of children
+	all, err := parents() // used if /proc has no lists of children
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,8 +136,8 @@ func TestDescendants(t *testing.T) {
 }
 
 func TestKin(t *testing.T) {
-	// A leader of a session, with a child, a grandchild whose parent has ended
-	// and who has a group of its own, and one with a session of its own.
+	// A session leader with a child, with a grandchild whose parent has ended and that has its
+	// own group, and with one in its own session.
 	script := `sleep 1000.$$ & (setsid sleep 1001.$$ & ) ; bash -c "set -m; sleep 1002.$$ &" ; setsid sleep 1003.$$ & echo up; wait`
 	up := make(chan struct{}, 1)
 	p, err := Start(Command{Argv: []string{"/bin/bash", "-c", script}, Terminal: &DefaultSize}, Output{Line: func(l Line) {
@@ -178,7 +178,7 @@ func TestKin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, pid := range all { // the one that is out of reach must not stay
+	for _, pid := range all { // the process that is not found must not stay
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		if string(b) == fmt.Sprintf("sleep\x001001.%d\x00", id.PID) {
 			stray, _ := Identify(pid)
@@ -194,8 +194,8 @@ func TestKin(t *testing.T) {
 	}
 }
 
-// endFirstThread ends the first thread of this process, as a program in C
-// does that calls pthread_exit in main.
+// endFirstThread ends the first thread of this process, like a C program that calls pthread_exit
+// in main.
 func endFirstThread() {
 	for first := make(chan bool); ; {
 		go func() {
@@ -220,8 +220,7 @@ func endFirstThread() {
 	}
 }
 
-// TestHeadless: a process whose first thread has ended is a zombie to ps, and
-// alive all the same.
+// A process whose first thread has ended is a zombie in ps, but it is alive.
 func TestHeadless(t *testing.T) {
 	cmd := sh("")
 	cmd.Argv = []string{os.Args[0]}

@@ -28,7 +28,7 @@ func TestNotify(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out.await(t, "sent") // also what was sent after READY=1
+			out.await(t, "sent") // includes what was sent after READY=1
 			release()
 			wait(t, "the exit", p.Done())
 			if e := p.Exit(); e.Kind != supervisor.Normal {
@@ -47,7 +47,7 @@ func TestSystemdNotify(t *testing.T) {
 	}
 }
 
-// READY=1 right before the end was in time, also when the end is seen first.
+// A READY=1 right before the end counts, even if the end is seen first.
 func TestNotifyThenEnd(t *testing.T) {
 	n, err := ListenNotify("", nil)
 	if err != nil {
@@ -78,7 +78,7 @@ func send(t *testing.T, socket string, msgs ...string) {
 	}
 }
 
-// listened starts a helper that is listened to.
+// listened starts a helper with a notify socket.
 func listened(t *testing.T, what string, hear func(sdnotify.Notice, sdnotify.Urgency)) (*Process, *lines, *NotifySocket) {
 	t.Helper()
 	n, err := ListenNotify("", hear)
@@ -93,7 +93,7 @@ func listened(t *testing.T, what string, hear func(sdnotify.Notice, sdnotify.Urg
 	return p, out, n
 }
 
-// What an agent says last is known when its end is, without a wait for more.
+// The last messages of an agent are known at its end, without further waiting.
 func TestNotifyLastWords(t *testing.T) {
 	for range 20 {
 		p, _, n := listened(t, "notify-last", nil)
@@ -121,13 +121,13 @@ func TestNotifyEnviron(t *testing.T) {
 	}
 }
 
-// A sender that never stops waits, and delays nothing else.
+// A sender that never stops has to wait, and delays nothing else.
 func TestNotifyFlood(t *testing.T) {
 	var heard atomic.Int64
 	p, out, n := listened(t, "notify-flood", func(sdnotify.Notice, sdnotify.Urgency) { heard.Add(1) })
 	out.await(t, "flooding")
 	begin, before := time.Now(), heard.Load()
-	for heard.Load() < before+2*maxPerSecond { // the pace is what is tested
+	for heard.Load() < before+2*maxPerSecond { // the rate is tested
 		time.Sleep(10 * time.Millisecond)
 		if time.Since(begin) > testTimeout {
 			t.Fatalf("%d messages were read", heard.Load())
@@ -161,7 +161,7 @@ func TestNotifyHostile(t *testing.T) {
 	p.Kill()
 }
 
-// Somebody who comes later listens at the same place.
+// A later listener uses the same path.
 func TestNotifyAgain(t *testing.T) {
 	n, err := ListenNotify("", nil)
 	if err != nil {
@@ -181,11 +181,11 @@ func TestNotifyAgain(t *testing.T) {
 	if _, err := os.Stat(filepath.Dir(n.Path())); !os.IsNotExist(err) {
 		t.Errorf("the directory is still there: %v", err)
 	}
-	if again, err = ListenNotify(n.Path(), nil); err != nil { // it was removed meanwhile
+	if again, err = ListenNotify(n.Path(), nil); err != nil { // the directory was removed meanwhile
 		t.Fatal(err)
 	}
 	again.Close()
-	shared := t.TempDir() // not of this user alone
+	shared := t.TempDir() // not private to this user
 	os.Chmod(shared, 0o755)
 	if again, err = ListenNotify(filepath.Join(shared, "notify"), nil); err == nil {
 		again.Close()
@@ -193,7 +193,7 @@ func TestNotifyAgain(t *testing.T) {
 	}
 }
 
-// A READY=1 of somebody else does not count, and the error says whose it was.
+// A READY=1 of another process does not count, and the error names the process.
 func TestNotifyFromStranger(t *testing.T) {
 	ctx, cancel := context.WithCancel(testContext(t))
 	defer cancel()
@@ -230,9 +230,9 @@ func TestNotifyFromStranger(t *testing.T) {
 	}
 }
 
-// barrier returns when the socket has heard everything that was sent before
-// (sd_notify_barrier(3)): a descriptor that comes with a message is closed,
-// or a sender could fill our table.
+// barrier returns when the socket has processed all earlier messages (sd_notify_barrier(3)).
+// That needs the descriptors in messages to be closed, which also keeps a sender from filling
+// the descriptor table.
 func barrier(t *testing.T, socket string) {
 	t.Helper()
 	r, w, err := os.Pipe()

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// newPipeStream is a stream whose writing end the test holds.
+// newPipeStream returns a stream whose writing end the test holds.
 func newPipeStream(t *testing.T, out Output) (*stream, *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -32,8 +32,8 @@ func pumpOf(s *stream) (ended chan struct{}) {
 	return ended
 }
 
-// Nothing was read when the exit was seen, and another process holds
-// the pipe: what is in it counts as the process's, what comes soon is not lost.
+// Nothing was read before the exit, and another process has the pipe open. What is in it is the
+// output of the process, and what comes soon is not lost.
 func TestStreamAfterTheExit(t *testing.T) {
 	out := newLines()
 	s, w := newPipeStream(t, Output{Line: out.add})
@@ -61,7 +61,7 @@ func TestStreamFloodAfterTheExit(t *testing.T) {
 		defer close(flooded)
 		for chunk := strings.Repeat("flood\n", 10000); ; {
 			if _, err := w.WriteString(chunk); err != nil {
-				return // the reader is gone
+				return // the reader has closed the pipe
 			}
 		}
 	}()
@@ -75,7 +75,7 @@ func TestStreamFloodAfterTheExit(t *testing.T) {
 	}
 }
 
-// A flood on one stream leaves the last words on the other.
+// A flood on one stream keeps the last lines of the other.
 func TestTail(t *testing.T) {
 	r := newRecorder(Output{Tail: 2})
 	for _, l := range []Line{
@@ -98,8 +98,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// What was read at once is passed on at once, and single lines are made only
-// for those who want them.
+// All lines of a read are passed on together, and single lines are made only if they are wanted.
 func TestLinesAtOnce(t *testing.T) {
 	const n = 10000
 	var text strings.Builder
@@ -124,8 +123,8 @@ func TestLinesAtOnce(t *testing.T) {
 	}
 }
 
-// A line whose end does not come is passed on soon, and the last state of it; not
-// once it has come.
+// A line without its end is passed on soon, and its last state again, but not after its end has
+// come.
 func TestPartialLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := newLines()

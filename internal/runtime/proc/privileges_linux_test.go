@@ -24,7 +24,7 @@ func threadsThat(t *testing.T) (n int) {
 	return n
 }
 
-// Only the thread that a process was started from is marked, and it ends with the process.
+// Only the thread that started a process is marked, and it ends with the process.
 func TestNoNewPrivilegesOfAThread(t *testing.T) {
 	cmd := sh("grep NoNewPrivs /proc/self/status; exec sleep 1000")
 	cmd.NoNewPrivileges = true

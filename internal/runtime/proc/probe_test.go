@@ -18,8 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// startReady starts a process and waits until it is ready; one that does not
-// get ready is stopped.
+// startReady starts a process and waits until it is ready; otherwise it stops the process.
 func startReady(ctx context.Context, cmd Command, out Output, ready Probe) (_ *Process, err error) {
 	var on *NotifySocket
 	if ready == (Notify{}) {
@@ -79,7 +78,7 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// gatedStdin lets a script wait (read x) until the test releases it.
+// gatedStdin makes a script wait (read x) until the test releases it.
 func gatedStdin(t *testing.T) (stdin *os.File, release func()) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -104,7 +103,7 @@ func TestLogProbe(t *testing.T) {
 	select {
 	case err := <-result:
 		t.Fatalf("ready too early: %v", err)
-	case <-time.After(30 * time.Millisecond): // nothing to wait for: it must not happen
+	case <-time.After(30 * time.Millisecond): // it must not happen, so there is nothing to wait for
 	}
 	release()
 	if err := <-result; err != nil {
@@ -166,7 +165,7 @@ func TestHTTPProbe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out.await(t, "request 4") // only the last is a 2xx
+	out.await(t, "request 4") // only the last one is a 2xx
 }
 
 func TestExecProbe(t *testing.T) {
@@ -191,7 +190,7 @@ func TestExecProbe(t *testing.T) {
 	}
 }
 
-// Every probe ends when the process does, and says how it ended.
+// Every probe ends with the process and returns how it ended.
 func TestEndsBeforeReady(t *testing.T) {
 	probes := map[string]Probe{
 		"log":    Log{regexp.MustCompile("never")},
@@ -214,7 +213,7 @@ func TestEndsBeforeReady(t *testing.T) {
 	}
 }
 
-// Every probe ends with ctx, says what was wrong, and leaves nothing behind.
+// Every probe ends with ctx, returns what was wrong, and leaves nothing behind.
 func TestStartGivenUp(t *testing.T) {
 	cause := errors.New("out of testTimeout")
 	slow, err := net.Listen("tcp", "127.0.0.1:0") // accepts, never answers
@@ -284,7 +283,7 @@ func TestBeginErrors(t *testing.T) {
 	}
 }
 
-// notifyAll sends the datagrams that an agent was told to, then waits for the end of its stdin.
+// notifyAll sends its arguments as datagrams, then waits for the end of its stdin.
 func notifyAll(msgs ...string) {
 	c, err := net.Dial("unixgram", os.Getenv("NOTIFY_SOCKET"))
 	if err != nil {

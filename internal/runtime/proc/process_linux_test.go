@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// gone waits for the end of a process that is not our child.
+// gone waits for the end of a process that is not a child.
 func gone(t *testing.T, pid string) {
 	t.Helper()
 	n, err := strconv.Atoi(pid)
@@ -52,9 +52,8 @@ func killPID(t *testing.T, pid string) {
 	gone(t, pid)
 }
 
-// A grandchild in a session of its own keeps the pipe open and cannot be
-// found once its parent is dead. The exit must come all the same, with all
-// that the leader wrote.
+// A grandchild in its own session keeps the pipe open and cannot be found after its parent has
+// died. The exit must come anyway, with all output of the leader.
 func TestGrandchildHoldsThePipe(t *testing.T) {
 	if _, err := LookPath("setsid", "", []string{"PATH=" + os.Getenv("PATH")}); err != nil {
 		t.Skip(err)
@@ -83,7 +82,7 @@ func TestGrandchildHoldsThePipe(t *testing.T) {
 
 func tail(s []string, n int) []string { return s[max(0, len(s)-n):] }
 
-// endNow is a stop with a short grace period.
+// endNow stops a process with a short grace period.
 func endNow(p *Process) { p.End(50 * time.Millisecond) }
 
 // Whatever ends the leader, nothing of its group stays.
@@ -114,8 +113,7 @@ func TestGroupIsKilled(t *testing.T) {
 	}
 }
 
-// A grandchild in its own session is out of the group's reach, but was seen
-// before its parent died.
+// A grandchild in its own session is outside of the group, but was seen before its parent died.
 func TestEscapedGrandchildIsKilled(t *testing.T) {
 	for _, end := range []func(*Process){endNow, (*Process).Kill} {
 		p, out := start(t, sh(`setsid sh -c 'trap "" TERM HUP; sleep 1000 & echo "grandgrandchild $!"; echo "grandchild $$"; while :; do sleep 1000; done' & wait`))
@@ -127,8 +125,8 @@ func TestEscapedGrandchildIsKilled(t *testing.T) {
 	}
 }
 
-// The leader has moved to our group, a child has stayed in the old one; both
-// are stopped all the same.
+// The leader has moved to the group of this program, and a child has stayed in the old one; both
+// are stopped.
 func TestLeaderLeftItsGroup(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/perl"); err != nil {
 		t.Skip("no perl")
@@ -154,7 +152,7 @@ func TestDiesWithItsStarter(t *testing.T) {
 	gone(t, agent)
 }
 
-// No thread, descriptor or zombie stays for a child that runs or has run.
+// A child leaves no thread, descriptor or zombie behind.
 func TestCostOfManyChildren(t *testing.T) {
 	const n = 200
 	count := func(dir string) int {
@@ -207,7 +205,8 @@ func TestCostOfManyChildren(t *testing.T) {
 	}
 }
 
-// Somebody who reaps all children of the program takes our status away; that is an exit too.
+// Another part of the program may reap all children and so take the status; that is an exit,
+// too.
 func TestLost(t *testing.T) {
 	stdin, release := gatedStdin(t)
 	cmd := sh("read x; exit 3")
@@ -223,7 +222,7 @@ func TestLost(t *testing.T) {
 		}
 		close(stolen)
 	}()
-	p.mu.Lock() // watch cannot reap before the thief
+	p.mu.Lock() // watch cannot reap before the test does
 	release()
 	wait(t, "the theft", stolen)
 	p.mu.Unlock()
@@ -232,7 +231,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// The kernel without pidfds: one thread waits, the rest is the same.
+// On a kernel without pidfds one thread waits, and the rest is the same.
 func TestWithoutPidfd(t *testing.T) {
 	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "exit 9"}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{Setpgid: true}})
 	if err != nil {
@@ -242,7 +241,7 @@ func TestWithoutPidfd(t *testing.T) {
 	if !l.await() {
 		t.Error("await: not ours")
 	}
-	if err := l.signal(syscall.SIGTERM); err != nil { // a zombie takes it
+	if err := l.signal(syscall.SIGTERM); err != nil { // a zombie accepts it
 		t.Error(err)
 	}
 	if ws, ok := l.reap(); !ok || ws.ExitStatus() != 9 {

@@ -56,7 +56,7 @@ func TestExit(t *testing.T) {
 func TestStop(t *testing.T) {
 	tests := []struct {
 		name   string
-		script string // says "ready" when it is
+		script string // prints "ready" when it is
 		signal syscall.Signal
 		want   supervisor.ExitKind
 	}{
@@ -79,7 +79,7 @@ func TestStop(t *testing.T) {
 			if e := exitOf(t, p); e.Kind != tt.want {
 				t.Errorf("exit = %v, want %v", e, tt.want)
 			}
-			p.Stop() // after the end: nothing to do
+			p.Stop() // no effect after the end
 			p.Kill()
 			if err := p.Signal(syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
 				t.Errorf("Signal after the end = %v, want os.ErrProcessDone", err)
@@ -88,7 +88,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// The stop signal reaches the whole group, not the leader alone.
+// The stop signal reaches the whole group, not only the leader.
 func TestStopSignalsTheGroup(t *testing.T) {
 	p, out := start(t, sh(`trap : TERM; sh -c 'trap "echo member; exit 0" TERM; echo ready; while :; do sleep 0.05; done' & wait; wait`))
 	out.await(t, "ready")
@@ -152,7 +152,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// 100 MB in one line pass through in parts, in bounded memory.
+// 100 MB in one line come in parts, with bounded memory.
 func TestLongLine(t *testing.T) {
 	var size, parts, ends int
 	var last string
@@ -200,8 +200,7 @@ func TestBinaryOutput(t *testing.T) {
 	}
 }
 
-// A reader that blocks holds up the agent's writes, not its exit, and gets
-// every line in the end.
+// A reader that blocks delays the agent's writes, not its exit, and gets every line in the end.
 func TestSlowReader(t *testing.T) {
 	gate := make(chan struct{})
 	var got []string

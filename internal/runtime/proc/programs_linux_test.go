@@ -32,7 +32,7 @@ func TestPrograms(t *testing.T) {
 		}
 		return id, end
 	}
-	// What is started in the background says so when it is executed.
+	// The background process reports that it was executed.
 	with, _ := script(`exec 3<&0; sh -c 'echo up; read x' the-child <&3 & wait`)
 	alone, end := script(`echo up; read x`)
 	found, err := Programs([]Identity{with, alone})

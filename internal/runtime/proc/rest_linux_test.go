@@ -9,16 +9,15 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// saver is a script that saves its work when it is asked to stop, which takes
-// longer than its shell lives.
+// saver saves its work when it is asked to stop, which takes longer than its shell runs.
 const saver = `#!/bin/sh
 trap 'sleep 0.3; echo saved > "$1"; exit 0' TERM
 echo ready
 while :; do sleep 0.05; done
 `
 
-// What a shell has started has the grace period, too, whatever the shell does.
-// The stop is over as soon as nothing is left.
+// The processes of a shell also have the grace period, whatever the shell does. The stop is over
+// as soon as nothing is left.
 func TestRestHasTheGracePeriod(t *testing.T) {
 	for name, script := range map[string]string{
 		"prefix":     `FOO=bar "$1" "$2"`,
@@ -50,7 +49,7 @@ func TestRestHasTheGracePeriod(t *testing.T) {
 	}
 }
 
-// What is left when the grace period is over is killed. The exit stays that of the leader.
+// What is left after the grace period is killed. The exit is still that of the leader.
 func TestRestIsKilledAfterTheGracePeriod(t *testing.T) {
 	const deaf = `sh -c 'trap "" TERM HUP; echo "member $$"; while :; do sleep 1000; done' & wait`
 	const grace = time.Second

@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// runFor is a context that ends a test which hangs.
+// runFor returns a context that ends a test that hangs.
 func runFor(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), testTimeout, errors.New("the test hangs"))
 	t.Cleanup(cancel)
@@ -55,7 +55,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A descendant that has escaped and holds stdin, unread, and stdout delays nothing.
+// A descendant that has escaped and has stdin, unread, and stdout open delays nothing.
 func TestRunLeavesTheEscapedAlone(t *testing.T) {
 	cmd := sh("exec 3<&0; mkfifo up; setsid sh -c 'echo $$ > up; exec sleep 1000' <&3 & exec cat up")
 	cmd.Dir = t.TempDir()
@@ -86,7 +86,7 @@ func TestRunIsBounded(t *testing.T) {
 	}
 }
 
-// The end of the context is the end of the whole group, however deaf.
+// When the context is done the whole group is killed, whatever it ignores.
 func TestRunEndsWithItsContext(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mkfifo(dir+"/up", 0o600); err != nil {
@@ -110,7 +110,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	pid := <-child
 	for end := time.Now().Add(testTimeout); syscall.Kill(pid, 0) == nil; {
 		if b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); bytes.Contains(b, []byte(") Z ")) {
-			break // there is no reaper of orphans here
+			break // nothing reaps orphans here
 		}
 		if time.Now().After(end) {
 			t.Fatalf("its child %d is alive", pid)

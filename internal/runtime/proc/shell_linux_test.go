@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// shells are those that /bin/sh may be.
+// shells returns the shells that may be /bin/sh.
 func shells(t *testing.T) (all []string) {
 	for _, name := range []string{"dash", "bash"} {
 		if file, err := exec.LookPath(name); err == nil {
@@ -26,7 +26,7 @@ func shells(t *testing.T) (all []string) {
 	return all
 }
 
-// onTerminal is the command of a text in a shell on a terminal.
+// onTerminal returns the command that runs a text in a shell on a terminal.
 func onTerminal(shell, text, dir string, stop syscall.Signal) Command {
 	argv := OutlastedShell([]string{"/bin/sh", "-c", text}, stop)
 	return Command{
@@ -35,8 +35,8 @@ func onTerminal(shell, text, dir string, stop syscall.Signal) Command {
 	}
 }
 
-// On a terminal, what a shell runs in the foreground saves its work, too, and nothing
-// is run after it.
+// On a terminal, the foreground command of a shell also saves its work, and nothing runs after
+// it.
 func TestShellOutlastedOnATerminal(t *testing.T) {
 	const plain = `#!/bin/sh
 trap 'sleep 0.2; echo saved > saved; exit 0' TERM USR1
@@ -87,7 +87,7 @@ while :; do sleep 0.02; done
 	}
 }
 
-// The end of a text is what it was without the trap.
+// A text ends as it did without the trap.
 func TestOutlastedShellEnds(t *testing.T) {
 	for text, want := range map[string]string{
 		"FOO=1 true":              "normal",

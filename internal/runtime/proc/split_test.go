@@ -64,8 +64,8 @@ func TestSplitter(t *testing.T) {
 	}
 }
 
-// Whatever comes, in whatever pieces: nothing is lost, nothing is too long,
-// the buffer stays small.
+// For any input in pieces of any size, nothing is lost, nothing is too long, and the buffer
+// stays small.
 func TestSplitterKeepsEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var in strings.Builder

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSweepUnused: what had the entry before is killed, each time it is asked
-// for; entries that no process had cost no look.
+// Processes that had the entry before are killed each time; entries that no process had need no
+// scan.
 func TestSweepUnused(t *testing.T) {
 	marked := func(entry string) (*Process, Identity) {
 		cmd := sh("echo ready; exec sleep 1000")

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// A process runs as another user, with that user's groups and no other ones, also on a terminal and
+// A process runs as another user, with that user's groups and no others, also on a terminal and
 // without new privileges. It can open its output again, and is killed like any other.
 func TestUser(t *testing.T) {
 	who := &account.Account{Name: "other", UID: 61234, GID: 61235, Groups: []uint32{61236}, Home: "/"}
@@ -60,7 +60,7 @@ exec sleep 1000`
 	}
 }
 
-// What the user cannot reach is named.
+// The error names what the user cannot access.
 func TestUserOutOfReach(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start processes as other users")

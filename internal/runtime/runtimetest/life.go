@@ -195,14 +195,14 @@ func testStale(t *testing.T, b *harness) {
 	old := b.start(r, sh("app/a", 6, "exit 0"))
 	b.exit(old)
 	s := b.start(r, sh("app/a", 7, forever))
-	// What an old session asks for must not reach its successor.
+	// Requests of an old session must not reach its successor.
 	old.Stop()
 	old.Kill()
 	if err := old.Signal(b.ctx(), syscall.SIGKILL); !errors.Is(err, runtime.ErrEnded) &&
 		!errors.Is(err, runtime.ErrStale) {
 		t.Errorf("signal to an incarnation that is over: %v", err)
 	}
-	if err := s.Signal(b.ctx(), syscall.SIGCONT); err != nil { // also an answer after all that
+	if err := s.Signal(b.ctx(), syscall.SIGCONT); err != nil { // there is also an answer after all that
 		t.Errorf("its successor: %v", err)
 	}
 	if o := s.Observe(); o.Life != runtime.Alive {
@@ -210,7 +210,8 @@ func testStale(t *testing.T, b *harness) {
 	}
 }
 
-// What numbers meant before must not be mistaken for what they mean after a reset.
+// testResetNumbering checks that numbers from before a reset are not mistaken for those after
+// it.
 func testResetNumbering(t *testing.T, b *harness) {
 	r := b.runtime()
 	b.exit(b.start(r, sh("app/a", 1, "echo before; exit 3")))
@@ -261,7 +262,7 @@ func testStopLadder(t *testing.T, b *harness) {
 	if e.Kind != supervisor.Killed {
 		t.Errorf("an agent that does not obey: %v", e)
 	}
-	s.Stop() // after the end: nothing
+	s.Stop() // no effect after the end
 	s.Kill()
 }
 
@@ -338,7 +339,7 @@ func testAdoptEnded(t *testing.T, b *harness) {
 	if lines, err := s.Peek(b.ctx(), 5); err != nil || len(lines) != 1 || lines[0] != "last words" {
 		t.Errorf("its output: %q, %v", lines, err)
 	}
-	r.Close() // and once more: it is not forgotten by being told
+	r.Close() // and once more, since reporting the end does not remove it
 	if e := b.exit(b.adopt(b.runtime(), "app/a")); !isExit(e, 9) {
 		t.Errorf("told again: %v", e)
 	}
@@ -373,7 +374,7 @@ func testAdoptStarting(t *testing.T, b *harness) {
 	}
 	s := b.adopt(other, "app/a")
 	open := make(chan error, 1)
-	go func() { open <- openGate(gate) }() // when the script reads
+	go func() { open <- openGate(gate) }() // waits until the script reads
 	r.Close()
 	b.wait("the end of the start that was given up", starting)
 	if err := <-open; err != nil {

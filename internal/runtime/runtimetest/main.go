@@ -8,12 +8,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main is the TestMain of a package whose tests start processes. The test binary
-// is these processes, too: called with a first argument that names a role it is that,
-// with the other arguments, and ends with its exit code. Else all tests run, and must
-// leave neither a goroutine nor a process with the entry Env behind.
+// Main is the TestMain of a package whose tests start processes. The test binary also plays
+// these processes: if its first argument names a role, it runs that role with the other
+// arguments and exits with its exit code. Otherwise all tests run. They must leave neither a
+// goroutine nor a process with the entry Env behind.
 func Main(m *testing.M, roles map[string]func(args []string) int) {
-	os.Setenv("GORACE", "atexit_sleep_ms=0") // all that is started here is given it, too
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // also for all processes that are started here
 	if len(os.Args) > 1 {
 		if role := roles[os.Args[1]]; role != nil {
 			os.Exit(role(os.Args[2:]))

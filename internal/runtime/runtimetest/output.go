@@ -108,7 +108,7 @@ func testPeek(t *testing.T, b *harness) {
 	if lines, err := s.Peek(b.ctx(), 1<<30); err != nil || len(lines) < 50 {
 		t.Errorf("all lines: %q, %v", lines, err)
 	}
-	// Who has never heard of the agent can read them, too.
+	// A runtime that has not started the agent can read them, too.
 	other := b.runtime()
 	file, err := other.Log("app/a")
 	if err != nil {
@@ -153,7 +153,7 @@ func testFollow(t *testing.T, b *harness) {
 	}
 }
 
-// log is the log of a session's slot.
+// log returns the log of a session's slot.
 func (b *harness) log(s runtime.Session) string {
 	b.Helper()
 	file, err := b.last.Log(s.Observe().Path)
@@ -163,8 +163,8 @@ func (b *harness) log(s runtime.Session) string {
 	return file
 }
 
-// Lines passes the lines of a session's log on to f, beginning with the last n, until
-// ctx is done or the incarnation has ended.
+// Lines passes the lines of a session's log to f, beginning with the last n, until ctx is done
+// or the incarnation has ended.
 func Lines(ctx context.Context, file string, s runtime.Session, n int, f func(line string)) error {
 	t, err := logfile.Last(file, n)
 	if err != nil {
@@ -242,7 +242,7 @@ func testAttach(t *testing.T, b *harness) {
 	in, typed := io.Pipe()
 	sizes := make(chan [2]uint16)
 	leave := attach(runtime.Attachment{Input: in, Output: &seen, Sizes: sizes})
-	seen.await(b, "running") // what was before
+	seen.await(b, "running") // earlier output
 	leaveWatcher := attach(runtime.Attachment{Output: &watched})
 	watched.await(b, "running")
 
@@ -264,7 +264,7 @@ func testAttach(t *testing.T, b *harness) {
 	if o := s.Observe(); o.Life != runtime.Alive {
 		t.Errorf("after somebody left: %+v", o)
 	}
-	// The next one may type, and is told when the agent ends.
+	// The next writer may type, and learns when the agent ends.
 	in, typed = io.Pipe()
 	defer typed.Close()
 	var next buffer
@@ -302,7 +302,7 @@ func testEnvironment(t *testing.T, b *harness) {
 	}
 }
 
-// Daemonised grandchildren, in sessions of their own, deaf to everything but SIGKILL.
+// daemons starts grandchildren in their own sessions that ignore everything but SIGKILL.
 const daemons = `
 for i in 1 2; do
 	setsid sh -c 'trap "" TERM HUP INT; sh -c "trap \"\" TERM HUP INT; echo deep \$\$; while :; do sleep 1; done" & echo "daemon $$"; while :; do sleep 1; done' &
@@ -330,7 +330,7 @@ func testDescendants(t *testing.T, b *harness) {
 		}
 		return pids[len(pids)-4:]
 	}
-	// Stopped: all are gone soon after the grace period.
+	// After a stop, all are gone soon after the grace period.
 	l := sh("app/a", 1, daemons+`trap '' TERM; while :; do sleep 1; done`)
 	l.Grace = 300 * time.Millisecond
 	s := b.start(r, l)
@@ -344,7 +344,7 @@ func testDescendants(t *testing.T, b *harness) {
 	if d := time.Since(begin); d > l.Grace+time.Second {
 		t.Errorf("all gone after %v only, the grace period is %v", d, l.Grace)
 	}
-	// Ended by itself, with the grandchildren reparented before.
+	// The agent ends on its own, after the grandchildren were reparented.
 	s = b.start(r, sh("app/b", 1, daemons+`sleep 1; exit 5`))
 	pids = collect(s)
 	if e := b.exit(s); !isExit(e, 5) {

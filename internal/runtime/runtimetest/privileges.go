@@ -12,12 +12,12 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// privilegedUser is the owner of a set-user-ID program; nothing else is theirs.
+// privilegedUser is the owner of a set-user-ID program, and of nothing else.
 const privilegedUser = 61234
 
-// testNoNewPrivileges: an agent that cannot gain privileges is marked so by the kernel, with what
-// it starts and with the command that looks whether it is ready, and set-user-ID programs do
-// nothing special. Other agents are not.
+// testNoNewPrivileges checks that an agent that cannot gain privileges is marked by the kernel,
+// with what it starts and with its readiness command, and that set-user-ID programs have no
+// effect. Other agents are not marked.
 func testNoNewPrivileges(t *testing.T, b *harness) {
 	if goruntime.GOOS != "linux" {
 		t.Skip("no_new_privileges needs Linux")
@@ -65,8 +65,8 @@ func testNoNewPrivileges(t *testing.T, b *harness) {
 	}
 }
 
-// setUserID makes a program that prints as which user it runs, which is another one. Only root
-// can make one, and only some file systems take it: the path is empty otherwise.
+// setUserID creates a set-user-ID program that prints its user. Only root can create one, and
+// only some file systems support it; otherwise the path is empty.
 func setUserID(t *testing.T) (path, user string) {
 	if os.Geteuid() != 0 {
 		return "", ""
@@ -100,7 +100,7 @@ func setUserID(t *testing.T) (path, user string) {
 
 var noNewPrivsLine = regexp.MustCompile(`(?m)^NoNewPrivs:\s*(\d+)$`)
 
-// noNewPrivs is that of a process in /proc/PID/status.
+// noNewPrivs returns the value in /proc/PID/status.
 func noNewPrivs(t *testing.T, pid int) string {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -10,8 +10,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// saver saves its work when it is asked to stop, which takes longer than its
-// shell lives. On a terminal the kernel tells it that its shell has ended.
+// saver saves its work when it is asked to stop, which takes longer than its shell runs. On a
+// terminal the kernel signals the end of the shell.
 const saver = `#!/bin/sh
 trap 'echo saving; sleep 0.3; echo saved > "$1"; exit 0' TERM
 trap '' HUP PIPE
@@ -19,19 +19,19 @@ echo ready
 while :; do sleep 0.05; done
 `
 
-// shells are scripts whose shell dies of the stop signal before what it has
-// started: $1 is that, $2 its argument.
+// shells are scripts whose shell dies of the stop signal before the program that it has started:
+// $1 is that program, $2 its argument.
 var shells = map[string]string{
 	"prefix":   `FOO=bar "$1" "$2"`,
 	"nested":   `sh -c '"$1" "$2"; :' sh "$1" "$2"; :`,
 	"pipeline": `"$1" "$2" | cat`,
 }
 
-// stopNever is a grace period that is over after the test.
+// stopNever is a grace period that ends after the test.
 const stopNever = 10 * Timeout
 
-// testRest: what a shell has started has the grace period, too, and the stop is
-// over when it has ended.
+// testRest checks that the processes of a shell also have the grace period, and that the stop is
+// over when they have ended.
 func testRest(t *testing.T, b *harness) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "w.sh")
@@ -55,11 +55,11 @@ func testRest(t *testing.T, b *harness) {
 	}
 }
 
-// deaf is what a shell has started that ends of SIGKILL alone.
+// deaf is a shell with a child that ends of SIGKILL alone.
 const deaf = `sh -c 'trap "" TERM HUP; echo "member $$"; while :; do sleep 0.05; done'; :`
 
-// testRestKilled: what is left after the grace period is killed, at the end of
-// the ladder, of its life, or of testTimeout.
+// testRestKilled checks that what is left after the grace period is killed, whether the period
+// ends or a kill comes first.
 func testRestKilled(t *testing.T, b *harness) {
 	r := b.runtime()
 	const grace = time.Second
@@ -86,7 +86,8 @@ func testRestKilled(t *testing.T, b *harness) {
 	}
 }
 
-// testRestOfAdopted: a successor of who asked can force it, and sees the end.
+// testRestOfAdopted checks that a second daemon can kill what a first one has asked to stop, and
+// sees the end.
 func testRestOfAdopted(t *testing.T, b *harness) {
 	r := b.runtime()
 	l := sh("app/a", 1, deaf)

@@ -1,5 +1,5 @@
-// Package runtimetest holds every kind of runtime to what package runtime
-// says: the same tests, with real processes, for all of them.
+// Package runtimetest tests every kind of runtime against the interface of package runtime: the
+// same tests, with real processes, for all kinds.
 package runtimetest
 
 import (
@@ -21,11 +21,11 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Options say what a kind cannot do.
+// Options list what a kind cannot do.
 type Options struct {
-	// AlwaysTerminal: all agents have a terminal, whether they asked for one or not.
+	// AlwaysTerminal means that all agents have a terminal, requested or not.
 	AlwaysTerminal bool
-	// SlowOutput: the kind is not asked to take 100 MB.
+	// SlowOutput skips the test that writes 100 MB.
 	SlowOutput bool
 }
 
@@ -35,7 +35,7 @@ const Timeout = 30 * time.Second
 // markEnv is in the environment of all agents of a test process.
 const markEnv = "RUNTIMETEST"
 
-// Env is the environment entry that all agents of these tests have.
+// Env returns the environment entry that all agents of these tests have.
 func Env() string { return markEnv + "=" + strconv.Itoa(os.Getpid()) }
 
 // LeftBehind lists the processes with the environment entry Env. Call it at the end of TestMain.
@@ -53,8 +53,7 @@ func LeftBehind() (pids []int) {
 	return pids
 }
 
-// Open makes a Runtime over a directory: the second one finds what the first
-// one has started.
+// Open opens a Runtime over a directory. A second one finds what the first one has started.
 type Open func(t testing.TB, state string) runtime.Runtime
 
 // Run runs the suite.
@@ -101,7 +100,7 @@ func Run(t *testing.T, open Open, o Options) {
 		{"Huge", testHuge},
 	} {
 		if c.name == "Huge" && o.SlowOutput {
-			continue // not part of what this kind promises
+			continue // this kind does not promise that
 		}
 		t.Run(c.name, func(t *testing.T) {
 			b := &harness{T: t, open: open, Options: o, state: t.TempDir()}
@@ -111,16 +110,16 @@ func Run(t *testing.T, open Open, o Options) {
 	}
 }
 
-// harness is what a test works with.
+// harness is the environment of a test.
 type harness struct {
 	*testing.T
 	Options
 	open  Open
 	state string
-	last  runtime.Runtime // that was opened
+	last  runtime.Runtime // opened last
 }
 
-// runtime opens a Runtime that is closed at the end of the test, if not before.
+// runtime opens a Runtime and closes it at the end of the test.
 func (b *harness) runtime() runtime.Runtime {
 	b.Helper()
 	r := b.open(b.T, b.state)
@@ -135,7 +134,7 @@ func (b *harness) ctx() context.Context {
 	return ctx
 }
 
-// clear kills and forgets all that a test has left.
+// clear kills and removes all agents that a test has left.
 func (b *harness) clear() {
 	r := b.open(b.T, b.state)
 	defer r.Close()
@@ -168,7 +167,7 @@ func (b *harness) wait(what string, c <-chan struct{}) {
 	}
 }
 
-// sh is a launch of a shell script.
+// sh returns the launch of a shell script.
 func sh(path string, n uint64, script string) runtime.Launch {
 	return runtime.Launch{
 		Path: path, Incarnation: n, SpecHash: fmt.Sprint("f", n),
@@ -178,7 +177,7 @@ func sh(path string, n uint64, script string) runtime.Launch {
 	}
 }
 
-// forever is a script that obeys SIGTERM.
+// forever is a script that ends on SIGTERM.
 const forever = "exec sleep 100000"
 
 func (b *harness) start(r runtime.Runtime, l runtime.Launch) runtime.Session {
@@ -243,7 +242,7 @@ func (b *harness) gone(pid string) {
 	}
 }
 
-// buffer collects what is written to it and lets a test wait for a part of it.
+// buffer collects output and lets a test wait for a part of it.
 type buffer struct {
 	mu   sync.Mutex
 	b    bytes.Buffer

@@ -17,11 +17,11 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// SayArg is the first argument of a test program that is to run Say.
+// SayArg is the first argument of a test program that must run Say.
 const SayArg = "runtimetest-say"
 
-// Say is an agent that sends to NOTIFY_SOCKET what it is told: the lines of a
-// file, in the form of Go's strings, or "exit N".
+// Say is an agent that sends to NOTIFY_SOCKET the lines of a file, which are quoted as in Go.
+// The line "exit N" ends it.
 func Say(args []string) {
 	in, err := os.Open(args[0])
 	if err != nil {
@@ -44,7 +44,7 @@ func Say(args []string) {
 			panic(err)
 		}
 		if _, err := c.Write([]byte(text)); err != nil {
-			// There is no listener for a moment; there may be one the next time.
+			// There is no listener for a moment; there may be one at the next try.
 			if c2, err := net.Dial("unixgram", os.Getenv("NOTIFY_SOCKET")); err == nil {
 				c2.Write([]byte(text))
 				c2.Close()
@@ -53,7 +53,8 @@ func Say(args []string) {
 	}
 }
 
-// speaker is the launch of an agent that runs Say, and how to tell it what to say.
+// speaker returns the launch of an agent that runs Say, and a function that makes it send
+// messages.
 func speaker(b *harness, path string, n uint64) (runtime.Launch, func(words ...string)) {
 	b.Helper()
 	exe, err := os.Executable()
@@ -64,7 +65,7 @@ func speaker(b *harness, path string, n uint64) (runtime.Launch, func(words ...s
 	if err := syscall.Mkfifo(words, 0o600); err != nil {
 		b.Fatal(err)
 	}
-	f, err := os.OpenFile(words, os.O_RDWR, 0) // both ends: no open waits for the other
+	f, err := os.OpenFile(words, os.O_RDWR, 0) // both ends, so that no open waits for the other
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func speaker(b *harness, path string, n uint64) (runtime.Launch, func(words ...s
 	}
 }
 
-// heard waits until something is known of what an agent says.
+// heard waits until the reported state satisfies a condition.
 func (b *harness) heard(s runtime.Session, what string, yes func(sdnotify.Notice) bool) sdnotify.Notice {
 	b.Helper()
 	for end := time.Now().Add(Timeout); ; time.Sleep(5 * time.Millisecond) {
@@ -131,7 +132,7 @@ func testSaid(t *testing.T, b *harness) {
 		t.Errorf("heard %+v", n)
 	}
 
-	// Who comes later knows what was said, and hears more.
+	// A daemon that comes later knows the state, and receives more.
 	r.Close()
 	r = b.runtime()
 	s = b.adopt(r, "app/a")
@@ -145,7 +146,7 @@ func testSaid(t *testing.T, b *harness) {
 		t.Errorf("after an adoption, heard %+v", n)
 	}
 
-	// The last words are known with the end.
+	// The last messages are known with the end.
 	say("STOPPING=1", "WATCHDOG=trigger\nSTATUS=bye", "exit 3")
 	if e := b.exit(s); !isExit(e, 3) {
 		t.Errorf("exit: %v", e)
@@ -154,7 +155,7 @@ func testSaid(t *testing.T, b *harness) {
 		t.Errorf("at the end: %+v", n)
 	}
 
-	// Nothing of it counts for the next one.
+	// None of it applies to the next incarnation.
 	s = b.start(r, sh("app/a", 2, `echo "socket <$NOTIFY_SOCKET$WATCHDOG_USEC>"; `+forever))
 	if got := b.until(s, "socket"); got != "<>" {
 		t.Errorf("an agent without a listener was told %q", got)

@@ -60,8 +60,8 @@ func TestHear(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		in      []string // one a second
-		want    Notice   // but for Heard
-		urgency Urgency  // of the last
+		want    Notice   // except for Heard
+		urgency Urgency  // of the last message
 	}{
 		{"an unknown message is a sign of life", []string{"X=1"}, Notice{}, Sign},
 		{"watchdog", []string{"WATCHDOG=1", "X=1", "WATCHDOG=1"}, Notice{Alive: at(3)}, Sign},
@@ -105,7 +105,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// Whatever comes, what is kept of it is bounded and can be shown.
+// For any input, the resulting state is bounded and can be displayed.
 func FuzzHear(f *testing.F) {
 	f.Add([]byte("READY=1\nSTATUS=\xff\x1b[2J\nWATCHDOG=trigger"))
 	f.Add([]byte("STATUS=" + strings.Repeat("ä", MaxStatus)))

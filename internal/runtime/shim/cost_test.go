@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// pss is the proportional set size of a process, in kB.
+// pss returns the proportional set size of a process, in kB.
 func pss(t testing.TB, pid int) (kB int) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
@@ -34,7 +34,7 @@ func pss(t testing.TB, pid int) (kB int) {
 	return 0
 }
 
-// executable builds the program as it is shipped; the test binary is larger.
+// executable builds the program as it is shipped, since the test binary is larger.
 func executable(t testing.TB) string {
 	t.Helper()
 	exe := filepath.Join(t.TempDir(), "coppice")
@@ -45,9 +45,9 @@ func executable(t testing.TB) string {
 	return exe
 }
 
-// TestMemoryOfShims measures what an idle shim with a running agent costs.
-// SHIM_TEST_COUNT sets how many there are; the more, the less of what they
-// share each has to bear.
+// TestMemoryOfShims measures the memory of an idle shim with a running agent. SHIM_TEST_COUNT
+// sets the number of shims; the more there are, the smaller the share of each in the memory that
+// they share.
 func TestMemoryOfShims(t *testing.T) {
 	n := 20
 	if v, err := strconv.Atoi(os.Getenv("SHIM_TEST_COUNT")); err == nil && v > 0 {
@@ -76,7 +76,7 @@ func TestMemoryOfShims(t *testing.T) {
 	}
 	wg.Wait()
 	started := time.Since(begin)
-	time.Sleep(3 * time.Second) // they give memory back after a second; there is nothing to see it by
+	time.Sleep(3 * time.Second) // they release memory after a second, which cannot be observed
 	var all []int
 	sum := 0
 	for _, s := range r.sessions(t) {
@@ -111,7 +111,7 @@ func TestMemoryOfShims(t *testing.T) {
 	t.Logf("listed in %v, adopted in %v", listed, time.Since(begin))
 }
 
-// sessions adopts everything there is.
+// sessions adopts all slots.
 func (r *Runtime) sessions(t testing.TB) (all []*session) {
 	t.Helper()
 	list, err := r.List(ctxOf(t))
@@ -128,8 +128,8 @@ func (r *Runtime) sessions(t testing.TB) (all []*session) {
 	return all
 }
 
-// BenchmarkRestart is the time from SIGKILL of an agent to the exec of its
-// successor, bare and through a shim.
+// BenchmarkRestart measures the time from SIGKILL of an agent to the exec of its successor,
+// without and with a shim.
 func BenchmarkRestart(b *testing.B) {
 	argv := []string{"/bin/sleep", "1000"}
 	b.Run("bare", func(b *testing.B) {

@@ -21,8 +21,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// family is an agent whose descendants are in sessions of their own and deaf
-// to all that can be heard. They end their line with their pid.
+// family is an agent with descendants in their own sessions that ignore all signals. They print
+// their pids.
 const family = `
 setsid sh -c 'trap "" TERM HUP INT; sh -c "trap \"\" TERM HUP INT; echo pid \$\$; while :; do sleep 1; done" & echo "pid $$"; while :; do sleep 1; done' &
 (setsid sh -c 'trap "" TERM HUP INT; echo "pid $$"; while :; do sleep 1; done' &)
@@ -49,7 +49,7 @@ func adopt(t testing.TB, r *Runtime, path string) *session {
 func shimOf(s *session) proc.Identity {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state.Shim == (proc.Identity{}) { // the agent ended before its start was answered
+	if s.state.Shim == (proc.Identity{}) { // the agent ended before the answer to its start
 		if st, err := wire.ReadState(s.slot.dir); err == nil {
 			return st.Shim
 		}
@@ -96,8 +96,8 @@ func allGone(t testing.TB, ids []proc.Identity) {
 	}
 }
 
-// When a shim is killed, nothing of its agent is left when the loss is told,
-// whether somebody watches or comes later.
+// When a shim is killed, nothing of its agent is left when the loss is reported, to a daemon
+// that watches or to one that comes later.
 func TestShimIsKilled(t *testing.T) {
 	for _, watched := range []bool{true, false} {
 		t.Run(fmt.Sprint("watched=", watched), func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestShimIsKilled(t *testing.T) {
 			if e := s.Exit(); e.Kind != supervisor.Lost {
 				t.Errorf("exit = %v, want lost", e)
 			}
-			// It stays lost, and its successor is not taken for it.
+			// It stays lost, and is not confused with its successor.
 			s = start(t, r, sh("app/a", 2, family))
 			ids = pidsAfter(t, s, 4, 4)
 			if o := s.Observe(); o.Life != runtime.Alive {
@@ -133,7 +133,7 @@ func TestShimIsKilled(t *testing.T) {
 	}
 }
 
-// The start of the next incarnation makes sure that nothing of the last one lives.
+// The start of the next incarnation ensures that nothing of the last one runs.
 func TestStartAfterShimWasKilled(t *testing.T) {
 	dir := slotsDir(t)
 	r := open(t, dir)
@@ -147,8 +147,8 @@ func TestStartAfterShimWasKilled(t *testing.T) {
 	allGone(t, append(ids, shim))
 }
 
-// awaitStopped waits until no thread of a process runs: a SIGSTOP
-// that was sent is not yet one that has arrived.
+// awaitStopped waits until no thread of a process runs, because a SIGSTOP takes effect later
+// than it is sent.
 func awaitStopped(t *testing.T, pid int) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -171,7 +171,7 @@ func awaitStopped(t *testing.T, pid int) {
 	}
 }
 
-// A shim that does not answer is alive: nothing is known, nothing is done.
+// A shim that does not respond is alive: its state is unknown, and nothing is done.
 func TestShimHangs(t *testing.T) {
 	dir := slotsDir(t)
 	r := open(t, dir)
@@ -200,7 +200,7 @@ func TestShimHangs(t *testing.T) {
 	}
 }
 
-// Kill does not need a shim that answers.
+// Kill does not need a shim that responds.
 func TestKillOfAShimThatHangs(t *testing.T) {
 	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, family))
@@ -216,8 +216,7 @@ func TestKillOfAShimThatHangs(t *testing.T) {
 	allGone(t, ids)
 }
 
-// SIGTERM, as everybody gets it when the machine goes down, ends the agent as
-// it wants to be ended, and its exit is recorded.
+// SIGTERM, as when the machine shuts down, stops the agent gracefully, and its exit is recorded.
 func TestShimIsTerminated(t *testing.T) {
 	dir := slotsDir(t)
 	r := open(t, dir)
@@ -250,7 +249,7 @@ func TestSameShimForAllIncarnations(t *testing.T) {
 	}
 }
 
-// A daemon that dies in the middle of starting a shim leaves none behind.
+// A daemon that dies while it starts a shim leaves none behind.
 func TestShimOfNobody(t *testing.T) {
 	dir := slotsDir(t)
 	r := open(t, dir)
@@ -284,7 +283,7 @@ func TestShimOfNobody(t *testing.T) {
 	}
 }
 
-// Files that somebody has removed come back, and no agent runs twice.
+// Removed files are created again, and no agent runs twice.
 func TestRemovedFiles(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -317,9 +316,8 @@ func TestRemovedFiles(t *testing.T) {
 	}
 }
 
-// With the whole directory, all that is known of a slot is gone. Its shim
-// makes it again when a connection ends; a start that is faster
-// replaces the agent, and never adds one.
+// If the whole directory is removed, nothing is known of a slot. Its shim creates it again when
+// a connection ends. A faster start replaces the agent, and never adds one.
 func TestRemovedDirectory(t *testing.T) {
 	dir := slotsDir(t)
 	r := open(t, dir)
@@ -334,7 +332,7 @@ func TestRemovedDirectory(t *testing.T) {
 	if a, err := other.Start(ctxOf(t), sh("app/a", 2, "exec sleep 1000")); err == nil {
 		allGone(t, ids)
 		wait(t, "the end of the first", s.Done())
-		// Its shim is killed, too, and may have had the time to tell.
+		// Its shim is killed, too, and may have had time to report.
 		if e := s.Exit(); e.Kind != supervisor.Lost && e.Kind != supervisor.Killed {
 			t.Errorf("exit of the first = %v", e)
 		}
@@ -348,7 +346,7 @@ func TestRemovedDirectory(t *testing.T) {
 	other.Close()
 	r.Close()
 	last := open(t, dir)
-	for ctx := ctxOf(t); ; { // the shim sees the end of the connection
+	for ctx := ctxOf(t); ; { // until the shim sees the end of the connection
 		a, err := last.Adopt(ctx, "app/a")
 		if ctx.Err() != nil {
 			t.Fatal(err)
@@ -365,8 +363,7 @@ func TestRemovedDirectory(t *testing.T) {
 	}
 }
 
-// What cannot be read is not guessed at.
-// removeSlot removes a directory in which a shim may be writing at that moment.
+// removeSlot removes a directory in which a shim may be writing.
 func removeSlot(t *testing.T, dir string) {
 	t.Helper()
 	err := os.RemoveAll(dir)
@@ -421,7 +418,7 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// After a boot, nothing of before it lives, whichever process has its pid now.
+// After a boot, nothing from before it runs, even if another process has its pid.
 func TestBoot(t *testing.T) {
 	dir := slotsDir(t)
 	r := open(t, dir)

@@ -16,7 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// groupOf is the control group that a process is in, below the mount.
+// groupOf returns the control group of a process, below the mount.
 func groupOf(t testing.TB, pid int) string {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
@@ -32,9 +32,9 @@ func groupOf(t testing.TB, pid int) string {
 	return ""
 }
 
-// hidden is an agent with a grandchild of which nothing leads back to it: it
-// has left the session, its parents have ended, its environment and its
-// descriptors are empty, and it is deaf. The file tells its pid.
+// hidden starts a grandchild that nothing leads back to: it has left the session, its parents
+// have ended, its environment and descriptors are empty, and it ignores signals. It writes its
+// pid to the file.
 func hidden(file string) string {
 	return `export PID_FILE="` + file + `"
 setsid sh -c 'setsid env -i sh -c "
@@ -48,8 +48,8 @@ echo "pid $$"
 while :; do sleep 1; done`
 }
 
-// What has hidden from everything else is found by its control group,
-// after any process was killed and from any that looks.
+// A process that is hidden in every other way is found by its control group, whichever process
+// was killed and whoever searches.
 func TestHiddenDescendantOfAKilledShim(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -144,8 +144,8 @@ func TestFrozenGroup(t *testing.T) {
 	start(t, r, sh("app/a", 2, "exec sleep 1000"))
 }
 
-// A group that somebody has removed comes back, and one that cannot be used
-// keeps no agent from running.
+// A group that was removed is created again, and one that cannot be used keeps no agent from
+// running.
 func TestGroupIsGone(t *testing.T) {
 	r := openGroups(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, "exit 0"))
@@ -160,7 +160,7 @@ func TestGroupIsGone(t *testing.T) {
 	s.Kill()
 	wait(t, "the end", s.Done())
 
-	// One that is beside threads is invalid: the kernel starts nothing in it.
+	// A group next to a threaded one is invalid: the kernel starts nothing in it.
 	around := filepath.Join(r.groups.tree.Dir(), wire.GroupPrefix(r.Dir)+"around")
 	bad := filepath.Join(around, wire.GroupName(s.slot.dir))
 	for _, d := range []string{around, filepath.Join(around, "threads"), bad} {
@@ -189,7 +189,7 @@ func TestGroupIsGone(t *testing.T) {
 	}
 }
 
-// A state file that names another group does no harm to that.
+// A state file that names another group does not harm that.
 func TestGroupOfSomebodyElse(t *testing.T) {
 	dir := slotsDir(t)
 	r := openGroups(t, dir)
@@ -220,7 +220,7 @@ func TestGroupOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// The groups of deleted slots do not stay for ever, those of others do.
+// The groups of deleted slots are removed, those of other projects are not.
 func TestLeftoverGroups(t *testing.T) {
 	dir := slotsDir(t)
 	r := openGroups(t, dir)
@@ -246,7 +246,7 @@ func TestLeftoverGroups(t *testing.T) {
 	os.Remove(filepath.Join(r.Dir, "idle"))
 }
 
-// A fork bomb is over at the end of the grace period and not much later.
+// A fork bomb ends with the grace period and not much later.
 func TestForkBomb(t *testing.T) {
 	r := openGroups(t, slotsDir(t))
 	l := sh("app/a", 1, `trap "" TERM; f() { setsid sh -c 'trap "" TERM; while :; do sleep 1; done' & }; for i in 1 2 3 4 5 6 7 8 9 10; do f; f; f; f; f; done; echo ready; while :; do f; sleep 0.01; done`)

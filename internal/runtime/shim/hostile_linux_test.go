@@ -18,7 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
-// raw connects to the socket of a slot without any manners.
+// raw connects to the socket of a slot, without the protocol.
 func raw(t testing.TB, dir string) *net.UnixConn {
 	t.Helper()
 	d, err := private.OpenDir(dir)
@@ -35,14 +35,14 @@ func raw(t testing.TB, dir string) *net.UnixConn {
 	return c.(*net.UnixConn)
 }
 
-// Whatever comes through the socket, the agent goes on and others are served.
+// Whatever comes through the socket, the agent continues and other clients are served.
 func TestGarbageOnTheSocket(t *testing.T) {
 	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))
 	hello := `{"type":"hello","v":1,"id":1}` + "\n"
 	for _, c := range []struct {
 		name, send string
-		answer     string // part of what comes back; "" if nothing has to
+		answer     string // part of the answer; "" if there need not be one
 	}{
 		{"nothing", "", ""},
 		{"half a line", `{"type":"hel`, "without its end"},
@@ -78,7 +78,7 @@ func TestGarbageOnTheSocket(t *testing.T) {
 			if err := s.Signal(ctxOf(t), syscall.SIGCONT); err != nil {
 				t.Errorf("afterwards: %v", err)
 			}
-			if kB := pss(t, shimOf(s).PID); kB > 48<<10 { // of what it was sent; the race detector takes much of that
+			if kB := pss(t, shimOf(s).PID); kB > 48<<10 { // the race detector needs much memory, too
 				t.Errorf("the shim holds %d kB", kB)
 			}
 		})
@@ -104,7 +104,7 @@ func TestModes(t *testing.T) {
 	dir := slotsDir(t)
 	r := open(t, dir)
 	s := start(t, r, sh("app/a", 1, "echo x"))
-	wait(t, "the end", s.Done()) // the state is written when it runs already
+	wait(t, "the end", s.Done()) // the state is written when it already runs
 	for file, want := range map[string]os.FileMode{
 		dir: 0o700, s.slot.dir: 0o700,
 		filepath.Join(s.slot.dir, wire.SocketFile): 0o600, filepath.Join(s.slot.dir, wire.StateFile): 0o600,
@@ -116,7 +116,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// A long way to the slots is no hindrance, although a socket address has 108 bytes.
+// The path of the slots may be long, although a socket address has 108 bytes.
 func TestLongDirectory(t *testing.T) {
 	dir := filepath.Join(slotsDir(t), strings.Repeat("long", 50), strings.Repeat("longer", 40))
 	r := open(t, dir)
@@ -140,7 +140,7 @@ func TestSlowViewer(t *testing.T) {
 	l := sh("app/a", 1, `read x; head -c 20000000 /dev/zero | tr '\0' 'x'; echo; echo end; exec sleep 1000`)
 	l.Input = true
 	s := start(t, r, l)
-	stuck, release := io.Pipe() // without a reader
+	stuck, release := io.Pipe() // never read
 	defer stuck.Close()
 	defer release.Close()
 	slow := make(chan error, 1)

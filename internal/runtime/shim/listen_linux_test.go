@@ -23,7 +23,7 @@ type heard struct {
 }
 
 func (h *heard) line(path string, incarnation uint64, l proc.Line) {
-	if l.Partial { // it comes as a whole
+	if l.Partial { // the complete line follows
 		return
 	}
 	h.mu.Lock()
@@ -68,8 +68,8 @@ func listenOn(t *testing.T, dir string, output func(string, uint64, proc.Line)) 
 	return r
 }
 
-// Each line is there, once, in order, with its stream and incarnation, and
-// before the change of state that came after it.
+// Each line comes once, in order, with its stream and incarnation, and before the change of
+// state that followed it.
 func TestOutput(t *testing.T) {
 	h := &heard{}
 	r := listenOn(t, slotsDir(t), h.line)
@@ -116,8 +116,8 @@ func writeFile(t *testing.T, fifo string) {
 	}
 }
 
-// An agent waits for who listens when it writes. Its end does not, and nothing
-// of what it wrote is lost then.
+// An agent waits for a slow listener when it writes. Its end does not wait, and no output is
+// lost then.
 func TestSlowListener(t *testing.T) {
 	const lines = 400_000
 	begun, release := make(chan struct{}), make(chan struct{})
@@ -136,7 +136,7 @@ func TestSlowListener(t *testing.T) {
 	})
 	s := start(t, r, sh("app/a", 1, fmt.Sprintf("seq %d; echo never; exec sleep 1000", lines)))
 	wait(t, "the first line", begun)
-	// Another agent is not held up.
+	// Another agent is not delayed.
 	wait(t, "its end", start(t, r, sh("app/b", 1, "echo hello")).Done())
 	s.Stop()
 	wait(t, "its end", s.Done())
@@ -156,7 +156,8 @@ func TestSlowListener(t *testing.T) {
 	}
 }
 
-// An agent whose listener has gone goes on, and the next one hears what comes then.
+// An agent continues after its listener has gone, and the next listener gets the output from
+// then on.
 func TestListenerGoes(t *testing.T) {
 	dir := slotsDir(t)
 	begun, release := make(chan struct{}), make(chan struct{})
@@ -172,7 +173,7 @@ func TestListenerGoes(t *testing.T) {
 	s := start(t, r, sh("app/a", 1, "exec 3<>'"+gate+"'; seq 200000; echo written; read x <&3; echo later"))
 	wait(t, "the first line", begun)
 	s.slot.mu.Lock()
-	s.slot.listener.c.Close() // as if the daemon were killed
+	s.slot.listener.c.Close() // as if the daemon was killed
 	s.slot.mu.Unlock()
 	close(release)
 	h := &heard{}
@@ -197,7 +198,7 @@ func TestListenerGoes(t *testing.T) {
 	}
 }
 
-// What does not keep to the rules is let go; agents do not wait for it.
+// A listener that violates the protocol is dropped; agents do not wait for it.
 func TestHostileListener(t *testing.T) {
 	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))

@@ -28,7 +28,7 @@ func ctxOf(t testing.TB) context.Context {
 	return ctx
 }
 
-// open makes a Runtime over dir, and leaves nothing running in it.
+// open opens a Runtime over dir, and leaves nothing running in it.
 func open(t testing.TB, dir string) *Runtime {
 	t.Helper()
 	return openWith(t, Options{Dir: dir})
@@ -52,7 +52,7 @@ func openWith(t testing.TB, o Options) *Runtime {
 	return r
 }
 
-// openGroups is open where there are control groups; elsewhere the test is skipped.
+// openGroups is open with control groups; without them the test is skipped.
 func openGroups(t testing.TB, dir string) *Runtime {
 	t.Helper()
 	r := open(t, dir)
@@ -114,7 +114,7 @@ func sh(path string, n uint64, script string) runtime.Launch {
 	}
 }
 
-// follow passes the lines of a session's log on, beginning with the last n.
+// follow passes on the lines of a session's log, beginning with the last n.
 func follow(ctx context.Context, s runtime.Session, n int, f func(line string)) error {
 	return runtimetest.Lines(ctx, filepath.Join(s.(*session).slot.dir, wire.LogFile), s, n, f)
 }

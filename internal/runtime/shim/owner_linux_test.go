@@ -9,8 +9,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
-// A process below a shim is its agent's, for a runtime that has started it and
-// for one that only sees its slot; so is what is in the control group of the slot.
+// A process below a shim belongs to its agent, for a runtime that has started it and for one
+// that only sees its slot. So does a process in the control group of the slot.
 func TestOwner(t *testing.T) {
 	dir := slotsDir(t)
 	r := open(t, dir)
@@ -22,7 +22,7 @@ func TestOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent.Group = "" // its parents have to do
+	agent.Group = "" // found by its parents alone
 	own, err := proc.LineageOf(os.Getpid())
 	if err != nil {
 		t.Fatal(err)

@@ -16,8 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// A slot knows how the last incarnations ended, with the reason,
-// whether its shim lives or not.
+// A slot knows how the last incarnations ended, with the reason, whether its shim runs or not.
 func TestPast(t *testing.T) {
 	dir := slotsDir(t)
 	r := open(t, dir)
@@ -53,11 +52,11 @@ func TestPast(t *testing.T) {
 	r = open(t, dir)
 	check(r, last-wire.Remembered, last)
 	start(t, r, sh("app/a", last+1, "exec sleep 1000"))
-	check(r, last-wire.Remembered, last+1) // one more: the record is of the last that has ended
+	check(r, last-wire.Remembered, last+1) // one more, because the record is that of the last one that has ended
 }
 
-// A shim that is killed between the fork and its first word about it leaves its
-// intention. That incarnation is lost, not started a second time.
+// A shim that is killed between the fork and its first report leaves its intent. That
+// incarnation is lost, not started a second time.
 func TestIntention(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -112,8 +111,7 @@ func intend(t *testing.T, dir string, n uint64) {
 	}
 }
 
-// A launch is repeated by its number only where both sides know it; a launch
-// that differs is sent as it is.
+// A launch is repeated by its number only if both sides know it; a launch that differs is sent.
 func TestAgain(t *testing.T) {
 	r := open(t, slotsDir(t))
 	life := func(n uint64, script string) {
@@ -160,8 +158,8 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// What an agent finds when it begins is what is left if its shim is killed at
-// that moment: that it was about to be started, and how the one before it ended.
+// The files that an agent finds at its start are those that are left if its shim is killed then:
+// they say that it was about to be started, and how the previous one ended.
 func TestRecordsBeforeStart(t *testing.T) {
 	dir := slotsDir(t)
 	r := open(t, dir)
@@ -184,8 +182,8 @@ func TestRecordsBeforeStart(t *testing.T) {
 	}
 }
 
-// The end of an incarnation may be told before the answer to its start: what
-// was ready as soon as it existed has been ready all the same.
+// The end of an incarnation may be reported before the answer to its start. An incarnation
+// without a condition has been ready anyway.
 func TestEndBeforeAnswer(t *testing.T) {
 	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))

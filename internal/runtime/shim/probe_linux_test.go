@@ -16,7 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// repairUntilDone tends the slots, as the daemon does, until a session has ended.
+// repairUntilDone repairs the slots, as the daemon does, until a session has ended.
 func repairUntilDone(t *testing.T, r *Runtime, s *session) {
 	t.Helper()
 	deadline := time.After(time.Minute)
@@ -47,8 +47,7 @@ func TestStoppedShimHidesNoEnd(t *testing.T) {
 	start(t, r, sh("app/a", 2, "exec sleep 1000"))
 }
 
-// A shim that does not answer when its agent has ended is killed, and the agent
-// counts as lost.
+// A shim that does not respond when its agent has ended is killed, and the agent counts as lost.
 func TestHungShimHidesNoEnd(t *testing.T) {
 	t.Parallel()
 	r := open(t, slotsDir(t))
@@ -65,7 +64,7 @@ func TestHungShimHidesNoEnd(t *testing.T) {
 	start(t, r, sh("app/a", 2, "exec sleep 1000"))
 }
 
-// A shim that waits for what is left of its agent answers, and is left alone.
+// A shim that waits for what is left of its agent responds, and is left alone.
 func TestShimThatAwaitsTheRestIsLeftAlone(t *testing.T) {
 	r := open(t, slotsDir(t))
 	l := sh("app/a", 1, `sh -c 'trap "" TERM; echo pid $$; until [ -e "$1" ]; do sleep 0.05; done' sh "$1"; :`)
@@ -103,7 +102,7 @@ func trace(t *testing.T, id proc.Identity) {
 		traced, err := attachAll(id.PID)
 		result <- err
 		for tid := range traced {
-			if tid != id.PID { // the first one is left to the parent
+			if tid != id.PID { // the first one is traced by the parent
 				syscall.Wait4(tid, nil, unix.WALL, nil)
 			}
 		}

@@ -9,8 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// A shim that is terminated gives what its agent's shell has started the grace
-// period, too.
+// A shim that is terminated also gives the processes of its agent's shell the grace period.
 func TestTerminatedShimAwaitsTheRest(t *testing.T) {
 	saved := filepath.Join(t.TempDir(), "saved")
 	l := sh("app/a", 1, `sh -c 'trap "sleep 0.3; echo > '"$1"'; exit 0" TERM; echo pid $$; while :; do sleep 0.05; done'; :`)

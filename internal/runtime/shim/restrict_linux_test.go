@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// A shim of a version that would ignore no_new_privileges is replaced by one that does not.
+// A shim of a version that would ignore no_new_privileges is replaced.
 func TestOldShimIsReplaced(t *testing.T) {
 	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, "exit 0"))
 	wait(t, "the end", s.Done())
 	before := shimOf(s)
-	forget := func() bool { // what it can; it has parked its link by then
+	forget := func() bool { // removes its capabilities after it has parked its link
 		s.slot.mu.Lock()
 		defer s.slot.mu.Unlock()
 		if s.slot.idle != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
-// However much an agent says, its shim tells little of it, and the last of it.
+// However much an agent reports, its shim passes on little of it, and the last of it.
 func TestSaidIsNoFlood(t *testing.T) {
 	dir := slotsDir(t)
 	r := open(t, dir)
@@ -58,7 +58,7 @@ func TestSaidIsNoFlood(t *testing.T) {
 	}
 	w.WriteString("\"STATUS=the last\"\n\"STOPPING=1\"\n\"STOPPING=1\"\n\"STATUS=really\"\nexit 0\n")
 	wait(t, "the end", s.Done())
-	most := int64(time.Since(begin)/(250*time.Millisecond)) + 3 // STOPPING=1 is told at once, as is the first
+	most := int64(time.Since(begin)/(250*time.Millisecond)) + 3 // STOPPING=1 and the first message come immediately
 	if n := told.Load(); n > most {
 		t.Errorf("900 messages were told in %d, want at most %d", n, most)
 	}

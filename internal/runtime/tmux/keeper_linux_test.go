@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// However long the keeper of the log takes, the end is told when all output is there.
+// However long the keeper of the log takes, the end is reported when all output is in the log.
 func TestKeeperSlow(t *testing.T) {
 	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, `echo up; read x; echo the end; exit 3`))
@@ -25,7 +25,7 @@ func TestKeeperSlow(t *testing.T) {
 	if err := syscall.Kill(keeper, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	const busy = 2500 * time.Millisecond // with something else, on a machine with much to do
+	const busy = 2500 * time.Millisecond // a slow machine
 	time.AfterFunc(busy, func() { syscall.Kill(keeper, syscall.SIGCONT) })
 	if err := s.Write(ctxOf(t), []byte("go\n")); err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestKeeperSlow(t *testing.T) {
 	}
 }
 
-// peerOf is the process at the other end of a connection.
+// peerOf returns the process at the other end of a connection.
 func peerOf(t *testing.T, c *net.UnixConn) int {
 	t.Helper()
 	raw, err := c.SyscallConn()

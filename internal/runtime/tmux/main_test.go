@@ -16,16 +16,16 @@ func TestMain(m *testing.M) {
 	runtimetest.Main(m, map[string]func([]string) int{pane.Arg: pane.Main, runtimetest.SayArg: runtimetest.SayRole, "notify": notify})
 }
 
-// notify does as systemd-notify does.
+// notify works like systemd-notify.
 func notify([]string) int {
 	if c, err := net.Dial("unixgram", os.Getenv("NOTIFY_SOCKET")); err == nil {
 		c.Write([]byte("READY=1"))
-		time.Sleep(time.Second) // its sender must be there to be asked for
+		time.Sleep(time.Second) // the sender must still run when it is looked up
 	}
 	return 0
 }
 
-// needTmux skips a test where there is no tmux, but not where all tests have to run.
+// needTmux skips a test without tmux, unless all tests must run.
 func needTmux(t testing.TB) {
 	t.Helper()
 	if _, err := Version(context.Background()); err != nil {
@@ -57,7 +57,7 @@ func TestConformance(t *testing.T) {
 	}, runtimetest.Options{AlwaysTerminal: true, SlowOutput: true})
 }
 
-// follow passes the lines of a session's log on, beginning with the last n.
+// follow passes on the lines of a session's log, beginning with the last n.
 func follow(ctx context.Context, s runtime.Session, n int, f func(line string)) error {
 	return runtimetest.Lines(ctx, s.(*session).slot.logFile(), s, n, f)
 }

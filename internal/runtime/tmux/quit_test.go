@@ -8,8 +8,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// What has ended is closed once its end is recorded; what lives, and what has
-// ended in an unknown way, stays.
+// Panes are closed once the end of their agent is recorded. Agents that run, or whose end is
+// unknown, stay.
 func TestQuit(t *testing.T) {
 	dir := slotsDir(t)
 	r := open(t, dir)
@@ -27,7 +27,7 @@ func TestQuit(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// No daemon looks while it ends.
+	// No daemon runs while it ends.
 	r = open(t, dir)
 	if _, err := r.call(ctxOf(t), nil, "send-keys", "-t", unseen.rec.Pane, "x", "Enter"); err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ import (
 
 const testTimeout = runtimetest.Timeout
 
-// slotsDir returns a directory that is emptied after the test; no server is left then.
+// slotsDir returns a directory that is emptied after the test; then no server is left.
 func slotsDir(t testing.TB) string {
 	t.Helper()
 	needTmux(t)
@@ -129,11 +129,11 @@ func until(t testing.TB, s runtime.Session, prefix string) string {
 	return got
 }
 
-// life waits until a session is believed to live, to be dead or unknown.
+// awaitLife waits until a session is observed as alive, dead or unknown.
 func awaitLife(t testing.TB, s runtime.Session, want runtime.Life) runtime.Observation {
 	t.Helper()
 	late := time.After(testTimeout)
-	for { // an observation is a look, there is nothing to wait for
+	for { // observations cannot be waited for
 		o := s.Observe()
 		if o.Life == want {
 			return o
@@ -196,7 +196,7 @@ func TestServerKilled(t *testing.T) {
 			t.Errorf("listed %+v", o)
 		}
 	}
-	for i := range 3 { // all at once: one new server
+	for i := range 3 { // all at once, which makes one new server
 		all[i] = start(t, r, sh(fmt.Sprint("app/", i), 2, forever))
 		if all[i].rec.Server != all[0].rec.Server {
 			t.Error("there are two servers")
@@ -204,14 +204,14 @@ func TestServerKilled(t *testing.T) {
 	}
 }
 
-// What was not there to see the server die.
+// The server is killed while no daemon runs.
 func TestServerKilledUnwatched(t *testing.T) {
 	dir := slotsDir(t)
 	r := open(t, dir)
 	s := start(t, r, sh("app/a", 1, forever))
 	r.Close()
 	s.rec.Server.Signal(syscall.SIGKILL)
-	// The agent may end first: the server closes its terminals before it is gone.
+	// The agent may end first, because the server closes its terminals before it ends.
 	for _, id := range []proc.Identity{s.rec.Server, s.rec.Agent} {
 		if err := id.AwaitDeath(ctxOf(t)); err != nil {
 			t.Fatal(err)
@@ -254,7 +254,7 @@ func TestServerStopped(t *testing.T) {
 			t.Errorf("start of %s: %v", path, err)
 		}
 	}
-	other := open(t, r.Dir) // that has never seen it answer
+	other := open(t, r.Dir) // has never seen it respond
 	if list, err := other.List(ctxOf(t)); err != nil || len(list) < 2 || list[0].Life != runtime.Unknown {
 		t.Errorf("listed %+v, %v", list, err)
 	}
@@ -267,7 +267,7 @@ func TestServerStopped(t *testing.T) {
 	if err := ending.Write(ctxOf(t), []byte("x\n")); !errors.Is(err, runtime.ErrUnknown) {
 		t.Errorf("write: %v", err)
 	}
-	// An agent can be ended meanwhile, but how it ended is not known.
+	// An agent can be killed meanwhile, but it is unknown how it ended.
 	ending.Kill()
 	if err := ending.rec.Agent.AwaitDeath(ctxOf(t)); err != nil {
 		t.Fatal(err)
@@ -309,7 +309,7 @@ func TestSocketRemoved(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].Life == runtime.Dead {
 		t.Errorf("listed %+v, %v", list, err)
 	}
-	for { // the server was asked to make it again
+	for { // until the server has created it again
 		other, err := r.Start(ctxOf(t), sh("app/b", 1, forever))
 		if err == nil {
 			if other.(*session).rec.Server != s.rec.Server {
@@ -323,7 +323,7 @@ func TestSocketRemoved(t *testing.T) {
 	}
 }
 
-// What was known of the server before it was there refuses no start.
+// An earlier state of the server refuses no start.
 func TestOldAnswer(t *testing.T) {
 	r := open(t, slotsDir(t))
 	a := r.panes(ctxOf(t), "0")
@@ -365,7 +365,7 @@ func TestPersonTypes(t *testing.T) {
 	if e := exit(t, s); code(e) != 3 {
 		t.Errorf("exit = %v", e)
 	}
-	// The person stays, and sees the next one.
+	// The client stays attached, and sees the next incarnation.
 	s = start(t, r, sh("app/a", 2, `stty size; read x; exit 6`))
 	if got := until(t, s, "33"); got != "33 99" {
 		t.Errorf("the window has the size %s", got)
@@ -394,7 +394,7 @@ func TestSessionClosedByHand(t *testing.T) {
 	}
 	start(t, r, sh("app/a", 2, forever))
 
-	// One that does not care lives on, and obeys.
+	// An agent that ignores SIGHUP continues to run, and can be stopped.
 	s = start(t, r, sh("app/deaf", 1, "trap '' HUP; echo up; trap 'exit 0' TERM; while :; do sleep 0.05; done"))
 	until(t, s, "up")
 	command(t, r, "kill-session", "-t", s.rec.Pane)
@@ -412,7 +412,7 @@ func TestSessionClosedByHand(t *testing.T) {
 	if o := keep.Observe(); o.Life != runtime.Alive {
 		t.Errorf("the other one: %+v", o)
 	}
-	// A person who puts something else into the pane.
+	// A person starts another program in the pane.
 	s = start(t, r, sh("app/taken", 1, "exit 2"))
 	exit(t, s)
 	command(t, r, "respawn-pane", "-t", s.rec.Pane, "sleep 100002")
@@ -489,8 +489,8 @@ func TestHostileOutput(t *testing.T) {
 	if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// It ends once all is in the log: what a process writes just before its end,
-	// tmux may throw away: docs/logs.md says so.
+	// The agent ends once all is in the log, because tmux may drop what a process writes right
+	// before its end: see docs/logs.md.
 	gate := filepath.Join(t.TempDir(), "gate")
 	if err := syscall.Mkfifo(gate, 0o600); err != nil {
 		t.Fatal(err)
@@ -574,7 +574,7 @@ func TestEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := strings.Split(strings.TrimSuffix(string(b), "\x00\n"), "\x00") // the log ends with a line end
+	got := strings.Split(strings.TrimSuffix(string(b), "\x00\n"), "\x00") // the log ends with a newline
 	want := []string{"B=2", "A=1 ;", runtimetest.Env(), "TERM=" + paneTerm, s.slot.marker()}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -600,14 +600,14 @@ func TestStartedDirectly(t *testing.T) {
 	if p := s.info(ctxOf(t)); p == nil || p.pid != s.Observe().PID {
 		t.Errorf("in the pane runs %+v, not agent %d", p, s.Observe().PID)
 	}
-	// Larger than what tmux takes as a command.
+	// Larger than tmux accepts as a command.
 	l = sh("app/b", 1, `echo ${#1} ${#BIG}; `+forever)
 	l.Argv = append(l.Argv, "sh", strings.Repeat("x", 100_000))
 	l.Env = append(l.Env, "BIG="+strings.Repeat("y", 100_000))
 	until(t, start(t, r, l), "100000 100000")
 }
 
-// A daemon that dies while it starts an agent: the launcher does not become it.
+// If a daemon dies while it starts an agent, the launcher does not become the agent.
 func TestDaemonDiesWhileStarting(t *testing.T) {
 	r := open(t, slotsDir(t))
 	s, err := r.Get("app/a")

@@ -32,7 +32,7 @@ func TestLines(t *testing.T) {
 	if _, err := r.Read(); err != io.EOF {
 		t.Errorf("after the last line: %v", err)
 	}
-	for cut := 1; cut < 30; cut++ { // somewhere in the second
+	for cut := 1; cut < 30; cut++ { // somewhere in the second line
 		r := NewLineReader(bytes.NewReader(b[:len(AppendLine(nil, lines[0]))+min(cut, lineHeader-1)]))
 		r.Read()
 		if _, err := r.Read(); err == nil || err == io.EOF {

@@ -82,7 +82,7 @@ func TestNoticeKeepsWhatMatters(t *testing.T) {
 		if got := m.Said.Notice(now); got != want {
 			t.Errorf("%+v has become %+v", want, got)
 		}
-		// By another clock.
+		// With another clock.
 		if got := m.Said.Notice(now.Add(time.Hour)); !want.Alive.IsZero() && !got.Alive.Equal(want.Alive.Add(time.Hour)) {
 			t.Errorf("by another clock, %v has become %v", want.Alive, got.Alive)
 		}
@@ -132,7 +132,7 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
-// Whatever comes, the reader returns messages that can be sent again or an error.
+// For any input, the reader returns an error, or messages that can be sent again.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte("{\"type\":\"hello\",\"v\":1}\n{\"type\":"))
 	f.Add([]byte("\x00\xff\n\n"))
