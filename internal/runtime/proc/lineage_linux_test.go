@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The chain of a process begins with itself and leads over its parent to the first one.
+// The chain of a process begins with itself and ends with the first process.
 func TestLineage(t *testing.T) {
 	cmd := exec.Command("cat")
 	in, err := cmd.StdinPipe()

@@ -65,7 +65,7 @@ func FuzzListeners(f *testing.F) {
 	})
 }
 
-// serving starts a process that listens at an address of its own.
+// serving starts a process that listens at its own address.
 func serving(t *testing.T, env ...string) (address string, pid int) {
 	t.Helper()
 	cmd := helperCommand("serve")
@@ -74,7 +74,8 @@ func serving(t *testing.T, env ...string) (address string, pid int) {
 	return out.await(t, "listening "), p.PID()
 }
 
-// startedAfter reports whether the kernel knows that one process has started after another.
+// startedAfter reports whether one process has started after another, as far as the kernel
+// tells.
 func startedAfter(t *testing.T, pid, other int) bool {
 	t.Helper()
 	a, err := readStat(pid)
@@ -85,7 +86,7 @@ func startedAfter(t *testing.T, pid, other int) bool {
 	return a.start > b.start
 }
 
-// TestListenerOwner: whose a listener is, with real processes and sockets.
+// TestListenerOwner checks the owner of a listener, with real processes and sockets.
 func TestListenerOwner(t *testing.T) {
 	self := []string{EnvAgent + "=t/a", EnvIncarnation + "=3", EnvSocket + "=/s"}
 	before, holder := serving(t)
@@ -97,7 +98,7 @@ func TestListenerOwner(t *testing.T) {
 	release()
 	child := out.await(t, "listening ")
 	later, pid := serving(t)
-	for !startedAfter(t, pid, agent.PID()) { // the kernel tells starts apart by hundredths of a second
+	for !startedAfter(t, pid, agent.PID()) { // the kernel's start times have a resolution of 10 ms
 		later, pid = serving(t)
 	}
 	escaped, _ := serving(t, self...)
@@ -125,20 +126,20 @@ func TestListenerOwner(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	// A listener that is there when the agent has ended is not the agent's.
+	// A listener that is there after the agent has ended does not belong to the agent.
 	ended, _ := start(t, sh("exit 1"))
 	<-ended.Done()
 	if err := listenerOf(netip.MustParseAddrPort(before), ended.PID(), 0); err == nil {
 		t.Errorf("an agent that has ended counts as ready")
 	}
-	// What is below the reaper of an agent is the agent's, though it was there before.
+	// A process below the reaper of an agent belongs to the agent, even if it was there before.
 	if err := listenerOf(netip.MustParseAddrPort(before), agent.PID(), os.Getpid()); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestForeignListener: who listens where the agent should does not make it ready,
-// and is named, also where the agent has ended of it.
+// TestForeignListener checks that a foreign listener at the agent's address does not make the
+// agent ready, and is named, also if the agent has ended because of it.
 func TestForeignListener(t *testing.T) {
 	var requests atomic.Int32
 	stdin, release := gatedStdin(t)
@@ -180,8 +181,8 @@ func TestForeignListener(t *testing.T) {
 	accepted.Wait()
 }
 
-// TestListenerOfContainer: what the machine does not tell does not keep an agent
-// from being ready: a listener in a network namespace of its own.
+// TestListenerOfContainer checks that a listener in another network namespace, whose owner is
+// unknown, does not keep an agent from being ready.
 func TestListenerOfContainer(t *testing.T) {
 	if out, err := exec.Command("unshare", "-rn", "true").CombinedOutput(); err != nil {
 		t.Skipf("no namespaces here: %v %s", err, out)

@@ -30,29 +30,29 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// helper is what the test binary does as an agent.
+// helper runs the test binary as an agent.
 func helper(what string) {
 	switch what {
-	case "longline": // 100 MB without a line end
+	case "longline": // 100 MB without a newline
 		chunk := []byte(strings.Repeat("0123456789abcdef", 4096))
 		for range 100 << 20 / len(chunk) {
 			os.Stdout.Write(chunk)
 		}
 		fmt.Print("\nend\n")
-	case "starter": // an agent in a group of its own, for which PDEATHSIG is the only danger
+	case "starter": // starts an agent in its own group, which only PDEATHSIG can kill
 		p, err := Start(sh("exec sleep 1000"), Output{})
 		if err != nil {
 			panic(err)
 		}
 		fmt.Println("agent", p.PID())
 		select {}
-	case "headless": // its first thread ends, the others go on
+	case "headless": // its first thread ends, the others continue
 		endFirstThread()
 		fmt.Println("headless")
 		select {}
 	case "notify":
 		notifyAll("READY=1", "WATCHDOG=1", "STOPPING=1")
-	case "notify-last": // and then it ends
+	case "notify-last": // and ends after that
 		notifyAll("WATCHDOG=1", "STATUS=last words", "STOPPING=1\nERRNO=5")
 		os.Exit(3)
 	case "notify-hostile":
@@ -89,10 +89,11 @@ func helper(what string) {
 	}
 }
 
-// serveEnv is the address at which the helper "serve" listens, once its standard input has ended.
+// serveEnv is the address at which the helper "serve" listens after its standard input has
+// ended.
 const serveEnv = "PROC_TEST_SERVE"
 
-// serve answers 503, 302, 404, and 204 from then on.
+// serve answers 503, 302, 404, and then always 204.
 func serve() {
 	io.Copy(io.Discard, os.Stdin)
 	l, err := net.Listen("tcp", os.Getenv(serveEnv))
@@ -146,7 +147,7 @@ func (l *lines) texts() (s []string) {
 	return s
 }
 
-// await returns what follows the prefix in the first line that has it.
+// await returns the rest of the first line with the prefix.
 func (l *lines) await(t *testing.T, prefix string) string {
 	t.Helper()
 	timeout := false
@@ -188,7 +189,7 @@ func helperCommand(what string) Command {
 	return Command{Argv: []string{exe}, Env: append(os.Environ(), "GORACE=atexit_sleep_ms=0", helperEnv+"="+what)}
 }
 
-// start runs a command for the time of the test.
+// start runs a command until the end of the test.
 func start(t *testing.T, cmd Command) (*Process, *lines) {
 	t.Helper()
 	out := newLines()
