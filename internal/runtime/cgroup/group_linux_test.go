@@ -105,7 +105,7 @@ func TestKill(t *testing.T) {
 	}
 	family(t, g)
 	if err := g.Remove(); err == nil {
-		t.Error("a group was removed in which somebody lives")
+		t.Error("a group with a running process was removed")
 	}
 	if isEmpty(t, g) {
 		t.Fatal("the group is empty")

@@ -41,7 +41,7 @@ func TestMountOf(t *testing.T) {
 		{"unified", "30 23 0:26 / /sys/fs/cgroup ro shared:4 master:1 - cgroup2 cgroup rw\n", "/a", "/sys/fs/cgroup/a"},
 		{"container", "30 23 0:26 /docker/x /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "/docker/x", "/sys/fs/cgroup"},
 		{"below a container", "30 23 0:26 /docker/x /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "/docker/x/y", "/sys/fs/cgroup/y"},
-		{"beside a container", "30 23 0:26 /docker/x /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "/docker/xy", ""},
+		{"next to a container", "30 23 0:26 /docker/x /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "/docker/xy", ""},
 		{"not visible the namespace", "30 23 0:26 /.. /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "/a", ""},
 		{"blank", `30 23 0:26 / /mnt/a\040b\134c ro - cgroup2 cgroup rw`, "/x", `/mnt/a b\c/x`},
 		{"second", "30 23 0:26 /other /o ro - cgroup2 cgroup rw\n31 23 0:26 / /all rw - cgroup2 cgroup rw\n", "/x", "/all/x"},

@@ -67,7 +67,7 @@ func startChild(t *testing.T, ctx context.Context, cmd Command, ready Probe) (*P
 			wait(t, "the end of the output", p.Drained())
 		})
 	} else if p != nil {
-		t.Errorf("a process beside the error %v", err)
+		t.Errorf("a process with the error %v", err)
 	}
 	return p, out, err
 }

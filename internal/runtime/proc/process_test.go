@@ -26,7 +26,7 @@ func TestExit(t *testing.T) {
 		{name: "failure", script: "exit 3", kind: supervisor.Failure, code: 3},
 		{name: "signal", script: "kill -SEGV $$", kind: supervisor.Failure, code: -1, signal: syscall.SIGSEGV},
 		{name: "SIGTERM from elsewhere", script: "kill -TERM $$", kind: supervisor.Failure, code: -1, signal: syscall.SIGTERM},
-		{name: "SIGKILL by somebody else", script: "kill -KILL $$", kind: supervisor.Killed, code: -1, signal: syscall.SIGKILL},
+		{name: "SIGKILL by another process", script: "kill -KILL $$", kind: supervisor.Killed, code: -1, signal: syscall.SIGKILL},
 		{name: "shell's code for a signal", script: "exit 143", kind: supervisor.Failure, code: 143},
 	}
 	for _, tt := range tests {
@@ -67,7 +67,7 @@ func TestStop(t *testing.T) {
 		{name: "code of another signal", script: `trap 'exit 130' TERM; echo ready; while :; do sleep 0.05; done`, want: supervisor.Failure},
 		{name: "own stop signal", script: `trap '' TERM; trap 'exit 130' INT; echo ready; while :; do sleep 0.05; done`, signal: syscall.SIGINT, want: supervisor.ShutDown},
 		{name: "suspended", script: `echo ready; kill -STOP $$`, want: supervisor.ShutDown},
-		{name: "killed by somebody else meanwhile", script: `trap 'kill -KILL $$' TERM; echo ready; while :; do sleep 0.05; done`, want: supervisor.Killed},
+		{name: "killed by another process meanwhile", script: `trap 'kill -KILL $$' TERM; echo ready; while :; do sleep 0.05; done`, want: supervisor.Killed},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -58,7 +58,7 @@ func testHostileNames(t *testing.T, b *harness) {
 	}
 	after, err := os.ReadDir(outside)
 	if err != nil || len(after) != len(before) {
-		t.Errorf("beside the directory there is %v now, was %v; %v", after, before, err)
+		t.Errorf("next to the directory: %v, was %v; %v", after, before, err)
 	}
 	for _, name := range []string{"", "a\xff", strings.Repeat("x", 100_000)} {
 		if _, err := r.Start(b.ctx(), sh(name, 1, forever)); err == nil {
@@ -262,7 +262,7 @@ func testAttach(t *testing.T, b *harness) {
 	}
 	typed.Close()
 	if o := s.Observe(); o.Life != runtime.Alive {
-		t.Errorf("after somebody left: %+v", o)
+		t.Errorf("after a viewer left: %+v", o)
 	}
 	// The next writer may type, and learns when the agent ends.
 	in, typed = io.Pipe()

@@ -250,7 +250,7 @@ func TestSameShimForAllIncarnations(t *testing.T) {
 }
 
 // A daemon that dies while it starts a shim leaves none behind.
-func TestShimOfNobody(t *testing.T) {
+func TestShimWithoutDaemon(t *testing.T) {
 	dir := slotsDir(t)
 	r := open(t, dir)
 	s, err := r.Get("app/a")

@@ -190,7 +190,7 @@ func TestGroupIsGone(t *testing.T) {
 }
 
 // A state file that names another group does not harm that.
-func TestGroupOfSomebodyElse(t *testing.T) {
+func TestGroupOfAnotherSlot(t *testing.T) {
 	dir := slotsDir(t)
 	r := openGroups(t, dir)
 	victim := start(t, r, sh("app/victim", 1, "exec sleep 1000"))
@@ -230,7 +230,7 @@ func TestLeftoverGroups(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(r.Dir, "idle"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	ours, idle, theirs := filepath.Join(base, prefix+"gone"), filepath.Join(base, prefix+"idle"), filepath.Join(base, "coppice-of-somebody-else")
+	ours, idle, theirs := filepath.Join(base, prefix+"gone"), filepath.Join(base, prefix+"idle"), filepath.Join(base, "coppice-of-another")
 	for _, d := range []string{ours, idle, theirs} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			t.Fatal(err)

@@ -52,7 +52,7 @@ func TestJudge(t *testing.T) {
 		"dead, seen by tmux":                  {evidence{agent: D, server: A, answer: with(ended)}, runtime.Dead, false, false, supervisor.Failure},
 		"dead, not yet seen by tmux":          {evidence{agent: D, server: A, answer: with(paneInfo{id: "%3", pid: 10})}, runtime.Unknown, true, false, 0},
 		"dead, its session was closed":        {evidence{agent: D, server: A, answer: with(paneInfo{id: "%4", pid: 10})}, runtime.Dead, false, false, supervisor.Lost},
-		"dead, pane used by somebody else":    {evidence{agent: D, server: A, answer: with(paneInfo{id: "%3", pid: 11})}, runtime.Dead, false, false, supervisor.Lost},
+		"dead, pane used by another program":  {evidence{agent: D, server: A, answer: with(paneInfo{id: "%3", pid: 11})}, runtime.Dead, false, false, supervisor.Lost},
 	} {
 		c.e.rec = rec
 		v := judge(c.e)

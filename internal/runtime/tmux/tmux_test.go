@@ -405,7 +405,7 @@ func TestSessionClosedByHand(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	if _, err := r.Start(ctxOf(t), sh("app/deaf", 2, forever)); !errors.Is(err, runtime.ErrBusy) {
-		t.Errorf("start beside it: %v", err)
+		t.Errorf("start next to it: %v", err)
 	}
 	s.Stop()
 	exit(t, s)
