@@ -148,7 +148,7 @@ func prune(file string) {
 	}
 }
 
-// times reads the index of an open log file, as far as it is written.
+// times reads the part of an open log file's index that is written.
 type times struct {
 	f       *os.File // nil if there is none
 	log     *os.File
@@ -175,7 +175,7 @@ func (t *times) close() {
 	}
 }
 
-// more reads the entries up to an offset, as far as they are written.
+// more reads the entries up to an offset that are written.
 func (t *times) more(file string, offset int64) {
 	for len(t.ahead) == 0 || t.ahead[len(t.ahead)-1].offset <= offset {
 		if !t.read(file) {

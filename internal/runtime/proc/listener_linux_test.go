@@ -74,8 +74,7 @@ func serving(t *testing.T, env ...string) (address string, pid int) {
 	return out.await(t, "listening "), p.PID()
 }
 
-// startedAfter reports whether one process has started after another, as far as the kernel
-// tells.
+// startedAfter reports whether the kernel knows that one process started after another.
 func startedAfter(t *testing.T, pid, other int) bool {
 	t.Helper()
 	a, err := readStat(pid)

@@ -49,7 +49,7 @@ while :; do sleep 1; done`
 }
 
 // A process that is hidden in every other way is found by its control group, whichever process
-// was killed and whoever searches.
+// was killed and whichever process searches.
 func TestHiddenDescendantOfAKilledShim(t *testing.T) {
 	for _, c := range []struct {
 		name    string
