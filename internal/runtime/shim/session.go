@@ -309,7 +309,7 @@ func (ses *session) StartReady(ctx context.Context) error {
 	case <-time.After(supervisor.KillGrace):
 	case <-ses.slot.r.Ctx.Done():
 	}
-	return fmt.Errorf("%w: the start was given up (%w), but it is unknown whether the incarnation ended", runtime.ErrUnknown, err)
+	return fmt.Errorf("%w: start was given up (%w); unknown whether it has ended", runtime.ErrUnknown, err)
 }
 
 // request sends the shim a request about this incarnation.

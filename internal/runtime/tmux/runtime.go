@@ -51,7 +51,7 @@ type Runtime struct {
 
 	mu          sync.Mutex // the lock of Table may be taken while it is held
 	sessions    map[*session]struct{}
-	listening   map[*session]chan struct{} // sessions whose lines go to Options.Output; each channel is closed after the last line
+	listening   map[*session]chan struct{} // by session, for Options.Output; closed after the last line
 	checked     bool                       // the version of tmux is sufficient
 	serverError string                     // why the server is not known to work; empty if it works
 	hangs       bool                       // it runs, but does not respond

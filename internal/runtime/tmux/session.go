@@ -249,5 +249,5 @@ func (ses *session) StartReady(ctx context.Context) error {
 	case <-time.After(limit + supervisor.KillGrace):
 	case <-ses.slot.r.Ctx.Done():
 	}
-	return fmt.Errorf("%w: the start was given up (%w), but it is unknown whether the incarnation ended", runtime.ErrUnknown, err)
+	return fmt.Errorf("%w: start was given up (%w); unknown whether it has ended", runtime.ErrUnknown, err)
 }

@@ -139,7 +139,7 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 		return nil, fail(err)
 	}
 	defer g.close()
-	lctx, cancel := context.WithTimeoutCause(ctx, launchTimeout, errors.New("the program in the new pane does not respond"))
+	lctx, cancel := context.WithTimeoutCause(ctx, launchTimeout, errors.New("program in the new pane does not respond"))
 	defer cancel()
 	abandon := func(err error) error {
 		g.close() // now the launcher cannot become the agent
