@@ -45,7 +45,7 @@ func TestGarbageOnTheSocket(t *testing.T) {
 		answer     string // part of the answer; "" if there need not be one
 	}{
 		{"nothing", "", ""},
-		{"half a line", `{"type":"hel`, "without its end"},
+		{"half a line", `{"type":"hel`, "incomplete message"},
 		{"http", "GET / HTTP/1.1\r\n\r\n", "not a message"},
 		{"binary", "\x00\xff\xfe\n", "not a message"},
 		{"not an object", "[1,2]\n", "not a message"},
@@ -62,7 +62,7 @@ func TestGarbageOnTheSocket(t *testing.T) {
 		{"start of another agent", hello + `{"type":"start","id":2,"incarnation":2,"launch":{"Path":"app/b","Incarnation":2}}` + "\n", "is not that of agent"},
 		{"negative signal", hello + `{"type":"signal","id":2,"incarnation":1,"signal":-9}` + "\n", "no signal"},
 		{"type without being attached", hello + `{"type":"input","id":2,"incarnation":1,"data":"eA=="}` + "\n", "unknown request"},
-		{"type while watching", hello + `{"type":"attach","id":2,"incarnation":1}` + "\n" + `{"type":"input","incarnation":1,"data":"eA=="}` + "\n", "only watches"},
+		{"type while watching", hello + `{"type":"attach","id":2,"incarnation":1}` + "\n" + `{"type":"input","incarnation":1,"data":"eA=="}` + "\n", "client without input"},
 		{"bad base64", hello + `{"type":"write","id":2,"incarnation":1,"data":"***"}` + "\n", "not a message"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
