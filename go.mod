@@ -23,7 +23,6 @@ require (
 
 require (
 	charm.land/lipgloss/v2 v2.0.2 // indirect
-	github.com/atotto/clipboard v0.1.4 // indirect
 	github.com/creachadair/mds v0.31.0 // indirect
 	github.com/segmentio/asm v1.1.3 // indirect
 	github.com/segmentio/encoding v0.5.4 // indirect
@@ -62,6 +61,6 @@ require (
 	github.com/prometheus/procfs v0.23.0
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/xo/terminfo v0.0.0-20220910002029-abceb7e1c41e // indirect
-	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sync v0.24.0
 	modernc.org/sqlite v1.61.1
 )

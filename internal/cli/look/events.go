@@ -69,6 +69,9 @@ A log that was restored from a backup, or has lost events, begins a new epoch. W
 	cmd.Flags().StringVar(&q.Path, "path", "", "only events of this node and those below it")
 	s.JSONFlag(cmd, "one object a line")
 	cmd.RegisterFlagCompletionFunc("path", r.CompletePath(true))
-	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(event.Types(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("type",
+		func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return event.Types(), cobra.ShellCompDirectiveNoFileComp
+		})
 	return cmd
 }

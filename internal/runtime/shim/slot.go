@@ -311,7 +311,8 @@ func (s *slot) open(ctx context.Context, request *wire.Message) (l *link, runnin
 			return nil, false, fmt.Errorf("%w: %w", supervisor.ErrNotReady, st.End.Exit().Err)
 		}
 		if request.Incarnation <= st.Incarnation && !request.Launch.ResetNumbering {
-			return nil, false, fmt.Errorf("%w: the last incarnation of the slot is %d", runtime.ErrStale, st.Incarnation)
+			return nil, false, fmt.Errorf("%w: the last incarnation of the slot is %d", runtime.ErrStale,
+				st.Incarnation)
 		}
 		if l, err = s.spawn(ctx, lock); err != nil {
 			return nil, false, err

@@ -137,7 +137,8 @@ func kill(id proc.Identity) {
 // records how it ended.
 func (s *slot) conclude(ctx context.Context, rec *record, v verdict, seen time.Time) (*wire.End, error) {
 	if err := s.r.sweeper.Sweep(ctx, s.marker()); err != nil {
-		return nil, fmt.Errorf("%w: killing what incarnation %d left behind: %w", runtime.ErrUnknown, rec.Incarnation, err)
+		return nil, fmt.Errorf("%w: killing what incarnation %d left behind: %w", runtime.ErrUnknown,
+			rec.Incarnation, err)
 	}
 	tail := s.flush(ctx, rec)
 	end := wire.NewEnd(v.exit(rec.Asked, tail), v.at(rec, seen))

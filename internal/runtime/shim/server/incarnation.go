@@ -130,8 +130,8 @@ func (s *server) claim(run *incarnation, l *runtime.Launch, token string) error 
 	case s.run != nil:
 		return fmt.Errorf("%w: incarnation %d is running", runtime.ErrBusy, s.run.number)
 	case l.Incarnation <= s.state.Incarnation && !l.ResetNumbering:
-		return fmt.Errorf("%w: cannot start incarnation %d, the last one of the slot is %d", runtime.ErrStale, l.Incarnation,
-			s.state.Incarnation)
+		return fmt.Errorf("%w: cannot start incarnation %d, the last one of the slot is %d", runtime.ErrStale,
+			l.Incarnation, s.state.Incarnation)
 	}
 	s.run = run
 	s.said = said{}
