@@ -189,7 +189,7 @@ func (s *starter) launch(who token.Caller, token string) (l runtime.Launch, err 
 	if first := s.first.Load(); first != nil && len(s.agent.EnvFiles) == 0 {
 		l = *first
 		l.ResetNumbering, l.Incarnation, l.Token = false, who.Incarnation, token
-		l.Env = proc.Reissue(first.Env, who.Incarnation, token)
+		l.Env = proc.WithIncarnation(first.Env, who.Incarnation, token)
 	} else {
 		l, err = s.newLaunch(who, token)
 		first := l

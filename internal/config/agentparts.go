@@ -130,7 +130,7 @@ ready = { log = "ready to accept connections" }
 func readReady(r *toml.Reader, v *toml.Value, into *agent) {
 	before := r.Count()
 	readyTable().Read(r, v, &into.Ready)
-	if r.Count() == before && !into.Ready.Stated() {
+	if r.Count() == before && !into.Ready.IsSet() {
 		r.Fail(v, "", "ready has no condition, expected one of log, tcp, http, exec, notify")
 	}
 }

@@ -99,7 +99,7 @@ ready = { exec = "pg_isready -q", timeout = "1m30s" }
 func TestParse(t *testing.T) {
 	limit := supervisor.Escalating(10, 30*time.Second)
 	term := spec.Shutdown{Signal: "TERM", Grace: 5 * time.Second}
-	want := &spec.Tree{Recall: spec.RecallNothing, Patrol: spec.DefaultPatrol(), Root: &spec.Node{
+	want := &spec.Tree{RestorePolicy: spec.RestoreNothing, Patrol: spec.DefaultPatrol(), Root: &spec.Node{
 		Name: "shop", Strategy: supervisor.RestForOne, AutoShutdown: supervisor.AnySignificant, Limit: supervisor.Quarantining(10, 30*time.Second),
 		Children: []spec.Child{
 			{Agent: &spec.Agent{Name: "first", Command: []string{"sleep", "5"}, Dir: "/home/shop", Shutdown: term, Backoff: spec.DefaultBackoff(), DefaultBackoff: true}},

@@ -95,7 +95,7 @@ func load(name, dir string, data []byte, g *fileset.Set, onDisk bool) (*Loaded, 
 	}
 	orders := readOrders(r, &f, dir, g, onDisk)
 	// A city may have packs for rigs that do not exist yet.
-	f.root.Bare = len(orders) > 0 || f.orders.translation != nil && len(f.agents) == 0
+	f.root.AllowEmpty = len(orders) > 0 || f.orders.translation != nil && len(f.agents) == 0
 	f.aidefiles(r, dir, g)
 	decls, places := f.declarations(dir)
 	tree, problems := spec.Assemble(f.root, decls)
@@ -109,7 +109,7 @@ func load(name, dir string, data []byte, g *fileset.Set, onDisk bool) (*Loaded, 
 	if r.Count() > 0 {
 		return l, r.Errors()
 	}
-	tree.Recall, tree.Persistence, tree.Patrol, tree.Orders = f.recall, f.persistence, f.patrol.Patrol, orders
+	tree.RestorePolicy, tree.Persistence, tree.Patrol, tree.Orders = f.recall, f.persistence, f.patrol.Patrol, orders
 	tree.Retention, tree.Logs = f.retention, f.logs
 	l.Tree = tree
 	return l, nil

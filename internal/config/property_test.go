@@ -89,8 +89,8 @@ func print(t *spec.Tree) string {
 	b.WriteString("[supervision]\n")
 	line("strategy", root.Strategy.String())
 	line("auto_shutdown", root.AutoShutdown.String())
-	if t.Recall != spec.RecallMost {
-		line("persist", t.Recall == spec.RecallAll)
+	if t.RestorePolicy != spec.RestoreMost {
+		line("persist", t.RestorePolicy == spec.RestoreAll)
 	}
 	line("max_restarts", root.Limit.Max)
 	line("within_seconds", int(root.Limit.Within/time.Second))
@@ -368,7 +368,7 @@ func someTree(t *rapid.T) *spec.Tree {
 		}
 		return n
 	}
-	tree := &spec.Tree{Root: node(1, 0), Patrol: spec.DefaultPatrol(), Recall: spec.Recall(rapid.IntRange(0, 2).Draw(t, "recall"))}
+	tree := &spec.Tree{Root: node(1, 0), Patrol: spec.DefaultPatrol(), RestorePolicy: spec.RestorePolicy(rapid.IntRange(0, 2).Draw(t, "recall"))}
 	if rapid.Bool().Draw(t, "daemon") {
 		tree.Patrol = somePatrol(t)
 		for _, c := range tree.Root.Children {
@@ -477,7 +477,7 @@ func FuzzParse(f *testing.F) {
 			if problems != nil {
 				t.Fatalf("a tree that was valid has problems: %+v", problems)
 			}
-			again.Recall, again.Patrol = tree.Recall, tree.Patrol // not part of the declarations
+			again.RestorePolicy, again.Patrol = tree.RestorePolicy, tree.Patrol // not part of the declarations
 			if diff := cmp.Diff(tree, again); diff != "" {
 				t.Fatalf("(-first +second)\n%s", diff)
 			}

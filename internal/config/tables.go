@@ -13,8 +13,8 @@ import (
 // file is a coppice.toml while it is read.
 type file struct {
 	root        spec.Node
-	limit       setting.Limit // of [supervision]; the default of all supervisors
-	recall      spec.Recall   // of [supervision]: persist
+	limit       setting.Limit      // of [supervision]; the default of all supervisors
+	recall      spec.RestorePolicy // of [supervision]: persist
 	patrol      patrol
 	aide        *aidefile.Settings
 	persistence spec.Persistence
@@ -197,8 +197,8 @@ within_seconds = 60
 				Read: func(r *toml.Reader, v *toml.Value, into *file) {
 					persist := true
 					toml.Bool(itself[bool])(r, v, &persist)
-					if into.recall = spec.RecallAll; !persist {
-						into.recall = spec.RecallNothing
+					if into.recall = spec.RestoreAll; !persist {
+						into.recall = spec.RestoreNothing
 					}
 				}},
 		},

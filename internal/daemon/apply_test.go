@@ -209,7 +209,7 @@ func TestRepairOfFiles(t *testing.T) {
 		tree := edited(t, treeOf(t, "a", "b"), "a", func(a *spec.Agent) {
 			a.Files, a.Limit = []string{file}, supervisor.Quarantining(2, 10*time.Hour)
 		})
-		tree.Recall = spec.RecallAll
+		tree.RestorePolicy = spec.RestoreAll
 		p := raise(t, s, db, tree)
 		for range 2 { // by a running daemon, and by the next one
 			time.Sleep(time.Hour)

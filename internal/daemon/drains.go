@@ -34,12 +34,12 @@ func newDrains(c *Controller) *drain.Manager {
 // restore reads the drains of the previous controller. An agent that has exited
 // since is stopped in the records, as it would have been.
 func (a drainAgents) restore(ctx context.Context, records map[string]*agent.Record) error {
-	return a.c.drains.Restore(ctx, func(path string) (drain.Past, bool) {
+	return a.c.drains.Restore(ctx, func(path string) (drain.Previous, bool) {
 		r := records[path]
 		if r == nil {
-			return drain.Past{}, false
+			return drain.Previous{}, false
 		}
-		return drain.Past{
+		return drain.Previous{
 			Incarnation: r.Incarnation, Ended: r.Ended, Suspended: r.State == supervisor.Suspended.String(),
 			Wanted: a.c.fleet().Agents[path] != nil && !a.c.opts.Once,
 		}, true

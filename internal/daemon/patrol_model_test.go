@@ -47,7 +47,7 @@ type patrolModel struct {
 	store   *memory.Store
 	wanted  map[string]modelAgent // by name, of the file in force
 	stopped map[string]bool       // by path: by hand
-	recall  spec.Recall
+	recall  spec.RestorePolicy
 	began   time.Time            // of the last reload
 	limited map[string]bool      // by path: as it was in the file last
 	cleared map[string]time.Time // by path: from then on its starts count, as somebody has decided
@@ -120,7 +120,7 @@ func (m *patrolModel) tree(file map[string]modelAgent) *spec.Tree {
 	if problems != nil {
 		m.t.Fatalf("%v", problems)
 	}
-	tree.Recall = m.recall
+	tree.RestorePolicy = m.recall
 	return tree
 }
 
@@ -214,7 +214,7 @@ func TestPatrolModel(t *testing.T) {
 					<-m.p.Ended()
 				}
 			}()
-			m.recall = spec.Recall(rapid.IntRange(0, 2).Draw(rt, "recall"))
+			m.recall = spec.RestorePolicy(rapid.IntRange(0, 2).Draw(rt, "recall"))
 			m.wanted = m.file()
 			for name, a := range m.wanted {
 				m.limited[a.path(name)] = a.limited
@@ -270,7 +270,7 @@ func TestPatrolModel(t *testing.T) {
 				"another controller": func(t *rapid.T) {
 					m.p.Stop(true)
 					<-m.p.Ended()
-					if m.recall != spec.RecallAll {
+					if m.recall != spec.RestoreAll {
 						for path := range m.limited { // resets
 							m.cleared[path] = time.Now()
 						}
@@ -358,7 +358,7 @@ func (m *patrolModel) check(t *rapid.T) {
 			t.Fatalf("%s: %s was released and runs the same", bounded, path)
 		}
 	}
-	delays := make(map[string]pool.RoundDelay)
+	delays := make(map[string]pool.PassDelay)
 	for _, d := range r.Delays {
 		delays[d.Path] = d
 	}
@@ -455,10 +455,10 @@ func (m *patrolModel) due(since time.Time) bool {
 // knows unless it is not to.
 func TestQuarantineEndsWithTheController(t *testing.T) {
 	boom := supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("boom")}
-	for recall, want := range map[spec.Recall]string{
-		spec.RecallMost:    "t/a 2, t/b 1, t/s/d 2",
-		spec.RecallAll:     "t/b 1",
-		spec.RecallNothing: "t/a 2, t/b 1, t/c 2, t/s/d 2",
+	for recall, want := range map[spec.RestorePolicy]string{
+		spec.RestoreMost:    "t/a 2, t/b 1, t/s/d 2",
+		spec.RestoreAll:     "t/b 1",
+		spec.RestoreNothing: "t/a 2, t/b 1, t/c 2, t/s/d 2",
 	} {
 		for _, keep := range []bool{true, false} {
 			t.Run(fmt.Sprint(recall, " ", keep), func(t *testing.T) {
@@ -472,7 +472,7 @@ func TestQuarantineEndsWithTheController(t *testing.T) {
 								child.Node.Limit = supervisor.Quarantining(1, time.Hour)
 							}
 						}
-						tree.Recall = recall
+						tree.RestorePolicy = recall
 						return tree
 					}
 					s, db := newStage(), memory.New()

@@ -20,28 +20,28 @@ import (
 // Preview returns the first actions that a daemon of a project would take. It starts nothing except the
 // checks of pools, whose output decides the number of instances. It is for projects without a
 // running daemon; stops by hand are not known then. The end of ctx ends the checks, too.
-func Preview(ctx context.Context, file string, logger *slog.Logger) (round pool.Round, err error) {
+func Preview(ctx context.Context, file string, logger *slog.Logger) (pass pool.Pass, err error) {
 	files := load.New(logger, nil)
 	defer func() { err = errors.Join(err, files.Programs.Close()) }()
 	loaded := files.Load(file)
 	if loaded.Err != nil {
-		return round, loaded.Err
+		return pass, loaded.Err
 	}
 	p, err := project.Open(file)
 	if err != nil {
-		return round, err
+		return pass, err
 	}
 	var seen []runtime.Observation
 	if _, err := os.Stat(p.Slots()); err == nil {
 		if seen, err = p.Observe(ctx, loaded.Tree, logger); err != nil {
-			return round, err
+			return pass, err
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return round, err
+		return pass, err
 	}
 	socket, err := endpoint.Path(p.Dir)
 	if err != nil {
-		return round, err
+		return pass, err
 	}
 	return pool.Preview(ctx, loaded.Tree, loaded.Config, seen, socket,
 		func(path string, template *spec.Agent) (*account.Account, []string, error) {

@@ -57,7 +57,7 @@ func OpenRecords(ctx context.Context, file string) (*Records, error) {
 	}
 	loaded := files.Load(file)
 	if r.badFile = loaded.Err; loaded.Err == nil {
-		p = p.Keeping(loaded.Tree.Persistence)
+		p = p.WithPersistence(loaded.Tree.Persistence)
 	}
 	r.project = p
 	if err := r.open(ctx, loaded, files); err != nil {
@@ -77,7 +77,7 @@ func (r *Records) open(ctx context.Context, loaded reconcile.Loaded, files *load
 		return fmt.Errorf("reading what the last daemon knew: %w", err)
 	}
 	r.records, r.selves, _ = agent.ReadRecords(stored)
-	runtimes, err := r.project.StandingRuntimes(files.Logger)
+	runtimes, err := r.project.ExistingRuntimes(files.Logger)
 	for _, rt := range runtimes {
 		r.ends = append(r.ends, rt.Close)
 	}

@@ -55,7 +55,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	p = p.Keeping(tree.Persistence)
+	p = p.WithPersistence(tree.Persistence)
 	lock, err := p.Lock()
 	if err != nil {
 		return err

@@ -140,7 +140,7 @@ func (s *stage) List(context.Context) (all []runtime.Observation, err error) {
 	return all, s.blind
 }
 
-func (s *stage) Among(ctx context.Context, which func(string) bool) (some []runtime.Observation, err error) {
+func (s *stage) ListSome(ctx context.Context, which func(string) bool) (some []runtime.Observation, err error) {
 	all, err := s.List(ctx)
 	for _, o := range all {
 		if slot, _ := wire.DirName(o.Path); which(slot) {

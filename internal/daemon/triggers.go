@@ -41,7 +41,7 @@ func (t triggerAgents) saved(
 		if !hasAidefile(a) {
 			return s, self
 		}
-		before := trigger.Past{Orderly: p.Orderly}
+		before := trigger.Previous{Orderly: p.Orderly}
 		if r := p.Records[path]; r != nil {
 			before.State, before.NextAt, before.Ended = r.State, r.NextAt, r.Ended
 			if r.LastExit != nil {

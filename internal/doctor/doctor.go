@@ -90,7 +90,7 @@ func (d *doctor) config(file string) {
 		}
 	}
 	d.tmux = len(project.InTmux(tree)) > 0
-	d.project = d.project.Keeping(tree.Persistence)
+	d.project = d.project.WithPersistence(tree.Persistence)
 	d.note("file", LevelOK, "", "%s, %d agents", file, len(d.agents))
 }
 
@@ -287,7 +287,7 @@ func (d *doctor) groups() {
 	const fix = "coppice install writes a systemd unit that has all of it (systemd 254)"
 	tree, err := cgroup.Find(pid)
 	if err == nil {
-		tree.Foresee() // a daemon enables controllers with its first agent
+		tree.Predict() // a daemon enables controllers with its first agent
 	}
 	switch {
 	case err != nil:

@@ -338,10 +338,10 @@ func TestSurplus(t *testing.T) {
 // The next daemon continues the drains of the previous one.
 func TestRestore(t *testing.T) {
 	const over = "agent.drain_ended: t/a: the drain is over"
-	wanted := func(incarnation uint64) *Past { return &Past{Incarnation: incarnation, Wanted: true} }
-	ended := &Past{Incarnation: 3, Wanted: true, Ended: true}
+	wanted := func(incarnation uint64) *Previous { return &Previous{Incarnation: incarnation, Wanted: true} }
+	ended := &Previous{Incarnation: 3, Wanted: true, Ended: true}
 	for name, c := range map[string]struct {
-		past    *Past
+		past    *Previous
 		kind    func(*harness)
 		left    time.Duration // 0: the drain is over
 		event   string
@@ -350,13 +350,13 @@ func TestRestore(t *testing.T) {
 		"runs":           {past: wanted(3), left: 50 * time.Second},
 		"is gone":        {past: nil, event: over},
 		"another runs":   {past: wanted(4), event: over},
-		"not wanted":     {past: &Past{Incarnation: 3}, event: over},
-		"was stopped":    {past: &Past{Incarnation: 3, Wanted: true, Suspended: true}, event: over},
+		"not wanted":     {past: &Previous{Incarnation: 3}, event: over},
+		"was stopped":    {past: &Previous{Incarnation: 3, Wanted: true, Suspended: true}, event: over},
 		"has exited":     {past: ended, suspend: true, event: "agent.drained: t/a has ended, and stays stopped"},
 		"renewed, runs":  {past: wanted(3), kind: renewed, left: 50 * time.Second},
 		"renewed, ended": {past: ended, kind: renewed, event: over},
 		"surplus, runs":  {past: wanted(3), kind: surplus, left: 50 * time.Second},
-		"surplus, ended": {past: &Past{Incarnation: 3, Ended: true}, kind: surplus, event: "agent.drained: t/a has ended, and is gone"},
+		"surplus, ended": {past: &Previous{Incarnation: 3, Ended: true}, kind: surplus, event: "agent.drained: t/a has ended, and is gone"},
 		"surplus, gone":  {kind: surplus, event: "agent.drained: t/a has ended, and is gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -372,9 +372,9 @@ func TestRestore(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				r, suspended := newHarness(t, db), false
 				defer r.end()
-				if err := r.Restore(t.Context(), func(string) (Past, bool) {
+				if err := r.Restore(t.Context(), func(string) (Previous, bool) {
 					if c.past == nil {
-						return Past{}, false
+						return Previous{}, false
 					}
 					return *c.past, true
 				}, func(path string) store.Op {

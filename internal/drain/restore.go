@@ -10,8 +10,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// Past is the state in which the previous daemon has left an agent.
-type Past struct {
+// Previous is the state in which the previous daemon has left an agent.
+type Previous struct {
 	Incarnation uint64
 	Wanted      bool // the fleet has it, and continues from the state of the previous daemon
 	Ended       bool // the incarnation has exited
@@ -22,7 +22,7 @@ type Past struct {
 // daemon has left an agent, or false if it is unknown. suspend marks an agent as stopped in the
 // records, as the end of a drain does, and returns the change of the store.
 func (m *Manager) Restore(
-	ctx context.Context, past func(path string) (Past, bool), suspend func(path string) store.Op,
+	ctx context.Context, past func(path string) (Previous, bool), suspend func(path string) store.Op,
 ) error {
 	stored, _, err := m.Store.Snapshot(ctx, prefix)
 	if err != nil {

@@ -35,7 +35,7 @@ func (m *Monitor) Ready(ctx context.Context, who token.Caller) error {
 		switch {
 		case a.Ready.Notify:
 			err = m.opts.Fleet.Ready(ctx, who)
-		case a.Ready.Stated():
+		case a.Ready.IsSet():
 			return fmt.Errorf("%w: %s does not report itself that it is ready; "+
 				"set ready = { notify = true } in the file", api.ErrConflict, who.Path)
 		default: // it becomes ready when its start is finished

@@ -42,7 +42,7 @@ func openConfigured(file string) (p project.Project, tree *spec.Tree, err error)
 	if p, err = project.Open(file); err != nil {
 		return p, nil, err
 	}
-	p = p.Keeping(tree.Persistence)
+	p = p.WithPersistence(tree.Persistence)
 	if p.Database() == "" {
 		return p, nil, errInMemory
 	}

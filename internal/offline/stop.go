@@ -89,7 +89,7 @@ func Stop(ctx context.Context, file string, logger *slog.Logger) (stopped Stoppe
 	for _, path := range result.FailedPaths() {
 		errs = append(errs, fmt.Errorf("stopping %s: %w", path, result.Failed[path]))
 	}
-	if err := writeEvents(ctx, p.Keeping(tree.Persistence), logger, events, len(errs) == 0); err != nil {
+	if err := writeEvents(ctx, p.WithPersistence(tree.Persistence), logger, events, len(errs) == 0); err != nil {
 		errs = append(errs, fmt.Errorf("logging the stopped agents: %w", err))
 	}
 	return stopped, errors.Join(errs...)

@@ -11,7 +11,7 @@ import (
 
 // Patrol reconciles at once, including pools, and returns the planned actions. It does not wait for
 // their end.
-var Patrol = api.Route[PatrolRequest, Round]{
+var Patrol = api.Route[PatrolRequest, Pass]{
 	Method: "POST", Path: "/patrol", For: api.People,
 	ID: "patrol", Summary: "Reconcile now",
 	Doc: "The daemon also reconciles on its own, after changes and at its interval. The answer does not wait for the " +
@@ -25,16 +25,16 @@ type PatrolRequest struct {
 	DryRun bool     `json:"dry_run,omitempty" doc:"Only return the plan, and take no action."`
 }
 
-// Round is the result of a patrol.
-type Round struct {
-	_       struct{}      `open:"true" doc:"The plan of a reconciliation."`
-	Actions []RoundAction `json:"actions" doc:"The actions, in order."`
-	Delays  []RoundDelay  `json:"delays" doc:"Actions that have to wait."`
-	Pools   []At          `json:"pools" doc:"All pools, with the last answers of their checks."`
+// Pass is the result of a patrol.
+type Pass struct {
+	_       struct{}     `open:"true" doc:"The plan of a reconciliation."`
+	Actions []PassAction `json:"actions" doc:"The actions, in order."`
+	Delays  []PassDelay  `json:"delays" doc:"Actions that have to wait."`
+	Pools   []At         `json:"pools" doc:"All pools, with the last answers of their checks."`
 }
 
-// RoundAction is one planned action.
-type RoundAction struct {
+// PassAction is one planned action.
+type PassAction struct {
 	_      struct{} `open:"true" doc:"A planned action."`
 	Action string   `json:"action" doc:"stop, suspend, start, renew (restart) or drain (drain, then restart, or stop an instance that its pool does not want). Readers must expect others."`
 	Path   string   `json:"path" doc:"An agent or supervisor."`
@@ -43,8 +43,8 @@ type RoundAction struct {
 	Reason string   `json:"reason" doc:"The reason, for people."`
 }
 
-// RoundDelay is an action that has to wait.
-type RoundDelay struct {
+// PassDelay is an action that has to wait.
+type PassDelay struct {
 	_     struct{}   `open:"true" doc:"An action that has to wait."`
 	Path  string     `json:"path" doc:"An agent or supervisor."`
 	For   string     `json:"for,omitempty" doc:"The agents that must be ready first."`
@@ -52,16 +52,16 @@ type RoundDelay struct {
 	Cause string     `json:"cause,omitempty" doc:"The cause, as in an action."`
 }
 
-// newRound returns a plan and the pools as the API shows them.
-func newRound(res reconcile.Result, pools []At) Round {
-	r := Round{Actions: []RoundAction{}, Delays: []RoundDelay{}, Pools: pools}
+// newPass returns a plan and the pools as the API shows them.
+func newPass(res reconcile.Result, pools []At) Pass {
+	r := Pass{Actions: []PassAction{}, Delays: []PassDelay{}, Pools: pools}
 	for _, a := range res.Actions {
-		r.Actions = append(r.Actions, RoundAction{
+		r.Actions = append(r.Actions, PassAction{
 			Action: a.Kind.String(), Path: a.Path, Cause: a.Cause.String(), Fields: a.Fields, Reason: a.Reason,
 		})
 	}
 	for _, d := range res.Delays {
-		shown := RoundDelay{Path: d.Path, For: d.For, Cause: d.Cause.String()}
+		shown := PassDelay{Path: d.Path, For: d.For, Cause: d.Cause.String()}
 		if !d.Until.IsZero() {
 			shown.Until = &d.Until
 		}
@@ -89,10 +89,10 @@ type Patroller struct {
 }
 
 // Patrol plans, and requests a reconciliation and all checks unless dry is set.
-func (p Patroller) Patrol(ctx context.Context, dry bool) (Round, error) {
+func (p Patroller) Patrol(ctx context.Context, dry bool) (Pass, error) {
 	select {
 	case <-p.Pools.Stopping:
-		return Round{}, api.ErrStopping
+		return Pass{}, api.ErrStopping
 	default:
 	}
 	look, cancel := context.WithTimeout(ctx, scanTimeout)
@@ -103,12 +103,12 @@ func (p Patroller) Patrol(ctx context.Context, dry bool) (Round, error) {
 		p.Reconciler.Enqueue()
 		p.Pools.CheckAll()
 	}
-	return newRound(res, p.Pools.All()), nil
+	return newPass(res, p.Pools.All()), nil
 }
 
 // Register adds the handler of the route to a server.
 func (p Patroller) Register(s *api.Server) {
-	Patrol.Handle(s, func(ctx context.Context, _ token.Caller, r PatrolRequest) (Round, error) {
+	Patrol.Handle(s, func(ctx context.Context, _ token.Caller, r PatrolRequest) (Pass, error) {
 		return p.Patrol(ctx, r.DryRun)
 	})
 }

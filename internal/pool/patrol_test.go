@@ -36,15 +36,15 @@ func TestPatrol(t *testing.T) {
 	stopping := make(chan struct{})
 	p := Patroller{Pools: NewManager(Options{Stopping: stopping}), Reconciler: r}
 	people := apitest.Serve(t, p.Register).People()
-	want := Round{
-		Actions: []RoundAction{{Action: "renew", Path: "t/a", Cause: "drifted", Fields: []string{"dir"},
+	want := Pass{
+		Actions: []PassAction{{Action: "renew", Path: "t/a", Cause: "drifted", Fields: []string{"dir"},
 			Reason: "drifted: dir"}},
-		Delays: []RoundDelay{{Path: "t/b", For: "t/a"}, {Path: "t/c", Until: &until, Cause: "drifted"}},
+		Delays: []PassDelay{{Path: "t/b", For: "t/a"}, {Path: "t/c", Until: &until, Cause: "drifted"}},
 		Pools:  []At{},
 	}
 	for enqueued, dry := range []bool{true, false} {
 		got, err := Patrol.Call(t.Context(), people, PatrolRequest{DryRun: dry})
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Round{}, RoundAction{}, RoundDelay{})); err != nil ||
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Pass{}, PassAction{}, PassDelay{})); err != nil ||
 			diff != "" {
 			t.Errorf("dry %v: %v (-want +got)\n%s", dry, err, diff)
 		}

@@ -33,21 +33,21 @@ type EnvironFunc func(path string, template *spec.Agent) (*account.Account, []st
 // daemon's socket. The checks end with ctx.
 func Preview(ctx context.Context, tree *spec.Tree, config fleet.Config, running []runtime.Observation, socket string,
 	environ EnvironFunc,
-) (Round, error) {
+) (Pass, error) {
 	pools := previews(tree, running)
 	runChecks(ctx, pools, socket, environ)
 	if ctx.Err() != nil {
-		return Round{}, context.Cause(ctx)
+		return Pass{}, context.Cause(ctx)
 	}
 	laid := make(map[string][]string, len(pools))
 	shown := []At{}
-	var surplus []RoundAction
+	var surplus []PassAction
 	for _, p := range pools {
 		laid[p.path] = p.instances()
 		shown = append(shown, p.api())
 		surplus = append(surplus, p.surplus()...)
 	}
-	round := newRound(reconcile.Preview(fleet.New(tree.Layout(laid), config), running, time.Now()), shown)
+	round := newPass(reconcile.Preview(fleet.New(tree.Layout(laid), config), running, time.Now()), shown)
 	round.Actions = append(round.Actions, surplus...)
 	return round, nil
 }
@@ -116,7 +116,7 @@ func (p *preview) instances() []string {
 }
 
 // surplus returns the actions on instances that run and are not wanted.
-func (p *preview) surplus() (all []RoundAction) {
+func (p *preview) surplus() (all []PassAction) {
 	if p.suspended {
 		return nil
 	}
@@ -127,7 +127,7 @@ func (p *preview) surplus() (all []RoundAction) {
 	steps, _ := Plan(time.Now(), p.template.Instances(p.size()), members)
 	for _, s := range steps {
 		if s.Verb == BeginDrain {
-			all = append(all, RoundAction{Action: "drain", Path: p.path + "/" + s.Name, Reason: s.Why})
+			all = append(all, PassAction{Action: "drain", Path: p.path + "/" + s.Name, Reason: s.Why})
 		}
 	}
 	return all

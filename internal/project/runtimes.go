@@ -107,8 +107,8 @@ func (p Project) Observe(ctx context.Context, tree *spec.Tree, logger *slog.Logg
 	return seen, nil
 }
 
-// StandingRuntimes opens the runtimes that have slots, to read them.
-func (p Project) StandingRuntimes(l *slog.Logger) (all []runtime.Runtime, err error) {
+// ExistingRuntimes opens the runtimes that have slots, to read them.
+func (p Project) ExistingRuntimes(l *slog.Logger) (all []runtime.Runtime, err error) {
 	for _, at := range []struct {
 		dir  string
 		open func(dir string) (runtime.Runtime, error)

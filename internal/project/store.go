@@ -15,8 +15,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
 
-// Keeping returns the project with the given store.
-func (p Project) Keeping(where spec.Persistence) Project {
+// WithPersistence returns the project with the given store.
+func (p Project) WithPersistence(where spec.Persistence) Project {
 	p.persistence = where
 	return p
 }

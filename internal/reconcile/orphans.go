@@ -47,7 +47,7 @@ type Orphans struct {
 
 // A scanner is a runtime that can look at some of its slots only.
 type scanner interface {
-	Among(ctx context.Context, which func(slot string) bool) ([]runtime.Observation, error)
+	ListSome(ctx context.Context, which func(slot string) bool) ([]runtime.Observation, error)
 }
 
 // scanPause is the least time between two scans: passes come in bursts.
@@ -88,7 +88,7 @@ func (s *Orphans) Scan(ctx context.Context) (found bool) {
 		if !ok {
 			continue // its agents end with the daemon
 		}
-		all, err := rt.Among(ctx, func(slot string) bool { return !f.Slots[slot] })
+		all, err := rt.ListSome(ctx, func(slot string) bool { return !f.Slots[slot] })
 		if err != nil {
 			s.o.Logger.Debug("cannot scan for orphans", "runtime", kind, "error", err)
 			continue // nothing is known, and nothing is done

@@ -44,7 +44,7 @@ func Assemble(root Node, decls []Decl) (*Tree, []Problem) {
 	a := &assembly{decls: slices.Clone(decls), byName: map[string]int{}, parent: make([]int, len(decls)),
 		root: root.Strategy}
 	a.checkNode(Root, &root)
-	a.declare(root.Bare || root.Program != "")
+	a.declare(root.AllowEmpty || root.Program != "")
 	before := len(a.problems)
 	a.assignParents()
 	a.checkNesting()

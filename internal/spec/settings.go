@@ -114,21 +114,21 @@ func (l Logs) Or(others Logs) Logs {
 	return Logs{cmp.Or(l.MaxSize, others.MaxSize), cmp.Or(l.Keep, others.Keep)}
 }
 
-// Recall selects which restart counters, delays, quarantines and give-ups a new daemon
+// RestorePolicy selects which restart counters, delays, quarantines and give-ups a new daemon
 // restores. Manual stops and pauses are always restored.
-type Recall uint8
+type RestorePolicy uint8
 
 const (
-	// RecallMost is the default. Limits that quarantine start from zero with each daemon, as in
+	// RestoreMost is the default. Limits that quarantine start from zero with each daemon, as in
 	// Gas City. All others continue, as they wait for people or end supervisors.
-	RecallMost Recall = iota
-	// RecallAll is [supervision] persist = true.
-	RecallAll
-	// RecallNothing is [supervision] persist = false.
-	RecallNothing
+	RestoreMost RestorePolicy = iota
+	// RestoreAll is [supervision] persist = true.
+	RestoreAll
+	// RestoreNothing is [supervision] persist = false.
+	RestoreNothing
 )
 
 // Forgets reports whether the state of a limit ends with the daemon.
-func (r Recall) Forgets(l supervisor.Limit) bool {
-	return r == RecallNothing || r == RecallMost && l.OnLimit == supervisor.Quarantine
+func (p RestorePolicy) Forgets(l supervisor.Limit) bool {
+	return p == RestoreNothing || p == RestoreMost && l.OnLimit == supervisor.Quarantine
 }

@@ -15,8 +15,8 @@ import (
 // Tree is the desired tree of a project. Trees that Assemble returns are valid.
 type Tree struct {
 	Root *Node
-	// Recall selects which states of limits the next daemon restores.
-	Recall Recall
+	// RestorePolicy selects which states of limits the next daemon restores.
+	RestorePolicy RestorePolicy
 	// Persistence is the store of the state.
 	Persistence Persistence
 	// Retention limits the event log.
@@ -47,8 +47,8 @@ type Node struct {
 	// DependsOn are the names of agents and supervisors that must be ready before anything in it
 	// starts, and that stop after it. See StartOrder.
 	DependsOn []string
-	// Bare allows a root without agents, as a project may have only orders.
-	Bare bool
+	// AllowEmpty allows a root without agents, as a project may have only orders.
+	AllowEmpty bool
 	// InOrder stops the children one after the other, last one first. A RestForOne supervisor
 	// always does.
 	InOrder bool
@@ -187,8 +187,8 @@ type Ready struct {
 	Timeout time.Duration
 }
 
-// Stated reports whether there is a condition.
-func (r Ready) Stated() bool {
+// IsSet reports whether there is a condition.
+func (r Ready) IsSet() bool {
 	return r.Log != "" || r.TCP != "" || r.HTTP != "" || len(r.Exec) > 0 || r.Notify
 }
 

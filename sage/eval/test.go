@@ -108,14 +108,14 @@ func (m *compiler) mock(x *syntax.MockStmt) stmt {
 			return normal
 		}
 		if err != nil {
-			mocks.script.Add(llm.Scripted{Err: errors.New(err.Message)})
+			mocks.script.Add(llm.ScriptedAnswer{Err: errors.New(err.Message)})
 			return normal
 		}
 		text, is := f.s[slot].ref.(string)
 		if !is {
 			text = string(encode(f.s[slot]))
 		}
-		mocks.script.Add(llm.Scripted{Text: text})
+		mocks.script.Add(llm.ScriptedAnswer{Text: text})
 		return normal
 	}
 }

@@ -98,13 +98,13 @@ func TestHostileValues(t *testing.T) {
 	} {
 		q := Question{Prompt: "x", Schema: json.RawMessage(`{"type": ["integer", "array", "object"], "multipleOf": 1}`)}
 		var s Script
-		s.Add(Scripted{Text: value})
+		s.Add(ScriptedAnswer{Text: value})
 		if _, err := s.Ask(testContext(t), q); !errors.Is(err, ErrShape) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s: %v, want %s", value, err, want)
 		}
 	}
 	var s Script
-	s.Add(Scripted{Text: `{"a": {"a": "a", "b": "a"}, "b": ["a", "a", 1e300]}`})
+	s.Add(ScriptedAnswer{Text: `{"a": {"a": "a", "b": "a"}, "b": ["a", "a", 1e300]}`})
 	if _, err := s.Ask(testContext(t), Question{Prompt: "x", Schema: json.RawMessage(`{}`)}); err != nil {
 		t.Error(err)
 	}
@@ -150,8 +150,8 @@ func TestScript(t *testing.T) {
 	if _, err := s.Ask(testContext(t), Question{Prompt: "zero"}); err == nil {
 		t.Errorf("an empty one: %v", err)
 	}
-	s.Add(Scripted{Text: "one"}, Scripted{Err: broken})
-	s.Add(Scripted{Text: `{"name": "Ada", "age": 36}`}, Scripted{Text: `{"name": "Ada"}`})
+	s.Add(ScriptedAnswer{Text: "one"}, ScriptedAnswer{Err: broken})
+	s.Add(ScriptedAnswer{Text: `{"name": "Ada", "age": 36}`}, ScriptedAnswer{Text: `{"name": "Ada"}`})
 	typed := Question{Prompt: "Who?", Schema: json.RawMessage(person)}
 	if a, err := s.Ask(testContext(t), Question{Prompt: "first"}); err != nil || a != "one" {
 		t.Errorf("%q, %v", a, err)

@@ -128,8 +128,8 @@ func (g *generator) array(s *jsonschema.Schema, depth int) (any, error) {
 	return doc, nil
 }
 
-// Scripted is one answer of a Script.
-type Scripted struct {
+// ScriptedAnswer is one answer of a Script.
+type ScriptedAnswer struct {
 	Text string // the text of the model
 	Err  error  // if not nil, the error of the question
 }
@@ -139,12 +139,12 @@ type Scripted struct {
 // zero value has no answers.
 type Script struct {
 	mu      sync.Mutex
-	answers []Scripted
+	answers []ScriptedAnswer
 	asked   int
 }
 
 // Add appends answers.
-func (s *Script) Add(answers ...Scripted) {
+func (s *Script) Add(answers ...ScriptedAnswer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers = append(s.answers, answers...)
@@ -180,11 +180,11 @@ func (s *Script) Ask(ctx context.Context, q Question) (string, error) {
 }
 
 // next takes an answer; number is the count of answers taken before.
-func (s *Script) next() (number int, next Scripted, ok bool) {
+func (s *Script) next() (number int, next ScriptedAnswer, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.asked == len(s.answers) {
-		return s.asked, Scripted{}, false
+		return s.asked, ScriptedAnswer{}, false
 	}
 	s.asked++
 	return s.asked - 1, s.answers[s.asked-1], true

@@ -149,9 +149,9 @@ func (p *Program) Check(overlay Overlay) (*check.Info, []diag.Diagnostic, error)
 	return info, diagnostics, nil
 }
 
-// CheckWhole is like Check, except if the first file is a module of the project's program. Then it
+// CheckProject is like Check, except if the first file is a module of the project's program. Then it
 // checks that program and returns it.
-func (p *Program) CheckWhole() (*Program, *check.Info, []diag.Diagnostic, error) {
+func (p *Program) CheckProject() (*Program, *check.Info, []diag.Diagnostic, error) {
 	// Nearly everything allocated here survives, so the usual rate of garbage collection would take
 	// a fifth of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))

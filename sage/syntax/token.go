@@ -89,7 +89,7 @@ const (
 	Return
 	Self
 	Send
-	SpanWord
+	SpanKeyword
 	Summon
 	Trace
 	True
@@ -107,7 +107,7 @@ const (
 	Extern
 	Fails
 	Follows
-	HandlerWord
+	HandlerKeyword
 	Handles
 	Infer
 	Message
@@ -147,12 +147,12 @@ var spellings = [kinds]string{
 	Await: "await", Break: "break", Catch: "catch", Checkpoint: "checkpoint", Continue: "continue",
 	Divine: "divine", Else: "else", Fail: "fail", False: "false", Fn: "fn", For: "for", If: "if",
 	In: "in", Let: "let", Loop: "loop", Match: "match", Pub: "pub", Receive: "receive",
-	Retry: "retry", Return: "return", Self: "self", Send: "send", SpanWord: "span",
+	Retry: "retry", Return: "return", Self: "self", Send: "send", SpanKeyword: "span",
 	Summon: "summon", Trace: "trace", True: "true", Try: "try", Use: "use", While: "while",
 	Yield: "yield",
 
 	Agent: "agent", As: "as", Children: "children", Const: "const", Enum: "enum", Extern: "extern",
-	Fails: "fails", Follows: "follows", HandlerWord: "handler", Handles: "handles", Infer: "infer",
+	Fails: "fails", Follows: "follows", HandlerKeyword: "handler", Handles: "handles", Infer: "infer",
 	Message: "message", Mock: "mock", Mod: "mod", On: "on", Protocol: "protocol",
 	Receives: "receives", Record: "record", Reply: "reply", Restart: "restart", Run: "run",
 	Supervisor: "supervisor", Test: "test", Timeout: "timeout", Tool: "tool", Uses: "uses",

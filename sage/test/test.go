@@ -41,7 +41,7 @@ func (o Options) program(ctx context.Context, p *load.Program, tested map[string
 	if info, err := os.Stat(o.Path); err == nil && !info.IsDir() {
 		only = p.Name(p.Entry)
 	}
-	p, info, diagnostics, err := p.CheckWhole()
+	p, info, diagnostics, err := p.CheckProject()
 	if err != nil {
 		o.Failed(err)
 		return

@@ -84,7 +84,7 @@ func (f fleet) Aidefile(string) *aidefile.Agent { return f.file }
 func TestIssueAfterAReset(t *testing.T) {
 	file := &aidefile.Agent{Path: "/Aidefile", File: aidefile.Default()}
 	m := New(Options{Agents: fleet{file: file}})
-	m.Add("t/a", file, nil, Past{})
+	m.Add("t/a", file, nil, Previous{})
 	a := m.of("t/a")
 	open := []aidefile.Ticket{{Number: 5, Title: "t"}}
 	changed := func(reason supervisor.Reason) (again bool) {

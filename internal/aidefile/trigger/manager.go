@@ -96,8 +96,8 @@ func (m *Manager) HeldBy(path string) supervisor.Reason {
 	return supervisor.NoReason
 }
 
-// Past is the state of an agent in the records of the previous daemon.
-type Past struct {
+// Previous is the state of an agent in the records of the previous daemon.
+type Previous struct {
 	State    string           // of a supervisor.State; "" if there is no record
 	NextAt   time.Time        // of a pending restart
 	Ended    bool             // the last incarnation has ended
@@ -107,7 +107,7 @@ type Past struct {
 
 // Add adds an agent, and returns the saved state for its supervisor. A run that is in progress or
 // pending continues; otherwise none begins with the tree. No count of restarts survives the daemon.
-func (m *Manager) Add(path string, file *aidefile.Agent, s *supervisor.Saved, p Past) *supervisor.Saved {
+func (m *Manager) Add(path string, file *aidefile.Agent, s *supervisor.Saved, p Previous) *supervisor.Saved {
 	if s == nil {
 		s = new(supervisor.Saved)
 	}

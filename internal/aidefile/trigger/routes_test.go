@@ -27,7 +27,7 @@ func TestFireRefuses(t *testing.T) {
 		Command: []string{"model", "{task}"},
 	}}
 	m := New(Options{Agents: fleet{file: file}})
-	m.Add("t/a", file, nil, Past{})
+	m.Add("t/a", file, nil, Previous{})
 	c := apitest.Serve(t, m.Register).People()
 	for _, tt := range []struct {
 		what string

@@ -117,7 +117,7 @@ func (v *JSONView) Put(r Record) {
 	if err != nil { // only Data could cause this, and it has only strings and numbers
 		line, _ = json.Marshal(Record{Time: r.Time, Type: r.Type, Path: r.Path, Message: err.Error()})
 	}
-	v.Write(append(terminal.Inert(line), '\n'))
+	v.Write(append(terminal.EscapeControls(line), '\n'))
 }
 
 func (v *JSONView) Event(e supervisor.Event) {

@@ -46,11 +46,11 @@ its last valid version.`,
 
 // patrol requests a reconciliation, and prints what it did or would do.
 func patrol(ctx context.Context, s *command.Streams, c *api.Client, dry bool) error {
-	round, err := pool.Patrol.Call(ctx, c, pool.PatrolRequest{DryRun: dry})
+	pass, err := pool.Patrol.Call(ctx, c, pool.PatrolRequest{DryRun: dry})
 	if err != nil {
 		return err
 	}
-	return errors.Join(printRound(s, round), rejectedFile(ctx, c))
+	return errors.Join(printPass(s, pass), rejectedFile(ctx, c))
 }
 
 // rejectedFile returns an error if the file has errors: the reconciliation used its last valid
@@ -64,11 +64,11 @@ func rejectedFile(ctx context.Context, c *api.Client) error {
 	return err
 }
 
-func printRound(s *command.Streams, r pool.Round) error {
-	return s.Print(r, func(terminal.Paint, int) []string { return roundLines(r, time.Now()) })
+func printPass(s *command.Streams, r pool.Pass) error {
+	return s.Print(r, func(terminal.Paint, int) []string { return passLines(r, time.Now()) })
 }
 
-func roundLines(r pool.Round, now time.Time) (lines []string) {
+func passLines(r pool.Pass, now time.Time) (lines []string) {
 	line := func(what, path, format string, args ...any) {
 		text := fmt.Sprintf("%-7s %s: ", what, path) + fmt.Sprintf(format, args...)
 		lines = append(lines, proc.Plain(text))

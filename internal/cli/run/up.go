@@ -89,11 +89,11 @@ func upDry(s *command.Streams, path string) error {
 	ctx, stop := command.UntilSignal(context.Background())
 	defer stop()
 	if _, locked := p.Locked(); !locked {
-		round, err := daemon.Preview(ctx, path, slog.New(slog.NewTextHandler(s.Err, nil)))
+		pass, err := daemon.Preview(ctx, path, slog.New(slog.NewTextHandler(s.Err, nil)))
 		if err != nil {
 			return coded(err)
 		}
-		return printRound(s, round)
+		return printPass(s, pass)
 	}
 	socket, err := endpoint.Path(p.Dir)
 	if err != nil {

@@ -43,7 +43,7 @@ there is an error, and 0 with warnings alone.`,
 			if err != nil {
 				return err
 			}
-			program, info, diagnostics, err := program.CheckWhole()
+			program, info, diagnostics, err := program.CheckProject()
 			if err != nil {
 				return errors.New(proc.Plain(err.Error()))
 			}

@@ -76,7 +76,7 @@ func validProgram(s *command.Streams, path string) (*load.Program, *check.Info, 
 	if err != nil {
 		return nil, nil, err
 	}
-	program, info, diagnostics, err := program.CheckWhole()
+	program, info, diagnostics, err := program.CheckProject()
 	if err != nil {
 		return nil, nil, errors.New(proc.Plain(err.Error()))
 	}

@@ -177,7 +177,7 @@ func (w worker) export(to io.Writer) error {
 				return err
 			}
 			for _, bead := range page.Beads {
-				if _, err := out.Write(append(terminal.Inert(bead), '\n')); err != nil {
+				if _, err := out.Write(append(terminal.EscapeControls(bead), '\n')); err != nil {
 					return err
 				}
 			}

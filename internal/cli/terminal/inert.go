@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Inert escapes control characters that JSON allows in strings but terminals interpret.
-func Inert(line []byte) []byte {
+// EscapeControls escapes control characters that JSON allows in strings but terminals interpret.
+func EscapeControls(line []byte) []byte {
 	if bytes.IndexFunc(line, isControl) < 0 {
 		return line
 	}
@@ -24,7 +24,7 @@ func Inert(line []byte) []byte {
 	return escaped
 }
 
-// InertWriter writes JSON through Inert. Each Write must get complete values.
+// InertWriter writes JSON through EscapeControls. Each Write must get complete values.
 type InertWriter struct{ W io.Writer }
 
 // Write implements io.Writer.
@@ -32,7 +32,7 @@ func (w InertWriter) Write(text []byte) (int, error) {
 	var out []byte
 	for line := range bytes.Lines(text) {
 		end := bytes.TrimRight(line, "\n")
-		out = append(append(out, Inert(end)...), line[len(end):]...)
+		out = append(append(out, EscapeControls(end)...), line[len(end):]...)
 	}
 	if _, err := w.W.Write(out); err != nil {
 		return 0, err

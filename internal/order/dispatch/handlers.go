@@ -220,12 +220,12 @@ func info(v View) Info {
 		})
 	}
 	if v.Last != nil {
-		i.Last = new(runInfo(Past{Run: *v.Last}))
+		i.Last = new(runInfo(RunWithOutput{Run: *v.Last}))
 	}
 	return i
 }
 
-func runInfo(p Past) RunInfo {
+func runInfo(p RunWithOutput) RunInfo {
 	i := RunInfo{
 		ID: ID(p.Number), Order: p.Order, Status: string(p.Status), Reason: p.Reason, By: p.By, Attempt: p.Attempt,
 		FiredAt: p.FiredAt, StartedAt: timePtr(p.StartedAt), EndedAt: timePtr(p.EndedAt), RetryAt: timePtr(p.RetryAt),

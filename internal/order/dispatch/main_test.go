@@ -149,7 +149,7 @@ func (p *harness) sh(name, script string, gates ...spec.Gate) *spec.Order {
 }
 
 // runs waits until n runs of an order have ended, and returns its runs, the newest first.
-func (p *harness) runs(name string, n int) []Past {
+func (p *harness) runs(name string, n int) []RunWithOutput {
 	p.t.Helper()
 	for {
 		moved := p.d.history.next()

@@ -123,20 +123,20 @@ func (d *Dispatcher) Wait(ctx context.Context, n uint64) (order.Run, error) {
 	}
 }
 
-// Past is a run with its last output.
-type Past struct {
+// RunWithOutput is a run with its last output.
+type RunWithOutput struct {
 	order.Run
 	Output []string
 }
 
 // History returns the last n runs of an order, newest first. The error is order.ErrUnknown.
-func (d *Dispatcher) History(ctx context.Context, name string, n int) ([]Past, error) {
+func (d *Dispatcher) History(ctx context.Context, name string, n int) ([]RunWithOutput, error) {
 	numbers := d.history.numbers(name)
 	if d.inForce(name) == nil && len(numbers) == 0 {
 		return nil, order.ErrUnknown
 	}
 	slices.Reverse(numbers)
-	past := []Past{}
+	past := []RunWithOutput{}
 	for _, number := range numbers {
 		if len(past) == n {
 			break
@@ -149,12 +149,12 @@ func (d *Dispatcher) History(ctx context.Context, name string, n int) ([]Past, e
 }
 
 // One returns a run. The error is order.ErrUnknown.
-func (d *Dispatcher) One(ctx context.Context, number uint64) (Past, error) {
+func (d *Dispatcher) One(ctx context.Context, number uint64) (RunWithOutput, error) {
 	r, ok := d.history.get(number)
 	if !ok {
-		return Past{}, order.ErrUnknown
+		return RunWithOutput{}, order.ErrUnknown
 	}
-	p := Past{*r, d.history.output(ctx, r)}
+	p := RunWithOutput{*r, d.history.output(ctx, r)}
 	d.mu.Lock()
 	var j *job.Job
 	if run := d.active[number]; run != nil {

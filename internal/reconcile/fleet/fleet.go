@@ -150,7 +150,7 @@ func (f *Fleet) Has(path string) bool { return f.Agents[path] != nil || f.Nodes[
 // Forgets reports whether the counters and decisions of the limit over a node end with the daemon.
 func (f *Fleet) Forgets(at string) bool {
 	if a := f.Agents[at]; a != nil && a.Limit != (supervisor.Limit{}) {
-		return f.Tree.Recall.Forgets(a.Limit)
+		return f.Tree.RestorePolicy.Forgets(a.Limit)
 	}
 	return f.ForgetsOwn(path.Dir(at))
 }
@@ -158,5 +158,5 @@ func (f *Fleet) Forgets(at string) bool {
 // ForgetsOwn is Forgets for what a supervisor counts over all of its children.
 func (f *Fleet) ForgetsOwn(path string) bool {
 	n := f.Nodes[path]
-	return n != nil && f.Tree.Recall.Forgets(n.Limit)
+	return n != nil && f.Tree.RestorePolicy.Forgets(n.Limit)
 }

@@ -317,7 +317,7 @@ func TestEnable(t *testing.T) {
 	}
 }
 
-// Foresee predicts the result of Enable: doctor reports the same with and without a daemon.
+// Predict predicts the result of Enable: doctor reports the same with and without a daemon.
 func TestForesee(t *testing.T) {
 	for _, c := range []struct {
 		name                          string
@@ -345,7 +345,7 @@ func TestForesee(t *testing.T) {
 			}
 		}
 		tr.read()
-		tr.Foresee()
+		tr.Predict()
 		got := tr.Missing()
 		if (got == "") != (c.missing == nil) || tr.CPU() != c.cpu {
 			t.Errorf("%s: %q, cpu %v", c.name, got, tr.CPU())

@@ -19,8 +19,8 @@ func Find(int) (*Tree, error) { return nil, ErrUnavailable }
 // Enable does nothing.
 func (*Tree) Enable() {}
 
-// Foresee does nothing.
-func (*Tree) Foresee() {}
+// Predict does nothing.
+func (*Tree) Predict() {}
 
 // Dir returns "".
 func (*Tree) Dir() string { return "" }

@@ -126,9 +126,9 @@ func (t *Tree) Enable() {
 	t.read()
 }
 
-// Foresee makes CPU and Missing report what holds after the process has called Enable, whether
+// Predict makes CPU and Missing report what holds after the process has called Enable, whether
 // it has or not. It changes no group.
-func (t *Tree) Foresee() {
+func (t *Tree) Predict() {
 	t.turnOn(func(wanted controllers) []string {
 		if wanted == 0 {
 			return nil

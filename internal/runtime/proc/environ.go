@@ -42,8 +42,8 @@ func Environ(declared map[string]string, self Self) []string {
 	return environ(os.Environ(), declared, self)
 }
 
-// Reissue returns an environment made by Environ for another incarnation.
-func Reissue(env []string, incarnation uint64, token string) []string {
+// WithIncarnation returns an environment made by Environ for another incarnation.
+func WithIncarnation(env []string, incarnation uint64, token string) []string {
 	env = slices.Clone(env)
 	for i, kv := range env {
 		switch name, _, _ := strings.Cut(kv, "="); name {

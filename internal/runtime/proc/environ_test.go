@@ -31,12 +31,12 @@ func TestEnviron(t *testing.T) {
 
 func TestReissue(t *testing.T) {
 	before := environ(nil, nil, Self{Agent: "app/db", Incarnation: 7, Socket: "/s", Token: "t7"})
-	got := Reissue(before, 8, "t8")
+	got := WithIncarnation(before, 8, "t8")
 	if want := environ(nil, nil, Self{Agent: "app/db", Incarnation: 8, Socket: "/s", Token: "t8"}); !reflect.DeepEqual(got, want) {
 		t.Errorf("reissued: %q, want %q", got, want)
 	}
 	if !slices.Contains(before, "COPPICE_TOKEN=t7") {
-		t.Error("Reissue changed its argument")
+		t.Error("WithIncarnation changed its argument")
 	}
 }
 

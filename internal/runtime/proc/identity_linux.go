@@ -300,10 +300,10 @@ func readNumbers(dir string) ([]int, error) {
 	return n, nil
 }
 
-// Kin lists a running process and all that belong to it: its descendants, and the members of its
+// Family lists a running process and all that belong to it: its descendants, and the members of its
 // process group and session even if their parents have ended. A process in another session
 // without a running parent is not found.
-func Kin(id Identity) []Identity {
+func Family(id Identity) []Identity {
 	pids, err := PIDs()
 	if err != nil {
 		return nil

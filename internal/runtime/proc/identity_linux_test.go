@@ -155,7 +155,7 @@ func TestKin(t *testing.T) {
 	}
 	names := func() map[string]Identity {
 		found := make(map[string]Identity)
-		for _, k := range Kin(id) {
+		for _, k := range Family(id) {
 			b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", k.PID))
 			if args := strings.Split(strings.Trim(string(b), "\x00"), "\x00"); args[0] == "sleep" {
 				found[args[1][:4]] = k
@@ -185,11 +185,11 @@ func TestKin(t *testing.T) {
 			defer stray.Signal(syscall.SIGKILL)
 		}
 	}
-	for _, k := range Kin(id) {
+	for _, k := range Family(id) {
 		k.Signal(syscall.SIGKILL)
 	}
 	<-p.Done()
-	if kin := Kin(id); kin != nil {
+	if kin := Family(id); kin != nil {
 		t.Errorf("kin of the dead: %v", kin)
 	}
 }

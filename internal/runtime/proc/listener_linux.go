@@ -147,7 +147,7 @@ func newKinship(agent, reaper int) *kinship {
 	return k
 }
 
-// has reports whether a process is part of the agent: as Kin decides, because it is below the
+// has reports whether a process is part of the agent: as Family decides, because it is below the
 // reaper, or because it has the variables of the agent's incarnation.
 func (k *kinship) has(pid int) bool {
 	stats := map[int]procStat{}

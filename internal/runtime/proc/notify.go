@@ -207,7 +207,7 @@ func (n *NotifySocket) handle(b, control []byte) {
 		return
 	}
 	n.mu.Lock()
-	urgency := n.notice.Hear(m, time.Now(), Plain)
+	urgency := n.notice.Apply(m, time.Now(), Plain)
 	notice := n.notice
 	n.mu.Unlock()
 	if n.onNotice != nil {

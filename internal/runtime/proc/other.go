@@ -37,8 +37,8 @@ func descendants(pid int) ([]member, error) {
 // PIDs returns errors.ErrUnsupported.
 func PIDs() ([]int, error) { return nil, fmt.Errorf("listing processes: %w", errors.ErrUnsupported) }
 
-// Kin returns nil.
-func Kin(Identity) []Identity { return nil }
+// Family returns nil.
+func Family(Identity) []Identity { return nil }
 
 // Doing returns "".
 func Doing(int) string { return "" }
@@ -108,8 +108,8 @@ func (r *Reaper) collect() {}
 // Childless reports false.
 func (r *Reaper) Childless() bool { return false }
 
-// Rest returns errors.ErrUnsupported.
-func Rest(leader Identity, _ []Identity) ([]Identity, error) {
+// Leftovers returns errors.ErrUnsupported.
+func Leftovers(leader Identity, _ []Identity) ([]Identity, error) {
 	return nil, fmt.Errorf("listing what is left of process %d: %w", leader.PID, errors.ErrUnsupported)
 }
 

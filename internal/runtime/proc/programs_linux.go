@@ -14,7 +14,7 @@ import (
 const maxArguments = 4 << 10
 
 // Programs returns the names of the programs that run in each of some processes and in all that
-// belongs to it (see Kin). Names are those of the kernel, of at most 15 bytes, and the last
+// belongs to it (see Family). Names are those of the kernel, of at most 15 bytes, and the last
 // segments of the first two arguments, since many programs are run by an interpreter. Processes
 // that have ended or cannot be read are missing. It reads the list of processes once.
 func Programs(ids []Identity) (map[Identity][]string, error) {

@@ -117,8 +117,8 @@ const (
 	Once                   // happens once in the life of a service
 )
 
-// Hear applies a message that came at now. plain makes text safe for terminals.
-func (n *Notice) Hear(m Message, now time.Time, plain func(string) string) Urgency {
+// Apply applies a message that came at now. plain makes text safe for terminals.
+func (n *Notice) Apply(m Message, now time.Time, plain func(string) string) Urgency {
 	urgency := Sign
 	n.Heard = now
 	raise := func(u Urgency) { urgency = max(urgency, u) }

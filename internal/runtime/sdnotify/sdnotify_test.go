@@ -81,7 +81,7 @@ func TestHear(t *testing.T) {
 		var n Notice
 		var u Urgency
 		for i, m := range c.in {
-			u = n.Hear(Parse([]byte(m)), at(i+1), same)
+			u = n.Apply(Parse([]byte(m)), at(i+1), same)
 		}
 		c.want.Heard = at(len(c.in))
 		if n != c.want || u != c.urgency {
@@ -114,7 +114,7 @@ func FuzzHear(f *testing.F) {
 		m := Parse(b)
 		var n Notice
 		now := time.Unix(1<<31, 0)
-		n.Hear(m, now, func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") })
+		n.Apply(m, now, func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") })
 		switch {
 		case len(n.Status) > MaxStatus || !utf8.ValidString(n.Status) || strings.ContainsAny(n.Status, "\n\r\x00"):
 			t.Errorf("status %q", n.Status)

@@ -126,10 +126,12 @@ const (
 )
 
 // List is part of runtime.Runtime.
-func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) { return r.Among(ctx, nil) }
+func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) {
+	return r.ListSome(ctx, nil)
+}
 
-// Among is List for the slots whose directory names are selected; a nil function selects all.
-func (r *Runtime) Among(ctx context.Context, which func(name string) bool) ([]runtime.Observation, error) {
+// ListSome is List for the slots whose directory names are selected; a nil function selects all.
+func (r *Runtime) ListSome(ctx context.Context, which func(name string) bool) ([]runtime.Observation, error) {
 	var mu sync.Mutex
 	var all []runtime.Observation
 	if err := r.each(which, func(dir string) {

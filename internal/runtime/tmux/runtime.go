@@ -92,10 +92,12 @@ func (r *Runtime) both(ctx context.Context) (context.Context, context.CancelFunc
 }
 
 // List is part of runtime.Runtime. It asks the server once.
-func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) { return r.Among(ctx, nil) }
+func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) {
+	return r.ListSome(ctx, nil)
+}
 
-// Among is List for the slots whose directory names are selected; a nil function selects all.
-func (r *Runtime) Among(ctx context.Context, which func(name string) bool) ([]runtime.Observation, error) {
+// ListSome is List for the slots whose directory names are selected; a nil function selects all.
+func (r *Runtime) ListSome(ctx context.Context, which func(name string) bool) ([]runtime.Observation, error) {
 	entries, err := os.ReadDir(r.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("listing the slots: %w", err)

@@ -81,7 +81,7 @@ func (ses *session) update(ctx context.Context, change func(*record)) {
 // are continued, so that the signal takes effect. The processes are remembered: those that are
 // left when the agent has ended, and its grace period is over, are killed.
 func (ses *session) signalKin(sig syscall.Signal) {
-	kin := proc.Kin(ses.rec.Agent)
+	kin := proc.Family(ses.rec.Agent)
 	if kin == nil {
 		kin, _ = ses.rest()
 	}
@@ -103,7 +103,7 @@ func (ses *session) rest() ([]proc.Identity, error) {
 	ses.mu.Lock()
 	kin := slices.Clone(ses.kin)
 	ses.mu.Unlock()
-	return proc.Rest(ses.rec.Agent, kin)
+	return proc.Leftovers(ses.rec.Agent, kin)
 }
 
 // awaitRest gives the remaining processes of a stopped agent the rest of its grace period.
@@ -120,7 +120,7 @@ func (ses *session) awaitRest() {
 		ctx, cancel = context.WithTimeout(ctx, max(0, ses.rec.grace()))
 		defer cancel()
 	}
-	proc.AwaitRest(ctx, ses.rest)
+	proc.AwaitLeftovers(ctx, ses.rest)
 }
 
 // Signal sends a signal to the agent alone.

@@ -126,7 +126,7 @@ func (s *slot) inspect(ctx context.Context, seen time.Time, asked proc.Asked) (*
 
 // kill kills a process and all that belongs to it.
 func kill(id proc.Identity) {
-	kin := proc.Kin(id)
+	kin := proc.Family(id)
 	id.Signal(syscall.SIGKILL)
 	for _, k := range kin {
 		k.Signal(syscall.SIGKILL)

@@ -247,7 +247,7 @@ func (p *parser) child() *syntax.Child {
 		start := p.start()
 		switch {
 		case p.gotSeparator():
-		case p.kind == syntax.HandlerWord && p.ahead(1).IsName():
+		case p.kind == syntax.HandlerKeyword && p.ahead(1).IsName():
 			p.next()
 			e := &syntax.EffectBinding{Effect: p.name("of the effect")}
 			p.expect(syntax.Colon, "and the handler")

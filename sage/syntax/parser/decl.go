@@ -18,7 +18,7 @@ func (p *parser) atDecl() bool {
 		return next == syntax.Fn
 	case syntax.Test:
 		return next == syntax.String || next == syntax.TemplateHead
-	case syntax.HandlerWord:
+	case syntax.HandlerKeyword:
 		return next.IsName() && p.ahead(2) == syntax.Handles
 	case syntax.At:
 		return next == syntax.Name && p.ahead(2) == syntax.Test
@@ -65,7 +65,7 @@ func (p *parser) decl() syntax.Decl {
 		return p.toolDecl(start, pub)
 	case syntax.Protocol:
 		return p.protocolDecl(start, pub)
-	case syntax.HandlerWord:
+	case syntax.HandlerKeyword:
 		return p.effectDecl(start, pub)
 	case syntax.Test:
 		return p.testDecl(start, attrs)

@@ -12,7 +12,7 @@ import (
 func (p *parser) atStmt() bool {
 	switch p.kind {
 	case syntax.Let, syntax.If, syntax.For, syntax.While, syntax.Loop, syntax.Match, syntax.Return, syntax.Break,
-		syntax.Continue, syntax.SpanWord, syntax.Yield, syntax.Try, syntax.Send, syntax.Trace, syntax.Checkpoint:
+		syntax.Continue, syntax.SpanKeyword, syntax.Yield, syntax.Try, syntax.Send, syntax.Trace, syntax.Checkpoint:
 		return true
 	case syntax.Mock:
 		return p.atMock()
@@ -105,7 +105,7 @@ func (p *parser) stmt(b *syntax.Block) {
 		l := &syntax.LoopStmt{Body: p.block("before the body of the loop")}
 		l.Span = p.finish(start)
 		s = l
-	case p.kind == syntax.SpanWord:
+	case p.kind == syntax.SpanKeyword:
 		p.next()
 		n := &syntax.SpanStmt{Name: p.headExpr()}
 		n.Body = p.block("before the body of the span")

@@ -48,7 +48,7 @@ func (w *Launch) Unpack() runtime.Launch {
 // Again returns the launch of another incarnation of the same agent. Its number, its token and
 // the variables with them differ.
 func Again(l runtime.Launch, incarnation uint64, token string) runtime.Launch {
-	l.Incarnation, l.Token, l.Env = incarnation, token, proc.Reissue(l.Env, incarnation, token)
+	l.Incarnation, l.Token, l.Env = incarnation, token, proc.WithIncarnation(l.Env, incarnation, token)
 	return l
 }
 

@@ -26,11 +26,11 @@ func (p *Process) awaitRest() {
 		id.Signal(p.stop)
 		id.Signal(syscall.SIGCONT)
 	}
-	AwaitRest(p.killed, p.rest)
+	AwaitLeftovers(p.killed, p.rest)
 }
 
-// AwaitRest returns when list finds nothing or fails, or when ctx is done.
-func AwaitRest(ctx context.Context, list func() ([]Identity, error)) {
+// AwaitLeftovers returns when list finds nothing or fails, or when ctx is done.
+func AwaitLeftovers(ctx context.Context, list func() ([]Identity, error)) {
 	for ctx.Err() == nil {
 		left, err := list()
 		if err != nil || len(left) == 0 {

@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// Rest lists what still runs of an agent whose leader has ended: its process group, its session,
+// Leftovers lists what still runs of an agent whose leader has ended: its process group, its session,
 // and the processes of kin that still run, each with its descendants. It reads the list of all
 // processes once.
-func Rest(leader Identity, kin []Identity) ([]Identity, error) {
+func Leftovers(leader Identity, kin []Identity) ([]Identity, error) {
 	pids, err := PIDs()
 	if err != nil {
 		return nil, fmt.Errorf("listing processes: %w", err)
 	}
-	return restAmong(pids, leader, kin)
+	return leftoversAmong(pids, leader, kin)
 }
 
-// restAmong is Rest for a known set of candidates.
-func restAmong(pids []int, leader Identity, kin []Identity) ([]Identity, error) {
+// leftoversAmong is Leftovers for a known set of candidates.
+func leftoversAmong(pids []int, leader Identity, kin []Identity) ([]Identity, error) {
 	boot, err := bootID()
 	if err != nil {
 		return nil, fmt.Errorf("listing what is left of process %d: %w", leader.PID, err)
@@ -57,7 +57,7 @@ func (p *Process) rest() ([]Identity, error) {
 	kin := slices.Clone(p.escaped)
 	p.mu.Unlock()
 	if p.reaper == nil {
-		return Rest(leader, kin)
+		return Leftovers(leader, kin)
 	}
 	p.reaper.mu.Lock() // reaping a child meanwhile could hide another one
 	family, err := descendants(os.Getpid())
@@ -69,5 +69,5 @@ func (p *Process) rest() ([]Identity, error) {
 	for _, m := range family {
 		pids = append(pids, m.PID)
 	}
-	return restAmong(pids, leader, kin)
+	return leftoversAmong(pids, leader, kin)
 }
