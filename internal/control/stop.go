@@ -45,11 +45,10 @@ func (m *Manager) AdoptBelow(ctx context.Context, path string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, adoptTime)
 	defer cancel()
-	ensure := func(path string) error {
+	ensure := func(path string) {
 		if sup, id, err := m.Tree.Locate(path); err == nil {
 			sup.EnsureChild(ctx, id) // unless it was started meanwhile
 		}
-		return nil
 	}
 	for _, at := range m.Tree.Fleet().Order { // parents first
 		if above[at] {
@@ -59,7 +58,7 @@ func (m *Manager) AdoptBelow(ctx context.Context, path string) {
 	var g errgroup.Group
 	g.SetLimit(maxAdoptions)
 	for _, path := range agents {
-		g.Go(func() error { return ensure(path) })
+		g.Go(func() error { ensure(path); return nil })
 	}
 	g.Wait()
 }
