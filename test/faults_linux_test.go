@@ -251,7 +251,7 @@ func TestDiskFullAndKilled(t *testing.T) {
 		f.crashAgent(c, "t/crasher")
 	}
 	f.crash()
-	f.do("up", "-d")
+	f.up() // the crasher has failed three times
 	if got := currentNode(t, c, "t/steady"); got.PID != steady.PID {
 		t.Errorf("steady: %+v, before: %+v", got, steady)
 	}

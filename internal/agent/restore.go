@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -146,6 +147,9 @@ func (r *restorer) resume(s Slot) {
 		return
 	}
 	// What happened between the last record and the last incarnation.
+	if s.Incarnation > rec.Incarnation {
+		r.countDelayed(rec)
+	}
 	for _, b := range s.Before {
 		if b.Incarnation > rec.Incarnation || b.Incarnation == rec.Incarnation && !rec.Ended {
 			r.countUnknown(rec, b.Incarnation, s.StartedAt)
@@ -210,6 +214,15 @@ func (r *restorer) reset(found map[string][]Slot) {
 
 // maxUnknown is more restarts than any limit has to count.
 const maxUnknown = 1000
+
+// countDelayed counts the start that followed the delay or quarantine of a record. A limit of starts
+// counts it when it happens; a limit of restarts has counted it before.
+func (r *restorer) countDelayed(rec *Record) {
+	delayed := rec.State == supervisor.Restarting.String() || rec.State == supervisor.Quarantined.String()
+	if rec.Ended && delayed && r.agents[rec.Path].Limit.Count == supervisor.CountStarts {
+		rec.Counted = append(rec.Counted, cmp.Or(rec.NextAt, rec.SavedAt))
+	}
+}
 
 // countUnknown counts the restarts of an agent up to the incarnation next of which nothing else is
 // known, because the daemon was killed while the store took no writes: they must not give the agent a

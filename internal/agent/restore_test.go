@@ -86,6 +86,50 @@ func TestAssign(t *testing.T) {
 	}
 }
 
+// The limit of an agent counts the starts and restarts that the last daemon could not write.
+func TestResumeCounts(t *testing.T) {
+	starts, restarts := supervisor.Quarantining(100, time.Hour), supervisor.Escalating(100, time.Hour)
+	at := time.Now()
+	for name, tt := range map[string]struct {
+		limit  supervisor.Limit
+		record Record
+		want   int // counted, after three restarts
+	}{
+		"the record is of the first start": {starts, Record{State: "running", Counted: []time.Time{at}}, 4},
+		"the record is of the first exit": {
+			starts, Record{Ended: true, State: "restarting", Restarts: 1, Counted: []time.Time{at}}, 4},
+		"the record is of the first exit, with a restart at once": {
+			starts, Record{Ended: true, State: "waiting", Restarts: 1, Counted: []time.Time{at, at}}, 4},
+		"restarts, the record is of the first start": {restarts, Record{State: "running"}, 3},
+		"restarts, the record is of the first exit": {
+			restarts, Record{Ended: true, State: "restarting", Restarts: 1, Counted: []time.Time{at}}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log, err := event.Open(event.Config{Store: memory.New(), Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer log.Close(context.Background())
+			m := New(Options{
+				Log: log, Fleet: func() Fleet { return fleet{"t/a": {Name: "a", Limit: tt.limit}} },
+			})
+			rec := tt.record
+			rec.Path, rec.Incarnation = "t/a", 1
+			r := &restorer{m, &SavedState{Records: map[string]*Record{"t/a": &rec}}, m.Fleet().Agents()}
+			var before []runtime.Ended
+			for n := range uint64(3) {
+				before = append(before, runtime.Ended{Incarnation: n + 1, Exit: supervisor.Exit{Kind: supervisor.Failure}})
+			}
+			r.resume(Slot{"proc", runtime.Observation{
+				Path: "t/a", Incarnation: 4, Life: runtime.Alive, StartedAt: at, Before: before,
+			}})
+			if len(rec.Counted) != tt.want || rec.Restarts != 3 {
+				t.Errorf("%d counted, want %d; %d restarts, want 3", len(rec.Counted), tt.want, rec.Restarts)
+			}
+		})
+	}
+}
+
 // fleet is a Fleet of agents that no file suspends.
 type fleet map[string]*spec.Agent
 
