@@ -417,7 +417,7 @@ func TestDrainOverDaemons(t *testing.T) {
 // An agent reports its readiness from anywhere in its process tree.
 func TestAgentReady(t *testing.T) {
 	t.Parallel()
-	script := func(say string) string { return `read x < go; ` + say + `; exec sleep 1000` }
+	script := func(say string) string { return `read x < "go.${COPPICE_AGENT#t/}"; ` + say + `; exec sleep 1000` }
 	toml := []string{
 		chatterTOML("first", script(`coppice agent ready`), `ready = { notify = true }`),
 		chatterTOML("second", script(`(setsid sh -c 'unset NOTIFY_SOCKET; coppice agent ready; coppice agent ready; touch said' &)`), `ready = { notify = true }`),
@@ -438,12 +438,12 @@ func TestAgentReady(t *testing.T) {
 			} else {
 				f = newFleet(t, toml...)
 			}
-			release := fifo(t, f.dir, "go")
+			starting := map[string]func(){"t/first": fifo(t, f.dir, "go.first"), "t/second": fifo(t, f.dir, "go.second")}
 			up := newCoppice(t, "up", "-d")
 			up.start(f.dir)
 			eventually(t, "the daemon", func() bool { _, err := f.try("status"); return err == nil })
-			for _, path := range []string{"t/first", "t/second"} {
-				eventually(t, "the turn of "+path, func() bool { return f.node(path).State == "starting" })
+			for path, release := range starting { // they start concurrently
+				eventually(t, "the start of "+path, func() bool { return f.node(path).State == "starting" })
 				release()
 			}
 			up.wantExit(0)
@@ -518,7 +518,7 @@ func TestRequestRestartInHooks(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 	}
-	if got := f.read("said.on_error"); strings.Count(got, "has failed; what comes next") != 2 || strings.Count(got, "1\n") != 2 {
+	if got := f.read("said.on_error"); strings.Count(got, "has failed; its restart policy decides") != 2 || strings.Count(got, "1\n") != 2 {
 		t.Errorf("%s", got)
 	}
 	f.awaitNode("t/wakes", "runs", func(n status.Node) bool { return n.State == "running" })
