@@ -23,11 +23,12 @@ import (
 // cannot be used. It runs nothing: of a shell command, it checks only the shell.
 func checkFiles(decls []spec.Decl) []spec.Problem {
 	var problems []spec.Problem
+	found := make(map[[3]string]error)
 	for i, d := range decls {
 		if d.Agent == nil {
 			continue
 		}
-		c := fileCheck{agent: d.Agent, decl: i}
+		c := fileCheck{agent: d.Agent, decl: i, found: found}
 		c.envFiles()
 		if c.dir() {
 			c.command(d.Agent.Command, "command")
@@ -62,6 +63,7 @@ type fileCheck struct {
 	agent    *spec.Agent
 	path     string // PATH in a file of environment variables
 	decl     int
+	found    map[[3]string]error // results of lookpath.Find by its arguments: agents share commands
 	problems []spec.Problem
 }
 
@@ -100,7 +102,12 @@ func (c *fileCheck) command(argv []string, path ...string) {
 	if len(argv) == 0 || argv[0] == "" {
 		return // reported by Assemble
 	}
-	_, err := lookpath.Find(argv[0], c.agent.Dir, searchPath(c.agent.Env, c.path))
+	search := [3]string{argv[0], c.agent.Dir, searchPath(c.agent.Env, c.path)}
+	err, ok := c.found[search]
+	if !ok {
+		_, err = lookpath.Find(search[0], search[1], search[2])
+		c.found[search] = err
+	}
 	name := spec.Quote(argv[0])
 	if strings.Contains(argv[0], "/") && argv[0][0] != '/' {
 		name += " in " + spec.Quote(c.agent.Dir)
