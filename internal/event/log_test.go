@@ -273,6 +273,41 @@ func TestGather(t *testing.T) {
 	})
 }
 
+// slowStore is a store whose writes take some time.
+type slowStore struct{ store.Store }
+
+func (s slowStore) Apply(
+	ctx context.Context, f store.Fence, conds []store.Cond, ops []store.Op,
+) (store.Rev, error) {
+	time.Sleep(5 * time.Millisecond)
+	return s.Store.Apply(ctx, f, conds, ops)
+}
+
+// Sync waits for the events that were appended before it, not for those that others keep appending.
+func TestSyncWhileWriting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := openLog(t, Config{Store: slowStore{memory.New()}})
+		ctx, cancel := context.WithCancel(t.Context())
+		var appending sync.WaitGroup
+		appending.Go(func() {
+			for ctx.Err() == nil {
+				l.Append(Event{Type: "task.created"})
+				time.Sleep(time.Millisecond)
+			}
+		})
+		time.Sleep(time.Second)
+		began := time.Now()
+		bounded, stop := context.WithTimeout(ctx, time.Minute)
+		defer stop()
+		if err := l.Sync(bounded); err != nil || time.Since(began) > time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		cancel()
+		appending.Wait()
+		flush(t, l)
+	})
+}
+
 // SyncTo does not wait for a store that fails meanwhile.
 func TestSyncToBadStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
