@@ -39,11 +39,17 @@ func (i *incarnation) setExit(e Exit) { i.kind, i.err = e.Kind, e.Err }
 // uses them, except for arg.
 type incarnationMore struct {
 	arg    any           // of an instance
-	proc   Process       // of a Start or Supervisor child, once there is one
+	proc   stopper       // a Process or a *Supervisor, once there is one
 	timer  *time.Timer   // of a start or a stop
 	since  time.Duration // time of the stop request; 0 if there is none
 	killed bool
 	idle   bool // reported by a nested supervisor, possibly before its start was
+}
+
+// stopper is what the supervisor's loop does with a process.
+type stopper interface {
+	Stop()
+	Kill()
 }
 
 func (i *incarnation) ext() *incarnationMore {
@@ -185,9 +191,8 @@ func recovered(v any) error {
 func (i *incarnation) watch(start func(context.Context) (Process, error)) {
 	if p := i.begin(start); p != nil {
 		defer i.finish()
-		i.kind = Panicked // stands unless Done and Exit return
-		<-p.Done()
-		i.setExit(p.Exit())
+		i.kind = Panicked // stands unless Wait returns
+		i.setExit(p.Wait())
 	}
 }
 

@@ -6,7 +6,7 @@ import "time"
 type (
 	startResult struct { // a Start function has returned
 		i    *incarnation
-		p    Process
+		p    stopper
 		exit Exit // Normal if there is a process
 	}
 	readyMessage struct{ i *incarnation }

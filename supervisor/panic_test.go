@@ -33,21 +33,12 @@ func (evil) Is(error) bool { panic("evil Is") }
 // rogue is a process that misbehaves.
 type rogue struct {
 	*fake
-	onDone, onExit func()
+	onWait func()
 }
 
-func (r *rogue) Done() <-chan struct{} {
-	if r.onDone != nil {
-		r.onDone()
-	}
-	return r.fake.Done()
-}
-
-func (r *rogue) Exit() Exit {
-	if r.onExit != nil {
-		r.onExit()
-	}
-	return r.fake.Exit()
+func (r *rogue) Wait() Exit {
+	r.onWait()
+	return r.fake.Wait()
 }
 
 func TestPanics(t *testing.T) {
@@ -143,7 +134,7 @@ func TestPanics(t *testing.T) {
 		},
 		"in the methods of a process": func(t *testing.T, w *world) {
 			w.up(w.tree(OneForOne, "a"))
-			p := &rogue{fake: newFake(), onExit: explode}
+			p := &rogue{fake: newFake(), onWait: explode}
 			w.must(w.StartChild(w.call(), start(p)))
 			p.end(fine)
 			w.wantList("a running, x given_up")
@@ -153,7 +144,7 @@ func TestPanics(t *testing.T) {
 		},
 		"goexit in the methods of a process": func(t *testing.T, w *world) {
 			w.up(w.tree(OneForOne, "a"))
-			p := &rogue{fake: newFake(), onExit: runtime.Goexit}
+			p := &rogue{fake: newFake(), onWait: runtime.Goexit}
 			w.must(w.StartChild(w.call(), start(p)))
 			p.end(fine)
 			w.wantList("a running, x given_up")

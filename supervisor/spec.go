@@ -206,13 +206,12 @@ type ChildSpec struct {
 }
 
 // Process is a running child that is not a goroutine: an OS process, a
-// session, a connection. The supervisor calls Stop and Kill from goroutines
-// of their own, each at most once, in this order and possibly after the end.
+// session, a connection. The supervisor calls Wait once, from the goroutine
+// that called ChildSpec.Start. It calls Stop and Kill from goroutines of their
+// own, each at most once, in this order and possibly after the end.
 type Process interface {
-	// Done is closed when the process has ended.
-	Done() <-chan struct{}
-	// Exit returns the exit. It is called only after Done is closed.
-	Exit() Exit
+	// Wait waits until the process has ended, and returns its exit.
+	Wait() Exit
 	// Stop asks it to end.
 	Stop()
 	// Kill makes it end. A process that survives Kill for KillGrace is abandoned.

@@ -49,7 +49,7 @@ func (i *incarnation) ask() {
 }
 
 // process returns the process of a Start child that has started; nil if there is none.
-func (i *incarnation) process() Process {
+func (i *incarnation) process() stopper {
 	if i.more == nil {
 		return nil
 	}

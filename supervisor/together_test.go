@@ -22,8 +22,10 @@ type guest struct {
 	killed   bool
 }
 
-func (g *guest) Done() <-chan struct{}      { return g.done }
-func (g *guest) Exit() supervisor.Exit      { return supervisor.Exit{Kind: supervisor.ShutDown} }
+func (g *guest) Wait() supervisor.Exit {
+	<-g.done
+	return supervisor.Exit{Kind: supervisor.ShutDown}
+}
 func (g *guest) StopTimeout() time.Duration { return g.patience }
 func (g *guest) Stop() {
 	g.asked(g.name)

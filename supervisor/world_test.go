@@ -355,8 +355,10 @@ func newFake() *fake {
 
 func (p *fake) end(e Exit) { p.once.Do(func() { p.exit = e; close(p.done) }) }
 
-func (p *fake) Done() <-chan struct{} { return p.done }
-func (p *fake) Exit() Exit            { return p.exit }
+func (p *fake) Wait() Exit {
+	<-p.done
+	return p.exit
+}
 
 func (p *fake) Stop() {
 	p.mu.Lock()

@@ -20,7 +20,6 @@ type Process struct {
 	hooks    lifecycleHooks
 	order    stopOrder
 	finished chan struct{} // closed when the session has ended and its hooks have run, or on detaching
-	done     chan struct{} // the same; closed after finished, for the supervisor
 	detached chan struct{}
 
 	ctx      context.Context // of the hooks; canceled when the incarnation is killed, or on detaching
@@ -59,29 +58,26 @@ var (
 	errKilled   = errors.New("the agent is killed")
 )
 
-// newProcess makes a process of a session, which may have ended already. Its supervisor learns of the
-// end after all hooks have run.
+// newProcess makes a process of a session, which may have ended already.
 func newProcess(
 	s runtime.Session, detaches func() bool, grace time.Duration, hooks lifecycleHooks, order stopOrder,
 ) *Process {
 	p := &Process{
 		session: s, detaches: detaches, grace: grace, hooks: hooks, order: order,
-		finished: make(chan struct{}), done: make(chan struct{}), detached: make(chan struct{}),
+		finished: make(chan struct{}), detached: make(chan struct{}),
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
-	go p.watch()
 	return p
 }
 
-// watch waits for the end of the session and runs the hooks.
-func (p *Process) watch() {
-	defer close(p.done)
+// Wait is part of supervisor.Process. It waits for the end of the session and runs the hooks.
+func (p *Process) Wait() supervisor.Exit {
 	defer close(p.finished)
 	defer p.cancel(nil)
 	select {
 	case <-p.session.Done():
 	case <-p.detached:
-		return
+		return supervisor.Exit{Kind: supervisor.ShutDown}
 	}
 	p.mu.Lock()
 	p.ended = true
@@ -91,32 +87,29 @@ func (p *Process) watch() {
 	asked := p.asked
 	p.mu.Unlock()
 	p.stopping.Wait()
-	if exit := p.Exit(); p.hooks.failed != nil && !exit.Clean() && !asked {
+	exit := p.exit(asked)
+	if p.hooks.failed != nil && !exit.Clean() && !asked {
 		p.hooks.failed(p.ctx, exit)
 	}
 	if p.hooks.died != nil && !asked {
-		p.hooks.died(p.ctx, p.Exit())
+		p.hooks.died(p.ctx, exit)
 	}
 	if p.hooks.ended != nil {
-		p.hooks.ended(p.Exit(), asked)
+		p.hooks.ended(exit, asked)
 	}
+	return exit
 }
 
-// Done is part of supervisor.Process.
-func (p *Process) Done() <-chan struct{} { return p.done }
-
-// Exit is part of supervisor.Process.
-func (p *Process) Exit() supervisor.Exit {
-	if !isClosed(p.session.Done()) {
-		return supervisor.Exit{Kind: supervisor.ShutDown}
-	}
+// exit returns the exit of an incarnation whose session has ended, and that was asked to stop before
+// or was not.
+func (p *Process) exit(asked bool) supervisor.Exit {
 	exit := p.session.Exit()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.unhealthy != nil {
 		exit = supervisor.Exit{Kind: supervisor.Failure, Err: &UnhealthyError{p.unhealthy, exit.Err}}
 	}
-	if p.asked {
+	if asked {
 		return exit
 	}
 	return AnnotateExit(exit, p.session.Observe().Said)
@@ -254,7 +247,7 @@ func (p *Process) terminate(sig syscall.Signal) {
 		p.session.Signal(ctx, syscall.SIGCONT)
 	}
 	select {
-	case <-p.done:
+	case <-p.finished:
 	case <-ctx.Done():
 		p.session.Kill()
 	}
@@ -262,7 +255,8 @@ func (p *Process) terminate(sig syscall.Signal) {
 
 // lostProcess is an incarnation of which nothing is left. It runs the hooks of its end.
 type lostProcess struct {
-	done   chan struct{}
+	hooks  *hookRunner
+	ctx    context.Context // of the hooks
 	cancel context.CancelCauseFunc
 }
 
@@ -274,18 +268,17 @@ func LostExit() supervisor.Exit { return supervisor.Exit{Kind: supervisor.Lost, 
 
 func newLostProcess(h *hookRunner) lostProcess {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	p := lostProcess{make(chan struct{}), cancel}
-	go func() {
-		defer close(p.done)
-		defer cancel(nil)
-		h.failed(ctx, LostExit())
-		h.died(ctx, LostExit())
-		h.ended(LostExit(), false)
-	}()
-	return p
+	return lostProcess{h, ctx, cancel}
 }
 
-func (p lostProcess) Done() <-chan struct{} { return p.done }
-func (lostProcess) Exit() supervisor.Exit   { return LostExit() }
-func (lostProcess) Stop()                   {}
-func (p lostProcess) Kill()                 { p.cancel(errKilled) }
+func (p lostProcess) Wait() supervisor.Exit {
+	defer p.cancel(nil)
+	exit := LostExit()
+	p.hooks.failed(p.ctx, exit)
+	p.hooks.died(p.ctx, exit)
+	p.hooks.ended(exit, false)
+	return exit
+}
+
+func (lostProcess) Stop()   {}
+func (p lostProcess) Kill() { p.cancel(errKilled) }

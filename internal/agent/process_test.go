@@ -62,6 +62,13 @@ var errUnhealthy = errors.New("watchdog: nothing heard for 30s")
 
 func never() bool { return false }
 
+// waitFor waits for the end of a process, as its supervisor does, and sends the exit.
+func waitFor(p *Process) <-chan supervisor.Exit {
+	exit := make(chan supervisor.Exit, 1)
+	go func() { exit <- p.Wait() }()
+	return exit
+}
+
 // alone is the order of an agent that is stopped with no other.
 type alone struct{}
 
@@ -85,11 +92,12 @@ func TestFail(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newPlayed(c.obey)
 				p := newProcess(s, never, 5*time.Second, lifecycleHooks{}, alone{})
+				ended := waitFor(p)
 				begin := time.Now()
 				if !p.Fail(errUnhealthy, c.sig) || p.Fail(errors.New("another"), 0) {
 					t.Error("it can be failed once")
 				}
-				<-p.Done()
+				e := <-ended
 				synctest.Wait()
 				if want := map[bool]time.Duration{true: 0, false: 5 * time.Second}[c.obey]; time.Since(begin) != want {
 					t.Errorf("took %v, want %v", time.Since(begin), want)
@@ -97,7 +105,6 @@ func TestFail(t *testing.T) {
 				if !slices.Equal(s.got, c.got) {
 					t.Errorf("it was told %q, want %q", s.got, c.got)
 				}
-				e := p.Exit()
 				if e.Kind != supervisor.Failure || !errors.Is(e.Err, errUnhealthy) || e.Err.Error() != errUnhealthy.Error() {
 					t.Errorf("exit: %v", e)
 				}
@@ -118,27 +125,27 @@ func TestFailTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newPlayed(true)
 		p := newProcess(s, never, time.Second, lifecycleHooks{}, alone{})
+		ended := waitFor(p)
 		s.obey = false
 		p.Stop()
 		if p.Fail(errUnhealthy, syscall.SIGABRT) {
 			t.Error("failed after it was asked to end")
 		}
 		p.Kill()
-		<-p.Done()
-		if e := p.Exit(); e.Kind != supervisor.Killed {
+		if e := <-ended; e.Kind != supervisor.Killed {
 			t.Errorf("exit: %v", e)
 		}
 
 		keep := false
 		s = newPlayed(true)
 		p = newProcess(s, func() bool { return keep }, time.Second, lifecycleHooks{}, alone{})
+		ended = waitFor(p)
 		keep = true
 		if p.Fail(errUnhealthy, syscall.SIGABRT) {
 			t.Error("failed by a controller that keeps its agents")
 		}
 		p.Stop()
-		<-p.Done()
-		if e := p.Exit(); e.Kind != supervisor.ShutDown || len(s.got) > 0 {
+		if e := <-ended; e.Kind != supervisor.ShutDown || len(s.got) > 0 {
 			t.Errorf("exit: %v, told %q", e, s.got)
 		}
 	})
@@ -202,8 +209,9 @@ func TestLifecycleHooks(t *testing.T) {
 					failed:     func(ctx context.Context, exit supervisor.Exit) { turn(ctx, "failed "+exit.Kind.String()) },
 					ended:      func(supervisor.Exit, bool) { got = append(got, "over") },
 				}, alone{})
+				ended := waitFor(p)
 				c.do(p, s, &keep)
-				<-p.Done()
+				<-ended
 				if took := time.Since(begin); !slices.Equal(got, c.want) || took != c.took {
 					t.Errorf("got %q after %v, want %q after %v", got, took, c.want, c.took)
 				}

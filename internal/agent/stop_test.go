@@ -51,6 +51,7 @@ func TestStopInTurn(t *testing.T) {
 				if p.StopTimeout() != time.Hour {
 					t.Errorf("its supervisor waits for %v", p.StopTimeout())
 				}
+				ended := waitFor(p)
 				go p.Stop()
 				synctest.Wait()
 				s.mu.Lock()
@@ -61,7 +62,7 @@ func TestStopInTurn(t *testing.T) {
 				if c.do != nil {
 					c.do(p, s)
 				}
-				<-p.Done()
+				<-ended
 				if took := time.Since(begun); took != c.took || !slices.Equal(s.got, c.got) {
 					t.Errorf("after %v: told %q, want %v: %q", took, s.got, c.took, c.got)
 				}
@@ -76,10 +77,11 @@ func TestStopInTurnAndKeep(t *testing.T) {
 		var keep atomic.Bool
 		s := newPlayed(true)
 		p := newProcess(s, keep.Load, time.Second, lifecycleHooks{}, waiting{time.Minute, time.Minute})
+		ended := waitFor(p)
 		go p.Stop()
 		time.Sleep(time.Second)
 		keep.Store(true)
-		<-p.Done()
+		<-ended
 		if s.mu.Lock(); len(s.got) > 0 {
 			t.Errorf("it was told %q", s.got)
 		}
@@ -97,10 +99,11 @@ func TestOverdue(t *testing.T) {
 			if p.Overdue(0) != 0 {
 				t.Error("it was not asked")
 			}
+			ended := waitFor(p)
 			p.Stop()
 			time.Sleep(took)
 			s.Kill()
-			<-p.Done()
+			<-ended
 			time.Sleep(time.Hour)
 			if waited := p.Overdue(time.Minute); waited != want || p.Overdue(0) == want && want > 0 {
 				t.Errorf("ended after %v: overdue %v, want %v once", took, waited, want)

@@ -132,7 +132,10 @@ type Job struct {
 
 // session is the part of a runtime.Session that a Job needs.
 type session interface {
-	supervisor.Process
+	Done() <-chan struct{}
+	Exit() supervisor.Exit
+	Stop()
+	Kill()
 	Observe() runtime.Observation
 	Peek(ctx context.Context, n int) ([]string, error)
 }

@@ -181,7 +181,10 @@ type Owner interface {
 // connection was lost. Stop and Kill return no error and are repeated until they were delivered
 // or the incarnation has ended.
 type Session interface {
-	supervisor.Process
+	Done() <-chan struct{}
+	Exit() supervisor.Exit // valid after Done is closed
+	Stop()
+	Kill()
 	Observe() Observation
 	// AwaitReady waits until the incarnation is ready; it fails as Start does.
 	AwaitReady(ctx context.Context) error

@@ -36,5 +36,5 @@ func TestPrivilegesOfFleet(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("it says nothing")
 	}
-	<-p.Done()
+	p.Wait()
 }

@@ -82,10 +82,9 @@ func (s *sup) starter(spec childSpec, shutdown time.Duration) func(context.Conte
 	}
 }
 
-// Done, Exit, Stop and Kill implement supervisor.Process.
-func (c *child) Done() <-chan struct{} { return c.done }
-
-func (c *child) Exit() supervisor.Exit {
+// Wait, Stop and Kill implement supervisor.Process.
+func (c *child) Wait() supervisor.Exit {
+	<-c.done
 	c.sup.session.mu.Lock()
 	defer c.sup.session.mu.Unlock()
 	why := exitError{c.reason}

@@ -16,8 +16,8 @@ type reportedRun struct {
 	lastStatus func(error) string
 }
 
-func (r reportedRun) Exit() supervisor.Exit {
-	exit := r.Process.Exit()
+func (r reportedRun) Wait() supervisor.Exit {
+	exit := r.Process.Wait()
 	if exit.Clean() {
 		return exit
 	}

@@ -27,7 +27,7 @@ func TestReportedRun(t *testing.T) {
 		{"a crash", &proc.ExitError{Code: -1, Signal: syscall.SIGSEGV}, status, "ended by SIGSEGV", false},
 	} {
 		exited := exitedRun{Kind: supervisor.Failure, Err: tt.exit}
-		got := reportedRun{exited, func(error) string { return tt.status }}.Exit().Err
+		got := reportedRun{exited, func(error) string { return tt.status }}.Wait().Err
 		if got.Error() != tt.want || errors.Is(got, supervisor.ErrDoNotRestart) != tt.giveUp {
 			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)
 		}

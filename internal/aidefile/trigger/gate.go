@@ -89,36 +89,29 @@ func (g *runGate) wrap(start starter) starter {
 			g.exited(exit, false)
 			return exitedRun(exit), nil
 		}
-		r := &run{Process: p, done: make(chan struct{})}
-		go func() {
-			<-p.Done()
-			g.exited(p.Exit(), r.asked.Load())
-			close(r.done)
-		}()
-		return r, nil
+		return &run{Process: p, gate: g}, nil
 	}
 }
 
 // run is a process whose gate gets its exit before its supervisor does.
 type run struct {
 	supervisor.Process
-	done  chan struct{}
+	gate  *runGate
 	asked atomic.Bool // it was asked to stop
 }
 
-func (r *run) Done() <-chan struct{} { return r.done }
-func (r *run) Stop()                 { r.asked.Store(true); r.Process.Stop() }
-func (r *run) Kill()                 { r.asked.Store(true); r.Process.Kill() }
+func (r *run) Wait() supervisor.Exit {
+	exit := r.Process.Wait()
+	r.gate.exited(exit, r.asked.Load())
+	return exit
+}
+
+func (r *run) Stop() { r.asked.Store(true); r.Process.Stop() }
+func (r *run) Kill() { r.asked.Store(true); r.Process.Kill() }
 
 // exitedRun is a run that has exited.
 type exitedRun supervisor.Exit
 
-func (exitedRun) Done() <-chan struct{} {
-	done := make(chan struct{})
-	close(done)
-	return done
-}
-
-func (r exitedRun) Exit() supervisor.Exit { return supervisor.Exit(r) }
+func (r exitedRun) Wait() supervisor.Exit { return supervisor.Exit(r) }
 func (exitedRun) Stop()                   {}
 func (exitedRun) Kill()                   {}

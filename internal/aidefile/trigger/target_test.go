@@ -19,27 +19,25 @@ var errFailed = errors.New("failed")
 
 // fakeRun is a run that lasts some time and ends with a prepared exit.
 type fakeRun struct {
-	done chan struct{}
-	stop chan struct{}
-	exit supervisor.Exit
+	lasts <-chan time.Time
+	stop  chan struct{}
+	exit  supervisor.Exit
 }
 
-func (l *fakeRun) Done() <-chan struct{} { return l.done }
-func (l *fakeRun) Exit() supervisor.Exit { return l.exit }
-func (l *fakeRun) Stop()                 { close(l.stop) }
-func (l *fakeRun) Kill()                 {}
+func (l *fakeRun) Wait() supervisor.Exit {
+	select {
+	case <-l.lasts:
+		return l.exit
+	case <-l.stop:
+		return supervisor.Exit{Kind: supervisor.ShutDown}
+	}
+}
+
+func (l *fakeRun) Stop() { close(l.stop) }
+func (l *fakeRun) Kill() {}
 
 func newFakeRun(d time.Duration, exit supervisor.Exit) *fakeRun {
-	l := &fakeRun{done: make(chan struct{}), stop: make(chan struct{}), exit: exit}
-	go func() {
-		defer close(l.done)
-		select {
-		case <-time.After(d):
-		case <-l.stop:
-			l.exit = supervisor.Exit{Kind: supervisor.ShutDown}
-		}
-	}()
-	return l
+	return &fakeRun{lasts: time.After(d), stop: make(chan struct{}), exit: exit}
 }
 
 // harness is an agent below a supervisor.

@@ -179,6 +179,12 @@ func (p *Process) Exit() supervisor.Exit {
 	}
 }
 
+// Wait waits for Done and returns the exit.
+func (p *Process) Wait() supervisor.Exit {
+	<-p.done
+	return p.exit
+}
+
 // Drained is closed after the last call of Output.Line. That is with Done or at most a second
 // later, unless Output.Line itself takes longer.
 func (p *Process) Drained() <-chan struct{} { return p.drained }

@@ -247,12 +247,12 @@ func (ses *session) find() error {
 	return nil
 }
 
-// Done is part of supervisor.Process.
+// Done is part of runtime.Session.
 func (ses *session) Done() <-chan struct{} { return ses.done }
 
 func (ses *session) hasEnded() bool { return slots.IsClosed(ses.done) }
 
-// Exit is part of supervisor.Process.
+// Exit is part of runtime.Session.
 func (ses *session) Exit() supervisor.Exit {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
