@@ -125,17 +125,24 @@ const (
 	maxParallel = 16              // slots that are examined in parallel
 )
 
-// List is part of runtime.Runtime.
+// List is part of runtime.Runtime. It keeps the connections to what runs, for Adopt.
 func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) {
-	return r.ListSome(ctx, nil)
+	return r.list(ctx, nil, r.keep)
 }
 
-// ListSome is List for the slots whose directory names are selected; a nil function selects all.
+// ListSome lists the slots whose directory names are selected.
 func (r *Runtime) ListSome(ctx context.Context, which func(name string) bool) ([]runtime.Observation, error) {
+	return r.list(ctx, which, func(_ string, l *link, _ *wire.State) { l.close(slots.ErrClosed) })
+}
+
+// list calls answered with the link of each shim that answers, and its state.
+func (r *Runtime) list(
+	ctx context.Context, which func(name string) bool, answered func(dir string, l *link, st *wire.State),
+) ([]runtime.Observation, error) {
 	var mu sync.Mutex
 	var all []runtime.Observation
 	if err := r.each(which, func(dir string) {
-		if o := look(ctx, dir); o != nil {
+		if o := look(ctx, dir, answered); o != nil {
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, *o)
@@ -147,6 +154,17 @@ func (r *Runtime) ListSome(ctx context.Context, which func(name string) bool) ([
 		return nil, fmt.Errorf("listing the slots: %w", context.Cause(ctx))
 	}
 	return all, nil
+}
+
+// keep keeps the link of an incarnation that runs and has no session yet: the next call for its slot
+// is to adopt it.
+func (r *Runtime) keep(dir string, l *link, st *wire.State) {
+	if st.Incarnation > 0 && st.End == nil {
+		if s, err := r.Get(st.Path); err == nil && s.dir == dir && s.keep(l, st) {
+			return
+		}
+	}
+	l.close(slots.ErrClosed)
 }
 
 // Quit ends the shims without a running agent, which would otherwise wait some time for another
@@ -190,12 +208,14 @@ func (r *Runtime) each(which func(name string) bool, f func(dir string)) error {
 }
 
 // look observes a slot without changing it; it returns nil if the slot is empty.
-func look(ctx context.Context, dir string) *runtime.Observation {
+func look(
+	ctx context.Context, dir string, answered func(dir string, l *link, st *wire.State),
+) *runtime.Observation {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	link, st, dialErr := dial(ctx, dir)
 	if dialErr == nil {
-		link.close(slots.ErrClosed)
+		answered(dir, link, st)
 		if st.Incarnation == 0 {
 			return nil
 		}

@@ -33,6 +33,7 @@ type slot struct {
 
 	mu       sync.Mutex
 	idle     *link         // of an incarnation that has ended, for the next one
+	kept     *keptLink     // of an incarnation that runs, for its session; nil if there is none
 	shim     proc.Identity // the last one that is known
 	lock     os.FileInfo   // of its lock file
 	missing  bool          // the shim was woken to restore its files
@@ -87,6 +88,42 @@ func (s *slot) dropIdle() {
 	}
 }
 
+// keptLink is a link that nothing has been read from since the shim told its state: what happened
+// after that is still to be read.
+type keptLink struct {
+	link  *link
+	state *wire.State
+	drop  func() bool // gives up closing it with the runtime
+}
+
+// keep keeps a link until unkeep is called or the runtime is closed. It reports false, and does
+// nothing, if the slot has a session.
+func (s *slot) keep(l *link, st *wire.State) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last != nil {
+		return false
+	}
+	if s.kept != nil {
+		s.kept.link.close(slots.ErrClosed)
+		s.kept.drop()
+	}
+	s.kept = &keptLink{l, st, context.AfterFunc(s.r.Ctx, func() { l.close(slots.ErrClosed) })}
+	return true
+}
+
+// unkeep returns the kept link and the state of its shim then; nil if there is none.
+func (s *slot) unkeep() (*link, *wire.State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.kept
+	s.kept = nil
+	if k == nil || !k.drop() {
+		return nil, nil
+	}
+	return k.link, k.state
+}
+
 // Times of find.
 const (
 	findTimeout = 3 * time.Second        // that a shim may hold the lock and not respond
@@ -97,6 +134,9 @@ const (
 // find connects to the shim of the slot or, if none runs, takes the lock. It returns ErrUnknown
 // if neither is possible now.
 func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
+	if l, st := s.unkeep(); l != nil {
+		return l, st, nil, nil
+	}
 	begin := time.Now()
 	woken := false
 	for pause := findPause; ; pause = min(2*pause, 100*time.Millisecond) {
