@@ -11,7 +11,9 @@ export SEED
 TEST    := -race -p 2 -parallel 8 -timeout 15m
 # Packages whose tests draw their cases.
 DRAWN   = $(sort $(patsubst %/,./%,$(dir $(shell git grep -l '"pgregory.net/rapid"' -- '*_test.go'))))
-OTHERS  = $(filter-out $(patsubst ./%,$(shell $(GO) list -m)/%,$(DRAWN)),$(shell $(GO) list ./...))
+# The packages that take longest, so that they begin first.
+LONG    := ./test ./tools/chaos ./internal/runtime/shim ./internal/store/sqlite
+OTHERS  = $(LONG) $(filter-out $(patsubst ./%,$(shell $(GO) list -m)/%,$(DRAWN) $(LONG)),$(shell $(GO) list ./...))
 # In CI a test that fails is run once more, and the end of the run names it as one that is not certain. No
 # second run after a data race, and none that draws other cases: what was drawn is replayed.
 RERUN   := $(if $(CI),--rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-abort-on-data-race)
@@ -20,7 +22,7 @@ FUZZTIME ?= 30s
 PREFIX  ?= /usr/local
 TO      = $(DESTDIR)$(PREFIX)
 
-.PHONY: demo build install test random deps lint bench chaos fuzz cron-long generate clean
+.PHONY: demo build install test test-others test-drawn test-bench random deps lint bench chaos fuzz cron-long generate clean
 
 ## demo: build coppice and watch it heal a small fleet (15 s)
 demo: build
@@ -40,9 +42,18 @@ install: build
 	./$(BIN) completion fish > "$(TO)/share/fish/vendor_completions.d/coppice.fish"
 
 ## test: install what the tests need and run all of them
-test: deps lint
+test:
+	@$(MAKE) --no-print-directory -j2 deps lint # downloads are waited for, lint is not
+	$(GO) build -race ./... # once, and not in each of what follows
+	@$(MAKE) --no-print-directory -j3 test-others test-drawn test-bench
+
+test-others:
 	$(TESTSUM) --packages="$(OTHERS)" -- $(TEST)
+
+test-drawn:
 	$(TESTSUM) --packages="$(DRAWN)" -- $(TEST) -args -rapid.seed=$(SEED)
+
+test-bench:
 	cd bench && $(GO) vet ./... && $(GO) test ./...
 
 ## deps: the programs that the tests run against the real thing
