@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const (
@@ -88,8 +89,35 @@ func EnvironmentOf(pid int) map[string]string {
 	return env
 }
 
-// readEnviron iterates over the environment entries of a process. A zombie has none.
+// execTime bounds the wait for a process that is executing another program.
+const execTime = 200 * time.Millisecond
+
+// readEnviron iterates over the environment entries of a process. A zombie has none. The file is also
+// empty for a moment while the process executes another program; it is read again then.
 func readEnviron(pid int) (iter.Seq[string], error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	return strings.SplitSeq(string(b), "\x00"), err
+	dir := "/proc/" + strconv.Itoa(pid)
+	for begun := time.Now(); ; <-time.After(time.Millisecond) {
+		b, err := os.ReadFile(dir + "/environ")
+		if len(b) > 0 || err != nil || hasNoEnviron(dir) || time.Since(begun) > execTime {
+			return strings.SplitSeq(string(b), "\x00"), err
+		}
+	}
+}
+
+// hasNoEnviron reports whether a process certainly has no environment: it has no memory, because it is
+// a zombie or a part of the kernel, or it was started with an empty one. A process that is executing
+// another program looks like that, too, but is not asleep.
+func hasNoEnviron(dir string) bool {
+	b, err := os.ReadFile(dir + "/stat")
+	if err != nil {
+		return true
+	}
+	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	const first, memory, begin, end = 3, 23, 50, 51 // fields, see proc_pid_stat(5); the name was cut off
+	if len(f) <= end-first {
+		return true
+	}
+	state, at := string(f[0]), string(f[begin-first])
+	return string(f[memory-first]) == "0" ||
+		state != "R" && state != "D" && at != "0" && at == string(f[end-first])
 }
