@@ -23,6 +23,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/cli"
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
@@ -166,9 +167,7 @@ func projectIn(t *testing.T, dir string, toml ...string) {
 
 func write(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	exectest.Write(t, path, content)
 }
 
 // fifo makes a named pipe for an agent to wait on, and returns a function that releases it.

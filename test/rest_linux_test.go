@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/coppice-dev/coppice/internal/exectest"
 )
 
 // saver saves its work at a stop, which takes longer than its shell lives.
@@ -32,9 +34,7 @@ func TestDownGivesTheRestItsGrace(t *testing.T) {
 		saves = append(saves, "pane")
 	}
 	f := newFleet(t, toml)
-	if err := os.WriteFile(filepath.Join(f.dir, "w.sh"), []byte(saver), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	exectest.Write(t, filepath.Join(f.dir, "w.sh"), saver)
 	for _, crash := range []bool{false, true} {
 		f.do("up", "-d")
 		if f.awaitStates("prefix running", "pipeline running", "tty running", "deaf running"); len(saves) > 3 {

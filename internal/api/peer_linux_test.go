@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
+	"github.com/coppice-dev/coppice/internal/exectest"
 )
 
 // Another user gets nothing, even where the file system would let him.
@@ -30,7 +31,7 @@ func TestOtherUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	os.WriteFile(exe, data, 0o755)
+	exectest.Write(t, exe, string(data))
 	os.Chmod(exe, 0o755)
 	for _, mode := range []os.FileMode{0o600, 0o666} {
 		os.Chmod(path, mode)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
@@ -343,9 +344,7 @@ func TestGraceOfTheRest(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "w.sh")
 	script := "#!/bin/sh\ntrap 'sleep 0.3; echo saved > \"$1\"; exit 0' TERM\n: > \"$1.begun\"\nwhile :; do sleep 0.05; done\n"
-	if err := os.WriteFile(file, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	exectest.Write(t, file, script)
 	for name, want := range map[string]Outcome{"late": TimedOut, "stopped": Stopped} {
 		saved := filepath.Join(dir, name)
 		j := sh(name, "FOO=bar '"+file+"' '"+saved+"'")

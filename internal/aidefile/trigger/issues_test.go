@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -44,9 +45,7 @@ func TestListIssues(t *testing.T) {
 			}
 			path := dir
 			if c.gh != "" {
-				if err := os.WriteFile(filepath.Join(dir, "gh"), []byte("#!/bin/sh\n"+c.gh+"\n"), 0o700); err != nil {
-					t.Fatal(err)
-				}
+				exectest.Write(t, filepath.Join(dir, "gh"), "#!/bin/sh\n"+c.gh+"\n")
 				path += ":" + os.Getenv("PATH")
 			}
 			t.Setenv("PATH", path)

@@ -1,10 +1,11 @@
 package proc
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/coppice-dev/coppice/internal/exectest"
 )
 
 // The environment of a process that executes another program is empty for a moment. A sweep that takes
@@ -12,9 +13,7 @@ import (
 func TestEnvironDuringExec(t *testing.T) {
 	const entry = "EXEC_TEST=yes"
 	script := filepath.Join(t.TempDir(), "again")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\nexec \"$0\"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	exectest.Write(t, script, "#!/bin/sh\nexec \"$0\"\n")
 	p, _ := start(t, Command{Argv: []string{script}, Env: []string{entry}})
 	for i := range 5000 {
 		env, err := readEnviron(p.PID())

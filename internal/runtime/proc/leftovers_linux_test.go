@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -31,9 +32,7 @@ func TestRestHasTheGracePeriod(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			file, saved := filepath.Join(dir, "w.sh"), filepath.Join(dir, "saved")
-			if err := os.WriteFile(file, []byte(saver), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			exectest.Write(t, file, saver)
 			p, out := start(t, sh(script, file, saved))
 			out.await(t, "ready")
 			if !p.End(2 * testTimeout) {

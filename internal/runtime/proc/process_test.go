@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -292,9 +293,7 @@ func TestStartErrors(t *testing.T) {
 
 func TestLookPath(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "agent"), []byte("#!/bin/sh\nexit 6\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	exectest.Write(t, filepath.Join(dir, "agent"), "#!/bin/sh\nexit 6\n")
 	env := []string{"PATH=" + dir + ":/bin"}
 	if got, err := LookPath("agent", "", env); err != nil || got != filepath.Join(dir, "agent") {
 		t.Errorf("LookPath = %q, %v", got, err)

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -64,9 +65,7 @@ while :; do sleep 0.02; done
 				t.Run(filepath.Base(shell)+" "+name+" "+stop.String(), func(t *testing.T) {
 					t.Parallel()
 					dir := t.TempDir()
-					if err := os.WriteFile(filepath.Join(dir, "w.sh"), []byte(plain), 0o700); err != nil {
-						t.Fatal(err)
-					}
+					exectest.Write(t, filepath.Join(dir, "w.sh"), plain)
 					p, out := start(t, onTerminal(shell, text, dir, stop))
 					out.await(t, "ready")
 					if !p.End(2 * testTimeout) {

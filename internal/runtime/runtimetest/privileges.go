@@ -9,6 +9,7 @@ import (
 	goruntime "runtime"
 	"testing"
 
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -80,9 +81,7 @@ func setUserID(t *testing.T) (path, user string) {
 		t.Fatal(err)
 	}
 	path = filepath.Join(t.TempDir(), "id")
-	if err := os.WriteFile(path, data, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	exectest.Write(t, path, string(data))
 	if err := os.Chown(path, privilegedUser, -1); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -35,9 +36,7 @@ const stopNever = 10 * Timeout
 func testRest(t *testing.T, b *harness) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "w.sh")
-	if err := os.WriteFile(file, []byte(saver), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	exectest.Write(t, file, saver)
 	r := b.runtime()
 	for name, script := range shells {
 		saved := filepath.Join(dir, name)

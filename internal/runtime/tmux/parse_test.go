@@ -3,7 +3,6 @@ package tmux
 import (
 	"encoding/base64"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -13,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
@@ -116,9 +116,7 @@ func TestVersions(t *testing.T) {
 	if _, err := Version(t.Context()); !errors.Is(err, ErrTmux) || !strings.Contains(err.Error(), "install") {
 		t.Errorf("without tmux: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "tmux"), []byte("#!/bin/sh\necho tmux 2.8\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	exectest.Write(t, filepath.Join(dir, "tmux"), "#!/bin/sh\necho tmux 2.8\n")
 	if _, err := Version(t.Context()); !errors.Is(err, ErrTmux) || !strings.Contains(err.Error(), "2.8") {
 		t.Errorf("with an old tmux: %v", err)
 	}
