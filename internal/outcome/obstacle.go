@@ -32,10 +32,31 @@ const (
 	OtherObstacle      ObstacleKind = "other"               // Description
 )
 
+// These kinds are read from how a run of a language model has ended. All need a Description; Service
+// may name the account.
+const (
+	UsageLimit       ObstacleKind = "usage_limit"       // the plan or quota is used up until it resets
+	RateLimit        ObstacleKind = "rate_limit"        // too many requests at the moment
+	Authentication   ObstacleKind = "authentication"    // the key or login is not accepted
+	Billing          ObstacleKind = "billing"           // no money or credits are left
+	ContextFull      ObstacleKind = "context_full"      // the conversation no longer fits into the model
+	Refused          ObstacleKind = "refused"           // the model or its safety filter declined
+	Overloaded       ObstacleKind = "overloaded"        // the server of the model failed or had no capacity
+	Network          ObstacleKind = "network"           // the connection failed, or the answer was cut off or broken
+	PermissionDenied ObstacleKind = "permission_denied" // a tool was needed that the agent may not use
+	Loop             ObstacleKind = "loop"              // the model repeated itself
+	Budget           ObstacleKind = "budget"            // tokens, money, turns or tries are used up
+	Timeout          ObstacleKind = "timeout"           // it was silent, or ran, for too long
+	SessionLost      ObstacleKind = "session_lost"      // the session to resume does not exist
+	Configuration    ObstacleKind = "configuration"     // the command line cannot work as it is set up
+	Crash            ObstacleKind = "crash"             // it ended without saying why
+)
+
 // ObstacleKinds returns all kinds.
 func ObstacleKinds() []ObstacleKind {
 	return []ObstacleKind{MissingPrerequisite, ArchitecturalGap, ModelLimitation, ExternalDependency, ScopeTooLarge,
-		OtherObstacle}
+		UsageLimit, RateLimit, Authentication, Billing, ContextFull, Refused, Overloaded, Network, PermissionDenied,
+		Loop, Budget, Timeout, SessionLost, Configuration, Crash, OtherObstacle}
 }
 
 // check adds the fields that the kind lacks to an error.
@@ -45,7 +66,8 @@ func (o Obstacle) check(e *Error) {
 	case MissingPrerequisite:
 		require(notBlank(o.TaskID), "task_id")
 		require(notBlank(o.Reason), "reason")
-	case ArchitecturalGap, OtherObstacle:
+	case ArchitecturalGap, OtherObstacle, UsageLimit, RateLimit, Authentication, Billing, ContextFull, Refused,
+		Overloaded, Network, PermissionDenied, Loop, Budget, Timeout, SessionLost, Configuration, Crash:
 		require(notBlank(o.Description), "description")
 	case ModelLimitation:
 		require(notBlank(o.Model), "model")

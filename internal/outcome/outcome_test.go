@@ -110,11 +110,12 @@ func TestNeeds(t *testing.T) {
 			"outcome completed: not_before belongs to deferred and retryable; subtasks belongs to decomposed; condition belongs to blocked; question belongs to escalated"},
 		{"year", with(Deferred, func(f *Report) { far := time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC); f.NotBefore = &far }), "outcome deferred: not_before is in the year 12345, expected one from 1 to 9999"},
 
-		{"obstacle: unknown", obstacle(Obstacle{Kind: "laziness"}), `outcome retryable: unknown context.obstacle.kind "laziness", expected one of missing_prerequisite, architectural_gap, model_limitation, external_dependency, scope_too_large, other`},
+		{"obstacle: unknown", obstacle(Obstacle{Kind: "laziness"}), `outcome retryable: unknown context.obstacle.kind "laziness", expected one of missing_prerequisite, architectural_gap, model_limitation, external_dependency, scope_too_large, usage_limit, rate_limit, authentication, billing, context_full, refused, overloaded, network, permission_denied, loop, budget, timeout, session_lost, configuration, crash, other`},
 		{"obstacle: no kind", obstacle(Obstacle{Description: "x"}), "outcome retryable: missing context.obstacle.kind"},
 		{"obstacle: prerequisite", obstacle(Obstacle{Kind: MissingPrerequisite}), "outcome retryable: missing context.obstacle.task_id, context.obstacle.reason"},
 		{"obstacle: gap", obstacle(Obstacle{Kind: ArchitecturalGap}), "outcome retryable: missing context.obstacle.description"},
 		{"obstacle: model", obstacle(Obstacle{Kind: ModelLimitation}), "outcome retryable: missing context.obstacle.model, context.obstacle.error_class"},
+		{"obstacle: usage limit", obstacle(Obstacle{Kind: UsageLimit}), "outcome retryable: missing context.obstacle.description"},
 		{"obstacle: external", obstacle(Obstacle{Kind: ExternalDependency}), "outcome retryable: missing context.obstacle.service"},
 		{"obstacle: scope", obstacle(Obstacle{Kind: ScopeTooLarge}), "outcome retryable: missing context.obstacle.estimated_files, context.obstacle.max_files"},
 		{"obstacle: other", obstacle(Obstacle{Kind: OtherObstacle}), "outcome retryable: missing context.obstacle.description"},
