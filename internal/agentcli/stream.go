@@ -1,273 +1,290 @@
-// Package agentcli parses the output of the command lines of language models: the tokens that they
-// have used, whether they have failed, and their answer. It supports the JSON of claude (json,
-// stream-json), codex (exec --json), gemini (json, stream-json) and opencode (json), and of any
-// command that prints an object with a usage. It starts no process and reads no file.
-//
-// Only structured fields count, never words. Other text and unknown kinds of objects are ignored,
-// since the formats grow.
-//
-// # Tokens
-//
-// Tokens are the sum of input and output. Input that was read from a cache costs next to nothing and
-// is not counted, but input that was written to a cache is. Some command lines report each message,
-// others only a total at the end. A total replaces the sum of the messages unless it is less, since a
-// command line that has crashed may report zeros.
 package agentcli
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
-	"math"
 	"strings"
+	"time"
 )
 
-// Report is what a command has reported about itself, apart from its exit code.
-type Report struct {
-	Tokens int64  // input and output
-	Known  bool   // it has reported its tokens
-	Failed bool   // it has reported a failure, whatever its exit code
-	Text   string // its answer; empty if it has not marked one
-	// Ended is set if the command has reported its end: it will use no more tokens.
-	Ended bool
+// Stream reads what a run of a command line writes, while it is written, and sums it up in a Report. The
+// zero value reads standard output of an unknown command line. A Stream is not safe for concurrent use.
+type Stream struct {
+	// CLI is the command line. If it is Plain or empty, each object is read as that of the command line
+	// that writes such objects.
+	CLI CLI
+	// Source is what is read: FromStream if it is empty, FromStderr or FromSession.
+	Source Source
+	// Since is the start of the run. What a session file has of earlier runs is ignored.
+	Since time.Time
+	// Each is called with each event, if it is not nil.
+	Each func(Event)
+
+	objects objects
+	line    []byte // of standard error
+	tally   tally
+	report  Report
+	calls   map[string]bool // calls of tools: whether they were counted as ended
+	denied  map[string]bool
 }
+
+// Report is what a command line has reported of its run so far.
+type Report struct {
+	CLI     CLI // what it is, as far as it is known
+	Session string
+	Version string
+	Model   string // at its start
+	Account Account
+
+	Models Models // what it has used
+	Known  bool   // it has reported what it has used
+	// Cumulative says that Models include earlier runs of the session.
+	Cumulative bool
+
+	Text string // its answer; empty if it has not marked one
+	// Ended is set if the command has reported its end: it will use no more tokens.
+	Ended  bool
+	Failed bool // its result, or something for good, is a failure, whatever its exit code
+
+	Failures []Failure // since it has last begun or gone on
+	Retries  []Failure // calls of the model that it repeats, since the last that went well
+	Retried  int       // all of these
+	Windows  []Window  // the state of the quotas
+
+	Calls     int // of tools
+	Succeeded int // calls of tools that have ended well
+	Denied    int // calls of tools that were denied
+
+	Unknown map[string]int // objects of unknown kinds
+}
+
+// Tokens returns the tokens that count.
+func (r Report) Tokens() int64 { return r.Models.Total().Tokens() }
 
 // Bounds of the memory that a stream uses.
 const (
-	maxObject   = 16 << 20 // bytes of an object; a longer one is ignored
-	maxText     = 1 << 20  // bytes of an answer, whose end is kept
-	maxMessages = 100_000  // messages that are told apart
+	maxText     = 1 << 20 // bytes of an answer, whose end is kept
+	maxFailure  = 4 << 10 // bytes of the text of a failure
+	maxFailures = 16      // failures that are kept, the last ones
+	maxCalls    = 100_000 // calls of tools that are told apart
+	maxUnknown  = 50      // unknown kinds that are told apart
+	maxLine     = 64 << 10
 )
 
-// Stream parses the output of one call of a command as it is written. The zero value is ready to use.
-// A Stream is not safe for concurrent use.
-type Stream struct {
-	line    []byte // the line that has not ended yet
-	skip    bool   // the rest of the line is skipped, since it is too long
-	block   []byte // the lines so far of an object with several lines
-	depth   int    // the number of open braces in block
-	counted bool   // tokens were reported
-
-	messages map[string]int64 // tokens by message, which may be reported several times
-	sum      int64            // tokens of messages, and of steps, which are reported once
-	total    int64            // the total that the command has reported
-
-	failed, ended bool
-	answer        string
-}
-
-// Write parses more output. It never fails.
+// Write reads more. It never fails.
 func (s *Stream) Write(p []byte) (int, error) {
-	n := len(p)
-	for len(p) > 0 {
-		part, rest, ended := bytes.Cut(p, []byte{'\n'})
-		if !s.skip {
-			s.line = append(s.line, part...)
-			s.skip = len(s.line) > maxObject
-		}
-		if !ended {
-			break
-		}
-		if s.skip {
-			s.drop()
-		} else {
-			s.read(s.line)
-		}
-		s.line, s.skip = s.line[:0], false
-		p = rest
+	if s.Source == FromStderr {
+		s.writeLines(p)
+	} else {
+		s.objects.write(p, s.object)
 	}
-	if cap(s.line) > maxObject/4 && len(s.line) == 0 {
-		s.line = nil
-	}
-	return n, nil
+	return len(p), nil
 }
 
 // Close ends the last line. It never fails.
 func (s *Stream) Close() error {
-	if !s.skip {
-		s.read(s.line)
+	if s.Source == FromStderr {
+		s.writeLines([]byte{'\n'})
+	} else {
+		s.objects.close(s.object)
 	}
-	s.line, s.skip = nil, false
-	s.drop()
 	return nil
 }
 
-// Report returns what the command has reported so far, in lines that have ended.
-func (s *Stream) Report() Report {
-	return Report{Tokens: max(s.sum, s.total), Known: s.counted, Failed: s.failed, Ended: s.ended,
-		Text: strings.TrimSpace(s.answer)}
-}
-
-// read parses a line: an object, a part of one, or other text.
-func (s *Stream) read(line []byte) {
-	opens := bytes.HasPrefix(line, []byte("{"))
-	if s.depth == 0 {
-		line = bytes.TrimSpace(line)
-		opens = bytes.HasPrefix(line, []byte("{"))
-	}
-	if !opens && s.depth == 0 {
-		return
-	}
-	if opens {
-		s.drop() // the object before never ended: its lines would be indented
-	}
-	depth, whole := countBraces(line)
-	switch {
-	case !whole: // the line ends in a string
-		s.drop()
-	case opens && depth == 0:
-		s.object(line)
-	default:
-		s.block = append(append(s.block, line...), '\n')
-		s.depth += depth
-		if s.depth < 0 || len(s.block) > maxObject {
-			s.drop()
-		} else if s.depth == 0 {
-			s.object(s.block)
-			s.drop()
+// writeLines splits standard error. Only the start of a long line is read.
+func (s *Stream) writeLines(p []byte) {
+	for len(p) > 0 {
+		part, rest, ended := bytes.Cut(p, []byte{'\n'})
+		s.line = append(s.line, part[:min(len(part), maxLine-len(s.line))]...)
+		if !ended {
+			return
 		}
+		s.errorLine(strings.ToValidUTF8(strings.TrimSpace(string(s.line)), "\uFFFD"))
+		s.line, p = s.line[:0], rest
 	}
 }
 
-func (s *Stream) drop() { s.block, s.depth = nil, 0 }
-
-// countBraces returns the number of braces that a line leaves open. whole is false if the line ends
-// in a string, which no line of JSON does.
-func countBraces(line []byte) (depth int, whole bool) {
-	inString := false
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{':
-			depth++
-		case c == '}':
-			depth--
-		}
+// errorLine reads a line of standard error. Of an unknown command, only the lines of gemini are distinct
+// enough to be recognised.
+func (s *Stream) errorLine(line string) {
+	cli := s.CLI
+	if !s.fixed() {
+		cli = Gemini
 	}
-	return depth, !inString
+	if a := adapterOf(cli); a.stderr != nil {
+		a.stderr(line, func(e Event) {
+			s.report.CLI = cli
+			s.add(e)
+		})
+	}
 }
 
-// object parses an object that a command has printed.
-func (s *Stream) object(text []byte) {
-	var o printed
-	if err := json.Unmarshal(text, &o); err != nil {
-		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok { // a field of another type is ignored
+// fixed reports whether the command line is known beforehand.
+func (s *Stream) fixed() bool { return s.CLI != "" && s.CLI != Plain }
+
+// object reads an object.
+func (s *Stream) object(object []byte) {
+	cli := s.CLI
+	if !s.fixed() {
+		if cli = recognize(object); cli == Plain {
+			s.plain(object)
 			return
 		}
 	}
-	switch o.Type {
-	case "assistant": // claude
-		s.ended = false
-		if n, ok := o.Message.Usage.sum(); ok {
-			s.addMessage(o.Message.ID, n)
+	a := adapterOf(cli)
+	s.report.CLI = cli
+	if s.Source == FromSession {
+		a.session(object, s.add)
+		return
+	}
+	a.output(object, s.add)
+}
+
+// Report returns what has been reported so far, in lines that have ended.
+func (s *Stream) Report() Report {
+	r := s.report
+	if r.CLI == "" {
+		r.CLI = s.CLI
+	}
+	r.Models, r.Known = s.tally.models(), s.tally.known
+	r.Text = strings.TrimSpace(r.Text)
+	return r
+}
+
+// add sums up an event.
+func (s *Stream) add(e Event) {
+	if s.Source == FromSession && !s.Since.IsZero() && e.Time.Before(s.Since) && e.Kind != Session {
+		return
+	}
+	r := &s.report
+	switch e.Kind {
+	case Session:
+		s.session(e)
+	case Turn:
+		r.Ended, r.Failed, r.Failures, r.Retries = false, false, nil, nil
+	case Message:
+		r.Retries = nil
+		if !e.Delta {
+			r.Ended = false
+			s.setText(e.Text)
+		} else {
+			r.Text = lastPart(r.Text + e.Text)
 		}
-		for _, c := range o.Message.Content {
-			if c.Type == "text" && o.Parent == "" {
-				s.setAnswer(c.Text)
-			}
+	case Step:
+		r.Ended, r.Retries = false, nil
+	case Tool:
+		s.tool(e)
+	case Permission:
+		if !s.denied[e.Call] && len(s.denied) < maxCalls {
+			set(&s.denied, e.Call, true)
+			r.Denied++
 		}
-	case "user", "system", "stream_event", "tool_use", "tool_result", "rate_limit_event", "item.started",
-		"item.updated":
-	case "item.completed": // codex
-		if o.Item.Type == "agent_message" {
-			s.setAnswer(o.Item.Text)
+	case Tokens:
+		s.tokens(e)
+	case Limit:
+		for _, w := range e.Windows {
+			s.window(w)
 		}
-	case "turn.started":
-		s.ended = false
-	case "turn.completed", "turn.failed":
-		s.ended, s.failed = true, o.Type == "turn.failed"
-		if n, ok := o.Usage.sum(); ok {
-			s.setTotal(n)
+	case Retry:
+		r.Retried++
+		r.Retries = appendFailure(r.Retries, e.Failure)
+	case Failed:
+		r.Failed = true
+		r.Failures = appendFailure(r.Failures, e.Failure)
+	case Result:
+		r.Ended, r.Failed = true, r.Failed || e.Failed
+		s.setText(e.Text)
+	case Unknown:
+		if _, known := r.Unknown[e.Name]; (known || len(r.Unknown) < maxUnknown) && len(e.Name) <= 100 {
+			set(&r.Unknown, e.Name, r.Unknown[e.Name]+1)
 		}
-		if s.failed {
-			s.setAnswer(o.Error.Message)
-		}
-	case "message": // gemini
-		if o.Role == "assistant" && o.Delta {
-			s.answer = lastPart(s.answer + o.Content)
-		} else if o.Role == "assistant" {
-			s.setAnswer(o.Content)
-		}
-	case "step_start": // opencode
-		s.ended = false
-	case "step_finish":
-		s.ended = o.Part.Reason != "tool-calls"
-		if n, ok := o.Part.Tokens.sum(); ok {
-			s.counted, s.sum = true, Add(s.sum, n)
-		}
-	case "text":
-		s.setAnswer(o.Part.Text)
-	case "error": // opencode; the other command lines continue after one
-		s.failed = s.failed || o.Session != ""
-	default:
-		s.result(&o)
+	}
+	if s.Each != nil {
+		s.Each(e)
 	}
 }
 
-// result handles the final report of a call.
-func (s *Stream) result(o *printed) {
-	n, known := o.ModelUsage.sum()
-	if !known {
-		n, known = o.Usage.sum()
+func set[V any](m *map[string]V, key string, v V) {
+	if *m == nil {
+		*m = map[string]V{}
 	}
-	if !known {
-		n, known = o.Stats.sum()
+	(*m)[key] = v
+}
+
+func (s *Stream) session(e Event) {
+	r := &s.report
+	for _, f := range []struct {
+		to   *string
+		from string
+	}{{&r.Session, e.Session}, {&r.Version, e.Version}, {&r.Model, e.Model}} {
+		if f.from != "" && len(f.from) <= 200 {
+			*f.to = f.from
+		}
 	}
-	if !known && o.Type == "" {
-		n, known = o.counts.sum()
-	}
-	if known {
-		s.setTotal(n)
-	}
-	if o.Type != "" && o.Type != "result" {
-		return
-	}
-	failed := o.IsError || strings.HasPrefix(o.Subtype, "error") || o.TerminalReason == "prompt_too_long" ||
-		o.Status == "error" || o.Error.Type != "" || o.Error.Message != ""
-	_, stats := o.Stats.sum()
-	if o.Type == "" && !failed && o.Response == "" && o.Result == "" && !stats {
-		s.ended = s.ended && !known // a command that reports only its tokens may continue
-		return
-	}
-	s.ended, s.failed = true, failed
-	switch {
-	case o.Result != "":
-		s.setAnswer(o.Result)
-	case o.Response != "":
-		s.setAnswer(o.Response)
-	case failed && o.Error.Message != "":
-		s.setAnswer(o.Error.Message)
-	case failed && len(o.Errors) > 0:
-		s.setAnswer(strings.Join(o.Errors, "; "))
+	if e.Account != UnknownAccount {
+		r.Account = e.Account
 	}
 }
 
-// addMessage counts a message. Of several reports of a message the highest counts.
-func (s *Stream) addMessage(id string, n int64) {
-	s.counted = true
-	if id == "" || len(id) > 200 || len(s.messages) >= maxMessages {
-		s.sum = Add(s.sum, n)
-		return
+func (s *Stream) tool(e Event) {
+	r := &s.report
+	r.Ended, r.Retries = false, nil
+	ended, known := s.calls[e.Call]
+	if !known && len(s.calls) < maxCalls {
+		r.Calls++
 	}
-	if s.messages == nil {
-		s.messages = make(map[string]int64)
+	if e.Done && e.OK && !ended {
+		r.Succeeded++
 	}
-	if was := s.messages[id]; n > was {
-		s.sum = Add(s.sum, n-was)
-		s.messages[id] = n
+	if len(s.calls) < maxCalls {
+		set(&s.calls, e.Call, ended || e.Done && e.OK)
 	}
 }
 
-// setTotal records the total of a command. The last total counts.
-func (s *Stream) setTotal(n int64) { s.counted, s.total = true, n }
+func (s *Stream) tokens(e Event) {
+	s.report.Retries = nil
+	switch e.Scope {
+	case OfMessage:
+		s.tally.message(e.Model, e.ID, e.Usage)
+	case OfPart:
+		s.tally.part(e.Models)
+	case OfRun:
+		s.tally.atLeast(e.Models)
+	case OfSession:
+		s.tally.total(e.Models)
+		s.report.Cumulative = true
+	}
+}
 
-func (s *Stream) setAnswer(text string) {
+// window records the state of a quota in place of what was known of it.
+func (s *Stream) window(w Window) {
+	all := s.report.Windows
+	for i := range all {
+		if all[i].Name == w.Name {
+			all[i] = w
+			return
+		}
+	}
+	if len(all) < maxFailures {
+		s.report.Windows = append(all, w)
+	}
+}
+
+func appendFailure(all []Failure, f Failure) []Failure {
+	if len(f.Text) > maxFailure {
+		f.Text = strings.ToValidUTF8(f.Text[:maxFailure], "")
+	}
+	if len(all) > 0 && all[len(all)-1] == f {
+		return all
+	}
+	if len(all) >= maxFailures {
+		all = all[1:]
+	}
+	return append(all[:len(all):len(all)], f)
+}
+
+func (s *Stream) setText(text string) {
 	if strings.TrimSpace(text) != "" {
-		s.answer = lastPart(text)
+		s.report.Text = lastPart(text)
 	}
 }
 
@@ -279,11 +296,10 @@ func lastPart(text string) string {
 	return text
 }
 
-// Add adds tokens without overflow. Negative numbers count as 0.
-func Add(a, b int64) int64 {
-	a, b = max(0, a), max(0, b)
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
+// Read reads the whole output of a command.
+func Read(cli CLI, out []byte) Report {
+	s := Stream{CLI: cli}
+	s.Write(out)
+	s.Close()
+	return s.Report()
 }

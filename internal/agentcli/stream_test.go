@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -18,7 +19,7 @@ const (
 	claudeBelow  = `{"type":"assistant","message":{"id":"msg_2","content":[{"type":"text","text":"below"}],"usage":{"input_tokens":50,"output_tokens":50}},"parent_tool_use_id":"t1"}` + "\n"
 	claudeResult = `{"type":"result","subtype":"success","is_error":false,"duration_ms":3952,"num_turns":2,"result":"All is up.","session_id":"s","total_cost_usd":0.1,"usage":{"input_tokens":3,"cache_creation_input_tokens":8885,"cache_read_input_tokens":15000,"output_tokens":40,"server_tool_use":{"web_search_requests":0}},"modelUsage":{"m":{"inputTokens":60,"outputTokens":140,"cacheReadInputTokens":15000,"cacheCreationInputTokens":8885,"costUSD":0.09},"small":{"inputTokens":10,"outputTokens":5,"cacheReadInputTokens":0,"cacheCreationInputTokens":0}},"permission_denials":[]}` + "\n"
 	claudeZeros  = `{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["connection lost"],"usage":{"input_tokens":0,"output_tokens":0}}` + "\n"
-	claudeLimit  = `{"type":"rate_limit_event","rate_limit_info":{"status":"allowed_warning","utilization":0.9},"usage":{"output_tokens":7}}` + "\n"
+	claudeWarned = `{"type":"rate_limit_event","rate_limit_info":{"status":"allowed_warning","utilization":0.9},"usage":{"output_tokens":7}}` + "\n"
 
 	codexBegin = `{"type":"thread.started","thread_id":"t"}` + "\n" + `{"type":"turn.started"}` + "\n"
 	codexItem  = `{"type":"item.completed","item":{"id":"item_1","type":"agent_message","text":"All is up."}}` + "\n"
@@ -64,68 +65,78 @@ const (
 	openError = `{"type":"error","timestamp":4,"sessionID":"ses_1","error":{"name":"APIError","data":{"message":"overloaded"}}}` + "\n"
 )
 
+// brief is what most tests look at.
+type brief struct {
+	Tokens        int64
+	Known, Failed bool
+	Text          string
+	Ended         bool
+}
+
+func briefly(r Report) brief { return brief{r.Tokens(), r.Known, r.Failed, r.Text, r.Ended} }
+
 func TestRead(t *testing.T) {
 	for _, c := range []struct {
 		name, out string
-		expected  Report
+		expected  brief
 	}{
-		{"claude, one object", claudeResult, Report{9100, true, false, "All is up.", true}},
-		{"claude, without its last line end", strings.TrimSpace(claudeResult), Report{9100, true, false, "All is up.", true}},
-		{"claude, an older one that knows no models", `{"type":"result","is_error":false,"result":"done","usage":{"input_tokens":10,"cache_read_input_tokens":99,"output_tokens":5}}`, Report{15, true, false, "done", true}},
-		{"claude, on the way", claudeInit + claudeFirst, Report{8890, true, false, "", false}},
-		{"claude, a message that comes twice", claudeInit + claudeFirst + claudeAgain, Report{8900, true, false, "I look.", false}},
-		{"claude, what tools print is no word of its own", claudeFirst + claudeAgain + claudeTool, Report{8900, true, false, "I look.", false}},
-		{"claude, an agent below it", claudeAgain + claudeBelow, Report{9000, true, false, "I look.", false}},
-		{"claude, to its end", claudeInit + claudeFirst + claudeAgain + claudeTool + claudeBelow + claudeLimit + claudeResult, Report{9100, true, false, "All is up.", true}},
-		{"claude, crashed", claudeFirst + claudeZeros, Report{8890, true, true, "connection lost", true}},
-		{"claude, an error that is a success", `{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"limit reached","usage":{"input_tokens":0,"output_tokens":0}}`, Report{0, true, true, "limit reached", true}},
-		{"claude, out of turns", `{"type":"result","subtype":"error_max_turns","is_error":false,"usage":{"output_tokens":4}}`, Report{4, true, true, "", true}},
-		{"claude, out of context", `{"type":"result","subtype":"success","terminal_reason":"prompt_too_long","usage":{"output_tokens":4}}`, Report{4, true, true, "", true}},
-		{"claude, killed in a line", claudeFirst + claudeResult[:len(claudeResult)/2], Report{8890, true, false, "", false}},
-		{"claude, a line within a line", claudeFirst[:40] + strings.TrimSpace(claudeLimit) + claudeFirst[40:] + claudeAgain, Report{8900, true, false, "I look.", false}},
+		{"claude, one object", claudeResult, brief{9100, true, false, "All is up.", true}},
+		{"claude, without its last line end", strings.TrimSpace(claudeResult), brief{9100, true, false, "All is up.", true}},
+		{"claude, an older one that knows no models", `{"type":"result","is_error":false,"result":"done","usage":{"input_tokens":10,"cache_read_input_tokens":99,"output_tokens":5}}`, brief{15, true, false, "done", true}},
+		{"claude, on the way", claudeInit + claudeFirst, brief{8890, true, false, "", false}},
+		{"claude, a message that comes twice", claudeInit + claudeFirst + claudeAgain, brief{8900, true, false, "I look.", false}},
+		{"claude, what tools print is no word of its own", claudeFirst + claudeAgain + claudeTool, brief{8900, true, false, "I look.", false}},
+		{"claude, an agent below it", claudeAgain + claudeBelow, brief{9000, true, false, "I look.", false}},
+		{"claude, to its end", claudeInit + claudeFirst + claudeAgain + claudeTool + claudeBelow + claudeWarned + claudeResult, brief{9100, true, false, "All is up.", true}},
+		{"claude, crashed", claudeFirst + claudeZeros, brief{8890, true, true, "connection lost", true}},
+		{"claude, an error that is a success", `{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"limit reached","usage":{"input_tokens":0,"output_tokens":0}}`, brief{0, true, true, "limit reached", true}},
+		{"claude, out of turns", `{"type":"result","subtype":"error_max_turns","is_error":false,"usage":{"output_tokens":4}}`, brief{4, true, true, "", true}},
+		{"claude, out of context", `{"type":"result","subtype":"success","terminal_reason":"prompt_too_long","usage":{"output_tokens":4}}`, brief{4, true, true, "", true}},
+		{"claude, killed in a line", claudeFirst + claudeResult[:len(claudeResult)/2], brief{8890, true, false, "", false}},
+		{"claude, a line within a line", claudeFirst[:40] + strings.TrimSpace(claudeWarned) + claudeFirst[40:] + claudeAgain, brief{8900, true, false, "I look.", false}},
 
-		{"codex", codexBegin + codexItem + codexEnd, Report{437, true, false, "All is up.", true}},
-		{"codex, on the way", codexBegin + codexItem, Report{0, false, false, "All is up.", false}},
-		{"codex, two turns: the second tells of both", codexBegin + codexEnd + codexBegin + `{"type":"turn.completed","usage":{"input_tokens":25000,"cached_input_tokens":24448,"output_tokens":200}}`, Report{752, true, false, "", true}},
-		{"codex, failed", codexBegin + codexFail, Report{0, false, true, "unexpected status 401", true}},
-		{"codex, failed and then not", codexBegin + codexFail + codexBegin + codexItem + codexEnd, Report{437, true, false, "All is up.", true}},
+		{"codex", codexBegin + codexItem + codexEnd, brief{437, true, false, "All is up.", true}},
+		{"codex, on the way", codexBegin + codexItem, brief{0, false, false, "All is up.", false}},
+		{"codex, two turns: the second tells of both", codexBegin + codexEnd + codexBegin + `{"type":"turn.completed","usage":{"input_tokens":25000,"cached_input_tokens":24448,"output_tokens":200}}`, brief{752, true, false, "", true}},
+		{"codex, failed", codexBegin + codexFail, brief{0, false, true, "unexpected status 401", true}},
+		{"codex, failed and then not", codexBegin + codexFail + codexBegin + codexItem + codexEnd, brief{437, true, false, "All is up.", true}},
 
-		{"gemini", gemini, Report{3960, true, false, "All is up.\n{\"is_error\": true}", true}},
-		{"gemini, an error", "{\n  \"error\": {\n    \"type\": \"Error\",\n    \"message\": \"no key\",\n    \"code\": 41\n  }\n}\n", Report{0, false, true, "no key", true}},
-		{"gemini, a stream", geminiStream, Report{100, true, false, "All is up.", true}},
-		{"gemini, a stream that fails", geminiFailed, Report{3, true, true, "no more today", true}},
+		{"gemini", gemini, brief{3960, true, false, "All is up.\n{\"is_error\": true}", true}},
+		{"gemini, an error", "{\n  \"error\": {\n    \"type\": \"Error\",\n    \"message\": \"no key\",\n    \"code\": 41\n  }\n}\n", brief{0, false, true, "no key", true}},
+		{"gemini, a stream that ends in a loop", geminiStream, brief{100, true, true, "All is up.", true}},
+		{"gemini, a stream that fails", geminiFailed, brief{3, true, true, "no more today", true}},
 
-		{"opencode, on the way", openStep, Report{155, true, false, "", false}},
-		{"opencode", openStep + openStep + openText + openLast, Report{322, true, false, "All is up.", true}},
-		{"opencode, failed", openStep + openError, Report{155, true, true, "", false}},
+		{"opencode, on the way", openStep, brief{155, true, false, "", false}},
+		{"opencode", openStep + strings.Replace(openStep, `"id":"p"`, `"id":"q"`, 1) + openText + openLast, brief{322, true, false, "All is up.", true}},
+		{"opencode, failed", openStep + openError, brief{155, true, true, "overloaded", true}},
 
-		{"a command of one's own", "thinking\n{\"x\":1}\n" + `{"usage":{"input_tokens":1,"output_tokens":2},"result":"a"}` + "\n", Report{3, true, false, "a", true}},
-		{"its last word counts", `{"usage":{"output_tokens":1}}` + "\n" + `{"usage":{"output_tokens":2}}` + "\nbye\n", Report{2, true, false, "", false}},
-		{"of an unknown kind, on the way", `{"type":"progress","usage":{"output_tokens":2}}`, Report{2, true, false, "", false}},
-		{"an error with exit code 0", `{"is_error":true,"result":"credit is too low"}`, Report{0, false, true, "credit is too low", true}},
-		{"a total", `{"total_tokens": 12}`, Report{12, true, false, "", false}},
-		{"of several lines, and indented", "  {\"usage\":\n {\"output_tokens\": 2}}\n", Report{2, true, false, "", false}},
-		{"no JSON", "all fine, 12 tokens", Report{}},
-		{"nothing", "", Report{}},
-		{"hostile numbers", `{"usage":{"input_tokens":-5,"output_tokens":9223372036854775807}}`, Report{math.MaxInt64, true, false, "", false}},
-		{"an overflow", `{"usage":{"input_tokens":9223372036854775807,"output_tokens":9223372036854775807}}`, Report{math.MaxInt64, true, false, "", false}},
-		{"an overflow of many", strings.Repeat(`{"type":"assistant","message":{"usage":{"output_tokens":9223372036854775807}}}`+"\n", 3), Report{math.MaxInt64, true, false, "", false}},
-		{"too large a number", `{"usage":{"output_tokens":92233720368547758079}}`, Report{}},
-		{"more from a cache than there was", `{"type":"turn.completed","usage":{"input_tokens":5,"cached_input_tokens":9,"output_tokens":1}}`, Report{1, true, false, "", true}},
-		{"not whole", `{"usage":{"input_tokens":1.5}}`, Report{}},
-		{"of other types", `{"usage":"much","is_error":"no","result":{"a":1}}`, Report{}},
-		{"one field of another type", `{"type":"assistant","message":{"id":7,"content":"text","usage":{"output_tokens":3}}}`, Report{3, true, false, "", false}},
-		{"after one that never ends", `{"a":{` + "\n" + claudeResult, Report{9100, true, false, "All is up.", true}},
-		{"of several lines, after one that never ends", `{"a":{` + "\n" + gemini, Report{3960, true, false, "All is up.\n{\"is_error\": true}", true}},
-		{"after one that is cut off in a string", `{"a":"b` + "\n" + claudeResult, Report{9100, true, false, "All is up.", true}},
-		{"after too many ends", "}\n}}\n" + claudeResult, Report{9100, true, false, "All is up.", true}},
-		{"after a line that is too long", `{"x":"` + strings.Repeat("x", maxObject) + `"}` + "\n" + claudeResult, Report{9100, true, false, "All is up.", true}},
-		{"in a long line", strings.Replace(claudeFirst, "hm", strings.Repeat("x", 5<<20), 1), Report{8890, true, false, "", false}},
-		{"not UTF-8", "\xff\xfe{\n" + claudeResult, Report{9100, true, false, "All is up.", true}},
-		{"with the line ends of Windows", strings.ReplaceAll(claudeFirst+claudeResult, "\n", "\r\n"), Report{9100, true, false, "All is up.", true}},
+		{"a command of one's own", "thinking\n{\"x\":1}\n" + `{"usage":{"input_tokens":1,"output_tokens":2},"result":"a"}` + "\n", brief{3, true, false, "a", true}},
+		{"its last word counts", `{"usage":{"output_tokens":1}}` + "\n" + `{"usage":{"output_tokens":2}}` + "\nbye\n", brief{2, true, false, "", false}},
+		{"of an unknown kind, on the way", `{"type":"progress","usage":{"output_tokens":2}}`, brief{2, true, false, "", false}},
+		{"an error with exit code 0", `{"is_error":true,"result":"credit is too low"}`, brief{0, false, true, "credit is too low", true}},
+		{"a total", `{"total_tokens": 12}`, brief{12, true, false, "", false}},
+		{"of several lines, and indented", "  {\"usage\":\n {\"output_tokens\": 2}}\n", brief{2, true, false, "", false}},
+		{"no JSON", "all fine, 12 tokens", brief{}},
+		{"nothing", "", brief{}},
+		{"hostile numbers", `{"usage":{"input_tokens":-5,"output_tokens":9223372036854775807}}`, brief{math.MaxInt64, true, false, "", false}},
+		{"an overflow", `{"usage":{"input_tokens":9223372036854775807,"output_tokens":9223372036854775807}}`, brief{math.MaxInt64, true, false, "", false}},
+		{"an overflow of many", strings.Repeat(`{"type":"assistant","message":{"usage":{"output_tokens":9223372036854775807}}}`+"\n", 3), brief{math.MaxInt64, true, false, "", false}},
+		{"too large a number", `{"usage":{"output_tokens":92233720368547758079}}`, brief{}},
+		{"more from a cache than there was", `{"type":"turn.completed","usage":{"input_tokens":5,"cached_input_tokens":9,"output_tokens":1}}`, brief{1, true, false, "", true}},
+		{"not whole", `{"usage":{"input_tokens":1.5}}`, brief{}},
+		{"of other types", `{"usage":"much","is_error":"no","result":{"a":1}}`, brief{}},
+		{"one field of another type", `{"type":"assistant","message":{"id":7,"content":"text","usage":{"output_tokens":3}}}`, brief{3, true, false, "", false}},
+		{"after one that never ends", `{"a":{` + "\n" + claudeResult, brief{9100, true, false, "All is up.", true}},
+		{"of several lines, after one that never ends", `{"a":{` + "\n" + gemini, brief{3960, true, false, "All is up.\n{\"is_error\": true}", true}},
+		{"after one that is cut off in a string", `{"a":"b` + "\n" + claudeResult, brief{9100, true, false, "All is up.", true}},
+		{"after too many ends", "}\n}}\n" + claudeResult, brief{9100, true, false, "All is up.", true}},
+		{"after a line that is too long", `{"x":"` + strings.Repeat("x", maxObject) + `"}` + "\n" + claudeResult, brief{9100, true, false, "All is up.", true}},
+		{"in a long line", strings.Replace(claudeFirst, "hm", strings.Repeat("x", 5<<20), 1), brief{8890, true, false, "", false}},
+		{"not UTF-8", "\xff\xfe{\n" + claudeResult, brief{9100, true, false, "All is up.", true}},
+		{"with the line ends of Windows", strings.ReplaceAll(claudeFirst+claudeResult, "\n", "\r\n"), brief{9100, true, false, "All is up.", true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := Read([]byte(c.out)); got != c.expected {
+			if got := briefly(Read(Plain, []byte(c.out))); got != c.expected {
 				t.Errorf("%+v, expected %+v", got, c.expected)
 			}
 		})
@@ -133,31 +144,35 @@ func TestRead(t *testing.T) {
 }
 
 func TestReadUsage(t *testing.T) {
-	for text, expected := range map[string]Report{
-		"1200\n": {Tokens: 1200, Known: true},
-		`{"input_tokens": 3, "output_tokens": 4}`: {Tokens: 7, Known: true},
-		"{\n\"tokens\": 9\n}":                     {Tokens: 9, Known: true},
-		"100\n{\"tokens\": 20}\n3\n":              {Tokens: 123, Known: true},
-		"100\n{\"tok":                             {Tokens: 100, Known: true},
-		"-4":                                      {Known: true},
+	type usage struct {
+		tokens int64
+		known  bool
+	}
+	for text, expected := range map[string]usage{
+		"1200\n": {1200, true},
+		`{"input_tokens": 3, "output_tokens": 4}`: {7, true},
+		"{\n\"tokens\": 9\n}":                     {9, true},
+		"100\n{\"tokens\": 20}\n3\n":              {123, true},
+		"100\n{\"tok":                             {100, true},
+		"-4":                                      {0, true},
 		"":                                        {},
 		"a lot":                                   {},
-		claudeFirst:                               {Tokens: 8890, Known: true},
+		claudeFirst:                               {8890, true},
 	} {
-		if got := ReadUsage([]byte(text)); got != expected {
-			t.Errorf("%q: %+v, expected %+v", text, got, expected)
+		if tokens, known := ReadUsage([]byte(text)); (usage{tokens, known}) != expected {
+			t.Errorf("%q: %d %v, expected %+v", text, tokens, known, expected)
 		}
 	}
 }
 
 // The report does not depend on how the output is split into writes.
 func TestStreamInPieces(t *testing.T) {
-	all := []string{claudeInit, claudeFirst, claudeAgain, claudeTool, claudeBelow, claudeLimit, claudeResult, claudeZeros, codexBegin, codexItem, codexEnd, codexFail, gemini, geminiStream, geminiFailed,
+	all := []string{claudeInit, claudeFirst, claudeAgain, claudeTool, claudeBelow, claudeWarned, claudeResult, claudeZeros, codexBegin, codexItem, codexEnd, codexFail, gemini, geminiStream, geminiFailed,
 		openStep, openText, openLast, openError, "{\n", "}\n", "\"", "\n", "x\n", `{"a":{`}
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOf(rapid.SampledFrom(all)).Draw(t, "text"), "")
-		expected := Read([]byte(text))
-		var s Stream
+		expected := Read(Plain, []byte(text))
+		s := Stream{CLI: Plain}
 		for rest := text; rest != ""; {
 			n := rapid.IntRange(1, len(rest)).Draw(t, "cut")
 			s.Write([]byte(rest[:n]))
@@ -165,7 +180,7 @@ func TestStreamInPieces(t *testing.T) {
 			s.Report() // to look changes nothing
 		}
 		s.Close()
-		if got := s.Report(); got != expected {
+		if got := s.Report(); !cmp.Equal(got, expected) {
 			t.Fatalf("%+v, in one piece %+v", got, expected)
 		}
 	})
@@ -177,21 +192,21 @@ func TestBounds(t *testing.T) {
 	for range 40 {
 		s.Write([]byte(strings.Repeat("x", 1<<20)))
 	}
-	if n := cap(s.line); n > 4*maxObject {
+	if n := cap(s.objects.line); n > 4*maxObject {
 		t.Errorf("%d bytes are kept of a line without an end", n)
 	}
 	s.Write([]byte("\n{\n"))
 	for range 40 {
 		s.Write([]byte(`"a": "` + strings.Repeat("x", 1<<20) + "\",\n"))
 	}
-	if len(s.line) > 0 || len(s.block) > maxObject {
-		t.Errorf("%d bytes of an object are kept", len(s.block))
+	if len(s.objects.line) > 0 || len(s.objects.block) > maxObject {
+		t.Errorf("%d bytes of an object are kept", len(s.objects.block))
 	}
 	for i := range maxMessages + 10 {
-		s.addMessage(fmt.Sprint(i), 1)
+		s.add(Event{Kind: Tokens, ID: fmt.Sprint(i), Usage: Usage{Input: 1}})
 	}
-	if r := s.Report(); len(s.messages) > maxMessages || r.Tokens != maxMessages+10 {
-		t.Errorf("%d messages, %+v", len(s.messages), r)
+	if n := s.Report().Tokens(); len(s.tally.messages) > maxMessages || n != maxMessages+10 {
+		t.Errorf("%d messages, %d tokens", len(s.tally.messages), n)
 	}
 	for range 100 {
 		fmt.Fprintf(&s, `{"type":"message","role":"assistant","delta":true,"content":"%s"}`+"\n", strings.Repeat("ä", 100_000))
@@ -206,10 +221,19 @@ func FuzzRead(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, r := range []Report{Read(b), ReadUsage(b)} {
-			if r.Tokens < 0 || r.Tokens > 0 && !r.Known {
-				t.Fatalf("%+v", r)
+		for _, cli := range CLIs() {
+			for _, source := range []Source{FromStream, FromSession, FromStderr} {
+				s := Stream{CLI: cli, Source: source}
+				s.Write(b)
+				s.Close()
+				if r := s.Report(); r.Tokens() < 0 || r.Tokens() > 0 && !r.Known {
+					t.Fatalf("%s, %s: %+v", cli, source, r)
+				}
+				Classify(End{CLI: cli, Code: len(b), Output: s.Report(), Stderr: s.Report(), Session: s.Report()})
 			}
+		}
+		if n, known := ReadUsage(b); n < 0 || n > 0 && !known {
+			t.Fatal(n, known)
 		}
 	})
 }

@@ -1,190 +1,149 @@
 package agentcli
 
-import (
-	"bytes"
-	"encoding/json"
-	"strconv"
-)
+import "math"
 
-// printed has the relevant fields of the objects of all command lines.
-type printed struct {
-	Type string `json:"type"`
-
-	// claude
-	Subtype        string      `json:"subtype"`
-	IsError        bool        `json:"is_error"`
-	Result         string      `json:"result"`
-	Errors         []string    `json:"errors"`
-	TerminalReason string      `json:"terminal_reason"`
-	Parent         string      `json:"parent_tool_use_id"` // set in messages of subagents
-	Usage          counts      `json:"usage"`              // codex, too
-	ModelUsage     modelCounts `json:"modelUsage"`         // by model, including subagents
-	Message        struct {
-		ID      string `json:"id"`
-		Usage   counts `json:"usage"`
-		Content []struct {
-			Type string `json:"type"`
-			Text string `json:"text"`
-		} `json:"content"`
-	} `json:"message"`
-
-	// codex
-	Item struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
-	} `json:"item"`
-	Error struct {
-		Type    string `json:"type"`
-		Message string `json:"message"`
-	} `json:"error"`
-
-	// gemini
-	Response string `json:"response"`
-	Status   string `json:"status"`
-	Role     string `json:"role"`
-	Content  string `json:"content"`
-	Delta    bool   `json:"delta"`
-	Stats    stats  `json:"stats"`
-
-	// opencode
-	Session string `json:"sessionID"`
-	Part    struct {
-		Reason string `json:"reason"`
-		Text   string `json:"text"`
-		Tokens step   `json:"tokens"`
-	} `json:"part"`
-
-	counts // of other commands
+// Usage counts the tokens that calls of a model have used. The numbers are never negative.
+type Usage struct {
+	Input      int64   `json:"input"`       // neither read from a cache nor written to one
+	CacheRead  int64   `json:"cache_read"`  // input that was read from a cache
+	CacheWrite int64   `json:"cache_write"` // input that was written to a cache
+	Output     int64   `json:"output"`      // including reasoning
+	Dollars    float64 `json:"dollars"`     // as the command line reports them: an estimate; 0 if it does not
 }
 
-// number is a number of tokens. Anything except a whole number is ignored.
-type number = *json.Number
+// Tokens returns the tokens that count: all except those that were read from a cache.
+func (u Usage) Tokens() int64 { return Add(Add(u.Input, u.CacheWrite), u.Output) }
 
-func amount(n number) (int64, bool) {
-	if n == nil {
-		return 0, false
-	}
-	v, err := n.Int64()
-	return max(0, v), err == nil
+// Plus returns the sum of two usages.
+func (u Usage) Plus(v Usage) Usage {
+	return Usage{Add(u.Input, v.Input), Add(u.CacheRead, v.CacheRead), Add(u.CacheWrite, v.CacheWrite),
+		Add(u.Output, v.Output), max(0, u.Dollars+v.Dollars)}
 }
 
-// total adds the numbers that are present.
-func total(all ...number) (sum int64, ok bool) {
-	for _, n := range all {
-		if v, is := amount(n); is {
-			sum, ok = Add(sum, v), true
-		}
-	}
-	return sum, ok
+// Minus returns the difference of two usages. What would be negative is 0.
+func (u Usage) Minus(v Usage) Usage {
+	return Usage{max(0, u.Input-v.Input), max(0, u.CacheRead-v.CacheRead), max(0, u.CacheWrite-v.CacheWrite),
+		max(0, u.Output-v.Output), max(0, u.Dollars-v.Dollars)}
 }
 
-// without returns n minus a part of it.
-func without(n int64, part number) int64 {
-	p, _ := amount(part)
-	return max(0, n-p)
+// highest returns the higher of each number.
+func (u Usage) highest(v Usage) Usage {
+	return Usage{max(u.Input, v.Input), max(u.CacheRead, v.CacheRead), max(u.CacheWrite, v.CacheWrite),
+		max(u.Output, v.Output), max(u.Dollars, v.Dollars)}
 }
 
-// counts are tokens as claude and codex spell them.
-type counts struct {
-	Input   number `json:"input_tokens"`
-	Output  number `json:"output_tokens"`
-	Written number `json:"cache_creation_input_tokens"` // not included in Input
-	Cached  number `json:"cached_input_tokens"`         // included in Input
-	Total   number `json:"total_tokens"`
-	Tokens  number `json:"tokens"`
-}
+// Models is usage by the name of a model; the name is "" if it is not known.
+type Models map[string]Usage
 
-func (c counts) sum() (int64, bool) {
-	in, some := total(c.Input)
-	if n, ok := total(c.Output, c.Written); ok || some {
-		return Add(without(in, c.Cached), n), true
-	}
-	if n, ok := amount(c.Total); ok {
-		return n, true
-	}
-	return amount(c.Tokens)
-}
-
-// modelCounts are tokens by model, as claude spells them.
-type modelCounts map[string]struct {
-	Input   number `json:"inputTokens"`
-	Output  number `json:"outputTokens"`
-	Written number `json:"cacheCreationInputTokens"`
-}
-
-func (m modelCounts) sum() (sum int64, ok bool) {
-	for _, c := range m {
-		if n, is := total(c.Input, c.Output, c.Written); is {
-			sum, ok = Add(sum, n), true
-		}
-	}
-	return sum, ok
-}
-
-// stats are tokens as gemini spells them: a total in a stream, otherwise by model.
-type stats struct {
-	Total  number `json:"total_tokens"`
-	Cached number `json:"cached"`
-	Models map[string]struct {
-		Tokens struct {
-			Total  number `json:"total"`
-			Cached number `json:"cached"`
-		} `json:"tokens"`
-	} `json:"models"`
-}
-
-func (s stats) sum() (sum int64, ok bool) {
-	if n, ok := amount(s.Total); ok {
-		return without(n, s.Cached), true
-	}
-	for _, m := range s.Models {
-		if n, is := amount(m.Tokens.Total); is {
-			sum, ok = Add(sum, without(n, m.Tokens.Cached)), true
-		}
-	}
-	return sum, ok
-}
-
-// step are tokens of a step, as opencode spells them.
-type step struct {
-	Input     number `json:"input"`
-	Output    number `json:"output"`
-	Reasoning number `json:"reasoning"`
-	Cache     struct {
-		Write number `json:"write"`
-	} `json:"cache"`
-}
-
-func (s step) sum() (int64, bool) { return total(s.Input, s.Output, s.Reasoning, s.Cache.Write) }
-
-// Read parses the whole output of a command.
-func Read(out []byte) Report {
-	var s Stream
-	s.Write(out)
-	s.Close()
-	return s.Report()
-}
-
-// ReadUsage parses the usage file of a command. The file has a line for each call, with a number of
-// tokens or an object with a usage, or it is one such object.
-func ReadUsage(text []byte) Report {
-	var sum Report
-	for line := range bytes.Lines(text) {
-		line = bytes.TrimSpace(line)
-		n, err := strconv.ParseInt(string(line), 10, 64)
-		known := err == nil
-		if !known {
-			r := Read(line)
-			n, known = r.Tokens, r.Known
-		}
-		if known {
-			sum.Tokens, sum.Known = Add(sum.Tokens, n), true
-		}
-	}
-	if !sum.Known {
-		if r := Read(text); r.Known {
-			sum.Tokens, sum.Known = r.Tokens, true
-		}
+// Total returns the sum over all models.
+func (m Models) Total() (sum Usage) {
+	for _, u := range m {
+		sum = sum.Plus(u)
 	}
 	return sum
+}
+
+// maxModels bounds the models that are told apart.
+const maxModels = 100
+
+func (m *Models) add(model string, u Usage) {
+	if *m == nil {
+		*m = Models{}
+	}
+	if _, known := (*m)[model]; !known && len(*m) >= maxModels {
+		model = ""
+	}
+	(*m)[model] = (*m)[model].Plus(u)
+}
+
+// tally sums up what a command line reports of its usage on the way and at the end.
+type tally struct {
+	known    bool
+	settled  Models             // what totals have confirmed
+	open     Models             // messages since then
+	messages map[string]counted // by ID; a message may be reported several times
+}
+
+// counted is what was counted of a message.
+type counted struct {
+	model string
+	usage Usage
+}
+
+// maxMessages bounds the messages that are told apart.
+const maxMessages = 100_000
+
+// message counts a message. Of several reports of a message the highest numbers count.
+func (t *tally) message(model, id string, u Usage) {
+	t.known = true
+	if id == "" || len(id) > 200 || len(t.messages) >= maxMessages {
+		t.open.add(model, u)
+		return
+	}
+	if t.messages == nil {
+		t.messages = map[string]counted{}
+	}
+	was := t.messages[id]
+	if model == "" {
+		model = was.model
+	}
+	now := was.usage.highest(u)
+	t.messages[id] = counted{model, now}
+	t.open.add(model, now.Minus(was.usage))
+}
+
+// part counts what was used since the last part, which replaces the messages since then. A part without
+// tokens replaces nothing, since a command line that crashes may report zeros.
+func (t *tally) part(m Models) {
+	t.known = true
+	if m.Total().Tokens() == 0 {
+		return
+	}
+	for model, u := range m {
+		t.settled.add(model, u)
+	}
+	t.open = nil
+}
+
+// total records the total, which replaces everything before it unless it is without tokens.
+func (t *tally) total(m Models) {
+	t.known = true
+	if m.Total().Tokens() == 0 {
+		return
+	}
+	t.settled, t.open = nil, nil
+	for model, u := range m {
+		t.settled.add(model, u)
+	}
+}
+
+// atLeast records a total that may lack the messages of subagents: it replaces an earlier total, and messages
+// unless they are more.
+func (t *tally) atLeast(m Models) {
+	t.known = true
+	if m.Total().Tokens() >= t.open.Total().Tokens() {
+		t.total(m)
+	}
+}
+
+// models returns the sums.
+func (t *tally) models() Models {
+	var m Models
+	for _, part := range []Models{t.settled, t.open} {
+		for model, u := range part {
+			if u != (Usage{}) {
+				m.add(model, u)
+			}
+		}
+	}
+	return m
+}
+
+// Add adds tokens without overflow. Negative numbers count as 0.
+func Add(a, b int64) int64 {
+	a, b = max(0, a), max(0, b)
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }

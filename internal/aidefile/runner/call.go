@@ -14,6 +14,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -49,39 +50,78 @@ func (r *Runner) call(ctx context.Context, last error) error {
 	}
 	r.env["COPPICE_TRY"], r.env["COPPICE_TOKENS"] = fmt.Sprint(r.meter.Calls()), fmt.Sprint(r.meter.Left())
 	r.env["COPPICE_USAGE"], r.env["COPPICE_PROMPT"] = usage, path
-	r.output = new(output)
+	r.output = newOutput(argv)
 	exit, err := r.execute(ctx, argv, in, r.output)
 	r.output.close()
-	report := r.used()
-	r.meter.Record(report.Tokens)
+	r.meter.Record(r.used().tokens)
 	r.saveSpent(0)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case exit.Kind != supervisor.Normal:
-		return errors.New(exit.String())
-	case report.Failed:
-		return fmt.Errorf("it ended with 0, and says that it has failed: %.300s", report.Text)
+	}
+	how, code := "", 0
+	if exit.Kind != supervisor.Normal {
+		how = exit.String()
+	}
+	if e, ok := errors.AsType[*proc.ExitError](exit.Err); ok {
+		code = max(0, e.Code)
+	}
+	if v := r.output.verdict(how, code); v.Kind != outcome.Completed {
+		return &callFailed{v, how}
 	}
 	return nil
 }
 
-// used returns what the current call has reported about itself.
-func (r *Runner) used() agentcli.Report {
-	out := r.output.report()
+// callFailed is the error of a call that has not completed its work.
+type callFailed struct {
+	agentcli.Verdict
+	exit string // how its process has ended; empty for an exit code of 0
+}
+
+func (e *callFailed) Error() string {
+	switch {
+	case e.Reason == e.exit:
+		return e.exit
+	case e.exit == "":
+		return "it ended with 0, and has failed: " + e.text()
+	}
+	return e.text()
+}
+
+// text is the obstacle and the reason, where the one is not in the other.
+func (e *callFailed) text() string {
+	if e.Obstacle == outcome.Crash {
+		return e.Reason
+	}
+	return fmt.Sprintf("%s: %s", strings.ReplaceAll(string(e.Obstacle), "_", " "), e.Reason)
+}
+
+// again reports whether another call soon may end better.
+func (e *callFailed) again() bool { return e.Kind == outcome.Retryable }
+
+// spent is what a call has used.
+type spent struct {
+	tokens int64
+	ended  bool // it will use no more
+}
+
+// used returns what the current call has used so far.
+func (r *Runner) used() spent {
 	source := r.request.Settings.Usage
 	if source == aidefile.FromNowhere {
-		return agentcli.Report{}
+		return spent{}
 	}
+	report := r.output.report()
+	out := spent{report.Tokens(), report.Ended}
 	if source == aidefile.FromOutput {
 		return out
 	}
-	var file agentcli.Report
+	var file int64
+	known := false
 	if text, err := readUsage(filepath.Join(r.dir, usageName)); err == nil {
-		file = agentcli.ReadUsage(text)
+		file, known = agentcli.ReadUsage(text)
 	}
-	if file.Known || source == aidefile.FromFile {
-		out.Tokens, out.Known, out.Ended = file.Tokens, file.Known, false
+	if known || source == aidefile.FromFile {
+		return spent{file, false}
 	}
 	return out
 }
@@ -112,6 +152,9 @@ func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, o *out
 	out := proc.Output{Tail: -1, Raw: func(s proc.Stream, data []byte) {
 		if s == proc.Stderr {
 			r.err.Write(data)
+			if o != nil {
+				o.writeError(data)
+			}
 			return
 		}
 		r.out.Write(data)
@@ -142,7 +185,7 @@ func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, o *out
 			// report counts.
 			was := over
 			if over = r.overspent(); over && was {
-				why, running = aidefile.Overspent(agentcli.Add(r.meter.Used(), r.used().Tokens), r.meter.Tokens), false
+				why, running = aidefile.Overspent(agentcli.Add(r.meter.Used(), r.used().tokens), r.meter.Tokens), false
 			}
 		}
 	}
@@ -160,9 +203,9 @@ func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, o *out
 
 // overspent reports whether the current call uses more tokens than were left.
 func (r *Runner) overspent() bool {
-	report := r.used()
-	r.saveSpent(report.Tokens)
-	return !report.Ended && report.Tokens > r.meter.Left()
+	used := r.used()
+	r.saveSpent(used.tokens)
+	return !used.ended && used.tokens > r.meter.Left()
 }
 
 // environ returns the environment of commands and hooks.

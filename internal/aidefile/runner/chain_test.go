@@ -124,7 +124,7 @@ func TestTokensOnTheOutput(t *testing.T) {
 		{"claude, beyond it with its last word", message("a", 96) + "\n" + strings.Replace(result, "400", "4000", 1), aidefile.Succeeded, "success (4004 tokens)", 4004},
 		{"claude, cut off", message("a", 96) + "\n" + result[:60] + "\n!", aidefile.Failed, "exit code 1", 100},
 		{"codex", `{"type":"turn.started"}` + "\n" + `{"type":"turn.completed","usage":{"input_tokens":900,"cached_input_tokens":800,"output_tokens":20}}`, aidefile.Succeeded, "success (120 tokens)", 120},
-		{"codex, failed", `{"type":"turn.failed","error":{"message":"status 401"}}`, aidefile.Failed, "it ended with 0, and says that it has failed: status 401", 0},
+		{"codex, failed", `{"type":"turn.failed","error":{"message":"status 401"}}`, aidefile.Failed, "it ended with 0, and has failed: status 401", 0},
 		{"gemini", "{\n  \"response\": \"fine\",\n  \"stats\": {\n    \"models\": {\n      \"m\": {\"tokens\": {\"total\": 70, \"cached\": 30}}\n    }\n  }\n}", aidefile.Succeeded, "success (40 tokens)", 40},
 		{"opencode, beyond it", strings.Repeat(`{"type":"step_finish","sessionID":"s","part":{"reason":"tool-calls","tokens":{"input":400,"output":100,"reasoning":1}}}`+"\n", 2) + "~", aidefile.BudgetExhausted, "1002 tokens are used, of 1000", 1002},
 		{"rubbish", "\xff{{{\"\n}}}\n{\"usage\":\n" + message("a", 1), aidefile.Succeeded, "success (5 tokens)", 5},

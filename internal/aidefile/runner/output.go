@@ -3,6 +3,7 @@ package runner
 import (
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 )
@@ -12,7 +13,14 @@ import (
 type output struct {
 	mu     sync.Mutex
 	stream agentcli.Stream
+	errors agentcli.Stream // of standard error
 	tail   []byte
+}
+
+// newOutput returns the output of a command.
+func newOutput(argv []string) *output {
+	cli := agentcli.Detect(argv)
+	return &output{stream: agentcli.Stream{CLI: cli}, errors: agentcli.Stream{CLI: cli, Source: agentcli.FromStderr}}
 }
 
 // maxTail bounds the text that is kept for a summary, in bytes.
@@ -28,11 +36,27 @@ func (o *output) Write(p []byte) {
 	}
 }
 
+// writeError adds to standard error.
+func (o *output) writeError(p []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.errors.Write(p)
+}
+
 // close ends the output.
 func (o *output) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.stream.Close()
+	o.errors.Close()
+}
+
+// verdict says how the call has ended. exit is how its process has, empty for an exit code of 0.
+func (o *output) verdict(exit string, code int) agentcli.Verdict {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return agentcli.Classify(agentcli.End{CLI: o.stream.CLI, Exit: exit, Code: code, Output: o.stream.Report(),
+		Stderr: o.errors.Report(), Now: time.Now()})
 }
 
 func (o *output) report() agentcli.Report {

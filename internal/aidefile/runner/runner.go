@@ -279,6 +279,9 @@ func (r *Runner) work(ctx context.Context) (aidefile.Result, string) {
 		if errors.Is(err, proc.ErrCommand) || errors.Is(err, errArguments) {
 			return aidefile.Faulty, err.Error()
 		}
+		if f, ok := errors.AsType[*callFailed](err); ok && !f.again() {
+			return aidefile.Failed, err.Error()
+		}
 		r.say("try %d: %v", r.meter.Calls(), err)
 		last = err
 	}

@@ -1,0 +1,118 @@
+// Package agentcli knows the command lines of language models: claude, codex, gemini, opencode and
+// copilot. It turns what they write, on standard output, on standard error and into their own session
+// files, into one set of events, and says how a run has ended and what has to happen next. It starts
+// no process and reads no file.
+//
+// # What counts
+//
+// Only structured fields decide, and messages of the command line itself that begin with known words.
+// Words of the model, of the user and of tools never do. An exit code of 0 proves nothing, and another
+// one hides nothing: what a command line has reported is looked at first. Unknown kinds of objects are
+// counted and ignored, since the formats grow.
+//
+// # Tokens
+//
+// Tokens are the sum of input, output and what was written to a cache. Input that was read from a cache
+// costs next to nothing and is not counted. Some command lines report each message, others only a total
+// at the end, which may include earlier runs of the same session (see Report.Cumulative).
+package agentcli
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/suggest"
+)
+
+// CLI names a command line of a language model.
+type CLI string
+
+const (
+	Claude   CLI = "claude"
+	Codex    CLI = "codex"
+	Gemini   CLI = "gemini"
+	Opencode CLI = "opencode"
+	Copilot  CLI = "copilot"
+	// Plain is any other command. It may print the objects of all others, since it may call them, and
+	// objects with a usage.
+	Plain CLI = "plain"
+)
+
+// CLIs returns all command lines.
+func CLIs() []CLI { return []CLI{Claude, Codex, Gemini, Opencode, Copilot, Plain} }
+
+// Parse parses the name of a command line.
+func Parse(name string) (CLI, error) {
+	var names []string
+	for _, c := range CLIs() {
+		if string(c) == name {
+			return c, nil
+		}
+		names = append(names, string(c))
+	}
+	err := fmt.Errorf("unknown command line %.40q, expected one of %s", name, strings.Join(names, ", "))
+	if near := suggest.Nearest(name, names); near != "" {
+		err = fmt.Errorf("%w; did you mean %q?", err, near)
+	}
+	return "", err
+}
+
+// launchers are programs that start the program that their arguments name, with their options that are
+// followed by a value.
+var launchers = map[string]string{
+	"env": "-u -C", "npx": "-p --package", "bunx": "", "nice": "-n", "node": "-r", "timeout": "-s -k", "exec": "-a",
+	"nohup": "", "stdbuf": "-i -o -e",
+}
+
+// packages are the names under which package managers know the command lines.
+var packages = map[string]CLI{"@anthropic-ai/claude-code": Claude, "@openai/codex": Codex, "@google/gemini-cli": Gemini,
+	"opencode-ai": Opencode, "@github/copilot": Copilot}
+
+// Detect returns the command line that argv starts, Plain if it is none that is known. It looks through
+// programs that start others, such as env and npx.
+func Detect(argv []string) CLI {
+	for i := 0; i < len(argv); i++ {
+		word := argv[i]
+		name, _, _ := strings.Cut(word, "@latest")
+		if cli, ok := packages[name]; ok {
+			return cli
+		}
+		base := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(word), ".js"), ".exe")
+		for _, cli := range CLIs() {
+			if base == string(cli) && cli != Plain {
+				return cli
+			}
+		}
+		values, launches := launchers[base]
+		if !launches {
+			return Plain
+		}
+		i = program(argv, i+1, base, strings.Fields(values)) - 1
+	}
+	return Plain
+}
+
+// program returns the index of the program that a launcher starts: it skips options, assignments and
+// the duration of timeout.
+func program(argv []string, i int, launcher string, values []string) int {
+	for ; i < len(argv); i++ {
+		word := argv[i]
+		switch {
+		case word == "--":
+			return i + 1
+		case strings.HasPrefix(word, "-"):
+			for _, v := range values {
+				if v == word {
+					i++
+				}
+			}
+		case launcher == "env" && strings.Contains(word, "="):
+		case launcher == "timeout":
+			return i + 1
+		default:
+			return i
+		}
+	}
+	return i
+}

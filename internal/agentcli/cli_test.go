@@ -1,0 +1,98 @@
+package agentcli
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestDetect(t *testing.T) {
+	for command, expected := range map[string]CLI{
+		"claude -p --output-format stream-json": Claude,
+		"/usr/local/bin/codex exec --json -":    Codex,
+		"env -u HOME A=b gemini -p":             Gemini,
+		"npx -y @anthropic-ai/claude-code -p":   Claude,
+		"npx -p x @google/gemini-cli@latest":    Gemini,
+		"timeout -s KILL 30m opencode run":      Opencode,
+		"nice -n 5 env X=1 copilot":             Copilot,
+		"node /opt/node_modules/.bin/codex.js":  Codex,
+		"nohup claude":                          Claude,
+		"env":                                   Plain,
+		"":                                      Plain,
+		"./work.sh claude":                      Plain,
+		"sh -c claude":                          Plain,
+		"claudette":                             Plain,
+		"env --":                                Plain,
+		"timeout":                               Plain,
+	} {
+		if got := Detect(strings.Fields(command)); got != expected {
+			t.Errorf("%q: %s, expected %s", command, got, expected)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	for _, cli := range CLIs() {
+		if got, err := Parse(string(cli)); got != cli || err != nil {
+			t.Errorf("%s: %s, %v", cli, got, err)
+		}
+	}
+	_, err := Parse("cluade")
+	if err == nil || !strings.HasSuffix(err.Error(), `did you mean "claude"?`) {
+		t.Error(err)
+	}
+}
+
+func TestNextClock(t *testing.T) {
+	now := time.Date(2026, 11, 23, 1, 1, 0, 0, time.UTC)
+	for text, expected := range map[string]string{
+		"3:04am": "2026-11-23 03:04", "3:04 AM": "2026-11-23 03:04", "1:00 AM": "2026-11-24 01:00", "1:01am": "2026-11-24 01:01",
+		"9pm": "2026-11-23 21:00", "12:30 AM": "2026-11-24 00:30", "": "", "25:00 AM": "", "soon": "",
+	} {
+		got := ""
+		if at := nextClock(text, now, time.UTC); !at.IsZero() {
+			got = at.Format("2006-01-02 15:04")
+		}
+		if got != expected {
+			t.Errorf("%q: %s, expected %s", text, got, expected)
+		}
+	}
+}
+
+func TestResetsInTexts(t *testing.T) {
+	now := time.Date(2026, 11, 23, 1, 1, 0, 0, time.UTC)
+	for text, expected := range map[string]string{
+		"You've hit your usage limit. Try again at 3:39 AM.":            "2026-11-23T03:39:00Z",
+		"purchase more credits or try again at Aug 20th, 2027 3:39 AM.": "2027-08-20T03:39:00Z",
+		"try again at Feb 31st, 2027 3:39 AM.":                          "",
+		"try again later":                                               "",
+		"You've hit your session limit · resets 9pm (Asia/Bangkok)":     "2026-11-23T14:00:00Z",
+		"You've hit your session limit · resets 9pm (Nowhere/Land)":     "",
+		"You've hit your session limit · resets 9pm":                    "",
+		"You've hit your session limit · resets soon (UTC)":             "",
+	} {
+		got := ""
+		for _, find := range []func(string, time.Time, *time.Location) time.Time{codexReset, claudeReset} {
+			if at := find(text, now, time.UTC); !at.IsZero() {
+				got = at.UTC().Format(time.RFC3339)
+			}
+		}
+		if got != expected {
+			t.Errorf("%q: %q, expected %q", text, got, expected)
+		}
+	}
+}
+
+func TestOlder(t *testing.T) {
+	for _, c := range []struct {
+		version, than string
+		older         bool
+	}{
+		{"2.1.197", "2.1.330", true}, {"2.1.330", "2.1.330", false}, {"2.1", "2.1.330", true}, {"3", "2.1.330", false},
+		{"", "2.1.330", false}, {"2.x.1", "2.1.330", false}, {"10.0", "9.9", false},
+	} {
+		if got := older(c.version, c.than); got != c.older {
+			t.Errorf("%s before %s: %v", c.version, c.than, got)
+		}
+	}
+}

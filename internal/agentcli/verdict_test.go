@@ -1,0 +1,65 @@
+package agentcli
+
+import (
+	"testing"
+
+	"github.com/coppice-dev/coppice/internal/outcome"
+)
+
+// What decides, in this order: why it was stopped, what it has reported, its exit code.
+func TestClassify(t *testing.T) {
+	success := Read(Claude, []byte(claudeResult))
+	limit := Read(Claude, []byte(`{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"api_error":"usage_limit_reached","result":"You've hit your limit"}`))
+	tooLong := Read(Claude, []byte(`{"type":"result","subtype":"success","is_error":false,"terminal_reason":"prompt_too_long"}`))
+	warned := Read(Claude, []byte(`{"type":"rate_limit_event","rate_limit_info":{"status":"allowed_warning","utilization":0.9,"rateLimitType":"five_hour","resetsAt":1795403081}}`+"\n"+claudeResult))
+	for name, c := range map[string]struct {
+		end      End
+		kind     outcome.Kind
+		obstacle outcome.ObstacleKind
+		reason   string
+	}{
+		"completed":                        {End{CLI: Claude, Output: success}, outcome.Completed, "", ""},
+		"a plain command":                  {End{CLI: Plain}, outcome.Completed, "", ""},
+		"a plain command that fails":       {End{CLI: Plain, Exit: "exit code 3", Code: 3}, outcome.Retryable, outcome.Crash, "exit code 3"},
+		"a plain command that calls one":   {End{CLI: Plain, Exit: "exit code 1", Code: 1, Output: Read(Plain, []byte(claudeLimited))}, outcome.Deferred, outcome.UsageLimit, "You've hit your limit"},
+		"a limit and the exit code 1":      {End{CLI: Claude, Exit: "exit code 1", Code: 1, Output: limit}, outcome.Deferred, outcome.UsageLimit, "You've hit your limit"},
+		"a limit and the exit code 0":      {End{CLI: Claude, Output: limit}, outcome.Deferred, outcome.UsageLimit, "You've hit your limit"},
+		"a warning is no limit":            {End{CLI: Claude, Output: warned}, outcome.Completed, "", ""},
+		"too long, not marked as an error": {End{CLI: Claude, Output: tooLong}, outcome.Retryable, outcome.ContextFull, "the context of the model is full (prompt_too_long)"},
+		"no result":                        {End{CLI: Claude}, outcome.Retryable, outcome.Crash, "it ended with 0 and without a result"},
+		"a signal":                         {End{CLI: Codex, Exit: "killed by SIGKILL"}, outcome.Retryable, outcome.Crash, "killed by SIGKILL"},
+		"a result, then a signal":          {End{CLI: Claude, Exit: "killed by SIGKILL", Output: success}, outcome.Retryable, outcome.Crash, "killed by SIGKILL"},
+		"reaped after its result":          {End{CLI: Claude, Exit: "killed by SIGTERM", Output: success, Stopped: AfterItsEnd}, outcome.Completed, "", ""},
+		"stopped by a person":              {End{CLI: Claude, Exit: "killed by SIGTERM", Stopped: ByOperator}, outcome.Deferred, outcome.OtherObstacle, "stopped"},
+		"stopped at its budget":            {End{CLI: Claude, Output: limit, Stopped: OverBudget}, outcome.Escalated, outcome.Budget, "the budget is used up"},
+		"stopped for its silence":          {End{CLI: Claude, Stopped: Silent}, outcome.Retryable, outcome.Timeout, "the model was silent for too long"},
+		"a failure that no rule knows":     {End{CLI: Claude, Exit: "exit code 1", Code: 1, Output: Read(Claude, []byte(`{"type":"result","subtype":"new","is_error":true,"result":"what now"}`))}, outcome.Retryable, outcome.Crash, "what now"},
+		"gemini's exit code is a status":   {End{CLI: Gemini, Exit: "exit code 173", Code: 429 % 256}, outcome.Retryable, outcome.RateLimit, "too many requests (exit code 173)"},
+		"gemini is not configured":         {End{CLI: Gemini, Exit: "exit code 41", Code: 41}, outcome.Blocked, outcome.Authentication, "the login or key is not accepted (exit code 41)"},
+		"173 of another command":           {End{CLI: Codex, Exit: "exit code 173", Code: 173}, outcome.Retryable, outcome.Crash, "exit code 173"},
+		"codex ends with an interrupt":     {End{CLI: Codex, Exit: "exit code 1", Code: 1}, outcome.Retryable, outcome.Crash, "exit code 1"},
+		"a window that was used up before": {End{CLI: Codex, Output: Read(Codex, []byte(codexBegin+codexItem+codexEnd)), Session: Report{Windows: []Window{{Name: "primary", Used: 1, Rejected: true}}}}, outcome.Completed, "", ""},
+	} {
+		v := Classify(c.end)
+		if v.Kind != c.kind || v.Obstacle != c.obstacle || v.Reason != c.reason {
+			t.Errorf("%s: %s %s %q (%s), expected %s %s %q", name, v.Kind, v.Obstacle, v.Reason, v.Rule, c.kind, c.obstacle, c.reason)
+		}
+	}
+}
+
+const claudeLimited = `{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"api_error":"usage_limit_reached","result":"You've hit your limit"}`
+
+// Only ends without a word and faulty configurations count as failures of the agent.
+func TestCrashes(t *testing.T) {
+	for _, o := range outcome.ObstacleKinds() {
+		c := consequenceOf(o)
+		crash := o == outcome.Crash || o == outcome.Timeout || o == outcome.Configuration || o == outcome.OtherObstacle
+		switch o {
+		case outcome.MissingPrerequisite, outcome.ArchitecturalGap, outcome.ExternalDependency, outcome.ScopeTooLarge:
+			continue // are said by agents, not read from an end
+		}
+		if c.crash != crash || c.kind == outcome.Completed || c.kind == "" {
+			t.Errorf("%s: %+v", o, c)
+		}
+	}
+}
