@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -94,7 +95,7 @@ func EventEnd(x supervisor.Exit) event.End {
 	if known == nil {
 		end.LastOutput = slices.Clone(process.LastOutput[max(0, len(process.LastOutput)-postMortemLines):])
 		for i, line := range end.LastOutput {
-			end.LastOutput[i] = proc.Plain(line)
+			end.LastOutput[i] = plaintext.Line(line)
 		}
 	}
 	return end

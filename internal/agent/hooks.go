@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -76,7 +77,7 @@ func (h *hookRunner) run(ctx context.Context, name string, hook spec.Hook, env .
 	}
 	if len(last) > 0 {
 		for i := range last {
-			last[i] = proc.Plain(last[i])
+			last[i] = plaintext.Line(last[i])
 		}
 		data["last_output"] = last
 	}
@@ -134,7 +135,7 @@ func (h *hookRunner) failed(ctx context.Context, exit supervisor.Exit) {
 
 // exitEnviron returns the variables that describe an exit to a hook.
 func exitEnviron(exit supervisor.Exit) []string {
-	env := []string{exitEnv + "=" + exit.Kind.String(), exitReasonEnv + "=" + proc.Plain(exit.String())}
+	env := []string{exitEnv + "=" + exit.Kind.String(), exitReasonEnv + "=" + plaintext.Line(exit.String())}
 	var process *proc.ExitError
 	if errors.As(exit.Err, &process) {
 		if process.Signal != 0 {

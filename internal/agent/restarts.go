@@ -10,8 +10,8 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/token"
@@ -70,7 +70,7 @@ func (s *Restarts) Request(ctx context.Context, who token.Caller, reason string)
 	r := s.byPath[who.Path]
 	before, first := r, r == nil || r.Incarnation != who.Incarnation
 	if first {
-		r = &restart{Path: who.Path, Incarnation: who.Incarnation, Reason: proc.OneLine(reason, api.MaxNote),
+		r = &restart{Path: who.Path, Incarnation: who.Incarnation, Reason: plaintext.OneLine(reason, api.MaxNote),
 			saved: make(chan struct{})}
 		s.byPath[who.Path] = r
 	}

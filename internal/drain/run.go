@@ -9,7 +9,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -57,7 +57,7 @@ func (m *Manager) drain(ctx context.Context, path string, timeout time.Duration,
 		return m.Agents.StopNow(ctx, path)
 	}
 	m.Agents.DropRestart(path, "it is asked to finish")
-	r := record{Path: path, Incarnation: info.Incarnation, Reason: proc.OneLine(req.Reason, api.MaxNote)}
+	r := record{Path: path, Incarnation: info.Incarnation, Reason: plaintext.OneLine(req.Reason, api.MaxNote)}
 	return m.begin(r, timeout, "user").wait(ctx)
 }
 
@@ -65,7 +65,8 @@ func (m *Manager) drain(ctx context.Context, path string, timeout time.Duration,
 // set, the restart counts for its limit.
 func (m *Manager) Renew(path string, incarnation uint64, reason string, within time.Duration, counted bool) {
 	m.begin(record{
-		Path: path, Incarnation: incarnation, Reason: proc.OneLine(reason, api.MaxNote), Renew: true, Counted: counted,
+		Path: path, Incarnation: incarnation, Reason: plaintext.OneLine(reason, api.MaxNote),
+		Renew: true, Counted: counted,
 	}, within, "controller")
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
@@ -54,7 +54,7 @@ func (m *Monitor) Ready(ctx context.Context, who token.Caller) error {
 
 // Heartbeat handles the route Heartbeat.
 func (m *Monitor) Heartbeat(who token.Caller, b Beat) {
-	note := proc.OneLine(b.Note, api.MaxNote)
+	note := plaintext.OneLine(b.Note, api.MaxNote)
 	m.heartbeat(who, func(w *liveness.Watch, now time.Time) bool { return w.Progress(now, b.Progress, note) })
 }
 

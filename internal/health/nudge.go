@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -155,7 +156,7 @@ func (m *Monitor) runNudge(ctx context.Context, a *spec.Agent, o runtime.Observa
 	}
 	if exit := p.Exit(); exit.Kind != supervisor.Normal {
 		if last := p.LastOutput(); len(last) > 0 {
-			return fmt.Errorf("%v: %.200q", exit, proc.Plain(last[len(last)-1]))
+			return fmt.Errorf("%v: %.200q", exit, plaintext.Line(last[len(last)-1]))
 		}
 		return errors.New(exit.String())
 	}

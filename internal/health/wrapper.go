@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -148,7 +149,7 @@ func failWrapper(ctx context.Context, agent Agent, names []string) {
 	e := &ProgramGoneError{Names: names}
 	if lines, err := agent.Session().Peek(ctx, lastLines); err == nil {
 		for _, line := range lines {
-			e.Output = append(e.Output, proc.Plain(line))
+			e.Output = append(e.Output, plaintext.Line(line))
 		}
 	}
 	agent.Fail(e, 0)

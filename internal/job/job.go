@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -299,7 +300,7 @@ func bounded(lines []string) []string {
 	lines = lines[max(0, len(lines)-maxLines):]
 	kept, size := make([]string, 0, len(lines)), 0
 	for _, line := range slices.Backward(lines) {
-		line = proc.Plain(line)
+		line = plaintext.Line(line)
 		if size += len(line) + 1; size > MaxBytes {
 			if len(kept) == 0 {
 				kept = append(kept, strings.ToValidUTF8(line[:MaxBytes-1], ""))

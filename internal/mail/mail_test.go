@@ -14,7 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
@@ -79,7 +79,7 @@ func TestNormalise(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		case err == nil && (!utf8.ValidString(p.Subject) || !utf8.ValidString(p.Body)):
 			t.Errorf("%s: %q %q", name, p.Subject, p.Body)
-		case err != nil && err.Error() != proc.Plain(err.Error()):
+		case err != nil && err.Error() != plaintext.Line(err.Error()):
 			t.Errorf("%s: the error is not plain: %q", name, err)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
 // Logs yields lines of agents' output, ordered by time. It reads log files only, so no line is
@@ -134,7 +134,7 @@ func (r *logReader) add(ctx context.Context, path string, late bool) error {
 
 // line returns the line to show for a line of a log; shown is false if there is none.
 func (r *logReader) line(s *logSource, l logfile.Line) (line Line, shown bool) {
-	if r.grep != nil && (l.Between != nil || !r.grep.MatchString(proc.Plain(l.Text))) {
+	if r.grep != nil && (l.Between != nil || !r.grep.MatchString(plaintext.Line(l.Text))) {
 		return line, false
 	}
 	line = Line{Path: s.path, Line: l.Text, Time: l.Time, Incarnation: l.Incarnation}

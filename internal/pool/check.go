@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/account"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -125,7 +126,7 @@ func (r *Runner) Run(ctx context.Context, c Check) (int, error) {
 // lastLine returns the last line of stderr, for the end of an error text.
 func lastLine(stderr []byte) string {
 	text := strings.TrimSpace(string(stderr))
-	text = proc.Plain(strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:]))
+	text = plaintext.Line(strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:]))
 	if text == "" {
 		return ""
 	}

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
@@ -99,7 +99,7 @@ func TestNormalise(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		case err == nil && (!utf8.ValidString(a.Text) || a.Options == nil || test.ask.Default == "NO " && a.Default != "no"):
 			t.Errorf("%s: %+v", name, a)
-		case err != nil && err.Error() != proc.Plain(err.Error()):
+		case err != nil && err.Error() != plaintext.Line(err.Error()):
 			t.Errorf("%s: the error is not plain: %q", name, err)
 		}
 	}
@@ -141,7 +141,7 @@ func TestTransitions(t *testing.T) {
 		t.Errorf("an open one was taken: %+v, %v", still, err)
 	}
 	for answer, want := range map[string]string{"": "empty", " ": "empty", "maybe": `"yes", "no"`, strings.Repeat("x", MaxText+1): "16385", "\x1b[2J": "none of"} {
-		if _, err := open.answer(answer, "ann", at); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) || err.Error() != proc.Plain(err.Error()) {
+		if _, err := open.answer(answer, "ann", at); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) || err.Error() != plaintext.Line(err.Error()) {
 			t.Errorf("%.10q: %v", answer, err)
 		}
 	}
@@ -233,7 +233,7 @@ func TestOwn(t *testing.T) {
 	_, none := d.Answer(ctx, "q-9", "x", "ann")
 	_, word := d.Get("", "x\x1b")
 	for what, err := range map[string]error{"get": get, "take": take, "withdraw": withdraw, "wait": wait, "none": none, "word": word} {
-		if !errors.Is(err, ErrNotFound) || err.Error() != proc.Plain(err.Error()) {
+		if !errors.Is(err, ErrNotFound) || err.Error() != plaintext.Line(err.Error()) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/order"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/question"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -178,7 +178,7 @@ func summarize(nodes []Node) map[string]int {
 func (m *Model) lastLine(path string) string {
 	lines, _ := m.opts.Output(path, 5) // the last ones may be empty
 	for _, line := range slices.Backward(lines) {
-		if text := strings.TrimSpace(proc.Plain(line)); text != "" {
+		if text := strings.TrimSpace(plaintext.Line(line)); text != "" {
 			return text
 		}
 	}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	aidefileconfig "github.com/coppice-dev/coppice/internal/config/aidefile"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
@@ -221,7 +222,7 @@ func (r *Runner) close(result aidefile.Result, reason string) aidefile.Result {
 	r.say("%s", text)
 	r.out.flush()
 	r.err.flush()
-	r.Tell(proc.Plain(strings.ReplaceAll(r.secrets.redact(text), "\n", " ")))
+	r.Tell(plaintext.Line(strings.ReplaceAll(r.secrets.redact(text), "\n", " ")))
 	return result
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -187,7 +188,7 @@ func listIssues(ctx context.Context, file *aidefile.Agent, timeout time.Duration
 	case err != nil:
 		return nil, err
 	case r.Exit.Kind != supervisor.Normal:
-		return nil, fmt.Errorf("gh issue list: %v: %.300s", r.Exit, proc.Plain(string(r.Stderr)))
+		return nil, fmt.Errorf("gh issue list: %v: %.300s", r.Exit, plaintext.Line(string(r.Stderr)))
 	}
 	return aidefile.ParseTickets(r.Stdout)
 }

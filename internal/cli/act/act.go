@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/control"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
 func NewStart(s *command.Streams) *cobra.Command {
@@ -80,13 +80,13 @@ func newAct(s *command.Streams, action control.Action, done, short, more string)
 					}
 					acted, err := control.Act.Call(ctx, c, control.ActRequest{Path: at, Action: action})
 					for _, other := range acted.Already {
-						fmt.Fprintf(s.Out, "%s %s\n", proc.Plain(other), already)
+						fmt.Fprintf(s.Out, "%s %s\n", plaintext.Line(other), already)
 					}
 					switch {
 					case err == nil && acted.Changed > 0:
-						fmt.Fprintf(s.Out, "%s %s\n", proc.Plain(path), done)
+						fmt.Fprintf(s.Out, "%s %s\n", plaintext.Line(path), done)
 					case err == nil && len(acted.Already) == 0:
-						fmt.Fprintf(s.Out, "%s contains no agents\n", proc.Plain(path))
+						fmt.Fprintf(s.Out, "%s contains no agents\n", plaintext.Line(path))
 					case err == nil:
 					case ctx.Err() != nil, errors.Is(err, api.ErrDown), errors.Is(err, api.ErrStopping):
 						return errors.Join(append(failed, err)...) // the others would fail for the same reason
@@ -139,7 +139,7 @@ stopped by hand; in the last two cases use coppice start. An agent that gave up 
 				if _, err := trigger.Fire.Call(ctx, c, req); err != nil {
 					return err
 				}
-				fmt.Fprintf(s.Out, "%s fired\n", proc.Plain(args[0]))
+				fmt.Fprintf(s.Out, "%s fired\n", plaintext.Line(args[0]))
 				return nil
 			})
 		},

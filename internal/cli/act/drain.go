@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/drain"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
@@ -46,7 +46,7 @@ interrupted or the daemon is replaced; coppice start ends it.`,
 						if errs[i] = drainOne(ctx, c, req); errs[i] == nil {
 							mu.Lock()
 							defer mu.Unlock()
-							fmt.Fprintf(s.Out, "%s drained\n", proc.Plain(path))
+							fmt.Fprintf(s.Out, "%s drained\n", plaintext.Line(path))
 						}
 					})
 				}

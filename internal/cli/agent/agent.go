@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/mail"
 	"github.com/coppice-dev/coppice/internal/cli/task"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
@@ -46,8 +47,8 @@ func newEnv(s *command.Streams) *cobra.Command {
 			}
 			return s.PrintLine(
 				map[string]any{"agent": caller.Path, "incarnation": caller.Incarnation, "socket": me.Socket},
-				fmt.Sprintf("%s=%s\n%s=%d\n%s=%s", proc.EnvAgent, proc.Plain(caller.Path),
-					proc.EnvIncarnation, caller.Incarnation, proc.EnvSocket, proc.Plain(me.Socket)))
+				fmt.Sprintf("%s=%s\n%s=%d\n%s=%s", proc.EnvAgent, plaintext.Line(caller.Path),
+					proc.EnvIncarnation, caller.Incarnation, proc.EnvSocket, plaintext.Line(me.Socket)))
 		},
 	}
 	s.JSONFlag(cmd, "one object")

@@ -12,8 +12,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/question"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
@@ -100,7 +100,7 @@ func (a *askFlags) ask(s *command.Streams, text string) error {
 		return err
 	}
 	if a.noWait {
-		return s.PrintLine(q, proc.Plain(q.ID))
+		return s.PrintLine(q, plaintext.Line(q.ID))
 	}
 	forever := func(do func(context.Context, *api.Client) error) error {
 		return command.AskAsAgentFor(command.NoTimeout, do)
@@ -118,11 +118,11 @@ func report(s *command.Streams, q question.Question) error {
 	switch q.State {
 	case question.Answered:
 	case question.Open:
-		result = command.Exitf(command.ExitHuman, "%s is not answered yet", proc.Plain(q.ID))
+		result = command.Exitf(command.ExitHuman, "%s is not answered yet", plaintext.Line(q.ID))
 	case question.Expired:
-		result = command.Exitf(command.ExitTimeout, "%s was not answered before its deadline", proc.Plain(q.ID))
+		result = command.Exitf(command.ExitTimeout, "%s was not answered before its deadline", plaintext.Line(q.ID))
 	default:
-		result = fmt.Errorf("%s was withdrawn", proc.Plain(q.ID))
+		result = fmt.Errorf("%s was withdrawn", plaintext.Line(q.ID))
 	}
 	var err error
 	switch {
@@ -137,7 +137,7 @@ func report(s *command.Streams, q question.Question) error {
 	if _, err := command.Call(command.AskAsAgent, question.Take, question.ID{ID: q.ID}); err != nil {
 		// The agent has its answer; at worst it gets it twice.
 		fmt.Fprintf(s.Err, "coppice: cannot confirm the answer to the daemon: %v\n",
-			proc.Plain(err.Error()))
+			plaintext.Line(err.Error()))
 	}
 	return result
 }

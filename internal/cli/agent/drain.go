@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/drain"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
@@ -32,7 +32,7 @@ func newDrainCheck(s *command.Streams) *cobra.Command {
 			case d != nil:
 				line := fmt.Sprintf("draining, %s left", timespan.Short(time.Duration(d.Left*float64(time.Second))))
 				if d.Reason != "" {
-					line += ": " + proc.Plain(d.Reason)
+					line += ": " + plaintext.Line(d.Reason)
 				}
 				err = s.PrintLines(line)
 			}

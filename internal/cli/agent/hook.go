@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/notice"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
 // hookTimeout bounds the wait for a daemon. It is short because hook runs often and blocks the
@@ -70,7 +70,7 @@ is empty if nothing is pending, and the exit code is always 0.`,
 }
 
 func noticeLine(n notice.Notice) string {
-	return proc.Plain(n.Kind) + ": " + proc.Plain(strings.ReplaceAll(n.Text, "\n", " "))
+	return plaintext.Line(n.Kind) + ": " + plaintext.Line(strings.ReplaceAll(n.Text, "\n", " "))
 }
 
 // promptLines marks notices as coming from Coppice. It escapes their text, so that no message can

@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
@@ -57,7 +57,7 @@ func row(b belief.Belief) []string {
 	if b.Persistent {
 		keeps = "yes"
 	}
-	return []string{proc.Plain(b.Name), proc.Plain(b.Type), keeps, proc.Plain(string(b.Origin)), v}
+	return []string{plaintext.Line(b.Name), plaintext.Line(b.Type), keeps, plaintext.Line(string(b.Origin)), v}
 }
 
 // agentLines returns a table of the beliefs of several agents.
@@ -69,7 +69,7 @@ func agentLines(agents []belief.Agent, p terminal.Paint, width int) []string {
 			if !a.Known {
 				note = strings.TrimSuffix("the agent is no longer in the file; "+note, "; ")
 			}
-			rows = append(rows, slices.Concat([]string{proc.Plain(a.Path)}, row(b), []string{proc.Plain(note)}))
+			rows = append(rows, slices.Concat([]string{plaintext.Line(a.Path)}, row(b), []string{plaintext.Line(note)}))
 		}
 	}
 	all := slices.Concat([]string{"AGENT"}, header, []string{"NOTE"})
@@ -127,12 +127,12 @@ func printRaw(ctx context.Context, s *command.Streams, c *api.Client, path, name
 		record = raw.Aside
 	}
 	if record == nil {
-		return command.Exitf(command.ExitNotFound, "there is no record of the belief %s of %s", proc.Plain(name),
-			proc.Plain(path))
+		return command.Exitf(command.ExitNotFound, "there is no record of the belief %s of %s", plaintext.Line(name),
+			plaintext.Line(path))
 	}
 	text := string(record)
 	if _, tty := terminal.Size(s.Out); tty {
-		text = proc.Plain(text)
+		text = plaintext.Line(text)
 	}
 	return s.PrintLines(text)
 }
@@ -156,7 +156,7 @@ func printValues(s *command.Streams, list []belief.Belief, single, asString bool
 	case asString && !ok:
 		return fmt.Errorf("%s is not a string but %s", list[0].Name, value.Describe(v))
 	case asString && tty:
-		text = proc.Plain(raw)
+		text = plaintext.Line(raw)
 	case asString:
 		text = raw
 	case tty:

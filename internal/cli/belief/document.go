@@ -16,7 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/cli/command"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/value"
 )
@@ -70,7 +70,7 @@ func export(ctx context.Context, s *command.Streams, c *api.Client, path string)
 		for _, name := range e.Unreadable {
 			fmt.Fprintf(s.Err,
 				"coppice: %s of %s cannot be read and is left out; coppice belief get --raw shows it\n",
-				proc.Plain(name), proc.Plain(a.Path))
+				plaintext.Line(name), plaintext.Line(a.Path))
 		}
 	}
 	return doc, nil
@@ -171,11 +171,11 @@ func readDocument(stdin *os.File, path string) (belief.Document, error) {
 		return belief.Document{}, err
 	}
 	if len(data) > belief.MaxDocument {
-		return belief.Document{}, fmt.Errorf("%s: %w", proc.Plain(path), belief.DocumentTooLarge(len(data)))
+		return belief.Document{}, fmt.Errorf("%s: %w", plaintext.Line(path), belief.DocumentTooLarge(len(data)))
 	}
 	doc, err := belief.ParseDocument(data)
 	if err != nil {
-		err = fmt.Errorf("%s:%w", proc.Plain(path), err)
+		err = fmt.Errorf("%s:%w", plaintext.Line(path), err)
 	}
 	return doc, err
 }
@@ -203,7 +203,7 @@ func printDiffs(s *command.Streams, diffs []belief.Difference) error {
 	}
 	lines := make([]string, len(diffs))
 	for i, d := range diffs {
-		lines[i] = proc.Plain(d.String())
+		lines[i] = plaintext.Line(d.String())
 	}
 	return s.PrintLines(lines...)
 }
@@ -218,7 +218,7 @@ func importDiffs(ctx context.Context, s *command.Streams, c *api.Client, diffs [
 		if _, err := belief.Import.Call(ctx, c, belief.ImportRequest{Path: path, Beliefs: set}); err != nil {
 			return fmt.Errorf("%w (nothing of this agent was imported; those before it in the file were)", err)
 		}
-		if err := s.PrintLines(fmt.Sprintf("%s: %d imported", proc.Plain(path), len(set))); err != nil {
+		if err := s.PrintLines(fmt.Sprintf("%s: %d imported", plaintext.Line(path), len(set))); err != nil {
 			return err
 		}
 	}

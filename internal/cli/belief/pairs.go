@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/cli/command"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/value"
 )
@@ -40,7 +40,7 @@ func parsePairs(stdin *os.File, args []string, asString bool) (value.Named, erro
 		}
 		if len(text) > 2*value.MaxBytes {
 			return nil, command.Usagef("%s: more than %d bytes came in; a value has at most %d: keep it in a "+
-				"file and its path in the belief", proc.Plain(args[0]), 2*value.MaxBytes, value.MaxBytes)
+				"file and its path in the belief", plaintext.Line(args[0]), 2*value.MaxBytes, value.MaxBytes)
 		}
 		set[args[0]], err = parseGiven(args[0], text, asString)
 		return set, err
@@ -76,11 +76,12 @@ func parseGiven(name string, text []byte, asString bool) (v value.Value, err err
 	}
 	hint := ""
 	if _, large := errors.AsType[*value.LimitError](err); !asString && !large {
-		short := proc.Plain(string(text[:min(len(text), 40)]))
+		short := plaintext.Line(string(text[:min(len(text), 40)]))
 		if len(text) > 40 || strings.ContainsAny(short, "'\"\n") {
 			short = "..."
 		}
-		hint = fmt.Sprintf("; text needs quotes, for the shell as well: '%s=%q', or --string", proc.Plain(name), short)
+		hint = fmt.Sprintf("; text needs quotes, for the shell as well: '%s=%q', or --string",
+			plaintext.Line(name), short)
 	}
-	return "", command.Usagef("%s: %w%s", proc.Plain(name), err, hint)
+	return "", command.Usagef("%s: %w%s", plaintext.Line(name), err, hint)
 }

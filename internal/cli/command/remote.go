@@ -19,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
@@ -118,7 +119,7 @@ func (r *Remote) Ask(do func(context.Context, *api.Client) error) error {
 	if errors.Is(err, api.ErrDown) {
 		if file, e := r.Find(); e == nil {
 			if last := project.LastExit(file); last != "" {
-				err = fmt.Errorf("%w\n%s", err, proc.Plain(last))
+				err = fmt.Errorf("%w\n%s", err, plaintext.Line(last))
 			}
 		}
 	}
@@ -156,10 +157,10 @@ func (r *Remote) Look(do func(context.Context, *api.Client) error) error {
 	if last := project.LastExit(file); last != "" {
 		note += "; " + last
 	}
-	r.s.Complain(proc.Plain(note))
+	r.s.Complain(plaintext.Line(note))
 	if err := records.FileError(); err != nil {
 		r.s.Complain("the file is invalid, so agents are shown as recorded: " +
-			proc.Plain(strings.ReplaceAll(err.Error(), "\n", "; ")))
+			plaintext.Line(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
 	local := api.Local(records.Register)
 	defer local.Close()
@@ -191,7 +192,8 @@ func (r *Remote) CompletePath(many bool) cobra.CompletionFunc {
 		for _, n := range nodes {
 			_, path, below := strings.Cut(n.Path, "/")
 			// Names that a shell would have to quote cannot be completed.
-			if below && !slices.Contains(args, path) && path == proc.Plain(path) && !strings.ContainsAny(path, "\t\n") {
+			if below && !slices.Contains(args, path) && path == plaintext.Line(path) &&
+				!strings.ContainsAny(path, "\t\n") {
 				paths = append(paths, cobra.CompletionWithDesc(path, show.State(n)))
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
@@ -81,7 +82,7 @@ func OnlyPeople(file, what string) error {
 	}
 	return Exitf(exitAuth, "only people can run %s, and this runs in agent %s of the project; "+
 		"an agent can ask a person with: coppice agent ask",
-		what, proc.Plain(os.Getenv(proc.EnvAgent)))
+		what, plaintext.Line(os.Getenv(proc.EnvAgent)))
 }
 
 // UntilSignal returns a context that the first signal cancels; the cause has its exit code. The
@@ -110,7 +111,7 @@ func UserName() string {
 	if err != nil {
 		return mail.People
 	}
-	return cmp.Or(proc.Plain(u.Username), mail.People)
+	return cmp.Or(plaintext.Line(u.Username), mail.People)
 }
 
 // NoTimeout makes an agent wait forever, across daemons: people may take long to answer.

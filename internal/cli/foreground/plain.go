@@ -16,6 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/journal"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -71,7 +72,7 @@ func (v *PlainView) Event(e supervisor.Event) {
 
 func (v *PlainView) Output(path string, _ uint64, line proc.Line) {
 	if !line.Partial { // the whole line follows
-		v.WriteLine(show.OutputLine(path, proc.Plain(line.Text), v.paint))
+		v.WriteLine(show.OutputLine(path, plaintext.Line(line.Text), v.paint))
 	}
 }
 
@@ -179,7 +180,7 @@ func (h PlainLog) Handle(_ context.Context, r slog.Record) error {
 	if len(details) > 0 {
 		b.WriteString(" (" + strings.Join(details, ", ") + ")")
 	}
-	h.Write([]byte(proc.Plain(b.String()) + "\n"))
+	h.Write([]byte(plaintext.Line(b.String()) + "\n"))
 	return nil
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
@@ -74,7 +74,7 @@ func Attach(ctx context.Context, c *api.Client, path string, watch bool, in *os.
 		return fmt.Errorf("preparing the terminal: %w", err)
 	}
 	typed := &detachReader{r: input, left: make(chan struct{})}
-	fmt.Fprintf(messages, "attached to %s; Ctrl-] leaves it\r\n", proc.Plain(path))
+	fmt.Fprintf(messages, "attached to %s; Ctrl-] leaves it\r\n", plaintext.Line(path))
 	err = api.Attach(ctx, c, path, typed, screen, sizes)
 	// After this, the input must not be read here any longer; the caller may read it.
 	if input.Cancel() {
@@ -89,7 +89,7 @@ func Attach(ctx context.Context, c *api.Client, path string, watch bool, in *os.
 	default:
 	}
 	if err == nil {
-		fmt.Fprintf(messages, "\r\n%s %s\r\n", proc.Plain(path), what)
+		fmt.Fprintf(messages, "\r\n%s %s\r\n", plaintext.Line(path), what)
 	}
 	return err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/outcome"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
@@ -51,19 +51,20 @@ func explainLines(x status.Explanation, now time.Time, p terminal.Paint) []strin
 	case show.CrashLoop:
 		is += "in a "
 	}
-	head := fmt.Sprintf("%s %s%s", p.Bold(proc.Plain(n.Path)), is, show.PaintState(p, show.State(n),
-		proc.Plain(show.State(n))))
+	head := fmt.Sprintf("%s %s%s", p.Bold(plaintext.Line(n.Path)), is, show.PaintState(p, show.State(n),
+		plaintext.Line(show.State(n))))
 	if !at.IsZero() {
 		head += fmt.Sprintf(" for %s, since %s", timespan.Short(max(0, now.Sub(at))), terminal.Clock(at, now))
 	}
-	lines := []string{head, p.Dim(proc.Plain(nodeSummary(n)))}
+	lines := []string{head, p.Dim(plaintext.Line(nodeSummary(n)))}
 	field := func(label string, texts ...string) {
 		for _, text := range texts {
 			if text != "" {
 				if len(lines) == 2 {
 					lines = append(lines, "")
 				}
-				lines = append(lines, p.Dim(fmt.Sprintf("%-7s", label))+proc.Plain(strings.ReplaceAll(text, "\n", " ")))
+				text = plaintext.Line(strings.ReplaceAll(text, "\n", " "))
+				lines = append(lines, p.Dim(fmt.Sprintf("%-7s", label))+text)
 				label = ""
 			}
 		}
@@ -90,7 +91,7 @@ func explainLines(x status.Explanation, now time.Time, p terminal.Paint) []strin
 	if len(x.Tail) > 0 {
 		lines = append(lines, "", p.Bold("Last output"))
 		for _, line := range x.Tail {
-			lines = append(lines, "  "+p.Dim("|")+" "+proc.Plain(line))
+			lines = append(lines, "  "+p.Dim("|")+" "+plaintext.Line(line))
 		}
 	}
 	return lines
@@ -100,7 +101,7 @@ func explainLines(x status.Explanation, now time.Time, p terminal.Paint) []strin
 func nodeSummary(n status.Node) string {
 	parts := []string{n.Kind}
 	for _, part := range []struct{ format, value string }{
-		{"%s", n.Strategy}, {"in %s", n.Runtime}, {"on %s", n.Host}, {"as user %s", proc.Plain(n.User)},
+		{"%s", n.Strategy}, {"in %s", n.Runtime}, {"on %s", n.Host}, {"as user %s", plaintext.Line(n.User)},
 	} {
 		if part.value != "" {
 			parts = append(parts, fmt.Sprintf(part.format, part.value))
@@ -116,17 +117,17 @@ func nodeSummary(n status.Node) string {
 		parts = append(parts, fmt.Sprintf("incarnation %d", n.Incarnation))
 	}
 	if n.Restart != "" {
-		parts = append(parts, "restart "+proc.Plain(n.Restart))
+		parts = append(parts, "restart "+plaintext.Line(n.Restart))
 	}
 	switch starts := n.Starts(); starts {
 	case "-":
 	case "shared":
-		parts = append(parts, "its restarts count for "+proc.Plain(n.LimitOf))
+		parts = append(parts, "its restarts count for "+plaintext.Line(n.LimitOf))
 	default:
 		if n.LimitAction != "" {
 			starts += ", then " + strings.ReplaceAll(n.LimitAction, "_", " ")
 		}
-		parts = append(parts, proc.Plain(starts))
+		parts = append(parts, plaintext.Line(starts))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/output"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
@@ -171,7 +172,7 @@ func newLogPrinter(ctx context.Context, c *api.Client, s *command.Streams, q out
 			if n.Kind == "agent" {
 				agents++
 				p.colour[n.Path] = logColours[len(p.colour)%len(logColours)]
-				p.width = max(p.width, min(maxPrefix, ansi.StringWidth(proc.Plain(n.Path))))
+				p.width = max(p.width, min(maxPrefix, ansi.StringWidth(plaintext.Line(n.Path))))
 			}
 		}
 		p.prefix = p.prefix || len(paths) > 1 || len(nodes) != 1 || agents != 1
@@ -209,7 +210,7 @@ func (p *logPrinter) print(l output.Line) error {
 		b.WriteString(p.paint.Dim(at) + " ")
 	}
 	if p.prefix {
-		path := proc.Plain(l.Path)
+		path := plaintext.Line(l.Path)
 		p.width = max(p.width, min(maxPrefix, ansi.StringWidth(path)))
 		fill := strings.Repeat(" ", max(0, p.width-ansi.StringWidth(path)))
 		if _, ok := p.colour[l.Path]; !ok {
@@ -217,7 +218,7 @@ func (p *logPrinter) print(l output.Line) error {
 		}
 		b.WriteString(p.paint.SGR(p.colour[l.Path], path) + fill + " " + p.paint.Dim("|") + " ")
 	}
-	text := proc.Plain
+	text := plaintext.Line
 	if p.tty {
 		text = proc.OnScreen // terminals do not show overwritten text
 	}
@@ -238,12 +239,12 @@ func separatorLine(l output.Line, now time.Time) string {
 	if b := l.Between; b.Ended != 0 {
 		text := fmt.Sprintf("incarnation %d ended%s", b.Ended, at(b.EndedAt))
 		if b.Exit != "" {
-			text += ": " + proc.Plain(strings.ReplaceAll(b.Exit, "\n", " "))
+			text += ": " + plaintext.Line(strings.ReplaceAll(b.Exit, "\n", " "))
 		}
 		parts = append(parts, text)
 	}
 	if l.Between.Began != 0 {
 		parts = append(parts, fmt.Sprintf("incarnation %d started%s", l.Between.Began, at(l.Time)))
 	}
-	return fmt.Sprintf("--- %s: %s ---", proc.Plain(l.Path), strings.Join(parts, "; "))
+	return fmt.Sprintf("--- %s: %s ---", plaintext.Line(l.Path), strings.Join(parts, "; "))
 }

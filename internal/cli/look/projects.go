@@ -16,6 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
@@ -144,8 +145,8 @@ func projectTable(all []runningProject, now time.Time, width int, paint terminal
 		if !p.Since.IsZero() {
 			up = timespan.Short(max(0, now.Sub(p.Since)))
 		}
-		attention = proc.Plain(strings.ReplaceAll(attention, "\n", " "))
-		rows[i] = []string{fmt.Sprint(p.PID), up, agents, attention, proc.Plain(p.Dir)}
+		attention = plaintext.Line(strings.ReplaceAll(attention, "\n", " "))
+		rows[i] = []string{fmt.Sprint(p.PID), up, agents, attention, plaintext.Line(p.Dir)}
 	}
 	return terminal.Table(header, rows, width, func(row, column int, text string) string {
 		if row > 0 && header[column] == "ATTENTION" && strings.TrimSpace(text) != "-" {

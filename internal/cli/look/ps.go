@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
@@ -58,8 +58,8 @@ func listNodes(s *command.Streams, r *command.Remote, path []string, columns fun
 // psColumns returns the columns of ps.
 func psColumns() []show.Column {
 	return []show.Column{
-		show.NodeColumn("PATH", func(n status.Node) string { return proc.Plain(n.Path) }),
-		show.NodeColumn("KIND", func(n status.Node) string { return proc.Plain(n.Kind) }),
+		show.NodeColumn("PATH", func(n status.Node) string { return plaintext.Line(n.Path) }),
+		show.NodeColumn("KIND", func(n status.Node) string { return plaintext.Line(n.Kind) }),
 		show.StateColumn(),
 		show.NodeColumn("PID", func(n status.Node) string {
 			if n.PID == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/order"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
@@ -45,7 +45,7 @@ func NewStatus(s *command.Streams) *cobra.Command {
 
 func statusLines(st status.Status, now time.Time, p terminal.Paint) []string {
 	line := func(label, format string, args ...any) string {
-		return labelled(label, proc.Plain(fmt.Sprintf(format, args...)), p)
+		return labelled(label, plaintext.Line(fmt.Sprintf(format, args...)), p)
 	}
 	total := 0
 	for _, n := range st.Summary {
@@ -57,7 +57,7 @@ func statusLines(st status.Status, now time.Time, p terminal.Paint) []string {
 	}
 	d := st.Controller
 	lines := []string{
-		labelled("project", p.Bold(proc.Plain(st.Project)), p),
+		labelled("project", p.Bold(plaintext.Line(st.Project)), p),
 		line("daemon", "pid %d on %s, version %s, up %s", d.PID, d.Host, d.Version,
 			timespan.Short(time.Duration(d.Uptime*float64(time.Second)))),
 		agents,
@@ -66,11 +66,11 @@ func statusLines(st status.Status, now time.Time, p terminal.Paint) []string {
 		lines[1] = line("daemon", "not running; start it with: coppice up -d")
 	}
 	if st.Suspended != "" {
-		lines = append(lines, labelled("state", show.PaintState(p, "suspended", proc.Plain(st.Suspended)), p))
+		lines = append(lines, labelled("state", show.PaintState(p, "suspended", plaintext.Line(st.Suspended)), p))
 	}
 	store := line("store", "%s %s", st.Store.Kind, st.Store.Path)
 	if !st.Store.OK {
-		store += " " + p.Red("takes no writes: "+proc.Plain(st.Store.Error))
+		store += " " + p.Red("takes no writes: "+plaintext.Line(st.Store.Error))
 	}
 	lines = append(append(lines, store), configLines(st, now, p)...)
 	lines = append(lines, attentionLines(st, now, p)...)
@@ -104,7 +104,7 @@ func configLines(st status.Status, now time.Time, p terminal.Paint) []string {
 	if st.Controller.PID != 0 {
 		text += fmt.Sprintf(", loaded %s ago", timespan.Short(max(0, now.Sub(st.Config.LoadedAt))))
 	}
-	lines := []string{labelled("config", proc.Plain(text), p)}
+	lines := []string{labelled("config", plaintext.Line(text), p)}
 	if st.Controller.PID != 0 || st.Config.LastError == "" {
 		return lines
 	}
@@ -112,7 +112,7 @@ func configLines(st status.Status, now time.Time, p terminal.Paint) []string {
 		if i == 0 {
 			text = "cannot be used: " + text
 		}
-		lines = append(lines, strings.Repeat(" ", 9)+p.Red(proc.Plain(text)))
+		lines = append(lines, strings.Repeat(" ", 9)+p.Red(plaintext.Line(text)))
 	}
 	return lines
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/question"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
@@ -140,7 +140,7 @@ func answerTo(s *command.Streams, ctx context.Context, q question.Question, word
 	case !term.IsTerminal(int(s.In.Fd())):
 		how := "coppice answer " + terminal.Cell(q.ID) + " ANSWER"
 		if len(q.Options) > 0 {
-			how += ", which is one of " + proc.Plain(strings.Join(q.Options, ", "))
+			how += ", which is one of " + plaintext.Line(strings.Join(q.Options, ", "))
 		}
 		return "", command.Usagef("the answer is missing: %s", how)
 	default:
@@ -178,7 +178,7 @@ func prompt(s *command.Streams, ctx context.Context) (string, error) {
 
 // questionLines formats a question for the terminal.
 func questionLines(q question.Question, now time.Time) []string {
-	lines := []string{fmt.Sprintf("%s asks, %s ago:", proc.Plain(q.From), terminal.Age(q.At, now)), ""}
+	lines := []string{fmt.Sprintf("%s asks, %s ago:", plaintext.Line(q.From), terminal.Age(q.At, now)), ""}
 	for _, line := range terminal.PlainLines(q.Text) {
 		lines = append(lines, "  "+line)
 	}
@@ -190,7 +190,7 @@ func questionLines(q question.Question, now time.Time) []string {
 		lines = append(lines, "")
 	}
 	if !q.Deadline.IsZero() {
-		lines = append(lines, "without an answer "+proc.Plain(deadlineText(q, now)))
+		lines = append(lines, "without an answer "+plaintext.Line(deadlineText(q, now)))
 	}
 	return lines
 }
@@ -215,7 +215,7 @@ func completeQuestion(ctx context.Context, c *api.Client, args []string) (words 
 			words = append(words, cobra.CompletionWithDesc(q.ID, terminal.Cell(q.Text)))
 		} else if q.ID == args[0] {
 			for _, o := range q.Options {
-				if o == proc.Plain(o) && !strings.ContainsAny(o, "\t ") {
+				if o == plaintext.Line(o) && !strings.ContainsAny(o, "\t ") {
 					words = append(words, o)
 				}
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/mail"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
 // mailbox configures the commands for the mailbox of people or of an agent.
@@ -93,7 +93,7 @@ command returns when the message is durable.`,
 			if err != nil {
 				return err
 			}
-			return s.PrintLine(sent, fmt.Sprintf("%s sent to %s", proc.Plain(sent.ID), proc.Plain(sent.To)))
+			return s.PrintLine(sent, fmt.Sprintf("%s sent to %s", plaintext.Line(sent.ID), plaintext.Line(sent.To)))
 		},
 	}
 	cmd.Flags().StringVarP(&req.Subject, "subject", "s", "",
@@ -178,12 +178,12 @@ func messageLines(m mail.Message, now time.Time, p terminal.Paint) []string {
 		from = fmt.Sprintf("%s, incarnation %d", m.From, m.Incarnation)
 	}
 	lines := []string{
-		p.Dim("from    ") + proc.Plain(from),
+		p.Dim("from    ") + plaintext.Line(from),
 		p.Dim("at      ") + terminal.Clock(m.At, now),
-		p.Dim("subject ") + p.Bold(proc.Plain(m.Subject)),
+		p.Dim("subject ") + p.Bold(plaintext.Line(m.Subject)),
 	}
 	if m.ReplyTo != "" {
-		lines = append(lines, p.Dim("to      ")+proc.Plain(m.ReplyTo))
+		lines = append(lines, p.Dim("to      ")+plaintext.Line(m.ReplyTo))
 	}
 	if m.Body != "" {
 		lines = append(append(lines, ""), terminal.PlainLines(m.Body)...)

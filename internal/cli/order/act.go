@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
 func newRun(s *command.Streams, r *command.Remote) *cobra.Command {
@@ -31,7 +31,7 @@ out, and 1 if it failed.`,
 				case err != nil:
 					return err
 				case done.Queued:
-					return s.PrintLine(done, proc.Plain(args[0])+" is running; it runs once more after that")
+					return s.PrintLine(done, plaintext.Line(args[0])+" is running; it runs once more after that")
 				case !wait:
 					return s.PrintLine(done, done.Run)
 				}
@@ -59,10 +59,10 @@ func awaitRun(ctx context.Context, s *command.Streams, c *api.Client, id string)
 	} else {
 		lines := run.Output
 		for i := range lines {
-			lines[i] = proc.Plain(lines[i])
+			lines[i] = plaintext.Line(lines[i])
 		}
 		if run.Task != "" {
-			lines = append(lines, "task "+proc.Plain(run.Task))
+			lines = append(lines, "task "+plaintext.Line(run.Task))
 		}
 		if len(lines) > 0 {
 			err = s.PrintLines(lines...)
@@ -73,12 +73,12 @@ func awaitRun(ctx context.Context, s *command.Streams, c *api.Client, id string)
 		return err
 	case run.Status == "timed out":
 		return command.Exitf(command.ExitTimeout, "run %s of order %s has taken too long: %s", run.ID, run.Order,
-			proc.Plain(run.Error))
+			plaintext.Line(run.Error))
 	}
 	how := map[string]string{"failed": "has failed", "stopped": "was stopped",
 		"interrupted": "was interrupted"}[run.Status]
-	return fmt.Errorf("run %s of order %s %s: %s", run.ID, run.Order, cmp.Or(how, "is "+proc.Plain(run.Status)),
-		proc.Plain(run.Error))
+	return fmt.Errorf("run %s of order %s %s: %s", run.ID, run.Order, cmp.Or(how, "is "+plaintext.Line(run.Status)),
+		plaintext.Line(run.Error))
 }
 
 func newStop(s *command.Streams, r *command.Remote) *cobra.Command {
@@ -118,7 +118,7 @@ any case.`,
 				return err
 			}
 			return s.PrintLine(map[string]any{"order": args[0], "enabled": on},
-				proc.Plain(args[0])+" "+string(action)+"d")
+				plaintext.Line(args[0])+" "+string(action)+"d")
 		},
 	}
 	s.JSONFlag(cmd, "an object that says whether it is enabled")

@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
@@ -47,7 +47,7 @@ func completeOrder(ctx context.Context, c *api.Client, args []string) (names []c
 	}
 	all, err := dispatch.List.Call(ctx, c, api.None{})
 	for _, o := range all {
-		names = append(names, cobra.CompletionWithDesc(o.Name, proc.Plain(o.Description)))
+		names = append(names, cobra.CompletionWithDesc(o.Name, plaintext.Line(o.Description)))
 	}
 	return names, err
 }
@@ -103,7 +103,7 @@ func orderState(o dispatch.Info) string {
 	case o.Running > 1:
 		return fmt.Sprintf("%d running", o.Running)
 	case o.Running > 0 && o.Last != nil:
-		return proc.Plain(o.Last.Status)
+		return plaintext.Line(o.Last.Status)
 	case !o.Enabled:
 		return "disabled"
 	case o.Due:
@@ -118,9 +118,9 @@ func lastText(r *dispatch.RunInfo, now time.Time) string {
 	case r == nil:
 		return "never"
 	case r.EndedAt == nil:
-		return fmt.Sprintf("%s, since %s", proc.Plain(r.Status), timespan.Short(max(0, now.Sub(r.FiredAt))))
+		return fmt.Sprintf("%s, since %s", plaintext.Line(r.Status), timespan.Short(max(0, now.Sub(r.FiredAt))))
 	}
-	return fmt.Sprintf("%s %s ago", proc.Plain(r.Status), timespan.Short(max(0, now.Sub(*r.EndedAt))))
+	return fmt.Sprintf("%s %s ago", plaintext.Line(r.Status), timespan.Short(max(0, now.Sub(*r.EndedAt))))
 }
 
 func newHistory(s *command.Streams, r *command.Remote) *cobra.Command {
@@ -137,7 +137,7 @@ func newHistory(s *command.Streams, r *command.Remote) *cobra.Command {
 			return command.Show(s, r.Look, dispatch.Runs, req,
 				func(all []dispatch.RunInfo, p terminal.Paint, width int) []string {
 					if len(all) == 0 {
-						return []string{proc.Plain(args[0]) + " has never run"}
+						return []string{plaintext.Line(args[0]) + " has never run"}
 					}
 					return runLines(all, output, time.Now(), width, p)
 				})
@@ -167,7 +167,7 @@ func runLines(all []dispatch.RunInfo, output bool, now time.Time, width int, p t
 		if r.Error != "" {
 			why += "; " + r.Error
 		}
-		rows[i] = []string{terminal.Cell(r.ID), proc.Plain(r.Status), terminal.Clock(r.FiredAt, now), took, code,
+		rows[i] = []string{terminal.Cell(r.ID), plaintext.Line(r.Status), terminal.Clock(r.FiredAt, now), took, code,
 			fmt.Sprint(r.Attempt), terminal.Cell(why)}
 	}
 	lines := terminal.Table([]string{"RUN", "STATUS", "FIRED", "TOOK", "CODE", "TRY", "WHY"}, rows, width,
@@ -180,7 +180,7 @@ func runLines(all []dispatch.RunInfo, output bool, now time.Time, width int, p t
 		with = append(with, line)
 		if i > 0 {
 			for _, text := range all[i-1].Output {
-				with = append(with, "    "+proc.Plain(text))
+				with = append(with, "    "+plaintext.Line(text))
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
@@ -31,11 +31,11 @@ func orderDetail(o dispatch.Info, p terminal.Paint, _ int) []string {
 	now := time.Now()
 	lines := []string{p.Bold(terminal.Cell(o.Name))}
 	if o.Description != "" {
-		lines[0] += "  " + proc.Plain(o.Description)
+		lines[0] += "  " + plaintext.Line(o.Description)
 	}
 	field := func(name, value string) {
 		if value != "" {
-			lines = append(lines, p.Dim(fmt.Sprintf("%-9s", name))+proc.Plain(value))
+			lines = append(lines, p.Dim(fmt.Sprintf("%-9s", name))+plaintext.Line(value))
 		}
 	}
 	field("state", orderState(o)+": "+o.Reason)
@@ -125,13 +125,13 @@ func checkLines(o dispatch.Info, now time.Time) []string {
 	if o.Due {
 		verdict = "due"
 	}
-	line := fmt.Sprintf("%s: %s: %s", proc.Plain(o.Name), verdict, proc.Plain(o.Reason))
+	line := fmt.Sprintf("%s: %s: %s", plaintext.Line(o.Name), verdict, plaintext.Line(o.Reason))
 	if !o.Due && o.NextAt != nil {
 		line += fmt.Sprintf("; next fire %s, %s", terminal.UntilText(o.NextAt, now), terminal.Clock(*o.NextAt, now))
 	}
 	lines := []string{line}
 	for _, said := range o.Said {
-		lines = append(lines, "  "+proc.Plain(said))
+		lines = append(lines, "  "+plaintext.Line(said))
 	}
 	return lines
 }

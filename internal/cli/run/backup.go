@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/offline"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
 func NewBackup(s *command.Streams) *cobra.Command {
@@ -39,7 +39,7 @@ exist; only its owner can read it.`,
 			if err != nil {
 				return coded(err)
 			}
-			_, err = fmt.Fprintf(s.Out, "%s has the state at revision %d\n", proc.Plain(to), rev)
+			_, err = fmt.Fprintf(s.Out, "%s has the state at revision %d\n", plaintext.Line(to), rev)
 			return err
 		},
 	}
@@ -76,7 +76,7 @@ coppice down. The log begins a new epoch.`,
 			}
 			fmt.Fprintf(s.Out, "%s restored, of revision %d\n", terminal.Plural(r.Records, "record"), r.Rev)
 			if r.Aside != "" {
-				fmt.Fprintf(s.Out, "the state that was here is kept in %s\n", proc.Plain(r.Aside))
+				fmt.Fprintf(s.Out, "the state that was here is kept in %s\n", plaintext.Line(r.Aside))
 			}
 			return nil
 		},

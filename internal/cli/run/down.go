@@ -16,6 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/offline"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/shutdown"
@@ -69,7 +70,7 @@ and exits with 0 if there is nothing to stop.`,
 						return err
 					}
 				}
-				_, err = fmt.Fprintf(s.Out, "%s is down; %s\n", proc.Plain(st.Project), what)
+				_, err = fmt.Fprintf(s.Out, "%s is down; %s\n", plaintext.Line(st.Project), what)
 				return err
 			})
 		},
@@ -83,7 +84,7 @@ and exits with 0 if there is nothing to stop.`,
 func printOverdue(s *command.Streams, all []shutdown.Overdue) {
 	for _, late := range all {
 		waited := time.Duration(late.Waited * float64(time.Second)).Round(100 * time.Millisecond)
-		fmt.Fprintf(s.Out, "%s did not stop within %v, and was killed\n", proc.Plain(late.Who()), waited)
+		fmt.Fprintf(s.Out, "%s did not stop within %v, and was killed\n", plaintext.Line(late.Who()), waited)
 	}
 }
 
@@ -114,7 +115,7 @@ func stopOrphans(ctx context.Context, r *command.Remote, s *command.Streams) (an
 	logger := slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	stopped, err := offline.Stop(ctx, file, logger)
 	for _, path := range stopped.Agents {
-		fmt.Fprintf(s.Out, "%s stopped\n", proc.Plain(path))
+		fmt.Fprintf(s.Out, "%s stopped\n", plaintext.Line(path))
 	}
 	printOverdue(s, stopped.Late)
 	if err != nil || len(stopped.Agents) == 0 && stopped.Orders == 0 {

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/runtime/cgroup"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
 func NewInstall(s *command.Streams) *cobra.Command {
@@ -92,7 +92,7 @@ func install(s *command.Streams, path string) error {
 		groups, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", holder.PID))
 		done.inUnit = inUnit(string(groups), done.name)
 	}
-	lines := append([]string{fmt.Sprintf(done.change, proc.Plain(unit))}, done.steps()...)
+	lines := append([]string{fmt.Sprintf(done.change, plaintext.Line(unit))}, done.steps()...)
 	return s.PrintLines(append(lines,
 		"to undo it: systemctl --user disable --now "+done.name+", and remove the file")...)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/reconcile"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
@@ -71,7 +71,7 @@ func printPass(s *command.Streams, r pool.Pass) error {
 func passLines(r pool.Pass, now time.Time) (lines []string) {
 	line := func(what, path, format string, args ...any) {
 		text := fmt.Sprintf("%-7s %s: ", what, path) + fmt.Sprintf(format, args...)
-		lines = append(lines, proc.Plain(text))
+		lines = append(lines, plaintext.Line(text))
 	}
 	for _, p := range r.Pools {
 		line("pool", p.Path, "%s; %s", show.PoolText(p.Pool), show.CheckText(p.Pool, now))

@@ -28,10 +28,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/project/load"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
@@ -191,7 +191,7 @@ func printEvents(ctx context.Context, w io.Writer, c *daemon.Controller) {
 		if err != nil {
 			return
 		}
-		fmt.Fprintf(w, "%s %s\n", e.Time.Local().Format(time.TimeOnly), proc.Plain(e.Message))
+		fmt.Fprintf(w, "%s %s\n", e.Time.Local().Format(time.TimeOnly), plaintext.Line(e.Message))
 	}
 }
 
@@ -328,7 +328,7 @@ func upDetached(s *command.Streams, path string) error {
 // alreadyUp reports that a daemon is already running, with its problems if it answers.
 func alreadyUp(s *command.Streams, p project.Project, pid int) error {
 	const message = "%s is already up, process %d; it reloads the file when it changes\n"
-	if _, err := fmt.Fprintf(s.Out, message, proc.Plain(p.Dir), pid); err != nil {
+	if _, err := fmt.Fprintf(s.Out, message, plaintext.Line(p.Dir), pid); err != nil {
 		return err
 	}
 	socket, err := endpoint.Path(p.Dir)

@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/config"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/sagehost"
 	"github.com/coppice-dev/coppice/sage/check"
 	"github.com/coppice-dev/coppice/sage/diag"
@@ -45,7 +45,7 @@ there is an error, and 0 with warnings alone.`,
 			}
 			program, info, diagnostics, err := program.CheckProject()
 			if err != nil {
-				return errors.New(proc.Plain(err.Error()))
+				return errors.New(plaintext.Line(err.Error()))
 			}
 			return reportCheck(s, program, info, diagnostics)
 		},
@@ -69,7 +69,7 @@ func notFound(s *command.Streams, path string, err error) error {
 		return command.Exit(command.ExitConfig, err)
 	}
 	if _, ok := errors.AsType[*load.NoProjectError](err); ok {
-		return command.Exitf(command.ExitConfig, "%s", proc.Plain(err.Error()))
+		return command.Exitf(command.ExitConfig, "%s", plaintext.Line(err.Error()))
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func findProgram(s *command.Streams, path string) (*load.Program, error) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, errors.New(proc.Plain(err.Error()))
+		return nil, errors.New(plaintext.Line(err.Error()))
 	}
 	if program.Settings != nil {
 		for _, n := range program.Settings.Notices {
@@ -112,7 +112,7 @@ func reportCheck(s *command.Streams, program *load.Program, info *check.Info, di
 	} else if err := showDiagnostics(s.Err, diagnostics); err != nil {
 		return fmt.Errorf("writing to the error output: %w", err)
 	}
-	name := proc.Plain(program.Name(program.Entry))
+	name := plaintext.Line(program.Name(program.Entry))
 	counts := []string{terminal.Plural(len(info.Modules), "file")}
 	if warnings > 0 {
 		counts = append(counts, terminal.Plural(warnings, "warning"))

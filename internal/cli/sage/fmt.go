@@ -12,7 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/sage/diag"
 	"github.com/coppice-dev/coppice/sage/format"
 	"github.com/coppice-dev/coppice/sage/load"
@@ -125,7 +125,7 @@ func (f *formatting) input() {
 // note reports that a file was changed, or would be.
 func (f *formatting) note(name, before, after string) {
 	f.changed = true
-	name = proc.Plain(name)
+	name = plaintext.Line(name)
 	if !f.diff {
 		f.print(name + "\n")
 		return
@@ -149,7 +149,7 @@ func (f *formatting) print(text string) {
 
 func (f *formatting) fail(err error) {
 	f.failed = true
-	fmt.Fprintf(f.s.Err, "coppice: %s\n", proc.Plain(err.Error()))
+	fmt.Fprintf(f.s.Err, "coppice: %s\n", plaintext.Line(err.Error()))
 }
 
 func (f *formatting) show(diagnostics []diag.Diagnostic) {

@@ -18,6 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/sagehost"
 	"github.com/coppice-dev/coppice/sage/check"
@@ -78,7 +79,7 @@ func validProgram(s *command.Streams, path string) (*load.Program, *check.Info, 
 	}
 	program, info, diagnostics, err := program.CheckProject()
 	if err != nil {
-		return nil, nil, errors.New(proc.Plain(err.Error()))
+		return nil, nil, errors.New(plaintext.Line(err.Error()))
 	}
 	if len(diagnostics) > 0 {
 		if err := showDiagnostics(s.Err, diagnostics); err != nil {
@@ -86,7 +87,7 @@ func validProgram(s *command.Streams, path string) (*load.Program, *check.Info, 
 		}
 	}
 	if diag.HasErrors(diagnostics) {
-		return nil, nil, fmt.Errorf("%s is not valid, and nothing was run", proc.Plain(program.Name(program.Entry)))
+		return nil, nil, fmt.Errorf("%s is not valid, and nothing was run", plaintext.Line(program.Name(program.Entry)))
 	}
 	return program, info, nil
 }
@@ -111,7 +112,7 @@ func (v *sageView) Write(p []byte) (int, error) {
 			Data: foreground.OutputData("stdout", false)})
 	case v.tty: // a model may have written it
 		for line := range strings.SplitSeq(text, "\n") {
-			v.out.WriteLine(proc.Plain(line))
+			v.out.WriteLine(plaintext.Line(line))
 		}
 	default:
 		v.out.Write(p)
@@ -125,7 +126,7 @@ func (v *sageView) output(path string, incarnation uint64, line proc.Line) {
 		v.json.Output(path, incarnation, line)
 		return
 	}
-	v.out.WriteLine(show.OutputLine(path, proc.Plain(line.Text), v.paint))
+	v.out.WriteLine(show.OutputLine(path, plaintext.Line(line.Text), v.paint))
 }
 
 func (v *sageView) event(e supervisor.Event) {
@@ -161,7 +162,7 @@ func Run(s *command.Streams, path string, trace Trace) error {
 		return err
 	}
 	if info.Entry == nil {
-		return fmt.Errorf("%s runs nothing; end it with: run NAME;", proc.Plain(program.Name(program.Entry)))
+		return fmt.Errorf("%s runs nothing; end it with: run NAME;", plaintext.Line(program.Name(program.Entry)))
 	}
 	to, closeTrace, err := trace.Open(s)
 	if err != nil {
@@ -214,7 +215,7 @@ func Run(s *command.Streams, path string, trace Trace) error {
 		return stop.Signalled()
 	}
 	if failed != nil {
-		return errors.New(proc.Plain(failed.Error()))
+		return errors.New(plaintext.Line(failed.Error()))
 	}
 	return nil
 }

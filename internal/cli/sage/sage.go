@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/cli/command"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/sagehost"
 	"github.com/coppice-dev/coppice/internal/scaffold"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -89,7 +89,7 @@ agent, a supervisor and a test (src/main.sg), README.md and .gitignore. No file 
 				return err
 			}
 			for _, p := range paths {
-				fmt.Fprintf(s.Out, "wrote %s\n", proc.Plain(p))
+				fmt.Fprintf(s.Out, "wrote %s\n", plaintext.Line(p))
 			}
 			return nil
 		},

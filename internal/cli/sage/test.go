@@ -10,7 +10,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/foreground"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/sagehost"
 	"github.com/coppice-dev/coppice/sage/diag"
 	"github.com/coppice-dev/coppice/sage/eval"
@@ -102,7 +102,7 @@ func (t *testRun) run(path string) error {
 // fail reports that a program could not be tested.
 func (t *testRun) fail(err error) {
 	t.broken = true
-	fmt.Fprintf(t.s.Err, "coppice: %s\n", proc.Plain(err.Error()))
+	fmt.Fprintf(t.s.Err, "coppice: %s\n", plaintext.Line(err.Error()))
 }
 
 func (t *testRun) result(r eval.TestResult) {
@@ -128,14 +128,14 @@ func (t *testRun) result(r eval.TestResult) {
 	if r.Err != nil {
 		result = paint.Red("FAIL")
 	}
-	fmt.Fprintf(t.s.Out, "%s %s::%s (%v)\n", result, proc.Plain(at.Name), proc.Plain(r.Name),
+	fmt.Fprintf(t.s.Out, "%s %s::%s (%v)\n", result, plaintext.Line(at.Name), plaintext.Line(r.Name),
 		r.Duration.Round(10*time.Microsecond))
 	if r.Err == nil {
 		return
 	}
 	for _, text := range []string{line.Error, strings.TrimRight(r.Output, "\n")} {
 		for l := range strings.Lines(text) {
-			fmt.Fprintf(t.s.Out, "     %s\n", proc.Plain(strings.TrimSuffix(l, "\n")))
+			fmt.Fprintf(t.s.Out, "     %s\n", plaintext.Line(strings.TrimSuffix(l, "\n")))
 		}
 	}
 }

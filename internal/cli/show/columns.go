@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
@@ -46,13 +46,13 @@ func IncarnationColumn() Column {
 // count.
 func StartsColumn() Column {
 	return NodeColumn("STARTS", func(n status.Node) string {
-		return proc.Plain(strings.NewReplacer(" starts", "", " restarts in a row", " in a row").Replace(n.Starts()))
+		return plaintext.Line(strings.NewReplacer(" starts", "", " restarts in a row", " in a row").Replace(n.Starts()))
 	})
 }
 
 // StateColumn shows the state.
 func StateColumn() Column {
-	return NodeColumn("STATE", func(n status.Node) string { return proc.Plain(State(n)) })
+	return NodeColumn("STATE", func(n status.Node) string { return plaintext.Line(State(n)) })
 }
 
 // UptimeColumn shows how long a node has been running.
@@ -93,6 +93,6 @@ func StatusColumn(nodes []status.Node) []Column {
 		if n.Pool != nil {
 			return PoolText(*n.Pool)
 		}
-		return proc.Plain(n.StatusText)
+		return plaintext.Line(n.StatusText)
 	})}
 }

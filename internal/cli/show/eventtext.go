@@ -8,25 +8,25 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/journal"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // EventLine formats an event for people, without its number. The date is left out if it is today.
 func EventLine(e event.Event, now time.Time, p terminal.Paint) string {
 	var b strings.Builder
-	b.WriteString(p.Dim(terminal.Clock(e.Time, now)) + " " + PaintEvent(p, e.Type, proc.Plain(string(e.Type))))
+	b.WriteString(p.Dim(terminal.Clock(e.Time, now)) + " " + PaintEvent(p, e.Type, plaintext.Line(string(e.Type))))
 	if e.Path != "" {
-		b.WriteString(" " + p.Bold(proc.Plain(e.Path)))
+		b.WriteString(" " + p.Bold(plaintext.Line(e.Path)))
 	}
 	if e.Incarnation != 0 {
 		b.WriteString(p.Dim(fmt.Sprintf("#%d", e.Incarnation)))
 	}
 	if e.Message != "" {
-		b.WriteString(" " + proc.Plain(strings.ReplaceAll(e.Text(), "\n", " ")))
+		b.WriteString(" " + plaintext.Line(strings.ReplaceAll(e.Text(), "\n", " ")))
 	}
 	if e.Actor != "" && e.Actor != "supervisor" && e.Actor != "controller" { // the usual actors
-		b.WriteString(p.Dim(" (by " + proc.Plain(e.Actor) + ")"))
+		b.WriteString(p.Dim(" (by " + plaintext.Line(e.Actor) + ")"))
 	}
 	return b.String()
 }
@@ -62,15 +62,15 @@ func SupervisorLine(e supervisor.Event, p terminal.Paint) string {
 	if text == "" {
 		return ""
 	}
-	return line(entry.Path, p.Dim("*"), PaintEvent(p, entry.Type, proc.Plain(text)))
+	return line(entry.Path, p.Dim("*"), PaintEvent(p, entry.Type, plaintext.Line(text)))
 }
 
 // OrderLine formats an event of an order like one of an agent.
 func OrderLine(e event.Event, p terminal.Paint) string {
-	return line(e.Path, p.Dim("*"), PaintEvent(p, e.Type, proc.Plain(strings.ReplaceAll(e.Text(), "\n", " "))))
+	return line(e.Path, p.Dim("*"), PaintEvent(p, e.Type, plaintext.Line(strings.ReplaceAll(e.Text(), "\n", " "))))
 }
 
 // OutputLine formats a line of output as "PATH | TEXT"; text must be safe to show.
 func OutputLine(path, text string, p terminal.Paint) string { return line(path, p.Dim("|"), text) }
 
-func line(path, mark, text string) string { return proc.Plain(path) + " " + mark + " " + text }
+func line(path, mark, text string) string { return plaintext.Line(path) + " " + mark + " " + text }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
@@ -44,11 +44,11 @@ func Branches(nodes []status.Node) []string {
 		if i == 0 {
 			name = n.Path
 		}
-		b.WriteString(proc.Plain(name))
+		b.WriteString(plaintext.Line(name))
 		if n.Pool != nil {
 			b.WriteString(" (pool)")
 		} else if n.Strategy != "" {
-			fmt.Fprintf(&b, " (%s)", proc.Plain(n.Strategy))
+			fmt.Fprintf(&b, " (%s)", plaintext.Line(n.Strategy))
 		}
 		names[i] = b.String()
 	}

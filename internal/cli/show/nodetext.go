@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -46,7 +46,7 @@ func nextText(n status.Node, now time.Time) string {
 // reasonText returns why a node is in its state.
 func reasonText(n status.Node) string {
 	if n.Kind == "agent" && n.State == StateRunning && n.Loop != "" {
-		return "its last exit: " + proc.Plain(exitText(n))
+		return "its last exit: " + plaintext.Line(exitText(n))
 	}
 	return withLastExit(n, n.Reason)
 }
@@ -73,9 +73,9 @@ func untilNextStart(n status.Node, now time.Time) string {
 // withLastExit appends the last exit of a node that does not run.
 func withLastExit(n status.Node, text string) string {
 	if !n.Failed || n.State == StateRunning || n.State == StateStarting || n.State == stateDegraded {
-		return proc.Plain(text)
+		return plaintext.Line(text)
 	}
-	return strings.TrimSpace(proc.Plain(text + " (" + n.LastExit + ")"))
+	return strings.TrimSpace(plaintext.Line(text + " (" + n.LastExit + ")"))
 }
 
 // Since returns when a node entered its state: its start if it runs, otherwise its last event. It

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/pool"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
@@ -80,7 +80,7 @@ func PoolText(p pool.Info) string {
 	if p.Error != "" {
 		text += "; the check fails: " + p.Error
 	}
-	return terminal.Cell(proc.Plain(text))
+	return terminal.Cell(plaintext.Line(text))
 }
 
 // CheckText explains the size of a pool by the last result of its check.
@@ -112,28 +112,28 @@ func AttentionOf(a status.Attention, faults []string, now time.Time, p terminal.
 	if len(faults) > 0 {
 		a.Reason, faults = faults[0], faults[1:]
 	}
-	text := proc.Plain(a.Path) + " " + PaintState(p, a.State, StateWords(a.State))
+	text := plaintext.Line(a.Path) + " " + PaintState(p, a.State, StateWords(a.State))
 	if a.Reason != "" {
-		text += ": " + proc.Plain(a.Reason)
+		text += ": " + plaintext.Line(a.Reason)
 	}
 	if a.NextAt != nil {
 		text += fmt.Sprintf("; next start in %s", timespan.Short(max(0, a.NextAt.Sub(now))))
 	}
 	lines := []string{text}
 	for _, fault := range faults {
-		lines = append(lines, proc.Plain(fault))
+		lines = append(lines, plaintext.Line(fault))
 	}
 	if a.LastOutput != "" {
-		lines = append(lines, p.Dim("| ")+proc.Plain(a.LastOutput))
+		lines = append(lines, p.Dim("| ")+plaintext.Line(a.LastOutput))
 	}
-	return append(lines, p.Dim("-> ")+proc.Plain(a.Command))
+	return append(lines, p.Dim("-> ")+plaintext.Line(a.Command))
 }
 
 // StateCounts returns the number of agents in each state.
 func StateCounts(summary map[string]int, p terminal.Paint) (counts []string) {
 	for _, state := range slices.Sorted(maps.Keys(summary)) {
 		if n := summary[state]; n > 0 {
-			counts = append(counts, PaintState(p, state, proc.Plain(fmt.Sprintf("%d %s", n, StateWords(state)))))
+			counts = append(counts, PaintState(p, state, plaintext.Line(fmt.Sprintf("%d %s", n, StateWords(state)))))
 		}
 	}
 	return counts

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
@@ -48,9 +48,9 @@ func newClaim(s *command.Streams, w worker) *cobra.Command {
 			case s.JSON:
 				err = s.PrintJSON(got)
 			case len(got) > 0 && quiet:
-				err = s.PrintLines(proc.Plain(got[0].ID))
+				err = s.PrintLines(plaintext.Line(got[0].ID))
 			case len(got) > 0:
-				err = s.PrintLines(proc.Plain(got[0].ID) + "  " + terminal.Cell(got[0].Title))
+				err = s.PrintLines(plaintext.Line(got[0].ID) + "  " + terminal.Cell(got[0].Title))
 			}
 			if err == nil && len(got) == 0 {
 				err = errors.New("no task is ready")

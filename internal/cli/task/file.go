@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/task/transfer"
 )
@@ -47,7 +47,7 @@ early. Import the file again to complete it.`,
 			if skipBad {
 				skip = func(e *transfer.LineError) {
 					if skipped++; skipped <= 100 {
-						fmt.Fprintf(s.Err, "coppice: skipped: %s\n", proc.Plain(e.Error()))
+						fmt.Fprintf(s.Err, "coppice: skipped: %s\n", plaintext.Line(e.Error()))
 					}
 				}
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
@@ -110,7 +110,7 @@ func taskState(t task.Task) string {
 	case t.Status == task.Closed && t.Outcome != "" && t.Outcome != task.Completed:
 		return string(t.Outcome)
 	}
-	return proc.Plain(string(t.Status))
+	return plaintext.Line(string(t.Status))
 }
 
 // taskTitle returns the title of a task, and the reason if it is parked.
@@ -151,10 +151,10 @@ func newShow(s *command.Streams, w worker) *cobra.Command {
 
 func detailLines(d task.Detail, now time.Time, p terminal.Paint) []string {
 	t := d.Task
-	lines := []string{p.Bold(terminal.Cell(t.ID)) + "  " + p.Bold(proc.Plain(t.Title))}
+	lines := []string{p.Bold(terminal.Cell(t.ID)) + "  " + p.Bold(plaintext.Line(t.Title))}
 	fact := func(name, value string) {
 		if value != "" {
-			lines = append(lines, p.Dim(fmt.Sprintf("%-11s", name))+proc.Plain(value))
+			lines = append(lines, p.Dim(fmt.Sprintf("%-11s", name))+plaintext.Line(value))
 		}
 	}
 	at := func(t time.Time, by string) string {
@@ -195,7 +195,7 @@ func detailLines(d task.Detail, now time.Time, p terminal.Paint) []string {
 		lines = append(append(lines, ""), terminal.PlainLines(d.Text)...)
 	}
 	for _, c := range d.Comments {
-		lines = append(lines, "", p.Dim(proc.Plain(cmp.Or(c.By, "unknown"))+", "+terminal.Clock(c.At, now)+":"))
+		lines = append(lines, "", p.Dim(plaintext.Line(cmp.Or(c.By, "unknown"))+", "+terminal.Clock(c.At, now)+":"))
 		lines = append(lines, terminal.PlainLines(c.Text)...)
 	}
 	return lines

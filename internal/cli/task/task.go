@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
@@ -133,7 +133,7 @@ title and the rest the text.`,
 				return err
 			}
 			warnUnclaimable(s, w, made)
-			return s.PrintLine(made, proc.Plain(made.ID))
+			return s.PrintLine(made, plaintext.Line(made.ID))
 		},
 	}
 	text.add(cmd, "of the task")
@@ -196,7 +196,7 @@ the claim on it.`,
 			if changed("pool") || changed("assignee") {
 				warnUnclaimable(s, w, t)
 			}
-			return s.PrintLine(t, proc.Plain(t.ID)+" is changed")
+			return s.PrintLine(t, plaintext.Line(t.ID)+" is changed")
 		},
 	}
 	text.add(cmd, "that replaces the present one")
@@ -235,7 +235,7 @@ func oneTask(w worker) cobra.PositionalArgs {
 // changeTask calls a route that changes a task, and reports the result.
 func changeTask[Req any](s *command.Streams, w worker, route api.Route[Req, task.Task], req Req, done string) error {
 	return command.Show(s, w.ask, route, req, func(t task.Task, _ terminal.Paint, _ int) []string {
-		return []string{proc.Plain(t.ID) + " is " + done}
+		return []string{plaintext.Line(t.ID) + " is " + done}
 	})
 }
 

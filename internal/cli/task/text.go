@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/coppice-dev/coppice/internal/cli/command"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/suggest"
 	"github.com/coppice-dev/coppice/internal/task"
@@ -107,10 +107,10 @@ func warnUnclaimable(s *command.Streams, w worker, t task.Task) {
 	case t.Assignee != "":
 		if hint := meant(t.Assignee); hint != "" && !slices.Contains(paths, t.Assignee) {
 			fmt.Fprintf(s.Err, "coppice: %s is assigned to %s, which is not an agent of this project%s\n",
-				proc.Plain(t.ID), proc.Plain(t.Assignee), proc.Plain(hint))
+				plaintext.Line(t.ID), plaintext.Line(t.Assignee), plaintext.Line(hint))
 		}
 	case !slices.Contains(names, t.Pool):
-		fmt.Fprintf(s.Err, "coppice: %s waits for the pool %q, which has no agents%s\n", proc.Plain(t.ID),
-			t.Pool, proc.Plain(meant(t.Pool)))
+		fmt.Fprintf(s.Err, "coppice: %s waits for the pool %q, which has no agents%s\n", plaintext.Line(t.ID),
+			t.Pool, plaintext.Line(meant(t.Pool)))
 	}
 }

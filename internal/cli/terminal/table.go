@@ -7,7 +7,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
@@ -42,7 +42,7 @@ func Table(header []string, rows [][]string, width int, cell func(row, column in
 // Cell makes text safe and short enough for a cell of a table.
 func Cell(text string) string {
 	text = strings.NewReplacer("\n", " ", "\t", " ").Replace(text)
-	return ansi.Truncate(proc.Plain(text), 100, "…")
+	return ansi.Truncate(plaintext.Line(text), 100, "…")
 }
 
 // Age returns the time since at.
@@ -62,7 +62,7 @@ func BoldHeader(p Paint) func(row, column int, text string) string {
 func PlainLines(text string) []string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	for i, line := range lines {
-		lines[i] = proc.Plain(strings.TrimSuffix(line, "\r"))
+		lines[i] = plaintext.Line(strings.TrimSuffix(line, "\r"))
 	}
 	return lines
 }

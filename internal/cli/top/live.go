@@ -23,6 +23,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
@@ -270,7 +271,7 @@ func (m *liveModel) keyLine() string {
 	case sig != 0:
 		text = "stopping; Ctrl-C kills"
 	case m.pending:
-		return p.Bold(proc.Plain(confirmation(control.Stop, m.nodes, m.nodes[0].Path, width)))
+		return p.Bold(plaintext.Line(confirmation(control.Stop, m.nodes, m.nodes[0].Path, width)))
 	}
 	return p.Dim(ansi.Truncate(text, width, "…"))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/control"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/usage"
 )
@@ -119,7 +119,7 @@ func relativePaths(rows []status.Node) []string {
 		if n.Kind != "agent" {
 			name += "/"
 		}
-		names[i] = proc.Plain(name)
+		names[i] = plaintext.Line(name)
 	}
 	return names
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/coppice-dev/coppice/internal/cli/show"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
 	"github.com/coppice-dev/coppice/internal/usage"
@@ -79,7 +79,7 @@ func (m *topModel) listLines() []string {
 	if len(m.rows) == 0 {
 		lines = append(lines, p.Dim("  nothing matches; Esc clears the filter"))
 	}
-	lines = append(lines, m.keyLine(), m.title(proc.Plain(m.selected)))
+	lines = append(lines, m.keyLine(), m.title(plaintext.Line(m.selected)))
 	room := m.height - len(lines)
 	if text := m.placeholder(); len(m.log.newest.lines) == 0 && text != "" {
 		return append(lines, p.Dim(text))
@@ -107,14 +107,14 @@ func (m *topModel) keyLine() string {
 	p := m.paint
 	switch {
 	case m.pending != nil:
-		return p.Bold(proc.Plain(confirmation(m.pending.action, m.nodes, m.pending.path, m.width)))
+		return p.Bold(plaintext.Line(confirmation(m.pending.action, m.nodes, m.pending.path, m.width)))
 	case m.typing:
 		help := fmt.Sprintf("%d of %d; Enter keeps it, Esc clears it", len(m.rows), len(m.nodes))
-		return "/" + proc.Plain(m.filter) + cursor + " " + p.Dim(help)
+		return "/" + plaintext.Line(m.filter) + cursor + " " + p.Dim(help)
 	case m.note != "":
-		return proc.Plain(strings.ReplaceAll(m.note, "\n", "; "))
+		return plaintext.Line(strings.ReplaceAll(m.note, "\n", "; "))
 	case m.filter != "":
-		typed := proc.Plain("/" + m.filter)
+		typed := plaintext.Line("/" + m.filter)
 		keys := []key.Binding{m.keys.help, m.keys.back}
 		return p.Bold(typed) + "  " + p.Dim(shortHelp(keys, m.width-ansi.StringWidth(typed)-2))
 	}
@@ -127,7 +127,7 @@ func (m *topModel) title(text string) string {
 }
 
 func (m *topModel) logLines() []string {
-	title := proc.Plain(m.selected)
+	title := plaintext.Line(m.selected)
 	if m.log.scrolledUp {
 		title += fmt.Sprintf(" (%d%%, %d new below)", int(100*m.log.view.ScrollPercent()), m.log.waiting())
 	}
@@ -135,9 +135,9 @@ func (m *topModel) logLines() []string {
 	last := m.paint.Dim(shortHelp(m.keys.inLog(), m.width))
 	switch {
 	case m.err != nil:
-		last = m.paint.Red(proc.Plain(m.err.Error()))
+		last = m.paint.Red(plaintext.Line(m.err.Error()))
 	case m.note != "":
-		last = proc.Plain(m.note)
+		last = plaintext.Line(m.note)
 	}
 	return append(lines[:min(len(lines), max(1, m.height-1))], last)
 }
@@ -181,7 +181,7 @@ func (m *topModel) table() []string {
 // headline returns the state of the fleet, or why it is unknown.
 func (m *topModel) headline() string {
 	if m.err != nil {
-		return m.paint.Red(proc.Plain(strings.ReplaceAll(m.err.Error(), "\n", "; ")))
+		return m.paint.Red(plaintext.Line(strings.ReplaceAll(m.err.Error(), "\n", "; ")))
 	}
 	states := show.StateCounts(m.status.Summary, m.paint)
 	if n := m.status.NeedsInput; n > 0 {
@@ -189,7 +189,7 @@ func (m *topModel) headline() string {
 		states = append(states, show.PaintState(m.paint, show.NeedsInput, text))
 	}
 	up := time.Duration(m.status.Controller.Uptime * float64(time.Second)).Truncate(time.Second)
-	return fmt.Sprintf("%s  up %s  %s", m.paint.Bold(proc.Plain(m.status.Project)), timespan.Short(up),
+	return fmt.Sprintf("%s  up %s  %s", m.paint.Bold(plaintext.Line(m.status.Project)), timespan.Short(up),
 		strings.Join(states, "  "))
 }
 

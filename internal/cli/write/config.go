@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/config"
 	aidefileconfig "github.com/coppice-dev/coppice/internal/config/aidefile"
 	"github.com/coppice-dev/coppice/internal/config/grove"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
 func NewConfig(s *command.Streams) *cobra.Command {
@@ -105,7 +105,7 @@ is not set, it prints the default.`,
 			case s.JSON:
 				err = s.PrintJSON(found)
 			case unset != nil:
-				err = s.PrintLines(proc.Plain(unset.Error()), "  "+proc.Plain(unset.Meaning))
+				err = s.PrintLines(plaintext.Line(unset.Error()), "  "+plaintext.Line(unset.Meaning))
 			default:
 				err = s.PrintLines(originLines(found)...)
 			}
@@ -122,7 +122,7 @@ is not set, it prints the default.`,
 }
 
 func originLines(found []config.Origin) (lines []string) {
-	line := func(format string, args ...any) { lines = append(lines, proc.Plain(fmt.Sprintf(format, args...))) }
+	line := func(format string, args ...any) { lines = append(lines, plaintext.Line(fmt.Sprintf(format, args...))) }
 	for _, o := range found {
 		if o.Removed {
 			line("%s is not set", o.Key)

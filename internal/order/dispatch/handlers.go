@@ -9,7 +9,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/order"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/ledger"
 	"github.com/coppice-dev/coppice/internal/suggest"
@@ -98,7 +98,7 @@ func (h handlers) check(ctx context.Context, _ token.Caller, req Name) (Info, er
 	}
 	i := info(v)
 	for _, line := range said {
-		i.Said = append(i.Said, proc.Plain(line))
+		i.Said = append(i.Said, plaintext.Line(line))
 	}
 	return i, nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
@@ -24,7 +25,7 @@ const (
 
 // Line is a line of a log, or the place between two incarnations.
 type Line struct {
-	Text        string    // may contain escape sequences: see proc.Plain
+	Text        string    // may contain escape sequences: see plaintext.Line
 	Time        time.Time // of its beginning, to 10 ms; zero if unknown
 	Incarnation uint64    // that wrote it; 0 if unknown
 	Between     *Between  // if not nil, there is no text
@@ -59,7 +60,7 @@ func Peek(file string, n int) ([]string, error) {
 	}
 	defer t.Close()
 	var lines []string
-	add := Texts(func(text string) { lines = append(lines, proc.Plain(text)) })
+	add := Texts(func(text string) { lines = append(lines, plaintext.Line(text)) })
 	if err := t.Next(add); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ type ExitError struct {
 	Signal     syscall.Signal // signal that ended it; 0 if it exited
 	CoreDumped bool
 	// LastOutput holds the last lines of stdout and stderr in the order in which they were read.
-	// They are as the process wrote them, but long ones are cut: use Plain before showing them.
+	// They are as the process wrote them, but long ones are cut: use plaintext.Line before showing them.
 	LastOutput []string
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+
+	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
 // ForeignError reports that the condition of an agent was met by a process that is not part of
@@ -16,9 +18,9 @@ type ForeignError struct {
 }
 
 func (e *ForeignError) Error() string {
-	held := fmt.Sprintf("port %d is held by pid %d (%s), which ", e.Port, e.PID, Plain(e.Name))
+	held := fmt.Sprintf("port %d is held by pid %d (%s), which ", e.Port, e.PID, plaintext.Line(e.Name))
 	if e.Agent != "" {
-		return held + "belongs to agent " + Plain(e.Agent)
+		return held + "belongs to agent " + plaintext.Line(e.Agent)
 	}
 	return held + "is not part of this agent"
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 )
 
@@ -207,7 +208,7 @@ func (n *NotifySocket) handle(b, control []byte) {
 		return
 	}
 	n.mu.Lock()
-	urgency := n.notice.Apply(m, time.Now(), Plain)
+	urgency := n.notice.Apply(m, time.Now(), plaintext.Line)
 	notice := n.notice
 	n.mu.Unlock()
 	if n.onNotice != nil {

@@ -53,7 +53,7 @@ type Line struct {
 	Time   time.Time // time at which it was read
 	Stream Stream
 	// Text is valid UTF-8, with U+FFFD for what was not, without the line end. It may contain
-	// escape sequences: see Plain.
+	// escape sequences: see plaintext.Line.
 	Text string
 	// More means that the line was cut at MaxLine bytes and continues in the next Line of the
 	// stream.

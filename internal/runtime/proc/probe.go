@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -27,7 +28,7 @@ type Probe interface {
 // and the problem that it saw last when ctx is done.
 type waitFunc func(ctx context.Context, p Subject) error
 
-// Log succeeds when a line of stdout or stderr, made Plain, matches.
+// Log succeeds when a line of stdout or stderr, made plain text, matches.
 type Log struct{ Pattern *regexp.Regexp }
 
 // TCP succeeds when Address (host:port) accepts a connection. TCP and HTTP fail with a
@@ -131,7 +132,7 @@ func (l Log) arm(_ *Command, out *Output) (waitFunc, error) {
 		select {
 		case <-found: // one match is enough, and matching is expensive
 		default:
-			if l.Pattern.MatchString(Plain(line.Text)) {
+			if l.Pattern.MatchString(plaintext.Line(line.Text)) {
 				match()
 			}
 		}
@@ -234,7 +235,7 @@ func lastLine(p *Process) string {
 	if len(out) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(": %.200q", Plain(out[len(out)-1]))
+	return fmt.Sprintf(": %.200q", plaintext.Line(out[len(out)-1]))
 }
 
 // polling returns a waitFunc that repeats a try until it succeeds.

@@ -5,15 +5,17 @@ import (
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
 // OnScreen returns a line of output as a terminal shows it in the end. Programs overwrite what
 // they have written, for example in progress bars: a carriage return moves to the beginning of
 // the line, a backspace moves back one column, and some sequences erase the line. Everything
-// else is as in Plain. The result is Plain, and OnScreen does not change it again.
+// else is as in plaintext.Line. The result is plain text, and OnScreen does not change it again.
 func OnScreen(line string) string {
 	if !strings.ContainsAny(line, "\r\b") && !moves.MatchString(line) {
-		return Plain(line)
+		return plaintext.Line(line)
 	}
 	var s row
 	for line != "" {
@@ -22,7 +24,7 @@ func OnScreen(line string) string {
 			text, move = line[:at[0]], line[at[0]:at[1]]
 		}
 		line = line[len(text)+len(move):]
-		s.write(Plain(text))
+		s.write(plaintext.Line(text))
 		switch {
 		case move == "":
 		case move == "\b":

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
 func TestOnScreen(t *testing.T) {
@@ -46,14 +48,14 @@ func FuzzOnScreen(f *testing.F) {
 	f.Add("日本\ra\b\u0301\t\r\x1b[2K\x1b]0;\rt\x1b[1G\u009b31m\xff")
 	f.Fuzz(func(t *testing.T, s string) {
 		got := OnScreen(s)
-		if Plain(got) != got {
+		if plaintext.Line(got) != got {
 			t.Fatalf("OnScreen(%q) = %q, which is not plain", s, got)
 		}
 		if again := OnScreen(got); again != got {
 			t.Fatalf("OnScreen(%q) = %q, and of that %q", s, got, again)
 		}
-		if !moves.MatchString(s) && got != Plain(s) {
-			t.Fatalf("OnScreen(%q) = %q, want %q", s, got, Plain(s))
+		if !moves.MatchString(s) && got != plaintext.Line(s) {
+			t.Fatalf("OnScreen(%q) = %q, want %q", s, got, plaintext.Line(s))
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -76,7 +77,7 @@ func testExits(t *testing.T, b *harness) {
 			}
 		case !errors.As(e.Err, &ee) || ee.Code != c.code || ee.Signal != c.signal:
 			t.Errorf("%s: error %#v", c.script, e.Err)
-		case c.code == 7 && (len(ee.LastOutput) != 1 || proc.Plain(ee.LastOutput[0]) != "last words"):
+		case c.code == 7 && (len(ee.LastOutput) != 1 || plaintext.Line(ee.LastOutput[0]) != "last words"):
 			t.Errorf("%s: last output %q", c.script, ee.LastOutput)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -86,7 +87,7 @@ func testHostileOutput(t *testing.T, b *harness) {
 		}
 	}
 	for _, l := range lines {
-		if proc.Plain(l) != l || strings.ContainsAny(l, "\x1b\x00\x07\n") {
+		if plaintext.Line(l) != l || strings.ContainsAny(l, "\x1b\x00\x07\n") {
 			t.Errorf("line %q could do something to a terminal", l)
 		}
 	}

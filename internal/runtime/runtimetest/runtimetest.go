@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -211,7 +212,7 @@ func (b *harness) until(s runtime.Session, prefix string) string {
 	defer cancel()
 	found, rest := false, ""
 	err := Lines(ctx, b.log(s), s, 1000, func(line string) {
-		if r, ok := strings.CutPrefix(proc.Plain(line), prefix); ok && !found {
+		if r, ok := strings.CutPrefix(plaintext.Line(line), prefix); ok && !found {
 			found, rest = true, strings.TrimSpace(r)
 			cancel()
 		}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
@@ -48,7 +49,7 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 	files[0], files[1], files[2] = null, null, last
 	files[server.LockFD], files[server.ConnFD] = lock, theirs
 	// ps shows the agent of a shim.
-	argv := []string{"coppice", "shim", server.RunArg, proc.Plain(fmt.Sprintf("%.200s", s.path))}
+	argv := []string{"coppice", "shim", server.RunArg, plaintext.Line(fmt.Sprintf("%.200s", s.path))}
 	env := []string{"GOMAXPROCS=1", wire.MarkerEnv + "=" + wire.Marker(s.dir)}
 	for _, kv := range os.Environ() {
 		for _, name := range shimEnv {
@@ -89,7 +90,7 @@ func (s *slot) logHint() string {
 	text, err := private.ReadFile(name, maxShimLog)
 	if line := strings.TrimSpace(string(text)); err == nil && line != "" {
 		line = line[strings.LastIndexByte(line, '\n')+1:]
-		return fmt.Sprintf("it says %.300q in %s", proc.Plain(line), name)
+		return fmt.Sprintf("it says %.300q in %s", plaintext.Line(line), name)
 	}
 	return name + " may say more"
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -66,7 +67,7 @@ func screenLines(out string, n int) []string {
 	lines := strings.Split(strings.TrimRight(out, " \n"), "\n")
 	lines = lines[max(0, len(lines)-n):]
 	for i, l := range lines {
-		lines[i] = proc.Plain(strings.TrimRight(l, " "))
+		lines[i] = plaintext.Line(strings.TrimRight(l, " "))
 	}
 	return lines
 }

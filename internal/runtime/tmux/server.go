@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
@@ -155,7 +156,7 @@ func (r *Runtime) call(ctx context.Context, in io.Reader, args ...string) (strin
 		r.noteAnswer(err)
 		return "", err
 	case errs.Len() > 0:
-		return "", fmt.Errorf("tmux %s: %.300s", args[0], proc.Plain(strings.TrimSpace(errs.String())))
+		return "", fmt.Errorf("tmux %s: %.300s", args[0], plaintext.Line(strings.TrimSpace(errs.String())))
 	}
 	return "", fmt.Errorf("tmux %s: %w", args[0], err)
 }

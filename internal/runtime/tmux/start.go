@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
@@ -293,7 +294,7 @@ func (s *slot) describe(ctx context.Context, rec *record) {
 		_, err = s.r.tmux(ctx, nil,
 			"set-option", "-t", rec.Pane, recordOption, value,
 			";", "set-option", "-t", rec.Pane, pathOption,
-			strings.TrimRight(proc.Plain(fmt.Sprintf("%.200s", s.path)), ";"),
+			strings.TrimRight(plaintext.Line(fmt.Sprintf("%.200s", s.path)), ";"),
 			";", "set-option", "-t", rec.Pane, incarnationOption, strconv.FormatUint(rec.Incarnation, 10))
 	}
 	if err != nil { // the state file has the data, too

@@ -19,6 +19,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
@@ -117,7 +118,7 @@ func until(t testing.TB, s runtime.Session, prefix string) string {
 	defer cancel()
 	got := ""
 	err := follow(ctx, s, 1000, func(line string) {
-		if line = proc.Plain(line); got == "" && strings.HasPrefix(line, prefix) {
+		if line = plaintext.Line(line); got == "" && strings.HasPrefix(line, prefix) {
 			got = line
 			cancel()
 		}
@@ -518,7 +519,7 @@ func TestHostileOutput(t *testing.T) {
 		t.Errorf("%d bytes were written, the log has %d others", b.Len(), len(got))
 	}
 	lines, err := s.Peek(ctxOf(t), 2)
-	if err != nil || len(lines) != 2 || lines[1] != "the end" || proc.Plain(lines[0]) != lines[0] {
+	if err != nil || len(lines) != 2 || lines[1] != "the end" || plaintext.Line(lines[0]) != lines[0] {
 		t.Errorf("the last lines: %q, %v", lines, err)
 	}
 	if name := command(t, r, "list-sessions", "-F", "#{session_name} #{window_name}"); name != s.slot.name+" agent\n" {
@@ -704,7 +705,7 @@ func TestKeeperKilled(t *testing.T) {
 		}
 		select {
 		case line := <-followed:
-			if !strings.HasPrefix(proc.Plain(line), "got ") {
+			if !strings.HasPrefix(plaintext.Line(line), "got ") {
 				continue
 			}
 		case <-time.After(50 * time.Millisecond):
