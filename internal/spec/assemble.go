@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/suggest"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -43,7 +44,7 @@ const Root = -1
 func Assemble(root Node, decls []Decl) (*Tree, []Problem) {
 	a := &assembly{decls: slices.Clone(decls), byName: map[string]int{}, parent: make([]int, len(decls)),
 		root: root.Strategy}
-	a.checkNode(Root, &root)
+	a.checker(Root).checkNode(&root)
 	a.declare(root.AllowEmpty || root.Program != "")
 	before := len(a.problems)
 	a.assignParents()
@@ -72,8 +73,10 @@ type assembly struct {
 }
 
 func (a *assembly) problem(decl int, path []string, hint, format string, args ...any) {
-	a.problems = append(a.problems, Problem{Decl: decl, Path: path, Message: fmt.Sprintf(format, args...), Hint: hint})
+	a.checker(decl).problem(path, hint, format, args...)
 }
+
+func (a *assembly) checker(decl int) checker { return checker{decl, &a.problems} }
 
 // declare checks each declaration on its own and records its name. If bare is true, there may
 // be no agents.
@@ -86,14 +89,14 @@ func (a *assembly) declare(bare bool) {
 			node := *d.Node
 			node.Children = nil
 			a.decls[i].Node = &node
-			a.checkNode(i, &node)
+			a.checker(i).checkNode(&node)
 			name = node.Name
 			nodes++
 			ordinal[i] = fmt.Sprintf("supervisor number %d", nodes)
 		} else {
 			agent := *d.Agent
 			a.decls[i].Agent = &agent
-			a.checkAgent(i, &agent)
+			a.checker(i).checkAgent(&agent)
 			name = agent.Name
 			agents++
 			ordinal[i] = fmt.Sprintf("agent number %d", agents)
@@ -214,9 +217,9 @@ func (a *assembly) checkChildren(decl int, n *Node) {
 	for _, i := range a.childrenOf(decl) {
 		switch d := a.decls[i]; {
 		case d.Node != nil && d.Node.Significant:
-			a.checkSignificant(i, d.Node.Restart, n.AutoShutdown)
+			a.checker(i).checkSignificant(d.Node.Restart, n.AutoShutdown)
 		case d.Agent != nil && d.Agent.Significant:
-			a.checkSignificant(i, d.Agent.Restart, n.AutoShutdown)
+			a.checker(i).checkSignificant(d.Agent.Restart, n.AutoShutdown)
 		}
 		a.checkAideParent(i, n)
 	}
@@ -224,6 +227,17 @@ func (a *assembly) checkChildren(decl int, n *Node) {
 		a.problem(decl, []string{"strategy"}, "list each agent",
 			"simple_one_for_one is for pools whose instances a program adds, which a file cannot; expected "+
 				"one_for_one, one_for_all or rest_for_one")
+	}
+}
+
+// checkAideParent checks the supervisor of an agent with an Aidefile. The end of a run must
+// not restart other agents.
+func (a *assembly) checkAideParent(i int, n *Node) {
+	if g := a.decls[i].Agent; g != nil && g.Aide != nil &&
+		(n.Strategy == supervisor.OneForAll || n.Strategy == supervisor.RestForOne) {
+		a.problem(i, []string{"aidefile"}, "put it below another supervisor",
+			"an agent of an %s in a supervisor with the strategy %v, expected one_for_one: each run of it "+
+				"would restart the others", aidefile.FileName, n.Strategy)
 	}
 }
 

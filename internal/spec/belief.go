@@ -52,22 +52,22 @@ func CheckBeliefName(name string) string {
 	return ""
 }
 
-func (a *assembly) checkBeliefs(i int, beliefs []Belief) {
+func (c checker) checkBeliefs(beliefs []Belief) {
 	if len(beliefs) > MaxBeliefs {
-		a.problem(i, []string{"beliefs"}, "", "%d beliefs, expected at most %d", len(beliefs), MaxBeliefs)
+		c.problem([]string{"beliefs"}, "", "%d beliefs, expected at most %d", len(beliefs), MaxBeliefs)
 	}
 	seen := make(map[string]bool, len(beliefs))
 	for _, b := range beliefs {
 		at := []string{"beliefs", b.Name}
 		if wrong := CheckBeliefName(b.Name); wrong != "" {
-			a.problem(i, at, "", "%s", wrong)
+			c.problem(at, "", "%s", wrong)
 		}
 		if seen[b.Name] {
-			a.problem(i, at, "remove one of the two", "the belief %s is declared twice, expected once", Quote(b.Name))
+			c.problem(at, "remove one of the two", "the belief %s is declared twice, expected once", Quote(b.Name))
 		}
 		seen[b.Name] = true
 		if b.Initial != "" && !b.Type.Fits(b.Initial) {
-			a.problem(i, append(at, "initial"), "", "initial of %s is %s, expected a value of type %v", Quote(b.Name),
+			c.problem(append(at, "initial"), "", "initial of %s is %s, expected a value of type %v", Quote(b.Name),
 				value.Describe(b.Initial), b.Type)
 		}
 	}

@@ -72,150 +72,161 @@ func Quote(text string) string {
 	return strconv.Quote(text)
 }
 
-func (a *assembly) checkNode(i int, n *Node) {
-	a.checkName(i, n.Name)
+// checker checks one declaration on its own, and fills in its defaults.
+type checker struct {
+	decl     int // index of the declaration; Root for the root
+	problems *[]Problem
+}
+
+func (c checker) problem(path []string, hint, format string, args ...any) {
+	*c.problems = append(*c.problems,
+		Problem{Decl: c.decl, Path: path, Message: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+func (c checker) checkNode(n *Node) {
+	c.checkName(n.Name)
 	if n.Limit == (supervisor.Limit{}) {
 		n.Limit = supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)
 	}
-	a.checkLimit(i, n.Limit, "within")
+	c.checkLimit(n.Limit, "within")
 }
 
-func (a *assembly) checkAgent(i int, g *Agent) {
-	a.checkName(i, g.Name)
-	a.checkAide(i, g)
-	a.checkEnv(i, g.Env)
+func (c checker) checkAgent(g *Agent) {
+	c.checkName(g.Name)
+	c.checkAide(g)
+	c.checkEnv(g.Env)
 	for _, f := range []struct{ field, path string }{{"dir", g.Dir}, {"stdin", g.Stdin}} {
 		if strings.ContainsRune(f.path, 0) {
-			a.problem(i, []string{f.field}, "", "%s contains a zero byte, expected a path", f.field)
+			c.problem([]string{f.field}, "", "%s contains a zero byte, expected a path", f.field)
 		}
 	}
 	if g.Terminal && g.Runtime == Proc && g.Stdin != "" {
-		a.problem(i, []string{"stdin"}, "remove stdin or terminal", "stdin is a file, expected none with a terminal")
+		c.problem([]string{"stdin"}, "remove stdin or terminal", "stdin is a file, expected none with a terminal")
 	}
-	a.checkFiles(i, "files", g.Files)
-	a.checkFiles(i, "env_file", g.EnvFiles)
+	c.checkFiles("files", g.Files)
+	c.checkFiles("env_file", g.EnvFiles)
 	g.Terminal = g.Terminal || g.Runtime == Tmux
-	a.checkLimits(i, g.Limits)
-	a.checkUser(i, g)
-	a.checkBackoff(i, g.Backoff)
+	c.checkLimits(g.Limits)
+	c.checkUser(g)
+	c.checkBackoff(g.Backoff)
 	if g.Limit != (supervisor.Limit{}) {
-		a.checkLimit(i, g.Limit, "restart_window")
+		c.checkLimit(g.Limit, "restart_window")
 	}
-	a.checkShutdown(i, &g.Shutdown)
-	a.checkReady(i, &g.Ready)
+	c.checkShutdown(&g.Shutdown)
+	c.checkReady(&g.Ready)
 	if g.Watchdog != 0 && g.Watchdog < MinWatchdog {
-		a.problem(i, []string{"watchdog"}, "", "watchdog is %v, expected at least %v", g.Watchdog, MinWatchdog)
+		c.problem([]string{"watchdog"}, "", "watchdog is %v, expected at least %v", g.Watchdog, MinWatchdog)
 	}
 	g.Notify = g.Notify || g.Ready.Notify || g.Watchdog > 0
-	a.checkLiveness(i, g)
+	c.checkLiveness(g)
 	for _, h := range g.Hooks.Named() {
-		a.checkHook(i, h.Hook, h.Name)
+		c.checkHook(h.Hook, h.Name)
 	}
-	a.checkBeliefs(i, g.Beliefs)
-	a.checkPool(i, g)
+	c.checkBeliefs(g.Beliefs)
+	c.checkPool(g)
 }
 
-func (a *assembly) checkName(i int, name string) {
+func (c checker) checkName(name string) {
 	if wrong := CheckName(name); wrong != "" {
-		a.problem(i, []string{"name"}, "", "%s", wrong)
+		c.problem([]string{"name"}, "", "%s", wrong)
 	}
 }
 
-func (a *assembly) checkCommand(i int, command []string, path ...string) {
+func (c checker) checkCommand(command []string, path ...string) {
 	if len(command) == 0 {
-		a.problem(i, path, "", "the command is missing, expected a program and its arguments")
+		c.problem(path, "", "the command is missing, expected a program and its arguments")
 		return
 	}
 	if command[0] == "" {
-		a.problem(i, path, "", "the command is empty, expected a program and its arguments")
+		c.problem(path, "", "the command is empty, expected a program and its arguments")
 	}
 	for _, arg := range command {
 		if strings.ContainsRune(arg, 0) {
-			a.problem(i, path, "", "the command contains a zero byte, which no program can be given")
+			c.problem(path, "", "the command contains a zero byte, which no program can be given")
 		}
 		if len(arg) > MaxVariable {
-			a.problem(i, path, "put it into a file", "the command has an argument of %d bytes, expected at most %d",
+			c.problem(path, "put it into a file", "the command has an argument of %d bytes, expected at most %d",
 				len(arg), MaxVariable)
 		}
 	}
 }
 
-func (a *assembly) checkEnv(i int, env map[string]string) {
+func (c checker) checkEnv(env map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		at, value := []string{"env", name}, env[name]
 		switch {
 		case name == "" || strings.ContainsAny(name, "=\x00"):
-			a.problem(i, at, "", "%s cannot name a variable, expected one without \"=\" and zero bytes", Quote(name))
+			c.problem(at, "", "%s cannot name a variable, expected one without \"=\" and zero bytes", Quote(name))
 		case strings.HasPrefix(name, "COPPICE_"):
-			a.problem(i, at, "", "the variable %s is set by Coppice itself, expected another name", Quote(name))
+			c.problem(at, "", "the variable %s is set by Coppice itself, expected another name", Quote(name))
 		case strings.ContainsRune(value, 0):
-			a.problem(i, at, "", "the variable %s contains a zero byte, which no program can be given", Quote(name))
+			c.problem(at, "", "the variable %s contains a zero byte, which no program can be given", Quote(name))
 		case len(name)+1+len(value) > MaxVariable:
-			a.problem(i, at, "put it into a file", "the variable %s has %d bytes, expected at most %d", Quote(name),
+			c.problem(at, "put it into a file", "the variable %s has %d bytes, expected at most %d", Quote(name),
 				len(value), MaxVariable-len(name)-1)
 		}
 	}
 }
 
-func (a *assembly) checkLimit(i int, l supervisor.Limit, window string) {
+func (c checker) checkLimit(l supervisor.Limit, window string) {
 	if l.Max < 0 && l.Max != supervisor.Unlimited || l.Max > MaxRestarts {
-		a.problem(i, []string{"max_restarts"}, "", "max_restarts is %d, expected 0 to %d", l.Max, MaxRestarts)
+		c.problem([]string{"max_restarts"}, "", "max_restarts is %d, expected 0 to %d", l.Max, MaxRestarts)
 	}
-	a.checkTime(i, l.Within, window)
+	c.checkTime(l.Within, window)
 	if l.OnLimit != supervisor.Quarantine {
 		return
 	}
 	// A quarantine ends when starts leave the window, which can never happen with these values.
 	if l.Max == 0 {
-		a.problem(i, []string{"max_restarts"}, `write "unlimited" for no limit, or restart = "never" for no restart`,
+		c.problem([]string{"max_restarts"}, `write "unlimited" for no limit, or restart = "never" for no restart`,
 			"max_restarts is 0, expected at least 1 where the limit quarantines: the first start counts, too")
 	}
 	if l.Within == 0 && l.Max > 0 {
-		a.problem(i, []string{window}, "", "a limit that quarantines without %s never ends, expected a time", window)
+		c.problem([]string{window}, "", "a limit that quarantines without %s never ends, expected a time", window)
 	}
 }
 
 // checkSignificant checks the conditions of OTP on a significant child: it can end on its
 // own, and its supervisor has an auto_shutdown that depends on it.
-func (a *assembly) checkSignificant(i int, r supervisor.Restart, parent supervisor.AutoShutdown) {
+func (c checker) checkSignificant(r supervisor.Restart, parent supervisor.AutoShutdown) {
 	switch {
 	case r == supervisor.Permanent:
-		a.problem(i, []string{"significant"}, `set restart = "on-failure" or "never"`,
+		c.problem([]string{"significant"}, `set restart = "on-failure" or "never"`,
 			`significant with restart = "always", expected a child that can end on its own`)
 	case parent != supervisor.AnySignificant && parent != supervisor.AllSignificant:
-		a.problem(i, []string{"significant"}, `set auto_shutdown = "any_significant" there`,
+		c.problem([]string{"significant"}, `set auto_shutdown = "any_significant" there`,
 			"significant in a supervisor without auto_shutdown, expected one with it")
 	}
 }
 
-func (a *assembly) checkBackoff(i int, b supervisor.Backoff) {
-	a.checkTime(i, b.Base, "backoff", "base")
-	a.checkTime(i, b.Cap, "backoff", "cap")
+func (c checker) checkBackoff(b supervisor.Backoff) {
+	c.checkTime(b.Base, "backoff", "base")
+	c.checkTime(b.Cap, "backoff", "cap")
 	if b.Base > 0 && b.Cap > 0 && b.Base > b.Cap {
-		a.problem(i, []string{"backoff", "base"}, "", "base %v is above cap %v, expected at most that", b.Base, b.Cap)
+		c.problem([]string{"backoff", "base"}, "", "base %v is above cap %v, expected at most that", b.Base, b.Cap)
 	}
 }
 
-func (a *assembly) checkShutdown(i int, s *Shutdown) {
+func (c checker) checkShutdown(s *Shutdown) {
 	s.Signal, s.Grace = cmp.Or(s.Signal, DefaultSignal), cmp.Or(s.Grace, supervisor.DefaultShutdown)
-	a.checkSignal(i, &s.Signal, "shutdown")
-	a.checkTime(i, s.Grace, "shutdown", "grace")
+	c.checkSignal(&s.Signal, "shutdown")
+	c.checkTime(s.Grace, "shutdown", "grace")
 }
 
 // checkSignal checks the signal of a table and normalizes it.
-func (a *assembly) checkSignal(i int, signal *string, table string) {
+func (c checker) checkSignal(signal *string, table string) {
 	if name, _, ok := ParseSignal(*signal); ok {
 		*signal = name
 		return
 	}
-	a.problem(i, []string{table, "signal"}, DidYouMean(*signal, SignalNames()...),
+	c.problem([]string{table, "signal"}, DidYouMean(*signal, SignalNames()...),
 		"unknown signal %s, expected one of %s", Quote(*signal), strings.Join(SignalNames(), ", "))
 }
 
 // checkTime checks that a time is not negative. The last segment of path is its name.
-func (a *assembly) checkTime(i int, d time.Duration, path ...string) {
+func (c checker) checkTime(d time.Duration, path ...string) {
 	if d < 0 {
-		a.problem(i, path, "", "%s is negative, expected a time", path[len(path)-1])
+		c.problem(path, "", "%s is negative, expected a time", path[len(path)-1])
 	}
 }
 
@@ -229,12 +240,12 @@ func count(conditions ...bool) (n int) {
 	return n
 }
 
-func (a *assembly) checkReady(i int, r *Ready) {
+func (c checker) checkReady(r *Ready) {
 	n := count(r.Log != "", r.TCP != "", r.HTTP != "", len(r.Exec) > 0, r.Notify)
 	if n > 1 {
-		a.problem(i, []string{"ready"}, "", "ready has %d conditions, expected one of log, tcp, http, exec, notify", n)
+		c.problem([]string{"ready"}, "", "ready has %d conditions, expected one of log, tcp, http, exec, notify", n)
 	}
-	a.checkTime(i, r.Timeout, "ready", "timeout")
+	c.checkTime(r.Timeout, "ready", "timeout")
 	if n == 0 {
 		return
 	}
@@ -244,12 +255,12 @@ func (a *assembly) checkReady(i int, r *Ready) {
 		if e, ok := errors.AsType[*syntax.Error](err); ok {
 			what = e.Code.String() + " at " + Quote(e.Expr)
 		}
-		a.problem(i, []string{"ready", "log"}, "the syntax is that of RE2; \\ escapes special characters",
+		c.problem([]string{"ready", "log"}, "the syntax is that of RE2; \\ escapes special characters",
 			"log is not a regular expression: %s", what)
 	}
 	if r.TCP != "" {
 		if _, port, err := net.SplitHostPort(r.TCP); err != nil || !isPort(port) {
-			a.problem(i, []string{"ready", "tcp"}, "", "tcp is %s, expected host:port such as \"localhost:8080\"",
+			c.problem([]string{"ready", "tcp"}, "", "tcp is %s, expected host:port such as \"localhost:8080\"",
 				Quote(r.TCP))
 		}
 	}
@@ -257,41 +268,41 @@ func (a *assembly) checkReady(i int, r *Ready) {
 		u, err := url.Parse(r.HTTP)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Port() != "" &&
 			!isPort(u.Port()) {
-			a.problem(i, []string{"ready", "http"}, "",
+			c.problem([]string{"ready", "http"}, "",
 				"http is %s, expected a URL such as \"http://localhost:8080/health\"", Quote(r.HTTP))
 		}
 	}
 	if len(r.Exec) > 0 {
-		a.checkCommand(i, r.Exec, "ready", "exec")
+		c.checkCommand(r.Exec, "ready", "exec")
 	}
 }
 
-func (a *assembly) checkLiveness(i int, g *Agent) {
-	a.checkTime(i, g.HeartbeatTimeout, "heartbeat_timeout")
-	a.checkTime(i, g.ProgressTimeout, "progress_timeout")
+func (c checker) checkLiveness(g *Agent) {
+	c.checkTime(g.HeartbeatTimeout, "heartbeat_timeout")
+	c.checkTime(g.ProgressTimeout, "progress_timeout")
 	for n, name := range g.ProcessNames {
 		if name == "" || len(name) > MaxName || strings.ContainsAny(name, "/\x00") {
-			a.problem(i, []string{"process_names", strconv.Itoa(n)}, "",
+			c.problem([]string{"process_names", strconv.Itoa(n)}, "",
 				"%s is not the name of a program, expected the last segment of its path", Quote(name))
 		}
 	}
-	a.checkTime(i, g.IdleTimeout, "idle_timeout")
+	c.checkTime(g.IdleTimeout, "idle_timeout")
 	n := &g.Nudge
 	if set := count(n.Type, n.Signal != "", len(n.Command) > 0); set > 1 {
-		a.problem(i, []string{"nudge"}, "", "nudge has %d ways, expected one of type, signal, command", set)
+		c.problem([]string{"nudge"}, "", "nudge has %d ways, expected one of type, signal, command", set)
 	}
 	if n.Type && !g.Terminal {
-		a.problem(i, []string{"nudge", "type"}, `set terminal = true, or nudge it with signal or command`,
+		c.problem([]string{"nudge", "type"}, `set terminal = true, or nudge it with signal or command`,
 			"type without a terminal, expected one to type into")
 	}
 	if n.Signal != "" {
-		a.checkSignal(i, &n.Signal, "nudge")
+		c.checkSignal(&n.Signal, "nudge")
 		if n.Signal == "KILL" {
-			a.problem(i, []string{"nudge", "signal"}, "", "signal is KILL, expected one that an agent can handle")
+			c.problem([]string{"nudge", "signal"}, "", "signal is KILL, expected one that an agent can handle")
 		}
 	}
 	if len(n.Command) > 0 {
-		a.checkCommand(i, n.Command, "nudge", "command")
+		c.checkCommand(n.Command, "nudge", "command")
 	}
 }
 
@@ -301,30 +312,19 @@ func isPort(text string) bool {
 }
 
 // checkAide checks the command of an agent, or its Aidefile.
-func (a *assembly) checkAide(i int, g *Agent) {
+func (c checker) checkAide(g *Agent) {
 	if g.Aide == nil {
-		a.checkCommand(i, g.Command, "command")
+		c.checkCommand(g.Command, "command")
 		return
 	}
 	if len(g.Command) > 0 {
-		a.problem(i, []string{"command"}, "remove one of the two", "a command and an %s, expected one of them",
+		c.problem([]string{"command"}, "remove one of the two", "a command and an %s, expected one of them",
 			aidefile.FileName)
 	}
-	a.checkCommand(i, g.Aide.Command, "aidefile")
+	c.checkCommand(g.Aide.Command, "aidefile")
 	if g.Terminal || g.Runtime != Proc || g.Pool != nil {
-		a.problem(i, []string{"aidefile"}, "", "an agent of an %s in a terminal, in tmux or in a "+
+		c.problem([]string{"aidefile"}, "", "an agent of an %s in a terminal, in tmux or in a "+
 			"pool, expected a plain one", aidefile.FileName)
 	}
 	g.Notify = true // its runs report their status
-}
-
-// checkAideParent checks the supervisor of an agent with an Aidefile. The end of a run must
-// not restart other agents.
-func (a *assembly) checkAideParent(i int, n *Node) {
-	if g := a.decls[i].Agent; g != nil && g.Aide != nil &&
-		(n.Strategy == supervisor.OneForAll || n.Strategy == supervisor.RestForOne) {
-		a.problem(i, []string{"aidefile"}, "put it below another supervisor",
-			"an agent of an %s in a supervisor with the strategy %v, expected one_for_one: each run of it "+
-				"would restart the others", aidefile.FileName, n.Strategy)
-	}
 }

@@ -33,9 +33,9 @@ func (a *Agent) WatchedFiles() map[string]bool {
 }
 
 // checkFiles checks the names of the files that an agent reads. The files need not exist.
-func (a *assembly) checkFiles(i int, key string, files []string) {
+func (c checker) checkFiles(key string, files []string) {
 	if len(files) > MaxFiles {
-		a.problem(i, []string{key}, "name a file that changes with the others",
+		c.problem([]string{key}, "name a file that changes with the others",
 			"%s names %d files, expected at most %d", key, len(files), MaxFiles)
 	}
 	seen := make(map[string]bool, len(files))
@@ -43,11 +43,11 @@ func (a *assembly) checkFiles(i int, key string, files []string) {
 		at := []string{key, strconv.Itoa(n)}
 		switch {
 		case file == "":
-			a.problem(i, at, "", "the file has no name, expected a path")
+			c.problem(at, "", "the file has no name, expected a path")
 		case strings.ContainsRune(file, 0):
-			a.problem(i, at, "", "the file contains a zero byte, expected a path")
+			c.problem(at, "", "the file contains a zero byte, expected a path")
 		case seen[file]:
-			a.problem(i, at, "remove one of the two", "the file %s is listed twice, expected once", Quote(file))
+			c.problem(at, "remove one of the two", "the file %s is listed twice, expected once", Quote(file))
 		}
 		seen[file] = true
 	}

@@ -49,12 +49,12 @@ type NamedHook struct {
 	*Hook
 }
 
-func (a *assembly) checkHook(i int, h *Hook, path ...string) {
-	a.checkTime(i, h.Timeout, append(path, "timeout")...)
+func (c checker) checkHook(h *Hook, path ...string) {
+	c.checkTime(h.Timeout, append(path, "timeout")...)
 	if h.Exists() {
 		h.Timeout = cmp.Or(h.Timeout, DefaultHookTimeout)
 	}
 	if h.Command != nil {
-		a.checkCommand(i, h.Command, path...)
+		c.checkCommand(h.Command, path...)
 	}
 }

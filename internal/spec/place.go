@@ -48,32 +48,32 @@ const (
 
 // checkUser checks settings that are incompatible with a user. The loader of the file checks
 // whether the user exists and whether the daemon may switch to it.
-func (a *assembly) checkUser(i int, g *Agent) {
+func (c checker) checkUser(g *Agent) {
 	switch {
 	case g.User == "" && g.Group != "":
-		a.problem(i, []string{"group"}, "add user", "group without user, expected both or none")
+		c.problem([]string{"group"}, "add user", "group without user, expected both or none")
 	case g.User != "" && g.Runtime == Tmux:
-		a.problem(i, []string{"user"}, `remove one of the two; terminal = true gives a terminal without tmux`,
+		c.problem([]string{"user"}, `remove one of the two; terminal = true gives a terminal without tmux`,
 			"user in tmux, expected the runtime proc: the tmux server of a project belongs to the daemon's user")
 	case g.User != "" && g.Stdin != "": // the user could have replaced it by a link
-		a.problem(i, []string{"stdin"}, "let the command read the file: exec < FILE",
+		c.problem([]string{"stdin"}, "let the command read the file: exec < FILE",
 			"stdin with user, expected none: the daemon's user would open the file")
 	case g.User != "" && len(g.EnvFiles) > 0:
-		a.problem(i, []string{"env_file"}, "let the command read the file: set -a; . FILE",
+		c.problem([]string{"env_file"}, "let the command read the file: set -a; . FILE",
 			"env_file with user, expected none: the daemon's user would read the file")
 	case g.User != "" && g.Aide != nil:
-		a.problem(i, []string{"user"}, "remove it",
+		c.problem([]string{"user"}, "remove it",
 			"user with an Aidefile, expected none: its runs belong to the daemon's user")
 	}
 }
 
-func (a *assembly) checkLimits(i int, l Limits) {
+func (c checker) checkLimits(l Limits) {
 	if l.Memory != 0 && l.Memory < MinMemory {
-		a.problem(i, []string{"limits", "memory"}, `write "512MiB" for 512 mebibytes`,
+		c.problem([]string{"limits", "memory"}, `write "512MiB" for 512 mebibytes`,
 			"memory is %d bytes, expected at least %d (1 MiB)", l.Memory, MinMemory)
 	}
 	if l.CPU != 0 && !(l.CPU >= MinCPU && l.CPU <= MaxCPU) { // also rejects NaN
-		a.problem(i, []string{"limits", "cpu"}, "", "cpu is %v, expected a number of cores from %v to %v", l.CPU,
+		c.problem([]string{"limits", "cpu"}, "", "cpu is %v, expected a number of cores from %v to %v", l.CPU,
 			MinCPU, MaxCPU)
 	}
 	for _, n := range []struct {
@@ -81,7 +81,7 @@ func (a *assembly) checkLimits(i int, l Limits) {
 		value uint64
 	}{{"open_files", l.OpenFiles}, {"processes", l.Processes}} {
 		if n.value > MaxCount {
-			a.problem(i, []string{"limits", n.field}, "", "%s is %d, expected at most %d", n.field, n.value, MaxCount)
+			c.problem([]string{"limits", n.field}, "", "%s is %d, expected at most %d", n.field, n.value, MaxCount)
 		}
 	}
 }

@@ -188,7 +188,7 @@ func (g *Agent) Sorted(names []string) []string {
 }
 
 // checkPool checks a pool and fills in its defaults.
-func (a *assembly) checkPool(i int, g *Agent) {
+func (c checker) checkPool(g *Agent) {
 	if g.Pool == nil {
 		return
 	}
@@ -198,69 +198,69 @@ func (a *assembly) checkPool(i int, g *Agent) {
 		// A constantly failing instance must not bring down the others.
 		g.Limit = DefaultPatrol().Limit
 	}
-	a.checkPoolSize(i, g)
-	a.checkPoolNames(i, g)
+	c.checkPoolSize(g)
+	c.checkPoolNames(g)
 	timeout := func(field string, d *time.Duration, otherwise time.Duration) {
 		*d = cmp.Or(*d, otherwise)
-		a.checkTime(i, *d, "pool", field)
+		c.checkTime(*d, "pool", field)
 		if *d > MaxDrainTimeout {
-			a.problem(i, []string{"pool", field}, "", "%s is %v, expected at most %v", field, *d, MaxDrainTimeout)
+			c.problem([]string{"pool", field}, "", "%s is %v, expected at most %v", field, *d, MaxDrainTimeout)
 		}
 	}
 	timeout("check_timeout", &p.CheckTimeout, DefaultCheckTimeout)
 	timeout("drain_timeout", &p.DrainTimeout, DefaultDrainTimeout)
 	if p.Check != nil {
-		a.checkCommand(i, p.Check, "pool", "check")
+		c.checkCommand(p.Check, "pool", "check")
 	}
-	a.checkHook(i, &p.OnBoot, "pool", "on_boot")
-	a.checkHook(i, &p.OnDeath, "pool", "on_death")
+	c.checkHook(&p.OnBoot, "pool", "on_boot")
+	c.checkHook(&p.OnDeath, "pool", "on_death")
 	if g.Significant {
-		a.problem(i, []string{"significant"}, "remove it",
+		c.problem([]string{"significant"}, "remove it",
 			"significant in a pool, expected none there: its instances come and go")
 	}
 }
 
-func (a *assembly) checkPoolSize(i int, g *Agent) {
+func (c checker) checkPoolSize(g *Agent) {
 	p := g.Pool
 	at := func(field string) []string { return []string{"pool", field} }
 	switch {
 	case p.Min < 0 || p.Min > MaxInstances:
-		a.problem(i, at("min"), "", "min is %d, expected 0 to %d", p.Min, MaxInstances)
+		c.problem(at("min"), "", "min is %d, expected 0 to %d", p.Min, MaxInstances)
 	case p.Max < UnlimitedPool || p.Max > MaxInstances:
-		a.problem(i, at("max"), "", "max is %d, expected 0 to %d, or %d for no limit", p.Max, MaxInstances,
+		c.problem(at("max"), "", "max is %d, expected 0 to %d, or %d for no limit", p.Max, MaxInstances,
 			UnlimitedPool)
 	case p.Names != nil && len(p.Names) < p.Min:
-		a.problem(i, at("min"), "add names to the namepool",
+		c.problem(at("min"), "add names to the namepool",
 			"min is %d, expected at most %d, the number of names", p.Min, len(p.Names))
 	case p.Names != nil && p.Max > len(p.Names):
-		a.problem(i, at("max"), "add names to the namepool",
+		c.problem(at("max"), "add names to the namepool",
 			"max is %d, expected at most %d, the number of names", p.Max, len(p.Names))
 	case p.Min > p.Ceiling():
-		a.problem(i, at("min"), "", "min is %d, above max, which is %d; expected at most that", p.Min, p.Max)
+		c.problem(at("min"), "", "min is %d, above max, which is %d; expected at most that", p.Min, p.Max)
 	case p.Names == nil && p.Ceiling() > 0 && CheckName(g.Name) == "":
 		if last := g.Instances(p.Ceiling())[p.Ceiling()-1]; CheckName(last) != "" {
-			a.problem(i, []string{"name"}, "", "the name %s is too long for a pool: its instance %s has %d "+
+			c.problem([]string{"name"}, "", "the name %s is too long for a pool: its instance %s has %d "+
 				"bytes, expected at most %d", Quote(g.Name), Quote(last), len(last), MaxName)
 		}
 	}
 }
 
-func (a *assembly) checkPoolNames(i int, g *Agent) {
+func (c checker) checkPoolNames(g *Agent) {
 	at := []string{"pool", "namepool"}
 	if g.Pool.Names != nil && len(g.Pool.Names) == 0 {
-		a.problem(i, at, "", "namepool is empty, expected at least one name")
+		c.problem(at, "", "namepool is empty, expected at least one name")
 	}
 	if n := len(g.Pool.Names); n > MaxInstances {
-		a.problem(i, at, "", "namepool has %d names, expected at most %d", n, MaxInstances)
+		c.problem(at, "", "namepool has %d names, expected at most %d", n, MaxInstances)
 		return
 	}
 	seen := make(map[string]bool, len(g.Pool.Names))
 	for n, name := range g.Pool.Names {
 		at := append(at[:2:2], strconv.Itoa(n))
 		if wrong := CheckName(name); wrong != "" {
-			a.problem(i, at, "", "%s", wrong)
+			c.problem(at, "", "%s", wrong)
 		} else if seen[name] {
-			a.problem(i, at, "remove one of the two", "the name %s is there twice, expected once", Quote(name))
+			c.problem(at, "remove one of the two", "the name %s is there twice, expected once", Quote(name))
 		}
 		seen[name] = true
 	}
