@@ -11,7 +11,7 @@ import (
 
 // agent translates an [[agent]].
 func (c *city) agent(from *toml.Value) *toml.Value {
-	c.inspect(from, "[[agent]]")
+	c.schema.inspect(from, "[[agent]]")
 	a := toml.DeriveTable(from, "")
 	if toml.TextOf(from, "name") != "" {
 		setText(a, from.Field("name"), "name", c.coppiceName(from))
@@ -232,9 +232,9 @@ func (c *city) pool(from *toml.Value, p location) *toml.Value {
 	}
 	if table != nil {
 		t = toml.DeriveTable(table, "pool")
-		c.inspect(table, "[agent.pool]")
+		c.schema.inspect(table, "[agent.pool]")
 		for _, f := range table.Fields {
-			if c.tables["[agent.pool]"].key(f.Name) != nil {
+			if c.schema.tables["[agent.pool]"].key(f.Name) != nil {
 				take(f, f.Name)
 			}
 		}

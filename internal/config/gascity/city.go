@@ -5,7 +5,6 @@ package gascity
 
 import (
 	"cmp"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,26 +26,18 @@ type city struct {
 	r         *toml.Reader
 	dir       string // of the file, absolute
 	name      string
-	tables    map[string]table // by header
-	workspace *toml.Value      // this and the next three may be nil
+	schema    *schema
+	workspace *toml.Value // this and the next three may be nil
 	providers *toml.Value
 	session   *toml.Value
 	interval  *toml.Value // patrol_interval
 	rigs      map[string]*toml.Value
 	origins   map[*toml.Value]origin // where agents of packs come from
 	layers    []layer                // of orders
-	formulas  map[string]*toml.Value // by path; nil for a file that cannot be used
 	g         *fileset.Set
-	names     map[string]string      // names of agents in Coppice, by their name in Gas City
-	foreign   map[string]bool        // unsupported session providers that were reported
-	unused    map[string]*ignoredKey // unsupported keys that were reported, by table and key
-	template  *regexp.Regexp         // matches templates in texts
-}
-
-// ignoredKey is an unsupported key. It is reported once, at its first place.
-type ignoredKey struct {
-	notice *toml.Notice
-	others int
+	names     map[string]string // names of agents in Coppice, by their name in Gas City
+	foreign   map[string]bool   // unsupported session providers that were reported
+	template  *regexp.Regexp    // matches templates in texts
 }
 
 // Translation is a translated city.
@@ -63,16 +54,11 @@ func Translate(r *toml.Reader, document *toml.Value, dir string, g *fileset.Set)
 }
 
 func newCity(r *toml.Reader, dir string) *city {
-	c := &city{
-		r: r, dir: dir, tables: map[string]table{}, rigs: map[string]*toml.Value{},
+	return &city{
+		r: r, dir: dir, schema: newSchema(r), rigs: map[string]*toml.Value{},
 		origins: map[*toml.Value]origin{}, names: map[string]string{}, foreign: map[string]bool{},
-		unused: map[string]*ignoredKey{}, formulas: map[string]*toml.Value{},
 		template: regexp.MustCompile(`\{\{-?\s*(.*?)\s*-?\}\}`),
 	}
-	for _, t := range tables() {
-		c.tables[t.header] = t
-	}
-	return c
 }
 
 // addPacks adds the content of packs to a document and applies its patches.
@@ -85,12 +71,12 @@ func (c *city) addPacks(document *toml.Value, g *fileset.Set) {
 
 func (c *city) translate(document *toml.Value) *Translation {
 	r := c.r
-	c.inspect(document, "")
-	c.workspace, c.session = c.table(document, "workspace"), c.table(document, "session")
-	c.providers = c.tablesIn(document, "providers")
-	c.tablesIn(document, "packs")
-	for _, rig := range c.elements(document, "rigs") {
-		c.inspect(rig, "[[rigs]]")
+	c.schema.inspect(document, "")
+	c.workspace, c.session = c.schema.table(document, "workspace"), c.schema.table(document, "session")
+	c.providers = c.schema.tablesIn(document, "providers")
+	c.schema.tablesIn(document, "packs")
+	for _, rig := range elements(r, document, "rigs") {
+		c.schema.inspect(rig, "[[rigs]]")
 		if name := toml.TextOf(rig, "name"); name != "" && c.rigs[name] == nil {
 			c.rigs[name] = rig
 			if rig.Field("path") == nil {
@@ -106,7 +92,7 @@ func (c *city) translate(document *toml.Value) *Translation {
 	out := toml.NewTable(document.Source, "", 0, nil)
 	c.project(out)
 	c.daemon(document, out)
-	agents := c.elements(document, "agent")
+	agents := elements(r, document, "agent")
 	for _, a := range agents {
 		if toml.TextOf(a, "name") != "" {
 			c.names[c.cityName(a)] = c.coppiceName(a)
@@ -129,11 +115,7 @@ func (c *city) translate(document *toml.Value) *Translation {
 		}
 		out.Adopt(all)
 	}
-	for _, u := range c.unused {
-		if u.notice != nil && u.others > 0 {
-			u.notice.Message += fmt.Sprintf(" (and %d more)", u.others)
-		}
-	}
+	c.schema.addRepeats()
 	return &Translation{out, orders}
 }
 
@@ -153,9 +135,9 @@ func (c *city) backoff(agent *toml.Value) *toml.Value {
 }
 
 func (c *city) namedSession(s *toml.Value) {
-	c.inspect(s, "[[named_session]]")
+	c.schema.inspect(s, "[[named_session]]")
 	if mode := s.Field("mode"); mode != nil && !textIs(s, "mode", toml.KindString, "always") {
-		c.notSupported(mode, "named_session.mode",
+		c.schema.notSupported(mode, "named_session.mode",
 			"named_session with mode %s is not supported: an agent runs all the time or is a pool", toml.Format(mode))
 	}
 }
@@ -204,7 +186,7 @@ func (c *city) dropProviderPatches(document *toml.Value) {
 		return
 	}
 	if p := patches.Field("providers"); p != nil {
-		c.notSupported(p, "patches.providers", "patches.providers is not supported: write it in [providers]")
+		c.schema.notSupported(p, "patches.providers", "patches.providers is not supported: write it in [providers]")
 		patches.Remove("providers")
 	}
 }
@@ -212,7 +194,7 @@ func (c *city) dropProviderPatches(document *toml.Value) {
 // patches returns the arrays of a city.toml that can be patched.
 func (c *city) patches() []toml.Patchable {
 	agents := toml.Patchable{
-		Section:     c.tables["[[agent]]"].section(),
+		Section:     c.schema.tables["[[agent]]"].section(),
 		PatchHeader: "[[patches.agent]]",
 		Keys:        []string{"name", "dir", "rig"},
 		Identity: func(v *toml.Value) string {
@@ -223,88 +205,17 @@ func (c *city) patches() []toml.Patchable {
 		},
 		Names: func(v *toml.Value) []string { return []string{c.cityName(v), qualified(v)} },
 	}
-	rigs := c.tables["[[rigs]]"].section()
+	rigs := c.schema.tables["[[rigs]]"].section()
 	// Packs are expanded before patches are applied.
 	rigs.Rows = slices.DeleteFunc(slices.Clone(rigs.Rows),
 		func(row toml.Row) bool { return strings.HasPrefix(row.Type, "array") || row.Type == "table" })
 	return []toml.Patchable{agents, toml.Named(rigs)}
 }
 
-// inspect reports unsupported and unknown keys of a table.
-func (c *city) inspect(v *toml.Value, header string) {
-	t := c.tables[header]
-	for _, f := range v.Fields {
-		switch k := t.key(f.Name); {
-		case k == nil:
-			var names []string
-			for _, k := range t.keys {
-				names = append(names, k.Name)
-			}
-			where := cmp.Or(header, "the file")
-			if hint := spec.DidYouMean(f.Name, names...); hint != "" {
-				c.r.FailKey(f, hint, "unknown key %s in %s", spec.Quote(f.Name), where)
-			} else {
-				c.r.Notice(f, "%s is not a key of %s, and is ignored", toml.BareKey(f.Name), where)
-			}
-		case k.unused:
-			if key := header + " " + f.Name; !c.countRepeat(key) { // avoids computing the path of a repeated key
-				c.notSupported(f, key, "%s is not supported: %s", toml.KeyPath(f), strings.ReplaceAll(k.Doc, "`", ""))
-			}
-		}
-	}
-}
-
-// notSupported reports an unsupported key once for all its places.
-func (c *city) notSupported(f *toml.Value, key, format string, args ...any) {
-	if !c.countRepeat(key) {
-		c.unused[key] = &ignoredKey{notice: c.r.Notice(f, format, args...)}
-	}
-}
-
-// countRepeat counts a key that was reported before, and reports whether it was.
-func (c *city) countRepeat(key string) bool {
-	u := c.unused[key]
-	if u != nil {
-		u.others++
-	}
-	return u != nil
-}
-
-// tableField returns a field that is a table, or nil.
-func (c *city) tableField(v *toml.Value, name string) *toml.Value {
-	f := v.Field(name)
-	if f == nil || !c.r.Want(f, toml.KindTable, "a table") {
-		return nil
-	}
-	return f
-}
-
-// table works like tableField and inspects the table.
-func (c *city) table(v *toml.Value, name string) *toml.Value {
-	f := c.tableField(v, name)
-	if f != nil {
-		c.inspect(f, "["+name+"]")
-	}
-	return f
-}
-
-// tablesIn returns a table of tables and inspects those, or returns nil.
-func (c *city) tablesIn(v *toml.Value, name string) *toml.Value {
-	t := c.tableField(v, name)
-	if t != nil {
-		for _, f := range t.Fields {
-			if c.r.Want(f, toml.KindTable, "a table") {
-				c.inspect(f, "["+name+".*]")
-			}
-		}
-	}
-	return t
-}
-
 // elements returns the elements of an array of tables.
-func (c *city) elements(v *toml.Value, name string) []*toml.Value {
+func elements(r *toml.Reader, v *toml.Value, name string) []*toml.Value {
 	if f := v.Field(name); f != nil {
-		return c.r.Tables(f)
+		return r.Tables(f)
 	}
 	return nil
 }
@@ -351,7 +262,7 @@ const defaultStarts = "5"
 
 // daemon translates [daemon]. Every city gets one, as its limit applies to all agents.
 func (c *city) daemon(document, out *toml.Value) {
-	from := c.table(document, "daemon")
+	from := c.schema.table(document, "daemon")
 	if from == nil {
 		from = toml.NewTable(document.Source, "daemon", 0, nil)
 	}

@@ -5,19 +5,28 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/coppice-dev/coppice/internal/config/fileset"
 	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// formula replaces the formula of an order by a task. The text of the task lists the steps.
-func (c *city) formula(t *toml.Value, l layer) {
+// formulas reads the files of formulas.
+type formulas struct {
+	r      *toml.Reader
+	g      *fileset.Set
+	layers []layer
+	files  map[string]*toml.Value // by path; nil for a file that cannot be used
+}
+
+// replace replaces the formula of an order by a task. The text of the task lists the steps.
+func (fs *formulas) replace(t *toml.Value, l layer) {
 	from := t.Field("formula")
 	if from == nil || from.Kind != toml.KindString || spec.CheckName(from.Text) != "" || t.Field("task") != nil {
 		return // the reader of orders reports it
 	}
-	f := c.findFormula(from.Text, l.rig)
+	f := fs.find(from.Text, l.rig)
 	if f == nil {
-		c.r.Notice(from, "there is no %s.toml in formulas/: the task has just that name", from.Text)
+		fs.r.Notice(from, "there is no %s.toml in formulas/: the task has just that name", from.Text)
 		return
 	}
 	task := toml.DeriveTable(from, "task")
@@ -27,16 +36,16 @@ func (c *city) formula(t *toml.Value, l layer) {
 	t.Put(task)
 }
 
-// findFormula returns the file of a formula from the last layer of the city or of a rig that
-// has one, or nil.
-func (c *city) findFormula(name string, rig *toml.Value) (found *toml.Value) {
-	for _, l := range c.layers {
+// find returns the file of a formula from the last layer of the city or of a rig that has one,
+// or nil.
+func (fs *formulas) find(name string, rig *toml.Value) (found *toml.Value) {
+	for _, l := range fs.layers {
 		if l.rig != nil && l.rig != rig {
 			continue
 		}
 		for _, end := range []string{".toml", ".formula.toml"} {
 			path := filepath.Join(l.dir, "formulas", name+end)
-			if f := c.readFormula(path); f != nil {
+			if f := fs.read(path); f != nil {
 				found = f
 			}
 		}
@@ -44,23 +53,23 @@ func (c *city) findFormula(name string, rig *toml.Value) (found *toml.Value) {
 	return found
 }
 
-// readFormula reads a file once. It returns nil if the file is missing or cannot be used.
-func (c *city) readFormula(path string) *toml.Value {
-	f, known := c.formulas[path]
+// read reads a file once. It returns nil if the file is missing or cannot be used.
+func (fs *formulas) read(path string) *toml.Value {
+	f, known := fs.files[path]
 	if known {
 		return f
 	}
-	c.g.WatchFile(path)
+	fs.g.WatchFile(path)
 	if exists(path) {
-		src, err := c.g.Read(path, toml.Advice{Large: "split the formula"})
+		src, err := fs.g.Read(path, toml.Advice{Large: "split the formula"})
 		if err == nil {
 			f, err = toml.Parse(src)
 		}
 		if err != nil {
-			c.r.Add(err)
+			fs.r.Add(err)
 		}
 	}
-	c.formulas[path] = f
+	fs.files[path] = f
 	return f
 }
 

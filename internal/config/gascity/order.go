@@ -22,12 +22,13 @@ func (c *city) orderFiles() (all []orderfile.File) {
 	if !c.g.CanRead() {
 		return nil
 	}
+	formulas := &formulas{r: c.r, g: c.g, layers: c.layers, files: map[string]*toml.Value{}}
 	before := map[string]int{}
 	for _, l := range c.layers {
 		first := len(all)
 		for _, f := range orderfile.Read(c.r, c.g, l.dir,
 			"orders/*.toml", "orders/*/order.toml", "formulas/orders/*/order.toml") {
-			f = c.orderOf(f, l)
+			f = c.orderOf(f, l, formulas)
 			if at, ok := before[f.Name]; ok {
 				all[at] = f
 			} else {
@@ -47,7 +48,7 @@ func rigOrder(rig *toml.Value, name string) string { return toml.TextOf(rig, "na
 // orders translates [orders] and reads the files of orders.
 func (c *city) orders(document, out *toml.Value) (files []orderfile.File) {
 	files = c.orderFiles()
-	from := c.table(document, "orders")
+	from := c.schema.table(document, "orders")
 	if from == nil {
 		return files
 	}
@@ -57,7 +58,7 @@ func (c *city) orders(document, out *toml.Value) (files []orderfile.File) {
 	}
 	t := toml.DeriveTable(from, "orders")
 	for _, f := range from.Fields {
-		if k := c.tables["[orders]"].key(f.Name); k == nil || k.unused {
+		if k := c.schema.tables["[orders]"].key(f.Name); k == nil || k.unused {
 			continue
 		}
 		if f.Name == "skip" {
@@ -116,9 +117,9 @@ func (c *city) order(t *toml.Value, rig string) {
 }
 
 // orderOf translates the file of an order of a layer.
-func (c *city) orderOf(f orderfile.File, l layer) orderfile.File {
+func (c *city) orderOf(f orderfile.File, l layer, formulas *formulas) orderfile.File {
 	c.order(f.Table, toml.TextOf(l.rig, "name"))
-	c.formula(f.Table, l)
+	formulas.replace(f.Table, l)
 	c.environment(f.Table, l)
 	if l.rig != nil {
 		f.Table.Remove("name")

@@ -14,7 +14,7 @@ func (p *packs) override(rig *toml.Value, key string, agents []*toml.Value, remo
 		return
 	}
 	array := &toml.Value{Kind: toml.KindArray, Elements: agents}
-	s := toml.Named(p.tables["[[agent]]"].section())
+	s := toml.Named(p.schema.tables["[[agent]]"].section())
 	s.PatchHeader, s.Keys = "[[rigs."+key+"]]", []string{"agent"}
 	s.Identity = func(v *toml.Value) string { return toml.TextOf(v, "agent") }
 	targets := toml.ByIdentity(array, s.Names)

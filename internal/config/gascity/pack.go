@@ -134,10 +134,10 @@ func (p *packs) joinOwn(document *toml.Value) {
 	if own == nil {
 		return
 	}
-	p.inspect(own, packName)
+	p.schema.inspect(own, packName)
 	p.meta(own)
 	own.Fields = slices.DeleteFunc(own.Fields, func(f *toml.Value) bool {
-		k := p.tables[packName].key(f.Name)
+		k := p.schema.tables[packName].key(f.Name)
 		return k == nil || k.unused
 	})
 	named := toml.ByName(document.Field("agent"))
@@ -206,7 +206,7 @@ func (p *packs) load(m packRef, rig *toml.Value, open []string) *pack {
 	if document == nil {
 		return nil
 	}
-	p.inspect(document, packName)
+	p.schema.inspect(document, packName)
 	for _, s := range tablesOf(document.Field("named_session")) {
 		p.namedSession(s)
 	}
@@ -247,7 +247,7 @@ func (p *packs) load(m packRef, rig *toml.Value, open []string) *pack {
 		agents = append(agents, a)
 	}
 	all.agents = p.patched(document, agents)
-	if own := p.tableField(document, "providers"); own != nil {
+	if own := p.schema.tableField(document, "providers"); own != nil {
 		all.providers = append(slices.Clone(own.Fields), all.providers...)
 	}
 	all.requires = append(all.requires, tablesOf(below(meta, "requires"))...)
@@ -272,7 +272,7 @@ func (p *packs) patched(document *toml.Value, agents []*toml.Value) []*toml.Valu
 	t := toml.NewTable(document.Source, "", 0, nil)
 	t.Adopt(patches)
 	p.put(t, &toml.Value{Kind: toml.KindArray, Source: document.Source, Name: "agent"}, agents)
-	s := toml.Named(p.tables["[[agent]]"].section())
+	s := toml.Named(p.schema.tables["[[agent]]"].section())
 	s.Keys = []string{"name", "dir", "rig"}
 	p.dropProviderPatches(t)
 	p.r.Patch(t, []toml.Patchable{s})

@@ -101,7 +101,7 @@ func (p *packs) imported(imports *toml.Value, base string) (all []packRef) {
 		if !p.r.Want(i, toml.KindTable, "a table") {
 			continue
 		}
-		p.inspect(i, "[imports.*]")
+		p.schema.inspect(i, "[imports.*]")
 		source := i.Field("source")
 		if source == nil {
 			p.r.Fail(i, "", "[imports.%s] without source, expected one (string)", i.Name)
@@ -141,7 +141,7 @@ func isRemote(path string) bool {
 
 // meta checks [pack] and returns the name of the pack.
 func (p *packs) meta(document *toml.Value) (name string, meta *toml.Value) {
-	meta = p.table(document, "pack")
+	meta = p.schema.table(document, "pack")
 	if meta == nil {
 		if document.Field("pack") == nil {
 			p.r.Fail(document, "write [pack] with name and schema",
@@ -166,7 +166,7 @@ func (p *packs) meta(document *toml.Value) (name string, meta *toml.Value) {
 // agentsOf returns the agents of a pack: those in its file, and those of other directories in
 // agents/.
 func (p *packs) agentsOf(document *toml.Value, dir string) []*toml.Value {
-	declared := p.elements(document, "agent")
+	declared := elements(p.r, document, "agent")
 	known := map[string]bool{}
 	for _, a := range declared {
 		known[toml.TextOf(a, "name")] = true
