@@ -26,43 +26,10 @@ func (s *Supervisor) do(f func()) error {
 	}
 }
 
-// waiter is a call that waits for the end of a start or of a stop. Answered
-// waiters are reused: there may be very many starts.
-type waiter struct {
-	f    func() (*child, error)
-	stop bool
-	info ChildInfo
-	err  error
-	done chan struct{} // gets one token when info and err are set
-}
-
-func (*waiter) message() {}
-
-// begin runs the call in the loop of s. It answers at once if there is nothing to wait for.
-func (w *waiter) begin(s *Supervisor) {
-	c, err := w.f()
-	switch {
-	case err != nil || c == nil:
-		w.answer(ChildInfo{}, err)
-	case !w.stop && c.state == Running:
-		w.answer(s.info(c), nil)
-	default:
-		s.waiters[c] = append(s.waiters[c], w)
-	}
-}
-
-func (w *waiter) answer(info ChildInfo, err error) {
-	w.info, w.err = info, err
-	w.done <- struct{}{}
-}
-
 // wait runs f in the loop. If f returns a child and no error, wait waits
 // for the end of its start (or of its stop) and returns the result of that.
 func (s *Supervisor) wait(ctx context.Context, stop bool, f func() (*child, error)) (ChildInfo, error) {
-	w, _ := s.spare.Get().(*waiter)
-	if w == nil {
-		w = &waiter{done: make(chan struct{}, 1)}
-	}
+	w := s.waiters.get()
 	w.f, w.stop = f, stop
 	if !s.box.put(w) {
 		return ChildInfo{}, ErrNoSupervisor
@@ -70,8 +37,7 @@ func (s *Supervisor) wait(ctx context.Context, stop bool, f func() (*child, erro
 	select {
 	case <-w.done:
 		info, err := w.info, w.err
-		*w = waiter{done: w.done}
-		s.spare.Put(w)
+		s.waiters.put(w)
 		return info, err
 	case <-ctx.Done():
 		return ChildInfo{}, context.Cause(ctx)
@@ -83,38 +49,6 @@ func (s *Supervisor) wait(ctx context.Context, stop bool, f func() (*child, erro
 	default:
 		return ChildInfo{}, ErrNoSupervisor
 	}
-}
-
-// reply answers the calls that wait for the start (or the stop) of c.
-func (s *Supervisor) reply(c *child, stop bool, err error) {
-	if len(s.waiters) == 0 {
-		return
-	}
-	var left []*waiter
-	for _, w := range s.waiters[c] {
-		switch {
-		case w.stop != stop:
-			left = append(left, w)
-		case err != nil:
-			w.answer(ChildInfo{}, err)
-		default:
-			w.answer(s.info(c), nil)
-		}
-	}
-	if left == nil {
-		delete(s.waiters, c)
-	} else {
-		s.waiters[c] = left
-	}
-}
-
-// info returns the core's snapshot of a child with its nested supervisor.
-func (s *Supervisor) info(c *child) ChildInfo {
-	i := s.core.info(c)
-	if c.inc != nil && c.inc.more != nil {
-		i.Sub, _ = c.inc.more.proc.(*Supervisor)
-	}
-	return i
 }
 
 // StartChild adds a child at the end of the start order and waits until it
@@ -320,7 +254,7 @@ func (s *Supervisor) Children() ([]ChildInfo, error) {
 	err := s.do(func() {
 		all = make([]ChildInfo, 0, s.core.tally.specs)
 		for c := s.core.head; c != nil; c = c.next {
-			all = append(all, s.info(c))
+			all = append(all, s.core.info(c))
 		}
 	})
 	return all, err
@@ -330,7 +264,7 @@ func (s *Supervisor) Children() ([]ChildInfo, error) {
 func (s *Supervisor) Child(id string) (ChildInfo, error) {
 	var i ChildInfo
 	err := s.with(id, func(c *child) error {
-		i = s.info(c)
+		i = s.core.info(c)
 		return nil
 	})
 	return i, err

@@ -406,5 +406,8 @@ func (k *core) info(c *child) ChildInfo {
 			i.RoomAt = k.epoch.Add(at)
 		}
 	}
+	if c.inc != nil && c.inc.more != nil {
+		i.Sub, _ = c.inc.more.proc.(*Supervisor)
+	}
 	return i
 }

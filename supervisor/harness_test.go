@@ -77,7 +77,7 @@ func newRig(t testing.TB, spec Spec) *rig {
 	s := newSupervisor(context.Background(), spec, spec.path(), 1)
 	r := &rig{t: t, k: &s.core, lives: map[*child]bool{}, due: map[*child]time.Duration{}}
 	s.core.hooked = true
-	r.step(s.boot)
+	r.step(func() { r.k.boot(spec) })
 	return r
 }
 

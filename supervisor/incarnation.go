@@ -152,6 +152,34 @@ func (i *incarnation) cancel() {
 	}
 }
 
+// launch starts the goroutine of the incarnation.
+func (i *incarnation) launch() {
+	s, c := i.s, i.c
+	if c.more != nil && c.more.arg != nil {
+		i.withArg = true
+		i.ext().arg = c.more.arg
+	}
+	switch work := c.work.(type) {
+	case run:
+		go i.live(work)
+	case start:
+		go i.watch(work)
+	case *Spec:
+		sub := newSupervisor(s.base, *work, i.String(), s.depth+1)
+		sub.parent, sub.hook = i, s.hook
+		sub.core.retained, sub.core.nested = s.core.retained, true
+		if work.OnEvent != nil {
+			sub.hook, sub.ownHook = newHook(work.OnEvent), true
+		}
+		sub.core.hooked = sub.hook != nil
+		i.ext().proc = sub
+		go i.nest(sub)
+	}
+	if d := c.policy.startTimeout; d > 0 {
+		i.ext().timer = time.AfterFunc(d, func() { s.box.put(&startTimeout{i}) })
+	}
+}
+
 // live is the goroutine of a Run child.
 func (i *incarnation) live(run func(context.Context) error) {
 	defer i.finish()

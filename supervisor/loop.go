@@ -49,7 +49,8 @@ func (killMessage) message()    {}
 // loop is the supervisor's goroutine: it receives messages, passes them to the core,
 // and performs the core's actions.
 func (s *Supervisor) loop() {
-	s.boot()
+	s.core.boot(s.spec)
+	s.spec = Spec{} // what is needed of it is in the core
 	s.perform()
 	var batch, rest []message
 	for !s.ended {
@@ -62,30 +63,6 @@ func (s *Supervisor) loop() {
 		}
 	}
 	s.end(rest)
-}
-
-// boot lists the children and starts them.
-func (s *Supervisor) boot() {
-	k := &s.core
-	was, again := k.retained.of(k.path) // of a nested supervisor that is restarted
-	k.byID = make(map[string]*child, len(s.spec.Children))
-	if k.strategy == SimpleOneForOne {
-		k.template = k.newChild(s.spec.Children[0])
-	} else {
-		slots := make([]child, len(s.spec.Children))
-		for i, cs := range s.spec.Children {
-			c := &slots[i]
-			c.id = cs.ID
-			k.define(c, cs)
-			k.list(c, cs, Waiting)
-		}
-	}
-	if saved := s.spec.Saved; saved != nil && (!again || was.deleted) {
-		k.restoreWindow(&k.win, k.limit, saved.Counted, 0)
-		k.paused, k.probing = saved.Paused, saved.Probing
-	}
-	s.spec = Spec{} // what is needed of it is in the core
-	k.boot()
 }
 
 // end releases everything that the supervisor holds. Late messages may carry a
@@ -233,7 +210,8 @@ func (s *Supervisor) act(a action) {
 	k := &s.core
 	switch a.do {
 	case doStart:
-		s.start(a.c)
+		a.c.inc = &incarnation{s: s, c: a.c, n: a.c.gen}
+		a.c.inc.launch()
 	case doStop:
 		a.c.inc.asked = true
 		a.c.inc.cancel()
@@ -251,9 +229,9 @@ func (s *Supervisor) act(a action) {
 			a.c.more.timer = nil
 		}
 	case tellStarted:
-		s.reply(a.c, false, a.err)
+		s.waiters.reply(k, a.c, false, a.err)
 	case tellStopped:
-		s.reply(a.c, true, nil)
+		s.waiters.reply(k, a.c, true, nil)
 	case tellUp:
 		close(s.up)
 	case tellIdle:
@@ -268,34 +246,5 @@ func (s *Supervisor) act(a action) {
 		if k.hooked {
 			k.events = append(k.events, SupervisorEnded{k.header(nil), k.final})
 		}
-	}
-}
-
-// start begins an incarnation.
-func (s *Supervisor) start(c *child) {
-	i := &incarnation{s: s, c: c, n: c.gen}
-	c.inc = i
-	if c.more != nil && c.more.arg != nil {
-		i.withArg = true
-		i.ext().arg = c.more.arg
-	}
-	switch work := c.work.(type) {
-	case run:
-		go i.live(work)
-	case start:
-		go i.watch(work)
-	case *Spec:
-		sub := newSupervisor(s.base, *work, s.core.path+"/"+c.id, s.depth+1)
-		sub.parent, sub.hook = i, s.hook
-		sub.core.retained, sub.core.nested = s.core.retained, true
-		if work.OnEvent != nil {
-			sub.hook, sub.ownHook = newHook(work.OnEvent), true
-		}
-		sub.core.hooked = sub.hook != nil
-		i.ext().proc = sub
-		go i.nest(sub)
-	}
-	if d := c.policy.startTimeout; d > 0 {
-		i.ext().timer = time.AfterFunc(d, func() { s.box.put(&startTimeout{i}) })
 	}
 }

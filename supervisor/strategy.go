@@ -29,8 +29,25 @@ const (
 // alone reports whether the strategy restarts a failed child without its siblings.
 func (k *core) alone() bool { return k.strategy == OneForOne || k.strategy == SimpleOneForOne }
 
-// boot starts all children, in order.
-func (k *core) boot() {
+// boot lists the children of spec and starts them, in order.
+func (k *core) boot(spec Spec) {
+	was, again := k.retained.of(k.path) // of a nested supervisor that is restarted
+	k.byID = make(map[string]*child, len(spec.Children))
+	if k.strategy == SimpleOneForOne {
+		k.template = k.newChild(spec.Children[0])
+	} else {
+		slots := make([]child, len(spec.Children))
+		for i, cs := range spec.Children {
+			c := &slots[i]
+			c.id = cs.ID
+			k.define(c, cs)
+			k.list(c, cs, Waiting)
+		}
+	}
+	if saved := spec.Saved; saved != nil && (!again || was.deleted) {
+		k.restoreWindow(&k.win, k.limit, saved.Counted, 0)
+		k.paused, k.probing = saved.Paused, saved.Probing
+	}
 	k.op, k.phase = opInit, starting
 	k.walkStart(k.head)
 }

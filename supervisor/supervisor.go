@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"time"
 )
 
@@ -21,8 +20,7 @@ type Supervisor struct {
 	spec      Spec
 	hook      *hook // nil: there is no hook
 	ownHook   bool
-	waiters   map[*child][]*waiter
-	spare     sync.Pool // of waiters
+	waiters   waiters
 	abandoned int
 	unwatch   func() bool // of the root: stops waiting for the end of its context
 	ended     bool
@@ -99,7 +97,7 @@ func newSupervisor(base context.Context, spec Spec, path string, depth int) *Sup
 	s := &Supervisor{
 		base: base, depth: depth, spec: spec, origin: time.Now(),
 		box:     mailbox{wake: make(chan struct{}, 1)},
-		waiters: make(map[*child][]*waiter),
+		waiters: waiters{of: make(map[*child][]*waiter)},
 		up:      make(chan struct{}), done: make(chan struct{}),
 	}
 	s.core = core{
