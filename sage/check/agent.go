@@ -78,7 +78,7 @@ func (c *checker) handlers(a *Agent, s typeScope) {
 		case syntax.EventError:
 			if h.Param != nil && h.Param.Type != nil {
 				c.fits(h.Param.Type, c.typ(h.Param.Type, s), c.universe.failure,
-					reason{what: "is what on error is given"})
+					reason{what: "is the type that `on error` receives"})
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func (c *checker) messageHandler(a *Agent, h *syntax.Handler, s typeScope) {
 	t := c.typ(h.Param.Type, s)
 	c.checkShareable(h.Param.Type, t, "sent to an agent")
 	if a.Receives {
-		c.fits(h.Param.Type, t, a.Message, reason{what: "is what the agent receives"})
+		c.fits(h.Param.Type, t, a.Message, reason{what: "is the type of the messages to the agent"})
 		return
 	}
 	a.Message = t
@@ -146,7 +146,7 @@ func (c *checker) agent(a *Agent) {
 	}
 	if !a.yields {
 		c.fits(a.Decl.Name, c.universe.unit, o.Type.Decl.Output,
-			reason{what: "is what is awaited of the agent",
+			reason{what: "is the type that `await` expects from the agent",
 				help: "it yields nothing: write yield(…) in one of its handlers"})
 	}
 	o.state = done

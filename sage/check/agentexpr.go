@@ -116,7 +116,7 @@ func (c *checker) beliefs(a *Agent, inits []*syntax.FieldInit, at syntax.Node, m
 func (c *checker) await(x *syntax.AwaitExpr) *types.Type {
 	t := c.expr(x.X, nil)
 	if x.Timeout != nil {
-		c.expect(x.Timeout, types.Of(types.Int), reason{what: "is the time in milliseconds"})
+		c.expect(x.Timeout, types.Of(types.Int), reason{what: "is the type of the timeout in milliseconds"})
 	}
 	help := startHelp
 	if t.Resolve().Kind == types.List {
@@ -164,7 +164,7 @@ func (c *checker) output(d *types.Decl) *types.Type {
 func (c *checker) send(x *syntax.SendExpr) *types.Type {
 	d := c.handle(x, x.To, c.expr(x.To, nil), "send", "send sends to an agent", startHelp)
 	if d != nil && d.Message != nil {
-		c.expect(x.Message, d.Message, reason{what: "is what agent `" + d.Name + "` receives"})
+		c.expect(x.Message, d.Message, reason{what: "is the type of the messages to agent `" + d.Name + "`"})
 		return c.universe.unit
 	}
 	if d != nil {
@@ -214,7 +214,7 @@ func (c *checker) yield(x *syntax.YieldExpr) {
 		c.fault(x, CodeYield, "yield in on start, on message or on error", "yield cannot stand in `on %s`", b.event)
 	}
 	b.agent.yields = true
-	w := reason{what: "is what agent `" + b.agent.Object.Name + "` yields elsewhere"}
+	w := reason{what: "is the type that agent `" + b.agent.Object.Name + "` yields elsewhere"}
 	output := b.agent.Object.Type.Decl.Output
 	if x.Value == nil {
 		c.fits(x, c.universe.unit, output, w)
@@ -225,7 +225,7 @@ func (c *checker) yield(x *syntax.YieldExpr) {
 
 // divine checks divine(prompt -> T). Without a written type, the expected one applies.
 func (c *checker) divine(x *syntax.DivineExpr, want *types.Type) *types.Type {
-	c.expect(x.Prompt, types.Of(types.String), reason{what: "is what a model is asked"})
+	c.expect(x.Prompt, types.Of(types.String), reason{what: "is the type of a prompt"})
 	c.fallible(x, "`divine`")
 	t := want
 	if x.Type != nil {

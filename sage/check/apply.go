@@ -148,7 +148,7 @@ func (c *checker) apply(name string, o *Object, t *types.Type, args []syntax.Exp
 			w.Fails = true
 			want, fails = &w, true
 		}
-		c.fits(a, got, want, reason{name: name, arg: i + 1})
+		c.fits(a, got, want, reason{function: called(name, o), arg: i + 1})
 	}
 	// Closures come last: the types of their parameters follow from the other arguments.
 	for _, closures := range []bool{false, true} {

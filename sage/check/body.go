@@ -178,7 +178,7 @@ func (c *checker) returnValue(block *syntax.Block, result *types.Type, d *syntax
 		return
 	}
 	if block.Tail != nil {
-		w := reason{what: "is what `" + truncate(d.Name.Name) + "` returns"}
+		w := reason{what: "is the result type of `" + truncate(d.Name.Name) + "`"}
 		if got.Kind == types.Unit {
 			w.help = "end it with return and a value"
 			if branch, ok := block.Tail.(*syntax.IfExpr); ok && branch.Else == nil {

@@ -7,7 +7,7 @@ import (
 
 // ifExpr checks an if, whose value may be used.
 func (c *checker) ifExpr(x *syntax.IfExpr, want *types.Type, used bool) *types.Type {
-	j := joiner{c: c, want: want, used: used, what: "is what the branch before it gives"}
+	j := joiner{c: c, want: want, used: used, what: "is the type of the previous branch"}
 	var at syntax.Expr = x
 	for {
 		branch, ok := at.(*syntax.IfExpr)
@@ -134,9 +134,9 @@ func (c *checker) returnExpr(x *syntax.ReturnExpr) {
 			c.expr(x.Value, nil)
 		}
 	case x.Value != nil:
-		c.expect(x.Value, b.result, reason{what: "is what the function returns"})
+		c.expect(x.Value, b.result, reason{what: "is the result type of the function"})
 	default:
 		c.fits(x, types.Of(types.Unit), b.result,
-			reason{what: "is what the function returns", help: "write the value after return"})
+			reason{what: "is the result type of the function", help: "write the value after return"})
 	}
 }

@@ -160,13 +160,13 @@ func (c *checker) failure(x syntax.Expr) {
 // retry checks retry(n, delay: ms, on: kinds) { }.
 func (c *checker) retry(x *syntax.RetryExpr, want *types.Type) *types.Type {
 	integer := types.Of(types.Int)
-	c.expect(x.Count, integer, reason{what: "is the number of tries"})
+	c.expect(x.Count, integer, reason{what: "is the type of the number of tries"})
 	if x.Delay != nil {
-		c.expect(x.Delay, integer, reason{what: "is the delay in milliseconds"})
+		c.expect(x.Delay, integer, reason{what: "is the type of the delay in milliseconds"})
 	}
 	if x.On != nil {
 		c.expect(x.On, types.ListOf(c.universe.kind),
-			reason{what: "is the list of what is tried again", help: "write on: [ErrorKind.Tool, …]"})
+			reason{what: "is the type of the list of errors to retry", help: "write on: [ErrorKind.Tool, …]"})
 	}
 	v := c.pushCover(true)
 	t := c.block(x.Body, want, true)

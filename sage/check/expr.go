@@ -75,7 +75,7 @@ func (c *checker) exprType(x syntax.Expr, want *types.Type) *types.Type {
 		return c.expr(x.X, want)
 	case *syntax.UnaryExpr:
 		if x.Op == syntax.Not {
-			c.expect(x.X, types.Of(types.Bool), reason{what: "is what `!` is for", help: conditionHelp})
+			c.expect(x.X, types.Of(types.Bool), reason{what: "is the type of the operand of `!`", help: conditionHelp})
 			return types.Of(types.Bool)
 		}
 		t := c.expr(x.X, want)

@@ -19,9 +19,9 @@ func (c *checker) list(x *syntax.ListLit, want *types.Type) *types.Type {
 		elem = want.Elems[0]
 	}
 	for i, e := range x.Elems {
-		w := reason{what: "is what the list is of"}
+		w := reason{what: "is the element type of the list"}
 		if i > 0 {
-			w.what = "is what the elements before it are"
+			w.what = "is the type of the elements before it"
 		}
 		c.expect(e, elem, w)
 	}
@@ -34,12 +34,12 @@ func (c *checker) mapLit(x *syntax.MapLit, want *types.Type) *types.Type {
 		k, v = want.Elems[0], want.Elems[1]
 	}
 	for i, e := range x.Entries {
-		w := reason{what: "is what the map is of"}
+		ofKey, ofValue := "is the key type of the map", "is the value type of the map"
 		if i > 0 {
-			w.what = "is what it is in the entries before"
+			ofKey, ofValue = "is the type of the keys before it", "is the type of the values before it"
 		}
-		c.expect(e.Key, k, w)
-		c.expect(e.Value, v, w)
+		c.expect(e.Key, k, reason{what: ofKey})
+		c.expect(e.Value, v, reason{what: ofValue})
 	}
 	if len(x.Entries) > 0 {
 		c.require(key, k, x.Entries[0].Key, 0)
@@ -161,7 +161,7 @@ func (c *checker) closure(x *syntax.ClosureExpr, want *types.Type) *types.Type {
 		if b.result.Resolve().Kind == types.Unit {
 			c.discard(x.Body)
 		} else if got := c.expr(x.Body, b.result); got.Kind != types.Never {
-			c.fits(x.Body, got, b.result, reason{what: "is what the function returns"})
+			c.fits(x.Body, got, b.result, reason{what: "is the result type of the function"})
 		}
 		c.release(mark)
 	})

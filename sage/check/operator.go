@@ -9,7 +9,7 @@ func (c *checker) binary(x *syntax.BinaryExpr, want *types.Type) *types.Type {
 	boolean := types.Of(types.Bool)
 	switch x.Op {
 	case syntax.AndAnd, syntax.OrOr:
-		w := reason{what: "is what `" + x.Op.String() + "` is for", help: conditionHelp}
+		w := reason{what: "is the type of the operands of `" + x.Op.String() + "`", help: conditionHelp}
 		c.expect(x.X, boolean, w)
 		c.expect(x.Y, boolean, w)
 		return boolean
@@ -127,13 +127,13 @@ func (c *checker) index(x *syntax.IndexExpr, t *types.Type) *types.Type {
 	t = t.Resolve()
 	switch t.Kind {
 	case types.List:
-		c.expect(x.Index, types.Of(types.Int), reason{what: "is what the elements of a list are counted with"})
+		c.expect(x.Index, types.Of(types.Int), reason{what: "is the type of the index of a list"})
 		return t.Elems[0]
 	case types.Map:
-		c.expect(x.Index, t.Elems[0], reason{what: "is what the keys of the map are"})
+		c.expect(x.Index, t.Elems[0], reason{what: "is the key type of the map"})
 		return t.Elems[1]
 	case types.String:
-		c.expect(x.Index, types.Of(types.Int), reason{what: "is what characters are counted with"})
+		c.expect(x.Index, types.Of(types.Int), reason{what: "is the type of the index of a string"})
 		return t
 	}
 	c.expr(x.Index, nil)

@@ -25,7 +25,7 @@ func (c *checker) patternIn(p syntax.Pattern, t *types.Type, names map[string]*O
 		return true
 	case *syntax.LiteralPat:
 		got := c.expr(p.Value, t)
-		return c.fits(p, got, t, reason{what: "is what is matched"}) && t.Resolve().Kind != types.Invalid
+		return c.fits(p, got, t, reason{what: "is the type of the matched value"}) && t.Resolve().Kind != types.Invalid
 	case *syntax.TuplePat:
 		return c.tuplePattern(p, t, names)
 	case *syntax.VariantPat:
@@ -45,7 +45,7 @@ func (c *checker) declareNames(ps []syntax.Pattern, names map[string]*Object) bo
 func (c *checker) tuplePattern(p *syntax.TuplePat, t *types.Type, names map[string]*Object) bool {
 	t = t.Resolve()
 	if len(p.Elems) == 0 {
-		return c.fits(p, c.universe.unit, t, reason{what: "is what is matched"})
+		return c.fits(p, c.universe.unit, t, reason{what: "is the type of the matched value"})
 	}
 	if t.Kind == types.Var && len(p.Elems) <= types.MaxSize {
 		elems := make([]*types.Type, len(p.Elems))
@@ -83,13 +83,13 @@ func (c *checker) variantPattern(p *syntax.VariantPat, t *types.Type, names map[
 			c.fault(p, CodeType, "", "`%s` is a constant, and carries nothing", o.Name)
 			return c.declareNames(p.Args, names)
 		}
-		return c.fits(p, c.value(o, nil, nil, nil), t, reason{what: "is what is matched"})
+		return c.fits(p, c.value(o, nil, nil, nil), t, reason{what: "is the type of the matched value"})
 	}
 	decl := o.Parent.Type.Decl
 	enum := t.Resolve()
 	if enum.Kind != types.Enum || enum.Decl != decl {
 		enum = types.Declared(types.Enum, decl, c.instance(nil, decl.Name, decl.Params, nil))
-		if !c.fits(p, enum, t, reason{what: "is what is matched"}) || t.Resolve().Kind == types.Invalid {
+		if !c.fits(p, enum, t, reason{what: "is the type of the matched value"}) || t.Resolve().Kind == types.Invalid {
 			return c.declareNames(p.Args, names)
 		}
 	}
@@ -153,13 +153,13 @@ func (c *checker) patternVariant(p *syntax.VariantPat, t *types.Type) *Object {
 // match checks match x { pattern => value }.
 func (c *checker) match(x *syntax.MatchExpr, want *types.Type, used bool) *types.Type {
 	t := c.expr(x.X, nil)
-	j := joiner{c: c, want: want, used: used, what: "is what the arm before it gives"}
+	j := joiner{c: c, want: want, used: used, what: "is the type of the previous arm"}
 	sound := true
 	for _, a := range x.Arms {
 		mark := c.mark()
 		sound = c.pattern(a.Pattern, t) && sound
 		if a.Guard != nil {
-			c.expect(a.Guard, types.Of(types.Bool), reason{what: "is what a condition is", help: conditionHelp})
+			c.expect(a.Guard, types.Of(types.Bool), reason{what: "is the type of a condition", help: conditionHelp})
 		}
 		if used {
 			j.add(a.Body, c.expr(a.Body, j.hint()))

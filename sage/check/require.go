@@ -11,17 +11,17 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 // reason tells why a type is expected.
 type reason struct {
-	what string // such as "is what a condition is"
-	name string // of the function, for a parameter
-	arg  int    // number of the parameter from 1; 0 if it is none
-	help string
+	what     string // such as "is the type of a condition"
+	function string // for a parameter: such as "`f`"
+	arg      int    // number of the parameter from 1; 0 if it is none
+	help     string
 }
 
 const conditionHelp = "compare it with something, such as x != 0"
 
 func (w reason) String() string {
 	if w.arg > 0 {
-		return "is what `" + truncate(w.name) + "` takes as its " + ordinal(w.arg) + " argument"
+		return "is the type of the " + ordinal(w.arg) + " parameter of " + w.function
 	}
 	return w.what
 }

@@ -57,7 +57,7 @@ func (c *checker) stmt(s syntax.Stmt) (never bool) {
 	case *syntax.LoopStmt:
 		return !c.loop(s.Body)
 	case *syntax.SpanStmt:
-		c.expect(s.Name, types.Of(types.String), reason{what: "is the name of a span"})
+		c.expect(s.Name, types.Of(types.String), reason{what: "is the type of the name of a span"})
 		return c.block(s.Body, nil, false).Kind == types.Never
 	case *syntax.MockStmt:
 		c.mock(s)
@@ -80,14 +80,14 @@ func (c *checker) condition(x syntax.Expr) {
 		c.expr(x, nil) // it may be incomplete
 		return
 	}
-	c.expect(x, types.Of(types.Bool), reason{what: "is what a condition is", help: conditionHelp})
+	c.expect(x, types.Of(types.Bool), reason{what: "is the type of a condition", help: conditionHelp})
 }
 
 func (c *checker) let(s *syntax.LetStmt) (never bool) {
 	var t *types.Type
 	if s.Type != nil {
 		t = c.typ(s.Type, c.current.scope)
-		never = c.expect(s.Value, t, reason{what: "is what is written after the name"}).Kind == types.Never
+		never = c.expect(s.Value, t, reason{what: "is the declared type"}).Kind == types.Never
 	} else if t = c.expr(s.Value, nil); t.Kind == types.Never {
 		t, never = types.NewVar(), true
 	}
@@ -130,7 +130,7 @@ func (c *checker) elements(x syntax.Expr) *types.Type {
 func (c *checker) assign(s *syntax.AssignStmt) {
 	t := c.place(s.Target)
 	if s.Op == syntax.Assign {
-		c.expect(s.Value, t, reason{what: "is the type of what is assigned to"})
+		c.expect(s.Value, t, reason{what: "is the type of the left side"})
 		return
 	}
 	op := compound[s.Op]
@@ -138,7 +138,7 @@ func (c *checker) assign(s *syntax.AssignStmt) {
 		c.concat(s.Target, s.Value, t, c.expr(s.Value, t), s)
 		return
 	}
-	c.expect(s.Value, t, reason{what: "is the type of what is assigned to"})
+	c.expect(s.Value, t, reason{what: "is the type of the left side"})
 	c.require(numeric, t, s.Target, op)
 }
 
@@ -242,7 +242,7 @@ func (c *checker) mock(s *syntax.MockStmt) {
 	if want != nil {
 		// A String stands for its JSON, like the answer of a model.
 		if got := c.expr(s.Value, want); got.Resolve().Kind != types.String {
-			c.fits(s.Value, got, want, reason{what: "is what the tool answers"})
+			c.fits(s.Value, got, want, reason{what: "is the result type of the tool"})
 		}
 		return
 	}
