@@ -16,6 +16,7 @@ type Detached struct {
 	Identity
 	os   *leader
 	done chan struct{}
+	exit *ExitError // set before done is closed
 }
 
 // Release ends the wait for the process, and the goroutine of the wait. A process that ends
@@ -28,6 +29,9 @@ func (d *Detached) Release() {
 
 // Done is closed when the process has ended or was released.
 func (d *Detached) Done() <-chan struct{} { return d.done }
+
+// Exit returns the exit code or the signal, after Done. It returns nil if the process was released.
+func (d *Detached) Exit() *ExitError { return d.exit }
 
 // Detach starts a program in a new session, which no end of this program affects. Its
 // descriptors from 0 on are files.
@@ -54,7 +58,9 @@ func Detach(file string, argv, env []string, dir string, files []*os.File) (*Det
 	d := &Detached{Identity: id, os: l, done: make(chan struct{})}
 	go func() {
 		if l.await() {
-			l.reap()
+			if status, ok := l.reap(); ok {
+				d.exit = exitErrorOf(status)
+			}
 		} else if l.pidfd != nil {
 			l.pidfd.Close()
 		}

@@ -30,6 +30,14 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("ended by %s%s", signalName(e.Signal), core)
 }
 
+// exitErrorOf returns the exit code or the signal of a process that has ended.
+func exitErrorOf(ws syscall.WaitStatus) *ExitError {
+	if ws.Signaled() {
+		return &ExitError{Code: -1, Signal: ws.Signal(), CoreDumped: ws.CoreDump()}
+	}
+	return &ExitError{Code: ws.ExitStatus()}
+}
+
 func signalName(s syscall.Signal) string {
 	if name := unix.SignalName(s); name != "" {
 		return name
@@ -52,10 +60,8 @@ func (a Asked) wasSent(s syscall.Signal) bool { return a.Sent&(1<<(uint(s)&63)) 
 // a shutdown: exit code 0, death by a signal that was sent, and the exit code 128+signal of a
 // shell for it. Every other end is judged as without Stop.
 func Classify(ws syscall.WaitStatus, a Asked, tail func() []string) supervisor.Exit {
-	code, sig := ws.ExitStatus(), syscall.Signal(0)
-	if ws.Signaled() {
-		code, sig = -1, ws.Signal()
-	}
+	failure := exitErrorOf(ws)
+	code, sig := failure.Code, failure.Signal
 	switch {
 	case a.Stop && (code == 0 || code > 128 && a.wasSent(syscall.Signal(code-128))),
 		a.Stop && sig != 0 && a.wasSent(sig) && !(sig == syscall.SIGKILL && a.Kill):
@@ -69,7 +75,6 @@ func Classify(ws syscall.WaitStatus, a Asked, tail func() []string) supervisor.E
 	if sig == syscall.SIGKILL {
 		kind = supervisor.Killed // such as by the out-of-memory killer or a person
 	}
-	return supervisor.Exit{Kind: kind, Err: &ExitError{
-		Code: code, Signal: sig, CoreDumped: sig != 0 && ws.CoreDump(), LastOutput: tail(),
-	}}
+	failure.LastOutput = tail()
+	return supervisor.Exit{Kind: kind, Err: failure}
 }

@@ -52,6 +52,9 @@ func (d *Detached) Release() {}
 // Done returns nil.
 func (d *Detached) Done() <-chan struct{} { return nil }
 
+// Exit returns nil.
+func (d *Detached) Exit() *ExitError { return nil }
+
 // Detach returns errors.ErrUnsupported.
 func Detach(string, []string, []string, string, []*os.File) (*Detached, error) {
 	return nil, errors.ErrUnsupported

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -76,9 +77,27 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 	theirs.Close() // before greeting, so that the end of the shim is noticed
 	l, _, err := greet(ctx, ours)
 	if err != nil {
-		return nil, fmt.Errorf("starting a shim (%s): %w", s.logHint(), err)
+		ended := exitHint(child) // first, since the log is complete then
+		return nil, fmt.Errorf("starting a shim (%s%s): %w", ended, s.logHint(), err)
 	}
 	return l, nil
+}
+
+// exitTimeout bounds the wait for the exit of a shim that could not be greeted. It closes its
+// connection a moment before it has ended.
+const exitTimeout = time.Second
+
+// exitHint returns how a shim ended, or "" if it still runs.
+func exitHint(shim *proc.Detached) string {
+	select {
+	case <-shim.Done():
+	case <-time.After(exitTimeout):
+		return ""
+	}
+	if exit := shim.Exit(); exit != nil {
+		return exit.Error() + "; "
+	}
+	return ""
 }
 
 // maxShimLog bounds what is read of the log of a shim.

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
@@ -41,6 +42,26 @@ func TestShimLogIsNoFile(t *testing.T) {
 			wait(t, "what the shim has said", said)
 			if !strings.Contains(text, c.want) {
 				t.Errorf("%q, want %q", text, c.want)
+			}
+		})
+	}
+}
+
+// The error about a shim that ends before it answers says how it ended.
+func TestShimEndsAtOnce(t *testing.T) {
+	for script, want := range map[string]string{
+		"exit 3":     "exit code 3",
+		"exit 0":     "exit code 0",
+		"kill -9 $$": "ended by SIGKILL",
+	} {
+		t.Run(script, func(t *testing.T) {
+			exe := filepath.Join(t.TempDir(), "shim")
+			exectest.Write(t, exe, "#!/bin/sh\n"+script+"\n")
+			r := openWith(t, Options{Dir: slotsDir(t), Executable: exe})
+			_, err := r.Start(ctxOf(t), sh("app/a", 1, "exit 0"))
+			if err == nil || !strings.Contains(err.Error(), "starting a shim ("+want+"; ") ||
+				!strings.Contains(err.Error(), "greeting the shim") {
+				t.Errorf("%v, want %s", err, want)
 			}
 		})
 	}
