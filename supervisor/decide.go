@@ -30,12 +30,18 @@ func (k *core) ended(c *child, exit Exit) {
 	if c.more.lived > 0 {
 		uptime = c.more.lived
 	}
-	c.more.short++
 	if uptime >= c.policy.backoff.shortLife() {
 		c.more.short = 0
+	} else if !retries(exit) {
+		c.more.short++
 	}
 	if c == k.probe {
 		k.cancel(c)
+	}
+	if retries(exit) && k.op != opDown && !k.stoppedNext(c) {
+		k.tellExit(c, exit, uptime, k.retryDecision(exit))
+		k.retry(c, exit)
+		return
 	}
 	stable := c.policy.backoff.stable(uptime)
 	l, w := k.governs(c)
@@ -55,7 +61,7 @@ func (k *core) ended(c *child, exit Exit) {
 		k.set(c, Stopped, ReasonShutdown)
 		k.proceedDown()
 		return
-	case k.op == opGroup && k.phase == stopping && c.seq >= k.from.seq:
+	case k.stoppedNext(c):
 		// It would have been stopped next, to be restarted with its group.
 		k.tellExit(c, exit, uptime, Decision{Action: RestartIt, Reason: ReasonSibling})
 		k.putAside(c)
@@ -94,6 +100,40 @@ func (k *core) ended(c *child, exit Exit) {
 	d, hold := k.decideRestart(c, reason, !exit.Clean() || !success)
 	k.tellExit(c, exit, uptime, d)
 	k.applyDecision(c, d, hold, exit)
+}
+
+// stoppedNext reports whether c would be stopped next, to be restarted with its group.
+func (k *core) stoppedNext(c *child) bool {
+	return k.op == opGroup && k.phase == stopping && c.seq >= k.from.seq
+}
+
+// minRetry is the least delay of a retry.
+const minRetry = time.Second
+
+// retries reports whether an exit says when to try again.
+func retries(exit Exit) bool {
+	_, ok := errors.AsType[*RetryError](exit.Err)
+	return ok
+}
+
+// retryDecision returns the decision about a child whose exit says when to try again.
+func (k *core) retryDecision(exit Exit) Decision {
+	e, _ := errors.AsType[*RetryError](exit.Err)
+	return Decision{Action: RestartIt, Reason: ReasonRetry, Delay: max(minRetry, e.At.Sub(k.epoch)-k.now)}
+}
+
+// retry makes c, which does not run, wait for the time that its exit says. Its start is not counted.
+func (k *core) retry(c *child, exit Exit) {
+	if l, w := k.governs(c); c.counted && l.Count == CountStarts {
+		w.takeBack(k.now, l)
+		c.counted = false
+	}
+	d := k.retryDecision(exit)
+	k.set(c, Restarting, d.Reason)
+	k.timer(c, d.Delay)
+	if !k.alone() {
+		k.regroup(c, false)
+	}
 }
 
 // countFailure counts for limits that count failures. Failures of children that
@@ -136,7 +176,9 @@ func (k *core) startFailed(c *child, exit Exit) {
 		c.more.adopt = false
 	}
 	c.rest().exit = exit
-	c.more.short++
+	if !retries(exit) {
+		c.more.short++
+	}
 	failed := &StartError{ID: c.id, Err: err}
 	next := c.next
 	switch {
@@ -145,6 +187,14 @@ func (k *core) startFailed(c *child, exit Exit) {
 		k.set(c, Stopped, ReasonShutdown)
 		k.tellStart(c, failed)
 		k.proceedDown()
+	case retries(exit):
+		by := c.origin
+		k.tellFailed(c, err, k.retryDecision(exit))
+		k.tellStart(c, failed)
+		k.retry(c, exit)
+		if by == originGroup && k.alone() {
+			k.startNext(c, next)
+		}
 	case c.origin == originAdd:
 		k.tellFailed(c, err, Decision{Action: Forget, Reason: ReasonStartFailed})
 		k.probeFailed(c, exit)

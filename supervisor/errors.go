@@ -57,6 +57,27 @@ var (
 	ErrKilled = errors.New("killed")
 )
 
+// RetryError says that a child cannot do its work for a reason outside of it, such as a quota
+// that is used up, and when to try again. If the error of an exit, or of a start that failed,
+// wraps one, the child is started at At, whatever its Restart is, and the start that failed
+// counts for no limit and no backoff. Reset starts it earlier.
+//
+// The first try comes after at least a second, so that a time in the past makes no busy loop.
+type RetryError struct {
+	At  time.Time
+	Err error // why; may be nil
+}
+
+func (e *RetryError) Error() string {
+	text := "to be tried again at " + e.At.Format(time.TimeOnly)
+	if e.Err != nil {
+		text = e.Err.Error() + "; " + text
+	}
+	return text
+}
+
+func (e *RetryError) Unwrap() error { return e.Err }
+
 // HeldError: a child is not renewed (ReplaceCounted), and runs as it did, because its limit
 // would not let it start again at the moment.
 type HeldError struct {

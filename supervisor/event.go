@@ -98,6 +98,7 @@ const (
 	ReasonReset
 	ReasonDeferred
 	ReasonReplaced
+	ReasonRetry
 	// Reasons that callers pass to TerminateChild, SuspendChild and ReplaceChild.
 	ReasonStopped
 	ReasonSuspended

@@ -42,6 +42,7 @@ var (
 		ReasonReset:           "reset",
 		ReasonDeferred:        "has yet to be started",
 		ReasonReplaced:        "it is started again",
+		ReasonRetry:           "it has said when to try again",
 		ReasonStopped:         "stopped by hand",
 		ReasonSuspended:       "suspended until it is resumed",
 		ReasonDrained:         "drained",
