@@ -42,17 +42,21 @@ const (
 
 // Verdict says how a run has ended, and what follows.
 type Verdict struct {
-	CLI      CLI // as it was named or recognised
-	Kind     outcome.Kind
-	Obstacle outcome.ObstacleKind // empty if the work is completed
-	Reason   string               // for people, in a line
-	Rule     string               // what decided, and on what evidence
+	Kind     outcome.Kind         `json:"outcome"`
+	Obstacle outcome.ObstacleKind `json:"obstacle,omitempty"` // empty if the work is completed
+	Reason   string               `json:"reason,omitempty"`   // for people, in a line
+	Rule     string               `json:"rule"`               // what decided, and on what evidence
 	// Reset is when a limit ends; zero if that is not known. ResetFrom says who says so.
-	Reset     time.Time
-	ResetFrom string
-	Next      Next
+	Reset     time.Time `json:"reset,omitzero"`
+	ResetFrom string    `json:"reset_from,omitempty"`
+	Next      Next      `json:"next,omitempty"`
 	// Crash says that the run counts as a failure of the agent.
-	Crash bool
+	Crash bool `json:"counts_as_failure"`
+}
+
+// OfAccount reports whether the reason is the account, so that no other run of it would end better.
+func (v Verdict) OfAccount() bool {
+	return v.Obstacle == outcome.UsageLimit || v.Obstacle == outcome.Authentication || v.Obstacle == outcome.Billing
 }
 
 // Next says how to go on after a run.
@@ -94,12 +98,6 @@ func consequenceOf(o outcome.ObstacleKind) consequence {
 // Classify says how a run has ended. The first of these decides: why it was stopped, what it has reported
 // of a failure, and its exit code.
 func Classify(e End) Verdict {
-	v := e.classify()
-	v.CLI = e.cli()
-	return v
-}
-
-func (e End) classify() Verdict {
 	switch e.Stopped {
 	case ByOperator:
 		return Verdict{Kind: outcome.Deferred, Obstacle: outcome.OtherObstacle, Reason: "stopped", Next: Resume,

@@ -16,10 +16,13 @@ const (
 	BudgetExhausted
 	Faulty // the run could not begin: the Aidefile, a secret or a hook is at fault
 	Spent  // the budget of its chain is exhausted, too, so no run can follow
+	// Deferred: the command could not do its work for a reason outside of it: a usage limit, the login or
+	// missing money. The agent waits, and its run is made again.
+	Deferred
 )
 
 func (r Result) String() string {
-	return [...]string{"success", "failure", "timeout", "budget", "faulty", "budget"}[r]
+	return [...]string{"success", "failure", "timeout", "budget", "faulty", "budget", "deferred"}[r]
 }
 
 // Status returns the word for it in a summary.
@@ -34,7 +37,7 @@ func (r Result) Status() string {
 }
 
 // Code returns the exit code of a run.
-func (r Result) Code() int { return [...]int{0, 1, 124, 5, 78, 6}[r] }
+func (r Result) Code() int { return [...]int{0, 1, 124, 5, 78, 6, 75}[r] }
 
 const (
 	summaryOpen, summaryClose = "<aide-summary>", "</aide-summary>"

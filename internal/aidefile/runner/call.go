@@ -51,6 +51,7 @@ func (r *Runner) call(ctx context.Context, last error) error {
 	r.env["COPPICE_TRY"], r.env["COPPICE_TOKENS"] = fmt.Sprint(r.meter.Calls()), fmt.Sprint(r.meter.Left())
 	r.env["COPPICE_USAGE"], r.env["COPPICE_PROMPT"] = usage, path
 	r.output = newOutput(argv)
+	began := time.Now()
 	exit, err := r.execute(ctx, argv, in, r.output)
 	r.output.close()
 	r.meter.Record(r.used().tokens)
@@ -65,8 +66,11 @@ func (r *Runner) call(ctx context.Context, last error) error {
 	if e, ok := errors.AsType[*proc.ExitError](exit.Err); ok {
 		code = max(0, e.Code)
 	}
-	if v := r.output.verdict(how, code); v.Kind != outcome.Completed {
-		return &callFailed{v, how}
+	record := r.output.record(how, code)
+	record.Began, record.Ended = began, time.Now()
+	r.addRecord(record)
+	if record.Kind != outcome.Completed {
+		return &callFailed{record.Verdict, how}
 	}
 	return nil
 }
@@ -97,6 +101,14 @@ func (e *callFailed) text() string {
 
 // again reports whether another call soon may end better.
 func (e *callFailed) again() bool { return e.Kind == outcome.Retryable }
+
+// result returns the result of a run that ends with it.
+func (e *callFailed) result() aidefile.Result {
+	if e.OfAccount() {
+		return aidefile.Deferred
+	}
+	return aidefile.Failed
+}
 
 // spent is what a call has used.
 type spent struct {

@@ -51,12 +51,12 @@ func (o *output) close() {
 	o.errors.Close()
 }
 
-// verdict says how the call has ended. exit is how its process has, empty for an exit code of 0.
-func (o *output) verdict(exit string, code int) agentcli.Verdict {
+// record classifies the end of the call. exit is how its process has ended, empty for an exit code of 0.
+func (o *output) record(exit string, code int) agentcli.Record {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return agentcli.Classify(agentcli.End{CLI: o.stream.CLI, Exit: exit, Code: code, Output: o.stream.Report(),
-		Stderr: o.errors.Report(), Now: time.Now()})
+	return agentcli.End{CLI: o.stream.CLI, Exit: exit, Code: code, Output: o.stream.Report(), Stderr: o.errors.Report(),
+		Now: time.Now()}.Record()
 }
 
 func (o *output) report() agentcli.Report {

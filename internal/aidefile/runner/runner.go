@@ -21,6 +21,7 @@ import (
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
+	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	aidefileconfig "github.com/coppice-dev/coppice/internal/config/aidefile"
 	"github.com/coppice-dev/coppice/internal/plaintext"
@@ -145,6 +146,8 @@ type Runner struct {
 	checkInterval time.Duration // between checks of the tokens that a call uses
 	hookTimeout   time.Duration
 
+	records []agentcli.Record // of the calls
+
 	spent int64 // tokens of the chain before this run
 	saved int64 // tokens of the chain that were stored last
 }
@@ -168,6 +171,7 @@ func New(q RunRequest, dir string, env []string, out, errs io.Writer) *Runner {
 
 // Run makes the run.
 func (r *Runner) Run(ctx context.Context) aidefile.Result {
+	os.Remove(filepath.Join(r.dir, recordsName)) // of the run before
 	result, reason := r.work(ctx)
 	if isStopped(ctx) {
 		return r.close(aidefile.Failed, "stopped")
@@ -281,7 +285,7 @@ func (r *Runner) work(ctx context.Context) (aidefile.Result, string) {
 			return aidefile.Faulty, err.Error()
 		}
 		if f, ok := errors.AsType[*callFailed](err); ok && !f.again() {
-			return aidefile.Failed, err.Error()
+			return f.result(), err.Error()
 		}
 		r.say("try %d: %v", r.meter.Calls(), err)
 		last = err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +17,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
@@ -103,11 +106,11 @@ func TestResults(t *testing.T) {
 		{"failure, not tried again", "[budget]\nmax_retries = 0\n", "printf x >>calls; exit 3", aidefile.Failed, "exit code 3", 1, 0},
 		{"success at the second try", "", "printf x >>calls; test $COPPICE_TRY = 2", aidefile.Succeeded, "", 2, 0},
 		{"exit code 0 proves nothing", "[budget]\nmax_retries = 0\n", fmt.Sprintf(claude, true, 20, 0), aidefile.Failed, "it ended with 0, and has failed: all well", 1, 30},
-		{"a usage limit ends it", "", claudeSays("usage_limit_reached", "You have hit your limit", 1), aidefile.Failed, "usage limit: You have hit your limit", 1, 0},
-		{"a usage limit with the exit code 0", "", claudeSays("usage_limit_reached", "You have hit your limit", 0), aidefile.Failed, "it ended with 0, and has failed: usage limit: You have hit your limit", 1, 0},
-		{"no login ends it", "", claudeSays("authentication_failed", "Please run /login", 1), aidefile.Failed, "authentication: Please run /login", 1, 0},
+		{"a usage limit ends it", "", claudeSays("usage_limit_reached", "You have hit your limit", 1), aidefile.Deferred, "usage limit: You have hit your limit", 1, 0},
+		{"a usage limit with the exit code 0", "", claudeSays("usage_limit_reached", "You have hit your limit", 0), aidefile.Deferred, "it ended with 0, and has failed: usage limit: You have hit your limit", 1, 0},
+		{"no login ends it", "", claudeSays("authentication_failed", "Please run /login", 1), aidefile.Deferred, "authentication: Please run /login", 1, 0},
 		{"an overloaded server does not", "[budget]\nmax_retries = 1\n", claudeSays("overloaded", "529", 1), aidefile.BudgetExhausted, "all 2 tries have failed; the last: overloaded: 529", 2, 0},
-		{"a limit on standard error", "", `printf x >>calls; echo "Error when talking to Gemini API Full report available at: r.json TerminalQuotaError: no more today" >&2; exit 173`, aidefile.Failed, "usage limit: no more today", 1, 0},
+		{"a limit on standard error", "", `printf x >>calls; echo "Error when talking to Gemini API Full report available at: r.json TerminalQuotaError: no more today" >&2; exit 173`, aidefile.Deferred, "usage limit: no more today", 1, 0},
 		{"tokens used up", "[budget]\ntokens = \"100\"\n", fmt.Sprintf(claude, false, 50, 1), aidefile.BudgetExhausted, "budget exhausted: 120 of 100 tokens are used up; the last: ", 2, 120},
 		{"no tokens at all", "[budget]\ntokens = \"0k\"\n", "printf x >>calls", aidefile.BudgetExhausted, "0 of 0 tokens", 0, 0},
 		{"success beyond the budget", "[budget]\ntokens = \"10\"\n", fmt.Sprintf(claude, false, 50, 0), aidefile.Succeeded, "success (60 tokens)", 1, 60},
@@ -144,6 +147,31 @@ func TestResults(t *testing.T) {
 // claudeSays returns a script that ends as claude does after a failure.
 func claudeSays(code, text string, exit int) string {
 	return fmt.Sprintf(`printf x >>calls; echo '{"type":"result","subtype":"success","is_error":true,"api_error":"%s","result":"%s"}'; exit %d`, code, text, exit)
+}
+
+// What is known of the calls is kept for the daemon, without secrets, and not that of the run before.
+func TestRecords(t *testing.T) {
+	b := newHarness(t, "[vault]\nkeys = [\"A_KEY\"]\n", claudeSays("usage_limit_reached", "limit of sesame-1234", 1))
+	b.env["A_KEY"] = "sesame-1234"
+	request := filepath.Join(b.Runner.dir, RequestName)
+	if err := b.request.Write(request); err != nil {
+		t.Fatal(err)
+	}
+	b.run(context.Background(), aidefile.Deferred, "usage limit: limit of [A_KEY]")
+	all, err := ReadRecords(request)
+	if err != nil || len(all.Calls) != 1 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	c := all.Calls[0]
+	if c.CLI != agentcli.Claude || c.Obstacle != outcome.UsageLimit || c.Reason != "limit of [A_KEY]" || c.Began.IsZero() || c.Ended.Before(c.Began) {
+		t.Errorf("%+v", c)
+	}
+	again := New(b.request, b.Runner.dir, nil, io.Discard, io.Discard)
+	again.request.Aidefile = "/none"
+	again.Run(context.Background())
+	if all, err = ReadRecords(request); err != nil || len(all.Calls) != 0 {
+		t.Errorf("a run without a call has %+v, %v", all, err)
+	}
 }
 
 func TestNoSuchCommand(t *testing.T) {

@@ -54,7 +54,7 @@ session). Flags override them.`,
 			if err != nil {
 				return err
 			}
-			c := newClassification(end)
+			c := classification{end.Record()}
 			return s.Print(c, func(p terminal.Paint, width int) []string {
 				return terminal.WrapAll(c.lines(p, time.Now()), 10, width)
 			})
@@ -172,73 +172,12 @@ func (f *classifyFlags) exitCode(cmd *cobra.Command, base string, hasParts bool)
 }
 
 // classification is the JSON output of classify.
-type classification struct {
-	CLI      agentcli.CLI     `json:"cli"`
-	Version  string           `json:"version,omitempty"`
-	Session  string           `json:"session,omitempty"`
-	Model    string           `json:"model,omitempty"`
-	Account  agentcli.Account `json:"account,omitempty"`
-	Outcome  string           `json:"outcome"`
-	Obstacle string           `json:"obstacle,omitempty"`
-	Reason   string           `json:"reason,omitempty"`
-	Rule     string           `json:"rule"`
-	Reset    *time.Time       `json:"reset,omitempty"`
-	// ResetFrom says where the reset is known from.
-	ResetFrom string          `json:"reset_from,omitempty"`
-	Next      agentcli.Next   `json:"next,omitempty"`
-	Crash     bool            `json:"counts_as_failure"`
-	Tokens    *int64          `json:"tokens"` // null if they are not known
-	Usage     agentcli.Models `json:"usage,omitempty"`
-	Source    agentcli.Source `json:"usage_from,omitempty"`
-	// Cumulative says that the tokens include earlier runs of the session.
-	Cumulative bool           `json:"cumulative,omitempty"`
-	Calls      int            `json:"tool_calls"`
-	Succeeded  int            `json:"tool_calls_succeeded"`
-	Denied     int            `json:"tool_calls_denied"`
-	Retries    int            `json:"retries"`
-	Unknown    map[string]int `json:"unknown,omitempty"` // objects by kind
-}
-
-func newClassification(e agentcli.End) classification {
-	v := agentcli.Classify(e)
-	out := e.Output
-	c := classification{
-		CLI: v.CLI, Outcome: string(v.Kind), Obstacle: string(v.Obstacle), Reason: v.Reason, Rule: v.Rule,
-		ResetFrom: v.ResetFrom, Next: v.Next, Crash: v.Crash, Calls: out.Calls, Succeeded: out.Succeeded,
-		Denied: out.Denied, Retries: max(out.Retried, e.Stderr.Retried), Unknown: out.Unknown,
-	}
-	if !v.Reset.IsZero() {
-		c.Reset = &v.Reset
-	}
-	for _, r := range []agentcli.Report{e.Session, out} {
-		if r.Version != "" {
-			c.Version = r.Version
-		}
-		if r.Session != "" {
-			c.Session = r.Session
-		}
-		if r.Model != "" {
-			c.Model = r.Model
-		}
-		if r.Account != "" {
-			c.Account = r.Account
-		}
-	}
-	used, from := out, agentcli.FromStream
-	if !used.Known {
-		used, from = e.Session, agentcli.FromSession
-	}
-	if used.Known {
-		n := used.Tokens()
-		c.Tokens, c.Usage, c.Source, c.Cumulative = &n, used.Models, from, used.Cumulative
-	}
-	return c
-}
+type classification struct{ agentcli.Record }
 
 func (c classification) lines(p terminal.Paint, now time.Time) []string {
-	head := p.Bold(c.Outcome)
+	head := p.Bold(string(c.Kind))
 	if c.Obstacle != "" {
-		head += ", " + strings.ReplaceAll(c.Obstacle, "_", " ")
+		head += ", " + strings.ReplaceAll(string(c.Obstacle), "_", " ")
 	}
 	if c.Reason != "" {
 		head += ": " + plaintext.Line(c.Reason)
@@ -250,8 +189,8 @@ func (c classification) lines(p terminal.Paint, now time.Time) []string {
 		}
 	}
 	field("rule", c.Rule)
-	if c.Reset != nil {
-		text := terminal.Clock(*c.Reset, now)
+	if !c.Reset.IsZero() {
+		text := terminal.Clock(c.Reset, now)
 		if left := c.Reset.Sub(now); left > 0 {
 			text += ", in " + timespan.Short(left)
 		}
@@ -304,7 +243,7 @@ func (c classification) tokenText() string {
 	}
 	u := c.Usage.Total()
 	text := fmt.Sprintf("%d (input %d, written to a cache %d, output %d; read from a cache %d), from its %s",
-		*c.Tokens, u.Input, u.CacheWrite, u.Output, u.CacheRead, c.Source)
+		*c.Tokens, u.Input, u.CacheWrite, u.Output, u.CacheRead, c.UsageFrom)
 	if u.Dollars > 0 {
 		text += fmt.Sprintf(", $%.4f by its own estimate", u.Dollars)
 	}

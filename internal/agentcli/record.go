@@ -1,0 +1,61 @@
+package agentcli
+
+import (
+	"cmp"
+	"time"
+)
+
+// Record is what is kept of a run of a command line.
+type Record struct {
+	CLI     CLI     `json:"cli"`
+	Version string  `json:"version,omitempty"`
+	Session string  `json:"session,omitempty"`
+	Model   string  `json:"model,omitempty"`
+	Account Account `json:"account,omitempty"`
+
+	Began time.Time `json:"began,omitzero"`
+	Ended time.Time `json:"ended,omitzero"`
+
+	Verdict
+
+	// Tokens are those that count; nil if they are not known. Usage has them by model.
+	Tokens *int64 `json:"tokens"`
+	Usage  Models `json:"usage,omitempty"`
+	// UsageFrom is where they were reported.
+	UsageFrom Source `json:"usage_from,omitempty"`
+	// Cumulative says that they include earlier runs of the session.
+	Cumulative bool `json:"cumulative,omitempty"`
+
+	Calls     int            `json:"tool_calls"`
+	Succeeded int            `json:"tool_calls_succeeded"`
+	Denied    int            `json:"tool_calls_denied"`
+	Retries   int            `json:"retries"`
+	Unknown   map[string]int `json:"unknown,omitempty"` // objects by kind
+}
+
+// Record classifies the end of a run, and returns what is kept of it.
+func (e End) Record() Record {
+	out := e.Output
+	r := Record{
+		Verdict: Classify(e), CLI: e.cli(), Calls: out.Calls, Succeeded: out.Succeeded, Denied: out.Denied,
+		Retries: max(out.Retried, e.Stderr.Retried), Unknown: out.Unknown,
+		Version: cmp.Or(out.Version, e.Session.Version), Session: cmp.Or(out.Session, e.Session.Session),
+		Model: cmp.Or(out.Model, e.Session.Model), Account: cmp.Or(out.Account, e.Session.Account),
+	}
+	used, from := e.Usage()
+	if used.Known {
+		n := used.Tokens()
+		r.Tokens, r.Usage, r.UsageFrom, r.Cumulative = &n, used.Models, from, used.Cumulative
+	}
+	return r
+}
+
+// Usage returns the report with the best usage, and where it is from. A total in the output is exact, unless it
+// includes earlier runs; the file of a session is exact at any time.
+func (e End) Usage() (Report, Source) {
+	out, session := e.Output, e.Session
+	if session.Known && (!out.Known || out.Cumulative || !out.Ended) {
+		return session, FromSession
+	}
+	return out, FromStream
+}
