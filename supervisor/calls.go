@@ -219,6 +219,17 @@ func (s *Supervisor) Reset(id string) error {
 	})
 }
 
+// Retry starts a child now that has said when to try again (RetryError). It does nothing to
+// others. Errors: ErrNotFound, ErrNoSupervisor.
+func (s *Supervisor) Retry(id string) error {
+	return s.with(id, func(c *child) error {
+		if c.state == Restarting && c.reason == ReasonRetry {
+			s.core.release(c)
+		}
+		return nil
+	})
+}
+
 // with calls f with a child in the loop.
 func (s *Supervisor) with(id string, f func(*child) error) error {
 	var err error

@@ -60,7 +60,7 @@ var (
 // RetryError says that a child cannot do its work for a reason outside of it, such as a quota
 // that is used up, and when to try again. If the error of an exit, or of a start that failed,
 // wraps one, the child is started at At, whatever its Restart is, and the start that failed
-// counts for no limit and no backoff. Reset starts it earlier.
+// counts for no limit and no backoff. Retry and Reset start it earlier.
 //
 // The first try comes after at least a second, so that a time in the past makes no busy loop.
 type RetryError struct {

@@ -121,12 +121,15 @@ func TestRetryOfStart(t *testing.T) {
 		if err != nil || len(all) != 2 || all[0].State != Restarting || all[1].State != Restarting {
 			t.Fatalf("%+v, %v", all, err)
 		}
-		if err := s.Reset("b"); err != nil { // earlier than it has said
+		if err := s.Retry("b"); err != nil { // earlier than it has said
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		if info, err := s.Child("b"); err != nil || info.State != Running {
-			t.Errorf("after a reset: %+v, %v", info, err)
+			t.Errorf("after Retry: %+v, %v", info, err)
+		}
+		if err := s.Retry("b"); err != nil { // it runs
+			t.Error(err)
 		}
 		if info, err := s.Child("a"); err != nil || info.State != Restarting {
 			t.Errorf("its sibling: %+v, %v", info, err)

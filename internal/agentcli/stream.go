@@ -35,6 +35,7 @@ type Report struct {
 	Model   string // at its start
 	Account Account
 
+	Seen   bool   // it has printed an object, so that it reports at all
 	Models Models // what it has used
 	Known  bool   // it has reported what it has used
 	// Cumulative says that Models include earlier runs of the session.
@@ -131,7 +132,7 @@ func (s *Stream) object(object []byte) {
 		}
 	}
 	a := adapterOf(cli)
-	s.report.CLI = cli
+	s.report.CLI, s.report.Seen = cli, true
 	if s.Source == FromSession {
 		a.session(object, s.add)
 		return

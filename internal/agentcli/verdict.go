@@ -54,6 +54,14 @@ type Verdict struct {
 	Crash bool `json:"counts_as_failure"`
 }
 
+// Text returns the obstacle and the reason, in a line.
+func (v Verdict) Text() string {
+	if v.Obstacle == outcome.Crash {
+		return v.Reason
+	}
+	return fmt.Sprintf("%s: %s", strings.ReplaceAll(string(v.Obstacle), "_", " "), v.Reason)
+}
+
 // OfAccount reports whether the reason is the account, so that no other run of it would end better.
 func (v Verdict) OfAccount() bool {
 	return v.Obstacle == outcome.UsageLimit || v.Obstacle == outcome.Authentication || v.Obstacle == outcome.Billing

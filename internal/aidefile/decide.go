@@ -14,13 +14,14 @@ const (
 	Done                    // has run and waits; only a person starts it
 	Running                 // a run is in progress, starting or stopping
 	backingOff              // the next run follows after a delay
+	Waiting                 // the run is made again when the agent's quota allows it
 	GivenUp                 // max_restarts is reached
 	Stopped                 // by a person, until a person starts it
 	Held                    // its supervisor does not run, is starting, or is paused
 )
 
 func (s State) String() string {
-	return [...]string{"idle", "done", "running", "backing off", "given up", "stopped", "held"}[s]
+	return [...]string{"idle", "done", "running", "backing off", "waiting", "given up", "stopped", "held"}[s]
 }
 
 // StateOf returns the state of an agent from its state in the supervisor. ran is set if it has
@@ -65,6 +66,8 @@ func Decide(s State) Decision {
 		return Decision{Reason: "the run before it is still in progress"}
 	case backingOff:
 		return Decision{Reason: "a restart is pending"}
+	case Waiting:
+		return Decision{Reason: "it waits for its quota, to make its run again"}
 	case Stopped:
 		return Decision{Reason: "it was stopped by hand, until it is started by hand"}
 	}

@@ -44,7 +44,8 @@ func groups() []group {
 		{"Look", []constructor{
 			{"status", look.NewStatus}, {"ps ls", look.NewPs}, {"tree", look.NewTree}, {"top", top.New},
 			{"logs", look.NewLogs}, {"attach", look.NewAttach}, {"events", look.NewEvents},
-			{"explain", look.NewExplain}, {"inbox", mail.NewInbox}, {"classify", look.NewClassify},
+			{"explain", look.NewExplain}, {"inbox", mail.NewInbox}, {"quota", look.NewQuota},
+			{"classify", look.NewClassify},
 			{"doctor", look.NewDoctor},
 		}},
 		{"Act", []constructor{

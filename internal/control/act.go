@@ -274,6 +274,9 @@ func countedForOrder(path string, err error) error {
 
 // StartChild starts a child that is down, or that a delay or a limit holds back.
 func StartChild(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo) error {
+	if info.State == supervisor.Restarting && info.Reason == supervisor.ReasonRetry {
+		return fmt.Errorf("%w: %s waits: %w; see: coppice quota ls", api.ErrConflict, info.ID, info.LastExit.Err)
+	}
 	switch info.State {
 	case supervisor.Restarting, supervisor.Quarantined, supervisor.GivenUp:
 		return sup.Reset(info.ID)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/access"
 	"github.com/coppice-dev/coppice/internal/agent"
+	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -30,6 +31,14 @@ func newAgents(c *Controller) *agent.Manager {
 // listeners are the features that follow the incarnations of agents.
 func (c *Controller) listeners() []agent.Listener {
 	return []agent.Listener{
+		{ // quotas: before anything is done for an incarnation
+			Begin: func(_ context.Context, i agent.Incarnation) error {
+				if i.Adopted {
+					return nil
+				}
+				return c.quotas.Admit(i.Path)
+			},
+		},
 		{ // mail
 			Begin: func(_ context.Context, i agent.Incarnation) error {
 				if !i.Adopted {
@@ -93,8 +102,12 @@ func (c *Controller) startOf(
 	a *spec.Agent, signal syscall.Signal,
 ) (func(context.Context) (supervisor.Process, error), error) {
 	start, err := c.agents.Start(a, signal)
-	if err == nil && a.Aide != nil {
+	switch cli := cliOf(a); {
+	case err != nil:
+	case a.Aide != nil:
 		start = c.triggers.Start(start)
+	case cli != agentcli.Plain:
+		start = c.quotas.Start(cli, quotaAgents{c}.read, start)
 	}
 	return start, err
 }

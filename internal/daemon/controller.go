@@ -28,6 +28,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/output"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/question"
+	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/reconcile/hash"
@@ -110,6 +111,7 @@ type Controller struct {
 	questions  *question.Service
 	pauses     pauseQuestions
 	triggers   *trigger.Manager
+	quotas     *quota.Manager
 	work       *service.Service
 	orders     *dispatch.Dispatcher
 
@@ -167,6 +169,7 @@ func newController(o Options) (*Controller, error) {
 	c.hashes = hash.New(hash.Options{
 		Store: o.Store, Logger: o.Logger, Go: c.background.run, Changed: c.loop.Enqueue,
 	})
+	c.quotas = newQuotas(c)
 	c.triggers = newTriggers(c)
 	c.journal = newJournal(c)
 	c.drains = newDrains(c)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/control"
@@ -39,6 +40,7 @@ func (p *pauseQuestions) run(ctx context.Context) {
 			return
 		}
 		p.c.orders.AskAboutPaced(ctx, p.c.questions, directory{p.c}.isOrder)
+		askAboutQuotas(ctx, p.c)
 		if f := p.c.fleet(); asked || len(f.Pauses) > 0 {
 			asked = p.ask(ctx, f)
 		}
@@ -62,7 +64,8 @@ func (p *pauseQuestions) ask(ctx context.Context, f *fleet.Fleet) (asked bool) {
 		return true
 	}
 	for _, q := range p.c.questions.List("", true) {
-		if q.Incarnation != 0 || (directory{p.c}).isOrder(q.From) { // of an agent, or an order
+		if q.Incarnation != 0 || (directory{p.c}).isOrder(q.From) ||
+			strings.HasPrefix(q.From, quotaSender) { // of an agent, an order or a quota
 			continue
 		}
 		_, lasts := paused[q.From]

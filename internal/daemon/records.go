@@ -111,6 +111,7 @@ func (r *Records) Register(s *api.Server) {
 	r.mail.RegisterReadOnly(s)
 	r.work.RegisterReadOnly(s)
 	r.questions.RegisterReadOnly(s)
+	r.quotas.RegisterReadOnly(s)
 	r.orders.RegisterReadOnly(s)
 }
 

@@ -50,7 +50,10 @@ func (c *Controller) openFeatures(ctx context.Context) (err error) {
 			notify(c.pauses.look)
 		},
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return c.quotas.Load(ctx)
 }
 
 // openWork reads the tasks.
@@ -128,6 +131,7 @@ func (c *Controller) server() *api.Server {
 	c.work.Register(s)
 	c.questions.Register(s)
 	c.triggers.Register(s)
+	c.quotas.Register(s)
 	c.orders.Register(s)
 	c.access.Register(s)
 	notice.Register(s, c.drains.Notices, c.control.Notices, c.mail.Notices, c.work.Notices)

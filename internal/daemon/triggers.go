@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/aidefile"
@@ -23,7 +24,7 @@ func newTriggers(c *Controller) *trigger.Manager {
 	return trigger.New(trigger.Options{
 		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Agents: triggerAgents{c}, Dir: c.opts.Work,
 		Once: c.opts.Once, Go: c.background.run, Stopping: c.down, LastStatus: lastStatus,
-		LogUnexpected: c.applier.LogUnexpected,
+		LogUnexpected: c.applier.LogUnexpected, RunEnded: quotaAgents{c}.runEnded,
 	})
 }
 
@@ -37,6 +38,9 @@ func (t triggerAgents) saved(
 ) func(string) (*supervisor.Saved, *supervisor.SavedSelf) {
 	return func(path string) (*supervisor.Saved, *supervisor.SavedSelf) {
 		s, self := p.Saved(path)
+		if s != nil && s.State == supervisor.Restarting && s.Reason == supervisor.ReasonRetry {
+			s.NextAt = time.Time{} // its quota is asked again, which knows who waits
+		}
 		a := f.Agents[path]
 		if !hasAidefile(a) {
 			return s, self
@@ -44,6 +48,7 @@ func (t triggerAgents) saved(
 		before := trigger.Previous{Orderly: p.Orderly}
 		if r := p.Records[path]; r != nil {
 			before.State, before.NextAt, before.Ended = r.State, r.NextAt, r.Ended
+			before.Waits = r.Saved().Reason == supervisor.ReasonRetry
 			if r.LastExit != nil {
 				exit := r.Saved().LastExit
 				before.LastExit = &exit

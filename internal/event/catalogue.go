@@ -58,6 +58,7 @@ func Catalogue() []Section {
 		{"Agents: what is asked of them, and what the daemon does", operationEntries()},
 		{"Agents: what they ask for and say", agentEntries()},
 		{"Agents of Aidefiles", aidefileEntries()},
+		{"Quotas", quotaEntries()},
 		{"Pools", poolEntries()},
 		{"Supervisors", supervisorEntries()},
 		{"Beliefs, tasks, mail and questions", recordEntries()},
@@ -158,6 +159,7 @@ func childEntries() []Entry {
 			"until the end of the quarantine", "cause the reason for a restart that the quarantine delays")},
 		{AgentGaveUp, "a limit holds the restart until the agent is reset", limit},
 		{AgentReleased, "an agent that was held by a limit may start", []string{fieldReason}},
+		{AgentWaiting, "the agent waits until a time, such as the reset of a quota, and no limit counts it", end},
 	}
 }
 
@@ -216,6 +218,20 @@ func aidefileEntries() []Entry {
 			[]string{fieldTrigger, fieldIssue, fieldReason, "missed the number of missed times of a schedule"}},
 		{AgentTriggerFailed, "a trigger cannot be checked, or can be checked again",
 			[]string{fieldTrigger, fieldError, "recovered whether it can be checked again"}},
+	}
+}
+
+func quotaEntries() []Entry {
+	fields := []string{
+		"pool its name: a command line, or the path of an agent", "state of the pool",
+		"obstacle that has closed it: usage_limit, authentication or billing", "error what was reported",
+		"agent that has met it", "until when an agent may try", "reset when the limit ends, as was reported",
+		"reset_from where that was reported"}
+	return []Entry{
+		{QuotaParked, "the quota of an account is used up: its agents wait", fields},
+		{QuotaProbing, "an agent tries first whether the account serves again", fields},
+		{QuotaOpened, "the account serves again, and its agents start", fields},
+		{QuotaStopped, "an account has no valid login, or no money: its agents wait for a person", fields},
 	}
 }
 

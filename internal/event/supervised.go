@@ -58,6 +58,18 @@ type (
 		Until time.Time `json:"until,omitzero"`
 	}
 
+	// Quota is the data of QuotaParked, QuotaProbing, QuotaOpened and QuotaStopped.
+	Quota struct {
+		Pool      string    `json:"pool"`
+		State     string    `json:"state"`
+		Obstacle  string    `json:"obstacle,omitempty"`
+		Error     string    `json:"error,omitempty"`
+		Agent     string    `json:"agent,omitempty"`
+		Until     time.Time `json:"until,omitzero"`
+		Reset     time.Time `json:"reset,omitzero"`
+		ResetFrom string    `json:"reset_from,omitempty"`
+	}
+
 	// Lost is the data of EventsLost.
 	Lost struct {
 		Count int `json:"count"`

@@ -38,6 +38,13 @@ const (
 	AgentQuarantined  Type = "agent.quarantined"
 	AgentGaveUp       Type = "agent.gave_up"
 	AgentReleased     Type = "agent.released"
+	AgentWaiting      Type = "agent.waiting"
+
+	// Accounts of language models.
+	QuotaParked  Type = "quota.parked"
+	QuotaProbing Type = "quota.probing"
+	QuotaOpened  Type = "quota.opened"
+	QuotaStopped Type = "quota.stopped"
 
 	// Agents: what is asked of them, and what the daemon does.
 	AgentStartRequested Type = "agent.start_requested"
@@ -87,6 +94,7 @@ const (
 	SupervisorLost         Type = "supervisor.lost"
 	SupervisorExited       Type = "supervisor.exited"
 	SupervisorCrashed      Type = "supervisor.crashed"
+	SupervisorWaiting      Type = "supervisor.waiting"
 	SupervisorStopping     Type = "supervisor.stopping"
 	SupervisorStopped      Type = "supervisor.stopped"
 	SupervisorChanged      Type = "supervisor.changed"

@@ -18,6 +18,8 @@ func StateOf(s supervisor.State, why supervisor.Reason) (state, reason string) {
 	switch {
 	case s == supervisor.Paused && why == supervisor.ReasonProbe: // its supervisor was resumed
 		return supervisor.Waiting.String(), why.String()
+	case s == supervisor.Restarting && why == supervisor.ReasonRetry: // not for a backoff
+		return supervisor.Waiting.String(), why.String()
 	case s != supervisor.Suspended, why == supervisor.ReasonSuspended:
 		return s.String(), why.String()
 	case why == supervisor.ReasonDrained:

@@ -60,6 +60,9 @@ func translationOf(e supervisor.Event) translation {
 	case supervisor.ChildStarted:
 		return started(e)
 	case supervisor.ChildStartFailed:
+		if e.Decision.Reason == supervisor.ReasonRetry {
+			return waits(event.Exited{End: event.End{Error: errorText(e.Err)}, Decision: decisionOf(e.Decision)}, e.Err)
+		}
 		return translation{
 			event.AgentStartFailed, event.SupervisorStartFailed,
 			event.StartFailed{Error: errorText(e.Err), Decision: decisionOf(e.Decision)},
@@ -133,7 +136,21 @@ func started(e supervisor.ChildStarted) translation {
 	return t
 }
 
+// waits translates the end of a child that has said when to try again.
+func waits(data event.Exited, err error) translation {
+	text := "waits"
+	if e, ok := errors.AsType[*supervisor.RetryError](err); ok && e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return translation{event.AgentWaiting, event.SupervisorWaiting, data, text}
+}
+
 func exited(e supervisor.ChildExited) translation {
+	if e.Decision.Reason == supervisor.ReasonRetry {
+		return waits(event.Exited{
+			End: agent.EventEnd(e.Exit), Decision: decisionOf(e.Decision), UptimeSeconds: e.Uptime.Seconds(),
+		}, e.Exit.Err)
+	}
 	t := translation{
 		agent: event.AgentCrashed, super: event.SupervisorCrashed,
 		data: event.Exited{

@@ -90,12 +90,16 @@ func inJSON(t *testing.T, v any) (object map[string]any) {
 func everyEvent(typ supervisor.ChildType) []supervisor.Event {
 	h := supervisor.EventHeader{Supervisor: "t", ID: "a", Incarnation: 2, Type: typ}
 	failed := supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("boom")}
+	waits := supervisor.Exit{Kind: supervisor.Failure, Err: &supervisor.RetryError{At: time.Now(), Err: errors.New("no quota")}}
+	retry := supervisor.Decision{Action: supervisor.RestartIt, Reason: supervisor.ReasonRetry, Delay: time.Hour}
 	return []supervisor.Event{
 		supervisor.SupervisorStarted{EventHeader: h}, supervisor.SupervisorStopping{EventHeader: h},
 		supervisor.SupervisorEnded{EventHeader: h},
 		supervisor.ChildStarted{EventHeader: h}, supervisor.ChildStarted{EventHeader: h, Adopted: true},
 		supervisor.ChildStartFailed{EventHeader: h, Err: failed.Err}, supervisor.ChildIgnored{EventHeader: h},
 		supervisor.ChildExited{EventHeader: h, Exit: failed},
+		supervisor.ChildExited{EventHeader: h, Exit: waits, Decision: retry},
+		supervisor.ChildStartFailed{EventHeader: h, Err: waits.Err, Decision: retry},
 		supervisor.ChildExited{EventHeader: h, Exit: supervisor.Exit{Kind: supervisor.Normal}},
 		supervisor.ChildExited{EventHeader: h, Exit: supervisor.Exit{Kind: supervisor.Lost}},
 		supervisor.ChildStopping{EventHeader: h}, supervisor.ChildStopped{EventHeader: h},
@@ -149,7 +153,7 @@ func TestTranslate(t *testing.T) {
 		event.SupervisorGaveUp, event.SupervisorIgnored, event.SupervisorLimitReached, event.SupervisorLost,
 		event.SupervisorMisbehaved, event.SupervisorPaused, event.SupervisorQuarantined, event.SupervisorReleased,
 		event.SupervisorReturned, event.SupervisorStartFailed, event.SupervisorStopping, event.SupervisorStopped,
-		event.AgentLimitReached, event.AgentStopping, event.EventsLost,
+		event.AgentLimitReached, event.AgentStopping, event.EventsLost, event.AgentWaiting, event.SupervisorWaiting,
 	} {
 		if !got[want] {
 			t.Errorf("nothing is %s", want)

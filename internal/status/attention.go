@@ -8,6 +8,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
+	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -39,14 +40,26 @@ func waitsForPerson(n Node) bool {
 // attention returns what in a fleet is not well or needs a person, in the order of the nodes.
 // serving is whether a daemon runs; without one, commands that need it start it first.
 // lastLine returns the last line that an agent wrote.
-func attention(nodes []Node, config Config, serving bool, lastLine func(path string) string) []Attention {
+func attention(
+	nodes []Node, config Config, quotas []quota.Info, serving bool, lastLine func(path string) string,
+) []Attention {
 	all := []Attention{}
 	if config.LastError != "" {
 		first, _, _ := strings.Cut(config.LastError, "\n")
 		all = append(all, Attention{Path: config.Path, State: Rejected, Reason: first,
 			Command: "coppice validate"})
 	}
+	waits := map[string]bool{}
+	for _, q := range quotas {
+		all = append(all, quotaAttention(q))
+		for _, path := range q.Waiting {
+			waits[path] = true
+		}
+	}
 	for _, n := range nodes {
+		if waits[n.Path] { // said of its quota
+			continue
+		}
 		if a, logs, ok := nodeAttention(n, serving); ok {
 			a.Path = n.Path
 			if logs {
@@ -56,6 +69,19 @@ func attention(nodes []Node, config Config, serving bool, lastLine func(path str
 		}
 	}
 	return all
+}
+
+// quotaAttention returns what is wrong with a quota: one entry for all agents that wait for it.
+func quotaAttention(q quota.Info) Attention {
+	a := Attention{Path: "quota " + q.Name, State: string(q.State), Command: "coppice quota ls",
+		Reason: fmt.Sprintf("%s: %s; %d agents wait", strings.ReplaceAll(q.Obstacle, "_", " "), q.Reason, len(q.Waiting))}
+	switch q.State {
+	case quota.Parked:
+		a.NextAt = &q.Until
+	case quota.Stopped:
+		a.Command = "coppice quota resume " + shellWord(q.Name)
+	}
+	return a
 }
 
 // crashLoop is the state of an agent in the API that fails soon after each start.

@@ -211,6 +211,10 @@ func (l live) node(path string, i supervisor.ChildInfo, f Fleet) Node {
 	if i.LastExit.Kind != supervisor.NoExit {
 		n.setLastExit(i.LastExit)
 	}
+	if e, ok := errors.AsType[*supervisor.RetryError](i.LastExit.Err); ok && i.Reason == supervisor.ReasonRetry &&
+		e.Err != nil {
+		n.Reason = e.Err.Error()
+	}
 	n.StoppedByHand = journal.StoppedByHand(i.State, i.Reason)
 	l.suspend(&n)
 	return n

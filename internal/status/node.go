@@ -51,7 +51,8 @@ func (m *Model) suspend(n *Node) {
 // setLastExit fills in how a node ended last. A clean end has the word of the API.
 func (n *Node) setLastExit(x supervisor.Exit) {
 	n.ExitKind, n.ExitError, n.TooOftenBy = x.Kind.String(), "", ""
-	n.LastExit, n.Failed = x.String(), !x.Clean()
+	_, waits := errors.AsType[*supervisor.RetryError](x.Err)
+	n.LastExit, n.Failed = x.String(), !x.Clean() && !waits
 	if x.Err == nil {
 		n.LastExit = n.ExitKind
 		return

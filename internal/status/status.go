@@ -19,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/question"
+	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -61,6 +62,7 @@ type Options struct {
 	Store     func() Store
 	Inbox     func() Inbox
 	Orders    func() *order.Counts // nil if there are none
+	Quotas    func() []quota.Info  // those that agents wait for
 }
 
 // Model answers what a fleet does. Its methods may be called at any time.
@@ -150,7 +152,7 @@ func (m *Model) Status(ctx context.Context) (Status, error) {
 			s.NeedsInput++
 		}
 	}
-	s.Attention = attention(nodes, s.Config, m.source.serving(), m.lastLine)
+	s.Attention = attention(nodes, s.Config, m.opts.Quotas(), m.source.serving(), m.lastLine)
 	return s, nil
 }
 

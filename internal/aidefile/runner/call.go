@@ -86,17 +86,9 @@ func (e *callFailed) Error() string {
 	case e.Reason == e.exit:
 		return e.exit
 	case e.exit == "":
-		return "it ended with 0, and has failed: " + e.text()
+		return "it ended with 0, and has failed: " + e.Text()
 	}
-	return e.text()
-}
-
-// text is the obstacle and the reason, where the one is not in the other.
-func (e *callFailed) text() string {
-	if e.Obstacle == outcome.Crash {
-		return e.Reason
-	}
-	return fmt.Sprintf("%s: %s", strings.ReplaceAll(string(e.Obstacle), "_", " "), e.Reason)
+	return e.Text()
 }
 
 // again reports whether another call soon may end better.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -13,12 +14,18 @@ import (
 // reportedRun is a run whose exit carries the status that it sent last.
 type reportedRun struct {
 	supervisor.Process
-	lastStatus func(error) string
+	m    *Manager
+	path string
 }
 
 func (r reportedRun) Wait() supervisor.Exit {
 	exit := r.Process.Wait()
-	if exit.Clean() {
+	if r.m.RunEnded != nil && r.m.Dir != "" {
+		calls, err := runner.ReadRecords(r.m.requestFile(r.path))
+		r.m.LogUnexpected("cannot read what is known of the calls of a run", r.path, err)
+		exit = r.m.RunEnded(r.path, exit, calls)
+	}
+	if _, waits := errors.AsType[*supervisor.RetryError](exit.Err); waits || exit.Clean() {
 		return exit
 	}
 	code, ok := errors.AsType[*proc.ExitError](exit.Err)
@@ -26,7 +33,7 @@ func (r reportedRun) Wait() supervisor.Exit {
 	if ok && !killed && code.Code == aidefile.Spent.Code() {
 		exit.Err = fmt.Errorf("%w: %w", exit.Err, supervisor.ErrDoNotRestart)
 	}
-	if status := r.lastStatus(exit.Err); status != "" && !killed {
+	if status := r.m.LastStatus(exit.Err); status != "" && !killed {
 		exit.Err = &statusError{status, exit.Err}
 	}
 	return exit

@@ -27,7 +27,8 @@ func TestReportedRun(t *testing.T) {
 		{"a crash", &proc.ExitError{Code: -1, Signal: syscall.SIGSEGV}, status, "ended by SIGSEGV", false},
 	} {
 		exited := exitedRun{Kind: supervisor.Failure, Err: tt.exit}
-		got := reportedRun{exited, func(error) string { return tt.status }}.Wait().Err
+		m := &Manager{Options: Options{LastStatus: func(error) string { return tt.status }}}
+		got := reportedRun{exited, m, "t/a"}.Wait().Err
 		if got.Error() != tt.want || errors.Is(got, supervisor.ErrDoNotRestart) != tt.giveUp {
 			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)
 		}

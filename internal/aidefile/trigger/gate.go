@@ -65,7 +65,8 @@ func (g *runGate) pass() bool {
 // exited opens the gate for the run that follows an exit, if one does.
 func (g *runGate) exited(exit supervisor.Exit, asked bool) {
 	g.mu.Lock()
-	g.follows = !asked && g.policy.Follows(exit)
+	_, waits := errors.AsType[*supervisor.RetryError](exit.Err)
+	g.follows = !asked && (waits || g.policy.Follows(exit))
 	follows := g.follows
 	g.mu.Unlock()
 	if g.ended != nil {
@@ -81,7 +82,11 @@ func (g *runGate) wrap(start starter) starter {
 			return nil, supervisor.ErrIgnore
 		}
 		p, err := start(ctx)
+		_, waits := errors.AsType[*supervisor.RetryError](err)
 		switch {
+		case waits:
+			g.open() // for the start that follows
+			return nil, err
 		case errors.Is(err, supervisor.ErrIgnore), err != nil && ctx.Err() != nil:
 			return nil, err
 		case err != nil:

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -57,6 +58,9 @@ type Options struct {
 	// LastStatus returns the last status of a run that ended on its own, "" if it sent
 	// none or was ended.
 	LastStatus func(error) string
+	// RunEnded returns the exit of a run that has ended on its own, with what is known of its calls: the agent may
+	// have to wait for a quota (supervisor.RetryError).
+	RunEnded func(path string, exit supervisor.Exit, calls runner.Records) supervisor.Exit
 	// LogUnexpected logs an error about an agent, unless it is expected.
 	LogUnexpected func(message, path string, err error)
 }
@@ -100,6 +104,7 @@ func (m *Manager) HeldBy(path string) supervisor.Reason {
 type Previous struct {
 	State    string           // of a supervisor.State; "" if there is no record
 	NextAt   time.Time        // of a pending restart
+	Waits    bool             // it waits for its quota, to make its run again
 	Ended    bool             // the last incarnation has ended
 	LastExit *supervisor.Exit // nil if unknown
 	Orderly  bool             // the daemon stopped its agents
@@ -119,6 +124,9 @@ func (m *Manager) Add(path string, file *aidefile.Agent, s *supervisor.Saved, p 
 		goesOn = false
 	case p.State == supervisor.Restarting.String():
 		s.State, s.NextAt, s.Reason = supervisor.Restarting, p.NextAt, supervisor.ReasonTransientFailed
+		if p.Waits { // whatever its policy; it asks at once
+			s.NextAt, s.Reason = time.Time{}, supervisor.ReasonRetry
+		}
 	case !p.Orderly && p.Ended && p.State == supervisor.Waiting.String() && p.LastExit != nil &&
 		file.File.Policy.Follows(*p.LastExit):
 		// The daemon was killed while it restarted the agent.
@@ -246,7 +254,7 @@ func (m *Manager) Start(start starter) starter {
 			if err != nil {
 				return nil, err
 			}
-			return reportedRun{p, m.LastStatus}, nil
+			return reportedRun{p, m, self.Path}, nil
 		})(ctx)
 	}
 }

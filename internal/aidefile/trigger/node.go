@@ -20,6 +20,9 @@ func (m *Manager) API(path string, i supervisor.ChildInfo) (*Info, *time.Time) {
 	file := a.file.File
 	ran := i.Incarnation > 0 || i.LastExit.Kind != supervisor.NoExit || !a.request.Fired.IsZero()
 	s := aidefile.StateOf(i.State, ran, file.Triggers)
+	if i.State == supervisor.Restarting && i.Reason == supervisor.ReasonRetry {
+		s = aidefile.Waiting
+	}
 	if a.held != supervisor.NoReason && i.State == supervisor.Stopped {
 		s = aidefile.Stopped
 	}

@@ -32,7 +32,7 @@ type FireRequest struct {
 type Info struct {
 	_ struct{} `schema:"Aide" doc:"The state of an agent with an Aidefile."`
 
-	State       string     `json:"state" doc:"idle, done, running, backing off, given up, stopped, held"`
+	State       string     `json:"state" doc:"idle, done, running, backing off, waiting, given up, stopped, held"`
 	Triggers    []string   `json:"triggers" doc:"As the Aidefile spells them."`
 	NextFire    *time.Time `json:"next_fire,omitempty" doc:"When its schedules are due next."`
 	Restart     string     `json:"restart" doc:"always, on-failure, never"`

@@ -1,0 +1,129 @@
+package look
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/show"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/plaintext"
+	"github.com/coppice-dev/coppice/internal/quota"
+	"github.com/coppice-dev/coppice/internal/timespan"
+)
+
+func NewQuota(s *command.Streams) *cobra.Command {
+	r := command.NewRemote(s)
+	cmd := &cobra.Command{
+		Use:   "quota",
+		Short: "Show and resume quotas of language models",
+		Long: `Show and resume the quotas that agents wait for: accounts of language models whose usage
+limit is reached, whose login is not accepted, or that have no money left.`,
+	}
+	cmd.AddCommand(newQuotaList(s, r), newQuotaResume(r))
+	for _, sub := range cmd.Commands() {
+		r.Flags(sub)
+	}
+	return cmd
+}
+
+func newQuotaList(s *command.Streams, r *command.Remote) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the quotas that agents wait for",
+		Long:    "List the quotas that agents wait for. Those that are open are not listed.",
+		Args:    command.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return command.Show(s, r.Look, quota.List, api.None{}, func(all []quota.Info, p terminal.Paint, width int) []string {
+				return quotaLines(all, time.Now(), p, width)
+			})
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	s.JSONFlag(cmd, "an array")
+	return cmd
+}
+
+func newQuotaResume(r *command.Remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "resume NAME",
+		Short: "Resume a quota: one agent tries now",
+		Long: `Let one of the agents that wait for a quota try now. If it is served, the others follow;
+if not, they wait again.`,
+		Args: command.One("quota", "the name of a quota is missing; coppice quota ls lists them"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			_, err := command.Call(r.Ask, quota.Resume, quota.ResumeRequest{Name: args[0]})
+			return err
+		},
+		ValidArgsFunction: r.Complete(func(ctx context.Context, c *api.Client, args []string) ([]cobra.Completion, error) {
+			if len(args) > 0 {
+				return nil, nil
+			}
+			all, err := quota.List.Call(ctx, c, api.None{})
+			var names []cobra.Completion
+			for _, q := range all {
+				names = append(names, cobra.CompletionWithDesc(q.Name, plaintext.Line(q.Reason)))
+			}
+			return names, err
+		}),
+	}
+}
+
+// quotaLines shows the quotas that are not open.
+func quotaLines(all []quota.Info, now time.Time, p terminal.Paint, width int) []string {
+	if len(all) == 0 {
+		return []string{"no agent waits for a quota"}
+	}
+	var lines []string
+	for _, q := range all {
+		head := fmt.Sprintf("%s %s: %s: %s", p.Bold(plaintext.Line(q.Name)), show.PaintState(p, string(q.State), string(q.State)),
+			strings.ReplaceAll(plaintext.Line(q.Obstacle), "_", " "), plaintext.Line(q.Reason))
+		lines = append(lines, terminal.WrapAll([]string{head}, 2, width)...)
+		field := func(label, text string) {
+			if text != "" {
+				line := "  " + p.Dim(fmt.Sprintf("%-8s", label)) + plaintext.Line(text)
+				lines = append(lines, terminal.WrapAll([]string{line}, 10, width)...)
+			}
+		}
+		field("since", terminal.Clock(q.Since, now)+", met by "+q.Agent)
+		if !q.Reset.IsZero() {
+			field("reset", terminal.Clock(q.Reset, now)+" ("+q.ResetFrom+")")
+		} else if q.State == quota.Parked {
+			field("reset", "not known")
+		}
+		field("next", nextOf(q, now))
+		field("waiting", waitingOf(q.Waiting))
+	}
+	return lines
+}
+
+// nextOf says what happens next.
+func nextOf(q quota.Info, now time.Time) string {
+	switch q.State {
+	case quota.Parked:
+		return fmt.Sprintf("one agent tries in %s, at %s", timespan.Short(max(0, q.Until.Sub(now))),
+			terminal.Clock(q.Until, now))
+	case quota.Probing:
+		return q.First + " tries first; the others follow when it was served"
+	}
+	return "when it is mended: coppice quota resume " + q.Name
+}
+
+// waitingOf names the agents that wait, the first of them if there are many.
+func waitingOf(paths []string) string {
+	const most = 5
+	text := fmt.Sprintf("%s: %s", terminal.Plural(len(paths), "agent"), strings.Join(paths[:min(most, len(paths))], ", "))
+	switch {
+	case len(paths) == 0:
+		return ""
+	case len(paths) > most:
+		text += ", ..."
+	}
+	return text
+}

@@ -1,0 +1,136 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/aidefile/runner"
+	"github.com/coppice-dev/coppice/internal/output"
+	"github.com/coppice-dev/coppice/internal/question"
+	"github.com/coppice-dev/coppice/internal/quota"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// newQuotas returns the quotas of a controller.
+func newQuotas(c *Controller) *quota.Manager {
+	return quota.New(quota.Options{
+		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Agents: quotaAgents{c}, Go: c.background.run,
+		Changed: func() { notify(c.pauses.look) },
+	})
+}
+
+// quotaAgents are the agents of a controller as their quotas see them.
+type quotaAgents struct{ c *Controller }
+
+// Account is part of quota.Agents.
+func (q quotaAgents) Account(path string) (agentcli.CLI, map[string]string) {
+	a := q.c.fleet().Agents[path]
+	if a == nil {
+		return agentcli.Plain, nil
+	}
+	return cliOf(a), a.Env
+}
+
+// Locate is part of quota.Agents.
+func (q quotaAgents) Locate(path string) (*supervisor.Supervisor, string, error) {
+	return q.c.tree.Locate(path)
+}
+
+// cliOf returns the command line that an agent runs.
+func cliOf(a *spec.Agent) agentcli.CLI {
+	if a.Aide != nil {
+		return agentcli.Detect(a.Aide.Command)
+	}
+	return agentcli.Detect(a.Command)
+}
+
+// outputLines is how many last lines of an incarnation tell how its command line has ended.
+const outputLines = 5000
+
+// read is a quota.Output.
+func (q quotaAgents) read(ctx context.Context, path string, incarnation uint64, line func(string)) error {
+	for l, err := range q.c.output.Logs(ctx, output.Query{Paths: []string{path}, Lines: outputLines}) {
+		if err != nil {
+			return err
+		}
+		if l.Between == nil && l.Incarnation == incarnation {
+			line(l.Line)
+		}
+	}
+	return nil
+}
+
+// runEnded returns the exit of a run of an agent with an Aidefile, with what is known of its last call.
+func (q quotaAgents) runEnded(path string, exit supervisor.Exit, all runner.Records) supervisor.Exit {
+	process, failed := errors.AsType[*proc.ExitError](exit.Err)
+	if n := len(all.Calls); n > 0 && (exit.Kind == supervisor.Normal || failed && process.Signal == 0) {
+		last := all.Calls[n-1]
+		if last.OfAccount() == (failed && process.Code == aidefile.Deferred.Code()) {
+			return q.c.quotas.After(path, exit, &last)
+		}
+	}
+	q.c.quotas.Gone(path)
+	return exit
+}
+
+// quotaSender is in front of the name of a quota in its question.
+const quotaSender = "quota/"
+
+// The answers to the question about a quota, besides answerResume.
+const answerLeave = "leave"
+
+// askAboutQuotas asks one question about each quota that is stopped, and carries out the answers.
+func askAboutQuotas(ctx context.Context, c *Controller) {
+	stopped := map[string]quota.Info{}
+	for _, p := range c.quotas.Pools() {
+		if p.State == quota.Stopped {
+			stopped[quotaSender+p.Name] = p
+		}
+	}
+	failed := func(err error, name string) {
+		if err != nil && ctx.Err() == nil {
+			c.opts.Logger.Warn("cannot deal with the question about a quota", "quota", name, "error", err)
+		}
+	}
+	for _, q := range c.questions.List("", true) {
+		name, ok := strings.CutPrefix(q.From, quotaSender)
+		if !ok || q.Incarnation != 0 {
+			continue
+		}
+		p, lasts := stopped[q.From]
+		switch {
+		case q.State == question.Open && lasts && !q.At.Before(p.Since):
+			delete(stopped, q.From)
+		case q.State == question.Open:
+			_, err := c.questions.Withdraw(ctx, q.From, q.ID)
+			failed(err, name)
+		case q.State == question.Answered && lasts && !q.At.Before(p.Since):
+			delete(stopped, q.From) // it was asked, and stays stopped if the answer says so
+			if !q.TakenAt.IsZero() {
+				continue
+			}
+			_, err := c.questions.Take(ctx, q.From, q.ID)
+			if err == nil && q.Answer == answerResume {
+				err = c.quotas.Resume(name)
+			}
+			failed(err, name)
+		}
+	}
+	for from, p := range stopped {
+		_, _, err := c.questions.Ask(ctx, question.Draft{
+			From: from, Options: []string{answerResume, answerLeave},
+			Text: fmt.Sprintf("%s: %s: %s. Its agents wait. When that is mended, answer %s, and one of them tries first.",
+				p.Name, p.Obstacle, p.Reason, answerResume),
+		})
+		if errors.Is(err, question.ErrTooMany) {
+			err = nil
+		}
+		failed(err, p.Name)
+	}
+}

@@ -1,0 +1,280 @@
+package quota
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Agents gives pools access to the agents of the fleet.
+type Agents interface {
+	// Account returns the command line of an agent and its declared environment. The command line is Plain if
+	// it is not known.
+	Account(path string) (agentcli.CLI, map[string]string)
+	// Locate returns the supervisor of an agent and its ID there.
+	Locate(path string) (*supervisor.Supervisor, string, error)
+}
+
+// Options connect a Manager with the rest of the daemon.
+type Options struct {
+	Store  store.Store
+	Log    *event.Log
+	Logger *slog.Logger
+	Agents Agents
+	// Changed is called when a pool has changed, so that its question is asked or withdrawn.
+	Changed func()
+	// Go runs a function in the background, with a context that ends with the daemon.
+	Go func(func(context.Context))
+}
+
+// Manager has the pools of a project. New makes it.
+type Manager struct {
+	Options
+	random func(time.Duration) time.Duration
+
+	mu      sync.Mutex
+	pools   map[string]*Pool
+	waiting map[string]string // pools that agents wait for, by path
+}
+
+// prefix of the records of pools in the store.
+const prefix = "quota/pool/"
+
+// New returns a Manager without pools; see Load.
+func New(o Options) *Manager {
+	return &Manager{
+		Options: o, pools: map[string]*Pool{}, waiting: map[string]string{},
+		random: func(most time.Duration) time.Duration { return rand.N(most) },
+	}
+}
+
+// Load reads the pools that the last daemon has left. Call it before the first agent starts.
+func (m *Manager) Load(ctx context.Context) error {
+	records, _, err := m.Store.Snapshot(ctx, strings.TrimSuffix(prefix, "/"))
+	if err != nil {
+		return fmt.Errorf("reading quotas: %w", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range records {
+		var p Pool
+		if err := json.Unmarshal(r.Value, &p); err != nil || p.Name == "" {
+			m.Logger.Warn("cannot read the record of a quota", "key", r.Key, "error", err)
+			continue
+		}
+		if p.State == Probing { // it is not known how that has ended
+			p.State, p.Until = Parked, time.Now()
+			p.Canary, p.CanaryAt = "", time.Time{}
+		}
+		m.pools[p.Name] = &p
+	}
+	return nil
+}
+
+// key returns the key of the record of a pool. Its name may be a path.
+func key(name string) string {
+	return prefix + strings.NewReplacer("%", "%25", "/", "%2F").Replace(name)
+}
+
+// pool returns the pool of an agent, which is open if nothing is known of it.
+func (m *Manager) pool(path string) *Pool {
+	cli, env := m.Agents.Account(path)
+	name := nameOf(path, cli, env)
+	p := m.pools[name]
+	if p == nil {
+		p = &Pool{Name: name, State: Open}
+		m.pools[name] = p
+	}
+	return p
+}
+
+// WaitError says for which pool an agent waits, and why. It is the cause of a supervisor.RetryError.
+type WaitError struct{ Pool Pool }
+
+func (e *WaitError) Error() string {
+	p := e.Pool
+	text := fmt.Sprintf("%s: %s", strings.ReplaceAll(string(p.Obstacle), "_", " "), p.Reason)
+	switch {
+	case p.State == Stopped:
+		return text + "; it waits until a person has acted: coppice quota resume " + p.Name
+	case p.State == Probing:
+		return text + "; it waits until " + p.Canary + " was served, which tries first"
+	case p.Reset.IsZero():
+		return text + "; no reset is known, the next try is at " + p.Until.Format(time.TimeOnly)
+	}
+	return fmt.Sprintf("%s; it resets at %s (%s)", text, p.Reset.Format(time.TimeOnly), resetFrom(p))
+}
+
+// resetFrom says where a reset is known from.
+func resetFrom(p Pool) string {
+	if p.CLI == "" || p.CLI == agentcli.Plain {
+		return p.ResetFrom
+	}
+	return string(p.CLI) + ", " + p.ResetFrom
+}
+
+// Admit returns nil if an agent may start now, otherwise an error that wraps a supervisor.RetryError.
+func (m *Manager) Admit(path string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.pool(path)
+	now := time.Now()
+	before := *p
+	if p.proven(now) {
+		m.changed(before, p)
+	}
+	before = *p
+	again, ok := p.admit(path, now)
+	if *p != before {
+		m.changed(before, p)
+	}
+	if ok {
+		delete(m.waiting, path)
+		if p.Canary == path && p.State == Probing {
+			m.Go(func(ctx context.Context) { m.prove(ctx, p.Name, p.CanaryAt) })
+		}
+		return nil
+	}
+	m.waiting[path] = p.Name
+	return &supervisor.RetryError{At: again, Err: &WaitError{*p}}
+}
+
+// prove opens a pool when the agent that goes first has run for long enough.
+func (m *Manager) prove(ctx context.Context, name string, began time.Time) {
+	select {
+	case <-time.After(proof + time.Second):
+	case <-ctx.Done():
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.pools[name]
+	if p == nil || !p.CanaryAt.Equal(began) {
+		return
+	}
+	before := *p
+	if p.proven(time.Now()) {
+		m.changed(before, p)
+	}
+}
+
+// Ended takes note of how a run has ended. If that was for a reason of the account, it returns an error that wraps
+// a supervisor.RetryError: the agent is to run again when its pool lets it.
+func (m *Manager) Ended(path string, r agentcli.Record) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.pool(path)
+	before := *p
+	now := time.Now()
+	if !r.OfAccount() {
+		if r.Obstacle == outcome.OtherObstacle { // it was stopped
+			p.gone(path, now)
+		} else {
+			p.served(path)
+		}
+		m.changed(before, p)
+		return nil
+	}
+	p.close(path, r, now, m.random)
+	m.waiting[path] = p.Name
+	m.changed(before, p)
+	again := p.Until
+	if p.State == Stopped {
+		again = now.Add(recheck)
+	}
+	return &supervisor.RetryError{At: again, Err: &WaitError{*p}}
+}
+
+// Gone takes note that an agent was stopped, or has ended without a word.
+func (m *Manager) Gone(path string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.waiting, path)
+	for _, p := range m.pools {
+		before := *p
+		if p.gone(path, time.Now()) {
+			m.changed(before, p)
+		}
+	}
+}
+
+// changed stores a pool that has changed, and starts the agents that waited for it.
+func (m *Manager) changed(before Pool, p *Pool) {
+	if before == *p {
+		return
+	}
+	ops := []store.Op{{Kind: store.Delete, Key: key(p.Name)}}
+	if p.State != Open {
+		value, err := json.Marshal(p)
+		if err != nil {
+			m.Logger.Error("cannot encode a quota", "pool", p.Name, "error", err)
+			return
+		}
+		ops = []store.Op{{Kind: store.Put, Key: key(p.Name), Value: value}}
+	}
+	m.Log.Append(eventOf(before, *p), ops...)
+	if p.State == Open || p.State == Parked && !p.Until.After(time.Now()) {
+		m.wake(p.Name, p.State == Open)
+	}
+	if p.State == Open {
+		delete(m.pools, p.Name)
+	}
+	m.Changed()
+}
+
+// wake starts the agents that wait for a pool: all, or one that goes first.
+func (m *Manager) wake(name string, all bool) {
+	var paths []string
+	for path, pool := range m.waiting {
+		if pool == name {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	if !all && len(paths) > 1 {
+		paths = paths[:1]
+	}
+	m.Go(func(context.Context) {
+		for _, path := range paths {
+			sup, id, err := m.Agents.Locate(path)
+			if err == nil {
+				err = sup.Retry(id)
+			}
+			if err != nil && !errors.Is(err, supervisor.ErrNotFound) && !errors.Is(err, supervisor.ErrNoSupervisor) {
+				m.Logger.Warn("cannot start an agent whose quota is open again", "path", path, "error", err)
+			}
+		}
+	})
+}
+
+// eventOf returns the event of a change of a pool.
+func eventOf(before, p Pool) event.Event {
+	e := event.Event{Actor: "controller"}
+	switch p.State {
+	case Stopped:
+		e.Type, e.Message = event.QuotaStopped, fmt.Sprintf("quota %s is stopped: %v", p.Name, &WaitError{p})
+	case Probing:
+		e.Type, e.Message = event.QuotaProbing, fmt.Sprintf("quota %s: %s tries first", p.Name, p.Canary)
+	case Open:
+		e.Type, e.Message = event.QuotaOpened, fmt.Sprintf("quota %s is open again", p.Name)
+		p = before // tell what has ended
+		p.State = Open
+	default:
+		e.Type, e.Message = event.QuotaParked, fmt.Sprintf("quota %s is parked: %v", p.Name, &WaitError{p})
+	}
+	return e.With(event.Quota{Pool: p.Name, State: string(p.State), Obstacle: string(p.Obstacle), Error: p.Reason,
+		Agent: p.By, Until: p.Until, Reset: p.Reset, ResetFrom: p.ResetFrom})
+}
