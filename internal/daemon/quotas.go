@@ -125,7 +125,8 @@ func askAboutQuotas(ctx context.Context, c *Controller) {
 	for from, p := range stopped {
 		_, _, err := c.questions.Ask(ctx, question.Draft{
 			From: from, Options: []string{answerResume, answerLeave},
-			Text: fmt.Sprintf("%s: %s: %s. Its agents wait. When that is mended, answer %s, and one of them tries first.",
+			Text: fmt.Sprintf("%s: %s: %s. Its agents wait. "+
+				"When that is mended, answer %s, and one of them tries first.",
 				p.Name, p.Obstacle, p.Reason, answerResume),
 		})
 		if errors.Is(err, question.ErrTooMany) {

@@ -78,7 +78,8 @@ func (m *Manager) Pools() []Info {
 		}
 		i := Info{
 			Name: p.Name, State: p.State, Obstacle: string(p.Obstacle), Reason: p.Reason, Agent: p.By, Since: p.Since,
-			Until: p.Until, Reset: p.Reset, ResetFrom: resetFrom(*p), Tries: p.Tries, First: p.Canary, Waiting: []string{},
+			Until: p.Until, Reset: p.Reset, ResetFrom: resetFrom(*p), Tries: p.Tries, First: p.Canary,
+			Waiting: []string{},
 		}
 		for path, name := range m.waiting {
 			if name == p.Name {

@@ -73,8 +73,9 @@ func attention(
 
 // quotaAttention returns what is wrong with a quota: one entry for all agents that wait for it.
 func quotaAttention(q quota.Info) Attention {
+	what := strings.ReplaceAll(q.Obstacle, "_", " ")
 	a := Attention{Path: "quota " + q.Name, State: string(q.State), Command: "coppice quota ls",
-		Reason: fmt.Sprintf("%s: %s; %d agents wait", strings.ReplaceAll(q.Obstacle, "_", " "), q.Reason, len(q.Waiting))}
+		Reason: fmt.Sprintf("%s: %s; %d agents wait", what, q.Reason, len(q.Waiting))}
 	switch q.State {
 	case quota.Parked:
 		a.NextAt = &q.Until

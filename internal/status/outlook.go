@@ -35,8 +35,8 @@ func outlook(n Node, i supervisor.ChildInfo) (why, next, do string) {
 		return why, "it is killed if it has not ended within its shutdown time", ""
 	case supervisor.Restarting:
 		if i.Reason == supervisor.ReasonRetry {
-			return why, fmt.Sprintf("it tries again in %v, or when what it waits for is there; no limit counts this", until(i)),
-				"coppice quota ls"
+			next = fmt.Sprintf("it tries again in %v, or earlier if its quota opens; no limit counts this", until(i))
+			return why, next, "coppice quota ls"
 		}
 		return why, fmt.Sprintf("it is started again in %v", until(i)),
 			look + "; to start it now: coppice start " + n.Path

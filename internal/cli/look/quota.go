@@ -40,9 +40,10 @@ func newQuotaList(s *command.Streams, r *command.Remote) *cobra.Command {
 		Long:    "List the quotas that agents wait for. Those that are open are not listed.",
 		Args:    command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return command.Show(s, r.Look, quota.List, api.None{}, func(all []quota.Info, p terminal.Paint, width int) []string {
-				return quotaLines(all, time.Now(), p, width)
-			})
+			return command.Show(s, r.Look, quota.List, api.None{},
+				func(all []quota.Info, p terminal.Paint, width int) []string {
+					return quotaLines(all, time.Now(), p, width)
+				})
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -61,18 +62,19 @@ if not, they wait again.`,
 			_, err := command.Call(r.Ask, quota.Resume, quota.ResumeRequest{Name: args[0]})
 			return err
 		},
-		ValidArgsFunction: r.Complete(func(ctx context.Context, c *api.Client, args []string) ([]cobra.Completion, error) {
-			if len(args) > 0 {
-				return nil, nil
-			}
-			all, err := quota.List.Call(ctx, c, api.None{})
-			var names []cobra.Completion
-			for _, q := range all {
-				names = append(names, cobra.CompletionWithDesc(q.Name, plaintext.Line(q.Reason)))
-			}
-			return names, err
-		}),
+		ValidArgsFunction: r.Complete(completeQuota),
 	}
+}
+
+func completeQuota(ctx context.Context, c *api.Client, args []string) (names []cobra.Completion, _ error) {
+	if len(args) > 0 {
+		return nil, nil
+	}
+	all, err := quota.List.Call(ctx, c, api.None{})
+	for _, q := range all {
+		names = append(names, cobra.CompletionWithDesc(q.Name, plaintext.Line(q.Reason)))
+	}
+	return names, err
 }
 
 // quotaLines shows the quotas that are not open.
@@ -82,7 +84,8 @@ func quotaLines(all []quota.Info, now time.Time, p terminal.Paint, width int) []
 	}
 	var lines []string
 	for _, q := range all {
-		head := fmt.Sprintf("%s %s: %s: %s", p.Bold(plaintext.Line(q.Name)), show.PaintState(p, string(q.State), string(q.State)),
+		state := string(q.State)
+		head := fmt.Sprintf("%s %s: %s: %s", p.Bold(plaintext.Line(q.Name)), show.PaintState(p, state, state),
 			strings.ReplaceAll(plaintext.Line(q.Obstacle), "_", " "), plaintext.Line(q.Reason))
 		lines = append(lines, terminal.WrapAll([]string{head}, 2, width)...)
 		field := func(label, text string) {
@@ -118,7 +121,7 @@ func nextOf(q quota.Info, now time.Time) string {
 // waitingOf names the agents that wait, the first of them if there are many.
 func waitingOf(paths []string) string {
 	const most = 5
-	text := fmt.Sprintf("%s: %s", terminal.Plural(len(paths), "agent"), strings.Join(paths[:min(most, len(paths))], ", "))
+	text := terminal.Plural(len(paths), "agent") + ": " + strings.Join(paths[:min(most, len(paths))], ", ")
 	switch {
 	case len(paths) == 0:
 		return ""
