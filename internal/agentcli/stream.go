@@ -24,6 +24,7 @@ type Stream struct {
 	tally   tally
 	report  Report
 	calls   map[string]bool // calls of tools: whether they were counted as ended
+	working map[string]bool // calls of tools that have begun and not ended
 	denied  map[string]bool
 }
 
@@ -53,6 +54,7 @@ type Report struct {
 
 	Calls     int // of tools
 	Succeeded int // calls of tools that have ended well
+	Working   int // calls of tools that have begun and not ended
 	Denied    int // calls of tools that were denied
 
 	Unknown map[string]int // objects of unknown kinds
@@ -192,7 +194,8 @@ func (s *Stream) add(e Event) {
 		r.Failed = true
 		r.Failures = appendFailure(r.Failures, e.Failure)
 	case Result:
-		r.Ended, r.Failed = true, r.Failed || e.Failed
+		r.Ended, r.Failed, r.Working = true, r.Failed || e.Failed, 0
+		clear(s.working)
 		s.setText(e.Text)
 	case Unknown:
 		if _, known := r.Unknown[e.Name]; (known || len(r.Unknown) < maxUnknown) && len(e.Name) <= 100 {
@@ -239,6 +242,12 @@ func (s *Stream) tool(e Event) {
 	if len(s.calls) < maxCalls {
 		set(&s.calls, e.Call, ended || e.Done && e.OK)
 	}
+	if e.Done {
+		delete(s.working, e.Call)
+	} else if len(s.working) < maxCalls {
+		set(&s.working, e.Call, true)
+	}
+	r.Working = len(s.working)
 }
 
 func (s *Stream) tokens(e Event) {

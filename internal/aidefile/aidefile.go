@@ -85,6 +85,8 @@ const (
 	DefaultMaxRetries    = 3
 	DefaultSummaryTokens = 500
 	DefaultMaxRestarts   = 10
+	// DefaultSilence is longer than command lines need to notice that their server is silent, and try again.
+	DefaultSilence = 15 * time.Minute
 	// MaxRestarts is the highest value of max_restarts.
 	MaxRestarts = 1_000_000
 )

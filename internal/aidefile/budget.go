@@ -17,6 +17,8 @@ type Budget struct {
 	// Timeout bounds the run with all its attempts and the hooks before it. 0 means no
 	// bound.
 	Timeout time.Duration
+	// Silence bounds the time in which the model writes nothing while no tool works. 0 means DefaultSilence.
+	Silence time.Duration
 	// MaxRetries bounds how often a run calls the command again.
 	MaxRetries int
 }

@@ -56,8 +56,8 @@ func (r *Runner) call(ctx context.Context, last error) error {
 	r.output.close()
 	r.meter.Record(r.used().tokens)
 	r.saveSpent(0)
-	if err != nil {
-		return err
+	if errors.Is(err, proc.ErrCommand) {
+		return err // it has not run
 	}
 	how, code := "", 0
 	if exit.Kind != supervisor.Normal {
@@ -66,10 +66,14 @@ func (r *Runner) call(ctx context.Context, last error) error {
 	if e, ok := errors.AsType[*proc.ExitError](exit.Err); ok {
 		code = max(0, e.Code)
 	}
-	record := r.output.record(how, code)
+	stopped := stopOf(err)
+	record := r.output.record(how, code, stopped)
 	record.Began, record.Ended = began, time.Now()
 	r.addRecord(record)
-	if record.Kind != outcome.Completed {
+	switch {
+	case err != nil && stopped != agentcli.AfterItsEnd && stopped != agentcli.Silent:
+		return err
+	case record.Kind != outcome.Completed:
 		return &callFailed{record.Verdict, how}
 	}
 	return nil
@@ -172,28 +176,10 @@ func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, o *out
 	if err != nil {
 		return supervisor.Exit{}, err
 	}
-	tick := time.NewTicker(r.checkInterval)
-	defer tick.Stop()
-	var why error
-	for running, over := true, false; running; {
-		select {
-		case <-p.Done():
-			running = false
-		case <-ctx.Done():
-			why, running = context.Cause(ctx), false
-		case <-tick.C:
-			if o == nil {
-				continue
-			}
-			// A call that is about to end may do so until the next tick, so that its own
-			// report counts.
-			was := over
-			if over = r.overspent(); over && was {
-				why, running = aidefile.Overspent(agentcli.Add(r.meter.Used(), r.used().tokens), r.meter.Tokens), false
-			}
-		}
-	}
-	if why != nil {
+	why := r.watch(ctx, p, o)
+	if _, over := errors.AsType[*aidefile.Exhausted](why); over {
+		p.Kill() // asked to end, it could begin another call of the model
+	} else if why != nil {
 		p.End(grace)
 	}
 	select {
@@ -203,13 +189,6 @@ func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, o *out
 		return supervisor.Exit{}, fmt.Errorf("%w; and process %d has not ended after it was killed", why, p.PID())
 	}
 	return p.Exit(), why
-}
-
-// overspent reports whether the current call uses more tokens than were left.
-func (r *Runner) overspent() bool {
-	used := r.used()
-	r.saveSpent(used.tokens)
-	return !used.ended && used.tokens > r.meter.Left()
 }
 
 // environ returns the environment of commands and hooks.

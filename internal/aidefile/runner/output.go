@@ -15,12 +15,33 @@ type output struct {
 	stream agentcli.Stream
 	errors agentcli.Stream // of standard error
 	tail   []byte
+	last   time.Time     // when it has written
+	more   chan struct{} // holds a token when it has written since that was looked at
 }
 
 // newOutput returns the output of a command.
 func newOutput(argv []string) *output {
 	cli := agentcli.Detect(argv)
-	return &output{stream: agentcli.Stream{CLI: cli}, errors: agentcli.Stream{CLI: cli, Source: agentcli.FromStderr}}
+	return &output{
+		stream: agentcli.Stream{CLI: cli}, errors: agentcli.Stream{CLI: cli, Source: agentcli.FromStderr},
+		last: time.Now(), more: make(chan struct{}, 1),
+	}
+}
+
+// wrote notes that the command has written. Needs mu.
+func (o *output) wrote() {
+	o.last = time.Now()
+	select {
+	case o.more <- struct{}{}:
+	default:
+	}
+}
+
+// quiet returns for how long the command has written nothing.
+func (o *output) quiet() time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return time.Since(o.last)
 }
 
 // maxTail bounds the text that is kept for a summary, in bytes.
@@ -30,6 +51,7 @@ func (o *output) Write(p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.stream.Write(p)
+	o.wrote()
 	o.tail = append(o.tail, p...)
 	if len(o.tail) > 2*maxTail {
 		o.tail = append(o.tail[:0], o.tail[len(o.tail)-maxTail:]...)
@@ -41,6 +63,7 @@ func (o *output) writeError(p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.errors.Write(p)
+	o.wrote()
 }
 
 // close ends the output.
@@ -51,12 +74,15 @@ func (o *output) close() {
 	o.errors.Close()
 }
 
-// record classifies the end of the call. exit is how its process has ended, empty for an exit code of 0.
-func (o *output) record(exit string, code int) agentcli.Record {
+// record classifies the end of the call. exit is how its process has ended, empty for an exit code of 0; stopped is
+// why it was stopped.
+func (o *output) record(exit string, code int, stopped agentcli.Stop) agentcli.Record {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return agentcli.End{CLI: o.stream.CLI, Exit: exit, Code: code, Output: o.stream.Report(), Stderr: o.errors.Report(),
-		Now: time.Now()}.Record()
+	return agentcli.End{
+		CLI: o.stream.CLI, Exit: exit, Code: code, Stopped: stopped, Output: o.stream.Report(), Stderr: o.errors.Report(),
+		Now: time.Now(),
+	}.Record()
 }
 
 func (o *output) report() agentcli.Report {

@@ -144,6 +144,7 @@ type Runner struct {
 	output   *output // of the last call; nil before the first
 
 	checkInterval time.Duration // between checks of the tokens that a call uses
+	linger        time.Duration // of a command after it has reported its end
 	hookTimeout   time.Duration
 
 	records []agentcli.Record // of the calls
@@ -156,7 +157,7 @@ type Runner struct {
 func New(q RunRequest, dir string, env []string, out, errs io.Writer) *Runner {
 	r := &Runner{
 		request: q, dir: dir, env: map[string]string{}, secrets: &secrets{}, checkInterval: 500 * time.Millisecond,
-		hookTimeout: hookTimeout, Tell: func(string) {},
+		linger: linger, hookTimeout: hookTimeout, Tell: func(string) {},
 	}
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")

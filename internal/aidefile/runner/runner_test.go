@@ -19,6 +19,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
@@ -171,6 +172,78 @@ func TestRecords(t *testing.T) {
 	again.Run(context.Background())
 	if all, err = ReadRecords(request); err != nil || len(all.Calls) != 0 {
 		t.Errorf("a run without a call has %+v, %v", all, err)
+	}
+}
+
+// claudeProgram has the run call a program of the name claude.
+func (b *harness) claudeProgram(script string) {
+	b.t.Helper()
+	program := filepath.Join(b.dir, "claude")
+	exectest.Write(b.t, program, "#!/bin/sh\n"+script)
+	b.request.Settings.Command = []string{program}
+}
+
+const (
+	streamBegins = `{"type":"system","subtype":"init","session_id":"s"}`
+	toolBegins   = `{"type":"assistant","message":{"id":"m%d","content":[{"type":"tool_use","id":"t%[1]d","name":"Bash"}],"usage":{"input_tokens":10,"output_tokens":1}}}`
+	toolEnds     = `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t%d","is_error":false}]}}`
+	streamEnds   = `{"type":"result","subtype":"success","is_error":false,"result":"all well","usage":{"input_tokens":20,"output_tokens":10}}`
+)
+
+// A call whose result has come is ended if its process stays, with what it has started, and has completed.
+func TestLingers(t *testing.T) {
+	b := newHarness(t, "", "")
+	b.linger = 30 * time.Millisecond
+	b.claudeProgram("printf x >>calls\nsleep 1000 &\necho '" + streamEnds + "'\nwait")
+	b.run(context.Background(), aidefile.Succeeded, "success (30 tokens)")
+	b.calls(1)
+
+	// What a script does after the call of a command line is its own matter.
+	b = newHarness(t, "", "printf x >>calls; echo '"+streamEnds+"'; read x <end; exit 0")
+	b.linger = time.Nanosecond
+	if err := syscall.Mkfifo(filepath.Join(b.dir, "end"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		f, err := os.OpenFile(filepath.Join(b.dir, "end"), os.O_WRONLY, 0) // waits for the script
+		if err == nil {
+			f.WriteString("end\n")
+			f.Close()
+		}
+	}()
+	b.run(context.Background(), aidefile.Succeeded, "success (30 tokens)")
+}
+
+// A model that is silent is asked again. A tool may take its time, and so may a command that reports only its end.
+func TestSilence(t *testing.T) {
+	b := newHarness(t, "[budget]\nsilence = \"50ms\"\nmax_retries = 1\n", "")
+	b.claudeProgram("printf x >>calls\necho '" + streamBegins + "'\nsleep 1000")
+	b.run(context.Background(), aidefile.BudgetExhausted, "all 2 tries have failed; the last: timeout: the model was silent for too long")
+	b.calls(2)
+	for name, before := range map[string]string{
+		"a tool":                 "echo '" + streamBegins + "'\necho '" + fmt.Sprintf(toolBegins, 1) + "'\nsleep 0.5\necho '" + fmt.Sprintf(toolEnds, 1) + "'",
+		"nothing before its end": "sleep 0.5",
+	} {
+		b := newHarness(t, "[budget]\nsilence = \"50ms\"\n", "")
+		b.claudeProgram("printf x >>calls\n" + before + "\necho '" + streamEnds + "'")
+		if b.run(context.Background(), aidefile.Succeeded, "success"); t.Failed() {
+			t.Fatal(name)
+		}
+	}
+}
+
+// A call that exceeds its tokens and goes on with a tool is killed at once, not at the next look.
+func TestOverspentAtOnce(t *testing.T) {
+	b := newHarness(t, "[budget]\ntokens = \"15\"\n", "")
+	b.checkInterval = time.Hour
+	b.claudeProgram("printf x >>calls\ntrap '' TERM\ncat <<end\n" + strings.Join([]string{
+		streamBegins, fmt.Sprintf(toolBegins, 1), fmt.Sprintf(toolEnds, 1), fmt.Sprintf(toolBegins, 2), "end\nsleep 1000",
+	}, "\n"))
+	b.run(context.Background(), aidefile.BudgetExhausted, "budget exhausted: 22 tokens are used, of 15")
+	b.calls(1)
+	all := b.records
+	if len(all) != 1 || all[0].Obstacle != outcome.Budget || all[0].Kind != outcome.Escalated {
+		t.Errorf("%+v", all)
 	}
 }
 

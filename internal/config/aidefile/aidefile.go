@@ -143,6 +143,10 @@ func budgetTable() toml.Table[aidefile.Budget] {
 					}
 					toml.Duration(func(b *aidefile.Budget) *time.Duration { return &b.Timeout })(r, v, into)
 				}},
+			{Name: "silence", Type: "duration", Default: `"15m"`, Doc: "how long the model may write nothing while no " +
+				"tool works; then the call is ended, and made again. It applies to `claude`, `codex`, `gemini` and " +
+				"`copilot` with an output that streams", Also: []string{"silence_timeout"},
+				Read: toml.Duration(func(b *aidefile.Budget) *time.Duration { return &b.Silence })},
 			{Name: "max_retries", Type: "integer", Default: "3",
 				Doc:  "how often the command is called again in the same run after it has failed; 0 for never",
 				Also: []string{"retries", "max_attempts"},
