@@ -60,6 +60,7 @@ func Check(ctx context.Context, file string, fix bool) ([]Finding, error) {
 	d.disk()
 	d.groups()
 	d.programs(ctx)
+	d.models(ctx)
 	return d.found, nil
 }
 

@@ -80,8 +80,8 @@ func (o *output) record(exit string, code int, stopped agentcli.Stop) agentcli.R
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return agentcli.End{
-		CLI: o.stream.CLI, Exit: exit, Code: code, Stopped: stopped, Output: o.stream.Report(), Stderr: o.errors.Report(),
-		Now: time.Now(),
+		CLI: o.stream.CLI, Exit: exit, Code: code, Stopped: stopped, Now: time.Now(),
+		Output: o.stream.Report(), Stderr: o.errors.Report(),
 	}.Record()
 }
 
