@@ -219,13 +219,14 @@ func (s *Supervisor) Reset(id string) error {
 	})
 }
 
-// Retry starts a child now that has said when to try again (RetryError). It does nothing to
-// others. Errors: ErrNotFound, ErrNoSupervisor.
+// Retry starts a child now that has said when to try again (RetryError).
+// Errors: ErrNotWaiting, ErrNotFound, ErrNoSupervisor.
 func (s *Supervisor) Retry(id string) error {
 	return s.with(id, func(c *child) error {
-		if c.state == Restarting && c.reason == ReasonRetry {
-			s.core.release(c)
+		if c.state != Restarting || c.reason != ReasonRetry {
+			return ErrNotWaiting
 		}
+		s.core.release(c)
 		return nil
 	})
 }

@@ -33,6 +33,8 @@ var (
 	ErrPaused = errors.New("supervisor is paused")
 	// ErrNotRunning: ReplaceChild of a child that does not run.
 	ErrNotRunning = errors.New("does not run")
+	// ErrNotWaiting: Retry of a child that has not said when to try again.
+	ErrNotWaiting = errors.New("does not wait to try again")
 	// ErrTerminated: the child was terminated while the call waited for its start.
 	ErrTerminated = errors.New("terminated while starting")
 )

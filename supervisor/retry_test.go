@@ -128,7 +128,7 @@ func TestRetryOfStart(t *testing.T) {
 		if info, err := s.Child("b"); err != nil || info.State != Running {
 			t.Errorf("after Retry: %+v, %v", info, err)
 		}
-		if err := s.Retry("b"); err != nil { // it runs
+		if err := s.Retry("b"); !errors.Is(err, ErrNotWaiting) { // it runs
 			t.Error(err)
 		}
 		if info, err := s.Child("a"); err != nil || info.State != Restarting {

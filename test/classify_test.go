@@ -65,7 +65,7 @@ func TestClassify(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &c); err != nil {
 		t.Fatal(err, out)
 	}
-	if c.Outcome != "deferred" || c.Obstacle != "usage_limit" || c.Version != "0.169.0" || c.From != "reported in its session file" || c.Tokens == nil || *c.Tokens != 1165 || c.Source != "session file" {
+	if c.Outcome != "deferred" || c.Obstacle != "usage_limit" || c.Version != "0.169.0" || c.From != "session file" || c.Tokens == nil || *c.Tokens != 1165 || c.Source != "session file" {
 		t.Errorf("%s", out)
 	}
 	for _, part := range []string{"run.session.jsonl", "run.err"} {

@@ -70,7 +70,7 @@ func TestQuotaParks(t *testing.T) {
 		for i := range agents {
 			n := c.awaitState(fmt.Sprintf("t/c%d", i), "waiting")
 			if n.Restarts != 0 || n.InWindow != 0 || n.Loop != "" || n.NextAt == nil || n.NextAt.Before(resets.Add(-time.Second)) || n.NextAt.After(resets.Add(2*time.Minute)) ||
-				!strings.HasPrefix(n.Reason, "usage limit: You've hit your 5-hour limit; it resets at ") || !strings.HasSuffix(n.Reason, " (claude, reported in its output)") {
+				!strings.HasPrefix(n.Reason, "usage limit: You've hit your 5-hour limit; waits until ") || !strings.HasSuffix(n.Reason, " (reset reported by claude)") {
 				t.Errorf("%+v", n)
 			}
 		}
@@ -171,7 +171,7 @@ exit 1`)
 	a.up()
 	a.do("fire", "a", "do this")
 	n := a.awaitState("t/a", "waiting")
-	if n.Aide.State != "waiting" || n.Aide.Task != "do this" || n.Restarts != 0 || !strings.HasPrefix(n.Reason, "usage limit: You have hit your limit; it resets at ") {
+	if n.Aide.State != "waiting" || n.Aide.Task != "do this" || n.Restarts != 0 || !strings.HasPrefix(n.Reason, "usage limit: You have hit your limit; waits until ") {
 		t.Errorf("%+v, %+v", n, n.Aide)
 	}
 	a.wantRuns(1)

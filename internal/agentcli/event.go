@@ -105,4 +105,5 @@ const (
 	FromStderr  Source = "stderr"       // standard error
 	FromSession Source = "session file" // the file that it keeps of its session
 	FromExit    Source = "exit code"
+	FromMessage Source = "message" // a text for people
 )

@@ -2,7 +2,9 @@ package agentcli
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -142,14 +144,14 @@ func TestRecordedResets(t *testing.T) {
 	all := recordings(t)
 	const none = ""
 	for name, expected := range map[string]string{
-		"claude-oauth/quota": "03:04:41 reported in its output", "claude/quota": none,
-		"codex/quota": "03:01:03 reported in its session file", "gemini/quota": none,
-		"opencode/quota": "03:02:55 reported in its output", "copilot/quota": "03:01:18 reported in its output",
+		"claude-oauth/quota": "03:04:41 output", "claude/quota": none,
+		"codex/quota": "03:01:03 session file", "gemini/quota": none,
+		"opencode/quota": "03:02:55 output", "copilot/quota": "03:01:18 output",
 	} {
 		v := Classify(all[name].end())
 		got := none
 		if !v.Reset.IsZero() {
-			got = v.Reset.UTC().Format(time.TimeOnly) + " " + v.ResetFrom
+			got = v.Reset.UTC().Format(time.TimeOnly) + " " + string(v.ResetFrom)
 		}
 		if got != expected {
 			t.Errorf("%s: %q, expected %q", name, got, expected)
@@ -162,7 +164,7 @@ func TestRecordedResets(t *testing.T) {
 			e.Output.Failures[i].Reset = time.Time{}
 		}
 		v := Classify(e)
-		if got := v.Reset.UTC().Format("2006-01-02 15:04"); got != expected || v.ResetFrom != "from the text of its message" {
+		if got := v.Reset.UTC().Format("2006-01-02 15:04"); got != expected || v.ResetFrom != FromMessage {
 			t.Errorf("%s: %s %s, expected %s", name, got, v.ResetFrom, expected)
 		}
 	}
@@ -246,9 +248,12 @@ func TestWordsDoNotDecide(t *testing.T) {
 		`Error when talking to Gemini API Full report available at: /x.json TerminalQuotaError: no`,
 		`stream disconnected before completion`, "Credit balance is too low", "session limit",
 	}
-	for name, r := range recordings(t) {
+	all := recordings(t)
+	for i, name := range slices.Sorted(maps.Keys(all)) {
+		r := all[name]
 		before := Classify(r.end())
-		for _, w := range words {
+		for j := range 3 { // each of the words comes up with each command line
+			w := words[(i+5*j)%len(words)]
 			changed := *r
 			for _, text := range []string{"The answer is forty-two. <aide-summary>Nothing was wrong.</aide-summary>", "fake-tool-ran",
 				"I cannot help with that.", "What is the answer?"} {

@@ -46,9 +46,9 @@ type Verdict struct {
 	Obstacle outcome.ObstacleKind `json:"obstacle,omitempty"` // empty if the work is completed
 	Reason   string               `json:"reason,omitempty"`   // for people, in a line
 	Rule     string               `json:"rule"`               // what decided, and on what evidence
-	// Reset is when a limit ends; zero if that is not known. ResetFrom says who says so.
+	// Reset is when a limit ends; zero if that is not known. ResetFrom is where it was reported.
 	Reset     time.Time `json:"reset,omitzero"`
-	ResetFrom string    `json:"reset_from,omitempty"`
+	ResetFrom Source    `json:"reset_from,omitempty"`
 	Next      Next      `json:"next,omitempty"`
 	// Crash says that the run counts as a failure of the agent.
 	Crash bool `json:"counts_as_failure"`
@@ -255,11 +255,11 @@ func meaning(o outcome.ObstacleKind) string {
 
 // reset returns when the limit that a failure reports ends: as it was reported, or as a text for people
 // says.
-func (e End) reset(f Failure, all []Failure) (time.Time, string) {
+func (e End) reset(f Failure, all []Failure) (time.Time, Source) {
 	all = append([]Failure{f}, all...)
 	for _, f := range all {
 		if !f.Reset.IsZero() {
-			return f.Reset, "reported in its " + string(f.Source)
+			return f.Reset, f.Source
 		}
 	}
 	local := e.Local
@@ -269,7 +269,7 @@ func (e End) reset(f Failure, all []Failure) (time.Time, string) {
 	for _, f := range all {
 		for _, find := range []func(string, time.Time, *time.Location) time.Time{codexReset, claudeReset} {
 			if at := find(f.Text, e.Now, local); !at.IsZero() {
-				return at, "from the text of its message"
+				return at, FromMessage
 			}
 		}
 	}

@@ -102,14 +102,14 @@ func (c *Controller) startOf(
 	a *spec.Agent, signal syscall.Signal,
 ) (func(context.Context) (supervisor.Process, error), error) {
 	start, err := c.agents.Start(a, signal)
-	switch cli := cliOf(a); {
-	case err != nil:
-	case a.Aide != nil:
-		start = c.triggers.Start(start)
-	case cli != agentcli.Plain:
-		start = c.quotas.Start(cli, quotaAgents{c}.read, start)
+	if err != nil {
+		return nil, err
 	}
-	return start, err
+	cli := cliOf(a)
+	if a.Aide != nil { // its runs tell how they end
+		start, cli = c.triggers.Start(start), agentcli.Plain
+	}
+	return c.quotas.Start(cli, quotaAgents{c}.read, start), nil
 }
 
 // agentFleet implements agent.Fleet.

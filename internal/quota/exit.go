@@ -53,17 +53,23 @@ func (m *Manager) After(path string, exit supervisor.Exit, r *agentcli.Record) s
 // Output reads what an incarnation of an agent has written, line by line.
 type Output func(ctx context.Context, path string, incarnation uint64, line func(string)) error
 
-// Start returns the Start function of an agent that runs a known command line, made from the one that starts its
-// process: how the command line has ended is read from its output.
+// Start returns the Start function of an agent, made from the one that starts its process. If it runs a known
+// command line, how that has ended is read from its output.
 func (m *Manager) Start(
 	cli agentcli.CLI, read Output, start func(context.Context) (supervisor.Process, error),
 ) func(context.Context) (supervisor.Process, error) {
 	return func(ctx context.Context) (supervisor.Process, error) {
 		p, err := start(ctx)
+		self, _ := supervisor.SelfOf(ctx)
 		if err != nil {
+			if _, waits := errors.AsType[*supervisor.RetryError](err); !waits {
+				m.Gone(self.Path)
+			}
 			return nil, err
 		}
-		self, _ := supervisor.SelfOf(ctx)
+		if cli == agentcli.Plain {
+			return p, nil
+		}
 		return &run{Process: p, m: m, cli: cli, read: read, path: self.Path, incarnation: self.Incarnation}, nil
 	}
 }

@@ -3,7 +3,6 @@ package quota
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -46,7 +45,7 @@ type Manager struct {
 	random func(time.Duration) time.Duration
 
 	mu      sync.Mutex
-	pools   map[string]*Pool
+	pools   map[string]*Pool  // that are not open
 	waiting map[string]string // pools that agents wait for, by path
 }
 
@@ -93,12 +92,10 @@ func key(name string) string {
 func (m *Manager) pool(path string) *Pool {
 	cli, env := m.Agents.Account(path)
 	name := nameOf(path, cli, env)
-	p := m.pools[name]
-	if p == nil {
-		p = &Pool{Name: name, State: Open}
-		m.pools[name] = p
+	if p := m.pools[name]; p != nil {
+		return p
 	}
-	return p
+	return &Pool{Name: name, State: Open} // see changed
 }
 
 // WaitError says for which pool an agent waits, and why. It is the cause of a supervisor.RetryError.
@@ -109,21 +106,29 @@ func (e *WaitError) Error() string {
 	text := fmt.Sprintf("%s: %s", strings.ReplaceAll(string(p.Obstacle), "_", " "), p.Reason)
 	switch {
 	case p.State == Stopped:
-		return text + "; it waits until a person has acted: coppice quota resume " + p.Name
+		return text + "; waits until a person has acted: coppice quota resume " + p.Name
 	case p.State == Probing:
-		return text + "; it waits until " + p.Canary + " was served, which tries first"
+		return text + "; waits until " + p.Canary + " was served, which tries first"
 	case p.Reset.IsZero():
-		return text + "; no reset is known, the next try is at " + p.Until.Format(time.TimeOnly)
+		return text + "; waits until " + clock(p.Until) + " to try again (no reset is known)"
 	}
-	return fmt.Sprintf("%s; it resets at %s (%s)", text, p.Reset.Format(time.TimeOnly), resetFrom(p))
+	return fmt.Sprintf("%s; waits until %s (reset reported by %s)", text, clock(p.Until), reporter(p))
 }
 
-// resetFrom says where a reset is known from.
-func resetFrom(p Pool) string {
-	if p.CLI == "" || p.CLI == agentcli.Plain {
-		return p.ResetFrom
+// clock returns a time for people, with its day if that is not today.
+func clock(t time.Time) string {
+	if t.Format(time.DateOnly) == time.Now().Format(time.DateOnly) {
+		return t.Format(time.TimeOnly)
 	}
-	return string(p.CLI) + ", " + p.ResetFrom
+	return t.Format(time.DateTime)
+}
+
+// reporter names what has reported a reset.
+func reporter(p Pool) string {
+	if p.CLI == "" || p.CLI == agentcli.Plain {
+		return "the agent"
+	}
+	return string(p.CLI)
 }
 
 // Admit returns nil if an agent may start now, otherwise an error that wraps a supervisor.RetryError.
@@ -133,18 +138,12 @@ func (m *Manager) Admit(path string) error {
 	p := m.pool(path)
 	now := time.Now()
 	before := *p
-	if p.proven(now) {
-		m.changed(before, p)
-	}
-	before = *p
 	again, ok := p.admit(path, now)
-	if *p != before {
-		m.changed(before, p)
-	}
+	m.changed(before, p)
 	if ok {
 		delete(m.waiting, path)
-		if p.Canary == path && p.State == Probing {
-			m.Go(func(ctx context.Context) { m.prove(ctx, p.Name, p.CanaryAt) })
+		if at := p.CanaryAt; p.Canary == path && at.Equal(now) {
+			m.Go(func(ctx context.Context) { m.prove(ctx, p.Name, at) })
 		}
 		return nil
 	}
@@ -226,11 +225,13 @@ func (m *Manager) changed(before Pool, p *Pool) {
 		ops = []store.Op{{Kind: store.Put, Key: key(p.Name), Value: value}}
 	}
 	m.Log.Append(eventOf(before, *p), ops...)
-	if p.State == Open || p.State == Parked && !p.Until.After(time.Now()) {
-		m.wake(p.Name, p.State == Open)
-	}
 	if p.State == Open {
 		delete(m.pools, p.Name)
+	} else {
+		m.pools[p.Name] = p
+	}
+	if p.State == Open || p.State == Parked && !p.Until.After(time.Now()) {
+		m.wake(p.Name, p.State == Open)
 	}
 	m.Changed()
 }
@@ -244,20 +245,27 @@ func (m *Manager) wake(name string, all bool) {
 		}
 	}
 	slices.Sort(paths)
-	if !all && len(paths) > 1 {
-		paths = paths[:1]
-	}
 	m.Go(func(context.Context) {
 		for _, path := range paths {
-			sup, id, err := m.Agents.Locate(path)
-			if err == nil {
-				err = sup.Retry(id)
-			}
-			if err != nil && !errors.Is(err, supervisor.ErrNotFound) && !errors.Is(err, supervisor.ErrNoSupervisor) {
-				m.Logger.Warn("cannot start an agent whose quota is open again", "path", path, "error", err)
+			if err := m.retry(path); err == nil && !all {
+				return
 			}
 		}
 	})
+}
+
+// retry starts an agent that waits. An error means that it does not wait any longer: it was stopped or removed.
+func (m *Manager) retry(path string) error {
+	sup, id, err := m.Agents.Locate(path)
+	if err == nil {
+		err = sup.Retry(id)
+	}
+	if err != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.waiting, path)
+	}
+	return err
 }
 
 // eventOf returns the event of a change of a pool.
@@ -276,5 +284,5 @@ func eventOf(before, p Pool) event.Event {
 		e.Type, e.Message = event.QuotaParked, fmt.Sprintf("quota %s is parked: %v", p.Name, &WaitError{p})
 	}
 	return e.With(event.Quota{Pool: p.Name, State: string(p.State), Obstacle: string(p.Obstacle), Error: p.Reason,
-		Agent: p.By, Until: p.Until, Reset: p.Reset, ResetFrom: p.ResetFrom})
+		Agent: p.By, Until: p.Until, Reset: p.Reset, ResetFrom: string(p.ResetFrom)})
 }

@@ -37,9 +37,9 @@ type Pool struct {
 
 	// Until is when a parked pool lets an agent try. Reset is when the limit ends, as was reported; zero
 	// if it is not known. ResetFrom says where it was reported.
-	Until     time.Time `json:"until,omitzero"`
-	Reset     time.Time `json:"reset,omitzero"`
-	ResetFrom string    `json:"reset_from,omitempty"`
+	Until     time.Time       `json:"until,omitzero"`
+	Reset     time.Time       `json:"reset,omitzero"`
+	ResetFrom agentcli.Source `json:"reset_from,omitempty"`
 	// Tries counts the tries in vain since it was closed.
 	Tries int `json:"tries,omitempty"`
 
@@ -100,6 +100,7 @@ func (p *Pool) report(path string, r agentcli.Record) {
 // admit reports whether an agent may start now, or else when it has to ask again. Of those that ask after the
 // time of a parked pool, the first goes first.
 func (p *Pool) admit(path string, now time.Time) (again time.Time, ok bool) {
+	p.proven(now)
 	switch p.State {
 	case Parked:
 		if now.Before(p.Until) {

@@ -18,7 +18,7 @@ func noJitter(time.Duration) time.Duration { return 0 }
 
 func met(o outcome.ObstacleKind, reset time.Time) agentcli.Record {
 	r := agentcli.Record{CLI: agentcli.Claude}
-	r.Verdict = agentcli.Verdict{Kind: outcome.Deferred, Obstacle: o, Reason: "no", Reset: reset, ResetFrom: "its output"}
+	r.Verdict = agentcli.Verdict{Kind: outcome.Deferred, Obstacle: o, Reason: "no", Reset: reset, ResetFrom: agentcli.FromStream}
 	return r
 }
 

@@ -76,9 +76,13 @@ func (m *Manager) Pools() []Info {
 		if p.State == Open {
 			continue
 		}
+		from := ""
+		if !p.Reset.IsZero() {
+			from = fmt.Sprintf("reported by %s in its %s", reporter(*p), p.ResetFrom)
+		}
 		i := Info{
 			Name: p.Name, State: p.State, Obstacle: string(p.Obstacle), Reason: p.Reason, Agent: p.By, Since: p.Since,
-			Until: p.Until, Reset: p.Reset, ResetFrom: resetFrom(*p), Tries: p.Tries, First: p.Canary,
+			Until: p.Until, Reset: p.Reset, ResetFrom: from, Tries: p.Tries, First: p.Canary,
 			Waiting: []string{},
 		}
 		for path, name := range m.waiting {

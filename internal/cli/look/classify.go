@@ -194,7 +194,7 @@ func (c classification) lines(p terminal.Paint, now time.Time) []string {
 		if left := c.Reset.Sub(now); left > 0 {
 			text += ", in " + timespan.Short(left)
 		}
-		field("reset", text+" ("+c.ResetFrom+")")
+		field("reset", text+" (reported in its "+string(c.ResetFrom)+")")
 	}
 	field("next", c.nextText())
 	field("run", c.runText())

@@ -27,7 +27,7 @@ func TestQuotaLines(t *testing.T) {
 	}
 	q := quota.Info{
 		Name: "claude", State: quota.Parked, Obstacle: "usage_limit", Reason: "You've hit your 5-hour limit", Agent: "night/c2",
-		Since: at("01:04:41"), Until: at("03:04:58"), Reset: at("03:04:41"), ResetFrom: "claude, reported in its output",
+		Since: at("01:04:41"), Until: at("03:04:58"), Reset: at("03:04:41"), ResetFrom: "reported by claude in its output",
 		Waiting: []string{"night/c0", "night/c1", "night/c2"},
 	}
 	if got := strings.Join(quotaLines([]quota.Info{q}, at("01:05:00"), terminal.Paint{}, 0), "\n") + "\n"; got != shown {
