@@ -37,6 +37,15 @@ func adapterOf(cli CLI) adapter {
 	return adapter{cli: Plain, output: noSession, session: noSession}
 }
 
+// untyped reports whether an object has no type: a program may have the name of a command line, and print objects of
+// its own.
+func untyped(object []byte) bool {
+	var o struct {
+		Type string `json:"type"`
+	}
+	return decode(object, &o) && o.Type == ""
+}
+
 // recognize returns the command line that writes such an object, or Plain.
 func recognize(object []byte) CLI {
 	var o struct {

@@ -36,7 +36,7 @@ type Report struct {
 	Model   string // at its start
 	Account Account
 
-	Seen   bool   // it has printed an object, so that it reports at all
+	Seen   bool   // it has reported anything in the format of its command line
 	Models Models // what it has used
 	Known  bool   // it has reported what it has used
 	// Cumulative says that Models include earlier runs of the session.
@@ -127,19 +127,22 @@ func (s *Stream) fixed() bool { return s.CLI != "" && s.CLI != Plain }
 // object reads an object.
 func (s *Stream) object(object []byte) {
 	cli := s.CLI
-	if !s.fixed() {
-		if cli = recognize(object); cli == Plain {
+	if !s.fixed() || s.Source != FromSession && untyped(object) {
+		if cli = recognize(object); cli == Plain || s.fixed() && cli != s.CLI {
 			s.plain(object)
 			return
 		}
 	}
 	a := adapterOf(cli)
-	s.report.CLI, s.report.Seen = cli, true
+	s.report.CLI = cli
+	parse := a.output
 	if s.Source == FromSession {
-		a.session(object, s.add)
-		return
+		parse = a.session
 	}
-	a.output(object, s.add)
+	parse(object, func(e Event) {
+		s.report.Seen = s.report.Seen || e.Kind != Unknown
+		s.add(e)
+	})
 }
 
 // Report returns what has been reported so far, in lines that have ended.

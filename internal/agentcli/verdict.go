@@ -118,7 +118,7 @@ func Classify(e End) Verdict {
 		return verdict(outcome.Timeout, "it ran for too long", "it was stopped at its timeout")
 	}
 	run := e.run()
-	unfinished := !e.Output.Ended && e.CLI != Plain && e.CLI != ""
+	unfinished := !e.Output.Ended && e.Output.Seen && e.CLI != Plain && e.CLI != ""
 	ended := e.Stopped == AfterItsEnd || e.Exit == ""
 	if run.Failed || !ended || unfinished {
 		if v, ok := e.failure(run); ok {
