@@ -44,6 +44,10 @@ type Commands interface {
 	// ctx ends. An exit code other than 0 is not an error. The error wraps ErrNotStarted,
 	// ErrTooMuchOutput or the cause of ctx.
 	RunCommand(ctx context.Context, c Command) (CommandResult, error)
+	// ReadAnswer returns the answer in the output of a command line of a language model, such as
+	// claude: its name is the format. The error wraps ErrReported if the command line itself
+	// reports why there is none.
+	ReadAnswer(format string, r CommandResult) (string, error)
 }
 
 // Command is a command and its surroundings.
@@ -62,10 +66,11 @@ type CommandResult struct {
 	Stdout, Stderr []byte
 }
 
-// Errors of RunCommand.
+// Errors of Commands.
 var (
 	ErrNotStarted    = errors.New("command cannot be run")
 	ErrTooMuchOutput = errors.New("too much output")
+	ErrReported      = errors.New("it failed")
 )
 
 // Output receives the output and the reports of agents.

@@ -28,7 +28,9 @@ type Command struct {
 	Dir     string        // the current directory if empty
 	Env     []string      // the whole environment as KEY=value; nothing is inherited
 	Timeout time.Duration // DefaultTimeout if zero
-	Format  Format        // of its stdout
+	// Format is the name of the command line of a language model whose JSON is on its stdout: see
+	// host.Commands. Empty for the answer and nothing else.
+	Format string
 }
 
 // PromptArgument stands for the prompt in Command.Argv.
@@ -41,9 +43,6 @@ const maxArgument = 128<<10 - 1
 func (c *Command) Complete(ctx context.Context, prompt string) (string, error) {
 	if len(c.Argv) == 0 {
 		return "", fmt.Errorf("%w: the command is empty", ErrNotConfigured)
-	}
-	if err := c.Format.check(); err != nil {
-		return "", err
 	}
 	argv, input, err := c.arguments(prompt)
 	if err != nil {
@@ -58,13 +57,17 @@ func (c *Command) Complete(ctx context.Context, prompt string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("asking %.200q: %w%s", c.Argv[0], err, outputTail(r.Stderr, r.Stdout))
 	}
-	text, err := c.Format.read(strings.ToValidUTF8(string(r.Stdout), "\uFFFD"))
+	text := strings.ToValidUTF8(string(r.Stdout), "\uFFFD")
+	if c.Format != "" {
+		text, err = c.Host.ReadAnswer(c.Format, r)
+	}
 	switch {
-	case r.Failure != "":
-		// A reported error explains more than the end of the output.
-		if _, reported := errors.AsType[reportedError](err); reported {
-			return "", fmt.Errorf("asking %.200q: %s: %w", c.Argv[0], r.Failure, err)
+	case errors.Is(err, host.ErrReported): // it explains more than the end of the output
+		if r.Failure != "" {
+			err = fmt.Errorf("%s: %w", r.Failure, err)
 		}
+		return "", fmt.Errorf("asking %.200q: %w", c.Argv[0], err)
+	case r.Failure != "":
 		return "", fmt.Errorf("asking %.200q: %s%s", c.Argv[0], r.Failure, outputTail(r.Stderr, r.Stdout))
 	case err != nil:
 		return "", fmt.Errorf("asking %.200q: %w%s", c.Argv[0], err, outputTail(r.Stderr))

@@ -34,7 +34,7 @@ type Settings struct {
 // Divine is the command that answers divine.
 type Divine struct {
 	Command []string // nil if the environment names a server instead
-	Format  string   // of the answer: an llm.Format
+	Format  string   // of the answer: see llm.Command
 	Timeout time.Duration
 }
 

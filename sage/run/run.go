@@ -90,7 +90,7 @@ func model(p *load.Program, commands host.Commands) (llm.Oracle, error) {
 		d := p.Settings.Divine
 		return llm.Checked(&llm.Command{
 			Host: commands, Argv: d.Command, Dir: p.Root, Env: os.Environ(), Timeout: d.Timeout,
-			Format: llm.Format(d.Format),
+			Format: d.Format,
 		}, llm.DefaultRetries), nil
 	}
 	o, err := llm.FromEnv(os.LookupEnv)

@@ -30,9 +30,13 @@ const (
 	Claude                        // claude -p --output-format json
 	Codex                         // codex exec --json
 	Gemini                        // gemini --output-format json
+	Opencode                      // opencode run --format json
+	Copilot                       // copilot --output-format json
 )
 
-func (d DivineFormat) String() string { return spec.EnumName(d, "text", "claude", "codex", "gemini") }
+func (d DivineFormat) String() string {
+	return spec.EnumName(d, "text", "claude", "codex", "gemini", "opencode", "copilot")
+}
 
 func divineTable() toml.Table[Divine] {
 	return toml.Table[Divine]{
@@ -66,7 +70,7 @@ timeout = "2m"
 						into.Command = words
 					}
 				}},
-			{Name: "format", Type: "text, claude, codex, gemini", Default: "text",
+			{Name: "format", Type: "text, claude, codex, gemini, opencode, copilot", Default: "text",
 				Doc: "what it writes to its standard output: the answer alone, or the JSON of that agent, which " +
 					"also reports whether there is an answer", Also: []string{"output", "output_format"},
 				Read: toml.Name(func(d *Divine) *DivineFormat { return &d.Format })},

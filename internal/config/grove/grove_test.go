@@ -180,7 +180,7 @@ var badGrove = []struct{ name, text, want string }{
 		16:14: timeout_ms is a string, expected an integer of at least 1, in milliseconds`},
 	{"divine", groveBase + "[divine]\ncommand = \"claude -p\"\nformat = \"cluade\"\ntimeout = 30\n", `
 		4:11: command is a string, expected an array with the program and its arguments
-		5:10: format is "cluade", expected one of text, claude, codex, gemini; did you mean "claude"?
+		5:10: format is "cluade", expected one of text, claude, codex, gemini, opencode, copilot; did you mean "claude"?
 		6:11: timeout is a number without a unit, expected a duration such as "10s" or "1h30m"; write "30s" if seconds are meant`},
 	{"divine without a program", groveBase + "[divine]\ncommand = []\n", `4:11: command is empty, expected an array with the program and its arguments`},
 	{"divine by its prompt", groveBase + "[divine]\ncommand = [\"{prompt}\"]\n", `4:11: command begins with the prompt, expected a program; write it as an argument`},
