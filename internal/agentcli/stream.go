@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Stream reads what a run of a command line writes, while it is written, and sums it up in a Report. The
@@ -22,6 +23,7 @@ type Stream struct {
 	objects objects
 	line    []byte // of standard error
 	tally   tally
+	text    []byte // the end of the answer, of at least maxText bytes
 	report  Report
 	calls   map[string]bool // calls of tools: whether they were counted as ended
 	working map[string]bool // calls of tools that have begun and not ended
@@ -152,7 +154,7 @@ func (s *Stream) Report() Report {
 		r.CLI = s.CLI
 	}
 	r.Models, r.Known = s.tally.models(), s.tally.known
-	r.Text = strings.TrimSpace(r.Text)
+	r.Text = strings.TrimSpace(lastPart(string(s.text)))
 	return r
 }
 
@@ -173,7 +175,7 @@ func (s *Stream) add(e Event) {
 			r.Ended = false
 			s.setText(e.Text)
 		} else {
-			r.Text = lastPart(r.Text + e.Text)
+			s.addText(e.Text)
 		}
 	case Step:
 		r.Ended, r.Retries = false, nil
@@ -297,7 +299,17 @@ func appendFailure(all []Failure, f Failure) []Failure {
 
 func (s *Stream) setText(text string) {
 	if strings.TrimSpace(text) != "" {
-		s.report.Text = lastPart(text)
+		s.text = nil
+		s.addText(text)
+	}
+}
+
+// addText appends to the answer. What is too much is removed from time to time, so that the cost does not
+// depend on the length of the answer.
+func (s *Stream) addText(text string) {
+	s.text = append(s.text, text...)
+	if over := len(s.text) - 2*maxText; over > 0 {
+		s.text = bytes.Clone(s.text[len(s.text)-maxText-utf8.UTFMax:])
 	}
 }
 
