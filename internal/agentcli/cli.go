@@ -20,6 +20,7 @@ package agentcli
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/suggest"
@@ -34,12 +35,15 @@ const (
 	Gemini   CLI = "gemini"
 	Opencode CLI = "opencode"
 	Copilot  CLI = "copilot"
+	// ACP is any agent that speaks the Agent Client Protocol, see package acp. A Stream does not parse it: its
+	// events are added.
+	ACP CLI = "acp"
 	// Plain is any other command. It may print the objects of all others, since it may call them, and
 	// objects with a usage.
 	Plain CLI = "plain"
 )
 
-// CLIs returns all command lines.
+// CLIs returns all command lines whose output a Stream parses.
 func CLIs() []CLI { return []CLI{Claude, Codex, Gemini, Opencode, Copilot, Plain} }
 
 // Parse parses the name of a command line.
@@ -67,30 +71,66 @@ var launchers = map[string]string{
 
 // packages are the names under which package managers know the command lines.
 var packages = map[string]CLI{"@anthropic-ai/claude-code": Claude, "@openai/codex": Codex, "@google/gemini-cli": Gemini,
-	"opencode-ai": Opencode, "@github/copilot": Copilot}
+	"opencode-ai": Opencode, "@github/copilot": Copilot, "@agentclientprotocol/claude-agent-acp": ACP,
+	"@zed-industries/claude-agent-acp": ACP, "@zed-industries/claude-code-acp": ACP, "@zed-industries/codex-acp": ACP}
+
+// adapters of agents for the Agent Client Protocol, and the arguments with which others speak it.
+var (
+	acpAgents    = []string{"claude-agent-acp", "claude-code-acp", "codex-acp"}
+	acpArguments = map[CLI][]string{Gemini: {"--acp", "--experimental-acp"}, Opencode: {"acp"}, Copilot: {"--acp"}}
+)
+
+// speaksACP reports whether the arguments of a command line have it speak the Agent Client Protocol. A word
+// without a dash is a command, which is the first such word.
+func speaksACP(cli CLI, arguments []string) bool {
+	command := true
+	for _, a := range arguments {
+		if a == "--" {
+			return false
+		}
+		option := strings.HasPrefix(a, "-")
+		if (option || command) && slices.Contains(acpArguments[cli], a) {
+			return true
+		}
+		command = command && option
+	}
+	return false
+}
 
 // Detect returns the command line that argv starts, Plain if it is none that is known. It looks through
 // programs that start others, such as env and npx.
 func Detect(argv []string) CLI {
+	cli, arguments := detect(argv)
+	if speaksACP(cli, arguments) {
+		return ACP
+	}
+	return cli
+}
+
+// detect returns the command line, and its arguments.
+func detect(argv []string) (CLI, []string) {
 	for i := 0; i < len(argv); i++ {
 		word := argv[i]
 		name, _, _ := strings.Cut(word, "@latest")
 		if cli, ok := packages[name]; ok {
-			return cli
+			return cli, argv[i+1:]
 		}
 		base := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(word), ".js"), ".exe")
 		for _, cli := range CLIs() {
 			if base == string(cli) && cli != Plain {
-				return cli
+				return cli, argv[i+1:]
 			}
+		}
+		if slices.Contains(acpAgents, base) {
+			return ACP, nil
 		}
 		values, launches := launchers[base]
 		if !launches {
-			return Plain
+			return Plain, nil
 		}
 		i = program(argv, i+1, base, strings.Fields(values)) - 1
 	}
-	return Plain
+	return Plain, nil
 }
 
 // program returns the index of the program that a launcher starts: it skips options, assignments and

@@ -24,7 +24,7 @@ func TestDocs(t *testing.T) {
 			t.Errorf("%s: %+v, the page says %q", o, c, m[2:])
 		}
 	}
-	for _, cli := range CLIs() {
+	for _, cli := range append(CLIs(), ACP) {
 		for _, r := range rules(cli) {
 			if !seen[r.is] {
 				t.Errorf("a rule of %s has the obstacle %q, which the page does not explain", cli, r.is)

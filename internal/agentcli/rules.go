@@ -33,6 +33,8 @@ func rules(cli CLI) []rule {
 		return append(geminiRules(), serverRules()...)
 	case Opencode:
 		return append(opencodeRules(), serverRules()...)
+	case ACP:
+		return append(acpRules(), append(claudeRules(), serverRules()...)...)
 	case Copilot:
 		return append(serverCodes(), append(copilotRules(), serverRules()...)...)
 	}
@@ -176,6 +178,28 @@ func copilotRules() []rule {
 		{is: outcome.SessionLost, text: "No session, task, or name matched"},
 		{is: outcome.Network, code: "transport"},
 		{is: outcome.Crash, code: "abort", says: "it was interrupted"},
+	}
+}
+
+// acpRules are by the stop reasons and error codes of the Agent Client Protocol, and by the kinds of errors of
+// its adapter for claude, which are those of claude. The client cannot see whether an agent tries again.
+func acpRules() []rule {
+	return []rule{
+		{is: outcome.Refused, code: "refusal"},
+		{is: outcome.ModelLimitation, code: "max_tokens"},
+		{is: outcome.Budget, code: "max_turn_requests", says: "it has called the model as often as one prompt may"},
+		{is: outcome.Crash, code: "cancelled", says: "it was interrupted"},
+		{is: outcome.Crash, code: "protocol_error"},
+		{is: outcome.Authentication, code: "auth_required"},
+		{is: outcome.SessionLost, code: "resource_not_found"},
+		{is: outcome.ContextFull, code: "invalid_request", text: "Prompt is too long"},
+		{is: outcome.UsageLimit, code: windowRejected},
+		{is: outcome.UsageLimit, code: "rate_limit", text: "You've hit your"},
+		{is: outcome.RateLimit, code: "rate_limit"},
+		{is: outcome.ModelLimitation, code: "incomplete_tool_call"},
+		{is: outcome.Crash, code: "worker_shutdown"},
+		{is: outcome.Crash, code: "transport_lost"},
+		{is: outcome.Crash, code: "no_result"},
 	}
 }
 

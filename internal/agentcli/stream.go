@@ -158,6 +158,13 @@ func (s *Stream) Report() Report {
 	return r
 }
 
+// Add sums up an event of a command line that is read by other means than Write, such as an agent that speaks
+// the Agent Client Protocol.
+func (s *Stream) Add(e Event) {
+	s.report.Seen = s.report.Seen || e.Kind != Unknown
+	s.add(e)
+}
+
 // add sums up an event.
 func (s *Stream) add(e Event) {
 	if s.Source == FromSession && !s.Since.IsZero() && e.Time.Before(s.Since) && e.Kind != Session {

@@ -31,7 +31,7 @@ func (d *doctor) models(ctx context.Context) {
 			argv = a.Aide.Command
 		}
 		cli := agentcli.Detect(argv)
-		if cli == agentcli.Plain || agentcli.Detect(argv[:1]) != cli { // npx and the like find it themselves
+		if len(agentcli.Measured(cli)) == 0 || agentcli.Detect(argv[:1]) != cli { // npx and the like find it themselves
 			continue
 		}
 		path, err := proc.LookPath(argv[0], a.Dir, environ(a))

@@ -24,6 +24,7 @@ func TestModels(t *testing.T) {
 		"broken":   {"gemini", "echo bad >&2; exit 3", "problem gemini DIR/gemini --version: exit status 3: bad"},
 		"missing":  {"", "", `problem claude command cannot be run: stat DIR/claude: no such file or directory`},
 		"plain":    {"work.sh", "exit 1", ""},
+		"acp":      {"claude-agent-acp", "exit 1", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

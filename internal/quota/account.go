@@ -33,9 +33,10 @@ func accountVariables(cli agentcli.CLI) []string {
 }
 
 // nameOf returns the name of the pool of the agents that run the same command line with the same account.
-// An agent whose command line is not known has a pool of its own.
+// An agent whose command line is not known has a pool of its own, as has one that speaks ACP: its vendor and account
+// are not known.
 func nameOf(path string, cli agentcli.CLI, env map[string]string) string {
-	if cli == agentcli.Plain || cli == "" {
+	if cli == agentcli.Plain || cli == agentcli.ACP || cli == "" {
 		return path
 	}
 	var set []string

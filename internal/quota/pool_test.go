@@ -191,4 +191,7 @@ func TestNames(t *testing.T) {
 	if n := nameOf("t/a", agentcli.Plain, nil); n != "t/a" {
 		t.Error(n)
 	}
+	if n := nameOf("t/a", agentcli.ACP, nil); n != "t/a" {
+		t.Error(n)
+	}
 }
