@@ -279,6 +279,32 @@ func TestSavedAdoptEnded(t *testing.T) {
 	})
 }
 
+// An incarnation that could not be started, or whose start is unknown, has not lived for long: it is
+// no success, and the backoff goes on.
+func TestSavedAdoptUnknownStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, ended := range []time.Time{{}, time.Now()} {
+			var uptime time.Duration
+			spec := Spec{
+				OnEvent: func(e Event) {
+					if e, ok := e.(ChildExited); ok {
+						uptime = e.Uptime
+					}
+				},
+				Children: []ChildSpec{{
+					ID: "a", Limit: Quarantining(9, time.Hour), Backoff: Backoff{Kind: Fixed, Base: time.Minute},
+					Run: func(ctx context.Context) error { return errors.New("boom") },
+				}},
+			}
+			s := again(t, spec, Saved{State: Running, Incarnation: 7, Attempt: 3, Adopt: true, EndedAt: ended}, SavedSelf{})
+			synctest.Wait()
+			if saved, _, err := s.Save("a"); err != nil || saved.Attempt != 4 || uptime != 0 {
+				t.Errorf("ended %v: uptime %v, saved %+v, %v; want no uptime, attempt 4", ended, uptime, saved, err)
+			}
+		}
+	})
+}
+
 // A time that was over before this life began is over, not missing.
 func TestSavedTimeIsOver(t *testing.T) {
 	stay := func(ctx context.Context) error { <-ctx.Done(); return nil }
