@@ -276,7 +276,7 @@ func (s *server) handle(c *conn, m *wire.Message) (*wire.State, error) {
 		defer s.mu.Unlock()
 		return s.snapshot(), nil
 	case wire.Start:
-		return s.start(m)
+		return s.start(c, m)
 	case wire.Quit:
 		return nil, s.quit()
 	case wire.Listen:

@@ -36,8 +36,8 @@ type incarnation struct {
 	lifeTimer *time.Timer // ends its lifetime; nil if unlimited
 }
 
-// start starts an incarnation. It returns when its process exists.
-func (s *server) start(m *wire.Message) (*wire.State, error) {
+// start starts an incarnation for c. It returns when its process exists.
+func (s *server) start(c *conn, m *wire.Message) (*wire.State, error) {
 	l, err := s.requestedLaunch(m)
 	if err != nil {
 		return nil, err
@@ -75,6 +75,9 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	}
 	if err != nil {
 		close(run.started)
+		s.mu.Lock()
+		s.state.StartedAt = time.Time{}
+		s.mu.Unlock()
 		s.end(run, supervisor.Exit{Kind: supervisor.Failure, Err: err}, time.Now())
 		s.outputEnded()
 		return nil, err
@@ -92,6 +95,7 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 		s.said.notice = run.notify.Said()
 	}
 	st := s.snapshot()
+	s.broadcastState(c) // c gets it in the answer
 	s.mu.Unlock()
 	if run.notify != nil {
 		run.notify.Listen(process.PID())
@@ -138,7 +142,7 @@ func (s *server) claim(run *incarnation, l *runtime.Launch, token string) error 
 	s.pumping++
 	s.state = wire.State{
 		Version: wire.Version, Path: l.Path, Incarnation: l.Incarnation, SpecHash: l.SpecHash,
-		Token: token, Shim: s.self, Group: run.group.name(),
+		Token: token, Shim: s.self, Group: run.group.name(), StartedAt: time.Now(),
 	}
 	if s.linger != nil {
 		s.linger.Stop()
@@ -234,7 +238,7 @@ func (s *server) watch(run *incarnation, await func(context.Context) error, l *r
 		if notReady == nil {
 			s.mu.Lock()
 			s.state.Ready = true
-			s.broadcastState()
+			s.broadcastState(nil)
 			s.mu.Unlock()
 			s.saveState()
 			s.releaseMemory()
@@ -286,7 +290,7 @@ func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
 		s.run = nil
 		s.state.End = end
 		s.broadcast(&wire.Message{Type: wire.Exited, Incarnation: run.number, End: end, Ready: s.state.Ready,
-			Told: s.output.listener.Load().count(), Said: s.said.takeNews()})
+			Told: s.output.listener.Load().count(), Said: s.said.takeNews()}, nil)
 		s.startLinger()
 		s.mu.Unlock()
 		close(run.ended)

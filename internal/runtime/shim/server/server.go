@@ -116,18 +116,25 @@ func (s *server) closeIfAbandoned() {
 	}
 }
 
-// broadcastState sends the state to all clients. Needs mu.
-func (s *server) broadcastState() {
-	s.broadcast(&wire.Message{Type: wire.Status, Incarnation: s.state.Incarnation, State: s.snapshot()})
+// broadcastState sends the state to all clients except one, which may be nil. Needs mu.
+func (s *server) broadcastState(except *conn) {
+	m := &wire.Message{Type: wire.Status, Incarnation: s.state.Incarnation, State: s.snapshot()}
+	s.broadcast(m, except)
 }
 
-// broadcast sends a message to all clients. Needs mu.
-func (s *server) broadcast(m *wire.Message) {
-	b, err := wire.Encode(m)
-	if err != nil {
-		return
-	}
+// broadcast sends a message to all clients except one, which may be nil. Needs mu.
+func (s *server) broadcast(m *wire.Message, except *conn) {
+	var b []byte
 	for c := range s.conns {
+		if c == except {
+			continue
+		}
+		if b == nil {
+			var err error
+			if b, err = wire.Encode(m); err != nil {
+				return
+			}
+		}
 		c.send(b)
 	}
 }
