@@ -371,22 +371,9 @@ func (r *childProcess) awaitReport(what, message string) report {
 // installs. In CI they are required.
 func nodeClient(t *testing.T, name string) (modules, script string) {
 	t.Helper()
-	modules, err := filepath.Abs(filepath.Join(root, ".cache", name))
+	script, err := filepath.Abs(filepath.Join(root, "tools", name, "client.cjs"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = os.Stat(filepath.Join(modules, "installed.json")); err == nil {
-		_, err = exec.LookPath("node")
-	}
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	script, err = filepath.Abs(filepath.Join(root, "tools", name, "client.cjs"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return modules, script
+	return exectest.Packages(t, name), script
 }

@@ -46,6 +46,7 @@ install() {
 install tools/mcpclient mcpclient      # the client of the Model Context Protocol that is not ours
 install editors/vscode/test vscode     # what highlights in VS Code
 install tools/lspclient lspclient      # the language client that editors are made of
+install tools/clis clis                # command lines of language models
 
 [ -n "$left" ] || exit 0
 echo "Not installed:$left. The tests that need them are skipped." >&2

@@ -2,6 +2,7 @@ package acp
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,7 +15,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
 // modelServer answers as the server of claude: first it calls a tool, then it answers with a text. Each answer costs
@@ -59,20 +62,19 @@ func modelServer(t *testing.T) (url string, served *atomic.Int64) {
 
 // The adapter of claude, as it is installed, works with the client, and calls no tool that is refused.
 func TestClaude(t *testing.T) {
-	path, err := exec.LookPath("claude-agent-acp")
-	if err != nil {
-		t.Skip("claude-agent-acp is not installed: make test-clis installs it")
-	}
+	bin := filepath.Join(exectest.Packages(t, "clis"), "node_modules", ".bin")
 	url, served := modelServer(t)
 	home, dir := t.TempDir(), t.TempDir()
-	cmd := exec.Command(path)
+	t.Cleanup(func() { // claude itself, which saves files when its adapter has gone
+		if err := new(proc.Sweeper).Sweep(context.Background(), "HOME="+home); err != nil {
+			t.Error(err)
+		}
+	})
+	cmd := exec.Command(filepath.Join(bin, "claude-agent-acp"))
 	cmd.Dir = dir
 	cmd.Stderr = &bytes.Buffer{}
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "ANTHROPIC_API_KEY=none",
 		"ANTHROPIC_BASE_URL=" + url, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1"}
-	if claude := os.Getenv("CLAUDE_CODE_EXECUTABLE"); claude != "" {
-		cmd.Env = append(cmd.Env, "CLAUDE_CODE_EXECUTABLE="+claude)
-	}
 	a, err := runCommand(t, cmd, Options{})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, cmd.Stderr)
