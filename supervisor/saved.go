@@ -27,7 +27,7 @@ type Saved struct {
 	// been handled: the first Start of the child adopts it instead of starting
 	// another one. It keeps its number and its start time, and is not counted.
 	Adopt     bool
-	StartedAt time.Time // of the incarnation to adopt; zero: it could not be started, or that is unknown
+	StartedAt time.Time // of the incarnation to adopt; zero if unknown
 	// EndedAt is the time at which the incarnation to adopt ended. Zero: it runs, or the
 	// time is not known.
 	EndedAt time.Time
@@ -186,9 +186,9 @@ func (k *core) restore(c *child, s *Saved) {
 			m.adopt, c.counted, c.began = true, true, k.now
 			if !s.StartedAt.IsZero() {
 				c.began = k.since(s.StartedAt.Add(-setBack))
-			}
-			if !s.EndedAt.IsZero() && !s.StartedAt.IsZero() {
-				m.lived = max(1, s.EndedAt.Sub(s.StartedAt))
+				if !s.EndedAt.IsZero() {
+					m.lived = max(1, s.EndedAt.Sub(s.StartedAt))
+				}
 			}
 		}
 	}

@@ -279,8 +279,7 @@ func TestSavedAdoptEnded(t *testing.T) {
 	})
 }
 
-// An incarnation that could not be started, or whose start is unknown, has not lived for long: it is
-// no success, and the backoff goes on.
+// The end of an incarnation whose start time is unknown is not a success: the backoff goes on.
 func TestSavedAdoptUnknownStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, ended := range []time.Time{{}, time.Now()} {
@@ -296,7 +295,8 @@ func TestSavedAdoptUnknownStart(t *testing.T) {
 					Run: func(ctx context.Context) error { return errors.New("boom") },
 				}},
 			}
-			s := again(t, spec, Saved{State: Running, Incarnation: 7, Attempt: 3, Adopt: true, EndedAt: ended}, SavedSelf{})
+			saved := Saved{State: Running, Incarnation: 7, Attempt: 3, Adopt: true, EndedAt: ended}
+			s := again(t, spec, saved, SavedSelf{})
 			synctest.Wait()
 			if saved, _, err := s.Save("a"); err != nil || saved.Attempt != 4 || uptime != 0 {
 				t.Errorf("ended %v: uptime %v, saved %+v, %v; want no uptime, attempt 4", ended, uptime, saved, err)
