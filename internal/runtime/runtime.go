@@ -111,7 +111,7 @@ type Observation struct {
 	Life        Life
 	Ready       bool            // if Alive: its readiness condition was met
 	PID         int             // if Alive: of the agent
-	StartedAt   time.Time       // zero if it could not be started
+	StartedAt   time.Time       // of its process, or of the attempt to start it; zero if unknown
 	Exit        supervisor.Exit // if Dead; Lost if the end was not observed
 	ExitedAt    time.Time       // if Dead
 	Detail      string          // for people, if Life is Unknown

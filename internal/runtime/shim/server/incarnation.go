@@ -75,9 +75,6 @@ func (s *server) start(c *conn, m *wire.Message) (*wire.State, error) {
 	}
 	if err != nil {
 		close(run.started)
-		s.mu.Lock()
-		s.state.StartedAt = time.Time{}
-		s.mu.Unlock()
 		s.end(run, supervisor.Exit{Kind: supervisor.Failure, Err: err}, time.Now())
 		s.outputEnded()
 		return nil, err
@@ -95,7 +92,9 @@ func (s *server) start(c *conn, m *wire.Message) (*wire.State, error) {
 		s.said.notice = run.notify.Said()
 	}
 	st := s.snapshot()
-	s.broadcastState(c) // c gets it in the answer
+	if len(s.conns) > 1 { // c gets it in the answer
+		s.broadcastExcept(c, &wire.Message{Type: wire.Status, Incarnation: st.Incarnation, State: st})
+	}
 	s.mu.Unlock()
 	if run.notify != nil {
 		run.notify.Listen(process.PID())
@@ -238,7 +237,7 @@ func (s *server) watch(run *incarnation, await func(context.Context) error, l *r
 		if notReady == nil {
 			s.mu.Lock()
 			s.state.Ready = true
-			s.broadcastState(nil)
+			s.broadcastState()
 			s.mu.Unlock()
 			s.saveState()
 			s.releaseMemory()
@@ -290,7 +289,7 @@ func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
 		s.run = nil
 		s.state.End = end
 		s.broadcast(&wire.Message{Type: wire.Exited, Incarnation: run.number, End: end, Ready: s.state.Ready,
-			Told: s.output.listener.Load().count(), Said: s.said.takeNews()}, nil)
+			Told: s.output.listener.Load().count(), Said: s.said.takeNews()})
 		s.startLinger()
 		s.mu.Unlock()
 		close(run.ended)

@@ -124,9 +124,15 @@ func open() (*server, *net.UnixConn, error) {
 	if !ok {
 		return nil, nil, fmt.Errorf("descriptor %d is not a unix socket", ConnFD)
 	}
+	s, err := newServer(dir, lock)
+	return s, first, err
+}
+
+// newServer returns a server of the slot in dir, whose lock this process holds.
+func newServer(dir string, lock *os.File) (*server, error) {
 	self, err := proc.Identify(os.Getpid())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	s := &server{
 		dir: dir, lock: lock, self: self,
@@ -139,7 +145,7 @@ func open() (*server, *net.UnixConn, error) {
 	if err != nil {
 		s.state.Detail = err.Error()
 	}
-	return s, first, nil
+	return s, nil
 }
 
 // lastState returns what the files say about the last incarnation. Its number must be known; the

@@ -92,7 +92,7 @@ func (s *server) broadcastLater(run *incarnation) {
 // broadcastNotice sends the report to all clients. Needs mu.
 func (s *server) broadcastNotice(now time.Time) {
 	s.said.pace.Told(now)
-	s.broadcast(&wire.Message{Type: wire.Said, Incarnation: s.state.Incarnation, Said: s.said.takeNews()}, nil)
+	s.broadcast(&wire.Message{Type: wire.Said, Incarnation: s.state.Incarnation, Said: s.said.takeNews()})
 }
 
 // takeNews returns what clients do not know yet; nil if there is nothing.

@@ -116,26 +116,24 @@ func (s *server) closeIfAbandoned() {
 	}
 }
 
-// broadcastState sends the state to all clients except one, which may be nil. Needs mu.
-func (s *server) broadcastState(except *conn) {
-	m := &wire.Message{Type: wire.Status, Incarnation: s.state.Incarnation, State: s.snapshot()}
-	s.broadcast(m, except)
+// broadcastState sends the state to all clients. Needs mu.
+func (s *server) broadcastState() {
+	s.broadcast(&wire.Message{Type: wire.Status, Incarnation: s.state.Incarnation, State: s.snapshot()})
 }
 
-// broadcast sends a message to all clients except one, which may be nil. Needs mu.
-func (s *server) broadcast(m *wire.Message, except *conn) {
-	var b []byte
-	for c := range s.conns {
-		if c == except {
-			continue
+// broadcast sends a message to all clients. Needs mu.
+func (s *server) broadcast(m *wire.Message) { s.broadcastExcept(nil, m) }
+
+// broadcastExcept sends a message to all clients except c. Needs mu.
+func (s *server) broadcastExcept(c *conn, m *wire.Message) {
+	b, err := wire.Encode(m)
+	if err != nil {
+		return
+	}
+	for other := range s.conns {
+		if other != c {
+			other.send(b)
 		}
-		if b == nil {
-			var err error
-			if b, err = wire.Encode(m); err != nil {
-				return
-			}
-		}
-		c.send(b)
 	}
 }
 

@@ -10,13 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/logfile"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
-// A client that comes while an incarnation is being started learns when it runs. It may be the
-// next daemon, whose predecessor was killed after it had asked for the start.
+// A client that connects during a start is told when the agent runs. It may be the next daemon,
+// after the one that asked for the start was killed.
 func TestClientDuringStart(t *testing.T) {
 	const path = "app/a"
 	s := serverFor(t, path)
@@ -76,13 +74,11 @@ func serverFor(t *testing.T, path string) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	self, err := proc.Identify(os.Getpid())
+	s, err := newServer(dir, lock)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{dir: dir, lock: lock, self: self, conns: make(map[*conn]struct{}), done: make(chan struct{})}
 	s.records.timer = time.NewTimer(time.Hour) // no sync is written after the test
-	s.output.log = logfile.NewWriter(filepath.Join(dir, wire.LogFile))
 	if err := s.listen(); err != nil {
 		t.Fatal(err)
 	}
