@@ -375,5 +375,5 @@ func nodeClient(t *testing.T, name string) (modules, script string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return exectest.Packages(t, name), script
+	return exectest.Packages(t, filepath.Join(root, ".cache", name)), script
 }

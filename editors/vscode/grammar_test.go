@@ -18,7 +18,7 @@ import (
 // TestGrammar runs test/grammar.test.mjs, in which the library that highlights
 // in VS Code itself reads the grammar.
 func TestGrammar(t *testing.T) {
-	exectest.Packages(t, "vscode")
+	exectest.Packages(t, "../../.cache/vscode")
 	for _, dir := range []string{"syntaxes", "test", "package.json", "language-configuration.json", "../../examples", "../../internal/scaffold/project"} {
 		touch(t, dir)
 	}

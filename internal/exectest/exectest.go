@@ -22,16 +22,16 @@ func Write(t testing.TB, path, content string) {
 	}
 }
 
-// Packages returns the directory of the npm packages that tools/deps.sh installs under this name.
-// Without them or without node, the test is skipped; in CI it fails.
-func Packages(t testing.TB, name string) (dir string) {
+// Packages returns the absolute path of a directory in .cache in which tools/deps.sh installs npm
+// packages. Without them or without node, the test is skipped; in CI it fails.
+func Packages(t testing.TB, dir string) string {
 	t.Helper()
-	_, err := exec.LookPath("node")
+	dir, err := filepath.Abs(dir)
 	if err == nil {
-		if dir, err = moduleRoot(); err == nil {
-			dir = filepath.Join(dir, ".cache", name)
-			_, err = os.Stat(filepath.Join(dir, "installed.json"))
-		}
+		_, err = os.Stat(filepath.Join(dir, "installed.json"))
+	}
+	if err == nil {
+		_, err = exec.LookPath("node")
 	}
 	if err != nil {
 		if os.Getenv("CI") == "true" {
@@ -40,19 +40,4 @@ func Packages(t testing.TB, name string) (dir string) {
 		t.Skipf("%v; install it with: make deps", err)
 	}
 	return dir
-}
-
-// moduleRoot returns the nearest directory above the working directory with a go.mod.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	for err == nil {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", os.ErrNotExist
-		}
-		dir = filepath.Dir(dir)
-	}
-	return "", err
 }

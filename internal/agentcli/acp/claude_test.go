@@ -62,15 +62,15 @@ func modelServer(t *testing.T) (url string, served *atomic.Int64) {
 
 // The adapter of claude, as it is installed, works with the client, and calls no tool that is refused.
 func TestClaude(t *testing.T) {
-	bin := filepath.Join(exectest.Packages(t, "clis"), "node_modules", ".bin")
+	packages := exectest.Packages(t, "../../../.cache/clis")
 	url, served := modelServer(t)
 	home, dir := t.TempDir(), t.TempDir()
-	t.Cleanup(func() { // claude itself, which saves files when its adapter has gone
+	t.Cleanup(func() { // claude itself saves files after its adapter has ended
 		if err := new(proc.Sweeper).Sweep(context.Background(), "HOME="+home); err != nil {
 			t.Error(err)
 		}
 	})
-	cmd := exec.Command(filepath.Join(bin, "claude-agent-acp"))
+	cmd := exec.Command(filepath.Join(packages, "node_modules/.bin/claude-agent-acp"))
 	cmd.Dir = dir
 	cmd.Stderr = &bytes.Buffer{}
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "ANTHROPIC_API_KEY=none",
