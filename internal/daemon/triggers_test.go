@@ -371,3 +371,28 @@ func TestFireOfAPlainAgent(t *testing.T) {
 		}
 	})
 }
+
+// A run that is pending when a person stops its agent does not begin when the agent is resumed.
+func TestStopForgetsThePendingRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage()
+		s.plays("t/a", part{lives: time.Second, exit: badEnd})
+		p := raise(t, s, memory.New(), aideTree(t, aidefile.Policy{Restart: supervisor.Transient, MaxRestarts: 10, Backoff: supervisor.Exponential}))
+		defer p.close()
+		if err := p.triggers.Fire(context.Background(), "a", ""); err != nil {
+			t.Fatal(err)
+		}
+		for s.starts("t/a") < 3 || p.state("t/a") != supervisor.Restarting {
+			time.Sleep(100 * time.Millisecond)
+		}
+		for _, action := range []control.Action{control.Stop, control.Resume} {
+			if _, err := p.control.Act(context.Background(), "t/a", action); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Hour)
+		if n, st := s.starts("t/a"), p.state("t/a"); n != 3 || st != supervisor.Stopped {
+			t.Errorf("%d runs, %v", n, st)
+		}
+	})
+}

@@ -60,7 +60,11 @@ func (m *Manager) Act(ctx context.Context, path string, action control.Action,
 func (m *Manager) stop(ctx context.Context, path string, a *agent, t Target, forgotten bool,
 	why supervisor.Reason) error {
 	if !forgotten {
-		if err := t.Supervisor.SuspendChild(ctx, t.ID, why); !errors.Is(err, supervisor.ErrNotFound) {
+		err := t.Supervisor.SuspendChild(ctx, t.ID, why)
+		if err == nil {
+			t.gate.forget()
+		}
+		if !errors.Is(err, supervisor.ErrNotFound) {
 			return err
 		}
 	}

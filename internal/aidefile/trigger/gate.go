@@ -47,6 +47,13 @@ func (g *runGate) shut() {
 	g.fired = false
 }
 
+// forget closes the gate also for a run that waits or is pending: its agent was stopped.
+func (g *runGate) forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.fired, g.follows = false, false
+}
+
 // setPolicy replaces the policy that decides which exits are followed by a run.
 func (g *runGate) setPolicy(p aidefile.Policy) {
 	g.mu.Lock()
