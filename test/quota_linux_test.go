@@ -184,9 +184,15 @@ exit 1`)
 		t.Errorf("after the daemon was killed: %+v", n.Aide)
 	}
 	a.wantRuns(1)
+	a.do("stop", "a")
+	a.do("resume", "a")
+	if out := a.do("fire", "a", "do that"); !strings.HasPrefix(out, "a fired; it waits: usage limit: You have hit your limit; waits until ") {
+		t.Error(out)
+	}
+	a.wantRuns(1)
 	a.touch("served")
 	a.do("quota", "resume", "t/a")
-	if n = a.awaitState("t/a", "stopped"); n.Failed || n.Aide.State != "done" || n.Aide.Task != "do this" {
+	if n = a.awaitState("t/a", "stopped"); n.Failed || n.Aide.State != "done" || n.Aide.Task != "do that" {
 		t.Errorf("%+v, %+v", n, n.Aide)
 	}
 	a.wantRuns(2)

@@ -25,7 +25,7 @@ func (r reportedRun) Wait() supervisor.Exit {
 		r.m.LogUnexpected("cannot read what is known of the calls of a run", r.path, err)
 		exit = r.m.RunEnded(r.path, exit, calls)
 	}
-	if _, waits := errors.AsType[*supervisor.RetryError](exit.Err); waits || exit.Clean() {
+	if waits(exit.Err) || exit.Clean() {
 		return exit
 	}
 	code, ok := errors.AsType[*proc.ExitError](exit.Err)

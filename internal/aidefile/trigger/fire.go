@@ -20,7 +20,7 @@ func manualRequest() runner.RunRequest {
 }
 
 // fire starts a run of an agent if one may begin, and records an event either way. The
-// error wraps ErrSkipped if none may.
+// error wraps ErrSkipped if none may, and a supervisor.RetryError if it waits for its quota.
 func (m *Manager) fire(ctx context.Context, path string, q runner.RunRequest) error {
 	a := m.of(path)
 	if a == nil {

@@ -72,8 +72,7 @@ func (g *runGate) pass() bool {
 // exited opens the gate for the run that follows an exit, if one does.
 func (g *runGate) exited(exit supervisor.Exit, asked bool) {
 	g.mu.Lock()
-	_, waits := errors.AsType[*supervisor.RetryError](exit.Err)
-	g.follows = !asked && (waits || g.policy.Follows(exit))
+	g.follows = !asked && (waits(exit.Err) || g.policy.Follows(exit))
 	follows := g.follows
 	g.mu.Unlock()
 	if g.ended != nil {
@@ -89,9 +88,8 @@ func (g *runGate) wrap(start starter) starter {
 			return nil, supervisor.ErrIgnore
 		}
 		p, err := start(ctx)
-		_, waits := errors.AsType[*supervisor.RetryError](err)
 		switch {
-		case waits:
+		case waits(err):
 			g.open() // for the start that follows
 			return nil, err
 		case errors.Is(err, supervisor.ErrIgnore), err != nil && ctx.Err() != nil:

@@ -165,7 +165,7 @@ func (m *Manager) pollIssues(ctx context.Context, path string, a *agent, file *a
 	err = m.fire(ctx, path, runner.RunRequest{
 		Trigger: aidefile.Trigger{Kind: aidefile.Issue}.String(), Task: t.Task(), Issue: t.Number,
 	})
-	if err != nil { // no run has begun
+	if err != nil && !waits(err) { // no run begins
 		a.mu.Lock()
 		a.queue.Free(t.Number)
 		a.changed = true

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,12 +13,20 @@ import (
 )
 
 // Fire starts a run of an agent, as one of its triggers does, and returns when it has
-// begun. The error wraps api.ErrConflict if none may begin now.
-var Fire = api.Route[FireRequest, api.None]{
+// begun, or waits for its quota. The error wraps api.ErrConflict if none may begin now.
+var Fire = api.Route[FireRequest, Fired]{
 	Method: "POST", Path: "/fire", For: api.People, MaxBody: MaxTask + 4096,
 	ID: "fire", Summary: "Start a run of an agent with an Aidefile",
 	Doc: "Like one of its triggers. The answer comes when the run has begun; 409 if none may begin now, because " +
 		"one is in progress or pending, or the agent was stopped by hand.",
+	Returns: "Whether the run has begun.",
+}
+
+// Fired is the answer of Fire.
+type Fired struct {
+	_ struct{} `doc:"A run that was started."`
+
+	Waits string `json:"waits,omitempty" doc:"Why it begins later; empty if it has begun."`
 }
 
 // FireRequest names the agent to run.
@@ -51,17 +60,23 @@ const MaxTask = 256 << 10
 // Register adds the handler of the route to a server.
 func (m *Manager) Register(s *api.Server) { Fire.Handle(s, m.handleFire) }
 
-func (m *Manager) handleFire(ctx context.Context, _ token.Caller, req FireRequest) (none api.None, err error) {
+func (m *Manager) handleFire(ctx context.Context, _ token.Caller, req FireRequest) (fired Fired, err error) {
 	if err := api.CheckPath(req.Path); err != nil {
-		return none, err
+		return fired, err
 	}
 	if len(req.Task) > MaxTask {
-		return none, fmt.Errorf("%w: task has %d bytes, expected at most %d", api.ErrInvalid, len(req.Task), MaxTask)
+		return fired, fmt.Errorf("%w: task has %d bytes, expected at most %d", api.ErrInvalid, len(req.Task), MaxTask)
 	}
-	return none, m.Fire(ctx, req.Path, req.Task)
+	err = m.Fire(ctx, req.Path, req.Task)
+	if retry, ok := errors.AsType[*supervisor.RetryError](err); ok {
+		fired.Waits = cmp.Or(retry.Err, error(retry)).Error()
+		return fired, nil
+	}
+	return fired, err
 }
 
-// Fire starts a run of an agent with a task, which may be empty. See the route Fire.
+// Fire starts a run of an agent with a task, which may be empty. See the route Fire. The error wraps a
+// supervisor.RetryError if the run waits for its quota.
 func (m *Manager) Fire(ctx context.Context, path, task string) error {
 	path = m.Agents.FullPath(path)
 	if _, _, err := m.Agents.Locate(path); err != nil {

@@ -32,7 +32,8 @@ func (t Target) state() (supervisor.State, error) {
 }
 
 // fire starts a run if the state of the agent permits one, and returns when it has begun.
-// It calls before once that is decided. The error wraps ErrSkipped if no run is started.
+// It calls before once that is decided. The error wraps ErrSkipped if no run is started, and a
+// supervisor.RetryError if it waits for its quota.
 func (t Target) fire(ctx context.Context, before func()) error {
 	s, err := t.state()
 	if err != nil {
@@ -46,16 +47,29 @@ func (t Target) fire(ctx context.Context, before func()) error {
 	return skipped(t.begin(ctx))
 }
 
-// begin starts a run of an agent that is down, without asking whether it may.
+// waits reports whether a run that was to begin waits for its quota. It begins later by itself.
+func waits(err error) bool {
+	_, ok := errors.AsType[*supervisor.RetryError](err)
+	return ok
+}
+
+// shut closes the gate after a run has not begun because of err, so that no other start uses it. A run that
+// waits, and one that begins after ctx has ended, still need it.
+func (t Target) shut(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil && !waits(err) {
+		t.gate.shut()
+	}
+}
+
+// begin starts a run of an agent that is down, without asking whether it may. The error wraps a
+// supervisor.RetryError if the run waits for its quota.
 func (t Target) begin(ctx context.Context) error {
 	t.gate.open()
 	_, err := t.Supervisor.RestartChild(ctx, t.ID)
 	if errors.Is(err, supervisor.ErrNotFound) {
 		_, err = t.Supervisor.StartChild(ctx, t.spec)
 	}
-	if err != nil && ctx.Err() == nil {
-		t.gate.shut() // the run has not begun, and another start must not use the gate
-	}
+	t.shut(ctx, err)
 	return err
 }
 
@@ -64,9 +78,7 @@ func (t Target) begin(ctx context.Context) error {
 func (t Target) restartCounted(ctx context.Context, cause error) error {
 	t.gate.open()
 	_, err := t.Supervisor.RestartCounted(ctx, t.ID, cause)
-	if err != nil && ctx.Err() == nil {
-		t.gate.shut()
-	}
+	t.shut(ctx, err)
 	return err
 }
 

@@ -46,6 +46,8 @@ type harness struct {
 	begun []time.Time          // when its runs began
 	next  func(n int) *fakeRun // the n-th run, counted from 0; nil: it cannot be started
 	limit []supervisor.Event
+
+	refuse func() error // called before each start, unless nil
 }
 
 func newHarness(t testing.TB, p aidefile.Policy, next func(n int) *fakeRun) *harness {
@@ -55,6 +57,11 @@ func newHarness(t testing.TB, p aidefile.Policy, next func(n int) *fakeRun) *har
 	r.ID = "agent"
 	r.spec = supervisor.ChildSpec{ID: r.ID, Restart: restart, Backoff: backoff, Limit: limit, Start: r.gate.wrap(
 		func(context.Context) (supervisor.Process, error) {
+			if r.refuse != nil {
+				if err := r.refuse(); err != nil {
+					return nil, err
+				}
+			}
 			r.begun = append(r.begun, time.Now())
 			l := r.next(len(r.begun) - 1)
 			if l == nil {
@@ -520,4 +527,36 @@ func TestPollBacksOff(t *testing.T) {
 			t.Errorf("asked at %v, expected %v", at, expected)
 		}
 	})
+}
+
+// A run that a trigger has started while its quota is closed begins when the quota lets it, and no other start can use
+// its gate.
+func TestFiredRunWaits(t *testing.T) {
+	for _, policy := range []aidefile.Policy{aidefile.Single(), aidefile.Kept()} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newHarness(t, policy, script("+"))
+			defer r.end()
+			opens := time.Now().Add(2 * time.Hour)
+			r.refuse = func() error {
+				if time.Now().Before(opens) {
+					return &supervisor.RetryError{At: opens, Err: errFailed}
+				}
+				return nil
+			}
+			if err := r.Target.fire(t.Context(), func() {}); !waits(err) {
+				t.Fatalf("the answer of a trigger: %v", err)
+			}
+			if err := r.fire(t); !errors.Is(err, ErrSkipped) {
+				t.Errorf("a second trigger while it waits: %v", err)
+			}
+			time.Sleep(24 * time.Hour)
+			synctest.Wait()
+			if len(r.begun) != 1 || !r.begun[0].Equal(opens) {
+				t.Errorf("runs began at %v, expected one at %v", r.begun, opens)
+			}
+			if p, err := r.spec.Start(t.Context()); !errors.Is(err, supervisor.ErrIgnore) {
+				t.Errorf("the gate stays open: %v, %v", p, err)
+			}
+		})
+	}
 }

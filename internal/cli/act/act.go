@@ -109,7 +109,8 @@ func NewFire(s *command.Streams) *cobra.Command {
 		Use:   "fire PATH [TASK]",
 		Short: "Start a run of a triggered agent (Aidefile)",
 		Long: `Start a run of an agent with an Aidefile, as a trigger does, with TASK as its task.
-The command returns when the run has begun.
+The command returns when the run has begun. While the account of the agent is used up, the run
+waits (coppice quota ls), and begins later by itself.
 
 No run begins while another is in progress, while a restart is pending, or if the agent was
 stopped by hand; in the last two cases use coppice start. An agent that gave up runs once.`,
@@ -136,8 +137,13 @@ stopped by hand; in the last two cases use coppice start. An agent that gave up 
 				if len(args) == 2 {
 					req.Task = args[1]
 				}
-				if _, err := trigger.Fire.Call(ctx, c, req); err != nil {
+				fired, err := trigger.Fire.Call(ctx, c, req)
+				if err != nil {
 					return err
+				}
+				if fired.Waits != "" {
+					fmt.Fprintf(s.Out, "%s fired; it waits: %s\n", plaintext.Line(args[0]), plaintext.Line(fired.Waits))
+					return nil
 				}
 				fmt.Fprintf(s.Out, "%s fired\n", plaintext.Line(args[0]))
 				return nil
