@@ -290,3 +290,25 @@ func TestEscape(t *testing.T) {
 		p.awaitEnd(t)
 	}
 }
+
+// A list without entries is an empty array as JSON, with a daemon and without.
+func TestEmptyListsAsJSON(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, agentTOML("a", sleeper))
+	lists := []string{"quota ls", "order ls", "task ls", "task ls --all", "belief ls", "mail ls", "mail ls --all"}
+	check := func() {
+		t.Helper()
+		for _, list := range lists {
+			if out, _ := coppice(t, f.dir, 0, append(strings.Fields(list), "--json")...); out != "[]\n" {
+				t.Errorf("coppice %s --json: %q", list, out)
+			}
+		}
+		if out, _ := coppice(t, f.dir, 0, "inbox", "--json"); out != `{"mail":[],"questions":[]}`+"\n" {
+			t.Errorf("%q", out)
+		}
+	}
+	f.up()
+	check()
+	f.do("down")
+	check()
+}
