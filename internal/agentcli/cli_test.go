@@ -56,11 +56,12 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// A clock that shows 3:04 may be seconds before 3:05.
 func TestNextClock(t *testing.T) {
-	now := time.Date(2026, 11, 23, 1, 1, 0, 0, time.UTC)
+	now := time.Date(2026, 11, 23, 1, 1, 20, 0, time.UTC)
 	for text, expected := range map[string]string{
-		"3:04am": "2026-11-23 03:04", "3:04 AM": "2026-11-23 03:04", "1:00 AM": "2026-11-24 01:00", "1:01am": "2026-11-24 01:01",
-		"9pm": "2026-11-23 21:00", "12:30 AM": "2026-11-24 00:30", "": "", "25:00 AM": "", "soon": "",
+		"3:04am": "2026-11-23 03:05", "3:04 AM": "2026-11-23 03:05", "1:00 AM": "2026-11-24 01:01", "1:01am": "2026-11-23 01:02",
+		"9pm": "2026-11-23 21:01", "12:30 AM": "2026-11-24 00:31", "": "", "25:00 AM": "", "soon": "",
 	} {
 		got := ""
 		if at := nextClock(text, now, time.UTC); !at.IsZero() {
@@ -75,11 +76,11 @@ func TestNextClock(t *testing.T) {
 func TestResetsInTexts(t *testing.T) {
 	now := time.Date(2026, 11, 23, 1, 1, 0, 0, time.UTC)
 	for text, expected := range map[string]string{
-		"You've hit your usage limit. Try again at 3:39 AM.":            "2026-11-23T03:39:00Z",
-		"purchase more credits or try again at Aug 20th, 2027 3:39 AM.": "2027-08-20T03:39:00Z",
+		"You've hit your usage limit. Try again at 3:39 AM.":            "2026-11-23T03:40:00Z",
+		"purchase more credits or try again at Aug 20th, 2027 3:39 AM.": "2027-08-20T03:40:00Z",
 		"try again at Feb 31st, 2027 3:39 AM.":                          "",
 		"try again later":                                               "",
-		"You've hit your session limit · resets 9pm (Asia/Bangkok)":     "2026-11-23T14:00:00Z",
+		"You've hit your session limit · resets 9pm (Asia/Bangkok)":     "2026-11-23T14:01:00Z",
 		"You've hit your session limit · resets 9pm (Nowhere/Land)":     "",
 		"You've hit your session limit · resets 9pm":                    "",
 		"You've hit your session limit · resets soon (UTC)":             "",

@@ -5,8 +5,12 @@ import (
 	"time"
 )
 
-// nextClock returns the next time at which a clock shows text, such as "3:04am", "3:04 AM" or "9pm"; zero
-// if it is no time of a day.
+// minute is the precision of times in messages. A limit has ended for certain when the minute that its message
+// names is over.
+const minute = time.Minute
+
+// nextClock returns when a clock has shown text next, such as "3:04am", "3:04 AM" or "9pm"; zero if it is no time
+// of a day.
 func nextClock(text string, now time.Time, where *time.Location) time.Time {
 	text = strings.ToUpper(strings.ReplaceAll(text, " ", ""))
 	for _, layout := range []string{"3:04PM", "3PM"} {
@@ -15,7 +19,7 @@ func nextClock(text string, now time.Time, where *time.Location) time.Time {
 			continue
 		}
 		now = now.In(where)
-		at := time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), 0, 0, where)
+		at := time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), 0, 0, where).Add(minute)
 		if !at.After(now) {
 			at = at.AddDate(0, 0, 1)
 		}

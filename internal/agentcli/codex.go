@@ -206,5 +206,5 @@ func codexReset(text string, now time.Time, local *time.Location) time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	return t
+	return t.Add(minute)
 }

@@ -157,7 +157,7 @@ func TestRecordedResets(t *testing.T) {
 			t.Errorf("%s: %q, expected %q", name, got, expected)
 		}
 	}
-	for name, expected := range map[string]string{"codex/quota": "2026-11-23 03:01", "claude-oauth/quota": "2026-11-23 03:04"} {
+	for name, expected := range map[string]string{"codex/quota": "2026-11-23 03:02", "claude-oauth/quota": "2026-11-23 03:05"} {
 		e := all[name].end()
 		e.Session, e.Output.Windows = Report{}, nil
 		for i := range e.Output.Failures {
