@@ -19,6 +19,9 @@ type copilotObject struct {
 		Result  struct {
 			Kind string `json:"kind"`
 		} `json:"result"`
+		Error struct {
+			Code string `json:"code"`
+		} `json:"error"`
 		// session.error, model.call_failure
 		ErrorType    string `json:"errorType"`
 		ErrorCode    string `json:"errorCode"`
@@ -63,7 +66,7 @@ func copilot(object []byte, from Source, emit func(Event)) {
 		emit(Event{Kind: Tool, Time: at, Tool: d.Tool, Call: d.Call})
 	case "tool.execution_complete":
 		emit(Event{Kind: Tool, Time: at, Call: d.Call, Done: true, OK: d.Success})
-		if d.Result.Kind == "denied" || d.Result.Kind == "rejected" {
+		if d.Error.Code == "denied" || d.Result.Kind == "denied" || d.Result.Kind == "rejected" {
 			emit(Event{Kind: Permission, Time: at, Call: d.Call})
 		}
 	case "session.usage_record":

@@ -68,3 +68,16 @@ func TestCrashes(t *testing.T) {
 		}
 	}
 }
+
+// copilot reports a denied tool as one that has failed.
+func TestCopilotDenied(t *testing.T) {
+	const run = `{"type":"user.message","data":{"content":"hm"}}
+{"type":"tool.execution_start","data":{"toolCallId":"call_1","toolName":"bash"}}
+{"type":"tool.execution_complete","data":{"toolCallId":"call_1","success":false,"error":{"message":"Permission denied because no interactive user response was available.","code":"denied"}}}
+{"type":"result","sessionId":"s","exitCode":0}
+`
+	r := Read(Copilot, []byte(run))
+	if v := Classify(End{CLI: Copilot, Output: r}); r.Denied != 1 || v.Obstacle != outcome.PermissionDenied {
+		t.Errorf("%d denied, %+v", r.Denied, v)
+	}
+}
