@@ -164,6 +164,7 @@ func opencodeRules() []rule {
 		{is: outcome.Network, code: "ETIMEDOUT"},
 		{is: outcome.Network, code: "ENOTFOUND"},
 		{is: outcome.Network, text: "JSON parsing failed"},
+		{is: outcome.Network, text: "Cannot connect to API"},
 	}
 }
 

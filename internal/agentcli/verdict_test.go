@@ -32,6 +32,7 @@ func TestClassify(t *testing.T) {
 		"a failure of a wrapper":           {End{CLI: Claude, Output: Read(Claude, []byte(`{"is_error":true,"result":"no"}`))}, outcome.Retryable, outcome.Crash, "no"},
 		"only tokens of a wrapper":         {End{CLI: Claude, Output: Read(Claude, []byte(`{"usage":{"input_tokens":40}}`))}, outcome.Completed, "", ""},
 		"kinds that are not known":         {End{CLI: Claude, Output: Read(Claude, []byte(`{"type":"new"}`))}, outcome.Completed, "", ""},
+		"a connection that breaks":         {End{CLI: Opencode, Exit: "exit code 1", Code: 1, Output: Read(Opencode, []byte(openBroken))}, outcome.Retryable, outcome.Network, "Cannot connect to API: The socket connection was closed unexpectedly."},
 		"a signal":                         {End{CLI: Codex, Exit: "killed by SIGKILL"}, outcome.Retryable, outcome.Crash, "killed by SIGKILL"},
 		"a result, then a signal":          {End{CLI: Claude, Exit: "killed by SIGKILL", Output: success}, outcome.Retryable, outcome.Crash, "killed by SIGKILL"},
 		"reaped after its result":          {End{CLI: Claude, Exit: "killed by SIGTERM", Output: success, Stopped: AfterItsEnd}, outcome.Completed, "", ""},
@@ -53,6 +54,8 @@ func TestClassify(t *testing.T) {
 }
 
 const claudeLimited = `{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"api_error":"usage_limit_reached","result":"You've hit your limit"}`
+
+const openBroken = `{"type":"error","sessionID":"s","error":{"name":"APIError","data":{"message":"Cannot connect to API: The socket connection was closed unexpectedly.","isRetryable":true,"metadata":{"url":"http://127.0.0.1/v1/chat/completions"}}}}`
 
 // Only ends without a word and faulty configurations count as failures of the agent.
 func TestCrashes(t *testing.T) {
