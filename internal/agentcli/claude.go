@@ -96,7 +96,9 @@ func (l claudeLimit) windows() (all []Window) {
 	for name, w := range l.Windows {
 		all = append(all, Window{name, share(w.Used), w.Resets.Time, w.Status == "rejected"})
 	}
-	if _, listed := l.Windows[l.Type]; !listed && l.Status != "" {
+	// Without a name and a reset it is a short limit, which the failure of the call tells.
+	named := l.Type != "" || !l.Resets.IsZero()
+	if _, listed := l.Windows[l.Type]; !listed && l.Status != "" && named {
 		all = append(all, Window{l.Type, share(l.Used), l.Resets.Time, l.Status == "rejected"})
 	}
 	return all

@@ -22,6 +22,7 @@ func TestClassify(t *testing.T) {
 		"a plain command":                  {End{CLI: Plain}, outcome.Completed, "", ""},
 		"a plain command that fails":       {End{CLI: Plain, Exit: "exit code 3", Code: 3}, outcome.Retryable, outcome.Crash, "exit code 3"},
 		"a plain command that calls one":   {End{CLI: Plain, Exit: "exit code 1", Code: 1, Output: Read(Plain, []byte(claudeLimited))}, outcome.Deferred, outcome.UsageLimit, "You've hit your limit"},
+		"a short limit of a subscription":  {End{CLI: Claude, Exit: "exit code 1", Code: 1, Output: Read(Claude, []byte(claudeShort))}, outcome.Retryable, outcome.RateLimit, "API Error: Server is temporarily limiting requests (not your usage limit)"},
 		"a limit and the exit code 1":      {End{CLI: Claude, Exit: "exit code 1", Code: 1, Output: limit}, outcome.Deferred, outcome.UsageLimit, "You've hit your limit"},
 		"a limit and the exit code 0":      {End{CLI: Claude, Output: limit}, outcome.Deferred, outcome.UsageLimit, "You've hit your limit"},
 		"a warning is no limit":            {End{CLI: Claude, Output: warned}, outcome.Completed, "", ""},
@@ -54,6 +55,13 @@ func TestClassify(t *testing.T) {
 }
 
 const claudeLimited = `{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"api_error":"usage_limit_reached","result":"You've hit your limit"}`
+
+const claudeShort = `{"type":"system","subtype":"init","apiKeySource":"none","claude_code_version":"2.1.330"}
+{"type":"system","subtype":"api_retry","attempt":10,"max_retries":10,"retry_delay_ms":36429,"error_status":429,"error":"rate_limit"}
+{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","isUsingOverage":false}}
+{"type":"assistant","error":"rate_limit","api_error_status":429,"message":{"content":[{"type":"text","text":"API Error: Server is temporarily limiting requests (not your usage limit)"}]}}
+{"type":"result","subtype":"success","is_error":true,"terminal_reason":"api_error","api_error_status":429,"result":"API Error: Server is temporarily limiting requests (not your usage limit)"}
+`
 
 const openBroken = `{"type":"error","sessionID":"s","error":{"name":"APIError","data":{"message":"Cannot connect to API: The socket connection was closed unexpectedly.","isRetryable":true,"metadata":{"url":"http://127.0.0.1/v1/chat/completions"}}}}`
 
