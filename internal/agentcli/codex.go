@@ -1,6 +1,7 @@
 package agentcli
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"strings"
@@ -97,6 +98,7 @@ type codexLine struct {
 	Payload   struct {
 		Type    string `json:"type"`
 		ID      string `json:"id"`
+		Root    string `json:"session_id"` // differs from ID in the file of a subagent
 		Version string `json:"cli_version"`
 		Model   string `json:"model"`
 		// token_usage_record: one call of the model
@@ -130,7 +132,7 @@ func codexSession(object []byte, emit func(Event)) {
 	p, at := &l.Payload, l.Timestamp.Time
 	switch l.Type {
 	case "session_meta":
-		emit(Event{Kind: Session, Time: at, Session: p.ID, Version: p.Version})
+		emit(Event{Kind: Session, Time: at, Session: cmp.Or(p.Root, p.ID), Version: p.Version})
 	case "turn_context":
 		emit(Event{Kind: Session, Time: at, Model: p.Model})
 	case "token_usage_record":

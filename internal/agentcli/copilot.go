@@ -7,6 +7,7 @@ type copilotObject struct {
 	Type      string `json:"type"`
 	Timestamp stamp  `json:"timestamp"`
 	SessionID string `json:"sessionId"`
+	Parent    string `json:"parentId"`
 	ExitCode  number `json:"exitCode"`
 	Data      struct {
 		Session string `json:"sessionId"`
@@ -55,6 +56,9 @@ func copilot(object []byte, from Source, emit func(Event)) {
 		return
 	}
 	d, at := &o.Data, o.Timestamp.Time
+	if o.Parent != "" {
+		emit(Event{Kind: Session, Time: at, Origin: o.Parent})
+	}
 	switch o.Type {
 	case "session.start", "session.resume":
 		emit(Event{Kind: Session, Time: at, Session: d.Session, Version: d.Version})

@@ -11,6 +11,8 @@ type Event struct {
 	Session string
 	Version string // of the command line
 	Account Account
+	// Origin is the entry in the file of the session that the event follows.
+	Origin string
 
 	// Model is that of a Session, of Tokens or of a Message.
 	Model string

@@ -50,11 +50,15 @@ func (e End) Record() Record {
 	return r
 }
 
-// Usage returns the report with the best usage, and where it is from. A total in the output is exact, unless it
-// includes earlier runs; the file of a session is exact at any time.
+// Usage returns the report with the best usage, and where it is from. The file of a session is exact at any time, and
+// has what subagents use. A total in the output is better only if it says more: a file may be cut off or not there.
+// One that includes earlier runs says nothing of this run alone.
 func (e End) Usage() (Report, Source) {
 	out, session := e.Output, e.Session
-	if session.Known && (!out.Known || out.Cumulative || !out.Ended) {
+	switch {
+	case !session.Known:
+		return out, FromStream
+	case !out.Known, out.Cumulative, session.Tokens() > out.Tokens(), session.Tokens() == out.Tokens() && !out.Ended:
 		return session, FromSession
 	}
 	return out, FromStream

@@ -37,6 +37,9 @@ type Report struct {
 	Version string
 	Model   string // at its start
 	Account Account
+	// Origin is an entry in the file of the session, the one that its first event follows: only copilot reports it,
+	// which reports its session at the end.
+	Origin string
 
 	Seen   bool   // it has reported anything in the format of its command line
 	Models Models // what it has used
@@ -238,6 +241,9 @@ func (s *Stream) session(e Event) {
 	}
 	if e.Account != UnknownAccount {
 		r.Account = e.Account
+	}
+	if r.Origin == "" && len(e.Origin) <= 200 {
+		r.Origin = e.Origin
 	}
 }
 

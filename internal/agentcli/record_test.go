@@ -1,0 +1,53 @@
+package agentcli
+
+import "testing"
+
+// The usage is that of the source that knows it best.
+func TestEndUsage(t *testing.T) {
+	used := func(n int64) Report { return Report{Known: true, Models: Models{"m": {Output: n}}} }
+	with := func(r Report, change func(*Report)) Report {
+		change(&r)
+		return r
+	}
+	ended := func(r *Report) { r.Ended = true }
+	cumulative := func(r *Report) { r.Ended, r.Cumulative = true, true }
+	for name, c := range map[string]struct {
+		output, session Report
+		from            Source
+	}{
+		"nothing":                          {Report{}, Report{}, FromStream},
+		"only the output":                  {used(5), Report{}, FromStream},
+		"only the file":                    {Report{}, used(5), FromSession},
+		"on the way":                       {used(5), used(5), FromSession},
+		"on the way, the file lags":        {used(6), used(5), FromStream},
+		"at the end":                       {with(used(5), ended), used(5), FromStream},
+		"at the end, with subagents":       {with(used(5), ended), used(6), FromSession},
+		"the total of the session":         {with(used(9), cumulative), used(5), FromSession},
+		"the total of the session, alone":  {with(used(9), cumulative), Report{}, FromStream},
+		"the file is cut off, as it seems": {with(used(9), ended), used(5), FromStream},
+	} {
+		if _, from := (End{Output: c.output, Session: c.session}).Usage(); from != c.from {
+			t.Errorf("%s: from the %s, expected from the %s", name, from, c.from)
+		}
+	}
+}
+
+// The file of a subagent of codex names the session of which it is.
+func TestCodexSubagent(t *testing.T) {
+	s := Stream{CLI: Codex, Source: FromSession}
+	s.Write([]byte(`{"type":"session_meta","payload":{"session_id":"root","id":"sub","cli_version":"0.169.0"}}` + "\n"))
+	if r := s.Report(); r.Session != "root" || r.Version != "0.169.0" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// copilot reports its session at the end, and before it the entry of its file that its first event follows.
+func TestCopilotOrigin(t *testing.T) {
+	r := Read(Copilot, []byte(`{"type":"session.skills_loaded","id":"b","parentId":"a"}
+{"type":"user.message","id":"c","parentId":"b"}
+{"type":"result","sessionId":"s","exitCode":0}
+`))
+	if r.Origin != "a" || r.Session != "s" {
+		t.Errorf("%+v", r)
+	}
+}
