@@ -59,7 +59,7 @@ func (f *Follower) readFile(root *os.Root, one *file, most int64) {
 // stream returns the stream that reads a file, and adds its events to the total. What subagents do decides nothing:
 // only what they use counts.
 func (f *Follower) stream(one *file) *agentcli.Stream {
-	return &agentcli.Stream{CLI: one.cli, Source: agentcli.FromSession, Since: f.call.Began, Each: func(e agentcli.Event) {
+	return &agentcli.Stream{CLI: one.cli, Source: agentcli.FromSession, Each: func(e agentcli.Event) {
 		if !one.sub || e.Kind == agentcli.Tokens {
 			f.total.Add(e)
 		}

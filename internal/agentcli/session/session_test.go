@@ -16,7 +16,12 @@ import (
 // began is the start of the calls of the tests, in the past so that files of the time before it can be written.
 var began = time.Now().Add(-time.Hour)
 
-const one, two, three = "01a2200f-2b0d-7290-a8af-7216c039fa2a", "02a2200f-2b0d-7290-a8af-7216c039fa2b", "11a2200f-2b0d-7290-a8af-7216c039fa2c"
+// IDs of sessions.
+const (
+	one   = "01a2200f-2b0d-7290-a8af-7216c039fa2a"
+	two   = "02a2200f-2b0d-7290-a8af-7216c039fa2b"
+	three = "11a2200f-2b0d-7290-a8af-7216c039fa2c"
+)
 
 // vendor says how a command line spells its files.
 type vendor struct {
@@ -39,10 +44,12 @@ func vendors() []vendor {
 				return ".claude/projects/-work/" + of + "/subagents/agent-" + id + ".jsonl"
 			},
 			func(_ *house, id, of, dir string, at time.Time) string {
-				return fmt.Sprintf(`{"type":"queue-operation","timestamp":%q,"sessionId":%[2]q}`+"\n"+`{"type":"user","timestamp":%[1]q,"sessionId":%[2]q,"cwd":%[3]q,"version":"2.1.330"}`+"\n", stamped(at), of, dir)
+				return fmt.Sprintf(`{"type":"queue-operation","timestamp":%q,"sessionId":%[2]q}`+"\n"+
+					`{"type":"user","timestamp":%[1]q,"sessionId":%[2]q,"cwd":%[3]q}`+"\n", stamped(at), of, dir)
 			},
 			func(m string, n int64, at time.Time) string {
-				return fmt.Sprintf(`{"type":"assistant","timestamp":%q,"message":{"id":%q,"model":"m","usage":{"input_tokens":1,"output_tokens":%d}}}`+"\n", stamped(at), m, n-1)
+				return fmt.Sprintf(`{"type":"assistant","timestamp":%q,"message":{"id":%q,"usage":{"input_tokens":1,`+
+					`"output_tokens":%d}}}`+"\n", stamped(at), m, n-1)
 			},
 		},
 		{
@@ -54,10 +61,12 @@ func vendors() []vendor {
 				return ".codex/sessions/" + day + "rollout-2026-11-28T02-50-54-" + id + ".jsonl"
 			},
 			func(_ *house, id, of, dir string, at time.Time) string {
-				return fmt.Sprintf(`{"timestamp":%q,"type":"session_meta","payload":{"session_id":%q,"id":%q,"timestamp":%[1]q,"cwd":%[4]q,"cli_version":"0.169.0"}}`+"\n", stamped(at), of, id, dir)
+				return fmt.Sprintf(`{"timestamp":%q,"type":"session_meta","payload":{"session_id":%q,"id":%q,`+
+					`"timestamp":%[1]q,"cwd":%[4]q}}`+"\n", stamped(at), of, id, dir)
 			},
 			func(m string, n int64, at time.Time) string {
-				return fmt.Sprintf(`{"timestamp":%q,"type":"token_usage_record","payload":{"response_id":%q,"usage":{"input_tokens":1,"output_tokens":%d}}}`+"\n", stamped(at), m, n-1)
+				return fmt.Sprintf(`{"timestamp":%q,"type":"token_usage_record","payload":{"response_id":%q,`+
+					`"usage":{"input_tokens":1,"output_tokens":%d}}}`+"\n", stamped(at), m, n-1)
 			},
 		},
 		{
@@ -76,7 +85,8 @@ func vendors() []vendor {
 				return fmt.Sprintf(`{"sessionId":%q,"startTime":%q,"kind":%q}`+"\n", id, stamped(at), kind)
 			},
 			func(m string, n int64, at time.Time) string {
-				return fmt.Sprintf(`{"id":%q,"timestamp":%q,"type":"gemini","model":"m","tokens":{"input":1,"total":%d}}`+"\n", m, stamped(at), n)
+				return fmt.Sprintf(`{"id":%q,"timestamp":%q,"type":"gemini","tokens":{"input":1,"total":%d}}`+"\n",
+					m, stamped(at), n)
 			},
 		},
 		{
@@ -84,10 +94,12 @@ func vendors() []vendor {
 			func(_ *house, id string) string { return ".copilot/session-state/" + id + "/events.jsonl" },
 			nil, // all is in one file
 			func(_ *house, id, _, dir string, at time.Time) string {
-				return fmt.Sprintf(`{"type":"session.start","id":"entry-%s","timestamp":%q,"data":{"sessionId":%[1]q,"startTime":%[2]q,"context":{"cwd":%[3]q}}}`+"\n", id, stamped(at), dir)
+				return fmt.Sprintf(`{"type":"session.start","id":"entry-%s","data":{"sessionId":%[1]q,"startTime":%[2]q,`+
+					`"context":{"cwd":%[3]q}}}`+"\n", id, stamped(at), dir)
 			},
 			func(m string, n int64, at time.Time) string {
-				return fmt.Sprintf(`{"type":"session.usage_record","timestamp":%q,"data":{"usage":{"model":"m","inputTokens":1,"outputTokens":%d,"apiCallId":%q}}}`+"\n", stamped(at), n-1, m)
+				return fmt.Sprintf(`{"type":"session.usage_record","timestamp":%q,"data":{"usage":{"inputTokens":1,`+
+					`"outputTokens":%d,"apiCallId":%q}}}`+"\n", stamped(at), n-1, m)
 			},
 		},
 	}
@@ -183,6 +195,9 @@ func TestFollow(t *testing.T) {
 		h.write(name, v.used("b", 20, began.Add(time.Minute))+v.used("b", 20, began.Add(time.Minute))+"{half")
 		f.Finish(out)
 		h.expect(f, one, 120)
+		if len(f.files) != 1 {
+			t.Errorf("%d files", len(f.files))
+		}
 	})
 }
 
@@ -211,8 +226,9 @@ func TestSubagents(t *testing.T) {
 		h.write(h.begin(v, one, one, h.dir, at), v.used("a", 10, at))
 		sub := h.begin(v, two, one, h.dir, at)
 		h.write(sub, v.used("b", 100, at))
-		h.write(sub, fmt.Sprintf(`{"type":"event_msg","timestamp":%q,"payload":{"type":"task_complete","error":{"message":"no","codex_error_info":"usage_limit_exceeded"}}}`+"\n"+
-			`{"type":"assistant","timestamp":%[1]q,"error":"rate_limit","message":{"content":[{"type":"text","text":"no"}]}}`+"\n", stamped(at)))
+		h.write(sub, fmt.Sprintf(`{"type":"event_msg","timestamp":%q,"payload":{"type":"task_complete",`+
+			`"error":{"message":"no","codex_error_info":"usage_limit_exceeded"}}}`+"\n"+
+			`{"type":"assistant","timestamp":%[1]q,"error":"rate_limit","message":{}}`+"\n", stamped(at)))
 		h.write(h.begin(v, three, three, h.dir, at), v.used("c", 1000, at)) // another session
 		f.Poll(agentcli.Report{Session: one})
 		h.expect(f, one, 110)
