@@ -110,3 +110,16 @@ func TestOlder(t *testing.T) {
 		}
 	}
 }
+
+// The usual command of each command line is recognised as that.
+func TestCommand(t *testing.T) {
+	for _, cli := range CLIs() {
+		argv := Command(cli)
+		if Detect(argv) != cli || (argv == nil) != (cli == Plain) {
+			t.Errorf("%s: %q is %s", cli, argv, Detect(argv))
+		}
+	}
+	if Command(ACP) != nil {
+		t.Error("there is no command for ACP")
+	}
+}

@@ -37,3 +37,17 @@ func TestDocs(t *testing.T) {
 		}
 	}
 }
+
+// The table in docs/aidefile.md has the command of each command line.
+func TestCommandDocs(t *testing.T) {
+	page, err := os.ReadFile("../../docs/aidefile.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cli := range CLIs() {
+		row := "| `" + string(cli) + "` | `" + strings.Join(Command(cli), " ") + "` |\n"
+		if cli != Plain && !strings.Contains(string(page), row) {
+			t.Errorf("the page has no %q", row)
+		}
+	}
+}

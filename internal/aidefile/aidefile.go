@@ -43,6 +43,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -52,6 +53,7 @@ const FileName = "Aidefile"
 // File is the contents of an Aidefile with defaults for what is missing. Its paths are
 // unchanged.
 type File struct {
+	CLI       agentcli.CLI // that it calls; that of the project if empty
 	Persona   Persona
 	Budget    Budget
 	Memory    Memory
@@ -189,6 +191,8 @@ type Agent struct {
 type Settings struct {
 	// Command is the command that a run calls, with placeholders (see package runner).
 	Command []string `json:"command"`
+	// CLI is the command line whose output that of Command is; empty if Command says it, see CommandLine.
+	CLI agentcli.CLI `json:"cli,omitempty"`
 	// Usage is where the command reports the tokens that it has used.
 	Usage Source `json:"usage"`
 	// PollInterval is the time between two listings of the issues.
@@ -215,7 +219,28 @@ func (s Source) String() string { return [...]string{"auto", "json", "file", "no
 // DefaultSettings returns the settings of a project in dir that configures none.
 func DefaultSettings(dir string) Settings {
 	return Settings{
-		Command: []string{"claude", "-p", "--output-format", "stream-json", "--verbose"}, PollInterval: time.Minute,
+		Command: agentcli.Command(agentcli.Claude), PollInterval: time.Minute,
 		Base: time.Second, Vault: filepath.Join(dir, "vault"),
 	}
+}
+
+// CommandLine returns the command line that a run calls, Plain if it is not known.
+func (s Settings) CommandLine() agentcli.CLI {
+	if s.CLI != "" {
+		return s.CLI
+	}
+	return agentcli.Detect(s.Command)
+}
+
+// For returns the settings of an Aidefile that names a command line, or none. If the command of the project is
+// another one, the run calls that command line in the usual way.
+func (s Settings) For(cli agentcli.CLI) Settings {
+	if cli == "" || s.CommandLine() == cli {
+		return s
+	}
+	if command := agentcli.Command(cli); command != nil {
+		s.Command = command
+	}
+	s.CLI = cli
+	return s
 }

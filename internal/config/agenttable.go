@@ -3,6 +3,7 @@ package config
 import (
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -35,6 +36,10 @@ restart_window = "1h"
 					"agent's `PATH`",
 				Also: []string{"cmd", "exec", "run", "start_command", "args", "argv"},
 				Read: setting.CommandKey(func(a *agent) *[]string { return &a.Command })},
+			setting.CLI("found out from `command`", "the command line of a language model whose output that of the "+
+				"agent is, for a script that calls one; `plain` for none. How the agent has ended is read from its "+
+				"output, and it shares an account with others, see [Quotas](quotas.md)",
+				func(a *agent) *agentcli.CLI { return &a.CLI }),
 			{Name: "aidefile", Type: "string", Doc: "the path of an Aidefile, or of its directory, relative to " +
 				"the file: the agent runs when its triggers fire, see [Aidefiles](aidefile.md). It replaces " +
 				"`command` and everything that says how the agent is restarted; the default of `name` is that of " +

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	aidefileconfig "github.com/coppice-dev/coppice/internal/config/aidefile"
 	"github.com/coppice-dev/coppice/internal/config/fileset"
@@ -41,6 +42,10 @@ aidefile = "agents/uptime"
 					"`{skills}` and `{tokens}` are replaced; environment variables hold the same. If an argument " +
 					"could become an option by that, put a `--` right before it",
 				Also: []string{"cmd", "runner", "exec"}, Read: readTemplate},
+			setting.CLI("found out from `command`", "the command line of a language model whose output that of "+
+				"`command` is, for a script that calls one; `plain` for none. Without `command`, a run calls it as "+
+				"is usual: `codex` stands for `codex exec --json -`. An Aidefile may have a `cli` of its own",
+				func(s *aidefile.Settings) *agentcli.CLI { return &s.CLI }),
 			{Name: "usage", Type: "auto, json, file, none", Default: "auto", Doc: "where the command reports how " +
 				"many tokens it has used: `json` is its output, as claude, codex, gemini and opencode print it, " +
 				"or objects with a `usage`; `file` is the file that `COPPICE_USAGE` names; `auto` is that file " +
@@ -141,6 +146,7 @@ func replacedKeys() map[string]string {
 	policy, is := "set it in the table [daemon] of the Aidefile", "remove it: an agent of an Aidefile has none"
 	return map[string]string{
 		"command": "set the command in the table [aide] of this file",
+		"cli":     "set it in the Aidefile, before its tables, or in the table [aide] of this file",
 		"dir":     "remove it: the agent runs in the directory of its Aidefile",
 		"restart": policy, "backoff": policy, "max_restarts": policy, "restart_window": policy, "on_limit": policy,
 		"depends_on": "remove it: a trigger starts it, whatever else runs",
@@ -180,14 +186,13 @@ func (f *file) aidefiles(r *toml.Reader, dir string, g *fileset.Set) {
 		if a.Aide == nil {
 			continue
 		}
-		a.Aide.Settings = settings
 		path := toml.Absolute(dir, a.Aide.Path)
 		if g.Dir != "" {
 			path = a.readAidefile(r, path, g)
 		} else if filepath.Base(path) != aidefile.FileName {
 			path = filepath.Join(path, aidefile.FileName)
 		}
-		a.Aide.Path = path
+		a.Aide.Path, a.Aide.Settings = path, settings.For(a.Aide.File.CLI)
 		a.Dir = filepath.Dir(path)
 		a.Name = cmp.Or(a.Name, a.Aide.File.Persona.Name, setting.ProjectName(a.Dir))
 		a.Restart, a.Backoff, a.Limit = a.Aide.File.Policy.Child(settings.Base)
@@ -257,7 +262,7 @@ func loadAidefile(g *fileset.Set, path, absolute string) (*Loaded, error) {
 		l.document = document
 	}
 	a := &spec.Agent{Name: f.Persona.Name, Dir: g.Dir,
-		Aide: &aidefile.Agent{Path: absolute, File: *f, Settings: aidefile.DefaultSettings(g.Dir)}}
+		Aide: &aidefile.Agent{Path: absolute, File: *f, Settings: aidefile.DefaultSettings(g.Dir).For(f.CLI)}}
 	a.Restart, a.Backoff, a.Limit = f.Policy.Child(0)
 	root := spec.Node{Name: setting.ProjectName(g.Dir)}
 	if root.Name == a.Name {

@@ -37,6 +37,12 @@ var badInput = []struct{ name, text, want string }{
 	{"doubled table", base + "[project]\n[project]\n", "5:2: not TOML: table project already exists"},
 	{"crowded table", base + "[agent.env]\n" + configtest.Variables(1001), "1005:1: a table of more than 1000 keys, expected at most that"},
 
+	// Command lines of language models.
+	{"an unknown command line", base + "cli = \"claud\"\n", `4:7: cli: unknown command line "claud", expected one of claude, codex, gemini, opencode, copilot, plain; did you mean "claude"?`},
+	{"the command for its name", base + "cli = \"codex exec\"\n", `4:7: cli: unknown command line "codex exec", expected one of claude, codex, gemini, opencode, copilot, plain; write "codex"`},
+	{"a list of command lines", base + "cli = [\"claude\"]\n", "4:7: cli is an array, expected a string, the name of a command line"},
+	{"a command line and an Aidefile", base + "[[agent]]\nname = \"b\"\ncli = \"codex\"\naidefile = \"a\"\n", "6:1: cli and aidefile, expected one of the two; set it in the Aidefile, before its tables, or in the table [aide] of this file"},
+
 	// Unknown keys.
 	{"near", base + "comand = 1\nmax-restart = 1\nEnv = {}\ntcp = 1\n", `
 		4:1: unknown key "comand" in [[agent]]; did you mean "command"?

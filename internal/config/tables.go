@@ -3,6 +3,7 @@ package config
 import (
 	"strings"
 
+	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
@@ -71,6 +72,9 @@ func fileTable() toml.Table[file] {
 					settings := aidefile.DefaultSettings("")
 					f.aide = &settings
 					aideTable().Read(r, v, f.aide)
+					if command := agentcli.Command(f.aide.CLI); command != nil && v.Field("command") == nil {
+						f.aide.Command = command
+					}
 				}},
 			{Name: "persistence", Type: "table", Doc: "where state is kept", Also: []string{"store", "state"},
 				Read: toml.Sub(persistenceTable(), itself[file])},

@@ -105,7 +105,7 @@ func (c *Controller) startOf(
 	if err != nil {
 		return nil, err
 	}
-	cli := cliOf(a)
+	cli := a.CommandLine()
 	if a.Aide != nil { // its runs tell how they end
 		start, cli = c.triggers.Start(start), agentcli.Plain
 	}

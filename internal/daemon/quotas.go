@@ -13,7 +13,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -34,20 +33,12 @@ func (q quotaAgents) Account(path string) (agentcli.CLI, map[string]string) {
 	if a == nil {
 		return agentcli.Plain, nil
 	}
-	return cliOf(a), a.Env
+	return a.CommandLine(), a.Env
 }
 
 // Locate is part of quota.Agents.
 func (q quotaAgents) Locate(path string) (*supervisor.Supervisor, string, error) {
 	return q.c.tree.Locate(path)
-}
-
-// cliOf returns the command line that an agent runs.
-func cliOf(a *spec.Agent) agentcli.CLI {
-	if a.Aide != nil {
-		return agentcli.Detect(a.Aide.Command)
-	}
-	return agentcli.Detect(a.Command)
 }
 
 // outputLines is how many last lines of an incarnation tell how its command line has ended.

@@ -30,7 +30,7 @@ func (d *doctor) models(ctx context.Context) {
 		if a.Aide != nil {
 			argv = a.Aide.Command
 		}
-		cli := agentcli.Detect(argv)
+		cli := a.CommandLine()
 		if len(agentcli.Measured(cli)) == 0 || agentcli.Detect(argv[:1]) != cli { // npx and the like find it themselves
 			continue
 		}

@@ -13,7 +13,8 @@ import (
 // Hash covers everything that cannot change without a restart of the agent. Each field has
 // its own hash, so changes can be named. It covers only the declaration, not the environment
 // of the daemon. It omits settings that change in place: restart policy, backoff, limit,
-// shutdown, readiness, liveness and nudges. It also omits the Aidefile, which each run reads.
+// shutdown, readiness, liveness, nudges and the name of the command line. It also omits the Aidefile,
+// which each run reads.
 type Hash struct {
 	Sum    string      `json:"sum"` // over all fields, including unknown ones
 	Fields []FieldHash `json:"parts,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -47,7 +48,7 @@ func TestHash(t *testing.T) {
 	}
 	a := base()
 	a.Restart, a.Backoff.Base, a.Shutdown.Grace, a.Ready.Log, a.Significant = supervisor.Temporary, time.Second, time.Minute, "x", true
-	a.Logs = Logs{MaxSize: 1 << 20, Keep: 1}
+	a.Logs, a.CLI = Logs{MaxSize: 1 << 20, Keep: 1}, agentcli.Codex
 	if a.DeclaredHash().Sum != base().DeclaredHash().Sum {
 		t.Error("what is changed in place has changed the hash")
 	}

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -77,6 +78,9 @@ type Agent struct {
 	// Command is the argument vector. Command[0] is relative to Dir if it has a slash; otherwise
 	// it is looked up in the PATH of the agent.
 	Command []string
+	// CLI is the command line of a language model whose output that of the agent is; empty if Command says it, see
+	// CommandLine.
+	CLI agentcli.CLI
 	// Dir is the absolute path of the working directory.
 	Dir string
 	// Run is called instead of a command if the runtime is InProcess. It returns soon after its
@@ -151,6 +155,17 @@ type Agent struct {
 	Pool *Pool
 	// Instance identifies the pool of an instance; zero for other agents.
 	Instance Instance
+}
+
+// CommandLine returns the command line of a language model that the agent runs, Plain if it runs none that is known.
+func (a *Agent) CommandLine() agentcli.CLI {
+	switch {
+	case a.Aide != nil:
+		return a.Aide.CommandLine()
+	case a.CLI != "":
+		return a.CLI
+	}
+	return agentcli.Detect(a.Command)
 }
 
 // Nudge is the way to remind an agent of a missing heartbeat or of pending work. At most one

@@ -50,7 +50,7 @@ func (r *Runner) call(ctx context.Context, last error) error {
 	}
 	r.env["COPPICE_TRY"], r.env["COPPICE_TOKENS"] = fmt.Sprint(r.meter.Calls()), fmt.Sprint(r.meter.Left())
 	r.env["COPPICE_USAGE"], r.env["COPPICE_PROMPT"] = usage, path
-	r.output = newOutput(argv)
+	r.output = newOutput(r.request.Settings.CommandLine())
 	began := time.Now()
 	exit, err := r.execute(ctx, argv, in, r.output)
 	r.output.close()

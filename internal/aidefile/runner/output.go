@@ -19,9 +19,8 @@ type output struct {
 	more   chan struct{} // holds a token when it has written since that was looked at
 }
 
-// newOutput returns the output of a command.
-func newOutput(argv []string) *output {
-	cli := agentcli.Detect(argv)
+// newOutput returns the output of a command line.
+func newOutput(cli agentcli.CLI) *output {
 	return &output{
 		stream: agentcli.Stream{CLI: cli}, errors: agentcli.Stream{CLI: cli, Source: agentcli.FromStderr},
 		last: time.Now(), more: make(chan struct{}, 1),

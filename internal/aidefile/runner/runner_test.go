@@ -212,6 +212,12 @@ func TestLingers(t *testing.T) {
 		}
 	}()
 	b.run(context.Background(), aidefile.Succeeded, "success (30 tokens)")
+
+	// Also of one that names the command line.
+	b = newHarness(t, "[budget]\nsilence = \"1ms\"\n", "echo '"+streamEnds+"'; sleep 0.5; printf x >>calls")
+	b.linger, b.request.Settings.CLI = time.Nanosecond, agentcli.Claude
+	b.run(context.Background(), aidefile.Succeeded, "success (30 tokens)")
+	b.calls(1)
 }
 
 // A model that is silent is asked again. A tool may take its time, and so may a command that reports only its end.

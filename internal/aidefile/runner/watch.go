@@ -97,7 +97,8 @@ func (r *Runner) exhaustedNow() error {
 // else, of one that does not report on the way, and of opencode, which does not tell when a tool begins.
 func (r *Runner) stale(o *output) error {
 	cli, report, quiet := o.stream.CLI, o.report(), o.quiet()
-	if cli == agentcli.Plain || !report.Seen {
+	script := agentcli.Detect(r.request.Settings.Command) == agentcli.Plain // whatever it calls
+	if script || cli == agentcli.Plain || !report.Seen {
 		return nil
 	}
 	if report.Ended && quiet > r.linger {

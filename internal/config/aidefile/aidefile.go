@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
@@ -67,6 +68,10 @@ func fileTable() toml.Table[form] {
 		Doc: "The whole file. All of it is optional: an empty file is an agent that runs once when a person " +
 			"starts it.",
 		Keys: []toml.Key[form]{
+			setting.CLI("that of the project", "the command line that its runs call, in the way in which it is "+
+				"usually called: `codex` stands for `codex exec --json -`. If `command` in the table `[aide]` of the "+
+				"project is of the same command line, that is called. It comes before all tables",
+				func(f *form) *agentcli.CLI { return &f.CLI }),
 			{Name: "persona", Type: "table", Doc: "who the agent is", Also: []string{"agent", "identity"},
 				Read: toml.Sub(personaTable(), func(f *form) *aidefile.Persona { return &f.Persona })},
 			{Name: "budget", Type: "table", Doc: "what one run may use", Also: []string{"limits"},

@@ -135,6 +135,8 @@ func TestBadAidefiles(t *testing.T) {
 		{"[vault]\nkey = []\n", `Aidefile:2:1: unknown key "key" in [vault]; did you mean "keys"?`},
 		{"[output]\nmax_tokens = 1\n", `Aidefile:2:1: unknown key "max_tokens" in [output]; did you mean "max_summary_tokens"?`},
 		{"[workspace]\nreads = []\n", `Aidefile:2:1: unknown key "reads" in [workspace]; did you mean "read"?`},
+		{"[daemon]\ncli = \"codex\"\n", `Aidefile:2:1: unknown key "cli" in [daemon]; it belongs before the first table`},
+		{"cli = \"codx\"\n", `Aidefile:1:7: cli: unknown command line "codx", expected one of claude, codex, gemini, opencode, copilot, plain; did you mean "codex"?`},
 		{"[daemon]\nmax_restart = 1\n", `Aidefile:2:1: unknown key "max_restart" in [daemon]; did you mean "max_restarts"?`},
 		{"[daemon]\nrestart = \"on_failure\"\n", `Aidefile:2:11: restart is "on_failure", expected one of always, on-failure, never; did you mean "on-failure"?`},
 		{"[daemon]\nrestart = \"sometimes\"\n", `Aidefile:2:11: restart is "sometimes", expected one of always, on-failure, never`},

@@ -111,6 +111,9 @@ func (r *Reader) meant(name string, rows []Row) string {
 	}
 	var elsewhere []string
 	for _, s := range r.known {
+		if row := s.Row(name); s.Header == "" && row != nil && !strings.Contains(row.Type, "table") {
+			return "it belongs before the first table"
+		}
 		if s.Header != "" && slices.ContainsFunc(s.Rows, func(k Row) bool { return k.Name == name }) {
 			elsewhere = append(elsewhere, s.Header)
 		}
