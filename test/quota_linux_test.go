@@ -12,6 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/quota"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // claudeFleet is a project with agents that run a program called claude. It prints the file "says" in the
@@ -196,6 +197,53 @@ exit 1`)
 		t.Errorf("%+v, %+v", n, n.Aide)
 	}
 	a.wantRuns(2)
+}
+
+// A task that an agent has claimed when its account is used up goes back, and the claim is no failure. The hook for
+// failures does not run.
+func TestQuotaReleasesClaims(t *testing.T) {
+	t.Parallel()
+	c := newClaudeFleet(t, 0)
+	write(t, filepath.Join(c.dir, "Aidefile"), "")
+	write(t, filepath.Join(c.dir, "coppice.toml"), fmt.Sprintf(`[project]
+name = "t"
+[daemon]
+max_claims = 1
+[aide]
+command = ["/bin/sh", "-c", "coppice agent task claim -q && exec %[1]s/claude"]
+cli = "claude"
+[[agent]]
+name = "plain"
+command = "coppice agent task claim -q && exec %[1]s/claude"
+cli = "claude"
+on_error = "touch %[1]s/failed"
+[[agent]]
+name = "aide"
+aidefile = "Aidefile"
+on_error = "touch %[1]s/failed"
+`, c.dir))
+	c.says(claudeFails("usage_limit_reached", "You've hit your limit", time.Now().Add(time.Hour)))
+	c.up()
+	c.do("suspend", "plain") // it has failed without a task
+	os.Remove(filepath.Join(c.dir, "failed"))
+	for _, name := range []string{"plain", "aide"} {
+		id := c.add("a thing", "--assignee", "t/"+name)
+		if name == "aide" {
+			c.do("stop", "plain")
+			c.do("quota", "resume", "claude")
+			c.do("fire", "aide")
+		} else {
+			c.do("resume", "plain")
+		}
+		c.awaitState("t/"+name, "waiting")
+		eventually(t, "that it is open again", func() bool { return c.task(id).Claims > 0 && c.task(id).Status != task.InProgress })
+		if got := c.task(id); got.Status != task.Open || got.FailedClaims != 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(c.dir, "failed")); err == nil {
+		t.Error("the hook for failures has run")
+	}
 }
 
 // A false success is a failure, and the reason is what the command line has reported.

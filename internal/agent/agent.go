@@ -42,7 +42,10 @@ type Options struct {
 	Starts    StartLog
 	// Prepare completes the launch of an incarnation; it may be nil.
 	Prepare func(a *spec.Agent, l *runtime.Launch)
-	Stopper *Stopper
+	// Classify returns the exit of an incarnation, which may have reported more about its end than its exit code
+	// says. asked means that it was asked to stop. It may be nil.
+	Classify func(who token.Caller, exit supervisor.Exit, asked bool) supervisor.Exit
+	Stopper  *Stopper
 }
 
 // Fleet is the set of agents that are declared at one moment.

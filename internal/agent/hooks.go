@@ -159,6 +159,14 @@ func (h *hookRunner) died(ctx context.Context, exit supervisor.Exit) {
 	}
 }
 
+// classify returns the exit with what the incarnation has reported about its end.
+func (h *hookRunner) classify(exit supervisor.Exit, asked bool) supervisor.Exit {
+	if h.m.Classify == nil {
+		return exit
+	}
+	return h.m.Classify(h.who, exit, asked)
+}
+
 // ended cleans up after the incarnation.
 func (h *hookRunner) ended(exit supervisor.Exit, asked bool) {
 	h.m.ended(h.who, h.exit(exit, asked))
@@ -167,7 +175,7 @@ func (h *hookRunner) ended(exit supervisor.Exit, asked bool) {
 
 // lifecycle returns the hooks of an incarnation that runs.
 func (h *hookRunner) lifecycle() lifecycleHooks {
-	all := lifecycleHooks{ended: h.ended}
+	all := lifecycleHooks{classify: h.classify, ended: h.ended}
 	if hook := h.agent.Hooks.Resting; hook.Exists() {
 		all.beforeStop = func(ctx context.Context) { h.run(ctx, "on_resting", hook) }
 	}

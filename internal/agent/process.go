@@ -46,9 +46,10 @@ type stopWithiner interface{ StopWithin(time.Duration) }
 
 // lifecycleHooks are callbacks at points of an incarnation's lifecycle. Any may be nil.
 type lifecycleHooks struct {
-	beforeStop func(context.Context)                  // before it is asked to stop
-	failed     func(context.Context, supervisor.Exit) // after a failure
-	died       func(context.Context, supervisor.Exit) // after an exit that was not asked for
+	beforeStop func(context.Context)                                  // before it is asked to stop
+	classify   func(exit supervisor.Exit, asked bool) supervisor.Exit // before the others that follow the end
+	failed     func(context.Context, supervisor.Exit)                 // after a failure
+	died       func(context.Context, supervisor.Exit)                 // after an exit that was not asked for
 	// ended is called last, with whether the incarnation was asked to stop.
 	ended func(exit supervisor.Exit, asked bool)
 }
@@ -88,7 +89,10 @@ func (p *Process) Wait() supervisor.Exit {
 	p.mu.Unlock()
 	p.stopping.Wait()
 	exit := p.exit(asked)
-	if p.hooks.failed != nil && !exit.Clean() && !asked {
+	if p.hooks.classify != nil {
+		exit = p.hooks.classify(exit, asked)
+	}
+	if p.hooks.failed != nil && hasFailed(exit) && !asked {
 		p.hooks.failed(p.ctx, exit)
 	}
 	if p.hooks.died != nil && !asked {
@@ -98,6 +102,12 @@ func (p *Process) Wait() supervisor.Exit {
 		p.hooks.ended(exit, asked)
 	}
 	return exit
+}
+
+// hasFailed reports whether an incarnation has failed. One that waits for something outside of it has not.
+func hasFailed(exit supervisor.Exit) bool {
+	_, waits := errors.AsType[*supervisor.RetryError](exit.Err)
+	return !waits && !exit.Clean()
 }
 
 // exit returns the exit of an incarnation whose session has ended, and that was asked to stop before
@@ -273,8 +283,10 @@ func newLostProcess(h *hookRunner) lostProcess {
 
 func (p lostProcess) Wait() supervisor.Exit {
 	defer p.cancel(nil)
-	exit := LostExit()
-	p.hooks.failed(p.ctx, exit)
+	exit := p.hooks.classify(LostExit(), false)
+	if hasFailed(exit) {
+		p.hooks.failed(p.ctx, exit)
+	}
 	p.hooks.died(p.ctx, exit)
 	p.hooks.ended(exit, false)
 	return exit

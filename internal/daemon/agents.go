@@ -7,7 +7,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/access"
 	"github.com/coppice-dev/coppice/internal/agent"
-	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -24,7 +23,7 @@ func newAgents(c *Controller) *agent.Manager {
 		Fleet: func() agent.Fleet { return agentFleet{c.fleet()} },
 		Once:  c.opts.Once, Started: c.started, Socket: c.opts.Socket, Admit: c.opts.Admit, Output: c.opts.Output,
 		Listeners: c.listeners(), Drains: c.drains, Starts: c.journal, Prepare: c.prepare,
-		Stopper: c.stopper,
+		Classify: quotaAgents{c}.exit, Stopper: c.stopper,
 	})
 }
 
@@ -105,11 +104,10 @@ func (c *Controller) startOf(
 	if err != nil {
 		return nil, err
 	}
-	cli := a.CommandLine()
-	if a.Aide != nil { // its runs tell how they end
-		start, cli = c.triggers.Start(start), agentcli.Plain
+	if a.Aide != nil {
+		start = c.triggers.Start(start)
 	}
-	return c.quotas.Start(cli, quotaAgents{c}.read, start), nil
+	return c.quotas.Start(start), nil
 }
 
 // agentFleet implements agent.Fleet.

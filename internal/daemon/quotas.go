@@ -8,11 +8,11 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/aidefile"
-	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/output"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -41,33 +41,42 @@ func (q quotaAgents) Locate(path string) (*supervisor.Supervisor, string, error)
 	return q.c.tree.Locate(path)
 }
 
+// exit is agent.Options.Classify.
+func (q quotaAgents) exit(who token.Caller, exit supervisor.Exit, asked bool) supervisor.Exit {
+	a := q.c.fleet().Agents[who.Path]
+	switch {
+	case a == nil, asked, a.CommandLine() == agentcli.Plain && a.Aide == nil:
+		q.c.quotas.Gone(who.Path)
+		return exit
+	case a.Aide == nil:
+		return q.c.quotas.Exit(a.CommandLine(), q.read, who, exit)
+	}
+	process, failed := errors.AsType[*proc.ExitError](exit.Err)
+	if calls := q.c.triggers.Calls(who.Path).Calls; len(calls) > 0 &&
+		(exit.Kind == supervisor.Normal || failed && process.Signal == 0) {
+		last := calls[len(calls)-1]
+		if last.OfAccount() == (failed && process.Code == aidefile.Deferred.Code()) {
+			return q.c.quotas.After(who.Path, exit, &last)
+		}
+	}
+	q.c.quotas.Gone(who.Path)
+	return exit
+}
+
 // outputLines is how many last lines of an incarnation tell how its command line has ended.
 const outputLines = 5000
 
 // read is a quota.Output.
-func (q quotaAgents) read(ctx context.Context, path string, incarnation uint64, line func(string)) error {
-	for l, err := range q.c.output.Logs(ctx, output.Query{Paths: []string{path}, Lines: outputLines}) {
+func (q quotaAgents) read(ctx context.Context, who token.Caller, line func(string)) error {
+	for l, err := range q.c.output.Logs(ctx, output.Query{Paths: []string{who.Path}, Lines: outputLines}) {
 		if err != nil {
 			return err
 		}
-		if l.Between == nil && l.Incarnation == incarnation {
+		if l.Between == nil && l.Incarnation == who.Incarnation {
 			line(l.Line)
 		}
 	}
 	return nil
-}
-
-// runEnded returns the exit of a run of an agent with an Aidefile, with what is known of its last call.
-func (q quotaAgents) runEnded(path string, exit supervisor.Exit, all runner.Records) supervisor.Exit {
-	process, failed := errors.AsType[*proc.ExitError](exit.Err)
-	if n := len(all.Calls); n > 0 && (exit.Kind == supervisor.Normal || failed && process.Signal == 0) {
-		last := all.Calls[n-1]
-		if last.OfAccount() == (failed && process.Code == aidefile.Deferred.Code()) {
-			return q.c.quotas.After(path, exit, &last)
-		}
-	}
-	q.c.quotas.Gone(path)
-	return exit
 }
 
 // quotaSender is in front of the name of a quota in its question.

@@ -8,11 +8,14 @@ import (
 )
 
 // failureOf returns the failure of an incarnation, for the tasks that it had claimed. It returns "" for
-// an exit that was asked for, now or by an earlier daemon, for the clean end of a drain, and for
-// an exit that was not observed.
+// an exit that was asked for, now or by an earlier daemon, for the clean end of a drain, for an exit
+// that was not observed, and for one after which the agent waits for something outside of it, such as its account.
 func failureOf(exit agent.Exit) string {
 	var unhealthy *agent.UnhealthyError
+	var waits *supervisor.RetryError
 	switch {
+	case errors.As(exit.Err, &waits):
+		return ""
 	case errors.As(exit.Err, &unhealthy):
 		return exit.String()
 	case exit.Kind == supervisor.Lost, exit.Kind == supervisor.ShutDown, errors.Is(exit.Err, supervisor.ErrKilled),

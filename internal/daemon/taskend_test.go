@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/agent"
+	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -34,6 +35,8 @@ func TestFailureOf(t *testing.T) {
 		{"a kill by a daemon that has ended", supervisor.Exit{Kind: supervisor.Killed, Err: supervisor.ErrKilled}, false, false, ""},
 		{"it was drained and ended", clean, false, true, ""},
 		{"it was drained and crashed", crash, false, true, "exit code 3"},
+		{"its account is used up", supervisor.Exit{Kind: supervisor.Failure, Err: &quota.EndError{
+			Text: "usage limit", Wait: &supervisor.RetryError{}, Exit: &proc.ExitError{Code: 1}}}, false, false, ""},
 		{"how it ended is not known", agent.LostExit(), false, false, ""},
 	} {
 		if got := failureOf(agent.Exit{Exit: tt.exit, Asked: tt.asked, Draining: tt.finishing}); got != tt.want {

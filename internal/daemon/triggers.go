@@ -24,7 +24,7 @@ func newTriggers(c *Controller) *trigger.Manager {
 	return trigger.New(trigger.Options{
 		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Agents: triggerAgents{c}, Dir: c.opts.Work,
 		Once: c.opts.Once, Go: c.background.run, Stopping: c.down, LastStatus: lastStatus,
-		LogUnexpected: c.applier.LogUnexpected, RunEnded: quotaAgents{c}.runEnded,
+		LogUnexpected: c.applier.LogUnexpected,
 	})
 }
 

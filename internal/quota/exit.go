@@ -3,12 +3,12 @@ package quota
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -51,74 +51,49 @@ func (m *Manager) After(path string, exit supervisor.Exit, r *agentcli.Record) s
 }
 
 // Output reads what an incarnation of an agent has written, line by line.
-type Output func(ctx context.Context, path string, incarnation uint64, line func(string)) error
+type Output func(ctx context.Context, who token.Caller, line func(string)) error
 
-// Start returns the Start function of an agent, made from the one that starts its process. If it runs a known
-// command line, how that has ended is read from its output.
+// Start returns the Start function of an agent, made from the one that starts its process.
 func (m *Manager) Start(
-	cli agentcli.CLI, read Output, start func(context.Context) (supervisor.Process, error),
+	start func(context.Context) (supervisor.Process, error),
 ) func(context.Context) (supervisor.Process, error) {
 	return func(ctx context.Context) (supervisor.Process, error) {
 		p, err := start(ctx)
-		self, _ := supervisor.SelfOf(ctx)
-		if err != nil {
-			if _, waits := errors.AsType[*supervisor.RetryError](err); !waits {
-				m.Gone(self.Path)
-			}
-			return nil, err
+		if _, waits := errors.AsType[*supervisor.RetryError](err); err != nil && !waits {
+			self, _ := supervisor.SelfOf(ctx)
+			m.Gone(self.Path)
 		}
-		if cli == agentcli.Plain {
-			return p, nil
-		}
-		return &run{Process: p, m: m, cli: cli, read: read, path: self.Path, incarnation: self.Incarnation}, nil
+		return p, err
 	}
 }
 
-// run is a process whose exit says how its command line has ended.
-type run struct {
-	supervisor.Process
-	m           *Manager
-	cli         agentcli.CLI
-	read        Output
-	path        string
-	incarnation uint64
-	asked       atomic.Bool // it was asked to stop
-}
-
-func (r *run) Stop() { r.asked.Store(true); r.Process.Stop() }
-func (r *run) Kill() { r.asked.Store(true); r.Process.Kill() }
-
-// StopTimeout implements supervisor.StopTimeouter.
-func (r *run) StopTimeout() time.Duration {
-	if t, ok := r.Process.(supervisor.StopTimeouter); ok {
-		return t.StopTimeout()
-	}
-	return 0
-}
-
-// Wait waits for the end of the process, and reads what it has written.
-func (r *run) Wait() supervisor.Exit {
-	exit := r.Process.Wait()
-	if r.asked.Load() {
-		r.m.Gone(r.path)
-		return exit
-	}
+// Exit returns the exit of an incarnation of an agent that runs a command line, with what its output says about its
+// end.
+func (m *Manager) Exit(cli agentcli.CLI, read Output, who token.Caller, exit supervisor.Exit) supervisor.Exit {
+	r := reading{cli, read, who}
 	record, err := r.record(exit)
 	if err != nil {
-		r.m.Logger.Warn("cannot read the output of a command line", "path", r.path, "error", err)
-		r.m.Gone(r.path)
+		m.Logger.Warn("cannot read the output of a command line", "path", who.Path, "error", err)
+		m.Gone(who.Path)
 		return exit
 	}
-	return r.m.After(r.path, exit, &record)
+	return m.After(who.Path, exit, &record)
+}
+
+// reading is the output of an incarnation that is to be read.
+type reading struct {
+	cli  agentcli.CLI
+	read Output
+	who  token.Caller
 }
 
 // record classifies the end of the command line by its output. A log has both streams.
-func (r *run) record(exit supervisor.Exit) (agentcli.Record, error) {
+func (r reading) record(exit supervisor.Exit) (agentcli.Record, error) {
 	out := agentcli.Stream{CLI: r.cli}
 	errs := agentcli.Stream{CLI: r.cli, Source: agentcli.FromStderr}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	err := r.read(ctx, r.path, r.incarnation, func(line string) {
+	err := r.read(ctx, r.who, func(line string) {
 		line += "\n"
 		out.Write([]byte(line))
 		errs.Write([]byte(line))

@@ -11,6 +11,16 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
+// Calls returns what is known of the calls of the last run of an agent.
+func (m *Manager) Calls(path string) runner.Records {
+	if m.Dir == "" {
+		return runner.Records{}
+	}
+	calls, err := runner.ReadRecords(m.requestFile(path))
+	m.LogUnexpected("cannot read what is known of the calls of a run", path, err)
+	return calls
+}
+
 // reportedRun is a run whose exit carries the status that it sent last.
 type reportedRun struct {
 	supervisor.Process
@@ -20,11 +30,6 @@ type reportedRun struct {
 
 func (r reportedRun) Wait() supervisor.Exit {
 	exit := r.Process.Wait()
-	if r.m.RunEnded != nil && r.m.Dir != "" {
-		calls, err := runner.ReadRecords(r.m.requestFile(r.path))
-		r.m.LogUnexpected("cannot read what is known of the calls of a run", r.path, err)
-		exit = r.m.RunEnded(r.path, exit, calls)
-	}
 	if waits(exit.Err) || exit.Clean() {
 		return exit
 	}

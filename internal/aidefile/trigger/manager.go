@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
-	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -58,9 +57,6 @@ type Options struct {
 	// LastStatus returns the last status of a run that ended on its own, "" if it sent
 	// none or was ended.
 	LastStatus func(error) string
-	// RunEnded returns the exit of a run that has ended on its own, with what is known of its calls: the agent may
-	// have to wait for a quota (supervisor.RetryError).
-	RunEnded func(path string, exit supervisor.Exit, calls runner.Records) supervisor.Exit
 	// LogUnexpected logs an error about an agent, unless it is expected.
 	LogUnexpected func(message, path string, err error)
 }
