@@ -107,6 +107,26 @@ func Detect(argv []string) CLI {
 	return cli
 }
 
+// Split splits a command around the program of the command line that it starts, which is Plain if it starts none
+// that is known. Programs that only find the command line and run it, such as npx, are part of the program.
+func Split(argv []string) (before []string, cli CLI, arguments []string) {
+	cli, arguments = detect(argv)
+	if cli == Plain {
+		return nil, Plain, nil
+	}
+	if speaksACP(cli, arguments) {
+		cli = ACP
+	}
+	before = argv[:len(argv)-len(arguments)-1]
+	for i, word := range before {
+		switch filepath.Base(word) {
+		case "npx", "bunx", "node":
+			return before[:i], cli, arguments
+		}
+	}
+	return before, cli, arguments
+}
+
 // detect returns the command line, and its arguments.
 func detect(argv []string) (CLI, []string) {
 	for i := 0; i < len(argv); i++ {
@@ -122,7 +142,7 @@ func detect(argv []string) (CLI, []string) {
 			}
 		}
 		if slices.Contains(acpAgents, base) {
-			return ACP, nil
+			return ACP, argv[i+1:]
 		}
 		values, launches := launchers[base]
 		if !launches {

@@ -1,6 +1,7 @@
 package agentcli
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -121,5 +122,29 @@ func TestCommand(t *testing.T) {
 	}
 	if Command(ACP) != nil {
 		t.Error("there is no command for ACP")
+	}
+}
+
+func TestSplit(t *testing.T) {
+	t.Parallel()
+	for command, expected := range map[string]string{
+		"claude -p x":                  "|claude|-p x",
+		"/usr/bin/claude":              "|claude|",
+		"env A=b nice -n 5 codex exec": "env A=b nice -n 5|codex|exec",
+		"timeout -k 5 60 npx -y @anthropic-ai/claude-code -p": "timeout -k 5 60|claude|-p",
+		"npx -p @openai/codex codex exec":                     "|codex|exec",
+		"node --no-warnings /opt/gemini.js -p x":              "|gemini|-p x",
+		"env npx":                                             "|plain|",
+		"gemini --acp":                                        "|acp|--acp",
+		"npx claude-agent-acp --x":                            "|acp|--x",
+		"./work.sh claude":                                    "|plain|",
+	} {
+		before, cli, arguments := Split(strings.Fields(command))
+		if got := fmt.Sprintf("%s|%s|%s", strings.Join(before, " "), cli, strings.Join(arguments, " ")); got != expected {
+			t.Errorf("%s: %s, expected %s", command, got, expected)
+		}
+	}
+	if _, cli, _ := Split(nil); cli != Plain {
+		t.Error(cli)
 	}
 }
