@@ -6,11 +6,15 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/cli"
+	"github.com/coppice-dev/coppice/internal/fakeagent"
 	shim "github.com/coppice-dev/coppice/internal/runtime/shim/server"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
 )
 
 func main() {
+	if cli, ok := fakeagent.Called(os.Args[0]); ok { // a link of coppice run --fake
+		os.Exit(fakeagent.Main(cli, os.Args[1:]))
+	}
 	// These run next to each agent, so they skip the setup of the other commands.
 	if len(os.Args) > 1 {
 		switch os.Args[1] {

@@ -1,0 +1,103 @@
+package fakeagent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/suggest"
+)
+
+// Scenario names what a call of a fake plays.
+type Scenario string
+
+const (
+	OK           Scenario = "ok"
+	Tool         Scenario = "tool"
+	Quota        Scenario = "quota"
+	QuotaNoReset Scenario = "quota-no-reset"
+	Rate         Scenario = "rate"
+	Auth         Scenario = "auth"
+	Money        Scenario = "money"
+	Context      Scenario = "context"
+	Overloaded   Scenario = "overloaded"
+	Refused      Scenario = "refused"
+	Hang         Scenario = "hang"
+	Silent       Scenario = "silent"
+	Split        Scenario = "split"
+	Orphan       Scenario = "orphan"
+	Liar         Scenario = "liar"
+	Crash        Scenario = "crash"
+	Loop         Scenario = "loop"
+)
+
+// Info describes a scenario.
+type Info struct {
+	Scenario
+	Shows string
+	CLIs  []agentcli.CLI // those that can show it
+}
+
+// CLIs returns the command lines that have a fake.
+func CLIs() []agentcli.CLI {
+	return []agentcli.CLI{agentcli.Claude, agentcli.Codex, agentcli.Gemini, agentcli.Opencode, agentcli.Copilot}
+}
+
+// Scenarios returns all scenarios. A command line lacks those that it has never shown when it was measured, and
+// those that it shows in a way that nothing can tell from a success.
+func Scenarios() []Info {
+	all := CLIs()
+	without := func(cli agentcli.CLI) []agentcli.CLI {
+		return slices.DeleteFunc(CLIs(), func(c agentcli.CLI) bool { return c == cli })
+	}
+	return []Info{
+		{OK, "answers, and ends with 0", all},
+		{Tool, "calls a tool, answers, and ends with 0", all},
+		{Quota, "the plan is used up until a reset; gemini does not tell when that is", all},
+		{QuotaNoReset, "the quota is used up, and no reset is reported", []agentcli.CLI{agentcli.Claude, agentcli.Gemini}},
+		{Rate, "a call has to wait for a moment, and is repeated with success", all},
+		{Auth, "the key or login is not accepted", all},
+		{Money, "no money or credits are left", all},
+		{Context, "the conversation no longer fits into the model", all},
+		{Overloaded, "the server of the model has no capacity", all},
+		{Refused, "the model or its safety filter declines", without(agentcli.Gemini)},
+		{Hang, "the result has come, and the process stays", all},
+		{Silent, "nothing comes after the start", all},
+		{Split, "lines arrive in pieces, and one has a megabyte; ends well", all},
+		{Orphan, "ends well, and leaves a process in a session of its own", all},
+		{Liar, "reports success and ends with 0, and the work is not done", without(agentcli.Codex)},
+		{Crash, "ends in the middle, with 1 and without a result", all},
+		{Loop, "calls tools without end, and uses tokens for each", all},
+	}
+}
+
+// Has reports whether a command line can show a scenario. The error lists those that it has.
+func Has(cli agentcli.CLI, s Scenario) error {
+	var names []string
+	for _, i := range Scenarios() {
+		if !slices.Contains(i.CLIs, cli) {
+			continue
+		}
+		if i.Scenario == s {
+			return nil
+		}
+		names = append(names, string(i.Scenario))
+	}
+	return fmt.Errorf("%s has no scenario %q; it has %s", cli, s, strings.Join(names, ", "))
+}
+
+// parseScenario parses the name of a scenario.
+func parseScenario(name string) (Scenario, error) {
+	var names []string
+	for _, i := range Scenarios() {
+		if string(i.Scenario) == name {
+			return i.Scenario, nil
+		}
+		names = append(names, string(i.Scenario))
+	}
+	if near := suggest.Nearest(name, names); near != "" {
+		return "", fmt.Errorf("unknown scenario %.40q; did you mean %q?", name, near)
+	}
+	return "", fmt.Errorf("unknown scenario %.40q, expected one of %s", name, strings.Join(names, ", "))
+}
