@@ -107,5 +107,6 @@ const (
 	FromStderr  Source = "stderr"       // standard error
 	FromSession Source = "session file" // the file that it keeps of its session
 	FromExit    Source = "exit code"
-	FromMessage Source = "message" // a text for people
+	FromMessage Source = "message"    // a text for people
+	FromFile    Source = "usage file" // the file that a command of the user's own writes
 )

@@ -35,19 +35,35 @@ type Record struct {
 
 // Record classifies the end of a run, and returns what is kept of it.
 func (e End) Record() Record {
+	r := e.Counts()
+	r.Verdict = Classify(e)
+	return r
+}
+
+// Counts returns what is kept of a run, without a verdict: it may not have ended.
+func (e End) Counts() Record {
 	out := e.Output
 	r := Record{
-		Verdict: Classify(e), CLI: e.cli(), Calls: out.Calls, Succeeded: out.Succeeded, Denied: out.Denied,
+		CLI: e.cli(), Calls: out.Calls, Succeeded: out.Succeeded, Denied: out.Denied,
 		Retries: max(out.Retried, e.Stderr.Retried), Unknown: out.Unknown,
 		Version: cmp.Or(out.Version, e.Session.Version), Session: cmp.Or(out.Session, e.Session.Session),
 		Model: cmp.Or(out.Model, e.Session.Model), Account: cmp.Or(out.Account, e.Session.Account),
 	}
 	used, from := e.Usage()
 	if used.Known {
-		n := used.Tokens()
-		r.Tokens, r.Usage, r.UsageFrom, r.Cumulative = &n, used.Models, from, used.Cumulative
+		r.SetUsage(used.Models, from)
+		r.Cumulative = used.Cumulative
 	}
 	return r
+}
+
+// SetUsage sets what was used, by the run alone; nil models mean that it is not known.
+func (r *Record) SetUsage(used Models, from Source) {
+	r.Tokens, r.Usage, r.UsageFrom, r.Cumulative = nil, used, from, false
+	if used != nil {
+		n := used.Total().Tokens()
+		r.Tokens = &n
+	}
 }
 
 // Usage returns the report with the best usage, and where it is from. The file of a session is exact at any time, and

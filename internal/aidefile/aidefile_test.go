@@ -102,7 +102,7 @@ func TestBudget(t *testing.T) {
 		if err := m.Call(); err != nil {
 			t.Fatal(err)
 		}
-		m.Record(n)
+		m.Record(n, true)
 	}
 	if err := m.Call(); err == nil || !strings.Contains(err.Error(), "100000 of 100000 tokens") {
 		t.Errorf("a third call: %v", err)
@@ -128,7 +128,7 @@ func TestBudget(t *testing.T) {
 			if err := m.Call(); (err == nil) != (left > 0 && m.Calls() <= b.MaxRetries+1 && err == nil) {
 				t.Fatalf("a call with %d tokens left: %v", left, err)
 			}
-			m.Record(rapid.Int64().Draw(t, "used"))
+			m.Record(rapid.Int64().Draw(t, "used"), rapid.Bool().Draw(t, "known"))
 			if m.Used() < 0 || m.Used() <= b.Tokens && m.Used()+m.Left() != b.Tokens || m.Used() > b.Tokens && m.Left() != 0 {
 				t.Fatalf("%d used and %d left of %d", m.Used(), m.Left(), b.Tokens)
 			}
@@ -136,7 +136,7 @@ func TestBudget(t *testing.T) {
 		if m.Calls() > b.MaxRetries+1 {
 			t.Fatalf("%d calls with %d retries", m.Calls(), b.MaxRetries)
 		}
-		m.Record(b.Tokens)
+		m.Record(b.Tokens, true)
 		if m.Call() == nil {
 			t.Fatal("a call after all tokens were used")
 		}
@@ -162,10 +162,20 @@ func TestBudgetOfAChain(t *testing.T) {
 func TestSummary(t *testing.T) {
 	m := &Meter{Budget: Budget{Tokens: 100, MaxRetries: 3}}
 	m.Call()
-	m.Record(40)
+	m.Record(40, true)
 	out := "first <aide-summary>old</aide-summary> then <aide-summary>\nnew\n</aide-summary> bye"
 	if got, expected := Summary(Succeeded, "", m, out, 500), "STATUS: success\nTOKENS: 40/100\nRETRIES: 0\n\nnew"; got != expected {
 		t.Errorf("%q, expected %q", got, expected)
+	}
+	some := *m
+	some.Record(1, false)
+	if got := Summary(Failed, "", &some, "", 500); !strings.Contains(got, "\nTOKENS: at least 40/100\n") ||
+		some.LeftText() != "at most 60" {
+		t.Errorf("%q, %s left", got, some.LeftText())
+	}
+	none := &Meter{Budget: m.Budget}
+	if none.Record(1, false); !strings.Contains(Summary(Failed, "", none, "", 500), "\nTOKENS: unknown/100\n") || none.Used() > 0 {
+		t.Errorf("%s, %d", none.UsedText(), none.Used())
 	}
 	got := Summary(TimedOut, "it took\nlonger than 5s", m, strings.Repeat("ä", 1000), 500)
 	if !strings.HasPrefix(got, "STATUS: timeout\n") || !strings.Contains(got, "REASON: it took longer than 5s\n") || strings.Count(got, "ä") != 200 || !utf8.ValidString(got) {

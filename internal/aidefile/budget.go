@@ -26,13 +26,37 @@ type Budget struct {
 // Meter counts the tokens and calls of a run.
 type Meter struct {
 	Budget
-	used  int64
-	calls int
+	used    int64
+	known   int // calls whose tokens are known
+	unknown int // calls whose tokens are not
+	calls   int
 }
 
-// Used returns the tokens that were reported, Left those that remain.
+// Used returns the tokens that were reported, Left those that remain: at most, if Unknown.
 func (m *Meter) Used() int64 { return m.used }
 func (m *Meter) Left() int64 { return max(0, m.Tokens-m.used) }
+
+// Unknown reports whether a call has not reported what it has used.
+func (m *Meter) Unknown() bool { return m.unknown > 0 }
+
+// UsedText returns the tokens that were used, for people.
+func (m *Meter) UsedText() string {
+	switch {
+	case m.unknown == 0:
+		return fmt.Sprint(m.used)
+	case m.known == 0:
+		return "unknown"
+	}
+	return fmt.Sprintf("at least %d", m.used)
+}
+
+// LeftText returns the tokens that remain, for people.
+func (m *Meter) LeftText() string {
+	if m.Unknown() {
+		return fmt.Sprintf("at most %d", m.Left())
+	}
+	return fmt.Sprint(m.Left())
+}
 
 // Calls returns how often the command was called.
 func (m *Meter) Calls() int { return m.calls }
@@ -49,8 +73,13 @@ func (m *Meter) Call() error {
 	return nil
 }
 
-// Record adds the tokens of a call; a negative number counts as 0.
-func (m *Meter) Record(tokens int64) {
+// Record adds the tokens of a call; a negative number counts as 0. known is false if it has not reported any.
+func (m *Meter) Record(tokens int64, known bool) {
+	if !known {
+		m.unknown++
+		return
+	}
+	m.known++
 	m.used = agentcli.Add(m.used, tokens)
 }
 

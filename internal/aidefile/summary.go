@@ -53,7 +53,8 @@ func Summary(r Result, reason string, m *Meter, output string, tokens int64) str
 	if !marked {
 		text = strings.TrimSpace(tail(output, tailBytes))
 	}
-	head := fmt.Sprintf("STATUS: %s\nTOKENS: %d/%d\nRETRIES: %d\n", r.Status(), m.Used(), m.Tokens, max(0, m.Calls()-1))
+	head := fmt.Sprintf("STATUS: %s\nTOKENS: %s/%d\nRETRIES: %d\n", r.Status(), m.UsedText(), m.Tokens,
+		max(0, m.Calls()-1))
 	if reason != "" {
 		head += "REASON: " + strings.ReplaceAll(reason, "\n", " ") + "\n"
 	}

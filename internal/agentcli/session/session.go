@@ -39,7 +39,7 @@ const (
 
 // Between two looks for files is at least scanPause, and scanShare times as long as the last look took.
 const (
-	scanPause = time.Second
+	scanPause = 200 * time.Millisecond
 	scanShare = 50
 )
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/agentcli/session"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -50,12 +51,11 @@ func (r *Runner) call(ctx context.Context, last error) error {
 	}
 	r.env["COPPICE_TRY"], r.env["COPPICE_TOKENS"] = fmt.Sprint(r.meter.Calls()), fmt.Sprint(r.meter.Left())
 	r.env["COPPICE_USAGE"], r.env["COPPICE_PROMPT"] = usage, path
-	r.output = newOutput(r.request.Settings.CommandLine())
 	began := time.Now()
+	r.output = newOutput(session.Call{CLI: r.request.Settings.CommandLine(), Env: r.environ(),
+		Dir: filepath.Dir(r.request.Aidefile), Began: began})
 	exit, err := r.execute(ctx, argv, in, r.output)
-	r.output.close()
-	r.meter.Record(r.used().tokens)
-	r.saveSpent(0)
+	r.output.finish()
 	if errors.Is(err, proc.ErrCommand) {
 		return err // it has not run
 	}
@@ -67,8 +67,11 @@ func (r *Runner) call(ctx context.Context, last error) error {
 		code = max(0, e.Code)
 	}
 	stopped := stopOf(err)
-	record := r.output.record(how, code, stopped)
+	record := r.output.end(how, code, stopped).Record()
 	record.Began, record.Ended = began, time.Now()
+	used, known := r.count(&record)
+	r.meter.Record(used, known)
+	r.saveSpent(0)
 	r.addRecord(record)
 	switch {
 	case err != nil && stopped != agentcli.AfterItsEnd && stopped != agentcli.Silent:
@@ -106,32 +109,32 @@ func (e *callFailed) result() aidefile.Result {
 	return aidefile.Failed
 }
 
-// spent is what a call has used.
-type spent struct {
-	tokens int64
-	ended  bool // it will use no more
+// used returns what the current call has used so far.
+func (r *Runner) used() int64 {
+	record := r.output.end("", 0, agentcli.NotStopped).Counts()
+	used, _ := r.count(&record)
+	return used
 }
 
-// used returns what the current call has used so far.
-func (r *Runner) used() spent {
+// count returns what a call has used, and sets it in its record: as the project says, from the usage file, or else from
+// what the command line has reported on its output and in the file of its session. It is not known if nothing was
+// reported.
+func (r *Runner) count(record *agentcli.Record) (tokens int64, known bool) {
 	source := r.request.Settings.Usage
-	if source == aidefile.FromNowhere {
-		return spent{}
+	if source == aidefile.FromFile || source == aidefile.FromNowhere {
+		record.SetUsage(nil, "")
 	}
-	report := r.output.report()
-	out := spent{report.Tokens(), report.Ended}
-	if source == aidefile.FromOutput {
-		return out
+	if source == aidefile.FromFile || source == aidefile.AnySource {
+		if text, err := readUsage(filepath.Join(r.dir, usageName)); err == nil {
+			if n, ok := agentcli.ReadUsage(text); ok {
+				record.SetUsage(agentcli.Models{"": {Input: n}}, agentcli.FromFile)
+			}
+		}
 	}
-	var file int64
-	known := false
-	if text, err := readUsage(filepath.Join(r.dir, usageName)); err == nil {
-		file, known = agentcli.ReadUsage(text)
+	if record.Tokens == nil {
+		return 0, false
 	}
-	if known || source == aidefile.FromFile {
-		return spent{file, false}
-	}
-	return out
+	return *record.Tokens, true
 }
 
 func readUsage(path string) ([]byte, error) {

@@ -6,25 +6,45 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/agentcli/session"
 )
 
 // output collects the output of a call of the command: its reports about itself and the end of its
-// text.
+// text. follow, finish and what returns a record belong to one goroutine.
 type output struct {
 	mu     sync.Mutex
 	stream agentcli.Stream
 	errors agentcli.Stream // of standard error
 	tail   []byte
-	last   time.Time     // when it has written
+	last   time.Time     // when it has written, here or into the file of its session
 	more   chan struct{} // holds a token when it has written since that was looked at
+
+	session  *session.Follower
+	followed time.Time // when the session was looked at last
 }
 
-// newOutput returns the output of a command line.
-func newOutput(cli agentcli.CLI) *output {
+// newOutput returns the output of a call.
+func newOutput(call session.Call) *output {
 	return &output{
-		stream: agentcli.Stream{CLI: cli}, errors: agentcli.Stream{CLI: cli, Source: agentcli.FromStderr},
-		last: time.Now(), more: make(chan struct{}, 1),
+		stream: agentcli.Stream{CLI: call.CLI}, errors: agentcli.Stream{CLI: call.CLI, Source: agentcli.FromStderr},
+		last: time.Now(), more: make(chan struct{}, 1), session: session.Follow(call),
 	}
+}
+
+// minFollow is the least time between two looks at the file of a session.
+const minFollow = 50 * time.Millisecond
+
+// follow reads what the file of the session has more.
+func (o *output) follow() {
+	if time.Since(o.followed) < minFollow {
+		return
+	}
+	if o.session.Poll(o.report()) {
+		o.mu.Lock()
+		o.last = time.Now()
+		o.mu.Unlock()
+	}
+	o.followed = time.Now()
 }
 
 // wrote notes that the command has written. Needs mu.
@@ -65,23 +85,24 @@ func (o *output) writeError(p []byte) {
 	o.wrote()
 }
 
-// close ends the output.
-func (o *output) close() {
+// finish ends the output.
+func (o *output) finish() {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	o.stream.Close()
 	o.errors.Close()
+	o.mu.Unlock()
+	o.session.Finish(o.report())
 }
 
-// record classifies the end of the call. exit is how its process has ended, empty for an exit code of 0; stopped is
-// why it was stopped.
-func (o *output) record(exit string, code int, stopped agentcli.Stop) agentcli.Record {
+// end returns what is known of the end of the call. exit is how its process has ended, empty for an exit code of 0;
+// stopped is why it was stopped.
+func (o *output) end(exit string, code int, stopped agentcli.Stop) agentcli.End {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return agentcli.End{
 		CLI: o.stream.CLI, Exit: exit, Code: code, Stopped: stopped, Now: time.Now(),
-		Output: o.stream.Report(), Stderr: o.errors.Report(),
-	}.Record()
+		Output: o.stream.Report(), Stderr: o.errors.Report(), Session: o.session.Report(),
+	}
 }
 
 func (o *output) report() agentcli.Report {

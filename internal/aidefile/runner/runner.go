@@ -221,8 +221,8 @@ func (r *Runner) close(result aidefile.Result, reason string) aidefile.Result {
 	if reason != "" {
 		text += ": " + reason
 	}
-	if r.meter.Used() > 0 {
-		text += fmt.Sprintf(" (%d tokens)", r.meter.Used())
+	if r.meter.Used() > 0 || r.meter.Unknown() {
+		text += fmt.Sprintf(" (%s tokens)", r.meter.UsedText())
 	}
 	r.say("%s", text)
 	r.out.flush()
@@ -271,7 +271,7 @@ func (r *Runner) work(ctx context.Context) (aidefile.Result, string) {
 				return resultOf(err, aidefile.Failed), err.Error()
 			}
 		}
-		r.Tell(fmt.Sprintf("try %d of %d, %d tokens left", r.meter.Calls(), file.Budget.MaxRetries+1, r.meter.Left()))
+		r.Tell(fmt.Sprintf("try %d of %d, %s tokens left", r.meter.Calls(), file.Budget.MaxRetries+1, r.meter.LeftText()))
 		err := r.call(ctx, last)
 		if err == nil {
 			return aidefile.Succeeded, ""

@@ -59,6 +59,7 @@ func (r *Runner) watch(ctx context.Context, p *proc.Process, o *output) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-more:
+			o.follow()
 			// It goes on after the tool that it calls, with another call of the model.
 			if o.report().Working > 0 && r.overspent() {
 				return r.exhaustedNow()
@@ -67,10 +68,11 @@ func (r *Runner) watch(ctx context.Context, p *proc.Process, o *output) error {
 			if o == nil {
 				continue
 			}
+			o.follow()
 			// A call that is about to end may do so until the next tick, so that its own
 			// report counts.
 			was := over
-			if over = r.overspent(); over && was {
+			if over = r.overspent(); over && (was || o.report().Working > 0) {
 				return r.exhaustedNow()
 			}
 			if err := r.stale(o); err != nil {
@@ -83,13 +85,13 @@ func (r *Runner) watch(ctx context.Context, p *proc.Process, o *output) error {
 // overspent reports whether the current call uses more tokens than were left.
 func (r *Runner) overspent() bool {
 	used := r.used()
-	r.saveSpent(used.tokens)
-	return !used.ended && used.tokens > r.meter.Left()
+	r.saveSpent(used)
+	return used > r.meter.Left() && !r.output.report().Ended
 }
 
 // exhaustedNow returns the error of a call that has used more tokens than were left.
 func (r *Runner) exhaustedNow() error {
-	return aidefile.Overspent(agentcli.Add(r.meter.Used(), r.used().tokens), r.meter.Tokens)
+	return aidefile.Overspent(agentcli.Add(r.meter.Used(), r.used()), r.meter.Tokens)
 }
 
 // stale returns why a call is ended that writes nothing: it has reported its end, or its model is silent while no
