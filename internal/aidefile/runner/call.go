@@ -52,6 +52,7 @@ func (r *Runner) call(ctx context.Context, last error) error {
 	r.env["COPPICE_TRY"], r.env["COPPICE_TOKENS"] = fmt.Sprint(r.meter.Calls()), fmt.Sprint(r.meter.Left())
 	r.env["COPPICE_USAGE"], r.env["COPPICE_PROMPT"] = usage, path
 	began := time.Now()
+	r.callBegan = began
 	r.output = newOutput(session.Call{CLI: r.request.Settings.CommandLine(), Env: r.environ(),
 		Dir: filepath.Dir(r.request.Aidefile), Began: began})
 	exit, err := r.execute(ctx, argv, in, r.output)
@@ -69,9 +70,10 @@ func (r *Runner) call(ctx context.Context, last error) error {
 	stopped := stopOf(err)
 	record := r.output.end(how, code, stopped).Record()
 	record.Began, record.Ended = began, time.Now()
-	used, known := r.count(&record)
-	r.meter.Record(used, known)
-	r.saveSpent(0)
+	r.meter.Record(r.count(&record), record.Tokens != nil)
+	if id := record.Session; id != "" {
+		_, r.sessions[id] = record.Count(r.sessions[id])
+	}
 	r.addRecord(record)
 	switch {
 	case err != nil && stopped != agentcli.AfterItsEnd && stopped != agentcli.Silent:
@@ -112,14 +114,13 @@ func (e *callFailed) result() aidefile.Result {
 // used returns what the current call has used so far.
 func (r *Runner) used() int64 {
 	record := r.output.end("", 0, agentcli.NotStopped).Counts()
-	used, _ := r.count(&record)
-	return used
+	return r.count(&record)
 }
 
-// count returns what a call has used, and sets it in its record: as the project says, from the usage file, or else from
-// what the command line has reported on its output and in the file of its session. It is not known if nothing was
-// reported.
-func (r *Runner) count(record *agentcli.Record) (tokens int64, known bool) {
+// count sets in the record of a call what it has used: as the project says, from the usage file, or else from what the
+// command line has reported on its output and in the file of its session. It returns what counts of it: of a total of
+// a session, what was not counted before.
+func (r *Runner) count(record *agentcli.Record) int64 {
 	source := r.request.Settings.Usage
 	if source == aidefile.FromFile || source == aidefile.FromNowhere {
 		record.SetUsage(nil, "")
@@ -131,10 +132,8 @@ func (r *Runner) count(record *agentcli.Record) (tokens int64, known bool) {
 			}
 		}
 	}
-	if record.Tokens == nil {
-		return 0, false
-	}
-	return *record.Tokens, true
+	counts, _ := record.Count(r.sessions[record.Session])
+	return counts.Total().Tokens()
 }
 
 func readUsage(path string) ([]byte, error) {

@@ -7,15 +7,22 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/agentcli/session"
 	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/outcome"
 )
 
-// next is another run of the same chain.
+// next is another run of the same chain, as the daemon asks for it.
 func (b *harness) next() *harness {
 	request := b.request
+	if request.Spent = agentcli.Add(request.Spent, b.records.Used); b.records.Result == aidefile.Succeeded.String() {
+		request.Spent = 0
+	}
 	n := &harness{t: b.t, dir: b.dir}
 	n.Runner = New(request, b.Runner.dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir}, &n.out, &n.out)
 	n.checkInterval = b.checkInterval
@@ -28,7 +35,6 @@ func TestChain(t *testing.T) {
 	const use = `printf x >>calls; echo '{"usage":{"output_tokens":60}}'; test -e ok`
 	b := newHarness(t, "[budget]\ntokens = 100\nchain_tokens = 150\nmax_retries = 0\n[hooks]\non_spawn = [\"h.sh\"]\n", use)
 	b.write("h.sh", "printf h >>hooks")
-	b.request.Chain = time.Now()
 	b.run(context.Background(), aidefile.Failed, "exit code 1 (60 tokens)")
 	b = b.next()
 	b.run(context.Background(), aidefile.Failed, "exit code 1 (60 tokens)")
@@ -45,7 +51,7 @@ func TestChain(t *testing.T) {
 	}
 
 	b = b.next() // a new chain
-	b.request.Chain = b.request.Chain.Add(time.Second)
+	b.request.Spent = 0
 	b.run(context.Background(), aidefile.Failed, "exit code 1 (60 tokens)")
 	b.write("ok", "")
 	b = b.next()
@@ -54,8 +60,8 @@ func TestChain(t *testing.T) {
 		t.Fatal(err)
 	}
 	b = b.next() // a success begins a new chain
-	if b.run(context.Background(), aidefile.Failed, "exit code 1 (60 tokens)"); b.spent != 0 || b.chainUsed() != 60 {
-		t.Errorf("after a success: %d tokens were spent before, %d by now", b.spent, b.chainUsed())
+	if b.run(context.Background(), aidefile.Failed, "exit code 1 (60 tokens)"); b.request.Spent != 0 || b.chainUsed() != 60 {
+		t.Errorf("after a success: %d tokens were spent before, %d by now", b.request.Spent, b.chainUsed())
 	}
 }
 
@@ -70,9 +76,21 @@ func TestABudgetForEachRun(t *testing.T) {
 	}
 }
 
-// The tokens that a killed run has reported count for the chain.
-func TestAKilledRunHasSpent(t *testing.T) {
-	b := newHarness(t, "[budget]\nchain_tokens = 1000\n", `echo '{"type":"assistant","message":{"id":"a","usage":{"output_tokens":300}}}'; sleep 600`)
+// A run that is killed leaves what it had used, and what is known of its call.
+func TestAKilledRun(t *testing.T) {
+	b := newHarness(t, "", "")
+	b.claudeProgram(`test $COPPICE_TRY = 1 && exit 3
+echo '{"type":"system","subtype":"init","session_id":"s"}'
+echo '{"type":"assistant","message":{"id":"a","model":"m","usage":{"output_tokens":300}}}'
+read x <"$0.end"`)
+	if err := syscall.Mkfifo(b.request.Settings.Command[0]+".end", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.runningGap = 0
+	request := filepath.Join(b.Runner.dir, RequestName)
+	if err := b.request.Write(request); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -81,27 +99,116 @@ func TestAKilledRunHasSpent(t *testing.T) {
 	}()
 	deadline := time.Now().Add(time.Minute)
 	for {
-		n := b.next()
-		n.loadSpent()
-		if n.spent == 300 {
+		all, err := ReadRecords(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all.Used == 300 && len(all.Calls) == 2 {
+			last := all.Calls[1]
+			if *last.Tokens != 300 || last.Session != "s" || last.Obstacle != outcome.Crash || last.Began.IsZero() ||
+				!last.Ended.IsZero() || last.Reason != "it was killed with its run" || all.Run == "" || all.Result != "" {
+				t.Errorf("%+v of %+v", last, all)
+			}
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d tokens are noted", n.spent)
+			t.Fatalf("%+v", all)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	cancel(&stopped{15})
 	<-ended
+	all, err := ReadRecords(request)
+	if err != nil || len(all.Calls) != 2 || all.Running != nil || all.Used != 300 || all.Result != "failure" {
+		t.Errorf("after its end: %+v, %v", all, err)
+	}
 }
 
-func TestADamagedChain(t *testing.T) {
-	for _, text := range []string{"", "{", `{"began":"0001-01-01T00:00:00Z","tokens":-5}`, `{"began":"0001-01-01T00:00:00Z","tokens":"x"}`, `[]`} {
-		b := newHarness(t, "[budget]\nchain_tokens = 1000\n", "true")
-		if err := os.WriteFile(filepath.Join(b.Runner.dir, spentName), []byte(text), 0o600); err != nil {
+// The record of a call in progress is not written without need.
+func TestRunningIsStoredSeldom(t *testing.T) {
+	b := newHarness(t, "", "")
+	b.output = newOutput(session.Call{})
+	b.began()
+	for range 3 {
+		if b.storeRunning(5); b.records.Running != nil {
+			t.Error("it was stored at once")
+		}
+	}
+	b.stored = time.Now().Add(-runningGap)
+	if b.storeRunning(5); b.records.Running == nil || b.records.Used != 5 {
+		t.Errorf("%+v", b.records)
+	}
+	before := b.stored
+	b.stored = before.Add(-time.Hour)
+	if b.storeRunning(5); b.stored != before.Add(-time.Hour) {
+		t.Error("it was stored again, and nothing has changed")
+	}
+}
+
+// Calls that are no longer listed are counted, so that each keeps its number; their tokens count.
+func TestManyCalls(t *testing.T) {
+	b := newHarness(t, "[budget]\nmax_retries = 102\n[daemon]\nbackoff = \"fixed\"\n", `echo '{"usage":{"output_tokens":1}}'; exit 1`)
+	b.request.Settings.Base = time.Nanosecond
+	b.run(context.Background(), aidefile.BudgetExhausted, "all 103 tries have failed")
+	if all := b.records; all.Dropped != 3 || len(all.Calls) != 100 || all.Used != 103 || all.Result != "budget" {
+		t.Errorf("%d dropped, %d listed, %d used, result %s", all.Dropped, len(all.Calls), all.Used, all.Result)
+	}
+}
+
+// Another run of the same request has another identity.
+func TestRunIdentity(t *testing.T) {
+	b := newHarness(t, "", "true")
+	b.run(context.Background(), aidefile.Succeeded, "")
+	n := b.next()
+	n.run(context.Background(), aidefile.Succeeded, "")
+	if b.records.Run == n.records.Run || len(n.records.Run) < 16 {
+		t.Errorf("%q, %q", b.records.Run, n.records.Run)
+	}
+}
+
+// A total of a session that includes earlier runs counts as the difference, also to a call of the same run.
+func TestTotalsOfSessions(t *testing.T) {
+	turn := `echo '{"type":"thread.started","thread_id":"s"}'; echo '{"type":"turn.completed","usage":{"output_tokens":%d}}'; exit %d` + "\n"
+	b := newHarness(t, "", "")
+	b.program("codex", `if test $COPPICE_TRY = 1; then `+fmt.Sprintf(turn, 130, 3)+"fi\n"+fmt.Sprintf(turn, 150, 0))
+	b.sessions["s"] = agentcli.Models{"": {Output: 100}}
+	b.run(context.Background(), aidefile.Succeeded, "success (50 tokens)")
+	all := b.records.Calls
+	if len(all) != 2 || *all[0].Tokens != 130 || !all[0].Cumulative || *all[1].Tokens != 150 || b.records.Used != 50 {
+		t.Errorf("%+v", b.records)
+	}
+	request := RunRequest{Sessions: map[string]agentcli.Models{"s": {"": {Output: 100}}}}
+	if n := New(request, t.TempDir(), nil, &b.out, &b.out); n.sessions["s"].Total().Tokens() != 100 {
+		t.Error("the totals of a request are not used")
+	}
+}
+
+func TestDamagedRecords(t *testing.T) {
+	b := newHarness(t, "", "true")
+	request := filepath.Join(b.Runner.dir, RequestName)
+	if err := b.request.Write(request); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(b.Runner.dir, recordsName)
+	for text, expected := range map[string]string{
+		"": "unexpected end", "{": "unexpected end", "[]": "cannot unmarshal", `{"used":"x"}`: "cannot unmarshal",
+		strings.Repeat(" ", maxFile+1):                           "has more than",
+		`{"fired":"2001-01-01T00:00:00Z","used":7,"calls":[{}]}`: "",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		b.run(context.Background(), aidefile.Succeeded, "")
+		all, err := ReadRecords(request)
+		if expected == "" && err != nil || expected != "" && (err == nil || !strings.Contains(err.Error(), expected)) ||
+			all.Used != 0 || len(all.Calls) != 0 {
+			t.Errorf("%.20q: %+v, %v", text, all, err)
+		}
+	}
+	if err := RemoveRecords(request); err != nil {
+		t.Error(err)
+	}
+	if all, err := ReadRecords(request); err != nil || len(all.Calls) > 0 || RemoveRecords(request) != nil {
+		t.Errorf("%+v, %v", all, err)
 	}
 }
 

@@ -3,62 +3,170 @@ package runner
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 )
 
-// recordsName is the file next to the request with what is known of the calls of its run.
+// recordsName is the file next to the request with what is known of its run.
 const recordsName = "calls.json"
 
-// Records has what is known of the calls of a run, in their order.
+// Records has what is known of a run.
 type Records struct {
-	Fired time.Time         `json:"fired"` // of the request
-	Calls []agentcli.Record `json:"calls"`
+	Fired time.Time `json:"fired"` // of the request
+	// Run identifies the run: another run of the same request has another one.
+	Run string `json:"run"`
+	// Dropped is the number of calls before Calls, which are no longer listed.
+	Dropped int               `json:"dropped"`
+	Calls   []agentcli.Record `json:"calls"`
+	// Running is the call in progress, as if it ended now.
+	Running *agentcli.Record `json:"running,omitempty"`
+	// Used is what the run has used so far, as far as that is known, with the call in progress. Of a total of a
+	// session it has what was not counted before.
+	Used int64 `json:"used"`
+	// Result is that of the run (aidefile.Result); empty if it has not ended, or was killed.
+	Result string `json:"result,omitempty"`
 }
 
-// maxRecords bounds the calls that are kept, the last ones.
-const maxRecords = 100
+const (
+	maxRecords = 100     // calls that are kept, the last ones
+	maxUnknown = 10      // kinds of unknown objects that are kept of each
+	maxFile    = 8 << 20 // bytes of a file of records
+)
 
-// addRecord keeps what is known of a call for the daemon.
+// runningGap is the least time between two records of a call in progress.
+const runningGap = time.Second
+
+// began stores that the run has begun, in place of what is known of the run before.
+func (r *Runner) began() {
+	r.records.Fired = r.request.Fired
+	r.store()
+}
+
+// ended stores the result of the run.
+func (r *Runner) ended(result aidefile.Result) {
+	r.records.Result = result.String()
+	r.store()
+}
+
+// addRecord stores what is known of a call that has ended.
 func (r *Runner) addRecord(c agentcli.Record) {
-	c.Reason = r.secrets.redact(c.Reason)
-	if len(r.records) == maxRecords {
-		r.records = r.records[1:]
+	all := &r.records
+	if len(all.Calls) == maxRecords {
+		all.Calls = all.Calls[1:]
+		all.Dropped++
 	}
-	r.records = append(r.records, c)
-	text, err := json.Marshal(Records{r.request.Fired, r.records})
+	all.Calls = append(all.Calls, r.storable(c))
+	all.Running, all.Used = nil, r.meter.Used()
+	r.store()
+}
+
+// storeRunning stores what the call in progress has used, if that has changed, and not too often. If the run is killed
+// it is the last that is known of it.
+func (r *Runner) storeRunning(used int64) {
+	all := &r.records
+	total := agentcli.Add(r.meter.Used(), used)
+	if all.Running != nil && all.Used == total || time.Since(r.stored) < r.runningGap {
+		return
+	}
+	record := r.output.end("it was killed with its run", 0, agentcli.NotStopped).Record()
+	r.count(&record)
+	record.Began = r.callBegan
+	record = r.storable(record)
+	all.Running, all.Used = &record, total
+	r.store()
+}
+
+// storable returns a record without secrets, and bounded.
+func (r *Runner) storable(c agentcli.Record) agentcli.Record {
+	c.Reason, c.Rule = r.secrets.redact(c.Reason), r.secrets.redact(c.Rule)
+	if len(c.Unknown) > maxUnknown {
+		few := map[string]int{}
+		for _, name := range slices.Sorted(maps.Keys(c.Unknown))[:maxUnknown] {
+			few[name] = c.Unknown[name]
+		}
+		c.Unknown = few
+	}
+	return c
+}
+
+func (r *Runner) store() {
+	r.stored = time.Now()
+	text, err := json.Marshal(r.records)
 	if err == nil {
 		err = replace(filepath.Join(r.dir, recordsName), text)
 	}
 	if err != nil {
-		r.say("cannot store what is known of the call: %v", err)
+		r.say("cannot store what is known of the run: %v", err)
 	}
 }
 
-// ReadRecords reads what is known of the calls of the run whose request is in a file. A run that has made no
-// call has none.
+// ReadRecords reads what is known of the last run of the request in a file, once it has ended. The call in progress of
+// a run that was killed is its last one.
 func ReadRecords(request string) (Records, error) {
 	q, err := Read(request)
 	if err != nil {
 		return Records{}, err
 	}
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(request), recordsName))
+	none := Records{Fired: q.Fired}
+	path := filepath.Join(filepath.Dir(request), recordsName)
+	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Records{Fired: q.Fired}, nil
+		return none, nil // the run was killed before it could begin
 	}
 	if err != nil {
-		return Records{}, err
+		return none, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return none, err
+	}
+	if len(text) > maxFile {
+		return none, fmt.Errorf("%s has more than %d bytes", path, maxFile)
 	}
 	var all Records
 	if err := json.Unmarshal(text, &all); err != nil {
-		return Records{}, err
+		return none, fmt.Errorf("%s: %w", path, err)
 	}
 	if !all.Fired.Equal(q.Fired) { // of the run before
-		return Records{Fired: q.Fired}, nil
+		return none, nil
+	}
+	if last := all.Running; last != nil {
+		all.Calls, all.Running = append(all.Calls, *last), nil
 	}
 	return all, nil
+}
+
+// RemoveRecords removes what is known of the last run of the request in a file.
+func RemoveRecords(request string) error {
+	err := os.Remove(filepath.Join(filepath.Dir(request), recordsName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// chainUsed returns the tokens that the chain of runs has used so far.
+func (r *Runner) chainUsed() int64 { return agentcli.Add(r.request.Spent, r.meter.Used()) }
+
+// chainSpent reports whether the chain has no tokens left for another run, and why.
+func (r *Runner) chainSpent() (reason string, ok bool) {
+	if r.file == nil {
+		return "", false
+	}
+	_, err := r.file.Budget.Within(r.chainUsed())
+	if err == nil {
+		return "", false
+	}
+	return strings.TrimPrefix(err.Error(), "budget exhausted: "), true
 }

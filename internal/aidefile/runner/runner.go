@@ -8,10 +8,12 @@ package runner
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -43,6 +45,10 @@ type RunRequest struct {
 	Issue    int               `json:"issue,omitempty"` // of the task
 	Fired    time.Time         `json:"fired"`
 	Chain    time.Time         `json:"chain"` // start of its chain of runs: Fired, or a later reset
+	// Spent are the tokens that the chain has used before this run.
+	Spent int64 `json:"spent,omitempty"`
+	// Sessions has the totals that were counted before, of the sessions that the agent has used.
+	Sessions map[string]agentcli.Models `json:"sessions,omitempty"`
 }
 
 // Names of files in the directory of a RunRequest.
@@ -147,18 +153,21 @@ type Runner struct {
 	linger        time.Duration // of a command after it has reported its end
 	hookTimeout   time.Duration
 
-	records []agentcli.Record // of the calls
-
-	spent int64 // tokens of the chain before this run
-	saved int64 // tokens of the chain that were stored last
+	records    Records
+	stored     time.Time // when records was stored last
+	runningGap time.Duration
+	callBegan  time.Time                  // of the call in progress
+	sessions   map[string]agentcli.Models // totals that were counted, by session
 }
 
 // New returns a Runner for a request whose files are in dir.
 func New(q RunRequest, dir string, env []string, out, errs io.Writer) *Runner {
 	r := &Runner{
 		request: q, dir: dir, env: map[string]string{}, secrets: &secrets{}, checkInterval: 500 * time.Millisecond,
-		linger: linger, hookTimeout: hookTimeout, Tell: func(string) {},
+		linger: linger, hookTimeout: hookTimeout, Tell: func(string) {}, runningGap: runningGap,
+		records: Records{Run: rand.Text(), Calls: []agentcli.Record{}}, sessions: map[string]agentcli.Models{},
 	}
+	maps.Copy(r.sessions, q.Sessions)
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
 		// These are for this program, not for the command.
@@ -172,7 +181,7 @@ func New(q RunRequest, dir string, env []string, out, errs io.Writer) *Runner {
 
 // Run makes the run.
 func (r *Runner) Run(ctx context.Context) aidefile.Result {
-	os.Remove(filepath.Join(r.dir, recordsName)) // of the run before
+	r.began()
 	result, reason := r.work(ctx)
 	if isStopped(ctx) {
 		return r.close(aidefile.Failed, "stopped")
@@ -200,9 +209,6 @@ func (r *Runner) Run(ctx context.Context) aidefile.Result {
 			reason = fmt.Sprintf("done, but issue %d could not be closed: %v", r.request.Issue, err)
 		}
 	}
-	if result == aidefile.Succeeded {
-		r.endChain()
-	}
 	fmt.Fprintln(r.out, summary)
 	if isStopped(ctx) {
 		return r.close(aidefile.Failed, "stopped")
@@ -225,6 +231,7 @@ func (r *Runner) close(result aidefile.Result, reason string) aidefile.Result {
 		text += fmt.Sprintf(" (%s tokens)", r.meter.UsedText())
 	}
 	r.say("%s", text)
+	r.ended(result)
 	r.out.flush()
 	r.err.flush()
 	r.Tell(plaintext.Line(strings.ReplaceAll(r.secrets.redact(text), "\n", " ")))
@@ -243,8 +250,7 @@ func (r *Runner) work(ctx context.Context) (aidefile.Result, string) {
 		return aidefile.Faulty, err.Error()
 	}
 	r.file = file
-	r.loadSpent()
-	budget, err := file.Budget.Within(r.spent)
+	budget, err := file.Budget.Within(r.request.Spent)
 	if r.meter = (aidefile.Meter{Budget: budget}); err != nil {
 		return aidefile.Spent, err.Error()
 	}

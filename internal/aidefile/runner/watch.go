@@ -85,7 +85,7 @@ func (r *Runner) watch(ctx context.Context, p *proc.Process, o *output) error {
 // overspent reports whether the current call uses more tokens than were left.
 func (r *Runner) overspent() bool {
 	used := r.used()
-	r.saveSpent(used)
+	r.storeRunning(used)
 	return used > r.meter.Left() && !r.output.report().Ended
 }
 

@@ -36,7 +36,11 @@ func (m *Manager) writeRequest(path string, a *agent) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	return q.Write(file)
+	q.Spent = m.spentBefore(path, q)
+	if err := q.Write(file); err != nil {
+		return err
+	}
+	return runner.RemoveRecords(file) // they are of the run before
 }
 
 // requestFile returns the file of an agent's request, in a directory of its own.
