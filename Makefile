@@ -22,7 +22,7 @@ FUZZTIME ?= 30s
 PREFIX  ?= /usr/local
 TO      = $(DESTDIR)$(PREFIX)
 
-.PHONY: demo build install test test-others test-drawn test-bench random deps lint bench chaos fuzz cron-long generate clean
+.PHONY: demo build install test test-others test-drawn test-bench random deps lint bench chaos fuzz cron-long test-clis generate clean
 
 ## demo: build coppice and watch it heal a small fleet (15 s)
 demo: build
@@ -92,6 +92,10 @@ fuzz:
 ## cron-long: cron schedules held against a walk through every minute of 55 years of many time zones.
 cron-long:
 	$(GO) test ./internal/cron -run TestWalk -cron.long -v -timeout 60m
+
+## test-clis: run real command lines of language models in every way that a server can fail (15 minutes)
+test-clis: deps
+	$(GO) test ./internal/agentcli/clitest -clis.long -v -parallel 12 -timeout 60m
 
 ## generate: write the documentation that is made from the code
 generate:
