@@ -1,6 +1,9 @@
 package agentcli
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // The usage is that of the source that knows it best.
 func TestEndUsage(t *testing.T) {
@@ -49,5 +52,30 @@ func TestCopilotOrigin(t *testing.T) {
 `))
 	if r.Origin != "a" || r.Session != "s" {
 		t.Errorf("%+v", r)
+	}
+}
+
+// What the model has said last is kept, also if a failure follows, and of messages in parts the last one.
+func TestSaid(t *testing.T) {
+	all := recordings(t)
+	const answer = "The answer is forty-two. <aide-summary>Nothing was wrong.</aide-summary>"
+	for _, cli := range []CLI{Claude, Codex, Gemini, Opencode, Copilot} {
+		if got := Read(cli, all[string(cli)+"/normal"].out).Said; got != answer {
+			t.Errorf("%s: %q", cli, got)
+		}
+	}
+	gemini := func(text string) string {
+		return `{"type":"message","role":"assistant","delta":true,"content":"` + text + `"}` + "\n"
+	}
+	long := strings.Repeat("ä", 3*maxSaid)
+	for out, expected := range map[string]string{
+		gemini("a") + gemini("b"): "ab",
+		gemini("a") + `{"type":"tool_use","tool_id":"x"}` + "\n" + gemini("b") + gemini("c"): "bc",
+		gemini("a") + `{"type":"result","status":"error","error":{"message":"no"}}` + "\n":   "a",
+		gemini(long): long[:maxSaid],
+	} {
+		if got := Read(Gemini, []byte(out)).Said; got != expected {
+			t.Errorf("%.80q: %.80q, expected %.80q", out, got, expected)
+		}
 	}
 }

@@ -24,6 +24,8 @@ type Stream struct {
 	line    []byte // of standard error
 	tally   tally
 	text    []byte // the end of the answer, of at least maxText bytes
+	said    []byte // the end of the last message, of at least maxSaid bytes
+	next    bool   // the next message begins another one
 	report  Report
 	calls   map[string]bool // calls of tools: whether they were counted as ended
 	working map[string]bool // calls of tools that have begun and not ended
@@ -48,6 +50,7 @@ type Report struct {
 	Cumulative bool
 
 	Text string // its answer; empty if it has not marked one
+	Said string // the end of the last message of the model
 	// Ended is set if the command has reported its end: it will use no more tokens.
 	Ended  bool
 	Failed bool // its result, or something for good, is a failure, whatever its exit code
@@ -71,6 +74,7 @@ func (r Report) Tokens() int64 { return r.Models.Total().Tokens() }
 // Bounds of the memory that a stream uses.
 const (
 	maxText     = 1 << 20 // bytes of an answer, whose end is kept
+	maxSaid     = 4 << 10 // bytes of a message, whose end is kept
 	maxFailure  = 4 << 10 // bytes of the text of a failure
 	maxFailures = 16      // failures that are kept, the last ones
 	maxCalls    = 100_000 // calls of tools that are told apart
@@ -157,7 +161,8 @@ func (s *Stream) Report() Report {
 		r.CLI = s.CLI
 	}
 	r.Models, r.Known = s.tally.models(), s.tally.known
-	r.Text = strings.TrimSpace(lastPart(string(s.text)))
+	r.Text = strings.TrimSpace(lastPart(string(s.text), maxText))
+	r.Said = strings.TrimSpace(lastPart(string(s.said), maxSaid))
 	return r
 }
 
@@ -181,6 +186,7 @@ func (s *Stream) add(e Event) {
 		r.Ended, r.Failed, r.Failures, r.Retries = false, false, nil, nil
 	case Message:
 		r.Retries = nil
+		s.say(e)
 		if !e.Delta {
 			r.Ended = false
 			s.setText(e.Text)
@@ -250,6 +256,7 @@ func (s *Stream) session(e Event) {
 func (s *Stream) tool(e Event) {
 	r := &s.report
 	r.Ended, r.Retries = false, nil
+	s.next = true
 	ended, known := s.calls[e.Call]
 	if !known && len(s.calls) < maxCalls {
 		r.Calls++
@@ -326,9 +333,24 @@ func (s *Stream) addText(text string) {
 	}
 }
 
-// lastPart returns the last maxText bytes of a text.
-func lastPart(text string) string {
-	if over := len(text) - maxText; over > 0 {
+// say keeps the last message. Of messages in parts, a call of a tool ends one.
+func (s *Stream) say(e Event) {
+	if strings.TrimSpace(e.Text) == "" && !e.Delta {
+		return
+	}
+	if !e.Delta || s.next {
+		s.said = nil
+	}
+	s.next = false
+	s.said = append(s.said, e.Text...)
+	if over := len(s.said) - 2*maxSaid; over > 0 {
+		s.said = bytes.Clone(s.said[len(s.said)-maxSaid-utf8.UTFMax:])
+	}
+}
+
+// lastPart returns the last bytes of a text.
+func lastPart(text string, most int) string {
+	if over := len(text) - most; over > 0 {
 		text = strings.ToValidUTF8(text[over:], "")
 	}
 	return text

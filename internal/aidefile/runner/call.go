@@ -29,13 +29,16 @@ const maxArgument = 128<<10 - 1
 
 var errArguments = errors.New("the command cannot be called")
 
-// call calls the command once, and counts the tokens that it has used.
-func (r *Runner) call(ctx context.Context, last error) error {
+// call calls the command once, and counts the tokens that it has used. last is the try before; nil if there is none.
+func (r *Runner) call(ctx context.Context, last *try) error {
 	usage := filepath.Join(r.dir, usageName)
 	if err := os.Remove(usage); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%w: %w", errArguments, err)
 	}
-	prompt := r.prompt(last)
+	argv, prompt, continued, err := r.command(last)
+	if err != nil {
+		return err
+	}
 	path := filepath.Join(r.dir, promptName)
 	if err := replace(path, []byte(prompt)); err != nil {
 		return fmt.Errorf("%w: %w", errArguments, err)
@@ -45,16 +48,12 @@ func (r *Runner) call(ctx context.Context, last error) error {
 		return fmt.Errorf("%w: %w", errArguments, err)
 	}
 	defer in.Close()
-	argv, err := r.arguments(prompt)
-	if err != nil {
-		return err
-	}
 	r.env["COPPICE_TRY"], r.env["COPPICE_TOKENS"] = fmt.Sprint(r.meter.Calls()), fmt.Sprint(r.meter.Left())
 	r.env["COPPICE_USAGE"], r.env["COPPICE_PROMPT"] = usage, path
 	began := time.Now()
 	r.callBegan = began
 	r.output = newOutput(session.Call{CLI: r.request.Settings.CommandLine(), Env: r.environ(),
-		Dir: filepath.Dir(r.request.Aidefile), Began: began})
+		Dir: filepath.Dir(r.request.Aidefile), Began: began, Session: continued})
 	exit, err := r.execute(ctx, argv, in, r.output)
 	r.output.finish()
 	if errors.Is(err, proc.ErrCommand) {
@@ -207,9 +206,25 @@ func (r *Runner) environ() []string {
 	return env
 }
 
+// command returns the command of the next call and its prompt: the whole task, or a few words in the session of the
+// last try, whose ID is returned, too.
+func (r *Runner) command(last *try) (argv []string, prompt, session string, err error) {
+	if session = last.session(); session != "" {
+		prompt = r.goOn(last)
+		if argv, err = r.arguments(prompt, prompt); err == nil {
+			if argv, ok := agentcli.Continue(agentcli.Detect(argv), argv, session); ok {
+				return argv, prompt, session, nil
+			}
+		}
+	}
+	prompt = r.prompt(last)
+	argv, err = r.arguments(prompt, r.request.Task)
+	return argv, prompt, "", err
+}
+
 // arguments returns the command with its placeholders replaced.
-func (r *Runner) arguments(prompt string) ([]string, error) {
-	argv, err := r.request.Settings.Arguments(r.values(prompt))
+func (r *Runner) arguments(prompt, task string) ([]string, error) {
+	argv, err := r.request.Settings.Arguments(r.values(prompt, task))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errArguments, err)
 	}

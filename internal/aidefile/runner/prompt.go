@@ -25,9 +25,9 @@ func (r *Runner) describe() {
 }
 
 // values returns the values of the placeholders.
-func (r *Runner) values(prompt string) map[string]string {
+func (r *Runner) values(prompt, task string) map[string]string {
 	return map[string]string{
-		"task": r.request.Task, "prompt": prompt, "persona": r.file.Persona.Name, "style": r.file.Persona.Style,
+		"task": task, "prompt": prompt, "persona": r.file.Persona.Name, "style": r.file.Persona.Style,
 		"dir":    filepath.Dir(r.request.Aidefile),
 		"memory": r.memory(), "workspace": strings.Join(r.workspace(), ":"),
 		"skills": strings.Join(r.file.Skills, ":"), "tokens": fmt.Sprint(r.meter.Left()),
@@ -87,16 +87,40 @@ func (r *Runner) memoryTokens() (tokens int64, exists bool) {
 	return tokens / 4, true
 }
 
-// prompt returns the standard input of the command. last is the error of the previous
-// attempt, if any.
-func (r *Runner) prompt(last error) string {
-	var b strings.Builder
-	part := func(title, format string, args ...any) {
-		if b.Len() > 0 {
-			b.WriteString("\n")
-		}
-		fmt.Fprintf(&b, "# %s\n\n%s\n", title, strings.TrimSpace(fmt.Sprintf(format, args...)))
+// parts is a prompt, as parts with titles.
+type parts struct{ strings.Builder }
+
+func (b *parts) add(title, format string, args ...any) {
+	if b.Len() > 0 {
+		b.WriteString("\n")
 	}
+	fmt.Fprintf(b, "# %s\n\n%s\n", title, strings.TrimSpace(fmt.Sprintf(format, args...)))
+}
+
+// goOn returns the prompt of a call that continues the session of the last try, which has the task.
+func (r *Runner) goOn(last *try) string {
+	var b parts
+	b.add("Go on", "Your work was interrupted: %v\nGo on with the task where it was interrupted.",
+		r.secrets.redact(last.err.Error()))
+	r.addEnd(&b)
+	return b.String()
+}
+
+// addEnd adds what the prompt of each call ends with.
+func (r *Runner) addEnd(b *parts) {
+	output := fmt.Sprintf("When you end, write a summary of at most %d tokens between "+
+		"<aide-summary> and </aide-summary>.", r.file.Output.MaxSummaryTokens)
+	if s := r.file.Output.NarrativeSchema; s != "" {
+		output += " It contains: " + s
+	}
+	b.add("Budget", "You have %s tokens.", r.meter.LeftText())
+	b.add("Summary", "%s", output)
+}
+
+// prompt returns the standard input of the command, with the whole task. last is the try before; nil if there is none.
+func (r *Runner) prompt(last *try) string {
+	var b parts
+	part := b.add
 	who := "You are " + r.file.Persona.Name + "."
 	if s := r.file.Persona.Style; s != "" {
 		who += "\n" + s
@@ -104,8 +128,12 @@ func (r *Runner) prompt(last error) string {
 	part("Who you are", "%s", who)
 	part("Task", "%s", r.request.Task)
 	if last != nil {
-		part("What was tried", "This is try %d. The one before it has failed: %v\nDo not repeat what has failed.",
-			r.meter.Calls(), r.secrets.redact(last.Error()))
+		text := fmt.Sprintf("This is try %d. The one before it has failed: %v\nDo not repeat what has failed.",
+			r.meter.Calls(), last.err)
+		if last.answer != "" {
+			text += "\nThe last that it said:\n\n" + last.answer
+		}
+		part("What was tried", "%s", r.secrets.redact(text))
 	}
 	if size, exists := r.memoryTokens(); exists {
 		text := fmt.Sprintf("What you kept from earlier runs is in %s. Read what you need of it, and keep there "+
@@ -126,12 +154,6 @@ func (r *Runner) prompt(last error) string {
 	if all := r.workspace(); len(all) > 0 {
 		part("Workspace", "Besides the current directory you may read:\n- %s", strings.Join(all, "\n- "))
 	}
-	output := fmt.Sprintf("When you end, write a summary of at most %d tokens between "+
-		"<aide-summary> and </aide-summary>.", r.file.Output.MaxSummaryTokens)
-	if s := r.file.Output.NarrativeSchema; s != "" {
-		output += " It contains: " + s
-	}
-	part("Budget", "You have %d tokens.", r.meter.Left())
-	part("Summary", "%s", output)
+	r.addEnd(&b)
 	return b.String()
 }

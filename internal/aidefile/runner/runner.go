@@ -267,13 +267,13 @@ func (r *Runner) work(ctx context.Context) (aidefile.Result, string) {
 	if err := r.hooks(ctx, "on_spawn", file.Hooks.OnSpawn); err != nil {
 		return resultOf(err, aidefile.Faulty), err.Error()
 	}
-	var last error
+	var last *try
 	for {
 		if err := r.meter.Call(); err != nil {
 			return r.exhausted(err, last)
 		}
 		if last != nil {
-			if err := r.pause(ctx); err != nil {
+			if err := r.pause(ctx, last); err != nil {
 				return resultOf(err, aidefile.Failed), err.Error()
 			}
 		}
@@ -295,15 +295,14 @@ func (r *Runner) work(ctx context.Context) (aidefile.Result, string) {
 			return f.result(), err.Error()
 		}
 		r.say("try %d: %v", r.meter.Calls(), err)
-		last = err
+		last = r.failedTry(err, last)
 	}
 }
 
-// pause waits before the next attempt as long as the policy of the Aidefile waits before
-// the next run. It returns an error if the run ends meanwhile.
-func (r *Runner) pause(ctx context.Context) error {
-	_, backoff, _ := r.file.Policy.Child(r.request.Settings.Base)
-	d := backoff.Delay(r.meter.Calls() - 2) // the attempt that was counted last has not begun
+// pause waits before the next try. It returns an error if the run ends meanwhile.
+func (r *Runner) pause(ctx context.Context, last *try) error {
+	// The try that was counted last has not begun.
+	d := pauseAfter(r.meter.Calls()-2, last.record.Obstacle, r.request.Settings.Base, r.file.Policy)
 	r.Tell(fmt.Sprintf("try %d of %d begins in %v", r.meter.Calls(), r.file.Budget.MaxRetries+1, d))
 	select {
 	case <-time.After(d):
@@ -314,14 +313,14 @@ func (r *Runner) pause(ctx context.Context) error {
 }
 
 // exhausted returns the result of a run whose budget is used up.
-func (r *Runner) exhausted(err, last error) (aidefile.Result, string) {
+func (r *Runner) exhausted(err error, last *try) (aidefile.Result, string) {
 	switch {
 	case last == nil:
 		return aidefile.BudgetExhausted, err.Error()
 	case r.file.Budget.MaxRetries == 0 && r.meter.Left() > 0: // there was one attempt
-		return aidefile.Failed, last.Error()
+		return aidefile.Failed, last.err.Error()
 	}
-	return aidefile.BudgetExhausted, fmt.Sprintf("%v; the last: %v", err, last)
+	return aidefile.BudgetExhausted, fmt.Sprintf("%v; the last: %v", err, last.err)
 }
 
 // timedOut is the cause of the end of a run that takes too long.
