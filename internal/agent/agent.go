@@ -42,6 +42,8 @@ type Options struct {
 	Starts    StartLog
 	// Prepare completes the launch of an incarnation; it may be nil.
 	Prepare func(a *spec.Agent, l *runtime.Launch)
+	// Environ returns the environment of an incarnation, made of what the agent declares; it may be nil.
+	Environ func(path string, declared []string) ([]string, error)
 	// Classify returns the exit of an incarnation, which may have reported more about its end than its exit code
 	// says. asked means that it was asked to stop. It may be nil.
 	Classify func(who token.Caller, exit supervisor.Exit, asked bool) supervisor.Exit

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -196,6 +197,11 @@ func (s *starter) launch(who token.Caller, token string) (l runtime.Launch, err 
 		s.first.Store(&first)
 	}
 	l.Log = runtime.Log(s.agent.Logs.Or(s.m.Fleet().Logs()))
+	if s.m.Environ != nil {
+		var e error
+		l.Env, e = s.m.Environ(who.Path, l.Env)
+		err = cmp.Or(err, e)
+	}
 	return l, err
 }
 

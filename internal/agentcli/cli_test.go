@@ -148,3 +148,33 @@ func TestSplit(t *testing.T) {
 		t.Error(cli)
 	}
 }
+
+func TestModel(t *testing.T) {
+	env := map[string]string{"ANTHROPIC_MODEL": "a", "GEMINI_MODEL": "g", "COPILOT_MODEL": "c", "OPENAI_MODEL": "o"}
+	for _, tt := range []struct {
+		cli      CLI
+		command  string
+		expected string
+	}{
+		{Claude, "claude -p", "a"},
+		{Claude, "claude -p --model opus", "opus"},
+		{Claude, "claude -p -m opus -- x", "opus"},
+		{Claude, "claude -p --model=opus -m haiku", "opus"},
+		{Claude, "claude -p -- --model opus", "a"},
+		{Claude, "claude -p --model", "a"},
+		{Claude, "nice -n 5 claude --model opus", "opus"},
+		{Claude, "./run.sh --model opus", "opus"},
+		{Claude, "python3 -m agent", "a"},
+		{Codex, "codex exec --json -m gpt-5", "gpt-5"},
+		{Codex, "codex exec --json -", ""},
+		{Gemini, "gemini", "g"},
+		{Copilot, "copilot", "c"},
+		{Opencode, "opencode run -m openai/gpt-5", "openai/gpt-5"},
+		{Opencode, "opencode run", ""},
+		{Claude, "", "a"},
+	} {
+		if got := Model(tt.cli, strings.Fields(tt.command), env); got != tt.expected {
+			t.Errorf("%s: %q, expected %q", tt.command, got, tt.expected)
+		}
+	}
+}

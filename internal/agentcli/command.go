@@ -1,5 +1,10 @@
 package agentcli
 
+import (
+	"slices"
+	"strings"
+)
+
 // Command returns the command with which a command line does a task that it reads from standard input, and
 // reports what it does as JSON. It is nil if there is none.
 func Command(cli CLI) []string {
@@ -16,4 +21,38 @@ func Command(cli CLI) []string {
 		return []string{"copilot", "--output-format", "json", "--allow-all-tools"}
 	}
 	return nil
+}
+
+// Model returns the model that a command and its environment choose, empty if it is not known. The short option -m
+// means a model only where the command is the command line itself, and not a script that calls it.
+func Model(cli CLI, argv []string, env map[string]string) string {
+	found, arguments := detect(argv)
+	options := []string{"--model"}
+	if found == cli {
+		options = append(options, "-m")
+	} else {
+		arguments = argv[min(1, len(argv)):]
+	}
+	for i, word := range arguments {
+		if word == "--" {
+			break
+		}
+		name, value, joined := strings.Cut(word, "=")
+		switch {
+		case !slices.Contains(options, name):
+		case joined:
+			return value
+		case i+1 < len(arguments):
+			return arguments[i+1]
+		}
+	}
+	switch cli {
+	case Claude:
+		return env["ANTHROPIC_MODEL"]
+	case Gemini:
+		return env["GEMINI_MODEL"]
+	case Copilot:
+		return env["COPILOT_MODEL"]
+	}
+	return ""
 }

@@ -105,12 +105,13 @@ func load(name, dir string, data []byte, g *fileset.Set, onDisk bool) (*Loaded, 
 	for _, p := range problems {
 		reportProblem(r, p, document, places)
 	}
+	quotas := f.finishQuotas(r, tree, dir, onDisk)
 	l.Notices = r.SortedNotices()
 	if r.Count() > 0 {
 		return l, r.Errors()
 	}
 	tree.RestorePolicy, tree.Persistence, tree.Patrol, tree.Orders = f.recall, f.persistence, f.patrol.Patrol, orders
-	tree.Retention, tree.Logs = f.retention, f.logs
+	tree.Retention, tree.Logs, tree.Quotas = f.retention, f.logs, quotas
 	l.Tree = tree
 	return l, nil
 }

@@ -26,6 +26,7 @@ type file struct {
 	supervisors []group
 	agents      []agent
 	orders      orderSettings
+	quotas      []quotaForm
 }
 
 // group is a [[supervisor]] while it is read.
@@ -51,7 +52,7 @@ type agent struct {
 func itself[T any](t *T) *T { return t }
 
 func fileTable() toml.Table[file] {
-	supervisors, agents := supervisorTable(), agentTable()
+	supervisors, agents, quotas := supervisorTable(), agentTable(), quotaTable()
 	return toml.Table[file]{
 		Doc: "The whole file. Its tables may come in any order. The order of supervisors and agents is their " +
 			"order under the root; if the strategy of the root is not `one_for_one`, it is their start order.",
@@ -105,6 +106,14 @@ func fileTable() toml.Table[file] {
 							"terminal is false, expected true where runtime is tmux: there is always one")
 					}
 					f.agents = append(f.agents, a)
+				})},
+			{Name: "quota", Type: "array of tables", Doc: "an account of a command line of a language model, and the " +
+				"agents that use it",
+				Also: []string{"quotas", "account", "accounts", "subscription", "limit"},
+				Read: tables(func(r *toml.Reader, v *toml.Value, f *file) {
+					q := quotaForm{table: v}
+					quotas.Read(r, v, &q)
+					f.quotas = append(f.quotas, q)
 				})},
 			readEarlier("patches", "table", "changes to what is declared elsewhere, see `[[patches.agent]]`", "patch",
 				"overrides"),

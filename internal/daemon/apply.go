@@ -32,6 +32,7 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config fleet.Co
 	c.orders.Replace(tree.Orders)
 	c.triggers.ResetGivenUp(ctx)
 	c.applier.Update(ctx, next, changes)
+	c.quotas.Apply()
 	c.triggers.Apply()
 	c.loop.Enqueue()
 	changes.Removed = append(changes.Removed, retired...) // as far as the file goes

@@ -259,6 +259,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	c.background.run(c.loop.Run)
 	c.background.run(func(ctx context.Context) { c.pauses.run(ctx) })
 	c.pools.Start()
+	c.quotas.Apply()
 	c.triggers.Apply()
 	go c.wait()
 	return nil

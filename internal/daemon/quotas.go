@@ -27,13 +27,10 @@ func newQuotas(c *Controller) *quota.Manager {
 // quotaAgents are the agents of a controller as their quotas see them.
 type quotaAgents struct{ c *Controller }
 
-// Account is part of quota.Agents.
-func (q quotaAgents) Account(path string) (agentcli.CLI, map[string]string) {
-	a := q.c.fleet().Agents[path]
-	if a == nil {
-		return agentcli.Plain, nil
-	}
-	return a.CommandLine(), a.Env
+// Fleet is part of quota.Agents.
+func (q quotaAgents) Fleet() quota.Fleet {
+	f := q.c.fleet()
+	return quota.Fleet{Agents: f.Agents, Quotas: f.File.Quotas}
 }
 
 // Locate is part of quota.Agents.
@@ -123,11 +120,15 @@ func askAboutQuotas(ctx context.Context, c *Controller) {
 		}
 	}
 	for from, p := range stopped {
+		agents := "wait"
+		if p.Next != "" {
+			agents = "go on with " + p.Next + " while that serves"
+		}
 		_, _, err := c.questions.Ask(ctx, question.Draft{
 			From: from, Options: []string{answerResume, answerLeave},
-			Text: fmt.Sprintf("%s: %s: %s. Its agents wait. "+
+			Text: fmt.Sprintf("%s: %s: %s. Its agents %s. "+
 				"When that is mended, answer %s, and one of them tries first.",
-				p.Name, p.Obstacle, p.Reason, answerResume),
+				p.Name, p.Obstacle, p.Reason, agents, answerResume),
 		})
 		if errors.Is(err, question.ErrTooMany) {
 			err = nil

@@ -223,7 +223,7 @@ func aidefileEntries() []Entry {
 
 func quotaEntries() []Entry {
 	fields := []string{
-		"pool its name: a command line, or the path of an agent", "state of the pool",
+		"pool its name: that of a [[quota]], a command line, or the path of an agent", "state of the pool",
 		"obstacle that has closed it: usage_limit, authentication or billing", "error what was reported",
 		"agent that has met it", "until when an agent may try", "reset when the limit ends, as was reported",
 		"reset_from where that was reported"}
@@ -232,6 +232,8 @@ func quotaEntries() []Entry {
 		{QuotaProbing, "an agent tries first whether the account serves again", fields},
 		{QuotaOpened, "the account serves again, and its agents start", fields},
 		{QuotaStopped, "an account has no valid login, or no money: its agents wait for a person", fields},
+		{QuotaSwitched, "an agent goes on with another account", []string{"from the account that it used last",
+			"to the one that it uses now", fieldReason}},
 	}
 }
 

@@ -70,6 +70,13 @@ type (
 		ResetFrom string    `json:"reset_from,omitempty"`
 	}
 
+	// Switch is the data of QuotaSwitched.
+	Switch struct {
+		From   string `json:"from"`
+		To     string `json:"to"`
+		Reason string `json:"reason"`
+	}
+
 	// Lost is the data of EventsLost.
 	Lost struct {
 		Count int `json:"count"`

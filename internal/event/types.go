@@ -41,10 +41,11 @@ const (
 	AgentWaiting      Type = "agent.waiting"
 
 	// Accounts of language models.
-	QuotaParked  Type = "quota.parked"
-	QuotaProbing Type = "quota.probing"
-	QuotaOpened  Type = "quota.opened"
-	QuotaStopped Type = "quota.stopped"
+	QuotaParked   Type = "quota.parked"
+	QuotaProbing  Type = "quota.probing"
+	QuotaOpened   Type = "quota.opened"
+	QuotaStopped  Type = "quota.stopped"
+	QuotaSwitched Type = "quota.switched"
 
 	// Agents: what is asked of them, and what the daemon does.
 	AgentStartRequested Type = "agent.start_requested"

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/spec"
 )
 
 // accountVariables returns the variables that choose the account of a command line.
@@ -30,6 +31,43 @@ func accountVariables(cli agentcli.CLI) []string {
 		}
 	}
 	return nil
+}
+
+// Fleet is what is declared at one moment.
+type Fleet struct {
+	Agents map[string]*spec.Agent // by path; not to be changed
+	Quotas []spec.Quota
+}
+
+// accounts returns the names of the accounts that an agent may use: its own, and the one that comes next.
+func (f Fleet) accounts(path string) []string {
+	a := f.Agents[path]
+	if a == nil {
+		return []string{path}
+	}
+	for i := range f.Quotas {
+		if q := &f.Quotas[i]; q.IsFor(path, a) {
+			if q.Next != "" {
+				return []string{q.Name, q.Next}
+			}
+			return []string{q.Name}
+		}
+	}
+	return []string{nameOf(path, a.CommandLine(), a.Env)}
+}
+
+// quota returns a declared account; nil if there is none of that name.
+func (f Fleet) quota(name string) *spec.Quota {
+	if i := slices.IndexFunc(f.Quotas, func(q spec.Quota) bool { return q.Name == name }); i >= 0 {
+		return &f.Quotas[i]
+	}
+	return nil
+}
+
+// exists reports whether an account is declared, or is one of agents without a [[quota]]: its agents may be gone for
+// now.
+func (f Fleet) exists(name string) bool {
+	return f.quota(name) != nil || spec.IsAutomaticQuota(name) || strings.Contains(name, "/")
 }
 
 // nameOf returns the name of the pool of the agents that run the same command line with the same account.

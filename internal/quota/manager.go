@@ -20,9 +20,8 @@ import (
 
 // Agents gives pools access to the agents of the fleet.
 type Agents interface {
-	// Account returns the command line of an agent and its declared environment. The command line is Plain if
-	// it is not known.
-	Account(path string) (agentcli.CLI, map[string]string)
+	// Fleet returns what is declared now.
+	Fleet() Fleet
 	// Locate returns the supervisor of an agent and its ID there.
 	Locate(path string) (*supervisor.Supervisor, string, error)
 }
@@ -45,8 +44,9 @@ type Manager struct {
 	random func(time.Duration) time.Duration
 
 	mu      sync.Mutex
-	pools   map[string]*Pool  // that are not open
-	waiting map[string]string // pools that agents wait for, by path
+	pools   map[string]*Pool    // that are not open
+	waiting map[string][]string // pools that agents wait for, by path
+	uses    map[string]string   // account of the last start, by path
 }
 
 // prefix of the records of pools in the store.
@@ -55,12 +55,13 @@ const prefix = "quota/pool/"
 // New returns a Manager without pools; see Load.
 func New(o Options) *Manager {
 	return &Manager{
-		Options: o, pools: map[string]*Pool{}, waiting: map[string]string{},
+		Options: o, pools: map[string]*Pool{}, waiting: map[string][]string{}, uses: map[string]string{},
 		random: func(most time.Duration) time.Duration { return rand.N(most) },
 	}
 }
 
-// Load reads the pools that the last daemon has left. Call it before the first agent starts.
+// Load reads the pools, and the accounts of agents, that the last daemon has left. Call it before the first agent
+// starts.
 func (m *Manager) Load(ctx context.Context) error {
 	records, _, err := m.Store.Snapshot(ctx, strings.TrimSuffix(prefix, "/"))
 	if err != nil {
@@ -80,31 +81,43 @@ func (m *Manager) Load(ctx context.Context) error {
 		}
 		m.pools[p.Name] = &p
 	}
-	return nil
+	return m.loadUses(ctx)
 }
 
 // key returns the key of the record of a pool. Its name may be a path.
-func key(name string) string {
-	return prefix + strings.NewReplacer("%", "%25", "/", "%2F").Replace(name)
-}
+func key(name string) string { return prefix + escape(name) }
 
-// pool returns the pool of an agent, which is open if nothing is known of it.
-func (m *Manager) pool(path string) *Pool {
-	cli, env := m.Agents.Account(path)
-	name := nameOf(path, cli, env)
+// escape makes one segment of a key of a path.
+func escape(path string) string { return strings.NewReplacer("%", "%25", "/", "%2F").Replace(path) }
+
+// pool returns a pool, which is open if nothing is known of it.
+func (m *Manager) pool(name string) *Pool {
 	if p := m.pools[name]; p != nil {
 		return p
 	}
 	return &Pool{Name: name, State: Open} // see changed
 }
 
+// choose returns the accounts of an agent, and which of them it starts with now; see the function choose.
+func (m *Manager) choose(path string, now time.Time) (accounts []*Pool, i int, again time.Time, ok bool) {
+	for _, name := range m.Agents.Fleet().accounts(path) {
+		accounts = append(accounts, m.pool(name))
+	}
+	i, again, ok = choose(path, accounts, m.uses[path], now)
+	return accounts, i, again, ok
+}
+
 // WaitError says for which pool an agent waits, and why. It is the cause of a supervisor.RetryError.
-type WaitError struct{ Pool Pool }
+type WaitError struct {
+	Pool Pool
+	Next string // the account with which it goes on at once; empty if it waits
+}
 
 func (e *WaitError) Error() string {
-	p := e.Pool
-	text := fmt.Sprintf("%s: %s", strings.ReplaceAll(string(p.Obstacle), "_", " "), p.Reason)
+	p, text := e.Pool, e.Pool.what()
 	switch {
+	case e.Next != "":
+		return text + "; goes on with account " + e.Next
 	case p.State == Stopped:
 		return text + "; waits until a person has acted: coppice quota resume " + p.Name
 	case p.State == Probing:
@@ -113,6 +126,11 @@ func (e *WaitError) Error() string {
 		return text + "; waits until " + clock(p.Until) + " to try again (no reset is known)"
 	}
 	return fmt.Sprintf("%s; waits until %s (reset reported by %s)", text, clock(p.Until), reporter(p))
+}
+
+// what says what has closed the pool.
+func (p *Pool) what() string {
+	return fmt.Sprintf("%s: %s", strings.ReplaceAll(string(p.Obstacle), "_", " "), p.Reason)
 }
 
 // clock returns a time for people, with its day if that is not today.
@@ -131,24 +149,35 @@ func reporter(p Pool) string {
 	return string(p.CLI)
 }
 
-// Admit returns nil if an agent may start now, otherwise an error that wraps a supervisor.RetryError.
+// Admit returns nil if an agent may start now, with the account that AccountOf returns then. Otherwise the error
+// wraps a supervisor.RetryError.
 func (m *Manager) Admit(path string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := m.pool(path)
 	now := time.Now()
-	before := *p
-	again, ok := p.admit(path, now)
-	m.changed(before, p)
-	if ok {
-		delete(m.waiting, path)
-		if at := p.CanaryAt; p.Canary == path && at.Equal(now) {
-			m.Go(func(ctx context.Context) { m.prove(ctx, p.Name, at) })
-		}
-		return nil
+	accounts, i, again, ok := m.choose(path, now)
+	p := accounts[i]
+	if !ok {
+		m.wait(path, accounts)
+		return &supervisor.RetryError{At: again, Err: &WaitError{Pool: *p}}
 	}
-	m.waiting[path] = p.Name
-	return &supervisor.RetryError{At: again, Err: &WaitError{*p}}
+	before := *p
+	p.admit(path, now)
+	m.changed(before, p)
+	delete(m.waiting, path)
+	m.use(path, accounts, p.Name)
+	if at := p.CanaryAt; p.Canary == path && at.Equal(now) {
+		m.Go(func(ctx context.Context) { m.prove(ctx, p.Name, at) })
+	}
+	return nil
+}
+
+// wait notes that an agent waits for any of some accounts.
+func (m *Manager) wait(path string, accounts []*Pool) {
+	m.waiting[path] = nil
+	for _, p := range accounts {
+		m.waiting[path] = append(m.waiting[path], p.Name)
+	}
 }
 
 // prove opens a pool when the agent that goes first has run for long enough.
@@ -175,7 +204,7 @@ func (m *Manager) prove(ctx context.Context, name string, began time.Time) {
 func (m *Manager) Ended(path string, r agentcli.Record) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := m.pool(path)
+	p := m.pool(m.used(path))
 	before := *p
 	now := time.Now()
 	if !r.OfAccount() {
@@ -188,13 +217,15 @@ func (m *Manager) Ended(path string, r agentcli.Record) error {
 		return nil
 	}
 	p.close(path, r, now, m.random)
-	m.waiting[path] = p.Name
-	m.changed(before, p)
-	again := p.Until
-	if p.State == Stopped {
-		again = now.Add(recheck)
+	if m.Agents.Fleet().exists(p.Name) { // it may have been removed while the agent ran
+		m.changed(before, p)
 	}
-	return &supervisor.RetryError{At: again, Err: &WaitError{*p}}
+	accounts, i, again, ok := m.choose(path, now)
+	if ok && accounts[i].Name != p.Name {
+		return &supervisor.RetryError{At: now, Err: &WaitError{*p, accounts[i].Name}}
+	}
+	m.wait(path, accounts)
+	return &supervisor.RetryError{At: again, Err: &WaitError{Pool: *accounts[i]}}
 }
 
 // Gone takes note that an agent was stopped, or has ended without a word.
@@ -239,11 +270,16 @@ func (m *Manager) changed(before Pool, p *Pool) {
 // wake starts the agents that wait for a pool: all, or one that goes first.
 func (m *Manager) wake(name string, all bool) {
 	var paths []string
-	for path, pool := range m.waiting {
-		if pool == name {
+	for path, pools := range m.waiting {
+		if slices.Contains(pools, name) {
 			paths = append(paths, path)
 		}
 	}
+	m.retryAll(paths, all)
+}
+
+// retryAll starts agents that wait: all, or one that goes first.
+func (m *Manager) retryAll(paths []string, all bool) {
 	slices.Sort(paths)
 	m.Go(func(context.Context) {
 		for _, path := range paths {
@@ -273,7 +309,7 @@ func eventOf(before, p Pool) event.Event {
 	e := event.Event{Actor: "controller"}
 	switch p.State {
 	case Stopped:
-		e.Type, e.Message = event.QuotaStopped, fmt.Sprintf("quota %s is stopped: %v", p.Name, &WaitError{p})
+		e.Type, e.Message = event.QuotaStopped, fmt.Sprintf("quota %s is stopped: %v", p.Name, &WaitError{Pool: p})
 	case Probing:
 		e.Type, e.Message = event.QuotaProbing, fmt.Sprintf("quota %s: %s tries first", p.Name, p.Canary)
 	case Open:
@@ -281,7 +317,7 @@ func eventOf(before, p Pool) event.Event {
 		p = before // tell what has ended
 		p.State = Open
 	default:
-		e.Type, e.Message = event.QuotaParked, fmt.Sprintf("quota %s is parked: %v", p.Name, &WaitError{p})
+		e.Type, e.Message = event.QuotaParked, fmt.Sprintf("quota %s is parked: %v", p.Name, &WaitError{Pool: p})
 	}
 	return e.With(event.Quota{Pool: p.Name, State: string(p.State), Obstacle: string(p.Obstacle), Error: p.Reason,
 		Agent: p.By, Until: p.Until, Reset: p.Reset, ResetFrom: string(p.ResetFrom)})

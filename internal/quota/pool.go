@@ -3,6 +3,9 @@
 // of them goes first, and the others follow when it has been served. Without money, or without a valid
 // login, the pool stops, and one question is put to people.
 //
+// Agents without a [[quota]] of their own have the account that their variables choose. Others have one or two that
+// are declared: an agent goes on with the second when the first is closed.
+//
 // Nothing of it is a failure of an agent, and no limit of a supervisor counts it.
 package quota
 
@@ -97,26 +100,31 @@ func (p *Pool) report(path string, r agentcli.Record) {
 	p.Canary, p.CanaryAt = "", time.Time{}
 }
 
-// admit reports whether an agent may start now, or else when it has to ask again. Of those that ask after the
-// time of a parked pool, the first goes first.
-func (p *Pool) admit(path string, now time.Time) (again time.Time, ok bool) {
-	p.proven(now)
+// admits reports whether an agent may start now. Of those that ask after the time of a parked pool, the first goes
+// first.
+func (p *Pool) admits(path string, now time.Time) bool {
 	switch p.State {
 	case Parked:
-		if now.Before(p.Until) {
-			return p.Until, false
-		}
-		p.State, p.Canary, p.CanaryAt = Probing, path, now
-		return time.Time{}, true
+		return !now.Before(p.Until)
 	case Probing:
-		if p.Canary == path {
-			return time.Time{}, true
-		}
-		return now.Add(recheck), false
-	case Stopped:
-		return now.Add(recheck), false
+		return p.Canary == path || p.isProven(now)
 	}
-	return time.Time{}, true
+	return p.State == Open
+}
+
+// asksAgain returns when an agent that may not start has to ask again. It is told earlier, if that makes sense.
+func (p *Pool) asksAgain(now time.Time) time.Time {
+	if p.State == Parked {
+		return p.Until
+	}
+	return now.Add(recheck)
+}
+
+// admit records that an agent starts that may.
+func (p *Pool) admit(path string, now time.Time) {
+	if p.proven(now); p.State == Parked {
+		p.State, p.Canary, p.CanaryAt = Probing, path, now
+	}
 }
 
 // served records that an agent was served: its run has completed, or ended for a reason of its own. It reports
@@ -131,11 +139,15 @@ func (p *Pool) served(path string) bool {
 
 // proven reports whether the agent that goes first has run for long enough, and opens the pool if so.
 func (p *Pool) proven(now time.Time) bool {
-	if p.State != Probing || p.CanaryAt.IsZero() || now.Sub(p.CanaryAt) < proof {
+	if !p.isProven(now) {
 		return false
 	}
 	p.open()
 	return true
+}
+
+func (p *Pool) isProven(now time.Time) bool {
+	return p.State == Probing && !p.CanaryAt.IsZero() && now.Sub(p.CanaryAt) >= proof
 }
 
 // gone records that the agent that goes first was stopped before it was served. Another may go.

@@ -16,6 +16,15 @@ var t0 = time.Date(2026, 11, 23, 1, 0, 0, 0, time.UTC)
 // noJitter has no random part.
 func noJitter(time.Duration) time.Duration { return 0 }
 
+// admit starts an agent, if it may start, or else returns when it has to ask again.
+func admit(p *Pool, path string, now time.Time) (again time.Time, ok bool) {
+	if !p.admits(path, now) {
+		return p.asksAgain(now), false
+	}
+	p.admit(path, now)
+	return time.Time{}, true
+}
+
 func met(o outcome.ObstacleKind, reset time.Time) agentcli.Record {
 	r := agentcli.Record{CLI: agentcli.Claude}
 	r.Verdict = agentcli.Verdict{Kind: outcome.Deferred, Obstacle: o, Reason: "no", Reset: reset, ResetFrom: agentcli.FromStream}
@@ -31,7 +40,7 @@ func TestGrowingTries(t *testing.T) {
 			t.Fatalf("try %d: %s for %v, expected %d minutes (%+v)", i, p.State, d, expected, p)
 		}
 		now = p.Until
-		if _, ok := p.admit("t/a", now); !ok || p.State != Probing {
+		if _, ok := admit(&p, "t/a", now); !ok || p.State != Probing {
 			t.Fatalf("try %d is not admitted: %+v", i, p)
 		}
 	}
@@ -70,10 +79,10 @@ func TestCanary(t *testing.T) {
 		return p
 	}
 	at := t0.Add(time.Hour)
-	admitted := func(p *Pool, path string) bool { _, ok := p.admit(path, at); return ok }
+	admitted := func(p *Pool, path string) bool { _, ok := admit(p, path, at); return ok }
 
 	p := closed()
-	if again, ok := p.admit("t/a", at.Add(-time.Nanosecond)); ok || again != at {
+	if again, ok := admit(&p, "t/a", at.Add(-time.Nanosecond)); ok || again != at {
 		t.Errorf("too early: %v, %v", again, ok)
 	}
 	if !admitted(&p, "t/b") || admitted(&p, "t/a") || !admitted(&p, "t/b") {
@@ -99,7 +108,7 @@ func TestCanary(t *testing.T) {
 	if !p.resume(t0) || p.resume(t0.Add(-1)) != true || p.Until != t0.Add(-1) {
 		t.Errorf("resumed: %+v", p)
 	}
-	if _, ok := p.admit("t/z", t0); !ok || p.resume(t0) {
+	if _, ok := admit(&p, "t/z", t0); !ok || p.resume(t0) {
 		t.Errorf("resumed while one tries: %+v", p)
 	}
 }
@@ -115,7 +124,7 @@ func TestPool(t *testing.T) {
 			"time": func(t *rapid.T) { now = now.Add(time.Duration(rapid.IntRange(1, 7200).Draw(t, "s")) * time.Second) },
 			"start": func(t *rapid.T) {
 				who, before := path.Draw(t, "who"), p
-				again, ok := p.admit(who, now)
+				again, ok := admit(&p, who, now)
 				switch {
 				case !ok && !again.After(now):
 					t.Fatalf("%s has to ask again at %v, now is %v", who, again, now)

@@ -3,21 +3,22 @@ package quota
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
 // Routes for quotas.
 var (
-	// List returns the quotas that are not open.
+	// List returns the quotas that are declared or not open.
 	List = api.Route[api.None, []Info]{
 		Method: "GET", Path: "/quotas", For: api.People,
-		ID: "listQuotas", Summary: "List the quotas that are not open",
-		Doc:     "Accounts of language models whose agents wait, by name.",
+		ID: "listQuotas", Summary: "List the quotas that are declared or not open",
+		Doc:     "Accounts of language models: those that are declared, in their order, then others whose agents wait.",
 		Returns: "The quotas.",
 	}
 	// Resume lets an agent of a quota try now.
@@ -28,21 +29,24 @@ var (
 	}
 )
 
-// Info is a quota that is not open.
+// Info is a quota.
 type Info struct {
-	_         struct{}  `schema:"Quota" doc:"An account of a language model whose agents wait."`
-	Name      string    `json:"name" doc:"A command line, or the path of an agent whose command line is not known."`
-	State     State     `json:"state" enum:"parked,probing,stopped" doc:"Parked until a time; probing: an agent tries first; stopped until a person acts."`
-	Obstacle  string    `json:"obstacle" doc:"What has closed it: usage_limit, authentication or billing."`
-	Reason    string    `json:"reason" doc:"What was reported."`
-	Agent     string    `json:"agent" doc:"The agent that has met it."`
-	Since     time.Time `json:"since" doc:"When it was closed."`
+	_         struct{}  `schema:"Quota" doc:"An account of a language model."`
+	Name      string    `json:"name" doc:"Its name in the file; without one, a command line, or the path of an agent whose command line is not known."`
+	CLI       string    `json:"cli,omitempty" doc:"The command line of its agents, if it is declared."`
+	Next      string    `json:"next,omitempty" doc:"The quota that its agents go on with when it is used up."`
+	State     State     `json:"state" enum:"open,parked,probing,stopped" doc:"Open; parked until a time; probing: an agent tries first; stopped until a person acts."`
+	Obstacle  string    `json:"obstacle,omitempty" doc:"What has closed it: usage_limit, authentication or billing."`
+	Reason    string    `json:"reason,omitempty" doc:"What was reported."`
+	Agent     string    `json:"agent,omitempty" doc:"The agent that has met it."`
+	Since     time.Time `json:"since,omitzero" doc:"When it was closed."`
 	Until     time.Time `json:"until,omitzero" doc:"When an agent may try."`
 	Reset     time.Time `json:"reset,omitzero" doc:"When the limit ends, if that was reported."`
 	ResetFrom string    `json:"reset_from,omitempty" doc:"Where that was reported."`
 	Tries     int       `json:"tries,omitempty" doc:"Tries in vain since it was closed."`
 	First     string    `json:"first,omitempty" doc:"The agent that tries first."`
-	Waiting   []string  `json:"waiting" doc:"The agents that wait for it."`
+	Waiting   []string  `json:"waiting" doc:"The agents that wait for it, or for another of their quotas."`
+	Agents    []string  `json:"agents" doc:"The agents that use it, or used it last."`
 }
 
 // ResumeRequest names a quota.
@@ -64,37 +68,71 @@ func (m *Manager) Register(s *api.Server) {
 
 // RegisterReadOnly adds the handlers that work without a daemon.
 func (m *Manager) RegisterReadOnly(s *api.Server) {
-	List.Handle(s, func(context.Context, token.Caller, api.None) ([]Info, error) { return m.Pools(), nil })
+	List.Handle(s, func(context.Context, token.Caller, api.None) ([]Info, error) { return m.All(), nil })
 }
 
-// Pools returns the pools that are not open, by name.
+// Pools returns the pools that are not open, by name, without the agents that use them.
 func (m *Manager) Pools() []Info {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := []Info{}
-	for _, p := range m.pools {
-		if p.State == Open {
-			continue
+	fleet := m.Agents.Fleet()
+	for _, name := range slices.Sorted(maps.Keys(m.pools)) {
+		if p := m.pools[name]; p.State != Open && fleet.exists(name) {
+			all = append(all, m.info(p, fleet.quota(name)))
 		}
-		from := ""
-		if !p.Reset.IsZero() {
-			from = fmt.Sprintf("reported by %s in its %s", reporter(*p), p.ResetFrom)
-		}
-		i := Info{
-			Name: p.Name, State: p.State, Obstacle: string(p.Obstacle), Reason: p.Reason, Agent: p.By, Since: p.Since,
-			Until: p.Until, Reset: p.Reset, ResetFrom: from, Tries: p.Tries, First: p.Canary,
-			Waiting: []string{},
-		}
-		for path, name := range m.waiting {
-			if name == p.Name {
-				i.Waiting = append(i.Waiting, path)
-			}
-		}
-		slices.Sort(i.Waiting)
-		all = append(all, i)
 	}
-	slices.SortFunc(all, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
 	return all
+}
+
+// All returns the pools that are declared, in their order, and then the others that are not open, by name.
+func (m *Manager) All() []Info {
+	others := m.Pools()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	fleet := m.Agents.Fleet()
+	all := []Info{}
+	for i := range fleet.Quotas {
+		q := &fleet.Quotas[i]
+		all = append(all, m.info(m.pool(q.Name), q))
+	}
+	for _, i := range others {
+		if fleet.quota(i.Name) == nil {
+			all = append(all, i)
+		}
+	}
+	users := map[string][]string{}
+	for _, path := range slices.Sorted(maps.Keys(fleet.Agents)) {
+		name := m.used(path)
+		users[name] = append(users[name], path)
+	}
+	for i := range all {
+		all[i].Agents = append(all[i].Agents, users[all[i].Name]...)
+	}
+	return all
+}
+
+// info describes a pool, whose quota is nil if it is not declared. Needs mu.
+func (m *Manager) info(p *Pool, q *spec.Quota) Info {
+	from := ""
+	if !p.Reset.IsZero() {
+		from = fmt.Sprintf("reported by %s in its %s", reporter(*p), p.ResetFrom)
+	}
+	i := Info{
+		Name: p.Name, State: p.State, Obstacle: string(p.Obstacle), Reason: p.Reason, Agent: p.By, Since: p.Since,
+		Until: p.Until, Reset: p.Reset, ResetFrom: from, Tries: p.Tries, First: p.Canary,
+		Waiting: []string{}, Agents: []string{},
+	}
+	if q != nil {
+		i.CLI, i.Next = string(q.CLI), q.Next
+	}
+	for path, names := range m.waiting {
+		if slices.Contains(names, p.Name) {
+			i.Waiting = append(i.Waiting, path)
+		}
+	}
+	slices.Sort(i.Waiting)
+	return i
 }
 
 // Resume lets an agent of a pool try now.

@@ -84,14 +84,14 @@ func (p *Programs) Project(file string) (*spec.Tree, []*config.Notice, Sources, 
 	if program.Base, err = os.Getwd(); err != nil {
 		program.Base = "" // diagnostics then show absolute paths
 	}
-	agents := map[string]*spec.Agent{}
+	agents, quotas := map[string]*spec.Agent{}, []spec.Quota(nil)
 	if program.Fleet.File != "" {
 		all, err := config.LoadAll(program.Fleet.File)
 		sources = sources.With(Sources{all.Sources, all.WatchDirs, []string{all.Revision}})
 		if err != nil {
 			return nil, notices, sources, err
 		}
-		agents = processes(all.Tree)
+		agents, quotas = processes(all.Tree), all.Tree.Quotas
 	}
 	part, err := p.open(program, agents)
 	sources = sources.With(part.sources)
@@ -100,7 +100,7 @@ func (p *Programs) Project(file string) (*spec.Tree, []*config.Notice, Sources, 
 	}
 	tree := &spec.Tree{
 		Root: part.node, Persistence: spec.Persistence{Backend: files.grove.Persistence.Backend},
-		Patrol: spec.DefaultPatrol(),
+		Patrol: spec.DefaultPatrol(), Quotas: quotas,
 	}
 	if tree.Persistence.Backend == spec.SQLite {
 		tree.Persistence.Path = files.grove.Persistence.Path.Value

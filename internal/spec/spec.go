@@ -28,6 +28,8 @@ type Tree struct {
 	Patrol Patrol
 	// Orders are commands and tasks that run when their gates open.
 	Orders []*Order
+	// Quotas are accounts of command lines of language models, in the order of the file.
+	Quotas []Quota
 }
 
 // Node is a supervisor.

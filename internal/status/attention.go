@@ -51,6 +51,9 @@ func attention(
 	}
 	waits := map[string]bool{}
 	for _, q := range quotas {
+		if q.Next != "" && len(q.Waiting) == 0 && q.State != quota.Stopped {
+			continue // its agents go on with another one
+		}
 		all = append(all, quotaAttention(q))
 		for _, path := range q.Waiting {
 			waits[path] = true

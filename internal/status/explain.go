@@ -45,6 +45,9 @@ func (l live) explain(ctx context.Context, x *Explanation) error {
 	}
 	l.explainWaiting(ctx, x)
 	if n.Kind == kindAgent {
+		if account := l.opts.Account(n.Path); account != "" {
+			x.Evidence = append(x.Evidence, account)
+		}
 		l.explainIdle(ctx, x, f)
 		l.explainSession(x, f)
 	}

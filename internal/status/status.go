@@ -61,8 +61,9 @@ type Options struct {
 	Config    func() Config
 	Store     func() Store
 	Inbox     func() Inbox
-	Orders    func() *order.Counts // nil if there are none
-	Quotas    func() []quota.Info  // those that agents wait for
+	Orders    func() *order.Counts     // nil if there are none
+	Quotas    func() []quota.Info      // those that agents wait for
+	Account   func(path string) string // which account an agent uses, in a line; empty if it has none that is declared
 }
 
 // Model answers what a fleet does. Its methods may be called at any time.

@@ -22,8 +22,8 @@ func NewQuota(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "quota",
 		Short: "Show and resume quotas of language models",
-		Long: `Show and resume the quotas that agents wait for: accounts of language models whose usage
-limit is reached, whose login is not accepted, or that have no money left.`,
+		Long: `Show and resume quotas: accounts of language models. Agents wait for those whose usage limit
+is reached, whose login is not accepted, or that have no money left.`,
 	}
 	cmd.AddCommand(newQuotaList(s, r), newQuotaResume(r))
 	for _, sub := range cmd.Commands() {
@@ -36,8 +36,8 @@ func newQuotaList(s *command.Streams, r *command.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
-		Short:   "List the quotas that agents wait for",
-		Long:    "List the quotas that agents wait for. Those that are open are not listed.",
+		Short:   "List quotas and the agents that wait for them",
+		Long:    "List the quotas of coppice.toml with the agents that use them, and all others that agents wait for.",
 		Args:    command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return command.Show(s, r.Look, quota.List, api.None{},
@@ -77,7 +77,7 @@ func completeQuota(ctx context.Context, c *api.Client, args []string) (names []c
 	return names, err
 }
 
-// quotaLines shows the quotas that are not open.
+// quotaLines shows quotas.
 func quotaLines(all []quota.Info, now time.Time, p terminal.Paint, width int) []string {
 	if len(all) == 0 {
 		return []string{"no agent waits for a quota"}
@@ -85,8 +85,11 @@ func quotaLines(all []quota.Info, now time.Time, p terminal.Paint, width int) []
 	var lines []string
 	for _, q := range all {
 		state := string(q.State)
-		head := fmt.Sprintf("%s %s: %s: %s", p.Bold(plaintext.Line(q.Name)), show.PaintState(p, state, state),
-			strings.ReplaceAll(plaintext.Line(q.Obstacle), "_", " "), plaintext.Line(q.Reason))
+		head := fmt.Sprintf("%s %s", p.Bold(plaintext.Line(q.Name)), show.PaintState(p, state, state))
+		if q.State != quota.Open {
+			head += fmt.Sprintf(": %s: %s", strings.ReplaceAll(plaintext.Line(q.Obstacle), "_", " "),
+				plaintext.Line(q.Reason))
+		}
 		lines = append(lines, terminal.WrapAll([]string{head}, 2, width)...)
 		field := func(label, text string) {
 			if text != "" {
@@ -94,14 +97,22 @@ func quotaLines(all []quota.Info, now time.Time, p terminal.Paint, width int) []
 				lines = append(lines, terminal.WrapAll([]string{line}, 10, width)...)
 			}
 		}
-		field("since", terminal.Clock(q.Since, now)+", met by "+q.Agent)
+		if q.State != quota.Open {
+			field("since", terminal.Clock(q.Since, now)+", met by "+q.Agent)
+		}
 		if !q.Reset.IsZero() {
 			field("reset", terminal.Clock(q.Reset, now)+" ("+q.ResetFrom+")")
 		} else if q.State == quota.Parked {
 			field("reset", "not known")
 		}
-		field("next", nextOf(q, now))
-		field("waiting", waitingOf(q.Waiting))
+		if q.State != quota.Open {
+			field("next", nextOf(q, now))
+		}
+		field("waiting", agentsOf(q.Waiting))
+		if q.CLI != "" { // it is declared
+			field("agents", agentsOf(q.Agents))
+			field("then", q.Next)
+		}
 	}
 	return lines
 }
@@ -118,8 +129,8 @@ func nextOf(q quota.Info, now time.Time) string {
 	return "when it is mended: coppice quota resume " + q.Name
 }
 
-// waitingOf names the agents that wait, the first of them if there are many.
-func waitingOf(paths []string) string {
+// agentsOf names agents, the first of them if there are many.
+func agentsOf(paths []string) string {
 	const most = 5
 	text := terminal.Plural(len(paths), "agent") + ": " + strings.Join(paths[:min(most, len(paths))], ", ")
 	switch {

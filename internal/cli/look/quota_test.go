@@ -33,6 +33,14 @@ func TestQuotaLines(t *testing.T) {
 	if got := strings.Join(quotaLines([]quota.Info{q}, at("01:05:00"), terminal.Paint{}, 0), "\n") + "\n"; got != shown {
 		t.Errorf("it is\n%s\nthe page shows\n%s", got, shown)
 	}
+	_, shown, _ = strings.Cut(string(page), "$ coppice quota ls\nmain")
+	shown, _, _ = strings.Cut(shown, "```")
+	main, spare, reviews := q, quota.Info{Name: "spare", CLI: "claude", State: quota.Open}, quota.Info{Name: "reviews", CLI: "codex", State: quota.Open}
+	main.Name, main.CLI, main.Next, main.Agent, main.Waiting = "main", "claude", "spare", "night/coder", nil
+	spare.Agents, reviews.Agents = []string{"night/coder"}, []string{"night/reviewer-1"}
+	if got := strings.Join(quotaLines([]quota.Info{main, spare, reviews}, at("01:05:00"), terminal.Paint{}, 0), "\n") + "\n"; got != "main"+shown {
+		t.Errorf("it is\n%s\nthe page shows\n%s", got, "main"+shown)
+	}
 	q.State, q.Reset, q.Until, q.Waiting = quota.Probing, time.Time{}, time.Time{}, []string{"a", "b", "c", "d", "e", "f"}
 	q.First = "night/c0"
 	got := strings.Join(quotaLines([]quota.Info{q}, at("01:05:00"), terminal.Paint{}, 60), "\n")
