@@ -53,7 +53,8 @@ func optionsOf(cli agentcli.CLI) options {
 		}
 	case agentcli.Codex:
 		return options{
-			value: "-m --model -c --config -s --sandbox -C --cd -p --profile -o --output-last-message --output-schema " +
+			value: "-m --model -c --config -s --sandbox -C --cd -p --profile -o --output-last-message " +
+				"--output-schema " +
 				"--add-dir --color -a --ask-for-approval --enable --disable --local-provider",
 			variadic: "-i --image",
 			commands: "login logout mcp mcp-server app-server apply completion features sandbox debug cloud update",

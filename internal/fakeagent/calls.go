@@ -2,11 +2,14 @@ package fakeagent
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
@@ -78,4 +81,27 @@ func (s Setting) Calls() (all []Call, err error) {
 		all = append(all, c)
 	}
 	return all, nil
+}
+
+const leftName = "left"
+
+// recordLeft records a process that was left behind.
+func (s Setting) recordLeft(pid int) error {
+	f, err := os.OpenFile(filepath.Join(s.Dir, leftName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, pid)
+	return cmp.Or(err, f.Close())
+}
+
+// Left returns the ids of the processes that calls have left behind, whether or not they still run.
+func (s Setting) Left() (pids []int) {
+	text, _ := os.ReadFile(filepath.Join(s.Dir, leftName))
+	for word := range strings.FieldsSeq(string(text)) {
+		if pid, err := strconv.Atoi(word); err == nil && pid > 1 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }

@@ -108,7 +108,13 @@ func (c *claude) message(content object, stop string) {
 	part(object{"type": "message_start", "message": start})
 	c.emit(object{"type": "assistant", "message": message(nil, 1), "parent_tool_use_id": nil, "session_id": c.id,
 		"timestamp": c.stamp()})
-	part(object{"type": "message_delta", "delta": object{"stop_reason": stop, "stop_sequence": nil}, "usage": c.counts(1)})
+	part(
+		object{
+			"type":  "message_delta",
+			"delta": object{"stop_reason": stop, "stop_sequence": nil},
+			"usage": c.counts(1),
+		},
+	)
 	part(object{"type": "message_stop"})
 	c.line(object{"type": "assistant", "message": message(stop, outputCount), "requestedModel": c.model})
 }
@@ -173,8 +179,14 @@ func (c *claude) fault(f fault) claudeFault {
 		return claudeFault{"API Error: Opus 5.5's safeguards flagged this message " +
 			"(https://www.anthropic.com/legal/aup).", "invalid_request", "", "api_error", 0}
 	}
-	return claudeFault{"API Error: Repeated 529 Overloaded errors. The API is at capacity — this is usually temporary. " +
-		"Try again in a moment.", "server_error", "overloaded_error", "api_error", 529}
+	return claudeFault{
+		"API Error: Repeated 529 Overloaded errors. The API is at capacity — this is usually temporary. " +
+			"Try again in a moment.",
+		"server_error",
+		"overloaded_error",
+		"api_error",
+		529,
+	}
 }
 
 func (c *claude) fail(f fault) int {
@@ -183,8 +195,10 @@ func (c *claude) fail(f fault) int {
 	if f.scenario == Refused {
 		stop = "refusal"
 		c.message(object{"type": "text", "text": "I cannot help with that."}, stop)
-		c.emit(object{"type": "system", "subtype": "model_refusal_no_fallback", "original_model": c.model, "content": "",
-			"session_id": c.id})
+		c.emit(
+			object{"type": "system", "subtype": "model_refusal_no_fallback", "original_model": c.model, "content": "",
+				"session_id": c.id},
+		)
 	}
 	limit := object{"status": "rejected", "resetsAt": f.reset.Unix(), "rateLimitType": "five_hour",
 		"overageStatus": "rejected", "isUsingOverage": false}
@@ -281,8 +295,5 @@ func (c *claude) interrupted() int {
 
 // clock returns a time of day, rounded up to a minute, so that it does not come before the time.
 func clock(at time.Time, where *time.Location, layout string) string {
-	if up := at.Truncate(time.Minute); up.Before(at) {
-		at = up.Add(time.Minute)
-	}
-	return at.In(where).Format(layout)
+	return roundUp(at, time.Minute).In(where).Format(layout)
 }

@@ -133,7 +133,8 @@ func (c *codex) fault(f fault) (text string, info any) {
 			"usage_limit_exceeded"
 	case Auth:
 		return "unexpected status 401 Unauthorized: Incorrect API key provided: fake. You can find your API key at " +
-			"https://platform.openai.com/account/api-keys.", object{"http_connection_failed": object{"http_status_code": 401}}
+				"https://platform.openai.com/account/api-keys.",
+			object{"http_connection_failed": object{"http_status_code": 401}}
 	case Money:
 		return "Quota exceeded. Check your plan and billing details.", "usage_limit_exceeded"
 	case Context:

@@ -75,7 +75,10 @@ func (c *copilot) tool(t toolCall) {
 	arguments := object{"command": t.command, "description": "fake"}
 	c.message("", "tool_calls", []any{object{"toolCallId": t.id, "name": "bash", "arguments": arguments}})
 	turn := fmt.Sprint(c.turns)
-	c.both("tool.execution_start", object{"toolCallId": t.id, "toolName": "bash", "arguments": arguments, "turnId": turn})
+	c.both(
+		"tool.execution_start",
+		object{"toolCallId": t.id, "toolName": "bash", "arguments": arguments, "turnId": turn},
+	)
 	c.both("tool.execution_complete", object{"toolCallId": t.id, "model": c.model, "turnId": turn, "success": true,
 		"result": object{"content": t.output}})
 	c.turnEnds()
@@ -111,8 +114,14 @@ func (c *copilot) fault(f fault) copilotFault {
 			"resets_at": f.reset.Unix(), "resets_in_seconds": max(0, int(time.Until(f.reset).Seconds()))},
 			"rate_limit", failed(429, text), "http_429"}
 	case Rate:
-		return copilotFault{429, e("tokens", "rate_limit_exceeded", "Rate limit reached for gpt-5. Please try again in "+
-			"2s."), "rate_limit", "", "http_429"}
+		return copilotFault{
+			429,
+			e("tokens", "rate_limit_exceeded", "Rate limit reached for gpt-5. Please try again in "+
+				"2s."),
+			"rate_limit",
+			"",
+			"http_429",
+		}
 	case Auth:
 		return copilotFault{401, e("invalid_request_error", "invalid_api_key", "Incorrect API key provided: ******."),
 			"authentication", "Authentication failed with provider (HTTP 401).", "http_4xx"}
@@ -121,9 +130,15 @@ func (c *copilot) fault(f fault) copilotFault {
 		return copilotFault{429, e("insufficient_quota", "insufficient_quota", text), "rate_limit", failed(429, text),
 			"http_429"}
 	case Context:
-		return copilotFault{400, e("invalid_request_error", "context_length_exceeded", "Your input exceeds the context "+
-			"window of this model."), "query", "The provider rejected the prompt as too long, but automatic recovery " +
-			"could not reduce it. Reduce context before retrying.", "http_400"}
+		return copilotFault{
+			400,
+			e("invalid_request_error", "context_length_exceeded", "Your input exceeds the context "+
+				"window of this model."),
+			"query",
+			"The provider rejected the prompt as too long, but automatic recovery " +
+				"could not reduce it. Reduce context before retrying.",
+			"http_400",
+		}
 	}
 	const text = "The server is currently overloaded with other requests. Sorry about that!"
 	return copilotFault{503, e("server_is_overloaded", "server_is_overloaded", text), "query", failed(503, text),

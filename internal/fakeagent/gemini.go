@@ -85,7 +85,8 @@ func (g *gemini) stats() object {
 	n := g.calls
 	counts := func() object {
 		return object{"total_tokens": n * (allInput + outputCount), "input_tokens": n * allInput,
-			"output_tokens": n * (outputCount - reasoning), "cached": n * cacheRead, "input": n * (allInput - cacheRead)}
+			"output_tokens": n * (outputCount - reasoning), "cached": n * cacheRead,
+			"input": n * (allInput - cacheRead)}
 	}
 	all := counts()
 	all["tool_calls"], all["models"] = g.tools, object{g.model: counts()}
@@ -119,8 +120,12 @@ func (g *gemini) fault(f fault) geminiFault {
 		return geminiFault{"_ApiError", body(403, "This API method requires billing to be enabled. Please enable "+
 			"billing on project #fake.", "PERMISSION_DENIED", "BILLING_DISABLED"), 403}
 	case Context:
-		return geminiFault{"_ApiError", body(400, "The input token count (1200000) exceeds the maximum number of tokens "+
-			"allowed (1048576).", "INVALID_ARGUMENT", ""), 400}
+		return geminiFault{
+			"_ApiError",
+			body(400, "The input token count (1200000) exceeds the maximum number of tokens "+
+				"allowed (1048576).", "INVALID_ARGUMENT", ""),
+			400,
+		}
 	}
 	return geminiFault{"RetryableQuotaError", "The model is overloaded. Please try again later.", 503}
 }
@@ -128,20 +133,24 @@ func (g *gemini) fault(f fault) geminiFault {
 func (g *gemini) retry(f fault, attempt int) {
 	if f.scenario == Overloaded {
 		g.say(fmt.Sprintf("Attempt %d failed with status 503. Retrying with backoff... _ApiError: "+
-			`{"error":{"code":503,"message":"The model is overloaded. Please try again later.","status":"UNAVAILABLE"}}`,
+			`{"error":{"code":503,"message":"The model is overloaded. Please try again later."`+
+			`,"status":"UNAVAILABLE"}}`,
 			attempt))
 		return
 	}
-	g.say(fmt.Sprintf("Attempt %d failed: You exceeded your current quota, please check your plan and billing details. "+
-		"For more information on this error, head to: https://ai.google.dev/gemini-api/docs/rate-limits.\n"+
-		"Please retry in 2s.\nSuggested retry after 2s.. Retrying after 5171ms...", attempt))
+	g.say(
+		fmt.Sprintf("Attempt %d failed: You exceeded your current quota, please check your plan and billing details. "+
+			"For more information on this error, head to: https://ai.google.dev/gemini-api/docs/rate-limits.\n"+
+			"Please retry in 2s.\nSuggested retry after 2s.. Retrying after 5171ms...", attempt),
+	)
 }
 
 // fail ends with the status of HTTP modulo 256.
 func (g *gemini) fail(f fault) int {
 	says := g.fault(f)
 	g.say("Error when talking to Gemini API Full report available at: /tmp/gemini-client-error-Turn.run-" +
-		"sendMessageStream-" + g.now().UTC().Format("2006-01-02T15-04-05-000Z") + ".json " + says.class + ": " + says.text)
+		"sendMessageStream-" + g.now().UTC().Format("2006-01-02T15-04-05-000Z") + ".json " + says.class + ": " +
+		"" + says.text)
 	message := "[API Error: " + says.text + "]"
 	if says.status == 429 {
 		message += "\nPlease wait and try again later. To increase your limits, request a quota increase through AI " +
@@ -165,7 +174,8 @@ func (g *gemini) succeed(text string) int {
 		n := g.calls
 		text, _ := json.MarshalIndent(object{"session_id": g.id, "response": text, "stats": object{"models": object{
 			g.model: object{"tokens": object{"prompt": n * allInput, "candidates": n * (outputCount - reasoning),
-				"total": n * (allInput + outputCount), "cached": n * cacheRead, "thoughts": n * reasoning, "tool": 0}}}}},
+				"total": n * (allInput + outputCount), "cached": n * cacheRead, "thoughts": n * reasoning,
+				"tool": 0}}}}},
 			"", "  ")
 		g.print(string(text))
 	default:

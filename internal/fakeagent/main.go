@@ -82,7 +82,7 @@ func Main(cli agentcli.CLI, args []string) int {
 	}
 	p := &player{
 		output: output{out: os.Stdout, err: os.Stderr, stream: q.format == asStream, now: time.Now}, request: q,
-		cli: cli, version: version, set: set, env: os.Getenv, spawn: func() error { return leave(cli) },
+		cli: cli, version: version, set: set, env: os.Getenv, spawn: func() error { return leave(cli, set) },
 	}
 	if p.cwd, err = os.Getwd(); err != nil {
 		return fail(err)
@@ -120,7 +120,9 @@ func (p *player) check() error {
 	case strings.TrimSpace(p.prompt) != "":
 		return nil
 	case p.cli == agentcli.Claude:
-		return errors.New("Error: Input must be provided either through stdin or as a prompt argument when using --print")
+		return errors.New(
+			"Error: Input must be provided either through stdin or as a prompt argument when using --print",
+		)
 	}
 	return fmt.Errorf("fake %s: there is no prompt, neither as an argument nor on standard input", p.cli)
 }
@@ -228,13 +230,16 @@ func dieOf(sig syscall.Signal) int {
 }
 
 // leave starts a process in a session of its own, which is not waited for.
-func leave(cli agentcli.CLI) error {
+func leave(cli agentcli.CLI, set Setting) error {
 	cmd, err := self(cli, left)
 	if err != nil {
 		return err
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	return cmd.Start()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	return set.recordLeft(cmd.Process.Pid)
 }
 
 // self returns this program as a command.

@@ -95,8 +95,12 @@ func (o *opencode) api(status int, retryable bool, headers object, e object) int
 	body, _ := json.Marshal(object{"error": e})
 	text, _ := e["message"].(string)
 	headers["content-type"] = "application/json"
-	return o.failure("APIError", text, object{"statusCode": status, "isRetryable": retryable, "responseHeaders": headers,
-		"responseBody": string(body)})
+	return o.failure(
+		"APIError",
+		text,
+		object{"statusCode": status, "isRetryable": retryable, "responseHeaders": headers,
+			"responseBody": string(body)},
+	)
 }
 
 func (o *opencode) fail(f fault) int {
@@ -106,12 +110,20 @@ func (o *opencode) fail(f fault) int {
 	switch f.scenario {
 	case Quota:
 		at := f.reset.Unix()
-		return o.api(429, true, object{"x-codex-primary-reset-at": fmt.Sprint(at), "x-codex-primary-used-percent": "100"},
+		return o.api(
+			429,
+			true,
+			object{"x-codex-primary-reset-at": fmt.Sprint(at), "x-codex-primary-used-percent": "100"},
 			object{"type": "usage_limit_reached", "message": "The usage limit has been reached", "plan_type": "plus",
-				"resets_at": at, "resets_in_seconds": max(0, int(time.Until(f.reset).Seconds()))})
+				"resets_at": at, "resets_in_seconds": max(0, int(time.Until(f.reset).Seconds()))},
+		)
 	case Auth:
-		return o.api(401, false, object{}, e("invalid_request_error", "invalid_api_key",
-			"Incorrect API key provided: fake. You can find your API key at https://platform.openai.com/account/api-keys."))
+		return o.api(401, false, object{}, e(
+			"invalid_request_error",
+			"invalid_api_key",
+			"Incorrect API key provided: fake. You can find your API key at "+
+				"https://platform.openai.com/account/api-keys.",
+		))
 	case Money:
 		return o.api(429, true, object{}, e("insufficient_quota", "insufficient_quota", "You exceeded your current "+
 			"quota, please check your plan and billing details."))

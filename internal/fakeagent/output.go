@@ -2,7 +2,9 @@ package fakeagent
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
+	"maps"
 	"os"
 	"strings"
 	"time"
@@ -39,13 +41,7 @@ func (o *output) keep(v object) {
 
 // line writes an object as a line. A reader that is gone is no error of the model.
 func (o *output) line(w io.Writer, v object) {
-	var text strings.Builder
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	if e.Encode(v) != nil {
-		return
-	}
-	rest := text.String()
+	rest := encode(v)
 	if o.pieces && w != o.session {
 		for _, part := range []int{1, len(rest) / 3, len(rest) / 3} {
 			io.WriteString(w, rest[:part])
@@ -54,6 +50,25 @@ func (o *output) line(w io.Writer, v object) {
 		}
 	}
 	io.WriteString(w, rest)
+}
+
+// encode returns an object as a line of JSON. Its type comes first, as in most of what was recorded.
+func encode(v object) string {
+	kind, typed := v["type"].(string)
+	if typed {
+		v = maps.Clone(v)
+		delete(v, "type")
+	}
+	var text strings.Builder
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if e.Encode(v) != nil { // all values are texts, numbers and objects of these
+		return ""
+	}
+	if !typed || len(v) == 0 {
+		return text.String()
+	}
+	return fmt.Sprintf(`{"type":%q,%s`, kind, text.String()[1:])
 }
 
 // say writes a line to standard error.

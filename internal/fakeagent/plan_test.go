@@ -42,14 +42,15 @@ func TestParse(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	t.Parallel()
 	for text, expected := range map[string]string{
-		"":                               "the plan is empty, expected [AGENT:]SCENARIO",
-		"ok,":                            `part 2 of the plan, "": it is empty`,
-		"qouta":                          `unknown scenario "qouta"; did you mean "quota"?`,
-		"xyzzy":                          `unknown scenario "xyzzy", expected one of ok, tool, quota,`,
-		"crash%0":                        `after "%" comes "0", expected a whole number from 1 to 100`,
-		"crash%101":                      `after "%" comes "101"`,
-		"crash%x":                        `after "%" comes "x"`,
-		"quota@ten":                      `after "@" comes "ten", expected a duration from 0s to 720h0m0s, such as 90s or 10m`,
+		"":          "the plan is empty, expected [AGENT:]SCENARIO",
+		"ok,":       `part 2 of the plan, "": it is empty`,
+		"qouta":     `unknown scenario "qouta"; did you mean "quota"?`,
+		"xyzzy":     `unknown scenario "xyzzy", expected one of ok, tool, quota,`,
+		"crash%0":   `after "%" comes "0", expected a whole number from 1 to 100`,
+		"crash%101": `after "%" comes "101"`,
+		"crash%x":   `after "%" comes "x"`,
+		"quota@ten": `after "@" comes "ten", expected a duration from 0s to 720h0m0s, such as ` +
+			`90s or 10m`,
 		"quota@-1m":                      `after "@" comes "-1m"`,
 		"quota@":                         `after "@" comes ""`,
 		"quota@31d":                      `after "@" comes "31d"`,

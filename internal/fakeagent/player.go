@@ -112,7 +112,7 @@ func (p *player) play() int {
 func (p *player) end(pace time.Duration) int {
 	f := fault{scenario: p.item.Scenario}
 	if f.scenario == Quota {
-		f.reset = p.set.Start.Add(p.item.Until()).Truncate(time.Second)
+		f.reset = roundUp(p.set.Start.Add(p.item.Until()), time.Second)
 	}
 	again := attempts(p.cli, f.scenario)
 	for n := 1; n <= again; n++ {
@@ -138,6 +138,14 @@ func (p *player) end(pace time.Duration) int {
 		p.wait(forever)
 	}
 	return code
+}
+
+// roundUp returns a time that is not before another: who comes then is served.
+func roundUp(t time.Time, to time.Duration) time.Time {
+	if down := t.Truncate(to); down.Before(t) {
+		return down.Add(to)
+	}
+	return t
 }
 
 // attempts returns how often a command line repeats a call before it reports a failure, or before it goes well.

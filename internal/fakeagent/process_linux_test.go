@@ -3,6 +3,7 @@ package fakeagent
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,6 +39,9 @@ func (f *fake) awaitOrphan(cli agentcli.CLI) {
 	}
 	if session, err := unix.Getsid(pids[0]); err != nil || session != pids[0] {
 		f.t.Errorf("process %d is in session %d %v", pids[0], session, err)
+	}
+	if left := f.set.Left(); !slices.Equal(left, pids) {
+		f.t.Errorf("%v are recorded, %v is left", left, pids)
 	}
 	syscall.Kill(pids[0], syscall.SIGKILL)
 }
@@ -153,7 +157,8 @@ func TestResume(t *testing.T) {
 				!cumulative && cli != agentcli.Copilot && second.Output.Tokens() != MessageTokens {
 				t.Errorf("%d tokens", second.Output.Tokens())
 			}
-			if cli == agentcli.Claude && !strings.Contains(second.out, `"modelUsage":{"claude-opus-5-5":{"cacheCreationInputTokens":206`) {
+			if cli == agentcli.Claude &&
+				!strings.Contains(second.out, `"modelUsage":{"claude-opus-5-5":{"cacheCreationInputTokens":206`) {
 				t.Errorf("modelUsage is not of all runs: %s", second.out)
 			}
 			if second.Session.Known && second.Session.Tokens() != 2*MessageTokens {
@@ -181,7 +186,8 @@ func TestText(t *testing.T) {
 			agentcli.Opencode: {"run", "hello"}, agentcli.Copilot: {"-p", "hello"},
 		}[cli]
 		f := newFake(t, "ok")
-		if e := f.call(cli, args...); e.out != "This was a fake of "+string(cli)+": nothing was done.\n" || e.Exit != "" {
+		if e := f.call(cli, args...); e.out != "This was a fake of "+string(cli)+": nothing was done.\n" ||
+			e.Exit != "" {
 			t.Errorf("%s: %q, %s, %s", cli, e.out, e.err, e.Exit)
 		}
 		f = newFake(t, "money")
@@ -194,12 +200,17 @@ func TestText(t *testing.T) {
 	for _, c := range []struct {
 		cli  agentcli.CLI
 		args []string
-	}{{agentcli.Claude, []string{"-p", "--output-format=json", "x"}}, {agentcli.Gemini, []string{"-o", "json", "-p", "x"}}} {
-		if r := f.call(c.cli, c.args...).Output; !r.Ended || r.Failed || r.Tokens() != MessageTokens || !strings.HasPrefix(r.Text, "This was a fake") {
+	}{{agentcli.Claude, []string{"-p", "--output-format=json", "x"}}, {agentcli.Gemini, []string{"-o", "json", "-p",
+		"x"}}} {
+		if r := f.call(c.cli, c.args...).Output; !r.Ended || r.Failed || r.Tokens() != MessageTokens ||
+			!strings.HasPrefix(r.Text, "This was a fake") {
 			t.Errorf("%s: %+v", c.cli, r)
 		}
 	}
-	if e := f.call(agentcli.Claude, "-p", "Write <aide-summary>…</aide-summary>"); !strings.Contains(e.out, "<aide-summary>A fake") {
+	if e := f.call(agentcli.Claude, "-p", "Write <aide-summary>…</aide-summary>"); !strings.Contains(
+		e.out,
+		"<aide-summary>A fake",
+	) {
 		t.Error(e.out)
 	}
 }
@@ -214,11 +225,14 @@ func TestArguments(t *testing.T) {
 		code     int
 		expected string
 	}{
-		{agentcli.Claude, "--version", 0, "2.1.330 (Claude Code)"}, {agentcli.Codex, "--version", 0, "codex-cli 0.169.0"},
-		{agentcli.Gemini, "--version", 0, "0.61.0"}, {agentcli.Opencode, "--version", 0, "1.18.33"}, {agentcli.Copilot, "--version", 0, "1.0.102"},
+		{agentcli.Claude, "--version", 0, "2.1.330 (Claude Code)"}, {agentcli.Codex, "--version", 0,
+			"codex-cli 0.169.0"},
+		{agentcli.Gemini, "--version", 0, "0.61.0"}, {agentcli.Opencode, "--version", 0, "1.18.33"},
+		{agentcli.Copilot, "--version", 0, "1.0.102"},
 		{agentcli.Claude, "-v", 0, "2.1.330"}, {agentcli.Codex, "-V", 0, "0.169.0"},
 		{agentcli.Claude, "--help", 0, "This is a fake of claude 2.1.330"},
-		{agentcli.Claude, "mcp add x", 0, "mcp does nothing in a fake"}, {agentcli.Codex, "login", 0, "login does nothing"},
+		{agentcli.Claude, "mcp add x", 0, "mcp does nothing in a fake"}, {agentcli.Codex, "login", 0,
+			"login does nothing"},
 		{agentcli.Claude, "hello", 1, "only calls without a terminal are played, such as: claude -p PROMPT"},
 		{agentcli.Codex, "hello", 1, "codex exec"},
 		{agentcli.Claude, "-p --output-format stream-json x", 1, "requires --verbose"},
@@ -252,7 +266,8 @@ func TestArguments(t *testing.T) {
 		}
 	}
 	f = newFake(t, "liar")
-	if e := f.call(agentcli.Codex, "exec", "x"); e.Code != 1 || !strings.Contains(e.err, `codex has no scenario "liar"; it has ok, tool, quota, rate,`) {
+	if e := f.call(agentcli.Codex, "exec", "x"); e.Code != 1 ||
+		!strings.Contains(e.err, `codex has no scenario "liar"; it has ok, tool, quota, rate,`) {
 		t.Errorf("%d %s", e.Code, e.err)
 	}
 }

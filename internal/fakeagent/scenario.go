@@ -55,7 +55,11 @@ func Scenarios() []Info {
 		{OK, "answers, and ends with 0", all},
 		{Tool, "calls a tool, answers, and ends with 0", all},
 		{Quota, "the plan is used up until a reset; gemini does not tell when that is", all},
-		{QuotaNoReset, "the quota is used up, and no reset is reported", []agentcli.CLI{agentcli.Claude, agentcli.Gemini}},
+		{
+			QuotaNoReset,
+			"the quota is used up, and no reset is reported",
+			[]agentcli.CLI{agentcli.Claude, agentcli.Gemini},
+		},
 		{Rate, "a call has to wait for a moment, and is repeated with success", all},
 		{Auth, "the key or login is not accepted", all},
 		{Money, "no money or credits are left", all},

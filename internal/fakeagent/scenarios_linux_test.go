@@ -160,7 +160,8 @@ func (f *fake) read(cli agentcli.CLI, from agentcli.Source, text []byte) agentcl
 func (f *fake) session(cli agentcli.CLI) string {
 	pattern := map[agentcli.CLI]string{
 		agentcli.Claude: ".claude/projects/*/*.jsonl", agentcli.Codex: ".codex/sessions/*/*/*/rollout-*.jsonl",
-		agentcli.Gemini: ".gemini/tmp/work/chats/session-*.jsonl", agentcli.Copilot: ".copilot/session-state/*/events.jsonl",
+		agentcli.Gemini:  ".gemini/tmp/work/chats/session-*.jsonl",
+		agentcli.Copilot: ".copilot/session-state/*/events.jsonl",
 	}[cli]
 	if pattern == "" {
 		return ""
@@ -178,14 +179,16 @@ var obstacles = map[Scenario]outcome.ObstacleKind{
 
 // lies are what the lying successes are classified as.
 var lies = map[agentcli.CLI]outcome.ObstacleKind{
-	agentcli.Claude: outcome.PermissionDenied, agentcli.Gemini: outcome.Loop, agentcli.Opencode: outcome.ModelLimitation,
-	agentcli.Copilot: outcome.ModelLimitation,
+	agentcli.Claude: outcome.PermissionDenied, agentcli.Gemini: outcome.Loop,
+	agentcli.Opencode: outcome.ModelLimitation,
+	agentcli.Copilot:  outcome.ModelLimitation,
 }
 
 // codes are the exit codes of failures; 1 if none is named.
 var codes = map[string]int{
 	"gemini quota": 173, "gemini quota-no-reset": 173, "gemini auth": 144, "gemini money": 147, "gemini context": 144,
-	"gemini overloaded": 247, "copilot refused": 0, "claude liar": 0, "gemini liar": 0, "opencode liar": 0, "copilot liar": 0,
+	"gemini overloaded": 247, "copilot refused": 0, "claude liar": 0, "gemini liar": 0, "opencode liar": 0,
+	"copilot liar": 0,
 }
 
 // Each scenario of each command line is classified as what it plays, with its exit code, its reset and its tokens.
@@ -232,7 +235,16 @@ func TestScenarios(t *testing.T) {
 				}
 				v := agentcli.Classify(e.End)
 				if v.Obstacle != expected || (v.Kind == outcome.Completed) != (expected == "") {
-					t.Errorf("%s %s: %s (%s), expected %q\n%s%s", v.Kind, v.Obstacle, v.Reason, v.Rule, expected, tail(e.out), tail(e.err))
+					t.Errorf(
+						"%s %s: %s (%s), expected %q\n%s%s",
+						v.Kind,
+						v.Obstacle,
+						v.Reason,
+						v.Rule,
+						expected,
+						tail(e.out),
+						tail(e.err),
+					)
 				}
 				code, ok := codes[name]
 				if !ok && expected != "" {
@@ -252,7 +264,8 @@ func TestScenarios(t *testing.T) {
 				if n := len(e.Output.Unknown); n > 0 {
 					t.Errorf("%d kinds of objects are unknown: %v", n, e.Output.Unknown)
 				}
-				if calls, err := f.set.Calls(); err != nil || len(calls) != 1 || calls[0].Scenario != info.Scenario || calls[0].CLI != cli {
+				if calls, err := f.set.Calls(); err != nil || len(calls) != 1 || calls[0].Scenario != info.Scenario ||
+					calls[0].CLI != cli {
 					t.Errorf("the record has %+v %v", calls, err)
 				}
 				if info.Scenario == Orphan {
@@ -283,8 +296,9 @@ func checkTokens(t *testing.T, cli agentcli.CLI, s Scenario, e ended) {
 	if cli != agentcli.Opencode && e.Session.Session == "" {
 		t.Errorf("the file of the session has no id: %+v", e.Session)
 	}
-	if cli != agentcli.Copilot && s != Silent && e.Output.Session == "" || e.Output.Session != "" && e.Session.Session != "" &&
-		e.Output.Session != e.Session.Session {
+	if cli != agentcli.Copilot && s != Silent && e.Output.Session == "" ||
+		e.Output.Session != "" && e.Session.Session != "" &&
+			e.Output.Session != e.Session.Session {
 		t.Errorf("session %q in the stream, %q in its file", e.Output.Session, e.Session.Session)
 	}
 }
@@ -297,7 +311,7 @@ func checkReset(t *testing.T, f *fake, cli agentcli.CLI, s Scenario, v agentcli.
 		}
 		return
 	}
-	if expected := f.set.Start.Add(2 * time.Hour).Truncate(time.Second); !v.Reset.Equal(expected) {
+	if expected := f.set.Start.Add(2*time.Hour + time.Second - 1).Truncate(time.Second); !v.Reset.Equal(expected) {
 		t.Errorf("it resets at %v (%s), expected %v", v.Reset, v.ResetFrom, expected)
 	}
 }

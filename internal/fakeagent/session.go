@@ -71,7 +71,8 @@ func (p *player) append(file string) (int, bool) {
 
 // isID reports whether text may be the id of a session, and part of a file name.
 func isID(text string) bool {
-	return text != "" && len(text) <= 100 && !strings.ContainsFunc(text, func(r rune) bool { return !isWord(r) && r != '-' && r != '_' })
+	return text != "" && len(text) <= 100 &&
+		!strings.ContainsFunc(text, func(r rune) bool { return !isWord(r) && r != '-' && r != '_' })
 }
 
 // isWord reports whether r is a letter or digit of ASCII.

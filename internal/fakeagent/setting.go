@@ -7,10 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
 // EnvName is the variable that holds the Setting of a run. Coppice passes it on to all agents.
-const EnvName = "COPPICE_FAKE"
+const EnvName = proc.EnvFake
 
 // Setting is what all calls of a run share.
 type Setting struct {
@@ -42,7 +44,10 @@ func (s Setting) Env() string {
 // ParseSetting parses the value of EnvName.
 func ParseSetting(env string) (Setting, error) {
 	if env == "" {
-		return Setting{}, fmt.Errorf("%s is not set; fakes run only below coppice run --fake, with its environment", EnvName)
+		return Setting{}, fmt.Errorf(
+			"%s is not set; fakes run only below coppice run --fake, with its environment",
+			EnvName,
+		)
 	}
 	if len(env) > maxSetting {
 		return Setting{}, fmt.Errorf("%s has %d bytes, expected at most %d", EnvName, len(env), maxSetting)

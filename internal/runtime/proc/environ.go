@@ -15,7 +15,7 @@ const EnvPrefix = "COPPICE_"
 // being declared. Programs need them to find their files, the user and the language. None may be
 // a secret.
 var inherited = []string{
-	"PATH", "HOME", "LANG", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "XDG_RUNTIME_DIR",
+	"PATH", "HOME", "LANG", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "XDG_RUNTIME_DIR", EnvFake,
 }
 
 // Variables that give an agent its identity and the way to its daemon. A variable whose value
@@ -26,6 +26,9 @@ const (
 	EnvSocket      = EnvPrefix + "SOCKET"      // socket of its daemon
 	EnvToken       = EnvPrefix + "TOKEN"       // proves that a caller is this incarnation
 )
+
+// EnvFake is set only below a run with fakes of command lines, and tells these what they play.
+const EnvFake = EnvPrefix + "FAKE"
 
 // Self holds the values of the variables that an incarnation gets about itself.
 type Self struct {

@@ -10,14 +10,15 @@ func TestEnviron(t *testing.T) {
 	parent := []string{
 		"PATH=/bin", "HOME=/home/u", "LANG=C.UTF-8", "LC_TIME=de_DE", "TERM=xterm",
 		"ANTHROPIC_API_KEY=secret", "NOTIFY_SOCKET=/run/x", "PATHS=no", "COPPICE_AGENT=parent", "broken",
+		"COPPICE_FAKE=plan",
 	}
 	declared := map[string]string{
 		"TERM": "dumb", "EMPTY": "", "WITH": "a=b",
-		"COPPICE_AGENT": "forged", "COPPICE_TOKEN": "forged", "COPPICE_OTHER": "forged",
+		"COPPICE_AGENT": "forged", "COPPICE_TOKEN": "forged", "COPPICE_OTHER": "forged", "COPPICE_FAKE": "forged",
 	}
 	got := environ(parent, declared, Self{Agent: "app/db", Incarnation: 7, Token: "t7"})
 	want := []string{
-		"COPPICE_AGENT=app/db", "COPPICE_INCARNATION=7", "COPPICE_TOKEN=t7", "EMPTY=", "HOME=/home/u", "LANG=C.UTF-8",
+		"COPPICE_AGENT=app/db", "COPPICE_FAKE=plan", "COPPICE_INCARNATION=7", "COPPICE_TOKEN=t7", "EMPTY=", "HOME=/home/u", "LANG=C.UTF-8",
 		"LC_TIME=de_DE", "PATH=/bin", "TERM=dumb", "WITH=a=b",
 	}
 	if !reflect.DeepEqual(got, want) {
