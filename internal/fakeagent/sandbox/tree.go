@@ -1,0 +1,165 @@
+package sandbox
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/config/envfile"
+	"github.com/coppice-dev/coppice/internal/fakeagent"
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// Tree changes a tree so that its agents and orders call fakes. The error names the first agent of which that is not
+// certain.
+func (s *Sandbox) Tree(t *spec.Tree) error {
+	t.Persistence.Path = "" // in State
+	var paths []string
+	for path, c := range t.All() {
+		a := c.Agent
+		if c.Node != nil {
+			a = c.Node.Template
+		}
+		if a == nil {
+			continue
+		}
+		paths = append(paths, path)
+		if err := s.agent(path, a); err != nil {
+			return fmt.Errorf("agent %s cannot run with fakes: %w", path, err)
+		}
+	}
+	for _, o := range t.Orders {
+		if err := s.order(o); err != nil {
+			return fmt.Errorf("order %s cannot run with fakes: %w", o.Name, err)
+		}
+	}
+	for _, i := range s.Plan.Items {
+		if i.Agent != "" && !slices.ContainsFunc(paths, i.Of) {
+			return fmt.Errorf("part %q of the plan is for an agent that the file does not have; it has %s", i,
+				strings.Join(paths[:min(len(paths), maxListed)], ", "))
+		}
+	}
+	return nil
+}
+
+// maxListed bounds the agents in an error.
+const maxListed = 20
+
+// agent changes an agent.
+func (s *Sandbox) agent(path string, a *spec.Agent) error {
+	if a.Runtime == spec.InProcess {
+		return nil
+	}
+	if a.User != "" {
+		return fmt.Errorf("it runs as user %s, who cannot use the directory of the fakes", a.User)
+	}
+	env := map[string]string{}
+	for _, file := range a.EnvFiles {
+		more, err := envfile.Read(file)
+		if err != nil {
+			continue // its start fails, as without fakes
+		}
+		maps.Copy(env, more)
+	}
+	maps.Copy(env, a.Env)
+	changed, err := s.environ(env)
+	if err != nil {
+		return err
+	}
+	if len(changed) > 0 {
+		a.Env = maps.Clone(a.Env)
+		if a.Env == nil {
+			a.Env = map[string]string{}
+		}
+		maps.Copy(a.Env, changed)
+	}
+	if a.Aide != nil {
+		return s.aidefile(path, a)
+	}
+	return s.command(path, &a.Command)
+}
+
+// aidefile changes an agent with an Aidefile. Runs of a fake must not close real issues.
+func (s *Sandbox) aidefile(path string, a *spec.Agent) error {
+	own := *a.Aide
+	isIssue := func(t aidefile.Trigger) bool { return t.Kind == aidefile.Issue }
+	if slices.ContainsFunc(own.File.Triggers, isIssue) {
+		own.File.Triggers = slices.DeleteFunc(slices.Clone(own.File.Triggers), isIssue)
+		if len(own.File.Triggers) == 0 {
+			own.File.Triggers = []aidefile.Trigger{{Kind: aidefile.Manual}}
+		}
+		s.note(fmt.Sprintf("%s does not look for issues, so that no fake closes one", path))
+	}
+	a.Aide = &own
+	return s.command(path, &own.Command)
+}
+
+// command changes the command of an agent.
+func (s *Sandbox) command(path string, argv *[]string) error {
+	changed, cli, err := s.Command(*argv)
+	if err != nil {
+		return err
+	}
+	*argv = changed
+	if cli == agentcli.Plain {
+		return nil
+	}
+	for _, i := range s.Plan.Items {
+		if !i.Of(path) {
+			continue
+		}
+		if err := fakeagent.Has(cli, i.Scenario); err != nil {
+			return fmt.Errorf("part %q of the plan: %w; name the agents that it is for, as in AGENT:%s", i, err, i)
+		}
+	}
+	return nil
+}
+
+// order changes an order.
+func (s *Sandbox) order(o *spec.Order) error {
+	changed, err := s.environ(o.Env)
+	if err != nil {
+		return err
+	}
+	if len(changed) > 0 {
+		o.Env = maps.Clone(o.Env)
+		maps.Copy(o.Env, changed)
+	}
+	o.Command, _, err = s.Command(o.Command)
+	return err
+}
+
+// keys are variables that hold the keys of models.
+const keys = "ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN CLAUDE_CODE_OAUTH_TOKEN OPENAI_API_KEY CODEX_API_KEY " +
+	"GEMINI_API_KEY " +
+	"GOOGLE_API_KEY COPILOT_GITHUB_TOKEN COPILOT_PROVIDER_API_KEY OPENROUTER_API_KEY SAGE_API_KEY " +
+	"AWS_BEARER_TOKEN_BEDROCK"
+
+// places are variables that hold the directories of command lines.
+const places = "CLAUDE_CONFIG_DIR CODEX_HOME GEMINI_CLI_HOME COPILOT_HOME"
+
+// environ returns the variables that differ with fakes. Different values stay different, so that accounts do.
+func (s *Sandbox) environ(env map[string]string) (map[string]string, error) {
+	changed := map[string]string{}
+	for name, value := range env {
+		switch {
+		case name == "PATH":
+			changed[name] = s.path(value)
+		case name == "HOME":
+			home, err := s.home(value)
+			if err != nil {
+				return nil, err
+			}
+			changed[name] = home
+		case isOne(name, places):
+			changed[name] = filepath.Join(s.Dir, "homes", standIn(name+value))
+		case isOne(name, keys) && value != "" && value != "mock":
+			changed[name] = "fake-" + standIn(value)
+		}
+	}
+	return changed, nil
+}
