@@ -9,6 +9,29 @@ import (
 	"testing"
 )
 
+// writeGuideNight writes the files of docs/guides/night.md, and returns its blocks of commands.
+func writeGuideNight(t *testing.T, dir string) (commands []string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, "docs", "guides", "night.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$").FindAllStringSubmatch(string(data), -1) {
+		name := regexp.MustCompile(`(?m)^# ([A-Za-z./]+\.(?:sh|toml)|[a-z/]+/Aidefile)`).FindStringSubmatch(b[2])
+		if name == nil {
+			commands = append(commands, b[2])
+			continue
+		}
+		file := filepath.Join(dir, name[1])
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		// Shorten what takes long in a real night.
+		write(t, file, strings.NewReplacer(`base = "10s"`, `base = "100ms"`, "sleep 1;", "sleep 0.2;", "[project]\n", "[daemon]\npatrol_interval = \"200ms\"\n\n[project]\n").Replace(b[2]))
+	}
+	return commands
+}
+
 // The guide docs/guides/night.md works with a stand-in for claude: its files are written and its
 // commands run as shown.
 func TestGuideNight(t *testing.T) {
@@ -19,25 +42,8 @@ func TestGuideNight(t *testing.T) {
 		}
 		t.Skip(err)
 	}
-	data, err := os.ReadFile(filepath.Join(root, "docs", "guides", "night.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	f := newFleet(t)
-	var commands []string
-	for _, b := range regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$").FindAllStringSubmatch(string(data), -1) {
-		name := regexp.MustCompile(`(?m)^# ([A-Za-z./]+\.(?:sh|toml)|[a-z/]+/Aidefile)`).FindStringSubmatch(b[2])
-		if name == nil {
-			commands = append(commands, b[2])
-			continue
-		}
-		file := filepath.Join(f.dir, name[1])
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		// Shorten what takes long in a real night.
-		write(t, file, strings.NewReplacer(`base = "10s"`, `base = "100ms"`, "sleep 1;", "sleep 0.2;", "[project]\n", "[daemon]\npatrol_interval = \"200ms\"\n\n[project]\n").Replace(b[2]))
-	}
+	commands := writeGuideNight(t, f.dir)
 	if len(commands) != 3 {
 		t.Fatalf("%d blocks of commands: %q", len(commands), commands)
 	}

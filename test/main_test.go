@@ -24,6 +24,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/cli"
 	"github.com/coppice-dev/coppice/internal/exectest"
+	"github.com/coppice-dev/coppice/internal/fakeagent"
 	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
@@ -47,6 +48,9 @@ const (
 
 // TestMain makes the test binary behave as coppice when it is run under that name.
 func TestMain(m *testing.M) {
+	if cli, ok := fakeagent.Called(os.Args[0]); ok {
+		os.Exit(fakeagent.Main(cli, os.Args[1:]))
+	}
 	// Shims, panes and aidefile runs are started by the path of the executable, not by its name.
 	if len(os.Args) > 1 {
 		switch os.Args[1] {

@@ -31,6 +31,8 @@ type ServeOptions struct {
 	Output  func(path string, incarnation uint64, line proc.Line)
 	// Trace receives events of Sage programs as NDJSON, if it is not nil.
 	Trace io.Writer
+	// Sandbox replaces what agents call, and keeps the state; nil for the project as it is.
+	Sandbox load.Sandbox
 	// Hurry requests that the files are read again; it may be nil. With Once they are read only once.
 	Hurry <-chan struct{}
 	// Up is called once the controller answers, with the socket it answers on.
@@ -43,7 +45,7 @@ type ServeOptions struct {
 // stops all agents in order; Controller.Stop can kill them. Its error is a config.Errors, a
 // *LockedError, a *sqlite.FileError, or the error that ended the tree.
 func Serve(ctx context.Context, o ServeOptions) (err error) {
-	files := load.New(o.Logger, o.Trace)
+	files := load.New(o.Logger, o.Trace).In(o.Sandbox)
 	defer func() { err = errors.Join(err, files.Programs.Close()) }() // after the last agent
 	load := func() reconcile.Loaded { return files.Load(o.Config) }
 	loaded := load()
@@ -54,6 +56,9 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	p, err := project.Open(o.Config)
 	if err != nil {
 		return err
+	}
+	if o.Sandbox != nil {
+		p.State = o.Sandbox.State()
 	}
 	p = p.WithPersistence(tree.Persistence)
 	lock, err := p.Lock()

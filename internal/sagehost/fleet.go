@@ -19,12 +19,15 @@ type fleet struct {
 	output func(string, uint64, proc.Line)
 }
 
-func newFleet(file string, output func(string, uint64, proc.Line)) (*fleet, error) {
+func newFleet(file string, o RunOptions) (*fleet, error) {
 	tree, err := config.Load(file)
+	if err == nil && o.Fleet != nil {
+		err = o.Fleet(tree)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &fleet{agents: processes(tree), output: output}, nil
+	return &fleet{agents: processes(tree), output: o.Output}, nil
 }
 
 // processes returns the agents of a tree that programs can have as children, by name. The defaults of

@@ -32,6 +32,9 @@ import (
 // the daemon's tree. Their output goes to the slots of a runtime, and their beliefs to the store of
 // all agents' beliefs.
 type Programs struct {
+	// Prepare changes a program before it is opened; it may be nil.
+	Prepare func(*load.Program) error
+
 	log   *slog.Logger
 	trace io.Writer // see run.Options
 
@@ -140,6 +143,11 @@ func (p *Programs) Merge(tree *spec.Tree) (Sources, error) {
 
 // open makes a program a part of a tree.
 func (p *Programs) open(program *load.Program, agents map[string]*spec.Agent) (*part, error) {
+	if p.Prepare != nil {
+		if err := p.Prepare(program); err != nil {
+			return new(part), err
+		}
+	}
 	part, err := build(program, agents, run.Options{Host: daemonHost{Programs: p}, Trace: p.trace, Logger: p.log})
 	if err != nil {
 		return part, err

@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/sagehost/command"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 	"github.com/coppice-dev/coppice/sage/check"
 	"github.com/coppice-dev/coppice/sage/host"
@@ -31,6 +32,8 @@ type RunOptions struct {
 	OnEvent func(supervisor.Event)
 	Output  func(path string, incarnation uint64, line proc.Line)
 	Logger  *slog.Logger
+	// Fleet changes the agents of the project's coppice.toml.
+	Fleet func(*spec.Tree) error
 }
 
 // Program is a program that runs without a daemon.
@@ -68,7 +71,7 @@ func Open(ctx context.Context, p *load.Program, info *check.Info, o RunOptions) 
 		In:   o.In, Trace: o.Trace, OnEvent: o.OnEvent, Logger: o.Logger,
 	}
 	if len(p.Fleet.Agents) > 0 {
-		fleet, err := newFleet(p.Fleet.File, o.Output)
+		fleet, err := newFleet(p.Fleet.File, o)
 		if err != nil {
 			return nil, errors.Join(err, program.Close())
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/foreground"
 	"github.com/coppice-dev/coppice/internal/cli/sage"
@@ -23,6 +24,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/config/grove"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/fakeagent"
+	"github.com/coppice-dev/coppice/internal/fakeagent/sandbox"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -30,6 +33,7 @@ import (
 func NewRun(s *command.Streams) *cobra.Command {
 	var file string
 	var trace sage.Trace
+	var fake string
 	cmd := &cobra.Command{
 		Use:   "run [FILE.sg|DIR]",
 		Short: "Run a fleet or a Sage program in the foreground",
@@ -49,9 +53,23 @@ the number of the signal that stopped it.
 With a FILE.sg, or a DIR in a project with a grove.toml, it runs that Sage program. So it does
 without an argument if there is a grove.toml and no coppice.toml. Output of the program goes to
 standard output, events of its supervisors to standard error. The exit codes are the same, and
-1 if the program is not valid.`,
+1 if the program is not valid.
+
+With --fake, no model is called: fakes of claude, codex, gemini, opencode and copilot play a
+plan, such as quota@10m. The state of the project is not touched. See docs/fake.md.`,
+		Example: `  coppice run
+  coppice run --fake ok
+  coppice run --fake 'quota@10m+30m,night/coder:crash%10,seed=7'`,
 		Args: sage.AtMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			var plan *fakeagent.Plan
+			if cmd.Flags().Changed("fake") {
+				p, err := fakeagent.Parse(fake)
+				if err != nil {
+					return command.Usagef("--fake is invalid: %w", err)
+				}
+				plan = &p
+			}
 			switch {
 			case len(args) > 0 && file != "":
 				return command.Usagef("%s and --file %s, expected one of them", args[0], file)
@@ -60,21 +78,23 @@ standard output, events of its supervisors to standard error. The exit codes are
 			case len(args) > 0 && args[0] == "":
 				return command.Usagef("the name of the program is empty, expected a file or a directory")
 			case len(args) > 0:
-				return sage.Run(s, args[0], trace)
+				return inSandbox(s, plan, func(in *sandbox.Sandbox) error { return runProgram(s, args[0], trace, in) })
 			}
 			path, err := command.FindConfig(file)
 			if err != nil {
 				return err
 			}
 			if grove.Is(path) {
-				return sage.Run(s, filepath.Dir(path), trace)
+				path = filepath.Dir(path)
+				return inSandbox(s, plan, func(in *sandbox.Sandbox) error { return runProgram(s, path, trace, in) })
 			}
 			if err := command.OnlyPeople(path, "coppice run"); err != nil {
 				return err
 			}
-			return run(s, path, trace)
+			return inSandbox(s, plan, func(in *sandbox.Sandbox) error { return run(s, path, trace, in) })
 		},
 	}
+	cmd.Flags().StringVar(&fake, "fake", "", "call fakes of claude, codex and others, which play this `PLAN`")
 	trace.Add(cmd)
 	command.ConfigFlag(cmd, &file)
 	s.JSONFlag(cmd, "events and output as NDJSON")
@@ -93,8 +113,8 @@ type view interface {
 	Close(summary []string) error
 }
 
-// run runs a fleet to its end.
-func run(s *command.Streams, path string, trace sage.Trace) error {
+// run runs a fleet to its end, in a sandbox unless it is nil.
+func run(s *command.Streams, path string, trace sage.Trace, in *sandbox.Sandbox) error {
 	to, closeTrace, err := trace.Open(s)
 	if err != nil {
 		return err
@@ -106,24 +126,43 @@ func run(s *command.Streams, path string, trace sage.Trace) error {
 	if live, ok := v.(*top.Live); ok {
 		log = live
 	}
+	return runFleet(ctx, s, stop, v, in, daemon.ServeOptions{
+		Config: path, Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Trace: to,
+	})
+}
+
+// runFleet runs a fleet to its end and shows it.
+func runFleet(
+	ctx context.Context,
+	s *command.Streams,
+	stop *foreground.Stopper,
+	v view,
+	in *sandbox.Sandbox,
+	o daemon.ServeOptions,
+) error {
 	began := time.Now()
 	var sum summary
 	watching, ended := context.WithCancel(context.Background())
 	defer ended()
 	var shown sync.WaitGroup
-	failed := serve(ctx, stop, daemon.ServeOptions{
-		Config: path, Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Once: true, Trace: to,
-		OnEvent: func(e supervisor.Event) {
-			sum.note(e)
-			v.Event(e)
-		},
-		Output: v.Output,
-		Up: func(c *daemon.Controller, _ string) {
-			shown.Go(func() { v.Watch(watching, c) })
-			shown.Go(func() { showOrders(watching, c, began, v) })
-		},
-	})
+	o.Once, o.Output = true, v.Output
+	o.OnEvent = func(e supervisor.Event) {
+		sum.note(e)
+		v.Event(e)
+	}
+	o.Up = func(c *daemon.Controller, _ string) {
+		shown.Go(func() { v.Watch(watching, c) })
+		shown.Go(func() { showOrders(watching, c, began, v) })
+	}
+	if in != nil {
+		o.Sandbox = in
+		in.Note = func(text string) { o.Logger.Warn(text) }
+	}
+	failed := serve(ctx, stop, o)
+	if in != nil {
+		os.Remove(filepath.Join(filepath.Dir(o.Config), endpoint.Dir)) // made for the socket, unless something is in it
+	}
 	ended()
 	shown.Wait()
 	if err := v.Close(sum.lines()); err != nil && failed == nil {

@@ -38,6 +38,7 @@ import (
 func NewUp(s *command.Streams) *cobra.Command {
 	var file string
 	var detach, dry bool
+	var fake string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start the daemon that keeps the fleet running",
@@ -53,7 +54,11 @@ With --dry-run it starts and stops nothing, and prints what a daemon would do fi
 running daemon is about to do. Without a daemon it runs the checks of pools; with a daemon it
 uses their last results.`,
 		Args: command.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("fake") {
+				return command.Usagef("coppice up has no --fake: fakes and their state live for one run; use " +
+					"coppice run --fake")
+			}
 			path, err := command.FindConfig(file)
 			if err != nil {
 				return err
@@ -74,6 +79,8 @@ uses their last results.`,
 		},
 	}
 	command.ConfigFlag(cmd, &file)
+	cmd.Flags().StringVar(&fake, "fake", "", "not here: see coppice run --fake")
+	cmd.Flags().MarkHidden("fake")
 	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "go into the background")
 	cmd.Flags().BoolVarP(&dry, "dry-run", "n", false, "only print what would be done; runs the checks of pools")
 	s.JSONFlag(cmd, "one object, with --dry-run")

@@ -19,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/plaintext"
+	projectload "github.com/coppice-dev/coppice/internal/project/load"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/sagehost"
 	"github.com/coppice-dev/coppice/sage/check"
@@ -155,9 +156,12 @@ func (v *sageView) close() error {
 	return v.out.Close()
 }
 
-// Run runs a Sage program to its end.
-func Run(s *command.Streams, path string, trace Trace) error {
+// Run runs a Sage program to its end, in a sandbox unless it is nil.
+func Run(s *command.Streams, path string, trace Trace, in projectload.Sandbox) error {
 	program, info, err := validProgram(s, path)
+	if err == nil && in != nil {
+		err = in.Program(program)
+	}
 	if err != nil {
 		return err
 	}
@@ -186,10 +190,14 @@ func Run(s *command.Streams, path string, trace Trace) error {
 	if s.JSON {
 		v.json = foreground.NewJSONView(s.Out, stop)
 	}
-	on, err := sagehost.Open(context.Background(), program, info, sagehost.RunOptions{
+	options := sagehost.RunOptions{
 		Out: v, Err: s.Err, In: s.In, Trace: to, OnEvent: v.event, Output: v.output,
 		Logger: slog.New(foreground.PlainLog{Level: slog.LevelWarn, Write: func(line []byte) { v.err.Write(line) }}),
-	})
+	}
+	if in != nil {
+		options.Fleet = in.Tree
+	}
+	on, err := sagehost.Open(context.Background(), program, info, options)
 	if err != nil {
 		if bad, ok := errors.AsType[config.Errors](err); ok {
 			fmt.Fprintln(s.Err, bad)

@@ -19,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/sagehost"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/sage/load"
 )
 
 // Tree reads the desired tree of a project from its file. A coppice.toml may name a Sage program,
@@ -30,10 +31,19 @@ func Tree(file string) (tree *spec.Tree, notices []*config.Notice, err error) {
 	return tree, notices, errors.Join(err, f.Programs.Close())
 }
 
+// Sandbox changes a project that is only tried.
+type Sandbox interface {
+	State() string // a directory in place of that of the project
+	Tree(*spec.Tree) error
+	Program(*load.Program) error
+}
+
 // Files reads the files of a project for a daemon.
 type Files struct {
 	Logger   *slog.Logger
 	Programs *sagehost.Programs // programs of the trees that were read; the caller closes them
+
+	sandbox Sandbox // nil for the project as it is
 
 	mu       sync.Mutex
 	reported string // revision whose notices were logged
@@ -48,10 +58,23 @@ func New(l *slog.Logger, trace io.Writer) *Files {
 	return &Files{Logger: l, Programs: sagehost.NewPrograms(l, trace)}
 }
 
+// In makes the sandbox change what is read, unless it is nil.
+func (f *Files) In(s Sandbox) *Files {
+	if f.sandbox = s; s != nil {
+		f.Programs.Prepare = s.Program
+	}
+	return f
+}
+
 // Load works like Tree and also returns the files to watch and their revision. It can be called
 // repeatedly.
 func (f *Files) Load(file string) reconcile.Loaded {
 	tree, notices, sources, err := f.read(file)
+	if err == nil && f.sandbox != nil {
+		if err = f.sandbox.Tree(tree); err != nil {
+			tree = nil
+		}
+	}
 	loaded := reconcile.Loaded{
 		Tree: tree, Err: err,
 		Config: fleet.Config{Path: file, LoadedAt: time.Now(), Revision: revisionOf(sources.Revisions)},
