@@ -334,6 +334,36 @@ func TestFakeSage(t *testing.T) {
 	}
 }
 
+// The demonstration shows all that it promises, and leaves nothing.
+func TestDemoChaos(t *testing.T) {
+	t.Parallel()
+	temp := t.TempDir()
+	c := newCoppice(t, "demo", "chaos")
+	c.Env = append(os.Environ(), "TMPDIR="+temp, "PATH=/nowhere", "HOME="+t.TempDir())
+	c.start(t.TempDir())
+	c.wantExit(0)
+	for _, want := range []string{
+		`the plan of claude was used up +both writers waited for the reset; none had failed`,
+		`flaky crashed again and again +4 starts with growing delays, then it gave up`,
+		`reviewer stayed after its result +ended it after 1\ds: a success`,
+		`server left a process behind +killed that, too: process \d+`,
+		`scout reported success, exit code 0 +did not believe it: loop: Loop detected, stopping execution`,
+		`chaos \* quota claude is open again`,
+	} {
+		if !regexp.MustCompile(want).MatchString(c.out.String()) {
+			t.Errorf("no %q in\n%s", want, c.out)
+		}
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("%v %v", left, err)
+	}
+	c = launch(t, temp, "demo")
+	c.wantExit(0)
+	if !strings.Contains(c.out.String(), "chaos") {
+		t.Error(c.out)
+	}
+}
+
 // The page docs/fake.md: its example runs as shown, and its table is that of the program.
 func TestFakeDocs(t *testing.T) {
 	t.Parallel()
