@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -217,6 +218,19 @@ func (p *Process) Session() runtime.Session { return p.session }
 
 // Context is part of health.Agent.
 func (p *Process) Context() context.Context { return p.ctx }
+
+// Life returns an identifier of the incarnation that no other has, also after the daemon has exited, and when it has
+// ended. Each is zero if it is not known.
+func (p *Process) Life() (id string, ended time.Time) {
+	o := p.session.Observe()
+	if o.Token != "" {
+		id = token.ID(o.Token)
+	}
+	return id, o.ExitedAt
+}
+
+// Detached reports whether the daemon has left the incarnation running. Its exit says nothing then.
+func (p *Process) Detached() bool { return isClosed(p.detached) }
 
 // Leaving reports whether the incarnation has been asked to stop, or was failed.
 func (p *Process) Leaving() bool {
