@@ -50,18 +50,30 @@ type Options struct {
 
 // Service handles requests about the tasks of a Queue, and releases the tasks of agents that exit.
 type Service struct {
-	queue *queue.Queue
-	o     Options
+	queue  *queue.Queue
+	o      Options
+	worked worked
 }
 
 // Open reads the tasks from the store.
-func Open(ctx context.Context, o Options) (*Service, error) {
-	q, err := queue.Open(ctx, queue.Options{
+func Open(ctx context.Context, o Options) (s *Service, err error) {
+	s = &Service{o: o}
+	s.queue, err = queue.Open(ctx, queue.Options{
 		Store: o.Store, Name: o.Tree.Project(), Logger: o.Logger,
 		MaxClaims: func() int { return o.Patrol().MaxClaims },
-		Also:      func(e task.Event) []store.Op { return []store.Op{o.Log.Op(logEntry(e))} },
+		Also: func(e task.Event) []store.Op {
+			s.worked.note(e.Task.Claim, e.Task.ID)
+			return []store.Op{o.Log.Op(logEntry(e))}
+		},
 	})
-	return &Service{q, o}, err
+	if err != nil {
+		return nil, err
+	}
+	if err := s.load(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // Close closes the queue. Steps that are not durable fail.
