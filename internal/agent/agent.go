@@ -45,8 +45,8 @@ type Options struct {
 	// Environ returns the environment of an incarnation, made of what the agent declares; it may be nil.
 	Environ func(path string, declared []string) ([]string, error)
 	// Classify returns the exit of an incarnation, which may have reported more about its end than its exit code
-	// says. asked means that it was asked to stop. It may be nil.
-	Classify func(who token.Caller, exit supervisor.Exit, asked bool) supervisor.Exit
+	// says. It may be nil.
+	Classify func(End) supervisor.Exit
 	Stopper  *Stopper
 }
 

@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -10,8 +11,22 @@ import (
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
+
+// End is the end of an incarnation.
+type End struct {
+	Who   token.Caller
+	Agent *spec.Agent // as it was started
+	Exit  supervisor.Exit
+	Asked bool // it was asked to stop
+	// Life distinguishes the incarnation from all others, also from those of other daemons. At is when it has ended.
+	// Each is zero if it is not known.
+	Life string
+	At   time.Time
+}
 
 // AnnotatedError adds notices of an incarnation that ended on its own to its error. It does not change
 // the kind of the exit.

@@ -160,11 +160,12 @@ func (h *hookRunner) died(ctx context.Context, exit supervisor.Exit) {
 }
 
 // classify returns the exit with what the incarnation has reported about its end.
-func (h *hookRunner) classify(exit supervisor.Exit, asked bool) supervisor.Exit {
+func (h *hookRunner) classify(e End) supervisor.Exit {
 	if h.m.Classify == nil {
-		return exit
+		return e.Exit
 	}
-	return h.m.Classify(h.who, exit, asked)
+	e.Who, e.Agent = h.who, h.agent
+	return h.m.Classify(e)
 }
 
 // ended cleans up after the incarnation.

@@ -47,10 +47,10 @@ type stopWithiner interface{ StopWithin(time.Duration) }
 
 // lifecycleHooks are callbacks at points of an incarnation's lifecycle. Any may be nil.
 type lifecycleHooks struct {
-	beforeStop func(context.Context)                                  // before it is asked to stop
-	classify   func(exit supervisor.Exit, asked bool) supervisor.Exit // before the others that follow the end
-	failed     func(context.Context, supervisor.Exit)                 // after a failure
-	died       func(context.Context, supervisor.Exit)                 // after an exit that was not asked for
+	beforeStop func(context.Context)                  // before it is asked to stop
+	classify   func(End) supervisor.Exit              // before the others that follow the end
+	failed     func(context.Context, supervisor.Exit) // after a failure
+	died       func(context.Context, supervisor.Exit) // after an exit that was not asked for
 	// ended is called last, with whether the incarnation was asked to stop.
 	ended func(exit supervisor.Exit, asked bool)
 }
@@ -91,7 +91,8 @@ func (p *Process) Wait() supervisor.Exit {
 	p.stopping.Wait()
 	exit := p.exit(asked)
 	if p.hooks.classify != nil {
-		exit = p.hooks.classify(exit, asked)
+		life, at := p.life()
+		exit = p.hooks.classify(End{Exit: exit, Asked: asked, Life: life, At: at})
 	}
 	if p.hooks.failed != nil && hasFailed(exit) && !asked {
 		p.hooks.failed(p.ctx, exit)
@@ -219,9 +220,9 @@ func (p *Process) Session() runtime.Session { return p.session }
 // Context is part of health.Agent.
 func (p *Process) Context() context.Context { return p.ctx }
 
-// Life returns an identifier of the incarnation that no other has, also after the daemon has exited, and when it has
+// life returns an identifier of the incarnation that no other has, also after the daemon has exited, and when it has
 // ended. Each is zero if it is not known.
-func (p *Process) Life() (id string, ended time.Time) {
+func (p *Process) life() (id string, ended time.Time) {
 	o := p.session.Observe()
 	if o.Token != "" {
 		id = token.ID(o.Token)
@@ -297,7 +298,7 @@ func newLostProcess(h *hookRunner) lostProcess {
 
 func (p lostProcess) Wait() supervisor.Exit {
 	defer p.cancel(nil)
-	exit := p.hooks.classify(LostExit(), false)
+	exit := p.hooks.classify(End{Exit: LostExit()})
 	if hasFailed(exit) {
 		p.hooks.failed(p.ctx, exit)
 	}

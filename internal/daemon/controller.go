@@ -17,6 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/control"
+	"github.com/coppice-dev/coppice/internal/cost"
 	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/health"
@@ -112,6 +113,7 @@ type Controller struct {
 	pauses     pauseQuestions
 	triggers   *trigger.Manager
 	quotas     *quota.Manager
+	costs      *cost.Ledger
 	work       *service.Service
 	orders     *dispatch.Dispatcher
 
@@ -169,6 +171,7 @@ func newController(o Options) (*Controller, error) {
 	c.hashes = hash.New(hash.Options{
 		Store: o.Store, Logger: o.Logger, Go: c.background.run, Changed: c.loop.Enqueue,
 	})
+	c.costs = newCosts(c)
 	c.quotas = newQuotas(c)
 	c.triggers = newTriggers(c)
 	c.journal = newJournal(c)
@@ -257,6 +260,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	c.drains.Resume()
 	c.work.Run(c.agents.IsPending)
 	c.background.run(c.loop.Run)
+	c.background.run(c.costs.Run)
 	c.background.run(func(ctx context.Context) { c.pauses.run(ctx) })
 	c.pools.Start()
 	c.quotas.Apply()

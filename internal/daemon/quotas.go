@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/output"
@@ -39,25 +40,40 @@ func (q quotaAgents) Locate(path string) (*supervisor.Supervisor, string, error)
 }
 
 // exit is agent.Options.Classify.
-func (q quotaAgents) exit(who token.Caller, exit supervisor.Exit, asked bool) supervisor.Exit {
-	a := q.c.fleet().Agents[who.Path]
+func (q quotaAgents) exit(e agent.End) supervisor.Exit {
+	path, cli := e.Who.Path, e.Agent.CommandLine()
 	switch {
-	case a == nil, asked, a.CommandLine() == agentcli.Plain && a.Aide == nil:
-		q.c.quotas.Gone(who.Path)
-		return exit
-	case a.Aide == nil:
-		return q.c.quotas.Exit(a.CommandLine(), q.read, who, exit)
+	case e.Agent.Aide != nil:
+		return q.runExit(e)
+	case cli == agentcli.Plain:
+		q.c.quotas.Gone(path)
+		return e.Exit
 	}
-	process, failed := errors.AsType[*proc.ExitError](exit.Err)
-	if calls := q.c.triggers.Calls(who.Path).Calls; len(calls) > 0 &&
-		(exit.Kind == supervisor.Normal || failed && process.Signal == 0) {
+	record, err := quota.Read(cli, q.read, e.Who, e.Exit, e.Asked)
+	if err != nil {
+		q.c.opts.Logger.Warn("cannot read the output of a command line", "path", path, "error", err)
+	}
+	record.Ended = e.At
+	q.c.costs.Ended(path, e.Who.Incarnation, e.Life, record)
+	if err != nil || e.Asked {
+		q.c.quotas.Gone(path)
+		return e.Exit
+	}
+	return q.c.quotas.After(path, e.Exit, &record)
+}
+
+// runExit returns the exit of a run of an Aidefile, with what is known of its last call.
+func (q quotaAgents) runExit(e agent.End) supervisor.Exit {
+	process, failed := errors.AsType[*proc.ExitError](e.Exit.Err)
+	calls := q.c.triggers.Calls(e.Who.Path).Calls
+	if len(calls) > 0 && !e.Asked && (e.Exit.Kind == supervisor.Normal || failed && process.Signal == 0) {
 		last := calls[len(calls)-1]
 		if last.OfAccount() == (failed && process.Code == aidefile.Deferred.Code()) {
-			return q.c.quotas.After(who.Path, exit, &last)
+			return q.c.quotas.After(e.Who.Path, e.Exit, &last)
 		}
 	}
-	q.c.quotas.Gone(who.Path)
-	return exit
+	q.c.quotas.Gone(e.Who.Path)
+	return e.Exit
 }
 
 // outputLines is how many last lines of an incarnation tell how its command line has ended.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cost"
 	"github.com/coppice-dev/coppice/internal/event/feed"
 	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/mail"
@@ -132,8 +133,23 @@ func (c *Controller) server() *api.Server {
 	c.questions.Register(s)
 	c.triggers.Register(s)
 	c.quotas.Register(s)
+	c.costs.Register(s)
 	c.orders.Register(s)
 	c.access.Register(s)
 	notice.Register(s, c.drains.Notices, c.control.Notices, c.mail.Notices, c.work.Notices)
 	return s
+}
+
+// newCosts returns the ledger of what the agents of a controller use.
+func newCosts(c *Controller) *cost.Ledger {
+	return cost.New(cost.Options{
+		Store: c.opts.Store, Logger: c.opts.Logger, Go: c.background.run,
+		Task: func(path string, incarnation uint64) string { return c.work.Worked(path, incarnation) },
+		Owner: func(path string) (pool, account string) {
+			if a := c.fleet().Agents[path]; a != nil {
+				pool = a.Instance.Pool
+			}
+			return pool, c.quotas.AccountOf(path)
+		},
+	})
 }

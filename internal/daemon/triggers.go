@@ -23,7 +23,7 @@ var _ trigger.Agents = triggerAgents{}
 func newTriggers(c *Controller) *trigger.Manager {
 	return trigger.New(trigger.Options{
 		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Agents: triggerAgents{c}, Dir: c.opts.Work,
-		Once: c.opts.Once, Go: c.background.run, Stopping: c.down, LastStatus: lastStatus,
+		Once: c.opts.Once, Go: c.background.run, Stopping: c.down, LastStatus: lastStatus, Ledger: c.costs,
 		LogUnexpected: c.applier.LogUnexpected,
 	})
 }
@@ -94,6 +94,9 @@ func (a triggerAgents) ChildSpec(path string) supervisor.ChildSpec {
 	s.Saved = &supervisor.Saved{Incarnation: a.c.tree.LastIncarnation(path)}
 	return s
 }
+
+// IsAdopting is part of trigger.Agents.
+func (a triggerAgents) IsAdopting(path string) bool { return a.c.agents.IsAdopting(path) }
 
 // IsDraining is part of trigger.Agents.
 func (a triggerAgents) IsDraining(path string) bool { return a.c.drains.Has(path) }

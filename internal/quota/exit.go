@@ -67,41 +67,27 @@ func (m *Manager) Start(
 	}
 }
 
-// Exit returns the exit of an incarnation of an agent that runs a command line, with what its output says about its
-// end.
-func (m *Manager) Exit(cli agentcli.CLI, read Output, who token.Caller, exit supervisor.Exit) supervisor.Exit {
-	r := reading{cli, read, who}
-	record, err := r.record(exit)
-	if err != nil {
-		m.Logger.Warn("cannot read the output of a command line", "path", who.Path, "error", err)
-		m.Gone(who.Path)
-		return exit
-	}
-	return m.After(who.Path, exit, &record)
-}
-
-// reading is the output of an incarnation that is to be read.
-type reading struct {
-	cli  agentcli.CLI
-	read Output
-	who  token.Caller
-}
-
-// record classifies the end of the command line by its output. A log has both streams.
-func (r reading) record(exit supervisor.Exit) (agentcli.Record, error) {
-	out := agentcli.Stream{CLI: r.cli}
-	errs := agentcli.Stream{CLI: r.cli, Source: agentcli.FromStderr}
+// Read returns what is known of a run of a command line by its exit and its output, which has both streams. asked
+// means that it was asked to stop. If the output cannot be read, nothing is known.
+func Read(
+	cli agentcli.CLI, output Output, who token.Caller, exit supervisor.Exit, asked bool,
+) (agentcli.Record, error) {
+	out := agentcli.Stream{CLI: cli}
+	errs := agentcli.Stream{CLI: cli, Source: agentcli.FromStderr}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	err := r.read(ctx, r.who, func(line string) {
+	err := output(ctx, who, func(line string) {
 		line += "\n"
 		out.Write([]byte(line))
 		errs.Write([]byte(line))
 	})
 	if err != nil {
-		return agentcli.Record{}, err
+		return agentcli.Record{CLI: cli}, err
 	}
-	end := agentcli.End{CLI: r.cli, Output: out.Report(), Stderr: errs.Report(), Now: time.Now()}
+	end := agentcli.End{CLI: cli, Output: out.Report(), Stderr: errs.Report(), Now: time.Now()}
+	if asked {
+		end.Stopped = agentcli.ByOperator
+	}
 	if !end.Output.Seen { // it was not asked for JSON
 		end.CLI = agentcli.Plain
 	}

@@ -28,7 +28,7 @@ type Records struct {
 	// Dropped is the number of calls before Calls, which are no longer listed.
 	Dropped int               `json:"dropped"`
 	Calls   []agentcli.Record `json:"calls"`
-	// Running is the call in progress, as if it ended now.
+	// Running is the call in progress, as if it ended now. Readers find it at the end of Calls, too.
 	Running *agentcli.Record `json:"running,omitempty"`
 	// Used is what the run has used so far, as far as that is known, with the call in progress. Of a total of a
 	// session it has what was not counted before.
@@ -141,8 +141,8 @@ func ReadRecords(request string) (Records, error) {
 	if !all.Fired.Equal(q.Fired) { // of the run before
 		return none, nil
 	}
-	if last := all.Running; last != nil {
-		all.Calls, all.Running = append(all.Calls, *last), nil
+	if all.Running != nil {
+		all.Calls = append(all.Calls, *all.Running)
 	}
 	return all, nil
 }

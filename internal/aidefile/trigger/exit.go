@@ -24,12 +24,16 @@ func (m *Manager) Calls(path string) runner.Records {
 // reportedRun is a run whose exit carries the status that it sent last.
 type reportedRun struct {
 	supervisor.Process
-	m    *Manager
-	path string
+	m           *Manager
+	path        string
+	incarnation uint64
 }
 
 func (r reportedRun) Wait() supervisor.Exit {
 	exit := r.Process.Wait()
+	if d, ok := r.Process.(interface{ Detached() bool }); r.m.Dir != "" && (!ok || !d.Detached()) {
+		r.countRun(exit)
+	}
 	if waits(exit.Err) || exit.Clean() {
 		return exit
 	}

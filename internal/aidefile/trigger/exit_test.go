@@ -28,7 +28,7 @@ func TestReportedRun(t *testing.T) {
 	} {
 		exited := exitedRun{Kind: supervisor.Failure, Err: tt.exit}
 		m := &Manager{Options: Options{LastStatus: func(error) string { return tt.status }}}
-		got := reportedRun{exited, m, "t/a"}.Wait().Err
+		got := reportedRun{exited, m, "t/a", 1}.Wait().Err
 		if got.Error() != tt.want || errors.Is(got, supervisor.ErrDoNotRestart) != tt.giveUp {
 			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)
 		}

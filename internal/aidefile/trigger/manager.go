@@ -30,6 +30,8 @@ type Agents interface {
 	Locate(path string) (*supervisor.Supervisor, string, error)
 	// ChildSpec returns the specification to start an agent that its supervisor has forgotten.
 	ChildSpec(path string) supervisor.ChildSpec
+	// IsAdopting reports whether a run of an agent was found that goes on, or whose end is still to be handled.
+	IsAdopting(path string) bool
 	// IsDraining reports whether an agent is drained and stays down afterwards.
 	IsDraining(path string) bool
 	// Hold records that an agent that its supervisor has forgotten stays down.
@@ -45,6 +47,7 @@ type Options struct {
 	Log    *event.Log
 	Logger *slog.Logger
 	Agents Agents
+	Ledger Ledger
 	// Dir has a directory for each agent, with the request of its last run and its
 	// files; if it is empty no requests are written.
 	Dir string
@@ -131,6 +134,9 @@ func (m *Manager) Add(path string, file *aidefile.Agent, s *supervisor.Saved, p 
 		s.State = supervisor.Waiting
 	default:
 		s.State, s.Reason, s.NextAt, goesOn = supervisor.Stopped, supervisor.ReasonTransientClean, time.Time{}, false
+	}
+	if err := m.countLast(path); err != nil {
+		m.LogUnexpected("cannot count the calls of a run; they are counted before the next one", path, err)
 	}
 	m.add(path, file, goesOn)
 	return s
@@ -243,6 +249,9 @@ func (m *Manager) Start(start starter) starter {
 			return nil, supervisor.ErrIgnore // it was just removed
 		}
 		return a.gate.wrap(func(ctx context.Context) (supervisor.Process, error) {
+			if err := m.countLast(self.Path); err != nil {
+				return nil, err
+			}
 			if err := m.writeRequest(self.Path, a); err != nil {
 				return nil, err
 			}
@@ -250,7 +259,7 @@ func (m *Manager) Start(start starter) starter {
 			if err != nil {
 				return nil, err
 			}
-			return reportedRun{p, m, self.Path}, nil
+			return reportedRun{p, m, self.Path, self.Incarnation}, nil
 		})(ctx)
 	}
 }

@@ -7,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/aidefile/runner"
+	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // Launch returns the command of an agent with an Aidefile, and additions to its environment: the
@@ -32,11 +34,13 @@ func (m *Manager) writeRequest(path string, a *agent) error {
 	q := a.request
 	q.Aidefile, q.Settings = a.file.Path, a.file.Settings
 	a.mu.Unlock()
+	if err := m.history(path, &q); err != nil {
+		return &supervisor.RetryError{At: time.Now().Add(countAgain), Err: err}
+	}
 	file := m.requestFile(path)
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	q.Spent = m.spentBefore(path, q)
 	if err := q.Write(file); err != nil {
 		return err
 	}
