@@ -1,0 +1,138 @@
+package look
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/cost"
+)
+
+// NewCost returns the command that shows what calls of language models have used.
+func NewCost(s *command.Streams) *cobra.Command {
+	r := command.NewRemote(s)
+	var req cost.Request
+	var by string
+	cmd := &cobra.Command{
+		Use:   "cost",
+		Short: "Show tokens and dollars of language models",
+		Long: `Show what calls of language models have used: tokens, and dollars as the command lines
+estimate them. What they do not report is unknown, and never counted as 0.
+
+TOKENS are those that count: input, what was written to a cache, and output. Days
+count as a whole; the ledger keeps them for 400 days.`,
+		Example: `  coppice cost
+  coppice cost --by task --since 7d
+  coppice cost --by day --since 2026-11-01 --until 2026-11-30`,
+		Args: command.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			req.By = cost.By(by)
+			return command.Show(s, r.Look, cost.Show, req, costLines)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	r.Flags(cmd)
+	cmd.Flags().StringVar(&by, "by", string(cost.ByAgent), "one row for each agent, account, task, pool, model or day")
+	cmd.Flags().StringVar(&req.Since, "since", "", "from a `TIME` such as 24h, 7d or 2026-11-01")
+	cmd.Flags().StringVar(&req.Until, "until", "", "up to a `TIME`, which is included")
+	s.JSONFlag(cmd, "an object with the rows and the total")
+	var groups []cobra.Completion
+	for _, by := range cost.Groups() {
+		groups = append(groups, string(by))
+	}
+	cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(groups, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// costLines shows a report as a table.
+func costLines(r cost.Report, p terminal.Paint, width int) []string {
+	if len(r.Rows) == 0 {
+		if r.Since != "" {
+			return []string{fmt.Sprintf("no call of a language model from %s to %s; coppice cost without flags "+
+				"shows all", r.Since, r.Until)}
+		}
+		return terminal.WrapAll([]string{"no call of a language model has been counted",
+			"The calls of an agent with an Aidefile are counted when its run has ended, and an agent that runs " +
+				"claude, codex, gemini, opencode or copilot when it has exited. coppice ps shows what still runs."},
+			0, width)
+	}
+	header := []string{strings.ToUpper(string(r.By)), "CALLS", "TOKENS", "INPUT", "CACHE READ", "OUTPUT", "DOLLARS"}
+	var rows [][]string
+	for _, row := range r.Rows {
+		rows = append(rows, costCells(costName(r.By, row.Name), row))
+	}
+	rows = append(rows, costCells("total since "+r.Since, r.Total))
+	alignRight(header, rows)
+	return terminal.Table(header, rows, width, func(row, column int, text string) string {
+		if row == 0 || row == len(rows) {
+			return p.Bold(text)
+		}
+		return text
+	})
+}
+
+// costName returns the name of a row.
+func costName(by cost.By, name string) string {
+	switch {
+	case name != "":
+		return terminal.Cell(name)
+	case by == cost.ByModel:
+		return "unknown"
+	}
+	return "none"
+}
+
+// costCells returns the cells of a row. The dollars and the tokens say how many calls are missing.
+func costCells(name string, r cost.Row) []string {
+	cells := []string{name, grouped(r.Calls)}
+	for i, n := range []*int64{r.Tokens, r.Input, r.CacheRead, r.Output} {
+		text := "unknown"
+		if n != nil {
+			if text = grouped(*n); r.UnknownTokens > 0 { // it is more than this
+				text = ">= " + text
+			}
+			if i == 0 && r.UnknownTokens > 0 {
+				text += ofCalls(r.UnknownTokens, r.Calls)
+			}
+		}
+		cells = append(cells, text)
+	}
+	dollars := "unknown"
+	if r.Dollars != nil {
+		if dollars = fmt.Sprintf("%.2f", *r.Dollars); r.UnknownDollars > 0 {
+			dollars = ">= " + dollars + ofCalls(r.UnknownDollars, r.Calls)
+		}
+	}
+	return append(cells, dollars)
+}
+
+func ofCalls(unknown, calls int64) string {
+	return fmt.Sprintf(" (%s of %s unknown)", grouped(unknown), grouped(calls))
+}
+
+// grouped returns a number with commas between its thousands.
+func grouped(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// alignRight pads all columns but the first, so that numbers end below each other.
+func alignRight(header []string, rows [][]string) {
+	for column := 1; column < len(header); column++ {
+		most := ansi.StringWidth(header[column])
+		for _, row := range rows {
+			most = max(most, ansi.StringWidth(row[column]))
+		}
+		for _, row := range append([][]string{header}, rows...) {
+			row[column] = strings.Repeat(" ", most-ansi.StringWidth(row[column])) + row[column]
+		}
+	}
+}
