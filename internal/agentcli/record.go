@@ -49,22 +49,21 @@ func (e End) Counts() Record {
 		Version: cmp.Or(out.Version, e.Session.Version), Session: cmp.Or(out.Session, e.Session.Session),
 		Model: cmp.Or(out.Model, e.Session.Model), Account: cmp.Or(out.Account, e.Session.Account),
 	}
-	used, from := e.Usage()
-	if used.Known {
+	if used, from := e.Usage(); used.Known {
 		r.SetUsage(used.Models, from)
 		r.Cumulative = used.Cumulative
 	}
 	return r
 }
 
-// SetUsage sets what was used, by the run alone; nil models mean that it is not known.
+// SetUsage sets what was used, by the run alone.
 func (r *Record) SetUsage(used Models, from Source) {
-	r.Tokens, r.Usage, r.UsageFrom, r.Cumulative = nil, used, from, false
-	if used != nil {
-		n := used.Total().Tokens()
-		r.Tokens = &n
-	}
+	n := used.Total().Tokens()
+	r.Tokens, r.Usage, r.UsageFrom, r.Cumulative = &n, used, from, false
 }
+
+// DropUsage says that what was used is not known.
+func (r *Record) DropUsage() { r.Tokens, r.Usage, r.UsageFrom, r.Cumulative = nil, nil, "", false }
 
 // Usage returns the report with the best usage, and where it is from. The file of a session is exact at any time, and
 // has what subagents use. A total in the output is better only if it says more: a file may be cut off or not there.

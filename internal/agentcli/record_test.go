@@ -79,3 +79,13 @@ func TestSaid(t *testing.T) {
 		}
 	}
 }
+
+// A run that has reported that it used nothing is not one that has reported nothing.
+func TestNothingUsed(t *testing.T) {
+	for known, expected := range map[bool]bool{true: true, false: false} {
+		r := End{Output: Report{Known: known}}.Counts()
+		if (r.Tokens != nil) != expected || expected && *r.Tokens != 0 {
+			t.Errorf("known %v: %v", known, r.Tokens)
+		}
+	}
+}

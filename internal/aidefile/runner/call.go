@@ -122,7 +122,7 @@ func (r *Runner) used() int64 {
 func (r *Runner) count(record *agentcli.Record) int64 {
 	source := r.request.Settings.Usage
 	if source == aidefile.FromFile || source == aidefile.FromNowhere {
-		record.SetUsage(nil, "")
+		record.DropUsage()
 	}
 	if source == aidefile.FromFile || source == aidefile.AnySource {
 		if text, err := readUsage(filepath.Join(r.dir, usageName)); err == nil {

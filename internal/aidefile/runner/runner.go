@@ -277,7 +277,8 @@ func (r *Runner) work(ctx context.Context) (aidefile.Result, string) {
 				return resultOf(err, aidefile.Failed), err.Error()
 			}
 		}
-		r.Tell(fmt.Sprintf("try %d of %d, %s tokens left", r.meter.Calls(), file.Budget.MaxRetries+1, r.meter.LeftText()))
+		r.Tell(fmt.Sprintf("try %d of %d, %s tokens left", r.meter.Calls(), file.Budget.MaxRetries+1,
+			r.meter.LeftText()))
 		err := r.call(ctx, last)
 		if err == nil {
 			return aidefile.Succeeded, ""
