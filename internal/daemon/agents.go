@@ -37,6 +37,7 @@ func (c *Controller) listeners() []agent.Listener {
 				}
 				return c.quotas.Admit(i.Path)
 			},
+			Run: quotaAgents{c}.follow,
 		},
 		{ // mail
 			Begin: func(_ context.Context, i agent.Incarnation) error {

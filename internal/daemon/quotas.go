@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -90,6 +91,19 @@ func (q quotaAgents) read(ctx context.Context, who token.Caller, line func(strin
 		}
 	}
 	return nil
+}
+
+// follow reads what an agent that runs a command line writes.
+func (q quotaAgents) follow(who token.Caller, p *agent.Process, a *spec.Agent) {
+	cli := a.CommandLine()
+	if a.Aide != nil || a.Terminal || cli == agentcli.Plain || cli == agentcli.ACP {
+		return
+	}
+	q.c.background.run(func(ctx context.Context) {
+		q.c.quotas.Follow(ctx, cli, func(ctx context.Context, who token.Caller, line func(string)) error {
+			return q.c.output.Live(ctx, who.Path, who.Incarnation, p.Session(), line)
+		}, who)
+	})
 }
 
 // quotaSender is in front of the name of a quota in its question.

@@ -208,9 +208,12 @@ func (m *Manager) Ended(path string, r agentcli.Record) error {
 	before := *p
 	now := time.Now()
 	if !r.OfAccount() {
-		if r.Obstacle == outcome.OtherObstacle { // it was stopped
+		switch {
+		case r.Obstacle == outcome.OtherObstacle: // it was stopped
 			p.gone(path, now)
-		} else {
+		case r.Kind == outcome.Completed:
+			p.completed(path)
+		default:
 			p.served(path)
 		}
 		m.changed(before, p)

@@ -43,6 +43,8 @@ type Pool struct {
 	Until     time.Time       `json:"until,omitzero"`
 	Reset     time.Time       `json:"reset,omitzero"`
 	ResetFrom agentcli.Source `json:"reset_from,omitempty"`
+	// Live says that the agent that has met it goes on, and may be served yet.
+	Live bool `json:"live,omitempty"`
 	// Tries counts the tries in vain since it was closed.
 	Tries int `json:"tries,omitempty"`
 
@@ -97,7 +99,7 @@ func (p *Pool) close(path string, r agentcli.Record, now time.Time, random func(
 func (p *Pool) report(path string, r agentcli.Record) {
 	p.Obstacle, p.Reason, p.CLI, p.By = r.Obstacle, r.Reason, r.CLI, path
 	p.Reset, p.ResetFrom = r.Reset, r.ResetFrom
-	p.Canary, p.CanaryAt = "", time.Time{}
+	p.Canary, p.CanaryAt, p.Live = "", time.Time{}, false
 }
 
 // admits reports whether an agent may start now. Of those that ask after the time of a parked pool, the first goes
@@ -135,6 +137,14 @@ func (p *Pool) served(path string) bool {
 	}
 	p.open()
 	return true
+}
+
+// completed records that a run has completed. If it had reported while it ran that it was not served, that is over, and
+// the pool opens.
+func (p *Pool) completed(path string) {
+	if p.served(path); p.Live && p.By == path && p.State != Open {
+		p.open()
+	}
 }
 
 // proven reports whether the agent that goes first has run for long enough, and opens the pool if so.

@@ -113,6 +113,27 @@ func TestCanary(t *testing.T) {
 	}
 }
 
+// A pool that an agent has closed which went on opens if that agent has completed its work.
+func TestLive(t *testing.T) {
+	closed := func(state State, live bool) Pool {
+		return Pool{Name: "claude", State: state, By: "t/a", Until: t0.Add(time.Hour), Live: live}
+	}
+	for _, c := range []struct {
+		name, who string
+		p         Pool
+		opens     bool
+	}{
+		{"it is served", "t/a", closed(Parked, true), true},
+		{"its login is accepted", "t/a", closed(Stopped, true), true},
+		{"another one is served", "t/b", closed(Parked, true), false},
+		{"it had ended", "t/a", closed(Parked, false), false},
+	} {
+		if c.p.completed(c.who); (c.p.State == Open) != c.opens || c.opens && c.p != (Pool{Name: "claude", State: Open}) {
+			t.Errorf("%s: %+v", c.name, c.p)
+		}
+	}
+}
+
 // Whatever happens, at most one agent goes first, none starts before its time, and only a person starts a
 // stopped pool.
 func TestPool(t *testing.T) {
