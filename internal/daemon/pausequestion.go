@@ -9,6 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/question"
+	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -40,7 +41,7 @@ func (p *pauseQuestions) run(ctx context.Context) {
 			return
 		}
 		p.c.orders.AskAboutPaced(ctx, p.c.questions, directory{p.c}.isOrder)
-		askAboutQuotas(ctx, p.c)
+		p.c.quotas.Ask(ctx, p.c.questions)
 		if f := p.c.fleet(); asked || len(f.Pauses) > 0 {
 			asked = p.ask(ctx, f)
 		}
@@ -65,7 +66,7 @@ func (p *pauseQuestions) ask(ctx context.Context, f *fleet.Fleet) (asked bool) {
 	}
 	for _, q := range p.c.questions.List("", true) {
 		if q.Incarnation != 0 || (directory{p.c}).isOrder(q.From) ||
-			strings.HasPrefix(q.From, quotaSender) { // of an agent, an order or a quota
+			strings.HasPrefix(q.From, quota.Sender) { // of an agent, an order or a quota
 			continue
 		}
 		_, lasts := paused[q.From]

@@ -3,14 +3,11 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/output"
-	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -104,65 +101,4 @@ func (q quotaAgents) follow(who token.Caller, p *agent.Process, a *spec.Agent) {
 			return q.c.output.Live(ctx, who.Path, who.Incarnation, p.Session(), line)
 		}, who)
 	})
-}
-
-// quotaSender is in front of the name of a quota in its question.
-const quotaSender = "quota/"
-
-// The answers to the question about a quota, besides answerResume.
-const answerLeave = "leave"
-
-// askAboutQuotas asks one question about each quota that is stopped, and carries out the answers.
-func askAboutQuotas(ctx context.Context, c *Controller) {
-	stopped := map[string]quota.Info{}
-	for _, p := range c.quotas.Pools() {
-		if p.State == quota.Stopped {
-			stopped[quotaSender+p.Name] = p
-		}
-	}
-	failed := func(err error, name string) {
-		if err != nil && ctx.Err() == nil {
-			c.opts.Logger.Warn("cannot deal with the question about a quota", "quota", name, "error", err)
-		}
-	}
-	for _, q := range c.questions.List("", true) {
-		name, ok := strings.CutPrefix(q.From, quotaSender)
-		if !ok || q.Incarnation != 0 {
-			continue
-		}
-		p, lasts := stopped[q.From]
-		switch {
-		case q.State == question.Open && lasts && !q.At.Before(p.Since):
-			delete(stopped, q.From)
-		case q.State == question.Open:
-			_, err := c.questions.Withdraw(ctx, q.From, q.ID)
-			failed(err, name)
-		case q.State == question.Answered && lasts && !q.At.Before(p.Since):
-			delete(stopped, q.From) // it was asked, and stays stopped if the answer says so
-			if !q.TakenAt.IsZero() {
-				continue
-			}
-			_, err := c.questions.Take(ctx, q.From, q.ID)
-			if err == nil && q.Answer == answerResume {
-				err = c.quotas.Resume(name)
-			}
-			failed(err, name)
-		}
-	}
-	for from, p := range stopped {
-		agents := "wait"
-		if p.Next != "" {
-			agents = "go on with " + p.Next + " while that serves"
-		}
-		_, _, err := c.questions.Ask(ctx, question.Draft{
-			From: from, Options: []string{answerResume, answerLeave},
-			Text: fmt.Sprintf("%s: %s: %s. Its agents %s. "+
-				"When that is mended, answer %s, and one of them tries first.",
-				p.Name, p.Obstacle, p.Reason, agents, answerResume),
-		})
-		if errors.Is(err, question.ErrTooMany) {
-			err = nil
-		}
-		failed(err, p.Name)
-	}
 }
