@@ -6,9 +6,9 @@ import "regexp"
 func Measured(cli CLI) []string {
 	switch cli {
 	case Claude:
-		return []string{"2.1.197", "2.1.330"}
+		return []string{"2.1.197", "2.1.330", "2.1.332"}
 	case Codex:
-		return []string{"0.169.0"}
+		return []string{"0.169.0", "0.171.0"}
 	case Gemini:
 		return []string{"0.61.0"}
 	case Opencode:
