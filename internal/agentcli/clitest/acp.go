@@ -20,7 +20,7 @@ func (h *Home) startACP(t testing.TB, session, prompt string, each func(agentcli
 	}
 	defer stdin.Close()
 	fromAgent, toClient := io.Pipe()
-	r := h.newRun(nil)
+	r := h.newRun(session, nil)
 	r.start(t, proc.Command{Argv: h.command(""), Stdin: stdin}, func(p []byte) { toClient.Write(p) })
 	exit := make(chan string, 1)
 	go func() {

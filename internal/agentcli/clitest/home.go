@@ -148,22 +148,6 @@ func (h *Home) command(session string) []string {
 	return argv
 }
 
-// sessionFiles returns the files in which the command line keeps its sessions.
-func (h *Home) sessionFiles() ([]string, error) {
-	pattern := ".claude/projects/*/*.jsonl"
-	switch h.kind {
-	case Codex:
-		pattern = ".codex/sessions/*/*/*/rollout-*.jsonl"
-	case Gemini:
-		pattern = ".gemini/tmp/*/chats/session-*.jsonl"
-	case Copilot:
-		pattern = ".copilot/session-state/*/events.jsonl"
-	case Opencode:
-		return nil, nil // a database
-	}
-	return filepath.Glob(filepath.Join(h.dir, pattern))
-}
-
 // unpackCopilot has copilot unpack itself, once, into a directory that all homes share.
 func (s *Set) unpackCopilot(h *Home) error {
 	s.unpack.Do(func() {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/agentcli/session"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -26,6 +27,7 @@ type Run struct {
 	began   time.Time
 	stopped agentcli.Stop
 	report  func() agentcli.Report // of standard output
+	files   *session.Follower      // of the session
 
 	mu     sync.Mutex
 	output agentcli.Stream
@@ -35,10 +37,10 @@ type Run struct {
 
 // Start starts a run with a prompt. It continues a session if one is named. Each event of its output is passed to
 // each, one at a time.
-func (h *Home) Start(t testing.TB, session, prompt string, each func(agentcli.Event)) *Run {
+func (h *Home) Start(t testing.TB, resume, prompt string, each func(agentcli.Event)) *Run {
 	t.Helper()
 	if h.kind.CLI() == agentcli.ACP {
-		return h.startACP(t, session, prompt, each)
+		return h.startACP(t, resume, prompt, each)
 	}
 	name := filepath.Join(h.dir, "prompt")
 	if err := os.WriteFile(name, []byte(prompt), 0o600); err != nil {
@@ -49,17 +51,23 @@ func (h *Home) Start(t testing.TB, session, prompt string, each func(agentcli.Ev
 		t.Fatal(err)
 	}
 	defer stdin.Close()
-	r := h.newRun(each)
+	r := h.newRun(resume, each)
 	r.report = r.output.Report
-	r.start(t, proc.Command{Argv: h.command(session), Stdin: stdin}, r.write)
+	r.start(t, proc.Command{Argv: h.command(resume), Stdin: stdin}, r.write)
 	return r
 }
 
-func (h *Home) newRun(each func(agentcli.Event)) *Run {
-	return &Run{
-		home: h, began: time.Now(), output: agentcli.Stream{CLI: h.kind.CLI(), Each: each},
-		stderr: agentcli.Stream{CLI: h.kind.CLI(), Source: agentcli.FromStderr},
+func (h *Home) newRun(resume string, each func(agentcli.Event)) *Run {
+	cli := h.kind.CLI()
+	r := &Run{
+		home: h, began: time.Now(), output: agentcli.Stream{CLI: cli, Each: each},
+		stderr: agentcli.Stream{CLI: cli, Source: agentcli.FromStderr},
 	}
+	if cli == agentcli.ACP {
+		cli = agentcli.Claude // works below it, and keeps a file of its session
+	}
+	r.files = session.Follow(session.Call{CLI: cli, Env: h.environ(), Dir: h.work, Began: r.began, Session: resume})
+	return r
 }
 
 // start starts the process. What it writes to standard output goes to write.
@@ -122,8 +130,10 @@ func (r *Run) End(t testing.TB) agentcli.End {
 	exit := r.process.Exit()
 	end := agentcli.End{
 		CLI: r.home.kind.CLI(), Stopped: r.stopped, Output: r.report(), Stderr: r.stderr.Report(),
-		Session: r.session(t), Now: time.Now(), Local: time.UTC,
+		Now: time.Now(), Local: time.UTC,
 	}
+	r.files.Finish(end.Output)
+	end.Session = r.files.Report()
 	if exit.Kind != supervisor.Normal {
 		end.Exit = exit.String()
 	}
@@ -131,29 +141,6 @@ func (r *Run) End(t testing.TB) agentcli.End {
 		end.Code = max(0, e.Code)
 	}
 	return end
-}
-
-// session reads what the files of sessions have of this run.
-func (r *Run) session(t testing.TB) agentcli.Report {
-	t.Helper()
-	files, err := r.home.sessionFiles()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cli := r.home.kind.CLI()
-	if cli == agentcli.ACP {
-		cli = agentcli.Claude // works below it, and keeps a file of its session
-	}
-	s := agentcli.Stream{CLI: cli, Source: agentcli.FromSession, Since: r.began}
-	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Write(append(text, '\n'))
-	}
-	s.Close()
-	return s.Report()
 }
 
 // String returns what the run has written, for a test that fails.
