@@ -50,7 +50,7 @@ func (e End) Counts() Record {
 		Model: cmp.Or(out.Model, e.Session.Model), Account: cmp.Or(out.Account, e.Session.Account),
 	}
 	if used, from := e.Usage(); used.Known {
-		r.SetUsage(used.Models, from)
+		r.SetUsage(used.Models.named(r.Model), from)
 		r.Cumulative = used.Cumulative
 	}
 	return r

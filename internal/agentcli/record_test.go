@@ -89,3 +89,20 @@ func TestNothingUsed(t *testing.T) {
 		}
 	}
 }
+
+// What is used without the name of a model is that of the model that the run has named.
+func TestModelOfUsage(t *testing.T) {
+	for name, c := range map[string]struct {
+		used     Models
+		expected string
+	}{
+		"no model is named":   {Models{"": {Input: 5}}, "m"},
+		"one is, one is not":  {Models{"": {Input: 5}, "n": {Input: 1}}, ""},
+		"another one is used": {Models{"n": {Input: 5}}, "n"},
+	} {
+		r := End{Output: Report{Model: "m", Known: true, Models: c.used}}.Counts()
+		if r.Usage[c.expected].Input != 5 || len(r.Usage) != len(c.used) {
+			t.Errorf("%s: %v", name, r.Usage)
+		}
+	}
+}

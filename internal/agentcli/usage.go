@@ -43,6 +43,15 @@ func (m Models) Total() (sum Usage) {
 	return sum
 }
 
+// named returns the usage of a model if none has a name, as of a run of codex, which names it once.
+func (m Models) named(model string) Models {
+	u, unnamed := m[""]
+	if !unnamed || len(m) != 1 || model == "" {
+		return m
+	}
+	return Models{model: u}
+}
+
 // maxModels bounds the models that are told apart.
 const maxModels = 100
 
