@@ -55,8 +55,10 @@ type Pool struct {
 
 // Delays.
 const (
-	// maxJitter bounds the random delay after a reset, so that not everybody comes in the same second.
-	maxJitter = time.Minute
+	// maxJitter and jitterShare bound the random delay after a reset, so that not everybody comes in the same
+	// second: a minute, and a tenth of the wait.
+	maxJitter   = time.Minute
+	jitterShare = 10
 	// firstTry and lastTry bound the growing delay between tries where no reset is known.
 	firstTry, lastTry = 5 * time.Minute, time.Hour
 	// proof is how long the agent that goes first has to run without a limit: command lines repeat calls for up
@@ -85,8 +87,8 @@ func (p *Pool) close(path string, r agentcli.Record, now time.Time, random func(
 		return
 	}
 	until := now.Add(min(lastTry, firstTry<<min(p.Tries, 8)))
-	if r.Reset.After(now) {
-		until = r.Reset.Add(random(maxJitter))
+	if wait := r.Reset.Sub(now); wait > 0 {
+		until = r.Reset.Add(random(max(1, min(maxJitter, wait/jitterShare))))
 	}
 	if !first && !(r.Reset.After(p.Reset) && until.After(p.Until)) {
 		return // nothing new

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -17,8 +16,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/foreground"
 	"github.com/coppice-dev/coppice/internal/cli/show"
@@ -27,7 +24,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/fakeagent"
 	"github.com/coppice-dev/coppice/internal/fakeagent/sandbox"
-	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -88,7 +84,6 @@ func demoChaos(s *command.Streams) (err error) {
 		_, tty := terminal.Size(s.Out)
 		v := &chaosView{
 			PlainView: foreground.NewPlainView(s.Out, tty, stop),
-			dir:       dir,
 			in:        in,
 			starts:    map[string]int{},
 			paint:     terminal.NewPaint(tty),
@@ -110,7 +105,6 @@ func demoChaos(s *command.Streams) (err error) {
 type chaosView struct {
 	*foreground.PlainView
 	paint terminal.Paint
-	dir   string
 	in    *sandbox.Sandbox
 
 	mu             sync.Mutex
@@ -141,7 +135,7 @@ func (v *chaosView) Event(e supervisor.Event) {
 
 func (v *chaosView) Output(string, uint64, proc.Line) {}
 
-// Watch shows the events of the quota, and acts for a person when it has reset.
+// Watch shows the events of the quota.
 func (v *chaosView) Watch(ctx context.Context, c *daemon.Controller) {
 	for e, err := range c.Events(ctx, event.Query{Filter: event.Filter{Types: []string{"quota.*"}}, Follow: true}) {
 		if err != nil {
@@ -150,46 +144,10 @@ func (v *chaosView) Watch(ctx context.Context, c *daemon.Controller) {
 		e.Path = "chaos"
 		v.WriteLine(show.OrderLine(e, v.paint))
 		v.mu.Lock()
-		first := !v.parked && e.Type == event.QuotaParked
-		v.parked = v.parked || first
+		v.parked = v.parked || e.Type == event.QuotaParked
 		v.opened = v.opened || e.Type == event.QuotaOpened
 		v.mu.Unlock()
-		if first {
-			if err := v.resume(ctx); err != nil && ctx.Err() == nil {
-				v.WriteLine("the quota cannot be resumed: " + err.Error())
-			}
-		}
 	}
-}
-
-// resume waits until the quota has reset, and lets an agent try. Coppice does so by itself within a minute, which
-// is long for a demonstration.
-func (v *chaosView) resume(ctx context.Context) error {
-	socket, err := endpoint.Path(v.dir)
-	if err != nil {
-		return err
-	}
-	client := api.Dial(socket)
-	defer client.Close()
-	all, err := quota.List.Call(ctx, client, api.None{})
-	if err != nil {
-		return err
-	}
-	for _, q := range all {
-		select {
-		case <-time.After(time.Until(q.Reset)):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		v.WriteLine(
-			"$ coppice quota resume " + q.Name + "   # Coppice does that itself, within a minute after the reset",
-		)
-		_, err := quota.Resume.Call(ctx, client, quota.ResumeRequest{Name: q.Name})
-		if err != nil && !errors.Is(err, api.ErrNotFound) { // an agent tries already
-			return err
-		}
-	}
-	return nil
 }
 
 // row is a line of the table.
