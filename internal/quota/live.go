@@ -14,14 +14,18 @@ import (
 const patience = time.Second
 
 // Follow reads what an incarnation writes while it runs. If its account does not serve it, and it goes on, its pool
-// closes, so that no other agent starts into that: command lines try again for minutes.
+// closes, so that no other agent starts into that: command lines try again for minutes. If it goes first after a limit,
+// and the model answers, its pool opens: it may go on for hours.
 func (m *Manager) Follow(ctx context.Context, cli agentcli.CLI, read Output, who token.Caller) {
 	ctx, ended := context.WithCancel(ctx)
 	defer ended()
+	began := time.Now()
 	var pending atomic.Pointer[agentcli.Record]
-	told := false // something of its account
+	told, answered := false, false // something of its account; by the model
 	each := func(e agentcli.Event) {
 		told = told || e.Kind == agentcli.Limit || e.Kind == agentcli.Retry || e.Kind == agentcli.Failed
+		answered = answered || e.Kind == agentcli.Message || e.Kind == agentcli.Tool ||
+			e.Kind == agentcli.Tokens && e.Scope == agentcli.OfMessage && e.Usage.Tokens() > 0
 	}
 	out := agentcli.Stream{CLI: cli, Each: each}
 	errs := agentcli.Stream{CLI: cli, Source: agentcli.FromStderr, Each: each}
@@ -29,6 +33,10 @@ func (m *Manager) Follow(ctx context.Context, cli agentcli.CLI, read Output, who
 		line += "\n"
 		out.Write([]byte(line))
 		errs.Write([]byte(line))
+		if answered {
+			m.answered(who.Path, began)
+			answered = false
+		}
 		if !told {
 			return
 		}
@@ -60,6 +68,17 @@ func (m *Manager) refused(path string, r agentcli.Record) {
 	before := *p
 	if p.close(path, r, time.Now(), m.random); *p != before {
 		p.Live = before.State == Open || before.Canary == path // others have ended with it
+		m.changed(before, p)
+	}
+}
+
+// answered takes note that the model has answered an incarnation that began at a time.
+func (m *Manager) answered(path string, began time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.pool(m.used(path))
+	before := *p
+	if !began.Before(p.CanaryAt) && p.served(path) {
 		m.changed(before, p)
 	}
 }

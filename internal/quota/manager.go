@@ -166,8 +166,8 @@ func (m *Manager) Admit(path string) error {
 	m.changed(before, p)
 	delete(m.waiting, path)
 	m.use(path, accounts, p.Name)
-	if at := p.CanaryAt; p.Canary == path && at.Equal(now) {
-		m.Go(func(ctx context.Context) { m.prove(ctx, p.Name, at) })
+	if name, at := p.Name, p.CanaryAt; p.Canary == path && at.Equal(now) {
+		m.Go(func(ctx context.Context) { m.prove(ctx, name, at) })
 	}
 	return nil
 }
