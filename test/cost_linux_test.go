@@ -143,10 +143,7 @@ test -e ok
 	a.up()
 	request := func() (q struct {
 		Spent    int64
-		Sessions []struct {
-			CLI, ID string
-			Usage   map[string]struct{ Input int64 }
-		}
+		Sessions map[string]map[string]struct{ Input int64 }
 	}) {
 		files, err := filepath.Glob(filepath.Join(a.dir, ".coppice", "aide", "*", "order.json"))
 		if err != nil || len(files) != 1 {
@@ -169,13 +166,13 @@ test -e ok
 	if q.Spent != 210 || len(q.Sessions) != 1 {
 		t.Fatalf("the third run: %+v", q)
 	}
-	if s := q.Sessions[0]; s.CLI != "claude" || s.ID != "s" || s.Usage["opus"].Input != 200 {
+	if q.Sessions["s"]["opus"].Input != 200 {
 		t.Errorf("the third run: %+v", q)
 	}
 	a.touch("ok")
 	a.do("start", "a") // a chain of its own
 	a.awaitState("t/a", "stopped")
-	if q := request(); q.Spent != 0 || q.Sessions[0].Usage["opus"].Input != 400 {
+	if q := request(); q.Spent != 0 || q.Sessions["s"]["opus"].Input != 400 {
 		t.Errorf("after a success: %+v", q)
 	}
 	a.wantCosts(4, 0, 410)

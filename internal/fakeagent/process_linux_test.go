@@ -215,6 +215,12 @@ func TestText(t *testing.T) {
 	}
 }
 
+// version returns the version that a fake says it is.
+func version(cli agentcli.CLI) string {
+	all := agentcli.Measured(cli)
+	return all[len(all)-1]
+}
+
 // Arguments that the real command line does not accept fail as there; what a fake does not play is said.
 func TestArguments(t *testing.T) {
 	t.Parallel()
@@ -225,12 +231,13 @@ func TestArguments(t *testing.T) {
 		code     int
 		expected string
 	}{
-		{agentcli.Claude, "--version", 0, "2.1.330 (Claude Code)"}, {agentcli.Codex, "--version", 0,
-			"codex-cli 0.169.0"},
-		{agentcli.Gemini, "--version", 0, "0.61.0"}, {agentcli.Opencode, "--version", 0, "1.18.33"},
-		{agentcli.Copilot, "--version", 0, "1.0.102"},
-		{agentcli.Claude, "-v", 0, "2.1.330"}, {agentcli.Codex, "-V", 0, "0.169.0"},
-		{agentcli.Claude, "--help", 0, "This is a fake of claude 2.1.330"},
+		{agentcli.Claude, "--version", 0, version(agentcli.Claude) + " (Claude Code)"},
+		{agentcli.Codex, "--version", 0, "codex-cli " + version(agentcli.Codex)},
+		{agentcli.Gemini, "--version", 0, version(agentcli.Gemini)},
+		{agentcli.Opencode, "--version", 0, version(agentcli.Opencode)},
+		{agentcli.Copilot, "--version", 0, version(agentcli.Copilot)},
+		{agentcli.Claude, "-v", 0, version(agentcli.Claude)}, {agentcli.Codex, "-V", 0, version(agentcli.Codex)},
+		{agentcli.Claude, "--help", 0, "This is a fake of claude " + version(agentcli.Claude)},
 		{agentcli.Claude, "mcp add x", 0, "mcp does nothing in a fake"}, {agentcli.Codex, "login", 0,
 			"login does nothing"},
 		{agentcli.Claude, "hello", 1, "only calls without a terminal are played, such as: claude -p PROMPT"},

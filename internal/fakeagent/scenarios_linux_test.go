@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
+
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/outcome"
 )
@@ -45,6 +47,8 @@ type fake struct {
 	dir string // of the run
 	set Setting
 	env []string // in addition
+	// begun is called when a call has been started, unless nil.
+	begun func()
 }
 
 func newFake(t *testing.T, plan string) *fake {
@@ -92,6 +96,27 @@ type ended struct {
 	signal   syscall.Signal
 }
 
+// killOnceRecorded returns a function that kills a call when it is in the record of the run.
+func (f *fake) killOnceRecorded(cmd *exec.Cmd) func() {
+	f.t.Helper()
+	w, err := fsnotify.NewWatcher()
+	if err == nil {
+		err = w.Add(f.dir)
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return func() {
+		defer w.Close()
+		for e := range w.Events {
+			if filepath.Base(e.Name) == callsName && e.Has(fsnotify.Write) {
+				break
+			}
+		}
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
+}
+
 // call makes a call and waits for its end.
 func (f *fake) call(cli agentcli.CLI, args ...string) ended {
 	f.t.Helper()
@@ -111,6 +136,9 @@ func (f *fake) await(cli agentcli.CLI, cmd *exec.Cmd, act func(out string) bool)
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	if f.begun != nil {
+		f.begun()
+	}
 	var out bytes.Buffer
 	buf := make([]byte, 1<<16)
 	acted := act == nil
@@ -220,7 +248,7 @@ func TestScenarios(t *testing.T) {
 					}
 				}
 				if cli == agentcli.Opencode && info.Scenario == Silent { // it reports nothing at all
-					time.AfterFunc(300*time.Millisecond, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+					f.begun = f.killOnceRecorded(cmd)
 				}
 				e := f.await(cli, cmd, act)
 				if endless && info.Scenario == Hang {
