@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -81,6 +82,7 @@ func (s Stream) String() string {
 // Times and sizes of the drain after the exit of the leader.
 const (
 	flushTimeout = 50 * time.Millisecond  // that Done waits for a slow Output.Line
+	flushMax     = 2 * time.Second        // that Done waits on a machine that has no time to read
 	lingerIdle   = 200 * time.Millisecond // without output, while another process has the pipe open
 	lingerMax    = time.Second            // in total
 	maxFlush     = 1 << 20                // bytes; a pipe holds no more
@@ -250,15 +252,22 @@ type stream struct {
 	out     *recorder
 	split   splitter
 	flushed chan struct{} // closed when all output from before the exit was passed on
+	handing atomic.Int64  // when it began to pass on what it reads, in Unix nanoseconds; 0 if it does not
+}
+
+// isSlow reports whether the stream has been passing on what it has read for as long as Done waits for that.
+func (s *stream) isSlow(now time.Time) bool {
+	since := s.handing.Load()
+	return since > 0 && now.UnixNano()-since >= int64(flushTimeout)
 }
 
 func newStream(kind Stream, r *os.File, out *recorder) *stream {
 	return &stream{kind: kind, r: r, out: out, flushed: make(chan struct{})}
 }
 
-// flush waits until the streams have passed on what is in their pipes now, for at most
-// flushTimeout. An expired read deadline wakes the readers: the process has exited, so they read
-// only what is there.
+// flush waits until the streams have passed on what is in their pipes now. An expired read deadline wakes the readers:
+// the process has exited, so they read only what is there. It gives up on a stream whose output is not taken within
+// flushTimeout, and not on one that the machine has no time to read.
 func flush(streams []*stream) {
 	for _, s := range streams {
 		select {
@@ -267,12 +276,19 @@ func flush(streams []*stream) {
 			s.r.SetReadDeadline(time.Unix(1, 0))
 		}
 	}
-	late := time.After(flushTimeout)
+	look := time.NewTicker(flushTimeout)
+	defer look.Stop()
+	end := time.Now().Add(flushMax)
 	for _, s := range streams {
-		select {
-		case <-s.flushed:
-		case <-late:
-			return
+		for flushed := false; !flushed; {
+			select {
+			case <-s.flushed:
+				flushed = true
+			case now := <-look.C:
+				if s.isSlow(now) || now.After(end) {
+					return
+				}
+			}
 		}
 	}
 }
@@ -285,7 +301,7 @@ func (s *stream) pump() {
 	if open {
 		open = s.readPresent()
 	}
-	s.split.finish(s.emitter(time.Now()))
+	s.finish()
 	close(s.flushed)
 	if !open {
 		return
@@ -299,7 +315,7 @@ func (s *stream) pump() {
 		}
 		return s.r.SetReadDeadline(time.Now().Add(wait))
 	})
-	s.split.finish(s.emitter(time.Now()))
+	s.finish()
 }
 
 // read passes on output until the pipe ends or a deadline expires, and reports whether the
@@ -346,6 +362,8 @@ func (s *stream) readPresent() (open bool) {
 
 // handle passes on n bytes that were read into the splitter's space.
 func (s *stream) handle(n int) {
+	s.handing.Store(time.Now().UnixNano())
+	defer s.handing.Store(0)
 	if n > 0 && s.out.raw != nil {
 		s.out.sinkMu.Lock()
 		s.out.raw(s.kind, s.split.space()[:n])
@@ -353,6 +371,13 @@ func (s *stream) handle(n int) {
 	}
 	s.split.consume(n, s.emitter(time.Now()))
 	s.out.setUnfinished(s.kind, s.split.buf)
+}
+
+// finish passes on a last line without an end.
+func (s *stream) finish() {
+	s.handing.Store(time.Now().UnixNano())
+	defer s.handing.Store(0)
+	s.split.finish(s.emitter(time.Now()))
 }
 
 func (s *stream) emitter(now time.Time) func(text []byte, more bool) {

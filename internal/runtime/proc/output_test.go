@@ -5,6 +5,7 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,4 +172,44 @@ func TestPartialLines(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The end waits for output that the machine has no time to read, and at most for a moment for output that nobody
+// takes.
+func TestFlush(t *testing.T) {
+	for name, c := range map[string]struct {
+		late, blocks time.Duration // before the pipe is read; of each line
+		min, max     time.Duration
+		lines        int64
+	}{
+		"at once":              {0, 0, 0, 0, 2},
+		"a busy machine":       {time.Second, 0, time.Second, time.Second + flushTimeout, 2},
+		"a machine that hangs": {time.Hour, 0, flushMax, flushMax + flushTimeout, 0},
+		"nobody takes it":      {0, time.Hour, flushTimeout, 2 * flushTimeout, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var taken atomic.Int64
+			s, w := newPipeStream(t, Output{Line: func(Line) {
+				time.Sleep(c.blocks)
+				taken.Add(1)
+			}})
+			if _, err := w.WriteString("one\ntwo"); err != nil {
+				t.Fatal(err)
+			}
+			w.Close()
+			began := time.Now()
+			done := make(chan struct{})
+			go func() {
+				time.Sleep(c.late)
+				s.pump()
+				close(done)
+			}()
+			flush([]*stream{s})
+			lines := taken.Load()
+			if took := time.Since(began); took < c.min || took > c.max || lines != c.lines {
+				t.Errorf("%s: %d lines after %v, expected %d after %v to %v", name, lines, took, c.lines, c.min, c.max)
+			}
+			<-done
+		})
+	}
 }

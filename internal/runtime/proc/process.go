@@ -164,7 +164,7 @@ func (c *Command) chownFiles(child [3]*os.File) error {
 func (p *Process) PID() int { return p.pid }
 
 // Done is closed when the leader has ended, nothing of its group is left, and their output has
-// been read. If Output.Line blocks, it does not wait for the output for more than 50 ms. After
+// been read. If Output.Line blocks, it does not wait for the output for more than 100 ms. After
 // Stop, the rest of the group may run until Kill is called. Otherwise it is killed at once.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
