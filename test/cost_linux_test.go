@@ -240,7 +240,7 @@ func TestCostOfTask(t *testing.T) {
 	c := newClaudeFleet(t, 0)
 	program := filepath.Join(c.dir, "claude")
 	exectest.Write(t, program, `#!/bin/sh
-id=$(coppice agent task claim -q) || exec sleep 1000
+id=$(coppice agent task claim -q) || { echo x >>idle; exec sleep 1000; }
 test -z "$id" || coppice agent task close "$id"
 `+claudeUses("$id", "1")+`
 `)
@@ -248,7 +248,11 @@ test -z "$id" || coppice agent task close "$id"
 		fmt.Sprintf("[[agent]]\nname = \"w\"\ncommand = [%q]\n%s[agent.pool]\nmin = 1\nmax = 1\n", program, always))
 	c.up()
 	var ids []string
-	for _, title := range []string{"one", "two"} {
+	for n, title := range []string{"one", "two"} {
+		eventually(t, "that no other incarnation can claim it", func() bool {
+			data, _ := os.ReadFile(filepath.Join(c.dir, "idle"))
+			return strings.Count(string(data), "x") == n+1
+		})
 		ids = append(ids, strings.TrimSpace(c.do("task", "add", title, "--pool", "w")))
 		c.do("restart", "t/w/w-1")
 		eventually(t, "the call", func() bool {
