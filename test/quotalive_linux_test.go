@@ -36,7 +36,7 @@ func TestQuotaLive(t *testing.T) {
 			write(t, filepath.Join(c.dir, "ends"), tt.ends+"\n")
 			exectest.Write(t, filepath.Join(c.dir, "claude"), fmt.Sprintf(`#!/bin/sh
 cd %s
-until test -e says; do sleep 0.02; done
+until test -s says; do sleep 0.02; done
 test $COPPICE_AGENT = t/c0 || exec sleep 1000
 cat says
 until test -e end; do sleep 0.02; done
