@@ -430,9 +430,7 @@ func TestFakeDocs(t *testing.T) {
 // The guide of a night runs with fakes as it is: its script claims tasks, and calls a fake for each.
 func TestFakeNight(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip(err)
-	}
+	needGit(t)
 	r := newFakeRun(t)
 	writeGuideNight(t, r.dir)
 	setup := exec.Command(

@@ -32,16 +32,24 @@ func writeGuideNight(t *testing.T, dir string) (commands []string) {
 	return commands
 }
 
+// needGit skips a test where there is no git, and fails it in CI.
+func needGit(t *testing.T) {
+	t.Helper()
+	_, err := exec.LookPath("git")
+	switch {
+	case err == nil:
+	case os.Getenv("CI") == "true":
+		t.Fatal(err)
+	default:
+		t.Skip(err)
+	}
+}
+
 // The guide docs/guides/night.md works with a stand-in for claude: its files are written and its
 // commands run as shown.
 func TestGuideNight(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("git"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	needGit(t)
 	f := newFleet(t)
 	commands := writeGuideNight(t, f.dir)
 	if len(commands) != 3 {

@@ -53,16 +53,8 @@ func parsePeriod(since, until string, now time.Time) (p period, err error) {
 }
 
 func parseDate(name, text string, now time.Time) (string, error) {
-	if d, err := timespan.Parse(text); err == nil && d >= 0 {
-		return dateOf(now.Add(-d)), nil
-	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
+	if at, ok := timespan.At(text, now); ok {
 		return dateOf(at), nil
-	}
-	for _, layout := range []string{"2006-01-02T15:04:05", time.DateTime, time.DateOnly} {
-		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return dateOf(at), nil
-		}
 	}
 	return "", fmt.Errorf("%w: %s is %.100q, expected how long ago, such as 24h or 7d, or a date such as 2026-11-01",
 		api.ErrInvalid, name, text)

@@ -85,10 +85,7 @@ func (m *Manager) Load(ctx context.Context) error {
 }
 
 // key returns the key of the record of a pool. Its name may be a path.
-func key(name string) string { return prefix + escape(name) }
-
-// escape makes one segment of a key of a path.
-func escape(path string) string { return strings.NewReplacer("%", "%25", "/", "%2F").Replace(path) }
+func key(name string) string { return prefix + store.PathKey(name) }
 
 // pool returns a pool, which is open if nothing is known of it.
 func (m *Manager) pool(name string) *Pool {

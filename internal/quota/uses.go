@@ -25,7 +25,7 @@ type use struct {
 	Account string `json:"account"`
 }
 
-func useKey(path string) string { return usePrefix + escape(path) }
+func useKey(path string) string { return usePrefix + store.PathKey(path) }
 
 // EnvAccount is the variable with the name of the account that an agent uses, if it is declared.
 const EnvAccount = proc.EnvPrefix + "ACCOUNT"

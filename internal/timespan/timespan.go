@@ -49,6 +49,22 @@ func Parse(text string) (time.Duration, error) {
 	return sign * sum, nil
 }
 
+// At parses a time: how long before now, such as 24h, a time of RFC 3339, or a local date or time.
+func At(text string, now time.Time) (at time.Time, ok bool) {
+	if d, err := Parse(text); err == nil && d >= 0 {
+		return now.Add(-d), true
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, true
+	}
+	for _, layout := range []string{"2006-01-02T15:04:05", time.DateTime, time.DateOnly} {
+		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return at, true
+		}
+	}
+	return time.Time{}, false
+}
+
 func isNumber(r rune) bool { return '0' <= r && r <= '9' || r == '.' }
 
 // Flag is a duration flag; a pointer to it is a pflag.Value.

@@ -84,3 +84,20 @@ func TestShort(t *testing.T) {
 		}
 	}
 }
+
+func TestAt(t *testing.T) {
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.Local)
+	for text, expected := range map[string]string{
+		"24h": "2026-11-27 12:00:00", "0s": "2026-11-28 12:00:00", "2026-11-01": "2026-11-01 00:00:00",
+		"2026-11-01 03:04:05": "2026-11-01 03:04:05", "2026-11-01T03:04:05": "2026-11-01 03:04:05",
+		now.UTC().Format(time.RFC3339): "2026-11-28 12:00:00", "-1h": "", "yesterday": "", "": "", "2026-13-01": "",
+	} {
+		got := ""
+		if at, ok := At(text, now); ok {
+			got = at.Local().Format(time.DateTime)
+		}
+		if got != expected {
+			t.Errorf("%q: %q, expected %q", text, got, expected)
+		}
+	}
+}

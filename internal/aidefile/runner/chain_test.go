@@ -20,7 +20,7 @@ import (
 // next is another run of the same chain, as the daemon asks for it.
 func (b *harness) next() *harness {
 	request := b.request
-	if request.Spent = agentcli.Add(request.Spent, b.records.Used); b.records.Result == aidefile.Succeeded.String() {
+	if request.Spent = agentcli.Add(request.Spent, b.records.Used); b.result == aidefile.Succeeded {
 		request.Spent = 0
 	}
 	n := &harness{t: b.t, dir: b.dir}
@@ -95,7 +95,7 @@ read x <"$0.end"`)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		b.Run(ctx)
+		b.result = b.Run(ctx)
 	}()
 	deadline := time.Now().Add(time.Minute)
 	for {
@@ -106,7 +106,7 @@ read x <"$0.end"`)
 		if all.Used == 300 && len(all.Calls) == 2 {
 			last := all.Calls[1]
 			if *last.Tokens != 300 || last.Session != "s" || last.Obstacle != outcome.Crash || last.Began.IsZero() ||
-				!last.Ended.IsZero() || last.Reason != "it was killed with its run" || all.Run == "" || all.Result != "" {
+				!last.Ended.IsZero() || last.Reason != "it was killed with its run" || all.Run == "" {
 				t.Errorf("%+v of %+v", last, all)
 			}
 			break
@@ -119,8 +119,8 @@ read x <"$0.end"`)
 	cancel(&stopped{15})
 	<-ended
 	all, err := ReadRecords(request)
-	if err != nil || len(all.Calls) != 2 || all.Running != nil || all.Used != 300 || all.Result != "failure" {
-		t.Errorf("after its end: %+v, %v", all, err)
+	if err != nil || len(all.Calls) != 2 || all.Running != nil || all.Used != 300 || b.result != aidefile.Failed {
+		t.Errorf("after its end: %v, %+v, %v", b.result, all, err)
 	}
 }
 
@@ -150,8 +150,8 @@ func TestManyCalls(t *testing.T) {
 	b := newHarness(t, "[budget]\nmax_retries = 102\n[daemon]\nbackoff = \"fixed\"\n", `echo '{"usage":{"output_tokens":1}}'; exit 1`)
 	b.request.Settings.Base = time.Nanosecond
 	b.run(context.Background(), aidefile.BudgetExhausted, "all 103 tries have failed")
-	if all := b.records; all.Dropped != 3 || len(all.Calls) != 100 || all.Used != 103 || all.Result != "budget" {
-		t.Errorf("%d dropped, %d listed, %d used, result %s", all.Dropped, len(all.Calls), all.Used, all.Result)
+	if all := b.records; all.Dropped != 3 || len(all.Calls) != 100 || all.Used != 103 {
+		t.Errorf("%d dropped, %d listed, %d used", all.Dropped, len(all.Calls), all.Used)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
-	"github.com/coppice-dev/coppice/internal/aidefile"
 )
 
 // recordsName is the file next to the request with what is known of its run.
@@ -33,8 +32,6 @@ type Records struct {
 	// Used is what the run has used so far, as far as that is known, with the call in progress. Of a total of a
 	// session it has what was not counted before.
 	Used int64 `json:"used"`
-	// Result is that of the run (aidefile.Result); empty if it has not ended, or was killed.
-	Result string `json:"result,omitempty"`
 }
 
 const (
@@ -49,12 +46,6 @@ const runningGap = time.Second
 // began stores that the run has begun, in place of what is known of the run before.
 func (r *Runner) began() {
 	r.records.Fired = r.request.Fired
-	r.store()
-}
-
-// ended stores the result of the run.
-func (r *Runner) ended(result aidefile.Result) {
-	r.records.Result = result.String()
 	r.store()
 }
 

@@ -231,7 +231,6 @@ func (r *Runner) close(result aidefile.Result, reason string) aidefile.Result {
 		text += fmt.Sprintf(" (%s tokens)", r.meter.UsedText())
 	}
 	r.say("%s", text)
-	r.ended(result)
 	r.out.flush()
 	r.err.flush()
 	r.Tell(plaintext.Line(strings.ReplaceAll(r.secrets.redact(text), "\n", " ")))

@@ -32,6 +32,8 @@ type harness struct {
 	out  bytes.Buffer
 	mu   sync.Mutex
 	told []string
+
+	result aidefile.Result // of the run
 }
 
 // newHarness creates an agent with an Aidefile whose command is a shell script.
@@ -79,8 +81,8 @@ func (b *harness) last() string { return b.told[len(b.told)-1] }
 // run makes the run, and fails the test unless it ends with the result for the reason.
 func (b *harness) run(ctx context.Context, result aidefile.Result, reason string) {
 	b.t.Helper()
-	if got := b.Run(ctx); got != result || !strings.Contains(b.last(), reason) {
-		b.t.Errorf("%v: %s\nexpected %v: %s\n%s", got, b.last(), result, reason, b.out.String())
+	if b.result = b.Run(ctx); b.result != result || !strings.Contains(b.last(), reason) {
+		b.t.Errorf("%v: %s\nexpected %v: %s\n%s", b.result, b.last(), result, reason, b.out.String())
 	}
 }
 

@@ -102,16 +102,8 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if d, err := timespan.Parse(text); err == nil && d >= 0 {
-		return now.Add(-d), nil
-	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
+	if at, ok := timespan.At(text, now); ok {
 		return at, nil
-	}
-	for _, layout := range []string{"2006-01-02T15:04:05", time.DateTime, time.DateOnly} {
-		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return at, nil
-		}
 	}
 	return time.Time{}, fmt.Errorf(
 		"--since is %.100q, expected how long ago, such as 10m, or a time such as 2026-01-02T15:04:05Z", text)
