@@ -81,7 +81,9 @@ func (p *player) play() int {
 	pace := p.set.Plan.Pace
 	p.locked(func() (int, bool) { p.speaks.begin(); return 0, true })
 	switch p.item.Scenario {
-	case OK, Hang, Refused, Liar:
+	case OK, Liar:
+		p.wait(pace / 2)
+	case Hang, Refused:
 	case Tool, Split:
 		p.wait(pace / 2)
 		p.useTool(1)
