@@ -42,6 +42,7 @@ func (p *pauseQuestions) run(ctx context.Context) {
 		}
 		p.c.orders.AskAboutPaced(ctx, p.c.questions, directory{p.c}.isOrder)
 		p.c.quotas.Ask(ctx, p.c.questions)
+		p.c.quotas.Tell(ctx, p.c.mail)
 		if f := p.c.fleet(); asked || len(f.Pauses) > 0 {
 			asked = p.ask(ctx, f)
 		}

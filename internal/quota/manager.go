@@ -32,7 +32,7 @@ type Options struct {
 	Log    *event.Log
 	Logger *slog.Logger
 	Agents Agents
-	// Changed is called when a pool has changed, so that its question is asked or withdrawn.
+	// Changed is called when a pool has changed, so that Ask and Tell are called.
 	Changed func()
 	// Go runs a function in the background, with a context that ends with the daemon.
 	Go func(func(context.Context))

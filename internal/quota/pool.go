@@ -46,7 +46,8 @@ type Pool struct {
 	// Live says that the agent that has met it goes on, and may be served yet.
 	Live bool `json:"live,omitempty"`
 	// Tries counts the tries in vain since it was closed.
-	Tries int `json:"tries,omitempty"`
+	Tries int  `json:"tries,omitempty"`
+	told  bool // people were; see Tell
 
 	// Canary is the agent that goes first, since CanaryAt.
 	Canary   string    `json:"canary,omitempty"`
