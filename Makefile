@@ -22,7 +22,7 @@ FUZZTIME ?= 30s
 PREFIX  ?= /usr/local
 TO      = $(DESTDIR)$(PREFIX)
 
-.PHONY: demo build install test test-others test-drawn test-bench random deps lint bench chaos fuzz cron-long test-clis generate clean
+.PHONY: demo build install test test-others test-drawn test-bench random deps lint bench chaos fuzz cron-long test-clis midnight generate clean
 
 ## demo: build coppice and watch it heal a small fleet (15 s)
 demo: build
@@ -96,6 +96,10 @@ cron-long:
 ## test-clis: run real command lines of language models in every way that a server can fail (15 minutes)
 test-clis: deps
 	$(GO) test ./internal/agentcli/clitest -clis.long -v -parallel 12 -timeout 60m
+
+## midnight: use up the quota of 100 agents in the middle of 300 tasks (3 minutes)
+midnight:
+	$(GO) test ./test -run TestQuotaAtMidnight -midnight.long -v -timeout 30m
 
 ## generate: write the documentation that is made from the code
 generate:

@@ -1,6 +1,8 @@
 package test
 
 import (
+	"encoding/json"
+	"flag"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -9,14 +11,20 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/exectest"
+	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
+var longMidnight = flag.Bool("midnight.long", false, "with 100 agents and 300 tasks")
+
 // The plan of an account is used up while many agents work through a list of tasks: no task has failed, no restart is
-// counted, one agent tries first after the reset, and then all tasks are done.
+// counted, people are told once and asked nothing, one agent tries first after the reset, and then all tasks are done.
 func TestQuotaAtMidnight(t *testing.T) {
 	t.Parallel()
-	agents, tasks := 20, 60
+	agents, tasks, plan := 20, 60, "quota@3s+10s,pace=2s"
+	if *longMidnight {
+		agents, tasks, plan = 100, 300, "quota@35s+55s,pace=20s"
+	}
 	r := newFakeRun(t)
 	exectest.Write(t, filepath.Join(r.dir, "coder.sh"), `#!/bin/sh
 while ! coppice agent drain-check; do
@@ -44,7 +52,7 @@ max_restarts = 1
 min = %[1]d
 max = %[1]d
 `, agents))
-	run := r.run("--fake", "quota@3s+10s,pace=4s")
+	run := r.run("--fake", plan)
 	run.out.awaitText(t, "t * started\n")
 	for i := range tasks {
 		r.add(fmt.Sprintf("task %d", i), "--pool", "coder")
@@ -72,8 +80,15 @@ max = %[1]d
 	if len(waited) == 0 || len(waited) > 2*agents {
 		t.Errorf("%d agents have waited", len(waited))
 	}
-	if out := r.do("inbox", "--json"); !strings.Contains(out, `"questions":[]`) {
-		t.Errorf("people are asked: %s", out)
+	var inbox struct {
+		Questions []json.RawMessage
+		Mail      []mail.Message
+	}
+	if err := json.Unmarshal([]byte(r.do("inbox", "--json")), &inbox); err != nil {
+		t.Fatal(err)
+	}
+	if len(inbox.Questions) != 0 || len(inbox.Mail) != 1 || !strings.HasPrefix(inbox.Mail[0].Subject, "claude is used up until ") {
+		t.Errorf("people are told: %+v", inbox)
 	}
 	run.signal(syscall.SIGTERM)
 	run.exit()
