@@ -70,7 +70,7 @@ type File struct {
 // Default returns the File of an empty Aidefile.
 func Default() File {
 	return File{
-		Budget:   Budget{Tokens: DefaultTokens, MaxRetries: DefaultMaxRetries},
+		Budget:   Budget{Tokens: DefaultTokens, Timeout: DefaultTimeout, MaxRetries: DefaultMaxRetries},
 		Memory:   Memory{CompactAfter: DefaultTokens},
 		Triggers: []Trigger{{Kind: Manual}},
 		Output:   Output{MaxSummaryTokens: DefaultSummaryTokens},
@@ -87,6 +87,8 @@ const (
 	DefaultMaxRetries    = 3
 	DefaultSummaryTokens = 500
 	DefaultMaxRestarts   = 10
+	// DefaultTimeout ends what would go on for days.
+	DefaultTimeout = 6 * time.Hour
 	// DefaultSilence is longer than command lines need to notice that their server is silent, and try again.
 	DefaultSilence = 15 * time.Minute
 	// MaxRestarts is the highest value of max_restarts.

@@ -14,8 +14,7 @@ type Budget struct {
 	// Chain bounds the tokens of a chain: the run that a trigger has started and those
 	// that follow it until one succeeds. 0 means no bound.
 	Chain int64
-	// Timeout bounds the run with all its attempts and the hooks before it. 0 means no
-	// bound.
+	// Timeout bounds the run with all its attempts and the hooks before it. 0 means no bound.
 	Timeout time.Duration
 	// Silence bounds the time in which the model writes nothing while no tool works. 0 means DefaultSilence.
 	Silence time.Duration

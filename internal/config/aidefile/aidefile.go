@@ -137,7 +137,7 @@ func budgetTable() toml.Table[aidefile.Budget] {
 						r.Fail(v, "without it there is no bound", "%s is 0, expected at least 1", r.Label(v))
 					}
 				}},
-			{Name: "timeout", Type: secondsType, Doc: "how long the run may take, with all its tries; then the " +
+			{Name: "timeout", Type: secondsType, Default: `"6h"`, Doc: "how long the run may take, with all its tries; then the " +
 				"command is stopped, with all processes that it has started. Seconds may be written without a " +
 				"unit (`\"120\"`)",
 				Also: []string{"max_duration", "time"},

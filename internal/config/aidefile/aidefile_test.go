@@ -24,6 +24,9 @@ func TestAidefile(t *testing.T) {
 		expected   func(*aidefile.File)
 	}{
 		{"nothing", "", func(*aidefile.File) {}},
+		{"an empty [budget]", "[budget]\n", func(f *aidefile.File) {
+			f.Budget = aidefile.Budget{Tokens: 200_000, Timeout: 6 * time.Hour, MaxRetries: 3}
+		}},
 		{"no [daemon]", "[budget]\n", func(f *aidefile.File) { f.Policy = aidefile.Policy{Restart: never, MaxRestarts: 10, Backoff: exp} }},
 		{"an empty [daemon]", "[daemon]\n", func(f *aidefile.File) { f.Policy = aidefile.Policy{Restart: onFailure, MaxRestarts: 10, Backoff: exp} }},
 		{"restart alone", "[daemon]\nrestart = \"always\"\n", func(f *aidefile.File) { f.Policy = aidefile.Policy{Restart: always, MaxRestarts: 10, Backoff: exp} }},
