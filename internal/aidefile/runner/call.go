@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/agentcli/call"
 	"github.com/coppice-dev/coppice/internal/agentcli/session"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/outcome"
@@ -52,10 +53,11 @@ func (r *Runner) call(ctx context.Context, last *try) error {
 	r.env["COPPICE_USAGE"], r.env["COPPICE_PROMPT"] = usage, path
 	began := time.Now()
 	r.callBegan = began
-	r.output = newOutput(session.Call{CLI: r.request.Settings.CommandLine(), Env: r.environ(),
-		Dir: filepath.Dir(r.request.Aidefile), Began: began, Session: continued})
-	exit, err := r.execute(ctx, argv, in, r.output)
-	r.output.finish()
+	r.tail.reset()
+	r.current = call.New(r.request.Settings.Command, session.Call{CLI: r.request.Settings.CommandLine(),
+		Env: r.environ(), Dir: filepath.Dir(r.request.Aidefile), Began: began, Session: continued})
+	exit, err := r.execute(ctx, argv, in, r.current)
+	r.current.Finish()
 	if errors.Is(err, proc.ErrCommand) {
 		return err // it has not run
 	}
@@ -67,7 +69,7 @@ func (r *Runner) call(ctx context.Context, last *try) error {
 		code = max(0, e.Code)
 	}
 	stopped := stopOf(err)
-	record := r.output.end(how, code, stopped).Record()
+	record := r.current.End(how, code, stopped).Record()
 	record.Began, record.Ended = began, time.Now()
 	r.meter.Record(r.count(&record), record.Tokens != nil)
 	if id := record.Session; id != "" {
@@ -112,7 +114,7 @@ func (e *callFailed) result() aidefile.Result {
 
 // used returns what the current call has used so far.
 func (r *Runner) used() int64 {
-	record := r.output.end("", 0, agentcli.NotStopped).Counts()
+	record := r.current.Counts()
 	return r.count(&record)
 }
 
@@ -151,24 +153,24 @@ func readUsage(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, 1<<20))
 }
 
-// execute runs a program to its end, and ends it with ctx. If o is not nil the program is a
-// call of the command: its standard output is written to o, and it is ended when it has
-// used more tokens than are left.
-func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, o *output) (supervisor.Exit, error) {
+// execute runs a program to its end, and ends it with ctx. If c is not nil the program is that call of the command,
+// which is followed, and ended when it has used more tokens than are left.
+func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, c *call.Call) (supervisor.Exit, error) {
 	if ctx.Err() != nil {
 		return supervisor.Exit{}, context.Cause(ctx)
 	}
 	out := proc.Output{Tail: -1, Raw: func(s proc.Stream, data []byte) {
 		if s == proc.Stderr {
 			r.err.Write(data)
-			if o != nil {
-				o.writeError(data)
+			if c != nil {
+				c.WriteError(data)
 			}
 			return
 		}
 		r.out.Write(data)
-		if o != nil {
-			o.Write(data)
+		if c != nil {
+			c.Write(data)
+			r.tail.add(data)
 		}
 	}}
 	p, err := proc.Start(proc.Command{
@@ -177,7 +179,7 @@ func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, o *out
 	if err != nil {
 		return supervisor.Exit{}, err
 	}
-	why := r.watch(ctx, p, o)
+	why := r.watch(ctx, p, c)
 	if _, over := errors.AsType[*aidefile.Exhausted](why); over {
 		p.Kill() // asked to end, it could begin another call of the model
 	} else if why != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/agentcli/call"
 	"github.com/coppice-dev/coppice/internal/agentcli/session"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/outcome"
@@ -127,7 +128,7 @@ read x <"$0.end"`)
 // The record of a call in progress is not written without need.
 func TestRunningIsStoredSeldom(t *testing.T) {
 	b := newHarness(t, "", "")
-	b.output = newOutput(session.Call{})
+	b.current = call.New(nil, session.Call{})
 	b.began()
 	for range 3 {
 		if b.storeRunning(5); b.records.Running != nil {
@@ -263,8 +264,8 @@ func TestTokensOnTheOutput(t *testing.T) {
 func TestAHugeOutput(t *testing.T) {
 	b := newHarness(t, "", `head -c 40000000 /dev/zero | tr '\0' x; echo; echo '{"usage":{"output_tokens":7}}'`)
 	b.Runner.out = b.secrets.writer(io.Discard)
-	if b.run(context.Background(), aidefile.Succeeded, "success (7 tokens)"); len(b.output.tail) > 2*maxTail {
-		t.Errorf("%d bytes are kept", len(b.output.tail))
+	if b.run(context.Background(), aidefile.Succeeded, "success (7 tokens)"); len(b.tail.text) > 2*maxTail {
+		t.Errorf("%d bytes are kept", len(b.tail.text))
 	}
 }
 

@@ -69,7 +69,7 @@ func (r *Runner) storeRunning(used int64) {
 	if all.Running != nil && all.Used == total || time.Since(r.stored) < r.runningGap {
 		return
 	}
-	record := r.output.end("it was killed with its run", 0, agentcli.NotStopped).Record()
+	record := r.current.End("it was killed with its run", 0, agentcli.NotStopped).Record()
 	r.count(&record)
 	record.Began = r.callBegan
 	record = r.storable(record)

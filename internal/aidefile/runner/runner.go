@@ -24,6 +24,7 @@ import (
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/agentcli/call"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	aidefileconfig "github.com/coppice-dev/coppice/internal/config/aidefile"
 	"github.com/coppice-dev/coppice/internal/plaintext"
@@ -147,7 +148,8 @@ type Runner struct {
 	secrets  *secrets
 	out, err *redactor
 	meter    aidefile.Meter
-	output   *output // of the last call; nil before the first
+	current  *call.Call // the last one; nil before the first
+	tail     tail       // of the output of current
 
 	checkInterval time.Duration // between checks of the tokens that a call uses
 	linger        time.Duration // of a command after it has reported its end
@@ -164,7 +166,7 @@ type Runner struct {
 func New(q RunRequest, dir string, env []string, out, errs io.Writer) *Runner {
 	r := &Runner{
 		request: q, dir: dir, env: map[string]string{}, secrets: &secrets{}, checkInterval: 500 * time.Millisecond,
-		linger: linger, hookTimeout: hookTimeout, Tell: func(string) {}, runningGap: runningGap,
+		linger: call.Linger, hookTimeout: hookTimeout, Tell: func(string) {}, runningGap: runningGap,
 		records: Records{Run: rand.Text(), Calls: []agentcli.Record{}}, sessions: map[string]agentcli.Models{},
 	}
 	maps.Copy(r.sessions, q.Sessions)
@@ -186,13 +188,13 @@ func (r *Runner) Run(ctx context.Context) aidefile.Result {
 	if isStopped(ctx) {
 		return r.close(aidefile.Failed, "stopped")
 	}
-	if r.file == nil || r.output == nil && result == aidefile.Spent {
+	if r.file == nil || r.current == nil && result == aidefile.Spent {
 		return r.close(result, reason) // nothing was done
 	}
 	if last, ok := r.chainSpent(); ok && result != aidefile.Succeeded {
 		result, reason = aidefile.Spent, fmt.Sprintf("%s; %s", reason, last)
 	}
-	summary := r.secrets.redact(aidefile.Summary(result, reason, &r.meter, r.output.answer(),
+	summary := r.secrets.redact(aidefile.Summary(result, reason, &r.meter, r.answer(),
 		r.file.Output.MaxSummaryTokens))
 	if err := replace(filepath.Join(r.dir, summaryName), []byte(summary+"\n")); err != nil {
 		r.say("cannot store the summary: %v", err)

@@ -23,7 +23,7 @@ type try struct {
 // failedTry returns the try that has just failed. last is the one before it; nil if there is none.
 func (r *Runner) failedTry(err error, last *try) *try {
 	calls := r.records.Calls
-	record, answer := calls[len(calls)-1], r.output.handOver()
+	record, answer := calls[len(calls)-1], r.handOver()
 	worked := record.Calls > 0 || record.Tokens != nil && *record.Tokens > 0 || answer != ""
 	if answer == "" && last != nil {
 		answer = last.answer
@@ -44,11 +44,11 @@ const maxAnswer = 4000
 
 // handOver returns what the model has said last, for the next call; of a command that is not known, the end of its
 // output.
-func (o *output) handOver() string {
-	end := o.end("", 0, agentcli.NotStopped)
+func (r *Runner) handOver() string {
+	end := r.current.End("", 0, agentcli.NotStopped)
 	text := cmp.Or(end.Output.Said, end.Session.Said)
 	if text == "" && !end.Output.Seen {
-		if text = o.answer(); len(text) > maxAnswer {
+		if text = r.answer(); len(text) > maxAnswer {
 			text = "[cut] " + strings.ToValidUTF8(text[len(text)-maxAnswer:], "")
 		}
 	}
