@@ -18,6 +18,8 @@ type Home struct {
 	kind Kind
 	dir  string
 	work string // the working directory of its runs
+	// more is added to the environment of runs.
+	more []string
 	// server is the base URL of the server of models, such as that of fakemodel.Listener.URL.
 	server string
 }
@@ -67,7 +69,9 @@ func (h *Home) sweep() error {
 }
 
 // environ returns the environment of a run: nothing of the user's except the PATH.
-func (h *Home) environ() []string {
+func (h *Home) environ() []string { return append(h.settings(), h.more...) }
+
+func (h *Home) settings() []string {
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "TMPDIR=" + h.temp(), "TERM=dumb", "LANG=C.UTF-8",
 		"TZ=UTC", "NO_COLOR=1"}
 	switch h.kind {
