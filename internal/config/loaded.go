@@ -112,6 +112,7 @@ func load(name, dir string, data []byte, g *fileset.Set, onDisk bool) (*Loaded, 
 	}
 	tree.RestorePolicy, tree.Persistence, tree.Patrol, tree.Orders = f.recall, f.persistence, f.patrol.Patrol, orders
 	tree.Retention, tree.Logs, tree.Quotas = f.retention, f.logs, quotas
+	tree.OTLP = f.otlp
 	l.Tree = tree
 	return l, nil
 }

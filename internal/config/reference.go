@@ -16,7 +16,7 @@ func sections() []toml.Section {
 		agentTable().Section(), limitsTable().Section(), agentLogsTable().Section(), backoffTable().Section(),
 		shutdownTable().Section(), readyTable().Section(), nudgeTable().Section(), beliefTable().Section(),
 		hookTable("on_waking").Section(), poolTable().Section(), ordersTable().Section(), orderTable().Section(),
-		taskTable().Section(), quotaTable().Section(), patchesSection(),
+		taskTable().Section(), quotaTable().Section(), otlpTable().Section(), patchesSection(),
 	}
 }
 

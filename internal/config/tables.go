@@ -27,6 +27,7 @@ type file struct {
 	agents      []agent
 	orders      orderSettings
 	quotas      []quotaForm
+	otlp        spec.OTLP
 }
 
 // group is a [[supervisor]] while it is read.
@@ -115,6 +116,9 @@ func fileTable() toml.Table[file] {
 					quotas.Read(r, v, &q)
 					f.quotas = append(f.quotas, q)
 				})},
+			{Name: "otlp", Type: "table", Doc: "a receiver for what command lines of language models export",
+				Also: []string{"otel", "telemetry", "opentelemetry"},
+				Read: toml.Sub(otlpTable(), func(f *file) *spec.OTLP { return &f.otlp })},
 			readEarlier("patches", "table", "changes to what is declared elsewhere, see `[[patches.agent]]`", "patch",
 				"overrides"),
 		},

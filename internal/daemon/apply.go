@@ -76,6 +76,9 @@ func accepts(old, tree *spec.Tree) error {
 		where := func(p spec.Persistence) string { return strings.TrimSpace(p.Backend.String() + " " + p.Path) }
 		return &RestartError{"where the state is kept", where(old.Persistence), where(tree.Persistence)}
 	}
+	if old.OTLP != tree.OTLP {
+		return &RestartError{"the address of [otlp]", spec.Quote(old.OTLP.Listen), spec.Quote(tree.OTLP.Listen)}
+	}
 	return nil
 }
 

@@ -7,6 +7,11 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
+// OTLP is the receiver of what command lines export over OTLP.
+type OTLP struct {
+	Listen string // address and port; empty if there is no receiver
+}
+
 // Patrol holds the settings of reconciliation. In Tree.Patrol, defaults are filled in from
 // DefaultPatrol.
 type Patrol struct {

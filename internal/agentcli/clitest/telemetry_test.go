@@ -20,21 +20,21 @@ func TestTelemetry(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
 			exported := agentcli.Stream{CLI: agentcli.Claude}
-			s := httptest.NewServer(&otlp.Receiver{
-				Caller: func(secret string) (token.Caller, error) {
+			s := httptest.NewServer(otlp.New(
+				func(secret string) (token.Caller, error) {
 					if secret != "secret" {
 						return token.Caller{}, errors.New("another token")
 					}
 					return token.Caller{}, nil
 				},
-				Received: func(_ token.Caller, all []agentcli.Event) {
+				func(_ token.Caller, all []agentcli.Event) {
 					mu.Lock()
 					defer mu.Unlock()
 					for _, e := range all {
 						exported.Add(e)
 					}
 				},
-			})
+			))
 			defer s.Close()
 			m := newModel(t)
 			h := NewHome(t, set, kind, m.listener.URL("@", tag))

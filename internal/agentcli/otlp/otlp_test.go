@@ -89,8 +89,8 @@ func FuzzEvents(f *testing.F) {
 func TestReceiver(t *testing.T) {
 	var got []agentcli.Event
 	who := token.Caller{Path: "t/a", Incarnation: 3}
-	s := httptest.NewServer(&Receiver{
-		Caller: func(secret string) (token.Caller, error) {
+	s := httptest.NewServer(New(
+		func(secret string) (token.Caller, error) {
 			switch secret {
 			case "s":
 				return who, nil
@@ -99,13 +99,13 @@ func TestReceiver(t *testing.T) {
 			}
 			return token.Caller{}, token.Stale(who)
 		},
-		Received: func(from token.Caller, all []agentcli.Event) {
+		func(from token.Caller, all []agentcli.Event) {
 			if from != who {
 				t.Errorf("from %+v", from)
 			}
 			got = append(got, all...)
 		},
-	})
+	))
 	defer s.Close()
 	zipped := func(text string) string {
 		var b bytes.Buffer

@@ -14,16 +14,25 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// Receiver answers requests of exporters.
+// Receiver answers requests of exporters. New makes it.
 type Receiver struct {
-	// Caller returns the incarnation of an agent that has a token.
-	Caller func(token string) (token.Caller, error)
-	// Received is called with what an incarnation reports.
-	Received func(token.Caller, []agentcli.Event)
+	caller   func(token string) (token.Caller, error)
+	received func(token.Caller, []agentcli.Event)
+	reading  chan struct{} // holds a token for each body in memory
 }
 
-// maxBody bounds the body of a request, in bytes, also after it was decompressed.
-const maxBody = 8 << 20
+// New returns a Receiver. caller returns the incarnation of an agent that has a token; received is called with what an
+// incarnation reports.
+func New(
+	caller func(token string) (token.Caller, error), received func(token.Caller, []agentcli.Event),
+) *Receiver {
+	return &Receiver{caller, received, make(chan struct{}, maxReading)}
+}
+
+const (
+	maxBody    = 4 << 20 // bytes of a body, also after it was decompressed
+	maxReading = 4       // bodies in memory
+)
 
 var (
 	errUnsupported = errors.New("unsupported")
@@ -47,13 +56,19 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		fail(http.StatusMethodNotAllowed, "expected POST")
 		return
 	}
-	who, err := r.Caller(secret(q.Header.Get("Authorization")))
+	who, err := r.caller(secret(q.Header.Get("Authorization")))
 	switch {
 	case errors.Is(err, token.ErrPending):
 		fail(http.StatusServiceUnavailable, "%v", err) // exporters try again
 		return
 	case err != nil:
 		fail(http.StatusUnauthorized, "expected the token of an agent that runs: Authorization: Bearer $COPPICE_TOKEN")
+		return
+	}
+	select {
+	case r.reading <- struct{}{}:
+		defer func() { <-r.reading }()
+	case <-q.Context().Done():
 		return
 	}
 	body, err := read(q)
@@ -75,7 +90,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 			return
 		}
 		if len(all) > 0 {
-			r.Received(who, all)
+			r.received(who, all)
 		}
 	}
 	io.WriteString(w, "{}\n")
