@@ -53,7 +53,8 @@ func New(argv []string, c session.Call) *Call {
 	return &Call{
 		call: c, script: agentcli.Detect(argv) == agentcli.Plain,
 		more: make(chan struct{}, 1), files: session.Follow(c),
-		out: agentcli.Stream{CLI: c.CLI}, errs: agentcli.Stream{CLI: c.CLI, Source: agentcli.FromStderr},
+		out:  agentcli.Stream{CLI: c.CLI, Each: c.Each},
+		errs: agentcli.Stream{CLI: c.CLI, Source: agentcli.FromStderr, Each: c.Each},
 		last: time.Now(),
 	}
 }

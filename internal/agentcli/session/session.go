@@ -26,6 +26,8 @@ type Call struct {
 	Began time.Time
 	// Session is the session that the call continues; empty if it begins one.
 	Session string
+	// Each is called with each event of the call, if it is not nil.
+	Each func(agentcli.Event)
 }
 
 // Bounds of what is read.
@@ -77,7 +79,9 @@ func Follow(c Call) *Follower {
 // forget drops what was read.
 func (f *Follower) forget() {
 	f.sessions, f.guessed, f.files, f.read = nil, false, nil, 0
-	f.total = agentcli.Stream{CLI: f.call.CLI, Source: agentcli.FromSession, Since: f.call.Began}
+	f.total = agentcli.Stream{
+		CLI: f.call.CLI, Source: agentcli.FromSession, Since: f.call.Began, Each: f.call.Each,
+	}
 }
 
 // validID matches the IDs of sessions, which are parts of file names.
