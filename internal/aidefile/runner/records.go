@@ -29,6 +29,8 @@ type Records struct {
 	Calls   []agentcli.Record `json:"calls"`
 	// Running is the call in progress, as if it ended now. Readers find it at the end of Calls, too.
 	Running *agentcli.Record `json:"running,omitempty"`
+	// Refused is why the account does not serve the call in progress; nil if it does, or that is not known.
+	Refused *agentcli.Record `json:"refused,omitempty"`
 	// Used is what the run has used so far, as far as that is known, with the call in progress. Of a total of a
 	// session it has what was not counted before.
 	Used int64 `json:"used"`
@@ -57,24 +59,44 @@ func (r *Runner) addRecord(c agentcli.Record) {
 		all.Dropped++
 	}
 	all.Calls = append(all.Calls, r.storable(c))
-	all.Running, all.Used = nil, r.meter.Used()
+	all.Running, all.Refused, all.Used = nil, nil, r.meter.Used()
 	r.store()
 }
 
-// storeRunning stores what the call in progress has used, if that has changed, and not too often. If the run is killed
-// it is the last that is known of it.
+// storeRunning stores what the call in progress has used, and whether its account serves it, if that has changed, and
+// not too often. If the run is killed it is the last that is known of it.
 func (r *Runner) storeRunning(used int64) {
 	all := &r.records
 	total := agentcli.Add(r.meter.Used(), used)
-	if all.Running != nil && all.Used == total || time.Since(r.stored) < r.runningGap {
+	if time.Since(r.stored) < r.runningGap {
 		return
 	}
-	record := r.current.End("it was killed with its run", 0, agentcli.NotStopped).Record()
+	end := r.current.End("it was killed with its run", 0, agentcli.NotStopped)
+	refused := r.refused(end)
+	if all.Running != nil && all.Used == total && sameRefusal(refused, all.Refused) {
+		return
+	}
+	record := end.Record()
 	r.count(&record)
 	record.Began = r.callBegan
 	record = r.storable(record)
-	all.Running, all.Used = &record, total
+	all.Running, all.Refused, all.Used = &record, refused, total
 	r.store()
+}
+
+// sameRefusal reports whether two calls are not served for the same reason, or are both served.
+func sameRefusal(a, b *agentcli.Record) bool {
+	return a == nil && b == nil || a != nil && b != nil && a.Verdict == b.Verdict
+}
+
+// refused returns why the account does not serve the call in progress; nil if it does, or that is not known.
+func (r *Runner) refused(end agentcli.End) *agentcli.Record {
+	record, refused := end.Refusal()
+	if !refused {
+		return nil
+	}
+	record = r.storable(record)
+	return &record
 }
 
 // storable returns a record without secrets, and bounded.
