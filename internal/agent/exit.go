@@ -22,10 +22,11 @@ type End struct {
 	Agent *spec.Agent // as it was started
 	Exit  supervisor.Exit
 	Asked bool // it was asked to stop
-	// Life distinguishes the incarnation from all others, also from those of other daemons. At is when it has ended.
-	// Each is zero if it is not known.
-	Life string
-	At   time.Time
+	// Life distinguishes the incarnation from all others, also from those of other daemons. Began is when it was
+	// started, and At when it has ended. Each is zero if it is not known.
+	Life      string
+	Began, At time.Time
+	Env       []string // its environment
 }
 
 // AnnotatedError adds notices of an incarnation that ended on its own to its error. It does not change

@@ -38,7 +38,8 @@ type hookRunner struct {
 	agent *spec.Agent
 	as    Identity
 	who   token.Caller
-	env   []string // nil until it is known
+	env   []string  // nil until it is known
+	began time.Time // of an incarnation that is lost
 }
 
 // RunHook runs a command of an agent, as a hook that belongs to no incarnation.
@@ -164,7 +165,10 @@ func (h *hookRunner) classify(e End) supervisor.Exit {
 	if h.m.Classify == nil {
 		return e.Exit
 	}
-	e.Who, e.Agent = h.who, h.agent
+	e.Who, e.Agent, e.Env = h.who, h.agent, h.env
+	if e.Began.IsZero() {
+		e.Began = h.began
+	}
 	return h.m.Classify(e)
 }
 

@@ -20,6 +20,7 @@ type Process struct {
 	grace    time.Duration
 	hooks    lifecycleHooks
 	order    stopOrder
+	env      []string      // of the incarnation
 	finished chan struct{} // closed when the session has ended and its hooks have run, or on detaching
 	detached chan struct{}
 
@@ -91,8 +92,9 @@ func (p *Process) Wait() supervisor.Exit {
 	p.stopping.Wait()
 	exit := p.exit(asked)
 	if p.hooks.classify != nil {
-		life, at := p.life()
-		exit = p.hooks.classify(End{Exit: exit, Asked: asked, Life: life, At: at})
+		end := p.end()
+		end.Exit, end.Asked = exit, asked
+		exit = p.hooks.classify(end)
 	}
 	if p.hooks.failed != nil && hasFailed(exit) && !asked {
 		p.hooks.failed(p.ctx, exit)
@@ -220,14 +222,17 @@ func (p *Process) Session() runtime.Session { return p.session }
 // Context is part of health.Agent.
 func (p *Process) Context() context.Context { return p.ctx }
 
-// life returns an identifier of the incarnation that no other has, also after the daemon has exited, and when it has
-// ended. Each is zero if it is not known.
-func (p *Process) life() (id string, ended time.Time) {
+// Environ returns the environment of the incarnation.
+func (p *Process) Environ() []string { return p.env }
+
+// end returns what is known of the end of the incarnation, without its exit.
+func (p *Process) end() End {
 	o := p.session.Observe()
+	e := End{Began: o.StartedAt, At: o.ExitedAt}
 	if o.Token != "" {
-		id = token.ID(o.Token)
+		e.Life = token.ID(o.Token)
 	}
-	return id, o.ExitedAt
+	return e
 }
 
 // Detached reports whether the daemon has left the incarnation running. Its exit says nothing then.

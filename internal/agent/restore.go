@@ -51,7 +51,11 @@ type restorer struct {
 
 // lost is the adoption of an incarnation that will turn out to be lost.
 func (r *restorer) lost(path string, incarnation uint64) adoption {
-	return adoption{kind: r.agents[path].Runtime.String(), incarnation: incarnation}
+	lost := adoption{kind: r.agents[path].Runtime.String(), incarnation: incarnation}
+	if rec := r.saved.Records[path]; rec != nil && rec.Incarnation == incarnation {
+		lost.startedAt = rec.StartedAt
+	}
+	return lost
 }
 
 // isStopped reports whether an agent, or a supervisor above it, was stopped by hand.
@@ -163,7 +167,7 @@ func (r *restorer) resume(s Slot) {
 	if late {
 		r.m.Log.Append(lateStart(path, s.Incarnation, s.StartedAt), rec.Op())
 	}
-	r.m.adoptions[path] = adoption{s.Kind, s.Incarnation, late, s.ExitedAt}
+	r.m.adoptions[path] = adoption{kind: s.Kind, incarnation: s.Incarnation, late: late, endedAt: s.ExitedAt}
 	r.m.adopt(context.Background(), s.Observation) // nothing is written yet: there is nothing to wait for
 }
 

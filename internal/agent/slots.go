@@ -46,6 +46,7 @@ type adoption struct {
 	incarnation uint64
 	late        bool      // its start is not on record: the on_start hook may not have run
 	endedAt     time.Time // zero: it runs, or that is not known
+	startedAt   time.Time // of one that is lost
 }
 
 // staleSlots are slots of an agent that its next incarnation will not use: because the file names

@@ -59,6 +59,7 @@ func (s *starter) start(ctx context.Context) (supervisor.Process, error) {
 	}
 	p := newProcess(session, func() bool { return s.m.Detaches(self.Path) }, s.agent.Shutdown.Grace, h.lifecycle(),
 		turn{&s.m.Stopper.sequence, self.Path})
+	p.env = h.env
 	for _, l := range s.m.Listeners {
 		if l.Run != nil {
 			l.Run(who, p, s.agent)
@@ -143,7 +144,7 @@ func (s *starter) adopt(ctx context.Context, h *hookRunner, from adoption) (runt
 	if err == nil && session == nil {
 		var token string
 		token, err = s.m.begin(ctx, h.who)
-		h.env = s.environ(h.who, token)
+		h.env, h.began = s.environ(h.who, token), from.startedAt
 	}
 	if err != nil || session == nil {
 		return nil, err
