@@ -37,7 +37,11 @@ func (c *Controller) listeners() []agent.Listener {
 				}
 				return c.quotas.Admit(i.Path)
 			},
-			Run: quotaAgents{c}.follow,
+		},
+		{ // calls
+			Launch: c.calls.Launch,
+			Run:    func(who token.Caller, p *agent.Process, a *spec.Agent) { c.calls.Follow(who, p, a) },
+			End:    func(who token.Caller, _ agent.Exit) { c.calls.Forget(who) },
 		},
 		{ // mail
 			Begin: func(_ context.Context, i agent.Incarnation) error {

@@ -16,6 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/belief"
+	"github.com/coppice-dev/coppice/internal/calls"
 	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/cost"
 	"github.com/coppice-dev/coppice/internal/drain"
@@ -113,6 +114,7 @@ type Controller struct {
 	pauses     pauseQuestions
 	triggers   *trigger.Manager
 	quotas     *quota.Manager
+	calls      *calls.Manager
 	costs      *cost.Ledger
 	work       *service.Service
 	orders     *dispatch.Dispatcher
@@ -173,6 +175,7 @@ func newController(o Options) (*Controller, error) {
 	})
 	c.costs = newCosts(c)
 	c.quotas = newQuotas(c)
+	c.calls = newCalls(c)
 	c.triggers = newTriggers(c)
 	c.journal = newJournal(c)
 	c.drains = newDrains(c)

@@ -3,14 +3,19 @@ package daemon
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/agentcli/call"
 	"github.com/coppice-dev/coppice/internal/aidefile"
-	"github.com/coppice-dev/coppice/internal/output"
+	"github.com/coppice-dev/coppice/internal/aidefile/runner"
+	"github.com/coppice-dev/coppice/internal/calls"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/quota"
+	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -39,23 +44,27 @@ func (q quotaAgents) Locate(path string) (*supervisor.Supervisor, string, error)
 
 // exit is agent.Options.Classify.
 func (q quotaAgents) exit(e agent.End) supervisor.Exit {
-	path, cli := e.Who.Path, e.Agent.CommandLine()
+	path := e.Who.Path
 	switch {
 	case e.Agent.Aide != nil:
 		return q.runExit(e)
-	case cli == agentcli.Plain:
+	case e.Agent.CommandLine() == agentcli.Plain:
 		q.c.quotas.Gone(path)
 		return e.Exit
 	}
-	record, err := quota.Read(cli, q.read, e.Who, e.Exit, e.Asked)
+	record, err := q.c.calls.Ended(e)
 	if err != nil {
 		q.c.opts.Logger.Warn("cannot read the output of a command line", "path", path, "error", err)
 	}
-	record.Ended = e.At
 	q.c.costs.Ended(path, e.Who.Incarnation, e.Life, record)
-	if err != nil || e.Asked {
+	// A person may end a session in a terminal whose last call has failed.
+	byPerson := calls.HasScreen(e.Agent) && e.Exit.Kind == supervisor.Normal && record.Kind != outcome.Completed
+	if err != nil || e.Asked || byPerson {
 		q.c.quotas.Gone(path)
 		return e.Exit
+	}
+	if errors.Is(e.Exit.Err, call.ErrLingers) && record.Kind == outcome.Completed {
+		e.Exit = supervisor.Exit{Kind: supervisor.Normal}
 	}
 	return q.c.quotas.After(path, e.Exit, &record)
 }
@@ -74,31 +83,15 @@ func (q quotaAgents) runExit(e agent.End) supervisor.Exit {
 	return e.Exit
 }
 
-// outputLines is how many last lines of an incarnation tell how its command line has ended.
-const outputLines = 5000
-
-// read is a quota.Output.
-func (q quotaAgents) read(ctx context.Context, who token.Caller, line func(string)) error {
-	for l, err := range q.c.output.Logs(ctx, output.Query{Paths: []string{who.Path}, Lines: outputLines}) {
-		if err != nil {
-			return err
-		}
-		if l.Between == nil && l.Incarnation == who.Incarnation {
-			line(l.Line)
-		}
-	}
-	return nil
-}
-
-// follow reads what an agent that runs a command line writes.
-func (q quotaAgents) follow(who token.Caller, p *agent.Process, a *spec.Agent) {
-	cli := a.CommandLine()
-	if a.Aide != nil || a.Terminal || cli == agentcli.Plain || cli == agentcli.ACP {
-		return
-	}
-	q.c.background.run(func(ctx context.Context) {
-		q.c.quotas.Follow(ctx, cli, func(ctx context.Context, who token.Caller, line func(string)) error {
-			return q.c.output.Live(ctx, who.Path, who.Incarnation, p.Session(), line)
-		}, who)
+// newCalls returns what follows the calls of the agents of a controller.
+func newCalls(c *Controller) *calls.Manager {
+	return calls.New(calls.Options{
+		Logger: c.opts.Logger, Append: func(e event.Event) { c.log.Append(e) }, Quotas: c.quotas, Go: c.background.run,
+		Runs: func(path string) runner.Records { return c.triggers.Calls(path) },
+		Output: func(
+			ctx context.Context, who token.Caller, since time.Time, session runtime.Session, line func(string),
+		) error {
+			return c.output.Live(ctx, who, since, session, line)
+		},
 	})
 }

@@ -3,12 +3,9 @@ package quota
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/outcome"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -44,14 +41,12 @@ func (m *Manager) After(path string, exit supervisor.Exit, r *agentcli.Record) s
 		}
 		return supervisor.Exit{Kind: supervisor.Failure, Err: &EndError{text, wait, exit.Err}}
 	}
-	if r.Kind == outcome.Completed || r.Obstacle == outcome.Crash && exit.Err != nil {
-		return exit // the exit says as much
+	says := r.Obstacle == outcome.Crash || r.Obstacle == outcome.Timeout // the exit, as much
+	if r.Kind == outcome.Completed || says && exit.Err != nil {
+		return exit
 	}
 	return supervisor.Exit{Kind: max(exit.Kind, supervisor.Failure), Err: &EndError{Text: r.Text(), Exit: exit.Err}}
 }
-
-// Output reads what an incarnation of an agent has written, line by line.
-type Output func(ctx context.Context, who token.Caller, line func(string)) error
 
 // Start returns the Start function of an agent, made from the one that starts its process.
 func (m *Manager) Start(
@@ -65,37 +60,4 @@ func (m *Manager) Start(
 		}
 		return p, err
 	}
-}
-
-// Read returns what is known of a run of a command line by its exit and its output, which has both streams. asked
-// means that it was asked to stop. If the output cannot be read, nothing is known.
-func Read(
-	cli agentcli.CLI, output Output, who token.Caller, exit supervisor.Exit, asked bool,
-) (agentcli.Record, error) {
-	out := agentcli.Stream{CLI: cli}
-	errs := agentcli.Stream{CLI: cli, Source: agentcli.FromStderr}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	err := output(ctx, who, func(line string) {
-		line += "\n"
-		out.Write([]byte(line))
-		errs.Write([]byte(line))
-	})
-	if err != nil {
-		return agentcli.Record{CLI: cli}, err
-	}
-	end := agentcli.End{CLI: cli, Output: out.Report(), Stderr: errs.Report(), Now: time.Now()}
-	if asked {
-		end.Stopped = agentcli.ByOperator
-	}
-	if !end.Output.Seen { // it was not asked for JSON
-		end.CLI = agentcli.Plain
-	}
-	if exit.Kind != supervisor.Normal {
-		end.Exit = exit.String()
-	}
-	if e, ok := errors.AsType[*proc.ExitError](exit.Err); ok {
-		end.Code = max(0, e.Code)
-	}
-	return end.Record(), nil
 }

@@ -1,0 +1,230 @@
+// Package calls follows the command lines of language models that agents run, while they run: what they have used so
+// far, whether their account serves them, and whether they still work.
+//
+// An agent with pipes is read by its output and by the files of its session. Of an agent with a terminal or in tmux
+// only the files are read, since its output is a screen. The run of an Aidefile follows its calls itself, and reports
+// them in a file.
+package calls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/agent"
+	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/agentcli/call"
+	"github.com/coppice-dev/coppice/internal/agentcli/session"
+	"github.com/coppice-dev/coppice/internal/aidefile/runner"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/token"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Process is the process of a running incarnation.
+type Process interface {
+	Session() runtime.Session
+	// Environ returns the environment of the incarnation.
+	Environ() []string
+	// Fail ends the incarnation as a failure with a reason; see agent.Process.
+	Fail(reason error, sig syscall.Signal) bool
+}
+
+// Quotas are the accounts of agents.
+type Quotas interface {
+	// Refused takes note that the account of an agent that goes on does not serve it.
+	Refused(path string, r agentcli.Record)
+	// Answered takes note that the model has answered an incarnation that began at a time.
+	Answered(path string, began time.Time)
+}
+
+// Options connect a Manager with the rest of the daemon.
+type Options struct {
+	Logger *slog.Logger
+	Append func(event.Event) // writes to the event log
+	Quotas Quotas
+	// Output calls line with each line that an incarnation has written since a time, and then with each that it
+	// writes, until it ends. If session is nil it has ended.
+	Output func(
+		ctx context.Context, who token.Caller, since time.Time, session runtime.Session, line func(string),
+	) error
+	// Runs returns what is known of the last run of an agent with an Aidefile.
+	Runs func(path string) runner.Records
+	// Progress is called with what an incarnation has used and done so far, when that has changed. The record has no
+	// verdict. Progress may be nil.
+	Progress func(path string, incarnation uint64, r agentcli.Record)
+	// Go runs a function in the background, with a context that ends with the daemon.
+	Go func(func(context.Context))
+}
+
+// Manager follows the calls of all agents. New makes it.
+type Manager struct {
+	opts Options
+
+	mu        sync.Mutex
+	launched  map[token.Caller]time.Time // before the process was started
+	followers map[token.Caller]*follower
+}
+
+// New returns a Manager that follows nothing yet.
+func New(o Options) *Manager {
+	if o.Progress == nil {
+		o.Progress = func(string, uint64, agentcli.Record) {}
+	}
+	return &Manager{
+		opts: o, launched: map[token.Caller]time.Time{}, followers: map[token.Caller]*follower{},
+	}
+}
+
+// Launch notes that an incarnation is about to start: no file of its session is older.
+func (m *Manager) Launch(who token.Caller, _ *spec.Agent) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.launched[who] = time.Now()
+}
+
+// Forget drops what is known of an incarnation that has ended, or could not start.
+func (m *Manager) Forget(who token.Caller) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.launched, who)
+	delete(m.followers, who)
+}
+
+// count returns the number of agents whose files are followed.
+func (m *Manager) count() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return int64(len(m.followers))
+}
+
+// startMargin is by how much the start of a process may be earlier than the time that its runtime has recorded. It is
+// used for incarnations of earlier daemons only.
+const startMargin = 100 * time.Millisecond
+
+// Follow follows an incarnation until it has ended.
+func (m *Manager) Follow(who token.Caller, p Process, a *spec.Agent) {
+	if a.Aide != nil {
+		m.opts.Go(func(ctx context.Context) { m.followRun(ctx, who, p) })
+		return
+	}
+	cli := a.CommandLine()
+	if cli == agentcli.Plain || cli == agentcli.ACP {
+		return
+	}
+	m.mu.Lock()
+	began, ok := m.launched[who]
+	if o := p.Session().Observe(); !ok && !o.StartedAt.IsZero() {
+		began = o.StartedAt.Add(-startMargin)
+	}
+	f := newFollower(m, who, p, a, began)
+	m.followers[who] = f
+	m.mu.Unlock()
+	m.opts.Go(f.run)
+}
+
+// newCall returns a Call of an agent that began at a time; zero if that is not known. Then no file can be that of its
+// session.
+func newCall(a *spec.Agent, env []string, began time.Time, each func(agentcli.Event)) *call.Call {
+	c := session.Call{CLI: a.CommandLine(), Env: env, Dir: a.Dir, Began: began, Each: each}
+	if began.IsZero() {
+		c.Env = nil
+	}
+	return call.New(a.Command, c)
+}
+
+// HasScreen reports whether the output of an agent is a screen for people.
+func HasScreen(a *spec.Agent) bool { return a.Terminal || a.Runtime == spec.Tmux }
+
+// endTime bounds how long the rest of the output of an incarnation that has ended may take to be read.
+const endTime = time.Minute
+
+// Ended returns what is known of an incarnation that has ended. After an error, nothing is.
+func (m *Manager) Ended(e agent.End) (agentcli.Record, error) {
+	m.mu.Lock()
+	f := m.followers[e.Who]
+	m.mu.Unlock()
+	var c *call.Call
+	err := errNotRead
+	ctx, cancel := context.WithTimeout(context.Background(), endTime)
+	defer cancel()
+	if f == nil {
+		c = newCall(e.Agent, e.Env, e.Began, nil)
+		if err = nil; !HasScreen(e.Agent) {
+			err = m.opts.Output(ctx, e.Who, e.Began, nil, lines(c))
+		}
+	} else {
+		c = f.call
+		select {
+		case <-f.done:
+			err = f.err
+		case <-ctx.Done():
+		}
+	}
+	if err != nil {
+		return agentcli.Record{CLI: e.Agent.CommandLine(), Ended: e.At}, err
+	}
+	c.Finish()
+	r := endOf(c, e).Record()
+	r.Began, r.Ended = e.Began, e.At
+	return r, nil
+}
+
+var errNotRead = errors.New("its output was not read in time")
+
+// endOf returns what is known of the end of a call.
+func endOf(c *call.Call, e agent.End) agentcli.End {
+	how, code, stopped := "", 0, call.StopOf(e.Exit.Err)
+	if e.Exit.Kind != supervisor.Normal {
+		how = e.Exit.String()
+	}
+	if p, ok := errors.AsType[*proc.ExitError](e.Exit.Err); ok {
+		code = max(0, p.Code)
+	}
+	if e.Asked {
+		stopped = agentcli.ByOperator
+	}
+	return c.End(how, code, stopped)
+}
+
+// lines returns a function that adds lines to a call. They are of both streams.
+func lines(c *call.Call) func(string) {
+	return func(line string) {
+		text := []byte(line + "\n")
+		c.Write(text)
+		c.WriteError(text)
+	}
+}
+
+// endsItself reports whether an agent has to end when its command line has reported its end: nothing can give it more
+// to do.
+func endsItself(a *spec.Agent) bool {
+	if HasScreen(a) {
+		return false
+	}
+	info, err := os.Stat(a.Stdin)
+	return a.Stdin == "" || err == nil && info.Mode().IsRegular()
+}
+
+// fail ends an incarnation that is stale.
+func (m *Manager) fail(who token.Caller, p Process, reason error) {
+	if !p.Fail(reason, 0) {
+		return
+	}
+	if errors.Is(reason, call.ErrLingers) { // no failure
+		m.opts.Logger.Info("a command line has reported its end and stays; ending its process", "path", who.Path)
+		return
+	}
+	m.opts.Append(event.Event{
+		Type: event.AgentCondemned, Path: who.Path, Incarnation: who.Incarnation, Actor: "controller",
+		Message: fmt.Sprintf("%s is ended as a failure: %v", who.Path, reason),
+	}.With(map[string]any{"cause": "silence", "reason": reason.Error()}))
+}

@@ -1,0 +1,355 @@
+package calls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/agent"
+	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/agentcli/call"
+	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/aidefile/runner"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/quota"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/token"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// harness is a Manager whose surroundings write down what it tells them.
+type harness struct {
+	*Manager
+	t      *testing.T
+	before []string // lines that are in the log already
+	output error    // of reading the output
+	lines  chan string
+
+	mu   sync.Mutex
+	said []string
+	runs runner.Records
+}
+
+func newHarness(t *testing.T) *harness {
+	h := &harness{t: t, lines: make(chan string)}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	h.Manager = New(Options{
+		Logger: slog.New(slog.DiscardHandler), Quotas: h, Output: h.read,
+		Go:     func(f func(context.Context)) { go f(ctx) },
+		Append: func(e event.Event) { h.say("%s %s: %s", e.Type, e.Path, e.Message) },
+		Runs: func(string) runner.Records {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return h.runs
+		},
+		Progress: func(path string, incarnation uint64, r agentcli.Record) {
+			if r.Tokens != nil {
+				h.say("progress %s %d: %d", path, incarnation, *r.Tokens)
+			}
+		},
+	})
+	return h
+}
+
+func (h *harness) say(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.said = append(h.said, fmt.Sprintf(format, args...))
+}
+
+// Refused is part of Quotas.
+func (h *harness) Refused(path string, r agentcli.Record) { h.say("refused %s: %s", path, r.Reason) }
+
+// Answered is part of Quotas.
+func (h *harness) Answered(path string, _ time.Time) { h.say("answered %s", path) }
+
+func (h *harness) setRuns(r runner.Records) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.runs = r
+}
+
+// want expects what was said since the last call.
+func (h *harness) want(all ...string) {
+	h.t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !slices.Equal(h.said, all) {
+		h.t.Errorf("%q, expected %q", h.said, all)
+	}
+	h.said = nil
+}
+
+// read is Options.Output.
+func (h *harness) read(
+	ctx context.Context, _ token.Caller, _ time.Time, s runtime.Session, line func(string),
+) error {
+	for _, l := range h.before {
+		line(l)
+	}
+	for s != nil && h.output == nil {
+		select {
+		case l := <-h.lines:
+			line(l)
+		case <-s.Done():
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return h.output
+}
+
+// writes has the agent write lines.
+func (h *harness) writes(lines ...string) {
+	for _, l := range lines {
+		h.lines <- l
+	}
+}
+
+// fakeProcess is a process that a test ends.
+type fakeProcess struct {
+	*fakeSession
+	env    []string
+	failed error
+}
+
+type fakeSession struct {
+	runtime.Session
+	started time.Time
+	done    chan struct{}
+}
+
+func newProcess(env ...string) *fakeProcess {
+	return &fakeProcess{fakeSession: &fakeSession{started: time.Now(), done: make(chan struct{})}, env: env}
+}
+
+func (s *fakeSession) Done() <-chan struct{} { return s.done }
+func (s *fakeSession) end()                  { close(s.done) }
+
+func (s *fakeSession) Observe() runtime.Observation {
+	return runtime.Observation{StartedAt: s.started, Life: runtime.Alive}
+}
+
+func (p *fakeProcess) Session() runtime.Session { return p.fakeSession }
+func (p *fakeProcess) Environ() []string        { return p.env }
+
+func (p *fakeProcess) Fail(reason error, _ syscall.Signal) bool {
+	if p.failed != nil {
+		return false
+	}
+	p.failed = reason
+	return true
+}
+
+const (
+	begins = `{"type":"system","subtype":"init","session_id":"session-1"}`
+	says   = `{"type":"assistant","message":{"id":"m","model":"opus","content":[{"type":"text","text":"yes"}],` +
+		`"usage":{"input_tokens":5,"output_tokens":2}}}`
+	retries = `{"type":"system","subtype":"api_retry","attempt":1,"error_status":401,"error":"authentication_failed"}`
+	ends    = `{"type":"result","subtype":"success","is_error":false,"result":"done","usage":{"output_tokens":9}}`
+)
+
+var (
+	who    = token.Caller{Path: "t/a", Incarnation: 3}
+	claude = spec.Agent{Command: []string{"claude", "-p"}, Dir: "/"}
+)
+
+// What a command line reports while it runs is passed on: what it has used, that the model answers, and that its
+// account does not serve it if that lasts.
+func TestFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, p := newHarness(t), newProcess()
+		h.before = []string{begins}
+		h.Follow(who, p, &claude)
+		time.Sleep(time.Second)
+		h.want()
+		h.writes(retries)
+		time.Sleep(quota.Patience / 2)
+		h.writes(says)
+		time.Sleep(quota.Patience)
+		h.want("answered t/a", "progress t/a 3: 7")
+		h.writes(retries)
+		time.Sleep(quota.Patience / 2)
+		h.want("progress t/a 3: 7") // it has repeated a call
+		time.Sleep(time.Minute)
+		h.want("refused t/a: the login or key is not accepted (authentication_failed)")
+		p.end()
+		synctest.Wait()
+		r, err := h.Ended(agent.End{Who: who, Agent: &claude, Exit: supervisor.Exit{Kind: supervisor.Normal}})
+		if err != nil || *r.Tokens != 7 || r.Obstacle != outcome.Authentication {
+			t.Errorf("%+v, %v", r, err)
+		}
+		h.Forget(who)
+		if len(h.followers) > 0 {
+			t.Errorf("%v", h.followers)
+		}
+	})
+}
+
+// A command line that stays after its end, or whose model is silent, is ended; nothing else is.
+func TestFailStale(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "in")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	with := func(change func(*spec.Agent)) *spec.Agent {
+		a := claude
+		change(&a)
+		return &a
+	}
+	script := func(a *spec.Agent) { a.Command, a.CLI = []string{"./x"}, agentcli.Claude }
+	fromFile := func(a *spec.Agent) { a.Stdin = "/etc/passwd" }
+	for name, c := range map[string]struct {
+		a     *spec.Agent
+		line  string
+		after time.Duration
+		want  agentcli.Stop
+	}{
+		"it stays":              {&claude, ends, call.Linger + 3*time.Second, agentcli.AfterItsEnd},
+		"it has just ended":     {&claude, ends, call.Linger - time.Second, ""},
+		"the model is silent":   {&claude, begins, aidefile.DefaultSilence + 3*time.Second, agentcli.Silent},
+		"the model thinks":      {&claude, begins, aidefile.DefaultSilence - time.Second, ""},
+		"a terminal":            {with(func(a *spec.Agent) { a.Terminal = true }), "", time.Hour, ""},
+		"tmux":                  {with(func(a *spec.Agent) { a.Runtime = spec.Tmux }), "", time.Hour, ""},
+		"a script":              {with(script), ends, time.Hour, ""},
+		"more work may come":    {with(func(a *spec.Agent) { a.Stdin = fifo }), ends, time.Hour, ""},
+		"its work is in a file": {with(fromFile), ends, time.Minute, agentcli.AfterItsEnd},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h, p := newHarness(t), newProcess()
+			h.Follow(who, p, c.a)
+			if c.line != "" {
+				h.writes(c.line)
+			}
+			time.Sleep(c.after)
+			synctest.Wait()
+			if got := call.StopOf(p.failed); got != c.want {
+				t.Errorf("%s: %q (%v), expected %q", name, got, p.failed, c.want)
+			}
+			said := slices.Contains(h.said,
+				"agent.condemned t/a: t/a is ended as a failure: the model was silent for 15m0s")
+			if said != (c.want == agentcli.Silent) {
+				t.Errorf("%s: %q", name, h.said)
+			}
+			p.end()
+			exit := supervisor.Exit{Kind: supervisor.Failure, Err: p.failed}
+			r, err := h.Ended(agent.End{Who: who, Agent: c.a, Exit: exit})
+			if err != nil || c.want == agentcli.AfterItsEnd && r.Kind != outcome.Completed ||
+				c.want == agentcli.Silent && r.Obstacle != outcome.Timeout {
+				t.Errorf("%s: %+v, %v", name, r, err)
+			}
+		})
+	}
+}
+
+// Of an agent with a terminal the file of its session is read, with what earlier incarnations have left ignored.
+func TestFollowFile(t *testing.T) {
+	home := t.TempDir()
+	file := filepath.Join(home, "projects", "p", "session-1.jsonl")
+	write := func(at time.Time, tokens int) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		fmt.Fprintf(f, `{"type":"assistant","sessionId":"session-1","cwd":%q,"timestamp":%q,`+
+			`"message":{"id":"m%d","model":"opus","usage":{"output_tokens":%[3]d}}}`+"\n",
+			home, at.UTC().Format(time.RFC3339Nano), tokens)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		h, p := newHarness(t), newProcess("CLAUDE_CONFIG_DIR="+home)
+		a := claude
+		a.Dir, a.Terminal = home, true
+		h.Launch(who, &a)
+		p.started = time.Now().Add(time.Minute) // the runtime says so too late
+		h.Follow(who, p, &a)
+		write(time.Now(), 20)
+		// The times of files are not those of the test.
+		if err := os.Chtimes(file, time.Now(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(maxPause)
+		h.want("answered t/a", "progress t/a 3: 20")
+		write(time.Now(), 7)
+		time.Sleep(maxPause)
+		h.want("answered t/a", "progress t/a 3: 27")
+		write(time.Now(), 5)
+		p.end()
+		synctest.Wait()
+		exit := supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Signal: syscall.SIGKILL}}
+		r, err := h.Ended(agent.End{Who: who, Agent: &a, Exit: exit})
+		if err != nil || *r.Tokens != 32 || r.UsageFrom != agentcli.FromSession || r.Obstacle != outcome.Crash {
+			t.Errorf("%+v, %v", r, err)
+		}
+		// The next incarnation has not begun a session.
+		h.Forget(who)
+		time.Sleep(time.Minute)
+		h.Launch(who, &a)
+		p = newProcess("CLAUDE_CONFIG_DIR=" + home)
+		h.Follow(who, p, &a)
+		p.end()
+		if r, err := h.Ended(agent.End{Who: who, Agent: &a, Exit: exit}); err != nil || r.Tokens != nil {
+			t.Errorf("the next one: %+v, %v", r, err)
+		}
+	})
+}
+
+// What a run has used is known from its output, also if it was stopped, or nobody has followed it. If the output cannot
+// be read, nothing is known.
+func TestEnded(t *testing.T) {
+	lost := supervisor.Exit{Kind: supervisor.Lost, Err: agent.ErrLost}
+	for name, c := range map[string]struct {
+		followed bool
+		exit     supervisor.Exit
+		asked    bool
+		output   error
+		tokens   int64 // -1: not known
+		obstacle outcome.ObstacleKind
+	}{
+		"by itself": {
+			true, supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Code: 1}}, false, nil, 7,
+			outcome.Crash,
+		},
+		"stopped":        {true, supervisor.Exit{Kind: supervisor.ShutDown}, true, nil, 7, outcome.OtherObstacle},
+		"not followed":   {false, lost, false, nil, 7, outcome.Crash},
+		"without output": {true, supervisor.Exit{}, false, errors.New("gone"), -1, ""},
+		"nothing at all": {false, supervisor.Exit{}, false, errors.New("gone"), -1, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h, p := newHarness(t), newProcess()
+			h.before, h.output = []string{says}, c.output
+			if c.followed {
+				h.Follow(who, p, &claude)
+			}
+			p.end()
+			began, at := time.Now().Add(-time.Hour), time.Now()
+			r, err := h.Ended(agent.End{
+				Who: who, Agent: &claude, Exit: c.exit, Asked: c.asked, Began: began, At: at,
+			})
+			if !errors.Is(err, c.output) || r.CLI != agentcli.Claude || r.Obstacle != c.obstacle || !r.Ended.Equal(at) {
+				t.Errorf("%s: %+v, %v", name, r, err)
+			}
+			if (r.Tokens == nil) != (c.tokens < 0) || r.Tokens != nil && *r.Tokens != c.tokens {
+				t.Errorf("%s: %v tokens", name, r.Tokens)
+			}
+		})
+	}
+}

@@ -1,0 +1,147 @@
+package calls
+
+import (
+	"context"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/agentcli/call"
+	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/token"
+)
+
+// follower follows an incarnation that is a command line.
+type follower struct {
+	m       *Manager
+	who     token.Caller
+	process Process
+	call    *call.Call
+	pipes   bool      // its output is read
+	mayEnd  bool      // it is ended when it is stale
+	started time.Time // of the call; zero if it is not known
+	began   time.Time // when it was followed first
+
+	refusal refusal
+	told    atomic.Bool // something of its account
+	answer  atomic.Bool // of the model
+
+	last  agentcli.Record // that Progress was told
+	files schedule
+
+	ended chan struct{} // closed when all output was read
+	done  chan struct{} // closed when the call has no other user
+	err   error         // of the output; valid after done
+}
+
+func newFollower(m *Manager, who token.Caller, p Process, a *spec.Agent, started time.Time) *follower {
+	f := &follower{
+		m: m, who: who, process: p, pipes: !HasScreen(a), mayEnd: endsItself(a), started: started, began: time.Now(),
+		ended: make(chan struct{}), done: make(chan struct{}),
+	}
+	f.call = newCall(a, p.Environ(), started, f.event)
+	return f
+}
+
+// event is called with each event of the call.
+func (f *follower) event(e agentcli.Event) {
+	switch e.Kind {
+	case agentcli.Limit, agentcli.Retry, agentcli.Failed:
+		f.told.Store(true)
+	case agentcli.Message, agentcli.Tool:
+		f.answer.Store(true)
+	case agentcli.Tokens:
+		if e.Scope == agentcli.OfMessage && e.Usage.Tokens() > 0 {
+			f.answer.Store(true)
+		}
+	}
+}
+
+// lookPause is the least time between two looks at what a call has reported.
+const lookPause = 100 * time.Millisecond
+
+// run follows the incarnation until it has ended.
+func (f *follower) run(ctx context.Context) {
+	defer close(f.done)
+	if f.pipes {
+		f.m.opts.Go(f.read)
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	more, looked := f.call.More(), time.Time{}
+	for {
+		select {
+		case <-more:
+			more = nil // until the next look
+			timer.Reset(time.Until(looked.Add(lookPause)))
+			f.files.wrote()
+			continue
+		case <-timer.C:
+		case <-f.over():
+			return
+		case <-ctx.Done():
+			return
+		}
+		more, looked = f.call.More(), time.Now()
+		timer.Reset(f.look(looked))
+	}
+}
+
+// over is closed when the incarnation has ended, and all that it has written was read.
+func (f *follower) over() <-chan struct{} {
+	if f.pipes {
+		return f.ended
+	}
+	return f.process.Session().Done()
+}
+
+// read reads the output of the incarnation until it has ended.
+func (f *follower) read(ctx context.Context) {
+	defer close(f.ended)
+	s := f.process.Session()
+	f.err = f.m.opts.Output(ctx, f.who, f.started, s, lines(f.call))
+	if f.err == nil || ctx.Err() != nil {
+		return
+	}
+	f.m.opts.Logger.Warn("cannot follow the output of a command line", "path", f.who.Path, "error", f.err)
+	select {
+	case <-s.Done():
+	case <-ctx.Done():
+	}
+}
+
+// look takes note of what the call has reported, and returns when to look again.
+func (f *follower) look(now time.Time) time.Duration {
+	if f.files.due(now) {
+		changed := f.call.Poll()
+		f.files.looked(now, time.Since(now), f.m.count(), changed)
+	}
+	path := f.who.Path
+	if f.answer.Swap(false) {
+		f.m.opts.Quotas.Answered(path, f.began)
+	}
+	again := f.files.next.Sub(now)
+	if told := f.told.Swap(false); told || f.refusal.waits() {
+		r, refused := f.call.End("", 0, agentcli.NotStopped).Refusal()
+		due := f.refusal.update(now, told, refused)
+		if due {
+			f.m.opts.Quotas.Refused(path, r)
+		}
+		if f.refusal.waits() {
+			again = min(again, lookPause)
+		}
+	}
+	if r := f.call.Counts(); !reflect.DeepEqual(r, f.last) {
+		f.last = r
+		f.m.opts.Progress(path, f.who.Incarnation, r)
+	}
+	if !f.mayEnd {
+		return again
+	}
+	if err := f.call.Stale(call.Linger, aidefile.DefaultSilence); err != nil {
+		f.m.fail(f.who, f.process, err)
+	}
+	return again
+}
