@@ -109,4 +109,5 @@ const (
 	FromExit    Source = "exit code"
 	FromMessage Source = "message"    // a text for people
 	FromFile    Source = "usage file" // the file that a command of the user's own writes
+	FromExport  Source = "OTLP"
 )

@@ -2,6 +2,7 @@ package agentcli
 
 import (
 	"cmp"
+	"maps"
 	"time"
 )
 
@@ -53,7 +54,27 @@ func (e End) Counts() Record {
 		r.SetUsage(used.Models.named(r.Model), from)
 		r.Cumulative = used.Cumulative
 	}
+	r.AddExport(e.Exported)
 	return r
+}
+
+// AddExport adds what a run has exported over OTLP, where that says more: it may be known before anything else is, it
+// is known to the end of a run that is killed, and it has dollars. It says nothing of a total of a session.
+func (r *Record) AddExport(e Report) {
+	if !e.Known || r.Cumulative {
+		return
+	}
+	if r.Tokens == nil || e.Tokens() > *r.Tokens {
+		r.SetUsage(e.Models, FromExport)
+		return
+	}
+	r.Usage = maps.Clone(r.Usage)
+	for model, exported := range e.Models {
+		if u, ok := r.Usage[model]; ok {
+			u.Dollars = max(u.Dollars, exported.Dollars)
+			r.Usage[model] = u
+		}
+	}
 }
 
 // SetUsage sets what was used, by the run alone.

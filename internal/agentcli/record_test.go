@@ -35,6 +35,40 @@ func TestEndUsage(t *testing.T) {
 	}
 }
 
+// What was exported over OTLP counts where it says more.
+func TestAddExport(t *testing.T) {
+	exported := func(tokens int64, dollars float64) Report {
+		return Report{Known: true, Models: Models{"m": {Output: tokens, Dollars: dollars}}}
+	}
+	session := Report{Known: true, Models: Models{"m": {Output: 5}}}
+	total := Report{Known: true, Cumulative: true, Models: Models{"m": {Output: 50, Dollars: 5}}}
+	for name, c := range map[string]struct {
+		end  End
+		want Usage
+		from Source
+	}{
+		"nothing":                {End{}, Usage{}, ""},
+		"alone":                  {End{Exported: exported(5, 1)}, Usage{Output: 5, Dollars: 1}, FromExport},
+		"dollars":                {End{Session: session, Exported: exported(5, 1)}, Usage{Output: 5, Dollars: 1}, FromSession},
+		"it is behind":           {End{Session: session, Exported: exported(3, 1)}, Usage{Output: 5, Dollars: 1}, FromSession},
+		"it is ahead":            {End{Session: session, Exported: exported(7, 2)}, Usage{Output: 7, Dollars: 2}, FromExport},
+		"not exported":           {End{Session: session}, Usage{Output: 5}, FromSession},
+		"the total of a session": {End{Output: total, Exported: exported(7, 2)}, Usage{Output: 50, Dollars: 5}, FromStream},
+		"the end says more": {
+			End{Output: Report{Known: true, Ended: true, Models: Models{"m": {Output: 9, Dollars: 3}}}, Exported: exported(7, 2)},
+			Usage{Output: 9, Dollars: 3}, FromStream,
+		},
+	} {
+		r := c.end.Counts()
+		if r.Usage.Total() != c.want || r.UsageFrom != c.from || (r.Tokens == nil) != (c.from == "") {
+			t.Errorf("%s: %+v from %q, expected %+v from %q", name, r.Usage, r.UsageFrom, c.want, c.from)
+		}
+		if session.Models["m"].Dollars != 0 {
+			t.Fatal("the report has changed")
+		}
+	}
+}
+
 // The file of a subagent of codex names the session of which it is.
 func TestCodexSubagent(t *testing.T) {
 	s := Stream{CLI: Codex, Source: FromSession}

@@ -72,6 +72,7 @@ type Manager struct {
 	mu        sync.Mutex
 	launched  map[token.Caller]time.Time // before the process was started
 	followers map[token.Caller]*follower
+	runs      map[token.Caller]*run
 }
 
 // New returns a Manager that follows nothing yet.
@@ -81,6 +82,7 @@ func New(o Options) *Manager {
 	}
 	return &Manager{
 		opts: o, launched: map[token.Caller]time.Time{}, followers: map[token.Caller]*follower{},
+		runs: map[token.Caller]*run{},
 	}
 }
 
@@ -97,6 +99,20 @@ func (m *Manager) Forget(who token.Caller) {
 	defer m.mu.Unlock()
 	delete(m.launched, who)
 	delete(m.followers, who)
+	delete(m.runs, who)
+}
+
+// Exported takes note of what an incarnation has exported of its use over OTLP.
+func (m *Manager) Exported(who token.Caller, all []agentcli.Event) {
+	m.mu.Lock()
+	f, r := m.followers[who], m.runs[who]
+	m.mu.Unlock()
+	if f != nil {
+		f.call.Export(all)
+	}
+	if r != nil {
+		r.export(all)
+	}
 }
 
 // count returns the number of agents whose files are followed.
@@ -113,7 +129,11 @@ const startMargin = 100 * time.Millisecond
 // Follow follows an incarnation until it has ended.
 func (m *Manager) Follow(who token.Caller, p Process, a *spec.Agent) {
 	if a.Aide != nil {
-		m.opts.Go(func(ctx context.Context) { m.followRun(ctx, who, p) })
+		r := &run{m: m, who: who, process: p}
+		m.mu.Lock()
+		m.runs[who] = r
+		m.mu.Unlock()
+		m.opts.Go(r.follow)
 		return
 	}
 	cli := a.CommandLine()

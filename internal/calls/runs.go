@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
@@ -17,8 +18,37 @@ const (
 	maxRunPause = 4 * time.Second
 )
 
-// followRun follows the run of an Aidefile until it has ended.
-func (m *Manager) followRun(ctx context.Context, who token.Caller, p Process) {
+// run follows a run of an Aidefile.
+type run struct {
+	m       *Manager
+	who     token.Caller
+	process Process
+
+	mu       sync.Mutex
+	exported agentcli.Stream // over OTLP, by all calls of the run
+}
+
+// export adds what the calls of the run export of their use.
+func (r *run) export(all []agentcli.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range all {
+		r.exported.Add(e)
+	}
+}
+
+// sum returns what the run has used so far, given what is known of its calls.
+func (r *run) sum(all runner.Records) agentcli.Record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := sum(all)
+	s.AddExport(r.exported.Report())
+	return s
+}
+
+// follow follows the run until it has ended.
+func (r *run) follow(ctx context.Context) {
+	m, who, p := r.m, r.who, r.process
 	var refusal refusal
 	var last agentcli.Record
 	var verdict agentcli.Verdict // of the last refusal
@@ -48,9 +78,9 @@ func (m *Manager) followRun(ctx context.Context, who token.Caller, p Process) {
 			m.opts.Quotas.Refused(who.Path, *all.Refused)
 		}
 		pause = min(maxRunPause, pause*3/2)
-		if r := sum(all); !reflect.DeepEqual(r, last) {
-			last, pause = r, minRunPause
-			m.opts.Progress(who.Path, who.Incarnation, r)
+		if s := r.sum(all); !reflect.DeepEqual(s, last) {
+			last, pause = s, minRunPause
+			m.opts.Progress(who.Path, who.Incarnation, s)
 		}
 		if refusal.waits() {
 			pause = minRunPause

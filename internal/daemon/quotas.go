@@ -8,6 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/agentcli/call"
+	"github.com/coppice-dev/coppice/internal/agentcli/otlp"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/calls"
@@ -81,6 +82,17 @@ func (q quotaAgents) runExit(e agent.End) supervisor.Exit {
 	}
 	q.c.quotas.Gone(e.Who.Path)
 	return e.Exit
+}
+
+// environ is agent.Options.Environ.
+func (c *Controller) environ(path string, env []string) ([]string, error) {
+	env, err := c.quotas.Environ(path, env)
+	f := c.fleet()
+	a, listen := f.Agents[path], f.File.OTLP.Listen
+	if a == nil || listen == "" {
+		return env, err
+	}
+	return otlp.Environ(a.CommandLine(), env, listen), err
 }
 
 // newCalls returns what follows the calls of the agents of a controller.

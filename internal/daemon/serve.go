@@ -10,6 +10,7 @@ import (
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
+	"github.com/coppice-dev/coppice/internal/agentcli/otlp"
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/job"
 	"github.com/coppice-dev/coppice/internal/project"
@@ -116,6 +117,9 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	var working sync.WaitGroup
 	defer working.Wait()
 	working.Go(func() { (&repairs{Controller: c, lock: lock, listener: listener}).run(serving) })
+	if listen := tree.OTLP.Listen; listen != "" && o.Sandbox == nil {
+		working.Go(func() { otlp.New(c.agents.Caller, c.calls.Exported).Serve(serving, listen, o.Logger) })
+	}
 	working.Go(func() { c.health.RunWrapperProbes(serving, healthFleet{c}.interval) })
 	if !o.Once {
 		go c.reloader.Run(serving, loaded.Watch, o.Hurry) // which may hang with the file system

@@ -45,7 +45,8 @@ type Call struct {
 
 	mu        sync.Mutex
 	out, errs agentcli.Stream
-	last      time.Time // when it has written, here or into a file of its session
+	exported  agentcli.Stream // over OTLP
+	last      time.Time       // when it has written, here or into a file of its session
 }
 
 // New returns a Call that runs a command.
@@ -68,12 +69,27 @@ func (c *Call) WriteError(p []byte) (int, error) { return c.write(&c.errs, p) }
 func (c *Call) write(to *agentcli.Stream, p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.wrote()
+	return to.Write(p)
+}
+
+// wrote notes a sign of life. Needs mu.
+func (c *Call) wrote() {
 	c.last = time.Now()
 	select {
 	case c.more <- struct{}{}:
 	default:
 	}
-	return to.Write(p)
+}
+
+// Export adds what the command line exports of its use over OTLP.
+func (c *Call) Export(all []agentcli.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range all {
+		c.exported.Add(e)
+	}
+	c.wrote()
 }
 
 // More returns a channel that holds a token if the call has written something since the last receive.
@@ -121,7 +137,7 @@ func (c *Call) End(exit string, code int, stopped agentcli.Stop) agentcli.End {
 	defer c.mu.Unlock()
 	return agentcli.End{
 		CLI: c.call.CLI, Exit: exit, Code: code, Stopped: stopped, Now: time.Now(),
-		Output: c.out.Report(), Stderr: c.errs.Report(), Session: c.files.Report(),
+		Output: c.out.Report(), Stderr: c.errs.Report(), Session: c.files.Report(), Exported: c.exported.Report(),
 	}
 }
 

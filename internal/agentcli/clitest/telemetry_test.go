@@ -38,7 +38,7 @@ func TestTelemetry(t *testing.T) {
 			defer s.Close()
 			m := newModel(t)
 			h := NewHome(t, set, kind, m.listener.URL("@", tag))
-			h.more = otlp.Environ(agentcli.Claude, nil, strings.TrimPrefix(s.URL, "http://"), "secret")
+			h.more = otlp.Environ(agentcli.Claude, []string{"COPPICE_TOKEN=secret"}, strings.TrimPrefix(s.URL, "http://"))
 			m.answers(t, "tool")
 			r := h.Start(t, "", "What is the answer?", nil)
 			end := r.End(t)

@@ -4,20 +4,25 @@ import (
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// Environ returns an environment in which a command line exports its logs to an address of a Receiver, with the token
-// of its incarnation. It is returned as it is for command lines of which nothing is gained, and if it says where to
-// export: the telemetry of a user is not redirected.
-func Environ(cli agentcli.CLI, env []string, address, secret string) []string {
-	if cli != agentcli.Claude {
-		return env
-	}
+// Environ returns the environment of an incarnation in which its command line exports its logs to the address of a
+// Receiver. It is the same for command lines of which nothing is gained, and if it says where to export: the telemetry
+// of a user is not redirected.
+func Environ(cli agentcli.CLI, env []string, address string) []string {
+	secret := ""
 	for _, kv := range env {
-		name, _, _ := strings.Cut(kv, "=")
-		if strings.HasPrefix(name, "OTEL_") || name == enable {
+		name, value, _ := strings.Cut(kv, "=")
+		switch {
+		case strings.HasPrefix(name, "OTEL_"), name == enable:
 			return env
+		case name == proc.EnvToken:
+			secret = value
 		}
+	}
+	if cli != agentcli.Claude || secret == "" {
+		return env
 	}
 	return append(env[:len(env):len(env)],
 		enable+"=1",

@@ -112,8 +112,9 @@ func (a attributes) request() agentcli.Event {
 		Kind: agentcli.Tokens, Time: at, Scope: agentcli.OfMessage, Session: a["session.id"],
 		Model: a["model"], ID: a["request_id"],
 		Usage: agentcli.Usage{
-			Input: a.tokens("input_tokens"), Output: a.tokens("output_tokens"), CacheRead: a.tokens("cache_read_tokens"),
-			CacheWrite: a.tokens("cache_creation_tokens"), Dollars: a.dollars("cost_usd"),
+			Input: a.tokens("input_tokens"), Output: a.tokens("output_tokens"),
+			CacheRead: a.tokens("cache_read_tokens"), CacheWrite: a.tokens("cache_creation_tokens"),
+			Dollars: a.dollars("cost_usd"),
 		},
 	}
 }

@@ -14,7 +14,8 @@ const (
 	drain       = time.Second      // for requests to end
 )
 
-// Serve serves exporters on an address until ctx ends. While the address is in use, as by another daemon, it tries again.
+// Serve serves exporters on an address until ctx ends. While the address is in use, as by another daemon, it tries
+// again.
 func (r *Receiver) Serve(ctx context.Context, address string, logger *slog.Logger) {
 	for told := false; ctx.Err() == nil; {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
@@ -39,8 +40,8 @@ func (r *Receiver) Serve(ctx context.Context, address string, logger *slog.Logge
 // serve serves the clients of a listener until ctx ends, or the listener fails.
 func (r *Receiver) serve(ctx context.Context, l net.Listener) error {
 	s := &http.Server{
-		Handler: r, ReadTimeout: readTimeout, WriteTimeout: readTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
+		Handler: r, ReadTimeout: readTimeout, WriteTimeout: readTimeout, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
 	}
 	ended := make(chan struct{})
 	stopped := make(chan struct{})
