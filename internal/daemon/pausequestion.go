@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -49,60 +48,28 @@ func (p *pauseQuestions) run(ctx context.Context) {
 	}
 }
 
-// ask asks about each pause that nothing is asked about, takes back
-// questions about those that are over, and carries out the answers. It reports
-// whether any question is left.
-func (p *pauseQuestions) ask(ctx context.Context, f *fleet.Fleet) (asked bool) {
-	paused, unknown := make(map[string]string), make(map[string]bool) // questions, by path
+// ask asks about each pause, and reports whether any lasts, or may last.
+func (p *pauseQuestions) ask(ctx context.Context, f *fleet.Fleet) bool {
+	paused := map[string]question.Matter{}
 	for _, path := range f.Pauses {
-		switch text, known := p.text(path); {
-		case !known:
-			unknown[path] = true
-		case text != "":
-			paused[path] = text
+		if text, known := p.text(path); text != "" || !known {
+			paused[path] = question.Matter{Text: text, Options: []string{answerResume, answerStop}, Unsure: !known}
 		}
 	}
 	if isClosed(p.c.down) { // what is stopped now was not resumed: the next controller goes on with it
 		return true
 	}
-	for _, q := range p.c.questions.List("", true) {
-		if q.Incarnation != 0 || (directory{p.c}).isOrder(q.From) ||
-			strings.HasPrefix(q.From, quota.Sender) { // of an agent, an order or a quota
-			continue
-		}
-		_, lasts := paused[q.From]
-		var err error
-		switch {
-		case q.State == question.Open && (lasts || unknown[q.From]):
-			asked = true
-			delete(paused, q.From)
-		case q.State == question.Open:
-			_, err = p.c.questions.Withdraw(ctx, q.From, q.ID)
-		case q.State == question.Answered && q.TakenAt.IsZero():
-			if lasts {
-				_, err = p.c.control.Act(ctx, q.From, control.Action(q.Answer))
-				delete(paused, q.From) // the next look sees what came of it
-			}
-			if errors.Is(err, api.ErrStopping) || ctx.Err() != nil {
-				return true // the next controller carries it out
-			}
-			_, taken := p.c.questions.Take(ctx, q.From, q.ID)
-			err = errors.Join(err, taken)
+	return question.Matters{
+		Lasting: paused, Logger: p.c.opts.Logger,
+		About: func(sender string) bool {
+			return !(directory{p.c}).isOrder(sender) && !strings.HasPrefix(sender, quota.Sender)
+		},
+		Answer: func(ctx context.Context, path, answer string) error {
+			_, err := p.c.control.Act(ctx, path, control.Action(answer))
 			p.c.loop.Requeue()
-		}
-		if err != nil && ctx.Err() == nil {
-			p.c.opts.Logger.Warn("cannot deal with the question of a paused supervisor", "path", q.From, "question",
-				q.ID, "error", err)
-		}
-	}
-	for path, text := range paused {
-		asked = true
-		if _, _, err := p.c.questions.Ask(ctx, question.Draft{From: path, Text: text,
-			Options: []string{answerResume, answerStop}}); err != nil && ctx.Err() == nil {
-			p.c.opts.Logger.Warn("cannot ask about a paused supervisor", "path", path, "error", err)
-		}
-	}
-	return asked
+			return err
+		},
+	}.Ask(ctx, p.c.questions, api.ErrStopping)
 }
 
 // text returns what is asked about a supervisor that is paused now and holds
