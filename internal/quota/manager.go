@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/waitlist"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -41,12 +41,12 @@ type Options struct {
 // Manager has the pools of a project. New makes it.
 type Manager struct {
 	Options
-	random func(time.Duration) time.Duration
+	random  func(time.Duration) time.Duration
+	waiting waitlist.List // for pools
 
-	mu      sync.Mutex
-	pools   map[string]*Pool    // that are not open
-	waiting map[string][]string // pools that agents wait for, by path
-	uses    map[string]string   // account of the last start, by path
+	mu    sync.Mutex
+	pools map[string]*Pool  // that are not open
+	uses  map[string]string // account of the last start, by path
 }
 
 // prefix of the records of pools in the store.
@@ -55,8 +55,9 @@ const prefix = "quota/pool/"
 // New returns a Manager without pools; see Load.
 func New(o Options) *Manager {
 	return &Manager{
-		Options: o, pools: map[string]*Pool{}, waiting: map[string][]string{}, uses: map[string]string{},
-		random: func(most time.Duration) time.Duration { return rand.N(most) },
+		Options: o, pools: map[string]*Pool{}, uses: map[string]string{},
+		waiting: waitlist.List{Locate: o.Agents.Locate, Go: o.Go},
+		random:  func(most time.Duration) time.Duration { return rand.N(most) },
 	}
 }
 
@@ -161,7 +162,7 @@ func (m *Manager) Admit(path string) error {
 	before := *p
 	p.admit(path, now)
 	m.changed(before, p)
-	delete(m.waiting, path)
+	m.waiting.Remove(path)
 	m.use(path, accounts, p.Name)
 	if name, at := p.Name, p.CanaryAt; p.Canary == path && at.Equal(now) {
 		m.Go(func(ctx context.Context) { m.prove(ctx, name, at) })
@@ -171,10 +172,11 @@ func (m *Manager) Admit(path string) error {
 
 // wait notes that an agent waits for any of some accounts.
 func (m *Manager) wait(path string, accounts []*Pool) {
-	m.waiting[path] = nil
+	var names []string
 	for _, p := range accounts {
-		m.waiting[path] = append(m.waiting[path], p.Name)
+		names = append(names, p.Name)
 	}
+	m.waiting.Add(path, names...)
 }
 
 // prove opens a pool when the agent that goes first has run for long enough.
@@ -232,7 +234,7 @@ func (m *Manager) Ended(path string, r agentcli.Record) error {
 func (m *Manager) Gone(path string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.waiting, path)
+	m.waiting.Remove(path)
 	for _, p := range m.pools {
 		before := *p
 		if p.gone(path, time.Now()) {
@@ -262,46 +264,9 @@ func (m *Manager) changed(before Pool, p *Pool) {
 		m.pools[p.Name] = p
 	}
 	if p.State == Open || p.State == Parked && !p.Until.After(time.Now()) {
-		m.wake(p.Name, p.State == Open)
+		m.waiting.Start(m.waiting.For(p.Name), p.State == Open)
 	}
 	m.Changed()
-}
-
-// wake starts the agents that wait for a pool: all, or one that goes first.
-func (m *Manager) wake(name string, all bool) {
-	var paths []string
-	for path, pools := range m.waiting {
-		if slices.Contains(pools, name) {
-			paths = append(paths, path)
-		}
-	}
-	m.retryAll(paths, all)
-}
-
-// retryAll starts agents that wait: all, or one that goes first.
-func (m *Manager) retryAll(paths []string, all bool) {
-	slices.Sort(paths)
-	m.Go(func(context.Context) {
-		for _, path := range paths {
-			if err := m.retry(path); err == nil && !all {
-				return
-			}
-		}
-	})
-}
-
-// retry starts an agent that waits. An error means that it does not wait any longer: it was stopped or removed.
-func (m *Manager) retry(path string) error {
-	sup, id, err := m.Agents.Locate(path)
-	if err == nil {
-		err = sup.Retry(id)
-	}
-	if err != nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.waiting, path)
-	}
-	return err
 }
 
 // eventOf returns the event of a change of a pool.

@@ -121,17 +121,11 @@ func (m *Manager) info(p *Pool, q *spec.Quota) Info {
 	i := Info{
 		Name: p.Name, State: p.State, Obstacle: string(p.Obstacle), Reason: p.Reason, Agent: p.By, Since: p.Since,
 		Until: p.Until, Reset: p.Reset, ResetFrom: from, Tries: p.Tries, First: p.Canary,
-		Waiting: []string{}, Agents: []string{},
+		Waiting: append([]string{}, m.waiting.For(p.Name)...), Agents: []string{},
 	}
 	if q != nil {
 		i.CLI, i.Next = string(q.CLI), q.Next
 	}
-	for path, names := range m.waiting {
-		if slices.Contains(names, p.Name) {
-			i.Waiting = append(i.Waiting, path)
-		}
-	}
-	slices.Sort(i.Waiting)
 	return i
 }
 

@@ -179,16 +179,16 @@ func (m *Manager) Apply() {
 		m.Changed()
 	}
 	var may []string
-	for path := range m.waiting {
+	for _, path := range m.waiting.Paths() {
 		accounts, _, _, ok := m.choose(path, time.Now())
 		switch {
 		case fleet.Agents[path] == nil:
-			delete(m.waiting, path)
+			m.waiting.Remove(path)
 		case ok:
 			may = append(may, path)
 		default:
 			m.wait(path, accounts)
 		}
 	}
-	m.retryAll(may, true)
+	m.waiting.Start(may, true)
 }
