@@ -67,6 +67,7 @@ type claudeObject struct {
 	IsError        bool        `json:"is_error"`
 	Result         string      `json:"result"`
 	Errors         []string    `json:"errors"`
+	Turns          number      `json:"num_turns"`
 	StopReason     string      `json:"stop_reason"`
 	TerminalReason string      `json:"terminal_reason"`
 	StartupFailure string      `json:"startup_failure_reason"`
@@ -264,7 +265,7 @@ func (o *claudeObject) result(emit func(Event)) {
 	if !failed {
 		emit(Event{Kind: Turn}) // it has gone on after the failures of messages
 	}
-	emit(Event{Kind: Result, Text: text, Failed: failed})
+	emit(Event{Kind: Result, Text: text, Failed: failed, Turns: tokens(o.Turns)})
 }
 
 // claudeReset finds the time in a text such as "You've hit your 5-hour limit · resets 3:04am (UTC)".

@@ -38,6 +38,8 @@ type Event struct {
 	Failure Failure
 	// Failed says that a Result is a failure.
 	Failed bool
+	// Turns are the answers of the model before a Result, if the command line has counted them.
+	Turns int64
 
 	// Name is that of an Unknown object.
 	Name string

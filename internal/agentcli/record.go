@@ -27,6 +27,9 @@ type Record struct {
 	// Cumulative says that they include earlier runs of the session.
 	Cumulative bool `json:"cumulative,omitempty"`
 
+	// Turns are the answers of the model; nil if they are not known.
+	Turns *int64 `json:"turns,omitempty"`
+
 	Calls     int            `json:"tool_calls"`
 	Succeeded int            `json:"tool_calls_succeeded"`
 	Denied    int            `json:"tool_calls_denied"`
@@ -53,6 +56,9 @@ func (e End) Counts() Record {
 	if used, from := e.Usage(); used.Known {
 		r.SetUsage(used.Models.named(r.Model), from)
 		r.Cumulative = used.Cumulative
+		if turns := max(out.Turns, e.Session.Turns); turns > 0 || used.Tokens() == 0 {
+			r.Turns = &turns
+		}
 	}
 	r.AddExport(e.Exported)
 	return r

@@ -49,6 +49,8 @@ type Report struct {
 	// Cumulative says that Models include earlier runs of the session.
 	Cumulative bool
 
+	Turns int64 // answers of the model; 0 also if it does not report them
+
 	Text string // its answer; empty if it has not marked one
 	Said string // the end of the last message of the model
 	// Ended is set if the command has reported its end: it will use no more tokens.
@@ -161,6 +163,9 @@ func (s *Stream) Report() Report {
 		r.CLI = s.CLI
 	}
 	r.Models, r.Known = s.tally.models(), s.tally.known
+	if s.tally.turns > 0 {
+		r.Turns = s.tally.turns
+	}
 	r.Text = strings.TrimSpace(lastPart(string(s.text), maxText))
 	r.Said = strings.TrimSpace(lastPart(string(s.said), maxSaid))
 	return r
@@ -216,6 +221,7 @@ func (s *Stream) add(e Event) {
 		r.Failures = appendFailure(r.Failures, e.Failure)
 	case Result:
 		r.Ended, r.Failed, r.Working = true, r.Failed || e.Failed, 0
+		r.Turns = Add(r.Turns, e.Turns)
 		clear(s.working)
 		s.setText(e.Text)
 	case Unknown:

@@ -71,6 +71,7 @@ type tally struct {
 	settled  Models             // what totals have confirmed
 	open     Models             // messages since then
 	messages map[string]counted // by ID; a message may be reported several times
+	turns    int64              // messages, each counted once
 }
 
 // counted is what was counted of a message.
@@ -86,13 +87,17 @@ const maxMessages = 100_000
 func (t *tally) message(model, id string, u Usage) {
 	t.known = true
 	if id == "" || len(id) > 200 || len(t.messages) >= maxMessages {
+		t.turns++
 		t.open.add(model, u)
 		return
 	}
 	if t.messages == nil {
 		t.messages = map[string]counted{}
 	}
-	was := t.messages[id]
+	was, known := t.messages[id]
+	if !known {
+		t.turns++
+	}
 	if model == "" {
 		model = was.model
 	}
