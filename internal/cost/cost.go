@@ -29,18 +29,37 @@ type Entry struct {
 	agentcli.Record
 }
 
-// Counts counts calls.
+// Counts counts calls, and the runs that they are of.
 type Counts struct {
 	Calls          int64 `json:"calls"`
 	UnknownTokens  int64 `json:"unknown_tokens,omitempty"`  // calls whose tokens are not known
 	UnknownDollars int64 `json:"unknown_dollars,omitempty"` // calls whose dollars are not known
+	Turns          int64 `json:"turns,omitempty"`           // answers of models
+	UnknownTurns   int64 `json:"unknown_turns,omitempty"`   // calls whose turns are not known
+
+	Runs int64         `json:"runs,omitempty"`    // that have ended
+	Time time.Duration `json:"time_ns,omitempty"` // that these have taken
 }
 
 func (c Counts) plus(d Counts) Counts {
 	return Counts{
 		agentcli.Add(c.Calls, d.Calls), agentcli.Add(c.UnknownTokens, d.UnknownTokens),
-		agentcli.Add(c.UnknownDollars, d.UnknownDollars),
+		agentcli.Add(c.UnknownDollars, d.UnknownDollars), agentcli.Add(c.Turns, d.Turns),
+		agentcli.Add(c.UnknownTurns, d.UnknownTurns), agentcli.Add(c.Runs, d.Runs),
+		time.Duration(agentcli.Add(int64(c.Time), int64(d.Time))),
 	}
+}
+
+// Sum is what calls and runs have used, whatever their models.
+type Sum struct {
+	Counts
+	Tokens  int64   `json:"tokens"`
+	Dollars float64 `json:"dollars"`
+}
+
+// Plus returns the sum of two sums.
+func (s Sum) Plus(t Sum) Sum {
+	return Sum{s.Counts.plus(t.Counts), agentcli.Add(s.Tokens, t.Tokens), max(0, s.Dollars+t.Dollars)}
 }
 
 // part is what calls have used of a model.
@@ -79,15 +98,24 @@ func (a amount) used() (sum part) {
 	return sum
 }
 
+// sum returns the sum over all models.
+func (a amount) sum() Sum {
+	u := a.used().Usage
+	return Sum{a.Counts, u.Tokens(), u.Dollars}
+}
+
 // dropped returns the amount of calls of which nothing is known.
 func dropped(calls int64) amount {
-	c := Counts{calls, calls, calls}
+	c := Counts{Calls: calls, UnknownTokens: calls, UnknownDollars: calls, UnknownTurns: calls}
 	return amount{c, map[string]part{"": {Counts: c}}}
 }
 
 // amount returns what a call counts if last is the known total of its session, and the total from then on.
 func (e Entry) amount(last agentcli.Models) (a amount, total agentcli.Models) {
-	one := Counts{Calls: 1}
+	one := Counts{Calls: 1, UnknownTurns: 1}
+	if e.Turns != nil {
+		one.Turns, one.UnknownTurns = max(0, *e.Turns), 0
+	}
 	used, total := e.Count(last)
 	if e.Tokens == nil {
 		one.UnknownTokens, one.UnknownDollars = 1, 1
@@ -97,6 +125,9 @@ func (e Entry) amount(last agentcli.Models) (a amount, total agentcli.Models) {
 	a.UnknownDollars = unpriced(e.Usage.Total())
 	for model, u := range used {
 		c := one
+		if len(used) > 1 { // which of them has answered is not known
+			c.Turns, c.UnknownTurns = 0, 1
+		}
 		c.UnknownDollars = unpriced(e.Usage[model])
 		a.Models[model] = part{Counts: c, Usage: u}
 	}
@@ -264,10 +295,30 @@ type Run struct {
 	// Calls are its calls in their order, the last ones: so many before them are not known.
 	Calls   []agentcli.Record
 	Dropped int
+	// Began and Ended are those of the run as a whole, which counts once it has ended. Each is zero if it is not known,
+	// Ended also before the end.
+	Began, Ended time.Time
 }
 
 // calls returns the number of calls of the run.
 func (r Run) calls() int64 { return int64(max(0, r.Dropped)) + int64(len(r.Calls)) }
+
+// items returns how much there is to count: the calls, and then the run itself.
+func (r Run) items() int64 {
+	if r.Ended.IsZero() {
+		return r.calls()
+	}
+	return r.calls() + 1
+}
+
+// itself returns what the run itself counts, next to its calls.
+func (r Run) itself() amount {
+	c := Counts{Runs: 1}
+	if !r.Began.IsZero() {
+		c.Time = max(0, r.Ended.Sub(r.Began))
+	}
+	return amount{c, nil}
+}
 
 // entry returns the entry of a call.
 func (r Run) entry(call agentcli.Record, now time.Time) Entry {

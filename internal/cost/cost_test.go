@@ -39,7 +39,10 @@ func tokens(n int64) agentcli.Usage { return agentcli.Usage{Output: n} }
 func TestAmount(t *testing.T) {
 	t.Parallel()
 	none := int64(0)
-	one, noDollars, nothing := Counts{1, 0, 0}, Counts{1, 0, 1}, Counts{1, 1, 1}
+	one := Counts{Calls: 1, UnknownTurns: 1}
+	noDollars, nothing := one, one
+	noDollars.UnknownDollars = 1
+	nothing.UnknownTokens, nothing.UnknownDollars = 1, 1
 	priced := agentcli.Usage{Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4, Dollars: 0.5}
 	opus := func(n int64) agentcli.Models { return agentcli.Models{"opus": tokens(n)} }
 	of := func(c Counts, model string, u agentcli.Usage) amount {
@@ -79,7 +82,7 @@ func TestAmount(t *testing.T) {
 			t.Errorf("%s: %+v, total %v, %d tokens", name, a, total, used)
 		}
 	}
-	if a := dropped(3); a.used() != (part{Counts: Counts{3, 3, 3}}) {
+	if a := dropped(3); a.used() != (part{Counts: Counts{Calls: 3, UnknownTokens: 3, UnknownDollars: 3, UnknownTurns: 3}}) {
 		t.Errorf("%+v", a)
 	}
 }

@@ -13,13 +13,18 @@ const (
 	countAgain = 5 * time.Second // between the tries after it
 )
 
-// Ended counts the run of a command line that an agent is, once for each incarnation. life distinguishes the
-// incarnation from all others of the agent; it is empty if that is not known. If the store cannot be written, it is
-// tried again until the daemon ends.
-func (l *Ledger) Ended(path string, incarnation uint64, life string, r agentcli.Record) {
-	run := Run{Agent: path, ID: "life " + life, Incarnation: incarnation, Calls: []agentcli.Record{r}}
+// Ended counts the run that an incarnation of an agent was, with its call if it runs a command line. life distinguishes
+// the incarnation from all others of the agent; it is empty if that is not known. began may be zero. If the store cannot
+// be written, it is tried again until the daemon ends.
+func (l *Ledger) Ended(
+	path string, incarnation uint64, life string, began, ended time.Time, calls ...agentcli.Record,
+) {
+	run := Run{Agent: path, ID: "life " + life, Incarnation: incarnation, Calls: calls, Began: began, Ended: ended}
 	if life == "" {
 		run.ID = fmt.Sprintf("incarnation %d", incarnation)
+	}
+	if ended.IsZero() {
+		run.Ended = time.Now()
 	}
 	run.Task = l.Task(path, incarnation) // later it is not known any longer
 	ctx, cancel := context.WithTimeout(context.Background(), countTime)

@@ -24,6 +24,8 @@ type Options struct {
 	Owner func(path string) (pool, account string)
 	// Task returns the ID of the task of an incarnation; empty if it has none, or several.
 	Task func(path string, incarnation uint64) string
+	// Counted is called after calls or runs of an agent were counted; it may be nil.
+	Counted func(ctx context.Context, path string, incarnation uint64)
 	// Go runs a function in the background, with a context that ends with the daemon.
 	Go func(func(context.Context))
 }
@@ -42,6 +44,7 @@ func New(o Options) *Ledger { return &Ledger{Options: o, crowded: make(chan stru
 const (
 	dayPrefix     = "cost/day"
 	sessionPrefix = "cost/session"
+	taskPrefix    = "cost/task"
 	runPrefix     = "cost/run"
 )
 
@@ -50,6 +53,7 @@ const maxSegment = store.MaxKey - 100
 
 func dayKey(date, path string) string { return key(dayPrefix+"/"+date, store.PathKey(path)) }
 func runKey(path string) string       { return key(runPrefix, store.PathKey(path)) }
+func taskKey(id string) string        { return key(taskPrefix, url.PathEscape(id)) }
 func (s session) key() string {
 	return key(sessionPrefix, url.PathEscape(string(s.CLI))+"/"+url.PathEscape(s.ID))
 }
@@ -70,18 +74,32 @@ type total struct {
 	Usage agentcli.Models `json:"usage"`
 }
 
+// taskSum is what all runs that have worked at a task have used.
+type taskSum struct {
+	Task string    `json:"task"`
+	At   time.Time `json:"at"`
+	Sum
+}
+
 // Pauses between tries to write.
 const (
 	minPause = time.Millisecond
 	maxPause = 100 * time.Millisecond
 )
 
-// Count counts those calls of a run that are not counted yet. After an error it can be called again: each call is
+// Count counts those calls of a run that are not counted yet, and the run itself when it has ended. After an error it can be called again: each call is
 // counted once.
-func (l *Ledger) Count(ctx context.Context, r Run) error {
+func (l *Ledger) Count(ctx context.Context, r Run) (err error) {
+	counted := false // perhaps
 	pause := minPause
+	defer func() {
+		if counted && l.Counted != nil {
+			l.Counted(ctx, r.Agent, r.Incarnation)
+		}
+	}()
 	for {
 		more, err := l.countNext(ctx, r)
+		counted = counted || more
 		switch {
 		case errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrUnknown):
 			// It may have been written, or be written yet. The next try reads what is there, and its conditions
@@ -102,22 +120,29 @@ func (l *Ledger) Count(ctx context.Context, r Run) error {
 	}
 }
 
-// countNext counts the next call of a run that is not counted, and reports whether there was one.
+// countNext counts the next call of a run that is not counted, and reports whether there was one. The run itself is
+// counted with its last call.
 func (l *Ledger) countNext(ctx context.Context, r Run) (more bool, err error) {
 	var w write
 	m := read[mark](ctx, l, &w, runKey(r.Agent))
 	number, now := m.counted(r.ID), time.Now()
-	if w.err != nil || number >= r.calls() {
+	if w.err != nil || number >= r.items() {
 		return false, w.err
 	}
 	var e Entry
 	var a amount
 	var s session
-	if gone := int64(max(0, r.Dropped)); number < gone {
+	switch gone := int64(max(0, r.Dropped)); {
+	case number < gone:
 		e, a, number = r.entry(agentcli.Record{}, now), dropped(gone-number), gone
-	} else {
+	case number < r.calls():
 		e = r.entry(r.Calls[number-gone], now)
 		a, number = l.settle(ctx, &w, &s, e, now), number+1
+	default:
+		e = r.entry(agentcli.Record{Ended: r.Ended}, now)
+	}
+	if number == r.calls() && r.items() > number {
+		a, number = a.plus(r.itself()), number+1
 	}
 	e.Pool, e.Account = l.Owner(r.Agent)
 	if e.Task == "" && r.Incarnation > 0 {
@@ -128,6 +153,11 @@ func (l *Ledger) countNext(ctx context.Context, r Run) (more bool, err error) {
 		d := read[day](ctx, l, &w, key)
 		d.Agent = r.Agent
 		w.put(key, d.add(e, a))
+	}
+	if e.Task != "" {
+		key := taskKey(e.Task)
+		t := read[taskSum](ctx, l, &w, key)
+		w.put(key, taskSum{e.Task, now, t.Plus(a.sum())})
 	}
 	w.put(runKey(r.Agent), m.next(r, number, a, s, now))
 	if w.err == nil {
@@ -145,7 +175,7 @@ func (l *Ledger) settle(ctx context.Context, w *write, s *session, e Entry, now 
 	*s = session{e.CLI, e.Session}
 	before := len(w.conds)
 	t := read[total](ctx, l, w, s.key())
-	if w.conds[before].Rev == 0 && l.sessions.Add(1) > mostSessions {
+	if w.conds[before].Rev == 0 && l.sessions.Add(1) > mostTotals {
 		select {
 		case l.crowded <- struct{}{}:
 		default:
@@ -185,30 +215,4 @@ func (w *write) put(key string, v any) {
 		w.err = err
 	}
 	w.ops = append(w.ops, store.Op{Kind: store.Put, Key: key, Value: value})
-}
-
-// Session is a session of a command line, with what it has used.
-type Session struct {
-	CLI   agentcli.CLI
-	ID    string
-	Usage agentcli.Models
-}
-
-// Chain returns the tokens that the runs of a chain of an agent have used, as far as they are known, and the sessions
-// that the agent has used last, the latest first.
-func (l *Ledger) Chain(ctx context.Context, path string, began time.Time) (spent int64, all []Session, err error) {
-	var w write
-	m := read[mark](ctx, l, &w, runKey(path))
-	if m.Chain.Equal(began) {
-		spent = m.Spent
-	}
-	for _, s := range m.Sessions {
-		if t := read[total](ctx, l, &w, s.key()); t.ID != "" { // not forgotten
-			all = append(all, Session{t.CLI, t.ID, t.Usage})
-		}
-	}
-	if w.err != nil {
-		return 0, nil, fmt.Errorf("reading what %s has used: %w", path, w.err)
-	}
-	return spent, all, nil
 }

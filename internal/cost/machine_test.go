@@ -104,11 +104,11 @@ func model(t *rapid.T) {
 		n := calls - a.counted
 		for _, c := range a.pending[:n] {
 			if !c.known {
-				sum = sum.plus(part{Counts: Counts{1, 1, 1}})
+				sum = sum.plus(part{Counts: Counts{Calls: 1, UnknownTokens: 1, UnknownDollars: 1}})
 				continue
 			}
 			used := c.session.count(c.reported, c.cumulative)
-			sum, a.spent = sum.plus(part{Counts: Counts{1, 0, 1}, Usage: tokens(used)}), a.spent+used
+			sum, a.spent = sum.plus(part{Counts: Counts{Calls: 1, UnknownDollars: 1}, Usage: tokens(used)}), a.spent+used
 		}
 		a.counted, a.pending = calls, a.pending[n:]
 	}
@@ -220,7 +220,7 @@ func model(t *rapid.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got := Counts{r.Total.Calls, r.Total.UnknownTokens, r.Total.UnknownDollars}
+				got := Counts{Calls: r.Total.Calls, UnknownTokens: r.Total.UnknownTokens, UnknownDollars: r.Total.UnknownDollars}
 				if got != sum.Counts || r.Total.Tokens != nil && *r.Total.Tokens != sum.Usage.Tokens() {
 					t.Fatalf("by %s: %+v, %v tokens, expected %+v", by, got, r.Total.Tokens, sum)
 				}
@@ -269,7 +269,7 @@ func TestPrune(t *testing.T) {
 			}
 			return len(all)
 		}
-		time.Sleep(sessionTime + time.Hour)
+		time.Sleep(totalTime + time.Hour)
 		at(0, "new")
 		if err := l.prune(ctx, time.Now()); err != nil || records(sessionPrefix) != 1 || records(runPrefix) != 1 {
 			t.Errorf("%v: %d sessions, %d marks", err, records(sessionPrefix), records(runPrefix))
@@ -295,7 +295,7 @@ func TestManySessions(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go l.Run(ctx)
 		synctest.Wait()
-		for i := range mostSessions + 1 {
+		for i := range mostTotals + 1 {
 			w := write{}
 			id := session{agentcli.Claude, fmt.Sprint(i)}
 			w.put(id.key(), total{id, time.Now().Add(time.Duration(i)), nil})
@@ -303,14 +303,14 @@ func TestManySessions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		l.sessions.Store(mostSessions)
+		l.sessions.Store(mostTotals)
 		one := call("new", false, agentcli.Models{"m": tokens(1)})
 		if err := l.Count(ctx, Run{Agent: "t/a", ID: "r", Calls: []agentcli.Record{one}}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		all, _, err := s.Snapshot(ctx, sessionPrefix)
-		if err != nil || len(all) != mostSessions {
+		if err != nil || len(all) != mostTotals {
 			t.Errorf("%d sessions, %v", len(all), err)
 		}
 		cancel()

@@ -12,9 +12,9 @@ import (
 
 // How long records are kept.
 const (
-	keptDays     = 400
-	sessionTime  = 90 * 24 * time.Hour
-	mostSessions = 10_000
+	keptDays   = 400
+	totalTime  = 90 * 24 * time.Hour // of sessions and tasks
+	mostTotals = 10_000              // of each
 	// pruneEvery is the time between looks for what is too old.
 	pruneEvery = time.Hour
 )
@@ -44,7 +44,10 @@ func (l *Ledger) Run(ctx context.Context) {
 
 // prune removes what is too old.
 func (l *Ledger) prune(ctx context.Context, now time.Time) error {
-	return errors.Join(l.pruneDays(ctx, now), l.pruneSessions(ctx, now), l.pruneMarks(ctx, now))
+	sessions, err := l.pruneTotals(ctx, sessionPrefix, now)
+	l.sessions.Store(int64(sessions))
+	_, tasks := l.pruneTotals(ctx, taskPrefix, now)
+	return errors.Join(l.pruneDays(ctx, now), err, tasks, l.pruneMarks(ctx, now))
 }
 
 // pruneDays removes the days that are too old. Keys sort by date, so it reads little more than those.
@@ -63,18 +66,21 @@ func (l *Ledger) pruneDays(ctx context.Context, now time.Time) error {
 	}
 }
 
-// pruneSessions removes the totals of sessions that are too old, and the oldest if there are too many.
-func (l *Ledger) pruneSessions(ctx context.Context, now time.Time) error {
+// pruneTotals removes the totals of sessions or tasks that are too old, and the oldest if there are too many. It returns
+// how many are left.
+func (l *Ledger) pruneTotals(ctx context.Context, prefix string, now time.Time) (left int, err error) {
 	type aged struct {
 		store.Record
 		at time.Time
 	}
 	var all []aged
-	for r, err := range store.All(ctx, l.Store, sessionPrefix) {
+	for r, err := range store.All(ctx, l.Store, prefix) {
 		if err != nil {
-			return err
+			return 0, err
 		}
-		var t total
+		var t struct {
+			At time.Time `json:"at"`
+		}
 		if json.Unmarshal(r.Value, &t) != nil {
 			t.At = time.Time{}
 		}
@@ -84,12 +90,11 @@ func (l *Ledger) pruneSessions(ctx context.Context, now time.Time) error {
 	slices.SortStableFunc(all, func(a, b aged) int { return b.at.Compare(a.at) })
 	var old []store.Record
 	for i, s := range all {
-		if i >= mostSessions || now.Sub(s.at) > sessionTime {
+		if i >= mostTotals || now.Sub(s.at) > totalTime {
 			old = append(old, s.Record)
 		}
 	}
-	l.sessions.Store(int64(len(all) - len(old)))
-	return l.remove(ctx, old)
+	return len(all) - len(old), l.remove(ctx, old)
 }
 
 // pruneMarks removes the marks of agents that have made no call for so long that no call of theirs would be counted.

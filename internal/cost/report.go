@@ -119,7 +119,13 @@ func (s sums) sorted(by By) (rows []Row) {
 
 // row returns the row of a report. What is known of no call is left out.
 func (p part) row(name string) Row {
-	r := Row{Name: name, Calls: p.Calls, UnknownTokens: p.UnknownTokens, UnknownDollars: p.UnknownDollars}
+	r := Row{
+		Name: name, Calls: p.Calls, UnknownTokens: p.UnknownTokens, UnknownDollars: p.UnknownDollars,
+		UnknownTurns: p.UnknownTurns, Runs: p.Runs, Seconds: p.Time.Seconds(),
+	}
+	if p.UnknownTurns < p.Calls || p.Calls == 0 {
+		r.Turns = &p.Turns
+	}
 	if p.UnknownTokens < p.Calls || p.Calls == 0 {
 		tokens, u := p.Usage.Tokens(), p.Usage
 		r.Tokens, r.Input, r.Output = &tokens, &u.Input, &u.Output
@@ -159,6 +165,9 @@ func (l *Ledger) Report(ctx context.Context, by By, since, until string, now tim
 			if d, ok := l.day(r); ok {
 				first = cmp.Or(first, date)
 				for _, r := range d.Rows {
+					if r.Calls == 0 { // a command that is no language model's, which a budget covers
+						continue
+					}
 					groups.add(by, date, d.Agent, r)
 					all = all.plus(r.used())
 				}

@@ -183,18 +183,18 @@ func TestEnded(t *testing.T) {
 		l.Go = func(f func(context.Context)) { go f(ctx) }
 		r := call("", false, agentcli.Models{"m": tokens(1)})
 		r.Ended = time.Now()
-		l.Ended("t/a", 1, "x", r)
+		l.Ended("t/a", 1, "x", t0, t0, r)
 		full.Fail(nil)
 		time.Sleep(countAgain)
 		synctest.Wait()
 		for range 2 {
-			l.Ended("t/a", 1, "x", r)
+			l.Ended("t/a", 1, "x", t0, t0, r)
 		}
 		if got, err := l.Report(ctx, "", "", "", time.Now()); err != nil || got.Total.Calls != 1 {
 			t.Errorf("%+v, %v", got, err)
 		}
-		l.Ended("t/a", 1, "y", r) // numbers repeat in a project that runs once
-		l.Ended("t/a", 2, "", r)
+		l.Ended("t/a", 1, "y", t0, t0, r) // numbers repeat in a project that runs once
+		l.Ended("t/a", 2, "", t0, t0, r)
 		if got, err := l.Report(ctx, "", "", "", time.Now()); err != nil || got.Total.Calls != 3 {
 			t.Errorf("%+v, %v", got, err)
 		}

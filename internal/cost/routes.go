@@ -47,6 +47,10 @@ type Row struct {
 	CacheWrite     *int64   `json:"cache_write,omitempty" doc:"Input that was written to a cache."`
 	Output         *int64   `json:"output,omitempty" doc:"Output, with reasoning."`
 	Dollars        *float64 `json:"dollars,omitempty" doc:"Estimated by the command lines."`
+	UnknownTurns   int64    `json:"unknown_turns" minimum:"0" doc:"Calls whose turns are not known, and not in the sum."`
+	Turns          *int64   `json:"turns,omitempty" doc:"Answers of models."`
+	Runs           int64    `json:"runs" minimum:"0" doc:"Runs of agents that have ended; 0 by model."`
+	Seconds        float64  `json:"seconds" minimum:"0" doc:"That these have taken."`
 }
 
 // Register adds the handler to a server. It works without a daemon.

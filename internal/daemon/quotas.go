@@ -57,7 +57,7 @@ func (q quotaAgents) exit(e agent.End) supervisor.Exit {
 	if err != nil {
 		q.c.opts.Logger.Warn("cannot read the output of a command line", "path", path, "error", err)
 	}
-	q.c.costs.Ended(path, e.Who.Incarnation, e.Life, record)
+	q.c.costs.Ended(path, e.Who.Incarnation, e.Life, e.Began, e.At, record)
 	// A person may end a session in a terminal whose last call has failed.
 	byPerson := calls.HasScreen(e.Agent) && e.Exit.Kind == supervisor.Normal && record.Kind != outcome.Completed
 	if err != nil || e.Asked || byPerson {

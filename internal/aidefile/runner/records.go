@@ -24,6 +24,8 @@ type Records struct {
 	Fired time.Time `json:"fired"` // of the request
 	// Run identifies the run: another run of the same request has another one.
 	Run string `json:"run"`
+	// Began is when the run has begun.
+	Began time.Time `json:"began,omitzero"`
 	// Dropped is the number of calls before Calls, which are no longer listed.
 	Dropped int               `json:"dropped"`
 	Calls   []agentcli.Record `json:"calls"`
@@ -47,7 +49,7 @@ const runningGap = time.Second
 
 // began stores that the run has begun, in place of what is known of the run before.
 func (r *Runner) began() {
-	r.records.Fired = r.request.Fired
+	r.records.Fired, r.records.Began = r.request.Fired, time.Now()
 	r.store()
 }
 

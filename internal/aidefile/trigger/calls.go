@@ -48,6 +48,12 @@ func (m *Manager) count(path string, incarnation uint64, ended bool) error {
 		Agent: path, ID: cmp.Or(all.Run, "fired at "+q.Fired.Format(time.RFC3339Nano)), Incarnation: incarnation,
 		Chain: q.Chain, Calls: all.Calls, Dropped: all.Dropped,
 	}
+	if ended && !all.Began.IsZero() {
+		r.Began, r.Ended = all.Began, time.Now()
+		if n := len(all.Calls); incarnation == 0 && n > 0 { // it has ended some time ago
+			r.Ended = all.Calls[n-1].Ended
+		}
+	}
 	if q.Issue > 0 {
 		r.Task = fmt.Sprintf("issue %d", q.Issue)
 	}

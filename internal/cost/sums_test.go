@@ -1,0 +1,129 @@
+package cost
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/internal/store/storetest"
+)
+
+// A run counts once, with its time, its calls and their turns, by agent and day and by task, whatever the store does and
+// however often it is counted. Who listens hears of it.
+func TestRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		defer s.Close()
+		l := open(storetest.NewFaults(s, 7, storetest.Rates{Unknown: 0.3, Conflict: 0.3}))
+		var heard []string
+		l.Counted = func(_ context.Context, path string, incarnation uint64) {
+			heard = append(heard, fmt.Sprint(path, " ", incarnation))
+		}
+		began := time.Now()
+		time.Sleep(time.Hour)
+		ended := time.Now()
+		three, used := int64(3), int64(12)
+		one := agentcli.Record{CLI: agentcli.Claude, Tokens: &used, Turns: &three, Model: "m", Ended: time.Now(),
+			Usage: agentcli.Models{"m": {Output: 12, Dollars: 0.5}}}
+		two := agentcli.Record{CLI: agentcli.Copilot, Ended: time.Now()}
+		count := func(r Run) {
+			t.Helper()
+			for range 2 {
+				if err := l.Count(t.Context(), r); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		r := Run{Agent: "t/a", ID: "1", Incarnation: 4, Task: "task-1", Calls: []agentcli.Record{one}, Began: began}
+		count(r)
+		r.Calls = append(r.Calls, two)
+		r.Ended = ended
+		count(r)
+		count(Run{Agent: "t/script", ID: "1", Task: "task-1", Began: began, Ended: ended})
+		count(Run{Agent: "t/lost", ID: "1", Ended: time.Now()})
+
+		a := Sum{Counts{Calls: 2, UnknownTokens: 1, UnknownDollars: 1, Turns: 3, UnknownTurns: 1, Runs: 1, Time: time.Hour}, 12, 0.5}
+		script := Sum{Counts: Counts{Runs: 1, Time: time.Hour}}
+		check := func(what string, got, expected Sum, err error) {
+			t.Helper()
+			if err != nil || got != expected {
+				t.Errorf("%s: %+v, %v; expected %+v", what, got, err, expected)
+			}
+		}
+		days, err := l.Days(t.Context(), time.Now())
+		check("agent", days["t/a"]["claude"], a, err)
+		check("script", days["t/script"]["claude"], script, err)
+		check("lost", days["t/lost"]["claude"], Sum{Counts: Counts{Runs: 1}}, err)
+		day, err := l.Day(t.Context(), "t/a", time.Now())
+		check("its day", day["claude"], a, err)
+		if day, err = l.Day(t.Context(), "t/a", time.Now().AddDate(0, 0, 1)); err != nil || len(day) != 0 {
+			t.Errorf("another day: %v, %v", day, err)
+		}
+		task, err := l.OfTask(t.Context(), "task-1")
+		check("task", task, a.Plus(script), err)
+		task, err = l.OfTask(t.Context(), "task-2")
+		check("another task", task, Sum{}, err)
+		heard = slices.Compact(heard)
+		if !slices.Equal(heard, []string{"t/a 4", "t/script 0", "t/lost 0"}) {
+			t.Errorf("%q", heard)
+		}
+		report, err := l.Report(t.Context(), ByAgent, "", "", time.Now())
+		if err != nil || len(report.Rows) != 1 || *report.Total.Turns != 3 || report.Total.UnknownTurns != 1 ||
+			report.Total.Runs != 1 || report.Total.Seconds != 3600 {
+			t.Errorf("%+v, %v", report, err)
+		}
+	})
+}
+
+// What a call would count is what it counts, also where it reports the total of its session.
+func TestEstimate(t *testing.T) {
+	t.Parallel()
+	s := memory.New()
+	defer s.Close()
+	l := open(s)
+	for i, c := range []struct {
+		reported   int64
+		cumulative bool
+		expected   int64
+	}{{10, true, 10}, {25, true, 15}, {4, false, 4}, {40, true, 11}} {
+		r := call("s", c.cumulative, agentcli.Models{"m": tokens(c.reported)})
+		r.Ended = time.Now()
+		sum, err := l.Estimate(t.Context(), r)
+		if err != nil || sum.Tokens != c.expected || sum.Calls != 1 {
+			t.Errorf("%d: %+v, %v", c.reported, sum, err)
+		}
+		if err := l.Count(t.Context(), Run{Agent: "t/a", ID: fmt.Sprint(i), Calls: []agentcli.Record{r}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The sums of tasks go as those of sessions do.
+func TestPruneTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		defer s.Close()
+		l := open(s)
+		count := func(task string) {
+			if err := l.Count(t.Context(), Run{Agent: "t/a", ID: task, Task: task, Ended: time.Now()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		count("old")
+		time.Sleep(totalTime)
+		count("new")
+		time.Sleep(time.Hour)
+		if err := l.prune(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		all, _, err := s.Snapshot(t.Context(), taskPrefix)
+		if err != nil || len(all) != 1 || all[0].Key != taskKey("new") {
+			t.Errorf("%v, %v", all, err)
+		}
+	})
+}
