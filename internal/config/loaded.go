@@ -106,12 +106,13 @@ func load(name, dir string, data []byte, g *fileset.Set, onDisk bool) (*Loaded, 
 		reportProblem(r, p, document, places)
 	}
 	quotas := f.finishQuotas(r, tree, dir, onDisk)
+	budgets := f.finishBudgets(r, tree, quotas)
 	l.Notices = r.SortedNotices()
 	if r.Count() > 0 {
 		return l, r.Errors()
 	}
 	tree.RestorePolicy, tree.Persistence, tree.Patrol, tree.Orders = f.recall, f.persistence, f.patrol.Patrol, orders
-	tree.Retention, tree.Logs, tree.Quotas = f.retention, f.logs, quotas
+	tree.Retention, tree.Logs, tree.Quotas, tree.Budgets = f.retention, f.logs, quotas, budgets
 	tree.OTLP = f.otlp
 	l.Tree = tree
 	return l, nil

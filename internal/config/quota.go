@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"strconv"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
@@ -53,12 +52,12 @@ command = "claude -p --output-format stream-json --verbose --model opus"
 				Doc: "the agents that it is for, as names or paths of agents or of supervisors above them, or as " +
 					"patterns of these, such as `\"night/*\"`; paths may omit the project",
 				Also: []string{"agent", "paths", "path", "members", "for", "used_by"},
-				Read: quotaPatterns(func(q *quotaForm) *[]string { return &q.Agents })},
+				Read: patterns(func(q *quotaForm) *[]string { return &q.Agents })},
 			{Name: "models", Type: "string or array of strings", Default: "all",
 				Doc: "patterns of the models of its agents, such as `\"*opus*\"`: what `--model` or `-m` in the " +
 					"command says, or else `ANTHROPIC_MODEL`, `GEMINI_MODEL` or `COPILOT_MODEL` in `env`. An agent " +
 					"whose model is not known matches none", Also: []string{"model"},
-				Read: quotaPatterns(func(q *quotaForm) *[]string { return &q.Models })},
+				Read: patterns(func(q *quotaForm) *[]string { return &q.Models })},
 			{Name: "env", Type: "table of strings", Doc: "the variables that choose the account, such as " +
 				"`CLAUDE_CONFIG_DIR`, `CODEX_HOME` or a key; they take precedence over those of the agent. `~` is " +
 				"not expanded", Also: []string{"environment", "variables", "account"},
@@ -83,15 +82,6 @@ command = "claude -p --output-format stream-json --verbose --model opus"
 	}
 }
 
-// quotaPatterns returns the read function of one or several patterns.
-func quotaPatterns(field func(*quotaForm) *[]string) func(*toml.Reader, *toml.Value, *quotaForm) {
-	return func(r *toml.Reader, v *toml.Value, into *quotaForm) {
-		for _, e := range r.Strings(v, "a pattern") {
-			*field(into) = append(*field(into), e.Text)
-		}
-	}
-}
-
 // finishQuotas checks the quotas of a tree, and returns them. tree is nil if it has faults.
 func (f *file) finishQuotas(r *toml.Reader, tree *spec.Tree, dir string, onDisk bool) []spec.Quota {
 	var all []spec.Quota
@@ -107,13 +97,7 @@ func (f *file) finishQuotas(r *toml.Reader, tree *spec.Tree, dir string, onDisk 
 	}
 	places := func(p spec.Problem) *toml.Value { return f.quotas[p.Decl].table.Find(p.Path...) }
 	for _, p := range spec.CheckQuotas(tree, all, f.root.Program != "") {
-		if p.Other > 0 {
-			other := f.quotas[p.Other-1].table
-			p.Message += fmt.Sprintf(" (that is in %s:%d)", other.Source.Name, other.Line())
-		}
-		if v := places(p); !r.IsFaulty(v) {
-			r.Fail(v, p.Hint, "%s", p.Message)
-		}
+		f.fail(r, p, func(decl int) *toml.Value { return f.quotas[decl].table })
 	}
 	for i, q := range all {
 		for n, file := range q.EnvFiles {

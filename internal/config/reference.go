@@ -16,7 +16,8 @@ func sections() []toml.Section {
 		agentTable().Section(), limitsTable().Section(), agentLogsTable().Section(), backoffTable().Section(),
 		shutdownTable().Section(), readyTable().Section(), nudgeTable().Section(), beliefTable().Section(),
 		hookTable("on_waking").Section(), poolTable().Section(), ordersTable().Section(), orderTable().Section(),
-		taskTable().Section(), quotaTable().Section(), otlpTable().Section(), patchesSection(),
+		taskTable().Section(), quotaTable().Section(), budgetTable().Section(), otlpTable().Section(),
+		patchesSection(),
 	}
 }
 
@@ -68,6 +69,8 @@ func ownSchema(b *toml.SchemaBuilder, path string, r toml.Row, patch bool) toml.
 	switch {
 	case r.Type == setting.MaxType:
 		return setting.LimitSchema(0)
+	case r.Type == setting.TokensType:
+		return setting.TokensSchema()
 	case r.Type == maxInstancesType:
 		return setting.LimitSchema(-1) // which means unlimited
 	case r.Type == hookType: // one table documents all hooks

@@ -27,6 +27,7 @@ type file struct {
 	agents      []agent
 	orders      orderSettings
 	quotas      []quotaForm
+	budgets     []budgetForm
 	otlp        spec.OTLP
 }
 
@@ -53,7 +54,7 @@ type agent struct {
 func itself[T any](t *T) *T { return t }
 
 func fileTable() toml.Table[file] {
-	supervisors, agents, quotas := supervisorTable(), agentTable(), quotaTable()
+	supervisors, agents, quotas, budgets := supervisorTable(), agentTable(), quotaTable(), budgetTable()
 	return toml.Table[file]{
 		Doc: "The whole file. Its tables may come in any order. The order of supervisors and agents is their " +
 			"order under the root; if the strategy of the root is not `one_for_one`, it is their start order.",
@@ -115,6 +116,13 @@ func fileTable() toml.Table[file] {
 					q := quotaForm{table: v}
 					quotas.Read(r, v, &q)
 					f.quotas = append(f.quotas, q)
+				})},
+			{Name: "budget", Type: "array of tables", Doc: "what agents may use",
+				Also: []string{"budgets", "spending", "cap"},
+				Read: tables(func(r *toml.Reader, v *toml.Value, f *file) {
+					b := budgetForm{Budget: spec.Budget{Per: spec.PerDay}, table: v}
+					budgets.Read(r, v, &b)
+					f.budgets = append(f.budgets, b)
 				})},
 			{Name: "otlp", Type: "table", Doc: "a receiver for what command lines of language models export",
 				Also: []string{"otel", "telemetry", "opentelemetry"},

@@ -87,14 +87,14 @@ func (p *Programs) Project(file string) (*spec.Tree, []*config.Notice, Sources, 
 	if program.Base, err = os.Getwd(); err != nil {
 		program.Base = "" // diagnostics then show absolute paths
 	}
-	agents, quotas := map[string]*spec.Agent{}, []spec.Quota(nil)
+	agents, quotas, budgets := map[string]*spec.Agent{}, []spec.Quota(nil), []spec.Budget(nil)
 	if program.Fleet.File != "" {
 		all, err := config.LoadAll(program.Fleet.File)
 		sources = sources.With(Sources{all.Sources, all.WatchDirs, []string{all.Revision}})
 		if err != nil {
 			return nil, notices, sources, err
 		}
-		agents, quotas = processes(all.Tree), all.Tree.Quotas
+		agents, quotas, budgets = processes(all.Tree), all.Tree.Quotas, all.Tree.Budgets
 	}
 	part, err := p.open(program, agents)
 	sources = sources.With(part.sources)
@@ -103,7 +103,7 @@ func (p *Programs) Project(file string) (*spec.Tree, []*config.Notice, Sources, 
 	}
 	tree := &spec.Tree{
 		Root: part.node, Persistence: spec.Persistence{Backend: files.grove.Persistence.Backend},
-		Patrol: spec.DefaultPatrol(), Quotas: quotas,
+		Patrol: spec.DefaultPatrol(), Quotas: quotas, Budgets: budgets,
 	}
 	if tree.Persistence.Backend == spec.SQLite {
 		tree.Persistence.Path = files.grove.Persistence.Path.Value

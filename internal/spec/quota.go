@@ -92,16 +92,7 @@ func IsAutomaticQuota(name string) bool {
 // CheckQuotas returns the faults of quotas, whose Decl is an index of quotas. If partial is true, a program adds more
 // agents to the tree.
 func CheckQuotas(tree *Tree, quotas []Quota, partial bool) []Problem {
-	c := quotaCheck{quotas: quotas, partial: partial, agents: map[string]*Agent{}, byName: map[string]int{}}
-	for at, child := range tree.All() {
-		c.paths = append(c.paths, at)
-		switch {
-		case child.Agent != nil:
-			c.agents[at] = child.Agent
-		case child.Node.Template != nil:
-			c.agents[at] = child.Node.Template
-		}
-	}
+	c := quotaCheck{declared: newDeclared(tree), quotas: quotas, partial: partial, byName: map[string]int{}}
 	patterns := 0
 	for i := range quotas {
 		c.checkName(i)
@@ -128,10 +119,9 @@ func CheckQuotas(tree *Tree, quotas []Quota, partial bool) []Problem {
 
 // quotaCheck checks the quotas of a tree.
 type quotaCheck struct {
+	declared
 	quotas   []Quota
 	partial  bool
-	paths    []string          // of all nodes
-	agents   map[string]*Agent // by path; a pool has that of its template
 	byName   map[string]int
 	problems []Problem
 }
@@ -144,26 +134,14 @@ func (c *quotaCheck) problem(i int, at []string, hint, format string, args ...an
 
 func (c *quotaCheck) checkName(i int) {
 	name := c.quotas[i].Name
-	first, taken := c.byName[name]
-	switch {
-	case CheckName(name) != "":
-		c.checker(i).checkName(name)
-	case strings.Trim(name, nameCharacters) != "":
-		c.problem(i, []string{"name"}, "", "the name %s, expected letters, digits, dots, dashes and underscores",
-			Quote(name))
-	case IsAutomaticQuota(name):
+	if IsAutomaticQuota(name) {
 		c.problem(i, []string{"name"}, "write "+Quote(name+"-main")+", for example",
 			"the name %s is that of an account that agents without a [[quota]] share, expected another one",
 			Quote(name))
-	case taken:
-		c.problem(i, []string{"name"}, "", "the name %s is taken by another quota, expected another one", Quote(name))
-		c.problems[len(c.problems)-1].Other = first + 1
-	default:
-		c.byName[name] = i
+		return
 	}
+	c.checker(i).checkUnique("quota", name, c.byName)
 }
-
-const nameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 func (c *quotaCheck) checkEnv(i int) {
 	q := &c.quotas[i]
@@ -182,9 +160,7 @@ func (c *quotaCheck) checkAgents(i int) {
 	q := &c.quotas[i]
 	for n, pattern := range q.Agents {
 		at := []string{"agents", strconv.Itoa(n)}
-		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-			c.problem(i, at, "", "%s is not a pattern, expected the name or path of agents, such as %s", Quote(pattern),
-				`"night/*"`)
+		if !c.checker(i).checkPattern(at, pattern) {
 			continue
 		}
 		found, other := false, "" // the command line of one that runs another
@@ -203,26 +179,9 @@ func (c *quotaCheck) checkAgents(i int) {
 			c.problem(i, at, "cli of an agent says which command line a script calls",
 				"%s matches no agent that runs %s, expected one: %s", Quote(pattern), q.CLI, other)
 		default:
-			c.problem(i, at, c.nearest(pattern),
-				"%s matches no agent, expected the name or path of agents, or a pattern", Quote(pattern))
+			c.matchesNone(c.checker(i), at, pattern)
 		}
 	}
-}
-
-// mayMatch reports whether a pattern matches an agent, or may match an instance of a pool.
-func (c *quotaCheck) mayMatch(pattern, at string, a *Agent) bool {
-	return MatchesPath(pattern, at) ||
-		a.Pool != nil && strings.Contains(pattern, "/") && MatchesPath(path.Dir(pattern)+"/", at)
-}
-
-// nearest returns a hint for a pattern that matches nothing.
-func (c *quotaCheck) nearest(pattern string) string {
-	var all []string
-	for _, at := range c.paths {
-		_, below, _ := strings.Cut(at, "/")
-		all = append(all, at, below, path.Base(at))
-	}
-	return DidYouMean(pattern, all...)
 }
 
 func (c *quotaCheck) checkNext(i int) {

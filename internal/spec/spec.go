@@ -30,6 +30,8 @@ type Tree struct {
 	Orders []*Order
 	// Quotas are accounts of command lines of language models, in the order of the file.
 	Quotas []Quota
+	// Budgets limit what agents use, in the order of the file.
+	Budgets []Budget
 	// OTLP receives what command lines of language models export.
 	OTLP OTLP
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
-	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -123,16 +122,16 @@ func budgetTable() toml.Table[aidefile.Budget] {
 			"the next run has a budget of its own.",
 		Example: "[budget]\ntokens = \"200k\"\nchain_tokens = \"1m\"\ntimeout = \"10m\"\nmax_retries = 1\n",
 		Keys: []toml.Key[aidefile.Budget]{
-			{Name: "tokens", Type: tokensType, Default: `"200k"`, Doc: "tokens of input and output together, " +
+			{Name: "tokens", Type: setting.TokensType, Default: `"200k"`, Doc: "tokens of input and output together, " +
 				"with `k` for thousands and `m` for millions. The command reports what it has used; once the " +
 				"tokens are used up it is not called again", Also: []string{"token", "max_tokens"},
-				Read: tokens(func(b *aidefile.Budget) *int64 { return &b.Tokens })},
-			{Name: "chain_tokens", Type: tokensType, Doc: "tokens of all runs of a chain together: the run that " +
+				Read: setting.ReadTokens(func(b *aidefile.Budget) *int64 { return &b.Tokens })},
+			{Name: "chain_tokens", Type: setting.TokensType, Doc: "tokens of all runs of a chain together: the run that " +
 				"a trigger started, and the runs that follow it until one succeeds. Once they are used up the " +
 				"agent gives up. Without this key each of `max_restarts` + 1 runs may use `tokens`",
 				Also: []string{"total_tokens", "max_total_tokens", "chain"},
 				Read: func(r *toml.Reader, v *toml.Value, into *aidefile.Budget) {
-					if tokens(func(b *aidefile.Budget) *int64 { return &b.Chain })(r, v, into); into.Chain == 0 &&
+					if setting.ReadTokens(func(b *aidefile.Budget) *int64 { return &b.Chain })(r, v, into); into.Chain == 0 &&
 						!r.IsFaulty(v) {
 						r.Fail(v, "without it there is no bound", "%s is 0, expected at least 1", r.Label(v))
 					}
@@ -160,34 +159,8 @@ func budgetTable() toml.Table[aidefile.Budget] {
 	}
 }
 
-// Types of values that only Aidefiles have.
-const (
-	secondsType = "duration or seconds"
-	tokensType  = "string or integer"
-)
-
-// tokens returns the read function of a key whose value is a number of tokens.
-func tokens[T any](field func(*T) *int64) func(*toml.Reader, *toml.Value, *T) {
-	const expected = `a number of tokens such as "200k", "1m" or "500000"`
-	return func(r *toml.Reader, v *toml.Value, into *T) {
-		if v.Kind == toml.KindInteger {
-			if n, ok := r.Integer(v, 0, 1<<62, expected); ok {
-				*field(into) = n
-			}
-			return
-		}
-		if !r.Want(v, toml.KindString, expected) {
-			return
-		}
-		n, err := aidefile.ParseTokens(v.Text)
-		if err != nil {
-			r.Fail(v, "k stands for thousands, m for millions", "%s is %s, expected %s", r.Label(v),
-				spec.Quote(v.Text), expected)
-			return
-		}
-		*field(into) = n
-	}
-}
+// secondsType is a type of values that only Aidefiles have.
+const secondsType = "duration or seconds"
 
 func memoryTable() toml.Table[aidefile.Memory] {
 	return toml.Table[aidefile.Memory]{
@@ -195,10 +168,10 @@ func memoryTable() toml.Table[aidefile.Memory] {
 		Doc:     "What the agent keeps from run to run: the files in the directory `memory` next to the Aidefile.",
 		Example: "[memory]\ncompact_after = \"50k\"\n",
 		Keys: []toml.Key[aidefile.Memory]{
-			{Name: "compact_after", Type: tokensType, Default: `"200k"`,
+			{Name: "compact_after", Type: setting.TokensType, Default: `"200k"`,
 				Doc:  "how many tokens (of 4 bytes) these files may have before the agent is asked to shorten them",
 				Also: []string{"compact", "max_tokens", "limit"},
-				Read: tokens(func(m *aidefile.Memory) *int64 { return &m.CompactAfter })},
+				Read: setting.ReadTokens(func(m *aidefile.Memory) *int64 { return &m.CompactAfter })},
 		},
 	}
 }
@@ -254,9 +227,8 @@ func ownSchema(_ *toml.SchemaBuilder, _ string, r toml.Row, _ bool) toml.Schema 
 	case secondsType:
 		return toml.Schema{"anyOf": []toml.Schema{{"type": "string", "pattern": toml.DurationPattern},
 			{"type": "string", "pattern": "^[0-9]+$"}}}
-	case tokensType:
-		return toml.Schema{"anyOf": []toml.Schema{{"type": "integer", "minimum": 0},
-			{"type": "string", "pattern": `^\s*[0-9]+([.][0-9]+)?[kKmM]?\s*$`}}}
+	case setting.TokensType:
+		return setting.TokensSchema()
 	}
 	return nil
 }
