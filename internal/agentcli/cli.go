@@ -46,10 +46,13 @@ const (
 // CLIs returns all command lines whose output a Stream parses.
 func CLIs() []CLI { return []CLI{Claude, Codex, Gemini, Opencode, Copilot, Plain} }
 
-// Parse parses the name of a command line.
-func Parse(name string) (CLI, error) {
+// Callable returns all command lines that a run can call.
+func Callable() []CLI { return append(CLIs(), ACP) }
+
+// Parse parses the name of one of some command lines.
+func Parse(name string, known []CLI) (CLI, error) {
 	var names []string
-	for _, c := range CLIs() {
+	for _, c := range known {
 		if string(c) == name {
 			return c, nil
 		}
@@ -71,12 +74,11 @@ var launchers = map[string]string{
 
 // packages are the names under which package managers know the command lines.
 var packages = map[string]CLI{"@anthropic-ai/claude-code": Claude, "@openai/codex": Codex, "@google/gemini-cli": Gemini,
-	"opencode-ai": Opencode, "@github/copilot": Copilot, "@agentclientprotocol/claude-agent-acp": ACP,
-	"@zed-industries/claude-agent-acp": ACP, "@zed-industries/claude-code-acp": ACP, "@zed-industries/codex-acp": ACP}
+	"opencode-ai": Opencode, "@github/copilot": Copilot}
 
-// adapters of agents for the Agent Client Protocol, and the arguments with which others speak it.
+// adapters of command lines for the Agent Client Protocol, and the arguments with which others speak it.
 var (
-	acpAgents    = []string{"claude-agent-acp", "claude-code-acp", "codex-acp"}
+	acpAgents    = map[string]CLI{"claude-agent-acp": Claude, "claude-code-acp": Claude, "codex-acp": Codex}
 	acpArguments = map[CLI][]string{Gemini: {"--acp", "--experimental-acp"}, Opencode: {"acp"}, Copilot: {"--acp"}}
 )
 
@@ -100,57 +102,71 @@ func speaksACP(cli CLI, arguments []string) bool {
 // Detect returns the command line that argv starts, Plain if it is none that is known. It looks through
 // programs that start others, such as env and npx.
 func Detect(argv []string) CLI {
-	cli, arguments := detect(argv)
-	if speaksACP(cli, arguments) {
-		return ACP
-	}
-	return cli
+	cli, _ := detect(argv)
+	return cli.name
+}
+
+// Vendor returns the command line that argv starts, also behind the Agent Client Protocol: it has the account and the
+// files of the sessions. It is Plain if that is not known.
+func Vendor(argv []string) CLI {
+	cli, _ := detect(argv)
+	return cli.vendor
 }
 
 // Split splits a command around the program of the command line that it starts, which is Plain if it starts none
 // that is known. Programs that only find the command line and run it, such as npx, are part of the program.
 func Split(argv []string) (before []string, cli CLI, arguments []string) {
-	cli, arguments = detect(argv)
-	if cli == Plain {
+	found, arguments := detect(argv)
+	if found.name == Plain {
 		return nil, Plain, nil
-	}
-	if speaksACP(cli, arguments) {
-		cli = ACP
 	}
 	before = argv[:len(argv)-len(arguments)-1]
 	for i, word := range before {
 		switch filepath.Base(word) {
 		case "npx", "bunx", "node":
-			return before[:i], cli, arguments
+			return before[:i], found.name, arguments
 		}
 	}
-	return before, cli, arguments
+	return before, found.name, arguments
 }
 
+// detected is a command line that a command starts. Its name is ACP and not that of its vendor if it speaks the Agent
+// Client Protocol.
+type detected struct{ name, vendor CLI }
+
 // detect returns the command line, and its arguments.
-func detect(argv []string) (CLI, []string) {
+func detect(argv []string) (detected, []string) {
+	cli, arguments, adapter := find(argv)
+	if adapter || speaksACP(cli, arguments) {
+		return detected{ACP, cli}, arguments
+	}
+	return detected{cli, cli}, arguments
+}
+
+// find returns the vendor of a command line, its arguments, and whether it is an adapter for the Agent Client Protocol.
+func find(argv []string) (vendor CLI, arguments []string, adapter bool) {
 	for i := 0; i < len(argv); i++ {
 		word := argv[i]
 		name, _, _ := strings.Cut(word, "@latest")
 		if cli, ok := packages[name]; ok {
-			return cli, argv[i+1:]
+			return cli, argv[i+1:], false
 		}
-		base := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(word), ".js"), ".exe")
+		base := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(name), ".js"), ".exe")
 		for _, cli := range CLIs() {
 			if base == string(cli) && cli != Plain {
-				return cli, argv[i+1:]
+				return cli, argv[i+1:], false
 			}
 		}
-		if slices.Contains(acpAgents, base) {
-			return ACP, argv[i+1:]
+		if cli, ok := acpAgents[base]; ok {
+			return cli, argv[i+1:], true
 		}
 		values, launches := launchers[base]
 		if !launches {
-			return Plain, nil
+			break
 		}
 		i = program(argv, i+1, base, strings.Fields(values)) - 1
 	}
-	return Plain, nil
+	return Plain, nil, false
 }
 
 // program returns the index of the program that a launcher starts: it skips options, assignments and

@@ -45,15 +45,31 @@ func TestDetect(t *testing.T) {
 	}
 }
 
+// The vendor of an agent that speaks ACP has its account.
+func TestVendor(t *testing.T) {
+	for command, expected := range map[string]CLI{
+		"claude -p": Claude, "npx -y @zed-industries/claude-code-acp@latest": Claude, "env A=b claude-agent-acp": Claude,
+		"npx @zed-industries/codex-acp": Codex, "gemini --acp": Gemini, "opencode acp": Opencode, "copilot --acp": Copilot,
+		"./agent.sh": Plain, "": Plain,
+	} {
+		if got := Vendor(strings.Fields(command)); got != expected {
+			t.Errorf("%q: %s, expected %s", command, got, expected)
+		}
+	}
+}
+
 func TestParse(t *testing.T) {
-	for _, cli := range CLIs() {
-		if got, err := Parse(string(cli)); got != cli || err != nil {
+	for _, cli := range Callable() {
+		if got, err := Parse(string(cli), Callable()); got != cli || err != nil {
 			t.Errorf("%s: %s, %v", cli, got, err)
 		}
 	}
-	_, err := Parse("cluade")
+	_, err := Parse("cluade", CLIs())
 	if err == nil || !strings.HasSuffix(err.Error(), `did you mean "claude"?`) {
 		t.Error(err)
+	}
+	if cli, err := Parse("acp", CLIs()); err == nil {
+		t.Errorf("%s is not among the others", cli)
 	}
 }
 
@@ -114,14 +130,11 @@ func TestOlder(t *testing.T) {
 
 // The usual command of each command line is recognised as that.
 func TestCommand(t *testing.T) {
-	for _, cli := range CLIs() {
+	for _, cli := range Callable() {
 		argv := Command(cli)
 		if Detect(argv) != cli || (argv == nil) != (cli == Plain) {
 			t.Errorf("%s: %q is %s", cli, argv, Detect(argv))
 		}
-	}
-	if Command(ACP) != nil {
-		t.Error("there is no command for ACP")
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // Command returns the command with which a command line does a task that it reads from standard input, and
-// reports what it does as JSON. It is nil if there is none.
+// reports what it does as JSON; for ACP, the agent that a run talks to. It is nil if there is none.
 func Command(cli CLI) []string {
 	switch cli {
 	case Claude:
@@ -19,6 +19,8 @@ func Command(cli CLI) []string {
 		return []string{"opencode", "run", "--format", "json"}
 	case Copilot: // without a person it needs to be told that it may use tools
 		return []string{"copilot", "--output-format", "json", "--allow-all-tools"}
+	case ACP:
+		return []string{"claude-agent-acp"}
 	}
 	return nil
 }
@@ -28,7 +30,7 @@ func Command(cli CLI) []string {
 func Model(cli CLI, argv []string, env map[string]string) string {
 	found, arguments := detect(argv)
 	options := []string{"--model"}
-	if found == cli {
+	if found.name == cli {
 		options = append(options, "-m")
 	} else {
 		arguments = argv[min(1, len(argv)):]

@@ -14,7 +14,7 @@ var sessionID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
 // inserted in front of all others, or behind all others for codex, so that the prompt stays what it is.
 func Continue(cli CLI, argv []string, session string) ([]string, bool) {
 	found, arguments := detect(argv)
-	if found != cli || cli == ACP || !sessionID.MatchString(session) {
+	if found.name != cli || !sessionID.MatchString(session) {
 		return nil, false
 	}
 	at, options := 0, []string{"--resume", session}
@@ -32,7 +32,7 @@ func Continue(cli CLI, argv []string, session string) ([]string, bool) {
 		options[0] = "resume"
 	case Gemini:
 		if has(arguments, "-r", "--resume", "--session-id", "--session-file", "-i", "--prompt-interactive", "-w",
-			"--worktree", "--acp", "--experimental-acp") {
+			"--worktree") {
 			return nil, false
 		}
 	case Opencode:
@@ -42,7 +42,7 @@ func Continue(cli CLI, argv []string, session string) ([]string, bool) {
 		}
 		at, options[0] = 1, "--session"
 	case Copilot:
-		if has(arguments, "-r", "--resume", "--continue", "--session-id", "--connect", "-i", "--interactive", "--acp") {
+		if has(arguments, "-r", "--resume", "--continue", "--session-id", "--connect", "-i", "--interactive") {
 			return nil, false
 		}
 		options = []string{"--resume=" + session}

@@ -24,8 +24,8 @@ func TestDocs(t *testing.T) {
 			t.Errorf("%s: %+v, the page says %q", o, c, m[2:])
 		}
 	}
-	for _, cli := range append(CLIs(), ACP) {
-		for _, r := range rules(cli) {
+	for _, cli := range Callable() {
+		for _, r := range rules(cli, "") {
 			if !seen[r.is] {
 				t.Errorf("a rule of %s has the obstacle %q, which the page does not explain", cli, r.is)
 			}
@@ -44,7 +44,7 @@ func TestCommandDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, cli := range CLIs() {
+	for _, cli := range Callable() {
 		row := "| `" + string(cli) + "` | `" + strings.Join(Command(cli), " ") + "` |\n"
 		if cli != Plain && !strings.Contains(string(page), row) {
 			t.Errorf("the page has no %q", row)

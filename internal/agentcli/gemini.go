@@ -86,8 +86,7 @@ func (o *geminiObject) result(emit func(Event)) {
 	emit(Event{Kind: Result, Text: text, Failed: failed})
 }
 
-// geminiFailure parses a message such as "[API Error: TEXT]", where TEXT may be the JSON of the server's
-// answer.
+// geminiFailure parses a message such as "[API Error: TEXT]".
 func geminiFailure(message string) Failure {
 	text, ok := strings.CutPrefix(message, "[API Error: ")
 	if ok {
@@ -95,6 +94,11 @@ func geminiFailure(message string) Failure {
 			text = text[:end]
 		}
 	}
+	return ServerFailure(text)
+}
+
+// ServerFailure parses a message that may be the JSON with which a server has answered.
+func ServerFailure(text string) Failure {
 	f := Failure{Text: text}
 	var body struct {
 		Error struct {

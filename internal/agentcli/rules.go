@@ -22,8 +22,9 @@ type rule struct {
 }
 
 // rules returns the rules of a command line in their order: the first that matches any failure decides.
-// Those of servers, which many command lines pass on, come last.
-func rules(cli CLI) []rule {
+// Those of servers, which many command lines pass on, come last. An agent that speaks ACP passes on what its vendor
+// says; if that is not known, it may be an adapter for claude.
+func rules(cli, vendor CLI) []rule {
 	switch cli {
 	case Claude:
 		return append(claudeRules(), serverRules()...)
@@ -34,7 +35,10 @@ func rules(cli CLI) []rule {
 	case Opencode:
 		return append(opencodeRules(), serverRules()...)
 	case ACP:
-		return append(acpRules(), append(claudeRules(), serverRules()...)...)
+		if vendor == "" || vendor == Plain || vendor == ACP {
+			vendor = Claude
+		}
+		return append(acpRules(), rules(vendor, "")...)
 	case Copilot:
 		return append(serverCodes(), append(copilotRules(), serverRules()...)...)
 	}
@@ -158,6 +162,9 @@ func opencodeRules() []rule {
 		{is: outcome.Configuration, code: "ProviderModelNotFoundError"},
 		{is: outcome.Crash, code: "MessageAbortedError"},
 		{is: outcome.SessionLost, text: "Session not found"},
+		// Over ACP there is only the message of the server.
+		{is: outcome.UsageLimit, text: "The usage limit has been reached"},
+		{is: outcome.Authentication, text: "Incorrect API key provided"},
 		{is: outcome.Network, code: "ECONNRESET"},
 		{is: outcome.Network, code: "ECONNREFUSED"},
 		{is: outcome.Network, code: "ConnectionRefused"},
@@ -183,7 +190,7 @@ func copilotRules() []rule {
 }
 
 // acpRules are by the stop reasons and error codes of the Agent Client Protocol, and by the kinds of errors of
-// its adapter for claude, which are those of claude. The client cannot see whether an agent tries again.
+// its adapter for claude. The client cannot see whether an agent tries again.
 func acpRules() []rule {
 	return []rule{
 		{is: outcome.Refused, code: "refusal"},

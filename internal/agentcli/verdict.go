@@ -14,6 +14,8 @@ import (
 // End is what is known of the end of a run.
 type End struct {
 	CLI CLI // Plain if empty
+	// Vendor is the command line behind an agent that speaks ACP; Plain or empty if it is not known.
+	Vendor CLI
 	// Exit is how its process has ended, such as "exit code 1"; empty for an exit code of 0. Code is the exit
 	// code, 0 if a signal has ended it.
 	Exit string
@@ -202,7 +204,7 @@ func (e End) cli() CLI {
 // failure finds the first rule that knows one of the failures.
 func (e End) failure(run Report) (Verdict, bool) {
 	all := e.failures(run)
-	for _, r := range rules(e.cli()) {
+	for _, r := range rules(e.cli(), e.Vendor) {
 		for _, f := range all {
 			if !r.matches(f, run) {
 				continue

@@ -54,6 +54,32 @@ func TestClassify(t *testing.T) {
 	}
 }
 
+// An agent that speaks ACP passes on what its vendor says.
+func TestVendorRules(t *testing.T) {
+	says := func(f Failure) Report {
+		return Report{CLI: ACP, Seen: true, Ended: true, Failed: true, Failures: []Failure{f}}
+	}
+	exhausted := Failure{Code: "error 429", Status: 429, Text: "You have exhausted your daily quota on this model."}
+	lied := Report{CLI: ACP, Seen: true, Ended: true}
+	for name, c := range map[string]struct {
+		end      End
+		obstacle outcome.ObstacleKind
+	}{
+		"quota of gemini":    {End{Vendor: Gemini, Output: says(exhausted)}, outcome.UsageLimit},
+		"quota of a script":  {End{Vendor: Plain, Output: says(exhausted)}, outcome.RateLimit},
+		"quota of opencode":  {End{Vendor: Opencode, Output: says(Failure{Text: "The usage limit has been reached"})}, outcome.UsageLimit},
+		"key of opencode":    {End{Vendor: Opencode, Output: says(Failure{Text: "Incorrect API key provided: x."})}, outcome.Authentication},
+		"money of claude":    {End{Output: says(Failure{Code: "billing_error"})}, outcome.Billing},
+		"key of copilot":     {End{Vendor: Copilot, Output: lied, Session: Report{CLI: Copilot, Failed: true, Failures: []Failure{{Code: "authentication"}}}}, outcome.Authentication},
+		"no login of anyone": {End{Vendor: Codex, Output: says(Failure{Code: "auth_required"})}, outcome.Authentication},
+	} {
+		c.end.CLI = ACP
+		if v := Classify(c.end); v.Obstacle != c.obstacle {
+			t.Errorf("%s: %s (%s), expected %s", name, v.Obstacle, v.Rule, c.obstacle)
+		}
+	}
+}
+
 const claudeLimited = `{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"api_error":"usage_limit_reached","result":"You've hit your limit"}`
 
 const claudeShort = `{"type":"system","subtype":"init","apiKeySource":"none","claude_code_version":"2.1.330"}

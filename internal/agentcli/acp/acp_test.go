@@ -173,6 +173,11 @@ var ends = map[string]end{
 	// gemini
 	"429": fails(`{"code":429,"message":"Rate limit exceeded."}`, "Rate limit exceeded.", outcome.RateLimit,
 		"Rate limit exceeded."),
+	"key": fails(`{"code":400,"message":"{\"error\":{\"code\":400,\"details\":[{\"reason\":\"API_KEY_INVALID\"}],`+
+		`\"message\":\"API key not valid.\",\"status\":\"INVALID_ARGUMENT\"}}"}`, "API key not valid. (API_KEY_INVALID)",
+		outcome.Crash, "API key not valid."), // of gemini, see agentcli.End.Vendor
+	"opencode": fails(`{"code":-32603,"message":"Internal error: no","data":{"errorName":"ProviderAuthError"}}`,
+		"no (ProviderAuthError)", outcome.Crash, "no"),
 	"500": fails(`{"code":500,"message":"Unknown error."}`, "Unknown error.", outcome.Overloaded, "Unknown error."),
 
 	"no message":       fails(`{"code":-32603}`, "error -32603", outcome.Crash, failed),

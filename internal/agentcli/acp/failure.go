@@ -52,7 +52,8 @@ func (e *Error) UnmarshalJSON(text []byte) error {
 		Data    json.RawMessage `json:"data"`
 	}
 	var data struct {
-		Kind    string `json:"errorKind"`
+		Kind    string `json:"errorKind"` // claude-agent-acp
+		Name    string `json:"errorName"` // opencode
 		Details string `json:"details"`
 	}
 	decode(text, &o)
@@ -65,7 +66,8 @@ func (e *Error) UnmarshalJSON(text []byte) error {
 	if said == "Internal error" || said == "" {
 		said = cmp.Or(data.Details, said)
 	}
-	e.Message, e.Kind = clipTo(said, maxMessage), clip(data.Kind)
+	server := agentcli.ServerFailure(said) // gemini passes on the answer of the server as it is
+	e.Message, e.Kind = clipTo(server.Text, maxMessage), clip(cmp.Or(data.Kind, data.Name, server.Code))
 	return nil
 }
 

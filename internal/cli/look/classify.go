@@ -81,7 +81,7 @@ func (f *classifyFlags) read(cmd *cobra.Command, path string, in io.Reader) (age
 	}
 	if f.cli != "" {
 		var err error
-		if end.CLI, err = agentcli.Parse(f.cli); err != nil {
+		if end.CLI, err = agentcli.Parse(f.cli, agentcli.CLIs()); err != nil {
 			return end, command.UsageError(err)
 		}
 	}

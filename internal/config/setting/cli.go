@@ -29,7 +29,7 @@ func ReadCLI[T any](field func(*T) *agentcli.CLI) func(*toml.Reader, *toml.Value
 		if !r.Want(v, toml.KindString, "a string, the name of a command line") {
 			return
 		}
-		cli, err := agentcli.Parse(v.Text)
+		cli, err := agentcli.Parse(v.Text, agentcli.CLIs())
 		if err != nil {
 			hint := ""
 			if found := agentcli.Detect(strings.Fields(v.Text)); found != agentcli.Plain && found != agentcli.ACP {

@@ -14,7 +14,7 @@ import (
 
 // ReadAnswer returns the answer in the output of a command line of a language model.
 func (Runner) ReadAnswer(format string, r host.CommandResult) (string, error) {
-	cli, err := agentcli.Parse(format)
+	cli, err := agentcli.Parse(format, agentcli.CLIs())
 	if err != nil {
 		return "", err
 	}
