@@ -262,6 +262,12 @@ func (a *agent) verdict(exit string) agentcli.Verdict {
 
 // inProcess connects to an agent in this process.
 func inProcess(ctx context.Context, script func(*fake) int, o Options) (*Client, error) {
+	stdin, stdout := pipes(script)
+	return Dial(ctx, stdin, stdout, o)
+}
+
+// pipes starts an agent in this process, and returns its input and output.
+func pipes(script func(*fake) int) (io.WriteCloser, io.ReadCloser) {
 	agentIn, stdin := io.Pipe()
 	stdout, agentOut := io.Pipe()
 	go func() {
@@ -274,5 +280,5 @@ func inProcess(ctx context.Context, script func(*fake) int, o Options) (*Client,
 		}()
 		script(newFake(agentIn, agentOut))
 	}()
-	return Dial(ctx, stdin, stdout, o)
+	return stdin, stdout
 }

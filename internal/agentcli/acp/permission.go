@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 )
@@ -19,6 +21,30 @@ type PermissionRequest struct {
 	Title   string // what the tool is about to do, for people
 	Kind    string // read, edit, delete, move, search, execute, think, fetch or other; empty if not said
 	Options []Option
+}
+
+// Allow returns a policy that allows each call of tools of some kinds, one at a time, and of the tools of an MCP server.
+// It refuses all others. The settings of the agent decide what it asks for.
+func Allow(kinds []string, server string) Policy {
+	return func(_ context.Context, r PermissionRequest) string {
+		if slices.Contains(kinds, cmp.Or(r.Kind, "other")) || r.isOf(server) {
+			return r.Option(AllowOnce)
+		}
+		return ""
+	}
+}
+
+// isOf reports whether the tool is one of an MCP server, by the titles that claude and gemini give such tools. A model
+// does not choose titles of this kind of tools.
+func (r PermissionRequest) isOf(server string) bool {
+	if r.Kind != "other" || server == "" {
+		return false
+	}
+	tool, ok := strings.CutPrefix(r.Title, "mcp__"+server+"__")
+	if !ok {
+		tool, ok = strings.CutSuffix(r.Title, " ("+server+" MCP Server)")
+	}
+	return ok && tool != "" && strings.Trim(tool, "abcdefghijklmnopqrstuvwxyz_") == ""
 }
 
 // Option is a possible answer.

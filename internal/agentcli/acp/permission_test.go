@@ -257,3 +257,35 @@ func TestOtherRequests(t *testing.T) {
 		}
 	}
 }
+
+// Kinds of tools are allowed once, as are the tools of one MCP server.
+func TestAllow(t *testing.T) {
+	permit := Allow([]string{"read", "other kind"}, "coppice")
+	for _, c := range []struct {
+		kind, title string
+		allowed     bool
+	}{
+		{"read", "x", true},
+		{"execute", "x", false},
+		{"", "x", false},
+		{"other", "x", false},
+		{"other", "mcp__coppice__task_list", true},
+		{"other", "ready (coppice MCP Server)", true},
+		{"execute", "mcp__coppice__task_list", false}, // the model chooses the text of a command
+		{"other", "mcp__coppice__", false},
+		{"other", "mcp__coppice__x; rm -rf /", false},
+		{"other", "mcp__other__task_list", false},
+		{"other", "rm (other MCP Server) (coppice MCP Server)", false},
+	} {
+		r := PermissionRequest{Kind: c.kind, Title: c.title, Options: []Option{{"2", "", AllowAlways}, {"1", "", AllowOnce}}}
+		if got := permit(t.Context(), r); (got == "1") != c.allowed || got == "2" {
+			t.Errorf("%s %q: %q", c.kind, c.title, got)
+		}
+	}
+	if permit(t.Context(), PermissionRequest{Kind: "read", Options: []Option{{"2", "", AllowAlways}}}) != "" {
+		t.Error("what is not asked for again was allowed")
+	}
+	if Allow([]string{"other"}, "")(t.Context(), PermissionRequest{Options: []Option{{"1", "", AllowOnce}}}) != "1" {
+		t.Error("a tool without a kind is one of another kind")
+	}
+}
