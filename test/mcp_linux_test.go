@@ -64,11 +64,11 @@ type mcpClient struct {
 	errors *outputBuffer
 }
 
-func (f *fleet) mcp(environ []string) *mcpClient {
+func (f *fleet) mcp(environ []string, flags ...string) *mcpClient {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	f.t.Cleanup(cancel)
-	cmd := exec.Command("coppice", "mcp")
+	cmd := exec.Command("coppice", append([]string{"mcp"}, flags...)...)
 	cmd.Dir, cmd.Env = f.dir, environ
 	c := &mcpClient{t: f.t, ctx: ctx, cmd: cmd, errors: newOutputBuffer()}
 	cmd.Stderr = c.errors
@@ -187,6 +187,30 @@ func TestMCP(t *testing.T) {
 	// The server ends when its input does.
 	if err := c.Close(); err != nil || c.cmd.ProcessState.ExitCode() != 0 || c.errors.String() != "" {
 		t.Errorf("%v, %v, stderr: %s", err, c.cmd.ProcessState, c.errors)
+	}
+}
+
+// The token may be in a file.
+func TestMCPTokenFile(t *testing.T) {
+	t.Parallel()
+	f := mcpFleet(t)
+	file := filepath.Join(t.TempDir(), "token")
+	environ := f.environ("a", 1)
+	for i, kv := range environ {
+		if token, ok := strings.CutPrefix(kv, "COPPICE_TOKEN="); ok {
+			write(t, file, token+"\n")
+			environ[i] = "COPPICE_TOKEN="
+		}
+	}
+	if text, failed := f.mcp(environ, "--token-file", file).use("ready", nil); failed || !strings.Contains(text, "noted") {
+		t.Errorf("failed is %v: %s", failed, text)
+	}
+	for bad, want := range map[string]string{
+		file + ".none": "reading the token: open ", t.TempDir(): "is not a file with a token",
+	} {
+		if text, failed := f.mcp(environ, "--token-file", bad).use("ready", nil); !failed || !strings.Contains(text, want) {
+			t.Errorf("failed is %v: %s", failed, text)
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 func NewMCP(s *command.Streams) *cobra.Command {
 	var printConfig bool
+	var tokenFile string
 	cmd := &cobra.Command{
 		Use:   "mcp",
 		Short: "Serve agent commands as MCP tools on stdio",
@@ -30,15 +31,16 @@ runs. Outside of an agent it starts, too, and each tool says what is missing.`,
 			if printConfig {
 				return printMCPConfig(s)
 			}
-			return serveMCP(s)
+			return serveMCP(s, tokenFile)
 		},
 	}
 	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the contents of .mcp.json, and exit")
+	cmd.Flags().StringVar(&tokenFile, "token-file", "", "read the token of the agent from `FILE`, not from COPPICE_TOKEN")
 	return cmd
 }
 
-func serveMCP(s *command.Streams) error {
-	act, done := actor()
+func serveMCP(s *command.Streams, tokenFile string) error {
+	act, done := actor(tokenFile)
 	defer done()
 	ctx, stop := command.UntilSignal(context.Background())
 	defer stop()
@@ -48,21 +50,31 @@ func serveMCP(s *command.Streams) error {
 	})
 }
 
+// actFunc calls the daemon as an agent, see mcp.Options.
+type actFunc = func(ctx context.Context, timeout time.Duration, do func(context.Context, *api.Client) error) error
+
 // actor returns a function that calls the daemon as the agent running this program. Outside of an
 // agent, the function returns an error that explains this.
-func actor() (act func(context.Context, time.Duration, func(context.Context, *api.Client) error) error, done func()) {
+func actor(tokenFile string) (act actFunc, done func()) {
+	fails := func(err error) (actFunc, func()) {
+		return func(context.Context, time.Duration, func(context.Context, *api.Client) error) error { return err },
+			func() {}
+	}
 	me, err := command.Self()
+	if tokenFile != "" {
+		if me, err = command.SelfWithTokenFile(tokenFile); err != nil {
+			return fails(err)
+		}
+	}
 	// Some clients pass the reference itself if a variable is not set.
 	if strings.HasPrefix(me.Socket, "${") || strings.HasPrefix(me.Token, "${") {
 		err = fmt.Errorf("%s and %s are not set", proc.EnvSocket, proc.EnvToken)
 	}
 	if err != nil {
-		err := fmt.Errorf("this session is not an agent of coppice: %s and %s are not set. Do not call this tool "+
+		return fails(fmt.Errorf("this session is not an agent of coppice: %s and %s are not set. Do not call this tool "+
 			"again, and go on without it. "+
 			"To people: the tools work in programs that coppice.toml names, and in what those "+
-			"start; see coppice mcp --help", proc.EnvSocket, proc.EnvToken)
-		return func(context.Context, time.Duration, func(context.Context, *api.Client) error) error { return err },
-			func() {}
+			"start; see coppice mcp --help", proc.EnvSocket, proc.EnvToken))
 	}
 	client := api.DialAgent(me.Socket, me.Token)
 	return func(ctx context.Context, timeout time.Duration, do func(context.Context, *api.Client) error) error {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"os/signal"
@@ -24,8 +25,30 @@ import (
 const AgentTimeout = time.Minute
 
 // Self returns the agent that runs this program, from the environment.
-func Self() (proc.Self, error) {
-	me := proc.Self{Agent: os.Getenv(proc.EnvAgent), Socket: os.Getenv(proc.EnvSocket), Token: os.Getenv(proc.EnvToken)}
+func Self() (proc.Self, error) { return selfWith(os.Getenv(proc.EnvToken)) }
+
+// maxTokenFile bounds a file with a token, in bytes.
+const maxTokenFile = 4 << 10
+
+// SelfWithTokenFile is Self with the token in a file.
+func SelfWithTokenFile(path string) (proc.Self, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return proc.Self{}, fmt.Errorf("reading the token: %w", err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxTokenFile {
+		return proc.Self{}, Exitf(exitAuth, "%s is not a file with a token", path)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile))
+	if err != nil {
+		return proc.Self{}, fmt.Errorf("reading the token: %w", err)
+	}
+	return selfWith(strings.TrimSuffix(string(text), "\n"))
+}
+
+func selfWith(token string) (proc.Self, error) {
+	me := proc.Self{Agent: os.Getenv(proc.EnvAgent), Socket: os.Getenv(proc.EnvSocket), Token: token}
 	fmt.Sscan(os.Getenv(proc.EnvIncarnation), &me.Incarnation)
 	if me.Socket == "" || me.Token == "" {
 		return me, Usagef("not in an agent of coppice: %s and %s are not set; "+
