@@ -65,6 +65,8 @@ type File struct {
 	Output    Output
 	Workspace Workspace
 	Policy    Policy
+	// Allow has the kinds of tools that an agent may use which asks for permission over the Agent Client Protocol.
+	Allow []string
 }
 
 // Default returns the File of an empty Aidefile.
@@ -75,8 +77,17 @@ func Default() File {
 		Triggers: []Trigger{{Kind: Manual}},
 		Output:   Output{MaxSummaryTokens: DefaultSummaryTokens},
 		Policy:   Single(),
+		Allow:    DefaultAllow(),
 	}
 }
+
+// ToolKinds returns the kinds of tools of the Agent Client Protocol.
+func ToolKinds() []string {
+	return []string{"read", "search", "think", "fetch", "edit", "move", "delete", "execute", "switch_mode", "other"}
+}
+
+// DefaultAllow returns the kinds of tools that change nothing.
+func DefaultAllow() []string { return []string{"read", "search", "think", "fetch"} }
 
 // StartsItself reports whether the agent has a trigger other than a person.
 func (f File) StartsItself() bool { return !onlyManual(f.Triggers) }

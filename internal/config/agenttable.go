@@ -36,7 +36,7 @@ restart_window = "1h"
 					"agent's `PATH`",
 				Also: []string{"cmd", "exec", "run", "start_command", "args", "argv"},
 				Read: setting.CommandKey(func(a *agent) *[]string { return &a.Command })},
-			setting.CLI("found out from `command`", "the command line of a language model whose output that of the "+
+			setting.CLI(agentcli.CLIs(), "found out from `command`", "the command line of a language model whose output that of the "+
 				"agent is, for a script that calls one; `plain` for none. How the agent has ended is read from its "+
 				"output, and it shares an account with others, see [Quotas](quotas.md)",
 				func(a *agent) *agentcli.CLI { return &a.CLI }),

@@ -49,6 +49,10 @@ func TestCLIOfAidefile(t *testing.T) {
 		{"command = \"true\"\ncli = \"codex\"", "cli = \"plain\"\n", []string{"true"}, agentcli.Plain},
 		{"command = \"codex exec --json -m gpt-5 -\"", "cli = \"codex\"\n", strings.Fields("codex exec --json -m gpt-5 -"),
 			agentcli.Codex},
+		{"", "cli = \"acp\"\n", []string{"claude-agent-acp"}, agentcli.ACP},
+		{"command = \"gemini --acp\"", "", []string{"gemini", "--acp"}, agentcli.ACP},
+		{"command = \"gemini --acp\"", "cli = \"acp\"\n", []string{"gemini", "--acp"}, agentcli.ACP},
+		{"command = \"./agent.sh\"\ncli = \"acp\"", "", []string{"./agent.sh"}, agentcli.ACP},
 	} {
 		dir := aideProject(t, map[string]string{
 			"coppice.toml": "[aide]\n" + c.aide + "\n[[agent]]\naidefile = \"a\"\n", "a/Aidefile": c.file})
@@ -60,6 +64,10 @@ func TestCLIOfAidefile(t *testing.T) {
 		if !slices.Equal(a.Aide.Command, c.command) || a.CommandLine() != c.expected {
 			t.Errorf("%q, %q: %q of %s, expected %q of %s", c.aide, c.file, a.Aide.Command, a.CommandLine(), c.command, c.expected)
 		}
+	}
+	_, err := Parse("coppice.toml", []byte("[[agent]]\nname = \"a\"\ncommand = \"true\"\ncli = \"acp\"\n"))
+	if err == nil || !strings.Contains(err.Error(), "needs an Aidefile") {
+		t.Error(err)
 	}
 	dir := aideProject(t, map[string]string{"Aidefile": "cli = \"codex\"\n"})
 	t.Setenv("PATH", dir)

@@ -126,7 +126,7 @@ func TestSchemaOfExamples(t *testing.T) {
 		switch filepath.Base(page) {
 		case "grove.md", "sage.md", "beliefs.md":
 			kind = "grove"
-		case "aidefile.md", "aidefile-reference.md":
+		case "aidefile.md", "aidefile-reference.md", "acp.md":
 			kind = "aidefile"
 		}
 		for _, block := range tomlBlocks(string(text)) {

@@ -43,7 +43,7 @@ command = "claude -p --output-format stream-json --verbose --model opus"
 			{Name: "cli", Type: "claude, codex, gemini, opencode, copilot", Default: toml.Required,
 				Doc: "the command line of its agents", Also: []string{"command", "provider", "vendor"},
 				Read: func(r *toml.Reader, v *toml.Value, into *quotaForm) {
-					setting.ReadCLI(func(q *quotaForm) *agentcli.CLI { return &q.CLI })(r, v, into)
+					setting.ReadCLI(agentcli.CLIs(), func(q *quotaForm) *agentcli.CLI { return &q.CLI })(r, v, into)
 					if into.CLI == agentcli.Plain {
 						r.Fail(v, "", "cli is plain, expected the command line of a language model")
 					}

@@ -67,8 +67,9 @@ func fileTable() toml.Table[form] {
 		Doc: "The whole file. All of it is optional: an empty file is an agent that runs once when a person " +
 			"starts it.",
 		Keys: []toml.Key[form]{
-			setting.CLI("that of the project", "the command line that its runs call, in the way in which it is "+
-				"usually called: `codex` stands for `codex exec --json -`. If `command` in the table `[aide]` of the "+
+			setting.CLI(agentcli.Callable(), "that of the project", "the command line that its runs call, in the way in "+
+				"which it is usually called: `codex` stands for `codex exec --json -`. With `acp`, a run talks to the "+
+				"command over the [Agent Client Protocol](acp.md). If `command` in the table `[aide]` of the "+
 				"project is of the same command line, that is called. It comes before all tables",
 				func(f *form) *agentcli.CLI { return &f.CLI }),
 			{Name: "persona", Type: "table", Doc: "who the agent is", Also: []string{"agent", "identity"},
@@ -88,6 +89,8 @@ func fileTable() toml.Table[form] {
 			{Name: "output", Type: "table", Doc: "what is kept of its output", Also: []string{"summary"},
 				Read: toml.Sub(outputTable(), func(f *form) *aidefile.Output { return &f.Output })},
 			{Name: "workspace", Type: "table", Doc: "where it may read", Read: toml.Sub(workspaceTable(), itself)},
+			{Name: "acp", Type: "table", Doc: "what an agent may do that speaks the Agent Client Protocol",
+				Also: []string{"permissions", "permission"}, Read: toml.Sub(acpTable(), itself)},
 			{Name: "daemon", Type: "table",
 				Doc:  "when a run is followed by another one without a trigger; without this table, never",
 				Also: []string{"supervision", "supervisor", "restart"},
@@ -205,7 +208,7 @@ func Sections() []toml.Section {
 	return []toml.Section{
 		fileTable().Section(), personaTable().Section(), triggerTable().Section(), policyTable().Section(),
 		budgetTable().Section(), memoryTable().Section(), hooksTable().Section(), skillsTable().Section(),
-		vaultTable().Section(), outputTable().Section(), workspaceTable().Section(),
+		vaultTable().Section(), outputTable().Section(), workspaceTable().Section(), acpTable().Section(),
 	}
 }
 
@@ -227,6 +230,8 @@ func ownSchema(_ *toml.SchemaBuilder, _ string, r toml.Row, _ bool) toml.Schema 
 	case secondsType:
 		return toml.Schema{"anyOf": []toml.Schema{{"type": "string", "pattern": toml.DurationPattern},
 			{"type": "string", "pattern": "^[0-9]+$"}}}
+	case kindsType:
+		return toml.Schema{"type": "array", "items": toml.Schema{"type": "string", "enum": aidefile.ToolKinds()}}
 	case setting.TokensType:
 		return setting.TokensSchema()
 	}

@@ -54,7 +54,10 @@ max_summary_tokens = 300
 narrative_schema = "WHAT, NEXT"
 [workspace]
 read = ["~/x", "../y"]
+[acp]
+allow = ["edit", "other"]
 `, func(f *aidefile.File) {
+			f.Allow = []string{"edit", "other"}
 			f.Persona.Style, f.Memory.CompactAfter, f.Skills, f.Vault = "brief", 50_000, []string{"a", "skills/b.md"}, []string{"API_KEY"}
 			f.Hooks = aidefile.Hooks{OnSpawn: []string{"inject-vault", "fetch.sh"}, OnComplete: []string{"commit-memory"}}
 			f.Output, f.Workspace.Read = aidefile.Output{MaxSummaryTokens: 300, NarrativeSchema: "WHAT, NEXT"}, []string{"~/x", "../y"}
@@ -139,7 +142,7 @@ func TestBadAidefiles(t *testing.T) {
 		{"[output]\nmax_tokens = 1\n", `Aidefile:2:1: unknown key "max_tokens" in [output]; did you mean "max_summary_tokens"?`},
 		{"[workspace]\nreads = []\n", `Aidefile:2:1: unknown key "reads" in [workspace]; did you mean "read"?`},
 		{"[daemon]\ncli = \"codex\"\n", `Aidefile:2:1: unknown key "cli" in [daemon]; it belongs before the first table`},
-		{"cli = \"codx\"\n", `Aidefile:1:7: cli: unknown command line "codx", expected one of claude, codex, gemini, opencode, copilot, plain; did you mean "codex"?`},
+		{"cli = \"codx\"\n", `Aidefile:1:7: cli: unknown command line "codx", expected one of claude, codex, gemini, opencode, copilot, plain, acp; did you mean "codex"?`},
 		{"[daemon]\nmax_restart = 1\n", `Aidefile:2:1: unknown key "max_restart" in [daemon]; did you mean "max_restarts"?`},
 		{"[daemon]\nrestart = \"on_failure\"\n", `Aidefile:2:11: restart is "on_failure", expected one of always, on-failure, never; did you mean "on-failure"?`},
 		{"[daemon]\nrestart = \"sometimes\"\n", `Aidefile:2:11: restart is "sometimes", expected one of always, on-failure, never`},
@@ -169,6 +172,9 @@ func TestBadAidefiles(t *testing.T) {
 		{"[vault]\nkeys = [\"a b\"]\n", `Aidefile:2:9: "a b" cannot name a secret, expected a name of a variable such as "API_KEY"`},
 		{"[vault]\nkeys = [\"COPPICE_TOKEN\"]\n", `Aidefile:2:9: the variable "COPPICE_TOKEN" is set by Coppice itself, expected another name`},
 		{"[skills]\ninclude = [\"\"]\n", `Aidefile:2:12: an element of include is "", expected a name or a path`},
+		{"[acp]\nallow = [\"excute\"]\n", `Aidefile:2:10: an element of allow is "excute", expected one of read, search, think, fetch, edit, move, delete, execute, switch_mode, other; did you mean "execute"?`},
+		{"[acp]\nallow = \"read\"\n", `Aidefile:2:9: allow is a string, expected an array of kinds of tools`},
+		{"[permissions]\nallow = []\n", `Aidefile:1:2: unknown table "permissions" in the file; did you mean "acp"?`},
 		{"[output]\nmax_summary_tokens = \"500\"\n", `Aidefile:2:22: max_summary_tokens is a string, expected an integer from 0 to 1000000`},
 	} {
 		_, err := Parse("Aidefile", []byte(c.text))
