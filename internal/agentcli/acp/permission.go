@@ -27,12 +27,15 @@ type PermissionRequest struct {
 // It refuses all others. The settings of the agent decide what it asks for.
 func Allow(kinds []string, server string) Policy {
 	return func(_ context.Context, r PermissionRequest) string {
-		if slices.Contains(kinds, cmp.Or(r.Kind, "other")) || r.isOf(server) {
+		if slices.Contains(kinds, r.KindName()) || r.isOf(server) {
 			return r.Option(AllowOnce)
 		}
 		return ""
 	}
 }
+
+// KindName returns the kind of the tool; "other" if it was not said.
+func (r PermissionRequest) KindName() string { return cmp.Or(r.Kind, "other") }
 
 // isOf reports whether the tool is one of an MCP server, by the titles that claude and gemini give such tools. A model
 // does not choose titles of this kind of tools.

@@ -34,11 +34,12 @@ func StopOf(err error) agentcli.Stop {
 	return agentcli.NotStopped
 }
 
-// Call is a call that goes on. Write and WriteError may be called at any time; the other methods belong to one
+// Call is a call that goes on. Write, WriteError and Add may be called at any time; the other methods belong to one
 // goroutine.
 type Call struct {
 	call   session.Call
-	script bool // it runs a program that is none of a command line
+	vendor agentcli.CLI // see agentcli.Vendor
+	script bool         // it runs a program that is none of a command line
 	more   chan struct{}
 	files  *session.Follower
 	polled time.Time
@@ -49,19 +50,33 @@ type Call struct {
 	last      time.Time       // when it has written, here or into a file of its session
 }
 
-// New returns a Call that runs a command.
+// New returns a Call that runs a command. Of an agent that speaks the Agent Client Protocol, the session files are
+// those of its vendor.
 func New(argv []string, c session.Call) *Call {
+	files, vendor := c, c.CLI
+	if c.CLI == agentcli.ACP {
+		vendor = agentcli.Vendor(argv)
+		files.CLI = vendor
+	}
 	return &Call{
-		call: c, script: agentcli.Detect(argv) == agentcli.Plain,
-		more: make(chan struct{}, 1), files: session.Follow(c),
+		call: c, vendor: vendor, script: agentcli.Detect(argv) == agentcli.Plain && c.CLI != agentcli.ACP,
+		more: make(chan struct{}, 1), files: session.Follow(files),
 		out:  agentcli.Stream{CLI: c.CLI, Each: c.Each},
-		errs: agentcli.Stream{CLI: c.CLI, Source: agentcli.FromStderr, Each: c.Each},
+		errs: agentcli.Stream{CLI: vendor, Source: agentcli.FromStderr, Each: c.Each},
 		last: time.Now(),
 	}
 }
 
 // Write reads more of the standard output. It never fails.
 func (c *Call) Write(p []byte) (int, error) { return c.write(&c.out, p) }
+
+// Add adds what an agent reports over the Agent Client Protocol.
+func (c *Call) Add(e agentcli.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wrote()
+	c.out.Add(e)
+}
 
 // WriteError reads more of the standard error. It never fails.
 func (c *Call) WriteError(p []byte) (int, error) { return c.write(&c.errs, p) }
@@ -73,7 +88,7 @@ func (c *Call) write(to *agentcli.Stream, p []byte) (int, error) {
 	return to.Write(p)
 }
 
-// wrote notes a sign of life. Needs mu.
+// wrote notes a sign of life. c.mu is held.
 func (c *Call) wrote() {
 	c.last = time.Now()
 	select {
@@ -136,7 +151,7 @@ func (c *Call) End(exit string, code int, stopped agentcli.Stop) agentcli.End {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return agentcli.End{
-		CLI: c.call.CLI, Exit: exit, Code: code, Stopped: stopped, Now: time.Now(),
+		CLI: c.call.CLI, Vendor: c.vendor, Exit: exit, Code: code, Stopped: stopped, Now: time.Now(),
 		Output: c.out.Report(), Stderr: c.errs.Report(), Session: c.files.Report(), Exported: c.exported.Report(),
 	}
 }

@@ -36,29 +36,24 @@ func (r *Runner) call(ctx context.Context, last *try) error {
 	if err := os.Remove(usage); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%w: %w", errArguments, err)
 	}
-	argv, prompt, continued, err := r.command(last)
+	q, err := r.command(last)
 	if err != nil {
 		return err
 	}
 	path := filepath.Join(r.dir, promptName)
-	if err := replace(path, []byte(prompt)); err != nil {
+	if err := replace(path, []byte(q.prompt)); err != nil {
 		return fmt.Errorf("%w: %w", errArguments, err)
 	}
-	in, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errArguments, err)
-	}
-	defer in.Close()
 	r.env["COPPICE_TRY"], r.env["COPPICE_TOKENS"] = fmt.Sprint(r.meter.Calls()), fmt.Sprint(r.meter.Left())
 	r.env["COPPICE_USAGE"], r.env["COPPICE_PROMPT"] = usage, path
 	began := time.Now()
 	r.callBegan = began
 	r.tail.reset()
 	r.current = call.New(r.request.Settings.Command, session.Call{CLI: r.request.Settings.CommandLine(),
-		Env: r.environ(), Dir: filepath.Dir(r.request.Aidefile), Began: began, Session: continued})
-	exit, err := r.execute(ctx, argv, in, r.current)
+		Env: r.environ(), Dir: filepath.Dir(r.request.Aidefile), Began: began, Session: q.session})
+	exit, err := r.ask(ctx, q, r.current)
 	r.current.Finish()
-	if errors.Is(err, proc.ErrCommand) {
+	if errors.Is(err, proc.ErrCommand) || errors.Is(err, errArguments) {
 		return err // it has not run
 	}
 	how, code := "", 0
@@ -153,41 +148,81 @@ func readUsage(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, 1<<20))
 }
 
-// execute runs a program to its end, and ends it with ctx. If c is not nil the program is that call of the command,
-// which is followed, and ended when it has used more tokens than are left.
-func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, c *call.Call) (supervisor.Exit, error) {
-	if ctx.Err() != nil {
-		return supervisor.Exit{}, context.Cause(ctx)
-	}
+// ask runs the command of a call to its end, and ends it with ctx. The call is followed, and ended when it has used
+// more tokens than are left.
+func (r *Runner) ask(ctx context.Context, q question, c *call.Call) (supervisor.Exit, error) {
 	out := proc.Output{Tail: -1, Raw: func(s proc.Stream, data []byte) {
 		if s == proc.Stderr {
 			r.err.Write(data)
-			if c != nil {
-				c.WriteError(data)
-			}
+			c.WriteError(data)
 			return
 		}
 		r.out.Write(data)
-		if c != nil {
-			c.Write(data)
-			r.tail.add(data)
-		}
+		c.Write(data)
+		r.tail.add(data)
 	}}
-	p, err := proc.Start(proc.Command{
-		Argv: argv, Dir: filepath.Dir(r.request.Aidefile), Env: r.environ(), Stdin: in,
-	}, out)
+	if r.request.Settings.CommandLine() != agentcli.ACP {
+		in, err := os.Open(filepath.Join(r.dir, promptName))
+		if err != nil {
+			return supervisor.Exit{}, fmt.Errorf("%w: %w", errArguments, err)
+		}
+		defer in.Close()
+		return r.execute(ctx, program{argv: q.argv, stdin: in, out: out, call: c})
+	}
+	t, err := r.talk(q, c)
 	if err != nil {
 		return supervisor.Exit{}, err
 	}
-	why := r.watch(ctx, p, c)
+	defer t.close()
+	logged := out.Raw
+	out.Raw = func(s proc.Stream, data []byte) {
+		if s == proc.Stderr {
+			logged(s, data)
+		} else {
+			t.output.Write(data)
+		}
+	}
+	return r.execute(ctx, program{argv: q.argv, stdin: t.stdin, out: out, call: c, talk: t})
+}
+
+// program is a program to run.
+type program struct {
+	argv  []string
+	stdin *os.File
+	out   proc.Output
+	call  *call.Call // nil if it is not the command
+	talk  *talk      // nil if it does not speak the Agent Client Protocol
+}
+
+// execute runs a program to its end, and ends it with ctx.
+func (r *Runner) execute(ctx context.Context, o program) (supervisor.Exit, error) {
+	if ctx.Err() != nil {
+		return supervisor.Exit{}, context.Cause(ctx)
+	}
+	p, err := proc.Start(proc.Command{
+		Argv: o.argv, Dir: filepath.Dir(r.request.Aidefile), Env: r.environ(), Stdin: o.stdin,
+	}, o.out)
+	if err != nil {
+		return supervisor.Exit{}, err
+	}
+	if o.talk != nil {
+		o.talk.started(p)
+	}
+	why := r.watch(ctx, p, o)
 	if _, over := errors.AsType[*aidefile.Exhausted](why); over {
 		p.Kill() // asked to end, it could begin another call of the model
 	} else if why != nil {
+		if o.talk != nil {
+			o.talk.stop()
+		}
 		p.End(grace)
 	}
 	select {
 	case <-p.Done():
 		<-p.Drained()
+		if o.talk != nil {
+			<-o.talk.over
+		}
 	case <-time.After(supervisor.KillGrace):
 		return supervisor.Exit{}, fmt.Errorf("%w; and process %d has not ended after it was killed", why, p.PID())
 	}
@@ -208,20 +243,37 @@ func (r *Runner) environ() []string {
 	return env
 }
 
-// command returns the command of the next call and its prompt: the whole task, or a few words in the session of the
-// last try, whose ID is returned, too.
-func (r *Runner) command(last *try) (argv []string, prompt, session string, err error) {
-	if session = last.session(); session != "" {
-		prompt = r.goOn(last)
-		if argv, err = r.arguments(prompt, prompt); err == nil {
-			if argv, ok := agentcli.Continue(agentcli.Detect(argv), argv, session); ok {
-				return argv, prompt, session, nil
+// question is what a call asks a command line.
+type question struct {
+	argv   []string
+	prompt string
+	// session is the one that it continues; empty if it begins one.
+	session string
+	// goOn is the prompt in that session of an agent that speaks the Agent Client Protocol: the agent says later
+	// whether it can continue a session.
+	goOn string
+}
+
+// command returns what the next call asks: the whole task, or a few words in the session of the last try.
+func (r *Runner) command(last *try) (q question, err error) {
+	q.session = last.session()
+	acp := r.request.Settings.CommandLine() == agentcli.ACP
+	if q.session != "" {
+		goOn := r.goOn(last)
+		if acp {
+			q.goOn = goOn
+		} else if argv, err := r.arguments(goOn, goOn); err == nil {
+			if argv, ok := agentcli.Continue(agentcli.Detect(argv), argv, q.session); ok {
+				return question{argv: argv, prompt: goOn, session: q.session}, nil
 			}
 		}
 	}
-	prompt = r.prompt(last)
-	argv, err = r.arguments(prompt, r.request.Task)
-	return argv, prompt, "", err
+	if !acp {
+		q.session = ""
+	}
+	q.prompt = r.prompt(last)
+	q.argv, err = r.arguments(q.prompt, r.request.Task)
+	return q, err
 }
 
 // arguments returns the command with its placeholders replaced.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -46,7 +47,14 @@ func (r *Runner) bounded(ctx context.Context) (context.Context, context.CancelFu
 
 // program runs a program of a hook.
 func (r *Runner) program(ctx context.Context, argv ...string) error {
-	exit, err := r.execute(ctx, argv, nil, nil) // its output is not an answer
+	out := proc.Output{Tail: -1, Raw: func(s proc.Stream, data []byte) { // it is not an answer
+		if s == proc.Stderr {
+			r.err.Write(data)
+		} else {
+			r.out.Write(data)
+		}
+	}}
+	exit, err := r.execute(ctx, program{argv: argv, out: out})
 	switch {
 	case err != nil:
 		return err

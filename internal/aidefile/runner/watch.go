@@ -26,13 +26,17 @@ func stopOf(err error) agentcli.Stop {
 	return agentcli.ByOperator
 }
 
-// watch waits for the end of a program, and returns nil, or why it has to be ended before. c is the call of the
-// command; nil for other programs.
-func (r *Runner) watch(ctx context.Context, p *proc.Process, c *call.Call) error {
-	var more <-chan struct{}
+// watch waits for the end of a program, and returns nil, or why it has to be ended before.
+func (r *Runner) watch(ctx context.Context, p *proc.Process, o program) error {
+	c := o.call
+	var more, talked <-chan struct{}
 	if c != nil {
 		more = c.More()
 	}
+	if o.talk != nil {
+		talked = o.talk.over
+	}
+	var lingers <-chan time.Time
 	tick := time.NewTicker(r.checkInterval)
 	defer tick.Stop()
 	for over := false; ; {
@@ -41,6 +45,10 @@ func (r *Runner) watch(ctx context.Context, p *proc.Process, c *call.Call) error
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-talked:
+			talked, lingers = nil, time.After(reapTime)
+		case <-lingers:
+			return call.ErrLingers
 		case <-more:
 			c.Poll()
 			// It goes on after the tool that it calls, with another call of the model.
