@@ -53,7 +53,7 @@ func (f Fleet) accounts(path string) []string {
 			return []string{q.Name}
 		}
 	}
-	return []string{nameOf(path, a.CommandLine(), a.Env)}
+	return []string{nameOf(path, a.Vendor(), a.Env)}
 }
 
 // quota returns a declared account; nil if there is none of that name.
@@ -71,10 +71,9 @@ func (f Fleet) exists(name string) bool {
 }
 
 // nameOf returns the name of the pool of the agents that run the same command line with the same account.
-// An agent whose command line is not known has a pool of its own, as has one that speaks ACP: its vendor and account
-// are not known.
+// An agent whose command line is not known has a pool of its own.
 func nameOf(path string, cli agentcli.CLI, env map[string]string) string {
-	if cli == agentcli.Plain || cli == agentcli.ACP || cli == "" {
+	if cli == agentcli.Plain || cli == "" {
 		return path
 	}
 	var set []string

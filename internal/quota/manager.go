@@ -141,7 +141,7 @@ func clock(t time.Time) string {
 
 // reporter names what has reported a reset.
 func reporter(p Pool) string {
-	if p.CLI == "" || p.CLI == agentcli.Plain {
+	if p.CLI == "" || p.CLI == agentcli.Plain || p.CLI == agentcli.ACP {
 		return "the agent"
 	}
 	return string(p.CLI)

@@ -7,7 +7,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/spec"
 )
 
 // t0 is when the tests begin.
@@ -221,7 +223,27 @@ func TestNames(t *testing.T) {
 	if n := nameOf("t/a", agentcli.Plain, nil); n != "t/a" {
 		t.Error(n)
 	}
-	if n := nameOf("t/a", agentcli.ACP, nil); n != "t/a" {
-		t.Error(n)
+}
+
+// An agent that speaks ACP shares the account of its vendor.
+func TestAccountOfVendor(t *testing.T) {
+	run := func(cli agentcli.CLI, argv ...string) *spec.Agent {
+		return &spec.Agent{Aide: &aidefile.Agent{Settings: aidefile.Settings{CLI: cli, Command: argv}}}
+	}
+	f := Fleet{Agents: map[string]*spec.Agent{
+		"t/adapter": run("", "claude-agent-acp"), "t/gemini": run(agentcli.ACP, "gemini", "--acp"),
+		"t/script": run(agentcli.ACP, "./agent.sh"), "t/plain": run(agentcli.Plain, "claude"),
+		"t/agent": {Command: []string{"claude-agent-acp"}},
+	}}
+	for path, account := range map[string]string{
+		"t/adapter": "claude", "t/gemini": "gemini", "t/script": "t/script", "t/plain": "t/plain", "t/agent": "claude",
+	} {
+		if all := f.accounts(path); len(all) != 1 || all[0] != account {
+			t.Errorf("%s has %v, expected %s", path, all, account)
+		}
+	}
+	f.Quotas = []spec.Quota{{Name: "max", CLI: agentcli.Claude}}
+	if all := f.accounts("t/adapter"); all[0] != "max" {
+		t.Errorf("it does not have the declared account: %v", all)
 	}
 }

@@ -30,7 +30,7 @@ type Quota struct {
 
 // IsFor reports whether the quota is for an agent.
 func (q *Quota) IsFor(at string, a *Agent) bool {
-	cli := a.CommandLine()
+	cli := a.Vendor()
 	if cli != q.CLI || len(q.Agents) > 0 && !slices.ContainsFunc(q.Agents, func(p string) bool {
 		return MatchesPath(p, at)
 	}) {
@@ -166,7 +166,7 @@ func (c *quotaCheck) checkAgents(i int) {
 		found, other := false, "" // the command line of one that runs another
 		for _, at := range slices.Sorted(maps.Keys(c.agents)) {
 			if a := c.agents[at]; c.mayMatch(pattern, at, a) {
-				if cli := a.CommandLine(); cli == q.CLI {
+				if cli := a.Vendor(); cli == q.CLI {
 					found = true
 				} else {
 					other = at + " runs " + string(cli)

@@ -174,6 +174,19 @@ func (a *Agent) CommandLine() agentcli.CLI {
 	return agentcli.Detect(a.Command)
 }
 
+// Vendor returns the command line whose account the agent uses: that behind an agent that speaks the Agent Client
+// Protocol, or else CommandLine. It is Plain if it is not known.
+func (a *Agent) Vendor() agentcli.CLI {
+	argv := a.Command
+	if a.Aide != nil {
+		argv = a.Aide.Command
+	}
+	if cli := a.CommandLine(); cli != agentcli.ACP {
+		return cli
+	}
+	return agentcli.Vendor(argv)
+}
+
 // Nudge is the way to remind an agent of a missing heartbeat or of pending work. At most one
 // field is set; with none, the agent is not reminded.
 type Nudge struct {
