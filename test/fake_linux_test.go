@@ -399,17 +399,38 @@ func TestFakeDocs(t *testing.T) {
 	if !strings.Contains(page, strings.SplitN(fakeagent.Grammar, ",", 2)[0]) {
 		t.Errorf("the page lacks the grammar %s", fakeagent.Grammar)
 	}
-	r := newFakeRun(t)
+	newFakeRun(t).example(page, 2)
+}
+
+// The page docs/acp.md: its example runs as shown.
+func TestACPDocs(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root, "docs", "acp.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	newFakeRun(t).example(string(text), 1)
+}
+
+// example writes the files of a page, which begin with a comment with their name, and runs the commands of its last
+// block.
+func (r fakeRun) example(page string, expected int) {
+	t := r.t
+	t.Helper()
 	for _, b := range fenced.FindAllStringSubmatch(page, -1) {
-		if name := regexp.MustCompile(`(?m)^# ([a-z.]+)$`).FindStringSubmatch(b[2]); name != nil {
-			exectest.Write(t, filepath.Join(r.dir, name[1]), b[2])
+		if name := regexp.MustCompile(`(?m)^# ([a-zA-Z./]+)$`).FindStringSubmatch(b[2]); name != nil {
+			file := filepath.Join(r.dir, name[1])
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			exectest.Write(t, file, b[2])
 		}
 	}
 	before := listing(t, r.home)
 	example := fenced.FindAllStringSubmatch(page, -1)
 	console := example[len(example)-1][2]
 	runs := strings.Split(console, "$ coppice run ")[1:]
-	if len(runs) != 2 {
+	if len(runs) != expected {
 		t.Fatalf("%d runs: %s", len(runs), console)
 	}
 	for _, run := range runs {

@@ -11,7 +11,7 @@ func FuzzArguments(f *testing.F) {
 	f.Add("-p\n--resume\n--output-format=stream-json\n--\nx")
 	f.Add("--\n-\n\n=\n--=")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, cli := range CLIs() {
+		for _, cli := range headless() {
 			args := strings.Split(text, "\n")
 			q, err := parse(cli, args)
 			if err == nil && len(strings.Join(q.words, "\n")) > len(text) {

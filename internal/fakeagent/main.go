@@ -32,9 +32,10 @@ const leftTime = time.Hour
 
 // Called returns the command line as which a program is called, from its first argument.
 func Called(arg0 string) (agentcli.CLI, bool) {
-	switch cli := agentcli.CLI(filepath.Base(arg0)); cli {
-	case agentcli.Claude, agentcli.Codex, agentcli.Gemini, agentcli.Opencode, agentcli.Copilot:
-		return cli, true
+	for _, cli := range CLIs() {
+		if filepath.Base(arg0) == Program(cli) {
+			return cli, true
+		}
 	}
 	return "", false
 }
@@ -52,6 +53,13 @@ func Main(cli agentcli.CLI, args []string) int {
 	fail := func(err error) int {
 		fmt.Fprintf(os.Stderr, "fake %s: %v\n", cli, err)
 		return 1
+	}
+	if cli == agentcli.ACP {
+		set, err := ParseSetting(os.Getenv(EnvName))
+		if err != nil {
+			return fail(err)
+		}
+		return mainACP(set, os.Stdin, os.Stdout)
 	}
 	q, err := parse(cli, args)
 	if err != nil {
@@ -249,7 +257,7 @@ func self(cli agentcli.CLI, args ...string) (*exec.Cmd, error) {
 		return nil, err
 	}
 	cmd := exec.Command(exe, args...)
-	cmd.Args[0] = string(cli)
+	cmd.Args[0] = Program(cli)
 	return cmd, nil
 }
 

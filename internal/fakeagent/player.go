@@ -122,7 +122,7 @@ func (p *player) end(pace time.Duration) int {
 		p.locked(func() (int, bool) { p.speaks.retry(f, n); return 0, true })
 	}
 	p.wait(pace / 2)
-	text := fmt.Sprintf("This was a fake of %s: nothing was done.", p.cli)
+	text := fmt.Sprintf("This was a fake of %s: nothing was done.", Program(p.cli))
 	if strings.Contains(p.prompt, "<aide-summary>") {
 		text += " <aide-summary>A fake was called, and has done nothing.</aide-summary>"
 	}

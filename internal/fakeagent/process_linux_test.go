@@ -124,7 +124,7 @@ func TestSignals(t *testing.T) {
 // A session goes on: claude and codex count all of it, and one that does not exist is an error as recorded.
 func TestResume(t *testing.T) {
 	t.Parallel()
-	for _, cli := range CLIs() {
+	for _, cli := range headless() {
 		t.Run(string(cli), func(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, "ok")
@@ -180,7 +180,7 @@ func TestResume(t *testing.T) {
 // Without JSON, a call prints its answer as text, and its failure where the command line has it.
 func TestText(t *testing.T) {
 	t.Parallel()
-	for _, cli := range CLIs() {
+	for _, cli := range headless() {
 		args := map[agentcli.CLI][]string{
 			agentcli.Claude: {"-p", "hello"}, agentcli.Codex: {"exec", "hello"}, agentcli.Gemini: {"-p", "hello"},
 			agentcli.Opencode: {"run", "hello"}, agentcli.Copilot: {"-p", "hello"},
@@ -283,7 +283,7 @@ func TestArguments(t *testing.T) {
 func TestHomes(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
-	for _, cli := range CLIs() {
+	for _, cli := range headless() {
 		f := newFake(t, "ok")
 		if err := os.Symlink(outside, filepath.Join(f.dir, "link")); err != nil {
 			t.Fatal(err)

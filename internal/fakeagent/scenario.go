@@ -40,16 +40,28 @@ type Info struct {
 }
 
 // CLIs returns the command lines that have a fake.
-func CLIs() []agentcli.CLI {
+func CLIs() []agentcli.CLI { return append(headless(), agentcli.ACP) }
+
+// headless returns those that are called with a prompt.
+func headless() []agentcli.CLI {
 	return []agentcli.CLI{agentcli.Claude, agentcli.Codex, agentcli.Gemini, agentcli.Opencode, agentcli.Copilot}
+}
+
+// Program returns the program of a command line. The fake of an agent that speaks the Agent Client Protocol plays the
+// adapter for claude.
+func Program(cli agentcli.CLI) string {
+	if cli == agentcli.ACP {
+		return "claude-agent-acp"
+	}
+	return string(cli)
 }
 
 // Scenarios returns all scenarios. A command line lacks those that it has never shown when it was measured, and
 // those that it shows in a way that nothing can tell from a success.
 func Scenarios() []Info {
 	all := CLIs()
-	without := func(cli agentcli.CLI) []agentcli.CLI {
-		return slices.DeleteFunc(CLIs(), func(c agentcli.CLI) bool { return c == cli })
+	without := func(others ...agentcli.CLI) []agentcli.CLI {
+		return slices.DeleteFunc(CLIs(), func(c agentcli.CLI) bool { return slices.Contains(others, c) })
 	}
 	return []Info{
 		{OK, "answers, and ends with 0", all},
@@ -70,7 +82,7 @@ func Scenarios() []Info {
 		{Silent, "nothing comes after the start", all},
 		{Split, "lines arrive in pieces, and one has a megabyte; ends well", all},
 		{Orphan, "ends well, and leaves a process in a session of its own", all},
-		{Liar, "reports success and ends with 0, and the work is not done", without(agentcli.Codex)},
+		{Liar, "reports success and ends with 0, and the work is not done", without(agentcli.Codex, agentcli.ACP)},
 		{Crash, "ends in the middle, with 1 and without a result", all},
 		{Loop, "calls tools without end, and uses tokens for each", all},
 	}

@@ -35,7 +35,10 @@ func (s *Sandbox) Command(argv []string) ([]string, agentcli.CLI, error) {
 		text, err := s.plain(argv)
 		return text, agentcli.Plain, err
 	case agentcli.ACP:
-		return nil, cli, fmt.Errorf("%s speaks the Agent Client Protocol, which fakes do not", quote(argv))
+		if agentcli.Vendor(argv) != agentcli.Claude {
+			return nil, cli, fmt.Errorf("%s speaks the Agent Client Protocol, for which there is a fake of "+
+				"claude-agent-acp only", quote(argv))
+		}
 	}
 	return slices.Concat(before, []string{s.fake(cli)}, arguments), cli, nil
 }
@@ -161,7 +164,7 @@ func isOne(word, list string) bool { return slices.Contains(strings.Fields(list)
 func names() string {
 	var all []string
 	for _, cli := range fakeagent.CLIs() {
-		all = append(all, string(cli))
+		all = append(all, fakeagent.Program(cli))
 	}
 	return strings.Join(all, ", ")
 }

@@ -40,7 +40,7 @@ func (s *Sandbox) home(real string) (string, error) {
 	}
 	for _, cli := range fakeagent.CLIs() {
 		for _, place := range programs {
-			l.except[fmt.Sprintf(place, cli)] = s.fake(cli)
+			l.except[fmt.Sprintf(place, fakeagent.Program(cli))] = s.fake(cli)
 		}
 	}
 	err := os.MkdirAll(dir, 0o700)

@@ -80,7 +80,9 @@ func (s *Sandbox) State() string { return filepath.Join(s.Dir, "state") }
 func (s *Sandbox) bin() string { return filepath.Join(s.Dir, "bin") }
 
 // fake returns the path of a fake.
-func (s *Sandbox) fake(cli agentcli.CLI) string { return filepath.Join(s.bin(), string(cli)) }
+func (s *Sandbox) fake(cli agentcli.CLI) string {
+	return filepath.Join(s.bin(), fakeagent.Program(cli))
+}
 
 // Enter changes the environment of this process, which agents inherit, until Close: they find the fakes first, and
 // a home without a login. Variables that choose the server of a Sage program are removed, except for its mock.
@@ -175,7 +177,7 @@ func (s *Sandbox) Summary() string {
 func (s *Sandbox) Head() string {
 	var names []string
 	for _, cli := range fakeagent.CLIs() {
-		names = append(names, string(cli))
+		names = append(names, fakeagent.Program(cli))
 	}
 	last := len(names) - 1
 	plan := s.Plan
