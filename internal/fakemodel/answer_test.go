@@ -171,7 +171,11 @@ func TestResponsesTools(t *testing.T) {
 		tool, args string
 	}{
 		{"call=note", []any{object{"type": "namespace", "name": "mcp__c__", "tools": note}}, "mcp__c__note", "{}"},
-		{"call=note", []any{object{"type": "namespace", "name": "c", "tools": note}}, "note", "{}"},
+		{"call=note", []any{object{"type": "namespace", "name": "c", "tools": note}}, "c: note", "{}"},
+		{"call=note", []any{
+			object{"type": "function", "name": "note", "parameters": noteSchema()},
+			object{"type": "namespace", "name": "c", "tools": note},
+		}, "note", "{}"},
 		{"tool=ls", []any{object{"type": "local_shell"}}, toolLocalShell, `["sh","-c","ls"]`},
 		{"call=local_shell", []any{object{"type": "local_shell"}}, toolLocalShell, `["sh","-c","true"]`},
 		{"tool", []any{object{"type": "web_search", "name": "bash"}}, "", ""},

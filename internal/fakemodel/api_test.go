@@ -182,6 +182,9 @@ func responsesItem(o *outcome, item any) {
 		o.tool, o.args = toolLocalShell, encode(at(item, "action", "command"))
 	default:
 		o.tool, o.args = asText(at(item, "name")), asText(at(item, "arguments"))
+		if space := asText(at(item, "namespace")); space != "" {
+			o.tool = space + ": " + o.tool
+		}
 	}
 }
 

@@ -24,11 +24,13 @@ func (responses) read(_ string, body object) prompt {
 		case "function", nil:
 			p.tools.add(name, at(tool, "parameters"))
 		case "namespace": // of the tools of an MCP server
-			if !strings.HasSuffix(name, "__") {
-				name = ""
-			}
 			for _, inner := range asList(at(tool, "tools")) {
-				p.tools.add(name+asText(at(inner, "name")), at(inner, "parameters"))
+				call, parameters := asText(at(inner, "name")), at(inner, "parameters")
+				if strings.HasSuffix(name, "__") {
+					p.tools.add(name+call, parameters)
+				} else {
+					p.tools.addTo(name, call, parameters)
+				}
 			}
 		case toolLocalShell:
 			p.tools.add(toolLocalShell, nil)
@@ -83,10 +85,14 @@ func (responses) item(t *turn, s said) object {
 			"action": object{"type": "exec", "command": []any{"sh", "-c", command}, "env": object{}},
 		}
 	}
-	return object{
+	call := object{
 		"type": "function_call", "id": id("fc"), "call_id": id("call"), "name": s.tool,
 		"arguments": encode(s.input), "status": "completed",
 	}
+	if space := t.tools.namespaces[s.tool]; space != "" {
+		call["namespace"] = space
+	}
+	return call
 }
 
 func (r responses) whole(t *turn, s said) any {

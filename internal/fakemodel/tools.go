@@ -11,8 +11,9 @@ import (
 // A toolset holds the tools that a request offers, in their order, with the JSON schemas of their
 // arguments.
 type toolset struct {
-	names   []string
-	schemas map[string]object
+	names      []string
+	schemas    map[string]object
+	namespaces map[string]string // of the tools that are in one
 }
 
 // add adds a tool, or replaces the schema of one with this name.
@@ -27,6 +28,18 @@ func (t *toolset) add(name string, schema any) {
 		t.names = append(t.names, name)
 	}
 	t.schemas[name] = asObject(schema)
+}
+
+// addTo adds a tool of a namespace. The first tool of a name keeps it.
+func (t *toolset) addTo(namespace, name string, schema any) {
+	if name == "" || t.has(name) {
+		return
+	}
+	t.add(name, schema)
+	if t.namespaces == nil {
+		t.namespaces = map[string]string{}
+	}
+	t.namespaces[name] = namespace
 }
 
 // has reports whether there is a tool of this name.
