@@ -69,8 +69,9 @@ type player struct {
 	calls   int    // messages in this run
 	earlier int    // messages in earlier runs of the session
 
-	mu    sync.Mutex // held while something is written
-	spawn func() error
+	mu     sync.Mutex // held while something is written
+	spawn  func() error
+	commit func() error
 }
 
 // play plays the call, and returns its exit code.
@@ -87,6 +88,12 @@ func (p *player) play() int {
 	case Tool, Split:
 		p.wait(pace / 2)
 		p.useTool(1)
+	case Commit:
+		p.wait(pace / 2)
+		p.useTool(1)
+		if err := p.commit(); err != nil {
+			p.say(fmt.Sprintf("fake %s: nothing is committed: %v", p.cli, err))
+		}
 	case Orphan:
 		p.wait(pace / 2)
 		p.useTool(1)

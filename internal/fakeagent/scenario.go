@@ -30,6 +30,7 @@ const (
 	Liar         Scenario = "liar"
 	Crash        Scenario = "crash"
 	Loop         Scenario = "loop"
+	Commit       Scenario = "commit"
 )
 
 // Info describes a scenario.
@@ -85,6 +86,7 @@ func Scenarios() []Info {
 		{Liar, "reports success and ends with 0, and the work is not done", without(agentcli.Codex, agentcli.ACP)},
 		{Crash, "ends in the middle, with 1 and without a result", all},
 		{Loop, "calls tools without end, and uses tokens for each", all},
+		{Commit, "makes an empty commit if it runs in a linked git worktree, answers, and ends with 0", all},
 	}
 }
 

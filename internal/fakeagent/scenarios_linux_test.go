@@ -199,7 +199,7 @@ func (f *fake) session(cli agentcli.CLI) string {
 
 // obstacles are what the scenarios are classified as; empty for a success.
 var obstacles = map[Scenario]outcome.ObstacleKind{
-	OK: "", Tool: "", Rate: "", Split: "", Orphan: "",
+	OK: "", Tool: "", Commit: "", Rate: "", Split: "", Orphan: "",
 	Quota: outcome.UsageLimit, QuotaNoReset: outcome.UsageLimit, Auth: outcome.Authentication, Money: outcome.Billing,
 	Context: outcome.ContextFull, Overloaded: outcome.Overloaded, Refused: outcome.Refused, Crash: outcome.Crash,
 	Hang: outcome.Crash, Silent: outcome.Crash, Loop: outcome.Crash, // that is, if they are killed
@@ -312,7 +312,9 @@ func tail(s string) string { return s[max(0, len(s)-2000):] }
 // checkTokens compares the tokens in the stream with those in the file of the session.
 func checkTokens(t *testing.T, cli agentcli.CLI, s Scenario, e ended) {
 	t.Helper()
-	messages := map[Scenario]int64{OK: 1, Tool: 2, Rate: 1, Split: 2, Orphan: 2, Hang: 1, Crash: 1, Refused: 1}
+	messages := map[Scenario]int64{
+		OK: 1, Tool: 2, Commit: 2, Rate: 1, Split: 2, Orphan: 2, Hang: 1, Crash: 1, Refused: 1,
+	}
 	used, _ := e.Usage()
 	switch expected, known := messages[s]; {
 	case cli == agentcli.Opencode && s == Crash, cli == agentcli.Codex && s == Refused:

@@ -1,0 +1,41 @@
+package fakeagent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/agentcli"
+)
+
+// commit makes an empty commit in a directory that is in a linked git worktree. In any other one it could be on the
+// branch at which a person works.
+func commit(dir string, cli agentcli.CLI) error {
+	dirs, err := git(dir, "rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir")
+	if err != nil {
+		return err
+	}
+	if own, shared, _ := strings.Cut(dirs, "\n"); own == shared {
+		return errors.New("this is not a linked git worktree; see git worktree add")
+	}
+	_, err = git(dir, "-c", "user.name=fake "+string(cli), "-c", "user.email=fake@coppice.invalid",
+		"-c", "commit.gpgsign=false", "commit", "--quiet", "--allow-empty", "--no-verify",
+		"--message", "An empty commit of a fake of "+string(cli)+" in "+filepath.Base(dir))
+	return err
+}
+
+// git runs git in a directory, and returns its output.
+func git(dir string, args ...string) (string, error) {
+	cmd := exec.Command("git", args...)
+	cmd.Dir = dir
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("git: %w: %.200s", err, strings.TrimSpace(stderr.String()))
+	}
+	return strings.TrimSpace(string(out)), nil
+}
