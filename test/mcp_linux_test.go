@@ -408,13 +408,15 @@ func TestMCPPrintConfig(t *testing.T) {
 			Command string
 			Args    []string
 			Env     map[string]string
+
+			AlwaysLoad bool
 		} `json:"mcpServers"`
 	}
 	if err := json.Unmarshal(out, &config); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	s := config.Servers["coppice"]
-	if !filepath.IsAbs(s.Command) || !slices.Equal(s.Args, []string{"mcp"}) || len(s.Env) != 2 {
+	if !filepath.IsAbs(s.Command) || !slices.Equal(s.Args, []string{"mcp"}) || len(s.Env) != 2 || !s.AlwaysLoad {
 		t.Errorf("%+v", s)
 	}
 	for _, name := range []string{"COPPICE_SOCKET", "COPPICE_TOKEN"} {

@@ -89,13 +89,14 @@ func printMCPConfig(s *command.Streams) error {
 		return err
 	}
 	type server struct {
-		Command string            `json:"command"`
-		Args    []string          `json:"args"`
-		Env     map[string]string `json:"env"`
+		Command    string            `json:"command"`
+		Args       []string          `json:"args"`
+		AlwaysLoad bool              `json:"alwaysLoad"` // so that Claude Code offers the tools without a search for them
+		Env        map[string]string `json:"env"`
 	}
 	// The empty default keeps the reference itself from becoming the value.
 	passed := func(name string) string { return "${" + name + ":-}" }
-	config := map[string]map[string]server{"mcpServers": {"coppice": {self, []string{"mcp"}, map[string]string{
+	config := map[string]map[string]server{"mcpServers": {"coppice": {self, []string{"mcp"}, true, map[string]string{
 		proc.EnvSocket: passed(proc.EnvSocket), proc.EnvToken: passed(proc.EnvToken),
 	}}}}
 	e := json.NewEncoder(s.Out)
