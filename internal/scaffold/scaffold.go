@@ -1,4 +1,4 @@
-// Package scaffold writes a first Sage project with a program that runs.
+// Package scaffold writes the first files of a project: those of a Sage program that runs, or those of a template.
 package scaffold
 
 import (
@@ -17,16 +17,29 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-//go:embed project
-var project embed.FS
+//go:embed project templates
+var embedded embed.FS
 
 // file is a file of a project; its name is relative to the directory of the project.
 type file struct {
 	name    string
 	content []byte
+	mode    fs.FileMode
 }
 
-// Write writes the project called name into the directory dir, which it creates if necessary,
+// Templates returns the names of the templates.
+func Templates() []string { return []string{"night"} }
+
+// WriteTemplate writes the files of one of the Templates into the directory dir, as Write does.
+func WriteTemplate(dir, template string) (paths []string, err error) {
+	files, err := list("templates/" + template)
+	if err != nil {
+		return nil, err
+	}
+	return write(dir, files)
+}
+
+// Write writes the Sage project called name into the directory dir, which it creates if necessary,
 // and returns the paths of its files. It overwrites nothing: if a file exists, the error wraps
 // fs.ErrExist. After an error, everything that it created is removed.
 func Write(dir, name string) (paths []string, err error) {
@@ -37,6 +50,11 @@ func Write(dir, name string) (paths []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	return write(dir, files)
+}
+
+// write writes files into the directory dir.
+func write(dir string, files []file) (paths []string, err error) {
 	// Checked before writing: an existing project may lack only one of the files.
 	for _, f := range files {
 		p := filepath.Join(dir, f.name)
@@ -59,7 +77,7 @@ func Write(dir, name string) (paths []string, err error) {
 			return nil, err
 		}
 		made = append(made, p)
-		if err := create(p, f.content); err != nil {
+		if err := create(p, f); err != nil {
 			if errors.Is(err, fs.ErrExist) {
 				made = made[:len(made)-1] // another process created it
 			}
@@ -92,45 +110,58 @@ func makeDirs(dir string, made *[]string) error {
 	return err
 }
 
-func create(path string, content []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+func create(path string, content file) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, content.mode)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(content)
+	_, err = f.Write(content.content)
 	return errors.Join(err, f.Close())
 }
 
-// render returns the files of a project called name.
-func render(name string) (files []file, err error) {
-	err = fs.WalkDir(project, "project", func(p string, d fs.DirEntry, err error) error {
+// list returns the files in an embedded directory. Embedding keeps no modes: scripts are executable.
+func list(dir string) (files []file, err error) {
+	err = fs.WalkDir(embedded, dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		text, err := fs.ReadFile(project, p)
+		text, err := fs.ReadFile(embedded, p)
 		if err != nil {
 			return err
 		}
-		p = strings.TrimPrefix(p, "project/")
+		p = strings.TrimPrefix(p, dir+"/")
 		if path.Base(p) == "gitignore" { // as .gitignore it would apply to this repository
 			p = path.Join(path.Dir(p), ".gitignore")
 		}
-		if path.Ext(p) != ".sg" {
-			t, err := template.New(p).Parse(string(text))
-			if err != nil {
-				return err
-			}
-			var b bytes.Buffer
-			if err := t.Execute(&b, struct{ Name string }{name}); err != nil {
-				return err
-			}
-			text = b.Bytes()
+		mode := fs.FileMode(0o666)
+		if path.Ext(p) == ".sh" {
+			mode = 0o777
 		}
-		files = append(files, file{filepath.FromSlash(p), text})
+		files = append(files, file{filepath.FromSlash(p), text, mode})
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making the files of a project: %w", err)
+		return nil, fmt.Errorf("listing the files of %s: %w", dir, err)
 	}
 	return files, nil
+}
+
+// render returns the files of a Sage project called name.
+func render(name string) ([]file, error) {
+	files, err := list("project")
+	for i, f := range files {
+		if filepath.Ext(f.name) == ".sg" {
+			continue
+		}
+		var b bytes.Buffer
+		t, err := template.New(f.name).Parse(string(f.content))
+		if err == nil {
+			err = t.Execute(&b, struct{ Name string }{name})
+		}
+		if err != nil {
+			return nil, fmt.Errorf("making the file %s: %w", f.name, err)
+		}
+		files[i].content = b.Bytes()
+	}
+	return files, err
 }

@@ -3,6 +3,7 @@ package scaffold
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -168,5 +169,52 @@ func TestWriteTwice(t *testing.T) {
 		if before[name] != content {
 			t.Errorf("%s has changed", name)
 		}
+	}
+}
+
+// The files of a template are written as they are embedded, and scripts are executable.
+func TestWriteTemplate(t *testing.T) {
+	for _, template := range Templates() {
+		dir := t.TempDir()
+		paths, err := WriteTemplate(dir, template)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range paths {
+			name, err := filepath.Rel(dir, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source := filepath.Join("templates", template, strings.Replace(name, ".gitignore", "gitignore", 1))
+			written, err := os.ReadFile(p)
+			embedded, err2 := os.ReadFile(source)
+			if err != nil || err2 != nil || string(written) != string(embedded) {
+				t.Errorf("%s: %v %v", name, err, err2)
+			}
+			info, err := os.Stat(p)
+			if err != nil || (info.Mode()&0o100 != 0) != (filepath.Ext(p) == ".sh") {
+				t.Errorf("%s: %v %v", name, info.Mode(), err)
+			}
+		}
+		// A file that exists keeps all from being written.
+		last, dir := paths[len(paths)-1], filepath.Join(dir, "second")
+		name, _ := filepath.Rel(filepath.Dir(dir), last)
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("mine"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before := tree(t, dir)
+		if _, err := WriteTemplate(dir, template); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s exists: %v", name, err)
+		}
+		if after := tree(t, dir); !maps.Equal(before, after) {
+			t.Errorf("%v, before %v", after, before)
+		}
+	}
+	entries, err := os.ReadDir("templates")
+	if err != nil || len(entries) != len(Templates()) {
+		t.Errorf("%d directories of templates, %v: %v", len(entries), Templates(), err)
 	}
 }
