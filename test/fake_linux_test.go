@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -446,42 +445,6 @@ func (r fakeRun) example(page string, expected int) {
 		}
 	}
 	r.untouched(before)
-}
-
-// The guide of a night runs with fakes as it is: its script claims tasks, and calls a fake for each.
-func TestFakeNight(t *testing.T) {
-	t.Parallel()
-	needGit(t)
-	r := newFakeRun(t)
-	writeGuideNight(t, r.dir)
-	setup := exec.Command(
-		"sh",
-		"-ec",
-		"chmod +x coder.sh report.sh; git init -q; git -c user.name=t -c user.email=t@t.invalid commit -q "+
-			"--allow-empty -m first",
-	)
-	setup.Dir = r.dir
-	if out, err := setup.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	before := listing(t, r.home)
-	c := r.run("--fake", "night/coder:crash%30,pace=50ms,seed=4")
-	c.out.awaitText(t, "night * started\n")
-	for i := range 4 {
-		r.do("task", "add", fmt.Sprintf("work %d", i), "--pool", "coder")
-	}
-	r.do("patrol")
-	eventually(
-		t,
-		"the end of all tasks",
-		func() bool { return r.do("task", "ls", "--active", "--count") == "0\n" },
-	) // some may be parked
-	c.signal(syscall.SIGINT)
-	c.wantExit(exitSignalled + int(syscall.SIGINT))
-	r.untouched(before)
-	if errs := c.err.String(); !regexp.MustCompile(`fakes: \d+ calls: \d+ ok, \d+ crash;`).MatchString(errs) {
-		t.Errorf("%s", errs)
-	}
 }
 
 // The program of a fleet asks the fake, and agents that it places call it.

@@ -1,36 +1,18 @@
 package test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
-)
 
-// writeGuideNight writes the files of docs/guides/night.md, and returns its blocks of commands.
-func writeGuideNight(t *testing.T, dir string) (commands []string) {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join(root, "docs", "guides", "night.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, b := range regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$").FindAllStringSubmatch(string(data), -1) {
-		name := regexp.MustCompile(`(?m)^# ([A-Za-z./]+\.(?:sh|toml)|[a-z/]+/Aidefile)`).FindStringSubmatch(b[2])
-		if name == nil {
-			commands = append(commands, b[2])
-			continue
-		}
-		file := filepath.Join(dir, name[1])
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		// Shorten what takes long in a real night.
-		write(t, file, strings.NewReplacer(`base = "10s"`, `base = "100ms"`, "sleep 1;", "sleep 0.2;", "[project]\n", "[daemon]\npatrol_interval = \"200ms\"\n\n[project]\n").Replace(b[2]))
-	}
-	return commands
-}
+	"github.com/coppice-dev/coppice/internal/exectest"
+	"github.com/coppice-dev/coppice/internal/task"
+)
 
 // needGit skips a test where there is no git, and fails it in CI.
 func needGit(t *testing.T) {
@@ -45,65 +27,245 @@ func needGit(t *testing.T) {
 	}
 }
 
-// The guide docs/guides/night.md works with a stand-in for claude: its files are written and its
-// commands run as shown.
+// guideNight returns the blocks of docs/guides/night.md of a language.
+func guideNight(t *testing.T, language string) (blocks []string) {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(root, "docs", "guides", "night.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range fenced.FindAllStringSubmatch(string(page), -1) {
+		if b[1] == language {
+			blocks = append(blocks, b[2])
+		}
+	}
+	return blocks
+}
+
+// night is a git repository with the files of the template night.
+type night struct{ *fleet }
+
+// newNight makes a repository in the directory of a fleet, with the files of the template, in which replacements of
+// coppice.toml shorten what takes long in a real night.
+func newNight(f *fleet, replacements ...string) night {
+	f.t.Helper()
+	n := night{f}
+	n.sh("git init -q -b main; git config user.name t; git config user.email t@t.invalid; " +
+		"git commit -q --allow-empty -m first; rm coppice.toml; coppice init --template night")
+	n.replace(replacements...)
+	return n
+}
+
+// replace replaces texts of coppice.toml, all of which must be there.
+func (n night) replace(replacements ...string) {
+	n.t.Helper()
+	file := filepath.Join(n.dir, "coppice.toml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	toml := string(text)
+	for i := 0; i < len(replacements); i += 2 {
+		if !strings.Contains(toml, replacements[i]) {
+			n.t.Fatalf("coppice.toml has no %q", replacements[i])
+		}
+		toml = strings.ReplaceAll(toml, replacements[i], replacements[i+1])
+	}
+	write(n.t, file, "daemon = { patrol_interval = \"200ms\" }\n"+toml)
+}
+
+// withoutPauses makes agents start again at once.
+func withoutPauses() []string {
+	return []string{`base = "10s", cap = "10m"`, `base = "50ms", cap = "50ms"`}
+}
+
+// sh runs a script in the repository.
+func (n night) sh(script string) string {
+	n.t.Helper()
+	cmd := exec.Command("sh", "-ec", script)
+	cmd.Dir = n.dir
+	cmd.Env = append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), n.env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		n.t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return string(out)
+}
+
+// tasks returns all tasks by their titles.
+func (n night) tasks() map[string]task.Task {
+	n.t.Helper()
+	all, err := task.List.Call(n.t.Context(), n.client(), task.ListRequest{Filter: task.Filter{All: true}})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	byTitle := map[string]task.Task{}
+	for _, x := range all {
+		byTitle[x.Title] = x
+	}
+	return byTitle
+}
+
+// ended waits until no task is active.
+func (n night) ended() {
+	n.t.Helper()
+	eventually(n.t, "the end of all tasks", func() bool { return n.do("task", "ls", "--active", "--count") == "0\n" })
+}
+
+// The guide shows the files of the template as they are written.
+func TestGuideNightFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	launch(t, dir, "init", "--template", "night").wantExit(exitOK)
+	for name, blocks := range map[string][]string{
+		"coppice.toml": guideNight(t, "toml"), "night/work.sh": guideNight(t, "sh"),
+	} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := false
+		for _, b := range blocks {
+			shown = shown || b == string(text)
+		}
+		if !shown {
+			t.Errorf("the guide does not show %s as it is", name)
+		}
+	}
+}
+
+// stubs are programs in place of claude and codex. They crash, lie, leave changes, break tests or commit, as the task
+// says, and add a line to the file calls.
+func (n night) stubs() {
+	n.t.Helper()
+	bin := filepath.Join(n.dir, "bin")
+	for name, result := range map[string]string{
+		"claude": `{"type":"result","subtype":"success","is_error":false,"result":"done","usage":{"input_tokens":3,` +
+			`"output_tokens":4}}`,
+		"codex": `{"type":"turn.completed","usage":{"input_tokens":3,"cached_input_tokens":0,"output_tokens":4}}`,
+	} {
+		if err := os.MkdirAll(bin, 0o755); err != nil {
+			n.t.Fatal(err)
+		}
+		exectest.Write(n.t, filepath.Join(bin, name), fmt.Sprintf(`#!/bin/sh
+echo "%s $*" >>%s/calls
+prompt=$(cat)
+case "$prompt" in
+*Safari*) [ -e %[2]s/once ] || { : >%[2]s/once; echo out of memory >&2; exit 1; } ;;
+*dependencies*) echo '%[3]s'; exit 0 ;;
+*untidy*) echo x >left ;;
+*broken*) echo x >broken; git add broken ;;
+esac
+git commit -q --allow-empty -m "by %[1]s"
+echo '%[3]s'
+`, name, n.dir, result))
+	}
+	n.env = append(n.env, "PATH="+bin+":"+os.Getenv("PATH"))
+}
+
+// The commands of the guide work as shown, with stand-ins for claude and codex. A task is closed only if there is a
+// commit, nothing is left, and the tests pass.
 func TestGuideNight(t *testing.T) {
 	t.Parallel()
 	needGit(t)
-	f := newFleet(t)
-	commands := writeGuideNight(t, f.dir)
-	if len(commands) != 3 {
+	n := night{newFleet(t)}
+	n.stubs()
+	commands := guideNight(t, "sh")
+	if len(commands) != 7 {
 		t.Fatalf("%d blocks of commands: %q", len(commands), commands)
 	}
-	bin := filepath.Join(f.dir, "bin")
-	if err := os.Mkdir(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(bin, "claude"), `#!/bin/sh
-echo "claude $*" >> "`+f.dir+`/calls"
-prompt=$(cat)
-case "$prompt" in
-*Safari*) [ -e once ] || { : > once; exit 1; } ;;
-*dependencies*) exit 1 ;;
-esac
-case "$*" in *json*) echo '{"result": "all is well", "usage": {"input_tokens": 5, "output_tokens": 2}}' ;; esac
-`)
-	sh := func(script string) string {
-		t.Helper()
-		cmd := exec.Command("sh", "-ec", script)
-		cmd.Dir = f.dir
-		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "GIT_CONFIG_GLOBAL=/dev/null", "GORACE=atexit_sleep_ms=0")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", script, err, out)
-		}
-		return string(out)
-	}
-	sh("chmod +x bin/claude; git init -q; git -c user.name=t -c user.email=t@t.invalid commit -q --allow-empty -m first")
-
-	evening, _, ok := strings.Cut(commands[0], "coppice top")
+	first, _, _, _, evening, morning, merge := commands[0], commands[1], commands[2], commands[3], commands[4],
+		commands[5], commands[6]
+	before, after, ok := strings.Cut(first, "coppice validate")
 	if !ok {
-		t.Fatalf("it does not end with coppice top, which takes a terminal:\n%s", commands[0])
+		t.Fatalf("%s", first)
 	}
-	sh(evening)
-	eventually(t, "the end of all tasks but the one that always fails", func() bool {
-		return f.do("task", "ls", "--count") == "1\n" && f.do("task", "ls", "--status", "parked", "--count") == "1\n"
-	})
+	n.sh("rm coppice.toml; git init -q -b main; git config user.name t; git config user.email t@t.invalid; " +
+		"git commit -q --allow-empty -m first; " + before)
+	n.replace(withoutPauses()...)
+	exectest.Write(t, filepath.Join(n.dir, "night", "check.sh"), "#!/bin/sh\n! [ -e broken ] || { echo it is broken; exit 1; }\n")
+	n.sh("coppice validate" + after)
+	n.sh(evening)
+	n.do("task", "add", "Something untidy", "--pool", "coder")
+	n.do("task", "add", "Something broken", "--pool", "coder")
+	n.ended()
 
-	sh(commands[1])
-	eventually(t, "the reviewer's success", func() bool { return strings.Contains(f.do("logs", "reviewer"), "STATUS: success") })
-
-	out := sh(commands[2])
-	for _, want := range []string{`closed +pool coder +\S+ +The login button`, `parked +pool coder +\S+ +Update the dependencies`, `1 task parked`, `closed +pool coder +\S+ +Find the slowest test`, `exit code 1`, `coder drained`, `night is down`} {
+	tasks := n.tasks()
+	for title, want := range map[string]string{
+		"The login button does nothing on Safari": "closed: commit [0-9a-f]{40}",
+		"Update the dependencies":                 "parked: claimed 3 times .* given it back: (claude|codex) ended without a commit",
+		"Something untidy":                        `parked: claimed 3 times .*: changes are not committed: \?\? left`,
+		"Something broken":                        "parked: claimed 3 times .*: night/check.sh failed: it is broken",
+	} {
+		x := tasks[title]
+		if got := fmt.Sprintf("%s: %s", x.Status, x.Reason); !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("%s: %s", title, got)
+		}
+	}
+	if alarms, _ := os.ReadFile(filepath.Join(n.dir, "night", "alarms.jsonl")); strings.Count(string(alarms), "task.parked") < 1 {
+		t.Errorf("alarms: %s", alarms)
+	}
+	out := n.sh(morning)
+	for _, want := range []string{`closed +pool coder +\S+ +The login button`, `3 tasks parked`, `by (claude|codex)`,
+		`night is down`} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("no %q in what the morning says:\n%s", want, out)
 		}
 	}
-	calls, _ := os.ReadFile(filepath.Join(f.dir, "calls"))
-	if n := strings.Count(string(calls), "acceptEdits"); n > 6 { // two for the login, three for the dependencies, and one
-		t.Errorf("claude was called %d times:\n%s", n, calls)
+	id := tasks["The login button does nothing on Safari"].ID
+	n.sh(strings.ReplaceAll(merge, "night-ID", id))
+	if log := n.sh("git log --format=%s"); !strings.HasPrefix(log, "by ") {
+		t.Errorf("the log: %s", log)
 	}
-	if log, _ := exec.Command("git", "-C", f.dir, "worktree", "list").Output(); strings.Count(string(log), "\n") != 4 {
-		t.Errorf("the trees of three tasks, and the first:\n%s", log)
+	calls, _ := os.ReadFile(filepath.Join(n.dir, "calls"))
+	if got := strings.Count(string(calls), "\n"); got != 11 { // two for the login, three for each of the others
+		t.Errorf("%d calls:\n%s", got, calls)
 	}
+}
+
+// The night runs with fakes, as the guide says: a used-up quota in the middle costs no task, and a lie closes none.
+func TestFakeNight(t *testing.T) {
+	t.Parallel()
+	needGit(t)
+	r := newFakeRun(t)
+	n := newNight(r.fleet, withoutPauses()...)
+	commands := guideNight(t, "sh")
+	try, remove := commands[2], commands[3]
+	plan := regexp.MustCompile(`--fake '(.*)'`).FindStringSubmatch(try)
+	if plan == nil {
+		t.Fatal(try)
+	}
+	// All agents meet the quota, and none crashes, so that the number of failed claims is certain.
+	shorter := strings.NewReplacer("@20s+20s", "+3s", "codex:crash%30", "codex:quota+3s").Replace(plan[1])
+	before := listing(t, r.home)
+	for _, c := range []struct {
+		plan, status string
+		failed       int
+	}{{shorter, "closed", 0}, {"coder:liar,codex:ok", "parked", 3}} {
+		run := r.run("--fake", c.plan+",pace=50ms")
+		run.out.awaitText(t, "night * started\n")
+		for i := range 3 {
+			r.do("task", "add", fmt.Sprintf("work %d", i), "--pool", "coder")
+		}
+		n.ended()
+		for title, x := range n.tasks() {
+			if string(x.Status) != c.status || x.FailedClaims != c.failed {
+				t.Errorf("%s: %s is %s, %d claims have failed: %s", c.plan, title, x.Status, x.FailedClaims, x.Reason)
+			}
+		}
+		if parked := r.eventsOf("--type", "quota.parked"); (len(parked) > 0) != strings.Contains(c.plan, "quota") {
+			t.Errorf("%s: %v", c.plan, parked)
+		}
+		run.signal(syscall.SIGINT)
+		run.wantExit(exitSignalled + int(syscall.SIGINT))
+		commits := strings.Count(n.sh("git log --format=%s --branches='fake-*' --not HEAD"), "An empty commit of a fake of ")
+		if expected := map[string]int{"closed": 3}[c.status]; commits != expected {
+			t.Errorf("%s: %d commits, expected %d", c.plan, commits, expected)
+		}
+		n.sh(remove)
+		if left := n.sh("git branch; git worktree list"); strings.Contains(left, "fake-") {
+			t.Errorf("left: %s", left)
+		}
+	}
+	r.untouched(before)
 }
