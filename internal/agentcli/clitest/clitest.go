@@ -74,9 +74,9 @@ func Installed(t testing.TB, dir string) *Set {
 	return &Set{dir: dir}
 }
 
-// program returns the file of a command line. Those of claude and opencode are in packages of their own, which
+// Program returns the file of a command line. Those of claude and opencode are in packages of their own, which
 // the installation scripts of the packages with their names would link to: these scripts do not run.
-func (s *Set) program(k Kind) string {
+func (s *Set) Program(k Kind) string {
 	arch := map[string]string{"amd64": "x64", "arm64": "arm64"}[runtime.GOARCH]
 	switch k {
 	case Claude, ClaudeOAuth:

@@ -77,7 +77,7 @@ func (h *Home) settings() []string {
 	switch h.kind {
 	case Claude, ClaudeOAuth, ACP, ACPOAuth:
 		env = append(env, "ANTHROPIC_BASE_URL="+h.server, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
-			"DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_EXECUTABLE="+h.set.program(Claude))
+			"DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_EXECUTABLE="+h.set.Program(Claude))
 		if h.kind == ClaudeOAuth || h.kind == ACPOAuth {
 			return append(env, "CLAUDE_CODE_OAUTH_TOKEN=sk-ant-oat01-none")
 		}
@@ -120,7 +120,7 @@ func (h *Home) opencodeConfig() string {
 // command returns the arguments of a run that reads its prompt from standard input. It continues a session if one
 // is named.
 func (h *Home) command(session string) []string {
-	argv := []string{h.set.program(h.kind)}
+	argv := []string{h.set.Program(h.kind)}
 	add := func(arguments ...string) { argv = append(argv, arguments...) }
 	resume := func(option ...string) {
 		if session != "" {
@@ -160,7 +160,7 @@ func (s *Set) unpackCopilot(h *Home) error {
 			s.unpackErr = err
 			return
 		}
-		cmd := exec.Command(s.program(Copilot), "--version")
+		cmd := exec.Command(s.Program(Copilot), "--version")
 		cmd.Dir, cmd.Env = h.work, h.environ()
 		if out, err := cmd.CombinedOutput(); err != nil {
 			s.unpackErr = fmt.Errorf("unpacking copilot: %w\n%s", err, out)
