@@ -223,7 +223,8 @@ func TestGuideNight(t *testing.T) {
 	}
 }
 
-// The night runs with fakes, as the guide says: a used-up quota in the middle costs no task, and a lie closes none.
+// The night runs with fakes, as the guide says: neither a used-up quota nor an outage of the server costs a task, and a
+// lie closes none.
 func TestFakeNight(t *testing.T) {
 	t.Parallel()
 	needGit(t)
@@ -241,7 +242,7 @@ func TestFakeNight(t *testing.T) {
 	for _, c := range []struct {
 		plan, status string
 		failed       int
-	}{{shorter, "closed", 0}, {"coder:liar,codex:ok", "parked", 3}} {
+	}{{shorter, "closed", 0}, {"overloaded+2s,commit", "closed", 0}, {"coder:liar,codex:ok", "parked", 3}} {
 		run := r.run("--fake", c.plan+",pace=50ms")
 		run.out.awaitText(t, "night * started\n")
 		for i := range 3 {

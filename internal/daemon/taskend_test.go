@@ -37,6 +37,10 @@ func TestFailureOf(t *testing.T) {
 		{"it was drained and crashed", crash, false, true, "exit code 3"},
 		{"its account is used up", supervisor.Exit{Kind: supervisor.Failure, Err: &quota.EndError{
 			Text: "usage limit", Wait: &supervisor.RetryError{}, Exit: &proc.ExitError{Code: 1}}}, false, false, ""},
+		{"the server of its model is overloaded", supervisor.Exit{Kind: supervisor.Failure, Err: &quota.EndError{
+			Text: "overloaded", Exit: &proc.ExitError{Code: 1}, Outside: true}}, false, false, ""},
+		{"its model has refused", supervisor.Exit{Kind: supervisor.Failure, Err: &quota.EndError{
+			Text: "refused: no", Exit: &proc.ExitError{Code: 1}}}, false, false, "refused: no"},
 		{"how it ended is not known", agent.LostExit(), false, false, ""},
 	} {
 		if got := failureOf(agent.Exit{Exit: tt.exit, Asked: tt.asked, Draining: tt.finishing}); got != tt.want {

@@ -15,6 +15,8 @@ type EndError struct {
 	Text string
 	Wait error // wraps a supervisor.RetryError if the agent waits for its quota
 	Exit error // that of the process; nil if it has exited with 0
+	// Outside says that the server of the model or the way to it has failed, and not the agent or its work.
+	Outside bool
 }
 
 func (e *EndError) Error() string { return e.Text }
@@ -39,13 +41,16 @@ func (m *Manager) After(path string, exit supervisor.Exit, r *agentcli.Record) s
 		if e, ok := errors.AsType[*WaitError](wait); ok {
 			text = e.Error()
 		}
-		return supervisor.Exit{Kind: supervisor.Failure, Err: &EndError{text, wait, exit.Err}}
+		return supervisor.Exit{Kind: supervisor.Failure, Err: &EndError{Text: text, Wait: wait, Exit: exit.Err}}
 	}
 	says := r.Obstacle == outcome.Crash || r.Obstacle == outcome.Timeout // the exit, as much
 	if r.Kind == outcome.Completed || says && exit.Err != nil {
 		return exit
 	}
-	return supervisor.Exit{Kind: max(exit.Kind, supervisor.Failure), Err: &EndError{Text: r.Text(), Exit: exit.Err}}
+	outside := r.Obstacle == outcome.RateLimit || r.Obstacle == outcome.Overloaded || r.Obstacle == outcome.Network
+	return supervisor.Exit{
+		Kind: max(exit.Kind, supervisor.Failure), Err: &EndError{Text: r.Text(), Exit: exit.Err, Outside: outside},
+	}
 }
 
 // Start returns the Start function of an agent, made from the one that starts its process.
