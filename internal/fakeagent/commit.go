@@ -21,9 +21,9 @@ func commit(dir string, cli agentcli.CLI) error {
 	if own, shared, _ := strings.Cut(dirs, "\n"); own == shared {
 		return errors.New("this is not a linked git worktree; see git worktree add")
 	}
-	_, err = git(dir, "-c", "user.name=fake "+string(cli), "-c", "user.email=fake@coppice.invalid",
+	_, err = git(dir, "-c", "user.name=fake "+Program(cli), "-c", "user.email=fake@coppice.invalid",
 		"-c", "commit.gpgsign=false", "commit", "--quiet", "--allow-empty", "--no-verify",
-		"--message", "An empty commit of a fake of "+string(cli)+" in "+filepath.Base(dir))
+		"--message", "An empty commit of a fake of "+Program(cli)+" in "+filepath.Base(dir))
 	return err
 }
 

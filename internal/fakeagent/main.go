@@ -92,7 +92,6 @@ func Main(cli agentcli.CLI, args []string) int {
 		output: output{out: os.Stdout, err: os.Stderr, stream: q.format == asStream, now: time.Now}, request: q,
 		cli: cli, version: version, set: set, env: os.Getenv, spawn: func() error { return leave(cli, set) },
 	}
-	p.commit = func() error { return commit(p.cwd, cli) }
 	if p.cwd, err = os.Getwd(); err != nil {
 		return fail(err)
 	}

@@ -69,9 +69,8 @@ type player struct {
 	calls   int    // messages in this run
 	earlier int    // messages in earlier runs of the session
 
-	mu     sync.Mutex // held while something is written
-	spawn  func() error
-	commit func() error
+	mu    sync.Mutex // held while something is written
+	spawn func() error
 }
 
 // play plays the call, and returns its exit code.
@@ -91,7 +90,7 @@ func (p *player) play() int {
 	case Commit:
 		p.wait(pace / 2)
 		p.useTool(1)
-		if err := p.commit(); err != nil {
+		if err := commit(p.cwd, p.cli); err != nil {
 			p.say(fmt.Sprintf("fake %s: nothing is committed: %v", p.cli, err))
 		}
 	case Orphan:
