@@ -254,13 +254,20 @@ func (p *Process) Leaving() bool {
 // If the daemon is killed before the incarnation has ended, the next daemon finds it running and
 // checks its health again, or finds its exit as it was.
 func (p *Process) Fail(reason error, sig syscall.Signal) bool {
+	return p.fail(reason, func() { p.terminate(sig) })
+}
+
+// Abort is Fail with SIGKILL, for all of the incarnation and at once.
+func (p *Process) Abort(reason error) bool { return p.fail(reason, p.session.Kill) }
+
+func (p *Process) fail(reason error, end func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if isClosed(p.session.Done()) || isClosed(p.detached) || p.asked || p.unhealthy != nil || p.detaches() {
 		return false
 	}
 	p.unhealthy = reason
-	go p.terminate(sig)
+	go end()
 	return true
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -30,13 +31,21 @@ func newAgents(c *Controller) *agent.Manager {
 // listeners are the features that follow the incarnations of agents.
 func (c *Controller) listeners() []agent.Listener {
 	return []agent.Listener{
-		{ // quotas: before anything is done for an incarnation
+		{ // budgets and quotas: before anything is done for an incarnation
 			Begin: func(_ context.Context, i agent.Incarnation) error {
 				if i.Adopted {
 					return nil
 				}
+				if err := c.budgets.Admit(i.Path, i.Incarnation); err != nil {
+					c.quotas.Gone(i.Path) // it does not wait for its account
+					return err
+				}
 				return c.quotas.Admit(i.Path)
 			},
+			Run: func(who token.Caller, p *agent.Process, _ *spec.Agent) {
+				c.budgets.Begin(who.Path, who.Incarnation, p.Session().Observe().StartedAt, p.Abort)
+			},
+			End: func(who token.Caller, _ agent.Exit) { c.budgets.Ended(who.Path, who.Incarnation) },
 		},
 		{ // calls
 			Launch: c.calls.Launch,
@@ -87,7 +96,10 @@ func (c *Controller) listeners() []agent.Listener {
 				c.work.Start(i.Caller, i.Token)
 				return nil
 			},
-			End: func(who token.Caller, exit agent.Exit) { c.work.Exited(who, failureOf(exit)) },
+			End: func(who token.Caller, exit agent.Exit) {
+				why := c.budgets.ParkTask(c.background.ctx, who.Path, who.Incarnation)
+				c.work.Exited(who, task.Exit{Failure: failureOf(exit), Park: why})
+			},
 		},
 	}
 }

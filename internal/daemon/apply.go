@@ -33,6 +33,7 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config fleet.Co
 	c.triggers.ResetGivenUp(ctx)
 	c.applier.Update(ctx, next, changes)
 	c.quotas.Apply()
+	c.budgets.Apply()
 	c.triggers.Apply()
 	c.loop.Enqueue()
 	changes.Removed = append(changes.Removed, retired...) // as far as the file goes

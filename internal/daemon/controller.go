@@ -16,6 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/belief"
+	"github.com/coppice-dev/coppice/internal/budget"
 	"github.com/coppice-dev/coppice/internal/calls"
 	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/cost"
@@ -111,11 +112,12 @@ type Controller struct {
 	output     *output.Service
 	mail       *mail.Service
 	questions  *question.Service
-	pauses     pauseQuestions
+	lasting    lastingQuestions
 	triggers   *trigger.Manager
 	quotas     *quota.Manager
 	calls      *calls.Manager
 	costs      *cost.Ledger
+	budgets    *budget.Manager
 	work       *service.Service
 	orders     *dispatch.Dispatcher
 
@@ -175,12 +177,13 @@ func newController(o Options) (*Controller, error) {
 	})
 	c.costs = newCosts(c)
 	c.quotas = newQuotas(c)
+	c.budgets = newBudgets(c)
 	c.calls = newCalls(c)
 	c.triggers = newTriggers(c)
 	c.journal = newJournal(c)
 	c.drains = newDrains(c)
 	c.pools = newPools(c)
-	c.pauses = pauseQuestions{c: c, look: make(chan struct{}, 1)}
+	c.lasting = lastingQuestions{c: c, look: make(chan struct{}, 1)}
 	c.stopper = newStopper(c)
 	c.agents = newAgents(c)
 	c.output = output.New(output.Options{
@@ -264,9 +267,11 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	c.work.Run(c.agents.IsPending)
 	c.background.run(c.loop.Run)
 	c.background.run(c.costs.Run)
-	c.background.run(func(ctx context.Context) { c.pauses.run(ctx) })
+	c.background.run(c.budgets.Run)
+	c.background.run(func(ctx context.Context) { c.lasting.run(ctx) })
 	c.pools.Start()
 	c.quotas.Apply()
+	c.budgets.Apply()
 	c.triggers.Apply()
 	go c.wait()
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agentcli/otlp"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/aidefile/runner"
+	"github.com/coppice-dev/coppice/internal/budget"
 	"github.com/coppice-dev/coppice/internal/calls"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/outcome"
@@ -25,7 +26,7 @@ import (
 func newQuotas(c *Controller) *quota.Manager {
 	return quota.New(quota.Options{
 		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Agents: quotaAgents{c}, Go: c.background.run,
-		Changed: func() { notify(c.pauses.look) },
+		Changed: func() { notify(c.lasting.look) },
 	})
 }
 
@@ -43,6 +44,32 @@ func (q quotaAgents) Locate(path string) (*supervisor.Supervisor, string, error)
 	return q.c.tree.Locate(path)
 }
 
+// Budgeted is part of budget.Agents.
+func (q quotaAgents) Budgeted() budget.Fleet {
+	f := q.c.fleet()
+	return budget.Fleet{Agents: f.Agents, Budgets: f.File.Budgets}
+}
+
+// newBudgets returns the budgets of a controller.
+func newBudgets(c *Controller) *budget.Manager {
+	return budget.New(budget.Options{
+		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Agents: quotaAgents{c}, Go: c.background.run,
+		Ledger: c.costs, Tasks: func() budget.Tasks { return c.work }, Account: c.quotas.AccountOf,
+		Changed: func() { notify(c.lasting.look) },
+	})
+}
+
+// overBudget returns the exit of an incarnation that a budget has ended; ok is false for any other.
+func (q quotaAgents) overBudget(e agent.End) (exit supervisor.Exit, ok bool) {
+	if !e.Asked {
+		exit, ok = q.c.budgets.Exit(e.Who.Path, e.Who.Incarnation, e.Exit)
+	}
+	if ok {
+		q.c.quotas.Gone(e.Who.Path)
+	}
+	return exit, ok
+}
+
 // exit is agent.Options.Classify.
 func (q quotaAgents) exit(e agent.End) supervisor.Exit {
 	path := e.Who.Path
@@ -50,7 +77,13 @@ func (q quotaAgents) exit(e agent.End) supervisor.Exit {
 	case e.Agent.Aide != nil:
 		return q.runExit(e)
 	case e.Agent.CommandLine() == agentcli.Plain:
+		if q.c.budgets.Covers(path) {
+			q.c.costs.Ended(path, e.Who.Incarnation, e.Life, e.Began, e.At)
+		}
 		q.c.quotas.Gone(path)
+		if exit, ok := q.overBudget(e); ok {
+			return exit
+		}
 		return e.Exit
 	}
 	record, err := q.c.calls.Ended(e)
@@ -58,6 +91,9 @@ func (q quotaAgents) exit(e agent.End) supervisor.Exit {
 		q.c.opts.Logger.Warn("cannot read the output of a command line", "path", path, "error", err)
 	}
 	q.c.costs.Ended(path, e.Who.Incarnation, e.Life, e.Began, e.At, record)
+	if exit, ok := q.overBudget(e); ok {
+		return exit
+	}
 	// A person may end a session in a terminal whose last call has failed.
 	byPerson := calls.HasScreen(e.Agent) && e.Exit.Kind == supervisor.Normal && record.Kind != outcome.Completed
 	if err != nil || e.Asked || byPerson {
@@ -72,6 +108,9 @@ func (q quotaAgents) exit(e agent.End) supervisor.Exit {
 
 // runExit returns the exit of a run of an Aidefile, with what is known of its last call.
 func (q quotaAgents) runExit(e agent.End) supervisor.Exit {
+	if exit, ok := q.overBudget(e); ok {
+		return exit
+	}
 	process, failed := errors.AsType[*proc.ExitError](e.Exit.Err)
 	calls := q.c.triggers.Calls(e.Who.Path).Calls
 	if len(calls) > 0 && !e.Asked && (e.Exit.Kind == supervisor.Normal || failed && process.Signal == 0) {
@@ -99,7 +138,8 @@ func (c *Controller) environ(path string, env []string) ([]string, error) {
 func newCalls(c *Controller) *calls.Manager {
 	return calls.New(calls.Options{
 		Logger: c.opts.Logger, Append: func(e event.Event) { c.log.Append(e) }, Quotas: c.quotas, Go: c.background.run,
-		Runs: func(path string) runner.Records { return c.triggers.Calls(path) },
+		Runs:     func(path string) runner.Records { return c.triggers.Calls(path) },
+		Progress: c.budgets.Progress,
 		Output: func(
 			ctx context.Context, who token.Caller, since time.Time, session runtime.Session, line func(string),
 		) error {

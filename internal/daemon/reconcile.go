@@ -31,7 +31,7 @@ func newLoop(c *Controller) *reconcile.Loop {
 		AfterPlan: func() {
 			c.restarts.DropOvertaken(c.agents.Session, c.loop.IsBusy)
 			c.hashes.Save()
-			notify(c.pauses.look)
+			notify(c.lasting.look)
 		},
 		Interval: func() time.Duration { return c.fleet().Patrol.Interval },
 		Starts:   c.fleet().Patrol.Starts,

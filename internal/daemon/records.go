@@ -112,6 +112,7 @@ func (r *Records) Register(s *api.Server) {
 	r.work.RegisterReadOnly(s)
 	r.questions.RegisterReadOnly(s)
 	r.quotas.RegisterReadOnly(s)
+	r.budgets.RegisterReadOnly(s)
 	r.costs.Register(s)
 	r.orders.RegisterReadOnly(s)
 }

@@ -48,21 +48,21 @@ func (c *Controller) openFeatures(ctx context.Context) (err error) {
 		Asked: func(q question.Question) { c.health.QuestionsChanged(q.From) },
 		Ended: func(q question.Question, _ bool) {
 			c.health.QuestionsChanged(q.From)
-			notify(c.pauses.look)
+			notify(c.lasting.look)
 		},
 	})
 	if err != nil {
 		return err
 	}
-	return c.quotas.Load(ctx)
+	return errors.Join(c.quotas.Load(ctx), c.budgets.Load(ctx))
 }
 
 // openWork reads the tasks.
 func (c *Controller) openWork(ctx context.Context) (err error) {
 	c.work, err = service.Open(ctx, service.Options{
 		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Tree: directory{c},
-		Patrol:     func() spec.Patrol { return c.fleet().Patrol },
-		Background: c.background.run, Nudge: c.health.Nudge, Await: directory{c}.awaitTask,
+		Patrol:  func() spec.Patrol { return c.fleet().Patrol },
+		Claimed: c.budgets.Look, Background: c.background.run, Nudge: c.health.Nudge, Await: directory{c}.awaitTask,
 	})
 	return err
 }
@@ -133,6 +133,7 @@ func (c *Controller) server() *api.Server {
 	c.questions.Register(s)
 	c.triggers.Register(s)
 	c.quotas.Register(s)
+	c.budgets.Register(s)
 	c.costs.Register(s)
 	c.orders.Register(s)
 	c.access.Register(s)
@@ -144,6 +145,9 @@ func (c *Controller) server() *api.Server {
 func newCosts(c *Controller) *cost.Ledger {
 	return cost.New(cost.Options{
 		Store: c.opts.Store, Logger: c.opts.Logger, Go: c.background.run,
+		Counted: func(ctx context.Context, path string, incarnation uint64) {
+			c.budgets.Counted(ctx, path, incarnation)
+		},
 		Task: func(path string, incarnation uint64) string { return c.work.Worked(path, incarnation) },
 		Owner: func(path string) (pool, account string) {
 			if a := c.fleet().Agents[path]; a != nil {

@@ -33,6 +33,7 @@ func (s modelSource) options() status.Options {
 		Questions:   s.c.questions, Claims: s.c.claims, Log: s.c.log, Output: s.c.output.Last,
 		Suspended: s.c.control.ProjectSuspended, Config: s.config, Store: s.store,
 		Orders: func() *order.Counts { return s.c.orders.Counts() }, Quotas: s.c.quotas.Pools,
+		Budgets: s.c.budgets.Budgets,
 		Account: s.c.quotas.Explain,
 		Inbox: func() status.Inbox {
 			return status.Inbox{Questions: len(s.c.questions.List("", false)), Mail: s.c.mail.Unread(mail.People),

@@ -59,6 +59,7 @@ func Catalogue() []Section {
 		{"Agents: what they ask for and say", agentEntries()},
 		{"Agents of Aidefiles", aidefileEntries()},
 		{"Quotas", quotaEntries()},
+		{"Budgets", budgetEntries()},
 		{"Pools", poolEntries()},
 		{"Supervisors", supervisorEntries()},
 		{"Beliefs, tasks, mail and questions", recordEntries()},
@@ -234,6 +235,17 @@ func quotaEntries() []Entry {
 		{QuotaStopped, "an account has no valid login, or no money: its agents wait for a person", fields},
 		{QuotaSwitched, "an agent goes on with another account", []string{"from the account that it used last",
 			"to the one that it uses now", fieldReason}},
+	}
+}
+
+func budgetEntries() []Entry {
+	fields := []string{"budget its name", "per day, run or task", "used what is used of its limits",
+		"raised how often it was raised today", "agents that it has parked, if it is per run",
+		"tasks that it has parked, if it is per task"}
+	return []Entry{
+		{BudgetReached, "a budget is used up: what it covers is ended, and waits", fields},
+		{BudgetRaised, "a person allows as much again", fields},
+		{BudgetOpened, "a budget has room again, and its agents start", fields},
 	}
 }
 

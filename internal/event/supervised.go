@@ -77,6 +77,16 @@ type (
 		Reason string `json:"reason"`
 	}
 
+	// Budget is the data of BudgetReached, BudgetRaised and BudgetOpened.
+	Budget struct {
+		Budget string   `json:"budget"`
+		Per    string   `json:"per,omitempty"`
+		Used   string   `json:"used,omitempty"`
+		Raised int      `json:"raised,omitempty"`
+		Agents []string `json:"agents,omitempty"`
+		Tasks  []string `json:"tasks,omitempty"`
+	}
+
 	// Lost is the data of EventsLost.
 	Lost struct {
 		Count int `json:"count"`

@@ -47,6 +47,10 @@ const (
 	QuotaStopped  Type = "quota.stopped"
 	QuotaSwitched Type = "quota.switched"
 
+	BudgetReached Type = "budget.reached"
+	BudgetRaised  Type = "budget.raised"
+	BudgetOpened  Type = "budget.opened"
+
 	// Agents: what is asked of them, and what the daemon does.
 	AgentStartRequested Type = "agent.start_requested"
 	AgentStopRequested  Type = "agent.stop_requested"

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/budget"
 	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
 	"github.com/coppice-dev/coppice/internal/quota"
@@ -37,11 +38,17 @@ func waitsForPerson(n Node) bool {
 	return n.NeedsInput != nil && n.State == supervisor.Running.String()
 }
 
+// waits are what agents may wait for.
+type waits struct {
+	quotas  []quota.Info
+	budgets []budget.Info
+}
+
 // attention returns what in a fleet is not well or needs a person, in the order of the nodes.
 // serving is whether a daemon runs; without one, commands that need it start it first.
 // lastLine returns the last line that an agent wrote.
 func attention(
-	nodes []Node, config Config, quotas []quota.Info, serving bool, lastLine func(path string) string,
+	nodes []Node, config Config, waitsFor waits, serving bool, lastLine func(path string) string,
 ) []Attention {
 	all := []Attention{}
 	if config.LastError != "" {
@@ -49,18 +56,26 @@ func attention(
 		all = append(all, Attention{Path: config.Path, State: Rejected, Reason: first,
 			Command: "coppice validate"})
 	}
-	waits := map[string]bool{}
-	for _, q := range quotas {
+	waiting := map[string]bool{}
+	for _, b := range waitsFor.budgets {
+		if b.State == budget.Reached {
+			all = append(all, budgetAttention(b))
+		}
+		for _, path := range b.Waiting {
+			waiting[path] = true
+		}
+	}
+	for _, q := range waitsFor.quotas {
 		if q.Next != "" && len(q.Waiting) == 0 && q.State != quota.Stopped {
 			continue // its agents go on with another one
 		}
 		all = append(all, quotaAttention(q))
 		for _, path := range q.Waiting {
-			waits[path] = true
+			waiting[path] = true
 		}
 	}
 	for _, n := range nodes {
-		if waits[n.Path] { // said of its quota
+		if waiting[n.Path] { // said of its quota or budget
 			continue
 		}
 		if a, logs, ok := nodeAttention(n, serving); ok {
@@ -72,6 +87,22 @@ func attention(
 		}
 	}
 	return all
+}
+
+// budgetAttention returns what is wrong with a budget that is reached: one entry for all that waits for it.
+func budgetAttention(b budget.Info) Attention {
+	a := Attention{Path: "budget " + b.Name, State: string(b.State), Reason: strings.TrimPrefix(b.Reason, "budget "+b.Name+": "),
+		Command: "coppice budget raise " + shellWord(b.Name)}
+	switch {
+	case len(b.Tasks) > 0:
+		a.Reason += fmt.Sprintf("; %d tasks are parked", len(b.Tasks))
+	case len(b.Waiting) > 0:
+		a.Reason += fmt.Sprintf("; %d agents wait", len(b.Waiting))
+	}
+	if !b.Until.IsZero() {
+		a.NextAt = &b.Until
+	}
+	return a
 }
 
 // quotaAttention returns what is wrong with a quota: one entry for all agents that wait for it.

@@ -87,7 +87,7 @@ func TestNodeAttention(t *testing.T) {
 
 // TestRejectedFile checks that a file that was rejected needs attention.
 func TestRejectedFile(t *testing.T) {
-	rejected := attention(nil, Config{Path: "/x/coppice.toml", LastError: "coppice.toml:7:1: unknown key\nand more"}, nil, true, nil)
+	rejected := attention(nil, Config{Path: "/x/coppice.toml", LastError: "coppice.toml:7:1: unknown key\nand more"}, waits{}, true, nil)
 	if len(rejected) != 1 || rejected[0] != (Attention{Path: "/x/coppice.toml", State: "rejected", Reason: "coppice.toml:7:1: unknown key", Command: "coppice validate"}) {
 		t.Errorf("a rejected file: %+v", rejected)
 	}

@@ -1,11 +1,13 @@
 package status
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/budget"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
 	"github.com/coppice-dev/coppice/internal/journal"
 	"github.com/coppice-dev/coppice/internal/reconcile"
@@ -35,6 +37,10 @@ func outlook(n Node, i supervisor.ChildInfo) (why, next, do string) {
 		return why, "it is killed if it has not ended within its shutdown time", ""
 	case supervisor.Restarting:
 		if i.Reason == supervisor.ReasonRetry {
+			if _, ok := errors.AsType[*budget.WaitError](i.LastExit.Err); ok {
+				next = fmt.Sprintf("it tries again in %v, or earlier if its budget has room; no limit counts this", until(i))
+				return why, next, "coppice budget ls"
+			}
 			next = fmt.Sprintf("it tries again in %v, or earlier if its quota opens; no limit counts this", until(i))
 			return why, next, "coppice quota ls"
 		}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/budget"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/plaintext"
@@ -61,8 +62,9 @@ type Options struct {
 	Config    func() Config
 	Store     func() Store
 	Inbox     func() Inbox
-	Orders    func() *order.Counts     // nil if there are none
-	Quotas    func() []quota.Info      // those that agents wait for
+	Orders    func() *order.Counts // nil if there are none
+	Quotas    func() []quota.Info  // those that agents wait for
+	Budgets   func() []budget.Info
 	Account   func(path string) string // which account an agent uses, in a line; empty if it has none that is declared
 }
 
@@ -153,7 +155,7 @@ func (m *Model) Status(ctx context.Context) (Status, error) {
 			s.NeedsInput++
 		}
 	}
-	s.Attention = attention(nodes, s.Config, m.opts.Quotas(), m.source.serving(), m.lastLine)
+	s.Attention = attention(nodes, s.Config, waits{m.opts.Quotas(), m.opts.Budgets()}, m.source.serving(), m.lastLine)
 	return s, nil
 }
 

@@ -9,10 +9,19 @@ import (
 // maxFailure bounds the failure text in the reason of a parked task, in bytes.
 const maxFailure = 1000
 
+// Exit says how an incarnation has ended, for the tasks that it had claimed.
+type Exit struct {
+	// Failure describes how the agent failed. It is empty if the agent was asked to stop, or the cause is unknown:
+	// only failures count against the tasks.
+	Failure string
+	// Park is why the tasks are parked; empty if they are open again.
+	Park string
+}
+
 // end is the end of an incarnation.
 type end struct {
-	life    Life
-	failure string // empty if the agent did not fail
+	life Life
+	Exit
 }
 
 // ReleaseOrphans opens tasks again whose claims belong to ended incarnations of an agent, at most
@@ -33,8 +42,14 @@ func (s *Step) ReleaseOrphans(path string, most int) error {
 func (s *Step) endOrphan(r *Record) error {
 	path, reason := r.Claim.By, fmt.Sprintf("incarnation %d of %s is over", r.Claim.Incarnation, r.Claim.By)
 	failure := ""
-	if e := s.state.ends[path]; e.life == (Life{r.Claim.Incarnation, r.Claim.Life}) && e.failure != "" {
-		failure, reason = path+": "+e.failure, truncate(reason+": "+e.failure)
+	if e := s.state.ends[path]; e.life == (Life{r.Claim.Incarnation, r.Claim.Life}) {
+		switch {
+		case e.Park != "":
+			r.Status, r.Claim, r.Reason = Parked, nil, truncate(e.Park)
+			return s.save(r, Actor{Name: controller}, Withheld, r.Reason)
+		case e.Failure != "":
+			failure, reason = path+": "+e.Failure, truncate(reason+": "+e.Failure)
+		}
 	}
 	return s.endClaim(r, Actor{Name: controller}, Released, reason, failure)
 }

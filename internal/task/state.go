@@ -66,15 +66,13 @@ func (s *State) Number() uint64 { return s.number }
 // incarnations of the agent can do nothing. Their claims are orphans.
 func (s *State) Begin(path string, life Life) { s.lives[path] = life }
 
-// End records that an incarnation has ended, and reports whether it was the current one. failure
-// describes how the agent failed. It is empty if the agent was asked to stop, or the cause is
-// unknown: only failures count against the tasks that it had claimed.
-func (s *State) End(path string, incarnation uint64, failure string) bool {
+// End records that an incarnation has ended, and reports whether it was the current one.
+func (s *State) End(path string, incarnation uint64, exit Exit) bool {
 	life := s.lives[path]
 	if life.Incarnation != incarnation {
 		return false
 	}
-	s.ends[path] = end{life, failure}
+	s.ends[path] = end{life, exit}
 	delete(s.lives, path)
 	return true
 }

@@ -52,7 +52,7 @@ func TestUndo(t *testing.T) {
 				later := time.Now().Add(time.Hour)
 				_, err = step.Edit(actor, id, Edit{Parent: new(rapid.SampledFrom(append(ids, "")).Draw(t, "parent")), NotBefore: &later})
 			case 6:
-				s.End("t/a", 1, "crashed")
+				s.End("t/a", 1, Exit{Failure: "crashed"})
 				err = step.ReleaseOrphans("t/a", 10)
 				s.Begin("t/a", Life{Incarnation: 1})
 			}

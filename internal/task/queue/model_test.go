@@ -252,7 +252,7 @@ func TestModel(t *testing.T) {
 			"end": func(t *rapid.T) {
 				path := rapid.SampledFrom([]string{"t/a", "t/b"}).Draw(t, "path")
 				failure := rapid.SampledFrom([]string{"", "exit code 1"}).Draw(t, "failure")
-				q.End(path, m.last[path], failure)
+				q.End(path, m.last[path], task.Exit{Failure: failure})
 				delete(m.lives, path)
 				want(t, q.ReleaseOrphans(ctx, path))
 				dies(path, failure != "")
@@ -512,7 +512,7 @@ func TestDrain(t *testing.T) {
 					return
 				}
 				if i%7 == n%7 { // it exits while it holds the task
-					q.End(path, me.Incarnation, "")
+					q.End(path, me.Incarnation, task.Exit{})
 					if _, err := q.Finish(ctx, me, got.ID, task.Ending{}); !errors.Is(err, task.ErrStale) {
 						t.Errorf("the dead close: %v", err)
 					}

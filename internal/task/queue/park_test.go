@@ -17,7 +17,7 @@ func claimAndDie(t *testing.T, q *Queue, path string, life uint64, id, failure s
 	actor := agent(path, life)
 	begin(t, q, actor)
 	claim(t, q, actor, task.Claiming{ID: id})
-	q.End(path, life, failure)
+	q.End(path, life, task.Exit{Failure: failure})
 	if err := q.ReleaseOrphans(t.Context(), path); err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -108,11 +108,11 @@ func TestWhatParks(t *testing.T) {
 		count int
 	}{
 		{"the agent failed", func(q *Queue, actor task.Actor, _ string) error {
-			q.End(actor.Path, actor.Incarnation, "exit code 1")
+			q.End(actor.Path, actor.Incarnation, task.Exit{Failure: "exit code 1"})
 			return q.ReleaseOrphans(t.Context(), actor.Path)
 		}, 1},
 		{"the agent was stopped", func(q *Queue, actor task.Actor, _ string) error {
-			q.End(actor.Path, actor.Incarnation, "")
+			q.End(actor.Path, actor.Incarnation, task.Exit{})
 			return q.ReleaseOrphans(t.Context(), actor.Path)
 		}, 0},
 		{"a new incarnation, and the end is unknown", func(q *Queue, actor task.Actor, _ string) error {
@@ -121,11 +121,11 @@ func TestWhatParks(t *testing.T) {
 		}, 0},
 		{"another life of that number failed", func(q *Queue, actor task.Actor, _ string) error {
 			q.Begin(actor.Path, task.Life{Incarnation: actor.Incarnation, ID: "another"})
-			q.End(actor.Path, actor.Incarnation, "exit code 1")
+			q.End(actor.Path, actor.Incarnation, task.Exit{Failure: "exit code 1"})
 			return q.ReleaseOrphans(t.Context(), actor.Path)
 		}, 0},
 		{"the agent failed, and its successor is first", func(q *Queue, actor task.Actor, _ string) error {
-			q.End(actor.Path, actor.Incarnation, "exit code 1")
+			q.End(actor.Path, actor.Incarnation, task.Exit{Failure: "exit code 1"})
 			q.Begin(actor.Path, lifeOf(actor.Incarnation+1))
 			return q.ReleaseOrphans(t.Context(), actor.Path)
 		}, 1},

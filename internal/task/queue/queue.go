@@ -181,10 +181,10 @@ func (q *Queue) Begin(path string, life task.Life) {
 
 // End records that an incarnation has ended; see task.State.End. Call ReleaseOrphans for its
 // claims.
-func (q *Queue) End(path string, incarnation uint64, failure string) {
+func (q *Queue) End(path string, incarnation uint64, exit task.Exit) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.state.End(path, incarnation, failure) {
+	if q.state.End(path, incarnation, exit) {
 		q.waiters.recheck(path)
 	}
 }

@@ -324,7 +324,7 @@ func TestChildren(t *testing.T) {
 // The claims of an incarnation end with it, however that is detected, and it can do nothing more.
 func TestDeath(t *testing.T) {
 	for how, over := range map[string]func(*Queue){
-		"ended":       func(q *Queue) { q.End("t/a", 1, "") },
+		"ended":       func(q *Queue) { q.End("t/a", 1, task.Exit{}) },
 		"successor":   func(q *Queue) { q.Begin("t/a", lifeOf(2)) },
 		"same number": func(q *Queue) { q.Begin("t/a", task.Life{Incarnation: 1, ID: "another"}) },
 	} {

@@ -123,7 +123,7 @@ func TestAwait(t *testing.T) {
 			if _, err := q.Edit(t.Context(), ann, x.ID, task.Edit{Pool: &pool}); err != nil {
 				t.Fatal(err)
 			}
-			q.End("t/b", 1, "")
+			q.End("t/b", 1, task.Exit{})
 			if err := q.ReleaseOrphans(t.Context(), "t/b"); err != nil {
 				t.Fatal(err)
 			}
@@ -202,7 +202,7 @@ func TestAwaitInTurn(t *testing.T) {
 func TestAwaitEnds(t *testing.T) {
 	waiting(t, func(t *testing.T, q *Queue) {
 		dies, leaves, stays := await(t, q, "t/dies", ofP), await(t, q, "t/leaves", ofP), await(t, q, "t/stays", ofP)
-		q.End("t/dies", 1, "")
+		q.End("t/dies", 1, task.Exit{})
 		synctest.Wait()
 		<-dies.done
 		wantErr(t, dies.err, task.ErrStale)

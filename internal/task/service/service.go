@@ -39,6 +39,8 @@ type Options struct {
 	Tree   Tree
 	// Patrol returns the settings for claims and purges.
 	Patrol func() spec.Patrol
+	// Claimed is called when a task is claimed; it must not block, and may be nil.
+	Claimed func()
 	// Background runs a function until it returns or the daemon stops.
 	Background func(func(context.Context))
 	// Nudge sends a nudge to an agent.
@@ -63,6 +65,9 @@ func Open(ctx context.Context, o Options) (s *Service, err error) {
 		MaxClaims: func() int { return o.Patrol().MaxClaims },
 		Also: func(e task.Event) []store.Op {
 			s.worked.note(e.Task.Claim, e.Task.ID)
+			if e.Kind == task.Claimed && o.Claimed != nil {
+				o.Claimed()
+			}
 			return []store.Op{o.Log.Op(logEntry(e))}
 		},
 	})
@@ -148,10 +153,9 @@ func (s *Service) Start(who token.Caller, secret string) {
 	s.releaseOrphans(who.Path)
 }
 
-// Exited releases the tasks of an incarnation. failure describes how it failed, and is empty if it
-// did not.
-func (s *Service) Exited(who token.Caller, failure string) {
-	s.queue.End(who.Path, who.Incarnation, failure)
+// Exited releases the tasks of an incarnation.
+func (s *Service) Exited(who token.Caller, exit task.Exit) {
+	s.queue.End(who.Path, who.Incarnation, exit)
 	s.releaseOrphans(who.Path)
 }
 

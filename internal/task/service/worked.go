@@ -56,3 +56,19 @@ func (s *Service) Worked(path string, incarnation uint64) string {
 	}
 	return ""
 }
+
+// Claims reports whether an agent has claimed a task now.
+func (s *Service) Claims(ctx context.Context, path, id string) bool {
+	t, err := s.queue.Find(ctx, id)
+	return err == nil && t.Claim != nil && t.Claim.By == path
+}
+
+// Unpark opens a task that is parked.
+func (s *Service) Unpark(ctx context.Context, id, reason string) error {
+	t, err := s.queue.Find(ctx, id)
+	if err != nil || t.Status != task.Parked {
+		return apiError(err)
+	}
+	_, err = s.queue.Retry(ctx, task.Actor{Name: task.People}, id, reason)
+	return apiError(err)
+}
