@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -77,7 +78,7 @@ children = ["a", "b"]
 	c.touch("wait.b")
 	c.up()
 	n := c.awaitState("t/pair/a", "waiting")
-	if n.Failed || n.InWindow != 0 || n.NextAt == nil ||
+	if n.Failed || n.NextAt == nil ||
 		!strings.HasPrefix(n.Reason, "budget own: 12,000 of 10,000 tokens today; waits until 00:00, or: coppice budget raise own") {
 		t.Errorf("%+v", n)
 	}
@@ -250,3 +251,37 @@ test "$id" != "$(cat easy)" || coppice agent task close "$id"
 	}
 }
 
+// The examples in docs/budgets.md work.
+func TestBudgetDoc(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join(root, "docs", "budgets.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(data)
+	dir := project(t)
+	write(t, filepath.Join(dir, "coppice.toml"), block(t, page, "toml"))
+	exectest.Write(t, filepath.Join(dir, "claude"), `#!/bin/sh
+test "${COPPICE_AGENT##*/}" = coder || { touch testing; exec sleep 1000; }
+until test -e testing; do sleep 0.02; done
+`+claudeSpends("6800")+"\n")
+	f := fleetOf(t, dir)
+	f.up()
+	eventually(t, "that both wait", func() bool {
+		return len(f.budgets()["night"].Waiting) == 2 && f.costs().Total.UnknownTokens == 1
+	})
+	times := regexp.MustCompile(`(since   ).*|(until   ).*, or`)
+	_, shown, _ := strings.Cut(page, "$ coppice budget ls\n")
+	shown, _, _ = strings.Cut(shown, "```")
+	if out := f.do("budget", "ls"); times.ReplaceAllString(out, "$1$2") != times.ReplaceAllString(shown, "$1$2") {
+		t.Errorf("it is\n%s\nthe page shows\n%s", out, shown)
+	}
+	commands := 0
+	for line := range strings.Lines(block(t, page, "sh")) {
+		commands++
+		f.do(strings.Fields(line)[1:]...)
+	}
+	if commands != 2 || f.budgets()["night"].Raised == 0 {
+		t.Errorf("%d commands, %+v", commands, f.budgets())
+	}
+}

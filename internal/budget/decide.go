@@ -23,7 +23,7 @@ func (s *state) decide(now time.Time) decision {
 	for i := range s.budgets {
 		b := &s.budgets[i]
 		rec := s.record(b.Name)
-		why := ""
+		var why string
 		switch b.Per {
 		case spec.PerRun:
 			why = s.decideRuns(b, rec, now, &d)

@@ -44,8 +44,8 @@ command = "claude -p --output-format stream-json --verbose --model opus"
 				"dots, dashes and underscores", Also: []string{"id"},
 				Read: toml.Text(func(b *budgetForm) *string { return &b.Name })},
 			{Name: "of", Type: "string or array of strings", Default: "all agents",
-				Doc: "what it covers: names or paths of agents, of pools or of supervisors above them, or patterns of " +
-					"these, such as `\"night/*\"`; paths may omit the project",
+				Doc: "what it covers: names or paths of agents, of pools or of supervisors above them, or patterns " +
+					"of these, such as `\"night/*\"`; paths may omit the project",
 				Also: []string{"agents", "agent", "paths", "path", "for", "covers", "members"},
 				Read: patterns(func(b *budgetForm) *[]string { return &b.Of })},
 			{Name: "quota", Type: "string", Default: "any", Doc: "only what uses the account of this " +

@@ -13,9 +13,9 @@ const (
 	countAgain = 5 * time.Second // between the tries after it
 )
 
-// Ended counts the run that an incarnation of an agent was, with its call if it runs a command line. life distinguishes
-// the incarnation from all others of the agent; it is empty if that is not known. began may be zero. If the store cannot
-// be written, it is tried again until the daemon ends.
+// Ended counts the run that an incarnation of an agent was, with its call if it runs a command line. life
+// distinguishes the incarnation from all others of the agent; it is empty if that is not known. began may be zero. If
+// the store cannot be written, it is tried again until the daemon ends.
 func (l *Ledger) Ended(
 	path string, incarnation uint64, life string, began, ended time.Time, calls ...agentcli.Record,
 ) {

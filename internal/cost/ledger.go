@@ -87,8 +87,8 @@ const (
 	maxPause = 100 * time.Millisecond
 )
 
-// Count counts those calls of a run that are not counted yet, and the run itself when it has ended. After an error it can be called again: each call is
-// counted once.
+// Count counts those calls of a run that are not counted yet, and the run itself when it has ended. After an error it
+// can be called again: each call is counted once.
 func (l *Ledger) Count(ctx context.Context, r Run) (err error) {
 	counted := false // perhaps
 	pause := minPause

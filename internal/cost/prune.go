@@ -66,8 +66,8 @@ func (l *Ledger) pruneDays(ctx context.Context, now time.Time) error {
 	}
 }
 
-// pruneTotals removes the totals of sessions or tasks that are too old, and the oldest if there are too many. It returns
-// how many are left.
+// pruneTotals removes the totals of sessions or tasks that are too old, and the oldest if there are too many. It
+// returns how many are left.
 func (l *Ledger) pruneTotals(ctx context.Context, prefix string, now time.Time) (left int, err error) {
 	type aged struct {
 		store.Record

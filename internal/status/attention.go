@@ -91,8 +91,10 @@ func attention(
 
 // budgetAttention returns what is wrong with a budget that is reached: one entry for all that waits for it.
 func budgetAttention(b budget.Info) Attention {
-	a := Attention{Path: "budget " + b.Name, State: string(b.State), Reason: strings.TrimPrefix(b.Reason, "budget "+b.Name+": "),
-		Command: "coppice budget raise " + shellWord(b.Name)}
+	a := Attention{
+		Path: "budget " + b.Name, State: string(b.State), Command: "coppice budget raise " + shellWord(b.Name),
+		Reason: strings.TrimPrefix(b.Reason, "budget "+b.Name+": "),
+	}
 	switch {
 	case len(b.Tasks) > 0:
 		a.Reason += fmt.Sprintf("; %d tasks are parked", len(b.Tasks))

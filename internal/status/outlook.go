@@ -38,7 +38,8 @@ func outlook(n Node, i supervisor.ChildInfo) (why, next, do string) {
 	case supervisor.Restarting:
 		if i.Reason == supervisor.ReasonRetry {
 			if _, ok := errors.AsType[*budget.WaitError](i.LastExit.Err); ok {
-				next = fmt.Sprintf("it tries again in %v, or earlier if its budget has room; no limit counts this", until(i))
+				next = fmt.Sprintf("it tries again in %v, or earlier if its budget has room; no limit counts this",
+					until(i))
 				return why, next, "coppice budget ls"
 			}
 			next = fmt.Sprintf("it tries again in %v, or earlier if its quota opens; no limit counts this", until(i))

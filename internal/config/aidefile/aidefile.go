@@ -129,13 +129,13 @@ func budgetTable() toml.Table[aidefile.Budget] {
 				"with `k` for thousands and `m` for millions. The command reports what it has used; once the " +
 				"tokens are used up it is not called again", Also: []string{"token", "max_tokens"},
 				Read: setting.ReadTokens(func(b *aidefile.Budget) *int64 { return &b.Tokens })},
-			{Name: "chain_tokens", Type: setting.TokensType, Doc: "tokens of all runs of a chain together: the run that " +
-				"a trigger started, and the runs that follow it until one succeeds. Once they are used up the " +
+			{Name: "chain_tokens", Type: setting.TokensType, Doc: "tokens of all runs of a chain together: the run " +
+				"that a trigger started, and the runs that follow it until one succeeds. Once they are used up the " +
 				"agent gives up. Without this key each of `max_restarts` + 1 runs may use `tokens`",
 				Also: []string{"total_tokens", "max_total_tokens", "chain"},
 				Read: func(r *toml.Reader, v *toml.Value, into *aidefile.Budget) {
-					if setting.ReadTokens(func(b *aidefile.Budget) *int64 { return &b.Chain })(r, v, into); into.Chain == 0 &&
-						!r.IsFaulty(v) {
+					setting.ReadTokens(func(b *aidefile.Budget) *int64 { return &b.Chain })(r, v, into)
+					if into.Chain == 0 && !r.IsFaulty(v) {
 						r.Fail(v, "without it there is no bound", "%s is 0, expected at least 1", r.Label(v))
 					}
 				}},
