@@ -120,6 +120,22 @@ func TestFail(t *testing.T) {
 	}
 }
 
+// Abort kills at once, without asking, and the exit has the reason.
+func TestAbort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newPlayed(true)
+		p := newProcess(s, never, time.Hour, lifecycleHooks{}, alone{})
+		ended := waitFor(p)
+		begin := time.Now()
+		if !p.Abort(errUnhealthy) || p.Abort(errUnhealthy) || !p.Leaving() {
+			t.Error("it can be ended once")
+		}
+		if e := <-ended; !errors.Is(e.Err, errUnhealthy) || time.Since(begin) != 0 || !slices.Equal(s.got, []string{"kill"}) {
+			t.Errorf("%v after %v, it was told %q", e, time.Since(begin), s.got)
+		}
+	})
+}
+
 // An incarnation that was asked to end cannot be failed.
 func TestFailTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

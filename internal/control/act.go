@@ -8,6 +8,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/budget"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/journal"
 	"github.com/coppice-dev/coppice/internal/order"
@@ -275,7 +276,11 @@ func countedForOrder(path string, err error) error {
 // StartChild starts a child that is down, or that a delay or a limit holds back.
 func StartChild(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo) error {
 	if info.State == supervisor.Restarting && info.Reason == supervisor.ReasonRetry {
-		return fmt.Errorf("%w: %s waits: %w; see: coppice quota ls", api.ErrConflict, info.ID, info.LastExit.Err)
+		see := "quota"
+		if _, ok := errors.AsType[*budget.WaitError](info.LastExit.Err); ok {
+			see = "budget"
+		}
+		return fmt.Errorf("%w: %s waits: %w; see: coppice %s ls", api.ErrConflict, info.ID, info.LastExit.Err, see)
 	}
 	switch info.State {
 	case supervisor.Restarting, supervisor.Quarantined, supervisor.GivenUp:

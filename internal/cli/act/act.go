@@ -109,8 +109,8 @@ func NewFire(s *command.Streams) *cobra.Command {
 		Use:   "fire PATH [TASK]",
 		Short: "Start a run of a triggered agent (Aidefile)",
 		Long: `Start a run of an agent with an Aidefile, as a trigger does, with TASK as its task.
-The command returns when the run has begun. While the account of the agent is used up, the run
-waits (coppice quota ls), and begins later by itself.
+The command returns when the run has begun. While the account of the agent or a budget is used
+up, the run waits (coppice quota ls, coppice budget ls), and begins later by itself.
 
 No run begins while another is in progress, while a restart is pending, or if the agent was
 stopped by hand; in the last two cases use coppice start. An agent that gave up runs once.`,

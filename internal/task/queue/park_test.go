@@ -235,3 +235,37 @@ func TestParkedBead(t *testing.T) {
 		}
 	}
 }
+
+// A task whose agent has used its budget up is parked with the reason, and the claim does not count as failed. A person
+// opens it.
+func TestParkingAtExit(t *testing.T) {
+	s := memory.New()
+	defer s.Close()
+	var kinds []task.Kind
+	o := testOptions(s)
+	o.Also = noteKinds(&kinds)
+	q := openWith(t, o)
+	defer q.Close()
+	made, other := create(t, q, task.Draft{Title: "costly"}), create(t, q, task.Draft{Title: "another"})
+	actor := agent("t/a", 1)
+	begin(t, q, actor)
+	claim(t, q, actor, task.Claiming{ID: made.ID})
+	q.End("t/a", 1, task.Exit{Failure: "killed", Park: "budget night: used up"})
+	if err := q.ReleaseOrphans(t.Context(), "t/a"); err != nil {
+		t.Fatal(err)
+	}
+	got := find(t, q, made.ID)
+	if got.Status != task.Parked || got.Reason != "budget night: used up" || got.FailedClaims != 0 || got.Claim != nil || q.Parked() != 1 {
+		t.Errorf("%+v", got)
+	}
+	if last := kinds[len(kinds)-1]; last != task.Withheld {
+		t.Errorf("the last event is %s", last)
+	}
+	begin(t, q, agent("t/a", 2))
+	if got := claim(t, q, agent("t/a", 2), task.Claiming{Any: true}); got.ID != other.ID {
+		t.Errorf("claimed %+v", got)
+	}
+	if got, err := q.Retry(t.Context(), task.Actor{Name: task.People}, made.ID, "raised"); err != nil || got.Status != task.Open {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
