@@ -22,7 +22,7 @@ func loopOf(i supervisor.ChildInfo, triggered bool) Loop {
 		return ""
 	}
 	switch {
-	case i.ShortLived < LoopEnds:
+	case i.ShortLived < LoopEnds, i.Reason == supervisor.ReasonRetry: // or it waits for something outside of it
 		return ""
 	case !i.LastExit.Clean():
 		return CrashLoop
