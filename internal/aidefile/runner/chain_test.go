@@ -139,10 +139,20 @@ func TestRunningIsStoredSeldom(t *testing.T) {
 	if b.storeRunning(5); b.records.Running == nil || b.records.Used != 5 {
 		t.Errorf("%+v", b.records)
 	}
-	before := b.stored
-	b.stored = before.Add(-time.Hour)
-	if b.storeRunning(5); b.stored != before.Add(-time.Hour) {
-		t.Error("it was stored again, and nothing has changed")
+	// Also if only its account does not serve it any longer.
+	const retry = `{"type":"system","subtype":"api_retry","attempt":1,"error_status":401,` +
+		`"error":"authentication_failed"}`
+	b.current.Write([]byte(retry + "\n"))
+	for i := range 2 {
+		before := time.Now().Add(-runningGap)
+		b.stored = before
+		b.storeRunning(5)
+		if r := b.records.Refused; r == nil || r.Obstacle != outcome.Authentication {
+			t.Fatalf("%+v", r)
+		}
+		if stored := !b.stored.Equal(before); stored != (i == 0) {
+			t.Errorf("look %d: it was stored: %v", i, stored)
+		}
 	}
 }
 
