@@ -115,13 +115,6 @@ func (m *Manager) Exported(who token.Caller, all []agentcli.Event) {
 	}
 }
 
-// count returns the number of agents whose files are followed.
-func (m *Manager) count() int64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return int64(len(m.followers))
-}
-
 // startMargin is by how much the start of a process may be earlier than the time that its runtime has recorded. It is
 // used for incarnations of earlier daemons only.
 const startMargin = 100 * time.Millisecond
@@ -146,19 +139,25 @@ func (m *Manager) Follow(who token.Caller, p Process, a *spec.Agent) {
 		began = o.StartedAt.Add(-startMargin)
 	}
 	f := newFollower(m, who, p, a, began)
+	for _, other := range m.followers {
+		if other.place == f.place {
+			other.shared.Store(true)
+			f.shared.Store(true)
+		}
+	}
 	m.followers[who] = f
 	m.mu.Unlock()
 	m.opts.Go(f.run)
 }
 
-// newCall returns a Call of an agent that began at a time; zero if that is not known. Then no file can be that of its
-// session.
-func newCall(a *spec.Agent, env []string, began time.Time, each func(agentcli.Event)) *call.Call {
-	c := session.Call{CLI: a.CommandLine(), Env: env, Dir: a.Dir, Began: began, Each: each}
+// newCall describes the call of an agent that began at a time; zero if that is not known. Then no file can be that of
+// its session.
+func newCall(a *spec.Agent, env []string, began time.Time) session.Call {
+	c := session.Call{CLI: a.CommandLine(), Env: env, Dir: a.Dir, Began: began, Rest: rest}
 	if began.IsZero() {
 		c.Env = nil
 	}
-	return call.New(a.Command, c)
+	return c
 }
 
 // HasScreen reports whether the output of an agent is a screen for people.
@@ -177,7 +176,7 @@ func (m *Manager) Ended(e agent.End) (agentcli.Record, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
 	if f == nil {
-		c = newCall(e.Agent, e.Env, e.Began, nil)
+		c = call.New(e.Agent.Command, newCall(e.Agent, e.Env, e.Began))
 		if err = nil; !HasScreen(e.Agent) {
 			err = m.opts.Output(ctx, e.Who, e.Began, nil, lines(c))
 		}

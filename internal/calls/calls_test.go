@@ -316,6 +316,41 @@ func TestFollowFile(t *testing.T) {
 	})
 }
 
+// Two agents run in the same directory, and one of them begins a session: whose it is cannot be known.
+func TestFollowSharedPlace(t *testing.T) {
+	home := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t)
+		a := claude
+		a.Dir, a.Terminal = home, true
+		all := map[token.Caller]*fakeProcess{}
+		for _, path := range []string{"t/a", "t/b"} {
+			p, who := newProcess("HOME="+home), token.Caller{Path: path, Incarnation: 1}
+			all[who] = p
+			h.Launch(who, &a)
+			h.Follow(who, p, &a)
+		}
+		dir := filepath.Join(home, ".claude", "projects", "p")
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		text := fmt.Sprintf(`{"type":"assistant","sessionId":"session-1","cwd":%q,"timestamp":%q,`+
+			`"message":{"id":"m","model":"opus","usage":{"output_tokens":5}}}`+"\n", home,
+			time.Now().UTC().Format(time.RFC3339Nano))
+		if err := os.WriteFile(filepath.Join(dir, "session-1.jsonl"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		h.want()
+		for who, p := range all {
+			p.end()
+			if r, err := h.Ended(agent.End{Who: who, Agent: &a}); err != nil || r.Tokens != nil {
+				t.Errorf("%s: %+v, %v", who.Path, r, err)
+			}
+		}
+	})
+}
+
 // What a run has used is known from its output, also if it was stopped, or nobody has followed it. If the output cannot
 // be read, nothing is known.
 func TestEnded(t *testing.T) {

@@ -24,6 +24,9 @@ type follower struct {
 	started time.Time // of the call; zero if it is not known
 	began   time.Time // when it was followed first
 
+	place  string      // of its files
+	shared atomic.Bool // with another agent that runs, or has run, at the same time
+
 	refusal refusal
 	told    atomic.Bool // something of its account
 	answer  atomic.Bool // of the model
@@ -41,7 +44,9 @@ func newFollower(m *Manager, who token.Caller, p Process, a *spec.Agent, started
 		m: m, who: who, process: p, pipes: !HasScreen(a), mayEnd: endsItself(a), started: started, began: time.Now(),
 		ended: make(chan struct{}), done: make(chan struct{}),
 	}
-	f.call = newCall(a, p.Environ(), started, f.event)
+	c := newCall(a, p.Environ(), started)
+	c.Each, c.Shared = f.event, f.shared.Load
+	f.place, f.call = c.Place(), call.New(a.Command, c)
 	return f
 }
 
@@ -115,8 +120,7 @@ func (f *follower) read(ctx context.Context) {
 // look takes note of what the call has reported, and returns when to look again.
 func (f *follower) look(now time.Time) time.Duration {
 	if f.files.due(now) {
-		changed := f.call.Poll()
-		f.files.looked(now, time.Since(now), f.m.count(), changed)
+		f.files.looked(now, f.call.Poll())
 	}
 	path := f.who.Path
 	if f.answer.Swap(false) {

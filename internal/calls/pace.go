@@ -6,38 +6,37 @@ import (
 	"github.com/coppice-dev/coppice/internal/quota"
 )
 
-// The pause between two looks at the files of a session grows from minPause to maxPause while nothing changes. It is
-// longer if the looks of all agents together would take more than a share of a processor.
+// The pause between two looks at the files of a session grows from minPause to maxPause while nothing changes.
 const (
 	minPause = 500 * time.Millisecond
 	maxPause = 2 * time.Second
-	share    = 20 // of the time
 )
+
+// rest bounds the time in which new files are looked for, among all that a command line has ever kept: to a twentieth
+// of a processor for 100 agents.
+const rest = 2000
 
 // schedule says when the files of a session are looked at.
 type schedule struct {
 	last, next time.Time
 	pause      time.Duration
-	least      time.Duration // after the last look
 }
 
 // due reports whether it is time for a look.
 func (s *schedule) due(now time.Time) bool { return !now.Before(s.next) }
 
-// looked takes note of a look that took a time. followers is the number of agents that are followed.
-func (s *schedule) looked(now time.Time, took time.Duration, followers int64, changed bool) {
-	s.least = max(minPause, took*share*time.Duration(followers))
-	if s.pause = s.pause * 3 / 2; changed {
-		s.pause = 0
+// looked takes note of a look.
+func (s *schedule) looked(now time.Time, changed bool) {
+	if s.pause = max(minPause, min(maxPause, s.pause*3/2)); changed {
+		s.pause = minPause
 	}
-	s.pause = max(min(s.pause, maxPause), s.least)
 	s.last, s.next = now, now.Add(s.pause)
 }
 
 // wrote takes note that the agent has written something: its files may have more, too.
 func (s *schedule) wrote() {
-	s.pause = s.least
-	s.next = s.last.Add(s.least)
+	s.pause = 0
+	s.next = s.last.Add(minPause)
 }
 
 // refusal delays the report that an account does not serve a call that goes on: the call may end, and its last words

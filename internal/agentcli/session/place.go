@@ -21,14 +21,22 @@ type place struct {
 
 // open opens the directory in which a command line keeps its sessions, as the environment of the call says.
 func (f *Follower) open(cli agentcli.CLI) (*os.Root, error) {
-	dir := home(cli, f.call.Env)
+	of := f.call
+	of.CLI = cli
+	dir := of.home()
 	if dir == "" {
 		return nil, fs.ErrNotExist
 	}
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(f.call.Dir, dir)
-	}
 	return os.OpenRoot(dir)
+}
+
+// home returns the directory in which the command line of a call keeps its sessions; empty if there is none.
+func (c Call) home() string {
+	dir := home(c.CLI, c.Env)
+	if dir != "" && !filepath.IsAbs(dir) {
+		dir = filepath.Join(c.Dir, dir)
+	}
+	return dir
 }
 
 // home returns the directory in which a command line keeps its sessions; empty if there is none.
@@ -134,6 +142,7 @@ const maxEntries = 100_000
 type walk struct {
 	root  *os.Root
 	since time.Time // files that were last written before are left out
+	made  bool      // files that were made before may be left out, too
 	seen  int       // entries so far
 }
 
@@ -143,6 +152,9 @@ func (w *walk) glob(pattern ...string) []string { return w.below(".", pattern) }
 func (w *walk) below(dir string, pattern []string) (all []string) {
 	first, rest := pattern[0], pattern[1:]
 	names := []string{first}
+	if len(rest) == 0 && w.made && w.unchanged(dir) {
+		return nil
+	}
 	if strings.Contains(first, "*") {
 		names = w.names(dir, first)
 	}
@@ -158,6 +170,12 @@ func (w *walk) below(dir string, pattern []string) (all []string) {
 		}
 	}
 	return all
+}
+
+// unchanged reports whether nothing was made in a directory of late, however many files it has.
+func (w *walk) unchanged(dir string) bool {
+	info, err := w.root.Stat(dir)
+	return err == nil && info.ModTime().Before(w.since)
 }
 
 // names returns the entries of a directory that match a pattern.

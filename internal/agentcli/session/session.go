@@ -7,6 +7,7 @@
 package session
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -26,8 +27,30 @@ type Call struct {
 	Began time.Time
 	// Session is the session that the call continues; empty if it begins one.
 	Session string
+	// Shared reports whether another call may have begun a session in the same place while this one goes on: then a
+	// file is that of this call only if its session is known. It may be nil.
+	Shared func() bool
+	// Rest is the pause between two looks for files, as a multiple of the time that a look takes; 50 if it is 0.
+	Rest int
 	// Each is called with each event of the call, if it is not nil.
 	Each func(agentcli.Event)
+}
+
+// Place identifies where the files of a call are, and its working directory. It is empty if it keeps no files.
+func (c Call) Place() string {
+	dir := c.home()
+	if dir == "" {
+		return ""
+	}
+	return string(c.CLI) + "\x00" + dir + "\x00" + resolved(c.Dir)
+}
+
+// resolved returns a directory without symbolic links, if it is there.
+func resolved(dir string) string {
+	if to, err := filepath.EvalSymlinks(dir); err == nil {
+		return to
+	}
+	return filepath.Clean(dir)
 }
 
 // Bounds of what is read.
@@ -39,10 +62,12 @@ const (
 	chunk       = 256 << 10
 )
 
-// Between two looks for files is at least scanPause, and scanShare times as long as the last look took.
+// Between two looks for files is at least scanPause, and so many times as long as the last look took as Call.Rest says,
+// but no more than maxScanPause.
 const (
-	scanPause = 200 * time.Millisecond
-	scanShare = 50
+	scanPause    = 200 * time.Millisecond
+	defaultRest  = 50
+	maxScanPause = time.Minute
 )
 
 // Follower follows the files of one call. It is not safe for concurrent use.
@@ -67,10 +92,7 @@ type followed struct {
 
 // Follow returns a Follower of the files of a call, which may not have started.
 func Follow(c Call) *Follower {
-	f := &Follower{call: c, dirs: []string{filepath.Clean(c.Dir)}}
-	if resolved, err := filepath.EvalSymlinks(c.Dir); err == nil {
-		f.dirs = append(f.dirs, resolved)
-	}
+	f := &Follower{call: c, dirs: []string{filepath.Clean(c.Dir), resolved(c.Dir)}}
 	f.forget()
 	f.add(c.CLI, c.Session)
 	return f
@@ -115,7 +137,8 @@ func (f *Follower) Poll(out agentcli.Report) bool {
 	}
 	if now := time.Now(); !now.Before(f.nextScan) {
 		f.scan(out)
-		f.nextScan = now.Add(max(scanPause, scanShare*time.Since(now)))
+		rest := time.Duration(cmp.Or(f.call.Rest, defaultRest))
+		f.nextScan = now.Add(min(maxScanPause, max(scanPause, rest*time.Since(now))))
 	}
 	return f.readFiles(maxPoll)
 }
@@ -162,6 +185,12 @@ func (f *Follower) scan(out agentcli.Report) {
 
 // guess looks for the session of a call that has not reported it.
 func (f *Follower) guess(out agentcli.Report) {
+	if f.call.Shared != nil && f.call.Shared() {
+		if f.guessed {
+			f.forget()
+		}
+		return
+	}
 	root, err := f.open(f.call.CLI)
 	if err != nil {
 		return
@@ -169,7 +198,7 @@ func (f *Follower) guess(out agentcli.Report) {
 	defer root.Close()
 	began := f.call.Began.Truncate(time.Millisecond)
 	ids := map[string]bool{}
-	w := walk{root: root}
+	w := walk{root: root, made: true}
 	for _, path := range w.recent(f.call.CLI, f.call.Began) {
 		h := f.header(root, f.call.CLI, path)
 		origin := out.Origin == "" || h.origin == out.Origin

@@ -496,3 +496,30 @@ func FuzzHeader(f *testing.F) {
 		}
 	})
 }
+
+// Directories in which nothing was made since the start of a call are not listed, however many files they have.
+func TestGlobMade(t *testing.T) {
+	dir, since := t.TempDir(), time.Now()
+	for name, at := range map[string]time.Time{"old": since.Add(-time.Hour), "new": since.Add(time.Hour)} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name, "a.jsonl"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(filepath.Join(dir, name), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for made, expected := range map[bool][]string{true: {"new/a.jsonl"}, false: {"old/a.jsonl", "new/a.jsonl"}} {
+		w := walk{root: root, since: since.Add(-time.Minute), made: made}
+		if got := w.glob("*", "*.jsonl"); !slices.Equal(got, expected) || w.seen != 2+len(expected) {
+			t.Errorf("%v: %q, %d entries", made, got, w.seen)
+		}
+	}
+}
