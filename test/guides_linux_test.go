@@ -237,7 +237,7 @@ func TestFakeNight(t *testing.T) {
 		t.Fatal(try)
 	}
 	// All agents meet the quota, and none crashes, so that the number of failed claims is certain.
-	shorter := strings.NewReplacer("@20s+20s", "+3s", "codex:crash%30", "codex:quota+3s").Replace(plan[1])
+	shorter := strings.NewReplacer("+30s", "+3s", "codex:crash%30", "codex:quota+3s").Replace(plan[1])
 	before := listing(t, r.home)
 	for _, c := range []struct {
 		plan, status string

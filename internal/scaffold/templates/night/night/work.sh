@@ -4,8 +4,8 @@
 # tests pass, whatever the model says.
 command -v "$1" >/dev/null && git rev-parse --quiet --verify HEAD >/dev/null ||
 	{ echo "$0 needs $1 in PATH, and a git repository with a commit" >&2; exit 1; }
-coppice agent drain-check && exit 0
-id=$(coppice agent task claim -q --wait --pool coder) || { coppice agent drain-check; exit; }
+coppice agent drain-check >/dev/null && exit 0 # it is asked to finish
+id=$(coppice agent task claim -q --wait --pool coder) || { coppice agent drain-check >/dev/null; exit; }
 
 root=$PWD
 branch=${COPPICE_FAKE:+fake-}$id           # coppice run --fake keeps away from the branches of real tasks
