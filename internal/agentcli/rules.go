@@ -17,6 +17,7 @@ type rule struct {
 	atOnce  bool    // the command line has not tried the call again
 	account Account // what pays
 	before  string  // versions of the command line before this one
+	denied  bool    // a call of a tool was denied
 
 	says string // for people, in place of the text of the failure
 }
@@ -137,6 +138,7 @@ func geminiRules() []rule {
 		{is: outcome.ContextFull, text: "The input token count ("},
 		{is: outcome.Loop, text: "Loop detected"},
 		{is: outcome.SessionLost, text: "Error resuming session: "},
+		{is: outcome.SessionLost, text: "No previous sessions found for this project."}, // over ACP
 		{is: outcome.Configuration, code: "ModelNotFoundError"},
 		{is: outcome.Configuration, code: "exit code 42"},
 		{is: outcome.Configuration, code: "exit code 44"},
@@ -196,6 +198,8 @@ func acpRules() []rule {
 		{is: outcome.Refused, code: "refusal"},
 		{is: outcome.ModelLimitation, code: "max_tokens"},
 		{is: outcome.Budget, code: "max_turn_requests", says: "it has called the model as often as one prompt may"},
+		{is: outcome.PermissionDenied, code: "cancelled", denied: true, says: "it ended when a tool was denied"},
+		{is: outcome.PermissionDenied, code: "abort", denied: true, says: "it ended when a tool was denied"}, // copilot
 		{is: outcome.Crash, code: "cancelled", says: "it was interrupted"},
 		{is: outcome.Crash, code: "protocol_error"},
 		{is: outcome.Authentication, code: "auth_required"},
@@ -252,6 +256,7 @@ func (r rule) matches(f Failure, run Report) bool {
 		(r.status == 0 || r.status == f.Status || r.status == 5 && f.Status >= 500) &&
 		(r.text == "" || strings.HasPrefix(straight.Replace(f.Text), r.text)) &&
 		(!r.atOnce || run.Retried == 0) &&
+		(!r.denied || run.Denied > 0) &&
 		(r.account == "" || r.account == run.Account) &&
 		(r.before == "" || older(run.Version, r.before))
 }
@@ -271,6 +276,9 @@ func (r rule) describe(f Failure) string {
 	text := strings.Join(parts, ", ") + " in its " + string(f.Source)
 	if r.atOnce {
 		text += ", and it did not try again"
+	}
+	if r.denied {
+		text += ", and a tool was denied"
 	}
 	return text
 }

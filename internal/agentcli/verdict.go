@@ -131,7 +131,7 @@ func Classify(e End) Verdict {
 	}
 	switch {
 	case run.Failed:
-		return verdict(outcome.Crash, cmp.Or(line(run.Text), "it reports a failure"), "its result is a failure")
+		return verdict(outcome.Crash, cmp.Or(line(run.Text), e.text(run), "it reports a failure"), "its result is a failure")
 	case !ended:
 		return verdict(outcome.Crash, e.Exit, "its process ended with: "+e.Exit)
 	case unfinished:
@@ -141,6 +141,16 @@ func Classify(e End) Verdict {
 			fmt.Sprintf("%d of %d calls of tools were denied, and none succeeded", run.Denied, run.Calls))
 	}
 	return Verdict{Kind: outcome.Completed, Rule: "its result is no failure, and its exit code is 0"}
+}
+
+// text returns what the first failure with a text says; empty if there is none.
+func (e End) text(run Report) string {
+	for _, f := range e.failures(run) {
+		if text := line(f.Text); text != "" {
+			return text
+		}
+	}
+	return ""
 }
 
 func verdict(o outcome.ObstacleKind, reason, rule string) Verdict {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/agentcli/acp"
-	"github.com/coppice-dev/coppice/internal/outcome"
 )
 
 // talk has the fake of claude-agent-acp work on a prompt. stop is called with each event and may end the work.
@@ -82,7 +81,7 @@ func TestACP(t *testing.T) {
 	}
 }
 
-// A session continues, and one that does not exist is lost.
+// A session continues. In place of one that does not exist, another one begins.
 func TestACPContinues(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, "ok")
@@ -92,8 +91,9 @@ func TestACPContinues(t *testing.T) {
 	if s := next.Output; s.Session == "" || s.Session != first.Output.Session || s.Tokens() != MessageTokens {
 		t.Errorf("%+v", s)
 	}
-	lost, _ := f.talk("00000000-0000-4000-8000-000000000000", none)
-	if v := agentcli.Classify(lost); v.Obstacle != outcome.SessionLost {
-		t.Errorf("%+v", v)
+	const lost = "00000000-0000-4000-8000-000000000000"
+	anew, _ := f.talk(lost, none)
+	if s := anew.Output; s.Session == "" || s.Session == lost || s.Failed {
+		t.Errorf("%+v", s)
 	}
 }

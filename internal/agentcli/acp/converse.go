@@ -14,8 +14,8 @@ type Conversation struct {
 	Dir     string // of the session, an absolute path
 	Servers []MCPServer
 	Prompt  string
-	// Session is a session to continue with the prompt GoOn. If it is empty, or the agent cannot continue a session,
-	// Prompt begins a new one.
+	// Session is a session to continue with the prompt GoOn. If it is empty, or the agent cannot continue it, Prompt
+	// begins a new one.
 	Session, GoOn string
 }
 
@@ -93,11 +93,16 @@ func (c *Client) openSession(ctx context.Context, o Conversation) (id, prompt st
 	late := errors.New("the agent has not opened the session within " + openTimeout.String())
 	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, late)
 	defer cancel()
-	switch {
-	case o.Session != "" && c.agent.Resume:
-		return o.Session, o.GoOn, c.Resume(ctx, o.Session, o.Dir, o.Servers)
-	case o.Session != "" && c.agent.Load:
-		return o.Session, o.GoOn, c.Load(ctx, o.Session, o.Dir, o.Servers)
+	if o.Session != "" && (c.agent.Resume || c.agent.Load) {
+		if c.agent.Resume {
+			err = c.Resume(ctx, o.Session, o.Dir, o.Servers)
+		} else {
+			err = c.Load(ctx, o.Session, o.Dir, o.Servers)
+		}
+		// gemini, for example, reports that it can, and does not find its sessions.
+		if e, refused := errors.AsType[*Error](err); !refused || e.Code == codeAuthRequired {
+			return o.Session, o.GoOn, err
+		}
 	}
 	id, err = c.New(ctx, o.Dir, o.Servers)
 	return id, o.Prompt, err

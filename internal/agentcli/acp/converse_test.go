@@ -63,6 +63,23 @@ func TestConverse(t *testing.T) {
 	}
 }
 
+// An agent that does not find the session begins a new one, with the whole task.
+func TestConverseAnew(t *testing.T) {
+	prompt := ""
+	r, _ := converse(t.Context(), Conversation{Session: "s0"}, func(f *fake) int {
+		f.begin(everything)
+		f.fail(f.expect("session/resume"), `{"code":-32002,"message":"Resource not found"}`)
+		f.result(f.expect("session/new"), `{"sessionId":"s1"}`)
+		p := f.expect("session/prompt")
+		prompt = string(p.Params)
+		f.result(p, answers)
+		return f.rest()
+	})
+	if r.Failed || r.Session != "s1" || !strings.Contains(prompt, "all of the task") {
+		t.Errorf("%+v\n%s", r, prompt)
+	}
+}
+
 // What keeps an agent from its work is reported, as is what ends it in the middle.
 func TestConverseFails(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -88,11 +105,11 @@ func TestConverseFails(t *testing.T) {
 			outcome.Crash, "session/new: the agent has not opened the session within 2m0s"},
 		"ends before it works": {func(f *fake) int { f.begin(everything); f.expect("session/new"); return 0 }, "",
 			outcome.Crash, "session/new: the agent has ended"},
-		"session lost": {func(f *fake) int {
+		"session lost, and no login": {func(f *fake) int {
 			f.begin(everything)
-			f.fail(f.expect("session/resume"), `{"code":-32002,"message":"Resource not found"}`)
+			f.fail(f.expect("session/resume"), `{"code":-32000,"message":"Authentication required"}`)
 			return f.rest()
-		}, "s0", outcome.SessionLost, "Resource not found"},
+		}, "s0", outcome.Authentication, "Authentication required"},
 		"ends in the middle": {func(f *fake) int { f.prompted(); f.say("I"); return 0 }, "", outcome.Crash,
 			"session/prompt: the agent has ended"},
 	} {
