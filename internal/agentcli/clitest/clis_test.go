@@ -12,13 +12,29 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/aidefile/runner"
+	"github.com/coppice-dev/coppice/internal/cli"
 	"github.com/coppice-dev/coppice/internal/fakemodel"
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
 )
 
 var long = flag.Bool("clis.long", false, "run every scenario, also those that take minutes")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain makes the test binary coppice when it is called with such a command.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "shim":
+			os.Exit(server.Main(os.Args[2:]))
+		case runner.Arg:
+			os.Exit(runner.Main(os.Args[2:]))
+		case "run", "mcp":
+			os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // quotaLasts is how long the limit of the scenario quota lasts.
 const quotaLasts = 2 * time.Hour
