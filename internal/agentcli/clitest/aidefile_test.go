@@ -25,7 +25,7 @@ type aideRun struct {
 
 // speaksACP returns the command with which the command line of the home speaks the Agent Client Protocol.
 func (h *Home) speaksACP() []string {
-	argv := []string{h.set.program(h.kind)}
+	argv := []string{h.set.Program(h.kind)}
 	switch h.kind {
 	case Gemini:
 		return append(argv, "--acp", "-m", "gemini-2.5-pro")
