@@ -17,10 +17,10 @@ give_back() { # the next try is told why; after max_claims tries the task is par
 }
 
 make_tree() { # an earlier try may have left the branch, with commits
-	git show-ref -q --verify "refs/heads/$branch" && git worktree add -q "$tree" "$branch" ||
-		git worktree add -q -b "$branch" "$tree"
+	git show-ref -q --verify "refs/heads/$branch" && git worktree add -q -f "$tree" "$branch" ||
+		git worktree add -q -f -b "$branch" "$tree"
 }
-[ -e "$tree/.git" ] || { git worktree prune; make_tree || make_tree; } || exit # git can fail if two are added at once
+[ -e "$tree/.git" ] || make_tree || make_tree || make_tree || exit # git can fail if two are added at once
 
 prompt() {
 	cat <<-END
