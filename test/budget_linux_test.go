@@ -285,3 +285,43 @@ until test -e testing; do sleep 0.02; done
 		t.Errorf("%d commands, %+v", commands, f.budgets())
 	}
 }
+
+// The run of an Aidefile that a budget ends has not failed, and is made again when there is room. One that is fired
+// meanwhile waits.
+func TestBudgetOfAidefile(t *testing.T) {
+	t.Parallel()
+	a := newClaudeAidefile(t, "", "if test -e long; then exec sleep 1000; fi\n"+claudeSpends("6000")+"\n")
+	text, err := os.ReadFile(filepath.Join(a.dir, "coppice.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(a.dir, "coppice.toml"), string(text)+"[[budget]]\nname = \"n\"\ntokens = \"10k\"\n"+
+		"[[budget]]\nname = \"each\"\nper = \"run\"\ntime = \"2s\"\n")
+	a.up()
+	for _, what := range []string{"this", "that"} {
+		a.do("fire", "a", what)
+		a.awaitState("t/a", "stopped")
+	}
+	eventually(t, "that it is reached", func() bool { return a.budgets()["n"].State == budget.Reached })
+	if b := a.budgets()["n"]; b.Limits[0].Used != 12000 {
+		t.Errorf("%+v", b)
+	}
+	if out := a.do("fire", "a", "more"); !strings.HasPrefix(out, "a fired; it waits: budget n: 12,000 of 10,000 tokens today; waits until 00:00") {
+		t.Error(out)
+	}
+	a.wantRuns(2)
+	a.touch("long")
+	a.do("budget", "raise", "n")
+	eventually(t, "that its run is ended", func() bool { return slices.Equal(a.budgets()["each"].Parked, []string{"t/a"}) })
+	if n := a.awaitState("t/a", "waiting"); n.Failed || n.Aide.State != "waiting" || n.Aide.Task != "more" || !strings.HasPrefix(n.Reason, "budget each: 2.0s of 2.0s time in a run") {
+		t.Errorf("%+v, %+v", n, n.Aide)
+	}
+	if err := os.Remove(filepath.Join(a.home, "long")); err != nil {
+		t.Fatal(err)
+	}
+	a.do("budget", "raise", "each")
+	if n := a.awaitState("t/a", "stopped"); n.Failed || n.Aide.Task != "more" {
+		t.Errorf("%+v, %+v", n, n.Aide)
+	}
+	a.wantRuns(4)
+}

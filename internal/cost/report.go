@@ -163,11 +163,11 @@ func (l *Ledger) Report(ctx context.Context, by By, since, until string, now tim
 				break
 			}
 			if d, ok := l.day(r); ok {
-				first = cmp.Or(first, date)
 				for _, r := range d.Rows {
 					if r.Calls == 0 { // a command that is no language model's, which a budget covers
 						continue
 					}
+					first = cmp.Or(first, date)
 					groups.add(by, date, d.Agent, r)
 					all = all.plus(r.used())
 				}
