@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/cost"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -20,6 +21,7 @@ type decision struct {
 func (s *state) decide(now time.Time) decision {
 	s.begin(now)
 	d := decision{reached: map[string]string{}, changed: map[string]bool{}}
+	days := s.days(now)
 	for i := range s.budgets {
 		b := &s.budgets[i]
 		rec := s.record(b.Name)
@@ -30,7 +32,7 @@ func (s *state) decide(now time.Time) decision {
 		case spec.PerTask:
 			why = s.decideTasks(b, rec, now, &d)
 		default:
-			why = s.decideDay(b, rec, now, &d)
+			why = s.decideDay(b, rec, days[i], &d)
 		}
 		switch {
 		case why != "" && rec.Since.IsZero():
@@ -51,8 +53,8 @@ func (d *decision) end(r *run, why string) {
 	}
 }
 
-func (s *state) decideDay(b *spec.Budget, rec *record, now time.Time, d *decision) (why string) {
-	all := measures(b, s.today(b, now), rec.raised(s.date))
+func (s *state) decideDay(b *spec.Budget, rec *record, used cost.Sum, d *decision) (why string) {
+	all := measures(b, used, rec.raised(s.date))
 	m, ok := reached(all)
 	if !ok {
 		return ""

@@ -6,26 +6,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
-
-// EndError is the error of a run that a budget has ended.
-type EndError struct {
-	Text string
-	Wait error // wraps a supervisor.RetryError
-	Exit error // that of the process; nil if it has exited with 0
-}
-
-func (e *EndError) Error() string { return e.Text }
-
-func (e *EndError) Unwrap() []error {
-	if e.Exit == nil {
-		return []error{e.Wait}
-	}
-	return []error{e.Wait, e.Exit}
-}
 
 // Exit returns the exit of an incarnation that a budget has ended: its agent waits, or goes on at once with other
 // tasks. ok is false if it has ended for another reason.
@@ -39,7 +24,7 @@ func (m *Manager) Exit(path string, incarnation uint64, exit supervisor.Exit) (_
 	}
 	delete(m.stops, path)
 	no := m.refuses(path, account, time.Now())
-	end := &EndError{Exit: exit.Err}
+	end := &quota.EndError{Exit: exit.Err}
 	switch {
 	case no != nil && (stopped.why != "" || wasKilled(exit)): // perhaps by an earlier daemon
 		end.Text, end.Wait = no.String(), m.wait(path, no)

@@ -18,7 +18,7 @@ func (m *Manager) Covers(path string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.ContainsFunc(m.budgets, func(b spec.Budget) bool {
-		return (b.Time > 0 || b.Runs > 0) && m.covers(&b, path, b.Quota)
+		return (b.Time > 0 || b.Runs > 0) && b.Covers(path)
 	})
 }
 
@@ -117,7 +117,7 @@ func (m *Manager) Counted(ctx context.Context, path string, incarnation uint64) 
 	m.mu.Lock()
 	m.begin(now)
 	if m.date == dateOf(now) {
-		m.counted[path] = day
+		m.count(path, day)
 	}
 	if r := m.runs[path]; r != nil && r.incarnation == incarnation {
 		delete(m.runs, path)

@@ -121,7 +121,7 @@ func (m *Manager) Load(ctx context.Context) error {
 		m.records[rec.Name] = &rec
 	}
 	m.begin(now)
-	m.counted = counted
+	m.counted = counted // before the totals are known
 	m.declare(m.Agents.Budgeted().Budgets)
 	return nil
 }

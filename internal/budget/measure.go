@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/cost"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
@@ -92,11 +93,7 @@ func (m Measure) number(n float64) string {
 	case limitTime:
 		return timespan.Short(time.Duration(n * float64(time.Second)))
 	}
-	digits := strconv.FormatFloat(math.Floor(n), 'f', 0, 64)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
+	return plaintext.Thousands(int64(min(n, math.MaxInt64/2)))
 }
 
 // Percent returns how much is used, in percent.

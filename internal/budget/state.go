@@ -20,16 +20,14 @@ import (
 // state is what is known of budgets and of what they cover. Its methods decide, and do nothing else.
 type state struct {
 	budgets []spec.Budget
-	matches map[match]bool                 // which budgets are of which agents, as far as it was asked
+	matches map[string][]int               // indices of the budgets of an agent, by path, as far as it was asked
+	totals  []cost.Sum                     // what is counted of each budget; nil if it is not known
 	date    string                         // the local date that is summed up
 	counted map[string]map[string]cost.Sum // on that date, by path and account
 	tasks   map[string]cost.Sum            // what is counted, by the ID of tasks of runs in progress
 	runs    map[string]*run                // the last run of each agent that a budget covers, by path
 	records map[string]*record             // by the name of a budget
 }
-
-// match is a budget and an agent.
-type match struct{ budget, path string }
 
 // run is a run in progress, or one that has ended and is not counted yet.
 type run struct {
@@ -92,7 +90,7 @@ const maxTasks = 1000
 
 func newState() state {
 	return state{
-		matches: map[match]bool{},
+		matches: map[string][]int{},
 		counted: map[string]map[string]cost.Sum{}, tasks: map[string]cost.Sum{}, runs: map[string]*run{},
 		records: map[string]*record{},
 	}
@@ -109,7 +107,7 @@ func midnight(t time.Time) time.Time {
 // begin begins another day, unless it is the day that is summed up.
 func (s *state) begin(now time.Time) {
 	if date := dateOf(now); s.date != date {
-		s.date, s.counted = date, map[string]map[string]cost.Sum{}
+		s.date, s.counted, s.totals = date, map[string]map[string]cost.Sum{}, nil
 		maps.DeleteFunc(s.runs, func(_ string, r *run) bool { return !r.ended.IsZero() })
 	}
 }
@@ -130,48 +128,73 @@ func (r *record) raised(date string) int {
 	return r.Raised
 }
 
-// covers reports whether a budget is of an agent that uses an account.
-func (s *state) covers(b *spec.Budget, path, account string) bool {
-	if b.Quota != "" && b.Quota != account {
-		return false
-	}
-	is, known := s.matches[match{b.Name, path}]
-	if !known {
-		is = b.Covers(path)
-		s.matches[match{b.Name, path}] = is
-	}
-	return is
-}
-
 // declare replaces the budgets.
 func (s *state) declare(budgets []spec.Budget) {
-	s.budgets = budgets
+	s.budgets, s.totals = budgets, nil
 	clear(s.matches)
 }
 
-// covered returns the runs that a budget covers, by path.
+// count replaces what is counted of an agent today.
+func (s *state) count(path string, day map[string]cost.Sum) {
+	s.counted[path], s.totals = day, nil
+}
+
+// covering calls do with the index of each budget of an agent that uses an account.
+func (s *state) covering(path, account string, do func(i int)) {
+	all, known := s.matches[path]
+	if !known {
+		for i := range s.budgets {
+			if s.budgets[i].Covers(path) {
+				all = append(all, i)
+			}
+		}
+		s.matches[path] = all
+	}
+	for _, i := range all {
+		if q := s.budgets[i].Quota; q == "" || q == account {
+			do(i)
+		}
+	}
+}
+
+// covers reports whether a budget is of an agent that uses an account.
+func (s *state) covers(b *spec.Budget, path, account string) (is bool) {
+	s.covering(path, account, func(i int) { is = is || s.budgets[i].Name == b.Name })
+	return is
+}
+
+// covered returns the runs that a budget covers, in no order.
 func (s *state) covered(b *spec.Budget) (all []*run) {
-	for _, path := range slices.Sorted(maps.Keys(s.runs)) {
-		if r := s.runs[path]; s.covers(b, path, r.account) {
+	for path, r := range s.runs {
+		if s.covers(b, path, r.account) {
 			all = append(all, r)
 		}
 	}
 	return all
 }
 
-// today returns what everything that a budget covers has used today.
-func (s *state) today(b *spec.Budget, now time.Time) (used cost.Sum) {
-	for path, accounts := range s.counted {
-		for account, sum := range accounts {
-			if s.covers(b, path, account) {
-				used = used.Plus(sum)
+// days returns what everything that each budget covers has used today.
+func (s *state) days(now time.Time) []cost.Sum {
+	if s.totals == nil {
+		s.totals = make([]cost.Sum, len(s.budgets))
+		for path, accounts := range s.counted {
+			for account, sum := range accounts {
+				s.covering(path, account, func(i int) { s.totals[i] = s.totals[i].Plus(sum) })
 			}
 		}
 	}
-	for _, r := range s.covered(b) {
-		used = used.Plus(r.sum(now))
+	used := slices.Clone(s.totals)
+	for path, r := range s.runs {
+		sum := r.sum(now)
+		s.covering(path, r.account, func(i int) { used[i] = used[i].Plus(sum) })
 	}
 	return used
+}
+
+// today returns what everything that a budget covers has used today.
+func (s *state) today(b *spec.Budget, now time.Time) cost.Sum {
+	i := slices.IndexFunc(s.budgets, func(other spec.Budget) bool { return other.Name == b.Name })
+	return s.days(now)[i]
 }
 
 // ofTask returns what all runs have used that have worked at a task.
@@ -204,7 +227,8 @@ type refusal struct {
 func (s *state) refuses(path, account string, now time.Time) *refusal {
 	s.begin(now)
 	var no refusal
-	for i := range s.budgets {
+	days := s.days(now)
+	s.covering(path, account, func(i int) {
 		b := &s.budgets[i]
 		rec := s.records[b.Name]
 		if rec == nil {
@@ -212,18 +236,18 @@ func (s *state) refuses(path, account string, now time.Time) *refusal {
 		}
 		why, until := rec.Agents[path], time.Time{}
 		if b.Per == spec.PerDay {
-			if m, ok := reached(measures(b, s.today(b, now), rec.raised(s.date))); ok {
+			if m, ok := reached(measures(b, days[i], rec.raised(s.date))); ok {
 				why, until = text(b, m, ""), midnight(now)
 			}
 		}
-		if why == "" || !s.covers(b, path, account) {
-			continue
+		if why == "" {
+			return
 		}
 		if len(no.budgets) == 0 || !no.until.IsZero() && until.IsZero() {
 			no.why, no.until = why, until
 		}
 		no.budgets = append(no.budgets, b.Name)
-	}
+	})
 	if len(no.budgets) == 0 {
 		return nil
 	}

@@ -100,7 +100,7 @@ func TestDecide(t *testing.T) {
 	} {
 		s := runs(tt.budgets, tt.runs...)
 		for path, sum := range tt.counted {
-			s.counted[path] = map[string]cost.Sum{"": sum}
+			s.count(path, map[string]cost.Sum{"": sum})
 		}
 		d := s.decide(noon)
 		var stopped, refused, reached []string
@@ -204,7 +204,7 @@ func TestStateModel(t *testing.T) {
 		}
 		ended := func(r *run) { // and counted
 			sum := s.counted[r.path][""].Plus(r.sum(now))
-			s.counted[r.path] = map[string]cost.Sum{"": sum}
+			s.count(r.path, map[string]cost.Sum{"": sum})
 			delete(s.runs, r.path)
 			delete(progress, r.path)
 		}

@@ -84,44 +84,38 @@ func budgetLines(all []budget.Info, now time.Time, p terminal.Paint, width int) 
 	if len(all) == 0 {
 		return []string{"there are no budgets; [[budget]] in coppice.toml declares one"}
 	}
-	var lines []string
+	l := listing{p: p, width: width}
 	for _, b := range all {
 		state := string(b.State)
 		head := fmt.Sprintf("%s %s, per %s", p.Bold(plaintext.Line(b.Name)), show.PaintState(p, state, state), b.Per)
 		if b.Raised > 0 {
 			head += fmt.Sprintf(", raised %s today", times(b.Raised))
 		}
-		lines = append(lines, terminal.WrapAll([]string{head}, 2, width)...)
-		field := func(label, text string) {
-			if text != "" {
-				line := "  " + p.Dim(fmt.Sprintf("%-8s", label)) + plaintext.Line(text)
-				lines = append(lines, terminal.WrapAll([]string{line}, 10, width)...)
-			}
-		}
-		field("of", strings.Join(b.Of, ", "))
-		field("quota", b.Quota)
+		l.head(head)
+		l.field("of", strings.Join(b.Of, ", "))
+		l.field("quota", b.Quota)
 		for _, m := range b.Limits {
-			field(m.Limit, limitText(m))
+			l.field(m.Limit, limitText(m))
 		}
 		if b.State == budget.Reached {
-			field("since", terminal.Clock(b.Since, now))
+			l.field("since", terminal.Clock(b.Since, now))
 			until := "a person acts: coppice budget raise " + b.Name
 			if !b.Until.IsZero() {
 				until = terminal.Clock(b.Until, now) + ", or: coppice budget raise " + b.Name
 			}
-			field("until", until)
+			l.field("until", until)
 		}
 		waiting := b.Waiting
 		if len(waiting) == 0 {
 			waiting = b.Parked
 		}
-		field("waiting", agentsOf(waiting))
+		l.field("waiting", agentsOf(waiting))
 		if len(b.Tasks) > 0 {
-			field("parked", strings.Join(b.Tasks, ", "))
+			l.field("parked", strings.Join(b.Tasks, ", "))
 		}
-		field("unknown", strings.Join(b.Unknown, "; "))
+		l.field("unknown", strings.Join(b.Unknown, "; "))
 	}
-	return lines
+	return l.lines
 }
 
 func times(n int) string {

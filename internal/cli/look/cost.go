@@ -2,7 +2,6 @@ package look
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -11,6 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/cost"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
 // NewCost returns the command that shows what calls of language models have used.
@@ -89,11 +89,11 @@ func costName(by cost.By, name string) string {
 
 // costCells returns the cells of a row. The dollars and the tokens say how many calls are missing.
 func costCells(name string, r cost.Row) []string {
-	cells := []string{name, grouped(r.Calls)}
+	cells := []string{name, plaintext.Thousands(r.Calls)}
 	for i, n := range []*int64{r.Tokens, r.Input, r.CacheRead, r.Output} {
 		text := "unknown"
 		if n != nil {
-			if text = grouped(*n); r.UnknownTokens > 0 { // it is more than this
+			if text = plaintext.Thousands(*n); r.UnknownTokens > 0 { // it is more than this
 				text = ">= " + text
 			}
 			if i == 0 && r.UnknownTokens > 0 {
@@ -112,16 +112,7 @@ func costCells(name string, r cost.Row) []string {
 }
 
 func ofCalls(unknown, calls int64) string {
-	return fmt.Sprintf(" (%s of %s unknown)", grouped(unknown), grouped(calls))
-}
-
-// grouped returns a number with commas between its thousands.
-func grouped(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
+	return fmt.Sprintf(" (%s of %s unknown)", plaintext.Thousands(unknown), plaintext.Thousands(calls))
 }
 
 // alignRight pads all columns but the first, so that numbers end below each other.

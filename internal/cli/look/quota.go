@@ -82,7 +82,7 @@ func quotaLines(all []quota.Info, now time.Time, p terminal.Paint, width int) []
 	if len(all) == 0 {
 		return []string{"no agent waits for a quota"}
 	}
-	var lines []string
+	l := listing{p: p, width: width}
 	for _, q := range all {
 		state := string(q.State)
 		head := fmt.Sprintf("%s %s", p.Bold(plaintext.Line(q.Name)), show.PaintState(p, state, state))
@@ -90,31 +90,25 @@ func quotaLines(all []quota.Info, now time.Time, p terminal.Paint, width int) []
 			head += fmt.Sprintf(": %s: %s", strings.ReplaceAll(plaintext.Line(q.Obstacle), "_", " "),
 				plaintext.Line(q.Reason))
 		}
-		lines = append(lines, terminal.WrapAll([]string{head}, 2, width)...)
-		field := func(label, text string) {
-			if text != "" {
-				line := "  " + p.Dim(fmt.Sprintf("%-8s", label)) + plaintext.Line(text)
-				lines = append(lines, terminal.WrapAll([]string{line}, 10, width)...)
-			}
-		}
+		l.head(head)
 		if q.State != quota.Open {
-			field("since", terminal.Clock(q.Since, now)+", met by "+q.Agent)
+			l.field("since", terminal.Clock(q.Since, now)+", met by "+q.Agent)
 		}
 		if !q.Reset.IsZero() {
-			field("reset", terminal.Clock(q.Reset, now)+" ("+q.ResetFrom+")")
+			l.field("reset", terminal.Clock(q.Reset, now)+" ("+q.ResetFrom+")")
 		} else if q.State == quota.Parked {
-			field("reset", "not known")
+			l.field("reset", "not known")
 		}
 		if q.State != quota.Open {
-			field("next", nextOf(q, now))
+			l.field("next", nextOf(q, now))
 		}
-		field("waiting", agentsOf(q.Waiting))
+		l.field("waiting", agentsOf(q.Waiting))
 		if q.CLI != "" { // it is declared
-			field("agents", agentsOf(q.Agents))
-			field("then", q.Next)
+			l.field("agents", agentsOf(q.Agents))
+			l.field("then", q.Next)
 		}
 	}
-	return lines
+	return l.lines
 }
 
 // nextOf says what happens next.

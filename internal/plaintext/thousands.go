@@ -1,0 +1,12 @@
+package plaintext
+
+import "strconv"
+
+// Thousands returns a number that is not negative, with commas between its thousands.
+func Thousands(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
