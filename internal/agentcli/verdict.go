@@ -131,7 +131,8 @@ func Classify(e End) Verdict {
 	}
 	switch {
 	case run.Failed:
-		return verdict(outcome.Crash, cmp.Or(line(run.Text), e.text(run), "it reports a failure"), "its result is a failure")
+		reason := cmp.Or(line(run.Text), e.text(run), "it reports a failure")
+		return verdict(outcome.Crash, reason, "its result is a failure")
 	case !ended:
 		return verdict(outcome.Crash, e.Exit, "its process ended with: "+e.Exit)
 	case unfinished:

@@ -59,22 +59,35 @@ func TestVendorRules(t *testing.T) {
 	says := func(f Failure) Report {
 		return Report{CLI: ACP, Seen: true, Ended: true, Failed: true, Failures: []Failure{f}}
 	}
+	inSession := func(cli CLI, code string) Report {
+		return Report{CLI: cli, Failed: true, Failures: []Failure{{Code: code}}}
+	}
 	exhausted := Failure{Code: "error 429", Status: 429, Text: "You have exhausted your daily quota on this model."}
 	lied := Report{CLI: ACP, Seen: true, Ended: true}
+	refused, gaveUp := lied, says(Failure{Code: "cancelled"})
+	refused.Denied, gaveUp.Denied, gaveUp.Succeeded = 1, 1, 1
 	for name, c := range map[string]struct {
 		end      End
 		obstacle outcome.ObstacleKind
 	}{
-		"quota of gemini":       {End{Vendor: Gemini, Output: says(exhausted)}, outcome.UsageLimit},
-		"quota of a script":     {End{Vendor: Plain, Output: says(exhausted)}, outcome.RateLimit},
-		"quota of opencode":     {End{Vendor: Opencode, Output: says(Failure{Text: "The usage limit has been reached"})}, outcome.UsageLimit},
-		"key of opencode":       {End{Vendor: Opencode, Output: says(Failure{Text: "Incorrect API key provided: x."})}, outcome.Authentication},
-		"money of claude":       {End{Output: says(Failure{Code: "billing_error"})}, outcome.Billing},
-		"key of copilot":        {End{Vendor: Copilot, Output: lied, Session: Report{CLI: Copilot, Failed: true, Failures: []Failure{{Code: "authentication"}}}}, outcome.Authentication},
-		"refused, and gives up": {End{Output: Report{Seen: true, Ended: true, Failed: true, Denied: 1, Succeeded: 1, Failures: []Failure{{Code: "cancelled"}}}}, outcome.PermissionDenied},
-		"refused copilot":       {End{Vendor: Copilot, Output: Report{Seen: true, Ended: true, Denied: 1}, Session: Report{CLI: Copilot, Failed: true, Failures: []Failure{{Code: "abort"}}}}, outcome.PermissionDenied},
-		"gives up":              {End{Output: says(Failure{Code: "cancelled"})}, outcome.Crash},
-		"no login of anyone":    {End{Vendor: Codex, Output: says(Failure{Code: "auth_required"})}, outcome.Authentication},
+		"quota of gemini":   {End{Vendor: Gemini, Output: says(exhausted)}, outcome.UsageLimit},
+		"quota of a script": {End{Vendor: Plain, Output: says(exhausted)}, outcome.RateLimit},
+		"quota of opencode": {
+			End{Vendor: Opencode, Output: says(Failure{Text: "The usage limit has been reached"})}, outcome.UsageLimit,
+		},
+		"key of opencode": {
+			End{Vendor: Opencode, Output: says(Failure{Text: "Incorrect API key provided: x."})}, outcome.Authentication,
+		},
+		"money of claude": {End{Output: says(Failure{Code: "billing_error"})}, outcome.Billing},
+		"key of copilot": {
+			End{Vendor: Copilot, Output: lied, Session: inSession(Copilot, "authentication")}, outcome.Authentication,
+		},
+		"refused, and gives up": {End{Output: gaveUp}, outcome.PermissionDenied},
+		"refused copilot": {
+			End{Vendor: Copilot, Output: refused, Session: inSession(Copilot, "abort")}, outcome.PermissionDenied,
+		},
+		"gives up":           {End{Output: says(Failure{Code: "cancelled"})}, outcome.Crash},
+		"no login of anyone": {End{Vendor: Codex, Output: says(Failure{Code: "auth_required"})}, outcome.Authentication},
 	} {
 		c.end.CLI = ACP
 		if v := Classify(c.end); v.Obstacle != c.obstacle {

@@ -36,9 +36,10 @@ restart_window = "1h"
 					"agent's `PATH`",
 				Also: []string{"cmd", "exec", "run", "start_command", "args", "argv"},
 				Read: setting.CommandKey(func(a *agent) *[]string { return &a.Command })},
-			setting.CLI(agentcli.CLIs(), "found out from `command`", "the command line of a language model whose output that of the "+
-				"agent is, for a script that calls one; `plain` for none. How the agent has ended is read from its "+
-				"output, and it shares an account with others, see [Quotas](quotas.md)",
+			setting.CLI(agentcli.CLIs(), "found out from `command`",
+				"the command line of a language model whose output that of the agent is, for a script that calls one; "+
+					"`plain` for none. How the agent has ended is read from its output, and it shares an account "+
+					"with others, see [Quotas](quotas.md)",
 				func(a *agent) *agentcli.CLI { return &a.CLI }),
 			{Name: "aidefile", Type: "string", Doc: "the path of an Aidefile, or of its directory, relative to " +
 				"the file: the agent runs when its triggers fire, see [Aidefiles](aidefile.md). It replaces " +

@@ -42,10 +42,11 @@ aidefile = "agents/uptime"
 					"`{skills}` and `{tokens}` are replaced; environment variables hold the same. If an argument " +
 					"could become an option by that, put a `--` right before it",
 				Also: []string{"cmd", "runner", "exec"}, Read: readTemplate},
-			setting.CLI(agentcli.Callable(), "found out from `command`", "the command line of a language model whose "+
-				"output that of `command` is, for a script that calls one; `plain` for none; `acp` if `command` speaks "+
-				"the [Agent Client Protocol](acp.md). Without `command`, a run calls it as is usual: `codex` stands for "+
-				"`codex exec --json -`. An Aidefile may have a `cli` of its own",
+			setting.CLI(agentcli.Callable(), "found out from `command`",
+				"the command line of a language model whose output that of `command` is, for a script that calls one; "+
+					"`plain` for none; `acp` if `command` speaks the [Agent Client Protocol](acp.md). Without "+
+					"`command`, a run calls it as is usual: `codex` stands for `codex exec --json -`. An Aidefile "+
+					"may have a `cli` of its own",
 				func(s *aidefile.Settings) *agentcli.CLI { return &s.CLI }),
 			{Name: "usage", Type: "auto, json, file, none", Default: "auto", Doc: "where the command reports how " +
 				"many tokens it has used: `json` is its output, as claude, codex, gemini and opencode print it, " +

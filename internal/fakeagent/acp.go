@@ -127,7 +127,7 @@ func (a *acpAgent) respond(q acpRequest) {
 // choose chooses what is played for a prompt.
 func (a *acpAgent) choose() error {
 	agent := os.Getenv(proc.EnvAgent)
-	_, err := a.set.record(agent, a.cli, func(number uint64) Scenario {
+	err := a.set.record(agent, a.cli, func(number uint64) Scenario {
 		a.item = a.set.Plan.At(time.Since(a.set.Start), agent, number)
 		return a.item.Scenario
 	})

@@ -30,14 +30,14 @@ const maxCall = 8 << 10
 
 // record numbers a call of an agent, lets decide choose what it plays, and records that. Calls of other processes
 // wait meanwhile.
-func (s Setting) record(agent string, cli agentcli.CLI, decide func(number uint64) Scenario) (Call, error) {
+func (s Setting) record(agent string, cli agentcli.CLI, decide func(number uint64) Scenario) error {
 	f, err := os.OpenFile(filepath.Join(s.Dir, callsName), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
-		return Call{}, err
+		return err
 	}
 	defer f.Close()
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil { // until the file is closed
-		return Call{}, fmt.Errorf("locking %s: %w", f.Name(), err)
+		return fmt.Errorf("locking %s: %w", f.Name(), err)
 	}
 	c := Call{Agent: agent, CLI: cli, Number: 1}
 	for before := range readCalls(f) {
@@ -50,7 +50,7 @@ func (s Setting) record(agent string, cli agentcli.CLI, decide func(number uint6
 	if err == nil {
 		_, err = f.Write(append(line, '\n'))
 	}
-	return c, err
+	return err
 }
 
 // readCalls returns the calls in a record. Lines that are none are skipped.

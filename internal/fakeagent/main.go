@@ -107,7 +107,7 @@ func Main(cli agentcli.CLI, args []string) int {
 		return 1
 	}
 	agent := os.Getenv(proc.EnvAgent)
-	if _, err = set.record(agent, cli, func(number uint64) Scenario {
+	if err = set.record(agent, cli, func(number uint64) Scenario {
 		p.item = set.Plan.At(time.Since(set.Start), agent, number)
 		return p.item.Scenario
 	}); err != nil {

@@ -23,8 +23,8 @@ type PermissionRequest struct {
 	Options []Option
 }
 
-// Allow returns a policy that allows each call of tools of some kinds, one at a time, and of the tools of an MCP server.
-// It refuses all others. The settings of the agent decide what it asks for.
+// Allow returns a policy that allows each call of tools of some kinds, one at a time, and of the tools of an MCP
+// server. It refuses all others. The settings of the agent decide what it asks for.
 func Allow(kinds []string, server string) Policy {
 	return func(_ context.Context, r PermissionRequest) string {
 		if slices.Contains(kinds, r.KindName()) || r.isOf(server) {

@@ -46,7 +46,8 @@ func newHarness(t *testing.T, file, script string, env ...string) *harness {
 		Settings: aidefile.Settings{Command: []string{"/bin/sh", "-c", script}, Vault: filepath.Join(b.dir, "vault"), Base: time.Millisecond},
 	}
 	env = append(env, "PATH="+os.Getenv("PATH"), "HOME="+b.dir)
-	b.Runner = New(request, t.TempDir(), env, &b.out, &b.out)
+	out := &lockedWriter{w: &b.out}
+	b.Runner = New(request, t.TempDir(), env, out, out)
 	b.checkInterval = 10 * time.Millisecond
 	b.Tell = func(s string) {
 		b.mu.Lock()
@@ -54,6 +55,18 @@ func newHarness(t *testing.T, file, script string, env ...string) *harness {
 		b.told = append(b.told, s)
 	}
 	return b
+}
+
+// lockedWriter is both outputs of a run, which are written concurrently.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
 }
 
 func (b *harness) write(name, text string) {

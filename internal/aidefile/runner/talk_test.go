@@ -25,13 +25,16 @@ hear; says '"id":2,"result":{"sessionId":"s1"}'
 hear
 `
 	acpTool = `update '"sessionUpdate":"tool_call","toolCallId":"c","title":"make","kind":"execute"'
-says '"id":7,"method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"c"},"options":[{"optionId":"yes","kind":"allow_once"},{"optionId":"no","kind":"reject_once"}]}'
+options='{"optionId":"yes","kind":"allow_once"},{"optionId":"no","kind":"reject_once"}'
+asks='"id":7,"method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"c"}'
+says "$asks,\"options\":[$options]}"
 hear
 `
 	acpSays = `update '"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"all "}'
 update '"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"well"}'
 `
-	acpEnds = `says '"id":3,"result":{"stopReason":"end_turn","usage":{"totalTokens":30,"inputTokens":20,"outputTokens":10}}'
+	acpUsage = `"usage":{"totalTokens":30,"inputTokens":20,"outputTokens":10}`
+	acpEnds  = `says '"id":3,"result":{"stopReason":"end_turn",` + acpUsage + `}'
 `
 	acpRests = "read -r line || exit 0\n" // until its input ends
 )
@@ -109,7 +112,10 @@ func TestTalkServer(t *testing.T) {
 
 // The next try continues the session, if the agent can; its prompt is another one.
 func TestTalkContinues(t *testing.T) {
-	const fails = `if [ "$COPPICE_TRY" = 1 ]; then says '"id":3,"error":{"code":503,"message":"no"}'; exec cat >/dev/null; fi
+	const fails = `if [ "$COPPICE_TRY" = 1 ]; then
+says '"id":3,"error":{"code":503,"message":"no"}'
+exec cat >/dev/null
+fi
 `
 	b := acpHarness(t, "", acpSays+fails+acpEnds)
 	b.request.Settings.Base = 1
@@ -138,15 +144,21 @@ func TestTalkFails(t *testing.T) {
 		result aidefile.Result
 		reason string
 	}{
-		"no agent":      {"echo usage: thing; exit 2", aidefile.Failed, `initialize: the agent has ended: exit code 2 (its output begins with "usage: thing")`},
-		"ends at once":  {"exit 0", aidefile.Failed, "initialize: the agent has ended"},
-		"another agent": {`read x; echo '{"id":1,"result":{"protocolVersion":2}}'; cat`, aidefile.Failed, "the agent speaks version 2 of ACP, expected 1"},
-		"in the middle": {acpBegins + acpSays + "exit 3", aidefile.Failed, "session/prompt: the agent has ended: exit code 3"},
-		"killed":        {acpBegins + "kill -9 $$", aidefile.Failed, "session/prompt: the agent has ended: killed: ended by SIGKILL"},
-		"no login":      {acpBegins + `says '"id":3,"error":{"code":-32000,"message":"Authentication required"}'` + "\n", aidefile.Deferred, "authentication: Authentication required"},
-		"a huge line":   {acpBegins + "head -c 17000000 /dev/zero | tr '\\0' x; cat", aidefile.Failed, "the agent has written a line of more than 16 MiB"},
-		"no end":        {acpBegins + acpEnds + "exec sleep 1000", aidefile.Succeeded, "success (30 tokens)"},
-		"no command":    {"", aidefile.Faulty, "does-not-exist"},
+		"no agent": {"echo usage: thing; exit 2", aidefile.Failed,
+			`initialize: the agent has ended: exit code 2 (its output begins with "usage: thing")`},
+		"ends at once": {"exit 0", aidefile.Failed, "initialize: the agent has ended"},
+		"another agent": {`read x; echo '{"id":1,"result":{"protocolVersion":2}}'; cat`, aidefile.Failed,
+			"the agent speaks version 2 of ACP, expected 1"},
+		"in the middle": {acpBegins + acpSays + "exit 3", aidefile.Failed,
+			"session/prompt: the agent has ended: exit code 3"},
+		"killed": {acpBegins + "kill -9 $$", aidefile.Failed,
+			"session/prompt: the agent has ended: killed: ended by SIGKILL"},
+		"no login": {acpBegins + `says '"id":3,"error":{"code":-32000,"message":"Authentication required"}'` + "\n",
+			aidefile.Deferred, "authentication: Authentication required"},
+		"a huge line": {acpBegins + "head -c 17000000 /dev/zero | tr '\\0' x; cat", aidefile.Failed,
+			"the agent has written a line of more than 16 MiB"},
+		"no end":     {acpBegins + acpEnds + "exec sleep 1000", aidefile.Succeeded, "success (30 tokens)"},
+		"no command": {"", aidefile.Faulty, "does-not-exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -162,7 +174,7 @@ func TestTalkFails(t *testing.T) {
 
 // An agent is told to cancel before it gets a signal, and what it has used until then counts.
 func TestTalkStop(t *testing.T) {
-	const cancelled = `says '"id":3,"result":{"stopReason":"cancelled","usage":{"totalTokens":30,"inputTokens":20,"outputTokens":10}}'
+	const cancelled = `says '"id":3,"result":{"stopReason":"cancelled",` + acpUsage + `}'
 `
 	b := acpHarness(t, "", "echo >begun\nhear\n"+cancelled)
 	if err := syscall.Mkfifo(filepath.Join(b.dir, "begun"), 0o600); err != nil {

@@ -35,7 +35,8 @@ runs. Outside of an agent it starts, too, and each tool says what is missing.`,
 		},
 	}
 	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the contents of .mcp.json, and exit")
-	cmd.Flags().StringVar(&tokenFile, "token-file", "", "read the token of the agent from `FILE`, not from COPPICE_TOKEN")
+	cmd.Flags().StringVar(&tokenFile, "token-file", "",
+		"read the token of the agent from `FILE`, not from COPPICE_TOKEN")
 	return cmd
 }
 
@@ -71,8 +72,8 @@ func actor(tokenFile string) (act actFunc, done func()) {
 		err = fmt.Errorf("%s and %s are not set", proc.EnvSocket, proc.EnvToken)
 	}
 	if err != nil {
-		return fails(fmt.Errorf("this session is not an agent of coppice: %s and %s are not set. Do not call this tool "+
-			"again, and go on without it. "+
+		return fails(fmt.Errorf("this session is not an agent of coppice: %s and %s are not set. "+
+			"Do not call this tool again, and go on without it. "+
 			"To people: the tools work in programs that coppice.toml names, and in what those "+
 			"start; see coppice mcp --help", proc.EnvSocket, proc.EnvToken))
 	}

@@ -67,10 +67,11 @@ func fileTable() toml.Table[form] {
 		Doc: "The whole file. All of it is optional: an empty file is an agent that runs once when a person " +
 			"starts it.",
 		Keys: []toml.Key[form]{
-			setting.CLI(agentcli.Callable(), "that of the project", "the command line that its runs call, in the way in "+
-				"which it is usually called: `codex` stands for `codex exec --json -`. With `acp`, a run talks to the "+
-				"command over the [Agent Client Protocol](acp.md). If `command` in the table `[aide]` of the "+
-				"project is of the same command line, that is called. It comes before all tables",
+			setting.CLI(agentcli.Callable(), "that of the project",
+				"the command line that its runs call, in the way in which it is usually called: `codex` stands for "+
+					"`codex exec --json -`. With `acp`, a run talks to the command over the [Agent Client "+
+					"Protocol](acp.md). If `command` in the table `[aide]` of the project is of the same command "+
+					"line, that is called. It comes before all tables",
 				func(f *form) *agentcli.CLI { return &f.CLI }),
 			{Name: "persona", Type: "table", Doc: "who the agent is", Also: []string{"agent", "identity"},
 				Read: toml.Sub(personaTable(), func(f *form) *aidefile.Persona { return &f.Persona })},

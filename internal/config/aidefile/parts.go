@@ -165,21 +165,22 @@ const kindsType = "array of kinds"
 func acpTable() toml.Table[form] {
 	return toml.Table[form]{
 		Header: "[acp]",
-		Doc: "What an agent may do that speaks the [Agent Client Protocol](acp.md). It has no effect on other command " +
-			"lines, which have settings of their own.",
+		Doc: "What an agent may do that speaks the [Agent Client Protocol](acp.md). It has no effect on other " +
+			"command lines, which have settings of their own.",
 		Example: "[acp]\nallow = [\"read\", \"search\", \"think\", \"fetch\", \"edit\", \"execute\"]\n",
 		Keys: []toml.Key[form]{
-			{Name: "allow", Type: kindsType, Default: "`[\"" + strings.Join(aidefile.DefaultAllow(), "\", \"") + "\"]`",
+			{Name: "allow", Type: kindsType,
+				Default: "`[\"" + strings.Join(aidefile.DefaultAllow(), "\", \"") + "\"]`",
 				Doc: "the kinds of tools that it may use when it asks for permission: " +
-					strings.Join(aidefile.ToolKinds(), ", ") + ". All other requests are refused. What its own settings " +
-					"allow it does not ask for. The tools of [`coppice mcp`](mcp.md) are always allowed",
+					strings.Join(aidefile.ToolKinds(), ", ") + ". All other requests are refused. What its own " +
+					"settings allow it does not ask for. The tools of [`coppice mcp`](mcp.md) are always allowed",
 				Also: []string{"allowed", "kinds", "tools"},
 				Read: func(r *toml.Reader, v *toml.Value, into *form) {
 					kinds, ok := r.List(v, "an array of kinds of tools")
 					for i, kind := range kinds {
 						if known := aidefile.ToolKinds(); ok && !slices.Contains(known, kind) {
-							r.Fail(v.Elements[i], spec.DidYouMean(kind, known...), "an element of %s is %s, expected one of %s",
-								r.Label(v), spec.Quote(kind), strings.Join(known, ", "))
+							r.Fail(v.Elements[i], spec.DidYouMean(kind, known...), "an element of %s is %s, "+
+								"expected one of %s", r.Label(v), spec.Quote(kind), strings.Join(known, ", "))
 						}
 					}
 					into.Allow = kinds
