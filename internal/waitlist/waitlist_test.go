@@ -61,3 +61,37 @@ func TestStart(t *testing.T) {
 		}
 	})
 }
+
+// An agent whose supervisor has not heard yet that it waits is tried again, and one that does not wait is forgotten.
+func TestStartAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var starts atomic.Int32
+		wait := func(context.Context) (supervisor.Process, error) {
+			if starts.Add(1) == 1 {
+				time.Sleep(again / 2)
+			}
+			return nil, &supervisor.RetryError{At: time.Now().Add(time.Hour), Err: errors.New("used up")}
+		}
+		sup, err := supervisor.Launch(t.Context(), supervisor.Spec{Name: "t", Children: []supervisor.ChildSpec{
+			{ID: "late", Restart: supervisor.Permanent, Start: wait},
+			{ID: "stopped", Restart: supervisor.Permanent, Start: func(context.Context) (supervisor.Process, error) {
+				return nil, supervisor.ErrIgnore
+			}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { sup.Kill(); sup.Wait() }()
+		l := List{
+			Locate: func(path string) (*supervisor.Supervisor, string, error) { return sup, path, nil },
+			Go:     func(do func(context.Context)) { do(t.Context()) },
+		}
+		l.Add("late", "x")
+		l.Add("stopped", "x")
+		l.Start(l.For("x"), true)
+		synctest.Wait()
+		if got := l.Paths(); starts.Load() != 2 || !slices.Equal(got, []string{"late"}) {
+			t.Errorf("%d starts, %v wait", starts.Load(), got)
+		}
+	})
+}
