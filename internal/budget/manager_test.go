@@ -324,12 +324,19 @@ func TestPerRun(t *testing.T) {
 		d.close()
 		d = open(t, s, each)
 		waits(t, d.Admit("t/s", 2), why, time.Now().Add(recheck))
+		// It was killed by the last daemon, which has died before it heard of the end.
+		exit, ok := d.Exit("t/s", 1, supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Signal: syscall.SIGKILL}})
+		if waits(t, exit.Err, why, time.Now().Add(recheck)); !ok {
+			t.Error("not its exit")
+		}
+		if _, ok := d.Exit("t/s", 1, supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Code: 1}}); ok {
+			t.Error("an exit of its own")
+		}
 		d.adopt("t/a", 1, time.Now().Add(-2*time.Hour)) // it has begun under the last daemon
 		if len(d.kills()) != 1 {
 			t.Errorf("%v", d.kills())
 		}
-		// Its exit is that of an earlier daemon's kill.
-		exit, ok := d.Exit("t/a", 1, supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Signal: syscall.SIGKILL}})
+		exit, ok = d.Exit("t/a", 1, supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Signal: syscall.SIGTERM}})
 		if waits(t, exit.Err, "2h00m of 1h00m time in a run", time.Now().Add(recheck)); !ok {
 			t.Error("not its exit")
 		}

@@ -30,16 +30,11 @@ func (m *Manager) Raise(ctx context.Context, name string) error {
 		m.readTask(ctx, id)
 	}
 	m.mu.Lock()
-	rec := m.record(name)
 	tasks, ok := m.raise(&b, time.Now())
 	m.reading.Unlock()
 	if !ok {
 		m.mu.Unlock()
 		return errNothing(&b)
-	}
-	lasts := !rec.Since.IsZero()
-	if lasts {
-		rec.Since = time.Now() // if it is still reached, people are asked again
 	}
 	what := map[spec.Period]string{spec.PerRun: "its agents go on", spec.PerTask: "open again: " + names(tasks)}[b.Per]
 	if what == "" {
@@ -54,9 +49,6 @@ func (m *Manager) Raise(ctx context.Context, name string) error {
 		if err := m.Tasks().Unpark(ctx, id, "budget "+name+" is raised"); err != nil && failed == nil {
 			failed = fmt.Errorf("opening a task that the budget has parked: %w", err)
 		}
-	}
-	if lasts {
-		m.Changed()
 	}
 	return failed
 }
