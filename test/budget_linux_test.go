@@ -55,7 +55,8 @@ func claudeSpends(tokens string) string {
 }
 
 func spender(dir, name string, keys ...string) string {
-	return fmt.Sprintf("[[agent]]\nname = %q\ncommand = [\"%s/claude\", \"-p\"]\n%s%s\n", name, dir, always, strings.Join(keys, "\n"))
+	return fmt.Sprintf("[[agent]]\nname = %q\ncommand = [\"%s/claude\", \"-p\"]\n%s%s\n", name, dir, always,
+		strings.Join(keys, "\n"))
 }
 
 // An agent has to fit into its own budget and into that of its supervisor. The one that is reached first parks the agent
@@ -79,10 +80,12 @@ children = ["a", "b"]
 	c.up()
 	n := c.awaitState("t/pair/a", "waiting")
 	if n.Failed || n.NextAt == nil ||
-		!strings.HasPrefix(n.Reason, "budget own: 12,000 of 10,000 tokens today; waits until 00:00, or: coppice budget raise own") {
+		!strings.HasPrefix(n.Reason,
+			"budget own: 12,000 of 10,000 tokens today; waits until 00:00, or: coppice budget raise own") {
 		t.Errorf("%+v", n)
 	}
-	if b := c.budgets(); b["own"].State != budget.Reached || b["team"].State != budget.Open || b["team"].Limits[0].Used != 12000 {
+	if b := c.budgets(); b["own"].State != budget.Reached || b["team"].State != budget.Open ||
+		b["team"].Limits[0].Used != 12000 {
 		t.Errorf("%+v", b)
 	}
 	os.Remove(filepath.Join(c.dir, "wait.b"))
@@ -131,7 +134,8 @@ func TestBudgetOfDay(t *testing.T) {
 	waits := func() {
 		t.Helper()
 		for i := range agents {
-			if n := c.awaitState(fmt.Sprint("t/c", i), "waiting"); n.Failed || n.Loop != "" || !strings.Contains(n.Reason, "budget night: ") {
+			if n := c.awaitState(fmt.Sprint("t/c", i), "waiting"); n.Failed || n.Loop != "" ||
+				!strings.Contains(n.Reason, "budget night: ") {
 				t.Errorf("%+v", n)
 			}
 		}
@@ -172,7 +176,8 @@ func TestBudgetOfDay(t *testing.T) {
 			t.Errorf("no event %s", typ)
 		}
 	}
-	if out, err := c.try("budget", "raise", "nigth"); err == nil || !strings.Contains(out, `no such budget: "nigth"; did you mean "night"?`) {
+	if out, err := c.try("budget", "raise", "nigth"); err == nil || !strings.Contains(out,
+		`no such budget: "nigth"; did you mean "night"?`) {
 		t.Errorf("%v: %s", err, out)
 	}
 	// A change of the file applies at once.
@@ -189,11 +194,13 @@ func TestBudgetOfDay(t *testing.T) {
 func TestBudgetOfTime(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "[[budget]]\nname = \"short\"\nper = \"run\"\ntime = \"300ms\"\n",
-		agentTOML("slow", "trap '' TERM; echo x >>runs; sleep 1000 & wait; sleep 1000", `restart = "on-failure"`, `max_restarts = 1`,
+		agentTOML("slow", "trap '' TERM; echo x >>runs; sleep 1000 & wait; sleep 1000", `restart = "on-failure"`,
+			`max_restarts = 1`,
 			`on_error = "touch failed"`), agentTOML("quick", "true", `restart = "never"`))
 	f.up()
 	n := f.awaitState("t/slow", "waiting")
-	if n.Failed || n.Restarts != 0 || !strings.Contains(n.Reason, " of 300ms time in a run; waits until a person has acted: coppice budget raise short") {
+	if n.Failed || n.Restarts != 0 || !strings.Contains(n.Reason,
+		" of 300ms time in a run; waits until a person has acted: coppice budget raise short") {
 		t.Errorf("%+v", n)
 	}
 	f.awaitState("t/quick", "stopped")
@@ -225,7 +232,8 @@ echo $id >>claimed
 test "$id" != "$(cat easy)" || coppice agent task close "$id"
 `+claudeSpends("6000")+"\n")
 	c.declare("[[budget]]\nname = \"attempts\"\nper = \"task\"\nruns = 3\n",
-		fmt.Sprintf("[[agent]]\nname = \"w\"\ncommand = [%q]\nstdin = \"/dev/null\"\ndir = %q\n%s", filepath.Join(c.dir, "claude"), c.dir, always))
+		fmt.Sprintf("[[agent]]\nname = \"w\"\ncommand = [%q]\nstdin = \"/dev/null\"\ndir = %q\n%s", filepath.Join(c.dir,
+			"claude"), c.dir, always))
 	c.touch("easy")
 	c.up()
 	hard := strings.TrimSpace(c.do("task", "add", "hard", "--pool", "w", "--priority", "0"))
@@ -233,7 +241,8 @@ test "$id" != "$(cat easy)" || coppice agent task close "$id"
 	write(t, filepath.Join(c.dir, "easy"), easy)
 	c.do("restart", "w")
 	eventually(t, "that it is parked", func() bool { return c.task(hard).Status == task.Parked })
-	if got := c.task(hard); !strings.HasPrefix(got.Reason, "budget attempts: 3 of 3 runs at "+hard) || got.FailedClaims > 2 {
+	if got := c.task(hard); !strings.HasPrefix(got.Reason, "budget attempts: 3 of 3 runs at "+hard) ||
+		got.FailedClaims > 2 {
 		t.Errorf("%+v", got)
 	}
 	eventually(t, "that the other is done", func() bool { return c.task(easy).Status == task.Closed })

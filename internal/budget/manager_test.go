@@ -38,7 +38,8 @@ type declared struct {
 
 func (d *declared) Budgeted() Fleet {
 	claude := &spec.Agent{Command: []string{"claude"}}
-	return Fleet{Agents: map[string]*spec.Agent{"t/a": claude, "t/b": claude, "t/s": {Command: []string{"sh"}}}, Budgets: d.budgets}
+	return Fleet{Agents: map[string]*spec.Agent{"t/a": claude, "t/b": claude, "t/s": {Command: []string{"sh"}}},
+		Budgets: d.budgets}
 }
 
 func (d *declared) Locate(string) (*supervisor.Supervisor, string, error) {
@@ -77,8 +78,10 @@ func open(t *testing.T, s store.Store, budgets ...spec.Budget) *daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{t: t, log: log, killed: map[string]string{}, fleet: &declared{budgets: budgets, working: map[string]string{}}}
-	d.questions, err = question.OpenService(t.Context(), question.Options{Store: s, IsAgent: func(string) bool { return false }})
+	d := &daemon{t: t, log: log, killed: map[string]string{}, fleet: &declared{budgets: budgets,
+		working: map[string]string{}}}
+	d.questions, err = question.OpenService(t.Context(), question.Options{Store: s,
+		IsAgent: func(string) bool { return false }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +212,8 @@ func TestProgress(t *testing.T) {
 		}
 		until := midnight(time.Now())
 		exit := d.end("t/a", 1, "x", spends(62))
-		waits(t, exit.Err, "budget night: 102 of 100 tokens today; waits until 00:00, or: coppice budget raise night", until)
+		waits(t, exit.Err, "budget night: 102 of 100 tokens today; waits until 00:00, or: coppice budget raise night",
+			until)
 		waits(t, d.end("t/b", 1, "y", spends(41)).Err, "103 of 100 tokens", until)
 		waits(t, d.Admit("t/a", 2), "103 of 100 tokens", until)
 		d.Ask(t.Context(), d.questions)
@@ -225,7 +229,8 @@ func TestProgress(t *testing.T) {
 		d = open(t, s, night)
 		waits(t, d.Admit("t/a", 2), "103 of 100 tokens", until)
 		b := d.Budgets()[0]
-		if b.State != Reached || b.Limits[0].Used != 103 || b.Limits[1].Unknown != 2 || !slices.Equal(b.Waiting, []string{"t/a"}) ||
+		if b.State != Reached || b.Limits[0].Used != 103 || b.Limits[1].Unknown != 2 || !slices.Equal(b.Waiting,
+			[]string{"t/a"}) ||
 			!slices.Equal(b.Unknown, []string{"t/s: tokens, dollars"}) {
 			t.Errorf("%+v", b)
 		}
@@ -289,7 +294,8 @@ func TestRaise(t *testing.T) {
 		if all := d.questions.List("", true); len(all) != 2 {
 			t.Errorf("%+v", all)
 		}
-		if err := d.Raise(t.Context(), "nigth"); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), `did you mean "night"?`) {
+		if err := d.Raise(t.Context(), "nigth"); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(),
+			`did you mean "night"?`) {
 			t.Error(err)
 		}
 		d.close()
@@ -319,13 +325,15 @@ func TestPerRun(t *testing.T) {
 		if len(d.kills()) != 1 || d.kills()["t/s"] != why {
 			t.Fatalf("%v", d.kills())
 		}
-		waits(t, d.end("t/s", 1, "x").Err, why+"; waits until a person has acted: coppice budget raise each", time.Now().Add(recheck))
+		waits(t, d.end("t/s", 1, "x").Err, why+"; waits until a person has acted: coppice budget raise each",
+			time.Now().Add(recheck))
 		d.start("t/a", 1)
 		d.close()
 		d = open(t, s, each)
 		waits(t, d.Admit("t/s", 2), why, time.Now().Add(recheck))
 		// It was killed by the last daemon, which has died before it heard of the end.
-		exit, ok := d.Exit("t/s", 1, supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Signal: syscall.SIGKILL}})
+		exit, ok := d.Exit("t/s", 1, supervisor.Exit{Kind: supervisor.Failure,
+			Err: &proc.ExitError{Signal: syscall.SIGKILL}})
 		if waits(t, exit.Err, why, time.Now().Add(recheck)); !ok {
 			t.Error("not its exit")
 		}
@@ -336,7 +344,8 @@ func TestPerRun(t *testing.T) {
 		if len(d.kills()) != 1 {
 			t.Errorf("%v", d.kills())
 		}
-		exit, ok = d.Exit("t/a", 1, supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Signal: syscall.SIGTERM}})
+		exit, ok = d.Exit("t/a", 1, supervisor.Exit{Kind: supervisor.Failure,
+			Err: &proc.ExitError{Signal: syscall.SIGTERM}})
 		if waits(t, exit.Err, "2h00m of 1h00m time in a run", time.Now().Add(recheck)); !ok {
 			t.Error("not its exit")
 		}

@@ -17,7 +17,8 @@ var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.Local)
 
 func TestMeasures(t *testing.T) {
 	t.Parallel()
-	used := cost.Sum{Counts: cost.Counts{Calls: 9, UnknownTokens: 2, Turns: 500, UnknownDollars: 9, Runs: 3, Time: 90 * time.Minute},
+	used := cost.Sum{Counts: cost.Counts{Calls: 9, UnknownTokens: 2, Turns: 500, UnknownDollars: 9, Runs: 3,
+		Time: 90 * time.Minute},
 		Tokens: 2003411, Dollars: 0}
 	for _, tt := range []struct {
 		b       spec.Budget
@@ -32,8 +33,10 @@ func TestMeasures(t *testing.T) {
 		{spec.Budget{Tokens: 20_000}, 0, ">= 2,003,411 of 20,000 tokens", "tokens", 100},
 		{spec.Budget{Tokens: 2003411}, 0, ">= 2,003,411 of 2,003,411 tokens", "tokens", 1},
 		{spec.Budget{Dollars: 2.5}, 0, ">= 0.00 of 2.50 dollars", "", 1},
-		{spec.Budget{Turns: 501, Time: 2 * time.Hour, Runs: 4}, 0, "500 of 501 turns, 1h30m of 2h00m time, 3 of 4 runs", "", 1},
-		{spec.Budget{Turns: 501, Time: time.Hour, Runs: 3}, 0, "500 of 501 turns, 1h30m of 1h00m time, 3 of 3 runs", "time", 1},
+		{spec.Budget{Turns: 501, Time: 2 * time.Hour, Runs: 4}, 0, "500 of 501 turns, 1h30m of 2h00m time, 3 of 4 runs",
+			"", 1},
+		{spec.Budget{Turns: 501, Time: time.Hour, Runs: 3}, 0, "500 of 501 turns, 1h30m of 1h00m time, 3 of 3 runs",
+			"time", 1},
 		{spec.Budget{Runs: 3}, 0, "3 of 3 runs", "runs", 1},
 	} {
 		all := measures(&tt.b, used, tt.raised)
@@ -71,7 +74,8 @@ func TestDecide(t *testing.T) {
 	t.Parallel()
 	team := spec.Budget{Name: "team", Of: []string{"team"}, Per: spec.PerDay, Tokens: 100}
 	own := spec.Budget{Name: "own", Of: []string{"a"}, Per: spec.PerDay, Tokens: 40}
-	a, b, c := run{path: "t/team/a", incarnation: 1}, run{path: "t/team/b", incarnation: 1, account: "main"}, run{path: "t/c"}
+	a, b, c := run{path: "t/team/a", incarnation: 1}, run{path: "t/team/b", incarnation: 1, account: "main"},
+		run{path: "t/c"}
 	with := func(r run, tokens int64) run { r.used = used(tokens); return r }
 	at := func(r run, task string) run { r.task = task; return r }
 	for name, tt := range map[string]struct {
@@ -84,18 +88,25 @@ func TestDecide(t *testing.T) {
 	}{
 		"nothing":       {[]spec.Budget{team, own}, []run{with(a, 39), with(b, 60), with(c, 500)}, nil, "", "", ""},
 		"the inner one": {[]spec.Budget{team, own}, []run{with(a, 40), b}, nil, "t/team/a", "t/team/a", "own"},
-		"the outer one": {[]spec.Budget{team, own}, []run{with(a, 30), with(b, 70), c}, nil, "t/team/a t/team/b", "t/team/a t/team/b", "team"},
-		"counted and in progress": {[]spec.Budget{team}, []run{with(a, 30), with(b, 1)}, map[string]cost.Sum{"t/team/x": used(69)},
+		"the outer one": {[]spec.Budget{team, own}, []run{with(a, 30), with(b, 70), c}, nil, "t/team/a t/team/b",
+			"t/team/a t/team/b", "team"},
+		"counted and in progress": {[]spec.Budget{team}, []run{with(a, 30), with(b, 1)},
+			map[string]cost.Sum{"t/team/x": used(69)},
 			"t/team/a t/team/b", "t/team/a t/team/b", "team"},
-		"of an account": {[]spec.Budget{{Name: "n", Quota: "main", Per: spec.PerDay, Tokens: 10}}, []run{with(a, 500), with(b, 10)}, nil,
+		"of an account": {[]spec.Budget{{Name: "n", Quota: "main", Per: spec.PerDay, Tokens: 10}}, []run{with(a, 500),
+			with(b, 10)}, nil,
 			"t/team/b", "t/team/b", "n"},
-		"per run": {[]spec.Budget{{Name: "n", Per: spec.PerRun, Tokens: 10}}, []run{with(a, 9), with(b, 10), with(c, 9)}, nil,
+		"per run": {[]spec.Budget{{Name: "n", Per: spec.PerRun, Tokens: 10}}, []run{with(a, 9), with(b, 10), with(c,
+			9)}, nil,
 			"t/team/b", "t/team/b", "n"},
-		"per task": {[]spec.Budget{{Name: "n", Per: spec.PerTask, Tokens: 10}}, []run{at(with(a, 5), "x"), at(with(b, 5), "x"),
+		"per task": {[]spec.Budget{{Name: "n", Per: spec.PerTask, Tokens: 10}}, []run{at(with(a, 5), "x"), at(with(b,
+			5), "x"),
 			at(with(c, 9), "y")}, nil, "t/team/a t/team/b", "", ""},
-		"runs go on": {[]spec.Budget{{Name: "n", Per: spec.PerDay, Runs: 3}}, []run{a, b}, map[string]cost.Sum{"t/c": {Counts: cost.Counts{Runs: 1}}},
+		"runs go on": {[]spec.Budget{{Name: "n", Per: spec.PerDay, Runs: 3}}, []run{a, b},
+			map[string]cost.Sum{"t/c": {Counts: cost.Counts{Runs: 1}}},
 			"", "t/c t/team/a t/team/b", "n"},
-		"time": {[]spec.Budget{{Name: "n", Per: spec.PerDay, Time: time.Hour}}, []run{{path: "t/c", began: noon.Add(-time.Hour)}, a}, nil,
+		"time": {[]spec.Budget{{Name: "n", Per: spec.PerDay, Time: time.Hour}}, []run{{path: "t/c",
+			began: noon.Add(-time.Hour)}, a}, nil,
 			"t/c t/team/a", "t/c t/team/a t/team/b", "n"},
 	} {
 		s := runs(tt.budgets, tt.runs...)
@@ -170,12 +181,14 @@ func TestForget(t *testing.T) {
 	t.Parallel()
 	s := runs([]spec.Budget{{Name: "run", Per: spec.PerRun, Tokens: 1}, {Name: "day", Per: spec.PerDay, Tokens: 1}})
 	s.records = map[string]*record{
-		"run":  {Name: "run", Agents: map[string]string{"t/a": "x", "t/gone": "x"}, Tasks: map[string]taskRecord{"x": {}}},
+		"run": {Name: "run", Agents: map[string]string{"t/a": "x", "t/gone": "x"},
+			Tasks: map[string]taskRecord{"x": {}}},
 		"day":  {Name: "day", Agents: map[string]string{"t/a": "x"}},
 		"gone": {Name: "gone"},
 	}
 	gone, changed := s.forget(func(path string) bool { return path == "t/a" })
-	if !slices.Equal(gone, []string{"gone"}) || !slices.Equal(changed, []string{"day", "run"}) || len(s.records["run"].Agents) != 1 ||
+	if !slices.Equal(gone, []string{"gone"}) || !slices.Equal(changed, []string{"day", "run"}) ||
+		len(s.records["run"].Agents) != 1 ||
 		len(s.records["run"].Tasks)+len(s.records["day"].Agents) != 0 {
 		t.Errorf("%v, %v, %+v", gone, changed, s.records)
 	}
@@ -188,7 +201,8 @@ func TestStateModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := noon
 		budgets := []spec.Budget{
-			{Name: "all", Per: spec.PerDay, Tokens: 100, Runs: 12}, {Name: "a", Of: []string{"a"}, Per: spec.PerDay, Tokens: 40},
+			{Name: "all", Per: spec.PerDay, Tokens: 100, Runs: 12}, {Name: "a", Of: []string{"a"}, Per: spec.PerDay,
+				Tokens: 40},
 			{Name: "b", Of: []string{"b*"}, Per: spec.PerDay, Tokens: 50},
 		}
 		paths := []string{"t/a", "t/b1", "t/b2", "t/c"}
@@ -275,7 +289,8 @@ func TestStateModel(t *testing.T) {
 					tokens := sum.tokens >= b.Tokens*factor
 					is := tokens || b.Runs > 0 && sum.runs >= b.Runs*factor
 					if told[b.Name] != is {
-						t.Fatalf("%s is reached: %v, with %+v, raised %d times", b.Name, told[b.Name], sum, raised[b.Name])
+						t.Fatalf("%s is reached: %v, with %+v, raised %d times", b.Name, told[b.Name], sum,
+							raised[b.Name])
 					}
 					for _, p := range paths {
 						refused[p] = refused[p] || is && b.Covers(p)

@@ -47,7 +47,8 @@ func TestRuns(t *testing.T) {
 		count(Run{Agent: "t/script", ID: "1", Task: "task-1", Began: began, Ended: ended})
 		count(Run{Agent: "t/lost", ID: "1", Ended: time.Now()})
 
-		a := Sum{Counts{Calls: 2, UnknownTokens: 1, UnknownDollars: 1, Turns: 3, UnknownTurns: 1, Runs: 1, Time: time.Hour}, 12, 0.5}
+		a := Sum{Counts{Calls: 2, UnknownTokens: 1, UnknownDollars: 1, Turns: 3, UnknownTurns: 1, Runs: 1,
+			Time: time.Hour}, 12, 0.5}
 		script := Sum{Counts: Counts{Runs: 1, Time: time.Hour}}
 		check := func(what string, got, expected Sum, err error) {
 			t.Helper()

@@ -21,7 +21,8 @@ func TestLoopOf(t *testing.T) {
 		{supervisor.ChildInfo{State: supervisor.Restarting, ShortLived: LoopEnds, LastExit: normal}, true, ""},
 		{supervisor.ChildInfo{State: supervisor.Restarting, ShortLived: LoopEnds - 1, LastExit: failed}, false, ""},
 		{supervisor.ChildInfo{State: supervisor.GivenUp, ShortLived: LoopEnds, LastExit: failed}, false, ""},
-		{supervisor.ChildInfo{State: supervisor.Restarting, Reason: supervisor.ReasonRetry, ShortLived: LoopEnds, LastExit: failed}, false, ""},
+		{supervisor.ChildInfo{State: supervisor.Restarting, Reason: supervisor.ReasonRetry, ShortLived: LoopEnds,
+			LastExit: failed}, false, ""},
 	} {
 		if got := loopOf(tt.info, tt.triggered); got != tt.expected {
 			t.Errorf("%+v: %q, expected %q", tt.info, got, tt.expected)

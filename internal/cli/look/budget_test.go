@@ -20,9 +20,11 @@ func TestBudgetLines(t *testing.T) {
 		},
 		Parked: []string{"t/a"}, Unknown: []string{"t/s: turns"},
 	}, {
-		Name: "task", Per: "task", State: budget.Reached, Since: now, Limits: []budget.Measure{{Limit: "runs", Used: 3, Max: 3}},
+		Name: "task", Per: "task", State: budget.Reached, Since: now, Limits: []budget.Measure{{Limit: "runs", Used: 3,
+			Max: 3}},
 		Tasks: []string{"t-1", "t-2"},
-	}, {Name: "day", Per: "day", State: budget.Open, Raised: 2, Limits: []budget.Measure{{Limit: "dollars", Used: 1.234, Max: 20}}}}
+	}, {Name: "day", Per: "day", State: budget.Open, Raised: 2, Limits: []budget.Measure{{Limit: "dollars", Used: 1.234,
+		Max: 20}}}}
 	const expected = `each reached, per run
   of      a, b/*
   quota   main
