@@ -188,7 +188,7 @@ func TestGuideNight(t *testing.T) {
 	n.replace(withoutPauses()...)
 	exectest.Write(t, filepath.Join(n.dir, "night", "check.sh"),
 		"#!/bin/sh\n! [ -e broken ] || { echo it is broken; exit 1; }\n")
-	n.sh("coppice validate" + after)
+	n.sh("coppice doctor; coppice validate" + after)
 	n.sh(evening)
 	n.do("task", "add", "Something untidy", "--pool", "coder")
 	n.do("task", "add", "Something broken", "--pool", "coder")
