@@ -226,6 +226,8 @@ func TestGuideNight(t *testing.T) {
 	if got := strings.Count(string(calls), "\n"); got != 11 { // two for the login, three for each of the others
 		t.Errorf("%d calls:\n%s", got, calls)
 	}
+	n.sh(evening) // the next one
+	n.ended()
 }
 
 // The night runs with fakes, as the guide says: neither a used-up quota nor an outage of the server costs a task, and a
