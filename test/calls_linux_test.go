@@ -215,3 +215,22 @@ exec sleep 1000
 	c.do("down")
 	c.wantCosts(3, 2, 7)
 }
+
+// A run of an Aidefile whose login is not accepted closes the quota while it still tries again.
+func TestQuotaOfRunInProgress(t *testing.T) {
+	t.Parallel()
+	a := newClaudeAidefile(t, noRetry, `echo '{"type":"system","subtype":"init","session_id":"s"}'
+echo '{"type":"system","subtype":"api_retry","attempt":1,"error_status":401,"error":"authentication_failed"}'
+exec sleep 1000
+`)
+	a.up()
+	a.do("fire", "a", "do this")
+	c := claudeFleet{a.fleet}
+	eventually(t, "that the quota is closed", func() bool { return len(c.quotas()) > 0 })
+	if q := c.quotas()[0]; q.State != quota.Stopped || q.Agent != "t/a" {
+		t.Errorf("%+v", q)
+	}
+	if n := a.node("t/a"); n.State != "running" {
+		t.Errorf("%+v", n)
+	}
+}
