@@ -88,6 +88,7 @@ func lastLines(f *os.File, n int, limit int64) (found int, offset int64, err err
 
 // Since reads what was written from a time on.
 func Since(file string, since time.Time) (*Tail, error) {
+	since = since.Truncate(time.Millisecond) // as the times of lines are
 	t := &Tail{file: file}
 	f, err := t.kept(0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -105,7 +106,7 @@ func Since(file string, since time.Time) (*Tail, error) {
 		if older && i < maxKept {
 			if before, e := t.kept(i); e == nil {
 				st, e := before.Stat()
-				if e == nil && !st.ModTime().Before(since) {
+				if e == nil && !st.ModTime().Before(since.Add(-fileLag)) {
 					f.Close()
 					f = before
 					continue
@@ -121,6 +122,10 @@ func Since(file string, since time.Time) (*Tail, error) {
 	}
 }
 
+// fileLag is by how much the modification time of a file may be earlier than the last write: some milliseconds on
+// Linux, and more in file systems that keep seconds.
+const fileLag = 2 * time.Second
+
 // firstSince finds the first line of a file that was written since a time, and reports whether
 // the file before it may have some, too. If the file has no times, its modification time stands
 // for all lines.
@@ -129,7 +134,7 @@ func firstSince(file string, f *os.File, since time.Time) (offset int64, older b
 	if err != nil {
 		return 0, false, err
 	}
-	if st.ModTime().Before(since) {
+	if st.ModTime().Before(since.Add(-fileLag)) {
 		return st.Size(), false, nil
 	}
 	times := openTimes(file, f)

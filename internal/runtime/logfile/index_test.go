@@ -113,6 +113,28 @@ func TestTimes(t *testing.T) {
 	}
 }
 
+// A line is found that was written in the millisecond of a time, also if the clock of the file system is behind.
+func TestSinceNow(t *testing.T) {
+	for _, lag := range []time.Duration{0, 4 * time.Millisecond, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "output.log")
+			w := NewWriter(file)
+			w.Begin(1)
+			time.Sleep(500 * time.Microsecond)
+			since := time.Now()
+			w.Append([]byte("one\n"))
+			at := since.Add(-lag)
+			if err := os.Chtimes(file, at, at); err != nil {
+				t.Fatal(err)
+			}
+			tail, err := Since(file, since)
+			if got := all(t, tail, err); !strings.Contains(got, "1 one") {
+				t.Errorf("the file is %v behind: %q", lag, got)
+			}
+		})
+	}
+}
+
 // A reader that continues from any position in a log reads everything once.
 func TestReadsOnFromEverywhere(t *testing.T) {
 	for _, size := range []int64{1 << 20, 10} {
