@@ -70,6 +70,9 @@ func (r *Record) AddExport(e Report) {
 	if !e.Known || r.Cumulative {
 		return
 	}
+	if r.Turns == nil || e.Turns > *r.Turns {
+		r.Turns = &e.Turns
+	}
 	if r.Tokens == nil || e.Tokens() > *r.Tokens {
 		r.SetUsage(e.Models, FromExport)
 		return

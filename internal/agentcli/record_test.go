@@ -59,7 +59,11 @@ func TestAddExport(t *testing.T) {
 			Usage{Output: 9, Dollars: 3}, FromStream,
 		},
 	} {
+		c.end.Exported.Turns = 4
 		r := c.end.Counts()
+		if c.end.Exported.Known && !r.Cumulative && (r.Turns == nil || *r.Turns != 4) {
+			t.Errorf("%s: %v turns", name, r.Turns)
+		}
 		if r.Usage.Total() != c.want || r.UsageFrom != c.from || (r.Tokens == nil) != (c.from == "") {
 			t.Errorf("%s: %+v from %q, expected %+v from %q", name, r.Usage, r.UsageFrom, c.want, c.from)
 		}

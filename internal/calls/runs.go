@@ -114,8 +114,8 @@ func sum(all runner.Records) (r agentcli.Record) {
 	r.Verdict, r.Ended = agentcli.Verdict{}, time.Time{}
 	r.Began = all.Calls[0].Began
 	used, sessions := agentcli.Models{}, map[string]agentcli.Models{}
-	known := false
-	r.Calls, r.Succeeded, r.Denied, r.Retries = 0, 0, 0, 0
+	known, turns := false, int64(0)
+	r.Turns, r.Calls, r.Succeeded, r.Denied, r.Retries = nil, 0, 0, 0, 0
 	for _, c := range all.Calls {
 		counts, total := c.Count(sessions[c.Session])
 		if c.Session != "" {
@@ -125,6 +125,10 @@ func sum(all runner.Records) (r agentcli.Record) {
 			used[model] = used[model].Plus(u)
 		}
 		known = known || c.Tokens != nil
+		if c.Turns != nil {
+			turns += *c.Turns
+			r.Turns = &turns
+		}
 		r.Calls, r.Succeeded = r.Calls+c.Calls, r.Succeeded+c.Succeeded
 		r.Denied, r.Retries = r.Denied+c.Denied, r.Retries+c.Retries
 	}

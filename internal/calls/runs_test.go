@@ -18,7 +18,19 @@ func used(session string, cumulative bool, output int64) agentcli.Record {
 	r.Session = session
 	r.SetUsage(agentcli.Models{"m": {Output: output}}, agentcli.FromStream)
 	r.Cumulative = cumulative
+	turns := int64(2)
+	r.Turns = &turns
 	return r
+}
+
+// unknown returns how many calls have reported nothing.
+func unknown(all runner.Records) (n int) {
+	for _, c := range all.Calls {
+		if c.Tokens == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // What a run has used is the sum of its calls. A total of a session is counted once.
@@ -39,6 +51,9 @@ func TestSum(t *testing.T) {
 		},
 	} {
 		r := sum(c.all)
+		if (r.Turns == nil) != (c.want == nil) || r.Turns != nil && *r.Turns != 2*int64(len(c.all.Calls)-unknown(c.all)) {
+			t.Errorf("%s: %v turns", name, r.Turns)
+		}
 		if (r.Tokens == nil) != (c.want == nil) || r.Tokens != nil && *r.Tokens != c.all.Used ||
 			!reflect.DeepEqual(r.Usage, c.want) {
 			t.Errorf("%s: %+v", name, r)

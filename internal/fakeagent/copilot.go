@@ -12,6 +12,7 @@ import (
 type copilot struct {
 	*player
 	turns int
+	last  string // ID of the last event in the session
 }
 
 func (c *copilot) open() (int, bool) {
@@ -34,20 +35,31 @@ func (c *copilot) open() (int, bool) {
 		if begins {
 			kind = "session.start"
 		}
-		c.keep(c.event(kind, object{"sessionId": c.id, "version": 1, "producer": "copilot-agent",
-			"copilotVersion": c.version, "selectedModel": c.model}))
+		c.record(c.event(kind, object{"sessionId": c.id, "version": 1, "producer": "copilot-agent",
+			"copilotVersion": c.version, "selectedModel": c.model, "startTime": c.stamp(),
+			"context": object{"cwd": c.cwd}}))
 	}
 	return code, ok
 }
 
 func (c *copilot) event(kind string, data object) object {
-	return object{"type": kind, "data": data, "id": uuid(), "timestamp": c.stamp()}
+	var parent any
+	if c.last != "" {
+		parent = c.last
+	}
+	return object{"type": kind, "data": data, "id": uuid(), "timestamp": c.stamp(), "parentId": parent}
+}
+
+// record adds an event to the session.
+func (c *copilot) record(e object) {
+	c.keep(e)
+	c.last, _ = e["id"].(string)
 }
 
 // both reports an event in the stream and in the session.
 func (c *copilot) both(kind string, data object) {
 	e := c.event(kind, data)
-	c.keep(e)
+	c.record(e)
 	c.emit(e)
 }
 
@@ -61,7 +73,7 @@ func (c *copilot) begin() {
 func (c *copilot) message(text, finish string, requests []any) {
 	c.calls++
 	call := "chatcmpl-fake" + short()
-	c.keep(c.event("session.usage_record", object{"usage": object{"model": c.model, "inputTokens": allInput,
+	c.record(c.event("session.usage_record", object{"usage": object{"model": c.model, "inputTokens": allInput,
 		"outputTokens": outputCount, "cacheReadTokens": cacheRead, "cacheWriteTokens": 0, "reasoningTokens": reasoning,
 		"cost": 0.0, "apiCallId": call, "numToolCalls": len(requests), "finishReason": finish,
 		"contentFilterTriggered": finish == "content_filter"}}))
@@ -183,7 +195,7 @@ func (c *copilot) finish(code int) int {
 	c.emit(object{"type": "result", "timestamp": c.stamp(), "sessionId": c.id, "exitCode": code,
 		"usage": object{"premiumRequests": 0, "totalApiDurationMs": 50, "codeChanges": object{"linesAdded": 0,
 			"linesRemoved": 0, "filesModified": []any{}}}})
-	c.keep(c.event("session.shutdown", object{}))
+	c.record(c.event("session.shutdown", object{}))
 	return code
 }
 
