@@ -72,7 +72,10 @@ wire_api = "responses"
 	if cli == clitest.Codex {
 		other = "max = 3 "
 	}
-	n = newNight(f, append(withoutPauses(), other, "max = 0 ")...)
+	// The pools look when they are told to: an instance that a pool no longer needs goes with its log.
+	rarely := []string{`base = "10s", cap = "10m"`, `base = "50ms", cap = "50ms"`, `patrol_interval = "10s"`,
+		`patrol_interval = "1h"`}
+	n = newNight(f, append(rarely, other, "max = 0 ")...)
 	n.sh("git init -q --bare " + outside)
 	n.up()
 	return n, model, outside

@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/plaintext"
+	"github.com/coppice-dev/coppice/internal/spec"
 )
 
 // NewBudget returns the commands about budgets.
@@ -98,6 +99,9 @@ func budgetLines(all []budget.Info, now time.Time, p terminal.Paint, width int) 
 			l.field(m.Limit, limitText(m))
 		}
 		if b.State == budget.Reached {
+			if b.Per != string(spec.PerDay) { // the limits above are those of what goes on now
+				l.field("reason", strings.TrimPrefix(b.Reason, "budget "+b.Name+": "))
+			}
 			l.field("since", terminal.Clock(b.Since, now))
 			until := "a person acts: coppice budget raise " + b.Name
 			if !b.Until.IsZero() {

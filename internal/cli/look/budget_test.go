@@ -18,7 +18,7 @@ func TestBudgetLines(t *testing.T) {
 			{Limit: "time", Used: 27000, Max: 28800}, {Limit: "tokens", Used: 9e15, Max: 1, Unknown: 1},
 			{Limit: "turns", Used: 0, Max: 500, Unknown: 12},
 		},
-		Parked: []string{"t/a"}, Unknown: []string{"t/s: turns"},
+		Reason: "budget each\x1b[31m: 8h01m of 8h00m time in a run", Parked: []string{"t/a"}, Unknown: []string{"t/s: turns"},
 	}, {
 		Name: "task", Per: "task", State: budget.Reached, Since: now, Limits: []budget.Measure{{Limit: "runs", Used: 3,
 			Max: 3}},
@@ -31,6 +31,7 @@ func TestBudgetLines(t *testing.T) {
   time    [##################..]  93%  7h30m of 8h00m
   tokens  [####################] 999%  >= 9,000,000,000,000,000 of 1, 1 call unknown
   turns   [....................]   0%  >= 0 of 500, 12 calls unknown
+  reason  8h01m of 8h00m time in a run
   since   01:05:00
   until   a person acts: coppice budget raise each
   waiting 1 agent: t/a
