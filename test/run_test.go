@@ -88,6 +88,7 @@ func TestSecondSignalKills(t *testing.T) {
 	dir := project(t, agentTOML("a", stubborn, `shutdown = { grace = "10m" }`))
 	r := launch(t, dir, "run", "--json")
 	r.out.awaitText(t, `"message":"up `)
+	r.awaitReport("supervisor.started t", "")
 	first := time.Now()
 	r.signal(syscall.SIGINT)
 	r.awaitReport("agent.stopping a 1", "")

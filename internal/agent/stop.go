@@ -121,6 +121,21 @@ func (s *Stopper) report(ctx context.Context) (shutdown.Report, error) {
 // AwaitStarts waits, at most for some time, until the starts in progress have succeeded or failed.
 func (s *Stopper) AwaitStarts(atMost time.Duration) { s.registry.awaitStarts(atMost) }
 
+// AwaitStopped waits, at most for some time, until StopAll has written what it has to say of agents, unless it was not
+// called.
+func (s *Stopper) AwaitStopped(atMost time.Duration) {
+	s.mu.Lock()
+	all := s.all
+	s.mu.Unlock()
+	if !all {
+		return
+	}
+	select {
+	case <-s.stopped:
+	case <-time.After(atMost):
+	}
+}
+
 // begin plans the stop of all agents at and below a path. Their supervisors then ask all agents at once,
 // and each agent waits for its turn in the plan.
 func (s *Stopper) begin(path string) *shutdown.Run {

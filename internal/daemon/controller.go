@@ -337,6 +337,7 @@ func (c *Controller) wait() {
 	c.closeOrders()
 	if !c.agents.IsDetaching() {
 		c.stopper.AwaitStarts(leftTime)
+		c.stopper.AwaitStopped(leftTime)
 	}
 	c.background.end()
 	if !c.agents.IsDetaching() {
