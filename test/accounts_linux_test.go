@@ -77,7 +77,11 @@ func (c accountFleet) write(toml string) {
 
 // limit has an account report a limit.
 func (c accountFleet) limit(account string, reset time.Time) {
-	write(c.t, filepath.Join(c.dir, account, "says"), claudeFails("usage_limit_reached", "You've hit your limit", reset)+"\n")
+	file := filepath.Join(c.dir, account, "says")
+	write(c.t, file+".new", claudeFails("usage_limit_reached", "You've hit your limit", reset)+"\n")
+	if err := os.Rename(file+".new", file); err != nil { // an empty one would be a crash
+		c.t.Fatal(err)
+	}
 }
 
 // serve has an account serve again.
