@@ -164,10 +164,16 @@ func TestKin(t *testing.T) {
 		return found
 	}
 	var found map[string]Identity
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); { // until all have become sleep
-		if found = names(); len(found) == 3 {
-			break
+	isAll := func() bool { // sleep 1001 is found until its parent has ended
+		found = names()
+		for _, want := range []string{"1000", "1002", "1003"} {
+			if _, ok := found[want]; !ok {
+				return false
+			}
 		}
+		return len(found) == 3
+	}
+	for end := time.Now().Add(10 * time.Second); !isAll() && time.Now().Before(end); {
 	}
 	for _, want := range []string{"1000", "1002", "1003"} {
 		if _, ok := found[want]; !ok {
