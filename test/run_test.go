@@ -15,7 +15,8 @@ import (
 // Scripts of agents: polite ends on request, stubborn does not. Both report when they begin to
 // wait.
 const (
-	polite   = `trap 'echo bye; exit 0' TERM; sleep 1000 & echo "up $$"; wait $!` // up when its signal cannot be missed
+	// sleep misses a signal that comes between its fork and its exec, and the agent has ended when sleep has.
+	polite   = `trap 'echo bye; exit 0' TERM; echo "up $$"; while :; do sleep 1 & wait $!; done`
 	stubborn = `trap '' TERM INT; echo "up $$"; while :; do sleep 1000; done`
 	sleeper  = `echo "up $$"; exec sleep 1000`
 )
