@@ -15,8 +15,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// recorded is what claude 2.1.330 has exported of a call, without what is not read.
-const recorded = `{"resourceLogs":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"claude-code"}}]},
+// recorded is an export of claude 2.1.330 about a call, cut down to the attributes that are read.
+const recorded = `{"resourceLogs":[{"resource":{"attributes":[
+ {"key":"service.name","value":{"stringValue":"claude-code"}}]},
 "scopeLogs":[{"scope":{"name":"com.anthropic.claude_code.events"},"logRecords":[
 {"timeUnixNano":"1795396979589000000","body":{"stringValue":"claude_code.tool_decision"},"attributes":[
  {"key":"event.name","value":{"stringValue":"tool_decision"}},{"key":"event.sequence","value":{"intValue":5}}]},
@@ -49,7 +50,9 @@ func TestEvents(t *testing.T) {
 		"nothing":            {`{}`, nil},
 		"a string of digits": {call(`{"key":"input_tokens","value":{"intValue":"7"}}`), used(agentcli.Usage{Input: 7})},
 		"an integer price":   {call(`{"key":"cost_usd","value":{"intValue":"2"}}`), used(agentcli.Usage{Dollars: 2})},
-		"a price as text":    {call(`{"key":"cost_usd","value":{"stringValue":"0.5"}}`), used(agentcli.Usage{Dollars: 0.5})},
+		"a price as text": {
+			call(`{"key":"cost_usd","value":{"stringValue":"0.5"}}`), used(agentcli.Usage{Dollars: 0.5}),
+		},
 		"negative": {call(`{"key":"input_tokens","value":{"intValue":-7}},` +
 			`{"key":"cost_usd","value":{"doubleValue":-1}}`), used(agentcli.Usage{})},
 		"not a number": {call(`{"key":"input_tokens","value":{"intValue":"many"}},` +
@@ -59,7 +62,9 @@ func TestEvents(t *testing.T) {
 			used(agentcli.Usage{})},
 		"null in places": {`{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"attributes":[
 			{"key":"model","value":null}]}]}]},{}]}`, nil},
-		"an array of text": {call(`{"key":"input_tokens","value":{"arrayValue":{"values":[]}}}`), used(agentcli.Usage{})},
+		"an array of text": {
+			call(`{"key":"input_tokens","value":{"arrayValue":{"values":[]}}}`), used(agentcli.Usage{}),
+		},
 	} {
 		got, err := Events([]byte(c.body))
 		if err != nil || !reflect.DeepEqual(got, c.want) {
@@ -79,7 +84,8 @@ func FuzzEvents(f *testing.F) {
 		all, err := Events(body)
 		for _, e := range all {
 			u := e.Usage
-			if err != nil || min(u.Input, u.Output, u.CacheRead, u.CacheWrite) < 0 || !(u.Dollars >= 0 && u.Dollars < 1e9) {
+			least := min(u.Input, u.Output, u.CacheRead, u.CacheWrite)
+			if err != nil || least < 0 || !(u.Dollars >= 0 && u.Dollars < 1e9) {
 				t.Errorf("%+v, %v", e, err)
 			}
 		}
@@ -115,6 +121,7 @@ func TestReceiver(t *testing.T) {
 		return b.String()
 	}
 	const kind, zip = "application/json", "gzip"
+	huge := strings.Repeat(" ", maxBody+1)
 	for name, c := range map[string]struct {
 		method, path, secret, kind, coding, body string
 		status                                   int
@@ -133,8 +140,8 @@ func TestReceiver(t *testing.T) {
 		"another coding":   {"POST", "/v1/logs", "s", kind, "br", "x", 415, "gzip or none", 0},
 		"not gzip":         {"POST", "/v1/logs", "s", kind, zip, recorded, 400, "gzip", 0},
 		"not JSON":         {"POST", "/v1/logs", "s", kind, "", "\x00\"", 400, "ExportLogsServiceRequest", 0},
-		"huge":             {"POST", "/v1/logs", "s", kind, "", strings.Repeat(" ", maxBody+1), 413, "more than", 0},
-		"a bomb":           {"POST", "/v1/logs", "s", kind, zip, zipped(strings.Repeat(" ", maxBody+1)), 413, "more than", 0},
+		"huge":             {"POST", "/v1/logs", "s", kind, "", huge, 413, "more than", 0},
+		"a bomb":           {"POST", "/v1/logs", "s", kind, zip, zipped(huge), 413, "more than", 0},
 		"another path":     {"POST", "/v1/tasks", "s", kind, "", "{}", 404, "/v1/logs", 0},
 		"only to be read":  {"GET", "/v1/logs", "s", kind, "", "", 405, "POST", 0},
 		"a path with dots": {"POST", "/v1/../v1/logs", "s", kind, "", recorded, 404, "/v1/logs", 0},
@@ -158,7 +165,8 @@ func TestReceiver(t *testing.T) {
 		}
 		text, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
-		if err != nil || answer.StatusCode != c.status || !strings.Contains(string(text), c.says) || len(got) != c.events {
+		says := strings.Contains(string(text), c.says)
+		if err != nil || answer.StatusCode != c.status || !says || len(got) != c.events {
 			t.Errorf("%s: %s %s, %d events, %v", name, answer.Status, text, len(got), err)
 		}
 	}

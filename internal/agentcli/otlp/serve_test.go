@@ -1,15 +1,13 @@
 package otlp
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -19,70 +17,66 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// lockedBuffer is what a logger has written.
-type lockedBuffer struct {
-	mu sync.Mutex
-	bytes.Buffer
+// lines passes on each line of a logger.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
 }
 
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.Write(p)
+// An address that is in use is reported once, and tried again until the end.
+func TestServeInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	log, done := make(lines, 1), make(chan struct{})
+	go func() {
+		newReceiver().Serve(ctx, l.Addr().String(), slog.New(slog.NewTextHandler(log, nil)))
+		close(done)
+	}()
+	if line := <-log; !strings.Contains(line, "address already in use") {
+		t.Error(line)
+	}
+	cancel()
+	<-done
 }
 
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.String()
-}
-
-// It listens until it is to end. An address that is in use is reported.
+// It answers until the end.
 func TestServe(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
-	r := New(func(string) (token.Caller, error) { return token.Caller{}, nil }, func(token.Caller, []agentcli.Event) {})
-	var log lockedBuffer
-	serve := func() (stop func()) {
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			r.Serve(ctx, address, slog.New(slog.NewTextHandler(&log, nil)))
-			close(done)
-		}()
-		return func() {
-			cancel()
-			<-done
-		}
-	}
-	await := func(what string, is func() bool) {
-		t.Helper()
-		for end := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("not %s; log: %s", what, log.String())
-			}
-		}
-	}
-	stop := serve()
-	await("told that the address is in use", func() bool { return strings.Contains(log.String(), "address already in use") })
-	stop()
-	l.Close()
-	stop = serve()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- newReceiver().serve(ctx, l) }()
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
-	await("answered", func() bool {
-		answer, err := client.Post("http://"+address+"/v1/logs", "application/json", strings.NewReader("{}"))
-		if err != nil {
-			return false
-		}
-		answer.Body.Close()
-		return answer.StatusCode == http.StatusOK
-	})
-	stop()
-	if _, err := client.Post("http://"+address+"/v1/logs", "application/json", strings.NewReader("{}")); err == nil {
+	post := func() (*http.Response, error) {
+		return client.Post("http://"+l.Addr().String()+"/v1/logs", "application/json", strings.NewReader("{}"))
+	}
+	answer, err := post()
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		t.Error(answer.Status)
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
+	if _, err := post(); err == nil {
 		t.Error("it answers after its end")
 	}
+}
+
+func newReceiver() *Receiver {
+	caller := func(string) (token.Caller, error) { return token.Caller{}, nil }
+	return New(caller, func(token.Caller, []agentcli.Event) {})
 }
