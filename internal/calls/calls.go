@@ -59,7 +59,7 @@ type Options struct {
 	// Runs returns what is known of the last run of an agent with an Aidefile.
 	Runs func(path string) runner.Records
 	// Progress is called with what an incarnation has used and done so far, when that has changed. The record has no
-	// verdict. Progress may be nil.
+	// verdict.
 	Progress func(path string, incarnation uint64, r agentcli.Record)
 	// Go runs a function in the background, with a context that ends with the daemon.
 	Go func(func(context.Context))
@@ -77,9 +77,6 @@ type Manager struct {
 
 // New returns a Manager that follows nothing yet.
 func New(o Options) *Manager {
-	if o.Progress == nil {
-		o.Progress = func(string, uint64, agentcli.Record) {}
-	}
 	return &Manager{
 		opts: o, launched: map[token.Caller]time.Time{}, followers: map[token.Caller]*follower{},
 		runs: map[token.Caller]*run{},

@@ -168,8 +168,10 @@ var (
 	claude = spec.Agent{Command: []string{"claude", "-p"}, Dir: "/"}
 )
 
-// exported is what claude exports of a call.
-var exported = []agentcli.Event{{Kind: agentcli.Tokens, Model: "m", ID: "r", Usage: agentcli.Usage{Output: 12, Dollars: 1}}}
+// exported is an export of claude about a call.
+var exported = []agentcli.Event{
+	{Kind: agentcli.Tokens, Model: "m", ID: "r", Usage: agentcli.Usage{Output: 12, Dollars: 1}},
+}
 
 // What a command line reports while it runs is passed on: what it has used, that the model answers, and that its
 // account does not serve it if that lasts.
@@ -177,7 +179,7 @@ func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, p := newHarness(t), newProcess()
 		h.before = []string{begins}
-		h.Exported(who, exported) // by nobody yet
+		h.Exported(who, exported) // before it is followed
 		h.Follow(who, p, &claude)
 		time.Sleep(time.Second)
 		h.want()

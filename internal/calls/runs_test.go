@@ -23,35 +23,26 @@ func used(session string, cumulative bool, output int64) agentcli.Record {
 	return r
 }
 
-// unknown returns how many calls have reported nothing.
-func unknown(all runner.Records) (n int) {
-	for _, c := range all.Calls {
-		if c.Tokens == nil {
-			n++
-		}
-	}
-	return n
-}
-
 // What a run has used is the sum of its calls. A total of a session is counted once.
 func TestSum(t *testing.T) {
 	for name, c := range map[string]struct {
-		all  runner.Records
-		want agentcli.Models // nil: not known
+		all   runner.Records
+		want  agentcli.Models // nil: not known
+		turns int64
 	}{
-		"nothing":       {runner.Records{}, nil},
-		"nothing known": {runner.Records{Calls: []agentcli.Record{{}}}, nil},
+		"nothing":       {runner.Records{}, nil, 0},
+		"nothing known": {runner.Records{Calls: []agentcli.Record{{}}}, nil, 0},
 		"calls": {
 			runner.Records{Used: 12, Calls: []agentcli.Record{used("a", false, 5), {}, used("b", false, 7)}},
-			agentcli.Models{"m": {Output: 12}},
+			agentcli.Models{"m": {Output: 12}}, 4,
 		},
 		"a total": {
 			runner.Records{Used: 7, Calls: []agentcli.Record{used("a", true, 5), used("a", true, 7)}},
-			agentcli.Models{"m": {Output: 7}},
+			agentcli.Models{"m": {Output: 7}}, 4,
 		},
 	} {
 		r := sum(c.all)
-		if (r.Turns == nil) != (c.want == nil) || r.Turns != nil && *r.Turns != 2*int64(len(c.all.Calls)-unknown(c.all)) {
+		if (r.Turns == nil) != (c.want == nil) || r.Turns != nil && *r.Turns != c.turns {
 			t.Errorf("%s: %v turns", name, r.Turns)
 		}
 		if (r.Tokens == nil) != (c.want == nil) || r.Tokens != nil && *r.Tokens != c.all.Used ||
