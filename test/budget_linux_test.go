@@ -98,7 +98,7 @@ children = ["a", "b"]
 	}
 	for args, expected := range map[string]string{
 		"budget ls":        "  tokens  [####################] 120%  30,000 of 25,000\n",
-		"status":           "budget team reached: 30,000 of 25,000 tokens today; 1 agents wait",
+		"status":           "budget team reached: 30,000 of 25,000 tokens today; 1 agent waits",
 		"explain t/pair/b": "or earlier if its budget has room",
 		"cost --json":      `"turns":5,`,
 	} {

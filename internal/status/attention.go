@@ -97,9 +97,9 @@ func budgetAttention(b budget.Info) Attention {
 	}
 	switch {
 	case len(b.Tasks) > 0:
-		a.Reason += fmt.Sprintf("; %d tasks are parked", len(b.Tasks))
+		a.Reason += "; " + count(len(b.Tasks), "task is parked", "tasks are parked")
 	case len(b.Waiting) > 0:
-		a.Reason += fmt.Sprintf("; %d agents wait", len(b.Waiting))
+		a.Reason += "; " + count(len(b.Waiting), "agent waits", "agents wait")
 	}
 	if !b.Until.IsZero() {
 		a.NextAt = &b.Until
@@ -107,11 +107,19 @@ func budgetAttention(b budget.Info) Attention {
 	return a
 }
 
+// count returns a number with the words for one or for several.
+func count(n int, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, several)
+}
+
 // quotaAttention returns what is wrong with a quota: one entry for all agents that wait for it.
 func quotaAttention(q quota.Info) Attention {
 	what := strings.ReplaceAll(q.Obstacle, "_", " ")
 	a := Attention{Path: "quota " + q.Name, State: string(q.State), Command: "coppice quota ls",
-		Reason: fmt.Sprintf("%s: %s; %d agents wait", what, q.Reason, len(q.Waiting))}
+		Reason: fmt.Sprintf("%s: %s; %s", what, q.Reason, count(len(q.Waiting), "agent waits", "agents wait"))}
 	switch q.State {
 	case quota.Parked:
 		a.NextAt = &q.Until
