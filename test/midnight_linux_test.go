@@ -87,7 +87,8 @@ max = %[1]d
 	if err := json.Unmarshal([]byte(r.do("inbox", "--json")), &inbox); err != nil {
 		t.Fatal(err)
 	}
-	if len(inbox.Questions) != 0 || len(inbox.Mail) != 1 || !strings.HasPrefix(inbox.Mail[0].Subject, "claude is used up until ") {
+	if len(inbox.Questions) != 0 || len(inbox.Mail) != 1 ||
+		!strings.HasPrefix(inbox.Mail[0].Subject, "claude is used up until ") {
 		t.Errorf("people are told: %+v", inbox)
 	}
 	run.signal(syscall.SIGTERM)

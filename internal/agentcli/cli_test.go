@@ -48,8 +48,9 @@ func TestDetect(t *testing.T) {
 // The vendor of an agent that speaks ACP has its account.
 func TestVendor(t *testing.T) {
 	for command, expected := range map[string]CLI{
-		"claude -p": Claude, "npx -y @zed-industries/claude-code-acp@latest": Claude, "env A=b claude-agent-acp": Claude,
-		"npx @zed-industries/codex-acp": Codex, "gemini --acp": Gemini, "opencode acp": Opencode, "copilot --acp": Copilot,
+		"claude -p": Claude, "npx -y @zed-industries/claude-code-acp@latest": Claude,
+		"env A=b claude-agent-acp": Claude, "npx @zed-industries/codex-acp": Codex, "gemini --acp": Gemini,
+		"opencode acp": Opencode, "copilot --acp": Copilot,
 		"./agent.sh": Plain, "": Plain,
 	} {
 		if got := Vendor(strings.Fields(command)); got != expected {

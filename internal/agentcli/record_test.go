@@ -42,21 +42,29 @@ func TestAddExport(t *testing.T) {
 	}
 	session := Report{Known: true, Models: Models{"m": {Output: 5}}}
 	total := Report{Known: true, Cumulative: true, Models: Models{"m": {Output: 50, Dollars: 5}}}
+	ended := Report{Known: true, Ended: true, Models: Models{"m": {Output: 9, Dollars: 3}}}
 	for name, c := range map[string]struct {
 		end  End
 		want Usage
 		from Source
 	}{
-		"nothing":                {End{}, Usage{}, ""},
-		"alone":                  {End{Exported: exported(5, 1)}, Usage{Output: 5, Dollars: 1}, FromExport},
-		"dollars":                {End{Session: session, Exported: exported(5, 1)}, Usage{Output: 5, Dollars: 1}, FromSession},
-		"it is behind":           {End{Session: session, Exported: exported(3, 1)}, Usage{Output: 5, Dollars: 1}, FromSession},
-		"it is ahead":            {End{Session: session, Exported: exported(7, 2)}, Usage{Output: 7, Dollars: 2}, FromExport},
-		"not exported":           {End{Session: session}, Usage{Output: 5}, FromSession},
-		"the total of a session": {End{Output: total, Exported: exported(7, 2)}, Usage{Output: 50, Dollars: 5}, FromStream},
+		"nothing": {End{}, Usage{}, ""},
+		"alone":   {End{Exported: exported(5, 1)}, Usage{Output: 5, Dollars: 1}, FromExport},
+		"dollars": {
+			End{Session: session, Exported: exported(5, 1)}, Usage{Output: 5, Dollars: 1}, FromSession,
+		},
+		"it is behind": {
+			End{Session: session, Exported: exported(3, 1)}, Usage{Output: 5, Dollars: 1}, FromSession,
+		},
+		"it is ahead": {
+			End{Session: session, Exported: exported(7, 2)}, Usage{Output: 7, Dollars: 2}, FromExport,
+		},
+		"not exported": {End{Session: session}, Usage{Output: 5}, FromSession},
+		"the total of a session": {
+			End{Output: total, Exported: exported(7, 2)}, Usage{Output: 50, Dollars: 5}, FromStream,
+		},
 		"the end says more": {
-			End{Output: Report{Known: true, Ended: true, Models: Models{"m": {Output: 9, Dollars: 3}}}, Exported: exported(7, 2)},
-			Usage{Output: 9, Dollars: 3}, FromStream,
+			End{Output: ended, Exported: exported(7, 2)}, Usage{Output: 9, Dollars: 3}, FromStream,
 		},
 	} {
 		c.end.Exported.Turns = 4

@@ -25,7 +25,7 @@ type End struct {
 	// Output, Stderr and Session are what it has written to standard output, to standard error and into
 	// the file of its session.
 	Output, Stderr, Session Report
-	// Exported is what it has exported of its use over OTLP.
+	// Exported has the use that it has exported over OTLP.
 	Exported Report
 	// Now and Local are needed for times of day in messages.
 	Now   time.Time

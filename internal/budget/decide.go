@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// decision is what follows.
+// decision lists the consequences of what is used.
 type decision struct {
 	stop    []*run            // each has its reason
 	reached map[string]string // budgets that are reached since now, with the reason

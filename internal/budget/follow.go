@@ -41,7 +41,7 @@ type WaitError struct{ Text string }
 
 func (e *WaitError) Error() string { return e.Text }
 
-// recheck is when an agent asks again that waits for a person. It is told earlier.
+// recheck is the pause after which an agent asks again that waits for a person. It is told earlier.
 const recheck = 24 * time.Hour
 
 // wait notes that an agent waits, and returns the error that says so. Needs mu.

@@ -19,7 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Fleet is what is declared at one moment.
+// Fleet has the agents and budgets that are declared at one moment.
 type Fleet struct {
 	Agents  map[string]*spec.Agent // by path; not to be changed
 	Budgets []spec.Budget

@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
-// Measure is how much of a limit is used.
+// Measure compares what is used with a limit.
 type Measure struct {
 	_       struct{} `schema:"BudgetLimit" doc:"A limit of a budget, and what is used of it."`
 	Limit   string   `json:"limit" enum:"tokens,dollars,turns,time,runs" doc:"What is limited."`

@@ -17,7 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// state is what is known of budgets and of what they cover. Its methods decide, and do nothing else.
+// state has the budgets, and what is used of them. Its methods decide, and do nothing else.
 type state struct {
 	budgets []spec.Budget
 	matches map[string][]int               // indices of the budgets of an agent, by path, as far as it was asked
@@ -55,7 +55,7 @@ func (r *run) sum(now time.Time) cost.Sum {
 // isRunning reports whether the run is in progress, and not ended by a budget already.
 func (r *run) isRunning() bool { return r.stop != nil && r.ended.IsZero() && r.stopped == "" }
 
-// record is what is stored of a budget.
+// record is stored for each budget.
 type record struct {
 	Name  string    `json:"name"`
 	Since time.Time `json:"since,omitzero"` // when it was reached; zero if it is not
@@ -78,7 +78,7 @@ func (r *record) parkedTasks() (all []string) {
 	return all
 }
 
-// taskRecord is what is stored of a task.
+// taskRecord is the part of a record about a task.
 type taskRecord struct {
 	Parked string    `json:"parked,omitempty"` // why; empty if it was raised since
 	Raised int       `json:"raised,omitempty"`
@@ -208,7 +208,7 @@ func (s *state) ofTask(id string, now time.Time) cost.Sum {
 	return used
 }
 
-// scopes are what is summed up, in texts.
+// scopes complete the text of a measure.
 var scopes = map[spec.Period]string{spec.PerDay: "today", spec.PerRun: "in a run", spec.PerTask: "at "}
 
 // text says that a limit is reached.

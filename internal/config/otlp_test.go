@@ -16,8 +16,10 @@ func TestOTLP(t *testing.T) {
 			t.Errorf("%q: %v, %v", text, tree, err)
 		}
 	}
-	for _, value := range []string{`"0.0.0.0:4318"`, `"192.0.2.1:4318"`, `":4318"`, `"localhost"`, `"127.0.0.1:0"`, `"127.0.0.1"`,
-		`"127.0.0.1:70000"`, `"http://127.0.0.1:4318"`, `""`, `4318`} {
+	for _, value := range []string{
+		`"0.0.0.0:4318"`, `"192.0.2.1:4318"`, `":4318"`, `"localhost"`, `"127.0.0.1:0"`, `"127.0.0.1"`,
+		`"127.0.0.1:70000"`, `"http://127.0.0.1:4318"`, `""`, `4318`,
+	} {
 		_, err := Parse("coppice.toml", []byte(base+"[otlp]\nlisten = "+value+"\n"))
 		if err == nil || !strings.Contains(err.Error(), "coppice.toml:5:10: listen is ") ||
 			!strings.Contains(err.Error(), `expected a loopback address with a port, such as "127.0.0.1:4318"`) {

@@ -50,7 +50,7 @@ func (c Counts) plus(d Counts) Counts {
 	}
 }
 
-// Sum is what calls and runs have used, whatever their models.
+// Sum adds up calls and runs of all models.
 type Sum struct {
 	Counts
 	Tokens  int64   `json:"tokens"`

@@ -74,7 +74,7 @@ type total struct {
 	Usage agentcli.Models `json:"usage"`
 }
 
-// taskSum is what all runs that have worked at a task have used.
+// taskSum adds up all runs that have worked at a task.
 type taskSum struct {
 	Task string    `json:"task"`
 	At   time.Time `json:"at"`

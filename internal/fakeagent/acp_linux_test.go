@@ -92,8 +92,8 @@ func TestACPContinues(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	const lost = "00000000-0000-4000-8000-000000000000"
-	anew, _ := f.talk(lost, none)
-	if s := anew.Output; s.Session == "" || s.Session == lost || s.Failed {
+	second, _ := f.talk(lost, none)
+	if s := second.Output; s.Session == "" || s.Session == lost || s.Failed {
 		t.Errorf("%+v", s)
 	}
 }

@@ -17,7 +17,8 @@ func TestPace(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := &player{
 					output: output{out: io.Discard, err: io.Discard, stream: true, now: time.Now}, cli: agentcli.Claude,
-					item: Item{Scenario: scenario}, set: Setting{Dir: home, Plan: Plan{Pace: time.Minute}}, prompt: "do it", cwd: home,
+					item: Item{Scenario: scenario}, set: Setting{Dir: home, Plan: Plan{Pace: time.Minute}},
+					prompt: "do it", cwd: home,
 					env: func(name string) string { return map[string]string{"HOME": home}[name] },
 				}
 				p.speaks = &claude{player: p}

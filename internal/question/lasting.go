@@ -19,7 +19,7 @@ type Desk interface {
 type Matter struct {
 	Text    string
 	Options []string
-	// Since is when it began. A question that was asked earlier is withdrawn, and one that was answered later is not
+	// Since is its beginning. A question that was asked earlier is withdrawn, and one that was answered later is not
 	// asked again. If it is zero, the question is asked again when its answer was carried out and has ended nothing.
 	Since time.Time
 	// Unsure says that it is not known whether it lasts. Nothing is asked, withdrawn or carried out then.

@@ -6,8 +6,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/agentcli"
 )
 
-// Patience is how long a command line may take to end after it has reported that its account does not serve it: its
-// last words say more.
+// Patience bounds the time that a command line may take to end after it has reported that its account does not serve
+// it: its last words say more.
 const Patience = time.Second
 
 // Refused takes note that the account of an agent that goes on does not serve it.

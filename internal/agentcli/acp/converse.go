@@ -36,7 +36,7 @@ func Converse(ctx context.Context, stdin io.WriteCloser, stdout io.ReadCloser, o
 		}
 		client.Close()
 	}
-	if err != nil && ctx.Err() == nil { // nothing is passed on any more
+	if err != nil && ctx.Err() == nil { // what comes later is dropped
 		o.Event(agentcli.Event{Kind: agentcli.Failed, Failure: failureOf(err)})
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agentcli/session"
 )
 
-// Linger is how long a process may stay after its command line has reported its end.
+// Linger bounds the time for which a process may stay after its command line has reported its end.
 const Linger = 10 * time.Second
 
 // ErrLingers is the reason to end a call that has reported its end.

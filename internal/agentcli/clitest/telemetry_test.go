@@ -38,14 +38,16 @@ func TestTelemetry(t *testing.T) {
 			defer s.Close()
 			m := newModel(t)
 			h := NewHome(t, set, kind, m.listener.URL("@", tag))
-			h.more = otlp.Environ(agentcli.Claude, []string{"COPPICE_TOKEN=secret"}, strings.TrimPrefix(s.URL, "http://"))
+			address := strings.TrimPrefix(s.URL, "http://")
+			h.more = otlp.Environ(agentcli.Claude, []string{"COPPICE_TOKEN=secret"}, address)
 			m.answers(t, "tool")
 			r := h.Start(t, "", "What is the answer?", nil)
 			end := r.End(t)
 			m.listener.Close()
 			s.Close() // waits for the requests in progress
 			served, _, _ := m.served(0)
-			if got := exported.Report(); !got.Known || got.Tokens() != served || served == 0 || !(got.Models.Total().Dollars > 0) {
+			got := exported.Report()
+			if !got.Known || got.Tokens() != served || served == 0 || !(got.Models.Total().Dollars > 0) {
 				t.Errorf("exported %+v, the server has served %d tokens\n%v", got.Models, served, r)
 			}
 			if said := end.Record(); said.Usage.Total().Tokens() != served {

@@ -243,11 +243,11 @@ func (r *Runner) environ() []string {
 	return env
 }
 
-// question is what a call asks a command line.
+// question has the command of a call and its prompt.
 type question struct {
 	argv   []string
 	prompt string
-	// session is the one that it continues; empty if it begins one.
+	// session is continued; if it is empty, a new one begins.
 	session string
 	// goOn is the prompt in that session of an agent that speaks the Agent Client Protocol: the agent says later
 	// whether it can continue a session.

@@ -24,7 +24,7 @@ type Records struct {
 	Fired time.Time `json:"fired"` // of the request
 	// Run identifies the run: another run of the same request has another one.
 	Run string `json:"run"`
-	// Began is when the run has begun.
+	// Began is the start of the run.
 	Began time.Time `json:"began,omitzero"`
 	// Dropped is the number of calls before Calls, which are no longer listed.
 	Dropped int               `json:"dropped"`

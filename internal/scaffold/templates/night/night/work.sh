@@ -24,7 +24,7 @@ make_tree() { # an earlier try may have left the branch, with commits
 
 prompt() {
 	cat <<-END
-		Do the task at the end of this text, alone: nobody answers questions tonight. Work in this directory only.
+		Do the task at the end of this text. Questions are not answered tonight. Work in this directory only.
 		It is a git worktree on the branch $branch; an earlier try may have left work in it.
 		Run the tests with $root/night/check.sh. When they pass, commit all changes with git add and git commit;
 		do not push. If you cannot do the task, commit nothing, and say why with the tool task_comment, for the
