@@ -75,7 +75,9 @@ func TestByHand(t *testing.T) {
 	if _, err := d.Wait(ctxOf(t), 77); err != order.ErrUnknown {
 		t.Error(err)
 	}
+	p.mu.Lock()
 	p.held = "the project is suspended"
+	p.mu.Unlock()
 	if _, err := d.Run(ctxOf(t), "a", "user"); !errors.Is(err, order.ErrSuspended) {
 		t.Error(err)
 	}
