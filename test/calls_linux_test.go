@@ -90,25 +90,38 @@ func TestCostOfKilled(t *testing.T) {
 				n := f.messages()
 				eventually(t, "that it works", func() bool { return f.messages() > n+2 })
 			}
-			calls := int64(0)
+			calls, used := int64(0), int64(0)
 			counted := func() {
 				t.Helper()
 				calls++
-				eventually(t, "the call", func() bool { return f.costs().Total.Calls == calls })
-				f.wantCosts(calls, 0, int64(f.messages())*fakeagent.MessageTokens)
+				eventually(t, "the call", func() bool {
+					r := f.costs().Total
+					return r.Calls == calls && r.Running == 0
+				})
+				used = int64(f.messages()) * fakeagent.MessageTokens
+				f.wantCosts(calls, 0, used)
 			}
 			f.up()
 			works()
-			f.wantCosts(0, 0, 0)
+			used = int64(f.messages()) * fakeagent.MessageTokens
+			eventually(t, "what it has used so far", func() bool {
+				r := f.costs().Total
+				return r.Running == 1 && r.Calls == 1 && r.Tokens != nil && *r.Tokens >= used
+			})
 			f.kill("t/a")
 			counted()
 
 			f.do("start", "a")
 			works()
 			f.crash()
+			f.wantCosts(calls, 0, used) // without a daemon, only what has ended
 			works()
 			f.up()
-			works()
+			used = int64(f.messages()) * fakeagent.MessageTokens
+			eventually(t, "what it has used under both daemons", func() bool {
+				r := f.costs().Total
+				return r.Running == 1 && r.Calls == calls+1 && *r.Tokens >= used
+			})
 			f.kill("t/a")
 			counted()
 

@@ -196,15 +196,20 @@ exec sleep 1000
 	}
 	projectIn(t, c.dir, toml.String())
 	c.up()
-	eventually(t, "output", func() bool { return strings.Contains(c.do("logs", "loud", "-n", "5"), "assistant") })
-	c.wantCosts(0, 0, 0)
-	if out := c.do("cost"); !strings.HasPrefix(out, "no call of a language model has been counted\n") {
+	eventually(t, "what they have used so far", func() bool {
+		r := c.costs().Total
+		return r.Calls == 2 && r.UnknownTokens == 1 && *r.Tokens == 7
+	})
+	if out := c.do("cost"); !strings.HasSuffix(out, "\n2 calls in progress; the sums have what is used so far\n") {
 		t.Error(out)
 	}
 	c.do("stop", "loud")
-	c.wantCosts(1, 0, 7)
+	c.wantCosts(2, 1, 7)
 	c.do("stop", "silent")
 	c.wantCosts(2, 1, 7)
+	if r := c.costs().Total; r.Running != 0 {
+		t.Errorf("%+v", r)
+	}
 	c.crash()
 	c.up()
 	c.wantCosts(2, 1, 7)
@@ -219,10 +224,12 @@ exec sleep 1000
 		}
 	}
 	c.up()
-	eventually(t, "another call", func() bool { return c.costs().Total.Calls == 3 })
-	c.wantCosts(3, 1, 14)
+	eventually(t, "another call, and one in progress", func() bool {
+		r := c.costs().Total
+		return r.Calls == 4 && r.Running == 1 && *r.Tokens == 21
+	})
 	out := c.do("cost")
-	for _, part := range []string{"AGENT", "t/loud", "t/silent", "unknown", ">= 14 (1 of 3 unknown)", "total since "} {
+	for _, part := range []string{"AGENT", "t/loud", "t/silent", "unknown", ">= 21 (1 of 4 unknown)", "total since "} {
 		if !strings.Contains(out, part) {
 			t.Errorf("%q is not in\n%s", part, out)
 		}

@@ -86,7 +86,7 @@ func (m *Manager) Begin(path string, incarnation uint64, began time.Time, stop f
 func (m *Manager) Progress(path string, incarnation uint64, r agentcli.Record) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTime)
 	defer cancel()
-	used, err := m.Ledger.Estimate(ctx, r)
+	used, err := m.Ledger.Progress(ctx, path, incarnation, r)
 	if err != nil {
 		m.Logger.Warn("cannot estimate what a run has used", "path", path, "error", err)
 		return

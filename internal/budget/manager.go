@@ -38,7 +38,7 @@ type Ledger interface {
 	Days(ctx context.Context, at time.Time) (map[string]map[string]cost.Sum, error)
 	Day(ctx context.Context, path string, at time.Time) (map[string]cost.Sum, error)
 	OfTask(ctx context.Context, id string) (cost.Sum, error)
-	Estimate(ctx context.Context, r agentcli.Record) (cost.Sum, error)
+	Progress(ctx context.Context, path string, incarnation uint64, r agentcli.Record) (cost.Sum, error)
 }
 
 // Tasks are the tasks that agents work at.

@@ -26,6 +26,7 @@ type Entry struct {
 	Pool    string    // that the agent is an instance of, as the file names it; may be empty
 	Account string    // the name of its quota
 	Task    string    // ID; empty if it was for none, for several, or that is not known
+	Running bool      // it has not ended; At is now
 	agentcli.Record
 }
 
@@ -36,6 +37,7 @@ type Counts struct {
 	UnknownDollars int64 `json:"unknown_dollars,omitempty"` // calls whose dollars are not known
 	Turns          int64 `json:"turns,omitempty"`           // answers of models
 	UnknownTurns   int64 `json:"unknown_turns,omitempty"`   // calls whose turns are not known
+	Running        int64 `json:"running,omitempty"`         // calls that have not ended; never in the store
 
 	Runs int64         `json:"runs,omitempty"`    // that have ended
 	Time time.Duration `json:"time_ns,omitempty"` // that these have taken
@@ -45,7 +47,7 @@ func (c Counts) plus(d Counts) Counts {
 	return Counts{
 		agentcli.Add(c.Calls, d.Calls), agentcli.Add(c.UnknownTokens, d.UnknownTokens),
 		agentcli.Add(c.UnknownDollars, d.UnknownDollars), agentcli.Add(c.Turns, d.Turns),
-		agentcli.Add(c.UnknownTurns, d.UnknownTurns), agentcli.Add(c.Runs, d.Runs),
+		agentcli.Add(c.UnknownTurns, d.UnknownTurns), agentcli.Add(c.Running, d.Running), agentcli.Add(c.Runs, d.Runs),
 		time.Duration(agentcli.Add(int64(c.Time), int64(d.Time))),
 	}
 }
@@ -115,6 +117,9 @@ func (e Entry) amount(last agentcli.Models) (a amount, total agentcli.Models) {
 	one := Counts{Calls: 1, UnknownTurns: 1}
 	if e.Turns != nil {
 		one.Turns, one.UnknownTurns = max(0, *e.Turns), 0
+	}
+	if e.Running {
+		one.Running = 1
 	}
 	used, total := e.Count(last)
 	if e.Tokens == nil {

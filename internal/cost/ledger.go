@@ -35,10 +35,15 @@ type Ledger struct {
 	Options
 	sessions atomic.Int64  // in the store, about
 	crowded  chan struct{} // has a token if there are too many sessions
+	progress progress
 }
 
 // New returns a Ledger. It reads the store when it needs it.
-func New(o Options) *Ledger { return &Ledger{Options: o, crowded: make(chan struct{}, 1)} }
+func New(o Options) *Ledger {
+	return &Ledger{
+		Options: o, crowded: make(chan struct{}, 1), progress: progress{runs: map[string]running{}},
+	}
+}
 
 // Prefixes of the records.
 const (
@@ -93,7 +98,11 @@ func (l *Ledger) Count(ctx context.Context, r Run) (err error) {
 	counted := false // perhaps
 	pause := minPause
 	defer func() {
-		if counted && l.Counted != nil {
+		if !counted {
+			return
+		}
+		l.progress.count(r.Agent, r.Incarnation)
+		if l.Counted != nil {
 			l.Counted(ctx, r.Agent, r.Incarnation)
 		}
 	}()

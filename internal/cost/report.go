@@ -86,6 +86,21 @@ func (s sums) add(by By, date, agent string, r row) {
 	s[name] = s[name].plus(r.used())
 }
 
+// summary is what a report has of a period.
+type summary struct {
+	by     By
+	groups sums
+	all    part
+	first  string // its first day
+}
+
+// add adds a row of a day.
+func (s *summary) add(date, agent string, r row) {
+	s.groups.add(s.by, date, agent, r)
+	s.all = s.all.plus(r.used())
+	s.first = cmp.Or(s.first, date)
+}
+
 // maxRows bounds the rows of a report.
 const maxRows = 1000
 
@@ -121,7 +136,7 @@ func (s sums) sorted(by By) (rows []Row) {
 func (p part) row(name string) Row {
 	r := Row{
 		Name: name, Calls: p.Calls, UnknownTokens: p.UnknownTokens, UnknownDollars: p.UnknownDollars,
-		UnknownTurns: p.UnknownTurns, Runs: p.Runs, Seconds: p.Time.Seconds(),
+		UnknownTurns: p.UnknownTurns, Running: p.Running, Runs: p.Runs, Seconds: p.Time.Seconds(),
 	}
 	if p.UnknownTurns < p.Calls || p.Calls == 0 {
 		r.Turns = &p.Turns
@@ -149,39 +164,53 @@ func (l *Ledger) Report(ctx context.Context, by By, since, until string, now tim
 	if err != nil {
 		return Report{}, err
 	}
-	groups, all, first := sums{}, part{}, ""
-	for after := dayPrefix + "/" + p.since; ; {
-		page, _, err := l.Store.Scan(ctx, dayPrefix, after, 0)
+	var sum summary
+	today := dateOf(now)
+	for range maxReads {
+		running := l.progress.get()
+		if sum, err = l.read(ctx, by, p); err == nil && p.since <= today && today <= p.until {
+			err = l.addRunning(ctx, &sum, running, now)
+		}
 		if err != nil {
 			return Report{}, fmt.Errorf("reading the ledger: %w", err)
+		}
+		if l.progress.has(running) {
+			break
+		}
+	}
+	rows := sum.groups.sorted(by)
+	if rows == nil {
+		rows = []Row{}
+	}
+	return Report{By: by, Since: cmp.Or(p.since, sum.first), Until: p.until, Rows: rows, Total: sum.all.row("")}, nil
+}
+
+// maxReads bounds how often the ledger is read for a report. A call that ends while it is read the last time may be
+// missing, or be in it twice.
+const maxReads = 4
+
+// read sums up what is counted of a period.
+func (l *Ledger) read(ctx context.Context, by By, p period) (sum summary, err error) {
+	sum = summary{by: by, groups: sums{}}
+	for after := dayPrefix + "/" + p.since; ; {
+		page, _, err := l.Store.Scan(ctx, dayPrefix, after, 0)
+		if err != nil || len(page) == 0 {
+			return sum, err
 		}
 		for _, r := range page {
 			after = r.Key
 			date, _, _ := strings.Cut(strings.TrimPrefix(r.Key, dayPrefix+"/"), "/")
 			if date > p.until {
-				page = nil
-				break
+				return sum, nil
 			}
-			if d, ok := l.day(r); ok {
-				for _, r := range d.Rows {
-					if r.Calls == 0 { // a command that is no language model's, which a budget covers
-						continue
-					}
-					first = cmp.Or(first, date)
-					groups.add(by, date, d.Agent, r)
-					all = all.plus(r.used())
+			d, ok := l.day(r)
+			for _, row := range d.Rows {
+				if ok && row.Calls > 0 { // else it is a command that is no language model's, which a budget covers
+					sum.add(date, d.Agent, row)
 				}
 			}
 		}
-		if len(page) == 0 {
-			break
-		}
 	}
-	rows := groups.sorted(by)
-	if rows == nil {
-		rows = []Row{}
-	}
-	return Report{By: by, Since: cmp.Or(p.since, first), Until: p.until, Rows: rows, Total: all.row("")}, nil
 }
 
 // day decodes the record of a day.

@@ -77,15 +77,3 @@ func (l *Ledger) OfTask(ctx context.Context, id string) (Sum, error) {
 	}
 	return t.Sum, nil
 }
-
-// Estimate returns what a call would count if it ended now.
-func (l *Ledger) Estimate(ctx context.Context, r agentcli.Record) (Sum, error) {
-	e := Run{}.entry(r, time.Now())
-	var w write
-	var t total
-	if e.Cumulative && e.Session != "" && e.CLI != "" {
-		t = read[total](ctx, l, &w, session{e.CLI, e.Session}.key())
-	}
-	a, _ := e.amount(t.Usage)
-	return a.sum(), w.err
-}

@@ -81,29 +81,6 @@ func TestRuns(t *testing.T) {
 	})
 }
 
-// What a call would count is what it counts, also where it reports the total of its session.
-func TestEstimate(t *testing.T) {
-	t.Parallel()
-	s := memory.New()
-	defer s.Close()
-	l := open(s)
-	for i, c := range []struct {
-		reported   int64
-		cumulative bool
-		expected   int64
-	}{{10, true, 10}, {25, true, 15}, {4, false, 4}, {40, true, 11}} {
-		r := call("s", c.cumulative, agentcli.Models{"m": tokens(c.reported)})
-		r.Ended = time.Now()
-		sum, err := l.Estimate(t.Context(), r)
-		if err != nil || sum.Tokens != c.expected || sum.Calls != 1 {
-			t.Errorf("%d: %+v, %v", c.reported, sum, err)
-		}
-		if err := l.Count(t.Context(), Run{Agent: "t/a", ID: fmt.Sprint(i), Calls: []agentcli.Record{r}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // The sums of tasks go as those of sessions do.
 func TestPruneTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -24,8 +24,9 @@ func NewCost(s *command.Streams) *cobra.Command {
 		Long: `Show what calls of language models have used: tokens, and dollars as the command lines
 estimate them. What they do not report is unknown, and never counted as 0.
 
-TOKENS are those that count: input, what was written to a cache, and output. Days
-count as a whole; the ledger keeps them for 400 days.`,
+TOKENS are those that count: input, what was written to a cache, and output. Calls in
+progress are in the sums of today with what they have used so far. Days count as a
+whole; the ledger keeps them for 400 days.`,
 		Example: `  coppice cost
   coppice cost --by task --since 7d
   coppice cost --by day --since 2026-11-01 --until 2026-11-30`,
@@ -57,9 +58,8 @@ func costLines(r cost.Report, p terminal.Paint, width int) []string {
 				"shows all", r.Since, r.Until)}
 		}
 		return terminal.WrapAll([]string{"no call of a language model has been counted",
-			"The calls of an agent with an Aidefile are counted when its run has ended, and an agent that runs " +
-				"claude, codex, gemini, opencode or copilot when it has exited. coppice ps shows what still runs."},
-			0, width)
+			"The calls of Aidefiles are counted, and of agents that run claude, codex, gemini, opencode or copilot. " +
+				"coppice ps shows what runs."}, 0, width)
 	}
 	header := []string{strings.ToUpper(string(r.By)), "CALLS", "TOKENS", "INPUT", "CACHE READ", "OUTPUT", "DOLLARS"}
 	var rows [][]string
@@ -68,12 +68,18 @@ func costLines(r cost.Report, p terminal.Paint, width int) []string {
 	}
 	rows = append(rows, costCells("total since "+r.Since, r.Total))
 	alignRight(header, rows)
-	return terminal.Table(header, rows, width, func(row, column int, text string) string {
+	lines := terminal.Table(header, rows, width, func(row, column int, text string) string {
 		if row == 0 || row == len(rows) {
 			return p.Bold(text)
 		}
 		return text
 	})
+	if n := r.Total.Running; n > 0 {
+		lines = append(lines, terminal.WrapAll([]string{
+			terminal.Plural(int(n), "call") + " in progress; the sums have what is used so far",
+		}, 0, width)...)
+	}
+	return lines
 }
 
 // costName returns the name of a row.
