@@ -106,6 +106,28 @@ func TestSecondSignalKills(t *testing.T) {
 	r.wantExit(130)
 }
 
+// A second signal also kills an agent whose start is being given up.
+func TestSecondSignalKillsStart(t *testing.T) {
+	t.Parallel()
+	for _, runtime := range []string{"proc", "tmux"} {
+		t.Run(runtime, func(t *testing.T) {
+			t.Parallel()
+			if runtime == "tmux" {
+				needTmux(t)
+			}
+			dir := project(t, agentTOML("a", stubborn, `shutdown = { grace = "10m" }`, `ready = { log = "never" }`,
+				fmt.Sprintf("runtime = %q", runtime)))
+			r := launch(t, dir, "run", "--json")
+			r.out.awaitText(t, `"message":"up `)
+			r.signal(syscall.SIGINT)
+			r.awaitReport("supervisor.stopping t", "")
+			<-time.After(sameSignal)
+			r.signal(syscall.SIGINT)
+			r.wantExit(130) // and project checks that nothing is left
+		})
+	}
+}
+
 // An agent under nohup(1) survives the end of a terminal.
 func TestHangUpIgnored(t *testing.T) {
 	t.Parallel()

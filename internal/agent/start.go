@@ -113,6 +113,7 @@ func (s *starter) session(ctx context.Context, h *hookRunner) (runtime.Session, 
 // startIn starts an incarnation in its slot.
 func (s *starter) startIn(ctx context.Context, h *hookRunner, l runtime.Launch) (runtime.Session, error) {
 	home := s.m.runtimes[s.agent.Runtime.String()]
+	defer s.m.Stopper.killInHurry(ctx, home, h.who.Path)()
 	for {
 		session, err := home.Start(ctx, l)
 		switch {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/shutdown"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/token"
@@ -94,8 +95,35 @@ func (s *Stopper) Stop(ctx context.Context, path string, stop func(context.Conte
 // IsStopping reports whether the agents at and below a path are being stopped.
 func (s *Stopper) IsStopping(path string) bool { return s.sequence.Covers(path) }
 
-// Hurry kills the agents that StopAll and Stop still wait for.
+// Hurry kills the agents that StopAll and Stop still wait for, and those whose start is given up.
 func (s *Stopper) Hurry() { s.hurried.Do(func() { close(s.hurry) }) }
+
+// killInHurry kills what a start has left in a slot if Hurry is called after the start was given up: ctx is done then,
+// and the start goes on for the grace period of the agent. The function that it returns ends that.
+func (s *Stopper) killInHurry(ctx context.Context, in runtime.Runtime, path string) (end func()) {
+	over := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-s.hurry:
+		case <-over:
+			return
+		}
+		for { // the start may come only now to its process
+			evicting, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdown.KillTime)
+			Evict(evicting, in, path, 0) // a failure shows in the start
+			cancel()
+			select {
+			case <-over:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	})
+	return func() {
+		stop()
+		close(over)
+	}
+}
 
 // Register registers the route of the shutdown report.
 func (s *Stopper) Register(server *api.Server) {
