@@ -160,6 +160,8 @@ func (s *stage) Remove(_ context.Context, path string) error {
 	return nil
 }
 
+func (s *stage) Removed() ([]string, error) { return nil, nil }
+
 func (s *stage) Close() error { return nil }
 
 // starts is how often an agent was started.

@@ -58,7 +58,7 @@ func (r *logReader) follow(ctx context.Context, yield func(Line, error) bool) {
 // scan opens the logs of new agents, follows the sessions of running ones, and marks the other
 // logs.
 func (r *logReader) scan(ctx context.Context, followers *sync.WaitGroup) error {
-	paths, err := r.service.agents(r.q.Paths)
+	paths, err := r.service.agents(r.q.Paths, nil)
 	if err != nil {
 		paths = nil // the paths are gone, and may come back
 	}

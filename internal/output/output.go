@@ -129,8 +129,8 @@ func (s *Service) file(path string) (string, error) {
 }
 
 // agents returns the agents at and below some paths, in start order; all of them if there are no
-// paths.
-func (s *Service) agents(paths []string) ([]string, error) {
+// paths. Those of removed follow that are not in the tree.
+func (s *Service) agents(paths, removed []string) ([]string, error) {
 	tree := s.opts.Tree
 	if len(paths) == 0 {
 		paths = []string{""}
@@ -138,19 +138,48 @@ func (s *Service) agents(paths []string) ([]string, error) {
 	full := make([]string, len(paths))
 	for i, path := range paths {
 		full[i] = tree.Full(path)
-		if !tree.HasAgent(full[i]) && !tree.HasSupervisor(full[i]) {
+		if tree.HasAgent(full[i]) || tree.HasSupervisor(full[i]) || slices.Contains(removed, full[i]) {
+			continue
+		}
+		ending := slices.DeleteFunc(slices.Clone(removed), func(r string) bool {
+			return !strings.HasSuffix(r, "/"+strings.Trim(path, "/"))
+		})
+		if len(ending) != 1 {
 			return nil, tree.NotFound(full[i])
 		}
+		full[i] = ending[0]
 	}
 	var all []string
-	for _, path := range tree.StartOrder() {
-		if tree.HasAgent(path) && slices.ContainsFunc(full, func(at string) bool {
+	add := func(path string) {
+		if slices.ContainsFunc(full, func(at string) bool {
 			return path == at || strings.HasPrefix(path, at+"/")
 		}) {
 			all = append(all, path)
 		}
 	}
+	for _, path := range tree.StartOrder() {
+		if tree.HasAgent(path) {
+			add(path)
+		}
+	}
+	for _, path := range removed {
+		if !tree.HasAgent(path) {
+			add(path)
+		}
+	}
 	return all, nil
+}
+
+// removed returns the paths of the agents that were removed and whose logs are kept.
+func (s *Service) removed() []string {
+	all := map[string]bool{}
+	for _, r := range s.opts.Agents.Runtimes() {
+		paths, _ := r.Removed() // what cannot be read is not shown
+		for _, path := range paths {
+			all[path] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
 }
 
 // neverStarted returns an error if an agent has no log and has never run.

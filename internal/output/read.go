@@ -70,7 +70,11 @@ func (s *Service) open(ctx context.Context, q Query) (*logReader, error) {
 			return nil, fmt.Errorf("%w: parameter grep: %w", api.ErrInvalid, err)
 		}
 	}
-	paths, err := s.agents(q.Paths)
+	var removed []string
+	if !q.Follow {
+		removed = s.removed()
+	}
+	paths, err := s.agents(q.Paths, removed)
 	if err != nil {
 		return nil, err
 	}

@@ -160,9 +160,12 @@ type Runtime interface {
 	// need not exist.
 	Log(path string) (string, error)
 
-	// Remove deletes a slot in which nothing runs, with its log. It fails with ErrBusy or
-	// ErrUnknown.
+	// Remove deletes a slot in which nothing runs. Its log is kept for a week: Log finds it, and
+	// the next incarnation continues it. Remove fails with ErrBusy or ErrUnknown.
 	Remove(ctx context.Context, path string) error
+
+	// Removed returns the paths of the agents whose slots were removed and whose logs are kept.
+	Removed() ([]string, error)
 
 	// Close releases all resources; the agents continue to run.
 	Close() error

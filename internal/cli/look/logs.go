@@ -33,7 +33,8 @@ func NewLogs(s *command.Streams) *cobra.Command {
 		Use:   "logs [PATH...]",
 		Short: "Show the output of agents",
 		Long: `Show the last lines of the output of agents, running or not, in order of time. A
-supervisor means all agents below it; without PATH, all agents are shown. With -f new lines
+supervisor means all agents below it; without PATH, all agents are shown. Without -f,
+agents that were removed are among them for a week, such as instances of a pool. With -f new lines
 follow until Ctrl-C, also from agents that start later; no line is missed or repeated when an
 agent or the daemon restarts.
 
@@ -157,6 +158,10 @@ func newLogPrinter(ctx context.Context, c *api.Client, s *command.Streams, q out
 	agents := 0
 	for _, path := range paths {
 		nodes, err := status.List.Call(ctx, c, status.ListRequest{Path: path})
+		if errors.Is(err, api.ErrNotFound) && !q.Follow { // it may be that of a removed agent
+			p.prefix = p.prefix || len(paths) > 1
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

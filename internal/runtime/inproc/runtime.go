@@ -7,13 +7,13 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -120,11 +120,11 @@ func (r *Runtime) slot(path string) (*slot, error) {
 	if at := r.slots[path]; at != nil {
 		return at, nil
 	}
-	file, err := r.Log(path)
+	dir, err := slots.Dir(r.dir, path)
 	if err != nil {
 		return nil, err
 	}
-	at := &slot{said: &said{file: file}}
+	at := &slot{said: &said{file: filepath.Join(dir, logfile.Name)}}
 	r.slots[path] = at
 	return at, nil
 }
@@ -213,12 +213,15 @@ func (r *Runtime) Remove(_ context.Context, path string) error {
 		return fmt.Errorf("%s: %w", path, runtime.ErrBusy)
 	}
 	delete(r.slots, path)
-	file, err := r.Log(path)
+	dir, err := slots.Dir(r.dir, path)
 	if err != nil {
 		return err
 	}
-	return os.RemoveAll(filepath.Dir(file))
+	return logfile.Discard(dir, path)
 }
+
+// Removed is part of runtime.Runtime.
+func (r *Runtime) Removed() ([]string, error) { return slots.Removed(r.dir) }
 
 // Close stops all agents and waits for them, for a limited time.
 func (r *Runtime) Close() error {

@@ -49,7 +49,9 @@ func (s *said) end(incarnation uint64, exit supervisor.Exit) {
 
 // open creates the writer. Needs mu.
 func (s *said) open() {
-	_ = os.MkdirAll(filepath.Dir(s.file), 0o700) // the writer tries again, and counts what is lost
+	dir := filepath.Dir(s.file)
+	_ = os.MkdirAll(dir, 0o700) // the writer tries again, and counts what is lost
+	_ = logfile.Restore(dir)
 	s.writer = logfile.NewWriter(s.file)
 	s.writer.Limit(s.bounds)
 	s.writer.Begin(s.run)

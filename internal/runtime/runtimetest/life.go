@@ -15,6 +15,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -442,19 +443,42 @@ func testList(t *testing.T, b *harness) {
 	}
 }
 
+// A slot that was removed is gone. Its log is kept, and the next incarnation continues it.
 func testRemove(t *testing.T, b *harness) {
 	r := b.runtime()
-	b.exit(b.start(r, sh("app/a", 3, "exit 0")))
-	if err := r.Remove(b.ctx(), "app/a"); err != nil {
-		t.Fatal(err)
+	said := func(expected ...string) {
+		t.Helper()
+		file, err := r.Log("app/a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := logfile.Peek(file, 10); err != nil || !slices.Equal(got, expected) {
+			t.Errorf("the log is %q, %v, expected %q", got, err, expected)
+		}
 	}
-	if _, err := r.Adopt(b.ctx(), "app/a"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("adopt of what was removed: %v", err)
+	s := b.start(r, sh("app/a", 3, "echo one"))
+	b.until(s, "one")
+	b.exit(s)
+	for range 2 {
+		if err := r.Remove(b.ctx(), "app/a"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Adopt(b.ctx(), "app/a"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("adopt of what was removed: %v", err)
+		}
+		if all, err := r.List(b.ctx()); err != nil || len(all) > 0 {
+			t.Errorf("%v, %v", all, err)
+		}
+		if all, err := r.Removed(); err != nil || !slices.Equal(all, []string{"app/a"}) {
+			t.Errorf("%q, %v", all, err)
+		}
+		said("one")
 	}
-	if err := r.Remove(b.ctx(), "app/a"); err != nil {
-		t.Errorf("removed again: %v", err)
+	b.until(b.start(r, sh("app/a", 1, "echo two; "+forever)), "two")
+	said("one", "two")
+	if all, err := r.Removed(); err != nil || len(all) > 0 {
+		t.Errorf("%q, %v", all, err)
 	}
-	b.start(r, sh("app/a", 1, forever))
 }
 
 func testClose(t *testing.T, b *harness) {

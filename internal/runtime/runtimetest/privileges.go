@@ -33,7 +33,7 @@ func testNoNewPrivileges(t *testing.T, b *harness) {
 	for _, terminal := range []bool{false, true} {
 		for _, set := range []bool{true, false} {
 			n++
-			l := sh("a", n, script+"; echo done; "+forever)
+			l := sh(fmt.Sprint("a", n), n, script+"; echo done; "+forever)
 			l.Terminal, l.NoNewPrivileges = terminal, set
 			flag, user := 0, expected
 			if set {
@@ -56,7 +56,7 @@ func testNoNewPrivileges(t *testing.T, b *harness) {
 			}
 			s.Kill()
 			b.exit(s)
-			if err := r.Remove(b.ctx(), "a"); err != nil {
+			if err := r.Remove(b.ctx(), l.Path); err != nil {
 				t.Fatal(err)
 			}
 		}

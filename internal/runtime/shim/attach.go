@@ -119,7 +119,7 @@ func (ses *session) sizes(ctx context.Context, l *link, sizes <-chan [2]uint16) 
 
 // Peek reads the log file, which exists as long as the slot does.
 func (ses *session) Peek(ctx context.Context, n int) ([]string, error) {
-	lines, err := logfile.Peek(filepath.Join(ses.slot.dir, wire.LogFile), n)
+	lines, err := logfile.Peek(filepath.Join(ses.slot.dir, logfile.Name), n)
 	return lines, errors.Join(err, ctx.Err())
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
@@ -116,5 +117,5 @@ func sh(path string, n uint64, script string) runtime.Launch {
 
 // follow passes on the lines of a session's log, beginning with the last n.
 func follow(ctx context.Context, s runtime.Session, n int, f func(line string)) error {
-	return runtimetest.Lines(ctx, filepath.Join(s.(*session).slot.dir, wire.LogFile), s, n, f)
+	return runtimetest.Lines(ctx, filepath.Join(s.(*session).slot.dir, logfile.Name), s, n, f)
 }

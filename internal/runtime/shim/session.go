@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
@@ -370,7 +371,7 @@ func (ses *session) Resize(ctx context.Context, rows, cols uint16) error {
 func (ses *session) LastActivity(ctx context.Context) (time.Time, error) {
 	a, err := ses.request(ctx, wire.Message{Type: wire.Look})
 	if errors.Is(err, runtime.ErrEnded) {
-		st, err := os.Stat(filepath.Join(ses.slot.dir, wire.LogFile))
+		st, err := os.Stat(filepath.Join(ses.slot.dir, logfile.Name))
 		if err != nil {
 			return time.Time{}, nil
 		}

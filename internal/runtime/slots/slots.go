@@ -15,6 +15,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -183,15 +184,30 @@ func (t *Table[S]) Await(ctx context.Context, c <-chan struct{}) error {
 	}
 }
 
-// LogFile returns the name of the log of an agent, for package logfile. dir is the
-// directory of the slots.
-func LogFile(dir, path string) (string, error) {
+// Removed is part of runtime.Runtime.
+func (t *Table[S]) Removed() ([]string, error) { return Removed(t.Dir) }
+
+// Dir returns the directory of the slot of an agent. dir is that of all slots.
+func Dir(dir, path string) (string, error) {
 	name, err := wire.DirName(path)
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(dir, name, wire.LogFile), nil
+	return filepath.Join(dir, name), nil
 }
+
+// LogFile returns the name of the log of an agent, for package logfile. dir is the
+// directory of the slots.
+func LogFile(dir, path string) (string, error) {
+	slot, err := Dir(dir, path)
+	if err != nil {
+		return "", err
+	}
+	return logfile.Find(slot), nil
+}
+
+// Removed returns the paths of the agents whose slots in a directory were removed and whose logs are kept.
+func Removed(dir string) ([]string, error) { return logfile.Kept(dir, wire.DirName) }
 
 // NotReady returns the error of a start whose incarnation has ended before it was ready.
 func NotReady(exit supervisor.Exit) error {

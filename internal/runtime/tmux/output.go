@@ -16,12 +16,11 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
 )
 
-func (s *slot) logFile() string { return filepath.Join(s.dir, wire.LogFile) }
+func (s *slot) logFile() string { return filepath.Join(s.dir, logfile.Name) }
 
 // Peek returns the last lines of the log, or of the screen if the agent draws on it instead of
 // writing lines.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -272,7 +271,7 @@ func (s *slot) Remove(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
 		}
 	}
-	return os.RemoveAll(s.dir)
+	return logfile.Discard(s.dir, s.path)
 }
 
 // pane returns the pane of the slot; nil if there is none.

@@ -139,7 +139,7 @@ func newServer(dir string, lock *os.File) (*server, error) {
 		conns: make(map[*conn]struct{}),
 		done:  make(chan struct{}),
 	}
-	s.output.log = logfile.NewWriter(filepath.Join(dir, wire.LogFile))
+	s.output.log = logfile.NewWriter(filepath.Join(dir, logfile.Name))
 	s.state, err = lastState(dir)
 	s.state.Version = wire.Version
 	if err != nil {

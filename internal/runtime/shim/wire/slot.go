@@ -20,12 +20,11 @@ import (
 
 // Files of a slot, in its directory.
 const (
-	LockFile   = "lock"       // locked by the shim while it runs; State of its last intended start
-	SocketFile = "socket"     // of the shim
-	StateFile  = "slot.json"  // State of the last incarnation, without its end
-	ExitFile   = "exit.json"  // Record of the last incarnation that has ended
-	LogFile    = "output.log" // the output of the agent; rotated to output.log.1, .2, ...
-	ShimLog    = "shim.log"   // errors of the shim itself
+	LockFile   = "lock"      // locked by the shim while it runs; State of its last intended start
+	SocketFile = "socket"    // of the shim
+	StateFile  = "slot.json" // State of the last incarnation, without its end
+	ExitFile   = "exit.json" // Record of the last incarnation that has ended
+	ShimLog    = "shim.log"  // errors of the shim itself
 )
 
 // MarkerEnv is in the environment of everything that runs in a slot. Its value is the Marker of

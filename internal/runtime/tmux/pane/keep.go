@@ -18,7 +18,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
 const (
@@ -57,7 +56,7 @@ func keep(dir, token, run, maxSize, kept string) error {
 		return err
 	}
 	k := &keeper{
-		log: logfile.NewWriter(wire.LogFile), run: incarnation, buf: make([]byte, readSize),
+		log: logfile.NewWriter(logfile.Name), run: incarnation, buf: make([]byte, readSize),
 		followers: make(map[chan struct{}]struct{}),
 	}
 	k.log.Limit(runtime.Log{MaxSize: size, Keep: n})
