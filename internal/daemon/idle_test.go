@@ -18,8 +18,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// idleTree is a tree of 100 agents that call a model: some only when a person asks, some at seven in the morning, some
-// have just done their work, and some wait for one of two accounts.
+// idleTree is a tree of 100 agents that call a model: some only when a person asks, some have a budget of half a
+// second, some run at seven in the morning, some have just done their work, and some wait for one of two accounts.
 func idleTree(t testing.TB) *spec.Tree {
 	t.Helper()
 	morning, err := cron.Parse("0 7 * * *", time.UTC)
@@ -39,7 +39,8 @@ func idleTree(t testing.TB) *spec.Tree {
 		case 4:
 			settings.Command = []string{"gemini", "--output-format", "stream-json"}
 		}
-		a := &spec.Agent{Name: f.Persona.Name, Dir: "/", Aide: &aidefile.Agent{Path: "/Aidefile", File: f, Settings: settings}}
+		aide := &aidefile.Agent{Path: "/Aidefile", File: f, Settings: settings}
+		a := &spec.Agent{Name: f.Persona.Name, Dir: "/", Aide: aide}
 		a.Restart, a.Backoff, a.Limit = f.Policy.Child(0)
 		all = append(all, spec.Decl{Agent: a})
 	}
@@ -48,10 +49,15 @@ func idleTree(t testing.TB) *spec.Tree {
 		t.Fatal(problems)
 	}
 	tree.Patrol = spec.DefaultPatrol()
+	b := spec.Budget{Name: "short", Per: spec.PerRun, Time: time.Second / 2}
+	for i := 0; i < 100; i += 10 {
+		b.Of = append(b.Of, fmt.Sprintf("a%d", i))
+	}
+	tree.Budgets = []spec.Budget{b}
 	return tree
 }
 
-// A tree that has nothing to do calls no model: no patrol, quota or policy starts a run in an hour.
+// A tree that has nothing to do calls no model: no patrol, quota, budget or policy starts a run in an hour.
 func TestIdleTreeStartsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage()
@@ -60,8 +66,8 @@ func TestIdleTreeStartsNothing(t *testing.T) {
 		}
 		p := raise(t, s, memory.New(), idleTree(t))
 		defer p.close()
-		fire := func(kind int) {
-			for i := kind; i < 100; i += 5 {
+		fire := func(first, step int) {
+			for i := first; i < 100; i += step {
 				err := p.triggers.Fire(context.Background(), fmt.Sprintf("a%d", i), "")
 				if _, waits := errors.AsType[*supervisor.RetryError](err); err != nil && !waits {
 					t.Fatal(err)
@@ -69,7 +75,8 @@ func TestIdleTreeStartsNothing(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}
-		fire(2)
+		fire(0, 10)
+		fire(2, 5)
 		limit := agentcli.Verdict{Obstacle: outcome.UsageLimit, Reason: "used up", Reset: time.Now().Add(2 * time.Hour)}
 		login := agentcli.Verdict{Obstacle: outcome.Authentication, Reason: "not logged in"}
 		for path, v := range map[string]agentcli.Verdict{"t/a3": limit, "t/a4": login} {
@@ -77,8 +84,8 @@ func TestIdleTreeStartsNothing(t *testing.T) {
 				t.Fatal("the account of", path, "is open")
 			}
 		}
-		fire(3)
-		fire(4)
+		fire(3, 5)
+		fire(4, 5)
 		starts := func() (n int) {
 			for i := range 100 {
 				n += s.starts(fmt.Sprintf("t/a%d", i))
@@ -86,12 +93,12 @@ func TestIdleTreeStartsNothing(t *testing.T) {
 			return n
 		}
 		before := starts()
-		if before != 20 {
-			t.Fatalf("%d runs, expected those of 20 agents", before)
+		if before != 30 {
+			t.Fatalf("%d runs, expected those of 30 agents", before)
 		}
 		for i := range 100 {
 			expected := supervisor.Stopped
-			if i%5 >= 3 {
+			if i%10 == 0 || i%5 >= 3 {
 				expected = supervisor.Restarting // shown as waiting
 			}
 			if state := p.state(fmt.Sprintf("t/a%d", i)); state != expected {
