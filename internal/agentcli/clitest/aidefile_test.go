@@ -1,15 +1,11 @@
 package clitest
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/fakemodel"
@@ -40,38 +36,11 @@ func (h *Home) speaksACP() []string {
 // run makes the run, and returns what coppice has written.
 func (r *aideRun) run(aidefile string) string {
 	r.t.Helper()
-	dir := r.t.TempDir()
-	project := "[project]\nname = \"p\"\n[aide]\ncommand = ["
-	for _, word := range r.home.speaksACP() {
-		project += fmt.Sprintf("%q, ", word)
-	}
-	project += "]\nbackoff_base = \"10ms\"\n[[agent]]\naidefile = \"a\"\n[agent.env]\n"
-	for _, kv := range r.home.environ() {
-		name, value, _ := strings.Cut(kv, "=")
-		project += fmt.Sprintf("%s = '''%s'''\n", name, value)
-	}
-	for name, text := range map[string]string{"coppice.toml": project, "a/Aidefile": aidefile} {
-		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			r.t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			r.t.Fatal(err)
-		}
-	}
-	ctx, cancel := context.WithTimeout(r.t.Context(), waitLimit())
-	defer cancel()
-	exe, err := os.Executable()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	cmd := exec.CommandContext(ctx, exe, "run") // see TestMain
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.Dir, cmd.Env = dir, append(r.home.environ(), "GORACE=atexit_sleep_ms=0")
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.Run() // what it has written says how
-	return out.String()
+	toml := "[aide]\ncommand = " + tomlList(r.home.speaksACP()) +
+		"\nbackoff_base = \"10ms\"\n[[agent]]\naidefile = \"a\"\n"
+	cmd := newProject(r.t, r.home, toml, map[string]string{"a/Aidefile": aidefile}).coppice("run")
+	out, _ := cmd.CombinedOutput() // it says how the run has ended
+	return string(out)
 }
 
 // says checks that the run has said something.

@@ -63,6 +63,16 @@ func (h *Home) write(t testing.TB, name, text string) {
 	}
 }
 
+// prompt is that of each run.
+const prompt = "What is the answer?"
+
+// promptFile writes a prompt to a file for the standard input of runs.
+func (h *Home) promptFile(t testing.TB, prompt string) string {
+	t.Helper()
+	h.write(t, "prompt", prompt)
+	return filepath.Join(h.dir, "prompt")
+}
+
 // sweep kills all processes of the home.
 func (h *Home) sweep() error {
 	return new(proc.Sweeper).Sweep(context.Background(), "HOME="+h.dir)
@@ -117,6 +127,12 @@ func (h *Home) opencodeConfig() string {
 	return string(text)
 }
 
+// codexProvider returns a setting of codex that has it use the server.
+func (h *Home) codexProvider() string {
+	return fmt.Sprintf(
+		`model_providers.local={name="local",base_url="%s/v1",env_key="MODEL_KEY",wire_api="responses"}`, h.server)
+}
+
 // command returns the arguments of a run that reads its prompt from standard input. It continues a session if one
 // is named.
 func (h *Home) command(session string) []string {
@@ -133,8 +149,7 @@ func (h *Home) command(session string) []string {
 		resume("--resume")
 	case Codex:
 		add("exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-m", "gpt-5",
-			"-c", "model_provider=local", "-c", fmt.Sprintf(
-				`model_providers.local={name="local",base_url="%s/v1",env_key="MODEL_KEY",wire_api="responses"}`, h.server))
+			"-c", "model_provider=local", "-c", h.codexProvider())
 		resume("resume")
 		add("-")
 	case Gemini:
@@ -150,6 +165,23 @@ func (h *Home) command(session string) []string {
 		}
 	}
 	return argv
+}
+
+// interactive returns the arguments of a session of claude or codex on a terminal, which begins with the prompt. The
+// home has the settings that answer their first questions.
+func (h *Home) interactive(t testing.TB) []string {
+	t.Helper()
+	h.more = append(h.more, "TERM=xterm-256color")
+	if h.kind == Codex {
+		return []string{
+			h.set.Program(h.kind), "--dangerously-bypass-approvals-and-sandbox", "-m", "gpt-5",
+			"-c", "model_provider=local", "-c", h.codexProvider(), "-c", "check_for_update_on_startup=false",
+			"-c", fmt.Sprintf(`projects.%q.trust_level="trusted"`, h.work), prompt,
+		}
+	}
+	h.write(t, ".claude.json", fmt.Sprintf(`{"hasCompletedOnboarding": true, "theme": "dark",
+		"customApiKeyResponses": {"approved": ["sk-ant-none"]}, "projects": {%q: {"hasTrustDialogAccepted": true}}}`, h.work))
+	return []string{h.set.Program(h.kind), "--allowedTools", "Bash", "--", prompt}
 }
 
 // unpackCopilot has copilot unpack itself, once, into a directory that all homes share.

@@ -1,6 +1,7 @@
 package clitest
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/fakemodel"
@@ -55,6 +56,31 @@ func (m *model) served(since int) (all, side, broken int64) {
 		all += n
 	}
 	return all, side, broken
+}
+
+// compare compares the tokens that a command line has reported with those that were served since a request. They are
+// nil if they are not known.
+func (m *model) compare(k Kind, since int, reported *int64, d uncounted) error {
+	served, side, broken := m.served(since)
+	least := served - d.tokens
+	if k == Opencode {
+		least -= side // it leaves out its requests for a title
+	}
+	most := least
+	if d.broken {
+		most += broken
+	}
+	if reported == nil {
+		if least == 0 || d.late {
+			return nil
+		}
+		return fmt.Errorf("the tokens are not known, the server has served %d", served)
+	}
+	if *reported < least || *reported > most {
+		return fmt.Errorf("%d tokens, expected %d to %d of %d that the server has served, with %d on the side; %s",
+			*reported, least, most, served, side, d.why)
+	}
+	return nil
 }
 
 // continues reports whether a request since another one continues a conversation.

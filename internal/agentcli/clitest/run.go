@@ -42,11 +42,7 @@ func (h *Home) Start(t testing.TB, resume, prompt string, each func(agentcli.Eve
 	if h.kind.CLI() == agentcli.ACP {
 		return h.startACP(t, resume, prompt, each)
 	}
-	name := filepath.Join(h.dir, "prompt")
-	if err := os.WriteFile(name, []byte(prompt), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	stdin, err := os.Open(name)
+	stdin, err := os.Open(h.promptFile(t, prompt))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,9 +20,6 @@ func waitLimit() time.Duration {
 	return 5 * time.Minute
 }
 
-// prompt is that of each run.
-const prompt = "What is the answer?"
-
 // start starts a run.
 func (c *check) start(t *testing.T, session string, each func(agentcli.Event)) *Run {
 	t.Helper()
