@@ -8,45 +8,60 @@ import (
 	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
+// opencodePart is a part of a message of opencode.
+type opencodePart struct {
+	Reason string `json:"reason"`
+	Text   string `json:"text"`
+	Tool   string `json:"tool"`
+	Call   string `json:"callID"`
+	State  struct {
+		Status string `json:"status"`
+	} `json:"state"`
+	Cost   *float64 `json:"cost"`
+	Tokens struct {
+		Input     number `json:"input"`
+		Output    number `json:"output"`
+		Reasoning number `json:"reasoning"`
+		Cache     struct {
+			Read  number `json:"read"`
+			Write number `json:"write"`
+		} `json:"cache"`
+	} `json:"tokens"`
+}
+
+// usage returns what a step has used.
+func (p *opencodePart) usage() Usage {
+	t := &p.Tokens
+	return Usage{tokens(t.Input), tokens(t.Cache.Read), tokens(t.Cache.Write),
+		Add(tokens(t.Output), tokens(t.Reasoning)), dollars(p.Cost)}
+}
+
+// opencodeError is an error of opencode.
+type opencodeError struct {
+	Name string `json:"name"`
+	Data struct {
+		Message string            `json:"message"`
+		Status  number            `json:"statusCode"`
+		Headers map[string]string `json:"responseHeaders"`
+		Body    string            `json:"responseBody"`
+		Meta    struct {
+			Code string `json:"code"`
+		} `json:"metadata"`
+	} `json:"data"`
+}
+
 // opencodeObject is an object of opencode run --format json.
 type opencodeObject struct {
 	Type    string `json:"type"`
 	Session string `json:"sessionID"`
 	Part    struct {
-		ID     string `json:"id"`
-		Reason string `json:"reason"`
-		Text   string `json:"text"`
-		Tool   string `json:"tool"`
-		Call   string `json:"callID"`
-		State  struct {
-			Status string `json:"status"`
-		} `json:"state"`
-		Cost   *float64 `json:"cost"`
-		Tokens struct {
-			Input     number `json:"input"`
-			Output    number `json:"output"`
-			Reasoning number `json:"reasoning"`
-			Cache     struct {
-				Read  number `json:"read"`
-				Write number `json:"write"`
-			} `json:"cache"`
-		} `json:"tokens"`
+		ID string `json:"id"`
+		opencodePart
 	} `json:"part"`
 	Rejected []struct {
 		ID string `json:"id"`
 	} `json:"rejected"`
-	Error struct {
-		Name string `json:"name"`
-		Data struct {
-			Message string            `json:"message"`
-			Status  number            `json:"statusCode"`
-			Headers map[string]string `json:"responseHeaders"`
-			Body    string            `json:"responseBody"`
-			Meta    struct {
-				Code string `json:"code"`
-			} `json:"metadata"`
-		} `json:"data"`
-	} `json:"error"`
+	Error opencodeError `json:"error"`
 }
 
 func opencodeOutput(object []byte, emit func(Event)) {
@@ -65,8 +80,7 @@ func opencodeOutput(object []byte, emit func(Event)) {
 		emit(Event{Kind: Tool, Tool: p.Tool, Call: p.Call, Done: true, OK: p.State.Status == "completed"})
 	case "step_finish":
 		if t := p.Tokens; some(t.Input, t.Output, t.Reasoning, t.Cache.Write) {
-			emit(Event{Kind: Tokens, ID: p.ID, Usage: Usage{tokens(t.Input), tokens(t.Cache.Read),
-				tokens(t.Cache.Write), Add(tokens(t.Output), tokens(t.Reasoning)), dollars(p.Cost)}})
+			emit(Event{Kind: Tokens, ID: p.ID, Usage: p.usage()})
 		}
 		switch p.Reason {
 		case "tool-calls":
@@ -78,7 +92,7 @@ func opencodeOutput(object []byte, emit func(Event)) {
 			emit(Event{Kind: Result})
 		}
 	case "error":
-		f := o.failure()
+		f := o.Error.failure(FromStream)
 		emit(Event{Kind: Failed, Failure: f})
 		emit(Event{Kind: Result, Text: f.Text, Failed: true})
 	case "done":
@@ -92,15 +106,15 @@ func opencodeOutput(object []byte, emit func(Event)) {
 }
 
 // failure returns the failure of an error. The body of the server's answer names it most exactly.
-func (o *opencodeObject) failure() Failure {
-	d := &o.Error.Data
-	f := Failure{Code: o.Error.Name, Status: int(tokens(d.Status)), Text: d.Message, Source: FromStream}
+func (e *opencodeError) failure(from Source) Failure {
+	d := &e.Data
+	f := Failure{Code: e.Name, Status: int(tokens(d.Status)), Text: d.Message, Source: from}
 	if d.Meta.Code != "" && f.Status == 0 {
 		f.Code = d.Meta.Code
 	}
 	if body := serverError(d.Body); body.Code != "" {
 		f.Reset = body.Reset
-		if o.Error.Name == "APIError" {
+		if e.Name == "APIError" {
 			f.Code = body.Code
 		}
 	}

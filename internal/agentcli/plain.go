@@ -21,7 +21,7 @@ func adapters() []adapter {
 		{Claude, claudeOutput, claudeSession, nil, nil},
 		{Codex, codexOutput, codexSession, codexStderr, nil},
 		{Gemini, geminiOutput, geminiSession, geminiStderr, geminiExit},
-		{Opencode, opencodeOutput, noSession, opencodeStderr, nil},
+		{Opencode, opencodeOutput, opencodeSession, opencodeStderr, nil},
 		{Copilot, copilotOutput, copilotSession, copilotStderr, nil},
 	}
 }
