@@ -63,6 +63,8 @@ func home(cli agentcli.CLI, env []string) string {
 		return cmp.Or(variable("CODEX_HOME"), below(user, ".codex"))
 	case agentcli.Gemini:
 		return below(cmp.Or(variable("GEMINI_CLI_HOME"), user), ".gemini")
+	case agentcli.Opencode:
+		return below(cmp.Or(variable("XDG_DATA_HOME"), below(user, ".local/share")), "opencode")
 	case agentcli.Copilot:
 		return cmp.Or(variable("COPILOT_HOME"), below(user, ".copilot"))
 	}

@@ -4,6 +4,8 @@
 // A file is found by the session that the command line reports, or that the call continues. Until one is known, the
 // file is followed that has begun since the start of the call in its working directory, if it is the only one: the
 // file of another agent is never guessed to be that of the call.
+//
+// opencode has no file of a session, but rows in a database: see package opencode.
 package session
 
 import (
@@ -79,6 +81,7 @@ type Follower struct {
 	guessed  bool // the session was not reported: its file is the only one that fits
 	files    []*file
 	headers  map[string]header // of files that may be those of the call
+	database *database         // of opencode; nil until it is read
 	total    agentcli.Stream
 	read     int64
 	nextScan time.Time
@@ -100,7 +103,7 @@ func Follow(c Call) *Follower {
 
 // forget drops what was read.
 func (f *Follower) forget() {
-	f.sessions, f.guessed, f.files, f.read = nil, false, nil, 0
+	f.sessions, f.guessed, f.files, f.read, f.database = nil, false, nil, 0, nil
 	f.total = agentcli.Stream{
 		CLI: f.call.CLI, Source: agentcli.FromSession, Since: f.call.Began, Each: f.call.Each,
 	}
@@ -140,7 +143,8 @@ func (f *Follower) Poll(out agentcli.Report) bool {
 		rest := time.Duration(cmp.Or(f.call.Rest, defaultRest))
 		f.nextScan = now.Add(min(maxScanPause, max(scanPause, rest*time.Since(now))))
 	}
-	return f.readFiles(maxPoll)
+	more := f.readDatabase()
+	return f.readFiles(maxPoll) || more
 }
 
 // Finish reads the rest after the end of the call.
@@ -155,7 +159,7 @@ func (f *Follower) Finish(out agentcli.Report) {
 
 // Report returns what the files have of the call.
 func (f *Follower) Report() agentcli.Report {
-	if f.read > maxRead {
+	if f.read > maxRead || f.database != nil && f.database.unknown {
 		return agentcli.Report{}
 	}
 	r := f.total.Report()
@@ -205,6 +209,9 @@ func (f *Follower) guess(out agentcli.Report) {
 		if h.whole() && !h.sub && !h.began.Before(began) && slices.Contains(f.dirs, filepath.Clean(h.dir)) && origin {
 			ids[h.id] = true
 		}
+	}
+	if f.call.CLI == agentcli.Opencode {
+		f.begunInDatabase(ids)
 	}
 	if f.guessed && (len(ids) != 1 || !ids[f.sessions[0].id]) {
 		f.forget()
