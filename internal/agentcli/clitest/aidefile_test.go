@@ -60,10 +60,7 @@ func (r *aideRun) done() {
 	r.model.answers(r.t, "tool=echo >"+file)
 	out := r.run(allows)
 	served, side, _ := r.model.served(0)
-	if served -= side; r.kind == Opencode {
-		served /= 2 // it reports the last of two calls
-	}
-	r.says(out, fmt.Sprintf("success (%d tokens)", served))
+	r.says(out, fmt.Sprintf("success (%d tokens)", served-side))
 	r.says(out, fakemodel.Answer)
 	if _, err := os.Stat(file); err != nil {
 		r.t.Error(err)
@@ -129,8 +126,7 @@ func TestAidefiles(t *testing.T) {
 	}{
 		{"done", (*aideRun).done, []Kind{ACP, Gemini, Opencode, Copilot}, []Kind{ACP, Copilot}},
 		{"denied", (*aideRun).denied, []Kind{ACP, Gemini, Copilot}, nil}, // opencode asks for nothing
-		// opencode does not report what it has used.
-		{"budget", (*aideRun).bounded, []Kind{ACP, Gemini, Copilot}, []Kind{ACP}},
+		{"budget", (*aideRun).bounded, []Kind{ACP, Gemini, Opencode, Copilot}, []Kind{ACP, Opencode}},
 		{"continued", (*aideRun).continued, []Kind{ACP, Gemini, Opencode}, nil}, // the shell of copilot is not its child
 	} {
 		for _, k := range c.kinds {

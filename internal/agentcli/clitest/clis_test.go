@@ -105,6 +105,13 @@ func (c *check) holds(t *testing.T, end agentcli.End) {
 		c.holdsReset(t, r)
 	}
 	c.holdsTokens(t, r, differences()[c.title()])
+	if c.kind == Opencode { // its database has what its output has, and subagents
+		alone := agentcli.End{CLI: end.CLI, Session: end.Session}.Counts()
+		c.holdsTokens(t, alone, differences()[c.title()])
+		if len(end.Session.Unknown) > 0 {
+			t.Errorf("rows of unknown kinds: %v", end.Session.Unknown)
+		}
+	}
 	if len(r.Unknown) > 0 {
 		t.Errorf("objects of unknown kinds: %v", r.Unknown)
 	}

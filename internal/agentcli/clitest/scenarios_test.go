@@ -23,6 +23,7 @@ func scenarios() []scenario {
 		{name: "quota", is: outcome.UsageLimit},
 		{name: "auth", is: outcome.Authentication},
 		{name: "denied", answers: "normal", is: outcome.PermissionDenied, run: denied},
+		{name: "subagent", answers: `call=task:{"description":"a","prompt":"b","subagent_type":"general"}`},
 		{name: "stop-tool", answers: "normal", is: outcome.OtherObstacle, run: stoppedInTool},
 		{name: "kill-tool", answers: "normal", is: outcome.Crash, run: killedInTool},
 		{name: "stop-text", answers: "hangmid", is: outcome.OtherObstacle, run: stoppedInText},
@@ -50,6 +51,8 @@ func possible(k Kind, scenario string) bool {
 	switch scenario {
 	case "denied": // codex, gemini and opencode run every tool, as they are started here
 		return k != Codex && k != Gemini && k != Opencode
+	case "subagent": // those of the others have tests of their own
+		return k == Opencode
 	case "resume-killed": // copilot may not have saved its session when it is killed
 		return k != Copilot
 	}
