@@ -26,11 +26,7 @@ const versionTime = 30 * time.Second
 func (d *doctor) models(ctx context.Context) {
 	programs := map[string]agentcli.CLI{} // by path
 	for _, a := range d.agents {
-		argv := a.Command
-		if a.Aide != nil {
-			argv = a.Aide.Command
-		}
-		cli := a.CommandLine()
+		argv, cli := a.CallCommand(), a.CommandLine()
 		if len(agentcli.Measured(cli)) == 0 || agentcli.Detect(argv[:1]) != cli { // npx and the like find it themselves
 			continue
 		}

@@ -39,11 +39,7 @@ func (q *Quota) IsFor(at string, a *Agent) bool {
 	if len(q.Models) == 0 {
 		return true
 	}
-	argv := a.Command
-	if a.Aide != nil {
-		argv = a.Aide.Command
-	}
-	model := agentcli.Model(cli, argv, a.Env)
+	model := agentcli.Model(cli, a.CallCommand(), a.Env)
 	return model != "" && slices.ContainsFunc(q.Models, func(p string) bool {
 		ok, _ := path.Match(strings.ReplaceAll(p, "/", "\x01"), strings.ReplaceAll(model, "/", "\x01"))
 		return ok

@@ -177,14 +177,19 @@ func (a *Agent) CommandLine() agentcli.CLI {
 // Vendor returns the command line whose account the agent uses: that behind an agent that speaks the Agent Client
 // Protocol, or else CommandLine. It is Plain if it is not known.
 func (a *Agent) Vendor() agentcli.CLI {
-	argv := a.Command
-	if a.Aide != nil {
-		argv = a.Aide.Command
-	}
 	if cli := a.CommandLine(); cli != agentcli.ACP {
 		return cli
 	}
-	return agentcli.Vendor(argv)
+	return agentcli.Vendor(a.CallCommand())
+}
+
+// CallCommand returns the command that starts the command line of a language model: that of the runs of an Aidefile,
+// or else that of the agent.
+func (a *Agent) CallCommand() []string {
+	if a.Aide != nil {
+		return a.Aide.Command
+	}
+	return a.Command
 }
 
 // Nudge is the way to remind an agent of a missing heartbeat or of pending work. At most one
