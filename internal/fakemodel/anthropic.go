@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // statusOverloaded is Anthropic's status for an overloaded API.
@@ -88,6 +89,20 @@ func (anthropic) window(status, utilization string, reset int64) header {
 		"anthropic-ratelimit-unified-5h-reset":             at,
 		"anthropic-ratelimit-unified-5h-utilization":       utilization,
 	}
+}
+
+// servePlan answers what is left of a plan: nothing if the next request for the model is answered by quota. It takes no
+// step.
+func (x *exchange) servePlan() {
+	_, next := x.server.take(x.row.Tag, x.row.Scenario, x.steps, true)
+	used, lasts := 50, time.Hour
+	if next.name == stepQuota {
+		used, lasts = 100, time.Duration(next.number*float64(time.Second))
+	}
+	x.answer(http.StatusOK, object{
+		"five_hour": object{"utilization": used, "resets_at": time.Now().Add(lasts).UTC().Format(time.RFC3339Nano)},
+		"seven_day": object{"utilization": 20, "resets_at": time.Now().AddDate(0, 0, 3).UTC().Format(time.RFC3339Nano)},
+	}, nil, Usage{})
 }
 
 func (a anthropic) headers(t *turn) header {

@@ -94,6 +94,8 @@ func (x *exchange) serve() {
 	}
 	path := x.row.Path
 	switch {
+	case x.r.Method == http.MethodGet && strings.HasSuffix(path, "/api/oauth/usage"):
+		x.servePlan()
 	case x.r.Method != http.MethodPost:
 		x.serveModels()
 	case strings.HasSuffix(path, "/messages/count_tokens"), strings.HasSuffix(path, ":countTokens"):

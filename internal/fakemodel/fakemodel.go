@@ -6,8 +6,9 @@
 //	OpenAI Chat Completions   POST .../v1/chat/completions    streamed or not
 //	Gemini                    POST .../v1beta/models/M:generateContent, :streamGenerateContent, :countTokens
 //
-// A GET of .../models lists a few models. The path in front of the API chooses the answers, so
-// that one server serves many clients in different ways at the same time:
+// A GET of .../models lists a few models, and one of .../api/oauth/usage tells what is left of a plan of
+// Anthropic. The path in front of the API chooses the answers, so that one server serves many clients
+// in different ways at the same time:
 //
 //	/s/SCENARIO/TAG     the base URL of a client
 //	/s/@/TAG            the same, with a scenario that is set by SetScenario or POST /_ctl/TAG

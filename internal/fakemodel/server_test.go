@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -101,6 +102,27 @@ func TestControlledScenario(t *testing.T) {
 	}
 	if got := c.statuses(1, "@", "t"); got != "200" {
 		t.Errorf("a wrong scenario was set: %s", got)
+	}
+}
+
+// What is left of a plan is what the next request for the model will show, and takes no step.
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	for scenario, used := range map[string]float64{"normal,quota": 50, "auth": 50, "quota=60,normal": 100} {
+		for range 2 {
+			response, text := c.do(http.MethodGet, "/s/"+scenario+"/t/api/oauth/usage", nil)
+			var got struct {
+				Hours struct {
+					Used   float64   `json:"utilization"`
+					Resets time.Time `json:"resets_at"`
+				} `json:"five_hour"`
+			}
+			if err := json.Unmarshal(text, &got); err != nil || response.StatusCode != http.StatusOK ||
+				got.Hours.Used != used || (time.Until(got.Hours.Resets) <= time.Minute) != (used == 100) {
+				t.Errorf("%s: %s, %v", scenario, text, err)
+			}
+		}
 	}
 }
 
