@@ -112,4 +112,5 @@ const (
 	FromMessage Source = "message"    // a text for people
 	FromFile    Source = "usage file" // the file that a command of the user's own writes
 	FromExport  Source = "OTLP"
+	FromAccount Source = "account" // what it tells of its account when it is asked, see package limits
 )
