@@ -28,6 +28,7 @@ type request struct {
 	newID   string // of the new session
 	verbose bool
 	partial bool // report messages while they come
+	control bool // requests are on standard input, instead of a prompt
 	headless,
 	askVersion, askHelp bool
 	command string // a command other than to work on a prompt, such as mcp or login
@@ -178,6 +179,8 @@ func (q *request) set(cli agentcli.CLI, name, value string) error {
 		q.newID = value
 	case "--continue", "-c", "--last":
 		q.latest = q.latest || name != "-c" || cli != agentcli.Codex // whose -c is a setting
+	case "--input-format":
+		q.control = cli == agentcli.Claude && value == "stream-json"
 	case "--verbose":
 		q.verbose = true
 	case "--include-partial-messages":

@@ -85,6 +85,11 @@ func Main(cli agentcli.CLI, args []string) int {
 	if !q.headless {
 		return fail(errors.New("only calls without a terminal are played, such as: " + headlessCall(cli)))
 	}
+	if q.control {
+		agent := os.Getenv(proc.EnvAgent)
+		item := set.Plan.At(time.Since(set.Start), agent, 0)
+		return answerControl(os.Stdin, os.Stdout, set.limits(item, os.Getenv("ANTHROPIC_API_KEY") != ""))
+	}
 	if !inner && wraps(cli) {
 		return relaunch(cli, args)
 	}
@@ -117,6 +122,9 @@ func Main(cli agentcli.CLI, args []string) int {
 		return fail(err)
 	}
 	p.pieces = p.item.Scenario == Split
+	if p.item.Scenario == UsedUp { // a run meets the limit, as ever
+		p.item.Scenario = Quota
+	}
 	return p.run()
 }
 

@@ -203,7 +203,7 @@ func (i Item) Of(path string) bool {
 // Until returns when the item ends, since the start of the run; 0 if it does not.
 func (i Item) Until() time.Duration {
 	length := i.For
-	if length == 0 && i.Scenario == Quota {
+	if length == 0 && (i.Scenario == Quota || i.Scenario == UsedUp) {
 		length = DefaultReset
 	}
 	if length == 0 {

@@ -117,6 +117,13 @@ func TestAt(t *testing.T) {
 		}
 	}
 	q, _ := Parse("quota@1h")
+	u, err := Parse("used-up@1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := u.At(2*time.Hour, "", 1); i.Scenario != UsedUp || i.Until() != 6*time.Hour {
+		t.Errorf("%v until %v", i, i.Until())
+	}
 	if i := q.At(2*time.Hour, "", 1); i.Scenario != Quota || i.Until() != 6*time.Hour {
 		t.Errorf("a quota without a time: %+v, until %v", i, i.Until())
 	}

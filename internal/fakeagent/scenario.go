@@ -17,6 +17,7 @@ const (
 	Tool         Scenario = "tool"
 	Quota        Scenario = "quota"
 	QuotaNoReset Scenario = "quota-no-reset"
+	UsedUp       Scenario = "used-up"
 	Rate         Scenario = "rate"
 	Auth         Scenario = "auth"
 	Money        Scenario = "money"
@@ -73,6 +74,7 @@ func Scenarios() []Info {
 			"the quota is used up, and no reset is reported",
 			[]agentcli.CLI{agentcli.Claude, agentcli.Gemini},
 		},
+		{UsedUp, "as quota, and it says so when it is asked before a run", []agentcli.CLI{agentcli.Claude}},
 		{Rate, "a call has to wait for a moment, and is repeated with success", all},
 		{Auth, "the key or login is not accepted", all},
 		{Money, "no money or credits are left", all},

@@ -200,7 +200,8 @@ func (f *fake) session(cli agentcli.CLI) string {
 // obstacles are what the scenarios are classified as; empty for a success.
 var obstacles = map[Scenario]outcome.ObstacleKind{
 	OK: "", Tool: "", Commit: "", Rate: "", Split: "", Orphan: "",
-	Quota: outcome.UsageLimit, QuotaNoReset: outcome.UsageLimit, Auth: outcome.Authentication, Money: outcome.Billing,
+	Quota: outcome.UsageLimit, UsedUp: outcome.UsageLimit, QuotaNoReset: outcome.UsageLimit,
+	Auth: outcome.Authentication, Money: outcome.Billing,
 	Context: outcome.ContextFull, Overloaded: outcome.Overloaded, Refused: outcome.Refused, Crash: outcome.Crash,
 	Hang: outcome.Crash, Silent: outcome.Crash, Loop: outcome.Crash, // that is, if they are killed
 }
@@ -338,7 +339,7 @@ func checkTokens(t *testing.T, cli agentcli.CLI, s Scenario, e ended) {
 
 func checkReset(t *testing.T, f *fake, cli agentcli.CLI, s Scenario, v agentcli.Verdict) {
 	t.Helper()
-	if s != Quota || cli == agentcli.Gemini {
+	if s != Quota && s != UsedUp || cli == agentcli.Gemini {
 		if !v.Reset.IsZero() {
 			t.Errorf("a reset: %v", v.Reset)
 		}
