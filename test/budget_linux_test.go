@@ -35,8 +35,7 @@ func (f *fleet) budgets() map[string]budget.Info {
 func newSpendingFleet(t *testing.T, toml ...string) claudeFleet {
 	t.Helper()
 	c := newClaudeFleet(t, 0, toml...)
-	exectest.Write(t, filepath.Join(c.dir, "claude"), fmt.Sprintf(`#!/bin/sh
-echo x >>%[1]s/calls
+	exectest.Write(t, filepath.Join(c.dir, "claude"), fmt.Sprintf("#!/bin/sh\n"+unasked+`echo x >>%[1]s/calls
 while test -e %[1]s/wait || test -e %[1]s/wait.${COPPICE_AGENT##*/}; do sleep 0.02; done
 %[2]s
 `, c.dir, claudeSpends("6000")))

@@ -15,6 +15,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
+// unasked begins scripts named claude: they tell nothing of what is left of their account.
+const unasked = "case \"$*\" in *--input-format*) exit 1;; esac\n"
+
 // claudeFleet is a project with agents that run a program called claude. It prints the file "says" in the
 // project, and exits with 1 unless there is a file "serves".
 type claudeFleet struct{ *fleet }
@@ -23,7 +26,7 @@ func newClaudeFleet(t *testing.T, agents int, more ...string) claudeFleet {
 	t.Helper()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "claude")
-	exectest.Write(t, program, fmt.Sprintf("#!/bin/sh\necho x >>%[1]s/calls\nif test -e %[1]s/serves; then echo '%[2]s'; exit 0; fi\ncat %[1]s/says\nexit 1\n",
+	exectest.Write(t, program, fmt.Sprintf("#!/bin/sh\n"+unasked+"echo x >>%[1]s/calls\nif test -e %[1]s/serves; then echo '%[2]s'; exit 0; fi\ncat %[1]s/says\nexit 1\n",
 		dir, `{"type":"result","subtype":"success","is_error":false,"result":"done","usage":{"input_tokens":1,"output_tokens":1}}`))
 	var toml []string
 	for i := range agents {

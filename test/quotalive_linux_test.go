@@ -34,8 +34,7 @@ func TestQuotaLive(t *testing.T) {
 			t.Parallel()
 			c := newClaudeFleet(t, 2)
 			write(t, filepath.Join(c.dir, "ends"), tt.ends+"\n")
-			exectest.Write(t, filepath.Join(c.dir, "claude"), fmt.Sprintf(`#!/bin/sh
-cd %s
+			exectest.Write(t, filepath.Join(c.dir, "claude"), fmt.Sprintf("#!/bin/sh\n"+unasked+`cd %s
 until test -s says; do sleep 0.02; done
 test $COPPICE_AGENT = t/c0 || exec sleep 1000
 cat says

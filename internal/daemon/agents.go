@@ -32,7 +32,7 @@ func newAgents(c *Controller) *agent.Manager {
 func (c *Controller) listeners() []agent.Listener {
 	return []agent.Listener{
 		{ // budgets and quotas: before anything is done for an incarnation
-			Begin: func(_ context.Context, i agent.Incarnation) error {
+			Begin: func(ctx context.Context, i agent.Incarnation) error {
 				if i.Adopted {
 					return nil
 				}
@@ -40,7 +40,7 @@ func (c *Controller) listeners() []agent.Listener {
 					c.quotas.Gone(i.Path) // it does not wait for its account
 					return err
 				}
-				return c.quotas.Admit(i.Path)
+				return c.quotas.Admit(ctx, i.Path)
 			},
 			Run: func(who token.Caller, p *agent.Process, _ *spec.Agent) {
 				c.budgets.Begin(who.Path, who.Incarnation, p.Session().Observe().StartedAt, p.Abort)

@@ -8,6 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/agentcli/call"
+	"github.com/coppice-dev/coppice/internal/agentcli/limits"
 	"github.com/coppice-dev/coppice/internal/agentcli/otlp"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/aidefile/runner"
@@ -26,7 +27,7 @@ import (
 func newQuotas(c *Controller) *quota.Manager {
 	return quota.New(quota.Options{
 		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Agents: quotaAgents{c}, Go: c.background.run,
-		Changed: func() { notify(c.lasting.look) },
+		Changed: func() { notify(c.lasting.look) }, AskAccount: quotaAgents{c}.ask,
 	})
 }
 
@@ -121,6 +122,27 @@ func (q quotaAgents) runExit(e agent.End) supervisor.Exit {
 	}
 	q.c.quotas.Gone(e.Who.Path)
 	return e.Exit
+}
+
+// ask is quota.Options.AskAccount.
+func (q quotaAgents) ask(ctx context.Context, path, account string, argv []string) (limits.Answer, error) {
+	a := q.c.fleet().Agents[path]
+	if a == nil {
+		return limits.Answer{}, supervisor.ErrNotFound
+	}
+	as, err := q.c.agents.Identity(a)
+	if err != nil {
+		return limits.Answer{}, err
+	}
+	l := runtime.Launch{Path: path, Env: environOf(as, path, a)}
+	q.c.prepare(a, &l)
+	env, err := q.c.quotas.AccountEnviron(account, l.Env)
+	if err != nil {
+		return limits.Answer{}, err
+	}
+	return limits.Ask(ctx, proc.Command{
+		Argv: argv, Dir: a.Dir, Env: env, NoNewPrivileges: a.NoNewPrivileges, User: as.User,
+	})
 }
 
 // environ is agent.Options.Environ.

@@ -15,6 +15,7 @@ func (m *Manager) Refused(path string, r agentcli.Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.pool(m.used(path))
+	m.heard(p.Name, time.Now())
 	if !m.Agents.Fleet().exists(p.Name) {
 		return
 	}
@@ -30,8 +31,20 @@ func (m *Manager) Answered(path string, began time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.pool(m.used(path))
+	m.heard(p.Name, time.Now())
 	before := *p
 	if !began.Before(p.CanaryAt) && p.served(path) {
 		m.changed(before, p)
+	}
+}
+
+// Told takes note of what a command line tells of the limits of its account while it runs.
+func (m *Manager) Told(path string, windows []agentcli.Window) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	l := m.heard(m.used(path), now)
+	for _, w := range windows {
+		l.tell(w, now)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/agentcli/limits"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -36,6 +37,8 @@ type Options struct {
 	Changed func()
 	// Go runs a function in the background, with a context that ends with the daemon.
 	Go func(func(context.Context))
+	// AskAccount asks what is left of an account by a command of package limits, in the environment of an agent.
+	AskAccount func(ctx context.Context, path, account string, argv []string) (limits.Answer, error)
 }
 
 // Manager has the pools of a project. New makes it.
@@ -43,10 +46,12 @@ type Manager struct {
 	Options
 	random  func(time.Duration) time.Duration
 	waiting waitlist.List // for pools
+	asks    chan struct{} // has room for the questions that may be under way
 
 	mu    sync.Mutex
 	pools map[string]*Pool  // that are not open
 	uses  map[string]string // account of the last start, by path
+	left  map[string]*left  // by account
 }
 
 // prefix of the records of pools in the store.
@@ -55,7 +60,8 @@ const prefix = "quota/pool/"
 // New returns a Manager without pools; see Load.
 func New(o Options) *Manager {
 	return &Manager{
-		Options: o, pools: map[string]*Pool{}, uses: map[string]string{},
+		Options: o, pools: map[string]*Pool{}, uses: map[string]string{}, left: map[string]*left{},
+		asks:    make(chan struct{}, maxAsks),
 		waiting: waitlist.List{Locate: o.Agents.Locate, Go: o.Go},
 		random:  func(most time.Duration) time.Duration { return rand.N(most) },
 	}
@@ -105,59 +111,35 @@ func (m *Manager) choose(path string, now time.Time) (accounts []*Pool, i int, a
 	return accounts, i, again, ok
 }
 
-// WaitError says for which pool an agent waits, and why. It is the cause of a supervisor.RetryError.
-type WaitError struct {
-	Pool Pool
-	Next string // the account with which it goes on at once; empty if it waits
-}
-
-func (e *WaitError) Error() string {
-	p, text := e.Pool, e.Pool.what()
-	switch {
-	case e.Next != "":
-		return text + "; goes on with account " + e.Next
-	case p.State == Stopped:
-		return text + "; waits until a person has acted: coppice quota resume " + p.Name
-	case p.State == Probing:
-		return text + "; waits until " + p.Canary + " was served, which tries first"
-	case p.Reset.IsZero():
-		return text + "; waits until " + clock(p.Until) + " to try again (no reset is known)"
-	}
-	return fmt.Sprintf("%s; waits until %s (reset reported by %s)", text, clock(p.Until), reporter(p))
-}
-
-// what says what has closed the pool.
-func (p *Pool) what() string {
-	return fmt.Sprintf("%s: %s", strings.ReplaceAll(string(p.Obstacle), "_", " "), p.Reason)
-}
-
-// clock returns a time for people, with its day if that is not today.
-func clock(t time.Time) string {
-	if t.Format(time.DateOnly) == time.Now().Format(time.DateOnly) {
-		return t.Format(time.TimeOnly)
-	}
-	return t.Format(time.DateTime)
-}
-
-// reporter names what has reported a reset.
-func reporter(p Pool) string {
-	if p.CLI == "" || p.CLI == agentcli.Plain || p.CLI == agentcli.ACP {
-		return "the agent"
-	}
-	return string(p.CLI)
-}
-
 // Admit returns nil if an agent may start now, with the account that AccountOf returns then. Otherwise the error
-// wraps a supervisor.RetryError.
-func (m *Manager) Admit(path string) error {
+// wraps a supervisor.RetryError. If nothing is known of the account lately, claude is asked first, for at most
+// limits.Timeout once it is its turn; if ctx ends meanwhile, the error is its cause.
+func (m *Manager) Admit(ctx context.Context, path string) error {
+	for {
+		answered, err := m.admit(path, time.Now())
+		if answered == nil {
+			return err
+		}
+		select {
+		case <-answered:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// admit is Admit where nothing has to be asked. Otherwise it returns a channel that is closed when that was answered.
+func (m *Manager) admit(path string, now time.Time) (answered <-chan struct{}, _ error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := time.Now()
 	accounts, i, again, ok := m.choose(path, now)
 	p := accounts[i]
 	if !ok {
 		m.wait(path, accounts)
-		return &supervisor.RetryError{At: again, Err: &WaitError{Pool: *p}}
+		return nil, &supervisor.RetryError{At: again, Err: &WaitError{Pool: *p}}
+	}
+	if answered := m.ask(path, p, now); answered != nil {
+		return answered, nil
 	}
 	before := *p
 	p.admit(path, now)
@@ -167,7 +149,7 @@ func (m *Manager) Admit(path string) error {
 	if name, at := p.Name, p.CanaryAt; p.Canary == path && at.Equal(now) {
 		m.Go(func(ctx context.Context) { m.prove(ctx, name, at) })
 	}
-	return nil
+	return nil, nil
 }
 
 // wait notes that an agent waits for any of some accounts.
@@ -206,6 +188,7 @@ func (m *Manager) Ended(path string, r agentcli.Record) error {
 	p := m.pool(m.used(path))
 	before := *p
 	now := time.Now()
+	m.heard(p.Name, now)
 	if !r.OfAccount() {
 		switch {
 		case r.Obstacle == outcome.OtherObstacle: // it was stopped
@@ -224,7 +207,7 @@ func (m *Manager) Ended(path string, r agentcli.Record) error {
 	}
 	accounts, i, again, ok := m.choose(path, now)
 	if ok && accounts[i].Name != p.Name {
-		return &supervisor.RetryError{At: now, Err: &WaitError{*p, accounts[i].Name}}
+		return &supervisor.RetryError{At: now, Err: &WaitError{Pool: *p, Next: accounts[i].Name}}
 	}
 	m.wait(path, accounts)
 	return &supervisor.RetryError{At: again, Err: &WaitError{Pool: *accounts[i]}}

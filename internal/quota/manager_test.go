@@ -43,7 +43,7 @@ func newHarness(t *testing.T, s store.Store) *harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	claude := &spec.Agent{Command: []string{"claude"}}
+	claude := &spec.Agent{Command: []string{"claude"}} // which is not asked about
 	h := &harness{t: t, log: log, fleet: &declared{Fleet{
 		Agents: map[string]*spec.Agent{"t/a": claude, "t/b": claude},
 		Quotas: []spec.Quota{{Name: "main", CLI: agentcli.Claude, Next: "spare"}, {Name: "spare", CLI: agentcli.Claude, Env: map[string]string{"KEY": "2"}}},
@@ -64,7 +64,7 @@ func newHarness(t *testing.T, s store.Store) *harness {
 // starts expects an agent to start with an account.
 func (h *harness) starts(path, account string) {
 	h.t.Helper()
-	if err := h.Admit(path); err != nil || h.AccountOf(path) != account {
+	if err := h.Admit(h.t.Context(), path); err != nil || h.AccountOf(path) != account {
 		h.t.Fatalf("%s: %v, with %s, expected %s", path, err, h.AccountOf(path), account)
 	}
 }
@@ -108,7 +108,7 @@ func TestUses(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.starts("t/a", "main")
-	if err := h.Admit("t/b"); err == nil {
+	if err := h.Admit(t.Context(), "t/b"); err == nil {
 		t.Error("t/b starts while t/a tries main, and spare is closed")
 	}
 	h.fleet.f.Quotas = h.fleet.f.Quotas[:1]

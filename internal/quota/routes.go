@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/token"
@@ -14,11 +15,12 @@ import (
 
 // Routes for quotas.
 var (
-	// List returns the quotas that are declared or not open.
+	// List returns the quotas that are declared, not open, or whose use is known.
 	List = api.Route[api.None, []Info]{
 		Method: "GET", Path: "/quotas", For: api.People,
-		ID: "listQuotas", Summary: "List the quotas that are declared or not open",
-		Doc:     "Accounts of language models: those that are declared, in their order, then others whose agents wait.",
+		ID: "listQuotas", Summary: "List the quotas that are declared, not open, or whose use is known",
+		Doc: "Accounts of language models: those that are declared, in their order, then others whose agents wait, " +
+			"or of which it is known what is left.",
 		Returns: "The quotas.",
 	}
 	// Resume lets an agent of a quota try now.
@@ -47,6 +49,16 @@ type Info struct {
 	First     string    `json:"first,omitempty" doc:"The agent that tries first."`
 	Waiting   []string  `json:"waiting" doc:"The agents that wait for it, or for another of their quotas."`
 	Agents    []string  `json:"agents" doc:"The agents that use it, or used it last."`
+	Used      []Window  `json:"used" doc:"The limits of which it is known how much is used; empty if that is not known."`
+	Told      time.Time `json:"told,omitzero" doc:"When the command line told that last."`
+}
+
+// Window is a limit of a quota.
+type Window struct {
+	_     struct{}  `schema:"QuotaWindow" doc:"A limit of a quota."`
+	Name  string    `json:"name" doc:"As the command line calls it: five_hour, seven_day or seven_day_opus, for example."`
+	Used  float64   `json:"used" minimum:"0" maximum:"1" doc:"The share that is used, from 0 to 1."`
+	Reset time.Time `json:"reset" doc:"When it resets."`
 }
 
 // ResumeRequest names a quota.
@@ -85,9 +97,9 @@ func (m *Manager) Pools() []Info {
 	return all
 }
 
-// All returns the pools that are declared, in their order, and then the others that are not open, by name.
+// All returns the pools that are declared, in their order, and then the others that are not open, or of which it is
+// known what is left, by name.
 func (m *Manager) All() []Info {
-	others := m.Pools()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	fleet := m.Agents.Fleet()
@@ -96,9 +108,16 @@ func (m *Manager) All() []Info {
 		q := &fleet.Quotas[i]
 		all = append(all, m.info(m.pool(q.Name), q))
 	}
-	for _, i := range others {
-		if fleet.quota(i.Name) == nil {
-			all = append(all, i)
+	names := map[string]bool{}
+	for name, p := range m.pools {
+		names[name] = p.State != Open
+	}
+	for name, l := range m.left {
+		names[name] = names[name] || len(l.used(time.Now())) > 0
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if names[name] && fleet.quota(name) == nil && fleet.exists(name) {
+			all = append(all, m.info(m.pool(name), nil))
 		}
 	}
 	users := map[string][]string{}
@@ -116,12 +135,18 @@ func (m *Manager) All() []Info {
 func (m *Manager) info(p *Pool, q *spec.Quota) Info {
 	from := ""
 	if !p.Reset.IsZero() {
-		from = fmt.Sprintf("reported by %s in its %s", reporter(*p), p.ResetFrom)
+		if from = "reported by " + p.reporter(); p.ResetFrom != agentcli.FromAccount {
+			from += " in its " + string(p.ResetFrom)
+		}
 	}
 	i := Info{
 		Name: p.Name, State: p.State, Obstacle: string(p.Obstacle), Reason: p.Reason, Agent: p.By, Since: p.Since,
 		Until: p.Until, Reset: p.Reset, ResetFrom: from, Tries: p.Tries, First: p.Canary,
 		Waiting: append([]string{}, m.waiting.For(p.Name)...), Agents: []string{},
+		Used: m.left[p.Name].used(time.Now()),
+	}
+	if len(i.Used) > 0 {
+		i.Told = m.left[p.Name].told
 	}
 	if q != nil {
 		i.CLI, i.Next = string(q.CLI), q.Next
@@ -137,8 +162,9 @@ func (m *Manager) Resume(name string) error {
 	if p == nil || p.State == Open {
 		return fmt.Errorf("%w: %.100q", ErrNotFound, name)
 	}
-	before := *p
-	if p.resume(time.Now()) {
+	before, now := *p, time.Now()
+	if p.resume(now) {
+		m.heard(name, now) // a person wants a try, and no question
 		m.changed(before, p)
 	}
 	return nil

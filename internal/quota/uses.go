@@ -96,11 +96,13 @@ func (m *Manager) AccountOf(path string) string {
 	return ""
 }
 
-// Explain says which account an agent uses, if it is declared.
+// Explain says which account an agent uses, if it is declared, and whether claude is asked about it.
 func (m *Manager) Explain(path string) string {
 	name, fleet := m.AccountOf(path), m.Agents.Fleet()
 	accounts := fleet.accounts(path)
 	switch {
+	case m.isAsking(name):
+		return "claude is asked what is left of account " + name
 	case fleet.quota(name) == nil:
 		return ""
 	case name != accounts[0]:
@@ -116,6 +118,11 @@ func (m *Manager) Environ(path string, env []string) ([]string, error) {
 	m.mu.Lock()
 	name := m.used(path)
 	m.mu.Unlock()
+	return m.AccountEnviron(name, env)
+}
+
+// AccountEnviron returns an environment with the variables of an account.
+func (m *Manager) AccountEnviron(name string, env []string) ([]string, error) {
 	q := m.Agents.Fleet().quota(name)
 	if q == nil {
 		return env, nil
@@ -160,6 +167,11 @@ func (m *Manager) Apply() {
 		if !fleet.exists(name) {
 			delete(m.pools, name)
 			gone = append(gone, store.Op{Kind: store.Delete, Key: key(name)})
+		}
+	}
+	for name := range m.left {
+		if !fleet.exists(name) || strings.Contains(name, "/") && fleet.Agents[name] == nil {
+			delete(m.left, name)
 		}
 	}
 	for path, name := range m.uses {

@@ -3,6 +3,7 @@ package look
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -37,8 +38,9 @@ func newQuotaList(s *command.Streams, r *command.Remote) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List quotas and the agents that wait for them",
-		Long:    "List the quotas of coppice.toml with the agents that use them, and all others that agents wait for.",
-		Args:    command.NoArgs,
+		Long: `List the quotas of coppice.toml with the agents that use them, all others that agents wait for, and those
+of which it is known how much is used.`,
+		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return command.Show(s, r.Look, quota.List, api.None{},
 				func(all []quota.Info, p terminal.Paint, width int) []string {
@@ -99,6 +101,7 @@ func quotaLines(all []quota.Info, now time.Time, p terminal.Paint, width int) []
 		} else if q.State == quota.Parked {
 			l.field("reset", "not known")
 		}
+		l.field("used", usedOf(q, now))
 		if q.State != quota.Open {
 			l.field("next", nextOf(q, now))
 		}
@@ -121,6 +124,19 @@ func nextOf(q quota.Info, now time.Time) string {
 		return q.First + " tries first; the others follow when it was served"
 	}
 	return "when it is mended: coppice quota resume " + q.Name
+}
+
+// usedOf says how much of the limits is used.
+func usedOf(q quota.Info, now time.Time) string {
+	var all []string
+	for _, w := range q.Used {
+		all = append(all, fmt.Sprintf("%.0f %% of %s (resets %s)", math.Floor(w.Used*100),
+			quota.WindowText(w.Name), terminal.Clock(w.Reset, now)))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return strings.Join(all, ", ") + ", told " + timespan.Short(max(0, now.Sub(q.Told))) + " ago"
 }
 
 // agentsOf names agents, the first of them if there are many.

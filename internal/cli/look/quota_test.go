@@ -41,9 +41,19 @@ func TestQuotaLines(t *testing.T) {
 	if got := strings.Join(quotaLines([]quota.Info{main, spare, reviews}, at("01:05:00"), terminal.Paint{}, 0), "\n") + "\n"; got != "main"+shown {
 		t.Errorf("it is\n%s\nthe page shows\n%s", got, "main"+shown)
 	}
+	_, shown, _ = strings.Cut(string(page), "$ coppice quota ls\nclaude open")
+	shown, _, _ = strings.Cut(shown, "```")
+	open := quota.Info{Name: "claude", State: quota.Open, Told: at("01:03:00"), Used: []quota.Window{
+		{Name: "five_hour", Used: 0.639, Reset: at("03:04:41")},
+		{Name: "seven_day", Used: 0.2, Reset: at("09:00:00").AddDate(0, 0, 4)},
+	}}
+	got := strings.Join(quotaLines([]quota.Info{open}, at("01:05:00"), terminal.Paint{}, 0), "\n") + "\n"
+	if got != "claude open"+shown {
+		t.Errorf("it is\n%s\nthe page shows\n%s", got, "claude open"+shown)
+	}
 	q.State, q.Reset, q.Until, q.Waiting = quota.Probing, time.Time{}, time.Time{}, []string{"a", "b", "c", "d", "e", "f"}
 	q.First = "night/c0"
-	got := strings.Join(quotaLines([]quota.Info{q}, at("01:05:00"), terminal.Paint{}, 60), "\n")
+	got = strings.Join(quotaLines([]quota.Info{q}, at("01:05:00"), terminal.Paint{}, 60), "\n")
 	for _, part := range []string{"night/c0 tries first", "6 agents: a, b, c, d, e, ..."} {
 		if !strings.Contains(got, part) {
 			t.Errorf("%q is not in\n%s", part, got)
