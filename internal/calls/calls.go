@@ -42,6 +42,8 @@ type Process interface {
 type Quotas interface {
 	// Refused takes note that the account of an agent that goes on does not serve it.
 	Refused(path string, r agentcli.Record)
+	// Told takes note of what a command line tells of the limits of its account.
+	Told(path string, windows []agentcli.Window)
 	// Answered takes note that the model has answered an incarnation that began at a time.
 	Answered(path string, began time.Time)
 }

@@ -73,6 +73,9 @@ func (h *harness) say(format string, args ...any) {
 // Refused is part of Quotas.
 func (h *harness) Refused(path string, r agentcli.Record) { h.say("refused %s: %s", path, r.Reason) }
 
+// Told is part of Quotas.
+func (h *harness) Told(path string, windows []agentcli.Window) { h.say("told %s: %+v", path, windows) }
+
 // Answered is part of Quotas.
 func (h *harness) Answered(path string, _ time.Time) { h.say("answered %s", path) }
 
@@ -203,6 +206,23 @@ func TestFollow(t *testing.T) {
 		if len(h.followers) > 0 {
 			t.Errorf("%v", h.followers)
 		}
+	})
+}
+
+// What claude tells of the limits of its account is passed on, each time that it has changed.
+func TestTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, p := newHarness(t), newProcess()
+		h.Follow(who, p, &claude)
+		h.writes(`{"type":"rate_limit_event","rate_limit_info":{"status":"allowed","resetsAt":1795866487,` +
+			`"rateLimitType":"five_hour","utilization":0.6}}`)
+		time.Sleep(time.Second)
+		h.want(fmt.Sprintf("told t/a: [{Name:five_hour Used:0.6 Resets:%v Rejected:false}]", time.Unix(1795866487, 0)))
+		h.writes(retries) // which tells nothing of them
+		time.Sleep(time.Second / 2)
+		h.want()
+		p.end()
+		synctest.Wait()
 	})
 }
 

@@ -29,6 +29,7 @@ type follower struct {
 
 	refusal refusal
 	told    atomic.Bool // something of its account
+	limits  atomic.Bool // the state of its limits
 	answer  atomic.Bool // of the model
 
 	last  agentcli.Record // that Progress was told
@@ -53,7 +54,10 @@ func newFollower(m *Manager, who token.Caller, p Process, a *spec.Agent, started
 // event is called with each event of the call.
 func (f *follower) event(e agentcli.Event) {
 	switch e.Kind {
-	case agentcli.Limit, agentcli.Retry, agentcli.Failed:
+	case agentcli.Limit:
+		f.limits.Store(true)
+		f.told.Store(true)
+	case agentcli.Retry, agentcli.Failed:
 		f.told.Store(true)
 	case agentcli.Message, agentcli.Tool:
 		f.answer.Store(true)
@@ -128,7 +132,11 @@ func (f *follower) look(now time.Time) time.Duration {
 	}
 	again := f.files.next.Sub(now)
 	if told := f.told.Swap(false); told || f.refusal.waits() {
-		r, refused := f.call.End("", 0, agentcli.NotStopped).Refusal()
+		end := f.call.End("", 0, agentcli.NotStopped)
+		if f.limits.Swap(false) && end.CLI == agentcli.Claude { // the windows of others have no names for people
+			f.m.opts.Quotas.Told(path, end.Output.Windows)
+		}
+		r, refused := end.Refusal()
 		due := f.refusal.update(now, told, refused)
 		if due {
 			f.m.opts.Quotas.Refused(path, r)
