@@ -69,7 +69,8 @@ type Options struct {
 
 // Manager follows the calls of all agents. New makes it.
 type Manager struct {
-	opts Options
+	opts  Options
+	homes session.Homes
 
 	mu        sync.Mutex
 	launched  map[token.Caller]time.Time // before the process was started
@@ -151,8 +152,8 @@ func (m *Manager) Follow(who token.Caller, p Process, a *spec.Agent) {
 
 // newCall describes the call of an agent that began at a time; zero if that is not known. Then no file can be that of
 // its session.
-func newCall(a *spec.Agent, env []string, began time.Time) session.Call {
-	c := session.Call{CLI: a.CommandLine(), Env: env, Dir: a.Dir, Began: began, Rest: rest}
+func (m *Manager) newCall(a *spec.Agent, env []string, began time.Time) session.Call {
+	c := session.Call{CLI: a.CommandLine(), Env: env, Dir: a.Dir, Began: began, Homes: &m.homes}
 	if began.IsZero() {
 		c.Env = nil
 	}
@@ -175,7 +176,7 @@ func (m *Manager) Ended(e agent.End) (agentcli.Record, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
 	if f == nil {
-		c = call.New(e.Agent.Command, newCall(e.Agent, e.Env, e.Began))
+		c = call.New(e.Agent.Command, m.newCall(e.Agent, e.Env, e.Began))
 		if err = nil; !HasScreen(e.Agent) {
 			err = m.opts.Output(ctx, e.Who, e.Began, nil, lines(c))
 		}

@@ -414,3 +414,13 @@ func TestEnded(t *testing.T) {
 		})
 	}
 }
+
+// All agents share what is known of their homes.
+func TestHomes(t *testing.T) {
+	m := New(Options{})
+	for _, began := range []time.Time{{}, time.Now()} {
+		if c := m.newCall(&claude, nil, began); c.Homes != &m.homes {
+			t.Errorf("a call has homes of its own: %+v", c)
+		}
+	}
+}

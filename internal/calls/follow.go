@@ -45,7 +45,7 @@ func newFollower(m *Manager, who token.Caller, p Process, a *spec.Agent, started
 		m: m, who: who, process: p, pipes: !HasScreen(a), mayEnd: endsItself(a), started: started, began: time.Now(),
 		ended: make(chan struct{}), done: make(chan struct{}),
 	}
-	c := newCall(a, p.Environ(), started)
+	c := m.newCall(a, p.Environ(), started)
 	c.Each, c.Shared = f.event, f.shared.Load
 	f.place, f.call = c.Place(), call.New(a.Command, c)
 	return f

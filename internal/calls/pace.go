@@ -12,10 +12,6 @@ const (
 	maxPause = 2 * time.Second
 )
 
-// rest bounds the time in which new files are looked for, among all that a command line has ever kept: to a twentieth
-// of a processor for 100 agents, as long as a look takes at most 30 ms. The pause after it is at most a minute.
-const rest = 2000
-
 // schedule says when the files of a session are looked at.
 type schedule struct {
 	last, next time.Time

@@ -58,7 +58,7 @@ func (f *Follower) readDatabase() bool {
 		return false
 	}
 	defer root.Close()
-	rows, err := d.Read(directory{root}, databaseName, ids)
+	rows, err := d.Read(regularFiles{root}, databaseName, ids)
 	d.unknown = d.unknown || errors.Is(err, opencode.ErrBounds)
 	for _, row := range rows {
 		line, err := row.Line()
@@ -72,28 +72,30 @@ func (f *Follower) readDatabase() bool {
 	return len(rows) > 0
 }
 
-// begunInDatabase adds the sessions of opencode that have begun since the start of the call in its directory.
-func (f *Follower) begunInDatabase(ids map[string]bool) {
+// begunInDatabase returns the sessions of opencode that have begun since the start of the call in its directory.
+func (f *Follower) begunInDatabase() map[string]bool {
+	ids := map[string]bool{}
 	d, root, err := f.openDatabase()
 	if err != nil {
-		return
+		return ids
 	}
 	defer root.Close()
-	begun, err := d.Begun(directory{root}, databaseName, f.dirs)
+	begun, err := d.Begun(regularFiles{root}, databaseName, f.dirs)
 	if err != nil {
-		return
+		return ids
 	}
 	for _, id := range begun {
 		ids[id] = true
 	}
+	return ids
 }
 
-// directory is a directory whose regular files can be read. No symbolic link leads out of it, and nothing blocks.
-type directory struct{ root *os.Root }
+// regularFiles are the regular files of a directory. No symbolic link leads out of it, and nothing blocks.
+type regularFiles struct{ root *os.Root }
 
 // Open implements fs.FS.
-func (d directory) Open(name string) (fs.File, error) {
-	f, _, err := openFile(d.root, name)
+func (r regularFiles) Open(name string) (fs.File, error) {
+	f, _, err := openFile(r.root, name)
 	if err != nil {
 		return nil, err // and not a nil file in an interface
 	}
@@ -101,4 +103,4 @@ func (d directory) Open(name string) (fs.File, error) {
 }
 
 // Stat implements fs.StatFS.
-func (d directory) Stat(name string) (fs.FileInfo, error) { return d.root.Stat(name) }
+func (r regularFiles) Stat(name string) (fs.FileInfo, error) { return r.root.Stat(name) }

@@ -21,13 +21,19 @@ type file struct {
 // readFiles reads what the files have more, at most a number of bytes, and reports whether that was anything.
 func (f *Follower) readFiles(most int64) bool {
 	before := f.read
+	roots := map[agentcli.CLI]*os.Root{}
 	for _, one := range f.files {
-		root, err := f.open(one.cli)
-		if err != nil {
-			continue
+		root, ok := roots[one.cli]
+		if !ok {
+			var err error
+			if root, err = f.open(one.cli); err == nil {
+				defer root.Close()
+			}
+			roots[one.cli] = root
 		}
-		f.readFile(root, one, most-(f.read-before))
-		root.Close()
+		if root != nil {
+			f.readFile(root, one, most-(f.read-before))
+		}
 	}
 	return f.read > before
 }

@@ -1,8 +1,9 @@
 package session
 
 import (
-	"bytes"
+	"bufio"
 	"encoding/json"
+	"io"
 	"os"
 	"path"
 	"strings"
@@ -15,7 +16,7 @@ import (
 type header struct {
 	id     string // of the session
 	sub    bool   // it is of a subagent of the session
-	dir    string // working directory
+	dir    string // working directory, without dots
 	began  time.Time
 	origin string // ID of the first entry
 }
@@ -26,28 +27,49 @@ func (h header) whole() bool { return validID.MatchString(h.id) && h.dir != "" &
 // maxHeader bounds the start of a file that is read for its header, in bytes. Instructions for the model are in it.
 const maxHeader = 1 << 20
 
-// readHeader reads the header of a file. Fields that are not there yet are empty.
-func readHeader(root *os.Root, cli agentcli.CLI, name string) header {
-	h := parseHeader(cli, readStart(root, name, maxHeader))
+// maxField bounds a field of a header, in bytes.
+const maxField = 4 << 10
+
+// readHeader reads the header of a file, and returns how many bytes it has read. Fields that are not there yet are
+// empty.
+func readHeader(root *os.Root, cli agentcli.CLI, name string) (header, int64) {
+	in, _, err := openFile(root, name)
+	if err != nil {
+		return header{}, 0
+	}
+	defer in.Close()
+	start := &io.LimitedReader{R: in, N: maxHeader}
+	h := parseHeader(cli, start)
 	if cli == agentcli.Gemini && h.dir == "" { // it is written next to chats
 		dir := path.Join(path.Dir(name), "..", ".project_root")
-		h.dir = strings.TrimSpace(string(readStart(root, dir, 4<<10)))
+		h.dir = field(strings.TrimSpace(string(readStart(root, dir, maxField+1))))
 	}
-	return h
+	if h.dir != "" {
+		h.dir = path.Clean(h.dir)
+	}
+	return h, maxHeader - start.N
 }
 
 // parseHeader parses the start of a file, in lines that have ended.
-func parseHeader(cli agentcli.CLI, text []byte) (h header) {
-	for line := range bytes.Lines(text) {
-		if !bytes.HasSuffix(line, []byte("\n")) {
-			break
+func parseHeader(cli agentcli.CLI, text io.Reader) (h header) {
+	for lines := bufio.NewReaderSize(text, 16<<10); ; {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return h
 		}
 		h.add(cli, line)
 		if h.whole() || cli != agentcli.Claude { // of the others, it is the first line
-			break
+			return h
 		}
 	}
-	return h
+}
+
+// field returns a field of a file, nothing if it is too long.
+func field(text string) string {
+	if len(text) > maxField {
+		return ""
+	}
+	return text
 }
 
 // add parses a line.
@@ -96,6 +118,7 @@ func (h *header) add(cli agentcli.CLI, line []byte) {
 			h.id, h.dir, began, h.origin = l.Data.SessionID, l.Data.Context.Dir, l.Data.Start, l.ID
 		}
 	}
+	h.id, h.dir, h.origin = field(h.id), field(h.dir), field(h.origin)
 	if at, err := time.Parse(time.RFC3339, began); err == nil && h.began.IsZero() {
 		h.began = at
 	}

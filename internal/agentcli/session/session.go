@@ -9,8 +9,6 @@
 package session
 
 import (
-	"cmp"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -32,8 +30,8 @@ type Call struct {
 	// Shared reports whether another call may have begun a session in the same place while this one goes on: then a
 	// file is that of this call only if its session is known. It may be nil.
 	Shared func() bool
-	// Rest is the pause between two looks for files, as a multiple of the time that a look takes; 50 if it is 0.
-	Rest int
+	// Homes is shared with other calls that are followed at the same time; nil if there are none.
+	Homes *Homes
 	// Each is called with each event of the call, if it is not nil.
 	Each func(agentcli.Event)
 }
@@ -64,38 +62,36 @@ const (
 	chunk       = 256 << 10
 )
 
-// Between two looks for files is at least scanPause, and so many times as long as the last look took as Call.Rest says,
-// but no more than maxScanPause.
-const (
-	scanPause    = 200 * time.Millisecond
-	defaultRest  = 50
-	maxScanPause = time.Minute
-)
-
 // Follower follows the files of one call. It is not safe for concurrent use.
 type Follower struct {
-	call Call
-	dirs []string // the spellings of the working directory
+	call  Call
+	dirs  []string // the spellings of the working directory
+	trees map[agentcli.CLI]*tree
 
 	sessions []followed
 	guessed  bool // the session was not reported: its file is the only one that fits
 	files    []*file
-	headers  map[string]header // of files that may be those of the call
-	database *database         // of opencode; nil until it is read
+	database *database // of opencode; nil until it is read
 	total    agentcli.Stream
 	read     int64
-	nextScan time.Time
+	fresh    bool // the next look for files does not rely on an earlier one
 }
 
 // followed is a session of the call.
 type followed struct {
-	cli agentcli.CLI
-	id  string
+	cli  agentcli.CLI
+	id   string
+	seen uint64 // version of the tree in which its files were looked for; 0 if they were not
 }
 
 // Follow returns a Follower of the files of a call, which may not have started.
 func Follow(c Call) *Follower {
-	f := &Follower{call: c, dirs: []string{filepath.Clean(c.Dir), resolved(c.Dir)}}
+	if c.Homes == nil {
+		c.Homes = new(Homes)
+	}
+	f := &Follower{
+		call: c, dirs: []string{filepath.Clean(c.Dir), resolved(c.Dir)}, trees: map[agentcli.CLI]*tree{},
+	}
 	f.forget()
 	f.add(c.CLI, c.Session)
 	return f
@@ -114,11 +110,11 @@ var validID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{7,127}$`)
 
 // add adds a session, and reports whether it is new.
 func (f *Follower) add(cli agentcli.CLI, id string) bool {
-	s := followed{cli, id}
-	if !validID.MatchString(id) || len(f.sessions) == maxSessions || slices.Contains(f.sessions, s) {
+	known := slices.ContainsFunc(f.sessions, func(s followed) bool { return s.cli == cli && s.id == id })
+	if !validID.MatchString(id) || len(f.sessions) == maxSessions || known {
 		return false
 	}
-	f.sessions = append(f.sessions, s)
+	f.sessions = append(f.sessions, followed{cli: cli, id: id})
 	return true
 }
 
@@ -135,21 +131,18 @@ func (f *Follower) Poll(out agentcli.Report) bool {
 		}
 		f.guessed = false
 		if f.add(cli, out.Session) {
-			f.nextScan = time.Time{}
+			f.fresh = true
 		}
 	}
-	if now := time.Now(); !now.Before(f.nextScan) {
-		f.scan(out)
-		rest := time.Duration(cmp.Or(f.call.Rest, defaultRest))
-		f.nextScan = now.Add(min(maxScanPause, max(scanPause, rest*time.Since(now))))
-	}
+	f.scan(out)
+	f.fresh = false
 	more := f.readDatabase()
 	return f.readFiles(maxPoll) || more
 }
 
 // Finish reads the rest after the end of the call.
 func (f *Follower) Finish(out agentcli.Report) {
-	f.nextScan = time.Time{}
+	f.fresh = true
 	for range maxRead / maxPoll {
 		if !f.Poll(out) {
 			return
@@ -174,17 +167,32 @@ func (f *Follower) scan(out agentcli.Report) {
 	if len(f.sessions) == 0 || f.guessed {
 		f.guess(out)
 	}
-	for _, s := range f.sessions {
-		root, err := f.open(s.cli)
-		if err != nil {
-			continue
-		}
-		w := walk{root: root}
-		for _, found := range f.ofSession(&w, s) {
-			f.follow(s.cli, found)
-		}
-		root.Close()
+	for i := range f.sessions {
+		s := &f.sessions[i]
+		f.inspect(s.cli, func(w *walk) {
+			if s.seen == w.tree.version {
+				return
+			}
+			s.seen = w.tree.version
+			for _, found := range f.ofSession(w, *s) {
+				f.follow(s.cli, found)
+			}
+		})
 	}
+}
+
+// inspect calls do with a walk of the directory in which a command line keeps its sessions, if it has one.
+func (f *Follower) inspect(cli agentcli.CLI, do func(w *walk)) {
+	t := f.trees[cli]
+	if t == nil {
+		home := f.home(cli)
+		if home == "" {
+			return
+		}
+		t = f.call.Homes.tree(cli, home)
+		f.trees[cli] = t
+	}
+	t.look(f.fresh, do)
 }
 
 // guess looks for the session of a call that has not reported it.
@@ -195,47 +203,38 @@ func (f *Follower) guess(out agentcli.Report) {
 		}
 		return
 	}
-	root, err := f.open(f.call.CLI)
-	if err != nil {
+	if f.call.CLI == agentcli.Opencode {
+		f.take(f.begunInDatabase(), false)
 		return
 	}
-	defer root.Close()
+	f.inspect(f.call.CLI, func(w *walk) { f.choose(w.recentSince(f.call.Began), out.Origin) })
+}
+
+// choose takes the only recent session that may be that of the call, if there is one.
+func (f *Follower) choose(recent *index, origin string) {
 	began := f.call.Began.Truncate(time.Millisecond)
 	ids := map[string]bool{}
-	w := walk{root: root, made: true}
-	for _, path := range w.recent(f.call.CLI, f.call.Began) {
-		h := f.header(root, f.call.CLI, path)
-		origin := out.Origin == "" || h.origin == out.Origin
-		if h.whole() && !h.sub && !h.began.Before(began) && slices.Contains(f.dirs, filepath.Clean(h.dir)) && origin {
-			ids[h.id] = true
+	for _, dir := range f.dirs {
+		for _, h := range recent.begun[dir] {
+			if !h.began.Before(began) && (origin == "" || h.origin == origin) {
+				ids[h.id] = true
+			}
 		}
 	}
-	if f.call.CLI == agentcli.Opencode {
-		f.begunInDatabase(ids)
-	}
-	if f.guessed && (len(ids) != 1 || !ids[f.sessions[0].id]) {
+	f.take(ids, recent.partial)
+}
+
+// take takes the only session of some that may be that of the call. partial says that there may be more.
+func (f *Follower) take(ids map[string]bool, partial bool) {
+	none := len(ids) == 0 && partial // yet
+	if f.guessed && !none && (len(ids) != 1 || !ids[f.sessions[0].id]) {
 		f.forget()
 	}
-	if len(ids) == 1 {
+	if len(ids) == 1 && !partial {
 		for id := range ids {
 			f.guessed = f.add(f.call.CLI, id) || f.guessed
 		}
 	}
-}
-
-// header returns the header of a file.
-func (f *Follower) header(root *os.Root, cli agentcli.CLI, path string) header {
-	if h, ok := f.headers[path]; ok {
-		return h
-	}
-	h := readHeader(root, cli, path)
-	if h.whole() && len(f.headers) < 10*maxFiles {
-		if f.headers == nil {
-			f.headers = map[string]header{}
-		}
-		f.headers[path] = h
-	}
-	return h
 }
 
 // follow adds a file, unless it is followed already.

@@ -1,10 +1,11 @@
 package session
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -109,30 +110,33 @@ func vendors() []vendor {
 type house struct {
 	t         *testing.T
 	home, dir string
+	aged      int // directories; see age
 }
 
-func newHouse(t *testing.T) *house { return &house{t, t.TempDir(), t.TempDir()} }
+func newHouse(t *testing.T) *house { return &house{t, t.TempDir(), t.TempDir(), 0} }
 
 // write appends to a file below the home.
 func (h *house) write(name, text string) {
 	h.t.Helper()
 	path := filepath.Join(h.home, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		h.t.Fatal(err)
-	}
 	if filepath.Base(name) == ".project_root" {
 		os.Remove(path)
 	}
+	if err := appendFile(path, text); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func appendFile(path, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		h.t.Fatal(err)
+		return err
 	}
-	if _, err := f.WriteString(text); err != nil {
-		h.t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		h.t.Fatal(err)
-	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // begin writes the head of a session, or of a subagent of it.
@@ -151,7 +155,7 @@ func (h *house) follow(v vendor, session string) *Follower {
 
 // look has the next Poll look for files.
 func (f *Follower) look(out agentcli.Report) bool {
-	f.nextScan = time.Time{}
+	f.fresh = true
 	return f.Poll(out)
 }
 
@@ -409,7 +413,9 @@ func TestHostile(t *testing.T) {
 			t.Error("the link was read")
 		}
 	})
-	for _, id := range []string{"../../../etc/passwd", "*", "", "a", strings.Repeat("a", 129), "-abcdefgh", "aaaaaaaa/b", "aaaaaaaa\x00", "aaaaaaaa?"} {
+	for _, id := range []string{
+		"../../../etc/passwd", "*", "", "a", strings.Repeat("a", 129), "-abcdefgh", "aaaaaaaa/b", "aaaaaaaa\x00", "aaaaaaaa?",
+	} {
 		f := newHouse(t).follow(vendors()[0], id)
 		if f.Poll(agentcli.Report{Session: id}); len(f.sessions) > 0 {
 			t.Errorf("%q is followed", id)
@@ -442,27 +448,23 @@ func TestHuge(t *testing.T) {
 	}
 }
 
-// A directory with very many entries costs bounded time.
-func TestManyFiles(t *testing.T) {
-	v, h := vendors()[0], newHouse(t)
-	at := began.Add(time.Second)
-	h.begin(v, one, one, h.dir, at)
-	for i := range 20 {
-		h.write(v.sub(h, fmt.Sprint(i), one), v.used(fmt.Sprint(i), 1, at))
+// The file of a subagent of codex that was not written for a day is followed when it is written again.
+func TestOldSubagent(t *testing.T) {
+	v, h := vendors()[1], newHouse(t)
+	day := began.AddDate(0, 0, -1)
+	dir := ".codex/sessions/" + day.Format("2006/01/02/")
+	name := dir + "rollout-2026-11-27T02-50-54-" + two + ".jsonl"
+	h.write(name, v.head(h, two, one, h.dir, day))
+	for _, old := range []string{name, dir} {
+		if err := os.Chtimes(filepath.Join(h.home, old), day, day); err != nil {
+			t.Fatal(err)
+		}
 	}
-	root, err := h.follow(v, "").open(v.cli)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	w := walk{root: root, seen: maxEntries - 10}
-	if got := w.glob("projects", "*", one, "subagents", "*.jsonl"); len(got) > 9 {
-		t.Errorf("%d files", len(got))
-	}
-	w = walk{root: root}
-	if got := w.glob("projects", "*", one, "subagents", "*.jsonl"); len(got) != 20 || !slices.IsSortedFunc(got, func(a, b string) int { return strings.Compare(b, a) }) {
-		t.Errorf("%v", got)
-	}
+	f := h.follow(v, one)
+	f.look(agentcli.Report{})
+	h.write(name, v.used("a", 10, began.Add(time.Second)))
+	f.look(agentcli.Report{})
+	h.expect(f, one, 10)
 }
 
 // A session of codex that was begun long ago is found, too.
@@ -489,39 +491,13 @@ func FuzzHeader(f *testing.F) {
 	f.Add(2, []byte(`{"sessionId":"`+one+`","startTime":"2026-11-28T02:50:19.297Z","kind":"main"}`+"\n"))
 	f.Fuzz(func(t *testing.T, which int, text []byte) {
 		cli := vendors()[uint(which)%4].cli
-		got := parseHeader(cli, text)
+		got := parseHeader(cli, bytes.NewReader(text))
 		if got.whole() && (got.id == "" || got.dir == "" || got.began.IsZero()) {
 			t.Errorf("%+v", got)
 		}
-		if whole := parseHeader(cli, append(text, "{half"...)); whole != got && strings.HasSuffix(string(text), "\n") {
-			t.Errorf("half a line after it: %+v, before %+v", whole, got)
+		more := parseHeader(cli, bytes.NewReader(append(text, "{half"...)))
+		if more != got && strings.HasSuffix(string(text), "\n") {
+			t.Errorf("half a line after it: %+v, before %+v", more, got)
 		}
 	})
-}
-
-// Directories in which nothing was made since the start of a call are not listed, however many files they have.
-func TestGlobMade(t *testing.T) {
-	dir, since := t.TempDir(), time.Now()
-	for name, at := range map[string]time.Time{"old": since.Add(-time.Hour), "new": since.Add(time.Hour)} {
-		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name, "a.jsonl"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(filepath.Join(dir, name), at, at); err != nil {
-			t.Fatal(err)
-		}
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	for made, expected := range map[bool][]string{true: {"new/a.jsonl"}, false: {"old/a.jsonl", "new/a.jsonl"}} {
-		w := walk{root: root, since: since.Add(-time.Minute), made: made}
-		if got := w.glob("*", "*.jsonl"); !slices.Equal(got, expected) || w.seen != 2+len(expected) {
-			t.Errorf("%v: %q, %d entries", made, got, w.seen)
-		}
-	}
 }
