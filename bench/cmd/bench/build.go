@@ -18,6 +18,7 @@ type programs struct {
 	agentkill   string
 	acted       string
 	fleetcost   string
+	followcost  string
 	beliefrate  string
 	outputrate  string
 	cronrate    string
@@ -46,8 +47,8 @@ func build(ctx context.Context, dir string) (programs, error) {
 		p.notes = append(p.notes, fmt.Sprintf("Erlang/OTP is left out: %v (Debian: apt-get install erlang-base)", err))
 	}
 	if runtime.GOOS != "linux" {
-		p.notes = append(p.notes, "exec, exit, acted, fleet, output, belief and work are left out: they "+
-			"are measured on Linux only")
+		p.notes = append(p.notes, "exec, exit, acted, fleet, follow, output, belief and work are left out: "+
+			"they are measured on Linux only")
 		return p, nil
 	}
 	if p.execfloor, err = goBuild(ctx, dir, "execfloor", ".", "./cmd/execfloor"); err != nil {
@@ -60,6 +61,9 @@ func build(ctx context.Context, dir string) (programs, error) {
 		return p, err
 	}
 	if p.fleetcost, err = goBuild(ctx, dir, "fleetcost", ".", "./cmd/fleetcost"); err != nil {
+		return p, err
+	}
+	if p.followcost, err = goBuild(ctx, dir, "followcost", ".", "./cmd/followcost"); err != nil {
 		return p, err
 	}
 	if p.beliefrate, err = goBuild(ctx, dir, "beliefrate", ".", "./cmd/beliefrate"); err != nil {

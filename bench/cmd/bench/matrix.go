@@ -15,8 +15,8 @@ type job struct {
 }
 
 func scenarios() []string {
-	return []string{"spawn", "restart", "latency", "rest", "lost", "exec", "exit", "acted", "fleet", "output",
-		"belief", "cron", "orders", "work"}
+	return []string{"spawn", "restart", "latency", "rest", "lost", "exec", "exit", "acted", "fleet",
+		"follow-claude", "follow-codex", "output", "belief", "cron", "orders", "work"}
 }
 
 // sizes are the numbers that make a run long or short.
@@ -24,13 +24,15 @@ type sizes struct {
 	children int // spawn; siblings in restart and latency, next to none at all
 	group    int // rest
 	storm    time.Duration
-	crashes  int // latency
-	groups   int // rest
-	kills    int // exec, exit, acted
-	resting  int // acted: agents at rest
-	fleet    int // agents
-	output   int // MB
-	writers  int // belief: agents
+	crashes  int           // latency
+	groups   int           // rest
+	kills    int           // exec, exit, acted
+	resting  int           // acted: agents at rest
+	fleet    int           // agents
+	sessions []int         // follow: files of other sessions
+	follows  time.Duration // how long each number is measured
+	output   int           // MB
+	writers  int           // belief: agents
 	writes   time.Duration
 	orders   int
 	looks    time.Duration // cron, orders: how long each number is measured
@@ -40,12 +42,12 @@ type sizes struct {
 func sizesOf(quick bool) sizes {
 	if quick {
 		return sizes{children: 10_000, group: 1000, storm: 500 * time.Millisecond, crashes: 300, groups: 20,
-			kills: 100, resting: 20, fleet: 100, output: 200, writers: 100, writes: time.Second, orders: 10_000,
-			looks: 200 * time.Millisecond, workers: 64}
+			kills: 100, resting: 20, fleet: 100, sessions: []int{10_000}, follows: time.Second, output: 200,
+			writers: 100, writes: time.Second, orders: 10_000, looks: 200 * time.Millisecond, workers: 64}
 	}
 	return sizes{children: 100_000, group: 1000, storm: 1500 * time.Millisecond, crashes: 1000, groups: 30,
-		kills: 300, resting: 200, fleet: 1000, output: 1000, writers: 100, writes: 5 * time.Second, orders: 10_000,
-		looks: time.Second, workers: 64}
+		kills: 300, resting: 200, fleet: 1000, sessions: []int{0, 1000, 10_000}, follows: 3 * time.Second,
+		output: 1000, writers: 100, writes: 5 * time.Second, orders: 10_000, looks: time.Second, workers: 64}
 }
 
 // matrix lists the jobs of repetition rep. Implementations of one question
@@ -95,6 +97,12 @@ func matrix(c config, p programs, rep int) []job {
 			[]string{"-n", strconv.Itoa(n), "-rounds", strconv.Itoa(s.kills)}, nil)
 	}
 	ask("fleet", s.fleet, []string{"coppice-up"}, []string{"-n", strconv.Itoa(s.fleet)}, nil)
+	for _, scenario := range []string{"follow-claude", "follow-codex"} {
+		for _, n := range s.sessions {
+			ask(scenario, n, []string{"raw-walk", "coppice-calls"},
+				[]string{"-n", strconv.Itoa(n), "-d", s.follows.String()}, nil)
+		}
+	}
 	ask("output", 100, []string{"raw-cat", "coppice-up"}, []string{"-n", "100", "-mb", strconv.Itoa(s.output)}, nil)
 	ask("belief", s.writers, []string{"raw-commit", "coppice-book", "coppice-socket"},
 		[]string{"-n", strconv.Itoa(s.writers), "-d", s.writes.String()}, nil)
@@ -148,6 +156,12 @@ func command(p programs, impl, scenario string, n int, goArgs, erlArgs []string)
 			return nil
 		}
 		return append([]string{p.fleetcost, "-coppice", p.coppice}, goArgs...)
+	}
+	if cli, ok := strings.CutPrefix(scenario, "follow-"); ok {
+		if p.followcost == "" {
+			return nil
+		}
+		return append([]string{p.followcost, "-impl", impl, "-cli", cli}, goArgs...)
 	}
 	if scenario == "output" {
 		if p.outputrate == "" || p.coppice == "" {

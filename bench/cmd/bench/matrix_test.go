@@ -22,7 +22,8 @@ func TestMatrix(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := programs{gobench: "g", beam: "b", execfloor: "e", agentkill: "a", acted: "x", fleetcost: "f", firstact: "f", coppice: "c", compose: "p", supervisord: "s"}
+	all := programs{gobench: "g", beam: "b", execfloor: "e", agentkill: "a", acted: "x", fleetcost: "f", followcost: "o",
+		firstact: "f", coppice: "c", compose: "p", supervisord: "s"}
 	names := func(jobs []job) []string {
 		var out []string
 		for _, j := range jobs {
@@ -40,7 +41,8 @@ func TestMatrix(t *testing.T) {
 		t.Errorf("the second repetition asks something else:\n%q\n%q", first, second)
 	}
 	for _, j := range matrix(c, programs{gobench: "g"}, 0) {
-		if j.argv[0] != "g" || j.scenario == "exec" || j.scenario == "exit" || j.scenario == "acted" || j.scenario == "fleet" || j.scenario == "cron" {
+		elsewhere := []string{"exec", "exit", "acted", "fleet", "follow-claude", "follow-codex", "cron"}
+		if j.argv[0] != "g" || slices.Contains(elsewhere, j.scenario) {
 			t.Errorf("asked although not built: %+v", j)
 		}
 	}

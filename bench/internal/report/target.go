@@ -96,6 +96,15 @@ func targets() []target {
 		ts = append(ts, target{row: "10,000 orders: a tick within 10 ms, µs of computing", scenario: "orders",
 			metric: metric, ours: "coppice", n: many, limit: 10_000})
 	}
+	for _, scenario := range []string{"follow-claude", "follow-codex"} {
+		for _, metric := range []string{"idle_cpu_pct", "busy_cpu_pct"} {
+			ts = append(ts, target{row: "100 agents next to 10,000 sessions, not above one walk", scenario: scenario,
+				metric: metric, ours: "coppice-calls", n: many, against: []string{"raw-walk"}, refN: many, factor: 1})
+		}
+		ts = append(ts, target{row: "a new session among 10,000, found about as fast as by one walk each 2 s",
+			scenario: scenario, metric: "find_max_ms", ours: "coppice-calls", n: many,
+			against: []string{"raw-walk"}, refN: many, factor: 1.5})
+	}
 	return append(ts,
 		target{row: "10,000 orders: one that is due, cheaper than peers", scenario: "orders", metric: "fire_us",
 			ours: "coppice", n: many, against: crons, refN: many, factor: 1},
