@@ -127,6 +127,7 @@ func (f *follower) look(now time.Time) time.Duration {
 		f.files.looked(now, f.call.Poll())
 	}
 	path := f.who.Path
+	counts := f.call.Counts() // first: what is in them was told as an event before
 	if f.answer.Swap(false) {
 		f.m.opts.Quotas.Answered(path, f.began)
 	}
@@ -145,9 +146,9 @@ func (f *follower) look(now time.Time) time.Duration {
 			again = min(again, lookPause)
 		}
 	}
-	if r := f.call.Counts(); !reflect.DeepEqual(r, f.last) {
-		f.last = r
-		f.m.opts.Progress(path, f.who.Incarnation, r)
+	if !reflect.DeepEqual(counts, f.last) {
+		f.last = counts
+		f.m.opts.Progress(path, f.who.Incarnation, counts)
 	}
 	if !f.mayEnd {
 		return again
