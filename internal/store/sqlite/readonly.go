@@ -1,22 +1,16 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
-	"time"
-
-	"modernc.org/sqlite/vfs"
 
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/store/local"
+	"github.com/coppice-dev/coppice/internal/store/sqlite/readonly"
 )
 
 // ErrMoved is returned if the files of a store that was opened for reading have changed. A daemon
@@ -47,28 +41,18 @@ func OpenReadOnly(ctx context.Context, path string) (*Store, error) {
 	if s.fileState, err = statStore(path); err != nil {
 		return nil, fmt.Errorf("opening the store: %w", pathError(path, err))
 	}
-	name, files, err := vfs.New(readOnlyDir(filepath.Dir(path)))
+	s.readers, s.unregister, err = readonly.Open(storeDir(filepath.Dir(path)), filepath.Base(path))
 	if err != nil {
 		return nil, err
 	}
-	s.unregister = files.Close
-	if err := s.openReader(ctx, name); err != nil {
+	if err := s.readFirst(ctx); err != nil {
 		return nil, errors.Join(diagnose(path, "opening", err), s.Close())
 	}
 	return s, nil
 }
 
-// openReader opens the only connection. SQLite reads the write-ahead log with an index in memory,
-// as it does for the only user of a file: the file system that it is given has no locks and no
-// shared memory.
-func (s *Store) openReader(ctx context.Context, vfs string) error {
-	dsn := "file:" + url.PathEscape(filepath.Base(s.path)) + "?mode=ro&vfs=" + vfs +
-		"&_pragma=locking_mode(exclusive)&_pragma=query_only(1)&_pragma=trusted_schema(0)&_pragma=cell_size_check(1)"
-	var err error
-	if s.readers, err = sql.Open("sqlite", dsn); err != nil {
-		return err
-	}
-	s.readers.SetMaxOpenConns(1)
+// readFirst reads what every store has.
+func (s *Store) readFirst(ctx context.Context) error {
 	version, err := identify(ctx, s.readers, s.path)
 	switch {
 	case err != nil:
@@ -122,34 +106,19 @@ func sameContent(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// readOnlyDir is a directory whose files SQLite can only read. SQLite also asks for the
-// write-ahead log of a store that was closed properly and has none; an empty file serves instead.
-type readOnlyDir string
+// storeDir is the directory of a store. Its files have to belong to this user alone.
+type storeDir string
 
 // Open implements fs.FS.
-func (d readOnlyDir) Open(name string) (fs.File, error) {
+func (d storeDir) Open(name string) (fs.File, error) {
 	f, err := private.OpenFile(filepath.Join(string(d), name), os.O_RDONLY)
-	if errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(name, "-wal") {
-		return noFile{bytes.NewReader(nil)}, nil
-	}
 	if err != nil {
-		return nil, err
+		return nil, err // and not a nil file in an interface
 	}
 	return f, nil
 }
 
 // Stat implements fs.StatFS. SQLite uses it to check which files exist.
-func (d readOnlyDir) Stat(name string) (fs.FileInfo, error) {
+func (d storeDir) Stat(name string) (fs.FileInfo, error) {
 	return os.Lstat(filepath.Join(string(d), name))
 }
-
-// noFile is an empty file.
-type noFile struct{ *bytes.Reader }
-
-func (f noFile) Stat() (fs.FileInfo, error) { return f, nil }
-func (noFile) Close() error                 { return nil }
-func (noFile) Name() string                 { return "" }
-func (noFile) Mode() fs.FileMode            { return 0o400 }
-func (noFile) ModTime() time.Time           { return time.Time{} }
-func (noFile) IsDir() bool                  { return false }
-func (noFile) Sys() any                     { return nil }

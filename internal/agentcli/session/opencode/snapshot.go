@@ -1,25 +1,22 @@
 package opencode
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
 	"os"
-	"strings"
 	"time"
 
 	"modernc.org/sqlite" // no cgo
-	"modernc.org/sqlite/vfs"
+
+	"github.com/coppice-dev/coppice/internal/store/sqlite/readonly"
 )
 
-// A snapshot is read as the only user of a database would read it: SQLite has neither locks nor shared memory, and
-// makes an index of the write-ahead log for itself. So opencode is never held up, nothing is written next to its
-// files, and it makes no difference whether opencode runs, has ended or was killed.
+// A snapshot is read by package readonly. So opencode is never held up, nothing is written next to its files, and it
+// makes no difference whether opencode runs, has ended or was killed.
 //
 // Without locks the files may change meanwhile. What is appended to the log does no harm, since a snapshot ends with
 // the last commit that it has found. What opencode moves from the log into the database does, and so does a log that
@@ -57,16 +54,16 @@ func stat(dir fs.StatFS, name string) (s state, err error) {
 	if s.file, err = dir.Stat(name); err != nil {
 		return s, err
 	}
-	if s.log, err = dir.Stat(name + logSuffix); errors.Is(err, fs.ErrNotExist) {
+	if s.log, err = dir.Stat(name + readonly.LogSuffix); errors.Is(err, fs.ErrNotExist) {
 		s.log, err = nil, nil
 	}
 	if err != nil || s.log == nil {
 		return s, err
 	}
 	if s.log.Size() > maxLog {
-		return s, fmt.Errorf("%s has %d bytes, expected at most %d", name+logSuffix, s.log.Size(), maxLog)
+		return s, fmt.Errorf("%s has %d bytes, expected at most %d", name+readonly.LogSuffix, s.log.Size(), maxLog)
 	}
-	f, err := dir.Open(name + logSuffix)
+	f, err := dir.Open(name + readonly.LogSuffix)
 	if err != nil {
 		return s, err
 	}
@@ -142,17 +139,11 @@ type conn struct {
 
 // query opens a database for reading.
 func query(dir fs.StatFS, name string, read func(*conn) error) (err error) {
-	files, registered, err := vfs.New(readable{dir})
+	db, forget, err := readonly.Open(dir, name)
 	if err != nil {
 		return err
 	}
-	defer registered.Close()
-	db, err := sql.Open("sqlite", "file:"+url.PathEscape(name)+"?mode=ro&vfs="+files+
-		"&_pragma=locking_mode(exclusive)&_pragma=query_only(1)&_pragma=trusted_schema(0)&_pragma=cell_size_check(1)"+
-		"&_pragma=temp_store(memory)")
-	if err != nil {
-		return err
-	}
+	defer forget()
 	defer db.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), readTime)
 	defer cancel()
@@ -169,28 +160,3 @@ func query(dir fs.StatFS, name string, read func(*conn) error) (err error) {
 
 // limitLength is SQLITE_LIMIT_LENGTH, the limit of the bytes of a value.
 const limitLength = 0
-
-const logSuffix = "-wal"
-
-// readable is a directory as SQLite sees it. If a database has no write-ahead log, an empty file serves instead.
-type readable struct{ fs.StatFS }
-
-// Open implements fs.FS.
-func (d readable) Open(name string) (fs.File, error) {
-	f, err := d.StatFS.Open(name)
-	if errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(name, logSuffix) {
-		return noFile{bytes.NewReader(nil)}, nil
-	}
-	return f, err
-}
-
-// noFile is an empty file.
-type noFile struct{ *bytes.Reader }
-
-func (f noFile) Stat() (fs.FileInfo, error) { return f, nil }
-func (noFile) Close() error                 { return nil }
-func (noFile) Name() string                 { return "" }
-func (noFile) Mode() fs.FileMode            { return 0o400 }
-func (noFile) ModTime() time.Time           { return time.Time{} }
-func (noFile) IsDir() bool                  { return false }
-func (noFile) Sys() any                     { return nil }
