@@ -2,6 +2,7 @@ package run
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,13 +34,9 @@ func (s *summary) note(e supervisor.Event) {
 	h := e.Header()
 	switch e := e.(type) {
 	case supervisor.ChildExited:
-		if !e.Exit.Clean() {
-			s.crashes[h.Path()]++
-		}
-		s.decided(h, e.Decision)
+		s.ended(h, e.Exit.Err, e.Exit.Clean(), e.Decision)
 	case supervisor.ChildStartFailed:
-		s.crashes[h.Path()]++
-		s.decided(h, e.Decision)
+		s.ended(h, e.Err, false, e.Decision)
 	case supervisor.ChildStopping:
 		if e.Reason == supervisor.ReasonSibling {
 			if s.group == h.Supervisor {
@@ -57,7 +54,14 @@ func (s *summary) note(e supervisor.Event) {
 	}
 }
 
-func (s *summary) decided(h supervisor.EventHeader, d supervisor.Decision) {
+// ended takes note of an end, unless the child only waits for something outside of it, such as a quota.
+func (s *summary) ended(h supervisor.EventHeader, err error, clean bool, d supervisor.Decision) {
+	if _, waits := errors.AsType[*supervisor.RetryError](err); waits {
+		return
+	}
+	if !clean {
+		s.crashes[h.Path()]++
+	}
 	if d.Action != supervisor.RestartIt {
 		return
 	}
