@@ -237,7 +237,7 @@ func TestHostileFleetOutput(t *testing.T) {
 		agentTOML("unready", hostile+`; exec sleep 1000`, `ready = { log = "never", timeout = "200ms" }`, `max_restarts = 1`, `on_limit = "give_up"`, quick))
 	events := launch(t, f.dir, "up") // in the foreground it prints events
 	events.out.awaitText(t, "up, process")
-	events.out.awaitText(t, "started, 0 agents taken over") // from the first event
+	events.out.awaitText(t, "started, agents taken over: 0") // from the first event
 	c := f.client()
 	for _, path := range []string{"t/ends", "t/unready"} {
 		eventually(t, path, func() bool { return currentNode(t, c, path).State == "given_up" })

@@ -249,7 +249,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	adopted := len(c.agents.Adoptions())
 	c.log.Append(event.Event{
 		Type: event.ControllerStarted, Actor: "controller",
-		Message: fmt.Sprintf("controller %d started, %d agents taken over", os.Getpid(), adopted),
+		Message: fmt.Sprintf("controller %d started, agents taken over: %d", os.Getpid(), adopted),
 	}.With(map[string]any{"pid": os.Getpid(), "adopted": adopted, "version": c.opts.Version}), agent.MarkRunning())
 	root := *f.Root
 	root.OnEvent = c.event
