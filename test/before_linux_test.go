@@ -38,8 +38,10 @@ func TestUsedUpBeforeRun(t *testing.T) {
 		}
 	}
 	out := r.do("quota", "ls")
-	for _, part := range []string{"claude parked: usage limit: the limit of 5 hours is used up", "100 % of 5 hours (resets ",
-		"12 % of 7 days (resets ", "3 agents: t/a, t/aide, t/b"} {
+	for _, part := range []string{
+		"claude parked: usage limit: the limit of 5 hours is used up", ", told before a run of t/",
+		"100 % of 5 hours (resets ", "12 % of 7 days (resets ", "3 agents: t/a, t/aide, t/b",
+	} {
 		if !strings.Contains(out, part) {
 			t.Errorf("no %q in\n%s", part, out)
 		}

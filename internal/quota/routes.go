@@ -47,6 +47,7 @@ type Info struct {
 	ResetFrom string    `json:"reset_from,omitempty" doc:"Where that was reported."`
 	Tries     int       `json:"tries,omitempty" doc:"Tries in vain since it was closed."`
 	First     string    `json:"first,omitempty" doc:"The agent that tries first."`
+	BeforeRun bool      `json:"before_run,omitempty" doc:"The agent has not met what has closed it: its command line told before a run."`
 	Waiting   []string  `json:"waiting" doc:"The agents that wait for it, or for another of their quotas."`
 	Agents    []string  `json:"agents" doc:"The agents that use it, or used it last."`
 	Used      []Window  `json:"used" doc:"The limits of which it is known how much is used; empty if that is not known."`
@@ -142,7 +143,8 @@ func (m *Manager) info(p *Pool, q *spec.Quota) Info {
 	i := Info{
 		Name: p.Name, State: p.State, Obstacle: string(p.Obstacle), Reason: p.Reason, Agent: p.By, Since: p.Since,
 		Until: p.Until, Reset: p.Reset, ResetFrom: from, Tries: p.Tries, First: p.Canary,
-		Waiting: append([]string{}, m.waiting.For(p.Name)...), Agents: []string{},
+		BeforeRun: p.ResetFrom == agentcli.FromAccount,
+		Waiting:   append([]string{}, m.waiting.For(p.Name)...), Agents: []string{},
 		Used: m.left[p.Name].used(time.Now()),
 	}
 	if len(i.Used) > 0 {

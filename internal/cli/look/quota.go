@@ -94,7 +94,11 @@ func quotaLines(all []quota.Info, now time.Time, p terminal.Paint, width int) []
 		}
 		l.head(head)
 		if q.State != quota.Open {
-			l.field("since", terminal.Clock(q.Since, now)+", met by "+q.Agent)
+			how := ", met by "
+			if q.BeforeRun {
+				how = ", told before a run of "
+			}
+			l.field("since", terminal.Clock(q.Since, now)+how+q.Agent)
 		}
 		if !q.Reset.IsZero() {
 			l.field("reset", terminal.Clock(q.Reset, now)+" ("+q.ResetFrom+")")
