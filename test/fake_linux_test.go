@@ -165,6 +165,9 @@ func TestFakeState(t *testing.T) {
 	r.do("task", "add", "real work")
 	r.awaitState("t/a", "stopped")
 	r.do("down")
+	for _, p := range processesIn(t, r.dir) { // the shim, which has files until its end
+		p.awaitEnd(t)
+	}
 	os.Remove(filepath.Join(filepath.Dir(r.dir), "called")) // by the run without fakes
 	before, home := listing(t, r.dir), listing(t, r.home)
 	c := r.run("--fake", "ok,pace=0s")
