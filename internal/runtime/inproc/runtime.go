@@ -30,6 +30,7 @@ type Options struct {
 
 // Runtime is a runtime.Runtime for agents that are functions. Open creates it.
 type Runtime struct {
+	*slots.Kept
 	dir    string
 	output func(string, uint64, proc.Line)
 
@@ -53,7 +54,7 @@ func Open(o Options) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Runtime{dir: dir, output: o.Output, slots: map[string]*slot{}}, nil
+	return &Runtime{Kept: slots.NewKept(dir), dir: dir, output: o.Output, slots: map[string]*slot{}}, nil
 }
 
 // Kind returns "inproc".
@@ -217,11 +218,8 @@ func (r *Runtime) Remove(_ context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	return logfile.Discard(dir, path)
+	return r.Discard(dir, path)
 }
-
-// Removed is part of runtime.Runtime.
-func (r *Runtime) Removed() ([]string, error) { return slots.Removed(r.dir) }
 
 // Close stops all agents and waits for them, for a limited time.
 func (r *Runtime) Close() error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -51,7 +52,7 @@ func (s *said) end(incarnation uint64, exit supervisor.Exit) {
 func (s *said) open() {
 	dir := filepath.Dir(s.file)
 	_ = os.MkdirAll(dir, 0o700) // the writer tries again, and counts what is lost
-	_ = logfile.Restore(dir)
+	_ = slots.Restore(dir)
 	s.writer = logfile.NewWriter(s.file)
 	s.writer.Limit(s.bounds)
 	s.writer.Begin(s.run)

@@ -17,6 +17,14 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 )
 
+// Name is the name of the log in the directory of a slot. It is rotated to output.log.1, .2, ...
+const Name = "output.log"
+
+// Is reports whether a file in the directory of a slot, given by its name, is of the log: a rotated one, or an index.
+func Is(name string) bool {
+	return name == Name || strings.HasPrefix(name, Name+".") || strings.HasPrefix(name, indexName)
+}
+
 // Defaults of runtime.Log.
 const (
 	defaultMaxSize = 10 << 20

@@ -14,7 +14,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/cgroup"
-	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
@@ -339,7 +338,7 @@ func (s *slot) open(ctx context.Context, request *wire.Message) (l *link, runnin
 	if err := wire.MakeDir(s.dir); err != nil {
 		return nil, false, err
 	}
-	if err := logfile.Restore(s.dir); err != nil {
+	if err := slots.Restore(s.dir); err != nil {
 		s.r.log.Warn("an earlier log is lost", "path", s.path, "error", err)
 	}
 	l, st, lock, err := s.find(ctx)
@@ -437,7 +436,7 @@ func (s *slot) remove(ctx context.Context) error {
 			if _, err := s.conclude(ctx); err != nil {
 				return err
 			}
-			return logfile.Discard(s.dir, s.path)
+			return s.r.Discard(s.dir, s.path)
 		}
 		s.r.read(l)
 		_, err = l.call(ctx, wire.Message{Type: wire.Quit})

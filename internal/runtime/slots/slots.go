@@ -15,7 +15,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -45,6 +44,7 @@ type Session interface {
 type Table[S Slot] struct {
 	Dir string          // absolute and without symbolic links
 	Ctx context.Context // done when the table is closed
+	*Kept
 
 	cancel  context.CancelCauseFunc
 	newSlot func(path, dir string) S
@@ -71,7 +71,7 @@ func Open[S Slot](dir string, newSlot func(path, dir string) S) (*Table[S], erro
 	if err != nil {
 		return nil, fmt.Errorf("opening the directory of the slots: %w", err)
 	}
-	t := &Table[S]{Dir: dir, newSlot: newSlot, slots: make(map[string]S)}
+	t := &Table[S]{Dir: dir, Kept: NewKept(dir), newSlot: newSlot, slots: make(map[string]S)}
 	t.Ctx, t.cancel = context.WithCancelCause(context.Background())
 	return t, nil
 }
@@ -184,9 +184,6 @@ func (t *Table[S]) Await(ctx context.Context, c <-chan struct{}) error {
 	}
 }
 
-// Removed is part of runtime.Runtime.
-func (t *Table[S]) Removed() ([]string, error) { return Removed(t.Dir) }
-
 // Dir returns the directory of the slot of an agent. dir is that of all slots.
 func Dir(dir, path string) (string, error) {
 	name, err := wire.DirName(path)
@@ -195,19 +192,6 @@ func Dir(dir, path string) (string, error) {
 	}
 	return filepath.Join(dir, name), nil
 }
-
-// LogFile returns the name of the log of an agent, for package logfile. dir is the
-// directory of the slots.
-func LogFile(dir, path string) (string, error) {
-	slot, err := Dir(dir, path)
-	if err != nil {
-		return "", err
-	}
-	return logfile.Find(slot), nil
-}
-
-// Removed returns the paths of the agents whose slots in a directory were removed and whose logs are kept.
-func Removed(dir string) ([]string, error) { return logfile.Kept(dir, wire.DirName) }
 
 // NotReady returns the error of a start whose incarnation has ended before it was ready.
 func NotReady(exit supervisor.Exit) error {

@@ -271,7 +271,7 @@ func (s *slot) Remove(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
 		}
 	}
-	return logfile.Discard(s.dir, s.path)
+	return s.r.Discard(s.dir, s.path)
 }
 
 // pane returns the pane of the slot; nil if there is none.

@@ -68,7 +68,7 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 		return nil, err
 	}
 	defer unlock()
-	if err := logfile.Restore(s.dir); err != nil {
+	if err := slots.Restore(s.dir); err != nil {
 		s.r.log.Warn("an earlier log is lost", "path", s.path, "error", err)
 	}
 	f, err := s.inspect(ctx, time.Now(), proc.Asked{})
