@@ -14,9 +14,6 @@ import (
 
 // What opencode uses in a terminal, where its output is a screen, is in its database.
 func TestTerminal(t *testing.T) {
-	if !*long {
-		t.Skip("its screen takes some seconds to come up")
-	}
 	t.Parallel()
 	m := newModel(t)
 	m.answers(t, "tool")
