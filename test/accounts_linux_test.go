@@ -43,7 +43,8 @@ func newAccountFleet(t *testing.T, agents int, quotas string) accountFleet {
 			t.Fatal(err)
 		}
 	}
-	exectest.Write(t, filepath.Join(dir, "claude"), fmt.Sprintf("#!/bin/sh\n"+unasked+`echo "$COPPICE_AGENT $COPPICE_ACCOUNT $CLAUDE_CONFIG_DIR $KEY" >>%s/calls
+	exectest.Write(t, filepath.Join(dir, "claude"), fmt.Sprintf("#!/bin/sh\n"+unasked+`
+echo "$COPPICE_AGENT $COPPICE_ACCOUNT $CLAUDE_CONFIG_DIR $KEY" >>%s/calls
 until test -e $CLAUDE_CONFIG_DIR/says; do sleep 0.02; done
 cat $CLAUDE_CONFIG_DIR/says
 exit 1

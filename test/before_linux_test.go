@@ -74,7 +74,8 @@ exec sleep 1000
 	limits := func(account string, used int) {
 		write(t, filepath.Join(c.dir, account, "limits"), fmt.Sprintf(`{"type":"control_response","response":`+
 			`{"subtype":"success","request_id":"coppice-usage","response":{"rate_limits_available":true,"rate_limits":`+
-			`{"five_hour":{"utilization":%d,"resets_at":%q}}}}}`+"\n", used, time.Now().Add(time.Hour).Format(time.RFC3339)))
+			`{"five_hour":{"utilization":%d,"resets_at":%q}}}}}`+"\n",
+			used, time.Now().Add(time.Hour).Format(time.RFC3339)))
 	}
 	limits("main", 100)
 	limits("spare", 99)

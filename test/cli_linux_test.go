@@ -65,7 +65,8 @@ func TestCLIOfAidefile(t *testing.T) {
 	}
 	for _, cli := range []string{"claude", "codex"} {
 		exectest.Write(t, filepath.Join(f.dir, "bin", cli),
-			fmt.Sprintf("#!/bin/sh\n"+unasked+"{ echo \"$@\"; cat; } >>%s/%s.called\necho '%s'\n", f.dir, cli, result[cli]))
+			fmt.Sprintf("#!/bin/sh\n"+unasked+"{ echo \"$@\"; cat; } >>%s/%s.called\necho '%s'\n",
+				f.dir, cli, result[cli]))
 		write(t, filepath.Join(f.dir, cli, "Aidefile"), fmt.Sprintf("cli = %q\n[persona]\nname = %[1]q\n", cli))
 		toml += fmt.Sprintf("[[agent]]\naidefile = %q\nenv = { PATH = \"%s/bin:/usr/bin:/bin\" }\n", cli, f.dir)
 	}

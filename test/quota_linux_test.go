@@ -26,7 +26,8 @@ func newClaudeFleet(t *testing.T, agents int, more ...string) claudeFleet {
 	t.Helper()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "claude")
-	exectest.Write(t, program, fmt.Sprintf("#!/bin/sh\n"+unasked+"echo x >>%[1]s/calls\nif test -e %[1]s/serves; then echo '%[2]s'; exit 0; fi\ncat %[1]s/says\nexit 1\n",
+	exectest.Write(t, program, fmt.Sprintf("#!/bin/sh\n"+unasked+"echo x >>%[1]s/calls\n"+
+		"if test -e %[1]s/serves; then echo '%[2]s'; exit 0; fi\ncat %[1]s/says\nexit 1\n",
 		dir, `{"type":"result","subtype":"success","is_error":false,"result":"done","usage":{"input_tokens":1,"output_tokens":1}}`))
 	var toml []string
 	for i := range agents {

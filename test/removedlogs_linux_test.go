@@ -12,7 +12,8 @@ import (
 func TestLogsOfRemoved(t *testing.T) {
 	t.Parallel()
 	dir := project(t, agentTOML("w", `echo "up $COPPICE_AGENT $COPPICE_INCARNATION"; exec sleep 1000`,
-		"[agent.pool]\nmax = 2\ncheck = \"cat n\"\ndrain_timeout = \"100ms\"\n"), "[daemon]\npatrol_interval = \"50ms\"\n")
+		"[agent.pool]\nmax = 2\ncheck = \"cat n\"\ndrain_timeout = \"100ms\"\n"),
+		"[daemon]\npatrol_interval = \"50ms\"\n")
 	want := func(n string) { write(t, filepath.Join(dir, "n"), n) }
 	want("2")
 	f := fleetOf(t, dir)

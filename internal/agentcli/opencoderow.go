@@ -10,7 +10,7 @@ import (
 type OpencodeRow struct {
 	Session string `json:"session"`
 	Version string `json:"version,omitempty"` // of opencode
-	// Created is when the message was created, in milliseconds since 1970. A session that is forked has copies of
+	// Created is the time of the message, in milliseconds since 1970. A session that is forked has copies of
 	// messages with their times, while all else of the copies is new.
 	Created int64  `json:"created"`
 	Model   string `json:"model,omitempty"` // that of the message

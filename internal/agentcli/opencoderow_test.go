@@ -29,8 +29,10 @@ func TestOpencodeRows(t *testing.T) {
 		said    string
 		unknown string
 	}{
-		"a prompt":             {rows: []string{user}},
-		"a step, twice":        {rows: []string{user, fmt.Sprintf(step, "stop"), fmt.Sprintf(step, "stop")}, models: used},
+		"a prompt": {rows: []string{user}},
+		"a step, twice": {
+			rows: []string{user, fmt.Sprintf(step, "stop"), fmt.Sprintf(step, "stop")}, models: used,
+		},
 		"an answer too long":   {rows: []string{fmt.Sprintf(step, "length")}, models: used, failure: "length"},
 		"a failure":            {rows: []string{user, failed}, failure: "usage_limit_reached"},
 		"it goes on":           {rows: []string{failed, user}},
@@ -75,7 +77,8 @@ func TestOpencodeLimit(t *testing.T) {
 	for _, e := range []End{{CLI: Opencode}, {CLI: ACP, Vendor: Opencode}} {
 		e.Exit, e.Code, e.Session, e.Now = "exit code 1", 1, session.Report(), time.Now()
 		r := e.Record()
-		if r.Obstacle != outcome.UsageLimit || !r.Reset.Equal(time.Unix(4_000_000_000, 0)) || r.ResetFrom != FromSession {
+		reset := time.Unix(4_000_000_000, 0)
+		if r.Obstacle != outcome.UsageLimit || !r.Reset.Equal(reset) || r.ResetFrom != FromSession {
 			t.Errorf("%s: %+v", e.CLI, r.Verdict)
 		}
 		if r, ok := e.Refusal(); !ok || r.Obstacle != outcome.UsageLimit {

@@ -86,7 +86,8 @@ func TestBadBudgets(t *testing.T) {
 		{main + "quota = \"mian\"\n[[quota]]\nname = \"main\"\ncli = \"claude\"\n",
 			`4:9: there is no quota "mian", expected the name of one; did you mean "main"?`},
 		{main + "unknown = \"refuse\"\n[[agent]]\nname = \"plain\"\ncommand = \"true\"\n",
-			`1:3: the budget "n" covers what does not report all that it limits: f/plain (plain: turns); such use is not counted`},
+			`1:3: the budget "n" covers what does not report all that it limits: ` +
+				`f/plain (plain: turns); such use is not counted`},
 		{head + "tokens = 1\ndollars = 1\nunknown = \"refuse\"\nof = \"d\"\n", `f/d (codex: dollars)`},
 		{strings.Repeat(main, spec.MaxBudgets+1),
 			"there are 101 budgets with 0 patterns, expected at most 100 and 1000"},

@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agentcli"
 )
 
-// progress is what incarnations have used that run, by path. It is lost with the daemon: the next one reads it again.
+// progress has the use of incarnations that run, by path. It is lost with the daemon: the next one reads it again.
 type progress struct {
 	mu   sync.Mutex
 	runs map[string]running

@@ -12,8 +12,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/memory"
 )
 
-// What a call has used so far is what it counts, also where it reports the total of its session. Reports have it once,
-// before and after it is counted.
+// A call in progress counts what it has used so far, also where it reports the total of its session. Reports have it
+// once, before and after it is counted.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	s := memory.New()

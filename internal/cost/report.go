@@ -86,7 +86,7 @@ func (s sums) add(by By, date, agent string, r row) {
 	s[name] = s[name].plus(r.used())
 }
 
-// summary is what a report has of a period.
+// summary sums up a period for a report.
 type summary struct {
 	by     By
 	groups sums

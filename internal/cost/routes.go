@@ -38,8 +38,8 @@ type Report struct {
 type Row struct {
 	_              struct{} `schema:"CostRow" doc:"What some calls have used. A number that is known of no call is left out."`
 	Name           string   `json:"name" doc:"Of the agent, account, task, pool, model or day; empty if there is none, or it is not known."`
-	Calls          int64    `json:"calls" minimum:"0" doc:"Calls, with those that have not ended. The run of an Aidefile is one until it has ended."`
-	Running        int64    `json:"running" minimum:"0" doc:"Calls that have not ended: the sums have what they have used so far."`
+	Calls          int64    `json:"calls" minimum:"0" doc:"Calls, with those in progress: the run of an Aidefile is one until it ends."`
+	Running        int64    `json:"running" minimum:"0" doc:"Calls in progress. The sums have what they have used so far."`
 	UnknownTokens  int64    `json:"unknown_tokens" minimum:"0" doc:"Calls whose tokens are not known, and not in the sums."`
 	UnknownDollars int64    `json:"unknown_dollars" minimum:"0" doc:"Calls whose dollars are not known, and not in the sum."`
 	Tokens         *int64   `json:"tokens,omitempty" doc:"Tokens that count: input, what was written to a cache, and output."`

@@ -25,7 +25,8 @@ func TestControl(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out strings.Builder
-		if code := answerControl(strings.NewReader(controlRequests), &out, set.limits(p.At(0, "", 0), false)); code != 0 {
+		all := set.limits(p.At(0, "", 0), false)
+		if code := answerControl(strings.NewReader(controlRequests), &out, all); code != 0 {
 			t.Errorf("exit code %d", code)
 		}
 		a, err := limits.Parse([]byte(out.String()))

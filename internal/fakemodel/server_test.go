@@ -105,7 +105,7 @@ func TestControlledScenario(t *testing.T) {
 	}
 }
 
-// What is left of a plan is what the next request for the model will show, and takes no step.
+// The server tells of a plan what the next request for the model will show. That takes no step.
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

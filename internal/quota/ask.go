@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// fresh is how long what is known of an account lasts. A start after that asks first.
+	// fresh is the time after the last sign of an account in which a start asks nothing.
 	fresh = 5 * time.Minute
-	// muted is how long an account is not asked about after an error.
+	// muted is the pause in questions about an account after an error.
 	muted = time.Hour
 	// maxAsks bounds the questions at the same time: each runs a process of 200 MB for half a second.
 	maxAsks = 2

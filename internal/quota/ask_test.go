@@ -143,7 +143,8 @@ func TestAskAgain(t *testing.T) {
 			{"its limits are told", func() { time.Sleep(fresh); h.Told("t/b", nil) }, 0},
 			{"a run has ended", func() {
 				time.Sleep(fresh)
-				if err := h.Ended("t/b", agentcli.Record{Verdict: agentcli.Verdict{Kind: outcome.Completed}}); err != nil {
+				completed := agentcli.Verdict{Kind: outcome.Completed}
+				if err := h.Ended("t/b", agentcli.Record{Verdict: completed}); err != nil {
 					t.Error(err)
 				}
 			}, 0},

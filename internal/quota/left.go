@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agentcli/limits"
 )
 
-// left is what is known of what is left of an account.
+// left has the limits of an account, and how much of each is used, as far as that is known.
 type left struct {
 	windows []agentcli.Window
 	told    time.Time // when a window was told last
@@ -25,7 +25,7 @@ const (
 	maxWindowName = 100 // bytes
 )
 
-// leftOf returns what is known of what is left of an account. Needs mu.
+// leftOf returns the limits of an account, as far as they are known. Needs mu.
 func (m *Manager) leftOf(name string) *left {
 	l := m.left[name]
 	if l == nil {
@@ -81,7 +81,7 @@ func (l *left) used(now time.Time) []Window {
 	return all
 }
 
-// clockSkew is how much later than the end of its window a limit may seem to reset.
+// clockSkew is the time by which a limit may seem to reset later than its window ends.
 const clockSkew = time.Hour
 
 // usedUp returns the limit that keeps an account from serving for longest. Those of a model count if uses reports that

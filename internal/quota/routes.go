@@ -47,17 +47,17 @@ type Info struct {
 	ResetFrom string    `json:"reset_from,omitempty" doc:"Where that was reported."`
 	Tries     int       `json:"tries,omitempty" doc:"Tries in vain since it was closed."`
 	First     string    `json:"first,omitempty" doc:"The agent that tries first."`
-	BeforeRun bool      `json:"before_run,omitempty" doc:"The agent has not met what has closed it: its command line told before a run."`
+	BeforeRun bool      `json:"before_run,omitempty" doc:"It was told before a run: no agent has met it."`
 	Waiting   []string  `json:"waiting" doc:"The agents that wait for it, or for another of their quotas."`
 	Agents    []string  `json:"agents" doc:"The agents that use it, or used it last."`
-	Used      []Window  `json:"used" doc:"The limits of which it is known how much is used; empty if that is not known."`
+	Used      []Window  `json:"used" doc:"The limits of which the use is known."`
 	Told      time.Time `json:"told,omitzero" doc:"When the command line told that last."`
 }
 
 // Window is a limit of a quota.
 type Window struct {
 	_     struct{}  `schema:"QuotaWindow" doc:"A limit of a quota."`
-	Name  string    `json:"name" doc:"As the command line calls it: five_hour, seven_day or seven_day_opus, for example."`
+	Name  string    `json:"name" doc:"As its command line calls it, such as five_hour or seven_day_opus."`
 	Used  float64   `json:"used" minimum:"0" maximum:"1" doc:"The share that is used, from 0 to 1."`
 	Reset time.Time `json:"reset" doc:"When it resets."`
 }

@@ -43,8 +43,8 @@ func TestStart(t *testing.T) {
 		counts := func(a, b, c int32) {
 			t.Helper()
 			synctest.Wait()
-			if got := []int32{starts["a"].Load(), starts["b"].Load(), starts["c"].Load()}; !slices.Equal(got, []int32{a,
-				b, c}) {
+			got := []int32{starts["a"].Load(), starts["b"].Load(), starts["c"].Load()}
+			if !slices.Equal(got, []int32{a, b, c}) {
 				t.Errorf("starts: %v, expected %v", got, []int32{a, b, c})
 			}
 		}

@@ -22,8 +22,8 @@ func TestMatrix(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := programs{gobench: "g", beam: "b", execfloor: "e", agentkill: "a", acted: "x", fleetcost: "f", followcost: "o",
-		firstact: "f", coppice: "c", compose: "p", supervisord: "s"}
+	all := programs{gobench: "g", beam: "b", execfloor: "e", agentkill: "a", acted: "x", fleetcost: "f",
+		followcost: "o", firstact: "f", coppice: "c", compose: "p", supervisord: "s"}
 	names := func(jobs []job) []string {
 		var out []string
 		for _, j := range jobs {

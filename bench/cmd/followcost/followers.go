@@ -44,7 +44,7 @@ func prepare(o options, home string) (*house, followers, error) {
 	return nil, nil, fmt.Errorf("unknown implementation %q", o.impl)
 }
 
-// background is what all followers have.
+// background runs functions until the end of a measurement. Every follower has it.
 type background struct {
 	ctx     context.Context
 	cancel  context.CancelFunc

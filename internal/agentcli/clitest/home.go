@@ -180,7 +180,8 @@ func (h *Home) interactive(t testing.TB) []string {
 		}
 	}
 	h.write(t, ".claude.json", fmt.Sprintf(`{"hasCompletedOnboarding": true, "theme": "dark",
-		"customApiKeyResponses": {"approved": ["sk-ant-none"]}, "projects": {%q: {"hasTrustDialogAccepted": true}}}`, h.work))
+		"customApiKeyResponses": {"approved": ["sk-ant-none"]},
+		"projects": {%q: {"hasTrustDialogAccepted": true}}}`, h.work))
 	return []string{h.set.Program(h.kind), "--allowedTools", "Bash", "--", prompt}
 }
 

@@ -50,7 +50,8 @@ func TestLimits(t *testing.T) {
 				return kv == quiet || c.login && strings.HasPrefix(kv, "CLAUDE_CODE_OAUTH_TOKEN=")
 			})...)
 			if c.login {
-				h.write(t, ".claude/.credentials.json", fmt.Sprintf(`{"claudeAiOauth": {"accessToken": "sk-ant-oat01-none",
+				h.write(t, ".claude/.credentials.json", fmt.Sprintf(`{"claudeAiOauth": {
+					"accessToken": "sk-ant-oat01-none",
 					"refreshToken": "sk-ant-ort01-none", "expiresAt": %d, "subscriptionType": "max",
 					"scopes": ["user:inference", "user:profile"]}}`, time.Now().Add(time.Hour).UnixMilli()))
 			}
@@ -71,7 +72,8 @@ func TestLimits(t *testing.T) {
 				t.Fatalf("%+v", got)
 			}
 			for _, w := range got.Windows {
-				if late := time.Until(w.Resets); late <= 0 || late > 4*24*time.Hour || w.Name == limits.FiveHour && w.Used != c.used {
+				late := time.Until(w.Resets)
+				if late <= 0 || late > 4*24*time.Hour || w.Name == limits.FiveHour && w.Used != c.used {
 					t.Errorf("%+v", w)
 				}
 			}

@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
-// Answer is what a command line has told of its account.
+// Answer has the limits of an account, as its command line has told them.
 type Answer struct {
 	// Windows are the limits, sorted by name: FiveHour, SevenDay, and ModelPrefix with the name of a model. They are
 	// empty if its server has told none.

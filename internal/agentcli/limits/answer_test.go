@@ -38,11 +38,13 @@ func TestParse(t *testing.T) {
 		windows []agentcli.Window
 		extra   bool
 	}{
-		"as measured": {limits(`{"five_hour":{"utilization":100,` + resets + `},"seven_day":{"utilization":20,` + resets +
-			`},"seven_day_oauth_apps":{"utilization":1},"seven_day_opus":null,"seven_day_sonnet":{"utilization":3,` + resets +
+		"as measured": {limits(`{"five_hour":{"utilization":100,` + resets +
+			`},"seven_day":{"utilization":20,` + resets + `},"seven_day_oauth_apps":{"utilization":1},` +
+			`"seven_day_opus":null,"seven_day_sonnet":{"utilization":3,` + resets +
 			`},"extra_usage":{"is_enabled":false,"monthly_limit":null,"used_credits":null,"utilization":null}}`),
 			[]agentcli.Window{window(FiveHour, 1), window(SevenDay, 0.2), window("seven_day_sonnet", 0.03)}, false},
-		"models": {limits(`{"seven_day_opus":{"utilization":50,` + resets + `},"model_scoped":[{"display_name":"Fable",` +
+		"models": {limits(`{"seven_day_opus":{"utilization":50,` + resets +
+			`},"model_scoped":[{"display_name":"Fable",` +
 			`"utilization":100,` + resets + `},{"display_name":"Opus","utilization":1,` + resets +
 			`},{"display_name":"Opus 4","utilization":2},{"display_name":"x","utilization":null}]}`),
 			[]agentcli.Window{window("seven_day_fable", 1), window("seven_day_opus", 0.5)}, false},
@@ -64,7 +66,9 @@ func TestParse(t *testing.T) {
 			limits(`{"extra_usage":{"is_enabled":true,"monthly_limit":50,"used_credits":49,"utilization":98}}`),
 			nil, true,
 		},
-		"extra spent":     {limits(`{"extra_usage":{"is_enabled":true,"monthly_limit":50,"used_credits":50}}`), nil, false},
+		"extra spent": {
+			limits(`{"extra_usage":{"is_enabled":true,"monthly_limit":50,"used_credits":50}}`), nil, false,
+		},
 		"extra all spent": {limits(`{"extra_usage":{"is_enabled":true,"utilization":100}}`), nil, false},
 		"extra disabled":  {limits(`{"extra_usage":{"is_enabled":false,"utilization":1}}`), nil, false},
 	} {
@@ -96,7 +100,8 @@ func TestParseErrors(t *testing.T) {
 			t.Errorf("%.80s: %v, expected %s", output, err, expected)
 		}
 	}
-	if _, err := Parse([]byte(answers(`{"rate_limits_available":false,"rate_limits":null}`))); !errors.Is(err, ErrNoPlan) {
+	none := []byte(answers(`{"rate_limits_available":false,"rate_limits":null}`))
+	if _, err := Parse(none); !errors.Is(err, ErrNoPlan) {
 		t.Error(err)
 	}
 }

@@ -13,11 +13,11 @@ import (
 // is left, so that one that is very large leaves room for others.
 const maxEntries = 200_000
 
-// racy is how long a directory that has just changed is read again at each check: its next change may have the same
-// time, as times of files are coarse.
+// racy is the time after a change of a directory in which it is read again at each check: its next change may have the
+// same time, as times of files are coarse.
 const racy = time.Second
 
-// directory is what is known of a directory.
+// directory caches the entries of a directory.
 type directory struct {
 	path    string
 	info    fs.FileInfo // when it was looked at last; nil if it was not there

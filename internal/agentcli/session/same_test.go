@@ -104,7 +104,7 @@ func checkSameAsNew(t *testing.T, r *rapid.T) {
 	}
 }
 
-// findings are what followers use of a tree.
+// findings are all parts of a tree that followers use.
 type findings struct {
 	recent  []string
 	begun   map[string][]*header

@@ -414,7 +414,8 @@ func TestHostile(t *testing.T) {
 		}
 	})
 	for _, id := range []string{
-		"../../../etc/passwd", "*", "", "a", strings.Repeat("a", 129), "-abcdefgh", "aaaaaaaa/b", "aaaaaaaa\x00", "aaaaaaaa?",
+		"../../../etc/passwd", "*", "", "a", strings.Repeat("a", 129), "-abcdefgh", "aaaaaaaa/b", "aaaaaaaa\x00",
+		"aaaaaaaa?",
 	} {
 		f := newHouse(t).follow(vendors()[0], id)
 		if f.Poll(agentcli.Report{Session: id}); len(f.sessions) > 0 {

@@ -50,17 +50,17 @@ const (
 	maxCheck = 10 * time.Second
 )
 
-// trust is how long a directory is not read again if its time of change stays the same, and how long what is known of
-// its files is used. Some file systems have coarse times, or tell them late.
+// trust is the time after which a directory is read again although its time of change has stayed the same, and its
+// files are looked at again. Some file systems have coarse times, or tell them late.
 const trust = time.Minute
 
 // maxHeaders bounds the bytes of headers that are read between two checks. What is left is read after the next one.
 const maxHeaders = 4 << 20
 
-// minHeader is how many bytes a header counts at least.
+// minHeader is the least number of bytes that a header counts.
 const minHeader = 4 << 10
 
-// tree is what is known of the directory in which a command line keeps its sessions.
+// tree caches the directory in which a command line keeps its sessions.
 type tree struct {
 	cli agentcli.CLI
 	dir string

@@ -18,13 +18,16 @@ func TestBudgetLines(t *testing.T) {
 			{Limit: "time", Used: 27000, Max: 28800}, {Limit: "tokens", Used: 9e15, Max: 1, Unknown: 1},
 			{Limit: "turns", Used: 0, Max: 500, Unknown: 12},
 		},
-		Reason: "budget each\x1b[31m: 8h01m of 8h00m time in a run", Parked: []string{"t/a"}, Unknown: []string{"t/s: turns"},
+		Reason: "budget each\x1b[31m: 8h01m of 8h00m time in a run",
+		Parked: []string{"t/a"}, Unknown: []string{"t/s: turns"},
 	}, {
-		Name: "task", Per: "task", State: budget.Reached, Since: now, Limits: []budget.Measure{{Limit: "runs", Used: 3,
-			Max: 3}},
-		Tasks: []string{"t-1", "t-2"},
-	}, {Name: "day", Per: "day", State: budget.Open, Raised: 2, Limits: []budget.Measure{{Limit: "dollars", Used: 1.234,
-		Max: 20}}}}
+		Name: "task", Per: "task", State: budget.Reached, Since: now,
+		Limits: []budget.Measure{{Limit: "runs", Used: 3, Max: 3}},
+		Tasks:  []string{"t-1", "t-2"},
+	}, {
+		Name: "day", Per: "day", State: budget.Open, Raised: 2,
+		Limits: []budget.Measure{{Limit: "dollars", Used: 1.234, Max: 20}},
+	}}
 	const expected = `each reached, per run
   of      a, b/*
   quota   main

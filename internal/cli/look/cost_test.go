@@ -32,9 +32,10 @@ func TestCostLines(t *testing.T) {
 		"known": {cost.Report{By: cost.ByTask, Since: "2026-11-01", Rows: []cost.Row{known}, Total: known}, []string{
 			"TASK ", "x y ", "  1,000  1,234,567", "  0.50\n", "total since 2026-11-01",
 		}},
-		"running": {cost.Report{By: cost.ByTask, Since: "2026-11-01", Rows: []cost.Row{running}, Total: running}, []string{
-			"\n2 calls in progress; the sums have what is used so far\n",
-		}},
+		"running": {
+			cost.Report{By: cost.ByTask, Since: "2026-11-01", Rows: []cost.Row{running}, Total: running},
+			[]string{"\n2 calls in progress; the sums have what is used so far\n"},
+		},
 		"no task": {cost.Report{By: cost.ByTask, Rows: []cost.Row{unknown}}, []string{
 			"\nnone ", "unknown  unknown     unknown  unknown  unknown\n",
 		}},

@@ -33,10 +33,10 @@ func NewLogs(s *command.Streams) *cobra.Command {
 		Use:   "logs [PATH...]",
 		Short: "Show the output of agents",
 		Long: `Show the last lines of the output of agents, running or not, in order of time. A
-supervisor means all agents below it; without PATH, all agents are shown. Without -f,
-agents that were removed are among them for a week, such as instances of a pool. With -f new lines
+supervisor means all agents below it; without PATH, all agents are shown. With -f new lines
 follow until Ctrl-C, also from agents that start later; no line is missed or repeated when an
-agent or the daemon restarts.
+agent or the daemon restarts. Without -f, agents that were removed are shown, too, for a
+week, such as instances that a pool needs no longer.
 
 With several agents, each line begins with the agent's path. Where an agent was
 restarted, a line says how it ended: --- PATH: incarnation 3 ended ... ---.

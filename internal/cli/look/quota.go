@@ -38,8 +38,8 @@ func newQuotaList(s *command.Streams, r *command.Remote) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List quotas and the agents that wait for them",
-		Long: `List the quotas of coppice.toml with the agents that use them, all others that agents wait for, and those
-of which it is known how much is used.`,
+		Long: `List the quotas of coppice.toml with the agents that use them, all others that agents
+wait for, and those of which it is known how much is used.`,
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return command.Show(s, r.Look, quota.List, api.None{},

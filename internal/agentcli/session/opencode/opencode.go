@@ -34,7 +34,7 @@ func New(since time.Time) *Reader {
 	return &Reader{since: since, seed: maphash.MakeSeed(), sessions: map[string]progress{}}
 }
 
-// progress is how far a session was read.
+// progress marks the rows of a session that were read.
 type progress struct {
 	from int64 // when the last message was created
 	rows map[string]version

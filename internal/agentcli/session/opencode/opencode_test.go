@@ -280,9 +280,11 @@ func (h *house) again() *house {
 // Files that are no database have an error.
 func TestFiles(t *testing.T) {
 	for what, plant := range map[string]func(path string) error{
-		"nothing":     func(string) error { return nil },
-		"an empty":    func(p string) error { return os.WriteFile(p, nil, 0o600) },
-		"rubbish":     func(p string) error { return os.WriteFile(p, []byte(strings.Repeat("rubbish", 10_000)), 0o600) },
+		"nothing":  func(string) error { return nil },
+		"an empty": func(p string) error { return os.WriteFile(p, nil, 0o600) },
+		"rubbish": func(p string) error {
+			return os.WriteFile(p, []byte(strings.Repeat("rubbish", 10_000)), 0o600)
+		},
 		"a directory": func(p string) error { return os.Mkdir(p, 0o700) },
 		"a huge log": func(p string) error {
 			if err := os.WriteFile(p, nil, 0o600); err != nil {
