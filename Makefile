@@ -66,7 +66,7 @@ lint:
 	@git ls-files '*.go' | grep -v _test.go | xargs $(GO) run ./tools/longlines
 	$(GO) run $(GOLANGCI) run ./...
 
-## bench: measure next to other libraries and Erlang/OTP (20 minutes)
+## bench: measure next to other libraries and Erlang/OTP (half an hour)
 bench:
 	cd bench && $(GO) run ./cmd/bench -reps 3
 

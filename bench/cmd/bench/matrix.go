@@ -19,6 +19,9 @@ func scenarios() []string {
 		"follow-claude", "follow-codex", "output", "belief", "cron", "orders", "work"}
 }
 
+// walks is the time between two walks of raw-walk: a shorter measurement may see none.
+const walks = 2 * time.Second
+
 // sizes are the numbers that make a run long or short.
 type sizes struct {
 	children int // spawn; siblings in restart and latency, next to none at all
@@ -30,7 +33,7 @@ type sizes struct {
 	resting  int           // acted: agents at rest
 	fleet    int           // agents
 	sessions []int         // follow: files of other sessions
-	follows  time.Duration // how long each number is measured
+	follows  time.Duration // how long each number is measured, a multiple of walks
 	output   int           // MB
 	writers  int           // belief: agents
 	writes   time.Duration
@@ -42,11 +45,11 @@ type sizes struct {
 func sizesOf(quick bool) sizes {
 	if quick {
 		return sizes{children: 10_000, group: 1000, storm: 500 * time.Millisecond, crashes: 300, groups: 20,
-			kills: 100, resting: 20, fleet: 100, sessions: []int{10_000}, follows: time.Second, output: 200,
+			kills: 100, resting: 20, fleet: 100, sessions: []int{10_000}, follows: 2 * walks, output: 200,
 			writers: 100, writes: time.Second, orders: 10_000, looks: 200 * time.Millisecond, workers: 64}
 	}
 	return sizes{children: 100_000, group: 1000, storm: 1500 * time.Millisecond, crashes: 1000, groups: 30,
-		kills: 300, resting: 200, fleet: 1000, sessions: []int{0, 1000, 10_000}, follows: 3 * time.Second,
+		kills: 300, resting: 200, fleet: 1000, sessions: []int{0, 1000, 10_000}, follows: 3 * walks,
 		output: 1000, writers: 100, writes: 5 * time.Second, orders: 10_000, looks: time.Second, workers: 64}
 }
 
