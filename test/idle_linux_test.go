@@ -22,7 +22,7 @@ func TestIdleKilled(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, idlerTOML("a", "max_restarts = 3", `restart_window = "1h"`),
 		agentTOML("chatty", "while :; do echo x; sleep 0.02; done", `idle_timeout = "30s"`))
-	f.do("up", "-d")
+	f.up()
 	f.awaitState("t/a", "quarantined")
 	killed := f.events(event.AgentIdleKilled, "t/a")
 	if len(killed) != 3 {
@@ -64,14 +64,14 @@ func TestIdleOutlivesDaemon(t *testing.T) {
 				needTmux(t)
 			}
 			f := newFleet(t, agentTOML("a", "echo up; exec sleep 1000", `idle_timeout = "5s"`, `runtime = "`+runtime+`"`, `restart = "temporary"`))
-			f.do("up", "-d")
+			f.up()
 			n := f.awaitState("t/a", "running")
 			eventually(t, "its output", func() bool { out, _ := f.try("logs", "t/a"); return out != "" })
 			said := time.Now()
 			f.crash()
 			// As long as a new count would still take when the old one is over.
 			eventually(t, "some time", func() bool { return time.Since(said) > 4*time.Second })
-			f.do("up", "-d")
+			f.up()
 			eventually(t, "its end", func() bool { return len(f.events(event.AgentIdleKilled, "t/a")) > 0 })
 			e := f.events(event.AgentIdleKilled, "t/a")[0]
 			var data map[string]float64
@@ -94,7 +94,7 @@ func TestIdleOutlivesDaemon(t *testing.T) {
 func TestIdleTimeoutChanged(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", "echo up; exec sleep 1000", `restart = "temporary"`))
-	f.do("up", "-d")
+	f.up()
 	f.awaitState("t/a", "running")
 	file := filepath.Join(f.dir, "coppice.toml")
 	text, err := os.ReadFile(file)

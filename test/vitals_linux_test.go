@@ -71,7 +71,7 @@ func TestUnresponsiveAgents(t *testing.T) {
 			`heartbeat_timeout = "20s"`, `progress_timeout = "1s"`),
 		chatterTOML("answers", `trap 'coppice agent heartbeat' USR1; while :; do sleep 1000 & wait; done`, grace, `heartbeat_timeout = "1s"`,
 			`nudge = { signal = "USR1" }`))
-	f.do("up", "-d")
+	f.up()
 	for agent, want := range map[string]struct{ process, reason, nudged string }{
 		"frozen": {"stopped by a signal (state T)", `^no heartbeat for \d+(\.\d)?s \(heartbeat_timeout 1s\), nudged \d+(\.\d)?s ago$`, "coppice: there was no sign of you for some time. Please run: coppice agent heartbeat|t/frozen|\n"},
 		"asleep": {"sleeping", `^no heartbeat for \d+(\.\d)?s \(heartbeat_timeout 1s\), nudged \d+(\.\d)?s ago$`, "nudged\n"},
@@ -117,11 +117,11 @@ func TestWaitingForAPerson(t *testing.T) {
 	f := newFleet(t, chatterTOML("asks", `[ $COPPICE_INCARNATION = 1 ] || { `+beats+`; }
 coppice agent ask 'which one?' --options a,b > answer; exec sleep 1000`, `heartbeat_timeout = "1s"`, `progress_timeout = "2s"`),
 		chatterTOML("silent", `[ $COPPICE_INCARNATION -lt 3 ] || { `+beats+`; }; exec sleep 1000`, `heartbeat_timeout = "1s"`))
-	f.do("up", "-d")
+	f.up()
 	eventually(t, "the question", func() bool { return f.node("t/asks").NeedsInput != nil })
 	f.awaitNode("t/silent", "is ended", func(n status.Node) bool { return n.Incarnation == 2 })
 	f.crash()
-	f.do("up", "-d")
+	f.up()
 	f.awaitNode("t/silent", "is ended again", func(n status.Node) bool { return n.Incarnation == 3 })
 	n := f.node("t/asks")
 	if n.Incarnation != 1 || n.NeedsInput == nil || n.Vitals == nil || !n.Vitals.Waiting {
@@ -169,7 +169,7 @@ func TestNudgeByTyping(t *testing.T) {
 				place = inTmux
 			}
 			f := newFleet(t, chatterTOML("a", `read line; echo "$line" > typed; coppice agent heartbeat; exec sleep 1000`, place, `nudge = { type = true }`, `heartbeat_timeout = "2s"`))
-			f.do("up", "-d")
+			f.up()
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			typist, hands := io.Pipe()
@@ -212,7 +212,7 @@ func TestHeartbeatsOverDaemons(t *testing.T) {
 	f := newFleet(t,
 		chatterTOML("beats", beats, `heartbeat_timeout = "4s"`, `progress_timeout = "1m"`),
 		chatterTOML("silent", `exec sleep 1000`, `heartbeat_timeout = "4s"`))
-	f.do("up", "-d")
+	f.up()
 	heard := func(n status.Node) bool {
 		return n.Vitals != nil && n.Vitals.Heartbeat != nil && n.Vitals.Progress != nil && strings.HasPrefix(n.Vitals.Note, "step ")
 	}
@@ -225,7 +225,7 @@ func TestHeartbeatsOverDaemons(t *testing.T) {
 		t.Errorf("explain: %s", out)
 	}
 	f.crash()
-	f.do("up", "-d")
+	f.up()
 	eventually(t, "a heartbeat after that", func() bool { return heard(f.node("t/beats")) })
 	f.awaitNode("t/silent", "is ended", func(n status.Node) bool { return n.Incarnation == 2 })
 	adopted, seen := f.events(event.AgentAdopted, "t/silent"), f.events(event.AgentUnresponsive, "t/silent")
