@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/coppice-dev/coppice/internal/suggest"
@@ -67,10 +68,15 @@ func check(r Report) error {
 	e.notAllowed(r.Condition != nil, "condition", Blocked)
 	e.notAllowed(r.Question != "", "question", Escalated)
 	if r.Condition != nil {
-		if kinds := []ConditionKind{TaskDone, ServiceUp, PersonHas}; !slices.Contains(kinds, r.Condition.Kind) {
-			addUnknown(e, "condition.kind", r.Condition.Kind, kinds)
+		if !slices.Contains(ConditionKinds(), r.Condition.Kind) {
+			addUnknown(e, "condition.kind", r.Condition.Kind, ConditionKinds())
 		}
 		e.require(notBlank(r.Condition.What), "condition.what")
+		if r.Condition.Kind == TimeComes && notBlank(r.Condition.What) {
+			if _, err := time.Parse(time.RFC3339, r.Condition.What); err != nil {
+				e.addWrong("condition.what is %.80q, expected a time such as 2030-01-02T15:04:05Z", r.Condition.What)
+			}
+		}
 	}
 	checkSubtasks(e, r.Subtasks)
 	if r.NotBefore != nil && (r.NotBefore.Year() < 1 || r.NotBefore.Year() > 9999) {

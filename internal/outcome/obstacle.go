@@ -52,11 +52,30 @@ const (
 	Crash            ObstacleKind = "crash"             // it ended without saying why
 )
 
+// These kinds are found by what checks the work of an attempt. All need a Description.
+const (
+	VerificationFailed ObstacleKind = "verification_failed" // tests or other checks fail
+	SchemaMismatch     ObstacleKind = "schema_mismatch"     // an answer does not have the form that was asked for
+	MergeConflict      ObstacleKind = "merge_conflict"      // the change does not fit what others have changed
+	GuardDenied        ObstacleKind = "guard_denied"        // the change is not allowed
+)
+
 // ObstacleKinds returns all kinds.
 func ObstacleKinds() []ObstacleKind {
 	return []ObstacleKind{MissingPrerequisite, ArchitecturalGap, ModelLimitation, ExternalDependency, ScopeTooLarge,
 		UsageLimit, RateLimit, Authentication, Billing, ContextFull, Refused, Overloaded, Network, PermissionDenied,
-		Loop, Budget, Timeout, SessionLost, Configuration, Crash, OtherObstacle}
+		Loop, Budget, Timeout, SessionLost, Configuration, Crash, VerificationFailed, SchemaMismatch, MergeConflict,
+		GuardDenied, OtherObstacle}
+}
+
+// Outside reports whether the obstacle is neither in the work nor in the one who has tried it: others would have met
+// it, too.
+func (k ObstacleKind) Outside() bool {
+	switch k {
+	case UsageLimit, RateLimit, Authentication, Billing, Overloaded, Network:
+		return true
+	}
+	return false
 }
 
 // check adds the fields that the kind lacks to an error.
@@ -67,7 +86,8 @@ func (o Obstacle) check(e *Error) {
 		require(notBlank(o.TaskID), "task_id")
 		require(notBlank(o.Reason), "reason")
 	case ArchitecturalGap, OtherObstacle, UsageLimit, RateLimit, Authentication, Billing, ContextFull, Refused,
-		Overloaded, Network, PermissionDenied, Loop, Budget, Timeout, SessionLost, Configuration, Crash:
+		Overloaded, Network, PermissionDenied, Loop, Budget, Timeout, SessionLost, Configuration, Crash,
+		VerificationFailed, SchemaMismatch, MergeConflict, GuardDenied:
 		require(notBlank(o.Description), "description")
 	case ModelLimitation:
 		require(notBlank(o.Model), "model")

@@ -91,7 +91,7 @@ type Subtask struct {
 // Condition is what blocked work waits for.
 type Condition struct {
 	Kind ConditionKind `json:"kind"`
-	What string        `json:"what"` // the task, the service, or what the person has to do
+	What string        `json:"what"` // the task, the time, the service, or what the person has to do
 }
 
 // ConditionKind is the kind of a Condition.
@@ -99,12 +99,18 @@ type ConditionKind string
 
 const (
 	TaskDone  ConditionKind = "task"    // a task is completed
+	TimeComes ConditionKind = "time"    // it is that time: What as in RFC 3339
 	ServiceUp ConditionKind = "service" // an external service works again
 	PersonHas ConditionKind = "person"  // a person has done or decided it
 )
 
 // Outcome is a checked Report. The zero value is not an outcome.
 type Outcome struct{ report Report }
+
+// ConditionKinds returns all kinds.
+func ConditionKinds() []ConditionKind {
+	return []ConditionKind{TaskDone, TimeComes, ServiceUp, PersonHas}
+}
 
 // New returns an outcome, or an *Error that names everything that is missing or wrong. It shares no
 // memory with r.
@@ -126,10 +132,12 @@ func (o Outcome) Kind() Kind { return o.report.Kind }
 // Report returns a copy of the content.
 func (o Outcome) Report() Report { return o.report.clone() }
 
+// String returns the outcome in one line; see Report.String.
+func (o Outcome) String() string { return o.report.String() }
+
 // String returns the outcome in one line: its kind, and the obstacle or summary. The text is not
 // sanitized for terminals.
-func (o Outcome) String() string {
-	r := o.report
+func (r Report) String() string {
 	text := r.Summary
 	if r.Context != nil {
 		text = r.Context.Obstacle.String()
