@@ -35,9 +35,9 @@ func helpOf(cmd *cobra.Command) string {
 }
 
 // shortVerbs are the verbs that short descriptions begin with.
-var shortVerbs = strings.Fields(`Add Answer Archive Ask Attach Check Claim Classify Close Comment Compare Copy
+var shortVerbs = strings.Fields(`Add Answer Approve Archive Ask Attach Check Claim Classify Close Comment Compare Copy
 	Disable Drain Edit Enable Export Fire Forget Format Generate Import Install Keep List Open Print Raise Read Reconcile
-	Record Release Reload Remove Report Request Reset Restart Restore Resume Retry Run Send Serve Set Show Start Stop Suspend
+	Record Reject Release Reload Remove Report Request Reset Restart Restore Resume Retry Run Send Serve Set Show Start Stop Suspend
 	Test Watch Write`)
 
 // Each help text fits 80 columns, and each short description is brief and begins with a verb.

@@ -12,7 +12,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -98,7 +97,7 @@ func (c *Controller) listeners() []agent.Listener {
 			},
 			End: func(who token.Caller, exit agent.Exit) {
 				why := c.budgets.ParkTask(c.background.ctx, who.Path, who.Incarnation)
-				c.work.Exited(who, task.Exit{Failure: failureOf(exit), Park: why})
+				c.work.Exited(who, exit, why)
 			},
 		},
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/journal"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
+	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/outcome/claim"
 	"github.com/coppice-dev/coppice/internal/output"
 	"github.com/coppice-dev/coppice/internal/pool"
@@ -41,7 +42,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/task/service"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -167,7 +170,12 @@ func newController(o Options) (*Controller, error) {
 		launched:   make(chan struct{}),
 		down:       make(chan struct{}), ended: make(chan struct{}),
 	}
-	c.claims = claim.New(claim.Options{Store: o.Store, Log: log, Logger: o.Logger})
+	c.claims = claim.New(claim.Options{
+		Store: o.Store, Log: log, Logger: o.Logger,
+		End: func(ctx context.Context, who token.Caller, id string, o outcome.Outcome) (*task.Task, error) {
+			return c.work.Report(ctx, who, id, o)
+		},
+	})
 	c.tree = newTree(c)
 	c.applier = newApplier(c, fleet.New(o.Tree, o.Config))
 	c.loop = newLoop(c)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/budget"
 	"github.com/coppice-dev/coppice/internal/quota"
+	"github.com/coppice-dev/coppice/internal/task/service"
 )
 
 // lastingQuestions asks people about what lasts: one question for as long as it does.
@@ -19,7 +20,7 @@ func (p *lastingQuestions) run(ctx context.Context) {
 	paused := true // before, perhaps
 	about := func(sender string) bool {
 		return !(directory{p.c}).isOrder(sender) && !strings.HasPrefix(sender, quota.Sender) &&
-			!strings.HasPrefix(sender, budget.Sender)
+			!strings.HasPrefix(sender, budget.Sender) && !strings.HasPrefix(sender, service.Sender)
 	}
 	for {
 		select {
@@ -31,6 +32,7 @@ func (p *lastingQuestions) run(ctx context.Context) {
 		p.c.quotas.Ask(ctx, p.c.questions)
 		p.c.quotas.Tell(ctx, p.c.mail)
 		p.c.budgets.Ask(ctx, p.c.questions)
+		p.c.work.Ask(ctx, p.c.questions)
 		if isClosed(p.c.down) { // what is stopped now was not resumed: the next controller goes on with it
 			continue
 		}

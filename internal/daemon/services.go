@@ -62,7 +62,8 @@ func (c *Controller) openWork(ctx context.Context) (err error) {
 	c.work, err = service.Open(ctx, service.Options{
 		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Tree: directory{c},
 		Patrol:  func() spec.Patrol { return c.fleet().Patrol },
-		Claimed: c.budgets.Look, Background: c.background.run, Nudge: c.health.Nudge, Await: directory{c}.awaitTask,
+		Claimed: c.budgets.Look, Asked: func() { notify(c.lasting.look) }, Background: c.background.run,
+		Nudge: c.health.Nudge, Await: directory{c}.awaitTask,
 	})
 	return err
 }

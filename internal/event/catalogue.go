@@ -282,6 +282,9 @@ func recordEntries() []Entry {
 		"id of the task", "title its title", "status its status", "priority its priority", "type its type",
 		"pool and `assignee`, `parent`, `labels`, `origin`: the task's, if it has them",
 		"outcome of a task that is closed"}
+	ended := append(slices.Clone(task), "attempt number of the attempt that has ended, if one has",
+		"attempt_outcome its outcome, and `obstacle`: the kind of what prevented it",
+		"not_before the time until which the task waits, if it does")
 	question := []string{"id of the question", "question its first line"}
 	count := []string{"count their number"}
 	return []Entry{
@@ -293,9 +296,13 @@ func recordEntries() []Entry {
 		{TaskEdited, "a task was changed", task},
 		{TaskCommented, "a task got a comment", task},
 		{TaskClaimed, "an agent has claimed a task", task},
-		{TaskReleased, "a claimed task is open again: it was released, or its agent has exited", task},
-		{TaskParked, "the claims of a task have failed too often; it waits for a person", task},
-		{TaskClosed, "a task was closed", task},
+		{TaskReleased, "an attempt at a task has ended without a result; the task is back in the queue, maybe from " +
+			"a time on", ended},
+		{TaskBlocked, "an attempt at a task has ended: the task is blocked until a condition holds", ended},
+		{TaskDecomposed, "an attempt at a task has ended: the task was divided into subtasks", ended},
+		{TaskEscalated, "a task waits for the decision of a person", ended},
+		{TaskParked, "the attempts at a task have failed too often; it waits for a person", ended},
+		{TaskClosed, "a task was closed", ended},
 		{TaskReopened, "a closed task was opened again", task},
 		{TaskImported, "tasks were imported", count},
 		{TaskPurged, "tasks that were closed long ago were removed", count},

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/outcome"
@@ -20,6 +21,7 @@ type outcomeInput struct {
 	Subtasks       []outcome.Subtask  `json:"subtasks"`
 	Condition      *outcome.Condition `json:"condition"`
 	Question       string             `json:"question"`
+	Task           string             `json:"task"`
 }
 
 func sayOutcome(ctx context.Context, c *caller, in outcomeInput) (any, error) {
@@ -49,6 +51,9 @@ func sayOutcome(ctx context.Context, c *caller, in outcomeInput) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = call(ctx, c, claim.Report, o.Report())
-	return "recorded", err
+	done, err := call(ctx, c, claim.Report, claim.Request{Report: o.Report(), Task: in.Task})
+	if done.Task == nil {
+		return "recorded", err
+	}
+	return fmt.Sprintf("recorded; the task %s is %s now", done.Task.ID, done.Task.Status), err
 }

@@ -60,8 +60,9 @@ func tools() []tool {
 				`"not_before":{"type":"string","description":"30m, or RFC 3339"},` +
 				`"subtasks":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"objective":{"type":"string"},"depends_on":` + texts + `,"definition_of_done":{"type":"string"}},"required":["id","objective"]}},` +
 				`"condition":{"type":"object","description":"what it waits ` +
-				`for","properties":{"kind":{"type":"string","enum":["task","service","person"]},"what":{"type":"string"}},"required":["kind","what"]},` +
-				`"question":{"type":"string","description":"what a person has to decide"}`,
+				`for","properties":{"kind":{"type":"string","enum":["task","time","service","person"]},"what":{"type":"string"}},"required":["kind","what"]},` +
+				`"question":{"type":"string","description":"what a person has to decide"},` +
+				`"task":{"type":"string","description":"id of the task, if you have claimed several"}`,
 			required: `"kind"`,
 			run:      handler(sayOutcome),
 		},
@@ -133,9 +134,9 @@ func tools() []tool {
 		},
 		{
 			name:        "task_close",
-			description: "Say that a task is over.",
+			description: "Say that a task is completed. If it is not, use outcome, which says why.",
 			properties: `"id":` + text +
-				`,"outcome":{"type":"string","enum":["completed","failed","cancelled"]},"reason":` + text,
+				`,"outcome":{"type":"string","enum":["completed","cancelled"]},"reason":` + text,
 			required: `"id"`,
 			run:      handler(closeTask),
 		},

@@ -15,8 +15,8 @@ type EndError struct {
 	Text string
 	Wait error // wraps a supervisor.RetryError if the agent waits for its quota
 	Exit error // that of the process; nil if it has exited with 0
-	// Outside says that the server of the model or the way to it has failed, and not the agent or its work.
-	Outside bool
+	// Obstacle is what has prevented it.
+	Obstacle outcome.ObstacleKind
 }
 
 func (e *EndError) Error() string { return e.Text }
@@ -41,15 +41,16 @@ func (m *Manager) After(path string, exit supervisor.Exit, r *agentcli.Record) s
 		if e, ok := errors.AsType[*WaitError](wait); ok {
 			text = e.Error()
 		}
-		return supervisor.Exit{Kind: supervisor.Failure, Err: &EndError{Text: text, Wait: wait, Exit: exit.Err}}
+		return supervisor.Exit{Kind: supervisor.Failure, Err: &EndError{
+			Text: text, Wait: wait, Exit: exit.Err, Obstacle: r.Obstacle,
+		}}
 	}
 	says := r.Obstacle == outcome.Crash || r.Obstacle == outcome.Timeout // the exit, as much
 	if r.Kind == outcome.Completed || says && exit.Err != nil {
 		return exit
 	}
-	outside := r.Obstacle == outcome.RateLimit || r.Obstacle == outcome.Overloaded || r.Obstacle == outcome.Network
 	return supervisor.Exit{
-		Kind: max(exit.Kind, supervisor.Failure), Err: &EndError{Text: r.Text(), Exit: exit.Err, Outside: outside},
+		Kind: max(exit.Kind, supervisor.Failure), Err: &EndError{Text: r.Text(), Exit: exit.Err, Obstacle: r.Obstacle},
 	}
 }
 

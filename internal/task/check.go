@@ -35,8 +35,8 @@ func (t *Task) Check() error {
 	if err := checkOneOf("status", t.Status, Statuses()...); err != nil {
 		return err
 	}
-	if t.Outcome != "" {
-		if err := checkOneOf("outcome", t.Outcome, Outcomes()...); err != nil {
+	if t.IfDependencyFails != "" {
+		if err := checkOneOf("rule for a failed dependency", t.IfDependencyFails, DependencyRules()...); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/outcome"
 )
 
 // Claiming selects the task to claim.
@@ -158,8 +160,29 @@ func (s *Step) Release(actor Actor, id, reason string) (Task, error) {
 		if err := checkHolder(actor, r); err != nil {
 			return err
 		}
-		return s.giveBack(r, actor, Released, reason)
+		return s.giveBack(r, actor, reason)
 	})
+}
+
+// giveBack ends the attempt at a task that is in progress, without a report about it. If an agent does so, the attempt
+// counts as failed.
+func (s *Step) giveBack(r *Record, actor Actor, reason string) error {
+	if r.Claim == nil { // it was imported as in progress
+		return s.reopen(r, actor, reason)
+	}
+	if actor.Person() {
+		r.forget()
+		return s.endAttempt(r, actor, takenBack(actor, "has released it: "+reason), reason)
+	}
+	return s.endAttempt(r, actor, newOutcome(outcome.Report{
+		Kind: outcome.Retryable, Context: &outcome.Context{
+			Approach: unreported,
+			Obstacle: outcome.Obstacle{
+				Kind:        outcome.OtherObstacle,
+				Description: cut(strings.TrimSuffix("given back: "+strings.TrimSpace(reason), ": ")),
+			},
+		},
+	}), reason)
 }
 
 // Ending describes how to close a task.
@@ -184,15 +207,38 @@ func (s *Step) Finish(actor Actor, id string, e Ending) (Task, error) {
 		if err := checkHolder(actor, r); err != nil {
 			return err
 		}
+		if err := checkOneOf("outcome", e.Outcome, Outcomes()...); err != nil {
+			if e.Outcome == "failed" {
+				err = fmt.Errorf("%w; an attempt that fails ends with: coppice agent outcome, which says why", err)
+			}
+			return err
+		}
+		if r.Claim != nil && !actor.Person() && e.Outcome == Cancelled {
+			return fmt.Errorf("%w: %s was claimed by %s, which cannot cancel it; say why it cannot be done, with: "+
+				"coppice agent outcome escalated", ErrConflict, r.ID, actor)
+		}
 		if n := s.state.index.openCount[r.ID]; n > 0 && !e.Force {
 			children := strings.Join(s.state.index.openChildren(r.ID), ", ")
 			return fmt.Errorf("%w: %s has %d children that are not closed: %s; close them first, or "+
 				"only the parent with --force", ErrConflict, r.ID, n, children)
 		}
-		r.Status, r.Claim, r.NotBefore = Closed, nil, time.Time{}
-		r.Outcome, r.Reason, r.ClosedBy, r.ClosedAt = e.Outcome, e.Reason, actor.String(), now()
-		return s.save(r, actor, Ended, e.Reason)
+		if r.Claim != nil {
+			how := newOutcome(outcome.Report{Kind: outcome.Completed, Summary: e.Reason})
+			if e.Outcome == Cancelled {
+				how = takenBack(actor, "has cancelled it: "+e.Reason)
+			}
+			s.recordAttempt(r, how, actor.String())
+		}
+		return s.close(r, actor, e.Outcome, e.Reason)
 	})
+}
+
+// close closes a task.
+func (s *Step) close(r *Record, actor Actor, how Outcome, reason string) error {
+	r.Status, r.Claim, r.NotBefore = Closed, nil, time.Time{}
+	r.Outcome, r.Reason, r.ClosedBy, r.ClosedAt = how, reason, actor.String(), now()
+	s.settle(r)
+	return s.save(r, actor, Ended, reason)
 }
 
 // Reopen opens a closed task again.
@@ -212,7 +258,7 @@ func (s *Step) Reopen(actor Actor, id, reason string) (Task, error) {
 }
 
 // Retry makes a task open now, whether it is closed, blocked, deferred or claimed. A claimant
-// loses it. Only a person can retry a parked task. The task still waits for other tasks.
+// loses it, and its attempt ends. Only a person can retry a parked task. The task still waits for other tasks.
 func (s *Step) Retry(actor Actor, id, reason string) (Task, error) {
 	return s.change(actor, id, func(r *Record) error {
 		if r.Status == Open && r.NotBefore.IsZero() {
@@ -224,7 +270,9 @@ func (s *Step) Retry(actor Actor, id, reason string) (Task, error) {
 		case r.Status == Parked && !actor.Person():
 			return errParked(r)
 		case r.Claim != nil && !actor.Person():
-			return s.giveBack(r, actor, Reopened, reason)
+			return s.giveBack(r, actor, reason)
+		case r.Claim != nil:
+			s.recordAttempt(r, takenBack(actor, "has retried it: "+reason), actor.String())
 		}
 		return s.reopen(r, actor, reason)
 	})
@@ -233,6 +281,10 @@ func (s *Step) Retry(actor Actor, id, reason string) (Task, error) {
 func (s *Step) reopen(r *Record, actor Actor, reason string) error {
 	r.Status, r.Claim, r.NotBefore = Open, nil, time.Time{}
 	r.Outcome, r.ClosedBy, r.ClosedAt, r.Reason = "", "", time.Time{}, strings.TrimSpace(reason)
-	r.forgetFailures(actor)
+	s.settle(r)
+	r.Decomposed, r.StoppedBy = false, nil
+	if actor.Person() {
+		r.forget()
+	}
 	return s.save(r, actor, Reopened, r.Reason)
 }

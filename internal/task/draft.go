@@ -10,19 +10,21 @@ import (
 type Draft struct {
 	_ struct{} `open:"true" doc:"A new task."`
 
-	Title     string    `json:"title" doc:"One line, at most 2000 bytes."`
-	Text      string    `json:"text,omitempty" doc:"At most 256 KiB."`
-	Type      string    `json:"type,omitempty" doc:"Default: task."`
-	Priority  *int      `json:"priority,omitempty" minimum:"0" maximum:"4" doc:"Default: 2."`
-	Status    Status    `json:"status,omitempty" enum:"open,blocked,deferred" doc:"Default: open."`
-	Labels    []string  `json:"labels,omitempty" doc:"At most 50."`
-	Pool      string    `json:"pool,omitempty" doc:"The pool whose agents may claim it."`
-	Assignee  string    `json:"assignee,omitempty" doc:"The agent or person that is to do it."`
-	Parent    string    `json:"parent,omitempty" doc:"The task that waits for this one."`
-	DependsOn []string  `json:"depends_on,omitempty" doc:"At most 200."`
-	NotBefore time.Time `json:"not_before,omitzero" doc:"Earliest time at which it can be claimed."`
-	Ephemeral bool      `json:"ephemeral,omitempty" doc:"The task is removed some time after it is closed."`
-	Origin    string    `json:"origin,omitempty" doc:"The origin of the task."`
+	Title     string   `json:"title" doc:"One line, at most 2000 bytes."`
+	Text      string   `json:"text,omitempty" doc:"At most 256 KiB."`
+	Type      string   `json:"type,omitempty" doc:"Default: task."`
+	Priority  *int     `json:"priority,omitempty" minimum:"0" maximum:"4" doc:"Default: 2."`
+	Status    Status   `json:"status,omitempty" enum:"open,blocked,deferred" doc:"Default: open."`
+	Labels    []string `json:"labels,omitempty" doc:"At most 50."`
+	Pool      string   `json:"pool,omitempty" doc:"The pool whose agents may claim it."`
+	Assignee  string   `json:"assignee,omitempty" doc:"The agent or person that is to do it."`
+	Parent    string   `json:"parent,omitempty" doc:"The task that waits for this one."`
+	DependsOn []string `json:"depends_on,omitempty" doc:"At most 200."`
+	// IfDependencyFails is WaitForIt if it is empty.
+	IfDependencyFails DependencyRule `json:"if_dependency_fails,omitempty" enum:"wait,cancel,continue" doc:"What becomes of it if a task that it depends on is cancelled. Default: wait."`
+	NotBefore         time.Time      `json:"not_before,omitzero" doc:"Earliest time at which it can be claimed."`
+	Ephemeral         bool           `json:"ephemeral,omitempty" doc:"The task is removed some time after it is closed."`
+	Origin            string         `json:"origin,omitempty" doc:"The origin of the task."`
 	// MaxClaims is the number of failed claims after which the task is parked; 0 means the
 	// number in the file.
 	MaxClaims int `json:"max_claims,omitempty" minimum:"0" maximum:"1000" doc:"Number of failed claims after which it is parked; 0 means the configured number."`
@@ -49,6 +51,8 @@ type Edit struct {
 	RemoveLabels  []string   `json:"remove_labels,omitempty" doc:"Labels to remove."`
 	AddDepends    []string   `json:"add_depends,omitempty" doc:"Dependencies to add."`
 	RemoveDepends []string   `json:"remove_depends,omitempty" doc:"Dependencies to remove."`
+
+	IfDependencyFails *DependencyRule `json:"if_dependency_fails,omitempty" enum:"wait,cancel,continue" doc:"What becomes of it if a task that it depends on is cancelled."`
 }
 
 // equal reports whether two tasks have the same fields.
@@ -66,7 +70,9 @@ func editedFields(e Edit) string {
 		"priority": e.Priority != nil,
 		"pool":     e.Pool != nil, "assignee": e.Assignee != nil, "parent": e.Parent != nil,
 		"not before": e.NotBefore != nil, "max claims": e.MaxClaims != nil,
-		"labels": len(e.AddLabels)+len(e.RemoveLabels) > 0, "dependencies": len(e.AddDepends)+len(e.RemoveDepends) > 0,
+		"if dependency fails": e.IfDependencyFails != nil,
+		"labels":              len(e.AddLabels)+len(e.RemoveLabels) > 0,
+		"dependencies":        len(e.AddDepends)+len(e.RemoveDepends) > 0,
 	} {
 		if there {
 			all = append(all, name)

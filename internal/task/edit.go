@@ -44,10 +44,14 @@ func (s *State) draft(actor Actor, d Draft) (*Record, error) {
 	r := &Record{Task: Task{
 		Title: strings.TrimSpace(d.Title), Type: cmp.Or(d.Type, "task"), Status: status,
 		Priority: DefaultPriority, Labels: Sorted(d.Labels), Pool: d.Pool, Assignee: d.Assignee,
-		NotBefore: d.NotBefore, Ephemeral: d.Ephemeral, Origin: d.Origin, MaxClaims: d.MaxClaims,
+		IfDependencyFails: d.IfDependencyFails,
+		NotBefore:         d.NotBefore, Ephemeral: d.Ephemeral, Origin: d.Origin, MaxClaims: d.MaxClaims,
 		CreatedAt: now(), CreatedBy: actor.String(),
 	}, Key: d.Key}
 	set(&r.Priority, d.Priority)
+	if r.IfDependencyFails == WaitForIt {
+		r.IfDependencyFails = "" // the default
+	}
 	var err error
 	if r.DependsOn, err = s.resolveAll(d.DependsOn); err != nil {
 		return nil, err
@@ -70,28 +74,37 @@ func (s *Step) Edit(actor Actor, id string, e Edit) (Task, error) {
 		if err := checkHolder(actor, r); err != nil {
 			return err
 		}
-		before, kind, note := *r, Edited, editedFields(e)
+		before := *r
+		if e.Status != nil && !actor.Person() {
+			switch {
+			case before.Status == Parked:
+				return errParked(&before)
+			case before.Claim != nil:
+				return fmt.Errorf("%w: %s is in progress at %s; say how the attempt has ended, with: coppice agent "+
+					"outcome deferred or blocked", ErrConflict, r.ID, before.Claim.name())
+			}
+		}
+		if e.Status != nil && r.Claim != nil {
+			s.recordAttempt(r, takenBack(actor, "has set the status to "+string(*e.Status)), actor.String())
+		}
+		if e.Parent != nil {
+			s.resumeScope(r)
+		}
 		if err := s.state.edit(r, e); err != nil {
 			return err
-		}
-		if e.Status != nil {
-			switch {
-			case actor.Person() && r.Status == Open:
-				r.forgetFailures(actor)
-			case before.Status == Parked && !actor.Person():
-				return errParked(&before)
-			case before.Claim != nil && !actor.Person() && r.Status == Open:
-				if s.countFailure(r, actor.String()+" has given it back") {
-					kind, note = Withheld, r.Reason
-				}
-			}
 		}
 		if e.Text != nil {
 			s.write(TextPart, r.ID, []byte(*e.Text))
 		} else if equal(&before.Task, &r.Task) {
 			return errUnchanged
 		}
-		return s.save(r, actor, kind, note)
+		if e.Status != nil {
+			s.settle(r)
+			if actor.Person() && r.Status == Open {
+				r.forget()
+			}
+		}
+		return s.save(r, actor, Edited, editedFields(e))
 	})
 }
 
@@ -103,6 +116,9 @@ func (s *State) edit(r *Record, e Edit) (err error) {
 	set(&r.Pool, e.Pool)
 	set(&r.Assignee, e.Assignee)
 	set(&r.NotBefore, e.NotBefore)
+	if set(&r.IfDependencyFails, e.IfDependencyFails); r.IfDependencyFails == WaitForIt {
+		r.IfDependencyFails = "" // the default
+	}
 	r.Title = strings.TrimSpace(r.Title)
 	if e.Status != nil {
 		if err := checkOneOf("new status", *e.Status, Open, Blocked, Deferred); err != nil {

@@ -6,6 +6,8 @@ type Event struct {
 	Task Task // after the change
 	By   Actor
 	Held *Holder // the claim before the change
+	// Attempt is the attempt that has ended with the change; nil if none has.
+	Attempt *Attempt
 	// Count is the number of tasks of an event about several.
 	Count int
 	Note  string // text for people; may be empty
@@ -20,7 +22,10 @@ const (
 	Edited    Kind = "edited"
 	Commented Kind = "commented"
 	Claimed   Kind = "claimed"
-	Released  Kind = "released"
+	Released  Kind = "released"   // back in the queue, maybe until a time
+	HeldUp    Kind = "blocked"    // until a condition holds
+	Divided   Kind = "decomposed" // into subtasks
+	Escalated Kind = "escalated"  // until a person decides
 	Ended     Kind = "closed"
 	Withheld  Kind = "parked"
 	Reopened  Kind = "reopened"

@@ -55,6 +55,12 @@ func (r *Record) keepLocal(before *Record) {
 		r.Origin, r.Ephemeral = before.Origin, before.Ephemeral
 	}
 	r.MaxClaims = cmp.Or(r.MaxClaims, before.MaxClaims)
+	r.OldestAttempt, r.Retries = before.OldestAttempt, before.Retries
+	r.IfDependencyFails = before.IfDependencyFails
+	r.Decomposed, r.StoppedBy = before.Decomposed, before.StoppedBy
+	if r.Status == before.Status {
+		r.Condition, r.Question = before.Condition, before.Question
+	}
 	switch {
 	case r.FailedClaims > 0 || before.FailedClaims == 0:
 	case before.Status == Parked && r.Status == Blocked:

@@ -16,6 +16,8 @@ type Record struct {
 	Key         string   `json:"key,omitempty"`     // of the request that created it
 	CommentKeys []string `json:"said,omitempty"`    // keys of the last comments
 	Imported    bool     `json:"brought,omitempty"` // it has an ImportedPart
+	// OldestAttempt is the number of the oldest attempt that is stored; 0 if none is.
+	OldestAttempt int `json:"oldest_attempt,omitempty"`
 }
 
 // compare orders tasks by priority, then age: the order in which they are claimed and listed.
@@ -46,7 +48,9 @@ type Index struct {
 	unfinished sequence // tasks that are not closed
 	finished   sequence // closed tasks
 	ready      map[Place]*taskHeap
-	deferred   *taskHeap // tasks that wait for a time
+	deferred   *taskHeap       // tasks that wait for a time
+	asked      map[string]bool // tasks that people are asked about
+	doomed     map[string]bool // tasks that are to be cancelled with one that they depend on
 	now        time.Time
 	onReady    func(Place) // called when a task becomes ready at a place; may be nil
 }
@@ -68,8 +72,9 @@ func NewIndex() *Index {
 		entries: make(map[string]*entry), keys: make(map[string]string), children: make(map[string]map[string]bool),
 		openCount: make(map[string]int),
 		waiters:   make(map[string]map[string]bool), claimed: make(map[string]map[string]bool),
-		ready:    make(map[Place]*taskHeap),
-		counts:   make(map[countKey]int),
+		ready:  make(map[Place]*taskHeap),
+		counts: make(map[countKey]int),
+		asked:  make(map[string]bool), doomed: make(map[string]bool),
 		deferred: &taskHeap{less: func(a, b *entry) bool { return a.NotBefore.Before(b.NotBefore) }},
 	}
 }
@@ -88,9 +93,8 @@ func (x *Index) get(id string) *Record {
 // set replaces a task, or removes it if r is nil. It returns the record before.
 func (x *Index) set(id string, r *Record) (before *Record) {
 	e := x.entries[id]
-	wasOpen := false
 	if e != nil {
-		before, wasOpen = e.Record, !e.closed()
+		before = e.Record
 		x.unlink(before)
 		x.dequeue(e)
 		x.sequenceOf(before).remove(before)
@@ -104,7 +108,6 @@ func (x *Index) set(id string, r *Record) (before *Record) {
 	default:
 		e.Record = r
 	}
-	isOpen := r != nil && !r.closed()
 	if r != nil {
 		x.link(r)
 		x.enqueue(e)
@@ -116,12 +119,27 @@ func (x *Index) set(id string, r *Record) (before *Record) {
 	if r != nil && r.Parent != "" && (before == nil || before.Parent != r.Parent) {
 		x.requeue(r.Parent)
 	}
-	if wasOpen != isOpen {
+	if ended(before) != ended(r) {
 		for waiter := range x.waiters[id] {
 			x.requeue(waiter)
 		}
 	}
+	if scopeChanged(before, r) {
+		x.requeueBelow(id, 0)
+	}
 	return before
+}
+
+// ended says, for the tasks that depend on one, whether and how that has ended. A task that does not
+// exist was completed.
+func ended(r *Record) Outcome {
+	switch {
+	case r == nil || r.completed():
+		return Completed
+	case r.closed():
+		return Cancelled
+	}
+	return ""
 }
 
 // sequenceOf returns the sequence that lists a task.
@@ -158,6 +176,9 @@ func (x *Index) link(r *Record) {
 	if r.Claim != nil {
 		add(x.claimed, r.Claim.By, r.ID)
 	}
+	if r.Question != nil {
+		x.asked[r.ID] = true
+	}
 }
 
 func (x *Index) unlink(r *Record) {
@@ -179,6 +200,7 @@ func (x *Index) unlink(r *Record) {
 	if r.Claim != nil {
 		remove(x.claimed, r.Claim.By, r.ID)
 	}
+	delete(x.asked, r.ID)
 }
 
 func add(sets map[string]map[string]bool, key, id string) {
@@ -212,10 +234,15 @@ func (x *Index) dequeue(e *entry) {
 	if e.heap != nil {
 		heap.Remove(e.heap, e.pos)
 	}
+	delete(x.doomed, e.ID)
 }
 
-// enqueue adds a task to the heap of its place if it is ready, or to the deferred ones.
+// enqueue adds a task to the heap of its place if it is ready, or to the deferred or doomed ones.
 func (x *Index) enqueue(e *entry) {
+	if e.IfDependencyFails == CancelWithIt && !e.closed() && e.Claim == nil && x.openCount[e.ID] == 0 &&
+		slices.ContainsFunc(e.DependsOn, x.failed) {
+		x.doomed[e.ID] = true
+	}
 	if e.Status != Open && (e.Status != Deferred || e.NotBefore.IsZero()) || x.waits(e.Record) {
 		return
 	}
@@ -259,11 +286,19 @@ func (x *Index) first(at Place) *Record {
 	return nil
 }
 
-// waits reports whether a task waits for another one that is not closed. A task that does not
-// exist blocks nothing.
+// waits reports whether a task waits for another one.
 func (x *Index) waits(r *Record) bool {
-	return x.openCount[r.ID] > 0 || slices.ContainsFunc(r.DependsOn, x.isOpen)
+	return x.openCount[r.ID] > 0 || len(x.stoppedBy(r)) > 0 ||
+		slices.ContainsFunc(r.DependsOn, func(id string) bool { return x.blocks(id, r) })
 }
+
+// blocks reports whether a dependency prevents that a task begins.
+func (x *Index) blocks(dependency string, r *Record) bool {
+	return x.isOpen(dependency) || x.failed(dependency) && r.IfDependencyFails != GoOnWithout
+}
+
+// failed reports whether a task was closed without being completed.
+func (x *Index) failed(id string) bool { return ended(x.get(id)) == Cancelled }
 
 func (x *Index) isOpen(id string) bool {
 	r := x.get(id)
@@ -275,12 +310,13 @@ const maxShown = 20
 
 // waitsFor returns tasks that a task waits for.
 func (x *Index) waitsFor(r *Record) (all []string) {
-	for _, id := range slices.Concat(r.DependsOn, x.openChildren(r.ID)) {
-		if x.isOpen(id) && len(all) < maxShown {
+	for _, id := range r.DependsOn {
+		if x.blocks(id, r) {
 			all = append(all, id)
 		}
 	}
-	return all
+	all = slices.Concat(all, x.openChildren(r.ID), x.stoppedBy(r))
+	return all[:min(len(all), maxShown)]
 }
 
 // openChildren returns the first children of a task that are not closed, sorted.
@@ -305,6 +341,11 @@ func (x *Index) view(r *Record) Task {
 	t.Status = r.effective(x.now)
 	if !t.closed() {
 		t.WaitsFor = x.waitsFor(r)
+		for _, id := range t.WaitsFor {
+			if x.failed(id) {
+				t.Stuck = append(t.Stuck, id)
+			}
+		}
 	}
 	if t.Claim != nil {
 		claim := *t.Claim

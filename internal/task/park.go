@@ -4,16 +4,26 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/outcome"
 )
 
-// maxFailure bounds the failure text in the reason of a parked task, in bytes.
+// maxFailure bounds the text about a failure in a reason, in bytes.
 const maxFailure = 1000
 
-// Exit says how an incarnation has ended, for the tasks that it had claimed.
+// Exit says how an incarnation has ended, for the attempts at tasks that it has said nothing about.
 type Exit struct {
-	// Failure describes how the agent failed. It is empty if the agent was asked to stop, or the cause is unknown:
-	// only failures count against the tasks.
+	// Failure describes how the agent failed. It is empty if the agent was asked to stop, if what
+	// has ended it was outside of it, or if the cause is unknown: only failures count against the
+	// tasks.
 	Failure string
+	// Cause describes an end that is no failure, if it is known.
+	Cause string
+	// Obstacle is the kind of a failure or of what was outside; empty if it is not known.
+	Obstacle outcome.ObstacleKind
+	// Output has the last lines that it has written.
+	Output []string
 	// Park is why the tasks are parked; empty if they are open again.
 	Park string
 }
@@ -24,8 +34,7 @@ type end struct {
 	Exit
 }
 
-// ReleaseOrphans opens tasks again whose claims belong to ended incarnations of an agent, at most
-// so many.
+// ReleaseOrphans ends the attempts of ended incarnations of an agent, at most so many.
 func (s *Step) ReleaseOrphans(path string, most int) error {
 	all := s.state.orphans(path)
 	for _, r := range all[:min(len(all), most)] {
@@ -37,73 +46,93 @@ func (s *Step) ReleaseOrphans(path string, most int) error {
 	return nil
 }
 
-// endOrphan ends the claim of an ended incarnation. The claim counts as failed if the agent has
-// failed.
+// endOrphan ends the attempt of an incarnation that has ended. The outcome says what is known of its end.
 func (s *Step) endOrphan(r *Record) error {
-	path, reason := r.Claim.By, fmt.Sprintf("incarnation %d of %s is over", r.Claim.Incarnation, r.Claim.By)
-	failure := ""
-	if e := s.state.ends[path]; e.life == (Life{r.Claim.Incarnation, r.Claim.Life}) {
-		switch {
-		case e.Park != "":
-			r.Status, r.Claim, r.Reason = Parked, nil, truncate(e.Park)
-			return s.save(r, Actor{Name: controller}, Withheld, r.Reason)
-		case e.Failure != "":
-			failure, reason = path+": "+e.Failure, truncate(reason+": "+e.Failure)
-		}
+	over := fmt.Sprintf("incarnation %d of %s is over", r.Claim.Incarnation, r.Claim.By)
+	var exit Exit
+	if e := s.state.ends[r.Claim.By]; e.life == (Life{r.Claim.Incarnation, r.Claim.Life}) {
+		exit = e.Exit
 	}
-	return s.endClaim(r, Actor{Name: controller}, Released, reason, failure)
+	by := Actor{Name: controller}
+	if exit.Park != "" {
+		s.recordAttempt(r, exit.outcome(r.Claim, over), controller)
+		r.Status, r.Claim, r.Reason = Parked, nil, cut(exit.Park)
+		return s.save(r, by, Withheld, r.Reason)
+	}
+	reason := over
+	if text := cmp.Or(exit.Failure, exit.Cause); text != "" {
+		reason += ": " + text
+	}
+	return s.endAttempt(r, by, exit.outcome(r.Claim, over), reason)
 }
 
-// giveBack ends the claim of a task that is not closed. If its agent does so, the claim counts as
-// failed.
-func (s *Step) giveBack(r *Record, actor Actor, kind Kind, reason string) error {
-	reason = strings.TrimSpace(reason)
-	failure := ""
-	if r.forgetFailures(actor); r.Claim != nil && !actor.Person() {
-		failure = strings.TrimSuffix(actor.String()+" has given it back: "+reason, ": ")
+// outcome returns the outcome of an attempt whose agent has said nothing.
+func (e Exit) outcome(claim *Holder, over string) outcome.Outcome {
+	at := now()
+	r := outcome.Report{
+		Kind: outcome.Deferred, NotBefore: &at, Context: &outcome.Context{
+			Approach: fmt.Sprintf("%s: %s worked on it for %s", unreported, claim.name(),
+				max(0, at.Sub(claim.At)).Round(time.Second)),
+			Obstacle: outcome.Obstacle{
+				Kind:        cmp.Or(e.Obstacle, outcome.OtherObstacle),
+				Description: cut(cmp.Or(e.Failure, e.Cause, over)),
+			},
+			Explored: outcome.Explored{Notes: lastOutput(e.Output)},
+		},
 	}
-	return s.endClaim(r, actor, kind, reason, failure)
+	switch {
+	case e.Park != "":
+		r.Kind, r.NotBefore, r.Question = outcome.Escalated, nil, cut(e.Park)
+		r.Context.Obstacle.Kind, r.Context.Obstacle.Description = outcome.Budget, cut(e.Park)
+	case e.Failure != "":
+		r.Kind, r.NotBefore = outcome.Retryable, nil
+		r.Context.Obstacle.Kind = cmp.Or(e.Obstacle, outcome.Crash)
+	}
+	return newOutcome(r)
 }
 
-// endClaim opens a claimed task again. A failure of its agent is counted, and parks the task once
-// there are too many.
-func (s *Step) endClaim(r *Record, actor Actor, kind Kind, reason, failure string) error {
-	r.Status, r.Claim, r.Reason = Open, nil, reason
-	if failure != "" && s.countFailure(r, failure) {
-		kind = Withheld
+// maxOutput bounds the last output in a context, in bytes.
+const maxOutput = 4 << 10
+
+// lastOutput returns the last lines of an output as notes.
+func lastOutput(lines []string) string {
+	text := ""
+	for i := len(lines) - 1; i >= 0 && len(text)+len(lines[i]) < maxOutput; i-- {
+		text = "\n  " + lines[i] + text
 	}
-	return s.save(r, actor, kind, r.Reason)
+	if text == "" {
+		return ""
+	}
+	return "its last output:" + text
 }
 
-// countFailure counts a failed claim, and reports whether that parks the task.
-func (s *Step) countFailure(r *Record, failure string) (parked bool) {
+// countFailure counts a failed attempt, and reports whether that parks the task.
+func (s *Step) countFailure(r *Record, holder string, report outcome.Report) (parked bool) {
 	r.FailedClaims++
-	most := cmp.Or(r.MaxClaims, s.state.maxClaims())
+	most := cmp.Or(r.MaxClaims, s.state.config.MaxClaims())
 	if most == 0 || r.FailedClaims < most {
 		return false
 	}
-	times := "once"
-	if r.FailedClaims > 1 {
-		times = fmt.Sprintf("%d times", r.FailedClaims)
-	}
-	r.Status, r.Claim = Parked, nil
-	r.Reason = fmt.Sprintf("claimed %s without a result, last: %s", times, truncate(failure))
+	r.Status, r.NotBefore = Parked, time.Time{}
+	r.Reason = fmt.Sprintf("claimed %s without a result, last: %s: %s", counted(r.FailedClaims), holder,
+		cut(cmp.Or(report.Context.Obstacle.Description, report.Context.Obstacle.String())))
 	return true
 }
 
-// truncate shortens a text to fit into a reason.
-func truncate(text string) string {
-	if len(text) <= maxFailure {
-		return text
+// counted returns a number of times in words.
+func counted(n int) string {
+	if n == 1 {
+		return "once"
 	}
-	return strings.ToValidUTF8(text[:maxFailure], "") + " ..."
+	return fmt.Sprintf("%d times", n)
 }
 
-// forgetFailures resets the count of failed claims if a person opens the task.
-func (r *Record) forgetFailures(actor Actor) {
-	if actor.Person() {
-		r.FailedClaims = 0
+// cut makes a text of any origin fit into a reason.
+func cut(text string) string {
+	if len(text) > maxFailure {
+		text = strings.ToValidUTF8(text[:maxFailure], "") + " ..."
 	}
+	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
 // errParked returns the error for an action that a parked task does not allow.

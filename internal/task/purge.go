@@ -21,6 +21,9 @@ func (s *State) isOutdated(r *Record, old time.Time) bool {
 	return r != nil && r.Ephemeral && r.closed() && !r.ClosedAt.After(old) && s.index.openCount[r.ID] == 0
 }
 
+// hasAttempts reports whether attempts are stored of a task that is not claimed.
+func (r *Record) hasAttempts() bool { return r.OldestAttempt > 0 && r.OldestAttempt <= r.Claims }
+
 // Purge removes outdated tasks with their comments, as many as fit into a step. It returns the
 // ids that remain. Tasks that are no longer outdated are skipped.
 func (s *Step) Purge(ids []string, old time.Time) (rest []string) {
@@ -40,7 +43,11 @@ func (s *Step) Purge(ids []string, old time.Time) (rest []string) {
 			after.Comments--
 			s.Writes = append(s.Writes, Write{Part: CommentPart, ID: id, N: after.Comments})
 		}
-		if after.Comments > 0 {
+		for ; room > 0 && after.hasAttempts(); room-- {
+			s.Writes = append(s.Writes, Write{Part: AttemptPart, ID: id, N: after.OldestAttempt})
+			after.OldestAttempt++
+		}
+		if after.Comments > 0 || after.hasAttempts() {
 			s.put(&after)
 			break
 		}

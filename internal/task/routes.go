@@ -200,19 +200,21 @@ const (
 	Close   Action = "close"
 	Reopen  Action = "reopen"
 	Retry   Action = "retry"
+	Approve Action = "approve"
+	Reject  Action = "reject"
 )
 
 // Actions returns all actions.
-func Actions() []Action { return []Action{Release, Close, Reopen, Retry} }
+func Actions() []Action { return []Action{Release, Close, Reopen, Retry, Approve, Reject} }
 
 // ActRequest asks for an action on a task.
 type ActRequest struct {
 	_ struct{} `schema:"TaskAct" open:"true" doc:"An action on a task."`
 
 	ID      string  `json:"id" doc:"The task."`
-	Action  Action  `json:"action" enum:"release,close,reopen,retry" doc:"The action."`
+	Action  Action  `json:"action" enum:"release,close,reopen,retry,approve,reject" doc:"The action. People approve and reject tasks about which they are asked: such a task is open again, or cancelled."`
 	Reason  string  `json:"reason,omitempty" doc:"The reason; at most 4 KiB."`
-	Outcome Outcome `json:"outcome,omitempty" enum:"completed,failed,cancelled" doc:"For close. Default: completed."`
+	Outcome Outcome `json:"outcome,omitempty" enum:"completed,cancelled" doc:"For close. Default: completed."`
 	Force   bool    `json:"force,omitempty" doc:"For close: even if the task has open children."`
 	By      string  `json:"by,omitempty" doc:"Name of the calling person; not for agents."`
 }

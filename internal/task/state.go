@@ -11,22 +11,33 @@ import (
 // State holds the tasks of a project and decides what may happen to them. It does no I/O: a Step
 // collects what has to be written. A State is not safe for concurrent use.
 type State struct {
-	index     *Index
-	prefix    string          // of ids
-	number    uint64          // the last one given to a task
-	lives     map[string]Life // running incarnations, by agent
-	ends      map[string]end  // last ended incarnations, by agent
-	maxClaims func() int
-	ready     func(Place)
+	index  *Index
+	prefix string          // of ids
+	number uint64          // the last one given to a task
+	lives  map[string]Life // running incarnations, by agent
+	ends   map[string]end  // last ended incarnations, by agent
+	config Config
 }
 
-// NewState returns a State without tasks. The ids of new tasks begin with the name of the project.
-// maxClaims returns how many claims may fail before a task is parked that has no number of its
-// own; 0 means no limit. ready is called when a task becomes ready at a place.
-func NewState(project string, maxClaims func() int, ready func(Place)) *State {
+// Config configures a State. All fields are required.
+type Config struct {
+	// Project is the name with which the ids of new tasks begin.
+	Project string
+	// MaxClaims returns how many claims may fail before a task is parked that has no number of its
+	// own; 0 means no limit.
+	MaxClaims func() int
+	// Pause returns how long a task waits after its nth attempt in a row without a result. Pause
+	// is meant for it.
+	Pause func(n int) time.Duration
+	// Ready is called when a task becomes ready at a place.
+	Ready func(Place)
+}
+
+// NewState returns a State without tasks.
+func NewState(c Config) *State {
 	return &State{
-		index: NewIndex(), prefix: idPrefix(project), maxClaims: maxClaims, ready: ready,
-		lives: make(map[string]Life), ends: make(map[string]end),
+		index: NewIndex(), prefix: idPrefix(c.Project), config: c, lives: make(map[string]Life),
+		ends: make(map[string]end),
 	}
 }
 
@@ -34,7 +45,7 @@ func NewState(project string, maxClaims func() int, ready func(Place)) *State {
 // of a task.
 func (s *State) Replace(x *Index, number uint64) {
 	s.index, s.number = x, max(number, s.number)
-	x.onReady = s.ready
+	x.onReady = s.config.Ready
 }
 
 // Step starts a decision.
@@ -153,6 +164,14 @@ func (s *State) Count(f Filter) (n int, err error) {
 
 // Parked returns the number of parked tasks.
 func (s *State) Parked() int { return s.index.counts[countKey{status: Parked, all: true}] }
+
+// Questions returns the tasks that people are asked about, sorted by id.
+func (s *State) Questions() (all []Task) {
+	for _, id := range slices.Sorted(maps.Keys(s.index.asked)) {
+		all = append(all, s.Show(s.Record(id)))
+	}
+	return all
+}
 
 // Hook is the work there is for an agent.
 type Hook struct {

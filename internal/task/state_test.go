@@ -7,11 +7,17 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/coppice-dev/coppice/internal/outcome"
 )
 
 var ann = Actor{Name: "ann"}
 
-func newState() *State { return NewState("web", func() int { return 3 }, func(Place) {}) }
+func newState() *State {
+	return NewState(Config{
+		Project: "web", MaxClaims: func() int { return 3 }, Pause: func(int) time.Duration { return 0 }, Ready: func(Place) {},
+	})
+}
 
 // Undo restores the index. A step that stays leaves the index as if it were built from the tasks.
 func TestUndo(t *testing.T) {
@@ -32,10 +38,10 @@ func TestUndo(t *testing.T) {
 			before := describe(t, s.index)
 			step := s.Step()
 			var err error
-			switch rapid.IntRange(0, 6).Draw(t, "what") {
+			switch rapid.IntRange(0, 10).Draw(t, "what") {
 			case 0, 1:
 				var made Task
-				d := Draft{Title: "x", Pool: pool.Draw(t, "pool")}
+				d := Draft{Title: "x", Pool: pool.Draw(t, "pool"), IfDependencyFails: rapid.SampledFrom(DependencyRules()).Draw(t, "rule")}
 				if id != "none" && rapid.Bool().Draw(t, "waits") {
 					d.DependsOn = []string{id}
 				}
@@ -45,7 +51,7 @@ func TestUndo(t *testing.T) {
 			case 2:
 				_, err = step.Claim(actor, Claiming{Pools: []string{"p"}, Any: true})
 			case 3:
-				_, err = step.Finish(actor, id, Ending{Force: true})
+				_, err = step.Finish(actor, id, Ending{Force: true, Outcome: rapid.SampledFrom(Outcomes()).Draw(t, "outcome")})
 			case 4:
 				_, err = step.Retry(actor, id, "")
 			case 5:
@@ -55,6 +61,34 @@ func TestUndo(t *testing.T) {
 				s.End("t/a", 1, Exit{Failure: "crashed"})
 				err = step.ReleaseOrphans("t/a", 10)
 				s.Begin("t/a", Life{Incarnation: 1})
+			case 7, 8:
+				later := time.Now().Add(time.Hour)
+				o := rapid.SampledFrom([]outcome.Report{
+					{Kind: outcome.Decomposed, Subtasks: subtasks(3)}, {Kind: outcome.Decomposed, Subtasks: subtasks(1)},
+					{Kind: outcome.Escalated, Question: "?"}, {Kind: outcome.Retryable}, {Kind: outcome.Deferred, NotBefore: &later},
+					{Kind: outcome.Blocked, Condition: &outcome.Condition{Kind: outcome.TaskDone, What: id}},
+					{Kind: outcome.Blocked, Condition: &outcome.Condition{Kind: outcome.PersonHas, What: "x"}},
+				}).Draw(t, "report")
+				o.Context = met("other")
+				var held []string
+				for id := range s.index.claimed[actor.String()] {
+					held = append(held, id)
+				}
+				slices.Sort(held)
+				if len(held) > 0 {
+					id = rapid.SampledFrom(held).Draw(t, "held")
+				}
+				_, err = step.Report(actor, id, newOutcome(o))
+				if err == nil && o.Kind == outcome.Decomposed {
+					ids = append(ids, s.Children(s.Record(id), 3)...)
+				}
+			case 9:
+				_, err = step.Answer(actor, id, "yes")
+			case 10:
+				err = step.CancelDoomed()
+			}
+			if n := step.Size(); err == nil && n > MaxStep {
+				t.Fatalf("a step of %d", n)
 			}
 			if err != nil || rapid.Bool().Draw(t, "undo") {
 				step.Undo()
@@ -94,7 +128,7 @@ func describe(t *rapid.T, x *Index) string {
 	for r := range merge(x.unfinished.after(nil), x.finished.after(nil)) {
 		all = append(all, r.ID)
 	}
-	return fmt.Sprint(all, x.counts, len(x.deferred.entries), x.keys, x.children, x.openCount, x.waiters, x.claimed)
+	return fmt.Sprint(all, x.counts, len(x.deferred.entries), x.keys, x.children, x.openCount, x.waiters, x.claimed, x.asked, x.doomed)
 }
 
 // A task that was reopened since it was outdated stays, and Purge does not return it again.

@@ -9,7 +9,7 @@ import (
 )
 
 // MaxStep bounds the sum of changes, writes and events of a step.
-const MaxStep = 40
+const MaxStep = 80
 
 // Step is one decision. Its changes are visible in the State at once, and it collects what has to
 // be written for them together.
@@ -18,6 +18,9 @@ type Step struct {
 	Writes  []Write
 	Events  []Event
 	state   *State
+	// attempt has ended, of the task attemptAt. It becomes part of the next event about that.
+	attempt   *Attempt
+	attemptAt string
 }
 
 // Changed is a task that a step has replaced or removed.
@@ -35,13 +38,14 @@ const (
 	TextPart     Part = "texts"    // the text of the task
 	ImportedPart Part = "brought"  // the rest of an imported bead
 	CommentPart  Part = "comments" // one of its comments
+	AttemptPart  Part = "attempts" // one of its attempts
 )
 
 // Write is a change of data next to the record of a task.
 type Write struct {
 	Part  Part
 	ID    string
-	N     int    // index of a comment
+	N     int    // index of a comment, number of an attempt
 	Value []byte // nil removes it
 }
 
@@ -111,7 +115,13 @@ func (s *Step) save(r *Record, actor Actor, kind Kind, note string) error {
 	if before != nil {
 		e.Held = before.Claim
 	}
+	if s.attemptAt == r.ID {
+		e.Attempt, s.attempt, s.attemptAt = s.attempt, nil, ""
+	}
 	s.Emit(e)
+	if r.closed() && (before == nil || !before.closed()) {
+		return s.rollUp(r)
+	}
 	return nil
 }
 

@@ -3,14 +3,16 @@
 // tasks, package transfer reads and writes beads, and package service handles the routes that are
 // declared here.
 //
-// A task is ready when it is open, its time has come, and everything it waits for is closed: its
-// dependencies and its children. Dependencies never form a cycle. A claim belongs to one
-// incarnation; when that ends, its tasks are open again.
+// A task is ready when it is open, its time has come, its dependencies are completed and its
+// children closed. Dependencies never form a cycle. A claim belongs to one incarnation, and is an
+// attempt at the task. How the attempt ends decides what becomes of the task; see route.
 package task
 
 import (
 	"errors"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/outcome"
 )
 
 // Limits. Errors about them wrap ErrInvalid or ErrFull.
@@ -54,25 +56,41 @@ const (
 	InProgress Status = "in_progress" // claimed
 	Blocked    Status = "blocked"     // until it is opened, for a reason that is not another task
 	Deferred   Status = "deferred"    // until a time, or until it is opened
-	Parked     Status = "parked"      // too many claims have failed; until a person opens it
+	Parked     Status = "parked"      // too many attempts have failed, or it was escalated; until a person opens it
 	Closed     Status = "closed"
 )
 
 // Statuses returns all statuses.
 func Statuses() []Status { return []Status{Open, InProgress, Blocked, Deferred, Parked, Closed} }
 
-// Outcome is how a task was closed.
+// Outcome is how a task was closed. Tasks that earlier versions have closed may have others, such as
+// failed. They are kept, and mean that the task was not completed.
 type Outcome string
 
 // Outcomes of a closed task.
 const (
 	Completed Outcome = "completed"
-	Failed    Outcome = "failed"
 	Cancelled Outcome = "cancelled"
 )
 
 // Outcomes returns all outcomes.
-func Outcomes() []Outcome { return []Outcome{Completed, Failed, Cancelled} }
+func Outcomes() []Outcome { return []Outcome{Completed, Cancelled} }
+
+// DependencyRule says what becomes of a task if a task that it depends on is closed without being
+// completed.
+type DependencyRule string
+
+// Rules about dependencies that are not completed.
+const (
+	WaitForIt    DependencyRule = "wait"     // until it is opened again and completed; the default
+	CancelWithIt DependencyRule = "cancel"   // it is cancelled, too
+	GoOnWithout  DependencyRule = "continue" // it may begin
+)
+
+// DependencyRules returns all rules.
+func DependencyRules() []DependencyRule {
+	return []DependencyRule{WaitForIt, CancelWithIt, GoOnWithout}
+}
 
 // Task is a piece of work. Times are of the wall clock.
 type Task struct {
@@ -87,8 +105,10 @@ type Task struct {
 	Pool      string   `json:"pool,omitempty" doc:"The pool whose agents may claim it."`
 	Assignee  string   `json:"assignee,omitempty" doc:"The agent or person that is to do it."`
 	Parent    string   `json:"parent,omitempty" doc:"The task that waits for this one."`
-	DependsOn []string `json:"depends_on,omitempty" doc:"Tasks that must be closed before it can be claimed."`
-	Links     []Link   `json:"links,omitempty" doc:"Relations to other tasks, which block nothing."`
+	DependsOn []string `json:"depends_on,omitempty" doc:"Tasks that must be completed before it can be claimed."`
+	// IfDependencyFails is empty for the default, WaitForIt.
+	IfDependencyFails DependencyRule `json:"if_dependency_fails,omitempty" enum:"wait,cancel,continue" doc:"What becomes of it if a task that it depends on is cancelled. Default: wait."`
+	Links             []Link         `json:"links,omitempty" doc:"Relations to other tasks, which block nothing."`
 	// NotBefore is the earliest time at which the task can be claimed.
 	NotBefore time.Time `json:"not_before,omitzero" doc:"Earliest time at which it can be claimed."`
 	// Ephemeral tasks are removed some time after they are closed; see Purge.
@@ -97,6 +117,18 @@ type Task struct {
 	// Claim is the current claim while the task is in progress.
 	Claim  *Holder `json:"claim,omitempty"`
 	Claims int     `json:"claims,omitempty" minimum:"0" doc:"Number of claims."`
+	// Retries counts attempts that ended without a result, since a person last opened the task.
+	// Pauses before the next attempt grow with it.
+	Retries int `json:"retries,omitempty" minimum:"0" doc:"Number of attempts that ended without a result, since a person last opened the task."`
+	// Decomposed says that its children are the subtasks into which it was divided. It is closed
+	// with the last of them.
+	Decomposed bool `json:"decomposed,omitempty" doc:"It was divided into its children, and is completed with the last of them."`
+	// Condition is what a blocked task waits for, and Question what a person is asked about it.
+	Condition *outcome.Condition `json:"condition,omitempty" doc:"What a blocked task waits for."`
+	Question  *Question          `json:"question,omitempty" doc:"What a person is asked about the task."`
+	// StoppedBy lists escalated subtasks of a decomposed task. No subtask can be claimed
+	// meanwhile.
+	StoppedBy []string `json:"stopped_by,omitempty" doc:"Escalated subtasks, because of which none of its subtasks can be claimed."`
 	// FailedClaims counts claims that ended with a failure of their agent, since a person last
 	// opened the task. MaxClaims is the number at which the task is parked; 0 means the
 	// configured number.
@@ -108,12 +140,13 @@ type Task struct {
 	UpdatedAt    time.Time `json:"updated_at" doc:"When it was last changed."`
 	ClosedAt     time.Time `json:"closed_at,omitzero" doc:"When it was closed."`
 	ClosedBy     string    `json:"closed_by,omitempty" doc:"The agent or person."`
-	Outcome      Outcome   `json:"outcome,omitempty" enum:"completed,failed,cancelled" doc:"How it was closed."`
+	Outcome      Outcome   `json:"outcome,omitempty" enum:"completed,cancelled" doc:"How it was closed. Earlier versions knew failed, too."`
 	Reason       string    `json:"reason,omitempty" doc:"Reason of the last close, release or reopen."`
 
 	// These fields are derived from other tasks and the time, and not stored.
 	Ready    bool     `json:"ready" doc:"It can be claimed now."`
-	WaitsFor []string `json:"waits_for,omitempty" doc:"Open tasks that it waits for: dependencies and children; at most 20."`
+	WaitsFor []string `json:"waits_for,omitempty" doc:"Tasks that it waits for: dependencies, children, and escalated tasks of the same decomposition; at most 20."`
+	Stuck    []string `json:"stuck,omitempty" doc:"Those of waits_for that are closed and were not completed: only a person can let it go on."`
 }
 
 // Link is a relation to another task.
@@ -135,6 +168,14 @@ type Holder struct {
 	Key         string    `json:"key,omitempty" doc:"Always empty."`
 }
 
+// Question is what a person is asked about a task.
+type Question struct {
+	_ struct{} `schema:"TaskQuestion" open:"true" doc:"What a person is asked about a task."`
+
+	Text string    `json:"text" doc:"The question."`
+	At   time.Time `json:"at" doc:"When it came up."`
+}
+
 // Comment is a comment of an agent or a person.
 type Comment struct {
 	_ struct{} `open:"true" doc:"A comment on a task."`
@@ -145,13 +186,14 @@ type Comment struct {
 	Text        string    `json:"text" doc:"The comment."`
 }
 
-// Detail is a task with its text, comments and children.
+// Detail is a task with its text, comments, attempts and children.
 type Detail struct {
-	_ struct{} `open:"true" doc:"A task with its text, comments and children."`
+	_ struct{} `open:"true" doc:"A task with its text, comments, attempts and children."`
 
 	Task     Task      `json:"task"`
 	Text     string    `json:"text" doc:"The description."`
 	Comments []Comment `json:"comments" doc:"Oldest first."`
+	Attempts []Attempt `json:"attempts" doc:"Attempts that have ended, oldest first; the last 200."`
 	Children []string  `json:"children" doc:"Ids of its children, at most 200."`
 }
 
@@ -200,8 +242,10 @@ func (t *Task) effective(now time.Time) Status {
 	return Open
 }
 
-// closed reports whether a task is closed, so others need not wait for it.
 func (t *Task) closed() bool { return t.Status == Closed }
+
+// completed reports whether a task is closed as completed, which is also what no outcome means.
+func (t *Task) completed() bool { return t.closed() && (t.Outcome == Completed || t.Outcome == "") }
 
 // now returns the time as it is stored.
 func now() time.Time { return time.Now().UTC().Round(0) }

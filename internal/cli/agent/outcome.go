@@ -11,15 +11,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/task"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/outcome/claim"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
 // outcomeFlags are the flags that describe an outcome.
 type outcomeFlags struct {
 	summary, approach, obstacle, recommendation, notes, notBefore, until, question string
 	discoveries, explored, dependencies, subtasks                                  []string
-	json                                                                           string
+	json, task                                                                     string
 }
 
 func newOutcome(s *command.Streams) *cobra.Command {
@@ -31,17 +33,18 @@ func newOutcome(s *command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "outcome KIND [flags] | outcome --json FILE",
 		Short: "Record the outcome of the work",
-		Long: `Record how the work has ended, for the next try and for people (coppice explain).
-Nothing is stopped or restarted because of it. A second outcome of an incarnation replaces the
-first.
+		Long: `Record how the work has ended, for the next attempt and for people. If this agent has
+claimed a task, the attempt at that ends, and the outcome decides what becomes of the
+task. No agent is stopped or restarted because of it.
 
 KIND is one of
-  completed   the work is done
-  deferred    not now; needs --not-before, unless a missing task is the obstacle
-  decomposed  too large; needs a --subtask for each part
-  blocked     needs --until: task=ID, service=NAME or person=WHAT THEY DO
-  retryable   a second try may work; can have --not-before
-  escalated   a person has to decide; needs --question
+  completed   the work is done: the task is closed
+  deferred    back in the queue until --not-before, or until the missing task of
+              the obstacle is completed
+  decomposed  too large: done with its subtasks; needs a --subtask for each
+  blocked     needs --until: task=ID, time=WHEN, service=NAME or person=ACTION
+  retryable   back in the queue, after a pause; can have --not-before
+  escalated   a person has to decide, and is asked; needs --question
 
 All but completed need --approach and --obstacle. An obstacle is plain text, or
 JSON, one of
@@ -67,8 +70,11 @@ JSON, one of
 			if err != nil {
 				return command.UsageError(err)
 			}
-			_, err = command.Call(command.AskAsAgent, claim.Report, o.Report())
-			return err
+			done, err := command.Call(command.AskAsAgent, claim.Report, claim.Request{Report: o.Report(), Task: f.task})
+			if err != nil || done.Task == nil {
+				return err
+			}
+			return s.PrintLines(plaintext.Line(done.Task.ID) + " is " + task.StateText(*done.Task, time.Now()))
 		},
 	}
 	flags := cmd.Flags()
@@ -83,9 +89,10 @@ JSON, one of
 	flags.StringVar(&f.notes, "notes", "", "notes on what was explored")
 	flags.StringVar(&f.notBefore, "not-before", "",
 		"when to try again: a duration such as 30m, or a time such as 2030-01-02T15:04:05Z")
-	flags.StringVar(&f.until, "until", "", "what it waits for: task=ID, service=NAME or person=ACTION")
+	flags.StringVar(&f.until, "until", "", "what it waits for: task=ID, time=WHEN, service=NAME or person=ACTION")
 	flags.StringArrayVar(&f.subtasks, "subtask", nil, "a part, as \"ID: OBJECTIVE\" (repeatable)")
 	flags.StringVar(&f.question, "question", "", "what a person has to decide")
+	flags.StringVar(&f.task, "task", "", "the `ID` of the task; the only one that this agent has claimed if left out")
 	flags.StringVar(&f.json, "json", "", "read the whole outcome as JSON from a `FILE`; - is stdin")
 	return cmd
 }
@@ -94,8 +101,12 @@ JSON, one of
 func (f *outcomeFlags) read(cmd *cobra.Command, args []string, stdin io.Reader, now time.Time) (outcome.Outcome,
 	error) {
 	if f.json != "" {
-		if len(args) > 0 || cmd.Flags().NFlag() > 1 {
-			return outcome.Outcome{}, errors.New("--json cannot be combined with KIND or other flags")
+		others := cmd.Flags().NFlag() - 1
+		if cmd.Flags().Changed("task") {
+			others--
+		}
+		if len(args) > 0 || others > 0 {
+			return outcome.Outcome{}, errors.New("--json cannot be combined with KIND or flags other than --task")
 		}
 		data, err := readUpTo(f.json, stdin, outcome.MaxBytes)
 		if err != nil {
@@ -162,7 +173,15 @@ func (f *outcomeFlags) report(kind outcome.Kind, now time.Time) (outcome.Report,
 	if f.until != "" {
 		who, what, ok := strings.Cut(f.until, "=")
 		if !ok {
-			return r, fmt.Errorf("--until is %.80q, expected task=ID, service=NAME or person=WHAT THEY DO", f.until)
+			return r, fmt.Errorf("--until is %.80q, expected task=ID, time=WHEN, service=NAME or person=WHAT THEY DO",
+				f.until)
+		}
+		if who == string(outcome.TimeComes) {
+			at, err := outcome.ParseTime(what, now)
+			if err != nil {
+				return r, fmt.Errorf("--until: %w", err)
+			}
+			what = at.UTC().Format(time.RFC3339)
 		}
 		r.Condition = &outcome.Condition{Kind: outcome.ConditionKind(who), What: what}
 	}

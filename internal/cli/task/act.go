@@ -116,9 +116,10 @@ func newActs(s *command.Streams, w worker) []*cobra.Command {
 		done        string
 		short, long string
 	}{
-		{task.Close, "closed", "Close tasks as done, failed or cancelled",
-			`Close tasks as completed, or with --outcome as failed or cancelled. Tasks that depend on
-them can begin in any case. A task with open children needs --force.`},
+		{task.Close, "closed", "Close tasks as done or cancelled",
+			`Close tasks as completed, or with --outcome as cancelled. Tasks that depend on completed
+ones can begin; --if-dependency-fails of the others says what becomes of them. A task with
+open children needs --force.`},
 		{task.Release, "open again", "Release claimed tasks",
 			`Release claimed tasks: they are open again, for the next agent. People can release tasks
 that others have claimed.`},
@@ -126,7 +127,15 @@ that others have claimed.`},
 		{task.Retry, "to be done now", "Retry tasks that are deferred or parked",
 			`Open tasks again, whether they are closed, blocked, deferred, parked or claimed; a claim
 ends. They still wait for their dependencies.`},
+		{task.Approve, "open again", "Approve tasks that wait for a person",
+			`Open tasks again about which people are asked, or that are parked. The reason becomes a
+comment for the next attempt. An answer to the question in coppice inbox does the same.`},
+		{task.Reject, "cancelled", "Reject tasks that wait for a person",
+			`Cancel tasks about which people are asked, or that are parked.`},
 	} {
+		if w.agent && (act.action == task.Approve || act.action == task.Reject) {
+			continue
+		}
 		var a task.ActRequest
 		var result string
 		cmd := &cobra.Command{
@@ -145,7 +154,7 @@ ends. They still wait for their dependencies.`},
 		}
 		cmd.Flags().StringVarP(&a.Reason, "reason", "r", "", "the reason `WHY`, for others")
 		if act.action == task.Close {
-			cmd.Flags().StringVar(&result, "outcome", string(task.Completed), "completed, failed or cancelled")
+			cmd.Flags().StringVar(&result, "outcome", string(task.Completed), "completed or cancelled")
 			cmd.Flags().BoolVar(&a.Force, "force", false, "even with open children")
 		}
 		w.complete(cmd)

@@ -163,7 +163,7 @@ func detailLines(d task.Detail, now time.Time, p terminal.Paint) []string {
 		}
 		return strings.TrimSuffix(terminal.Clock(t, now)+" by "+by, " by ")
 	}
-	fact("state", stateText(t, now))
+	fact("state", StateText(t, now))
 	fact("priority", fmt.Sprint(t.Priority))
 	fact("type", t.Type)
 	fact("labels", strings.Join(t.Labels, ", "))
@@ -172,6 +172,9 @@ func detailLines(d task.Detail, now time.Time, p terminal.Paint) []string {
 	fact("parent", t.Parent)
 	fact("children", strings.Join(d.Children, ", "))
 	fact("depends on", strings.Join(t.DependsOn, ", "))
+	if len(t.DependsOn) > 0 && t.IfDependencyFails != "" {
+		fact("if one fails", string(t.IfDependencyFails))
+	}
 	for _, l := range t.Links {
 		fact(l.Type, l.ID)
 	}
@@ -188,11 +191,22 @@ func detailLines(d task.Detail, now time.Time, p terminal.Paint) []string {
 	if t.MaxClaims > 0 {
 		fact("max claims", fmt.Sprint(t.MaxClaims))
 	}
-	if t.Status == task.Parked {
+	if t.Status == task.Parked && t.Question == nil {
 		fact("next", "coppice task retry "+t.ID+" lets it be tried again")
+	}
+	if t.Question != nil {
+		fact("asked", plaintext.Line(t.Question.Text))
+		fact("next", fmt.Sprintf("coppice task approve %s, or coppice task reject %[1]s", t.ID))
+	}
+	for _, id := range t.Stuck {
+		fact("stuck", id+" was not completed: coppice task reopen "+id+", or coppice task edit "+t.ID+
+			" --if-dependency-fails continue")
 	}
 	if d.Text != "" {
 		lines = append(append(lines, ""), terminal.PlainLines(d.Text)...)
+	}
+	if len(d.Attempts) > 0 {
+		lines = append(append(lines, ""), attemptLines(d.Attempts, now, p)...)
 	}
 	for _, c := range d.Comments {
 		lines = append(lines, "", p.Dim(plaintext.Line(cmp.Or(c.By, "unknown"))+", "+terminal.Clock(c.At, now)+":"))
@@ -201,8 +215,18 @@ func detailLines(d task.Detail, now time.Time, p terminal.Paint) []string {
 	return lines
 }
 
-// stateText describes the state of a task, and what it waits for.
-func stateText(t task.Task, now time.Time) string {
+// attemptLines lists attempts. The comments tell more of them.
+func attemptLines(attempts []task.Attempt, now time.Time, p terminal.Paint) []string {
+	var rows [][]string
+	for _, a := range attempts {
+		rows = append(rows, []string{fmt.Sprint(a.Number), terminal.Clock(a.BeganAt, now),
+			terminal.Age(a.BeganAt, a.EndedAt), terminal.Cell(a.By), terminal.Cell(a.Outcome.String())})
+	}
+	return terminal.Table([]string{"ATTEMPT", "BEGAN", "TOOK", "BY", "OUTCOME"}, rows, 0, terminal.BoldHeader(p))
+}
+
+// StateText describes the state of a task, and what it waits for.
+func StateText(t task.Task, now time.Time) string {
 	switch {
 	case t.Claim != nil && t.Claim.Incarnation > 0:
 		return fmt.Sprintf("in progress at %s, incarnation %d, since %s", t.Claim.By, t.Claim.Incarnation,
@@ -211,6 +235,12 @@ func stateText(t task.Task, now time.Time) string {
 		return fmt.Sprintf("in progress at %s since %s", t.Claim.By, terminal.Clock(t.Claim.At, now))
 	case t.Ready:
 		return "ready"
+	case t.Decomposed && t.Status == task.Open && len(t.WaitsFor) > 0:
+		return "divided, and waits for its subtasks: " + strings.Join(t.WaitsFor, ", ")
+	case t.Status == task.Blocked && t.Condition != nil:
+		return fmt.Sprintf("blocked until the %s: %s", t.Condition.Kind, plaintext.Line(t.Condition.What))
+	case t.Status == task.Parked:
+		return "parked: " + plaintext.Line(t.Reason)
 	case t.Status == task.Closed:
 		return "closed: " + string(cmp.Or(t.Outcome, task.Completed))
 	case t.Status == task.Deferred && !t.NotBefore.IsZero():

@@ -38,7 +38,7 @@ func New(s *command.Streams) *cobra.Command {
 	return newGroup(s, worker{
 		command: "coppice task", short: "Add, list and edit tasks",
 		long: `Add, list and edit tasks, the durable work of agents. A task is ready when it is open,
-its time has come, and its dependencies and children are closed. One incarnation of an agent
+its time has come, its dependencies are completed and its children closed. One incarnation of an agent
 claims it at a time; when that ends, the task is open again.`,
 		flags: r.Flags, ask: r.Ask, look: r.Look, by: command.UserName, completion: r.Complete,
 	})
@@ -57,7 +57,7 @@ task is open again. coppice agent hook shows pending tasks.`,
 
 func newGroup(s *command.Streams, w worker) *cobra.Command {
 	cmd := &cobra.Command{Use: "task", Short: w.short, Long: w.long}
-	cmd.AddCommand(newAdd(s, w), newList(s, w), newShow(s, w), newEdit(s, w), newComment(s, w),
+	cmd.AddCommand(newAdd(s, w), newList(s, w), newShow(s, w), newTree(s, w), newEdit(s, w), newComment(s, w),
 		newClaim(s, w), newDep(s, w))
 	cmd.AddCommand(newActs(s, w)...)
 	if !w.agent {
@@ -146,7 +146,9 @@ title and the rest the text.`,
 	flags.StringSliceVarP(&d.Labels, "label", "l", nil, "a `LABEL`; can be repeated")
 	flags.StringVar(&d.Parent, "parent", "", "the `ID` of its parent, which waits for it")
 	flags.StringSliceVar(&d.DependsOn, "depends-on", nil,
-		"the `ID` of a task that must be closed first; can be repeated")
+		"the `ID` of a task that must be completed first; can be repeated")
+	flags.StringVar((*string)(&d.IfDependencyFails), "if-dependency-fails", string(task.WaitForIt),
+		"wait, cancel or continue, if a task that it depends on is cancelled")
 	flags.StringVar(&status, "status", "open", "open, blocked or deferred")
 	flags.StringVar(&when, "not-before", "",
 		"it cannot be claimed before this `TIME`, such as 2h from now")
@@ -161,7 +163,7 @@ title and the rest the text.`,
 func newEdit(s *command.Streams, w worker) *cobra.Command {
 	var e task.Edit
 	var text textFlags
-	var title, kind, status, pool, assignee, parent, when string
+	var title, kind, status, pool, assignee, parent, when, rule string
 	var priority, maxClaims int
 	cmd := &cobra.Command{
 		Use:   "edit ID",
@@ -174,6 +176,7 @@ the claim on it.`,
 			e.Title, e.Type = given(changed("title"), title), given(changed("type"), kind)
 			e.Pool, e.Assignee = given(changed("pool"), pool), given(changed("assignee"), assignee)
 			e.Parent, e.Status = given(changed("parent"), parent), given(changed("status"), task.Status(status))
+			e.IfDependencyFails = given(changed("if-dependency-fails"), task.DependencyRule(rule))
 			e.Priority, e.MaxClaims = given(changed("priority"), priority), given(changed("max-claims"), maxClaims)
 			if changed("not-before") {
 				at, err := notBefore(when, time.Now())
@@ -208,6 +211,8 @@ the claim on it.`,
 	flags.StringVar(&pool, "pool", "", "the `POOL` whose agents may do it; '' for none")
 	flags.StringVarP(&assignee, "assignee", "a", "", "the agent (path) or person `WHO` does it; '' for none")
 	flags.StringVar(&parent, "parent", "", "the `ID` of its parent; '' for none")
+	flags.StringVar(&rule, "if-dependency-fails", "",
+		"wait, cancel or continue, if a task that it depends on is cancelled")
 	flags.StringVar(&when, "not-before", "",
 		"it cannot be claimed before this `TIME`, such as 2h from now; none for none")
 	flags.IntVar(&maxClaims, "max-claims", 0,

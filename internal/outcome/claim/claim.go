@@ -1,5 +1,5 @@
-// Package claim stores what agents report about the end of their work. Claims are shown to people,
-// and have no other effect.
+// Package claim stores what agents report about the end of their work. Claims are shown to people.
+// One about a task that the agent has claimed ends the attempt at that.
 package claim
 
 import (
@@ -16,6 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
@@ -26,16 +27,33 @@ const (
 	recordTimeout = 5 * time.Second // for a claim to become durable
 )
 
-// Report records how the work of an agent has ended, and returns when that is durable. It is a
-// claim of the agent, and nothing else happens because of it. A later report of the same
-// incarnation replaces it, so it may be repeated.
-var Report = api.Route[outcome.Report, api.None]{
+// Report records how the work of an agent has ended, and returns when that is durable. If the agent has
+// claimed a task, the attempt at that ends. A later report of the same incarnation replaces it.
+var Report = api.Route[Request, Receipt]{
 	// Twice the bound, since JSON may contain more white space and escapes than needed.
 	Method: "POST", Path: "/outcome", For: api.Agents, MaxBody: 2 * outcome.MaxBytes,
 	ID: "claimOutcome", Summary: "Report how the calling agent's work has ended",
-	Doc: "It is recorded as a claim of the incarnation and replaces its previous one; " +
-		"nothing is started, stopped or restarted because of it.",
+	Doc: "It is recorded as a claim of the incarnation and replaces its previous one. If the agent has claimed a " +
+		"task, the attempt at that ends, and the outcome decides what becomes of the task. " +
+		"No agent is started, stopped or restarted because of it.",
 	Returns: "It is durable.",
+}
+
+// Request is an outcome, and the task that it is about.
+type Request struct {
+	_ struct{} `schema:"OutcomeClaim" open:"true" doc:"How the work of an agent has ended."`
+
+	outcome.Report
+	// Task is the id of a task that the agent has claimed. Empty means the only one; none if there
+	// is none.
+	Task string `json:"task,omitempty" doc:"The task, of those that the agent has claimed. Default: the only one, if there is one."`
+}
+
+// Receipt says what has become of the task of an outcome.
+type Receipt struct {
+	_ struct{} `schema:"OutcomeReceipt" open:"true" doc:"What has become of the task of an outcome."`
+
+	Task *task.Task `json:"task,omitempty" doc:"The task as it is now; missing if the agent had claimed none."`
 }
 
 // Options configure a Service.
@@ -43,6 +61,9 @@ type Options struct {
 	Store  store.Store
 	Log    *event.Log
 	Logger *slog.Logger
+	// End ends the attempt of an agent at a task, and returns that. It returns nil if the agent has
+	// claimed none.
+	End func(ctx context.Context, who token.Caller, id string, o outcome.Outcome) (*task.Task, error)
 }
 
 // Service stores claims, and handles the reports of agents.
@@ -59,12 +80,15 @@ func New(o Options) *Service { return &Service{o: o} }
 
 // Register adds the handler of reports to a server.
 func (s *Service) Register(server *api.Server) {
-	Report.Handle(server, func(ctx context.Context, who token.Caller, r outcome.Report) (none api.None, err error) {
-		o, err := outcome.New(r)
+	Report.Handle(server, func(ctx context.Context, who token.Caller, r Request) (done Receipt, err error) {
+		o, err := outcome.New(r.Report)
 		if err != nil {
-			return none, fmt.Errorf("%w: %w", api.ErrInvalid, err)
+			return done, fmt.Errorf("%w: %w", api.ErrInvalid, err)
 		}
-		return none, s.Record(ctx, who, o)
+		if done.Task, err = s.o.End(ctx, who, r.Task, o); err != nil {
+			return done, err
+		}
+		return done, s.Record(ctx, who, o)
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
@@ -31,7 +32,18 @@ func open(t *testing.T, s store.Store) *Service {
 		defer cancel()
 		log.Close(ctx)
 	})
-	return New(Options{Store: s, Log: log, Logger: quiet})
+	return New(Options{
+		Store: s, Log: log, Logger: quiet,
+		End: func(_ context.Context, _ token.Caller, id string, _ outcome.Outcome) (*task.Task, error) {
+			switch id {
+			case "":
+				return nil, nil
+			case "web-1":
+				return &task.Task{ID: id, Status: task.Closed}, nil
+			}
+			return nil, api.NewError(api.ErrNotFound, "no such task")
+		},
+	})
 }
 
 func completed(t *testing.T, summary string) outcome.Outcome {
@@ -184,10 +196,15 @@ func TestReport(t *testing.T) {
 	defer s.Close()
 	c := open(t, s)
 	agent := apitest.Serve(t, c.Register).Agent("t/a")
-	if _, err := Report.Call(t.Context(), agent, completed(t, "done").Report()); err != nil {
-		t.Error(err)
+	done, err := Report.Call(t.Context(), agent, Request{Report: completed(t, "done").Report(), Task: "web-1"})
+	if err != nil || done.Task == nil || done.Task.Status != task.Closed {
+		t.Errorf("%+v, %v", done, err)
 	}
-	if _, err := Report.Call(t.Context(), agent, outcome.Report{Kind: outcome.Deferred}); !errors.Is(err, api.ErrInvalid) {
+	_, err = Report.Call(t.Context(), agent, Request{Report: completed(t, "refused").Report(), Task: "web-2"})
+	if !errors.Is(err, api.ErrNotFound) {
+		t.Errorf("a task that it cannot end: %v", err)
+	}
+	if _, err := Report.Call(t.Context(), agent, Request{Report: outcome.Report{Kind: outcome.Deferred}}); !errors.Is(err, api.ErrInvalid) {
 		t.Errorf("half a report: %v", err)
 	}
 	if got := claimsAs(c, "t/a"); got != "1 0 done" {

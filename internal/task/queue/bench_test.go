@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
@@ -104,6 +105,36 @@ func BenchmarkClaim(b *testing.B) {
 			for b.Loop() {
 				got := claim(b, q, me, task.Claiming{Pools: []string{"p"}})
 				if _, err := q.Release(b.Context(), me, got.ID, ""); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkRoute measures, among 10,000 tasks, a claim with the outcome of the attempt, which is kept with its context.
+func BenchmarkRoute(b *testing.B) {
+	for name, report := range map[string]outcome.Report{
+		"retryable":  {Kind: outcome.Retryable, Context: learned(outcome.Overloaded)},
+		"decomposed": {Kind: outcome.Decomposed, Context: learned(outcome.OtherObstacle), Subtasks: []outcome.Subtask{{ID: "a", Objective: "x"}, {ID: "b", Objective: "y"}}},
+		"completed":  {Kind: outcome.Completed},
+	} {
+		b.Run(name, func(b *testing.B) {
+			s := stores["sqlite"](b)
+			defer s.Close()
+			q := openQueue(b, s)
+			defer q.Close()
+			fill(b, q, 10_000)
+			me := agent("t/a", 1)
+			begin(b, q, me)
+			o, err := outcome.New(report)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				made := create(b, q, task.Draft{Title: "x"})
+				claim(b, q, me, task.Claiming{ID: made.ID})
+				if _, err := q.Report(b.Context(), me, made.ID, o); err != nil {
 					b.Fatal(err)
 				}
 			}

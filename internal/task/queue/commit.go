@@ -130,8 +130,26 @@ func (s *step) wait(ctx context.Context) error {
 }
 
 // update decides a step and returns when it is durable. It may call decide more than once, with
-// the queue locked.
+// the queue locked. Tasks that are doomed because of it are cancelled; should that fail, it is done
+// with a later update.
 func (q *Queue) update(ctx context.Context, decide func(*task.Step) error) error {
+	err := q.decide(ctx, decide)
+	for err == nil && q.hasDoomed() {
+		if q.decide(ctx, (*task.Step).CancelDoomed) != nil {
+			break
+		}
+	}
+	return err
+}
+
+func (q *Queue) hasDoomed() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.state.HasDoomed()
+}
+
+// decide decides one step, see update.
+func (q *Queue) decide(ctx context.Context, decide func(*task.Step) error) error {
 	for {
 		s, mine, err := q.begin(ctx, decide)
 		if s == nil {

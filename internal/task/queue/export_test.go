@@ -105,7 +105,8 @@ func TestExportImport(t *testing.T) {
 				if d.Task.Status != task.Closed {
 					d.Task.Reason = ""
 				}
-				d.Task.Claim, d.Task.Claims, d.Task.ClosedBy = nil, 0, ""
+				d.Task.Claim, d.Task.Claims, d.Task.Retries, d.Task.ClosedBy = nil, 0, 0, ""
+				d.Attempts = nil
 			}
 			if !reflect.DeepEqual(want, got) {
 				t.Fatalf("%s was\n%s\nand is\n%s", id, fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", got))

@@ -14,11 +14,11 @@ import (
 	"github.com/coppice-dev/coppice/internal/task/transfer"
 )
 
-// outcome tells what an import has done with a bead.
-type outcome int
+// effect tells what an import has done with a bead.
+type effect int
 
 const (
-	unchanged outcome = iota
+	unchanged effect = iota
 	created
 	updated
 )
@@ -40,13 +40,13 @@ func (q *Queue) Import(
 	if err != nil {
 		return report, err
 	}
-	outcomes := make([]outcome, len(beads))
-	done := 0 // beads whose outcome is durable
+	effects := make([]effect, len(beads))
+	done := 0 // beads whose effect is durable
 	for done < len(beads) && err == nil {
 		var steps []*step
 		for i := done; i < len(beads) && err == nil; i++ {
 			var s *step
-			if s, outcomes[i], err = q.importBead(ctx, beads[i], ahead[beads[i].ID()]); err == nil {
+			if s, effects[i], err = q.importBead(ctx, beads[i], ahead[beads[i].ID()]); err == nil {
 				steps = append(steps, s)
 			}
 		}
@@ -65,7 +65,7 @@ func (q *Queue) Import(
 		}
 	}
 	var counts [updated + 1]int
-	for _, o := range outcomes[:done] {
+	for _, o := range effects[:done] {
 		counts[o]++
 	}
 	report = task.ImportReport{Created: counts[created], Updated: counts[updated], Unchanged: counts[unchanged]}
@@ -138,7 +138,7 @@ func (s *records) apply(ctx context.Context, ops []store.Op) error {
 
 // importBead imports a bead in a step that may not be durable yet. ahead reports whether its
 // imported part is written already.
-func (q *Queue) importBead(ctx context.Context, bead *transfer.Bead, ahead bool) (*step, outcome, error) {
+func (q *Queue) importBead(ctx context.Context, bead *transfer.Bead, ahead bool) (*step, effect, error) {
 	for {
 		if err := q.lock(ctx); err != nil {
 			return nil, 0, err

@@ -45,6 +45,7 @@ func (t *modelTask) open(actor task.Actor) {
 	t.status, t.holder, t.life = task.Open, "", 0
 	switch {
 	case held && !actor.Person():
+		t.comments++ // about the attempt
 		if t.failed++; t.failed >= spec.DefaultMaxClaims {
 			t.status = task.Parked
 		}
@@ -377,6 +378,7 @@ func TestModel(t *testing.T) {
 				case !alive(actor):
 					want(t, err, task.ErrStale)
 				case !m.mayChange(actor, &before), status != "" && before.status == task.Closed,
+					status != "" && before.holder != "" && !actor.Person(), // it reports an outcome
 					status != "" && before.status == task.Parked && !actor.Person():
 					want(t, err, task.ErrConflict)
 				case m.circular(id):
@@ -456,7 +458,7 @@ func checkIndex(t fataler, q *Queue) {
 	for _, r := range q.state.Following("", math.MaxInt) {
 		x.Add(r)
 	}
-	fresh := task.NewState("", nil, nil)
+	fresh := task.NewState(task.Config{})
 	fresh.Replace(x, 0)
 	now := time.Now()
 	answers := func(s *task.State) string {

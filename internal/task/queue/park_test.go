@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
@@ -99,9 +101,22 @@ func TestParking(t *testing.T) {
 	}
 }
 
+// learned returns the context of an attempt that has met an obstacle.
+func learned(kind outcome.ObstacleKind) *outcome.Context {
+	return &outcome.Context{Approach: "as told", Obstacle: outcome.Obstacle{Kind: kind, Description: "it is so"}}
+}
+
 // Only claims that end with a failure of the agent count.
 func TestWhatParks(t *testing.T) {
-	blocked, deferred, open := task.Blocked, task.Deferred, task.Open
+	reports := func(r outcome.Report) func(*Queue, task.Actor, string) error {
+		return func(q *Queue, actor task.Actor, id string) error {
+			o, err := outcome.New(r)
+			if err == nil {
+				_, err = q.Report(t.Context(), actor, id, o)
+			}
+			return err
+		}
+	}
 	for _, tt := range []struct {
 		how   string
 		end   func(q *Queue, actor task.Actor, id string) error
@@ -132,23 +147,22 @@ func TestWhatParks(t *testing.T) {
 		{"the agent gave it back", func(q *Queue, actor task.Actor, id string) error {
 			return second(q.Release(t.Context(), actor, id, "no idea"))
 		}, 1},
-		{"the agent made it open", func(q *Queue, actor task.Actor, id string) error {
-			return second(q.Edit(t.Context(), actor, id, task.Edit{Status: &open}))
-		}, 1},
 		{"the agent retried it", func(q *Queue, actor task.Actor, id string) error {
 			return second(q.Retry(t.Context(), actor, id, ""))
 		}, 1},
-		{"the agent put it off", func(q *Queue, actor task.Actor, id string) error {
-			return second(q.Edit(t.Context(), actor, id, task.Edit{Status: &deferred}))
-		}, 0},
-		{"the agent is held up", func(q *Queue, actor task.Actor, id string) error {
-			return second(q.Edit(t.Context(), actor, id, task.Edit{Status: &blocked}))
-		}, 0},
+		{"the tests fail", reports(outcome.Report{Kind: outcome.Retryable, Context: learned(outcome.VerificationFailed)}), 1},
+		{"the server is overloaded", reports(outcome.Report{Kind: outcome.Retryable, Context: learned(outcome.Overloaded)}), 0},
+		{"the agent put it off", reports(outcome.Report{Kind: outcome.Deferred, NotBefore: new(time.Time), Context: learned(outcome.OtherObstacle)}), 0},
+		{"the agent is held up", reports(outcome.Report{Kind: outcome.Blocked, Context: learned(outcome.OtherObstacle),
+			Condition: &outcome.Condition{Kind: outcome.PersonHas, What: "approved it"}}), 0},
+		{"a person decides", reports(outcome.Report{Kind: outcome.Escalated, Context: learned(outcome.GuardDenied), Question: "May I?"}), 0},
+		{"the agent divided it", reports(outcome.Report{Kind: outcome.Decomposed, Context: learned(outcome.OtherObstacle),
+			Subtasks: []outcome.Subtask{{ID: "a", Objective: "one"}}}), 0},
 		{"a person gave it back", func(q *Queue, _ task.Actor, id string) error {
 			return second(q.Release(t.Context(), ann, id, ""))
 		}, 0},
 		{"the agent closed it", func(q *Queue, actor task.Actor, id string) error {
-			return second(q.Finish(t.Context(), actor, id, task.Ending{Outcome: task.Failed}))
+			return second(q.Finish(t.Context(), actor, id, task.Ending{}))
 		}, 0},
 	} {
 		t.Run(tt.how, func(t *testing.T) {

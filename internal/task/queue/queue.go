@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/task"
@@ -26,6 +27,9 @@ type Options struct {
 	// MaxClaims returns after how many failed claims a task is parked that has no number of its
 	// own; 0 means never. nil means spec.DefaultMaxClaims.
 	MaxClaims func() int
+	// Pause returns the pause after the nth attempt in a row without a result; nil means
+	// task.Pause.
+	Pause func(n int) time.Duration
 	// Also returns operations to write together with an event; it may be nil. It must be quick
 	// and must not call the queue.
 	Also   func(task.Event) []store.Op
@@ -63,13 +67,19 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	if o.MaxClaims == nil {
 		o.MaxClaims = func() int { return spec.DefaultMaxClaims }
 	}
+	if o.Pause == nil {
+		o.Pause = task.Pause
+	}
 	q := &Queue{
 		records: records{store: o.Store, logger: cmp.Or(o.Logger, slog.Default()), bad: make(map[string]bool)},
 		also:    o.Also, wake: make(chan struct{}, 1), stopped: make(chan struct{}),
 		importing: make(chan struct{}, 1), waiters: make(waiters),
 	}
 	q.marker = marker{records: &q.records, nonce: rand.Text()}
-	q.state = task.NewState(o.Name, o.MaxClaims, func(at task.Place) { q.waiters.wake(at, q.state.ReadyAt(at)) })
+	q.state = task.NewState(task.Config{
+		Project: o.Name, MaxClaims: o.MaxClaims, Pause: o.Pause,
+		Ready: func(at task.Place) { q.waiters.wake(at, q.state.ReadyAt(at)) },
+	})
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	if err := q.load(ctx); err != nil {
 		q.cancel()
@@ -160,6 +170,21 @@ func (q *Queue) Finish(ctx context.Context, actor task.Actor, id string, e task.
 	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Finish(actor, id, e) })
 }
 
+// Report ends the attempt of a claimant; see task.Step.Report.
+func (q *Queue) Report(ctx context.Context, actor task.Actor, id string, o outcome.Outcome) (task.Task, error) {
+	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Report(actor, id, o) })
+}
+
+// Answer opens a task that a person was asked about.
+func (q *Queue) Answer(ctx context.Context, actor task.Actor, id, answer string) (task.Task, error) {
+	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Answer(actor, id, answer) })
+}
+
+// Reject cancels a task that a person was asked about; see task.Step.Reject.
+func (q *Queue) Reject(ctx context.Context, actor task.Actor, id, reason string) (task.Task, error) {
+	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Reject(actor, id, reason) })
+}
+
 // Reopen opens a closed task again.
 func (q *Queue) Reopen(ctx context.Context, actor task.Actor, id, reason string) (task.Task, error) {
 	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Reopen(actor, id, reason) })
@@ -207,7 +232,7 @@ func (q *Queue) Sweep(ctx context.Context, keep func(path string) bool) error {
 // ReleaseOrphans opens tasks again that ended incarnations of an agent have claimed. It is cheap
 // if there are none.
 func (q *Queue) ReleaseOrphans(ctx context.Context, path string) error {
-	const some = task.MaxStep / 4
+	const some = task.MaxStep / 8
 	for {
 		if err := q.lock(ctx); err != nil {
 			return err

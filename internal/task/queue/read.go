@@ -36,6 +36,11 @@ func (q *Queue) Hook(ctx context.Context, actor task.Actor, pools []string) (tas
 	return read(ctx, q, func(s *task.State) (task.Hook, error) { return s.Hook(actor, pools), nil })
 }
 
+// Questions returns the tasks that people are asked about, sorted by id.
+func (q *Queue) Questions(ctx context.Context) ([]task.Task, error) {
+	return read(ctx, q, func(s *task.State) ([]task.Task, error) { return s.Questions(), nil })
+}
+
 // Find returns a task without its text and comments.
 func (q *Queue) Find(ctx context.Context, id string) (task.Task, error) {
 	return read(ctx, q, func(s *task.State) (t task.Task, err error) {
@@ -47,7 +52,7 @@ func (q *Queue) Find(ctx context.Context, id string) (task.Task, error) {
 	})
 }
 
-// Get returns a task with its text, comments and children.
+// Get returns a task with its text, comments, attempts and children.
 func (q *Queue) Get(ctx context.Context, id string) (d task.Detail, err error) {
 	const children = 200
 	r, err := read(ctx, q, func(s *task.State) (*task.Record, error) {
@@ -61,6 +66,9 @@ func (q *Queue) Get(ctx context.Context, id string) (d task.Detail, err error) {
 		return task.Detail{}, err
 	}
 	if d.Text, err = q.records.text(ctx, r); err != nil {
+		return task.Detail{}, err
+	}
+	if d.Attempts, err = q.records.attempts(ctx, r.ID); err != nil {
 		return task.Detail{}, err
 	}
 	all, err := q.records.comments(ctx, r.ID)

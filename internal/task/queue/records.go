@@ -36,8 +36,11 @@ func key(part task.Part, id string) string { return prefix + "/" + string(part) 
 // writeOp returns the operation for a write next to a record.
 func writeOp(w task.Write) store.Op {
 	op := store.Op{Kind: store.Put, Key: key(w.Part, w.ID), Value: w.Value}
-	if w.Part == task.CommentPart {
+	switch w.Part {
+	case task.CommentPart:
 		op.Key = fmt.Sprintf("%s/%04d", op.Key, w.N)
+	case task.AttemptPart:
+		op.Key = fmt.Sprintf("%s/%09d", op.Key, w.N)
 	}
 	if w.Value == nil {
 		op.Kind = store.Delete
@@ -83,7 +86,7 @@ func (s *records) decode(stored store.Record) (*task.Record, error) {
 	if key(taskPart, r.ID) != stored.Key {
 		return nil, fmt.Errorf("its id is %q", r.ID)
 	}
-	r.Ready, r.WaitsFor = false, nil
+	r.Ready, r.WaitsFor, r.Stuck = false, nil, nil
 	if !slices.Contains(task.Statuses(), r.Status) { // of a later version of Coppice
 		s.logBadRecord(stored.Key, fmt.Errorf("its status is %q", r.Status))
 		r.Status = task.Blocked
@@ -145,6 +148,22 @@ func (s *records) comments(ctx context.Context, id string) (all []task.SavedComm
 			c.Text = "(this comment cannot be read)"
 		}
 		all = append(all, c)
+	}
+	return all, nil
+}
+
+// attempts returns the attempts at a task that have ended, oldest first.
+func (s *records) attempts(ctx context.Context, id string) (all []task.Attempt, _ error) {
+	for r, err := range store.All(ctx, s.store, key(task.AttemptPart, id)) {
+		if err != nil {
+			return nil, fmt.Errorf("reading the attempts at %s: %w", id, err)
+		}
+		var a task.Attempt
+		if err := json.Unmarshal(r.Value, &a); err != nil {
+			s.logBadRecord(r.Key, err)
+			continue
+		}
+		all = append(all, a)
 	}
 	return all, nil
 }

@@ -36,7 +36,9 @@ func lifeOf(incarnation uint64) task.Life {
 }
 
 func testOptions(s store.Store) Options {
-	return Options{Store: s, Name: "web", Logger: slog.New(slog.DiscardHandler)}
+	return Options{
+		Store: s, Name: "web", Logger: slog.New(slog.DiscardHandler), Pause: func(int) time.Duration { return 0 },
+	}
 }
 
 func openQueue(t fataler, s store.Store) *Queue {
@@ -448,13 +450,13 @@ func TestFinish(t *testing.T) {
 		wantErr(t, err, task.ErrConflict, "in progress at t/a, incarnation 1")
 	}
 	for range 2 { // repeated, as after a lost answer
-		got, err := q.Finish(ctx, a, one.ID, task.Ending{Outcome: task.Failed, Reason: "no luck"})
-		if err != nil || got.Status != task.Closed || got.Outcome != task.Failed || got.Reason != "no luck" || got.ClosedBy != "t/a" || got.Claim != nil {
+		got, err := q.Finish(ctx, a, one.ID, task.Ending{Reason: "no luck"})
+		if err != nil || got.Status != task.Closed || got.Outcome != task.Completed || got.Reason != "no luck" || got.ClosedBy != "t/a" || got.Claim != nil {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
 	_, err := q.Finish(ctx, b, one.ID, task.Ending{})
-	wantErr(t, err, task.ErrConflict, "closed (failed by t/a", "coppice task reopen")
+	wantErr(t, err, task.ErrConflict, "closed (completed by t/a", "coppice task reopen")
 	_, err = q.Finish(ctx, ann, one.ID, task.Ending{Outcome: "complete"})
 	wantErr(t, err, task.ErrConflict)
 	two := create(t, q, task.Draft{Title: "two"})

@@ -18,7 +18,10 @@ var entries = map[task.Kind]struct {
 	task.Edited:    {event.TaskEdited, "%v was edited"},
 	task.Commented: {event.TaskCommented, "%v has a new comment"},
 	task.Claimed:   {event.TaskClaimed, "%v was claimed"},
-	task.Released:  {event.TaskReleased, "%v is open again"},
+	task.Released:  {event.TaskReleased, "%v is back in the queue"},
+	task.HeldUp:    {event.TaskBlocked, "%v is blocked"},
+	task.Divided:   {event.TaskDecomposed, "%v was divided"},
+	task.Escalated: {event.TaskEscalated, "%v waits for a person"},
 	task.Ended:     {event.TaskClosed, "%v was closed"},
 	task.Withheld:  {event.TaskParked, "%v was parked"},
 	task.Reopened:  {event.TaskReopened, "%v was reopened"},
@@ -55,6 +58,15 @@ func logEntry(e task.Event) event.Event {
 		if value != "" {
 			data[name] = value
 		}
+	}
+	if a := e.Attempt; a != nil {
+		data["attempt"], data["attempt_outcome"] = a.Number, a.Outcome.Kind
+		if a.Outcome.Context != nil {
+			data["obstacle"] = a.Outcome.Context.Obstacle.Kind
+		}
+	}
+	if t.Status == task.Deferred && !t.NotBefore.IsZero() {
+		data["not_before"] = t.NotBefore
 	}
 	if len(t.Labels) > 0 {
 		data["labels"] = t.Labels

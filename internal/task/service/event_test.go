@@ -12,6 +12,7 @@ func TestEventTypes(t *testing.T) {
 	for kind, want := range map[task.Kind]event.Type{
 		task.Created: event.TaskCreated, task.Edited: event.TaskEdited, task.Commented: event.TaskCommented,
 		task.Claimed: event.TaskClaimed, task.Released: event.TaskReleased, task.Ended: event.TaskClosed,
+		task.HeldUp: event.TaskBlocked, task.Divided: event.TaskDecomposed, task.Escalated: event.TaskEscalated,
 		task.Withheld: event.TaskParked, task.Reopened: event.TaskReopened, task.Imported: event.TaskImported,
 		task.Purged: event.TaskPurged,
 	} {

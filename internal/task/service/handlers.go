@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/order"
+	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/task/transfer"
@@ -39,7 +40,7 @@ func (s *Service) RegisterReadOnly(server *api.Server) {
 	handle(server, task.List, s.list)
 	handle(server, task.Show, func(ctx context.Context, _ token.Caller, req task.ShowRequest) (task.Detail, error) {
 		d, err := s.queue.Get(ctx, req.ID)
-		d.Comments, d.Children = orEmpty(d.Comments), orEmpty(d.Children)
+		d.Comments, d.Attempts, d.Children = orEmpty(d.Comments), orEmpty(d.Attempts), orEmpty(d.Children)
 		return d, err
 	})
 	handle(server, task.Export, s.export)
@@ -209,9 +210,38 @@ func (s *Service) act(ctx context.Context, who token.Caller, req task.ActRequest
 		return s.queue.Reopen(ctx, by, req.ID, req.Reason)
 	case task.Retry:
 		return s.queue.Retry(ctx, by, req.ID, req.Reason)
+	case task.Approve:
+		return s.queue.Answer(ctx, by, req.ID, strings.TrimSuffix("approved: "+req.Reason, ": "))
+	case task.Reject:
+		return s.queue.Reject(ctx, by, req.ID, req.Reason)
 	}
 	return task.Task{}, fmt.Errorf("%w: action is %.100q, expected one of %v", api.ErrInvalid, req.Action,
 		task.Actions())
+}
+
+// Report ends the attempt of an agent at a task, and returns that. An empty id means the only task that the agent has
+// claimed; if it has claimed none, Report returns nil.
+func (s *Service) Report(ctx context.Context, who token.Caller, id string, o outcome.Outcome) (*task.Task, error) {
+	by := claimant(who, "")
+	if id == "" {
+		h, err := s.queue.Hook(ctx, by, nil)
+		switch {
+		case err != nil:
+			return nil, apiError(err)
+		case len(h.Mine) == 0:
+			return nil, nil
+		case len(h.Mine) > 1:
+			var ids []string
+			for _, t := range h.Mine {
+				ids = append(ids, t.ID)
+			}
+			return nil, api.NewError(api.ErrInvalid, fmt.Sprintf("%s has claimed several tasks, and the outcome "+
+				"names none of them: %s", who.Path, strings.Join(ids, ", ")))
+		}
+		id = h.Mine[0].ID
+	}
+	t, err := s.queue.Report(ctx, by, id, o)
+	return &t, apiError(err)
 }
 
 func (s *Service) importBeads(ctx context.Context, _ token.Caller, req task.ImportRequest) (task.ImportReport, error) {

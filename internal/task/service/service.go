@@ -39,8 +39,9 @@ type Options struct {
 	Tree   Tree
 	// Patrol returns the settings for claims and purges.
 	Patrol func() spec.Patrol
-	// Claimed is called when a task is claimed; it must not block, and may be nil.
-	Claimed func()
+	// Claimed is called when a task is claimed, and Asked when what people are asked about tasks may
+	// have changed. They must not block, and may be nil.
+	Claimed, Asked func()
 	// Background runs a function until it returns or the daemon stops.
 	Background func(func(context.Context))
 	// Nudge sends a nudge to an agent.
@@ -52,9 +53,10 @@ type Options struct {
 
 // Service handles requests about the tasks of a Queue, and releases the tasks of agents that exit.
 type Service struct {
-	queue  *queue.Queue
-	o      Options
-	worked worked
+	queue     *queue.Queue
+	o         Options
+	worked    worked
+	questions questions
 }
 
 // Open reads the tasks from the store.
@@ -67,6 +69,9 @@ func Open(ctx context.Context, o Options) (s *Service, err error) {
 			s.worked.note(e.Task.Claim, e.Task.ID)
 			if e.Kind == task.Claimed && o.Claimed != nil {
 				o.Claimed()
+			}
+			if s.questions.changed(e.Task) && o.Asked != nil {
+				o.Asked()
 			}
 			return []store.Op{o.Log.Op(logEntry(e))}
 		},
@@ -150,12 +155,6 @@ func (s *Service) retry(warning string, do func(context.Context) error) {
 // Start allows a new incarnation to claim tasks.
 func (s *Service) Start(who token.Caller, secret string) {
 	s.queue.Begin(who.Path, task.Life{Incarnation: who.Incarnation, ID: token.ID(secret)})
-	s.releaseOrphans(who.Path)
-}
-
-// Exited releases the tasks of an incarnation.
-func (s *Service) Exited(who token.Caller, exit task.Exit) {
-	s.queue.End(who.Path, who.Incarnation, exit)
 	s.releaseOrphans(who.Path)
 }
 

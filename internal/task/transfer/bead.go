@@ -81,13 +81,28 @@ type extras struct {
 	Parked       string `json:"parked,omitempty"`
 	FailedClaims int    `json:"failed_claims,omitempty"`
 	MaxClaims    int    `json:"max_claims,omitempty"`
+	// IfDependencyFails is missing for tasks that do not depend on others, and means continue for
+	// those that do: so it is in other programs.
+	IfDependencyFails task.DependencyRule `json:"if_dependency_fails,omitempty"`
+	Decomposed        bool                `json:"decomposed,omitempty"`
+	Question          string              `json:"question,omitempty"`
 }
 
 // extrasOf returns the extras of a task. The outcome completed follows from the status.
 func extrasOf(t *task.Task) extras {
 	x := extras{
 		Pool: t.Pool, Origin: t.Origin, Ephemeral: t.Ephemeral, Outcome: t.Outcome,
-		FailedClaims: t.FailedClaims, MaxClaims: t.MaxClaims,
+		FailedClaims: t.FailedClaims, MaxClaims: t.MaxClaims, IfDependencyFails: t.IfDependencyFails,
+		Decomposed: t.Decomposed,
+	}
+	if len(t.DependsOn) > 0 {
+		x.IfDependencyFails = cmp.Or(t.IfDependencyFails, task.WaitForIt)
+		if x.IfDependencyFails == task.GoOnWithout {
+			x.IfDependencyFails = ""
+		}
+	}
+	if t.Question != nil {
+		x.Question = t.Question.Text
 	}
 	if x.Outcome == task.Completed {
 		x.Outcome = ""
@@ -102,6 +117,10 @@ func extrasOf(t *task.Task) extras {
 // longer parked and its failed claims count from 0.
 func (x extras) apply(t *task.Task) {
 	t.Pool, t.Origin, t.Ephemeral, t.MaxClaims = x.Pool, x.Origin, x.Ephemeral, x.MaxClaims
+	t.IfDependencyFails, t.Decomposed = x.IfDependencyFails, x.Decomposed
+	if x.Question != "" && t.Status == task.Blocked {
+		t.Question = &task.Question{Text: x.Question, At: t.UpdatedAt}
+	}
 	switch {
 	case x.Parked == "":
 		t.FailedClaims = max(0, x.FailedClaims)
@@ -131,7 +150,8 @@ func readBead(rest object) (*Bead, error) {
 		{"closed_at", when, &t.ClosedAt},
 		{"defer_until", when, &t.NotBefore}, {"pinned", "true or false", &pinned},
 		{"is_template", "true or false", &template},
-		{"coppice", "an object with pool, origin, ephemeral, outcome, parked, failed_claims and max_claims", &more},
+		{"coppice", "an object with pool, origin, ephemeral, outcome, parked, failed_claims, max_claims, " +
+			"if_dependency_fails, decomposed and question", &more},
 	} {
 		if err := rest.read(m.name, m.expected, m.into); err != nil {
 			return nil, err
@@ -144,11 +164,11 @@ func readBead(rest object) (*Bead, error) {
 		oneLine(t.CreatedBy)
 	t.Labels = task.Sorted(t.Labels)
 	t.Status = statusOf(status)
-	more.apply(t)
 	t.CreatedAt, t.NotBefore = t.CreatedAt.UTC(), t.NotBefore.UTC()
 	if t.UpdatedAt = t.UpdatedAt.UTC(); t.UpdatedAt.IsZero() {
 		t.UpdatedAt = t.CreatedAt
 	}
+	more.apply(t)
 	if t.Status == task.Closed {
 		t.Reason, t.Outcome = reason, cmp.Or(more.Outcome, task.Completed)
 		if status == "tombstone" {
@@ -174,6 +194,12 @@ func readBead(rest object) (*Bead, error) {
 		}
 	}
 	t.DependsOn = task.Sorted(t.DependsOn)
+	switch {
+	case t.IfDependencyFails == "" && len(t.DependsOn) > 0:
+		t.IfDependencyFails = task.GoOnWithout
+	case t.IfDependencyFails == task.WaitForIt:
+		t.IfDependencyFails = "" // the default
+	}
 	if blocked && (t.Status == task.Open || t.Status == task.Deferred) {
 		t.Status = task.Blocked // by something that is not a task: a person has to look
 	}

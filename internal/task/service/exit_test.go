@@ -1,4 +1,4 @@
-package daemon
+package service
 
 import (
 	"errors"
@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/agent"
+	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // Only a failure of the agent counts against the task that it had claimed.
-func TestFailureOf(t *testing.T) {
+func TestEndOf(t *testing.T) {
 	crash := supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Code: 3}}
 	clean := supervisor.Exit{Kind: supervisor.Normal}
 	hung := supervisor.Exit{Kind: supervisor.Failure, Err: &agent.UnhealthyError{Reason: errors.New("idle for 45m"), Exit: supervisor.ErrKilled}}
@@ -38,12 +39,12 @@ func TestFailureOf(t *testing.T) {
 		{"its account is used up", supervisor.Exit{Kind: supervisor.Failure, Err: &quota.EndError{
 			Text: "usage limit", Wait: &supervisor.RetryError{}, Exit: &proc.ExitError{Code: 1}}}, false, false, ""},
 		{"the server of its model is overloaded", supervisor.Exit{Kind: supervisor.Failure, Err: &quota.EndError{
-			Text: "overloaded", Exit: &proc.ExitError{Code: 1}, Outside: true}}, false, false, ""},
+			Text: "overloaded", Exit: &proc.ExitError{Code: 1}, Obstacle: outcome.Overloaded}}, false, false, ""},
 		{"its model has refused", supervisor.Exit{Kind: supervisor.Failure, Err: &quota.EndError{
 			Text: "refused: no", Exit: &proc.ExitError{Code: 1}}}, false, false, "refused: no"},
 		{"how it ended is not known", agent.LostExit(), false, false, ""},
 	} {
-		if got := failureOf(agent.Exit{Exit: tt.exit, Asked: tt.asked, Draining: tt.finishing}); got != tt.want {
+		if got := endOf(agent.Exit{Exit: tt.exit, Asked: tt.asked, Draining: tt.finishing}).Failure; got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)
 		}
 	}
