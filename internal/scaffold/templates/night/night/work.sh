@@ -8,11 +8,12 @@ coppice agent drain-check >/dev/null && exit 0 # it is asked to finish
 id=$(coppice agent task claim -q --wait --pool coder) || { coppice agent drain-check >/dev/null; exit; }
 
 root=$PWD
+cli=$1
 branch=${COPPICE_FAKE:+fake-}$id           # coppice run --fake keeps away from the branches of real tasks
 tree=$root/night/trees/$branch
 
 give_back() { # the next try is told why; after max_claims tries the task is parked for a person
-	coppice agent task release "$id" --reason "$1"
+	coppice agent outcome retryable --task "$id" --approach "$cli on the branch $branch" --obstacle "$1" >/dev/null
 	exit
 }
 
@@ -58,7 +59,7 @@ work() {
 cd "$tree" || exit
 prompt | work "$1" || exit                 # a limit, a crash: the task is open again when this has ended
 main=$(git -C "$root" rev-parse HEAD) && commit=$(git rev-list -n 1 HEAD "^$main") || exit
-[ -n "$commit" ] || give_back "$1 ended without a commit"
+[ -n "$commit" ] || give_back "$cli ended without a commit"
 [ -z "$(git status --porcelain)" ] || give_back "changes are not committed: $(git status --porcelain | head -n 5)"
 "$root/night/check.sh" >"$tree.check" 2>&1 || give_back "night/check.sh failed: $(tail -n 5 "$tree.check")"
 coppice agent task close "$id" --reason "commit $commit"
