@@ -225,8 +225,7 @@ func TestBudgetOfTask(t *testing.T) {
 	t.Parallel()
 	c := newClaudeFleet(t, 0)
 	exectest.Write(t, filepath.Join(c.dir, "claude"), `#!/bin/sh
-id=$(coppice agent task claim -q) || exit 1
-test -n "$id" || exec sleep 1000
+id=$(coppice agent task claim -q --wait) || exit 1
 echo $id >>claimed
 test "$id" != "$(cat easy)" || coppice agent task close "$id"
 `+claudeSpends("6000")+"\n")

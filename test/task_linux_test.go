@@ -168,7 +168,7 @@ func TestClaimOverDaemon(t *testing.T) {
 // acknowledged is there.
 func TestTasksKill(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, tokenKeeperTOML("a"))
+	f := newFleet(t, "[daemon]\nmax_failed_tasks = 0\n\n", tokenKeeperTOML("a"))
 	f.do("up", "-d")
 	const fastChecks, writers = 4, 4
 	socket, err := endpoint.Path(f.dir)

@@ -142,6 +142,70 @@ func TestTaskOutcomes(t *testing.T) {
 	}
 }
 
+// Three tasks that fail pause their pool, over a crash of the daemon, until a person answers. One task decides then.
+func TestPausedPool(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, tokenKeeperTOML("a"))
+	f.do("up", "-d")
+	var ids []string
+	for range 4 {
+		ids = append(ids, f.add("x", "--pool", "a"))
+	}
+	fail := func(id string) {
+		t.Helper()
+		eventually(t, "the end of the pause", func() bool { return f.task(id).Ready })
+		f.wantAgentCode(0, "a", 1, "task", "claim", id)
+		f.wantAgentCode(0, "a", 1, "outcome", "retryable", "--approach", "x", "--obstacle", `{"kind":"verification_failed","description":"red"}`)
+	}
+	for _, id := range ids[:3] {
+		fail(id)
+	}
+	paused := func() {
+		t.Helper()
+		for args, want := range map[string]string{
+			"status": "tasks of pool a", "task ls": "paused", "task show " + ids[3]: "coppice task resume a",
+			"explain a": "the tasks of its pool a are paused: 3 tasks have failed within 5m0s",
+		} {
+			if out := f.do(strings.Fields(args)...); !strings.Contains(out, want) {
+				t.Errorf("%s does not say %q:\n%s", args, want, out)
+			}
+		}
+		if out := f.wantAgentCode(exitFailure, "a", 1, "task", "claim"); !strings.Contains(out, "no task is ready") {
+			t.Errorf("%s", out)
+		}
+	}
+	paused()
+	q := f.openQuestion()
+	f.crash()
+	f.up() // which says that the pool is paused
+	paused()
+	if again := f.openQuestion(); again.ID != q.ID || q.From != "tasks/a" {
+		t.Errorf("%+v, %+v", q, again)
+	}
+	f.do("answer", q.ID, "resume")
+	fail(ids[3])
+	eventually(t, "another question", func() bool { all := f.questions(); return len(all) == 1 && all[0].ID != q.ID })
+	f.do("task", "resume", "a")
+	eventually(t, "the end of the pause", func() bool { return f.task(ids[3]).Ready })
+	f.wantAgentCode(0, "a", 1, "task", "claim", ids[3])
+	if got := f.task(ids[0]); got.Ready {
+		t.Errorf("two tasks decide: %+v", got)
+	}
+	f.wantAgentCode(0, "a", 1, "outcome", "completed")
+	eventually(t, "that the pool is open", func() bool { return f.task(ids[0]).Ready })
+	eventually(t, "no question", func() bool { return len(f.questions()) == 0 })
+	f.do("task", "pause", "a", "--reason", "deploy")
+	if out := f.do("status"); !strings.Contains(out, "deploy") {
+		t.Errorf("%s", out)
+	}
+	if out := f.do("task", "resume", "a"); !strings.Contains(out, "are claimed") {
+		t.Errorf("%s", out)
+	}
+	if all := f.events("task.pool_paused", ""); len(all) != 3 {
+		t.Errorf("%+v", all)
+	}
+}
+
 // People approve and reject what waits for them, and what depends on a cancelled task does what its rule says.
 func TestApproveReject(t *testing.T) {
 	t.Parallel()

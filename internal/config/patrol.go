@@ -79,6 +79,12 @@ shutdown_timeout = "5s"
 				"it is parked, see [Tasks](tasks.md). `0`: it is never parked",
 				Also: []string{"max_attempts", "max_tries"},
 				Read: toml.Int(0, spec.MaxClaims, func(p *patrol) *int { return &p.MaxClaims })},
+			{Name: "max_failed_tasks", Type: "integer", Default: "3", Doc: "how many different tasks of a pool " +
+				"fail within `failed_tasks_window` before the pool is paused, see [Tasks](tasks.md#paused-pools). " +
+				"`0`: none is paused",
+				Read: toml.Int(0, spec.MaxFailedTasks, func(p *patrol) *int { return &p.MaxFailedTasks })},
+			{Name: "failed_tasks_window", Type: "duration", Default: "5m", Doc: "the time of `max_failed_tasks`",
+				Read: toml.Duration(func(p *patrol) *time.Duration { return &p.FailedTasksWindow })},
 			{Name: "gc_interval", Type: "duration", Doc: "the time between two purges of closed records of work. " +
 				"Nothing is purged unless `ttl` is set as well", Also: []string{"purge_interval"},
 				Read: toml.Duration(func(p *patrol) *time.Duration { return &p.GCInterval })},

@@ -81,6 +81,8 @@ func print(t *spec.Tree) string {
 		line("drift_drain_timeout", p.DriftDrainTimeout)
 		line("max_parallel_starts", p.Starts)
 		line("max_claims", p.MaxClaims)
+		line("max_failed_tasks", p.MaxFailedTasks)
+		line("failed_tasks_window", p.FailedTasksWindow)
 		if p.Purges() {
 			line("gc_interval", p.GCInterval)
 			line("ttl", p.TTL)
@@ -388,7 +390,8 @@ func someTree(t *rapid.T) *spec.Tree {
 func somePatrol(t *rapid.T) spec.Patrol {
 	p := spec.Patrol{
 		Interval: spec.MinPatrolInterval + someTime.Draw(t, "interval"), Starts: rapid.IntRange(1, spec.MaxStarts).Draw(t, "starts"),
-		MaxClaims:       rapid.IntRange(0, spec.MaxClaims).Draw(t, "claims"),
+		MaxClaims:      rapid.IntRange(0, spec.MaxClaims).Draw(t, "claims"),
+		MaxFailedTasks: rapid.IntRange(0, spec.MaxFailedTasks).Draw(t, "failed tasks"), FailedTasksWindow: someTime.Draw(t, "window"),
 		ShutdownTimeout: someTime.Draw(t, "shutdown") - 1, DriftDrainTimeout: someTime.Draw(t, "drift"),
 		Limit: supervisor.Quarantining(rapid.IntRange(1, spec.MaxRestarts).Draw(t, "max"), someTime.Draw(t, "within")),
 	}

@@ -20,7 +20,7 @@ func (p *lastingQuestions) run(ctx context.Context) {
 	paused := true // before, perhaps
 	about := func(sender string) bool {
 		return !(directory{p.c}).isOrder(sender) && !strings.HasPrefix(sender, quota.Sender) &&
-			!strings.HasPrefix(sender, budget.Sender) && !strings.HasPrefix(sender, service.Sender)
+			!strings.HasPrefix(sender, budget.Sender) && !service.Asks(sender)
 	}
 	for {
 		select {

@@ -1,11 +1,13 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -33,8 +35,10 @@ func (s modelSource) options() status.Options {
 		Questions:   s.c.questions, Claims: s.c.claims, Log: s.c.log, Output: s.c.output.Last,
 		Suspended: s.c.control.ProjectSuspended, Config: s.config, Store: s.store,
 		Orders: func() *order.Counts { return s.c.orders.Counts() }, Quotas: s.c.quotas.Pools,
-		Budgets: s.c.budgets.Budgets,
-		Account: s.c.quotas.Explain,
+		Budgets:   s.c.budgets.Budgets,
+		TaskPools: func(ctx context.Context) []task.Pool { return s.c.work.PausedPools(ctx) },
+		TasksOf:   func(ctx context.Context, path string) string { return s.c.work.WhyNoTasks(ctx, path) },
+		Account:   s.c.quotas.Explain,
 		Inbox: func() status.Inbox {
 			return status.Inbox{Questions: len(s.c.questions.List("", false)), Mail: s.c.mail.Unread(mail.People),
 				Parked: s.c.work.Parked()}

@@ -287,6 +287,8 @@ func recordEntries() []Entry {
 		"not_before the time until which the task waits, if it does")
 	question := []string{"id of the question", "question its first line"}
 	count := []string{"count their number"}
+	pool := []string{"pool its name", "state of its tasks: open, paused or probes",
+		"probe_at when a task is tried without a person, if it is"}
 	return []Entry{
 		{BeliefChanged, "a person has changed beliefs of an agent; changes by the agent itself make no events",
 			[]string{"set the names of the changed beliefs", "removed the names of the removed beliefs"}},
@@ -304,6 +306,8 @@ func recordEntries() []Entry {
 		{TaskParked, "the attempts at a task have failed too often; it waits for a person", ended},
 		{TaskClosed, "a task was closed", ended},
 		{TaskReopened, "a closed task was opened again", task},
+		{TaskPoolPaused, "no task of a pool is claimed: too many have failed, or a person has paused it", pool},
+		{TaskPoolResumed, "the tasks of a pool are claimed again: all of them, or one first, which decides", pool},
 		{TaskImported, "tasks were imported", count},
 		{TaskPurged, "tasks that were closed long ago were removed", count},
 		{MailSent, "a message was sent", []string{

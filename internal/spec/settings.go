@@ -34,6 +34,10 @@ type Patrol struct {
 	// MaxClaims is the number of claims of a task that may fail before it is parked, unless the
 	// task sets its own. With 0 tasks are never parked.
 	MaxClaims int
+	// MaxFailedTasks is the number of tasks of a pool that may fail within FailedTasksWindow before the
+	// pool is paused. With 0 none is.
+	MaxFailedTasks    int
+	FailedTasksWindow time.Duration
 }
 
 // Purges reports whether old records are removed.
@@ -44,6 +48,7 @@ const (
 	MinPatrolInterval = 10 * time.Millisecond
 	MaxStarts         = 1000
 	MaxClaims         = 1000
+	MaxFailedTasks    = 50
 )
 
 // DefaultMaxClaims is the default of Patrol.MaxClaims.
@@ -58,6 +63,7 @@ func DefaultPatrol() Patrol {
 	return Patrol{
 		Interval: 30 * time.Second, Limit: supervisor.Quarantining(20, time.Hour),
 		ShutdownTimeout: 5 * time.Second, DriftDrainTimeout: 2 * time.Minute, Starts: 8, MaxClaims: DefaultMaxClaims,
+		MaxFailedTasks: 3, FailedTasksWindow: 5 * time.Minute,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
 	"github.com/coppice-dev/coppice/internal/quota"
+	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -42,6 +43,7 @@ func waitsForPerson(n Node) bool {
 type waits struct {
 	quotas  []quota.Info
 	budgets []budget.Info
+	pools   []task.Pool // whose tasks are paused
 }
 
 // attention returns what in a fleet is not well or needs a person, in the order of the nodes.
@@ -64,6 +66,9 @@ func attention(
 		for _, path := range b.Waiting {
 			waiting[path] = true
 		}
+	}
+	for _, p := range waitsFor.pools {
+		all = append(all, poolAttention(p))
 	}
 	for _, q := range waitsFor.quotas {
 		if q.Next != "" && len(q.Waiting) == 0 && q.State != quota.Stopped {
@@ -103,6 +108,19 @@ func budgetAttention(b budget.Info) Attention {
 	}
 	if !b.Until.IsZero() {
 		a.NextAt = &b.Until
+	}
+	return a
+}
+
+// poolAttention returns what is wrong with a pool whose tasks are paused.
+func poolAttention(p task.Pool) Attention {
+	a := Attention{Path: "tasks of pool " + p.Name, State: string(p.State), Reason: p.Reason,
+		Command: "coppice task resume " + shellWord(p.Name)}
+	if p.Probe != "" {
+		a.Reason, a.Command = "one task is tried, which decides: "+p.Probe, "coppice task show "+p.Probe
+	}
+	if !p.ProbeAt.IsZero() {
+		a.NextAt = &p.ProbeAt
 	}
 	return a
 }

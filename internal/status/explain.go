@@ -48,6 +48,9 @@ func (l live) explain(ctx context.Context, x *Explanation) error {
 		if account := l.opts.Account(n.Path); account != "" {
 			x.Evidence = append(x.Evidence, account)
 		}
+		if tasks := l.opts.TasksOf(ctx, n.Path); tasks != "" {
+			x.Evidence = append(x.Evidence, tasks)
+		}
 		l.explainIdle(ctx, x, f)
 		l.explainSession(x, f)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -65,7 +66,12 @@ type Options struct {
 	Orders    func() *order.Counts // nil if there are none
 	Quotas    func() []quota.Info  // those that agents wait for
 	Budgets   func() []budget.Info
-	Account   func(path string) string // which account an agent uses, in a line; empty if it has none that is declared
+	// Account returns which account an agent uses, in a line; empty if it has none that is declared.
+	Account func(path string) string
+	// TaskPools returns the pools whose tasks are paused, and TasksOf why an agent gets no tasks, in a
+	// line; empty if it can.
+	TaskPools func(context.Context) []task.Pool
+	TasksOf   func(ctx context.Context, path string) string
 }
 
 // Model answers what a fleet does. Its methods may be called at any time.
@@ -155,7 +161,8 @@ func (m *Model) Status(ctx context.Context) (Status, error) {
 			s.NeedsInput++
 		}
 	}
-	s.Attention = attention(nodes, s.Config, waits{m.opts.Quotas(), m.opts.Budgets()}, m.source.serving(), m.lastLine)
+	waitsFor := waits{m.opts.Quotas(), m.opts.Budgets(), m.opts.TaskPools(ctx)}
+	s.Attention = attention(nodes, s.Config, waitsFor, m.source.serving(), m.lastLine)
 	return s, nil
 }
 

@@ -79,15 +79,19 @@ func (s *Step) recordAttempt(r *Record, o outcome.Outcome, reporter string) {
 		r.OldestAttempt++
 	}
 	// That an attempt was stopped from outside teaches the next one nothing.
-	c := a.Outcome.Context
-	stopped := c != nil && a.Outcome.Kind == outcome.Deferred && strings.HasPrefix(c.Approach, unreported)
-	if c != nil && !stopped {
+	if a.Outcome.Context != nil && !a.silent() {
 		by := Actor{Path: a.By, Incarnation: a.Incarnation}
 		if reporter != a.By {
 			by = Actor{Name: reporter}
 		}
 		s.comment(r, by, fmt.Sprintf("Attempt %d: %s", a.Number, a.Outcome.Describe()))
 	}
+}
+
+// silent reports whether an attempt says nothing about the work, since it was taken from its agent.
+func (a Attempt) silent() bool {
+	c := a.Outcome.Context
+	return a.Outcome.Kind == outcome.Deferred && c != nil && strings.HasPrefix(c.Approach, unreported)
 }
 
 // comment adds a comment, which is cut off if it is too long. A task with too many gets none.

@@ -72,6 +72,7 @@ func (s *Step) Claim(actor Actor, c Claiming) (Task, error) {
 	if err := s.save(&after, actor, Claimed, ""); err != nil {
 		return Task{}, err
 	}
+	s.claimed(&after)
 	return s.state.Show(&after), nil
 }
 
@@ -131,6 +132,8 @@ func (s *State) checkClaimable(actor Actor, r *Record) error {
 			ErrConflict, r.ID)
 	case r.Assignee != "" && r.Assignee != actor.String() && !actor.Person():
 		return fmt.Errorf("%w: %s is assigned to %s", ErrConflict, r.ID, r.Assignee)
+	case s.index.isHeld(r) && !actor.Person():
+		return fmt.Errorf("%w: the tasks of the pool %s are paused: %s", ErrConflict, r.Pool, s.pool(r.Pool).Reason)
 	case len(waits) > 0:
 		return fmt.Errorf("%w: %s waits for %s", ErrConflict, r.ID, strings.Join(waits, ", "))
 	case r.effective(s.index.now) == Deferred && !r.NotBefore.IsZero():

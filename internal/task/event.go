@@ -6,6 +6,8 @@ type Event struct {
 	Task Task // after the change
 	By   Actor
 	Held *Holder // the claim before the change
+	// Pool is the pool of an event about one; nil for other events.
+	Pool *Pool
 	// Attempt is the attempt that has ended with the change; nil if none has.
 	Attempt *Attempt
 	// Count is the number of tasks of an event about several.
@@ -29,6 +31,9 @@ const (
 	Ended     Kind = "closed"
 	Withheld  Kind = "parked"
 	Reopened  Kind = "reopened"
-	Imported  Kind = "imported" // several tasks
-	Purged    Kind = "purged"   // several tasks
+	// PoolIsPaused and PoolIsOpen are about the tasks of a pool.
+	PoolIsPaused Kind = "pool_paused"
+	PoolIsOpen   Kind = "pool_resumed"
+	Imported     Kind = "imported" // several tasks
+	Purged       Kind = "purged"   // several tasks
 )

@@ -48,9 +48,11 @@ type Index struct {
 	unfinished sequence // tasks that are not closed
 	finished   sequence // closed tasks
 	ready      map[Place]*taskHeap
-	deferred   *taskHeap       // tasks that wait for a time
-	asked      map[string]bool // tasks that people are asked about
-	doomed     map[string]bool // tasks that are to be cancelled with one that they depend on
+	deferred   *taskHeap                  // tasks that wait for a time
+	asked      map[string]bool            // tasks that people are asked about
+	doomed     map[string]bool            // tasks that are to be cancelled with one that they depend on
+	paused     map[string]bool            // pools of which no task can be claimed
+	held       map[string]map[string]bool // tasks that would be ready, by paused pool
 	now        time.Time
 	onReady    func(Place) // called when a task becomes ready at a place; may be nil
 }
@@ -74,7 +76,8 @@ func NewIndex() *Index {
 		waiters:   make(map[string]map[string]bool), claimed: make(map[string]map[string]bool),
 		ready:  make(map[Place]*taskHeap),
 		counts: make(map[countKey]int),
-		asked:  make(map[string]bool), doomed: make(map[string]bool),
+		paused: make(map[string]bool), held: make(map[string]map[string]bool),
+		asked: make(map[string]bool), doomed: make(map[string]bool),
 		deferred: &taskHeap{less: func(a, b *entry) bool { return a.NotBefore.Before(b.NotBefore) }},
 	}
 }
@@ -235,6 +238,9 @@ func (x *Index) dequeue(e *entry) {
 		heap.Remove(e.heap, e.pos)
 	}
 	delete(x.doomed, e.ID)
+	if e.Pool != "" {
+		remove(x.held, e.Pool, e.ID)
+	}
 }
 
 // enqueue adds a task to the heap of its place if it is ready, or to the deferred or doomed ones.
@@ -251,6 +257,10 @@ func (x *Index) enqueue(e *entry) {
 		return
 	}
 	at := placeOf(&e.Task)
+	if at.assignee == "" && x.paused[at.pool] {
+		add(x.held, at.pool, e.ID)
+		return
+	}
 	if x.ready[at] == nil {
 		x.ready[at] = &taskHeap{less: func(a, b *entry) bool { return a.compare(b.Record) < 0 }}
 	}
@@ -267,6 +277,9 @@ func placeOf(t *Task) Place {
 	}
 	return Place{pool: t.Pool}
 }
+
+// isHeld reports whether a task cannot be claimed only because its pool is paused.
+func (x *Index) isHeld(r *Record) bool { return x.held[r.Pool][r.ID] }
 
 // advance sets the time. Deferred tasks whose time has come become ready.
 func (x *Index) advance(now time.Time) {
@@ -340,7 +353,7 @@ func (x *Index) view(r *Record) Task {
 	}
 	t.Status = r.effective(x.now)
 	if !t.closed() {
-		t.WaitsFor = x.waitsFor(r)
+		t.WaitsFor, t.Paused = x.waitsFor(r), x.isHeld(r)
 		for _, id := range t.WaitsFor {
 			if x.failed(id) {
 				t.Stuck = append(t.Stuck, id)

@@ -92,6 +92,19 @@ var (
 			"timeout, or when the agent is asked to finish.",
 		Returns: "A stream of one list.",
 	}
+	// Pools lists the pools whose tasks are paused.
+	Pools = api.Route[api.None, []Pool]{
+		Method: "GET", Path: "/tasks/pools", For: both,
+		ID: "taskPools", Summary: "List the pools whose tasks are paused",
+		Doc: "Pools that are not listed are open.", Returns: "The pools, ordered by name.",
+	}
+	// ActOnPool pauses or resumes the tasks of a pool.
+	ActOnPool = api.Route[PoolRequest, Pool]{
+		Method: "POST", Path: "/tasks/pool", For: api.People,
+		ID: "actOnTaskPool", Summary: "Pause or resume the tasks of a pool",
+		Doc:     "A pool that was paused because its tasks have failed resumes with one task, whose attempt decides.",
+		Returns: "The pool.",
+	}
 	// Import creates tasks from beads.
 	Import = api.Route[ImportRequest, ImportReport]{
 		Method: "POST", Path: "/tasks/import", For: api.People, MaxBody: maxImportBody,
@@ -218,6 +231,25 @@ type ActRequest struct {
 	Force   bool    `json:"force,omitempty" doc:"For close: even if the task has open children."`
 	By      string  `json:"by,omitempty" doc:"Name of the calling person; not for agents."`
 }
+
+// PoolRequest asks to pause or resume the tasks of a pool.
+type PoolRequest struct {
+	_ struct{} `schema:"TaskPoolAct" open:"true" doc:"An action on the tasks of a pool."`
+
+	Pool   string     `json:"pool" doc:"Name of the pool."`
+	Action PoolAction `json:"action" enum:"pause,resume" doc:"The action."`
+	Reason string     `json:"reason,omitempty" doc:"The reason of a pause; at most 4 KiB."`
+	By     string     `json:"by,omitempty" doc:"Name of the calling person."`
+}
+
+// PoolAction is an action on the tasks of a pool.
+type PoolAction string
+
+// Actions on the tasks of a pool.
+const (
+	PausePool  PoolAction = "pause"
+	ResumePool PoolAction = "resume"
+)
 
 // ImportRequest asks to import beads. Tasks come after those they wait for.
 type ImportRequest struct {

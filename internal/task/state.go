@@ -12,10 +12,11 @@ import (
 // collects what has to be written. A State is not safe for concurrent use.
 type State struct {
 	index  *Index
-	prefix string          // of ids
-	number uint64          // the last one given to a task
-	lives  map[string]Life // running incarnations, by agent
-	ends   map[string]end  // last ended incarnations, by agent
+	prefix string           // of ids
+	number uint64           // the last one given to a task
+	lives  map[string]Life  // running incarnations, by agent
+	ends   map[string]end   // last ended incarnations, by agent
+	pools  map[string]*Pool // that are not open, or of which tasks have failed lately
 	config Config
 }
 
@@ -29,6 +30,8 @@ type Config struct {
 	// Pause returns how long a task waits after its nth attempt in a row without a result. Pause
 	// is meant for it.
 	Pause func(n int) time.Duration
+	// PoolLimit returns when the tasks of a pool are paused.
+	PoolLimit func() PoolLimit
 	// Ready is called when a task becomes ready at a place.
 	Ready func(Place)
 }
@@ -37,29 +40,43 @@ type Config struct {
 func NewState(c Config) *State {
 	return &State{
 		index: NewIndex(), prefix: idPrefix(c.Project), config: c, lives: make(map[string]Life),
-		ends: make(map[string]end),
+		ends: make(map[string]end), pools: make(map[string]*Pool),
 	}
 }
 
-// Replace sets the tasks of the State to those of an index. number is at least the highest number
-// of a task.
-func (s *State) Replace(x *Index, number uint64) {
+// Replace sets the tasks of the State to those of an index, and the pools. number is at least the
+// highest number of a task.
+func (s *State) Replace(x *Index, pools []Pool, number uint64) {
 	s.index, s.number = x, max(number, s.number)
 	x.onReady = s.config.Ready
+	clear(s.pools)
+	for _, p := range pools {
+		s.setPool(p.Name, &p)
+	}
 }
 
 // Step starts a decision.
 func (s *State) Step() *Step { return &Step{state: s} }
 
 // Advance sets the time. Tasks whose time has come become ready.
-func (s *State) Advance(now time.Time) { s.index.advance(now) }
-
-// NextTime returns the earliest time that a task waits for; false if there is none.
-func (s *State) NextTime() (time.Time, bool) {
-	if len(s.index.deferred.entries) == 0 {
-		return time.Time{}, false
+func (s *State) Advance(now time.Time) {
+	s.index.advance(now)
+	for name, p := range s.pools {
+		s.index.pausePool(name, !s.claimable(p))
 	}
-	return s.index.deferred.entries[0].NotBefore, true
+}
+
+// NextTime returns the earliest time that a task or a paused pool waits for; false if there is none.
+func (s *State) NextTime() (at time.Time, ok bool) {
+	if len(s.index.deferred.entries) > 0 {
+		at, ok = s.index.deferred.entries[0].NotBefore, true
+	}
+	for name, p := range s.pools {
+		if s.index.paused[name] && !p.ProbeAt.IsZero() && (!ok || p.ProbeAt.Before(at)) {
+			at, ok = p.ProbeAt, true
+		}
+	}
+	return at, ok
 }
 
 // ReadyAt returns the number of tasks that are ready at a place.

@@ -15,7 +15,7 @@ var ann = Actor{Name: "ann"}
 
 func newState() *State {
 	return NewState(Config{
-		Project: "web", MaxClaims: func() int { return 3 }, Pause: func(int) time.Duration { return 0 }, Ready: func(Place) {},
+		Project: "web", MaxClaims: func() int { return 3 }, Pause: func(int) time.Duration { return 0 }, Ready: func(Place) {}, PoolLimit: func() PoolLimit { return PoolLimit{2, time.Minute} },
 	})
 }
 
@@ -35,10 +35,11 @@ func TestUndo(t *testing.T) {
 			if len(ids) > 0 {
 				id = rapid.SampledFrom(ids).Draw(t, "id")
 			}
-			before := describe(t, s.index)
+			s.Advance(time.Now())
+			before, pools := describe(t, s.index), fmt.Sprint(s.Pools())
 			step := s.Step()
 			var err error
-			switch rapid.IntRange(0, 10).Draw(t, "what") {
+			switch rapid.IntRange(0, 11).Draw(t, "what") {
 			case 0, 1:
 				var made Task
 				d := Draft{Title: "x", Pool: pool.Draw(t, "pool"), IfDependencyFails: rapid.SampledFrom(DependencyRules()).Draw(t, "rule")}
@@ -86,6 +87,12 @@ func TestUndo(t *testing.T) {
 				_, err = step.Answer(actor, id, "yes")
 			case 10:
 				err = step.CancelDoomed()
+			case 11:
+				if rapid.Bool().Draw(t, "resume") {
+					_, err = step.ResumePool(ann, "p")
+				} else {
+					_, err = step.PausePool(ann, "p", "")
+				}
 			}
 			if n := step.Size(); err == nil && n > MaxStep {
 				t.Fatalf("a step of %d", n)
@@ -93,12 +100,18 @@ func TestUndo(t *testing.T) {
 			if err != nil || rapid.Bool().Draw(t, "undo") {
 				step.Undo()
 				ids = slices.DeleteFunc(ids, func(id string) bool { return s.Record(id) == nil })
+				if after := fmt.Sprint(s.Pools()); after != pools {
+					t.Fatalf("the pools are\n%s\nwant\n%s", after, pools)
+				}
 				if after := describe(t, s.index); after != before {
 					t.Fatalf("the index is\n%s\nwant\n%s", after, before)
 				}
 			}
 			fresh := NewIndex()
 			fresh.advance(s.index.now)
+			for name := range s.index.paused {
+				fresh.pausePool(name, true)
+			}
 			for _, e := range s.index.entries {
 				fresh.Add(e.Record)
 			}
@@ -128,7 +141,7 @@ func describe(t *rapid.T, x *Index) string {
 	for r := range merge(x.unfinished.after(nil), x.finished.after(nil)) {
 		all = append(all, r.ID)
 	}
-	return fmt.Sprint(all, x.counts, len(x.deferred.entries), x.keys, x.children, x.openCount, x.waiters, x.claimed, x.asked, x.doomed)
+	return fmt.Sprint(all, x.counts, len(x.deferred.entries), x.keys, x.children, x.openCount, x.waiters, x.claimed, x.asked, x.doomed, x.paused, x.held)
 }
 
 // A task that was reopened since it was outdated stays, and Purge does not return it again.

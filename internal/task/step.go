@@ -21,6 +21,7 @@ type Step struct {
 	// attempt has ended, of the task attemptAt. It becomes part of the next event about that.
 	attempt   *Attempt
 	attemptAt string
+	pools     []poolChange
 }
 
 // Changed is a task that a step has replaced or removed.
@@ -39,6 +40,7 @@ const (
 	ImportedPart Part = "brought"  // the rest of an imported bead
 	CommentPart  Part = "comments" // one of its comments
 	AttemptPart  Part = "attempts" // one of its attempts
+	PoolPart     Part = "pools"    // not of a task: a pool, by its name
 )
 
 // Write is a change of data next to the record of a task.
@@ -59,6 +61,9 @@ func (s *Step) Size() int { return len(s.Changes) + len(s.Writes) + len(s.Events
 func (s *Step) Undo() {
 	for _, c := range slices.Backward(s.Changes) {
 		s.state.index.set(c.ID, c.before)
+	}
+	for _, c := range slices.Backward(s.pools) {
+		s.state.setPool(c.name, c.before)
 	}
 }
 
@@ -119,6 +124,9 @@ func (s *Step) save(r *Record, actor Actor, kind Kind, note string) error {
 		e.Attempt, s.attempt, s.attemptAt = s.attempt, nil, ""
 	}
 	s.Emit(e)
+	if e.Attempt != nil {
+		s.attempted(r, *e.Attempt)
+	}
 	if r.closed() && (before == nil || !before.closed()) {
 		return s.rollUp(r)
 	}

@@ -145,6 +145,7 @@ type Task struct {
 
 	// These fields are derived from other tasks and the time, and not stored.
 	Ready    bool     `json:"ready" doc:"It can be claimed now."`
+	Paused   bool     `json:"paused,omitempty" doc:"It could be claimed, but its pool is paused."`
 	WaitsFor []string `json:"waits_for,omitempty" doc:"Tasks that it waits for: dependencies, children, and escalated tasks of the same decomposition; at most 20."`
 	Stuck    []string `json:"stuck,omitempty" doc:"Those of waits_for that are closed and were not completed: only a person can let it go on."`
 }

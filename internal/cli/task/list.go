@@ -105,6 +105,8 @@ func taskState(t task.Task) string {
 	switch {
 	case t.Ready:
 		return "ready"
+	case t.Paused:
+		return "paused"
 	case t.Status == task.Open:
 		return "waits"
 	case t.Status == task.Closed && t.Outcome != "" && t.Outcome != task.Completed:
@@ -235,6 +237,8 @@ func StateText(t task.Task, now time.Time) string {
 		return fmt.Sprintf("in progress at %s since %s", t.Claim.By, terminal.Clock(t.Claim.At, now))
 	case t.Ready:
 		return "ready"
+	case t.Paused:
+		return "ready, but its pool is paused: coppice task resume " + plaintext.Line(t.Pool)
 	case t.Decomposed && t.Status == task.Open && len(t.WaitsFor) > 0:
 		return "divided, and waits for its subtasks: " + strings.Join(t.WaitsFor, ", ")
 	case t.Status == task.Blocked && t.Condition != nil:

@@ -62,6 +62,7 @@ func newGroup(s *command.Streams, w worker) *cobra.Command {
 	cmd.AddCommand(newActs(s, w)...)
 	if !w.agent {
 		cmd.AddCommand(newImport(s, w), newExport(s, w))
+		cmd.AddCommand(newPoolActs(s, w)...)
 	}
 	var prepare func(*cobra.Command)
 	prepare = func(group *cobra.Command) {

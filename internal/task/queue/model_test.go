@@ -458,8 +458,8 @@ func checkIndex(t fataler, q *Queue) {
 	for _, r := range q.state.Following("", math.MaxInt) {
 		x.Add(r)
 	}
-	fresh := task.NewState(task.Config{})
-	fresh.Replace(x, 0)
+	fresh := task.NewState(task.Config{PoolLimit: func() task.PoolLimit { return task.PoolLimit{} }})
+	fresh.Replace(x, nil, 0)
 	now := time.Now()
 	answers := func(s *task.State) string {
 		s.Advance(now)

@@ -27,6 +27,8 @@ type Options struct {
 	// MaxClaims returns after how many failed claims a task is parked that has no number of its
 	// own; 0 means never. nil means spec.DefaultMaxClaims.
 	MaxClaims func() int
+	// PoolLimit returns when the tasks of a pool are paused; nil means never.
+	PoolLimit func() task.PoolLimit
 	// Pause returns the pause after the nth attempt in a row without a result; nil means
 	// task.Pause.
 	Pause func(n int) time.Duration
@@ -70,6 +72,9 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	if o.Pause == nil {
 		o.Pause = task.Pause
 	}
+	if o.PoolLimit == nil {
+		o.PoolLimit = func() task.PoolLimit { return task.PoolLimit{} }
+	}
 	q := &Queue{
 		records: records{store: o.Store, logger: cmp.Or(o.Logger, slog.Default()), bad: make(map[string]bool)},
 		also:    o.Also, wake: make(chan struct{}, 1), stopped: make(chan struct{}),
@@ -77,7 +82,7 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	}
 	q.marker = marker{records: &q.records, nonce: rand.Text()}
 	q.state = task.NewState(task.Config{
-		Project: o.Name, MaxClaims: o.MaxClaims, Pause: o.Pause,
+		Project: o.Name, MaxClaims: o.MaxClaims, Pause: o.Pause, PoolLimit: o.PoolLimit,
 		Ready: func(at task.Place) { q.waiters.wake(at, q.state.ReadyAt(at)) },
 	})
 	q.ctx, q.cancel = context.WithCancel(context.Background())
@@ -112,10 +117,14 @@ func (q *Queue) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	pools, err := q.records.pools(ctx)
+	if err != nil {
+		return err
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.marker.rev = m.rev
-	q.state.Replace(x, max(m.Number, number))
+	q.state.Replace(x, pools, max(m.Number, number))
 	for at := range q.waiters {
 		q.waiters.wake(at, q.state.ReadyAt(at))
 	}
@@ -193,6 +202,24 @@ func (q *Queue) Reopen(ctx context.Context, actor task.Actor, id, reason string)
 // Retry makes a task open now; see task.Step.Retry.
 func (q *Queue) Retry(ctx context.Context, actor task.Actor, id, reason string) (task.Task, error) {
 	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Retry(actor, id, reason) })
+}
+
+// PausePool pauses the tasks of a pool; see task.Step.PausePool.
+func (q *Queue) PausePool(ctx context.Context, actor task.Actor, name, reason string) (p task.Pool, err error) {
+	err = q.update(ctx, func(s *task.Step) (err error) {
+		p, err = s.PausePool(actor, name, reason)
+		return err
+	})
+	return p, err
+}
+
+// ResumePool resumes the tasks of a pool; see task.Step.ResumePool.
+func (q *Queue) ResumePool(ctx context.Context, actor task.Actor, name string) (p task.Pool, err error) {
+	err = q.update(ctx, func(s *task.Step) (err error) {
+		p, err = s.ResumePool(actor, name)
+		return err
+	})
+	return p, err
 }
 
 // Begin records that an incarnation has started; see task.State.Begin. Call ReleaseOrphans for the

@@ -41,6 +41,11 @@ func (q *Queue) Questions(ctx context.Context) ([]task.Task, error) {
 	return read(ctx, q, func(s *task.State) ([]task.Task, error) { return s.Questions(), nil })
 }
 
+// Pools returns the pools that are not open.
+func (q *Queue) Pools(ctx context.Context) ([]task.Pool, error) {
+	return read(ctx, q, func(s *task.State) ([]task.Pool, error) { return s.Pools(), nil })
+}
+
 // Find returns a task without its text and comments.
 func (q *Queue) Find(ctx context.Context, id string) (task.Task, error) {
 	return read(ctx, q, func(s *task.State) (t task.Task, err error) {

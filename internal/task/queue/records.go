@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"slices"
 	"sync"
 
@@ -41,6 +42,8 @@ func writeOp(w task.Write) store.Op {
 		op.Key = fmt.Sprintf("%s/%04d", op.Key, w.N)
 	case task.AttemptPart:
 		op.Key = fmt.Sprintf("%s/%09d", op.Key, w.N)
+	case task.PoolPart:
+		op.Key = key(w.Part, url.PathEscape(w.ID))
 	}
 	if w.Value == nil {
 		op.Kind = store.Delete
@@ -76,6 +79,23 @@ func (s *records) loadAll(ctx context.Context) (x *task.Index, number uint64, er
 	return x, number, nil
 }
 
+// pools reads what is known of pools. A record that cannot be read is logged, and means that the pool is open.
+func (s *records) pools(ctx context.Context) (all []task.Pool, _ error) {
+	under := prefix + "/" + string(task.PoolPart)
+	for stored, err := range store.All(ctx, s.store, under) {
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", under, err)
+		}
+		var p task.Pool
+		if err := json.Unmarshal(stored.Value, &p); err != nil {
+			s.logBadRecord(stored.Key, err)
+			continue
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
 // decode reads a record. A record that cannot be read is skipped and logged, and stays in the
 // store.
 func (s *records) decode(stored store.Record) (*task.Record, error) {
@@ -86,7 +106,7 @@ func (s *records) decode(stored store.Record) (*task.Record, error) {
 	if key(taskPart, r.ID) != stored.Key {
 		return nil, fmt.Errorf("its id is %q", r.ID)
 	}
-	r.Ready, r.WaitsFor, r.Stuck = false, nil, nil
+	r.Ready, r.Paused, r.WaitsFor, r.Stuck = false, false, nil, nil
 	if !slices.Contains(task.Statuses(), r.Status) { // of a later version of Coppice
 		s.logBadRecord(stored.Key, fmt.Errorf("its status is %q", r.Status))
 		r.Status = task.Blocked

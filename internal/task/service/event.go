@@ -25,8 +25,12 @@ var entries = map[task.Kind]struct {
 	task.Ended:     {event.TaskClosed, "%v was closed"},
 	task.Withheld:  {event.TaskParked, "%v was parked"},
 	task.Reopened:  {event.TaskReopened, "%v was reopened"},
-	task.Imported:  {event.TaskImported, "%v tasks were imported"},
-	task.Purged:    {event.TaskPurged, "%v old closed tasks were removed"},
+
+	task.PoolIsPaused: {event.TaskPoolPaused, "the tasks of the pool %v are paused"},
+	task.PoolIsOpen:   {event.TaskPoolResumed, "the tasks of the pool %v are resumed"},
+
+	task.Imported: {event.TaskImported, "%v tasks were imported"},
+	task.Purged:   {event.TaskPurged, "%v old closed tasks were removed"},
 }
 
 // logEntry returns the log entry of an event.
@@ -37,6 +41,17 @@ func logEntry(e task.Event) event.Event {
 	}
 	if e.Held != nil && e.Held.Incarnation > 0 {
 		entry.Path, entry.Incarnation = e.Held.By, e.Held.Incarnation
+	}
+	if p := e.Pool; p != nil {
+		entry.Message = fmt.Sprintf(entries[e.Kind].message, p.Name)
+		if e.Note != "" {
+			entry.Message += ": " + mail.Title(e.Note)
+		}
+		data := map[string]any{"pool": p.Name, "state": p.State}
+		if !p.ProbeAt.IsZero() {
+			data["probe_at"] = p.ProbeAt
+		}
+		return entry.With(data)
 	}
 	if e.Kind == task.Imported || e.Kind == task.Purged {
 		entry.Message = fmt.Sprintf(entries[e.Kind].message, e.Count)

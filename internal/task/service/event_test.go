@@ -14,7 +14,7 @@ func TestEventTypes(t *testing.T) {
 		task.Claimed: event.TaskClaimed, task.Released: event.TaskReleased, task.Ended: event.TaskClosed,
 		task.HeldUp: event.TaskBlocked, task.Divided: event.TaskDecomposed, task.Escalated: event.TaskEscalated,
 		task.Withheld: event.TaskParked, task.Reopened: event.TaskReopened, task.Imported: event.TaskImported,
-		task.Purged: event.TaskPurged,
+		task.Purged: event.TaskPurged, task.PoolIsPaused: event.TaskPoolPaused, task.PoolIsOpen: event.TaskPoolResumed,
 	} {
 		if got := logEntry(task.Event{Kind: kind}).Type; got != want {
 			t.Errorf("%s instead of %s", got, want)

@@ -32,6 +32,7 @@ func (s *Service) Register(server *api.Server) {
 	handle(server, task.Claim, s.claim)
 	handle(server, task.Await, s.await)
 	handle(server, task.Act, s.act)
+	handle(server, task.ActOnPool, s.actOnPool)
 	handle(server, task.Import, s.importBeads)
 }
 
@@ -44,6 +45,10 @@ func (s *Service) RegisterReadOnly(server *api.Server) {
 		return d, err
 	})
 	handle(server, task.Export, s.export)
+	handle(server, task.Pools, func(ctx context.Context, _ token.Caller, _ api.None) ([]task.Pool, error) {
+		all, err := s.queue.Pools(ctx)
+		return orEmpty(all), err
+	})
 }
 
 // handle registers a handler and translates its errors with apiError.
@@ -217,6 +222,17 @@ func (s *Service) act(ctx context.Context, who token.Caller, req task.ActRequest
 	}
 	return task.Task{}, fmt.Errorf("%w: action is %.100q, expected one of %v", api.ErrInvalid, req.Action,
 		task.Actions())
+}
+
+func (s *Service) actOnPool(ctx context.Context, who token.Caller, req task.PoolRequest) (task.Pool, error) {
+	by := claimant(who, req.By)
+	switch req.Action {
+	case task.PausePool:
+		return s.queue.PausePool(ctx, by, req.Pool, req.Reason)
+	case task.ResumePool:
+		return s.queue.ResumePool(ctx, by, req.Pool)
+	}
+	return task.Pool{}, fmt.Errorf("%w: action is %.100q, expected pause or resume", api.ErrInvalid, req.Action)
 }
 
 // Report ends the attempt of an agent at a task, and returns that. An empty id means the only task that the agent has

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -11,11 +12,19 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// Sender is in front of the id of a task in the question about it.
-const Sender = "task/"
+// Sender is in front of the id of a task in the question about it, and PoolSender in front of the name
+// of a pool.
+const (
+	Sender     = "task/"
+	PoolSender = "tasks/"
+)
 
-// answerCancel is the answer that closes a task. Any other one opens it.
-const answerCancel = "cancel"
+// Answers.
+const (
+	answerCancel = "cancel" // closes a task; any other answer opens it
+	answerResume = "resume" // of a pool
+	answerLeave  = "leave"
+)
 
 // questions has the tasks about which people are asked.
 type questions struct {
@@ -40,11 +49,13 @@ func (q *questions) changed(t task.Task) bool {
 	return true
 }
 
-// Ask asks one question about each task that waits for a person, and carries out the answers.
+// Ask asks one question about each task that waits for a person, and about each pool that is paused, and carries out
+// the answers.
 func (s *Service) Ask(ctx context.Context, desk question.Desk) {
 	all, err := s.queue.Questions(ctx)
-	if err != nil {
-		if ctx.Err() == nil {
+	pools, poolsErr := s.queue.Pools(ctx)
+	if err = errors.Join(err, poolsErr); err != nil {
+		if ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
 			s.o.Logger.Warn("cannot ask people about tasks", "error", err)
 		}
 		return
@@ -53,11 +64,32 @@ func (s *Service) Ask(ctx context.Context, desk question.Desk) {
 	for _, t := range all {
 		lasting[Sender+t.ID] = question.Matter{Since: t.Question.At, Text: questionText(t)}
 	}
+	for _, p := range pools {
+		if p.State == task.PoolPaused && p.ByDaemon() {
+			lasting[PoolSender+p.Name] = question.Matter{
+				Since: p.Since, Text: poolText(p), Options: []string{answerResume, answerLeave},
+			}
+		}
+	}
 	question.Matters{
-		Lasting: lasting, Logger: s.o.Logger,
-		About:  func(sender string) bool { return strings.HasPrefix(sender, Sender) },
+		Lasting: lasting, Logger: s.o.Logger, About: Asks,
 		Answer: func(ctx context.Context, sender, answer string) error { return s.answered(ctx, sender, answer) },
 	}.Ask(ctx, desk, store.ErrUnknown)
+}
+
+// Asks reports whether a sender is that of a question about a task or a pool.
+func Asks(sender string) bool {
+	return strings.HasPrefix(sender, Sender) || strings.HasPrefix(sender, PoolSender)
+}
+
+// poolText returns the question about a pool.
+func poolText(p task.Pool) string {
+	text := fmt.Sprintf("The tasks of the pool %s are paused: %s. Answer %s to let one of them be tried, which "+
+		"decides.", p.Name, p.Reason, answerResume)
+	if !p.ProbeAt.IsZero() {
+		text += " Without an answer one is tried at " + p.ProbeAt.Local().Format("15:04") + "."
+	}
+	return text
 }
 
 // questionText returns the question about a task, and what its answers do.
@@ -73,7 +105,15 @@ func questionText(t task.Task) string {
 
 // answered carries out the answer to the question about a task. It may be repeated.
 func (s *Service) answered(ctx context.Context, sender, answer string) error {
-	id, by := strings.TrimPrefix(sender, Sender), task.Actor{Name: task.People}
+	by := task.Actor{Name: task.People}
+	if pool, ok := strings.CutPrefix(sender, PoolSender); ok {
+		if answer != answerResume {
+			return nil
+		}
+		_, err := s.queue.ResumePool(ctx, by, pool)
+		return err
+	}
+	id := strings.TrimPrefix(sender, Sender)
 	var err error
 	if strings.EqualFold(strings.TrimSpace(answer), answerCancel) {
 		_, err = s.queue.Reject(ctx, by, id, "answered with: "+answerCancel)

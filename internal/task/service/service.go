@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,12 +66,16 @@ func Open(ctx context.Context, o Options) (s *Service, err error) {
 	s.queue, err = queue.Open(ctx, queue.Options{
 		Store: o.Store, Name: o.Tree.Project(), Logger: o.Logger,
 		MaxClaims: func() int { return o.Patrol().MaxClaims },
+		PoolLimit: func() task.PoolLimit {
+			p := o.Patrol()
+			return task.PoolLimit{Max: p.MaxFailedTasks, Within: p.FailedTasksWindow}
+		},
 		Also: func(e task.Event) []store.Op {
 			s.worked.note(e.Task.Claim, e.Task.ID)
 			if e.Kind == task.Claimed && o.Claimed != nil {
 				o.Claimed()
 			}
-			if s.questions.changed(e.Task) && o.Asked != nil {
+			if (s.questions.changed(e.Task) || e.Pool != nil) && o.Asked != nil {
 				o.Asked()
 			}
 			return []store.Op{o.Log.Op(logEntry(e))}
@@ -88,6 +93,26 @@ func Open(ctx context.Context, o Options) (s *Service, err error) {
 
 // Close closes the queue. Steps that are not durable fail.
 func (s *Service) Close() { s.queue.Close() }
+
+// PausedPools returns the pools whose tasks are paused. It is a view for people: after an error it is empty.
+func (s *Service) PausedPools(ctx context.Context) []task.Pool {
+	all, err := s.queue.Pools(ctx)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
+		s.o.Logger.Warn("cannot tell which pools are paused", "error", err)
+	}
+	return all
+}
+
+// WhyNoTasks returns why an agent can claim no task of one of its pools, in a line; empty if that is not so.
+func (s *Service) WhyNoTasks(ctx context.Context, path string) string {
+	pools := s.o.Tree.Pools(path)
+	for _, p := range s.PausedPools(ctx) {
+		if slices.Contains(pools, p.Name) {
+			return fmt.Sprintf("the tasks of its pool %s are paused: %s: coppice task resume %[1]s", p.Name, p.Reason)
+		}
+	}
+	return ""
+}
 
 // Parked returns the number of parked tasks.
 func (s *Service) Parked() int { return s.queue.Parked() }
