@@ -1,0 +1,91 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/coppice-dev/coppice/internal/private"
+)
+
+// Each attempt has two lock files. The lock is held while its worktree is made or removed. The lease is
+// shared by those that use the worktree, is taken by the holder of the lock, and keeps the worktree
+// from being removed. The kernel releases the locks of a dead process.
+
+// fileLock is a lock that this process holds.
+type fileLock struct{ file *os.File }
+
+// release gives up the lock. A command that was given the file does not hold it any longer.
+func (l *fileLock) release() error {
+	return errors.Join(unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close())
+}
+
+// tryLock locks a file, which it creates. It returns nil if another process, or another fileLock,
+// has a lock that excludes this one. how is unix.LOCK_SH or unix.LOCK_EX.
+func tryLock(path string, how int) (*fileLock, error) {
+	for {
+		file, err := private.OpenFile(path, os.O_RDWR|os.O_CREATE)
+		if err != nil {
+			return nil, err
+		}
+		err = unix.Flock(int(file.Fd()), how|unix.LOCK_NB)
+		for errors.Is(err, unix.EINTR) {
+			err = unix.Flock(int(file.Fd()), how|unix.LOCK_NB)
+		}
+		if err != nil {
+			file.Close()
+			if errors.Is(err, unix.EWOULDBLOCK) {
+				return nil, nil
+			}
+			return nil, &os.PathError{Op: "flock", Path: path, Err: err}
+		}
+		own, err := file.Stat()
+		if now, e := os.Lstat(path); err == nil && e == nil && os.SameFile(own, now) {
+			return &fileLock{file}, nil
+		}
+		file.Close() // its holder has removed it meanwhile
+	}
+}
+
+// waitLock is tryLock, and waits for the lock until ctx is done.
+func waitLock(ctx context.Context, path string, how int) (*fileLock, error) {
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		l, err := tryLock(path, how)
+		if l != nil || err != nil {
+			return l, err
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// lock locks an attempt.
+func (r *Repo) lock(ctx context.Context, name string) (*fileLock, error) {
+	return waitLock(ctx, r.path(name)+lockSuffix, unix.LOCK_EX)
+}
+
+// unlock releases the lock of an attempt. Its lock files are removed with its record.
+func (r *Repo) unlock(name string, l *fileLock) error {
+	var err error
+	if _, e := os.Lstat(r.path(name) + recordSuffix); errors.Is(e, fs.ErrNotExist) {
+		err = removeFiles(r.path(name)+leaseSuffix, r.path(name)+lockSuffix)
+	}
+	return errors.Join(err, l.release())
+}
+
+// inUse reports whether a process has the lease of an attempt, which the caller has locked.
+func (r *Repo) inUse(name string) (bool, error) {
+	if _, err := os.Lstat(r.path(name) + leaseSuffix); err != nil {
+		return false, ignoreMissing(err)
+	}
+	l, err := tryLock(r.path(name)+leaseSuffix, unix.LOCK_EX)
+	if l == nil || err != nil {
+		return l == nil && err == nil, err
+	}
+	return false, l.release()
+}

@@ -1,0 +1,237 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+)
+
+// Removed tells what became of a worktree.
+type Removed struct {
+	// Parked is the reference that has what git would have lost; "" if there was nothing.
+	Parked string
+	// Kept is the branch of the attempt if it was not deleted, since another worktree has it.
+	Kept string
+}
+
+// Remove removes the worktree of an attempt, its branch and its ports. What git would lose is first
+// kept below refs/coppice/parked/, as a commit whose parents are the commits that were in no other
+// place, and whose tree has all files that were not ignored. One that does not exist is no error.
+//
+// Errors: ErrInUse if a process uses the worktree; ErrNotKept if a repository in it has work that
+// cannot be kept. Then the worktree stays.
+func (r *Repo) Remove(ctx context.Context, a Attempt) (removed Removed, err error) {
+	return r.removeUnless(ctx, a, nil)
+}
+
+// removeUnless is Remove, and asks isLive, unless it is nil, when nobody can begin to use the worktree.
+func (r *Repo) removeUnless(ctx context.Context, a Attempt, isLive func(Attempt) bool) (removed Removed, err error) {
+	name := a.name()
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("removing the worktree of %s: %w", a, err)
+		}
+	}()
+	if err := a.check(); err != nil {
+		return removed, err
+	}
+	l, err := r.lock(ctx, name)
+	if err != nil {
+		return removed, err
+	}
+	defer func() { err = errors.Join(err, r.unlock(name, l)) }()
+	rec, err := r.load(name)
+	switch {
+	case err != nil || rec == nil:
+		return removed, err
+	case rec.Task != a.Task:
+		return removed, fmt.Errorf("the name %s is that of %s", name, rec.attempt())
+	}
+	if used, err := r.inUse(name); err != nil || used {
+		return removed, errors.Join(err, fmt.Errorf("%w: a process has its lease", ErrInUse))
+	}
+	if isLive != nil && isLive(rec.attempt()) {
+		return removed, fmt.Errorf("%w: the attempt has not ended", ErrInUse)
+	}
+	return r.remove(ctx, rec, l)
+}
+
+// verifyTries bounds how often a worktree that changes meanwhile is parked.
+const verifyTries = 3
+
+// remove removes the worktree of a record. Its lock is held, and nobody has its lease.
+func (r *Repo) remove(ctx context.Context, rec *record, l *fileLock) (removed Removed, err error) {
+	name := rec.attempt().name()
+	path := r.path(name)
+	if err := r.resumeVerify(name); err != nil {
+		return removed, err
+	}
+	admin, err := r.adminDir(path)
+	if err != nil {
+		return removed, err
+	}
+	if removed.Parked, err = r.clear(ctx, rec, admin); err != nil {
+		return removed, err
+	}
+	r.step("cleared")
+	// The directory is gone, but a process could have moved HEAD or the branch until then.
+	if ref, err := r.park(ctx, rec, admin, ""); err != nil {
+		return removed, err
+	} else if ref != "" {
+		removed.Parked = ref
+	}
+	if admin != "" {
+		if err := r.unregister(ctx, path, l); err != nil {
+			return removed, err
+		}
+	}
+	r.step("unregistered")
+	if removed.Kept, err = r.deleteBranch(ctx, rec); err != nil {
+		return removed, err
+	}
+	r.step("branch deleted")
+	if err := r.forget(name); err != nil {
+		return removed, err
+	}
+	r.step("forgotten")
+	return removed, nil
+}
+
+// resumeVerify brings a worktree back that was being compared with what was parked.
+func (r *Repo) resumeVerify(name string) error {
+	path := r.path(name)
+	if _, err := os.Lstat(path); err == nil {
+		return nil
+	}
+	return ignoreMissing(os.Rename(path+verifySuffix, path))
+}
+
+// clear parks what would be lost with a worktree and deletes its directory. It returns the reference.
+func (r *Repo) clear(ctx context.Context, rec *record, admin string) (ref string, err error) {
+	name := rec.attempt().name()
+	path := r.path(name)
+	for range verifyTries {
+		info, err := os.Lstat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return ref, r.deleteDir(name + removingSuffix)
+		}
+		if err != nil || !info.IsDir() {
+			return "", errors.Join(err, fmt.Errorf("%s is not a directory", path))
+		}
+		if pid := processIn(path); pid != 0 {
+			return "", fmt.Errorf("%w: process %d works in it", ErrInUse, pid)
+		}
+		if err := r.deleteDir(name + removingSuffix); err != nil {
+			return "", err
+		}
+		if err := openUp(path); err != nil {
+			return "", err
+		}
+		nested, err := r.refuseNested(ctx, admin, path)
+		if err != nil {
+			return "", err
+		}
+		before, err := r.snapshot(ctx, rec, admin, path)
+		if err != nil {
+			return "", err
+		}
+		if ref, err = r.keep(ctx, rec, before); err != nil {
+			return "", err
+		}
+		r.step("parked")
+		rec.State = removing
+		if err := r.save(rec); err != nil {
+			return "", err
+		}
+		r.step("marked")
+		// From here on no process finds the worktree by its path. What was written until then is found now. A
+		// submodule has its path written in it, so git cannot read it elsewhere.
+		aside := path + verifySuffix
+		if nested {
+			aside = path
+		}
+		if err := rename(path, aside); err != nil {
+			return "", err
+		}
+		r.step("moved")
+		after, err := r.snapshot(ctx, rec, admin, aside)
+		if err == nil && before.same(after) {
+			if err := os.Rename(aside, path+removingSuffix); err != nil {
+				return "", err
+			}
+			r.step("verified")
+			return ref, r.deleteDir(name + removingSuffix)
+		}
+		if err := errors.Join(err, rename(aside, path)); err != nil {
+			return "", err
+		}
+	}
+	return "", fmt.Errorf("%w: the worktree changes all the time", ErrInUse)
+}
+
+func (s snapshot) same(other snapshot) bool {
+	return s.head == other.head && s.tree == other.tree && s.index == other.index && slices.Equal(s.tips, other.tips)
+}
+
+// park keeps what would be lost with a worktree, whose directory is work, or is gone if that is "".
+func (r *Repo) park(ctx context.Context, rec *record, admin, work string) (ref string, err error) {
+	s, err := r.snapshot(ctx, rec, admin, work)
+	if err != nil {
+		return "", err
+	}
+	if work == "" { // what is parked already need not be parked again
+		if s.tips, err = r.notParked(ctx, rec, s.tips); err != nil {
+			return "", err
+		}
+	}
+	return r.keep(ctx, rec, s)
+}
+
+// unregister has git forget a worktree whose directory is gone.
+func (r *Repo) unregister(ctx context.Context, path string, l *fileLock) error {
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("%w: %s exists again", ErrInUse, path)
+	}
+	repo, err := r.lockRepo(ctx)
+	if err != nil {
+		return err
+	}
+	g := git{dir: r.common, keep: []*fileLock{l, repo}}
+	_, err = g.run(ctx, "worktree", "remove", "--force", "--force", "--", path)
+	return errors.Join(err, repo.release())
+}
+
+// deleteBranch deletes the branch of an attempt, whose commits are parked or in other places. It
+// returns the branch if it is left as another worktree has it.
+func (r *Repo) deleteBranch(ctx context.Context, rec *record) (kept string, err error) {
+	branch := rec.attempt().Branch()
+	tip, exists := r.git().commit(ctx, heads+branch)
+	if !exists {
+		return "", nil
+	}
+	lines, err := r.git().names(ctx, "worktree", "list", "--porcelain", "-z")
+	if err != nil {
+		return "", err
+	}
+	if slices.Contains(lines, "branch "+heads+branch) {
+		return branch, nil
+	}
+	lost, err := r.unmerged(ctx, rec, []string{tip})
+	if err == nil {
+		lost, err = r.notParked(ctx, rec, lost)
+	}
+	if err != nil {
+		return "", err
+	}
+	if len(lost) > 0 {
+		return "", fmt.Errorf("%w: the branch %s has moved", ErrInUse, branch)
+	}
+	if _, err := r.git().run(ctx, "update-ref", "-d", heads+branch, tip); err != nil {
+		return "", err
+	}
+	r.git().run(ctx, "config", "--local", "--remove-section", "branch."+branch) // there is one if it was pushed
+	return "", nil
+}
