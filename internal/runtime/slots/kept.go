@@ -152,11 +152,29 @@ type keptLog struct {
 	size  int64
 }
 
+// Overdue returns the directories of logs, kept of the slots in a directory, that are over the bounds.
+// They are deleted at the latest when more slots are removed.
+func Overdue(dir string, now time.Time) ([]string, error) {
+	overdue, err := overBounds(dir+keptSuffix, now)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return overdue, err
+}
+
 // prune deletes what is over the bounds.
 func prune(dir string, now time.Time) error {
+	overdue, err := overBounds(dir, now)
+	for _, dir := range overdue {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return err
+}
+
+func overBounds(dir string, now time.Time) (overdue []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var all []keptLog
 	for _, e := range entries {
@@ -170,10 +188,10 @@ func prune(dir string, now time.Time) error {
 	size := int64(0)
 	for i, l := range all {
 		if size += l.size; i >= keepSlots || size > keepBytes || now.Sub(l.since) > keepTime {
-			err = errors.Join(err, os.RemoveAll(l.dir))
+			overdue = append(overdue, l.dir)
 		}
 	}
-	return err
+	return overdue, nil
 }
 
 // measure reports whether the log is still there.

@@ -224,3 +224,21 @@ func TestKeptByOthers(t *testing.T) {
 	}
 	f.wantRemoved()
 }
+
+// Overdue names what prune would delete, and deletes nothing.
+func TestOverdue(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if all, err := Overdue(f.dir, time.Now()); len(all) != 0 || err != nil {
+		t.Errorf("without logs: %q, %v", all, err)
+	}
+	young, old := f.keep("t/young", keepTime-time.Hour), f.keep("t/old", keepTime+time.Hour)
+	if all, err := Overdue(f.dir, time.Now()); !slices.Equal(all, []string{old}) || err != nil {
+		t.Errorf("%q, %v, expected %s", all, err, old)
+	}
+	for _, dir := range []string{young, old} {
+		if _, err := os.Stat(filepath.Join(dir, logfile.Name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
