@@ -92,4 +92,7 @@ func (p Project) RunRequests() string { return filepath.Join(p.State, "aide") }
 // Jobs returns the directory of the slots of runs of orders.
 func (p Project) Jobs() string { return filepath.Join(p.State, "errands") }
 
+// Worktrees returns the directory of the git worktrees of attempts.
+func (p Project) Worktrees() string { return filepath.Join(p.State, "worktrees") }
+
 const lockName = "controller.lock"
