@@ -1,0 +1,193 @@
+package integrity
+
+import (
+	"bufio"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/change"
+	"github.com/coppice-dev/coppice/internal/plaintext"
+)
+
+// Limits of the results of a run.
+const (
+	maxResults = 1_000_000 // tests
+	maxOutput  = 1 << 30   // bytes
+	maxLine    = 1 << 20   // bytes of a line of JSON; a longer one is output of a test, and is left out
+)
+
+// Result is how a test has ended.
+type Result string
+
+const (
+	Passed  Result = "passed"
+	Skipped Result = "skipped"
+	Failed  Result = "failed" // or it has not ended
+)
+
+// Results are the tests that have run, by name. A test that has run several times has its worst
+// result.
+type Results map[string]Result
+
+func (r Results) set(name string, result Result) error {
+	rank := []Result{"", Passed, Skipped, Failed}
+	if slices.Index(rank, result) > slices.Index(rank, r[name]) {
+		r[name] = result
+	}
+	if len(r) > maxResults {
+		return fmt.Errorf("more than %s tests", plaintext.Thousands(maxResults))
+	}
+	return nil
+}
+
+// ParseGo reads the output of go test -json. A test that began and did not end has failed, and so has
+// a package that failed, under its own name. Lines that are no JSON are left out; if all are, that is
+// an error.
+func ParseGo(in io.Reader) (Results, error) {
+	all, running := Results{}, map[string]bool{}
+	events := 0
+	limited := &io.LimitedReader{R: in, N: maxOutput}
+	r := bufio.NewReaderSize(limited, maxLine)
+	for {
+		line, err := r.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			for errors.Is(err, bufio.ErrBufferFull) {
+				_, err = r.ReadSlice('\n')
+			}
+			line = nil
+		}
+		var e struct{ Action, Package, Test string }
+		if json.Unmarshal(line, &e) == nil && e.Action != "" {
+			events++
+			name := strings.TrimPrefix(e.Package+"."+e.Test, ".")
+			switch {
+			case e.Test == "" && e.Action == "fail":
+				err = errors.Join(err, all.set(e.Package, Failed))
+			case e.Test == "":
+			case e.Action == "run":
+				running[name] = true
+			case e.Action == "pass" || e.Action == "fail" || e.Action == "skip":
+				delete(running, name)
+				result := map[string]Result{"pass": Passed, "fail": Failed, "skip": Skipped}[e.Action]
+				err = errors.Join(err, all.set(name, result))
+			}
+			if len(running) > maxResults {
+				err = errors.Join(err, errors.New("too many tests run at once"))
+			}
+		}
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("reading the output of go test -json: %w", err)
+		}
+		if limited.N <= 0 {
+			return nil, fmt.Errorf("reading the output of go test -json: more than %d MiB", maxOutput>>20)
+		}
+		if events == 0 {
+			return nil, errors.New("reading the output of go test -json: there is no event")
+		}
+		for name := range running {
+			all[name] = Failed
+		}
+		return all, nil
+	}
+}
+
+// ParseJUnit reads the XML that JUnit and many other test runners write. Names are those of the class
+// and the test.
+func ParseJUnit(in io.Reader) (Results, error) {
+	all := Results{}
+	d := xml.NewDecoder(io.LimitReader(in, maxOutput))
+	name, result, suites := "", Passed, 0
+	for {
+		token, err := d.Token()
+		switch t := token.(type) {
+		case xml.StartElement:
+			switch t.Name.Local {
+			case "testsuite", "testsuites":
+				suites++
+			case "testcase":
+				name, result = strings.TrimPrefix(attribute(t, "classname")+"."+attribute(t, "name"), "."), Passed
+			case "failure", "error":
+				result = Failed
+			case "skipped":
+				if result == Passed {
+					result = Skipped
+				}
+			}
+		case xml.EndElement:
+			if t.Name.Local == "testcase" {
+				err = errors.Join(err, all.set(name, result))
+			}
+		}
+		if errors.Is(err, io.EOF) && suites > 0 {
+			return all, nil
+		}
+		if err != nil {
+			line, column := d.InputPos()
+			return nil, fmt.Errorf("reading JUnit XML: %d:%d: %w", line, column, err)
+		}
+	}
+}
+
+func attribute(e xml.StartElement, name string) string {
+	for _, a := range e.Attr {
+		if a.Name.Local == name {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// CompareResults returns findings about tests that ran before and no longer pass: they are missing,
+// skipped, or fail.
+func CompareResults(before, after Results) []change.Finding {
+	var w weaker
+	missing, skipped, failed := []string{}, []string{}, []string{}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		was, is := before[name], after[name]
+		switch {
+		case is == "" && was != Skipped:
+			missing = append(missing, name)
+		case is == Skipped && was != Skipped:
+			skipped = append(skipped, name)
+		case is == Failed && was == Passed:
+			failed = append(failed, name)
+		}
+	}
+	report := func(names []string, what, allowed string) {
+		if len(names) > 0 {
+			tests := "tests"
+			if len(names) == 1 {
+				tests = "test"
+			}
+			w.add(RuleResult, "", fmt.Sprintf("%d %s %s: %s", len(names), tests, what, list(names)), allowed)
+		}
+	}
+	report(missing, "that ran before did not run", "the tests that ran before")
+	report(skipped, "that ran before skipped", "the tests that ran before")
+	report(failed, "that passed before failed", "no test that fails newly")
+	return w.findings
+}
+
+// CompareCheck returns findings about a check that is to prove that something was fixed: it has to
+// fail before the change and to pass after it.
+func CompareCheck(name string, passedBefore, passedAfter bool) []change.Finding {
+	var w weaker
+	name = change.Quote(plaintext.OneLine(name, 100))
+	if passedBefore {
+		w.add(RuleProof, "", "the check "+name+" passed before the change, so it proves nothing",
+			"a check that fails before the change")
+	}
+	if !passedAfter {
+		w.add(RuleProof, "", "the check "+name+" fails after the change", "a check that passes after the change")
+	}
+	return w.findings
+}
