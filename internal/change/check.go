@@ -67,6 +67,9 @@ func (k *checker) file(f File) {
 		if reason, ok := k.rules.protects(name); ok {
 			k.refuse(RuleProtected, name, did, "no change of "+reason)
 		} else if text, ok := k.rules.Tests.Match(name); ok {
+			if f.Old.Mode == "" && k.rules.Kind == Evolution {
+				continue // another test
+			}
 			k.limit(RuleTest, name, "a test was "+did, k.unlessApproved("no change of "+Quote(text)))
 		} else if text, ok := k.rules.Validation.Match(name); ok {
 			k.limit(RuleValidation, name, "what decides about checks was "+did,

@@ -76,6 +76,7 @@ func TestCheck(t *testing.T) {
 		"too many lines":  {[]File{modified("a", 1000, 51)}, "lines: 1,051 lines were changed (1,000 added, 51 deleted); allowed: at most 150 lines in maintenance mode\n", ""},
 		"one line more":   {[]File{modified("a", 100, 51)}, "lines: 151 lines were changed (100 added, 51 deleted); allowed: at most 150 lines in maintenance mode\n", ""},
 		"test":            {[]File{modified("x/a_test.go", 1, 1)}, "test: x/a_test.go: a test was modified; allowed: no change of *_test.go\n", "review test: x/a_test.go: a test was modified; allowed: what a person approves\n"},
+		"new test":        {[]File{added("a_test.go", Regular)}, "test: a_test.go: a test was added; allowed: no change of *_test.go\n", ""},
 		"test moved away": {[]File{renamed("a_test.go", "a_check.go")}, "test: a_test.go: a test was renamed to a_check.go; allowed: no change of *_test.go\n", "review test: a_test.go: a test was renamed to a_check.go; allowed: what a person approves\n"},
 		"validation":      {[]File{modified("Makefile", 1, 1)}, "validation: Makefile: what decides about checks was modified; allowed: no change of Makefile\n", "review validation: Makefile: what decides about checks was modified; allowed: what a person approves\n"},
 		"protected":       {[]File{modified(".GITHUB/x", 1, 1)}, "protected: .GITHUB/x: modified; allowed: no change of .github\n", "protected: .GITHUB/x: modified; allowed: no change of .github\n"},

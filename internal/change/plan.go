@@ -53,7 +53,8 @@ func CheckPlan(files []string, steps []Step, r Rules) []Finding {
 		k.refuse(RuleEmpty, "", "the plan names no files", "a plan that names the files to change")
 	}
 	if r.MaxFiles > 0 && len(all) > r.MaxFiles {
-		k.refuse(RuleFiles, "", fmt.Sprintf("the plan names %s files", thousands(len(all))), k.most(r.MaxFiles, "files"))
+		k.refuse(RuleFiles, "", fmt.Sprintf("the plan names %s files", thousands(len(all))),
+			k.most(r.MaxFiles, "files"))
 	}
 	return k.findings
 }
@@ -78,7 +79,8 @@ func (k *checker) names(files []string, all map[string]bool) {
 		} else if text, ok := k.rules.Tests.Match(name); ok {
 			k.planned(RuleTest, given, "a test", "no change of "+Quote(text)+" in maintenance mode")
 		} else if text, ok := k.rules.Validation.Match(name); ok {
-			k.planned(RuleValidation, given, "what decides about checks", "no change of "+Quote(text)+" in maintenance mode")
+			k.planned(RuleValidation, given, "what decides about checks",
+				"no change of "+Quote(text)+" in maintenance mode")
 		}
 	}
 }

@@ -43,8 +43,8 @@ type Rules struct {
 	Tests, Validation pattern.List
 }
 
-// NewRules returns the rules of a kind. The patterns are as in pattern.NewList: protect names what may not be
-// changed at all; tests and validation are added to DefaultTests and DefaultValidation.
+// NewRules returns the rules of a kind. The patterns are as in pattern.NewList: protect names what may
+// not be changed at all; tests and validation are added to DefaultTests and DefaultValidation.
 func NewRules(kind Kind, protect, tests, validation []string) (r Rules, err error) {
 	r.Kind = kind
 	switch kind {
@@ -74,7 +74,8 @@ func DefaultTests() []string {
 	return strings.Fields(`
 		*_test.go testdata
 		test_*.py *_test.py conftest.py
-		__tests__ __mocks__ __snapshots__ *.snap *.test.?s *.test.?sx *.test.?js *.test.?ts *.spec.?s *.spec.?sx *.spec.?js *.spec.?ts *.cy.?s
+		__tests__ __mocks__ __snapshots__ *.snap *.test.?s *.test.?sx *.test.?js *.test.?ts
+		*.spec.?s *.spec.?sx *.spec.?js *.spec.?ts *.cy.?s
 		*_test.rs *_tests.rs tests.rs
 		*_spec.rb *_test.rb
 		*Test.java *Tests.java *IT.java *Test.kt *Spec.scala *Test.cs *Tests.cs *Test.php *_test.dart

@@ -96,7 +96,8 @@ func (c *counts) call(call *ast.CallExpr) {
 			c.skips++
 		}
 	case "Error", "Errorf", "Fatal", "Fatalf", "Fail", "FailNow":
-		if len(call.Args) > 0 && on != "errors" && on != "fmt" || strings.HasPrefix(f.Sel.Name, "Fail") {
+		reports := len(call.Args) > 0 && on != "errors" && on != "fmt"
+		if reports || strings.HasPrefix(f.Sel.Name, "Fail") {
 			c.asserts++
 			return
 		}
@@ -114,8 +115,8 @@ func (c *counts) call(call *ast.CallExpr) {
 func isTrivial(call *ast.CallExpr) bool {
 	name := call.Fun.(*ast.SelectorExpr).Sel.Name
 	for i, arg := range call.Args {
-		if id, ok := arg.(*ast.Ident); ok && (id.Name == "true" && strings.HasPrefix(name, "True") ||
-			id.Name == "false" && strings.HasPrefix(name, "False") || id.Name == "nil" && strings.HasPrefix(name, "Nil")) {
+		if id, ok := arg.(*ast.Ident); ok && slices.Contains([]string{"true", "false", "nil"}, id.Name) &&
+			strings.HasPrefix(strings.ToLower(name), id.Name) {
 			return true
 		}
 		if i > 0 {
@@ -159,10 +160,11 @@ func literal(call *ast.CallExpr, i int) (string, bool) {
 // as "windows" for a_windows_test.go.
 func platform(name string) string {
 	parts := strings.Split(strings.TrimSuffix(strings.TrimSuffix(path.Base(name), ".go"), "_test"), "_")
+	known := strings.Fields(`aix android darwin dragonfly freebsd illumos ios js linux netbsd openbsd plan9 solaris wasip1
+		windows 386 amd64 arm arm64 loong64 mips mips64 mips64le mipsle ppc64 ppc64le riscv64 s390x wasm`)
 	var of []string
 	for _, part := range parts[1:] {
-		if slices.Contains(strings.Fields(`aix android darwin dragonfly freebsd illumos ios js linux netbsd openbsd plan9
-			solaris wasip1 windows 386 amd64 arm arm64 loong64 mips mips64 mips64le mipsle ppc64 ppc64le riscv64 s390x wasm`), part) {
+		if slices.Contains(known, part) {
 			of = append(of, part)
 		}
 	}

@@ -90,7 +90,8 @@ func compare(files []change.File, contents map[string]string, r change.Rules) []
 		switch {
 		case wasTest && isExpected(oldName):
 			if f.Old.ID != f.New.ID && f.Old.Mode != "" {
-				w.add(RuleExpected, oldName, "expected output was "+string(f.Status), "tests that hold the output to what it was")
+				w.add(RuleExpected, oldName, "expected output was "+string(f.Status),
+					"tests that hold the output to what it was")
 			}
 			continue
 		case !wasTest && !is && path.Ext(f.Path) != ".rs": // Rust has tests next to what they test
@@ -161,7 +162,8 @@ func (w *weaker) counts(c compared, moved int, gone []string, sameAsserts bool) 
 		return
 	}
 	if n, m := before.total(), after.total(); m+moved < n {
-		w.add(RuleFewer, c.path, fmt.Sprintf("%d tests became %d, without %s", n, m, list(gone)), "as many tests as before")
+		w.add(RuleFewer, c.path, fmt.Sprintf("%d tests became %d, without %s", n, m, list(gone)),
+			"as many tests as before")
 	}
 	more := func(rule change.Rule, n, m int, what, allowed string) {
 		if m > n {

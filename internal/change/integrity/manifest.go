@@ -19,9 +19,9 @@ func manifestKeys(name string) (keys []string, parse func([]byte, any) error) {
 		return []string{"scripts", "jest", "vitest", "mocha", "ava", "tap", "nyc", "c8", "husky", "lint-staged",
 			"eslintConfig", "eslintIgnore", "prettier", "workspaces"}, json.Unmarshal
 	case "pyproject.toml":
-		return []string{"tool.pytest", "tool.tox", "tool.nox", "tool.coverage", "tool.ruff", "tool.mypy", "tool.pyright",
-			"tool.pylint", "tool.flake8", "tool.black", "tool.isort", "tool.hatch.envs", "tool.poe", "tool.pdm.scripts",
-			"tool.taskipy"}, toml.Unmarshal
+		return []string{"tool.pytest", "tool.tox", "tool.nox", "tool.coverage", "tool.ruff", "tool.mypy",
+			"tool.pyright", "tool.pylint", "tool.flake8", "tool.black", "tool.isort", "tool.hatch.envs", "tool.poe",
+			"tool.pdm.scripts", "tool.taskipy"}, toml.Unmarshal
 	case "Cargo.toml":
 		return []string{"test", "bench", "lints", "profile.test", "package.autotests", "lib.test", "lib.doctest",
 			"workspace.lints", "workspace.members", "workspace.exclude"}, toml.Unmarshal
