@@ -46,7 +46,7 @@ func groups() []group {
 			{"logs", look.NewLogs}, {"attach", look.NewAttach}, {"events", look.NewEvents},
 			{"explain", look.NewExplain}, {"inbox", mail.NewInbox}, {"quota", look.NewQuota},
 			{"cost", look.NewCost}, {"budget", look.NewBudget},
-			{"classify", look.NewClassify},
+			{"classify", look.NewClassify}, {"check-change", look.NewCheckChange},
 			{"doctor", look.NewDoctor},
 		}},
 		{"Act", []constructor{

@@ -73,7 +73,7 @@ func TestHelpGroups(t *testing.T) {
 	t.Parallel()
 	root := newRoot(&command.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, nil)
 	var listed, want []string
-	for _, line := range regexp.MustCompile(`(?m)^(?:([A-Z][A-Za-z ]+):$|  ([a-z]+)  )`).FindAllStringSubmatch(helpOf(root), -1) {
+	for _, line := range regexp.MustCompile(`(?m)^(?:([A-Z][A-Za-z ]+):$|  ([a-z-]+)  )`).FindAllStringSubmatch(helpOf(root), -1) {
 		listed = append(listed, line[1]+line[2])
 	}
 	groupsOf := map[string]int{}
