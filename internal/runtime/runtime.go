@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/account"
+	"github.com/coppice-dev/coppice/internal/landlock"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -68,6 +69,9 @@ type Launch struct {
 	// NoNewPrivileges keeps the agent, its descendants and Ready.Exec from gaining privileges by
 	// execve, as set-user-ID programs do. Linux only.
 	NoNewPrivileges bool
+	// Paths limits where the agent, its descendants and Ready.Exec may write; nil means no limit.
+	// Only "proc" supports it.
+	Paths *landlock.Paths
 	// User is the account that the agent and Ready.Exec run as; nil means that of this program.
 	// Only "proc" supports it.
 	User *account.Account

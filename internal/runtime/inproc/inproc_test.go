@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/landlock"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
@@ -258,4 +259,16 @@ func TestReadiness(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// A function cannot be limited, so it does not run.
+func TestPathsAreRefused(t *testing.T) {
+	l := launch("app/a", 1, func(context.Context) error {
+		t.Error("it runs")
+		return nil
+	})
+	l.Paths = landlock.New([]string{}, nil)
+	if _, err := open(t, nil).Start(t.Context(), l); !errors.Is(err, runtime.ErrUnsupported) {
+		t.Errorf("%v, expected %v", err, runtime.ErrUnsupported)
+	}
 }

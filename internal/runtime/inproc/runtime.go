@@ -67,6 +67,9 @@ func (r *Runtime) Start(ctx context.Context, l runtime.Launch) (runtime.Session,
 	if l.Run == nil {
 		return nil, fmt.Errorf("%s runs nothing: %w", l.Path, runtime.ErrUnsupported)
 	}
+	if l.Paths != nil {
+		return nil, fmt.Errorf("limiting where %s may write: %w", l.Path, runtime.ErrUnsupported)
+	}
 	s, err := r.begin(ctx, l)
 	if err != nil {
 		return nil, err

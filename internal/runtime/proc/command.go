@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/account"
+	"github.com/coppice-dev/coppice/internal/landlock"
 )
 
 // Command describes a process to start. It is a plain value; Start does not keep references to
@@ -49,6 +50,11 @@ type Command struct {
 	// NoNewPrivileges keeps the process and its descendants from gaining privileges by execve.
 	// Linux only; elsewhere Start fails.
 	NoNewPrivileges bool
+
+	// Paths limits where the process and its descendants may write; nil means no limit. They
+	// cannot gain privileges then, as with NoNewPrivileges. If the kernel cannot enforce that,
+	// Start fails.
+	Paths *landlock.Paths
 
 	// User is the account that the process runs as, with its groups; nil means that of this
 	// program. The output files belong to the user. Environment variables are not changed. Linux
@@ -162,6 +168,9 @@ func executable(file string) error {
 // explain turns the bare errno of fork and exec into a useful error. It looks at the files
 // again, so it is for the failing path only.
 func (c *Command) explain(file string, err error) error {
+	if errors.Is(err, ErrCommand) {
+		return err
+	}
 	if c.User != nil && errors.Is(err, syscall.EACCES) {
 		for _, path := range []string{c.Dir, file} {
 			if e := c.User.Reach(path, account.Execute); path != "" && e != nil {

@@ -6,6 +6,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/coppice-dev/coppice/internal/landlock"
 )
 
 // leader is a started process as the kernel knows it.
@@ -17,8 +19,8 @@ type leader struct {
 }
 
 // startLeader forks and execs. It calls syscall.ForkExec instead of os.StartProcess, which would
-// keep a second pidfd for every child.
-func startLeader(file string, cmd *Command, files [3]*os.File) (*leader, error) {
+// keep a second pidfd for every child. rules may be nil.
+func startLeader(file string, cmd *Command, files [3]*os.File, rules *landlock.Ruleset) (*leader, error) {
 	terminal := cmd.Terminal != nil
 	attr := &syscall.ProcAttr{
 		Dir: cmd.Dir,
@@ -39,8 +41,8 @@ func startLeader(file string, cmd *Command, files [3]*os.File) (*leader, error) 
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(cmd.Group.Fd())
 	}
 	fork := func() (*leader, error) { return forkLeader(file, cmd.Argv, attr, cmd.Reaper) }
-	if cmd.NoNewPrivileges {
-		return forkUnprivileged(fork)
+	if cmd.NoNewPrivileges || rules != nil {
+		return forkRestricted(rules, fork)
 	}
 	return fork()
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+
+	"github.com/coppice-dev/coppice/internal/landlock"
 )
 
 // leader is a started process as the kernel knows it. Without pidfds a thread waits for each
@@ -19,7 +21,7 @@ type leader struct {
 	err    error
 }
 
-func startLeader(file string, cmd *Command, files [3]*os.File) (*leader, error) {
+func startLeader(file string, cmd *Command, files [3]*os.File, _ *landlock.Ruleset) (*leader, error) {
 	if cmd.NoNewPrivileges {
 		return nil, NoNewPrivileges()
 	}

@@ -6,6 +6,8 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/coppice-dev/coppice/internal/landlock"
 )
 
 // NoNewPrivileges keeps the calling thread, and what it executes or forks, from gaining
@@ -18,20 +20,25 @@ func NoNewPrivileges() error {
 	return nil
 }
 
-// forkUnprivileged forks on a new thread that cannot gain privileges, which the child inherits.
-// syscall.SysProcAttr has no field for that, and this program must keep its privileges.
+// forkRestricted forks on a new thread that cannot gain privileges and may write only where rules,
+// unless they are nil, allow it. The child inherits both. syscall.SysProcAttr has no fields for
+// that, and this program must keep its privileges.
 //
 // The thread stays until the child is reaped, because its end would kill the child
 // (PR_SET_PDEATHSIG is about the thread). Then it ends, because nothing else may run on it.
-func forkUnprivileged(fork func() (*leader, error)) (*leader, error) {
+func forkRestricted(rules *landlock.Ruleset, fork func() (*leader, error)) (*leader, error) {
 	type result struct {
 		l   *leader
 		err error
 	}
 	forked := make(chan result)
 	go onOwnThread(func() {
-		if err := NoNewPrivileges(); err != nil {
-			forked <- result{nil, err}
+		err := NoNewPrivileges()
+		if err == nil && rules != nil {
+			err = rules.Restrict()
+		}
+		if err != nil {
+			forked <- result{nil, fmt.Errorf("%w: %w", ErrCommand, err)}
 			return
 		}
 		l, err := fork()

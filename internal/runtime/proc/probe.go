@@ -205,7 +205,7 @@ func (h HTTP) arm(cmd *Command, _ *Output) (waitFunc, error) {
 func (e Exec) arm(cmd *Command, _ *Output) (waitFunc, error) {
 	probe := Command{
 		Argv: e.Argv, Dir: cmd.Dir, Env: cmd.Env, Reaper: cmd.Reaper, NoNewPrivileges: cmd.NoNewPrivileges,
-		User: cmd.User,
+		Paths: cmd.Paths.WithOwnSignals(false), User: cmd.User,
 	}
 	if err := probe.Check(); err != nil {
 		return nil, fmt.Errorf("exec probe: %w", err)

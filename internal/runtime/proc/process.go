@@ -61,6 +61,12 @@ func Start(cmd Command, out Output) (*Process, error) {
 		}
 	}
 
+	rules, err := cmd.Paths.Open()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCommand, err)
+	}
+	defer rules.Close()
+
 	var opened []*os.File // closed if the start fails
 	fail := func(err error) (*Process, error) {
 		for _, f := range opened {
@@ -121,7 +127,7 @@ func Start(cmd Command, out Output) (*Process, error) {
 	if err := cmd.chownFiles(child); err != nil {
 		return fail(err)
 	}
-	l, err := startLeader(file, &cmd, child)
+	l, err := startLeader(file, &cmd, child, rules)
 	if err != nil {
 		return fail(cmd.explain(file, err))
 	}

@@ -95,6 +95,7 @@ func Run(t *testing.T, open Open, o Options) {
 		{"Attach", testAttach},
 		{"Environment", testEnvironment},
 		{"NoNewPrivileges", testNoNewPrivileges},
+		{"Paths", testPaths},
 		{"Said", testSaid},
 		{"SaidReady", testSaidReady},
 		{"NoDescendantStays", testDescendants},

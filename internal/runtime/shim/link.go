@@ -30,7 +30,7 @@ type link struct {
 	c *net.UnixConn
 	r *wire.Reader
 
-	restricts bool // capability of the shim: see wire.State
+	restricts, confines bool // capabilities of the shim: see wire.State
 
 	writing sync.Mutex
 
@@ -99,10 +99,15 @@ func greet(ctx context.Context, c *net.UnixConn) (*link, *wire.State, error) {
 				return fail(fmt.Errorf("it has version %d, this program has version %d", m.State.Version, wire.Version))
 			}
 			c.SetDeadline(time.Time{})
-			l.id, l.restricts = 1, m.State.Restricts
+			l.id, l.restricts, l.confines = 1, m.State.Restricts, m.State.Confines
 			return l, m.State, nil
 		}
 	}
+}
+
+// ignores reports whether the version of the shim would ignore a restriction of a launch.
+func (l *link) ignores(launch runtime.Launch) bool {
+	return (launch.NoNewPrivileges || launch.User != nil) && !l.restricts || launch.Paths != nil && !l.confines
 }
 
 func (l *link) send(m *wire.Message) error {

@@ -291,13 +291,13 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 			ses.watch(link, true) // sets the state
 			return ses, nil
 		}
-		if (l.NoNewPrivileges || l.User != nil) && !link.restricts { // the version of the shim would ignore them
+		if link.ignores(l) {
 			ses.abandon()
 			_, err := link.call(ctx, wire.Message{Type: wire.Quit})
 			link.close(slots.ErrClosed)
 			if err != nil && !errors.Is(err, errLinkLost) || tries >= 3 {
-				return nil, fmt.Errorf("%w: the shim is of a version without user and "+
-					"no_new_privileges, and does not end: %w",
+				return nil, fmt.Errorf("%w: the shim is of a version without user, "+
+					"no_new_privileges or read_write_paths, and does not end: %w",
 					runtime.ErrUnknown, errors.Join(err, errSilent))
 			}
 			continue

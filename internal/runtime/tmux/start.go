@@ -46,6 +46,9 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 	if l.User != nil {
 		return nil, fmt.Errorf("running as user %s: %w", l.User.Name, runtime.ErrUnsupported)
 	}
+	if l.Paths != nil { // agents reach the tmux server, which runs commands without limits
+		return nil, fmt.Errorf("limiting where it may write: %w", runtime.ErrUnsupported)
+	}
 	dir, err := filepath.Abs(l.Dir)
 	if err != nil {
 		return nil, err

@@ -188,7 +188,7 @@ func (s *server) fork(l *runtime.Launch, run *incarnation) (p *proc.Process, awa
 	cmd := proc.Command{
 		Argv: l.Argv, Dir: l.Dir, Env: append(slices.Clip(l.Env), wire.MarkerEnv+"="+wire.Marker(s.dir)),
 		StopSignal: l.StopSignal, Input: l.Input, Reaper: &s.reaper,
-		NoNewPrivileges: l.NoNewPrivileges, User: l.User,
+		NoNewPrivileges: l.NoNewPrivileges, Paths: l.Paths, User: l.User,
 	}
 	if notify != nil {
 		cmd.Env = notify.Environ(cmd.Env, l.Watchdog)

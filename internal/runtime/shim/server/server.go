@@ -140,7 +140,7 @@ func (s *server) broadcastExcept(c *conn, m *wire.Message) {
 // snapshot returns the current state. Needs mu.
 func (s *server) snapshot() *wire.State {
 	st := s.state
-	st.Shim, st.Restricts = s.self, true
+	st.Shim, st.Restricts, st.Confines = s.self, true, true
 	st.Said = wire.NewNotice(s.said.notice, time.Now())
 	st.Activity, st.Told = s.output.log.Activity(), s.output.listener.Load().count()
 	return &st

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -24,6 +25,13 @@ func NewLaunch(l runtime.Launch) (*Launch, error) {
 		for _, s := range list {
 			if strings.IndexByte(s, 0) >= 0 {
 				return nil, fmt.Errorf("%s contains a NUL byte: %.80q", what, s)
+			}
+		}
+	}
+	if l.Paths != nil {
+		for _, s := range slices.Concat(l.Paths.ReadWrite, l.Paths.ReadOnly) {
+			if !utf8.ValidString(s) {
+				return nil, fmt.Errorf("path in read_write_paths or read_only_paths is not UTF-8: %.80q", s)
 			}
 		}
 	}

@@ -114,6 +114,8 @@ type State struct {
 	// Restricts means that the shim supports Launch.NoNewPrivileges and Launch.User. Older
 	// versions would ignore them.
 	Restricts bool `json:"restricts,omitempty"`
+	// Confines means the same for Launch.Paths.
+	Confines bool `json:"confines,omitempty"`
 }
 
 // ErrShimEnded is the reason for the loss of an incarnation without an exit record.
