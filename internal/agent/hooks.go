@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/landlock"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -105,6 +106,7 @@ func (h *hookRunner) execute(
 	p, err := proc.Start(proc.Command{
 		Argv: hook.Command, Dir: h.agent.Dir, Env: append(append(slices.Clip(h.env), hookEnv+"="+name), env...),
 		NoNewPrivileges: h.agent.NoNewPrivileges, User: h.as.User,
+		Paths: landlock.New(h.agent.ReadWritePaths, h.agent.ReadOnlyPaths),
 	}, out)
 	if err != nil {
 		return nil, err

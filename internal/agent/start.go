@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/coppice-dev/coppice/internal/landlock"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -219,6 +220,7 @@ func (s *starter) newLaunch(who token.Caller, token string) (runtime.Launch, err
 		ResetNumbering: s.m.Once && who.Incarnation == 1,
 		Terminal:       a.Terminal, Limits: runtime.Limits(a.Limits),
 		NoNewPrivileges: a.NoNewPrivileges, User: s.as.User,
+		Paths:  landlock.New(a.ReadWritePaths, a.ReadOnlyPaths).WithOwnSignals(true),
 		Notify: a.Notify, Watchdog: a.Watchdog,
 	}
 	if s.m.Prepare != nil {

@@ -1,11 +1,16 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/account"
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
+	"github.com/coppice-dev/coppice/internal/landlock"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -110,6 +115,18 @@ restart_window = "1h"
 				"do](agents.md#what-an-agent-may-do)", Also: []string{"no_new_privs", "nonewprivileges",
 				"noprivileges"},
 				Read: toml.Bool(func(a *agent) *bool { return &a.NoNewPrivileges })},
+			{Name: "read_write_paths", Type: "array of strings", Doc: "the only directories and files that the " +
+				"agent, what it starts and its own commands (`ready.exec`, hooks, nudges, checks) may write to, " +
+				"relative to `dir`; `~/` is its home directory. The kernel enforces that. A path must exist, " +
+				"unless it begins with `-`. Linux 6.2 or later, with `runtime = \"proc\"` and no `aidefile`. See " +
+				"[Where agents may write](confinement.md)", Also: []string{"readwritepaths", "writable_paths",
+				"writable", "write_paths", "allow_write", "sandbox"},
+				Read: toml.List("an array of paths", func(a *agent) *[]string { return &a.ReadWritePaths })},
+			{Name: "read_only_paths", Type: "array of strings", Doc: "exceptions below `read_write_paths`, " +
+				"written in the same way. A directory that contains one gets no new entries; one that does not " +
+				"exist cannot be created", Also: []string{"readonlypaths", "protected_paths", "protected",
+				"deny_write"},
+				Read: toml.List("an array of paths", func(a *agent) *[]string { return &a.ReadOnlyPaths })},
 			{Name: "restart", Type: restartType, Default: "always", Doc: restartDoc,
 				Also: []string{"restart_policy", "autorestart"},
 				Read: setting.Restart(func(a *agent) *supervisor.Restart { return &a.Restart })},
@@ -238,9 +255,48 @@ func (a *agent) resolve(project string) {
 	for i, file := range a.EnvFiles {
 		a.EnvFiles[i] = toml.Absolute(project, file)
 	}
+	for _, paths := range [][]string{a.ReadWritePaths, a.ReadOnlyPaths} {
+		for i, path := range paths {
+			paths[i] = a.writePath(path)
+		}
+	}
 	for i, file := range a.Files {
 		if file != "" { // Assemble reports an empty one
 			a.Files[i] = toml.Absolute(a.Dir, file)
 		}
 	}
+}
+
+// writePath makes a path of read_write_paths or read_only_paths absolute. Assemble reports an empty
+// one.
+func (a *agent) writePath(path string) string {
+	path, optional := landlock.Optional(path)
+	if path == "" {
+		return ""
+	}
+	if below, ok := strings.CutPrefix(path+"/", "~/"); ok {
+		if home := a.home(); home != "" {
+			path = filepath.Join(home, below)
+		}
+	}
+	path = toml.Absolute(a.Dir, path)
+	if optional {
+		path = "-" + path
+	}
+	return path
+}
+
+// home returns the HOME of the agent, or "" if it is not known.
+func (a *agent) home() string {
+	if home, ok := a.Env["HOME"]; ok {
+		return home
+	}
+	if a.User == "" {
+		return os.Getenv("HOME")
+	}
+	user, err := account.Find(a.User, a.Group)
+	if err != nil { // reported by fileCheck
+		return ""
+	}
+	return user.Home
 }

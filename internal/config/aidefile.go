@@ -153,7 +153,7 @@ func replacedKeys() map[string]string {
 		"restart": policy, "backoff": policy, "max_restarts": policy, "restart_window": policy, "on_limit": policy,
 		"depends_on": "remove it: a trigger starts it, whatever else runs",
 		"ready":      is, "pool": is, "terminal": is, "stdin": is, "notify": is, "watchdog": is, "user": is,
-		"group": is,
+		"group": is, "read_write_paths": is, "read_only_paths": is,
 	}
 }
 

@@ -328,6 +328,19 @@ var badInput = []struct{ name, text, want string }{
 		6:3: unknown dependency "zzz", expected the name of an agent or supervisor
 		10:1: unknown key "after" in [[supervisor]]; did you mean "depends_on"?`},
 	{"no new privileges", base + "no_new_privileges = \"true\"\n", "4:21: no_new_privileges is a string, expected true or false; write true without quotes"},
+	{"writable paths", base + "read_write_paths = \"work\"\nread_only_paths = [1]\nprotected_paths = []\n", `
+		4:20: read_write_paths is a string, expected an array of paths
+		5:20: an element of read_only_paths is an integer, expected a string; write "1"
+		6:1: unknown key "protected_paths" in [[agent]]; did you mean "read_only_paths"?`},
+	{"no writable paths", base + "read_write_paths = [\"a\", \"\", \"./a\", \"b\\u0000\", \"-\"]\n", `
+		4:26: the file has no name, expected a path
+		4:30: the file "a" is listed twice, expected once; remove one of the two
+		4:37: the file contains a zero byte, expected a path
+		4:48: the file has no name, expected a path`},
+	{"exceptions from nothing", base + "read_only_paths = [\"a\"]\n", `
+		4:19: read_only_paths without read_write_paths, expected both: they are exceptions from what is writable; add read_write_paths; ["/"] is everything`},
+	{"writable paths in tmux", base + "read_write_paths = [\"a\"]\nruntime = \"tmux\"\n", `
+		4:20: read_write_paths in tmux, expected the runtime proc: a tmux server runs commands without these limits; remove one of the two; terminal = true gives a terminal without tmux`},
 	{"process names", base + "process_names = [\"node\", \"/bin/sh\", \"\"]\n", `
 		4:26: "/bin/sh" is not the name of a program, expected the last segment of its path
 		4:37: "" is not the name of a program, expected the last segment of its path`},

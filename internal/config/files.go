@@ -15,6 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/account"
 	"github.com/coppice-dev/coppice/internal/config/envfile"
 	"github.com/coppice-dev/coppice/internal/config/toml"
+	"github.com/coppice-dev/coppice/internal/landlock"
 	"github.com/coppice-dev/coppice/internal/lookpath"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
@@ -53,6 +54,7 @@ func checkFiles(decls []spec.Decl) []spec.Problem {
 		}
 		c.runtime()
 		c.privileges(runtime.GOOS)
+		c.paths(landlock.Supported)
 		c.user(account.May)
 		problems = append(problems, c.problems...)
 	}
@@ -153,6 +155,24 @@ func (c *fileCheck) privileges(system string) {
 		c.problem("remove it, or run this project on Linux",
 			"no_new_privileges is true on "+system+", expected it on Linux only: other systems cannot do that",
 			"no_new_privileges")
+	}
+}
+
+// paths checks where an agent may write, and that the kernel can enforce that.
+func (c *fileCheck) paths(supported func() error) {
+	a := c.agent
+	p := landlock.New(a.ReadWritePaths, a.ReadOnlyPaths)
+	if p == nil {
+		return
+	}
+	if err := supported(); err != nil {
+		c.problem("remove it, or run this project where coppice doctor finds Landlock",
+			"read_write_paths is set where nothing can enforce it: "+err.Error(), "read_write_paths")
+		return
+	}
+	if err := p.Check(); err != nil {
+		key, _, _ := strings.Cut(err.Error(), ":")
+		c.problem("", err.Error(), key)
 	}
 }
 

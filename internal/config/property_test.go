@@ -162,6 +162,12 @@ func print(t *spec.Tree) string {
 		if a.NoNewPrivileges {
 			line("no_new_privileges", true)
 		}
+		if a.ReadWritePaths != nil {
+			line("read_write_paths", a.ReadWritePaths)
+		}
+		if a.ReadOnlyPaths != nil {
+			line("read_only_paths", a.ReadOnlyPaths)
+		}
 		if a.DependsOn != nil {
 			line("depends_on", a.DependsOn)
 		}

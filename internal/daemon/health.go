@@ -7,6 +7,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/health"
+	"github.com/coppice-dev/coppice/internal/landlock"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -62,5 +63,8 @@ func (f healthFleet) Command(a *spec.Agent, o runtime.Observation) (proc.Command
 		return proc.Command{}, err
 	}
 	env, _ := as.Environ(a, proc.Self{Agent: o.Path, Incarnation: o.Incarnation})
-	return proc.Command{Dir: a.Dir, Env: env, NoNewPrivileges: a.NoNewPrivileges, User: as.User}, nil
+	return proc.Command{
+		Dir: a.Dir, Env: env, NoNewPrivileges: a.NoNewPrivileges, User: as.User,
+		Paths: landlock.New(a.ReadWritePaths, a.ReadOnlyPaths),
+	}, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/budget"
 	"github.com/coppice-dev/coppice/internal/calls"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/landlock"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -142,6 +143,7 @@ func (q quotaAgents) ask(ctx context.Context, path, account string, argv []strin
 	}
 	return limits.Ask(ctx, proc.Command{
 		Argv: argv, Dir: a.Dir, Env: env, NoNewPrivileges: a.NoNewPrivileges, User: as.User,
+		Paths: landlock.New(a.ReadWritePaths, a.ReadOnlyPaths),
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
+	"github.com/coppice-dev/coppice/internal/landlock"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/project/load"
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -59,6 +60,7 @@ func Check(ctx context.Context, file string, fix bool) ([]Finding, error) {
 	d.slots(ctx)
 	d.disk()
 	d.groups()
+	d.landlock(landlock.ABI())
 	d.programs(ctx)
 	d.models(ctx)
 	return d.found, nil
@@ -309,6 +311,27 @@ func (d *doctor) groups() {
 		d.note("limits", LevelWarning, "", "cpu of %s is not enforced, since that needs control groups",
 			strings.Join(cpu, ", "))
 	}
+}
+
+// landlock says what the kernel can enforce of read_write_paths.
+func (d *doctor) landlock(abi int, err error) {
+	switch {
+	case err == nil && abi < landlock.MinABI:
+		err = fmt.Errorf("version %d, expected at least %d (Linux 6.2)", abi, landlock.MinABI)
+		fallthrough
+	case err != nil:
+		d.note("landlock", LevelWarning, "a newer kernel, or the boot parameter lsm= with landlock",
+			"%v: agents with read_write_paths are not started", err)
+		return
+	}
+	detail := fmt.Sprintf("version %d: read_write_paths holds for files", abi)
+	if abi >= landlock.DevicesABI {
+		detail += ", devices"
+	}
+	if abi >= landlock.ScopesABI {
+		detail += ", abstract sockets and signals"
+	}
+	d.note("landlock", LevelOK, "", "%s", detail)
 }
 
 // programs checks programs and settings that only some projects need.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/account"
+	"github.com/coppice-dev/coppice/internal/landlock"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -39,8 +40,9 @@ type Check struct {
 	Env     []string // complete, as KEY=value, except for envCheck and envChecks
 	Mark    string   // the value of envCheck, unique on this machine
 	Timeout time.Duration
-	// NoNewPrivileges and User are those of proc.Command.
+	// NoNewPrivileges, Paths and User are those of proc.Command.
 	NoNewPrivileges bool
+	Paths           *landlock.Paths
 	User            *account.Account
 }
 
@@ -107,7 +109,7 @@ func (r *Runner) Run(ctx context.Context, c Check) (int, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, late)
 	defer cancel()
 	result, err := proc.Run(ctx, proc.Command{
-		Argv: c.Argv, Dir: c.Dir, NoNewPrivileges: c.NoNewPrivileges, User: c.User,
+		Argv: c.Argv, Dir: c.Dir, NoNewPrivileges: c.NoNewPrivileges, Paths: c.Paths, User: c.User,
 		Env: append(c.Env[:len(c.Env):len(c.Env)], envCheck+"="+c.Mark, envChecks+"="+r.project),
 	}, "", maxOutput)
 	switch {

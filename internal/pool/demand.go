@@ -8,6 +8,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/account"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/landlock"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
@@ -40,6 +41,7 @@ func newCheck(template *spec.Agent, user *account.Account, env []string, mark st
 	return Check{
 		Argv: template.Pool.Check, Dir: template.Dir, Env: env, Mark: mark, Timeout: template.Pool.CheckTimeout,
 		NoNewPrivileges: template.NoNewPrivileges, User: user,
+		Paths: landlock.New(template.ReadWritePaths, template.ReadOnlyPaths),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/landlock"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -84,7 +85,7 @@ func (f *fleet) start(ctx context.Context, a *spec.Agent, signal syscall.Signal)
 	cmd := proc.Command{
 		Argv: a.Command, Dir: a.Dir, StopSignal: signal,
 		Env:             proc.Environ(a.Env, proc.Self{Agent: self.Path, Incarnation: self.Incarnation}),
-		NoNewPrivileges: a.NoNewPrivileges,
+		NoNewPrivileges: a.NoNewPrivileges, Paths: landlock.New(a.ReadWritePaths, a.ReadOnlyPaths),
 	}
 	if a.Stdin != "" {
 		in, err := proc.OpenStdin(a.Stdin)

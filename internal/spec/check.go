@@ -108,6 +108,7 @@ func (c checker) checkAgent(g *Agent) {
 	g.Terminal = g.Terminal || g.Runtime == Tmux
 	c.checkLimits(g.Limits)
 	c.checkUser(g)
+	c.checkPaths(g)
 	c.checkBackoff(g.Backoff)
 	if g.Limit != (supervisor.Limit{}) {
 		c.checkLimit(g.Limit, "restart_window")

@@ -58,6 +58,10 @@ func (a *Agent) Hash(content func(path string) string) Hash {
 	if a.NoNewPrivileges {
 		add("no_new_privileges", "true")
 	}
+	if a.ReadWritePaths != nil {
+		add("read_write_paths", a.ReadWritePaths...)
+		add("read_only_paths", a.ReadOnlyPaths...)
+	}
 	add("watchdog", strconv.FormatBool(a.Notify), a.Watchdog.String()) // both are in the environment
 	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 		add("env."+name, a.Env[name])

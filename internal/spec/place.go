@@ -67,6 +67,24 @@ func (c checker) checkUser(g *Agent) {
 	}
 }
 
+// checkPaths checks where an agent may write. The loader of the file checks whether the paths exist
+// and whether the kernel can enforce them.
+func (c checker) checkPaths(g *Agent) {
+	c.checkFiles("read_write_paths", g.ReadWritePaths)
+	c.checkFiles("read_only_paths", g.ReadOnlyPaths)
+	switch {
+	case g.ReadWritePaths == nil && g.ReadOnlyPaths != nil:
+		c.problem([]string{"read_only_paths"}, `add read_write_paths; ["/"] is everything`,
+			"read_only_paths without read_write_paths, expected both: they are exceptions from what is writable")
+	case g.ReadWritePaths != nil && g.Runtime == Tmux: // which the agent can reach
+		c.problem([]string{"read_write_paths"}, "remove one of the two; terminal = true gives a terminal without tmux",
+			"read_write_paths in tmux, expected the runtime proc: a tmux server runs commands without these limits")
+	case g.ReadWritePaths != nil && g.Aide != nil:
+		c.problem([]string{"read_write_paths"}, "remove it",
+			"read_write_paths with an Aidefile, expected none: its runs keep their state next to it")
+	}
+}
+
 func (c checker) checkLimits(l Limits) {
 	if l.Memory != 0 && l.Memory < MinMemory {
 		c.problem([]string{"limits", "memory"}, `write "512MiB" for 512 mebibytes`,

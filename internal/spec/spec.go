@@ -117,6 +117,11 @@ type Agent struct {
 	// NoNewPrivileges keeps the agent and its commands from gaining privileges by executing a
 	// program. Linux only.
 	NoNewPrivileges bool
+	// ReadWritePaths are where the agent and its commands may write; see landlock.Paths. Nil means
+	// anywhere that its user may, an empty list nowhere. Linux only.
+	ReadWritePaths []string
+	// ReadOnlyPaths are exceptions from ReadWritePaths.
+	ReadOnlyPaths []string
 	// Logs limits its output from the next incarnation on. Zero fields mean those of Tree.Logs.
 	Logs Logs
 

@@ -51,6 +51,8 @@ type Node struct {
 	Aide            *trigger.Info `json:"aide,omitempty"`
 	User            string        `json:"user,omitempty" doc:"The user that an agent runs as, by name or number; not there if it is the daemon's."`
 	NoNewPrivileges bool          `json:"no_new_privileges,omitempty" doc:"Whether an agent and what it starts are kept from gaining privileges; not there if not."`
+	ReadWritePaths  []string      `json:"read_write_paths,omitzero" doc:"The only paths that an agent may write to; one with - in front may be missing. Not there if it may write wherever its user may."`
+	ReadOnlyPaths   []string      `json:"read_only_paths,omitempty" doc:"What is not writable below read_write_paths."`
 	StoppedByHand   bool          `json:"stopped_by_hand,omitempty" doc:"A person has stopped or drained it: only a start brings it back, not a resume."`
 	NeedsInput      *NeedsInput   `json:"needs_input,omitempty"`
 	Pool            *pool.Info    `json:"pool,omitempty"`

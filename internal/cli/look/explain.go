@@ -77,6 +77,7 @@ func explainLines(x status.Explanation, now time.Time, p terminal.Paint) []strin
 	}
 	field("next", next)
 	field("do", x.Hint)
+	field("writes", writable(n))
 	field("claims", claimLines(x.Claims, now)...)
 	if len(x.History) > 0 {
 		lines = append(lines, "", p.Bold("Last events"))
@@ -130,6 +131,21 @@ func nodeSummary(n status.Node) string {
 		parts = append(parts, plaintext.Line(starts))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// writable says where an agent may write; "" if that is not limited.
+func writable(n status.Node) string {
+	if n.ReadWritePaths == nil {
+		return ""
+	}
+	text := "only to " + strings.Join(n.ReadWritePaths, ", ")
+	if len(n.ReadWritePaths) == 0 {
+		text = "to nothing"
+	}
+	if len(n.ReadOnlyPaths) > 0 {
+		text += "; not to " + strings.Join(n.ReadOnlyPaths, ", ")
+	}
+	return text
 }
 
 // claimLines lists the outcomes that an agent has claimed, the latest first.

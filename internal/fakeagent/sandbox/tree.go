@@ -57,6 +57,9 @@ func (s *Sandbox) agent(path string, a *spec.Agent) error {
 	if a.User != "" {
 		return fmt.Errorf("it runs as user %s, who cannot use the directory of the fakes", a.User)
 	}
+	if a.ReadWritePaths != nil { // the fakes keep their sessions there
+		a.ReadWritePaths = append(slices.Clip(a.ReadWritePaths), s.Dir)
+	}
 	env := map[string]string{}
 	for _, file := range a.EnvFiles {
 		more, err := envfile.Read(file)
