@@ -1,9 +1,11 @@
 package proc
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -18,6 +20,16 @@ func NoNewPrivileges() error {
 		return fmt.Errorf("setting no_new_privileges: %w", err)
 	}
 	return nil
+}
+
+// HasNoNewPrivileges reports whether a process cannot gain privileges. The error wraps
+// fs.ErrNotExist if it has ended.
+func HasNoNewPrivileges(pid int) (bool, error) {
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return false, err
+	}
+	return bytes.Contains(status, []byte("\nNoNewPrivs:\t1\n")), nil
 }
 
 // forkRestricted forks on a new thread that cannot gain privileges and may write only where rules,

@@ -16,7 +16,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	runtimetest.Main(m, map[string]func([]string) int{"shim": server.Main, runtimetest.SayArg: runtimetest.SayRole})
+	runtimetest.Main(m, map[string]func([]string) int{
+		"shim": server.Main, runtimetest.SayArg: runtimetest.SayRole, greetArg: greetRole,
+	})
 }
 
 // testTimeout bounds every wait of these tests; only a failure takes that long.

@@ -1,9 +1,7 @@
 package shim
 
 import (
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -61,7 +59,7 @@ func (r *Runtime) Owner(l proc.Lineage) (path string, at int) {
 	}
 	r.owners.mu.Unlock()
 	for i, id := range l.Processes[:at] {
-		if p := r.shimAt(id); p != "" {
+		if p := wire.ShimAt(r.Dir, id); p != "" {
 			return p, i
 		}
 	}
@@ -81,18 +79,4 @@ func (r *Runtime) groupSlot(group string) (slot string) {
 		}
 	}
 	return slot
-}
-
-// shimAt returns the path of the agent whose shim a process is, according to the state file. A
-// daemon that has just started does not know all shims yet.
-func (r *Runtime) shimAt(id proc.Identity) string {
-	dir, err := os.Readlink("/proc/" + strconv.Itoa(id.PID) + "/cwd")
-	if err != nil || filepath.Dir(dir) != r.Dir {
-		return ""
-	}
-	st, err := wire.ReadState(dir)
-	if err != nil || st.Shim != id {
-		return ""
-	}
-	return st.Path
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -184,7 +185,7 @@ func (c *conn) answer(request *wire.Message, st *wire.State, err error) {
 // serve handles one client. Whatever it sends affects only its own connection.
 func (s *server) serve(uc *net.UnixConn) {
 	c := &conn{s: s, c: uc, out: make(chan []byte, maxQueue), wake: make(chan struct{}, 1), gone: make(chan struct{})}
-	if err := wire.CheckPeer(uc); err != nil {
+	if err := wire.CheckClient(uc, filepath.Dir(s.dir)); err != nil {
 		uc.Close()
 		return
 	}

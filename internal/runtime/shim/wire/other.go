@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net"
 	"os"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
 func exchange(a, b string) error { return errors.ErrUnsupported }
@@ -18,3 +20,9 @@ func Locked(string) (bool, error) { return false, errors.ErrUnsupported }
 
 // CheckPeer returns errors.ErrUnsupported, since the peer is unknown.
 func CheckPeer(*net.UnixConn) error { return errors.ErrUnsupported }
+
+// CheckClient returns errors.ErrUnsupported, since the client is unknown.
+func CheckClient(*net.UnixConn, string) error { return errors.ErrUnsupported }
+
+// ShimAt returns "", since nothing is known of a process.
+func ShimAt(string, proc.Identity) string { return "" }
