@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 # program:Debian package
-needed="git:git erl:erlang-base tmux:tmux node:nodejs npm:npm"
+needed="git:git erl:erlang-base tmux:tmux node:nodejs npm:npm patch:patch"
 
 missing() {
 	for pair in $needed; do
@@ -50,5 +50,5 @@ install tools/clis clis                # command lines of language models
 
 [ -n "$left" ] || exit 0
 echo "Not installed:$left. The tests that need them are skipped." >&2
-echo "Install them with your package manager, such as: brew install erlang git tmux node" >&2
+echo "Install them with your package manager, such as: brew install erlang git tmux node gpatch" >&2
 [ "${CI:-}" != true ] || exit 1
