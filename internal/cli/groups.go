@@ -57,7 +57,7 @@ func groups() []group {
 		}},
 		{"Write", []constructor{
 			{"init", write.NewInit}, {"add", write.NewAdd}, {"validate", write.NewValidate},
-			{"config", write.NewConfig}, {"schema", write.NewSchema},
+			{"config", write.NewConfig}, {"schema", write.NewSchema}, {"patch", write.NewPatch},
 		}},
 		{"For agents", []constructor{{"agent", agent.New}, {"mcp", agent.NewMCP}}},
 		{"Sage", []constructor{{"sage", sage.New}}},
