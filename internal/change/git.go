@@ -1,23 +1,15 @@
 package change
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
-	"github.com/coppice-dev/coppice/internal/plaintext"
-)
-
-const (
-	gitTimeout = 10 * time.Minute
-	maxOutput  = 512 << 20 // bytes of a list of files
+	gitcmd "github.com/coppice-dev/coppice/internal/git"
 )
 
 // source is a work tree and the object database of its repository.
@@ -33,77 +25,23 @@ type git struct {
 	env []string
 }
 
-// output runs a command and returns its standard output of at most maxOutput bytes.
+func (g git) command(stdin io.Reader, args ...string) gitcmd.Command {
+	return gitcmd.Command{Args: args, Dir: g.dir, Env: g.env, Stdin: stdin}
+}
+
+// output runs a command and returns its standard output.
 func (g git) output(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
-	var out bytes.Buffer
-	err := g.run(ctx, stdin, func(r io.Reader) error {
-		n, err := io.Copy(&out, io.LimitReader(r, maxOutput+1))
-		if err == nil && n > maxOutput {
-			err = fmt.Errorf("more than %d MiB of output", maxOutput>>20)
-		}
-		return err
-	}, args...)
-	return out.String(), err
+	return g.command(stdin, args...).Output(ctx)
 }
 
 // run runs a command and passes its standard output to read. The command is killed if read fails.
 func (g git) run(ctx context.Context, stdin io.Reader, read func(io.Reader) error, args ...string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, gitTimeout, fmt.Errorf("it took longer than %s", gitTimeout))
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Dir, cmd.Env, cmd.Stdin, cmd.WaitDelay = g.dir, g.env, stdin, 5*time.Second
-	stderr := &head{left: 4 << 10}
-	cmd.Stderr = stderr
-	stdout, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		return fmt.Errorf("running git: %w", err)
-	}
-	readErr := read(stdout)
-	if readErr != nil {
-		cancel()
-	}
-	err = cmd.Wait()
-	switch {
-	case readErr != nil && ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled):
-		err = readErr
-	case ctx.Err() != nil:
-		err = context.Cause(ctx)
-	case err != nil && stderr.text.Len() > 0:
-		err = errors.New(plaintext.OneLine(stderr.text.String(), 500))
-	}
-	if err != nil {
-		return fmt.Errorf("git %s: %w", args[0], err)
-	}
-	return nil
-}
-
-// head keeps the first bytes that are written to it.
-type head struct {
-	text bytes.Buffer
-	left int
-}
-
-func (h *head) Write(p []byte) (int, error) {
-	n := min(len(p), h.left)
-	h.text.Write(p[:n])
-	h.left -= n
-	return len(p), nil
+	return g.command(stdin, args...).Read(ctx, read)
 }
 
 // theirs returns git in the repository of a work tree, with its configuration. It is used only for
 // commands that run no hooks, filters or other programs of the configuration.
-func theirs(dir string) git {
-	env := []string{"GIT_NO_REPLACE_OBJECTS=1", "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C"}
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "GIT_") && !strings.HasPrefix(v, "LC_ALL=") {
-			env = append(env, v)
-		}
-	}
-	return git{dir, env}
-}
+func theirs(dir string) git { return git{dir, gitcmd.Environ()} }
 
 // locate finds the root of a work tree and its object database, and the id of the commit base.
 func locate(ctx context.Context, dir, base string) (s source, commit string, err error) {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	gitcmd "github.com/coppice-dev/coppice/internal/git"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/private"
 )
@@ -120,7 +121,7 @@ func (r *Repo) inspect(ctx context.Context, rec *record) problem {
 	}
 	g := git{dir: admin, work: path}
 	switch branch, err := g.line(ctx, "symbolic-ref", "--quiet", "HEAD"); {
-	case exitCode(err) == 1:
+	case gitcmd.ExitCode(err) == 1:
 		return "its HEAD is detached"
 	case err != nil:
 		return problem("its HEAD cannot be read: " + err.Error())

@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	gitcmd "github.com/coppice-dev/coppice/internal/git"
 	"github.com/coppice-dev/coppice/internal/private"
 )
 
@@ -108,7 +109,7 @@ func find(ctx context.Context, dir string, o Options) (*Repo, error) {
 	discover := func(flag string) (string, error) {
 		return git{env: []string{"PWD=" + dir}}.line(ctx, "-C", dir, "rev-parse", "--path-format=absolute", flag)
 	}
-	if r.common, err = discover("--git-common-dir"); exitCode(err) == 128 {
+	if r.common, err = discover("--git-common-dir"); gitcmd.ExitCode(err) == 128 {
 		return nil, fmt.Errorf("%w: %w", ErrNotRepo, err)
 	} else if err != nil {
 		return nil, err
