@@ -54,27 +54,31 @@ func TestTaskOutcomes(t *testing.T) {
 	next := f.add("next", "--depends-on", id)
 
 	f.wantAgentCode(0, "a", 1, "task", "claim")
-	if out := f.wantAgentCode(exitUsage, "a", 1, "outcome", "retryable"); !strings.Contains(out, "missing --approach, --obstacle") {
+	if out := f.wantAgentCode(exitUsage, "a", 1, "outcome", "retryable"); !strings.Contains(out,
+		"missing --approach, --obstacle") {
 		t.Errorf("an outcome without a context: %s", out)
 	}
 	if got := f.task(id); got.Claim == nil {
 		t.Errorf("%+v", got)
 	}
 	out := f.wantAgentCode(0, "a", 1, "outcome", "retryable", "--approach", "changed the parser",
-		"--obstacle", `{"kind":"verification_failed","description":"TestLogin fails"}`, "--discovery", "login.go is generated")
+		"--obstacle", `{"kind":"verification_failed","description":"TestLogin fails"}`, "--discovery",
+		"login.go is generated")
 	if !strings.HasPrefix(out, id+" is ") {
 		t.Errorf("%s", out)
 	}
 	eventually(t, "the end of the pause", func() bool { return f.task(id).Ready })
 	shown := f.do("task", "show", id)
-	for _, want := range []string{"ATTEMPT", "retryable: verification failed: TestLogin fails", "login.go is generated"} {
+	for _, want := range []string{"ATTEMPT", "retryable: verification failed: TestLogin fails",
+		"login.go is generated"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("no %q in\n%s", want, shown)
 		}
 	}
 
 	f.wantAgentCode(0, "a", 1, "task", "claim", id)
-	f.wantAgentCode(0, "a", 1, "outcome", "escalated", "--approach", "x", "--obstacle", "the API has users", "--question", "May I remove the API?")
+	f.wantAgentCode(0, "a", 1, "outcome", "escalated", "--approach", "x", "--obstacle", "the API has users",
+		"--question", "May I remove the API?")
 	q := f.openQuestion()
 	if q.From != "task/"+id || !strings.Contains(q.Text, "May I remove the API?") {
 		t.Errorf("%+v", q)
@@ -95,18 +99,21 @@ func TestTaskOutcomes(t *testing.T) {
 	}
 
 	f.wantAgentCode(0, "a", 1, "task", "claim", id)
-	f.wantAgentCode(0, "a", 1, "outcome", "decomposed", "--approach", "x", "--obstacle", "too large", "--subtask", "b: the parser", "--subtask", "c: the lexer")
+	f.wantAgentCode(0, "a", 1, "outcome", "decomposed", "--approach", "x", "--obstacle", "too large", "--subtask",
+		"b: the parser", "--subtask", "c: the lexer")
 	kids := f.detail(id).Children
 	if len(kids) != 2 {
 		t.Fatalf("%v", kids)
 	}
 	tree := f.do("task", "tree", id)
-	if !strings.Contains(tree, "├─ "+kids[0]) || !strings.Contains(tree, "└─ "+kids[1]) || !strings.Contains(tree, "the lexer") {
+	if !strings.Contains(tree, "├─ "+kids[0]) || !strings.Contains(tree, "└─ "+kids[1]) ||
+		!strings.Contains(tree, "the lexer") {
 		t.Errorf("%s", tree)
 	}
 	f.wantAgentCode(0, "a", 1, "task", "claim", kids[0])
 	f.wantAgentCode(0, "a", 1, "task", "claim", kids[1])
-	if out := f.wantAgentCode(exitUsage, "a", 1, "outcome", "completed"); !strings.Contains(out, "has claimed several tasks") {
+	if out := f.wantAgentCode(exitUsage, "a", 1, "outcome", "completed"); !strings.Contains(out,
+		"has claimed several tasks") {
 		t.Errorf("%s", out)
 	}
 	f.wantAgentCode(0, "a", 1, "outcome", "completed", "--task", kids[0])
@@ -121,21 +128,24 @@ func TestTaskOutcomes(t *testing.T) {
 	eventually(t, "the end of the attempt", func() bool { return len(f.detail(kids[1]).Attempts) == 1 })
 	d := f.detail(kids[1])
 	if a := d.Attempts[0]; a.ReportedBy != "controller" || a.By != "t/a" || a.Outcome.Kind != outcome.Retryable ||
-		a.Outcome.Context.Obstacle.Kind != outcome.Crash || !strings.Contains(a.Outcome.Context.Obstacle.Description, "SIGKILL") {
+		a.Outcome.Context.Obstacle.Kind != outcome.Crash || !strings.Contains(a.Outcome.Context.Obstacle.Description,
+		"SIGKILL") {
 		t.Errorf("%+v", a)
 	}
 	f.token("a", 2)
 	eventually(t, "the end of the pause", func() bool { return f.task(kids[1]).Ready })
 	f.wantAgentCode(0, "a", 2, "task", "claim", kids[1])
 	f.wantAgentCode(0, "a", 2, "outcome", "completed", "--summary", "done")
-	if got := f.task(id); got.Status != task.Closed || got.Outcome != task.Completed || got.Reason != "its 2 subtasks are completed" {
+	if got := f.task(id); got.Status != task.Closed || got.Outcome != task.Completed ||
+		got.Reason != "its 2 subtasks are completed" {
 		t.Errorf("%+v", got)
 	}
 	if got := f.task(next); !got.Ready {
 		t.Errorf("%+v", got)
 	}
 	events := f.do("events", "--type", "task.*", "--json")
-	for _, want := range []string{`"task.escalated"`, `"task.decomposed"`, `"attempt_outcome":"retryable"`, `"obstacle":"verification_failed"`} {
+	for _, want := range []string{`"task.escalated"`, `"task.decomposed"`, `"attempt_outcome":"retryable"`,
+		`"obstacle":"verification_failed"`} {
 		if !strings.Contains(events, want) {
 			t.Errorf("no %s in\n%s", want, events)
 		}
@@ -155,7 +165,8 @@ func TestPausedPool(t *testing.T) {
 		t.Helper()
 		eventually(t, "the end of the pause", func() bool { return f.task(id).Ready })
 		f.wantAgentCode(0, "a", 1, "task", "claim", id)
-		f.wantAgentCode(0, "a", 1, "outcome", "retryable", "--approach", "x", "--obstacle", `{"kind":"verification_failed","description":"red"}`)
+		f.wantAgentCode(0, "a", 1, "outcome", "retryable", "--approach", "x", "--obstacle",
+			`{"kind":"verification_failed","description":"red"}`)
 	}
 	for _, id := range ids[:3] {
 		fail(id)
@@ -217,14 +228,18 @@ func TestApproveReject(t *testing.T) {
 	ask := func() {
 		t.Helper()
 		f.wantAgentCode(0, "a", 1, "task", "claim", id)
-		f.wantAgentCode(0, "a", 1, "outcome", "blocked", "--approach", "x", "--obstacle", "no key", "--until", "person=put the key into the vault")
+		f.wantAgentCode(0, "a", 1, "outcome", "blocked", "--approach", "x", "--obstacle", "no key", "--until",
+			"person=put the key into the vault")
 		f.openQuestion()
-		if out := f.do("task", "show", id); !strings.Contains(out, "blocked until the person: put the key into the vault") ||
+		if out := f.do("task", "show", id); !strings.Contains(out,
+			"blocked until the person: put the key into the vault") ||
 			!strings.Contains(out, "coppice task approve "+id) {
 			t.Errorf("%s", out)
 		}
 	}
 	ask()
+	f.crash() // the next daemon withdraws the question, too
+	f.do("up", "-d")
 	f.do("task", "approve", id, "--reason", "it is there")
 	if got := f.task(id); got.Status != task.Open && got.Status != task.Deferred || got.Question != nil {
 		t.Errorf("%+v", got)

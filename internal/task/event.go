@@ -6,6 +6,8 @@ type Event struct {
 	Task Task // after the change
 	By   Actor
 	Held *Holder // the claim before the change
+	// Asks says that people were or are asked about the task.
+	Asks bool
 	// Pool is the pool of an event about one; nil for other events.
 	Pool *Pool
 	// Attempt is the attempt that has ended with the change; nil if none has.

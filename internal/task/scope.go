@@ -50,14 +50,14 @@ func scopeChanged(before, after *Record) bool {
 		len(before.StoppedBy) != len(after.StoppedBy)
 }
 
-// below returns how many tasks there are below a decomposed one.
-func (x *Index) below(id string) (n int) {
+// below returns how many tasks there are below a decomposed one, as deep as decompositions go.
+func (x *Index) below(id string, depth int) (n int) {
 	for child := range x.children[id] {
 		if n++; n > MaxScope {
 			return n
 		}
-		if r := x.get(child); r != nil && r.Decomposed {
-			n += x.below(child)
+		if r := x.get(child); r != nil && r.Decomposed && depth < MaxDepth {
+			n += x.below(child, depth+1)
 		}
 	}
 	return n
@@ -113,9 +113,9 @@ func (s *Step) decompose(r *Record, actor Actor, subtasks []outcome.Subtask) err
 	case len(above) >= MaxDepth:
 		return fmt.Errorf("%w: %s is %d decompositions below %s, the maximum; do it, or escalate it", ErrInvalid, r.ID,
 			len(above), top)
-	case x.below(top)+len(subtasks) > MaxScope:
+	case x.below(top, 0)+len(subtasks) > MaxScope:
 		return fmt.Errorf("%w: %s has %d tasks below it, and may have %d; do %s, or escalate it", ErrInvalid, top,
-			x.below(top), MaxScope, r.ID)
+			x.below(top, 0), MaxScope, r.ID)
 	}
 	r.Decomposed = true
 	s.put(r) // so that the subtasks are part of its scope
@@ -176,6 +176,9 @@ func (s *Step) rollUp(closed *Record) error {
 	x := s.state.index
 	parent := x.get(closed.Parent)
 	if parent == nil || !parent.Decomposed || parent.closed() || parent.Claim != nil || x.openCount[parent.ID] > 0 {
+		return nil
+	}
+	if len(x.scope(parent)) > MaxDepth { // imported: one step could not end all above, so agents close them
 		return nil
 	}
 	total := len(x.children[parent.ID])

@@ -116,9 +116,9 @@ func (s *Step) save(r *Record, actor Actor, kind Kind, note string) error {
 			return err
 		}
 	}
-	e := Event{Kind: kind, Task: s.state.Show(r), By: actor, Note: note}
+	e := Event{Kind: kind, Task: s.state.Show(r), By: actor, Note: note, Asks: r.Question != nil}
 	if before != nil {
-		e.Held = before.Claim
+		e.Held, e.Asks = before.Claim, e.Asks || before.Question != nil
 	}
 	if s.attemptAt == r.ID {
 		e.Attempt, s.attempt, s.attemptAt = s.attempt, nil, ""

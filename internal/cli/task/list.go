@@ -110,7 +110,7 @@ func taskState(t task.Task) string {
 	case t.Status == task.Open:
 		return "waits"
 	case t.Status == task.Closed && t.Outcome != "" && t.Outcome != task.Completed:
-		return string(t.Outcome)
+		return plaintext.Line(string(t.Outcome))
 	}
 	return plaintext.Line(string(t.Status))
 }
@@ -246,7 +246,7 @@ func StateText(t task.Task, now time.Time) string {
 	case t.Status == task.Parked:
 		return "parked: " + plaintext.Line(t.Reason)
 	case t.Status == task.Closed:
-		return "closed: " + string(cmp.Or(t.Outcome, task.Completed))
+		return "closed: " + plaintext.Line(string(cmp.Or(t.Outcome, task.Completed)))
 	case t.Status == task.Deferred && !t.NotBefore.IsZero():
 		return "deferred until " + terminal.Clock(t.NotBefore, now)
 	case len(t.WaitsFor) > 0:

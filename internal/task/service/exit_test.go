@@ -16,7 +16,8 @@ import (
 func TestEndOf(t *testing.T) {
 	crash := supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Code: 3}}
 	clean := supervisor.Exit{Kind: supervisor.Normal}
-	hung := supervisor.Exit{Kind: supervisor.Failure, Err: &agent.UnhealthyError{Reason: errors.New("idle for 45m"), Exit: supervisor.ErrKilled}}
+	hung := supervisor.Exit{Kind: supervisor.Failure, Err: &agent.UnhealthyError{Reason: errors.New("idle for 45m"),
+		Exit: supervisor.ErrKilled}}
 	for _, tt := range []struct {
 		what             string
 		exit             supervisor.Exit
@@ -33,7 +34,8 @@ func TestEndOf(t *testing.T) {
 		{"a stop, a restart, drift, a sibling, shutdown", supervisor.Exit{Kind: supervisor.ShutDown}, true, false, ""},
 		{"a stop that it met with a crash", crash, true, false, ""},
 		{"a stop by a daemon that has ended", supervisor.Exit{Kind: supervisor.ShutDown}, false, false, ""},
-		{"a kill by a daemon that has ended", supervisor.Exit{Kind: supervisor.Killed, Err: supervisor.ErrKilled}, false, false, ""},
+		{"a kill by a daemon that has ended", supervisor.Exit{Kind: supervisor.Killed, Err: supervisor.ErrKilled},
+			false, false, ""},
 		{"it was drained and ended", clean, false, true, ""},
 		{"it was drained and crashed", crash, false, true, "exit code 3"},
 		{"its account is used up", supervisor.Exit{Kind: supervisor.Failure, Err: &quota.EndError{

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -25,29 +24,6 @@ const (
 	answerResume = "resume" // of a pool
 	answerLeave  = "leave"
 )
-
-// questions has the tasks about which people are asked.
-type questions struct {
-	mu    sync.Mutex
-	asked map[string]bool // by id
-}
-
-// changed takes note of a task, and reports whether people may have to be asked about it, or no more.
-func (q *questions) changed(t task.Task) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	asks := t.Question != nil
-	if !asks && !q.asked[t.ID] {
-		return false
-	}
-	if q.asked == nil {
-		q.asked = map[string]bool{}
-	}
-	if q.asked[t.ID] = asks; !asks {
-		delete(q.asked, t.ID)
-	}
-	return true
-}
 
 // Ask asks one question about each task that waits for a person, and about each pool that is paused, and carries out
 // the answers.

@@ -54,10 +54,9 @@ type Options struct {
 
 // Service handles requests about the tasks of a Queue, and releases the tasks of agents that exit.
 type Service struct {
-	queue     *queue.Queue
-	o         Options
-	worked    worked
-	questions questions
+	queue  *queue.Queue
+	o      Options
+	worked worked
 }
 
 // Open reads the tasks from the store.
@@ -75,7 +74,7 @@ func Open(ctx context.Context, o Options) (s *Service, err error) {
 			if e.Kind == task.Claimed && o.Claimed != nil {
 				o.Claimed()
 			}
-			if (s.questions.changed(e.Task) || e.Pool != nil) && o.Asked != nil {
+			if (e.Asks || e.Pool != nil) && o.Asked != nil {
 				o.Asked()
 			}
 			return []store.Op{o.Log.Op(logEntry(e))}

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -170,6 +171,9 @@ func readBead(rest object) (*Bead, error) {
 	}
 	more.apply(t)
 	if t.Status == task.Closed {
+		if known := append(task.Outcomes(), "", "failed"); !slices.Contains(known, more.Outcome) {
+			return nil, fmt.Errorf("coppice.outcome is %.40q, expected completed, cancelled or failed", more.Outcome)
+		}
 		t.Reason, t.Outcome = reason, cmp.Or(more.Outcome, task.Completed)
 		if status == "tombstone" {
 			t.Outcome = task.Cancelled
