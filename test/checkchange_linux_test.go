@@ -7,20 +7,21 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/coppice-dev/coppice/internal/exectest"
 )
 
 // changedRepo returns a repository with the change of docs/changes.md.
 func changedRepo(t *testing.T) string {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip(err)
-	}
+	exectest.Need(t, "git")
 	dir := t.TempDir()
 	cmd := exec.Command("sh", "-euc", `git init -q; mkdir .github; echo 'on: push' >.github/ci.yml
 		printf 'package a\n\nimport "testing"\n\nfunc TestOne(t *testing.T) {\n\tif one() != 1 {\n\t\tt.Error("not 1")\n\t}\n}\n' >a_test.go
 		git add -A; git commit -qm first; echo 'on: never' >.github/ci.yml; sed -i 's/if one/t.Skip()\n\tif one/' a_test.go`)
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, ".git", "none"), "GIT_CONFIG_NOSYSTEM=1",
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, ".git", "none"),
+		"GIT_CONFIG_NOSYSTEM=1",
 		"GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@t.invalid", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@t.invalid"}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -71,7 +72,8 @@ func TestCheckChange(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &c); err != nil {
 		t.Fatal(err, out)
 	}
-	if len(c.Base) != 40 || len(c.Tree) != 40 || len(c.Files) != 2 || c.Totals.Files != 2 || len(c.Findings) != 3 || c.Allowed {
+	if len(c.Base) != 40 || len(c.Tree) != 40 || len(c.Files) != 2 || c.Totals.Files != 2 || len(c.Findings) != 3 ||
+		c.Allowed {
 		t.Errorf("%s", out)
 	}
 	for args, expected := range map[string]string{
@@ -82,7 +84,8 @@ func TestCheckChange(t *testing.T) {
 		"a b":                  "expected at most one DIR",
 		"--base --output=/x .": "--output=/x is no commit",
 	} {
-		if _, err := coppice(t, dir, 2, append([]string{"check-change"}, strings.Fields(args)...)...); !strings.Contains(err, expected) {
+		if _, err := coppice(t, dir, 2, append([]string{"check-change"},
+			strings.Fields(args)...)...); !strings.Contains(err, expected) {
 			t.Errorf("%q: %q, expected %q", args, err, expected)
 		}
 	}
@@ -92,7 +95,8 @@ func TestCheckChange(t *testing.T) {
 	for i := range 60 {
 		write(t, filepath.Join(dir, "a\x1b[m"+strings.Repeat("x", i)+"_test.go"), "")
 	}
-	if out, _ = coppice(t, dir, 1, "check-change"); !strings.Contains(out, "\n74 more findings\n") || strings.Contains(out, "\x1b") {
+	if out, _ = coppice(t, dir, 1, "check-change"); !strings.Contains(out, "\n74 more findings\n") ||
+		strings.Contains(out, "\x1b") {
 		t.Errorf("many findings:\n%s", out)
 	}
 }

@@ -14,19 +14,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// needGit skips a test where there is no git, and fails it in CI.
-func needGit(t *testing.T) {
-	t.Helper()
-	_, err := exec.LookPath("git")
-	switch {
-	case err == nil:
-	case os.Getenv("CI") == "true":
-		t.Fatal(err)
-	default:
-		t.Skip(err)
-	}
-}
-
 // guideNight returns the blocks of docs/guides/night.md of a language.
 func guideNight(t *testing.T, language string) (blocks []string) {
 	t.Helper()
@@ -172,7 +159,7 @@ echo '%[3]s'
 // commit, nothing is left, and the tests pass.
 func TestGuideNight(t *testing.T) {
 	t.Parallel()
-	needGit(t)
+	exectest.Need(t, "git")
 	n := night{newFleet(t)}
 	n.stubs()
 	commands := guideNight(t, "sh")
@@ -236,7 +223,7 @@ func TestGuideNight(t *testing.T) {
 // lie closes none.
 func TestFakeNight(t *testing.T) {
 	t.Parallel()
-	needGit(t)
+	exectest.Need(t, "git")
 	r := newFakeRun(t)
 	n := newNight(r.fleet, withoutPauses()...)
 	commands := guideNight(t, "sh")

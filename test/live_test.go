@@ -15,6 +15,8 @@ import (
 	"github.com/creack/pty"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/term"
+
+	"github.com/coppice-dev/coppice/internal/exectest"
 )
 
 // screen is a terminal: a pane of its own tmux server.
@@ -28,12 +30,7 @@ type screen struct {
 // dir have its exit code and the output of stty -a.
 func newScreen(t *testing.T, dir string, columns, rows int, command string) *screen {
 	t.Helper()
-	if _, err := exec.LookPath("tmux"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	exectest.Need(t, "tmux")
 	// Not in dir, whose path may be too long for a socket.
 	socket, err := os.MkdirTemp("", "tmux")
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // test. The directory outside is a repository to which neither may push, and in which neither may write.
 func newNightOf(t *testing.T, cli clitest.Kind) (n night, model *fakemodel.Server, outside string) {
 	t.Helper()
-	needGit(t)
+	exectest.Need(t, "git")
 	set := clitest.Installed(t, filepath.Join(root, ".cache", "clis"))
 	// codex may write anywhere in /tmp.
 	base, err := os.MkdirTemp("/var/tmp", "coppice-night-")

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/coppice-dev/coppice/internal/exectest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -21,9 +23,7 @@ type repo struct {
 // newRepo returns a repository with files, each "path", or "path=content".
 func newRepo(t *testing.T, files ...string) *repo {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip(err)
-	}
+	exectest.Need(t, "git")
 	t.Parallel()
 	r := &repo{T: t, dir: t.TempDir()}
 	r.git("init", "--quiet", "--template=")

@@ -22,6 +22,23 @@ func Write(t testing.TB, path, content string) {
 	}
 }
 
+// Need skips a test if a program is not installed; in CI it fails.
+func Need(t testing.TB, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		fail(t, "%v", err)
+	}
+}
+
+// fail fails a test in CI, and skips it elsewhere.
+func fail(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
 // Packages returns the absolute path of a directory in .cache in which tools/deps.sh installs npm
 // packages. Without them or without node, the test is skipped; in CI it fails.
 func Packages(t testing.TB, dir string) string {
@@ -34,10 +51,7 @@ func Packages(t testing.TB, dir string) string {
 		_, err = exec.LookPath("node")
 	}
 	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("%v; install it with: make deps", err)
-		}
-		t.Skipf("%v; install it with: make deps", err)
+		fail(t, "%v; install it with: make deps", err)
 	}
 	return dir
 }

@@ -1,19 +1,17 @@
 package fakeagent
 
 import (
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/exectest"
 )
 
 // A fake commits in a linked worktree, and nowhere else.
 func TestCommit(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip(err)
-	}
+	exectest.Need(t, "git")
 	t.Setenv("GIT_CONFIG_GLOBAL", "/dev/null")
 	t.Setenv("GIT_CEILING_DIRECTORIES", "/")
 	main, tree := t.TempDir(), filepath.Join(t.TempDir(), "tree")

@@ -201,7 +201,10 @@ func TestKernelDeniesWritesToProtectedPaths(t *testing.T) {
 			{"create next to a protected file", func() error { return create(at("w/new")) }},
 			{"remove next to a protected file", func() error { return os.Remove(at("w/main.go")) }},
 			{"move the writable directory", func() error { return os.Rename(at("w"), at("v")) }},
-			{"open again for writing", func() error { return overwrite("/proc/self/fd/" + strconv.Itoa(int(open.Fd()))) }},
+			{"open again for writing", func() error {
+				return overwrite("/proc/self/fd/" +
+					strconv.Itoa(int(open.Fd())))
+			}},
 			{"a device", func() error { return overwrite("/dev/kmsg") }},
 			{"a setting of the kernel", func() error { return overwrite("/proc/sys/kernel/hostname") }},
 			{"mount", func() error { return unix.Mount(at("w/free"), at("w/protected"), "", unix.MS_BIND, "") }},
@@ -330,10 +333,7 @@ func TestNotLimited(t *testing.T) {
 // Abstract sockets of processes outside cannot be reached, and these processes cannot be
 // signalled.
 func TestScopes(t *testing.T) {
-	landlocktest.Need(t)
-	if abi, err := landlock.ABI(); err != nil || abi < landlock.ScopesABI {
-		t.Skipf("Landlock has version %d, %v; expected %d for this test", abi, err, landlock.ScopesABI)
-	}
+	landlocktest.NeedABI(t, landlock.ScopesABI)
 	l, err := net.Listen("unix", "@"+filepath.Base(t.TempDir())+strconv.Itoa(os.Getpid()))
 	if err != nil {
 		t.Fatal(err)

@@ -14,9 +14,11 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/coppice-dev/coppice/internal/exectest"
 )
 
-// verdict is what a program has made of a distorted diff.
+// verdict judges the result of applying a distorted diff.
 type verdict int
 
 const (
@@ -82,12 +84,7 @@ func gnuPatch(t *testing.T, dir, text, diff string) (string, bool) {
 // None is applied to anything else. Run it with -v for the table.
 func TestAgainstPatch(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("patch"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip("patch is not installed")
-	}
+	exectest.Need(t, "patch")
 	archive, err := txtar.ParseFile("testdata/texts.txtar")
 	if err != nil {
 		t.Fatal(err)

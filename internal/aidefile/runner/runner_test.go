@@ -610,9 +610,7 @@ func TestWhatHangs(t *testing.T) {
 }
 
 func TestCommitMemory(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("there is no git")
-	}
+	exectest.Need(t, "git")
 	git := func(b *harness, args ...string) string {
 		t.Helper()
 		cmd := exec.Command("git", args...)

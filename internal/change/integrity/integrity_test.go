@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/coppice-dev/coppice/internal/change"
+	"github.com/coppice-dev/coppice/internal/exectest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -118,52 +119,78 @@ func TestWeaker(t *testing.T) {
 		{"a_test.go", "", "", ""},
 		{"a_test.go", "func TestTwo", "func testTwo", "fewer tests: 3 tests became 2, without TestTwo\n"},
 		{"a_test.go", "func TestTwo", "func TestThree", ""},
-		{"a_test.go", "func TestTwo(t *testing.T) { assert.True(t, ok()) }", "// func TestTwo(t *testing.T) { assert.True(t, ok()) }", "fewer tests: 3 tests became 2, without TestTwo\nfewer assertions: 3 assertions became 2\n"},
-		{"a_test.go", `t.Run("sub", func(t *testing.T) { require.Equal(t, two(), 2) })`, "", "fewer tests: 3 tests became 2, without sub\nfewer assertions: 3 assertions became 2\n"},
+		{"a_test.go", "func TestTwo(t *testing.T) { assert.True(t, ok()) }",
+			"// func TestTwo(t *testing.T) { assert.True(t, ok()) }",
+			"fewer tests: 3 tests became 2, without TestTwo\nfewer assertions: 3 assertions became 2\n"},
+		{"a_test.go", `t.Run("sub", func(t *testing.T) { require.Equal(t, two(), 2) })`, "",
+			"fewer tests: 3 tests became 2, without sub\nfewer assertions: 3 assertions became 2\n"},
 		{"a_test.go", "{ assert.True", "{ t.Skip(); assert.True", "more skips: 0 skips became 1\n"},
 		{"a_test.go", "{ assert.True", "{ return; assert.True", "more skips: 0 skips became 1\n"},
-		{"a_test.go", "assert.True(t, ok())", "assert.True(t, true)", "trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 3 assertions became 2\n"},
-		{"a_test.go", "two(), 2)", "2, 2)", "trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 3 assertions became 2\n"},
-		{"a_test.go", "if got := one(); got != 1 {", "if got := one(); false {", "trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 3 assertions became 2\n"},
+		{"a_test.go", "assert.True(t, ok())", "assert.True(t, true)",
+			"trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 3 assertions became 2\n"},
+		{"a_test.go", "two(), 2)", "2, 2)",
+			"trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 3 assertions became 2\n"},
+		{"a_test.go", "if got := one(); got != 1 {", "if got := one(); false {",
+			"trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 3 assertions became 2\n"},
 		{"a_test.go", `t.Errorf("%d", got)`, `_ = fmt.Errorf("%d", got)`, "fewer assertions: 3 assertions became 2\n"},
-		{"a_test.go", "package a", "//go:build ignore\n\npackage a", "excluded: it is only built with //go:build ignore\n"},
-		{"a_test.go", "package a", "package a {", "unreadable test: it cannot be parsed: 1:11: expected ';', found '{'\n"},
-		{"a_test.go", "func TestTwo", "func TestMain(m *testing.M) { os.Exit(0) }\nfunc TestTwo", "more skips: 0 skips became 1\n"},
+		{"a_test.go", "package a", "//go:build ignore\n\npackage a",
+			"excluded: it is only built with //go:build ignore\n"},
+		{"a_test.go", "package a", "package a {",
+			"unreadable test: it cannot be parsed: 1:11: expected ';', found '{'\n"},
+		{"a_test.go", "func TestTwo", "func TestMain(m *testing.M) { os.Exit(0) }\nfunc TestTwo",
+			"more skips: 0 skips became 1\n"},
 		{"test_a.py", "def test_two", "def check_two", "fewer tests: 2 tests became 1, without test_two\n"},
-		{"test_a.py", "    async def test_two(self):\n        self.assert", "#    async def test_two(self):\n#        self.assert", "fewer tests: 2 tests became 1, without test_two\nfewer assertions: 2 assertions became 1\n"},
-		{"test_a.py", "class TestA", "'''\nclass TestA", "fewer tests: 2 tests became 0, without test_one, test_two\nfewer assertions: 2 assertions became 0\n"},
+		{"test_a.py", "    async def test_two(self):\n        self.assert",
+			"#    async def test_two(self):\n#        self.assert",
+			"fewer tests: 2 tests became 1, without test_two\nfewer assertions: 2 assertions became 1\n"},
+		{"test_a.py", "class TestA", "'''\nclass TestA",
+			"fewer tests: 2 tests became 0, without test_one, test_two\nfewer assertions: 2 assertions became 0\n"},
 		{"test_a.py", "    async", "    @pytest.mark.skip(reason='x')\n    async", "more skips: 0 skips became 1\n"},
 		{"test_a.py", "    async", "    @pytest.mark.xfail\n    async", "more skips: 0 skips became 1\n"},
-		{"test_a.py", "import pytest", "import pytest\npytestmark = pytest.mark.skipif(True)", "more skips: 0 skips became 1\n"},
-		{"test_a.py", "assert one() == 1", "assert True", "trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
-		{"test_a.py", "assert one() == 1", "assert one() == 1 or True", "trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
-		{"test_a.py", "assert one() == 1", "assert 1 == 1", "trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
-		{"test_a.py", "assertEqual(two(), 2)", "assertEqual(2, 2)", "trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
+		{"test_a.py", "import pytest", "import pytest\npytestmark = pytest.mark.skipif(True)",
+			"more skips: 0 skips became 1\n"},
+		{"test_a.py", "assert one() == 1", "assert True",
+			"trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
+		{"test_a.py", "assert one() == 1", "assert one() == 1 or True",
+			"trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
+		{"test_a.py", "assert one() == 1", "assert 1 == 1",
+			"trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
+		{"test_a.py", "assertEqual(two(), 2)", "assertEqual(2, 2)",
+			"trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
 		{"test_a.py", "assert one() == 1", "one()", "fewer assertions: 2 assertions became 1\n"},
 		{"a.test.ts", "it('one'", "it.skip('one'", "more skips: 0 skips became 1\n"},
-		{"a.test.ts", "it('one'", "xit('one'", "fewer tests: 2 tests became 1, without one\nmore skips: 0 skips became 1\n"},
+		{"a.test.ts", "it('one'", "xit('one'",
+			"fewer tests: 2 tests became 1, without one\nmore skips: 0 skips became 1\n"},
 		{"a.test.ts", "it('one'", "it.only('one'", "focus: 0 tests that keep others from running became 1\n"},
 		{"a.test.ts", "describe(", "describe.only(", "focus: 0 tests that keep others from running became 1\n"},
 		{"a.test.ts", "  test(\"two", "  // test(\"two", fewerTwo},
-		{"a.test.ts", "expect(one()).toBe(1)", "expect(true).toBe(true)", "trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
-		{"a.test.ts", "expect(one()).toBe(1)", "expect(x).toBe(x)", "trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
+		{"a.test.ts", "expect(one()).toBe(1)", "expect(true).toBe(true)",
+			"trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
+		{"a.test.ts", "expect(one()).toBe(1)", "expect(x).toBe(x)",
+			"trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
 		{"a.test.ts", "assert.equal(two(), 2)", "two()", "fewer assertions: 2 assertions became 1\n"},
 		{"src/lib.rs", "#[test]", "#[test]\n    #[ignore]", "more skips: 0 skips became 1\n"},
 		{"src/lib.rs", "#[cfg(test)]", "#[cfg(any())]", "more skips: 0 skips became 1\n"},
 		{"src/lib.rs", "#[tokio::test]", "", "fewer tests: 2 tests became 1, without two\n"},
-		{"src/lib.rs", "assert_eq!(one(), 1)", "assert_eq!(1, 1)", "trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
-		{"src/lib.rs", "assert!(ok(),", "assert!(true,", "trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
+		{"src/lib.rs", "assert_eq!(one(), 1)", "assert_eq!(1, 1)",
+			"trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
+		{"src/lib.rs", "assert!(ok(),", "assert!(true,",
+			"trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
 		{"src/lib.rs", "    #[test]\n", "/*   #[test]*/\n", "fewer tests: 2 tests became 1, without one\n"},
 		{"test/run.bats", "grep -q two file", "grep -q two file || true", "more skips: 0 skips became 1\n"},
 		{"test/run.bats", "run one", "skip\n  run one", "more skips: 0 skips became 1\n"},
 		{"test/run.bats", "run one", "exit 0", "more skips: 0 skips became 1\n"},
-		{"test/run.bats", `"$status" = 0`, "1 = 1", "trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
+		{"test/run.bats", `"$status" = 0`, "1 = 1",
+			"trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
 		{"test/run.bats", `@test "two"`, `# @test "two"`, fewerTwo},
 		{"ATest.java", "@Test\n", "@Disabled @Test\n", "more skips: 0 skips became 1\n"},
-		{"ATest.java", "  @Test public void one() { assertEquals(1", "//  @Test public void one() { assertEquals(1", "fewer tests: 2 tests became 1, without one\nfewer assertions: 2 assertions became 1\n"},
-		{"ATest.java", "assertEquals(1, one())", "assertEquals(1, 1)", "trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
+		{"ATest.java", "  @Test public void one() { assertEquals(1", "//  @Test public void one() { assertEquals(1",
+			"fewer tests: 2 tests became 1, without one\nfewer assertions: 2 assertions became 1\n"},
+		{"ATest.java", "assertEquals(1, one())", "assertEquals(1, 1)",
+			"trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
 		{"a_test.cc", "EXPECT_EQ(one(), 1)", "GTEST_SKIP(); EXPECT_EQ(one(), 1)", "more skips: 0 skips became 1\n"},
-		{"a_test.cc", "ASSERT_TRUE(ok())", "ASSERT_TRUE(true)", "trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
+		{"a_test.cc", "ASSERT_TRUE(ok())", "ASSERT_TRUE(true)",
+			"trivial assertion: 0 assertions that always hold became 1\nfewer assertions: 2 assertions became 1\n"},
 	} {
 		before := strong[tt.file]
 		after := strings.Replace(before, tt.old, tt.new, 1)
@@ -173,7 +200,8 @@ func TestWeaker(t *testing.T) {
 		if d := cmp.Diff(tt.want, weakened(t, tt.file, before, after)); d != "" {
 			t.Errorf("%s, %q became %q (-want +got):\n%s", tt.file, tt.old, tt.new, d)
 		}
-		if got := weakened(t, tt.file, after, before); strings.Contains(got, "fewer") && !strings.Contains(tt.old+tt.new, "TestThree") ||
+		if got := weakened(t, tt.file, after, before); strings.Contains(got, "fewer") &&
+			!strings.Contains(tt.old+tt.new, "TestThree") ||
 			strings.Contains(got, "became 1\n") && strings.Contains(got, "skips") {
 			t.Errorf("%s, the other way around: %s", tt.file, got)
 		}
@@ -192,11 +220,13 @@ func TestMovedTests(t *testing.T) {
 		t.Errorf("all are moved: %s", got)
 	}
 	contents["2"] = strings.Replace(strong["a_test.go"], "TestTwo", "TestThree", 1)
-	if got, want := lines(compare(files, contents, rules(t))), "fewer tests: 3 tests became 0, without TestTwo\n"; got != want {
+	if got, want := lines(compare(files, contents,
+		rules(t))), "fewer tests: 3 tests became 0, without TestTwo\n"; got != want {
 		t.Errorf("two are moved: %q, want %q", got, want)
 	}
 	contents["2"] = strings.Replace(strong["a_test.go"], "assert.True(t, ok())", "", 1)
-	if got, want := lines(compare(files, contents, rules(t))), "fewer assertions: 3 assertions became 0\n"; got != want {
+	if got, want := lines(compare(files, contents,
+		rules(t))), "fewer assertions: 3 assertions became 0\n"; got != want {
 		t.Errorf("without an assertion: %q, want %q", got, want)
 	}
 }
@@ -204,14 +234,19 @@ func TestMovedTests(t *testing.T) {
 func TestManifest(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ file, before, after, want string }{
-		{"package.json", `{"scripts":{"test":"jest"},"version":"1"}`, `{"version":"2", "scripts":{"test": "jest"}}`, ""},
-		{"a/package.json", `{"scripts":{"test":"jest"}}`, `{"scripts":{"test":"true"}}`, "test command: scripts was changed\n"},
+		{"package.json", `{"scripts":{"test":"jest"},"version":"1"}`, `{"version":"2", "scripts":{"test": "jest"}}`,
+			""},
+		{"a/package.json", `{"scripts":{"test":"jest"}}`, `{"scripts":{"test":"true"}}`,
+			"test command: scripts was changed\n"},
 		{"package.json", `{}`, `{"jest":{"testMatch":[]}}`, "test command: jest was changed\n"},
 		{"package.json", `{}`, `{`, "test command: it can no longer be parsed\n"},
 		{"package.json", `{`, `{`, ""},
-		{"pyproject.toml", "[tool.pytest.ini_options]\naddopts = '-x'\n[project]\nversion = '1'\n", "[tool.pytest.ini_options]\naddopts = '-x'\n[project]\nversion = '2'\n", ""},
-		{"pyproject.toml", "[tool.pytest.ini_options]\naddopts = '-x'\n", "[tool.pytest.ini_options]\naddopts = '-k none'\n", "test command: tool.pytest was changed\n"},
-		{"Cargo.toml", "[package]\nname = 'a'\n", "[package]\nname = 'a'\nautotests = false\n", "test command: package.autotests was changed\n"},
+		{"pyproject.toml", "[tool.pytest.ini_options]\naddopts = '-x'\n[project]\nversion = '1'\n",
+			"[tool.pytest.ini_options]\naddopts = '-x'\n[project]\nversion = '2'\n", ""},
+		{"pyproject.toml", "[tool.pytest.ini_options]\naddopts = '-x'\n",
+			"[tool.pytest.ini_options]\naddopts = '-k none'\n", "test command: tool.pytest was changed\n"},
+		{"Cargo.toml", "[package]\nname = 'a'\n", "[package]\nname = 'a'\nautotests = false\n",
+			"test command: package.autotests was changed\n"},
 		{"Cargo.toml", "tool = 1\n[lib]\ntest = true\n", "tool = 1\nlib = 2\n", "test command: lib.test was changed\n"},
 		{"other.json", `{"scripts":1}`, `{"scripts":2}`, ""},
 	} {
@@ -224,16 +259,16 @@ func TestManifest(t *testing.T) {
 // The changes of a process in a real repository.
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip(err)
-	}
+	exectest.Need(t, "git")
 	dir := t.TempDir()
 	sh := func(script string) {
 		t.Helper()
 		cmd := exec.Command("sh", "-euc", script)
 		cmd.Dir = dir
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, ".git", "none"), "GIT_CONFIG_NOSYSTEM=1",
-			"GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@t.invalid", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@t.invalid"}
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, ".git", "none"),
+			"GIT_CONFIG_NOSYSTEM=1",
+			"GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@t.invalid", "GIT_COMMITTER_NAME=t",
+			"GIT_COMMITTER_EMAIL=t@t.invalid"}
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", script, err, out)
 		}
@@ -292,7 +327,8 @@ func TestCheck(t *testing.T) {
 func TestPlatform(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		"a_test.go": "", "a_windows_test.go": "windows", "x/a_linux_arm64_test.go": "linux arm64", "linux_test.go": "", "a_linux.go": "linux",
+		"a_test.go": "", "a_windows_test.go": "windows", "x/a_linux_arm64_test.go": "linux arm64", "linux_test.go": "",
+		"a_linux.go": "linux",
 	} {
 		if got := platform(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)

@@ -9,9 +9,11 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/coppice-dev/coppice/internal/exectest"
 )
 
-// ignored is what the rules say of a path, with the directories above it.
+// ignored applies the rules to a path and the directories above it.
 func ignored(all []Pattern, name string, dir bool) bool {
 	for i := range len(name) {
 		if name[i] == '/' {
@@ -26,9 +28,7 @@ func ignored(all []Pattern, name string, dir bool) bool {
 
 // The patterns mean what they mean to git.
 func TestLikeGit(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip(err)
-	}
+	exectest.Need(t, "git")
 	dir := t.TempDir()
 	git := func(stdin string, args ...string) string {
 		cmd := exec.Command("git", args...)
@@ -62,7 +62,8 @@ func TestLikeGit(t *testing.T) {
 			fail("%v", err)
 		}
 		theirs := map[string]bool{}
-		for name := range strings.SplitSeq(git(strings.Join(names, "\x00"), "check-ignore", "-z", "--stdin", "--no-index"), "\x00") {
+		for name := range strings.SplitSeq(git(strings.Join(names, "\x00"), "check-ignore", "-z", "--stdin",
+			"--no-index"), "\x00") {
 			theirs[name] = true
 		}
 		all := ParseFile(text)
@@ -73,14 +74,19 @@ func TestLikeGit(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "# a\n", "a\n", "/a\n", "a/\n", "d/a\n", "d/a/\n", "*\n", "*\n!a\n", "**/a\n", "d/**\n", "d/**/a\n", "**\n", "a*\n", "[ab]\n",
-		"[!a]\n", "[^a]\n", "[a-b]b\n", "[]]\n", `\!a` + "\n", `\#a` + "\n", `a\ ` + "\n", "a \n", "a   \n", "a\r\n", "[[:upper:]]\n", "[a\n",
-		"a\\\n", "?\n", ".*\n", "!a\n", "/\n", "//\n", "d//a\n", "**/\n", "*/a\n", "d/*/a\n", "\ufeffa\n", `\\` + "\n", "[[:none:]]\n", "[-a]\n", "[a-]\n",
-		`[\]]` + "\n", "d/**b/a\n", "e**\n", "d\n!d/a\n", "d/*\n!d/a\n", "***\n", "d/***/a\n", "[b-a]\n", "\\\n", " \n", "!\n", "!/\n",
+		"", "# a\n", "a\n", "/a\n", "a/\n", "d/a\n", "d/a/\n", "*\n", "*\n!a\n", "**/a\n", "d/**\n", "d/**/a\n", "**\n",
+		"a*\n", "[ab]\n",
+		"[!a]\n", "[^a]\n", "[a-b]b\n", "[]]\n", `\!a` + "\n", `\#a` + "\n", `a\ ` +
+			"\n", "a \n", "a   \n", "a\r\n", "[[:upper:]]\n", "[a\n",
+		"a\\\n", "?\n", ".*\n", "!a\n", "/\n", "//\n", "d//a\n", "**/\n", "*/a\n", "d/*/a\n", "\ufeffa\n", `\\` +
+			"\n", "[[:none:]]\n", "[-a]\n", "[a-]\n",
+		`[\]]` + "\n", "d/**b/a\n", "e**\n", "d\n!d/a\n", "d/*\n!d/a\n", "***\n", "d/***/a\n", "[b-a]\n", "\\\n", " \n",
+		"!\n", "!/\n",
 	} {
 		compare(t.Errorf, text)
 	}
-	piece := rapid.SampledFrom([]string{"a", "b", "*", "**", "/", "?", "[a-b]", "[!b]", "!", ".", "o", "d", "e", `\`, " ", "\n", "-", "]", "#"})
+	piece := rapid.SampledFrom([]string{"a", "b", "*", "**", "/", "?", "[a-b]", "[!b]", "!", ".", "o", "d", "e", `\`,
+		" ", "\n", "-", "]", "#"})
 	rapid.Check(t, func(rt *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(piece, 1, 8).Draw(rt, "pieces"), "") + "\n"
 		if strings.Contains(text, `\/`) {
@@ -98,15 +104,18 @@ func TestList(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		".github": ".github", ".github/workflows/x.yml": ".github", ".GitHub/x": ".github", "sub/.github/x": ".github",
-		".g\u200cithub/x": ".github", "go.lock": "*.lock", "a/B.LOCK": "*.lock", "docs/adr/1.md": "/docs/adr/", "docs/adr": "/docs/adr/",
+		".g\u200cithub/x": ".github", "go.lock": "*.lock", "a/B.LOCK": "*.lock", "docs/adr/1.md": "/docs/adr/",
+		"docs/adr":        "/docs/adr/",
 		"Pru\u0308fung/x": "Prüfung", "PRÜFUNG": "Prüfung", "src/core/deep/x": "src/core", "a/b/c/z/y": "a/**/z",
-		".github-x": "", "x.github": "", "sub/docs/adr/1.md": "", "src/corex": "", "src": "", "go.locks": "", "x/src/core": "", ".": "",
+		".github-x": "", "x.github": "", "sub/docs/adr/1.md": "", "src/corex": "", "src": "", "go.locks": "",
+		"x/src/core": "", ".": "",
 	} {
 		if got, ok := l.Match(name); got != want || ok != (want != "") {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}
-	for dir, want := range map[string]bool{".": true, "docs": true, "docs/adr": true, "src": true, "a": true, "b": false, "docs/other": false, "do": false} {
+	for dir, want := range map[string]bool{".": true, "docs": true, "docs/adr": true, "src": true, "a": true,
+		"b": false, "docs/other": false, "do": false} {
 		if _, got := l.Below(dir); got != want {
 			t.Errorf("below %q: %v, want %v", dir, got, want)
 		}
@@ -126,7 +135,8 @@ func TestList(t *testing.T) {
 func TestFold(t *testing.T) {
 	t.Parallel()
 	for _, same := range [][]string{
-		{"abc", "ABC", "aBc", "a\ufeffbc"}, {"é", "e\u0301", "É", "E\u0301"}, {"k", "K", "\u212a"}, {"s", "ſ"}, {"Å", "\u212b", "A\u030a"}, {"σ", "ς", "Σ"},
+		{"abc", "ABC", "aBc", "a\ufeffbc"}, {"é", "e\u0301", "É", "E\u0301"}, {"k", "K", "\u212a"}, {"s", "ſ"}, {"Å",
+			"\u212b", "A\u030a"}, {"σ", "ς", "Σ"},
 	} {
 		for _, name := range same[1:] {
 			if Fold(name) != Fold(same[0]) {
@@ -142,7 +152,8 @@ func TestFold(t *testing.T) {
 func TestIsGit(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
-		".git": true, ".GIT": true, ".gi\u200dt": true, "git~1": true, "GIT~1": true, ".git ": true, ".git.": true, ".git. .": true, ".git::$INDEX_ALLOCATION": true,
+		".git": true, ".GIT": true, ".gi\u200dt": true, "git~1": true, "GIT~1": true, ".git ": true, ".git.": true,
+		".git. .": true, ".git::$INDEX_ALLOCATION": true,
 		".gitignore": false, "git": false, ".github": false, "git~2": false, ".git-x": false,
 	} {
 		if got := IsGit(name); got != want {

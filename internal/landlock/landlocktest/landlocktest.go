@@ -2,6 +2,7 @@
 package landlocktest
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -11,7 +12,17 @@ import (
 // Need skips a test if the kernel cannot enforce write limits; in CI it fails.
 func Need(t testing.TB) {
 	t.Helper()
-	if err := landlock.Supported(); err != nil {
+	NeedABI(t, landlock.MinABI)
+}
+
+// NeedABI is like Need, for a version of the interface of the kernel.
+func NeedABI(t testing.TB, least int) {
+	t.Helper()
+	err := landlock.Supported()
+	if abi, _ := landlock.ABI(); err == nil && abi < least {
+		err = fmt.Errorf("Landlock has version %d of its interface, expected %d for this test", abi, least)
+	}
+	if err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatal(err)
 		}
