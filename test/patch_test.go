@@ -70,7 +70,8 @@ func TestPatch(t *testing.T) {
 		"a b":               {2, "", "coppice: unexpected argument \"b\": coppice patch takes one file\n"},
 		"--chekc ok.diff":   {2, "", "coppice: unknown flag: --chekc; did you mean --check?\n"},
 		"--dry-run ok.diff": {0, "a.txt: hunk 1 applies\n", ""},
-		"--json none":       {1, `{"applied":false,"files":[],"error":"open none: no such file or directory"}` + "\n", ""},
+		"--json none": {1, `{"applied":false,"files":[],"error":"open none: no such file or directory"}` + "\n",
+			""},
 	} {
 		out, err := coppice(t, dir, want.code, append([]string{"patch"}, strings.Fields(args)...)...)
 		if out != want.out || err != want.err {

@@ -15,7 +15,8 @@ import (
 // states why and how.
 func TestPoisonTask(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, "[daemon]\nmax_restarts = 0\nmax_claims = 2\n\n", agentTOML("coder", `coppice agent task claim -q --wait || exec sleep 1000; exit 7`))
+	f := newFleet(t, "[daemon]\nmax_restarts = 0\nmax_claims = 2\n\n",
+		agentTOML("coder", `coppice agent task claim -q --wait || exec sleep 1000; exit 7`))
 	f.do("up", "-d")
 	id := f.add("bad thing", "--pool", "coder", "--max-claims", "4")
 	parked := func() {

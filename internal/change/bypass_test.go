@@ -19,35 +19,49 @@ func TestBypass(t *testing.T) {
 		"absolute":       {`echo x >>"$PWD/.github/x"`, "protected: .github/x: modified"},
 		"file link":      {`echo x >>filelink`, "protected: .github/x: modified"},
 		"directory link": {`echo x >dirlink/new`, "protected: .github/new: added"},
-		"own file link":  {`ln -s .github/x l`, "link: l: a symbolic link to .github/x, through which .github could be changed"},
-		"own dir link":   {`ln -s ../.github src/l`, "link: src/l: a symbolic link to ../.github, through which .github could be changed"},
-		"link to root":   {`ln -s . l`, "link: l: a symbolic link to ., through which .git could be changed"},
-		"chain of links": {`ln -s dirlink l`, "link: l: a symbolic link to dirlink, through which .github could be changed"},
-		"link out":       {`ln -s /etc l`, "link: l: a symbolic link to /etc, which leads out of the work tree or nowhere"},
-		"relative out":   {`ln -s ../../x src/l`, "link: src/l: a symbolic link to ../../x, which leads out of the work tree or nowhere"},
-		"directory out":  {`rm -r src; ln -s .. src`, "link: src: a symbolic link to .., which leads out of the work tree or nowhere"},
-		"link to git":    {`ln -s .git/hooks l`, "link: l: a symbolic link to .git/hooks, through which .git could be changed"},
-		"case":           {`mkdir .GITHUB; echo x >.GITHUB/x`, "protected: .GITHUB/x: added"},
-		"case of part":   {`mkdir .gitHub; ln -s ../src .gitHub/l`, "protected: .gitHub/l: added"},
-		"ignorable":      {`d=$(printf '.g\342\200\214ithub'); mkdir "$d"; echo x >"$d/y"`, `/y": added`},
-		"decomposed":     {`d=$(printf 'Pru\314\210fung'); mkdir "$d"; echo x >"$d/x"`, "fung/x: added"},
-		"renamed into":   {`git mv big .github/big`, "protected: .github/big: renamed from big"},
-		"renamed from":   {`git mv .github/x y`, "protected: .github/x: renamed to y"},
-		"sed":            {`sed -i s/content/CONTENT/ .github/x`, "protected: .github/x: modified"},
-		"find -delete":   {`find .github -type f -delete`, "protected: .github/x: deleted"},
-		"make":           {`printf 'all:\n\techo x >>.github/x\n' >m; make -sf m; rm m`, "protected: .github/x: modified"},
-		"chmod":          {`chmod +x .github/x; git config core.fileMode false`, "protected: .github/x: changed in its mode from 100644 to 100755"},
-		"hard link":      {`ln .github/x src/h; echo x >>src/h`, "protected: .github/x: modified"},
-		"committed":      {`echo x >>.github/x; git commit -qam x; git update-index --skip-worktree .github/x`, "protected: .github/x: modified"},
+		"own file link": {`ln -s .github/x l`,
+			"link: l: a symbolic link to .github/x, through which .github could be changed"},
+		"own dir link": {`ln -s ../.github src/l`,
+			"link: src/l: a symbolic link to ../.github, through which .github could be changed"},
+		"link to root": {`ln -s . l`, "link: l: a symbolic link to ., through which .git could be changed"},
+		"chain of links": {`ln -s dirlink l`,
+			"link: l: a symbolic link to dirlink, through which .github could be changed"},
+		"link out": {`ln -s /etc l`,
+			"link: l: a symbolic link to /etc, which leads out of the work tree or nowhere"},
+		"relative out": {`ln -s ../../x src/l`,
+			"link: src/l: a symbolic link to ../../x, which leads out of the work tree or nowhere"},
+		"directory out": {`rm -r src; ln -s .. src`,
+			"link: src: a symbolic link to .., which leads out of the work tree or nowhere"},
+		"link to git": {`ln -s .git/hooks l`,
+			"link: l: a symbolic link to .git/hooks, through which .git could be changed"},
+		"case":         {`mkdir .GITHUB; echo x >.GITHUB/x`, "protected: .GITHUB/x: added"},
+		"case of part": {`mkdir .gitHub; ln -s ../src .gitHub/l`, "protected: .gitHub/l: added"},
+		"ignorable":    {`d=$(printf '.g\342\200\214ithub'); mkdir "$d"; echo x >"$d/y"`, `/y": added`},
+		"decomposed":   {`d=$(printf 'Pru\314\210fung'); mkdir "$d"; echo x >"$d/x"`, "fung/x: added"},
+		"renamed into": {`git mv big .github/big`, "protected: .github/big: renamed from big"},
+		"renamed from": {`git mv .github/x y`, "protected: .github/x: renamed to y"},
+		"sed":          {`sed -i s/content/CONTENT/ .github/x`, "protected: .github/x: modified"},
+		"find -delete": {`find .github -type f -delete`, "protected: .github/x: deleted"},
+		"make": {`printf 'all:\n\techo x >>.github/x\n' >m; make -sf m; rm m`,
+			"protected: .github/x: modified"},
+		"chmod": {`chmod +x .github/x; git config core.fileMode false`,
+			"protected: .github/x: changed in its mode from 100644 to 100755"},
+		"hard link": {`ln .github/x src/h; echo x >>src/h`, "protected: .github/x: modified"},
+		"committed": {`echo x >>.github/x; git commit -qam x; git update-index --skip-worktree .github/x`,
+			"protected: .github/x: modified"},
 		"by a file":      {`rm -r .github; echo x >.github`, "protected: .github: added"},
 		"by a directory": {`rm .github/x; mkdir .github/x; echo x >.github/x/y`, "protected: .github/x/y: added"},
 		"by a link":      {`cp -r .github ../copy 2>/dev/null || cp -r .github src/copy; rm -r .github; ln -s src/copy .github`, "protected: .github: added"},
 		"ignored":        {`echo '*' >.gitignore; echo x >.github/new`, "protected: .github/new: added"},
 		"nested":         {`git init -q .github; git -C .github add -A; git -C .github commit -qm x; echo x >.github/new`, "hidden: .github: a repository in the repository"},
-		"as a submodule": {`git init -q sub; git -C sub commit -q --allow-empty -m x; git add sub 2>/dev/null`, "review mode: sub: a submodule was added"},
-		"gitmodules":     {`printf '[submodule "x"]\n\tpath = x\n\turl = /tmp/x\n' >.gitmodules`, "review validation: .gitmodules"},
-		"checkout":       {`git checkout -q -b other; echo x >>.github/x; git commit -qam x; git checkout -q -B main2`, "protected: .github/x: modified"},
-		"patch":          {`printf -- '--- a/.github/x\n+++ b/.github/x\n@@ -1 +1 @@\n-content of .github/x\n+x\n' | git apply`, "protected: .github/x: modified"},
+		"as a submodule": {`git init -q sub; git -C sub commit -q --allow-empty -m x; git add sub 2>/dev/null`,
+			"review mode: sub: a submodule was added"},
+		"gitmodules": {`printf '[submodule "x"]\n\tpath = x\n\turl = /tmp/x\n' >.gitmodules`,
+			"review validation: .gitmodules"},
+		"checkout": {`git checkout -q -b other; echo x >>.github/x; git commit -qam x; git checkout -q -B main2`,
+			"protected: .github/x: modified"},
+		"patch": {`printf -- '--- a/.github/x\n+++ b/.github/x\n@@ -1 +1 @@\n-content of .github/x\n+x\n' | git apply`,
+			"protected: .github/x: modified"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRepo(t, ".github/x", "src/a", "f", "big="+lines(30))
@@ -115,7 +129,8 @@ func TestVerifyMoved(t *testing.T) {
 			c := r.read()
 			r.sh(tt.script)
 			err := c.Verify(t.Context())
-			if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, ErrMoved) || !strings.HasSuffix(err.Error(), tt.want)) {
+			if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, ErrMoved) ||
+				!strings.HasSuffix(err.Error(), tt.want)) {
 				t.Errorf("the error: %v, want %q", err, tt.want)
 			}
 		})
@@ -146,7 +161,8 @@ func TestReadTooLarge(t *testing.T) {
 			c := r.read()
 			t.Logf("read in %s", time.Since(start))
 			if c.TooLarge != tt.want || len(c.Files) != tt.files || tt.want != "" && c.Tree != "" {
-				t.Errorf("too large: %q, %d files, tree %q; want %q, %d", c.TooLarge, len(c.Files), c.Tree, tt.want, tt.files)
+				t.Errorf("too large: %q, %d files, tree %q; want %q, %d", c.TooLarge, len(c.Files), c.Tree, tt.want,
+					tt.files)
 			}
 			if err := c.Verify(t.Context()); (err == nil) != (tt.want == "") {
 				t.Errorf("verified: %v", err)

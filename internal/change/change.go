@@ -27,7 +27,7 @@ type Change struct {
 	Tree string `json:"tree,omitempty"`
 	// Files are the changed files, by path.
 	Files []File `json:"files"`
-	// Hidden are parts of the work tree that git cannot record, so that nobody can review them.
+	// Hidden are parts of the work tree that git cannot record, and that cannot be reviewed.
 	Hidden []Hidden `json:"hidden,omitempty"`
 	// TooLarge says which limit the change exceeds; empty if it exceeds none.
 	TooLarge string `json:"too_large,omitempty"`

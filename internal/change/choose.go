@@ -21,7 +21,7 @@ type KindRule struct {
 	Paths *pattern.List
 }
 
-// TaskFacts are what the kind of a task is chosen by.
+// TaskFacts are the facts about a task that choose its kind.
 type TaskFacts struct {
 	Labels   []string
 	Priority int

@@ -16,7 +16,7 @@ import (
 var ErrMoved = errors.New("the work tree has changed since it was read")
 
 // Read reads what was changed in the work tree at dir since the commit base: everything committed,
-// staged, changed or new, whoever did it and however. Ignored files count only if they are in the
+// staged, changed or new, by anyone and in any way. Ignored files count only if they are in the
 // base or the index of the repository. It is the .gitignore files of the base that decide; other
 // ignore rules are not used. Read writes the content as a tree object and nothing else: the index,
 // the references and the work tree stay as they are.

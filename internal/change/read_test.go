@@ -19,8 +19,10 @@ func TestRead(t *testing.T) {
 	r.sh(`echo 1 >>committed; git commit -qam one; echo 1 >>staged; git add staged; echo 1 >>unstaged; rm gone
 		echo new >new; echo no >x.o; mkdir dir; echo yes >dir/file; echo no >dir/y.o`)
 	before := r.git("status", "--porcelain=v2") + r.git("ls-files", "--stage") + r.git("for-each-ref")
-	c := r.wantFiles("modified committed", "added dir/file", "deleted gone", "added new", "modified staged", "modified unstaged")
-	if after := r.git("status", "--porcelain=v2") + r.git("ls-files", "--stage") + r.git("for-each-ref"); after != before {
+	c := r.wantFiles("modified committed", "added dir/file", "deleted gone", "added new", "modified staged",
+		"modified unstaged")
+	if after := r.git("status", "--porcelain=v2") + r.git("ls-files", "--stage") +
+		r.git("for-each-ref"); after != before {
 		t.Errorf("the repository was\n%s\nand is\n%s", before, after)
 	}
 	if got, want := c.Totals(), (Totals{6, 5, 1}); got != want {
@@ -42,7 +44,8 @@ func TestReadSides(t *testing.T) {
 	r := newRepo(t, "a="+lines(20), "mode", "type", "copied="+lines(5), "binary=a\x00b\n", "same")
 	r.sh(`mv a b; echo more >>b; chmod +x mode; rm type; ln -s same type; cp copied copy; printf 'x\n\0y' >binary
 		ln -s same link; printf 'no newline' >short`)
-	c := r.wantFiles("renamed a b", "modified binary", "copied copied copy", "added link", "modified mode", "added short", "type changed type")
+	c := r.wantFiles("renamed a b", "modified binary", "copied copied copy", "added link", "modified mode",
+		"added short", "type changed type")
 	got := map[string]string{}
 	for _, f := range c.Files {
 		side := func(s Side) string {
@@ -69,7 +72,8 @@ func TestReadSides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if i := slices.IndexFunc(c.Files, func(f File) bool { return f.Path == "b" }); contents[c.Files[i].New.ID] != lines(20)+"more\n" {
+	if i := slices.IndexFunc(c.Files,
+		func(f File) bool { return f.Path == "b" }); contents[c.Files[i].New.ID] != lines(20)+"more\n" {
 		t.Errorf("the content of b: %q", contents[c.Files[i].New.ID])
 	}
 }
@@ -127,7 +131,8 @@ func TestReadFileMode(t *testing.T) {
 
 func TestReadNames(t *testing.T) {
 	r := newRepo(t, "a b")
-	names := []string{"new\nline", "tab\t", "\x1b[31mred", "bad\xff", `back\slash`, "-rf", "--stdin", ":(glob)*", " ", "é", "e\u0301", "\u202eabc", "quote\""}
+	names := []string{"new\nline", "tab\t", "\x1b[31mred", "bad\xff", `back\slash`, "-rf", "--stdin", ":(glob)*", " ",
+		"é", "e\u0301", "\u202eabc", "quote\""}
 	for _, n := range names {
 		r.write(n, "x\n")
 	}
@@ -158,7 +163,8 @@ func TestReadHidden(t *testing.T) {
 		git init -q cache; mkfifo pipe; rm f; mkfifo f; mkdir deep; echo x >'deep/git~1'`)
 	c := r.wantFiles("deleted f", "added nested/secret", "added src/b")
 	want := []Hidden{
-		{".GIT", "a name that some file systems take for .git"}, {"deep/git~1", "a name that some file systems take for .git"},
+		{".GIT", "a name that some file systems take for .git"}, {"deep/git~1",
+			"a name that some file systems take for .git"},
 		{"f", "neither a file nor a directory nor a symbolic link"},
 		{"nested", "a repository in the repository"}, {"pipe", "neither a file nor a directory nor a symbolic link"},
 		{"src", "a repository in the repository"},
@@ -171,7 +177,8 @@ func TestReadHidden(t *testing.T) {
 func TestReadSubmodule(t *testing.T) {
 	other := t.TempDir()
 	r := newRepo(t, "f")
-	r.sh(`git init -q ` + other + `; cd ` + other + `; git commit -q --allow-empty -m one; git commit -q --allow-empty -m two`)
+	r.sh(`git init -q ` + other + `; cd ` + other +
+		`; git commit -q --allow-empty -m one; git commit -q --allow-empty -m two`)
 	r.git("submodule", "--quiet", "add", other, "sub")
 	r.git("submodule", "--quiet", "add", other, "away")
 	r.git("commit", "--quiet", "-m", "submodules")
@@ -219,14 +226,16 @@ func TestReadSHA256(t *testing.T) {
 func TestReadErrors(t *testing.T) {
 	r := newRepo(t, "f", "dir/g")
 	for base, want := range map[string]string{
-		"none": "none is no commit", "--help": "--help is no commit", "": "is no commit", "HEAD:f": "HEAD:f is no commit",
-		"a\nb": `"a\nb" is no commit`,
+		"none": "none is no commit", "--help": "--help is no commit", "": "is no commit",
+		"HEAD:f": "HEAD:f is no commit",
+		"a\nb":   `"a\nb" is no commit`,
 	} {
 		if _, err := Read(t.Context(), r.dir, base); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", base, err, want)
 		}
 	}
-	if _, err := Read(t.Context(), t.TempDir(), "HEAD"); err == nil || !strings.Contains(err.Error(), "not a git repository") {
+	if _, err := Read(t.Context(), t.TempDir(), "HEAD"); err == nil || !strings.Contains(err.Error(),
+		"not a git repository") {
 		t.Errorf("no repository: %v", err)
 	}
 	if _, err := Read(t.Context(), filepath.Join(r.dir, "none"), "HEAD"); !errors.Is(err, os.ErrNotExist) {
@@ -253,7 +262,8 @@ func TestReadForgedBase(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = Read(t.Context(), r.dir, r.base)
-			if err == nil || !strings.Contains(err.Error(), "another content than its id says") && !strings.Contains(err.Error(), "hash mismatch") {
+			if err == nil || !strings.Contains(err.Error(), "another content than its id says") &&
+				!strings.Contains(err.Error(), "hash mismatch") {
 				t.Errorf("the error: %v", err)
 			}
 		})
@@ -278,7 +288,8 @@ func TestParseDiff(t *testing.T) {
 func TestQuote(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		"a b": "a b", "é": "é", "": `""`, " a": `" a"`, "a\nb": `"a\nb"`, "\xff": `"\xff"`, "\x1b[m": `"\x1b[m"`, `"`: `"\""`, "\u202e": `"\u202e"`,
+		"a b": "a b", "é": "é", "": `""`, " a": `" a"`, "a\nb": `"a\nb"`, "\xff": `"\xff"`, "\x1b[m": `"\x1b[m"`,
+		`"`: `"\""`, "\u202e": `"\u202e"`,
 	} {
 		if got := Quote(name); got != want {
 			t.Errorf("Quote(%q) = %s, want %s", name, got, want)

@@ -61,7 +61,8 @@ func TestWritePathsThatCannotBeHeld(t *testing.T) {
 		supported error
 		key, want string
 	}{
-		{landlock.ErrUnsupported, "read_write_paths", "where nothing can enforce it: " + landlock.ErrUnsupported.Error()},
+		{landlock.ErrUnsupported, "read_write_paths", "where nothing can enforce it: " +
+			landlock.ErrUnsupported.Error()},
 		{nil, "read_only_paths", "read_only_paths: " + dir + "/none: file does not exist"},
 	} {
 		f := fileCheck{agent: a, decl: 3}

@@ -396,8 +396,9 @@ func someTree(t *rapid.T) *spec.Tree {
 func somePatrol(t *rapid.T) spec.Patrol {
 	p := spec.Patrol{
 		Interval: spec.MinPatrolInterval + someTime.Draw(t, "interval"), Starts: rapid.IntRange(1, spec.MaxStarts).Draw(t, "starts"),
-		MaxClaims:      rapid.IntRange(0, spec.MaxClaims).Draw(t, "claims"),
-		MaxFailedTasks: rapid.IntRange(0, spec.MaxFailedTasks).Draw(t, "failed tasks"), FailedTasksWindow: someTime.Draw(t, "window"),
+		MaxClaims: rapid.IntRange(0, spec.MaxClaims).Draw(t, "claims"),
+		MaxFailedTasks: rapid.IntRange(0, spec.MaxFailedTasks).Draw(t,
+			"failed tasks"), FailedTasksWindow: someTime.Draw(t, "window"),
 		ShutdownTimeout: someTime.Draw(t, "shutdown") - 1, DriftDrainTimeout: someTime.Draw(t, "drift"),
 		Limit: supervisor.Quarantining(rapid.IntRange(1, spec.MaxRestarts).Draw(t, "max"), someTime.Draw(t, "within")),
 	}

@@ -44,7 +44,11 @@ func TestRead(t *testing.T) {
 	if err := c.Read(t.Context(), func(io.Reader) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("%v", err)
 	}
-	if err := c.Read(t.Context(), func(r io.Reader) error { _, err := io.ReadFull(r, make([]byte, 10)); return err }); err != nil {
+	if err := c.Read(t.Context(), func(r io.Reader) error {
+		_,
+			err := io.ReadFull(r, make([]byte, 10))
+		return err
+	}); err != nil {
 		t.Errorf("%v", err)
 	}
 }
@@ -69,14 +73,16 @@ wait
 		return err
 	})
 	var failed *Error
-	if !errors.As(err, &failed) || !errors.Is(err, why) || len(failed.Stderr) > maxStderr || time.Since(begun) > waitDelay {
+	if !errors.As(err, &failed) || !errors.Is(err, why) || len(failed.Stderr) > maxStderr ||
+		time.Since(begun) > waitDelay {
 		t.Errorf("after %v, %d bytes: %.100v ... %v", time.Since(begun), len(failed.Stderr), err, failed.Err)
 	}
 }
 
 // No variable of this process names a repository.
 func TestEnviron(t *testing.T) {
-	for _, name := range []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_CONFIG_COUNT", "GIT_SSH_COMMAND", "SECRET"} {
+	for _, name := range []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_CONFIG_COUNT", "GIT_SSH_COMMAND",
+		"SECRET"} {
 		t.Setenv(name, "x")
 		if slices.ContainsFunc(Environ(), func(v string) bool { return strings.HasPrefix(v, name+"=") }) {
 			t.Errorf("%s is passed on", name)

@@ -16,7 +16,7 @@ type Content struct {
 	Mode fs.FileMode // its permissions; 0: the usual ones
 }
 
-// Change is what a patch makes of a file. Old is nil if the file is new, and New if it is deleted.
+// Change has a file before and after a patch. Old is nil if the file is new, and New if it is deleted.
 type Change struct {
 	Path     string // below the root, with slashes
 	Old, New *Content

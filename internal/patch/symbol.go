@@ -12,7 +12,7 @@ import (
 
 // region is a part of a file, as indices of lines.
 type region struct {
-	from, to int  // to is the one after the last
+	from, to int  // lines, without the last
 	doc      int  // the first line of the comment above; from if there is none
 	symbol   bool // a declaration, not a line
 }

@@ -15,7 +15,7 @@ type EndError struct {
 	Text string
 	Wait error // wraps a supervisor.RetryError if the agent waits for its quota
 	Exit error // that of the process; nil if it has exited with 0
-	// Obstacle is what has prevented it.
+	// Obstacle is the kind of the reason.
 	Obstacle outcome.ObstacleKind
 }
 

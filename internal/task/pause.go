@@ -32,15 +32,14 @@ const (
 type Pool struct {
 	_ struct{} `schema:"TaskPool" open:"true" doc:"The tasks of a pool: whether they are claimed, and the last failures."`
 
-	Name  string    `json:"name" doc:"Name of the pool."`
-	State PoolState `json:"state" enum:"open,paused,probes" doc:"Whether its tasks are claimed: open; paused, none is; probes, one is, and how its attempt ends decides."`
-	Since time.Time `json:"since,omitzero" doc:"When it was paused."`
-	By    string    `json:"by,omitempty" doc:"The person who has paused it, or controller."`
-	// Reason is why it is paused.
-	Reason string `json:"reason,omitempty" doc:"Why it is paused."`
-	// Probe is the task whose attempt decides; empty if none was claimed yet.
+	Name   string    `json:"name" doc:"Name of the pool."`
+	State  PoolState `json:"state" enum:"open,paused,probes" doc:"Whether its tasks are claimed: open; paused, none is; probes, one is, and how its attempt ends decides."`
+	Since  time.Time `json:"since,omitzero" doc:"When it was paused."`
+	By     string    `json:"by,omitempty" doc:"The person who has paused it, or controller."`
+	Reason string    `json:"reason,omitempty" doc:"Why it is paused."`
+	// Probe is the id of the task whose attempt decides; empty if none was claimed yet.
 	Probe string `json:"probe,omitempty" doc:"The task whose attempt decides."`
-	// ProbeAt is when a paused pool probes without a person; zero if it waits for one.
+	// ProbeAt is the time at which a paused pool probes without a person; zero if it waits for one.
 	ProbeAt time.Time `json:"probe_at,omitzero" doc:"When a task is tried without a person."`
 	// Probes counts failed probes in a row.
 	Probes   int           `json:"probes,omitempty" minimum:"0" doc:"Number of probes that have failed in a row."`

@@ -62,7 +62,10 @@ func TestPoolPauses(t *testing.T) {
 	if !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), "3 tasks have failed") {
 		t.Errorf("%v", err)
 	}
-	if _, err := b.try(func(s *Step) error { return ignored(s.Claim(coder, Claiming{Pools: []string{"p"}})) }); err != nil {
+	if _, err := b.try(func(s *Step) error {
+		return ignored(s.Claim(coder,
+			Claiming{Pools: []string{"p"}}))
+	}); err != nil {
 		t.Errorf("the task that is assigned to it: %v", err)
 	}
 	b.do(func(s *Step) error { return ignored(s.Claim(ann, Claiming{ID: ids[4]})) }) // a person may
@@ -82,7 +85,8 @@ func TestPoolPauses(t *testing.T) {
 	if _, err := b.report(ids[3], outcome.Report{Kind: outcome.Retryable, Context: met(outcome.Crash)}); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.pool(); got.State != PoolPaused || !strings.Contains(got.Reason, "was tried has failed again: "+ids[3]+" (crash)") {
+	if got := b.pool(); got.State != PoolPaused || !strings.Contains(got.Reason,
+		"was tried has failed again: "+ids[3]+" (crash)") {
 		t.Errorf("%+v", got)
 	}
 	b.wantStates("waits waits", ids[0], ids[3])
@@ -101,7 +105,8 @@ func TestWhatPausesAPool(t *testing.T) {
 		"completed":  {Kind: outcome.Completed},
 		"deferred":   {Kind: outcome.Deferred, NotBefore: &later, Context: met("other")},
 		"decomposed": {Kind: outcome.Decomposed, Subtasks: subtasks(1), Context: met("other")},
-		"blocked":    {Kind: outcome.Blocked, Context: met("other"), Condition: &outcome.Condition{Kind: outcome.PersonHas, What: "x"}},
+		"blocked": {Kind: outcome.Blocked, Context: met("other"),
+			Condition: &outcome.Condition{Kind: outcome.PersonHas, What: "x"}},
 	} {
 		b, ids := newPoolBench(t, 6)
 		for _, id := range ids {
@@ -133,7 +138,8 @@ func TestWhatPausesAPool(t *testing.T) {
 	} {
 		p, paused := Pool{Name: "p", State: PoolOpen}, false
 		for i, at := range tt.at {
-			p, paused, _ = p.attempted(fmt.Sprint("t-", i), Attempt{EndedAt: begin.Add(at), Outcome: failure}, limit, false)
+			p, paused, _ = p.attempted(fmt.Sprint("t-", i), Attempt{EndedAt: begin.Add(at), Outcome: failure}, limit,
+				false)
 		}
 		if paused != tt.paused || (p.State == PoolPaused) != tt.paused {
 			t.Errorf("%s: %v", name, paused)
@@ -141,7 +147,8 @@ func TestWhatPausesAPool(t *testing.T) {
 	}
 	p := Pool{Name: "p", State: PoolOpen}
 	for i := range 200 { // a limit of 0 is none, and what is kept is bounded
-		p, _, _ = p.attempted(fmt.Sprint("t-", i), Attempt{EndedAt: begin, Outcome: failure}, PoolLimit{0, time.Hour}, false)
+		p, _, _ = p.attempted(fmt.Sprint("t-", i), Attempt{EndedAt: begin, Outcome: failure}, PoolLimit{0, time.Hour},
+			false)
 	}
 	if p.State != PoolOpen || len(p.Failures) != maxFailures {
 		t.Errorf("%s with %d failures", p.State, len(p.Failures))
@@ -235,7 +242,8 @@ func TestPausedByAPerson(t *testing.T) {
 			t.Errorf("an agent may %s: %v", name, err)
 		}
 	}
-	if _, err := b.try(func(s *Step) error { _, err := s.PausePool(ann, "", ""); return err }); !errors.Is(err, ErrInvalid) {
+	if _, err := b.try(func(s *Step) error { _, err := s.PausePool(ann, "", ""); return err }); !errors.Is(err,
+		ErrInvalid) {
 		t.Errorf("no pool: %v", err)
 	}
 }

@@ -15,7 +15,8 @@ var ann = Actor{Name: "ann"}
 
 func newState() *State {
 	return NewState(Config{
-		Project: "web", MaxClaims: func() int { return 3 }, Pause: func(int) time.Duration { return 0 }, Ready: func(Place) {}, PoolLimit: func() PoolLimit { return PoolLimit{2, time.Minute} },
+		Project: "web", MaxClaims: func() int { return 3 }, Pause: func(int) time.Duration { return 0 },
+		Ready: func(Place) {}, PoolLimit: func() PoolLimit { return PoolLimit{2, time.Minute} },
 	})
 }
 
@@ -42,7 +43,8 @@ func TestUndo(t *testing.T) {
 			switch rapid.IntRange(0, 11).Draw(t, "what") {
 			case 0, 1:
 				var made Task
-				d := Draft{Title: "x", Pool: pool.Draw(t, "pool"), IfDependencyFails: rapid.SampledFrom(DependencyRules()).Draw(t, "rule")}
+				d := Draft{Title: "x", Pool: pool.Draw(t, "pool"),
+					IfDependencyFails: rapid.SampledFrom(DependencyRules()).Draw(t, "rule")}
 				if id != "none" && rapid.Bool().Draw(t, "waits") {
 					d.DependsOn = []string{id}
 				}
@@ -52,7 +54,8 @@ func TestUndo(t *testing.T) {
 			case 2:
 				_, err = step.Claim(actor, Claiming{Pools: []string{"p"}, Any: true})
 			case 3:
-				_, err = step.Finish(actor, id, Ending{Force: true, Outcome: rapid.SampledFrom(Outcomes()).Draw(t, "outcome")})
+				_, err = step.Finish(actor, id, Ending{Force: true, Outcome: rapid.SampledFrom(Outcomes()).Draw(t,
+					"outcome")})
 			case 4:
 				_, err = step.Retry(actor, id, "")
 			case 5:
@@ -65,8 +68,10 @@ func TestUndo(t *testing.T) {
 			case 7, 8:
 				later := time.Now().Add(time.Hour)
 				o := rapid.SampledFrom([]outcome.Report{
-					{Kind: outcome.Decomposed, Subtasks: subtasks(3)}, {Kind: outcome.Decomposed, Subtasks: subtasks(1)},
-					{Kind: outcome.Escalated, Question: "?"}, {Kind: outcome.Retryable}, {Kind: outcome.Deferred, NotBefore: &later},
+					{Kind: outcome.Decomposed, Subtasks: subtasks(3)}, {Kind: outcome.Decomposed,
+						Subtasks: subtasks(1)},
+					{Kind: outcome.Escalated, Question: "?"}, {Kind: outcome.Retryable}, {Kind: outcome.Deferred,
+						NotBefore: &later},
 					{Kind: outcome.Blocked, Condition: &outcome.Condition{Kind: outcome.TaskDone, What: id}},
 					{Kind: outcome.Blocked, Condition: &outcome.Condition{Kind: outcome.PersonHas, What: "x"}},
 				}).Draw(t, "report")
@@ -141,7 +146,8 @@ func describe(t *rapid.T, x *Index) string {
 	for r := range merge(x.unfinished.after(nil), x.finished.after(nil)) {
 		all = append(all, r.ID)
 	}
-	return fmt.Sprint(all, x.counts, len(x.deferred.entries), x.keys, x.children, x.openCount, x.waiters, x.claimed, x.asked, x.doomed, x.paused, x.held)
+	return fmt.Sprint(all, x.counts, len(x.deferred.entries), x.keys, x.children, x.openCount, x.waiters, x.claimed,
+		x.asked, x.doomed, x.paused, x.held)
 }
 
 // A task that was reopened since it was outdated stays, and Purge does not return it again.

@@ -63,7 +63,7 @@ const (
 // Statuses returns all statuses.
 func Statuses() []Status { return []Status{Open, InProgress, Blocked, Deferred, Parked, Closed} }
 
-// Outcome is how a task was closed. Tasks that earlier versions have closed may have others, such as
+// Outcome says how a task was closed. Tasks that earlier versions have closed may have others, such as
 // failed. They are kept, and mean that the task was not completed.
 type Outcome string
 
@@ -123,7 +123,7 @@ type Task struct {
 	// Decomposed says that its children are the subtasks into which it was divided. It is closed
 	// with the last of them.
 	Decomposed bool `json:"decomposed,omitempty" doc:"It was divided into its children, and is completed with the last of them."`
-	// Condition is what a blocked task waits for, and Question what a person is asked about it.
+	// Condition unblocks a blocked task, and Question asks a person about it.
 	Condition *outcome.Condition `json:"condition,omitempty" doc:"What a blocked task waits for."`
 	Question  *Question          `json:"question,omitempty" doc:"What a person is asked about the task."`
 	// StoppedBy lists escalated subtasks of a decomposed task. No subtask can be claimed
@@ -169,7 +169,7 @@ type Holder struct {
 	Key         string    `json:"key,omitempty" doc:"Always empty."`
 }
 
-// Question is what a person is asked about a task.
+// Question asks a person about a task.
 type Question struct {
 	_ struct{} `schema:"TaskQuestion" open:"true" doc:"What a person is asked about a task."`
 

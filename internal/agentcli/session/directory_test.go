@@ -128,7 +128,7 @@ func TestReadAgain(t *testing.T) {
 	}
 }
 
-// What is not looked at any more is forgotten.
+// Directories that nobody looks at any longer are forgotten.
 func TestSweep(t *testing.T) {
 	h := newHouse(t)
 	h.write("a/x", "")

@@ -22,7 +22,7 @@ const (
 	maxLine    = 1 << 20   // bytes of a line of JSON; a longer one is output of a test, and is left out
 )
 
-// Result is how a test has ended.
+// Result is the end of a test.
 type Result string
 
 const (

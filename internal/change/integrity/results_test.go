@@ -42,8 +42,10 @@ func TestEnds(t *testing.T) { os.Exit(3) }
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Results{"example.com/m/a.TestPass": Passed, "example.com/m/a.TestPass/sub": Passed, "example.com/m/a.TestPass/bad": Skipped,
-		"example.com/m/a.TestFail": Failed, "example.com/m/a.TestEnds": Failed, "example.com/m/a": Failed, "example.com/m/b": Failed}
+	want := Results{"example.com/m/a.TestPass": Passed, "example.com/m/a.TestPass/sub": Passed,
+		"example.com/m/a.TestPass/bad": Skipped,
+		"example.com/m/a.TestFail":     Failed, "example.com/m/a.TestEnds": Failed, "example.com/m/a": Failed,
+		"example.com/m/b": Failed}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
@@ -57,16 +59,20 @@ func TestParseGoHostile(t *testing.T) {
 		want Results
 		err  string
 	}{
-		"empty":         {"", nil, "there is no event"},
-		"no JSON":       {"FAIL\nok\n", nil, "there is no event"},
-		"mixed":         {"garbage\n{\n" + event + "null\n[]\n", Results{"p.T": Passed}, ""},
-		"cut off":       {event + `{"Action":"run","Package":"p","Test":"U"}` + "\n" + `{"Action":"pa`, Results{"p.T": Passed, "p.U": Failed}, ""},
-		"a long line":   {`{"Action":"output","Output":"` + strings.Repeat("x", 3<<20) + "\"}\n" + event, Results{"p.T": Passed}, ""},
-		"no newline":    {strings.TrimSpace(event), Results{"p.T": Passed}, ""},
-		"worst of many": {event + `{"Action":"fail","Package":"p","Test":"T"}` + "\n" + event, Results{"p.T": Failed}, ""},
+		"empty":   {"", nil, "there is no event"},
+		"no JSON": {"FAIL\nok\n", nil, "there is no event"},
+		"mixed":   {"garbage\n{\n" + event + "null\n[]\n", Results{"p.T": Passed}, ""},
+		"cut off": {event + `{"Action":"run","Package":"p","Test":"U"}` + "\n" + `{"Action":"pa`,
+			Results{"p.T": Passed, "p.U": Failed}, ""},
+		"a long line": {`{"Action":"output","Output":"` + strings.Repeat("x", 3<<20) + "\"}\n" + event,
+			Results{"p.T": Passed}, ""},
+		"no newline": {strings.TrimSpace(event), Results{"p.T": Passed}, ""},
+		"worst of many": {event + `{"Action":"fail","Package":"p","Test":"T"}` + "\n" + event, Results{"p.T": Failed},
+			""},
 	} {
 		got, err := ParseGo(strings.NewReader(tt.in))
-		if d := cmp.Diff(tt.want, got); d != "" || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+		if d := cmp.Diff(tt.want, got); d != "" || (err == nil) != (tt.err == "") || err != nil &&
+			!strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: %v, %v, want %v, %q", name, got, err, tt.want, tt.err)
 		}
 	}
@@ -82,7 +88,8 @@ func TestParseJUnit(t *testing.T) {
 		"all": {`<?xml version="1.0"?><testsuites><testsuite name="s"><testcase classname="a.B" name="one"/><testcase name="two"><failure>x</failure></testcase>
 			<testcase classname="a" name="three"><skipped/></testcase><testcase name="four"><error/><skipped/></testcase></testsuite></testsuites>`,
 			Results{"a.B.one": Passed, "two": Failed, "a.three": Skipped, "four": Failed}, ""},
-		"one suite":  {`<testsuite><testcase name="a"><system-out>x</system-out></testcase></testsuite>`, Results{"a": Passed}, ""},
+		"one suite": {`<testsuite><testcase name="a"><system-out>x</system-out></testcase></testsuite>`,
+			Results{"a": Passed}, ""},
 		"none":       {`<testsuites/>`, Results{}, ""},
 		"other":      {`<html></html>`, nil, "EOF"},
 		"empty":      {``, nil, "EOF"},
@@ -92,7 +99,8 @@ func TestParseJUnit(t *testing.T) {
 		"an unknown": {`<?xml version="1.0" encoding="ebcdic"?><testsuite/>`, nil, "ebcdic"},
 	} {
 		got, err := ParseJUnit(strings.NewReader(tt.in))
-		if d := cmp.Diff(tt.want, got); d != "" || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+		if d := cmp.Diff(tt.want, got); d != "" || (err == nil) != (tt.err == "") || err != nil &&
+			!strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: %v, %v, want %v, %q", name, got, err, tt.want, tt.err)
 		}
 	}
@@ -100,7 +108,8 @@ func TestParseJUnit(t *testing.T) {
 
 func TestCompareResults(t *testing.T) {
 	t.Parallel()
-	before := Results{"a": Passed, "b": Passed, "c": Passed, "d": Failed, "e": Skipped, "f": Failed, "g\x1b[m": Passed, "h": Failed}
+	before := Results{"a": Passed, "b": Passed, "c": Passed, "d": Failed, "e": Skipped, "f": Failed, "g\x1b[m": Passed,
+		"h": Failed}
 	after := Results{"a": Passed, "b": Failed, "c": Skipped, "d": Passed, "h": Failed, "new": Failed}
 	want := `test result: 2 tests that ran before did not run: f, "g"
 test result: 1 test that ran before skipped: c

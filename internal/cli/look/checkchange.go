@@ -16,7 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 )
 
-// maxShown is how many findings are printed without --json.
+// maxShown bounds the findings that are printed without --json.
 const maxShown = 50
 
 func NewCheckChange(s *command.Streams) *cobra.Command {

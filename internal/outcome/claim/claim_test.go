@@ -204,7 +204,8 @@ func TestReport(t *testing.T) {
 	if !errors.Is(err, api.ErrNotFound) {
 		t.Errorf("a task that it cannot end: %v", err)
 	}
-	if _, err := Report.Call(t.Context(), agent, Request{Report: outcome.Report{Kind: outcome.Deferred}}); !errors.Is(err, api.ErrInvalid) {
+	if _, err := Report.Call(t.Context(), agent,
+		Request{Report: outcome.Report{Kind: outcome.Deferred}}); !errors.Is(err, api.ErrInvalid) {
 		t.Errorf("half a report: %v", err)
 	}
 	if got := claimsAs(c, "t/a"); got != "1 0 done" {

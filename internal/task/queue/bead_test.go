@@ -241,8 +241,10 @@ func TestExportChanged(t *testing.T) {
 	for id, words := range map[string][]string{
 		"bd-1.1": {`"title":"New"`, `"description":"new"`, `"design":"as before"`, `"status":"closed"`, `"estimated_minutes":30`, `"labels":["l"]`, `"closed_at":`,
 			`"dependencies":[{"issue_id":"bd-1.1","depends_on_id":"bd-1","type":"parent-child","created_at":"2026-01-02T03:04:05Z","created_by":"ann"},{"issue_id":"bd-1.1","depends_on_id":"bd-old"`},
-		"bd-1":    {`"mood":"fine"}`, `{"issue_id":"bd-1","author":"eve","text":"third"`, `"created_at":"2026-01-02T03:04:05.123456789-08:00"`},
-		native.ID: {`"title":"native"`, `"issue_type":"task"`, `"coppice":{"pool":"p","if_dependency_fails":"wait"}`, `"depends_on_id":"bd-1","type":"blocks"`},
+		"bd-1": {`"mood":"fine"}`, `{"issue_id":"bd-1","author":"eve","text":"third"`,
+			`"created_at":"2026-01-02T03:04:05.123456789-08:00"`},
+		native.ID: {`"title":"native"`, `"issue_type":"task"`, `"coppice":{"pool":"p","if_dependency_fails":"wait"}`,
+			`"depends_on_id":"bd-1","type":"blocks"`},
 	} {
 		for _, w := range words {
 			if !strings.Contains(all[id], w) {

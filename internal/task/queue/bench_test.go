@@ -115,9 +115,10 @@ func BenchmarkClaim(b *testing.B) {
 // BenchmarkRoute measures, among 10,000 tasks, a claim with the outcome of the attempt, which is kept with its context.
 func BenchmarkRoute(b *testing.B) {
 	for name, report := range map[string]outcome.Report{
-		"retryable":  {Kind: outcome.Retryable, Context: learned(outcome.Overloaded)},
-		"decomposed": {Kind: outcome.Decomposed, Context: learned(outcome.OtherObstacle), Subtasks: []outcome.Subtask{{ID: "a", Objective: "x"}, {ID: "b", Objective: "y"}}},
-		"completed":  {Kind: outcome.Completed},
+		"retryable": {Kind: outcome.Retryable, Context: learned(outcome.Overloaded)},
+		"decomposed": {Kind: outcome.Decomposed, Context: learned(outcome.OtherObstacle),
+			Subtasks: []outcome.Subtask{{ID: "a", Objective: "x"}, {ID: "b", Objective: "y"}}},
+		"completed": {Kind: outcome.Completed},
 	} {
 		b.Run(name, func(b *testing.B) {
 			s := stores["sqlite"](b)

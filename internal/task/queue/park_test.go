@@ -150,14 +150,19 @@ func TestWhatParks(t *testing.T) {
 		{"the agent retried it", func(q *Queue, actor task.Actor, id string) error {
 			return second(q.Retry(t.Context(), actor, id, ""))
 		}, 1},
-		{"the tests fail", reports(outcome.Report{Kind: outcome.Retryable, Context: learned(outcome.VerificationFailed)}), 1},
-		{"the server is overloaded", reports(outcome.Report{Kind: outcome.Retryable, Context: learned(outcome.Overloaded)}), 0},
-		{"the agent put it off", reports(outcome.Report{Kind: outcome.Deferred, NotBefore: new(time.Time), Context: learned(outcome.OtherObstacle)}), 0},
+		{"the tests fail", reports(outcome.Report{Kind: outcome.Retryable,
+			Context: learned(outcome.VerificationFailed)}), 1},
+		{"the server is overloaded",
+			reports(outcome.Report{Kind: outcome.Retryable, Context: learned(outcome.Overloaded)}), 0},
+		{"the agent put it off", reports(outcome.Report{Kind: outcome.Deferred, NotBefore: new(time.Time),
+			Context: learned(outcome.OtherObstacle)}), 0},
 		{"the agent is held up", reports(outcome.Report{Kind: outcome.Blocked, Context: learned(outcome.OtherObstacle),
 			Condition: &outcome.Condition{Kind: outcome.PersonHas, What: "approved it"}}), 0},
-		{"a person decides", reports(outcome.Report{Kind: outcome.Escalated, Context: learned(outcome.GuardDenied), Question: "May I?"}), 0},
-		{"the agent divided it", reports(outcome.Report{Kind: outcome.Decomposed, Context: learned(outcome.OtherObstacle),
-			Subtasks: []outcome.Subtask{{ID: "a", Objective: "one"}}}), 0},
+		{"a person decides", reports(outcome.Report{Kind: outcome.Escalated, Context: learned(outcome.GuardDenied),
+			Question: "May I?"}), 0},
+		{"the agent divided it",
+			reports(outcome.Report{Kind: outcome.Decomposed, Context: learned(outcome.OtherObstacle),
+				Subtasks: []outcome.Subtask{{ID: "a", Objective: "one"}}}), 0},
 		{"a person gave it back", func(q *Queue, _ task.Actor, id string) error {
 			return second(q.Release(t.Context(), ann, id, ""))
 		}, 0},

@@ -451,7 +451,8 @@ func TestFinish(t *testing.T) {
 	}
 	for range 2 { // repeated, as after a lost answer
 		got, err := q.Finish(ctx, a, one.ID, task.Ending{Reason: "no luck"})
-		if err != nil || got.Status != task.Closed || got.Outcome != task.Completed || got.Reason != "no luck" || got.ClosedBy != "t/a" || got.Claim != nil {
+		if err != nil || got.Status != task.Closed || got.Outcome != task.Completed || got.Reason != "no luck" ||
+			got.ClosedBy != "t/a" || got.Claim != nil {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
